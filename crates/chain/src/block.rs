@@ -1,0 +1,73 @@
+//! A complete block and the transactions in it, as history and subscribers get them.
+
+use std::sync::Arc;
+
+use ledger::{AddressId, BlockId, Slot};
+use solana::Account;
+use solana_hash::Hash;
+use solana_pubkey::Pubkey;
+use solana_signature::Signature;
+use solana_transaction::versioned::VersionedTransaction;
+use solana_transaction_status::TransactionStatusMeta;
+
+/// A transaction that was executed, and all that came of it.
+#[derive(Clone, Debug)]
+pub struct Executed {
+    /// Which block holds it.
+    pub slot: Slot,
+    /// Its place within the block.
+    pub index: u32,
+    /// Seconds since 1970 of its block.
+    pub block_time: i64,
+    /// The transaction as it was sent.
+    pub transaction: VersionedTransaction,
+    /// Status, fee, balances, logs, inner instructions, return data, loaded addresses.
+    pub meta: TransactionStatusMeta,
+    /// Every account it names: static keys, then loaded writable, then loaded read-only.
+    pub keys: Vec<Pubkey>,
+    /// Whether it is one validator's vote and nothing else.
+    pub is_vote: bool,
+}
+
+impl Executed {
+    /// The first signature, which names the transaction.
+    pub fn signature(&self) -> Signature {
+        self.transaction.signatures.first().copied().unwrap_or_default()
+    }
+}
+
+/// An account as a block left it.
+#[derive(Clone, Debug)]
+pub struct AccountWrite {
+    /// The account's address.
+    pub pubkey: Pubkey,
+    /// The same as a number; valid while the block's subscribers are told of it.
+    pub id: AddressId,
+    /// What it is now; `None` if it was closed.
+    pub account: Option<Arc<Account>>,
+}
+
+/// A complete block.
+#[derive(Clone, Debug)]
+pub struct Block {
+    /// Which block this is.
+    pub id: BlockId,
+    /// The slot it was built on.
+    pub parent_slot: Slot,
+    /// How many blocks precede it.
+    pub block_height: u64,
+    /// Its own hash, which transactions may name from the next block on.
+    pub blockhash: Hash,
+    /// Its parent's hash.
+    pub previous_blockhash: Hash,
+    /// The hash of its parent's bank and its transactions, as votes name it.
+    pub bank_hash: Hash,
+    /// Seconds since 1970.
+    pub block_time: i64,
+    /// Transactions since genesis, this block's included.
+    pub transaction_count: u64,
+    /// In the order of execution.
+    pub transactions: Vec<Arc<Executed>>,
+    /// Each account that the block changed, once, as the block left it.
+    pub writes: Vec<AccountWrite>,
+}

@@ -1,0 +1,42 @@
+//! The facts of a cluster and of this node in it that never change while it runs.
+
+use std::net::SocketAddr;
+
+use ledger::Slot;
+use solana_epoch_schedule::EpochSchedule;
+use solana_hash::Hash;
+use solana_pubkey::Pubkey;
+use solana_rent::Rent;
+
+/// What was fixed at genesis or at start.
+#[derive(Clone, Debug)]
+pub struct Cluster {
+    /// Names the ledger; clients tell clusters apart by it.
+    pub genesis_hash: Hash,
+    /// Seconds since 1970.
+    pub genesis_unix_timestamp: i64,
+    /// This node's identity.
+    pub identity: Pubkey,
+    /// The vote account of this node's validator.
+    pub vote_account: Pubkey,
+    /// Which account pays airdrops.
+    pub faucet: Pubkey,
+    /// How slots make epochs.
+    pub epoch_schedule: EpochSchedule,
+    /// What an account must hold to stay.
+    pub rent: Rent,
+    /// Lamports that each signature costs.
+    pub lamports_per_signature: u64,
+    /// Milliseconds of a slot; 0 if every transaction makes a block of its own.
+    pub slot_ms: u64,
+    /// The slot this node's ledger began with.
+    pub first_slot: Slot,
+    /// Derived from the genesis hash, as gossip has it.
+    pub shred_version: u16,
+    /// Identifies the set of features, as `getVersion` has it.
+    pub feature_set: u32,
+    /// Where JSON-RPC is served.
+    pub rpc: Option<SocketAddr>,
+    /// Where PubSub is served.
+    pub pubsub: Option<SocketAddr>,
+}

@@ -1,0 +1,167 @@
+//! The door for transactions: what a ledger accepts, and how it says no.
+
+use ledger::Slot;
+use solana_account::AccountSharedData;
+use solana_hash::Hash;
+use solana_message::v0::LoadedAddresses;
+use solana_pubkey::Pubkey;
+use solana_signature::Signature;
+use solana_transaction::versioned::VersionedTransaction;
+use solana_transaction_error::TransactionError;
+use solana_transaction_context::transaction::TransactionReturnData;
+use solana_transaction_status::{InnerInstructions, TransactionTokenBalance};
+
+use crate::View;
+
+/// A transaction that is well-formed and whose signatures are right: the only kind that a ledger
+/// takes. Making one is the expensive part (about 50 us a signature) and belongs on the CPU pool.
+#[derive(Clone, Debug)]
+pub struct VerifiedTransaction(VersionedTransaction);
+
+/// Why a transaction is not even tried.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum VerifyError {
+    /// It contradicts itself: counts, indices, duplicate accounts.
+    #[error("invalid transaction: {0}")]
+    Sanitize(String),
+    /// A signature is not of its key over this message.
+    #[error("Transaction signature verification failure")]
+    Signature,
+}
+
+impl VerifiedTransaction {
+    /// Checks shape and signatures.
+    pub fn verify(transaction: VersionedTransaction) -> Result<Self, VerifyError> {
+        transaction.sanitize().map_err(|err| VerifyError::Sanitize(err.to_string()))?;
+        if !transaction.verify_with_results().iter().all(|right| *right) {
+            return Err(VerifyError::Signature);
+        }
+        Ok(Self(transaction))
+    }
+
+    /// The transaction.
+    pub fn transaction(&self) -> &VersionedTransaction {
+        &self.0
+    }
+
+    /// The transaction, to be executed.
+    pub fn into_transaction(self) -> VersionedTransaction {
+        self.0
+    }
+
+    /// The signature that names it.
+    pub fn signature(&self) -> Signature {
+        self.0.signatures.first().copied().unwrap_or_default()
+    }
+}
+
+/// Why a transaction was not taken.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SendError {
+    /// The ledger executes as fast as it can and its queue is full. Fix: send again later.
+    #[error("transaction queue is full: {queued} waiting, at most {limit} (ledger.queue_max)")]
+    QueueFull {
+        /// How many wait.
+        queued: usize,
+        /// How many may.
+        limit: usize,
+    },
+    /// The node is shutting down.
+    #[error("the ledger is shutting down")]
+    Closed,
+}
+
+/// A transaction to be run without keeping what it does.
+#[derive(Clone, Debug)]
+pub struct SimulationRequest {
+    /// The transaction. Its signatures are not looked at.
+    pub transaction: VersionedTransaction,
+    /// Run it as if it named the newest blockhash.
+    pub replace_recent_blockhash: bool,
+    /// Whether the caller wants inner instructions told.
+    pub inner_instructions: bool,
+}
+
+/// What a transaction would have done.
+#[derive(Clone, Debug)]
+pub struct Simulation {
+    /// The slot of the state it ran on.
+    pub slot: Slot,
+    /// Why it failed, if it did.
+    pub err: Option<TransactionError>,
+    /// What the programs logged.
+    pub logs: Vec<String>,
+    /// Compute units.
+    pub units_consumed: u64,
+    /// What the last program returned.
+    pub return_data: Option<TransactionReturnData>,
+    /// Calls between programs, if they were asked for.
+    pub inner_instructions: Option<Vec<InnerInstructions>>,
+    /// Every account of the transaction as it would be, in the order of its keys; as it was before
+    /// for a failed one.
+    pub post_accounts: Vec<(Pubkey, AccountSharedData)>,
+    /// Lamports that it would cost.
+    pub fee: u64,
+    /// Lamports of each key before.
+    pub pre_balances: Vec<u64>,
+    /// Lamports of each key after.
+    pub post_balances: Vec<u64>,
+    /// Token balances before.
+    pub pre_token_balances: Vec<TransactionTokenBalance>,
+    /// Token balances after.
+    pub post_token_balances: Vec<TransactionTokenBalance>,
+    /// What the lookup tables gave.
+    pub loaded_addresses: LoadedAddresses,
+    /// Bytes of all accounts that it loaded.
+    pub loaded_accounts_data_size: u32,
+    /// The blockhash it ran with and that hash's last valid block height, if it was replaced.
+    pub replacement_blockhash: Option<(Hash, u64)>,
+}
+
+/// Why a transaction could not be simulated at all.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SimulationError {
+    /// It contradicts itself or its lookup tables.
+    #[error("invalid transaction: {0}")]
+    Sanitize(String),
+    /// The VM gave up on it; that is our bug, and it ends this request only.
+    #[error("the VM panicked while running this transaction")]
+    Panicked,
+}
+
+/// Why there was no airdrop.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AirdropError {
+    /// More than the faucet gives at once.
+    #[error("airdrop of {lamports} lamports exceeds the limit of {limit} (--faucet-per-request-sol-cap)")]
+    TooMuch {
+        /// What was asked.
+        lamports: u64,
+        /// What is given at most.
+        limit: u64,
+    },
+    /// The faucet does not hold as much. Fix: start with a higher `--faucet-sol`.
+    #[error("the faucet holds {balance} lamports, {lamports} were asked (--faucet-sol)")]
+    FaucetEmpty {
+        /// What was asked.
+        lamports: u64,
+        /// What is left.
+        balance: u64,
+    },
+    /// The transfer was not taken.
+    #[error(transparent)]
+    Send(#[from] SendError),
+}
+
+/// A ledger's way in. Never blocks on the executing thread.
+pub trait TransactionDoor: Send + Sync + 'static {
+    /// Queues a transaction for execution, in the order of arrival.
+    fn send(&self, transaction: VerifiedTransaction) -> Result<(), SendError>;
+
+    /// Runs a transaction on the state of `view`, on the calling thread: heavy, so call it from the
+    /// CPU pool.
+    fn simulate(&self, view: &View, request: SimulationRequest) -> Result<Simulation, SimulationError>;
+
+    /// Queues a transfer from the faucet, naming `blockhash`. Returns its signature.
+    fn airdrop(&self, to: Pubkey, lamports: u64, blockhash: Hash) -> Result<Signature, AirdropError>;
+}

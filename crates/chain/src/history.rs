@@ -1,0 +1,193 @@
+//! Blocks, transactions and signatures by address, for the last so many slots.
+//!
+//! In: transactions as they are executed, blocks as they complete, in order, from the one writer.
+//! Out: [`HistorySnapshot`], which readers keep as long as they like without holding anything up.
+//! Bounds: [`HistoryLimits`]; past either, the oldest blocks go, with all that leads to them.
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use imbl::{HashMap, OrdMap, Vector};
+use ledger::Slot;
+use parking_lot::Mutex;
+use solana_pubkey::Pubkey;
+use solana_signature::Signature;
+
+use crate::{Block, Executed};
+
+/// How much history is kept.
+#[derive(Clone, Copy, Debug)]
+pub struct HistoryLimits {
+    /// Slots below the newest.
+    pub slots_max: u64,
+    /// Bytes of transactions and blocks, estimated from their sizes.
+    pub bytes_max: u64,
+}
+
+/// One transaction that names an address.
+#[derive(Clone, Debug)]
+pub struct AddressEntry(pub Arc<Executed>);
+
+/// History at one moment.
+#[derive(Clone, Default)]
+pub struct HistorySnapshot {
+    blocks: OrdMap<Slot, Arc<Block>>,
+    transactions: HashMap<Signature, Arc<Executed>>,
+    by_address: HashMap<Pubkey, Vector<AddressEntry>>,
+    bytes: u64,
+}
+
+/// The history of a ledger: one writer, any number of readers.
+pub struct History {
+    limits: HistoryLimits,
+    writing: Mutex<HistorySnapshot>,
+    published: ArcSwap<HistorySnapshot>,
+}
+
+impl History {
+    /// A history with nothing in it.
+    pub fn new(limits: HistoryLimits) -> Self {
+        Self {
+            limits,
+            writing: Mutex::new(HistorySnapshot::default()),
+            published: ArcSwap::from_pointee(HistorySnapshot::default()),
+        }
+    }
+
+    /// What is known now. Costs a reference count, whatever is in it.
+    pub fn snapshot(&self) -> Arc<HistorySnapshot> {
+        self.published.load_full()
+    }
+
+    /// Adds transactions of the open block. Readers see them after [`Self::publish`].
+    pub fn executed(&self, executed: &[Arc<Executed>]) {
+        let mut writing = self.writing.lock();
+        for transaction in executed {
+            writing.add(transaction);
+        }
+    }
+
+    /// Adds a complete block whose transactions have been added, and lets go of the oldest blocks
+    /// past the limits.
+    pub fn completed(&self, block: &Arc<Block>) {
+        let mut writing = self.writing.lock();
+        writing.bytes += block_bytes(block);
+        writing.blocks.insert(block.id.slot, Arc::clone(block));
+        let first_kept = block.id.slot.saturating_sub(self.limits.slots_max.saturating_sub(1));
+        while writing.blocks.len() > 1
+            && (writing.bytes > self.limits.bytes_max
+                || writing.first_slot().is_some_and(|first| first < first_kept))
+        {
+            writing.drop_oldest();
+        }
+    }
+
+    /// Lets readers see all that was added.
+    pub fn publish(&self) {
+        let snapshot = self.writing.lock().clone();
+        self.published.store(Arc::new(snapshot));
+    }
+}
+
+impl HistorySnapshot {
+    /// The block of a slot, if it has one that is complete and still kept.
+    pub fn block(&self, slot: Slot) -> Option<&Arc<Block>> {
+        self.blocks.get(&slot)
+    }
+
+    /// The complete blocks of a range of slots, in order.
+    pub fn blocks(
+        &self,
+        slots: impl std::ops::RangeBounds<Slot>,
+    ) -> impl DoubleEndedIterator<Item = &Arc<Block>> {
+        self.blocks.range(slots).map(|(_, block)| block)
+    }
+
+    /// The oldest slot whose block is kept.
+    pub fn first_slot(&self) -> Option<Slot> {
+        self.blocks.get_min().map(|(slot, _)| *slot)
+    }
+
+    /// The transaction of a signature.
+    pub fn transaction(&self, signature: &Signature) -> Option<&Arc<Executed>> {
+        self.transactions.get(signature)
+    }
+
+    /// The transactions that name an address, the oldest first.
+    pub fn by_address(&self, address: &Pubkey) -> Option<&Vector<AddressEntry>> {
+        self.by_address.get(address)
+    }
+
+    /// Bytes of all that is kept, estimated from its sizes.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    fn add(&mut self, executed: &Arc<Executed>) {
+        self.bytes += transaction_bytes(executed);
+        self.transactions.insert(executed.signature(), Arc::clone(executed));
+        for key in &executed.keys {
+            let entry = AddressEntry(Arc::clone(executed));
+            self.by_address.entry(*key).or_default().push_back(entry);
+        }
+    }
+
+    fn drop_oldest(&mut self) {
+        let Some((_, block)) = self.blocks.get_min().cloned() else { return };
+        self.blocks.remove(&block.id.slot);
+        self.bytes = self.bytes.saturating_sub(block_bytes(&block));
+        for executed in &block.transactions {
+            self.bytes = self.bytes.saturating_sub(transaction_bytes(executed));
+            self.transactions.remove(&executed.signature());
+            for key in &executed.keys {
+                self.forget_oldest_of(key, block.id.slot);
+            }
+        }
+    }
+
+    fn forget_oldest_of(&mut self, key: &Pubkey, slot: Slot) {
+        let Some(entries) = self.by_address.get_mut(key) else { return };
+        while entries.front().is_some_and(|entry| entry.0.slot <= slot) {
+            entries.pop_front();
+        }
+        if entries.is_empty() {
+            self.by_address.remove(key);
+        }
+    }
+}
+
+/// A block's own share: its header and one pointer and number a write. The accounts are the state's.
+fn block_bytes(block: &Block) -> u64 {
+    (size_of::<Block>() + block.transactions.len() * 8 + block.writes.len() * 48) as u64
+}
+
+/// What one transaction costs us, maps included: measured sizes, not a guess at the allocator.
+fn transaction_bytes(executed: &Executed) -> u64 {
+    let meta = &executed.meta;
+    let message = &executed.transaction.message;
+    let instructions: usize = message
+        .instructions()
+        .iter()
+        .map(|instruction| 48 + instruction.data.len() + instruction.accounts.len())
+        .sum();
+    let logs: usize = meta.log_messages.iter().flatten().map(|line| 24 + line.len()).sum();
+    let inner: usize = meta
+        .inner_instructions
+        .iter()
+        .flatten()
+        .flat_map(|list| &list.instructions)
+        .map(|inner| 64 + inner.instruction.data.len() + inner.instruction.accounts.len())
+        .sum();
+    let tokens = meta.pre_token_balances.iter().flatten().count()
+        + meta.post_token_balances.iter().flatten().count();
+    (size_of::<Executed>()
+        + executed.transaction.signatures.len() * 64
+        + message.static_account_keys().len() * 32
+        + executed.keys.len() * (32 + 16 + 24)
+        + meta.pre_balances.len() * 16
+        + instructions
+        + logs
+        + inner
+        + tokens * 300
+        + 128) as u64
+}

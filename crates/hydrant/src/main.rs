@@ -1,0 +1,2 @@
+//! (room being furnished)
+fn main() {}
