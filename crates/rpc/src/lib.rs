@@ -1,1 +1,19 @@
-//! (room being furnished)
+//! JSON-RPC over HTTP and PubSub over WebSocket, as Agave 4.2 speaks them.
+//!
+//! In: bytes of clients. Out: answers from one view each of [`chain::Reader`] and history, and
+//! transactions for [`chain::TransactionDoor`].
+//! Invariant: a thread that polls sockets never does more than microseconds of a method's work; what
+//! is more runs on [`pool::Pool`], and a full pool is told to the client at once.
+//! Not here: state and index (`query`), execution (`localnet`), configuration files (`hydrant`).
+
+pub mod commitment;
+mod config;
+pub mod envelope;
+pub mod error;
+mod methods;
+mod node;
+pub mod params;
+
+pub use config::Config;
+pub use methods::Answer;
+pub use node::{Health, Node, Status};

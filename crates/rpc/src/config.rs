@@ -1,0 +1,38 @@
+//! The limits of the server, each with its default and what it may cost.
+
+/// Limits. What is over one of them is refused with a message that names the limit.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// Bytes of a request's body. Default 51,200, as Agave's. Memory: so many for each connection
+    /// that is sending one.
+    pub body_bytes_max: usize,
+    /// Calls in a batch. Default 1,000: what fits into the default body.
+    pub batch_max: usize,
+    /// Connections at once, HTTP and WebSocket together. Default 10,000. Memory: about 20 KiB each.
+    /// One more waits in the listener's backlog.
+    pub connections_max: usize,
+    /// Milliseconds in which a request's header must be complete; also how long a connection may
+    /// idle between requests. Default 30,000.
+    pub header_timeout_ms: u64,
+    /// Milliseconds in which a request's body must be complete. Default 10,000.
+    pub body_timeout_ms: u64,
+    /// Addresses in one getMultipleAccounts. Default 100, as Agave's.
+    pub multiple_accounts_max: usize,
+    /// Bytes of account data above which reading one account is heavy. Default 16,384.
+    pub inline_bytes_max: usize,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            body_bytes_max: 50 * 1024,
+            batch_max: 1_000,
+            connections_max: 10_000,
+            header_timeout_ms: 30_000,
+            body_timeout_ms: 10_000,
+            multiple_accounts_max: 100,
+            inline_bytes_max: 16 * 1024,
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! JSON-RPC 2.0 requests and replies, as `jsonrpc-core` 18 reads and writes them, since that is what
+//! Agave's clients have always talked to.
+//!
+//! In: the text of a body. Out: [`Request`], whose parameters are still text of the same body.
+//! What Agave does and a reader of the standard would not guess, all of it kept:
+//! - a member that JSON-RPC does not know, a member given twice and a wrong `jsonrpc` make the object
+//!   "Invalid request" under its own id;
+//! - without `jsonrpc` it is "Unsupported JSON-RPC protocol version", in a reply without `jsonrpc`;
+//! - an id that is no string, whole number from 0 or null makes the whole body a parse error;
+//! - so does anything in a batch that is no object. An empty batch gets an empty answer;
+//! - a call without an id is a notification: nothing is done and nothing is answered.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::de::{IgnoredAny, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
+
+use crate::error::RpcError;
+use crate::params::{NESTING_MAX, Params};
+
+/// A body.
+#[derive(Debug)]
+pub enum Request<'a> {
+    /// One call.
+    Single(Call<'a>),
+    /// Calls to be answered together, in order.
+    Batch(Vec<Call<'a>>),
+}
+
+/// One call, or why it is none.
+#[derive(Debug)]
+pub enum Call<'a> {
+    /// To be answered.
+    Method {
+        /// Names the reply.
+        id: Id,
+        /// As the client wrote it.
+        method: Cow<'a, str>,
+        /// Not read yet.
+        params: Params<'a>,
+    },
+    /// Not to be answered.
+    Notification,
+    /// To be answered with that error.
+    Invalid {
+        /// Names the reply; null if the object had none.
+        id: Id,
+        /// Whether the reply says `"jsonrpc":"2.0"`.
+        versioned: bool,
+        /// Why.
+        err: RpcError,
+    },
+}
+
+/// What names a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Id {
+    /// `null`.
+    Null,
+    /// A whole number from 0.
+    Number(u64),
+    /// A string.
+    Text(String),
+}
+
+impl Id {
+    /// Appends the id as JSON.
+    pub fn write(&self, to: &mut Vec<u8>) {
+        match self {
+            Self::Null => to.extend_from_slice(b"null"),
+            Self::Number(number) => to.extend_from_slice(number.to_string().as_bytes()),
+            Self::Text(text) => {
+                // A string is always JSON, and a Vec always takes it.
+                let _ = serde_json::to_writer(to, text);
+            }
+        }
+    }
+}
+
+/// Reads a body. The error is the one -32700 that answers it.
+pub fn read(body: &str) -> Result<Request<'_>, RpcError> {
+    if nests_too_deep(body) {
+        return Err(RpcError::parse_error());
+    }
+    let is_batch = body.trim_ascii_start().starts_with('[');
+    let read = if is_batch {
+        serde_json::from_str(body).map(Request::Batch)
+    } else {
+        serde_json::from_str(body).map(Request::Single)
+    };
+    read.map_err(|_| RpcError::parse_error())
+}
+
+/// The reply that says why, without the newline.
+pub fn error_reply(err: &RpcError, id: &Id, versioned: bool) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(128);
+    bytes.extend_from_slice(if versioned {
+        br#"{"jsonrpc":"2.0","error":"#
+    } else {
+        br#"{"error":"#
+    });
+    // An error object is always JSON, and a Vec always takes it.
+    let _ = serde_json::to_writer(&mut bytes, err);
+    bytes.extend_from_slice(br#","id":"#);
+    id.write(&mut bytes);
+    bytes.push(b'}');
+    bytes
+}
+
+/// Whether the text nests deeper than `serde_json` would follow if it read all of it, as Agave does.
+/// We skip over parameters at first, so we must look by ourselves.
+fn nests_too_deep(text: &str) -> bool {
+    let mut depth = 0usize;
+    let mut in_string = false;
+    let mut escaped = false;
+    for byte in text.bytes() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if in_string => escaped = true,
+            b'"' => in_string = !in_string,
+            _ if in_string => {}
+            b'[' | b'{' => {
+                depth += 1;
+                if depth > NESTING_MAX {
+                    return true;
+                }
+            }
+            b']' | b'}' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    false
+}
+
+/// The members of a call's object, each as it was found.
+#[derive(Default)]
+struct Members<'a> {
+    jsonrpc: Option<&'a RawValue>,
+    method: Option<&'a RawValue>,
+    params: Option<&'a RawValue>,
+    id: Option<&'a RawValue>,
+    /// Something that no call has, or has only once.
+    strange: bool,
+}
+
+impl<'de> Deserialize<'de> for Call<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Object;
+        impl<'de> Visitor<'de> for Object {
+            type Value = Members<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a request object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut members = Members::default();
+                while let Some(name) = map.next_key::<Name>()? {
+                    let place = match name {
+                        Name::Jsonrpc => &mut members.jsonrpc,
+                        Name::Method => &mut members.method,
+                        Name::Params => &mut members.params,
+                        Name::Id if members.id.is_some() => {
+                            return Err(serde::de::Error::duplicate_field("id"));
+                        }
+                        Name::Id => &mut members.id,
+                        Name::Other => {
+                            map.next_value::<IgnoredAny>()?;
+                            members.strange = true;
+                            continue;
+                        }
+                    };
+                    let twice = place.replace(map.next_value()?).is_some();
+                    members.strange |= twice;
+                }
+                Ok(members)
+            }
+        }
+        deserializer.deserialize_map(Object)?.into_call().map_err(serde::de::Error::custom)
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(field_identifier, rename_all = "lowercase")]
+enum Name {
+    Jsonrpc,
+    Method,
+    Params,
+    Id,
+    #[serde(other)]
+    Other,
+}
+
+impl<'a> Members<'a> {
+    fn into_call(self) -> Result<Call<'a>, &'static str> {
+        let id = self.id.map(read_id).transpose()?;
+        let invalid = |id: Option<Id>| Call::Invalid {
+            id: id.unwrap_or(Id::Null),
+            versioned: true,
+            err: RpcError::malformed_request(),
+        };
+        let version: Option<Cow<'_, str>> = match self.jsonrpc.map(|raw| read_text(raw.get())) {
+            None | Some(Ok(None)) => None,
+            Some(Ok(version)) => version,
+            Some(Err(_)) => return Ok(invalid(id)),
+        };
+        if self.strange || version.as_ref().is_some_and(|version| version != "2.0") {
+            return Ok(invalid(id));
+        }
+        let Some(Ok(Some(method))) = self.method.map(|raw| read_text(raw.get())) else {
+            return Ok(invalid(id));
+        };
+        let params = self.params.map(RawValue::get);
+        if params.is_some_and(|text| !text.starts_with(['[', '{', 'n'])) {
+            return Ok(invalid(id));
+        }
+        Ok(match id {
+            None => Call::Notification,
+            Some(id) if version.is_none() => {
+                Call::Invalid { id, versioned: false, err: RpcError::invalid_version() }
+            }
+            Some(id) => Call::Method { id, method, params: Params::new(params) },
+        })
+    }
+}
+
+/// A string, borrowed where it has no escapes; `None` for `null`.
+fn read_text(raw: &str) -> serde_json::Result<Option<Cow<'_, str>>> {
+    match serde_json::from_str::<Option<&str>>(raw) {
+        Ok(text) => Ok(text.map(Cow::Borrowed)),
+        Err(_) => Ok(serde_json::from_str::<Option<String>>(raw)?.map(Cow::Owned)),
+    }
+}
+
+fn read_id(raw: &RawValue) -> Result<Id, &'static str> {
+    let text = raw.get();
+    if text == "null" {
+        return Ok(Id::Null);
+    }
+    if let Ok(number) = serde_json::from_str::<u64>(text) {
+        return Ok(Id::Number(number));
+    }
+    serde_json::from_str(text).map(Id::Text).map_err(|_| "an id of no kind that JSON-RPC has")
+}

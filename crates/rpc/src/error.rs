@@ -1,0 +1,118 @@
+//! How a request is refused: one error object, with Agave's codes and words.
+//!
+//! Codes: -32700, -32600 to -32603 as JSON-RPC 2.0 has them; -32001 to -32021 as Agave has them, made
+//! from [`RpcCustomError`] so that the words are Agave's own. One code is ours: [`OVERLOADED`].
+
+use jsonrpc_core::Error as AgaveError;
+use serde::{Serialize, Serializer, ser::SerializeStruct};
+use serde_json::Value;
+use solana_rpc_client_api::custom_error::RpcCustomError;
+
+/// The CPU pool is full. Agave has no such code, because it has no such bound; -32005 is what its
+/// clients already read as "this node cannot serve you now", so that is the number.
+pub const OVERLOADED: i64 = -32005;
+
+/// What the client is told instead of a result.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[error("{message} ({code})")]
+pub struct RpcError {
+    /// By which programs tell errors apart.
+    pub code: i64,
+    /// By which people do.
+    pub message: String,
+    /// Details for programs, in a shape of the code.
+    pub data: Option<Value>,
+}
+
+impl RpcError {
+    /// An error without data.
+    pub fn new(code: i64, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), data: None }
+    }
+
+    /// The body is not JSON, or not the JSON of any request.
+    pub fn parse_error() -> Self {
+        AgaveError::parse_error().into()
+    }
+
+    /// An object that is no request.
+    pub fn malformed_request() -> Self {
+        AgaveError::invalid_request().into()
+    }
+
+    /// The request is understood and cannot be served as it is: -32600, as Agave answers limits.
+    pub fn invalid_request(message: impl Into<String>) -> Self {
+        Self::new(-32600, message)
+    }
+
+    /// `"jsonrpc": "2.0"` is missing.
+    pub fn invalid_version() -> Self {
+        AgaveError::invalid_version().into()
+    }
+
+    /// There is no such method.
+    pub fn method_not_found() -> Self {
+        AgaveError::method_not_found().into()
+    }
+
+    /// A parameter cannot be what it is.
+    pub fn invalid_params(message: impl Into<String>) -> Self {
+        Self::new(-32602, message)
+    }
+
+    /// Our bug, or a door that is shut: nothing the client did.
+    pub fn internal() -> Self {
+        AgaveError::internal_error().into()
+    }
+
+    /// As [`Self::internal`], with words.
+    pub fn internal_with(message: impl Into<String>) -> Self {
+        Self::new(-32603, message)
+    }
+
+    /// The same error with `data`.
+    pub fn with_data(mut self, data: Value) -> Self {
+        self.data = Some(data);
+        self
+    }
+}
+
+impl From<AgaveError> for RpcError {
+    fn from(err: AgaveError) -> Self {
+        Self { code: err.code.code(), message: err.message, data: err.data }
+    }
+}
+
+impl From<RpcCustomError> for RpcError {
+    fn from(err: RpcCustomError) -> Self {
+        AgaveError::from(err).into()
+    }
+}
+
+impl Serialize for RpcError {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let fields = 2 + usize::from(self.data.is_some());
+        let mut object = serializer.serialize_struct("RpcError", fields)?;
+        object.serialize_field("code", &self.code)?;
+        object.serialize_field("message", &self.message)?;
+        if let Some(data) = &self.data {
+            object.serialize_field("data", data)?;
+        }
+        object.end()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_and_codes_are_agaves() {
+        let json = |err: RpcError| serde_json::to_string(&err).unwrap_or_default();
+        assert_eq!(json(RpcError::parse_error()), r#"{"code":-32700,"message":"Parse error"}"#);
+        assert_eq!(
+            json(RpcCustomError::MinContextSlotNotReached { context_slot: 7 }.into()),
+            r#"{"code":-32016,"message":"Minimum context slot has not been reached","data":{"contextSlot":7}}"#
+        );
+    }
+}
