@@ -3,5 +3,11 @@
 //! Not here: blocks and transactions (`chain`), execution (`localnet`), sockets (`rpc`).
 
 mod account;
+mod encode;
+mod filter;
+mod token;
 
 pub use account::{Account, facet};
+pub use encode::{Base58TooLong, Encoding, parsed_token};
+pub use filter::{FilterError, Filters, TokenKey};
+pub use token::{MintFacts, TokenBalance, holding, is_native_mint, mint_of, supply};
