@@ -1,7 +1,17 @@
-//! temporary contract stub
-use ledger::{Address, BlockId, Commitment, Record, Facet};
-use std::sync::Arc;
-/// r
-pub struct Reader<R, M>(std::marker::PhantomData<(R, M)>);
-/// v
-pub struct View<R, M>(std::marker::PhantomData<(R, M)>);
+//! The read API, and the one writer behind it: the only door to the state and its indices.
+//!
+//! Shape: [`Ledger`] takes blocks and changes; [`Reader`] gives a [`View`] of one block at a
+//! commitment. Readers see what was published, whole, and take no lock that the writer takes.
+//! Bounds: addresses ([`LedgerConfig::addresses_max`]) and unrooted blocks ([`UNROOTED_MAX`]). A view
+//! keeps its state alive: whoever holds one for long holds that memory.
+//! Not here: what a record is (the dialect says), who may ask what and for how long (`pool`, `rpc`).
+#![forbid(unsafe_code)]
+
+mod prepare;
+mod view;
+mod writer;
+
+pub use address::{AddressRef, AddressTable, TableFull};
+pub use state::{BlockError, UNROOTED_MAX};
+pub use view::{Reader, View, Views};
+pub use writer::{Ledger, LedgerConfig, LedgerError, LedgerUsage};

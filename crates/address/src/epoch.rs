@@ -1,0 +1,89 @@
+//! Which readers may still hold a freed id.
+//!
+//! Shape: the writer takes an [`Epoch`] for every snapshot that it publishes; the snapshot keeps it.
+//! Epochs are numbered; an id freed in one is safe once every epoch up to its number is dropped.
+//! Bounds: one entry per epoch alive, and at most as many again of dropped ones.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{Ordering, fence};
+use std::sync::{Arc, Weak};
+
+/// A reader's hold on the ids that it may know: while it lives, none of them is given to another
+/// address. Made by [`crate::AddressTable::epoch`]; copies are one hold.
+#[derive(Clone, Debug)]
+pub struct Epoch {
+    _held: Arc<()>,
+}
+
+/// The epochs that somebody may still hold, the oldest first.
+#[derive(Default)]
+pub(crate) struct Epochs {
+    newest: u64,
+    held: VecDeque<(u64, Weak<()>)>,
+    /// How many were held when dropped ones were last swept out.
+    swept: usize,
+}
+
+impl Epochs {
+    /// Begins the next epoch.
+    pub(crate) fn begin(&mut self) -> Epoch {
+        let held = Arc::new(());
+        self.newest += 1;
+        self.held.push_back((self.newest, Arc::downgrade(&held)));
+        // A reader that holds an old epoch for long keeps the dropped ones behind it from leaving
+        // at the front: sweep whenever they could be half of all.
+        if self.held.len() > 2 * self.swept + 64 {
+            self.held.retain(|(_, held)| held.strong_count() > 0);
+            self.swept = self.held.len();
+        }
+        Epoch { _held: held }
+    }
+
+    /// The number of the newest epoch; 0 before the first.
+    pub(crate) fn newest(&self) -> u64 {
+        self.newest
+    }
+
+    /// The oldest epoch that somebody holds, or the one to come. All that was known only in older
+    /// ones is known to nobody.
+    pub(crate) fn oldest_held(&mut self) -> u64 {
+        while self.held.front().is_some_and(|(_, held)| held.strong_count() == 0) {
+            self.held.pop_front();
+        }
+        // Pairs with the release in which a reader dropped its hold: what it read before that, it
+        // read before anything that we write from here on.
+        fence(Ordering::Acquire);
+        self.held.front().map_or(self.newest + 1, |(epoch, _)| *epoch)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_hold_counts() {
+        let mut epochs = Epochs::default();
+        assert_eq!(epochs.oldest_held(), 1);
+        let first = epochs.begin();
+        let copy = first.clone();
+        let second = epochs.begin();
+        drop(first);
+        assert_eq!(epochs.oldest_held(), 1);
+        drop(copy);
+        assert_eq!(epochs.oldest_held(), 2);
+        drop(second);
+        assert_eq!(epochs.oldest_held(), 3);
+    }
+
+    #[test]
+    fn one_long_hold_does_not_pile_up_dropped_epochs() {
+        let mut epochs = Epochs::default();
+        let _long = epochs.begin();
+        for _ in 0..10_000 {
+            epochs.begin();
+        }
+        assert_eq!(epochs.oldest_held(), 1);
+        assert!(epochs.held.len() <= 67, "{} epochs kept", epochs.held.len());
+    }
+}

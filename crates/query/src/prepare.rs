@@ -1,0 +1,115 @@
+//! The first half of applying changes: every address becomes a number, and nothing is written yet.
+//! It is the half that can fail.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use address::{AddressTable, TableFull};
+use ledger::{AddressId, Change, Key, Record};
+use state::{State, Version};
+
+/// Changes in numbers. Every number in `writes` and `surplus` was retained once: whoever takes
+/// these apart keeps or releases each.
+pub(crate) struct Prepared<R> {
+    /// The id of every change, in their order.
+    pub(crate) ids: Vec<AddressId>,
+    /// The last change of every address.
+    pub(crate) writes: Vec<Write<R>>,
+    /// The ids of the changes that a later one made void.
+    pub(crate) surplus: Vec<AddressId>,
+}
+
+pub(crate) struct Write<R> {
+    pub(crate) id: AddressId,
+    pub(crate) version: Version<R>,
+    /// Those of its keys that the record's newest version does not have.
+    pub(crate) new_keys: Vec<Key>,
+}
+
+impl<R: Record> Prepared<R> {
+    pub(crate) fn new<M>(
+        addresses: &AddressTable,
+        state: &State<R, M>,
+        changes: Vec<Change<R>>,
+    ) -> Result<Self, TableFull> {
+        let mut taken = Taken { addresses, ids: Vec::with_capacity(2 * changes.len()) };
+        let mut ids = Vec::with_capacity(changes.len());
+        for change in &changes {
+            ids.push(taken.take(&change.address)?);
+        }
+        let mut writes = Vec::with_capacity(changes.len());
+        let mut surplus = Vec::new();
+        let mut seen = BTreeSet::new();
+        for (change, id) in changes.into_iter().zip(&ids).rev() {
+            if seen.insert(*id) {
+                writes.push(Write::new(*id, change.record, state.newest(*id), &mut taken)?);
+            } else {
+                surplus.push(*id);
+            }
+        }
+        taken.ids.clear(); // what it held is in `writes` and `surplus` now
+        Ok(Self { ids, writes, surplus })
+    }
+}
+
+impl<R: Record> Write<R> {
+    /// Takes over those keys of `before`, a version whose keys are registered, that `record` still
+    /// has; registers the others.
+    fn new(
+        id: AddressId,
+        record: Option<Arc<R>>,
+        before: Option<&Version<R>>,
+        taken: &mut Taken<'_>,
+    ) -> Result<Self, TableFull> {
+        let known = before.map_or(&[][..], |version| &version.keys);
+        let mut keys = Vec::with_capacity(known.len());
+        let mut new_keys = Vec::new();
+        let mut full = None;
+        if let Some(record) = &record {
+            record.keys(&mut |facet, address| {
+                let is_same = |key: &&Key| {
+                    key.facet == facet && taken.addresses.address(key.id) == Some(address)
+                };
+                if let Some(same) = known.iter().find(is_same) {
+                    keys.push(*same);
+                    return;
+                }
+                match taken.take(&address) {
+                    Ok(id) => {
+                        keys.push(Key { facet, id });
+                        new_keys.push(Key { facet, id });
+                    }
+                    Err(err) => full = Some(err),
+                }
+            });
+        }
+        if let Some(err) = full {
+            return Err(err);
+        }
+        let keys = match before {
+            Some(before) if *before.keys == *keys => Arc::clone(&before.keys),
+            _ => keys.into(),
+        };
+        Ok(Self { id, version: Version { record, keys }, new_keys })
+    }
+}
+
+/// Retained numbers, released when dropped.
+struct Taken<'a> {
+    addresses: &'a AddressTable,
+    ids: Vec<AddressId>,
+}
+
+impl Taken<'_> {
+    fn take(&mut self, address: &ledger::Address) -> Result<AddressId, TableFull> {
+        let id = self.addresses.retain(address)?;
+        self.ids.push(id);
+        Ok(id)
+    }
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        self.ids.iter().for_each(|id| self.addresses.release(*id));
+    }
+}

@@ -1,0 +1,166 @@
+//! What readers hold.
+
+use std::sync::Arc;
+
+use address::{AddressTable, Epoch};
+use arc_swap::ArcSwap;
+use index::Index;
+use ledger::{Address, AddressId, BlockId, Commitment, Facet, Key, Record};
+use state::{Snapshot, Version};
+
+/// One published moment.
+pub(crate) struct Published<R, M> {
+    pub(crate) processed: Snapshot<R, M>,
+    pub(crate) confirmed: Snapshot<R, M>,
+    pub(crate) finalized: Snapshot<R, M>,
+    pub(crate) index: Index,
+    pub(crate) addresses: Arc<AddressTable>,
+    /// Keeps every id that is known here from being given to another address.
+    pub(crate) _epoch: Epoch,
+}
+
+/// Readers' way in. Cheap to clone, usable from any thread, never waits for the writer.
+pub struct Reader<R, M> {
+    pub(crate) published: Arc<ArcSwap<Published<R, M>>>,
+    pub(crate) addresses: Arc<AddressTable>,
+}
+
+/// One block's state at the moment it was published. Immutable, cheap to clone; keeps its state
+/// alive while it lives.
+pub struct View<R, M> {
+    published: Arc<Published<R, M>>,
+    commitment: Commitment,
+}
+
+/// The views of one published moment.
+pub struct Views<R, M> {
+    /// The open block, or whatever block the ledger has as its tip.
+    pub processed: View<R, M>,
+    /// The block completed last.
+    pub confirmed: View<R, M>,
+    /// The root.
+    pub finalized: View<R, M>,
+}
+
+impl<R: Record, M> Reader<R, M> {
+    /// The newest published state at `commitment`.
+    pub fn view(&self, commitment: Commitment) -> View<R, M> {
+        View { published: self.published.load_full(), commitment }
+    }
+
+    /// The newest published state at every commitment, all of one moment.
+    pub fn views(&self) -> Views<R, M> {
+        let published = self.published.load_full();
+        let view = |commitment| View { published: Arc::clone(&published), commitment };
+        Views {
+            processed: view(Commitment::Processed),
+            confirmed: view(Commitment::Confirmed),
+            finalized: view(Commitment::Finalized),
+        }
+    }
+
+    /// The address table, for whoever registers addresses of his own.
+    pub fn addresses(&self) -> &Arc<AddressTable> {
+        &self.addresses
+    }
+}
+
+impl<R: Record, M> View<R, M> {
+    /// Which block this is.
+    pub fn block(&self) -> BlockId {
+        self.snapshot().block()
+    }
+
+    /// The block's facts.
+    pub fn meta(&self) -> &Arc<M> {
+        self.snapshot().meta()
+    }
+
+    /// What stands under `address`.
+    pub fn record(&self, address: &Address) -> Option<Arc<R>> {
+        let id = self.published.addresses.lookup(address)?;
+        self.snapshot().version(id)?.record.clone()
+    }
+
+    /// The records found by `key` under `facet`, by id. Nothing is copied ahead; a record that the
+    /// index knows but that this block does not see under the key is left out.
+    pub fn keyed(
+        &self,
+        facet: Facet,
+        key: &Address,
+    ) -> impl Iterator<Item = (Address, Arc<R>)> + use<'_, R, M> {
+        let snapshot = self.snapshot();
+        let key = self.key(facet, key);
+        key.into_iter().flat_map(move |key| {
+            self.published.index.records(key).filter_map(move |id| {
+                let version = snapshot.version(id)?;
+                if !version.keys.contains(&key) {
+                    return None;
+                }
+                self.answer(id, version)
+            })
+        })
+    }
+
+    /// How many records [`Self::keyed`] gives at most. Cost: two look-ups; for cost classes.
+    pub fn keyed_len(&self, facet: Facet, key: &Address) -> usize {
+        self.key(facet, key).map_or(0, |key| self.published.index.len_of(key))
+    }
+
+    /// All records, by id.
+    pub fn all(&self) -> impl Iterator<Item = (Address, Arc<R>)> + use<'_, R, M> {
+        self.snapshot().versions().filter_map(|(id, version)| self.answer(id, version))
+    }
+
+    /// How many records [`Self::all`] gives at most. O(1).
+    pub fn len(&self) -> usize {
+        self.snapshot().len_max()
+    }
+
+    /// Whether there is no record for certain.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn key(&self, facet: Facet, key: &Address) -> Option<Key> {
+        let id = self.published.addresses.lookup(key)?;
+        Some(Key { facet, id })
+    }
+
+    fn answer(&self, id: AddressId, version: &Version<R>) -> Option<(Address, Arc<R>)> {
+        let record = version.record.clone()?;
+        let address = self.published.addresses.address(id);
+        debug_assert!(address.is_some(), "the epoch keeps the address of {id:?}");
+        Some((address?, record))
+    }
+
+    fn snapshot(&self) -> &Snapshot<R, M> {
+        match self.commitment {
+            Commitment::Processed => &self.published.processed,
+            Commitment::Confirmed => &self.published.confirmed,
+            Commitment::Finalized => &self.published.finalized,
+        }
+    }
+}
+
+impl<R, M> Clone for Reader<R, M> {
+    fn clone(&self) -> Self {
+        Self { published: Arc::clone(&self.published), addresses: Arc::clone(&self.addresses) }
+    }
+}
+
+impl<R, M> Clone for View<R, M> {
+    fn clone(&self) -> Self {
+        Self { published: Arc::clone(&self.published), commitment: self.commitment }
+    }
+}
+
+impl<R, M> Clone for Views<R, M> {
+    fn clone(&self) -> Self {
+        Self {
+            processed: self.processed.clone(),
+            confirmed: self.confirmed.clone(),
+            finalized: self.finalized.clone(),
+        }
+    }
+}
