@@ -1,0 +1,3 @@
+//! Subscriptions as a whole, against a naive model.
+
+mod model;
