@@ -1,0 +1,113 @@
+// A program over the upgradeable loader: buffer, chunks, deploy, call, upgrade, call again.
+//
+// web3.js 1.x has no instructions for this loader, so they are laid out here as its users do.
+
+import assert from 'node:assert/strict';
+import {
+  Keypair,
+  PublicKey,
+  SYSVAR_CLOCK_PUBKEY,
+  SYSVAR_RENT_PUBKEY,
+  SystemProgram,
+  Transaction,
+  TransactionInstruction,
+} from '@solana/web3.js';
+import { until } from '../steps.js';
+import { connection, payer, programElf, send, slotAfter, transactionOf, upgradeElf } from './world.js';
+
+const LOADER = new PublicKey('BPFLoaderUpgradeab1e11111111111111111111111');
+const BUFFER_HEADER = 37;
+const PROGRAM_SIZE = 36;
+const CHUNK = 1_000;
+
+const key = (pubkey, flags = '') => ({ pubkey, isWritable: flags.includes('w'), isSigner: flags.includes('s') });
+const u32 = (value) => { const bytes = Buffer.alloc(4); bytes.writeUInt32LE(value); return bytes; };
+const u64 = (value) => { const bytes = Buffer.alloc(8); bytes.writeBigUInt64LE(BigInt(value)); return bytes; };
+const loader = (keys, ...data) => new TransactionInstruction({ programId: LOADER, keys, data: Buffer.concat(data) });
+
+const initializeBuffer = (buffer) => loader([key(buffer, 'w'), key(payer.publicKey)], u32(0));
+const write = (buffer, offset, bytes) =>
+  loader([key(buffer, 'w'), key(payer.publicKey, 's')], u32(1), u32(offset), u64(bytes.length), bytes);
+const deploy = (programData, program, buffer, sizeMax) =>
+  loader([
+    key(payer.publicKey, 'ws'), key(programData, 'w'), key(program, 'w'), key(buffer, 'w'),
+    key(SYSVAR_RENT_PUBKEY), key(SYSVAR_CLOCK_PUBKEY), key(SystemProgram.programId), key(payer.publicKey, 's'),
+  ], u32(2), u64(sizeMax));
+const upgrade = (programData, program, buffer) =>
+  loader([
+    key(programData, 'w'), key(program, 'w'), key(buffer, 'w'), key(payer.publicKey, 'w'),
+    key(SYSVAR_RENT_PUBKEY), key(SYSVAR_CLOCK_PUBKEY), key(payer.publicKey, 's'),
+  ], u32(3));
+
+export function programSteps(step) {
+  const program = Keypair.generate();
+  const [programData] = PublicKey.findProgramAddressSync([program.publicKey.toBuffer()], LOADER);
+  const call = (text) =>
+    send([new TransactionInstruction({ programId: program.publicKey, keys: [], data: Buffer.from(text) })], [payer]);
+
+  step('program: write the ELF to a buffer and deploy it', async () => {
+    const elf = programElf();
+    const buffer = await filledBuffer(elf);
+    const create = SystemProgram.createAccount({
+      fromPubkey: payer.publicKey,
+      newAccountPubkey: program.publicKey,
+      lamports: await connection.getMinimumBalanceForRentExemption(PROGRAM_SIZE),
+      space: PROGRAM_SIZE,
+      programId: LOADER,
+    });
+    const signature = await send([create, deploy(programData, program.publicKey, buffer, elf.length * 2)], [payer, program]);
+    const { value } = await connection.getParsedAccountInfo(program.publicKey);
+    assert.equal(value.executable, true);
+    assert.deepEqual(value.data.parsed, { type: 'program', info: { programData: programData.toBase58() } });
+    assert.equal(await connection.getAccountInfo(buffer), null, 'the buffer is used up');
+    await slotAfter((await transactionOf(signature)).slot);
+  });
+
+  step('program: call it', async () => {
+    const { meta } = await transactionOf(await call('first'));
+    assert.deepEqual(meta.logMessages.slice(0, 1), [`Program ${program.publicKey} invoke [1]`]);
+    assert.ok(!meta.logMessages.some((line) => line.includes('Memo')), meta.logMessages.join('\n'));
+    assert.ok(meta.computeUnitsConsumed > 0);
+  });
+
+  step('program: upgrade it, and the call answers as the new build', async () => {
+    const buffer = await filledBuffer(upgradeElf());
+    const { slot } = await transactionOf(await send([upgrade(programData, program.publicKey, buffer)], [payer]));
+    const { value } = await connection.getParsedAccountInfo(programData);
+    assert.equal(value.data.parsed.type, 'programData');
+    assert.equal(value.data.parsed.info.slot, slot);
+    assert.equal(value.data.parsed.info.authority, payer.publicKey.toBase58());
+    await slotAfter(slot);
+    const { meta } = await transactionOf(await call('second'));
+    assert.ok(meta.logMessages.some((line) => line.includes('Memo') && line.includes('second')), meta.logMessages.join('\n'));
+  });
+}
+
+async function filledBuffer(elf) {
+  const buffer = Keypair.generate();
+  const create = SystemProgram.createAccount({
+    fromPubkey: payer.publicKey,
+    newAccountPubkey: buffer.publicKey,
+    lamports: await connection.getMinimumBalanceForRentExemption(BUFFER_HEADER + elf.length),
+    space: BUFFER_HEADER + elf.length,
+    programId: LOADER,
+  });
+  await send([create, initializeBuffer(buffer.publicKey)], [payer, buffer]);
+
+  const latest = await connection.getLatestBlockhash();
+  const chunks = [];
+  for (let at = 0; at < elf.length; at += CHUNK) {
+    const transaction = new Transaction({ feePayer: payer.publicKey, ...latest });
+    transaction.add(write(buffer.publicKey, at, elf.subarray(at, at + CHUNK)));
+    chunks.push(connection.sendTransaction(transaction, [payer], { skipPreflight: true }));
+  }
+  const signatures = await Promise.all(chunks);
+  await until('every chunk to be confirmed', async () => {
+    const { value } = await connection.getSignatureStatuses(signatures);
+    for (const status of value) if (status !== null) assert.equal(status.err, null);
+    return value.every((status) => status !== null && status.confirmationStatus !== 'processed');
+  });
+  const account = await connection.getAccountInfo(buffer.publicKey);
+  assert.ok(account.data.subarray(BUFFER_HEADER).equals(elf), 'the buffer holds the ELF');
+  return buffer.publicKey;
+}
