@@ -17,6 +17,8 @@ pub struct Config {
     pub header_timeout_ms: u64,
     /// Milliseconds in which a request's body must be complete. Default 10,000.
     pub body_timeout_ms: u64,
+    /// Milliseconds in which a client must read at least something of an answer. Default 30,000.
+    pub write_timeout_ms: u64,
     /// Addresses in one getMultipleAccounts. Default 100, as Agave's.
     pub multiple_accounts_max: usize,
     /// Bytes of account data above which reading one account is heavy. Default 16,384.
@@ -31,6 +33,7 @@ impl Default for Config {
             connections_max: 10_000,
             header_timeout_ms: 30_000,
             body_timeout_ms: 10_000,
+            write_timeout_ms: 30_000,
             multiple_accounts_max: 100,
             inline_bytes_max: 16 * 1024,
         }

@@ -8,12 +8,17 @@
 
 pub mod commitment;
 mod config;
+mod dispatch;
 pub mod envelope;
 pub mod error;
+mod http;
+mod io;
 mod methods;
 mod node;
 pub mod params;
+mod server;
 
 pub use config::Config;
 pub use methods::Answer;
 pub use node::{Health, Node, Status};
+pub use server::{Listeners, Socket};

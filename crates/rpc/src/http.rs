@@ -1,0 +1,299 @@
+//! One HTTP request, one response: JSON-RPC by POST, `/health`, CORS, the upgrade to WebSocket.
+//!
+//! Statuses and texts are those of `jsonrpc-http-server` 18, which Agave serves with; ours are 408
+//! (a body that does not come), 426 (the WebSocket port) and 429 (the CPU pool is full).
+
+use std::str::Utf8Error;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Body, Incoming};
+use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
+use hyper::upgrade::OnUpgrade;
+use hyper::{Method, Request, Response, StatusCode};
+use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
+
+use crate::dispatch;
+use crate::node::{Node, Status};
+
+/// What a body that is too large may still send so that its sender reads the answer: past it the
+/// connection is closed under its hands.
+const DRAIN_BYTES_MAX: usize = 1024 * 1024;
+
+const JSON: HeaderValue = HeaderValue::from_static("application/json; charset=utf-8");
+const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
+
+/// What a port is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Port {
+    /// JSON-RPC, and WebSocket by upgrade.
+    Rpc,
+    /// WebSocket and nothing else.
+    PubSub,
+}
+
+/// A response, and the connection if it changes its protocol after it.
+pub(crate) struct Handled {
+    pub(crate) response: Response<Full<Bytes>>,
+    pub(crate) upgrade: Option<OnUpgrade>,
+}
+
+/// Answers one request.
+pub(crate) async fn handle(
+    node: &Arc<Node>,
+    port: Port,
+    mut request: Request<Incoming>,
+) -> Handled {
+    if asks_for_websocket(&request) {
+        return handshake(&mut request);
+    }
+    let cors = Cors::of(request.headers());
+    let is_options = *request.method() == Method::OPTIONS;
+    let mut response = match port {
+        Port::PubSub => needs_websocket(),
+        Port::Rpc => route(node, request).await,
+    };
+    if is_options {
+        response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("OPTIONS, POST"));
+        response.headers_mut().insert(header::ACCEPT, HeaderValue::from_static("application/json"));
+    }
+    cors.write(response.headers_mut());
+    Handled { response, upgrade: None }
+}
+
+async fn route(node: &Arc<Node>, request: Request<Incoming>) -> Response<Full<Bytes>> {
+    if request.uri().path() == "/health" {
+        return text(StatusCode::OK, health(node));
+    }
+    match *request.method() {
+        Method::POST if is_json(request.headers()) => post(node, request.into_body()).await,
+        Method::POST => text(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "Supplied content type is not allowed. Content-Type: application/json is required\n",
+        ),
+        Method::OPTIONS => json(StatusCode::OK, Bytes::new()),
+        _ => text(
+            StatusCode::METHOD_NOT_ALLOWED,
+            "Used HTTP Method is not allowed. POST or OPTIONS is required\n",
+        ),
+    }
+}
+
+async fn post(node: &Arc<Node>, body: Incoming) -> Response<Full<Bytes>> {
+    let body = match read_body(node, body).await {
+        Ok(body) => body,
+        Err(err) => return err.into_response(),
+    };
+    let body = match std::str::from_utf8(&body) {
+        Ok(body) => body,
+        Err(err) => return BodyError::Utf8(err).into_response(),
+    };
+    let reply = dispatch::answer(node, body).await;
+    let mut response = match reply.text {
+        None => json(StatusCode::OK, Bytes::new()),
+        Some(mut text) => {
+            text.push(b'\n');
+            json(StatusCode::OK, text.into())
+        }
+    };
+    if reply.overloaded {
+        *response.status_mut() = StatusCode::TOO_MANY_REQUESTS;
+        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+    }
+    response
+}
+
+/// Why a body was not read.
+enum BodyError {
+    TooLarge { bytes_max: usize },
+    TooSlow { timeout_ms: u64 },
+    Utf8(Utf8Error),
+    Broken,
+}
+
+impl BodyError {
+    fn into_response(self) -> Response<Full<Bytes>> {
+        let (status, message) = match self {
+            Self::TooLarge { bytes_max } => (
+                StatusCode::PAYLOAD_TOO_LARGE,
+                format!(
+                    "request body size exceeds allowed maximum: {bytes_max} bytes (rpc.body_bytes_max)\n"
+                ),
+            ),
+            Self::TooSlow { timeout_ms } => (
+                StatusCode::REQUEST_TIMEOUT,
+                format!("request body took longer than {timeout_ms} ms (rpc.body_timeout_ms)\n"),
+            ),
+            Self::Utf8(err) => (
+                StatusCode::BAD_REQUEST,
+                format!("utf-8 encoding error at byte {} in request body", err.valid_up_to()),
+            ),
+            Self::Broken => (StatusCode::BAD_REQUEST, "request body is broken\n".to_owned()),
+        };
+        let closes = matches!(status, StatusCode::REQUEST_TIMEOUT | StatusCode::PAYLOAD_TOO_LARGE);
+        let mut response = text(status, message);
+        if closes {
+            response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+        }
+        response
+    }
+}
+
+async fn read_body(node: &Node, mut body: Incoming) -> Result<Bytes, BodyError> {
+    let (bytes_max, timeout_ms) = (node.config.body_bytes_max, node.config.body_timeout_ms);
+    let read = tokio::time::timeout(Duration::from_millis(timeout_ms), async {
+        let announced = body.size_hint().lower();
+        if announced > bytes_max as u64 {
+            drain(&mut body).await;
+            return Err(BodyError::TooLarge { bytes_max });
+        }
+        let mut whole = BytesMut::new();
+        let mut only: Option<Bytes> = None;
+        while let Some(frame) = body.frame().await {
+            let Ok(chunk) = frame.map_err(|_| BodyError::Broken)?.into_data() else { continue };
+            let before = whole.len() + only.as_ref().map_or(0, Bytes::len);
+            if before + chunk.len() > bytes_max {
+                drain(&mut body).await;
+                return Err(BodyError::TooLarge { bytes_max });
+            }
+            // Nearly every body is one chunk, which is then not copied.
+            if before == 0 {
+                only = Some(chunk);
+            } else {
+                if let Some(first) = only.take() {
+                    whole.reserve(announced as usize);
+                    whole.extend_from_slice(&first);
+                }
+                whole.extend_from_slice(&chunk);
+            }
+        }
+        Ok(only.unwrap_or_else(|| whole.freeze()))
+    });
+    read.await.unwrap_or(Err(BodyError::TooSlow { timeout_ms }))
+}
+
+/// Reads on for a while, so that the answer is not lost to a connection reset.
+async fn drain(body: &mut Incoming) {
+    let mut left = DRAIN_BYTES_MAX;
+    while let Some(Ok(frame)) = body.frame().await {
+        let bytes = frame.data_ref().map_or(0, Bytes::len);
+        match left.checked_sub(bytes) {
+            Some(rest) => left = rest,
+            None => return,
+        }
+    }
+}
+
+fn health(node: &Node) -> &'static str {
+    match node.health.status() {
+        Status::Ok => "ok",
+        Status::Behind { .. } => "behind",
+        Status::Unknown => "unknown",
+    }
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    let content_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    content_type.is_some_and(|given| {
+        ["application/json", "application/json; charset=utf-8", "application/json;charset=utf-8"]
+            .iter()
+            .any(|allowed| given.eq_ignore_ascii_case(allowed))
+    })
+}
+
+fn asks_for_websocket(request: &Request<Incoming>) -> bool {
+    let says = |name: HeaderName, what: &str| {
+        request
+            .headers()
+            .get_all(name)
+            .iter()
+            .filter_map(|value| value.to_str().ok())
+            .any(|value| value.split(',').any(|token| token.trim().eq_ignore_ascii_case(what)))
+    };
+    *request.method() == Method::GET
+        && says(header::CONNECTION, "upgrade")
+        && says(header::UPGRADE, "websocket")
+}
+
+fn handshake(request: &mut Request<Incoming>) -> Handled {
+    let refused = |status, message| Handled { response: text(status, message), upgrade: None };
+    let headers = request.headers();
+    if headers.get(header::SEC_WEBSOCKET_VERSION).is_none_or(|version| version != "13") {
+        let mut handled =
+            refused(StatusCode::UPGRADE_REQUIRED, "Sec-WebSocket-Version: 13 is required\n");
+        let version = HeaderValue::from_static("13");
+        handled.response.headers_mut().insert(header::SEC_WEBSOCKET_VERSION, version);
+        return handled;
+    }
+    let Some(key) = headers.get(header::SEC_WEBSOCKET_KEY) else {
+        return refused(StatusCode::BAD_REQUEST, "Sec-WebSocket-Key is required\n");
+    };
+    let Ok(accept) = HeaderValue::from_str(&derive_accept_key(key.as_bytes())) else {
+        return refused(StatusCode::BAD_REQUEST, "Sec-WebSocket-Key is not base64\n");
+    };
+    let mut response = Response::new(Full::default());
+    *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+    let headers = response.headers_mut();
+    headers.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
+    headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
+    headers.insert(header::SEC_WEBSOCKET_ACCEPT, accept);
+    Handled { response, upgrade: Some(hyper::upgrade::on(request)) }
+}
+
+fn needs_websocket() -> Response<Full<Bytes>> {
+    let message = "This port speaks WebSocket. JSON-RPC over HTTP is on the port before it\n";
+    let mut response = text(StatusCode::UPGRADE_REQUIRED, message);
+    response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
+    response.headers_mut().insert(header::UPGRADE, HeaderValue::from_static("websocket"));
+    response
+}
+
+/// What a browser's request asks about us: any origin may call.
+struct Cors {
+    has_origin: bool,
+    asked_headers: Option<HeaderValue>,
+}
+
+impl Cors {
+    fn of(headers: &HeaderMap) -> Self {
+        Self {
+            has_origin: headers.contains_key(header::ORIGIN),
+            asked_headers: headers.get(header::ACCESS_CONTROL_REQUEST_HEADERS).cloned(),
+        }
+    }
+
+    fn write(self, headers: &mut HeaderMap) {
+        if !self.has_origin {
+            return;
+        }
+        let fixed = [
+            (header::VARY, "origin"),
+            (header::ACCESS_CONTROL_ALLOW_METHODS, "OPTIONS, POST"),
+            (header::ACCESS_CONTROL_ALLOW_ORIGIN, "*"),
+            (header::ACCESS_CONTROL_MAX_AGE, "86400"),
+        ];
+        for (name, value) in fixed {
+            headers.insert(name, HeaderValue::from_static(value));
+        }
+        if let Some(asked) = self.asked_headers {
+            headers.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, asked);
+        }
+    }
+}
+
+fn json(status: StatusCode, body: Bytes) -> Response<Full<Bytes>> {
+    respond(status, JSON, body)
+}
+
+fn text(status: StatusCode, body: impl Into<Bytes>) -> Response<Full<Bytes>> {
+    respond(status, TEXT, body.into())
+}
+
+fn respond(status: StatusCode, content_type: HeaderValue, body: Bytes) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(body));
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::CONTENT_TYPE, content_type);
+    response
+}

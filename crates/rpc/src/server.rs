@@ -1,0 +1,182 @@
+//! Listeners, connections, and how both end.
+//!
+//! In: listeners that are bound already. Each connection is one task; it speaks HTTP/1.1 with
+//! keep-alive and, once a client asks for it, WebSocket until it ends.
+//! Bounds: `Config::connections_max` connections (one more waits in the listener's backlog), and a
+//! time limit on each thing that a client can be slow at: header, body, reading our answer.
+//! Invariant: when [`serve`] returns no task of it is left.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::io;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::upgrade::{OnUpgrade, Upgraded};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use parking_lot::Mutex;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::task::JoinSet;
+
+use crate::http::{self, Port};
+use crate::io::Impatient;
+use crate::node::Node;
+
+/// How long open connections may finish what they are at when the server shuts down.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// How long accepting rests after it failed, which it does when the system is out of descriptors.
+const ACCEPT_REST: Duration = Duration::from_millis(50);
+
+/// What a connection's header may take, and how much of a body is read ahead: 64 KiB.
+const BUFFER_BYTES_MAX: usize = 64 * 1024;
+
+/// The ports of a node, bound by the caller.
+pub struct Listeners {
+    /// JSON-RPC over HTTP, and WebSocket by upgrade.
+    pub rpc: TcpListener,
+    /// WebSocket only: by custom the next port.
+    pub pubsub: Option<TcpListener>,
+}
+
+/// A client's socket once it speaks WebSocket; the handshake is done.
+pub type Socket = TokioIo<Upgraded>;
+
+/// What speaks on such a socket, until it is over.
+pub(crate) type Speaker = dyn Fn(Socket) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync;
+
+/// Serves until `shutdown` is done, then lets open connections finish for two seconds.
+pub(crate) async fn serve_with(
+    node: Arc<Node>,
+    speaker: Arc<Speaker>,
+    listeners: Listeners,
+    shutdown: impl Future<Output = ()>,
+) {
+    let (close, closing) = watch::channel(false);
+    let places = Arc::new(Semaphore::new(node.config.connections_max.min(Semaphore::MAX_PERMITS)));
+    let server = Server { node, speaker, places, closing };
+    let rpc = server.accept(listeners.rpc, Port::Rpc);
+    let pubsub = async {
+        if let Some(listener) = listeners.pubsub {
+            server.accept(listener, Port::PubSub).await;
+        }
+    };
+    let shutdown = async {
+        shutdown.await;
+        // Every receiver is below, in the futures that this one is joined with.
+        let _ = close.send(true);
+    };
+    tokio::join!(rpc, pubsub, shutdown);
+}
+
+#[derive(Clone)]
+struct Server {
+    node: Arc<Node>,
+    speaker: Arc<Speaker>,
+    places: Arc<Semaphore>,
+    closing: watch::Receiver<bool>,
+}
+
+impl Server {
+    async fn accept(&self, listener: TcpListener, port: Port) {
+        let mut connections = JoinSet::new();
+        let mut closing = self.closing.clone();
+        loop {
+            let accepted = tokio::select! {
+                () = closed(&mut closing) => break,
+                Some(_) = connections.join_next() => continue,
+                accepted = self.accept_one(&listener) => accepted,
+            };
+            match accepted {
+                Ok((socket, place)) => {
+                    connections.spawn(self.clone().connection(socket, port, place));
+                }
+                Err(err) => {
+                    tracing::warn!(%err, "accept a connection");
+                    tokio::time::sleep(ACCEPT_REST).await;
+                }
+            }
+        }
+        drop(listener);
+        // Each connection ends by itself within the grace; the join is only for their last steps.
+        while connections.join_next().await.is_some() {}
+    }
+
+    /// The next connection, once there is a place for it.
+    async fn accept_one(
+        &self,
+        listener: &TcpListener,
+    ) -> io::Result<(TcpStream, OwnedSemaphorePermit)> {
+        let place = Arc::clone(&self.places).acquire_owned().await;
+        let place = place.map_err(|_| io::Error::other("the semaphore is never closed"))?;
+        let (socket, _) = listener.accept().await?;
+        Ok((socket, place))
+    }
+
+    async fn connection(mut self, socket: TcpStream, port: Port, place: OwnedSemaphorePermit) {
+        // It only fails on a socket that is closed already, which the next read finds.
+        let _ = socket.set_nodelay(true);
+        let upgrade = self.http(socket, port).await;
+        if let Some(upgrade) = upgrade
+            && let Ok(upgraded) = upgrade.await
+        {
+            let speaking = (self.speaker)(TokioIo::new(upgraded));
+            tokio::select! {
+                () = speaking => {}
+                () = self.closed_for_good() => {}
+            }
+        }
+        drop(place);
+    }
+
+    /// Speaks HTTP until the connection ends, or is to become something else.
+    async fn http(&mut self, socket: TcpStream, port: Port) -> Option<OnUpgrade> {
+        let config = &self.node.config;
+        let socket = Impatient::new(socket, Duration::from_millis(config.write_timeout_ms));
+        let upgrade = Arc::new(Mutex::new(None));
+        let service = service_fn(|request| {
+            let (node, upgrade) = (Arc::clone(&self.node), Arc::clone(&upgrade));
+            async move {
+                let handled = http::handle(&node, port, request).await;
+                *upgrade.lock() = handled.upgrade;
+                Ok::<_, Infallible>(handled.response)
+            }
+        });
+        let connection = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(Duration::from_millis(config.header_timeout_ms))
+            .max_buf_size(BUFFER_BYTES_MAX)
+            .pipeline_flush(true)
+            .serve_connection(TokioIo::new(socket), service)
+            .with_upgrades();
+        let mut connection = pin!(connection);
+        let mut closing = self.closing.clone();
+        let ended = tokio::select! {
+            ended = connection.as_mut() => ended,
+            () = closed(&mut closing) => {
+                connection.as_mut().graceful_shutdown();
+                tokio::time::timeout(GRACE, connection).await.unwrap_or(Ok(()))
+            }
+        };
+        if let Err(err) = ended {
+            tracing::debug!(%err, "a connection ended badly");
+        }
+        upgrade.lock().take()
+    }
+
+    /// Done when the grace after the beginning of the shutdown is over.
+    async fn closed_for_good(&mut self) {
+        closed(&mut self.closing).await;
+        tokio::time::sleep(GRACE).await;
+    }
+}
+
+/// Done when the shutdown has begun.
+async fn closed(closing: &mut watch::Receiver<bool>) {
+    // An error is the sender's end, which is the server's: just as closed.
+    let _ = closing.wait_for(|closing| *closing).await;
+}
