@@ -224,6 +224,11 @@ impl<R: Record, M: Send + Sync + 'static> Ledger<R, M> {
         }
     }
 
+    /// How many versions of records a read could still see. Cost: O(records); for tests and reports.
+    pub fn versions(&self) -> usize {
+        self.state.versions()
+    }
+
     fn close_root(&mut self) {
         if self.root_is_open {
             self.root_is_open = false;

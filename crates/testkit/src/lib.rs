@@ -1,1 +1,20 @@
-//! (room being furnished)
+//! What tests of several crates share: seeded random steps, a fork injector, and a plain model that
+//! says what a forked ledger must answer.
+//!
+//! Shape: a [`ForkInjector`] chooses steps, a [`ForkedLedger`] does them to a real `query::Ledger`
+//! and to a [`Model`] of plain maps at once, and compares the two.
+//! Bounds: the run's length and the injector's limits. The same seed gives the same steps.
+//! Not here: a whole node under real clients (`clients/`), the ledger that executes (`localnet`).
+#![forbid(unsafe_code)]
+
+mod forked;
+mod forks;
+mod model;
+mod note;
+mod rng;
+
+pub use forked::{ForkedLedger, KeptView};
+pub use forks::{ForkInjector, Step};
+pub use model::{Facts, Model};
+pub use note::{Note, NoteMaker};
+pub use rng::Rng;

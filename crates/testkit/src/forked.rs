@@ -1,0 +1,183 @@
+//! A real ledger and its model, side by side.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use ledger::{Address, AddressId, BlockId, Change, Commitment, Facet};
+use query::{Ledger, LedgerConfig, LedgerError, LedgerUsage, Reader, View};
+
+use crate::{Facts, Model, Note, Step};
+
+/// A `query::Ledger` under the fork injector, and the model of what it must answer.
+pub struct ForkedLedger {
+    /// What does the steps.
+    pub ledger: Ledger<Note, Facts>,
+    /// What others read while steps are done.
+    pub reader: Reader<Note, Facts>,
+    /// What the ledger must be like.
+    pub model: Model<Note>,
+    /// What was published last.
+    published: Model<Note>,
+}
+
+/// A view, and all that it must answer for as long as it lives.
+pub struct KeptView {
+    view: View<Note, Facts>,
+    block: BlockId,
+    facts: Facts,
+    records: BTreeMap<Address, Arc<Note>>,
+    ids: BTreeMap<Address, AddressId>,
+}
+
+impl ForkedLedger {
+    /// An empty ledger at a root, published.
+    pub fn new(addresses_max: u32) -> Self {
+        let root = BlockId { slot: 0, bank: 0 };
+        let model = Model::new(root);
+        let meta = Arc::new(model.facts(root));
+        let (mut ledger, reader) = Ledger::new(LedgerConfig { addresses_max }, root, meta);
+        ledger.publish();
+        Self { ledger, reader, published: model.clone(), model }
+    }
+
+    /// Does one step to both. `changes` are asked for when a block is written.
+    ///
+    /// Errors: only a full address table; then neither has changed.
+    pub fn step(
+        &mut self,
+        step: Step,
+        changes: impl FnOnce() -> Vec<Change<Note>>,
+    ) -> Result<(), LedgerError> {
+        match step {
+            Step::Open { block, parent } => {
+                self.model.open(block, parent);
+                self.ledger.open(block, parent, Arc::new(self.model.facts(block)))
+            }
+            Step::Write(block) => self.write(block, changes()),
+            Step::Complete(block) => {
+                self.model.complete(block);
+                self.ledger.complete(block, Arc::new(self.model.facts(block)))
+            }
+            Step::SetTip(block) => {
+                self.model.set_tip(block);
+                self.ledger.set_tip(block)
+            }
+            Step::Finalize(block) => {
+                self.model.finalize(block);
+                self.ledger.finalize(block)
+            }
+            Step::DropFork(block) => {
+                self.model.drop_fork(block);
+                self.ledger.drop_fork(block)
+            }
+            Step::Publish => {
+                self.published = self.model.clone();
+                self.ledger.publish();
+                Ok(())
+            }
+        }
+    }
+
+    /// Writes in an open block of both.
+    pub fn write(&mut self, block: BlockId, changes: Vec<Change<Note>>) -> Result<(), LedgerError> {
+        let mut written = self.model.clone();
+        written.apply(block, &changes);
+        let addresses: Vec<Address> = changes.iter().map(|change| change.address).collect();
+        let ids = self.ledger.apply(block, changes, Arc::new(written.facts(block)))?;
+        for (id, address) in ids.iter().zip(&addresses) {
+            assert_eq!(self.reader.addresses().address(*id), Some(*address));
+        }
+        assert_eq!(ids.len(), addresses.len());
+        self.model = written;
+        Ok(())
+    }
+
+    /// Writes, completes, roots and publishes until nothing is left: no record, no fork, no reader
+    /// of the past. Then says what the ledger still holds, which should be nothing.
+    pub fn wind_down(&mut self) -> Result<LedgerUsage, LedgerError> {
+        for fork in self.model.unrooted(false).into_iter().chain(self.model.unrooted(true)) {
+            // Dropping one may have taken others with it.
+            if self.model.unrooted(false).contains(&fork)
+                || self.model.unrooted(true).contains(&fork)
+            {
+                self.step(Step::DropFork(fork), Vec::new)?;
+            }
+        }
+        let parent = self.model.root();
+        let block = BlockId { slot: parent.slot + 1, bank: u64::MAX };
+        self.step(Step::Open { block, parent }, Vec::new)?;
+        let addresses = self.model.records(block).into_keys();
+        let removals = addresses.map(|address| Change { address, record: None }).collect();
+        self.write(block, removals)?;
+        self.step(Step::Complete(block), Vec::new)?;
+        self.step(Step::Finalize(block), Vec::new)?;
+        for _ in 0..3 {
+            self.step(Step::Publish, Vec::new)?;
+        }
+        Ok(self.ledger.usage())
+    }
+
+    /// Compares what the ledger holds with what the model says it may hold.
+    pub fn check_usage(&self) {
+        let entries = self.model.entries();
+        let mut keys: Vec<(Facet, Address)> =
+            entries.iter().map(|(facet, key, _)| (*facet, *key)).collect();
+        keys.dedup();
+        let expected = LedgerUsage {
+            addresses: self.model.addresses().len(),
+            records: self.model.written_addresses().len(),
+            index_keys: keys.len(),
+            index_entries: entries.len(),
+            unrooted_blocks: self.model.unrooted(false).len() + self.model.unrooted(true).len(),
+        };
+        assert_eq!(self.ledger.usage(), expected);
+        assert_eq!(self.ledger.versions(), self.model.versions());
+    }
+
+    /// A view of what was published last, to be checked at any later time.
+    pub fn keep_view(&self, commitment: Commitment) -> KeptView {
+        let view = self.reader.view(commitment);
+        let block = self.published.tip(commitment);
+        let records = self.published.records(block);
+        let id = |address: &Address| {
+            let id = self.reader.addresses().lookup(address);
+            (*address, id.expect("a published record has an id"))
+        };
+        let ids = records.keys().map(id).collect();
+        KeptView { view, block, facts: self.published.facts(block), records, ids }
+    }
+}
+
+impl KeptView {
+    /// Checks that every read gives what it gave when the view was taken, and that the ids it knew
+    /// are still those addresses'. `key` is asked for a few keys to look under.
+    pub fn check(
+        &self,
+        reader: &Reader<Note, Facts>,
+        address: Address,
+        (facet, key): (Facet, Address),
+    ) {
+        assert_eq!(self.view.block(), self.block);
+        assert_eq!(**self.view.meta(), self.facts);
+        let all: Vec<_> = self.view.all().collect();
+        assert_eq!(all.len(), self.records.len(), "each record once");
+        assert!(all.len() <= self.view.len());
+        assert_eq!(BTreeMap::from_iter(all), self.records);
+        assert_eq!(self.view.record(&address), self.records.get(&address).cloned());
+
+        let keyed: Vec<_> = self.view.keyed(facet, &key).collect();
+        let is_keyed = |note: &Note| note.keys.contains(&(facet, key));
+        let expected = self.records.iter().filter(|(_, note)| is_keyed(note));
+        assert!(keyed.len() <= self.view.keyed_len(facet, &key));
+        assert_eq!(keyed.len(), expected.clone().count(), "each keyed record once");
+        assert_eq!(
+            BTreeMap::from_iter(keyed),
+            expected.map(|(address, note)| (*address, Arc::clone(note))).collect()
+        );
+
+        for (address, id) in &self.ids {
+            assert_eq!(reader.addresses().lookup(address), Some(*id));
+            assert_eq!(reader.addresses().address(*id), Some(*address));
+        }
+    }
+}

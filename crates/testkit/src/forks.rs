@@ -1,0 +1,83 @@
+//! The fork injector: chooses what happens next to a ledger that forks.
+
+use ledger::{BlockId, Record};
+
+use crate::{Model, Rng};
+
+/// One thing that happens to a ledger.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// A block is begun.
+    Open {
+        /// The new block.
+        block: BlockId,
+        /// A complete block.
+        parent: BlockId,
+    },
+    /// An open block is written.
+    Write(BlockId),
+    /// A block is closed.
+    Complete(BlockId),
+    /// Another block becomes the processed tip.
+    SetTip(BlockId),
+    /// A complete block becomes the root.
+    Finalize(BlockId),
+    /// A block is taken back, with what is built on it.
+    DropFork(BlockId),
+    /// Readers see it all.
+    Publish,
+}
+
+/// Chooses steps at random, all of them allowed: blocks on any complete parent, several at one
+/// slot, roots that jump over blocks, forks that vanish under the tips.
+#[derive(Clone, Debug)]
+pub struct ForkInjector {
+    rng: Rng,
+    banks: u64,
+    /// Above so many unrooted blocks it only roots and drops.
+    unrooted_max: usize,
+}
+
+impl ForkInjector {
+    /// The injector of this seed.
+    pub fn new(seed: u64, unrooted_max: usize) -> Self {
+        Self { rng: Rng::new(seed), banks: 0, unrooted_max }
+    }
+
+    /// The source of chance, for whatever else the test chooses.
+    pub fn rng(&mut self) -> &mut Rng {
+        &mut self.rng
+    }
+
+    /// What happens next to a ledger as `model` is.
+    pub fn next<R: Record>(&mut self, model: &Model<R>) -> Step {
+        let open = model.unrooted(false);
+        let complete = model.unrooted(true);
+        let all = [open.as_slice(), &complete].concat();
+        let is_crowded = all.len() >= self.unrooted_max;
+        let step = match self.rng.below(100) {
+            ..20 if !is_crowded => Some(self.open(model, &complete)),
+            20..60 if !is_crowded => self.rng.choose(&open).map(Step::Write),
+            60..72 => self.rng.choose(&open).map(Step::Complete),
+            72..76 => self.rng.choose(&all).map(Step::SetTip),
+            76..80 => self.rng.choose(&complete).map(Step::Finalize),
+            80..84 => self.rng.choose(&all).map(Step::DropFork),
+            _ => Some(Step::Publish),
+        };
+        step.unwrap_or(Step::Publish)
+    }
+
+    /// Mostly on the newest block, as chains are.
+    fn open<R: Record>(&mut self, model: &Model<R>, complete: &[BlockId]) -> Step {
+        let newest = complete.last().copied().unwrap_or(model.root());
+        let any = self.rng.choose(complete).unwrap_or(model.root());
+        let parent = match self.rng.below(10) {
+            0 => model.root(),
+            1..4 => any,
+            _ => newest,
+        };
+        self.banks += 1;
+        let slot = parent.slot + 1 + self.rng.below(3) as u64;
+        Step::Open { block: BlockId { slot, bank: self.banks }, parent }
+    }
+}

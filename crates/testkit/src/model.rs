@@ -1,0 +1,205 @@
+//! What a forked ledger must answer, from plain maps and no cleverness.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use ledger::{Address, BlockId, Change, Commitment, Facet, Record};
+
+/// What the tests' ledgers know of a block beside its records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Facts {
+    /// Which block.
+    pub block: BlockId,
+    /// How many writes it took.
+    pub writes: u64,
+    /// Whether it is complete.
+    pub is_complete: bool,
+}
+
+/// A ledger of whole maps. The calls are those of `query::Ledger`, and must be allowed ones.
+#[derive(Clone, Debug)]
+pub struct Model<R> {
+    root: BlockId,
+    processed: BlockId,
+    confirmed: BlockId,
+    rooted: BTreeMap<Address, Arc<R>>,
+    /// The root, with nothing written, and all above it.
+    blocks: BTreeMap<BlockId, Block<R>>,
+}
+
+#[derive(Clone, Debug)]
+struct Block<R> {
+    parent: Option<BlockId>,
+    facts: Facts,
+    written: BTreeMap<Address, Option<Arc<R>>>,
+}
+
+impl<R: Record> Model<R> {
+    /// An empty ledger at a complete root.
+    pub fn new(root: BlockId) -> Self {
+        let facts = Facts { block: root, writes: 0, is_complete: true };
+        let block = Block { parent: None, facts, written: BTreeMap::new() };
+        let blocks = BTreeMap::from([(root, block)]);
+        Self { root, processed: root, confirmed: root, rooted: BTreeMap::new(), blocks }
+    }
+
+    /// The root.
+    pub fn root(&self) -> BlockId {
+        self.root
+    }
+
+    /// The block that readers at `commitment` see.
+    pub fn tip(&self, commitment: Commitment) -> BlockId {
+        match commitment {
+            Commitment::Processed => self.processed,
+            Commitment::Confirmed => self.confirmed,
+            Commitment::Finalized => self.root,
+        }
+    }
+
+    /// The blocks above the root that are complete, or those that are open.
+    pub fn unrooted(&self, is_complete: bool) -> Vec<BlockId> {
+        let wanted =
+            |block: &&Block<R>| block.parent.is_some() && block.facts.is_complete == is_complete;
+        self.blocks.values().filter(wanted).map(|block| block.facts.block).collect()
+    }
+
+    /// What is known of `block`.
+    pub fn facts(&self, block: BlockId) -> Facts {
+        self.blocks[&block].facts
+    }
+
+    /// All records as `block` sees them.
+    pub fn records(&self, block: BlockId) -> BTreeMap<Address, Arc<R>> {
+        let mut chain = Vec::new();
+        let mut at = Some(block);
+        while let Some(block) = at {
+            chain.push(&self.blocks[&block]);
+            at = self.blocks[&block].parent;
+        }
+        let mut records = self.rooted.clone();
+        for block in chain.iter().rev() {
+            apply(&mut records, &block.written);
+        }
+        records
+    }
+
+    /// How many versions a read could still see.
+    pub fn versions(&self) -> usize {
+        self.rooted.len() + self.blocks.values().map(|block| block.written.len()).sum::<usize>()
+    }
+
+    /// Every record by every key of any version.
+    pub fn entries(&self) -> BTreeSet<(Facet, Address, Address)> {
+        let mut entries = BTreeSet::new();
+        for (address, record) in self.kept() {
+            if let Some(record) = record {
+                record.keys(&mut |facet, key| {
+                    entries.insert((facet, key, *address));
+                });
+            }
+        }
+        entries
+    }
+
+    /// Every address with a version, removals included.
+    pub fn written_addresses(&self) -> BTreeSet<Address> {
+        self.kept().map(|(address, _)| *address).collect()
+    }
+
+    /// Every address that has a version or is a key of one.
+    pub fn addresses(&self) -> BTreeSet<Address> {
+        let keys = self.entries().into_iter().map(|(_, key, _)| key);
+        self.written_addresses().into_iter().chain(keys).collect()
+    }
+
+    /// As `query::Ledger::open`.
+    pub fn open(&mut self, block: BlockId, parent: BlockId) {
+        let facts = Facts { block, writes: 0, is_complete: false };
+        let opened = Block { parent: Some(parent), facts, written: BTreeMap::new() };
+        self.blocks.insert(block, opened);
+        self.processed = block;
+    }
+
+    /// As `query::Ledger::apply`.
+    pub fn apply(&mut self, block: BlockId, changes: &[Change<R>]) {
+        let block = self.blocks.get_mut(&block).expect("only open blocks are written");
+        block.facts.writes += 1;
+        for change in changes {
+            block.written.insert(change.address, change.record.clone());
+        }
+    }
+
+    /// As `query::Ledger::complete`.
+    pub fn complete(&mut self, block: BlockId) {
+        let found = self.blocks.get_mut(&block).expect("only open blocks are completed");
+        found.facts.is_complete = true;
+        self.confirmed = block;
+    }
+
+    /// As `query::Ledger::set_tip`.
+    pub fn set_tip(&mut self, block: BlockId) {
+        self.processed = block;
+    }
+
+    /// As `query::Ledger::finalize`.
+    pub fn finalize(&mut self, block: BlockId) {
+        self.rooted = self.records(block);
+        let kept: Vec<BlockId> =
+            self.blocks.keys().copied().filter(|id| self.is_on(*id, block)).collect();
+        self.blocks.retain(|id, _| kept.contains(id));
+        self.root = block;
+        let root = self.blocks.get_mut(&block).expect("a block is on itself");
+        root.parent = None;
+        root.written.clear();
+        if !kept.contains(&self.confirmed) {
+            self.confirmed = block;
+        }
+        if !kept.contains(&self.processed) {
+            self.processed = self.confirmed;
+        }
+    }
+
+    /// As `query::Ledger::drop_fork`.
+    pub fn drop_fork(&mut self, block: BlockId) {
+        let parent = self.blocks[&block].parent.expect("the root is not dropped");
+        for tip in [self.processed, self.confirmed] {
+            if self.is_on(tip, block) && tip == self.processed {
+                self.processed = parent;
+            }
+            if self.is_on(tip, block) && tip == self.confirmed {
+                self.confirmed = parent;
+            }
+        }
+        let gone: Vec<BlockId> =
+            self.blocks.keys().copied().filter(|id| self.is_on(*id, block)).collect();
+        self.blocks.retain(|id, _| !gone.contains(id));
+    }
+
+    /// Whether `block` is `below` or built on it.
+    fn is_on(&self, block: BlockId, below: BlockId) -> bool {
+        let mut at = Some(block);
+        while let Some(block) = at {
+            if block == below {
+                return true;
+            }
+            at = self.blocks[&block].parent;
+        }
+        false
+    }
+
+    fn kept(&self) -> impl Iterator<Item = (&Address, Option<&Arc<R>>)> {
+        let rooted = self.rooted.iter().map(|(address, record)| (address, Some(record)));
+        let unrooted = self.blocks.values().flat_map(|block| &block.written);
+        rooted.chain(unrooted.map(|(address, record)| (address, record.as_ref())))
+    }
+}
+
+fn apply<R>(records: &mut BTreeMap<Address, Arc<R>>, written: &BTreeMap<Address, Option<Arc<R>>>) {
+    for (address, record) in written {
+        match record {
+            Some(record) => records.insert(*address, Arc::clone(record)),
+            None => records.remove(address),
+        };
+    }
+}

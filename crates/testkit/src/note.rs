@@ -1,0 +1,65 @@
+//! A record for tests: a number, and whatever keys the test wants.
+
+use std::sync::Arc;
+
+use ledger::{Address, Change, Facet, Record};
+
+use crate::Rng;
+
+/// A record that says whose it is, so that a reader can tell a mixed-up answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Note {
+    /// The address it stands under.
+    pub address: Address,
+    /// Whatever the test counts.
+    pub value: u64,
+    /// What it is found by.
+    pub keys: Vec<(Facet, Address)>,
+}
+
+impl Record for Note {
+    fn keys(&self, key: &mut dyn FnMut(Facet, Address)) {
+        self.keys.iter().for_each(|(facet, address)| key(*facet, *address));
+    }
+}
+
+/// Makes random changes to notes, in a small world in which everything meets everything: the same
+/// addresses have records and are keys.
+#[derive(Clone, Debug)]
+pub struct NoteMaker {
+    /// How many addresses there are.
+    pub addresses: usize,
+    /// How many of them are keys.
+    pub keys: usize,
+    /// How many changes a write has at most.
+    pub changes_max: usize,
+    /// How many of 100 changes remove the record.
+    pub removals: usize,
+}
+
+impl NoteMaker {
+    /// The address of that number. Lengths differ, as nothing below the dialects may mind.
+    pub fn address(&self, n: usize) -> Address {
+        let mut bytes = [n as u8; 36];
+        bytes[..8].copy_from_slice(&n.to_le_bytes());
+        Address::try_from(&bytes[..32 + n % 5]).expect("32 to 36 bytes are an address")
+    }
+
+    /// A key that some note may have.
+    pub fn key(&self, rng: &mut Rng) -> (Facet, Address) {
+        (Facet(rng.below(3) as u8), self.address(rng.below(self.keys)))
+    }
+
+    /// Changes of one write. Some change an address twice, some notes name a key twice.
+    pub fn changes(&self, rng: &mut Rng) -> Vec<Change<Note>> {
+        let count = 1 + rng.below(self.changes_max);
+        let change = |rng: &mut Rng| {
+            let address = self.address(rng.below(self.addresses));
+            let value = rng.next_u64();
+            let keys = (0..rng.below(5)).map(|_| self.key(rng)).collect();
+            let note = Note { address, value, keys };
+            Change { address, record: (!rng.chance(self.removals)).then(|| Arc::new(note)) }
+        };
+        (0..count).map(|_| change(rng)).collect()
+    }
+}

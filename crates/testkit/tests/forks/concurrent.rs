@@ -1,0 +1,173 @@
+//! Readers on threads while the writer forks, roots, drops and reuses ids: whatever they see is one
+//! whole moment.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use ledger::{Address, BlockId, Change, Commitment, Facet};
+use query::{Ledger, LedgerConfig, Reader};
+use testkit::{Facts, Note, NoteMaker, Rng};
+
+/// What all notes hold together, in every block.
+const TOTAL: u64 = 1_000;
+const BLOCKS: u64 = 1_500;
+const READERS: usize = 2;
+/// How often readers must have looked before the writer stops.
+const LOOKS_MIN: usize = 500;
+const PURSE: Facet = Facet(0);
+const WORLD: NoteMaker = NoteMaker { addresses: 60, keys: 4, changes_max: 1, removals: 0 };
+/// Room for a third of the world: ids go round.
+const ADDRESSES_MAX: u32 = 26;
+
+#[test]
+fn readers_see_whole_moments_while_the_writer_forks() {
+    let root = BlockId { slot: 0, bank: 0 };
+    let (ledger, reader) =
+        Ledger::new(LedgerConfig { addresses_max: ADDRESSES_MAX }, root, facts(root));
+    let is_over = AtomicBool::new(false);
+    let looks = AtomicUsize::new(0);
+    std::thread::scope(|threads| {
+        for seed in 0..READERS {
+            let reader = reader.clone();
+            let (is_over, looks) = (&is_over, &looks);
+            threads.spawn(move || {
+                let _over = SetOnDrop(is_over);
+                let mut rng = Rng::new(seed as u64);
+                let mut root = 0;
+                while !is_over.load(Ordering::Relaxed) {
+                    root = look(&reader, &mut rng, root);
+                    looks.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        let _over = SetOnDrop(&is_over);
+        let is_done = |block| {
+            let looked = looks.load(Ordering::Relaxed) >= LOOKS_MIN;
+            is_over.load(Ordering::Relaxed) || (block >= BLOCKS && looked)
+        };
+        write(ledger, root, is_done);
+    });
+}
+
+/// Ends the test for all threads, also when one of them panics.
+struct SetOnDrop<'a>(&'a AtomicBool);
+
+impl Drop for SetOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Moves value between notes, block by block. A third of the blocks is dropped again.
+fn write(mut ledger: Ledger<Note, Facts>, root: BlockId, is_done: impl Fn(u64) -> bool) {
+    let mut rng = Rng::new(99);
+    let first = note(0, TOTAL, 0);
+    let filled = ledger.apply(root, vec![change(first.address, Some(first))], facts(root));
+    assert!(filled.is_ok());
+    ledger.publish();
+    // What the tip's block holds: number of the note and its value.
+    let mut purses = vec![(0, TOTAL)];
+    let mut tip = root;
+    let mut bank = 0;
+    while !is_done(bank) {
+        bank += 1;
+        let block = BlockId { slot: tip.slot + 1, bank };
+        ledger.open(block, tip, facts(block)).expect("the tip is complete");
+        let mut next = purses.clone();
+        for _ in 0..3 {
+            // A full table is no reason to stop: the move is not made, whole.
+            let mut tried = next.clone();
+            let changes = moved(&mut tried, &mut rng);
+            if ledger.apply(block, changes, facts(block)).is_ok() {
+                next = tried;
+            }
+            ledger.publish();
+        }
+        if rng.chance(33) {
+            ledger.drop_fork(block).expect("it is above the root");
+            ledger.publish();
+            continue;
+        }
+        ledger.complete(block, facts(block)).expect("it is open");
+        if rng.chance(50) {
+            ledger.finalize(block).expect("it is complete");
+        }
+        ledger.publish();
+        (purses, tip) = (next, block);
+    }
+}
+
+/// Takes from one note and gives to another, which may be new; closes the first if it is empty.
+fn moved(purses: &mut Vec<(usize, u64)>, rng: &mut Rng) -> Vec<Change<Note>> {
+    let from = rng.below(purses.len());
+    let (giver, held) = purses[from];
+    let amount = if rng.chance(60) { held } else { rng.below(held as usize + 1) as u64 };
+    let taker = if purses.len() >= 8 { purses[rng.below(8)].0 } else { rng.below(WORLD.addresses) };
+    if taker == giver {
+        return Vec::new();
+    }
+    purses[from].1 -= amount;
+    match purses.iter_mut().find(|(purse, _)| *purse == taker) {
+        Some((_, value)) => *value += amount,
+        None => purses.push((taker, amount)),
+    }
+    let mut changes = Vec::new();
+    for purse in [giver, taker] {
+        let value = purses.iter().find(|(other, _)| *other == purse).map_or(0, |(_, value)| *value);
+        let now = note(purse, value, rng.below(WORLD.keys));
+        changes.push(change(now.address, (value > 0).then_some(now)));
+    }
+    purses.retain(|(_, value)| *value > 0);
+    changes
+}
+
+/// One reader's look at one published moment. Gives the root's slot, which never goes back.
+fn look(reader: &Reader<Note, Facts>, rng: &mut Rng, root_before: u64) -> u64 {
+    let views = reader.views();
+    let root = views.finalized.block().slot;
+    assert!(root >= root_before, "the root went back from {root_before} to {root}");
+    let view = match rng.below(3) {
+        0 => views.processed,
+        1 => views.confirmed,
+        _ => views.finalized,
+    };
+    if view.len() == 0 {
+        return root; // before the first publish
+    }
+    let mut total = 0;
+    for (address, note) in view.all() {
+        assert_eq!(address, note.address, "an id led to another address");
+        assert_eq!(view.record(&address).as_ref(), Some(&note));
+        total += note.value;
+    }
+    assert_eq!(total, TOTAL, "half a block was seen, at {:?}", view.block());
+    let by_key =
+        (0..WORLD.keys).flat_map(|key| view.keyed(PURSE, &key_address(key)).collect::<Vec<_>>());
+    let keyed = by_key.map(|(address, note)| {
+        assert_eq!(address, note.address, "an index entry led to another address");
+        note.value
+    });
+    assert_eq!(keyed.sum::<u64>(), TOTAL, "index and state are of two moments");
+    root
+}
+
+fn note(n: usize, value: u64, key: usize) -> Note {
+    Note { address: WORLD.address(n), value, keys: vec![(PURSE, key_address(key))] }
+}
+
+fn key_address(key: usize) -> Address {
+    WORLD.address(1_000 + key)
+}
+
+fn change(address: Address, note: Option<Note>) -> Change<Note> {
+    Change { address, record: note.map(Arc::new) }
+}
+
+fn facts(block: BlockId) -> Arc<Facts> {
+    Arc::new(Facts { block, writes: 0, is_complete: true })
+}
+
+#[expect(dead_code, reason = "checked by the compiler: readers and views cross threads")]
+fn readers_cross_threads(reader: Reader<Note, Facts>) -> impl Send + Sync {
+    (reader.view(Commitment::Processed), reader)
+}

@@ -1,0 +1,98 @@
+//! Thousands of random steps against plain maps. A failure prints its seed; `HYDRANT_SEED=n` runs
+//! that one alone.
+
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+use ledger::Commitment;
+use query::LedgerError;
+use testkit::{ForkInjector, ForkedLedger, KeptView, NoteMaker, Rng, Step};
+
+/// Fewer addresses than the world has, so that ids run out and are used again.
+const ADDRESSES_MAX: u32 = 220;
+const WORLD: NoteMaker = NoteMaker { addresses: 300, keys: 40, changes_max: 6, removals: 45 };
+
+#[test]
+fn a_forked_ledger_answers_like_plain_maps() {
+    let seeds = match std::env::var("HYDRANT_SEED") {
+        Ok(seed) => vec![seed.parse().expect("HYDRANT_SEED is a number")],
+        Err(_) => (1..=8).collect(),
+    };
+    let full_tables: usize = seeds.iter().map(|seed| named(*seed, || run(*seed, 4_000))).sum();
+    assert!(seeds.len() == 1 || full_tables > 0, "the bound of the table was never met");
+}
+
+/// Runs `test` and names the seed if it fails.
+fn named<T>(seed: u64, test: impl FnOnce() -> T) -> T {
+    catch_unwind(AssertUnwindSafe(test)).unwrap_or_else(|failure| {
+        eprintln!("failed with HYDRANT_SEED={seed}");
+        resume_unwind(failure)
+    })
+}
+
+/// Gives how often the address table was full.
+fn run(seed: u64, steps: usize) -> usize {
+    let mut injector = ForkInjector::new(seed, 24);
+    let mut forked = ForkedLedger::new(ADDRESSES_MAX);
+    let mut kept: Vec<KeptView> = Vec::new();
+    let mut full_tables = 0;
+    for _ in 0..steps {
+        let step = injector.next(&forked.model);
+        full_tables += usize::from(!try_step(&mut forked, step, injector.rng()));
+        forked.check_usage();
+        if step == Step::Publish {
+            look(&forked, &mut kept, injector.rng());
+        }
+    }
+    for view in kept.drain(..) {
+        check(&view, &forked, injector.rng());
+    }
+    let left = forked.wind_down().expect("room for nothing");
+    assert_eq!(left, query::LedgerUsage::default());
+    assert_eq!(forked.reader.addresses().used(), 0, "no id is held back");
+    full_tables
+}
+
+/// False if there was no room in the address table, and rightly so.
+fn try_step(forked: &mut ForkedLedger, step: Step, rng: &mut Rng) -> bool {
+    let table = forked.reader.addresses().clone();
+    let used_before = table.used();
+    let changes = WORLD.changes(rng);
+    let mut touched: Vec<_> = changes.iter().map(|change| change.address).collect();
+    let notes = changes.iter().filter_map(|change| change.record.as_deref());
+    touched.extend(notes.flat_map(|note| note.keys.iter().map(|(_, key)| *key)));
+    touched.sort();
+    touched.dedup();
+    let unknown = touched.iter().filter(|address| table.lookup(address).is_none()).count();
+    match forked.step(step, || changes) {
+        Ok(()) => true,
+        Err(LedgerError::TableFull(full)) => {
+            assert_eq!(full.limit, ADDRESSES_MAX);
+            assert!(used_before + unknown > ADDRESSES_MAX as usize, "there was room");
+            false
+        }
+        Err(err) => panic!("{step:?} was refused: {err}"),
+    }
+}
+
+/// Checks what was just published, keeps some of it, and checks some of what was kept before.
+fn look(forked: &ForkedLedger, kept: &mut Vec<KeptView>, rng: &mut Rng) {
+    for commitment in Commitment::ALL {
+        let view = forked.keep_view(commitment);
+        check(&view, forked, rng);
+        if rng.chance(15) {
+            kept.push(view);
+        }
+    }
+    while kept.len() > 6 || (!kept.is_empty() && rng.chance(10)) {
+        let view = kept.swap_remove(rng.below(kept.len()));
+        check(&view, forked, rng);
+    }
+    if !kept.is_empty() {
+        check(&kept[rng.below(kept.len())], forked, rng);
+    }
+}
+
+fn check(view: &KeptView, forked: &ForkedLedger, rng: &mut Rng) {
+    let address = WORLD.address(rng.below(WORLD.addresses));
+    view.check(&forked.reader, address, WORLD.key(rng));
+}
