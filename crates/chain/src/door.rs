@@ -7,8 +7,8 @@ use solana_message::v0::LoadedAddresses;
 use solana_pubkey::Pubkey;
 use solana_signature::Signature;
 use solana_transaction::versioned::VersionedTransaction;
-use solana_transaction_error::TransactionError;
 use solana_transaction_context::transaction::TransactionReturnData;
+use solana_transaction_error::TransactionError;
 use solana_transaction_status::{InnerInstructions, TransactionTokenBalance};
 
 use crate::View;
@@ -16,7 +16,10 @@ use crate::View;
 /// A transaction that is well-formed and whose signatures are right: the only kind that a ledger
 /// takes. Making one is the expensive part (about 50 us a signature) and belongs on the CPU pool.
 #[derive(Clone, Debug)]
-pub struct VerifiedTransaction(VersionedTransaction);
+pub struct VerifiedTransaction {
+    transaction: VersionedTransaction,
+    message_hash: Hash,
+}
 
 /// Why a transaction is not even tried.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -33,25 +36,29 @@ impl VerifiedTransaction {
     /// Checks shape and signatures.
     pub fn verify(transaction: VersionedTransaction) -> Result<Self, VerifyError> {
         transaction.sanitize().map_err(|err| VerifyError::Sanitize(err.to_string()))?;
-        if !transaction.verify_with_results().iter().all(|right| *right) {
-            return Err(VerifyError::Signature);
-        }
-        Ok(Self(transaction))
+        let message_hash =
+            transaction.verify_and_hash_message().map_err(|_| VerifyError::Signature)?;
+        Ok(Self { transaction, message_hash })
     }
 
     /// The transaction.
     pub fn transaction(&self) -> &VersionedTransaction {
-        &self.0
+        &self.transaction
+    }
+
+    /// The hash of its message, by which a repetition is known whatever its signatures.
+    pub fn message_hash(&self) -> Hash {
+        self.message_hash
     }
 
     /// The transaction, to be executed.
     pub fn into_transaction(self) -> VersionedTransaction {
-        self.0
+        self.transaction
     }
 
     /// The signature that names it.
     pub fn signature(&self) -> Signature {
-        self.0.signatures.first().copied().unwrap_or_default()
+        self.transaction.signatures.first().copied().unwrap_or_default()
     }
 }
 
@@ -133,7 +140,9 @@ pub enum SimulationError {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AirdropError {
     /// More than the faucet gives at once.
-    #[error("airdrop of {lamports} lamports exceeds the limit of {limit} (--faucet-per-request-sol-cap)")]
+    #[error(
+        "airdrop of {lamports} lamports exceeds the limit of {limit} (--faucet-per-request-sol-cap)"
+    )]
     TooMuch {
         /// What was asked.
         lamports: u64,
@@ -160,8 +169,17 @@ pub trait TransactionDoor: Send + Sync + 'static {
 
     /// Runs a transaction on the state of `view`, on the calling thread: heavy, so call it from the
     /// CPU pool.
-    fn simulate(&self, view: &View, request: SimulationRequest) -> Result<Simulation, SimulationError>;
+    fn simulate(
+        &self,
+        view: &View,
+        request: SimulationRequest,
+    ) -> Result<Simulation, SimulationError>;
 
     /// Queues a transfer from the faucet, naming `blockhash`. Returns its signature.
-    fn airdrop(&self, to: Pubkey, lamports: u64, blockhash: Hash) -> Result<Signature, AirdropError>;
+    fn airdrop(
+        &self,
+        to: Pubkey,
+        lamports: u64,
+        blockhash: Hash,
+    ) -> Result<Signature, AirdropError>;
 }

@@ -12,7 +12,7 @@ mod history;
 
 use solana::Account;
 
-pub use bank::{Bank, BlockhashQueue, BLOCKHASHES_KEPT, BLOCKHASHES_VALID};
+pub use bank::{BLOCKHASHES_KEPT, BLOCKHASHES_VALID, Bank, BlockhashQueue};
 pub use block::{AccountWrite, Block, Executed};
 pub use cluster::Cluster;
 pub use door::{

@@ -1,2 +1,30 @@
-//! (room being furnished)
-fn main() {}
+//! Hydrant: a read node for ledgers. This is the binary: flags, wiring, the life of the process.
+
+mod accounts_file;
+mod banner;
+mod cli;
+mod dev;
+mod options;
+mod status_line;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::cli::{Cli, Command};
+
+// Many short-lived answers on many threads: the system's allocator is the first to suffer.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+#[expect(clippy::print_stderr, reason = "the last word of a process that could not go on")]
+fn main() -> ExitCode {
+    let Cli { command: Command::Dev(flags) } = Cli::parse();
+    match dev::run(*flags) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(err) => {
+            eprintln!("hydrant: {err:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

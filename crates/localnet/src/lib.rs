@@ -1,1 +1,36 @@
-//! (room being furnished)
+//! An embedded Solana ledger: executes transactions, makes slots and blocks, keeps them.
+//!
+//! Shape: [`open`] makes or reads a ledger, [`Localnet::start`] runs it on one thread of its own.
+//! It writes accounts through `query`, blocks through `chain`, and takes transactions through its
+//! [`TransactionDoor`].
+//! Invariant: reads never wait for execution, and execution never for reads.
+//! Not here: sockets (`rpc`), JSON (`solana`), flags (`hydrant`).
+
+mod config;
+mod door;
+mod executor;
+mod genesis;
+mod keys;
+mod meta;
+mod nonce;
+mod open;
+mod open_block;
+mod restore;
+mod simulator;
+mod stakes;
+mod statuses;
+mod store;
+mod sysvars;
+mod vm;
+mod vote;
+
+pub use config::{
+    ADDRESSES_MAX_DEFAULT, Config, FINALIZE_AFTER_DEFAULT, GenesisAccount, GenesisLoader,
+    GenesisProgram, HISTORY_BYTES_DEFAULT, HISTORY_SLOTS_DEFAULT, QUEUE_MAX_DEFAULT,
+    SLOT_MS_DEFAULT, SLOTS_PER_EPOCH_DEFAULT,
+};
+pub use executor::ExecutorError;
+pub use genesis::GenesisError;
+pub use keys::{KeyError, NodeKeys, read_keypair};
+pub use open::{Localnet, LocalnetError, Running, open};
+pub use store::StoreError;

@@ -1,0 +1,142 @@
+//! The command line: what can be said, and how it reads in `--help`.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+use serde::Deserialize;
+
+/// A read node for ledgers: takes transactions in, keeps the state in memory, serves it to many.
+#[derive(Parser)]
+#[command(name = "hydrant", version, max_term_width = 100)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// Run a local Solana ledger, in place of solana-test-validator.
+    ///
+    /// Transactions are executed as they arrive, slots tick on a clock, and JSON-RPC and WebSocket
+    /// subscriptions are served to unmodified clients. Without --ledger everything is in memory.
+    Dev(Box<DevFlags>),
+}
+
+/// Everything `hydrant dev` can be told, by flag or by configuration file.
+#[derive(Args, Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct DevFlags {
+    /// Read settings from this TOML file; keys are the long flags without dashes, flags win.
+    #[arg(long, value_name = "FILE", help_heading = "Configuration")]
+    #[serde(skip)]
+    pub(crate) config: Option<PathBuf>,
+    /// Check flags and configuration file, say what is wrong, and start nothing.
+    #[arg(long, help_heading = "Configuration")]
+    #[serde(skip)]
+    pub(crate) check: bool,
+
+    /// Keep the ledger in this directory, and go on from what it holds.
+    #[arg(short, long, value_name = "DIR", help_heading = "Ledger")]
+    pub(crate) ledger: Option<PathBuf>,
+    /// Empty the ledger directory first.
+    #[arg(short, long, help_heading = "Ledger")]
+    pub(crate) reset: bool,
+    /// Milliseconds of a slot; 0 makes a block of every transaction [default: 400].
+    #[arg(long, value_name = "MS", help_heading = "Ledger")]
+    pub(crate) slot_ms: Option<u64>,
+    /// Ticks of 6.25 ms in a slot: another way to say --slot-ms.
+    #[arg(long, value_name = "TICKS", conflicts_with = "slot_ms", help_heading = "Ledger")]
+    pub(crate) ticks_per_slot: Option<u64>,
+    /// Slots from confirmed to finalized [default: 31, and 0 with --slot-ms 0].
+    #[arg(long, value_name = "SLOTS", help_heading = "Ledger")]
+    pub(crate) finalize_after: Option<u64>,
+    /// Slots of an epoch, at least 32; fixed when the ledger is made [default: 8192].
+    #[arg(long, value_name = "SLOTS", help_heading = "Ledger")]
+    pub(crate) slots_per_epoch: Option<u64>,
+    /// Begin the next block at this slot.
+    #[arg(short, long, value_name = "SLOT", help_heading = "Ledger")]
+    pub(crate) warp_slot: Option<u64>,
+    /// Slots of history kept: about 2.5 KB for an empty one [default: 10000].
+    #[arg(long, value_name = "SLOTS", help_heading = "Ledger")]
+    pub(crate) history_slots: Option<u64>,
+    /// Bytes of history kept, whatever the slots: about 2 KB a transfer [default: 1073741824].
+    #[arg(long, value_name = "BYTES", help_heading = "Ledger")]
+    pub(crate) history_bytes: Option<u64>,
+    /// Shreds of history kept: another way to say --history-bytes, 1,228 bytes each.
+    #[arg(long, value_name = "SHREDS", conflicts_with = "history_bytes", help_heading = "Ledger")]
+    pub(crate) limit_ledger_size: Option<u64>,
+
+    /// Who gets 500,000,000 SOL at genesis: an address or a keypair file.
+    ///
+    /// Without it: the keypair of the Solana CLI (~/.config/solana/id.json), if there is one.
+    #[arg(long, value_name = "PUBKEY", help_heading = "Genesis")]
+    pub(crate) mint: Option<String>,
+    /// SOL of the faucet at genesis [default: 1000000].
+    #[arg(long, value_name = "SOL", help_heading = "Genesis")]
+    pub(crate) faucet_sol: Option<f64>,
+    /// SOL that one airdrop gives at most [default: no limit].
+    #[arg(long, value_name = "SOL", help_heading = "Genesis")]
+    pub(crate) faucet_per_request_sol_cap: Option<f64>,
+    /// An account to begin with, from a file as `solana account --output json` writes it. "-" as
+    /// address takes the file's. May be given more than once.
+    #[arg(long, num_args = 2, value_names = ["ADDRESS", "FILE"], help_heading = "Genesis")]
+    #[serde(deserialize_with = "rows")]
+    pub(crate) account: Vec<String>,
+    /// A directory of such files, every one ending in .json. May be given more than once.
+    #[arg(long, value_name = "DIR", help_heading = "Genesis")]
+    pub(crate) account_dir: Vec<PathBuf>,
+    /// A program to begin with, which nobody may upgrade: address or keypair file, then the ELF.
+    #[arg(long, num_args = 2, value_names = ["ADDRESS", "FILE"], help_heading = "Genesis")]
+    #[serde(deserialize_with = "rows")]
+    pub(crate) bpf_program: Vec<String>,
+    /// A program to begin with, which the authority may upgrade ("none": nobody).
+    #[arg(long, num_args = 3, value_names = ["ADDRESS", "FILE", "AUTHORITY"], help_heading = "Genesis")]
+    #[serde(deserialize_with = "rows")]
+    pub(crate) upgradeable_program: Vec<String>,
+
+    /// Where to listen [default: 127.0.0.1].
+    #[arg(long, value_name = "ADDRESS", help_heading = "Serving")]
+    pub(crate) bind_address: Option<IpAddr>,
+    /// Port of JSON-RPC; WebSocket is on the next one, and here by upgrade; 0 takes free ones
+    /// [default: 8899].
+    #[arg(long, value_name = "PORT", help_heading = "Serving")]
+    pub(crate) rpc_port: Option<u16>,
+    /// Write {"rpc": URL, "ws": URL} to this file once the node answers.
+    #[arg(long, value_name = "FILE", help_heading = "Serving")]
+    pub(crate) endpoints_file: Option<PathBuf>,
+    /// Threads that move bytes and answer light requests [default: half the cores, at least 1].
+    #[arg(long, value_name = "COUNT", help_heading = "Serving")]
+    pub(crate) io_threads: Option<usize>,
+    /// Threads that answer heavy requests and verify signatures [default: the cores].
+    #[arg(long, value_name = "COUNT", help_heading = "Serving")]
+    pub(crate) cpu_threads: Option<usize>,
+    /// Bytes of a request's body, at most [default: 51200].
+    #[arg(long, value_name = "BYTES", help_heading = "Serving")]
+    pub(crate) rpc_max_request_body_size: Option<usize>,
+
+    /// Transactions that may wait for execution; more are refused with 429 [default: 20000].
+    #[arg(long, value_name = "COUNT", help_heading = "Bounds")]
+    pub(crate) queue_max: Option<usize>,
+    /// Heavy requests that may wait for a thread; more are refused with 429 [default: 4096].
+    #[arg(long, value_name = "COUNT", help_heading = "Bounds")]
+    pub(crate) heavy_max: Option<usize>,
+    /// Connections at once, HTTP and WebSocket together [default: 10000].
+    #[arg(long, value_name = "COUNT", help_heading = "Bounds")]
+    pub(crate) connections_max: Option<usize>,
+    /// Addresses the ledger may know, about 100 bytes each once used [default: 64000000].
+    #[arg(long, value_name = "COUNT", help_heading = "Bounds")]
+    pub(crate) max_addresses: Option<u32>,
+
+    /// No banner and no status line.
+    #[arg(short, long, help_heading = "Output")]
+    pub(crate) quiet: bool,
+    /// Log to standard error; RUST_LOG says what (default: info).
+    #[arg(long, help_heading = "Output")]
+    pub(crate) log: bool,
+}
+
+/// In a file, an argument of several values is an array of arrays; inside it is flat, as clap has it.
+fn rows<'de, D: serde::Deserializer<'de>>(given: D) -> Result<Vec<String>, D::Error> {
+    Ok(Vec::<Vec<String>>::deserialize(given)?.into_iter().flatten().collect())
+}

@@ -1,0 +1,289 @@
+//! From flags and file to settings: merged, checked, and everything read that they name.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail, ensure};
+use chain::HistoryLimits;
+use solana_native_token::LAMPORTS_PER_SOL;
+
+use crate::accounts_file;
+use crate::cli::DevFlags;
+
+/// Microseconds of a tick: 160 a second, as on a cluster.
+const TICK_US: u64 = 6_250;
+/// Bytes that one shred carries.
+const SHRED_BYTES: u64 = 1_228;
+/// Where clients expect JSON-RPC.
+const RPC_PORT_DEFAULT: u16 = 8899;
+/// Heavy requests that may wait: about 40 KB each with its request.
+const HEAVY_MAX_DEFAULT: usize = 4_096;
+
+/// What `hydrant dev` does.
+pub(crate) struct Options {
+    pub(crate) localnet: localnet::Config,
+    pub(crate) rpc: rpc::Config,
+    pub(crate) bind_address: IpAddr,
+    pub(crate) rpc_port: u16,
+    pub(crate) endpoints_file: Option<PathBuf>,
+    pub(crate) io_threads: usize,
+    pub(crate) cpu_threads: usize,
+    pub(crate) heavy_max: usize,
+    pub(crate) reset: bool,
+    pub(crate) quiet: bool,
+    pub(crate) log: bool,
+}
+
+/// Flags with what the file adds to them: a flag wins, lists come together.
+pub(crate) fn with_file(flags: DevFlags) -> Result<DevFlags> {
+    let Some(path) = flags.config.clone() else { return Ok(flags) };
+    let text = std::fs::read_to_string(&path)
+        .with_context(|| format!("--config {}", path.display()))?;
+    let file: DevFlags =
+        toml::from_str(&text).with_context(|| format!("--config {}", path.display()))?;
+    Ok(merge(flags, file))
+}
+
+fn merge(flags: DevFlags, file: DevFlags) -> DevFlags {
+    let both = |mut first: Vec<String>, second: Vec<String>| {
+        first.extend(second);
+        first
+    };
+    let says_slot = flags.slot_ms.is_some() || flags.ticks_per_slot.is_some();
+    let says_bytes = flags.history_bytes.is_some() || flags.limit_ledger_size.is_some();
+    DevFlags {
+        config: flags.config,
+        check: flags.check,
+        ledger: flags.ledger.or(file.ledger),
+        reset: flags.reset || file.reset,
+        slot_ms: flags.slot_ms.or(file.slot_ms.filter(|_| !says_slot)),
+        ticks_per_slot: flags.ticks_per_slot.or(file.ticks_per_slot.filter(|_| !says_slot)),
+        finalize_after: flags.finalize_after.or(file.finalize_after),
+        slots_per_epoch: flags.slots_per_epoch.or(file.slots_per_epoch),
+        warp_slot: flags.warp_slot.or(file.warp_slot),
+        history_slots: flags.history_slots.or(file.history_slots),
+        history_bytes: flags.history_bytes.or(file.history_bytes.filter(|_| !says_bytes)),
+        limit_ledger_size: flags
+            .limit_ledger_size
+            .or(file.limit_ledger_size.filter(|_| !says_bytes)),
+        mint: flags.mint.or(file.mint),
+        faucet_sol: flags.faucet_sol.or(file.faucet_sol),
+        faucet_per_request_sol_cap: flags
+            .faucet_per_request_sol_cap
+            .or(file.faucet_per_request_sol_cap),
+        account: both(flags.account, file.account),
+        account_dir: flags.account_dir.into_iter().chain(file.account_dir).collect(),
+        bpf_program: both(flags.bpf_program, file.bpf_program),
+        upgradeable_program: both(flags.upgradeable_program, file.upgradeable_program),
+        bind_address: flags.bind_address.or(file.bind_address),
+        rpc_port: flags.rpc_port.or(file.rpc_port),
+        endpoints_file: flags.endpoints_file.or(file.endpoints_file),
+        io_threads: flags.io_threads.or(file.io_threads),
+        cpu_threads: flags.cpu_threads.or(file.cpu_threads),
+        rpc_max_request_body_size: flags
+            .rpc_max_request_body_size
+            .or(file.rpc_max_request_body_size),
+        queue_max: flags.queue_max.or(file.queue_max),
+        heavy_max: flags.heavy_max.or(file.heavy_max),
+        connections_max: flags.connections_max.or(file.connections_max),
+        max_addresses: flags.max_addresses.or(file.max_addresses),
+        quiet: flags.quiet || file.quiet,
+        log: flags.log || file.log,
+    }
+}
+
+impl Options {
+    /// Settings from flags, with every file that they name read and every number checked.
+    pub(crate) fn from_flags(flags: DevFlags) -> Result<Self> {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        Ok(Self {
+            localnet: localnet_config(&flags, cores)?,
+            rpc: rpc_config(&flags)?,
+            bind_address: flags.bind_address.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST)),
+            rpc_port: rpc_port(&flags)?,
+            endpoints_file: flags.endpoints_file,
+            io_threads: at_least_one("io-threads", flags.io_threads, (cores / 2).max(1))?,
+            cpu_threads: at_least_one("cpu-threads", flags.cpu_threads, cores)?,
+            heavy_max: at_least_one("heavy-max", flags.heavy_max, HEAVY_MAX_DEFAULT)?,
+            reset: flags.reset,
+            quiet: flags.quiet,
+            log: flags.log,
+        })
+    }
+}
+
+fn localnet_config(flags: &DevFlags, cores: usize) -> Result<localnet::Config> {
+    let defaults = localnet::Config::default();
+    ensure!(
+        flags.slot_ms.is_none() || flags.ticks_per_slot.is_none(),
+        "slot-ms and ticks-per-slot say the same: give one"
+    );
+    let slot_ms = match (flags.slot_ms, flags.ticks_per_slot) {
+        (Some(ms), _) => ms,
+        (None, Some(0)) => bail!("--ticks-per-slot is at least 1"),
+        (None, Some(ticks)) => (ticks.saturating_mul(TICK_US) / 1_000).max(1),
+        (None, None) => defaults.slot_ms,
+    };
+    ensure!(slot_ms <= 3_600_000, "--slot-ms {slot_ms}: at most 3600000, an hour");
+    let finalize_after = match (flags.finalize_after, slot_ms) {
+        (Some(slots), _) => slots,
+        (None, 0) => 0,
+        (None, _) => defaults.finalize_after,
+    };
+    ensure!(finalize_after <= 10_000, "--finalize-after {finalize_after}: at most 10000");
+    let slots_per_epoch = flags.slots_per_epoch.unwrap_or(defaults.slots_per_epoch);
+    ensure!(slots_per_epoch >= 32, "--slots-per-epoch {slots_per_epoch}: at least 32");
+    Ok(localnet::Config {
+        slot_ms,
+        finalize_after,
+        slots_per_epoch,
+        warp_slot: flags.warp_slot,
+        history: history(flags, defaults.history, finalize_after)?,
+        queue_max: at_least_one("queue-max", flags.queue_max, defaults.queue_max)?,
+        addresses_max: flags.max_addresses.unwrap_or(defaults.addresses_max),
+        faucet_lamports: lamports("faucet-sol", flags.faucet_sol)?
+            .unwrap_or(defaults.faucet_lamports),
+        airdrop_lamports_max: lamports(
+            "faucet-per-request-sol-cap",
+            flags.faucet_per_request_sol_cap,
+        )?,
+        mint: mint(flags)?,
+        dir: flags.ledger.clone(),
+        accounts: accounts(flags)?,
+        programs: programs(flags)?,
+        simulators: cores,
+    })
+}
+
+fn history(
+    flags: &DevFlags,
+    defaults: HistoryLimits,
+    finalize_after: u64,
+) -> Result<HistoryLimits> {
+    let slots_max = flags.history_slots.unwrap_or(defaults.slots_max);
+    ensure!(
+        slots_max > finalize_after,
+        "--history-slots {slots_max}: more than --finalize-after ({finalize_after}) is needed"
+    );
+    let shreds = flags.limit_ledger_size.map(|shreds| shreds.saturating_mul(SHRED_BYTES));
+    let bytes_max = flags.history_bytes.or(shreds).unwrap_or(defaults.bytes_max);
+    Ok(HistoryLimits { slots_max, bytes_max })
+}
+
+fn rpc_config(flags: &DevFlags) -> Result<rpc::Config> {
+    let defaults = rpc::Config::default();
+    Ok(rpc::Config {
+        body_bytes_max: at_least_one(
+            "rpc-max-request-body-size",
+            flags.rpc_max_request_body_size,
+            defaults.body_bytes_max,
+        )?,
+        connections_max: at_least_one(
+            "connections-max",
+            flags.connections_max,
+            defaults.connections_max,
+        )?,
+        ..defaults
+    })
+}
+
+fn rpc_port(flags: &DevFlags) -> Result<u16> {
+    let port = flags.rpc_port.unwrap_or(RPC_PORT_DEFAULT);
+    ensure!(port < u16::MAX, "--rpc-port {port}: the next port is needed for WebSocket");
+    Ok(port)
+}
+
+fn at_least_one(name: &str, given: Option<usize>, default: usize) -> Result<usize> {
+    ensure!(given != Some(0), "--{name} is at least 1");
+    Ok(given.unwrap_or(default))
+}
+
+fn lamports(name: &str, sol: Option<f64>) -> Result<Option<u64>> {
+    let Some(sol) = sol else { return Ok(None) };
+    let lamports = sol * LAMPORTS_PER_SOL as f64;
+    ensure!(
+        lamports >= 0.0 && lamports < (u64::MAX / 4) as f64,
+        "--{name} {sol}: from 0 to {}",
+        u64::MAX / 4 / LAMPORTS_PER_SOL
+    );
+    Ok(Some(lamports as u64))
+}
+
+fn mint(flags: &DevFlags) -> Result<Option<solana_pubkey::Pubkey>> {
+    if let Some(given) = &flags.mint {
+        return accounts_file::address_or_keypair(given).context("--mint").map(Some);
+    }
+    let home = std::env::var_os("HOME").map(PathBuf::from);
+    let keypair = home.map(|home| home.join(".config/solana/id.json"));
+    Ok(keypair
+        .filter(|path| path.exists())
+        .and_then(|path| accounts_file::address_or_keypair(&path.to_string_lossy()).ok()))
+}
+
+fn accounts(flags: &DevFlags) -> Result<Vec<localnet::GenesisAccount>> {
+    let mut accounts = Vec::new();
+    for row in flags.account.chunks(2) {
+        let [address, path] = row else { bail!("--account takes an address and a file") };
+        accounts.push(accounts_file::account(address, Path::new(path))?);
+    }
+    for dir in &flags.account_dir {
+        accounts.extend(accounts_file::account_dir(dir)?);
+    }
+    Ok(accounts)
+}
+
+fn programs(flags: &DevFlags) -> Result<Vec<localnet::GenesisProgram>> {
+    let mut programs = Vec::new();
+    for row in flags.bpf_program.chunks(2) {
+        let [id, path] = row else { bail!("--bpf-program takes an address and a file") };
+        programs.push(accounts_file::program(id, Path::new(path), None)?);
+    }
+    for row in flags.upgradeable_program.chunks(3) {
+        let [id, path, authority] = row else {
+            bail!("--upgradeable-program takes an address, a file and an authority")
+        };
+        programs.push(accounts_file::program(id, Path::new(path), Some(authority))?);
+    }
+    Ok(programs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(flags: DevFlags, file: &str) -> Result<Options> {
+        let file: DevFlags = toml::from_str(file)?;
+        Options::from_flags(merge(flags, file))
+    }
+
+    #[test]
+    fn a_flag_wins_over_the_file() {
+        let flags = DevFlags { ticks_per_slot: Some(8), ..DevFlags::default() };
+        let options = check(flags, "slot-ms = 100\nqueue-max = 7").expect("good settings");
+        assert_eq!(options.localnet.slot_ms, 50);
+        assert_eq!(options.localnet.queue_max, 7);
+    }
+
+    #[test]
+    fn a_block_per_transaction_is_final_at_once() {
+        let options = check(DevFlags::default(), "slot-ms = 0").expect("good settings");
+        assert_eq!(options.localnet.finalize_after, 0);
+    }
+
+    #[test]
+    fn bad_settings_are_refused_with_the_knob() {
+        let err = |file: &str| match check(DevFlags::default(), file) {
+            Ok(_) => panic!("{file:?} was taken"),
+            Err(err) => format!("{err:#}"),
+        };
+        assert!(err("slot-mss = 1").contains("unknown field `slot-mss`"));
+        assert!(err("slots-per-epoch = 31").contains("--slots-per-epoch 31: at least 32"));
+        assert!(err("history-slots = 31").contains("--history-slots 31"));
+        assert!(err("cpu-threads = 0").contains("--cpu-threads is at least 1"));
+        assert!(err("rpc-port = 65535").contains("--rpc-port 65535"));
+        assert!(err("faucet-sol = -1.0").contains("--faucet-sol -1"));
+        assert!(err("mint = \"nobody\"").contains("--mint"));
+        assert!(err("slot-ms = 1\nticks-per-slot = 1").contains("give one"));
+        assert!(err("account = [[\"-\", \"/nowhere.json\"]]").contains("/nowhere.json"));
+    }
+}

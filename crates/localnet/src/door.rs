@@ -1,0 +1,144 @@
+//! The way in for transactions: a bounded queue to the executing thread, simulation, the faucet.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{SyncSender, TrySendError};
+
+use chain::{
+    AirdropError, Reader, SendError, Simulation, SimulationError, SimulationRequest,
+    TransactionDoor, VerifiedTransaction, View,
+};
+use ledger::{Address, Commitment};
+use parking_lot::Mutex;
+use solana_account::ReadableAccount;
+use solana_hash::Hash;
+use solana_instruction::Instruction;
+use solana_keypair::Keypair;
+use solana_message::{Message, VersionedMessage};
+use solana_pubkey::Pubkey;
+use solana_signature::Signature;
+use solana_signer::Signer;
+use solana_transaction::versioned::VersionedTransaction;
+
+use crate::executor::Command;
+use crate::simulator::Simulator;
+
+/// A local ledger's way in.
+pub(crate) struct Door {
+    commands: SyncSender<Command>,
+    queue_max: usize,
+    refused: AtomicUsize,
+    simulator: Simulator,
+    reader: Reader,
+    faucet: Keypair,
+    airdrop_lamports_max: Option<u64>,
+    airdrops: Mutex<Airdrops>,
+}
+
+/// The airdrops that named the newest blockhash, so that the same wish twice is two transactions.
+#[derive(Default)]
+struct Airdrops {
+    blockhash: Hash,
+    given: HashSet<(Pubkey, u64, u32)>,
+}
+
+impl Door {
+    pub(crate) fn new(
+        commands: SyncSender<Command>,
+        queue_max: usize,
+        simulator: Simulator,
+        reader: Reader,
+        faucet: Keypair,
+        airdrop_lamports_max: Option<u64>,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            commands,
+            queue_max,
+            refused: AtomicUsize::new(0),
+            simulator,
+            reader,
+            faucet,
+            airdrop_lamports_max,
+            airdrops: Mutex::default(),
+        })
+    }
+
+    /// Which of the same wishes for one blockhash this is, from 0.
+    fn repetition(&self, to: Pubkey, lamports: u64, blockhash: Hash) -> u32 {
+        let mut airdrops = self.airdrops.lock();
+        if airdrops.blockhash != blockhash {
+            *airdrops = Airdrops { blockhash, given: HashSet::new() };
+        }
+        let mut repetition = 0;
+        while !airdrops.given.insert((to, lamports, repetition)) {
+            repetition += 1;
+        }
+        repetition
+    }
+}
+
+impl TransactionDoor for Door {
+    fn send(&self, transaction: VerifiedTransaction) -> Result<(), SendError> {
+        match self.commands.try_send(Command::Execute(transaction)) {
+            Ok(()) => Ok(()),
+            Err(TrySendError::Full(_)) => {
+                let refused = self.refused.fetch_add(1, Ordering::Relaxed) + 1;
+                tracing::debug!(refused, limit = self.queue_max, "transaction queue is full");
+                Err(SendError::QueueFull { queued: self.queue_max, limit: self.queue_max })
+            }
+            Err(TrySendError::Disconnected(_)) => Err(SendError::Closed),
+        }
+    }
+
+    fn simulate(
+        &self,
+        view: &View,
+        request: SimulationRequest,
+    ) -> Result<Simulation, SimulationError> {
+        self.simulator.simulate(view, request)
+    }
+
+    fn airdrop(
+        &self,
+        to: Pubkey,
+        lamports: u64,
+        blockhash: Hash,
+    ) -> Result<Signature, AirdropError> {
+        if let Some(limit) = self.airdrop_lamports_max.filter(|limit| lamports > *limit) {
+            return Err(AirdropError::TooMuch { lamports, limit });
+        }
+        let faucet = self.faucet.pubkey();
+        let address = Address::from(faucet.to_bytes());
+        let held = self.reader.view(Commitment::Processed).record(&address);
+        let balance = held.map_or(0, |account| account.0.lamports());
+        if balance <= lamports {
+            return Err(AirdropError::FaucetEmpty { lamports, balance });
+        }
+        let mut instructions =
+            vec![solana_system_interface::instruction::transfer(&faucet, &to, lamports)];
+        let repetition = self.repetition(to, lamports, blockhash);
+        if repetition > 0 {
+            instructions.push(compute_unit_limit(AIRDROP_UNITS + repetition));
+        }
+        let message = Message::new_with_blockhash(&instructions, Some(&faucet), &blockhash);
+        let message = VersionedMessage::Legacy(message);
+        let signed = VersionedTransaction::try_new(message, &[&self.faucet])
+            .ok()
+            .and_then(|transaction| VerifiedTransaction::verify(transaction).ok());
+        let Some(transaction) = signed else { return Err(SendError::Closed.into()) };
+        let signature = transaction.signature();
+        self.send(transaction)?;
+        Ok(signature)
+    }
+}
+
+/// More compute units than an airdrop needs, so that the limit can tell repetitions apart.
+const AIRDROP_UNITS: u32 = 10_000;
+
+/// `ComputeBudgetInstruction::SetComputeUnitLimit`.
+fn compute_unit_limit(units: u32) -> Instruction {
+    let mut data = vec![2];
+    data.extend_from_slice(&units.to_le_bytes());
+    Instruction { program_id: solana_sdk_ids::compute_budget::ID, accounts: Vec::new(), data }
+}

@@ -1,0 +1,446 @@
+//! The one thread that executes transactions and makes blocks.
+//!
+//! In: verified transactions from a bounded queue, and the clock. Out: accounts to `query`, blocks to
+//! `History` and the store, events to the sinks; readers see a change before they are told of it.
+//! Order at a block's end: the store has it on disk, history has it, it is the confirmed tip, and
+//! only then is anybody told. What was told as confirmed is on disk.
+//! Bounds: at most [`BATCH_MAX`] transactions or [`BATCH_TIME`] between two publications.
+//! Not here: what a transaction does (`vm`), how a block looks (`open_block`).
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use chain::{AccountWrite, Bank, Block, Event, EventSink, Executed, History, VerifiedTransaction};
+use ledger::{Address, BlockId, Change, Slot};
+use query::LedgerError;
+use solana::Account;
+use solana_account::{AccountSharedData, ReadableAccount};
+use solana_epoch_schedule::EpochSchedule;
+use solana_hash::Hash;
+use solana_keypair::Keypair;
+use solana_pubkey::Pubkey;
+use solana_transaction::versioned::VersionedTransaction;
+use solana_transaction_error::TransactionError;
+
+use crate::open_block::OpenBlock;
+use crate::statuses::Statuses;
+use crate::store::{Store, StoreError};
+use crate::sysvars::{self, SlotStart};
+use crate::vm::Vm;
+use crate::vote::{Tower, Vote};
+use crate::{meta, nonce, stakes};
+
+/// Transactions executed between two publications, at most.
+const BATCH_MAX: usize = 256;
+/// Time spent executing between two publications, at most (one transaction may exceed it).
+const BATCH_TIME: Duration = Duration::from_millis(2);
+
+/// Every cause of work of the executing thread.
+pub(crate) enum Command {
+    /// Execute this.
+    Execute(VerifiedTransaction),
+    /// Complete the open block and end.
+    Stop,
+}
+
+/// Why the executing thread ended before it was told to.
+#[derive(Debug, thiserror::Error)]
+pub enum ExecutorError {
+    /// The state refused a block of ours.
+    #[error("the state refused a block")]
+    Ledger(#[from] LedgerError),
+    /// The store could not keep a block, so it must not be confirmed.
+    #[error("the ledger directory could not keep a block")]
+    Store(#[from] StoreError),
+}
+
+/// How blocks are made.
+pub(crate) struct Pace {
+    pub(crate) slot_ms: u64,
+    pub(crate) finalize_after: u64,
+    pub(crate) warp_slot: Option<Slot>,
+}
+
+/// All that the executing thread owns.
+pub(crate) struct Executor {
+    pub(crate) vm: Vm,
+    pub(crate) ledger: query::Ledger<Account, Bank>,
+    pub(crate) history: Arc<History>,
+    pub(crate) store: Option<Store>,
+    pub(crate) sinks: Vec<Box<dyn EventSink>>,
+    pub(crate) statuses: Statuses,
+    pub(crate) tower: Tower,
+    pub(crate) identity: Keypair,
+    pub(crate) vote_account: Pubkey,
+    pub(crate) epoch_schedule: EpochSchedule,
+    pub(crate) pace: Pace,
+    pub(crate) open: OpenBlock,
+    pub(crate) finalized_slot: Slot,
+    pub(crate) unfinalized: VecDeque<Arc<Block>>,
+    /// The vote of the open block, told with its first publication.
+    pub(crate) voted: Option<chain::Vote>,
+    /// Transactions executed since the last publication.
+    pub(crate) fresh: Vec<Arc<Executed>>,
+}
+
+/// What the first block is built on.
+pub(crate) struct Parent {
+    pub(crate) bank: Bank,
+    pub(crate) bank_hash: Hash,
+}
+
+impl Executor {
+    /// Makes blocks until told to stop.
+    pub(crate) fn run(mut self, commands: &Receiver<Command>) -> Result<(), ExecutorError> {
+        if self.pace.slot_ms == 0 {
+            return self.run_on_demand(commands);
+        }
+        let slot_time = Duration::from_millis(self.pace.slot_ms);
+        let mut slot_end = now() + slot_time;
+        loop {
+            let wait = slot_end.saturating_duration_since(now());
+            match commands.recv_timeout(wait) {
+                Ok(Command::Execute(first)) => {
+                    if !self.execute_batch(first, commands, slot_end)? {
+                        return self.stop();
+                    }
+                }
+                Ok(Command::Stop) | Err(RecvTimeoutError::Disconnected) => return self.stop(),
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            if now() >= slot_end {
+                self.end_block()?;
+                // A machine that slept does not owe the slots that it missed.
+                slot_end = (slot_end + slot_time).max(now());
+            }
+        }
+    }
+
+    /// A block of each transaction, and none without.
+    fn run_on_demand(mut self, commands: &Receiver<Command>) -> Result<(), ExecutorError> {
+        while let Ok(Command::Execute(transaction)) = commands.recv() {
+            if let Some(clock) = sysvars::set_time(&mut self.vm, unix_time().as_secs() as i64) {
+                self.write_accounts(&[clock])?;
+            }
+            if self.execute(transaction)? {
+                self.publish();
+                self.end_block()?;
+            }
+        }
+        self.stop()
+    }
+
+    fn stop(mut self) -> Result<(), ExecutorError> {
+        self.complete_block()
+    }
+
+    /// Executes what waits, until the batch or the slot is full, and lets readers see it. False if
+    /// the queue said stop.
+    fn execute_batch(
+        &mut self,
+        first: VerifiedTransaction,
+        commands: &Receiver<Command>,
+        slot_end: Instant,
+    ) -> Result<bool, ExecutorError> {
+        let batch_end = slot_end.min(now() + BATCH_TIME);
+        let mut next = Some(Command::Execute(first));
+        let mut going_on = true;
+        for _ in 0..BATCH_MAX {
+            match next {
+                Some(Command::Execute(transaction)) => self.execute(transaction)?,
+                Some(Command::Stop) => {
+                    going_on = false;
+                    break;
+                }
+                None => break,
+            };
+            if now() >= batch_end {
+                break;
+            }
+            next = commands.try_recv().ok();
+        }
+        self.publish();
+        Ok(going_on)
+    }
+
+    /// Executes one transaction into the open block. False if the block may not hold it.
+    fn execute(&mut self, verified: VerifiedTransaction) -> Result<bool, ExecutorError> {
+        let message_hash = verified.message_hash();
+        let transaction = verified.into_transaction();
+        match self.try_execute(transaction, message_hash)? {
+            Ok(()) => Ok(true),
+            Err((signature, err)) => {
+                tracing::debug!(%signature, %err, "transaction dropped");
+                Ok(false)
+            }
+        }
+    }
+
+    fn try_execute(
+        &mut self,
+        transaction: VersionedTransaction,
+        message_hash: Hash,
+    ) -> Result<Result<(), Dropped>, ExecutorError> {
+        let signature = transaction.signatures.first().copied().unwrap_or_default();
+        if self.statuses.contains(&message_hash) {
+            return Ok(Err((signature, TransactionError::AlreadyProcessed)));
+        }
+        let last_blockhash = self.open.bank.last_blockhash();
+        let recent = transaction.message.recent_blockhash();
+        let nonce = if self.open.bank.blockhashes.is_valid(recent) {
+            None
+        } else {
+            match nonce::usable(&self.vm, &transaction, &last_blockhash) {
+                Some(nonce) => Some(nonce),
+                None => return Ok(Err((signature, TransactionError::BlockhashNotFound))),
+            }
+        };
+        let outcome = self.vm.run(&transaction, nonce, &last_blockhash);
+        if !outcome.included {
+            let err = outcome.result.err().unwrap_or(TransactionError::SanitizeFailure);
+            return Ok(Err((signature, err)));
+        }
+        let meta = meta::of(&outcome, &self.vm);
+        let bank = &self.open.bank;
+        let lamports = |accounts: &[AccountSharedData]| -> u64 {
+            accounts.iter().map(ReadableAccount::lamports).sum()
+        };
+        let bank = Bank {
+            transaction_count: bank.transaction_count + 1,
+            capitalization: bank.capitalization + lamports(&outcome.after)
+                - lamports(&outcome.before),
+            ..bank.clone()
+        };
+        match self.apply(outcome.writes(), bank) {
+            Err(LedgerError::TableFull(full)) => {
+                tracing::error!(%signature, %full, "transaction dropped: no room for its accounts");
+                return Ok(Err((signature, TransactionError::TooManyAccountLocks)));
+            }
+            applied => applied?,
+        }
+        self.vm.commit(outcome.writes());
+        self.statuses.insert(message_hash);
+        let executed = Arc::new(Executed {
+            slot: self.open.bank.block.slot,
+            index: self.open.transactions.len() as u32,
+            block_time: self.open.bank.unix_timestamp,
+            is_vote: is_vote(&transaction),
+            transaction,
+            meta,
+            keys: outcome.keys,
+        });
+        self.open.transactions.push(Arc::clone(&executed));
+        self.fresh.push(executed);
+        Ok(Ok(()))
+    }
+
+    /// Writes accounts of the VM that were changed past transactions.
+    fn write_accounts(&mut self, keys: &[Pubkey]) -> Result<(), LedgerError> {
+        let accounts: Vec<_> = keys
+            .iter()
+            .filter_map(|key| self.vm.account(key).map(|account| (*key, account.clone())))
+            .collect();
+        let bank = self.open.bank.clone();
+        self.apply(accounts.iter().map(|(key, account)| (*key, account)), bank)
+    }
+
+    fn apply<'a>(
+        &mut self,
+        writes: impl Iterator<Item = (Pubkey, &'a AccountSharedData)>,
+        bank: Bank,
+    ) -> Result<(), LedgerError> {
+        let (pubkeys, changes): (Vec<Pubkey>, Vec<Change<Account>>) = writes
+            .map(|(pubkey, account)| {
+                let record = Account(account.clone()).into_record();
+                (pubkey, Change { address: Address::from(pubkey.to_bytes()), record })
+            })
+            .unzip();
+        let records: Vec<_> = changes.iter().map(|change| change.record.clone()).collect();
+        let ids = self.ledger.apply(self.open.id(), changes, Arc::new(bank.clone()))?;
+        self.open.bank = bank;
+        let writes = pubkeys.into_iter().zip(ids).zip(records);
+        self.open.wrote(writes.map(|((pubkey, id), account)| AccountWrite { pubkey, id, account }));
+        Ok(())
+    }
+
+    /// Lets readers see what was executed, then tells of it.
+    fn publish(&mut self) {
+        self.ledger.publish();
+        let fresh = std::mem::take(&mut self.fresh);
+        if !fresh.is_empty() {
+            self.history.executed(&fresh);
+            self.history.publish();
+        }
+        if let Some(vote) = self.voted.take() {
+            self.tell(&Event::Voted(vote));
+        }
+        for executed in fresh {
+            self.tell(&Event::Executed(executed));
+        }
+    }
+
+    fn end_block(&mut self) -> Result<(), ExecutorError> {
+        self.complete_block()?;
+        let block = self.unfinalized.back().map(Arc::clone);
+        while self.unfinalized.len() as u64 > self.pace.finalize_after {
+            self.finalize_oldest()?;
+        }
+        if let Some(block) = block {
+            self.begin_block(&block)?;
+        }
+        Ok(())
+    }
+
+    /// Ends the open block: kept, then confirmed, then told.
+    fn complete_block(&mut self) -> Result<(), ExecutorError> {
+        self.publish();
+        let done = OpenBlock::new(self.open.bank.clone(), self.open.parent_bank_hash);
+        let (block, bank) = std::mem::replace(&mut self.open, done).complete();
+        let block = Arc::new(block);
+        if let Some(store) = &mut self.store {
+            store.append(&block)?;
+        }
+        self.history.completed(&block);
+        self.history.publish();
+        self.open.bank = bank.clone();
+        self.ledger.complete(block.id, Arc::new(bank))?;
+        self.ledger.publish();
+        self.prune_store(block.id.slot);
+        self.unfinalized.push_back(Arc::clone(&block));
+        self.tell(&Event::Completed { block, timestamp_ms: unix_time().as_millis() as u64 });
+        Ok(())
+    }
+
+    fn finalize_oldest(&mut self) -> Result<(), ExecutorError> {
+        let Some(block) = self.unfinalized.pop_front() else { return Ok(()) };
+        self.ledger.finalize(block.id)?;
+        self.ledger.publish();
+        self.finalized_slot = block.id.slot;
+        self.tell(&Event::Finalized { block, timestamp_ms: unix_time().as_millis() as u64 });
+        Ok(())
+    }
+
+    /// Opens the block after `parent`, which is complete and still `self.open.bank`.
+    fn begin_block(&mut self, parent: &Block) -> Result<(), ExecutorError> {
+        let bank = self.open.bank.clone();
+        self.open_block(Parent { bank, bank_hash: parent.bank_hash })
+    }
+
+    /// Opens a block: sysvars move on, the validator votes for the parent.
+    pub(crate) fn open_block(&mut self, parent: Parent) -> Result<(), ExecutorError> {
+        let parent_slot = parent.bank.block.slot;
+        let slot = (parent_slot + 1).max(self.pace.warp_slot.take().unwrap_or(0));
+        let id = BlockId { slot, bank: parent.bank.block.bank + 1 };
+        let time = unix_time();
+        let bank = Bank {
+            block: id,
+            parent_slot,
+            block_height: parent.bank.block_height + 1,
+            unix_timestamp: (time.as_secs() as i64).max(parent.bank.unix_timestamp),
+            complete: false,
+            ..parent.bank.clone()
+        };
+        self.ledger.open(id, parent.bank.block, Arc::new(bank.clone()))?;
+        self.statuses.open(slot);
+        self.open = OpenBlock::new(bank, parent.bank_hash);
+        self.move_sysvars_on(&parent)?;
+        self.vote(&parent)?;
+        self.publish_opening(parent_slot, time);
+        Ok(())
+    }
+
+    fn move_sysvars_on(&mut self, parent: &Parent) -> Result<(), LedgerError> {
+        let slot = self.open.bank.block.slot;
+        let parent_slot = parent.bank.block.slot;
+        let ended = self.epoch_schedule.get_epoch(parent_slot);
+        let ends = self.epoch_schedule.get_epoch(slot) != ended;
+        let start = SlotStart {
+            slot,
+            parent_slot,
+            parent_hash: parent.bank_hash,
+            blockhashes: &parent.bank.blockhashes,
+            unix_timestamp: self.open.bank.unix_timestamp,
+            ended_epoch: ends.then(|| (ended, stakes::total(&self.vm, ended))),
+        };
+        let changed = sysvars::begin_slot(&mut self.vm, &start);
+        self.write_accounts(&changed)
+    }
+
+    /// Votes for the parent, as the first transaction of the block.
+    fn vote(&mut self, parent: &Parent) -> Result<(), ExecutorError> {
+        let parent_slot = parent.bank.block.slot;
+        if parent_slot == 0 {
+            return Ok(()); // genesis is the root already
+        }
+        self.tower.vote(parent_slot);
+        let vote = Vote {
+            identity: &self.identity,
+            vote_account: self.vote_account,
+            bank_hash: parent.bank_hash,
+            unix_timestamp: parent.bank.unix_timestamp,
+        };
+        let blockhash = self.open.bank.last_blockhash();
+        let Some(transaction) = self.tower.transaction(&vote, &blockhash) else { return Ok(()) };
+        let told = chain::Vote {
+            vote_pubkey: self.vote_account,
+            slots: self.tower.slots(),
+            hash: parent.bank_hash,
+            timestamp: Some(parent.bank.unix_timestamp),
+            signature: transaction.signatures.first().copied().unwrap_or_default(),
+        };
+        let message_hash = transaction.message.hash();
+        match self.try_execute(transaction, message_hash)? {
+            Ok(()) => self.voted = Some(told),
+            Err((_, err)) => tracing::warn!(%err, slot = parent_slot, "vote not executed"),
+        }
+        Ok(())
+    }
+
+    fn publish_opening(&mut self, parent: Slot, time: Duration) {
+        self.ledger.publish();
+        let slot = self.open.bank.block.slot;
+        let root = self.finalized_slot;
+        let timestamp_ms = time.as_millis() as u64;
+        self.tell(&Event::BankCreated { slot, parent, root, timestamp_ms });
+        self.publish();
+    }
+
+    /// Lets the store forget what history has forgotten, with the next block.
+    fn prune_store(&mut self, slot: Slot) {
+        let Some(store) = &mut self.store else { return };
+        let first_kept = self.history.snapshot().first_slot().unwrap_or(0);
+        // A restart needs the hashes and transactions of the whole window.
+        let window = slot.saturating_sub(chain::BLOCKHASHES_KEPT as u64);
+        store.prune_below(first_kept.min(window));
+    }
+
+    fn tell(&mut self, event: &Event) {
+        for sink in &mut self.sinks {
+            sink.event(event);
+        }
+    }
+}
+
+/// A transaction that no block may hold, and why.
+type Dropped = (solana_signature::Signature, TransactionError);
+
+fn is_vote(transaction: &VersionedTransaction) -> bool {
+    let message = &transaction.message;
+    let [instruction] = message.instructions() else { return false };
+    transaction.signatures.len() < 3
+        && matches!(message, solana_message::VersionedMessage::Legacy(_))
+        && message.static_account_keys().get(usize::from(instruction.program_id_index))
+            == Some(&solana_sdk_ids::vote::ID)
+}
+
+#[expect(clippy::disallowed_methods, reason = "this thread is where the ledger's clock is")]
+fn now() -> Instant {
+    Instant::now()
+}
+
+#[expect(clippy::disallowed_methods, reason = "this thread is where the ledger's clock is")]
+pub(crate) fn unix_time() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}

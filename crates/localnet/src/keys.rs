@@ -1,0 +1,114 @@
+//! The node's keypairs: made at genesis, kept in the ledger directory under the names that
+//! `solana-test-validator` gives them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use solana_keypair::Keypair;
+
+/// Who the node is and what it owns.
+pub struct NodeKeys {
+    /// Signs votes and leads every slot.
+    pub identity: Keypair,
+    /// The validator's vote account.
+    pub vote_account: Keypair,
+    /// The stake that makes it a validator.
+    pub stake_account: Keypair,
+    /// Pays airdrops.
+    pub faucet: Keypair,
+}
+
+/// A keypair file that is not one.
+#[derive(Debug, thiserror::Error)]
+pub enum KeyError {
+    /// It could not be read or written.
+    #[error("keypair file {path}")]
+    Io {
+        /// Which file.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        err: std::io::Error,
+    },
+    /// It holds something else.
+    #[error("{path} is not a keypair file: 64 numbers from 0 to 255 in a JSON array are expected")]
+    Malformed {
+        /// Which file.
+        path: PathBuf,
+    },
+}
+
+impl NodeKeys {
+    /// New keys.
+    pub fn generate() -> Self {
+        Self {
+            identity: Keypair::new(),
+            vote_account: Keypair::new(),
+            stake_account: Keypair::new(),
+            faucet: Keypair::new(),
+        }
+    }
+
+    /// The keys of a ledger directory.
+    pub fn read(dir: &Path) -> Result<Self, KeyError> {
+        Ok(Self {
+            identity: read_keypair(&dir.join("validator-keypair.json"))?,
+            vote_account: read_keypair(&dir.join("vote-account-keypair.json"))?,
+            stake_account: read_keypair(&dir.join("stake-account-keypair.json"))?,
+            faucet: read_keypair(&dir.join("faucet-keypair.json"))?,
+        })
+    }
+
+    /// Writes the keys into a ledger directory.
+    pub fn write(&self, dir: &Path) -> Result<(), KeyError> {
+        write_keypair(&dir.join("validator-keypair.json"), &self.identity)?;
+        write_keypair(&dir.join("vote-account-keypair.json"), &self.vote_account)?;
+        write_keypair(&dir.join("stake-account-keypair.json"), &self.stake_account)?;
+        write_keypair(&dir.join("faucet-keypair.json"), &self.faucet)
+    }
+}
+
+/// Reads a keypair as `solana-keygen` writes it.
+pub fn read_keypair(path: &Path) -> Result<Keypair, KeyError> {
+    let text = fs::read(path).map_err(|err| KeyError::Io { path: path.to_path_buf(), err })?;
+    serde_json::from_slice::<Vec<u8>>(&text)
+        .ok()
+        .and_then(|bytes| Keypair::try_from(bytes.as_slice()).ok())
+        .ok_or_else(|| KeyError::Malformed { path: path.to_path_buf() })
+}
+
+fn write_keypair(path: &Path, keypair: &Keypair) -> Result<(), KeyError> {
+    use std::io::Write;
+    use std::os::unix::fs::OpenOptionsExt;
+    let text = serde_json::to_vec(&keypair.to_bytes().to_vec()).unwrap_or_default();
+    fs::OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(path)
+        .and_then(|mut file| file.write_all(&text).and_then(|()| file.sync_all()))
+        .map_err(|err| KeyError::Io { path: path.to_path_buf(), err })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use solana_signer::Signer;
+
+    #[test]
+    fn keys_come_back_as_they_were_and_nobody_else_may_read_them() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let keys = NodeKeys::generate();
+        keys.write(dir.path()).expect("keys are written");
+        let read = NodeKeys::read(dir.path()).expect("keys are read");
+        assert_eq!(read.faucet.pubkey(), keys.faucet.pubkey());
+        use std::os::unix::fs::PermissionsExt;
+        let file = dir.path().join("faucet-keypair.json");
+        let mode = fs::metadata(&file).expect("the file is there").permissions().mode();
+        assert_eq!(mode & 0o077, 0);
+        fs::write(&file, "[1,2,3]").expect("the file is overwritten");
+        let err = NodeKeys::read(dir.path()).err().map(|err| err.to_string());
+        assert!(err.is_some_and(|err| err.contains("is not a keypair file")));
+    }
+}

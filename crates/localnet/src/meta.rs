@@ -1,0 +1,94 @@
+//! What history keeps of an execution: Agave's `TransactionStatusMeta`.
+
+use solana::TokenBalance;
+use solana_account::{AccountSharedData, ReadableAccount};
+use solana_pubkey::Pubkey;
+use solana_transaction_context::transaction::TransactionReturnData;
+use solana_transaction_status::{
+    InnerInstruction, InnerInstructions, TransactionStatusMeta, TransactionTokenBalance,
+};
+use spl_generic_token::is_known_spl_token_id;
+
+use crate::vm::{Outcome, Vm};
+
+/// Everything that history tells of an executed transaction. `vm` is as it was before.
+pub(crate) fn of(outcome: &Outcome, vm: &Vm) -> TransactionStatusMeta {
+    let tokens = token_balances(outcome, vm);
+    TransactionStatusMeta {
+        status: outcome.result.clone(),
+        fee: outcome.fee,
+        pre_balances: lamports(&outcome.before),
+        post_balances: lamports(&outcome.after),
+        inner_instructions: Some(inner_instructions(outcome)),
+        log_messages: Some(outcome.logs.clone()),
+        pre_token_balances: Some(tokens.before),
+        post_token_balances: Some(tokens.after),
+        rewards: Some(Vec::new()),
+        loaded_addresses: outcome.loaded_addresses.clone(),
+        return_data: return_data(&outcome.return_data),
+        compute_units_consumed: Some(outcome.units_consumed),
+        cost_units: None,
+    }
+}
+
+/// Lamports of accounts, in order.
+pub(crate) fn lamports(accounts: &[AccountSharedData]) -> Vec<u64> {
+    accounts.iter().map(ReadableAccount::lamports).collect()
+}
+
+/// What the last program returned, if one did.
+pub(crate) fn return_data(data: &TransactionReturnData) -> Option<TransactionReturnData> {
+    (!data.data.is_empty()).then(|| data.clone())
+}
+
+/// The calls that each instruction made, for those that made any.
+pub(crate) fn inner_instructions(outcome: &Outcome) -> Vec<InnerInstructions> {
+    let lists = outcome.inner_instructions.iter().enumerate();
+    lists
+        .filter(|(_, list)| !list.is_empty())
+        .map(|(index, list)| InnerInstructions {
+            index: index as u8,
+            instructions: list
+                .iter()
+                .map(|inner| InnerInstruction {
+                    instruction: inner.instruction.clone(),
+                    stack_height: Some(u32::from(inner.stack_height)),
+                })
+                .collect(),
+        })
+        .collect()
+}
+
+/// What a transaction's token accounts held.
+pub(crate) struct TokenBalances {
+    pub(crate) before: Vec<TransactionTokenBalance>,
+    pub(crate) after: Vec<TransactionTokenBalance>,
+}
+
+/// Token balances of a transaction's accounts, before and after.
+pub(crate) fn token_balances(outcome: &Outcome, vm: &Vm) -> TokenBalances {
+    let of = |accounts: &[AccountSharedData]| -> Vec<TransactionTokenBalance> {
+        let places = accounts.iter().enumerate();
+        places
+            .filter(|(_, account)| is_known_spl_token_id(account.owner()))
+            .filter_map(|(place, account)| {
+                let balance = TokenBalance::of(account, |mint| find(outcome, vm, mint))?;
+                Some(TransactionTokenBalance {
+                    account_index: place as u8,
+                    mint: balance.mint.to_string(),
+                    ui_token_amount: balance.amount,
+                    owner: balance.owner.to_string(),
+                    program_id: balance.program_id.to_string(),
+                })
+            })
+            .collect()
+    };
+    TokenBalances { before: of(&outcome.before), after: of(&outcome.after) }
+}
+
+/// A mint, be it made by the transaction itself.
+fn find(outcome: &Outcome, vm: &Vm, key: &Pubkey) -> Option<AccountSharedData> {
+    let named = outcome.keys.iter().position(|known| known == key);
+    let made = named.and_then(|place| outcome.after.get(place));
+    made.filter(|account| account.lamports() > 0).or_else(|| vm.account(key)).cloned()
+}

@@ -1,0 +1,110 @@
+//! Durable nonces: which transaction lives on one, and what its account becomes.
+//!
+//! Why here: LiteSVM tells a program that the newest blockhash is the one its transaction names. A
+//! nonce account must advance to the block's own newest, and must also advance when the transaction
+//! fails; both are mended on what the VM returns.
+
+use solana_account::AccountSharedData;
+use solana_account::state_traits::StateMut;
+use solana_hash::Hash;
+use solana_message::VersionedMessage;
+use solana_nonce::state::{Data, DurableNonce, State};
+use solana_nonce::versions::Versions;
+use solana_pubkey::Pubkey;
+use solana_system_interface::instruction::SystemInstruction;
+use solana_transaction::versioned::VersionedTransaction;
+
+use crate::vm::{LAMPORTS_PER_SIGNATURE, Vm};
+
+/// The nonce account that a message advances first of all, if it is made that way.
+fn nonce_account(message: &VersionedMessage) -> Option<Pubkey> {
+    let first = message.instructions().first()?;
+    let keys = message.static_account_keys();
+    let program = keys.get(usize::from(first.program_id_index))?;
+    if !solana_sdk_ids::system_program::check_id(program) {
+        return None;
+    }
+    let advance = bincode::serialize(&SystemInstruction::AdvanceNonceAccount).ok()?;
+    if !first.data.starts_with(&advance) {
+        return None;
+    }
+    let place = usize::from(*first.accounts.first()?);
+    is_writable(message, place).then(|| keys.get(place).copied()).flatten()
+}
+
+/// Whether a static key is writable, as the header says.
+fn is_writable(message: &VersionedMessage, place: usize) -> bool {
+    let header = message.header();
+    let signers = usize::from(header.num_required_signatures);
+    let keys = message.static_account_keys().len();
+    let writable_signers = signers - usize::from(header.num_readonly_signed_accounts);
+    let writable_others = keys - usize::from(header.num_readonly_unsigned_accounts);
+    if place < signers { place < writable_signers } else { place < writable_others }
+}
+
+/// The nonce account of a transaction that names its stored nonce in place of a blockhash, if the
+/// nonce is right, its authority signed, and this block has not advanced it yet.
+pub(crate) fn usable(
+    vm: &Vm,
+    transaction: &VersionedTransaction,
+    last_blockhash: &Hash,
+) -> Option<Pubkey> {
+    let message = &transaction.message;
+    let key = nonce_account(message)?;
+    let next = DurableNonce::from_blockhash(last_blockhash);
+    if message.recent_blockhash() == next.as_hash() {
+        return None;
+    }
+    let account = vm.account(&key)?;
+    let data = solana_nonce_account::verify_nonce_account(account, message.recent_blockhash())?;
+    let first = message.instructions().first()?;
+    let signers = usize::from(message.header().num_required_signatures);
+    let keys = message.static_account_keys();
+    first
+        .accounts
+        .iter()
+        .map(|place| usize::from(*place))
+        .any(|place| place < signers && keys.get(place) == Some(&data.authority))
+        .then_some(key)
+}
+
+/// Sets a nonce account to the nonce of `last_blockhash`.
+pub(crate) fn advance(account: &mut AccountSharedData, last_blockhash: &Hash) {
+    let Some(data) = initialized(account) else { return };
+    let next = Data::new(
+        data.authority,
+        DurableNonce::from_blockhash(last_blockhash),
+        LAMPORTS_PER_SIGNATURE,
+    );
+    if let Err(err) = account.set_state(&Versions::new(State::Initialized(next))) {
+        tracing::error!(%err, "a nonce account has no room for its own state");
+    }
+}
+
+/// Moves every nonce that the VM advanced to the transaction's blockhash on to the block's newest.
+pub(crate) fn settle(
+    before: &[AccountSharedData],
+    after: &mut [AccountSharedData],
+    transaction: &VersionedTransaction,
+    last_blockhash: &Hash,
+) {
+    let told = DurableNonce::from_blockhash(transaction.message.recent_blockhash());
+    for (before, after) in before.iter().zip(after) {
+        let moved = |data: &Data| data.durable_nonce == told;
+        if before != after && initialized(after).as_ref().is_some_and(moved) {
+            advance(after, last_blockhash);
+        }
+    }
+}
+
+fn initialized(account: &AccountSharedData) -> Option<Data> {
+    use solana_account::ReadableAccount;
+    if account.owner() != &solana_sdk_ids::system_program::id() || account.data().is_empty() {
+        return None;
+    }
+    let versions: Versions = account.state().ok()?;
+    match versions.state() {
+        State::Initialized(data) => Some(data.clone()),
+        State::Uninitialized => None,
+    }
+}

@@ -1,0 +1,311 @@
+//! Making a ledger, or reading one back, and running it.
+
+use std::collections::VecDeque;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::JoinHandle;
+
+use chain::{Bank, Block, BlockhashQueue, Cluster, EventSink, History, Reader, TransactionDoor};
+use ledger::{Address, BlockId, Change};
+use query::{Ledger, LedgerConfig, LedgerError};
+use solana::Account;
+use solana_account::ReadableAccount;
+use solana_pubkey::Pubkey;
+
+use crate::config::Config;
+use crate::door::Door;
+use crate::executor::{Command, Executor, ExecutorError, Pace, Parent, unix_time};
+use crate::genesis::{Genesis, GenesisError};
+use crate::keys::{KeyError, NodeKeys};
+use crate::open_block::OpenBlock;
+use crate::restore;
+use crate::simulator::Simulator;
+use crate::statuses::Statuses;
+use crate::store::{Restored, Store, StoreError};
+use crate::vm::Vm;
+use crate::vote::Tower;
+
+/// Where the store is within a ledger directory.
+const STORE_DIR: &str = "store";
+
+/// Why a ledger could not be opened, or ended.
+#[derive(Debug, thiserror::Error)]
+pub enum LocalnetError {
+    /// Genesis cannot be.
+    #[error(transparent)]
+    Genesis(#[from] GenesisError),
+    /// A keypair file of the ledger directory is not one.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    /// The store of the ledger directory refused.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The ledger has no room for its own accounts.
+    #[error(transparent)]
+    Ledger(#[from] LedgerError),
+    /// The ledger directory is there, and holds no ledger of ours.
+    #[error("{dir} holds a ledger that this version cannot read: {reason} (start with --reset)")]
+    Foreign {
+        /// Which directory.
+        dir: String,
+        /// What was wrong.
+        reason: String,
+    },
+    /// The directory could not be made.
+    #[error("ledger directory {dir}")]
+    Dir {
+        /// Which directory.
+        dir: String,
+        /// What the system said.
+        #[source]
+        err: std::io::Error,
+    },
+    /// The executing thread could not be started.
+    #[error("executing thread")]
+    Thread(#[source] std::io::Error),
+    /// The executing thread gave up.
+    #[error(transparent)]
+    Executor(#[from] ExecutorError),
+    /// The executing thread panicked; that is our bug.
+    #[error("the executing thread panicked")]
+    Panicked,
+}
+
+/// A ledger that is open and not running yet.
+pub struct Localnet {
+    cluster: Cluster,
+    mint: Option<Pubkey>,
+    reader: Reader,
+    history: Arc<History>,
+    door: Arc<Door>,
+    commands: SyncSender<Command>,
+    queue: Receiver<Command>,
+    executor: Executor,
+    parent: Parent,
+}
+
+/// A ledger that runs.
+pub struct Running {
+    commands: SyncSender<Command>,
+    thread: JoinHandle<Result<(), ExecutorError>>,
+}
+
+/// What a ledger goes on from.
+struct Start {
+    vm: Vm,
+    genesis: Genesis,
+    keys: NodeKeys,
+    store: Option<Store>,
+    parent: Parent,
+    blocks: Vec<Arc<Block>>,
+    statuses: Statuses,
+    tower: Tower,
+}
+
+/// Opens the ledger of `config.dir`, or makes one there; in memory if there is none.
+pub fn open(config: &Config) -> Result<Localnet, LocalnetError> {
+    let start = match &config.dir {
+        Some(dir) => match Store::open(&dir.join(STORE_DIR))? {
+            Some((store, restored)) => Start::restore(dir, store, restored)?,
+            None => Start::create(config, Some(dir))?,
+        },
+        None => Start::create(config, None)?,
+    };
+    Localnet::new(config, start)
+}
+
+impl Start {
+    fn create(config: &Config, dir: Option<&Path>) -> Result<Self, LocalnetError> {
+        let keys = NodeKeys::generate();
+        let genesis = Genesis::new(config, &keys, unix_time().as_secs() as i64);
+        let vm = genesis.build(config, &keys)?;
+        let (block, bank) = OpenBlock::new(genesis_bank(&genesis, &vm), genesis.hash()).complete();
+        // Transactions name the genesis hash first of all, as on a cluster.
+        let block = Block { blockhash: genesis.hash(), ..block };
+        let bank = Bank { blockhashes: Arc::new(BlockhashQueue::new(genesis.hash())), ..bank };
+        let block = Arc::new(block);
+        let store = dir.map(|dir| create_store(dir, &genesis, &keys, &vm, &block)).transpose()?;
+        let mut statuses = Statuses::default();
+        statuses.open(0);
+        Ok(Self {
+            vm,
+            genesis,
+            keys,
+            store,
+            parent: Parent { bank, bank_hash: block.bank_hash },
+            blocks: vec![block],
+            statuses,
+            tower: Tower::default(),
+        })
+    }
+
+    fn restore(dir: &Path, store: Store, restored: Restored) -> Result<Self, LocalnetError> {
+        let foreign =
+            |reason: String| LocalnetError::Foreign { dir: dir.display().to_string(), reason };
+        let keys = NodeKeys::read(dir)?;
+        let genesis: Genesis = bincode::deserialize(&restored.genesis)
+            .map_err(|err| foreign(format!("genesis: {err}")))?;
+        let accounts = restored.accounts.iter();
+        let vm = Vm::restore(accounts.map(|(key, account)| (*key, &account.0)))
+            .map_err(|err| foreign(format!("programs: {err}")))?;
+        let parent = restore::head(&restored.blocks, capitalization(&vm))
+            .ok_or_else(|| foreign("no block".into()))?;
+        let vote_account = solana_signer::Signer::pubkey(&keys.vote_account);
+        Ok(Self {
+            statuses: restore::statuses(&restored.blocks),
+            tower: restore::tower(&vm, &vote_account),
+            vm,
+            genesis,
+            keys,
+            store: Some(store),
+            parent,
+            blocks: restored.blocks,
+        })
+    }
+}
+
+impl Localnet {
+    fn new(config: &Config, start: Start) -> Result<Self, LocalnetError> {
+        let root = start.parent.bank.block;
+        let bank = Arc::new(start.parent.bank.clone());
+        let ledger_config = LedgerConfig { addresses_max: config.addresses_max };
+        let (mut ledger, reader) = Ledger::new(ledger_config, root, Arc::clone(&bank));
+        let changes = start.vm.accounts().filter_map(|(key, account)| {
+            let record = Account(account.clone()).into_record()?;
+            Some(Change { address: Address::from(key.to_bytes()), record: Some(record) })
+        });
+        ledger.apply(root, changes.collect(), bank)?;
+        ledger.publish();
+
+        let history = Arc::new(History::new(config.history));
+        for block in &start.blocks {
+            history.executed(&block.transactions);
+            history.completed(block);
+        }
+        history.publish();
+
+        let cluster = start.genesis.cluster(config, &start.keys);
+        let (commands, queue) = sync_channel(config.queue_max.max(1));
+        let simulator = Simulator::new(start.vm.clone(), config.simulators);
+        let door = Door::new(
+            commands.clone(),
+            config.queue_max,
+            simulator,
+            reader.clone(),
+            start.keys.faucet,
+            config.airdrop_lamports_max,
+        );
+        let executor = Executor {
+            vm: start.vm,
+            ledger,
+            history: Arc::clone(&history),
+            store: start.store,
+            sinks: Vec::new(),
+            statuses: start.statuses,
+            tower: start.tower,
+            identity: start.keys.identity,
+            vote_account: cluster.vote_account,
+            epoch_schedule: cluster.epoch_schedule.clone(),
+            pace: Pace {
+                slot_ms: config.slot_ms,
+                finalize_after: config.finalize_after,
+                warp_slot: config.warp_slot,
+            },
+            open: OpenBlock::new(start.parent.bank.clone(), start.parent.bank_hash),
+            finalized_slot: root.slot,
+            unfinalized: VecDeque::new(),
+            voted: None,
+            fresh: Vec::new(),
+        };
+        let mint = start.genesis.mint.map(Pubkey::new_from_array);
+        let parent = start.parent;
+        Ok(Self { cluster, mint, reader, history, door, commands, queue, executor, parent })
+    }
+
+    /// What never changes while the ledger runs.
+    pub fn cluster(&self) -> &Cluster {
+        &self.cluster
+    }
+
+    /// Who got the lamports of genesis, if anybody did.
+    pub fn mint(&self) -> Option<Pubkey> {
+        self.mint
+    }
+
+    /// Where accounts are read.
+    pub fn reader(&self) -> &Reader {
+        &self.reader
+    }
+
+    /// Where blocks and transactions are read.
+    pub fn history(&self) -> &Arc<History> {
+        &self.history
+    }
+
+    /// Where transactions are sent.
+    pub fn door(&self) -> Arc<dyn TransactionDoor> {
+        Arc::clone(&self.door) as Arc<dyn TransactionDoor>
+    }
+
+    /// Runs the ledger on a thread of its own, telling `sinks` what happens. The first block is open
+    /// when this returns.
+    pub fn start(mut self, sinks: Vec<Box<dyn EventSink>>) -> Result<Running, LocalnetError> {
+        self.executor.sinks = sinks;
+        self.executor.open_block(self.parent)?;
+        let (executor, queue) = (self.executor, self.queue);
+        let thread = std::thread::Builder::new()
+            .name("executor".into())
+            .spawn(move || executor.run(&queue))
+            .map_err(LocalnetError::Thread)?;
+        Ok(Running { commands: self.commands, thread })
+    }
+}
+
+impl Running {
+    /// Whether the executing thread has ended, which it does by itself only on an error.
+    pub fn is_finished(&self) -> bool {
+        self.thread.is_finished()
+    }
+
+    /// Completes the open block and ends. Transactions that wait are executed first.
+    pub fn stop(self) -> Result<(), LocalnetError> {
+        // A thread that is gone already takes no command, and tells why below.
+        let _ = self.commands.send(Command::Stop);
+        self.thread.join().map_err(|_| LocalnetError::Panicked)?.map_err(LocalnetError::from)
+    }
+}
+
+fn genesis_bank(genesis: &Genesis, vm: &Vm) -> Bank {
+    Bank {
+        block: BlockId { slot: 0, bank: 0 },
+        parent_slot: 0,
+        block_height: 0,
+        blockhashes: Arc::new(BlockhashQueue::new(genesis.hash())),
+        transaction_count: 0,
+        unix_timestamp: genesis.unix_timestamp,
+        capitalization: capitalization(vm),
+        complete: false,
+    }
+}
+
+fn capitalization(vm: &Vm) -> u64 {
+    vm.accounts().map(|(_, account)| account.lamports()).sum()
+}
+
+fn create_store(
+    dir: &Path,
+    genesis: &Genesis,
+    keys: &NodeKeys,
+    vm: &Vm,
+    block: &Block,
+) -> Result<Store, LocalnetError> {
+    std::fs::create_dir_all(dir)
+        .map_err(|err| LocalnetError::Dir { dir: dir.display().to_string(), err })?;
+    keys.write(dir)?;
+    let bytes = bincode::serialize(genesis).unwrap_or_default();
+    let accounts: Vec<(Pubkey, Arc<Account>)> =
+        vm.accounts().map(|(key, account)| (*key, Arc::new(Account(account.clone())))).collect();
+    let accounts = accounts.iter().map(|(key, account)| (*key, account));
+    Ok(Store::create(&dir.join(STORE_DIR), &bytes, accounts, block)?)
+}

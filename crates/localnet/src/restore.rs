@@ -1,0 +1,56 @@
+//! A ledger as its directory left it.
+
+use std::sync::Arc;
+
+use chain::{BLOCKHASHES_KEPT, Bank, Block, BlockhashQueue};
+use solana_account::ReadableAccount;
+use solana_pubkey::Pubkey;
+use solana_vote_interface::state::{LandedVote, VoteStateV4};
+
+use crate::executor::Parent;
+use crate::statuses::Statuses;
+use crate::vm::Vm;
+use crate::vote::Tower;
+
+/// The bank of the newest block kept. Every kept block is complete, so it is the root.
+pub(crate) fn head(blocks: &[Arc<Block>], capitalization: u64) -> Option<Parent> {
+    let head = blocks.last()?;
+    let first = blocks.len().saturating_sub(BLOCKHASHES_KEPT);
+    let blockhashes = BlockhashQueue::restore(blocks[first..].iter().map(|block| block.blockhash))?;
+    let bank = Bank {
+        block: head.id,
+        parent_slot: head.parent_slot,
+        block_height: head.block_height,
+        blockhashes: Arc::new(blockhashes),
+        transaction_count: head.transaction_count,
+        unix_timestamp: head.block_time,
+        capitalization,
+        complete: true,
+    };
+    Some(Parent { bank, bank_hash: head.bank_hash })
+}
+
+/// The transactions that must not be executed again.
+pub(crate) fn statuses(blocks: &[Arc<Block>]) -> Statuses {
+    let mut statuses = Statuses::default();
+    for block in &blocks[blocks.len().saturating_sub(BLOCKHASHES_KEPT)..] {
+        statuses.open(block.id.slot);
+        for executed in &block.transactions {
+            statuses.insert(executed.transaction.message.hash());
+        }
+    }
+    statuses
+}
+
+/// The tower that the vote account tells of.
+pub(crate) fn tower(vm: &Vm, vote_account: &Pubkey) -> Tower {
+    vm.account(vote_account)
+        .and_then(|account| VoteStateV4::deserialize(account.data(), vote_account).ok())
+        .map(|state| {
+            Tower::restore(
+                state.votes.iter().map(|LandedVote { lockout, .. }| *lockout),
+                state.root_slot,
+            )
+        })
+        .unwrap_or_default()
+}

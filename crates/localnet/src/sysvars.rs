@@ -1,0 +1,144 @@
+//! Sysvars: what programs can ask of the chain, moved on with every slot.
+
+use chain::BlockhashQueue;
+use ledger::Slot;
+use solana_account::{AccountSharedData, ReadableAccount, WritableAccount};
+use solana_clock::Clock;
+use solana_epoch_schedule::EpochSchedule;
+use solana_hash::Hash;
+use solana_pubkey::Pubkey;
+use solana_sdk_ids::sysvar as ids;
+use solana_slot_hashes::SlotHashes;
+use solana_slot_history::SlotHistory;
+use solana_stake_interface::stake_history::{StakeHistory, StakeHistoryEntry};
+#[expect(deprecated, reason = "programs still read this sysvar, so the ledger still keeps it")]
+use solana_sysvar::recent_blockhashes::{IterItem, RecentBlockhashes};
+
+use crate::stakes;
+use crate::vm::{LAMPORTS_PER_SIGNATURE, Vm};
+
+/// Blockhashes in the sysvar: half of what the queue keeps.
+const RECENT_BLOCKHASHES: usize = 150;
+/// Bytes of a full one: a count, then a hash and a fee each.
+const RECENT_BLOCKHASHES_BYTES: usize = 8 + RECENT_BLOCKHASHES * 40;
+
+/// What the sysvars of a new block follow from.
+pub(crate) struct SlotStart<'a> {
+    pub(crate) slot: Slot,
+    pub(crate) parent_slot: Slot,
+    /// The bank hash of the parent.
+    pub(crate) parent_hash: Hash,
+    pub(crate) blockhashes: &'a BlockhashQueue,
+    /// Seconds since 1970.
+    pub(crate) unix_timestamp: i64,
+    /// Stake of the epoch that the parent ended, if this slot begins another.
+    pub(crate) ended_epoch: Option<(u64, StakeHistoryEntry)>,
+}
+
+/// Moves the sysvars on to a new slot. Returns which accounts changed.
+pub(crate) fn begin_slot(vm: &mut Vm, start: &SlotStart<'_>) -> Vec<Pubkey> {
+    let mut hashes: SlotHashes = vm.svm().get_sysvar();
+    hashes.add(start.parent_slot, start.parent_hash);
+    vm.svm_mut().set_sysvar(&hashes);
+
+    let mut history: SlotHistory = vm.svm().get_sysvar();
+    history.add(start.slot);
+    vm.svm_mut().set_sysvar(&history);
+
+    set_recent_blockhashes(vm, start.blockhashes);
+
+    let mut changed =
+        vec![ids::slot_hashes::ID, ids::slot_history::ID, ids::recent_blockhashes::ID];
+    if let Some((epoch, entry)) = &start.ended_epoch {
+        let mut history = stakes::history(vm);
+        history.add(*epoch, entry.clone());
+        stakes::set_history(vm, &history);
+        changed.push(ids::stake_history::ID);
+    }
+
+    let before: Clock = vm.svm().get_sysvar();
+    let schedule: EpochSchedule = vm.svm().get_sysvar();
+    let epoch = schedule.get_epoch(start.slot);
+    let begins_epoch = epoch != before.epoch;
+    let unix_timestamp = start.unix_timestamp.max(before.unix_timestamp);
+    vm.svm_mut().set_sysvar(&Clock {
+        slot: start.slot,
+        epoch_start_timestamp: if begins_epoch {
+            unix_timestamp
+        } else {
+            before.epoch_start_timestamp
+        },
+        epoch,
+        leader_schedule_epoch: schedule.get_leader_schedule_epoch(start.slot),
+        unix_timestamp,
+    });
+    changed.push(ids::clock::ID);
+    for key in &changed {
+        fund(vm, key);
+    }
+    changed
+}
+
+/// Moves only the time on: a block that waits for its one transaction must not be late.
+pub(crate) fn set_time(vm: &mut Vm, unix_timestamp: i64) -> Option<Pubkey> {
+    let mut clock: Clock = vm.svm().get_sysvar();
+    if clock.unix_timestamp >= unix_timestamp {
+        return None;
+    }
+    clock.unix_timestamp = unix_timestamp;
+    vm.svm_mut().set_sysvar(&clock);
+    fund(vm, &ids::clock::ID);
+    Some(ids::clock::ID)
+}
+
+/// Sets the sysvars of genesis.
+pub(crate) fn genesis(
+    vm: &mut Vm,
+    schedule: &EpochSchedule,
+    blockhashes: &BlockhashQueue,
+    unix_timestamp: i64,
+) {
+    vm.svm_mut().set_sysvar(schedule);
+    vm.svm_mut().set_sysvar(&SlotHashes::new(&[]));
+    vm.svm_mut().set_sysvar(&SlotHistory::default());
+    vm.svm_mut().set_sysvar(&Clock {
+        slot: 0,
+        epoch_start_timestamp: unix_timestamp,
+        epoch: 0,
+        leader_schedule_epoch: schedule.get_leader_schedule_epoch(0),
+        unix_timestamp,
+    });
+    set_recent_blockhashes(vm, blockhashes);
+    stakes::set_history(vm, &StakeHistory::default());
+    let sysvars: Vec<Pubkey> = vm
+        .accounts()
+        .filter(|(_, account)| account.owner() == &ids::ID)
+        .map(|(key, _)| *key)
+        .collect();
+    for key in &sysvars {
+        fund(vm, key);
+    }
+}
+
+#[expect(deprecated, reason = "programs still read this sysvar, so the ledger still keeps it")]
+fn set_recent_blockhashes(vm: &mut Vm, blockhashes: &BlockhashQueue) {
+    let newest_first = blockhashes.iter().rev().take(RECENT_BLOCKHASHES).enumerate();
+    let sysvar: RecentBlockhashes = newest_first
+        .map(|(age, hash)| IterItem(u64::MAX - age as u64, hash, LAMPORTS_PER_SIGNATURE))
+        .collect();
+    vm.svm_mut().set_sysvar(&sysvar);
+}
+
+/// Gives a sysvar the size and the lamports that it has on a cluster; LiteSVM gives what its
+/// present entries need, and one lamport.
+fn fund(vm: &mut Vm, key: &Pubkey) {
+    let Some(account) = vm.account(key) else { return };
+    let mut account: AccountSharedData = account.clone();
+    if *key == ids::recent_blockhashes::ID {
+        account.resize(RECENT_BLOCKHASHES_BYTES, 0);
+    }
+    let lamports = vm.svm().minimum_balance_for_rent_exemption(account.data().len());
+    account.set_lamports(lamports);
+    account.set_rent_epoch(u64::MAX);
+    vm.svm_mut().set_account_no_checks(*key, account);
+}

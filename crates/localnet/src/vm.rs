@@ -1,0 +1,291 @@
+//! The VM behind one interface: run a transaction, learn exactly what it changes, keep what it
+//! changed only when told to.
+//!
+//! Shape: LiteSVM runs each transaction once, on `&self`; [`Vm::run`] turns what it tells into an
+//! [`Outcome`], fee and nonce of a failed transaction included; [`Vm::commit`] writes accounts back.
+//! Invariant: a panic inside the VM ends that transaction only: running takes `&self`, so nothing
+//! half-done can stay.
+//! Not here: whether a transaction may run at all (`executor`), balances as JSON wants them
+//! (`balances`).
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use litesvm::LiteSVM;
+use solana_account::{AccountSharedData, ReadableAccount, WritableAccount};
+use solana_hash::Hash;
+use solana_instruction::error::InstructionError;
+use solana_message::inner_instruction::InnerInstructionsList;
+use solana_message::v0::LoadedAddresses;
+use solana_message::{AddressLoader, VersionedMessage};
+use solana_pubkey::Pubkey;
+use solana_sdk_ids::bpf_loader_upgradeable;
+use solana_signature::Signature;
+use solana_transaction::versioned::VersionedTransaction;
+use solana_transaction_context::transaction::TransactionReturnData;
+use solana_transaction_error::TransactionError;
+
+use crate::nonce;
+
+/// Lamports that each signature costs.
+pub(crate) const LAMPORTS_PER_SIGNATURE: u64 = 5_000;
+/// Bytes of logs kept for a transaction, as Agave keeps.
+const LOG_BYTES_MAX: usize = 10_000;
+/// The first byte of a program's data account under the upgradeable loader.
+const PROGRAM_DATA_TAG: u8 = 3;
+
+/// Accounts in memory and a VM that runs transactions on them.
+#[derive(Clone)]
+pub(crate) struct Vm {
+    svm: LiteSVM,
+}
+
+/// What a transaction did, or would do.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    pub(crate) result: Result<(), TransactionError>,
+    /// Whether a block may hold it: it paid its fee, whatever its result.
+    pub(crate) included: bool,
+    pub(crate) fee: u64,
+    pub(crate) logs: Vec<String>,
+    pub(crate) inner_instructions: InnerInstructionsList,
+    pub(crate) return_data: TransactionReturnData,
+    pub(crate) units_consumed: u64,
+    pub(crate) loaded_addresses: LoadedAddresses,
+    /// Static keys, then loaded writable, then loaded read-only.
+    pub(crate) keys: Vec<Pubkey>,
+    /// Each key's account before, in the order of `keys`.
+    pub(crate) before: Vec<AccountSharedData>,
+    /// Each key's account after, in the order of `keys`.
+    pub(crate) after: Vec<AccountSharedData>,
+}
+
+impl Outcome {
+    /// The accounts that are not as they were.
+    pub(crate) fn writes(&self) -> impl Iterator<Item = (Pubkey, &AccountSharedData)> + Clone {
+        let pairs = self.keys.iter().zip(self.before.iter().zip(&self.after));
+        pairs.filter(|(_, (before, after))| before != after).map(|(key, (_, after))| (*key, after))
+    }
+
+    fn refused(keys: Keys, before: Vec<AccountSharedData>, err: TransactionError) -> Self {
+        Self {
+            result: Err(err),
+            included: false,
+            fee: 0,
+            logs: Vec::new(),
+            inner_instructions: Vec::new(),
+            return_data: TransactionReturnData::default(),
+            units_consumed: 0,
+            loaded_addresses: keys.loaded,
+            keys: keys.all,
+            after: before.clone(),
+            before,
+        }
+    }
+}
+
+/// All keys that a transaction names.
+pub(crate) struct Keys {
+    pub(crate) all: Vec<Pubkey>,
+    pub(crate) loaded: LoadedAddresses,
+}
+
+impl Keys {
+    fn of(message: &VersionedMessage, loaded: LoadedAddresses) -> Self {
+        let mut all = message.static_account_keys().to_vec();
+        all.extend_from_slice(&loaded.writable);
+        all.extend_from_slice(&loaded.readonly);
+        Self { all, loaded }
+    }
+}
+
+impl Vm {
+    /// A VM with mainnet's features, the builtins, and the programs everybody expects deployed.
+    pub(crate) fn new() -> Self {
+        let svm = LiteSVM::default()
+            .with_mainnet_features()
+            .with_builtins()
+            .with_sysvars()
+            .with_feature_accounts()
+            .with_default_programs()
+            .with_sigverify(false)
+            .with_blockhash_check(false)
+            .with_transaction_history(0)
+            .with_log_bytes_limit(Some(LOG_BYTES_MAX));
+        Self { svm }
+    }
+
+    /// A VM with the accounts of a ledger that was kept, and no others.
+    pub(crate) fn restore<'a>(
+        accounts: impl Iterator<Item = (Pubkey, &'a AccountSharedData)>,
+    ) -> Result<Self, litesvm::error::LiteSVMError> {
+        let mut svm = LiteSVM::default()
+            .with_mainnet_features()
+            .with_sigverify(false)
+            .with_blockhash_check(false)
+            .with_transaction_history(0)
+            .with_log_bytes_limit(Some(LOG_BYTES_MAX));
+        for (key, account) in accounts {
+            svm.set_account_no_checks(key, account.clone());
+        }
+        svm.rebuild_caches()?;
+        Ok(Self { svm })
+    }
+
+    /// Every account that the VM holds.
+    pub(crate) fn accounts(&self) -> impl Iterator<Item = (&Pubkey, &AccountSharedData)> {
+        self.svm.accounts_db().inner.iter()
+    }
+
+    /// One account.
+    pub(crate) fn account(&self, key: &Pubkey) -> Option<&AccountSharedData> {
+        self.svm.accounts_db().get_account_ref(key)
+    }
+
+    /// Gives access to what sysvars need.
+    pub(crate) fn svm_mut(&mut self) -> &mut LiteSVM {
+        &mut self.svm
+    }
+
+    /// Gives access to sysvars and rent.
+    pub(crate) fn svm(&self) -> &LiteSVM {
+        &self.svm
+    }
+
+    /// The keys that a message names, lookup tables resolved.
+    pub(crate) fn keys(&self, message: &VersionedMessage) -> Result<Keys, TransactionError> {
+        let loaded = match message.address_table_lookups() {
+            Some(lookups) if !lookups.is_empty() => {
+                self.svm.accounts_db().load_addresses(lookups)?
+            }
+            _ => LoadedAddresses::default(),
+        };
+        Ok(Keys::of(message, loaded))
+    }
+
+    /// Runs a transaction and keeps nothing. `nonce` is the nonce account that it advances, if its
+    /// blockhash is a durable nonce; `last_blockhash` is what such an account advances to.
+    pub(crate) fn run(
+        &self,
+        transaction: &VersionedTransaction,
+        nonce: Option<Pubkey>,
+        last_blockhash: &Hash,
+    ) -> Outcome {
+        let keys = match self.keys(&transaction.message) {
+            Ok(keys) => keys,
+            Err(err) => {
+                let keys = Keys::of(&transaction.message, LoadedAddresses::default());
+                let before = self.load(&keys.all);
+                return Outcome::refused(keys, before, err);
+            }
+        };
+        let before = self.load(&keys.all);
+        let run = || self.svm.simulate_transaction(transaction.clone());
+        match catch_unwind(AssertUnwindSafe(run)) {
+            Ok(Ok(info)) => {
+                let mut after = before.clone();
+                for (key, account) in info.post_accounts {
+                    if let Some(place) = keys.all.iter().position(|known| *known == key) {
+                        after[place] = account;
+                    }
+                }
+                nonce::settle(&before, &mut after, transaction, last_blockhash);
+                Outcome {
+                    result: Ok(()),
+                    included: true,
+                    fee: info.meta.fee,
+                    logs: info.meta.logs,
+                    inner_instructions: info.meta.inner_instructions,
+                    return_data: info.meta.return_data,
+                    units_consumed: info.meta.compute_units_consumed,
+                    loaded_addresses: keys.loaded,
+                    keys: keys.all,
+                    before,
+                    after,
+                }
+            }
+            Ok(Err(failed)) => {
+                // LiteSVM names the transaction only once it has a context, which is once its payer
+                // could pay.
+                let included = failed.meta.signature != Signature::default();
+                let mut outcome = Outcome::refused(keys, before, failed.err);
+                outcome.logs = failed.meta.logs;
+                outcome.inner_instructions = failed.meta.inner_instructions;
+                outcome.return_data = failed.meta.return_data;
+                outcome.units_consumed = failed.meta.compute_units_consumed;
+                if included {
+                    outcome.charge(failed.meta.fee, nonce, last_blockhash);
+                }
+                outcome
+            }
+            Err(_) => {
+                let fee = LAMPORTS_PER_SIGNATURE * transaction.signatures.len() as u64;
+                let err = TransactionError::InstructionError(
+                    0,
+                    InstructionError::ProgramFailedToComplete,
+                );
+                tracing::error!(signature = ?transaction.signatures.first(), "the VM panicked");
+                let mut outcome = Outcome::refused(keys, before, err);
+                outcome.charge(fee, nonce, last_blockhash);
+                outcome
+            }
+        }
+    }
+
+    /// Keeps accounts as given. Program data goes before the programs that load it.
+    pub(crate) fn commit<'a>(
+        &mut self,
+        writes: impl Iterator<Item = (Pubkey, &'a AccountSharedData)> + Clone,
+    ) {
+        let is_program_data = |account: &AccountSharedData| {
+            account.owner() == &bpf_loader_upgradeable::id()
+                && account.data().first() == Some(&PROGRAM_DATA_TAG)
+        };
+        for (key, account) in writes.clone().filter(|(_, account)| is_program_data(account)) {
+            self.put(key, account);
+        }
+        for (key, account) in writes.filter(|(_, account)| !is_program_data(account)) {
+            self.put(key, account);
+        }
+    }
+
+    /// Keeps one account. A program that does not load is kept as data: calling it fails, as on
+    /// Agave, and nothing else does.
+    pub(crate) fn put(&mut self, key: Pubkey, account: &AccountSharedData) {
+        let is_plain = !account.executable()
+            && account.lamports() > 0
+            && account.owner() != &solana_sdk_ids::sysvar::id();
+        if !is_plain {
+            if let Err(err) = self.svm.set_account(key, account.clone().into()) {
+                tracing::debug!(%key, %err, "not loadable, kept as data");
+            } else if account.lamports() == 0 {
+                return;
+            }
+        }
+        self.svm.set_account_no_checks(key, account.clone());
+    }
+
+    /// Forgets an account.
+    pub(crate) fn remove(&mut self, key: Pubkey) {
+        // An account of no lamports and no program is removed and cannot fail to load.
+        let _ = self.svm.set_account(key, solana_account::Account::default());
+    }
+
+    fn load(&self, keys: &[Pubkey]) -> Vec<AccountSharedData> {
+        keys.iter().map(|key| self.account(key).cloned().unwrap_or_default()).collect()
+    }
+}
+
+impl Outcome {
+    /// A failed transaction still pays, and still advances its nonce.
+    fn charge(&mut self, fee: u64, nonce: Option<Pubkey>, last_blockhash: &Hash) {
+        let Some(payer) = self.after.first_mut() else { return };
+        let fee = fee.min(payer.lamports());
+        payer.set_lamports(payer.lamports() - fee);
+        self.fee = fee;
+        self.included = true;
+        if let Some(place) = nonce.and_then(|nonce| self.keys.iter().position(|key| *key == nonce))
+        {
+            nonce::advance(&mut self.after[place], last_blockhash);
+        }
+    }
+}

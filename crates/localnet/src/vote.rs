@@ -1,0 +1,105 @@
+//! This node's validator: a tower of lockouts, and the transaction that votes for each block.
+
+use std::collections::VecDeque;
+
+use ledger::Slot;
+use solana_hash::Hash;
+use solana_keypair::Keypair;
+use solana_message::{Message, VersionedMessage};
+use solana_pubkey::Pubkey;
+use solana_signer::Signer;
+use solana_transaction::versioned::VersionedTransaction;
+use solana_vote_interface::instruction::tower_sync;
+use solana_vote_interface::state::{Lockout, MAX_LOCKOUT_HISTORY, TowerSync};
+
+/// The lockouts of a validator that votes for every block.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Tower {
+    lockouts: VecDeque<Lockout>,
+    root: Option<Slot>,
+}
+
+impl Tower {
+    /// A tower as the vote account has it.
+    pub(crate) fn restore(lockouts: impl IntoIterator<Item = Lockout>, root: Option<Slot>) -> Self {
+        Self { lockouts: lockouts.into_iter().collect(), root }
+    }
+
+    /// Votes for a slot: expired lockouts go, the oldest may become the root, the others double.
+    pub(crate) fn vote(&mut self, slot: Slot) {
+        while self.lockouts.back().is_some_and(|last| !last.is_locked_out_at_slot(slot)) {
+            self.lockouts.pop_back();
+        }
+        if self.lockouts.len() == MAX_LOCKOUT_HISTORY {
+            self.root = self.lockouts.pop_front().map(|oldest| oldest.slot());
+        }
+        self.lockouts.push_back(Lockout::new(slot));
+        let depth = self.lockouts.len();
+        for (place, lockout) in self.lockouts.iter_mut().enumerate() {
+            if depth > place + lockout.confirmation_count() as usize {
+                lockout.increase_confirmation_count(1);
+            }
+        }
+    }
+
+    /// The slots voted for, the oldest first.
+    pub(crate) fn slots(&self) -> Vec<Slot> {
+        self.lockouts.iter().map(Lockout::slot).collect()
+    }
+
+    /// The transaction that tells the vote account of this tower.
+    pub(crate) fn transaction(
+        &self,
+        vote: &Vote<'_>,
+        blockhash: &Hash,
+    ) -> Option<VersionedTransaction> {
+        let sync = TowerSync {
+            lockouts: self.lockouts.clone(),
+            root: self.root,
+            hash: vote.bank_hash,
+            timestamp: Some(vote.unix_timestamp),
+            block_id: vote.bank_hash,
+        };
+        let identity = vote.identity.pubkey();
+        let instruction = tower_sync(&vote.vote_account, &identity, sync);
+        let message = Message::new_with_blockhash(&[instruction], Some(&identity), blockhash);
+        VersionedTransaction::try_new(VersionedMessage::Legacy(message), &[vote.identity]).ok()
+    }
+}
+
+/// What a vote says beside the tower.
+pub(crate) struct Vote<'a> {
+    /// Pays for the vote and signs it.
+    pub(crate) identity: &'a Keypair,
+    /// Where votes are counted.
+    pub(crate) vote_account: Pubkey,
+    /// The hash of the newest bank voted for.
+    pub(crate) bank_hash: Hash,
+    /// Seconds since 1970 of that bank.
+    pub(crate) unix_timestamp: i64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn voting_for_every_slot_roots_the_one_31_below() {
+        let mut tower = Tower::default();
+        (1..=31).for_each(|slot| tower.vote(slot));
+        assert_eq!(tower.root, None);
+        tower.vote(32);
+        assert_eq!(tower.root, Some(1));
+        assert_eq!(tower.slots(), (2..=32).collect::<Vec<_>>());
+        assert_eq!(tower.lockouts[0].confirmation_count(), 31);
+        assert_eq!(tower.lockouts[30].confirmation_count(), 1);
+    }
+
+    #[test]
+    fn a_jump_drops_the_lockouts_it_outlasts() {
+        let mut tower = Tower::default();
+        (1..=4).for_each(|slot| tower.vote(slot));
+        tower.vote(100);
+        assert_eq!(tower.slots(), vec![100]);
+    }
+}

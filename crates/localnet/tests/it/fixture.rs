@@ -1,0 +1,147 @@
+//! A ledger that makes a block of every transaction, and what a client would do with it.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::time::Duration;
+
+use chain::{
+    Block, Event, EventSink, Executed, History, Reader, TransactionDoor, VerifiedTransaction,
+};
+use ledger::{Address, Commitment};
+use localnet::{Config, Localnet, Running};
+use solana::Account;
+use solana_account::ReadableAccount;
+use solana_hash::Hash;
+use solana_instruction::Instruction;
+use solana_keypair::Keypair;
+use solana_message::{Message, VersionedMessage};
+use solana_pubkey::Pubkey;
+use solana_signature::Signature;
+use solana_signer::Signer;
+use solana_transaction::versioned::VersionedTransaction;
+
+/// How long a test waits for what must come.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+pub(crate) struct Node {
+    pub(crate) door: Arc<dyn TransactionDoor>,
+    pub(crate) reader: Reader,
+    pub(crate) history: Arc<History>,
+    pub(crate) cluster: chain::Cluster,
+    events: Receiver<Event>,
+    running: Option<Running>,
+}
+
+struct Sink(SyncSender<Event>);
+
+impl EventSink for Sink {
+    fn event(&mut self, event: &Event) {
+        // A test that has ended listens no more.
+        let _ = self.0.send(event.clone());
+    }
+}
+
+/// A block of every transaction, finalized one block later.
+pub(crate) fn on_demand() -> Config {
+    Config { slot_ms: 0, finalize_after: 1, ..Config::default() }
+}
+
+impl Node {
+    pub(crate) fn start(config: &Config) -> Self {
+        let localnet: Localnet = localnet::open(config).expect("the ledger opens");
+        let (send, events) = sync_channel(100_000);
+        Self {
+            door: localnet.door(),
+            reader: localnet.reader().clone(),
+            history: Arc::clone(localnet.history()),
+            cluster: localnet.cluster().clone(),
+            events,
+            running: Some(localnet.start(vec![Box::new(Sink(send))]).expect("the ledger starts")),
+        }
+    }
+
+    pub(crate) fn stop(mut self) {
+        let running = self.running.take().expect("a node is stopped once");
+        running.stop().expect("the ledger ends well");
+    }
+
+    pub(crate) fn blockhash(&self) -> Hash {
+        self.reader.view(Commitment::Processed).meta().last_blockhash()
+    }
+
+    pub(crate) fn account(&self, key: &Pubkey) -> Option<Arc<Account>> {
+        self.account_at(Commitment::Confirmed, key)
+    }
+
+    pub(crate) fn account_at(&self, at: Commitment, key: &Pubkey) -> Option<Arc<Account>> {
+        self.reader.view(at).record(&Address::from(key.to_bytes()))
+    }
+
+    pub(crate) fn lamports(&self, key: &Pubkey) -> u64 {
+        self.account(key).map_or(0, |account| account.0.lamports())
+    }
+
+    /// Sends, and waits until the block with it is complete.
+    pub(crate) fn send(&self, transaction: VersionedTransaction) -> Arc<Executed> {
+        let verified = VerifiedTransaction::verify(transaction).expect("a good transaction");
+        let signature = verified.signature();
+        self.door.send(verified).expect("the queue has room");
+        self.confirmed(&signature)
+    }
+
+    /// Sends what must not come into a block; `fence` is a transaction that must.
+    pub(crate) fn send_in_vain(&self, transaction: VersionedTransaction, fence: &Keypair) {
+        let verified = VerifiedTransaction::verify(transaction).expect("a good transaction");
+        let signature = verified.signature();
+        let before = self.history.snapshot().transaction(&signature).cloned();
+        self.door.send(verified).expect("the queue has room");
+        self.airdrop(&fence.pubkey(), 1_000_000);
+        let after = self.history.snapshot().transaction(&signature).cloned();
+        assert_eq!(before.map(|e| e.slot), after.map(|e| e.slot), "{signature} was executed");
+    }
+
+    pub(crate) fn airdrop(&self, to: &Pubkey, lamports: u64) -> Arc<Executed> {
+        let signature = self.door.airdrop(*to, lamports, self.blockhash()).expect("an airdrop");
+        self.confirmed(&signature)
+    }
+
+    pub(crate) fn confirmed(&self, signature: &Signature) -> Arc<Executed> {
+        let block = self.completed(|block| {
+            block.transactions.iter().any(|executed| executed.signature() == *signature)
+        });
+        let found = block.transactions.iter().find(|executed| executed.signature() == *signature);
+        Arc::clone(found.expect("it was just found"))
+    }
+
+    /// Waits until the block of a slot is open.
+    pub(crate) fn opened(&self, wanted: ledger::Slot) {
+        loop {
+            let event = self.events.recv_timeout(PATIENCE).expect("an event within patience");
+            if matches!(event, Event::BankCreated { slot, .. } if slot == wanted) {
+                return;
+            }
+        }
+    }
+
+    /// The next completed block that is as wanted.
+    pub(crate) fn completed(&self, wanted: impl Fn(&Block) -> bool) -> Arc<Block> {
+        loop {
+            let event = self.events.recv_timeout(PATIENCE).expect("an event within patience");
+            if let Event::Completed { block, .. } = event
+                && wanted(&block)
+            {
+                return block;
+            }
+        }
+    }
+}
+
+pub(crate) fn signed(
+    instructions: &[Instruction],
+    signers: &[&Keypair],
+    blockhash: &Hash,
+) -> VersionedTransaction {
+    let payer = signers[0].pubkey();
+    let message = Message::new_with_blockhash(instructions, Some(&payer), blockhash);
+    VersionedTransaction::try_new(VersionedMessage::Legacy(message), signers).expect("signers fit")
+}

@@ -1,0 +1,172 @@
+//! Execution, blocks, commitment, nonces, restart.
+
+use ledger::Commitment;
+use localnet::Config;
+use solana_account::ReadableAccount;
+use solana_keypair::Keypair;
+use solana_signer::Signer;
+use solana_system_interface::instruction::{advance_nonce_account, create_nonce_account, transfer};
+use solana_transaction_error::TransactionError;
+
+use crate::fixture::{Node, on_demand, signed};
+
+const SOL: u64 = 1_000_000_000;
+
+#[test]
+fn a_transfer_moves_lamports_and_pays_its_fee() {
+    let node = Node::start(&on_demand());
+    let (alice, bob) = (Keypair::new(), Keypair::new());
+    node.airdrop(&alice.pubkey(), SOL);
+    let executed = node.send(signed(
+        &[transfer(&alice.pubkey(), &bob.pubkey(), SOL / 4)],
+        &[&alice],
+        &node.blockhash(),
+    ));
+    assert_eq!(executed.meta.status, Ok(()));
+    assert_eq!(executed.meta.fee, 5_000);
+    assert_eq!(executed.meta.pre_balances[..2], [SOL, 0]);
+    assert_eq!(executed.meta.post_balances[..2], [SOL - SOL / 4 - 5_000, SOL / 4]);
+    assert_eq!(node.lamports(&bob.pubkey()), SOL / 4);
+    let bank = node.reader.view(Commitment::Confirmed);
+    let all: u64 = bank.all().map(|(_, account)| account.0.lamports()).sum();
+    assert_eq!(bank.meta().capitalization, all);
+    node.stop();
+}
+
+#[test]
+fn a_failed_transaction_pays_and_changes_nothing_else() {
+    let node = Node::start(&on_demand());
+    let (alice, bob) = (Keypair::new(), Keypair::new());
+    node.airdrop(&alice.pubkey(), SOL);
+    let executed = node.send(signed(
+        &[transfer(&alice.pubkey(), &bob.pubkey(), 2 * SOL)],
+        &[&alice],
+        &node.blockhash(),
+    ));
+    assert!(matches!(executed.meta.status, Err(TransactionError::InstructionError(0, _))));
+    assert_eq!(node.lamports(&alice.pubkey()), SOL - 5_000);
+    assert_eq!(node.lamports(&bob.pubkey()), 0);
+    node.stop();
+}
+
+#[test]
+fn the_same_transaction_is_not_executed_twice_and_an_unknown_blockhash_not_once() {
+    let node = Node::start(&on_demand());
+    let alice = Keypair::new();
+    node.airdrop(&alice.pubkey(), SOL);
+    let to_self = [transfer(&alice.pubkey(), &alice.pubkey(), 1)];
+    let transaction = signed(&to_self, &[&alice], &node.blockhash());
+    node.send(transaction.clone());
+    node.send_in_vain(transaction, &alice);
+    let stale = solana_hash::Hash::new_from_array([9; 32]);
+    node.send_in_vain(signed(&to_self, &[&alice], &stale), &alice);
+    node.stop();
+}
+
+#[test]
+fn a_repeated_airdrop_in_one_block_is_given_twice() {
+    let node = Node::start(&Config { slot_ms: 200, ..Config::default() });
+    let alice = Keypair::new().pubkey();
+    let blockhash = node.blockhash();
+    let first = node.door.airdrop(alice, SOL, blockhash).expect("an airdrop");
+    let second = node.door.airdrop(alice, SOL, blockhash).expect("an airdrop");
+    assert_ne!(first, second);
+    node.confirmed(&second);
+    assert_eq!(node.lamports(&alice), 2 * SOL);
+    node.stop();
+}
+
+#[test]
+fn commitment_follows_blocks() {
+    let node = Node::start(&Config { finalize_after: 3, ..on_demand() });
+    let keys: Vec<_> = (0..5).map(|_| Keypair::new().pubkey()).collect();
+    for key in &keys {
+        node.airdrop(key, SOL);
+    }
+    node.opened(6);
+    let slot = |at| node.reader.view(at).block().slot;
+    assert_eq!(slot(Commitment::Confirmed), 5);
+    assert_eq!(slot(Commitment::Processed), 6);
+    assert_eq!(slot(Commitment::Finalized), 2);
+    assert!(node.account_at(Commitment::Finalized, &keys[1]).is_some());
+    assert!(node.account_at(Commitment::Finalized, &keys[2]).is_none());
+    node.stop();
+}
+
+#[test]
+fn the_validator_votes_for_every_block() {
+    let node = Node::start(&on_demand());
+    let vote_account = node.cluster.vote_account;
+    for _ in 0..40 {
+        node.airdrop(&Keypair::new().pubkey(), SOL);
+    }
+    let account = node.account(&vote_account).expect("the vote account");
+    let state =
+        solana_vote_interface::state::VoteStateV4::deserialize(account.0.data(), &vote_account)
+            .expect("a vote state");
+    assert_eq!(state.votes.back().map(|vote| vote.slot()), Some(39));
+    assert_eq!(state.root_slot, Some(8));
+    assert!(state.credits() > 0);
+    let block = node.history.snapshot().block(40).cloned().expect("the block is kept");
+    assert!(block.transactions[0].is_vote);
+    assert_eq!(block.transactions[0].meta.status, Ok(()));
+    node.stop();
+}
+
+#[test]
+fn a_durable_nonce_outlives_blockhashes_and_advances_on_failure_too() {
+    let node = Node::start(&on_demand());
+    let (alice, nonce) = (Keypair::new(), Keypair::new());
+    node.airdrop(&alice.pubkey(), 10 * SOL);
+    let create = create_nonce_account(&alice.pubkey(), &nonce.pubkey(), &alice.pubkey(), SOL);
+    let created = node.send(signed(&create, &[&alice, &nonce], &node.blockhash()));
+    assert_eq!(created.meta.status, Ok(()));
+    let stored = |node: &Node| {
+        let account = node.account(&nonce.pubkey()).expect("the nonce account");
+        solana_hash::Hash::new_from_array(
+            account.0.data()[40..72].try_into().expect("32 bytes of nonce"),
+        )
+    };
+    let first = stored(&node);
+    let advance = advance_nonce_account(&nonce.pubkey(), &alice.pubkey());
+    let pay = |lamports| transfer(&alice.pubkey(), &alice.pubkey(), lamports);
+    node.airdrop(&alice.pubkey(), SOL);
+
+    let good = signed(&[advance.clone(), pay(1)], &[&alice], &first);
+    assert_eq!(node.send(good.clone()).meta.status, Ok(()));
+    let second = stored(&node);
+    assert_ne!(first, second);
+    node.send_in_vain(good, &alice);
+
+    let failing = signed(&[advance, pay(100 * SOL)], &[&alice], &second);
+    assert!(node.send(failing).meta.status.is_err());
+    let third = stored(&node);
+    assert_ne!(second, third);
+    node.stop();
+}
+
+#[test]
+fn a_ledger_directory_goes_on_where_it_ended() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let config = Config { dir: Some(dir.path().join("ledger")), ..on_demand() };
+    let alice = Keypair::new();
+    let node = Node::start(&config);
+    let (genesis, identity) = (node.cluster.genesis_hash, node.cluster.identity);
+    let airdrop = node.airdrop(&alice.pubkey(), SOL);
+    let again =
+        signed(&[transfer(&alice.pubkey(), &alice.pubkey(), 1)], &[&alice], &node.blockhash());
+    let sent = node.send(again.clone());
+    node.stop();
+
+    let node = Node::start(&config);
+    assert_eq!(node.cluster.genesis_hash, genesis);
+    assert_eq!(node.cluster.identity, identity);
+    assert_eq!(node.lamports(&alice.pubkey()), SOL - 5_000);
+    let history = node.history.snapshot();
+    let kept = history.transaction(&airdrop.signature()).expect("history is kept");
+    assert_eq!(kept.meta.post_balances, airdrop.meta.post_balances);
+    node.send_in_vain(again, &alice);
+    let next = node.airdrop(&alice.pubkey(), SOL);
+    assert!(next.slot > sent.slot);
+    node.stop();
+}
