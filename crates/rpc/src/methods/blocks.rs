@@ -1,0 +1,206 @@
+//! Blocks: which there are, and what is in one.
+//!
+//! In: history, and the slots that the views of one moment have reached. A block is answered from
+//! history once its slot is confirmed, as the final one once it is finalized.
+//! Bounds: [`MAX_GET_CONFIRMED_BLOCKS_RANGE`] slots a request; a block as large as it is.
+
+use chain::{Block, Executed, HistorySnapshot};
+use ledger::{Commitment, Slot};
+use solana_commitment_config::CommitmentConfig;
+use solana_rpc_client_api::custom_error::RpcCustomError;
+use solana_rpc_client_types::config::{
+    RpcBlockConfig, RpcBlocksConfigWrapper, RpcContextConfig, RpcEncodingConfigWrapper,
+};
+use solana_rpc_client_types::request::MAX_GET_CONFIRMED_BLOCKS_RANGE;
+use solana_transaction_status::{
+    BlockEncodingOptions, ConfirmedBlock, TransactionDetails, TransactionWithStatusMeta,
+    UiConfirmedBlock, UiTransactionEncoding, VersionedTransactionWithStatusMeta,
+};
+
+use super::{Answer, Class, Method, MethodResult};
+use crate::commitment::{level, view_of};
+use crate::error::RpcError;
+use crate::node::Node;
+use crate::params::Params;
+
+pub(super) const METHODS: &[Method] = &[
+    Method { name: "getBlock", class: Class::Heavy, run: block },
+    Method { name: "getBlockTime", class: Class::Inline, run: block_time },
+    Method { name: "getBlocks", class: Class::Heavy, run: blocks },
+    Method { name: "getBlocksWithLimit", class: Class::Heavy, run: blocks_with_limit },
+    Method { name: "getFirstAvailableBlock", class: Class::Inline, run: first_available_block },
+    Method { name: "minimumLedgerSlot", class: Class::Inline, run: first_available_block },
+];
+
+/// The commitment of a method that reads history; -32602 if it is processed.
+pub(super) fn at_least_confirmed(
+    commitment: Option<CommitmentConfig>,
+) -> Result<Commitment, RpcError> {
+    match level(commitment) {
+        Commitment::Processed => {
+            Err(RpcError::invalid_params("Method does not support commitment below `confirmed`"))
+        }
+        enough => Ok(enough),
+    }
+}
+
+/// The newest slot whose block a history method may answer.
+pub(super) fn confirmed_slot(node: &Node, config: RpcContextConfig) -> Result<Slot, RpcError> {
+    at_least_confirmed(config.commitment)?;
+    Ok(view_of(node, Some(config))?.block().slot)
+}
+
+/// The oldest slot whose block is kept; where the ledger began if it has none yet.
+pub(super) fn first_available(node: &Node, history: &HistorySnapshot) -> Slot {
+    history.first_slot().unwrap_or(node.cluster.first_slot)
+}
+
+/// A transaction as Agave's encoders take it.
+pub(super) fn with_meta(executed: &Executed) -> VersionedTransactionWithStatusMeta {
+    VersionedTransactionWithStatusMeta {
+        transaction: executed.transaction.clone(),
+        meta: executed.meta.clone(),
+    }
+}
+
+fn block(node: &Node, params: Params<'_>) -> MethodResult {
+    type Given = (Slot, Option<RpcEncodingConfigWrapper<RpcBlockConfig>>);
+    let (slot, config): Given = params.parse(1)?;
+    let config = config.map(|config| config.convert_to_current()).unwrap_or_default();
+    let commitment = at_least_confirmed(config.commitment)?;
+    let views = node.reader.views();
+    let history = node.history.snapshot();
+    let block = if slot <= views.finalized.block().slot {
+        rooted(node, &history, slot, views.finalized.block().slot)?
+    } else {
+        let is_confirmed =
+            commitment == Commitment::Confirmed && slot <= views.confirmed.block().slot;
+        let block = history.block(slot).filter(|_| is_confirmed);
+        block.ok_or(RpcCustomError::BlockNotAvailable { slot })?
+    };
+    let encoding = config.encoding.unwrap_or(UiTransactionEncoding::Json);
+    let options = BlockEncodingOptions {
+        transaction_details: config.transaction_details.unwrap_or_default(),
+        show_rewards: config.rewards.unwrap_or(true),
+        max_supported_transaction_version: config.max_supported_transaction_version,
+    };
+    Answer::of(&encode(node, block, encoding, options)?)
+}
+
+/// A finalized block; if there is none at `slot`, why.
+fn rooted<'a>(
+    node: &Node,
+    history: &'a HistorySnapshot,
+    slot: Slot,
+    root: Slot,
+) -> Result<&'a std::sync::Arc<Block>, RpcError> {
+    if let Some(block) = history.block(slot) {
+        return Ok(block);
+    }
+    let first_available_block = first_available(node, history);
+    if slot < first_available_block {
+        return Err(RpcCustomError::BlockCleanedUp { slot, first_available_block }.into());
+    }
+    if slot >= root {
+        return Err(RpcCustomError::BlockNotAvailable { slot }.into());
+    }
+    Err(RpcCustomError::SlotSkipped { slot }.into())
+}
+
+fn encode(
+    node: &Node,
+    block: &Block,
+    encoding: UiTransactionEncoding,
+    options: BlockEncodingOptions,
+) -> Result<UiConfirmedBlock, RpcError> {
+    let details = options.transaction_details;
+    // Only these two details look into the transactions, so only for them are they copied.
+    let transactions = match details {
+        TransactionDetails::Full | TransactionDetails::Accounts => block
+            .transactions
+            .iter()
+            .map(|executed| TransactionWithStatusMeta::Complete(with_meta(executed)))
+            .collect(),
+        TransactionDetails::Signatures | TransactionDetails::None => Vec::new(),
+    };
+    let is_genesis = block.id.slot == 0;
+    let block_time =
+        if is_genesis { node.cluster.genesis_unix_timestamp } else { block.block_time };
+    let confirmed = ConfirmedBlock {
+        previous_blockhash: block.previous_blockhash.to_string(),
+        blockhash: block.blockhash.to_string(),
+        parent_slot: block.parent_slot,
+        transactions,
+        rewards: Vec::new(),
+        num_partitions: None,
+        block_time: Some(block_time),
+        block_height: Some(block.block_height),
+    };
+    let encoded = confirmed.encode_with_options(encoding, options);
+    let mut encoded = encoded.map_err(RpcCustomError::from)?;
+    if details == TransactionDetails::Signatures {
+        let signatures = block.transactions.iter().map(|executed| executed.signature().to_string());
+        encoded.signatures = Some(signatures.collect());
+    }
+    Ok(encoded)
+}
+
+fn block_time(node: &Node, params: Params<'_>) -> MethodResult {
+    let (slot,): (Slot,) = params.parse(1)?;
+    if slot == 0 {
+        return Answer::of(&Some(node.cluster.genesis_unix_timestamp));
+    }
+    let views = node.reader.views();
+    let history = node.history.snapshot();
+    let root = views.finalized.block().slot;
+    if slot <= root {
+        return Answer::of(&Some(rooted(node, &history, slot, root)?.block_time));
+    }
+    if slot == views.processed.block().slot {
+        return Answer::of(&Some(views.processed.meta().unix_timestamp));
+    }
+    let block = history.block(slot).ok_or(RpcCustomError::BlockNotAvailable { slot })?;
+    Answer::of(&Some(block.block_time))
+}
+
+fn blocks(node: &Node, params: Params<'_>) -> MethodResult {
+    type Given = (Slot, Option<RpcBlocksConfigWrapper>, Option<RpcContextConfig>);
+    let (start, wrapper, config): Given = params.parse(1)?;
+    let (end, wrapped) = wrapper.map(|wrapper| wrapper.unzip()).unwrap_or_default();
+    let newest = confirmed_slot(node, config.or(wrapped).unwrap_or_default())?;
+    let end = end.unwrap_or_else(|| start.saturating_add(MAX_GET_CONFIRMED_BLOCKS_RANGE));
+    let end = end.min(newest);
+    if end < start {
+        return Answer::of(&[(); 0]);
+    }
+    if end - start > MAX_GET_CONFIRMED_BLOCKS_RANGE {
+        let message = format!("Slot range too large; max {MAX_GET_CONFIRMED_BLOCKS_RANGE}");
+        return Err(RpcError::invalid_params(message));
+    }
+    let history = node.history.snapshot();
+    let slots: Vec<Slot> = history.blocks(start..=end).map(|block| block.id.slot).collect();
+    Answer::of(&slots)
+}
+
+fn blocks_with_limit(node: &Node, params: Params<'_>) -> MethodResult {
+    let (start, limit, config): (Slot, usize, Option<RpcContextConfig>) = params.parse(2)?;
+    let config = config.unwrap_or_default();
+    at_least_confirmed(config.commitment)?;
+    if limit as u64 > MAX_GET_CONFIRMED_BLOCKS_RANGE {
+        let message = format!("Limit too large; max {MAX_GET_CONFIRMED_BLOCKS_RANGE}");
+        return Err(RpcError::invalid_params(message));
+    }
+    let newest = confirmed_slot(node, config)?;
+    if newest < start {
+        return Answer::of(&[(); 0]);
+    }
+    let history = node.history.snapshot();
+    let blocks = history.blocks(start..=newest).take(limit);
+    let slots: Vec<Slot> = blocks.map(|block| block.id.slot).collect();
+    Answer::of(&slots)
+}
+
+fn first_available_block(node: &Node, params: Params<'_>) -> MethodResult {
+    params.none()?;
+    Answer::of(&first_available(node, &node.history.snapshot()))
+}

@@ -1,0 +1,137 @@
+//! What a message costs, and what transactions lately paid beyond that.
+//!
+//! Bounds: [`BLOCKS_MAX`] blocks that hold something other than votes, found within the last
+//! [`BLOCKS_SEARCHED`]; Agave remembers as many, however old.
+
+use chain::{Block, Executed};
+use solana_fee::FeeFeatures;
+use solana_message::{SanitizedMessage, SanitizedVersionedMessage, VersionedMessage};
+use solana_pubkey::Pubkey;
+use solana_rpc_client_types::config::RpcContextConfig;
+use solana_rpc_client_types::response::RpcPrioritizationFee;
+use solana_runtime_transaction::runtime_transaction::RuntimeTransaction;
+use solana_runtime_transaction::transaction_meta::{TransactionConfiguration, TransactionMeta};
+use solana_sdk_ids::compute_budget;
+use solana_transaction::sanitized::{MAX_TX_ACCOUNT_LOCKS, MessageHash};
+use solana_transaction::versioned::sanitized::SanitizedVersionedTransaction;
+use solana_transaction_status::TransactionBinaryEncoding;
+
+use super::{Answer, Class, Method, MethodResult, read, text, wire};
+use crate::commitment::{view_of, with_context};
+use crate::error::RpcError;
+use crate::node::Node;
+use crate::params::Params;
+
+pub(super) const METHODS: &[Method] = &[
+    Method { name: "getFeeForMessage", class: Class::Inline, run: fee_for_message },
+    Method {
+        name: "getRecentPrioritizationFees",
+        class: Class::Heavy,
+        run: recent_prioritization_fees,
+    },
+];
+
+/// Blocks in an answer: a minute of 400 ms slots that are all used.
+const BLOCKS_MAX: usize = 150;
+/// Blocks looked at: ten minutes of 400 ms slots.
+const BLOCKS_SEARCHED: usize = 1_500;
+
+fn fee_for_message(node: &Node, params: Params<'_>) -> MethodResult {
+    let (text, config): (String, Option<RpcContextConfig>) = params.parse(1)?;
+    let message: VersionedMessage = wire::decode(&text, TransactionBinaryEncoding::Base64)?;
+    let view = view_of(node, config)?;
+    let invalid =
+        |err: String| RpcError::invalid_params(format!("invalid transaction message: {err}"));
+    let message =
+        SanitizedVersionedMessage::try_from(message).map_err(|err| invalid(err.to_string()))?;
+    let tables = wire::LookupTables(&view);
+    let message = SanitizedMessage::try_new(message, tables, &wire::RESERVED.active)
+        .map_err(|err| invalid(err.to_string()))?;
+    let is_known = view.meta().blockhashes.age(message.recent_blockhash()).is_some()
+        || names_its_nonce(&message, &view);
+    let fee = is_known.then(|| fee(&message, node.cluster.lamports_per_signature)).flatten();
+    Answer::of(&with_context(&view, fee))
+}
+
+/// Whether the message's blockhash is the durable nonce that it advances.
+fn names_its_nonce(message: &SanitizedMessage, view: &chain::View) -> bool {
+    let account = message.get_durable_nonce().and_then(|key| read::account(view, key));
+    account.is_some_and(|account| {
+        solana_nonce_account::verify_nonce_account(&account.0, message.recent_blockhash()).is_some()
+    })
+}
+
+/// Signatures, those that precompiles check included, and the priority that it asks for.
+fn fee(message: &SanitizedMessage, lamports_per_signature: u64) -> Option<u64> {
+    let asked = TransactionConfiguration::try_from_sanitized_message(message, &wire::FEATURES);
+    let priority = asked.ok()?.priority_fee_lamports;
+    let features = FeeFeatures::from(&*wire::FEATURES);
+    Some(solana_fee::calculate_fee(message, lamports_per_signature, priority, features))
+}
+
+fn recent_prioritization_fees(node: &Node, params: Params<'_>) -> MethodResult {
+    let (texts,): (Option<Vec<String>>,) = params.parse(0)?;
+    let texts = texts.unwrap_or_default();
+    if texts.len() > MAX_TX_ACCOUNT_LOCKS {
+        let message = format!("Too many inputs provided; max {MAX_TX_ACCOUNT_LOCKS}");
+        return Err(RpcError::invalid_params(message));
+    }
+    let pubkeys = text::pubkeys(&texts)?;
+    let history = node.history.snapshot();
+    let newest_first = history.blocks(..).rev().take(BLOCKS_SEARCHED);
+    let told = newest_first.filter_map(|block| block_fee(block, &pubkeys));
+    let mut fees: Vec<RpcPrioritizationFee> = told.take(BLOCKS_MAX).collect();
+    fees.reverse();
+    Answer::of(&fees)
+}
+
+/// The least price at which a transaction landed in a block; if all that wrote to one of `pubkeys`
+/// paid more, that. `None` for a block of votes only.
+fn block_fee(block: &Block, pubkeys: &[Pubkey]) -> Option<RpcPrioritizationFee> {
+    let priced: Vec<(&Executed, u64)> = block
+        .transactions
+        .iter()
+        .filter(|executed| !executed.is_vote)
+        .filter_map(|executed| Some((&**executed, price(executed)?)))
+        .collect();
+    let floor = priced.iter().map(|(_, price)| *price).min()?;
+    let writing_to = |pubkey: &Pubkey| {
+        let to_it = priced.iter().filter(|(executed, _)| writes_to(executed, pubkey));
+        to_it.map(|(_, price)| *price).min()
+    };
+    let highest = pubkeys.iter().filter_map(writing_to).max();
+    let prioritization_fee = floor.max(highest.unwrap_or(0));
+    Some(RpcPrioritizationFee { slot: block.id.slot, prioritization_fee })
+}
+
+/// Microlamports for a compute unit; `None` if the transaction asks for no units at all.
+fn price(executed: &Executed) -> Option<u64> {
+    let message = &executed.transaction.message;
+    let is_v1 = matches!(message, VersionedMessage::V1(_));
+    if !is_v1 && !message.static_account_keys().contains(&compute_budget::ID) {
+        return Some(0);
+    }
+    let transaction = executed.transaction.clone();
+    let transaction = SanitizedVersionedTransaction::try_from(transaction).ok()?;
+    // Nobody asks for the hash here, so none is computed.
+    let hash = MessageHash::Precomputed(Default::default());
+    let transaction = RuntimeTransaction::<SanitizedVersionedTransaction>::try_from(
+        transaction,
+        hash,
+        Some(executed.is_vote),
+    );
+    let asked = transaction.ok()?.transaction_configuration(&wire::FEATURES).ok()?;
+    (asked.compute_unit_limit > 0).then(|| asked.compute_unit_price_in_microlamports())
+}
+
+fn writes_to(executed: &Executed, pubkey: &Pubkey) -> bool {
+    let Some(place) = executed.keys.iter().position(|key| key == pubkey) else { return false };
+    let message = &executed.transaction.message;
+    let reserved = &wire::RESERVED.active;
+    match place.checked_sub(message.static_account_keys().len()) {
+        None => message.is_maybe_writable_with_reserved_addresses(place, Some(reserved)),
+        Some(loaded) => {
+            loaded < executed.meta.loaded_addresses.writable.len() && !reserved.contains(pubkey)
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! What this node is: health, identity, version, where it serves.
+//!
+//! One node is the whole cluster, so the cluster's nodes are this one, no shred comes from elsewhere,
+//! and nobody needs a snapshot of us.
+
+use solana_rpc_client_api::custom_error::RpcCustomError;
+use solana_rpc_client_types::response::{
+    RpcApiVersion, RpcContactInfo, RpcIdentity, RpcVersionInfo,
+};
+
+use super::{Answer, Class, Method, MethodResult};
+use crate::node::{Node, Status};
+use crate::params::Params;
+
+pub(super) const METHODS: &[Method] = &[
+    Method { name: "getHealth", class: Class::Inline, run: health },
+    Method { name: "getIdentity", class: Class::Inline, run: identity },
+    Method { name: "getVersion", class: Class::Inline, run: version },
+    Method { name: "getGenesisHash", class: Class::Inline, run: genesis_hash },
+    Method { name: "getClusterNodes", class: Class::Inline, run: cluster_nodes },
+    Method { name: "getHighestSnapshotSlot", class: Class::Inline, run: highest_snapshot_slot },
+    Method { name: "getMaxRetransmitSlot", class: Class::Inline, run: newest_slot },
+    Method { name: "getMaxShredInsertSlot", class: Class::Inline, run: newest_slot },
+    Method { name: "getAgGenesisCert", class: Class::Inline, run: alpenglow_certificate },
+];
+
+/// The client that `getClusterNodes` says runs here.
+const CLIENT_ID: &str = "Hydrant";
+
+/// The release of Agave whose shapes and behaviour are served.
+fn api_version() -> String {
+    RpcApiVersion::default().to_string()
+}
+
+fn health(node: &Node, params: Params<'_>) -> MethodResult {
+    params.none()?;
+    check_health(node)?;
+    Answer::of(&"ok")
+}
+
+/// -32005 if the ledger is not as fresh as it can be.
+pub(super) fn check_health(node: &Node) -> Result<(), RpcCustomError> {
+    match node.health.status() {
+        Status::Ok => Ok(()),
+        Status::Unknown => Err(RpcCustomError::NodeUnhealthy { num_slots_behind: None }),
+        Status::Behind { slots } => {
+            Err(RpcCustomError::NodeUnhealthy { num_slots_behind: Some(slots) })
+        }
+    }
+}
+
+fn identity(node: &Node, params: Params<'_>) -> MethodResult {
+    params.none()?;
+    Answer::of(&RpcIdentity { identity: node.cluster.identity.to_string() })
+}
+
+fn version(node: &Node, params: Params<'_>) -> MethodResult {
+    params.none()?;
+    Answer::of(&RpcVersionInfo {
+        solana_core: api_version(),
+        feature_set: Some(node.cluster.feature_set),
+    })
+}
+
+fn genesis_hash(node: &Node, params: Params<'_>) -> MethodResult {
+    params.none()?;
+    Answer::of(&node.cluster.genesis_hash.to_string())
+}
+
+fn cluster_nodes(node: &Node, params: Params<'_>) -> MethodResult {
+    params.none()?;
+    let cluster = &node.cluster;
+    Answer::of(&[RpcContactInfo {
+        pubkey: cluster.identity.to_string(),
+        gossip: None,
+        tvu: None,
+        tpu: None,
+        tpu_quic: None,
+        tpu_forwards: None,
+        tpu_forwards_quic: None,
+        tpu_vote: None,
+        serve_repair: None,
+        rpc: cluster.rpc,
+        pubsub: cluster.pubsub,
+        version: Some(api_version()),
+        client_id: Some(CLIENT_ID.into()),
+        feature_set: Some(cluster.feature_set),
+        shred_version: Some(cluster.shred_version),
+    }])
+}
+
+fn highest_snapshot_slot(_: &Node, params: Params<'_>) -> MethodResult {
+    params.none()?;
+    Err(RpcCustomError::NoSnapshot.into())
+}
+
+/// There are no shreds: the newest slot is known here as soon as anywhere.
+fn newest_slot(node: &Node, params: Params<'_>) -> MethodResult {
+    params.none()?;
+    Answer::of(&node.reader.view(ledger::Commitment::Processed).block().slot)
+}
+
+/// This ledger votes on chain, as a cluster that has not migrated to Alpenglow.
+fn alpenglow_certificate(_: &Node, params: Params<'_>) -> MethodResult {
+    params.none()?;
+    Answer::of(&None::<()>)
+}

@@ -1,0 +1,62 @@
+//! How much the ledger did a minute, for the last minutes.
+//!
+//! Agave writes a sample every minute of its running. Here samples are counted from history: a minute
+//! of 60 seconds since genesis, told once it is over, by the last block in it.
+
+use chain::{Block, HistorySnapshot};
+use solana_rpc_client_types::response::RpcPerfSample;
+
+use super::{Answer, Class, Method, MethodResult};
+use crate::error::RpcError;
+use crate::node::Node;
+use crate::params::Params;
+
+pub(super) const METHODS: &[Method] =
+    &[Method { name: "getRecentPerformanceSamples", class: Class::Heavy, run: samples }];
+
+/// Samples in an answer: half a day.
+const SAMPLES_MAX: usize = 720;
+/// Seconds of a sample.
+const PERIOD_SECS: u16 = 60;
+
+fn samples(node: &Node, params: Params<'_>) -> MethodResult {
+    let (limit,): (Option<usize>,) = params.parse(0)?;
+    let limit = limit.unwrap_or(SAMPLES_MAX);
+    if limit > SAMPLES_MAX {
+        let message = format!("Invalid limit; max {SAMPLES_MAX}");
+        return Err(RpcError::invalid_params(message));
+    }
+    let history = node.history.snapshot();
+    Answer::of(&newest_first(&history, node.cluster.genesis_unix_timestamp, limit))
+}
+
+/// The samples of the minutes that are over and whose every block is kept.
+fn newest_first(history: &HistorySnapshot, genesis: i64, limit: usize) -> Vec<RpcPerfSample> {
+    let minute_of = |block: &Block| (block.block_time - genesis).div_euclid(PERIOD_SECS.into());
+    let mut samples = Vec::new();
+    let mut blocks = history.blocks(..).rev().peekable();
+    let Some(current) = blocks.peek().map(|block| minute_of(block)) else { return samples };
+    while blocks.next_if(|block| minute_of(block) == current).is_some() {}
+    while samples.len() < limit {
+        let Some(newest) = blocks.next() else { break };
+        let minute = minute_of(newest);
+        let mut non_votes = non_votes(newest);
+        while let Some(block) = blocks.next_if(|block| minute_of(block) == minute) {
+            non_votes += self::non_votes(block);
+        }
+        // The block before tells where this minute began to count.
+        let Some(before) = blocks.peek() else { break };
+        samples.push(RpcPerfSample {
+            slot: newest.id.slot,
+            num_transactions: newest.transaction_count.saturating_sub(before.transaction_count),
+            num_non_vote_transactions: Some(non_votes),
+            num_slots: newest.id.slot.saturating_sub(before.id.slot),
+            sample_period_secs: PERIOD_SECS,
+        });
+    }
+    samples
+}
+
+fn non_votes(block: &Block) -> u64 {
+    block.transactions.iter().filter(|executed| !executed.is_vote).count() as u64
+}

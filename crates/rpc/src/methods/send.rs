@@ -1,0 +1,131 @@
+//! Transactions in: sent, or made for an airdrop.
+//!
+//! Steps: decode, resolve lookup tables, verify signatures, run once without keeping anything (the
+//! preflight), queue for execution. The client learns the signature once the transaction is queued.
+//! Differs from Agave: a wrong signature is refused at once even without preflight (-32003), because
+//! no other node could take it; `maxRetries` is read and means nothing, because nothing is lost on
+//! the way; a full queue is HTTP 429.
+
+use chain::{AirdropError, SendError, Simulation, SimulationError, SimulationRequest};
+use chain::{VerifiedTransaction, VerifyError};
+use serde_json::json;
+use solana_commitment_config::CommitmentConfig;
+use solana_rpc_client_api::custom_error::RpcCustomError;
+use solana_rpc_client_types::config::{RpcRequestAirdropConfig, RpcSendTransactionConfig};
+use solana_rpc_client_types::response::RpcSimulateTransactionResult;
+use solana_transaction::versioned::VersionedTransaction;
+use solana_transaction_error::TransactionError;
+
+use super::{Answer, Class, Method, MethodResult, node_info, simulate, text, wire};
+use crate::commitment::{view, view_since};
+use crate::error::{OVERLOADED, RpcError};
+use crate::node::Node;
+use crate::params::Params;
+
+pub(super) const METHODS: &[Method] = &[
+    Method { name: "sendTransaction", class: Class::Heavy, run: send_transaction },
+    Method { name: "requestAirdrop", class: Class::Heavy, run: request_airdrop },
+];
+
+fn send_transaction(node: &Node, params: Params<'_>) -> MethodResult {
+    let (text, config): (String, Option<RpcSendTransactionConfig>) = params.parse(1)?;
+    let config = config.unwrap_or_default();
+    let transaction: VersionedTransaction = wire::decode(&text, wire::binary(config.encoding)?)?;
+    let commitment = if config.skip_preflight {
+        Some(CommitmentConfig::processed())
+    } else {
+        config.preflight_commitment.map(|commitment| CommitmentConfig { commitment })
+    };
+    let view = view_since(node, commitment, config.min_context_slot)?;
+    wire::sanitize(transaction.clone(), &view)?;
+    let verified = match VerifiedTransaction::verify(transaction) {
+        Ok(verified) => verified,
+        Err(VerifyError::Sanitize(why)) => return Err(simulate::unsound(&why)),
+        Err(VerifyError::Signature) if config.skip_preflight => {
+            return Err(RpcCustomError::TransactionSignatureVerificationFailure.into());
+        }
+        Err(VerifyError::Signature) => {
+            return Err(refusal(TransactionError::SignatureFailure, None));
+        }
+    };
+    if !config.skip_preflight {
+        node_info::check_health(node)?;
+        let simulation = node.door.simulate(
+            &view,
+            SimulationRequest {
+                transaction: verified.transaction().clone(),
+                replace_recent_blockhash: false,
+                inner_instructions: false,
+            },
+        );
+        let simulation = simulation.map_err(not_simulated)?;
+        if let Some(err) = simulation.err.clone() {
+            return Err(refusal(err, Some(simulation)));
+        }
+    }
+    let signature = verified.signature();
+    node.door.send(verified).map_err(|err| not_sent(&err))?;
+    Answer::of(&signature.to_string())
+}
+
+/// -32002 with what the preflight showed; without one if it did not come that far.
+fn refusal(err: TransactionError, simulation: Option<Simulation>) -> RpcError {
+    let fee = simulation.as_ref().and_then(simulate::fee);
+    let (logs, units_consumed, loaded_accounts_data_size, return_data) = simulation
+        .map(|done| {
+            (done.logs, done.units_consumed, done.loaded_accounts_data_size, done.return_data)
+        })
+        .unwrap_or_default();
+    RpcCustomError::SendTransactionPreflightFailure {
+        message: format!("Transaction simulation failed: {err}"),
+        result: RpcSimulateTransactionResult {
+            err: Some(err.into()),
+            logs: Some(logs),
+            accounts: None,
+            units_consumed: Some(units_consumed),
+            loaded_accounts_data_size: Some(loaded_accounts_data_size),
+            return_data: return_data.map(Into::into),
+            inner_instructions: None,
+            replacement_blockhash: None,
+            fee,
+            pre_balances: None,
+            post_balances: None,
+            pre_token_balances: None,
+            post_token_balances: None,
+            loaded_addresses: None,
+        },
+    }
+    .into()
+}
+
+/// Why there was nothing to look at.
+pub(super) fn not_simulated(err: SimulationError) -> RpcError {
+    match err {
+        SimulationError::Sanitize(why) => simulate::unsound(&why),
+        SimulationError::Panicked => RpcError::internal_with(err.to_string()),
+    }
+}
+
+fn not_sent(err: &SendError) -> RpcError {
+    match err {
+        SendError::QueueFull { queued, limit } => RpcError::new(OVERLOADED, err.to_string())
+            .with_data(json!({ "queued": queued, "limit": limit })),
+        SendError::Closed => RpcError::internal_with(err.to_string()),
+    }
+}
+
+fn request_airdrop(node: &Node, params: Params<'_>) -> MethodResult {
+    type Given = (String, u64, Option<RpcRequestAirdropConfig>);
+    let (to, lamports, config): Given = params.parse(2)?;
+    let to = text::pubkey(&to)?;
+    let config = config.unwrap_or_default();
+    let blockhash = match &config.recent_blockhash {
+        Some(blockhash) => text::hash(blockhash)?,
+        None => view(node, config.commitment).meta().last_blockhash(),
+    };
+    match node.door.airdrop(to, lamports, blockhash) {
+        Ok(signature) => Answer::of(&signature.to_string()),
+        Err(AirdropError::Send(err)) => Err(not_sent(&err)),
+        Err(err) => Err(RpcError::internal_with(err.to_string())),
+    }
+}

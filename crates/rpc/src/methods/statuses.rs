@@ -1,0 +1,65 @@
+//! What became of transactions, by signature.
+//!
+//! As on Agave, what is older than the status cache is found only by who asks for a search. The
+//! confirmations of a transaction are the complete blocks from its own on.
+
+use chain::{BLOCKHASHES_KEPT, Executed};
+use query::Views;
+use solana_rpc_client_types::config::RpcSignatureStatusConfig;
+use solana_rpc_client_types::request::MAX_GET_SIGNATURE_STATUSES_QUERY_ITEMS;
+use solana_signature::Signature;
+use solana_transaction_status::{TransactionConfirmationStatus, TransactionStatus};
+
+use super::{Answer, Class, Method, MethodResult, text};
+use crate::commitment::with_context;
+use crate::error::RpcError;
+use crate::node::Node;
+use crate::params::Params;
+
+pub(super) const METHODS: &[Method] =
+    &[Method { name: "getSignatureStatuses", class: Class::Inline, run: statuses }];
+
+fn statuses(node: &Node, params: Params<'_>) -> MethodResult {
+    let (texts, config): (Vec<String>, Option<RpcSignatureStatusConfig>) = params.parse(1)?;
+    if texts.len() > MAX_GET_SIGNATURE_STATUSES_QUERY_ITEMS {
+        return Err(RpcError::invalid_params(format!(
+            "Too many inputs provided; max {MAX_GET_SIGNATURE_STATUSES_QUERY_ITEMS}"
+        )));
+    }
+    let signatures: Vec<Signature> =
+        texts.iter().map(|text| text::signature(text)).collect::<Result<_, _>>()?;
+    let searches = config.is_some_and(|config| config.search_transaction_history);
+    let views = node.reader.views();
+    let history = node.history.snapshot();
+    let oldest_known = views.finalized.block().slot.saturating_sub(BLOCKHASHES_KEPT as u64);
+    let statuses: Vec<Option<TransactionStatus>> = signatures
+        .iter()
+        .map(|signature| {
+            history
+                .transaction(signature)
+                .filter(|executed| searches || executed.slot >= oldest_known)
+                .map(|executed| status(executed, &views))
+        })
+        .collect();
+    Answer::of(&with_context(&views.processed, statuses))
+}
+
+/// How sure a transaction is, at one moment.
+fn status(executed: &Executed, views: &Views<solana::Account, chain::Bank>) -> TransactionStatus {
+    let slot = executed.slot;
+    let confirmed = views.confirmed.block().slot;
+    let (confirmations, confirmation_status) = if slot <= views.finalized.block().slot {
+        (None, TransactionConfirmationStatus::Finalized)
+    } else if slot <= confirmed {
+        (Some((confirmed - slot + 1) as usize), TransactionConfirmationStatus::Confirmed)
+    } else {
+        (Some(0), TransactionConfirmationStatus::Processed)
+    };
+    TransactionStatus {
+        slot,
+        confirmations,
+        status: executed.meta.status.clone(),
+        err: executed.meta.status.clone().err(),
+        confirmation_status: Some(confirmation_status),
+    }
+}

@@ -1,0 +1,133 @@
+//! Transactions of history, by signature and by address.
+//!
+//! Bounds: [`MAX_GET_CONFIRMED_SIGNATURES_FOR_ADDRESS2_LIMIT`] signatures an answer.
+
+use chain::{AddressEntry, Executed, HistorySnapshot};
+use ledger::{Commitment, Slot};
+use solana_rpc_client_api::custom_error::RpcCustomError;
+use solana_rpc_client_types::config::{
+    RpcContextConfig, RpcEncodingConfigWrapper, RpcSignaturesForAddressConfig, RpcTransactionConfig,
+};
+use solana_rpc_client_types::request::MAX_GET_CONFIRMED_SIGNATURES_FOR_ADDRESS2_LIMIT;
+use solana_rpc_client_types::response::RpcConfirmedTransactionStatusWithSignature;
+use solana_signature::Signature;
+use solana_transaction_status::{
+    ConfirmedTransactionWithStatusMeta, EncodedConfirmedTransactionWithStatusMeta,
+    TransactionConfirmationStatus, TransactionWithStatusMeta, UiTransactionEncoding,
+    extract_and_fmt_memos,
+};
+
+use super::{Answer, Class, Method, MethodResult, blocks, text};
+use crate::error::RpcError;
+use crate::node::Node;
+use crate::params::Params;
+
+pub(super) const METHODS: &[Method] = &[
+    Method { name: "getTransaction", class: Class::Heavy, run: transaction },
+    Method { name: "getSignaturesForAddress", class: Class::Heavy, run: signatures_for_address },
+];
+
+fn transaction(node: &Node, params: Params<'_>) -> MethodResult {
+    type Given = (String, Option<RpcEncodingConfigWrapper<RpcTransactionConfig>>);
+    let (signature, config): Given = params.parse(1)?;
+    let signature = text::signature(&signature)?;
+    let config = config.map(|config| config.convert_to_current()).unwrap_or_default();
+    let commitment = blocks::at_least_confirmed(config.commitment)?;
+    let newest = node.reader.view(commitment).block().slot;
+    let history = node.history.snapshot();
+    let executed = history.transaction(&signature).filter(|executed| executed.slot <= newest);
+    let Some(executed) = executed else {
+        return Answer::of(&None::<EncodedConfirmedTransactionWithStatusMeta>);
+    };
+    let confirmed = ConfirmedTransactionWithStatusMeta {
+        slot: executed.slot,
+        tx_with_meta: TransactionWithStatusMeta::Complete(blocks::with_meta(executed)),
+        block_time: Some(executed.block_time),
+        index: executed.index,
+    };
+    let encoding = config.encoding.unwrap_or(UiTransactionEncoding::Json);
+    let encoded = confirmed.encode(encoding, config.max_supported_transaction_version);
+    Answer::of(&encoded.map_err(RpcCustomError::from)?)
+}
+
+/// Where a transaction stands in the ledger's order.
+type Place = (Slot, u32);
+
+fn place(executed: &Executed) -> Place {
+    (executed.slot, executed.index)
+}
+
+fn signatures_for_address(node: &Node, params: Params<'_>) -> MethodResult {
+    let (address, config): (String, Option<RpcSignaturesForAddressConfig>) = params.parse(1)?;
+    let config = config.unwrap_or_default();
+    let address = text::pubkey(&address)?;
+    let before = config.before.as_deref().map(text::signature).transpose()?;
+    let until = config.until.as_deref().map(text::signature).transpose()?;
+    let limit = config.limit.unwrap_or(MAX_GET_CONFIRMED_SIGNATURES_FOR_ADDRESS2_LIMIT);
+    if limit == 0 || limit > MAX_GET_CONFIRMED_SIGNATURES_FOR_ADDRESS2_LIMIT {
+        return Err(RpcError::invalid_params(format!(
+            "Invalid limit; max {MAX_GET_CONFIRMED_SIGNATURES_FOR_ADDRESS2_LIMIT}"
+        )));
+    }
+    let context = RpcContextConfig {
+        commitment: config.commitment,
+        min_context_slot: config.min_context_slot,
+    };
+    let newest = blocks::confirmed_slot(node, context)?;
+    let root = node.reader.view(Commitment::Finalized).block().slot;
+    let history = node.history.snapshot();
+    let before = before.map(|before| find(&history, &before, newest)).transpose()?;
+    let until = until.map(|until| find(&history, &until, newest)).transpose()?;
+    let end = before.unwrap_or((newest.saturating_add(1), 0));
+    let found: Vec<RpcConfirmedTransactionStatusWithSignature> = history
+        .by_address(&address)
+        .map(|entries| {
+            let count = entries
+                .binary_search_by_key(&end, |entry| place(&entry.0))
+                .unwrap_or_else(|insert_at| insert_at);
+            let older = entries.iter().take(count).rev();
+            let in_range =
+                older.take_while(|entry| until.is_none_or(|until| place(&entry.0) > until));
+            in_range.take(limit).map(|AddressEntry(executed)| told(executed, root)).collect()
+        })
+        .unwrap_or_default();
+    Answer::of(&found)
+}
+
+/// The place of a transaction that bounds a listing; -32020 if it is not known at this commitment.
+fn find(
+    history: &HistorySnapshot,
+    signature: &Signature,
+    newest: Slot,
+) -> Result<Place, RpcCustomError> {
+    let executed = history.transaction(signature).filter(|executed| executed.slot <= newest);
+    executed.map(|executed| place(executed)).ok_or_else(|| {
+        RpcCustomError::FilterTransactionNotFound { signature: signature.to_string() }
+    })
+}
+
+fn told(executed: &Executed, root: Slot) -> RpcConfirmedTransactionStatusWithSignature {
+    let confirmation_status = if executed.slot <= root {
+        TransactionConfirmationStatus::Finalized
+    } else {
+        TransactionConfirmationStatus::Confirmed
+    };
+    RpcConfirmedTransactionStatusWithSignature {
+        signature: executed.signature().to_string(),
+        slot: executed.slot,
+        err: executed.meta.status.clone().err().map(Into::into),
+        memo: memo(executed),
+        block_time: Some(executed.block_time),
+        confirmation_status: Some(confirmation_status),
+        transaction_index: Some(executed.index),
+    }
+}
+
+/// The memos of a transaction as Agave writes them: `[length] text`, joined by `; `.
+fn memo(executed: &Executed) -> Option<String> {
+    use spl_memo_interface::{v1, v3, v4};
+    let is_memo = |key: &_| v1::check_id(key) || v3::check_id(key) || v4::check_id(key);
+    // Agave's reader wants a copy of its own, so it is made only where there is something to read.
+    let has_memo = executed.keys.iter().any(is_memo);
+    has_memo.then(|| extract_and_fmt_memos(&blocks::with_meta(executed))).flatten()
+}

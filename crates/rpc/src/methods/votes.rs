@@ -1,0 +1,125 @@
+//! Validators: their votes, and the stake behind them.
+//!
+//! In: every account of the vote and stake programs at one view. A one-node ledger has one validator,
+//! but whoever makes vote and stake accounts sees them here as on a cluster.
+
+use std::collections::HashMap;
+
+use chain::View;
+use ledger::Slot;
+use solana::facet;
+use solana_account::ReadableAccount;
+use solana_pubkey::Pubkey;
+use solana_rpc_client_types::config::RpcGetVoteAccountsConfig;
+use solana_rpc_client_types::request::{
+    DELINQUENT_VALIDATOR_SLOT_DISTANCE, MAX_RPC_VOTE_ACCOUNT_INFO_EPOCH_CREDITS_HISTORY,
+};
+use solana_rpc_client_types::response::{
+    RpcBlockCommitment, RpcVoteAccountInfo, RpcVoteAccountStatus,
+};
+use solana_sdk_ids::{stake, sysvar, vote};
+use solana_stake_interface::stake_history::StakeHistory;
+use solana_stake_interface::state::StakeStateV2;
+use solana_vote_interface::state::{MAX_LOCKOUT_HISTORY, VoteStateV4, VoteStateVersions};
+
+use super::{Answer, Class, Method, MethodResult, read, text};
+use crate::commitment::view;
+use crate::node::Node;
+use crate::params::Params;
+
+pub(super) const METHODS: &[Method] = &[
+    Method { name: "getVoteAccounts", class: Class::Heavy, run: vote_accounts },
+    Method { name: "getBlockCommitment", class: Class::Heavy, run: block_commitment },
+];
+
+/// Stake may warm up at this ledger's faster rate since its first epoch.
+const NEW_RATE_ACTIVATION_EPOCH: Option<u64> = Some(0);
+/// Below the root, stake is told for so many slots: what Agave's status cache holds.
+const ROOTED_SLOTS_TOLD: u64 = 300;
+
+fn vote_accounts(node: &Node, params: Params<'_>) -> MethodResult {
+    let (config,): (Option<RpcGetVoteAccountsConfig>,) = params.parse(0)?;
+    let config = config.unwrap_or_default();
+    let asked = config.vote_pubkey.as_deref().map(text::pubkey).transpose()?;
+    let view = view(node, config.commitment);
+    let slot = view.block().slot;
+    let stakes = activated_stakes(node, &view);
+    let mut infos: Vec<RpcVoteAccountInfo> = view
+        .keyed(facet::PROGRAM, &read::address(&vote::ID))
+        .filter_map(|(address, account)| Some((read::pubkey(&address)?, account)))
+        .filter(|(pubkey, _)| asked.is_none_or(|asked| asked == *pubkey))
+        .filter_map(|(pubkey, account)| {
+            let stake = stakes.get(&pubkey).copied().unwrap_or(0);
+            info(&pubkey, account.0.data(), stake)
+        })
+        .collect();
+    infos.sort_by(|a, b| {
+        b.activated_stake.cmp(&a.activated_stake).then_with(|| a.vote_pubkey.cmp(&b.vote_pubkey))
+    });
+    let distance = config.delinquent_slot_distance.unwrap_or(DELINQUENT_VALIDATOR_SLOT_DISTANCE);
+    // Whoever has never voted is delinquent, however young the ledger is.
+    let oldest_current = slot.saturating_sub(distance);
+    let (current, mut delinquent): (Vec<_>, Vec<_>) =
+        infos.into_iter().partition(|info| info.last_vote > oldest_current);
+    if !config.keep_unstaked_delinquents.unwrap_or_default() {
+        delinquent.retain(|info| info.activated_stake > 0);
+    }
+    Answer::of(&RpcVoteAccountStatus { current, delinquent })
+}
+
+fn info(pubkey: &Pubkey, data: &[u8], activated_stake: u64) -> Option<RpcVoteAccountInfo> {
+    if !VoteStateVersions::is_correct_size_and_initialized(data) {
+        return None;
+    }
+    let state = VoteStateV4::deserialize(data, pubkey).ok()?;
+    let bps = state.inflation_rewards_commission_bps;
+    let credits = &state.epoch_credits;
+    let told = credits.len().saturating_sub(MAX_RPC_VOTE_ACCOUNT_INFO_EPOCH_CREDITS_HISTORY);
+    Some(RpcVoteAccountInfo {
+        vote_pubkey: pubkey.to_string(),
+        node_pubkey: state.node_pubkey.to_string(),
+        activated_stake,
+        commission: u8::try_from(bps.div_ceil(100)).unwrap_or(u8::MAX),
+        inflation_rewards_commission_bps: Some(bps),
+        epoch_vote_account: activated_stake > 0,
+        epoch_credits: credits.iter().skip(told).copied().collect(),
+        last_vote: state.votes.back().map_or(0, |vote| vote.slot()),
+        root_slot: state.root_slot.unwrap_or(0),
+    })
+}
+
+/// The stake that counts for each vote account in the epoch of the view.
+fn activated_stakes(node: &Node, view: &View) -> HashMap<Pubkey, u64> {
+    let epoch = node.cluster.epoch_schedule.get_epoch(view.block().slot);
+    let history: StakeHistory = read::account(view, &sysvar::stake_history::ID)
+        .and_then(|account| bincode::deserialize(account.0.data()).ok())
+        .unwrap_or_default();
+    let mut stakes = HashMap::new();
+    for (_, account) in view.keyed(facet::PROGRAM, &read::address(&stake::ID)) {
+        let state = bincode::deserialize::<StakeStateV2>(account.0.data());
+        let Some(delegation) = state.ok().and_then(|state| state.delegation()) else { continue };
+        let stake = delegation.stake_v2(epoch, &history, NEW_RATE_ACTIVATION_EPOCH);
+        *stakes.entry(delegation.voter_pubkey).or_insert(0u64) += stake;
+    }
+    stakes
+}
+
+/// Every validator votes for every block, so all stake stands at one depth: the blocks from this one
+/// to the tip, or the root's.
+fn block_commitment(node: &Node, params: Params<'_>) -> MethodResult {
+    let (slot,): (Slot,) = params.parse(1)?;
+    let views = node.reader.views();
+    let total_stake: u64 = activated_stakes(node, &views.finalized).values().sum();
+    let root = views.finalized.block().slot;
+    let is_told = slot.saturating_add(ROOTED_SLOTS_TOLD) > root;
+    let history = node.history.snapshot();
+    let block = history.block(slot).filter(|_| is_told && slot <= views.confirmed.block().slot);
+    let commitment = block.map(|block| {
+        let above = views.confirmed.meta().block_height.saturating_sub(block.block_height);
+        let depth = if slot <= root { MAX_LOCKOUT_HISTORY } else { above as usize };
+        let mut stakes = [0u64; MAX_LOCKOUT_HISTORY + 1];
+        stakes[depth.min(MAX_LOCKOUT_HISTORY)] = total_stake; // the array is one longer than that
+        stakes
+    });
+    Answer::of(&RpcBlockCommitment { commitment, total_stake })
+}
