@@ -21,4 +21,4 @@ mod server;
 pub use config::Config;
 pub use methods::Answer;
 pub use node::{Health, Node, Status};
-pub use server::{Listeners, Socket};
+pub use server::{Listeners, Socket, Speaker, serve};

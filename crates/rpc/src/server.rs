@@ -20,7 +20,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use parking_lot::Mutex;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
 
 use crate::http::{self, Port};
 use crate::io::Impatient;
@@ -46,13 +46,19 @@ pub struct Listeners {
 /// A client's socket once it speaks WebSocket; the handshake is done.
 pub type Socket = TokioIo<Upgraded>;
 
-/// What speaks on such a socket, until it is over.
-pub(crate) type Speaker = dyn Fn(Socket) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync;
+/// Who speaks on sockets once they are WebSocket: PubSub (`crate::pubsub`).
+pub trait Speaker: Send + Sync + 'static {
+    /// Speaks until either side has had enough. Dropped when the server's grace is over.
+    fn speak(self: Arc<Self>, socket: Socket) -> Pin<Box<dyn Future<Output = ()> + Send>>;
+}
 
 /// Serves until `shutdown` is done, then lets open connections finish for two seconds.
-pub(crate) async fn serve_with(
+///
+/// Never fails: a connection that does ends by itself, and accepting goes on. Runs on whatever
+/// threads the tokio runtime of the caller has; heavy methods run on `node.pool`.
+pub async fn serve(
     node: Arc<Node>,
-    speaker: Arc<Speaker>,
+    speaker: Arc<dyn Speaker>,
     listeners: Listeners,
     shutdown: impl Future<Output = ()>,
 ) {
@@ -76,7 +82,7 @@ pub(crate) async fn serve_with(
 #[derive(Clone)]
 struct Server {
     node: Arc<Node>,
-    speaker: Arc<Speaker>,
+    speaker: Arc<dyn Speaker>,
     places: Arc<Semaphore>,
     closing: watch::Receiver<bool>,
 }
@@ -88,7 +94,10 @@ impl Server {
         loop {
             let accepted = tokio::select! {
                 () = closed(&mut closing) => break,
-                Some(_) = connections.join_next() => continue,
+                Some(ended) = connections.join_next() => {
+                    log_panic(ended);
+                    continue;
+                }
                 accepted = self.accept_one(&listener) => accepted,
             };
             match accepted {
@@ -103,7 +112,9 @@ impl Server {
         }
         drop(listener);
         // Each connection ends by itself within the grace; the join is only for their last steps.
-        while connections.join_next().await.is_some() {}
+        while let Some(ended) = connections.join_next().await {
+            log_panic(ended);
+        }
     }
 
     /// The next connection, once there is a place for it.
@@ -124,7 +135,7 @@ impl Server {
         if let Some(upgrade) = upgrade
             && let Ok(upgraded) = upgrade.await
         {
-            let speaking = (self.speaker)(TokioIo::new(upgraded));
+            let speaking = Arc::clone(&self.speaker).speak(TokioIo::new(upgraded));
             tokio::select! {
                 () = speaking => {}
                 () = self.closed_for_good() => {}
@@ -172,6 +183,12 @@ impl Server {
     async fn closed_for_good(&mut self) {
         closed(&mut self.closing).await;
         tokio::time::sleep(GRACE).await;
+    }
+}
+
+fn log_panic(ended: Result<(), JoinError>) {
+    if let Err(err) = ended {
+        tracing::error!(%err, "a connection's task panicked");
     }
 }
 

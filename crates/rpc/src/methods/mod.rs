@@ -5,6 +5,25 @@
 //! It must not block, sleep or keep anything; it may panic, which ends its request only (-32603).
 //! Not here: sockets, batches, the pool (`dispatch`).
 
+mod accounts;
+mod blocks;
+mod epoch;
+mod fees;
+mod node_info;
+mod programs;
+mod read;
+mod samples;
+mod send;
+mod simulate;
+mod statuses;
+mod supply;
+mod text;
+mod tip;
+mod tokens;
+mod transactions;
+mod votes;
+mod wire;
+
 use std::sync::LazyLock;
 
 use serde::Serialize;
@@ -14,7 +33,23 @@ use crate::node::Node;
 use crate::params::Params;
 
 /// Which files have methods. One line a file.
-const FILES: &[&[Method]] = &[];
+const FILES: &[&[Method]] = &[
+    accounts::METHODS,
+    blocks::METHODS,
+    epoch::METHODS,
+    fees::METHODS,
+    node_info::METHODS,
+    programs::METHODS,
+    samples::METHODS,
+    send::METHODS,
+    simulate::METHODS,
+    statuses::METHODS,
+    supply::METHODS,
+    tip::METHODS,
+    tokens::METHODS,
+    transactions::METHODS,
+    votes::METHODS,
+];
 
 /// What a method gives: an answer, or why not.
 pub(crate) type MethodResult = Result<Answer, RpcError>;

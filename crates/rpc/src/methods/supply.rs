@@ -1,0 +1,99 @@
+//! All lamports: how many there are, how many are locked up, and who has the most.
+//!
+//! Where we differ from Agave: accounts that its source names as non-circulating on mainnet do not
+//! count here, because this ledger is none; and nothing is cached, where Agave answers
+//! getLargestAccounts from a state of up to two hours ago.
+
+use std::collections::HashSet;
+
+use chain::View;
+use solana::facet;
+use solana_account::ReadableAccount;
+use solana_clock::Clock;
+use solana_pubkey::Pubkey;
+use solana_rpc_client_types::config::{
+    RpcLargestAccountsConfig, RpcLargestAccountsFilter, RpcSupplyConfig,
+};
+use solana_rpc_client_types::response::{RpcAccountBalance, RpcSupply};
+use solana_stake_interface::state::StakeStateV2;
+
+use super::tokens::largest;
+use super::{Answer, Class, Method, MethodResult, read};
+use crate::commitment::{view, with_context};
+use crate::node::Node;
+use crate::params::Params;
+
+pub(super) const METHODS: &[Method] = &[
+    Method { name: "getSupply", class: Class::Heavy, run: supply },
+    Method { name: "getLargestAccounts", class: Class::Heavy, run: largest_accounts },
+];
+
+fn supply(node: &Node, params: Params<'_>) -> MethodResult {
+    let (config,): (Option<RpcSupplyConfig>,) = params.parse(0)?;
+    let config = config.unwrap_or_default();
+    let view = view(node, config.commitment);
+    let locked = locked(node, &view);
+    let total = view.meta().capitalization;
+    let non_circulating = locked.iter().map(|(_, lamports)| lamports).sum();
+    let non_circulating_accounts = if config.exclude_non_circulating_accounts_list {
+        Vec::new()
+    } else {
+        locked.iter().map(|(pubkey, _)| pubkey.to_string()).collect()
+    };
+    let supply = RpcSupply {
+        total,
+        circulating: total.saturating_sub(non_circulating),
+        non_circulating,
+        non_circulating_accounts,
+    };
+    Answer::of(&with_context(&view, supply))
+}
+
+fn largest_accounts(node: &Node, params: Params<'_>) -> MethodResult {
+    let (config,): (Option<RpcLargestAccountsConfig>,) = params.parse(0)?;
+    let config = config.unwrap_or_default();
+    let view = view(node, config.commitment);
+    let (locked, keep_locked) = match config.filter {
+        None => (HashSet::new(), false),
+        Some(filter) => {
+            let locked = locked(node, &view).into_iter().map(|(pubkey, _)| pubkey).collect();
+            (locked, filter == RpcLargestAccountsFilter::NonCirculating)
+        }
+    };
+    let accounts = view.all().filter_map(|(address, account)| {
+        let pubkey = read::pubkey(&address)?;
+        let keep = locked.contains(&pubkey) == keep_locked;
+        keep.then(|| (account.0.lamports(), pubkey))
+    });
+    let largest: Vec<_> = largest(accounts)
+        .into_iter()
+        .map(|(lamports, pubkey)| RpcAccountBalance { address: pubkey.to_string(), lamports })
+        .collect();
+    Answer::of(&with_context(&view, largest))
+}
+
+/// Stake accounts whose lockup is in force, with what is in them, in the order of pubkeys.
+fn locked(node: &Node, view: &View) -> Vec<(Pubkey, u64)> {
+    let now = Clock {
+        slot: view.block().slot,
+        epoch: node.cluster.epoch_schedule.get_epoch(view.block().slot),
+        unix_timestamp: view.meta().unix_timestamp,
+        ..Clock::default()
+    };
+    let program = read::address(&solana_sdk_ids::stake::id());
+    let mut locked: Vec<_> = view
+        .keyed(facet::PROGRAM, &program)
+        .filter(|(_, account)| is_locked(account.0.data(), &now))
+        .filter_map(|(address, account)| Some((read::pubkey(&address)?, account.0.lamports())))
+        .collect();
+    locked.sort_unstable();
+    locked
+}
+
+fn is_locked(data: &[u8], now: &Clock) -> bool {
+    let meta = match bincode::deserialize(data) {
+        Ok(StakeStateV2::Initialized(meta) | StakeStateV2::Stake(meta, ..)) => meta,
+        _ => return false,
+    };
+    meta.lockup.is_in_force(now, None)
+}
