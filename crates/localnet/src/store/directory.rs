@@ -1,0 +1,216 @@
+//! The ledger's directory: whose it is, who has it open, and how far it got.
+//!
+//! | file             | holds                                                                    |
+//! |------------------|--------------------------------------------------------------------------|
+//! | `hydrant-ledger` | the mark: that this is a ledger of ours, and in which format             |
+//! | `lock`           | locked while open, with the process's number for the message             |
+//! | `newest`         | the newest slot that was kept, written after it was                      |
+//! | the engine's     | everything else                                                          |
+//!
+//! `newest` is what notices an engine that quietly falls back to an older state because its files are
+//! damaged. It is not synced: it may lag behind after a power cut, and never runs ahead.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use ledger::Slot;
+
+use super::StoreError;
+
+/// What the mark says this version writes. Raised when the layout changes.
+const FORMAT: u32 = 1;
+const MARK: &str = "hydrant-ledger";
+const MARK_TEXT: &str = "hydrant ledger, format ";
+const LOCK: &str = "lock";
+const NEWEST: &str = "newest";
+
+/// What a directory holds before anything in it is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Holds {
+    /// It is not there, or empty, or the making of a ledger was cut short before its mark.
+    Nothing,
+    /// A ledger of ours.
+    Ledger,
+}
+
+/// A directory of ours, locked while this lives.
+pub(super) struct Directory {
+    path: PathBuf,
+    newest: Option<File>,
+    _lock: File,
+}
+
+/// What a directory holds. Fails if that is somebody else's.
+pub(super) fn inspect(dir: &Path, engine: &str) -> Result<Holds, StoreError> {
+    let entries = match fs::read_dir(dir) {
+        Ok(entries) => entries,
+        Err(err) if err.kind() == io::ErrorKind::NotFound => return Ok(Holds::Nothing),
+        Err(err) => return Err(io_error("read", dir)(err)),
+    };
+    let mut foreign = None;
+    for entry in entries {
+        let name = entry.map_err(io_error("read", dir))?.file_name();
+        if name == MARK {
+            return Ok(Holds::Ledger);
+        }
+        if ![LOCK, NEWEST, engine].iter().any(|ours| name == *ours) {
+            foreign = foreign.or(Some(name));
+        }
+    }
+    match foreign {
+        Some(name) => {
+            Err(StoreError::Foreign { dir: dir.into(), found: name.to_string_lossy().into_owned() })
+        }
+        None => Ok(Holds::Nothing),
+    }
+}
+
+impl Directory {
+    /// Locks a directory, which is made if it is not there.
+    pub(super) fn lock(dir: &Path) -> Result<Self, StoreError> {
+        fs::create_dir_all(dir).map_err(io_error("create", dir))?;
+        let path = dir.join(LOCK);
+        let file =
+            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
+        let mut lock = file.map_err(io_error("open", &path))?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                return Err(StoreError::InUse { dir: dir.into(), user: user(&mut lock) });
+            }
+            Err(TryLockError::Error(err)) => return Err(io_error("lock", &path)(err)),
+        }
+        let user = format!("process {}", std::process::id());
+        lock.set_len(0)
+            .and_then(|()| lock.write_all(user.as_bytes()))
+            .map_err(io_error("write", &path))?;
+        Ok(Self { path: dir.into(), newest: None, _lock: lock })
+    }
+
+    /// Where it is.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Removes what a making or a removal that was cut short left behind.
+    pub(super) fn clear(&self, engine: &str) -> Result<(), StoreError> {
+        remove_file(&self.path.join(engine))?;
+        remove_file(&self.path.join(NEWEST))
+    }
+
+    /// Marks the directory as ours.
+    pub(super) fn mark(&self) -> Result<(), StoreError> {
+        let path = self.path.join(MARK);
+        let write = || {
+            let mut file = File::create(&path)?;
+            writeln!(file, "{MARK_TEXT}{FORMAT}")?;
+            file.sync_all()
+        };
+        write().map_err(io_error("write", &path))
+    }
+
+    /// Fails unless the mark says that we can read what is here.
+    pub(super) fn check_mark(&self) -> Result<(), StoreError> {
+        let path = self.path.join(MARK);
+        let text = fs::read(&path).map_err(io_error("read", &path))?;
+        let text = String::from_utf8_lossy(&text);
+        let format = text.strip_prefix(MARK_TEXT).map(str::trim_end);
+        match format {
+            Some(format) if format.parse() == Ok(FORMAT) => Ok(()),
+            Some(format) if format.parse::<u32>().is_ok() => Err(StoreError::Format {
+                dir: self.path.clone(),
+                found: format.to_owned(),
+                expected: FORMAT,
+            }),
+            _ => Err(self.damaged(format!("{MARK}: does not say which format"))),
+        }
+    }
+
+    /// The newest slot that was kept.
+    pub(super) fn newest(&self) -> Result<Slot, StoreError> {
+        let path = self.path.join(NEWEST);
+        let bytes = match fs::read(&path) {
+            Ok(bytes) => bytes,
+            Err(err) if err.kind() == io::ErrorKind::NotFound => {
+                return Err(self.damaged(format!("{NEWEST}: missing")));
+            }
+            Err(err) => return Err(io_error("read", &path)(err)),
+        };
+        let slot = bytes.first_chunk().map(|slot| Slot::from_le_bytes(*slot));
+        match slot {
+            Some(slot) if bytes == newest_bytes(slot) => Ok(slot),
+            _ => Err(self.damaged(format!("{NEWEST}: checksum"))),
+        }
+    }
+
+    /// Remembers the newest slot, which has been kept.
+    pub(super) fn set_newest(&mut self, slot: Slot) -> Result<(), StoreError> {
+        let path = self.path.join(NEWEST);
+        let mut write = || {
+            if self.newest.is_none() {
+                let file = OpenOptions::new().write(true).create(true).truncate(false).open(&path);
+                self.newest = Some(file?);
+            }
+            let Some(file) = &mut self.newest else { return Ok(()) };
+            file.seek(SeekFrom::Start(0))?;
+            file.write_all(&newest_bytes(slot))
+        };
+        write().map_err(io_error("write", &path))
+    }
+
+    /// Makes the names of the files in it last, once they are all there.
+    pub(super) fn sync(&self) -> Result<(), StoreError> {
+        let sync = || {
+            if let Some(newest) = &self.newest {
+                newest.sync_all()?;
+            }
+            File::open(&self.path)?.sync_all()
+        };
+        sync().map_err(io_error("sync", &self.path))
+    }
+
+    /// The error of a damaged ledger.
+    pub(super) fn damaged(&self, what: impl Into<String>) -> StoreError {
+        StoreError::Damaged { dir: self.path.clone(), what: what.into() }
+    }
+}
+
+/// Removes a ledger and leaves what is not ours. Without its mark it is none, so that goes first. The
+/// lock file stays: who waits for it must find the same one.
+pub(super) fn remove(dir: &Path, engine: &str) -> Result<(), StoreError> {
+    if inspect(dir, engine)? == Holds::Ledger {
+        let directory = Directory::lock(dir)?;
+        remove_file(&dir.join(MARK))?;
+        directory.clear(engine)?;
+    }
+    Ok(())
+}
+
+fn remove_file(path: &Path) -> Result<(), StoreError> {
+    let removed = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+    match removed {
+        Err(err) if err.kind() != io::ErrorKind::NotFound => Err(io_error("remove", path)(err)),
+        _ => Ok(()),
+    }
+}
+
+/// Turns an IO error into ours.
+fn io_error(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> StoreError {
+    let path = path.to_owned();
+    move |source| StoreError::Io { doing, path, source }
+}
+
+/// Who wrote the lock file.
+fn user(lock: &mut File) -> String {
+    let mut text = String::new();
+    match lock.read_to_string(&mut text) {
+        Ok(_) if text.starts_with("process ") => text,
+        _ => "another process".to_owned(),
+    }
+}
+
+fn newest_bytes(slot: Slot) -> Vec<u8> {
+    let slot = slot.to_le_bytes();
+    [slot.as_slice(), &crc32fast::hash(&slot).to_le_bytes()].concat()
+}

@@ -1,0 +1,82 @@
+//! Why a ledger on disk could not be opened or written.
+
+use std::io;
+use std::path::PathBuf;
+
+use ledger::Slot;
+
+/// Why a ledger on disk could not be opened or written. One variant per thing its user can do.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// The directory holds something that we did not write. Fix: name an empty or a new one.
+    #[error("{} is not a ledger of Hydrant: it holds {found}; fix: name an empty directory (--ledger)", dir.display())]
+    Foreign {
+        /// The directory.
+        dir: PathBuf,
+        /// The first thing in it that is not ours.
+        found: String,
+    },
+    /// A ledger stands where a new one was to be made. Fix: open it, or start with `--reset`.
+    #[error("{} holds a ledger already; fix: start with --reset to begin anew", dir.display())]
+    Exists {
+        /// The directory.
+        dir: PathBuf,
+    },
+    /// Another process has the ledger open. Fix: stop it, or name another directory.
+    #[error("ledger {} is in use by {user}; fix: stop it, or name another directory (--ledger)", dir.display())]
+    InUse {
+        /// The directory.
+        dir: PathBuf,
+        /// Who, as far as is known: `process 123`.
+        user: String,
+    },
+    /// The ledger was written in a form that this version does not read.
+    #[error("ledger {} has format {found}, this version reads {expected}; fix: start with --reset", dir.display())]
+    Format {
+        /// The directory.
+        dir: PathBuf,
+        /// What it says it is.
+        found: String,
+        /// What we read.
+        expected: u32,
+    },
+    /// What is on disk is not what was written, or not all of it.
+    #[error("ledger {} is damaged: {what}; fix: start with --reset", dir.display())]
+    Damaged {
+        /// The directory.
+        dir: PathBuf,
+        /// Which part, and how it shows: `block 123: checksum ...`.
+        what: String,
+    },
+    /// A block does not follow the newest one: the caller's bug.
+    #[error("block {slot} has parent {parent}, but the newest block of the ledger is {head}")]
+    NotNext {
+        /// The block's slot.
+        slot: Slot,
+        /// Its parent's.
+        parent: Slot,
+        /// The newest slot of the ledger.
+        head: Slot,
+    },
+    /// The operating system refused. Fix: the source says what; often a full disk or permissions.
+    #[error("{doing} {}", path.display())]
+    Io {
+        /// What was tried: `write`.
+        doing: &'static str,
+        /// On which file.
+        path: PathBuf,
+        /// Why not.
+        #[source]
+        source: io::Error,
+    },
+    /// The storage engine refused to write. What was kept before stays. Fix: the source says what.
+    #[error("write to ledger {}", dir.display())]
+    Engine {
+        /// The directory.
+        dir: PathBuf,
+        /// Why not.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+}

@@ -1,0 +1,218 @@
+//! The ledger on disk: every complete block, and every account as the newest block left it.
+//!
+//! In: blocks as they complete, in order, from the one writer; each is on disk before anybody is told
+//! that it is confirmed. Out: everything, once, when the ledger is opened.
+//! Invariant: a block with its transactions and account writes is one atomic batch. After `kill -9` the
+//! newest block is the last that [`Store::append`] returned for, or the one it was at, never half of it.
+//! Invariant: what is damaged is named when the ledger is opened, and never served.
+//! Bounds: history is pruned by [`Store::prune_below`]; accounts are as many as the ledger has.
+//! Why this engine, with figures: docs/ledger-on-disk.md.
+
+mod codec;
+mod directory;
+mod engine;
+mod error;
+mod restore;
+mod row;
+mod wire;
+
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::sync::Arc;
+
+use chain::Block;
+use ledger::Slot;
+use solana::Account;
+use solana_pubkey::Pubkey;
+
+use codec::Head;
+use directory::{Directory, Holds};
+pub use engine::{Batch, Engine, EngineError, Redb};
+pub use error::StoreError;
+pub use restore::Restored;
+use row::Sealer;
+pub use row::{Key, Row, Table};
+
+/// A ledger on disk, open. Owned by the one writer; closed when dropped.
+pub struct Store<E: Engine = Redb> {
+    engine: E,
+    directory: Directory,
+    sealer: Sealer,
+    head: Head,
+    /// The blocks that are kept, the oldest first. 8 bytes a block.
+    slots: VecDeque<Slot>,
+    /// Blocks below go with the next append.
+    keep_from: Slot,
+}
+
+impl<E: Engine> Store<E> {
+    /// Makes a ledger with its first block and the accounts that exist then. `genesis` is kept as it
+    /// is. `dir` is made if it is not there; it must be empty.
+    pub fn create<'a>(
+        dir: &Path,
+        genesis: &[u8],
+        accounts: impl IntoIterator<Item = (Pubkey, &'a Arc<Account>)>,
+        first_block: &Block,
+    ) -> Result<Self, StoreError> {
+        if directory::inspect(dir, E::PATH)? == Holds::Ledger {
+            return Err(StoreError::Exists { dir: dir.into() });
+        }
+        let directory = Directory::lock(dir)?;
+        directory.clear(E::PATH)?;
+        let engine = open_engine(&directory)?;
+        let slot = first_block.id.slot;
+        let mut store = Self {
+            engine,
+            sealer: sealer(&directory)?,
+            directory,
+            head: Head { slot, first_slot: slot, accounts: 0, fingerprints: 0 },
+            slots: VecDeque::from([slot]),
+            keep_from: 0,
+        };
+        let mut rows = vec![store.sealer.seal(Key::Genesis, genesis)];
+        for (pubkey, account) in accounts {
+            rows.push(store.account_row(slot, pubkey, Some(account)));
+        }
+        rows.extend(store.block_rows(first_block));
+        store.commit(rows, slot, slot)?;
+        store.directory.set_newest(slot)?;
+        store.directory.sync()?;
+        // Only now is it a ledger: what is cut short before is begun anew.
+        store.directory.mark()?;
+        store.directory.sync()?;
+        Ok(store)
+    }
+
+    /// Opens the ledger in `dir` and reads all of it. `None` if there is none.
+    pub fn open(dir: &Path) -> Result<Option<(Self, Restored)>, StoreError> {
+        if directory::inspect(dir, E::PATH)? == Holds::Nothing {
+            return Ok(None);
+        }
+        let directory = Directory::lock(dir)?;
+        directory.check_mark()?;
+        let engine: E = open_engine(&directory)?;
+        // An engine may take its own files' word for things that damage makes untrue.
+        let read = catch_unwind(AssertUnwindSafe(|| restore::restore(&directory, &engine)));
+        let (head, restored) =
+            read.unwrap_or_else(|panic| Err(directory.damaged(panic_text(panic.as_ref()))))?;
+        let sealer = sealer(&directory)?;
+        let slots = restore::slots(&restored).collect();
+        let store = Self { engine, directory, sealer, head, slots, keep_from: 0 };
+        Ok(Some((store, restored)))
+    }
+
+    /// Removes the ledger in `dir`, if there is one, and leaves what else is there. Fails if what is
+    /// there is not ours.
+    pub fn remove(dir: &Path) -> Result<(), StoreError> {
+        directory::remove(dir, E::PATH)
+    }
+
+    /// Keeps a block: when this returns, it is on disk with its transactions and account writes. After
+    /// an error nothing more can be kept; what was kept before stays.
+    pub fn append(&mut self, block: &Block) -> Result<(), StoreError> {
+        let (slot, parent) = (block.id.slot, block.parent_slot);
+        if parent != self.head.slot || slot <= parent {
+            return Err(StoreError::NotNext { slot, parent, head: self.head.slot });
+        }
+        let mut rows = self.block_rows(block);
+        let dropped = self.slots.partition_point(|kept| *kept < self.keep_from);
+        rows.extend(
+            self.slots.iter().take(dropped).map(|old| Row { key: Key::Block(*old), value: None }),
+        );
+        let first_slot = self.slots.get(dropped).copied().unwrap_or(slot);
+        self.commit(rows, slot, first_slot)?;
+        self.slots.drain(..dropped);
+        self.slots.push_back(slot);
+        self.directory.set_newest(slot)
+    }
+
+    /// Lets go of the blocks below `slot`, together with the next append. Accounts stay.
+    pub fn prune_below(&mut self, slot: Slot) {
+        self.keep_from = self.keep_from.max(slot);
+    }
+
+    /// The newest block that is kept.
+    pub fn newest_slot(&self) -> Slot {
+        self.head.slot
+    }
+
+    fn block_rows(&mut self, block: &Block) -> Vec<Row> {
+        let slot = block.id.slot;
+        let mut rows = Vec::with_capacity(block.writes.len() + 2);
+        rows.push(self.sealer.seal(Key::Block(slot), &codec::write_block(block)));
+        for write in &block.writes {
+            rows.push(self.account_row(slot, write.pubkey, write.account.as_ref()));
+        }
+        rows
+    }
+
+    fn account_row(&mut self, slot: Slot, pubkey: Pubkey, account: Option<&Arc<Account>>) -> Row {
+        let key = Key::Account(pubkey);
+        match account {
+            Some(account) => self.sealer.seal(key, &codec::write_account(slot, account)),
+            None => Row { key, value: None },
+        }
+    }
+
+    fn commit(&mut self, rows: Vec<Row>, slot: Slot, first_slot: Slot) -> Result<(), StoreError> {
+        let head = Head { slot, first_slot, ..self.head };
+        let mut batch = BlockBatch { rows, head, sealer: &mut self.sealer };
+        self.engine.commit(&mut batch).map_err(|source| StoreError::Engine {
+            dir: self.directory.path().into(),
+            source: Box::new(source),
+        })?;
+        self.head = batch.head;
+        Ok(())
+    }
+}
+
+/// A block's rows, and the head that counts what they replace.
+struct BlockBatch<'a> {
+    rows: Vec<Row>,
+    head: Head,
+    sealer: &'a mut Sealer,
+}
+
+impl Batch for BlockBatch<'_> {
+    fn rows(&self) -> &[Row] {
+        &self.rows
+    }
+
+    fn replaces(&mut self, row: usize, old: Option<&[u8]>) {
+        let new = self.rows[row].value.as_deref();
+        let fingerprint = |value: Option<&[u8]>| value.map_or(0, row::fingerprint);
+        let head = &mut self.head;
+        head.accounts = head.accounts.wrapping_add(u64::from(new.is_some()));
+        head.accounts = head.accounts.wrapping_sub(u64::from(old.is_some()));
+        head.fingerprints =
+            head.fingerprints.wrapping_add(fingerprint(new)).wrapping_sub(fingerprint(old));
+    }
+
+    fn last(&mut self) -> Row {
+        self.sealer.seal(Key::Head, &codec::write_head(&self.head))
+    }
+}
+
+fn open_engine<E: Engine>(directory: &Directory) -> Result<E, StoreError> {
+    let path = directory.path().join(E::PATH);
+    let opened = catch_unwind(|| E::open(&path));
+    let opened =
+        opened.unwrap_or_else(|panic| Err(EngineError::Damaged(panic_text(panic.as_ref()))));
+    opened.map_err(|err| restore::engine_error(directory, err, E::PATH))
+}
+
+fn sealer(directory: &Directory) -> Result<Sealer, StoreError> {
+    Sealer::new().map_err(|source| StoreError::Io {
+        doing: "prepare to compress for",
+        path: directory.path().into(),
+        source,
+    })
+}
+
+/// What a panic said.
+fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    format!("the storage engine gave up on it: {}", text.unwrap_or("no reason given"))
+}

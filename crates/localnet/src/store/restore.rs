@@ -1,0 +1,183 @@
+//! Reading a ledger back: everything is read once, and all that it says of itself is checked.
+//!
+//! A value is checked by its seal (row.rs). Beyond that: blocks must follow each other without a gap
+//! from the head's oldest to the head itself; no account may be newer than the head; the accounts must
+//! be as many as the head says and sum up to its fingerprints, so that none is missing or of another
+//! time; and the head may not be older than the slot that the directory remembers.
+
+use std::sync::Arc;
+
+use chain::Block;
+use ledger::Slot;
+use solana::Account;
+use solana_pubkey::Pubkey;
+
+use super::StoreError;
+use super::codec::{self, Head};
+use super::directory::Directory;
+use super::engine::{Engine, EngineError};
+use super::row::{self, Key, Table};
+
+/// A ledger as it was when its newest block was kept.
+pub struct Restored {
+    /// What the caller wrote when the ledger was made.
+    pub genesis: Vec<u8>,
+    /// The blocks that are kept, the oldest first, without their account writes. Never empty.
+    pub blocks: Vec<Arc<Block>>,
+    /// Every account, as the newest block left it, in the order of pubkeys.
+    pub accounts: Vec<(Pubkey, Arc<Account>)>,
+}
+
+/// Reads everything.
+pub(super) fn restore<E: Engine>(
+    directory: &Directory,
+    engine: &E,
+) -> Result<(Head, Restored), StoreError> {
+    let (head, genesis) = read_meta(directory, engine)?;
+    let head = head.ok_or_else(|| directory.damaged("head: missing"))?;
+    let genesis = genesis.ok_or_else(|| directory.damaged("genesis: missing"))?;
+    let newest = directory.newest()?;
+    if newest > head.slot {
+        let what = format!("head: names block {}, but block {newest} had been kept", head.slot);
+        return Err(directory.damaged(what));
+    }
+    let blocks = read_blocks(directory, engine, &head)?;
+    let accounts = read_accounts(directory, engine, &head)?;
+    Ok((head, Restored { genesis, blocks, accounts }))
+}
+
+fn read_meta<E: Engine>(
+    directory: &Directory,
+    engine: &E,
+) -> Result<(Option<Head>, Option<Vec<u8>>), StoreError> {
+    let (mut head, mut genesis) = (None, None);
+    each(directory, engine, Table::Meta, |key, value| {
+        let body = row::unseal(key, value).map_err(|err| err.to_string())?;
+        match key {
+            Key::Head => head = Some(codec::read_head(&body).map_err(|err| err.to_string())?),
+            _ => genesis = Some(body),
+        }
+        Ok(())
+    })?;
+    Ok((head, genesis))
+}
+
+fn read_blocks<E: Engine>(
+    directory: &Directory,
+    engine: &E,
+    head: &Head,
+) -> Result<Vec<Arc<Block>>, StoreError> {
+    let mut blocks: Vec<Arc<Block>> = Vec::new();
+    each(directory, engine, Table::Blocks, |key, value| {
+        let body = row::unseal(key, value).map_err(|err| err.to_string())?;
+        let block = codec::read_block(&body).map_err(|err| err.to_string())?;
+        if Key::Block(block.id.slot) != key {
+            return Err(format!("holds block {}", block.id.slot));
+        }
+        if block.id.slot > head.slot {
+            return Err(format!("is newer than the head, block {}", head.slot));
+        }
+        follows(blocks.last(), &block, head)?;
+        blocks.push(Arc::new(block));
+        Ok(())
+    })?;
+    match blocks.last() {
+        Some(block) if block.id.slot == head.slot => Ok(blocks),
+        _ => Err(directory.damaged(format!("block {}: missing, and it is the newest", head.slot))),
+    }
+}
+
+/// Says what is wrong if `block` does not follow the one before it.
+fn follows(before: Option<&Arc<Block>>, block: &Block, head: &Head) -> Result<(), String> {
+    match before {
+        None if block.id.slot == head.first_slot => Ok(()),
+        None => Err(format!("is the oldest, but block {} should be", head.first_slot)),
+        Some(before) if before.id.slot != block.parent_slot => {
+            Err(format!("its parent, block {}, is missing", block.parent_slot))
+        }
+        Some(before) if before.blockhash != block.previous_blockhash => {
+            Err(format!("does not follow from block {}: blockhash", before.id.slot))
+        }
+        Some(_) => Ok(()),
+    }
+}
+
+fn read_accounts<E: Engine>(
+    directory: &Directory,
+    engine: &E,
+    head: &Head,
+) -> Result<Vec<(Pubkey, Arc<Account>)>, StoreError> {
+    let mut accounts = Vec::new();
+    let mut fingerprints = 0_u64;
+    each(directory, engine, Table::Accounts, |key, value| {
+        let body = row::unseal(key, value).map_err(|err| err.to_string())?;
+        let (slot, account) = codec::read_account(&body).map_err(|err| err.to_string())?;
+        if slot > head.slot {
+            return Err(format!(
+                "was written by block {slot}, which is past the head, {}",
+                head.slot
+            ));
+        }
+        fingerprints = fingerprints.wrapping_add(row::fingerprint(value));
+        if let Key::Account(pubkey) = key {
+            accounts.push((pubkey, Arc::new(account)));
+        }
+        Ok(())
+    })?;
+    if accounts.len() as u64 != head.accounts {
+        let what =
+            format!("accounts: there are {}, there should be {}", accounts.len(), head.accounts);
+        return Err(directory.damaged(what));
+    }
+    if fingerprints != head.fingerprints {
+        let what = format!("accounts: some are not as block {} left them", head.slot);
+        return Err(directory.damaged(what));
+    }
+    Ok(accounts)
+}
+
+/// Calls `take` with each row of a table. What it, or the engine, finds wrong names the row.
+fn each<E: Engine>(
+    directory: &Directory,
+    engine: &E,
+    table: Table,
+    mut take: impl FnMut(Key, &[u8]) -> Result<(), String>,
+) -> Result<(), StoreError> {
+    let mut wrong = None;
+    let mut last: Option<Key> = None;
+    let scanned = engine.scan(table, &mut |key, value| {
+        let taken = match table.key(key) {
+            Some(key) => {
+                last = Some(key);
+                take(key, value).map_err(|what| format!("{key}: {what}"))
+            }
+            None => Err(format!("table {}: unknown key of {} bytes", table.name(), key.len())),
+        };
+        wrong = taken.err();
+        wrong.is_none()
+    });
+    let after = last.map_or_else(|| "at its beginning".to_owned(), |key| format!("after {key}"));
+    match (wrong, scanned) {
+        (Some(what), _) => Err(directory.damaged(what)),
+        (None, Ok(())) => Ok(()),
+        (None, Err(err)) => {
+            Err(engine_error(directory, err, &format!("table {}, {after}", table.name())))
+        }
+    }
+}
+
+/// An engine's error while reading `what`.
+pub(super) fn engine_error(directory: &Directory, err: EngineError, what: &str) -> StoreError {
+    match err {
+        EngineError::Busy => {
+            StoreError::InUse { dir: directory.path().into(), user: "another process".to_owned() }
+        }
+        EngineError::Damaged(how) => directory.damaged(format!("{what}: {how}")),
+        EngineError::Failed(source) => StoreError::Engine { dir: directory.path().into(), source },
+    }
+}
+
+/// The slots of restored blocks, for pruning.
+pub(super) fn slots(restored: &Restored) -> impl Iterator<Item = Slot> + '_ {
+    restored.blocks.iter().map(|block| block.id.slot)
+}

@@ -1,0 +1,156 @@
+//! Bytes of plain values: little-endian numbers, lengths of four bytes, options as one byte.
+//!
+//! Not here: what they mean (codec.rs) and whether they are undamaged (row.rs). Reading stays within
+//! its bytes whatever they say: it fails, it never panics or reserves more than it was given.
+
+/// Bytes being written.
+#[derive(Default)]
+pub(super) struct Writer(pub(super) Vec<u8>);
+
+/// Bytes being read.
+pub(super) struct Reader<'a>(&'a [u8]);
+
+/// Bytes that do not say what they should: `what` was being read.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot read its {what}")]
+pub(super) struct WireError {
+    pub(super) what: &'static str,
+}
+
+impl Writer {
+    pub(super) fn u8(&mut self, value: u8) {
+        self.0.push(value);
+    }
+
+    pub(super) fn u16(&mut self, value: u16) {
+        self.0.extend(value.to_le_bytes());
+    }
+
+    pub(super) fn u32(&mut self, value: u32) {
+        self.0.extend(value.to_le_bytes());
+    }
+
+    pub(super) fn u64(&mut self, value: u64) {
+        self.0.extend(value.to_le_bytes());
+    }
+
+    pub(super) fn i64(&mut self, value: i64) {
+        self.0.extend(value.to_le_bytes());
+    }
+
+    pub(super) fn key(&mut self, value: &[u8; 32]) {
+        self.0.extend(value);
+    }
+
+    pub(super) fn bytes(&mut self, value: &[u8]) {
+        self.len(value.len());
+        self.0.extend(value);
+    }
+
+    pub(super) fn str(&mut self, value: &str) {
+        self.bytes(value.as_bytes());
+    }
+
+    pub(super) fn list<T>(&mut self, items: &[T], mut write: impl FnMut(&mut Self, &T)) {
+        self.len(items.len());
+        items.iter().for_each(|item| write(self, item));
+    }
+
+    pub(super) fn option<T>(&mut self, value: Option<T>, write: impl FnOnce(&mut Self, T)) {
+        self.u8(u8::from(value.is_some()));
+        if let Some(value) = value {
+            write(self, value);
+        }
+    }
+
+    /// A value is at most 1 GiB (row.rs), so a length that does not fit would be caught there.
+    fn len(&mut self, len: usize) {
+        self.u32(len as u32);
+    }
+}
+
+impl<'a> Reader<'a> {
+    pub(super) fn new(bytes: &'a [u8]) -> Self {
+        Self(bytes)
+    }
+
+    /// Ends reading: nothing may be left.
+    pub(super) fn end(self) -> Result<(), WireError> {
+        if self.0.is_empty() { Ok(()) } else { Err(WireError { what: "end" }) }
+    }
+
+    pub(super) fn u8(&mut self, what: &'static str) -> Result<u8, WireError> {
+        self.array(what).map(|[byte]| byte)
+    }
+
+    pub(super) fn bool(&mut self, what: &'static str) -> Result<bool, WireError> {
+        match self.u8(what)? {
+            0 => Ok(false),
+            1 => Ok(true),
+            _ => Err(WireError { what }),
+        }
+    }
+
+    pub(super) fn u16(&mut self, what: &'static str) -> Result<u16, WireError> {
+        self.array(what).map(u16::from_le_bytes)
+    }
+
+    pub(super) fn u32(&mut self, what: &'static str) -> Result<u32, WireError> {
+        self.array(what).map(u32::from_le_bytes)
+    }
+
+    pub(super) fn u64(&mut self, what: &'static str) -> Result<u64, WireError> {
+        self.array(what).map(u64::from_le_bytes)
+    }
+
+    pub(super) fn i64(&mut self, what: &'static str) -> Result<i64, WireError> {
+        self.array(what).map(i64::from_le_bytes)
+    }
+
+    pub(super) fn key(&mut self, what: &'static str) -> Result<[u8; 32], WireError> {
+        self.array(what)
+    }
+
+    pub(super) fn bytes(&mut self, what: &'static str) -> Result<&'a [u8], WireError> {
+        let len = self.u32(what)? as usize;
+        let (bytes, rest) = self.0.split_at_checked(len).ok_or(WireError { what })?;
+        self.0 = rest;
+        Ok(bytes)
+    }
+
+    pub(super) fn str(&mut self, what: &'static str) -> Result<String, WireError> {
+        let bytes = self.bytes(what)?.to_vec();
+        String::from_utf8(bytes).map_err(|_| WireError { what })
+    }
+
+    pub(super) fn list<T>(
+        &mut self,
+        what: &'static str,
+        mut read: impl FnMut(&mut Self) -> Result<T, WireError>,
+    ) -> Result<Vec<T>, WireError> {
+        let len = self.u32(what)? as usize;
+        // Every item has at least a byte, so a longer list than bytes is a lie.
+        if len > self.0.len() {
+            return Err(WireError { what });
+        }
+        let mut items = Vec::new();
+        for _ in 0..len {
+            items.push(read(self)?);
+        }
+        Ok(items)
+    }
+
+    pub(super) fn option<T>(
+        &mut self,
+        what: &'static str,
+        read: impl FnOnce(&mut Self) -> Result<T, WireError>,
+    ) -> Result<Option<T>, WireError> {
+        if self.bool(what)? { read(self).map(Some) } else { Ok(None) }
+    }
+
+    fn array<const N: usize>(&mut self, what: &'static str) -> Result<[u8; N], WireError> {
+        let (array, rest) = self.0.split_first_chunk().ok_or(WireError { what })?;
+        self.0 = rest;
+        Ok(*array)
+    }
+}
