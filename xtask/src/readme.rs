@@ -1,0 +1,235 @@
+//! Runs what README.md tells people to run, so that it cannot rot.
+//!
+//! In: its fenced blocks. A `sh` block is commands, one a line (`\` goes on); any block whose first
+//! line is a comment with a file's name alone is saved under that name. `cargo` commands run at the
+//! repository's root, others in a fresh directory, all in the order of the README.
+//! The one that starts the ledger runs in the background on free ports, and the default ports are
+//! replaced by those in all that follows. A `curl` must be answered with a result.
+//! Not here: commands that are CI steps of their own; see [`IN_CI_ANYWAY`].
+
+use std::fs;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::Child;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::cargo;
+use crate::shell::Cmd;
+use crate::workspace::root;
+
+/// How the ledger is started.
+const START: &str = "cargo run --release -- dev";
+
+/// What CI runs as steps of their own, or would run forever in a circle.
+const IN_CI_ANYWAY: &[&str] =
+    &["cargo xtask test", "cargo xtask ci", "cargo xtask bars", "cargo xtask bench rpc"];
+
+/// The ports that the README speaks of.
+const RPC_PORT: u16 = 8899;
+
+/// How long the ledger may take to answer, its build excluded.
+const READY_WITHIN: Duration = Duration::from_secs(30);
+
+/// A fenced block.
+#[derive(Debug, PartialEq, Eq)]
+struct Block {
+    language: String,
+    text: String,
+}
+
+/// What a README asks for.
+#[derive(Debug, PartialEq, Eq)]
+enum Step {
+    /// Save a text under this name.
+    Save { name: String, text: String },
+    /// Run a command.
+    Run(String),
+}
+
+pub(crate) fn run() -> Result<()> {
+    let readme = fs::read_to_string(root().join("README.md")).context("read README.md")?;
+    let steps = steps(&blocks(&readme));
+    for needed in [START, "cargo xtask test"] {
+        let is_there = steps.contains(&Step::Run(needed.to_owned()));
+        ensure!(is_there, "README.md: no block says `{needed}`");
+    }
+    // Built before, so that the time to start is not the time to build.
+    cargo().args(["build", "--release"]).run()?;
+    let port = free_port()?;
+    let dir = scratch_dir()?;
+    let mut ledger = None;
+    let outcome = steps.iter().try_for_each(|step| perform(step, port, &dir, &mut ledger));
+    let ended = ledger.map_or(Ok(()), end);
+    fs::remove_dir_all(&dir)?;
+    outcome.and(ended)
+}
+
+fn perform(step: &Step, port: u16, dir: &Path, ledger: &mut Option<Child>) -> Result<()> {
+    match step {
+        Step::Save { name, text } => {
+            println!("+ {name}");
+            fs::write(dir.join(name), with_ports(text, port)).with_context(|| name.clone())
+        }
+        Step::Run(command) if IN_CI_ANYWAY.contains(&command.as_str()) => {
+            println!("({command}: a step of its own)");
+            Ok(())
+        }
+        Step::Run(command) if command == START => {
+            let port_text = port.to_string();
+            let args = command.split(' ').skip(1).chain(["--rpc-port", &port_text]);
+            *ledger = Some(cargo().args(args).dir(&root()).spawn()?);
+            wait_until_ready(port)
+        }
+        Step::Run(command) => {
+            let command = with_ports(command, port);
+            let at = if command.starts_with("cargo ") { root() } else { dir.to_owned() };
+            let script = format!("set -euo pipefail; {command}");
+            let lines = Cmd::new("bash").args(["-c", &script]).dir(&at).run_listening()?;
+            let is_answered = lines.iter().any(|line| line.contains("\"result\""));
+            ensure!(is_answered || !command.starts_with("curl "), "no result: {command}");
+            Ok(())
+        }
+    }
+}
+
+fn steps(blocks: &[Block]) -> Vec<Step> {
+    let mut steps = Vec::new();
+    for block in blocks {
+        if let Some(name) = file_name(&block.text) {
+            steps.push(Step::Save { name, text: block.text.clone() });
+        } else if block.language == "sh" {
+            let joined = block.text.replace("\\\n", " ");
+            let commands = joined.lines().map(without_comment);
+            let commands = commands.filter(|command| !command.is_empty());
+            steps.extend(commands.map(Step::Run));
+        }
+    }
+    steps
+}
+
+/// The name in a first line like `// tour.mjs` or `# tour.py`.
+fn file_name(text: &str) -> Option<String> {
+    let line = text.lines().next()?;
+    let name = line.strip_prefix("// ").or_else(|| line.strip_prefix("# "))?.trim();
+    let is_name = name.contains('.') && name.chars().all(|c| c.is_alphanumeric() || c == '.');
+    is_name.then(|| name.to_owned())
+}
+
+fn without_comment(line: &str) -> String {
+    let command =
+        if line.starts_with('#') { "" } else { line.split("  # ").next().unwrap_or(line) };
+    command.trim().to_owned()
+}
+
+fn blocks(text: &str) -> Vec<Block> {
+    let mut blocks = Vec::new();
+    let mut open: Option<Block> = None;
+    for line in text.lines() {
+        match (line.strip_prefix("```"), open.as_mut()) {
+            (Some(language), None) => {
+                open = Some(Block { language: language.trim().to_owned(), text: String::new() });
+            }
+            (Some(_), Some(_)) => blocks.extend(open.take()),
+            (None, Some(block)) => {
+                block.text.push_str(line);
+                block.text.push('\n');
+            }
+            (None, None) => {}
+        }
+    }
+    blocks
+}
+
+fn with_ports(text: &str, port: u16) -> String {
+    let next = |port: u16| (port + 1).to_string();
+    text.replace(&RPC_PORT.to_string(), &port.to_string()).replace(&next(RPC_PORT), &next(port))
+}
+
+/// A port that is free together with the next one.
+fn free_port() -> Result<u16> {
+    for _ in 0..100 {
+        let first = TcpListener::bind(("127.0.0.1", 0))?;
+        let port = first.local_addr()?.port();
+        let has_next = port.checked_add(1).map(|next| TcpListener::bind(("127.0.0.1", next)));
+        if matches!(has_next, Some(Ok(_))) {
+            return Ok(port);
+        }
+    }
+    bail!("no two free ports side by side")
+}
+
+fn scratch_dir() -> Result<PathBuf> {
+    let dir = std::env::temp_dir().join(format!("hydrant-readme-{}", std::process::id()));
+    fs::create_dir_all(&dir).with_context(|| format!("create {}", dir.display()))?;
+    Ok(dir)
+}
+
+#[expect(clippy::disallowed_methods, reason = "waits for another process, with a limit")]
+fn wait_until_ready(port: u16) -> Result<()> {
+    let started = Instant::now();
+    let url = format!("http://127.0.0.1:{port}/health");
+    while started.elapsed() < READY_WITHIN {
+        let answer = Cmd::new("curl").args(["--silent", "--max-time", "1", &url]).output();
+        if answer.is_ok_and(|answer| answer == "ok") {
+            return Ok(());
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    bail!("the ledger did not answer within {READY_WITHIN:?}")
+}
+
+/// Ends the ledger as a person does, with an interrupt, and wants a clean exit.
+fn end(mut ledger: Child) -> Result<()> {
+    Cmd::new("kill").args(["-INT", &ledger.id().to_string()]).run()?;
+    let status = ledger.wait()?;
+    ensure!(status.success(), "the ledger ended with {status}");
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const README: &str = "\
+# X
+```sh
+cargo run --release -- dev      # the ledger
+```
+Then:
+```js
+// tour.mjs
+new Connection('http://127.0.0.1:8899')
+```
+```sh
+# in another terminal
+curl http://127.0.0.1:8899 \\
+  -d '{}'
+node tour.mjs
+```
+```text
+what it prints
+```
+";
+
+    #[test]
+    fn commands_and_files_are_found_in_their_order() {
+        let run = |command: &str| Step::Run(command.to_owned());
+        let text = "// tour.mjs\nnew Connection('http://127.0.0.1:8899')\n".to_owned();
+        assert_eq!(
+            steps(&blocks(README)),
+            [
+                run(START),
+                Step::Save { name: "tour.mjs".to_owned(), text },
+                run("curl http://127.0.0.1:8899    -d '{}'"),
+                run("node tour.mjs"),
+            ]
+        );
+    }
+
+    #[test]
+    fn both_ports_are_replaced() {
+        assert_eq!(with_ports("ws://h:8900 http://h:8899", 4000), "ws://h:4001 http://h:4000");
+    }
+}

@@ -1,0 +1,115 @@
+//! Starting other programs: shown before they run, their output passed on while it comes.
+//!
+//! Bounds: a program that is listened to has all its standard output kept in memory.
+//! Invariant: nobody we start has a standard input, so nothing can wait for a person.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+
+/// A program to be run, with its arguments.
+pub(crate) struct Cmd {
+    command: Command,
+    shown: String,
+}
+
+impl Cmd {
+    pub(crate) fn new(program: &str) -> Self {
+        let mut command = Command::new(program);
+        command.stdin(Stdio::null());
+        let name = Path::new(program).file_name().unwrap_or_default().to_string_lossy();
+        Self { command, shown: name.into_owned() }
+    }
+
+    pub(crate) fn args<S: AsRef<str>>(mut self, args: impl IntoIterator<Item = S>) -> Self {
+        for arg in args {
+            self.shown.push(' ');
+            self.shown.push_str(arg.as_ref());
+            self.command.arg(arg.as_ref());
+        }
+        self
+    }
+
+    pub(crate) fn env(mut self, key: &str, value: impl AsRef<std::ffi::OsStr>) -> Self {
+        self.command.env(key, value);
+        self
+    }
+
+    pub(crate) fn env_remove(mut self, key: &str) -> Self {
+        self.command.env_remove(key);
+        self
+    }
+
+    pub(crate) fn dir(mut self, dir: &Path) -> Self {
+        self.command.current_dir(dir);
+        self
+    }
+
+    /// Runs it to its end. An error if that end is not a success.
+    pub(crate) fn run(mut self) -> Result<()> {
+        println!("$ {}", self.shown);
+        let status = self.command.status().with_context(|| format!("start `{}`", self.shown))?;
+        if !status.success() {
+            bail!("`{}` failed: {status}", self.shown);
+        }
+        Ok(())
+    }
+
+    /// As [`Self::run`]; gives back the lines of its standard output too.
+    pub(crate) fn run_listening(mut self) -> Result<Vec<String>> {
+        println!("$ {}", self.shown);
+        let listened = self.listen()?;
+        match listened.failure {
+            None => Ok(listened.lines),
+            Some(failure) => bail!(failure),
+        }
+    }
+
+    /// As [`Self::run_listening`], and a failure does not lose the lines.
+    pub(crate) fn listen(&mut self) -> Result<Listened> {
+        let mut child = self
+            .command
+            .stdout(Stdio::piped())
+            .spawn()
+            .with_context(|| format!("start `{}`", self.shown))?;
+        let mut lines = Vec::new();
+        if let Some(stdout) = child.stdout.take() {
+            let mut out = std::io::stdout().lock();
+            for line in BufReader::new(stdout).split(b'\n') {
+                let line = String::from_utf8_lossy(&line?).into_owned();
+                writeln!(out, "{line}")?;
+                lines.push(line);
+            }
+        }
+        let status = child.wait()?;
+        let failure = (!status.success()).then(|| format!("`{}` failed: {status}", self.shown));
+        Ok(Listened { lines, failure })
+    }
+
+    /// Runs it unseen and gives back its standard output.
+    pub(crate) fn output(mut self) -> Result<String> {
+        let output = self
+            .command
+            .stderr(Stdio::inherit())
+            .output()
+            .with_context(|| format!("start `{}`", self.shown))?;
+        if !output.status.success() {
+            bail!("`{}` failed: {}", self.shown, output.status);
+        }
+        String::from_utf8(output.stdout).with_context(|| format!("output of `{}`", self.shown))
+    }
+
+    /// Starts it and lets it run; the caller ends it.
+    pub(crate) fn spawn(mut self) -> Result<std::process::Child> {
+        println!("$ {} &", self.shown);
+        self.command.spawn().with_context(|| format!("start `{}`", self.shown))
+    }
+}
+
+/// What a program printed, and whether it failed.
+pub(crate) struct Listened {
+    pub(crate) lines: Vec<String>,
+    pub(crate) failure: Option<String>,
+}

@@ -1,0 +1,108 @@
+//! The rules of this repository that neither rustc nor clippy knows.
+//!
+//! In: `cargo metadata`, the `.rs` files, `Cargo.toml`, `deny.toml`, ARCHITECTURE.md and `docs/`.
+//! Out: one line for each breach, all of them in one run. The rules themselves are pure functions
+//! over text, so that each is tested by a text that breaks it.
+//! Not here: advisories (their list would have to be fetched; `cargo deny check advisories` reads the
+//! same `deny.toml` where there is a network).
+
+mod dependencies;
+mod floors;
+mod licences;
+mod papers;
+mod sources;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+
+use crate::workspace::{Crate, Workspace};
+
+/// A text file of the repository, by its path below the root.
+pub(crate) struct Source {
+    pub(crate) path: PathBuf,
+    pub(crate) text: String,
+}
+
+impl Source {
+    fn read(root: &Path, path: &Path) -> Result<Self> {
+        let text = fs::read_to_string(root.join(path))
+            .with_context(|| format!("read {}", path.display()))?;
+        Ok(Self { path: path.to_owned(), text })
+    }
+}
+
+pub(crate) fn run() -> Result<()> {
+    let workspace = Workspace::load()?;
+    let complaints = check(&workspace)?;
+    for complaint in &complaints {
+        println!("{complaint}");
+    }
+    if !complaints.is_empty() {
+        bail!("tidy: {} complaints", complaints.len());
+    }
+    println!("tidy: {} crates, {} packages", workspace.crates.len(), workspace.packages.len());
+    Ok(())
+}
+
+fn check(workspace: &Workspace) -> Result<Vec<String>> {
+    let root = &workspace.root;
+    let rust = rust_sources(workspace)?;
+    let manifest = Source::read(root, Path::new("Cargo.toml"))?;
+    let deny = Source::read(root, Path::new("deny.toml"))?;
+    let architecture = Source::read(root, Path::new("ARCHITECTURE.md"))?;
+    let policy = licences::Policy::parse(&deny.text)?;
+
+    let mut complaints = floors::check(&workspace.crates);
+    for source in &rust {
+        complaints.extend(sources::check(source));
+        if let Some(owner) = owner_of(source, &workspace.crates) {
+            complaints.extend(sources::check_for_floor(source, floors::floor_of(&owner.name)));
+        }
+    }
+    complaints.extend(dependencies::without_reason(&manifest.text));
+    complaints.extend(dependencies::forbidden(&workspace.packages));
+    for krate in &workspace.crates {
+        let own = Source::read(root, &krate.dir.join("Cargo.toml"))?;
+        let code = rust.iter().filter(|source| source.path.starts_with(&krate.dir));
+        complaints.extend(dependencies::unused(krate, &own.text, code));
+    }
+    complaints.extend(licences::check(&policy, workspace));
+    complaints.extend(papers::crate_list(&architecture.text, &workspace.crates));
+    for path in papers::markdown_files(root)? {
+        let paper = Source::read(root, &path)?;
+        complaints.extend(papers::dead_links(&paper, |link| root.join(link).exists()));
+    }
+    Ok(complaints)
+}
+
+fn owner_of<'a>(source: &Source, crates: &'a [Crate]) -> Option<&'a Crate> {
+    crates.iter().find(|krate| source.path.starts_with(&krate.dir))
+}
+
+/// Every `.rs` file of our crates, sorted by path.
+fn rust_sources(workspace: &Workspace) -> Result<Vec<Source>> {
+    let mut paths = Vec::new();
+    for krate in &workspace.crates {
+        collect(&workspace.root, &krate.dir, &mut paths)?;
+    }
+    paths.sort();
+    paths.iter().map(|path| Source::read(&workspace.root, path)).collect()
+}
+
+fn collect(root: &Path, dir: &Path, paths: &mut Vec<PathBuf>) -> Result<()> {
+    for entry in fs::read_dir(root.join(dir)).with_context(|| format!("read {}", dir.display()))? {
+        let entry = entry?;
+        let path = dir.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            let built = ["target", "node_modules", ".venv"];
+            if !built.iter().any(|name| path.ends_with(name)) {
+                collect(root, &path, paths)?;
+            }
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            paths.push(path);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,190 @@
+//! Rules for one `.rs` file: its first line, its length, words that have no place in it.
+//!
+//! What is looked for is code: lines that are comments do not count. Words are assembled here from
+//! halves, so that this file does not break its own rules.
+
+use std::path::Path;
+
+use super::Source;
+
+/// A file longer than this says at its top why: a line with [`LONG_REASON`].
+const LINES_MAX: usize = 800;
+
+/// How the reason for a long file begins.
+const LONG_REASON: &str = "Long because";
+
+/// The only files that may hold unsafe code, each for the reason at its own top.
+const UNSAFE_ALLOWED: &[&str] = &[];
+
+/// The last floor without clock, socket, file or task.
+const LAST_PURE_FLOOR: usize = 1;
+
+/// What [`LAST_PURE_FLOOR`] and below do without.
+const IMPURE: &[&str] = &[
+    "std::net",
+    "std::fs",
+    "std::process",
+    "std::env",
+    "thread::spawn",
+    "Instant::now",
+    "SystemTime::now",
+];
+
+/// The last floor that knows nothing of any one chain.
+const LAST_NEUTRAL_FLOOR: usize = 2;
+
+/// Rules for every file.
+pub(crate) fn check(source: &Source) -> Vec<String> {
+    let path = source.path.display();
+    let mut complaints = Vec::new();
+    if !source.text.starts_with("//!") {
+        complaints.push(format!(
+            "{path}:1: does not open with `//!`: what, shape, bounds, what is not here"
+        ));
+    }
+    let lines = source.text.lines().count();
+    let has_reason = source
+        .text
+        .lines()
+        .take_while(|line| line.starts_with("//!"))
+        .any(|line| line.contains(LONG_REASON));
+    if lines > LINES_MAX && !has_reason {
+        complaints.push(format!(
+            "{path}: {lines} lines; split it by noun, or say `{LONG_REASON} ...` at its top"
+        ));
+    }
+    for (number, line) in code_lines(&source.text) {
+        for half in ["todo", "dbg", "unimplemented"] {
+            if has_word(line, half) && line.contains(&format!("{half}!")) {
+                complaints.push(format!("{path}:{number}: `{half}!`"));
+            }
+        }
+        if is_unsafe(line)
+            && !UNSAFE_ALLOWED.iter().any(|allowed| source.path == Path::new(allowed))
+        {
+            complaints.push(format!(
+                "{path}:{number}: unsafe code outside of UNSAFE_ALLOWED in xtask/src/tidy/sources.rs"
+            ));
+        }
+    }
+    complaints
+}
+
+/// Rules for the lowest floors. Tests are free of them.
+pub(crate) fn check_for_floor(source: &Source, floor: Option<usize>) -> Vec<String> {
+    let Some(floor) = floor else { return Vec::new() };
+    let is_test = source.path.iter().any(|part| part == "tests" || part == "tests.rs");
+    if floor > LAST_NEUTRAL_FLOOR || is_test {
+        return Vec::new();
+    }
+    let path = source.path.display();
+    let mut complaints = Vec::new();
+    for (number, line) in code_lines(before_tests(&source.text)) {
+        if has_word(line, "solana") || line.contains("solana_") {
+            complaints.push(format!("{path}:{number}: L{floor} knows a chain: `{}`", line.trim()));
+        }
+        for impure in IMPURE.iter().filter(|impure| line.contains(**impure)) {
+            if floor <= LAST_PURE_FLOOR {
+                complaints.push(format!(
+                    "{path}:{number}: L{floor} uses {impure}; take it as an argument"
+                ));
+            }
+        }
+    }
+    complaints
+}
+
+/// The lines that are not comments, with their numbers.
+fn code_lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    (1..)
+        .zip(text.lines())
+        .filter(|(_, line)| !line.trim_start().starts_with("//"))
+        .map(|(number, line)| (number, line.split(" // ").next().unwrap_or(line)))
+}
+
+fn before_tests(text: &str) -> &str {
+    text.split("#[cfg(test)]").next().unwrap_or(text)
+}
+
+fn is_unsafe(line: &str) -> bool {
+    let keyword = ["un", "safe"].concat();
+    let Some((_, rest)) = line.split_once(&keyword) else { return false };
+    let rest = rest.trim_start();
+    has_word(line, &keyword)
+        && ["{", "fn", "impl", "extern"].iter().any(|next| rest.starts_with(next))
+}
+
+/// Whether `word` stands in `line` with no letter, digit or underscore beside it.
+fn has_word(line: &str, word: &str) -> bool {
+    let is_part = |c: char| c.is_alphanumeric() || c == '_';
+    line.match_indices(word).any(|(at, _)| {
+        let before = line[..at].chars().next_back();
+        let after = line[at + word.len()..].chars().next();
+        !before.is_some_and(is_part) && !after.is_some_and(is_part)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn source(text: &str) -> Source {
+        Source { path: "crates/x/src/lib.rs".into(), text: text.to_owned() }
+    }
+
+    #[test]
+    fn a_file_without_a_word_on_itself_is_caught() {
+        let complaints = check(&source("use std::fmt;\n"));
+        assert_eq!(
+            complaints,
+            [
+                "crates/x/src/lib.rs:1: does not open with `//!`: what, shape, bounds, what is not here"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_long_file_is_caught_unless_it_says_why() {
+        let long = format!("//! A table.\n{}", "fn f() {}\n".repeat(800));
+        assert_eq!(check(&source(&long)).len(), 1);
+        let with_reason = format!("//! A table.\n//! Long because a table is.\n{long}");
+        assert_eq!(check(&source(&with_reason)), [""; 0]);
+    }
+
+    #[test]
+    fn unfinished_code_is_caught_and_a_comment_on_it_is_not() {
+        for half in ["todo", "dbg", "unimplemented"] {
+            let text = format!("//! X.\nfn f() {{ {half}!() }}\n");
+            assert_eq!(check(&source(&text)), [format!("crates/x/src/lib.rs:2: `{half}!`")]);
+            let comment = format!("//! X.\n// no {half}! here\n");
+            assert_eq!(check(&source(&comment)), [""; 0]);
+        }
+    }
+
+    #[test]
+    fn unsafe_code_is_caught_and_the_lint_named_like_it_is_not() {
+        let keyword = ["un", "safe"].concat();
+        for code in ["{ *p }", "fn f() {}", "impl Send for X {}", "extern \"C\" {}"] {
+            let text = format!("//! X.\n{keyword} {code}\n");
+            assert_eq!(check(&source(&text)).len(), 1, "{text}");
+        }
+        let lint = format!("//! X.\n#![forbid({keyword}_code)]\n");
+        assert_eq!(check(&source(&lint)), [""; 0]);
+    }
+
+    #[test]
+    fn a_chain_on_a_neutral_floor_is_caught_in_code_and_allowed_in_tests_and_comments() {
+        let use_line = source("//! X.\nuse solana_pubkey::Pubkey;\n");
+        assert_eq!(check_for_floor(&use_line, Some(2)).len(), 1);
+        assert_eq!(check_for_floor(&use_line, Some(3)), [""; 0]);
+        let comment = source("//! As in solana.\n// solana\n#[cfg(test)]\nuse solana_pubkey;\n");
+        assert_eq!(check_for_floor(&comment, Some(1)), [""; 0]);
+    }
+
+    #[test]
+    fn a_clock_or_a_file_on_a_pure_floor_is_caught() {
+        let clock = source("//! X.\nlet now = Instant::now();\nlet f = std::fs::read(p);\n");
+        assert_eq!(check_for_floor(&clock, Some(1)).len(), 2);
+        assert_eq!(check_for_floor(&clock, Some(2)), [""; 0]);
+    }
+}

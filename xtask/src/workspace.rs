@@ -1,0 +1,111 @@
+//! The workspace as `cargo metadata` tells it: our crates, what each names, and every locked package.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+
+/// The workspace and all it is built from.
+pub(crate) struct Workspace {
+    pub(crate) root: PathBuf,
+    /// Our own crates.
+    pub(crate) crates: Vec<Crate>,
+    /// Every package in Cargo.lock, ours included.
+    pub(crate) packages: Vec<Package>,
+}
+
+/// One of our crates.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Crate {
+    pub(crate) name: String,
+    /// Below the workspace's root.
+    pub(crate) dir: PathBuf,
+    pub(crate) dependencies: Vec<Dependency>,
+}
+
+/// A dependency as a crate of ours names it.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Dependency {
+    /// The package's name.
+    pub(crate) name: String,
+    /// What the code calls it.
+    pub(crate) extern_name: String,
+    pub(crate) is_dev: bool,
+}
+
+/// A locked package.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Package {
+    pub(crate) name: String,
+    pub(crate) version: String,
+    /// An SPDX expression, if it states one.
+    pub(crate) license: Option<String>,
+    /// The file that holds its licence, if it names one.
+    pub(crate) license_file: Option<String>,
+    /// Where it comes from; `None` for ours.
+    pub(crate) source: Option<String>,
+}
+
+/// The workspace's root. Known at compile time, since xtask is always run from where it was built.
+pub(crate) fn root() -> PathBuf {
+    let xtask = Path::new(env!("CARGO_MANIFEST_DIR"));
+    xtask.parent().unwrap_or(xtask).to_owned()
+}
+
+/// Where cargo builds to.
+pub(crate) fn target_dir() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
+}
+
+impl Workspace {
+    pub(crate) fn load() -> Result<Self> {
+        let root = root();
+        let text =
+            crate::cargo().args(["metadata", "--format-version", "1"]).dir(&root).output()?;
+        let metadata: Value = serde_json::from_str(&text).context("parse `cargo metadata`")?;
+        Self::parse(root, &metadata).context("`cargo metadata` has an unknown form")
+    }
+
+    fn parse(root: PathBuf, metadata: &Value) -> Option<Self> {
+        let members: Vec<&str> =
+            metadata["workspace_members"].as_array()?.iter().filter_map(Value::as_str).collect();
+        let mut crates = Vec::new();
+        let mut packages = Vec::new();
+        for package in metadata["packages"].as_array()? {
+            packages.push(Package {
+                name: text(package, "name")?,
+                version: text(package, "version")?,
+                license: text(package, "license"),
+                license_file: text(package, "license_file"),
+                source: text(package, "source"),
+            });
+            if members.contains(&package["id"].as_str()?) {
+                crates.push(Crate {
+                    name: text(package, "name")?,
+                    dir: Path::new(package["manifest_path"].as_str()?)
+                        .parent()?
+                        .strip_prefix(&root)
+                        .ok()?
+                        .to_owned(),
+                    dependencies: package["dependencies"]
+                        .as_array()?
+                        .iter()
+                        .map(dependency)
+                        .collect::<Option<_>>()?,
+                });
+            }
+        }
+        Some(Self { root, crates, packages })
+    }
+}
+
+fn dependency(dependency: &Value) -> Option<Dependency> {
+    let name = text(dependency, "name")?;
+    let extern_name = text(dependency, "rename").unwrap_or_else(|| name.clone()).replace('-', "_");
+    let is_dev = dependency["kind"].as_str() == Some("dev");
+    Some(Dependency { name, extern_name, is_dev })
+}
+
+fn text(value: &Value, key: &str) -> Option<String> {
+    value[key].as_str().map(str::to_owned)
+}
