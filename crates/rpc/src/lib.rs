@@ -16,6 +16,7 @@ mod io;
 mod methods;
 mod node;
 pub mod params;
+pub mod pubsub;
 mod server;
 
 pub use config::Config;

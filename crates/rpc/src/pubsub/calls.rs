@@ -1,0 +1,269 @@
+//! JSON-RPC over WebSocket: the nine subscriptions, their ends, and `getVersion`.
+//!
+//! Parameters, defaults, order of checks and words are those of Agave 4.2 (`rpc_pubsub.rs`).
+//! Cost: microseconds; a message is at most `Config::message_bytes_max` bytes.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::str::FromStr;
+
+use ledger::Commitment;
+use serde::Serialize;
+use solana::{Encoding, Filters};
+use solana_account_decoder_client_types::UiAccountEncoding;
+use solana_rpc_client_types::config::{
+    RpcAccountInfoConfig, RpcBlockSubscribeConfig, RpcBlockSubscribeFilter,
+    RpcProgramAccountsConfig, RpcSignatureSubscribeConfig, RpcTransactionLogsConfig,
+    RpcTransactionLogsFilter,
+};
+use solana_rpc_client_types::response::{RpcApiVersion, RpcVersionInfo};
+use solana_signature::Signature;
+use solana_transaction_status::UiTransactionEncoding;
+use subs::{Listener, SubscribeError, SubscriptionId};
+use tokio_tungstenite::tungstenite::Utf8Bytes;
+
+use super::subscription::{Blocks, Subscription, Transactions};
+use super::{PubSub, notification};
+use crate::commitment::level;
+use crate::envelope::{self, Call, Id, Request};
+use crate::error::RpcError;
+use crate::methods::{Answer, MethodResult};
+use crate::params::Params;
+
+/// The connection's place in the engine.
+pub(super) type Client = Listener<Subscription, Utf8Bytes>;
+
+/// The answer to a message; `None` if it wants none.
+pub(super) fn answer(pubsub: &PubSub, client: &Client, message: &str) -> Option<Vec<u8>> {
+    match envelope::read(message) {
+        Err(err) => Some(envelope::error_reply(&err, &Id::Null, true)),
+        Ok(Request::Single(call)) => answer_call(pubsub, client, call),
+        Ok(Request::Batch(calls)) => {
+            let mut text = Vec::new();
+            for call in calls {
+                let Some(reply) = answer_call(pubsub, client, call) else { continue };
+                text.push(if text.is_empty() { b'[' } else { b',' });
+                text.extend_from_slice(&reply);
+            }
+            if text.is_empty() {
+                return None;
+            }
+            text.push(b']');
+            Some(text)
+        }
+    }
+}
+
+fn answer_call(pubsub: &PubSub, client: &Client, call: Call<'_>) -> Option<Vec<u8>> {
+    let (id, method, params) = match call {
+        Call::Notification => return None,
+        Call::Invalid { id, versioned, err } => {
+            return Some(envelope::error_reply(&err, &id, versioned));
+        }
+        Call::Method { id, method, params } => (id, method, params),
+    };
+    let result = catch_unwind(AssertUnwindSafe(|| run(pubsub, client, &method, params)));
+    let result = result.unwrap_or_else(|_| {
+        tracing::error!(%method, "a method panicked; its request got -32603");
+        Err(RpcError::internal())
+    });
+    Some(match result {
+        Ok(answer) => answer.into_reply(&id),
+        Err(err) => envelope::error_reply(&err, &id, true),
+    })
+}
+
+fn run(pubsub: &PubSub, client: &Client, method: &str, params: Params<'_>) -> MethodResult {
+    let subscription = match method {
+        "accountSubscribe" => account(params)?,
+        "programSubscribe" => program(params)?,
+        "logsSubscribe" => logs(params)?,
+        "signatureSubscribe" => signature(params)?,
+        "blockSubscribe" => block(params)?,
+        "slotSubscribe" => nothing(params, Subscription::Slot)?,
+        "slotsUpdatesSubscribe" => nothing(params, Subscription::SlotsUpdates)?,
+        "rootSubscribe" => nothing(params, Subscription::Root)?,
+        "voteSubscribe" => nothing(params, Subscription::Vote)?,
+        "accountUnsubscribe"
+        | "programUnsubscribe"
+        | "logsUnsubscribe"
+        | "signatureUnsubscribe"
+        | "blockUnsubscribe"
+        | "slotUnsubscribe"
+        | "slotsUpdatesUnsubscribe"
+        | "rootUnsubscribe"
+        | "voteUnsubscribe" => {
+            return unsubscribe(client, params);
+        }
+        "getVersion" => return version(pubsub, params),
+        _ => return Err(RpcError::method_not_found()),
+    };
+    let id = subscribe(pubsub, client, subscription.clone())?;
+    if let Subscription::Signature { signature, commitment, .. } = &subscription {
+        catch_up(pubsub, client, &subscription, id, signature, *commitment);
+    }
+    Answer::of(&id.0)
+}
+
+fn subscribe(
+    pubsub: &PubSub,
+    client: &Client,
+    subscription: Subscription,
+) -> Result<SubscriptionId, RpcError> {
+    let refused = |why: &dyn std::fmt::Display| {
+        RpcError::internal_with(format!("Internal Error: Subscription refused. {why}"))
+    };
+    let interests =
+        subscription.interests(pubsub.reader.addresses()).map_err(|full| refused(&full))?;
+    client.subscribe(subscription, interests).map_err(|err| match err {
+        SubscribeError::NodeFull { .. } => refused(&"Node subscription limit reached"),
+        SubscribeError::ListenerFull { limit } => refused(&format_args!(
+            "Connection subscription limit reached: {limit} \
+             (pubsub.subscriptions_per_connection_max)"
+        )),
+        SubscribeError::Closed(why) => refused(&why),
+    })
+}
+
+/// Answers for a signature that is already at its commitment: no event will come for it.
+///
+/// The subscription stands by now. Either what made it true happened before we look, and then we see
+/// it; or it happens later, and then the notifier finds the subscription. If both, the engine lets
+/// only the first deliver.
+fn catch_up(
+    pubsub: &PubSub,
+    client: &Client,
+    subscription: &Subscription,
+    id: SubscriptionId,
+    signature: &Signature,
+    commitment: Commitment,
+) {
+    let history = pubsub.history.snapshot();
+    let Some(executed) = history.transaction(signature) else { return };
+    let reached = commitment == Commitment::Processed
+        || executed.slot <= pubsub.reader.view(commitment).block().slot;
+    if reached
+        && let Some(body) = notification::text(subscription, id, notification::processed(executed))
+    {
+        let bytes = body.len();
+        client.finish(id, body, bytes);
+    }
+}
+
+/// Any `...Unsubscribe` ends a subscription of any kind, as on Agave.
+fn unsubscribe(client: &Client, params: Params<'_>) -> MethodResult {
+    let (id,): (u64,) = params.parse(1)?;
+    if !client.unsubscribe(SubscriptionId(id)) {
+        return Err(RpcError::invalid_params("Invalid subscription id."));
+    }
+    Answer::of(&true)
+}
+
+fn version(pubsub: &PubSub, params: Params<'_>) -> MethodResult {
+    params.none()?;
+    Answer::of(&sorted(&RpcVersionInfo {
+        solana_core: RpcApiVersion::default().to_string(),
+        feature_set: Some(pubsub.cluster.feature_set),
+    })?)
+}
+
+/// Replies go through `Value` on Agave, which sorts their members.
+fn sorted(result: &impl Serialize) -> Result<serde_json::Value, RpcError> {
+    serde_json::to_value(result).map_err(|_| RpcError::internal())
+}
+
+fn nothing(params: Params<'_>, subscription: Subscription) -> Result<Subscription, RpcError> {
+    params.none()?;
+    Ok(subscription)
+}
+
+fn account(params: Params<'_>) -> Result<Subscription, RpcError> {
+    let (pubkey, config): (String, Option<RpcAccountInfoConfig>) = params.parse(1)?;
+    let config = config.unwrap_or_default();
+    Ok(Subscription::Account {
+        pubkey: parse(&pubkey, "pubkey")?,
+        commitment: level(config.commitment),
+        encoding: encoding(&config),
+    })
+}
+
+fn program(params: Params<'_>) -> Result<Subscription, RpcError> {
+    let (program, config): (String, Option<RpcProgramAccountsConfig>) = params.parse(1)?;
+    let config = config.unwrap_or_default();
+    let filters = Filters::new(config.filters.unwrap_or_default());
+    // Agave puts the code's name before the text here, and only here.
+    let filters =
+        filters.map_err(|err| RpcError::invalid_params(format!("Invalid params: {err}")))?;
+    Ok(Subscription::Program {
+        program: parse(&program, "pubkey")?,
+        commitment: level(config.account_config.commitment),
+        encoding: encoding(&config.account_config),
+        filters,
+        with_context: config.with_context.unwrap_or_default(),
+    })
+}
+
+fn logs(params: Params<'_>) -> Result<Subscription, RpcError> {
+    type Given = (RpcTransactionLogsFilter, Option<RpcTransactionLogsConfig>);
+    let (filter, config): Given = params.parse(1)?;
+    let of = match filter {
+        RpcTransactionLogsFilter::All => Transactions::AllButVotes,
+        RpcTransactionLogsFilter::AllWithVotes => Transactions::All,
+        RpcTransactionLogsFilter::Mentions(keys) => match keys.as_slice() {
+            [key] => Transactions::Mentioning(parse(key, "mentions")?),
+            _ => {
+                let message = "Invalid Request: Only 1 address supported";
+                return Err(RpcError::invalid_params(message));
+            }
+        },
+    };
+    Ok(Subscription::Logs { of, commitment: level(config.and_then(|config| config.commitment)) })
+}
+
+fn signature(params: Params<'_>) -> Result<Subscription, RpcError> {
+    let (signature, config): (String, Option<RpcSignatureSubscribeConfig>) = params.parse(1)?;
+    let config = config.unwrap_or_default();
+    Ok(Subscription::Signature {
+        signature: parse(&signature, "signature")?,
+        commitment: level(config.commitment),
+        received: config.enable_received_notification.unwrap_or_default(),
+    })
+}
+
+fn block(params: Params<'_>) -> Result<Subscription, RpcError> {
+    type Given = (RpcBlockSubscribeFilter, Option<RpcBlockSubscribeConfig>);
+    let (filter, config): Given = params.parse(1)?;
+    let config = config.unwrap_or_default();
+    let commitment = level(config.commitment);
+    if commitment == Commitment::Processed {
+        let message = "Method does not support commitment below `confirmed`";
+        return Err(RpcError::invalid_params(message));
+    }
+    let of = match filter {
+        RpcBlockSubscribeFilter::All => Blocks::All,
+        RpcBlockSubscribeFilter::MentionsAccountOrProgram(key) => {
+            Blocks::Mentioning(parse(&key, "mentions_account_or_program")?)
+        }
+    };
+    Ok(Subscription::Block {
+        of,
+        commitment,
+        encoding: config.encoding.unwrap_or(UiTransactionEncoding::Base64),
+        details: config.transaction_details.unwrap_or_default(),
+        rewards: config.show_rewards.unwrap_or_default(),
+        version_max: config.max_supported_transaction_version,
+    })
+}
+
+/// Over HTTP `jsonParsed`-less requests default to other encodings; here it is the oldest, `binary`.
+/// `minContextSlot` is ignored, as on Agave.
+fn encoding(config: &RpcAccountInfoConfig) -> Encoding {
+    Encoding {
+        form: config.encoding.unwrap_or(UiAccountEncoding::Binary),
+        slice: config.data_slice,
+    }
+}
+
+fn parse<T: FromStr>(text: &str, what: &str) -> Result<T, RpcError> {
+    let invalid = || RpcError::invalid_params(format!("Invalid Request: Invalid {what} provided"));
+    text.parse().map_err(|_| invalid())
+}

@@ -1,0 +1,70 @@
+//! The limits of PubSub, each with its default and what it may cost.
+
+use subs::Limits;
+
+/// Limits. What is over one of them is refused, or its connection closed, with a message that names
+/// the limit.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// WebSocket connections at once. Default 10,000. Memory: about 16 KiB each, and the queue.
+    pub connections_max: usize,
+    /// Subscriptions of all connections; one that several share counts for each. Default 1,000,000,
+    /// as Agave's. Memory: about 300 bytes each.
+    pub subscriptions_max: usize,
+    /// Subscriptions of one connection. Default 100,000.
+    pub subscriptions_per_connection_max: usize,
+    /// Bytes of a message from a client. Default 4,096, as Agave's.
+    pub message_bytes_max: usize,
+    /// Notifications that may wait for one client. Default 4,096: some 27 minutes of a client that
+    /// follows slots. One more closes the connection (1008).
+    pub queue_messages_max: usize,
+    /// Bytes that may wait for one client. Default 16 MiB. One more closes the connection (1008).
+    /// Worst-case memory is this times the connections, if they share no notification.
+    pub queue_bytes_max: usize,
+    /// Events of the ledger that may wait to be told. Default 16,384: a second of transactions at
+    /// the highest rate. One more closes every connection (1013). Memory: about 130 bytes each, and
+    /// the transactions and blocks that they hold.
+    pub events_max: usize,
+    /// Milliseconds in which a client must take some of what is written to it. Default 30,000; then
+    /// the connection is closed (1008).
+    pub write_timeout_ms: u64,
+    /// Milliseconds that a closing connection is given to read the reason. Default 5,000.
+    pub close_timeout_ms: u64,
+    /// Milliseconds between our pings. Default 60,000. A client from which nothing came between two
+    /// of them is gone, and its connection is closed.
+    pub ping_ms: u64,
+    /// Whether account and program notifications are cut to `dataSlice`. Default false, as in Agave
+    /// 4.2, where a slice makes another subscription but the data comes whole; later Agaves cut it.
+    pub honour_data_slice: bool,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            connections_max: 10_000,
+            subscriptions_max: 1_000_000,
+            subscriptions_per_connection_max: 100_000,
+            message_bytes_max: 4_096,
+            queue_messages_max: 4_096,
+            queue_bytes_max: 16 * 1024 * 1024,
+            events_max: 16_384,
+            write_timeout_ms: 30_000,
+            close_timeout_ms: 5_000,
+            ping_ms: 60_000,
+            honour_data_slice: false,
+        }
+    }
+}
+
+impl Config {
+    pub(super) fn limits(&self) -> Limits {
+        Limits {
+            listeners_max: self.connections_max,
+            subscriptions_max: self.subscriptions_max,
+            subscriptions_per_listener_max: self.subscriptions_per_connection_max,
+            queue_messages_max: self.queue_messages_max,
+            queue_bytes_max: self.queue_bytes_max,
+        }
+    }
+}

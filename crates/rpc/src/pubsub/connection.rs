@@ -1,0 +1,295 @@
+//! One WebSocket connection, from its upgrade to its end.
+//!
+//! In: a stream on which the handshake is done. Out: replies, and what the engine queues for this
+//! client. One task does both; while a client does not take what we write, we read nothing from it.
+//! Bounds: messages of `Config::message_bytes_max` bytes come in; what goes out waits in the client's
+//! queue; writing, closing and silence have time limits.
+//! Ends: 1000 as the client wishes; 1001 we shut down; 1002 a frame out of protocol; 1007 text that is
+//! not UTF-8; 1008 too slow, or silent; 1009 too large; 1013 no room, or events were lost. The reason
+//! names the limit.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::{SinkExt, StreamExt};
+use subs::{Closed, Next};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::sync::Notify;
+use tokio::time::{Interval, MissedTickBehavior, interval, timeout};
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
+use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
+use tokio_tungstenite::tungstenite::{Bytes, Error, Message, Utf8Bytes};
+
+use super::calls::{self, Client};
+use super::{Config, PubSub};
+
+/// What is read at once. Messages are smaller.
+const READ_BUFFER_BYTES: usize = 4 * 1024;
+/// What is collected before it is written, unless nothing more waits.
+const WRITE_BUFFER_BYTES: usize = 16 * 1024;
+/// Notifications that are written before we look whether the client says something.
+const BURST_MESSAGES: usize = 256;
+/// What a client that is being closed may still send before we stop listening.
+const DRAIN_BYTES_MAX: usize = 1024 * 1024;
+
+/// Serves a client until it goes or must go. The handshake must be done; `io` is what follows it.
+pub async fn serve_connection<IO>(io: IO, pubsub: Arc<PubSub>)
+where
+    IO: AsyncRead + AsyncWrite + Unpin,
+{
+    let config = pubsub.config.clone();
+    let framing = WebSocketConfig::default()
+        .read_buffer_size(READ_BUFFER_BYTES)
+        .write_buffer_size(WRITE_BUFFER_BYTES)
+        .max_message_size(Some(config.message_bytes_max))
+        .max_frame_size(Some(config.message_bytes_max));
+    let mut socket = WebSocketStream::from_raw_socket(io, Role::Server, Some(framing)).await;
+    let end = speak(&mut socket, &pubsub).await;
+    // Its subscriptions are gone by now, however long the goodbye takes.
+    match end {
+        End::Gone => {}
+        End::Closing => finish_closing(socket, &config).await,
+        End::Close(code, reason) => {
+            tracing::debug!(%code, reason, "a WebSocket connection is closed");
+            close(socket, &config, code, reason).await;
+        }
+    }
+}
+
+/// How a conversation ends.
+enum End {
+    /// The client is not there any more.
+    Gone,
+    /// The client closes, and waits for our answer.
+    Closing,
+    /// We close.
+    Close(CloseCode, String),
+}
+
+async fn speak<IO>(socket: &mut WebSocketStream<IO>, pubsub: &Arc<PubSub>) -> End
+where
+    IO: AsyncRead + AsyncWrite + Unpin,
+{
+    let pulse = Arc::new(Notify::new());
+    let wake = Arc::clone(&pulse);
+    let client = match pubsub.subs.listen(move || wake.notify_one()) {
+        Ok(client) => client,
+        Err(full) => {
+            let reason = format!("{} connections are open (pubsub.connections_max)", full.limit);
+            return End::Close(CloseCode::Again, reason);
+        }
+    };
+    let ping_every = Duration::from_millis(pubsub.config.ping_ms.max(1));
+    let mut ping = interval(ping_every);
+    ping.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    ping.reset();
+    let conversation = Conversation { socket, pubsub, client, pulse, ping, heard: true };
+    conversation.run().await.unwrap_or_else(|end| end)
+}
+
+struct Conversation<'a, IO> {
+    socket: &'a mut WebSocketStream<IO>,
+    pubsub: &'a PubSub,
+    client: Client,
+    /// Notified when the client's queue has something, or is closed.
+    pulse: Arc<Notify>,
+    ping: Interval,
+    /// Whether anything came since our last ping.
+    heard: bool,
+}
+
+impl<IO: AsyncRead + AsyncWrite + Unpin> Conversation<'_, IO> {
+    async fn run(mut self) -> Result<End, End> {
+        loop {
+            tokio::select! {
+                received = self.socket.next() => {
+                    self.heard = true;
+                    match received {
+                        None => return Ok(End::Gone),
+                        Some(Err(err)) => return Ok(end_of(&err, &self.pubsub.config)),
+                        Some(Ok(message)) => self.handle(message).await?,
+                    }
+                }
+                () = self.pulse.notified() => self.send_queued().await?,
+                _ = self.ping.tick() => self.look_after().await?,
+            }
+        }
+    }
+
+    async fn handle(&mut self, message: Message) -> Result<(), End> {
+        let reply = match &message {
+            Message::Text(text) => calls::answer(self.pubsub, &self.client, text),
+            // Agave takes either for text.
+            Message::Binary(bytes) => match std::str::from_utf8(bytes) {
+                Ok(text) => calls::answer(self.pubsub, &self.client, text),
+                Err(_) => return Err(not_utf8()),
+            },
+            Message::Close(_) => return Err(End::Closing),
+            // Pings are answered by the next read; frames never come out of it.
+            Message::Ping(_) | Message::Pong(_) | Message::Frame(_) => None,
+        };
+        let Some(reply) = reply else { return Ok(()) };
+        let Ok(reply) = Utf8Bytes::try_from(reply) else {
+            unreachable!("replies are written as JSON")
+        };
+        self.feed(Message::Text(reply)).await?;
+        self.flush().await
+    }
+
+    /// Writes what waits for the client, and yields after a while so that the client is heard too.
+    async fn send_queued(&mut self) -> Result<(), End> {
+        for _ in 0..BURST_MESSAGES {
+            match self.client.next() {
+                Next::Message(delivery) => self.feed(Message::Text(delivery.body)).await?,
+                Next::Empty => return self.flush().await,
+                Next::Closed(why) => return Err(end_for(why)),
+            }
+        }
+        self.pulse.notify_one();
+        self.flush().await
+    }
+
+    /// Sends a ping; ends with a client from which nothing came since the last.
+    async fn look_after(&mut self) -> Result<(), End> {
+        if !self.heard {
+            let ping_ms = self.pubsub.config.ping_ms;
+            let reason = format!("no answer to a ping within {ping_ms} ms (pubsub.ping_ms)");
+            return Err(End::Close(CloseCode::Policy, reason));
+        }
+        self.heard = false;
+        self.feed(Message::Ping(Bytes::new())).await?;
+        self.flush().await
+    }
+
+    async fn feed(&mut self, message: Message) -> Result<(), End> {
+        let step = self.socket.feed(message);
+        patiently(&self.client, &self.pulse, &self.pubsub.config, step).await
+    }
+
+    async fn flush(&mut self) -> Result<(), End> {
+        let step = self.socket.flush();
+        patiently(&self.client, &self.pulse, &self.pubsub.config, step).await
+    }
+}
+
+/// Waits for a write, but not for ever, and not when the client is to be closed anyway.
+async fn patiently(
+    client: &Client,
+    pulse: &Notify,
+    config: &Config,
+    step: impl Future<Output = Result<(), Error>>,
+) -> Result<(), End> {
+    let step = timeout(Duration::from_millis(config.write_timeout_ms), step);
+    let mut step = std::pin::pin!(step);
+    let mut pulsed = false;
+    let done = loop {
+        tokio::select! {
+            biased;
+            done = &mut step => break done,
+            () = pulse.notified() => {
+                pulsed = true;
+                if let Some(why) = client.closed() {
+                    return Err(end_for(why));
+                }
+            }
+        }
+    };
+    if pulsed {
+        pulse.notify_one();
+    }
+    match done {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(err)) => Err(end_of(&err, config)),
+        Err(_) => {
+            let limit = config.write_timeout_ms;
+            let reason = format!("nothing was read for {limit} ms (pubsub.write_timeout_ms)");
+            Err(End::Close(CloseCode::Policy, reason))
+        }
+    }
+}
+
+/// What a broken conversation comes to.
+fn end_of(err: &Error, config: &Config) -> End {
+    match err {
+        Error::Protocol(
+            tokio_tungstenite::tungstenite::error::ProtocolError::ResetWithoutClosingHandshake,
+        ) => End::Gone,
+        Error::Protocol(err) => End::Close(CloseCode::Protocol, err.to_string()),
+        Error::Utf8(_) => not_utf8(),
+        Error::Capacity(_) => {
+            let limit = config.message_bytes_max;
+            let reason = format!("a message over {limit} bytes (pubsub.message_bytes_max)");
+            End::Close(CloseCode::Size, reason)
+        }
+        _ => End::Gone,
+    }
+}
+
+fn not_utf8() -> End {
+    End::Close(CloseCode::Invalid, "a message that is not UTF-8".to_owned())
+}
+
+fn end_for(why: Closed) -> End {
+    let (code, knob) = match why {
+        Closed::MessagesFull { .. } => (CloseCode::Policy, Some("pubsub.queue_messages_max")),
+        Closed::BytesFull { .. } => (CloseCode::Policy, Some("pubsub.queue_bytes_max")),
+        Closed::EventsLost => (CloseCode::Again, Some("pubsub.events_max")),
+        Closed::ShutDown => (CloseCode::Away, None),
+    };
+    End::Close(
+        code,
+        match knob {
+            Some(knob) => format!("{why} ({knob})"),
+            None => why.to_string(),
+        },
+    )
+}
+
+/// Says why, and gives the client some time to read it.
+async fn close<IO>(
+    mut socket: WebSocketStream<IO>,
+    config: &Config,
+    code: CloseCode,
+    reason: String,
+) where
+    IO: AsyncRead + AsyncWrite + Unpin,
+{
+    let frame = CloseFrame { code, reason: reason.into() };
+    let goodbye = async {
+        socket.close(Some(frame)).await.is_ok().then_some(())?;
+        hang_up(&mut socket).await
+    };
+    let _ = timeout(Duration::from_millis(config.close_timeout_ms), goodbye).await;
+}
+
+/// Sends the answer to the client's goodbye.
+async fn finish_closing<IO>(mut socket: WebSocketStream<IO>, config: &Config)
+where
+    IO: AsyncRead + AsyncWrite + Unpin,
+{
+    let goodbye = async {
+        socket.flush().await.is_ok().then_some(())?;
+        hang_up(&mut socket).await
+    };
+    let _ = timeout(Duration::from_millis(config.close_timeout_ms), goodbye).await;
+}
+
+/// Ends our half of the stream, then reads on until the client ends its half: what is not read when a
+/// socket is closed makes the system reset it, and the client would never see our last words.
+async fn hang_up<IO>(socket: &mut WebSocketStream<IO>) -> Option<()>
+where
+    IO: AsyncRead + AsyncWrite + Unpin,
+{
+    let io = socket.get_mut();
+    io.shutdown().await.ok()?;
+    let mut rest = [0; 1024];
+    let mut left = DRAIN_BYTES_MAX;
+    loop {
+        let read = io.read(&mut rest).await.ok()?;
+        if read == 0 {
+            return Some(());
+        }
+        left = left.checked_sub(read)?;
+    }
+}

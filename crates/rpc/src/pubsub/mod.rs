@@ -1,0 +1,95 @@
+//! Solana's PubSub over WebSocket: nine kinds of subscriptions, as Agave 4.2 serves them.
+//!
+//! In: events of the ledger ([`Sink`]), and clients' connections ([`serve_connection`]). Out:
+//! notifications, each encoded once for all who have the same subscription.
+//! What Agave does and clients rely on:
+//! - an account is told once for each slot that changed it, never when it is subscribed to; a closed
+//!   one as the account that holds nothing;
+//! - defaults are `finalized` and the encoding `binary`; `dataSlice` tells subscriptions apart and does
+//!   not cut (see [`Config::honour_data_slice`]); `minContextSlot` and `withContext` do nothing;
+//! - equal parameters on one connection are one subscription, which one unsubscribe ends;
+//! - a program's notifications leave out accounts that were closed or changed their owner.
+//!
+//! Where we differ: a signature that is already at its commitment is told at once; finalized
+//! notifications come for every block, none is jumped; a slow client is closed with a reason.
+//! Bounds: [`Config`]. Not here: matching and queues (`subs`), the upgrade from HTTP (`http`).
+
+mod calls;
+mod config;
+mod connection;
+mod notification;
+mod notifier;
+mod subscription;
+
+use std::io;
+use std::sync::Arc;
+
+use chain::{Cluster, History, Reader};
+use solana::Encoding;
+use subs::{Closed, Subs};
+use tokio_tungstenite::tungstenite::Utf8Bytes;
+
+use subscription::Subscription;
+
+pub use config::Config;
+pub use connection::serve_connection;
+pub use notifier::Sink;
+
+/// The subscriptions of a node.
+pub struct PubSub {
+    config: Config,
+    cluster: Arc<Cluster>,
+    reader: Reader,
+    history: Arc<History>,
+    subs: Subs<Subscription, Utf8Bytes>,
+}
+
+/// How much there is now, for a status line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// WebSocket connections.
+    pub connections: usize,
+    /// Subscriptions, each connection's counted.
+    pub subscriptions: usize,
+    /// Subscriptions that differ: for each of them a notification is encoded once.
+    pub distinct_subscriptions: usize,
+}
+
+impl PubSub {
+    /// The subscriptions, and where the ledger puts its events. Starts a thread, which ends when the
+    /// sink is dropped.
+    ///
+    /// Errors: the thread could not be started.
+    pub fn start(
+        config: Config,
+        cluster: Arc<Cluster>,
+        reader: Reader,
+        history: Arc<History>,
+    ) -> io::Result<(Arc<Self>, Sink)> {
+        let subs = Subs::new(config.limits());
+        let pubsub = Arc::new(Self { config, cluster, reader, history, subs });
+        let sink = notifier::start(Arc::clone(&pubsub))?;
+        Ok((pubsub, sink))
+    }
+
+    /// How much there is now.
+    pub fn stats(&self) -> Stats {
+        let counts = self.subs.counts();
+        Stats {
+            connections: counts.listeners,
+            subscriptions: counts.subscriptions,
+            distinct_subscriptions: counts.distinct,
+        }
+    }
+
+    /// Closes every connection (1001). New ones are served until the server stops taking them.
+    pub fn shut_down(&self) {
+        self.subs.close_all(Closed::ShutDown);
+    }
+
+    /// The encoding that notifications really have.
+    fn effective(&self, encoding: Encoding) -> Encoding {
+        let slice = encoding.slice.filter(|_| self.config.honour_data_slice);
+        Encoding { slice, ..encoding }
+    }
+}

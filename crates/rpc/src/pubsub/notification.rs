@@ -1,0 +1,228 @@
+//! Notifications as JSON: shapes and order of members are Agave's, from its own types.
+//!
+//! Cost: that of the account's or block's encoding, once for each distinct subscription.
+//! Not here: who gets them (`notifier`).
+
+use chain::{Block, Event, Executed, View, Vote};
+use ledger::{Address, Slot};
+use serde::Serialize;
+use solana::{Account, Encoding, Filters, MintFacts, parsed_token};
+use solana_account::{AccountSharedData, ReadableAccount};
+use solana_account_decoder_client_types::{UiAccount, UiAccountEncoding};
+use solana_pubkey::Pubkey;
+use solana_rpc_client_types::response::{
+    ProcessedSignatureResult, ReceivedSignatureResult, Response, RpcBlockUpdate,
+    RpcBlockUpdateError, RpcKeyedAccount, RpcLogsResponse, RpcResponseContext, RpcSignatureResult,
+    RpcVote, SlotInfo, SlotTransactionStats, SlotUpdate,
+};
+use solana_transaction_status::{
+    BlockEncodingOptions, ConfirmedBlock, EncodeError, TransactionWithStatusMeta, UiConfirmedBlock,
+    UiTransactionEncoding, VersionedTransactionWithStatusMeta,
+};
+use subs::SubscriptionId;
+use tokio_tungstenite::tungstenite::Utf8Bytes;
+
+use super::subscription::{Blocks, Subscription};
+
+#[derive(Serialize)]
+struct Notification<T> {
+    jsonrpc: &'static str,
+    method: &'static str,
+    params: Params<T>,
+}
+
+#[derive(Serialize)]
+struct Params<T> {
+    result: T,
+    subscription: u64,
+}
+
+/// The text of a notification. `None`, and an entry in the log, if it cannot be written as JSON.
+pub(super) fn text<T: Serialize>(
+    subscription: &Subscription,
+    id: SubscriptionId,
+    result: T,
+) -> Option<Utf8Bytes> {
+    let notification = Notification {
+        jsonrpc: "2.0",
+        method: subscription.method(),
+        params: Params { result, subscription: id.0 },
+    };
+    match serde_json::to_string(&notification) {
+        Ok(text) => Some(text.into()),
+        Err(err) => {
+            tracing::error!(%err, ?subscription, "a notification could not be written as JSON");
+            None
+        }
+    }
+}
+
+/// A value with the slot at which it is true. Unlike replies over HTTP, without `apiVersion`.
+pub(super) fn at<T>(slot: Slot, value: T) -> Response<T> {
+    Response { context: RpcResponseContext { slot, api_version: None }, value }
+}
+
+/// An account as a block left it; a closed one as the account that holds nothing.
+pub(super) fn account(
+    pubkey: &Pubkey,
+    account: Option<&Account>,
+    encoding: Encoding,
+    view: &View,
+) -> UiAccount {
+    match account {
+        Some(account) => encoding.encode(pubkey, &account.0, |mint| mint_facts(view, mint)),
+        None => encoding.encode(pubkey, &AccountSharedData::default(), |_| None),
+    }
+}
+
+/// An account of a program; `None` if the filters leave it out, or if it is to be parsed as a token
+/// account and is none.
+pub(super) fn program_account(
+    pubkey: &Pubkey,
+    account: &Account,
+    encoding: Encoding,
+    filters: &Filters,
+    view: &View,
+) -> Option<RpcKeyedAccount> {
+    let account = &account.0;
+    if !filters.allow(account) {
+        return None;
+    }
+    let mint = |mint: &Pubkey| mint_facts(view, mint);
+    let is_token = spl_generic_token::is_known_spl_token_id(account.owner());
+    let account = if is_token && encoding.form == UiAccountEncoding::JsonParsed {
+        parsed_token(pubkey, account, mint)?
+    } else {
+        encoding.encode(pubkey, account, mint)
+    };
+    Some(RpcKeyedAccount { pubkey: pubkey.to_string(), account })
+}
+
+fn mint_facts(view: &View, mint: &Pubkey) -> Option<MintFacts> {
+    if solana::is_native_mint(mint) {
+        return Some(MintFacts::native());
+    }
+    let record = view.record(&Address::from(mint.to_bytes()))?;
+    MintFacts::of(record.0.data(), view.meta().unix_timestamp)
+}
+
+/// The logs of a transaction; `None` if it has none, not even empty ones.
+pub(super) fn logs(executed: &Executed) -> Option<RpcLogsResponse> {
+    Some(RpcLogsResponse {
+        signature: executed.signature().to_string(),
+        err: executed.meta.status.clone().err().map(Into::into),
+        logs: executed.meta.log_messages.clone()?,
+    })
+}
+
+/// That a signature reached the commitment that was asked for.
+pub(super) fn processed(executed: &Executed) -> Response<RpcSignatureResult> {
+    let err = executed.meta.status.clone().err().map(Into::into);
+    at(executed.slot, RpcSignatureResult::ProcessedSignature(ProcessedSignatureResult { err }))
+}
+
+/// That a signature was seen.
+pub(super) fn received(executed: &Executed) -> Response<RpcSignatureResult> {
+    let received = ReceivedSignatureResult::ReceivedSignature;
+    at(executed.slot, RpcSignatureResult::ReceivedSignature(received))
+}
+
+/// A block, or why it cannot be had as asked. `None` if nothing in it is wanted.
+pub(super) fn block(
+    block: &Block,
+    of: Blocks,
+    encoding: UiTransactionEncoding,
+    options: BlockEncodingOptions,
+) -> Option<RpcBlockUpdate> {
+    let wanted = |executed: &&std::sync::Arc<Executed>| match of {
+        Blocks::All => true,
+        Blocks::Mentioning(pubkey) => executed.keys.contains(&pubkey),
+    };
+    let transactions: Vec<_> = block
+        .transactions
+        .iter()
+        .filter(wanted)
+        .map(|executed| {
+            TransactionWithStatusMeta::Complete(VersionedTransactionWithStatusMeta {
+                transaction: executed.transaction.clone(),
+                meta: executed.meta.clone(),
+            })
+        })
+        .collect();
+    if transactions.is_empty() && of != Blocks::All {
+        return None;
+    }
+    let slot = block.id.slot;
+    let (block, err) = match confirmed(block, transactions).encode_with_options(encoding, options) {
+        Ok(block) => (Some(block), None),
+        Err(EncodeError::UnsupportedTransactionVersion(version)) => (
+            None::<UiConfirmedBlock>,
+            Some(RpcBlockUpdateError::UnsupportedTransactionVersion(version)),
+        ),
+    };
+    Some(RpcBlockUpdate { slot, block, err })
+}
+
+fn confirmed(block: &Block, transactions: Vec<TransactionWithStatusMeta>) -> ConfirmedBlock {
+    ConfirmedBlock {
+        previous_blockhash: block.previous_blockhash.to_string(),
+        blockhash: block.blockhash.to_string(),
+        parent_slot: block.parent_slot,
+        transactions,
+        rewards: Vec::new(),
+        num_partitions: None,
+        block_time: Some(block.block_time),
+        block_height: Some(block.block_height),
+    }
+}
+
+/// What `slotSubscribe` tells of a new block.
+pub(super) fn slot(slot: Slot, parent: Slot, root: Slot) -> SlotInfo {
+    SlotInfo { slot, parent, root }
+}
+
+/// What `slotsUpdatesSubscribe` tells of an event, in order.
+pub(super) fn slot_updates(event: &Event) -> Vec<SlotUpdate> {
+    match event {
+        Event::BankCreated { slot, parent, timestamp_ms, .. } => {
+            let (slot, parent, timestamp) = (*slot, *parent, *timestamp_ms);
+            vec![SlotUpdate::CreatedBank { slot, parent, timestamp }]
+        }
+        Event::Completed { block, timestamp_ms } => {
+            let (slot, timestamp) = (block.id.slot, *timestamp_ms);
+            vec![
+                SlotUpdate::Completed { slot, timestamp },
+                SlotUpdate::Frozen { slot, timestamp, stats: stats(block) },
+                SlotUpdate::OptimisticConfirmation { slot, timestamp },
+            ]
+        }
+        Event::Finalized { block, timestamp_ms } => {
+            vec![SlotUpdate::Root { slot: block.id.slot, timestamp: *timestamp_ms }]
+        }
+        Event::Executed(_) | Event::Voted(_) => Vec::new(),
+    }
+}
+
+/// Each transaction is an entry of its own: nothing here batches them.
+fn stats(block: &Block) -> SlotTransactionStats {
+    let all = block.transactions.len() as u64;
+    let failed =
+        block.transactions.iter().filter(|executed| executed.meta.status.is_err()).count() as u64;
+    SlotTransactionStats {
+        num_transaction_entries: all,
+        num_successful_transactions: all - failed,
+        num_failed_transactions: failed,
+        max_transactions_per_entry: all.min(1),
+    }
+}
+
+/// A vote.
+pub(super) fn vote(vote: &Vote) -> RpcVote {
+    RpcVote {
+        vote_pubkey: vote.vote_pubkey.to_string(),
+        slots: vote.slots.clone(),
+        hash: vote.hash.to_string(),
+        timestamp: vote.timestamp,
+        signature: vote.signature.to_string(),
+    }
+}

@@ -1,0 +1,329 @@
+//! From the ledger's events to the listeners' queues.
+//!
+//! In: events, in order, over a bounded channel from the writer. Out: notifications in the queues of
+//! those who want them. One thread does it, so that each client sees the order of events.
+//! Bounds: `Config::events_max` events wait. The writer never waits: an event that finds no room is
+//! dropped, and then every connection is closed, because any of them may have wanted it.
+//! Rules: accounts, programs, logs and blocks are told when their block is complete (once as
+//! processed, once as confirmed) and when it is finalized, every block of the final chain; signatures
+//! at processed as soon as they are executed.
+//! Invariant: a notification is encoded once for each distinct subscription, without any lock.
+
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+
+use chain::{AccountWrite, Block, Event, EventSink, Executed, View};
+use ledger::{Address, AddressId, Commitment, Key};
+use solana::Account;
+use solana_account::ReadableAccount;
+use solana_pubkey::Pubkey;
+use solana_transaction_status::BlockEncodingOptions;
+use subs::{Closed, Match, Outgoing, SubscriptionId, Then};
+use tokio_tungstenite::tungstenite::Utf8Bytes;
+
+use super::subscription::{Kind, Subscription, Transactions, facet};
+use super::{PubSub, notification};
+
+/// Notifications that are made before they are handed out: bounds what waits in between.
+const OUTBOX_MESSAGES_MAX: usize = 256;
+/// As [`OUTBOX_MESSAGES_MAX`], in bytes.
+const OUTBOX_BYTES_MAX: usize = 1024 * 1024;
+
+/// Where the ledger's one writer puts its events. Never blocks.
+///
+/// Dropping it is the end of the ledger: every connection is closed once what waits has been told.
+pub struct Sink {
+    events: SyncSender<Event>,
+    lost: Arc<AtomicBool>,
+}
+
+impl EventSink for Sink {
+    fn event(&mut self, event: &Event) {
+        match self.events.try_send(event.clone()) {
+            Ok(()) => {}
+            // The notifier looks at the flag after each event, and it has a queue full of them.
+            Err(TrySendError::Full(_)) => self.lost.store(true, Ordering::Release),
+            // The notifier ends only with this sink: its thread could not go on.
+            Err(TrySendError::Disconnected(_)) => {}
+        }
+    }
+}
+
+/// Starts the notifier.
+pub(super) fn start(pubsub: Arc<PubSub>) -> io::Result<Sink> {
+    let (sender, events) = sync_channel(pubsub.config.events_max);
+    let lost = Arc::new(AtomicBool::new(false));
+    let notifier = Notifier { pubsub, events, lost: Arc::clone(&lost) };
+    std::thread::Builder::new().name("notifier".to_owned()).spawn(move || notifier.run())?;
+    Ok(Sink { events: sender, lost })
+}
+
+struct Notifier {
+    pubsub: Arc<PubSub>,
+    events: Receiver<Event>,
+    lost: Arc<AtomicBool>,
+}
+
+impl Notifier {
+    fn run(self) {
+        while let Ok(event) = self.events.recv() {
+            if self.lost.swap(false, Ordering::AcqRel) {
+                let limit = self.pubsub.config.events_max;
+                tracing::error!(
+                    limit,
+                    "events were lost (pubsub.events_max): all subscribers are closed"
+                );
+                self.pubsub.subs.close_all(Closed::EventsLost);
+            }
+            // A panic costs the subscribers this event, of which they are told; not the rest.
+            if catch_unwind(AssertUnwindSafe(|| tell(&self.pubsub, &event))).is_err() {
+                tracing::error!("the notifier panicked: all subscribers are closed");
+                self.pubsub.subs.close_all(Closed::EventsLost);
+            }
+        }
+        self.pubsub.shut_down();
+    }
+}
+
+/// Tells one event to whoever wants it.
+fn tell(pubsub: &PubSub, event: &Event) {
+    let mut outbox = Outbox::new(pubsub);
+    match event {
+        Event::BankCreated { slot, parent, root, .. } => {
+            outbox.broadcast(Kind::Slot, &notification::slot(*slot, *parent, *root));
+            tell_slot_updates(&mut outbox, event);
+        }
+        Event::Executed(executed) => tell_executed(&mut outbox, executed),
+        Event::Completed { block, .. } => {
+            tell_slot_updates(&mut outbox, event);
+            tell_block(&mut outbox, block, Commitment::Processed);
+            tell_block(&mut outbox, block, Commitment::Confirmed);
+        }
+        Event::Voted(vote) => outbox.broadcast(Kind::Vote, &notification::vote(vote)),
+        Event::Finalized { block, .. } => {
+            tell_slot_updates(&mut outbox, event);
+            outbox.broadcast(Kind::Root, &block.id.slot);
+            tell_block(&mut outbox, block, Commitment::Finalized);
+        }
+    }
+    outbox.hand_out();
+}
+
+fn tell_slot_updates(outbox: &mut Outbox<'_>, event: &Event) {
+    for update in notification::slot_updates(event) {
+        outbox.broadcast(Kind::SlotsUpdates, &update);
+    }
+}
+
+/// A signature at processed, and "received" to those who wait for more than that.
+fn tell_executed(outbox: &mut Outbox<'_>, executed: &Executed) {
+    let topic = Kind::Signature.at(Commitment::Processed);
+    let matches = outbox.pubsub.subs.matches();
+    if !matches.has(topic) {
+        return;
+    }
+    let found = matches.named(topic, executed.signature().as_ref());
+    drop(matches);
+    for wanted in found {
+        let Subscription::Signature { commitment, received, .. } = &*wanted.identity else {
+            continue;
+        };
+        if *received {
+            outbox.send(&wanted, &notification::received(executed), Then::Stays);
+        }
+        if *commitment == Commitment::Processed {
+            outbox.send(&wanted, &notification::processed(executed), Then::Ends);
+        }
+    }
+}
+
+/// What is to be made into a notification.
+enum Item<'a> {
+    Account(&'a AccountWrite),
+    Program(&'a AccountWrite, &'a Account),
+    Logs(&'a Executed),
+    Signature(&'a Executed),
+    Block,
+}
+
+type Wanted<'a> = (Match<Subscription>, Item<'a>);
+
+/// All that a block is at a commitment.
+fn tell_block(outbox: &mut Outbox<'_>, block: &Block, commitment: Commitment) {
+    let wanted = wanted(outbox.pubsub, block, commitment);
+    if wanted.is_empty() {
+        return;
+    }
+    // At least as new as the block, and the mints that it is asked for do not change.
+    let view = outbox.pubsub.reader.view(commitment);
+    for (wanted, item) in &wanted {
+        tell_item(outbox, block, &view, wanted, item);
+    }
+}
+
+fn tell_item(
+    outbox: &mut Outbox<'_>,
+    block: &Block,
+    view: &View,
+    wanted: &Match<Subscription>,
+    item: &Item<'_>,
+) {
+    let slot = block.id.slot;
+    let effective = |encoding| outbox.pubsub.effective(encoding);
+    match (&*wanted.identity, item) {
+        // An id may have been another address' before: the events are behind the writer.
+        (Subscription::Account { pubkey, encoding, .. }, Item::Account(write))
+            if *pubkey == write.pubkey =>
+        {
+            let account = write.account.as_deref();
+            let value = notification::account(pubkey, account, effective(*encoding), view);
+            outbox.send(wanted, &notification::at(slot, value), Then::Stays);
+        }
+        (Subscription::Program { encoding, filters, .. }, Item::Program(write, account)) => {
+            let encoding = effective(*encoding);
+            let pubkey = &write.pubkey;
+            let value = notification::program_account(pubkey, account, encoding, filters, view);
+            if let Some(value) = value {
+                outbox.send(wanted, &notification::at(slot, value), Then::Stays);
+            }
+        }
+        (Subscription::Logs { of, .. }, Item::Logs(executed)) => {
+            let skipped = *of == Transactions::AllButVotes && executed.is_vote;
+            if let Some(logs) = notification::logs(executed).filter(|_| !skipped) {
+                outbox.send(wanted, &notification::at(slot, logs), Then::Stays);
+            }
+        }
+        (Subscription::Signature { .. }, Item::Signature(executed)) => {
+            outbox.send(wanted, &notification::processed(executed), Then::Ends);
+        }
+        (Subscription::Block { of, encoding, details, rewards, version_max, .. }, Item::Block) => {
+            let options = BlockEncodingOptions {
+                transaction_details: *details,
+                show_rewards: *rewards,
+                max_supported_transaction_version: *version_max,
+            };
+            if let Some(update) = notification::block(block, *of, *encoding, options) {
+                outbox.send(wanted, &notification::at(slot, update), Then::Stays);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Who wants what of a block. Cost: a look-up for each write, transaction and name of the block whose
+/// topic anybody listens to, and the matches.
+fn wanted<'a>(pubsub: &PubSub, block: &'a Block, commitment: Commitment) -> Vec<Wanted<'a>> {
+    let mut wanted = Vec::new();
+    let matches = pubsub.subs.matches();
+    let topic = Kind::Account.at(commitment);
+    if matches.has(topic) {
+        for write in &block.writes {
+            let key = Key { facet: facet::ITSELF, id: write.id };
+            let found = matches.matching(topic, [key]);
+            wanted.extend(found.into_iter().map(|found| (found, Item::Account(write))));
+        }
+    }
+    let topic = Kind::Program.at(commitment);
+    if matches.has(topic) {
+        let mut owners = Owners { pubsub, last: None };
+        for write in &block.writes {
+            let Some(account) = write.account.as_deref() else { continue };
+            let Some(id) = owners.id(account) else { continue };
+            let found = matches.matching(topic, [Key { facet: facet::PROGRAM, id }]);
+            wanted.extend(found.into_iter().map(|found| (found, Item::Program(write, account))));
+        }
+    }
+    let topic = Kind::Logs.at(commitment);
+    if matches.has(topic) {
+        for executed in &block.transactions {
+            let keys = executed
+                .keys
+                .iter()
+                .filter_map(|key| Some(Key { facet: facet::MENTIONED, id: pubsub.lookup(key)? }));
+            let found = matches.matching(topic, keys);
+            wanted.extend(found.into_iter().map(|found| (found, Item::Logs(executed))));
+        }
+    }
+    let topic = Kind::Signature.at(commitment);
+    if commitment != Commitment::Processed && matches.has(topic) {
+        for executed in &block.transactions {
+            let found = matches.named(topic, executed.signature().as_ref());
+            wanted.extend(found.into_iter().map(|found| (found, Item::Signature(executed))));
+        }
+    }
+    let blocks = matches.matching(Kind::Block.at(commitment), []);
+    wanted.extend(blocks.into_iter().map(|found| (found, Item::Block)));
+    wanted
+}
+
+/// The numbers of owners. Neighbouring writes mostly have the same one.
+struct Owners<'a> {
+    pubsub: &'a PubSub,
+    last: Option<(Pubkey, Option<AddressId>)>,
+}
+
+impl Owners<'_> {
+    fn id(&mut self, account: &Account) -> Option<AddressId> {
+        let owner = account.0.owner();
+        if let Some((last, id)) = self.last
+            && last == *owner
+        {
+            return id;
+        }
+        let id = self.pubsub.lookup(owner);
+        self.last = Some((*owner, id));
+        id
+    }
+}
+
+/// Notifications on their way to the queues.
+struct Outbox<'a> {
+    pubsub: &'a PubSub,
+    messages: Vec<Outgoing<Utf8Bytes>>,
+    bytes: usize,
+}
+
+impl<'a> Outbox<'a> {
+    fn new(pubsub: &'a PubSub) -> Self {
+        Self { pubsub, messages: Vec::new(), bytes: 0 }
+    }
+
+    /// To everyone who listens to a kind that has no commitment.
+    fn broadcast(&mut self, kind: Kind, result: &impl serde::Serialize) {
+        let found = self.pubsub.subs.matches().matching(kind.topic(), []);
+        for wanted in found {
+            self.send(&wanted, result, Then::Stays);
+        }
+    }
+
+    fn send(&mut self, to: &Match<Subscription>, result: &impl serde::Serialize, then: Then) {
+        if let Some(body) = notification::text(&to.identity, to.id, result) {
+            self.put(to.id, body, then);
+        }
+    }
+
+    fn put(&mut self, subscription: SubscriptionId, body: Utf8Bytes, then: Then) {
+        let bytes = body.len();
+        self.bytes += bytes;
+        self.messages.push(Outgoing { subscription, body, bytes, then });
+        if self.messages.len() >= OUTBOX_MESSAGES_MAX || self.bytes >= OUTBOX_BYTES_MAX {
+            self.hand_out();
+        }
+    }
+
+    fn hand_out(&mut self) {
+        self.bytes = 0;
+        if !self.messages.is_empty() {
+            self.pubsub.subs.deliver(self.messages.drain(..));
+        }
+    }
+}
+
+impl PubSub {
+    fn lookup(&self, pubkey: &Pubkey) -> Option<AddressId> {
+        self.reader.addresses().lookup(&Address::from(pubkey.to_bytes()))
+    }
+}

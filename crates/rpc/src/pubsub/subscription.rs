@@ -1,0 +1,195 @@
+//! What a client can subscribe to: the nine kinds, what makes two subscriptions the same, and under
+//! which topics and keys the engine files them.
+
+use std::sync::Arc;
+
+use address::{AddressTable, TableFull};
+use ledger::{Address, Commitment, Facet};
+use solana::{Encoding, Filters};
+use solana_pubkey::Pubkey;
+use solana_signature::Signature;
+use solana_transaction_status::{TransactionDetails, UiTransactionEncoding};
+use subs::{Filter, HeldKey, Interest, Name, Topic};
+
+/// What an address is to a notification, beside what it is to an account (`solana::facet`).
+pub(super) mod facet {
+    use ledger::Facet;
+
+    /// The account itself.
+    pub(in crate::pubsub) const ITSELF: Facet = Facet(128);
+    /// The account's program.
+    pub(in crate::pubsub) const PROGRAM: Facet = solana::facet::PROGRAM;
+    /// Any account that a transaction names.
+    pub(in crate::pubsub) const MENTIONED: Facet = Facet(129);
+}
+
+/// A subscription. Equal ones are one, for however many clients.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Subscription {
+    Account {
+        pubkey: Pubkey,
+        commitment: Commitment,
+        encoding: Encoding,
+    },
+    Program {
+        program: Pubkey,
+        commitment: Commitment,
+        encoding: Encoding,
+        filters: Filters,
+        /// Agave tells subscriptions apart by it and then forgets it. So do we.
+        with_context: bool,
+    },
+    Logs {
+        of: Transactions,
+        commitment: Commitment,
+    },
+    Signature {
+        signature: Signature,
+        commitment: Commitment,
+        /// Whether to tell also that it was received.
+        received: bool,
+    },
+    Block {
+        of: Blocks,
+        commitment: Commitment,
+        encoding: UiTransactionEncoding,
+        details: TransactionDetails,
+        rewards: bool,
+        version_max: Option<u8>,
+    },
+    Slot,
+    SlotsUpdates,
+    Root,
+    Vote,
+}
+
+/// Whose logs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Transactions {
+    AllButVotes,
+    All,
+    Mentioning(Pubkey),
+}
+
+/// Which blocks, and what of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Blocks {
+    All,
+    /// Those with a transaction that names it, and of those only such transactions.
+    Mentioning(Pubkey),
+}
+
+/// The kinds of publications; with a commitment, a topic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Account,
+    Program,
+    Logs,
+    Signature,
+    Block,
+    Slot,
+    SlotsUpdates,
+    Root,
+    Vote,
+}
+
+impl Kind {
+    /// The topic of a kind that has commitments.
+    pub(super) fn at(self, commitment: Commitment) -> Topic {
+        Topic(self as u16 * 3 + commitment as u16)
+    }
+
+    /// The topic of a kind that has none.
+    pub(super) fn topic(self) -> Topic {
+        self.at(Commitment::Processed)
+    }
+}
+
+impl Subscription {
+    /// As clients see it in `method`.
+    pub(super) fn method(&self) -> &'static str {
+        match self {
+            Self::Account { .. } => "accountNotification",
+            Self::Program { .. } => "programNotification",
+            Self::Logs { .. } => "logsNotification",
+            Self::Signature { .. } => "signatureNotification",
+            Self::Block { .. } => "blockNotification",
+            Self::Slot => "slotNotification",
+            Self::SlotsUpdates => "slotsUpdatesNotification",
+            Self::Root => "rootNotification",
+            Self::Vote => "voteNotification",
+        }
+    }
+
+    /// Under what it is filed. Its address is registered until the interests are dropped.
+    pub(super) fn interests(
+        &self,
+        addresses: &Arc<AddressTable>,
+    ) -> Result<Vec<Interest>, TableFull> {
+        let held = |facet: Facet, pubkey: &Pubkey| {
+            let address = addresses.register(&Address::from(pubkey.to_bytes()))?;
+            Ok(Filter::Keys(vec![HeldKey { facet, address }]))
+        };
+        let (topic, filter) = match self {
+            Self::Account { pubkey, commitment, .. } => {
+                (Kind::Account.at(*commitment), held(facet::ITSELF, pubkey)?)
+            }
+            Self::Program { program, commitment, .. } => {
+                (Kind::Program.at(*commitment), held(facet::PROGRAM, program)?)
+            }
+            Self::Logs { of, commitment } => {
+                let filter = match of {
+                    Transactions::All | Transactions::AllButVotes => Filter::All,
+                    Transactions::Mentioning(pubkey) => held(facet::MENTIONED, pubkey)?,
+                };
+                (Kind::Logs.at(*commitment), filter)
+            }
+            Self::Signature { signature, commitment, received } => {
+                return Ok(signature_interests(signature, *commitment, *received));
+            }
+            // Blocks are few: which of their transactions count is looked at when they are encoded.
+            Self::Block { commitment, .. } => (Kind::Block.at(*commitment), Filter::All),
+            Self::Slot => (Kind::Slot.topic(), Filter::All),
+            Self::SlotsUpdates => (Kind::SlotsUpdates.topic(), Filter::All),
+            Self::Root => (Kind::Root.topic(), Filter::All),
+            Self::Vote => (Kind::Vote.topic(), Filter::All),
+        };
+        Ok(vec![Interest { topic, filter }])
+    }
+}
+
+/// "Received" is told when the transaction is processed: what is waiting to be executed is not
+/// announced.
+fn signature_interests(
+    signature: &Signature,
+    commitment: Commitment,
+    received: bool,
+) -> Vec<Interest> {
+    let interest = |commitment| Interest {
+        topic: Kind::Signature.at(commitment),
+        filter: Filter::Name(Name::from(signature.as_ref())),
+    };
+    let mut interests = vec![interest(commitment)];
+    if received && commitment != Commitment::Processed {
+        interests.push(interest(Commitment::Processed));
+    }
+    interests
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn no_two_kinds_share_a_topic() {
+        use Kind::{Account, Block, Logs, Program, Root, Signature, Slot, SlotsUpdates, Vote};
+        let kinds = [Account, Program, Logs, Signature, Block, Slot, SlotsUpdates, Root, Vote];
+        let topics: HashSet<_> = kinds
+            .iter()
+            .flat_map(|kind| Commitment::ALL.map(|commitment| kind.at(commitment)))
+            .collect();
+        assert_eq!(topics.len(), kinds.len() * Commitment::ALL.len());
+    }
+}
