@@ -5,6 +5,7 @@
 //! forgotten and the id is free.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::sync::Arc;
 
 use foldhash::SharedSeed;
@@ -200,6 +201,12 @@ impl AddressTable {
     }
 }
 
+impl fmt::Debug for AddressTable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AddressTable").field("limit", &self.limit).finish_non_exhaustive()
+    }
+}
+
 /// A registered address. Dropping it releases the registration.
 pub struct AddressRef {
     table: Arc<AddressTable>,
@@ -210,6 +217,12 @@ impl AddressRef {
     /// The address' number, good while this lives.
     pub fn id(&self) -> AddressId {
         self.id
+    }
+}
+
+impl fmt::Debug for AddressRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("AddressRef").field(&self.id).finish()
     }
 }
 

@@ -251,3 +251,283 @@ impl<R: Record, M: Send + Sync + 'static> Ledger<R, M> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use ledger::{Address, Commitment, Facet};
+
+    use super::*;
+    use crate::View;
+
+    type Done = Result<(), LedgerError>;
+
+    const ROOT: BlockId = block(0, 0);
+    const OWNER: Facet = Facet(2);
+
+    /// Something with an owner and an amount.
+    #[derive(Debug, PartialEq, Eq)]
+    struct Purse {
+        owner: Address,
+        amount: u64,
+    }
+
+    impl Record for Purse {
+        fn keys(&self, key: &mut dyn FnMut(Facet, Address)) {
+            key(OWNER, self.owner);
+        }
+    }
+
+    const fn block(slot: u64, bank: u64) -> BlockId {
+        BlockId { slot, bank }
+    }
+
+    fn address(n: u8) -> Address {
+        Address::from([n; 32])
+    }
+
+    fn purse(at: u8, owner: u8, amount: u64) -> Change<Purse> {
+        let record = Purse { owner: address(owner), amount };
+        Change { address: address(at), record: Some(Arc::new(record)) }
+    }
+
+    fn closed(at: u8) -> Change<Purse> {
+        Change { address: address(at), record: None }
+    }
+
+    /// A published empty ledger. Its blocks' facts are a word.
+    fn ledger(addresses_max: u32) -> (Ledger<Purse, &'static str>, Reader<Purse, &'static str>) {
+        let (mut ledger, reader) =
+            Ledger::new(LedgerConfig { addresses_max }, ROOT, Arc::new("root"));
+        ledger.publish();
+        (ledger, reader)
+    }
+
+    /// Opens a block with these changes and completes it.
+    fn add(
+        ledger: &mut Ledger<Purse, &'static str>,
+        block: BlockId,
+        parent: BlockId,
+        changes: Vec<Change<Purse>>,
+    ) -> Result<Vec<AddressId>, LedgerError> {
+        ledger.open(block, parent, Arc::new("open"))?;
+        let ids = ledger.apply(block, changes, Arc::new("written"))?;
+        ledger.complete(block, Arc::new("complete"))?;
+        Ok(ids)
+    }
+
+    /// Amounts by address, over all records.
+    fn amounts(view: &View<Purse, &'static str>) -> Vec<(u8, u64)> {
+        let all = view.all().map(|(address, purse)| (address.as_bytes()[0], purse.amount));
+        all.collect()
+    }
+
+    fn owned(view: &View<Purse, &'static str>, owner: u8) -> Vec<u8> {
+        let keyed = view.keyed(OWNER, &address(owner));
+        keyed.map(|(address, _)| address.as_bytes()[0]).collect()
+    }
+
+    #[test]
+    fn readers_see_nothing_before_it_is_published() -> Done {
+        let (mut ledger, reader) = ledger(10);
+        let one = block(1, 1);
+        ledger.open(one, ROOT, Arc::new("open"))?;
+        ledger.apply(one, vec![purse(1, 9, 5)], Arc::new("written"))?;
+        let before = reader.view(Commitment::Processed);
+        assert_eq!((before.block(), **before.meta(), amounts(&before)), (ROOT, "root", vec![]));
+        ledger.publish();
+        let after = reader.view(Commitment::Processed);
+        assert_eq!((after.block(), **after.meta()), (one, "written"));
+        assert_eq!(amounts(&after), [(1, 5)]);
+        assert_eq!(after.record(&address(1)).map(|purse| purse.amount), Some(5));
+        assert_eq!(after.record(&address(9)), None, "a key is no record");
+        assert_eq!(amounts(&before), [], "a view stays as it is");
+        Ok(())
+    }
+
+    #[test]
+    fn each_commitment_sees_its_own_block() -> Done {
+        let (mut ledger, reader) = ledger(20);
+        let (one, two, three) = (block(1, 1), block(2, 2), block(3, 3));
+        add(&mut ledger, one, ROOT, vec![purse(1, 9, 1)])?;
+        add(&mut ledger, two, one, vec![purse(1, 9, 2)])?;
+        ledger.open(three, two, Arc::new("open"))?;
+        ledger.apply(three, vec![purse(1, 8, 3)], Arc::new("written"))?;
+        ledger.finalize(one)?;
+        ledger.publish();
+        let views = reader.views();
+        assert_eq!(amounts(&views.processed), [(1, 3)]);
+        assert_eq!(amounts(&views.confirmed), [(1, 2)]);
+        assert_eq!(amounts(&views.finalized), [(1, 1)]);
+        assert_eq!((owned(&views.processed, 9), owned(&views.processed, 8)), (vec![], vec![1]));
+        assert_eq!((owned(&views.confirmed, 9), owned(&views.confirmed, 8)), (vec![1], vec![]));
+        assert_eq!(views.confirmed.keyed_len(OWNER, &address(8)), 1, "an upper bound");
+        assert_eq!(**views.confirmed.meta(), "complete");
+        Ok(())
+    }
+
+    #[test]
+    fn the_root_is_filled_until_the_first_publish() -> Done {
+        let (mut ledger, reader) =
+            Ledger::new(LedgerConfig { addresses_max: 10 }, ROOT, Arc::new("root"));
+        ledger.apply(ROOT, vec![purse(1, 9, 1), purse(2, 9, 2)], Arc::new("filled"))?;
+        ledger.apply(ROOT, vec![closed(1), closed(3)], Arc::new("filled"))?;
+        assert!(reader.view(Commitment::Finalized).is_empty());
+        ledger.publish();
+        for commitment in Commitment::ALL {
+            let view = reader.view(commitment);
+            assert_eq!((amounts(&view), **view.meta()), (vec![(2, 2)], "filled"));
+        }
+        assert_eq!(ledger.usage().addresses, 2);
+        let late = ledger.apply(ROOT, vec![purse(1, 9, 1)], Arc::new("late"));
+        assert_eq!(late, Err(LedgerError::Block(BlockError::Complete(ROOT))));
+        Ok(())
+    }
+
+    #[test]
+    fn the_last_change_of_an_address_counts_and_ids_come_in_order() -> Done {
+        let (mut ledger, reader) = ledger(10);
+        let changes =
+            vec![purse(1, 9, 1), purse(2, 9, 2), purse(1, 8, 3), closed(2), purse(2, 7, 4)];
+        let ids = add(&mut ledger, block(1, 1), ROOT, changes)?;
+        ledger.publish();
+        let addresses: Vec<_> = ids.iter().map(|id| reader.addresses().address(*id)).collect();
+        assert_eq!(addresses, [1, 2, 1, 2, 2].map(|n| Some(address(n))));
+        let view = reader.view(Commitment::Confirmed);
+        assert_eq!(amounts(&view), [(1, 3), (2, 4)]);
+        assert_eq!((owned(&view, 9), owned(&view, 8), owned(&view, 7)), (vec![], vec![1], vec![2]));
+        let expected = LedgerUsage {
+            addresses: 4,
+            records: 2,
+            index_keys: 2,
+            index_entries: 2,
+            unrooted_blocks: 1,
+        };
+        assert_eq!(ledger.usage(), expected);
+        Ok(())
+    }
+
+    #[test]
+    fn a_full_table_applies_nothing() -> Done {
+        let (mut ledger, reader) = ledger(4);
+        let one = block(1, 1);
+        add(&mut ledger, one, ROOT, vec![purse(1, 9, 1)])?;
+        let two = block(2, 2);
+        ledger.open(two, one, Arc::new("open"))?;
+        let before = ledger.usage();
+        let full = Err(LedgerError::TableFull(TableFull { limit: 4 }));
+        let records = vec![closed(1), purse(2, 9, 1), purse(3, 9, 1), purse(4, 9, 1)];
+        assert_eq!(ledger.apply(two, records, Arc::new("written")), full);
+        assert_eq!(ledger.usage(), before);
+        let keys = vec![purse(1, 8, 1), purse(2, 7, 1)];
+        assert_eq!(ledger.apply(two, keys, Arc::new("written")), full);
+        assert_eq!(ledger.usage(), before);
+        ledger.publish();
+        let view = reader.view(Commitment::Processed);
+        assert_eq!((amounts(&view), owned(&view, 9)), (vec![(1, 1)], vec![1]));
+        assert_eq!(**view.meta(), "open");
+        Ok(())
+    }
+
+    #[test]
+    fn a_closed_record_frees_its_id_once_rooted() -> Done {
+        let (mut ledger, reader) = ledger(4);
+        let (one, two) = (block(1, 1), block(2, 2));
+        let ids = add(&mut ledger, one, ROOT, vec![purse(1, 9, 1)])?;
+        add(&mut ledger, two, one, vec![closed(1)])?;
+        ledger.finalize(one)?;
+        ledger.publish();
+        assert_eq!(owned(&reader.view(Commitment::Processed), 9), []);
+        assert_eq!(owned(&reader.view(Commitment::Finalized), 9), [1]);
+        assert_eq!(ledger.usage().addresses, 2);
+        ledger.finalize(two)?;
+        assert_eq!(ledger.usage(), LedgerUsage::default());
+        ledger.publish();
+        let address_of_old = reader.addresses().address(ids[0]);
+        assert_eq!(address_of_old, Some(address(1)), "who tells of the block still knows it");
+        ledger.publish();
+        ledger.publish();
+        assert_eq!(reader.addresses().used(), 0);
+        Ok(())
+    }
+
+    #[test]
+    fn an_id_that_a_view_knows_is_not_given_away() -> Done {
+        let (mut ledger, reader) = ledger(4);
+        let (one, two, three) = (block(1, 1), block(2, 2), block(3, 3));
+        add(&mut ledger, one, ROOT, vec![purse(1, 9, 1)])?;
+        ledger.finalize(one)?;
+        ledger.publish();
+        let old = reader.view(Commitment::Finalized);
+        add(&mut ledger, two, one, vec![closed(1)])?;
+        ledger.finalize(two)?;
+        for _ in 0..5 {
+            ledger.publish();
+        }
+        let crowd = || vec![purse(2, 3, 1), purse(4, 5, 1)];
+        ledger.open(three, two, Arc::new("open"))?;
+        assert!(ledger.apply(three, crowd(), Arc::new("written")).is_err(), "two ids are held");
+        assert_eq!((amounts(&old), owned(&old, 9)), (vec![(1, 1)], vec![1]));
+        drop(old);
+        ledger.publish(); // what the refused changes took was free again an epoch later
+        ledger.publish();
+        ledger.apply(three, crowd(), Arc::new("written"))?;
+        assert_eq!(ledger.usage().addresses, 4);
+        Ok(())
+    }
+
+    #[test]
+    fn tips_fall_back_from_what_vanishes() -> Done {
+        let (mut ledger, reader) = ledger(20);
+        let (one, left, right, tip) = (block(1, 1), block(2, 2), block(2, 3), block(3, 4));
+        let tips = |ledger: &mut Ledger<Purse, &'static str>| {
+            ledger.publish();
+            let views = reader.views();
+            (views.processed.block(), views.confirmed.block(), views.finalized.block())
+        };
+        add(&mut ledger, one, ROOT, vec![purse(1, 9, 1)])?;
+        add(&mut ledger, right, one, vec![purse(1, 9, 3)])?;
+        add(&mut ledger, left, one, vec![purse(1, 9, 2)])?;
+        ledger.open(tip, left, Arc::new("open"))?;
+        assert_eq!(tips(&mut ledger), (tip, left, ROOT));
+        ledger.drop_fork(left)?;
+        assert_eq!(tips(&mut ledger), (one, one, ROOT));
+        ledger.open(tip, one, Arc::new("open"))?;
+        ledger.finalize(right)?;
+        assert_eq!(tips(&mut ledger), (right, right, right));
+        let unknown = Err(LedgerError::Block(BlockError::Unknown(tip)));
+        assert_eq!(ledger.set_tip(tip), unknown);
+        assert_eq!(ledger.drop_fork(right), Err(LedgerError::Block(BlockError::Root(right))));
+        Ok(())
+    }
+
+    #[test]
+    fn the_tip_may_move_between_forks() -> Done {
+        let (mut ledger, reader) = ledger(20);
+        let (left, right) = (block(1, 1), block(1, 2));
+        add(&mut ledger, left, ROOT, vec![purse(1, 9, 1)])?;
+        add(&mut ledger, right, ROOT, vec![purse(1, 9, 2)])?;
+        for (tip, amount) in [(left, 1), (right, 2), (ROOT, 0)] {
+            ledger.set_tip(tip)?;
+            ledger.publish();
+            let view = reader.view(Commitment::Processed);
+            let held = view.record(&address(1)).map_or(0, |purse| purse.amount);
+            assert_eq!((view.block(), held), (tip, amount));
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn a_record_that_is_its_own_key_is_counted_for_both() -> Done {
+        let (mut ledger, reader) = ledger(2);
+        let (one, two) = (block(1, 1), block(2, 2));
+        add(&mut ledger, one, ROOT, vec![purse(1, 1, 1)])?;
+        ledger.finalize(one)?;
+        ledger.publish();
+        assert_eq!(owned(&reader.view(Commitment::Finalized), 1), [1]);
+        assert_eq!(ledger.usage().addresses, 1);
+        add(&mut ledger, two, one, vec![closed(1)])?;
+        ledger.finalize(two)?;
+        assert_eq!(ledger.usage(), LedgerUsage::default());
+        Ok(())
+    }
+}

@@ -225,3 +225,224 @@ impl<R, M> State<R, M> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use ledger::Facet;
+
+    use super::*;
+    use crate::UNROOTED_MAX;
+
+    type Done = Result<(), BlockError>;
+
+    const ROOT: BlockId = block(10, 0);
+
+    const fn block(slot: u64, bank: u64) -> BlockId {
+        BlockId { slot, bank }
+    }
+
+    fn state() -> Result<State<u32, ()>, BlockError> {
+        let mut state = State::new(ROOT, Arc::new(()));
+        state.complete(ROOT)?;
+        Ok(state)
+    }
+
+    /// Opens a block, writes `records` (0 removes) and completes it.
+    fn add(
+        state: &mut State<u32, ()>,
+        block: BlockId,
+        parent: BlockId,
+        records: &[(u32, u32)],
+    ) -> Result<Vec<Removed>, BlockError> {
+        let mut removed = Vec::new();
+        state.open(block, parent, Arc::new(()))?;
+        for (id, record) in records {
+            state.write(block, AddressId(*id), version(*record), &mut removed)?;
+        }
+        state.complete(block)?;
+        Ok(removed)
+    }
+
+    /// Found by its value, unless it is a removal.
+    fn version(record: u32) -> Version<u32> {
+        if record == 0 {
+            return Version { record: None, keys: Arc::default() };
+        }
+        Version { record: Some(Arc::new(record)), keys: Arc::new([key(record)]) }
+    }
+
+    fn key(record: u32) -> Key {
+        Key { facet: Facet(0), id: AddressId(record) }
+    }
+
+    fn gone(id: u32, record: u32, is_last: bool) -> Removed {
+        Removed { id: AddressId(id), keys: version(record).keys, is_last }
+    }
+
+    fn seen(snapshot: &Snapshot<u32, ()>) -> Vec<(u32, u32)> {
+        let record = |version: &Version<u32>| version.record.as_deref().copied();
+        for (id, found) in snapshot.versions() {
+            assert_eq!(snapshot.version(id).map(record), Some(record(found)));
+        }
+        snapshot.versions().map(|(id, found)| (id.0, record(found).unwrap_or(0))).collect()
+    }
+
+    fn at(state: &State<u32, ()>, block: BlockId) -> Result<Vec<(u32, u32)>, BlockError> {
+        Ok(seen(&state.snapshot(block)?))
+    }
+
+    #[test]
+    fn a_block_sees_its_ancestors_and_not_the_forks_beside() -> Done {
+        let mut state = state()?;
+        let (left, right, tip) = (block(11, 1), block(11, 2), block(13, 3));
+        add(&mut state, left, ROOT, &[(1, 100), (2, 200)])?;
+        add(&mut state, right, ROOT, &[(1, 101), (3, 301)])?;
+        add(&mut state, tip, left, &[(2, 0), (4, 402)])?;
+        assert_eq!(at(&state, ROOT)?, []);
+        assert_eq!(at(&state, left)?, [(1, 100), (2, 200)]);
+        assert_eq!(at(&state, right)?, [(1, 101), (3, 301)]);
+        assert_eq!(at(&state, tip)?, [(1, 100), (4, 402)]);
+        Ok(())
+    }
+
+    #[test]
+    fn the_last_write_of_a_block_hides_its_earlier_ones() -> Done {
+        let mut state = state()?;
+        let one = block(11, 1);
+        let removed = add(&mut state, one, ROOT, &[(1, 100), (1, 101), (1, 0), (1, 103)])?;
+        assert_eq!(removed, [gone(1, 100, false), gone(1, 101, false), gone(1, 0, false)]);
+        assert_eq!(at(&state, one)?, [(1, 103)]);
+        assert_eq!(state.versions(), 1);
+        Ok(())
+    }
+
+    #[test]
+    fn rooting_takes_the_blocks_on_the_way_and_drops_those_beside() -> Done {
+        let mut state = state()?;
+        let (low, beside, high, above) = (block(11, 1), block(12, 2), block(12, 3), block(13, 4));
+        add(&mut state, low, ROOT, &[(1, 100), (2, 200)])?;
+        add(&mut state, beside, low, &[(1, 101), (5, 501)])?;
+        add(&mut state, high, low, &[(2, 202)])?;
+        add(&mut state, above, high, &[(3, 303)])?;
+        let mut removed = Vec::new();
+        state.finalize(high, &mut removed)?;
+        assert_eq!(removed, [gone(1, 101, false), gone(5, 501, true), gone(2, 200, false)]);
+        assert_eq!(at(&state, high)?, [(1, 100), (2, 202)]);
+        assert_eq!(at(&state, above)?, [(1, 100), (2, 202), (3, 303)]);
+        assert_eq!(at(&state, low), Err(BlockError::Unknown(low)));
+        assert_eq!(at(&state, beside), Err(BlockError::Unknown(beside)));
+        assert_eq!((state.root(), state.unrooted()), (high, 1));
+        Ok(())
+    }
+
+    #[test]
+    fn a_removed_record_leaves_nothing_once_rooted() -> Done {
+        let mut state = state()?;
+        let (one, two) = (block(11, 1), block(12, 2));
+        add(&mut state, one, ROOT, &[(1, 100)])?;
+        add(&mut state, two, one, &[(1, 0), (2, 0)])?;
+        assert_eq!(state.len(), 2);
+        let mut removed = Vec::new();
+        state.finalize(two, &mut removed)?;
+        assert_eq!(removed, [gone(1, 100, true), gone(2, 0, true)]);
+        assert!(state.is_empty());
+        Ok(())
+    }
+
+    #[test]
+    fn a_dropped_fork_leaves_nothing() -> Done {
+        let mut state = state()?;
+        let (one, two, kept) = (block(11, 1), block(12, 2), block(12, 3));
+        add(&mut state, kept, ROOT, &[(1, 103)])?;
+        add(&mut state, one, ROOT, &[(1, 100)])?;
+        add(&mut state, two, one, &[(1, 101), (2, 201)])?;
+        let mut removed = Vec::new();
+        let blocks = state.drop_fork(one, &mut removed)?;
+        assert_eq!(blocks, BTreeSet::from([one, two]));
+        assert_eq!(removed, [gone(1, 100, false), gone(1, 101, false), gone(2, 201, true)]);
+        assert_eq!((state.len(), state.versions(), state.unrooted()), (1, 1, 1));
+        assert!(!state.is_found_by(AddressId(1), key(100)));
+        assert!(state.is_found_by(AddressId(1), key(103)));
+        add(&mut state, one, ROOT, &[(2, 7)])?;
+        assert_eq!(at(&state, one)?, [(2, 7)], "the same block again, with other content");
+        Ok(())
+    }
+
+    #[test]
+    fn an_old_snapshot_keeps_its_answers() -> Done {
+        let mut state = state()?;
+        let (one, two, three) = (block(11, 1), block(11, 2), block(12, 3));
+        add(&mut state, one, ROOT, &[(1, 100), (2, 200)])?;
+        add(&mut state, two, ROOT, &[(1, 101)])?;
+        let old = [state.snapshot(ROOT)?, state.snapshot(one)?, state.snapshot(two)?];
+        state.drop_fork(two, &mut Vec::new())?;
+        state.finalize(one, &mut Vec::new())?;
+        add(&mut state, three, one, &[(1, 0), (2, 202)])?;
+        state.finalize(three, &mut Vec::new())?;
+        assert_eq!(seen(&old[0]), []);
+        assert_eq!(seen(&old[1]), [(1, 100), (2, 200)]);
+        assert_eq!(seen(&old[2]), [(1, 101)]);
+        assert_eq!(at(&state, three)?, [(2, 202)]);
+        Ok(())
+    }
+
+    #[test]
+    fn an_open_root_is_filled_in_place() -> Done {
+        let mut state = State::new(ROOT, Arc::new(()));
+        let mut removed = Vec::new();
+        for (id, record) in [(1, 100), (1, 101), (2, 200), (2, 0), (3, 0)] {
+            state.write(ROOT, AddressId(id), version(record), &mut removed)?;
+        }
+        assert_eq!(removed, [gone(1, 100, false), gone(2, 200, true), gone(3, 0, true)]);
+        assert_eq!(at(&state, ROOT)?, [(1, 101)]);
+        let child = state.open(block(11, 1), ROOT, Arc::new(()));
+        assert_eq!(child, Err(BlockError::Open(ROOT)));
+        Ok(())
+    }
+
+    #[test]
+    fn only_open_blocks_are_written_and_only_complete_ones_are_built_on() -> Done {
+        let mut state = state()?;
+        let one = block(11, 1);
+        state.open(one, ROOT, Arc::new(()))?;
+        assert_eq!(state.open(one, ROOT, Arc::new(())), Err(BlockError::Exists(one)));
+        assert_eq!(state.open(block(12, 2), one, Arc::new(())), Err(BlockError::Open(one)));
+        assert_eq!(state.finalize(one, &mut Vec::new()), Err(BlockError::Open(one)));
+        state.complete(one)?;
+        assert_eq!(state.complete(one), Err(BlockError::Complete(one)));
+        let late = state.write(one, AddressId(1), version(1), &mut Vec::new());
+        assert_eq!(late, Err(BlockError::Complete(one)));
+        assert!(state.is_empty());
+        let not_after = BlockError::NotAfterParent { block: block(11, 2), parent: one };
+        assert_eq!(state.open(block(11, 2), one, Arc::new(())), Err(not_after));
+        Ok(())
+    }
+
+    #[test]
+    fn a_reorg_below_the_root_is_refused() -> Done {
+        let mut state = state()?;
+        let one = block(11, 1);
+        add(&mut state, one, ROOT, &[])?;
+        state.finalize(one, &mut Vec::new())?;
+        let unknown = Err(BlockError::Unknown(ROOT));
+        assert_eq!(state.open(block(12, 2), ROOT, Arc::new(())), unknown);
+        assert_eq!(state.finalize(ROOT, &mut Vec::new()), unknown);
+        assert_eq!(state.finalize(one, &mut Vec::new()), Err(BlockError::Root(one)));
+        assert_eq!(state.drop_fork(one, &mut Vec::new()), Err(BlockError::Root(one)));
+        Ok(())
+    }
+
+    #[test]
+    fn unrooted_blocks_are_bounded() -> Done {
+        let mut state = state()?;
+        let nth = |n: usize| block(11, n as u64);
+        for n in 0..UNROOTED_MAX {
+            add(&mut state, nth(n), ROOT, &[])?;
+        }
+        let more = add(&mut state, nth(UNROOTED_MAX), ROOT, &[]);
+        assert_eq!(more, Err(BlockError::TooManyUnrooted));
+        state.finalize(nth(7), &mut Vec::new())?;
+        assert_eq!(state.unrooted(), 0);
+        Ok(())
+    }
+}

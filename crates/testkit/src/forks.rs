@@ -69,10 +69,11 @@ impl ForkInjector {
 
     /// Mostly on the newest block, as chains are.
     fn open<R: Record>(&mut self, model: &Model<R>, complete: &[BlockId]) -> Step {
-        let newest = complete.last().copied().unwrap_or(model.root());
-        let any = self.rng.choose(complete).unwrap_or(model.root());
+        let root = model.root();
+        let newest = complete.last().copied().unwrap_or(root);
+        let any = self.rng.choose(complete).unwrap_or(root);
         let parent = match self.rng.below(10) {
-            0 => model.root(),
+            0 => root,
             1..4 => any,
             _ => newest,
         };

@@ -22,6 +22,7 @@ fn a_forked_ledger_answers_like_plain_maps() {
 }
 
 /// Runs `test` and names the seed if it fails.
+#[expect(clippy::print_stderr, reason = "whoever reads the failure needs the seed")]
 fn named<T>(seed: u64, test: impl FnOnce() -> T) -> T {
     catch_unwind(AssertUnwindSafe(test)).unwrap_or_else(|failure| {
         eprintln!("failed with HYDRANT_SEED={seed}");
