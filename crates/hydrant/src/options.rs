@@ -23,6 +23,7 @@ const HEAVY_MAX_DEFAULT: usize = 4_096;
 pub(crate) struct Options {
     pub(crate) localnet: localnet::Config,
     pub(crate) rpc: rpc::Config,
+    pub(crate) pubsub: rpc::pubsub::Config,
     pub(crate) bind_address: IpAddr,
     pub(crate) rpc_port: u16,
     pub(crate) endpoints_file: Option<PathBuf>,
@@ -37,8 +38,8 @@ pub(crate) struct Options {
 /// Flags with what the file adds to them: a flag wins, lists come together.
 pub(crate) fn with_file(flags: DevFlags) -> Result<DevFlags> {
     let Some(path) = flags.config.clone() else { return Ok(flags) };
-    let text = std::fs::read_to_string(&path)
-        .with_context(|| format!("--config {}", path.display()))?;
+    let text =
+        std::fs::read_to_string(&path).with_context(|| format!("--config {}", path.display()))?;
     let file: DevFlags =
         toml::from_str(&text).with_context(|| format!("--config {}", path.display()))?;
     Ok(merge(flags, file))
@@ -99,6 +100,7 @@ impl Options {
         Ok(Self {
             localnet: localnet_config(&flags, cores)?,
             rpc: rpc_config(&flags)?,
+            pubsub: rpc::pubsub::Config::default(),
             bind_address: flags.bind_address.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST)),
             rpc_port: rpc_port(&flags)?,
             endpoints_file: flags.endpoints_file,
@@ -130,7 +132,7 @@ fn localnet_config(flags: &DevFlags, cores: usize) -> Result<localnet::Config> {
         (None, 0) => 0,
         (None, _) => defaults.finalize_after,
     };
-    ensure!(finalize_after <= 10_000, "--finalize-after {finalize_after}: at most 10000");
+    ensure!(finalize_after <= 4_000, "--finalize-after {finalize_after}: at most 4000");
     let slots_per_epoch = flags.slots_per_epoch.unwrap_or(defaults.slots_per_epoch);
     ensure!(slots_per_epoch >= 32, "--slots-per-epoch {slots_per_epoch}: at least 32");
     Ok(localnet::Config {

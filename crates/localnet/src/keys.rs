@@ -38,6 +38,14 @@ pub enum KeyError {
     },
 }
 
+/// The files of a ledger directory that hold them.
+const FILES: [&str; 4] = [
+    "validator-keypair.json",
+    "vote-account-keypair.json",
+    "stake-account-keypair.json",
+    "faucet-keypair.json",
+];
+
 impl NodeKeys {
     /// New keys.
     pub fn generate() -> Self {
@@ -51,20 +59,33 @@ impl NodeKeys {
 
     /// The keys of a ledger directory.
     pub fn read(dir: &Path) -> Result<Self, KeyError> {
+        let [identity, vote_account, stake_account, faucet] =
+            FILES.map(|file| read_keypair(&dir.join(file)));
         Ok(Self {
-            identity: read_keypair(&dir.join("validator-keypair.json"))?,
-            vote_account: read_keypair(&dir.join("vote-account-keypair.json"))?,
-            stake_account: read_keypair(&dir.join("stake-account-keypair.json"))?,
-            faucet: read_keypair(&dir.join("faucet-keypair.json"))?,
+            identity: identity?,
+            vote_account: vote_account?,
+            stake_account: stake_account?,
+            faucet: faucet?,
         })
     }
 
     /// Writes the keys into a ledger directory.
     pub fn write(&self, dir: &Path) -> Result<(), KeyError> {
-        write_keypair(&dir.join("validator-keypair.json"), &self.identity)?;
-        write_keypair(&dir.join("vote-account-keypair.json"), &self.vote_account)?;
-        write_keypair(&dir.join("stake-account-keypair.json"), &self.stake_account)?;
-        write_keypair(&dir.join("faucet-keypair.json"), &self.faucet)
+        let keys = [&self.identity, &self.vote_account, &self.stake_account, &self.faucet];
+        FILES.iter().zip(keys).try_for_each(|(file, key)| write_keypair(&dir.join(file), key))
+    }
+
+    /// Removes the keys of a ledger directory, if there are any.
+    pub(crate) fn remove(dir: &Path) -> Result<(), KeyError> {
+        for path in FILES.map(|file| dir.join(file)) {
+            match fs::remove_file(&path) {
+                Err(err) if err.kind() != std::io::ErrorKind::NotFound => {
+                    return Err(KeyError::Io { path, err });
+                }
+                _ => {}
+            }
+        }
+        Ok(())
     }
 }
 

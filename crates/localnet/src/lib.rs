@@ -32,5 +32,5 @@ pub use config::{
 pub use executor::ExecutorError;
 pub use genesis::GenesisError;
 pub use keys::{KeyError, NodeKeys, read_keypair};
-pub use open::{Localnet, LocalnetError, Running, open};
+pub use open::{Localnet, LocalnetError, Running, open, remove};
 pub use store::StoreError;

@@ -115,6 +115,12 @@ pub fn open(config: &Config) -> Result<Localnet, LocalnetError> {
     Localnet::new(config, start)
 }
 
+/// Empties a ledger directory: its store and its keys go, what else is there stays.
+pub fn remove(dir: &Path) -> Result<(), LocalnetError> {
+    Store::<crate::store::Redb>::remove(&dir.join(STORE_DIR))?;
+    Ok(NodeKeys::remove(dir)?)
+}
+
 impl Start {
     fn create(config: &Config, dir: Option<&Path>) -> Result<Self, LocalnetError> {
         let keys = NodeKeys::generate();

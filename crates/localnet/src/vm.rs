@@ -179,7 +179,8 @@ impl Vm {
             }
         };
         let before = self.load(&keys.all);
-        let run = || self.svm.simulate_transaction(transaction.clone());
+        // Boxed in the closure, so that unwinding carries a pointer and not the whole answer.
+        let run = || self.svm.simulate_transaction(transaction.clone()).map_err(Box::new);
         match catch_unwind(AssertUnwindSafe(run)) {
             Ok(Ok(info)) => {
                 let mut after = before.clone();

@@ -44,6 +44,15 @@ pub struct PubSub {
     subs: Subs<Subscription, Utf8Bytes>,
 }
 
+impl crate::Speaker for PubSub {
+    fn speak(
+        self: Arc<Self>,
+        socket: crate::Socket,
+    ) -> std::pin::Pin<Box<dyn Future<Output = ()> + Send>> {
+        Box::pin(serve_connection(socket, self))
+    }
+}
+
 /// How much there is now, for a status line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {

@@ -1,0 +1,43 @@
+//! What is said once when the node is ready: where it answers and who it is.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::Duration;
+
+use chain::Cluster;
+use solana_pubkey::Pubkey;
+
+/// What a user needs to know first.
+pub(crate) struct Banner<'a> {
+    pub(crate) cluster: &'a Cluster,
+    pub(crate) mint: Option<Pubkey>,
+    pub(crate) ledger: Option<&'a Path>,
+    pub(crate) rpc: SocketAddr,
+    pub(crate) pubsub: SocketAddr,
+    pub(crate) ready_after: Duration,
+}
+
+impl fmt::Display for Banner<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let cluster = self.cluster;
+        writeln!(f, "Hydrant {}, ready in {:?}", env!("CARGO_PKG_VERSION"), self.ready_after)?;
+        writeln!(f, "  JSON-RPC   http://{}", self.rpc)?;
+        writeln!(f, "  WebSocket  ws://{}", self.pubsub)?;
+        match self.ledger {
+            Some(dir) => writeln!(f, "  Ledger     {}", dir.display())?,
+            None => writeln!(f, "  Ledger     in memory (--ledger DIR keeps it)")?,
+        }
+        writeln!(f, "  Genesis    {}", cluster.genesis_hash)?;
+        writeln!(f, "  Identity   {}", cluster.identity)?;
+        writeln!(f, "  Vote       {}", cluster.vote_account)?;
+        writeln!(f, "  Faucet     {}", cluster.faucet)?;
+        if let Some(mint) = self.mint {
+            writeln!(f, "  Mint       {mint}")?;
+        }
+        match cluster.slot_ms {
+            0 => write!(f, "  Slots      one per transaction"),
+            ms => write!(f, "  Slots      {ms} ms"),
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! `hydrant dev`: a local ledger and its servers, from start to end.
+
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use localnet::{Localnet, Running};
+use rpc::pubsub::PubSub;
+use rpc::{Health, Listeners, Node};
+
+use crate::banner::Banner;
+use crate::cli::DevFlags;
+use crate::options::{self, Options};
+use crate::status_line;
+
+/// How often the executing thread is looked after.
+const WATCH: Duration = Duration::from_millis(100);
+/// Ports tried when the system chooses: two in a row must be free.
+const PORT_TRIES: usize = 64;
+
+/// Runs the node until it is told to stop.
+pub(crate) fn run(flags: DevFlags) -> Result<()> {
+    let started = now();
+    let check = flags.check;
+    let options = Options::from_flags(options::with_file(flags)?)?;
+    if check {
+        say("settings are good");
+        return Ok(());
+    }
+    if options.log {
+        start_log();
+    }
+    if let (true, Some(dir)) = (options.reset, &options.localnet.dir) {
+        localnet::remove(dir).with_context(|| format!("--reset {}", dir.display()))?;
+    }
+    let listeners = bind(&options)?;
+    let localnet = localnet::open(&options.localnet).context("open the ledger")?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(options.io_threads)
+        .thread_name("io")
+        .enable_all()
+        .build()
+        .context("start the IO threads")?;
+    runtime.block_on(serve(&options, localnet, listeners, started))
+}
+
+/// The two ports of a node, bound.
+struct Bound {
+    rpc: TcpListener,
+    pubsub: TcpListener,
+}
+
+async fn serve(
+    options: &Options,
+    localnet: Localnet,
+    bound: Bound,
+    started: Instant,
+) -> Result<()> {
+    let (rpc, pubsub_address) = (bound.rpc.local_addr()?, bound.pubsub.local_addr()?);
+    let mut cluster = localnet.cluster().clone();
+    (cluster.rpc, cluster.pubsub) = (Some(rpc), Some(pubsub_address));
+    let cluster = Arc::new(cluster);
+    let pool_config =
+        pool::PoolConfig { threads: options.cpu_threads, queue_max: options.heavy_max };
+    let node = Arc::new(Node {
+        cluster: Arc::clone(&cluster),
+        reader: localnet.reader().clone(),
+        history: Arc::clone(localnet.history()),
+        door: localnet.door(),
+        pool: Arc::new(pool::Pool::new(pool_config).context("start the CPU threads")?),
+        health: Arc::new(Health::default()),
+        config: options.rpc.clone(),
+    });
+    let (pubsub, sink) = PubSub::start(
+        options.pubsub.clone(),
+        Arc::clone(&cluster),
+        node.reader.clone(),
+        Arc::clone(&node.history),
+    )
+    .context("start PubSub")?;
+    let mint = localnet.mint();
+    let running = localnet.start(vec![Box::new(sink)]).context("start the ledger")?;
+
+    let listeners =
+        Listeners { rpc: tokio_listener(bound.rpc)?, pubsub: Some(tokio_listener(bound.pubsub)?) };
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let server = tokio::spawn(rpc::serve(
+        Arc::clone(&node),
+        Arc::clone(&pubsub) as Arc<dyn rpc::Speaker>,
+        listeners,
+        // Dropped or used, either way it is time to stop.
+        async { drop(stopped.await) },
+    ));
+    let banner = Banner {
+        cluster: &cluster,
+        mint,
+        ledger: options.localnet.dir.as_deref(),
+        rpc,
+        pubsub: pubsub_address,
+        ready_after: now() - started,
+    };
+    tell_ready(options, &banner)?;
+    let line = (!options.quiet && status_line::has_reader())
+        .then(|| tokio::spawn(status_line::draw(node.reader.clone(), Arc::clone(&pubsub))));
+
+    let ended_by_itself = until_told_or_ended(&running).await?;
+    if let Some(line) = line {
+        line.abort();
+        say("");
+    }
+    pubsub.shut_down();
+    // A server that has gone already needs no telling.
+    let _ = stop.send(());
+    server.await.context("the servers")?;
+    running.stop().context("the ledger")?;
+    if ended_by_itself {
+        bail!("the ledger ended by itself");
+    }
+    Ok(())
+}
+
+/// Waits for a signal, or for the ledger to give up; true if it was the ledger.
+async fn until_told_or_ended(running: &Running) -> Result<bool> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let mut terminate = signal(SignalKind::terminate()).context("listen for SIGTERM")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("listen for SIGINT")?;
+    let mut watch = tokio::time::interval(WATCH);
+    loop {
+        tokio::select! {
+            _ = terminate.recv() => return Ok(false),
+            _ = interrupt.recv() => return Ok(false),
+            _ = watch.tick() => if running.is_finished() {
+                return Ok(true);
+            },
+        }
+    }
+}
+
+fn tell_ready(options: &Options, banner: &Banner<'_>) -> Result<()> {
+    if !options.quiet {
+        say(&banner.to_string());
+    }
+    let Some(path) = &options.endpoints_file else { return Ok(()) };
+    let endpoints = serde_json::json!({
+        "rpc": format!("http://{}", banner.rpc),
+        "ws": format!("ws://{}", banner.pubsub),
+    });
+    write_whole(path, &endpoints.to_string())
+        .with_context(|| format!("--endpoints-file {}", path.display()))
+}
+
+/// Writes a file so that nobody ever sees half of it.
+fn write_whole(path: &Path, text: &str) -> std::io::Result<()> {
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(".new");
+    let beside = PathBuf::from(beside);
+    std::fs::write(&beside, text)?;
+    std::fs::rename(&beside, path)
+}
+
+/// Binds JSON-RPC's port and the next; with port 0, the first two in a row that are free.
+fn bind(options: &Options) -> Result<Bound> {
+    let ip = options.bind_address;
+    let listen = |port: u16| TcpListener::bind(SocketAddr::new(ip, port));
+    if options.rpc_port != 0 {
+        let port = options.rpc_port;
+        let taken = |port: u16| format!("listen on {ip}:{port} (--bind-address, --rpc-port)");
+        return Ok(Bound {
+            rpc: listen(port).with_context(|| taken(port))?,
+            pubsub: listen(port + 1).with_context(|| taken(port + 1))?,
+        });
+    }
+    for _ in 0..PORT_TRIES {
+        let rpc = listen(0).with_context(|| format!("listen on {ip} (--bind-address)"))?;
+        let Some(next) = rpc.local_addr()?.port().checked_add(1) else { continue };
+        if let Ok(pubsub) = listen(next) {
+            return Ok(Bound { rpc, pubsub });
+        }
+    }
+    bail!("no two free ports in a row on {ip} (--rpc-port)")
+}
+
+fn tokio_listener(listener: TcpListener) -> Result<tokio::net::TcpListener> {
+    listener.set_nonblocking(true)?;
+    Ok(tokio::net::TcpListener::from_std(listener)?)
+}
+
+fn start_log() {
+    use tracing_subscriber::EnvFilter;
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+}
+
+#[expect(clippy::print_stdout, reason = "the banner is what this command prints")]
+fn say(text: &str) {
+    println!("{text}");
+}
+
+#[expect(clippy::disallowed_methods, reason = "the binary is where time begins")]
+fn now() -> Instant {
+    Instant::now()
+}

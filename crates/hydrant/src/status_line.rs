@@ -1,0 +1,41 @@
+//! The line that lives on a terminal while the node runs. Piped, there is none.
+
+use std::io::{IsTerminal, Write};
+use std::sync::Arc;
+use std::time::Duration;
+
+use chain::Reader;
+use rpc::pubsub::PubSub;
+
+/// How often the line is drawn: as often as a slot may pass.
+const REDRAW: Duration = Duration::from_millis(400);
+
+/// Draws the line until the task is ended.
+pub(crate) async fn draw(reader: Reader, pubsub: Arc<PubSub>) {
+    let mut redraw = tokio::time::interval(REDRAW);
+    loop {
+        redraw.tick().await;
+        let mut out = std::io::stdout().lock();
+        // A terminal that has gone away takes no line, and that is no reason to end.
+        let _ = write!(out, "\r\x1b[K{}", line(&reader, &pubsub)).and_then(|()| out.flush());
+    }
+}
+
+/// Whether there is somebody to read it.
+pub(crate) fn has_reader() -> bool {
+    std::io::stdout().is_terminal()
+}
+
+fn line(reader: &Reader, pubsub: &PubSub) -> String {
+    let views = reader.views();
+    let stats = pubsub.stats();
+    format!(
+        "slot {} | confirmed {} | finalized {} | transactions {} | subscriptions {} of {} clients",
+        views.processed.block().slot,
+        views.confirmed.block().slot,
+        views.finalized.block().slot,
+        views.processed.meta().transaction_count,
+        stats.subscriptions,
+        stats.connections,
+    )
+}
