@@ -2,7 +2,8 @@
 //!
 //! In: transactions as they are executed, blocks as they complete, in order, from the one writer.
 //! Out: [`HistorySnapshot`], which readers keep as long as they like without holding anything up.
-//! Bounds: [`HistoryLimits`]; past either, the oldest blocks go, with all that leads to them.
+//! Bounds: [`HistoryLimits`], held whenever a block completes: the oldest blocks go, with all that
+//! leads to them. The open block comes on top.
 
 use std::sync::Arc;
 

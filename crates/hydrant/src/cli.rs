@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 /// A read node for ledgers: takes transactions in, keeps the state in memory, serves it to many.
 #[derive(Parser)]
-#[command(name = "hydrant", version, max_term_width = 100)]
+#[command(name = "hydrant", version, term_width = 100)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,

@@ -57,16 +57,16 @@ fn merge(flags: DevFlags, file: DevFlags) -> DevFlags {
         check: flags.check,
         ledger: flags.ledger.or(file.ledger),
         reset: flags.reset || file.reset,
-        slot_ms: flags.slot_ms.or(file.slot_ms.filter(|_| !says_slot)),
-        ticks_per_slot: flags.ticks_per_slot.or(file.ticks_per_slot.filter(|_| !says_slot)),
+        slot_ms: flags.slot_ms.or_else(|| file.slot_ms.filter(|_| !says_slot)),
+        ticks_per_slot: flags.ticks_per_slot.or_else(|| file.ticks_per_slot.filter(|_| !says_slot)),
         finalize_after: flags.finalize_after.or(file.finalize_after),
         slots_per_epoch: flags.slots_per_epoch.or(file.slots_per_epoch),
         warp_slot: flags.warp_slot.or(file.warp_slot),
         history_slots: flags.history_slots.or(file.history_slots),
-        history_bytes: flags.history_bytes.or(file.history_bytes.filter(|_| !says_bytes)),
+        history_bytes: flags.history_bytes.or_else(|| file.history_bytes.filter(|_| !says_bytes)),
         limit_ledger_size: flags
             .limit_ledger_size
-            .or(file.limit_ledger_size.filter(|_| !says_bytes)),
+            .or_else(|| file.limit_ledger_size.filter(|_| !says_bytes)),
         mint: flags.mint.or(file.mint),
         faucet_sol: flags.faucet_sol.or(file.faucet_sol),
         faucet_per_request_sol_cap: flags

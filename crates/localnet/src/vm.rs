@@ -290,3 +290,55 @@ impl Outcome {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use solana_instruction::Instruction;
+    use solana_keypair::Keypair;
+    use solana_message::Message;
+    use solana_program_runtime::declare_process_instruction;
+    use solana_program_runtime::solana_sbpf::program::BuiltinFunctionDefinition;
+    use solana_signer::Signer;
+
+    use super::*;
+
+    declare_process_instruction!(Panics, 1, |_context| { panic!("a builtin's bug") });
+
+    const PROGRAM: Pubkey = Pubkey::new_from_array([7; 32]);
+
+    fn call(payer: &Keypair, program_id: Pubkey) -> VersionedTransaction {
+        let call = Instruction { program_id, accounts: Vec::new(), data: Vec::new() };
+        let message = VersionedMessage::Legacy(Message::new(&[call], Some(&payer.pubkey())));
+        VersionedTransaction::try_new(message, &[payer]).expect("signers fit")
+    }
+
+    #[test]
+    fn a_panic_in_the_vm_fails_its_transaction_and_no_other() {
+        let mut vm = Vm::new();
+        vm.svm_mut().add_builtin(PROGRAM, Panics::register);
+        let payer = Keypair::new();
+        let lamports = 1_000_000_000;
+        let wallet = AccountSharedData::new(lamports, 0, &solana_sdk_ids::system_program::ID);
+        vm.put(payer.pubkey(), &wallet);
+
+        let outcome = vm.run(&call(&payer, PROGRAM), None, &Hash::default());
+        let err = InstructionError::ProgramFailedToComplete;
+        assert_eq!(outcome.result, Err(TransactionError::InstructionError(0, err)));
+        assert!(outcome.included);
+        let writes: Vec<_> =
+            outcome.writes().map(|(key, account)| (key, account.lamports())).collect();
+        assert_eq!(writes, [(payer.pubkey(), lamports - LAMPORTS_PER_SIGNATURE)]);
+
+        let next = vm.run(&call(&payer, solana_sdk_ids::vote::ID), None, &Hash::default());
+        assert!(matches!(next.result, Err(TransactionError::InstructionError(0, _))));
+    }
+
+    #[test]
+    fn who_cannot_pay_is_not_included() {
+        let vm = Vm::new();
+        let outcome = vm.run(&call(&Keypair::new(), PROGRAM), None, &Hash::default());
+        assert_eq!(outcome.result, Err(TransactionError::AccountNotFound));
+        assert!(!outcome.included);
+        assert_eq!(outcome.writes().count(), 0);
+    }
+}

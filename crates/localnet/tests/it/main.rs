@@ -1,4 +1,6 @@
 //! The ledger from outside: what is sent, what is read, what is told.
 
+mod bounds;
 mod fixture;
 mod ledger;
+mod simulation;

@@ -1,0 +1,139 @@
+//! Sysvars, epochs, and what happens at each bound.
+
+use chain::{HistoryLimits, SendError, VerifiedTransaction};
+use ledger::Address;
+use localnet::Config;
+use solana_account::ReadableAccount;
+use solana_clock::Clock;
+use solana_keypair::Keypair;
+use solana_pubkey::Pubkey;
+use solana_sdk_ids::sysvar;
+use solana_signer::Signer;
+use solana_slot_hashes::SlotHashes;
+use solana_slot_history::{Check, SlotHistory};
+use solana_stake_interface::stake_history::StakeHistory;
+use solana_system_interface::instruction::transfer;
+
+use crate::fixture::{Node, on_demand, signed};
+
+const SOL: u64 = 1_000_000_000;
+
+fn sysvar<T: serde::de::DeserializeOwned>(node: &Node, key: &Pubkey) -> T {
+    let account = node.account(key).expect("the sysvar's account");
+    bincode::deserialize(account.0.data()).expect("the sysvar's form")
+}
+
+#[test]
+fn sysvars_follow_the_chain_and_epochs_leave_their_stake() {
+    let node = Node::start(&Config { slots_per_epoch: 32, ..on_demand() });
+    for _ in 0..70 {
+        node.airdrop(&Keypair::new().pubkey(), SOL);
+    }
+    let clock: Clock = sysvar(&node, &sysvar::clock::ID);
+    assert_eq!((clock.slot, clock.epoch), (70, 2));
+    let parent = node.history.snapshot().block(69).cloned().expect("the block is kept");
+    let hashes: SlotHashes = sysvar(&node, &sysvar::slot_hashes::ID);
+    assert_eq!(hashes.first(), Some(&(69, parent.bank_hash)));
+    let slots: SlotHistory = sysvar(&node, &sysvar::slot_history::ID);
+    assert_eq!(slots.check(70), Check::Found);
+    assert_eq!(slots.check(71), Check::Future);
+    let stakes: StakeHistory = sysvar(&node, &sysvar::stake_history::ID);
+    let ended: Vec<_> = stakes.iter().map(|(epoch, entry)| (*epoch, entry.effective)).collect();
+    assert_eq!(ended, [(1, SOL), (0, SOL)]);
+    node.stop();
+}
+
+#[test]
+fn a_warp_leaves_slots_without_blocks() {
+    let node = Node::start(&Config { warp_slot: Some(1_000), ..on_demand() });
+    let airdrop = node.airdrop(&Keypair::new().pubkey(), SOL);
+    assert_eq!(airdrop.slot, 1_000);
+    let block = node.history.snapshot().block(1_000).cloned().expect("the block is kept");
+    assert_eq!((block.parent_slot, block.block_height), (0, 1));
+    node.stop();
+}
+
+#[test]
+fn history_keeps_so_many_slots_and_forgets_all_of_the_rest() {
+    let history = HistoryLimits { slots_max: 10, bytes_max: u64::MAX };
+    let node = Node::start(&Config { history, ..on_demand() });
+    let alice = Keypair::new().pubkey();
+    let first = node.airdrop(&alice, SOL);
+    for _ in 0..30 {
+        node.airdrop(&alice, SOL);
+    }
+    let kept = node.history.snapshot();
+    assert_eq!(kept.first_slot(), Some(22));
+    assert!(kept.transaction(&first.signature()).is_none());
+    assert_eq!(kept.by_address(&alice).map(|entries| entries.len()), Some(10));
+    node.stop();
+}
+
+#[test]
+fn history_keeps_so_many_bytes() {
+    let history = HistoryLimits { slots_max: u64::MAX, bytes_max: 100_000 };
+    let node = Node::start(&Config { history, ..on_demand() });
+    for _ in 0..100 {
+        node.airdrop(&Keypair::new().pubkey(), SOL);
+    }
+    let kept = node.history.snapshot();
+    // The open block's vote may come on top.
+    assert!(kept.bytes() <= 105_000, "{} bytes", kept.bytes());
+    assert!(kept.blocks(..).count() > 10);
+    node.stop();
+}
+
+#[test]
+fn a_full_queue_says_so_and_takes_more_later() {
+    let node = Node::start(&Config { queue_max: 1, slot_ms: 50, ..Config::default() });
+    let alice = Keypair::new();
+    let blockhash = node.blockhash();
+    let airdrop = node.door.airdrop(alice.pubkey(), SOL, blockhash).expect("an airdrop");
+    node.confirmed(&airdrop);
+    let pay = |lamports| {
+        let pay = [transfer(&alice.pubkey(), &alice.pubkey(), lamports)];
+        VerifiedTransaction::verify(signed(&pay, &[&alice], &blockhash))
+            .expect("a good transaction")
+    };
+    let all: Vec<_> = (1..2_000).map(pay).collect();
+    let refused = all.into_iter().find_map(|transaction| node.door.send(transaction).err());
+    assert_eq!(refused, Some(SendError::QueueFull { queued: 1, limit: 1 }));
+    let last = pay(5_000);
+    let signature = last.signature();
+    while node.door.send(last.clone()).is_err() {
+        std::thread::yield_now();
+    }
+    node.confirmed(&signature);
+    node.stop();
+}
+
+#[test]
+fn a_ledger_without_room_for_its_own_accounts_is_refused_with_the_knob() {
+    let refused = localnet::open(&Config { addresses_max: 10, ..on_demand() });
+    let err = refused.err().map(|err| err.to_string()).unwrap_or_default();
+    assert!(err.contains("addresses_max"), "{err}");
+}
+
+#[test]
+fn a_ledger_without_room_drops_the_transaction_and_goes_on() {
+    let roomy = Node::start(&on_demand());
+    let used = roomy.reader.addresses().len() as u32;
+    roomy.stop();
+    let node = Node::start(&Config { addresses_max: used + 60, ..on_demand() });
+    let alice = Keypair::new();
+    node.airdrop(&alice.pubkey(), 100 * SOL);
+    for _ in 0..200 {
+        let to = Keypair::new().pubkey();
+        let pay = [transfer(&alice.pubkey(), &to, SOL / 10)];
+        let transaction = signed(&pay, &[&alice], &node.blockhash());
+        let verified = VerifiedTransaction::verify(transaction).expect("a good transaction");
+        node.door.send(verified).expect("the queue has room");
+    }
+    let pay = [transfer(&alice.pubkey(), &alice.pubkey(), 1)];
+    node.send(signed(&pay, &[&alice], &node.blockhash()));
+    let made = node.reader.addresses().len() as u32 - used;
+    assert!((1..=60).contains(&made), "{made} addresses were made");
+    let alice_now = node.reader.view(ledger::Commitment::Confirmed);
+    assert!(alice_now.record(&Address::from(alice.pubkey().to_bytes())).is_some());
+    node.stop();
+}
