@@ -1,2 +1,79 @@
-//! (room being furnished)
-fn main() {}
+//! The benchmarks: `bench NAME [ARGS...]`, each in a file of its own, in release only.
+//!
+//! Shape: a benchmark prints what it measured as a table for people, then one line for each figure
+//! that has a bar: `bar <name> <value> <unit> <<=|>=> <bar>`. With `--toy` it does all of that in
+//! about a second, so that CI runs every line of it; those figures mean nothing.
+//! Not here: who judges the bars and keeps the last table (`cargo xtask bars`).
+#![forbid(unsafe_code)]
+#![expect(clippy::print_stdout, reason = "what a benchmark measured is for whoever started it")]
+
+mod client;
+mod http;
+mod load;
+mod node;
+mod rpc;
+mod start;
+mod store;
+mod transfers;
+
+use std::process::ExitCode;
+use std::time::Instant;
+
+use anyhow::{Result, bail};
+
+/// A benchmark: its name, what it is about, and the function.
+type Benchmark = (&'static str, &'static str, fn(&[String]) -> Result<()>);
+
+const BENCHMARKS: &[Benchmark] = &[
+    ("start", "time from process start to the first answered getHealth", start::run),
+    ("rpc", "requests a second and latency of cheap methods, beside a constant answer", rpc::run),
+    ("store", "the ledger on disk, over our storage engine and over a rival", store::run),
+];
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    match run(&args) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(err) => {
+            println!("error: {err:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(args: &[String]) -> Result<()> {
+    let (name, rest) = match args.split_first() {
+        Some((name, rest)) => (name.as_str(), rest),
+        None => ("list", args),
+    };
+    if name == "list" {
+        for (name, about, _) in BENCHMARKS {
+            println!("{name:8} {about}");
+        }
+        return Ok(());
+    }
+    match BENCHMARKS.iter().find(|(known, ..)| *known == name) {
+        Some((_, _, benchmark)) => benchmark(rest),
+        None => bail!("no benchmark `{name}`; `bench list` names them"),
+    }
+}
+
+/// The value that follows `flag`, if it is given.
+fn value_of<'a>(args: &'a [String], flag: &str) -> Result<Option<&'a str>> {
+    let Some(at) = args.iter().position(|arg| arg == flag) else { return Ok(None) };
+    match args.get(at + 1) {
+        Some(value) => Ok(Some(value)),
+        None => bail!("{flag} needs a value"),
+    }
+}
+
+/// The middle one; the lower of two.
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len().saturating_sub(1) / 2).copied().unwrap_or(f64::NAN)
+}
+
+#[expect(clippy::disallowed_methods, reason = "a benchmark measures real time")]
+fn now() -> Instant {
+    Instant::now()
+}

@@ -19,7 +19,7 @@ mod restore;
 mod simulator;
 mod stakes;
 mod statuses;
-mod store;
+pub mod store;
 mod sysvars;
 mod vm;
 mod vote;

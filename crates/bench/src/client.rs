@@ -1,0 +1,74 @@
+//! A JSON-RPC client for what comes before and after a measurement: one call at a time.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::{Value, json};
+use solana_hash::Hash;
+use tokio::runtime::Runtime;
+
+use crate::http::{self, Connection};
+use crate::{node, now};
+
+/// How long a transaction may take to be executed, everything before it included.
+const EXECUTED_WITHIN: Duration = Duration::from_secs(60);
+
+/// How often we ask.
+const ASK_EVERY: Duration = Duration::from_millis(5);
+
+/// A client with one connection.
+pub(crate) struct Client {
+    address: SocketAddr,
+    runtime: Runtime,
+    connection: Connection,
+}
+
+impl Client {
+    pub(crate) fn open(address: SocketAddr) -> Result<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+        let connection = runtime.block_on(Connection::open(address))?;
+        Ok(Self { address, runtime, connection })
+    }
+
+    /// Calls a method and gives its result.
+    pub(crate) fn call(&mut self, method: &str, params: Value) -> Result<Value> {
+        let request = http::call(self.address, method, &params);
+        let answer = self.exchange(&request)?.1;
+        let mut answer: Value = serde_json::from_slice(&answer)
+            .with_context(|| format!("{method}: {}", String::from_utf8_lossy(&answer)))?;
+        match answer.get("error") {
+            Some(error) => bail!("{method}: {error}"),
+            None => Ok(answer["result"].take()),
+        }
+    }
+
+    /// Sends any request and gives its answer's status and body.
+    pub(crate) fn exchange(&mut self, request: &[u8]) -> Result<(u16, Vec<u8>)> {
+        let answer = self.runtime.block_on(self.connection.exchange(request))?;
+        Ok((answer.status, answer.body.to_vec()))
+    }
+
+    pub(crate) fn latest_blockhash(&mut self) -> Result<Hash> {
+        let result = self.call("getLatestBlockhash", json!([{ "commitment": "processed" }]))?;
+        let hash = result["value"]["blockhash"].as_str().context("no blockhash")?;
+        Ok(hash.parse()?)
+    }
+
+    /// Waits until all of at most 256 transactions have been executed, and wants each to succeed.
+    pub(crate) fn wait_for(&mut self, signatures: &[String]) -> Result<()> {
+        let started = now();
+        loop {
+            let result = self.call("getSignatureStatuses", json!([signatures]))?;
+            let statuses = result["value"].as_array().context("no statuses")?;
+            for (status, signature) in statuses.iter().zip(signatures) {
+                ensure!(status.is_null() || status["err"].is_null(), "{signature}: {status}");
+            }
+            if statuses.iter().all(|status| !status.is_null()) {
+                return Ok(());
+            }
+            ensure!(started.elapsed() < EXECUTED_WITHIN, "not executed within {EXECUTED_WITHIN:?}");
+            node::nap(ASK_EVERY);
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! `hydrant dev` as a child process, on free ports, for one benchmark.
+//!
+//! Invariant: the process ends with its [`Node`], however the benchmark ends.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use tempfile::TempDir;
+
+use crate::now;
+
+/// How long a node may take to be ready.
+const READY_WITHIN: Duration = Duration::from_secs(30);
+
+/// How often we look whether it is.
+const LOOK_EVERY: Duration = Duration::from_millis(1);
+
+/// Clock ticks a second, as Linux counts the CPU time of processes on every architecture.
+const TICKS_PER_SECOND: f64 = 100.0;
+
+/// A running node.
+pub(crate) struct Node {
+    child: Child,
+    /// Where it answers JSON-RPC.
+    pub(crate) rpc: SocketAddr,
+    /// When its process was started.
+    pub(crate) started: Instant,
+    // Holds the file in which the node says where it answers; goes with the node.
+    _dir: TempDir,
+}
+
+impl Node {
+    /// Starts a node and waits until it says that it answers.
+    pub(crate) fn start(flags: &[&str]) -> Result<Self> {
+        let dir = tempfile::tempdir()?;
+        let endpoints = dir.path().join("endpoints.json");
+        let program = program()?;
+        let started = now();
+        let mut child = Command::new(&program)
+            .args(["dev", "--quiet", "--rpc-port", "0", "--endpoints-file"])
+            .arg(&endpoints)
+            .args(flags)
+            .stdin(Stdio::null())
+            .spawn()
+            .with_context(|| format!("start {}", program.display()))?;
+        while !endpoints.exists() {
+            if let Some(status) = child.try_wait()? {
+                bail!("the node ended before it was ready: {status}");
+            }
+            if started.elapsed() > READY_WITHIN {
+                child.kill()?;
+                bail!("the node was not ready within {READY_WITHIN:?}");
+            }
+            nap(LOOK_EVERY);
+        }
+        let endpoints: serde_json::Value = serde_json::from_slice(&fs::read(&endpoints)?)?;
+        let url = endpoints["rpc"].as_str().context("the node does not say where it answers")?;
+        Ok(Self { child, rpc: address(url)?, started, _dir: dir })
+    }
+
+    /// CPU time that the node has used, in user and kernel; 10 ms is the finest it is counted in.
+    pub(crate) fn cpu_time(&self) -> Result<Duration> {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
+        // The second field is a name in parentheses and may hold anything; the 14th and 15th count.
+        let (_, fields) = stat.rsplit_once(')').context("an unknown form of /proc/PID/stat")?;
+        let ticks: Vec<f64> =
+            fields.split_whitespace().skip(11).take(2).map(str::parse).collect::<Result<_, _>>()?;
+        Ok(Duration::from_secs_f64(ticks.iter().sum::<f64>() / TICKS_PER_SECOND))
+    }
+
+    /// Bytes of memory that are resident.
+    pub(crate) fn resident_bytes(&self) -> Result<u64> {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kib = line.and_then(|line| line.split_whitespace().next()).context("no VmRSS")?;
+        Ok(kib.parse::<u64>()? * 1024)
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        // It may have ended already; then there is nothing to kill, and only to wait for.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The address in a URL such as `http://127.0.0.1:8899`.
+pub(crate) fn address(url: &str) -> Result<SocketAddr> {
+    let address = url.strip_prefix("http://").unwrap_or(url).trim_end_matches('/');
+    address.parse().with_context(|| format!("not of the form http://IP:PORT: {url}"))
+}
+
+/// What is measured: `$HYDRANT`, or the program beside this one.
+fn program() -> Result<PathBuf> {
+    if let Some(path) = std::env::var_os("HYDRANT") {
+        return Ok(path.into());
+    }
+    Ok(std::env::current_exe()?.with_file_name("hydrant"))
+}
+
+#[expect(clippy::disallowed_methods, reason = "another process has no value to wait on")]
+pub(crate) fn nap(duration: Duration) {
+    std::thread::sleep(duration);
+}

@@ -1,0 +1,52 @@
+//! Time from process start to the first answered getHealth: `start [--toy]`.
+//!
+//! A ledger in memory, as `hydrant dev` makes it with no flags; each run is a new process.
+
+use anyhow::{Result, bail, ensure};
+use serde_json::json;
+
+use crate::client::Client;
+use crate::node::Node;
+use crate::{http, median};
+
+/// Runs at full size; one more before them reads the program from disk and does not count.
+const RUNS: usize = 20;
+const RUNS_TOY: usize = 1;
+
+/// "Ready in under a second."
+const BAR_MS: f64 = 1_000.0;
+
+pub(crate) fn run(args: &[String]) -> Result<()> {
+    let runs = match args {
+        [] => RUNS,
+        [toy] if toy == "--toy" => RUNS_TOY,
+        _ => bail!("usage: start [--toy]"),
+    };
+    first_answer()?;
+    let mut times = Vec::new();
+    let mut resident = Vec::new();
+    for _ in 0..runs {
+        let (ms, bytes) = first_answer()?;
+        times.push(ms);
+        resident.push(bytes as f64 / (1 << 20) as f64);
+    }
+    let least = times.iter().copied().fold(f64::INFINITY, f64::min);
+    let most = times.iter().copied().fold(0.0, f64::max);
+    let middle = median(times);
+    println!("process start to the first answered getHealth, {runs} runs after one that warms up:");
+    println!("  median {middle:.1} ms, least {least:.1} ms, most {most:.1} ms");
+    println!("resident memory then: median {:.1} MiB", median(resident));
+    println!("bar start_ms {middle:.1} ms <= {BAR_MS}");
+    Ok(())
+}
+
+/// Milliseconds from start to answer, and the bytes that are resident then.
+fn first_answer() -> Result<(f64, u64)> {
+    let node = Node::start(&[])?;
+    let mut client = Client::open(node.rpc)?;
+    let (status, body) = client.exchange(&http::call(node.rpc, "getHealth", &json!([])))?;
+    let took = node.started.elapsed();
+    let body = String::from_utf8_lossy(&body);
+    ensure!(status == 200 && body.contains(r#""result":"ok""#), "getHealth: {status} {body}");
+    Ok((took.as_secs_f64() * 1e3, node.resident_bytes()?))
+}
