@@ -3,12 +3,11 @@
 //! In: its fenced blocks. A `sh` block is commands, one a line (`\` goes on); any block whose first
 //! line is a comment with a file's name alone is saved under that name. `cargo` commands run at the
 //! repository's root, others in a fresh directory, all in the order of the README.
-//! The one that starts the ledger runs in the background on free ports, and the default ports are
-//! replaced by those in all that follows. A `curl` must be answered with a result.
+//! The one that starts the ledger runs in the background on ports that the system gives, and the
+//! default ports are replaced by those in all that follows. A `curl` must be answered with a result.
 //! Not here: commands that are CI steps of their own; see [`IN_CI_ANYWAY`].
 
 use std::fs;
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::time::{Duration, Instant};
@@ -57,40 +56,57 @@ pub(crate) fn run() -> Result<()> {
     }
     // Built before, so that the time to start is not the time to build.
     cargo().args(["build", "--release"]).run()?;
-    let port = free_port()?;
-    let dir = scratch_dir()?;
-    let mut ledger = None;
-    let outcome = steps.iter().try_for_each(|step| perform(step, port, &dir, &mut ledger));
-    let ended = ledger.map_or(Ok(()), end);
-    fs::remove_dir_all(&dir)?;
+    let mut reader = Reader { dir: scratch_dir()?, port: RPC_PORT, ledger: None };
+    let outcome = steps.iter().try_for_each(|step| reader.perform(step));
+    let ended = reader.ledger.map_or(Ok(()), end);
+    fs::remove_dir_all(&reader.dir)?;
     outcome.and(ended)
 }
 
-fn perform(step: &Step, port: u16, dir: &Path, ledger: &mut Option<Child>) -> Result<()> {
-    match step {
-        Step::Save { name, text } => {
-            println!("+ {name}");
-            fs::write(dir.join(name), with_ports(text, port)).with_context(|| name.clone())
+/// Somebody who does what the README says.
+struct Reader {
+    /// Where files are saved and clients are run.
+    dir: PathBuf,
+    /// Where the ledger answers, once it runs.
+    port: u16,
+    ledger: Option<Child>,
+}
+
+impl Reader {
+    fn perform(&mut self, step: &Step) -> Result<()> {
+        match step {
+            Step::Save { name, text } => {
+                println!("+ {name}");
+                fs::write(self.dir.join(name), with_ports(text, self.port))
+                    .with_context(|| name.clone())
+            }
+            Step::Run(command) if IN_CI_ANYWAY.contains(&command.as_str()) => {
+                println!("({command}: a step of its own)");
+                Ok(())
+            }
+            Step::Run(command) if command == START => self.start_ledger(),
+            Step::Run(command) => self.run_command(&with_ports(command, self.port)),
         }
-        Step::Run(command) if IN_CI_ANYWAY.contains(&command.as_str()) => {
-            println!("({command}: a step of its own)");
-            Ok(())
-        }
-        Step::Run(command) if command == START => {
-            let port_text = port.to_string();
-            let args = command.split(' ').skip(1).chain(["--rpc-port", &port_text]);
-            *ledger = Some(cargo().args(args).dir(&root()).spawn()?);
-            wait_until_ready(port)
-        }
-        Step::Run(command) => {
-            let command = with_ports(command, port);
-            let at = if command.starts_with("cargo ") { root() } else { dir.to_owned() };
-            let script = format!("set -euo pipefail; {command}");
-            let lines = Cmd::new("bash").args(["-c", &script]).dir(&at).run_listening()?;
-            let is_answered = lines.iter().any(|line| line.contains("\"result\""));
-            ensure!(is_answered || !command.starts_with("curl "), "no result: {command}");
-            Ok(())
-        }
+    }
+
+    fn start_ledger(&mut self) -> Result<()> {
+        let endpoints = self.dir.join("endpoints.json");
+        let file = endpoints.to_string_lossy();
+        let free_ports = ["--rpc-port", "0", "--endpoints-file", file.as_ref()];
+        let args = START.split(' ').skip(1).chain(free_ports);
+        self.ledger = Some(cargo().args(args).dir(&root()).spawn()?);
+        let endpoints = wait_for(&endpoints)?;
+        self.port = port_in(&endpoints).with_context(|| format!("no port in {endpoints}"))?;
+        Ok(())
+    }
+
+    fn run_command(&self, command: &str) -> Result<()> {
+        let at = if command.starts_with("cargo ") { root() } else { self.dir.clone() };
+        let script = format!("set -euo pipefail; {command}");
+        let lines = Cmd::new("bash").args(["-c", &script]).dir(&at).run_listening()?;
+        let is_answered = lines.iter().any(|line| line.contains("\"result\""));
+        ensure!(is_answered || !command.starts_with("curl "), "no result: {command}");
+        Ok(())
     }
 }
 
@@ -147,37 +163,29 @@ fn with_ports(text: &str, port: u16) -> String {
     text.replace(&RPC_PORT.to_string(), &port.to_string()).replace(&next(RPC_PORT), &next(port))
 }
 
-/// A port that is free together with the next one.
-fn free_port() -> Result<u16> {
-    for _ in 0..100 {
-        let first = TcpListener::bind(("127.0.0.1", 0))?;
-        let port = first.local_addr()?.port();
-        let has_next = port.checked_add(1).map(|next| TcpListener::bind(("127.0.0.1", next)));
-        if matches!(has_next, Some(Ok(_))) {
-            return Ok(port);
-        }
-    }
-    bail!("no two free ports side by side")
-}
-
 fn scratch_dir() -> Result<PathBuf> {
     let dir = std::env::temp_dir().join(format!("hydrant-readme-{}", std::process::id()));
     fs::create_dir_all(&dir).with_context(|| format!("create {}", dir.display()))?;
     Ok(dir)
 }
 
+/// What a file holds once it is there. It is put there whole.
 #[expect(clippy::disallowed_methods, reason = "waits for another process, with a limit")]
-fn wait_until_ready(port: u16) -> Result<()> {
+fn wait_for(path: &Path) -> Result<String> {
     let started = Instant::now();
-    let url = format!("http://127.0.0.1:{port}/health");
     while started.elapsed() < READY_WITHIN {
-        let answer = Cmd::new("curl").args(["--silent", "--max-time", "1", &url]).output();
-        if answer.is_ok_and(|answer| answer == "ok") {
-            return Ok(());
+        if path.exists() {
+            return fs::read_to_string(path).with_context(|| path.display().to_string());
         }
-        std::thread::sleep(Duration::from_millis(100));
+        std::thread::sleep(Duration::from_millis(20));
     }
-    bail!("the ledger did not answer within {READY_WITHIN:?}")
+    bail!("the ledger was not ready within {READY_WITHIN:?}")
+}
+
+/// The port in `{"rpc":"http://127.0.0.1:4000",...}`.
+fn port_in(endpoints: &str) -> Option<u16> {
+    let endpoints: serde_json::Value = serde_json::from_str(endpoints).ok()?;
+    endpoints["rpc"].as_str()?.rsplit(':').next()?.parse().ok()
 }
 
 /// Ends the ledger as a person does, with an interrupt, and wants a clean exit.
@@ -226,6 +234,13 @@ what it prints
                 run("node tour.mjs"),
             ]
         );
+    }
+
+    #[test]
+    fn the_ledger_says_its_port() {
+        let endpoints = r#"{"rpc":"http://127.0.0.1:4000","ws":"ws://127.0.0.1:4001"}"#;
+        assert_eq!(port_in(endpoints), Some(4000));
+        assert_eq!(port_in("{}"), None);
     }
 
     #[test]
