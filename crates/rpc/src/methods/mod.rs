@@ -9,6 +9,8 @@ mod accounts;
 mod blocks;
 mod epoch;
 mod fees;
+#[cfg(test)]
+mod ledger_tests;
 mod node_info;
 mod programs;
 mod read;

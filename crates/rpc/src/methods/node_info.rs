@@ -9,6 +9,7 @@ use solana_rpc_client_types::response::{
 };
 
 use super::{Answer, Class, Method, MethodResult};
+use crate::error::RpcError;
 use crate::node::{Node, Status};
 use crate::params::Params;
 
@@ -39,14 +40,13 @@ fn health(node: &Node, params: Params<'_>) -> MethodResult {
 }
 
 /// -32005 if the ledger is not as fresh as it can be.
-pub(super) fn check_health(node: &Node) -> Result<(), RpcCustomError> {
-    match node.health.status() {
-        Status::Ok => Ok(()),
-        Status::Unknown => Err(RpcCustomError::NodeUnhealthy { num_slots_behind: None }),
-        Status::Behind { slots } => {
-            Err(RpcCustomError::NodeUnhealthy { num_slots_behind: Some(slots) })
-        }
-    }
+pub(super) fn check_health(node: &Node) -> Result<(), RpcError> {
+    let num_slots_behind = match node.health.status() {
+        Status::Ok => return Ok(()),
+        Status::Unknown => None,
+        Status::Behind { slots } => Some(slots),
+    };
+    Err(RpcCustomError::NodeUnhealthy { num_slots_behind }.into())
 }
 
 fn identity(node: &Node, params: Params<'_>) -> MethodResult {

@@ -50,6 +50,9 @@ fn send_transaction(node: &Node, params: Params<'_>) -> MethodResult {
     };
     if !config.skip_preflight {
         node_info::check_health(node)?;
+        if simulate::is_repetition(node, &view, verified.transaction()) {
+            return Err(refusal(TransactionError::AlreadyProcessed, None));
+        }
         let simulation = node.door.simulate(
             &view,
             SimulationRequest {

@@ -50,8 +50,14 @@ fn simulate_transaction(node: &Node, params: Params<'_>) -> MethodResult {
     let wanted = config.accounts.as_ref();
     let encoding = wanted.map(|wanted| accounts_encoding(wanted, keys.len())).transpose()?;
 
-    let is_wrong = config.sig_verify && is_wrongly_signed(transaction.clone())?;
-    let done = if is_wrong {
+    let refused = if config.sig_verify && is_wrongly_signed(transaction.clone())? {
+        Some(TransactionError::SignatureFailure)
+    } else if !config.replace_recent_blockhash && is_repetition(node, &view, &transaction) {
+        Some(TransactionError::AlreadyProcessed)
+    } else {
+        None
+    };
+    let done = if refused.is_some() {
         None
     } else {
         let request = SimulationRequest {
@@ -69,10 +75,25 @@ fn simulate_transaction(node: &Node, params: Params<'_>) -> MethodResult {
             None => vec![None; wanted.addresses.len()],
         });
     }
-    let mut result = done.map_or_else(wrongly_signed, |done| told(done, &keys));
+    let mut result = match done {
+        Some(done) => told(done, &keys),
+        None => not_run(refused),
+    };
     result.accounts = accounts;
     result.loaded_addresses = Some(UiLoadedAddresses::from(&sane.get_loaded_addresses()));
     Answer::of(&with_context(&view, result))
+}
+
+/// Whether the ledger of `view` has the transaction already, as far back as its blockhash is valid.
+pub(super) fn is_repetition(node: &Node, view: &View, transaction: &VersionedTransaction) -> bool {
+    if !view.meta().blockhashes.is_valid(transaction.message.recent_blockhash()) {
+        return false;
+    }
+    let history = node.history.snapshot();
+    let known = transaction.signatures.first().and_then(|name| history.transaction(name));
+    known.is_some_and(|known| {
+        known.slot <= view.block().slot && known.transaction.message == transaction.message
+    })
 }
 
 fn is_wrongly_signed(transaction: VersionedTransaction) -> Result<bool, RpcError> {
@@ -154,10 +175,10 @@ fn told(done: Simulation, keys: &AccountKeys<'_>) -> RpcSimulateTransactionResul
     }
 }
 
-/// What is told of a transaction whose signatures are wrong: nothing ran.
-fn wrongly_signed() -> RpcSimulateTransactionResult {
+/// What is told of a transaction that was refused before anything ran.
+fn not_run(refused: Option<TransactionError>) -> RpcSimulateTransactionResult {
     RpcSimulateTransactionResult {
-        err: Some(TransactionError::SignatureFailure.into()),
+        err: refused.map(Into::into),
         logs: Some(Vec::new()),
         accounts: None,
         units_consumed: Some(0),

@@ -38,6 +38,7 @@ fn statuses(node: &Node, params: Params<'_>) -> MethodResult {
             history
                 .transaction(signature)
                 .filter(|executed| searches || executed.slot >= oldest_known)
+                .filter(|executed| executed.slot <= views.processed.block().slot)
                 .map(|executed| status(executed, &views))
         })
         .collect();

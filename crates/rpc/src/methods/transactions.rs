@@ -78,7 +78,7 @@ fn signatures_for_address(node: &Node, params: Params<'_>) -> MethodResult {
     let history = node.history.snapshot();
     let before = before.map(|before| find(&history, &before, newest)).transpose()?;
     let until = until.map(|until| find(&history, &until, newest)).transpose()?;
-    let end = before.unwrap_or((newest.saturating_add(1), 0));
+    let end = before.unwrap_or_else(|| (newest.saturating_add(1), 0));
     let found: Vec<RpcConfirmedTransactionStatusWithSignature> = history
         .by_address(&address)
         .map(|entries| {
@@ -95,14 +95,10 @@ fn signatures_for_address(node: &Node, params: Params<'_>) -> MethodResult {
 }
 
 /// The place of a transaction that bounds a listing; -32020 if it is not known at this commitment.
-fn find(
-    history: &HistorySnapshot,
-    signature: &Signature,
-    newest: Slot,
-) -> Result<Place, RpcCustomError> {
+fn find(history: &HistorySnapshot, signature: &Signature, newest: Slot) -> Result<Place, RpcError> {
     let executed = history.transaction(signature).filter(|executed| executed.slot <= newest);
     executed.map(|executed| place(executed)).ok_or_else(|| {
-        RpcCustomError::FilterTransactionNotFound { signature: signature.to_string() }
+        RpcCustomError::FilterTransactionNotFound { signature: signature.to_string() }.into()
     })
 }
 
