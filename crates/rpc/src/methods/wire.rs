@@ -132,6 +132,9 @@ impl AddressLoader for LookupTables<'_> {
         self,
         lookups: &[MessageAddressTableLookup],
     ) -> Result<LoadedAddresses, AddressLoaderError> {
+        if lookups.is_empty() {
+            return Ok(LoadedAddresses::default());
+        }
         let hashes: SlotHashes = read::account(self.0, &slot_hashes::ID)
             .and_then(|account| bincode::deserialize(account.0.data()).ok())
             .ok_or(AddressLoaderError::SlotHashesSysvarNotFound)?;
