@@ -28,14 +28,14 @@ use solana_pubkey::Pubkey;
 
 use codec::Head;
 use directory::{Directory, Holds};
-pub use engine::{Batch, Engine, EngineError, Redb};
+pub use engine::{Batch, Engine, EngineError, Fjall};
 pub use error::StoreError;
 pub use restore::Restored;
 use row::Sealer;
 pub use row::{Key, Row, Table};
 
 /// A ledger on disk, open. Owned by the one writer; closed when dropped.
-pub struct Store<E: Engine = Redb> {
+pub struct Store<E: Engine = Fjall> {
     engine: E,
     directory: Directory,
     sealer: Sealer,
