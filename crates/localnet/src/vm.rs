@@ -32,6 +32,9 @@ pub(crate) const LAMPORTS_PER_SIGNATURE: u64 = 5_000;
 const LOG_BYTES_MAX: usize = 10_000;
 /// The first byte of a program's data account under the upgradeable loader.
 const PROGRAM_DATA_TAG: u8 = 3;
+/// Where a program account holds the address of its program data, after the tag.
+const PROGRAM_DATA_KEY_AT: usize = 4;
+const PROGRAM_SIZE: usize = 36;
 
 /// Accounts in memory and a VM that runs transactions on them.
 #[derive(Clone)]
@@ -60,10 +63,23 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
-    /// The accounts that are not as they were.
+    /// The accounts that are not as they were, and programs whose code is not.
     pub(crate) fn writes(&self) -> impl Iterator<Item = (Pubkey, &AccountSharedData)> + Clone {
         let pairs = self.keys.iter().zip(self.before.iter().zip(&self.after));
-        pairs.filter(|(_, (before, after))| before != after).map(|(key, (_, after))| (*key, after))
+        pairs
+            .filter(|(_, (before, after))| before != after || self.is_upgraded(after))
+            .map(|(key, (_, after))| (*key, after))
+    }
+
+    /// Whether this is a program whose code was changed: an upgrade writes the program data, and the
+    /// program, though its own bytes stay as they are, has to be loaded again.
+    fn is_upgraded(&self, program: &AccountSharedData) -> bool {
+        if !program.executable() || program.owner() != &bpf_loader_upgradeable::id() {
+            return false;
+        }
+        let code = program.data().get(PROGRAM_DATA_KEY_AT..PROGRAM_SIZE);
+        let place = self.keys.iter().position(|key| Some(key.as_ref()) == code);
+        place.is_some_and(|place| self.before[place] != self.after[place])
     }
 
     fn refused(keys: Keys, before: Vec<AccountSharedData>, err: TransactionError) -> Self {
