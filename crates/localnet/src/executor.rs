@@ -121,7 +121,9 @@ impl Executor {
     /// A block of each transaction, and none without.
     fn run_on_demand(mut self, commands: &Receiver<Command>) -> Result<(), ExecutorError> {
         while let Ok(Command::Execute(transaction)) = commands.recv() {
-            if let Some(clock) = sysvars::set_time(&mut self.vm, unix_time().as_secs() as i64) {
+            let unix_timestamp = unix_time().as_secs() as i64;
+            if let Some(clock) = sysvars::set_time(&mut self.vm, unix_timestamp) {
+                self.open.bank.unix_timestamp = unix_timestamp;
                 self.write_accounts(&[clock])?;
             }
             if self.execute(transaction)? {

@@ -117,7 +117,7 @@ pub fn open(config: &Config) -> Result<Localnet, LocalnetError> {
 
 /// Empties a ledger directory: its store and its keys go, what else is there stays.
 pub fn remove(dir: &Path) -> Result<(), LocalnetError> {
-    Store::<crate::store::Redb>::remove(&dir.join(STORE_DIR))?;
+    <Store>::remove(&dir.join(STORE_DIR))?;
     Ok(NodeKeys::remove(dir)?)
 }
 
@@ -193,12 +193,13 @@ impl Localnet {
 
         let cluster = start.genesis.cluster(config, &start.keys);
         let (commands, queue) = sync_channel(config.queue_max.max(1));
-        let simulator = Simulator::new(start.vm.clone(), config.simulators);
+        let simulator = Simulator::new(start.vm.without_plain_accounts(), config.simulators);
         let door = Door::new(
             commands.clone(),
             config.queue_max,
             simulator,
             reader.clone(),
+            Arc::clone(&history),
             start.keys.faucet,
             config.airdrop_lamports_max,
         );

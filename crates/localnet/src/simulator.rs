@@ -17,6 +17,7 @@ use solana_loader_v3_interface::get_program_data_address;
 use solana_message::VersionedMessage;
 use solana_pubkey::Pubkey;
 use solana_sdk_ids::{bpf_loader_upgradeable, native_loader, sysvar};
+use solana_transaction_error::TransactionError;
 
 use crate::vm::{Outcome, Vm};
 use crate::{meta, nonce};
@@ -53,15 +54,17 @@ impl Simulator {
         Self { idle: Mutex::new(idle), freed: Condvar::new(), fresh }
     }
 
-    /// Runs a transaction on the state of a view.
+    /// Runs a transaction on the state of a view. `refusal` is why a block would not hold it, if
+    /// that is known already.
     pub(crate) fn simulate(
         &self,
         view: &View,
         request: SimulationRequest,
+        refusal: Option<TransactionError>,
     ) -> Result<Simulation, SimulationError> {
         request.transaction.sanitize().map_err(|err| SimulationError::Sanitize(err.to_string()))?;
         let mut scratch = self.take();
-        let run = std::panic::AssertUnwindSafe(|| scratch.simulate(view, request));
+        let run = std::panic::AssertUnwindSafe(|| scratch.simulate(view, request, refusal));
         let simulated = std::panic::catch_unwind(run);
         let done = simulated.is_ok().then_some(scratch);
         self.idle.lock().push(done.unwrap_or_else(|| Scratch::new(self.fresh.clone())));
@@ -89,6 +92,7 @@ impl Scratch {
         &mut self,
         view: &View,
         request: SimulationRequest,
+        refusal: Option<TransactionError>,
     ) -> Result<Simulation, SimulationError> {
         let bank = view.meta();
         let last_blockhash = bank.last_blockhash();
@@ -111,17 +115,20 @@ impl Scratch {
         let nonce = (!bank.blockhashes.is_valid(recent))
             .then(|| nonce::usable(&self.vm, &transaction, &last_blockhash))
             .flatten();
-        let known = nonce.is_some() || bank.blockhashes.is_valid(recent);
+        let is_known = nonce.is_some() || bank.blockhashes.is_valid(recent);
+        let refusal =
+            refusal.or_else(|| (!is_known).then_some(TransactionError::BlockhashNotFound));
         let outcome = self.vm.run(&transaction, nonce, &last_blockhash);
         let tokens = meta::token_balances(&outcome, &self.vm);
         self.unload(&loaded);
 
-        let err = if known {
-            outcome.result.clone().err()
-        } else {
-            Some(solana_transaction_error::TransactionError::BlockhashNotFound)
+        let (outcome, err) = match refusal {
+            Some(refusal) => (as_before(outcome), Some(refusal)),
+            None => {
+                let err = outcome.result.clone().err();
+                (outcome, err)
+            }
         };
-        let outcome = if known { outcome } else { as_before(outcome) };
         let sizes = outcome.before.iter().map(|account| account.data().len() as u32);
         Ok(Simulation {
             slot: bank.block.slot,

@@ -147,6 +147,25 @@ impl Vm {
         Ok(Self { svm })
     }
 
+    /// The same VM with nothing but programs and sysvars.
+    pub(crate) fn without_plain_accounts(&self) -> Self {
+        let mut vm = self.clone();
+        let is_program = |account: &AccountSharedData| {
+            account.executable()
+                || account.owner() == &solana_sdk_ids::sysvar::ID
+                || account.owner() == &bpf_loader_upgradeable::ID
+        };
+        let plain: Vec<Pubkey> = self
+            .accounts()
+            .filter(|(_, account)| !is_program(account))
+            .map(|(key, _)| *key)
+            .collect();
+        for key in plain {
+            vm.remove(key);
+        }
+        vm
+    }
+
     /// Every account that the VM holds.
     pub(crate) fn accounts(&self) -> impl Iterator<Item = (&Pubkey, &AccountSharedData)> {
         self.svm.accounts_db().inner.iter()

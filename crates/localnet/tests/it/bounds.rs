@@ -111,7 +111,7 @@ fn a_full_queue_says_so_and_takes_more_later() {
 fn a_ledger_without_room_for_its_own_accounts_is_refused_with_the_knob() {
     let refused = localnet::open(&Config { addresses_max: 10, ..on_demand() });
     let err = refused.err().map(|err| err.to_string()).unwrap_or_default();
-    assert!(err.contains("addresses_max"), "{err}");
+    assert!(err.contains("--max-addresses"), "{err}");
 }
 
 #[test]
