@@ -172,7 +172,7 @@ fn a_ledger_that_cannot_take_more_says_so() {
     let world = World::new();
     let params = || json!([base64(&payment()), {"encoding": "base64"}]);
     *world.door.send.lock() = Err(SendError::QueueFull { queued: 8, limit: 8 });
-    let message = "transaction queue is full: 8 waiting, at most 8 (ledger.queue_max)";
+    let message = "transaction queue is full: 8 waiting, at most 8 (--queue-max)";
     let err = world.refused("sendTransaction", params(), -32005, message);
     assert_eq!(err.data, Some(json!({"queued": 8, "limit": 8})));
     *world.door.send.lock() = Err(SendError::Closed);
@@ -223,7 +223,7 @@ fn an_airdrop_is_refused_with_a_reason() {
         (
             AirdropError::Send(SendError::QueueFull { queued: 8, limit: 8 }),
             -32005,
-            "transaction queue is full: 8 waiting, at most 8 (ledger.queue_max)",
+            "transaction queue is full: 8 waiting, at most 8 (--queue-max)",
         ),
     ] {
         *world.door.airdrop.lock() = Err(err);
