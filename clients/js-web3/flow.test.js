@@ -27,7 +27,7 @@ subscriptionSteps(step);
 failingSteps(step, token);
 versionedSteps(step, {});
 nonceSteps(step);
-programSteps(step);
+programSteps(step, token);
 historySteps(step, token);
 historySteps(step, token2022);
 finalizedSteps(step, token);

@@ -17,7 +17,7 @@ export const payer = Keypair.generate();
 export const alice = Keypair.generate();
 export const bob = Keypair.generate();
 
-// The two builds of one program: what is deployed first, and what it is upgraded to.
+// What is deployed first, and what it is upgraded to.
 export const programElf = () => readFileSync(env('HYDRANT_PROGRAM_ELF'));
 export const upgradeElf = () => readFileSync(env('HYDRANT_UPGRADE_ELF'));
 
