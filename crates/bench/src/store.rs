@@ -12,6 +12,7 @@ use std::env;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::MetadataExt;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -265,12 +266,14 @@ fn kill_child(engine: &str, dir: &Path, tell: usize, transactions: usize) -> any
         .env(CHILD, child)
         .stdout(Stdio::piped())
         .spawn()?;
-    let lines = BufReader::new(child.stdout.take().context("no output")?).lines();
-    let told: Vec<String> = lines.take(tell).collect::<Result<_, _>>()?;
+    // The pipe stays open until the child is dead: it must not end by itself.
+    let mut lines = BufReader::new(child.stdout.take().context("no output")?).lines();
+    let mut told: Vec<String> = lines.by_ref().take(tell).collect::<Result<_, _>>()?;
     child.kill()?;
-    child.wait()?;
-    ensure!(told.len() == tell, "the child ended by itself");
-    Ok(told[tell - 1].parse()?)
+    let ended = child.wait()?;
+    ensure!(ended.signal() == Some(9), "the child ended by itself: {ended}");
+    told.extend(lines.map_while(Result::ok));
+    Ok(told.last().context("the child told of nothing")?.parse()?)
 }
 
 fn append_until_killed(child: &str) -> anyhow::Result<()> {

@@ -4,6 +4,7 @@
 //! and whether they are undamaged and complete, is checked above it and does not rest on the engine.
 //! Why fjall and not redb: docs/ledger-on-disk.md. The benchmark `store` runs both through this trait.
 
+use std::io;
 use std::path::Path;
 
 use fjall::{
@@ -28,7 +29,7 @@ pub enum EngineError {
 
 /// One batch on its way to disk: it is told what each of its rows replaces, and then gives the last row.
 pub trait Batch {
-    /// The rows to write.
+    /// The rows to write, each key once.
     fn rows(&self) -> &[Row];
     /// The value of an account that a row takes the place of. Not told of other tables' rows.
     fn replaces(&mut self, row: usize, value: Option<&[u8]>);
@@ -145,7 +146,22 @@ impl Fjall {
 fn engine_error(err: fjall::Error) -> EngineError {
     match err {
         fjall::Error::Locked => EngineError::Busy,
-        fjall::Error::Io(err) => EngineError::Failed(Box::new(err)),
+        fjall::Error::Io(err) | fjall::Error::Storage(fjall::LsmError::Io(err)) => io_error(err),
+        err @ (fjall::Error::Poisoned | fjall::Error::KeyspaceDeleted) => {
+            EngineError::Failed(Box::new(err))
+        }
         err => EngineError::Damaged(err.to_string()),
+    }
+}
+
+/// Files that are shorter or other than expected are damaged; anything else is the system's doing.
+fn io_error(err: io::Error) -> EngineError {
+    match err.kind() {
+        // `InvalidInput` is a place before the beginning of a file, computed from its contents.
+        io::ErrorKind::UnexpectedEof
+        | io::ErrorKind::InvalidData
+        | io::ErrorKind::InvalidInput
+        | io::ErrorKind::NotFound => EngineError::Damaged(err.to_string()),
+        _ => EngineError::Failed(Box::new(err)),
     }
 }
