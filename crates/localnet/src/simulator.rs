@@ -32,6 +32,11 @@ const SYSVARS: [Pubkey; 6] = [
     sysvar::clock::ID,
 ];
 
+/// What an account counts beside its data.
+const ACCOUNT_BYTES: usize = 64;
+/// What a lookup table counts, whatever it holds.
+const TABLE_BYTES: usize = 8_248;
+
 /// VMs that simulate.
 pub(crate) struct Simulator {
     idle: Mutex<Vec<Scratch>>,
@@ -129,7 +134,8 @@ impl Scratch {
                 (outcome, err)
             }
         };
-        let sizes = outcome.before.iter().map(|account| account.data().len() as u32);
+        let tables = transaction.message.address_table_lookups().map_or(0, <[_]>::len);
+        let loaded_accounts_data_size = self.loaded_bytes(&outcome, tables);
         Ok(Simulation {
             slot: bank.block.slot,
             units_consumed: outcome.units_consumed,
@@ -137,7 +143,7 @@ impl Scratch {
             inner_instructions: request
                 .inner_instructions
                 .then(|| meta::inner_instructions(&outcome)),
-            loaded_accounts_data_size: sizes.sum(),
+            loaded_accounts_data_size,
             fee: outcome.fee,
             pre_balances: meta::lamports(&outcome.before),
             post_balances: meta::lamports(&outcome.after),
@@ -152,6 +158,16 @@ impl Scratch {
             post_accounts: outcome.keys.into_iter().zip(outcome.after).collect(),
             err,
         })
+    }
+
+    /// Bytes that a transaction loads, counted as its limit counts them: clients set the limit to it.
+    fn loaded_bytes(&self, outcome: &Outcome, tables: usize) -> u32 {
+        let accounts = outcome.before.iter().filter(|account| account.lamports() > 0);
+        let own = accounts.map(|account| ACCOUNT_BYTES + account.data().len());
+        let program_data = outcome.keys.iter().filter_map(|key| self.programs.get(key)?.1.as_ref());
+        let programs = program_data.map(|data| ACCOUNT_BYTES + data.0.data().len());
+        let total = own.chain(programs).sum::<usize>() + tables * TABLE_BYTES;
+        u32::try_from(total).unwrap_or(u32::MAX)
     }
 
     fn load_sysvars(&mut self, view: &View) {
