@@ -114,7 +114,7 @@ fn subscribe(
     };
     let interests =
         subscription.interests(pubsub.reader.addresses()).map_err(|full| refused(&full))?;
-    client.subscribe(subscription, interests).map_err(|err| match err {
+    client.subscribe(subscription, interests, pubsub.stream.now()).map_err(|err| match err {
         SubscribeError::NodeFull { .. } => refused(&"Node subscription limit reached"),
         SubscribeError::ListenerFull { limit } => refused(&format_args!(
             "Connection subscription limit reached: {limit} \
@@ -126,9 +126,9 @@ fn subscribe(
 
 /// Answers for a signature that is already at its commitment: no event will come for it.
 ///
-/// The subscription stands by now. Either what made it true happened before we look, and then we see
-/// it; or it happens later, and then the notifier finds the subscription. If both, the engine lets
-/// only the first deliver.
+/// The subscription stands by now, from a position on. What is told up to there can be read by now, and
+/// is not told to this client; what is told later, the notifier tells. What we read may also be told
+/// later: then the engine lets only the first of the two deliver.
 fn catch_up(
     pubsub: &PubSub,
     client: &Client,
