@@ -64,7 +64,7 @@ pub(crate) struct DevFlags {
     /// Begin the next block at this slot.
     #[arg(short, long, value_name = "SLOT", help_heading = "Ledger")]
     pub(crate) warp_slot: Option<u64>,
-    /// Slots of history kept: about 2.5 KB for an empty one [default: 10000].
+    /// Slots of history kept: about 3.6 KB for an empty one [default: 10000].
     #[arg(long, value_name = "SLOTS", help_heading = "Ledger")]
     pub(crate) history_slots: Option<u64>,
     /// Bytes of history kept, whatever the slots: about 2 KB a transfer [default: 1073741824].
