@@ -154,7 +154,6 @@ impl Server {
             .timer(TokioTimer::new())
             .header_read_timeout(Duration::from_millis(config.header_timeout_ms))
             .max_buf_size(BUFFER_BYTES_MAX)
-            .pipeline_flush(true)
             .serve_connection(TokioIo::new(socket), service)
             .with_upgrades();
         let mut connection = pin!(connection);

@@ -3,6 +3,7 @@
 //! `world` makes a node and serves it; `wire` speaks raw HTTP to it.
 
 mod accounts;
+mod bad_input;
 mod batches;
 mod http;
 mod overload;

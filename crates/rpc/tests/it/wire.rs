@@ -7,53 +7,53 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 /// Far more than anything here takes; only a bug reaches it.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A connection, and what was read of it past the last response.
-pub struct Client {
+pub(crate) struct Client {
     socket: TcpStream,
     read: Vec<u8>,
 }
 
 /// A response.
 #[derive(Debug)]
-pub struct Response {
-    pub status: u16,
-    pub headers: Vec<(String, String)>,
-    pub body: String,
+pub(crate) struct Response {
+    pub(crate) status: u16,
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) body: String,
 }
 
 impl Response {
-    pub fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let mut found = self.headers.iter().filter(|(given, _)| given == name);
         found.next().map(|(_, value)| value.as_str())
     }
 
-    pub fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.body)
             .unwrap_or_else(|err| panic!("a JSON body, not {:?}: {err}", self.body))
     }
 }
 
 impl Client {
-    pub fn connect(server: SocketAddr) -> Self {
+    pub(crate) fn connect(server: SocketAddr) -> Self {
         let socket = TcpStream::connect_timeout(&server, PATIENCE).expect("connect");
         socket.set_read_timeout(Some(PATIENCE)).expect("a timeout");
         socket.set_write_timeout(Some(PATIENCE)).expect("a timeout");
         Self { socket, read: Vec::new() }
     }
 
-    pub fn send(&mut self, bytes: impl AsRef<[u8]>) {
+    pub(crate) fn send(&mut self, bytes: impl AsRef<[u8]>) {
         self.socket.write_all(bytes.as_ref()).expect("send");
     }
 
     /// The next response; panics if the server closes instead.
-    pub fn receive(&mut self) -> Response {
+    pub(crate) fn receive(&mut self) -> Response {
         self.try_receive().expect("a response, not the end")
     }
 
     /// The next response, or `None` if the server closed.
-    pub fn try_receive(&mut self) -> Option<Response> {
+    pub(crate) fn try_receive(&mut self) -> Option<Response> {
         loop {
             if let Some((response, used)) = parse(&self.read) {
                 self.read.drain(..used);
@@ -67,13 +67,13 @@ impl Client {
     }
 
     /// Reads until the server closes; what it sent until then.
-    pub fn receive_all(&mut self) -> Vec<u8> {
+    pub(crate) fn receive_all(&mut self) -> Vec<u8> {
         while self.read_more() > 0 {}
         std::mem::take(&mut self.read)
     }
 
     /// Reads exactly so many bytes.
-    pub fn receive_bytes(&mut self, bytes: usize) -> Vec<u8> {
+    pub(crate) fn receive_bytes(&mut self, bytes: usize) -> Vec<u8> {
         while self.read.len() < bytes {
             assert_ne!(self.read_more(), 0, "more bytes, not the end");
         }
@@ -93,26 +93,26 @@ impl Client {
     }
 
     /// Posts a body as JSON and takes the response.
-    pub fn post(&mut self, body: &str) -> Response {
+    pub(crate) fn post(&mut self, body: &str) -> Response {
         self.send(post(body));
         self.receive()
     }
 
     /// Calls a method; the whole reply.
-    pub fn call(&mut self, method: &str, params: Value) -> Value {
+    pub(crate) fn call(&mut self, method: &str, params: Value) -> Value {
         let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
         self.post(&body.to_string()).json()
     }
 
     /// Calls a method that must answer; its result.
-    pub fn result(&mut self, method: &str, params: Value) -> Value {
+    pub(crate) fn result(&mut self, method: &str, params: Value) -> Value {
         let mut reply = self.call(method, params);
         assert!(reply.get("error").is_none(), "{method}: {reply}");
         reply["result"].take()
     }
 
     /// Calls a method that must refuse; code and message.
-    pub fn error(&mut self, method: &str, params: Value) -> (i64, String) {
+    pub(crate) fn error(&mut self, method: &str, params: Value) -> (i64, String) {
         let reply = self.call(method, params);
         let err = reply.get("error").unwrap_or_else(|| panic!("an error, not {reply}"));
         let message = err["message"].as_str().expect("a message").to_owned();
@@ -121,7 +121,7 @@ impl Client {
 }
 
 /// A request that posts JSON.
-pub fn post(body: &str) -> String {
+pub(crate) fn post(body: &str) -> String {
     let length = body.len();
     format!(
         "POST / HTTP/1.1\r\nhost: test\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"

@@ -33,49 +33,49 @@ use tokio::sync::oneshot;
 
 use crate::wire::PATIENCE;
 
-pub const SOL: u64 = 1_000_000_000;
-pub const FINALIZED: u64 = 100;
-pub const CONFIRMED: u64 = 101;
-pub const PROCESSED: u64 = 102;
+pub(crate) const SOL: u64 = 1_000_000_000;
+pub(crate) const FINALIZED: u64 = 100;
+pub(crate) const CONFIRMED: u64 = 101;
+pub(crate) const PROCESSED: u64 = 102;
 /// The clock of every block.
-pub const NOW: i64 = 1_700_000_000;
-pub const CAPITALIZATION: u64 = 500 * SOL;
+pub(crate) const NOW: i64 = 1_700_000_000;
+pub(crate) const CAPITALIZATION: u64 = 500 * SOL;
 
-pub const WALLET: Pubkey = Pubkey::new_from_array([1; 32]);
-pub const OTHER_WALLET: Pubkey = Pubkey::new_from_array([2; 32]);
-pub const DELEGATE: Pubkey = Pubkey::new_from_array([3; 32]);
-pub const PROGRAM: Pubkey = Pubkey::new_from_array([9; 32]);
+pub(crate) const WALLET: Pubkey = Pubkey::new_from_array([1; 32]);
+pub(crate) const OTHER_WALLET: Pubkey = Pubkey::new_from_array([2; 32]);
+pub(crate) const DELEGATE: Pubkey = Pubkey::new_from_array([3; 32]);
+pub(crate) const PROGRAM: Pubkey = Pubkey::new_from_array([9; 32]);
 /// Of the older token program, 2 decimals, a supply of 1,000.
-pub const MINT: Pubkey = Pubkey::new_from_array([10; 32]);
+pub(crate) const MINT: Pubkey = Pubkey::new_from_array([10; 32]);
 /// Of Token-2022, no decimals.
-pub const NEW_MINT: Pubkey = Pubkey::new_from_array([11; 32]);
+pub(crate) const NEW_MINT: Pubkey = Pubkey::new_from_array([11; 32]);
 /// 700 of `MINT` for `WALLET`, 50 of it delegated to `DELEGATE`.
-pub const TOKEN: Pubkey = Pubkey::new_from_array([20; 32]);
+pub(crate) const TOKEN: Pubkey = Pubkey::new_from_array([20; 32]);
 /// 300 of `MINT` for `OTHER_WALLET`.
-pub const OTHER_TOKEN: Pubkey = Pubkey::new_from_array([21; 32]);
+pub(crate) const OTHER_TOKEN: Pubkey = Pubkey::new_from_array([21; 32]);
 /// 5 of `NEW_MINT` for `WALLET`.
-pub const NEW_TOKEN: Pubkey = Pubkey::new_from_array([22; 32]);
+pub(crate) const NEW_TOKEN: Pubkey = Pubkey::new_from_array([22; 32]);
 /// Owned by the token program, but no token account.
-pub const ODD_TOKEN: Pubkey = Pubkey::new_from_array([23; 32]);
+pub(crate) const ODD_TOKEN: Pubkey = Pubkey::new_from_array([23; 32]);
 /// Of `PROGRAM`, with the bytes 0, 1, 2, ….
-pub const DATA: [Pubkey; 3] = [
+pub(crate) const DATA: [Pubkey; 3] = [
     Pubkey::new_from_array([30; 32]),
     Pubkey::new_from_array([31; 32]),
     Pubkey::new_from_array([32; 32]),
 ];
 /// How many bytes those have.
-pub const DATA_BYTES: [usize; 3] = [9, 129, 100_000];
+pub(crate) const DATA_BYTES: [usize; 3] = [9, 129, 100_000];
 /// A stake account of 7 SOL, locked until long after `NOW`.
-pub const LOCKED_STAKE: Pubkey = Pubkey::new_from_array([40; 32]);
+pub(crate) const LOCKED_STAKE: Pubkey = Pubkey::new_from_array([40; 32]);
 /// A stake account of 8 SOL that is free.
-pub const FREE_STAKE: Pubkey = Pubkey::new_from_array([41; 32]);
+pub(crate) const FREE_STAKE: Pubkey = Pubkey::new_from_array([41; 32]);
 
 /// A served node. Dropping it stops the server.
-pub struct World {
-    pub node: Arc<Node>,
-    pub door: Arc<FakeDoor>,
-    pub rpc: SocketAddr,
-    pub pubsub: SocketAddr,
+pub(crate) struct World {
+    pub(crate) node: Arc<Node>,
+    pub(crate) door: Arc<FakeDoor>,
+    pub(crate) rpc: SocketAddr,
+    pub(crate) pubsub: SocketAddr,
     stop: Option<oneshot::Sender<()>>,
     served: Option<oneshot::Receiver<()>>,
     runtime: Runtime,
@@ -83,11 +83,11 @@ pub struct World {
 
 impl World {
     /// A node with the limits as they are by default.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::with(Config::default(), PoolConfig { threads: 1, queue_max: 64 })
     }
 
-    pub fn with(config: Config, pool: PoolConfig) -> Self {
+    pub(crate) fn with(config: Config, pool: PoolConfig) -> Self {
         let door = Arc::new(FakeDoor::default());
         let node = Arc::new(Node {
             cluster: Arc::new(cluster()),
@@ -126,12 +126,12 @@ impl World {
         }
     }
 
-    pub fn client(&self) -> crate::wire::Client {
+    pub(crate) fn client(&self) -> crate::wire::Client {
         crate::wire::Client::connect(self.rpc)
     }
 
     /// Keeps the pool's only thread busy until the sender is dropped.
-    pub fn occupy_pool(&self) -> SyncSender<()> {
+    pub(crate) fn occupy_pool(&self) -> SyncSender<()> {
         let (release, held): (_, Receiver<()>) = sync_channel(0);
         let (begun, beginning) = sync_channel(1);
         let job = move || {
@@ -144,7 +144,7 @@ impl World {
     }
 
     /// Waits until the pool is as asked.
-    pub fn wait_pool(&self, until: impl Fn(&Counters) -> bool) {
+    pub(crate) fn wait_pool(&self, until: impl Fn(&Counters) -> bool) {
         let began = Instant::now();
         while !until(&self.node.pool.counters()) {
             assert!(began.elapsed() < PATIENCE, "{:?}", self.node.pool.counters());
@@ -153,12 +153,12 @@ impl World {
     }
 
     /// Asks the server to stop.
-    pub fn stop(&mut self) {
+    pub(crate) fn stop(&mut self) {
         drop(self.stop.take());
     }
 
     /// Waits until the server has stopped.
-    pub fn wait_stopped(&mut self) {
+    pub(crate) fn wait_stopped(&mut self) {
         let served = self.served.take().expect("waited for once");
         let waited = self.runtime.block_on(async { tokio::time::timeout(PATIENCE, served).await });
         waited.expect("the server stops in time").expect("the server does not panic");
@@ -180,9 +180,9 @@ impl Speaker for Greeter {
 
 /// A door that takes everything, does nothing, and counts.
 #[derive(Default)]
-pub struct FakeDoor {
-    pub sent: AtomicUsize,
-    pub simulated: AtomicUsize,
+pub(crate) struct FakeDoor {
+    pub(crate) sent: AtomicUsize,
+    pub(crate) simulated: AtomicUsize,
 }
 
 impl TransactionDoor for FakeDoor {
