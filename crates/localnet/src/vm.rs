@@ -241,15 +241,17 @@ impl Vm {
             }
             Ok(Err(failed)) => {
                 // LiteSVM names the transaction only once it has a context, which is once its payer
-                // could pay.
-                let included = failed.meta.signature != Signature::default();
+                // could pay. One whose programs or accounts do not load pays all the same.
+                let fee = failed.meta.fee;
+                let included = failed.meta.signature != Signature::default()
+                    || (is_load_failure(&failed.err) && self.can_pay(before.first(), fee));
                 let mut outcome = Outcome::refused(keys, before, failed.err);
                 outcome.logs = failed.meta.logs;
                 outcome.inner_instructions = failed.meta.inner_instructions;
                 outcome.return_data = failed.meta.return_data;
                 outcome.units_consumed = failed.meta.compute_units_consumed;
                 if included {
-                    outcome.charge(failed.meta.fee, nonce, last_blockhash);
+                    outcome.charge(fee, nonce, last_blockhash);
                 }
                 outcome
             }
@@ -306,9 +308,30 @@ impl Vm {
         let _ = self.svm.set_account(key, solana_account::Account::default());
     }
 
+    /// Whether an account may pay a fee: a plain wallet that has it, and is left empty or exempt.
+    fn can_pay(&self, payer: Option<&AccountSharedData>, fee: u64) -> bool {
+        let Some(payer) = payer else { return false };
+        let left = payer.lamports().checked_sub(fee);
+        let is_wallet = payer.owner() == &solana_sdk_ids::system_program::ID
+            && payer.data().is_empty()
+            && payer.lamports() > 0;
+        let exempt = self.svm.minimum_balance_for_rent_exemption(0);
+        is_wallet && left.is_some_and(|left| left == 0 || left >= exempt)
+    }
+
     fn load(&self, keys: &[Pubkey]) -> Vec<AccountSharedData> {
         keys.iter().map(|key| self.account(key).cloned().unwrap_or_default()).collect()
     }
+}
+
+/// Whether a transaction failed because something that it names does not load.
+fn is_load_failure(err: &TransactionError) -> bool {
+    matches!(
+        err,
+        TransactionError::MaxLoadedAccountsDataSizeExceeded
+            | TransactionError::InvalidProgramForExecution
+            | TransactionError::ProgramAccountNotFound
+    )
 }
 
 impl Outcome {

@@ -50,6 +50,23 @@ fn a_failed_transaction_pays_and_changes_nothing_else() {
 }
 
 #[test]
+fn a_transaction_whose_program_does_not_load_pays_too() {
+    let node = Node::start(&on_demand());
+    let (alice, nobody) = (Keypair::new(), Keypair::new().pubkey());
+    node.airdrop(&alice.pubkey(), SOL);
+    node.airdrop(&nobody, SOL);
+    let call = solana_instruction::Instruction {
+        program_id: nobody,
+        accounts: Vec::new(),
+        data: Vec::new(),
+    };
+    let executed = node.send(signed(&[call], &[&alice], &node.blockhash()));
+    assert_eq!(executed.meta.status, Err(TransactionError::InvalidProgramForExecution));
+    assert_eq!(node.lamports(&alice.pubkey()), SOL - 5_000);
+    node.stop();
+}
+
+#[test]
 fn the_same_transaction_is_not_executed_twice_and_an_unknown_blockhash_not_once() {
     let node = Node::start(&on_demand());
     let alice = Keypair::new();
