@@ -109,7 +109,11 @@ pub(super) fn finalized(world: &World, token: &Token) -> Result<()> {
             Ok((finalized >= slot).then_some(()))
         })?;
         assert!(world.rpc.get_blocks(slot, Some(slot))?.contains(&slot));
-        assert_eq!(world.rpc.get_block(slot)?.parent_slot, slot - 1);
+        let config = RpcBlockConfig {
+            max_supported_transaction_version: Some(0),
+            ..RpcBlockConfig::default()
+        };
+        assert_eq!(world.rpc.get_block_with_config(slot, config)?.parent_slot, slot - 1);
         Ok(())
     })
 }
