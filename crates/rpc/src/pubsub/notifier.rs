@@ -71,7 +71,7 @@ impl EventSink for Sink {
 
 /// Starts the notifier.
 pub(super) fn start(pubsub: Arc<PubSub>) -> io::Result<Sink> {
-    let (sender, events) = sync_channel(pubsub.config.events_max);
+    let (sender, events) = sync_channel(pubsub.config.events_max.max(1));
     let stream = Arc::clone(&pubsub.stream);
     let notifier = Notifier { pubsub, events };
     std::thread::Builder::new().name("notifier".to_owned()).spawn(move || notifier.run())?;
