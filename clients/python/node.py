@@ -32,8 +32,13 @@ class StepsNode:
     async def step_votes_performance_and_commitment(self, world):
         client = world.client
         identity = (await client.get_identity()).value.identity
-        votes = (await client.get_vote_accounts()).value
-        assert [vote.node_pubkey for vote in votes.current] == [identity]
+
+        async def current():
+            return (await client.get_vote_accounts()).value.current
+
+        # At genesis nobody has voted, which counts as delinquent.
+        votes = await until("a finalized vote", current)
+        assert [vote.node_pubkey for vote in votes] == [identity]
         assert (await client.get_recent_performance_samples(2)).value is not None
 
         async def commitment():

@@ -4,6 +4,7 @@
 //! Bounds: a node has 30 s to answer, a step of a flow 60 s. Ports are always free ones.
 
 mod clients;
+mod crash;
 mod methods;
 mod node;
 mod rust_client;

@@ -37,8 +37,14 @@ pub(super) fn failing(world: &World, token: &Token) -> Result<()> {
     // Bob has 350: he sends himself more than he has.
     let too_much =
         transfer_checked(&token.program, &token.bob, &token.mint, &token.bob, &bob, &[], 351, 2)?;
-    let sign =
-        || world.sign(&[too_much.clone()], &[&world.bob], &[], world.rpc.get_latest_blockhash()?);
+    let sign = || {
+        world.sign(
+            std::slice::from_ref(&too_much),
+            &[&world.bob],
+            &[],
+            world.rpc.get_latest_blockhash()?,
+        )
+    };
 
     step("failing: preflight refuses with the decoded error and the logs", || {
         let refused = world.rpc.send_transaction(&sign()?).expect_err("preflight must refuse");
