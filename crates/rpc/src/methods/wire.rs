@@ -65,7 +65,7 @@ pub(super) fn binary(
 }
 
 /// A transaction or a message from its text.
-pub(super) fn decode<T>(text: &str, encoding: TransactionBinaryEncoding) -> Result<T, RpcError>
+pub(crate) fn decode<T>(text: &str, encoding: TransactionBinaryEncoding) -> Result<T, RpcError>
 where
     T: for<'de> SchemaRead<'de, DefaultConfig, Dst = T>,
 {

@@ -73,7 +73,31 @@ fn answer_call(pubsub: &PubSub, client: &Client, call: Call<'_>) -> Option<Vec<u
 }
 
 fn run(pubsub: &PubSub, client: &Client, method: &str, params: Params<'_>) -> MethodResult {
-    let subscription = match method {
+    let Some(subscription) = asked(method, params)? else {
+        return match method {
+            "accountUnsubscribe"
+            | "programUnsubscribe"
+            | "logsUnsubscribe"
+            | "signatureUnsubscribe"
+            | "blockUnsubscribe"
+            | "slotUnsubscribe"
+            | "slotsUpdatesUnsubscribe"
+            | "rootUnsubscribe"
+            | "voteUnsubscribe" => unsubscribe(client, params),
+            "getVersion" => version(pubsub, params),
+            _ => Err(RpcError::method_not_found()),
+        };
+    };
+    let id = subscribe(pubsub, client, subscription.clone())?;
+    if let Subscription::Signature { signature, commitment, .. } = &subscription {
+        catch_up(pubsub, client, &subscription, id, signature, *commitment);
+    }
+    Answer::of(&id.0)
+}
+
+/// The subscription that a call asks for; `None` if its method is no subscribing one.
+pub(super) fn asked(method: &str, params: Params<'_>) -> Result<Option<Subscription>, RpcError> {
+    Ok(Some(match method {
         "accountSubscribe" => account(params)?,
         "programSubscribe" => program(params)?,
         "logsSubscribe" => logs(params)?,
@@ -83,25 +107,8 @@ fn run(pubsub: &PubSub, client: &Client, method: &str, params: Params<'_>) -> Me
         "slotsUpdatesSubscribe" => nothing(params, Subscription::SlotsUpdates)?,
         "rootSubscribe" => nothing(params, Subscription::Root)?,
         "voteSubscribe" => nothing(params, Subscription::Vote)?,
-        "accountUnsubscribe"
-        | "programUnsubscribe"
-        | "logsUnsubscribe"
-        | "signatureUnsubscribe"
-        | "blockUnsubscribe"
-        | "slotUnsubscribe"
-        | "slotsUpdatesUnsubscribe"
-        | "rootUnsubscribe"
-        | "voteUnsubscribe" => {
-            return unsubscribe(client, params);
-        }
-        "getVersion" => return version(pubsub, params),
-        _ => return Err(RpcError::method_not_found()),
-    };
-    let id = subscribe(pubsub, client, subscription.clone())?;
-    if let Subscription::Signature { signature, commitment, .. } = &subscription {
-        catch_up(pubsub, client, &subscription, id, signature, *commitment);
-    }
-    Answer::of(&id.0)
+        _ => return Ok(None),
+    }))
 }
 
 fn subscribe(

@@ -33,6 +33,8 @@ use tokio_tungstenite::tungstenite::Utf8Bytes;
 use notifier::Stream;
 use subscription::Subscription;
 
+use crate::error::RpcError;
+use crate::params::Params;
 use crate::{Socket, Speaker};
 
 pub use config::Config;
@@ -58,6 +60,11 @@ pub struct Stats {
     pub subscriptions: usize,
     /// Subscriptions that differ: for each of them a notification is encoded once.
     pub distinct_subscriptions: usize,
+}
+
+/// Reads the parameters of a call; whether it is one that subscribes.
+pub(crate) fn read_call(method: &str, params: Params<'_>) -> Result<bool, RpcError> {
+    Ok(calls::asked(method, params)?.is_some())
 }
 
 impl PubSub {
