@@ -27,7 +27,7 @@ pub(crate) enum Command {
 #[derive(Args, Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct DevFlags {
-    /// Read settings from this TOML file: the long flags as keys, and the tables [rpc] and [pubsub]
+    /// Read settings from this TOML file: the long flags as keys, and the tables rpc and pubsub
     /// for limits that have no flag. Flags win.
     #[arg(long, value_name = "FILE", help_heading = "Configuration")]
     #[serde(skip)]
