@@ -2,7 +2,8 @@
 //!
 //! Each transfer goes to an account of its own, so after a restart its status and its account tell of
 //! each other: what was answered as confirmed must be there, and of everything else either both or
-//! neither. What was executed before is not executed again.
+//! neither. What was executed before is not executed again. History is kept for so few slots that it is
+//! pruned under the same kills.
 //! Rounds: 5, or as many as `HYDRANT_CRASH_ROUNDS` says.
 
 use std::collections::hash_map::RandomState;
@@ -34,6 +35,8 @@ const ROUNDS_DEFAULT: usize = 5;
 /// Short slots: a kill then hits every part of a block's making.
 const SLOT_MS: &str = "40";
 const SENDERS: usize = 2;
+/// About ten rounds. It is more than the window in which a transaction may be repeated.
+const HISTORY_SLOTS: &str = "500";
 /// Transfers sent before their statuses are asked for.
 const BURST: usize = 24;
 /// A new account needs 890,880 lamports to exist.
@@ -60,22 +63,25 @@ fn nothing_confirmed_is_lost_when_the_node_is_killed() -> Result<()> {
     let rounds = env::var(ROUNDS).map_or(Ok(ROUNDS_DEFAULT), |rounds| rounds.parse())?;
     let files = tempfile::tempdir()?;
     let payer = Keypair::new();
-    let mut all: Vec<Sent> = Vec::new();
-    let mut checked = 0;
+    let mut fresh: Vec<Sent> = Vec::new();
+    let mut confirmed: Vec<(Pubkey, u64)> = Vec::new();
+    let mut sent = 0;
     for round in 0..rounds {
         let node = Node::start(files.path(), &payer.pubkey())?;
-        // Everything is looked at twice: after the kill that it lived through, and after the next.
-        check(&node, &all[checked..]).with_context(|| format!("after round {round}"))?;
-        let fresh = load_until_killed(node, &payer)?;
-        let confirmed = fresh.iter().filter(|sent| sent.confirmed.is_some()).count();
-        println!("round {round}: {} sent, {confirmed} confirmed before the kill", fresh.len());
-        checked = all.len();
-        all.extend(fresh);
+        check(&node, &fresh).with_context(|| format!("after {round} kills"))?;
+        fresh = load_until_killed(node, &payer)?;
+        let before = confirmed.len();
+        let landed = fresh.iter().filter(|sent| sent.confirmed.is_some());
+        confirmed.extend(landed.map(|sent| (sent.to, sent.lamports)));
+        let landed = confirmed.len() - before;
+        println!("kill {}: {} sent, {landed} confirmed", round + 1, fresh.len());
+        sent += fresh.len();
     }
     let node = Node::start(files.path(), &payer.pubkey())?;
-    check(&node, &all).context("at the end")?;
-    let confirmed = all.iter().filter(|sent| sent.confirmed.is_some()).count();
-    println!("{rounds} kills: {} sent, {confirmed} confirmed, 0 of them lost", all.len());
+    check(&node, &fresh).context("after the last kill")?;
+    check_accounts(&node, &confirmed)?;
+    let confirmed = confirmed.len();
+    println!("{rounds} kills: {sent} sent, {confirmed} confirmed, none of them lost");
     // A kill before the first confirmation proves little; not every round may be like that.
     ensure!(confirmed > rounds, "only {confirmed} were confirmed");
     Ok(())
@@ -191,6 +197,19 @@ fn check(node: &Node, sent: &[Sent]) -> Result<()> {
         .map_or(Ok(()), |sent| repeat(&rpc, sent))
 }
 
+/// Holds every account that was ever confirmed to what it was.
+fn check_accounts(node: &Node, confirmed: &[(Pubkey, u64)]) -> Result<()> {
+    let rpc = RpcClient::new_with_commitment(node.url.clone(), CONFIRMED);
+    for confirmed in confirmed.chunks(100) {
+        let keys: Vec<Pubkey> = confirmed.iter().map(|(to, _)| *to).collect();
+        for ((to, lamports), account) in confirmed.iter().zip(rpc.get_multiple_accounts(&keys)?) {
+            let found = account.map(|account| account.lamports);
+            ensure!(found == Some(*lamports), "{to}: {found:?} lamports, expected {lamports}");
+        }
+    }
+    Ok(())
+}
+
 /// A transfer that was executed before the kill is not executed again, though its blockhash is valid.
 fn repeat(rpc: &RpcClient, sent: &Sent) -> Result<()> {
     let blockhash = sent.transaction.message.recent_blockhash();
@@ -225,7 +244,7 @@ impl Node {
         }
         let process = Command::new(env!("CARGO_BIN_EXE_hydrant"))
             .args(["dev", "--quiet", "--rpc-port", "0", "--slot-ms", SLOT_MS])
-            .args(["--mint", &mint.to_string()])
+            .args(["--history-slots", HISTORY_SLOTS, "--mint", &mint.to_string()])
             .arg("--ledger")
             .arg(files.join("ledger"))
             .arg("--endpoints-file")
