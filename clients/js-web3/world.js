@@ -1,16 +1,14 @@
 // What every step shares: the connection, the keys, and how a transaction is sent and confirmed.
 //
-// The connection is made as an application makes it: a URL, a commitment, nothing else changed.
+// The connection is made as an application makes it: a URL and a commitment. web3.js finds the WebSocket
+// on the next port by itself.
 
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { Connection, Keypair, LAMPORTS_PER_SOL, Transaction, sendAndConfirmTransaction } from '@solana/web3.js';
 import { Inbox, env, until } from '../steps.js';
 
-export const connection = new Connection(env('HYDRANT_RPC_URL'), {
-  commitment: 'confirmed',
-  wsEndpoint: env('HYDRANT_WS_URL'),
-});
+export const connection = new Connection(env('HYDRANT_RPC_URL'), 'confirmed');
 export const CONFIRMED = { commitment: 'confirmed', preflightCommitment: 'confirmed' };
 
 export const payer = Keypair.generate();
