@@ -38,6 +38,10 @@ struct Size {
 const FULL: Size =
     Size { blocks: &[(1, 1000), (100, 500), (5000, 40)], long: 10_000, kills: 20, damages: 200 };
 const TOY: Size = Size { blocks: &[(1, 20), (100, 3)], long: 50, kills: 2, damages: 5 };
+/// The engine in use is there for its appends: it may not take longer than the rival.
+const BAR_APPEND: f64 = 1.0;
+/// And for how little it writes.
+const BAR_WRITTEN: f64 = 0.5;
 /// Transactions of a block of the long ledger.
 const LONG_TRANSACTIONS: usize = 10;
 /// Transactions of a block of the ledger whose writer is killed.
@@ -55,11 +59,13 @@ pub(crate) fn run(args: &[String]) -> anyhow::Result<()> {
         [toy] if toy == "--toy" => TOY,
         _ => bail!("usage: store [--toy]"),
     };
+    let mut bars = Vec::new();
     println!("engine  block      append p50     p99     max  written  amplified  on disk");
     for (transactions, blocks) in size.blocks {
         appends::<Nothing>("none", *transactions, *blocks)?;
-        appends::<Redb>("redb", *transactions, *blocks)?;
-        appends::<Fjall>("fjall", *transactions, *blocks)?;
+        let rival = appends::<Redb>("redb", *transactions, *blocks)?;
+        let ours = appends::<Fjall>("fjall", *transactions, *blocks)?;
+        bars.push((*transactions, ours.p50_ms / rival.p50_ms, ours.written / rival.written));
     }
     println!("engine  pruned to  on disk after half, at the end");
     pruned::<Redb>("redb", size.long)?;
@@ -72,11 +78,22 @@ pub(crate) fn run(args: &[String]) -> anyhow::Result<()> {
     kills::<Fjall>("fjall", size.kills)?;
     println!("engine  flips and cuts  named  harmless  engine panicked");
     damages::<Redb>("redb", size.damages)?;
-    damages::<Fjall>("fjall", size.damages)
+    damages::<Fjall>("fjall", size.damages)?;
+    for (transactions, p50, written) in bars {
+        println!("bar store_append_{transactions}_of_rival {p50:.2} x <= {BAR_APPEND}");
+        println!("bar store_written_{transactions}_of_rival {written:.2} x <= {BAR_WRITTEN}");
+    }
+    Ok(())
+}
+
+/// What appends of one size came to.
+struct Appends {
+    p50_ms: f64,
+    written: f64,
 }
 
 /// Appends blocks of one size.
-fn appends<E: Engine>(name: &str, transactions: usize, blocks: usize) -> anyhow::Result<()> {
+fn appends<E: Engine>(name: &str, transactions: usize, blocks: usize) -> anyhow::Result<Appends> {
     let dir = tempfile::tempdir()?;
     let mut ledger = Ledger::new(1);
     let mut store = create::<E>(dir.path(), &mut ledger)?;
@@ -92,17 +109,17 @@ fn appends<E: Engine>(name: &str, transactions: usize, blocks: usize) -> anyhow:
     }
     drop(store);
     took.sort();
-    let written = bytes_written() - before;
+    let (p50_ms, written) = (ms(took[took.len() / 2]), bytes_written() - before);
     println!(
         "{name:6} {transactions:5} tx  {:8.2} ms {:7.2} {:7.2} {:5} MB {:10.2} {:5} MB",
-        ms(took[took.len() / 2]),
+        p50_ms,
         ms(took[took.len() * 99 / 100]),
         ms(took[took.len() - 1]),
         written >> 20,
         written as f64 / payload as f64,
         bytes_below(dir.path())? >> 20,
     );
-    Ok(())
+    Ok(Appends { p50_ms, written: written as f64 })
 }
 
 /// Opens a long ledger, after a clean end and after none.
