@@ -147,21 +147,21 @@ impl Executor {
         slot_end: Instant,
     ) -> Result<bool, ExecutorError> {
         let batch_end = slot_end.min(now() + BATCH_TIME);
-        let mut next = Some(Command::Execute(first));
         let mut going_on = true;
-        for _ in 0..BATCH_MAX {
-            match next {
-                Some(Command::Execute(transaction)) => self.execute(transaction)?,
-                Some(Command::Stop) => {
-                    going_on = false;
-                    break;
-                }
-                None => break,
-            };
+        self.execute(first)?;
+        // Nothing is taken from the queue that this batch does not execute.
+        for _ in 1..BATCH_MAX {
             if now() >= batch_end {
                 break;
             }
-            next = commands.try_recv().ok();
+            match commands.try_recv() {
+                Ok(Command::Execute(transaction)) => self.execute(transaction)?,
+                Ok(Command::Stop) => {
+                    going_on = false;
+                    break;
+                }
+                Err(_) => break,
+            };
         }
         self.publish();
         Ok(going_on)

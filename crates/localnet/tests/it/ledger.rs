@@ -81,6 +81,32 @@ fn the_same_transaction_is_not_executed_twice_and_an_unknown_blockhash_not_once(
 }
 
 #[test]
+fn every_transaction_that_is_taken_is_executed() {
+    let node = Node::start(&Config { slot_ms: 50, ..Config::default() });
+    let alice = Keypair::new();
+    let airdrop = node.door.airdrop(alice.pubkey(), SOL, node.blockhash()).expect("an airdrop");
+    node.confirmed(&airdrop);
+    let blockhash = node.blockhash();
+    // More than are executed between two publications, all waiting at once.
+    let all: Vec<_> = (0..2_000u64)
+        .map(|n| {
+            let pay = [transfer(&alice.pubkey(), &alice.pubkey(), n)];
+            let transaction = signed(&pay, &[&alice], &blockhash);
+            chain::VerifiedTransaction::verify(transaction).expect("a good transaction")
+        })
+        .collect();
+    let signatures: Vec<_> = all.iter().map(|transaction| transaction.signature()).collect();
+    for transaction in all {
+        node.door.send(transaction).expect("the queue has room");
+    }
+    node.confirmed(signatures.last().expect("there are some"));
+    let history = node.history.snapshot();
+    let lost = signatures.iter().filter(|signature| history.transaction(signature).is_none());
+    assert_eq!(lost.count(), 0);
+    node.stop();
+}
+
+#[test]
 fn a_repeated_airdrop_in_one_block_is_given_twice() {
     let node = Node::start(&Config { slot_ms: 200, ..Config::default() });
     let alice = Keypair::new().pubkey();
