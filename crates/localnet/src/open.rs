@@ -52,6 +52,14 @@ pub enum LocalnetError {
         /// What was wrong.
         reason: String,
     },
+    /// The ledger directory is somebody else's.
+    #[error("{dir} holds {name}, which is not ours: give --ledger a directory of its own")]
+    NotEmpty {
+        /// Which directory.
+        dir: String,
+        /// What is in it.
+        name: String,
+    },
     /// The directory could not be made.
     #[error("ledger directory {dir}")]
     Dir {
@@ -307,8 +315,17 @@ fn create_store(
     vm: &Vm,
     block: &Block,
 ) -> Result<Store, LocalnetError> {
-    std::fs::create_dir_all(dir)
-        .map_err(|err| LocalnetError::Dir { dir: dir.display().to_string(), err })?;
+    let dir_error = |err| LocalnetError::Dir { dir: dir.display().to_string(), err };
+    std::fs::create_dir_all(dir).map_err(dir_error)?;
+    for entry in std::fs::read_dir(dir).map_err(dir_error)? {
+        let name = entry.map_err(dir_error)?.file_name();
+        if name != STORE_DIR && !NodeKeys::is_file(&name) {
+            return Err(LocalnetError::NotEmpty {
+                dir: dir.display().to_string(),
+                name: name.display().to_string(),
+            });
+        }
+    }
     keys.write(dir)?;
     let bytes = bincode::serialize(genesis).unwrap_or_default();
     let accounts: Vec<(Pubkey, Arc<Account>)> =

@@ -139,3 +139,18 @@ fn a_ledger_without_room_drops_the_transaction_and_goes_on() {
     assert!(alice_now.record(&Address::from(alice.pubkey().to_bytes())).is_some());
     node.stop();
 }
+
+#[test]
+fn a_directory_that_is_not_ours_is_left_as_it_is() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let theirs = ["genesis.bin", "validator-keypair.json"].map(|name| dir.path().join(name));
+    for path in &theirs {
+        std::fs::write(path, "theirs").expect("the file is written");
+    }
+    let config = Config { dir: Some(dir.path().into()), ..on_demand() };
+    let err = localnet::open(&config).err().map(|err| err.to_string()).unwrap_or_default();
+    assert!(err.contains("holds genesis.bin, which is not ours"), "{err}");
+    for path in &theirs {
+        assert_eq!(std::fs::read_to_string(path).expect("the file is there"), "theirs");
+    }
+}
