@@ -75,6 +75,16 @@ impl Index {
         one.into_iter().chain(many.into_iter().flatten().copied())
     }
 
+    /// The same, from the record `first` on. Cost: a look-up.
+    pub fn records_from(&self, key: Key, first: AddressId) -> impl Iterator<Item = AddressId> {
+        let (one, many) = match self.postings.get(&key) {
+            None => (None, None),
+            Some(Posting::One(record)) => (Some(*record).filter(|only| *only >= first), None),
+            Some(Posting::Many(records)) => (None, Some(records.range(first..).copied())),
+        };
+        one.into_iter().chain(many.into_iter().flatten())
+    }
+
     /// How many records are found by `key`. O(log keys).
     pub fn len_of(&self, key: Key) -> usize {
         match self.postings.get(&key) {
@@ -122,6 +132,21 @@ mod tests {
         }
         assert_eq!(records(&index, key(1)), [3, 5, 7, 200]);
         assert_eq!((index.len_of(key(1)), index.len(), index.keys()), (4, 4, 1));
+    }
+
+    #[test]
+    fn records_may_be_read_from_the_middle() {
+        let mut index = Index::new();
+        for record in [7, 3, 200, 5] {
+            index.insert(key(1), AddressId(record));
+        }
+        index.insert(key(2), AddressId(9));
+        let from = |of, first| -> Vec<u32> {
+            index.records_from(key(of), AddressId(first)).map(|id| id.0).collect()
+        };
+        assert_eq!((from(1, 0), from(1, 5)), (vec![3, 5, 7, 200], vec![5, 7, 200]));
+        assert_eq!((from(1, 8), from(1, 201)), (vec![200], vec![]));
+        assert_eq!((from(2, 9), from(2, 10), from(3, 0)), (vec![9], vec![], vec![]));
     }
 
     #[test]

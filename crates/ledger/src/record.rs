@@ -22,6 +22,18 @@ pub struct Key {
 pub trait Record: Send + Sync + 'static {
     /// Calls `key` once for every key that this record is found by.
     fn keys(&self, key: &mut dyn FnMut(Facet, Address));
+
+    /// Where this record stands among all, the highest first; `None` if it has no place there.
+    fn rank_among_all(&self) -> Option<u64> {
+        None
+    }
+
+    /// Where it stands among the records that are found by the same key under `facet`, if that facet
+    /// has an order.
+    fn rank_under(&self, facet: Facet) -> Option<u64> {
+        let _ = facet;
+        None
+    }
 }
 
 /// One record's new state within a block. A block may change a record several times; the last counts.

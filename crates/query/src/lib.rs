@@ -7,11 +7,17 @@
 //! Not here: what a record is (the dialect says), who may ask what and for how long (`pool`, `rpc`).
 #![forbid(unsafe_code)]
 
+mod highest;
+mod page;
 mod prepare;
+mod ranks;
 mod view;
 mod writer;
 
 pub use address::{AddressRef, AddressTable, TableFull};
+pub use highest::Ranked;
+pub use page::{Cursor, Page, PageLimits, StaleCursor};
+pub use ranks::RankBounds;
 pub use state::{BlockError, UNROOTED_MAX};
 pub use view::{Reader, View, Views};
 pub use writer::{Ledger, LedgerConfig, LedgerError, LedgerUsage};

@@ -4,9 +4,12 @@ use std::sync::Arc;
 
 use address::{AddressTable, Epoch};
 use arc_swap::ArcSwap;
+use imbl::OrdMap;
 use index::Index;
 use ledger::{Address, AddressId, BlockId, Commitment, Facet, Key, Record};
 use state::{Snapshot, Version};
+
+use crate::ranks::{Among, Top};
 
 /// One published moment.
 pub(crate) struct Published<R, M> {
@@ -14,6 +17,9 @@ pub(crate) struct Published<R, M> {
     pub(crate) confirmed: Snapshot<R, M>,
     pub(crate) finalized: Snapshot<R, M>,
     pub(crate) index: Index,
+    pub(crate) tops: OrdMap<Among, Top>,
+    /// Which ledger of all that there ever were: ids mean nothing beyond it.
+    pub(crate) run: u64,
     pub(crate) addresses: Arc<AddressTable>,
     /// Keeps every id that is known here from being given to another address.
     pub(crate) _epoch: Epoch,
@@ -28,7 +34,7 @@ pub struct Reader<R, M> {
 /// One block's state at the moment it was published. Immutable, cheap to clone; keeps its state
 /// alive while it lives.
 pub struct View<R, M> {
-    published: Arc<Published<R, M>>,
+    pub(crate) published: Arc<Published<R, M>>,
     commitment: Commitment,
 }
 
@@ -122,19 +128,19 @@ impl<R: Record, M> View<R, M> {
         self.len() == 0
     }
 
-    fn key(&self, facet: Facet, key: &Address) -> Option<Key> {
+    pub(crate) fn key(&self, facet: Facet, key: &Address) -> Option<Key> {
         let id = self.published.addresses.lookup(key)?;
         Some(Key { facet, id })
     }
 
-    fn answer(&self, id: AddressId, version: &Version<R>) -> Option<(Address, Arc<R>)> {
+    pub(crate) fn answer(&self, id: AddressId, version: &Version<R>) -> Option<(Address, Arc<R>)> {
         let record = version.record.clone()?;
         let address = self.published.addresses.address(id);
         debug_assert!(address.is_some(), "the epoch keeps the address of {id:?}");
         Some((address?, record))
     }
 
-    fn snapshot(&self) -> &Snapshot<R, M> {
+    pub(crate) fn snapshot(&self) -> &Snapshot<R, M> {
         match self.commitment {
             Commitment::Processed => &self.published.processed,
             Commitment::Confirmed => &self.published.confirmed,

@@ -15,6 +15,7 @@ use state::{BlockError, Removed, State};
 
 use crate::Reader;
 use crate::prepare::{Prepared, Write};
+use crate::ranks::{RankBounds, Ranks};
 use crate::view::Published;
 
 /// What a ledger is allowed to use.
@@ -57,6 +58,9 @@ pub struct Ledger<R, M> {
     addresses: Arc<AddressTable>,
     state: State<R, M>,
     index: Index,
+    ranks: Ranks,
+    /// Tells cursors of this ledger from those of any other.
+    run: u64,
     processed: BlockId,
     confirmed: BlockId,
     published: Arc<ArcSwap<Published<R, M>>>,
@@ -73,12 +77,16 @@ impl<R: Record, M: Send + Sync + 'static> Ledger<R, M> {
         let addresses = Arc::new(AddressTable::new(config.addresses_max, seed));
         let state = State::new(root, Arc::clone(&meta));
         let index = Index::new();
+        let ranks = Ranks::new(RankBounds::default());
+        let run = std::hash::RandomState::new().hash_one(root);
         let snapshot = State::new(root, meta).snapshot(root).expect("a state contains its root");
         let published = Published {
             processed: snapshot.clone(),
             confirmed: snapshot.clone(),
             finalized: snapshot,
             index: index.clone(),
+            tops: ranks.tops().clone(),
+            run,
             addresses: Arc::clone(&addresses),
             _epoch: addresses.epoch(),
         };
@@ -89,12 +97,23 @@ impl<R: Record, M: Send + Sync + 'static> Ledger<R, M> {
             addresses,
             state,
             index,
+            ranks,
+            run,
             processed: root,
             confirmed: root,
             published,
             root_is_open: true,
         };
         (ledger, reader)
+    }
+
+    /// Keeps more or less of the highest-ranked records than by default. Only before anything is
+    /// written.
+    #[must_use]
+    pub fn rank_within(mut self, bounds: RankBounds) -> Self {
+        debug_assert!(self.state.is_empty(), "what is written already would have no rank");
+        self.ranks = Ranks::new(bounds);
+        self
     }
 
     /// Opens `block` on top of `parent`, which must be complete. It becomes the processed tip.
@@ -128,17 +147,19 @@ impl<R: Record, M: Send + Sync + 'static> Ledger<R, M> {
         self.state.set_meta(block, meta)?;
         let mut removed = Vec::new();
         for Write { id, version, new_keys } in writes {
-            for key in new_keys {
-                if !self.index.insert(key, id) {
+            for key in &new_keys {
+                if !self.index.insert(*key, id) {
                     self.addresses.release(key.id);
                 }
             }
+            self.ranks.insert(&self.addresses, &self.index, (id, &version, &new_keys));
             if !self.state.write(block, id, version, &mut removed)? {
                 self.addresses.release(id);
             }
         }
         surplus.into_iter().for_each(|id| self.addresses.release(id));
         self.let_go(&removed);
+        self.ranks.refill(&self.addresses, &self.state, &self.index);
         Ok(ids)
     }
 
@@ -196,12 +217,15 @@ impl<R: Record, M: Send + Sync + 'static> Ledger<R, M> {
     /// more is freed here.
     pub fn publish(&mut self) {
         self.close_root();
+        self.ranks.refill(&self.addresses, &self.state, &self.index);
         let snapshot = |block| self.state.snapshot(block).expect("tips are the root or above it");
         let published = Published {
             processed: snapshot(self.processed),
             confirmed: snapshot(self.confirmed),
             finalized: snapshot(self.state.root()),
             index: self.index.clone(),
+            tops: self.ranks.tops().clone(),
+            run: self.run,
             addresses: Arc::clone(&self.addresses),
             _epoch: self.addresses.epoch(),
         };
@@ -229,6 +253,11 @@ impl<R: Record, M: Send + Sync + 'static> Ledger<R, M> {
         self.state.versions()
     }
 
+    /// How many places of highest-ranked records are kept. Cost: O(keys of many records).
+    pub fn ranked(&self) -> usize {
+        self.ranks.len()
+    }
+
     fn close_root(&mut self) {
         if self.root_is_open {
             self.root_is_open = false;
@@ -238,13 +267,15 @@ impl<R: Record, M: Send + Sync + 'static> Ledger<R, M> {
     }
 
     /// Takes out of the index and the address table what only the removed versions needed.
-    fn let_go(&mut self, removed: &[Removed]) {
-        for Removed { id, keys, is_last } in removed {
+    fn let_go(&mut self, removed: &[Removed<R>]) {
+        for version in removed {
+            let Removed { id, keys, is_last, .. } = version;
             for key in keys.iter() {
                 if !self.state.is_found_by(*id, *key) && self.index.remove(*key, *id) {
                     self.addresses.release(key.id);
                 }
             }
+            self.ranks.remove(&self.addresses, (&self.state, &self.index), version);
             if *is_last {
                 self.addresses.release(*id);
             }

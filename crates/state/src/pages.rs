@@ -47,7 +47,30 @@ impl<T> Pages<T> {
 
     /// All entries, by id.
     pub(crate) fn iter(&self) -> Iter<'_, T> {
-        Iter { path: self.root.iter().map(|root| (&**root, 0, 0)).collect() }
+        self.iter_from(AddressId(0))
+    }
+
+    /// The entries from the id `first` on, by id. Cost: one look-up.
+    pub(crate) fn iter_from(&self, first: AddressId) -> Iter<'_, T> {
+        let mut path = Vec::new();
+        let mut page = self.root.as_deref().filter(|_| reaches(self.height, first));
+        let (mut level, mut upper) = (self.height, 0);
+        while let Some(found) = page {
+            let at = place(first, level);
+            page = match found {
+                Page::Leaf(_) => {
+                    path.push((found, upper, at));
+                    None
+                }
+                Page::Branch(children) => {
+                    path.push((found, upper, at + 1));
+                    upper = upper << PAGE_BITS | at as u32;
+                    level -= 1; // a branch is never at level 0
+                    children[at].as_deref()
+                }
+            };
+        }
+        Iter { path }
     }
 }
 
@@ -226,6 +249,19 @@ mod tests {
         }
         assert_eq!(ids(&pages), IDS);
         assert_eq!(pages.len(), IDS.len());
+    }
+
+    #[test]
+    fn iteration_may_begin_anywhere() {
+        let pages = filled();
+        let all = ids(&pages);
+        let middles = all.iter().flat_map(|id| [id.saturating_sub(1), *id, id.saturating_add(1)]);
+        for first in middles.chain([0, u32::MAX]) {
+            let found: Vec<u32> = pages.iter_from(AddressId(first)).map(|(id, _)| id.0).collect();
+            let expected: Vec<u32> = all.iter().copied().filter(|id| *id >= first).collect();
+            assert_eq!(found, expected, "from {first}");
+        }
+        assert_eq!(Pages::<u32>::new().iter_from(AddressId(3)).count(), 0);
     }
 
     #[test]

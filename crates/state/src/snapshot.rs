@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ledger::{AddressId, BlockId};
+use ledger::{AddressId, BlockId, Slot};
 
 use crate::Version;
 use crate::pages::Pages;
@@ -30,6 +30,13 @@ impl<R, M> Snapshot<R, M> {
     /// The version of `id` that the block sees; never a removal.
     pub fn version(&self, id: AddressId) -> Option<&Version<R>> {
         self.records.get(id)?.at(&self.ancestors).filter(|version| version.record.is_some())
+    }
+
+    /// The same, with the slot of the block that wrote it: the newest of the record's writes that
+    /// the block sees.
+    pub fn written(&self, id: AddressId) -> Option<(&Version<R>, Slot)> {
+        let found = self.records.get(id)?.written_at(&self.ancestors)?;
+        found.0.record.is_some().then_some(found)
     }
 
     /// All records that the block sees, by id.

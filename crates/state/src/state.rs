@@ -20,13 +20,23 @@ pub struct State<R, M> {
 
 /// A version that no read of the state can see any more. Snapshots taken before still do.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Removed {
+pub struct Removed<R> {
     /// Whose it was.
     pub id: AddressId,
+    /// The record; `None` if the version was a removal.
+    pub record: Option<Arc<R>>,
     /// The keys it was found by.
     pub keys: Arc<[Key]>,
     /// Whether it was the record's last version: nothing is known under the id now.
     pub is_last: bool,
+}
+
+impl<R> Removed<R> {
+    /// `hidden` is `None` if a removal went of which nothing was kept.
+    fn new(id: AddressId, hidden: Option<Version<R>>, is_last: bool) -> Self {
+        let (record, keys) = hidden.map(|version| (version.record, version.keys)).unwrap_or_default();
+        Self { id, record, keys, is_last }
+    }
 }
 
 impl<R, M> State<R, M> {
@@ -83,13 +93,14 @@ impl<R, M> State<R, M> {
         block: BlockId,
         id: AddressId,
         version: Version<R>,
-        removed: &mut Vec<Removed>,
+        removed: &mut Vec<Removed<R>>,
     ) -> Result<bool, BlockError> {
         let root = self.tree.root();
         let writer = self.tree.writable(block)?;
         let versions = self.records.entry(id, Versions::new);
         let is_new = versions.is_empty();
         let hidden = if block == root {
+            versions.rooted_slot = block.slot;
             std::mem::replace(&mut versions.rooted, version.record.is_some().then_some(version))
         } else {
             let own = versions.unrooted.iter_mut().find(|(by, _)| *by == block);
@@ -106,8 +117,7 @@ impl<R, M> State<R, M> {
             self.records.remove(id);
         }
         if is_last || hidden.is_some() {
-            let keys = hidden.map(|version| version.keys).unwrap_or_default();
-            removed.push(Removed { id, keys, is_last });
+            removed.push(Removed::new(id, hidden, is_last));
         }
         Ok(is_new)
     }
@@ -124,7 +134,7 @@ impl<R, M> State<R, M> {
     pub fn finalize(
         &mut self,
         block: BlockId,
-        removed: &mut Vec<Removed>,
+        removed: &mut Vec<Removed<R>>,
     ) -> Result<(), BlockError> {
         let path = self.tree.path(block)?;
         for fork in self.tree.beside(&path) {
@@ -145,7 +155,7 @@ impl<R, M> State<R, M> {
     pub fn drop_fork(
         &mut self,
         block: BlockId,
-        removed: &mut Vec<Removed>,
+        removed: &mut Vec<Removed<R>>,
     ) -> Result<BTreeSet<BlockId>, BlockError> {
         self.tree.block(block)?;
         if block == self.tree.root() {
@@ -174,6 +184,16 @@ impl<R, M> State<R, M> {
         self.records.get(id)?.iter().next()
     }
 
+    /// All versions of `id` that a read may still see, the one written last first.
+    pub fn versions_of(&self, id: AddressId) -> impl Iterator<Item = &Version<R>> {
+        self.records.get(id).into_iter().flat_map(Versions::iter)
+    }
+
+    /// The ids from `first` on that have a version. Cost: one look-up.
+    pub fn ids_from(&self, first: AddressId) -> impl Iterator<Item = AddressId> {
+        self.records.iter_from(first).map(|(id, _)| id)
+    }
+
     /// Whether a version of `id` is found by `key`.
     pub fn is_found_by(&self, id: AddressId, key: Key) -> bool {
         self.records
@@ -197,7 +217,7 @@ impl<R, M> State<R, M> {
     }
 
     /// Takes back what `block` wrote.
-    fn vanish(&mut self, block: BlockId, removed: &mut Vec<Removed>) {
+    fn vanish(&mut self, block: BlockId, removed: &mut Vec<Removed<R>>) {
         for id in self.tree.remove(block) {
             let Some(versions) = self.records.get_mut(id) else { continue };
             let Some(version) = versions.take(block) else { continue };
@@ -205,23 +225,23 @@ impl<R, M> State<R, M> {
             if is_last {
                 self.records.remove(id);
             }
-            removed.push(Removed { id, keys: version.keys, is_last });
+            removed.push(Removed::new(id, Some(version), is_last));
         }
     }
 
     /// Makes what `block` wrote under `id` the rooted version.
-    fn settle(&mut self, block: BlockId, id: AddressId, removed: &mut Vec<Removed>) {
+    fn settle(&mut self, block: BlockId, id: AddressId, removed: &mut Vec<Removed<R>>) {
         let Some(versions) = self.records.get_mut(id) else { return };
         let Some(version) = versions.take(block) else { return };
         let next = version.record.is_some().then_some(version);
+        versions.rooted_slot = block.slot;
         let hidden = std::mem::replace(&mut versions.rooted, next);
         let is_last = versions.is_empty();
         if is_last {
             self.records.remove(id);
         }
         if is_last || hidden.is_some() {
-            let keys = hidden.map(|version| version.keys).unwrap_or_default();
-            removed.push(Removed { id, keys, is_last });
+            removed.push(Removed::new(id, hidden, is_last));
         }
     }
 }
@@ -253,7 +273,7 @@ mod tests {
         block: BlockId,
         parent: BlockId,
         records: &[(u32, u32)],
-    ) -> Result<Vec<Removed>, BlockError> {
+    ) -> Result<Vec<Removed<u32>>, BlockError> {
         let mut removed = Vec::new();
         state.open(block, parent, Arc::new(()))?;
         for (id, record) in records {
@@ -275,8 +295,8 @@ mod tests {
         Key { facet: Facet(0), id: AddressId(record) }
     }
 
-    fn gone(id: u32, record: u32, is_last: bool) -> Removed {
-        Removed { id: AddressId(id), keys: version(record).keys, is_last }
+    fn gone(id: u32, record: u32, is_last: bool) -> Removed<u32> {
+        Removed::new(AddressId(id), Some(version(record)), is_last)
     }
 
     fn seen(snapshot: &Snapshot<u32, ()>) -> Vec<(u32, u32)> {
@@ -383,6 +403,25 @@ mod tests {
         assert_eq!(seen(&old[1]), [(1, 100), (2, 200)]);
         assert_eq!(seen(&old[2]), [(1, 101)]);
         assert_eq!(at(&state, three)?, [(2, 202)]);
+        Ok(())
+    }
+
+    #[test]
+    fn a_read_knows_the_slot_of_the_write() -> Done {
+        let mut state = state()?;
+        let (one, two, three) = (block(11, 1), block(12, 2), block(13, 3));
+        add(&mut state, one, ROOT, &[(1, 100), (2, 200)])?;
+        add(&mut state, two, one, &[(1, 102)])?;
+        add(&mut state, three, two, &[(2, 203), (3, 303)])?;
+        let slots = |state: &State<u32, ()>, block| -> Result<Vec<Option<u64>>, BlockError> {
+            let snapshot = state.snapshot(block)?;
+            Ok([1, 2, 3].map(|id| Some(snapshot.written(AddressId(id))?.1)).into())
+        };
+        assert_eq!(slots(&state, three)?, [Some(12), Some(13), Some(13)]);
+        assert_eq!(slots(&state, two)?, [Some(12), Some(11), None]);
+        state.finalize(two, &mut Vec::new())?;
+        assert_eq!(slots(&state, three)?, [Some(12), Some(13), Some(13)]);
+        assert_eq!(slots(&state, two)?, [Some(12), Some(11), None]);
         Ok(())
     }
 

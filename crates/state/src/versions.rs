@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ledger::{BlockId, Key};
+use ledger::{BlockId, Key, Slot};
 
 /// A record as one block left it.
 #[derive(Debug)]
@@ -23,6 +23,8 @@ impl<R> Clone for Version<R> {
 pub(crate) struct Versions<R> {
     /// As the root or a block below it left it. Never a removal: that is `None`.
     pub(crate) rooted: Option<Version<R>>,
+    /// Of the block that wrote the rooted one.
+    pub(crate) rooted_slot: Slot,
     /// By unrooted blocks, one each. A block comes after its ancestors: those were complete when it
     /// was opened.
     pub(crate) unrooted: Vec<(BlockId, Version<R>)>,
@@ -30,7 +32,7 @@ pub(crate) struct Versions<R> {
 
 impl<R> Versions<R> {
     pub(crate) fn new() -> Self {
-        Self { rooted: None, unrooted: Vec::new() }
+        Self { rooted: None, rooted_slot: 0, unrooted: Vec::new() }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -39,12 +41,17 @@ impl<R> Versions<R> {
 
     /// The newest version by one of `ancestors` (sorted) or at the root.
     pub(crate) fn at(&self, ancestors: &[BlockId]) -> Option<&Version<R>> {
+        self.written_at(ancestors).map(|(version, _)| version)
+    }
+
+    /// The same, with the slot of the block that wrote it.
+    pub(crate) fn written_at(&self, ancestors: &[BlockId]) -> Option<(&Version<R>, Slot)> {
         let unrooted = self.unrooted.iter().rev();
         unrooted
             .filter(|(block, _)| ancestors.binary_search(block).is_ok())
-            .map(|(_, version)| version)
+            .map(|(block, version)| (version, block.slot))
             .next()
-            .or(self.rooted.as_ref())
+            .or_else(|| Some((self.rooted.as_ref()?, self.rooted_slot)))
     }
 
     /// All of them, the newest written first.
@@ -61,6 +68,10 @@ impl<R> Versions<R> {
 
 impl<R> Clone for Versions<R> {
     fn clone(&self) -> Self {
-        Self { rooted: self.rooted.clone(), unrooted: self.unrooted.clone() }
+        Self {
+            rooted: self.rooted.clone(),
+            rooted_slot: self.rooted_slot,
+            unrooted: self.unrooted.clone(),
+        }
     }
 }

@@ -1,0 +1,128 @@
+//! Reading which records of a block rank highest.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::sync::Arc;
+
+use ledger::{Address, AddressId, Facet, Record};
+use state::Version;
+
+use crate::View;
+use crate::ranks::{Among, Place, Top, rank_of};
+
+/// A record and its rank.
+#[derive(Debug)]
+pub struct Ranked<R> {
+    /// As the record says.
+    pub rank: u64,
+    /// Whose it is.
+    pub address: Address,
+    /// What stands there.
+    pub record: Arc<R>,
+}
+
+impl<R: Record, M> View<R, M> {
+    /// The highest-ranked records, at most `limit`, of those that `keep` lets pass: of all, or of
+    /// those found by a key. The highest first; of equal ranks the higher address first.
+    ///
+    /// Cost: a few for each that is found, as long as most pass. A set of few records, or one whose
+    /// highest were just taken away, is read whole.
+    pub fn highest(
+        &self,
+        key: Option<(Facet, &Address)>,
+        limit: usize,
+        keep: impl Fn(&Address, &R) -> bool,
+    ) -> Vec<Ranked<R>> {
+        let among = match key {
+            None => Among::All,
+            Some((facet, key)) => match self.key(facet, key) {
+                None => return Vec::new(),
+                Some(key) => Among::Key(key),
+            },
+        };
+        let known = self.published.tops.get(&among);
+        let found = known.and_then(|top| self.walk(top, among, limit, &keep));
+        found.unwrap_or_else(|| self.read_all(among, limit, &keep))
+    }
+
+    /// The highest of the places that are kept; `None` if those are too few to say.
+    fn walk(
+        &self,
+        top: &Top,
+        among: Among,
+        limit: usize,
+        keep: &impl Fn(&Address, &R) -> bool,
+    ) -> Option<Vec<Ranked<R>>> {
+        let mut found: Vec<Ranked<R>> = Vec::with_capacity(limit + 1);
+        let mut last = None;
+        // Above places that begin alike all are needed: the whole address is what orders them.
+        let is_over = |found: usize, last: Option<(u64, u64)>, next: &Place| {
+            found >= limit && last.is_none_or(|last| (next.rank, next.head) < last)
+        };
+        for place in top.from_the_highest() {
+            if is_over(found.len(), last, place) {
+                return Some(in_order(found, limit));
+            }
+            let Some(ranked) = self.ranked(among, *place) else { continue };
+            if keep(&ranked.address, &ranked.record) {
+                found.push(ranked);
+                last = Some((place.rank, place.head));
+            }
+        }
+        let suffices = top.floor().is_none_or(|floor| is_over(found.len(), last, &floor));
+        suffices.then(|| in_order(found, limit))
+    }
+
+    /// The record at a place, if this block sees it there.
+    fn ranked(&self, among: Among, place: Place) -> Option<Ranked<R>> {
+        let version = self.snapshot().version(place.id)?;
+        if rank_of(version, among) != Some(place.rank) {
+            return None;
+        }
+        let (address, record) = self.answer(place.id, version)?;
+        Some(Ranked { rank: place.rank, address, record })
+    }
+
+    fn read_all(
+        &self,
+        among: Among,
+        limit: usize,
+        keep: &impl Fn(&Address, &R) -> bool,
+    ) -> Vec<Ranked<R>> {
+        let mut kept = BinaryHeap::with_capacity(limit + 1);
+        let mut offer = |id: AddressId, version: &Version<R>| {
+            let Some(rank) = rank_of(version, among) else { return };
+            let is_too_low = |lowest: &Reverse<(u64, Address)>| rank < lowest.0.0;
+            if kept.len() >= limit && kept.peek().is_none_or(is_too_low) {
+                return;
+            }
+            let Some((address, record)) = self.answer(id, version) else { return };
+            if keep(&address, &record) {
+                kept.push(Reverse((rank, address)));
+                if kept.len() > limit {
+                    kept.pop();
+                }
+            }
+        };
+        let snapshot = self.snapshot();
+        match among {
+            Among::All => snapshot.versions().for_each(|(id, version)| offer(id, version)),
+            Among::Key(key) => {
+                let ids = self.published.index.records(key);
+                let versions = ids.filter_map(|id| Some((id, snapshot.version(id)?)));
+                versions.for_each(|(id, version)| offer(id, version));
+            }
+        }
+        let best = kept.into_sorted_vec().into_iter();
+        best.filter_map(|Reverse((rank, address))| {
+            Some(Ranked { rank, record: self.record(&address)?, address })
+        })
+        .collect()
+    }
+}
+
+fn in_order<R>(mut found: Vec<Ranked<R>>, limit: usize) -> Vec<Ranked<R>> {
+    found.sort_unstable_by_key(|ranked| Reverse((ranked.rank, ranked.address)));
+    found.truncate(limit);
+    found
+}

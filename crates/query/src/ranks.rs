@@ -1,0 +1,264 @@
+//! The highest-ranked records, of all and of every key that many are found by: kept at write time,
+//! so that a read of the highest few looks at a few.
+//!
+//! Shape: for each such set a [`Top`]: places by rank, one for every version that is kept, as the
+//! index has one entry for every key of one. A reader walks it from the highest place and leaves out
+//! those that his block does not see; so forks and commitments need nothing more.
+//!
+//! Bounds: a [`Top`] has at most [`RankBounds::kept_max`] places and says below which it knows
+//! nothing. When too many of them are gone it is filled again from the index, a few records a write;
+//! a reader for whom it does not suffice reads all records of the set. Keys that few records are found
+//! by keep nothing: reading those is as good.
+//! Cost: a write below the lowest place kept costs a look-up.
+//! Not here: what a rank is (the record says), reading (`highest`).
+
+use std::collections::BTreeMap;
+
+use address::AddressTable;
+use imbl::{OrdMap, OrdSet};
+use index::Index;
+use ledger::{AddressId, Key, Record};
+use state::{Removed, State, Version};
+
+/// How much is kept to answer which records rank highest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RankBounds {
+    /// A key that no more records are found by keeps nothing.
+    pub scanned_max: usize,
+    /// How many places are kept of all, and of each key of more: 24 bytes each.
+    pub kept_max: usize,
+    /// How many records are read again at a time to fill a set up.
+    pub refilled_at_once: usize,
+}
+
+impl Default for RankBounds {
+    fn default() -> Self {
+        Self { scanned_max: 128, kept_max: 2_048, refilled_at_once: 64 }
+    }
+}
+
+/// Among which records one has a rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Among {
+    All,
+    Key(Key),
+}
+
+/// A version's place in an order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Place {
+    pub(crate) rank: u64,
+    /// The first bytes of the address: of equal ranks the higher address is first.
+    pub(crate) head: u64,
+    pub(crate) id: AddressId,
+}
+
+/// The highest places of a set.
+#[derive(Clone, Default)]
+pub(crate) struct Top {
+    places: OrdSet<Place>,
+    /// The highest place that was left out: every kept version above it has its place here.
+    floor: Option<Place>,
+}
+
+/// The writer's side.
+pub(crate) struct Ranks {
+    bounds: RankBounds,
+    tops: OrdMap<Among, Top>,
+    refills: BTreeMap<Among, Refill>,
+}
+
+/// A [`Top`] in the making. Writes go to it as well, so that it is right once all was read.
+struct Refill {
+    next: Top,
+    from: AddressId,
+}
+
+impl Ranks {
+    /// Of an empty ledger.
+    pub(crate) fn new(bounds: RankBounds) -> Self {
+        Self { bounds, tops: OrdMap::unit(Among::All, Top::default()), refills: BTreeMap::new() }
+    }
+
+    /// What readers get. Cheap to clone.
+    pub(crate) fn tops(&self) -> &OrdMap<Among, Top> {
+        &self.tops
+    }
+
+    /// How many places are kept.
+    pub(crate) fn len(&self) -> usize {
+        let refills = self.refills.values().map(|refill| &refill.next);
+        self.tops.values().chain(refills).map(|top| top.places.len()).sum()
+    }
+
+    /// Takes in a version that is written now. Its `new_keys` are in the index already.
+    pub(crate) fn insert<R: Record>(
+        &mut self,
+        addresses: &AddressTable,
+        index: &Index,
+        (id, version, new_keys): (AddressId, &Version<R>, &[Key]),
+    ) {
+        let Some(record) = version.record.as_deref() else { return };
+        for (among, rank) in ranks(record, &version.keys) {
+            if let Among::Key(key) = among
+                && new_keys.contains(&key)
+                && index.len_of(key) > self.bounds.scanned_max
+                && !self.tops.contains_key(&among)
+            {
+                self.begin(among);
+            }
+            self.insert_at(addresses, among, rank, id);
+        }
+    }
+
+    /// Takes out what only a removed version needed. The index and the state are without it already.
+    pub(crate) fn remove<R: Record, M>(
+        &mut self,
+        addresses: &AddressTable,
+        (state, index): (&State<R, M>, &Index),
+        removed: &Removed<R>,
+    ) {
+        let Some(record) = removed.record.as_deref() else { return };
+        for (among, rank) in ranks(record, &removed.keys) {
+            let is_needed = || {
+                let mut kept = state.versions_of(removed.id);
+                kept.any(|version| rank_of(version, among) == Some(rank))
+            };
+            if self.knows(among, rank) && !is_needed() {
+                self.remove_at(addresses, among, rank, removed.id);
+            }
+            if let Among::Key(key) = among
+                && index.len_of(key) <= self.bounds.scanned_max / 2
+            {
+                self.refills.remove(&among);
+                if self.tops.contains_key(&among) {
+                    self.tops.remove(&among);
+                }
+            }
+        }
+    }
+
+    /// Reads a few more records for a set that is to be filled up, if there is one.
+    pub(crate) fn refill<R: Record, M>(
+        &mut self,
+        addresses: &AddressTable,
+        state: &State<R, M>,
+        index: &Index,
+    ) {
+        let Some((among, mut refill)) = self.refills.pop_first() else { return };
+        let at_once = self.bounds.refilled_at_once;
+        let ids: Vec<AddressId> = match among {
+            Among::All => state.ids_from(refill.from).take(at_once).collect(),
+            Among::Key(key) => index.records_from(key, refill.from).take(at_once).collect(),
+        };
+        for id in &ids {
+            for rank in state.versions_of(*id).filter_map(|version| rank_of(version, among)) {
+                refill.next.insert(addresses, rank, *id, self.bounds.kept_max);
+            }
+        }
+        match ids.last().and_then(|last| last.0.checked_add(1)) {
+            Some(from) if ids.len() == at_once => {
+                refill.from = AddressId(from);
+                self.refills.insert(among, refill);
+            }
+            _ => {
+                self.tops.insert(among, refill.next);
+            }
+        }
+    }
+
+    fn begin(&mut self, among: Among) {
+        let start = || Refill { next: Top::default(), from: AddressId(0) };
+        self.refills.entry(among).or_insert_with(start);
+    }
+
+    /// Whether a place of that rank may be kept.
+    fn knows(&self, among: Among, rank: u64) -> bool {
+        self.tops.get(&among).is_some_and(|top| top.reaches(rank))
+            || self.refills.get(&among).is_some_and(|refill| refill.next.reaches(rank))
+    }
+
+    fn insert_at(&mut self, addresses: &AddressTable, among: Among, rank: u64, id: AddressId) {
+        let kept_max = self.bounds.kept_max;
+        if self.tops.get(&among).is_some_and(|top| top.reaches(rank))
+            && let Some(top) = self.tops.get_mut(&among)
+        {
+            top.insert(addresses, rank, id, kept_max);
+        }
+        if let Some(refill) = self.refills.get_mut(&among) {
+            refill.next.insert(addresses, rank, id, kept_max);
+        }
+    }
+
+    fn remove_at(&mut self, addresses: &AddressTable, among: Among, rank: u64, id: AddressId) {
+        let place = Place::new(addresses, rank, id);
+        if let Some(refill) = self.refills.get_mut(&among) {
+            refill.next.places.remove(&place);
+        }
+        let Some(top) = self.tops.get_mut(&among) else { return };
+        top.places.remove(&place);
+        if top.floor.is_some() && top.places.len() < self.bounds.kept_max / 4 {
+            self.begin(among);
+        }
+    }
+}
+
+impl Top {
+    /// The places, the highest first.
+    pub(crate) fn from_the_highest(&self) -> impl Iterator<Item = &Place> {
+        self.places.iter().rev()
+    }
+
+    /// The highest place that is not kept; `None` if all are.
+    pub(crate) fn floor(&self) -> Option<Place> {
+        self.floor
+    }
+
+    /// Whether a place of that rank may be above the floor.
+    fn reaches(&self, rank: u64) -> bool {
+        self.floor.is_none_or(|floor| rank >= floor.rank)
+    }
+
+    fn insert(&mut self, addresses: &AddressTable, rank: u64, id: AddressId, kept_max: usize) {
+        if !self.reaches(rank) {
+            return;
+        }
+        let place = Place::new(addresses, rank, id);
+        if self.floor.is_some_and(|floor| place <= floor) || self.places.contains(&place) {
+            return;
+        }
+        self.places.insert(place);
+        if self.places.len() > kept_max {
+            self.floor = self.places.remove_min();
+        }
+    }
+}
+
+impl Place {
+    fn new(addresses: &AddressTable, rank: u64, id: AddressId) -> Self {
+        let address = addresses.address(id);
+        debug_assert!(address.is_some(), "{id:?} has a version, which counts on its address");
+        let mut head = [0; 8];
+        let bytes = address.as_ref().map_or(&[][..], ledger::Address::as_bytes);
+        head.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
+        Self { rank, head: u64::from_be_bytes(head), id }
+    }
+}
+
+/// A version's rank, if it has one there.
+pub(crate) fn rank_of<R: Record>(version: &Version<R>, among: Among) -> Option<u64> {
+    let record = version.record.as_deref()?;
+    match among {
+        Among::All => record.rank_among_all(),
+        Among::Key(key) if version.keys.contains(&key) => record.rank_under(key.facet),
+        Among::Key(_) => None,
+    }
+}
+
+/// Everywhere that a record has a rank.
+fn ranks<R: Record>(record: &R, keys: &[Key]) -> impl Iterator<Item = (Among, u64)> {
+    let among_all = record.rank_among_all().map(|rank| (Among::All, rank));
+    let under =
+        keys.iter().filter_map(|key| Some((Among::Key(*key), record.rank_under(key.facet)?)));
+    among_all.into_iter().chain(under)
+}
