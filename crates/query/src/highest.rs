@@ -126,3 +126,99 @@ fn in_order<R>(mut found: Vec<Ranked<R>>, limit: usize) -> Vec<Ranked<R>> {
     found.truncate(limit);
     found
 }
+
+#[cfg(test)]
+mod tests {
+    use ledger::{BlockId, Change, Commitment};
+
+    use super::*;
+    use crate::{Ledger, LedgerConfig, LedgerError, RankBounds, Reader};
+
+    const ROOT: BlockId = BlockId { slot: 0, bank: 0 };
+    const OWNER: Facet = Facet(0);
+
+    #[derive(Debug)]
+    struct Purse(u64);
+
+    impl Record for Purse {
+        fn keys(&self, key: &mut dyn FnMut(Facet, Address)) {
+            key(OWNER, owner());
+        }
+
+        fn rank_among_all(&self) -> Option<u64> {
+            Some(self.0)
+        }
+
+        fn rank_under(&self, _: Facet) -> Option<u64> {
+            Some(self.0)
+        }
+    }
+
+    fn owner() -> Address {
+        Address::from([255; 32])
+    }
+
+    /// Addresses that differ in their last bytes only.
+    fn address(n: u16) -> Address {
+        let mut bytes = [7; 32];
+        bytes[30..].copy_from_slice(&n.to_be_bytes());
+        Address::from(bytes)
+    }
+
+    fn purse(n: u16, amount: u64) -> Change<Purse> {
+        let record = (amount > 0).then(|| Arc::new(Purse(amount)));
+        Change { address: address(n), record }
+    }
+
+    fn ledger() -> (Ledger<Purse, ()>, Reader<Purse, ()>) {
+        let bounds = RankBounds { scanned_max: 16, kept_max: 32, refilled_at_once: 8 };
+        let config = LedgerConfig { addresses_max: 10_000 };
+        let (ledger, reader) = Ledger::new(config, ROOT, Arc::new(()));
+        (ledger.rank_within(bounds), reader)
+    }
+
+    /// The three highest, of all and of the owner, which must be the same.
+    fn highest(reader: &Reader<Purse, ()>) -> Vec<(u64, Address)> {
+        let view = reader.view(Commitment::Processed);
+        let read = |key| -> Vec<(u64, Address)> {
+            let found = view.highest(key, 3, |_, _| true);
+            found.iter().map(|ranked| (ranked.rank, ranked.address)).collect()
+        };
+        let all = read(None);
+        assert_eq!(read(Some((OWNER, &owner()))), all);
+        all
+    }
+
+    #[test]
+    fn of_equal_ranks_the_higher_address_is_first() -> Result<(), LedgerError> {
+        let (mut ledger, reader) = ledger();
+        let changes = (0..100).map(|n| purse((n * 37) % 100, 5)).collect();
+        ledger.apply(ROOT, changes, Arc::new(()))?;
+        ledger.publish();
+        assert_eq!(highest(&reader), [99, 98, 97].map(|n| (5, address(n))));
+        Ok(())
+    }
+
+    #[test]
+    fn what_is_kept_is_bounded_and_is_filled_up_when_it_ran_dry() -> Result<(), LedgerError> {
+        let (mut ledger, reader) = ledger();
+        let changes = (1..1_000).map(|n| purse(n, n.into())).collect();
+        ledger.apply(ROOT, changes, Arc::new(()))?;
+        ledger.publish();
+        assert!(ledger.ranked() <= 32 * 3, "{}", ledger.ranked());
+        let mut slot = 0;
+        for top in (4..1_000_u16).rev() {
+            let block = |slot| BlockId { slot, bank: 0 };
+            ledger.open(block(slot + 1), block(slot), Arc::new(()))?;
+            slot += 1;
+            ledger.apply(block(slot), vec![purse(top, 0)], Arc::new(()))?;
+            ledger.complete(block(slot), Arc::new(()))?;
+            ledger.finalize(block(slot))?;
+            ledger.publish();
+            let expected = [top - 1, top - 2, top - 3].map(|n| (n.into(), address(n)));
+            assert_eq!(highest(&reader), expected);
+        }
+        assert!(ledger.ranked() <= 3, "one order of three, and nothing for a key of few");
+        Ok(())
+    }
+}

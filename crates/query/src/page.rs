@@ -102,7 +102,8 @@ impl<R: Record, M> View<R, M> {
                 && let Some(found) = self.answer(id, version)
             {
                 weight = weight.saturating_add(weighs);
-                let is_full = page.records.len() >= limits.records_max || weight > limits.weight_max;
+                let is_full =
+                    page.records.len() >= limits.records_max || weight > limits.weight_max;
                 if is_full && !page.records.is_empty() {
                     page.next = last.map(|after| Cursor { run, after });
                     break;

@@ -127,13 +127,13 @@ impl Ranks {
             if self.knows(among, rank) && !is_needed() {
                 self.remove_at(addresses, among, rank, removed.id);
             }
-            if let Among::Key(key) = among
-                && index.len_of(key) <= self.bounds.scanned_max / 2
-            {
+        }
+        for key in removed.keys.iter() {
+            let among = Among::Key(*key);
+            let is_kept = self.tops.contains_key(&among) || self.refills.contains_key(&among);
+            if is_kept && index.len_of(*key) <= self.bounds.scanned_max / 2 {
                 self.refills.remove(&among);
-                if self.tops.contains_key(&among) {
-                    self.tops.remove(&among);
-                }
+                self.tops.remove(&among);
             }
         }
     }

@@ -34,7 +34,8 @@ pub struct Removed<R> {
 impl<R> Removed<R> {
     /// `hidden` is `None` if a removal went of which nothing was kept.
     fn new(id: AddressId, hidden: Option<Version<R>>, is_last: bool) -> Self {
-        let (record, keys) = hidden.map(|version| (version.record, version.keys)).unwrap_or_default();
+        let (record, keys) =
+            hidden.map(|version| (version.record, version.keys)).unwrap_or_default();
         Self { id, record, keys, is_last }
     }
 }

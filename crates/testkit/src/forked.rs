@@ -3,10 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use ledger::{Address, AddressId, BlockId, Change, Commitment, Facet};
-use query::{Ledger, LedgerConfig, LedgerError, LedgerUsage, Reader, View};
+use ledger::{Address, AddressId, BlockId, Change, Commitment, Facet, Record, Slot};
+use query::{Ledger, LedgerConfig, LedgerError, LedgerUsage, PageLimits, RankBounds, Reader, View};
 
 use crate::{Facts, Model, Note, Step};
+
+/// So small that sets overflow, run dry and are filled again all the time.
+const RANK_BOUNDS: RankBounds = RankBounds { scanned_max: 4, kept_max: 10, refilled_at_once: 3 };
 
 /// A `query::Ledger` under the fork injector, and the model of what it must answer.
 pub struct ForkedLedger {
@@ -26,6 +29,7 @@ pub struct KeptView {
     block: BlockId,
     facts: Facts,
     records: BTreeMap<Address, Arc<Note>>,
+    slots: BTreeMap<Address, Slot>,
     ids: BTreeMap<Address, AddressId>,
 }
 
@@ -35,7 +39,8 @@ impl ForkedLedger {
         let root = BlockId { slot: 0, bank: 0 };
         let model = Model::new(root);
         let meta = Arc::new(model.facts(root));
-        let (mut ledger, reader) = Ledger::new(LedgerConfig { addresses_max }, root, meta);
+        let (ledger, reader) = Ledger::new(LedgerConfig { addresses_max }, root, meta);
+        let mut ledger = ledger.rank_within(RANK_BOUNDS);
         ledger.publish();
         Self { ledger, reader, published: model.clone(), model }
     }
@@ -114,6 +119,7 @@ impl ForkedLedger {
         for _ in 0..3 {
             self.step(Step::Publish, Vec::new)?;
         }
+        assert_eq!(self.ledger.ranked(), 0, "nothing has a rank");
         Ok(self.ledger.usage())
     }
 
@@ -144,7 +150,8 @@ impl ForkedLedger {
             (*address, id.expect("a published record has an id"))
         };
         let ids = records.keys().map(id).collect();
-        KeptView { view, block, facts: self.published.facts(block), records, ids }
+        let (facts, slots) = (self.published.facts(block), self.published.slots(block));
+        KeptView { view, block, facts, records, slots, ids }
     }
 }
 
@@ -175,9 +182,68 @@ impl KeptView {
             expected.map(|(address, note)| (*address, Arc::clone(note))).collect()
         );
 
+        self.check_highest(None);
+        self.check_highest(Some((facet, key)));
+        let since = self.block.slot.saturating_sub(2);
+        self.check_pages((facet, key), None);
+        self.check_pages((facet, key), Some(since));
+
         for (address, id) in &self.ids {
             assert_eq!(reader.addresses().lookup(address), Some(*id));
             assert_eq!(reader.addresses().address(*id), Some(*address));
+        }
+    }
+
+    /// Of all records, or of those under a key, with every second value left out or not.
+    fn check_highest(&self, key: Option<(Facet, Address)>) {
+        let rank = |note: &Note| match key {
+            None => note.rank_among_all(),
+            Some(key) => note.keys.contains(&key).then(|| note.rank_under(key.0)).flatten(),
+        };
+        for (limit, keeps_odd) in [(1, true), (3, false), (5, true), (1_000, false)] {
+            let keep = |note: &Note| keeps_odd || note.value.is_multiple_of(2);
+            let kept = self.records.iter().filter(|(_, note)| keep(note));
+            let mut expected: Vec<_> =
+                kept.filter_map(|(address, note)| Some((rank(note)?, *address))).collect();
+            expected.sort_unstable_by(|one, other| other.cmp(one));
+            expected.truncate(limit);
+            let key = key.as_ref().map(|(facet, key)| (*facet, key));
+            let found = self.view.highest(key, limit, |_, note| keep(note));
+            for ranked in &found {
+                assert_eq!(self.records.get(&ranked.address), Some(&ranked.record));
+            }
+            let found: Vec<_> = found.iter().map(|one| (one.rank, one.address)).collect();
+            assert_eq!(found, expected, "the {limit} highest under {key:?}");
+        }
+    }
+
+    /// The pages of a list, of all sizes, are together the list in the order of ids.
+    fn check_pages(&self, (facet, key): (Facet, Address), changed_since: Option<Slot>) {
+        let is_wanted = |address: &Address, note: &Note| {
+            let is_new = changed_since.is_none_or(|since| self.slots[address] >= since);
+            is_new && note.keys.contains(&(facet, key)) && note.value % 3 > 0
+        };
+        let wanted = self.records.iter().filter(|(address, note)| is_wanted(address, note));
+        let mut expected: Vec<Address> = wanted.map(|(address, _)| *address).collect();
+        expected.sort_unstable_by_key(|address| self.ids[address]);
+        for (records_max, weight_max, visits_max) in
+            [(1, 100, 100), (3, 3, 100), (100, 2, 100), (2, 100, 2), (100, 100, 1)]
+        {
+            let mut limits =
+                PageLimits { after: None, changed_since, records_max, weight_max, visits_max };
+            let mut found = Vec::new();
+            loop {
+                let weigh = |note: &Note| {
+                    let weight = (note.value % 3) as usize;
+                    (weight > 0).then_some(weight)
+                };
+                let page = self.view.page(facet, &key, limits, weigh).expect("the same run");
+                assert!(page.records.len() <= records_max);
+                found.extend(page.records.iter().map(|(address, _)| *address));
+                let Some(next) = page.next else { break };
+                limits.after = Some(query::Cursor::from_bytes(next.to_bytes()));
+            }
+            assert_eq!(found, expected, "pages of {records_max} {weight_max} {visits_max}");
         }
     }
 }

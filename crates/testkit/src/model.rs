@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use ledger::{Address, BlockId, Change, Commitment, Facet, Record};
+use ledger::{Address, BlockId, Change, Commitment, Facet, Record, Slot};
 
 /// What the tests' ledgers know of a block beside its records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +23,8 @@ pub struct Model<R> {
     processed: BlockId,
     confirmed: BlockId,
     rooted: BTreeMap<Address, Arc<R>>,
+    /// When each of those was written last.
+    rooted_slots: BTreeMap<Address, Slot>,
     /// The root, with nothing written, and all above it.
     blocks: BTreeMap<BlockId, Block<R>>,
 }
@@ -40,7 +42,14 @@ impl<R: Record> Model<R> {
         let facts = Facts { block: root, writes: 0, is_complete: true };
         let block = Block { parent: None, facts, written: BTreeMap::new() };
         let blocks = BTreeMap::from([(root, block)]);
-        Self { root, processed: root, confirmed: root, rooted: BTreeMap::new(), blocks }
+        Self {
+            root,
+            processed: root,
+            confirmed: root,
+            rooted: BTreeMap::new(),
+            rooted_slots: BTreeMap::new(),
+            blocks,
+        }
     }
 
     /// The root.
@@ -71,17 +80,32 @@ impl<R: Record> Model<R> {
 
     /// All records as `block` sees them.
     pub fn records(&self, block: BlockId) -> BTreeMap<Address, Arc<R>> {
+        let mut records = self.rooted.clone();
+        for block in self.chain(block) {
+            apply(&mut records, &block.written);
+        }
+        records
+    }
+
+    /// The slots at which `block` and its ancestors wrote each address last, removals included.
+    pub fn slots(&self, block: BlockId) -> BTreeMap<Address, Slot> {
+        let mut slots = self.rooted_slots.clone();
+        for block in self.chain(block) {
+            slots.extend(block.written.keys().map(|address| (*address, block.facts.block.slot)));
+        }
+        slots
+    }
+
+    /// The blocks from the root to `block`.
+    fn chain(&self, block: BlockId) -> Vec<&Block<R>> {
         let mut chain = Vec::new();
         let mut at = Some(block);
         while let Some(block) = at {
             chain.push(&self.blocks[&block]);
             at = self.blocks[&block].parent;
         }
-        let mut records = self.rooted.clone();
-        for block in chain.iter().rev() {
-            apply(&mut records, &block.written);
-        }
-        records
+        chain.reverse();
+        chain
     }
 
     /// How many versions a read could still see.
@@ -144,6 +168,7 @@ impl<R: Record> Model<R> {
 
     /// As `query::Ledger::finalize`.
     pub fn finalize(&mut self, block: BlockId) {
+        self.rooted_slots = self.slots(block);
         self.rooted = self.records(block);
         let kept: Vec<BlockId> =
             self.blocks.keys().copied().filter(|id| self.is_on(*id, block)).collect();
