@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod highest;
+mod keyed;
 mod page;
 mod prepare;
 mod ranks;

@@ -1,4 +1,4 @@
-//! Long lists in pages: the records found by a key, in the order of their ids.
+//! Long lists in pages: the records found by keys, in the order of their ids.
 //!
 //! An id stands for its address as long as the record has a version, so a record that is there while
 //! all pages are read is on exactly one of them, whatever comes and goes meanwhile. One that is
@@ -69,14 +69,13 @@ impl Cursor {
 }
 
 impl<R: Record, M> View<R, M> {
-    /// A page of the records found by `key` under `facet`. `weigh` gives what a record weighs, or
-    /// `None` if it is not wanted.
+    /// A page of the records found by each of `keys`. `weigh` gives what a record weighs, or `None` if
+    /// it is not wanted.
     ///
     /// Cost: O(records looked at), however far into the list the page is.
     pub fn page(
         &self,
-        facet: Facet,
-        key: &Address,
+        keys: &[(Facet, Address)],
         limits: PageLimits,
         weigh: impl Fn(&R) -> Option<usize>,
     ) -> Result<Page<R>, StaleCursor> {
@@ -86,17 +85,16 @@ impl<R: Record, M> View<R, M> {
         }
         let mut page = Page { records: Vec::new(), next: None };
         let first = limits.after.map_or(Some(0), |cursor| cursor.after.0.checked_add(1));
-        let (Some(first), Some(key)) = (first, self.key(facet, key)) else { return Ok(page) };
+        let (Some(first), Some(keys)) = (first, self.keys(keys)) else { return Ok(page) };
         let mut last = None;
         let mut weight = 0_usize;
-        let ids = self.published.index.records_from(key, AddressId(first));
+        let ids = self.published.index.records_from(keys.narrowest, AddressId(first));
         for (visits, id) in ids.enumerate() {
             if visits >= limits.visits_max {
                 page.next = last.map(|after| Cursor { run, after });
                 break;
             }
-            if let Some((version, slot)) = self.snapshot().written(id)
-                && version.keys.contains(&key)
+            if let Some((version, slot)) = self.found(id, &keys)
                 && limits.changed_since.is_none_or(|since| slot >= since)
                 && let Some(weighs) = version.record.as_deref().and_then(&weigh)
                 && let Some(found) = self.answer(id, version)

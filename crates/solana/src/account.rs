@@ -7,6 +7,8 @@ use solana_account::{AccountSharedData, ReadableAccount};
 use spl_generic_token::token::GenericTokenAccount;
 use spl_generic_token::{is_known_spl_token_id, token, token_2022};
 
+use crate::holding;
+
 /// What a key's address is to an account.
 pub mod facet {
     use ledger::Facet;
@@ -19,6 +21,8 @@ pub mod facet {
     pub const OWNER: Facet = Facet(2);
     /// The wallet that may spend from a token account in its owner's place.
     pub const DELEGATE: Facet = Facet(3);
+    /// The stake program, of a stake account with a lockup: one that is or was in force. Few have one.
+    pub const LOCKUP: Facet = Facet(4);
 }
 
 /// An account. Its data is shared with the VM that wrote it, never copied.
@@ -34,7 +38,11 @@ impl Account {
 
 impl Record for Account {
     fn keys(&self, key: &mut dyn FnMut(Facet, Address)) {
-        key(facet::PROGRAM, Address::from(self.0.owner().to_bytes()));
+        let program = Address::from(self.0.owner().to_bytes());
+        key(facet::PROGRAM, program);
+        if *self.0.owner() == solana_sdk_ids::stake::id() && has_lockup(self.0.data()) {
+            key(facet::LOCKUP, program);
+        }
         if !is_known_spl_token_id(self.0.owner()) {
             return;
         }
@@ -51,6 +59,23 @@ impl Record for Account {
             key(facet::DELEGATE, delegate);
         }
     }
+
+    /// By lamports.
+    fn rank_among_all(&self) -> Option<u64> {
+        Some(self.0.lamports())
+    }
+
+    /// The holders of a mint by amount.
+    fn rank_under(&self, facet: Facet) -> Option<u64> {
+        (facet == facet::MINT).then(|| holding(&self.0).map_or(0, |(_, amount)| amount))
+    }
+}
+
+/// Whether a stake account's lockup names a time or an epoch: its state is 1 or 2 (a 4-byte tag at
+/// 0), and either is not zero (8 bytes each at 76).
+fn has_lockup(data: &[u8]) -> bool {
+    let is_stake = data.get(..4).is_some_and(|tag| matches!(tag, [1 | 2, 0, 0, 0]));
+    is_stake && data.get(76..92).is_some_and(|lockup| lockup.iter().any(|byte| *byte != 0))
 }
 
 /// The delegate of a valid token account: a 4-byte tag at 72, then the key.
@@ -59,4 +84,40 @@ fn delegate(data: &[u8]) -> Option<Address> {
     let tagged: &[u8; 36] = data.get(72..108)?.try_into().ok()?;
     let (tag, key) = tagged.split_at(4);
     (tag == [1, 0, 0, 0]).then(|| Address::try_from(key).ok()).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use solana_pubkey::Pubkey;
+
+    use super::*;
+
+    fn keys(owner: Pubkey, data: &[u8]) -> Vec<Facet> {
+        let mut account = AccountSharedData::new(7, 0, &owner);
+        account.set_data_from_slice(data);
+        let account = Account(account);
+        assert_eq!(account.rank_among_all(), Some(7));
+        let mut keys = Vec::new();
+        account.keys(&mut |facet, _| keys.push(facet));
+        keys
+    }
+
+    #[test]
+    fn a_stake_account_is_found_by_its_lockup_if_it_has_one() {
+        let stake = |tag: u32, unlocks: i64, epoch: u64| {
+            let mut data = vec![0; 200];
+            data[..4].copy_from_slice(&tag.to_le_bytes());
+            data[76..84].copy_from_slice(&unlocks.to_le_bytes());
+            data[84..92].copy_from_slice(&epoch.to_le_bytes());
+            data
+        };
+        let program = solana_sdk_ids::stake::id();
+        let both = [facet::PROGRAM, facet::LOCKUP];
+        assert_eq!(keys(program, &stake(1, 5, 0)), both);
+        assert_eq!(keys(program, &stake(2, 0, 5)), both);
+        assert_eq!(keys(program, &stake(2, 0, 0)), both[..1]);
+        assert_eq!(keys(program, &stake(3, 5, 5)), both[..1]);
+        assert_eq!(keys(program, &stake(1, 5, 5)[..80]), both[..1]);
+        assert_eq!(keys(token::id(), &stake(1, 5, 5)), both[..1]);
+    }
 }

@@ -2,6 +2,7 @@
 //!
 //! Bounds: 4 filters, 128 bytes each. Bytes are decoded once, not once an account.
 
+use ledger::Facet;
 use solana_account::{AccountSharedData, ReadableAccount};
 use solana_pubkey::Pubkey;
 use solana_rpc_client_types::filter::{Memcmp, RpcFilterError, RpcFilterType};
@@ -9,16 +10,24 @@ use solana_rpc_client_types::request::MAX_GET_PROGRAM_ACCOUNT_FILTERS;
 use spl_generic_token::token::GenericTokenAccount;
 use spl_generic_token::{is_known_spl_token_id, token, token_2022};
 
+use crate::facet;
+
 /// Offsets within a token account, of either program.
 mod offset {
     pub(super) const MINT: usize = 0;
     pub(super) const OWNER: usize = 32;
+    /// Whether there is a delegate.
+    pub(super) const DELEGATE_TAG: usize = 72;
+    pub(super) const DELEGATE: usize = 76;
     /// Where Token-2022 says what kind of account it is; past the end of the older program's.
     pub(super) const KIND: usize = 165;
 }
 
 /// At `offset::KIND`: a token account.
 const KIND_ACCOUNT: u8 = 2;
+
+/// At `offset::DELEGATE_TAG`: there is one.
+const SOME: [u8; 4] = [1, 0, 0, 0];
 
 /// Why filters are refused. The texts are Agave's.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -42,15 +51,6 @@ pub enum FilterError {
 /// Filters that have been checked: an account must pass all of them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Filters(Vec<RpcFilterType>);
-
-/// By which key of the index a filtered list of a token program's accounts can be had.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TokenKey {
-    /// The wallet that owns them.
-    Owner(Pubkey),
-    /// The mint whose tokens they hold.
-    Mint(Pubkey),
-}
 
 impl Filters {
     /// Checks and decodes.
@@ -82,18 +82,41 @@ impl Filters {
         })
     }
 
-    /// The key by which the accounts of `program` that pass can be found, if the filters name an
-    /// owner or a mint and let only token accounts pass; the owner if they name both.
-    pub fn token_key(&self, program: &Pubkey) -> Result<Option<TokenKey>, FilterError> {
+    /// The keys of the index by which the accounts of `program` that pass can be found, each of them
+    /// alone: the program; a token account's owner, mint and delegate, if the filters name them and
+    /// let only token accounts pass.
+    ///
+    /// Errors: an owner, or without one a mint, that is not 32 bytes. As Agave, which uses the owner
+    /// if both are named.
+    pub fn keys(&self, program: &Pubkey) -> Result<Vec<(Facet, Pubkey)>, FilterError> {
+        let mut keys = vec![(facet::PROGRAM, *program)];
         if !is_known_spl_token_id(program) {
-            return Ok(None);
+            return Ok(keys);
         }
+        let only_token_accounts = self.only_token_accounts(program);
         let owner = self.key_at(offset::OWNER, "owner")?;
-        if owner.is_some() && self.only_token_accounts(program) {
-            return Ok(owner.map(TokenKey::Owner));
+        let mint = match self.key_at(offset::MINT, "mint") {
+            Err(_) if owner.is_some() && only_token_accounts => None,
+            mint => mint?,
+        };
+        if only_token_accounts {
+            keys.extend(owner.map(|owner| (facet::OWNER, owner)));
+            keys.extend(mint.map(|mint| (facet::MINT, mint)));
+            keys.extend(self.delegate().map(|delegate| (facet::DELEGATE, delegate)));
         }
-        let mint = self.key_at(offset::MINT, "mint")?;
-        Ok(mint.filter(|_| self.only_token_accounts(program)).map(TokenKey::Mint))
+        Ok(keys)
+    }
+
+    /// The delegate, if the filters compare it and say that there is one: the bytes of a revoked one
+    /// stay where they are.
+    fn delegate(&self) -> Option<Pubkey> {
+        let at = |offset| self.compared().filter(move |(at, _)| *at == offset);
+        let tagged = at(offset::DELEGATE_TAG).find_map(|(_, bytes)| {
+            bytes.strip_prefix(&SOME).and_then(|delegate| Pubkey::try_from(delegate).ok())
+        });
+        let is_some = || at(offset::DELEGATE_TAG).any(|(_, bytes)| bytes == SOME);
+        let bare = || at(offset::DELEGATE).find_map(|(_, bytes)| Pubkey::try_from(bytes).ok());
+        tagged.or_else(|| bare().filter(|_| is_some()))
     }
 
     /// The last of the keys that are compared at `offset`.
@@ -177,26 +200,46 @@ mod tests {
 
     #[test]
     fn the_index_is_used_only_when_nothing_but_token_accounts_can_pass() {
-        let key = |json: &str, program| {
+        let keys = |json: &str, program| {
             let filters = filters(json).expect("they are right");
-            filters.token_key(&program).map_err(|err| err.to_string())
+            let keys = filters.keys(&program).map_err(|err| err.to_string())?;
+            assert_eq!(keys[0], (facet::PROGRAM, program));
+            Ok::<_, String>(keys[1..].to_vec())
         };
         let one = Pubkey::new_from_array([1; 32]);
-        let owner = format!(r#"{{"memcmp":{{"offset":32,"bytes":"{one}"}}}}"#);
-        let mint = format!(r#"{{"memcmp":{{"offset":0,"bytes":"{one}"}}}}"#);
+        let at = |offset, bytes: &[u8]| {
+            let bytes = serde_json::to_string(bytes).expect("bytes are JSON");
+            format!(r#"{{"memcmp":{{"offset":{offset},"bytes":{bytes}}}}}"#)
+        };
+        let (owner, mint) = (at(32, one.as_array()), at(0, one.as_array()));
         let size = r#"{"dataSize":165}"#;
         let (old, new) = (token::id(), token_2022::id());
-        assert_eq!(key(&format!("[{owner},{size}]"), old), Ok(Some(TokenKey::Owner(one))));
-        assert_eq!(key(&format!("[{mint},{owner},{size}]"), old), Ok(Some(TokenKey::Owner(one))));
-        assert_eq!(key(&format!("[{mint},{size}]"), new), Ok(Some(TokenKey::Mint(one))));
-        assert_eq!(key(&format!("[{mint}]"), new), Ok(None));
-        assert_eq!(key(&format!("[{mint},{size}]"), one), Ok(None));
+        let (by_owner, by_mint) = ((facet::OWNER, one), (facet::MINT, one));
+        assert_eq!(keys(&format!("[{owner},{size}]"), old), Ok(vec![by_owner]));
+        let both = format!("[{mint},{owner},{size}]");
+        assert_eq!(keys(&both, old), Ok(vec![by_owner, by_mint]));
+        assert_eq!(keys(&format!("[{mint},{size}]"), new), Ok(vec![by_mint]));
+        assert_eq!(keys(&format!("[{mint}]"), new), Ok(vec![]));
+        assert_eq!(keys(&format!("[{mint},{size}]"), one), Ok(vec![]));
         let kind = r#"{"memcmp":{"offset":165,"bytes":[2]}}"#;
-        assert_eq!(key(&format!("[{mint},{kind}]"), new), Ok(Some(TokenKey::Mint(one))));
-        assert_eq!(key(&format!("[{mint},{kind}]"), old), Ok(None));
-        assert_eq!(
-            key(r#"[{"memcmp":{"offset":32,"bytes":[1]}}]"#, old),
-            Err("Incorrect byte length 1 for SPL token owner filter, expected 32".into())
-        );
+        assert_eq!(keys(&format!("[{mint},{kind}]"), new), Ok(vec![by_mint]));
+        assert_eq!(keys(&format!("[{mint},{kind}]"), old), Ok(vec![]));
+        let refusal = |what| {
+            Err(format!("Incorrect byte length 1 for SPL token {what} filter, expected 32"))
+        };
+        assert_eq!(keys(&format!("[{}]", at(32, &[1])), old), refusal("owner"));
+        assert_eq!(keys(&format!("[{}]", at(0, &[1])), old), refusal("mint"));
+        let short_mint = format!("[{owner},{},{size}]", at(0, &[1]));
+        assert_eq!(keys(&short_mint, old), Ok(vec![by_owner]), "it was not looked at");
+
+        let by_delegate = Ok(vec![(facet::DELEGATE, one)]);
+        let tag = [1, 0, 0, 0];
+        let tagged = at(72, &[&tag, one.as_ref()].concat());
+        assert_eq!(keys(&format!("[{tagged},{size}]"), old), by_delegate);
+        let (tag, bare) = (at(72, &tag), at(76, one.as_array()));
+        assert_eq!(keys(&format!("[{tag},{bare},{size}]"), old), by_delegate);
+        assert_eq!(keys(&format!("[{bare},{size}]"), old), Ok(vec![]), "it may be revoked");
+        let none = at(72, &[0; 4]);
+        assert_eq!(keys(&format!("[{none},{bare},{size}]"), old), Ok(vec![]));
     }
 }

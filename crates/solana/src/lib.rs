@@ -9,5 +9,5 @@ mod token;
 
 pub use account::{Account, facet};
 pub use encode::{Base58TooLong, Encoding, parsed_token};
-pub use filter::{FilterError, Filters, TokenKey};
+pub use filter::{FilterError, Filters};
 pub use token::{MintFacts, TokenBalance, holding, is_native_mint, mint_of, supply};

@@ -182,6 +182,13 @@ impl KeptView {
             expected.map(|(address, note)| (*address, Arc::clone(note))).collect()
         );
 
+        let both = [(facet, key), (Facet(1), address)];
+        let found: BTreeMap<_, _> = self.view.keyed_by_all(&both).collect();
+        let has_both = |note: &Note| both.iter().all(|key| note.keys.contains(key));
+        let expected = self.records.iter().filter(|(_, note)| has_both(note));
+        assert_eq!(found, expected.map(|(address, note)| (*address, Arc::clone(note))).collect());
+        assert!(found.len() <= self.view.keyed_by_all_len(&both));
+
         self.check_highest(None);
         self.check_highest(Some((facet, key)));
         let since = self.block.slot.saturating_sub(2);
@@ -237,7 +244,7 @@ impl KeptView {
                     let weight = (note.value % 3) as usize;
                     (weight > 0).then_some(weight)
                 };
-                let page = self.view.page(facet, &key, limits, weigh).expect("the same run");
+                let page = self.view.page(&[(facet, key)], limits, weigh).expect("the same run");
                 assert!(page.records.len() <= records_max);
                 found.extend(page.records.iter().map(|(address, _)| *address));
                 let Some(next) = page.next else { break };

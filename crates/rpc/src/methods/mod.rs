@@ -12,6 +12,7 @@ mod fees;
 #[cfg(test)]
 mod ledger_tests;
 mod node_info;
+mod pages;
 mod programs;
 mod read;
 mod samples;
@@ -43,6 +44,7 @@ const FILES: &[&[Method]] = &[
     epoch::METHODS,
     fees::METHODS,
     node_info::METHODS,
+    pages::METHODS,
     programs::METHODS,
     samples::METHODS,
     send::METHODS,

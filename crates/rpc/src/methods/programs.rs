@@ -1,13 +1,13 @@
 //! Accounts by the program that owns them.
 
-use solana::{Encoding, FilterError, Filters, TokenKey, facet};
+use solana::{Encoding, FilterError, Filters};
 use solana_account::ReadableAccount;
 use solana_account_decoder_client_types::UiAccountEncoding;
 use solana_rpc_client_types::config::RpcProgramAccountsConfig;
 use spl_generic_token::is_known_spl_token_id;
 
 use super::read::List;
-use super::{Answer, Class, Method, MethodResult, text};
+use super::{Answer, Class, Method, MethodResult, read, text};
 use crate::commitment::{view_since, with_context};
 use crate::error::RpcError;
 use crate::node::Node;
@@ -23,13 +23,9 @@ fn program_accounts(node: &Node, params: Params<'_>) -> MethodResult {
     let filters = Filters::new(config.filters.unwrap_or_default())?;
     let account_config = config.account_config;
     let view = view_since(node, account_config.commitment, account_config.min_context_slot)?;
-    let key = match filters.token_key(&program)? {
-        Some(TokenKey::Owner(owner)) => (facet::OWNER, owner),
-        Some(TokenKey::Mint(mint)) => (facet::MINT, mint),
-        None => (facet::PROGRAM, program),
-    };
+    let keys = read::keys(filters.keys(&program)?);
     let sorted = config.sort_results.unwrap_or(true);
-    let list = List::find(&view, (key.0, &key.1), sorted, |account| {
+    let list = List::find(&view, &keys, sorted, |account| {
         *account.0.owner() == program && filters.allow(&account.0)
     });
     let encoding = Encoding {

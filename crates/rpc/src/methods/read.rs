@@ -20,6 +20,11 @@ pub(crate) fn address(pubkey: &Pubkey) -> Address {
     Address::from(pubkey.to_bytes())
 }
 
+/// Keys of the index as the ledger's.
+pub(crate) fn keys(keys: impl IntoIterator<Item = (Facet, Pubkey)>) -> Vec<(Facet, Address)> {
+    keys.into_iter().map(|(facet, key)| (facet, address(&key))).collect()
+}
+
 /// The account of a pubkey.
 pub(crate) fn account(view: &View, pubkey: &Pubkey) -> Option<Arc<Account>> {
     view.record(&address(pubkey))
@@ -67,21 +72,26 @@ pub(crate) struct List<'a> {
 }
 
 impl<'a> List<'a> {
-    /// The accounts found under a key that `keep` lets pass, in the order of pubkeys if `sorted`.
+    /// The accounts found by all of `keys` that `keep` lets pass, in the order of pubkeys if `sorted`.
     pub(crate) fn find(
         view: &'a View,
-        (facet, key): (Facet, &Pubkey),
+        keys: &[(Facet, Address)],
         sorted: bool,
         keep: impl Fn(&Account) -> bool,
     ) -> Self {
         let mut accounts: Vec<_> = view
-            .keyed(facet, &address(key))
+            .keyed_by_all(keys)
             .filter(|(_, account)| keep(account))
             .filter_map(|(address, account)| Some((pubkey(&address)?, account)))
             .collect();
         if sorted {
             accounts.sort_unstable_by_key(|(key, _)| *key);
         }
+        Self::of(view, accounts)
+    }
+
+    /// These accounts, in their order.
+    pub(crate) fn of(view: &'a View, accounts: Vec<(Pubkey, Arc<Account>)>) -> Self {
         let encoding = Encoding { form: UiAccountEncoding::Binary, slice: None };
         Self { view, accounts, encoding, only_parsed_tokens: false }
     }

@@ -4,20 +4,23 @@
 //! count here, because this ledger is none; and nothing is cached, where Agave answers
 //! getLargestAccounts from a state of up to two hours ago.
 
+use std::cmp::Reverse;
 use std::collections::HashSet;
 
 use chain::View;
-use solana::facet;
+use ledger::Address;
+use query::Ranked;
+use solana::{Account, facet};
 use solana_account::ReadableAccount;
 use solana_clock::Clock;
 use solana_pubkey::Pubkey;
 use solana_rpc_client_types::config::{
     RpcLargestAccountsConfig, RpcLargestAccountsFilter, RpcSupplyConfig,
 };
+use solana_rpc_client_types::request::NUM_LARGEST_ACCOUNTS;
 use solana_rpc_client_types::response::{RpcAccountBalance, RpcSupply};
 use solana_stake_interface::state::StakeStateV2;
 
-use super::tokens::largest;
 use super::{Answer, Class, Method, MethodResult, read};
 use crate::commitment::{view, with_context};
 use crate::node::Node;
@@ -53,19 +56,28 @@ fn largest_accounts(node: &Node, params: Params<'_>) -> MethodResult {
     let (config,): (Option<RpcLargestAccountsConfig>,) = params.parse(0)?;
     let config = config.unwrap_or_default();
     let view = view(node, config.commitment);
-    let (locked, keep_locked) = match config.filter {
-        None => (HashSet::new(), false),
-        Some(filter) => {
-            let locked = locked(node, &view).into_iter().map(|(pubkey, _)| pubkey).collect();
-            (locked, filter == RpcLargestAccountsFilter::NonCirculating)
+    let highest: Vec<(u64, Pubkey)> = match config.filter {
+        Some(RpcLargestAccountsFilter::NonCirculating) => {
+            let mut locked = locked(node, &view);
+            locked.sort_unstable_by_key(|(pubkey, lamports)| Reverse((*lamports, *pubkey)));
+            let highest = locked.into_iter().take(NUM_LARGEST_ACCOUNTS);
+            highest.map(|(pubkey, lamports)| (lamports, pubkey)).collect()
+        }
+        filter => {
+            let locked: HashSet<Pubkey> = match filter {
+                None => HashSet::new(),
+                Some(_) => locked(node, &view).into_iter().map(|(pubkey, _)| pubkey).collect(),
+            };
+            let circulates = |address: &Address| {
+                locked.is_empty() || read::pubkey(address).is_some_and(|it| !locked.contains(&it))
+            };
+            let highest =
+                view.highest(None, NUM_LARGEST_ACCOUNTS, |address, _| circulates(address));
+            let entry = |it: &Ranked<Account>| Some((it.rank, read::pubkey(&it.address)?));
+            highest.iter().filter_map(entry).collect()
         }
     };
-    let accounts = view.all().filter_map(|(address, account)| {
-        let pubkey = read::pubkey(&address)?;
-        let keep = locked.contains(&pubkey) == keep_locked;
-        keep.then(|| (account.0.lamports(), pubkey))
-    });
-    let largest: Vec<_> = largest(accounts)
+    let largest: Vec<_> = highest
         .into_iter()
         .map(|(lamports, pubkey)| RpcAccountBalance { address: pubkey.to_string(), lamports })
         .collect();
@@ -73,6 +85,9 @@ fn largest_accounts(node: &Node, params: Params<'_>) -> MethodResult {
 }
 
 /// Stake accounts whose lockup is in force, with what is in them, in the order of pubkeys.
+///
+/// Cost: O(stake accounts that have a lockup): few of all, so that nothing need be kept between
+/// requests.
 fn locked(node: &Node, view: &View) -> Vec<(Pubkey, u64)> {
     let now = Clock {
         slot: view.block().slot,
@@ -82,7 +97,7 @@ fn locked(node: &Node, view: &View) -> Vec<(Pubkey, u64)> {
     };
     let program = read::address(&solana_sdk_ids::stake::id());
     let mut locked: Vec<_> = view
-        .keyed(facet::PROGRAM, &program)
+        .keyed(facet::LOCKUP, &program)
         .filter(|(_, account)| is_locked(account.0.data(), &now))
         .filter_map(|(address, account)| Some((read::pubkey(&address)?, account.0.lamports())))
         .collect();

@@ -1,9 +1,7 @@
 //! Token accounts and mints, of both token programs.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-
 use chain::View;
+use ledger::{Address, Facet};
 use solana::{Encoding, MintFacts, facet};
 use solana_account::ReadableAccount;
 use solana_account_decoder_client_types::UiAccountEncoding;
@@ -70,33 +68,19 @@ fn largest_accounts(node: &Node, params: Params<'_>) -> MethodResult {
     if !is_known_spl_token_id(&program) {
         return Err(not_a_mint());
     }
-    let holders = view
-        .keyed(facet::MINT, &read::address(&mint))
-        .filter(|(_, account)| *account.0.owner() == program)
-        .filter_map(|(address, account)| {
-            let amount = solana::holding(&account.0).map_or(0, |(_, amount)| amount);
-            Some((amount, read::pubkey(&address)?))
-        });
-    let largest: Vec<_> = largest(holders)
-        .into_iter()
+    let key = read::address(&mint);
+    let holders = view.highest(Some((facet::MINT, &key)), NUM_LARGEST_ACCOUNTS, |_, account| {
+        *account.0.owner() == program
+    });
+    let largest: Vec<_> = holders
+        .iter()
+        .filter_map(|holder| Some((holder.rank, read::pubkey(&holder.address)?)))
         .map(|(amount, address)| RpcTokenAccountBalance {
             address: address.to_string(),
             amount: facts.amount(amount),
         })
         .collect();
     Answer::of(&with_context(&view, largest))
-}
-
-/// The 20 largest, the largest first; of equal ones the larger pubkey first, as Agave has them.
-pub(super) fn largest(all: impl Iterator<Item = (u64, Pubkey)>) -> Vec<(u64, Pubkey)> {
-    let mut kept = BinaryHeap::with_capacity(NUM_LARGEST_ACCOUNTS + 1);
-    for entry in all {
-        kept.push(Reverse(entry));
-        if kept.len() > NUM_LARGEST_ACCOUNTS {
-            kept.pop();
-        }
-    }
-    kept.into_sorted_vec().into_iter().map(|Reverse(entry)| entry).collect()
 }
 
 fn by_owner(node: &Node, params: Params<'_>) -> MethodResult {
@@ -107,20 +91,15 @@ fn by_delegate(node: &Node, params: Params<'_>) -> MethodResult {
     by_key(node, params, facet::DELEGATE)
 }
 
-fn by_key(node: &Node, params: Params<'_>, facet: ledger::Facet) -> MethodResult {
+fn by_key(node: &Node, params: Params<'_>, facet: Facet) -> MethodResult {
     let (key, filter, config): AccountsParams = params.parse(2)?;
     let key = text::pubkey(&key)?;
-    let (program, mint) = match filter {
-        RpcTokenAccountsFilter::Mint(mint) => (None, Some(text::pubkey(&mint)?)),
-        RpcTokenAccountsFilter::ProgramId(program) => (Some(text::pubkey(&program)?), None),
-    };
+    let (program, mint) = program_or_mint(filter)?;
     let config = config.unwrap_or_default();
     let view = view_since(node, config.commitment, config.min_context_slot)?;
     let program = token_program(&view, program, mint.as_ref())?;
-    let list = List::find(&view, (facet, &key), true, |account| {
-        *account.0.owner() == program
-            && mint.is_none_or(|mint| solana::mint_of(&account.0) == Some(mint))
-    });
+    let keys = keys_of((facet, key), mint);
+    let list = List::find(&view, &keys, true, |account| *account.0.owner() == program);
     let encoding = Encoding {
         form: config.encoding.unwrap_or(UiAccountEncoding::Binary),
         slice: config.data_slice,
@@ -128,8 +107,23 @@ fn by_key(node: &Node, params: Params<'_>, facet: ledger::Facet) -> MethodResult
     Answer::of(&with_context(&view, list.encoded(encoding, true)?))
 }
 
+/// Which of the two a filter names.
+pub(super) fn program_or_mint(
+    filter: RpcTokenAccountsFilter,
+) -> Result<(Option<Pubkey>, Option<Pubkey>), RpcError> {
+    Ok(match filter {
+        RpcTokenAccountsFilter::Mint(mint) => (None, Some(text::pubkey(&mint)?)),
+        RpcTokenAccountsFilter::ProgramId(program) => (Some(text::pubkey(&program)?), None),
+    })
+}
+
+/// The keys of accounts by wallet, and by mint if one is named.
+pub(super) fn keys_of(wallet: (Facet, Pubkey), mint: Option<Pubkey>) -> Vec<(Facet, Address)> {
+    read::keys([Some(wallet), mint.map(|mint| (facet::MINT, mint))].into_iter().flatten())
+}
+
 /// The token program that is named, or whose mint is.
-fn token_program(
+pub(super) fn token_program(
     view: &View,
     program: Option<Pubkey>,
     mint: Option<&Pubkey>,
@@ -152,12 +146,13 @@ fn many_delegated(node: &Node, params: Params<'_>) -> bool {
 }
 
 /// Whether a wallet has more token accounts than are read in some ten microseconds.
-fn many(node: &Node, params: Params<'_>, facet: ledger::Facet) -> bool {
-    let Ok((key, _, config)) = params.parse::<AccountsParams>(2) else { return false };
+fn many(node: &Node, params: Params<'_>, facet: Facet) -> bool {
+    let Ok((key, filter, config)) = params.parse::<AccountsParams>(2) else { return false };
     let Ok(key) = text::pubkey(&key) else { return false };
+    let Ok((_, mint)) = program_or_mint(filter) else { return false };
     let config = config.unwrap_or_default();
     let view = node.reader.view(level(config.commitment));
-    let accounts = view.keyed_len(facet, &read::address(&key));
+    let accounts = view.keyed_by_all_len(&keys_of((facet, key), mint));
     accounts > node.config.inline_accounts_max
         || (accounts > 0 && config.encoding == Some(UiAccountEncoding::Base64Zstd))
 }

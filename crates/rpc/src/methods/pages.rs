@@ -1,0 +1,179 @@
+//! Lists in pages: getProgramAccountsV2, getTokenAccountsByOwnerV2, getTokenAccountsByMint.
+//!
+//! Agave has none of them. Shapes are those that providers of Solana RPC agree on: `limit`,
+//! `paginationKey` and `changedSinceSlot` beside the parameters of the method without V2; a page's
+//! `paginationKey` is null on the last page, and a page may be shorter than its limit.
+//! Bounds: 10,000 accounts and 32 MiB of their data a page, and 100,000 accounts looked at for it.
+//! What a page promises under writes: `query::Page`.
+
+use ledger::{Address, Facet, Slot};
+use query::{Cursor, PageLimits, StaleCursor};
+use serde::{Deserialize, Serialize};
+use solana::{Encoding, Filters, facet};
+use solana_account::ReadableAccount;
+use solana_account_decoder_client_types::UiAccountEncoding;
+use solana_pubkey::Pubkey;
+use solana_rpc_client_types::config::{RpcAccountInfoConfig, RpcTokenAccountsFilter};
+use solana_rpc_client_types::filter::RpcFilterType;
+use spl_generic_token::is_known_spl_token_id;
+
+use super::read::List;
+use super::tokens::{keys_of, program_or_mint, token_program};
+use super::{Answer, Class, Method, MethodResult, read, text};
+use crate::commitment::{view_since, with_context};
+use crate::error::RpcError;
+use crate::node::Node;
+use crate::params::Params;
+
+pub(super) const METHODS: &[Method] = &[
+    Method { name: "getProgramAccountsV2", class: Class::Heavy, run: program_accounts },
+    Method { name: "getTokenAccountsByOwnerV2", class: Class::Heavy, run: by_owner },
+    Method { name: "getTokenAccountsByMint", class: Class::Heavy, run: by_mint },
+];
+
+/// Accounts on a page if the client says nothing.
+const LIMIT_DEFAULT: usize = 1_000;
+/// As providers have it.
+const LIMIT_MAX: usize = 10_000;
+/// Bytes of data on a page, before they are encoded.
+const PAGE_BYTES_MAX: usize = 32 * 1024 * 1024;
+/// Accounts looked at for a page: some ten milliseconds.
+const VISITS_MAX: usize = 100_000;
+
+/// What a client may say of a page.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct PageConfig {
+    limit: Option<usize>,
+    pagination_key: Option<String>,
+    changed_since_slot: Option<Slot>,
+    with_context: Option<bool>,
+    /// Of getProgramAccountsV2 alone.
+    filters: Option<Vec<RpcFilterType>>,
+    #[serde(flatten)]
+    account: RpcAccountInfoConfig,
+}
+
+/// A page as most answers have it.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct AccountsPage<T> {
+    accounts: T,
+    pagination_key: Option<String>,
+}
+
+/// A page of token accounts without context.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ValuePage<T> {
+    value: T,
+    pagination_key: Option<String>,
+}
+
+fn program_accounts(node: &Node, params: Params<'_>) -> MethodResult {
+    let (program, config): (String, Option<PageConfig>) = params.parse(1)?;
+    let program = text::pubkey(&program)?;
+    let mut config = config.unwrap_or_default();
+    let filters = Filters::new(config.filters.take().unwrap_or_default())?;
+    let view = view_since(node, config.account.commitment, config.account.min_context_slot)?;
+    let keys = read::keys(filters.keys(&program)?);
+    let of_tokens = is_known_spl_token_id(&program);
+    let (list, pagination_key) = page(&view, &config, &keys, of_tokens, |account| {
+        *account.0.owner() == program && filters.allow(&account.0)
+    })?;
+    let page = AccountsPage { accounts: list, pagination_key };
+    if config.with_context.unwrap_or_default() {
+        Answer::of(&with_context(&view, page))
+    } else {
+        Answer::of(&page)
+    }
+}
+
+fn by_owner(node: &Node, params: Params<'_>) -> MethodResult {
+    type Given = (String, RpcTokenAccountsFilter, Option<PageConfig>);
+    let (owner, filter, config): Given = params.parse(2)?;
+    let owner = text::pubkey(&owner)?;
+    let (program, mint) = program_or_mint(filter)?;
+    let config = config.unwrap_or_default();
+    tokens(node, &config, keys_of((facet::OWNER, owner), mint), (program, mint))
+}
+
+fn by_mint(node: &Node, params: Params<'_>) -> MethodResult {
+    let (mint, config): (String, Option<PageConfig>) = params.parse(1)?;
+    let mint = text::pubkey(&mint)?;
+    let config = config.unwrap_or_default();
+    tokens(node, &config, read::keys([(facet::MINT, mint)]), (None, Some(mint)))
+}
+
+/// A page of the token accounts that all `keys` find, of a program or of a mint's program.
+fn tokens(
+    node: &Node,
+    config: &PageConfig,
+    keys: Vec<(Facet, Address)>,
+    (program, mint): (Option<Pubkey>, Option<Pubkey>),
+) -> MethodResult {
+    let view = view_since(node, config.account.commitment, config.account.min_context_slot)?;
+    let program = token_program(&view, program, mint.as_ref())?;
+    let (list, pagination_key) =
+        page(&view, config, &keys, true, |account| *account.0.owner() == program)?;
+    if config.with_context.unwrap_or_default() {
+        Answer::of(&with_context(&view, AccountsPage { accounts: list, pagination_key }))
+    } else {
+        Answer::of(&ValuePage { value: list, pagination_key })
+    }
+}
+
+/// The accounts of a page, and the key of the next one.
+fn page<'a>(
+    view: &'a chain::View,
+    config: &PageConfig,
+    keys: &[(Facet, Address)],
+    of_tokens: bool,
+    keep: impl Fn(&solana::Account) -> bool,
+) -> Result<(List<'a>, Option<String>), RpcError> {
+    let encoding = Encoding {
+        form: config.account.encoding.unwrap_or(UiAccountEncoding::Base64),
+        slice: config.account.data_slice,
+    };
+    let limits = PageLimits {
+        after: config.pagination_key.as_deref().map(cursor).transpose()?,
+        changed_since: config.changed_since_slot,
+        records_max: limit(config.limit)?,
+        weight_max: PAGE_BYTES_MAX,
+        visits_max: VISITS_MAX,
+    };
+    let weigh =
+        |account: &solana::Account| keep(account).then(|| encoding.encoded_len(&account.0));
+    let page = view.page(keys, limits, weigh)?;
+    let accounts = page.records.into_iter();
+    let accounts = accounts.filter_map(|(address, it)| Some((read::pubkey(&address)?, it)));
+    let list = List::of(view, accounts.collect()).encoded(encoding, of_tokens)?;
+    let next = page.next.map(|cursor| bs58::encode(cursor.to_bytes()).into_string());
+    Ok((list, next))
+}
+
+fn limit(given: Option<usize>) -> Result<usize, RpcError> {
+    let limit = given.unwrap_or(LIMIT_DEFAULT);
+    if (1..=LIMIT_MAX).contains(&limit) {
+        return Ok(limit);
+    }
+    let message = format!("Invalid param: limit {limit} is not from 1 to {LIMIT_MAX}");
+    Err(RpcError::invalid_params(message))
+}
+
+/// A cursor from base58.
+fn cursor(text: &str) -> Result<Cursor, RpcError> {
+    let mut bytes = [0; Cursor::BYTES];
+    match bs58::decode(text).onto(&mut bytes) {
+        Ok(Cursor::BYTES) => Ok(Cursor::from_bytes(bytes)),
+        _ => Err(RpcError::invalid_params("Invalid param: paginationKey is not one of ours")),
+    }
+}
+
+impl From<StaleCursor> for RpcError {
+    fn from(_: StaleCursor) -> Self {
+        Self::invalid_params(
+            "Invalid param: paginationKey is of another run of this node, begin with the first page",
+        )
+    }
+}
