@@ -113,3 +113,98 @@ impl<R: Record, M> View<R, M> {
         Ok(page)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use ledger::{BlockId, Change, Commitment};
+
+    use super::*;
+    use crate::{Ledger, LedgerConfig, LedgerError};
+
+    const ROOT: BlockId = BlockId { slot: 0, bank: 0 };
+    const OWNER: Facet = Facet(0);
+    const LIMITS: PageLimits = PageLimits {
+        after: None,
+        changed_since: None,
+        records_max: 10,
+        weight_max: 1_000,
+        visits_max: 1_000,
+    };
+
+    struct Owned;
+
+    impl Record for Owned {
+        fn keys(&self, key: &mut dyn FnMut(Facet, Address)) {
+            key(OWNER, address(255));
+        }
+    }
+
+    fn address(n: u8) -> Address {
+        Address::from([n; 32])
+    }
+
+    fn changes(of: impl IntoIterator<Item = u8>, is_there: bool) -> Vec<Change<Owned>> {
+        let record = || is_there.then(|| Arc::new(Owned));
+        of.into_iter().map(|n| Change { address: address(n), record: record() }).collect()
+    }
+
+    fn keys() -> [(Facet, Address); 1] {
+        [(OWNER, address(255))]
+    }
+
+    #[test]
+    fn whatever_stays_is_on_one_page_while_others_come_and_go() -> Result<(), LedgerError> {
+        let config = LedgerConfig { addresses_max: 1_000 };
+        let (mut ledger, reader) = Ledger::new(config, ROOT, Arc::new(()));
+        ledger.apply(ROOT, changes(0..100, true), Arc::new(()))?;
+        ledger.publish();
+        let mut limits = LIMITS;
+        let mut found = Vec::new();
+        for slot in 1.. {
+            let view = reader.view(Commitment::Finalized);
+            let page = view.page(&keys(), limits, |_| Some(1)).expect("the same run");
+            found.extend(page.records.iter().map(|(address, _)| address.as_bytes()[0]));
+            let Some(next) = page.next else { break };
+            limits.after = Some(next);
+            // The last of this page goes, and with it that by which the next one might be found.
+            let block = |slot| BlockId { slot, bank: 0 };
+            ledger.open(block(slot), block(slot - 1), Arc::new(()))?;
+            let last = page.records.last().map(|(address, _)| address.as_bytes()[0]);
+            let odd = (1..100).step_by(2).filter(|n| n % 8 == slot as u8 % 8);
+            ledger.apply(block(slot), changes(last.into_iter().chain(odd), false), Arc::new(()))?;
+            ledger.apply(block(slot), changes([100 + slot as u8], true), Arc::new(()))?;
+            ledger.complete(block(slot), Arc::new(()))?;
+            ledger.finalize(block(slot))?;
+            ledger.publish();
+        }
+        let once: BTreeSet<u8> = found.iter().copied().collect();
+        assert_eq!(once.len(), found.len(), "each once");
+        let view = reader.view(Commitment::Finalized);
+        let all = view.all().map(|(address, _)| address.as_bytes()[0]);
+        let stayed: Vec<u8> = all.filter(|n| *n < 100).collect();
+        assert!(stayed.len() > 40);
+        assert!(stayed.iter().all(|n| once.contains(n)), "{found:?}");
+        Ok(())
+    }
+
+    #[test]
+    fn a_cursor_of_another_run_is_refused() -> Result<(), LedgerError> {
+        let first_page = |after| -> Result<Option<Cursor>, LedgerError> {
+            let config = LedgerConfig { addresses_max: 1_000 };
+            let (mut ledger, reader) = Ledger::new(config, ROOT, Arc::new(()));
+            ledger.apply(ROOT, changes(0..100, true), Arc::new(()))?;
+            ledger.publish();
+            let view = reader.view(Commitment::Finalized);
+            let limits = PageLimits { after, ..LIMITS };
+            let page = view.page(&keys(), limits, |_| Some(1));
+            assert_eq!(page.is_err(), after.is_some());
+            Ok(page.ok().and_then(|page| page.next))
+        };
+        let cursor = first_page(None)?;
+        assert!(cursor.is_some());
+        assert_eq!(first_page(cursor)?, None);
+        Ok(())
+    }
+}

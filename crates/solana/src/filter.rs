@@ -224,9 +224,8 @@ mod tests {
         let kind = r#"{"memcmp":{"offset":165,"bytes":[2]}}"#;
         assert_eq!(keys(&format!("[{mint},{kind}]"), new), Ok(vec![by_mint]));
         assert_eq!(keys(&format!("[{mint},{kind}]"), old), Ok(vec![]));
-        let refusal = |what| {
-            Err(format!("Incorrect byte length 1 for SPL token {what} filter, expected 32"))
-        };
+        let refusal =
+            |what| Err(format!("Incorrect byte length 1 for SPL token {what} filter, expected 32"));
         assert_eq!(keys(&format!("[{}]", at(32, &[1])), old), refusal("owner"));
         assert_eq!(keys(&format!("[{}]", at(0, &[1])), old), refusal("mint"));
         let short_mint = format!("[{owner},{},{size}]", at(0, &[1]));

@@ -142,8 +142,7 @@ fn page<'a>(
         weight_max: PAGE_BYTES_MAX,
         visits_max: VISITS_MAX,
     };
-    let weigh =
-        |account: &solana::Account| keep(account).then(|| encoding.encoded_len(&account.0));
+    let weigh = |account: &solana::Account| keep(account).then(|| encoding.encoded_len(&account.0));
     let page = view.page(keys, limits, weigh)?;
     let accounts = page.records.into_iter();
     let accounts = accounts.filter_map(|(address, it)| Some((read::pubkey(&address)?, it)));

@@ -7,6 +7,7 @@ mod bad_input;
 mod batches;
 mod http;
 mod overload;
+mod pages;
 mod programs;
 mod pubsub;
 mod supply;

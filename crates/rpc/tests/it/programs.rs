@@ -3,7 +3,8 @@
 use serde_json::{Value, json};
 
 use crate::world::{
-    DATA, MINT, NEW_TOKEN, ODD_TOKEN, OTHER_TOKEN, OTHER_WALLET, PROGRAM, TOKEN, WALLET, World,
+    DATA, DELEGATE, MINT, NEW_TOKEN, ODD_TOKEN, OTHER_TOKEN, OTHER_WALLET, PROGRAM, TOKEN, WALLET,
+    World,
 };
 
 fn pubkeys(list: &Value) -> Vec<String> {
@@ -71,6 +72,13 @@ fn token_accounts_are_found_by_owner_and_by_mint() {
     assert_eq!(with(json!([owner(WALLET.to_string()), size])), [token.as_str()]);
     assert_eq!(with(json!([owner(OTHER_WALLET.to_string()), mint, size])), [other.as_str()]);
     assert_eq!(with(json!([mint, "tokenAccountState"])), [token.as_str(), other.as_str()]);
+    let size = json!({ "dataSize": 165 });
+    let is_some = json!({ "memcmp": { "offset": 72, "bytes": [1, 0, 0, 0] } });
+    let delegate = |of: String| json!([size, is_some, { "memcmp": { "offset": 76, "bytes": of } }]);
+    assert_eq!(with(delegate(DELEGATE.to_string())), [token.as_str()]);
+    assert_eq!(with(delegate(WALLET.to_string())), [""; 0]);
+    let both = json!([owner(OTHER_WALLET.to_string()), mint, is_some, size]);
+    assert_eq!(with(both), [""; 0]);
     // Without the size the index cannot be used; the answer is the same.
     assert_eq!(with(json!([owner(WALLET.to_string())])), [token.as_str()]);
     let short = json!({ "filters": [{ "memcmp": { "offset": 32, "bytes": [1] } }, size] });

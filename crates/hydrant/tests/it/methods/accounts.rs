@@ -69,6 +69,23 @@ fn method_getProgramAccounts() {
 }
 
 #[test]
+fn method_getProgramAccountsV2() {
+    let stage = stage();
+    let of_mint = json!({"memcmp": {"offset": 0, "bytes": stage.mint.to_string()}});
+    let mut config = json!({"limit": 1, "filters": [of_mint, {"dataSize": 165}]});
+    let first = ok("getProgramAccountsV2", json!([TOKEN, config]));
+    config["paginationKey"] = first["paginationKey"].clone();
+    let second = ok("getProgramAccountsV2", json!([TOKEN, config]));
+    assert_eq!(second["paginationKey"], json!(null));
+    let mut found = [&first, &second].map(|page| page["accounts"][0]["pubkey"].to_string());
+    let mut expected =
+        [&stage.alices, &stage.bobs].map(|pubkey| json!(pubkey.to_string()).to_string());
+    found.sort_unstable();
+    expected.sort_unstable();
+    assert_eq!(found, expected);
+}
+
+#[test]
 fn method_getLargestAccounts() {
     let largest = value("getLargestAccounts", json!([]));
     let lamports: Vec<_> = largest

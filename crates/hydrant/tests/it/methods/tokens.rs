@@ -3,7 +3,7 @@
 use serde_json::json;
 use solana_signer::Signer;
 
-use super::stage::{error, stage, value};
+use super::stage::{error, ok, stage, value};
 
 #[test]
 fn method_getTokenAccountBalance() {
@@ -66,4 +66,27 @@ fn method_getTokenAccountsByDelegate() {
         spendable[0]["account"]["data"]["parsed"]["info"]["delegatedAmount"]["amount"],
         "200"
     );
+}
+
+#[test]
+fn method_getTokenAccountsByOwnerV2() {
+    let owner = stage().world.bob.pubkey().to_string();
+    let mint = json!({"mint": stage().mint.to_string()});
+    let owned = ok("getTokenAccountsByOwnerV2", json!([owner, mint, {"limit": 10}]));
+    assert_eq!(owned["value"].as_array().map(Vec::len), Some(1));
+    assert_eq!(owned["value"][0]["pubkey"], stage().bobs.to_string());
+    assert_eq!(owned["paginationKey"], json!(null));
+}
+
+#[test]
+fn method_getTokenAccountsByMint() {
+    let mint = stage().mint.to_string();
+    let first = ok("getTokenAccountsByMint", json!([mint, {"limit": 1}]));
+    assert_eq!(first["value"].as_array().map(Vec::len), Some(1));
+    let key = &first["paginationKey"];
+    let second = ok("getTokenAccountsByMint", json!([mint, {"limit": 1, "paginationKey": key}]));
+    assert_eq!(second["value"].as_array().map(Vec::len), Some(1));
+    assert_ne!(first["value"][0]["pubkey"], second["value"][0]["pubkey"]);
+    let none_since = json!([mint, {"changedSinceSlot": u64::MAX}]);
+    assert_eq!(ok("getTokenAccountsByMint", none_since)["value"], json!([]));
 }
