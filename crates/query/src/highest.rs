@@ -59,7 +59,7 @@ impl<R: Record, M> View<R, M> {
         let is_over = |found: usize, last: Option<(u64, u64)>, next: &Place| {
             found >= limit && last.is_none_or(|last| (next.rank, next.head) < last)
         };
-        for place in top.from_the_highest() {
+        for place in top.descending() {
             if is_over(found.len(), last, place) {
                 return Some(in_order(found, limit));
             }

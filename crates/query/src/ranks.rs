@@ -205,7 +205,7 @@ impl Ranks {
 
 impl Top {
     /// The places, the highest first.
-    pub(crate) fn from_the_highest(&self) -> impl Iterator<Item = &Place> {
+    pub(crate) fn descending(&self) -> impl Iterator<Item = &Place> {
         self.places.iter().rev()
     }
 

@@ -228,7 +228,7 @@ impl KeptView {
     fn check_pages(&self, (facet, key): (Facet, Address), changed_since: Option<Slot>) {
         let is_wanted = |address: &Address, note: &Note| {
             let is_new = changed_since.is_none_or(|since| self.slots[address] >= since);
-            is_new && note.keys.contains(&(facet, key)) && note.value % 3 > 0
+            is_new && note.keys.contains(&(facet, key)) && !note.value.is_multiple_of(3)
         };
         let wanted = self.records.iter().filter(|(address, note)| is_wanted(address, note));
         let mut expected: Vec<Address> = wanted.map(|(address, _)| *address).collect();
