@@ -75,7 +75,7 @@ fn a_page_may_hold_only_what_changed() {
     assert_eq!(since(100, "finalized"), [wallet.clone(), other.clone()]);
     assert_eq!(since(100, "processed"), [wallet.clone(), other]);
     assert_eq!(since(101, "finalized"), [""; 0]);
-    assert_eq!(since(101, "confirmed"), [wallet.clone()]);
+    assert_eq!(since(101, "confirmed"), [wallet.as_str()]);
     assert_eq!(since(102, "confirmed"), [""; 0]);
     assert_eq!(since(102, "processed"), [wallet]);
 }
@@ -91,7 +91,7 @@ fn a_wallets_token_accounts_come_in_pages() {
     let old = json!({ "programId": spl_token_interface::id().to_string() });
     let mint = json!({ "mint": MINT.to_string() });
     assert_eq!(of(WALLET.to_string(), new.clone()), [NEW_TOKEN.to_string()]);
-    assert_eq!(of(WALLET.to_string(), old.clone()), [TOKEN.to_string()]);
+    assert_eq!(of(WALLET.to_string(), old), [TOKEN.to_string()]);
     assert_eq!(of(OTHER_WALLET.to_string(), mint.clone()), [OTHER_TOKEN.to_string()]);
     assert_eq!(of(OTHER_WALLET.to_string(), new), [""; 0]);
     let params = json!([WALLET.to_string(), mint, { "withContext": true }]);
