@@ -23,10 +23,13 @@ const LONG_WORDS: usize = (1 + ADDRESS_BYTES_MAX).div_ceil(8);
 /// Addresses and lives by id.
 pub(crate) struct Arena {
     chunks: Box<[OnceLock<Box<Chunk>>]>,
-    long: Box<[OnceLock<Box<[Long]>>]>,
+    /// As many chunks again, if there is a long one at all.
+    long: OnceLock<LongChunks>,
     /// Whether there ever was an address that has not 32 bytes: a ledger of Solana has none.
     has_long: AtomicBool,
 }
+
+type LongChunks = Box<[OnceLock<Box<[Long]>>]>;
 
 struct Chunk {
     addresses: [[AtomicU64; 4]; CHUNK_LEN],
@@ -52,7 +55,7 @@ impl Arena {
         let chunks = (limit as usize).div_ceil(CHUNK_LEN);
         Self {
             chunks: (0..chunks).map(|_| OnceLock::new()).collect(),
-            long: (0..chunks).map(|_| OnceLock::new()).collect(),
+            long: OnceLock::new(),
             has_long: AtomicBool::new(false),
         }
     }
@@ -137,9 +140,9 @@ impl Arena {
 
     fn long(&self, place: u32) -> Option<Address> {
         let place = place as usize;
-        let long = &self.long.get(place / CHUNK_LEN)?.get()?[place % CHUNK_LEN];
+        let chunk = self.long.get()?.get(place / CHUNK_LEN)?.get()?;
         let mut bytes = [0; LONG_WORDS * 8];
-        for (word, bytes) in long.0.iter().zip(bytes.chunks_exact_mut(8)) {
+        for (word, bytes) in chunk[place % CHUNK_LEN].0.iter().zip(bytes.chunks_exact_mut(8)) {
             bytes.copy_from_slice(&word.load(Ordering::Relaxed).to_le_bytes());
         }
         Address::try_from(bytes.get(1..=usize::from(bytes[0]))?).ok()
@@ -151,7 +154,9 @@ impl Arena {
         bytes[0] = given.len() as u8; // at most ADDRESS_BYTES_MAX
         bytes[1..=given.len()].copy_from_slice(given);
         let place = place as usize;
-        let chunk = self.long[place / CHUNK_LEN]
+        let chunks =
+            self.long.get_or_init(|| self.chunks.iter().map(|_| OnceLock::new()).collect());
+        let chunk = chunks[place / CHUNK_LEN]
             .get_or_init(|| (0..CHUNK_LEN).map(|_| Long::default()).collect());
         for (word, bytes) in chunk[place % CHUNK_LEN].0.iter().zip(bytes.as_chunks::<8>().0) {
             word.store(u64::from_le_bytes(*bytes), Ordering::Relaxed);

@@ -4,7 +4,8 @@
 
 use std::sync::OnceLock;
 
-const CHUNKS: usize = 1024;
+/// How many chunks there may be.
+pub(crate) const CHUNKS: usize = 1024;
 
 /// The array. Read by any thread, laid out by one.
 pub(crate) struct Chunks<T> {

@@ -43,7 +43,8 @@ impl Index {
     /// An index with nothing in it, for keys and records among `limit` addresses. `seed` keys the
     /// hash of key ids.
     ///
-    /// Memory: 16 bytes for every 1,024 of `limit` and each facet that is used, and about 150 KiB.
+    /// Memory: about 100 KiB, and 24 KiB and up to 16 bytes for every 1,024 of `limit` for each facet
+    /// that is used.
     pub fn new(limit: u32, seed: u64) -> Self {
         Self {
             postings: Arc::new(Postings::new(limit, seed)),
@@ -157,7 +158,7 @@ impl Index {
         assert!(key.id.0 <= ID_MAX, "key id {} is above {ID_MAX}", key.id.0);
         let postings = Arc::clone(&self.postings);
         let words = postings.words(key.facet);
-        let place = words.place(key.id.0);
+        let place = words.lay_out(key.id.0);
         let mut ids = [0; BLOCK_MAX + 1];
         let (len, old) = match place.word().map(Set::from_word) {
             None => {
@@ -194,7 +195,7 @@ impl Index {
     fn take(&mut self, key: Key, record: AddressId) {
         let postings = Arc::clone(&self.postings);
         let words = postings.words(key.facet);
-        let place = words.place(key.id.0);
+        let place = words.lay_out(key.id.0);
         let mut ids = [0; BLOCK_MAX];
         match place.word().map(Set::from_word) {
             None => {}

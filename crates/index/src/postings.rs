@@ -138,7 +138,7 @@ impl Postings {
     }
 
     fn place(&self, key: Key) -> Option<Place<'_>> {
-        Some(self.facets[usize::from(key.facet.0)].get()?.place(key.id.0))
+        self.facets[usize::from(key.facet.0)].get()?.place(key.id.0)
     }
 
     /// The table of a facet, made if it is not there. Writer only.

@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 
+use crate::chunks::{CHUNKS, Chunks};
 use crate::sync::{AtomicU32, AtomicU64, Ordering, fence};
 
 /// Keys a shard has at most on average, if as many keys as addresses are there.
@@ -23,7 +24,10 @@ const SLOTS_MIN: usize = 4;
 
 /// The table of one facet.
 pub(crate) struct Words {
-    shards: Box<[Shard]>,
+    /// Laid out when first needed: a few keys among a billion addresses need few shards.
+    shards: Chunks<Shard>,
+    shard_bits: u32,
+    empty: Arc<Slots>,
     seed: u64,
 }
 
@@ -51,18 +55,32 @@ pub(crate) struct Place<'a> {
 impl Words {
     /// An empty table for at most `limit` keys.
     pub(crate) fn new(limit: u32, seed: u64) -> Self {
-        let empty = Arc::new(Slots::new(0));
-        let shard =
-            |_| Shard { version: AtomicU32::new(0), slots: ArcSwap::new(Arc::clone(&empty)) };
         let shards = limit.div_ceil(SHARD_LEN).next_power_of_two();
-        Self { shards: (0..shards).map(shard).collect(), seed }
+        Self {
+            shards: Chunks::new((shards as usize).div_ceil(CHUNKS)),
+            shard_bits: shards.trailing_zeros(),
+            empty: Arc::new(Slots::new(0)),
+            seed,
+        }
     }
 
-    pub(crate) fn place(&self, key: u32) -> Place<'_> {
+    /// Where a key is, if it may be there at all.
+    pub(crate) fn place(&self, key: u32) -> Option<Place<'_>> {
         let hash = hash(key, self.seed);
-        let bits = self.shards.len().trailing_zeros(); // a power of two
+        Some(Place { shard: self.shards.get(self.shard_of(hash))?, key, hash })
+    }
+
+    /// Where a key is or may be put. Writer only.
+    pub(crate) fn lay_out(&self, key: u32) -> Place<'_> {
+        let hash = hash(key, self.seed);
+        let make =
+            || Shard { version: AtomicU32::new(0), slots: ArcSwap::new(Arc::clone(&self.empty)) };
+        Place { shard: self.shards.lay_out(self.shard_of(hash), make), key, hash }
+    }
+
+    fn shard_of(&self, hash: u64) -> u32 {
         // In two steps, as a shift by 64 is none.
-        Place { shard: &self.shards[(hash >> 1 >> (63 - bits)) as usize], key, hash }
+        (hash >> 1 >> (63 - self.shard_bits)) as u32
     }
 
     /// Sets the word of a key. Writer only.
@@ -224,7 +242,7 @@ mod tests {
             for step in 0..200_000_u32 {
                 random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
                 let key = (random >> 33) as u32 % keys;
-                let place = words.place(key);
+                let place = words.lay_out(key);
                 match random >> 60 {
                     ..9 => {
                         words.set(place, step);
@@ -236,11 +254,12 @@ mod tests {
                     }
                 }
                 let other = (random >> 40) as u32 % keys;
-                assert_eq!(words.place(other).word(), model.get(&other).copied());
+                let found = words.place(other).and_then(|place| place.word());
+                assert_eq!(found, model.get(&other).copied());
                 assert_eq!(place.word(), model.get(&key).copied());
             }
             for key in 0..keys {
-                assert_eq!(words.place(key).word(), model.get(&key).copied());
+                assert_eq!(words.lay_out(key).word(), model.get(&key).copied());
             }
         }
     }

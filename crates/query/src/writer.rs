@@ -21,7 +21,7 @@ use crate::view::Published;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LedgerConfig {
     /// How many addresses there may be at once: of records, of the keys they are found by, and of
-    /// subscribers. About 43 bytes each, and 50 for every 1,024 at once.
+    /// subscribers. About 43 bytes each, and 20 for every 1,024 at once.
     pub addresses_max: u32,
 }
 

@@ -55,7 +55,7 @@ fn run(keys: u32, span: u32, stays_every: u32, passes_min: u32) {
         let mut step = 0_u32;
         while passes.load(Ordering::Relaxed) < passes_min && !is_over.load(Ordering::Relaxed) {
             // Long runs of growth and of shrinking, so that sets pass through their forms.
-            let grows = step / (span * keys / 2).max(1_000) % 2 == 0;
+            let grows = (step / (span * keys / 2).max(1_000)).is_multiple_of(2);
             let n = rng.below(keys);
             let record = rng.below(span);
             if may_come(n, record) && !stays(n, record) {
