@@ -64,7 +64,9 @@ impl Agave {
                 records.write().is_ok_and(|mut records| records.insert(record))
             }
         };
-        if is_new && let Ok(mut keys) = self.reverse.entry(record).or_default().write() {
+        // Agave makes room for one, so that a record of one key costs no more.
+        let one = || StdRwLock::new(Vec::with_capacity(1));
+        if is_new && let Ok(mut keys) = self.reverse.entry(record).or_insert_with(one).write() {
             keys.push(*key);
         }
     }
