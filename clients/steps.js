@@ -71,20 +71,19 @@ export class Inbox {
 
   // The first item that `wanted` accepts, had already or still to come.
   async next(wanted = () => true) {
-    const timeout = AbortSignal.timeout(WAIT_MS_MAX);
+    const end = Date.now() + WAIT_MS_MAX;
     for (let at = 0; ; at += 1) {
-      while (at >= this.items.length) await this.#arrival(timeout);
+      while (at >= this.items.length) await this.#arrival(end);
       if (wanted(this.items[at])) return this.items[at];
     }
   }
 
-  #arrival(timeout) {
+  #arrival(end) {
     return new Promise((wake, fail) => {
       const late = () => fail(new Error(`no such notification of ${this.what} in ${WAIT_MS_MAX} ms; had ${show(this.items)}`));
-      if (timeout.aborted) return late();
-      timeout.addEventListener('abort', late, { once: true });
+      const timer = setTimeout(late, end - Date.now());
       this.wakeups.push(() => {
-        timeout.removeEventListener('abort', late);
+        clearTimeout(timer);
         wake();
       });
     });

@@ -29,7 +29,7 @@ subscriptionSteps(step);
 failingSteps(step, plain);
 versionedSteps(step, {});
 nonceSteps(step);
-programSteps(step);
+programSteps(step, plain);
 historySteps(step, plain);
 historySteps(step, extended);
 finalizedSteps(step, plain);

@@ -36,7 +36,11 @@ export function nodeSteps(step) {
 
   step('node: votes, production, performance, stake', async () => {
     const { identity } = await rpc.getIdentity().send();
-    const { current } = await rpc.getVoteAccounts().send();
+    // At genesis nobody has voted, which counts as delinquent.
+    const current = await until('a finalized vote', async () => {
+      const votes = await rpc.getVoteAccounts().send();
+      return votes.current.length > 0 && votes.current;
+    });
     assert.deepEqual(current.map(({ nodePubkey }) => nodePubkey), [identity]);
     assert.ok(current[0].activatedStake > 0n);
     await until('a finished leader slot', async () => {

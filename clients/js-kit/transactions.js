@@ -19,9 +19,11 @@ import {
   lamports,
   pipe,
   sendAndConfirmDurableNonceTransactionFactory,
+  setTransactionMessageComputeUnitLimit,
   setTransactionMessageFeePayerSigner,
   setTransactionMessageLifetimeUsingBlockhash,
   setTransactionMessageLifetimeUsingDurableNonce,
+  setTransactionMessageLoadedAccountsDataSizeLimit,
   signTransactionMessageWithSigners,
 } from '@solana/kit';
 import {
@@ -127,12 +129,28 @@ export function versionedSteps(step, kept) {
   step('lookup table: history names the loaded addresses, and wants the version allowed', async () => {
     const landed = await transactionOf(kept.versioned);
     assert.equal(landed.version, 0);
-    assert.deepEqual(landed.meta.loadedAddresses, { readonly: [], writable: kept.targets });
+    // kit puts the indexes into the message in the order of the addresses.
+    const sorted = [...kept.targets].sort();
+    assert.deepEqual([...landed.meta.loadedAddresses.writable].sort(), sorted);
+    assert.deepEqual(landed.meta.loadedAddresses.readonly, []);
     const parsed = await transactionOf(kept.versioned, { encoding: 'jsonParsed' });
     const looked = parsed.transaction.message.accountKeys.filter(({ source }) => source === 'lookupTable');
-    assert.deepEqual(looked.map(({ pubkey }) => pubkey), kept.targets);
+    assert.deepEqual(looked.map(({ pubkey }) => pubkey).sort(), sorted);
     await assert.rejects(rpc.getTransaction(kept.versioned, { ...CONFIRMED, encoding: 'json' }).send(), (error) =>
       isSolanaError(error, SOLANA_ERROR__JSON_RPC__SERVER_ERROR_UNSUPPORTED_TRANSACTION_VERSION));
+  });
+
+  step('version 1: a transaction that states its limits', async () => {
+    const message = pipe(
+      await messageOf([toBob(1_000_002)], 1),
+      (it) => setTransactionMessageComputeUnitLimit(1_000, it),
+      (it) => setTransactionMessageLoadedAccountsDataSizeLimit(10_000, it),
+    );
+    const transaction = await signTransactionMessageWithSigners(message);
+    await sendAndConfirm(transaction, CONFIRMED);
+    const signature = getSignatureFromTransaction(transaction);
+    const landed = await transactionOf(signature, { maxSupportedTransactionVersion: 1 });
+    assert.deepEqual([landed.version, landed.meta.err, landed.meta.fee], [1, null, 5_000n]);
   });
 
   step('simulate: accounts after, another blockhash, nothing written', async () => {

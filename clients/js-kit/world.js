@@ -24,7 +24,7 @@ export const rpc = createSolanaRpc(env('HYDRANT_RPC_URL'));
 export const rpcSubscriptions = createSolanaRpcSubscriptions(env('HYDRANT_WS_URL'));
 // Blocks, votes and slot updates: what kit calls unstable.
 export const unstable = createSolanaRpcSubscriptions_UNSTABLE(env('HYDRANT_WS_URL'));
-const allSubscriptions = new AbortController();
+const listening = new Set();
 
 export const sol = (amount) => lamports(BigInt(amount) * 1_000_000_000n);
 export const airdrop = airdropFactory({ rpc, rpcSubscriptions });
@@ -33,7 +33,7 @@ export const CONFIRMED = { commitment: 'confirmed' };
 
 export const [payer, alice, bob] = await Promise.all([generateKeyPairSigner(), generateKeyPairSigner(), generateKeyPairSigner()]);
 
-// The two builds of one program: what is deployed first, and what it is upgraded to.
+// What is deployed first, and what it is upgraded to.
 export const programElf = () => readFileSync(env('HYDRANT_PROGRAM_ELF'));
 export const upgradeElf = () => readFileSync(env('HYDRANT_UPGRADE_ELF'));
 
@@ -72,8 +72,8 @@ export function slotAfter(slot, commitment = 'confirmed') {
 export async function listen(what, pending) {
   const abort = new AbortController();
   const inbox = new Inbox(what);
-  const stop = () => abort.abort();
-  allSubscriptions.signal.addEventListener('abort', stop);
+  const stop = () => { listening.delete(abort); abort.abort(); };
+  listening.add(abort);
   const items = await pending.subscribe({ abortSignal: abort.signal });
   const reading = (async () => {
     for await (const item of items) inbox.push(item);
@@ -83,7 +83,7 @@ export async function listen(what, pending) {
   return Object.assign(inbox, { stop });
 }
 
-export const stopListening = async () => allSubscriptions.abort();
+export const stopListening = async () => listening.forEach((abort) => abort.abort());
 
 // kit gives every integer as bigint but a few; comparing as plain JSON leaves that aside.
 export function same(actual, expected, message) {

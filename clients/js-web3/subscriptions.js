@@ -39,18 +39,19 @@ export function subscriptionSteps(step) {
     const signature = bs58.encode(transaction.signature);
 
     const inbox = new Inbox('signature');
-    connection.onSignatureWithOptions(signature, (item, { slot }) => inbox.push({ ...item, slot }), {
-      commitment: 'processed',
+    // web3.js drops a listener after its first notification, so each stage has a listener of its own.
+    connection.onSignatureWithOptions(signature, (item) => inbox.push(item), {
+      commitment: 'finalized',
       enableReceivedNotification: true,
     });
-    for (const commitment of ['confirmed', 'finalized']) {
+    for (const commitment of ['processed', 'confirmed', 'finalized']) {
       connection.onSignature(signature, (result, { slot }) => inbox.push({ type: commitment, result, slot }), commitment);
     }
     await socketSettled();
     assert.equal(await connection.sendRawTransaction(transaction.serialize()), signature);
     await inbox.next(({ type }) => type === 'received');
     const slots = [];
-    for (const type of ['status', 'confirmed', 'finalized']) {
+    for (const type of ['processed', 'confirmed', 'finalized']) {
       const item = await inbox.next((it) => it.type === type);
       assert.deepEqual(item.result, { err: null });
       slots.push(item.slot);

@@ -1,23 +1,21 @@
 // What every step shares: the connection, the keys, and how a transaction is sent and confirmed.
 //
-// The connection is made as an application makes it: a URL, a commitment, nothing else changed.
+// The connection is made as an application makes it: a URL and a commitment. web3.js finds the WebSocket
+// on the next port by itself.
 
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { Connection, Keypair, LAMPORTS_PER_SOL, Transaction, sendAndConfirmTransaction } from '@solana/web3.js';
 import { Inbox, env, until } from '../steps.js';
 
-export const connection = new Connection(env('HYDRANT_RPC_URL'), {
-  commitment: 'confirmed',
-  wsEndpoint: env('HYDRANT_WS_URL'),
-});
+export const connection = new Connection(env('HYDRANT_RPC_URL'), 'confirmed');
 export const CONFIRMED = { commitment: 'confirmed', preflightCommitment: 'confirmed' };
 
 export const payer = Keypair.generate();
 export const alice = Keypair.generate();
 export const bob = Keypair.generate();
 
-// The two builds of one program: what is deployed first, and what it is upgraded to.
+// What is deployed first, and what it is upgraded to.
 export const programElf = () => readFileSync(env('HYDRANT_PROGRAM_ELF'));
 export const upgradeElf = () => readFileSync(env('HYDRANT_UPGRADE_ELF'));
 

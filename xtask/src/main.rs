@@ -7,6 +7,7 @@
 
 mod bars;
 mod ci;
+mod fuzz;
 mod readme;
 mod shell;
 mod tidy;
@@ -27,12 +28,16 @@ cargo xtask <task>
   bench NAME [ARGS...] one benchmark, in release; `bench list` names them
   bars [NAME...]       benchmarks at full size, each figure against its bar; fails if one falls short
                        --write: the table goes into BENCHMARKS.md
+  fuzz [SECONDS [TARGET...]]   each fuzz target for so long
   readme               runs every command of README.md
   help-text [--write]  compares docs/help.txt with `hydrant dev --help`
 ";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
+    if let Some(compiled) = fuzz::compile(&args) {
+        return compiled.map_or(ExitCode::FAILURE, ExitCode::from);
+    }
     match run(&args) {
         Ok(()) => ExitCode::SUCCESS,
         Err(err) => {
@@ -53,6 +58,7 @@ fn run(args: &[String]) -> Result<()> {
         "tidy" => tidy::run(),
         "bench" => bars::bench(rest),
         "bars" => bars::run(rest),
+        "fuzz" => fuzz::run(rest),
         "readme" => readme::run(),
         "help-text" => ci::help_text(rest.iter().any(|arg| arg == "--write")),
         "help" | "-h" | "--help" => {

@@ -70,6 +70,9 @@ fn check(workspace: &Workspace) -> Result<Vec<String>> {
     }
     complaints.extend(licences::check(&policy, workspace));
     complaints.extend(papers::crate_list(&architecture.text, &workspace.crates));
+    let help = Source::read(root, Path::new("docs/help.txt"))?;
+    let configuration = Source::read(root, Path::new("docs/configuration.md"))?;
+    complaints.extend(papers::flags_without_cost(&help.text, &configuration.text));
     for path in papers::markdown_files(root)? {
         let paper = Source::read(root, &path)?;
         complaints.extend(papers::dead_links(&paper, |link| root.join(link).exists()));

@@ -172,7 +172,8 @@ fn zero_bytes(bytes: u64) -> u64 {
     bytes.wrapping_sub(ONES) & !bytes & HIGHS
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
+#[cfg(not(loom))]
 mod tests {
     use std::collections::BTreeMap;
 
@@ -221,7 +222,8 @@ mod tests {
 }
 
 /// Every interleaving of one writer and a reader: `RUSTFLAGS="--cfg loom" cargo test -p address`.
-#[cfg(all(test, loom))]
+#[cfg(test)]
+#[cfg(loom)]
 mod loom_tests {
     use loom::sync::Arc;
     use loom::thread;

@@ -24,7 +24,7 @@ const SHARD_LEN: u32 = 2048;
 
 /// The table has no id left. Fix: raise `ledger.addresses_max`, or release addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("address table is full: {limit} addresses (ledger.addresses_max, --max-addresses)")]
+#[error("address table is full: {limit} addresses (--max-addresses)")]
 pub struct TableFull {
     /// How many addresses fit.
     pub limit: u32,
@@ -325,7 +325,7 @@ mod tests {
         assert_eq!(full, Err(TableFull { limit: 2 }));
         assert_eq!(
             full.map_err(|err| err.to_string()),
-            Err("address table is full: 2 addresses (ledger.addresses_max, --max-addresses)".into())
+            Err("address table is full: 2 addresses (--max-addresses)".into())
         );
         assert_eq!((table.lookup(&address(2)), table.len()), (None, 2));
         assert_eq!(table.retain(&address(1)), Ok(AddressId(1)), "one more on a known address");

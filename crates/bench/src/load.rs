@@ -197,3 +197,58 @@ impl Seen {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::{TcpListener, TcpStream};
+
+    use super::*;
+
+    /// Answers "ok" to every request of every connection, but "no" to those that hold an `x`.
+    fn server() -> SocketAddr {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let address = listener.local_addr().unwrap();
+        std::thread::spawn(move || {
+            for socket in listener.incoming() {
+                std::thread::spawn(move || answer_all(socket.unwrap()));
+            }
+        });
+        address
+    }
+
+    fn answer_all(mut socket: TcpStream) {
+        let mut request = [0; 64];
+        // Ends with the client, which sends one short request at a time.
+        while let Ok(read @ 1..) = socket.read(&mut request) {
+            let body = if request[..read].contains(&b'x') { "no" } else { "ok" };
+            let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{body}");
+            if socket.write_all(answer.as_bytes()).is_err() {
+                return;
+            }
+        }
+    }
+
+    fn offer(requests: &[&str], span: Span) -> Outcome {
+        let load = Load { address: server(), connections: 3, threads: 2 };
+        let requests = requests.iter().map(|request| request.as_bytes().to_vec()).collect();
+        load.run(requests, span, |_, body| body == b"ok", || Ok(Duration::ZERO)).unwrap()
+    }
+
+    #[test]
+    fn each_request_is_sent_once_and_wrong_answers_are_counted() {
+        let outcome = offer(&["a", "x", "b", "c", "xx", "d", "e"], Span::Once);
+        assert_eq!((outcome.requests, outcome.failures), (7, 2));
+        assert_eq!(outcome.failure.as_deref(), Some("200 no"));
+        assert_eq!(outcome.latencies.len(), 7);
+    }
+
+    #[test]
+    fn requests_are_repeated_for_as_long_as_was_said() {
+        let (warm_up, measured) = (Duration::from_millis(5), Duration::from_millis(30));
+        let outcome = offer(&["a", "b"], Span::Time { warm_up, measured });
+        assert!(outcome.requests > 2, "{} requests", outcome.requests);
+        assert_eq!(outcome.failures, 0);
+        assert!(outcome.took >= measured);
+    }
+}

@@ -66,7 +66,7 @@ impl VerifiedTransaction {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SendError {
     /// The ledger executes as fast as it can and its queue is full. Fix: send again later.
-    #[error("transaction queue is full: {queued} waiting, at most {limit} (ledger.queue_max)")]
+    #[error("transaction queue is full: {queued} waiting, at most {limit} (--queue-max)")]
     QueueFull {
         /// How many wait.
         queued: usize,

@@ -1,6 +1,7 @@
 //! Blocks, transactions and signatures by address, for the last so many slots.
 //!
 //! In: transactions as they are executed, blocks as they complete, in order, from the one writer.
+//! A block is kept without the accounts that it wrote.
 //! Out: [`HistorySnapshot`], which readers keep as long as they like without holding anything up.
 //! Bounds: [`HistoryLimits`], held whenever a block completes: the oldest blocks go, with all that
 //! leads to them. The open block comes on top.
@@ -68,13 +69,19 @@ impl History {
         }
     }
 
-    /// Adds a complete block whose transactions have been added, and lets go of the oldest blocks
-    /// past the limits.
-    pub fn completed(&self, block: &Arc<Block>) {
+    /// Adds a complete block whose transactions have been added, without the accounts that it wrote,
+    /// and lets go of the oldest blocks past the limits.
+    pub fn completed(&self, block: &Block) {
         let mut writing = self.writing.lock();
-        writing.bytes += block_bytes(block);
-        writing.blocks.insert(block.id.slot, Arc::clone(block));
-        let first_kept = block.id.slot.saturating_sub(self.limits.slots_max.saturating_sub(1));
+        let newest = block.id.slot;
+        let block = Block {
+            transactions: block.transactions.clone(),
+            writes: Vec::new(), // old versions of accounts are nobody's to keep
+            ..*block
+        };
+        writing.bytes += block_bytes(&block);
+        writing.blocks.insert(block.id.slot, Arc::new(block));
+        let first_kept = newest.saturating_sub(self.limits.slots_max.saturating_sub(1));
         while writing.blocks.len() > 1
             && (writing.bytes > self.limits.bytes_max
                 || writing.first_slot().is_some_and(|first| first < first_kept))
@@ -157,9 +164,9 @@ impl HistorySnapshot {
     }
 }
 
-/// A block's own share: its header and one pointer and number a write. The accounts are the state's.
+/// A block's own share: its header and a pointer for each transaction.
 fn block_bytes(block: &Block) -> u64 {
-    (size_of::<Block>() + block.transactions.len() * 8 + block.writes.len() * 48) as u64
+    (size_of::<Block>() + block.transactions.len() * 8) as u64
 }
 
 /// What one transaction costs us, maps included: measured sizes, not a guess at the allocator.

@@ -27,7 +27,8 @@ pub(crate) enum Command {
 #[derive(Args, Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct DevFlags {
-    /// Read settings from this TOML file; keys are the long flags without dashes, flags win.
+    /// Read settings from this TOML file: the long flags as keys, and the tables rpc and pubsub
+    /// for limits that have no flag. Flags win.
     #[arg(long, value_name = "FILE", help_heading = "Configuration")]
     #[serde(skip)]
     pub(crate) config: Option<PathBuf>,
@@ -35,6 +36,12 @@ pub(crate) struct DevFlags {
     #[arg(long, help_heading = "Configuration")]
     #[serde(skip)]
     pub(crate) check: bool,
+    /// The table `[rpc]` of the file: limits that have no flag, and those that have.
+    #[arg(skip)]
+    pub(crate) rpc: rpc::Config,
+    /// The table `[pubsub]` of the file.
+    #[arg(skip)]
+    pub(crate) pubsub: rpc::pubsub::Config,
 
     /// Keep the ledger in this directory, and go on from what it holds.
     #[arg(short, long, value_name = "DIR", help_heading = "Ledger")]
@@ -57,7 +64,7 @@ pub(crate) struct DevFlags {
     /// Begin the next block at this slot.
     #[arg(short, long, value_name = "SLOT", help_heading = "Ledger")]
     pub(crate) warp_slot: Option<u64>,
-    /// Slots of history kept: about 2.5 KB for an empty one [default: 10000].
+    /// Slots of history kept: about 3.6 KB for an empty one [default: 10000].
     #[arg(long, value_name = "SLOTS", help_heading = "Ledger")]
     pub(crate) history_slots: Option<u64>,
     /// Bytes of history kept, whatever the slots: about 2 KB a transfer [default: 1073741824].

@@ -55,6 +55,8 @@ fn merge(flags: DevFlags, file: DevFlags) -> DevFlags {
     DevFlags {
         config: flags.config,
         check: flags.check,
+        rpc: file.rpc,
+        pubsub: file.pubsub,
         ledger: flags.ledger.or(file.ledger),
         reset: flags.reset || file.reset,
         slot_ms: flags.slot_ms.or_else(|| file.slot_ms.filter(|_| !says_slot)),
@@ -100,7 +102,7 @@ impl Options {
         Ok(Self {
             localnet: localnet_config(&flags, cores)?,
             rpc: rpc_config(&flags)?,
-            pubsub: rpc::pubsub::Config::default(),
+            pubsub: flags.pubsub.clone(),
             bind_address: flags.bind_address.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST)),
             rpc_port: rpc_port(&flags)?,
             endpoints_file: flags.endpoints_file,
@@ -173,19 +175,19 @@ fn history(
 }
 
 fn rpc_config(flags: &DevFlags) -> Result<rpc::Config> {
-    let defaults = rpc::Config::default();
+    let file = flags.rpc.clone();
     Ok(rpc::Config {
         body_bytes_max: at_least_one(
             "rpc-max-request-body-size",
             flags.rpc_max_request_body_size,
-            defaults.body_bytes_max,
+            file.body_bytes_max,
         )?,
         connections_max: at_least_one(
             "connections-max",
             flags.connections_max,
-            defaults.connections_max,
+            file.connections_max,
         )?,
-        ..defaults
+        ..file
     })
 }
 
@@ -261,7 +263,9 @@ mod tests {
     #[test]
     fn a_flag_wins_over_the_file() {
         let flags = DevFlags { ticks_per_slot: Some(8), ..DevFlags::default() };
-        let options = check(flags, "slot-ms = 100\nqueue-max = 7").expect("good settings");
+        let file = "slot-ms = 100\nqueue-max = 7\n[rpc]\nbatch_max = 3\n[pubsub]\nping_ms = 9";
+        let options = check(flags, file).expect("good settings");
+        assert_eq!((options.rpc.batch_max, options.pubsub.ping_ms), (3, 9));
         assert_eq!(options.localnet.slot_ms, 50);
         assert_eq!(options.localnet.queue_max, 7);
     }
@@ -279,6 +283,7 @@ mod tests {
             Err(err) => format!("{err:#}"),
         };
         assert!(err("slot-mss = 1").contains("unknown field `slot-mss`"));
+        assert!(err("[rpc]\nbatchmax = 1").contains("unknown field `batchmax`"));
         assert!(err("slots-per-epoch = 31").contains("--slots-per-epoch 31: at least 32"));
         assert!(err("history-slots = 31").contains("--history-slots 31"));
         assert!(err("cpu-threads = 0").contains("--cpu-threads is at least 1"));

@@ -247,7 +247,8 @@ impl Index {
 
 /// Every interleaving of the writer and a reader:
 /// `RUSTFLAGS="--cfg loom" cargo test -p index --lib loom`.
-#[cfg(all(test, loom))]
+#[cfg(test)]
+#[cfg(loom)]
 mod loom_tests {
     use ledger::Facet;
     use loom::thread;

@@ -225,7 +225,8 @@ fn range_of<T>(ranges: &[(u32, T)], id: u32) -> usize {
     ranges.partition_point(|(first, _)| *first <= id).saturating_sub(1)
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
+#[cfg(not(loom))]
 mod tests {
     use std::collections::BTreeSet;
 

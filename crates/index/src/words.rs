@@ -227,7 +227,8 @@ fn hash(key: u32, seed: u64) -> u64 {
     mixed ^ mixed >> 32
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
+#[cfg(not(loom))]
 mod tests {
     use std::collections::BTreeMap;
 

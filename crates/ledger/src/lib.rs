@@ -9,6 +9,6 @@ mod address;
 mod block;
 mod record;
 
-pub use address::{Address, AddressError, AddressId, ADDRESS_BYTES_MAX};
+pub use address::{ADDRESS_BYTES_MAX, Address, AddressError, AddressId};
 pub use block::{BlockId, Commitment, Slot};
 pub use record::{Change, Facet, Key, Record};

@@ -7,7 +7,7 @@ use ledger::Slot;
 use solana_pubkey::Pubkey;
 
 /// Slots of history kept when nothing else is said: 67 minutes of 400 ms slots. With one vote a
-/// block that is about 25 MB.
+/// block that is about 36 MB.
 pub const HISTORY_SLOTS_DEFAULT: u64 = 10_000;
 /// Bytes of history kept when nothing else is said, about 500,000 transfers.
 pub const HISTORY_BYTES_DEFAULT: u64 = 1 << 30;

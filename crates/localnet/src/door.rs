@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{SyncSender, TrySendError};
 
 use chain::{
-    AirdropError, Reader, SendError, Simulation, SimulationError, SimulationRequest,
+    AirdropError, History, Reader, SendError, Simulation, SimulationError, SimulationRequest,
     TransactionDoor, VerifiedTransaction, View,
 };
 use ledger::{Address, Commitment};
@@ -20,6 +20,7 @@ use solana_pubkey::Pubkey;
 use solana_signature::Signature;
 use solana_signer::Signer;
 use solana_transaction::versioned::VersionedTransaction;
+use solana_transaction_error::TransactionError;
 
 use crate::executor::Command;
 use crate::simulator::Simulator;
@@ -31,6 +32,7 @@ pub(crate) struct Door {
     refused: AtomicUsize,
     simulator: Simulator,
     reader: Reader,
+    history: Arc<History>,
     faucet: Keypair,
     airdrop_lamports_max: Option<u64>,
     airdrops: Mutex<Airdrops>,
@@ -49,6 +51,7 @@ impl Door {
         queue_max: usize,
         simulator: Simulator,
         reader: Reader,
+        history: Arc<History>,
         faucet: Keypair,
         airdrop_lamports_max: Option<u64>,
     ) -> Arc<Self> {
@@ -58,6 +61,7 @@ impl Door {
             refused: AtomicUsize::new(0),
             simulator,
             reader,
+            history,
             faucet,
             airdrop_lamports_max,
             airdrops: Mutex::default(),
@@ -96,7 +100,15 @@ impl TransactionDoor for Door {
         view: &View,
         request: SimulationRequest,
     ) -> Result<Simulation, SimulationError> {
-        self.simulator.simulate(view, request)
+        let signature = request.transaction.signatures.first().copied().unwrap_or_default();
+        let is_processed = !request.replace_recent_blockhash
+            && self
+                .history
+                .snapshot()
+                .transaction(&signature)
+                .is_some_and(|executed| executed.slot <= view.block().slot);
+        let err = is_processed.then_some(TransactionError::AlreadyProcessed);
+        self.simulator.simulate(view, request, err)
     }
 
     fn airdrop(

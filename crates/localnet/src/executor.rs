@@ -121,7 +121,9 @@ impl Executor {
     /// A block of each transaction, and none without.
     fn run_on_demand(mut self, commands: &Receiver<Command>) -> Result<(), ExecutorError> {
         while let Ok(Command::Execute(transaction)) = commands.recv() {
-            if let Some(clock) = sysvars::set_time(&mut self.vm, unix_time().as_secs() as i64) {
+            let unix_timestamp = unix_time().as_secs() as i64;
+            if let Some(clock) = sysvars::set_time(&mut self.vm, unix_timestamp) {
+                self.open.bank.unix_timestamp = unix_timestamp;
                 self.write_accounts(&[clock])?;
             }
             if self.execute(transaction)? {
@@ -145,21 +147,21 @@ impl Executor {
         slot_end: Instant,
     ) -> Result<bool, ExecutorError> {
         let batch_end = slot_end.min(now() + BATCH_TIME);
-        let mut next = Some(Command::Execute(first));
         let mut going_on = true;
-        for _ in 0..BATCH_MAX {
-            match next {
-                Some(Command::Execute(transaction)) => self.execute(transaction)?,
-                Some(Command::Stop) => {
-                    going_on = false;
-                    break;
-                }
-                None => break,
-            };
+        self.execute(first)?;
+        // Nothing is taken from the queue that this batch does not execute.
+        for _ in 1..BATCH_MAX {
             if now() >= batch_end {
                 break;
             }
-            next = commands.try_recv().ok();
+            match commands.try_recv() {
+                Ok(Command::Execute(transaction)) => self.execute(transaction)?,
+                Ok(Command::Stop) => {
+                    going_on = false;
+                    break;
+                }
+                Err(_) => break,
+            };
         }
         self.publish();
         Ok(going_on)

@@ -16,6 +16,7 @@ use solana_signer::Signer;
 use solana_stake_interface::stake_flags::StakeFlags;
 use solana_stake_interface::state::{Authorized, Delegation, Lockup, Meta, Stake, StakeStateV2};
 use solana_vote_interface::state::{VoteInit, VoteStateV4, VoteStateVersions};
+use spl_generic_token::token::{self, native_mint};
 
 use crate::config::{Config, GenesisLoader, GenesisProgram};
 use crate::keys::NodeKeys;
@@ -119,6 +120,7 @@ impl Genesis {
         }
         vm.put(keys.vote_account.pubkey(), &vote_account(&vm, keys, self.unix_timestamp));
         vm.put(keys.stake_account.pubkey(), &stake_account(&vm, keys));
+        vm.put(native_mint::id(), &native_mint());
         for program in &config.programs {
             add_program(&mut vm, program)?;
         }
@@ -184,6 +186,17 @@ fn stake_account(vm: &Vm, keys: &NodeKeys) -> AccountSharedData {
     let mut data = bincode::serialize(&state).unwrap_or_default();
     data.resize(space, 0);
     owned(vm, data, stake::ID, STAKE_LAMPORTS)
+}
+
+/// The mint of wrapped SOL, which every cluster's genesis has. Token-2022's is made by who needs it.
+fn native_mint() -> AccountSharedData {
+    AccountSharedData::from(Account {
+        lamports: LAMPORTS_PER_SOL,
+        data: native_mint::ACCOUNT_DATA.to_vec(),
+        owner: token::id(),
+        executable: false,
+        rent_epoch: u64::MAX,
+    })
 }
 
 fn owned(vm: &Vm, data: Vec<u8>, owner: Pubkey, extra_lamports: u64) -> AccountSharedData {

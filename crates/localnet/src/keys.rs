@@ -75,6 +75,11 @@ impl NodeKeys {
         FILES.iter().zip(keys).try_for_each(|(file, key)| write_keypair(&dir.join(file), key))
     }
 
+    /// Whether a file of a ledger directory holds one of the keys.
+    pub(crate) fn is_file(name: &std::ffi::OsStr) -> bool {
+        FILES.iter().any(|file| *file == name)
+    }
+
     /// Removes the keys of a ledger directory, if there are any.
     pub(crate) fn remove(dir: &Path) -> Result<(), KeyError> {
         for path in FILES.map(|file| dir.join(file)) {

@@ -2,7 +2,7 @@
 //!
 //! Shape: [`open`] makes or reads a ledger, [`Localnet::start`] runs it on one thread of its own.
 //! It writes accounts through `query`, blocks through `chain`, and takes transactions through its
-//! [`TransactionDoor`].
+//! [`chain::TransactionDoor`].
 //! Invariant: reads never wait for execution, and execution never for reads.
 //! Not here: sockets (`rpc`), JSON (`solana`), flags (`hydrant`).
 

@@ -52,6 +52,14 @@ pub enum LocalnetError {
         /// What was wrong.
         reason: String,
     },
+    /// The ledger directory is somebody else's.
+    #[error("{dir} holds {name}, which is not ours: give --ledger a directory of its own")]
+    NotEmpty {
+        /// Which directory.
+        dir: String,
+        /// What is in it.
+        name: String,
+    },
     /// The directory could not be made.
     #[error("ledger directory {dir}")]
     Dir {
@@ -117,7 +125,7 @@ pub fn open(config: &Config) -> Result<Localnet, LocalnetError> {
 
 /// Empties a ledger directory: its store and its keys go, what else is there stays.
 pub fn remove(dir: &Path) -> Result<(), LocalnetError> {
-    Store::<crate::store::Redb>::remove(&dir.join(STORE_DIR))?;
+    <Store>::remove(&dir.join(STORE_DIR))?;
     Ok(NodeKeys::remove(dir)?)
 }
 
@@ -193,12 +201,13 @@ impl Localnet {
 
         let cluster = start.genesis.cluster(config, &start.keys);
         let (commands, queue) = sync_channel(config.queue_max.max(1));
-        let simulator = Simulator::new(start.vm.clone(), config.simulators);
+        let simulator = Simulator::new(start.vm.without_plain_accounts(), config.simulators);
         let door = Door::new(
             commands.clone(),
             config.queue_max,
             simulator,
             reader.clone(),
+            Arc::clone(&history),
             start.keys.faucet,
             config.airdrop_lamports_max,
         );
@@ -306,8 +315,17 @@ fn create_store(
     vm: &Vm,
     block: &Block,
 ) -> Result<Store, LocalnetError> {
-    std::fs::create_dir_all(dir)
-        .map_err(|err| LocalnetError::Dir { dir: dir.display().to_string(), err })?;
+    let dir_error = |err| LocalnetError::Dir { dir: dir.display().to_string(), err };
+    std::fs::create_dir_all(dir).map_err(dir_error)?;
+    for entry in std::fs::read_dir(dir).map_err(dir_error)? {
+        let name = entry.map_err(dir_error)?.file_name();
+        if name != STORE_DIR && !NodeKeys::is_file(&name) {
+            return Err(LocalnetError::NotEmpty {
+                dir: dir.display().to_string(),
+                name: name.display().to_string(),
+            });
+        }
+    }
     keys.write(dir)?;
     let bytes = bincode::serialize(genesis).unwrap_or_default();
     let accounts: Vec<(Pubkey, Arc<Account>)> =

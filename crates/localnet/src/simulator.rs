@@ -17,6 +17,7 @@ use solana_loader_v3_interface::get_program_data_address;
 use solana_message::VersionedMessage;
 use solana_pubkey::Pubkey;
 use solana_sdk_ids::{bpf_loader_upgradeable, native_loader, sysvar};
+use solana_transaction_error::TransactionError;
 
 use crate::vm::{Outcome, Vm};
 use crate::{meta, nonce};
@@ -30,6 +31,11 @@ const SYSVARS: [Pubkey; 6] = [
     sysvar::epoch_schedule::ID,
     sysvar::clock::ID,
 ];
+
+/// What an account counts beside its data.
+const ACCOUNT_BYTES: usize = 64;
+/// What a lookup table counts, whatever it holds.
+const TABLE_BYTES: usize = 8_248;
 
 /// VMs that simulate.
 pub(crate) struct Simulator {
@@ -53,15 +59,17 @@ impl Simulator {
         Self { idle: Mutex::new(idle), freed: Condvar::new(), fresh }
     }
 
-    /// Runs a transaction on the state of a view.
+    /// Runs a transaction on the state of a view. `refusal` is why a block would not hold it, if
+    /// that is known already.
     pub(crate) fn simulate(
         &self,
         view: &View,
         request: SimulationRequest,
+        refusal: Option<TransactionError>,
     ) -> Result<Simulation, SimulationError> {
         request.transaction.sanitize().map_err(|err| SimulationError::Sanitize(err.to_string()))?;
         let mut scratch = self.take();
-        let run = std::panic::AssertUnwindSafe(|| scratch.simulate(view, request));
+        let run = std::panic::AssertUnwindSafe(|| scratch.simulate(view, request, refusal));
         let simulated = std::panic::catch_unwind(run);
         let done = simulated.is_ok().then_some(scratch);
         self.idle.lock().push(done.unwrap_or_else(|| Scratch::new(self.fresh.clone())));
@@ -89,6 +97,7 @@ impl Scratch {
         &mut self,
         view: &View,
         request: SimulationRequest,
+        refusal: Option<TransactionError>,
     ) -> Result<Simulation, SimulationError> {
         let bank = view.meta();
         let last_blockhash = bank.last_blockhash();
@@ -111,18 +120,22 @@ impl Scratch {
         let nonce = (!bank.blockhashes.is_valid(recent))
             .then(|| nonce::usable(&self.vm, &transaction, &last_blockhash))
             .flatten();
-        let known = nonce.is_some() || bank.blockhashes.is_valid(recent);
+        let is_known = nonce.is_some() || bank.blockhashes.is_valid(recent);
+        let refusal =
+            refusal.or_else(|| (!is_known).then_some(TransactionError::BlockhashNotFound));
         let outcome = self.vm.run(&transaction, nonce, &last_blockhash);
         let tokens = meta::token_balances(&outcome, &self.vm);
         self.unload(&loaded);
 
-        let err = if known {
-            outcome.result.clone().err()
-        } else {
-            Some(solana_transaction_error::TransactionError::BlockhashNotFound)
+        let (outcome, err) = match refusal {
+            Some(refusal) => (as_before(outcome), Some(refusal)),
+            None => {
+                let err = outcome.result.clone().err();
+                (outcome, err)
+            }
         };
-        let outcome = if known { outcome } else { as_before(outcome) };
-        let sizes = outcome.before.iter().map(|account| account.data().len() as u32);
+        let tables = transaction.message.address_table_lookups().map_or(0, <[_]>::len);
+        let loaded_accounts_data_size = self.loaded_bytes(&outcome, tables);
         Ok(Simulation {
             slot: bank.block.slot,
             units_consumed: outcome.units_consumed,
@@ -130,7 +143,7 @@ impl Scratch {
             inner_instructions: request
                 .inner_instructions
                 .then(|| meta::inner_instructions(&outcome)),
-            loaded_accounts_data_size: sizes.sum(),
+            loaded_accounts_data_size,
             fee: outcome.fee,
             pre_balances: meta::lamports(&outcome.before),
             post_balances: meta::lamports(&outcome.after),
@@ -145,6 +158,16 @@ impl Scratch {
             post_accounts: outcome.keys.into_iter().zip(outcome.after).collect(),
             err,
         })
+    }
+
+    /// Bytes that a transaction loads, counted as its limit counts them: clients set the limit to it.
+    fn loaded_bytes(&self, outcome: &Outcome, tables: usize) -> u32 {
+        let accounts = outcome.before.iter().filter(|account| account.lamports() > 0);
+        let own = accounts.map(|account| ACCOUNT_BYTES + account.data().len());
+        let program_data = outcome.keys.iter().filter_map(|key| self.programs.get(key)?.1.as_ref());
+        let programs = program_data.map(|data| ACCOUNT_BYTES + data.0.data().len());
+        let total = own.chain(programs).sum::<usize>() + tables * TABLE_BYTES;
+        u32::try_from(total).unwrap_or(u32::MAX)
     }
 
     fn load_sysvars(&mut self, view: &View) {

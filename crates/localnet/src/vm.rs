@@ -32,6 +32,9 @@ pub(crate) const LAMPORTS_PER_SIGNATURE: u64 = 5_000;
 const LOG_BYTES_MAX: usize = 10_000;
 /// The first byte of a program's data account under the upgradeable loader.
 const PROGRAM_DATA_TAG: u8 = 3;
+/// Where a program account holds the address of its program data, after the tag.
+const PROGRAM_DATA_KEY_AT: usize = 4;
+const PROGRAM_SIZE: usize = 36;
 
 /// Accounts in memory and a VM that runs transactions on them.
 #[derive(Clone)]
@@ -60,10 +63,23 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
-    /// The accounts that are not as they were.
+    /// The accounts that are not as they were, and programs whose code is not.
     pub(crate) fn writes(&self) -> impl Iterator<Item = (Pubkey, &AccountSharedData)> + Clone {
         let pairs = self.keys.iter().zip(self.before.iter().zip(&self.after));
-        pairs.filter(|(_, (before, after))| before != after).map(|(key, (_, after))| (*key, after))
+        pairs
+            .filter(|(_, (before, after))| before != after || self.is_upgraded(after))
+            .map(|(key, (_, after))| (*key, after))
+    }
+
+    /// Whether this is a program whose code was changed: an upgrade writes the program data, and the
+    /// program, though its own bytes stay as they are, has to be loaded again.
+    fn is_upgraded(&self, program: &AccountSharedData) -> bool {
+        if !program.executable() || program.owner() != &bpf_loader_upgradeable::id() {
+            return false;
+        }
+        let code = program.data().get(PROGRAM_DATA_KEY_AT..PROGRAM_SIZE);
+        let place = self.keys.iter().position(|key| Some(key.as_ref()) == code);
+        place.is_some_and(|place| self.before[place] != self.after[place])
     }
 
     fn refused(keys: Keys, before: Vec<AccountSharedData>, err: TransactionError) -> Self {
@@ -129,6 +145,25 @@ impl Vm {
         }
         svm.rebuild_caches()?;
         Ok(Self { svm })
+    }
+
+    /// The same VM with nothing but programs and sysvars.
+    pub(crate) fn without_plain_accounts(&self) -> Self {
+        let mut vm = self.clone();
+        let is_program = |account: &AccountSharedData| {
+            account.executable()
+                || account.owner() == &solana_sdk_ids::sysvar::ID
+                || account.owner() == &bpf_loader_upgradeable::ID
+        };
+        let plain: Vec<Pubkey> = self
+            .accounts()
+            .filter(|(_, account)| !is_program(account))
+            .map(|(key, _)| *key)
+            .collect();
+        for key in plain {
+            vm.remove(key);
+        }
+        vm
     }
 
     /// Every account that the VM holds.
@@ -206,15 +241,17 @@ impl Vm {
             }
             Ok(Err(failed)) => {
                 // LiteSVM names the transaction only once it has a context, which is once its payer
-                // could pay.
-                let included = failed.meta.signature != Signature::default();
+                // could pay. One whose programs or accounts do not load pays all the same.
+                let fee = failed.meta.fee;
+                let included = failed.meta.signature != Signature::default()
+                    || (is_load_failure(&failed.err) && self.can_pay(before.first(), fee));
                 let mut outcome = Outcome::refused(keys, before, failed.err);
                 outcome.logs = failed.meta.logs;
                 outcome.inner_instructions = failed.meta.inner_instructions;
                 outcome.return_data = failed.meta.return_data;
                 outcome.units_consumed = failed.meta.compute_units_consumed;
                 if included {
-                    outcome.charge(failed.meta.fee, nonce, last_blockhash);
+                    outcome.charge(fee, nonce, last_blockhash);
                 }
                 outcome
             }
@@ -271,9 +308,30 @@ impl Vm {
         let _ = self.svm.set_account(key, solana_account::Account::default());
     }
 
+    /// Whether an account may pay a fee: a plain wallet that has it, and is left empty or exempt.
+    fn can_pay(&self, payer: Option<&AccountSharedData>, fee: u64) -> bool {
+        let Some(payer) = payer else { return false };
+        let left = payer.lamports().checked_sub(fee);
+        let is_wallet = payer.owner() == &solana_sdk_ids::system_program::ID
+            && payer.data().is_empty()
+            && payer.lamports() > 0;
+        let exempt = self.svm.minimum_balance_for_rent_exemption(0);
+        is_wallet && left.is_some_and(|left| left == 0 || left >= exempt)
+    }
+
     fn load(&self, keys: &[Pubkey]) -> Vec<AccountSharedData> {
         keys.iter().map(|key| self.account(key).cloned().unwrap_or_default()).collect()
     }
+}
+
+/// Whether a transaction failed because something that it names does not load.
+fn is_load_failure(err: &TransactionError) -> bool {
+    matches!(
+        err,
+        TransactionError::MaxLoadedAccountsDataSizeExceeded
+            | TransactionError::InvalidProgramForExecution
+            | TransactionError::ProgramAccountNotFound
+    )
 }
 
 impl Outcome {

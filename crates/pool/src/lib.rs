@@ -27,9 +27,9 @@ pub struct PoolConfig {
     pub queue_max: usize,
 }
 
-/// The queue is full. Fix: send less, or raise `pool.queue_max`.
+/// The queue is full. Fix: send less, or raise `--heavy-max`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the CPU pool is full: {queued} jobs wait, at most {limit} may (pool.queue_max)")]
+#[error("the CPU pool is full: {queued} jobs wait, at most {limit} may (--heavy-max)")]
 pub struct Full {
     /// How many wait.
     pub queued: usize,

@@ -48,6 +48,33 @@ pub(crate) async fn answer(node: &Arc<Node>, body: &str) -> Reply {
     }
 }
 
+/// Answers a body on the calling thread, heavy methods too; `None` if there is nothing to answer.
+///
+/// For tools and fuzzing: it has no pool, no bound on a batch but its own, and takes as long as it takes.
+pub fn answer_here(node: &Node, body: &str) -> Option<Vec<u8>> {
+    let calls = match envelope::read(body) {
+        Err(err) => return Some(envelope::error_reply(&err, &Id::Null, true)),
+        Ok(Request::Single(call)) => return answer_call_here(node, call),
+        Ok(Request::Batch(calls)) => calls,
+    };
+    let replies: Vec<_> =
+        calls.into_iter().filter_map(|call| answer_call_here(node, call)).collect();
+    (!replies.is_empty()).then(|| [&b"["[..], &replies.join(&b',')[..], b"]"].concat())
+}
+
+fn answer_call_here(node: &Node, call: Call<'_>) -> Option<Vec<u8>> {
+    match call {
+        Call::Notification => None,
+        Call::Invalid { id, versioned, err } => Some(envelope::error_reply(&err, &id, versioned)),
+        Call::Method { id, method, params } => {
+            let result = methods::find(&method).ok_or_else(RpcError::method_not_found);
+            let result =
+                result.and_then(|method| guarded(method, || (method.run)(node, params))).flatten();
+            Some(reply(result, &id))
+        }
+    }
+}
+
 async fn answer_batch(node: &Arc<Node>, calls: Vec<Call<'_>>) -> Reply {
     let (calls_len, limit) = (calls.len(), node.config.batch_max);
     if calls_len > limit {

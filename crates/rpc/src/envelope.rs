@@ -15,6 +15,7 @@ use std::fmt;
 
 use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::error::RpcError;
@@ -81,7 +82,12 @@ impl Id {
 
 /// Reads a body. The error is the one -32700 that answers it.
 pub fn read(body: &str) -> Result<Request<'_>, RpcError> {
-    if nests_too_deep(body) {
+    let readable = match Look::at(body) {
+        Look::Plain => true,
+        Look::Doubtful => serde_json::from_str::<Value>(body).is_ok(),
+        Look::TooDeep => false,
+    };
+    if !readable {
         return Err(RpcError::parse_error());
     }
     let is_batch = body.trim_ascii_start().starts_with('[');
@@ -109,29 +115,46 @@ pub fn error_reply(err: &RpcError, id: &Id, versioned: bool) -> Vec<u8> {
     bytes
 }
 
-/// Whether the text nests deeper than `serde_json` would follow if it read all of it, as Agave does.
-/// We skip over parameters at first, so we must look by ourselves.
-fn nests_too_deep(text: &str) -> bool {
-    let mut depth = 0usize;
-    let mut in_string = false;
-    let mut escaped = false;
-    for byte in text.bytes() {
-        match byte {
-            _ if escaped => escaped = false,
-            b'\\' if in_string => escaped = true,
-            b'"' => in_string = !in_string,
-            _ if in_string => {}
-            b'[' | b'{' => {
-                depth += 1;
-                if depth > NESTING_MAX {
-                    return true;
+/// What a first look over a body tells. Agave reads all of it at once, and what it cannot read is no
+/// request; we skip over parameters at first, so we must look by ourselves.
+#[derive(Debug, PartialEq, Eq)]
+enum Look {
+    /// Skipping over it finds what reading it would.
+    Plain,
+    /// It has characters by number or numbers with exponents: rare, and only reading tells whether
+    /// they are any.
+    Doubtful,
+    /// It nests deeper than `serde_json` follows.
+    TooDeep,
+}
+
+impl Look {
+    fn at(body: &str) -> Self {
+        let (mut depth, mut doubtful) = (0usize, false);
+        let (mut in_string, mut escaped, mut after_digit) = (false, false, false);
+        for byte in body.bytes() {
+            match byte {
+                _ if escaped => {
+                    escaped = false;
+                    doubtful |= byte == b'u';
                 }
+                b'\\' if in_string => escaped = true,
+                b'"' => in_string = !in_string,
+                _ if in_string => {}
+                b'[' | b'{' => {
+                    depth += 1;
+                    if depth > NESTING_MAX {
+                        return Self::TooDeep;
+                    }
+                }
+                b']' | b'}' => depth = depth.saturating_sub(1),
+                b'e' | b'E' => doubtful |= after_digit,
+                _ => {}
             }
-            b']' | b'}' => depth = depth.saturating_sub(1),
-            _ => {}
+            after_digit = byte.is_ascii_digit();
         }
+        if doubtful { Self::Doubtful } else { Self::Plain }
     }
-    false
 }
 
 /// The members of a call's object, each as it was found.

@@ -8,6 +8,7 @@
 
 pub mod commitment;
 mod config;
+pub mod decode;
 mod dispatch;
 pub mod envelope;
 pub mod error;
@@ -20,6 +21,7 @@ pub mod pubsub;
 mod server;
 
 pub use config::Config;
+pub use dispatch::answer_here;
 pub use methods::Answer;
 pub use node::{Health, Node, Status};
 pub use server::{Listeners, Socket, Speaker, serve};

@@ -2,13 +2,12 @@
 //!
 //! In: listeners that are bound already. Each connection is one task; it speaks HTTP/1.1 with
 //! keep-alive and, once a client asks for it, WebSocket until it ends.
-//! Bounds: `Config::connections_max` connections (one more waits in the listener's backlog), and a
-//! time limit on each thing that a client can be slow at: header, body, reading our answer.
+//! Bounds: `Config::connections_max` connections (the next waits unread, those after it in the
+//! listener's backlog), and a time limit on each thing that a client can be slow at: header, body, reading our answer.
 //! Invariant: when [`serve`] returns no task of it is left.
 
 use std::convert::Infallible;
 use std::future::Future;
-use std::io;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
@@ -98,34 +97,28 @@ impl Server {
                     log_panic(ended);
                     continue;
                 }
-                accepted = self.accept_one(&listener) => accepted,
+                accepted = listener.accept() => accepted,
             };
-            match accepted {
-                Ok((socket, place)) => {
-                    connections.spawn(self.clone().connection(socket, port, place));
-                }
+            let socket = match accepted {
+                Ok((socket, _)) => socket,
                 Err(err) => {
                     tracing::warn!(%err, "accept a connection");
                     tokio::time::sleep(ACCEPT_REST).await;
+                    continue;
                 }
-            }
+            };
+            let place = tokio::select! {
+                () = closed(&mut closing) => break,
+                place = Arc::clone(&self.places).acquire_owned() => place,
+            };
+            let Ok(place) = place else { break }; // nobody closes the semaphore
+            connections.spawn(self.clone().connection(socket, port, place));
         }
         drop(listener);
         // Each connection ends by itself within the grace; the join is only for their last steps.
         while let Some(ended) = connections.join_next().await {
             log_panic(ended);
         }
-    }
-
-    /// The next connection, once there is a place for it.
-    async fn accept_one(
-        &self,
-        listener: &TcpListener,
-    ) -> io::Result<(TcpStream, OwnedSemaphorePermit)> {
-        let place = Arc::clone(&self.places).acquire_owned().await;
-        let place = place.map_err(|_| io::Error::other("the semaphore is never closed"))?;
-        let (socket, _) = listener.accept().await?;
-        Ok((socket, place))
     }
 
     async fn connection(mut self, socket: TcpStream, port: Port, place: OwnedSemaphorePermit) {
@@ -161,7 +154,6 @@ impl Server {
             .timer(TokioTimer::new())
             .header_read_timeout(Duration::from_millis(config.header_timeout_ms))
             .max_buf_size(BUFFER_BYTES_MAX)
-            .pipeline_flush(true)
             .serve_connection(TokioIo::new(socket), service)
             .with_upgrades();
         let mut connection = pin!(connection);

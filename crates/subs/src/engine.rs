@@ -15,7 +15,7 @@ use foldhash::{HashMap, HashSet};
 use ledger::Key;
 use parking_lot::{Mutex, MutexGuard};
 
-use crate::filter::{Interest, Topic};
+use crate::filter::{Interest, Position, Topic};
 use crate::index::Index;
 use crate::queue::{Closed, Next, Queue};
 
@@ -96,6 +96,8 @@ pub struct Outgoing<M> {
     pub body: M,
     /// What it counts against a queue's bytes.
     pub bytes: usize,
+    /// Where it was published. Listeners that subscribed at it or after it do not get it.
+    pub at: Position,
     /// What becomes of the subscription.
     pub then: Then,
 }
@@ -105,7 +107,7 @@ pub struct Outgoing<M> {
 pub enum Then {
     /// It goes on.
     Stays,
-    /// That was its last message: it ends for all its listeners.
+    /// That was its last message: it ends for all who got it.
     Ends,
 }
 
@@ -144,7 +146,15 @@ struct ListenerId(u64);
 struct Subscription<S, M> {
     identity: Arc<S>,
     interests: Vec<Interest>,
-    listeners: Vec<(ListenerId, Arc<Queue<M>>)>,
+    members: Vec<Member<M>>,
+}
+
+/// A listener of a subscription.
+struct Member<M> {
+    listener: ListenerId,
+    queue: Arc<Queue<M>>,
+    /// It hears of what is published after it.
+    after: Position,
 }
 
 struct Entry<M> {
@@ -201,12 +211,12 @@ impl<S: Eq + Hash, M: Clone> Subs<S, M> {
         for message in messages {
             let id = message.subscription;
             let Some(subscription) = engine.subscriptions.get(&id) else { continue };
-            for (_, queue) in &subscription.listeners {
-                queue.push(&self.shared.limits, id, message.body.clone(), message.bytes);
+            for member in subscription.members.iter().filter(|member| member.after < message.at) {
+                member.queue.push(&self.shared.limits, id, message.body.clone(), message.bytes);
+                delivered += 1;
             }
-            delivered += subscription.listeners.len();
             if message.then == Then::Ends {
-                ended.extend(engine.end(id));
+                ended.extend(engine.end_before(id, message.at));
             }
         }
         drop(engine);
@@ -270,13 +280,14 @@ pub struct Listener<S: Eq + Hash, M: Clone> {
 }
 
 impl<S: Eq + Hash, M: Clone> Listener<S, M> {
-    /// Subscribes. Equal identities must come with equal interests: whoever is first brings them, and
+    /// Subscribes to what is published after a position. Equal identities must come with equal interests: whoever is first brings them, and
     /// all share one subscription. Asking again for one that this listener has changes nothing and
     /// gives the same id.
     pub fn subscribe(
         &self,
         identity: S,
         interests: Vec<Interest>,
+        after: Position,
     ) -> Result<SubscriptionId, SubscribeError> {
         if let Some(why) = self.queue.closed() {
             return Err(why.into());
@@ -303,9 +314,9 @@ impl<S: Eq + Hash, M: Clone> Listener<S, M> {
         let id = known.unwrap_or(SubscriptionId(engine.next_subscription));
         entry.subscriptions.insert(id);
         engine.pairs += 1;
-        let member = (self.id, Arc::clone(&self.queue));
+        let member = Member { listener: self.id, queue: Arc::clone(&self.queue), after };
         match engine.subscriptions.get_mut(&id) {
-            Some(shared) => shared.listeners.push(member),
+            Some(shared) => shared.members.push(member),
             None => engine.begin(id, identity, interests, member),
         }
         Ok(id)
@@ -371,7 +382,7 @@ impl<S: Eq + Hash, M> Engine<S, M> {
         id: SubscriptionId,
         identity: S,
         interests: Vec<Interest>,
-        first: (ListenerId, Arc<Queue<M>>),
+        first: Member<M>,
     ) {
         self.next_subscription += 1;
         for interest in &interests {
@@ -379,7 +390,7 @@ impl<S: Eq + Hash, M> Engine<S, M> {
         }
         let identity = Arc::new(identity);
         self.by_identity.insert(Arc::clone(&identity), id);
-        self.subscriptions.insert(id, Subscription { identity, interests, listeners: vec![first] });
+        self.subscriptions.insert(id, Subscription { identity, interests, members: vec![first] });
     }
 
     /// Takes a listener out of a subscription. `None` if it is not in it; the inner one is what is
@@ -395,25 +406,31 @@ impl<S: Eq + Hash, M> Engine<S, M> {
         }
         self.pairs -= 1;
         let subscription = self.subscriptions.get_mut(&id)?;
-        if let Some(at) = subscription.listeners.iter().position(|(member, _)| *member == listener)
-        {
-            subscription.listeners.swap_remove(at);
+        let mut members = subscription.members.iter();
+        if let Some(at) = members.position(|member| member.listener == listener) {
+            subscription.members.swap_remove(at);
         }
-        Some(if subscription.listeners.is_empty() { self.end(id) } else { None })
+        Some(if subscription.members.is_empty() { self.end(id) } else { None })
     }
 
-    /// Ends a subscription for whoever is left in it.
+    /// Takes all out of a subscription who subscribed before a position.
+    fn end_before(&mut self, id: SubscriptionId, at: Position) -> Option<Subscription<S, M>> {
+        let subscription = self.subscriptions.get_mut(&id)?;
+        for member in subscription.members.extract_if(.., |member| member.after < at) {
+            if let Some(entry) = self.listeners.get_mut(&member.listener) {
+                entry.subscriptions.remove(&id);
+                self.pairs -= 1;
+            }
+        }
+        if subscription.members.is_empty() { self.end(id) } else { None }
+    }
+
+    /// Ends a subscription that nobody is in any more.
     fn end(&mut self, id: SubscriptionId) -> Option<Subscription<S, M>> {
         let subscription = self.subscriptions.remove(&id)?;
         self.by_identity.remove(&subscription.identity);
         for interest in &subscription.interests {
             self.index.remove(id, interest);
-        }
-        for (listener, _) in &subscription.listeners {
-            if let Some(entry) = self.listeners.get_mut(listener) {
-                entry.subscriptions.remove(&id);
-                self.pairs -= 1;
-            }
         }
         Some(subscription)
     }
@@ -436,6 +453,7 @@ mod tests {
     };
     const TOPIC: Topic = Topic(1);
     const FACET: Facet = Facet(0);
+    const START: Position = Position(0);
 
     type Table = Arc<AddressTable>;
 
@@ -464,7 +482,13 @@ mod tests {
         body: &'static str,
         then: Then,
     ) {
-        subs.deliver([Outgoing { subscription: id, body, bytes: body.len(), then }]);
+        subs.deliver([Outgoing {
+            subscription: id,
+            body,
+            bytes: body.len(),
+            at: Position(1),
+            then,
+        }]);
     }
 
     fn bodies(listener: &Listener<&'static str, &'static str>) -> Vec<&'static str> {
@@ -479,10 +503,10 @@ mod tests {
     fn equal_identities_share_one_subscription() {
         let (subs, table) = subs();
         let (a, b) = (listener(&subs), listener(&subs));
-        let id = a.subscribe("x", interest(&table, 1)).expect("room");
-        assert_eq!(b.subscribe("x", interest(&table, 1)), Ok(id));
-        assert_eq!(a.subscribe("x", interest(&table, 1)), Ok(id), "twice is once");
-        assert_ne!(b.subscribe("y", interest(&table, 1)), Ok(id));
+        let id = a.subscribe("x", interest(&table, 1), START).expect("room");
+        assert_eq!(b.subscribe("x", interest(&table, 1), START), Ok(id));
+        assert_eq!(a.subscribe("x", interest(&table, 1), START), Ok(id), "twice is once");
+        assert_ne!(b.subscribe("y", interest(&table, 1), START), Ok(id));
         let counts = Counts { listeners: 2, subscriptions: 3, distinct: 2 };
         assert_eq!(subs.counts(), counts);
         send(&subs, id, "m", Then::Stays);
@@ -497,10 +521,10 @@ mod tests {
     fn every_way_out_gives_the_addresses_back() {
         let (subs, table) = subs();
         let (a, b) = (listener(&subs), listener(&subs));
-        let ended = a.subscribe("ended", interest(&table, 1)).expect("room");
-        let left = a.subscribe("left", interest(&table, 2)).expect("room");
-        let finished = a.subscribe("finished", interest(&table, 3)).expect("room");
-        b.subscribe("dropped", interest(&table, 4)).expect("room");
+        let ended = a.subscribe("ended", interest(&table, 1), START).expect("room");
+        let left = a.subscribe("left", interest(&table, 2), START).expect("room");
+        let finished = a.subscribe("finished", interest(&table, 3), START).expect("room");
+        b.subscribe("dropped", interest(&table, 4), START).expect("room");
         assert_eq!(table.len(), 4);
         send(&subs, ended, "m", Then::Ends);
         assert_eq!(table.len(), 3);
@@ -521,14 +545,18 @@ mod tests {
         let (subs, table) = subs();
         let (a, b) = (listener(&subs), listener(&subs));
         for (n, identity) in ["1", "2", "3"].into_iter().enumerate() {
-            a.subscribe(identity, interest(&table, n as u8)).expect("room");
+            a.subscribe(identity, interest(&table, n as u8), START).expect("room");
         }
-        let refused = a.subscribe("4", interest(&table, 4));
+        let refused = a.subscribe("4", interest(&table, 4), START);
         assert_eq!(refused, Err(SubscribeError::ListenerFull { limit: 3 }));
-        assert_eq!(a.subscribe("3", interest(&table, 3)), Ok(SubscriptionId(2)), "it has that one");
-        b.subscribe("5", interest(&table, 5)).expect("room");
-        b.subscribe("6", interest(&table, 6)).expect("room");
-        let refused = b.subscribe("7", interest(&table, 7));
+        assert_eq!(
+            a.subscribe("3", interest(&table, 3), START),
+            Ok(SubscriptionId(2)),
+            "it has that one"
+        );
+        b.subscribe("5", interest(&table, 5), START).expect("room");
+        b.subscribe("6", interest(&table, 6), START).expect("room");
+        let refused = b.subscribe("7", interest(&table, 7), START);
         assert_eq!(refused, Err(SubscribeError::NodeFull { limit: 5 }));
         assert_eq!(table.len(), 5);
         let more: Vec<_> = (0..3).map(|_| subs.listen(|| ())).collect();
@@ -548,10 +576,15 @@ mod tests {
             Filter::All | Filter::Name(_) => Vec::new(),
         });
         let filter = Filter::Keys(merged.collect());
-        a.subscribe("set", vec![Interest { topic: TOPIC, filter }]).expect("room");
-        a.subscribe("none", vec![Interest { topic: TOPIC, filter: Filter::Keys(Vec::new()) }])
+        a.subscribe("set", vec![Interest { topic: TOPIC, filter }], START).expect("room");
+        a.subscribe(
+            "none",
+            vec![Interest { topic: TOPIC, filter: Filter::Keys(Vec::new()) }],
+            START,
+        )
+        .expect("room");
+        a.subscribe("all", vec![Interest { topic: TOPIC, filter: Filter::All }], START)
             .expect("room");
-        a.subscribe("all", vec![Interest { topic: TOPIC, filter: Filter::All }]).expect("room");
         let wanting = |numbers: &[u8]| {
             let keys: Vec<_> = numbers.iter().filter_map(|n| key(&table, *n)).collect();
             let mut found: Vec<_> =
@@ -570,17 +603,33 @@ mod tests {
     fn a_slow_listener_is_closed_and_the_others_go_on() {
         let (subs, table) = subs();
         let (slow, quick) = (listener(&subs), listener(&subs));
-        let id = slow.subscribe("x", interest(&table, 1)).expect("room");
-        quick.subscribe("x", interest(&table, 1)).expect("room");
+        let id = slow.subscribe("x", interest(&table, 1), START).expect("room");
+        quick.subscribe("x", interest(&table, 1), START).expect("room");
         for _ in 0..9 {
             send(&subs, id, "m", Then::Stays);
             assert_eq!(bodies(&quick), ["m"]);
         }
         let closed = Closed::MessagesFull { limit: 8 };
         assert_eq!(slow.next(), Next::Closed(closed));
-        assert_eq!(slow.subscribe("y", Vec::new()), Err(SubscribeError::Closed(closed)));
+        assert_eq!(slow.subscribe("y", Vec::new(), START), Err(SubscribeError::Closed(closed)));
         subs.close_all(Closed::EventsLost);
         assert_eq!(quick.next(), Next::Closed(Closed::EventsLost));
         assert_eq!(slow.next(), Next::Closed(closed), "the first reason stays");
+    }
+
+    #[test]
+    fn nobody_hears_of_what_was_before_he_subscribed() {
+        let (subs, table) = subs();
+        let (early, late) = (listener(&subs), listener(&subs));
+        let id = early.subscribe("x", interest(&table, 1), START).expect("room");
+        assert_eq!(late.subscribe("x", interest(&table, 1), Position(1)), Ok(id));
+        send(&subs, id, "last", Then::Ends);
+        assert_eq!((bodies(&early), bodies(&late)), (vec!["last"], vec![]));
+        let counts = Counts { listeners: 2, subscriptions: 1, distinct: 1 };
+        assert_eq!(subs.counts(), counts, "it goes on for the one who did not get its end");
+        assert!(!early.unsubscribe(id));
+        assert!(late.finish(id, "own", 3));
+        assert_eq!(bodies(&late), ["own"]);
+        assert!(table.is_empty());
     }
 }

@@ -10,6 +10,10 @@ use ledger::{Facet, Key};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Topic(pub u16);
 
+/// A place in the stream of what is published; a later one is greater. The caller counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Position(pub u64);
+
 /// One topic, and what of it.
 pub struct Interest {
     /// Which kind of publication.

@@ -11,6 +11,8 @@
 //! listeners or of subscriptions.
 //! Invariant: the addresses of a filter are held by guards inside the subscription, so that they are
 //! released in whichever way its last listener goes.
+//! Invariant: a listener hears of what is published after the position at which it subscribed, and of
+//! nothing before it, however late the publisher is.
 //! Not here: sockets, the wire's words, time, tasks. What is published, and when: the caller's.
 #![forbid(unsafe_code)]
 
@@ -23,5 +25,5 @@ pub use engine::{
     Counts, Limits, ListenError, Listener, Match, Matches, Outgoing, Subs, SubscribeError,
     SubscriptionId, Then,
 };
-pub use filter::{Filter, HeldKey, Interest, Name, Topic};
+pub use filter::{Filter, HeldKey, Interest, Name, Position, Topic};
 pub use queue::{Closed, Delivery, Next};

@@ -62,6 +62,20 @@ pub(crate) fn dead_links(paper: &Source, exists: impl Fn(&Path) -> bool) -> Vec<
     complaints
 }
 
+/// Flags that the help names and the configuration's paper does not.
+pub(crate) fn flags_without_cost(help: &str, configuration: &str) -> Vec<String> {
+    let is_flag = |c: char| c.is_ascii_alphanumeric() || c == '-';
+    let flags = help.lines().filter_map(|line| {
+        let (before, flag) = line.split_once("--")?;
+        let is_definition = before.trim_start().is_empty() || before.trim().ends_with(',');
+        is_definition.then(|| flag.split(|c| !is_flag(c)).next().unwrap_or(flag))
+    });
+    flags
+        .filter(|flag| *flag != "help" && !configuration.contains(&format!("`--{flag}")))
+        .map(|flag| format!("docs/configuration.md: `--{flag}` is missing"))
+        .collect()
+}
+
 /// The Markdown files at the root, in `docs/` and in `fuzz/`.
 pub(crate) fn markdown_files(root: &Path) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
@@ -104,6 +118,17 @@ mod tests {
         assert_eq!(complaints[0], "ARCHITECTURE.md: `crates/gone` does not exist");
         assert!(complaints[1].starts_with("ARCHITECTURE.md: `xtask` is on the wrong floor"));
         assert_eq!(complaints[2], "ARCHITECTURE.md: `crates/ledger` is missing");
+    }
+
+    #[test]
+    fn a_flag_without_its_cost_is_caught() {
+        let help =
+            "  -q, --quiet\n          As --log, less\n      --io-threads <COUNT>\n  -h, --help\n";
+        assert_eq!(
+            flags_without_cost(help, "| `--quiet`, `-q` |"),
+            ["docs/configuration.md: `--io-threads` is missing"]
+        );
+        assert_eq!(flags_without_cost(help, "`--quiet` `--io-threads`"), [""; 0]);
     }
 
     #[test]

@@ -59,6 +59,13 @@ pub(crate) fn check(source: &Source) -> Vec<String> {
                 complaints.push(format!("{path}:{number}: `{half}!`"));
             }
         }
+        for (attribute, instead) in
+            [("allow(", "#[expect(..., reason)]"), ("should_panic", "a check")]
+        {
+            if ["#[", "#!["].iter().any(|open| line.contains(&format!("{open}{attribute}"))) {
+                complaints.push(format!("{path}:{number}: `#[{attribute}`; use {instead}"));
+            }
+        }
         if is_unsafe(line)
             && !UNSAFE_ALLOWED.iter().any(|allowed| source.path == Path::new(allowed))
         {
@@ -159,6 +166,18 @@ mod tests {
             let comment = format!("//! X.\n// no {half}! here\n");
             assert_eq!(check(&source(&comment)), [""; 0]);
         }
+    }
+
+    #[test]
+    fn a_lint_that_is_allowed_and_a_wanted_panic_are_caught() {
+        let open = "#[";
+        let complaints = check(&source(&format!("//! X.\n{open}allow(dead_code)]\n")));
+        assert_eq!(
+            complaints,
+            [format!("crates/x/src/lib.rs:2: `{open}allow(`; use {open}expect(..., reason)]")]
+        );
+        assert_eq!(check(&source(&format!("//! X.\n{open}should_panic]\n"))).len(), 1);
+        assert_eq!(check(&source("//! X.\n#[expect(dead_code, reason = \"y\")]\n")), [""; 0]);
     }
 
     #[test]

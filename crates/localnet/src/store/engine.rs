@@ -1,12 +1,15 @@
-//! What a storage engine must do for the ledger, and the one we use: redb.
+//! What a storage engine must do for the ledger, and the one we use: fjall.
 //!
 //! An engine is little more than three sorted tables with atomic, durable batches. What the rows mean,
 //! and whether they are undamaged and complete, is checked above it and does not rest on the engine.
-//! Why redb and not fjall: docs/ledger-on-disk.md; `cargo xtask bench store` runs both through this trait.
+//! Why fjall and not redb: docs/ledger-on-disk.md. The benchmark `store` runs both through this trait.
 
+use std::io;
 use std::path::Path;
 
-use redb::{ReadableDatabase, ReadableTable, TableDefinition};
+use fjall::{
+    Database, Keyspace, KeyspaceCreateOptions, KvSeparationOptions, PersistMode, Readable,
+};
 
 use super::row::{Row, Table};
 
@@ -26,7 +29,7 @@ pub enum EngineError {
 
 /// One batch on its way to disk: it is told what each of its rows replaces, and then gives the last row.
 pub trait Batch {
-    /// The rows to write.
+    /// The rows to write, each key once.
     fn rows(&self) -> &[Row];
     /// The value of an account that a row takes the place of. Not told of other tables' rows.
     fn replaces(&mut self, row: usize, value: Option<&[u8]>);
@@ -53,29 +56,66 @@ pub trait Engine: Sized + Send {
     ) -> Result<(), EngineError>;
 }
 
-/// Pages that redb keeps in memory. Each block rewrites a few sysvars and the accounts of its
-/// transactions; 32 MiB hold the inner pages of a million accounts.
-const CACHE_BYTES: usize = 32 << 20;
+/// Bytes of tables that fjall keeps in memory.
+const CACHE_BYTES: u64 = 32 << 20;
 
-/// The engine in use: a copy-on-write B-tree in one file.
-pub struct Redb(redb::Database);
+/// The least that fjall takes. Its default of 512 MiB would be most of a local ledger's files.
+const JOURNAL_BYTES: u64 = 64 << 20;
+/// Written bytes that a table keeps in memory before they go to files of their own. There are three
+/// tables, each with one being filled and one being written out: at most 96 MiB.
+const MEMTABLE_BYTES: u64 = 16 << 20;
 
-impl Engine for Redb {
-    const PATH: &'static str = "ledger.redb";
+/// The engine in use: a log-structured merge tree in a folder. Blocks are written once and never changed,
+/// so their values are kept apart from their keys; accounts are rewritten all the time and stay inline.
+pub struct Fjall {
+    database: Database,
+    meta: Keyspace,
+    blocks: Keyspace,
+    accounts: Keyspace,
+}
+
+impl Engine for Fjall {
+    const PATH: &'static str = "fjall";
 
     fn open(path: &Path) -> Result<Self, EngineError> {
-        let database = redb::Builder::new().set_cache_size(CACHE_BYTES).create(path);
-        let database = database.map_err(redb::Error::from)?;
-        let tx = database.begin_write().map_err(redb::Error::from)?;
-        for table in Table::ALL {
-            tx.open_table(definition(table)).map_err(redb::Error::from)?;
-        }
-        tx.commit().map_err(redb::Error::from)?;
-        Ok(Self(database))
+        let database = Database::builder(path)
+            .cache_size(CACHE_BYTES)
+            .max_journaling_size(JOURNAL_BYTES)
+            .open()
+            .map_err(engine_error)?;
+        let options = || KeyspaceCreateOptions::default().max_memtable_size(MEMTABLE_BYTES);
+        let keyspace = |table: Table| {
+            database.keyspace(table.name(), || match table {
+                Table::Blocks => options().with_kv_separation(Some(KvSeparationOptions::default())),
+                _ => options(),
+            })
+        };
+        let meta = keyspace(Table::Meta).map_err(engine_error)?;
+        let blocks = keyspace(Table::Blocks).map_err(engine_error)?;
+        let accounts = keyspace(Table::Accounts).map_err(engine_error)?;
+        Ok(Self { database, meta, blocks, accounts })
     }
 
     fn commit(&mut self, batch: &mut dyn Batch) -> Result<(), EngineError> {
-        commit(&self.0, batch).map_err(EngineError::from)
+        let mut writes = self.database.batch().durability(Some(PersistMode::SyncData));
+        for index in 0..batch.rows().len() {
+            let row = &batch.rows()[index];
+            let table = row.key.table();
+            let keyspace = self.keyspace(table);
+            row.key.with_bytes(|key| match &row.value {
+                Some(value) => writes.insert(keyspace, key, value.as_slice()),
+                None => writes.remove(keyspace, key),
+            });
+            if table == Table::Accounts {
+                let replaced =
+                    row.key.with_bytes(|key| self.accounts.get(key)).map_err(engine_error)?;
+                batch.replaces(index, replaced.as_deref());
+            }
+        }
+        let last = batch.last();
+        let value = last.value.unwrap_or_default();
+        last.key.with_bytes(|key| writes.insert(self.keyspace(last.key.table()), key, value));
+        writes.commit().map_err(engine_error)
     }
 
     fn scan(
@@ -83,71 +123,45 @@ impl Engine for Redb {
         table: Table,
         row: &mut dyn FnMut(&[u8], &[u8]) -> bool,
     ) -> Result<(), EngineError> {
-        scan(&self.0, table, row).map_err(EngineError::from)
+        for entry in self.database.snapshot().iter(self.keyspace(table)) {
+            let (key, value) = entry.into_inner().map_err(engine_error)?;
+            if !row(&key, &value) {
+                break;
+            }
+        }
+        Ok(())
     }
 }
 
-fn commit(database: &redb::Database, batch: &mut dyn Batch) -> Result<(), redb::Error> {
-    let tx = database.begin_write()?;
-    {
-        let [mut meta, mut blocks, mut accounts] = [
-            tx.open_table(definition(Table::Meta))?,
-            tx.open_table(definition(Table::Blocks))?,
-            tx.open_table(definition(Table::Accounts))?,
-        ];
-        for index in 0..batch.rows().len() {
-            let row = &batch.rows()[index];
-            let is_account = row.key.table() == Table::Accounts;
-            let table = match row.key.table() {
-                Table::Meta => &mut meta,
-                Table::Blocks => &mut blocks,
-                Table::Accounts => &mut accounts,
-            };
-            let replaced = row.key.with_bytes(|key| match &row.value {
-                Some(value) => table.insert(key, value.as_slice()),
-                None => table.remove(key),
-            })?;
-            if is_account {
-                batch.replaces(index, replaced.as_ref().map(|value| value.value()));
-            }
-        }
-        let last = batch.last();
-        last.key.with_bytes(|key| meta.insert(key, last.value.as_deref().unwrap_or_default()))?;
-    }
-    tx.commit()?;
-    Ok(())
-}
-
-fn scan(
-    database: &redb::Database,
-    table: Table,
-    row: &mut dyn FnMut(&[u8], &[u8]) -> bool,
-) -> Result<(), redb::Error> {
-    let table = database.begin_read()?.open_table(definition(table))?;
-    for entry in table.iter()? {
-        let (key, value) = entry?;
-        if !row(key.value(), value.value()) {
-            break;
+impl Fjall {
+    fn keyspace(&self, table: Table) -> &Keyspace {
+        match table {
+            Table::Meta => &self.meta,
+            Table::Blocks => &self.blocks,
+            Table::Accounts => &self.accounts,
         }
     }
-    Ok(())
 }
 
-fn definition(table: Table) -> TableDefinition<'static, &'static [u8], &'static [u8]> {
-    TableDefinition::new(table.name())
-}
-
-impl From<redb::Error> for EngineError {
-    fn from(err: redb::Error) -> Self {
-        match err {
-            redb::Error::DatabaseAlreadyOpen => Self::Busy,
-            redb::Error::Io(err) if err.kind() != std::io::ErrorKind::InvalidData => {
-                Self::Failed(Box::new(err))
-            }
-            err @ (redb::Error::PreviousIo | redb::Error::ValueTooLarge(_)) => {
-                Self::Failed(Box::new(err))
-            }
-            err => Self::Damaged(err.to_string()),
+fn engine_error(err: fjall::Error) -> EngineError {
+    match err {
+        fjall::Error::Locked => EngineError::Busy,
+        fjall::Error::Io(err) | fjall::Error::Storage(fjall::LsmError::Io(err)) => io_error(err),
+        err @ (fjall::Error::Poisoned | fjall::Error::KeyspaceDeleted) => {
+            EngineError::Failed(Box::new(err))
         }
+        err => EngineError::Damaged(err.to_string()),
+    }
+}
+
+/// Files that are shorter or other than expected are damaged; anything else is the system's doing.
+fn io_error(err: io::Error) -> EngineError {
+    match err.kind() {
+        // `InvalidInput` is a place before the beginning of a file, computed from its contents.
+        io::ErrorKind::UnexpectedEof
+        | io::ErrorKind::InvalidData
+        | io::ErrorKind::InvalidInput
+        | io::ErrorKind::NotFound => EngineError::Damaged(err.to_string()),
+        _ => EngineError::Failed(Box::new(err)),
     }
 }

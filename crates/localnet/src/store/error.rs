@@ -70,8 +70,9 @@ pub enum StoreError {
         #[source]
         source: io::Error,
     },
-    /// The storage engine refused to write. What was kept before stays. Fix: the source says what.
-    #[error("write to ledger {}", dir.display())]
+    /// The storage engine could not read or write its files. What was kept stays. Fix: the source says
+    /// what; often a full disk or permissions.
+    #[error("storage engine of ledger {}", dir.display())]
     Engine {
         /// The directory.
         dir: PathBuf,

@@ -14,9 +14,11 @@ mod engine;
 mod error;
 mod restore;
 mod row;
+#[cfg(test)]
+mod tests;
 mod wire;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
@@ -28,14 +30,14 @@ use solana_pubkey::Pubkey;
 
 use codec::Head;
 use directory::{Directory, Holds};
-pub use engine::{Batch, Engine, EngineError, Redb};
+pub use engine::{Batch, Engine, EngineError, Fjall};
 pub use error::StoreError;
 pub use restore::Restored;
 use row::Sealer;
 pub use row::{Key, Row, Table};
 
 /// A ledger on disk, open. Owned by the one writer; closed when dropped.
-pub struct Store<E: Engine = Redb> {
+pub struct Store<E: Engine = Fjall> {
     engine: E,
     directory: Directory,
     sealer: Sealer,
@@ -70,11 +72,9 @@ impl<E: Engine> Store<E> {
             slots: VecDeque::from([slot]),
             keep_from: 0,
         };
-        let mut rows = vec![store.sealer.seal(Key::Genesis, genesis)];
-        for (pubkey, account) in accounts {
-            rows.push(store.account_row(slot, pubkey, Some(account)));
-        }
-        rows.extend(store.block_rows(first_block));
+        let accounts = accounts.into_iter().map(|(pubkey, account)| (pubkey, Some(account)));
+        let mut rows = store.block_rows(first_block, accounts);
+        rows.push(store.sealer.seal(Key::Genesis, genesis));
         store.commit(rows, slot, slot)?;
         store.directory.set_newest(slot)?;
         store.directory.sync()?;
@@ -115,7 +115,7 @@ impl<E: Engine> Store<E> {
         if parent != self.head.slot || slot <= parent {
             return Err(StoreError::NotNext { slot, parent, head: self.head.slot });
         }
-        let mut rows = self.block_rows(block);
+        let mut rows = self.block_rows(block, []);
         let dropped = self.slots.partition_point(|kept| *kept < self.keep_from);
         rows.extend(
             self.slots.iter().take(dropped).map(|old| Row { key: Key::Block(*old), value: None }),
@@ -137,22 +137,25 @@ impl<E: Engine> Store<E> {
         self.head.slot
     }
 
-    fn block_rows(&mut self, block: &Block) -> Vec<Row> {
+    /// A block's rows, each key once: the last write of an account counts, and `before` the block's own.
+    fn block_rows<'a>(
+        &mut self,
+        block: &'a Block,
+        before: impl IntoIterator<Item = (Pubkey, Option<&'a Arc<Account>>)>,
+    ) -> Vec<Row> {
         let slot = block.id.slot;
-        let mut rows = Vec::with_capacity(block.writes.len() + 2);
+        let writes = block.writes.iter().map(|write| (write.pubkey, write.account.as_ref()));
+        let accounts: BTreeMap<_, _> = before.into_iter().chain(writes).collect();
+        let mut rows = Vec::with_capacity(accounts.len() + 2);
         rows.push(self.sealer.seal(Key::Block(slot), &codec::write_block(block)));
-        for write in &block.writes {
-            rows.push(self.account_row(slot, write.pubkey, write.account.as_ref()));
+        for (pubkey, account) in accounts {
+            let key = Key::Account(pubkey);
+            rows.push(match account {
+                Some(account) => self.sealer.seal(key, &codec::write_account(slot, account)),
+                None => Row { key, value: None },
+            });
         }
         rows
-    }
-
-    fn account_row(&mut self, slot: Slot, pubkey: Pubkey, account: Option<&Arc<Account>>) -> Row {
-        let key = Key::Account(pubkey);
-        match account {
-            Some(account) => self.sealer.seal(key, &codec::write_account(slot, account)),
-            None => Row { key, value: None },
-        }
     }
 
     fn commit(&mut self, rows: Vec<Row>, slot: Slot, first_slot: Slot) -> Result<(), StoreError> {

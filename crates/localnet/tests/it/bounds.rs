@@ -66,6 +66,8 @@ fn history_keeps_so_many_slots_and_forgets_all_of_the_rest() {
     assert_eq!(kept.first_slot(), Some(22));
     assert!(kept.transaction(&first.signature()).is_none());
     assert_eq!(kept.by_address(&alice).map(|entries| entries.len()), Some(10));
+    // Old versions of accounts would be 160 KB of sysvars a block.
+    assert!(kept.blocks(..).all(|block| block.writes.is_empty()));
     node.stop();
 }
 
@@ -111,7 +113,7 @@ fn a_full_queue_says_so_and_takes_more_later() {
 fn a_ledger_without_room_for_its_own_accounts_is_refused_with_the_knob() {
     let refused = localnet::open(&Config { addresses_max: 10, ..on_demand() });
     let err = refused.err().map(|err| err.to_string()).unwrap_or_default();
-    assert!(err.contains("addresses_max"), "{err}");
+    assert!(err.contains("--max-addresses"), "{err}");
 }
 
 #[test]
@@ -136,4 +138,19 @@ fn a_ledger_without_room_drops_the_transaction_and_goes_on() {
     let alice_now = node.reader.view(ledger::Commitment::Confirmed);
     assert!(alice_now.record(&Address::from(alice.pubkey().to_bytes())).is_some());
     node.stop();
+}
+
+#[test]
+fn a_directory_that_is_not_ours_is_left_as_it_is() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let theirs = ["genesis.bin", "validator-keypair.json"].map(|name| dir.path().join(name));
+    for path in &theirs {
+        std::fs::write(path, "theirs").expect("the file is written");
+    }
+    let config = Config { dir: Some(dir.path().into()), ..on_demand() };
+    let err = localnet::open(&config).err().map(|err| err.to_string()).unwrap_or_default();
+    assert!(err.contains("holds genesis.bin, which is not ours"), "{err}");
+    for path in &theirs {
+        assert_eq!(std::fs::read_to_string(path).expect("the file is there"), "theirs");
+    }
 }

@@ -50,6 +50,23 @@ fn a_failed_transaction_pays_and_changes_nothing_else() {
 }
 
 #[test]
+fn a_transaction_whose_program_does_not_load_pays_too() {
+    let node = Node::start(&on_demand());
+    let (alice, nobody) = (Keypair::new(), Keypair::new().pubkey());
+    node.airdrop(&alice.pubkey(), SOL);
+    node.airdrop(&nobody, SOL);
+    let call = solana_instruction::Instruction {
+        program_id: nobody,
+        accounts: Vec::new(),
+        data: Vec::new(),
+    };
+    let executed = node.send(signed(&[call], &[&alice], &node.blockhash()));
+    assert_eq!(executed.meta.status, Err(TransactionError::InvalidProgramForExecution));
+    assert_eq!(node.lamports(&alice.pubkey()), SOL - 5_000);
+    node.stop();
+}
+
+#[test]
 fn the_same_transaction_is_not_executed_twice_and_an_unknown_blockhash_not_once() {
     let node = Node::start(&on_demand());
     let alice = Keypair::new();
@@ -60,6 +77,32 @@ fn the_same_transaction_is_not_executed_twice_and_an_unknown_blockhash_not_once(
     node.send_in_vain(transaction, &alice);
     let stale = solana_hash::Hash::new_from_array([9; 32]);
     node.send_in_vain(signed(&to_self, &[&alice], &stale), &alice);
+    node.stop();
+}
+
+#[test]
+fn every_transaction_that_is_taken_is_executed() {
+    let node = Node::start(&Config { slot_ms: 50, ..Config::default() });
+    let alice = Keypair::new();
+    let airdrop = node.door.airdrop(alice.pubkey(), SOL, node.blockhash()).expect("an airdrop");
+    node.confirmed(&airdrop);
+    let blockhash = node.blockhash();
+    // More than are executed between two publications, all waiting at once.
+    let all: Vec<_> = (0..2_000u64)
+        .map(|n| {
+            let pay = [transfer(&alice.pubkey(), &alice.pubkey(), n)];
+            let transaction = signed(&pay, &[&alice], &blockhash);
+            chain::VerifiedTransaction::verify(transaction).expect("a good transaction")
+        })
+        .collect();
+    let signatures: Vec<_> = all.iter().map(|transaction| transaction.signature()).collect();
+    for transaction in all {
+        node.door.send(transaction).expect("the queue has room");
+    }
+    node.confirmed(signatures.last().expect("there are some"));
+    let history = node.history.snapshot();
+    let lost = signatures.iter().filter(|signature| history.transaction(signature).is_none());
+    assert_eq!(lost.count(), 0);
     node.stop();
 }
 

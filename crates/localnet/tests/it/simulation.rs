@@ -36,8 +36,11 @@ fn a_simulation_tells_what_would_be_and_changes_nothing() {
     assert_eq!(told.post_accounts[1].0, bob.pubkey());
     assert_eq!(told.post_accounts[1].1.lamports(), 7_000_000);
     assert_eq!(node.lamports(&alice.pubkey()), SOL);
-    // It was not executed, so it still can be.
-    assert_eq!(node.send(pay).meta.status, Ok(()));
+    // It was not executed, so it still can be; once.
+    assert_eq!(node.send(pay.clone()).meta.status, Ok(()));
+    let view = node.reader.view(Commitment::Confirmed);
+    let told = node.door.simulate(&view, request(pay)).expect("a simulation");
+    assert_eq!(told.err, Some(TransactionError::AlreadyProcessed));
     node.stop();
 }
 

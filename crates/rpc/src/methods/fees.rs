@@ -3,6 +3,8 @@
 //! Bounds: [`BLOCKS_MAX`] blocks that hold something other than votes, found within the last
 //! [`BLOCKS_SEARCHED`]; Agave remembers as many, however old.
 
+use std::collections::{HashMap, HashSet};
+
 use chain::{Block, Executed};
 use solana_fee::FeeFeatures;
 use solana_message::{SanitizedMessage, SanitizedVersionedMessage, VersionedMessage};
@@ -76,32 +78,34 @@ fn recent_prioritization_fees(node: &Node, params: Params<'_>) -> MethodResult {
         let message = format!("Too many inputs provided; max {MAX_TX_ACCOUNT_LOCKS}");
         return Err(RpcError::invalid_params(message));
     }
-    let pubkeys = text::pubkeys(&texts)?;
+    let wanted: HashSet<Pubkey> = text::pubkeys(&texts)?.into_iter().collect();
     let history = node.history.snapshot();
     let newest_first = history.blocks(..).rev().take(BLOCKS_SEARCHED);
-    let told = newest_first.filter_map(|block| block_fee(block, &pubkeys));
+    let told = newest_first.filter_map(|block| block_fee(block, &wanted));
     let mut fees: Vec<RpcPrioritizationFee> = told.take(BLOCKS_MAX).collect();
     fees.reverse();
     Answer::of(&fees)
 }
 
-/// The least price at which a transaction landed in a block; if all that wrote to one of `pubkeys`
+/// The least price at which a transaction landed in a block; if all that wrote to one of `wanted`
 /// paid more, that. `None` for a block of votes only.
-fn block_fee(block: &Block, pubkeys: &[Pubkey]) -> Option<RpcPrioritizationFee> {
-    let priced: Vec<(&Executed, u64)> = block
-        .transactions
-        .iter()
-        .filter(|executed| !executed.is_vote)
-        .filter_map(|executed| Some((&**executed, price(executed)?)))
-        .collect();
-    let floor = priced.iter().map(|(_, price)| *price).min()?;
-    let writing_to = |pubkey: &Pubkey| {
-        let to_it = priced.iter().filter(|(executed, _)| writes_to(executed, pubkey));
-        to_it.map(|(_, price)| *price).min()
-    };
-    let highest = pubkeys.iter().filter_map(writing_to).max();
-    let prioritization_fee = floor.max(highest.unwrap_or(0));
-    Some(RpcPrioritizationFee { slot: block.id.slot, prioritization_fee })
+fn block_fee(block: &Block, wanted: &HashSet<Pubkey>) -> Option<RpcPrioritizationFee> {
+    let mut floor: Option<u64> = None;
+    let mut least_to: HashMap<&Pubkey, u64> = HashMap::new();
+    for executed in block.transactions.iter().filter(|executed| !executed.is_vote) {
+        let written: Vec<&Pubkey> = written(executed, wanted).collect();
+        if floor == Some(0) && written.is_empty() {
+            continue;
+        }
+        let Some(price) = price(executed) else { continue };
+        floor = Some(floor.map_or(price, |floor| floor.min(price)));
+        for pubkey in written {
+            let least = least_to.entry(pubkey).or_insert(price);
+            *least = price.min(*least);
+        }
+    }
+    let highest = least_to.into_values().max().unwrap_or(0);
+    Some(RpcPrioritizationFee { slot: block.id.slot, prioritization_fee: floor?.max(highest) })
 }
 
 /// Microlamports for a compute unit; `None` if the transaction asks for no units at all.
@@ -124,14 +128,22 @@ fn price(executed: &Executed) -> Option<u64> {
     (asked.compute_unit_limit > 0).then(|| asked.compute_unit_price_in_microlamports())
 }
 
-fn writes_to(executed: &Executed, pubkey: &Pubkey) -> bool {
-    let Some(place) = executed.keys.iter().position(|key| key == pubkey) else { return false };
+/// Which of `wanted` a transaction may write to.
+fn written<'a>(
+    executed: &'a Executed,
+    wanted: &'a HashSet<Pubkey>,
+) -> impl Iterator<Item = &'a Pubkey> {
     let message = &executed.transaction.message;
-    let reserved = &wire::RESERVED.active;
-    match place.checked_sub(message.static_account_keys().len()) {
-        None => message.is_maybe_writable_with_reserved_addresses(place, Some(reserved)),
-        Some(loaded) => {
-            loaded < executed.meta.loaded_addresses.writable.len() && !reserved.contains(pubkey)
+    let static_len = message.static_account_keys().len();
+    let loaded_end = static_len + executed.meta.loaded_addresses.writable.len();
+    let is_writable = move |place: usize, pubkey: &Pubkey| {
+        let reserved = &wire::RESERVED.active;
+        if place < static_len {
+            return message.is_maybe_writable_with_reserved_addresses(place, Some(reserved));
         }
-    }
+        place < loaded_end && !reserved.contains(pubkey)
+    };
+    let keys = if wanted.is_empty() { &[][..] } else { &executed.keys[..] };
+    let named = keys.iter().enumerate().filter(|(_, pubkey)| wanted.contains(*pubkey));
+    named.filter(move |(place, pubkey)| is_writable(*place, pubkey)).map(|(_, pubkey)| pubkey)
 }

@@ -34,6 +34,8 @@ use crate::error::RpcError;
 use crate::node::Node;
 use crate::params::Params;
 
+pub(crate) use wire::decode;
+
 /// Which files have methods. One line a file.
 const FILES: &[&[Method]] = &[
     accounts::METHODS,

@@ -80,7 +80,7 @@ impl<'a> List<'a> {
             .filter_map(|(address, account)| Some((pubkey(&address)?, account)))
             .collect();
         if sorted {
-            accounts.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+            accounts.sort_unstable_by_key(|(key, _)| *key);
         }
         let encoding = Encoding { form: UiAccountEncoding::Binary, slice: None };
         Self { view, accounts, encoding, only_parsed_tokens: false }

@@ -6,8 +6,9 @@
 //! no other node could take it; `maxRetries` is read and means nothing, because nothing is lost on
 //! the way; a full queue is HTTP 429.
 
-use chain::{AirdropError, SendError, Simulation, SimulationError, SimulationRequest};
-use chain::{VerifiedTransaction, VerifyError};
+use chain::{
+    AirdropError, SendError, Simulation, SimulationRequest, VerifiedTransaction, VerifyError,
+};
 use serde_json::json;
 use solana_commitment_config::CommitmentConfig;
 use solana_rpc_client_api::custom_error::RpcCustomError;
@@ -50,18 +51,12 @@ fn send_transaction(node: &Node, params: Params<'_>) -> MethodResult {
     };
     if !config.skip_preflight {
         node_info::check_health(node)?;
-        if simulate::is_repetition(node, &view, verified.transaction()) {
-            return Err(refusal(TransactionError::AlreadyProcessed, None));
-        }
-        let simulation = node.door.simulate(
-            &view,
-            SimulationRequest {
-                transaction: verified.transaction().clone(),
-                replace_recent_blockhash: false,
-                inner_instructions: false,
-            },
-        );
-        let simulation = simulation.map_err(not_simulated)?;
+        let request = SimulationRequest {
+            transaction: verified.transaction().clone(),
+            replace_recent_blockhash: false,
+            inner_instructions: false,
+        };
+        let simulation = simulate::run(node, &view, request)?;
         if let Some(err) = simulation.err.clone() {
             return Err(refusal(err, Some(simulation)));
         }
@@ -99,14 +94,6 @@ fn refusal(err: TransactionError, simulation: Option<Simulation>) -> RpcError {
         },
     }
     .into()
-}
-
-/// Why there was nothing to look at.
-pub(super) fn not_simulated(err: SimulationError) -> RpcError {
-    match err {
-        SimulationError::Sanitize(why) => simulate::unsound(&why),
-        SimulationError::Panicked => RpcError::internal_with(err.to_string()),
-    }
 }
 
 fn not_sent(err: &SendError) -> RpcError {

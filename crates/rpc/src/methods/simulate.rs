@@ -2,7 +2,9 @@
 
 use std::collections::HashMap;
 
-use chain::{Simulation, SimulationRequest, VerifiedTransaction, VerifyError, View};
+use chain::{
+    Simulation, SimulationError, SimulationRequest, VerifiedTransaction, VerifyError, View,
+};
 use solana::{Encoding, MintFacts};
 use solana_account::{AccountSharedData, ReadableAccount};
 use solana_account_decoder_client_types::{UiAccount, UiAccountEncoding};
@@ -16,7 +18,7 @@ use solana_transaction::versioned::VersionedTransaction;
 use solana_transaction_error::TransactionError;
 use solana_transaction_status::{UiLoadedAddresses, parse_ui_inner_instructions};
 
-use super::{Answer, Class, Method, MethodResult, read, send, text, wire};
+use super::{Answer, Class, Method, MethodResult, read, text, wire};
 use crate::commitment::{view_since, with_context};
 use crate::error::RpcError;
 use crate::node::Node;
@@ -50,14 +52,7 @@ fn simulate_transaction(node: &Node, params: Params<'_>) -> MethodResult {
     let wanted = config.accounts.as_ref();
     let encoding = wanted.map(|wanted| accounts_encoding(wanted, keys.len())).transpose()?;
 
-    let refused = if config.sig_verify && is_wrongly_signed(transaction.clone())? {
-        Some(TransactionError::SignatureFailure)
-    } else if !config.replace_recent_blockhash && is_repetition(node, &view, &transaction) {
-        Some(TransactionError::AlreadyProcessed)
-    } else {
-        None
-    };
-    let done = if refused.is_some() {
+    let done = if config.sig_verify && is_wrongly_signed(transaction.clone())? {
         None
     } else {
         let request = SimulationRequest {
@@ -65,7 +60,7 @@ fn simulate_transaction(node: &Node, params: Params<'_>) -> MethodResult {
             replace_recent_blockhash: config.replace_recent_blockhash,
             inner_instructions: config.inner_instructions,
         };
-        Some(node.door.simulate(&view, request).map_err(send::not_simulated)?)
+        Some(run(node, &view, request)?)
     };
     let mut accounts = None;
     if let (Some(wanted), Some(encoding)) = (wanted, encoding) {
@@ -75,25 +70,29 @@ fn simulate_transaction(node: &Node, params: Params<'_>) -> MethodResult {
             None => vec![None; wanted.addresses.len()],
         });
     }
-    let mut result = match done {
-        Some(done) => told(done, &keys),
-        None => not_run(refused),
-    };
+    let mut result = done.map_or_else(wrongly_signed, |done| told(done, &keys));
     result.accounts = accounts;
     result.loaded_addresses = Some(UiLoadedAddresses::from(&sane.get_loaded_addresses()));
     Answer::of(&with_context(&view, result))
 }
 
-/// Whether the ledger of `view` has the transaction already, as far back as its blockhash is valid.
-pub(super) fn is_repetition(node: &Node, view: &View, transaction: &VersionedTransaction) -> bool {
-    if !view.meta().blockhashes.is_valid(transaction.message.recent_blockhash()) {
-        return false;
+/// Runs a transaction on a view. What is refused before it runs is told as Agave tells it: it has
+/// loaded nothing and would pay nothing.
+pub(super) fn run(
+    node: &Node,
+    view: &View,
+    request: SimulationRequest,
+) -> Result<Simulation, RpcError> {
+    let mut done = node.door.simulate(view, request).map_err(|err| match err {
+        SimulationError::Sanitize(why) => unsound(&why),
+        SimulationError::Panicked => RpcError::internal_with(err.to_string()),
+    })?;
+    use TransactionError::{AlreadyProcessed, BlockhashNotFound};
+    if matches!(done.err, Some(AlreadyProcessed | BlockhashNotFound)) {
+        done.fee = 0;
+        done.loaded_accounts_data_size = 0;
     }
-    let history = node.history.snapshot();
-    let known = transaction.signatures.first().and_then(|name| history.transaction(name));
-    known.is_some_and(|known| {
-        known.slot <= view.block().slot && known.transaction.message == transaction.message
-    })
+    Ok(done)
 }
 
 fn is_wrongly_signed(transaction: VersionedTransaction) -> Result<bool, RpcError> {
@@ -175,10 +174,10 @@ fn told(done: Simulation, keys: &AccountKeys<'_>) -> RpcSimulateTransactionResul
     }
 }
 
-/// What is told of a transaction that was refused before anything ran.
-fn not_run(refused: Option<TransactionError>) -> RpcSimulateTransactionResult {
+/// What is told of a transaction whose signatures are wrong: nothing ran.
+fn wrongly_signed() -> RpcSimulateTransactionResult {
     RpcSimulateTransactionResult {
-        err: refused.map(Into::into),
+        err: Some(TransactionError::SignatureFailure.into()),
         logs: Some(Vec::new()),
         accounts: None,
         units_consumed: Some(0),

@@ -91,9 +91,10 @@ fn locked(node: &Node, view: &View) -> Vec<(Pubkey, u64)> {
 }
 
 fn is_locked(data: &[u8], now: &Clock) -> bool {
-    let meta = match bincode::deserialize(data) {
-        Ok(StakeStateV2::Initialized(meta) | StakeStateV2::Stake(meta, ..)) => meta,
-        _ => return false,
+    let Ok(StakeStateV2::Initialized(meta) | StakeStateV2::Stake(meta, ..)) =
+        bincode::deserialize(data)
+    else {
+        return false;
     };
     meta.lockup.is_in_force(now, None)
 }

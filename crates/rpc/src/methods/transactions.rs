@@ -85,7 +85,7 @@ fn signatures_for_address(node: &Node, params: Params<'_>) -> MethodResult {
             let count = entries
                 .binary_search_by_key(&end, |entry| place(&entry.0))
                 .unwrap_or_else(|insert_at| insert_at);
-            let older = entries.iter().take(count).rev();
+            let older = entries.focus().narrow(..count).into_iter().rev();
             let in_range =
                 older.take_while(|entry| until.is_none_or(|until| place(&entry.0) > until));
             in_range.take(limit).map(|AddressEntry(executed)| told(executed, root)).collect()

@@ -116,9 +116,13 @@ fn block_commitment(node: &Node, params: Params<'_>) -> MethodResult {
     let block = history.block(slot).filter(|_| is_told && slot <= views.confirmed.block().slot);
     let commitment = block.map(|block| {
         let above = views.confirmed.meta().block_height.saturating_sub(block.block_height);
-        let depth = if slot <= root { MAX_LOCKOUT_HISTORY } else { above as usize };
+        let depth = if slot <= root {
+            MAX_LOCKOUT_HISTORY
+        } else {
+            (above as usize).min(MAX_LOCKOUT_HISTORY - 1)
+        };
         let mut stakes = [0u64; MAX_LOCKOUT_HISTORY + 1];
-        stakes[depth.min(MAX_LOCKOUT_HISTORY)] = total_stake; // the array is one longer than that
+        stakes[depth] = total_stake; // the array is one longer than the deepest
         stakes
     });
     Answer::of(&RpcBlockCommitment { commitment, total_stake })

@@ -65,7 +65,7 @@ pub(super) fn binary(
 }
 
 /// A transaction or a message from its text.
-pub(super) fn decode<T>(text: &str, encoding: TransactionBinaryEncoding) -> Result<T, RpcError>
+pub(crate) fn decode<T>(text: &str, encoding: TransactionBinaryEncoding) -> Result<T, RpcError>
 where
     T: for<'de> SchemaRead<'de, DefaultConfig, Dst = T>,
 {
@@ -132,6 +132,9 @@ impl AddressLoader for LookupTables<'_> {
         self,
         lookups: &[MessageAddressTableLookup],
     ) -> Result<LoadedAddresses, AddressLoaderError> {
+        if lookups.is_empty() {
+            return Ok(LoadedAddresses::default());
+        }
         let hashes: SlotHashes = read::account(self.0, &slot_hashes::ID)
             .and_then(|account| bincode::deserialize(account.0.data()).ok())
             .ok_or(AddressLoaderError::SlotHashesSysvarNotFound)?;

@@ -73,7 +73,31 @@ fn answer_call(pubsub: &PubSub, client: &Client, call: Call<'_>) -> Option<Vec<u
 }
 
 fn run(pubsub: &PubSub, client: &Client, method: &str, params: Params<'_>) -> MethodResult {
-    let subscription = match method {
+    let Some(subscription) = asked(method, params)? else {
+        return match method {
+            "accountUnsubscribe"
+            | "programUnsubscribe"
+            | "logsUnsubscribe"
+            | "signatureUnsubscribe"
+            | "blockUnsubscribe"
+            | "slotUnsubscribe"
+            | "slotsUpdatesUnsubscribe"
+            | "rootUnsubscribe"
+            | "voteUnsubscribe" => unsubscribe(client, params),
+            "getVersion" => version(pubsub, params),
+            _ => Err(RpcError::method_not_found()),
+        };
+    };
+    let id = subscribe(pubsub, client, subscription.clone())?;
+    if let Subscription::Signature { signature, commitment, .. } = &subscription {
+        catch_up(pubsub, client, &subscription, id, signature, *commitment);
+    }
+    Answer::of(&id.0)
+}
+
+/// The subscription that a call asks for; `None` if its method is no subscribing one.
+pub(super) fn asked(method: &str, params: Params<'_>) -> Result<Option<Subscription>, RpcError> {
+    Ok(Some(match method {
         "accountSubscribe" => account(params)?,
         "programSubscribe" => program(params)?,
         "logsSubscribe" => logs(params)?,
@@ -83,25 +107,8 @@ fn run(pubsub: &PubSub, client: &Client, method: &str, params: Params<'_>) -> Me
         "slotsUpdatesSubscribe" => nothing(params, Subscription::SlotsUpdates)?,
         "rootSubscribe" => nothing(params, Subscription::Root)?,
         "voteSubscribe" => nothing(params, Subscription::Vote)?,
-        "accountUnsubscribe"
-        | "programUnsubscribe"
-        | "logsUnsubscribe"
-        | "signatureUnsubscribe"
-        | "blockUnsubscribe"
-        | "slotUnsubscribe"
-        | "slotsUpdatesUnsubscribe"
-        | "rootUnsubscribe"
-        | "voteUnsubscribe" => {
-            return unsubscribe(client, params);
-        }
-        "getVersion" => return version(pubsub, params),
-        _ => return Err(RpcError::method_not_found()),
-    };
-    let id = subscribe(pubsub, client, subscription.clone())?;
-    if let Subscription::Signature { signature, commitment, .. } = &subscription {
-        catch_up(pubsub, client, &subscription, id, signature, *commitment);
-    }
-    Answer::of(&id.0)
+        _ => return Ok(None),
+    }))
 }
 
 fn subscribe(
@@ -114,7 +121,7 @@ fn subscribe(
     };
     let interests =
         subscription.interests(pubsub.reader.addresses()).map_err(|full| refused(&full))?;
-    client.subscribe(subscription, interests).map_err(|err| match err {
+    client.subscribe(subscription, interests, pubsub.stream.now()).map_err(|err| match err {
         SubscribeError::NodeFull { .. } => refused(&"Node subscription limit reached"),
         SubscribeError::ListenerFull { limit } => refused(&format_args!(
             "Connection subscription limit reached: {limit} \
@@ -126,9 +133,9 @@ fn subscribe(
 
 /// Answers for a signature that is already at its commitment: no event will come for it.
 ///
-/// The subscription stands by now. Either what made it true happened before we look, and then we see
-/// it; or it happens later, and then the notifier finds the subscription. If both, the engine lets
-/// only the first deliver.
+/// The subscription stands by now, from a position on. What is told up to there can be read by now, and
+/// is not told to this client; what is told later, the notifier tells. What we read may also be told
+/// later: then the engine lets only the first of the two deliver.
 fn catch_up(
     pubsub: &PubSub,
     client: &Client,

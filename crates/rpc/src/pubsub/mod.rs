@@ -22,6 +22,7 @@ mod notifier;
 mod subscription;
 
 use std::io;
+use std::pin::Pin;
 use std::sync::Arc;
 
 use chain::{Cluster, History, Reader};
@@ -29,7 +30,12 @@ use solana::Encoding;
 use subs::{Closed, Subs};
 use tokio_tungstenite::tungstenite::Utf8Bytes;
 
+use notifier::Stream;
 use subscription::Subscription;
+
+use crate::error::RpcError;
+use crate::params::Params;
+use crate::{Socket, Speaker};
 
 pub use config::Config;
 pub use connection::serve_connection;
@@ -42,15 +48,7 @@ pub struct PubSub {
     reader: Reader,
     history: Arc<History>,
     subs: Subs<Subscription, Utf8Bytes>,
-}
-
-impl crate::Speaker for PubSub {
-    fn speak(
-        self: Arc<Self>,
-        socket: crate::Socket,
-    ) -> std::pin::Pin<Box<dyn Future<Output = ()> + Send>> {
-        Box::pin(serve_connection(socket, self))
-    }
+    stream: Arc<Stream>,
 }
 
 /// How much there is now, for a status line.
@@ -62,6 +60,11 @@ pub struct Stats {
     pub subscriptions: usize,
     /// Subscriptions that differ: for each of them a notification is encoded once.
     pub distinct_subscriptions: usize,
+}
+
+/// Reads the parameters of a call; whether it is one that subscribes.
+pub(crate) fn read_call(method: &str, params: Params<'_>) -> Result<bool, RpcError> {
+    Ok(calls::asked(method, params)?.is_some())
 }
 
 impl PubSub {
@@ -76,7 +79,8 @@ impl PubSub {
         history: Arc<History>,
     ) -> io::Result<(Arc<Self>, Sink)> {
         let subs = Subs::new(config.limits());
-        let pubsub = Arc::new(Self { config, cluster, reader, history, subs });
+        let pubsub =
+            Arc::new(Self { config, cluster, reader, history, subs, stream: Arc::default() });
         let sink = notifier::start(Arc::clone(&pubsub))?;
         Ok((pubsub, sink))
     }
@@ -100,5 +104,11 @@ impl PubSub {
     fn effective(&self, encoding: Encoding) -> Encoding {
         let slice = encoding.slice.filter(|_| self.config.honour_data_slice);
         Encoding { slice, ..encoding }
+    }
+}
+
+impl Speaker for PubSub {
+    fn speak(self: Arc<Self>, socket: Socket) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        Box::pin(serve_connection(socket, self))
     }
 }

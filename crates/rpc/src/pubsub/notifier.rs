@@ -12,7 +12,7 @@
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 
 use chain::{AccountWrite, Block, Event, EventSink, Executed, View};
@@ -21,7 +21,7 @@ use solana::Account;
 use solana_account::ReadableAccount;
 use solana_pubkey::Pubkey;
 use solana_transaction_status::BlockEncodingOptions;
-use subs::{Closed, Match, Outgoing, SubscriptionId, Then};
+use subs::{Closed, Match, Outgoing, Position, SubscriptionId, Then};
 use tokio_tungstenite::tungstenite::Utf8Bytes;
 
 use super::subscription::{Kind, Subscription, Transactions, facet};
@@ -36,16 +36,33 @@ const OUTBOX_BYTES_MAX: usize = 1024 * 1024;
 ///
 /// Dropping it is the end of the ledger: every connection is closed once what waits has been told.
 pub struct Sink {
-    events: SyncSender<Event>,
-    lost: Arc<AtomicBool>,
+    events: SyncSender<(Position, Event)>,
+    stream: Arc<Stream>,
+}
+
+/// How far the stream of events is.
+#[derive(Default)]
+pub(super) struct Stream {
+    /// Events so far, lost ones included.
+    told: AtomicU64,
+    /// Whether one was lost of which the listeners do not know yet.
+    lost: AtomicBool,
+}
+
+impl Stream {
+    /// The position of the newest event. All that it and those before it made true can be read.
+    pub(super) fn now(&self) -> Position {
+        Position(self.told.load(Ordering::Acquire))
+    }
 }
 
 impl EventSink for Sink {
     fn event(&mut self, event: &Event) {
-        match self.events.try_send(event.clone()) {
+        let at = Position(self.stream.told.fetch_add(1, Ordering::Release) + 1);
+        match self.events.try_send((at, event.clone())) {
             Ok(()) => {}
             // The notifier looks at the flag after each event, and it has a queue full of them.
-            Err(TrySendError::Full(_)) => self.lost.store(true, Ordering::Release),
+            Err(TrySendError::Full(_)) => self.stream.lost.store(true, Ordering::Release),
             // The notifier ends only with this sink: its thread could not go on.
             Err(TrySendError::Disconnected(_)) => {}
         }
@@ -54,23 +71,22 @@ impl EventSink for Sink {
 
 /// Starts the notifier.
 pub(super) fn start(pubsub: Arc<PubSub>) -> io::Result<Sink> {
-    let (sender, events) = sync_channel(pubsub.config.events_max);
-    let lost = Arc::new(AtomicBool::new(false));
-    let notifier = Notifier { pubsub, events, lost: Arc::clone(&lost) };
+    let (sender, events) = sync_channel(pubsub.config.events_max.max(1));
+    let stream = Arc::clone(&pubsub.stream);
+    let notifier = Notifier { pubsub, events };
     std::thread::Builder::new().name("notifier".to_owned()).spawn(move || notifier.run())?;
-    Ok(Sink { events: sender, lost })
+    Ok(Sink { events: sender, stream })
 }
 
 struct Notifier {
     pubsub: Arc<PubSub>,
-    events: Receiver<Event>,
-    lost: Arc<AtomicBool>,
+    events: Receiver<(Position, Event)>,
 }
 
 impl Notifier {
     fn run(self) {
-        while let Ok(event) = self.events.recv() {
-            if self.lost.swap(false, Ordering::AcqRel) {
+        while let Ok((at, event)) = self.events.recv() {
+            if self.pubsub.stream.lost.swap(false, Ordering::AcqRel) {
                 let limit = self.pubsub.config.events_max;
                 tracing::error!(
                     limit,
@@ -79,7 +95,7 @@ impl Notifier {
                 self.pubsub.subs.close_all(Closed::EventsLost);
             }
             // A panic costs the subscribers this event, of which they are told; not the rest.
-            if catch_unwind(AssertUnwindSafe(|| tell(&self.pubsub, &event))).is_err() {
+            if catch_unwind(AssertUnwindSafe(|| tell(&self.pubsub, at, &event))).is_err() {
                 tracing::error!("the notifier panicked: all subscribers are closed");
                 self.pubsub.subs.close_all(Closed::EventsLost);
             }
@@ -89,8 +105,8 @@ impl Notifier {
 }
 
 /// Tells one event to whoever wants it.
-fn tell(pubsub: &PubSub, event: &Event) {
-    let mut outbox = Outbox::new(pubsub);
+fn tell(pubsub: &PubSub, at: Position, event: &Event) {
+    let mut outbox = Outbox { pubsub, at, messages: Vec::new(), bytes: 0 };
     match event {
         Event::BankCreated { slot, parent, root, .. } => {
             outbox.broadcast(Kind::Slot, &notification::slot(*slot, *parent, *root));
@@ -282,15 +298,13 @@ impl Owners<'_> {
 /// Notifications on their way to the queues.
 struct Outbox<'a> {
     pubsub: &'a PubSub,
+    /// The event that they tell of.
+    at: Position,
     messages: Vec<Outgoing<Utf8Bytes>>,
     bytes: usize,
 }
 
-impl<'a> Outbox<'a> {
-    fn new(pubsub: &'a PubSub) -> Self {
-        Self { pubsub, messages: Vec::new(), bytes: 0 }
-    }
-
+impl Outbox<'_> {
     /// To everyone who listens to a kind that has no commitment.
     fn broadcast(&mut self, kind: Kind, result: &impl serde::Serialize) {
         let found = self.pubsub.subs.matches().matching(kind.topic(), []);
@@ -308,7 +322,7 @@ impl<'a> Outbox<'a> {
     fn put(&mut self, subscription: SubscriptionId, body: Utf8Bytes, then: Then) {
         let bytes = body.len();
         self.bytes += bytes;
-        self.messages.push(Outgoing { subscription, body, bytes, then });
+        self.messages.push(Outgoing { subscription, body, bytes, at: self.at, then });
         if self.messages.len() >= OUTBOX_MESSAGES_MAX || self.bytes >= OUTBOX_BYTES_MAX {
             self.hand_out();
         }

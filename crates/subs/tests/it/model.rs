@@ -10,8 +10,8 @@ use rand::seq::{IndexedMutRandom, IteratorRandom};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use subs::{
-    Closed, Counts, Filter, HeldKey, Interest, Limits, Listener, Name, Next, Outgoing, Subs,
-    SubscribeError, SubscriptionId, Then, Topic,
+    Closed, Counts, Filter, HeldKey, Interest, Limits, Listener, Name, Next, Outgoing, Position,
+    Subs, SubscribeError, SubscriptionId, Then, Topic,
 };
 
 const LIMITS: Limits = Limits {
@@ -80,7 +80,7 @@ fn random_keys(rng: &mut ChaCha8Rng) -> Vec<(u8, u8)> {
 
 struct Modelled {
     listener: Listener<Wish, String>,
-    wishes: BTreeMap<SubscriptionId, Wish>,
+    wishes: BTreeMap<SubscriptionId, (Wish, Position)>,
     queue: VecDeque<(u64, SubscriptionId, String)>,
     bytes: usize,
     sequence: u64,
@@ -134,6 +134,8 @@ struct World {
     table: Arc<AddressTable>,
     subs: Subs<Wish, String>,
     listeners: Vec<Modelled>,
+    /// How much has been published; publishing it is up to three behind.
+    published: u64,
 }
 
 impl World {
@@ -186,10 +188,12 @@ impl World {
             .listeners
             .iter()
             .flat_map(|listener| &listener.wishes)
-            .find_map(|(id, other)| (*other == wish).then_some(*id));
+            .find_map(|(id, (other, _))| (*other == wish).then_some(*id));
         let Some(listener) = self.listeners.choose_mut(&mut self.rng) else { return };
         let own = shared.filter(|id| listener.wishes.contains_key(id));
-        let answer = listener.listener.subscribe(wish.clone(), wish.interests(&self.table));
+        let after = Position(self.published);
+        let interests = wish.interests(&self.table);
+        let answer = listener.listener.subscribe(wish.clone(), interests, after);
         if let Some(why) = listener.closed {
             assert_eq!(answer, Err(SubscribeError::Closed(why)));
         } else if let Some(own) = own {
@@ -202,7 +206,7 @@ impl World {
         } else {
             let id = answer.expect("below every limit");
             assert!(shared.is_none_or(|shared| shared == id));
-            listener.wishes.insert(id, wish);
+            listener.wishes.insert(id, (wish, after));
         }
     }
 
@@ -256,19 +260,21 @@ impl World {
             .listeners
             .iter()
             .flat_map(|listener| &listener.wishes)
-            .filter(|(_, wish)| wish.wants(&publication))
+            .filter(|(_, (wish, _))| wish.wants(&publication))
             .map(|(id, _)| *id)
             .collect();
         assert_eq!(ids, expected);
+        self.published += 1;
+        let at = Position(self.published.saturating_sub(self.rng.random_range(0..4)));
         for id in ids {
             let body = "m".repeat(self.rng.random_range(1..20));
             let then = if self.rng.random_ratio(1, 10) { Then::Ends } else { Then::Stays };
             let outgoing =
-                Outgoing { subscription: id, bytes: body.len(), body: body.clone(), then };
+                Outgoing { subscription: id, bytes: body.len(), body: body.clone(), at, then };
             let reached = self.subs.deliver([outgoing]);
             let mut having = 0;
             for listener in &mut self.listeners {
-                if listener.wishes.contains_key(&id) {
+                if listener.wishes.get(&id).is_some_and(|(_, after)| *after < at) {
                     having += 1;
                     listener.push(id, &body);
                     if then == Then::Ends {
@@ -281,8 +287,8 @@ impl World {
     }
 
     fn check_counts(&self) {
-        let wishes: BTreeSet<_> =
-            self.listeners.iter().flat_map(|listener| listener.wishes.values()).collect();
+        let wishes = self.listeners.iter().flat_map(|listener| listener.wishes.values());
+        let wishes: BTreeSet<_> = wishes.map(|(wish, _)| wish).collect();
         let held: BTreeSet<_> = wishes
             .iter()
             .flat_map(|wish| match wish {
@@ -312,6 +318,7 @@ fn random_lives_end_as_the_model_says() {
             table: Arc::new(AddressTable::new(64, seed)),
             subs: Subs::new(LIMITS),
             listeners: Vec::new(),
+            published: 0,
         };
         for _ in 0..3_000 {
             world.step();

@@ -172,7 +172,7 @@ fn samples_are_of_whole_minutes_the_newest_first() {
     let minutes = json!([
         {"slot": 74, "numTransactions": 15, "numNonVoteTransactions": 1, "numSlots": 15,
          "samplePeriodSecs": 60},
-        {"slot": 59, "numTransactions": 15, "numNonVoteTransactions": 1, "numSlots": 15,
+        {"slot": 59, "numTransactions": 17, "numNonVoteTransactions": 3, "numSlots": 15,
          "samplePeriodSecs": 60},
     ]);
     let samples = |params| world.ok("getRecentPerformanceSamples", params);

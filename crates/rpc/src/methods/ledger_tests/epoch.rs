@@ -16,7 +16,7 @@ fn the_epoch_of_each_commitment() {
     assert_eq!(
         info(json!([])),
         json!({"epoch": 1, "slotIndex": 16, "slotsInEpoch": 32, "absoluteSlot": 48,
-               "blockHeight": 47, "transactionCount": 52})
+               "blockHeight": 47, "transactionCount": 54})
     );
     assert_eq!(info(json!([{"commitment": "processed"}]))["epoch"], 2);
     let message = "Minimum context slot has not been reached";

@@ -78,11 +78,15 @@ fn fees_are_told_of_blocks_with_more_than_votes() {
             .map(|entry| (number(entry, "slot"), number(entry, "prioritizationFee")))
             .collect()
     };
-    let all = vec![(42, 0), (43, 0), (44, 0), (45, 1_000), (60, 0)];
+    let all = vec![(42, 0), (43, 0), (44, 0), (45, 1_000), (47, 0), (60, 0)];
     assert_eq!(fees(json!([])), all);
     assert_eq!(fees(json!([[keypair(11).pubkey().to_string()]])), all);
     let keys = vec![keypair(10).pubkey().to_string(); 128];
     assert_eq!(fees(json!([keys])), all);
+    // Who writes to 15 in slot 47 pays more than the block's least; a program is written to by none.
+    let keys = [keypair(15).pubkey(), solana_sdk_ids::system_program::ID];
+    let fees_to = fees(json!([keys.map(|key| key.to_string())]));
+    assert_eq!(fees_to[4], (47, 2_000));
     let message = "Too many inputs provided; max 128";
     let keys = vec![keypair(10).pubkey().to_string(); 129];
     world.refused("getRecentPrioritizationFees", json!([keys]), -32602, message);

@@ -8,6 +8,7 @@ mod fees;
 mod node_info;
 mod send;
 mod simulate;
+mod table;
 mod tip;
 mod transactions;
 mod votes;

@@ -82,9 +82,7 @@ fn a_replaced_blockhash_is_told() {
     done.replacement_blockhash = Some((hash(48), 197));
     *world.door.simulation.lock() = Ok(done);
     let config = json!({"replaceRecentBlockhash": true});
-    // Even what is in history already runs again under a newer blockhash.
-    let known = world.tx("memo").transaction.clone();
-    let result = world.value(FINALIZED, "simulateTransaction", params(&known, config));
+    let result = world.value(FINALIZED, "simulateTransaction", params(&payment(), config));
     let replacement = json!({"blockhash": hash(48).to_string(), "lastValidBlockHeight": 197});
     assert_eq!(result["replacementBlockhash"], replacement);
     let (_, request) = world.door.simulated.lock().pop().expect("it was tried");
@@ -120,12 +118,17 @@ fn signatures_are_looked_at_if_asked() {
 }
 
 #[test]
-fn a_repetition_does_not_run() {
+fn what_is_refused_before_it_runs_costs_nothing() {
     let world = World::new();
-    let known = &world.tx("memo").transaction;
-    let result = world.value(FINALIZED, "simulateTransaction", params(known, json!({})));
-    assert_eq!(result["err"], "AlreadyProcessed");
-    assert!(world.door.simulated.lock().is_empty());
+    for err in [TransactionError::AlreadyProcessed, TransactionError::BlockhashNotFound] {
+        let mut refused = simulation();
+        refused.err = Some(err.clone());
+        *world.door.simulation.lock() = Ok(refused);
+        let result = world.value(FINALIZED, "simulateTransaction", params(&payment(), json!({})));
+        assert_eq!(result["err"], json!(err));
+        assert_eq!(result["fee"], Value::Null);
+        assert_eq!(result["loadedAccountsDataSize"], 0);
+    }
 }
 
 #[test]

@@ -9,10 +9,10 @@ fn each_commitment_tells_of_its_own_block() {
     let world = World::new();
     // Two slots are skipped below 80, one below 48. Every block has a vote.
     for (commitment, slot, height, count) in [
-        (Value::Null, FINALIZED, 47, 47 + 5),
-        (json!({"commitment": "finalized"}), FINALIZED, 47, 47 + 5),
-        (json!({"commitment": "confirmed"}), CONFIRMED, 77, 77 + 6),
-        (json!({"commitment": "processed", "minContextSlot": 80}), PROCESSED, 78, 78 + 7),
+        (Value::Null, FINALIZED, 47, 47 + 7),
+        (json!({"commitment": "finalized"}), FINALIZED, 47, 47 + 7),
+        (json!({"commitment": "confirmed"}), CONFIRMED, 77, 77 + 8),
+        (json!({"commitment": "processed", "minContextSlot": 80}), PROCESSED, 78, 78 + 9),
     ] {
         let params = || json!([commitment]);
         assert_eq!(world.ok("getSlot", params()), slot);

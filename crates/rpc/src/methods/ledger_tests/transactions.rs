@@ -1,5 +1,8 @@
 //! Transactions by signature and by address, and their statuses.
 
+use std::sync::Arc;
+
+use chain::{History, HistoryLimits};
 use serde_json::{Value, json};
 use solana_signature::Signature;
 use solana_signer::Signer;
@@ -86,6 +89,39 @@ fn signatures_of_an_address_come_newest_first() {
         |number| world.ok("getSignaturesForAddress", json!([keypair(number).pubkey().to_string()]));
     assert_eq!(by(30)[0]["slot"], 44);
     assert_eq!(by(99), json!([]));
+}
+
+#[test]
+fn pages_of_a_long_list_follow_each_other() {
+    let mut world = World::new();
+    let payer = keypair(10).pubkey().to_string();
+    let limits = HistoryLimits { slots_max: 40, bytes_max: u64::MAX };
+    let history = History::new(limits);
+    let one = |index: u32| {
+        let mut executed = (**world.tx("memo")).clone();
+        let mut name = [0; 64];
+        name[..4].copy_from_slice(&index.to_le_bytes());
+        executed.transaction.signatures[0] = Signature::from(name);
+        (executed.slot, executed.index) = (40 + u64::from(index / 1_000), index % 1_000);
+        Arc::new(executed)
+    };
+    history.executed(&(0..9_000).map(one).collect::<Vec<_>>());
+    history.publish();
+    world.node.history = Arc::new(history);
+    let (mut wanted, mut before) = ((0..9_000u32).rev(), Value::Null);
+    loop {
+        let config = json!({"before": before, "limit": 700});
+        let page = world.ok("getSignaturesForAddress", json!([payer, config]));
+        let page = page.as_array().expect("a list");
+        let Some(last) = page.last() else { break };
+        before = last["signature"].clone();
+        for entry in page {
+            let index = wanted.next().expect("no more than there are");
+            assert_eq!(entry["slot"], 40 + u64::from(index / 1_000));
+            assert_eq!(entry["transactionIndex"], index % 1_000);
+        }
+    }
+    assert_eq!(wanted.next(), None);
 }
 
 #[test]

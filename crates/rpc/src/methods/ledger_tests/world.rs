@@ -134,7 +134,7 @@ impl World {
     }
 
     /// A transaction of history: `memo` in slot 42, `failed` in 43, `lookup` in 44, `priced` in 45,
-    /// `confirmed` in 60, `processed` in 80, `forgotten` in 20.
+    /// `cheap` and `dear` in 47, `confirmed` in 60, `processed` in 80, `forgotten` in 20.
     pub(super) fn tx(&self, name: &str) -> &Arc<Executed> {
         self.named.get(name).unwrap_or_else(|| panic!("no transaction is called {name}"))
     }
@@ -311,8 +311,8 @@ impl Builder {
         );
         let vote = signed(&[to_vote], &identity, slot);
         let mut all = vec![Arc::new(executed(slot, 0, vote, &LoadedAddresses::default(), true))];
-        if let Some((name, mut other)) = self.other(slot) {
-            other.index = 1;
+        for (name, mut other) in self.others(slot) {
+            other.index = all.len() as u32;
             let other = Arc::new(other);
             self.named.insert(name, Arc::clone(&other));
             all.push(other);
@@ -320,14 +320,14 @@ impl Builder {
         all
     }
 
-    fn other(&self, slot: Slot) -> Option<(&'static str, Executed)> {
+    fn others(&self, slot: Slot) -> Vec<(&'static str, Executed)> {
         let (payer, to) = (keypair(10), keypair(11).pubkey());
         let pay = |lamports| transfer(&payer.pubkey(), &to, lamports);
         let none = LoadedAddresses::default();
         let plain = |instructions: &[Instruction]| {
             executed(slot, 1, signed(instructions, &payer, slot), &none, false)
         };
-        Some(match slot {
+        let other = match slot {
             20 => ("forgotten", plain(&[pay(20)])),
             42 => {
                 let memo =
@@ -347,8 +347,19 @@ impl Builder {
             45 => ("priced", plain(&[units(200_000), unit_price(1_000), pay(45)])),
             60 => ("confirmed", plain(&[pay(60)])),
             80 => ("processed", plain(&[pay(80)])),
-            _ => return None,
-        })
+            47 => {
+                let (cheap, dear) = (keypair(12), keypair(14));
+                let pay = |from: &Keypair, to| transfer(&from.pubkey(), &keypair(to).pubkey(), 1);
+                let cheap = signed(&[pay(&cheap, 13)], &cheap, slot);
+                let dear = signed(&[unit_price(2_000), pay(&dear, 15)], &dear, slot);
+                return vec![
+                    ("cheap", executed(slot, 1, cheap, &none, false)),
+                    ("dear", executed(slot, 1, dear, &none, false)),
+                ];
+            }
+            _ => return Vec::new(),
+        };
+        vec![other]
     }
 }
 

@@ -1,0 +1,161 @@
+//! The flows of the clients that are not Rust: each in its ecosystem's own test runner, one node each.
+//!
+//! What a flow needs from its registry is installed on the first run, from a committed lock file, into
+//! the client's `node_modules` or into a virtual environment under target/.
+//! Bounds: 10 minutes to install, 5 minutes for a flow. Needs node 20, npm and python 3.11 on the path.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use tokio::process::Command;
+
+use crate::node::Node;
+
+const INSTALL_MAX: Duration = Duration::from_secs(600);
+const FLOW_MAX: Duration = Duration::from_secs(300);
+/// Short slots, so that what a flow does becomes final while it is still running.
+pub(crate) const NODE_FLAGS: &[&str] = &["--slot-ms", "100"];
+
+#[test]
+fn web3_js_flow() -> Result<()> {
+    node_js_flow("js-web3")
+}
+
+#[test]
+fn kit_flow() -> Result<()> {
+    node_js_flow("js-kit")
+}
+
+#[test]
+fn solana_py_flow() -> Result<()> {
+    let folder = clients().join("python");
+    let python = install_python(&folder)?;
+    let mut flow = Command::new(python);
+    flow.args(["-B", "-m", "pytest", "flow.py"]).current_dir(&folder);
+    run_flow(flow)
+}
+
+fn node_js_flow(client: &str) -> Result<()> {
+    let folder = clients().join(client);
+    install_node_js(&folder)?;
+    let mut flow = Command::new("node");
+    flow.args(["--test", "--test-reporter=spec", "flow.test.js"]).current_dir(&folder);
+    run_flow(flow)
+}
+
+/// Runs a flow against a node of its own, and fails with everything that it printed.
+fn run_flow(mut flow: Command) -> Result<()> {
+    let node = Node::start(NODE_FLAGS)?;
+    let elves = ProgramElves::find()?;
+    flow.env("HYDRANT_RPC_URL", &node.rpc)
+        .env("HYDRANT_WS_URL", &node.ws)
+        .env("HYDRANT_PROGRAM_ELF", &elves.first)
+        .env("HYDRANT_UPGRADE_ELF", &elves.upgrade);
+    run(flow, FLOW_MAX).with_context(|| format!("the node's log ends\n{}", node.log_end()))
+}
+
+fn clients() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../clients")
+}
+
+fn install_node_js(folder: &Path) -> Result<()> {
+    let (lock, stamp) =
+        (folder.join("package-lock.json"), folder.join("node_modules/.installed-lock.json"));
+    if same_text(&lock, &stamp) {
+        return Ok(());
+    }
+    let mut install = Command::new("npm");
+    install.args(["ci", "--ignore-scripts", "--no-audit", "--no-fund"]).current_dir(folder);
+    run(install, INSTALL_MAX).context("npm ci")?;
+    fs::copy(lock, stamp).context("note what was installed")?;
+    Ok(())
+}
+
+/// The interpreter of a virtual environment that holds what requirements.txt says.
+fn install_python(folder: &Path) -> Result<PathBuf> {
+    let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join("solana-py");
+    let (python, stamp) = (place.join("bin/python"), place.join("installed-requirements.txt"));
+    let requirements = folder.join("requirements.txt");
+    if same_text(&requirements, &stamp) {
+        return Ok(python);
+    }
+    let mut create = Command::new("python3");
+    create.args(["-m", "venv", "--clear"]).arg(&place);
+    run(create, INSTALL_MAX).context("python3 -m venv")?;
+    let mut install = Command::new(&python);
+    install.args(["-m", "pip", "install", "--quiet", "--no-deps", "-r"]).arg(&requirements);
+    run(install, INSTALL_MAX).context("pip install")?;
+    fs::copy(requirements, stamp).context("note what was installed")?;
+    Ok(python)
+}
+
+fn same_text(one: &Path, other: &Path) -> bool {
+    matches!((fs::read(one), fs::read(other)), (Ok(one), Ok(other)) if one == other)
+}
+
+/// Runs `command` to its end; its failure is an error that holds what it printed.
+#[expect(clippy::print_stdout, reason = "a flow's steps belong into the output of its test")]
+fn run(mut command: Command, time_max: Duration) -> Result<()> {
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let output = runtime.block_on(async {
+        let child = command
+            .spawn()
+            .with_context(|| format!("start {:?}", command.as_std().get_program()))?;
+        let ended = tokio::time::timeout(time_max, child.wait_with_output()).await;
+        Ok::<_, anyhow::Error>(ended.with_context(|| format!("not done after {time_max:?}"))??)
+    })?;
+    let said = [output.stdout, output.stderr]
+        .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+        .concat();
+    println!("{said}");
+    ensure!(
+        output.status.success(),
+        "{:?} ended with {}:\n{said}",
+        command.as_std().get_program(),
+        output.status
+    );
+    Ok(())
+}
+
+/// Two small programs, as LiteSVM's package on crates.io carries them: one is upgraded to the other.
+pub(crate) struct ProgramElves {
+    /// The associated token account program, 105 KB: creates accounts by calling other programs.
+    pub(crate) first: PathBuf,
+    /// The memo program, 2 KB: logs what it is given.
+    pub(crate) upgrade: PathBuf,
+}
+
+impl ProgramElves {
+    /// Asks cargo where the package is: already there, since the node is built from it.
+    pub(crate) fn find() -> Result<Self> {
+        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let output = std::process::Command::new(cargo)
+            .args(["metadata", "--format-version", "1", "--locked", "--offline"])
+            .current_dir(env!("CARGO_MANIFEST_DIR"))
+            .output()
+            .context("run cargo metadata")?;
+        ensure!(
+            output.status.success(),
+            "cargo metadata: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        let metadata: serde_json::Value =
+            serde_json::from_slice(&output.stdout).context("read cargo metadata")?;
+        let packages =
+            metadata["packages"].as_array().context("cargo metadata without packages")?;
+        let litesvm = packages
+            .iter()
+            .find(|package| package["name"] == "litesvm")
+            .context("no litesvm package")?;
+        let manifest = litesvm["manifest_path"].as_str().context("litesvm without a manifest")?;
+        let elves = Path::new(manifest).with_file_name("src/programs/elf");
+        Ok(Self {
+            first: elves.join("spl_associated_token_account-1.1.1.so"),
+            upgrade: elves.join("spl_memo-4.0.0.so"),
+        })
+    }
+}

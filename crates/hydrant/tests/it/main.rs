@@ -1,0 +1,13 @@
+//! The binary, from outside: real `hydrant dev` processes, judged by clients that do not know of them.
+//!
+//! One program links once. What each test needs of a node is in `node.rs`, of a ledger in `world.rs`.
+//! Bounds: a node has 30 s to answer, a step of a flow 60 s. Ports are always free ones.
+
+mod clients;
+mod crash;
+mod flags;
+mod methods;
+mod node;
+mod rust_client;
+mod socket;
+mod world;

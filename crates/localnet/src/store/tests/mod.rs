@@ -1,0 +1,76 @@
+//! The ledger on disk held to what was put in: round trips, damage, and a writer that is killed.
+#![expect(clippy::print_stdout, reason = "a failure shows its seed; a child tells its parent")]
+
+mod crash;
+mod damage;
+mod random;
+mod round_trip;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use chain::Block;
+use solana::Account;
+use solana_pubkey::Pubkey;
+
+use super::{Restored, Store};
+use random::RandomLedger;
+
+/// What a ledger on disk should hold.
+struct Model {
+    blocks: Vec<Block>,
+    accounts: BTreeMap<Pubkey, Arc<Account>>,
+}
+
+impl Model {
+    /// A ledger that begins with `first`.
+    fn new(accounts: BTreeMap<Pubkey, Arc<Account>>, first: Block) -> Self {
+        let mut model = Self { blocks: Vec::new(), accounts };
+        model.append(first);
+        model
+    }
+
+    fn append(&mut self, mut block: Block) {
+        for write in std::mem::take(&mut block.writes) {
+            match write.account {
+                Some(account) => self.accounts.insert(write.pubkey, account),
+                None => self.accounts.remove(&write.pubkey),
+            };
+        }
+        self.blocks.push(block);
+    }
+
+    /// Compares everything, down to each field of each transaction.
+    fn check(&self, restored: &Restored) {
+        assert_eq!(restored.genesis, b"the genesis");
+        assert_eq!(restored.blocks.len(), self.blocks.len());
+        for (restored, expected) in restored.blocks.iter().zip(&self.blocks) {
+            assert_eq!(format!("{restored:?}"), format!("{expected:?}"));
+        }
+        let expected = self.accounts.iter().map(|(pubkey, account)| (*pubkey, Arc::clone(account)));
+        assert!(restored.accounts == expected.collect::<Vec<_>>(), "accounts differ");
+    }
+}
+
+/// A new ledger on disk and its model.
+fn create(dir: &Path, random: &mut RandomLedger) -> (Store, Model) {
+    let accounts = random.genesis_accounts();
+    let first = random.block();
+    let given = accounts.iter().map(|(pubkey, account)| (*pubkey, account));
+    let store = Store::create(dir, b"the genesis", given, &first).expect("a new ledger");
+    (store, Model::new(accounts, first))
+}
+
+/// The ledger in `dir`, which must be there and whole.
+fn open(dir: &Path) -> (Store, Restored) {
+    Store::open(dir).expect("a whole ledger").expect("a ledger")
+}
+
+/// Why the ledger in `dir` cannot be opened.
+fn refusal(dir: &Path) -> String {
+    match Store::<super::Fjall>::open(dir) {
+        Ok(_) => panic!("{} opens", dir.display()),
+        Err(err) => err.to_string().replace(&dir.display().to_string(), "DIR"),
+    }
+}

@@ -1,0 +1,220 @@
+//! Requests that are wrong, and exactly what each is told.
+//!
+//! The tables are text: `calls.txt` (method and parameters => code and message) and `envelopes.txt`
+//! (body => reply). `#` begins a comment. With `RENEW_TABLES=1` the answers are written into them
+//! anew, to be read and judged before they are committed.
+//! `envelopes.txt` is also held to `jsonrpc-core`, which is what Agave reads requests with.
+//! Not here: HTTP that is wrong (`http`), WebSocket frames that are (`pubsub`).
+
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use serde_json::{Value, json};
+use solana_hash::Hash;
+use solana_message::{Message, VersionedMessage};
+use solana_transaction::versioned::VersionedTransaction;
+
+use crate::world::{OTHER_WALLET, WALLET, World};
+
+/// Between a question and its answer.
+const ARROW: &str = " => ";
+
+/// A long answer is a list of parameter errors; the question is cut in messages about it.
+fn short(question: &str) -> String {
+    question.chars().take(120).collect()
+}
+
+/// Asks every question of a table and compares; gives how many there were.
+fn check_table(file: &str, answer: impl Fn(&str) -> String) -> usize {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/it/bad_input").join(file);
+    let table = std::fs::read_to_string(&path).expect("the table is there");
+    let (mut renewed, mut wrong, mut asked) = (String::new(), Vec::new(), 0);
+    for line in table.lines() {
+        let question = line.rsplit_once(ARROW).filter(|_| !line.starts_with("# "));
+        let Some((question, wanted)) = question else {
+            renewed.push_str(&format!("{line}\n"));
+            continue;
+        };
+        asked += 1;
+        let given = answer(question);
+        if given != wanted {
+            wrong.push(format!("{}\n  wanted {wanted}\n  given  {given}", short(question)));
+        }
+        renewed.push_str(&format!("{question}{ARROW}{given}\n"));
+    }
+    if std::env::var_os("RENEW_TABLES").is_some() {
+        std::fs::write(&path, renewed).expect("write the table");
+        return asked;
+    }
+    assert!(wrong.is_empty(), "{} of {asked} in {file}:\n{}", wrong.len(), wrong.join("\n"));
+    asked
+}
+
+/// A reply as the tables have it.
+fn refusal(reply: &Value) -> String {
+    let Some(err) = reply.get("error") else { return format!("no refusal: {reply}") };
+    let message = err["message"].as_str().expect("a message");
+    let data = err.get("data").map(|data| format!(" | {data}")).unwrap_or_default();
+    format!("{} {message}{data}", err["code"])
+}
+
+#[test]
+fn calls_that_make_no_sense_are_refused_in_agaves_words() {
+    let world = World::new();
+    let asked = check_table("calls.txt", |call| {
+        let (method, params) = call.split_once(' ').expect("a method and its parameters");
+        let body = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":{params}}}"#);
+        let response = world.client().post(&body);
+        assert_eq!(response.status, 200, "{call}");
+        refusal(&response.json())
+    });
+    assert!(asked >= 150, "only {asked}");
+}
+
+#[test]
+fn bodies_that_are_no_request_are_answered_as_jsonrpc_core_does() {
+    let world = World::new();
+    let agave = jsonrpc_core_server();
+    let asked = check_table("envelopes.txt", |body| {
+        let given = match world.client().post(body).body {
+            reply if reply.is_empty() => "nothing".to_owned(),
+            reply => reply.trim_end().to_owned(),
+        };
+        let oracle = futures_executor::block_on(agave.handle_request(body, ()));
+        let oracle = oracle.unwrap_or_else(|| "nothing".to_owned());
+        assert_eq!(given, oracle, "{}", short(body));
+        given
+    });
+    assert!(asked >= 80, "only {asked}");
+}
+
+/// Two methods, on the library that Agave serves with.
+fn jsonrpc_core_server() -> jsonrpc_core::MetaIoHandler<()> {
+    use jsonrpc_core::{Error, MetaIoHandler, Params, Value};
+    type Config = solana_rpc_client_types::config::RpcContextConfig;
+    let mut server = MetaIoHandler::default();
+    server.add_sync_method("getSlot", |params: Params| match params {
+        Params::Map(_) => Err(Error::invalid_params("`params` should be an array")),
+        Params::Array(given) if !given.is_empty() => {
+            Params::Array(given).parse::<(Option<Config>,)>().map(|_| Value::from(100))
+        }
+        _ => Ok(Value::from(100)),
+    });
+    server.add_sync_method("getGenesisHash", |params: Params| {
+        params.expect_no_params().map(|()| Value::from(Hash::new_from_array([5; 32]).to_string()))
+    });
+    server
+}
+
+/// A transfer with one right signature's worth of zeros.
+fn transfer() -> VersionedTransaction {
+    let mut data = vec![2, 0, 0, 0];
+    data.extend_from_slice(&1_u64.to_le_bytes());
+    let accounts = vec![
+        solana_instruction::AccountMeta::new(WALLET, true),
+        solana_instruction::AccountMeta::new(OTHER_WALLET, false),
+    ];
+    let system = solana_sdk_ids::system_program::id();
+    let instruction = solana_instruction::Instruction::new_with_bytes(system, &data, accounts);
+    VersionedTransaction {
+        signatures: vec![Default::default()],
+        message: VersionedMessage::Legacy(Message::new(&[instruction], Some(&WALLET))),
+    }
+}
+
+fn bytes(transaction: &VersionedTransaction) -> Vec<u8> {
+    bincode::serialize(transaction).expect("a transaction has bytes")
+}
+
+/// What a transaction's bytes are told by both methods that take one.
+fn told(world: &World, bytes: &[u8]) -> [(i64, String); 2] {
+    let config = json!({ "encoding": "base64" });
+    let params = json!([BASE64_STANDARD.encode(bytes), config]);
+    ["sendTransaction", "simulateTransaction"]
+        .map(|method| world.client().error(method, params.clone()))
+}
+
+#[test]
+fn a_transaction_cut_anywhere_is_no_transaction() {
+    let world = World::new();
+    let whole = bytes(&transfer());
+    for length in 0..whole.len() {
+        for (code, message) in told(&world, &whole[..length]) {
+            let start =
+                "failed to deserialize solana_transaction::versioned::VersionedTransaction: ";
+            assert_eq!(code, -32602, "cut to {length}: {message}");
+            assert!(message.starts_with(start), "cut to {length}: {message}");
+        }
+    }
+    assert_eq!(world.door.sent.load(Ordering::SeqCst), 0);
+    assert_eq!(world.door.simulated.load(Ordering::SeqCst), 0);
+}
+
+#[test]
+fn a_transaction_with_bytes_left_over_or_changed_does_no_harm() {
+    let world = World::new();
+    let whole = bytes(&transfer());
+    for at in 0..whole.len() {
+        let mut changed = whole.clone();
+        changed[at] ^= 0xff;
+        // Each is refused for one reason or another; none reaches the door with a wrong signature.
+        let [sent, _] = told(&world, &changed);
+        assert!([-32602, -32002].contains(&sent.0), "byte {at}: {sent:?}");
+    }
+    assert_eq!(world.door.sent.load(Ordering::SeqCst), 0);
+}
+
+#[test]
+fn a_wrong_signature_is_refused_with_and_without_preflight() {
+    let world = World::new();
+    let text = BASE64_STANDARD.encode(bytes(&transfer()));
+    let with = |config: Value| world.client().error("sendTransaction", json!([text, config]));
+    assert_eq!(
+        with(json!({ "encoding": "base64" })),
+        (
+            -32002,
+            "Transaction simulation failed: Transaction did not pass signature verification".into()
+        )
+    );
+    assert_eq!(
+        with(json!({ "encoding": "base64", "skipPreflight": true })),
+        (-32003, "Transaction signature verification failure".into())
+    );
+    let config = json!({ "encoding": "base64", "sigVerify": true });
+    let simulated = world.client().result("simulateTransaction", json!([text, config]));
+    assert_eq!(simulated["value"]["err"], json!("SignatureFailure"));
+    assert_eq!(world.door.sent.load(Ordering::SeqCst), 0);
+}
+
+#[test]
+fn a_transaction_that_contradicts_itself_is_refused() {
+    let world = World::new();
+    let sane = transfer();
+    let refused = |why: &str, change: &dyn Fn(&mut VersionedTransaction, &mut Message)| {
+        let mut transaction = sane.clone();
+        let VersionedMessage::Legacy(mut message) = sane.message.clone() else {
+            panic!("it is a legacy one");
+        };
+        change(&mut transaction, &mut message);
+        transaction.message = VersionedMessage::Legacy(message);
+        for (code, message) in told(&world, &bytes(&transaction)) {
+            assert_eq!(code, -32602, "{why}: {message}");
+            assert!(message.starts_with("invalid transaction: "), "{why}: {message}");
+        }
+    };
+    refused("no signature", &|transaction, _| transaction.signatures.clear());
+    refused("a signature too many", &|transaction, _| {
+        transaction.signatures = vec![Default::default(); 3];
+    });
+    refused("a program that is not there", &|_, message| {
+        message.instructions[0].program_id_index = 9;
+    });
+    refused("an account that is not there", &|_, message| {
+        message.instructions[0].accounts = vec![0, 9];
+    });
+    refused("more signers than keys", &|_, message| message.header.num_required_signatures = 9);
+    refused("the payer as a program", &|_, message| message.instructions[0].program_id_index = 0);
+    assert_eq!(world.door.sent.load(Ordering::SeqCst), 0);
+}

@@ -1,0 +1,324 @@
+//! HTTP as such: statuses, headers, connections, and clients that are slow or wrong.
+
+use std::time::Duration;
+
+use pool::PoolConfig;
+use rpc::{Config, Status};
+use serde_json::json;
+
+use crate::wire::{Client, post};
+use crate::world::World;
+
+const SLOT: &str = r#"{"jsonrpc":"2.0","id":1,"method":"getSlot"}"#;
+const SLOT_REPLY: &str = "{\"jsonrpc\":\"2.0\",\"result\":100,\"id\":1}\n";
+
+fn world(config: Config) -> World {
+    World::with(config, PoolConfig { threads: 1, queue_max: 8 })
+}
+
+#[test]
+fn an_answer_ends_in_a_newline_and_the_connection_stays() {
+    let world = World::new();
+    let mut client = world.client();
+    for _ in 0..3 {
+        let response = client.post(SLOT);
+        assert_eq!((response.status, response.body.as_str()), (200, SLOT_REPLY));
+        assert_eq!(response.header("content-type"), Some("application/json; charset=utf-8"));
+    }
+}
+
+#[test]
+fn pipelined_requests_are_answered_in_order() {
+    let world = World::new();
+    let mut client = world.client();
+    let with_id = |id| post(&SLOT.replace("\"id\":1", &format!("\"id\":{id}")));
+    client.send((0..20).map(with_id).collect::<String>());
+    for id in 0..20 {
+        assert_eq!(client.receive().json()["id"], json!(id));
+    }
+}
+
+#[test]
+fn a_request_may_come_byte_by_byte_and_in_chunks() {
+    let world = World::new();
+    let mut client = world.client();
+    for byte in post(SLOT).bytes() {
+        client.send([byte]);
+    }
+    assert_eq!(client.receive().body, SLOT_REPLY);
+    let (one, two) = SLOT.split_at(7);
+    let (one_len, two_len) = (one.len(), two.len());
+    client.send(format!(
+        "POST / HTTP/1.1\r\nhost: test\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n\
+         {one_len:x}\r\n{one}\r\n{two_len:x}\r\n{two}\r\n0\r\n\r\n"
+    ));
+    assert_eq!(client.receive().body, SLOT_REPLY);
+}
+
+#[test]
+fn http_1_0_is_answered_and_closed() {
+    let world = World::new();
+    let mut client = world.client();
+    let length = SLOT.len();
+    client.send(format!(
+        "POST / HTTP/1.0\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{SLOT}"
+    ));
+    assert_eq!(client.receive().body, SLOT_REPLY);
+    assert!(client.try_receive().is_none());
+}
+
+#[test]
+fn the_content_type_must_be_json() {
+    let world = World::new();
+    let mut client = world.client();
+    let mut status = |content_type: &str| {
+        let length = SLOT.len();
+        client.send(format!(
+            "POST / HTTP/1.1\r\nhost: test\r\n{content_type}content-length: {length}\r\n\r\n{SLOT}"
+        ));
+        let response = client.receive();
+        (response.status, response.body)
+    };
+    for right in
+        ["application/json", "Application/JSON; charset=UTF-8", "application/json;charset=utf-8"]
+    {
+        assert_eq!(status(&format!("content-type: {right}\r\n")), (200, SLOT_REPLY.to_owned()));
+    }
+    let refusal =
+        "Supplied content type is not allowed. Content-Type: application/json is required\n";
+    for wrong in
+        ["content-type: text/plain\r\n", "content-type: application/json; charset=latin1\r\n", ""]
+    {
+        assert_eq!(status(wrong), (415, refusal.to_owned()), "{wrong}");
+    }
+}
+
+#[test]
+fn other_verbs_are_refused() {
+    let world = World::new();
+    for verb in ["GET", "PUT", "DELETE", "PATCH"] {
+        let mut client = world.client();
+        client.send(format!("{verb} / HTTP/1.1\r\nhost: test\r\n\r\n"));
+        let response = client.receive();
+        assert_eq!(response.status, 405, "{verb}");
+        assert_eq!(response.body, "Used HTTP Method is not allowed. POST or OPTIONS is required\n");
+    }
+}
+
+#[test]
+fn health_is_told_in_a_word() {
+    let world = World::new();
+    let mut client = world.client();
+    let mut health = || {
+        client.send("GET /health HTTP/1.1\r\nhost: test\r\n\r\n");
+        let response = client.receive();
+        (response.status, response.body)
+    };
+    assert_eq!(health(), (200, "ok".into()));
+    world.node.health.set(Status::Behind { slots: 200 });
+    assert_eq!(health(), (200, "behind".into()));
+    world.node.health.set(Status::Unknown);
+    assert_eq!(health(), (200, "unknown".into()));
+}
+
+#[test]
+fn any_origin_may_call() {
+    let world = World::new();
+    let mut client = world.client();
+    client.send(
+        "OPTIONS / HTTP/1.1\r\nhost: test\r\norigin: http://app.example\r\n\
+         access-control-request-method: POST\r\n\
+         access-control-request-headers: content-type, solana-client\r\n\r\n",
+    );
+    let response = client.receive();
+    assert_eq!((response.status, response.body.as_str()), (200, ""));
+    assert_eq!(response.header("access-control-allow-origin"), Some("*"));
+    assert_eq!(response.header("access-control-allow-methods"), Some("OPTIONS, POST"));
+    assert_eq!(
+        response.header("access-control-allow-headers"),
+        Some("content-type, solana-client")
+    );
+    assert_eq!(response.header("access-control-max-age"), Some("86400"));
+    client.send(post(SLOT).replacen("host: test", "host: test\r\norigin: null", 1));
+    assert_eq!(client.receive().header("access-control-allow-origin"), Some("*"));
+    client.send(post(SLOT));
+    assert_eq!(client.receive().header("access-control-allow-origin"), None);
+}
+
+#[test]
+fn a_body_may_have_so_many_bytes_and_not_one_more() {
+    let world = world(Config { body_bytes_max: 200, ..Config::default() });
+    let padded = |bytes: usize| format!("{SLOT}{}", " ".repeat(bytes - SLOT.len()));
+    assert_eq!(world.client().post(&padded(200)).body, SLOT_REPLY);
+    let refusal = "request body size exceeds allowed maximum: 200 bytes (rpc.body_bytes_max)\n";
+    for bytes in [201, 5_000, 500_000] {
+        let response = world.client().post(&padded(bytes));
+        assert_eq!((response.status, response.body.as_str()), (413, refusal), "{bytes}");
+        assert_eq!(response.header("connection"), Some("close"));
+    }
+    // Nothing announces the length of a chunked body.
+    let mut client = world.client();
+    let body = padded(300);
+    client.send(format!(
+        "POST / HTTP/1.1\r\nhost: test\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n\
+         12c\r\n{body}\r\n0\r\n\r\n"
+    ));
+    assert_eq!(client.receive().status, 413);
+}
+
+#[test]
+fn a_body_must_be_utf_8() {
+    let world = World::new();
+    let mut client = world.client();
+    client.send(
+        &b"POST / HTTP/1.1\r\nhost: test\r\ncontent-type: application/json\r\ncontent-length: 4\r\n\r\n\"a\xff\""[..],
+    );
+    let response = client.receive();
+    assert_eq!(response.status, 400);
+    assert_eq!(response.body, "utf-8 encoding error at byte 2 in request body");
+}
+
+#[test]
+fn half_a_header_is_waited_for_only_so_long() {
+    let world = world(Config { header_timeout_ms: 50, ..Config::default() });
+    let mut client = world.client();
+    client.send("POST / HTTP/1.1\r\nhost: te");
+    assert!(client.try_receive().is_none());
+    // So is a connection that asks nothing.
+    assert!(world.client().try_receive().is_none());
+}
+
+#[test]
+fn half_a_body_is_waited_for_only_so_long() {
+    let world = world(Config { body_timeout_ms: 50, ..Config::default() });
+    let mut client = world.client();
+    let whole = post(SLOT);
+    client.send(&whole[..whole.len() - 1]);
+    let response = client.receive();
+    assert_eq!(response.status, 408);
+    assert_eq!(response.body, "request body took longer than 50 ms (rpc.body_timeout_ms)\n");
+    assert!(client.try_receive().is_none());
+}
+
+#[test]
+fn half_a_request_and_then_nothing_is_no_harm() {
+    let world = World::new();
+    for cut in [1, 30, 100, post(SLOT).len() - 1] {
+        world.client().send(&post(SLOT)[..cut]);
+    }
+    assert_eq!(world.client().post(SLOT).body, SLOT_REPLY);
+}
+
+#[test]
+fn what_is_no_http_is_told_so() {
+    let world = World::new();
+    for bytes in
+        [&b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"[..], b"hello\r\n\r\n", b"POST\r\n\r\n"]
+    {
+        let mut client = world.client();
+        client.send(bytes);
+        let answer = client.receive_all();
+        assert!(answer.starts_with(b"HTTP/1.1 400"), "{bytes:?}: {:?}", String::from_utf8_lossy(&answer));
+    }
+    let mut client = world.client();
+    let header = "x".repeat(100_000);
+    client.send(format!("POST / HTTP/1.1\r\nhost: test\r\nlong: {header}"));
+    assert!(client.receive_all().starts_with(b"HTTP/1.1 431"));
+}
+
+#[test]
+fn a_client_that_does_not_read_is_closed() {
+    let world = world(Config { write_timeout_ms: 100, connections_max: 1, ..Config::default() });
+    let mut deaf = world.client();
+    let call = r#"{"jsonrpc":"2.0","id":1,"method":"getProgramAccounts","params":["PROGRAM",{"encoding":"base64"}]}"#;
+    let call = call.replace("PROGRAM", &crate::world::PROGRAM.to_string());
+    // 200 answers of 130 kB are more than the sockets' buffers hold.
+    deaf.send(post(&call).repeat(200));
+    // There is one place, and it is the deaf client's until it is closed.
+    assert_eq!(world.client().post(SLOT).body, SLOT_REPLY);
+}
+
+#[test]
+fn one_connection_too_many_waits_for_a_place() {
+    let world = world(Config { connections_max: 1, ..Config::default() });
+    let mut first = world.client();
+    assert_eq!(first.post(SLOT).body, SLOT_REPLY);
+    let mut second = world.client();
+    second.send(post(SLOT));
+    assert_eq!(first.post(SLOT).body, SLOT_REPLY);
+    drop(first);
+    assert_eq!(second.receive().body, SLOT_REPLY);
+}
+
+#[test]
+fn both_ports_speak_websocket() {
+    let world = World::new();
+    for port in [world.rpc, world.pubsub] {
+        let mut client = Client::connect(port);
+        // The key and the answer are RFC 6455's own example.
+        client.send(
+            "GET / HTTP/1.1\r\nhost: test\r\nupgrade: websocket\r\nconnection: keep-alive, Upgrade\r\n\
+             sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\nsec-websocket-version: 13\r\n\r\n",
+        );
+        let response = client.receive();
+        assert_eq!(response.status, 101);
+        assert_eq!(response.header("sec-websocket-accept"), Some("s3pPLMBiTxaQ9kYGzzhZRbK+xOo="));
+        assert_eq!(client.receive_all(), b"hello");
+    }
+}
+
+#[test]
+fn a_handshake_that_is_none_is_told_why() {
+    let world = World::new();
+    let mut client = world.client();
+    let mut ask = |lines: &str| {
+        client.send(format!(
+            "GET / HTTP/1.1\r\nhost: test\r\nupgrade: websocket\r\nconnection: upgrade\r\n{lines}\r\n"
+        ));
+        let response = client.receive();
+        (response.status, response.body)
+    };
+    let key = "sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
+    let refusal = "Sec-WebSocket-Version: 13 is required\n".to_owned();
+    assert_eq!(ask(key), (426, refusal.clone()));
+    assert_eq!(ask(&format!("{key}sec-websocket-version: 8\r\n")), (426, refusal));
+    let refusal = "Sec-WebSocket-Key is required\n".to_owned();
+    assert_eq!(ask("sec-websocket-version: 13\r\n"), (400, refusal));
+}
+
+#[test]
+fn the_websocket_port_says_what_it_is_for() {
+    let world = World::new();
+    let mut client = Client::connect(world.pubsub);
+    let response = client.post(SLOT);
+    assert_eq!(response.status, 426);
+    assert!(response.body.starts_with("This port speaks WebSocket."), "{}", response.body);
+}
+
+#[test]
+fn stopping_lets_a_request_finish_and_closes_what_idles() {
+    let mut world = World::new();
+    let mut idle = world.client();
+    assert_eq!(idle.post(SLOT).body, SLOT_REPLY);
+    let release = world.occupy_pool();
+    let mut busy = world.client();
+    busy.send(post(r#"{"jsonrpc":"2.0","id":1,"method":"getSupply"}"#));
+    world.wait_pool(|pool| pool.queued == 1);
+    world.stop();
+    assert!(idle.try_receive().is_none());
+    drop(release);
+    assert_eq!(busy.receive().json()["result"]["context"]["slot"], json!(100));
+    assert!(busy.try_receive().is_none());
+    world.wait_stopped();
+}
+
+#[test]
+fn stopping_does_not_wait_for_ever() {
+    let mut world = World::new();
+    let mut slow = world.client();
+    slow.send("POST / HTTP/1.1\r\nhost: te");
+    world.stop();
+    let began = std::time::Instant::now();
+    world.wait_stopped();
+    assert!(began.elapsed() < Duration::from_secs(10));
+}

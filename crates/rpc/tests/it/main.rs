@@ -1,0 +1,15 @@
+//! The server over real loopback sockets, on a ledger made by hand: one binary, linked once.
+//!
+//! `world` makes a node and serves it; `wire` speaks raw HTTP to it.
+
+mod accounts;
+mod bad_input;
+mod batches;
+mod http;
+mod overload;
+mod programs;
+mod pubsub;
+mod supply;
+mod tokens;
+mod wire;
+mod world;

@@ -1,0 +1,9 @@
+//! PubSub over loopback: a ledger that the test writes by hand, and clients of bare frames.
+
+mod kinds;
+mod limits;
+mod node;
+mod parameters;
+mod protocol;
+mod signatures;
+mod slow;

@@ -1,0 +1,115 @@
+//! Bounds, and that nothing is left behind in whichever way a client goes.
+
+use rpc::pubsub::Config;
+use serde_json::json;
+
+use super::node::{Node, Tx, key, signature};
+
+#[tokio::test]
+async fn subscriptions_past_a_limit_are_refused() {
+    let config =
+        Config { subscriptions_max: 3, subscriptions_per_connection_max: 2, ..Config::default() };
+    let node = Node::start(config).await;
+    let (mut one, mut other) = (node.connect().await, node.connect().await);
+    one.subscribe("slot", json!([])).await;
+    one.subscribe("root", json!([])).await;
+    one.subscribe("root", json!([])).await;
+    let refused = one.call("voteSubscribe", json!([])).await;
+    let message = "Internal Error: Subscription refused. Connection subscription limit reached: 2 \
+        (pubsub.subscriptions_per_connection_max)";
+    assert_eq!(refused, Err(json!({ "code": -32603, "message": message })));
+    other.subscribe("slot", json!([])).await;
+    let refused = other.call("accountSubscribe", json!([key(1).to_string()])).await;
+    let message = "Internal Error: Subscription refused. Node subscription limit reached";
+    assert_eq!(refused, Err(json!({ "code": -32603, "message": message })));
+    assert!(node.reader.addresses().is_empty(), "a refused one holds no address");
+    assert_eq!(one.call("rootUnsubscribe", json!([1])).await, Ok(json!(true)));
+    other.subscribe("account", json!([key(1).to_string()])).await;
+}
+
+#[tokio::test]
+async fn a_full_address_table_refuses() {
+    let node = Node::start(Config::default()).await;
+    let mut client = node.connect().await;
+    let addresses = node.reader.addresses();
+    let held: Vec<_> = (0..10_000_u32)
+        .map(|n| {
+            let mut bytes = [9; 32];
+            bytes[..4].copy_from_slice(&n.to_le_bytes());
+            addresses.register(&ledger::Address::from(bytes)).expect("room")
+        })
+        .collect();
+    let refused = client.call("accountSubscribe", json!([key(1).to_string()])).await;
+    let err = refused.expect_err("there is no room");
+    assert_eq!(err["code"], -32603);
+    let message = err["message"].as_str().expect("it says why");
+    assert!(message.starts_with("Internal Error: Subscription refused. "), "{message}");
+    drop(held);
+}
+
+#[tokio::test]
+async fn a_connection_too_many_is_told_to_come_again() {
+    let config = Config { connections_max: 1, ..Config::default() };
+    let node = Node::start(config).await;
+    let mut one = node.connect().await;
+    one.subscribe("slot", json!([])).await;
+    let mut other = node.connect().await;
+    let reason = "1 connections are open (pubsub.connections_max)".to_owned();
+    assert_eq!(other.closed().await, Some((1013, reason)));
+    one.socket.close(None).await.expect("it is open");
+    node.until_empty().await;
+    node.connect().await.subscribe("slot", json!([])).await;
+}
+
+#[tokio::test]
+async fn every_way_of_going_leaves_nothing() {
+    let mut node = Node::start(Config::default()).await;
+    let pubkey = key(1).to_string();
+    for way in 0..5 {
+        let mut client = node.connect().await;
+        let account = client.subscribe("account", json!([pubkey])).await;
+        let program = client.subscribe("program", json!([key(2).to_string()])).await;
+        client.subscribe("logs", json!([{ "mentions": [key(3).to_string()] }])).await;
+        let sent = json!([signature(way).to_string(), { "commitment": "confirmed" }]);
+        client.subscribe("signature", sent).await;
+        client.subscribe("block", json!(["all"])).await;
+        assert_eq!(node.reader.addresses().len(), 3);
+        node.block(Tx::new(way));
+        match way {
+            0 => client.socket.close(None).await.expect("it is open"),
+            1 => drop(client),
+            2 => {
+                for id in [account, program] {
+                    assert_eq!(client.call("voteUnsubscribe", json!([id])).await, Ok(json!(true)));
+                }
+                drop(client);
+            }
+            3 => {
+                use tokio::io::AsyncWriteExt;
+                let half_a_frame = [0x81, 0xfe, 0x01, 0x00, 1, 2, 3, 4, b'{'];
+                client.socket.get_mut().write_all(&half_a_frame).await.expect("it is open");
+                drop(client);
+            }
+            _ => {
+                node.pubsub.shut_down();
+                let reason = "the node is shutting down".to_owned();
+                assert_eq!(client.closed().await, Some((1001, reason)));
+            }
+        }
+        node.until_empty().await;
+        assert!(node.reader.addresses().is_empty());
+    }
+}
+
+#[tokio::test]
+async fn the_end_of_the_ledger_closes_everyone_after_the_last_notification() {
+    let mut node = Node::start(Config::default()).await;
+    let mut client = node.connect().await;
+    client.subscribe("slot", json!([])).await;
+    node.open();
+    let told = client.notification().await;
+    assert_eq!(told["params"]["result"]["slot"], 1);
+    let Node { sink, .. } = node;
+    drop(sink);
+    assert_eq!(client.closed().await, Some((1001, "the node is shutting down".to_owned())));
+}

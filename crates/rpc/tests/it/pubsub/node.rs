@@ -1,0 +1,396 @@
+//! A node of which the test is the ledger: blocks are opened, filled, completed and finalized by
+//! hand, and each step is told as a ledger tells it, after readers can see it.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use chain::{
+    AccountWrite, Bank, Block, BlockhashQueue, Cluster, Event, EventSink, Executed, History,
+    HistoryLimits, Reader,
+};
+use futures_util::{SinkExt, StreamExt};
+use ledger::{Address, BlockId, Change, Slot};
+use query::{Ledger, LedgerConfig};
+use rpc::pubsub::{Config, PubSub, Sink, serve_connection};
+use serde_json::{Value, json};
+use solana::Account;
+use solana_account::AccountSharedData;
+use solana_hash::Hash;
+use solana_message::VersionedMessage;
+use solana_pubkey::Pubkey;
+use solana_signature::Signature;
+use solana_transaction::versioned::VersionedTransaction;
+use solana_transaction_error::TransactionError;
+use solana_transaction_status::TransactionStatusMeta;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role};
+use tokio_tungstenite::tungstenite::{Message, Utf8Bytes};
+
+/// Longer than anything here takes; a test that waits so long has failed.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The slot of the event that marks "all before it has been told".
+const MARK: Slot = 999_999_999;
+
+pub(crate) struct Node {
+    pub(crate) pubsub: Arc<PubSub>,
+    pub(crate) reader: Reader,
+    pub(crate) history: Arc<History>,
+    pub(crate) sink: Sink,
+    address: SocketAddr,
+    ledger: Ledger<Account, Bank>,
+    tip: Slot,
+    transactions: Vec<Arc<Executed>>,
+    writes: Vec<AccountWrite>,
+    complete: VecDeque<Arc<Block>>,
+    _server: JoinSet<()>,
+}
+
+/// A transaction to be executed.
+pub(crate) struct Tx<'a> {
+    pub(crate) signature: Signature,
+    pub(crate) keys: &'a [Pubkey],
+    pub(crate) logs: &'a [&'a str],
+    pub(crate) err: Option<TransactionError>,
+    pub(crate) is_vote: bool,
+    /// What it leaves; `None` closes an account.
+    pub(crate) writes: Vec<(Pubkey, Option<AccountSharedData>)>,
+}
+
+impl Tx<'_> {
+    pub(crate) fn new(n: u8) -> Self {
+        Self {
+            signature: signature(n),
+            keys: &[],
+            logs: &[],
+            err: None,
+            is_vote: false,
+            writes: Vec::new(),
+        }
+    }
+}
+
+pub(crate) fn signature(n: u8) -> Signature {
+    Signature::from([n; 64])
+}
+
+pub(crate) fn key(n: u8) -> Pubkey {
+    Pubkey::new_from_array([n; 32])
+}
+
+/// An account of `owner` with those data.
+pub(crate) fn account(lamports: u64, owner: Pubkey, data: &[u8]) -> Option<AccountSharedData> {
+    let mut account = AccountSharedData::new(lamports, 0, &owner);
+    account.set_data_from_slice(data);
+    Some(account)
+}
+
+impl Node {
+    pub(crate) async fn start(config: Config) -> Self {
+        let root = BlockId { slot: 0, bank: 0 };
+        let (mut ledger, reader) =
+            Ledger::new(LedgerConfig { addresses_max: 10_000 }, root, bank(0, true));
+        ledger.publish();
+        let limits = HistoryLimits { slots_max: 1_000, bytes_max: 100_000_000 };
+        let history = Arc::new(History::new(limits));
+        let (pubsub, sink) = PubSub::start(config, cluster(), reader.clone(), Arc::clone(&history))
+            .expect("a thread starts");
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback");
+        let address = listener.local_addr().expect("it is bound");
+        let mut server = JoinSet::new();
+        server.spawn(accept(listener, Arc::clone(&pubsub)));
+        Self {
+            pubsub,
+            reader,
+            history,
+            sink,
+            address,
+            ledger,
+            tip: 0,
+            transactions: Vec::new(),
+            writes: Vec::new(),
+            complete: VecDeque::new(),
+            _server: server,
+        }
+    }
+
+    pub(crate) async fn connect(&self) -> Client {
+        Client::new(self.socket().await)
+    }
+
+    pub(crate) async fn socket(&self) -> TcpStream {
+        TcpStream::connect(self.address).await.expect("the server listens")
+    }
+
+    pub(crate) fn tell(&mut self, event: &Event) {
+        self.sink.event(event);
+    }
+
+    /// Opens the next block.
+    pub(crate) fn open(&mut self) -> Slot {
+        let parent = self.tip;
+        let slot = parent + 1;
+        self.ledger.open(id(slot), id(parent), bank(slot, false)).expect("the parent is complete");
+        self.ledger.publish();
+        self.tip = slot;
+        self.tell(&Event::BankCreated { slot, parent, root: 0, timestamp_ms: 1 });
+        slot
+    }
+
+    /// Executes a transaction in the open block; nobody is told yet.
+    pub(crate) fn execute_silently(&mut self, tx: Tx<'_>) -> Arc<Executed> {
+        let changes = tx
+            .writes
+            .iter()
+            .map(|(pubkey, account)| Change {
+                address: Address::from(pubkey.to_bytes()),
+                record: account.clone().map(|account| Arc::new(Account(account))),
+            })
+            .collect();
+        let block = id(self.tip);
+        let ids = self.ledger.apply(block, changes, bank(self.tip, false)).expect("room");
+        for ((pubkey, account), id) in tx.writes.into_iter().zip(ids) {
+            self.writes.retain(|write| write.pubkey != pubkey);
+            let account = account.map(|account| Arc::new(Account(account)));
+            self.writes.push(AccountWrite { pubkey, id, account });
+        }
+        let executed = Arc::new(Executed {
+            slot: self.tip,
+            index: self.transactions.len() as u32,
+            block_time: 1,
+            transaction: VersionedTransaction {
+                signatures: vec![tx.signature],
+                message: VersionedMessage::default(),
+            },
+            meta: TransactionStatusMeta {
+                status: tx.err.map_or(Ok(()), Err),
+                log_messages: Some(tx.logs.iter().map(|line| (*line).to_owned()).collect()),
+                ..TransactionStatusMeta::default()
+            },
+            keys: tx.keys.to_vec(),
+            is_vote: tx.is_vote,
+        });
+        self.ledger.publish();
+        self.history.executed(&[Arc::clone(&executed)]);
+        self.history.publish();
+        self.transactions.push(Arc::clone(&executed));
+        executed
+    }
+
+    pub(crate) fn execute(&mut self, tx: Tx<'_>) {
+        let executed = self.execute_silently(tx);
+        self.tell(&Event::Executed(executed));
+    }
+
+    /// Completes the open block.
+    pub(crate) fn complete(&mut self) {
+        let block = Arc::new(Block {
+            id: id(self.tip),
+            parent_slot: self.tip - 1,
+            block_height: self.tip,
+            blockhash: Hash::new_from_array([self.tip as u8; 32]),
+            previous_blockhash: Hash::new_from_array([self.tip as u8 - 1; 32]),
+            bank_hash: Hash::default(),
+            block_time: 1,
+            transaction_count: 0,
+            transactions: std::mem::take(&mut self.transactions),
+            writes: std::mem::take(&mut self.writes),
+        });
+        self.ledger.complete(block.id, bank(self.tip, true)).expect("it is open");
+        self.ledger.publish();
+        self.history.completed(&block);
+        self.history.publish();
+        self.complete.push_back(Arc::clone(&block));
+        self.tell(&Event::Completed { block, timestamp_ms: 2 });
+    }
+
+    /// Finalizes the oldest block that is complete and not final.
+    pub(crate) fn finalize(&mut self) {
+        let block = self.complete.pop_front().expect("one is complete");
+        self.ledger.finalize(block.id).expect("it is next to the root");
+        self.ledger.publish();
+        self.tell(&Event::Finalized { block, timestamp_ms: 3 });
+    }
+
+    /// A block of one transaction, complete.
+    pub(crate) fn block(&mut self, tx: Tx<'_>) -> Slot {
+        let slot = self.open();
+        self.execute(tx);
+        self.complete();
+        slot
+    }
+
+    /// An account with those lamports, written in a block of its own.
+    pub(crate) fn write(&mut self, n: u8, lamports: u64) -> Slot {
+        let writes = vec![(key(n), account(lamports, key(200), &[n]))];
+        self.block(Tx { writes, ..Tx::new(n) })
+    }
+
+    /// All notifications of a client up to now, without those of slots.
+    pub(crate) async fn told(&mut self, client: &mut Client) -> Vec<Value> {
+        client.subscribe("slot", json!([])).await;
+        self.tell(&Event::BankCreated { slot: MARK, parent: 0, root: 0, timestamp_ms: 0 });
+        let mut told = Vec::new();
+        loop {
+            let notification = client.notification().await;
+            if notification["method"] != "slotNotification" {
+                told.push(notification);
+            } else if notification["params"]["result"]["slot"] == MARK {
+                return told;
+            }
+        }
+    }
+
+    /// Waits until nothing is subscribed and nobody is connected.
+    pub(crate) async fn until_empty(&self) {
+        let empty = async {
+            while self.pubsub.stats() != rpc::pubsub::Stats::default() {
+                tokio::task::yield_now().await;
+            }
+        };
+        timeout(PATIENCE, empty).await.expect("clients leave nothing behind");
+    }
+}
+
+async fn accept(listener: TcpListener, pubsub: Arc<PubSub>) {
+    let mut connections = JoinSet::new();
+    loop {
+        let (socket, _) = listener.accept().await.expect("loopback");
+        socket.set_nodelay(true).expect("it is open");
+        connections.spawn(serve_connection(socket, Arc::clone(&pubsub)));
+    }
+}
+
+fn id(slot: Slot) -> BlockId {
+    BlockId { slot, bank: slot }
+}
+
+fn bank(slot: Slot, complete: bool) -> Arc<Bank> {
+    Arc::new(Bank {
+        block: id(slot),
+        parent_slot: slot.saturating_sub(1),
+        block_height: slot,
+        blockhashes: Arc::new(BlockhashQueue::new(Hash::default())),
+        transaction_count: 0,
+        unix_timestamp: 1,
+        capitalization: 0,
+        complete,
+    })
+}
+
+fn cluster() -> Arc<Cluster> {
+    Arc::new(Cluster {
+        genesis_hash: Hash::default(),
+        genesis_unix_timestamp: 0,
+        identity: key(250),
+        vote_account: key(251),
+        faucet: key(252),
+        epoch_schedule: Default::default(),
+        rent: Default::default(),
+        lamports_per_signature: 5_000,
+        slot_ms: 400,
+        first_slot: 0,
+        shred_version: 1,
+        feature_set: 77,
+        rpc: None,
+        pubsub: None,
+    })
+}
+
+/// A client that keeps notifications which come while it waits for a reply.
+pub(crate) struct Client {
+    pub(crate) socket: WebSocketStream<TcpStream>,
+    early: VecDeque<Value>,
+    next_id: u64,
+}
+
+impl Client {
+    async fn new_over(socket: TcpStream) -> WebSocketStream<TcpStream> {
+        WebSocketStream::from_raw_socket(socket, Role::Client, None).await
+    }
+
+    fn new(socket: TcpStream) -> Self {
+        let socket = futures_util::FutureExt::now_or_never(Self::new_over(socket))
+            .expect("it only wraps the socket");
+        Self { socket, early: VecDeque::new(), next_id: 1 }
+    }
+
+    /// The next message as text, or how the connection was closed; `None` at its bare end.
+    pub(crate) async fn message(&mut self) -> Option<Result<Utf8Bytes, Option<CloseFrame>>> {
+        loop {
+            let message = timeout(PATIENCE, self.socket.next()).await.expect("a message comes");
+            match message {
+                Some(Ok(Message::Text(text))) => return Some(Ok(text)),
+                Some(Ok(Message::Close(frame))) => return Some(Err(frame)),
+                Some(Ok(_)) => {}
+                Some(Err(_)) | None => return None,
+            }
+        }
+    }
+
+    async fn value(&mut self) -> Value {
+        match self.message().await {
+            Some(Ok(text)) => serde_json::from_str(&text).expect("it is JSON"),
+            other => panic!("a message was expected, not {other:?}"),
+        }
+    }
+
+    /// Reads on until the connection is closed; the code and the reason.
+    pub(crate) async fn closed(&mut self) -> Option<(u16, String)> {
+        loop {
+            match self.message().await {
+                Some(Ok(_)) => {}
+                Some(Err(frame)) => {
+                    return frame.map(|frame| (frame.code.into(), frame.reason.to_string()));
+                }
+                None => return None,
+            }
+        }
+    }
+
+    pub(crate) async fn send(&mut self, text: impl Into<Utf8Bytes>) {
+        self.socket.send(Message::Text(text.into())).await.expect("the server reads");
+    }
+
+    /// The reply to a text.
+    pub(crate) async fn ask(&mut self, text: impl Into<Utf8Bytes>) -> Value {
+        self.send(text).await;
+        loop {
+            let value = self.value().await;
+            if value.get("method").is_none() {
+                return value;
+            }
+            self.early.push_back(value);
+        }
+    }
+
+    /// The result of a call, or its error.
+    pub(crate) async fn call(&mut self, method: &str, params: Value) -> Result<Value, Value> {
+        let id = self.next_id;
+        self.next_id += 1;
+        let request = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
+        let mut reply = self.ask(request.to_string()).await;
+        assert_eq!((&reply["id"], &reply["jsonrpc"]), (&json!(id), &json!("2.0")), "{reply}");
+        match reply.get_mut("error") {
+            Some(err) => Err(err.take()),
+            None => Ok(reply["result"].take()),
+        }
+    }
+
+    pub(crate) async fn subscribe(&mut self, kind: &str, params: Value) -> u64 {
+        let id = self.call(&format!("{kind}Subscribe"), params).await.expect("it is right");
+        id.as_u64().expect("a number")
+    }
+
+    pub(crate) async fn notification(&mut self) -> Value {
+        match self.early.pop_front() {
+            Some(early) => early,
+            None => self.value().await,
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! signatureSubscribe: one answer, however the subscription and the transaction race.
+
+use std::sync::Arc;
+
+use chain::Event;
+use serde_json::{Value, json};
+use solana_transaction_error::TransactionError;
+
+use super::node::{Client, Node, Tx, signature};
+
+async fn subscribe(client: &mut Client, n: u8, commitment: &str, received: bool) -> u64 {
+    let config = json!({ "commitment": commitment, "enableReceivedNotification": received });
+    client.subscribe("signature", json!([signature(n).to_string(), config])).await
+}
+
+fn values(told: &[Value]) -> Vec<(u64, Value)> {
+    told.iter()
+        .map(|told| {
+            let params = &told["params"];
+            let id = params["subscription"].as_u64().expect("an id");
+            (id, params["result"]["value"].clone())
+        })
+        .collect()
+}
+
+#[tokio::test]
+async fn a_signature_is_told_once_at_its_commitment() {
+    let mut node = Node::start(Default::default()).await;
+    let mut client = node.connect().await;
+    let processed = subscribe(&mut client, 1, "processed", false).await;
+    let confirmed = subscribe(&mut client, 1, "confirmed", false).await;
+    let finalized = subscribe(&mut client, 1, "finalized", false).await;
+    let done = json!({ "err": null });
+    let slot = node.open();
+    node.execute(Tx::new(1));
+    let told = node.told(&mut client).await;
+    assert_eq!(values(&told), [(processed, done.clone())], "at once, in the open block");
+    assert_eq!(told[0]["params"]["result"]["context"], json!({ "slot": slot }));
+    node.complete();
+    assert_eq!(values(&node.told(&mut client).await), [(confirmed, done.clone())]);
+    node.block(Tx::new(2));
+    assert!(node.told(&mut client).await.is_empty());
+    node.finalize();
+    assert_eq!(values(&node.told(&mut client).await), [(finalized, done)]);
+    node.finalize();
+    assert!(node.told(&mut client).await.is_empty());
+    for id in [processed, confirmed, finalized] {
+        let err = client.call("signatureUnsubscribe", json!([id])).await;
+        let expected = json!({ "code": -32602, "message": "Invalid subscription id." });
+        assert_eq!(err, Err(expected), "it ended by itself");
+    }
+}
+
+#[tokio::test]
+async fn received_is_told_before_processed_to_those_who_ask() {
+    let mut node = Node::start(Default::default()).await;
+    let mut client = node.connect().await;
+    let processed = subscribe(&mut client, 1, "processed", true).await;
+    let finalized = subscribe(&mut client, 1, "finalized", true).await;
+    let failed = Some(TransactionError::AccountNotFound);
+    node.block(Tx { err: failed, ..Tx::new(1) });
+    node.finalize();
+    let mut told = values(&node.told(&mut client).await);
+    told.sort_by_key(|(id, _)| *id);
+    let (received, done) = (json!("receivedSignature"), json!({ "err": "AccountNotFound" }));
+    let expected = [
+        (processed, received.clone()),
+        (processed, done.clone()),
+        (finalized, received),
+        (finalized, done),
+    ];
+    assert_eq!(told, expected);
+}
+
+#[tokio::test]
+async fn a_signature_that_is_there_already_is_told_at_once() {
+    let mut node = Node::start(Default::default()).await;
+    let mut client = node.connect().await;
+    node.block(Tx::new(1));
+    let done = json!({ "err": null });
+    let processed = subscribe(&mut client, 1, "processed", false).await;
+    let confirmed = subscribe(&mut client, 1, "confirmed", false).await;
+    let finalized = subscribe(&mut client, 1, "finalized", false).await;
+    let expected = [(processed, done.clone()), (confirmed, done.clone())];
+    assert_eq!(values(&node.told(&mut client).await), expected);
+    node.finalize();
+    assert_eq!(values(&node.told(&mut client).await), [(finalized, done)]);
+    assert_eq!(node.pubsub.stats().subscriptions, 1, "that of slots");
+}
+
+/// The reply with the id comes first, or clients could not tell whose notification it is.
+#[tokio::test]
+async fn the_id_is_told_before_the_signature() {
+    let mut node = Node::start(Default::default()).await;
+    let mut client = node.connect().await;
+    node.block(Tx::new(1));
+    let params = json!([signature(1).to_string(), { "commitment": "confirmed" }]);
+    let request =
+        json!({ "jsonrpc": "2.0", "id": 7, "method": "signatureSubscribe", "params": params });
+    client.send(request.to_string()).await;
+    let reply = client.message().await.expect("it comes").expect("it is text");
+    assert_eq!(reply.as_str(), r#"{"jsonrpc":"2.0","result":0,"id":7}"#);
+    let told = client.message().await.expect("it comes").expect("it is text");
+    assert!(told.contains("signatureNotification"), "{told}");
+}
+
+/// The event is told while the subscription is made: before, after or in the midst of it. Whichever
+/// it is, exactly one answer comes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn subscribing_races_with_executing_and_nothing_is_lost_or_doubled() {
+    let mut node = Node::start(Default::default()).await;
+    let mut client = node.connect().await;
+    node.open();
+    for n in 0..=200 {
+        let executed = node.execute_silently(Tx::new(n));
+        let event = Event::Executed(Arc::clone(&executed));
+        let (id, ()) = tokio::join!(subscribe(&mut client, n, "processed", false), async {
+            // Somewhere within the round trip, by the number.
+            for _ in 0..n % 7 {
+                tokio::task::yield_now().await;
+            }
+            chain::EventSink::event(&mut node.sink, &event);
+        });
+        let told = node.told(&mut client).await;
+        assert_eq!(values(&told), [(id, json!({ "err": null }))], "transaction {n}");
+    }
+}
+
+/// As above, but here the transaction becomes visible only while the client subscribes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn subscribing_races_with_becoming_visible() {
+    let mut node = Node::start(Default::default()).await;
+    let mut client = node.connect().await;
+    for n in 0..=100 {
+        node.open();
+        let (id, ()) = tokio::join!(subscribe(&mut client, n, "confirmed", false), async {
+            for _ in 0..n % 7 {
+                tokio::task::yield_now().await;
+            }
+            node.execute(Tx::new(n));
+            node.complete();
+        });
+        let told = node.told(&mut client).await;
+        assert_eq!(values(&told), [(id, json!({ "err": null }))], "transaction {n}");
+    }
+}

@@ -1,0 +1,118 @@
+//! Clients that do not read: they are closed with a reason, the others go on, the writer never waits.
+
+use std::time::Duration;
+
+use chain::Event;
+use rpc::pubsub::{Config, Stats};
+use serde_json::json;
+
+use super::node::{Node, Tx, account, key};
+
+/// An account whose notification is about as many bytes, in base64.
+const BYTES: usize = 100_000;
+
+async fn until(node: &Node, wanted: impl Fn(Stats) -> bool) {
+    let met = async {
+        while !wanted(node.pubsub.stats()) {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), met).await.expect("the counts come");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_that_does_not_read_is_closed_and_the_others_go_on() {
+    let config = Config { queue_bytes_max: 1_000_000, ..Config::default() };
+    let mut node = Node::start(config).await;
+    let (mut slow, mut quick) = (node.connect().await, node.connect().await);
+    let params = json!([key(1).to_string(), { "commitment": "confirmed", "encoding": "base64" }]);
+    slow.subscribe("account", params.clone()).await;
+    quick.subscribe("account", params).await;
+    // More than the sockets' buffers and the queue hold; the quick one keeps up block by block.
+    let mut told = 0;
+    while node.pubsub.stats().connections == 2 {
+        let writes = vec![(key(1), account(5, key(9), &[told as u8; BYTES]))];
+        node.block(Tx { writes, ..Tx::new(1) });
+        let notification = quick.notification().await;
+        assert_eq!(notification["params"]["result"]["context"]["slot"], told + 1);
+        told += 1;
+        assert!(told < 1_000, "the slow one is still there");
+    }
+    let stats = node.pubsub.stats();
+    assert_eq!((stats.connections, stats.subscriptions), (1, 1), "nothing of it is left");
+    let reason = "too slow: more than 1000000 bytes were waiting (pubsub.queue_bytes_max)";
+    assert_eq!(slow.closed().await, Some((1008, reason.to_owned())));
+    node.write(1, 6);
+    assert_eq!(quick.notification().await["params"]["result"]["value"]["lamports"], 6);
+}
+
+#[tokio::test]
+async fn too_many_messages_close_too() {
+    let config = Config { queue_messages_max: 10, ..Config::default() };
+    let mut node = Node::start(config).await;
+    let mut client = node.connect().await;
+    client.subscribe("slot", json!([])).await;
+    // One thread: the connection cannot run before we wait, so all of this is queued or too much.
+    for slot in 0..1_000 {
+        node.tell(&Event::BankCreated { slot, parent: 0, root: 0, timestamp_ms: 0 });
+    }
+    let reason = "too slow: 10 messages were waiting (pubsub.queue_messages_max)";
+    assert_eq!(client.closed().await, Some((1008, reason.to_owned())));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_that_takes_nothing_is_given_up() {
+    let config = Config { write_timeout_ms: 50, close_timeout_ms: 50, ..Config::default() };
+    let mut node = Node::start(config).await;
+    let mut client = node.connect().await;
+    let params = json!([key(1).to_string(), { "commitment": "confirmed", "encoding": "base64" }]);
+    client.subscribe("account", params).await;
+    for n in 0..100 {
+        let writes = vec![(key(1), account(5, key(9), &[n; BYTES]))];
+        node.block(Tx { writes, ..Tx::new(1) });
+    }
+    until(&node, |stats| stats.connections == 0).await;
+    drop(client);
+}
+
+#[tokio::test]
+async fn a_silent_client_is_closed_and_one_that_answers_pings_is_not() {
+    let config = Config { ping_ms: 20, ..Config::default() };
+    let node = Node::start(config).await;
+    let mut client = node.connect().await;
+    client.subscribe("slot", json!([])).await;
+    let mut silent = node.connect().await;
+    silent.subscribe("root", json!([])).await;
+    // A client of bare frames answers pings only while it reads.
+    let reading = async {
+        while let Some(Ok(_)) = client.message().await {}
+        unreachable!("it answers, so it stays");
+    };
+    tokio::select! {
+        () = reading => {}
+        () = until(&node, |stats| stats.connections == 1) => {}
+    }
+    let reason = "no answer to a ping within 20 ms (pubsub.ping_ms)";
+    assert_eq!(silent.closed().await, Some((1008, reason.to_owned())));
+}
+
+#[tokio::test]
+async fn the_writer_never_waits_and_lost_events_close_everyone() {
+    let config = Config { events_max: 4, ..Config::default() };
+    let mut node = Node::start(config).await;
+    let mut client = node.connect().await;
+    client.subscribe("logs", json!(["all", { "commitment": "confirmed" }])).await;
+    // A notifier with one block of work to do cannot keep up with a writer that does none.
+    node.open();
+    for n in 0..200 {
+        node.execute(Tx { logs: &["a line of a log"; 50], ..Tx::new(n) });
+    }
+    node.complete();
+    for slot in 0..100_000 {
+        node.tell(&Event::BankCreated { slot, parent: 0, root: 0, timestamp_ms: 0 });
+    }
+    let reason = "the node could not keep up and notifications were lost (pubsub.events_max)";
+    assert_eq!(client.closed().await, Some((1013, reason.to_owned())));
+    let mut client = node.connect().await;
+    client.subscribe("account", json!([key(1).to_string()])).await;
+}

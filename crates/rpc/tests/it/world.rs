@@ -1,0 +1,325 @@
+//! A node on a ledger made by hand, served on loopback.
+//!
+//! The ledger: slot 100 is finalized, slot 101 confirmed, slot 102 open. `WALLET` has 1, 2 and 3 SOL
+//! at the three commitments; everything else is the same at each.
+
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::time::Instant;
+
+use chain::{
+    AirdropError, Bank, BlockhashQueue, Cluster, History, HistoryLimits, SendError, Simulation,
+    SimulationError, SimulationRequest, TransactionDoor, VerifiedTransaction, View,
+};
+use ledger::{Address, BlockId, Change};
+use pool::{Counters, Pool, PoolConfig};
+use rpc::{Config, Health, Listeners, Node, Socket, Speaker};
+use solana::Account;
+use solana_account::AccountSharedData;
+use solana_epoch_schedule::EpochSchedule;
+use solana_hash::Hash;
+use solana_program_pack::Pack;
+use solana_pubkey::Pubkey;
+use solana_rent::Rent;
+use solana_signature::Signature;
+use spl_token_interface::state::{Account as Token, AccountState, Mint};
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpListener;
+use tokio::runtime::Runtime;
+use tokio::sync::oneshot;
+
+use crate::wire::PATIENCE;
+
+pub(crate) const SOL: u64 = 1_000_000_000;
+pub(crate) const FINALIZED: u64 = 100;
+pub(crate) const CONFIRMED: u64 = 101;
+pub(crate) const PROCESSED: u64 = 102;
+/// The clock of every block.
+pub(crate) const NOW: i64 = 1_700_000_000;
+pub(crate) const CAPITALIZATION: u64 = 500 * SOL;
+
+pub(crate) const WALLET: Pubkey = Pubkey::new_from_array([1; 32]);
+pub(crate) const OTHER_WALLET: Pubkey = Pubkey::new_from_array([2; 32]);
+pub(crate) const DELEGATE: Pubkey = Pubkey::new_from_array([3; 32]);
+pub(crate) const PROGRAM: Pubkey = Pubkey::new_from_array([9; 32]);
+/// Of the older token program, 2 decimals, a supply of 1,000.
+pub(crate) const MINT: Pubkey = Pubkey::new_from_array([10; 32]);
+/// Of Token-2022, no decimals.
+pub(crate) const NEW_MINT: Pubkey = Pubkey::new_from_array([11; 32]);
+/// 700 of `MINT` for `WALLET`, 50 of it delegated to `DELEGATE`.
+pub(crate) const TOKEN: Pubkey = Pubkey::new_from_array([20; 32]);
+/// 300 of `MINT` for `OTHER_WALLET`.
+pub(crate) const OTHER_TOKEN: Pubkey = Pubkey::new_from_array([21; 32]);
+/// 5 of `NEW_MINT` for `WALLET`.
+pub(crate) const NEW_TOKEN: Pubkey = Pubkey::new_from_array([22; 32]);
+/// Owned by the token program, but no token account.
+pub(crate) const ODD_TOKEN: Pubkey = Pubkey::new_from_array([23; 32]);
+/// Of `PROGRAM`, with the bytes 0, 1, 2, ….
+pub(crate) const DATA: [Pubkey; 3] = [
+    Pubkey::new_from_array([30; 32]),
+    Pubkey::new_from_array([31; 32]),
+    Pubkey::new_from_array([32; 32]),
+];
+/// How many bytes those have.
+pub(crate) const DATA_BYTES: [usize; 3] = [9, 129, 100_000];
+/// A stake account of 7 SOL, locked until long after `NOW`.
+pub(crate) const LOCKED_STAKE: Pubkey = Pubkey::new_from_array([40; 32]);
+/// A stake account of 8 SOL that is free.
+pub(crate) const FREE_STAKE: Pubkey = Pubkey::new_from_array([41; 32]);
+
+/// A served node. Dropping it stops the server.
+pub(crate) struct World {
+    pub(crate) node: Arc<Node>,
+    pub(crate) door: Arc<FakeDoor>,
+    pub(crate) rpc: SocketAddr,
+    pub(crate) pubsub: SocketAddr,
+    stop: Option<oneshot::Sender<()>>,
+    served: Option<oneshot::Receiver<()>>,
+    runtime: Runtime,
+}
+
+impl World {
+    /// A node with the limits as they are by default.
+    pub(crate) fn new() -> Self {
+        Self::with(Config::default(), PoolConfig { threads: 1, queue_max: 64 })
+    }
+
+    pub(crate) fn with(config: Config, pool: PoolConfig) -> Self {
+        let door = Arc::new(FakeDoor::default());
+        let node = Arc::new(Node {
+            cluster: Arc::new(cluster()),
+            reader: ledger(),
+            history: Arc::new(History::new(HistoryLimits { slots_max: 100, bytes_max: 1 << 20 })),
+            door: Arc::clone(&door) as Arc<dyn TransactionDoor>,
+            pool: Arc::new(Pool::new(pool).expect("threads")),
+            health: Arc::new(Health::default()),
+            config,
+        });
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build()
+            .expect("a runtime");
+        let bind = || runtime.block_on(TcpListener::bind("127.0.0.1:0")).expect("a port");
+        let (rpc, pubsub) = (bind(), bind());
+        let addresses = (rpc.local_addr().expect("bound"), pubsub.local_addr().expect("bound"));
+        let listeners = Listeners { rpc, pubsub: Some(pubsub) };
+        let (stop, stopped) = oneshot::channel();
+        let (ended, served) = oneshot::channel();
+        let serving = Arc::clone(&node);
+        runtime.spawn(async move {
+            let stopped = async move { drop(stopped.await) };
+            rpc::serve(serving, Arc::new(Greeter), listeners, stopped).await;
+            let _ = ended.send(());
+        });
+        Self {
+            node,
+            door,
+            rpc: addresses.0,
+            pubsub: addresses.1,
+            stop: Some(stop),
+            served: Some(served),
+            runtime,
+        }
+    }
+
+    pub(crate) fn client(&self) -> crate::wire::Client {
+        crate::wire::Client::connect(self.rpc)
+    }
+
+    /// Keeps the pool's only thread busy until the sender is dropped.
+    pub(crate) fn occupy_pool(&self) -> SyncSender<()> {
+        let (release, held): (_, Receiver<()>) = sync_channel(0);
+        let (begun, beginning) = sync_channel(1);
+        let job = move || {
+            begun.send(()).expect("the test waits");
+            let _ = held.recv();
+        };
+        self.node.pool.submit(Box::new(job)).expect("there is room");
+        beginning.recv_timeout(PATIENCE).expect("the pool works");
+        release
+    }
+
+    /// Waits until the pool is as asked.
+    pub(crate) fn wait_pool(&self, until: impl Fn(&Counters) -> bool) {
+        let began = Instant::now();
+        while !until(&self.node.pool.counters()) {
+            assert!(began.elapsed() < PATIENCE, "{:?}", self.node.pool.counters());
+            std::thread::yield_now();
+        }
+    }
+
+    /// Asks the server to stop.
+    pub(crate) fn stop(&mut self) {
+        drop(self.stop.take());
+    }
+
+    /// Waits until the server has stopped.
+    pub(crate) fn wait_stopped(&mut self) {
+        let served = self.served.take().expect("waited for once");
+        let waited = self.runtime.block_on(async { tokio::time::timeout(PATIENCE, served).await });
+        waited.expect("the server stops in time").expect("the server does not panic");
+    }
+}
+
+/// Says "hello" to whoever upgrades, and leaves.
+struct Greeter;
+
+impl Speaker for Greeter {
+    fn speak(self: Arc<Self>, socket: Socket) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        Box::pin(async move {
+            let mut socket = hyper_util::rt::TokioIo::new(socket.into_inner());
+            let _ = socket.write_all(b"hello").await;
+            let _ = socket.shutdown().await;
+        })
+    }
+}
+
+/// A door that takes everything, does nothing, and counts.
+#[derive(Default)]
+pub(crate) struct FakeDoor {
+    pub(crate) sent: AtomicUsize,
+    pub(crate) simulated: AtomicUsize,
+}
+
+impl TransactionDoor for FakeDoor {
+    fn send(&self, _: VerifiedTransaction) -> Result<(), SendError> {
+        self.sent.fetch_add(1, Ordering::SeqCst);
+        Ok(())
+    }
+
+    fn simulate(&self, view: &View, _: SimulationRequest) -> Result<Simulation, SimulationError> {
+        self.simulated.fetch_add(1, Ordering::SeqCst);
+        Err(SimulationError::Sanitize(format!("simulated at {}", view.block().slot)))
+    }
+
+    fn airdrop(&self, _: Pubkey, lamports: u64, _: Hash) -> Result<Signature, AirdropError> {
+        if lamports > 1_000 * SOL {
+            return Err(AirdropError::TooMuch { lamports, limit: 1_000 * SOL });
+        }
+        Ok(Signature::from([7; 64]))
+    }
+}
+
+fn cluster() -> Cluster {
+    Cluster {
+        genesis_hash: Hash::new_from_array([5; 32]),
+        genesis_unix_timestamp: NOW - 1_000,
+        identity: Pubkey::new_from_array([50; 32]),
+        vote_account: Pubkey::new_from_array([51; 32]),
+        faucet: Pubkey::new_from_array([52; 32]),
+        epoch_schedule: EpochSchedule::without_warmup(),
+        rent: Rent::default(),
+        lamports_per_signature: 5_000,
+        slot_ms: 400,
+        first_slot: 0,
+        shred_version: 1,
+        feature_set: 2,
+        rpc: None,
+        pubsub: None,
+    }
+}
+
+fn block(slot: u64) -> BlockId {
+    BlockId { slot, bank: slot }
+}
+
+fn bank(slot: u64) -> Arc<Bank> {
+    Arc::new(Bank {
+        block: block(slot),
+        parent_slot: slot - 1,
+        block_height: slot - 10,
+        blockhashes: Arc::new(BlockhashQueue::new(Hash::new_from_array([6; 32]))),
+        transaction_count: slot * 10,
+        unix_timestamp: NOW,
+        capitalization: CAPITALIZATION,
+        complete: slot < PROCESSED,
+    })
+}
+
+fn ledger() -> chain::Reader {
+    let config = query::LedgerConfig { addresses_max: 10_000 };
+    let (mut ledger, reader) = query::Ledger::new(config, block(FINALIZED), bank(FINALIZED));
+    let change = |pubkey: Pubkey, account: AccountSharedData| Change {
+        address: Address::from(pubkey.to_bytes()),
+        record: Account(account).into_record(),
+    };
+    let mut accounts: Vec<_> = genesis().into_iter().map(|(key, it)| change(key, it)).collect();
+    accounts.push(change(WALLET, plain(SOL)));
+    ledger.apply(block(FINALIZED), accounts, bank(FINALIZED)).expect("the root takes accounts");
+    ledger.publish();
+    for (slot, sol) in [(CONFIRMED, 2), (PROCESSED, 3)] {
+        ledger.open(block(slot), block(slot - 1), bank(slot)).expect("open");
+        let wallet = vec![change(WALLET, plain(sol * SOL))];
+        ledger.apply(block(slot), wallet, bank(slot)).expect("apply");
+        if slot == CONFIRMED {
+            ledger.complete(block(slot), bank(slot)).expect("complete");
+        }
+    }
+    ledger.publish();
+    reader
+}
+
+fn genesis() -> Vec<(Pubkey, AccountSharedData)> {
+    let mut accounts = vec![
+        (OTHER_WALLET, plain(4 * SOL)),
+        (MINT, with_data(spl_token_interface::id(), &mint(2, 1_000))),
+        (NEW_MINT, with_data(spl_token_2022_interface::id(), &mint(0, 5))),
+        (TOKEN, with_data(spl_token_interface::id(), &token(MINT, WALLET, 700, Some(DELEGATE)))),
+        (OTHER_TOKEN, with_data(spl_token_interface::id(), &token(MINT, OTHER_WALLET, 300, None))),
+        (NEW_TOKEN, with_data(spl_token_2022_interface::id(), &token(NEW_MINT, WALLET, 5, None))),
+        (ODD_TOKEN, with_data(spl_token_interface::id(), &[1, 2, 3])),
+        (LOCKED_STAKE, stake(7 * SOL, NOW + 1_000)),
+        (FREE_STAKE, stake(8 * SOL, NOW - 1_000)),
+    ];
+    for (pubkey, bytes) in DATA.into_iter().zip(DATA_BYTES) {
+        let data: Vec<u8> = (0..bytes).map(|byte| byte as u8).collect();
+        accounts.push((pubkey, with_data(PROGRAM, &data)));
+    }
+    accounts
+}
+
+fn plain(lamports: u64) -> AccountSharedData {
+    AccountSharedData::new(lamports, 0, &solana_sdk_ids::system_program::id())
+}
+
+fn with_data(owner: Pubkey, data: &[u8]) -> AccountSharedData {
+    let mut account = AccountSharedData::new(SOL / 100, 0, &owner);
+    account.set_data_from_slice(data);
+    account
+}
+
+fn mint(decimals: u8, supply: u64) -> Vec<u8> {
+    let mint = Mint { decimals, supply, is_initialized: true, ..Mint::default() };
+    let mut data = vec![0; Mint::LEN];
+    Mint::pack(mint, &mut data).expect("it fits");
+    data
+}
+
+fn token(mint: Pubkey, owner: Pubkey, amount: u64, delegate: Option<Pubkey>) -> Vec<u8> {
+    let token = Token {
+        mint,
+        owner,
+        amount,
+        delegate: delegate.into(),
+        delegated_amount: if delegate.is_some() { 50 } else { 0 },
+        state: AccountState::Initialized,
+        ..Token::default()
+    };
+    let mut data = vec![0; Token::LEN];
+    Token::pack(token, &mut data).expect("it fits");
+    data
+}
+
+/// Initialized, of nobody, with a lockup until `unlocks`.
+fn stake(lamports: u64, unlocks: i64) -> AccountSharedData {
+    let mut data = vec![0; 200];
+    data[0] = 1;
+    data[76..84].copy_from_slice(&unlocks.to_le_bytes());
+    let mut account = with_data(solana_sdk_ids::stake::id(), &data);
+    solana_account::WritableAccount::set_lamports(&mut account, lamports);
+    account
+}

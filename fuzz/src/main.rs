@@ -1,2 +1,0 @@
-//! (room being furnished)
-fn main() {}

@@ -1,0 +1,131 @@
+//! A node with a few accounts and a door that takes whatever it is given: enough for every method to
+//! go through most of what it does.
+
+use std::sync::{Arc, LazyLock};
+
+use chain::{
+    AirdropError, Bank, BlockhashQueue, Cluster, History, HistoryLimits, SendError, Simulation,
+    SimulationError, SimulationRequest, TransactionDoor, VerifiedTransaction, View,
+};
+use ledger::{Address, BlockId, Change};
+use pool::{Pool, PoolConfig};
+use rpc::{Config, Health, Node};
+use solana::Account;
+use solana_account::AccountSharedData;
+use solana_epoch_schedule::EpochSchedule;
+use solana_hash::Hash;
+use solana_pubkey::Pubkey;
+use solana_rent::Rent;
+use solana_signature::Signature;
+
+/// The one node of the process. Nothing that a request does changes it.
+pub(crate) static NODE: LazyLock<Node> = LazyLock::new(|| Node {
+    cluster: Arc::new(cluster()),
+    reader: reader(),
+    history: Arc::new(History::new(HistoryLimits { slots_max: 10, bytes_max: 1 << 20 })),
+    door: Arc::new(OpenDoor),
+    // Never used: requests are answered on the calling thread.
+    pool: Arc::new(Pool::new(PoolConfig { threads: 1, queue_max: 1 }).expect("a thread")),
+    health: Arc::new(Health::default()),
+    config: Config::default(),
+});
+
+struct OpenDoor;
+
+impl TransactionDoor for OpenDoor {
+    fn send(&self, _: VerifiedTransaction) -> Result<(), SendError> {
+        Ok(())
+    }
+
+    fn simulate(&self, _: &View, _: SimulationRequest) -> Result<Simulation, SimulationError> {
+        Err(SimulationError::Panicked)
+    }
+
+    fn airdrop(&self, _: Pubkey, _: u64, _: Hash) -> Result<Signature, AirdropError> {
+        Ok(Signature::default())
+    }
+}
+
+const SLOT: u64 = 1_000;
+
+fn cluster() -> Cluster {
+    Cluster {
+        genesis_hash: Hash::new_from_array([5; 32]),
+        genesis_unix_timestamp: 1_600_000_000,
+        identity: Pubkey::new_from_array([50; 32]),
+        vote_account: Pubkey::new_from_array([51; 32]),
+        faucet: Pubkey::new_from_array([52; 32]),
+        epoch_schedule: EpochSchedule::without_warmup(),
+        rent: Rent::default(),
+        lamports_per_signature: 5_000,
+        slot_ms: 400,
+        first_slot: 0,
+        shred_version: 1,
+        feature_set: 2,
+        rpc: None,
+        pubsub: None,
+    }
+}
+
+fn reader() -> chain::Reader {
+    let block = BlockId { slot: SLOT, bank: 0 };
+    let bank = Arc::new(Bank {
+        block,
+        parent_slot: SLOT - 1,
+        block_height: SLOT,
+        blockhashes: Arc::new(BlockhashQueue::new(Hash::new_from_array([6; 32]))),
+        transaction_count: 10,
+        unix_timestamp: 1_700_000_000,
+        capitalization: 1_000_000_000,
+        complete: true,
+    });
+    let config = query::LedgerConfig { addresses_max: 1_000 };
+    let (mut ledger, reader) = query::Ledger::new(config, block, Arc::clone(&bank));
+    ledger.apply(block, accounts(), bank).expect("the root takes accounts");
+    ledger.publish();
+    reader
+}
+
+/// One account of each program that JSON is made of, filled with whatever makes its parser work hard;
+/// the first 32 bytes of a key are its number.
+fn accounts() -> Vec<Change<Account>> {
+    let token = spl_token();
+    let programs = [
+        (solana_sdk_ids::system_program::id(), vec![]),
+        (solana_sdk_ids::vote::id(), vec![1; 3_762]),
+        (solana_sdk_ids::stake::id(), [vec![2, 0, 0, 0], vec![3; 196]].concat()),
+        (solana_sdk_ids::sysvar::id(), vec![1; 200]),
+        (solana_sdk_ids::address_lookup_table::id(), [vec![1, 0, 0, 0], vec![0; 148]].concat()),
+        (token, token_account()),
+        (token, mint()),
+        (Pubkey::new_from_array([9; 32]), (0..200).collect()),
+    ];
+    let change = |(number, (owner, data)): (usize, (Pubkey, Vec<u8>))| {
+        let mut account = AccountSharedData::new(1_000, 0, &owner);
+        account.set_data_from_slice(&data);
+        let key = [number as u8 + 1; 32];
+        Change { address: Address::from(key), record: Account(account).into_record() }
+    };
+    programs.into_iter().enumerate().map(change).collect()
+}
+
+fn spl_token() -> Pubkey {
+    Pubkey::from_str_const("TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA")
+}
+
+/// Of mint 7, for wallet 1, initialized.
+fn token_account() -> Vec<u8> {
+    let mut data = [vec![7; 32], vec![1; 32], vec![0; 101]].concat();
+    data[64] = 100;
+    data[108] = 1;
+    data
+}
+
+/// With 6 decimals, initialized.
+fn mint() -> Vec<u8> {
+    let mut data = vec![0; 82];
+    data[36] = 100;
+    data[44] = 6;
+    data[45] = 1;
+    data
+}

@@ -1,0 +1,68 @@
+//! Transactions: text to bytes to a transaction, its checks, and each method that takes one.
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use rpc::{answer_here, decode};
+use serde_json::json;
+use solana_transaction::versioned::VersionedTransaction;
+use solana_transaction_status::TransactionBinaryEncoding;
+
+use crate::node::NODE;
+
+/// Checks one transaction, given as its bytes, or after a `'` or a `"` as its text in base58 or base64.
+pub fn transaction(bytes: &[u8]) {
+    match bytes.split_first() {
+        Some((b'\'', text)) => text_of(text, TransactionBinaryEncoding::Base58),
+        Some((b'"', text)) => text_of(text, TransactionBinaryEncoding::Base64),
+        _ => bytes_of(bytes),
+    }
+}
+
+fn text_of(text: &[u8], encoding: TransactionBinaryEncoding) {
+    let Ok(text) = std::str::from_utf8(text) else { return };
+    if let Ok(transaction) = decode::transaction(text, encoding) {
+        check(transaction);
+    }
+    let _ = decode::message(text);
+}
+
+fn bytes_of(bytes: &[u8]) {
+    let text = BASE64_STANDARD.encode(bytes);
+    let Ok(transaction) = decode::transaction(&text, TransactionBinaryEncoding::Base64) else {
+        return;
+    };
+    let written = wincode::serialize(&transaction).expect("what was read can be written");
+    assert_eq!(Some(written.as_slice()), bytes.get(..written.len()), "other bytes than were read");
+    check(transaction);
+    for (method, config) in [
+        ("sendTransaction", json!({ "encoding": "base64" })),
+        ("sendTransaction", json!({ "encoding": "base64", "skipPreflight": true })),
+        ("simulateTransaction", json!({ "encoding": "base64", "innerInstructions": true })),
+        ("simulateTransaction", json!({ "encoding": "base64", "replaceRecentBlockhash": true })),
+    ] {
+        call(method, &text, &config);
+    }
+}
+
+fn check(transaction: VersionedTransaction) {
+    let message = transaction.message.serialize();
+    call("getFeeForMessage", &BASE64_STANDARD.encode(message), &json!({}));
+    // Right or wrong, without a panic.
+    let _ = chain::VerifiedTransaction::verify(transaction);
+}
+
+fn call(method: &str, text: &str, config: &serde_json::Value) {
+    let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": [text, config] });
+    let reply = answer_here(&NODE, &body.to_string()).expect("a call is answered");
+    let _: serde_json::Value = serde_json::from_slice(&reply).expect("a reply is JSON");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seeds_pass() {
+        crate::for_each_seed("transactions", transaction);
+    }
+}

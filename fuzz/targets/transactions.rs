@@ -1,0 +1,4 @@
+//! libFuzzer over transactions.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| fuzz::transaction(bytes));

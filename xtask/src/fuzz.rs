@@ -1,0 +1,117 @@
+//! Fuzzing what strangers send: each target of `fuzz/` for a while, with libFuzzer.
+//!
+//! In: the `[[bin]]` targets of `fuzz/Cargo.toml`, seeds in `fuzz/seeds/<target>`. Inputs that reach
+//! something new are kept in `fuzz/corpus/<target>`, those that crash in `fuzz/artifacts/<target>`;
+//! neither is committed.
+//! Only our own crates are instrumented, by this program standing in for the compiler while they are
+//! built. So what they are built from is shared with every other build, no other toolchain is needed,
+//! and generic code of others that ours instantiates is covered all the same.
+
+use std::fs;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::cargo;
+use crate::shell::Cmd;
+use crate::workspace::{root, target_dir};
+
+/// Set while this program stands in for the compiler.
+const AS_COMPILER: &str = "HYDRANT_FUZZ_COMPILER";
+
+/// What libFuzzer needs of the compiler: counters on edges, and comparisons told.
+const COVERAGE: &[&str] = &[
+    "-Cpasses=sancov-module",
+    "-Cllvm-args=-sanitizer-coverage-level=4",
+    "-Cllvm-args=-sanitizer-coverage-inline-8bit-counters",
+    "-Cllvm-args=-sanitizer-coverage-pc-table",
+    "-Cllvm-args=-sanitizer-coverage-trace-compares",
+    "-Ccodegen-units=1",
+];
+
+/// Seconds that each target runs when nothing else is said.
+const SECONDS: &str = "60";
+
+/// `cargo xtask fuzz [SECONDS [TARGET...]]`.
+pub(crate) fn run(args: &[String]) -> Result<()> {
+    let (seconds, wanted) = match args.split_first() {
+        Some((seconds, wanted)) => (seconds.as_str(), wanted),
+        None => (SECONDS, args),
+    };
+    let seconds: u32 = seconds.parse().with_context(|| format!("not seconds: {seconds}"))?;
+    let manifest = fs::read_to_string(root().join("fuzz/Cargo.toml"))?;
+    let all = targets(&manifest)?;
+    if let Some(unknown) = wanted.iter().find(|name| !all.contains(name)) {
+        bail!("no target `{unknown}`; there are {}", all.join(", "));
+    }
+    let chosen = if wanted.is_empty() { &all[..] } else { wanted };
+    cargo()
+        .args(["build", "--package", "fuzz", "--bins"])
+        .env("RUSTC_WORKSPACE_WRAPPER", std::env::current_exe()?)
+        .env(AS_COMPILER, "1")
+        .run()?;
+    chosen.iter().try_for_each(|name| run_target(name, seconds))
+}
+
+fn run_target(name: &str, seconds: u32) -> Result<()> {
+    let fuzz = root().join("fuzz");
+    let (seeds, corpus, artifacts) =
+        (fuzz.join("seeds").join(name), fuzz.join("corpus").join(name), fuzz.join("artifacts"));
+    fs::create_dir_all(&corpus)?;
+    fs::create_dir_all(&artifacts)?;
+    let program = target_dir().join("debug").join(name);
+    let mut run = Cmd::new(&program.to_string_lossy())
+        .args([
+            &format!("-max_total_time={seconds}"),
+            &format!("-artifact_prefix={}/{name}-", artifacts.display()),
+            "-timeout=10",
+            "-rss_limit_mb=2048",
+            "-print_final_stats=1",
+            "-verbosity=0",
+        ])
+        .args([corpus.to_string_lossy()]);
+    if seeds.exists() {
+        run = run.args([seeds.to_string_lossy()]);
+    }
+    run.run().with_context(|| format!("fuzz target {name}: the input is in fuzz/artifacts"))
+}
+
+/// The names of the programs of a manifest.
+fn targets(manifest: &str) -> Result<Vec<String>> {
+    let manifest: toml::Table = manifest.parse().context("parse fuzz/Cargo.toml")?;
+    let bins = manifest.get("bin").and_then(toml::Value::as_array);
+    let names: Vec<String> = bins
+        .into_iter()
+        .flatten()
+        .filter_map(|bin| Some(bin.get("name")?.as_str()?.to_owned()))
+        .collect();
+    ensure!(!names.is_empty(), "fuzz/Cargo.toml names no programs");
+    Ok(names)
+}
+
+/// Compiles a crate of ours with coverage, if that is what we were started for: cargo gives the
+/// compiler's path and its arguments. Returns its exit code then.
+pub(crate) fn compile(args: &[String]) -> Option<Result<u8>> {
+    std::env::var_os(AS_COMPILER)?;
+    let (rustc, rest) = args.split_first()?;
+    let mut compiler = Command::new(rustc);
+    compiler.args(rest).env_remove(AS_COMPILER);
+    // Cargo also asks what the compiler is and can; that must stay as it is.
+    if rest.iter().any(|arg| arg == "--crate-name") && !rest.iter().any(|arg| arg == "___") {
+        compiler.args(COVERAGE);
+    }
+    let status = compiler.status().with_context(|| format!("start {rustc}"));
+    Some(status.map(|status| status.code().map_or(1, |code| code as u8)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn targets_are_the_programs_of_the_manifest() {
+        let manifest = "[package]\nname = \"fuzz\"\n[[bin]]\nname = \"a\"\n[[bin]]\nname = \"b\"\n";
+        assert_eq!(targets(manifest).unwrap(), ["a", "b"]);
+        assert!(targets("[package]\nname = \"fuzz\"\n").is_err());
+    }
+}
