@@ -6,7 +6,7 @@
 //! thread, so that they mean something on a busy machine.
 //! Bounds: a candidate whose heap passes `--bound-gib` is stopped there, and the table says after how
 //! many keys.
-//! Not here: the mainnet shape and the contention grid (later); what the figures must reach is in the
+//! Not here: the contention grid (later); what the figures must reach is in the
 //! lines `bar`.
 
 mod heap;
@@ -22,6 +22,8 @@ use crate::value_of;
 /// How much is measured.
 struct Size {
     addresses: u32,
+    /// Accounts of mainnet's shape.
+    accounts: u32,
     /// Keys of one entry.
     keys: [u32; 2],
     /// Entries of one key.
@@ -39,6 +41,7 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
     let size = if args.iter().any(|arg| arg == "--toy") {
         Size {
             addresses: 50_000,
+            accounts: 20_000,
             keys: [2_000, 20_000],
             entries: 20_000,
             hot_spot: hot_spot::TOY,
@@ -47,6 +50,7 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
     } else {
         Size {
             addresses: 10_000_000,
+            accounts: 10_000_000,
             keys: [1_000_000, 10_000_000],
             entries: 5_000_000,
             hot_spot: hot_spot::FULL,

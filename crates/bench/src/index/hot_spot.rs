@@ -44,6 +44,8 @@ trait Candidate: Sync {
     fn scanner(&self) -> Box<dyn Fn() -> usize + Send + Sync>;
 }
 
+type Rivals<'a> = &'a [(&'static str, fn() -> Box<dyn Rival>)];
+
 struct Outcome {
     writes_per_second: f64,
     service: Histogram<u64>,
@@ -65,13 +67,13 @@ pub(crate) fn run(size: &Size, only: Option<&str>) -> Result<()> {
         bar("hot_spot_write_p99_us", p99(&busy), "us", true, 20.0);
         bar("hot_spot_write_p99_of_quiet", p99(&busy) / p99(&quiet), "x", true, 3.0);
     }
-    let rivals: [(&str, fn() -> Box<dyn Rival>); 3] = [
+    let rivals: Rivals<'_> = &[
         ("rwlock-hashmap", || Box::new(Locked::default())),
         ("agave", || Box::new(Agave::default())),
         ("dashmap-32", || Box::new(Dash::new(32))),
     ];
     for (name, make) in rivals {
-        if only.is_none_or(|only| only == name) {
+        if only.is_none_or(|only| only == *name) {
             measured(name, size, READERS, || Theirs::new(make(), size.entries))?;
         }
     }

@@ -25,6 +25,6 @@ pub(crate) struct Numbers(pub(crate) u64);
 impl Numbers {
     pub(crate) fn below(&mut self, bound: u32) -> u32 {
         self.0 += 1;
-        (u128::from(mixed(self.0)) * u128::from(bound) >> 64) as u32
+        ((u128::from(mixed(self.0)) * u128::from(bound)) >> 64) as u32
     }
 }

@@ -27,6 +27,9 @@ pub(crate) fn run(size: &Size, only: Option<&str>) -> Result<()> {
     if is_wanted("ours") {
         addresses(size.addresses)?;
     }
+    if is_wanted("ours") {
+        shape(size.accounts);
+    }
     println!("\nkeys of one entry   entries     B/entry  peak B/entry  build ns");
     for keys in size.keys {
         if is_wanted("ours") {
@@ -55,7 +58,11 @@ pub(crate) fn run(size: &Size, only: Option<&str>) -> Result<()> {
     for (name, mut rival) in rivals() {
         if is_wanted(name) {
             let one = |n| (pubkey(u32::MAX), pubkey(n));
-            row(name, size.entries, &built_rival(&mut *rival, size.entries, size.heap_bytes_max, one));
+            row(
+                name,
+                size.entries,
+                &built_rival(&mut *rival, size.entries, size.heap_bytes_max, one),
+            );
         }
     }
     Ok(())
@@ -136,6 +143,51 @@ fn ours_of_many(entries: u32, universe: u32) -> Built {
         }
         (index, start.elapsed(), entries)
     })
+}
+
+/// Addresses and four indices of a ledger as mainnet's: most accounts are token accounts, ranks of
+/// owners, mints and programs are log-uniform (Zipf's law with exponent 1), one program owns more
+/// than half, one account in fifty has a delegate. No key is an account, which is the worst case.
+fn shape(accounts: u32) {
+    let mut numbers = Numbers(11);
+    let mut entries = 0;
+    let mut addresses = 0;
+    let start = ThreadTime::now();
+    let built = measured(|| {
+        let table = AddressTable::new(accounts + accounts / 2, 42);
+        let mut index = Index::new(accounts + accounts / 2, 42);
+        for n in 0..accounts {
+            let account = table.retain(&Address::from(pubkey(n).to_bytes()));
+            let program = if numbers.below(100) < 60 { 0 } else { rank(&mut numbers, 2_000) };
+            let keys = [
+                (0, Some(program)),
+                (1, Some(rank(&mut numbers, accounts / 20))),
+                (2, Some(rank(&mut numbers, accounts / 10 * 3))),
+                (3, (n % 50 == 0).then(|| rank(&mut numbers, accounts / 100))),
+            ];
+            for (facet, rank) in keys {
+                let Some(rank) = rank else { continue };
+                let key = pubkey(1 << 31 | u32::from(facet) << 28 | rank);
+                let key = table.retain(&Address::from(key.to_bytes()));
+                if let (Ok(id), Ok(account)) = (key, account) {
+                    index.insert(Key { facet: Facet(facet), id }, account);
+                }
+            }
+        }
+        (entries, addresses) = (index.len(), table.len());
+        ((table, index), start.elapsed(), accounts)
+    });
+    let each = built.per_entry();
+    println!(
+        "mainnet shape: {accounts} accounts, {addresses} addresses, {entries} entries, {each:.2} B an account"
+    );
+    bar("index_mainnet_shape_bytes", each, "B/account", true, 90.0);
+}
+
+/// A rank below `ranks`, the first the likeliest.
+fn rank(numbers: &mut Numbers, ranks: u32) -> u32 {
+    let uniform = f64::from(numbers.below(1 << 30)) / f64::from(1 << 30);
+    (f64::from(ranks).powf(uniform) - 1.0) as u32
 }
 
 fn rivals() -> Vec<(&'static str, Box<dyn Rival>)> {
