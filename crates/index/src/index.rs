@@ -19,16 +19,23 @@ pub struct Index {
     postings: Arc<Postings>,
     slabs: slabs::Books,
     large: LargePlaces,
-    /// Entries that go once the epoch is over, the oldest first. One that came back meanwhile, or
-    /// that was removed again since, is in here in vain.
+    /// Entries that go once the epoch is over, the oldest first; each is in here at most once.
     waiting: VecDeque<(u64, Key, AddressId)>,
-    /// The epoch at which an entry that is still there was removed last.
-    removed: HashMap<(Key, AddressId), u64>,
+    /// What became of those meanwhile.
+    removed: HashMap<(Key, AddressId), Removed>,
     /// How many of a key's entries are removed and still there.
     removed_of: HashMap<Key, usize>,
     removed_since_settled: usize,
     keys: usize,
     entries: usize,
+}
+
+/// An entry that waits to go.
+struct Removed {
+    /// The epoch at which it was removed last.
+    known_until: u64,
+    /// Whether it was put in again since then.
+    is_back: bool,
 }
 
 /// The places of large sets.
@@ -66,7 +73,11 @@ impl Index {
 
     /// Makes `record` found by `key`; false if it was already.
     pub fn insert(&mut self, key: Key, record: AddressId) -> bool {
-        if self.removed.remove(&(key, record)).is_some() {
+        let comes_back = match self.removed.get_mut(&(key, record)) {
+            Some(removed) => !std::mem::replace(&mut removed.is_back, true),
+            None => false,
+        };
+        if comes_back {
             self.uncount_removed(key);
         } else if !self.put(key, record) {
             return false;
@@ -79,12 +90,16 @@ impl Index {
     /// Makes `record` no longer found by `key`; false if it was not. Readers whose snapshot was
     /// published in epoch `known_until` or before still find it.
     pub fn remove(&mut self, key: Key, record: AddressId, known_until: u64) -> bool {
-        if self.removed.contains_key(&(key, record)) || !self.postings.contains(key, record) {
-            return false;
+        match self.removed.get_mut(&(key, record)) {
+            Some(removed) if !removed.is_back => return false,
+            Some(removed) => *removed = Removed { known_until, is_back: false },
+            None if !self.postings.contains(key, record) => return false,
+            None => {
+                self.removed.insert((key, record), Removed { known_until, is_back: false });
+                self.waiting.push_back((known_until, key, record));
+            }
         }
-        self.removed.insert((key, record), known_until);
         *self.removed_of.entry(key).or_default() += 1;
-        self.waiting.push_back((known_until, key, record));
         self.removed_since_settled += 1;
         self.entries -= 1;
         self.keys -= usize::from(self.len_of(key) == 0);
@@ -111,11 +126,19 @@ impl Index {
                 return;
             }
             self.waiting.pop_front();
-            if self.removed.get(&(key, record)) == Some(&until) {
-                self.removed.remove(&(key, record));
-                self.uncount_removed(key);
-                self.take(key, record);
+            match self.removed.get(&(key, record)) {
+                Some(removed) if !removed.is_back && removed.known_until >= oldest_held => {
+                    // Put in and removed again since it was queued.
+                    self.waiting.push_back((removed.known_until, key, record));
+                    continue;
+                }
+                Some(removed) if !removed.is_back => {
+                    self.uncount_removed(key);
+                    self.take(key, record);
+                }
+                _ => {}
             }
+            self.removed.remove(&(key, record));
         }
     }
 
@@ -139,7 +162,7 @@ impl Index {
         self.entries == 0
     }
 
-    /// How many entries are kept for old snapshots alone.
+    /// How many entries were removed while a snapshot may need them, those that came back included.
     pub fn waiting(&self) -> usize {
         self.removed.len()
     }

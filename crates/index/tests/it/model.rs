@@ -81,6 +81,21 @@ fn what_comes_back_before_it_is_gone_stays() {
     assert_eq!((records(index.postings(), one), index.waiting()), (vec![], 0));
 }
 
+#[test]
+fn a_reader_who_stays_for_ever_costs_one_place_an_entry() {
+    let mut index = Index::new(100, 1);
+    for epoch in 1..10_000 {
+        assert!(index.insert(key(1), AddressId(10)));
+        assert!(index.remove(key(1), AddressId(10), epoch));
+        index.settle_a_little(1);
+        assert_eq!((index.waiting(), index.len()), (1, 0));
+    }
+    index.settle(9_999);
+    assert_eq!(records(index.postings(), key(1)), [10], "removed last in epoch 9,999");
+    index.settle(10_000);
+    assert_eq!((records(index.postings(), key(1)), index.waiting()), (vec![], 0));
+}
+
 /// How a run's world is made: ids are spread over `span`, keys are drawn with a few hot ones.
 struct World {
     seed: u64,
