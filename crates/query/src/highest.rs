@@ -108,7 +108,7 @@ impl<R: Record, M> View<R, M> {
         match among {
             Among::All => snapshot.versions().for_each(|(id, version)| offer(id, version)),
             Among::Key(key) => {
-                let ids = self.published.index.records(key);
+                let ids = self.published.postings.records(key);
                 let versions = ids.filter_map(|id| Some((id, snapshot.version(id)?)));
                 versions.for_each(|(id, version)| offer(id, version));
             }

@@ -24,7 +24,7 @@ impl<R: Record, M> View<R, M> {
         keys: &[(Facet, Address)],
     ) -> impl Iterator<Item = (Address, Arc<R>)> + use<'_, R, M> {
         self.keys(keys).into_iter().flat_map(move |keys| {
-            let ids = self.published.index.records(keys.narrowest);
+            let ids = self.published.postings.records(keys.narrowest);
             ids.filter_map(move |id| {
                 let (version, _) = self.found(id, &keys)?;
                 self.answer(id, version)
@@ -34,14 +34,14 @@ impl<R: Record, M> View<R, M> {
 
     /// How many records [`Self::keyed_by_all`] looks at, at most. Cost: two look-ups a key.
     pub fn keyed_by_all_len(&self, keys: &[(Facet, Address)]) -> usize {
-        self.keys(keys).map_or(0, |keys| self.published.index.len_of(keys.narrowest))
+        self.keys(keys).map_or(0, |keys| self.published.postings.len_of(keys.narrowest))
     }
 
     /// The keys as numbers; `None` if there is none, or one that nothing is found by.
     pub(crate) fn keys(&self, keys: &[(Facet, Address)]) -> Option<Keys> {
         let all: Option<Vec<Key>> = keys.iter().map(|(facet, key)| self.key(*facet, key)).collect();
         let all = all?;
-        let narrowest = *all.iter().min_by_key(|key| self.published.index.len_of(**key))?;
+        let narrowest = *all.iter().min_by_key(|key| self.published.postings.len_of(**key))?;
         Some(Keys { narrowest, all })
     }
 

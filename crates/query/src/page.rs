@@ -88,7 +88,7 @@ impl<R: Record, M> View<R, M> {
         let (Some(first), Some(keys)) = (first, self.keys(keys)) else { return Ok(page) };
         let mut last = None;
         let mut weight = 0_usize;
-        let ids = self.published.index.records_from(keys.narrowest, AddressId(first));
+        let ids = self.published.postings.records_from(keys.narrowest, AddressId(first));
         for (visits, id) in ids.enumerate() {
             if visits >= limits.visits_max {
                 page.next = last.map(|after| Cursor { run, after });

@@ -149,7 +149,9 @@ impl Ranks {
         let at_once = self.bounds.refilled_at_once;
         let ids: Vec<AddressId> = match among {
             Among::All => state.ids_from(refill.from).take(at_once).collect(),
-            Among::Key(key) => index.records_from(key, refill.from).take(at_once).collect(),
+            Among::Key(key) => {
+                index.postings().records_from(key, refill.from).take(at_once).collect()
+            }
         };
         for id in &ids {
             for rank in state.versions_of(*id).filter_map(|version| rank_of(version, among)) {

@@ -3,4 +3,5 @@
 mod bounds;
 mod fixture;
 mod ledger;
+mod precompiles;
 mod simulation;

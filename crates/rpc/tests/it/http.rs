@@ -317,6 +317,7 @@ fn stopping_lets_a_request_finish_and_closes_what_idles() {
 }
 
 #[test]
+#[expect(clippy::disallowed_methods, reason = "how long stopping takes is what is tested")]
 fn stopping_does_not_wait_for_ever() {
     let mut world = World::new();
     let mut slow = world.client();
