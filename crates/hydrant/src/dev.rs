@@ -32,9 +32,6 @@ pub(crate) fn run(flags: DevFlags) -> Result<()> {
     if options.log {
         start_log();
     }
-    if let (true, Some(dir)) = (options.reset, &options.localnet.dir) {
-        localnet::remove(dir).with_context(|| format!("--reset {}", dir.display()))?;
-    }
     let listeners = bind(&options)?;
     let localnet = open_ledger(&options)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -48,9 +45,11 @@ pub(crate) fn run(flags: DevFlags) -> Result<()> {
 
 fn open_ledger(options: &Options) -> Result<Localnet> {
     let Some(file) = &options.snapshot else {
+        reset(options)?;
         return localnet::open(&options.localnet).context("open the ledger");
     };
     if let Some(dir) = &options.localnet.dir
+        && !options.reset
         && localnet::holds_ledger(dir).context("open the ledger")?
     {
         bail!(
@@ -59,6 +58,8 @@ fn open_ledger(options: &Options) -> Result<Localnet> {
         );
     }
     let snapshot = file.load(options.quiet)?;
+    // Only now: an archive that is refused costs no ledger.
+    reset(options)?;
     let (slot, accounts) = (snapshot.bank.slot, snapshot.accounts_len);
     let localnet =
         localnet::open_snapshot(&options.localnet, snapshot).context("make the ledger")?;
@@ -69,6 +70,11 @@ fn open_ledger(options: &Options) -> Result<Localnet> {
         ));
     }
     Ok(localnet)
+}
+
+fn reset(options: &Options) -> Result<()> {
+    let (true, Some(dir)) = (options.reset, &options.localnet.dir) else { return Ok(()) };
+    localnet::remove(dir).with_context(|| format!("--reset {}", dir.display()))
 }
 
 /// The two ports of a node, bound.

@@ -5,6 +5,7 @@
 
 mod clients;
 mod crash;
+mod from_snapshot;
 mod methods;
 mod node;
 mod rust_client;

@@ -2,5 +2,6 @@
 
 mod bounds;
 mod fixture;
+mod from_snapshot;
 mod ledger;
 mod simulation;
