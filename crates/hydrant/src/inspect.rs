@@ -69,7 +69,7 @@ fn text(snapshot: &Snapshot, summary: &Summary, largest: usize) -> String {
     if more > 0 {
         let _ = writeln!(out, "and {more} more (--largest)");
     }
-    let _ = writeln!(out, "\n{:<44} {:>12} {}", "Largest account", "data", "owner");
+    let _ = writeln!(out, "\n{:<44} {:>12} owner", "Largest account", "data");
     for account in &summary.largest {
         let _ = writeln!(
             out,

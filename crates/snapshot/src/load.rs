@@ -121,10 +121,15 @@ impl Loading<'_> {
             let lowest = bank.storages.keys().min().copied().unwrap_or(u64::MAX);
             let said = name.as_ref().and_then(|name| name.base);
             // Under another name, its oldest account tells: everything in it came after the base.
-            let base = said.unwrap_or(if lowest <= full { lowest.saturating_sub(1) } else { full });
-            if base != full || bank.slot <= full || lowest <= full {
+            let base = said.unwrap_or_else(|| full.min(lowest.saturating_sub(1)));
+            if base != full {
                 let archive = archive.name().to_owned();
                 return Err(SnapshotError::NotOnTop { archive, base, full });
+            }
+            if bank.slot <= full || lowest <= full {
+                let (slot, oldest) = (bank.slot, lowest.min(bank.slot));
+                let reason = format!("of slot {slot} with accounts of {oldest}, on top of {full}");
+                return Err(archive.damaged(reason));
             }
         }
         self.read_storages(archive, &bank)?;

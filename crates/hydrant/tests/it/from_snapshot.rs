@@ -38,7 +38,11 @@ fn a_node_goes_on_from_a_snapshot() -> Result<()> {
     ensure!(client.get_balance(&wrapped_sol)? == 1_000_000_000);
     let blockhash = client.get_latest_blockhash()?;
     let signature = client.request_airdrop(&Pubkey::new_unique(), 1_000_000_000)?;
-    client.confirm_transaction_with_spinner(&signature, &blockhash, CommitmentConfig::confirmed())?;
+    client.confirm_transaction_with_spinner(
+        &signature,
+        &blockhash,
+        CommitmentConfig::confirmed(),
+    )?;
     Ok(())
 }
 
