@@ -71,7 +71,5 @@ fn run(args: &[String]) -> Result<()> {
 
 /// `cargo`, the same that started us.
 fn cargo() -> Cmd {
-    let program = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
-    // What cargo told us about this package is not true for what we start.
-    Cmd::new(&program).env_remove("CARGO_MANIFEST_DIR").env_remove("CARGO_PKG_NAME")
+    Cmd::new(&std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned()))
 }

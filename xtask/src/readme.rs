@@ -28,8 +28,8 @@ const IN_CI_ANYWAY: &[&str] =
 /// The ports that the README speaks of.
 const RPC_PORT: u16 = 8899;
 
-/// How long the ledger may take to answer, its build excluded.
-const READY_WITHIN: Duration = Duration::from_secs(30);
+/// How long the ledger may take to answer. It has been built by then, unless somebody edits meanwhile.
+const READY_WITHIN: Duration = Duration::from_secs(300);
 
 /// A fenced block.
 #[derive(Debug, PartialEq, Eq)]
@@ -94,8 +94,8 @@ impl Reader {
         let file = endpoints.to_string_lossy();
         let free_ports = ["--rpc-port", "0", "--endpoints-file", file.as_ref()];
         let args = START.split(' ').skip(1).chain(free_ports);
-        self.ledger = Some(cargo().args(args).dir(&root()).spawn()?);
-        let endpoints = wait_for(&endpoints)?;
+        let ledger = self.ledger.insert(cargo().args(args).dir(&root()).spawn()?);
+        let endpoints = wait_for(&endpoints, ledger)?;
         self.port = port_in(&endpoints).with_context(|| format!("no port in {endpoints}"))?;
         Ok(())
     }
@@ -169,13 +169,16 @@ fn scratch_dir() -> Result<PathBuf> {
     Ok(dir)
 }
 
-/// What a file holds once it is there. It is put there whole.
+/// What a file holds once `writer` has put it there, which it does whole.
 #[expect(clippy::disallowed_methods, reason = "waits for another process, with a limit")]
-fn wait_for(path: &Path) -> Result<String> {
+fn wait_for(path: &Path, writer: &mut Child) -> Result<String> {
     let started = Instant::now();
     while started.elapsed() < READY_WITHIN {
         if path.exists() {
             return fs::read_to_string(path).with_context(|| path.display().to_string());
+        }
+        if let Some(status) = writer.try_wait()? {
+            bail!("the ledger ended before it was ready: {status}");
         }
         std::thread::sleep(Duration::from_millis(20));
     }

@@ -9,6 +9,10 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
+/// How those variables begin that cargo sets for a program that it runs.
+const ABOUT_US: &[&str] =
+    &["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_", "CARGO_CRATE_NAME", "CARGO_PRIMARY_PACKAGE"];
+
 /// A program to be run, with its arguments.
 pub(crate) struct Cmd {
     command: Command,
@@ -19,6 +23,14 @@ impl Cmd {
     pub(crate) fn new(program: &str) -> Self {
         let mut command = Command::new(program);
         command.stdin(Stdio::null());
+        // What cargo told us about this package is not true for what we start, and build scripts that
+        // look at it would run again, and all that is built upon them.
+        for (key, _) in std::env::vars_os() {
+            let key = key.to_string_lossy();
+            if ABOUT_US.iter().any(|prefix| key.starts_with(prefix)) {
+                command.env_remove(key.as_ref());
+            }
+        }
         let name = Path::new(program).file_name().unwrap_or_default().to_string_lossy();
         Self { command, shown: name.into_owned() }
     }
@@ -34,11 +46,6 @@ impl Cmd {
 
     pub(crate) fn env(mut self, key: &str, value: impl AsRef<std::ffi::OsStr>) -> Self {
         self.command.env(key, value);
-        self
-    }
-
-    pub(crate) fn env_remove(mut self, key: &str) -> Self {
-        self.command.env_remove(key);
         self
     }
 

@@ -1,60 +1,192 @@
-//! Number to address: 40 bytes each, in chunks that are laid out when first needed.
+//! What stands under an id: its address, and a word for who counts on it.
 //!
-//! Invariant: an entry changes only while no reader can hold its id (see `epoch`), so that plain
+//! Shape: chunks of 1,024 ids, laid out when first needed and never moved: 32 bytes for the address,
+//! 4 for the word, and a bit that says that the address has not 32 bytes; such a one stands in an
+//! arena of its own, 40 bytes each, and its place there in the 32 bytes.
+//! Invariant: an address changes only while no reader can hold its id (see `epoch`), so that plain
 //! loads of its words belong together. Whoever asks for an id that he does not hold gets some
 //! address or none, never undefined behaviour.
 
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use ledger::{ADDRESS_BYTES_MAX, Address, AddressId};
 
-/// Addresses a chunk: 40 KiB at once.
+use crate::hash::words;
+use crate::life::Life;
+
+/// Ids a chunk: 36 KiB at once.
 const CHUNK_LEN: usize = 1024;
 /// A length byte, then the longest address, in whole words.
-const WORDS: usize = (1 + ADDRESS_BYTES_MAX).div_ceil(8);
+const LONG_WORDS: usize = (1 + ADDRESS_BYTES_MAX).div_ceil(8);
 
-/// The addresses by id.
+/// Addresses and lives by id.
 pub(crate) struct Arena {
-    chunks: Box<[OnceLock<Box<[Entry]>>]>,
+    chunks: Box<[OnceLock<Box<Chunk>>]>,
+    /// As many chunks again, if there is a long one at all.
+    long: OnceLock<LongChunks>,
+    /// Whether there ever was an address that has not 32 bytes: a ledger of Solana has none.
+    has_long: AtomicBool,
 }
 
+type LongChunks = Box<[OnceLock<Box<[Long]>>]>;
+
+struct Chunk {
+    addresses: [[AtomicU64; 4]; CHUNK_LEN],
+    lives: [AtomicU32; CHUNK_LEN],
+    is_long: [AtomicU64; CHUNK_LEN / 64],
+}
+
+/// An address of any length.
 #[derive(Default)]
-struct Entry([AtomicU64; WORDS]);
+struct Long([AtomicU64; LONG_WORDS]);
+
+/// The places of the long ones, for the writer.
+#[derive(Default)]
+pub(crate) struct LongPlaces {
+    /// How many were ever in use at once.
+    len: u32,
+    free: Vec<u32>,
+}
 
 impl Arena {
     /// Room for `limit` addresses, none of it laid out yet.
     pub(crate) fn new(limit: u32) -> Self {
         let chunks = (limit as usize).div_ceil(CHUNK_LEN);
-        Self { chunks: (0..chunks).map(|_| OnceLock::new()).collect() }
+        Self {
+            chunks: (0..chunks).map(|_| OnceLock::new()).collect(),
+            long: OnceLock::new(),
+            has_long: AtomicBool::new(false),
+        }
     }
 
     /// The address of `id`, if it has one.
     pub(crate) fn address(&self, id: AddressId) -> Option<Address> {
+        let (chunk, at) = self.place(id)?;
+        if Life::from_word(chunk.lives[at].load(Ordering::Relaxed)) == Life::Free {
+            return None;
+        }
+        let words = chunk.words(at);
+        if self.has_long.load(Ordering::Relaxed) && chunk.is_long(at) {
+            return self.long(words[0] as u32);
+        }
+        let mut bytes = [0; 32];
+        for (word, bytes) in words.iter().zip(bytes.chunks_exact_mut(8)) {
+            bytes.copy_from_slice(&word.to_le_bytes());
+        }
+        Some(Address::from(bytes))
+    }
+
+    /// Whether `address` stands under `id`.
+    pub(crate) fn is(&self, id: AddressId, address: &Address) -> bool {
+        let Some((chunk, at)) = self.place(id) else { return false };
+        match <&[u8; 32]>::try_from(address.as_bytes()) {
+            Ok(bytes) => {
+                chunk.words(at) == words(bytes)
+                    && !(self.has_long.load(Ordering::Relaxed) && chunk.is_long(at))
+            }
+            Err(_) => chunk.is_long(at) && self.long(chunk.words(at)[0] as u32) == Some(*address),
+        }
+    }
+
+    /// Who counts on `id`.
+    pub(crate) fn life(&self, id: AddressId) -> Life {
+        let word = |(chunk, at): (&Chunk, usize)| chunk.lives[at].load(Ordering::Relaxed);
+        self.place(id).map_or(Life::Free, |place| Life::from_word(word(place)))
+    }
+
+    /// Says who counts on `id`, which must have been given an address. Writer only.
+    pub(crate) fn set_life(&self, id: AddressId, life: Life) {
+        if let Some((chunk, at)) = self.place(id) {
+            chunk.lives[at].store(life.to_word(), Ordering::Relaxed);
+        }
+    }
+
+    /// Puts `address` under `id`, which must be below the limit and without one. Writer only.
+    pub(crate) fn set(&self, id: AddressId, address: &Address, places: &mut LongPlaces) {
+        let (chunk, at) = (id.0 as usize / CHUNK_LEN, id.0 as usize % CHUNK_LEN);
+        let chunk = self.chunks[chunk].get_or_init(Chunk::new);
+        if let Ok(bytes) = <&[u8; 32]>::try_from(address.as_bytes()) {
+            chunk.set(at, words(bytes), false);
+            return;
+        }
+        let place = places.free.pop().unwrap_or_else(|| {
+            places.len += 1; // at most one each id
+            places.len - 1
+        });
+        self.set_long(place, address);
+        self.has_long.store(true, Ordering::Relaxed);
+        chunk.set(at, [u64::from(place), 0, 0, 0], true);
+    }
+
+    /// Forgets the address of `id`, and keeps `note` in its place. Writer only.
+    pub(crate) fn clear(&self, id: AddressId, note: u32, places: &mut LongPlaces) {
+        let Some((chunk, at)) = self.place(id) else { return };
+        if chunk.is_long(at) {
+            places.free.push(chunk.words(at)[0] as u32);
+        }
+        chunk.set(at, [u64::from(note), 0, 0, 0], false);
+    }
+
+    /// The note of an id that was cleared. Writer only.
+    pub(crate) fn note(&self, id: AddressId) -> u32 {
+        self.place(id).map_or(0, |(chunk, at)| chunk.words(at)[0] as u32)
+    }
+
+    fn place(&self, id: AddressId) -> Option<(&Chunk, usize)> {
         let id = id.0 as usize;
-        let entry = &self.chunks.get(id / CHUNK_LEN)?.get()?[id % CHUNK_LEN];
-        let mut bytes = [0; WORDS * 8];
-        for (word, bytes) in entry.0.iter().zip(bytes.chunks_exact_mut(8)) {
+        Some((self.chunks.get(id / CHUNK_LEN)?.get()?, id % CHUNK_LEN))
+    }
+
+    fn long(&self, place: u32) -> Option<Address> {
+        let place = place as usize;
+        let chunk = self.long.get()?.get(place / CHUNK_LEN)?.get()?;
+        let mut bytes = [0; LONG_WORDS * 8];
+        for (word, bytes) in chunk[place % CHUNK_LEN].0.iter().zip(bytes.chunks_exact_mut(8)) {
             bytes.copy_from_slice(&word.load(Ordering::Relaxed).to_le_bytes());
         }
-        // An empty entry has length 0, which is no address.
         Address::try_from(bytes.get(1..=usize::from(bytes[0]))?).ok()
     }
 
-    /// Sets or clears the address of `id`, which must be below the limit. One caller at a time.
-    pub(crate) fn set(&self, id: AddressId, address: Option<&Address>) {
-        let mut bytes = [0; WORDS * 8];
-        if let Some(address) = address {
-            let given = address.as_bytes();
-            bytes[0] = given.len() as u8; // at most ADDRESS_BYTES_MAX
-            bytes[1..=given.len()].copy_from_slice(given);
-        }
-        let id = id.0 as usize;
-        let chunk = self.chunks[id / CHUNK_LEN]
-            .get_or_init(|| (0..CHUNK_LEN).map(|_| Entry::default()).collect());
-        for (word, bytes) in chunk[id % CHUNK_LEN].0.iter().zip(bytes.as_chunks::<8>().0) {
+    fn set_long(&self, place: u32, address: &Address) {
+        let mut bytes = [0; LONG_WORDS * 8];
+        let given = address.as_bytes();
+        bytes[0] = given.len() as u8; // at most ADDRESS_BYTES_MAX
+        bytes[1..=given.len()].copy_from_slice(given);
+        let place = place as usize;
+        let chunks =
+            self.long.get_or_init(|| self.chunks.iter().map(|_| OnceLock::new()).collect());
+        let chunk = chunks[place / CHUNK_LEN]
+            .get_or_init(|| (0..CHUNK_LEN).map(|_| Long::default()).collect());
+        for (word, bytes) in chunk[place % CHUNK_LEN].0.iter().zip(bytes.as_chunks::<8>().0) {
             word.store(u64::from_le_bytes(*bytes), Ordering::Relaxed);
         }
+    }
+}
+
+impl Chunk {
+    fn new() -> Box<Self> {
+        Box::new(Self {
+            addresses: [const { [const { AtomicU64::new(0) }; 4] }; CHUNK_LEN],
+            lives: [const { AtomicU32::new(0) }; CHUNK_LEN],
+            is_long: [const { AtomicU64::new(0) }; CHUNK_LEN / 64],
+        })
+    }
+
+    fn words(&self, at: usize) -> [u64; 4] {
+        self.addresses[at].each_ref().map(|word| word.load(Ordering::Relaxed))
+    }
+
+    fn is_long(&self, at: usize) -> bool {
+        self.is_long[at / 64].load(Ordering::Relaxed) >> (at % 64) & 1 != 0
+    }
+
+    fn set(&self, at: usize, words: [u64; 4], is_long: bool) {
+        for (place, word) in self.addresses[at].iter().zip(words) {
+            place.store(word, Ordering::Relaxed);
+        }
+        let others = self.is_long[at / 64].load(Ordering::Relaxed) & !(1 << (at % 64));
+        self.is_long[at / 64].store(others | u64::from(is_long) << (at % 64), Ordering::Relaxed);
     }
 }
 
@@ -62,18 +194,26 @@ impl Arena {
 mod tests {
     use super::*;
 
+    const HELD: Life = Life::Counted { count: 1, is_waiting: false };
+
     #[test]
     fn addresses_of_every_length_come_back() {
         let arena = Arena::new(2_000);
+        let mut places = LongPlaces::default();
         assert_eq!(arena.address(AddressId(5)), None);
         for len in 1..=ADDRESS_BYTES_MAX {
-            let address = Address::try_from(&vec![len as u8; len][..]).ok();
+            let Ok(address) = Address::try_from(&vec![len as u8; len][..]) else { continue };
             let id = AddressId(1_020 + len as u32);
-            arena.set(id, address.as_ref());
-            assert_eq!(arena.address(id), address);
-            arena.set(id, None);
-            assert_eq!(arena.address(id), None);
+            arena.set(id, &address, &mut places);
+            arena.set_life(id, HELD);
+            assert_eq!(arena.address(id), Some(address));
+            assert!(arena.is(id, &address));
+            assert!(!arena.is(id, &Address::from([99; 32])));
+            arena.set_life(id, Life::Free);
+            arena.clear(id, 77, &mut places);
+            assert_eq!((arena.address(id), arena.note(id)), (None, 77));
         }
+        assert_eq!((places.len, places.free.len()), (1, 1), "the long ones shared one place");
     }
 
     #[test]
@@ -81,5 +221,16 @@ mod tests {
         let arena = Arena::new(1);
         assert_eq!(arena.address(AddressId(0)), None);
         assert_eq!(arena.address(AddressId(u32::MAX)), None);
+    }
+
+    #[test]
+    fn a_place_is_not_taken_for_an_address() {
+        let arena = Arena::new(10);
+        let mut places = LongPlaces::default();
+        let Ok(short) = Address::try_from(&[1; 20][..]) else { return };
+        arena.set(AddressId(3), &short, &mut places);
+        arena.set_life(AddressId(3), HELD);
+        assert!(!arena.is(AddressId(3), &Address::from([0; 32])), "its place is 0");
+        assert!(arena.is(AddressId(3), &short));
     }
 }

@@ -6,13 +6,21 @@
 //! Invariant: an id is given to another address only once no reader can hold it any more. Readers
 //! hold an [`Epoch`]; a freed id waits until every epoch that knew it is dropped.
 //! Invariant: look-ups take no lock. Registering and releasing take a short one.
+//! Memory: 32 bytes for the address, 4 for who counts on it, 5.3 to 6.7 in the table, which holds
+//! ids alone and grows by quarters, in small shards. Nothing is ever laid out twice at once but one
+//! shard of a few KiB.
 //! Not here: what stands under an address (`state`), what is found by it (`index`), randomness (the
 //! hash seed is given).
 #![forbid(unsafe_code)]
 
 mod arena;
 mod epoch;
+mod hash;
+mod life;
+mod slots;
+mod sync;
 mod table;
+mod waiting;
 
 pub use epoch::Epoch;
 pub use table::{AddressRef, AddressTable, TableFull};

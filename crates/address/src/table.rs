@@ -4,17 +4,23 @@
 //! registration of the same address takes it up again); when no reader can hold it, the address is
 //! forgotten and the id is free.
 
-use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
 
-use foldhash::SharedSeed;
-use foldhash::quality::SeedableRandomState;
+use arc_swap::ArcSwap;
 use ledger::{Address, AddressId};
 use parking_lot::Mutex;
 
-use crate::arena::Arena;
+use crate::arena::{Arena, LongPlaces};
 use crate::epoch::{Epoch, Epochs};
+use crate::hash::KeyedHash;
+use crate::life::{Life, epoch_of};
+use crate::slots::Slots;
+use crate::waiting::Waiting;
+
+/// Ids a shard has at most on average, in a full table: growing one takes about a tenth of a
+/// millisecond.
+const SHARD_LEN: u32 = 2048;
 
 /// The table has no id left. Fix: raise `ledger.addresses_max`, or release addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -26,12 +32,14 @@ pub struct TableFull {
 
 /// Address <-> number, counted. See the crate's documentation.
 ///
-/// Cost: a look-up is one hash and one or two cache misses, without a lock; see [`Self::retain`].
+/// Cost: a look-up is one hash and three cache misses, without a lock; see [`Self::retain`].
 pub struct AddressTable {
-    /// Changed only under `books`' lock, read without it.
-    ids: papaya::HashMap<Address, AddressId, SeedableRandomState>,
-    /// As `ids`.
-    addresses: Arena,
+    /// From hash to id, by the hash's highest bits. A shard's slots change under `books`' lock; one
+    /// that is full is replaced. Read without a lock.
+    shards: Box<[ArcSwap<Slots>]>,
+    /// From id to address and count. Changed under `books`' lock, read without it.
+    arena: Arena,
+    hash: KeyedHash,
     books: Mutex<Books>,
     limit: u32,
 }
@@ -39,36 +47,33 @@ pub struct AddressTable {
 /// What only those who register and release look at.
 #[derive(Default)]
 struct Books {
-    entries: Vec<Entry>,
-    /// Ids that nobody can hold.
-    free: Vec<AddressId>,
-    /// Ids that nobody counts on, with the epoch until which readers may hold them. One that was
-    /// taken up again stays in here until its turn comes, and leaves then.
-    waiting: VecDeque<(u64, AddressId)>,
+    /// How many ids were ever given out: those below it have been.
+    given_out: u32,
+    /// The free id to give out next; each free id notes the next one.
+    free: Option<AddressId>,
+    free_len: usize,
+    /// Ids that nobody counts on. One that was taken up again stays in here until its turn comes,
+    /// and leaves then.
+    waiting: Waiting,
     epochs: Epochs,
-    /// Entries with a count.
+    /// Ids with a count.
     counted: usize,
-}
-
-#[derive(Clone, Copy, Default)]
-struct Entry {
-    count: u32,
-    is_waiting: bool,
-    /// The last epoch whose readers may hold the id, if the count is zero.
-    known_until: u64,
+    long: LongPlaces,
 }
 
 impl AddressTable {
     /// An empty table for at most `limit` addresses. `seed` keys the hash: it must be unknown to
     /// whoever may choose addresses.
     ///
-    /// Memory: 16 bytes for every 1,024 of `limit` at once, about 150 bytes an address in use.
+    /// Memory: about 20 bytes for every 1,024 of `limit` at once, and 42 to 43 bytes an address in
+    /// use; 40 more for one that has not 32 bytes.
     pub fn new(limit: u32, seed: u64) -> Self {
-        // The hasher wants its keys for ever. They are 48 bytes a table, and a node has one table.
-        let seeds: &'static SharedSeed = Box::leak(Box::new(SharedSeed::from_u64(seed)));
+        let shards = limit.div_ceil(SHARD_LEN).next_power_of_two();
+        let empty = Arc::new(Slots::with_room_for(0));
         Self {
-            ids: papaya::HashMap::with_hasher(SeedableRandomState::with_seed(seed, seeds)),
-            addresses: Arena::new(limit),
+            shards: (0..shards).map(|_| ArcSwap::new(Arc::clone(&empty))).collect(),
+            arena: Arena::new(limit),
+            hash: KeyedHash::new(seed),
             books: Mutex::default(),
             limit,
         }
@@ -77,13 +82,13 @@ impl AddressTable {
     /// The number of `address`, if it has one. A reader that holds an [`Epoch`] finds every address
     /// that its snapshot knows; the id is good for as long as it holds that epoch.
     pub fn lookup(&self, address: &Address) -> Option<AddressId> {
-        self.ids.pin().get(address).copied()
+        self.find(self.hash.of(address.as_bytes()), address)
     }
 
     /// The address of `id`. The caller must hold the id: by an [`AddressRef`], or by an [`Epoch`]
     /// whose snapshot knows it. For any other id the answer means nothing.
     pub fn address(&self, id: AddressId) -> Option<Address> {
-        self.addresses.address(id)
+        self.arena.address(id)
     }
 
     /// Registers `address` for as long as the guard lives. For subscribers, on any thread.
@@ -95,20 +100,26 @@ impl AddressTable {
     /// Counts one more on `address`, which gets a number if it has none. Whoever calls it owes one
     /// [`Self::release`].
     ///
-    /// Cost: a short lock and a hash; for a new address two more hashes.
+    /// Cost: a short lock and a look-up; for a new address about one look-up more, and once in
+    /// several hundred the growth of a shard.
     pub fn retain(&self, address: &Address) -> Result<AddressId, TableFull> {
+        let hash = self.hash.of(address.as_bytes());
         let books = &mut *self.books.lock();
-        if let Some(id) = self.lookup(address) {
-            let entry = &mut books.entries[id.0 as usize];
-            books.counted += usize::from(entry.count == 0);
-            entry.count += 1; // whatever counts on an id is larger than a byte: memory ends first
+        if let Some(id) = self.find(hash, address) {
+            let (count, is_waiting) = match self.arena.life(id) {
+                Life::Counted { count, is_waiting } => (count, is_waiting),
+                // A free id has no address to be found by.
+                Life::Idle { .. } | Life::Free => (0, true),
+            };
+            books.counted += usize::from(count == 0);
+            self.arena.set_life(id, Life::Counted { count: count + 1, is_waiting });
             return Ok(id);
         }
         let id = self.free_id(books)?;
-        books.entries[id.0 as usize].count = 1;
         books.counted += 1;
-        self.addresses.set(id, Some(address));
-        self.ids.pin().insert(*address, id);
+        self.arena.set(id, address, &mut books.long);
+        self.arena.set_life(id, Life::Counted { count: 1, is_waiting: false });
+        self.insert(hash, id);
         Ok(id)
     }
 
@@ -116,19 +127,20 @@ impl AddressTable {
     /// at the earliest when the second snapshot from now is published.
     pub fn release(&self, id: AddressId) {
         let books = &mut *self.books.lock();
-        let entry = &mut books.entries[id.0 as usize];
-        assert!(entry.count > 0, "address id {} is released more often than retained", id.0);
-        entry.count -= 1;
-        if entry.count > 0 {
+        let Life::Counted { count, is_waiting } = self.arena.life(id) else {
+            panic!("address id {} is released more often than retained", id.0);
+        };
+        if count > 1 {
+            self.arena.set_life(id, Life::Counted { count: count - 1, is_waiting });
             return;
         }
         books.counted -= 1;
         // One epoch more than the readers of today need: whoever tells of the next published block
         // may name ids that it freed.
-        entry.known_until = books.epochs.newest() + 1;
-        if !entry.is_waiting {
-            entry.is_waiting = true;
-            books.waiting.push_back((entry.known_until, id));
+        let known_until = books.epochs.newest() + 1;
+        self.arena.set_life(id, Life::idle(known_until));
+        if !is_waiting {
+            books.waiting.push(known_until, id);
         }
     }
 
@@ -139,6 +151,17 @@ impl AddressTable {
         let epoch = books.epochs.begin();
         self.reclaim(books);
         epoch
+    }
+
+    /// The number of the newest epoch; 0 before the first. They count up by one.
+    pub fn newest_epoch(&self) -> u64 {
+        self.books.lock().epochs.newest()
+    }
+
+    /// The oldest epoch that somebody holds, or the one to come. What only readers of older epochs
+    /// may need is needed by nobody.
+    pub fn oldest_held_epoch(&self) -> u64 {
+        self.books.lock().epochs.oldest_held()
     }
 
     /// How many addresses somebody counts on.
@@ -155,7 +178,7 @@ impl AddressTable {
     /// still hold.
     pub fn used(&self) -> usize {
         let books = self.books.lock();
-        books.entries.len() - books.free.len()
+        books.given_out as usize - books.free_len
     }
 
     /// How many addresses fit.
@@ -163,40 +186,75 @@ impl AddressTable {
         self.limit
     }
 
-    fn free_id(&self, books: &mut Books) -> Result<AddressId, TableFull> {
-        if books.free.is_empty() && books.entries.len() < self.limit as usize {
-            let id = AddressId(books.entries.len() as u32); // below limit, which is a u32
-            books.entries.push(Entry::default());
-            return Ok(id);
+    fn find(&self, hash: u64, address: &Address) -> Option<AddressId> {
+        let slots = self.shard(hash).load();
+        slots.find(hash, |id| self.arena.is(AddressId(id), address)).map(AddressId)
+    }
+
+    /// Under `books`' lock.
+    fn insert(&self, hash: u64, id: AddressId) {
+        let shard = self.shard(hash);
+        let slots = shard.load();
+        if !slots.is_full() {
+            slots.insert(hash, id.0);
+            return;
         }
-        if books.free.is_empty() {
+        let grown = Slots::with_room_for(slots.len() + 1);
+        for id in slots.ids() {
+            // An id in a shard has an address: both are set and cleared together.
+            if let Some(address) = self.arena.address(AddressId(id)) {
+                grown.insert(self.hash.of(address.as_bytes()), id);
+            }
+        }
+        grown.insert(hash, id.0);
+        shard.store(Arc::new(grown));
+    }
+
+    fn shard(&self, hash: u64) -> &ArcSwap<Slots> {
+        let bits = self.shards.len().trailing_zeros(); // a power of two
+        // In two steps, as a shift by 64 is none.
+        &self.shards[(hash >> 1 >> (63 - bits)) as usize]
+    }
+
+    fn free_id(&self, books: &mut Books) -> Result<AddressId, TableFull> {
+        if books.free.is_none() && books.given_out < self.limit {
+            books.given_out += 1;
+            return Ok(AddressId(books.given_out - 1));
+        }
+        if books.free.is_none() {
             self.reclaim(books);
         }
-        books.free.pop().ok_or(TableFull { limit: self.limit })
+        let id = books.free.ok_or(TableFull { limit: self.limit })?;
+        books.free_len -= 1;
+        books.free = (books.free_len > 0).then(|| AddressId(self.arena.note(id)));
+        Ok(id)
     }
 
     /// Frees the ids whose last reader left. Cost: O(those), amortised over their releases.
     fn reclaim(&self, books: &mut Books) {
         let oldest_held = books.epochs.oldest_held();
-        while let Some(&(until, id)) = books.waiting.front()
-            && until < oldest_held
-        {
-            books.waiting.pop_front();
-            let entry = &mut books.entries[id.0 as usize];
-            if entry.count > 0 {
-                entry.is_waiting = false;
-            } else if entry.known_until >= oldest_held {
-                // Taken up and freed again since it was queued.
-                books.waiting.push_back((entry.known_until, id));
-            } else {
-                entry.is_waiting = false;
-                // An id in use or waiting has an address: both are set and cleared together.
-                if let Some(address) = self.addresses.address(id) {
-                    self.ids.pin().remove(&address);
+        while let Some(id) = books.waiting.pop_before(oldest_held) {
+            let known_until = match self.arena.life(id) {
+                Life::Counted { count, .. } => {
+                    self.arena.set_life(id, Life::Counted { count, is_waiting: false });
+                    continue;
                 }
-                self.addresses.set(id, None);
-                books.free.push(id);
+                Life::Idle { known_until } => epoch_of(known_until, books.epochs.newest() + 1),
+                Life::Free => continue, // it would not wait
+            };
+            if known_until >= oldest_held {
+                // Taken up and freed again since it was queued.
+                books.waiting.push(known_until, id);
+                continue;
             }
+            if let Some(address) = self.arena.address(id) {
+                let hash = self.hash.of(address.as_bytes());
+                self.shard(hash).load().remove(hash, id.0);
+            }
+            self.arena.set_life(id, Life::Free);
+            self.arena.clear(id, books.free.map_or(0, |next| next.0), &mut books.long);
+            books.free = Some(id);
+            books.free_len += 1;
         }
     }
 }

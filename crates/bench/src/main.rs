@@ -9,6 +9,7 @@
 
 mod client;
 mod http;
+mod index;
 mod load;
 mod node;
 mod rpc;
@@ -27,6 +28,11 @@ type Benchmark = (&'static str, &'static str, fn(&[String]) -> Result<()>);
 const BENCHMARKS: &[Benchmark] = &[
     ("start", "time from process start to the first answered getHealth", start::run),
     ("rpc", "requests a second and latency of cheap methods, beside a constant answer", rpc::run),
+    (
+        "index",
+        "address table and index beside their rivals: memory, a writer beside readers",
+        index::run,
+    ),
     ("store", "the ledger on disk, over our storage engine and over a rival", store::run),
 ];
 

@@ -26,7 +26,8 @@ use crate::{http, median, now, transfers, value_of};
 const USAGE: &str = "usage: rpc [--toy] [--url http://IP:PORT] [--connections N] [--threads N] \
                      [--rounds N] [--seconds N]";
 
-/// What of the constant answer's rate a cheap method must reach.
+/// What of the constant answer's rate a cheap method must reach: where the first figures stand, less
+/// what a busy machine takes of them. To be raised with them.
 const BAR_OF_CONSTANT: f64 = 0.7;
 
 /// How much is measured.

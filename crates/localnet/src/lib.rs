@@ -16,6 +16,7 @@ mod meta;
 mod nonce;
 mod open;
 mod open_block;
+mod precompiles;
 mod restore;
 mod simulator;
 mod stakes;

@@ -24,7 +24,7 @@ use solana_transaction::versioned::VersionedTransaction;
 use solana_transaction_context::transaction::TransactionReturnData;
 use solana_transaction_error::TransactionError;
 
-use crate::nonce;
+use crate::{nonce, precompiles};
 
 /// Lamports that each signature costs.
 pub(crate) const LAMPORTS_PER_SIGNATURE: u64 = 5_000;
@@ -117,7 +117,7 @@ impl Keys {
 impl Vm {
     /// A VM with mainnet's features, the builtins, and the programs everybody expects deployed.
     pub(crate) fn new() -> Self {
-        let svm = LiteSVM::default()
+        let mut svm = LiteSVM::default()
             .with_mainnet_features()
             .with_builtins()
             .with_sysvars()
@@ -127,6 +127,7 @@ impl Vm {
             .with_blockhash_check(false)
             .with_transaction_history(0)
             .with_log_bytes_limit(Some(LOG_BYTES_MAX));
+        precompiles::add(&mut svm);
         Self { svm }
     }
 
@@ -150,6 +151,7 @@ impl Vm {
             svm.set_account_no_checks(key, account);
         }
         svm.rebuild_caches()?;
+        precompiles::restore(&mut svm);
         Ok(Self { svm })
     }
 
@@ -243,7 +245,8 @@ impl Vm {
         // Boxed in the closure, so that unwinding carries a pointer and not the whole answer.
         let run = || self.svm.simulate_transaction(transaction.clone()).map_err(Box::new);
         match catch_unwind(AssertUnwindSafe(run)) {
-            Ok(Ok(info)) => {
+            Ok(Ok(mut info)) => {
+                precompiles::strip_logs(&mut info.meta.logs);
                 let mut after = before.clone();
                 for (key, account) in info.post_accounts {
                     if let Some(place) = keys.all.iter().position(|known| *known == key) {
@@ -265,7 +268,8 @@ impl Vm {
                     after,
                 }
             }
-            Ok(Err(failed)) => {
+            Ok(Err(mut failed)) => {
+                precompiles::strip_logs(&mut failed.meta.logs);
                 // LiteSVM names the transaction only once it has a context, which is once its payer
                 // could pay. One whose programs or accounts do not load pays all the same.
                 let fee = failed.meta.fee;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use address::{AddressTable, Epoch};
 use arc_swap::ArcSwap;
-use index::Index;
+use index::Postings;
 use ledger::{Address, AddressId, BlockId, Commitment, Facet, Key, Record};
 use state::{Snapshot, Version};
 
@@ -13,9 +13,10 @@ pub(crate) struct Published<R, M> {
     pub(crate) processed: Snapshot<R, M>,
     pub(crate) confirmed: Snapshot<R, M>,
     pub(crate) finalized: Snapshot<R, M>,
-    pub(crate) index: Index,
+    /// All that is needed here is in it for as long as the epoch is held.
+    pub(crate) postings: Arc<Postings>,
     pub(crate) addresses: Arc<AddressTable>,
-    /// Keeps every id that is known here from being given to another address.
+    /// Keeps every id that is known here from being given to another address, and every posting.
     pub(crate) _epoch: Epoch,
 }
 
@@ -82,8 +83,9 @@ impl<R: Record, M> View<R, M> {
         self.snapshot().version(id)?.record.clone()
     }
 
-    /// The records found by `key` under `facet`, by id. Nothing is copied ahead; a record that the
-    /// index knows but that this block does not see under the key is left out.
+    /// The records found by `key` under `facet`, by id. Of a large set a thousand ids at a time are
+    /// copied; a record that the index knows but that this block does not see under the key is left
+    /// out.
     pub fn keyed(
         &self,
         facet: Facet,
@@ -92,7 +94,7 @@ impl<R: Record, M> View<R, M> {
         let snapshot = self.snapshot();
         let key = self.key(facet, key);
         key.into_iter().flat_map(move |key| {
-            self.published.index.records(key).filter_map(move |id| {
+            self.published.postings.records(key).filter_map(move |id| {
                 let version = snapshot.version(id)?;
                 if !version.keys.contains(&key) {
                     return None;
@@ -102,9 +104,10 @@ impl<R: Record, M> View<R, M> {
         })
     }
 
-    /// How many records [`Self::keyed`] gives at most. Cost: two look-ups; for cost classes.
+    /// How many records [`Self::keyed`] gives at most, if no more come to the index meanwhile. Cost:
+    /// two look-ups; for cost classes.
     pub fn keyed_len(&self, facet: Facet, key: &Address) -> usize {
-        self.key(facet, key).map_or(0, |key| self.published.index.len_of(key))
+        self.key(facet, key).map_or(0, |key| self.published.postings.len_of(key))
     }
 
     /// All records, by id.

@@ -21,7 +21,7 @@ use crate::view::Published;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LedgerConfig {
     /// How many addresses there may be at once: of records, of the keys they are found by, and of
-    /// subscribers. About 150 bytes each.
+    /// subscribers. About 43 bytes each, and 20 for every 1,024 at once.
     pub addresses_max: u32,
 }
 
@@ -52,7 +52,8 @@ pub struct LedgerUsage {
     pub unrooted_blocks: usize,
 }
 
-/// The one writer. Nothing that it does is seen by readers before [`Ledger::publish`].
+/// The one writer. Nothing that it does is seen by readers before [`Ledger::publish`]: index entries
+/// are there earlier, but lead to records that a reader's block does not see under their key.
 pub struct Ledger<R, M> {
     addresses: Arc<AddressTable>,
     state: State<R, M>,
@@ -69,16 +70,17 @@ impl<R: Record, M: Send + Sync + 'static> Ledger<R, M> {
     /// root is filled by [`Self::apply`]; readers see it empty.
     pub fn new(config: LedgerConfig, root: BlockId, meta: Arc<M>) -> (Self, Reader<R, M>) {
         // From the operating system: whoever chooses addresses must not know it.
-        let seed = std::hash::RandomState::new().hash_one(root);
-        let addresses = Arc::new(AddressTable::new(config.addresses_max, seed));
+        let random = std::hash::RandomState::new();
+        let addresses_max = config.addresses_max;
+        let addresses = Arc::new(AddressTable::new(addresses_max, random.hash_one((root, 0))));
         let state = State::new(root, Arc::clone(&meta));
-        let index = Index::new();
+        let index = Index::new(addresses_max, random.hash_one((root, 1)));
         let snapshot = State::new(root, meta).snapshot(root).expect("a state contains its root");
         let published = Published {
             processed: snapshot.clone(),
             confirmed: snapshot.clone(),
             finalized: snapshot,
-            index: index.clone(),
+            postings: Arc::clone(index.postings()),
             addresses: Arc::clone(&addresses),
             _epoch: addresses.epoch(),
         };
@@ -192,8 +194,8 @@ impl<R: Record, M: Send + Sync + 'static> Ledger<R, M> {
 
     /// Shows readers everything since the last publish, at once.
     ///
-    /// Cost: O(1), and each page written afterwards is copied once. The state that nobody reads any
-    /// more is freed here.
+    /// Cost: each page written afterwards is copied once. The state that nobody reads any more is
+    /// freed here, and the index entries that were kept for it alone.
     pub fn publish(&mut self) {
         self.close_root();
         let snapshot = |block| self.state.snapshot(block).expect("tips are the root or above it");
@@ -201,11 +203,12 @@ impl<R: Record, M: Send + Sync + 'static> Ledger<R, M> {
             processed: snapshot(self.processed),
             confirmed: snapshot(self.confirmed),
             finalized: snapshot(self.state.root()),
-            index: self.index.clone(),
+            postings: Arc::clone(self.index.postings()),
             addresses: Arc::clone(&self.addresses),
             _epoch: self.addresses.epoch(),
         };
         self.published.store(Arc::new(published));
+        self.index.settle_a_little(self.addresses.oldest_held_epoch());
     }
 
     /// The root.
@@ -237,11 +240,13 @@ impl<R: Record, M: Send + Sync + 'static> Ledger<R, M> {
         }
     }
 
-    /// Takes out of the index and the address table what only the removed versions needed.
+    /// Takes out of the index and the address table what only the removed versions needed. Whoever
+    /// reads a snapshot published before still finds it in both.
     fn let_go(&mut self, removed: &[Removed]) {
+        let epoch = self.addresses.newest_epoch();
         for Removed { id, keys, is_last } in removed {
             for key in keys.iter() {
-                if !self.state.is_found_by(*id, *key) && self.index.remove(*key, *id) {
+                if !self.state.is_found_by(*id, *key) && self.index.remove(*key, *id, epoch) {
                     self.addresses.release(key.id);
                 }
             }

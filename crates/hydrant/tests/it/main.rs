@@ -6,6 +6,7 @@
 mod clients;
 mod crash;
 mod from_snapshot;
+mod flags;
 mod methods;
 mod node;
 mod rust_client;

@@ -4,4 +4,5 @@ mod bounds;
 mod fixture;
 mod from_snapshot;
 mod ledger;
+mod precompiles;
 mod simulation;

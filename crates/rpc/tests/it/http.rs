@@ -218,7 +218,11 @@ fn what_is_no_http_is_told_so() {
         let mut client = world.client();
         client.send(bytes);
         let answer = client.receive_all();
-        assert!(answer.starts_with(b"HTTP/1.1 400"), "{bytes:?}: {:?}", String::from_utf8_lossy(&answer));
+        assert!(
+            answer.starts_with(b"HTTP/1.1 400"),
+            "{bytes:?}: {:?}",
+            String::from_utf8_lossy(&answer)
+        );
     }
     let mut client = world.client();
     let header = "x".repeat(100_000);
@@ -313,6 +317,7 @@ fn stopping_lets_a_request_finish_and_closes_what_idles() {
 }
 
 #[test]
+#[expect(clippy::disallowed_methods, reason = "how long stopping takes is what is tested")]
 fn stopping_does_not_wait_for_ever() {
     let mut world = World::new();
     let mut slow = world.client();

@@ -72,14 +72,6 @@ impl Client {
         std::mem::take(&mut self.read)
     }
 
-    /// Reads exactly so many bytes.
-    pub(crate) fn receive_bytes(&mut self, bytes: usize) -> Vec<u8> {
-        while self.read.len() < bytes {
-            assert_ne!(self.read_more(), 0, "more bytes, not the end");
-        }
-        self.read.drain(..bytes).collect()
-    }
-
     fn read_more(&mut self) -> usize {
         let mut buffer = [0; 16 * 1024];
         let bytes = match self.socket.read(&mut buffer) {

@@ -144,6 +144,7 @@ impl World {
     }
 
     /// Waits until the pool is as asked.
+    #[expect(clippy::disallowed_methods, reason = "patience is a matter of time")]
     pub(crate) fn wait_pool(&self, until: impl Fn(&Counters) -> bool) {
         let began = Instant::now();
         while !until(&self.node.pool.counters()) {

@@ -1,0 +1,89 @@
+//! Readers on threads while the table grows, shrinks and reuses ids.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use address::{AddressTable, Epoch};
+use arc_swap::ArcSwap;
+use ledger::AddressId;
+
+use crate::{Rng, address};
+
+const ADDRESSES: u32 = 60_000;
+
+#[test]
+fn what_was_registered_is_found_while_shards_grow() {
+    // A small limit would give small shards: this one makes them grow eight times.
+    let table = AddressTable::new(ADDRESSES, 3);
+    let registered = AtomicU32::new(0);
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|threads| {
+        for seed in 0..2 {
+            let (table, registered, is_over) = (&table, &registered, &is_over);
+            threads.spawn(move || {
+                let mut rng = Rng(seed);
+                while !is_over.load(Ordering::Relaxed) {
+                    let known = registered.load(Ordering::Acquire);
+                    if known == 0 {
+                        continue;
+                    }
+                    let n = rng.below(known);
+                    assert_eq!(table.lookup(&address(n)), Some(AddressId(n)));
+                    assert_eq!(table.address(AddressId(n)), Some(address(n)));
+                    assert_eq!(table.lookup(&address(ADDRESSES + n)), None);
+                }
+            });
+        }
+        for n in 0..ADDRESSES {
+            assert_eq!(table.retain(&address(n)), Ok(AddressId(n)));
+            registered.store(n + 1, Ordering::Release);
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
+}
+
+/// One published moment: who is registered, and the hold on their ids.
+struct Moment {
+    known: Vec<(u32, AddressId)>,
+    _epoch: Epoch,
+}
+
+#[test]
+fn a_held_epoch_keeps_its_addresses_while_ids_go_round() {
+    // Half as many ids as addresses that come and go.
+    let table = AddressTable::new(64, 5);
+    let now = ArcSwap::from_pointee(Moment { known: Vec::new(), _epoch: table.epoch() });
+    let is_over = AtomicBool::new(false);
+    let looks = AtomicU32::new(0);
+    std::thread::scope(|threads| {
+        for _ in 0..2 {
+            let (table, now, is_over, looks) = (&table, &now, &is_over, &looks);
+            threads.spawn(move || {
+                while !is_over.load(Ordering::Relaxed) {
+                    let moment = now.load_full();
+                    for (n, id) in &moment.known {
+                        assert_eq!(table.lookup(&address(*n)), Some(*id), "address {n}");
+                        assert_eq!(table.address(*id), Some(address(*n)));
+                    }
+                    looks.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        let mut rng = Rng(7);
+        let mut known: Vec<(u32, AddressId)> = Vec::new();
+        let mut published = 0;
+        while published < 20_000 || looks.load(Ordering::Relaxed) < 2_000 {
+            for _ in 0..3 {
+                let n = rng.below(128);
+                if let Some(at) = known.iter().position(|(other, _)| *other == n) {
+                    table.release(known.swap_remove(at).1);
+                } else if let Ok(id) = table.retain(&address(n)) {
+                    known.push((n, id));
+                }
+            }
+            now.store(Arc::new(Moment { known: known.clone(), _epoch: table.epoch() }));
+            published += 1;
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
+}

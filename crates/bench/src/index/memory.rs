@@ -1,0 +1,246 @@
+//! Bytes an address and bytes an entry.
+
+use std::time::Duration;
+
+use address::AddressTable;
+use anyhow::Result;
+use cpu_time::ThreadTime;
+use index::Index;
+use ledger::{Address, AddressId, Facet, Key};
+
+use super::keys::{Numbers, pubkey};
+use super::rivals::{Agave, Dash, Locked, Rival};
+use super::{Size, bar, heap};
+use crate::median;
+
+/// What building something took.
+struct Built {
+    /// How many entries were put in before the bound was met, if it was.
+    entries: u32,
+    heap_bytes: usize,
+    peak_bytes: usize,
+    took: Duration,
+}
+
+pub(crate) fn run(size: &Size, only: Option<&str>) -> Result<()> {
+    let is_wanted = |name: &str| only.is_none_or(|only| only == name);
+    if is_wanted("ours") {
+        addresses(size.addresses)?;
+    }
+    if is_wanted("ours") {
+        shape(size.accounts);
+    }
+    println!("\nkeys of one entry   entries     B/entry  peak B/entry  build ns");
+    for keys in size.keys {
+        if is_wanted("ours") {
+            let built = ours_of_one(keys);
+            row("ours", keys, &built);
+            if keys == size.keys[1] {
+                bar("index_keys_of_one_bytes", built.per_entry(), "B/entry", true, 12.0);
+            }
+        }
+        for (name, mut rival) in rivals() {
+            if is_wanted(name) {
+                let one = |n| (pubkey(n), pubkey(n | 1 << 31));
+                row(name, keys, &built_rival(&mut *rival, keys, size.heap_bytes_max, one));
+            }
+        }
+    }
+    println!("\none key             entries     B/entry  peak B/entry  build ns");
+    if is_wanted("ours") {
+        // Dense: half of all ids. Sparse: one of 200 in a ledger of a billion.
+        for (name, universe, limit) in [("dense", 2, 0.5), ("sparse", 200, 4.0)] {
+            let built = ours_of_many(size.entries, size.entries * universe);
+            row(&format!("ours, {name}"), size.entries, &built);
+            bar(&format!("index_{name}_key_bytes"), built.per_entry(), "B/entry", true, limit);
+        }
+    }
+    for (name, mut rival) in rivals() {
+        if is_wanted(name) {
+            let one = |n| (pubkey(u32::MAX), pubkey(n));
+            row(
+                name,
+                size.entries,
+                &built_rival(&mut *rival, size.entries, size.heap_bytes_max, one),
+            );
+        }
+    }
+    Ok(())
+}
+
+/// The address table: resting bytes, the worst peak beside what rested then, the longest insert. The
+/// longest is CPU time, and the median of three builds: one of ten million inserts meets whatever the
+/// kernel does on our time.
+fn addresses(count: u32) -> Result<()> {
+    let mut longest = Vec::new();
+    for _ in 0..2 {
+        longest.push(table(count)?.longest.as_secs_f64() * 1e3);
+    }
+    let Table { bytes, peak_ratio, longest: last, took } = table(count)?;
+    longest.push(last.as_secs_f64() * 1e3);
+    let each = bytes as f64 / f64::from(count);
+    let build_ns = took.as_nanos() as f64 / f64::from(count);
+    println!(
+        "addresses {count}: {each:.2} B each, {build_ns:.0} ns CPU each with the clock read twice, \
+         longest inserts {longest:.3?} ms"
+    );
+    bar("address_bytes", each, "B/address", true, 44.0);
+    bar("address_growth_peak", peak_ratio, "x", true, 1.1);
+    bar("address_insert_longest_ms", median(longest), "ms", true, 5.0);
+    Ok(())
+}
+
+struct Table {
+    bytes: usize,
+    peak_ratio: f64,
+    longest: Duration,
+    took: Duration,
+}
+
+fn table(count: u32) -> Result<Table> {
+    let before = heap::now();
+    let table = AddressTable::new(count, 42);
+    let mut peak_ratio: f64 = 0.0;
+    let mut longest = Duration::ZERO;
+    let start = ThreadTime::now();
+    heap::forget_peak();
+    for n in 0..count {
+        let address = Address::from(pubkey(n).to_bytes());
+        let began = ThreadTime::now();
+        table.retain(&address)?;
+        longest = longest.max(began.elapsed());
+        if n % (count / 100).max(1) == 0 && n > count / 10 {
+            let rests = (heap::now() - before) as f64;
+            peak_ratio = peak_ratio.max((heap::peak() - before) as f64 / rests);
+            heap::forget_peak();
+        }
+    }
+    Ok(Table { bytes: heap::now() - before, peak_ratio, longest, took: start.elapsed() })
+}
+
+/// Keys and records are ids of their own; records do not come in order.
+fn ours_of_one(keys: u32) -> Built {
+    measured(|| {
+        let mut index = Index::new(2 * keys, 42);
+        let start = ThreadTime::now();
+        for n in 0..keys {
+            let key = Key { facet: Facet(0), id: AddressId(n) };
+            index.insert(key, AddressId(keys + (n ^ 0x55) % keys));
+        }
+        (index, start.elapsed(), keys)
+    })
+}
+
+/// One key of random records among `universe` ids.
+fn ours_of_many(entries: u32, universe: u32) -> Built {
+    measured(|| {
+        let mut index = Index::new(universe, 42);
+        let mut numbers = Numbers(7);
+        let key = Key { facet: Facet(0), id: AddressId(3) };
+        let start = ThreadTime::now();
+        while index.len() < entries as usize {
+            index.insert(key, AddressId(numbers.below(universe)));
+        }
+        (index, start.elapsed(), entries)
+    })
+}
+
+/// Addresses and four indices of a ledger as mainnet's: most accounts are token accounts, ranks of
+/// owners, mints and programs are log-uniform (Zipf's law with exponent 1), one program owns more
+/// than half, one account in fifty has a delegate. No key is an account, which is the worst case.
+fn shape(accounts: u32) {
+    let mut numbers = Numbers(11);
+    let mut entries = 0;
+    let mut addresses = 0;
+    let start = ThreadTime::now();
+    let built = measured(|| {
+        let table = AddressTable::new(accounts + accounts / 2, 42);
+        let mut index = Index::new(accounts + accounts / 2, 42);
+        for n in 0..accounts {
+            let account = table.retain(&Address::from(pubkey(n).to_bytes()));
+            let program = if numbers.below(100) < 60 { 0 } else { rank(&mut numbers, 2_000) };
+            let keys = [
+                (0, Some(program)),
+                (1, Some(rank(&mut numbers, accounts / 20))),
+                (2, Some(rank(&mut numbers, accounts / 10 * 3))),
+                (3, (n % 50 == 0).then(|| rank(&mut numbers, accounts / 100))),
+            ];
+            for (facet, rank) in keys {
+                let Some(rank) = rank else { continue };
+                let key = pubkey(1 << 31 | u32::from(facet) << 28 | rank);
+                let key = table.retain(&Address::from(key.to_bytes()));
+                if let (Ok(id), Ok(account)) = (key, account) {
+                    index.insert(Key { facet: Facet(facet), id }, account);
+                }
+            }
+        }
+        (entries, addresses) = (index.len(), table.len());
+        ((table, index), start.elapsed(), accounts)
+    });
+    let each = built.per_entry();
+    println!(
+        "mainnet shape: {accounts} accounts, {addresses} addresses, {entries} entries, {each:.2} B an account"
+    );
+    bar("index_mainnet_shape_bytes", each, "B/account", true, 90.0);
+}
+
+/// A rank below `ranks`, the first the likeliest.
+fn rank(numbers: &mut Numbers, ranks: u32) -> u32 {
+    let uniform = f64::from(numbers.below(1 << 30)) / f64::from(1 << 30);
+    (f64::from(ranks).powf(uniform) - 1.0) as u32
+}
+
+fn rivals() -> Vec<(&'static str, Box<dyn Rival>)> {
+    vec![
+        ("rwlock-hashmap", Box::new(Locked::default())),
+        ("agave", Box::new(Agave::default())),
+        ("dashmap-4", Box::new(Dash::new(4))),
+        ("dashmap-32", Box::new(Dash::new(32))),
+        ("dashmap-128", Box::new(Dash::new(128))),
+        ("dashmap-512", Box::new(Dash::new(512))),
+    ]
+}
+
+fn built_rival(
+    rival: &mut dyn Rival,
+    entries: u32,
+    heap_bytes_max: usize,
+    entry: impl Fn(u32) -> (solana_pubkey::Pubkey, solana_pubkey::Pubkey),
+) -> Built {
+    measured(|| {
+        let start = ThreadTime::now();
+        for n in 0..entries {
+            let (key, record) = entry(n);
+            rival.put(key, record);
+            if n % 256 == 0 && heap::now() > heap_bytes_max {
+                return ((), start.elapsed(), n + 1);
+            }
+        }
+        ((), start.elapsed(), entries)
+    })
+}
+
+/// Runs `build`, which gives what it built, how long it took, and how many entries that are.
+fn measured<T>(build: impl FnOnce() -> (T, Duration, u32)) -> Built {
+    let before = heap::now();
+    heap::forget_peak();
+    let (built, took, entries) = build();
+    let (now, peak) = (heap::now(), heap::peak());
+    drop(built);
+    Built { entries, heap_bytes: now - before, peak_bytes: peak - before, took }
+}
+
+impl Built {
+    fn per_entry(&self) -> f64 {
+        self.heap_bytes as f64 / f64::from(self.entries)
+    }
+}
+
+fn row(name: &str, wanted: u32, built: &Built) {
+    let Built { entries, peak_bytes, took, .. } = built;
+    let peak = *peak_bytes as f64 / f64::from(*entries);
+    let build_ns = took.as_nanos() as f64 / f64::from(*entries);
+    let note = if *entries < wanted { "  stopped at the bound" } else { "" };
+    let each = built.per_entry();
+    println!("{name:16} {entries:>10} {each:>11.2} {peak:>13.2} {build_ns:>9.0}{note}");
+}

@@ -1,0 +1,156 @@
+//! The flags that users of `solana-test-validator` know, and the configuration file, on a real node.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+use solana_pubkey::Pubkey;
+use solana_rpc_client::rpc_client::RpcClient;
+use solana_rpc_client_api::request::RpcRequest;
+use tempfile::TempDir;
+
+use crate::clients::ProgramElves;
+use crate::node::Node;
+
+/// An address nobody has the key of.
+fn address(n: u8) -> String {
+    Pubkey::new_from_array([n; 32]).to_string()
+}
+
+fn ask(node: &Node, method: &'static str, params: &Value) -> Result<Value> {
+    let client = RpcClient::new(&node.rpc);
+    client.send(RpcRequest::Custom { method }, params.clone()).context(method)
+}
+
+/// An account as `solana account --output json` writes it.
+fn account_file(dir: &Path, address: &str, lamports: u64) -> Result<PathBuf> {
+    let path = dir.join(format!("{address}.json"));
+    let account = json!({
+        "pubkey": address,
+        "account": {
+            "lamports": lamports,
+            "data": ["AQID", "base64"],
+            "owner": "11111111111111111111111111111111",
+            "executable": false,
+            "rentEpoch": u64::MAX,
+            "space": 3,
+        },
+    });
+    fs::write(&path, account.to_string())?;
+    Ok(path)
+}
+
+fn lamports(node: &Node, address: &str) -> Result<Value> {
+    Ok(ask(node, "getBalance", &json!([address, {"commitment": "processed"}]))?["value"].clone())
+}
+
+#[test]
+fn genesis_has_what_the_flags_give() -> Result<()> {
+    let files = TempDir::new()?;
+    let [somebody, another, program, upgradeable, mint] = [1, 2, 3, 4, 5].map(address);
+    let one = account_file(files.path(), &somebody, 2_000_000)?;
+    let dir = files.path().join("accounts");
+    fs::create_dir(&dir)?;
+    account_file(&dir, &another, 3_000_000)?;
+    let elf = ProgramElves::find()?.upgrade;
+    let text = |path: &Path| path.display().to_string();
+    let node = Node::start(&[
+        "--account",
+        &somebody,
+        &text(&one),
+        "--account-dir",
+        &text(&dir),
+        "--bpf-program",
+        &program,
+        &text(&elf),
+        "--upgradeable-program",
+        &upgradeable,
+        &text(&elf),
+        &somebody,
+        "--mint",
+        &mint,
+        "--faucet-sol",
+        "7",
+        "--faucet-per-request-sol-cap",
+        "2",
+        "--slots-per-epoch",
+        "64",
+        "--warp-slot",
+        "1000",
+    ])?;
+    assert_eq!(lamports(&node, &somebody)?, json!(2_000_000));
+    assert_eq!(lamports(&node, &another)?, json!(3_000_000));
+    assert_eq!(lamports(&node, &mint)?, json!(500_000_000_000_000_000_u64));
+    for (program, authority) in [(program, Value::Null), (upgradeable, json!(somebody))] {
+        let info = ask(
+            &node,
+            "getAccountInfo",
+            &json!([program, {"commitment": "processed", "encoding": "jsonParsed"}]),
+        )?;
+        assert_eq!(info["value"]["executable"], json!(true), "{program}");
+        let data = info["value"]["data"]["parsed"]["info"]["programData"].clone();
+        let params = json!([data, {"commitment": "processed", "encoding": "jsonParsed"}]);
+        let data = ask(&node, "getAccountInfo", &params)?;
+        assert_eq!(data["value"]["data"]["parsed"]["info"]["authority"], authority, "{program}");
+    }
+    let schedule = ask(&node, "getEpochSchedule", &json!([]))?;
+    assert_eq!(schedule["slotsPerEpoch"], json!(64));
+    let slot = ask(&node, "getSlot", &json!([{"commitment": "processed"}]))?;
+    ensure!(slot.as_u64() >= Some(1_000), "slot {slot}");
+    let refused = ask(&node, "requestAirdrop", &json!([somebody, 3_000_000_000_u64]));
+    let refused = format!("{:#}", refused.expect_err("more than the cap"));
+    ensure!(refused.contains("--faucet-per-request-sol-cap"), "{refused}");
+    Ok(())
+}
+
+#[test]
+fn a_ledger_directory_is_kept_until_reset() -> Result<()> {
+    let files = TempDir::new()?;
+    let dir = files.path().join("ledger").display().to_string();
+    let flags = ["--ledger", &dir, "--slot-ms", "0"];
+    let hash = |node: &Node| ask(node, "getGenesisHash", &json!([]));
+    let first = hash(&Node::start(&flags)?)?;
+    assert_eq!(hash(&Node::start(&flags)?)?, first);
+    let reset = [&flags[..], &["--reset"]].concat();
+    assert_ne!(hash(&Node::start(&reset)?)?, first);
+    Ok(())
+}
+
+#[test]
+fn a_configuration_file_says_the_same_and_is_checked() -> Result<()> {
+    let files = TempDir::new()?;
+    let path = files.path().join("hydrant.toml");
+    let config = path.display().to_string();
+    let check = |text: &str| -> Result<(bool, String)> {
+        fs::write(&path, text)?;
+        let run = Command::new(env!("CARGO_BIN_EXE_hydrant"))
+            .args(["dev", "--config", &config, "--check"])
+            .output()?;
+        let said = [run.stdout, run.stderr].concat();
+        Ok((run.status.success(), String::from_utf8_lossy(&said).into_owned()))
+    };
+    let bad = check("slots-per-epoch = 64\nslot_ms = 5")?;
+    ensure!(!bad.0 && bad.1.contains("unknown field `slot_ms`"), "{}", bad.1);
+    let bad = check("[pubsub]\nping = 5")?;
+    ensure!(!bad.0 && bad.1.contains("unknown field `ping`"), "{}", bad.1);
+    let good = check("slots-per-epoch = 64\nslot-ms = 0\n[rpc]\nbatch_max = 1")?;
+    ensure!(good.0 && good.1.contains("settings are good"), "{}", good.1);
+
+    let node = Node::start(&["--config", &config])?;
+    let schedule = ask(&node, "getEpochSchedule", &json!([]))?;
+    assert_eq!(schedule["slotsPerEpoch"], json!(64));
+    Ok(())
+}
+
+#[test]
+fn a_port_that_is_taken_is_named() -> Result<()> {
+    let node = Node::start(&[])?;
+    let port = node.rpc.rsplit(':').next().context("a port")?.to_owned();
+    let run =
+        Command::new(env!("CARGO_BIN_EXE_hydrant")).args(["dev", "--rpc-port", &port]).output()?;
+    let said = String::from_utf8_lossy(&run.stderr);
+    ensure!(!run.status.success() && said.contains(&port) && said.contains("--rpc-port"), "{said}");
+    Ok(())
+}

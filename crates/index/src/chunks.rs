@@ -1,0 +1,33 @@
+//! An array that grows and never moves: in chunks, laid out when first needed.
+//!
+//! Bounds: `CHUNKS` chunks of `len` places, and a chunk of places laid out ahead of their use.
+
+use std::sync::OnceLock;
+
+/// How many chunks there may be.
+pub(crate) const CHUNKS: usize = 1024;
+
+/// The array. Read by any thread, laid out by one.
+pub(crate) struct Chunks<T> {
+    chunks: Box<[OnceLock<Box<[T]>>]>,
+    chunk_len: usize,
+}
+
+impl<T> Chunks<T> {
+    pub(crate) fn new(chunk_len: usize) -> Self {
+        Self { chunks: (0..CHUNKS).map(|_| OnceLock::new()).collect(), chunk_len }
+    }
+
+    pub(crate) fn get(&self, at: u32) -> Option<&T> {
+        let at = at as usize;
+        Some(&self.chunks.get(at / self.chunk_len)?.get()?[at % self.chunk_len])
+    }
+
+    /// The place `at`, laid out if it is not. Panics beyond the bound: there is no room to go on.
+    pub(crate) fn lay_out(&self, at: u32, make: impl Fn() -> T) -> &T {
+        let at = at as usize;
+        let chunk = self.chunks.get(at / self.chunk_len);
+        let chunk = chunk.unwrap_or_else(|| panic!("an index has no place {at}: out of bounds"));
+        &chunk.get_or_init(|| (0..self.chunk_len).map(|_| make()).collect())[at % self.chunk_len]
+    }
+}

@@ -1,0 +1,201 @@
+//! What readers see of the index, and how a word tells where a set is.
+
+use std::sync::{Arc, OnceLock};
+
+use arc_swap::ArcSwapOption;
+use ledger::{AddressId, Facet, Key};
+
+use crate::chunks::Chunks;
+use crate::large::Large;
+use crate::slabs::{BLOCK_MAX, Slabs};
+use crate::words::{Place, Words};
+
+/// The largest id of a key or a record: a word needs a bit for itself.
+pub const ID_MAX: u32 = (1 << 31) - 1;
+
+/// Records copied at a time from a large set.
+const BATCH_LEN: usize = 1024;
+const TAG_BITS: u32 = 30;
+
+/// The sets of all keys, shared by the writer and all readers.
+pub struct Postings {
+    facets: Box<[OnceLock<Words>]>,
+    slabs: Slabs,
+    large: Chunks<ArcSwapOption<Large>>,
+    limit: u32,
+    seed: u64,
+}
+
+/// Where a word leads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Set {
+    /// The only record.
+    One(u32),
+    /// A block of 2 to [`BLOCK_MAX`] records.
+    Block(u32),
+    /// A large set, by its place.
+    Large(u32),
+}
+
+/// A set as it was found.
+enum Found {
+    /// So many ids were copied.
+    Few(usize),
+    Large(Arc<Large>),
+}
+
+impl Set {
+    pub(crate) fn from_word(word: u32) -> Self {
+        let low = word & ((1 << TAG_BITS) - 1);
+        match word >> TAG_BITS {
+            0 | 1 => Self::One(word),
+            2 => Self::Block(low),
+            _ => Self::Large(low),
+        }
+    }
+
+    pub(crate) fn to_word(self) -> u32 {
+        let (tag, low) = match self {
+            Self::One(record) => {
+                assert!(record <= ID_MAX, "record id {record} is above {ID_MAX}");
+                return record;
+            }
+            Self::Block(offset) => (2, offset),
+            Self::Large(place) => (3, place),
+        };
+        tag << TAG_BITS | low // below 2^30: the bounds of slabs and large sets
+    }
+}
+
+impl Postings {
+    pub(crate) fn new(limit: u32, seed: u64) -> Self {
+        Self {
+            facets: (0..=usize::from(u8::MAX)).map(|_| OnceLock::new()).collect(),
+            slabs: Slabs::new(),
+            large: Chunks::new(4096),
+            limit,
+            seed,
+        }
+    }
+
+    /// The records found by `key`, sorted by id, each once: every one whose entry is there from the
+    /// moment of the call to the end of the iteration, and perhaps some that come or go meanwhile.
+    ///
+    /// Cost: a look-up; a large set is copied in batches of about a thousand.
+    pub fn records(&self, key: Key) -> Records {
+        let mut few = [0; BLOCK_MAX];
+        match self.find(key, &mut few) {
+            Found::Few(len) => Records { ids: few[..len].to_vec(), at: 0, rest: None },
+            Found::Large(large) => Records { ids: Vec::new(), at: 0, rest: Some((large, 0)) },
+        }
+    }
+
+    /// How many entries `key` has now, with those that only old snapshots need. Cost: a look-up.
+    pub fn len_of(&self, key: Key) -> usize {
+        let Some(place) = self.place(key) else { return 0 };
+        loop {
+            let version = place.version();
+            let len = match place.word().map(Set::from_word) {
+                None => 0,
+                Some(Set::One(_)) => 1,
+                Some(Set::Block(offset)) => self.slabs.block_len(offset),
+                Some(Set::Large(at)) => self.large(at).map_or(0, |large| large.len()),
+            };
+            if place.is_unchanged_since(version) {
+                return len;
+            }
+        }
+    }
+
+    /// Whether `record` is found by `key` now, or an old snapshot needs it to be.
+    pub fn contains(&self, key: Key, record: AddressId) -> bool {
+        let mut few = [0; BLOCK_MAX];
+        match self.find(key, &mut few) {
+            Found::Few(len) => few[..len].contains(&record.0),
+            Found::Large(large) => large.contains(record.0),
+        }
+    }
+
+    /// The set of a key, copied if it is small. A reader that is overtaken by a change in the key's
+    /// shard reads again.
+    fn find(&self, key: Key, few: &mut [u32; BLOCK_MAX]) -> Found {
+        let Some(place) = self.place(key) else { return Found::Few(0) };
+        loop {
+            let version = place.version();
+            let found = match place.word().map(Set::from_word) {
+                None => return Found::Few(0),
+                Some(Set::One(record)) => {
+                    few[0] = record;
+                    return Found::Few(1);
+                }
+                Some(Set::Block(offset)) => Found::Few(self.slabs.read(offset, few)),
+                Some(Set::Large(at)) => self.large(at).map_or(Found::Few(0), Found::Large),
+            };
+            if place.is_unchanged_since(version) {
+                return found;
+            }
+        }
+    }
+
+    fn place(&self, key: Key) -> Option<Place<'_>> {
+        self.facets[usize::from(key.facet.0)].get()?.place(key.id.0)
+    }
+
+    /// The table of a facet, made if it is not there. Writer only.
+    pub(crate) fn words(&self, facet: Facet) -> &Words {
+        self.facets[usize::from(facet.0)]
+            .get_or_init(|| Words::new(self.limit, self.seed ^ u64::from(facet.0) << 32))
+    }
+
+    pub(crate) fn slabs(&self) -> &Slabs {
+        &self.slabs
+    }
+
+    pub(crate) fn large(&self, at: u32) -> Option<Arc<Large>> {
+        self.large.get(at)?.load_full()
+    }
+
+    /// Sets or clears a large set. Writer only.
+    pub(crate) fn set_large(&self, at: u32, large: Option<Arc<Large>>) {
+        self.large.lay_out(at, ArcSwapOption::empty).store(large);
+    }
+}
+
+/// The records of one key, sorted by id. Made by [`Postings::records`].
+pub struct Records {
+    ids: Vec<u32>,
+    at: usize,
+    /// A large set, and from which id on it is still to be read.
+    rest: Option<(Arc<Large>, u32)>,
+}
+
+impl Iterator for Records {
+    type Item = AddressId;
+
+    fn next(&mut self) -> Option<AddressId> {
+        if self.at == self.ids.len() {
+            let (large, from) = self.rest.take()?;
+            self.ids.clear();
+            self.at = 0;
+            let next = large.read(from, BATCH_LEN, &mut self.ids);
+            self.rest = next.map(|from| (large, from));
+        }
+        let id = *self.ids.get(self.at)?;
+        self.at += 1;
+        Some(AddressId(id))
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_set_survives_its_word() {
+        let sets = [Set::One(0), Set::One(ID_MAX), Set::Block(0), Set::Block(5), Set::Large(7)];
+        for set in sets {
+            assert_eq!(Set::from_word(set.to_word()), set);
+        }
+    }
+}

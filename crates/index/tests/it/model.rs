@@ -1,0 +1,176 @@
+//! Random entries, removals and epochs against plain sets.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use index::{Index, Postings};
+use ledger::{AddressId, Facet, Key};
+
+use crate::{Rng, key};
+
+/// What a snapshot needs: the entries of its moment.
+struct Snapshot {
+    epoch: u64,
+    needed: BTreeMap<u32, BTreeSet<u32>>,
+}
+
+fn records(postings: &Postings, key: Key) -> Vec<u32> {
+    postings.records(key).map(|id| id.0).collect()
+}
+
+#[test]
+fn records_come_sorted_whatever_the_order_of_inserts() {
+    let mut index = Index::new(100, 1);
+    for record in [7, 3, 200, 5, 3] {
+        index.insert(key(1), AddressId(record));
+    }
+    assert_eq!(records(index.postings(), key(1)), [3, 5, 7, 200]);
+    assert_eq!((index.len_of(key(1)), index.len(), index.keys()), (4, 4, 1));
+}
+
+#[test]
+fn keys_differ_by_facet_and_by_id() {
+    let mut index = Index::new(100, 1);
+    let of = |facet, id| Key { facet: Facet(facet), id: AddressId(id) };
+    assert!(index.insert(of(1, 1), AddressId(10)));
+    assert!(index.insert(of(2, 1), AddressId(11)));
+    assert_eq!(records(index.postings(), of(1, 1)), [10]);
+    assert_eq!(records(index.postings(), of(2, 1)), [11]);
+    assert_eq!(records(index.postings(), of(1, 2)), []);
+    assert_eq!(records(index.postings(), of(9, 1)), [], "a facet that nobody used");
+}
+
+#[test]
+fn inserting_and_removing_tell_whether_anything_changed() {
+    let mut index = Index::new(100, 1);
+    let one = key(1);
+    assert!(!index.remove(one, AddressId(10), 1));
+    assert!(index.insert(one, AddressId(10)));
+    assert!(!index.insert(one, AddressId(10)));
+    assert!(!index.remove(one, AddressId(11), 1));
+    assert!(index.insert(one, AddressId(11)));
+    assert!(!index.insert(one, AddressId(10)));
+    assert!(!index.remove(one, AddressId(12), 1));
+    assert!(index.remove(one, AddressId(10), 1));
+    assert!(!index.remove(one, AddressId(10), 1), "it is only kept for old readers");
+    assert_eq!((index.len_of(one), index.len(), index.keys()), (1, 1, 1));
+    assert_eq!(records(index.postings(), one), [10, 11]);
+    assert!(index.remove(one, AddressId(11), 1));
+    assert_eq!((index.is_empty(), index.keys(), index.waiting()), (true, 0, 2));
+    index.settle(1);
+    assert_eq!(records(index.postings(), one), [10, 11], "somebody still holds epoch 1");
+    index.settle(2);
+    assert_eq!(records(index.postings(), one), []);
+    assert_eq!(index.waiting(), 0);
+}
+
+#[test]
+fn what_comes_back_before_it_is_gone_stays() {
+    let mut index = Index::new(100, 1);
+    let one = key(1);
+    assert!(index.insert(one, AddressId(10)));
+    assert!(index.remove(one, AddressId(10), 1));
+    assert!(index.insert(one, AddressId(10)), "to the writer it was gone");
+    index.settle(2);
+    assert_eq!((records(index.postings(), one), index.len()), (vec![10], 1));
+    assert!(index.remove(one, AddressId(10), 2));
+    assert!(index.insert(one, AddressId(10)));
+    assert!(index.remove(one, AddressId(10), 5));
+    index.settle(5);
+    assert_eq!(records(index.postings(), one), [10], "the later removal counts");
+    index.settle(6);
+    assert_eq!((records(index.postings(), one), index.waiting()), (vec![], 0));
+}
+
+#[test]
+fn a_reader_who_stays_for_ever_costs_one_place_an_entry() {
+    let mut index = Index::new(100, 1);
+    for epoch in 1..10_000 {
+        assert!(index.insert(key(1), AddressId(10)));
+        assert!(index.remove(key(1), AddressId(10), epoch));
+        index.settle_a_little(1);
+        assert_eq!((index.waiting(), index.len()), (1, 0));
+    }
+    index.settle(9_999);
+    assert_eq!(records(index.postings(), key(1)), [10], "removed last in epoch 9,999");
+    index.settle(10_000);
+    assert_eq!((records(index.postings(), key(1)), index.waiting()), (vec![], 0));
+}
+
+/// How a run's world is made: ids are spread over `span`, keys are drawn with a few hot ones.
+struct World {
+    seed: u64,
+    keys: u32,
+    span: u32,
+    steps: u32,
+}
+
+fn run(World { seed, keys, span, steps }: &World) {
+    let mut rng = Rng(*seed);
+    let mut index = Index::new(20_000, rng.0 ^ 77);
+    let postings = index.postings().clone();
+    let mut model: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
+    let mut entries = 0;
+    let mut snapshots: Vec<Snapshot> = Vec::new();
+    let mut epoch = 0;
+    for step in 0..*steps {
+        // A power of a uniform number: key 0 gets far more than its share.
+        let n = (f64::from(rng.below(1 << 20)) / f64::from(1 << 20)).powi(4) * f64::from(*keys);
+        let n = n as u32;
+        let set = model.entry(n).or_default();
+        let record = rng.below(*span);
+        if rng.below(100) < if step / (steps / 4) % 2 == 0 { 80 } else { 20 } {
+            let is_new = set.insert(record);
+            assert_eq!(index.insert(key(n), AddressId(record)), is_new);
+            entries += usize::from(is_new);
+        } else {
+            // Something that is there, mostly.
+            let record = set.range(record..).next().copied().unwrap_or(record);
+            let was_there = set.remove(&record);
+            assert_eq!(index.remove(key(n), AddressId(record), epoch), was_there);
+            entries -= usize::from(was_there);
+        }
+        assert_eq!(index.len_of(key(n)), set.len());
+        assert_eq!(index.len(), entries);
+        if step % 300 == 0 {
+            epoch += 1;
+            let hot = model.iter().filter(|(n, _)| **n % 7 < 3 || step % 3_000 == 0);
+            let needed = hot.map(|(n, set)| (*n, set.clone())).collect();
+            snapshots.push(Snapshot { epoch, needed });
+            while snapshots.len() > 3 || (rng.below(3) == 0 && !snapshots.is_empty()) {
+                snapshots.swap_remove(rng.below(snapshots.len() as u32) as usize);
+            }
+            let oldest = snapshots.iter().map(|snapshot| snapshot.epoch).min();
+            index.settle_a_little(oldest.unwrap_or(epoch + 1));
+            assert_eq!(index.keys(), model.values().filter(|set| !set.is_empty()).count());
+        }
+        if step % 1_500 == 0 {
+            for (n, set) in snapshots.iter().flat_map(|snapshot| &snapshot.needed) {
+                let found = records(&postings, key(*n));
+                assert!(found.is_sorted_by(|left, right| left < right), "each once, in order");
+                assert!(set.iter().all(|record| found.binary_search(record).is_ok()));
+                assert!(found.len() <= postings.len_of(key(*n)));
+            }
+        }
+    }
+    index.settle(epoch + 1);
+    for (n, set) in &model {
+        assert_eq!(records(&postings, key(*n)), set.iter().copied().collect::<Vec<_>>());
+        assert!(set.iter().all(|record| postings.contains(key(*n), AddressId(*record))));
+        for record in set {
+            assert!(index.remove(key(*n), AddressId(*record), epoch));
+        }
+    }
+    index.settle(epoch + 1);
+    assert_eq!((index.len(), index.keys(), index.waiting()), (0, 0, 0));
+    for n in 0..*keys {
+        assert_eq!(records(&postings, key(n)), []);
+    }
+}
+
+#[test]
+fn an_index_answers_like_plain_sets() {
+    run(&World { seed: 1, keys: 400, span: 30_000, steps: 150_000 });
+    run(&World { seed: 2, keys: 40, span: 1 << 31, steps: 100_000 });
+    run(&World { seed: 3, keys: 9, span: 90_000, steps: 200_000 });
+    run(&World { seed: 4, keys: 12_000, span: 2_000, steps: 100_000 });
+}

@@ -1,0 +1,117 @@
+//! Keys of thousands of records, which change their key all the time, under readers that take long:
+//! at every moment each record is found by one key, once.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use ledger::{Address, BlockId, Change, Commitment, Facet};
+use query::{Ledger, LedgerConfig, Reader};
+use testkit::{Facts, Note, NoteMaker, Rng};
+
+const OWNER: Facet = Facet(1);
+const WORLD: NoteMaker = NoteMaker { addresses: 3_000, keys: 3, changes_max: 1, removals: 0 };
+const READERS: usize = 2;
+const LOOKS_MIN: usize = 150;
+const BLOCKS_MIN: u64 = 300;
+
+#[test]
+fn each_record_of_a_hot_key_is_found_once_while_records_move_between_keys() {
+    let root = BlockId { slot: 0, bank: 0 };
+    let config = LedgerConfig { addresses_max: 10_000 };
+    let (mut ledger, reader) = Ledger::new(config, root, facts(root));
+    let mut rng = Rng::new(1);
+    let all = (0..WORLD.addresses).map(|n| change(n, &mut rng)).collect();
+    ledger.apply(root, all, facts(root)).expect("the world fits");
+    ledger.publish();
+    let is_over = AtomicBool::new(false);
+    let looks = AtomicUsize::new(0);
+    std::thread::scope(|threads| {
+        for _ in 0..READERS {
+            let (reader, is_over, looks) = (reader.clone(), &is_over, &looks);
+            threads.spawn(move || {
+                let _over = SetOnDrop(is_over);
+                while !is_over.load(Ordering::Relaxed) {
+                    Commitment::ALL.iter().for_each(|commitment| look(&reader, *commitment));
+                    looks.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        let _over = SetOnDrop(&is_over);
+        let is_done = |blocks| {
+            let looked = looks.load(Ordering::Relaxed) >= LOOKS_MIN;
+            is_over.load(Ordering::Relaxed) || (blocks >= BLOCKS_MIN && looked)
+        };
+        write(&mut ledger, root, &mut rng, is_done);
+    });
+    let usage = ledger.usage();
+    assert_eq!((usage.records, usage.index_keys), (WORLD.addresses, WORLD.keys));
+}
+
+/// Blocks that move records between keys; some vanish again, the others are rooted three later.
+fn write(
+    ledger: &mut Ledger<Note, Facts>,
+    root: BlockId,
+    rng: &mut Rng,
+    is_done: impl Fn(u64) -> bool,
+) {
+    let mut chain = vec![root];
+    let mut bank = 0;
+    while !is_done(bank) {
+        bank += 1;
+        let tip = chain[chain.len() - 1];
+        let block = BlockId { slot: tip.slot + 1, bank };
+        ledger.open(block, tip, facts(block)).expect("the tip is complete");
+        for _ in 0..4 {
+            let changes = (0..30).map(|_| change(rng.below(WORLD.addresses), rng)).collect();
+            ledger.apply(block, changes, facts(block)).expect("nothing is new");
+            ledger.publish();
+        }
+        if rng.chance(25) {
+            ledger.drop_fork(block).expect("it is above the root");
+        } else {
+            ledger.complete(block, facts(block)).expect("it is open");
+            chain.push(block);
+            if chain.len() > 4 {
+                ledger.finalize(chain.remove(1)).expect("it is complete");
+            }
+        }
+        ledger.publish();
+    }
+}
+
+fn look(reader: &Reader<Note, Facts>, commitment: Commitment) {
+    let view = reader.view(commitment);
+    let mut found = vec![false; WORLD.addresses];
+    for key in 0..WORLD.keys {
+        let key = (OWNER, WORLD.address(5_000 + key));
+        for (address, note) in view.keyed(key.0, &key.1) {
+            assert_eq!(address, note.address, "an index entry led to another address");
+            assert_eq!(note.keys, [key], "a record was found by a key that it does not have");
+            let is_again = std::mem::replace(&mut found[note.value as usize], true);
+            assert!(!is_again, "note {} was found twice", note.value);
+        }
+    }
+    let missing = found.iter().filter(|found| !**found).count();
+    assert_eq!(missing, 0, "records were not found at {commitment:?}");
+}
+
+fn change(n: usize, rng: &mut Rng) -> Change<Note> {
+    let address: Address = WORLD.address(n);
+    // The first key is hot.
+    let key = if rng.chance(70) { 0 } else { rng.below(WORLD.keys) };
+    let keys = vec![(OWNER, WORLD.address(5_000 + key))];
+    Change { address, record: Some(Arc::new(Note { address, value: n as u64, keys })) }
+}
+
+fn facts(block: BlockId) -> Arc<Facts> {
+    Arc::new(Facts { block, writes: 0, is_complete: true })
+}
+
+/// Ends the test for all threads, also when one of them panics.
+struct SetOnDrop<'a>(&'a AtomicBool);
+
+impl Drop for SetOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
