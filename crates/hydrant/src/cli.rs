@@ -21,6 +21,30 @@ pub(crate) enum Command {
     /// Transactions are executed as they arrive, slots tick on a clock, and JSON-RPC and WebSocket
     /// subscriptions are served to unmodified clients. Without --ledger everything is in memory.
     Dev(Box<DevFlags>),
+    /// Say what is in a snapshot archive, and check it whole.
+    ///
+    /// All its accounts are read into memory, hashed, and compared with what the archive says.
+    Inspect(InspectFlags),
+}
+
+/// What `hydrant inspect` can be told.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct InspectFlags {
+    /// A full snapshot archive (snapshot-SLOT-HASH.tar.zst).
+    #[arg(value_name = "FILE")]
+    pub(crate) full: PathBuf,
+    /// An incremental archive to put on top.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) incremental: Option<PathBuf>,
+    /// How many of the largest accounts, and of the programs with the most data, are listed.
+    #[arg(long, value_name = "COUNT", default_value_t = 10)]
+    pub(crate) largest: usize,
+    /// Threads that parse and hash, beside the one that unpacks [default: the cores].
+    #[arg(long, value_name = "COUNT")]
+    pub(crate) threads: Option<usize>,
+    /// No progress on standard error.
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
 }
 
 /// Everything `hydrant dev` can be told, by flag or by configuration file.
@@ -74,6 +98,15 @@ pub(crate) struct DevFlags {
     #[arg(long, value_name = "SHREDS", conflicts_with = "history_bytes", help_heading = "Ledger")]
     pub(crate) limit_ledger_size: Option<u64>,
 
+    /// Begin with the accounts of this snapshot archive, at its slot, instead of with nothing.
+    ///
+    /// A full archive as Agave 4 writes it (snapshot-SLOT-HASH.tar.zst). It is read and checked
+    /// whole. The node's own faucet, identity, vote and stake accounts come on top.
+    #[arg(long, value_name = "FILE", help_heading = "Genesis")]
+    pub(crate) from_snapshot: Option<PathBuf>,
+    /// An incremental archive on top of --from-snapshot.
+    #[arg(long, value_name = "FILE", help_heading = "Genesis")]
+    pub(crate) from_incremental_snapshot: Option<PathBuf>,
     /// Who gets 500,000,000 SOL at genesis: an address or a keypair file.
     ///
     /// Without it: the keypair of the Solana CLI (~/.config/solana/id.json), if there is one.

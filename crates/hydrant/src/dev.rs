@@ -32,11 +32,8 @@ pub(crate) fn run(flags: DevFlags) -> Result<()> {
     if options.log {
         start_log();
     }
-    if let (true, Some(dir)) = (options.reset, &options.localnet.dir) {
-        localnet::remove(dir).with_context(|| format!("--reset {}", dir.display()))?;
-    }
     let listeners = bind(&options)?;
-    let localnet = localnet::open(&options.localnet).context("open the ledger")?;
+    let localnet = open_ledger(&options)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(options.io_threads)
         .thread_name("io")
@@ -44,6 +41,40 @@ pub(crate) fn run(flags: DevFlags) -> Result<()> {
         .build()
         .context("start the IO threads")?;
     runtime.block_on(serve(&options, localnet, listeners, started))
+}
+
+fn open_ledger(options: &Options) -> Result<Localnet> {
+    let Some(file) = &options.snapshot else {
+        reset(options)?;
+        return localnet::open(&options.localnet).context("open the ledger");
+    };
+    if let Some(dir) = &options.localnet.dir
+        && !options.reset
+        && localnet::holds_ledger(dir).context("open the ledger")?
+    {
+        bail!(
+            "{} holds a ledger already: go on with it without --from-snapshot, or --reset it",
+            dir.display()
+        );
+    }
+    let snapshot = file.load(options.quiet)?;
+    // Only now: an archive that is refused costs no ledger.
+    reset(options)?;
+    let (slot, accounts) = (snapshot.bank.slot, snapshot.accounts_len);
+    let localnet =
+        localnet::open_snapshot(&options.localnet, snapshot).context("make the ledger")?;
+    if !options.quiet {
+        say(&format!(
+            "Begins at slot {slot} with {accounts} accounts of the snapshot; the node's own faucet, \
+             identity, vote and stake accounts are on top"
+        ));
+    }
+    Ok(localnet)
+}
+
+fn reset(options: &Options) -> Result<()> {
+    let (true, Some(dir)) = (options.reset, &options.localnet.dir) else { return Ok(()) };
+    localnet::remove(dir).with_context(|| format!("--reset {}", dir.display()))
 }
 
 /// The two ports of a node, bound.
@@ -194,11 +225,11 @@ fn start_log() {
 }
 
 #[expect(clippy::print_stdout, reason = "the banner is what this command prints")]
-fn say(text: &str) {
+pub(crate) fn say(text: &str) {
     println!("{text}");
 }
 
 #[expect(clippy::disallowed_methods, reason = "the binary is where time begins")]
-fn now() -> Instant {
+pub(crate) fn now() -> Instant {
     Instant::now()
 }

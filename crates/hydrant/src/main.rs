@@ -4,7 +4,9 @@ mod accounts_file;
 mod banner;
 mod cli;
 mod dev;
+mod inspect;
 mod options;
+mod snapshot_file;
 mod status_line;
 
 use std::process::ExitCode;
@@ -19,8 +21,11 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 #[expect(clippy::print_stderr, reason = "the last word of a process that could not go on")]
 fn main() -> ExitCode {
-    let Cli { command: Command::Dev(flags) } = Cli::parse();
-    match dev::run(*flags) {
+    let ended = match Cli::parse().command {
+        Command::Dev(flags) => dev::run(*flags),
+        Command::Inspect(flags) => inspect::run(&flags),
+    };
+    match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(err) => {
             eprintln!("hydrant: {err:#}");

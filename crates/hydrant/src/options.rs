@@ -9,6 +9,7 @@ use solana_native_token::LAMPORTS_PER_SOL;
 
 use crate::accounts_file;
 use crate::cli::DevFlags;
+use crate::snapshot_file::SnapshotFile;
 
 /// Microseconds of a tick: 160 a second, as on a cluster.
 const TICK_US: u64 = 6_250;
@@ -22,6 +23,7 @@ const HEAVY_MAX_DEFAULT: usize = 4_096;
 /// What `hydrant dev` does.
 pub(crate) struct Options {
     pub(crate) localnet: localnet::Config,
+    pub(crate) snapshot: Option<SnapshotFile>,
     pub(crate) rpc: rpc::Config,
     pub(crate) pubsub: rpc::pubsub::Config,
     pub(crate) bind_address: IpAddr,
@@ -69,6 +71,10 @@ fn merge(flags: DevFlags, file: DevFlags) -> DevFlags {
         limit_ledger_size: flags
             .limit_ledger_size
             .or_else(|| file.limit_ledger_size.filter(|_| !says_bytes)),
+        from_snapshot: flags.from_snapshot.or(file.from_snapshot),
+        from_incremental_snapshot: flags
+            .from_incremental_snapshot
+            .or(file.from_incremental_snapshot),
         mint: flags.mint.or(file.mint),
         faucet_sol: flags.faucet_sol.or(file.faucet_sol),
         faucet_per_request_sol_cap: flags
@@ -101,6 +107,7 @@ impl Options {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Ok(Self {
             localnet: localnet_config(&flags, cores)?,
+            snapshot: snapshot_file(&flags, cores)?,
             rpc: rpc_config(&flags)?,
             pubsub: flags.pubsub.clone(),
             bind_address: flags.bind_address.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST)),
@@ -157,6 +164,28 @@ fn localnet_config(flags: &DevFlags, cores: usize) -> Result<localnet::Config> {
         programs: programs(flags)?,
         simulators: cores,
     })
+}
+
+fn snapshot_file(flags: &DevFlags, threads: usize) -> Result<Option<SnapshotFile>> {
+    let incremental = flags.from_incremental_snapshot.clone();
+    let Some(full) = flags.from_snapshot.clone() else {
+        ensure!(
+            incremental.is_none(),
+            "--from-incremental-snapshot needs the full one below: --from-snapshot"
+        );
+        return Ok(None);
+    };
+    ensure!(
+        flags.slots_per_epoch.is_none(),
+        "--slots-per-epoch: a snapshot brings its own; leave it out with --from-snapshot"
+    );
+    for (flag, path) in
+        [("--from-snapshot", Some(&full)), ("--from-incremental-snapshot", incremental.as_ref())]
+    {
+        let Some(path) = path else { continue };
+        ensure!(path.is_file(), "{flag} {}: no such file", path.display());
+    }
+    Ok(Some(SnapshotFile { full, incremental, threads }))
 }
 
 fn history(
@@ -289,6 +318,10 @@ mod tests {
         assert!(err("cpu-threads = 0").contains("--cpu-threads is at least 1"));
         assert!(err("rpc-port = 65535").contains("--rpc-port 65535"));
         assert!(err("faucet-sol = -1.0").contains("--faucet-sol -1"));
+        assert!(err("from-incremental-snapshot = \"x\"").contains("--from-snapshot"));
+        assert!(err("from-snapshot = \"/nowhere\"").contains("--from-snapshot /nowhere"));
+        let epoch = "from-snapshot = \"/nowhere\"\nslots-per-epoch = 64";
+        assert!(err(epoch).contains("--slots-per-epoch"));
         assert!(err("mint = \"nobody\"").contains("--mint"));
         assert!(err("slot-ms = 1\nticks-per-slot = 1").contains("give one"));
         assert!(err("account = [[\"-\", \"/nowhere.json\"]]").contains("/nowhere.json"));

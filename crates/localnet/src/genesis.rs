@@ -1,6 +1,7 @@
 //! The first block: what is there before any transaction.
 
 use chain::{BlockhashQueue, Cluster};
+use ledger::Slot;
 use serde::{Deserialize, Serialize};
 use solana_account::{Account, AccountSharedData};
 use solana_clock::Clock;
@@ -10,7 +11,6 @@ use solana_loader_v3_interface::get_program_data_address;
 use solana_loader_v3_interface::state::UpgradeableLoaderState;
 use solana_native_token::LAMPORTS_PER_SOL;
 use solana_pubkey::Pubkey;
-use solana_rent::Rent;
 use solana_sdk_ids::{bpf_loader_upgradeable, stake, system_program, vote};
 use solana_signer::Signer;
 use solana_stake_interface::stake_flags::StakeFlags;
@@ -54,6 +54,12 @@ pub enum GenesisError {
         /// What the VM said.
         reason: String,
     },
+    /// A snapshot lacks something without which no block follows.
+    #[error("the snapshot has no usable {0}")]
+    Incomplete(&'static str),
+    /// The VM does not take a snapshot's sysvars or builtin programs.
+    #[error("the snapshot's sysvars: {0}")]
+    Vm(String),
     /// An epoch is too short.
     #[error("an epoch has at least 32 slots, not {0} (--slots-per-epoch)")]
     EpochTooShort(u64),
@@ -84,19 +90,25 @@ impl Genesis {
         EpochSchedule::custom(self.slots_per_epoch, self.slots_per_epoch, false)
     }
 
-    /// The facts that servers tell.
-    pub(crate) fn cluster(&self, config: &Config, keys: &NodeKeys) -> Cluster {
+    /// The facts that servers tell. Schedule and rent are what programs of `vm` see.
+    pub(crate) fn cluster(
+        &self,
+        config: &Config,
+        keys: &NodeKeys,
+        vm: &Vm,
+        first_slot: Slot,
+    ) -> Cluster {
         Cluster {
             genesis_hash: self.hash(),
             genesis_unix_timestamp: self.unix_timestamp,
             identity: keys.identity.pubkey(),
             vote_account: keys.vote_account.pubkey(),
             faucet: keys.faucet.pubkey(),
-            epoch_schedule: self.epoch_schedule(),
-            rent: Rent::default(),
+            epoch_schedule: vm.svm().get_sysvar(),
+            rent: vm.svm().get_sysvar(),
             lamports_per_signature: LAMPORTS_PER_SIGNATURE,
             slot_ms: config.slot_ms,
-            first_slot: 0,
+            first_slot,
             shred_version: shred_version(&self.hash()),
             feature_set: feature_set(),
             rpc: None,
@@ -112,23 +124,39 @@ impl Genesis {
         let mut vm = Vm::new();
         let blockhashes = BlockhashQueue::new(self.hash());
         sysvars::genesis(&mut vm, &self.epoch_schedule(), &blockhashes, self.unix_timestamp);
-        let wallet = |lamports| AccountSharedData::new(lamports, 0, &system_program::ID);
-        vm.put(keys.faucet.pubkey(), &wallet(config.faucet_lamports));
-        vm.put(keys.identity.pubkey(), &wallet(IDENTITY_LAMPORTS));
-        if let Some(mint) = config.mint {
-            vm.put(mint, &wallet(MINT_LAMPORTS));
-        }
-        vm.put(keys.vote_account.pubkey(), &vote_account(&vm, keys, self.unix_timestamp));
-        vm.put(keys.stake_account.pubkey(), &stake_account(&vm, keys));
-        vm.put(native_mint::id(), &native_mint());
-        for program in &config.programs {
-            add_program(&mut vm, program)?;
-        }
-        for given in &config.accounts {
-            vm.put(given.address, &given.account);
-        }
+        add_own(&mut vm, config, keys, self.unix_timestamp)?;
         Ok(vm)
     }
+}
+
+/// Puts the accounts that every ledger of ours begins with, and those that `config` gives, over what
+/// `vm` has. A wallet or mint that is there already stays as it is.
+pub(crate) fn add_own(
+    vm: &mut Vm,
+    config: &Config,
+    keys: &NodeKeys,
+    unix_timestamp: i64,
+) -> Result<(), GenesisError> {
+    let wallet = |lamports| AccountSharedData::new(lamports, 0, &system_program::ID);
+    vm.put(keys.faucet.pubkey(), &wallet(config.faucet_lamports));
+    vm.put(keys.identity.pubkey(), &wallet(IDENTITY_LAMPORTS));
+    if let Some(mint) = config.mint
+        && vm.account(&mint).is_none()
+    {
+        vm.put(mint, &wallet(MINT_LAMPORTS));
+    }
+    vm.put(keys.vote_account.pubkey(), &vote_account(vm, keys, unix_timestamp));
+    vm.put(keys.stake_account.pubkey(), &stake_account(vm, keys));
+    if vm.account(&native_mint::id()).is_none() {
+        vm.put(native_mint::id(), &native_mint());
+    }
+    for program in &config.programs {
+        add_program(vm, program)?;
+    }
+    for given in &config.accounts {
+        vm.put(given.address, &given.account);
+    }
+    Ok(())
 }
 
 /// The identifier of the features that are active, as `getVersion` has it.

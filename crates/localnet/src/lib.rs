@@ -1,6 +1,6 @@
 //! An embedded Solana ledger: executes transactions, makes slots and blocks, keeps them.
 //!
-//! Shape: [`open`] makes or reads a ledger, [`Localnet::start`] runs it on one thread of its own.
+//! Shape: [`open`] makes or reads a ledger, [`open_snapshot`] makes one of a snapshot, [`Localnet::start`] runs it on one thread of its own.
 //! It writes accounts through `query`, blocks through `chain`, and takes transactions through its
 //! [`chain::TransactionDoor`].
 //! Invariant: reads never wait for execution, and execution never for reads.
@@ -9,6 +9,7 @@
 mod config;
 mod door;
 mod executor;
+mod from_snapshot;
 mod genesis;
 mod keys;
 mod meta;
@@ -33,5 +34,5 @@ pub use config::{
 pub use executor::ExecutorError;
 pub use genesis::GenesisError;
 pub use keys::{KeyError, NodeKeys, read_keypair};
-pub use open::{Localnet, LocalnetError, Running, open, remove};
+pub use open::{Localnet, LocalnetError, Running, holds_ledger, open, open_snapshot, remove};
 pub use store::StoreError;

@@ -9,6 +9,7 @@ use std::thread::JoinHandle;
 use chain::{Bank, Block, BlockhashQueue, Cluster, EventSink, History, Reader, TransactionDoor};
 use ledger::{Address, BlockId, Change};
 use query::{Ledger, LedgerConfig, LedgerError};
+use snapshot::Snapshot;
 use solana::Account;
 use solana_account::ReadableAccount;
 use solana_pubkey::Pubkey;
@@ -16,6 +17,7 @@ use solana_pubkey::Pubkey;
 use crate::config::Config;
 use crate::door::Door;
 use crate::executor::{Command, Executor, ExecutorError, Pace, Parent, unix_time};
+use crate::from_snapshot;
 use crate::genesis::{Genesis, GenesisError};
 use crate::keys::{KeyError, NodeKeys};
 use crate::open_block::OpenBlock;
@@ -59,6 +61,12 @@ pub enum LocalnetError {
         dir: String,
         /// What is in it.
         name: String,
+    },
+    /// A ledger is there, and a snapshot would have to take its place.
+    #[error("{dir} holds a ledger already: a snapshot makes a new one (start with --reset)")]
+    Exists {
+        /// Which directory.
+        dir: String,
     },
     /// The directory could not be made.
     #[error("ledger directory {dir}")]
@@ -106,6 +114,7 @@ struct Start {
     keys: NodeKeys,
     store: Option<Store>,
     parent: Parent,
+    /// The oldest first; never empty.
     blocks: Vec<Arc<Block>>,
     statuses: Statuses,
     tower: Tower,
@@ -121,6 +130,24 @@ pub fn open(config: &Config) -> Result<Localnet, LocalnetError> {
         None => Start::create(config, None)?,
     };
     Localnet::new(config, start)
+}
+
+/// Makes a ledger whose first block is the one that `snapshot` was taken at, in `config.dir` or in
+/// memory. Its accounts are those of the snapshot, and on top the node's own: faucet, identity, vote
+/// and stake account, and what `config` asks for at genesis.
+pub fn open_snapshot(config: &Config, snapshot: Snapshot) -> Result<Localnet, LocalnetError> {
+    if let Some(dir) = &config.dir
+        && holds_ledger(dir)?
+    {
+        return Err(LocalnetError::Exists { dir: dir.display().to_string() });
+    }
+    let start = Start::snapshot(config, snapshot)?;
+    Localnet::new(config, start)
+}
+
+/// Whether a directory holds a ledger of ours, readable or not.
+pub fn holds_ledger(dir: &Path) -> Result<bool, LocalnetError> {
+    Ok(<Store>::is_in(&dir.join(STORE_DIR))?)
 }
 
 /// Empties a ledger directory: its store and its keys go, what else is there stays.
@@ -142,6 +169,29 @@ impl Start {
         let store = dir.map(|dir| create_store(dir, &genesis, &keys, &vm, &block)).transpose()?;
         let mut statuses = Statuses::default();
         statuses.open(0);
+        Ok(Self {
+            vm,
+            genesis,
+            keys,
+            store,
+            parent: Parent { bank, bank_hash: block.bank_hash },
+            blocks: vec![block],
+            statuses,
+            tower: Tower::default(),
+        })
+    }
+
+    fn snapshot(config: &Config, snapshot: Snapshot) -> Result<Self, LocalnetError> {
+        let keys = NodeKeys::generate();
+        let genesis = Genesis::new(config, &keys, snapshot.bank.genesis_unix_timestamp);
+        let fields = snapshot.bank.clone();
+        let vm = from_snapshot::build(config, &keys, snapshot)?;
+        let (block, bank) = from_snapshot::first_block(&fields, &vm, capitalization(&vm));
+        let block = Arc::new(block);
+        let dir = config.dir.as_deref();
+        let store = dir.map(|dir| create_store(dir, &genesis, &keys, &vm, &block)).transpose()?;
+        let mut statuses = Statuses::default();
+        statuses.open(block.id.slot);
         Ok(Self {
             vm,
             genesis,
@@ -199,7 +249,8 @@ impl Localnet {
         }
         history.publish();
 
-        let cluster = start.genesis.cluster(config, &start.keys);
+        let first_slot = start.blocks.first().map_or(0, |block| block.id.slot);
+        let cluster = start.genesis.cluster(config, &start.keys, &start.vm, first_slot);
         let (commands, queue) = sync_channel(config.queue_max.max(1));
         let simulator = Simulator::new(start.vm.without_plain_accounts(), config.simulators);
         let door = Door::new(

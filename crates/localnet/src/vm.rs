@@ -135,6 +135,12 @@ impl Vm {
     pub(crate) fn restore<'a>(
         accounts: impl Iterator<Item = (Pubkey, &'a AccountSharedData)>,
     ) -> Result<Self, litesvm::error::LiteSVMError> {
+        Self::restore_owned(accounts.map(|(key, account)| (key, account.clone())))
+    }
+
+    fn restore_owned(
+        accounts: impl Iterator<Item = (Pubkey, AccountSharedData)>,
+    ) -> Result<Self, litesvm::error::LiteSVMError> {
         let mut svm = LiteSVM::default()
             .with_mainnet_features()
             .with_sigverify(false)
@@ -142,11 +148,31 @@ impl Vm {
             .with_transaction_history(0)
             .with_log_bytes_limit(Some(LOG_BYTES_MAX));
         for (key, account) in accounts {
-            svm.set_account_no_checks(key, account.clone());
+            svm.set_account_no_checks(key, account);
         }
         svm.rebuild_caches()?;
         precompiles::restore(&mut svm);
         Ok(Self { svm })
+    }
+
+    /// A VM with the accounts of another ledger. A program that does not load is kept as data.
+    pub(crate) fn adopt(
+        accounts: impl Iterator<Item = (Pubkey, AccountSharedData)>,
+    ) -> Result<Self, litesvm::error::LiteSVMError> {
+        // Aside until everything that they load from is there.
+        let mut programs = Vec::new();
+        let plain = accounts.filter_map(|(key, account)| {
+            if account.executable() && account.owner() != &solana_sdk_ids::native_loader::ID {
+                programs.push((key, account));
+                return None;
+            }
+            Some((key, account))
+        });
+        let mut vm = Self::restore_owned(plain)?;
+        for (key, program) in &programs {
+            vm.put(*key, program);
+        }
+        Ok(vm)
     }
 
     /// The same VM with nothing but programs and sysvars.

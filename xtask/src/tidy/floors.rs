@@ -11,7 +11,7 @@ pub(crate) const FLOORS: &[&[&str]] = &[
     &["address", "state", "index"],
     &["subs", "pool"],
     &["query", "solana"],
-    &["chain"],
+    &["chain", "snapshot"],
     &["localnet", "rpc"],
     &["hydrant", "bench", "testkit", "xtask", "fuzz"],
 ];

@@ -5,6 +5,7 @@
 
 mod clients;
 mod crash;
+mod from_snapshot;
 mod flags;
 mod methods;
 mod node;

@@ -84,6 +84,11 @@ impl<E: Engine> Store<E> {
         Ok(store)
     }
 
+    /// Whether there is a ledger in `dir`. Fails if what is there is not ours.
+    pub fn is_in(dir: &Path) -> Result<bool, StoreError> {
+        Ok(directory::inspect(dir, E::PATH)? != Holds::Nothing)
+    }
+
     /// Opens the ledger in `dir` and reads all of it. `None` if there is none.
     pub fn open(dir: &Path) -> Result<Option<(Self, Restored)>, StoreError> {
         if directory::inspect(dir, E::PATH)? == Holds::Nothing {

@@ -48,7 +48,10 @@ pub(crate) fn on_demand() -> Config {
 
 impl Node {
     pub(crate) fn start(config: &Config) -> Self {
-        let localnet: Localnet = localnet::open(config).expect("the ledger opens");
+        Self::run(localnet::open(config).expect("the ledger opens"))
+    }
+
+    pub(crate) fn run(localnet: Localnet) -> Self {
         let (send, events) = sync_channel(100_000);
         Self {
             door: localnet.door(),

@@ -2,6 +2,7 @@
 
 mod bounds;
 mod fixture;
+mod from_snapshot;
 mod ledger;
 mod precompiles;
 mod simulation;

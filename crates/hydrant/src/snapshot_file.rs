@@ -1,0 +1,118 @@
+//! Loading a snapshot archive while somebody watches: a bar on a terminal, lines when piped.
+//!
+//! Both are on standard error, so that what a command prints stays clean.
+//! Bounds: ten redraws a second, a line every five seconds.
+
+use std::io::{IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow};
+use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressStyle};
+use snapshot::{Progress, Snapshot};
+
+use crate::dev::now;
+
+const REDRAW: Duration = Duration::from_millis(100);
+const LINE_EVERY: Duration = Duration::from_secs(5);
+const BAR: &str = "{msg} [{bar:30}] {bytes}/{total_bytes} at {bytes_per_sec}, {eta} left";
+
+/// Which archives, and on how many threads.
+#[derive(Clone, Debug)]
+pub(crate) struct SnapshotFile {
+    pub(crate) full: PathBuf,
+    pub(crate) incremental: Option<PathBuf>,
+    pub(crate) threads: usize,
+}
+
+impl SnapshotFile {
+    /// Loads the archives and shows how far that is, unless it is to be quiet.
+    pub(crate) fn load(&self, quiet: bool) -> Result<Snapshot> {
+        let (progress, started) = (Progress::default(), now());
+        let load =
+            || snapshot::load(&self.full, self.incremental.as_deref(), self.threads, &progress);
+        let loaded = if quiet { load() } else { watched(load, &progress, started)? };
+        let loaded = loaded.with_context(|| self.what())?;
+        if !quiet {
+            note(&format!("{}: {}", self.what(), counts(&progress, now() - started)));
+        }
+        Ok(loaded)
+    }
+
+    fn what(&self) -> String {
+        let name = |path: &Path| path.display().to_string();
+        match &self.incremental {
+            Some(incremental) => format!("load {} and {}", name(&self.full), name(incremental)),
+            None => format!("load {}", name(&self.full)),
+        }
+    }
+}
+
+/// Runs `load` on a thread of its own and shows its progress until it is done.
+fn watched<T: Send>(
+    load: impl FnOnce() -> T + Send,
+    progress: &Progress,
+    started: Instant,
+) -> Result<T> {
+    // Nothing is ever sent: the loading thread holds one end, and is done when it lets go of it.
+    let (held, done) = sync_channel::<()>(0);
+    thread::scope(|scope| {
+        let loader = scope.spawn(move || {
+            let _held = held;
+            load()
+        });
+        if std::io::stderr().is_terminal() {
+            draw(&done, progress);
+        } else {
+            print_lines(&done, progress, started);
+        }
+        loader.join().map_err(|_| anyhow!("the loading thread panicked"))
+    })
+}
+
+fn draw(done: &Receiver<()>, progress: &Progress) {
+    let bar = ProgressBar::new(0);
+    // The template is ours: were it wrong, the default style would do.
+    bar.set_style(
+        ProgressStyle::with_template(BAR).unwrap_or_else(|_| ProgressStyle::default_bar()),
+    );
+    while done.recv_timeout(REDRAW) == Err(RecvTimeoutError::Timeout) {
+        bar.set_length(progress.archive_bytes_total());
+        bar.set_position(progress.archive_bytes());
+        bar.set_message(format!("{} accounts", HumanCount(progress.accounts())));
+    }
+    bar.finish_and_clear();
+}
+
+fn print_lines(done: &Receiver<()>, progress: &Progress, started: Instant) {
+    while done.recv_timeout(LINE_EVERY) == Err(RecvTimeoutError::Timeout) {
+        let (read, total) = (progress.archive_bytes(), progress.archive_bytes_total());
+        let taken = now() - started;
+        let left = taken.as_secs_f64() * (total as f64 / read.max(1) as f64 - 1.0).max(0.0);
+        note(&format!(
+            "{} of {} of the archive, {}, {left:.0} s left",
+            HumanBytes(read),
+            HumanBytes(total),
+            counts(progress, taken)
+        ));
+    }
+}
+
+fn counts(progress: &Progress, taken: Duration) -> String {
+    let seconds = taken.as_secs_f64().max(f64::EPSILON);
+    let rate = |count: u64| (count as f64 / seconds) as u64;
+    format!(
+        "{} accounts ({}/s), {} unpacked ({}/s) in {seconds:.1} s",
+        HumanCount(progress.accounts()),
+        HumanCount(rate(progress.accounts())),
+        HumanBytes(progress.unpacked_bytes()),
+        HumanBytes(rate(progress.unpacked_bytes())),
+    )
+}
+
+/// A line on standard error. If nobody reads it, that is no reason to end.
+fn note(text: &str) {
+    let _ = writeln!(std::io::stderr(), "{text}");
+}

@@ -1,0 +1,121 @@
+//! A ledger that goes on from the sample archive that `solana-test-validator` wrote.
+
+use std::collections::HashSet;
+use std::path::PathBuf;
+
+use ledger::{Address, Commitment};
+use localnet::{Config, LocalnetError};
+use snapshot::{Progress, Snapshot};
+use solana_account::ReadableAccount;
+use solana_instruction::{AccountMeta, Instruction};
+use solana_keypair::Keypair;
+use solana_pubkey::Pubkey;
+use solana_signer::Signer;
+use solana_system_interface::instruction::create_account;
+
+use crate::fixture::{Node, on_demand, signed};
+
+const SOL: u64 = 1_000_000_000;
+const MINT_BYTES: u64 = 82;
+/// `InitializeMint2` of the token program.
+const INITIALIZE_MINT: u8 = 20;
+/// Faucet, identity, vote and stake account.
+const OWN_ACCOUNTS: usize = 4;
+
+/// The sample is not in the repository: `shared` stands beside the clone.
+fn sample() -> Snapshot {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+    let dir = PathBuf::from(root).join("../shared/data/snapshots");
+    let entries = std::fs::read_dir(&dir).unwrap_or_else(|err| {
+        panic!("{}: {err}; the shared data belongs beside the repository", dir.display())
+    });
+    let path = entries
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .find(|path| path.extension().is_some_and(|extension| extension == "zst"))
+        .unwrap_or_else(|| panic!("{}: no snapshot in it", dir.display()));
+    snapshot::load(&path, None, 1, &Progress::default()).expect("the sample loads")
+}
+
+/// Makes a mint with the token program of the snapshot.
+fn make_mint(node: &Node) -> Pubkey {
+    let (payer, mint) = (Keypair::new(), Keypair::new());
+    node.airdrop(&payer.pubkey(), SOL);
+    let token = spl_generic_token::token::id();
+    let mut data = vec![INITIALIZE_MINT, 6];
+    data.extend(payer.pubkey().to_bytes());
+    data.push(0);
+    let instructions = [
+        create_account(&payer.pubkey(), &mint.pubkey(), 1_461_600, MINT_BYTES, &token),
+        Instruction {
+            program_id: token,
+            accounts: vec![AccountMeta::new(mint.pubkey(), false)],
+            data,
+        },
+    ];
+    let executed = node.send(signed(&instructions, &[&payer, &mint], &node.blockhash()));
+    assert_eq!(executed.meta.status, Ok(()));
+    mint.pubkey()
+}
+
+#[test]
+fn a_ledger_begins_with_every_account_of_the_snapshot_at_its_slot() {
+    let snapshot = sample();
+    let mut expected = Vec::new();
+    snapshot.each_account(|key, account| expected.push((*key, account.clone())));
+    let (bank, lamports) = (snapshot.bank.clone(), snapshot.lamports);
+
+    let localnet = localnet::open_snapshot(&on_demand(), snapshot).expect("the ledger is made");
+    let view = localnet.reader().view(Commitment::Finalized);
+    assert_eq!(view.block().slot, bank.slot);
+    assert_eq!(view.meta().block_height, bank.block_height);
+    assert_eq!(view.meta().transaction_count, bank.transaction_count);
+    assert_eq!(view.meta().last_blockhash(), *bank.blockhashes.last().expect("a blockhash"));
+    assert_eq!(localnet.cluster().first_slot, bank.slot);
+    assert_eq!(localnet.cluster().epoch_schedule, bank.epoch_schedule);
+    assert_eq!(view.all().count(), expected.len() + OWN_ACCOUNTS);
+    for (key, account) in &expected {
+        let record = view.record(&Address::from(key.to_bytes()));
+        assert_eq!(record.map(|record| record.0.clone()).as_ref(), Some(account), "{key}");
+    }
+    let cluster = localnet.cluster();
+    let known: HashSet<Address> =
+        expected.iter().map(|(key, _)| Address::from(key.to_bytes())).collect();
+    let own: u64 = view
+        .all()
+        .filter(|(key, _)| !known.contains(key))
+        .map(|(_, account)| account.0.lamports())
+        .sum();
+    assert_eq!(view.meta().capitalization, lamports + own);
+    assert!(view.record(&Address::from(cluster.faucet.to_bytes())).is_some());
+}
+
+#[test]
+fn blocks_follow_programs_run_and_a_directory_keeps_it_all() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let config = Config { dir: Some(dir.path().join("ledger")), ..on_demand() };
+    let snapshot = sample();
+    let (slot, accounts) = (snapshot.bank.slot, snapshot.accounts_len);
+    let localnet = localnet::open_snapshot(&config, snapshot).expect("the ledger is made");
+    let node = Node::run(localnet);
+    let mint = make_mint(&node);
+    let first = node.history.snapshot().first_slot();
+    assert_eq!(first, Some(slot));
+    let genesis_hash = node.cluster.genesis_hash;
+    node.stop();
+
+    assert!(matches!(
+        localnet::open_snapshot(&config, sample()),
+        Err(LocalnetError::Exists { .. })
+    ));
+    let node = Node::start(&config);
+    assert_eq!(node.cluster.genesis_hash, genesis_hash);
+    assert_eq!(node.cluster.epoch_schedule.slots_per_epoch, 432_000);
+    assert_eq!(node.account(&mint).map(|mint| mint.0.data().len() as u64), Some(MINT_BYTES));
+    let view = node.reader.view(Commitment::Confirmed);
+    assert!(view.block().slot > slot);
+    assert!(view.all().count() > accounts + OWN_ACCOUNTS);
+    let all: u64 = view.all().map(|(_, account)| account.0.lamports()).sum();
+    assert_eq!(view.meta().capitalization, all);
+    make_mint(&node);
+    node.stop();
+}

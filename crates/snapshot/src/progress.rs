@@ -1,0 +1,47 @@
+//! How far a load is, for whoever watches it from another thread. No clock: rates are the watcher's.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Counts of a load that goes on. Every count only grows.
+#[derive(Debug, Default)]
+pub struct Progress {
+    archive_bytes: AtomicU64,
+    archive_bytes_total: AtomicU64,
+    unpacked_bytes: AtomicU64,
+    accounts: AtomicU64,
+}
+
+impl Progress {
+    /// Bytes of the archives, as they are on disk, that were read.
+    pub fn archive_bytes(&self) -> u64 {
+        self.archive_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of the archives as they are on disk; 0 until they are open.
+    pub fn archive_bytes_total(&self) -> u64 {
+        self.archive_bytes_total.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of account storage that were taken in.
+    pub fn unpacked_bytes(&self) -> u64 {
+        self.unpacked_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Accounts that were taken in, older versions included.
+    pub fn accounts(&self) -> u64 {
+        self.accounts.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn add_total(&self, bytes: u64) {
+        self.archive_bytes_total.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    pub(crate) fn read(&self, bytes: usize) {
+        self.archive_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    pub(crate) fn took(&self, accounts: u64, bytes: usize) {
+        self.accounts.fetch_add(accounts, Ordering::Relaxed);
+        self.unpacked_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,69 @@
+//! What is in a snapshot, in numbers.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+
+use solana_account::ReadableAccount;
+use solana_pubkey::Pubkey;
+
+use crate::load::Snapshot;
+
+/// What a program's accounts come to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Holding {
+    /// How many accounts it owns.
+    pub accounts: u64,
+    /// Bytes of their data.
+    pub data_bytes: u64,
+    /// Lamports in them.
+    pub lamports: u64,
+}
+
+/// A large account.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Largest {
+    /// Bytes of its data.
+    pub data_bytes: usize,
+    /// Its address.
+    pub address: Pubkey,
+    /// The program that owns it.
+    pub owner: Pubkey,
+}
+
+/// A snapshot in numbers.
+#[derive(Clone, Debug, Default)]
+pub struct Summary {
+    /// Bytes of all accounts' data.
+    pub data_bytes: u64,
+    /// Programs, those with the most data first.
+    pub programs: Vec<(Pubkey, Holding)>,
+    /// The accounts with the most data, the largest first.
+    pub largest: Vec<Largest>,
+}
+
+impl Summary {
+    /// Counts a snapshot, keeping its `largest_max` largest accounts. Memory: one entry a program.
+    pub fn of(snapshot: &Snapshot, largest_max: usize) -> Self {
+        let mut programs: HashMap<Pubkey, Holding> = HashMap::new();
+        let mut largest = BinaryHeap::new();
+        snapshot.each_account(|address, account| {
+            let (owner, data_bytes) = (*account.owner(), account.data().len());
+            let holding = programs.entry(owner).or_default();
+            holding.accounts += 1;
+            holding.data_bytes += data_bytes as u64;
+            // Does not overflow: all lamports together are the capitalization, a u64.
+            holding.lamports += account.lamports();
+            largest.push(Reverse(Largest { data_bytes, address: *address, owner }));
+            if largest.len() > largest_max {
+                largest.pop();
+            }
+        });
+        let data_bytes = programs.values().map(|holding| holding.data_bytes).sum();
+        let mut programs: Vec<_> = programs.into_iter().collect();
+        programs.sort_unstable_by_key(|(program, held)| {
+            (Reverse(held.data_bytes), Reverse(held.accounts), *program)
+        });
+        let largest = largest.into_sorted_vec().into_iter().map(|Reverse(account)| account);
+        Self { data_bytes, programs, largest: largest.collect() }
+    }
+}

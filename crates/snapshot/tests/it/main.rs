@@ -1,0 +1,7 @@
+//! Snapshot archives: the sample that Agave wrote, forged ones, and broken ones.
+
+mod broken;
+mod forge;
+mod incremental;
+mod naive;
+mod sample;
