@@ -5,8 +5,8 @@
 
 mod clients;
 mod crash;
-mod from_snapshot;
 mod flags;
+mod from_snapshot;
 mod methods;
 mod node;
 mod rust_client;
