@@ -242,7 +242,7 @@ fn bank(slot: u64) -> Arc<Bank> {
 }
 
 fn ledger() -> chain::Reader {
-    let config = query::LedgerConfig { addresses_max: 10_000 };
+    let config = query::LedgerConfig::new(10_000);
     let (mut ledger, reader) = query::Ledger::new(config, block(FINALIZED), bank(FINALIZED));
     let change = |pubkey: Pubkey, account: AccountSharedData| Change {
         address: Address::from(pubkey.to_bytes()),
