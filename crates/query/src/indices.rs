@@ -6,7 +6,7 @@
 //! same. Who must not be served at that cost, the caller decides ([`crate::View::indexed`]).
 //! Bounds: none of its own; a list is as long as whoever configures it makes it.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 use address::AddressTable;
@@ -14,7 +14,12 @@ use ledger::{Address, Facet, Key};
 
 /// Which index entries a ledger keeps. By default all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Indices(BTreeMap<Facet, IndexKeys>);
+pub struct Indices {
+    /// A facet that is not here is on, for all keys.
+    facets: BTreeMap<Facet, IndexKeys>,
+    /// Kept whatever is said of their facet.
+    always: BTreeSet<(Facet, Address)>,
+}
 
 /// For which keys of a facet entries are kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -46,15 +51,23 @@ impl Indices {
     #[must_use]
     pub fn with(mut self, facet: Facet, keys: IndexKeys) -> Self {
         match keys {
-            IndexKeys::All => self.0.remove(&facet),
-            keys => self.0.insert(facet, keys),
+            IndexKeys::All => self.facets.remove(&facet),
+            keys => self.facets.insert(facet, keys),
         };
         self
     }
 
-    /// What is kept of a key.
+    /// The same, with entries for a key that the node itself needs, whatever is said of its facet.
+    /// [`Self::indexed`] says what it would say without.
+    #[must_use]
+    pub fn with_own(mut self, facet: Facet, key: Address) -> Self {
+        self.always.insert((facet, key));
+        self
+    }
+
+    /// What others are told of a key.
     pub fn indexed(&self, facet: Facet, key: &Address) -> Indexed {
-        let is_kept = match self.0.get(&facet) {
+        let is_kept = match self.facets.get(&facet) {
             None | Some(IndexKeys::All) => true,
             Some(IndexKeys::Off) => return Indexed::Off,
             Some(IndexKeys::Only(keys)) => keys.contains(key),
@@ -63,16 +76,16 @@ impl Indices {
         if is_kept { Indexed::Kept } else { Indexed::Excluded }
     }
 
+    /// Whether there are entries for a key.
+    pub fn keeps(&self, facet: Facet, key: &Address) -> bool {
+        self.indexed(facet, key) == Indexed::Kept || self.always.contains(&(facet, *key))
+    }
+
     /// The same of a key in numbers, whose address somebody counts on. Cost: nothing for a facet of
     /// which all is kept.
-    pub(crate) fn keeps(&self, key: Key, addresses: &AddressTable) -> bool {
-        match self.0.get(&key.facet) {
-            None | Some(IndexKeys::All) => true,
-            Some(IndexKeys::Off) => false,
-            Some(_) => addresses
-                .address(key.id)
-                .is_some_and(|address| self.indexed(key.facet, &address) == Indexed::Kept),
-        }
+    pub(crate) fn keeps_id(&self, key: Key, addresses: &AddressTable) -> bool {
+        let is_whole = matches!(self.facets.get(&key.facet), None | Some(IndexKeys::All));
+        is_whole || addresses.address(key.id).is_some_and(|address| self.keeps(key.facet, &address))
     }
 }
 
@@ -94,6 +107,9 @@ mod tests {
         assert_eq!(says(owner), [Indexed::Excluded, Indexed::Kept]);
         assert_eq!(says(other), [Indexed::Off; 2]);
         assert_eq!(says(Facet(3)), [Indexed::Kept; 2]);
+        let with_own = indices.clone().with_own(other, key(2));
+        assert_eq!([1, 2].map(|n| with_own.keeps(other, &key(n))), [false, true]);
+        assert_eq!(with_own.indexed(other, &key(2)), Indexed::Off);
         assert_eq!(indices.with(other, IndexKeys::All).indexed(other, &key(1)), Indexed::Kept);
     }
 }

@@ -165,7 +165,7 @@ impl<R: Record, M: Send + Sync + 'static> Ledger<R, M> {
         let mut removed = Vec::new();
         for Write { id, version, new_keys } in writes {
             for (at, key) in new_keys.iter().enumerate() {
-                let is_first = if self.indices.keeps(*key, &self.addresses) {
+                let is_first = if self.indices.keeps_id(*key, &self.addresses) {
                     self.index.insert(*key, id)
                 } else {
                     !self.state.is_found_by(id, *key) && !new_keys[..at].contains(key)
@@ -301,7 +301,7 @@ impl<R: Record, M: Send + Sync + 'static> Ledger<R, M> {
                 if self.state.is_found_by(*id, *key) {
                     continue;
                 }
-                let is_last = if self.indices.keeps(*key, &self.addresses) {
+                let is_last = if self.indices.keeps_id(*key, &self.addresses) {
                     self.index.remove(*key, *id, epoch)
                 } else {
                     left_out.insert((*id, *key))
