@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ledger::{Address, AddressId, Facet, Key, Record, Slot};
 use state::Version;
 
-use crate::{Indexed, View};
+use crate::View;
 
 /// Several keys, as numbers.
 pub(crate) struct Keys {
@@ -43,18 +43,14 @@ impl<R: Record, M> View<R, M> {
     pub(crate) fn keys(&self, keys: &[(Facet, Address)]) -> Option<Keys> {
         let all: Option<Vec<Key>> = keys.iter().map(|(facet, key)| self.key(*facet, key)).collect();
         let all = all.filter(|all| !all.is_empty())?;
-        let kept = keys
-            .iter()
-            .zip(&all)
-            .filter(|((facet, address), _)| self.indexed(*facet, address) == Indexed::Kept);
-        let narrowest =
-            kept.map(|(_, key)| *key).min_by_key(|key| self.published.postings.len_of(*key));
+        let kept = all.iter().filter_map(|key| self.entries(*key));
+        let narrowest = kept.min_by_key(|key| self.published.postings.len_of(*key));
         Some(Keys { narrowest, all })
     }
 
     /// The key, if the index has entries for it.
     pub(crate) fn entries(&self, key: Key) -> Option<Key> {
-        self.published.indices.keeps(key, &self.published.addresses).then_some(key)
+        self.published.indices.keeps_id(key, &self.published.addresses).then_some(key)
     }
 
     /// The ids from `first` on that may be found by a key: those of its entries, or without one all.

@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use ledger::{Address, AddressId, BlockId, Change, Commitment, Facet, Record, Slot};
 use query::{
-    Indexed, Indices, Ledger, LedgerConfig, LedgerError, LedgerUsage, PageLimits, RankBounds,
-    Reader, View,
+    Indices, Ledger, LedgerConfig, LedgerError, LedgerUsage, PageLimits, RankBounds, Reader, View,
 };
 
 use crate::{Facts, Model, Note, Step};
@@ -132,7 +131,7 @@ impl ForkedLedger {
     /// Compares what the ledger holds with what the model says it may hold.
     pub fn check_usage(&self) {
         let mut entries = self.model.entries();
-        entries.retain(|(facet, key, _)| self.indices.indexed(*facet, key) == Indexed::Kept);
+        entries.retain(|(facet, key, _)| self.indices.keeps(*facet, key));
         let mut keys: Vec<(Facet, Address)> =
             entries.iter().map(|(facet, key, _)| (*facet, *key)).collect();
         keys.dedup();

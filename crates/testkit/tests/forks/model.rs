@@ -28,8 +28,9 @@ fn answers_and_counts_are_right_whatever_is_indexed() {
     let lists = Indices::default()
         .with(Facet(0), IndexKeys::Only(some()))
         .with(Facet(1), IndexKeys::AllBut(some()));
+    let own = none.clone().with_own(Facet(1), WORLD.address(3));
     for seed in seeds(2) {
-        for indices in [&off, &none, &lists] {
+        for indices in [&off, &none, &own, &lists] {
             named(seed, || run(seed, 2_000, indices.clone()));
         }
     }
