@@ -12,7 +12,7 @@ use std::sync::Arc;
 use address::{AddressTable, TableFull};
 use arc_swap::ArcSwap;
 use index::Index;
-use ledger::{AddressId, BlockId, Change, Record};
+use ledger::{Address, AddressId, BlockId, Change, Record};
 use state::{BlockError, Removed, State};
 
 use crate::prepare::{Prepared, Write};
@@ -256,6 +256,14 @@ impl<R: Record, M: Send + Sync + 'static> Ledger<R, M> {
         self.index.settle_a_little(self.addresses.oldest_held_epoch());
     }
 
+    /// What stands under `address` at the processed tip, published or not. For the writer itself.
+    ///
+    /// Cost: two look-ups, whatever the ledger's size.
+    pub fn record(&self, address: &Address) -> Option<Arc<R>> {
+        let id = self.addresses.lookup(address)?;
+        self.state.snapshot(self.processed).ok()?.version(id)?.record.clone()
+    }
+
     /// The root.
     pub fn root(&self) -> BlockId {
         self.state.root()
@@ -320,7 +328,7 @@ impl<R: Record, M: Send + Sync + 'static> Ledger<R, M> {
 
 #[cfg(test)]
 mod tests {
-    use ledger::{Address, Commitment, Facet};
+    use ledger::{Commitment, Facet};
 
     use super::*;
     use crate::View;
@@ -400,6 +408,8 @@ mod tests {
         ledger.apply(one, vec![purse(1, 9, 5)], Arc::new("written"))?;
         let before = reader.view(Commitment::Processed);
         assert_eq!((before.block(), **before.meta(), amounts(&before)), (ROOT, "root", vec![]));
+        let own = ledger.record(&address(1)).map(|purse| purse.amount);
+        assert_eq!(own, Some(5), "the writer sees what it wrote");
         ledger.publish();
         let after = reader.view(Commitment::Processed);
         assert_eq!((after.block(), **after.meta()), (one, "written"));
