@@ -32,6 +32,11 @@ fn nonce_account(message: &VersionedMessage) -> Option<Pubkey> {
     is_writable(message, place).then(|| keys.get(place).copied()).flatten()
 }
 
+/// Whether a message is made to name a stored nonce in place of a blockhash.
+pub(crate) fn is_named(message: &VersionedMessage) -> bool {
+    nonce_account(message).is_some()
+}
+
 /// Whether a static key is writable, as the header says.
 fn is_writable(message: &VersionedMessage, place: usize) -> bool {
     let header = message.header();

@@ -5,8 +5,8 @@
 //! [`Outcome`], fee and nonce of a failed transaction included; [`Vm::commit`] writes accounts back.
 //! Invariant: a panic inside the VM ends that transaction only: running takes `&self`, so nothing
 //! half-done can stay.
-//! Not here: whether a transaction may run at all (`executor`), balances as JSON wants them
-//! (`balances`).
+//! Not here: whether a transaction may run at all (`executor`), how the accounts that it names come in
+//! (`working_set`).
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -30,11 +30,22 @@ use crate::{nonce, precompiles};
 pub(crate) const LAMPORTS_PER_SIGNATURE: u64 = 5_000;
 /// Bytes of logs kept for a transaction, as Agave keeps.
 const LOG_BYTES_MAX: usize = 10_000;
+/// The first byte of a program under the upgradeable loader.
+const PROGRAM_TAG: u8 = 2;
 /// The first byte of a program's data account under the upgradeable loader.
 const PROGRAM_DATA_TAG: u8 = 3;
 /// Where a program account holds the address of its program data, after the tag.
 const PROGRAM_DATA_KEY_AT: usize = 4;
 const PROGRAM_SIZE: usize = 36;
+
+/// Where a program of the upgradeable loader has its code.
+pub(crate) fn program_data_key(program: &AccountSharedData) -> Option<Pubkey> {
+    if program.owner() != &bpf_loader_upgradeable::id() {
+        return None;
+    }
+    let key = program.data().get(PROGRAM_DATA_KEY_AT..PROGRAM_SIZE)?;
+    Pubkey::try_from(key).ok()
+}
 
 /// Accounts in memory and a VM that runs transactions on them.
 #[derive(Clone)]
@@ -74,11 +85,11 @@ impl Outcome {
     /// Whether this is a program whose code was changed: an upgrade writes the program data, and the
     /// program, though its own bytes stay as they are, has to be loaded again.
     fn is_upgraded(&self, program: &AccountSharedData) -> bool {
-        if !program.executable() || program.owner() != &bpf_loader_upgradeable::id() {
+        if !program.executable() {
             return false;
         }
-        let code = program.data().get(PROGRAM_DATA_KEY_AT..PROGRAM_SIZE);
-        let place = self.keys.iter().position(|key| Some(key.as_ref()) == code);
+        let Some(code) = program_data_key(program) else { return false };
+        let place = self.keys.iter().position(|key| *key == code);
         place.is_some_and(|place| self.before[place] != self.after[place])
     }
 
@@ -131,67 +142,21 @@ impl Vm {
         Self { svm }
     }
 
-    /// A VM with the accounts of a ledger that was kept, and no others.
-    pub(crate) fn restore<'a>(
-        accounts: impl Iterator<Item = (Pubkey, &'a AccountSharedData)>,
-    ) -> Result<Self, litesvm::error::LiteSVMError> {
-        Self::restore_owned(accounts.map(|(key, account)| (key, account.clone())))
-    }
-
-    fn restore_owned(
-        accounts: impl Iterator<Item = (Pubkey, AccountSharedData)>,
-    ) -> Result<Self, litesvm::error::LiteSVMError> {
-        let mut svm = LiteSVM::default()
+    /// A VM with mainnet's features and builtins, and no account but theirs.
+    pub(crate) fn bare() -> Self {
+        let svm = LiteSVM::default()
             .with_mainnet_features()
+            .with_builtins()
             .with_sigverify(false)
             .with_blockhash_check(false)
             .with_transaction_history(0)
             .with_log_bytes_limit(Some(LOG_BYTES_MAX));
-        for (key, account) in accounts {
-            svm.set_account_no_checks(key, account);
-        }
-        svm.rebuild_caches()?;
-        precompiles::restore(&mut svm);
-        Ok(Self { svm })
+        Self { svm }
     }
 
-    /// A VM with the accounts of another ledger. A program that does not load is kept as data.
-    pub(crate) fn adopt(
-        accounts: impl Iterator<Item = (Pubkey, AccountSharedData)>,
-    ) -> Result<Self, litesvm::error::LiteSVMError> {
-        // Aside until everything that they load from is there.
-        let mut programs = Vec::new();
-        let plain = accounts.filter_map(|(key, account)| {
-            if account.executable() && account.owner() != &solana_sdk_ids::native_loader::ID {
-                programs.push((key, account));
-                return None;
-            }
-            Some((key, account))
-        });
-        let mut vm = Self::restore_owned(plain)?;
-        for (key, program) in &programs {
-            vm.put(*key, program);
-        }
-        Ok(vm)
-    }
-
-    /// The same VM with nothing but programs and sysvars.
-    pub(crate) fn without_plain_accounts(&self) -> Self {
-        let mut vm = self.clone();
-        let is_program = |account: &AccountSharedData| {
-            account.executable()
-                || account.owner() == &solana_sdk_ids::sysvar::ID
-                || account.owner() == &bpf_loader_upgradeable::ID
-        };
-        let plain: Vec<Pubkey> = self
-            .accounts()
-            .filter(|(_, account)| !is_program(account))
-            .map(|(key, _)| *key)
-            .collect();
-        for key in plain {
-            vm.remove(key);
-        }
-        vm
+    /// Adds the precompiles whose accounts are there.
+    pub(crate) fn restore_precompiles(&mut self) {
+        precompiles::restore(&mut self.svm);
     }
 
     /// Every account that the VM holds.
@@ -325,11 +290,29 @@ impl Vm {
         if !is_plain {
             if let Err(err) = self.svm.set_account(key, account.clone().into()) {
                 tracing::debug!(%key, %err, "not loadable, kept as data");
+                self.forget_code(key);
             } else if account.lamports() == 0 {
                 return;
             }
         }
         self.svm.set_account_no_checks(key, account.clone());
+    }
+
+    /// Lets go of what a program compiled to when it was another one.
+    fn forget_code(&mut self, key: Pubkey) {
+        if self.svm.accounts_db().programs_cache.find(&key).is_none() {
+            return;
+        }
+        // A program whose code would be its own account, which is not there, takes its place.
+        let mut data = vec![0; PROGRAM_SIZE];
+        data[0] = PROGRAM_TAG;
+        data[PROGRAM_DATA_KEY_AT..].copy_from_slice(key.as_ref());
+        let mut closed = AccountSharedData::new(1, 0, &bpf_loader_upgradeable::ID);
+        closed.set_data_from_slice(&data);
+        closed.set_executable(true);
+        self.remove(key);
+        // It is well-formed, so that it is taken, as closed.
+        let _ = self.svm.set_account(key, closed.into());
     }
 
     /// Forgets an account.
