@@ -1,0 +1,8 @@
+//! The door as clients see it: in a simulation with loss, reordering and duplication, and on a socket.
+
+mod broken;
+mod client;
+mod outlet;
+mod simulation;
+mod sockets;
+mod world;
