@@ -84,6 +84,10 @@ pub struct Config {
     /// is refused.
     pub hand_over_ms: u64,
 
+    /// Transactions that wait for, or are under way to, one destination of the relay. Default 16,384. Memory:
+    /// their bytes, so up to 64 MiB for all destinations together.
+    pub forward_max: usize,
+
     /// A file of identities and weights, read again when it changes: lines `PUBKEY WEIGHT`. Whoever is not
     /// in it weighs 1. Default none. Memory: 100 bytes a line; at most 100,000 lines are read.
     pub weights: Option<PathBuf>,
@@ -119,6 +123,7 @@ impl Default for Config {
             repeat_ms: 10_000,
             repeats_max: 262_144,
             hand_over_ms: 1_000,
+            forward_max: 16_384,
             weights: None,
         }
     }

@@ -3,7 +3,7 @@
 //! Shape: shards of one thread, one UDP socket and one endpoint each (`shard`), around a driver that
 //! does no I/O and takes its time from outside (`driver`). What it reads goes to an [`Outlet`]; in a
 //! node that is the fair queue (`queue`), behind which threads drop repetitions, check signatures and
-//! hand over to [`chain::TransactionDoor`] (`stage`).
+//! hand over to [`chain::TransactionDoor`] (`stage`). [`Relay`] sends on what was accepted.
 //! Bounds: [`Config`], each with its memory. What is over one of them is refused and counted by cause.
 //! Not here: the QUIC state machine (`quinn-proto`), execution (`localnet`). Why: docs/quic.md.
 #![forbid(unsafe_code)]
@@ -22,6 +22,7 @@ mod gate;
 mod queue;
 mod rate;
 mod received;
+mod relay;
 mod sanitize;
 mod server;
 mod shard;
@@ -38,5 +39,6 @@ pub use driver::{Driver, Outgoing};
 pub use gate::Gate;
 pub use queue::FairQueue;
 pub use received::{Outlet, PeerId, Received};
+pub use relay::{Destination, IsValid, Relay, RelayError};
 pub use server::{Server, ServerError};
 pub use stage::Stages;

@@ -2,7 +2,7 @@
 //! threads of their own.
 //!
 //! Shape: a thread takes a batch, cheapest checks first: repeated → plausible → decoded → executed
-//! already → signatures → the ledger's door.
+//! already → signatures → the ledger's door → the relay, if there is one.
 //! Bounds: one batch of 64 for each thread. While the ledger's queue is full a thread waits with what it
 //! has, so that the fair queue in front fills up and decides who is refused; after `hand_over_ms` it is
 //! refused itself.
@@ -22,6 +22,7 @@ use crate::counters::{Cause, Counters};
 use crate::dedup::Recent;
 use crate::queue::FairQueue;
 use crate::received::Received;
+use crate::relay::Relay;
 use crate::sanitize::is_plausible;
 
 /// Transactions that a thread takes at once.
@@ -39,6 +40,7 @@ struct Shared {
     recent: Recent,
     door: Arc<dyn TransactionDoor>,
     history: Option<Arc<History>>,
+    relay: Option<Arc<Relay>>,
     is_ending: AtomicBool,
 }
 
@@ -51,7 +53,7 @@ pub struct Stages {
 impl Stages {
     /// Starts `config.verify_threads` of them.
     ///
-    /// `history` says what has been executed already.
+    /// `history` says what has been executed already; `relay` gets what the ledger took.
     /// Errors: the system gives no more threads.
     pub fn start(
         config: Arc<Config>,
@@ -59,6 +61,7 @@ impl Stages {
         counters: Arc<Counters>,
         door: Arc<dyn TransactionDoor>,
         history: Option<Arc<History>>,
+        relay: Option<Arc<Relay>>,
     ) -> std::io::Result<Self> {
         let repeat = Duration::from_millis(config.repeat_ms);
         let shared = Arc::new(Shared {
@@ -67,6 +70,7 @@ impl Stages {
             counters,
             door,
             history,
+            relay,
             is_ending: AtomicBool::new(false),
             config,
         });
@@ -109,12 +113,16 @@ impl Shared {
     fn handle(&self, received: &Received) -> Result<(), Cause> {
         let mark = self.recent.insert(&received.bytes).ok_or(Cause::Repeated)?;
         let handed_over = self.check(&received.bytes).and_then(|verified| {
-            self.hand_over(verified)?;
-            Ok(())
+            let blockhash = *verified.transaction().message.recent_blockhash();
+            self.hand_over(verified).map(|()| blockhash)
         });
         match handed_over {
-            Ok(()) => {
-                self.counters.accept(clock::now().saturating_duration_since(received.since));
+            Ok(blockhash) => {
+                let now = clock::now();
+                self.counters.accept(now.saturating_duration_since(received.since));
+                if let Some(relay) = &self.relay {
+                    relay.offer(&received.bytes, blockhash, now);
+                }
                 Ok(())
             }
             Err(cause) => {
@@ -228,7 +236,7 @@ mod tests {
         queue.take(&mut batch);
         let door = Arc::new(Room(Mutex::new(room)));
         queue.close();
-        let stages = Stages::start(config, queue, Arc::clone(&counters), door, None);
+        let stages = Stages::start(config, queue, Arc::clone(&counters), door, None, None);
         for thread in stages.expect("threads").threads.drain(..) {
             thread.join().expect("no panic");
         }

@@ -3,6 +3,7 @@
 mod broken;
 mod client;
 mod outlet;
+mod relay;
 mod simulation;
 mod sockets;
 mod world;

@@ -12,7 +12,7 @@ use crate::outlet::Kept;
 use crate::world::transactions;
 
 #[expect(clippy::disallowed_methods, reason = "a socket works in real time")]
-fn now() -> Instant {
+pub(crate) fn now() -> Instant {
     Instant::now()
 }
 
@@ -45,7 +45,10 @@ fn socket() -> UdpSocket {
 }
 
 fn start(config: Config, kept: &Arc<Kept>) -> Server {
-    let address = SocketAddr::from(([127, 0, 0, 1], 0));
+    start_at(SocketAddr::from(([127, 0, 0, 1], 0)), config, kept)
+}
+
+pub(crate) fn start_at(address: SocketAddr, config: Config, kept: &Arc<Kept>) -> Server {
     let identity = identity(&Keypair::new());
     let outlet = Arc::clone(kept) as Arc<dyn quic::Outlet>;
     Server::start(Arc::new(config), address, &identity, outlet, Arc::<Counters>::default())
