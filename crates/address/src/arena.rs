@@ -88,7 +88,7 @@ impl Arena {
             return;
         }
         // Each word goes from its place to where it belongs: put together in between, an address
-        // would take five times as long.
+        // takes four times as long.
         let begin = into.len();
         into.resize(begin + ids.len(), [0; 32]);
         // Ids come sorted mostly: those of one chunk follow each other.
