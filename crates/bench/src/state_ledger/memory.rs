@@ -56,8 +56,8 @@ pub(crate) fn parts(ledger: &Synthetic) -> Result<()> {
         }
     }
     let with_index = resident()?;
-    figure("addresses_bytes", (with_addresses - empty) as f64);
-    figure("index_bytes", (with_index - with_addresses) as f64);
+    figure("addresses_bytes", with_addresses as f64 - empty as f64);
+    figure("index_bytes", with_index as f64 - with_addresses as f64);
     figure("addresses", addresses.len() as f64);
     figure("index_entries", index.len() as f64);
     Ok(())
