@@ -17,8 +17,10 @@ use std::collections::BTreeMap;
 use address::AddressTable;
 use imbl::{OrdMap, OrdSet};
 use index::Index;
-use ledger::{AddressId, Key, Record};
-use state::{Removed, State, Version};
+use ledger::{Address, AddressId, Key, Record};
+use state::{Removed, Seen, State, Version};
+
+use crate::view::resolve;
 
 /// How much is kept to answer which records rank highest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,7 +101,7 @@ impl Ranks {
         (id, version, new_keys): (AddressId, &Version<R>, &[Key]),
     ) {
         let Some(record) = version.record.as_deref() else { return };
-        for (among, rank) in ranks(record, &version.keys) {
+        for (among, rank) in ranks(record, version.keys.iter().copied()) {
             if let Among::Key(key) = among
                 && new_keys.contains(&key)
                 && index.len_of(key) > self.bounds.scanned_max
@@ -118,20 +120,23 @@ impl Ranks {
         (state, index): (&State<R, M>, &Index),
         removed: &Removed<R>,
     ) {
-        let Some(record) = removed.record.as_deref() else { return };
-        for (among, rank) in ranks(record, &removed.keys) {
+        let Some(version) = removed.version() else { return };
+        let resolve = resolve(addresses);
+        let ranks: Vec<(Among, u64)> =
+            version.read(&resolve, |record| ranks(record, version.keys()).collect());
+        for (among, rank) in ranks {
             let is_needed = || {
                 let mut kept = state.versions_of(removed.id);
-                kept.any(|version| rank_of(version, among) == Some(rank))
+                kept.any(|version| rank_of(&version, among, &resolve) == Some(rank))
             };
             if self.knows(among, rank) && !is_needed() {
                 self.remove_at(addresses, among, rank, removed.id);
             }
         }
-        for key in removed.keys.iter() {
-            let among = Among::Key(*key);
+        for key in version.keys() {
+            let among = Among::Key(key);
             let is_kept = self.tops.contains_key(&among) || self.refills.contains_key(&among);
-            if is_kept && index.len_of(*key) <= self.bounds.scanned_max / 2 {
+            if is_kept && index.len_of(key) <= self.bounds.scanned_max / 2 {
                 self.refills.remove(&among);
                 self.tops.remove(&among);
             }
@@ -147,6 +152,7 @@ impl Ranks {
     ) {
         let Some((among, mut refill)) = self.refills.pop_first() else { return };
         let at_once = self.bounds.refilled_at_once;
+        let resolve = resolve(addresses);
         let ids: Vec<AddressId> = match among {
             Among::All => state.ids_from(refill.from).take(at_once).collect(),
             Among::Key(key) => {
@@ -154,7 +160,7 @@ impl Ranks {
             }
         };
         for id in &ids {
-            for rank in state.versions_of(*id).filter_map(|version| rank_of(version, among)) {
+            for rank in state.versions_of(*id).filter_map(|version| rank_of(&version, among, &resolve)) {
                 refill.next.insert(addresses, rank, *id, self.bounds.kept_max);
             }
         }
@@ -248,19 +254,32 @@ impl Place {
 }
 
 /// A version's rank, if it has one there.
-pub(crate) fn rank_of<R: Record>(version: &Version<R>, among: Among) -> Option<u64> {
-    let record = version.record.as_deref()?;
+pub(crate) fn rank_of<R: Record>(
+    version: &Seen<'_, R>,
+    among: Among,
+    resolve: impl Fn(AddressId) -> Address,
+) -> Option<u64> {
+    if let Among::Key(key) = among
+        && !version.has_key(key)
+    {
+        return None;
+    }
+    version.read(resolve, |record| rank(record, among))
+}
+
+/// The rank of a record that is among those.
+pub(crate) fn rank<R: Record>(record: &R, among: Among) -> Option<u64> {
     match among {
         Among::All => record.rank_among_all(),
-        Among::Key(key) if version.keys.contains(&key) => record.rank_under(key.facet),
-        Among::Key(_) => None,
+        Among::Key(key) => record.rank_under(key.facet),
     }
 }
 
 /// Everywhere that a record has a rank.
-fn ranks<R: Record>(record: &R, keys: &[Key]) -> impl Iterator<Item = (Among, u64)> {
-    let among_all = record.rank_among_all().map(|rank| (Among::All, rank));
-    let under =
-        keys.iter().filter_map(|key| Some((Among::Key(*key), record.rank_under(key.facet)?)));
-    among_all.into_iter().chain(under)
+fn ranks<R: Record>(
+    record: &R,
+    keys: impl Iterator<Item = Key>,
+) -> impl Iterator<Item = (Among, u64)> {
+    let all = std::iter::once(Among::All).chain(keys.map(Among::Key));
+    all.filter_map(|among| Some((among, rank(record, among)?)))
 }

@@ -1,8 +1,9 @@
 //! The one writer: takes blocks and changes, keeps state, indices and address counts in step, and
 //! publishes.
 //!
-//! Who counts on an address: the state, once for every id that has a version; the index, once for
-//! every entry under a key. Both let go when the version that needed it is hidden for good.
+//! Who counts on an address: the state, once for every id that has a version, and once for every key
+//! of such an id, of whichever of its versions: a packed version is not whole without its keys'
+//! addresses. It lets go when the last version that needed it is hidden for good.
 
 use std::hash::BuildHasher;
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use std::sync::Arc;
 use address::{AddressTable, TableFull};
 use arc_swap::ArcSwap;
 use index::Index;
-use ledger::{AddressId, BlockId, Change, Record};
+use ledger::{AddressId, BlockId, Change, Key, Record};
 use state::{BlockError, Removed, State};
 
 use crate::Reader;
@@ -148,18 +149,15 @@ impl<R: Record, M: Send + Sync + 'static> Ledger<R, M> {
             Prepared::new(&self.addresses, &self.state, changes)?;
         self.state.set_meta(block, meta)?;
         let mut removed = Vec::new();
-        for Write { id, version, new_keys } in writes {
-            for key in &new_keys {
-                if !self.index.insert(*key, id) {
-                    self.addresses.release(key.id);
-                }
+        for Write { id, version, new_keys } in &writes {
+            for key in new_keys {
+                self.index.insert(*key, *id);
             }
-            self.ranks.insert(&self.addresses, &self.index, (id, &version, &new_keys));
-            if !self.state.write(block, id, version, &mut removed)? {
-                self.addresses.release(id);
-            }
+            self.ranks.insert(&self.addresses, &self.index, (*id, version, new_keys));
         }
-        surplus.into_iter().for_each(|id| self.addresses.release(id));
+        let versions = writes.into_iter().map(|write| (write.id, write.version)).collect();
+        let known = self.state.write(block, versions, &mut removed)?;
+        known.into_iter().chain(surplus).for_each(|id| self.addresses.release(id));
         self.let_go(&removed);
         self.ranks.refill(&self.addresses, &self.state, &self.index);
         Ok(ids)
@@ -273,18 +271,21 @@ impl<R: Record, M: Send + Sync + 'static> Ledger<R, M> {
     /// reads a snapshot published before still finds it in both.
     fn let_go(&mut self, removed: &[Removed<R>]) {
         let epoch = self.addresses.newest_epoch();
-        for version in removed {
-            let Removed { id, keys, is_last, .. } = version;
-            for key in keys.iter() {
-                if !self.state.is_found_by(*id, *key) && self.index.remove(*key, *id, epoch) {
-                    self.addresses.release(key.id);
-                }
-            }
-            self.ranks.remove(&self.addresses, (&self.state, &self.index), version);
-            if *is_last {
-                self.addresses.release(*id);
-            }
+        let keys = removed.iter().filter_map(|removed| Some((removed.id, removed.version()?)));
+        let keys = keys.flat_map(|(id, version)| version.keys().map(move |key| (id, key)));
+        let mut gone: Vec<(AddressId, Key)> =
+            keys.filter(|(id, key)| !self.state.is_found_by(*id, *key)).collect();
+        gone.sort_unstable();
+        gone.dedup(); // several versions of one record may have gone
+        for (id, key) in &gone {
+            self.index.remove(*key, *id, epoch);
         }
+        for version in removed {
+            self.ranks.remove(&self.addresses, (&self.state, &self.index), version);
+        }
+        gone.iter().for_each(|(_, key)| self.addresses.release(key.id));
+        let last = removed.iter().filter(|removed| removed.is_last);
+        last.for_each(|removed| self.addresses.release(removed.id));
     }
 }
 
