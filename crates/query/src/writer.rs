@@ -11,13 +11,13 @@ use std::sync::Arc;
 use address::{AddressTable, TableFull};
 use arc_swap::ArcSwap;
 use index::Index;
-use ledger::{AddressId, BlockId, Change, Key, Record};
+use ledger::{Address, AddressId, BlockId, Change, Key, Record};
 use state::{BlockError, Removed, State};
 
-use crate::Reader;
 use crate::prepare::{Prepared, Write};
 use crate::ranks::{RankBounds, Ranks};
-use crate::view::Published;
+use crate::view::{Published, resolve};
+use crate::{Indices, Reader};
 
 /// What a ledger is allowed to use.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +25,15 @@ pub struct LedgerConfig {
     /// How many addresses there may be at once: of records, of the keys they are found by, and of
     /// subscribers. About 43 bytes each, and 20 for every 1,024 at once.
     pub addresses_max: u32,
+    /// Which index entries there are.
+    pub indices: Indices,
+}
+
+impl LedgerConfig {
+    /// So many addresses, and every index.
+    pub fn new(addresses_max: u32) -> Self {
+        Self { addresses_max, indices: Indices::default() }
+    }
 }
 
 /// Why the ledger did not take something. It is as if it had not been tried.
@@ -60,6 +69,7 @@ pub struct Ledger<R, M> {
     addresses: Arc<AddressTable>,
     state: State<R, M>,
     index: Index,
+    indices: Arc<Indices>,
     ranks: Ranks,
     /// Tells cursors of this ledger from those of any other.
     run: u64,
@@ -80,6 +90,7 @@ impl<R: Record, M: Send + Sync + 'static> Ledger<R, M> {
         let addresses = Arc::new(AddressTable::new(addresses_max, random.hash_one((root, 0))));
         let state = State::new(root, Arc::clone(&meta));
         let index = Index::new(addresses_max, random.hash_one((root, 1)));
+        let indices = Arc::new(config.indices);
         let ranks = Ranks::new(RankBounds::default());
         let run = random.hash_one((root, 2));
         let snapshot = State::new(root, meta).snapshot(root).expect("a state contains its root");
@@ -88,6 +99,7 @@ impl<R: Record, M: Send + Sync + 'static> Ledger<R, M> {
             confirmed: snapshot.clone(),
             finalized: snapshot,
             postings: Arc::clone(index.postings()),
+            indices: Arc::clone(&indices),
             tops: ranks.tops().clone(),
             run,
             addresses: Arc::clone(&addresses),
@@ -100,6 +112,7 @@ impl<R: Record, M: Send + Sync + 'static> Ledger<R, M> {
             addresses,
             state,
             index,
+            indices,
             ranks,
             run,
             processed: root,
@@ -151,7 +164,9 @@ impl<R: Record, M: Send + Sync + 'static> Ledger<R, M> {
         let mut removed = Vec::new();
         for Write { id, version, new_keys } in &writes {
             for key in new_keys {
-                self.index.insert(*key, *id);
+                if self.indices.keeps_id(*key, &self.addresses) {
+                    self.index.insert(*key, *id);
+                }
             }
             self.ranks.insert(&self.addresses, &self.index, (*id, version, new_keys));
         }
@@ -224,6 +239,7 @@ impl<R: Record, M: Send + Sync + 'static> Ledger<R, M> {
             confirmed: snapshot(self.confirmed),
             finalized: snapshot(self.state.root()),
             postings: Arc::clone(self.index.postings()),
+            indices: Arc::clone(&self.indices),
             tops: self.ranks.tops().clone(),
             run: self.run,
             addresses: Arc::clone(&self.addresses),
@@ -231,6 +247,15 @@ impl<R: Record, M: Send + Sync + 'static> Ledger<R, M> {
         };
         self.published.store(Arc::new(published));
         self.index.settle_a_little(self.addresses.oldest_held_epoch());
+    }
+
+    /// What stands under `address` at the processed tip, published or not. For the writer itself.
+    ///
+    /// Cost: two look-ups, whatever the ledger's size.
+    pub fn record(&self, address: &Address) -> Option<Arc<R>> {
+        let id = self.addresses.lookup(address)?;
+        let snapshot = self.state.snapshot(self.processed).ok()?;
+        Some(snapshot.version(id)?.record(resolve(&self.addresses)))
     }
 
     /// The root.
@@ -278,6 +303,7 @@ impl<R: Record, M: Send + Sync + 'static> Ledger<R, M> {
         gone.sort_unstable();
         gone.dedup(); // several versions of one record may have gone
         for (id, key) in &gone {
+            // Does nothing where an index leaves the key out.
             self.index.remove(*key, *id, epoch);
         }
         for version in removed {
@@ -291,7 +317,7 @@ impl<R: Record, M: Send + Sync + 'static> Ledger<R, M> {
 
 #[cfg(test)]
 mod tests {
-    use ledger::{Address, Commitment, Facet};
+    use ledger::{Commitment, Facet};
 
     use super::*;
     use crate::View;
@@ -334,7 +360,7 @@ mod tests {
     /// A published empty ledger. Its blocks' facts are a word.
     fn ledger(addresses_max: u32) -> (Ledger<Purse, &'static str>, Reader<Purse, &'static str>) {
         let (mut ledger, reader) =
-            Ledger::new(LedgerConfig { addresses_max }, ROOT, Arc::new("root"));
+            Ledger::new(LedgerConfig::new(addresses_max), ROOT, Arc::new("root"));
         ledger.publish();
         (ledger, reader)
     }
@@ -371,6 +397,8 @@ mod tests {
         ledger.apply(one, vec![purse(1, 9, 5)], Arc::new("written"))?;
         let before = reader.view(Commitment::Processed);
         assert_eq!((before.block(), **before.meta(), amounts(&before)), (ROOT, "root", vec![]));
+        let own = ledger.record(&address(1)).map(|purse| purse.amount);
+        assert_eq!(own, Some(5), "the writer sees what it wrote");
         ledger.publish();
         let after = reader.view(Commitment::Processed);
         assert_eq!((after.block(), **after.meta()), (one, "written"));
@@ -404,8 +432,7 @@ mod tests {
 
     #[test]
     fn the_root_is_filled_until_the_first_publish() -> Done {
-        let (mut ledger, reader) =
-            Ledger::new(LedgerConfig { addresses_max: 10 }, ROOT, Arc::new("root"));
+        let (mut ledger, reader) = Ledger::new(LedgerConfig::new(10), ROOT, Arc::new("root"));
         ledger.apply(ROOT, vec![purse(1, 9, 1), purse(2, 9, 2)], Arc::new("filled"))?;
         ledger.apply(ROOT, vec![closed(1), closed(3)], Arc::new("filled"))?;
         assert!(reader.view(Commitment::Finalized).is_empty());

@@ -52,6 +52,11 @@ pub(crate) fn id_of(leaf: u32, place: u8) -> AddressId {
     AddressId(leaf * PLACES + u32::from(place))
 }
 
+/// The places whose bits are set.
+pub(crate) fn bits(places: u64) -> impl Iterator<Item = u8> {
+    (0..64).filter(move |place| places & 1 << place != 0)
+}
+
 impl<R> Leaf<R> {
     pub(crate) fn new() -> Self {
         Self { packs: Packs::default(), loose: Box::default() }

@@ -1,8 +1,8 @@
 //! All leaves, and the books of what they hold.
 
-use ledger::Record;
+use ledger::{AddressId, Record};
 
-use crate::leaf::Leaf;
+use crate::leaf::{Leaf, bits, id_of, leaf_of};
 use crate::packs::Repack;
 use crate::pages::Pages;
 
@@ -75,4 +75,15 @@ impl<R: Record> Leaves<R> {
             self.pages.remove(number);
         }
     }
+}
+
+/// The ids from `first` on that have a version.
+pub(crate) fn ids_from<R>(
+    pages: &Pages<Leaf<R>>,
+    first: AddressId,
+) -> impl Iterator<Item = AddressId> {
+    let leaves = pages.iter_from(leaf_of(first));
+    let ids = leaves
+        .flat_map(|(number, leaf)| bits(leaf.places()).map(move |place| id_of(number, place)));
+    ids.skip_while(move |id| *id < first)
 }

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use ledger::{AddressId, BlockId};
 
-use crate::leaf::{Leaf, id_of, leaf_of, place_of};
+use crate::leaf::{Leaf, bits, id_of, leaf_of, place_of};
+use crate::leaves::ids_from;
 use crate::pages::Pages;
 use crate::versions::Seen;
 
@@ -41,6 +42,11 @@ impl<R, M> Snapshot<R, M> {
         })
     }
 
+    /// The ids from `first` on that have a version in some block. Cost: one look-up.
+    pub fn ids_from(&self, first: AddressId) -> impl Iterator<Item = AddressId> {
+        ids_from(&self.leaves, first)
+    }
+
     /// How many records the block sees at most: those of other blocks are counted in.
     pub fn len_max(&self) -> usize {
         self.len
@@ -57,9 +63,4 @@ impl<R, M> Clone for Snapshot<R, M> {
             len: self.len,
         }
     }
-}
-
-/// The places whose bits are set.
-pub(crate) fn bits(places: u64) -> impl Iterator<Item = u8> {
-    (0..64).filter(move |place| places & 1 << place != 0)
 }

@@ -5,9 +5,8 @@ use std::sync::Arc;
 
 use ledger::{AddressId, BlockId, Key, Record};
 
-use crate::leaf::{Hidden, id_of, leaf_of, place_of};
-use crate::leaves::Leaves;
-use crate::snapshot::bits;
+use crate::leaf::{Hidden, leaf_of, place_of};
+use crate::leaves::{Leaves, ids_from};
 use crate::tree::Tree;
 use crate::{BlockError, Seen, Snapshot, StateBytes, Version};
 
@@ -193,10 +192,7 @@ impl<R: Record, M> State<R, M> {
 
     /// The ids from `first` on that have a version. Cost: one look-up.
     pub fn ids_from(&self, first: AddressId) -> impl Iterator<Item = AddressId> {
-        let leaves = self.leaves.pages().iter_from(leaf_of(first));
-        let ids = leaves
-            .flat_map(|(number, leaf)| bits(leaf.places()).map(move |place| id_of(number, place)));
-        ids.skip_while(move |id| *id < first)
+        ids_from(self.leaves.pages(), first)
     }
 
     /// Whether a version of `id` is found by `key`.

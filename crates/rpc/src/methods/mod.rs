@@ -9,6 +9,7 @@ mod accounts;
 mod blocks;
 mod epoch;
 mod fees;
+mod indexed;
 #[cfg(test)]
 mod ledger_tests;
 mod node_info;
