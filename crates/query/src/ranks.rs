@@ -29,7 +29,7 @@ pub struct RankBounds {
     pub scanned_max: usize,
     /// How many places are kept of all, and of each key of more: 24 bytes each.
     pub kept_max: usize,
-    /// How many records are read again at a time to fill a set up.
+    /// How many records are read again at a time to fill a set up, beside as many as are written.
     pub refilled_at_once: usize,
 }
 
@@ -38,6 +38,11 @@ impl Default for RankBounds {
         Self { scanned_max: 128, kept_max: 2_048, refilled_at_once: 64 }
     }
 }
+
+/// Records read at a time when a set is filled up at once.
+const REFILLED_OF_MANY: usize = 4_096;
+/// A place and its part of the tree that it stands in, two thirds full.
+const PLACE_BYTES: usize = size_of::<Place>() * 3 / 2;
 
 /// Among which records one has a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -70,9 +75,11 @@ pub(crate) struct Ranks {
     refills: BTreeMap<Among, Refill>,
 }
 
-/// A [`Top`] in the making. Writes go to it as well, so that it is right once all was read.
+/// A [`Top`] in the making. Writes to what was read already go to it as well, so that it is right
+/// once all was read.
 struct Refill {
     next: Top,
+    /// Records from here on are yet to be read.
     from: AddressId,
 }
 
@@ -91,6 +98,11 @@ impl Ranks {
     pub(crate) fn len(&self) -> usize {
         let refills = self.refills.values().map(|refill| &refill.next);
         self.tops.values().chain(refills).map(|top| top.places.len()).sum()
+    }
+
+    /// About how many heap bytes the places take.
+    pub(crate) fn bytes(&self) -> usize {
+        self.len() * PLACE_BYTES
     }
 
     /// Takes in a version that is written now. Its `new_keys` are in the index already.
@@ -143,15 +155,38 @@ impl Ranks {
         }
     }
 
-    /// Reads a few more records for a set that is to be filled up, if there is one.
+    /// Reads a few more records for a set that is to be filled up, if there is one: more, the more
+    /// were `written`.
     pub(crate) fn refill<R: Record, M>(
         &mut self,
         addresses: &AddressTable,
-        state: &State<R, M>,
-        index: &Index,
+        from: (&State<R, M>, &Index),
+        written: usize,
     ) {
-        let Some((among, mut refill)) = self.refills.pop_first() else { return };
-        let at_once = self.bounds.refilled_at_once;
+        if let Some((among, refill)) = self.refills.pop_first() {
+            self.refill_some(addresses, from, among, refill, self.bounds.refilled_at_once + written);
+        }
+    }
+
+    /// Fills up all sets that are to be.
+    pub(crate) fn refill_all<R: Record, M>(
+        &mut self,
+        addresses: &AddressTable,
+        from: (&State<R, M>, &Index),
+    ) {
+        while let Some((among, refill)) = self.refills.pop_first() {
+            self.refill_some(addresses, from, among, refill, REFILLED_OF_MANY);
+        }
+    }
+
+    fn refill_some<R: Record, M>(
+        &mut self,
+        addresses: &AddressTable,
+        (state, index): (&State<R, M>, &Index),
+        among: Among,
+        mut refill: Refill,
+        at_once: usize,
+    ) {
         let resolve = resolve(addresses);
         let ids: Vec<AddressId> = match among {
             Among::All => state.ids_from(refill.from).take(at_once).collect(),
@@ -193,7 +228,10 @@ impl Ranks {
         {
             top.insert(addresses, rank, id, kept_max);
         }
-        if let Some(refill) = self.refills.get_mut(&among) {
+        // What stands at `from` or behind it is yet to be read.
+        if let Some(refill) = self.refills.get_mut(&among)
+            && id < refill.from
+        {
             refill.next.insert(addresses, rank, id, kept_max);
         }
     }

@@ -7,10 +7,10 @@ use arc_swap::ArcSwap;
 use imbl::OrdMap;
 use index::Postings;
 use ledger::{Address, AddressId, BlockId, Commitment, Facet, Key, Record};
-use state::{Seen, Snapshot};
+use state::{Seen, Snapshot, StateBytes};
 
 use crate::ranks::{Among, Top};
-use crate::{Indexed, Indices};
+use crate::{Indexed, Indices, LedgerBytes};
 
 /// One published moment.
 pub(crate) struct Published<R, M> {
@@ -22,6 +22,8 @@ pub(crate) struct Published<R, M> {
     /// For which keys `postings` has entries.
     pub(crate) indices: Arc<Indices>,
     pub(crate) tops: OrdMap<Among, Top>,
+    pub(crate) state_bytes: StateBytes,
+    pub(crate) ranks_bytes: usize,
     /// Which ledger of all that there ever were: ids mean nothing beyond it.
     pub(crate) run: u64,
     pub(crate) addresses: Arc<AddressTable>,
@@ -67,6 +69,12 @@ impl<R: Record, M> Reader<R, M> {
             confirmed: view(Commitment::Confirmed),
             finalized: view(Commitment::Finalized),
         }
+    }
+
+    /// What the ledger takes in memory. Cost: O(bytes / 1,024) at most; for reports.
+    pub fn bytes(&self) -> LedgerBytes {
+        let now = self.published.load();
+        LedgerBytes::new(&self.addresses, &now.postings, now.state_bytes, now.ranks_bytes)
     }
 
     /// The address table, for whoever registers addresses of his own.

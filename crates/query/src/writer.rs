@@ -10,9 +10,9 @@ use std::sync::Arc;
 
 use address::{AddressTable, TableFull};
 use arc_swap::ArcSwap;
-use index::Index;
+use index::{Index, Postings};
 use ledger::{Address, AddressId, BlockId, Change, Key, Record};
-use state::{BlockError, Removed, State};
+use state::{BlockError, Removed, State, StateBytes};
 
 use crate::prepare::{Prepared, Write};
 use crate::ranks::{RankBounds, Ranks};
@@ -63,6 +63,44 @@ pub struct LedgerUsage {
     pub unrooted_blocks: usize,
 }
 
+/// The heap bytes of a ledger, part by part: what it holds now, without what only old views hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LedgerBytes {
+    /// Of the address table.
+    pub addresses: usize,
+    /// Of all indices.
+    pub indices: usize,
+    /// Of packed records, and of what leads to them.
+    pub packed: usize,
+    /// Of records that are kept as they are, and of unrooted versions. What they share with a VM is
+    /// counted.
+    pub kept: usize,
+    /// Of the places of the highest-ranked records, about.
+    pub ranks: usize,
+}
+
+impl LedgerBytes {
+    pub(crate) fn new(
+        addresses: &AddressTable,
+        postings: &Postings,
+        state: StateBytes,
+        ranks: usize,
+    ) -> Self {
+        Self {
+            addresses: addresses.bytes(),
+            indices: postings.bytes(),
+            packed: state.packed + state.pages,
+            kept: state.kept,
+            ranks,
+        }
+    }
+
+    /// All of them.
+    pub fn total(&self) -> usize {
+        self.addresses + self.indices + self.packed + self.kept + self.ranks
+    }
+}
+
 /// The one writer. Nothing that it does is seen by readers before [`Ledger::publish`]: index entries
 /// are there earlier, but lead to records that a reader's block does not see under their key.
 pub struct Ledger<R, M> {
@@ -102,6 +140,8 @@ impl<R: Record, M: Send + Sync + 'static> Ledger<R, M> {
             indices: Arc::clone(&indices),
             tops: ranks.tops().clone(),
             run,
+            state_bytes: state.bytes(),
+            ranks_bytes: ranks.bytes(),
             addresses: Arc::clone(&addresses),
             _epoch: addresses.epoch(),
         };
@@ -174,7 +214,9 @@ impl<R: Record, M: Send + Sync + 'static> Ledger<R, M> {
         let known = self.state.write(block, versions, &mut removed)?;
         known.into_iter().chain(surplus).for_each(|id| self.addresses.release(id));
         self.let_go(&removed);
-        self.ranks.refill(&self.addresses, &self.state, &self.index);
+        if !self.root_is_open {
+            self.ranks.refill(&self.addresses, (&self.state, &self.index), ids.len());
+        }
         Ok(ids)
     }
 
@@ -232,7 +274,7 @@ impl<R: Record, M: Send + Sync + 'static> Ledger<R, M> {
     /// freed here, and the index entries that were kept for it alone.
     pub fn publish(&mut self) {
         self.close_root();
-        self.ranks.refill(&self.addresses, &self.state, &self.index);
+        self.ranks.refill(&self.addresses, (&self.state, &self.index), 0);
         let snapshot = |block| self.state.snapshot(block).expect("tips are the root or above it");
         let published = Published {
             processed: snapshot(self.processed),
@@ -242,6 +284,8 @@ impl<R: Record, M: Send + Sync + 'static> Ledger<R, M> {
             indices: Arc::clone(&self.indices),
             tops: self.ranks.tops().clone(),
             run: self.run,
+            state_bytes: self.state.bytes(),
+            ranks_bytes: self.ranks.bytes(),
             addresses: Arc::clone(&self.addresses),
             _epoch: self.addresses.epoch(),
         };
@@ -274,6 +318,12 @@ impl<R: Record, M: Send + Sync + 'static> Ledger<R, M> {
         }
     }
 
+    /// What it takes in memory. Cost: O(bytes / 1,024) at most; for reports.
+    pub fn bytes(&self) -> LedgerBytes {
+        let ranks = self.ranks.bytes();
+        LedgerBytes::new(&self.addresses, self.index.postings(), self.state.bytes(), ranks)
+    }
+
     /// How many versions of records a read could still see. Cost: O(records); for tests and reports.
     pub fn versions(&self) -> usize {
         self.state.versions()
@@ -289,6 +339,7 @@ impl<R: Record, M: Send + Sync + 'static> Ledger<R, M> {
             self.root_is_open = false;
             // The root exists and nobody but us completes it; if it was completed by hand, fine.
             let _ = self.state.complete(self.state.root());
+            self.ranks.refill_all(&self.addresses, (&self.state, &self.index));
         }
     }
 
