@@ -60,10 +60,7 @@ impl Arena {
     /// Room for `limit` addresses, none of it laid out yet.
     pub(crate) fn new(limit: u32) -> Self {
         let chunks = (limit as usize).div_ceil(CHUNK_LEN);
-        Self {
-            chunks: (0..chunks).map(|_| OnceLock::new()).collect(),
-            long: OnceLock::new(),
-        }
+        Self { chunks: (0..chunks).map(|_| OnceLock::new()).collect(), long: OnceLock::new() }
     }
 
     /// The address of `id`, if it has one.
@@ -87,9 +84,7 @@ impl Arena {
     pub(crate) fn is(&self, id: AddressId, address: &Address) -> bool {
         let Some((chunk, at)) = self.place(id) else { return false };
         match <&[u8; 32]>::try_from(address.as_bytes()) {
-            Ok(bytes) => {
-                chunk.words(at) == words(bytes) && !self.is_long(id)
-            }
+            Ok(bytes) => chunk.words(at) == words(bytes) && !self.is_long(id),
             Err(_) => self.is_long(id) && self.long(chunk.words(at)[0] as u32) == Some(*address),
         }
     }
@@ -195,7 +190,8 @@ impl Arena {
         bytes[0] = given.len() as u8; // at most ADDRESS_BYTES_MAX
         bytes[1..=given.len()].copy_from_slice(given);
         let place = place as usize;
-        let chunk = self.long.get_or_init(|| LongArena::new(self.chunks.len())).chunks[place / CHUNK_LEN]
+        let chunk = self.long.get_or_init(|| LongArena::new(self.chunks.len())).chunks
+            [place / CHUNK_LEN]
             .get_or_init(|| (0..CHUNK_LEN).map(|_| Long::default()).collect());
         for (word, bytes) in chunk[place % CHUNK_LEN].0.iter().zip(bytes.as_chunks::<8>().0) {
             word.store(u64::from_le_bytes(*bytes), Ordering::Relaxed);

@@ -135,9 +135,9 @@ impl Ranks {
     ) {
         let Some(version) = removed.version() else { return };
         let resolve = resolve(addresses);
-        let ranks: Vec<(Among, u64)> =
-            version.read(&resolve, |record| ranks(record, version.keys()).collect());
-        for (among, rank) in ranks {
+        let all = std::iter::once(Among::All).chain(version.keys().map(Among::Key));
+        for among in all {
+            let Some(rank) = rank_of(&version, among, &resolve) else { continue };
             let is_needed = || {
                 let mut kept = state.versions_of(removed.id);
                 kept.any(|version| rank_of(&version, among, &resolve) == Some(rank))
@@ -165,7 +165,13 @@ impl Ranks {
         written: usize,
     ) {
         if let Some((among, refill)) = self.refills.pop_first() {
-            self.refill_some(addresses, from, among, refill, self.bounds.refilled_at_once + written);
+            self.refill_some(
+                addresses,
+                from,
+                among,
+                refill,
+                self.bounds.refilled_at_once + written,
+            );
         }
     }
 
@@ -196,7 +202,9 @@ impl Ranks {
             }
         };
         for id in &ids {
-            for rank in state.versions_of(*id).filter_map(|version| rank_of(&version, among, &resolve)) {
+            for rank in
+                state.versions_of(*id).filter_map(|version| rank_of(&version, among, &resolve))
+            {
                 refill.next.insert(addresses, rank, *id, self.bounds.kept_max);
             }
         }
@@ -303,7 +311,11 @@ pub(crate) fn rank_of<R: Record>(
     {
         return None;
     }
-    version.read(resolve, |record| rank(record, among))
+    let facet = match among {
+        Among::All => None,
+        Among::Key(key) => Some(key.facet),
+    };
+    version.rank(facet, resolve)
 }
 
 /// The rank of a record that is among those.
