@@ -36,6 +36,7 @@ use crate::error::RpcError;
 use crate::node::Node;
 use crate::params::Params;
 
+pub use votes::own_keys;
 pub(crate) use wire::decode;
 
 /// Which files have methods. One line a file.
