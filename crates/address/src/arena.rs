@@ -86,7 +86,7 @@ impl Arena {
         ids: impl Iterator<Item = AddressId>,
         into: &mut Vec<[u8; 32]>,
     ) {
-        let has_long = self.has_long.load(Ordering::Relaxed);
+        let has_long = self.long.get().is_some();
         // Ids come sorted mostly: those of one chunk follow each other.
         let mut last = (usize::MAX, None);
         into.extend(ids.filter_map(|id| {
@@ -95,7 +95,7 @@ impl Arena {
                 last = (number, self.chunks.get(number).and_then(OnceLock::get));
             }
             let chunk = last.1?;
-            if has_long && chunk.is_long(at) {
+            if has_long && self.is_long(id) {
                 return None;
             }
             let mut bytes = [0; 32];
