@@ -469,7 +469,7 @@ mod tests {
             rent_epoch in prop_oneof![3 => Just(u64::MAX), 1 => Just(0), 1 => any::<u64>()],
             executable in any::<bool>(),
         ) {
-            let lamports = lamports.unwrap_or(rent(data.len()));
+            let lamports = lamports.unwrap_or_else(|| rent(data.len()));
             let mut account = account(program, lamports, &data);
             account.set_rent_epoch(rent_epoch);
             account.set_executable(executable);
