@@ -25,7 +25,8 @@ pub mod facet {
     pub const LOCKUP: Facet = Facet(4);
 }
 
-/// An account. Its data is shared with the VM that wrote it, never copied.
+/// An account. Its data is shared with the VM that wrote it, until its block is rooted and it is
+/// packed (`pack`).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Account(pub AccountSharedData);
 

@@ -54,6 +54,21 @@ impl<R> Leaves<R> {
     }
 }
 
+#[cfg(test)]
+impl<R> Leaves<R> {
+    /// What [`Self::len`] and [`Self::bytes`] must be.
+    pub(crate) fn counted(&self) -> (usize, StateBytes) {
+        let mut bytes = StateBytes { pages: self.pages.bytes(), ..StateBytes::default() };
+        let mut len = 0;
+        for (_, leaf) in self.pages.iter() {
+            len += leaf.places().count_ones() as usize;
+            bytes.packed += leaf.bytes().0;
+            bytes.kept += leaf.bytes().1;
+        }
+        (len, bytes)
+    }
+}
+
 impl<R: Record> Leaves<R> {
     /// Changes the leaf of that number, which is made if it is not there and goes if it is empty
     /// afterwards. It is repacked once.

@@ -277,3 +277,112 @@ fn end(blob: &[u8], at: usize) -> usize {
     let at = HEADER_BYTES + END_BYTES * at;
     usize::from(u16::from_le_bytes([blob[at], blob[at + 1]]))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    /// Packs into its bytes.
+    #[derive(Debug)]
+    struct Bytes(Vec<u8>);
+
+    impl Record for Bytes {
+        fn keys(&self, _: &mut dyn FnMut(Facet, Address)) {}
+
+        fn pack(&self, packed: &mut Vec<u8>) -> bool {
+            packed.extend_from_slice(&self.0);
+            true
+        }
+    }
+
+    struct Random(u64);
+
+    impl Random {
+        fn below(&mut self, bound: u64) -> u64 {
+            self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (self.0 >> 33) % bound
+        }
+
+        /// None, some in order of their facets, some in no order, or more than any record has.
+        fn keys(&mut self) -> Vec<Key> {
+            let len = match self.below(20) {
+                0 => 127 + self.below(2),
+                _ => self.below(8),
+            };
+            let facets = [7, 9, 256][self.below(3) as usize];
+            let key = |random: &mut Self| Key {
+                facet: Facet(random.below(facets) as u8),
+                id: AddressId(random.below(u64::from(u32::MAX) + 1) as u32),
+            };
+            let mut keys: Vec<Key> = (0..len).map(|_| key(self)).collect();
+            if self.below(3) > 0 {
+                keys.sort_unstable();
+                keys.dedup_by_key(|key| key.facet);
+            }
+            keys
+        }
+    }
+
+    fn address(id: AddressId) -> Address {
+        Address::try_from(&id.0.to_le_bytes()[..]).expect("four bytes are an address")
+    }
+
+    fn check(packed: Packed<'_>, (bytes, keys, slot): &(Vec<u8>, Vec<Key>, Slot)) {
+        assert_eq!(packed.body(), bytes);
+        assert_eq!(packed.slot(), *slot);
+        assert_eq!(packed.keys().collect::<Vec<_>>(), *keys);
+        for key in keys {
+            assert!(packed.has_key(*key));
+            let facet = Facet(key.facet.0 ^ 1);
+            for other in [Key { facet, ..*key }, Key { id: AddressId(key.id.0 ^ 1), ..*key }] {
+                assert_eq!(packed.has_key(other), keys.contains(&other));
+            }
+        }
+        let named: Vec<_> = keys.iter().map(|key| (key.facet, address(key.id))).collect();
+        packed.with_addresses(address, |found| assert_eq!(found, named));
+    }
+
+    #[test]
+    fn records_of_every_form_come_back_whatever_is_packed_beside_them() {
+        let mut random = Random(1);
+        let (mut packs, mut repack) = (Packs::default(), Repack::default());
+        let mut model = BTreeMap::new();
+        let mut refused = 0;
+        for _ in 0..30_000 {
+            for _ in 0..=random.below(4) {
+                let place = random.below(u64::from(PLACES)) as u8;
+                if repack.changes(place) {
+                    repack.finish(&mut packs);
+                }
+                if random.below(5) < 2 {
+                    repack.remove(place);
+                    model.remove(&place);
+                    continue;
+                }
+                let len = [5, 100, PACKED_MAX as u64 + 1][random.below(3) as usize];
+                let bytes = vec![random.below(256) as u8; random.below(len) as usize];
+                let slots = [10, 1_000, u64::MAX][random.below(3) as usize];
+                let (keys, slot) = (random.keys(), random.below(slots));
+                let record = Bytes(bytes);
+                if repack.put(&packs, place, (&record, &keys, slot)) {
+                    model.insert(place, (record.0, keys, slot));
+                } else {
+                    assert!(record.0.len() + 5 * keys.len() > PACKED_MAX - 20 || keys.len() > 127);
+                    refused += 1;
+                }
+            }
+            repack.finish(&mut packs);
+            assert_eq!(packs.places().count_ones() as usize, model.len());
+            for (place, record) in &model {
+                check(packs.get(*place).expect("it is there"), record);
+            }
+        }
+        assert!(refused > 100);
+        let places = packs.places();
+        (0..64).filter(|place| places & 1 << place != 0).for_each(|place| repack.remove(place));
+        repack.finish(&mut packs);
+        assert_eq!((packs.places(), packs.bytes()), (0, 0));
+    }
+}

@@ -371,6 +371,7 @@ mod tests {
     }
 
     fn at(state: &State<Number, ()>, block: BlockId) -> Result<Vec<(u32, u32)>, BlockError> {
+        assert_eq!((state.len(), state.bytes()), state.leaves.counted());
         Ok(seen(&state.snapshot(block)?))
     }
 
