@@ -133,6 +133,16 @@ impl Arena {
         self.place(id).map_or(0, |(chunk, at)| chunk.words(at)[0] as u32)
     }
 
+    /// The heap bytes of it. Cost: O(chunks).
+    pub(crate) fn bytes(&self) -> usize {
+        let laid_out = self.chunks.iter().filter(|chunk| chunk.get().is_some()).count();
+        let long = self.long.get().map_or(0, |long| {
+            let laid_out = long.iter().filter(|chunk| chunk.get().is_some()).count();
+            size_of_val(&**long) + laid_out * CHUNK_LEN * size_of::<Long>()
+        });
+        size_of_val(&*self.chunks) + laid_out * size_of::<Chunk>() + long
+    }
+
     fn place(&self, id: AddressId) -> Option<(&Chunk, usize)> {
         let id = id.0 as usize;
         Some((self.chunks.get(id / CHUNK_LEN)?.get()?, id % CHUNK_LEN))

@@ -125,6 +125,14 @@ impl Postings {
         }
     }
 
+    /// The heap bytes of all sets, about. Cost: O(bytes / 1,024); for reports.
+    pub fn bytes(&self) -> usize {
+        let words = self.facets.iter().filter_map(OnceLock::get).map(Words::bytes);
+        let large = self.large.iter().filter_map(|large| Some(large.load_full()?.bytes()));
+        let facets = size_of_val(&*self.facets) + words.sum::<usize>();
+        facets + self.slabs.bytes() + self.large.bytes() + large.sum::<usize>()
+    }
+
     /// The set of a key, copied if it is small. A reader that is overtaken by a change in the key's
     /// shard reads again.
     fn find(&self, key: Key, few: &mut [u32; BLOCK_MAX]) -> Found {

@@ -23,4 +23,4 @@ pub use page::{Cursor, Page, PageLimits, StaleCursor};
 pub use ranks::RankBounds;
 pub use state::{BlockError, UNROOTED_MAX};
 pub use view::{Reader, View, Views};
-pub use writer::{Ledger, LedgerConfig, LedgerError, LedgerUsage};
+pub use writer::{Ledger, LedgerBytes, LedgerConfig, LedgerError, LedgerUsage};
