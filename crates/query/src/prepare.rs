@@ -67,9 +67,8 @@ impl<R: Record> Write<R> {
         if let Some(record) = &record {
             record.keys(&mut |facet, address| {
                 let addresses = taken.addresses;
-                let is_same = |key: &Key| {
-                    key.facet == facet && addresses.address(key.id) == Some(address)
-                };
+                let is_same =
+                    |key: &Key| key.facet == facet && addresses.address(key.id) == Some(address);
                 let known = state.versions_of(id).flat_map(|version| version.keys());
                 if let Some(same) = known.chain(new_keys.iter().copied()).find(is_same) {
                     keys.push(same);

@@ -164,7 +164,13 @@ impl Ranks {
         written: usize,
     ) {
         if let Some((among, refill)) = self.refills.pop_first() {
-            self.refill_some(addresses, from, among, refill, self.bounds.refilled_at_once + written);
+            self.refill_some(
+                addresses,
+                from,
+                among,
+                refill,
+                self.bounds.refilled_at_once + written,
+            );
         }
     }
 
@@ -195,7 +201,9 @@ impl Ranks {
             }
         };
         for id in &ids {
-            for rank in state.versions_of(*id).filter_map(|version| rank_of(&version, among, &resolve)) {
+            for rank in
+                state.versions_of(*id).filter_map(|version| rank_of(&version, among, &resolve))
+            {
                 refill.next.insert(addresses, rank, *id, self.bounds.kept_max);
             }
         }

@@ -153,11 +153,7 @@ impl<R: Record, M> View<R, M> {
         Some(Key { facet, id })
     }
 
-    pub(crate) fn answer(
-        &self,
-        id: AddressId,
-        version: &Seen<'_, R>,
-    ) -> Option<(Address, Arc<R>)> {
+    pub(crate) fn answer(&self, id: AddressId, version: &Seen<'_, R>) -> Option<(Address, Arc<R>)> {
         let address = self.published.addresses.address(id);
         debug_assert!(address.is_some(), "the epoch keeps the address of {id:?}");
         Some((address?, version.record(self.resolve())))
