@@ -41,6 +41,17 @@ pub trait Record: Send + Sync + 'static {
         None
     }
 
+    /// What [`Self::rank_among_all`] or, with a facet, [`Self::rank_under`] gives for the record that
+    /// packed itself into these bytes, if they say so without its keys: it is asked for many records
+    /// at once.
+    fn packed_rank(packed: &[u8], facet: Option<Facet>) -> Option<Option<u64>>
+    where
+        Self: Sized,
+    {
+        let _ = (packed, facet);
+        None
+    }
+
     /// How many bytes it takes where it is kept as it is. For reports.
     fn weight(&self) -> usize {
         size_of_val(self)

@@ -113,6 +113,7 @@ impl Genesis {
             feature_set: feature_set(),
             rpc: None,
             pubsub: None,
+            tpu: None,
         }
     }
 

@@ -310,6 +310,11 @@ impl Localnet {
         &self.cluster
     }
 
+    /// The node's own key.
+    pub fn identity(&self) -> &Keypair {
+        &self.executor.identity
+    }
+
     /// Who got the lamports of genesis, if anybody did.
     pub fn mint(&self) -> Option<Pubkey> {
         self.mint

@@ -10,6 +10,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use ledger::Slot;
 use litesvm::LiteSVM;
 use solana_account::{AccountSharedData, ReadableAccount, WritableAccount};
 use solana_hash::Hash;
@@ -34,6 +35,8 @@ const LOG_BYTES_MAX: usize = 10_000;
 const PROGRAM_TAG: u8 = 2;
 /// The first byte of a program's data account under the upgradeable loader.
 const PROGRAM_DATA_TAG: u8 = 3;
+/// Where program data holds the slot in which it was deployed, after the tag.
+const DEPLOYED_SLOT_AT: usize = 4;
 /// Where a program account holds the address of its program data, after the tag.
 const PROGRAM_DATA_KEY_AT: usize = 4;
 const PROGRAM_SIZE: usize = 36;
@@ -45,6 +48,14 @@ pub(crate) fn program_data_key(program: &AccountSharedData) -> Option<Pubkey> {
     }
     let key = program.data().get(PROGRAM_DATA_KEY_AT..PROGRAM_SIZE)?;
     Pubkey::try_from(key).ok()
+}
+
+/// The slot in which a program's code was deployed, as its program data says.
+pub(crate) fn deployed_slot(program_data: &AccountSharedData) -> Option<Slot> {
+    let is_ours = program_data.owner() == &bpf_loader_upgradeable::id()
+        && program_data.data().first() == Some(&PROGRAM_DATA_TAG);
+    let slot = program_data.data().get(DEPLOYED_SLOT_AT..)?.first_chunk()?;
+    is_ours.then_some(Slot::from_le_bytes(*slot))
 }
 
 /// Accounts in memory and a VM that runs transactions on them.
@@ -207,8 +218,12 @@ impl Vm {
             }
         };
         let before = self.load(&keys.all);
+        // The VM takes the message's blockhash for the newest, by which nonces advance; as nobody else
+        // looks at it, the newest it is.
+        let mut named = transaction.clone();
+        named.message.set_recent_blockhash(*last_blockhash);
         // Boxed in the closure, so that unwinding carries a pointer and not the whole answer.
-        let run = || self.svm.simulate_transaction(transaction.clone()).map_err(Box::new);
+        let run = || self.svm.simulate_transaction(named).map_err(Box::new);
         match catch_unwind(AssertUnwindSafe(run)) {
             Ok(Ok(mut info)) => {
                 precompiles::strip_logs(&mut info.meta.logs);
@@ -218,7 +233,6 @@ impl Vm {
                         after[place] = account;
                     }
                 }
-                nonce::settle(&before, &mut after, transaction, last_blockhash);
                 Outcome {
                     result: Ok(()),
                     included: true,
@@ -264,23 +278,6 @@ impl Vm {
         }
     }
 
-    /// Keeps accounts as given. Program data goes before the programs that load it.
-    pub(crate) fn commit<'a>(
-        &mut self,
-        writes: impl Iterator<Item = (Pubkey, &'a AccountSharedData)> + Clone,
-    ) {
-        let is_program_data = |account: &AccountSharedData| {
-            account.owner() == &bpf_loader_upgradeable::id()
-                && account.data().first() == Some(&PROGRAM_DATA_TAG)
-        };
-        for (key, account) in writes.clone().filter(|(_, account)| is_program_data(account)) {
-            self.put(key, account);
-        }
-        for (key, account) in writes.filter(|(_, account)| !is_program_data(account)) {
-            self.put(key, account);
-        }
-    }
-
     /// Keeps one account. A program that does not load is kept as data: calling it fails, as on
     /// Agave, and nothing else does.
     pub(crate) fn put(&mut self, key: Pubkey, account: &AccountSharedData) {
@@ -298,11 +295,27 @@ impl Vm {
         self.svm.set_account_no_checks(key, account.clone());
     }
 
+    /// Keeps a program that is not to be called yet.
+    pub(crate) fn put_undeployed(&mut self, key: Pubkey, program: &AccountSharedData) {
+        self.close(key);
+        self.svm.set_account_no_checks(key, program.clone());
+    }
+
+    /// The slot that programs see.
+    pub(crate) fn slot(&self) -> Slot {
+        self.svm.accounts_db().sysvar_cache.get_clock().map_or(0, |clock| clock.slot)
+    }
+
     /// Lets go of what a program compiled to when it was another one.
     fn forget_code(&mut self, key: Pubkey) {
         if self.svm.accounts_db().programs_cache.find(&key).is_none() {
             return;
         }
+        self.close(key);
+    }
+
+    /// Makes calling a program fail as one that is not deployed. Its account is to be set anew.
+    fn close(&mut self, key: Pubkey) {
         // A program whose code would be its own account, which is not there, takes its place.
         let mut data = vec![0; PROGRAM_SIZE];
         data[0] = PROGRAM_TAG;
@@ -411,5 +424,42 @@ mod tests {
         assert_eq!(outcome.result, Err(TransactionError::AccountNotFound));
         assert!(!outcome.included);
         assert_eq!(outcome.writes().count(), 0);
+    }
+
+    #[test]
+    fn a_nonce_advances_once_a_block_whatever_blockhash_its_transactions_name() {
+        let mut vm = Vm::new();
+        let (payer, nonce) = (Keypair::new(), Pubkey::new_unique());
+        let system = solana_sdk_ids::system_program::ID;
+        vm.put(payer.pubkey(), &AccountSharedData::new(1 << 40, 0, &system));
+        let hash = |n| Hash::new_from_array([n; 32]);
+        let data = solana_nonce::state::Data::new(
+            payer.pubkey(),
+            solana_nonce::state::DurableNonce::from_blockhash(&hash(1)),
+            LAMPORTS_PER_SIGNATURE,
+        );
+        let state = solana_nonce::state::State::Initialized(data);
+        let versions = solana_nonce::versions::Versions::new(state);
+        let account = AccountSharedData::new_data(1 << 30, &versions, &system);
+        vm.put(nonce, &account.expect("a nonce account"));
+
+        let advance =
+            solana_system_interface::instruction::advance_nonce_account(&nonce, &payer.pubkey());
+        let run = |vm: &mut Vm, named: Hash, newest: Hash| {
+            let instructions = std::slice::from_ref(&advance);
+            let mut message = Message::new(instructions, Some(&payer.pubkey()));
+            message.recent_blockhash = named;
+            let message = VersionedMessage::Legacy(message);
+            let transaction = VersionedTransaction::try_new(message, &[&payer]).expect("signed");
+            let outcome = vm.run(&transaction, None, &newest);
+            outcome.writes().for_each(|(key, account)| vm.put(key, account));
+            outcome.result
+        };
+        let again = InstructionError::Custom(7); // NonceBlockhashNotExpired
+        let again = Err(TransactionError::InstructionError(0, again));
+        assert_eq!(run(&mut vm, hash(2), hash(9)), Ok(()));
+        assert_eq!(run(&mut vm, hash(3), hash(9)), again);
+        assert_eq!(run(&mut vm, hash(2), hash(9)), again);
+        assert_eq!(run(&mut vm, hash(2), hash(10)), Ok(()));
     }
 }

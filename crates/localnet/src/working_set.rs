@@ -56,6 +56,8 @@ struct Program {
     account: Arc<Account>,
     /// The account with its code, if that is another.
     data: Option<Arc<Account>>,
+    /// Whether it may be called: not in the slot in which it was deployed.
+    is_visible: bool,
 }
 
 impl Program {
@@ -91,7 +93,7 @@ impl WorkingSet {
             }
         }
         set.vm = vm;
-        held.iter().for_each(|(key, account)| set.note(*key, account));
+        held.iter().for_each(|(key, account)| set.note(*key, account, true));
         set
     }
 
@@ -186,14 +188,17 @@ impl WorkingSet {
         self.vm.account(key)
     }
 
-    /// Keeps accounts as given. Program data goes before the programs that load it.
+    /// Keeps accounts as given. What programs are made of goes before them.
     pub(crate) fn commit<'a>(
         &mut self,
         writes: impl Iterator<Item = (Pubkey, &'a AccountSharedData)> + Clone,
     ) {
-        self.vm.commit(writes.clone());
-        for (key, account) in writes {
-            self.note(key, account);
+        for (key, account) in writes.clone().filter(|(_, account)| !is_program(account)) {
+            self.vm.put(key, account);
+            self.note(key, account, true);
+        }
+        for (key, account) in writes.filter(|(_, account)| is_program(account)) {
+            self.put_program(key, account);
         }
     }
 
@@ -215,8 +220,7 @@ impl WorkingSet {
         if self.plain.touch(key) || self.pinned.contains(key) {
             return;
         }
-        let had = self.programs.get(key);
-        if self.follows && had.is_some() {
+        if self.follows && self.programs.get(key).is_some_and(|had| self.is_settled(had)) {
             return;
         }
         let Some(account) = source.account(key) else {
@@ -230,7 +234,7 @@ impl WorkingSet {
             return;
         }
         self.vm.put(*key, &account.0);
-        self.note(*key, &account.0);
+        self.note(*key, &account.0, true);
     }
 
     /// Brings a program in, unless it is here just so: compiling is what costs.
@@ -239,6 +243,7 @@ impl WorkingSet {
         let data = data_key.and_then(|data_key| source.account(&data_key));
         let code = |data: &Option<Arc<Account>>| data.as_ref().map(|data| data.0.clone());
         if let Some(had) = self.programs.get(&key)
+            && self.is_settled(had)
             && had.account.0 == account.0
             && code(&had.data) == code(&data)
         {
@@ -260,12 +265,29 @@ impl WorkingSet {
             self.vm.put(*owner, &account.0);
             self.plain.hold(*owner, account.0.data().len());
         }
-        self.vm.put(key, &account.0);
-        self.note(key, &account.0);
+        self.put_program(key, &account.0);
+    }
+
+    /// Whether a program may be called, or may still not: it was deployed in this slot.
+    fn is_settled(&self, program: &Program) -> bool {
+        let deployed = || program.data.as_ref().and_then(|data| vm::deployed_slot(&data.0));
+        program.is_visible || deployed() == Some(self.vm.slot())
+    }
+
+    /// Gives the VM a program whose code it has.
+    fn put_program(&mut self, key: Pubkey, account: &AccountSharedData) {
+        let data = vm::program_data_key(account).and_then(|key| self.vm.account(&key));
+        let is_visible = data.and_then(vm::deployed_slot) != Some(self.vm.slot());
+        if is_visible {
+            self.vm.put(key, account);
+        } else {
+            self.vm.put_undeployed(key, account);
+        }
+        self.note(key, account, is_visible);
     }
 
     /// Counts what the VM was given.
-    fn note(&mut self, key: Pubkey, account: &AccountSharedData) {
+    fn note(&mut self, key: Pubkey, account: &AccountSharedData, is_visible: bool) {
         if self.pinned.contains(&key) {
             return;
         }
@@ -277,7 +299,8 @@ impl WorkingSet {
         }
         let data = vm::program_data_key(account).and_then(|key| self.vm.account(&key));
         let data = data.map(|data| Arc::new(Account(data.clone())));
-        let program = Program { account: Arc::new(Account(account.clone())), data };
+        let account = Arc::new(Account(account.clone()));
+        let program = Program { account, data, is_visible };
         self.elf_bytes += program.elf_bytes();
         self.programs.insert(key, program);
     }
@@ -331,20 +354,28 @@ impl Accounts for HashMap<Pubkey, AccountSharedData> {
 #[cfg(test)]
 mod tests {
     use solana_account::WritableAccount;
+    use solana_clock::Clock;
     use solana_hash::Hash;
+    use solana_instruction::error::InstructionError;
     use solana_instruction::{AccountMeta, Instruction};
     use solana_keypair::Keypair;
     use solana_message::Message;
     use solana_signer::Signer;
     use solana_transaction::versioned::VersionedTransaction;
+    use solana_transaction_error::TransactionError;
     use spl_generic_token::{token, token_2022};
 
     use super::*;
 
     type Map = HashMap<Pubkey, AccountSharedData>;
 
+    /// Its programs were deployed in the slot before.
     fn genesis() -> Map {
-        Vm::new().accounts().map(|(key, account)| (*key, account.clone())).collect()
+        let mut vm = Vm::new();
+        let mut clock: Clock = vm.svm().get_sysvar();
+        clock.slot += 1;
+        vm.svm_mut().set_sysvar(&clock);
+        vm.accounts().map(|(key, account)| (*key, account.clone())).collect()
     }
 
     fn wallet(map: &mut Map) -> Keypair {
@@ -470,5 +501,41 @@ mod tests {
         without.remove(&token_2022::id());
         assert!(run(&mut beside, &without, &transaction).is_err());
         assert_eq!(run(&mut beside, &map, &transaction), Ok(()));
+    }
+
+    #[test]
+    fn a_program_is_not_called_in_the_slot_in_which_it_was_deployed() {
+        let mut map = genesis();
+        let payer = wallet(&mut map);
+        let mut set = WorkingSet::new(&map);
+        let (program, slot) = (token_2022::id(), set.vm().slot());
+        let transaction = make_mint(&mut map, program, &payer);
+        execute(&mut set, &mut map, &transaction);
+
+        // An upgrade to the same code.
+        let code = vm::program_data_key(&map[&program]).expect("it is upgradeable");
+        let upgraded = map.get_mut(&code).expect("it has code");
+        upgraded.data_as_mut_slice()[4..12].copy_from_slice(&slot.to_le_bytes());
+        let upgraded = map[&code].clone();
+        set.commit([(code, &upgraded), (program, &map[&program].clone())].into_iter());
+
+        let transaction = make_mint(&mut map, program, &payer);
+        let run = |set: &mut WorkingSet, map: &Map| {
+            set.clear();
+            set.bring(map, &transaction.message);
+            set.vm().run(&transaction, None, &Hash::default()).result
+        };
+        let unsupported = InstructionError::UnsupportedProgramId;
+        let not_yet = Err(TransactionError::InstructionError(0, unsupported));
+        let mut beside = set.without_plain();
+        assert_eq!(run(&mut set, &map), not_yet);
+        assert_eq!(run(&mut beside, &map), not_yet);
+
+        let mut clock: Clock = set.vm().svm().get_sysvar();
+        clock.slot += 1;
+        for set in [&mut set, &mut beside] {
+            set.vm_mut().svm_mut().set_sysvar(&clock);
+            assert_eq!(run(set, &map), Ok(()));
+        }
     }
 }

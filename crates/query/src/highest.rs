@@ -8,7 +8,7 @@ use ledger::{Address, AddressId, Facet, Record};
 use state::Seen;
 
 use crate::View;
-use crate::ranks::{Among, Place, Top, rank, rank_of};
+use crate::ranks::{Among, Place, Top, rank_of};
 
 /// A record and its rank.
 #[derive(Debug)]
@@ -76,17 +76,10 @@ impl<R: Record, M> View<R, M> {
     /// The record at a place, if this block sees it there.
     fn ranked(&self, among: Among, place: Place) -> Option<Ranked<R>> {
         let version = self.snapshot().version(place.id)?;
-        let is_among = match among {
-            Among::All => true,
-            Among::Key(key) => version.has_key(key),
-        };
-        if !is_among {
+        if rank_of(&version, among, self.resolve()) != Some(place.rank) {
             return None;
         }
         let (address, record) = self.answer(place.id, &version)?;
-        if rank(&*record, among) != Some(place.rank) {
-            return None;
-        }
         Some(Ranked { rank: place.rank, address, record })
     }
 

@@ -61,6 +61,14 @@ impl Record for Account {
         pack::unpack(keys, packed).map(Self)
     }
 
+    fn packed_rank(packed: &[u8], facet: Option<Facet>) -> Option<Option<u64>> {
+        match facet {
+            None => pack::lamports(packed).map(Some),
+            Some(facet::MINT) => pack::amount(packed).map(Some),
+            Some(_) => Some(None),
+        }
+    }
+
     /// Its data may be shared with the VM.
     fn weight(&self) -> usize {
         const ARC_BYTES: usize = 16;
@@ -81,8 +89,8 @@ impl Record for Account {
 /// The data of a valid token account of either token program.
 pub(crate) fn token_data(account: &AccountSharedData) -> Option<&[u8]> {
     let data = account.data();
-    let is_token = is_known_spl_token_id(account.owner())
-        && token_2022::Account::valid_account_data(data);
+    let is_token =
+        is_known_spl_token_id(account.owner()) && token_2022::Account::valid_account_data(data);
     is_token.then_some(data)
 }
 

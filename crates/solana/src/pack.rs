@@ -50,6 +50,9 @@ mod extra {
 /// Token-2022 has: type 7, no bytes.
 const IMMUTABLE_OWNER: [u8; 5] = [2, 7, 0, 0, 0];
 
+/// A token account without extensions.
+const TOKEN_BYTES: usize = 165;
+
 const SOME: [u8; 4] = [1, 0, 0, 0];
 const NONE: [u8; 4] = [0; 4];
 
@@ -90,10 +93,8 @@ pub(crate) fn unpack(keys: &[(Facet, Address)], packed: &[u8]) -> Option<Account
     };
     let (flags, mut rest) = packed.split_first()?;
     let has = |flag: u8| flags & flag != 0;
-    let given_lamports =
-        if has(flag::RENT_EXEMPT) { None } else { Some(take_varint(&mut rest)?) };
-    let rent_epoch =
-        if has(flag::LAST_RENT_EPOCH) { u64::MAX } else { take_varint(&mut rest)? };
+    let given_lamports = if has(flag::RENT_EXEMPT) { None } else { Some(take_varint(&mut rest)?) };
+    let rent_epoch = if has(flag::LAST_RENT_EPOCH) { u64::MAX } else { take_varint(&mut rest)? };
     let data = if has(flag::TOKEN) { unpack_token(*flags, key, rest)? } else { rest.to_vec() };
     Some(AccountSharedData::from(Plain {
         lamports: given_lamports.unwrap_or_else(|| rent(data.len())),
@@ -102,6 +103,45 @@ pub(crate) fn unpack(keys: &[(Facet, Address)], packed: &[u8]) -> Option<Account
         executable: has(flag::EXECUTABLE),
         rent_epoch,
     }))
+}
+
+/// The lamports of a packed account, unless they depend on an unusual length.
+pub(crate) fn lamports(packed: &[u8]) -> Option<u64> {
+    let (flags, mut rest) = packed.split_first()?;
+    if flags & flag::RENT_EXEMPT == 0 {
+        return take_varint(&mut rest);
+    }
+    skip_rent_epoch(*flags, &mut rest)?;
+    if flags & flag::TOKEN == 0 {
+        return Some(rent(rest.len()));
+    }
+    let extras = if flags & flag::EXTRAS == 0 { 0 } else { take::<1>(&mut rest)?[0] };
+    let tail = if flags & flag::IMMUTABLE_OWNER == 0 { 0 } else { IMMUTABLE_OWNER.len() };
+    (extras & extra::TAIL == 0).then(|| rent(TOKEN_BYTES + tail))
+}
+
+/// The amount of a packed token account, unless it has extensions that may be none.
+pub(crate) fn amount(packed: &[u8]) -> Option<u64> {
+    let (flags, mut rest) = packed.split_first()?;
+    if flags & flag::TOKEN == 0 {
+        return None;
+    }
+    if flags & flag::RENT_EXEMPT == 0 {
+        take_varint(&mut rest)?;
+    }
+    skip_rent_epoch(*flags, &mut rest)?;
+    let extras = if flags & flag::EXTRAS == 0 { 0 } else { take::<1>(&mut rest)?[0] };
+    if extras & extra::TAIL != 0 {
+        return None;
+    }
+    take_varint(&mut rest)
+}
+
+fn skip_rent_epoch(flags: u8, rest: &mut &[u8]) -> Option<()> {
+    if flags & flag::LAST_RENT_EPOCH == 0 {
+        take_varint(rest)?;
+    }
+    Some(())
 }
 
 /// Something that may be there, as token accounts have it.
@@ -204,7 +244,11 @@ fn unpack_token(
 ) -> Option<Vec<u8>> {
     let extras = if flags & flag::EXTRAS == 0 { 0 } else { take::<1>(&mut rest)?[0] };
     let has = |extra: u8| extras & extra != 0;
-    let mut data = Vec::with_capacity(if has(extra::TAIL) { 165 + rest.len() } else { 170 });
+    let mut data = Vec::with_capacity(if has(extra::TAIL) {
+        TOKEN_BYTES + rest.len()
+    } else {
+        TOKEN_BYTES + 5
+    });
     data.extend_from_slice(&key(facet::MINT)?);
     data.extend_from_slice(&key(facet::OWNER)?);
     data.extend_from_slice(&take_varint(&mut rest)?.to_le_bytes());
@@ -290,6 +334,12 @@ mod tests {
         assert_eq!(is_packed, account.0.data().len() <= DATA_MAX);
         if is_packed {
             assert_eq!(packed[..3], [9; 3]);
+            for facet in keys.iter().map(|(facet, _)| *facet) {
+                let rank = Account::packed_rank(&packed[3..], Some(facet));
+                assert!(rank.is_none_or(|rank| rank == account.rank_under(facet)));
+            }
+            let rank = Account::packed_rank(&packed[3..], None);
+            assert!(rank.is_none_or(|rank| rank == account.rank_among_all()));
             assert_eq!(Account::unpack(&keys, &packed[3..]), Some(account));
         }
         is_packed.then_some(packed.len() - 3)

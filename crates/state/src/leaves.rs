@@ -50,11 +50,7 @@ impl<R> Leaves<R> {
     }
 
     pub(crate) fn bytes(&self) -> StateBytes {
-        StateBytes {
-            packed: self.packed_bytes,
-            kept: self.kept_bytes,
-            pages: self.pages.bytes(),
-        }
+        StateBytes { packed: self.packed_bytes, kept: self.kept_bytes, pages: self.pages.bytes() }
     }
 }
 

@@ -37,7 +37,8 @@ impl<R, M> Snapshot<R, M> {
     /// All records that the block sees, by id.
     pub fn versions(&self) -> impl Iterator<Item = (AddressId, Seen<'_, R>)> {
         self.leaves.iter().flat_map(move |(number, leaf)| {
-            let found = move |place| Some((id_of(number, place), leaf.seen(place, &self.ancestors)?));
+            let found =
+                move |place| Some((id_of(number, place), leaf.seen(place, &self.ancestors)?));
             bits(leaf.places()).filter_map(found)
         })
     }

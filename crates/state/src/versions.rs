@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ledger::{Address, AddressId, Key, Record, Slot};
+use ledger::{Address, AddressId, Facet, Key, Record, Slot};
 
 use crate::packs::Packed;
 use crate::pages::ARC_BYTES;
@@ -82,15 +82,21 @@ impl<R: Record> Seen<'_, R> {
         }
     }
 
-    /// What `read` makes of the record. As [`Self::record`], for those who do not keep it.
-    pub fn read<T>(
+    /// Where the record stands among all, or among those found by its key under `facet`. It is
+    /// unpacked only if it has to be.
+    pub fn rank(
         &self,
+        facet: Option<Facet>,
         resolve: impl Fn(AddressId) -> Address,
-        read: impl FnOnce(&R) -> T,
-    ) -> T {
+    ) -> Option<u64> {
+        let rank = |record: &R| match facet {
+            None => record.rank_among_all(),
+            Some(facet) => record.rank_under(facet),
+        };
         match &self.form {
-            Form::Kept { record, .. } => read(record),
-            Form::Packed(packed) => read(&unpack(*packed, resolve)),
+            Form::Kept { record, .. } => rank(record),
+            Form::Packed(packed) => R::packed_rank(packed.body(), facet)
+                .unwrap_or_else(|| rank(&unpack(*packed, resolve))),
         }
     }
 }

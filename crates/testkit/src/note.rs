@@ -43,9 +43,21 @@ impl Record for Note {
         is_whole.then_some(note)
     }
 
+    /// Told without the record for some.
+    fn packed_rank(packed: &[u8], facet: Option<Facet>) -> Option<Option<u64>> {
+        let (len, rest) = packed.split_first()?;
+        let (_, rest) = rest.split_at_checked(usize::from(*len))?;
+        let value = u64::from_le_bytes(*rest.first_chunk()?);
+        match facet {
+            None if value.is_multiple_of(2) => Some(rank_among_all(value)),
+            Some(Facet(1)) => Some(Some(value % 7)),
+            _ => None,
+        }
+    }
+
     /// With many equal ones.
     fn rank_among_all(&self) -> Option<u64> {
-        (!self.value.is_multiple_of(5)).then_some(self.value % 40)
+        rank_among_all(self.value)
     }
 
     fn rank_under(&self, facet: Facet) -> Option<u64> {
@@ -58,6 +70,10 @@ impl Note {
     fn padding(&self) -> usize {
         if self.value.is_multiple_of(13) { 1_000 } else { (self.value % 50) as usize }
     }
+}
+
+fn rank_among_all(value: u64) -> Option<u64> {
+    (!value.is_multiple_of(5)).then_some(value % 40)
 }
 
 /// What stands behind packed notes.
