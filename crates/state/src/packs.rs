@@ -189,7 +189,7 @@ impl Repack {
         (record, keys, slot): (&R, &[Key], Slot),
     ) -> bool {
         let start = self.bytes.len();
-        let base = packs.base().unwrap_or(*self.base.get_or_insert(slot));
+        let base = packs.base().unwrap_or_else(|| *self.base.get_or_insert(slot));
         let is_packed = put_keys(&mut self.bytes, keys) && {
             put_varint(&mut self.bytes, slot.wrapping_sub(base));
             record.pack(&mut self.bytes) && self.bytes.len() - start <= PACKED_MAX
