@@ -90,6 +90,14 @@ impl Words {
         self.shards.bytes() + slots.sum::<usize>()
     }
 
+    /// The words of all keys, a shard at a time.
+    pub(crate) fn words(&self) -> impl Iterator<Item = u32> + '_ {
+        self.shards.iter().flat_map(|shard| {
+            let slots = shard.slots.load();
+            slots.entries().map(|entry| entry as u32).collect::<Vec<_>>()
+        })
+    }
+
     fn shard_of(&self, hash: u64) -> u32 {
         // In two steps, as a shift by 64 is none.
         (hash >> 1 >> (63 - self.shard_bits)) as u32

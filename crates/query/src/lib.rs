@@ -13,11 +13,13 @@ mod keyed;
 mod page;
 mod prepare;
 mod ranks;
+mod usage;
 mod view;
 mod writer;
 
 pub use address::{AddressRef, AddressTable, TableFull};
 pub use highest::Ranked;
+pub use index::FacetUsage;
 pub use indices::{IndexKeys, Indexed, Indices};
 pub use page::{Cursor, Page, PageLimits, StaleCursor};
 pub use ranks::RankBounds;
