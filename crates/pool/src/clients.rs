@@ -66,9 +66,19 @@ impl Clients {
         Self { limits, shards: Default::default() }
     }
 
+    /// Whether there is anything to ask [`Self::admit`] about.
+    pub fn has_limits(&self) -> bool {
+        self.limits != Limits::default()
+    }
+
+    /// Whether there is anything to tell [`Self::charge`].
+    pub fn counts_bytes(&self) -> bool {
+        self.limits.bytes_per_s > 0
+    }
+
     /// Takes `requests` of a client's share at `now`, or refuses them.
     pub fn admit(&self, client: ClientId, requests: u32, now: Duration) -> Result<(), TooMany> {
-        if self.limits == Limits::default() {
+        if !self.has_limits() {
             return Ok(());
         }
         let Limits { requests_per_s, bytes_per_s } = self.limits;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::Class;
+use crate::{Class, Limits};
 
 /// Bounds of the pool.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize)]
@@ -21,6 +21,8 @@ pub struct Config {
     pub heavy: ClassConfig,
     /// Heavy tasks of one client at once. Default 128; 0 is no limit but the class'.
     pub client_heavy_max: usize,
+    /// What each client may have in a second. Default: no limits.
+    pub clients: Limits,
 }
 
 /// Bounds of one class.
@@ -55,6 +57,7 @@ impl Default for Config {
             medium: class(1_024, 32, 30_000, 4),
             heavy: class(256, 16, 120_000, 1),
             client_heavy_max: 128,
+            clients: Limits::default(),
         }
     }
 }
