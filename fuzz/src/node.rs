@@ -82,7 +82,7 @@ fn reader() -> chain::Reader {
         capitalization: 1_000_000_000,
         complete: true,
     });
-    let config = query::LedgerConfig { addresses_max: 1_000 };
+    let config = query::LedgerConfig::new(1_000);
     let (mut ledger, reader) = query::Ledger::new(config, block, Arc::clone(&bank));
     ledger.apply(block, accounts(), bank).expect("the root takes accounts");
     ledger.publish();

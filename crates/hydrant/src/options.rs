@@ -152,6 +152,7 @@ fn localnet_config(flags: &DevFlags, cores: usize) -> Result<localnet::Config> {
         history: history(flags, defaults.history, finalize_after)?,
         queue_max: at_least_one("queue-max", flags.queue_max, defaults.queue_max)?,
         addresses_max: flags.max_addresses.unwrap_or(defaults.addresses_max),
+        indices: defaults.indices,
         faucet_lamports: lamports("faucet-sol", flags.faucet_sol)?
             .unwrap_or(defaults.faucet_lamports),
         airdrop_lamports_max: lamports(

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use chain::HistoryLimits;
 use ledger::Slot;
+use query::Indices;
 use solana_pubkey::Pubkey;
 
 /// Slots of history kept when nothing else is said: 67 minutes of 400 ms slots. With one vote a
@@ -39,6 +40,8 @@ pub struct Config {
     pub queue_max: usize,
     /// Addresses that the ledger may know.
     pub addresses_max: u32,
+    /// By which keys accounts are found.
+    pub indices: Indices,
     /// Lamports of the faucet at genesis.
     pub faucet_lamports: u64,
     /// Lamports that one airdrop gives at most.
@@ -97,6 +100,7 @@ impl Default for Config {
             },
             queue_max: QUEUE_MAX_DEFAULT,
             addresses_max: ADDRESSES_MAX_DEFAULT,
+            indices: Indices::default(),
             faucet_lamports: 1_000_000 * solana_native_token::LAMPORTS_PER_SOL,
             airdrop_lamports_max: None,
             mint: None,

@@ -233,7 +233,10 @@ impl Localnet {
     fn new(config: &Config, start: Start) -> Result<Self, LocalnetError> {
         let root = start.parent.bank.block;
         let bank = Arc::new(start.parent.bank.clone());
-        let ledger_config = LedgerConfig { addresses_max: config.addresses_max };
+        let ledger_config = LedgerConfig {
+            addresses_max: config.addresses_max,
+            indices: config.indices.clone(),
+        };
         let (mut ledger, reader) = Ledger::new(ledger_config, root, Arc::clone(&bank));
         let changes = start.vm.accounts().filter_map(|(key, account)| {
             let record = Account(account.clone()).into_record()?;

@@ -108,7 +108,7 @@ impl<R: Record, M> View<R, M> {
         match among {
             Among::All => snapshot.versions().for_each(|(id, version)| offer(id, version)),
             Among::Key(key) => {
-                let ids = self.published.postings.records(key);
+                let ids = self.candidates(self.entries(key), AddressId(0));
                 let versions = ids.filter_map(|id| Some((id, snapshot.version(id)?)));
                 versions.for_each(|(id, version)| offer(id, version));
             }
@@ -172,7 +172,7 @@ mod tests {
 
     fn ledger() -> (Ledger<Purse, ()>, Reader<Purse, ()>) {
         let bounds = RankBounds { scanned_max: 16, kept_max: 32, refilled_at_once: 8 };
-        let config = LedgerConfig { addresses_max: 10_000 };
+        let config = LedgerConfig::new(10_000);
         let (ledger, reader) = Ledger::new(config, ROOT, Arc::new(()));
         (ledger.rank_within(bounds), reader)
     }

@@ -9,8 +9,9 @@ use crate::View;
 
 /// Several keys, as numbers.
 pub(crate) struct Keys {
-    /// The one that the fewest records are found by.
-    pub(crate) narrowest: Key,
+    /// Of those that have entries, the one that has the fewest; `None` if none has, and every record
+    /// is to be looked at.
+    pub(crate) narrowest: Option<Key>,
     all: Vec<Key>,
 }
 
@@ -18,13 +19,14 @@ impl<R: Record, M> View<R, M> {
     /// The records that are found by each of `keys`, by id; none if there is no key.
     ///
     /// Cost: O(records found by the key of the fewest); one that another key does not find is left
-    /// out by its number, without a look at the record.
+    /// out by its number, without a look at the record. O(all records) if the index has entries for
+    /// none of the keys.
     pub fn keyed_by_all(
         &self,
         keys: &[(Facet, Address)],
     ) -> impl Iterator<Item = (Address, Arc<R>)> + use<'_, R, M> {
         self.keys(keys).into_iter().flat_map(move |keys| {
-            let ids = self.published.postings.records(keys.narrowest);
+            let ids = self.candidates(keys.narrowest, AddressId(0));
             ids.filter_map(move |id| {
                 let (version, _) = self.found(id, &keys)?;
                 self.answer(id, version)
@@ -34,15 +36,37 @@ impl<R: Record, M> View<R, M> {
 
     /// How many records [`Self::keyed_by_all`] looks at, at most. Cost: two look-ups a key.
     pub fn keyed_by_all_len(&self, keys: &[(Facet, Address)]) -> usize {
-        self.keys(keys).map_or(0, |keys| self.published.postings.len_of(keys.narrowest))
+        self.keys(keys).map_or(0, |keys| self.candidates_len(keys.narrowest))
     }
 
     /// The keys as numbers; `None` if there is none, or one that nothing is found by.
     pub(crate) fn keys(&self, keys: &[(Facet, Address)]) -> Option<Keys> {
         let all: Option<Vec<Key>> = keys.iter().map(|(facet, key)| self.key(*facet, key)).collect();
-        let all = all?;
-        let narrowest = *all.iter().min_by_key(|key| self.published.postings.len_of(**key))?;
+        let all = all.filter(|all| !all.is_empty())?;
+        let kept = all.iter().filter_map(|key| self.entries(*key));
+        let narrowest = kept.min_by_key(|key| self.published.postings.len_of(*key));
         Some(Keys { narrowest, all })
+    }
+
+    /// The key, if the index has entries for it.
+    pub(crate) fn entries(&self, key: Key) -> Option<Key> {
+        self.published.indices.keeps_id(key, &self.published.addresses).then_some(key)
+    }
+
+    /// The ids from `first` on that may be found by a key: those of its entries, or without one all.
+    pub(crate) fn candidates(
+        &self,
+        key: Option<Key>,
+        first: AddressId,
+    ) -> impl Iterator<Item = AddressId> + use<'_, R, M> {
+        let entries = key.map(|key| self.published.postings.records_from(key, first));
+        let all = key.is_none().then(|| self.snapshot().ids_from(first));
+        entries.into_iter().flatten().chain(all.into_iter().flatten())
+    }
+
+    /// How many [`Self::candidates`] there are at most.
+    pub(crate) fn candidates_len(&self, key: Option<Key>) -> usize {
+        key.map_or_else(|| self.len(), |key| self.published.postings.len_of(key))
     }
 
     /// What this block sees under `id`, if every key finds it there.

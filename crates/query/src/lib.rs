@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod highest;
+mod indices;
 mod keyed;
 mod page;
 mod prepare;
@@ -17,6 +18,7 @@ mod writer;
 
 pub use address::{AddressRef, AddressTable, TableFull};
 pub use highest::Ranked;
+pub use indices::{IndexKeys, Indexed, Indices};
 pub use page::{Cursor, Page, PageLimits, StaleCursor};
 pub use ranks::RankBounds;
 pub use state::{BlockError, UNROOTED_MAX};

@@ -88,7 +88,7 @@ impl<R: Record, M> View<R, M> {
         let (Some(first), Some(keys)) = (first, self.keys(keys)) else { return Ok(page) };
         let mut last = None;
         let mut weight = 0_usize;
-        let ids = self.published.postings.records_from(keys.narrowest, AddressId(first));
+        let ids = self.candidates(keys.narrowest, AddressId(first));
         for (visits, id) in ids.enumerate() {
             if visits >= limits.visits_max {
                 page.next = last.map(|after| Cursor { run, after });
@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn whatever_stays_is_on_one_page_while_others_come_and_go() -> Result<(), LedgerError> {
-        let config = LedgerConfig { addresses_max: 1_000 };
+        let config = LedgerConfig::new(1_000);
         let (mut ledger, reader) = Ledger::new(config, ROOT, Arc::new(()));
         ledger.apply(ROOT, changes(0..100, true), Arc::new(()))?;
         ledger.publish();
@@ -192,7 +192,7 @@ mod tests {
     #[test]
     fn a_cursor_of_another_run_is_refused() -> Result<(), LedgerError> {
         let first_page = |after| -> Result<Option<Cursor>, LedgerError> {
-            let config = LedgerConfig { addresses_max: 1_000 };
+            let config = LedgerConfig::new(1_000);
             let (mut ledger, reader) = Ledger::new(config, ROOT, Arc::new(()));
             ledger.apply(ROOT, changes(0..100, true), Arc::new(()))?;
             ledger.publish();

@@ -10,6 +10,7 @@ use ledger::{Address, AddressId, BlockId, Commitment, Facet, Key, Record};
 use state::{Snapshot, Version};
 
 use crate::ranks::{Among, Top};
+use crate::{Indexed, Indices};
 
 /// One published moment.
 pub(crate) struct Published<R, M> {
@@ -18,6 +19,8 @@ pub(crate) struct Published<R, M> {
     pub(crate) finalized: Snapshot<R, M>,
     /// All that is needed here is in it for as long as the epoch is held.
     pub(crate) postings: Arc<Postings>,
+    /// For which keys `postings` has entries.
+    pub(crate) indices: Arc<Indices>,
     pub(crate) tops: OrdMap<Among, Top>,
     /// Which ledger of all that there ever were: ids mean nothing beyond it.
     pub(crate) run: u64,
@@ -91,7 +94,7 @@ impl<R: Record, M> View<R, M> {
 
     /// The records found by `key` under `facet`, by id. Of a large set a thousand ids at a time are
     /// copied; a record that the index knows but that this block does not see under the key is left
-    /// out.
+    /// out. A key that the index has no entries for is looked for in all records.
     pub fn keyed(
         &self,
         facet: Facet,
@@ -100,7 +103,7 @@ impl<R: Record, M> View<R, M> {
         let snapshot = self.snapshot();
         let key = self.key(facet, key);
         key.into_iter().flat_map(move |key| {
-            self.published.postings.records(key).filter_map(move |id| {
+            self.candidates(self.entries(key), AddressId(0)).filter_map(move |id| {
                 let version = snapshot.version(id)?;
                 if !version.keys.contains(&key) {
                     return None;
@@ -113,7 +116,13 @@ impl<R: Record, M> View<R, M> {
     /// How many records [`Self::keyed`] gives at most, if no more come to the index meanwhile. Cost:
     /// two look-ups; for cost classes.
     pub fn keyed_len(&self, facet: Facet, key: &Address) -> usize {
-        self.key(facet, key).map_or(0, |key| self.published.postings.len_of(key))
+        self.key(facet, key).map_or(0, |key| self.candidates_len(self.entries(key)))
+    }
+
+    /// Whether the index has entries for a key. Without, its records are found at the cost of another
+    /// key, or of all records.
+    pub fn indexed(&self, facet: Facet, key: &Address) -> Indexed {
+        self.published.indices.indexed(facet, key)
     }
 
     /// All records, by id.

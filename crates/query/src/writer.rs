@@ -2,21 +2,23 @@
 //! publishes.
 //!
 //! Who counts on an address: the state, once for every id that has a version; the index, once for
-//! every entry under a key. Both let go when the version that needed it is hidden for good.
+//! every key of one, with an entry or without (`indices`). Both let go when the version that needed it is
+//! hidden for good.
 
+use std::collections::BTreeSet;
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
 use address::{AddressTable, TableFull};
 use arc_swap::ArcSwap;
 use index::Index;
-use ledger::{AddressId, BlockId, Change, Record};
+use ledger::{Address, AddressId, BlockId, Change, Record};
 use state::{BlockError, Removed, State};
 
-use crate::Reader;
 use crate::prepare::{Prepared, Write};
 use crate::ranks::{RankBounds, Ranks};
 use crate::view::Published;
+use crate::{Indices, Reader};
 
 /// What a ledger is allowed to use.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,6 +26,15 @@ pub struct LedgerConfig {
     /// How many addresses there may be at once: of records, of the keys they are found by, and of
     /// subscribers. About 43 bytes each, and 20 for every 1,024 at once.
     pub addresses_max: u32,
+    /// Which index entries there are.
+    pub indices: Indices,
+}
+
+impl LedgerConfig {
+    /// So many addresses, and every index.
+    pub fn new(addresses_max: u32) -> Self {
+        Self { addresses_max, indices: Indices::default() }
+    }
 }
 
 /// Why the ledger did not take something. It is as if it had not been tried.
@@ -59,6 +70,7 @@ pub struct Ledger<R, M> {
     addresses: Arc<AddressTable>,
     state: State<R, M>,
     index: Index,
+    indices: Arc<Indices>,
     ranks: Ranks,
     /// Tells cursors of this ledger from those of any other.
     run: u64,
@@ -79,6 +91,7 @@ impl<R: Record, M: Send + Sync + 'static> Ledger<R, M> {
         let addresses = Arc::new(AddressTable::new(addresses_max, random.hash_one((root, 0))));
         let state = State::new(root, Arc::clone(&meta));
         let index = Index::new(addresses_max, random.hash_one((root, 1)));
+        let indices = Arc::new(config.indices);
         let ranks = Ranks::new(RankBounds::default());
         let run = random.hash_one((root, 2));
         let snapshot = State::new(root, meta).snapshot(root).expect("a state contains its root");
@@ -87,6 +100,7 @@ impl<R: Record, M: Send + Sync + 'static> Ledger<R, M> {
             confirmed: snapshot.clone(),
             finalized: snapshot,
             postings: Arc::clone(index.postings()),
+            indices: Arc::clone(&indices),
             tops: ranks.tops().clone(),
             run,
             addresses: Arc::clone(&addresses),
@@ -99,6 +113,7 @@ impl<R: Record, M: Send + Sync + 'static> Ledger<R, M> {
             addresses,
             state,
             index,
+            indices,
             ranks,
             run,
             processed: root,
@@ -149,8 +164,13 @@ impl<R: Record, M: Send + Sync + 'static> Ledger<R, M> {
         self.state.set_meta(block, meta)?;
         let mut removed = Vec::new();
         for Write { id, version, new_keys } in writes {
-            for key in &new_keys {
-                if !self.index.insert(*key, id) {
+            for (at, key) in new_keys.iter().enumerate() {
+                let is_first = if self.indices.keeps_id(*key, &self.addresses) {
+                    self.index.insert(*key, id)
+                } else {
+                    !self.state.is_found_by(id, *key) && !new_keys[..at].contains(key)
+                };
+                if !is_first {
                     self.addresses.release(key.id);
                 }
             }
@@ -226,6 +246,7 @@ impl<R: Record, M: Send + Sync + 'static> Ledger<R, M> {
             confirmed: snapshot(self.confirmed),
             finalized: snapshot(self.state.root()),
             postings: Arc::clone(self.index.postings()),
+            indices: Arc::clone(&self.indices),
             tops: self.ranks.tops().clone(),
             run: self.run,
             addresses: Arc::clone(&self.addresses),
@@ -233,6 +254,14 @@ impl<R: Record, M: Send + Sync + 'static> Ledger<R, M> {
         };
         self.published.store(Arc::new(published));
         self.index.settle_a_little(self.addresses.oldest_held_epoch());
+    }
+
+    /// What stands under `address` at the processed tip, published or not. For the writer itself.
+    ///
+    /// Cost: two look-ups, whatever the ledger's size.
+    pub fn record(&self, address: &Address) -> Option<Arc<R>> {
+        let id = self.addresses.lookup(address)?;
+        self.state.snapshot(self.processed).ok()?.version(id)?.record.clone()
     }
 
     /// The root.
@@ -273,10 +302,19 @@ impl<R: Record, M: Send + Sync + 'static> Ledger<R, M> {
     /// reads a snapshot published before still finds it in both.
     fn let_go(&mut self, removed: &[Removed<R>]) {
         let epoch = self.addresses.newest_epoch();
+        let mut left_out = BTreeSet::new();
         for version in removed {
             let Removed { id, keys, is_last, .. } = version;
             for key in keys.iter() {
-                if !self.state.is_found_by(*id, *key) && self.index.remove(*key, *id, epoch) {
+                if self.state.is_found_by(*id, *key) {
+                    continue;
+                }
+                let is_last = if self.indices.keeps_id(*key, &self.addresses) {
+                    self.index.remove(*key, *id, epoch)
+                } else {
+                    left_out.insert((*id, *key))
+                };
+                if is_last {
                     self.addresses.release(key.id);
                 }
             }
@@ -290,7 +328,7 @@ impl<R: Record, M: Send + Sync + 'static> Ledger<R, M> {
 
 #[cfg(test)]
 mod tests {
-    use ledger::{Address, Commitment, Facet};
+    use ledger::{Commitment, Facet};
 
     use super::*;
     use crate::View;
@@ -333,7 +371,7 @@ mod tests {
     /// A published empty ledger. Its blocks' facts are a word.
     fn ledger(addresses_max: u32) -> (Ledger<Purse, &'static str>, Reader<Purse, &'static str>) {
         let (mut ledger, reader) =
-            Ledger::new(LedgerConfig { addresses_max }, ROOT, Arc::new("root"));
+            Ledger::new(LedgerConfig::new(addresses_max), ROOT, Arc::new("root"));
         ledger.publish();
         (ledger, reader)
     }
@@ -370,6 +408,8 @@ mod tests {
         ledger.apply(one, vec![purse(1, 9, 5)], Arc::new("written"))?;
         let before = reader.view(Commitment::Processed);
         assert_eq!((before.block(), **before.meta(), amounts(&before)), (ROOT, "root", vec![]));
+        let own = ledger.record(&address(1)).map(|purse| purse.amount);
+        assert_eq!(own, Some(5), "the writer sees what it wrote");
         ledger.publish();
         let after = reader.view(Commitment::Processed);
         assert_eq!((after.block(), **after.meta()), (one, "written"));
@@ -403,8 +443,7 @@ mod tests {
 
     #[test]
     fn the_root_is_filled_until_the_first_publish() -> Done {
-        let (mut ledger, reader) =
-            Ledger::new(LedgerConfig { addresses_max: 10 }, ROOT, Arc::new("root"));
+        let (mut ledger, reader) = Ledger::new(LedgerConfig::new(10), ROOT, Arc::new("root"));
         ledger.apply(ROOT, vec![purse(1, 9, 1), purse(2, 9, 2)], Arc::new("filled"))?;
         ledger.apply(ROOT, vec![closed(1), closed(3)], Arc::new("filled"))?;
         assert!(reader.view(Commitment::Finalized).is_empty());

@@ -47,6 +47,11 @@ impl<R, M> Snapshot<R, M> {
         })
     }
 
+    /// The ids from `first` on that have a version in some block. Cost: one look-up.
+    pub fn ids_from(&self, first: AddressId) -> impl Iterator<Item = AddressId> {
+        self.records.iter_from(first).map(|(id, _)| id)
+    }
+
     /// How many records the block sees at most: those of other blocks are counted in.
     pub fn len_max(&self) -> usize {
         self.records.len()

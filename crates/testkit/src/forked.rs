@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ledger::{Address, AddressId, BlockId, Change, Commitment, Facet, Record, Slot};
-use query::{Ledger, LedgerConfig, LedgerError, LedgerUsage, PageLimits, RankBounds, Reader, View};
+use query::{
+    Indices, Ledger, LedgerConfig, LedgerError, LedgerUsage, PageLimits, RankBounds, Reader, View,
+};
 
 use crate::{Facts, Model, Note, Step};
 
@@ -21,6 +23,8 @@ pub struct ForkedLedger {
     pub model: Model<Note>,
     /// What was published last.
     published: Model<Note>,
+    /// What is indexed.
+    indices: Indices,
 }
 
 /// A view, and all that it must answer for as long as it lives.
@@ -35,14 +39,15 @@ pub struct KeptView {
 
 impl ForkedLedger {
     /// An empty ledger at a root, published.
-    pub fn new(addresses_max: u32) -> Self {
+    pub fn new(config: LedgerConfig) -> Self {
         let root = BlockId { slot: 0, bank: 0 };
         let model = Model::new(root);
         let meta = Arc::new(model.facts(root));
-        let (ledger, reader) = Ledger::new(LedgerConfig { addresses_max }, root, meta);
+        let indices = config.indices.clone();
+        let (ledger, reader) = Ledger::new(config, root, meta);
         let mut ledger = ledger.rank_within(RANK_BOUNDS);
         ledger.publish();
-        Self { ledger, reader, published: model.clone(), model }
+        Self { ledger, reader, published: model.clone(), model, indices }
     }
 
     /// Does one step to both. `changes` are asked for when a block is written.
@@ -125,7 +130,8 @@ impl ForkedLedger {
 
     /// Compares what the ledger holds with what the model says it may hold.
     pub fn check_usage(&self) {
-        let entries = self.model.entries();
+        let mut entries = self.model.entries();
+        entries.retain(|(facet, key, _)| self.indices.keeps(*facet, key));
         let mut keys: Vec<(Facet, Address)> =
             entries.iter().map(|(facet, key, _)| (*facet, *key)).collect();
         keys.dedup();

@@ -10,6 +10,7 @@ mod answer;
 mod blocks;
 mod epoch;
 mod fees;
+mod indexed;
 #[cfg(test)]
 mod ledger_tests;
 mod node_info;

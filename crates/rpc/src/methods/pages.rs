@@ -17,8 +17,9 @@ use solana_rpc_client_types::config::{RpcAccountInfoConfig, RpcTokenAccountsFilt
 use solana_rpc_client_types::filter::RpcFilterType;
 use spl_generic_token::is_known_spl_token_id;
 
+use super::indexed::{program_keys, token_keys};
 use super::read::List;
-use super::tokens::{keys_of, program_or_mint, token_program};
+use super::tokens::{program_or_mint, token_program};
 use super::{Answer, Class, Method, MethodResult, read, text};
 use crate::commitment::{view_since, with_context};
 use crate::error::RpcError;
@@ -76,7 +77,7 @@ fn program_accounts(node: &Node, params: Params<'_>) -> MethodResult {
     let mut config = config.unwrap_or_default();
     let filters = Filters::new(config.filters.take().unwrap_or_default())?;
     let view = view_since(node, config.account.commitment, config.account.min_context_slot)?;
-    let keys = read::keys(filters.keys(&program)?);
+    let keys = program_keys(&view, &program, &filters)?;
     let of_tokens = is_known_spl_token_id(&program);
     let (list, pagination_key) = page(&view, &config, &keys, of_tokens, |account| {
         *account.0.owner() == program && filters.allow(&account.0)
@@ -95,25 +96,27 @@ fn by_owner(node: &Node, params: Params<'_>) -> MethodResult {
     let owner = text::pubkey(&owner)?;
     let (program, mint) = program_or_mint(filter)?;
     let config = config.unwrap_or_default();
-    tokens(node, &config, keys_of((facet::OWNER, owner), mint), (program, mint))
+    tokens(node, &config, (facet::OWNER, owner), (program, mint))
 }
 
 fn by_mint(node: &Node, params: Params<'_>) -> MethodResult {
     let (mint, config): (String, Option<PageConfig>) = params.parse(1)?;
     let mint = text::pubkey(&mint)?;
     let config = config.unwrap_or_default();
-    tokens(node, &config, read::keys([(facet::MINT, mint)]), (None, Some(mint)))
+    tokens(node, &config, (facet::MINT, mint), (None, Some(mint)))
 }
 
-/// A page of the token accounts that all `keys` find, of a program or of a mint's program.
+/// A page of the token accounts found by `first`, of a program, or of a mint and its program.
 fn tokens(
     node: &Node,
     config: &PageConfig,
-    keys: Vec<(Facet, Address)>,
+    first: (Facet, Pubkey),
     (program, mint): (Option<Pubkey>, Option<Pubkey>),
 ) -> MethodResult {
     let view = view_since(node, config.account.commitment, config.account.min_context_slot)?;
     let program = token_program(&view, program, mint.as_ref())?;
+    let mint = mint.filter(|_| first.0 != facet::MINT);
+    let keys = token_keys(&view, first, mint, program)?;
     let (list, pagination_key) =
         page(&view, config, &keys, true, |account| *account.0.owner() == program)?;
     if config.with_context.unwrap_or_default() {

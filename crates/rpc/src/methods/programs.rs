@@ -6,8 +6,9 @@ use solana_account_decoder_client_types::UiAccountEncoding;
 use solana_rpc_client_types::config::RpcProgramAccountsConfig;
 use spl_generic_token::is_known_spl_token_id;
 
+use super::indexed::program_keys;
 use super::read::List;
-use super::{Answer, Class, Method, MethodResult, read, text};
+use super::{Answer, Class, Method, MethodResult, text};
 use crate::commitment::{view_since, with_context};
 use crate::error::RpcError;
 use crate::node::Node;
@@ -23,7 +24,7 @@ fn program_accounts(node: &Node, params: Params<'_>) -> MethodResult {
     let filters = Filters::new(config.filters.unwrap_or_default())?;
     let account_config = config.account_config;
     let view = view_since(node, account_config.commitment, account_config.min_context_slot)?;
-    let keys = read::keys(filters.keys(&program)?);
+    let keys = program_keys(&view, &program, &filters)?;
     let sorted = config.sort_results.unwrap_or(true);
     let list = List::find(&view, &keys, sorted, |account| {
         *account.0.owner() == program && filters.allow(&account.0)

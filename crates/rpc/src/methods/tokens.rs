@@ -1,8 +1,12 @@
 //! Token accounts and mints, of both token programs.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
 use chain::View;
-use ledger::{Address, Facet};
-use solana::{Encoding, MintFacts, facet};
+use ledger::Facet;
+use query::{Indexed, Ranked};
+use solana::{Account, Encoding, MintFacts, facet};
 use solana_account::ReadableAccount;
 use solana_account_decoder_client_types::UiAccountEncoding;
 use solana_commitment_config::CommitmentConfig;
@@ -12,6 +16,7 @@ use solana_rpc_client_types::request::NUM_LARGEST_ACCOUNTS;
 use solana_rpc_client_types::response::RpcTokenAccountBalance;
 use spl_generic_token::is_known_spl_token_id;
 
+use super::indexed::token_keys;
 use super::read::List;
 use super::{Answer, Class, Method, MethodResult, read, text};
 use crate::commitment::{level, view, view_since, with_context};
@@ -68,19 +73,45 @@ fn largest_accounts(node: &Node, params: Params<'_>) -> MethodResult {
     if !is_known_spl_token_id(&program) {
         return Err(not_a_mint());
     }
-    let key = read::address(&mint);
-    let holders = view.highest(Some((facet::MINT, &key)), NUM_LARGEST_ACCOUNTS, |_, account| {
-        *account.0.owner() == program
-    });
-    let largest: Vec<_> = holders
-        .iter()
-        .filter_map(|holder| Some((holder.rank, read::pubkey(&holder.address)?)))
+    let largest: Vec<_> = largest_holders(&view, &mint, &program)?
+        .into_iter()
         .map(|(amount, address)| RpcTokenAccountBalance {
             address: address.to_string(),
             amount: facts.amount(amount),
         })
         .collect();
     Answer::of(&with_context(&view, largest))
+}
+
+/// What the largest holders of a mint hold, the largest first; of equal ones the higher address first.
+fn largest_holders(
+    view: &View,
+    mint: &Pubkey,
+    program: &Pubkey,
+) -> Result<Vec<(u64, Pubkey)>, RpcError> {
+    let is_of_program = |account: &Account| account.0.owner() == program;
+    let keys = token_keys(view, (facet::MINT, *mint), None, *program)?;
+    let key = read::address(mint);
+    if view.indexed(facet::MINT, &key) == Indexed::Kept {
+        let holders =
+            view.highest(Some((facet::MINT, &key)), NUM_LARGEST_ACCOUNTS, |_, account| {
+                is_of_program(account)
+            });
+        let held = |it: &Ranked<Account>| Some((it.rank, read::pubkey(&it.address)?));
+        return Ok(holders.iter().filter_map(held).collect());
+    }
+    let mut largest = BinaryHeap::with_capacity(NUM_LARGEST_ACCOUNTS + 1);
+    for (address, account) in view.keyed_by_all(&keys) {
+        let Some(address) = read::pubkey(&address).filter(|_| is_of_program(&account)) else {
+            continue;
+        };
+        let amount = solana::holding(&account.0).map_or(0, |(_, amount)| amount);
+        largest.push(Reverse((amount, address)));
+        if largest.len() > NUM_LARGEST_ACCOUNTS {
+            largest.pop();
+        }
+    }
+    Ok(largest.into_sorted_vec().into_iter().map(|Reverse(held)| held).collect())
 }
 
 fn by_owner(node: &Node, params: Params<'_>) -> MethodResult {
@@ -98,7 +129,7 @@ fn by_key(node: &Node, params: Params<'_>, facet: Facet) -> MethodResult {
     let config = config.unwrap_or_default();
     let view = view_since(node, config.commitment, config.min_context_slot)?;
     let program = token_program(&view, program, mint.as_ref())?;
-    let keys = keys_of((facet, key), mint);
+    let keys = token_keys(&view, (facet, key), mint, program)?;
     let list = List::find(&view, &keys, true, |account| *account.0.owner() == program);
     let encoding = Encoding {
         form: config.encoding.unwrap_or(UiAccountEncoding::Binary),
@@ -115,11 +146,6 @@ pub(super) fn program_or_mint(
         RpcTokenAccountsFilter::Mint(mint) => (None, Some(text::pubkey(&mint)?)),
         RpcTokenAccountsFilter::ProgramId(program) => (Some(text::pubkey(&program)?), None),
     })
-}
-
-/// The keys of accounts by wallet, and by mint if one is named.
-pub(super) fn keys_of(wallet: (Facet, Pubkey), mint: Option<Pubkey>) -> Vec<(Facet, Address)> {
-    read::keys([Some(wallet), mint.map(|mint| (facet::MINT, mint))].into_iter().flatten())
 }
 
 /// The token program that is named, or whose mint is.
@@ -145,14 +171,17 @@ fn many_delegated(node: &Node, params: Params<'_>) -> bool {
     many(node, params, facet::DELEGATE)
 }
 
-/// Whether a wallet has more token accounts than are read in some ten microseconds.
+/// Whether more accounts than are read in some ten microseconds are looked at for a wallet: its token
+/// accounts, or those of the program, or all, if it is not indexed.
 fn many(node: &Node, params: Params<'_>, facet: Facet) -> bool {
     let Ok((key, filter, config)) = params.parse::<AccountsParams>(2) else { return false };
     let Ok(key) = text::pubkey(&key) else { return false };
-    let Ok((_, mint)) = program_or_mint(filter) else { return false };
+    let Ok((program, mint)) = program_or_mint(filter) else { return false };
     let config = config.unwrap_or_default();
     let view = node.reader.view(level(config.commitment));
-    let accounts = view.keyed_by_all_len(&keys_of((facet, key), mint));
+    let Ok(program) = token_program(&view, program, mint.as_ref()) else { return false };
+    let Ok(keys) = token_keys(&view, (facet, key), mint, program) else { return false };
+    let accounts = view.keyed_by_all_len(&keys);
     accounts > node.config.inline_accounts_max
         || (accounts > 0 && config.encoding == Some(UiAccountEncoding::Base64Zstd))
 }

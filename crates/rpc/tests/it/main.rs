@@ -6,6 +6,7 @@ mod accounts;
 mod bad_input;
 mod batches;
 mod http;
+mod indexed;
 mod overload;
 mod pages;
 mod programs;

@@ -16,6 +16,7 @@ use chain::{
 };
 use ledger::{Address, BlockId, Change};
 use pool::{Counters, Pool, PoolConfig};
+use query::{Indices, LedgerConfig};
 use rpc::{Config, Health, Listeners, Node, Socket, Speaker};
 use solana::Account;
 use solana_account::AccountSharedData;
@@ -87,11 +88,20 @@ impl World {
         Self::with(Config::default(), PoolConfig { threads: 1, queue_max: 64 })
     }
 
+    /// A node of which not all is indexed.
+    pub(crate) fn indexed(indices: Indices) -> Self {
+        Self::on(ledger(indices), Config::default(), PoolConfig { threads: 1, queue_max: 64 })
+    }
+
     pub(crate) fn with(config: Config, pool: PoolConfig) -> Self {
+        Self::on(ledger(Indices::default()), config, pool)
+    }
+
+    pub(crate) fn on(reader: chain::Reader, config: Config, pool: PoolConfig) -> Self {
         let door = Arc::new(FakeDoor::default());
         let node = Arc::new(Node {
             cluster: Arc::new(cluster()),
-            reader: ledger(),
+            reader,
             history: Arc::new(History::new(HistoryLimits { slots_max: 100, bytes_max: 1 << 20 })),
             door: Arc::clone(&door) as Arc<dyn TransactionDoor>,
             pool: Arc::new(Pool::new(pool).expect("threads")),
@@ -241,8 +251,8 @@ fn bank(slot: u64) -> Arc<Bank> {
     })
 }
 
-fn ledger() -> chain::Reader {
-    let config = query::LedgerConfig { addresses_max: 10_000 };
+pub(crate) fn ledger(indices: Indices) -> chain::Reader {
+    let config = LedgerConfig { addresses_max: 10_000, indices };
     let (mut ledger, reader) = query::Ledger::new(config, block(FINALIZED), bank(FINALIZED));
     let change = |pubkey: Pubkey, account: AccountSharedData| Change {
         address: Address::from(pubkey.to_bytes()),

@@ -22,8 +22,7 @@ const ADDRESSES_MAX: u32 = 26;
 #[test]
 fn readers_see_whole_moments_while_the_writer_forks() {
     let root = BlockId { slot: 0, bank: 0 };
-    let (mut ledger, reader) =
-        Ledger::new(LedgerConfig { addresses_max: ADDRESSES_MAX }, root, facts(root));
+    let (mut ledger, reader) = Ledger::new(LedgerConfig::new(ADDRESSES_MAX), root, facts(root));
     let first = note(0, TOTAL, 0);
     let filled = ledger.apply(root, vec![change(first.address, Some(first))], facts(root));
     assert!(filled.is_ok());

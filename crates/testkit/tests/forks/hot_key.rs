@@ -17,7 +17,7 @@ const BLOCKS_MIN: u64 = 300;
 #[test]
 fn each_record_of_a_hot_key_is_found_once_while_records_move_between_keys() {
     let root = BlockId { slot: 0, bank: 0 };
-    let config = LedgerConfig { addresses_max: 10_000 };
+    let config = LedgerConfig::new(10_000);
     let (mut ledger, reader) = Ledger::new(config, root, facts(root));
     let mut rng = Rng::new(1);
     let all = (0..WORLD.addresses).map(|n| change(n, &mut rng)).collect();

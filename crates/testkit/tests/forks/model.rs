@@ -2,9 +2,10 @@
 //! that one alone.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
 
-use ledger::Commitment;
-use query::LedgerError;
+use ledger::{Commitment, Facet};
+use query::{IndexKeys, Indices, LedgerConfig, LedgerError};
 use testkit::{ForkInjector, ForkedLedger, KeptView, NoteMaker, Rng, Step};
 
 /// Fewer addresses than the world has, so that ids run out and are used again.
@@ -13,12 +14,33 @@ const WORLD: NoteMaker = NoteMaker { addresses: 300, keys: 40, changes_max: 6, r
 
 #[test]
 fn a_forked_ledger_answers_like_plain_maps() {
-    let seeds = match std::env::var("HYDRANT_SEED") {
-        Ok(seed) => vec![seed.parse().expect("HYDRANT_SEED is a number")],
-        Err(_) => (1..=8).collect(),
-    };
-    let full_tables: usize = seeds.iter().map(|seed| named(*seed, || run(*seed, 4_000))).sum();
+    let seeds = seeds(8);
+    let run = |seed: u64| named(seed, || run(seed, 4_000, Indices::default()));
+    let full_tables: usize = seeds.iter().map(|seed| run(*seed)).sum();
     assert!(seeds.len() == 1 || full_tables > 0, "the bound of the table was never met");
+}
+
+#[test]
+fn answers_and_counts_are_right_whatever_is_indexed() {
+    let some = || Arc::new((0..WORLD.keys / 2).map(|n| WORLD.address(n)).collect());
+    let off = Indices::default().with(Facet(0), IndexKeys::Off);
+    let none = off.clone().with(Facet(1), IndexKeys::Off).with(Facet(2), IndexKeys::Off);
+    let lists = Indices::default()
+        .with(Facet(0), IndexKeys::Only(some()))
+        .with(Facet(1), IndexKeys::AllBut(some()));
+    let own = none.clone().with_own(Facet(1), WORLD.address(3));
+    for seed in seeds(2) {
+        for indices in [&off, &none, &own, &lists] {
+            named(seed, || run(seed, 2_000, indices.clone()));
+        }
+    }
+}
+
+fn seeds(count: u64) -> Vec<u64> {
+    match std::env::var("HYDRANT_SEED") {
+        Ok(seed) => vec![seed.parse().expect("HYDRANT_SEED is a number")],
+        Err(_) => (1..=count).collect(),
+    }
 }
 
 /// Runs `test` and names the seed if it fails.
@@ -31,9 +53,9 @@ fn named<T>(seed: u64, test: impl FnOnce() -> T) -> T {
 }
 
 /// Gives how often the address table was full.
-fn run(seed: u64, steps: usize) -> usize {
+fn run(seed: u64, steps: usize, indices: Indices) -> usize {
     let mut injector = ForkInjector::new(seed, 24);
-    let mut forked = ForkedLedger::new(ADDRESSES_MAX);
+    let mut forked = ForkedLedger::new(LedgerConfig { addresses_max: ADDRESSES_MAX, indices });
     let mut kept: Vec<KeptView> = Vec::new();
     let mut full_tables = 0;
     for _ in 0..steps {

@@ -218,7 +218,7 @@ impl Builder {
             capitalization: 1_000_000,
             complete: true,
         });
-        let config = LedgerConfig { addresses_max: 1_000 };
+        let config = LedgerConfig::new(1_000);
         let (mut ledger, reader) = Ledger::new(config, root, Arc::clone(&bank));
         ledger.apply(root, changes(super::votes::accounts()), bank).expect("the root is open");
         ledger.publish();

@@ -93,8 +93,7 @@ pub(crate) fn account(lamports: u64, owner: Pubkey, data: &[u8]) -> Option<Accou
 impl Node {
     pub(crate) async fn start(config: Config) -> Self {
         let root = BlockId { slot: 0, bank: 0 };
-        let (mut ledger, reader) =
-            Ledger::new(LedgerConfig { addresses_max: 10_000 }, root, bank(0, true));
+        let (mut ledger, reader) = Ledger::new(LedgerConfig::new(10_000), root, bank(0, true));
         ledger.publish();
         let limits = HistoryLimits { slots_max: 1_000, bytes_max: 100_000_000 };
         let history = Arc::new(History::new(limits));

@@ -1,0 +1,271 @@
+//! What lists of accounts answer when an index is off, or leaves a key out.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use ledger::{Address, Facet};
+use pool::PoolConfig;
+use query::{IndexKeys, Indices};
+use rpc::Config;
+use serde_json::{Value, json};
+use solana::facet;
+use solana_pubkey::Pubkey;
+
+use crate::world::{
+    self, DELEGATE, MINT, NEW_MINT, NEW_TOKEN, OTHER_TOKEN, OTHER_WALLET, PROGRAM, TOKEN, WALLET,
+    World,
+};
+
+const FACETS: [Facet; 4] = [facet::PROGRAM, facet::OWNER, facet::MINT, facet::DELEGATE];
+
+type Request = (&'static str, Value);
+
+fn token_program() -> Pubkey {
+    spl_token_interface::id()
+}
+
+fn program_accounts(method: &'static str, program: Pubkey, filters: Value) -> Request {
+    let config = json!({ "encoding": "base64", "filters": filters, "commitment": "processed" });
+    (method, json!([program.to_string(), config]))
+}
+
+fn token_accounts(method: &'static str, wallet: Pubkey, filter: Value) -> Request {
+    (method, json!([wallet.to_string(), filter, { "encoding": "base64" }]))
+}
+
+fn by_mint(method: &'static str) -> Request {
+    (method, json!([MINT.to_string(), { "commitment": "confirmed" }]))
+}
+
+fn at(offset: usize, key: Pubkey) -> Value {
+    json!({ "memcmp": { "offset": offset, "bytes": key.to_string() } })
+}
+
+fn of_program() -> Value {
+    json!({ "programId": token_program().to_string() })
+}
+
+fn of_mint() -> Value {
+    json!({ "mint": MINT.to_string() })
+}
+
+/// Of every method that reads an index, everything that it may be asked by.
+fn requests() -> Vec<Request> {
+    let size = json!({ "dataSize": 165 });
+    let is_some = json!({ "memcmp": { "offset": 72, "bytes": [1, 0, 0, 0] } });
+    let mut requests = vec![
+        by_mint("getTokenLargestAccounts"),
+        by_mint("getTokenAccountsByMint"),
+        ("getSupply", json!([])),
+        ("getLargestAccounts", json!([{ "filter": "circulating" }])),
+        ("getVoteAccounts", json!([])),
+    ];
+    for method in ["getProgramAccounts", "getProgramAccountsV2"] {
+        requests.extend([
+            program_accounts(method, PROGRAM, json!([])),
+            program_accounts(method, PROGRAM, json!([{ "dataSize": 9 }])),
+            program_accounts(method, token_program(), json!([])),
+            program_accounts(method, token_program(), json!([at(32, WALLET), size])),
+            program_accounts(method, token_program(), json!([at(0, MINT), size])),
+            program_accounts(method, token_program(), json!([at(32, WALLET), at(0, MINT), size])),
+            program_accounts(method, token_program(), json!([at(76, DELEGATE), is_some, size])),
+        ]);
+    }
+    for filter in [of_program(), of_mint()] {
+        requests.extend([
+            token_accounts("getTokenAccountsByOwner", WALLET, filter.clone()),
+            token_accounts("getTokenAccountsByOwner", OTHER_WALLET, filter.clone()),
+            token_accounts("getTokenAccountsByOwnerV2", WALLET, filter.clone()),
+            token_accounts("getTokenAccountsByDelegate", DELEGATE, filter.clone()),
+            token_accounts("getTokenAccountsByDelegate", WALLET, filter),
+        ]);
+    }
+    requests
+}
+
+/// What a node answers, by request.
+fn answers(indices: Indices) -> Vec<(Request, Value)> {
+    let world = World::indexed(indices);
+    let mut client = world.client();
+    let answer = |request: Request| {
+        let mut reply = client.call(request.0, request.1.clone());
+        let member = if reply.get("error").is_some() { "error" } else { "result" };
+        let answer = json!({ member: reply[member].take() });
+        (request, answer)
+    };
+    requests().into_iter().map(answer).collect()
+}
+
+fn list(keys: &[Pubkey]) -> Arc<HashSet<Address>> {
+    Arc::new(keys.iter().map(|key| Address::from(key.to_bytes())).collect())
+}
+
+/// Those indices on, with these keys, and the others off.
+fn only(facets: &[Facet], keys: &IndexKeys) -> Indices {
+    FACETS.iter().fold(Indices::default(), |indices, facet| {
+        let is_on = facets.contains(facet);
+        indices.with(*facet, if is_on { keys.clone() } else { IndexKeys::Off })
+    })
+}
+
+/// The refusals of a node whose indices `facets` leave `keys` out, as method, parameters and key. Who
+/// is not refused must be answered as if all was indexed.
+fn refusals(facets: &[Facet], keys: &IndexKeys) -> Vec<(Request, String)> {
+    let everything = answers(Indices::default());
+    let mut refusals = Vec::new();
+    for ((request, answer), (_, expected)) in
+        answers(only(facets, keys)).into_iter().zip(everything)
+    {
+        if answer.get("error").is_none() {
+            assert_eq!(answer, expected, "{request:?}");
+            continue;
+        }
+        assert_eq!(answer["error"]["code"], json!(-32010), "{request:?}: {answer}");
+        let message = answer["error"]["message"].as_str().expect("a message");
+        let key = message.strip_suffix(
+            " excluded from account secondary indexes; this RPC method unavailable for key",
+        );
+        refusals.push((request, key.expect("Agave's words").to_owned()));
+    }
+    refusals
+}
+
+#[test]
+fn answers_are_the_same_whichever_index_is_off() {
+    for (_, answer) in answers(Indices::default()) {
+        assert!(answer.get("error").is_none(), "{answer}");
+    }
+    for on in 0..1 << FACETS.len() {
+        let facets: Vec<Facet> =
+            (0..FACETS.len()).filter(|n| on >> n & 1 == 1).map(|n| FACETS[n]).collect();
+        assert_eq!(refusals(&facets, &IndexKeys::All), []);
+    }
+}
+
+#[test]
+fn an_excluded_owner_is_refused_wherever_it_is_what_is_asked_by() {
+    let owners = IndexKeys::AllBut(list(&[WALLET]));
+    let refused = refusals(&[facet::PROGRAM, facet::OWNER, facet::MINT], &owners);
+    let names_wallet = |(method, params): &Request| {
+        let params = params.to_string();
+        match *method {
+            "getTokenAccountsByOwner" | "getTokenAccountsByOwnerV2" => {
+                params.starts_with(&format!("[\"{WALLET}\""))
+            }
+            _ => params.contains("\"offset\":32") && params.contains(&WALLET.to_string()),
+        }
+    };
+    let expected: Vec<(Request, String)> =
+        requests().into_iter().filter(names_wallet).map(|it| (it, WALLET.to_string())).collect();
+    assert_eq!(refused, expected);
+    assert_eq!(expected.len(), 8);
+}
+
+#[test]
+fn an_excluded_mint_is_refused_where_agave_looks_it_up() {
+    let mints = IndexKeys::AllBut(list(&[MINT]));
+    let refused = refusals(&[facet::PROGRAM, facet::OWNER, facet::MINT], &mints);
+    let size = json!({ "dataSize": 165 });
+    let mint = json!([at(0, MINT), size]);
+    let expected = [
+        by_mint("getTokenLargestAccounts"),
+        by_mint("getTokenAccountsByMint"),
+        program_accounts("getProgramAccounts", token_program(), mint.clone()),
+        program_accounts("getProgramAccountsV2", token_program(), mint),
+        token_accounts("getTokenAccountsByDelegate", DELEGATE, of_mint()),
+        token_accounts("getTokenAccountsByDelegate", WALLET, of_mint()),
+    ];
+    assert_eq!(refused, expected.map(|request| (request, MINT.to_string())));
+}
+
+#[test]
+fn an_excluded_program_is_refused_unless_another_index_answers() {
+    let programs = IndexKeys::AllBut(list(&[token_program()]));
+    let excluded = |facets: &[Facet]| -> Vec<Request> {
+        let refused = refusals(facets, &programs);
+        assert!(refused.iter().all(|(_, key)| *key == token_program().to_string()));
+        refused.into_iter().map(|(request, _)| request).collect()
+    };
+    let is_some = json!({ "memcmp": { "offset": 72, "bytes": [1, 0, 0, 0] } });
+    let delegated = json!([at(76, DELEGATE), is_some, { "dataSize": 165 }]);
+    let all_of = |method| program_accounts(method, token_program(), json!([]));
+    let delegated_of = |method| program_accounts(method, token_program(), delegated.clone());
+    let (first, second) = ("getProgramAccounts", "getProgramAccountsV2");
+    assert_eq!(excluded(&FACETS), [all_of(first), all_of(second)]);
+    assert_eq!(
+        excluded(&[facet::PROGRAM, facet::OWNER, facet::MINT]),
+        [
+            all_of(first),
+            delegated_of(first),
+            all_of(second),
+            delegated_of(second),
+            token_accounts("getTokenAccountsByDelegate", DELEGATE, of_program()),
+            token_accounts("getTokenAccountsByDelegate", WALLET, of_program()),
+        ]
+    );
+    let alone = excluded(&[facet::PROGRAM]);
+    assert_eq!(alone.len(), requests().len() - 3 - 4, "all that are of the token program");
+}
+
+#[test]
+fn an_excluded_delegate_is_refused_by_its_own_index_alone() {
+    let delegates = IndexKeys::AllBut(list(&[DELEGATE]));
+    let refused = refusals(&FACETS, &delegates);
+    let by_delegate = |filter| token_accounts("getTokenAccountsByDelegate", DELEGATE, filter);
+    let expected = [by_delegate(of_program()), by_delegate(of_mint())];
+    assert_eq!(refused, expected.map(|request| (request, DELEGATE.to_string())));
+}
+
+#[test]
+fn of_included_keys_alone_others_are_refused() {
+    let keys = IndexKeys::Only(list(&[WALLET, MINT, token_program(), DELEGATE]));
+    let refused = refusals(&FACETS, &keys);
+    let keys: Vec<&str> = refused.iter().map(|(_, key)| key.as_str()).collect();
+    let (program, other, wallet) =
+        (PROGRAM.to_string(), OTHER_WALLET.to_string(), WALLET.to_string());
+    assert_eq!(keys, [&program; 4].into_iter().chain([&other; 2]).collect::<Vec<_>>());
+    assert!(!keys.contains(&wallet.as_str()), "one list for all, as in Agave");
+}
+
+#[test]
+fn reading_all_accounts_is_heavy() {
+    let heavy = |indices: Indices| {
+        let config = Config { inline_accounts_max: 3, ..Config::default() };
+        let pool = PoolConfig { threads: 1, queue_max: 1 };
+        let world = World::on(world::ledger(indices), config, pool);
+        let release = world.occupy_pool();
+        world.node.pool.submit(Box::new(|| ())).expect("there is room for one");
+        let (method, params) = token_accounts("getTokenAccountsByOwner", WALLET, of_program());
+        let reply = world.client().call(method, params);
+        drop(release);
+        reply["error"]["code"] == json!(-32005)
+    };
+    assert!(!heavy(Indices::default()));
+    assert!(!heavy(only(&[facet::OWNER], &IndexKeys::All)));
+    assert!(heavy(only(&[facet::PROGRAM], &IndexKeys::All)), "four are of the program");
+    assert!(heavy(only(&[], &IndexKeys::All)));
+}
+
+#[test]
+fn pages_of_what_is_not_indexed_follow_each_other() {
+    let world = World::indexed(only(&[], &IndexKeys::All));
+    let mut client = world.client();
+    let mut found = Vec::new();
+    let mut key = Value::Null;
+    loop {
+        let config = json!({ "limit": 1, "paginationKey": key });
+        let page = client.result("getTokenAccountsByMint", json!([MINT.to_string(), config]));
+        let accounts = page["value"].as_array().expect("a list");
+        assert!(accounts.len() <= 1);
+        found.extend(accounts.iter().map(|it| it["pubkey"].as_str().map(str::to_owned)));
+        key = page["paginationKey"].clone();
+        if key.is_null() {
+            break;
+        }
+    }
+    found.sort();
+    assert_eq!(found, [TOKEN, OTHER_TOKEN].map(|key| Some(key.to_string())));
+    let config = json!({ "limit": 1 });
+    let page = client.result("getTokenAccountsByMint", json!([NEW_MINT.to_string(), config]));
+    assert_eq!(page["value"][0]["pubkey"], json!(NEW_TOKEN.to_string()));
+}
