@@ -14,6 +14,7 @@ mod page;
 mod prepare;
 mod ranks;
 mod view;
+mod visit;
 mod writer;
 
 pub use address::{AddressRef, AddressTable, TableFull};

@@ -136,9 +136,6 @@ impl<'a> Plan<'a> {
             Class::Inline => Ok(None),
             Class::Light => Ok(Some(PoolClass::Light)),
             Class::Medium => Ok(Some(PoolClass::Medium)),
-            Class::Heavy => Ok(Some(PoolClass::Heavy)),
-            Class::HeavyIf(is_heavy) => guarded(method.name, || is_heavy(node, params))
-                .map(|is_heavy| is_heavy.then_some(PoolClass::Medium)),
             Class::By(class) => guarded(method.name, || class(node, params)),
             Class::Try(run) => match guarded(method.name, || run(node, params)) {
                 Ok(Some(result)) => return Self::Answered(reply(result, &id)),
@@ -220,7 +217,7 @@ async fn answer_batch(node: &Arc<Node>, asker: Asker, calls: Vec<Call<'_>>) -> R
 async fn answer_long_batch(node: &Arc<Node>, asker: Asker, calls: Vec<Call<'_>>) -> Reply {
     let is_heavy = |call: &Call<'_>| match call {
         Call::Method { method, .. } => {
-            methods::find(method).is_some_and(|method| matches!(method.class, Class::Heavy))
+            methods::find(method).is_some_and(|method| matches!(method.class, Class::By(_)))
         }
         Call::Notification | Call::Invalid { .. } => false,
     };

@@ -13,6 +13,7 @@ mod fees;
 mod indexed;
 #[cfg(test)]
 mod ledger_tests;
+mod list;
 mod node_info;
 mod pages;
 mod programs;
@@ -80,12 +81,8 @@ pub(crate) enum Class {
     Light,
     /// On the CPU pool: a block, a page, the VM.
     Medium,
-    /// On the CPU pool: scans.
-    Heavy,
-    /// As the function says of this call: true is medium, false is inline. The function itself must
-    /// be cheap, and may say anything of parameters that are wrong.
-    HeavyIf(fn(&Node, Params<'_>) -> bool),
-    /// As [`Self::HeavyIf`], with the class; `None` is inline.
+    /// As the function says of this call; `None` is inline. The function itself must be cheap, and may
+    /// say anything of parameters that are wrong.
     By(fn(&Node, Params<'_>) -> Option<pool::Class>),
     /// Tried on the thread that polls the socket, which gives up (`None`) before it does much: then
     /// on the CPU pool, as medium.
