@@ -17,8 +17,6 @@ const TICK_US: u64 = 6_250;
 const SHRED_BYTES: u64 = 1_228;
 /// Where clients expect JSON-RPC.
 const RPC_PORT_DEFAULT: u16 = 8899;
-/// Heavy requests that may wait: about 40 KB each with its request.
-const HEAVY_MAX_DEFAULT: usize = 4_096;
 
 /// What `hydrant dev` does.
 pub(crate) struct Options {
@@ -30,8 +28,7 @@ pub(crate) struct Options {
     pub(crate) rpc_port: u16,
     pub(crate) endpoints_file: Option<PathBuf>,
     pub(crate) io_threads: usize,
-    pub(crate) cpu_threads: usize,
-    pub(crate) heavy_max: usize,
+    pub(crate) pool: pool::Config,
     pub(crate) reset: bool,
     pub(crate) quiet: bool,
     pub(crate) log: bool,
@@ -59,6 +56,7 @@ fn merge(flags: DevFlags, file: DevFlags) -> DevFlags {
         check: flags.check,
         rpc: file.rpc,
         pubsub: file.pubsub,
+        pool: file.pool,
         ledger: flags.ledger.or(file.ledger),
         reset: flags.reset || file.reset,
         slot_ms: flags.slot_ms.or_else(|| file.slot_ms.filter(|_| !says_slot)),
@@ -110,12 +108,11 @@ impl Options {
             snapshot: snapshot_file(&flags, cores)?,
             rpc: rpc_config(&flags)?,
             pubsub: flags.pubsub.clone(),
+            pool: pool_config(&flags, cores)?,
             bind_address: flags.bind_address.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST)),
             rpc_port: rpc_port(&flags)?,
             endpoints_file: flags.endpoints_file,
             io_threads: at_least_one("io-threads", flags.io_threads, (cores / 2).max(1))?,
-            cpu_threads: at_least_one("cpu-threads", flags.cpu_threads, cores)?,
-            heavy_max: at_least_one("heavy-max", flags.heavy_max, HEAVY_MAX_DEFAULT)?,
             reset: flags.reset,
             quiet: flags.quiet,
             log: flags.log,
@@ -219,6 +216,20 @@ fn rpc_config(flags: &DevFlags) -> Result<rpc::Config> {
         )?,
         ..file
     })
+}
+
+fn pool_config(flags: &DevFlags, cores: usize) -> Result<pool::Config> {
+    let mut config = flags.pool.clone();
+    config.threads = at_least_one("cpu-threads", flags.cpu_threads, cores)?;
+    config.heavy.tasks_max = at_least_one("heavy-max", flags.heavy_max, config.heavy.tasks_max)?;
+    ensure!(config.nice <= 19, "pool.nice {}: from 0 to 19", config.nice);
+    for (name, class) in
+        [("light", config.light), ("medium", config.medium), ("heavy", config.heavy)]
+    {
+        let least = class.tasks_max.min(class.active_max).min(class.weight as usize);
+        ensure!(least > 0 && class.deadline_ms > 0, "pool.{name}: each bound is at least 1");
+    }
+    Ok(config)
 }
 
 fn rpc_port(flags: &DevFlags) -> Result<u16> {

@@ -2,22 +2,31 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Deserializer};
+
 use crate::{Class, Limits};
 
 /// Bounds of the pool.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
-    /// Threads; at least 1.
+    /// Threads; at least 1. Not of a file's table: a flag of the binary says it.
+    #[serde(skip)]
     pub threads: usize,
     /// Microseconds after which a task lets another have its turn. Default 1,000. With 0 there are
     /// no slices and no turns: each task runs to its end, in the order of arrival.
     pub slice_us: u64,
+    /// By how much the threads stand behind others when the system shares out its cores: the nice
+    /// value, 0 to 19. Default 10. It is whoever starts the threads who sets it.
+    pub nice: u8,
     /// Light tasks.
+    #[serde(deserialize_with = "light")]
     pub light: ClassConfig,
     /// Medium tasks.
+    #[serde(deserialize_with = "medium")]
     pub medium: ClassConfig,
     /// Heavy tasks.
+    #[serde(deserialize_with = "heavy")]
     pub heavy: ClassConfig,
     /// Heavy tasks of one client at once. Default 128; 0 is no limit but the class'.
     pub client_heavy_max: usize,
@@ -26,8 +35,7 @@ pub struct Config {
 }
 
 /// Bounds of one class.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClassConfig {
     /// Tasks at once, those that wait included. One more is refused. Memory: what a waiting task
     /// holds, which is its request.
@@ -42,24 +50,61 @@ pub struct ClassConfig {
     pub weight: u32,
 }
 
+const LIGHT: ClassConfig =
+    ClassConfig { tasks_max: 4_096, active_max: 64, deadline_ms: 10_000, weight: 16 };
+const MEDIUM: ClassConfig =
+    ClassConfig { tasks_max: 1_024, active_max: 32, deadline_ms: 30_000, weight: 4 };
+const HEAVY: ClassConfig =
+    ClassConfig { tasks_max: 256, active_max: 16, deadline_ms: 120_000, weight: 1 };
+
 impl Default for Config {
     fn default() -> Self {
-        let class = |tasks_max, active_max, deadline_ms, weight| ClassConfig {
-            tasks_max,
-            active_max,
-            deadline_ms,
-            weight,
-        };
         Self {
             threads: 1,
             slice_us: 1_000,
-            light: class(4_096, 64, 10_000, 16),
-            medium: class(1_024, 32, 30_000, 4),
-            heavy: class(256, 16, 120_000, 1),
+            nice: 10,
+            light: LIGHT,
+            medium: MEDIUM,
+            heavy: HEAVY,
             client_heavy_max: 128,
             clients: Limits::default(),
         }
     }
+}
+
+/// What a file says of a class; the rest is as it is by default.
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Given {
+    tasks_max: Option<usize>,
+    active_max: Option<usize>,
+    deadline_ms: Option<u64>,
+    weight: Option<u32>,
+}
+
+fn light<'de, D: Deserializer<'de>>(given: D) -> Result<ClassConfig, D::Error> {
+    over(LIGHT, given)
+}
+
+fn medium<'de, D: Deserializer<'de>>(given: D) -> Result<ClassConfig, D::Error> {
+    over(MEDIUM, given)
+}
+
+fn heavy<'de, D: Deserializer<'de>>(given: D) -> Result<ClassConfig, D::Error> {
+    over(HEAVY, given)
+}
+
+fn over<'de, D: Deserializer<'de>>(
+    default: ClassConfig,
+    given: D,
+) -> Result<ClassConfig, D::Error> {
+    let given = Given::deserialize(given)?;
+    Ok(ClassConfig {
+        tasks_max: given.tasks_max.unwrap_or(default.tasks_max),
+        active_max: given.active_max.unwrap_or(default.active_max),
+        deadline_ms: given.deadline_ms.unwrap_or(default.deadline_ms),
+        weight: given.weight.unwrap_or(default.weight),
+    })
 }
 
 impl Config {
