@@ -77,6 +77,32 @@ impl Arena {
         Some(Address::from(bytes))
     }
 
+    /// Appends the addresses of 32 bytes among those of `ids`.
+    pub(crate) fn append_arrays(
+        &self,
+        ids: impl Iterator<Item = AddressId>,
+        into: &mut Vec<[u8; 32]>,
+    ) {
+        let has_long = self.has_long.load(Ordering::Relaxed);
+        // Ids come sorted mostly: those of one chunk follow each other.
+        let mut last = (usize::MAX, None);
+        into.extend(ids.filter_map(|id| {
+            let (number, at) = (id.0 as usize / CHUNK_LEN, id.0 as usize % CHUNK_LEN);
+            if last.0 != number {
+                last = (number, self.chunks.get(number).and_then(OnceLock::get));
+            }
+            let chunk = last.1?;
+            if has_long && chunk.is_long(at) {
+                return None;
+            }
+            let mut bytes = [0; 32];
+            for (word, bytes) in chunk.words(at).iter().zip(bytes.as_chunks_mut::<8>().0) {
+                *bytes = word.to_le_bytes();
+            }
+            Some(bytes)
+        }));
+    }
+
     /// Whether `address` stands under `id`.
     pub(crate) fn is(&self, id: AddressId, address: &Address) -> bool {
         let Some((chunk, at)) = self.place(id) else { return false };

@@ -1,21 +1,24 @@
-//! The address table and the index against what others keep: memory, and a writer beside readers:
-//! `index [--toy] [--candidate NAME] [--bound-gib N]`.
+//! The address table and the index against what others keep: memory, whatever the cores, a writer
+//! beside readers, and the contention grid:
+//! `index [--toy] [--only memory|cores|hot-spot|grid] [--candidate NAME] [--bound-gib N]`; `grid` says
+//! what more that takes.
 //!
 //! Shape: every candidate takes the same keys, made from their number, so nothing else is on the heap
 //! meanwhile. Bytes are what the allocator was asked for; times of building are CPU times of the
 //! thread, so that they mean something on a busy machine.
 //! Bounds: a candidate whose heap passes `--bound-gib` is stopped there, and the table says after how
 //! many keys.
-//! Not here: the contention grid (later); what the figures must reach is in the
-//! lines `bar`.
+//! Not here: what the figures must reach is in the lines `bar`.
 
+mod cores;
+mod grid;
 mod heap;
 mod hot_spot;
 mod keys;
 mod memory;
 mod rivals;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 
 use crate::value_of;
 
@@ -38,7 +41,8 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
         None => 8,
     };
     let heap_bytes_max = gib << 30;
-    let size = if args.iter().any(|arg| arg == "--toy") {
+    let is_toy = args.iter().any(|arg| arg == "--toy");
+    let size = if is_toy {
         Size {
             addresses: 50_000,
             accounts: 20_000,
@@ -57,9 +61,32 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
             heap_bytes_max,
         }
     };
-    let only = value_of(args, "--candidate")?;
-    memory::run(&size, only)?;
-    hot_spot::run(&size.hot_spot, only)
+    if let Some(keys) = value_of(args, cores::CHILD)? {
+        return cores::tell(keys);
+    }
+    let only = value_of(args, "--only")?;
+    let parts = ["memory", "cores", "hot-spot", "grid"];
+    ensure!(
+        only.is_none_or(|only| parts.contains(&only)),
+        "--only takes one of {}",
+        parts.join(", ")
+    );
+    let is_wanted = |part: &str| only.is_none_or(|only| only == part);
+    let candidate = value_of(args, "--candidate")?;
+    let grid = grid::Options::parse(args, is_toy)?;
+    if is_wanted("memory") {
+        memory::run(&size, candidate)?;
+    }
+    if is_wanted("cores") {
+        cores::run(&size)?;
+    }
+    if is_wanted("hot-spot") {
+        hot_spot::run(&size.hot_spot, candidate)?;
+    }
+    if is_wanted("grid") {
+        grid::run(&grid)?;
+    }
+    Ok(())
 }
 
 /// Prints a figure that has a bar.

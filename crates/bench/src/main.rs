@@ -13,6 +13,7 @@ mod index;
 mod load;
 mod node;
 mod rpc;
+mod snapshot;
 mod start;
 mod store;
 mod transfers;
@@ -33,6 +34,7 @@ const BENCHMARKS: &[Benchmark] = &[
         "address table and index beside their rivals: memory, a writer beside readers",
         index::run,
     ),
+    ("snapshot", "a ledger from a snapshot archive: rate, memory, sums", snapshot::run),
     ("store", "the ledger on disk, over our storage engine and over a rival", store::run),
 ];
 

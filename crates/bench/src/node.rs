@@ -16,6 +16,9 @@ use crate::now;
 /// How long a node may take to be ready.
 const READY_WITHIN: Duration = Duration::from_secs(30);
 
+/// How long one may take that loads a large archive.
+pub(crate) const LOADED_WITHIN: Duration = Duration::from_secs(1_800);
+
 /// How often we look whether it is.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 
@@ -36,6 +39,11 @@ pub(crate) struct Node {
 impl Node {
     /// Starts a node and waits until it says that it answers.
     pub(crate) fn start(flags: &[&str]) -> Result<Self> {
+        Self::start_within(flags, READY_WITHIN)
+    }
+
+    /// The same, for a node that may take longer to be ready.
+    pub(crate) fn start_within(flags: &[&str], ready_within: Duration) -> Result<Self> {
         let dir = tempfile::tempdir()?;
         let endpoints = dir.path().join("endpoints.json");
         let program = program()?;
@@ -51,9 +59,9 @@ impl Node {
             if let Some(status) = child.try_wait()? {
                 bail!("the node ended before it was ready: {status}");
             }
-            if started.elapsed() > READY_WITHIN {
+            if started.elapsed() > ready_within {
                 child.kill()?;
-                bail!("the node was not ready within {READY_WITHIN:?}");
+                bail!("the node was not ready within {ready_within:?}");
             }
             nap(LOOK_EVERY);
         }
@@ -74,10 +82,19 @@ impl Node {
 
     /// Bytes of memory that are resident.
     pub(crate) fn resident_bytes(&self) -> Result<u64> {
+        self.status_bytes("VmRSS:")
+    }
+
+    /// The most bytes of memory that were ever resident.
+    pub(crate) fn resident_bytes_most(&self) -> Result<u64> {
+        self.status_bytes("VmHWM:")
+    }
+
+    fn status_bytes(&self, name: &str) -> Result<u64> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-        let kib = line.and_then(|line| line.split_whitespace().next()).context("no VmRSS")?;
-        Ok(kib.parse::<u64>()? * 1024)
+        let line = status.lines().find_map(|line| line.strip_prefix(name));
+        let kib = line.and_then(|line| line.split_whitespace().next());
+        Ok(kib.with_context(|| format!("no {name}"))?.parse::<u64>()? * 1024)
     }
 }
 
@@ -96,7 +113,7 @@ pub(crate) fn address(url: &str) -> Result<SocketAddr> {
 }
 
 /// What is measured: `$HYDRANT`, or the program beside this one.
-fn program() -> Result<PathBuf> {
+pub(crate) fn program() -> Result<PathBuf> {
     if let Some(path) = std::env::var_os("HYDRANT") {
         return Ok(path.into());
     }

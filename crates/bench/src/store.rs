@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
 use chain::Block;
-use localnet::store::{Batch, Engine, EngineError, Fjall, Restored, Store, Table};
+use localnet::store::{Batch, Engine, EngineError, Fjall, Restored, Row, Store, Table};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use solana_account::ReadableAccount;
@@ -173,7 +173,7 @@ fn damages<E: Engine>(name: &str, damages: usize) -> anyhow::Result<()> {
         store.append(&ledger.block(LONG_TRANSACTIONS))?;
     }
     drop(store);
-    let (_, expected) = Store::<E>::open(&whole)?.context("no ledger")?;
+    let (_, expected) = Store::<E>::open_whole(&whole)?.context("no ledger")?;
     let mut random = StdRng::seed_from_u64(6);
     let (mut named, mut harmless, mut panicked) = (0, 0, 0);
     // An engine's panics are counted, not shown.
@@ -183,7 +183,7 @@ fn damages<E: Engine>(name: &str, damages: usize) -> anyhow::Result<()> {
         let damaged = dir.path().join("damaged");
         copy(&whole, &damaged)?;
         let what = damage(&damaged.join(E::PATH), &mut random)?;
-        match Store::<E>::open(&damaged) {
+        match Store::<E>::open_whole(&damaged) {
             Ok(found) => {
                 let (_, found) = found.context("no ledger")?;
                 ensure!(same(&found, &expected), "{name}: {what}: opens, with other contents");
@@ -304,7 +304,7 @@ fn append_until_killed(child: &str) -> anyhow::Result<()> {
 }
 
 fn append_forever<E: Engine>(dir: &Path, transactions: usize) -> anyhow::Result<()> {
-    let (mut store, restored) = Store::<E>::open(dir)?.context("no ledger")?;
+    let (mut store, restored) = Store::<E>::open_whole(dir)?.context("no ledger")?;
     let last = restored.blocks.last().context("no blocks")?;
     let mut ledger = Ledger::after(last);
     drop(restored);
@@ -317,7 +317,7 @@ fn append_forever<E: Engine>(dir: &Path, transactions: usize) -> anyhow::Result<
 /// How long it takes to open a ledger that must have come at least as far as `slot`.
 fn open_time<E: Engine>(dir: &Path, slot: usize) -> anyhow::Result<Duration> {
     let started = now();
-    let (store, _restored) = Store::<E>::open(dir)?.context("no ledger")?;
+    let (store, _restored) = Store::<E>::open_whole(dir)?.context("no ledger")?;
     let took = started.elapsed();
     ensure!(store.newest_slot() >= slot as u64, "lost blocks: {} of {slot}", store.newest_slot());
     Ok(took)
@@ -339,6 +339,10 @@ impl Engine for Nothing {
 
     fn commit(&mut self, batch: &mut dyn Batch) -> Result<(), EngineError> {
         batch.last();
+        Ok(())
+    }
+
+    fn fill(&mut self, _: &[Row]) -> Result<(), EngineError> {
         Ok(())
     }
 

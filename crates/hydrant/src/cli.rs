@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use serde::Deserialize;
 
+use crate::indices::AccountIndex;
+
 /// A read node for ledgers: takes transactions in, keeps the state in memory, serves it to many.
 #[derive(Parser)]
 #[command(name = "hydrant", version, term_width = 100)]
@@ -137,6 +139,25 @@ pub(crate) struct DevFlags {
     #[arg(long, num_args = 3, value_names = ["ADDRESS", "FILE", "AUTHORITY"], help_heading = "Genesis")]
     #[serde(deserialize_with = "rows")]
     pub(crate) upgradeable_program: Vec<String>,
+
+    /// An index to find accounts by: those that are not named are off. May be given more than once
+    /// [default: all of them].
+    ///
+    /// What is asked by an index that is off is looked for in the program's accounts, or in all.
+    #[arg(long, value_name = "INDEX", num_args = 1.., value_enum, help_heading = "Indices")]
+    pub(crate) account_index: Vec<AccountIndex>,
+    /// Leave this key out of every index; asking by it is an error. May be given more than once.
+    #[arg(long, value_name = "KEY", num_args = 1.., help_heading = "Indices")]
+    pub(crate) account_index_exclude_key: Vec<String>,
+    /// Keep only such keys in every index; asking by another is an error. May be given more than once.
+    #[arg(
+        long,
+        value_name = "KEY",
+        num_args = 1..,
+        conflicts_with = "account_index_exclude_key",
+        help_heading = "Indices"
+    )]
+    pub(crate) account_index_include_key: Vec<String>,
 
     /// Where to listen [default: 127.0.0.1].
     #[arg(long, value_name = "ADDRESS", help_heading = "Serving")]

@@ -57,12 +57,11 @@ fn open_ledger(options: &Options) -> Result<Localnet> {
             dir.display()
         );
     }
-    let snapshot = file.load(options.quiet)?;
+    let loaded = file.load(&options.localnet, options.quiet)?;
     // Only now: an archive that is refused costs no ledger.
     reset(options)?;
-    let (slot, accounts) = (snapshot.bank.slot, snapshot.accounts_len);
-    let localnet =
-        localnet::open_snapshot(&options.localnet, snapshot).context("make the ledger")?;
+    let (slot, accounts) = (loaded.snapshot().bank.slot, loaded.snapshot().accounts_len);
+    let localnet = localnet::open_snapshot(&options.localnet, loaded).context("make the ledger")?;
     if !options.quiet {
         say(&format!(
             "Begins at slot {slot} with {accounts} accounts of the snapshot; the node's own faucet, \

@@ -4,8 +4,10 @@ use std::fmt::Write;
 
 use anyhow::{Result, ensure};
 use indicatif::{HumanBytes, HumanCount};
+use query::LedgerUsage;
 use snapshot::{Snapshot, Summary};
 use solana_native_token::LAMPORTS_PER_SOL;
+use solana_pubkey::Pubkey;
 
 use crate::cli::InspectFlags;
 use crate::dev::say;
@@ -20,13 +22,19 @@ pub(crate) fn run(flags: &InspectFlags) -> Result<()> {
         incremental: flags.incremental.clone(),
         threads: flags.threads.unwrap_or(cores),
     };
-    let snapshot = file.load(flags.quiet)?;
-    let summary = Summary::of(&snapshot, flags.largest);
-    say(text(&snapshot, &summary, flags.largest).trim_end());
+    let loaded = file.load(&localnet::Config::default(), flags.quiet)?;
+    let (snapshot, usage) = (loaded.snapshot().clone(), loaded.usage());
+    let view = loaded.into_view()?;
+    let accounts = view.all().filter_map(|(address, account)| {
+        // Every address of a snapshot is a pubkey.
+        Some((Pubkey::try_from(address.as_bytes()).ok()?, account.0.clone()))
+    });
+    let summary = Summary::of(accounts, flags.largest);
+    say(text(&snapshot, &summary, &usage, flags.largest).trim_end());
     Ok(())
 }
 
-fn text(snapshot: &Snapshot, summary: &Summary, largest: usize) -> String {
+fn text(snapshot: &Snapshot, summary: &Summary, usage: &LedgerUsage, largest: usize) -> String {
     let bank = &snapshot.bank;
     let sol = |lamports: u64| lamports as f64 / LAMPORTS_PER_SOL as f64;
     let mut out = String::new();
@@ -53,6 +61,8 @@ fn text(snapshot: &Snapshot, summary: &Summary, largest: usize) -> String {
     line("Lamports", format!("{} ({:.3} SOL)", snapshot.lamports, sol(snapshot.lamports)));
     line("Data", format!("{} bytes", summary.data_bytes));
     line("Accounts hash", format!("{} (checked)", snapshot.accounts_hash));
+    line("Addresses", usage.addresses.to_string());
+    line("Index", format!("{} keys, {} entries", usage.index_keys, usage.index_entries));
 
     let _ = writeln!(out, "\n{:<44} {:>12} {:>12} {:>18}", "Program", "accounts", "data", "SOL");
     for (program, held) in summary.programs.iter().take(largest) {

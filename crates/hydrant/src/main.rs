@@ -4,6 +4,7 @@ mod accounts_file;
 mod banner;
 mod cli;
 mod dev;
+mod indices;
 mod inspect;
 mod options;
 mod snapshot_file;

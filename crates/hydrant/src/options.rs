@@ -9,6 +9,7 @@ use solana_native_token::LAMPORTS_PER_SOL;
 
 use crate::accounts_file;
 use crate::cli::DevFlags;
+use crate::indices;
 use crate::snapshot_file::SnapshotFile;
 
 /// Microseconds of a tick: 160 a second, as on a cluster.
@@ -82,6 +83,18 @@ fn merge(flags: DevFlags, file: DevFlags) -> DevFlags {
         account_dir: flags.account_dir.into_iter().chain(file.account_dir).collect(),
         bpf_program: both(flags.bpf_program, file.bpf_program),
         upgradeable_program: both(flags.upgradeable_program, file.upgradeable_program),
+        account_index: match flags.account_index.is_empty() {
+            true => file.account_index,
+            false => flags.account_index,
+        },
+        account_index_exclude_key: both(
+            flags.account_index_exclude_key,
+            file.account_index_exclude_key,
+        ),
+        account_index_include_key: both(
+            flags.account_index_include_key,
+            file.account_index_include_key,
+        ),
         bind_address: flags.bind_address.or(file.bind_address),
         rpc_port: flags.rpc_port.or(file.rpc_port),
         endpoints_file: flags.endpoints_file.or(file.endpoints_file),
@@ -149,7 +162,7 @@ fn localnet_config(flags: &DevFlags, cores: usize) -> Result<localnet::Config> {
         history: history(flags, defaults.history, finalize_after)?,
         queue_max: at_least_one("queue-max", flags.queue_max, defaults.queue_max)?,
         addresses_max: flags.max_addresses.unwrap_or(defaults.addresses_max),
-        indices: defaults.indices,
+        indices: indices::from_flags(flags)?,
         faucet_lamports: lamports("faucet-sol", flags.faucet_sol)?
             .unwrap_or(defaults.faucet_lamports),
         airdrop_lamports_max: lamports(
@@ -295,6 +308,7 @@ fn programs(flags: &DevFlags) -> Result<Vec<localnet::GenesisProgram>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::indices::AccountIndex;
 
     fn check(flags: DevFlags, file: &str) -> Result<Options> {
         let file: DevFlags = toml::from_str(file)?;
@@ -309,6 +323,23 @@ mod tests {
         assert_eq!((options.rpc.batch_max, options.pubsub.ping_ms), (3, 9));
         assert_eq!(options.localnet.slot_ms, 50);
         assert_eq!(options.localnet.queue_max, 7);
+    }
+
+    #[test]
+    fn lists_of_keys_come_together_and_named_indices_do_not() {
+        let [one, two] = [1, 2].map(|n| solana_pubkey::Pubkey::new_from_array([n; 32]).to_string());
+        let flags = DevFlags {
+            account_index: vec![AccountIndex::ProgramId],
+            account_index_exclude_key: vec![one.clone()],
+            ..DevFlags::default()
+        };
+        let file = format!(
+            "account-index = [\"spl-token-mint\"]\naccount-index-exclude-key = [\"{two}\"]"
+        );
+        let file: DevFlags = toml::from_str(&file).expect("good settings");
+        let merged = merge(flags, file);
+        assert_eq!(merged.account_index, [AccountIndex::ProgramId]);
+        assert_eq!(merged.account_index_exclude_key, [one, two]);
     }
 
     #[test]

@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
 use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressStyle};
-use snapshot::{Progress, Snapshot};
+use localnet::LoadedSnapshot;
+use snapshot::Progress;
 
 use crate::dev::now;
 
@@ -28,11 +29,13 @@ pub(crate) struct SnapshotFile {
 }
 
 impl SnapshotFile {
-    /// Loads the archives and shows how far that is, unless it is to be quiet.
-    pub(crate) fn load(&self, quiet: bool) -> Result<Snapshot> {
+    /// Loads the archives into a ledger as `config` wants it, and shows how far that is, unless it is to
+    /// be quiet.
+    pub(crate) fn load(&self, config: &localnet::Config, quiet: bool) -> Result<LoadedSnapshot> {
         let (progress, started) = (Progress::default(), now());
+        let incremental = self.incremental.as_deref();
         let load =
-            || snapshot::load(&self.full, self.incremental.as_deref(), self.threads, &progress);
+            || localnet::load_snapshot(config, &self.full, incremental, self.threads, &progress);
         let loaded = if quiet { load() } else { watched(load, &progress, started)? };
         let loaded = loaded.with_context(|| self.what())?;
         if !quiet {

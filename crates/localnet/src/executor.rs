@@ -12,8 +12,10 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use chain::{AccountWrite, Bank, Block, Event, EventSink, Executed, History, VerifiedTransaction};
-use ledger::{Address, BlockId, Change, Slot};
+use chain::{
+    AccountWrite, Bank, Block, Event, EventSink, Executed, History, Reader, VerifiedTransaction,
+};
+use ledger::{Address, BlockId, Change, Commitment, Slot};
 use query::LedgerError;
 use solana::Account;
 use solana_account::{AccountSharedData, ReadableAccount};
@@ -28,8 +30,8 @@ use crate::open_block::OpenBlock;
 use crate::statuses::Statuses;
 use crate::store::{Store, StoreError};
 use crate::sysvars::{self, SlotStart};
-use crate::vm::Vm;
 use crate::vote::{Tower, Vote};
+use crate::working_set::WorkingSet;
 use crate::{meta, nonce, stakes};
 
 /// Transactions executed between two publications, at most.
@@ -65,8 +67,9 @@ pub(crate) struct Pace {
 
 /// All that the executing thread owns.
 pub(crate) struct Executor {
-    pub(crate) vm: Vm,
+    pub(crate) set: WorkingSet,
     pub(crate) ledger: query::Ledger<Account, Bank>,
+    pub(crate) reader: Reader,
     pub(crate) history: Arc<History>,
     pub(crate) store: Option<Store>,
     pub(crate) sinks: Vec<Box<dyn EventSink>>,
@@ -122,7 +125,7 @@ impl Executor {
     fn run_on_demand(mut self, commands: &Receiver<Command>) -> Result<(), ExecutorError> {
         while let Ok(Command::Execute(transaction)) = commands.recv() {
             let unix_timestamp = unix_time().as_secs() as i64;
-            if let Some(clock) = sysvars::set_time(&mut self.vm, unix_timestamp) {
+            if let Some(clock) = sysvars::set_time(self.set.vm_mut(), unix_timestamp) {
                 self.open.bank.unix_timestamp = unix_timestamp;
                 self.write_accounts(&[clock])?;
             }
@@ -191,20 +194,26 @@ impl Executor {
         }
         let last_blockhash = self.open.bank.last_blockhash();
         let recent = transaction.message.recent_blockhash();
-        let nonce = if self.open.bank.blockhashes.is_valid(recent) {
+        let is_valid = self.open.bank.blockhashes.is_valid(recent);
+        if !is_valid && !nonce::is_named(&transaction.message) {
+            return Ok(Err((signature, TransactionError::BlockhashNotFound)));
+        }
+        self.set.bring(&self.ledger, &transaction.message);
+        let nonce = if is_valid {
             None
         } else {
-            match nonce::usable(&self.vm, &transaction, &last_blockhash) {
+            match nonce::usable(self.set.vm(), &transaction, &last_blockhash) {
                 Some(nonce) => Some(nonce),
                 None => return Ok(Err((signature, TransactionError::BlockhashNotFound))),
             }
         };
-        let outcome = self.vm.run(&transaction, nonce, &last_blockhash);
+        let outcome = self.set.vm().run(&transaction, nonce, &last_blockhash);
         if !outcome.included {
             let err = outcome.result.err().unwrap_or(TransactionError::SanitizeFailure);
             return Ok(Err((signature, err)));
         }
-        let meta = meta::of(&outcome, &self.vm);
+        let (set, ledger) = (&mut self.set, &self.ledger);
+        let meta = meta::of(&outcome, |key| set.account(ledger, key).cloned());
         let bank = &self.open.bank;
         let lamports = |accounts: &[AccountSharedData]| -> u64 {
             accounts.iter().map(ReadableAccount::lamports).sum()
@@ -222,7 +231,7 @@ impl Executor {
             }
             applied => applied?,
         }
-        self.vm.commit(outcome.writes());
+        self.set.commit(outcome.writes());
         self.statuses.insert(message_hash);
         let executed = Arc::new(Executed {
             slot: self.open.bank.block.slot,
@@ -238,11 +247,11 @@ impl Executor {
         Ok(Ok(()))
     }
 
-    /// Writes accounts of the VM that were changed past transactions.
+    /// Writes sysvars of the VM that were changed past transactions.
     fn write_accounts(&mut self, keys: &[Pubkey]) -> Result<(), LedgerError> {
         let accounts: Vec<_> = keys
             .iter()
-            .filter_map(|key| self.vm.account(key).map(|account| (*key, account.clone())))
+            .filter_map(|key| self.set.vm().account(key).map(|account| (*key, account.clone())))
             .collect();
         let bank = self.open.bank.clone();
         self.apply(accounts.iter().map(|(key, account)| (*key, account)), bank)
@@ -364,9 +373,13 @@ impl Executor {
             parent_hash: parent.bank_hash,
             blockhashes: &parent.bank.blockhashes,
             unix_timestamp: self.open.bank.unix_timestamp,
-            ended_epoch: ends.then(|| (ended, stakes::total(&self.vm, ended))),
+            ended_epoch: ends.then(|| {
+                // What the parent left is published, and this block has written nothing yet.
+                let view = self.reader.view(Commitment::Confirmed);
+                (ended, stakes::total(self.set.vm(), &view, ended))
+            }),
         };
-        let changed = sysvars::begin_slot(&mut self.vm, &start);
+        let changed = sysvars::begin_slot(self.set.vm_mut(), &start);
         self.write_accounts(&changed)
     }
 

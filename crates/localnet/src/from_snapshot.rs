@@ -4,21 +4,29 @@
 //! every ledger of ours. Of the other ledger's blockhashes only the newest is taken: which
 //! transactions named the older ones is not known here, and none may be executed twice.
 
+use std::path::Path;
 use std::sync::Arc;
 
-use chain::{Bank, Block, BlockhashQueue};
-use ledger::BlockId;
-use snapshot::{BankFields, Snapshot};
+use chain::{Bank, Block, BlockhashQueue, View};
+use ledger::{BlockId, Commitment};
+use query::LedgerError;
+use snapshot::{BankFields, Progress, Snapshot, SnapshotError, Table, TableError};
+use solana_account::AccountSharedData;
 use solana_clock::Clock;
+use solana_pubkey::Pubkey;
 use solana_sdk_ids::sysvar as ids;
+use spl_generic_token::token::native_mint;
 
 use crate::config::Config;
+use crate::filling::Filling;
 use crate::genesis::{self, GenesisError};
 use crate::keys::NodeKeys;
+use crate::open::LocalnetError;
 use crate::vm::Vm;
+use crate::working_set::{Accounts, WorkingSet};
 
 /// Sysvars that every next block follows from.
-const NEEDED: &[(solana_pubkey::Pubkey, &str)] = &[
+const NEEDED: &[(Pubkey, &str)] = &[
     (ids::clock::ID, "clock sysvar"),
     (ids::epoch_schedule::ID, "epoch schedule sysvar"),
     (ids::rent::ID, "rent sysvar"),
@@ -26,31 +34,123 @@ const NEEDED: &[(solana_pubkey::Pubkey, &str)] = &[
     (ids::slot_history::ID, "slot history sysvar"),
 ];
 
-/// A VM with everything of the snapshot, and the node's own accounts on top.
-pub(crate) fn build(
+/// A snapshot whose accounts are in a ledger that is not running yet.
+pub struct LoadedSnapshot {
+    pub(crate) snapshot: Snapshot,
+    pub(crate) filling: Filling,
+}
+
+/// Loads snapshot archives into a new ledger, as [`snapshot::load`] does.
+///
+/// Memory: the ledger, and what that function needs beside it.
+pub fn load_snapshot(
+    config: &Config,
+    full: &Path,
+    incremental: Option<&Path>,
+    threads: usize,
+    progress: &Progress,
+) -> Result<LoadedSnapshot, SnapshotError> {
+    let mut table = LedgerTable { config, filling: None };
+    let snapshot = snapshot::load(full, incremental, threads, progress, &mut table)?;
+    let Some(filling) = table.filling else { unreachable!("a load begins its table") };
+    Ok(LoadedSnapshot { snapshot, filling })
+}
+
+impl LoadedSnapshot {
+    /// What the snapshot says of itself.
+    pub fn snapshot(&self) -> &Snapshot {
+        &self.snapshot
+    }
+
+    /// The accounts, to be read only.
+    pub fn into_view(self) -> Result<View, LedgerError> {
+        let (_, bank) = block_of(&self.snapshot.bank, 0, self.snapshot.lamports);
+        Ok(self.filling.finish(bank)?.1.view(Commitment::Finalized))
+    }
+
+    /// What the ledger's parts hold.
+    pub fn usage(&self) -> query::LedgerUsage {
+        self.filling.usage()
+    }
+}
+
+/// A ledger that takes a snapshot's accounts. It is made when the snapshot's slot is known.
+struct LedgerTable<'a> {
+    config: &'a Config,
+    filling: Option<Filling>,
+}
+
+impl LedgerTable<'_> {
+    fn filling(&mut self) -> &mut Filling {
+        let Some(filling) = &mut self.filling else { unreachable!("a load begins its table") };
+        filling
+    }
+}
+
+impl Table for LedgerTable<'_> {
+    fn begin(&mut self, fields: &BankFields) -> Result<(), TableError> {
+        let (_, bank) = block_of(fields, 0, fields.capitalization);
+        self.filling = Some(Filling::new(self.config, bank));
+        Ok(())
+    }
+
+    fn number(&self, key: &Pubkey) -> Option<u32> {
+        self.filling.as_ref()?.number(key).map(|id| id.0)
+    }
+
+    fn account(&self, key: &Pubkey) -> Option<AccountSharedData> {
+        self.filling.as_ref()?.account(key).map(|account| account.0.clone())
+    }
+
+    fn put(
+        &mut self,
+        changes: Vec<(Pubkey, Option<AccountSharedData>)>,
+    ) -> Result<Vec<u32>, TableError> {
+        let ids = self.filling().put(changes.into_iter())?;
+        Ok(ids.into_iter().map(|id| id.0).collect())
+    }
+}
+
+/// Puts the node's own accounts on top of those of a snapshot. Gives all lamports then, and a VM.
+pub(crate) fn complete(
     config: &Config,
     keys: &NodeKeys,
-    snapshot: Snapshot,
-) -> Result<Vm, GenesisError> {
-    let slot = snapshot.bank.slot;
-    let mut vm =
-        Vm::adopt(snapshot.into_accounts()).map_err(|err| GenesisError::Vm(err.to_string()))?;
-    for (key, what) in NEEDED {
-        if vm.account(key).is_none() {
-            return Err(GenesisError::Incomplete(what));
-        }
+    snapshot: &Snapshot,
+    filling: &mut Filling,
+) -> Result<(u64, WorkingSet), LocalnetError> {
+    if let Some(what) = missing(filling.ledger()?) {
+        return Err(GenesisError::Incomplete(what).into());
     }
-    let clock: Clock = vm.svm().get_sysvar();
-    if clock.slot != slot {
-        return Err(GenesisError::Incomplete("clock sysvar: it shows another slot"));
+    let mut set = WorkingSet::new(filling.ledger()?);
+    let lacking = filling.lacking(set.vm())?;
+    let (added, _) = filling.replace(set.vm(), &lacking)?;
+    let clock: Clock = set.vm().svm().get_sysvar();
+    if clock.slot != snapshot.bank.slot {
+        return Err(GenesisError::Incomplete("clock sysvar: it shows another slot").into());
     }
-    genesis::add_own(&mut vm, config, keys, clock.unix_timestamp)?;
-    Ok(vm)
+    for wallet in config.mint.into_iter().chain([native_mint::id()]) {
+        set.account(filling.ledger()?, &wallet);
+    }
+    let own = genesis::add_own(set.vm_mut(), config, keys, clock.unix_timestamp)?;
+    let (gained, lost) = filling.replace(set.vm(), &own)?;
+    let lamports = u128::from(snapshot.lamports) + u128::from(added) + u128::from(gained);
+    let lamports = u64::try_from(lamports - u128::from(lost));
+    let lamports = lamports.map_err(|_| GenesisError::TooManyLamports)?;
+    Ok((lamports, WorkingSet::new(filling.ledger()?)))
+}
+
+/// A sysvar that is not there, and without which no block follows.
+pub(crate) fn missing(accounts: &impl Accounts) -> Option<&'static str> {
+    NEEDED.iter().find(|(key, _)| accounts.account(key).is_none()).map(|(_, what)| *what)
 }
 
 /// The block that the snapshot was taken at, without its transactions, and its bank.
 pub(crate) fn first_block(fields: &BankFields, vm: &Vm, capitalization: u64) -> (Block, Bank) {
     let clock: Clock = vm.svm().get_sysvar();
+    block_of(fields, clock.unix_timestamp, capitalization)
+}
+
+fn block_of(fields: &BankFields, unix_timestamp: i64, capitalization: u64) -> (Block, Bank) {
     let newest_first = || fields.blockhashes.iter().rev().copied();
     let blockhash = newest_first().next().unwrap_or_default();
     let block = Block {
@@ -60,7 +160,7 @@ pub(crate) fn first_block(fields: &BankFields, vm: &Vm, capitalization: u64) -> 
         blockhash,
         previous_blockhash: newest_first().nth(1).unwrap_or_default(),
         bank_hash: fields.bank_hash,
-        block_time: clock.unix_timestamp,
+        block_time: unix_timestamp,
         transaction_count: fields.transaction_count,
         transactions: Vec::new(),
         writes: Vec::new(),

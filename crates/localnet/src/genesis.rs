@@ -57,9 +57,9 @@ pub enum GenesisError {
     /// A snapshot lacks something without which no block follows.
     #[error("the snapshot has no usable {0}")]
     Incomplete(&'static str),
-    /// The VM does not take a snapshot's sysvars or builtin programs.
-    #[error("the snapshot's sysvars: {0}")]
-    Vm(String),
+    /// With the node's own accounts there are more lamports than a `u64` holds.
+    #[error("the snapshot leaves no room for the lamports of the node's own accounts")]
+    TooManyLamports,
     /// An epoch is too short.
     #[error("an epoch has at least 32 slots, not {0} (--slots-per-epoch)")]
     EpochTooShort(u64),
@@ -113,6 +113,7 @@ impl Genesis {
             feature_set: feature_set(),
             rpc: None,
             pubsub: None,
+            tpu: None,
         }
     }
 
@@ -130,33 +131,41 @@ impl Genesis {
 }
 
 /// Puts the accounts that every ledger of ours begins with, and those that `config` gives, over what
-/// `vm` has. A wallet or mint that is there already stays as it is.
+/// `vm` has, and gives their keys. A wallet or mint that is there already stays as it is.
 pub(crate) fn add_own(
     vm: &mut Vm,
     config: &Config,
     keys: &NodeKeys,
     unix_timestamp: i64,
-) -> Result<(), GenesisError> {
+) -> Result<Vec<Pubkey>, GenesisError> {
     let wallet = |lamports| AccountSharedData::new(lamports, 0, &system_program::ID);
+    let mut put = vec![keys.faucet.pubkey(), keys.identity.pubkey()];
     vm.put(keys.faucet.pubkey(), &wallet(config.faucet_lamports));
     vm.put(keys.identity.pubkey(), &wallet(IDENTITY_LAMPORTS));
     if let Some(mint) = config.mint
         && vm.account(&mint).is_none()
     {
         vm.put(mint, &wallet(MINT_LAMPORTS));
+        put.push(mint);
     }
     vm.put(keys.vote_account.pubkey(), &vote_account(vm, keys, unix_timestamp));
     vm.put(keys.stake_account.pubkey(), &stake_account(vm, keys));
+    put.extend([keys.vote_account.pubkey(), keys.stake_account.pubkey()]);
     if vm.account(&native_mint::id()).is_none() {
         vm.put(native_mint::id(), &native_mint());
+        put.push(native_mint::id());
     }
     for program in &config.programs {
         add_program(vm, program)?;
+        put.extend([program.program_id, get_program_data_address(&program.program_id)]);
     }
     for given in &config.accounts {
         vm.put(given.address, &given.account);
+        put.push(given.address);
     }
-    Ok(())
+    put.sort_unstable();
+    put.dedup();
+    Ok(put)
 }
 
 /// The identifier of the features that are active, as `getVersion` has it.

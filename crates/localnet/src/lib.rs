@@ -1,6 +1,6 @@
 //! An embedded Solana ledger: executes transactions, makes slots and blocks, keeps them.
 //!
-//! Shape: [`open`] makes or reads a ledger, [`open_snapshot`] makes one of a snapshot, [`Localnet::start`] runs it on one thread of its own.
+//! Shape: [`open`] makes or reads a ledger, [`load_snapshot`] and [`open_snapshot`] make one of a snapshot, [`Localnet::start`] runs it on one thread of its own.
 //! It writes accounts through `query`, blocks through `chain`, and takes transactions through its
 //! [`chain::TransactionDoor`].
 //! Invariant: reads never wait for execution, and execution never for reads.
@@ -9,8 +9,10 @@
 mod config;
 mod door;
 mod executor;
+mod filling;
 mod from_snapshot;
 mod genesis;
+mod held;
 mod keys;
 mod meta;
 mod nonce;
@@ -25,6 +27,7 @@ pub mod store;
 mod sysvars;
 mod vm;
 mod vote;
+mod working_set;
 
 pub use config::{
     ADDRESSES_MAX_DEFAULT, Config, FINALIZE_AFTER_DEFAULT, GenesisAccount, GenesisLoader,
@@ -32,6 +35,7 @@ pub use config::{
     SLOT_MS_DEFAULT, SLOTS_PER_EPOCH_DEFAULT,
 };
 pub use executor::ExecutorError;
+pub use from_snapshot::{LoadedSnapshot, load_snapshot};
 pub use genesis::GenesisError;
 pub use keys::{KeyError, NodeKeys, read_keypair};
 pub use open::{Localnet, LocalnetError, Running, holds_ledger, open, open_snapshot, remove};

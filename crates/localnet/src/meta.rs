@@ -9,11 +9,14 @@ use solana_transaction_status::{
 };
 use spl_generic_token::is_known_spl_token_id;
 
-use crate::vm::{Outcome, Vm};
+use crate::vm::Outcome;
 
-/// Everything that history tells of an executed transaction. `vm` is as it was before.
-pub(crate) fn of(outcome: &Outcome, vm: &Vm) -> TransactionStatusMeta {
-    let tokens = token_balances(outcome, vm);
+/// Everything that history tells of an executed transaction. `account` gives others than its own.
+pub(crate) fn of(
+    outcome: &Outcome,
+    account: impl FnMut(&Pubkey) -> Option<AccountSharedData>,
+) -> TransactionStatusMeta {
+    let tokens = token_balances(outcome, account);
     TransactionStatusMeta {
         status: outcome.result.clone(),
         fee: outcome.fee,
@@ -65,14 +68,19 @@ pub(crate) struct TokenBalances {
     pub(crate) after: Vec<TransactionTokenBalance>,
 }
 
-/// Token balances of a transaction's accounts, before and after.
-pub(crate) fn token_balances(outcome: &Outcome, vm: &Vm) -> TokenBalances {
-    let of = |accounts: &[AccountSharedData]| -> Vec<TransactionTokenBalance> {
+/// Token balances of a transaction's accounts, before and after. `account` gives a mint that the
+/// transaction does not name.
+pub(crate) fn token_balances(
+    outcome: &Outcome,
+    mut account: impl FnMut(&Pubkey) -> Option<AccountSharedData>,
+) -> TokenBalances {
+    let mut of = |accounts: &[AccountSharedData]| -> Vec<TransactionTokenBalance> {
         let places = accounts.iter().enumerate();
         places
-            .filter(|(_, account)| is_known_spl_token_id(account.owner()))
-            .filter_map(|(place, account)| {
-                let balance = TokenBalance::of(account, |mint| find(outcome, vm, mint))?;
+            .filter(|(_, holding)| is_known_spl_token_id(holding.owner()))
+            .filter_map(|(place, holding)| {
+                let mint = |key: &Pubkey| named(outcome, key).cloned().or_else(|| account(key));
+                let balance = TokenBalance::of(holding, mint)?;
                 Some(TransactionTokenBalance {
                     account_index: place as u8,
                     mint: balance.mint.to_string(),
@@ -86,9 +94,9 @@ pub(crate) fn token_balances(outcome: &Outcome, vm: &Vm) -> TokenBalances {
     TokenBalances { before: of(&outcome.before), after: of(&outcome.after) }
 }
 
-/// A mint, be it made by the transaction itself.
-fn find(outcome: &Outcome, vm: &Vm, key: &Pubkey) -> Option<AccountSharedData> {
-    let named = outcome.keys.iter().position(|known| known == key);
-    let made = named.and_then(|place| outcome.after.get(place));
-    made.filter(|account| account.lamports() > 0).or_else(|| vm.account(key)).cloned()
+/// An account that the transaction names, be it made by the transaction itself.
+fn named<'a>(outcome: &'a Outcome, key: &Pubkey) -> Option<&'a AccountSharedData> {
+    let place = outcome.keys.iter().position(|known| known == key)?;
+    let pair = [outcome.after.get(place)?, outcome.before.get(place)?];
+    pair.into_iter().find(|account| account.lamports() > 0)
 }

@@ -1,8 +1,6 @@
 //! Durable nonces: which transaction lives on one, and what its account becomes.
 //!
-//! Why here: LiteSVM tells a program that the newest blockhash is the one its transaction names. A
-//! nonce account must advance to the block's own newest, and must also advance when the transaction
-//! fails; both are mended on what the VM returns.
+//! Why here: a failed transaction changes nothing, and its nonce must advance all the same.
 
 use solana_account::AccountSharedData;
 use solana_account::state_traits::StateMut;
@@ -30,6 +28,11 @@ fn nonce_account(message: &VersionedMessage) -> Option<Pubkey> {
     }
     let place = usize::from(*first.accounts.first()?);
     is_writable(message, place).then(|| keys.get(place).copied()).flatten()
+}
+
+/// Whether a message is made to name a stored nonce in place of a blockhash.
+pub(crate) fn is_named(message: &VersionedMessage) -> bool {
+    nonce_account(message).is_some()
 }
 
 /// Whether a static key is writable, as the header says.
@@ -78,22 +81,6 @@ pub(crate) fn advance(account: &mut AccountSharedData, last_blockhash: &Hash) {
     );
     if let Err(err) = account.set_state(&Versions::new(State::Initialized(next))) {
         tracing::error!(%err, "a nonce account has no room for its own state");
-    }
-}
-
-/// Moves every nonce that the VM advanced to the transaction's blockhash on to the block's newest.
-pub(crate) fn settle(
-    before: &[AccountSharedData],
-    after: &mut [AccountSharedData],
-    transaction: &VersionedTransaction,
-    last_blockhash: &Hash,
-) {
-    let told = DurableNonce::from_blockhash(transaction.message.recent_blockhash());
-    for (before, after) in before.iter().zip(after) {
-        let moved = |data: &Data| data.durable_nonce == told;
-        if before != after && initialized(after).as_ref().is_some_and(moved) {
-            advance(after, last_blockhash);
-        }
     }
 }
 

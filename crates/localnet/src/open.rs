@@ -7,26 +7,25 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
 use chain::{Bank, Block, BlockhashQueue, Cluster, EventSink, History, Reader, TransactionDoor};
-use ledger::{Address, BlockId, Change};
-use query::{Ledger, LedgerConfig, LedgerError};
-use snapshot::Snapshot;
+use ledger::{BlockId, Commitment};
+use query::{Ledger, LedgerError};
 use solana::Account;
-use solana_account::ReadableAccount;
 use solana_pubkey::Pubkey;
 
 use crate::config::Config;
 use crate::door::Door;
 use crate::executor::{Command, Executor, ExecutorError, Pace, Parent, unix_time};
-use crate::from_snapshot;
+use crate::filling::Filling;
+use crate::from_snapshot::{self, LoadedSnapshot};
 use crate::genesis::{Genesis, GenesisError};
 use crate::keys::{KeyError, NodeKeys};
 use crate::open_block::OpenBlock;
 use crate::restore;
 use crate::simulator::Simulator;
 use crate::statuses::Statuses;
-use crate::store::{Restored, Store, StoreError};
-use crate::vm::Vm;
+use crate::store::{Opened, Store, StoreError};
 use crate::vote::Tower;
+use crate::working_set::WorkingSet;
 
 /// Where the store is within a ledger directory.
 const STORE_DIR: &str = "store";
@@ -109,7 +108,9 @@ pub struct Running {
 
 /// What a ledger goes on from.
 struct Start {
-    vm: Vm,
+    set: WorkingSet,
+    ledger: Ledger<Account, Bank>,
+    reader: Reader,
     genesis: Genesis,
     keys: NodeKeys,
     store: Option<Store>,
@@ -124,24 +125,24 @@ struct Start {
 pub fn open(config: &Config) -> Result<Localnet, LocalnetError> {
     let start = match &config.dir {
         Some(dir) => match Store::open(&dir.join(STORE_DIR))? {
-            Some((store, restored)) => Start::restore(dir, store, restored)?,
-            None => Start::create(config, Some(dir))?,
+            Some(opened) => Start::restore(config, dir, opened)?,
+            None => Start::create(config)?,
         },
-        None => Start::create(config, None)?,
+        None => Start::create(config)?,
     };
     Localnet::new(config, start)
 }
 
-/// Makes a ledger whose first block is the one that `snapshot` was taken at, in `config.dir` or in
+/// Makes a ledger whose first block is the one that `loaded` was taken at, in `config.dir` or in
 /// memory. Its accounts are those of the snapshot, and on top the node's own: faucet, identity, vote
 /// and stake account, and what `config` asks for at genesis.
-pub fn open_snapshot(config: &Config, snapshot: Snapshot) -> Result<Localnet, LocalnetError> {
+pub fn open_snapshot(config: &Config, loaded: LoadedSnapshot) -> Result<Localnet, LocalnetError> {
     if let Some(dir) = &config.dir
         && holds_ledger(dir)?
     {
         return Err(LocalnetError::Exists { dir: dir.display().to_string() });
     }
-    let start = Start::snapshot(config, snapshot)?;
+    let start = Start::snapshot(config, loaded)?;
     Localnet::new(config, start)
 }
 
@@ -157,74 +158,98 @@ pub fn remove(dir: &Path) -> Result<(), LocalnetError> {
 }
 
 impl Start {
-    fn create(config: &Config, dir: Option<&Path>) -> Result<Self, LocalnetError> {
+    fn create(config: &Config) -> Result<Self, LocalnetError> {
         let keys = NodeKeys::generate();
         let genesis = Genesis::new(config, &keys, unix_time().as_secs() as i64);
-        let vm = genesis.build(config, &keys)?;
-        let (block, bank) = OpenBlock::new(genesis_bank(&genesis, &vm), genesis.hash()).complete();
+        let set = WorkingSet::of(genesis.build(config, &keys)?);
+        let mut filling = Filling::new(config, genesis_bank(&genesis, 0));
+        for (key, account) in set.vm().accounts() {
+            filling.add(*key, Account(account.clone()))?;
+        }
+        let bank = genesis_bank(&genesis, filling.lamports());
+        let (block, bank) = OpenBlock::new(bank, genesis.hash()).complete();
         // Transactions name the genesis hash first of all, as on a cluster.
         let block = Block { blockhash: genesis.hash(), ..block };
         let bank = Bank { blockhashes: Arc::new(BlockhashQueue::new(genesis.hash())), ..bank };
-        let block = Arc::new(block);
-        let store = dir.map(|dir| create_store(dir, &genesis, &keys, &vm, &block)).transpose()?;
-        let mut statuses = Statuses::default();
-        statuses.open(0);
-        Ok(Self {
-            vm,
-            genesis,
-            keys,
-            store,
-            parent: Parent { bank, bank_hash: block.bank_hash },
-            blocks: vec![block],
-            statuses,
-            tower: Tower::default(),
-        })
+        Self::begin(config, (genesis, keys), (block, bank), filling, set)
     }
 
-    fn snapshot(config: &Config, snapshot: Snapshot) -> Result<Self, LocalnetError> {
+    fn snapshot(config: &Config, loaded: LoadedSnapshot) -> Result<Self, LocalnetError> {
+        let LoadedSnapshot { snapshot, mut filling } = loaded;
         let keys = NodeKeys::generate();
         let genesis = Genesis::new(config, &keys, snapshot.bank.genesis_unix_timestamp);
-        let fields = snapshot.bank.clone();
-        let vm = from_snapshot::build(config, &keys, snapshot)?;
-        let (block, bank) = from_snapshot::first_block(&fields, &vm, capitalization(&vm));
-        let block = Arc::new(block);
+        let (lamports, set) = from_snapshot::complete(config, &keys, &snapshot, &mut filling)?;
+        let first = from_snapshot::first_block(&snapshot.bank, set.vm(), lamports);
+        Self::begin(config, (genesis, keys), first, filling, set)
+    }
+
+    /// A new ledger, kept if `config` says where.
+    fn begin(
+        config: &Config,
+        (genesis, keys): (Genesis, NodeKeys),
+        (block, bank): (Block, Bank),
+        filling: Filling,
+        set: WorkingSet,
+    ) -> Result<Self, LocalnetError> {
+        let (ledger, reader) = filling.finish(bank.clone())?;
         let dir = config.dir.as_deref();
-        let store = dir.map(|dir| create_store(dir, &genesis, &keys, &vm, &block)).transpose()?;
+        let store =
+            dir.map(|dir| create_store(dir, &genesis, &keys, &reader, &block)).transpose()?;
         let mut statuses = Statuses::default();
         statuses.open(block.id.slot);
         Ok(Self {
-            vm,
+            set,
+            ledger,
+            reader,
             genesis,
             keys,
             store,
             parent: Parent { bank, bank_hash: block.bank_hash },
-            blocks: vec![block],
+            blocks: vec![Arc::new(block)],
             statuses,
             tower: Tower::default(),
         })
     }
 
-    fn restore(dir: &Path, store: Store, restored: Restored) -> Result<Self, LocalnetError> {
+    fn restore(config: &Config, dir: &Path, opened: Opened) -> Result<Self, LocalnetError> {
         let foreign =
             |reason: String| LocalnetError::Foreign { dir: dir.display().to_string(), reason };
         let keys = NodeKeys::read(dir)?;
-        let genesis: Genesis = bincode::deserialize(&restored.genesis)
+        let genesis: Genesis = bincode::deserialize(&opened.genesis)
             .map_err(|err| foreign(format!("genesis: {err}")))?;
-        let accounts = restored.accounts.iter();
-        let vm = Vm::restore(accounts.map(|(key, account)| (*key, &account.0)))
-            .map_err(|err| foreign(format!("programs: {err}")))?;
-        let parent = restore::head(&restored.blocks, capitalization(&vm))
-            .ok_or_else(|| foreign("no block".into()))?;
+        let blocks = opened.blocks.clone();
+        let parent = |capitalization| {
+            restore::head(&blocks, capitalization).ok_or_else(|| foreign("no block".into()))
+        };
+        let mut filling = Filling::new(config, parent(0)?.bank);
+        let mut added = Ok(());
+        let store = opened.read(|key, account| {
+            if added.is_ok() {
+                added = filling.add(key, account);
+            }
+        })?;
+        added?;
+        if let Some(what) = from_snapshot::missing(filling.ledger()?) {
+            return Err(foreign(format!("no {what}")));
+        }
+        let set = WorkingSet::new(filling.ledger()?);
+        let lacking = filling.lacking(set.vm())?;
+        let (more, _) = filling.replace(set.vm(), &lacking)?;
+        let parent = parent(filling.lamports().saturating_add(more))?;
         let vote_account = solana_signer::Signer::pubkey(&keys.vote_account);
+        let tower = restore::tower(filling.ledger()?, &vote_account);
+        let (ledger, reader) = filling.finish(parent.bank.clone())?;
         Ok(Self {
-            statuses: restore::statuses(&restored.blocks),
-            tower: restore::tower(&vm, &vote_account),
-            vm,
+            statuses: restore::statuses(&blocks),
+            tower,
+            set,
+            ledger,
+            reader,
             genesis,
             keys,
             store: Some(store),
             parent,
-            blocks: restored.blocks,
+            blocks,
         })
     }
 }
@@ -232,19 +257,6 @@ impl Start {
 impl Localnet {
     fn new(config: &Config, start: Start) -> Result<Self, LocalnetError> {
         let root = start.parent.bank.block;
-        let bank = Arc::new(start.parent.bank.clone());
-        let ledger_config = LedgerConfig {
-            addresses_max: config.addresses_max,
-            indices: config.indices.clone(),
-        };
-        let (mut ledger, reader) = Ledger::new(ledger_config, root, Arc::clone(&bank));
-        let changes = start.vm.accounts().filter_map(|(key, account)| {
-            let record = Account(account.clone()).into_record()?;
-            Some(Change { address: Address::from(key.to_bytes()), record: Some(record) })
-        });
-        ledger.apply(root, changes.collect(), bank)?;
-        ledger.publish();
-
         let history = Arc::new(History::new(config.history));
         for block in &start.blocks {
             history.executed(&block.transactions);
@@ -253,21 +265,22 @@ impl Localnet {
         history.publish();
 
         let first_slot = start.blocks.first().map_or(0, |block| block.id.slot);
-        let cluster = start.genesis.cluster(config, &start.keys, &start.vm, first_slot);
+        let cluster = start.genesis.cluster(config, &start.keys, start.set.vm(), first_slot);
         let (commands, queue) = sync_channel(config.queue_max.max(1));
-        let simulator = Simulator::new(start.vm.without_plain_accounts(), config.simulators);
+        let simulator = Simulator::new(start.set.without_plain(), config.simulators);
         let door = Door::new(
             commands.clone(),
             config.queue_max,
             simulator,
-            reader.clone(),
+            start.reader.clone(),
             Arc::clone(&history),
             start.keys.faucet,
             config.airdrop_lamports_max,
         );
         let executor = Executor {
-            vm: start.vm,
-            ledger,
+            set: start.set,
+            ledger: start.ledger,
+            reader: start.reader.clone(),
             history: Arc::clone(&history),
             store: start.store,
             sinks: Vec::new(),
@@ -288,13 +301,18 @@ impl Localnet {
             fresh: Vec::new(),
         };
         let mint = start.genesis.mint.map(Pubkey::new_from_array);
-        let parent = start.parent;
+        let (parent, reader) = (start.parent, start.reader);
         Ok(Self { cluster, mint, reader, history, door, commands, queue, executor, parent })
     }
 
     /// What never changes while the ledger runs.
     pub fn cluster(&self) -> &Cluster {
         &self.cluster
+    }
+
+    /// The node's own key.
+    pub fn identity(&self) -> &Keypair {
+        &self.executor.identity
     }
 
     /// Who got the lamports of genesis, if anybody did.
@@ -345,7 +363,7 @@ impl Running {
     }
 }
 
-fn genesis_bank(genesis: &Genesis, vm: &Vm) -> Bank {
+fn genesis_bank(genesis: &Genesis, capitalization: u64) -> Bank {
     Bank {
         block: BlockId { slot: 0, bank: 0 },
         parent_slot: 0,
@@ -353,20 +371,16 @@ fn genesis_bank(genesis: &Genesis, vm: &Vm) -> Bank {
         blockhashes: Arc::new(BlockhashQueue::new(genesis.hash())),
         transaction_count: 0,
         unix_timestamp: genesis.unix_timestamp,
-        capitalization: capitalization(vm),
+        capitalization,
         complete: false,
     }
-}
-
-fn capitalization(vm: &Vm) -> u64 {
-    vm.accounts().map(|(_, account)| account.lamports()).sum()
 }
 
 fn create_store(
     dir: &Path,
     genesis: &Genesis,
     keys: &NodeKeys,
-    vm: &Vm,
+    reader: &Reader,
     block: &Block,
 ) -> Result<Store, LocalnetError> {
     let dir_error = |err| LocalnetError::Dir { dir: dir.display().to_string(), err };
@@ -382,8 +396,10 @@ fn create_store(
     }
     keys.write(dir)?;
     let bytes = bincode::serialize(genesis).unwrap_or_default();
-    let accounts: Vec<(Pubkey, Arc<Account>)> =
-        vm.accounts().map(|(key, account)| (*key, Arc::new(Account(account.clone())))).collect();
-    let accounts = accounts.iter().map(|(key, account)| (*key, account));
+    let view = reader.view(Commitment::Finalized);
+    let accounts = view.all().filter_map(|(address, account)| {
+        // Every address of the ledger is a pubkey.
+        Some((Pubkey::try_from(address.as_bytes()).ok()?, account))
+    });
     Ok(Store::create(&dir.join(STORE_DIR), &bytes, accounts, block)?)
 }

@@ -28,7 +28,8 @@ use solana_pubkey::Pubkey;
 use solana_sdk_ids::{ed25519_program, native_loader, secp256k1_program, secp256r1_program};
 
 /// All of them; no feature gates any on mainnet today.
-const IDS: [Pubkey; 3] = [ed25519_program::ID, secp256k1_program::ID, secp256r1_program::ID];
+pub(crate) const IDS: [Pubkey; 3] =
+    [ed25519_program::ID, secp256k1_program::ID, secp256r1_program::ID];
 
 /// The instruction that holds the offsets itself, where indices are two bytes.
 const OWN: u16 = u16::MAX;
@@ -347,6 +348,8 @@ impl NarrowPlace {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashMap;
+
     use k256::ecdsa::SigningKey as SecpSigner;
     use p256::ecdsa::SigningKey as R1Signer;
     use solana_hash::Hash;
@@ -360,6 +363,7 @@ mod tests {
 
     use super::*;
     use crate::vm::{Outcome, Vm};
+    use crate::working_set::WorkingSet;
 
     const MESSAGE: &[u8] = b"what was signed";
     const SOL: u64 = 1_000_000_000;
@@ -643,17 +647,17 @@ mod tests {
         let payer = Keypair::new();
         let instruction = call(ed25519_program::ID, ed25519(OWN));
         let vm = Vm::new();
-        let kept = || vm.accounts().map(|(key, account)| (*key, account));
-        let mut restored = Vm::restore(kept()).expect("it loads");
-        let outcome = run(&mut restored, std::slice::from_ref(&instruction), &payer);
+        let kept = || vm.accounts().map(|(key, account)| (*key, account.clone()));
+        let mut restored = WorkingSet::new(&kept().collect::<HashMap<_, _>>());
+        let outcome = run(restored.vm_mut(), std::slice::from_ref(&instruction), &payer);
         assert_eq!(outcome.result, Ok(()));
         for id in IDS {
-            assert_eq!(restored.account(&id), vm.account(&id));
+            assert_eq!(restored.vm().account(&id), vm.account(&id));
         }
-        let older = kept().filter(|(key, _)| !IDS.contains(key));
-        let mut restored = Vm::restore(older).expect("it loads");
-        let outcome = run(&mut restored, &[instruction], &payer);
+        let older: HashMap<_, _> = kept().filter(|(key, _)| !IDS.contains(key)).collect();
+        let mut restored = WorkingSet::new(&older);
+        let outcome = run(restored.vm_mut(), &[instruction], &payer);
         assert!(outcome.result.is_err());
-        assert_eq!(restored.account(&ed25519_program::ID), None);
+        assert_eq!(restored.vm().account(&ed25519_program::ID), None);
     }
 }

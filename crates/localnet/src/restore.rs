@@ -9,8 +9,8 @@ use solana_vote_interface::state::{LandedVote, VoteStateV4};
 
 use crate::executor::Parent;
 use crate::statuses::Statuses;
-use crate::vm::Vm;
 use crate::vote::Tower;
+use crate::working_set::Accounts;
 
 /// The bank of the newest block kept. Every kept block is complete, so it is the root.
 pub(crate) fn head(blocks: &[Arc<Block>], capitalization: u64) -> Option<Parent> {
@@ -43,9 +43,10 @@ pub(crate) fn statuses(blocks: &[Arc<Block>]) -> Statuses {
 }
 
 /// The tower that the vote account tells of.
-pub(crate) fn tower(vm: &Vm, vote_account: &Pubkey) -> Tower {
-    vm.account(vote_account)
-        .and_then(|account| VoteStateV4::deserialize(account.data(), vote_account).ok())
+pub(crate) fn tower(accounts: &impl Accounts, vote_account: &Pubkey) -> Tower {
+    accounts
+        .account(vote_account)
+        .and_then(|account| VoteStateV4::deserialize(account.0.data(), vote_account).ok())
         .map(|state| {
             Tower::restore(
                 state.votes.iter().map(|LandedVote { lockout, .. }| *lockout),

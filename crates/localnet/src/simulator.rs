@@ -1,25 +1,20 @@
 //! Simulation beside the executing thread: VMs of their own that take accounts from a reader's view.
 //!
-//! Shape: a few scratch VMs. Each run loads what the transaction names from the view, runs, and lets
-//! go of it again; programs and sysvars stay until the view has newer ones.
+//! Shape: a few scratch VMs. Each run brings in what the transaction names from the view, runs, and lets
+//! go of it again; programs and sysvars stay until the view has newer ones (`working_set`).
 //! Bounds: as many run at once as there are VMs, more wait; call from the CPU pool, which bounds them.
 //! Invariant: nothing here touches the executing thread or its accounts.
 
-use std::collections::HashMap;
-use std::sync::Arc;
-
 use chain::{Simulation, SimulationError, SimulationRequest, View};
-use ledger::{Address, BlockId};
+use ledger::BlockId;
 use parking_lot::{Condvar, Mutex};
-use solana::Account;
-use solana_account::{AccountSharedData, ReadableAccount};
-use solana_loader_v3_interface::get_program_data_address;
-use solana_message::VersionedMessage;
+use solana_account::ReadableAccount;
 use solana_pubkey::Pubkey;
-use solana_sdk_ids::{bpf_loader_upgradeable, native_loader, sysvar};
+use solana_sdk_ids::sysvar;
 use solana_transaction_error::TransactionError;
 
-use crate::vm::{Outcome, Vm};
+use crate::vm::Outcome;
+use crate::working_set::{Accounts, WorkingSet};
 use crate::{meta, nonce};
 
 /// The sysvars that change with slots.
@@ -41,21 +36,19 @@ const TABLE_BYTES: usize = 8_248;
 pub(crate) struct Simulator {
     idle: Mutex<Vec<Scratch>>,
     freed: Condvar,
-    fresh: Vm,
+    fresh: WorkingSet,
 }
 
 struct Scratch {
-    vm: Vm,
+    set: WorkingSet,
     /// Which state the sysvars are of.
     sysvars_of: Option<(BlockId, i64)>,
-    /// The programs that are loaded, with the accounts they were loaded from.
-    programs: HashMap<Pubkey, (Arc<Account>, Option<Arc<Account>>)>,
 }
 
 impl Simulator {
     /// `count` VMs like `fresh`.
-    pub(crate) fn new(fresh: Vm, count: usize) -> Self {
-        let idle = (0..count.max(1)).map(|_| Scratch::new(fresh.clone())).collect();
+    pub(crate) fn new(fresh: WorkingSet, count: usize) -> Self {
+        let idle = (0..count.max(1)).map(|_| Scratch::new(fresh.without_plain())).collect();
         Self { idle: Mutex::new(idle), freed: Condvar::new(), fresh }
     }
 
@@ -72,7 +65,7 @@ impl Simulator {
         let run = std::panic::AssertUnwindSafe(|| scratch.simulate(view, request, refusal));
         let simulated = std::panic::catch_unwind(run);
         let done = simulated.is_ok().then_some(scratch);
-        self.idle.lock().push(done.unwrap_or_else(|| Scratch::new(self.fresh.clone())));
+        self.idle.lock().push(done.unwrap_or_else(|| Scratch::new(self.fresh.without_plain())));
         self.freed.notify_one();
         simulated.map_err(|_| SimulationError::Panicked)?
     }
@@ -89,8 +82,8 @@ impl Simulator {
 }
 
 impl Scratch {
-    fn new(vm: Vm) -> Self {
-        Self { vm, sysvars_of: None, programs: HashMap::new() }
+    fn new(set: WorkingSet) -> Self {
+        Self { set, sysvars_of: None }
     }
 
     fn simulate(
@@ -106,26 +99,20 @@ impl Scratch {
             transaction.message.set_recent_blockhash(last_blockhash);
         }
         self.load_sysvars(view);
-        let mut loaded = self.load_tables(view, &transaction.message);
-        let keys = match self.vm.keys(&transaction.message) {
-            Ok(keys) => keys.all,
-            Err(_) => transaction.message.static_account_keys().to_vec(),
-        };
-        for key in &keys {
-            self.load(view, key);
-        }
-        loaded.extend_from_slice(&keys);
+        // What a run that panicked has left behind is of another view.
+        self.set.clear();
+        self.set.bring(view, &transaction.message);
 
         let recent = transaction.message.recent_blockhash();
         let nonce = (!bank.blockhashes.is_valid(recent))
-            .then(|| nonce::usable(&self.vm, &transaction, &last_blockhash))
+            .then(|| nonce::usable(self.set.vm(), &transaction, &last_blockhash))
             .flatten();
         let is_known = nonce.is_some() || bank.blockhashes.is_valid(recent);
         let refusal =
             refusal.or_else(|| (!is_known).then_some(TransactionError::BlockhashNotFound));
-        let outcome = self.vm.run(&transaction, nonce, &last_blockhash);
-        let tokens = meta::token_balances(&outcome, &self.vm);
-        self.unload(&loaded);
+        let outcome = self.set.vm().run(&transaction, nonce, &last_blockhash);
+        let tokens = meta::token_balances(&outcome, |mint| self.set.account(view, mint).cloned());
+        self.set.clear();
 
         let (outcome, err) = match refusal {
             Some(refusal) => (as_before(outcome), Some(refusal)),
@@ -164,8 +151,8 @@ impl Scratch {
     fn loaded_bytes(&self, outcome: &Outcome, tables: usize) -> u32 {
         let accounts = outcome.before.iter().filter(|account| account.lamports() > 0);
         let own = accounts.map(|account| ACCOUNT_BYTES + account.data().len());
-        let program_data = outcome.keys.iter().filter_map(|key| self.programs.get(key)?.1.as_ref());
-        let programs = program_data.map(|data| ACCOUNT_BYTES + data.0.data().len());
+        let program_data = outcome.keys.iter().filter_map(|key| self.set.program_data_bytes(key));
+        let programs = program_data.map(|bytes| ACCOUNT_BYTES + bytes);
         let total = own.chain(programs).sum::<usize>() + tables * TABLE_BYTES;
         u32::try_from(total).unwrap_or(u32::MAX)
     }
@@ -176,68 +163,11 @@ impl Scratch {
             return;
         }
         for key in SYSVARS {
-            if let Some(account) = record(view, &key) {
-                self.vm.put(key, &account.0);
+            if let Some(account) = view.account(&key) {
+                self.set.vm_mut().put(key, &account.0);
             }
         }
         self.sysvars_of = Some(state);
-    }
-
-    /// Loads the lookup tables of a message, so that its other keys can be known.
-    fn load_tables(&mut self, view: &View, message: &VersionedMessage) -> Vec<Pubkey> {
-        let lookups = message.address_table_lookups().unwrap_or_default();
-        let tables: Vec<Pubkey> = lookups.iter().map(|lookup| lookup.account_key).collect();
-        for table in &tables {
-            self.load(view, table);
-        }
-        tables
-    }
-
-    /// Makes the VM's account the view's.
-    fn load(&mut self, view: &View, key: &Pubkey) {
-        match record(view, key) {
-            None => self.vm.remove(*key),
-            Some(account) if account.0.executable() => self.load_program(view, *key, account),
-            Some(account) if self.vm.account(key) != Some(&account.0) => {
-                self.vm.put(*key, &account.0);
-            }
-            Some(_) => {}
-        }
-    }
-
-    /// Loads a program, unless the VM has just this one: compiling is what costs.
-    fn load_program(&mut self, view: &View, key: Pubkey, account: Arc<Account>) {
-        if account.0.owner() == &native_loader::ID {
-            return;
-        }
-        let data_key = get_program_data_address(&key);
-        let data = (account.0.owner() == &bpf_loader_upgradeable::ID)
-            .then(|| record(view, &data_key))
-            .flatten();
-        let is_same = |(had, had_data): &(Arc<Account>, Option<Arc<Account>>)| {
-            had.0 == account.0 && had_data.as_ref().map(|a| &a.0) == data.as_ref().map(|a| &a.0)
-        };
-        if self.programs.get(&key).is_some_and(is_same) {
-            return;
-        }
-        match &data {
-            Some(data) => self.vm.put(data_key, &data.0),
-            None => self.vm.remove(data_key),
-        }
-        self.vm.put(key, &account.0);
-        self.programs.insert(key, (account, data));
-    }
-
-    /// Lets go of accounts that are neither programs nor sysvars.
-    fn unload(&mut self, keys: &[Pubkey]) {
-        for key in keys {
-            let is_kept = |account: &AccountSharedData| {
-                account.executable() || account.owner() == &sysvar::ID
-            };
-            if self.vm.account(key).is_some_and(|account| !is_kept(account)) {
-                self.vm.remove(*key);
-            }
-        }
     }
 }
 
@@ -251,8 +181,4 @@ fn as_before(outcome: Outcome) -> Outcome {
         units_consumed: 0,
         ..outcome
     }
-}
-
-fn record(view: &View, key: &Pubkey) -> Option<Arc<Account>> {
-    view.record(&Address::from(key.to_bytes()))
 }

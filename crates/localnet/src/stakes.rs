@@ -6,12 +6,18 @@ use solana_sdk_ids::{stake, sysvar};
 use solana_stake_interface::stake_history::{StakeHistory, StakeHistoryEntry};
 use solana_stake_interface::state::{Delegation, StakeStateV2};
 
+use chain::View;
+use ledger::Address;
+use solana::facet;
+
 use crate::vm::Vm;
 
-/// The stake of every delegation in an epoch, together.
-pub(crate) fn total(vm: &Vm, epoch: Epoch) -> StakeHistoryEntry {
+/// The stake of every delegation in an epoch, together. `vm` has the history, `view` the delegations.
+///
+/// Cost: reads every stake account, once an epoch.
+pub(crate) fn total(vm: &Vm, view: &View, epoch: Epoch) -> StakeHistoryEntry {
     let history = history(vm);
-    delegations(vm).fold(StakeHistoryEntry::default(), |total, delegation| {
+    delegations(view).fold(StakeHistoryEntry::default(), |total, delegation| {
         let status = delegation.stake_activating_and_deactivating_v2(epoch, &history, Some(0));
         StakeHistoryEntry {
             effective: total.effective + status.effective,
@@ -41,9 +47,9 @@ pub(crate) fn set_history(vm: &mut Vm, history: &StakeHistory) {
     vm.put(sysvar::stake_history::ID, &account);
 }
 
-fn delegations(vm: &Vm) -> impl Iterator<Item = Delegation> {
-    vm.accounts()
-        .filter(|(_, account)| account.owner() == &stake::ID)
-        .filter_map(|(_, account)| bincode::deserialize::<StakeStateV2>(account.data()).ok())
+fn delegations(view: &View) -> impl Iterator<Item = Delegation> {
+    let program = Address::from(stake::ID.to_bytes());
+    view.keyed(facet::PROGRAM, &program)
+        .filter_map(|(_, account)| bincode::deserialize::<StakeStateV2>(account.0.data()).ok())
         .filter_map(|state| state.delegation())
 }

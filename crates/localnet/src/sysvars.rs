@@ -22,6 +22,20 @@ const RECENT_BLOCKHASHES: usize = 150;
 /// Bytes of a full one: a count, then a hash and a fee each.
 const RECENT_BLOCKHASHES_BYTES: usize = 8 + RECENT_BLOCKHASHES * 40;
 
+/// Every sysvar that has an account.
+pub(crate) const ALL: [Pubkey; 10] = [
+    ids::clock::ID,
+    ids::epoch_rewards::ID,
+    ids::epoch_schedule::ID,
+    ids::fees::ID,
+    ids::last_restart_slot::ID,
+    ids::recent_blockhashes::ID,
+    ids::rent::ID,
+    ids::slot_hashes::ID,
+    ids::slot_history::ID,
+    ids::stake_history::ID,
+];
+
 /// What the sysvars of a new block follow from.
 pub(crate) struct SlotStart<'a> {
     pub(crate) slot: Slot,

@@ -5,11 +5,12 @@
 //! [`Outcome`], fee and nonce of a failed transaction included; [`Vm::commit`] writes accounts back.
 //! Invariant: a panic inside the VM ends that transaction only: running takes `&self`, so nothing
 //! half-done can stay.
-//! Not here: whether a transaction may run at all (`executor`), balances as JSON wants them
-//! (`balances`).
+//! Not here: whether a transaction may run at all (`executor`), how the accounts that it names come in
+//! (`working_set`).
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use ledger::Slot;
 use litesvm::LiteSVM;
 use solana_account::{AccountSharedData, ReadableAccount, WritableAccount};
 use solana_hash::Hash;
@@ -30,11 +31,32 @@ use crate::{nonce, precompiles};
 pub(crate) const LAMPORTS_PER_SIGNATURE: u64 = 5_000;
 /// Bytes of logs kept for a transaction, as Agave keeps.
 const LOG_BYTES_MAX: usize = 10_000;
+/// The first byte of a program under the upgradeable loader.
+const PROGRAM_TAG: u8 = 2;
 /// The first byte of a program's data account under the upgradeable loader.
 const PROGRAM_DATA_TAG: u8 = 3;
+/// Where program data holds the slot in which it was deployed, after the tag.
+const DEPLOYED_SLOT_AT: usize = 4;
 /// Where a program account holds the address of its program data, after the tag.
 const PROGRAM_DATA_KEY_AT: usize = 4;
 const PROGRAM_SIZE: usize = 36;
+
+/// Where a program of the upgradeable loader has its code.
+pub(crate) fn program_data_key(program: &AccountSharedData) -> Option<Pubkey> {
+    if program.owner() != &bpf_loader_upgradeable::id() {
+        return None;
+    }
+    let key = program.data().get(PROGRAM_DATA_KEY_AT..PROGRAM_SIZE)?;
+    Pubkey::try_from(key).ok()
+}
+
+/// The slot in which a program's code was deployed, as its program data says.
+pub(crate) fn deployed_slot(program_data: &AccountSharedData) -> Option<Slot> {
+    let is_ours = program_data.owner() == &bpf_loader_upgradeable::id()
+        && program_data.data().first() == Some(&PROGRAM_DATA_TAG);
+    let slot = program_data.data().get(DEPLOYED_SLOT_AT..)?.first_chunk()?;
+    is_ours.then_some(Slot::from_le_bytes(*slot))
+}
 
 /// Accounts in memory and a VM that runs transactions on them.
 #[derive(Clone)]
@@ -74,11 +96,11 @@ impl Outcome {
     /// Whether this is a program whose code was changed: an upgrade writes the program data, and the
     /// program, though its own bytes stay as they are, has to be loaded again.
     fn is_upgraded(&self, program: &AccountSharedData) -> bool {
-        if !program.executable() || program.owner() != &bpf_loader_upgradeable::id() {
+        if !program.executable() {
             return false;
         }
-        let code = program.data().get(PROGRAM_DATA_KEY_AT..PROGRAM_SIZE);
-        let place = self.keys.iter().position(|key| Some(key.as_ref()) == code);
+        let Some(code) = program_data_key(program) else { return false };
+        let place = self.keys.iter().position(|key| *key == code);
         place.is_some_and(|place| self.before[place] != self.after[place])
     }
 
@@ -131,67 +153,21 @@ impl Vm {
         Self { svm }
     }
 
-    /// A VM with the accounts of a ledger that was kept, and no others.
-    pub(crate) fn restore<'a>(
-        accounts: impl Iterator<Item = (Pubkey, &'a AccountSharedData)>,
-    ) -> Result<Self, litesvm::error::LiteSVMError> {
-        Self::restore_owned(accounts.map(|(key, account)| (key, account.clone())))
-    }
-
-    fn restore_owned(
-        accounts: impl Iterator<Item = (Pubkey, AccountSharedData)>,
-    ) -> Result<Self, litesvm::error::LiteSVMError> {
-        let mut svm = LiteSVM::default()
+    /// A VM with mainnet's features and builtins, and no account but theirs.
+    pub(crate) fn bare() -> Self {
+        let svm = LiteSVM::default()
             .with_mainnet_features()
+            .with_builtins()
             .with_sigverify(false)
             .with_blockhash_check(false)
             .with_transaction_history(0)
             .with_log_bytes_limit(Some(LOG_BYTES_MAX));
-        for (key, account) in accounts {
-            svm.set_account_no_checks(key, account);
-        }
-        svm.rebuild_caches()?;
-        precompiles::restore(&mut svm);
-        Ok(Self { svm })
+        Self { svm }
     }
 
-    /// A VM with the accounts of another ledger. A program that does not load is kept as data.
-    pub(crate) fn adopt(
-        accounts: impl Iterator<Item = (Pubkey, AccountSharedData)>,
-    ) -> Result<Self, litesvm::error::LiteSVMError> {
-        // Aside until everything that they load from is there.
-        let mut programs = Vec::new();
-        let plain = accounts.filter_map(|(key, account)| {
-            if account.executable() && account.owner() != &solana_sdk_ids::native_loader::ID {
-                programs.push((key, account));
-                return None;
-            }
-            Some((key, account))
-        });
-        let mut vm = Self::restore_owned(plain)?;
-        for (key, program) in &programs {
-            vm.put(*key, program);
-        }
-        Ok(vm)
-    }
-
-    /// The same VM with nothing but programs and sysvars.
-    pub(crate) fn without_plain_accounts(&self) -> Self {
-        let mut vm = self.clone();
-        let is_program = |account: &AccountSharedData| {
-            account.executable()
-                || account.owner() == &solana_sdk_ids::sysvar::ID
-                || account.owner() == &bpf_loader_upgradeable::ID
-        };
-        let plain: Vec<Pubkey> = self
-            .accounts()
-            .filter(|(_, account)| !is_program(account))
-            .map(|(key, _)| *key)
-            .collect();
-        for key in plain {
-            vm.remove(key);
-        }
-        vm
+    /// Adds the precompiles whose accounts are there.
+    pub(crate) fn restore_precompiles(&mut self) {
+        precompiles::restore(&mut self.svm);
     }
 
     /// Every account that the VM holds.
@@ -242,8 +218,12 @@ impl Vm {
             }
         };
         let before = self.load(&keys.all);
+        // The VM takes the message's blockhash for the newest, by which nonces advance; as nobody else
+        // looks at it, the newest it is.
+        let mut named = transaction.clone();
+        named.message.set_recent_blockhash(*last_blockhash);
         // Boxed in the closure, so that unwinding carries a pointer and not the whole answer.
-        let run = || self.svm.simulate_transaction(transaction.clone()).map_err(Box::new);
+        let run = || self.svm.simulate_transaction(named).map_err(Box::new);
         match catch_unwind(AssertUnwindSafe(run)) {
             Ok(Ok(mut info)) => {
                 precompiles::strip_logs(&mut info.meta.logs);
@@ -253,7 +233,6 @@ impl Vm {
                         after[place] = account;
                     }
                 }
-                nonce::settle(&before, &mut after, transaction, last_blockhash);
                 Outcome {
                     result: Ok(()),
                     included: true,
@@ -299,23 +278,6 @@ impl Vm {
         }
     }
 
-    /// Keeps accounts as given. Program data goes before the programs that load it.
-    pub(crate) fn commit<'a>(
-        &mut self,
-        writes: impl Iterator<Item = (Pubkey, &'a AccountSharedData)> + Clone,
-    ) {
-        let is_program_data = |account: &AccountSharedData| {
-            account.owner() == &bpf_loader_upgradeable::id()
-                && account.data().first() == Some(&PROGRAM_DATA_TAG)
-        };
-        for (key, account) in writes.clone().filter(|(_, account)| is_program_data(account)) {
-            self.put(key, account);
-        }
-        for (key, account) in writes.filter(|(_, account)| !is_program_data(account)) {
-            self.put(key, account);
-        }
-    }
-
     /// Keeps one account. A program that does not load is kept as data: calling it fails, as on
     /// Agave, and nothing else does.
     pub(crate) fn put(&mut self, key: Pubkey, account: &AccountSharedData) {
@@ -325,11 +287,45 @@ impl Vm {
         if !is_plain {
             if let Err(err) = self.svm.set_account(key, account.clone().into()) {
                 tracing::debug!(%key, %err, "not loadable, kept as data");
+                self.forget_code(key);
             } else if account.lamports() == 0 {
                 return;
             }
         }
         self.svm.set_account_no_checks(key, account.clone());
+    }
+
+    /// Keeps a program that is not to be called yet.
+    pub(crate) fn put_undeployed(&mut self, key: Pubkey, program: &AccountSharedData) {
+        self.close(key);
+        self.svm.set_account_no_checks(key, program.clone());
+    }
+
+    /// The slot that programs see.
+    pub(crate) fn slot(&self) -> Slot {
+        self.svm.accounts_db().sysvar_cache.get_clock().map_or(0, |clock| clock.slot)
+    }
+
+    /// Lets go of what a program compiled to when it was another one.
+    fn forget_code(&mut self, key: Pubkey) {
+        if self.svm.accounts_db().programs_cache.find(&key).is_none() {
+            return;
+        }
+        self.close(key);
+    }
+
+    /// Makes calling a program fail as one that is not deployed. Its account is to be set anew.
+    fn close(&mut self, key: Pubkey) {
+        // A program whose code would be its own account, which is not there, takes its place.
+        let mut data = vec![0; PROGRAM_SIZE];
+        data[0] = PROGRAM_TAG;
+        data[PROGRAM_DATA_KEY_AT..].copy_from_slice(key.as_ref());
+        let mut closed = AccountSharedData::new(1, 0, &bpf_loader_upgradeable::ID);
+        closed.set_data_from_slice(&data);
+        closed.set_executable(true);
+        self.remove(key);
+        // It is well-formed, so that it is taken, as closed.
+        let _ = self.svm.set_account(key, closed.into());
     }
 
     /// Forgets an account.
@@ -428,5 +424,42 @@ mod tests {
         assert_eq!(outcome.result, Err(TransactionError::AccountNotFound));
         assert!(!outcome.included);
         assert_eq!(outcome.writes().count(), 0);
+    }
+
+    #[test]
+    fn a_nonce_advances_once_a_block_whatever_blockhash_its_transactions_name() {
+        let mut vm = Vm::new();
+        let (payer, nonce) = (Keypair::new(), Pubkey::new_unique());
+        let system = solana_sdk_ids::system_program::ID;
+        vm.put(payer.pubkey(), &AccountSharedData::new(1 << 40, 0, &system));
+        let hash = |n| Hash::new_from_array([n; 32]);
+        let data = solana_nonce::state::Data::new(
+            payer.pubkey(),
+            solana_nonce::state::DurableNonce::from_blockhash(&hash(1)),
+            LAMPORTS_PER_SIGNATURE,
+        );
+        let state = solana_nonce::state::State::Initialized(data);
+        let versions = solana_nonce::versions::Versions::new(state);
+        let account = AccountSharedData::new_data(1 << 30, &versions, &system);
+        vm.put(nonce, &account.expect("a nonce account"));
+
+        let advance =
+            solana_system_interface::instruction::advance_nonce_account(&nonce, &payer.pubkey());
+        let run = |vm: &mut Vm, named: Hash, newest: Hash| {
+            let instructions = std::slice::from_ref(&advance);
+            let mut message = Message::new(instructions, Some(&payer.pubkey()));
+            message.recent_blockhash = named;
+            let message = VersionedMessage::Legacy(message);
+            let transaction = VersionedTransaction::try_new(message, &[&payer]).expect("signed");
+            let outcome = vm.run(&transaction, None, &newest);
+            outcome.writes().for_each(|(key, account)| vm.put(key, account));
+            outcome.result
+        };
+        let again = InstructionError::Custom(7); // NonceBlockhashNotExpired
+        let again = Err(TransactionError::InstructionError(0, again));
+        assert_eq!(run(&mut vm, hash(2), hash(9)), Ok(()));
+        assert_eq!(run(&mut vm, hash(3), hash(9)), again);
+        assert_eq!(run(&mut vm, hash(2), hash(9)), again);
+        assert_eq!(run(&mut vm, hash(2), hash(10)), Ok(()));
     }
 }

@@ -26,6 +26,6 @@ mod server;
 
 pub use config::Config;
 pub use dispatch::answer_here;
-pub use methods::Answer;
+pub use methods::{Answer, own_keys};
 pub use node::{Health, Node, Status, SystemClock};
 pub use server::{Listeners, Socket, Speaker, serve};

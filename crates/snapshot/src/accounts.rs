@@ -1,98 +1,146 @@
-//! The newest version of each account, put together by many threads.
+//! The newest version of each account: which one counts when several are read, in any order.
 //!
-//! Shards with a lock each; which shard is told by a keyed hash, so that ground addresses do not crowd
-//! one. A closed account stays as a marker until its archive is read whole: an older version may
-//! still come.
+//! In: batches of accounts, each version with its place in the archives. Out: those that are newer than
+//! what is there, to a [`Table`], and the sums over all that it then has.
+//! Bounds: 8 bytes for each number that the table gives, and about 60 for each closed account until its
+//! archive is read whole: an older version of it may still come.
+//! Not here: the accounts themselves (the table's), hashing (the workers', but for what is replaced).
 
 use std::collections::HashMap;
 
 use foldhash::quality::RandomState;
-use parking_lot::Mutex;
 use solana_account::{AccountSharedData, ReadableAccount};
 use solana_pubkey::Pubkey;
-use std::hash::BuildHasher;
 
+use crate::bank::BankFields;
 use crate::lattice::LatticeHash;
-use crate::storage::Stored;
+use crate::storage::Parsed;
 
-/// Many more than threads, so that two rarely meet.
-const SHARDS: usize = 256;
+/// Why a table did not take accounts.
+pub type TableError = Box<dyn std::error::Error + Send + Sync>;
 
-struct Version {
-    slot: u64,
-    offset: u64,
-    account: AccountSharedData,
+/// Where the accounts of a snapshot go as they are read.
+pub trait Table {
+    /// Called once and first: the bank that the accounts will be of.
+    fn begin(&mut self, bank: &BankFields) -> Result<(), TableError>;
+
+    /// The number of an address, if it has one. It may have one without an account. An address keeps
+    /// its number as long as an account stands there, and no other gets it while a snapshot is loaded.
+    fn number(&self, key: &Pubkey) -> Option<u32>;
+
+    /// The account that stands under an address.
+    fn account(&self, key: &Pubkey) -> Option<AccountSharedData>;
+
+    /// Puts accounts, each address once, in the place of what is there; `None` takes one away. Gives
+    /// the address's number for each, in their order.
+    fn put(
+        &mut self,
+        changes: Vec<(Pubkey, Option<AccountSharedData>)>,
+    ) -> Result<Vec<u32>, TableError>;
 }
 
-type Shard = HashMap<Pubkey, Version, RandomState>;
+/// Where a version was written: a later file, or in one file a later place, is newer. Never 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Place(u64);
 
-/// Accounts by address.
-pub(crate) struct Accounts {
-    shards: Vec<Mutex<Shard>>,
-    shard_of: RandomState,
+impl Place {
+    /// `file` counts all files of all archives by slot, from 1; accounts begin at multiples of 8, and
+    /// no file is longer than 16 GiB.
+    pub(crate) fn new(file: u32, offset: u64) -> Self {
+        Self(u64::from(file) << 32 | offset >> 3)
+    }
 }
 
-impl Accounts {
-    pub(crate) fn new() -> Self {
-        let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
-        Self { shards, shard_of: RandomState::default() }
+/// Numbers in a page of [`Places`].
+const PAGE: usize = 1 << 16;
+
+/// A place by number, in pages, so that growing copies nothing.
+#[derive(Default)]
+struct Places(Vec<Box<[Place]>>);
+
+impl Places {
+    fn get(&self, number: u32) -> Place {
+        let number = number as usize;
+        self.0.get(number / PAGE).map_or(Place::default(), |page| page[number % PAGE])
     }
 
-    /// Keeps an account if it is newer than what is there, and moves the hash of all on.
-    pub(crate) fn put(&self, slot: u64, stored: Stored, sum: &mut LatticeHash) {
-        let Stored { key, offset, account } = stored;
-        let shard = self.shard_of.hash_one(key) as usize % SHARDS;
-        let version = Version { slot, offset, account: account.clone() };
-        let replaced = {
-            let mut shard = self.shards[shard].lock();
-            match shard.get_mut(&key) {
-                Some(kept) if (kept.slot, kept.offset) > (slot, offset) => return,
-                Some(kept) => Some(std::mem::replace(kept, version)),
-                None => {
-                    shard.insert(key, version);
-                    None
-                }
-            }
-        };
-        // Outside of the lock: sums do not mind the order.
-        sum.add(&LatticeHash::of(&key, &account));
-        if let Some(replaced) = replaced {
-            sum.subtract(&LatticeHash::of(&key, &replaced.account));
+    fn set(&mut self, number: u32, place: Place) {
+        let number = number as usize;
+        while self.0.len() <= number / PAGE {
+            self.0.push(vec![Place::default(); PAGE].into());
         }
+        self.0[number / PAGE][number % PAGE] = place;
+    }
+}
+
+/// What was taken in so far.
+pub(crate) struct Accounts<'a, T> {
+    table: &'a mut T,
+    places: Places,
+    closed: HashMap<Pubkey, Place, RandomState>,
+    /// The hash over all accounts.
+    pub(crate) sum: LatticeHash,
+    /// How many there are.
+    pub(crate) len: usize,
+    /// Lamports in all of them.
+    pub(crate) lamports: u128,
+}
+
+impl<'a, T: Table> Accounts<'a, T> {
+    pub(crate) fn new(table: &'a mut T) -> Self {
+        let (places, closed) = (Places::default(), HashMap::default());
+        Self { table, places, closed, sum: LatticeHash::EMPTY, len: 0, lamports: 0 }
+    }
+
+    /// Takes in what is newer than what is there. No address is twice in a batch.
+    pub(crate) fn take(&mut self, batch: Parsed) -> Result<(), TableError> {
+        self.sum.add(&batch.sum);
+        let mut changes = Vec::with_capacity(batch.accounts.len());
+        let mut places = Vec::with_capacity(batch.accounts.len());
+        for (key, place, account) in batch.accounts {
+            let number = self.table.number(&key);
+            let known = number.map_or(Place::default(), |number| self.places.get(number));
+            let closed = match self.closed.is_empty() {
+                true => None,
+                false => self.closed.get(&key).copied(),
+            };
+            if known.max(closed.unwrap_or_default()) > place {
+                self.sum.subtract(&LatticeHash::of(&key, &account));
+                continue;
+            }
+            let is_there = known != Place::default();
+            if is_there && let Some(replaced) = self.table.account(&key) {
+                self.sum.subtract(&LatticeHash::of(&key, &replaced));
+                self.lamports -= u128::from(replaced.lamports());
+                self.len -= 1;
+            }
+            if account.lamports() == 0 {
+                self.closed.insert(key, place);
+                if !is_there {
+                    continue;
+                }
+                changes.push((key, None));
+                places.push(Place::default());
+            } else {
+                if closed.is_some() {
+                    self.closed.remove(&key);
+                }
+                self.lamports += u128::from(account.lamports());
+                self.len += 1;
+                changes.push((key, Some(account)));
+                places.push(place);
+            }
+        }
+        let numbers = self.table.put(changes)?;
+        debug_assert_eq!(numbers.len(), places.len(), "a number for every change");
+        for (number, place) in numbers.into_iter().zip(places) {
+            self.places.set(number, place);
+        }
+        Ok(())
     }
 
     /// Forgets closed accounts. To be called once no older version can come.
     pub(crate) fn forget_closed(&mut self) {
-        for shard in &mut self.shards {
-            shard.get_mut().retain(|_, version| version.account.lamports() > 0);
-        }
-    }
-
-    pub(crate) fn len(&mut self) -> usize {
-        self.shards.iter_mut().map(|shard| shard.get_mut().len()).sum()
-    }
-
-    pub(crate) fn lamports(&mut self) -> u128 {
-        let shards = self.shards.iter_mut();
-        shards
-            .flat_map(|shard| shard.get_mut().values())
-            .map(|version| u128::from(version.account.lamports()))
-            .sum()
-    }
-
-    /// The accounts, shard by shard, each shard let go once it is passed.
-    pub(crate) fn into_iter(self) -> impl Iterator<Item = (Pubkey, AccountSharedData)> {
-        self.shards.into_iter().flat_map(|shard| {
-            shard.into_inner().into_iter().map(|(key, version)| (key, version.account))
-        })
-    }
-
-    /// Lets a reader see each account, in no order.
-    pub(crate) fn each(&self, mut see: impl FnMut(&Pubkey, &AccountSharedData)) {
-        for shard in &self.shards {
-            for (key, version) in shard.lock().iter() {
-                see(key, &version.account);
-            }
-        }
+        self.closed = HashMap::default();
     }
 }

@@ -21,6 +21,8 @@ use crate::lattice::{LATTICE_BYTES, LatticeHash};
 const BLOCKHASHES_MAX: usize = 4_096;
 /// Storage files that there are at most, as for Agave.
 const STORAGES_MAX: usize = 5_000_000;
+/// Bytes that a storage file has at most, as for Agave.
+const STORAGE_BYTES_MAX: u64 = 16 << 30;
 /// Hard forks that there are at most; mainnet has had fewer than ten.
 const HARD_FORKS_MAX: usize = 65_536;
 const PUBKEY: u64 = 32;
@@ -256,6 +258,10 @@ fn read_accounts_db(
         }
         let file = StorageFile { id: fields.u64()?, bytes: fields.u64()? };
         bounded(fields, storages.len(), STORAGES_MAX, "storage files")?;
+        if file.bytes > STORAGE_BYTES_MAX {
+            let reason = format!("a storage file of {} bytes for slot {slot}", file.bytes);
+            return Err(fields.archive().damaged(reason));
+        }
         if slot > bank_slot || storages.insert(slot, file).is_some() {
             return Err(fields.archive().damaged(format!("a storage file of slot {slot}")));
         }

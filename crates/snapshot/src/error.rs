@@ -94,6 +94,9 @@ pub enum SnapshotError {
         /// The slot that there is.
         full: u64,
     },
+    /// The accounts could not be taken in; the source says why.
+    #[error("take in the accounts of the snapshot")]
+    Table(#[source] crate::TableError),
     /// A thread could not be started. Fix: fewer threads.
     #[error("start a thread")]
     Thread(#[source] io::Error),

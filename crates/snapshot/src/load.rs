@@ -1,36 +1,35 @@
-//! Loading: one thread unpacks, the others parse, hash and keep.
+//! Loading: one thread unpacks, others parse and hash, the calling one puts into a table.
 //!
-//! In: archives. Out: a [`Snapshot`] that was compared with everything the archives say of
-//! themselves. Between the threads is one bounded queue of batches; a full one makes unpacking wait.
-//! Bounds: [`BATCHES_PER_THREAD`] waiting batches and one in work for each thread, of 1 MiB, or as long
-//! as the account (at most 10 MiB) that makes it longer.
+//! In: archives. Out: accounts to a [`Table`], and a [`Snapshot`] once they were compared with everything
+//! the archives say of themselves. Between the threads are two bounded queues of batches; a full one
+//! makes who fills it wait.
+//! Bounds: in each queue [`BATCHES_PER_THREAD`] batches a thread, and one in work, of 1 MiB, or as long as
+//! the account (at most 10 MiB) that makes it longer.
 
+use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 
 use parking_lot::Mutex;
-use solana_account::AccountSharedData;
 use solana_hash::Hash;
-use solana_pubkey::Pubkey;
 
-use crate::accounts::Accounts;
+use crate::accounts::{Accounts, Table};
 use crate::archive::{Archive, Entry};
-use crate::bank::BankFields;
+use crate::bank::{BankFields, StorageFile};
 use crate::error::SnapshotError;
-use crate::lattice::LatticeHash;
 use crate::name::ArchiveName;
 use crate::progress::Progress;
-use crate::storage::{self, Batch};
+use crate::storage::{self, Batch, Parsed};
 
-/// Batches that may wait, for each thread that takes them.
+/// Batches that may wait before the threads that parse, and behind them, for each of them.
 const BATCHES_PER_THREAD: usize = 2;
 /// The only layout there is since 2020.
 const VERSION: &[u8] = b"1.2.0";
 
-/// A ledger's state as of one slot, checked.
+/// A ledger's state as of one slot, checked. Its accounts are in the table that it was loaded into.
+#[derive(Clone, Debug)]
 pub struct Snapshot {
     /// What the bank says: of the incremental archive, if there is one.
     pub bank: BankFields,
@@ -40,169 +39,171 @@ pub struct Snapshot {
     pub lamports: u64,
     /// The hash over all accounts, as file names of archives have it.
     pub accounts_hash: Hash,
-    pub(crate) accounts: Accounts,
 }
 
-impl Snapshot {
-    /// The accounts, in no order, each once. Memory is let go as they are taken.
-    pub fn into_accounts(self) -> impl Iterator<Item = (Pubkey, AccountSharedData)> {
-        self.accounts.into_iter()
-    }
-
-    /// Lets `see` look at every account, in no order.
-    pub fn each_account(&self, see: impl FnMut(&Pubkey, &AccountSharedData)) {
-        self.accounts.each(see);
-    }
-}
-
-/// Loads a full archive, and an incremental one on top of it if there is one, with `threads` threads
-/// (at least one) beside the calling one, which unpacks.
+/// Loads a full archive, and an incremental one on top of it if there is one, into `table`: one thread
+/// unpacks, `threads` (at least one) parse and hash, and the calling one puts.
 ///
-/// Memory: the accounts, and a few MiB for each thread.
+/// Memory: beside the table some 6 MiB for each thread, 8 bytes for each number of the table, and about
+/// 60 for each closed account of one archive.
 /// Errors: the archive is truncated, altered, not an archive, or not on top of the full one; each says
-/// where. Nothing is returned of an archive that was not read to its end and checked whole.
+/// where. Or the table takes no more. What the table has got is good only if this returns well: then
+/// the archives were read to their end and checked whole.
 pub fn load(
     full: &Path,
     incremental: Option<&Path>,
     threads: usize,
     progress: &Progress,
+    table: &mut impl Table,
 ) -> Result<Snapshot, SnapshotError> {
     let mut archive = Archive::open(full, progress)?;
-    let incremental = incremental.map(|path| Archive::open(path, progress)).transpose()?;
-    let mut loading = Loading {
-        accounts: Accounts::new(),
-        sum: LatticeHash::EMPTY,
-        threads: threads.max(1),
-        progress,
-    };
+    let mut incremental = incremental.map(|path| Archive::open(path, progress)).transpose()?;
     if ArchiveName::parse(archive.name()).is_some_and(|name| name.base.is_some()) {
         return Err(archive.foreign("an incremental snapshot where a full one is needed"));
     }
-    let (mut bank, mut lamports) = loading.load(&mut archive, None)?;
-    if let Some(mut archive) = incremental {
-        (bank, lamports) = loading.load(&mut archive, Some(bank.slot))?;
+    let bank = read_bank(&mut archive)?;
+    let newer = incremental.as_mut().map(|archive| read_bank_on_top(archive, &bank)).transpose()?;
+    table.begin(newer.as_ref().unwrap_or(&bank)).map_err(SnapshotError::Table)?;
+    let accounts = Accounts::new(table);
+    let mut loading = Loading { accounts, files: 0, threads: threads.max(1), progress };
+    loading.load(&mut archive, &bank)?;
+    let mut newest = bank;
+    if let (Some(archive), Some(bank)) = (&mut incremental, newer) {
+        loading.load(archive, &bank)?;
+        newest = bank;
     }
-    let Loading { mut accounts, sum, .. } = loading;
+    let Accounts { sum, len, .. } = loading.accounts;
     Ok(Snapshot {
-        bank,
-        accounts_len: accounts.len(),
-        lamports,
+        lamports: newest.capitalization,
+        bank: newest,
+        accounts_len: len,
         accounts_hash: sum.checksum(),
-        accounts,
     })
 }
 
+/// Reads the bank of an incremental archive, and whether it is on top of the full one.
+fn read_bank_on_top(
+    archive: &mut Archive<'_>,
+    full: &BankFields,
+) -> Result<BankFields, SnapshotError> {
+    let name = ArchiveName::parse(archive.name());
+    let (bank, full) = (read_bank(archive)?, full.slot);
+    let lowest = bank.storages.keys().min().copied().unwrap_or(u64::MAX);
+    let said = name.and_then(|name| name.base);
+    // Under another name, its oldest account tells: everything in it came after the base.
+    let base = said.unwrap_or_else(|| full.min(lowest.saturating_sub(1)));
+    if base != full {
+        return Err(SnapshotError::NotOnTop { archive: archive.name().to_owned(), base, full });
+    }
+    if bank.slot <= full || lowest <= full {
+        let (slot, oldest) = (bank.slot, lowest.min(bank.slot));
+        let reason = format!("of slot {slot} with accounts of {oldest}, on top of {full}");
+        return Err(archive.damaged(reason));
+    }
+    Ok(bank)
+}
+
 /// What is common to both archives.
-struct Loading<'a> {
-    accounts: Accounts,
-    /// The hash over the accounts kept.
-    sum: LatticeHash,
+struct Loading<'a, T> {
+    accounts: Accounts<'a, T>,
+    /// Storage files of the archives before.
+    files: u32,
     threads: usize,
     progress: &'a Progress,
 }
 
-/// How a worker tells that it is no use going on.
-#[derive(Default)]
-struct Failure {
-    is_set: AtomicBool,
-    first: Mutex<Option<SnapshotError>>,
-}
-
-impl Loading<'_> {
+impl<T: Table> Loading<'_, T> {
     /// Takes one archive in, and checks what there is then.
-    fn load(
-        &mut self,
-        archive: &mut Archive<'_>,
-        base: Option<u64>,
-    ) -> Result<(BankFields, u64), SnapshotError> {
-        let name = ArchiveName::parse(archive.name());
-        let bank = read_bank(archive)?;
-        if let Some(full) = base {
-            let lowest = bank.storages.keys().min().copied().unwrap_or(u64::MAX);
-            let said = name.as_ref().and_then(|name| name.base);
-            // Under another name, its oldest account tells: everything in it came after the base.
-            let base = said.unwrap_or_else(|| full.min(lowest.saturating_sub(1)));
-            if base != full {
-                let archive = archive.name().to_owned();
-                return Err(SnapshotError::NotOnTop { archive, base, full });
-            }
-            if bank.slot <= full || lowest <= full {
-                let (slot, oldest) = (bank.slot, lowest.min(bank.slot));
-                let reason = format!("of slot {slot} with accounts of {oldest}, on top of {full}");
-                return Err(archive.damaged(reason));
-            }
-        }
-        self.read_storages(archive, &bank)?;
+    fn load(&mut self, archive: &mut Archive<'_>, bank: &BankFields) -> Result<(), SnapshotError> {
+        let files = Files::new(&bank.storages, self.files);
+        self.read_storages(archive, files)?;
+        self.files += bank.storages.len() as u32; // a snapshot has at most 5,000,000
         self.accounts.forget_closed();
-        let lamports = self.check(archive, &bank, name.as_ref())?;
-        Ok((bank, lamports))
+        self.check(archive, bank)
     }
 
     fn read_storages(
         &mut self,
         archive: &mut Archive<'_>,
-        bank: &BankFields,
+        files: Files,
     ) -> Result<(), SnapshotError> {
-        let failure = Failure::default();
-        let (sender, receiver) = sync_channel(self.threads * BATCHES_PER_THREAD);
+        let room = self.threads * BATCHES_PER_THREAD;
+        let (batch_sender, batch_receiver) = sync_channel(room);
+        let (parsed_sender, parsed_receiver) = sync_channel(room);
         // Owned by the workers alone: once they are gone, sending fails.
-        let receiver = Arc::new(Mutex::new(receiver));
-        let (accounts, progress) = (&self.accounts, self.progress);
-        let sums = thread::scope(|scope| {
-            let mut workers = Vec::new();
+        let batch_receiver = Arc::new(Mutex::new(batch_receiver));
+        thread::scope(|scope| {
+            let start = |name: &str| thread::Builder::new().name(name.into());
             for _ in 0..self.threads {
-                let (receiver, failure) = (Arc::clone(&receiver), &failure);
-                let work = move || keep(&receiver, accounts, progress, failure);
-                let worker = thread::Builder::new().name("snapshot".into());
-                workers.push(worker.spawn_scoped(scope, work).map_err(SnapshotError::Thread)?);
+                let (batches, parsed) = (Arc::clone(&batch_receiver), parsed_sender.clone());
+                let worker = start("parse").spawn_scoped(scope, move || parse(&batches, &parsed));
+                worker.map_err(SnapshotError::Thread)?;
             }
-            drop(receiver);
-            let unpacked = unpack(archive, bank, &sender, &failure);
-            drop(sender);
-            let sums: Vec<_> = workers.into_iter().map(thread::ScopedJoinHandle::join).collect();
-            unpacked.map(|()| sums)
-        });
-        if let Some(err) = failure.first.into_inner() {
-            return Err(err);
-        }
-        for sum in sums? {
-            match sum {
-                Ok(sum) => self.sum.add(&sum),
+            drop((batch_receiver, parsed_sender));
+            let unpacker =
+                start("unpack").spawn_scoped(scope, move || unpack(archive, files, &batch_sender));
+            let unpacker = unpacker.map_err(SnapshotError::Thread)?;
+            let taken = self.take(parsed_receiver);
+            let unpacked = match unpacker.join() {
+                Ok(unpacked) => unpacked,
                 Err(panic) => std::panic::resume_unwind(panic),
-            }
+            };
+            // Who stopped taking tells why; unpacking only noticed.
+            taken.and(unpacked)
+        })
+    }
+
+    /// Puts what comes until there is no more. Nothing more is parsed once this has returned.
+    fn take(
+        &mut self,
+        batches: Receiver<Result<Parsed, SnapshotError>>,
+    ) -> Result<(), SnapshotError> {
+        for batch in batches {
+            let batch = batch?;
+            let (written, bytes) = (batch.written, batch.bytes);
+            self.accounts.take(batch).map_err(SnapshotError::Table)?;
+            self.progress.took(written, bytes);
         }
         Ok(())
     }
 
-    /// Compares what was read with what the archive says of it; gives the lamports in it.
-    fn check(
-        &mut self,
-        archive: &Archive<'_>,
-        bank: &BankFields,
-        name: Option<&ArchiveName>,
-    ) -> Result<u64, SnapshotError> {
-        let found = self.sum.checksum();
+    /// Compares what was read with what the archive says of it.
+    fn check(&self, archive: &Archive<'_>, bank: &BankFields) -> Result<(), SnapshotError> {
+        let found = self.accounts.sum.checksum();
         let altered = |says, expected: &dyn std::fmt::Display| {
             let what = "the hash over all accounts";
             SnapshotError::altered(archive.name(), what, found, says, expected)
         };
         let written = bank.accounts_hash.hash();
-        if written != self.sum {
+        if written != self.accounts.sum {
             return Err(altered("the bank", &written.checksum()));
         }
-        if let Some(name) = name
+        if let Some(name) = ArchiveName::parse(archive.name())
             && name.hash != found.to_string()
         {
             return Err(altered("the file name", &name.hash));
         }
-        let lamports = self.accounts.lamports();
+        let lamports = self.accounts.lamports;
         if lamports != u128::from(bank.capitalization) {
             return Err(archive.damaged(format!(
                 "{lamports} lamports in all accounts, and the bank says {}",
                 bank.capitalization
             )));
         }
-        Ok(bank.capitalization)
+        Ok(())
+    }
+}
+
+/// The storage files that an archive should have, by slot, each with its number.
+struct Files(HashMap<u64, (u32, StorageFile)>);
+
+impl Files {
+    /// `before` files came in other archives, all of older slots.
+    fn new(storages: &HashMap<u64, StorageFile>, before: u32) -> Self {
+        let mut slots: Vec<u64> = storages.keys().copied().collect();
+        slots.sort_unstable();
+        let numbered = slots.into_iter().zip(before + 1..);
+        Self(numbered.map(|(slot, number)| (slot, (number, storages[&slot]))).collect())
     }
 }
 
@@ -248,14 +249,13 @@ fn check_version(archive: &mut Archive<'_>, entry: &Entry) -> Result<(), Snapsho
     Ok(())
 }
 
-/// Sends every account of the rest of the archive; returns early if the workers gave up.
+/// Sends every account of the rest of the archive; returns early if nobody takes them any more.
 fn unpack(
     archive: &mut Archive<'_>,
-    bank: &BankFields,
+    files: Files,
     batches: &SyncSender<Batch>,
-    failure: &Failure,
 ) -> Result<(), SnapshotError> {
-    let mut missing = bank.storages.clone();
+    let Files(mut missing) = files;
     while let Some(entry) = archive.next_file()? {
         if entry.name == "snapshots/status_cache" {
             continue;
@@ -264,21 +264,21 @@ fn unpack(
         let Some((slot, id)) = name else {
             return Err(archive.foreign("no such file belongs here"));
         };
-        let file = missing.remove(&slot).filter(|file| file.id == id);
-        let Some(file) = file else {
+        let file = missing.remove(&slot).filter(|(_, file)| file.id == id);
+        let Some((number, file)) = file else {
             return Err(archive.damaged("the bank lists no such file, or it stood here before"));
         };
         if entry.size < file.bytes {
             let reason = format!("{} bytes, and the bank says {}", entry.size, file.bytes);
             return Err(archive.damaged(reason));
         }
-        let send = |batch| !failure.is_set.load(Ordering::Relaxed) && batches.send(batch).is_ok();
-        if !storage::batches(archive, &entry.name, slot, file.bytes, send)? {
-            return Ok(()); // the workers tell why
+        let send = |batch| batches.send(batch).is_ok();
+        if !storage::batches(archive, &entry.name, number, file.bytes, send)? {
+            return Ok(());
         }
     }
     match missing.iter().next() {
-        Some((slot, file)) => {
+        Some((slot, (_, file))) => {
             let (left, id) = (missing.len(), file.id);
             Err(archive.damaged(format!("{left} storage files are missing: accounts/{slot}.{id}")))
         }
@@ -286,30 +286,14 @@ fn unpack(
     }
 }
 
-/// A worker: takes batches until there are no more. Gives the hash over what it changed.
-fn keep(
-    batches: &Mutex<Receiver<Batch>>,
-    accounts: &Accounts,
-    progress: &Progress,
-    failure: &Failure,
-) -> LatticeHash {
-    let mut sum = LatticeHash::EMPTY;
+/// A worker: parses batches until there are no more, or nobody takes them any more.
+fn parse(batches: &Mutex<Receiver<Batch>>, parsed: &SyncSender<Result<Parsed, SnapshotError>>) {
     loop {
         // One waits at the queue, the others for their turn at it.
-        let Ok(batch) = batches.lock().recv() else { return sum };
-        let mut count = 0;
-        for stored in batch.accounts() {
-            match stored {
-                Ok(stored) => accounts.put(batch.slot, stored, &mut sum),
-                Err(err) => {
-                    failure.first.lock().get_or_insert(err);
-                    failure.is_set.store(true, Ordering::Relaxed);
-                    return sum;
-                }
-            }
-            count += 1;
+        let Ok(batch) = batches.lock().recv() else { return };
+        if parsed.send(batch.parse()).is_err() {
+            return;
         }
-        progress.took(count, batch.len());
     }
 }
 

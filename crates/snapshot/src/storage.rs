@@ -4,13 +4,17 @@
 //! lack the padding. [`batches`] cuts a file between accounts, so that threads can share one file.
 //! Bounds: a batch is about [`BATCH_BYTES`], more only if one account is.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
+use foldhash::quality::RandomState;
 use solana_account::{Account, AccountSharedData};
 use solana_pubkey::Pubkey;
 
+use crate::accounts;
 use crate::archive::Archive;
 use crate::error::{Place, SnapshotError};
+use crate::lattice::LatticeHash;
 
 /// Bytes of accounts that a thread gets at a time.
 const BATCH_BYTES: usize = 1 << 20;
@@ -30,27 +34,31 @@ const EXECUTABLE_AT: usize = 96;
 /// Whole accounts of one storage file, as they are written.
 pub(crate) struct Batch {
     bytes: Vec<u8>,
-    /// The slot that they were written in.
-    pub(crate) slot: u64,
+    /// Which file it is of, as [`accounts::Place`] counts them.
+    number: u32,
     /// Where in the file the first begins.
     offset: u64,
     archive: Arc<str>,
     file: Arc<str>,
 }
 
-/// One account of a batch.
-pub(crate) struct Stored {
-    pub(crate) key: Pubkey,
-    /// Where in its file it begins: of two of one slot the later counts.
-    pub(crate) offset: u64,
-    pub(crate) account: AccountSharedData,
+/// The accounts of a batch, no address twice: of two in one file the later counts.
+pub(crate) struct Parsed {
+    pub(crate) accounts: Vec<(Pubkey, accounts::Place, AccountSharedData)>,
+    /// The hash over them.
+    pub(crate) sum: LatticeHash,
+    /// How many accounts were written there, older versions included.
+    pub(crate) written: u64,
+    /// Bytes of the batch.
+    pub(crate) bytes: usize,
 }
 
-/// Cuts the first `valid` bytes of the present entry into batches. `send` says whether to go on.
+/// Cuts the first `valid` bytes of the present entry, which is file `number`, into batches. `send` says
+/// whether to go on.
 pub(crate) fn batches(
     archive: &mut Archive<'_>,
     file: &str,
-    slot: u64,
+    number: u32,
     valid: u64,
     mut send: impl FnMut(Batch) -> bool,
 ) -> Result<bool, SnapshotError> {
@@ -77,7 +85,7 @@ pub(crate) fn batches(
         if bytes.len() >= BATCH_BYTES || position == valid {
             let batch = Batch {
                 bytes: std::mem::take(&mut bytes),
-                slot,
+                number,
                 offset,
                 archive: Arc::clone(&archive_name),
                 file: Arc::clone(&file),
@@ -92,13 +100,35 @@ pub(crate) fn batches(
     Ok(true)
 }
 
+/// An account, and where in its file it begins.
+type Stored = (Pubkey, u64, AccountSharedData);
+
 impl Batch {
-    pub(crate) fn len(&self) -> usize {
-        self.bytes.len()
+    /// Parses and hashes all of it: the work of a thread.
+    pub(crate) fn parse(&self) -> Result<Parsed, SnapshotError> {
+        let (mut accounts, mut written) = (Vec::new(), 0);
+        let mut seen: HashMap<Pubkey, usize, RandomState> = HashMap::default();
+        for stored in self.accounts() {
+            let (key, offset, account) = stored?;
+            let stored = (key, accounts::Place::new(self.number, offset), account);
+            written += 1;
+            match seen.get(&key) {
+                Some(older) => accounts[*older] = stored,
+                None => {
+                    seen.insert(key, accounts.len());
+                    accounts.push(stored);
+                }
+            }
+        }
+        let mut sum = LatticeHash::EMPTY;
+        for (key, _, account) in &accounts {
+            sum.add(&LatticeHash::of(key, account));
+        }
+        Ok(Parsed { accounts, sum, written, bytes: self.bytes.len() })
     }
 
-    /// The accounts, in the order in which they were written.
-    pub(crate) fn accounts(&self) -> impl Iterator<Item = Result<Stored, SnapshotError>> {
+    /// The accounts, in the order in which they were written, and where in the file each begins.
+    fn accounts(&self) -> impl Iterator<Item = Result<Stored, SnapshotError>> {
         let mut position = 0;
         std::iter::from_fn(move || {
             let head = self.bytes.get(position..position + HEAD)?;
@@ -136,7 +166,7 @@ impl Batch {
             executable,
             rent_epoch: u64_at(head, RENT_EPOCH_AT),
         };
-        Ok(Stored { key: pubkey_at(head, KEY_AT), offset, account: account.into() })
+        Ok((pubkey_at(head, KEY_AT), offset, account.into()))
     }
 }
 

@@ -1,12 +1,11 @@
 //! What is in a snapshot, in numbers.
 
+use std::borrow::Borrow;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
-use solana_account::ReadableAccount;
+use solana_account::{AccountSharedData, ReadableAccount};
 use solana_pubkey::Pubkey;
-
-use crate::load::Snapshot;
 
 /// What a program's accounts come to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -42,22 +41,26 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Counts a snapshot, keeping its `largest_max` largest accounts. Memory: one entry a program.
-    pub fn of(snapshot: &Snapshot, largest_max: usize) -> Self {
+    /// Counts all accounts of a snapshot, keeping its `largest_max` largest. Memory: one entry a program.
+    pub fn of<A: Borrow<AccountSharedData>>(
+        accounts: impl IntoIterator<Item = (Pubkey, A)>,
+        largest_max: usize,
+    ) -> Self {
         let mut programs: HashMap<Pubkey, Holding> = HashMap::new();
         let mut largest = BinaryHeap::new();
-        snapshot.each_account(|address, account| {
+        for (address, account) in accounts {
+            let account = account.borrow();
             let (owner, data_bytes) = (*account.owner(), account.data().len());
             let holding = programs.entry(owner).or_default();
             holding.accounts += 1;
             holding.data_bytes += data_bytes as u64;
             // Does not overflow: all lamports together are the capitalization, a u64.
             holding.lamports += account.lamports();
-            largest.push(Reverse(Largest { data_bytes, address: *address, owner }));
+            largest.push(Reverse(Largest { data_bytes, address, owner }));
             if largest.len() > largest_max {
                 largest.pop();
             }
-        });
+        }
         let data_bytes = programs.values().map(|holding| holding.data_bytes).sum();
         let mut programs: Vec<_> = programs.into_iter().collect();
         programs.sort_unstable_by_key(|(program, held)| {

@@ -1,5 +1,5 @@
 //! What tests of several crates share: seeded random steps, a fork injector, and a plain model that
-//! says what a forked ledger must answer.
+//! says what a forked ledger must answer; and a synthetic Solana ledger of mainnet's shape.
 //!
 //! Shape: a [`ForkInjector`] chooses steps, a [`ForkedLedger`] does them to a real `query::Ledger`
 //! and to a [`Model`] of plain maps at once, and compares the two.
@@ -12,6 +12,7 @@ mod forks;
 mod model;
 mod note;
 mod rng;
+pub mod synthetic;
 
 pub use forked::{ForkedLedger, KeptView};
 pub use forks::{ForkInjector, Step};

@@ -12,7 +12,7 @@ pub(crate) const FLOORS: &[&[&str]] = &[
     &["subs", "pool"],
     &["query", "solana"],
     &["chain", "snapshot"],
-    &["localnet", "rpc"],
+    &["localnet", "quic", "rpc"],
     &["hydrant", "bench", "testkit", "xtask", "fuzz"],
 ];
 

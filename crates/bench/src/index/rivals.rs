@@ -18,6 +18,8 @@ pub(crate) trait Rival: Send + Sync {
     fn remove(&self, key: &Pubkey, record: &Pubkey);
     /// Visits all records of a key; gives how many there were.
     fn scan(&self, key: &Pubkey) -> usize;
+    /// Copies all records of a key, as Agave's reads do.
+    fn copy(&self, key: &Pubkey, into: &mut Vec<Pubkey>);
 }
 
 /// `HashMap<Pubkey, RwLock<HashMap<Pubkey, ()>>>`.
@@ -45,6 +47,12 @@ impl Rival for Locked {
         let Some(records) = self.0.get(key) else { return 0 };
         records.read().keys().map(seen).sum()
     }
+
+    fn copy(&self, key: &Pubkey, into: &mut Vec<Pubkey>) {
+        if let Some(records) = self.0.get(key) {
+            into.extend(records.read().keys());
+        }
+    }
 }
 
 /// `DashMap<Pubkey, RwLock<HashSet<Pubkey>>>`, and the keys of each record on the way back: what
@@ -56,6 +64,15 @@ pub(crate) struct Agave {
 }
 
 impl Agave {
+    /// With as many shards in its two maps as DashMap takes on so many cores.
+    pub(crate) fn on_cores(cores: usize) -> Self {
+        let shards = shards_on_cores(cores);
+        Self {
+            index: DashMap::with_shard_amount(shards),
+            reverse: DashMap::with_shard_amount(shards),
+        }
+    }
+
     fn enter(&self, key: &Pubkey, record: Pubkey) {
         let is_new = match self.index.get(key) {
             Some(records) => records.write().is_ok_and(|mut records| records.insert(record)),
@@ -94,6 +111,14 @@ impl Rival for Agave {
         let Some(records) = self.index.get(key) else { return 0 };
         records.read().map_or(0, |records| records.iter().map(seen).sum())
     }
+
+    fn copy(&self, key: &Pubkey, into: &mut Vec<Pubkey>) {
+        if let Some(records) = self.index.get(key)
+            && let Ok(records) = records.read()
+        {
+            into.extend(records.iter());
+        }
+    }
 }
 
 /// `HashMap<Pubkey, DashMap<Pubkey, ()>>` with a number of shards.
@@ -131,6 +156,17 @@ impl Rival for Dash {
         let Some(records) = self.index.get(key) else { return 0 };
         records.iter().map(|record| seen(record.key())).sum()
     }
+
+    fn copy(&self, key: &Pubkey, into: &mut Vec<Pubkey>) {
+        if let Some(records) = self.index.get(key) {
+            into.extend(records.iter().map(|record| *record.key()));
+        }
+    }
+}
+
+/// The shards of a DashMap that is not told how many to take.
+pub(crate) fn shards_on_cores(cores: usize) -> usize {
+    (4 * cores).next_power_of_two()
 }
 
 /// Looks at a record's address, as an answer would.

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use localnet::store::{Batch, Engine, EngineError, Table};
+use localnet::store::{Batch, Engine, EngineError, Row, Table};
 use redb::{Database, Error, ReadableDatabase, ReadableTable, TableDefinition};
 
 /// As many bytes as ours may cache.
@@ -23,6 +23,10 @@ impl Engine for Redb {
 
     fn commit(&mut self, batch: &mut dyn Batch) -> Result<(), EngineError> {
         commit(&self.0, batch).map_err(engine_error)
+    }
+
+    fn fill(&mut self, rows: &[Row]) -> Result<(), EngineError> {
+        fill(&self.0, rows).map_err(engine_error)
     }
 
     fn scan(
@@ -71,6 +75,16 @@ fn commit(database: &Database, batch: &mut dyn Batch) -> Result<(), Error> {
     }
     tx.commit()?;
     Ok(())
+}
+
+fn fill(database: &Database, rows: &[Row]) -> Result<(), Error> {
+    let tx = database.begin_write()?;
+    for row in rows {
+        let mut table = tx.open_table(definition(row.key.table()))?;
+        let value = row.value.as_deref().unwrap_or_default();
+        row.key.with_bytes(|key| table.insert(key, value).map(|_| ()))?;
+    }
+    Ok(tx.commit()?)
 }
 
 fn scan(

@@ -154,3 +154,27 @@ fn a_port_that_is_taken_is_named() -> Result<()> {
     ensure!(!run.status.success() && said.contains(&port) && said.contains("--rpc-port"), "{said}");
     Ok(())
 }
+
+#[test]
+fn an_index_is_off_or_leaves_a_key_out() -> Result<()> {
+    let system = address(0);
+    let vote = "Vote111111111111111111111111111111111111111";
+    let accounts = |node: &Node, program: &str| {
+        let config = json!({"commitment": "processed", "encoding": "base64"});
+        ask(node, "getProgramAccounts", &json!([program, config]))
+    };
+    let flags = ["--account-index", "spl-token-mint", "--account-index", "program-id"];
+    let out = ["--account-index-exclude-key", system.as_str()];
+    let node = Node::start(&[&flags[..], &out].concat())?;
+    let refused = format!("{:#}", accounts(&node, &system).expect_err("it is left out"));
+    ensure!(refused.contains("-32010") && refused.contains(&system), "{refused}");
+    assert_eq!(accounts(&node, vote)?.as_array().map(Vec::len), Some(1));
+
+    let node = Node::start(&["--account-index", "none"])?;
+    ensure!(accounts(&node, &system)?.as_array().is_some_and(|found| !found.is_empty()));
+    assert_eq!(accounts(&node, vote)?.as_array().map(Vec::len), Some(1));
+    let validators = ask(&node, "getVoteAccounts", &json!([{"commitment": "processed"}]))?;
+    let count = |which: &str| validators[which].as_array().map_or(0, Vec::len);
+    assert_eq!(count("current") + count("delinquent"), 1, "which it is, is a matter of time");
+    Ok(())
+}

@@ -48,6 +48,9 @@ pub trait Engine: Sized + Send {
     /// Writes a batch. When this returns, all of it is on disk; if it never returns, all or nothing is.
     fn commit(&mut self, batch: &mut dyn Batch) -> Result<(), EngineError>;
 
+    /// Writes rows under keys that are not there yet. They are on disk once a batch is that comes later.
+    fn fill(&mut self, rows: &[Row]) -> Result<(), EngineError>;
+
     /// Calls `row` with each key and value of a table, in the order of keys, until it says `false`.
     fn scan(
         &self,
@@ -115,6 +118,15 @@ impl Engine for Fjall {
         let last = batch.last();
         let value = last.value.unwrap_or_default();
         last.key.with_bytes(|key| writes.insert(self.keyspace(last.key.table()), key, value));
+        writes.commit().map_err(engine_error)
+    }
+
+    fn fill(&mut self, rows: &[Row]) -> Result<(), EngineError> {
+        let mut writes = self.database.batch();
+        for row in rows {
+            let (keyspace, value) = (self.keyspace(row.key.table()), row.value.as_deref());
+            row.key.with_bytes(|key| writes.insert(keyspace, key, value.unwrap_or_default()));
+        }
         writes.commit().map_err(engine_error)
     }
 

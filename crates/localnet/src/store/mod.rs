@@ -1,7 +1,7 @@
 //! The ledger on disk: every complete block, and every account as the newest block left it.
 //!
 //! In: blocks as they complete, in order, from the one writer; each is on disk before anybody is told
-//! that it is confirmed. Out: everything, once, when the ledger is opened.
+//! that it is confirmed. Out: everything, once, when the ledger is opened, accounts as a stream.
 //! Invariant: a block with its transactions and account writes is one atomic batch. After `kill -9` the
 //! newest block is the last that [`Store::append`] returned for, or the one it was at, never half of it.
 //! Invariant: what is damaged is named when the ledger is opened, and never served.
@@ -36,6 +36,10 @@ pub use restore::Restored;
 use row::Sealer;
 pub use row::{Key, Row, Table};
 
+/// Accounts of a new ledger that are written at a time, and bytes of them, one account more or less.
+const FILL_ROWS_MAX: usize = 16_384;
+const FILL_BYTES_MAX: usize = 4 << 20;
+
 /// A ledger on disk, open. Owned by the one writer; closed when dropped.
 pub struct Store<E: Engine = Fjall> {
     engine: E,
@@ -49,12 +53,12 @@ pub struct Store<E: Engine = Fjall> {
 }
 
 impl<E: Engine> Store<E> {
-    /// Makes a ledger with its first block and the accounts that exist then. `genesis` is kept as it
-    /// is. `dir` is made if it is not there; it must be empty.
-    pub fn create<'a>(
+    /// Makes a ledger with its first block and the accounts that exist then, each once, taken in as a
+    /// stream. `genesis` is kept as it is. `dir` is made if it is not there; it must be empty.
+    pub fn create(
         dir: &Path,
         genesis: &[u8],
-        accounts: impl IntoIterator<Item = (Pubkey, &'a Arc<Account>)>,
+        accounts: impl IntoIterator<Item = (Pubkey, Arc<Account>)>,
         first_block: &Block,
     ) -> Result<Self, StoreError> {
         if directory::inspect(dir, E::PATH)? == Holds::Ledger {
@@ -72,8 +76,8 @@ impl<E: Engine> Store<E> {
             slots: VecDeque::from([slot]),
             keep_from: 0,
         };
-        let accounts = accounts.into_iter().map(|(pubkey, account)| (pubkey, Some(account)));
-        let mut rows = store.block_rows(first_block, accounts);
+        store.fill(slot, accounts.into_iter())?;
+        let mut rows = store.block_rows(first_block);
         rows.push(store.sealer.seal(Key::Genesis, genesis));
         store.commit(rows, slot, slot)?;
         store.directory.set_newest(slot)?;
@@ -84,27 +88,60 @@ impl<E: Engine> Store<E> {
         Ok(store)
     }
 
+    /// Writes the accounts of a new ledger, some at a time.
+    fn fill(
+        &mut self,
+        slot: Slot,
+        accounts: impl Iterator<Item = (Pubkey, Arc<Account>)>,
+    ) -> Result<(), StoreError> {
+        let (mut rows, mut bytes) = (Vec::new(), 0);
+        let mut accounts = accounts.peekable();
+        while let Some((pubkey, account)) = accounts.next() {
+            let row = self.sealer.seal(Key::Account(pubkey), &codec::write_account(slot, &account));
+            let value = row.value.as_deref().unwrap_or_default();
+            self.head.accounts += 1;
+            self.head.fingerprints = self.head.fingerprints.wrapping_add(row::fingerprint(value));
+            bytes += value.len();
+            rows.push(row);
+            if rows.len() == FILL_ROWS_MAX || bytes >= FILL_BYTES_MAX || accounts.peek().is_none() {
+                self.engine.fill(&rows).map_err(|source| engine_failed(&self.directory, source))?;
+                rows.clear();
+                bytes = 0;
+            }
+        }
+        Ok(())
+    }
+
     /// Whether there is a ledger in `dir`. Fails if what is there is not ours.
     pub fn is_in(dir: &Path) -> Result<bool, StoreError> {
         Ok(directory::inspect(dir, E::PATH)? != Holds::Nothing)
     }
 
-    /// Opens the ledger in `dir` and reads all of it. `None` if there is none.
-    pub fn open(dir: &Path) -> Result<Option<(Self, Restored)>, StoreError> {
+    /// Opens the ledger in `dir` and reads all but its accounts, which are to be read next. `None` if
+    /// there is none.
+    pub fn open(dir: &Path) -> Result<Option<Opened<E>>, StoreError> {
         if directory::inspect(dir, E::PATH)? == Holds::Nothing {
             return Ok(None);
         }
         let directory = Directory::lock(dir)?;
         directory.check_mark()?;
         let engine: E = open_engine(&directory)?;
-        // An engine may take its own files' word for things that damage makes untrue.
-        let read = catch_unwind(AssertUnwindSafe(|| restore::restore(&directory, &engine)));
-        let (head, restored) =
-            read.unwrap_or_else(|panic| Err(directory.damaged(panic_text(panic.as_ref()))))?;
+        let read = caught(&directory, || restore::read_all_but_accounts(&directory, &engine));
+        let (head, genesis, blocks) = read?;
         let sealer = sealer(&directory)?;
-        let slots = restore::slots(&restored).collect();
+        let slots = blocks.iter().map(|block| block.id.slot).collect();
         let store = Self { engine, directory, sealer, head, slots, keep_from: 0 };
-        Ok(Some((store, restored)))
+        Ok(Some(Opened { genesis, blocks, store }))
+    }
+
+    /// Opens the ledger in `dir` and reads it into memory: for ledgers that are known to be small.
+    pub fn open_whole(dir: &Path) -> Result<Option<(Self, Restored)>, StoreError> {
+        let Some(mut opened) = Self::open(dir)? else { return Ok(None) };
+        let genesis = std::mem::take(&mut opened.genesis);
+        let blocks = std::mem::take(&mut opened.blocks);
+        let mut accounts = Vec::new();
+        let store = opened.read(|pubkey, account| accounts.push((pubkey, Arc::new(account))))?;
+        Ok(Some((store, Restored { genesis, blocks, accounts })))
     }
 
     /// Removes the ledger in `dir`, if there is one, and leaves what else is there. Fails if what is
@@ -120,7 +157,7 @@ impl<E: Engine> Store<E> {
         if parent != self.head.slot || slot <= parent {
             return Err(StoreError::NotNext { slot, parent, head: self.head.slot });
         }
-        let mut rows = self.block_rows(block, []);
+        let mut rows = self.block_rows(block);
         let dropped = self.slots.partition_point(|kept| *kept < self.keep_from);
         rows.extend(
             self.slots.iter().take(dropped).map(|old| Row { key: Key::Block(*old), value: None }),
@@ -142,15 +179,11 @@ impl<E: Engine> Store<E> {
         self.head.slot
     }
 
-    /// A block's rows, each key once: the last write of an account counts, and `before` the block's own.
-    fn block_rows<'a>(
-        &mut self,
-        block: &'a Block,
-        before: impl IntoIterator<Item = (Pubkey, Option<&'a Arc<Account>>)>,
-    ) -> Vec<Row> {
+    /// A block's rows, each key once: the last write of an account counts.
+    fn block_rows(&mut self, block: &Block) -> Vec<Row> {
         let slot = block.id.slot;
         let writes = block.writes.iter().map(|write| (write.pubkey, write.account.as_ref()));
-        let accounts: BTreeMap<_, _> = before.into_iter().chain(writes).collect();
+        let accounts: BTreeMap<_, _> = writes.collect();
         let mut rows = Vec::with_capacity(accounts.len() + 2);
         rows.push(self.sealer.seal(Key::Block(slot), &codec::write_block(block)));
         for (pubkey, account) in accounts {
@@ -166,12 +199,28 @@ impl<E: Engine> Store<E> {
     fn commit(&mut self, rows: Vec<Row>, slot: Slot, first_slot: Slot) -> Result<(), StoreError> {
         let head = Head { slot, first_slot, ..self.head };
         let mut batch = BlockBatch { rows, head, sealer: &mut self.sealer };
-        self.engine.commit(&mut batch).map_err(|source| StoreError::Engine {
-            dir: self.directory.path().into(),
-            source: Box::new(source),
-        })?;
+        self.engine.commit(&mut batch).map_err(|source| engine_failed(&self.directory, source))?;
         self.head = batch.head;
         Ok(())
+    }
+}
+
+/// A ledger on disk, open, of which the accounts were not read yet.
+pub struct Opened<E: Engine = Fjall> {
+    /// What the caller wrote when the ledger was made.
+    pub genesis: Vec<u8>,
+    /// The blocks that are kept, the oldest first, without their account writes. Never empty.
+    pub blocks: Vec<Arc<Block>>,
+    store: Store<E>,
+}
+
+impl<E: Engine> Opened<E> {
+    /// Gives `take` every account as the newest block left it, in the order of pubkeys, and then the
+    /// ledger to go on with. What `take` got is good only if this returns well.
+    pub fn read(self, mut take: impl FnMut(Pubkey, Account)) -> Result<Store<E>, StoreError> {
+        let Store { engine, directory, head, .. } = &self.store;
+        caught(directory, || restore::read_accounts(directory, engine, head, &mut take))?;
+        Ok(self.store)
     }
 }
 
@@ -200,6 +249,19 @@ impl Batch for BlockBatch<'_> {
     fn last(&mut self) -> Row {
         self.sealer.seal(Key::Head, &codec::write_head(&self.head))
     }
+}
+
+/// Runs `read`. An engine may take its own files' word for things that damage makes untrue.
+fn caught<T>(
+    directory: &Directory,
+    read: impl FnOnce() -> Result<T, StoreError>,
+) -> Result<T, StoreError> {
+    let read = catch_unwind(AssertUnwindSafe(read));
+    read.unwrap_or_else(|panic| Err(directory.damaged(panic_text(panic.as_ref()))))
+}
+
+fn engine_failed(directory: &Directory, source: EngineError) -> StoreError {
+    StoreError::Engine { dir: directory.path().into(), source: Box::new(source) }
 }
 
 fn open_engine<E: Engine>(directory: &Directory) -> Result<E, StoreError> {

@@ -8,7 +8,6 @@
 use std::sync::Arc;
 
 use chain::Block;
-use ledger::Slot;
 use solana::Account;
 use solana_pubkey::Pubkey;
 
@@ -18,7 +17,7 @@ use super::directory::Directory;
 use super::engine::{Engine, EngineError};
 use super::row::{self, Key, Table};
 
-/// A ledger as it was when its newest block was kept.
+/// A whole ledger as it was when its newest block was kept.
 pub struct Restored {
     /// What the caller wrote when the ledger was made.
     pub genesis: Vec<u8>,
@@ -28,11 +27,11 @@ pub struct Restored {
     pub accounts: Vec<(Pubkey, Arc<Account>)>,
 }
 
-/// Reads everything.
-pub(super) fn restore<E: Engine>(
+/// Reads the head, the caller's bytes and the blocks.
+pub(super) fn read_all_but_accounts<E: Engine>(
     directory: &Directory,
     engine: &E,
-) -> Result<(Head, Restored), StoreError> {
+) -> Result<(Head, Vec<u8>, Vec<Arc<Block>>), StoreError> {
     let (head, genesis) = read_meta(directory, engine)?;
     let head = head.ok_or_else(|| directory.damaged("head: missing"))?;
     let genesis = genesis.ok_or_else(|| directory.damaged("genesis: missing"))?;
@@ -42,8 +41,7 @@ pub(super) fn restore<E: Engine>(
         return Err(directory.damaged(what));
     }
     let blocks = read_blocks(directory, engine, &head)?;
-    let accounts = read_accounts(directory, engine, &head)?;
-    Ok((head, Restored { genesis, blocks, accounts }))
+    Ok((head, genesis, blocks))
 }
 
 fn read_meta<E: Engine>(
@@ -102,12 +100,14 @@ fn follows(before: Option<&Arc<Block>>, block: &Block, head: &Head) -> Result<()
     }
 }
 
-fn read_accounts<E: Engine>(
+/// Reads the accounts, and checks that they are those that there should be.
+pub(super) fn read_accounts<E: Engine>(
     directory: &Directory,
     engine: &E,
     head: &Head,
-) -> Result<Vec<(Pubkey, Arc<Account>)>, StoreError> {
-    let mut accounts = Vec::new();
+    accounts: &mut impl FnMut(Pubkey, Account),
+) -> Result<(), StoreError> {
+    let mut count = 0_u64;
     let mut fingerprints = 0_u64;
     each(directory, engine, Table::Accounts, |key, value| {
         let body = row::unseal(key, value).map_err(|err| err.to_string())?;
@@ -119,21 +119,21 @@ fn read_accounts<E: Engine>(
             ));
         }
         fingerprints = fingerprints.wrapping_add(row::fingerprint(value));
+        count += 1;
         if let Key::Account(pubkey) = key {
-            accounts.push((pubkey, Arc::new(account)));
+            accounts(pubkey, account);
         }
         Ok(())
     })?;
-    if accounts.len() as u64 != head.accounts {
-        let what =
-            format!("accounts: there are {}, there should be {}", accounts.len(), head.accounts);
+    if count != head.accounts {
+        let what = format!("accounts: there are {count}, there should be {}", head.accounts);
         return Err(directory.damaged(what));
     }
     if fingerprints != head.fingerprints {
         let what = format!("accounts: some are not as block {} left them", head.slot);
         return Err(directory.damaged(what));
     }
-    Ok(accounts)
+    Ok(())
 }
 
 /// Calls `take` with each row of a table. What it, or the engine, finds wrong names the row.
@@ -175,9 +175,4 @@ pub(super) fn engine_error(directory: &Directory, err: EngineError, what: &str) 
         EngineError::Damaged(how) => directory.damaged(format!("{what}: {how}")),
         EngineError::Failed(source) => StoreError::Engine { dir: directory.path().into(), source },
     }
-}
-
-/// The slots of restored blocks, for pruning.
-pub(super) fn slots(restored: &Restored) -> impl Iterator<Item = Slot> + '_ {
-    restored.blocks.iter().map(|block| block.id.slot)
 }

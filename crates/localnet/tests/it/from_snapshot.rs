@@ -4,8 +4,8 @@ use std::collections::HashSet;
 use std::path::PathBuf;
 
 use ledger::{Address, Commitment};
-use localnet::{Config, LocalnetError};
-use snapshot::{Progress, Snapshot};
+use localnet::{Config, LoadedSnapshot, LocalnetError};
+use snapshot::Progress;
 use solana_account::ReadableAccount;
 use solana_instruction::{AccountMeta, Instruction};
 use solana_keypair::Keypair;
@@ -23,7 +23,7 @@ const INITIALIZE_MINT: u8 = 20;
 const OWN_ACCOUNTS: usize = 4;
 
 /// The sample is not in the repository: `shared` stands beside the clone.
-fn sample() -> Snapshot {
+fn sample() -> LoadedSnapshot {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
     let dir = PathBuf::from(root).join("../shared/data/snapshots");
     let entries = std::fs::read_dir(&dir).unwrap_or_else(|err| {
@@ -33,7 +33,8 @@ fn sample() -> Snapshot {
         .filter_map(|entry| Some(entry.ok()?.path()))
         .find(|path| path.extension().is_some_and(|extension| extension == "zst"))
         .unwrap_or_else(|| panic!("{}: no snapshot in it", dir.display()));
-    snapshot::load(&path, None, 1, &Progress::default()).expect("the sample loads")
+    localnet::load_snapshot(&Config::default(), &path, None, 1, &Progress::default())
+        .expect("the sample loads")
 }
 
 /// Makes a mint with the token program of the snapshot.
@@ -59,12 +60,12 @@ fn make_mint(node: &Node) -> Pubkey {
 
 #[test]
 fn a_ledger_begins_with_every_account_of_the_snapshot_at_its_slot() {
-    let snapshot = sample();
-    let mut expected = Vec::new();
-    snapshot.each_account(|key, account| expected.push((*key, account.clone())));
-    let (bank, lamports) = (snapshot.bank.clone(), snapshot.lamports);
+    let read = sample();
+    let (bank, lamports) = (read.snapshot().bank.clone(), read.snapshot().lamports);
+    let view = read.into_view().expect("the ledger has room");
+    let expected: Vec<_> = view.all().map(|(key, account)| (key, account.0.clone())).collect();
 
-    let localnet = localnet::open_snapshot(&on_demand(), snapshot).expect("the ledger is made");
+    let localnet = localnet::open_snapshot(&on_demand(), sample()).expect("the ledger is made");
     let view = localnet.reader().view(Commitment::Finalized);
     assert_eq!(view.block().slot, bank.slot);
     assert_eq!(view.meta().block_height, bank.block_height);
@@ -74,12 +75,11 @@ fn a_ledger_begins_with_every_account_of_the_snapshot_at_its_slot() {
     assert_eq!(localnet.cluster().epoch_schedule, bank.epoch_schedule);
     assert_eq!(view.all().count(), expected.len() + OWN_ACCOUNTS);
     for (key, account) in &expected {
-        let record = view.record(&Address::from(key.to_bytes()));
-        assert_eq!(record.map(|record| record.0.clone()).as_ref(), Some(account), "{key}");
+        let record = view.record(key);
+        assert_eq!(record.map(|record| record.0.clone()).as_ref(), Some(account), "{key:?}");
     }
     let cluster = localnet.cluster();
-    let known: HashSet<Address> =
-        expected.iter().map(|(key, _)| Address::from(key.to_bytes())).collect();
+    let known: HashSet<Address> = expected.iter().map(|(key, _)| *key).collect();
     let own: u64 = view
         .all()
         .filter(|(key, _)| !known.contains(key))
@@ -93,9 +93,9 @@ fn a_ledger_begins_with_every_account_of_the_snapshot_at_its_slot() {
 fn blocks_follow_programs_run_and_a_directory_keeps_it_all() {
     let dir = tempfile::tempdir().expect("a directory");
     let config = Config { dir: Some(dir.path().join("ledger")), ..on_demand() };
-    let snapshot = sample();
-    let (slot, accounts) = (snapshot.bank.slot, snapshot.accounts_len);
-    let localnet = localnet::open_snapshot(&config, snapshot).expect("the ledger is made");
+    let loaded = sample();
+    let (slot, accounts) = (loaded.snapshot().bank.slot, loaded.snapshot().accounts_len);
+    let localnet = localnet::open_snapshot(&config, loaded).expect("the ledger is made");
     let node = Node::run(localnet);
     let mint = make_mint(&node);
     let first = node.history.snapshot().first_slot();

@@ -38,6 +38,7 @@ use crate::params::Params;
 
 pub use answer::Answer;
 pub(crate) use answer::{Form, PIECE_BYTES, PREFIX, Pieces, Progress, close_reply};
+pub use votes::own_keys;
 pub(crate) use wire::decode;
 
 /// Which files have methods. One line a file.

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 
 use chain::View;
-use ledger::Slot;
+use ledger::{Address, Facet, Slot};
 use solana::facet;
 use solana_account::ReadableAccount;
 use solana_pubkey::Pubkey;
@@ -31,6 +31,12 @@ pub(super) const METHODS: &[Method] = &[
     Method { name: "getVoteAccounts", class: Class::Medium, run: vote_accounts },
     Method { name: "getBlockCommitment", class: Class::Light, run: block_commitment },
 ];
+
+/// Keys that must be indexed for the node's own reads, whatever clients may ask by: without them every
+/// getVoteAccounts would look at all accounts.
+pub fn own_keys() -> [(Facet, Address); 2] {
+    [vote::ID, stake::ID].map(|program| (facet::PROGRAM, read::address(&program)))
+}
 
 /// Stake may warm up at this ledger's faster rate since its first epoch.
 const NEW_RATE_ACTIVATION_EPOCH: Option<u64> = Some(0);

@@ -2,10 +2,11 @@
 
 use std::path::Path;
 
-use snapshot::{Progress, Snapshot, SnapshotError, load};
+use snapshot::{Progress, Snapshot, SnapshotError};
 use tempfile::TempDir;
 
 use crate::forge::{Forge, pack, stored};
+use crate::map::{Map, load};
 use crate::naive;
 use crate::sample::sample;
 
@@ -17,7 +18,7 @@ fn small() -> Forge {
 fn load_bytes(dir: &Path, name: &str, bytes: &[u8]) -> Result<Snapshot, SnapshotError> {
     let path = dir.join(name);
     std::fs::write(&path, bytes).expect("write the archive");
-    load(&path, None, 1, &Progress::default())
+    load(&path, None, 1, &Progress::default()).map(|(snapshot, _)| snapshot)
 }
 
 /// Loads what must not load.
@@ -71,7 +72,7 @@ fn the_truncated_sample_is_refused_and_says_where() {
 fn check_flips(path: &Path, places: impl Iterator<Item = usize>) {
     let dir = TempDir::new().expect("a directory");
     let (name, bytes) = read(path);
-    let whole = load(path, None, 1, &Progress::default()).expect("the archive loads");
+    let (whole, _) = load(path, None, 1, &Progress::default()).expect("the archive loads");
     for at in places {
         let mut flipped = bytes.clone();
         flipped[at] ^= 1 << (at % 8);
@@ -177,4 +178,18 @@ fn what_does_not_add_up_is_refused() {
     entries.truncate(3);
     entries.push((last.0, last.1[..8].to_vec()));
     assert!(refuse(&name, &pack(&entries)).contains("8 bytes, and the bank says"));
+}
+
+#[test]
+fn a_table_that_is_full_ends_the_load_and_says_so() {
+    let dir = TempDir::new().expect("a directory");
+    let bytes: Vec<u8> = (0..250).flat_map(|key| stored(key, 1, &[key; 30_000])).collect();
+    let path = Forge::full(10, vec![(3, bytes)]).write(dir.path());
+    for threads in [1, 4] {
+        let mut map = Map { room: Some(100), ..Map::default() };
+        let progress = Progress::default();
+        let refused = snapshot::load(&path, None, threads, &progress, &mut map);
+        let Err(SnapshotError::Table(source)) = refused else { panic!("it was taken") };
+        assert_eq!(source.to_string(), "the map is full");
+    }
 }

@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use snapshot::{Progress, Snapshot, SnapshotError, load};
+use snapshot::{Progress, SnapshotError};
 use solana_account::ReadableAccount;
 use solana_pubkey::Pubkey;
 use tempfile::TempDir;
 
 use crate::forge::{Forge, address, stored};
+use crate::map::{Map, load};
+use crate::naive;
 
 fn dir() -> TempDir {
     TempDir::new().expect("a directory")
@@ -21,8 +23,8 @@ fn full() -> Forge {
     Forge::full(10, vec![(9, newer.concat()), (5, older.concat())])
 }
 
-fn lamports(snapshot: Snapshot) -> BTreeMap<Pubkey, u64> {
-    snapshot.into_accounts().map(|(key, account)| (key, account.lamports())).collect()
+fn lamports(map: Map) -> BTreeMap<Pubkey, u64> {
+    map.accounts.into_iter().map(|(key, account)| (key, account.lamports())).collect()
 }
 
 #[test]
@@ -30,10 +32,10 @@ fn the_newest_version_counts_by_slot_then_by_place_and_closed_accounts_go() {
     let dir = dir();
     let path = full().write(dir.path());
     for threads in [1, 4] {
-        let snapshot = load(&path, None, threads, &Progress::default()).expect("it loads");
+        let (snapshot, map) = load(&path, None, threads, &Progress::default()).expect("it loads");
         assert_eq!(snapshot.lamports, 90 + 20 + 41);
         let expected = [(address(1), 90), (address(2), 20), (address(4), 41)];
-        assert_eq!(lamports(snapshot), BTreeMap::from(expected));
+        assert_eq!(lamports(map), BTreeMap::from(expected));
     }
 }
 
@@ -41,7 +43,7 @@ fn the_newest_version_counts_by_slot_then_by_place_and_closed_accounts_go() {
 fn bytes_behind_the_accounts_of_a_storage_file_are_none() {
     let dir = dir();
     let path = Forge { slack: 4_096, ..full() }.write(dir.path());
-    let snapshot = load(&path, None, 1, &Progress::default()).expect("it loads");
+    let (snapshot, _) = load(&path, None, 1, &Progress::default()).expect("it loads");
     assert_eq!(snapshot.accounts_len, 3);
 }
 
@@ -55,10 +57,10 @@ fn large_accounts_and_batches_are_put_together_again() {
     // The last account lacks its padding.
     bytes.truncate(bytes.len() - 7);
     let path = Forge::full(7, vec![(7, bytes)]).write(dir.path());
-    let snapshot = load(&path, None, 3, &Progress::default()).expect("it loads");
+    let (snapshot, map) = load(&path, None, 3, &Progress::default()).expect("it loads");
     assert_eq!(snapshot.accounts_len, 201);
-    let large = snapshot.into_accounts().find(|(key, _)| *key == address(201));
-    assert_eq!(large.map(|(_, account)| account.data() == data), Some(true));
+    let large = map.accounts.get(&address(201));
+    assert_eq!(large.map(|account| account.data() == data), Some(true));
 }
 
 #[test]
@@ -69,10 +71,11 @@ fn an_incremental_snapshot_changes_adds_and_closes() {
     let incremental = Forge::on_top_of(&full, 15, vec![(12, changes)]);
     let paths = (full.write(dir.path()), incremental.write(dir.path()));
     let loaded = load(&paths.0, Some(&paths.1), 2, &Progress::default()).expect("both load");
-    assert_eq!(loaded.bank.slot, 15);
-    assert_eq!(loaded.lamports, 91 + 41 + 70);
+    let (snapshot, map) = loaded;
+    assert_eq!(snapshot.bank.slot, 15);
+    assert_eq!(snapshot.lamports, 91 + 41 + 70);
     let expected = [(address(1), 91), (address(4), 41), (address(7), 70)];
-    assert_eq!(lamports(loaded), BTreeMap::from(expected));
+    assert_eq!(lamports(map), BTreeMap::from(expected));
 }
 
 #[test]
@@ -96,4 +99,48 @@ fn an_incremental_snapshot_of_another_full_one_is_refused() {
     // The two the wrong way round.
     let refused = load(&incremental, Some(&path), 1, &Progress::default());
     assert!(matches!(refused, Err(SnapshotError::Foreign { .. })));
+}
+
+/// Many versions of few accounts, closed and opened again, in files that stand in any order: what
+/// counts is what the second reader, which sorts everything, says.
+#[test]
+fn whatever_order_versions_come_in_the_newest_counts() {
+    let dir = dir();
+    let mut seed = 7_u64;
+    let mut random = |below: u64| {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        seed % below
+    };
+    for round in 0..30 {
+        let mut storages = |first: u64, files: u64| {
+            let mut storages = Vec::new();
+            for slot in first..first + files {
+                let versions = (0..random(12)).map(|_| {
+                    let (key, lamports) = (random(9) as u8, random(3) * (1 + random(9)));
+                    stored(key, lamports, &vec![key; random(40) as usize])
+                });
+                storages.push((slot, versions.flatten().collect()));
+            }
+            for place in (1..storages.len()).rev() {
+                storages.swap(place, random(place as u64 + 1) as usize);
+            }
+            storages
+        };
+        let full = Forge::full(40, storages(1, 30));
+        let changes = Forge::on_top_of(&full, 60, storages(41, 15));
+        let mut expected = BTreeMap::new();
+        naive::walk(&full.files(), &mut expected);
+        naive::walk(&changes.files(), &mut expected);
+        expected.retain(|_, account| account.lamports > 0);
+        let paths = (full.write(dir.path()), changes.write(dir.path()));
+        let threads = 1 + round % 3;
+        let (snapshot, map) = load(&paths.0, Some(&paths.1), threads, &Progress::default())
+            .unwrap_or_else(|err| panic!("round {round}: {err}"));
+        assert_eq!(snapshot.accounts_hash, naive::checksum(&naive::lattice(&expected)));
+        let found = map.accounts.iter().map(|(key, account)| (*key, account.data().to_vec()));
+        let expected = expected.into_iter().map(|(key, account)| (key, account.data));
+        assert_eq!(found.collect::<Vec<_>>(), expected.collect::<Vec<_>>(), "round {round}");
+    }
 }

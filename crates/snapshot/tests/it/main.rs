@@ -3,5 +3,6 @@
 mod broken;
 mod forge;
 mod incremental;
+mod map;
 mod naive;
 mod sample;

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use snapshot::{Progress, Summary, load};
+use snapshot::{Progress, Summary};
 use solana_account::ReadableAccount;
 
+use crate::map::load;
 use crate::naive;
 
 /// The sample archive. It is not in the repository: `shared` stands beside the clone.
@@ -29,7 +30,7 @@ fn every_account_of_the_sample_is_read_as_the_second_reader_reads_it() {
     naive::walk(&naive::files(&path), &mut expected);
     expected.retain(|_, account| account.lamports > 0);
     let progress = Progress::default();
-    let snapshot = load(&path, None, 2, &progress).expect("the sample loads");
+    let (snapshot, map) = load(&path, None, 2, &progress).expect("the sample loads");
 
     assert_eq!(snapshot.accounts_len, expected.len());
     assert_eq!(snapshot.lamports, expected.values().map(|account| account.lamports).sum::<u64>());
@@ -46,7 +47,7 @@ fn every_account_of_the_sample_is_read_as_the_second_reader_reads_it() {
     assert_eq!(progress.archive_bytes(), progress.archive_bytes_total());
     assert!(progress.accounts() >= expected.len() as u64);
 
-    for (address, account) in snapshot.into_accounts() {
+    for (address, account) in map.accounts {
         let expected = expected.remove(&address).expect("an account that is there");
         assert_eq!(account.lamports(), expected.lamports);
         assert_eq!(account.owner().to_bytes(), expected.owner);
@@ -59,8 +60,9 @@ fn every_account_of_the_sample_is_read_as_the_second_reader_reads_it() {
 
 #[test]
 fn the_summary_adds_up() {
-    let snapshot = load(&sample(), None, 1, &Progress::default()).expect("the sample loads");
-    let summary = Summary::of(&snapshot, 5);
+    let loaded = load(&sample(), None, 1, &Progress::default()).expect("the sample loads");
+    let (snapshot, map) = loaded;
+    let summary = Summary::of(map.accounts, 5);
     let accounts: u64 = summary.programs.iter().map(|(_, held)| held.accounts).sum();
     assert_eq!(accounts, snapshot.accounts_len as u64);
     let lamports: u64 = summary.programs.iter().map(|(_, held)| held.lamports).sum();

@@ -278,7 +278,7 @@ fn damaged_files_are_refused_or_were_of_no_use() {
         }
         fs::write(&path, data).expect("write");
         println!("damage {damage}: byte {at} of {bytes} in {}", path.display());
-        match Store::<Fjall>::open(&damaged) {
+        match Store::<Fjall>::open_whole(&damaged) {
             Ok(opened) => model.check(&opened.expect("a ledger").1),
             Err(StoreError::Damaged { what, .. }) => println!("{what}"),
             Err(err) => panic!("{err:?}"),

@@ -57,19 +57,19 @@ impl Model {
 fn create(dir: &Path, random: &mut RandomLedger) -> (Store, Model) {
     let accounts = random.genesis_accounts();
     let first = random.block();
-    let given = accounts.iter().map(|(pubkey, account)| (*pubkey, account));
+    let given = accounts.iter().map(|(pubkey, account)| (*pubkey, Arc::clone(account)));
     let store = Store::create(dir, b"the genesis", given, &first).expect("a new ledger");
     (store, Model::new(accounts, first))
 }
 
 /// The ledger in `dir`, which must be there and whole.
 fn open(dir: &Path) -> (Store, Restored) {
-    Store::open(dir).expect("a whole ledger").expect("a ledger")
+    Store::open_whole(dir).expect("a whole ledger").expect("a ledger")
 }
 
 /// Why the ledger in `dir` cannot be opened.
 fn refusal(dir: &Path) -> String {
-    match Store::<super::Fjall>::open(dir) {
+    match Store::<super::Fjall>::open_whole(dir) {
         Ok(_) => panic!("{} opens", dir.display()),
         Err(err) => err.to_string().replace(&dir.display().to_string(), "DIR"),
     }

@@ -1,0 +1,102 @@
+//! The same entries on a small and on a large machine: what depends on the number of cores.
+//!
+//! Shape: a DashMap that is not told otherwise takes four shards for each core that
+//! `available_parallelism` names. That number is given to the rivals as it would be on 2 and on 128
+//! cores. Ours takes none, so nothing can be injected: it is built in processes that may run on one
+//! core and on all, and on this machine's threads as they are, and has to come out the same.
+
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+use super::keys::pubkey;
+use super::memory::{self, Built};
+use super::rivals::{Agave, Dash, Locked, Rival, shards_on_cores};
+use super::{Size, bar};
+
+/// The flag by which a process of its own tells the bytes of ours.
+pub(crate) const CHILD: &str = "--bytes-of-ours";
+
+const CORES: [usize; 2] = [2, 128];
+
+type Make = fn(usize) -> Box<dyn Rival>;
+
+const RIVALS: [(&str, Make); 3] = [
+    ("rwlock-hashmap", |_| Box::new(Locked::default())),
+    ("agave", |cores| Box::new(Agave::on_cores(cores))),
+    ("dashmap", |cores| Box::new(Dash::new(shards_on_cores(cores)))),
+];
+
+pub(crate) fn run(size: &Size) -> Result<()> {
+    let (keys, accounts) = (size.keys[0], size.keys[0]);
+    println!("\nwhatever the cores: B an entry, a DashMap taking 4 shards a core");
+    println!("{:30}{:>14}{:>14}", "", "on 2", "as if on 128");
+    for (name, make) in RIVALS {
+        let of_keys = |cores| {
+            let one = |n| (pubkey(n), pubkey(n | 1 << 31));
+            memory::built_rival(&mut *make(cores), keys, size.heap_bytes_max, one)
+        };
+        line(name, "keys of one", keys, CORES.map(of_keys));
+        let of_shape =
+            |cores| memory::rival_of_shape(|| make(cores), accounts, size.heap_bytes_max);
+        line(name, "mainnet shape", accounts, CORES.map(of_shape));
+    }
+    let of_keys = CORES.map(|_| memory::ours_of_one(keys));
+    let of_shape = CORES.map(|_| memory::ours_of_shape(accounts));
+    let ratio = |built: &[Built; 2]| built[1].heap_bytes as f64 / built[0].heap_bytes as f64;
+    let worst = ratio(&of_keys).max(ratio(&of_shape));
+    line("ours", "keys of one", keys, of_keys);
+    line("ours", "mainnet shape", accounts, of_shape);
+    bar("index_bytes_on_128_of_2_cores", worst, "x", true, 1.0);
+    match on_one_core(keys)? {
+        Some(one) => {
+            let all = told_by(Command::new(std::env::current_exe()?), keys)?;
+            let cores = std::thread::available_parallelism()?;
+            println!(
+                "ours, {keys} keys of one: {one} bytes in a process on 1 core, {all} on {cores}"
+            );
+            bar("index_bytes_on_all_of_1_core", all as f64 / one as f64, "x", true, 1.0);
+        }
+        None => println!("ours on one core: not measured, there is no `taskset` here"),
+    }
+    Ok(())
+}
+
+/// In the process of its own: prints how many bytes ours takes for so many keys.
+pub(crate) fn tell(keys: &str) -> Result<()> {
+    let keys = keys.parse().context("as many keys as a number says")?;
+    println!("{}", memory::ours_of_one(keys).heap_bytes);
+    Ok(())
+}
+
+/// The bytes of ours in a process that has one core. None if we cannot have one.
+fn on_one_core(keys: u32) -> Result<Option<usize>> {
+    let mut command = Command::new("taskset");
+    command.args(["--cpu-list", "0", "true"]);
+    if !command.status().is_ok_and(|status| status.success()) {
+        return Ok(None);
+    }
+    let mut command = Command::new("taskset");
+    command.args(["--cpu-list", "0"]).arg(std::env::current_exe()?);
+    told_by(command, keys).map(Some)
+}
+
+fn told_by(mut command: Command, keys: u32) -> Result<usize> {
+    let output = command.args(["index", CHILD, &keys.to_string()]).output()?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    text.trim().parse().with_context(|| format!("bytes were to be told, not `{text}`"))
+}
+
+fn line(name: &str, what: &str, wanted: u32, built: [Built; 2]) {
+    print!("{:30}", format!("{name}, {what}"));
+    for built in &built {
+        let is_whole = built.entries == wanted;
+        let mark = if is_whole { "" } else { "*" };
+        print!("{:>14}", format!("{mark}{:.1}", built.per_entry()));
+    }
+    let stopped = built.iter().find(|built| built.entries < wanted);
+    match stopped {
+        Some(built) => println!("  met the memory bound after {}", built.entries),
+        None => println!(),
+    }
+}

@@ -1,0 +1,325 @@
+//! The contention grid: how long a second's reads and writes on one hot key take, for every power of
+//! ten of records there before, reads a second and writes a second:
+//! `index --only grid [--grid all|N] [--seed N] [--cell P/R/W] [--focus reads|writes] [--csv FILE] [--svg DIR]
+//! [--offered-ms N] [--bound-ms N] [--ledger-bits N]`.
+//!
+//! Shape: a cell is one choice of the three; each candidate gets it with a set of its own, in turn.
+//! Reads and writes are timed apart. A side that has not served its second's work at the bound is
+//! stopped there, marked `~`, and its time reckoned from the share it has served. A candidate is
+//! among the fastest if it is within [`NOISE`] of the best.
+//! Everyday runs take a seeded sample, as many cells from each of the seed's three profiles as from
+//! all. `--grid all` takes every cell, and adds the profiles by each of the three.
+//! Not here: the load (`load`), what is compared (`sets`), what is told of it (`tables`, `svg`, `csv`).
+
+mod csv;
+mod load;
+mod sets;
+mod svg;
+mod tables;
+
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+
+use self::load::{Focus, Load, Side, Times};
+use self::sets::{CANDIDATES, World};
+use super::keys::Numbers;
+use crate::value_of;
+
+/// Times as close as this are the same.
+const NOISE: f64 = 1.05;
+
+/// CPU seconds below which nobody cares who takes less.
+const CPU_LEAST: f64 = 0.001;
+
+/// What each of the three may be.
+const LEVELS: [u32; 9] = [0, 1, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000];
+
+/// Which of the three.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Axis {
+    Prior,
+    Reads,
+    Writes,
+}
+
+const AXES: [Axis; 3] = [Axis::Prior, Axis::Reads, Axis::Writes];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Cell {
+    prior: u32,
+    reads: u32,
+    writes: u32,
+}
+
+/// Cells of one kind of load, as the seed's experiment has them.
+struct Profile {
+    name: &'static str,
+    about: &'static str,
+    prior: RangeInclusive<u32>,
+    reads: RangeInclusive<u32>,
+    writes: RangeInclusive<u32>,
+}
+
+const PROFILES: [Profile; 3] = [
+    Profile {
+        name: "light",
+        about: "some popular keys",
+        prior: 10..=1_000,
+        reads: 1..=1_000,
+        writes: 1..=1_000,
+    },
+    Profile {
+        name: "reasonable",
+        about: "the most popular keys",
+        prior: 1_000..=1_000_000,
+        reads: 1_000..=1_000_000,
+        writes: 1_000..=100_000,
+    },
+    Profile {
+        name: "heavy",
+        about: "more than any key has",
+        prior: 100_000..=10_000_000,
+        reads: 100_000..=10_000_000,
+        writes: 100_000..=10_000_000,
+    },
+];
+
+/// What became of a cell under each candidate, in their order.
+struct Outcome {
+    cell: Cell,
+    sides: [Sides; CANDIDATES.len()],
+}
+
+#[derive(Clone, Copy, Default)]
+struct Sides {
+    reads: Side,
+    writes: Side,
+}
+
+/// What is compared of a cell.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Measure {
+    /// Until reads and writes are done, as the seed measures.
+    Whole,
+    Reads,
+    Writes,
+    /// CPU time of both.
+    Cpu,
+}
+
+/// How the grid is run.
+pub(crate) struct Options {
+    /// All cells, or so many.
+    sample: Option<usize>,
+    seed: u64,
+    focus: Focus,
+    times: Times,
+    /// The largest level.
+    level_max: u32,
+    /// Only this one.
+    cell: Option<Cell>,
+    /// How many addresses the ledger has, as a power of two.
+    ledger_bits: u32,
+    csv: Option<String>,
+    svg: Option<String>,
+}
+
+impl Options {
+    pub(crate) fn parse(args: &[String], is_toy: bool) -> Result<Self> {
+        let number = |flag: &str, default: u64| -> Result<u64> {
+            let Some(text) = value_of(args, flag)? else { return Ok(default) };
+            text.parse().with_context(|| format!("{flag} takes a number, not `{text}`"))
+        };
+        let sample = match value_of(args, "--grid")? {
+            Some("all") => None,
+            Some(text) => {
+                let count = text.strip_prefix("sample=").unwrap_or(text).parse();
+                Some(
+                    count
+                        .with_context(|| format!("--grid takes `all` or a number, not `{text}`"))?,
+                )
+            }
+            None => Some(if is_toy { 4 } else { 16 }),
+        };
+        let focus = match value_of(args, "--focus")? {
+            Some("reads") => Focus::Reads,
+            Some("writes") => Focus::Writes,
+            Some(other) => bail!("--focus takes `reads` or `writes`, not `{other}`"),
+            None => Focus::Both,
+        };
+        let (offered_ms, bound_ms) = if is_toy { (10, 25) } else { (1_000, 3_000) };
+        let offered = Duration::from_millis(number("--offered-ms", offered_ms)?);
+        let bound = Duration::from_millis(number("--bound-ms", bound_ms)?);
+        ensure!(!offered.is_zero() && bound > offered, "--bound-ms must be above --offered-ms");
+        Ok(Self {
+            sample,
+            seed: number("--seed", 1)?,
+            focus,
+            times: Times { offered, bound },
+            cell: value_of(args, "--cell")?.map(Cell::parse).transpose()?,
+            level_max: if is_toy { 10_000 } else { 10_000_000 },
+            ledger_bits: number("--ledger-bits", if is_toy { 15 } else { 25 })?.clamp(1, 30) as u32,
+            csv: value_of(args, "--csv")?.map(str::to_owned),
+            svg: value_of(args, "--svg")?.map(str::to_owned),
+        })
+    }
+}
+
+pub(crate) fn run(options: &Options) -> Result<()> {
+    let cells = cells(options);
+    let most = cells.iter().map(|cell| cell.prior + cell.writes).max().unwrap_or(0);
+    ensure!(
+        most <= 1 << options.ledger_bits,
+        "--ledger-bits {} is too small for {most} records",
+        options.ledger_bits
+    );
+    let world = World::new(options.ledger_bits)?;
+    tables::header(options, &world, cells.len());
+    let mut csv = options.csv.as_deref().map(csv::Csv::create).transpose()?;
+    let mut outcomes = Vec::with_capacity(cells.len());
+    for (nth, cell) in cells.into_iter().enumerate() {
+        let mut outcome = Outcome { cell, sides: [Sides::default(); CANDIDATES.len()] };
+        for turn in 0..CANDIDATES.len() {
+            // Nobody is always the first after a change of cells.
+            let at = (nth + turn) % CANDIDATES.len();
+            let workers = world.workers(CANDIDATES[at], cell.prior);
+            let Cell { reads, writes, .. } = cell;
+            let load = Load { reads, writes, focus: options.focus, times: options.times };
+            let (reads, writes) = load::offer(workers.readers, workers.writers, &load);
+            outcome.sides[at] = Sides { reads, writes };
+        }
+        tables::row(&outcome, options);
+        if let Some(csv) = &mut csv {
+            csv.write(&outcome, options)?;
+        }
+        outcomes.push(outcome);
+    }
+    tables::profiles(&outcomes, options);
+    tables::summary(&outcomes, options);
+    if let Some(dir) = &options.svg {
+        svg::write(dir, &outcomes, options)?;
+    }
+    Ok(())
+}
+
+/// The cells to run, small sets first. One without reads and writes has nothing to time.
+fn cells(options: &Options) -> Vec<Cell> {
+    if let Some(cell) = options.cell {
+        return vec![cell];
+    }
+    let levels = LEVELS.iter().copied().filter(|level| *level <= options.level_max);
+    let mut all = Vec::new();
+    for prior in levels.clone() {
+        for reads in levels.clone() {
+            let cells = levels.clone().map(|writes| Cell { prior, reads, writes });
+            all.extend(cells.filter(|cell| cell.is_wanted(options.focus)));
+        }
+    }
+    let Some(wanted) = options.sample else { return all };
+    let mut numbers = Numbers(options.seed << 32);
+    let mut sample: Vec<Cell> = Vec::new();
+    let strata = PROFILES.len() + 1;
+    for stratum in 0..strata {
+        let in_stratum =
+            |cell: &Cell| PROFILES.get(stratum).is_none_or(|profile| profile.has(cell));
+        let mut pool: Vec<Cell> = all.iter().copied().filter(in_stratum).collect();
+        pool.retain(|cell| !sample.contains(cell));
+        let share = wanted / strata + usize::from(stratum < wanted % strata);
+        for _ in 0..share.min(pool.len()) {
+            sample.push(pool.swap_remove(numbers.below(pool.len() as u32) as usize));
+        }
+    }
+    sample.sort();
+    sample
+}
+
+impl Cell {
+    /// `PRIOR/READS/WRITES`.
+    fn parse(text: &str) -> Result<Self> {
+        let numbers: Vec<u32> = text.split('/').filter_map(|part| part.parse().ok()).collect();
+        let [prior, reads, writes] = numbers[..] else {
+            bail!("--cell takes PRIOR/READS/WRITES, not `{text}`");
+        };
+        Ok(Self { prior, reads, writes })
+    }
+
+    fn is_wanted(&self, focus: Focus) -> bool {
+        match focus {
+            Focus::Both => self.reads + self.writes > 0,
+            Focus::Reads => self.reads > 0,
+            Focus::Writes => self.writes > 0,
+        }
+    }
+
+    fn level(&self, axis: Axis) -> u32 {
+        match axis {
+            Axis::Prior => self.prior,
+            Axis::Reads => self.reads,
+            Axis::Writes => self.writes,
+        }
+    }
+}
+
+impl Axis {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Prior => "prior entries",
+            Self::Reads => "reads a second",
+            Self::Writes => "writes a second",
+        }
+    }
+}
+
+impl Profile {
+    fn has(&self, cell: &Cell) -> bool {
+        AXES.iter().all(|axis| self.of(*axis).contains(&cell.level(*axis)))
+    }
+
+    /// Whether a cell belongs to the profile but for where it stands on one axis.
+    fn has_but_for(&self, axis: Axis, cell: &Cell) -> bool {
+        let others = AXES.iter().filter(|other| **other != axis);
+        others.into_iter().all(|other| self.of(*other).contains(&cell.level(*other)))
+    }
+
+    fn of(&self, axis: Axis) -> &RangeInclusive<u32> {
+        match axis {
+            Axis::Prior => &self.prior,
+            Axis::Reads => &self.reads,
+            Axis::Writes => &self.writes,
+        }
+    }
+}
+
+impl Measure {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Whole => "both done",
+            Self::Reads => "reads",
+            Self::Writes => "writes",
+            Self::Cpu => "CPU",
+        }
+    }
+
+    /// Whether the cell has it.
+    fn is_in(self, cell: &Cell, focus: Focus) -> bool {
+        match self {
+            Self::Whole => focus == Focus::Both,
+            Self::Reads => cell.reads > 0 && focus != Focus::Writes,
+            Self::Writes => cell.writes > 0 && focus != Focus::Reads,
+            Self::Cpu => true,
+        }
+    }
+
+    /// Seconds for the work that was offered.
+    fn of(self, sides: &Sides, times: &Times) -> f64 {
+        let Sides { reads, writes } = sides;
+        match self {
+            Self::Whole => reads.seconds(times).max(writes.seconds(times)),
+            Self::Reads => reads.seconds(times),
+            Self::Writes => writes.seconds(times),
+            Self::Cpu => (reads.cpu_seconds() + writes.cpu_seconds()).max(CPU_LEAST),
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! The grid as text: a row for each cell, the profiles, and where ours is not the fastest.
+
+use super::load::{Focus, Side, Times};
+use super::sets::{CANDIDATES, Candidate, World};
+use super::{AXES, Axis, Cell, LEVELS, Measure, NOISE, Options, Outcome, PROFILES, Profile, Sides};
+
+const MEASURES: [Measure; 4] = [Measure::Whole, Measure::Reads, Measure::Writes, Measure::Cpu];
+
+/// What will be run, and how long it may take.
+pub(crate) fn header(options: &Options, world: &World, cells: usize) {
+    let Times { offered, bound } = options.times;
+    let focus = match options.focus {
+        Focus::Both => "",
+        Focus::Reads => ", reads timed while writes go on",
+        Focus::Writes => ", writes timed while reads go on",
+    };
+    let candidates = CANDIDATES.len() as f64;
+    let least = offered.as_secs_f64() * candidates * cells as f64 / 60.0;
+    let most = bound.as_secs_f64() * candidates * cells as f64 / 60.0;
+    println!(
+        "\ncontention grid{focus}: {cells} cells of {}, the work of {offered:?} each, bound {bound:?}, \
+         a ledger of {} addresses\n{} readers and {} writers (ours: one writer); takes {least:.0} to \
+         {most:.0} minutes and the time to fill the sets\n\
+         seconds until the reads and the writes of a second are done, reckoned (~) where the bound \
+         came first",
+        if options.sample.is_none() { "all" } else { "a seeded sample" },
+        1_u64 << options.ledger_bits,
+        world.threads_each(),
+        world.threads_each(),
+    );
+    print!("{:>9}{:>9}{:>9} ", "prior", "reads/s", "writes/s");
+    for candidate in CANDIDATES {
+        print!("{:>18}", candidate.name());
+    }
+    println!("   ours of the best rival: r, w, CPU");
+}
+
+/// One cell.
+pub(crate) fn row(outcome: &Outcome, options: &Options) {
+    let Cell { prior, reads, writes } = outcome.cell;
+    print!("{:>9}{:>9}{:>9} ", short(prior), short(reads), short(writes));
+    for sides in &outcome.sides {
+        print!(
+            "{:>9}{:>9}",
+            time(&sides.reads, &options.times),
+            time(&sides.writes, &options.times)
+        );
+    }
+    let part = |measure: Measure| match outcome.ratio(measure, options) {
+        Some(ratio) => format!("{ratio:>7.2}"),
+        None => format!("{:>7}", "-"),
+    };
+    println!("   {}{}{}", part(Measure::Reads), part(Measure::Writes), part(Measure::Cpu));
+}
+
+/// The three profiles: the mean (geometric: times differ by powers of ten) over the cells that were
+/// run of each; with all cells also by each of the three, as the seed's tables.
+pub(crate) fn profiles(outcomes: &[Outcome], options: &Options) {
+    for profile in &PROFILES {
+        let in_profile = |outcome: &&Outcome| profile.has(&outcome.cell);
+        let cells: Vec<&Outcome> = outcomes.iter().filter(in_profile).collect();
+        if cells.is_empty() {
+            continue;
+        }
+        let Profile { name, about, prior, reads, writes } = profile;
+        let range = |range: &std::ops::RangeInclusive<u32>| {
+            format!("{}..{}", short(*range.start()), short(*range.end()))
+        };
+        println!(
+            "\n{name} load ({about}: prior {}, reads {}, writes {}), mean of {} cells, s",
+            range(prior),
+            range(reads),
+            range(writes),
+            cells.len()
+        );
+        println!("{:18}{:>11}{:>11}{:>11}{:>11}", "", "reads", "writes", "both done", "CPU");
+        for (at, candidate) in CANDIDATES.iter().enumerate() {
+            let mean = |measure| match mean(&cells, at, measure, options) {
+                Some(mean) => figure(mean),
+                None => "-".to_owned(),
+            };
+            let [whole, reads, writes, cpu] = MEASURES.map(mean);
+            println!("{:18}{reads:>11}{writes:>11}{whole:>11}{cpu:>11}", candidate.name());
+        }
+        if options.sample.is_none() {
+            AXES.iter().for_each(|axis| by(*axis, profile, outcomes, options));
+        }
+    }
+}
+
+/// A profile by one of the three: reads and writes of each candidate.
+fn by(axis: Axis, profile: &Profile, outcomes: &[Outcome], options: &Options) {
+    println!("{:>16}  (reads s, writes s)", axis.name());
+    for (level, cells) in along(axis, profile, outcomes) {
+        print!("{:>16}", short(level));
+        for at in 0..CANDIDATES.len() {
+            for measure in [Measure::Reads, Measure::Writes] {
+                let mean = mean(&cells, at, measure, options);
+                print!("{:>10}", mean.map_or_else(|| "-".to_owned(), figure));
+            }
+        }
+        println!();
+    }
+}
+
+/// The cells of a profile at each level of one axis, on which it may be anywhere.
+pub(crate) fn along<'a>(
+    axis: Axis,
+    profile: &Profile,
+    outcomes: &'a [Outcome],
+) -> Vec<(u32, Vec<&'a Outcome>)> {
+    let at = |level: u32| {
+        let is_at = move |outcome: &&Outcome| {
+            outcome.cell.level(axis) == level && profile.has_but_for(axis, &outcome.cell)
+        };
+        (level, outcomes.iter().filter(is_at).collect::<Vec<_>>())
+    };
+    LEVELS.iter().map(|level| at(*level)).filter(|(_, cells)| !cells.is_empty()).collect()
+}
+
+/// The geometric mean of a candidate's times.
+pub(crate) fn mean(
+    cells: &[&Outcome],
+    candidate: usize,
+    measure: Measure,
+    options: &Options,
+) -> Option<f64> {
+    let of = cells.iter().filter(|outcome| measure.is_in(&outcome.cell, options.focus));
+    let logs: Vec<f64> = of
+        .map(|outcome| measure.of(&outcome.sides[candidate], &options.times).max(1e-6).ln())
+        .collect();
+    (!logs.is_empty()).then(|| (logs.iter().sum::<f64>() / logs.len() as f64).exp())
+}
+
+/// In how many cells ours is the fastest, and every cell where it is not.
+pub(crate) fn summary(outcomes: &[Outcome], options: &Options) {
+    println!("\nours beside the best rival (the same: within {:.0} %)", (NOISE - 1.0) * 100.0);
+    println!("{:12}{:>8}{:>9}{:>8}{:>9}", "", "cells", "faster", "same", "slower");
+    for measure in MEASURES {
+        let ratios: Vec<f64> =
+            outcomes.iter().filter_map(|outcome| outcome.ratio(measure, options)).collect();
+        if ratios.is_empty() {
+            continue;
+        }
+        let faster = ratios.iter().filter(|ratio| **ratio < 1.0 / NOISE).count();
+        let slower = ratios.iter().filter(|ratio| **ratio > NOISE).count();
+        let same = ratios.len() - faster - slower;
+        println!("{:12}{:>8}{faster:>9}{same:>8}{slower:>9}", measure.name(), ratios.len());
+    }
+    for measure in [Measure::Whole, Measure::Reads, Measure::Writes] {
+        let slower = outcomes.iter().filter_map(|outcome| {
+            let ratio = outcome.ratio(measure, options).filter(|ratio| *ratio > NOISE)?;
+            let Cell { prior, reads, writes } = outcome.cell;
+            Some(format!("{}/{}/{} {ratio:.2}x", short(prior), short(reads), short(writes)))
+        });
+        let slower: Vec<String> = slower.collect();
+        if !slower.is_empty() {
+            let list = slower.chunks(6).map(|line| line.join(", ")).collect::<Vec<_>>();
+            println!(
+                "{}: slower than the best rival at prior/reads/writes\n  {}",
+                measure.name(),
+                list.join("\n  ")
+            );
+        }
+    }
+}
+
+impl Outcome {
+    /// Our time as a multiple of the best rival's.
+    fn ratio(&self, measure: Measure, options: &Options) -> Option<f64> {
+        if !measure.is_in(&self.cell, options.focus) {
+            return None;
+        }
+        let of = |is_ours: bool| {
+            let those = CANDIDATES.iter().zip(&self.sides);
+            let those = those.filter(move |(who, _)| (**who == Candidate::Ours) == is_ours);
+            those
+                .map(|(_, sides): (_, &Sides)| measure.of(sides, &options.times))
+                .fold(f64::INFINITY, f64::min)
+        };
+        Some(of(true) / of(false))
+    }
+}
+
+fn time(side: &Side, times: &Times) -> String {
+    match side.offered {
+        0 => "-".to_owned(),
+        _ if side.is_bounded() => format!("~{}", figure(side.seconds(times))),
+        _ => figure(side.seconds(times)),
+    }
+}
+
+/// Three digits that matter.
+fn figure(seconds: f64) -> String {
+    match seconds {
+        ..0.01 => format!("{seconds:.4}"),
+        ..10.0 => format!("{seconds:.2}"),
+        ..100.0 => format!("{seconds:.1}"),
+        ..100_000.0 => format!("{seconds:.0}"),
+        _ => format!("{seconds:.1e}"),
+    }
+}
+
+/// A power of ten, shortly.
+pub(crate) fn short(level: u32) -> String {
+    match level {
+        1_000_000.. => format!("{}M", level / 1_000_000),
+        1_000.. => format!("{}k", level / 1_000),
+        _ => level.to_string(),
+    }
+}

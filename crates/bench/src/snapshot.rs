@@ -1,0 +1,143 @@
+//! A ledger from a snapshot archive: rate and memory: `snapshot [--toy] [--accounts N] [--archive FILE]`.
+//!
+//! Two archives: the sample that Agave wrote (`../shared/data/snapshots` beside the repository, or FILE),
+//! and one forged from it with N token accounts more, some with older versions, some closed, its files in
+//! any order. `hydrant inspect` loads each, and what it says is compared with a second reader's sums (the
+//! sample) or the forge's own; then `hydrant dev --from-snapshot` is timed until it answers, and its
+//! memory read, at rest and at most.
+//! Rates count versions as they are written; the time is the whole process's, from its start.
+
+mod forge;
+mod lattice;
+mod naive;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, ensure};
+
+use crate::node::{self, Node};
+use crate::{now, value_of};
+
+/// Token accounts of the forged archive.
+const ACCOUNTS: u64 = 2_000_000;
+const ACCOUNTS_TOY: u64 = 5_000;
+const SEED: u64 = 5;
+
+/// What an archive should be found to hold.
+#[derive(Debug, PartialEq, Eq)]
+struct Expected {
+    accounts: u64,
+    lamports: u64,
+    hash: String,
+    /// Accounts as they are written, older versions and closed ones included, and their bytes.
+    written: u64,
+    bytes: u64,
+}
+
+pub(crate) fn run(args: &[String]) -> Result<()> {
+    let is_toy = args.iter().any(|arg| arg == "--toy");
+    let accounts = match value_of(args, "--accounts")? {
+        Some(accounts) => accounts.parse().context("--accounts")?,
+        None if is_toy => ACCOUNTS_TOY,
+        None => ACCOUNTS,
+    };
+    let sample = match value_of(args, "--archive")? {
+        Some(path) => PathBuf::from(path),
+        None => sample()?,
+    };
+    let read = naive::read(&sample)?;
+    let expected = naive::expected(&read);
+    println!("archive          accounts   lamports, hash over all accounts");
+    println!("sample         {:10}   {}, {}", expected.accounts, expected.lamports, expected.hash);
+    let sample_is_right = is_right(&sample, &expected)?;
+
+    let dir = tempfile::tempdir()?;
+    let (forged, forged_expected) = forge::write(dir.path(), &read, accounts, SEED)?;
+    drop(read);
+    println!(
+        "forged         {:10}   {}, {}",
+        forged_expected.accounts, forged_expected.lamports, forged_expected.hash
+    );
+    let forged_is_right = is_right(&forged, &forged_expected)?;
+
+    println!("\narchive          MB    MB unpacked   accounts/s   MB/s   MB/s unpacked   seconds");
+    for (name, path, expected) in
+        [("sample", &sample, &expected), ("forged", &forged, &forged_expected)]
+    {
+        let took = inspect(path)?.1;
+        let mb = |bytes: u64| bytes as f64 / 1e6;
+        let archive = mb(path.metadata()?.len());
+        println!(
+            "{name:10} {archive:8.1} {:14.1} {:12.0} {:6.0} {:15.0} {took:9.2}",
+            mb(expected.bytes),
+            expected.written as f64 / took,
+            archive / took,
+            mb(expected.bytes) / took,
+        );
+    }
+    memory(&forged, &forged_expected)?;
+    println!("bar snapshot_sample_as_computed {} of_1 >= 1", u8::from(sample_is_right));
+    println!("bar snapshot_forged_as_computed {} of_1 >= 1", u8::from(forged_is_right));
+    Ok(())
+}
+
+/// A node that goes on from an archive: its memory beside that of one that begins with nothing.
+fn memory(archive: &Path, expected: &Expected) -> Result<()> {
+    let empty = Node::start(&[])?.resident_bytes()?;
+    let path = archive.to_str().context("the path is text")?;
+    let node = Node::start_within(&["--from-snapshot", path], node::LOADED_WITHIN)?;
+    let ready = node.started.elapsed().as_secs_f64();
+    let (rests, most) = (node.resident_bytes()?, node.resident_bytes_most()?);
+    let each = |bytes: u64| bytes.saturating_sub(empty) as f64 / expected.accounts as f64;
+    println!("\na node from the forged archive: ready after {ready:.2} s");
+    println!("  resident, B an account: {:.1} at rest, {:.1} at most", each(rests), each(most));
+    println!("  of these the account's own data, key and fields: {:.1}", own_bytes(expected));
+    println!("  most beside rest: {:.2} times", each(most) / each(rests));
+    Ok(())
+}
+
+/// Bytes of an account as it is written, on average.
+fn own_bytes(expected: &Expected) -> f64 {
+    expected.bytes as f64 / expected.written as f64
+}
+
+/// Whether the node finds what was computed here.
+fn is_right(archive: &Path, expected: &Expected) -> Result<bool> {
+    let (text, _) = inspect(archive)?;
+    let said = |name: &str| {
+        let line = text.lines().find(|line| line.starts_with(name));
+        line.and_then(|line| line[name.len()..].split_whitespace().next())
+    };
+    let found = (said("Accounts "), said("Lamports"), said("Accounts hash"));
+    let (accounts, lamports) = (expected.accounts.to_string(), expected.lamports.to_string());
+    let wanted = (Some(&*accounts), Some(&*lamports), Some(&*expected.hash));
+    if found != wanted {
+        println!("found {found:?} and not {wanted:?}");
+    }
+    Ok(found == wanted)
+}
+
+/// What `hydrant inspect` says of an archive, and how many seconds that takes.
+fn inspect(archive: &Path) -> Result<(String, f64)> {
+    let started = now();
+    let output = Command::new(node::program()?)
+        .args(["inspect", "--quiet"])
+        .arg(archive)
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit())
+        .output()
+        .context("run hydrant inspect")?;
+    ensure!(output.status.success(), "inspect {}: {}", archive.display(), output.status);
+    Ok((String::from_utf8(output.stdout)?, started.elapsed().as_secs_f64()))
+}
+
+fn sample() -> Result<PathBuf> {
+    let dir = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data/snapshots"));
+    let entries = std::fs::read_dir(dir).with_context(|| {
+        format!("{}: the shared data belongs beside the repository", dir.display())
+    })?;
+    let mut paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
+    let is_archive = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "zst");
+    paths.find(is_archive).with_context(|| format!("{}: no snapshot in it", dir.display()))
+}

@@ -1,0 +1,142 @@
+//! `--account-index` and its lists of keys, as `agave-validator` has them: from flags to what the
+//! ledger keeps.
+
+use std::collections::HashSet;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use anyhow::{Context, Result, ensure};
+use clap::ValueEnum;
+use ledger::{Address, Facet};
+use query::{IndexKeys, Indices};
+use serde::Deserialize;
+use solana::facet;
+use solana_pubkey::Pubkey;
+
+use crate::cli::DevFlags;
+
+/// An index of accounts, by the name that it has on the command line.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum AccountIndex {
+    /// By the program that owns the account.
+    ProgramId,
+    /// By the wallet that owns the token account.
+    SplTokenOwner,
+    /// By the mint of the token account.
+    SplTokenMint,
+    /// By the wallet that may spend from the token account; Agave has no such index.
+    SplTokenDelegate,
+    /// No index at all.
+    None,
+}
+
+impl AccountIndex {
+    /// Those that there are, and what each goes by.
+    const ALL: [(Self, Facet); 4] = [
+        (Self::ProgramId, facet::PROGRAM),
+        (Self::SplTokenOwner, facet::OWNER),
+        (Self::SplTokenMint, facet::MINT),
+        (Self::SplTokenDelegate, facet::DELEGATE),
+    ];
+}
+
+/// What the flags leave of the indices, with what the node itself needs.
+pub(crate) fn from_flags(flags: &DevFlags) -> Result<Indices> {
+    let on = &flags.account_index;
+    ensure!(
+        !on.contains(&AccountIndex::None) || on.iter().all(|index| *index == AccountIndex::None),
+        "--account-index none goes with no other"
+    );
+    let included = keys("account-index-include-key", &flags.account_index_include_key)?;
+    let excluded = keys("account-index-exclude-key", &flags.account_index_exclude_key)?;
+    ensure!(
+        included.is_none() || excluded.is_none(),
+        "--account-index-include-key and --account-index-exclude-key: give one"
+    );
+    let kept = included.map(IndexKeys::Only).or_else(|| excluded.map(IndexKeys::AllBut));
+    let kept = kept.unwrap_or_default();
+    let mut indices = Indices::default();
+    for (index, facet) in AccountIndex::ALL {
+        let is_on = on.is_empty() || on.contains(&index);
+        indices = indices.with(facet, if is_on { kept.clone() } else { IndexKeys::Off });
+    }
+    Ok(rpc::own_keys()
+        .into_iter()
+        .fold(indices, |indices, (facet, key)| indices.with_own(facet, key)))
+}
+
+/// A list of keys; `None` if nothing is on it.
+fn keys(name: &str, given: &[String]) -> Result<Option<Arc<HashSet<Address>>>> {
+    let key = |text: &String| {
+        let key = Pubkey::from_str(text).with_context(|| format!("--{name} {text}"))?;
+        Ok(Address::from(key.to_bytes()))
+    };
+    let keys: HashSet<Address> = given.iter().map(key).collect::<Result<_>>()?;
+    Ok((!keys.is_empty()).then(|| Arc::new(keys)))
+}
+
+#[cfg(test)]
+mod tests {
+    use query::Indexed;
+
+    use super::*;
+
+    fn check(flags: &DevFlags) -> Result<Vec<[Indexed; 2]>> {
+        let indices = from_flags(flags)?;
+        let facets = [facet::PROGRAM, facet::OWNER, facet::MINT, facet::DELEGATE, facet::LOCKUP];
+        let indexed = |facet| [1, 2].map(|n| indices.indexed(facet, &Address::from([n; 32])));
+        Ok(facets.into_iter().map(indexed).collect())
+    }
+
+    fn key(n: u8) -> String {
+        Pubkey::new_from_array([n; 32]).to_string()
+    }
+
+    #[test]
+    fn indices_are_on_unless_others_are_named() -> Result<()> {
+        use Indexed::{Kept, Off};
+        assert_eq!(check(&DevFlags::default())?, [[Kept; 2]; 5]);
+        let account_index = vec![AccountIndex::SplTokenMint, AccountIndex::ProgramId];
+        let flags = DevFlags { account_index, ..DevFlags::default() };
+        assert_eq!(check(&flags)?, [[Kept; 2], [Off; 2], [Kept; 2], [Off; 2], [Kept; 2]]);
+        let none = DevFlags { account_index: vec![AccountIndex::None], ..DevFlags::default() };
+        assert_eq!(check(&none)?, [[Off; 2], [Off; 2], [Off; 2], [Off; 2], [Kept; 2]]);
+        let own = from_flags(&none)?;
+        assert!(rpc::own_keys().iter().all(|(facet, key)| own.keeps(*facet, key)));
+        Ok(())
+    }
+
+    #[test]
+    fn one_list_of_keys_is_for_every_index() -> Result<()> {
+        use Indexed::{Excluded, Kept};
+        let only = DevFlags { account_index_include_key: vec![key(1)], ..DevFlags::default() };
+        let mut expected = [[Kept, Excluded]; 5];
+        expected[4] = [Kept; 2];
+        assert_eq!(check(&only)?, expected);
+        let but = DevFlags { account_index_exclude_key: vec![key(1)], ..DevFlags::default() };
+        let mut expected = [[Excluded, Kept]; 5];
+        expected[4] = [Kept; 2];
+        assert_eq!(check(&but)?, expected);
+        Ok(())
+    }
+
+    #[test]
+    fn lists_that_contradict_each_other_are_refused() {
+        let err = |flags: DevFlags| match from_flags(&flags) {
+            Ok(indices) => panic!("{indices:?}"),
+            Err(err) => format!("{err:#}"),
+        };
+        let both = DevFlags {
+            account_index_include_key: vec![key(1)],
+            account_index_exclude_key: vec![key(2)],
+            ..DevFlags::default()
+        };
+        assert!(err(both).contains("give one"));
+        let account_index = vec![AccountIndex::None, AccountIndex::ProgramId];
+        assert!(err(DevFlags { account_index, ..DevFlags::default() }).contains("no other"));
+        let account_index_include_key = vec!["nobody".into()];
+        let wrong = DevFlags { account_index_include_key, ..DevFlags::default() };
+        assert!(err(wrong).contains("--account-index-include-key nobody"));
+    }
+}

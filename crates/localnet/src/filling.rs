@@ -1,0 +1,128 @@
+//! A ledger before its first publish: its root takes accounts in, some at a time.
+//!
+//! Bounds: [`CHUNK_MAX`] accounts wait to be taken in together. Nothing else is kept here.
+
+use std::sync::Arc;
+
+use chain::{Bank, Reader};
+use ledger::{Address, AddressId, BlockId, Change};
+use query::{Ledger, LedgerConfig, LedgerError, LedgerUsage};
+use solana::Account;
+use solana_account::{AccountSharedData, ReadableAccount};
+use solana_pubkey::Pubkey;
+
+use crate::config::Config;
+use crate::vm::Vm;
+use crate::working_set::Accounts;
+
+/// Accounts that are taken in together.
+const CHUNK_MAX: usize = 4_096;
+
+/// A ledger that is being filled.
+pub(crate) struct Filling {
+    ledger: Ledger<Account, Bank>,
+    reader: Reader,
+    root: BlockId,
+    bank: Arc<Bank>,
+    waiting: Vec<Change<Account>>,
+    /// Lamports of all that was [`Self::add`]ed.
+    lamports: u64,
+}
+
+impl Accounts for Filling {
+    fn account(&self, key: &Pubkey) -> Option<Arc<Account>> {
+        self.ledger.account(key)
+    }
+}
+
+impl Filling {
+    /// An empty ledger whose root is the block of `bank`, which may change until the end.
+    pub(crate) fn new(config: &Config, bank: Bank) -> Self {
+        let (root, bank) = (bank.block, Arc::new(bank));
+        let ledger_config =
+            LedgerConfig { addresses_max: config.addresses_max, indices: config.indices.clone() };
+        let (ledger, reader) = Ledger::new(ledger_config, root, Arc::clone(&bank));
+        Self { ledger, reader, root, bank, waiting: Vec::new(), lamports: 0 }
+    }
+
+    /// Takes in an account that is not there yet, sooner or later.
+    pub(crate) fn add(&mut self, key: Pubkey, account: Account) -> Result<(), LedgerError> {
+        self.lamports = self.lamports.saturating_add(account.0.lamports());
+        self.waiting.push(change(key, account));
+        if self.waiting.len() >= CHUNK_MAX { self.take_in_waiting() } else { Ok(()) }
+    }
+
+    /// Takes in accounts at once, each at most once; `None` takes one away. Gives their numbers.
+    pub(crate) fn put(
+        &mut self,
+        accounts: impl Iterator<Item = (Pubkey, Option<AccountSharedData>)>,
+    ) -> Result<Vec<AddressId>, LedgerError> {
+        let changes = accounts.map(|(key, account)| match account {
+            Some(account) => change(key, Account(account)),
+            None => Change { address: Address::from(key.to_bytes()), record: None },
+        });
+        self.ledger.apply(self.root, changes.collect(), Arc::clone(&self.bank))
+    }
+
+    /// The number of an address that is known, as an account or as what one is found by.
+    pub(crate) fn number(&self, key: &Pubkey) -> Option<AddressId> {
+        self.reader.addresses().lookup(&Address::from(key.to_bytes()))
+    }
+
+    /// How much the ledger holds.
+    pub(crate) fn usage(&self) -> LedgerUsage {
+        self.ledger.usage()
+    }
+
+    /// Puts accounts of a VM in the place of what is there; gives lamports gained and lost by it.
+    pub(crate) fn replace(&mut self, vm: &Vm, keys: &[Pubkey]) -> Result<(u64, u64), LedgerError> {
+        self.take_in_waiting()?;
+        let before = keys.iter().filter_map(|key| self.ledger.account(key));
+        let lost = before.map(|account| account.0.lamports()).sum();
+        let after = || keys.iter().filter_map(|key| Some((*key, vm.account(key)?)));
+        let gained = after().map(|(_, account)| account.lamports()).sum();
+        self.put(after().map(|(key, account)| (key, Some(account.clone()))))?;
+        Ok((gained, lost))
+    }
+
+    /// What the VM holds and the ledger lacks: builtin programs that another node did not have.
+    pub(crate) fn lacking(&mut self, vm: &Vm) -> Result<Vec<Pubkey>, LedgerError> {
+        self.take_in_waiting()?;
+        let keys = vm.accounts().map(|(key, _)| *key);
+        Ok(keys.filter(|key| self.ledger.account(key).is_none()).collect())
+    }
+
+    /// What is there so far.
+    pub(crate) fn ledger(&mut self) -> Result<&Ledger<Account, Bank>, LedgerError> {
+        self.take_in_waiting()?;
+        Ok(&self.ledger)
+    }
+
+    /// Lamports of all accounts that were added.
+    pub(crate) fn lamports(&self) -> u64 {
+        self.lamports
+    }
+
+    /// Ends it: from now on readers see everything.
+    pub(crate) fn finish(
+        mut self,
+        bank: Bank,
+    ) -> Result<(Ledger<Account, Bank>, Reader), LedgerError> {
+        self.take_in_waiting()?;
+        self.ledger.apply(self.root, Vec::new(), Arc::new(bank))?;
+        self.ledger.publish();
+        Ok((self.ledger, self.reader))
+    }
+
+    fn take_in_waiting(&mut self) -> Result<(), LedgerError> {
+        if self.waiting.is_empty() {
+            return Ok(());
+        }
+        let waiting = std::mem::take(&mut self.waiting);
+        self.ledger.apply(self.root, waiting, Arc::clone(&self.bank)).map(|_| ())
+    }
+}
+
+fn change(key: Pubkey, account: Account) -> Change<Account> {
+    Change { address: Address::from(key.to_bytes()), record: account.into_record() }
+}

@@ -1,0 +1,541 @@
+//! The accounts that a VM holds: those that transactions name, brought in from a ledger's state as they
+//! are named, and let go again.
+//!
+//! Shape: a [`Vm`], and whatever [`Accounts`] has the state: the executing thread brings in from the
+//! open block and writes every change here and there, a simulation from its view. Sysvars and builtin
+//! programs are always here; of other programs what they compile to stays, for that is dear to make.
+//! Bounds: plain accounts [`PLAIN_BYTES_MAX`]; programs [`PROGRAMS_MAX`], or [`ELF_BYTES_MAX`] of code,
+//! which compiles to some six times as much: at most 64 MiB and 400 MiB, and beyond them what one
+//! transaction names. Past the bound of programs all are let go, and come back as they are named.
+//! Invariant: what is here is as the source has it. An account that is not there is known as such.
+//! Not here: what the ledger's state is (`query`), running (`vm`).
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use chain::{Bank, View};
+use ledger::Address;
+use solana::Account;
+use solana_account::{AccountSharedData, ReadableAccount};
+use solana_message::VersionedMessage;
+use solana_pubkey::Pubkey;
+use solana_sdk_ids::native_loader;
+
+use crate::held::Held;
+use crate::vm::{self, Vm};
+use crate::{precompiles, sysvars};
+
+/// Bytes of plain accounts that are held: about 120,000 token accounts.
+const PLAIN_BYTES_MAX: usize = 64 << 20;
+/// Programs that are held. The VM copies their list for each transaction: 256 cost it about 3 us.
+const PROGRAMS_MAX: usize = 256;
+/// Bytes of programs' code that are held, before it is compiled.
+const ELF_BYTES_MAX: usize = 64 << 20;
+
+/// Where the accounts of a ledger are as of one block.
+pub(crate) trait Accounts {
+    /// What stands under `key`.
+    fn account(&self, key: &Pubkey) -> Option<Arc<Account>>;
+}
+
+impl Accounts for View {
+    fn account(&self, key: &Pubkey) -> Option<Arc<Account>> {
+        self.record(&Address::from(key.to_bytes()))
+    }
+}
+
+impl Accounts for query::Ledger<Account, Bank> {
+    fn account(&self, key: &Pubkey) -> Option<Arc<Account>> {
+        self.record(&Address::from(key.to_bytes()))
+    }
+}
+
+/// A program, and what it was compiled from.
+#[derive(Clone)]
+struct Program {
+    account: Arc<Account>,
+    /// The account with its code, if that is another.
+    data: Option<Arc<Account>>,
+    /// Whether it may be called: not in the slot in which it was deployed.
+    is_visible: bool,
+}
+
+impl Program {
+    fn elf_bytes(&self) -> usize {
+        self.data.as_ref().unwrap_or(&self.account).0.data().len()
+    }
+}
+
+/// A VM, and what it holds.
+pub(crate) struct WorkingSet {
+    vm: Vm,
+    plain: Held,
+    programs: HashMap<Pubkey, Program>,
+    elf_bytes: usize,
+    /// Sysvars and builtin programs.
+    pinned: HashSet<Pubkey>,
+    /// Whether everything that the source becomes is written here too.
+    follows: bool,
+    /// A program of the VM is none any more: only a new VM forgets it.
+    is_outdated: bool,
+}
+
+impl WorkingSet {
+    /// What a new ledger's VM was given at once.
+    pub(crate) fn of(vm: Vm) -> Self {
+        let mut set = Self::empty(Vm::bare());
+        let mut held: Vec<(Pubkey, AccountSharedData)> = Vec::new();
+        for (key, account) in vm.accounts() {
+            if sysvars::ALL.contains(key) || account.owner() == &native_loader::ID {
+                set.pinned.insert(*key);
+            } else {
+                held.push((*key, account.clone()));
+            }
+        }
+        set.vm = vm;
+        held.iter().for_each(|(key, account)| set.note(*key, account, true));
+        set
+    }
+
+    /// A VM with the sysvars and builtin programs of `source`, and nothing else yet.
+    pub(crate) fn new(source: &impl Accounts) -> Self {
+        let mut set = Self::empty(Vm::bare());
+        let builtins: Vec<Pubkey> = set.vm.accounts().map(|(key, _)| *key).collect();
+        for key in builtins.into_iter().chain(sysvars::ALL).chain(precompiles::IDS) {
+            if let Some(account) = source.account(&key) {
+                set.vm.put(key, &account.0);
+            }
+            set.pinned.insert(key);
+        }
+        set.vm.restore_precompiles();
+        set
+    }
+
+    fn empty(vm: Vm) -> Self {
+        Self {
+            vm,
+            plain: Held::new(PLAIN_BYTES_MAX),
+            programs: HashMap::new(),
+            elf_bytes: 0,
+            pinned: HashSet::new(),
+            follows: true,
+            is_outdated: false,
+        }
+    }
+
+    /// The same without plain accounts: for simulations, which bring in those of their view.
+    pub(crate) fn without_plain(&self) -> Self {
+        let mut set = Self {
+            vm: self.vm.clone(),
+            programs: self.programs.clone(),
+            pinned: self.pinned.clone(),
+            follows: false,
+            ..Self::empty(Vm::bare())
+        };
+        set.elf_bytes = self.elf_bytes;
+        let is_kept = |key: &Pubkey| set.pinned.contains(key) || set.programs.contains_key(key);
+        let plain: Vec<Pubkey> =
+            self.vm.accounts().map(|(key, _)| *key).filter(|key| !is_kept(key)).collect();
+        plain.into_iter().for_each(|key| set.vm.remove(key));
+        set
+    }
+
+    /// The VM, to run what was brought in.
+    pub(crate) fn vm(&self) -> &Vm {
+        &self.vm
+    }
+
+    /// The VM, to move pinned accounts on.
+    pub(crate) fn vm_mut(&mut self) -> &mut Vm {
+        &mut self.vm
+    }
+
+    /// Brings in all that a transaction needs, if it is not here: what it names itself, its lookup
+    /// tables, and what it names by those.
+    pub(crate) fn bring(&mut self, source: &impl Accounts, message: &VersionedMessage) {
+        self.make_room();
+        self.bring_all(source, message);
+        if self.is_outdated {
+            self.start_anew();
+            self.bring_all(source, message);
+        }
+    }
+
+    fn bring_all(&mut self, source: &impl Accounts, message: &VersionedMessage) {
+        let own = message.static_account_keys();
+        for key in own {
+            self.bring_one(source, key);
+        }
+        let lookups = message.address_table_lookups().unwrap_or_default();
+        for lookup in lookups {
+            self.bring_one(source, &lookup.account_key);
+        }
+        // Tables that do not resolve fail the transaction, which then needs no more than its own keys.
+        if !lookups.is_empty()
+            && let Ok(keys) = self.vm.keys(message)
+        {
+            keys.all[own.len()..].iter().for_each(|key| self.bring_one(source, key));
+        }
+    }
+
+    /// One account, brought in if it is not here.
+    pub(crate) fn account(
+        &mut self,
+        source: &impl Accounts,
+        key: &Pubkey,
+    ) -> Option<&AccountSharedData> {
+        self.bring_one(source, key);
+        self.vm.account(key)
+    }
+
+    /// Keeps accounts as given. What programs are made of goes before them.
+    pub(crate) fn commit<'a>(
+        &mut self,
+        writes: impl Iterator<Item = (Pubkey, &'a AccountSharedData)> + Clone,
+    ) {
+        for (key, account) in writes.clone().filter(|(_, account)| !is_program(account)) {
+            self.vm.put(key, account);
+            self.note(key, account, true);
+        }
+        for (key, account) in writes.filter(|(_, account)| is_program(account)) {
+            self.put_program(key, account);
+        }
+    }
+
+    /// Lets go of all plain accounts.
+    pub(crate) fn clear(&mut self) {
+        for key in self.plain.drain() {
+            if !self.programs.contains_key(&key) {
+                self.vm.remove(key);
+            }
+        }
+    }
+
+    /// Bytes of a program's code account that came in with it.
+    pub(crate) fn program_data_bytes(&self, key: &Pubkey) -> Option<usize> {
+        Some(self.programs.get(key)?.data.as_ref()?.0.data().len())
+    }
+
+    fn bring_one(&mut self, source: &impl Accounts, key: &Pubkey) {
+        if self.plain.touch(key) || self.pinned.contains(key) {
+            return;
+        }
+        if self.follows && self.programs.get(key).is_some_and(|had| self.is_settled(had)) {
+            return;
+        }
+        let Some(account) = source.account(key) else {
+            self.is_outdated |= self.forget_program(key);
+            self.vm.remove(*key);
+            self.plain.hold(*key, 0);
+            return;
+        };
+        if is_program(&account.0) {
+            self.bring_program(source, *key, account);
+            return;
+        }
+        self.vm.put(*key, &account.0);
+        self.note(*key, &account.0, true);
+    }
+
+    /// Brings a program in, unless it is here just so: compiling is what costs.
+    fn bring_program(&mut self, source: &impl Accounts, key: Pubkey, account: Arc<Account>) {
+        let data_key = vm::program_data_key(&account.0);
+        let data = data_key.and_then(|data_key| source.account(&data_key));
+        let code = |data: &Option<Arc<Account>>| data.as_ref().map(|data| data.0.clone());
+        if let Some(had) = self.programs.get(&key)
+            && self.is_settled(had)
+            && had.account.0 == account.0
+            && code(&had.data) == code(&data)
+        {
+            return;
+        }
+        if let Some(data_key) = data_key {
+            match &data {
+                Some(data) => self.vm.put(data_key, &data.0),
+                None => self.vm.remove(data_key),
+            }
+            self.plain.hold(data_key, data.map_or(0, |data| data.0.data().len()));
+        }
+        // The VM expects to find who owns a program.
+        let owner = account.0.owner();
+        if !self.pinned.contains(owner)
+            && !self.plain.touch(owner)
+            && let Some(account) = source.account(owner)
+        {
+            self.vm.put(*owner, &account.0);
+            self.plain.hold(*owner, account.0.data().len());
+        }
+        self.put_program(key, &account.0);
+    }
+
+    /// Whether a program may be called, or may still not: it was deployed in this slot.
+    fn is_settled(&self, program: &Program) -> bool {
+        let deployed = || program.data.as_ref().and_then(|data| vm::deployed_slot(&data.0));
+        program.is_visible || deployed() == Some(self.vm.slot())
+    }
+
+    /// Gives the VM a program whose code it has.
+    fn put_program(&mut self, key: Pubkey, account: &AccountSharedData) {
+        let data = vm::program_data_key(account).and_then(|key| self.vm.account(&key));
+        let is_visible = data.and_then(vm::deployed_slot) != Some(self.vm.slot());
+        if is_visible {
+            self.vm.put(key, account);
+        } else {
+            self.vm.put_undeployed(key, account);
+        }
+        self.note(key, account, is_visible);
+    }
+
+    /// Counts what the VM was given.
+    fn note(&mut self, key: Pubkey, account: &AccountSharedData, is_visible: bool) {
+        if self.pinned.contains(&key) {
+            return;
+        }
+        let was_program = self.forget_program(&key);
+        if !is_program(account) {
+            self.is_outdated |= was_program;
+            self.plain.hold(key, account.data().len());
+            return;
+        }
+        let data = vm::program_data_key(account).and_then(|key| self.vm.account(&key));
+        let data = data.map(|data| Arc::new(Account(data.clone())));
+        let account = Arc::new(Account(account.clone()));
+        let program = Program { account, data, is_visible };
+        self.elf_bytes += program.elf_bytes();
+        self.programs.insert(key, program);
+    }
+
+    fn forget_program(&mut self, key: &Pubkey) -> bool {
+        let Some(had) = self.programs.remove(key) else { return false };
+        self.elf_bytes -= had.elf_bytes();
+        true
+    }
+
+    fn make_room(&mut self) {
+        let is_full = self.programs.len() > PROGRAMS_MAX || self.elf_bytes > ELF_BYTES_MAX;
+        if is_full || self.is_outdated {
+            self.start_anew();
+        }
+        while let Some(key) = self.plain.next_to_go() {
+            // It may have become a program since.
+            if !self.programs.contains_key(&key) {
+                self.vm.remove(key);
+            }
+        }
+    }
+
+    /// A new VM with nothing but what is pinned.
+    fn start_anew(&mut self) {
+        tracing::debug!(programs = self.programs.len(), self.elf_bytes, "programs are let go");
+        let old = std::mem::replace(self, Self::empty(Vm::bare()));
+        self.pinned = old.pinned;
+        for key in &self.pinned {
+            match old.vm.account(key) {
+                Some(account) => self.vm.put(*key, account),
+                None => self.vm.remove(*key),
+            }
+        }
+        self.vm.restore_precompiles();
+    }
+}
+
+/// Whether the VM compiles it. Builtin programs are code of the VM itself.
+fn is_program(account: &AccountSharedData) -> bool {
+    account.executable() && account.owner() != &native_loader::ID && account.lamports() > 0
+}
+
+#[cfg(test)]
+impl Accounts for HashMap<Pubkey, AccountSharedData> {
+    fn account(&self, key: &Pubkey) -> Option<Arc<Account>> {
+        self.get(key).map(|account| Arc::new(Account(account.clone())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use solana_account::WritableAccount;
+    use solana_clock::Clock;
+    use solana_hash::Hash;
+    use solana_instruction::error::InstructionError;
+    use solana_instruction::{AccountMeta, Instruction};
+    use solana_keypair::Keypair;
+    use solana_message::Message;
+    use solana_signer::Signer;
+    use solana_transaction::versioned::VersionedTransaction;
+    use solana_transaction_error::TransactionError;
+    use spl_generic_token::{token, token_2022};
+
+    use super::*;
+
+    type Map = HashMap<Pubkey, AccountSharedData>;
+
+    /// Its programs were deployed in the slot before.
+    fn genesis() -> Map {
+        let mut vm = Vm::new();
+        let mut clock: Clock = vm.svm().get_sysvar();
+        clock.slot += 1;
+        vm.svm_mut().set_sysvar(&clock);
+        vm.accounts().map(|(key, account)| (*key, account.clone())).collect()
+    }
+
+    fn wallet(map: &mut Map) -> Keypair {
+        let keypair = Keypair::new();
+        let account = AccountSharedData::new(1 << 40, 0, &solana_sdk_ids::system_program::ID);
+        map.insert(keypair.pubkey(), account);
+        keypair
+    }
+
+    fn transfer(from: &Keypair, to: &Pubkey, lamports: u64) -> VersionedTransaction {
+        let transfer = solana_system_interface::instruction::transfer(&from.pubkey(), to, lamports);
+        signed(transfer, from)
+    }
+
+    fn signed(instruction: Instruction, payer: &Keypair) -> VersionedTransaction {
+        let message = Message::new(&[instruction], Some(&payer.pubkey()));
+        VersionedTransaction::try_new(VersionedMessage::Legacy(message), &[payer])
+            .expect("signers fit")
+    }
+
+    /// Runs a transaction, and keeps what it did in both places.
+    fn execute(set: &mut WorkingSet, map: &mut Map, transaction: &VersionedTransaction) {
+        set.bring(map, &transaction.message);
+        let outcome = set.vm().run(transaction, None, &Hash::default());
+        assert_eq!(outcome.result, Ok(()));
+        set.commit(outcome.writes());
+        for (key, account) in outcome.writes() {
+            match account.lamports() {
+                0 => map.remove(&key),
+                _ => map.insert(key, account.clone()),
+            };
+        }
+    }
+
+    /// `InitializeMint2` with no authority to freeze: needs the program, and a mint that is made for it.
+    fn make_mint(map: &mut Map, program: Pubkey, payer: &Keypair) -> VersionedTransaction {
+        let mint = Pubkey::new_unique();
+        map.insert(mint, AccountSharedData::new(1 << 30, 82, &program));
+        let mut data = vec![20, 6];
+        data.extend([7; 32]);
+        data.push(0);
+        let accounts = vec![AccountMeta::new(mint, false)];
+        signed(Instruction { program_id: program, accounts, data }, payer)
+    }
+
+    #[test]
+    fn accounts_come_as_they_are_named_and_go_when_there_is_no_room() {
+        let mut map = genesis();
+        let payers: Vec<Keypair> = (0..40).map(|_| wallet(&mut map)).collect();
+        let mut set = WorkingSet::new(&map);
+        let pinned = set.vm().accounts().count();
+        set.plain = Held::new(4_000);
+        for round in 0..3 {
+            for payer in &payers {
+                let to = payers[round].pubkey();
+                let lamports = if payer.pubkey() == to { 0 } else { 1_000 };
+                execute(&mut set, &mut map, &transfer(payer, &to, lamports));
+                let held = set.vm().accounts().count() - pinned;
+                assert!(held < 20, "{held} accounts are held");
+            }
+        }
+        for payer in &payers {
+            let account = set.account(&map, &payer.pubkey()).cloned();
+            assert_eq!(account.as_ref(), map.get(&payer.pubkey()));
+        }
+    }
+
+    #[test]
+    fn an_account_that_is_closed_and_made_again_is_known_as_it_is() {
+        let mut map = genesis();
+        let (payer, brief) = (wallet(&mut map), Keypair::new());
+        let mut set = WorkingSet::new(&map);
+        let fee = vm::LAMPORTS_PER_SIGNATURE;
+        for _ in 0..3 {
+            assert_eq!(set.account(&map, &brief.pubkey()), None);
+            execute(&mut set, &mut map, &transfer(&payer, &brief.pubkey(), 1 << 30));
+            let back = transfer(&brief, &payer.pubkey(), (1 << 30) - fee);
+            execute(&mut set, &mut map, &back);
+            assert!(!map.contains_key(&brief.pubkey()));
+        }
+    }
+
+    #[test]
+    fn programs_are_compiled_when_they_are_named_and_all_let_go_past_their_bound() {
+        let mut map = genesis();
+        let payer = wallet(&mut map);
+        let mut set = WorkingSet::new(&map);
+        assert!(set.programs.is_empty());
+        for program in [token::id(), token_2022::id()] {
+            let transaction = make_mint(&mut map, program, &payer);
+            execute(&mut set, &mut map, &transaction);
+            assert!(set.programs.contains_key(&program));
+        }
+        set.elf_bytes += ELF_BYTES_MAX;
+        let transaction = make_mint(&mut map, token::id(), &payer);
+        execute(&mut set, &mut map, &transaction);
+        assert_eq!(set.programs.keys().collect::<Vec<_>>(), [&token::id()]);
+        assert!(set.elf_bytes < ELF_BYTES_MAX);
+    }
+
+    #[test]
+    fn a_simulation_sees_programs_as_its_view_has_them() {
+        let mut map = genesis();
+        let payer = wallet(&mut map);
+        let mut set = WorkingSet::new(&map);
+        let transaction = make_mint(&mut map, token_2022::id(), &payer);
+        execute(&mut set, &mut map, &transaction);
+        let mut beside = set.without_plain();
+        let run = |beside: &mut WorkingSet, map: &Map, transaction: &VersionedTransaction| {
+            beside.clear();
+            beside.bring(map, &transaction.message);
+            beside.vm().run(transaction, None, &Hash::default()).result
+        };
+        let transaction = make_mint(&mut map, token_2022::id(), &payer);
+        assert_eq!(run(&mut beside, &map, &transaction), Ok(()));
+
+        // In another view the code is no program, and in yet another there is none.
+        let mut broken = map.clone();
+        let code = vm::program_data_key(&map[&token_2022::id()]).expect("it is upgradeable");
+        broken.get_mut(&code).expect("it has code").data_as_mut_slice()[45..].fill(1);
+        assert!(run(&mut beside, &broken, &transaction).is_err());
+        let mut without = map.clone();
+        without.remove(&token_2022::id());
+        assert!(run(&mut beside, &without, &transaction).is_err());
+        assert_eq!(run(&mut beside, &map, &transaction), Ok(()));
+    }
+
+    #[test]
+    fn a_program_is_not_called_in_the_slot_in_which_it_was_deployed() {
+        let mut map = genesis();
+        let payer = wallet(&mut map);
+        let mut set = WorkingSet::new(&map);
+        let (program, slot) = (token_2022::id(), set.vm().slot());
+        let transaction = make_mint(&mut map, program, &payer);
+        execute(&mut set, &mut map, &transaction);
+
+        // An upgrade to the same code.
+        let code = vm::program_data_key(&map[&program]).expect("it is upgradeable");
+        let upgraded = map.get_mut(&code).expect("it has code");
+        upgraded.data_as_mut_slice()[4..12].copy_from_slice(&slot.to_le_bytes());
+        let upgraded = map[&code].clone();
+        set.commit([(code, &upgraded), (program, &map[&program].clone())].into_iter());
+
+        let transaction = make_mint(&mut map, program, &payer);
+        let run = |set: &mut WorkingSet, map: &Map| {
+            set.clear();
+            set.bring(map, &transaction.message);
+            set.vm().run(&transaction, None, &Hash::default()).result
+        };
+        let unsupported = InstructionError::UnsupportedProgramId;
+        let not_yet = Err(TransactionError::InstructionError(0, unsupported));
+        let mut beside = set.without_plain();
+        assert_eq!(run(&mut set, &map), not_yet);
+        assert_eq!(run(&mut beside, &map), not_yet);
+
+        let mut clock: Clock = set.vm().svm().get_sysvar();
+        clock.slot += 1;
+        for set in [&mut set, &mut beside] {
+            set.vm_mut().svm_mut().set_sysvar(&clock);
+            assert_eq!(run(set, &map), Ok(()));
+        }
+    }
+}

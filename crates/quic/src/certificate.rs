@@ -1,0 +1,240 @@
+//! Who is who: self-signed Ed25519 certificates on both sides, and the key of the client's as its
+//! identity.
+//!
+//! Shape: as Agave's clients and validators do it, a certificate is a wrapping for a public key: its own
+//! signature is not looked at. That a peer holds the key is proved by the handshake's signature, which
+//! is checked.
+//! Not here: who may connect (`gate`).
+
+use std::sync::Arc;
+
+use quinn_proto::crypto::rustls::{NoInitialCipherSuite, QuicClientConfig, QuicServerConfig};
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, verify_tls13_signature};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName, UnixTime};
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::{DigitallySignedStruct, DistinguishedName, NamedGroup, SignatureScheme};
+use solana_pubkey::Pubkey;
+
+/// The application protocol that Solana's clients ask for.
+pub const ALPN: &[u8] = b"solana-tpu";
+
+/// DER: `SubjectPublicKeyInfo` of an Ed25519 key, up to the key (RFC 8410).
+const SPKI_PREFIX: [u8; 12] = [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0];
+/// DER: a PKCS #8 private key of Ed25519, up to the seed (RFC 8410).
+const PKCS8_PREFIX: [u8; 16] =
+    [0x30, 0x2e, 2, 1, 0, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20];
+
+/// A key and the certificate that shows it.
+pub struct Identity {
+    pubkey: Pubkey,
+    seed: [u8; 32],
+}
+
+impl Identity {
+    /// The identity of a keypair: its secret seed and its public key.
+    pub fn new(seed: [u8; 32], pubkey: Pubkey) -> Self {
+        Self { pubkey, seed }
+    }
+
+    /// Its public key.
+    pub fn pubkey(&self) -> Pubkey {
+        self.pubkey
+    }
+
+    fn chain(&self) -> Vec<CertificateDer<'static>> {
+        vec![certificate(&self.pubkey)]
+    }
+
+    fn key(&self) -> PrivateKeyDer<'static> {
+        let pkcs8 = [&PKCS8_PREFIX[..], &self.seed].concat();
+        PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(pkcs8))
+    }
+
+    /// TLS for the server's side: clients must show a certificate.
+    pub(crate) fn server(&self) -> Result<QuicServerConfig, TlsError> {
+        let provider = provider();
+        let mut tls = rustls::ServerConfig::builder_with_provider(Arc::clone(&provider))
+            .with_protocol_versions(&[&rustls::version::TLS13])?
+            .with_client_cert_verifier(Arc::new(AnyKey(provider)))
+            .with_single_cert(self.chain(), self.key())?;
+        tls.alpn_protocols = vec![ALPN.to_vec()];
+        // No session is resumed: a client proves its key each time.
+        tls.send_tls13_tickets = 0;
+        Ok(QuicServerConfig::try_from(tls)?)
+    }
+}
+
+/// TLS for the client's side, as Solana's clients have it: any server, our certificate shown.
+pub fn client_config(identity: &Identity) -> Result<QuicClientConfig, TlsError> {
+    let provider = provider();
+    let mut tls = rustls::ClientConfig::builder_with_provider(Arc::clone(&provider))
+        .with_protocol_versions(&[&rustls::version::TLS13])?
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(AnyKey(provider)))
+        .with_client_auth_cert(identity.chain(), identity.key())?;
+    tls.alpn_protocols = vec![ALPN.to_vec()];
+    tls.resumption = rustls::client::Resumption::disabled();
+    Ok(QuicClientConfig::try_from(tls)?)
+}
+
+/// Why there is no TLS.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TlsError {
+    /// The key or the certificate is not taken.
+    #[error("TLS refuses the identity")]
+    Identity(#[from] rustls::Error),
+    /// The provider has no suite for QUIC's first packets.
+    #[error("TLS has no cipher for QUIC")]
+    Cipher(#[from] NoInitialCipherSuite),
+}
+
+/// The Ed25519 key that a certificate shows, if it shows one.
+pub(crate) fn pubkey_of(certificate: &CertificateDer<'_>) -> Option<Pubkey> {
+    let certificate = webpki::EndEntityCert::try_from(certificate).ok()?;
+    let spki = certificate.subject_public_key_info();
+    let key = spki.as_ref().strip_prefix(&SPKI_PREFIX)?;
+    Pubkey::try_from(key).ok()
+}
+
+/// ring, and X25519 only: what Solana's nodes speak, and one key exchange less to attack.
+fn provider() -> Arc<CryptoProvider> {
+    let mut provider = rustls::crypto::ring::default_provider();
+    provider.kx_groups.retain(|group| group.name() == NamedGroup::X25519);
+    Arc::new(provider)
+}
+
+/// DER of one value: its tag, its length, its content.
+fn der(tag: u8, content: &[&[u8]]) -> Vec<u8> {
+    let len: usize = content.iter().map(|part| part.len()).sum();
+    let mut value = vec![tag];
+    match u8::try_from(len) {
+        Ok(len) if len < 0x80 => value.push(len),
+        Ok(len) => value.extend([0x81, len]),
+        // A certificate of ours has some 250 bytes.
+        Err(_) => value.extend([0x82, (len >> 8) as u8, len as u8]),
+    }
+    content.iter().for_each(|part| value.extend_from_slice(part));
+    value
+}
+
+/// A certificate, version 3, for `pubkey`; its signature is zeros.
+fn certificate(pubkey: &Pubkey) -> CertificateDer<'static> {
+    const SEQUENCE: u8 = 0x30;
+    const ED25519: &[u8] = &[0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70];
+    let version = der(0xa0, &[&[2, 1, 2]]);
+    let serial = der(2, &[&[1]]);
+    let common_name = der(SEQUENCE, &[&[6, 3, 0x55, 4, 3], &der(0x0c, &[b"hydrant"])]);
+    let issuer = der(SEQUENCE, &[&der(0x31, &[&common_name])]);
+    let validity =
+        der(SEQUENCE, &[&der(0x17, &[b"700101000000Z"]), &der(0x18, &[b"40960101000000Z"])]);
+    let subject = der(SEQUENCE, &[]);
+    let spki = [&SPKI_PREFIX[..], pubkey.as_ref()].concat();
+    // A critical alternative name stands in for the empty subject: "localhost".
+    let name = der(SEQUENCE, &[&der(0x82, &[b"localhost"])]);
+    let alternative = der(SEQUENCE, &[&[6, 3, 0x55, 0x1d, 0x11], &[1, 1, 0xff], &der(4, &[&name])]);
+    let extensions = der(0xa3, &[&der(SEQUENCE, &[&alternative])]);
+    let parts = [&version, &serial, ED25519, &issuer, &validity, &subject, &spki, &extensions]
+        .map(|part| part as &[u8]);
+    let signed = der(SEQUENCE, &parts);
+    let signature = der(3, &[&[0; 65]]);
+    CertificateDer::from(der(SEQUENCE, &[&signed, ED25519, &signature]))
+}
+
+fn not_in_quic() -> rustls::Error {
+    rustls::Error::General("QUIC speaks TLS 1.3 only".into())
+}
+
+/// Takes any certificate, and checks that the peer has its key.
+#[derive(Debug)]
+struct AnyKey(Arc<CryptoProvider>);
+
+impl ClientCertVerifier for AnyKey {
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        &[]
+    }
+
+    fn verify_client_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: UnixTime,
+    ) -> Result<ClientCertVerified, rustls::Error> {
+        Ok(ClientCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        Err(not_in_quic())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(message, cert, signed, &self.0.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+impl ServerCertVerifier for AnyKey {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        Err(not_in_quic())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(message, cert, signed, &self.0.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_certificate_shows_its_key() {
+        let pubkey = Pubkey::new_from_array([7; 32]);
+        assert_eq!(pubkey_of(&certificate(&pubkey)), Some(pubkey));
+    }
+
+    #[test]
+    fn what_is_no_certificate_shows_none() {
+        assert_eq!(pubkey_of(&CertificateDer::from(vec![0x30, 0x03, 1, 2, 3])), None);
+        assert_eq!(pubkey_of(&CertificateDer::from(Vec::new())), None);
+    }
+}

@@ -1,0 +1,47 @@
+//! Connection ids that name their shard, so that a client whose address changes is found again
+//! although the kernel gives its datagrams to another socket.
+//!
+//! Shape: eight bytes, the shard's number and seven random ones.
+
+use std::time::Duration;
+
+use quinn_proto::{ConnectionId, ConnectionIdGenerator, InvalidCid};
+use rand::Rng;
+
+/// Bytes of a connection id.
+const CID_BYTES: usize = 8;
+
+/// Makes the ids of one shard.
+pub(crate) struct ShardCids {
+    pub(crate) shard: u8,
+}
+
+impl ConnectionIdGenerator for ShardCids {
+    fn generate_cid(&mut self) -> ConnectionId {
+        let mut bytes = [0; CID_BYTES];
+        rand::rng().fill(&mut bytes[1..]);
+        bytes[0] = self.shard;
+        ConnectionId::new(&bytes)
+    }
+
+    fn validate(&self, cid: &ConnectionId) -> Result<(), InvalidCid> {
+        if cid.first() == Some(&self.shard) { Ok(()) } else { Err(InvalidCid) }
+    }
+
+    fn cid_len(&self) -> usize {
+        CID_BYTES
+    }
+
+    fn cid_lifetime(&self) -> Option<Duration> {
+        None
+    }
+}
+
+/// The shard whose connection a datagram belongs to, if it is of an established one: what comes before
+/// that carries an id of the client's choice.
+pub(crate) fn shard_of(datagram: &[u8]) -> Option<u8> {
+    match datagram {
+        [first, shard, ..] if first & 0x80 == 0 => Some(*shard),
+        _ => None,
+    }
+}

@@ -1,0 +1,219 @@
+//! The limits of the door, each with its unit, its default and what it may cost.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Limits. What is over one of them is refused and counted by cause (see [`crate::Cause`]).
+#[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// Threads that read sockets, each with its own socket on the same port. Default 1. Memory: about
+    /// 2 MiB each for what one read brings, and the receive buffers below.
+    pub shards: usize,
+    /// Threads that check signatures. Default 1; a core checks some 20,000 a second.
+    pub verify_threads: usize,
+
+    /// Connections at once. Default 4,000. Memory: about 45 KB each when idle; busy ones add what
+    /// `streams_max` says.
+    pub connections_max: usize,
+    /// Connections from one address. Default 4,000: many clients stand behind one address in a local
+    /// network. A public node wants about 100.
+    pub connections_per_address_max: usize,
+    /// Connections of one identity (the key of the client's certificate). Default 16.
+    pub connections_per_identity_max: usize,
+
+    /// Streams open at once on one connection, at most. Default 512. Memory: about 360 bytes for each
+    /// that was ever open at once, for as long as the connection lives.
+    pub window_max: u32,
+    /// Streams open at once on one connection, at least, however many share. Default 16.
+    pub window_min: u32,
+    /// Streams open at once on all connections. Default 131,072. Identities of the weights' file share
+    /// three quarters by weight, everybody else the rest, or all of it where there is no such file.
+    /// Memory: 360 bytes each, so 47 MB; `window_min` comes first.
+    pub streams_max: usize,
+    /// Bytes in flight to us on one connection. Default 1,048,576. Memory: in the worst case, where
+    /// everything waits for a lost first packet, this for each connection.
+    pub receive_window_bytes: u32,
+
+    /// Bytes of a transaction of version 1. Default 4,096. Older versions have 1,232.
+    pub transaction_bytes_max: usize,
+    /// Bytes of unfinished transactions of one shard. Default 33,554,432. One connection may
+    /// hold as much as is still free; a stream beyond that is stopped. Memory: this.
+    pub unfinished_bytes_max: usize,
+    /// Milliseconds from a stream's first sign to its end; it is then stopped. Default 10,000: a client on
+    /// a bad line that has 512 streams open needs some seconds to bring all of them to an end.
+    pub stream_timeout_ms: u64,
+    /// Broken or stalled streams in a minute, after which a connection is closed. Default 256.
+    pub broken_streams_max: u32,
+    /// Milliseconds without a packet after which a connection is gone. Default 30,000.
+    pub idle_timeout_ms: u64,
+
+    /// Handshakes a second, all addresses together. Default 2,000: one costs 0.4 ms of a core.
+    pub handshakes_per_second: u32,
+    /// Handshakes a minute from one address, after a burst of as many. Default 6,000. A public node wants
+    /// about 60.
+    pub handshakes_per_address_per_minute: u32,
+    /// Handshakes under way at once. Default 1,024. Memory: about 45 KB each.
+    pub handshakes_max: usize,
+    /// Handshakes under way above which a client must first prove its address with a retry token.
+    /// Default 128; 0 asks everybody.
+    pub retry_above: usize,
+    /// Milliseconds in which a handshake must be complete. Default 2,000.
+    pub handshake_timeout_ms: u64,
+
+    /// Datagram buffers that one shard keeps for use. Default 8,192. Memory: 2 KiB each, so 16 MiB; given
+    /// back while idle. A buffer whose slices are still held when its turn comes is replaced.
+    pub buffers_max: usize,
+    /// Bytes of a socket's receive buffer that are asked for; the system may give less
+    /// (`net.core.rmem_max`). Default 8,388,608. Memory: this for each shard, in the kernel.
+    pub socket_bytes: usize,
+    /// Microseconds to let datagrams gather while there is traffic. Default 150: costs that much latency
+    /// and saves a third of the CPU time. 0 reads at once.
+    pub gather_us: u64,
+    /// Whether the kernel may hand over many datagrams of one sender as one. Default true.
+    pub receive_offload: bool,
+
+    /// Transactions that wait for their signatures' check. Default 16,384. When full, the newest of whoever
+    /// has most waiting for his weight is refused. Memory: 2 KiB each, so 32 MiB.
+    pub queue_max: usize,
+    /// Milliseconds for which an equal transaction is refused without a look. Default 10,000.
+    pub repeat_ms: u64,
+    /// Transactions remembered for that. Default 262,144. Memory: 16 bytes each, so 4 MiB.
+    pub repeats_max: usize,
+    /// Milliseconds that a checked transaction waits for room in the ledger's queue. Default 1,000. Then it
+    /// is refused.
+    pub hand_over_ms: u64,
+
+    /// Transactions that wait for, or are under way to, one destination of the relay. Default 16,384. Memory:
+    /// their bytes, so up to 64 MiB for all destinations together.
+    pub forward_max: usize,
+
+    /// A file of identities and weights, read again when it changes: lines `PUBKEY WEIGHT`. Whoever is not
+    /// in it weighs 1. Default none. Memory: 100 bytes a line; at most 100,000 lines are read.
+    pub weights: Option<PathBuf>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            shards: 1,
+            verify_threads: 1,
+            connections_max: 4_000,
+            connections_per_address_max: 4_000,
+            connections_per_identity_max: 16,
+            window_max: 512,
+            window_min: 16,
+            streams_max: 131_072,
+            receive_window_bytes: 1 << 20,
+            transaction_bytes_max: 4_096,
+            unfinished_bytes_max: 32 << 20,
+            stream_timeout_ms: 10_000,
+            broken_streams_max: 256,
+            idle_timeout_ms: 30_000,
+            handshakes_per_second: 2_000,
+            handshakes_per_address_per_minute: 6_000,
+            handshakes_max: 1_024,
+            retry_above: 128,
+            handshake_timeout_ms: 2_000,
+            buffers_max: 8_192,
+            socket_bytes: 8 << 20,
+            gather_us: 150,
+            receive_offload: true,
+            queue_max: 16_384,
+            repeat_ms: 10_000,
+            repeats_max: 262_144,
+            hand_over_ms: 1_000,
+            forward_max: 16_384,
+            weights: None,
+        }
+    }
+}
+
+/// A setting that cannot be.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("quic.{name} is {value}: {wanted}")]
+pub struct ConfigError {
+    /// Which.
+    pub name: &'static str,
+    /// What was given.
+    pub value: u64,
+    /// What can be.
+    pub wanted: &'static str,
+}
+
+impl Config {
+    /// Checks every number.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        let at_least_one: [(&'static str, u64); 13] = [
+            ("shards", self.shards as u64),
+            ("verify_threads", self.verify_threads as u64),
+            ("connections_max", self.connections_max as u64),
+            ("connections_per_address_max", self.connections_per_address_max as u64),
+            ("connections_per_identity_max", self.connections_per_identity_max as u64),
+            ("window_min", self.window_min.into()),
+            ("stream_timeout_ms", self.stream_timeout_ms),
+            ("handshakes_per_second", self.handshakes_per_second.into()),
+            ("handshakes_per_address_per_minute", self.handshakes_per_address_per_minute.into()),
+            ("handshakes_max", self.handshakes_max as u64),
+            ("handshake_timeout_ms", self.handshake_timeout_ms),
+            ("buffers_max", self.buffers_max as u64),
+            ("queue_max", self.queue_max as u64),
+        ];
+        for (name, value) in at_least_one {
+            if value == 0 {
+                return Err(ConfigError { name, value, wanted: "at least 1" });
+            }
+        }
+        let error = |name, value, wanted| Err(ConfigError { name, value, wanted });
+        if self.shards > 256 {
+            return error(
+                "shards",
+                self.shards as u64,
+                "at most 256: a connection id has one byte for it",
+            );
+        }
+        if self.window_max < self.window_min {
+            return error("window_max", self.window_max.into(), "at least window_min");
+        }
+        if self.window_max > 100_000 {
+            return error("window_max", self.window_max.into(), "at most 100000");
+        }
+        if self.transaction_bytes_max < PACKET_BYTES_MAX || self.transaction_bytes_max > 65_536 {
+            let value = self.transaction_bytes_max as u64;
+            return error("transaction_bytes_max", value, "1232 to 65536");
+        }
+        if self.receive_window_bytes < 65_536 {
+            return error(
+                "receive_window_bytes",
+                self.receive_window_bytes.into(),
+                "at least 65536",
+            );
+        }
+        if self.gather_us > 10_000 {
+            return error("gather_us", self.gather_us, "at most 10000");
+        }
+        Ok(())
+    }
+
+    pub(crate) fn stream_timeout(&self) -> Duration {
+        Duration::from_millis(self.stream_timeout_ms)
+    }
+}
+
+/// Bytes of a transaction below version 1: what fits into a packet.
+pub(crate) const PACKET_BYTES_MAX: usize = 1_232;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_are_good_and_nonsense_is_named() {
+        assert_eq!(Config::default().check(), Ok(()));
+        let err = Config { shards: 0, ..Config::default() }.check().map_err(|err| err.to_string());
+        assert_eq!(err, Err("quic.shards is 0: at least 1".into()));
+        let err =
+            Config { window_max: 8, ..Config::default() }.check().map_err(|err| err.to_string());
+        assert_eq!(err, Err("quic.window_max is 8: at least window_min".into()));
+    }
+}

@@ -1,0 +1,567 @@
+//! The driver of one endpoint: datagrams and the time in, transactions and datagrams out. No I/O, no
+//! clock: the same code runs behind a socket and in a simulation.
+//!
+//! Shape: a round is any number of [`Driver::datagram`], then one [`Driver::drive`], which turns every
+//! connection that something happened to once: its timers, its streams, what it has to say. The larger
+//! the round, the fewer packets are sent back and the fewer allocations they cost.
+//! Between rounds nothing happens before [`Driver::next_timeout`]; [`Driver::sweep`] is for what needs no
+//! precise time: stalled streams, idle connections, windows, buffers that are not needed any more.
+//! Invariant: nothing unread is left with `quinn-proto` on purpose. Backpressure is the number of streams
+//! that may be open (`window`), for unread bytes pin the buffers they came in.
+//! Not here: sockets (`shard`), who may connect (`gate`).
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use quinn_proto::{
+    ConnectionHandle, DatagramEvent, Dir, EcnCodepoint, Endpoint, EndpointConfig, Event,
+    IdleTimeout, Incoming, MtuDiscoveryConfig, ServerConfig, StreamEvent, Transmit,
+    TransportConfig, VarInt,
+};
+use rustls::pki_types::CertificateDer;
+
+use crate::assembly::Workbench;
+use crate::buffers::Ring;
+use crate::certificate::{Identity, TlsError, pubkey_of};
+use crate::cid::ShardCids;
+use crate::config::Config;
+use crate::connection::{Code, Connection, Stage};
+use crate::counters::{Cause, Counters};
+use crate::gate::{Gate, Verdict};
+use crate::received::{Outlet, Received};
+use crate::timers::Timers;
+use crate::window;
+
+/// Bytes of a receive buffer: more than any datagram that we agree to (1,472).
+const BUFFER_BYTES: usize = 2_048;
+/// Bytes that may be in flight on one stream. Well above a transaction: if it were just that, every
+/// transaction cut by a datagram's border would cost a frame that gives more, which nobody needs.
+const STREAM_WINDOW_BYTES: u32 = 16_384;
+/// Transactions handed on at once.
+const BATCH: usize = 64;
+/// Between two sweeps.
+const SWEEP: Duration = Duration::from_millis(100);
+/// Between two looks at what is seldom wrong.
+const SLOW_SWEEP: Duration = Duration::from_secs(1);
+/// Connections at once after which the endpoint's tables are made anew when the last has gone.
+const MANY: usize = 64;
+/// How often a connection is turned in one round, if each turn brings more.
+const TURNS: usize = 4;
+
+/// Takes datagrams to be sent.
+pub trait Outgoing {
+    /// Sends one datagram, or loses it.
+    fn send(&mut self, transmit: &Transmit, datagram: &[u8]);
+}
+
+/// Counts of one driver since they were last published.
+#[derive(Default)]
+pub(crate) struct Tally {
+    pub(crate) received: u64,
+    pub(crate) received_bytes: u64,
+    datagrams: u64,
+    rounds: u64,
+    admitted: u64,
+    ended: u64,
+    retries: u64,
+    buffers_made: u64,
+    refused: Vec<(Cause, u64)>,
+}
+
+impl Tally {
+    pub(crate) fn refuse(&mut self, cause: Cause) {
+        match self.refused.iter_mut().find(|(known, _)| *known == cause) {
+            Some((_, count)) => *count += 1,
+            None => self.refused.push((cause, 1)),
+        }
+    }
+}
+
+/// What all shards of a server have in common.
+pub(crate) struct Common {
+    pub(crate) config: Arc<Config>,
+    pub(crate) gate: Arc<Gate>,
+    endpoint: EndpointConfig,
+    server: Arc<ServerConfig>,
+}
+
+impl Common {
+    pub(crate) fn new(
+        config: Arc<Config>,
+        gate: Arc<Gate>,
+        identity: &Identity,
+    ) -> Result<Self, TlsError> {
+        let mut server = ServerConfig::with_crypto(Arc::new(identity.server()?));
+        server
+            .transport_config(Arc::new(transport(&config)))
+            .max_incoming(config.handshakes_max)
+            .incoming_buffer_size(16 << 10)
+            .incoming_buffer_size_total(1 << 20);
+        Ok(Self { config, gate, endpoint: EndpointConfig::default(), server: Arc::new(server) })
+    }
+
+    fn endpoint(&self, shard: u8) -> Endpoint {
+        let mut config = self.endpoint.clone();
+        config.cid_generator(move || Box::new(ShardCids { shard }));
+        Endpoint::new(Arc::new(config), Some(Arc::clone(&self.server)), true, None)
+    }
+}
+
+/// What a connection is allowed before anybody knows whose it is: no streams yet.
+fn transport(config: &Config) -> TransportConfig {
+    let mut transport = TransportConfig::default();
+    // We close idle connections ourselves, with a code; this is for those that cannot be told.
+    let idle_ms = config.idle_timeout_ms.saturating_add(2_000).min(600_000) as u32;
+    transport
+        .max_concurrent_uni_streams(VarInt::from_u32(0))
+        .max_concurrent_bidi_streams(VarInt::from_u32(0))
+        .stream_receive_window(VarInt::from_u32(STREAM_WINDOW_BYTES))
+        .receive_window(VarInt::from_u32(config.receive_window_bytes))
+        .send_window(0)
+        .datagram_receive_buffer_size(None)
+        .enable_segmentation_offload(false)
+        .max_idle_timeout(Some(IdleTimeout::from(VarInt::from_u32(idle_ms))))
+        // We send next to nothing, so there is nothing to gain from larger packets.
+        .mtu_discovery_config(None::<MtuDiscoveryConfig>);
+    transport
+}
+
+/// The driver of one endpoint.
+pub struct Driver {
+    common: Arc<Common>,
+    shard: u8,
+    endpoint: Endpoint,
+    connections: Vec<Option<Box<Connection>>>,
+    open: usize,
+    /// The most connections since the endpoint was made.
+    open_most: usize,
+    dirty: Vec<usize>,
+    timers: Timers,
+    buffers: Ring,
+    bench: Workbench,
+    batch: Vec<Received>,
+    scratch: Vec<u8>,
+    tally: Tally,
+    swept: Instant,
+    slowly_swept: Instant,
+    windows_version: u64,
+    was_under_pressure: bool,
+}
+
+impl Driver {
+    /// A driver alone, for one endpoint without a socket.
+    pub fn new(
+        config: Arc<Config>,
+        gate: Arc<Gate>,
+        identity: &Identity,
+        now: Instant,
+    ) -> Result<Self, TlsError> {
+        Ok(Self::of_shard(Arc::new(Common::new(config, gate, identity)?), 0, now))
+    }
+
+    pub(crate) fn of_shard(common: Arc<Common>, shard: u8, now: Instant) -> Self {
+        Self {
+            endpoint: common.endpoint(shard),
+            shard,
+            connections: Vec::new(),
+            open: 0,
+            open_most: 0,
+            dirty: Vec::new(),
+            timers: Timers::default(),
+            buffers: Ring::new(BUFFER_BYTES, common.config.buffers_max),
+            bench: Workbench::new(&common.config),
+            batch: Vec::with_capacity(BATCH),
+            scratch: Vec::new(),
+            tally: Tally::default(),
+            swept: now,
+            slowly_swept: now,
+            windows_version: 0,
+            was_under_pressure: false,
+            common,
+        }
+    }
+
+    /// Takes a datagram in.
+    pub fn datagram(
+        &mut self,
+        now: Instant,
+        remote: SocketAddr,
+        local_ip: Option<IpAddr>,
+        ecn: Option<EcnCodepoint>,
+        datagram: &[u8],
+        out: &mut dyn Outgoing,
+    ) {
+        self.tally.datagrams += 1;
+        if datagram.len() > BUFFER_BYTES {
+            return self.tally.refuse(Cause::DatagramTooLong);
+        }
+        let bytes = self.buffers.copy(datagram);
+        self.scratch.clear();
+        match self.endpoint.handle(now, remote, local_ip, ecn, bytes, &mut self.scratch) {
+            None => {}
+            Some(DatagramEvent::ConnectionEvent(handle, event)) => {
+                let Some(Some(connection)) = self.connections.get_mut(handle.0) else { return };
+                connection.heard = now;
+                connection.inner.handle_event(event);
+                self.mark(handle.0);
+            }
+            Some(DatagramEvent::NewConnection(incoming)) => self.incoming(incoming, now, out),
+            Some(DatagramEvent::Response(transmit)) => {
+                out.send(&transmit, &self.scratch[..transmit.size]);
+            }
+        }
+    }
+
+    /// Ends a round.
+    pub fn drive(&mut self, now: Instant, out: &mut dyn Outgoing, outlet: &dyn Outlet) {
+        self.tally.rounds += 1;
+        while let Some((when, at)) = self.timers.due(now) {
+            let Some(Some(connection)) = self.connections.get_mut(at) else { continue };
+            if connection.deadline == Some(when) {
+                connection.deadline = None;
+                self.mark(at);
+            }
+        }
+        while let Some(at) = self.dirty.pop() {
+            self.turn(at, now, out);
+            if self.batch.len() >= BATCH {
+                outlet.take(&mut self.batch);
+            }
+            self.announce(at, outlet);
+        }
+        if !self.batch.is_empty() {
+            outlet.take(&mut self.batch);
+        }
+        if now.saturating_duration_since(self.swept) >= SWEEP {
+            self.sweep(now, out, outlet);
+        }
+    }
+
+    /// When [`Driver::drive`] is to be called although nothing came.
+    pub fn next_timeout(&self) -> Option<Instant> {
+        let sweep = (self.open > 0).then(|| self.swept + SWEEP);
+        self.timers.next().into_iter().chain(sweep).min()
+    }
+
+    /// Connections, those included that are on their way out.
+    pub fn connections(&self) -> usize {
+        self.open
+    }
+
+    fn mark(&mut self, at: usize) {
+        if let Some(Some(connection)) = self.connections.get_mut(at)
+            && !connection.is_dirty
+        {
+            connection.is_dirty = true;
+            self.dirty.push(at);
+        }
+    }
+
+    fn incoming(&mut self, incoming: Incoming, now: Instant, out: &mut dyn Outgoing) {
+        let address = incoming.remote_address().ip();
+        let is_proved = incoming.remote_address_validated() || !incoming.may_retry();
+        self.scratch.clear();
+        let response = match self.common.gate.begin(address, is_proved, now) {
+            Verdict::Accept => match self.endpoint.accept(incoming, now, &mut self.scratch, None) {
+                Ok((handle, inner)) => {
+                    self.insert(handle, Connection::new(inner, address, now));
+                    None
+                }
+                Err(err) => {
+                    self.common.gate.abandon(address);
+                    self.tally.refuse(Cause::HandshakeFailed);
+                    err.response
+                }
+            },
+            Verdict::Retry => {
+                self.tally.retries += 1;
+                match self.endpoint.retry(incoming, &mut self.scratch) {
+                    Ok(transmit) => Some(transmit),
+                    Err(err) => {
+                        self.endpoint.ignore(err.into_incoming());
+                        None
+                    }
+                }
+            }
+            Verdict::Refuse(cause) => {
+                self.tally.refuse(cause);
+                Some(self.endpoint.refuse(incoming, &mut self.scratch))
+            }
+            Verdict::Ignore(cause) => {
+                self.tally.refuse(cause);
+                self.endpoint.ignore(incoming);
+                None
+            }
+        };
+        if let Some(transmit) = response {
+            out.send(&transmit, &self.scratch[..transmit.size]);
+        }
+    }
+
+    fn insert(&mut self, handle: ConnectionHandle, connection: Connection) {
+        if self.connections.len() <= handle.0 {
+            self.connections.resize_with(handle.0 + 1, || None);
+        }
+        self.connections[handle.0] = Some(Box::new(connection));
+        self.open += 1;
+        self.open_most = self.open_most.max(self.open);
+        self.mark(handle.0);
+    }
+
+    /// Lets one connection do all that it can.
+    fn turn(&mut self, at: usize, now: Instant, out: &mut dyn Outgoing) {
+        for _ in 0..TURNS {
+            let Some(Some(connection)) = self.connections.get_mut(at) else { return };
+            connection.is_dirty = false;
+            if connection.inner.poll_timeout().is_some_and(|timeout| timeout <= now) {
+                connection.inner.handle_timeout(now);
+            }
+            self.events(at, now);
+            let Some(Some(connection)) = self.connections.get_mut(at) else { return };
+            while let Some(event) = connection.inner.poll_endpoint_events() {
+                if let Some(event) = self.endpoint.handle_event(ConnectionHandle(at), event) {
+                    connection.inner.handle_event(event);
+                }
+            }
+            self.scratch.clear();
+            while let Some(transmit) = connection.inner.poll_transmit(now, 1, &mut self.scratch) {
+                out.send(&transmit, &self.scratch[..transmit.size]);
+                self.scratch.clear();
+            }
+            if connection.inner.is_drained() {
+                return self.remove(at);
+            }
+            let timeout = connection.inner.poll_timeout();
+            if timeout.is_some_and(|timeout| timeout <= now) {
+                continue;
+            }
+            if let Some(timeout) = timeout
+                && connection.deadline.is_none_or(|deadline| timeout < deadline)
+            {
+                connection.deadline = Some(timeout);
+                self.timers.add(timeout, at);
+            }
+            return;
+        }
+        // It has still something to do: in the next round.
+        self.timers.add(now, at);
+        if let Some(Some(connection)) = self.connections.get_mut(at) {
+            connection.deadline = Some(now);
+        }
+    }
+
+    /// What a connection has to tell us.
+    fn events(&mut self, at: usize, now: Instant) {
+        let Some(Some(connection)) = self.connections.get_mut(at) else { return };
+        while let Some(event) = connection.inner.poll() {
+            match (event, connection.stage) {
+                (Event::Connected, Stage::Handshake) => {
+                    admit(&self.common, connection, now, &mut self.tally);
+                }
+                (Event::ConnectionLost { .. }, _) => {
+                    end(&self.common, connection, &mut self.bench, &mut self.tally);
+                }
+                (Event::Stream(StreamEvent::Opened { dir: Dir::Uni }), Stage::Open(peer)) => {
+                    let (bench, batch) = (&mut self.bench, &mut self.batch);
+                    connection.accept_streams(peer, now, bench, batch, &mut self.tally);
+                }
+                (Event::Stream(StreamEvent::Readable { id }), Stage::Open(peer)) => {
+                    let (bench, batch) = (&mut self.bench, &mut self.batch);
+                    connection.read_on(id, peer, now, bench, batch, &mut self.tally);
+                }
+                // We send no streams, and want no datagrams.
+                _ => {}
+            }
+        }
+    }
+
+    /// Tells the outlet what a new peer weighs.
+    fn announce(&mut self, at: usize, outlet: &dyn Outlet) {
+        let Some(Some(connection)) = self.connections.get_mut(at) else { return };
+        if let Some((peer, weight)) = connection.to_announce.take() {
+            outlet.weigh(peer, weight);
+        }
+    }
+
+    fn remove(&mut self, at: usize) {
+        let Some(mut connection) = self.connections.get_mut(at).and_then(Option::take) else {
+            return;
+        };
+        end(&self.common, &mut connection, &mut self.bench, &mut self.tally);
+        self.open -= 1;
+    }
+
+    fn sweep(&mut self, now: Instant, out: &mut dyn Outgoing, outlet: &dyn Outlet) {
+        self.swept = now;
+        let is_slow = now.saturating_duration_since(self.slowly_swept) >= SLOW_SWEEP;
+        let pressure = outlet.pressure();
+        let version = self.common.gate.version();
+        let has_pressure = pressure >= 0.5;
+        let windows_change =
+            version != self.windows_version || has_pressure || self.was_under_pressure;
+        (self.windows_version, self.was_under_pressure) = (version, has_pressure);
+        let is_crowded = is_slow && self.common.gate.is_crowded();
+
+        for at in 0..self.connections.len() {
+            let Some(connection) = self.connections[at].as_mut() else { continue };
+            let config = &self.common.config;
+            let passed = |since: Instant| now.saturating_duration_since(since);
+            let idle = Duration::from_millis(config.idle_timeout_ms);
+            // Only who has something to be told gets a turn.
+            let mut has_news = false;
+            let farewell = match connection.stage {
+                Stage::Handshake => {
+                    let timeout = Duration::from_millis(config.handshake_timeout_ms);
+                    (passed(connection.since) >= timeout).then_some((Code::Slow, "handshake"))
+                }
+                Stage::Over => None,
+                Stage::Open(peer) => {
+                    let bench = &mut self.bench;
+                    has_news = connection.stop_stalled(config, now, bench, &mut self.tally);
+                    if windows_change {
+                        let over_share = has_pressure && outlet.is_over_share(peer);
+                        let standing = self.common.gate.standing(peer);
+                        let window = window::window(config, standing);
+                        let window = window::under_pressure(config, window, pressure, over_share);
+                        has_news |= connection.set_window(window);
+                    }
+                    if passed(connection.heard) >= idle {
+                        Some((Code::Dropped, "idle"))
+                    } else if is_crowded && passed(connection.busy) >= idle {
+                        Some((Code::TooMany, "idle, and others want in"))
+                    } else if is_slow && connection.misbehaves(config) {
+                        self.tally.refuse(Cause::Misbehaved);
+                        Some((Code::InvalidStream, "too many broken streams"))
+                    } else {
+                        None
+                    }
+                }
+            };
+            if let Some((code, reason)) = farewell {
+                if connection.stage == Stage::Handshake {
+                    self.tally.refuse(Cause::HandshakeFailed);
+                }
+                connection.close(code, reason, now);
+                end(&self.common, connection, &mut self.bench, &mut self.tally);
+                has_news = true;
+            }
+            if has_news {
+                self.turn(at, now, out);
+            }
+        }
+        if is_slow {
+            self.slowly_swept = now;
+            self.give_back(now);
+        }
+    }
+
+    /// Gives memory back that a burst left.
+    fn give_back(&mut self, now: Instant) {
+        self.buffers.shrink();
+        self.bench.shrink();
+        self.timers.shrink();
+        while self.connections.last().is_some_and(Option::is_none) {
+            self.connections.pop();
+        }
+        self.connections.shrink_to(self.connections.len() * 2);
+        self.dirty.shrink_to(self.connections.len() * 2);
+        self.batch.shrink_to(BATCH);
+        if self.shard == 0 {
+            self.common.gate.tidy(now);
+        }
+        if self.open == 0 && self.open_most > MANY && self.endpoint.open_connections() == 0 {
+            // Its tables never shrink. The keys are common to all, so tokens and resets stay valid.
+            self.endpoint = self.common.endpoint(self.shard);
+            self.timers = Timers::default();
+            self.open_most = 0;
+        }
+    }
+
+    /// Closes everything: the node is going.
+    pub fn close(&mut self, now: Instant, out: &mut dyn Outgoing) {
+        for at in 0..self.connections.len() {
+            let Some(connection) = self.connections[at].as_mut() else { continue };
+            connection.close(Code::Dropped, "shutting down", now);
+            end(&self.common, connection, &mut self.bench, &mut self.tally);
+            self.turn(at, now, out);
+        }
+        self.forget_connections();
+    }
+
+    /// Forgets all connections and says nothing, as after a restart with the same keys.
+    pub fn forget_connections(&mut self) {
+        for mut connection in self.connections.drain(..).flatten() {
+            end(&self.common, &mut connection, &mut self.bench, &mut self.tally);
+        }
+        self.open = 0;
+        self.dirty.clear();
+        self.timers = Timers::default();
+        self.endpoint = self.common.endpoint(self.shard);
+    }
+
+    /// Adds what was counted since the last call.
+    pub fn publish(&mut self, counters: &Counters) {
+        let tally = std::mem::take(&mut self.tally);
+        let add = |to: &std::sync::atomic::AtomicU64, count: u64| {
+            if count > 0 {
+                to.fetch_add(count, Ordering::Relaxed);
+            }
+        };
+        add(&counters.received, tally.received);
+        add(&counters.received_bytes, tally.received_bytes);
+        add(&counters.datagrams, tally.datagrams);
+        add(&counters.rounds, tally.rounds);
+        add(&counters.retries, tally.retries);
+        add(&counters.connections, tally.admitted);
+        add(&counters.open, tally.admitted);
+        counters.open.fetch_sub(tally.ended, Ordering::Relaxed);
+        let made = self.buffers.made + self.bench.made();
+        add(&counters.buffers_made, made - tally.buffers_made);
+        self.tally.buffers_made = made;
+        for (cause, count) in &tally.refused {
+            counters.refuse_many(*cause, *count);
+        }
+        // Its memory is used again.
+        self.tally.refused = tally.refused;
+        self.tally.refused.clear();
+    }
+}
+
+/// A handshake is complete: the peer comes in, or is told why not.
+fn admit(common: &Common, connection: &mut Connection, now: Instant, tally: &mut Tally) {
+    let certificates = connection
+        .inner
+        .crypto_session()
+        .peer_identity()
+        .and_then(|any| any.downcast::<Vec<CertificateDer<'static>>>().ok());
+    let identity = certificates.and_then(|chain| chain.first().and_then(pubkey_of));
+    match common.gate.admit(connection.address, identity) {
+        Ok((peer, weight)) => {
+            tally.admitted += 1;
+            connection.stage = Stage::Open(peer);
+            connection.to_announce = Some((peer, weight));
+            let standing = common.gate.standing(peer);
+            connection.set_window(window::window(&common.config, standing));
+        }
+        Err(cause) => {
+            tally.refuse(cause);
+            connection.stage = Stage::Over;
+            connection.close(Code::TooMany, "too many connections of this identity", now);
+        }
+    }
+}
+
+/// A connection has ended, or is about to: the gate hears of it once.
+fn end(common: &Common, connection: &mut Connection, bench: &mut Workbench, tally: &mut Tally) {
+    match std::mem::replace(&mut connection.stage, Stage::Over) {
+        Stage::Handshake => common.gate.abandon(connection.address),
+        Stage::Open(peer) => {
+            tally.ended += 1;
+            common.gate.leave(connection.address, peer);
+        }
+        Stage::Over => {}
+    }
+    connection.cut_off(bench, tally);
+}

@@ -1,0 +1,367 @@
+//! Who may connect: counts of connections in all, by address and by identity; rates of handshakes; the
+//! weights of identities. One gate for all shards, asked only when connections come and go.
+//!
+//! Invariant: each [`Gate::begin`] that let one in is followed by exactly one of `abandon`, or `admit`
+//! and, if that let it in, `leave`.
+//! Not here: how many streams a connection gets (`window`).
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use foldhash::quality::RandomState;
+use parking_lot::Mutex;
+use solana_pubkey::Pubkey;
+
+use crate::config::Config;
+use crate::counters::Cause;
+use crate::rate::{Bucket, Rate, RateTable};
+use crate::received::PeerId;
+use crate::weights::Weights;
+use crate::window::Standing;
+
+/// Addresses whose rate of handshakes is known: about 4 MB.
+const RATED_ADDRESSES_MAX: usize = 65_536;
+
+/// What becomes of a first packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Accept,
+    /// Prove your address first.
+    Retry,
+    /// No answer, which costs least.
+    Ignore(Cause),
+    /// An answer that says no.
+    Refuse(Cause),
+}
+
+/// The one gate of all shards.
+pub struct Gate {
+    config: Arc<Config>,
+    state: Mutex<State>,
+    /// Changes whenever a window may have to.
+    version: AtomicU64,
+}
+
+struct State {
+    connections: usize,
+    handshakes: usize,
+    addresses: HashMap<IpAddr, usize, RandomState>,
+    by_key: HashMap<Key, u32, RandomState>,
+    peers: Vec<Option<Peer>>,
+    free: Vec<u32>,
+    weights: Weights,
+    /// The sum of weights of connected identities that have one.
+    weights_sum: u64,
+    /// Connections of all others.
+    strangers: usize,
+    common: Bucket,
+    rates: RateTable,
+}
+
+/// What a peer is known by: a certificate whose key is not Ed25519 shows no identity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Key {
+    Identity(Pubkey),
+    Address(IpAddr),
+}
+
+struct Peer {
+    key: Key,
+    connections: usize,
+    weight: Option<u32>,
+}
+
+impl Gate {
+    /// A gate with nobody inside.
+    pub fn new(config: Arc<Config>, now: Instant) -> Self {
+        let per_minute = f64::from(config.handshakes_per_address_per_minute);
+        let common = common_rate(&config);
+        let rates = RateTable::new(
+            Rate { per_second: per_minute / 60.0, burst: per_minute },
+            RATED_ADDRESSES_MAX,
+        );
+        let state = State {
+            connections: 0,
+            handshakes: 0,
+            addresses: HashMap::default(),
+            by_key: HashMap::default(),
+            peers: Vec::new(),
+            free: Vec::new(),
+            weights: Weights::default(),
+            weights_sum: 0,
+            strangers: 0,
+            common: Bucket::full(common, now),
+            rates,
+        };
+        Self { config, state: Mutex::new(state), version: AtomicU64::new(0) }
+    }
+
+    /// Decides about a first packet from `address`.
+    pub(crate) fn begin(&self, address: IpAddr, is_proved: bool, now: Instant) -> Verdict {
+        let state = &mut *self.state.lock();
+        let config = &self.config;
+        if !is_proved && state.handshakes >= config.retry_above {
+            return Verdict::Retry;
+        }
+        if state.handshakes >= config.handshakes_max {
+            return Verdict::Ignore(Cause::HandshakeRate);
+        }
+        if state.connections >= config.connections_max {
+            return Verdict::Refuse(Cause::ConnectionsFull);
+        }
+        let from_address = state.addresses.get(&address).copied().unwrap_or_default();
+        if from_address >= config.connections_per_address_max {
+            return Verdict::Refuse(Cause::AddressFull);
+        }
+        if !state.rates.take(address, now) || !state.common.take(common_rate(config), now) {
+            return Verdict::Ignore(Cause::HandshakeRate);
+        }
+        state.connections += 1;
+        state.handshakes += 1;
+        *state.addresses.entry(address).or_default() += 1;
+        Verdict::Accept
+    }
+
+    /// A handshake came to nothing.
+    pub(crate) fn abandon(&self, address: IpAddr) {
+        let state = &mut *self.state.lock();
+        state.handshakes -= 1;
+        state.forget(address);
+    }
+
+    /// A handshake is complete: who is it, and may he?
+    pub(crate) fn admit(
+        &self,
+        address: IpAddr,
+        identity: Option<Pubkey>,
+    ) -> Result<(PeerId, u32), Cause> {
+        let state = &mut *self.state.lock();
+        state.handshakes -= 1;
+        let key = identity.map_or(Key::Address(address), Key::Identity);
+        let weight = identity.and_then(|identity| state.weights.get(&identity).copied());
+        let at = match state.by_key.get(&key) {
+            Some(at) => *at,
+            None => state.add(Peer { key, connections: 0, weight }),
+        };
+        // The table has it: it was found by its key, or just added.
+        let Some(peer) = state.peers[at as usize].as_mut() else { return Err(Cause::Closed) };
+        if peer.connections >= self.config.connections_per_identity_max {
+            state.forget(address);
+            return Err(Cause::IdentityFull);
+        }
+        peer.connections += 1;
+        if peer.weight.is_none() {
+            state.strangers += 1;
+        }
+        self.version.fetch_add(1, Ordering::Relaxed);
+        Ok((PeerId(at), weight.unwrap_or(1)))
+    }
+
+    /// An admitted connection has ended.
+    pub(crate) fn leave(&self, address: IpAddr, peer: PeerId) {
+        let state = &mut *self.state.lock();
+        state.forget(address);
+        let Some(Some(entry)) = state.peers.get_mut(peer.0 as usize) else { return };
+        entry.connections -= 1;
+        match entry.weight {
+            None => state.strangers -= 1,
+            Some(weight) if entry.connections == 0 => state.weights_sum -= u64::from(weight),
+            Some(_) => {}
+        }
+        if entry.connections == 0 {
+            let key = entry.key;
+            state.by_key.remove(&key);
+            state.peers[peer.0 as usize] = None;
+            state.free.push(peer.0);
+        }
+        self.version.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// What a peer's windows depend on.
+    pub(crate) fn standing(&self, peer: PeerId) -> Standing {
+        let state = self.state.lock();
+        let entry = state.peers.get(peer.0 as usize).and_then(Option::as_ref);
+        Standing {
+            weight: entry.and_then(|peer| peer.weight),
+            connections: entry.map_or(0, |peer| peer.connections),
+            weights: state.weights_sum,
+            strangers: state.strangers,
+        }
+    }
+
+    /// Changes with everything that windows depend on.
+    pub(crate) fn version(&self) -> u64 {
+        self.version.load(Ordering::Relaxed)
+    }
+
+    /// Whether connections are about to run out, so that those that do nothing have to go.
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.state.lock().connections * 10 > self.config.connections_max * 9
+    }
+
+    /// Puts new weights in force, for those who are connected too. Returns who weighs what now.
+    pub(crate) fn weigh(&self, weights: Weights) -> Vec<(PeerId, u32)> {
+        let state = &mut *self.state.lock();
+        state.weights = weights;
+        (state.weights_sum, state.strangers) = (0, 0);
+        let mut all = Vec::new();
+        for (at, peer) in state.peers.iter_mut().enumerate() {
+            let Some(peer) = peer else { continue };
+            peer.weight = match &peer.key {
+                Key::Identity(identity) => state.weights.get(identity).copied(),
+                Key::Address(_) => None,
+            };
+            match peer.weight {
+                Some(weight) => state.weights_sum += u64::from(weight),
+                None => state.strangers += peer.connections,
+            }
+            all.push((PeerId(at as u32), peer.weight.unwrap_or(1)));
+        }
+        self.version.fetch_add(1, Ordering::Relaxed);
+        all
+    }
+
+    /// Forgets what is of no use any more; call it now and then.
+    pub(crate) fn tidy(&self, now: Instant) {
+        let state = &mut *self.state.lock();
+        state.rates.forget(now);
+        while state.peers.last().is_some_and(Option::is_none) {
+            state.peers.pop();
+        }
+        let len = state.peers.len();
+        state.free.retain(|at| (*at as usize) < len);
+        state.peers.shrink_to(len * 2);
+        state.free.shrink_to(state.free.len() * 2);
+        state.addresses.shrink_to(state.addresses.len() * 2);
+        state.by_key.shrink_to(state.by_key.len() * 2);
+    }
+
+    /// Connections, those that are not complete yet included.
+    pub fn connections(&self) -> usize {
+        self.state.lock().connections
+    }
+}
+
+impl State {
+    fn add(&mut self, peer: Peer) -> u32 {
+        if let Some(weight) = peer.weight {
+            self.weights_sum += u64::from(weight);
+        }
+        let key = peer.key;
+        let at = match self.free.pop() {
+            Some(at) => {
+                self.peers[at as usize] = Some(peer);
+                at
+            }
+            None => {
+                self.peers.push(Some(peer));
+                (self.peers.len() - 1) as u32
+            }
+        };
+        self.by_key.insert(key, at);
+        at
+    }
+
+    fn forget(&mut self, address: IpAddr) {
+        self.connections -= 1;
+        if let Some(count) = self.addresses.get_mut(&address) {
+            *count -= 1;
+            if *count == 0 {
+                self.addresses.remove(&address);
+            }
+        }
+    }
+}
+
+fn common_rate(config: &Config) -> Rate {
+    let per_second = f64::from(config.handshakes_per_second);
+    Rate { per_second, burst: per_second }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::clock;
+
+    const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
+
+    fn gate(config: Config) -> (Gate, Instant) {
+        let now = clock::now();
+        (Gate::new(Arc::new(config), now), now)
+    }
+
+    fn key(n: u8) -> Option<Pubkey> {
+        Some(Pubkey::new_from_array([n; 32]))
+    }
+
+    #[test]
+    fn each_limit_has_its_own_answer_and_leaving_makes_room() {
+        let (gate, now) = gate(Config {
+            connections_max: 3,
+            connections_per_address_max: 2,
+            connections_per_identity_max: 1,
+            ..Config::default()
+        });
+        let other = IpAddr::from([10, 0, 0, 1]);
+        assert_eq!(gate.begin(HERE, false, now), Verdict::Accept);
+        let (peer, weight) = gate.admit(HERE, key(1)).expect("the first");
+        assert_eq!(weight, 1);
+        assert_eq!(gate.begin(HERE, false, now), Verdict::Accept);
+        assert_eq!(gate.admit(HERE, key(1)), Err(Cause::IdentityFull));
+        assert_eq!(gate.begin(HERE, false, now), Verdict::Accept);
+        assert_eq!(gate.begin(HERE, false, now), Verdict::Refuse(Cause::AddressFull));
+        assert_eq!(gate.begin(other, false, now), Verdict::Accept);
+        assert_eq!(gate.begin(other, false, now), Verdict::Refuse(Cause::ConnectionsFull));
+        gate.leave(HERE, peer);
+        assert_eq!(gate.begin(other, false, now), Verdict::Accept);
+        gate.abandon(other);
+        assert_eq!(gate.connections(), 2);
+    }
+
+    #[test]
+    fn many_handshakes_under_way_ask_for_a_proof_and_then_for_patience() {
+        let (gate, now) = gate(Config { retry_above: 1, handshakes_max: 2, ..Config::default() });
+        assert_eq!(gate.begin(HERE, false, now), Verdict::Accept);
+        assert_eq!(gate.begin(HERE, false, now), Verdict::Retry);
+        assert_eq!(gate.begin(HERE, true, now), Verdict::Accept);
+        assert_eq!(gate.begin(HERE, true, now), Verdict::Ignore(Cause::HandshakeRate));
+    }
+
+    #[test]
+    fn handshakes_of_an_address_have_a_rate() {
+        let (gate, now) =
+            gate(Config { handshakes_per_address_per_minute: 60, ..Config::default() });
+        let let_in = |at| {
+            (0..100)
+                .filter(|_| gate.begin(HERE, true, at) == Verdict::Accept)
+                .inspect(|_| gate.abandon(HERE))
+                .count()
+        };
+        assert_eq!((let_in(now), let_in(now + Duration::from_secs(10))), (60, 10));
+    }
+
+    #[test]
+    fn weights_come_into_force_for_those_who_are_inside() {
+        let (gate, now) = gate(Config::default());
+        let peers = [1, 2].map(|n| {
+            assert_eq!(gate.begin(HERE, true, now), Verdict::Accept);
+            gate.admit(HERE, key(n)).expect("let in").0
+        });
+        let before = gate.version();
+        let weights = [(Pubkey::new_from_array([1; 32]), 30)].into_iter().collect();
+        assert_eq!(gate.weigh(weights), [(peers[0], 30), (peers[1], 1)]);
+        assert!(gate.version() > before);
+        let standing = gate.standing(peers[0]);
+        assert_eq!((standing.weight, standing.weights, standing.strangers), (Some(30), 30, 1));
+        peers.into_iter().for_each(|peer| gate.leave(HERE, peer));
+        let standing = gate.standing(peers[0]);
+        assert_eq!((standing.weights, standing.strangers, gate.connections()), (0, 0, 0));
+        gate.tidy(now);
+        assert_eq!(gate.state.lock().peers.len(), 0);
+    }
+}

@@ -1,0 +1,318 @@
+//! Where transactions wait for their signatures' check: one queue a peer, served in turn by weight.
+//!
+//! Bounds: `len_max` transactions in all, each of which pins a receive buffer (2 KiB).
+//! When full: whoever has more waiting than his share of the queue is refused his newest; if the
+//! newcomer has less than his, somebody else's newest makes room for it. So a flood costs those who send
+//! it, and an honest client does not notice.
+//! Invariant: every transaction put in comes out or is counted.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
+
+use crate::counters::{Cause, Counters};
+use crate::received::{Outlet, PeerId, Received};
+
+/// Transactions that a stranger may have taken in one turn; others as many times as they weigh.
+const TURN: usize = 4;
+/// And nobody more than this.
+const TURN_MAX: usize = 64;
+/// Room that an empty queue of one peer keeps.
+const ROOM_KEPT: usize = 64;
+
+/// The queue between the shards and the threads that check signatures.
+pub struct FairQueue {
+    inner: Mutex<Inner>,
+    arrived: Condvar,
+    counters: Arc<Counters>,
+    len: AtomicUsize,
+    len_max: usize,
+}
+
+#[derive(Default)]
+struct Inner {
+    peers: Vec<Lane>,
+    /// Those with something waiting, in the order in which they are served.
+    active: VecDeque<u32>,
+    /// The sum of their weights.
+    active_weight: u64,
+    len: usize,
+    /// Threads that wait.
+    sleeping: usize,
+    is_closed: bool,
+}
+
+/// What waits of one peer.
+struct Lane {
+    waiting: VecDeque<Received>,
+    weight: u32,
+}
+
+impl Default for Lane {
+    fn default() -> Self {
+        Self { waiting: VecDeque::new(), weight: 1 }
+    }
+}
+
+impl FairQueue {
+    /// An empty queue.
+    pub fn new(len_max: usize, counters: Arc<Counters>) -> Self {
+        Self {
+            inner: Mutex::default(),
+            arrived: Condvar::new(),
+            counters,
+            len: AtomicUsize::new(0),
+            len_max,
+        }
+    }
+
+    /// Moves up to `count` transactions to `into`, and waits up to `patience` for the first. False once
+    /// the queue is closed and empty.
+    pub fn pop(&self, into: &mut Vec<Received>, count: usize, patience: Duration) -> bool {
+        let mut inner = self.inner.lock();
+        if inner.len == 0 && !inner.is_closed {
+            inner.sleeping += 1;
+            self.arrived.wait_for(&mut inner, patience);
+            inner.sleeping -= 1;
+        }
+        while into.len() < count {
+            let Some(at) = inner.active.pop_front() else { break };
+            inner.serve(at, into, count);
+        }
+        self.len.store(inner.len, Ordering::Relaxed);
+        inner.len > 0 || !into.is_empty() || !inner.is_closed
+    }
+
+    /// Takes nothing more in.
+    pub fn close(&self) {
+        self.inner.lock().is_closed = true;
+        self.arrived.notify_all();
+    }
+
+    /// How many wait.
+    pub fn len(&self) -> usize {
+        self.len.load(Ordering::Relaxed)
+    }
+
+    /// Whether none waits.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl Outlet for FairQueue {
+    fn take(&self, batch: &mut Vec<Received>) {
+        let mut refused = 0;
+        let wakes = {
+            let mut inner = self.inner.lock();
+            if inner.is_closed {
+                self.counters.refuse_many(Cause::Closed, batch.len() as u64);
+                return batch.clear();
+            }
+            for received in batch.drain(..) {
+                refused += inner.push(received, self.len_max);
+            }
+            self.len.store(inner.len, Ordering::Relaxed);
+            inner.sleeping > 0
+        };
+        if wakes {
+            self.arrived.notify_one();
+        }
+        self.counters.refuse_many(Cause::QueueFull, refused);
+    }
+
+    fn pressure(&self) -> f32 {
+        self.len() as f32 / self.len_max as f32
+    }
+
+    fn is_over_share(&self, peer: PeerId) -> bool {
+        let inner = self.inner.lock();
+        let Some(lane) = inner.peers.get(peer.0 as usize) else { return false };
+        lane.waiting.len() >= inner.share(lane.weight, self.len_max)
+    }
+
+    fn weigh(&self, peer: PeerId, weight: u32) {
+        let mut inner = self.inner.lock();
+        let lane = inner.lane(peer);
+        let before = std::mem::replace(&mut lane.weight, weight);
+        if !lane.waiting.is_empty() {
+            inner.active_weight = inner.active_weight - u64::from(before) + u64::from(weight);
+        }
+    }
+}
+
+impl Inner {
+    fn lane(&mut self, peer: PeerId) -> &mut Lane {
+        let at = peer.0 as usize;
+        if self.peers.len() <= at {
+            self.peers.resize_with(at + 1, Lane::default);
+        }
+        &mut self.peers[at]
+    }
+
+    /// What somebody of this weight may have waiting in a queue that is full.
+    fn share(&self, weight: u32, len_max: usize) -> usize {
+        let weight = u64::from(weight);
+        let all = self.active_weight.max(weight);
+        (len_max as u64 * weight / all).max(1) as usize
+    }
+
+    /// Puts one in; how many were refused for it, itself included.
+    fn push(&mut self, received: Received, len_max: usize) -> u64 {
+        let peer = received.peer;
+        let lane = self.lane(peer);
+        let (waiting, weight) = (lane.waiting.len(), lane.weight);
+        // It counts from now on, so that its share is one of the shares.
+        if waiting == 0 {
+            self.active.push_back(peer.0);
+            self.active_weight += u64::from(weight);
+        }
+        let mut refused = 0;
+        if self.len >= len_max {
+            refused = 1;
+            if waiting >= self.share(weight, len_max) || !self.make_room(len_max) {
+                if waiting == 0 {
+                    self.active.retain(|at| *at != peer.0);
+                    self.active_weight -= u64::from(weight);
+                }
+                return refused;
+            }
+        }
+        self.lane(peer).waiting.push_back(received);
+        self.len += 1;
+        refused
+    }
+
+    /// Drops the newest of somebody who has more than his share.
+    fn make_room(&mut self, len_max: usize) -> bool {
+        for _ in 0..self.active.len() {
+            let Some(at) = self.active.front().copied() else { return false };
+            let share = self.share(self.peers[at as usize].weight, len_max);
+            let lane = &mut self.peers[at as usize];
+            if lane.waiting.len() > share.max(1) {
+                lane.waiting.pop_back();
+                self.len -= 1;
+                return true;
+            }
+            // The next time the search goes on behind him.
+            self.active.rotate_left(1);
+        }
+        false
+    }
+
+    /// Serves the peer whose turn it is.
+    fn serve(&mut self, at: u32, into: &mut Vec<Received>, count: usize) {
+        let lane = &mut self.peers[at as usize];
+        let turn = (TURN * lane.weight as usize).min(TURN_MAX).min(count - into.len());
+        let taken = turn.min(lane.waiting.len());
+        into.extend(lane.waiting.drain(..taken));
+        self.len -= taken;
+        if !lane.waiting.is_empty() {
+            return self.active.push_back(at);
+        }
+        self.active_weight -= u64::from(lane.weight);
+        if lane.waiting.capacity() > ROOM_KEPT {
+            lane.waiting = VecDeque::new();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::clock;
+
+    fn batch(peer: u32, count: usize) -> Vec<Received> {
+        let since = clock::now();
+        let one = |n: usize| Received {
+            bytes: Bytes::copy_from_slice(&n.to_le_bytes()),
+            peer: PeerId(peer),
+            since,
+        };
+        (0..count).map(one).collect()
+    }
+
+    fn pop(queue: &FairQueue, count: usize) -> Vec<(u32, usize)> {
+        let mut into = Vec::new();
+        queue.pop(&mut into, count, Duration::ZERO);
+        into.iter()
+            .map(|received| {
+                let number = received.bytes.as_ref().try_into().expect("eight bytes");
+                (received.peer.0, usize::from_le_bytes(number))
+            })
+            .collect()
+    }
+
+    fn counts(queue: &FairQueue) -> [usize; 3] {
+        let all = pop(queue, usize::MAX);
+        [0, 1, 2].map(|peer| all.iter().filter(|(of, _)| *of == peer).count())
+    }
+
+    fn queue(len_max: usize) -> FairQueue {
+        FairQueue::new(len_max, Arc::default())
+    }
+
+    #[test]
+    fn a_flood_does_not_push_out_who_sends_little() {
+        let queue = queue(100);
+        queue.take(&mut batch(0, 1_000));
+        queue.take(&mut batch(1, 10));
+        assert_eq!(queue.counters.figures().refused(Cause::QueueFull), 910);
+        let all = pop(&queue, usize::MAX);
+        let flood: Vec<usize> = all.iter().filter(|(of, _)| *of == 0).map(|(_, n)| *n).collect();
+        // The newest made room.
+        assert_eq!(flood, (0..90).collect::<Vec<_>>());
+        assert_eq!(all.len(), 100);
+    }
+
+    #[test]
+    fn a_full_queue_is_shared_by_weight() {
+        let queue = queue(90);
+        queue.weigh(PeerId(0), 2);
+        for _ in 0..100 {
+            queue.take(&mut batch(0, 3));
+            queue.take(&mut batch(1, 3));
+        }
+        assert_eq!(counts(&queue), [60, 30, 0]);
+    }
+
+    #[test]
+    fn peers_are_served_in_turn() {
+        let queue = queue(100);
+        queue.take(&mut batch(0, 50));
+        queue.take(&mut batch(1, 50));
+        let first: Vec<u32> = pop(&queue, 12).iter().map(|(of, _)| *of).collect();
+        assert_eq!(first, [0, 0, 0, 0, 1, 1, 1, 1, 0, 0, 0, 0]);
+    }
+
+    #[test]
+    fn more_peers_than_room_is_fine() {
+        let queue = queue(4);
+        for peer in 0..10 {
+            queue.take(&mut batch(peer, 2));
+        }
+        assert_eq!(pop(&queue, 100).len(), 4);
+        assert_eq!(queue.counters.figures().refused(Cause::QueueFull), 16);
+        queue.take(&mut batch(3, 2));
+        assert_eq!(pop(&queue, 100).len(), 2);
+        assert_eq!(queue.inner.lock().active_weight, 0);
+    }
+
+    #[test]
+    fn a_closed_queue_is_emptied_and_counts_what_comes_after() {
+        let queue = queue(100);
+        queue.take(&mut batch(0, 5));
+        queue.close();
+        queue.take(&mut batch(0, 7));
+        let mut into = Vec::new();
+        assert!(queue.pop(&mut into, 100, Duration::ZERO));
+        assert_eq!(into.len(), 5);
+        assert!(!queue.pop(&mut Vec::new(), 100, Duration::ZERO));
+        assert_eq!(queue.counters.figures().refused(Cause::Closed), 7);
+    }
+}

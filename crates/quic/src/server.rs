@@ -1,0 +1,170 @@
+//! A running door: its shards, the file of weights, its end.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use crate::certificate::{Identity, TlsError};
+use crate::clock;
+use crate::config::{Config, ConfigError};
+use crate::counters::Counters;
+use crate::driver::{Common, Driver};
+use crate::gate::Gate;
+use crate::received::Outlet;
+use crate::shard::{Inbox, Shard};
+use crate::socket::{self, Socket};
+use crate::weights::{self, Watch, WeightsError};
+
+/// Between two looks at the file of weights.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// Why there is no door.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServerError {
+    /// A setting that cannot be.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The identity is not taken.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// The weights' file is not good.
+    #[error(transparent)]
+    Weights(#[from] WeightsError),
+    /// The port is taken, or the system has no more sockets or threads.
+    #[error("listen for QUIC on {address}")]
+    Listen {
+        /// Where.
+        address: SocketAddr,
+        /// What the system said.
+        #[source]
+        err: io::Error,
+    },
+}
+
+/// A running door. Dropped, it closes all connections and joins its threads.
+pub struct Server {
+    address: SocketAddr,
+    inboxes: Arc<[Arc<Inbox>]>,
+    threads: Vec<JoinHandle<()>>,
+    looker: Option<(Arc<AtomicBool>, JoinHandle<()>)>,
+    gate: Arc<Gate>,
+    counters: Arc<Counters>,
+}
+
+impl Server {
+    /// Listens on `address`; what comes goes to `outlet`, what happens is counted in `counters`.
+    pub fn start(
+        config: Arc<Config>,
+        address: SocketAddr,
+        identity: &Identity,
+        outlet: Arc<dyn Outlet>,
+        counters: Arc<Counters>,
+    ) -> Result<Self, ServerError> {
+        config.check()?;
+        let now = clock::now();
+        let gate = Arc::new(Gate::new(Arc::clone(&config), now));
+        let watch = config.weights.clone().map(Watch::new);
+        if let Some(path) = &config.weights {
+            gate.weigh(weights::read(path)?);
+        }
+        let common = Arc::new(Common::new(Arc::clone(&config), Arc::clone(&gate), identity)?);
+        let listen = |err| ServerError::Listen { address, err };
+        let sockets = socket::bind(address, config.shards, config.socket_bytes).map_err(listen)?;
+        let bound = sockets.first().map_or(Ok(address), |socket| socket.local_addr());
+        let mut inboxes = Vec::new();
+        let mut wakes = Vec::new();
+        for _ in &sockets {
+            let (inbox, waker) = Inbox::new().map_err(listen)?;
+            inboxes.push(inbox);
+            wakes.push(waker);
+        }
+        let mut server = Self {
+            address: bound.map_err(listen)?,
+            inboxes: inboxes.into(),
+            threads: Vec::new(),
+            looker: None,
+            gate,
+            counters: Arc::clone(&counters),
+        };
+        for (number, (socket, wakes)) in sockets.into_iter().zip(wakes).enumerate() {
+            // At most 256 shards: `Config::check`.
+            let number = number as u8;
+            let shard = Shard {
+                number,
+                driver: Driver::of_shard(Arc::clone(&common), number, now),
+                socket: Socket::new(socket, config.receive_offload).map_err(listen)?,
+                wakes,
+                inboxes: Arc::clone(&server.inboxes),
+                outlet: Arc::clone(&outlet),
+                counters: Arc::clone(&counters),
+                gather: Duration::from_micros(config.gather_us),
+            };
+            let thread =
+                std::thread::Builder::new().name(format!("quic-{number}")).spawn(move || {
+                    if let Err(err) = shard.run() {
+                        tracing::error!(number, %err, "a QUIC socket failed");
+                    }
+                });
+            server.threads.push(thread.map_err(listen)?);
+        }
+        if let Some(watch) = watch {
+            server.looker = Some(look(watch, Arc::clone(&server.gate), outlet).map_err(listen)?);
+        }
+        Ok(server)
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// What it has counted.
+    pub fn counters(&self) -> &Arc<Counters> {
+        &self.counters
+    }
+
+    /// Who is connected.
+    pub fn gate(&self) -> &Arc<Gate> {
+        &self.gate
+    }
+}
+
+/// A thread that reads the weights again whenever their file changes.
+fn look(
+    mut watch: Watch,
+    gate: Arc<Gate>,
+    outlet: Arc<dyn Outlet>,
+) -> io::Result<(Arc<AtomicBool>, JoinHandle<()>)> {
+    let is_ending = Arc::new(AtomicBool::new(false));
+    let ends = Arc::clone(&is_ending);
+    let thread = std::thread::Builder::new().name("quic-weights".into()).spawn(move || {
+        while !ends.load(Ordering::Relaxed) {
+            std::thread::park_timeout(LOOK_EVERY);
+            if let Some(weights) = watch.changed() {
+                for (peer, weight) in gate.weigh(weights) {
+                    outlet.weigh(peer, weight);
+                }
+            }
+        }
+    })?;
+    Ok((is_ending, thread))
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if let Some((is_ending, thread)) = self.looker.take() {
+            is_ending.store(true, Ordering::Relaxed);
+            thread.thread().unpark();
+            // A panic of it has been told by its hook already; so below.
+            let _ = thread.join();
+        }
+        self.inboxes.iter().for_each(|inbox| inbox.end());
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}

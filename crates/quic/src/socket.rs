@@ -1,0 +1,147 @@
+//! A UDP socket of one shard: many datagrams a call, with the kernel's offload where it has it.
+
+use std::io::{self, IoSliceMut};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use quinn_proto::{EcnCodepoint, Transmit};
+use quinn_udp::{BATCH_SIZE, RecvMeta, UdpSocketState};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use socket2::{Domain, Protocol, Socket as RawSocket, Type};
+
+use crate::driver::Outgoing;
+
+/// Bytes of a message that offload may have put together: as long as one can be.
+const OFFLOADED_BYTES: usize = 65_536;
+/// Bytes of a message without offload: more than any datagram that we agree to.
+const PLAIN_BYTES: usize = 2_048;
+
+/// A bound socket, and where its datagrams are read to.
+pub(crate) struct Socket {
+    inner: UdpSocket,
+    state: UdpSocketState,
+    /// What one read brings: [`BATCH_SIZE`] messages.
+    scratch: Vec<u8>,
+    message_bytes: usize,
+    metas: [RecvMeta; BATCH_SIZE],
+}
+
+/// Binds `count` sockets to one address; with port 0 the first one's choice is the others'.
+pub(crate) fn bind(address: SocketAddr, count: usize, bytes: usize) -> io::Result<Vec<UdpSocket>> {
+    let mut sockets = Vec::new();
+    let mut address = address;
+    for _ in 0..count {
+        let socket =
+            RawSocket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
+        if count > 1 {
+            socket.set_reuse_port(true)?;
+        }
+        // The system gives what it may; less only means that a burst loses more.
+        socket.set_recv_buffer_size(bytes)?;
+        socket.bind(&address.into())?;
+        let socket = UdpSocket::from(socket);
+        address = socket.local_addr()?;
+        sockets.push(socket);
+    }
+    Ok(sockets)
+}
+
+impl Socket {
+    pub(crate) fn new(inner: UdpSocket, offload: bool) -> io::Result<Self> {
+        let state = UdpSocketState::new((&inner).into())?;
+        let message_bytes = if offload { OFFLOADED_BYTES } else { PLAIN_BYTES };
+        Ok(Self {
+            state,
+            scratch: vec![0; message_bytes * BATCH_SIZE],
+            message_bytes,
+            metas: [RecvMeta::default(); BATCH_SIZE],
+            inner,
+        })
+    }
+
+    /// Hands each datagram that is there to `each`, as far as one call of the system brings them. How
+    /// many there were; 0 if there are none.
+    pub(crate) fn receive(
+        &mut self,
+        out: &mut Unsent,
+        mut each: impl FnMut(SocketAddr, Option<IpAddr>, Option<EcnCodepoint>, &[u8], &mut dyn Outgoing),
+    ) -> io::Result<usize> {
+        let mut parts = self.scratch.chunks_exact_mut(self.message_bytes);
+        let mut slices: [IoSliceMut<'_>; BATCH_SIZE] =
+            std::array::from_fn(|_| IoSliceMut::new(parts.next().unwrap_or_default()));
+        let messages = match self.state.recv((&self.inner).into(), &mut slices, &mut self.metas) {
+            Ok(messages) => messages,
+            Err(err) if err.kind() == io::ErrorKind::WouldBlock => return Ok(0),
+            // What a peer's refusal of an earlier datagram looks like; nothing to us.
+            Err(err) if err.kind() == io::ErrorKind::ConnectionReset => return Ok(0),
+            Err(err) => return Err(err),
+        };
+        let mut count = 0;
+        let mut sender = Sender { socket: &self.inner, state: &self.state, out };
+        for (meta, message) in
+            self.metas.iter().take(messages).zip(self.scratch.chunks_exact(self.message_bytes))
+        {
+            let ecn = meta.ecn.and_then(|ecn| EcnCodepoint::from_bits(ecn as u8));
+            for datagram in message[..meta.len].chunks(meta.stride.max(1)) {
+                count += 1;
+                each(meta.addr, meta.dst_ip, ecn, datagram, &mut sender);
+            }
+        }
+        Ok(count)
+    }
+
+    /// Whatever sends through this socket.
+    pub(crate) fn sender<'a>(&'a self, out: &'a mut Unsent) -> Sender<'a> {
+        Sender { socket: &self.inner, state: &self.state, out }
+    }
+
+    /// Waits until a datagram is there, somebody wakes us, or it is time.
+    pub(crate) fn wait(&self, waker: &UnixStream, timeout: Duration) -> io::Result<()> {
+        wait(
+            &mut [PollFd::new(&self.inner, PollFlags::IN), PollFd::new(waker, PollFlags::IN)],
+            timeout,
+        )
+    }
+}
+
+/// Waits for the waker only: datagrams may gather meanwhile.
+pub(crate) fn wait_for_waker(waker: &impl AsFd, timeout: Duration) -> io::Result<()> {
+    wait(&mut [PollFd::new(waker, PollFlags::IN)], timeout)
+}
+
+fn wait(fds: &mut [PollFd<'_>], timeout: Duration) -> io::Result<()> {
+    let timeout = Timespec::try_from(timeout).unwrap_or(Timespec { tv_sec: 1, tv_nsec: 0 });
+    match poll(fds, Some(&timeout)) {
+        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+        Err(err) => Err(err.into()),
+    }
+}
+
+/// Datagrams that could not be sent: the peer's timers make up for them, as for any that is lost.
+#[derive(Default)]
+pub(crate) struct Unsent(pub(crate) u64);
+
+/// Sends one datagram a call.
+pub(crate) struct Sender<'a> {
+    socket: &'a UdpSocket,
+    state: &'a UdpSocketState,
+    out: &'a mut Unsent,
+}
+
+impl Outgoing for Sender<'_> {
+    fn send(&mut self, transmit: &Transmit, datagram: &[u8]) {
+        let ecn = transmit.ecn.and_then(|ecn| quinn_udp::EcnCodepoint::from_bits(ecn as u8));
+        let transmit = quinn_udp::Transmit {
+            destination: transmit.destination,
+            ecn,
+            contents: datagram,
+            segment_size: transmit.segment_size,
+            src_ip: transmit.src_ip,
+        };
+        if self.state.try_send(self.socket.into(), &transmit).is_err() {
+            self.out.0 += 1;
+        }
+    }
+}

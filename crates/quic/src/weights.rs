@@ -1,0 +1,146 @@
+//! The file of identities and weights.
+//!
+//! Shape: a line is a public key and a weight from 1 to 1,000,000; `#` begins a comment.
+//! Bounds: 100,000 lines. A file that cannot be read or has a bad line changes nothing, and is logged.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use foldhash::quality::RandomState;
+use solana_pubkey::Pubkey;
+
+/// Lines that are read.
+const LINES_MAX: usize = 100_000;
+/// The highest weight.
+const WEIGHT_MAX: u32 = 1_000_000;
+
+/// Weights by identity.
+pub(crate) type Weights = HashMap<Pubkey, u32, RandomState>;
+
+/// Why a file of weights is not taken.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum WeightsError {
+    /// It could not be read.
+    #[error("read {path} (quic.weights)")]
+    Io {
+        /// Which file.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        err: std::io::Error,
+    },
+    /// A line is not `PUBKEY WEIGHT`.
+    #[error("{path}, line {line}: a public key and a weight from 1 to 1000000 are expected")]
+    Line {
+        /// Which file.
+        path: PathBuf,
+        /// Which line, from 1.
+        line: usize,
+    },
+    /// It is too long.
+    #[error("{path} has more than 100000 lines (quic.weights)")]
+    TooLong {
+        /// Which file.
+        path: PathBuf,
+    },
+}
+
+/// Reads a file of weights.
+pub(crate) fn read(path: &Path) -> Result<Weights, WeightsError> {
+    let text =
+        fs::read_to_string(path).map_err(|err| WeightsError::Io { path: path.to_owned(), err })?;
+    let mut weights = Weights::default();
+    for (at, line) in text.lines().enumerate() {
+        if at == LINES_MAX {
+            return Err(WeightsError::TooLong { path: path.to_owned() });
+        }
+        let line_text = line.split('#').next().unwrap_or_default().trim();
+        if line_text.is_empty() {
+            continue;
+        }
+        let entry = parse(line_text)
+            .ok_or_else(|| WeightsError::Line { path: path.to_owned(), line: at + 1 })?;
+        weights.insert(entry.0, entry.1);
+    }
+    Ok(weights)
+}
+
+fn parse(line: &str) -> Option<(Pubkey, u32)> {
+    let (pubkey, weight) = line.split_once(char::is_whitespace)?;
+    let weight = weight.trim().parse().ok().filter(|weight| (1..=WEIGHT_MAX).contains(weight))?;
+    Some((pubkey.parse().ok()?, weight))
+}
+
+/// Looks after a file that may change.
+pub(crate) struct Watch {
+    path: PathBuf,
+    seen: Option<(SystemTime, u64)>,
+}
+
+impl Watch {
+    pub(crate) fn new(path: PathBuf) -> Self {
+        let seen = stamp(&path);
+        Self { path, seen }
+    }
+
+    /// The weights, if the file is another than at the last look.
+    pub(crate) fn changed(&mut self) -> Option<Weights> {
+        let stamp = stamp(&self.path);
+        if stamp == self.seen {
+            return None;
+        }
+        self.seen = stamp;
+        match read(&self.path) {
+            Ok(weights) => {
+                tracing::info!(identities = weights.len(), "weights read again");
+                Some(weights)
+            }
+            Err(err) => {
+                tracing::warn!(%err, "weights stay as they were");
+                None
+            }
+        }
+    }
+}
+
+fn stamp(path: &Path) -> Option<(SystemTime, u64)> {
+    let metadata = fs::metadata(path).ok()?;
+    Some((metadata.modified().ok()?, metadata.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_comments_and_nonsense() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("weights");
+        let key = Pubkey::new_from_array([5; 32]);
+        fs::write(&path, format!("# ours\n\n{key}\t30 # thirty\n")).expect("written");
+        assert_eq!(read(&path).expect("good").get(&key), Some(&30));
+        for bad in ["x 1", &format!("{key}"), &format!("{key} 0"), &format!("{key} many")] {
+            fs::write(&path, format!("\n{bad}\n")).expect("written");
+            let err = read(&path).map(|_| ()).map_err(|err| err.to_string());
+            assert!(err.is_err_and(|err| err.contains("line 2")), "{bad}");
+        }
+        assert!(matches!(read(&dir.path().join("none")), Err(WeightsError::Io { .. })));
+    }
+
+    #[test]
+    fn a_changed_file_is_read_again_and_a_bad_one_is_not_taken() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("weights");
+        let key = Pubkey::new_from_array([5; 32]);
+        fs::write(&path, format!("{key} 3")).expect("written");
+        let mut watch = Watch::new(path.clone());
+        assert!(watch.changed().is_none());
+        fs::write(&path, format!("{key} 345")).expect("written");
+        assert_eq!(watch.changed().expect("read").get(&key), Some(&345));
+        fs::write(&path, "nonsense!").expect("written");
+        assert!(watch.changed().is_none());
+    }
+}

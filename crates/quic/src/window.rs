@@ -1,0 +1,79 @@
+//! How many streams a connection may have open at once.
+//!
+//! Shape: identities with a weight share three quarters of all streams by weight, everybody else the
+//! rest in equal parts; without such identities there is nothing to share with them. Whoever has more
+//! waiting than his share while the queue fills up gets less, so that he notices before he is refused.
+
+use crate::config::Config;
+
+/// What a connection's window depends on.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Standing {
+    /// The weight of the connection's identity, if the file names it.
+    pub(crate) weight: Option<u32>,
+    /// Open connections of that identity.
+    pub(crate) connections: usize,
+    /// The sum of weights of all identities of the file that are connected.
+    pub(crate) weights: u64,
+    /// Open connections of identities that it does not name.
+    pub(crate) strangers: usize,
+}
+
+/// Streams open at once for a connection.
+pub(crate) fn window(config: &Config, standing: Standing) -> u32 {
+    let all = config.streams_max as u64;
+    let known = if standing.weights > 0 { all / 4 * 3 } else { 0 };
+    let share = match standing.weight {
+        Some(weight) => {
+            known * u64::from(weight) / standing.weights.max(1) / standing.connections.max(1) as u64
+        }
+        None => (all - known) / standing.strangers.max(1) as u64,
+    };
+    let share = u32::try_from(share).unwrap_or(u32::MAX);
+    share.clamp(config.window_min, config.window_max)
+}
+
+/// The window while the queue behind is `pressure` full.
+pub(crate) fn under_pressure(config: &Config, window: u32, pressure: f32, over_share: bool) -> u32 {
+    if pressure < 0.5 || !over_share {
+        return window;
+    }
+    // From all of it at half full down to the least at full.
+    let left = ((1.0 - pressure) * 2.0).clamp(0.0, 1.0);
+    ((window as f32 * left) as u32).max(config.window_min.min(window))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config() -> Config {
+        Config { streams_max: 1_000, window_min: 4, window_max: 400, ..Config::default() }
+    }
+
+    #[test]
+    fn strangers_share_all_while_nobody_is_known() {
+        let strangers =
+            |count| window(&config(), Standing { strangers: count, ..Standing::default() });
+        assert_eq!((strangers(1), strangers(10), strangers(10_000)), (400, 100, 4));
+    }
+
+    #[test]
+    fn the_known_share_by_weight_and_strangers_what_is_left() {
+        let standing = Standing { weight: None, connections: 0, weights: 10, strangers: 5 };
+        assert_eq!(window(&config(), standing), 50);
+        let heavy = Standing { weight: Some(4), connections: 1, ..standing };
+        let light = Standing { weight: Some(1), connections: 1, ..standing };
+        assert_eq!((window(&config(), heavy), window(&config(), light)), (300, 75));
+        assert_eq!(window(&config(), Standing { connections: 3, ..heavy }), 100);
+    }
+
+    #[test]
+    fn only_who_has_too_much_waiting_gets_less() {
+        let config = config();
+        assert_eq!(under_pressure(&config, 400, 0.9, false), 400);
+        assert_eq!(under_pressure(&config, 400, 0.4, true), 400);
+        assert_eq!(under_pressure(&config, 400, 0.75, true), 200);
+        assert_eq!(under_pressure(&config, 400, 1.0, true), 4);
+    }
+}
