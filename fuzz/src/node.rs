@@ -67,6 +67,7 @@ fn cluster() -> Cluster {
         feature_set: 2,
         rpc: None,
         pubsub: None,
+        tpu: None,
     }
 }
 

@@ -77,30 +77,32 @@ impl Arena {
         Some(Address::from(bytes))
     }
 
-    /// Appends the addresses of 32 bytes among those of `ids`.
+    /// Appends the addresses of `ids` that have 32 bytes.
     pub(crate) fn append_arrays(
         &self,
-        ids: impl Iterator<Item = AddressId>,
+        ids: impl ExactSizeIterator<Item = AddressId>,
         into: &mut Vec<[u8; 32]>,
     ) {
-        let has_long = self.has_long.load(Ordering::Relaxed);
+        if self.has_long.load(Ordering::Relaxed) {
+            into.extend(ids.filter_map(|id| self.address(id)?.to_array()));
+            return;
+        }
+        // Each word goes from its place to where it belongs: put together in between, an address
+        // takes four times as long.
+        let begin = into.len();
+        into.resize(begin + ids.len(), [0; 32]);
         // Ids come sorted mostly: those of one chunk follow each other.
         let mut last = (usize::MAX, None);
-        into.extend(ids.filter_map(|id| {
+        for (id, bytes) in ids.zip(&mut into[begin..]) {
             let (number, at) = (id.0 as usize / CHUNK_LEN, id.0 as usize % CHUNK_LEN);
             if last.0 != number {
                 last = (number, self.chunks.get(number).and_then(OnceLock::get));
             }
-            let chunk = last.1?;
-            if has_long && chunk.is_long(at) {
-                return None;
+            let Some(chunk) = last.1 else { continue };
+            for (word, bytes) in chunk.addresses[at].iter().zip(bytes.as_chunks_mut::<8>().0) {
+                *bytes = word.load(Ordering::Relaxed).to_le_bytes();
             }
-            let mut bytes = [0; 32];
-            for (word, bytes) in chunk.words(at).iter().zip(bytes.as_chunks_mut::<8>().0) {
-                *bytes = word.to_le_bytes();
-            }
-            Some(bytes)
-        }));
+        }
     }
 
     /// Whether `address` stands under `id`.
@@ -240,6 +242,28 @@ mod tests {
             assert_eq!((arena.address(id), arena.note(id)), (None, 77));
         }
         assert_eq!((places.len, places.free.len()), (1, 1), "the long ones shared one place");
+    }
+
+    #[test]
+    fn many_addresses_are_told_at_once_the_long_ones_left_out() {
+        let arena = Arena::new(5_000);
+        let mut places = LongPlaces::default();
+        let address = |n: u32| Address::from([n as u8; 32]);
+        for n in (0..5_000).step_by(3) {
+            arena.set(AddressId(n), &address(n), &mut places);
+            arena.set_life(AddressId(n), HELD);
+        }
+        let ids = [4_998, 0, 3, 1_026, 1_023].map(AddressId);
+        let mut told = vec![[7; 32]];
+        arena.append_arrays(ids.into_iter(), &mut told);
+        let wanted = [7, 4_998_u32 as u8, 0, 3, 1_026_u32 as u8, 1_023_u32 as u8];
+        assert_eq!(told, wanted.map(|byte| [byte; 32]));
+        let Ok(long) = Address::try_from(&[1; 36][..]) else { return };
+        arena.set(AddressId(4), &long, &mut places);
+        arena.set_life(AddressId(4), HELD);
+        told.clear();
+        arena.append_arrays([3, 4, 6].map(AddressId).into_iter(), &mut told);
+        assert_eq!(told, [[3; 32], [6; 32]]);
     }
 
     #[test]

@@ -97,10 +97,10 @@ impl AddressTable {
     /// Cost: a cache miss each, several at a time; best in the order of ids.
     pub fn append_arrays(
         &self,
-        ids: impl IntoIterator<Item = AddressId>,
+        ids: impl ExactSizeIterator<Item = AddressId>,
         into: &mut Vec<[u8; 32]>,
     ) {
-        self.arena.append_arrays(ids.into_iter(), into);
+        self.arena.append_arrays(ids, into);
     }
 
     /// Registers `address` for as long as the guard lives. For subscribers, on any thread.

@@ -15,6 +15,7 @@ mod node;
 mod rpc;
 mod snapshot;
 mod start;
+mod state;
 mod store;
 mod transfers;
 
@@ -35,6 +36,11 @@ const BENCHMARKS: &[Benchmark] = &[
         index::run,
     ),
     ("snapshot", "a ledger from a snapshot archive: rate, memory, sums", snapshot::run),
+    (
+        "state",
+        "a ledger of mainnet's shape: resident memory, reads as it grows, a stream of writes",
+        state::run,
+    ),
     ("store", "the ledger on disk, over our storage engine and over a rival", store::run),
 ];
 

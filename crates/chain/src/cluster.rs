@@ -39,4 +39,6 @@ pub struct Cluster {
     pub rpc: Option<SocketAddr>,
     /// Where PubSub is served.
     pub pubsub: Option<SocketAddr>,
+    /// Where transactions are taken over QUIC.
+    pub tpu: Option<SocketAddr>,
 }

@@ -15,6 +15,7 @@ pub(crate) struct Banner<'a> {
     pub(crate) ledger: Option<&'a Path>,
     pub(crate) rpc: SocketAddr,
     pub(crate) pubsub: SocketAddr,
+    pub(crate) tpu: SocketAddr,
     pub(crate) ready_after: Duration,
 }
 
@@ -24,6 +25,7 @@ impl fmt::Display for Banner<'_> {
         writeln!(f, "Hydrant {}, ready in {:?}", env!("CARGO_PKG_VERSION"), self.ready_after)?;
         writeln!(f, "  JSON-RPC   http://{}", self.rpc)?;
         writeln!(f, "  WebSocket  ws://{}", self.pubsub)?;
+        writeln!(f, "  TPU        {} (QUIC)", self.tpu)?;
         match self.ledger {
             Some(dir) => writeln!(f, "  Ledger     {}", dir.display())?,
             None => writeln!(f, "  Ledger     in memory (--ledger DIR keeps it)")?,

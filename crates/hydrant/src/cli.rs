@@ -1,6 +1,6 @@
 //! The command line: what can be said, and how it reads in `--help`.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
@@ -53,7 +53,8 @@ pub(crate) struct InspectFlags {
 #[derive(Args, Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct DevFlags {
-    /// Read settings from this TOML file: the long flags as keys, and the tables rpc, pool and pubsub
+    /// Read settings from this TOML file: the long flags as keys, and the tables rpc, pool, pubsub and
+    /// quic
     /// for limits that have no flag. Flags win.
     #[arg(long, value_name = "FILE", help_heading = "Configuration")]
     #[serde(skip)]
@@ -71,6 +72,9 @@ pub(crate) struct DevFlags {
     /// The table `[pubsub]` of the file.
     #[arg(skip)]
     pub(crate) pubsub: rpc::pubsub::Config,
+    /// The table `[quic]` of the file.
+    #[arg(skip)]
+    pub(crate) quic: quic::Config,
 
     /// Keep the ledger in this directory, and go on from what it holds.
     #[arg(short, long, value_name = "DIR", help_heading = "Ledger")]
@@ -166,7 +170,21 @@ pub(crate) struct DevFlags {
     /// [default: 8899].
     #[arg(long, value_name = "PORT", help_heading = "Serving")]
     pub(crate) rpc_port: Option<u16>,
-    /// Write {"rpc": URL, "ws": URL} to this file once the node answers.
+    /// UDP port on which transactions are taken over QUIC; 0 takes a free one [default: two after
+    /// --rpc-port].
+    #[arg(long, value_name = "PORT", help_heading = "Serving")]
+    pub(crate) tpu_port: Option<u16>,
+    /// Connections over QUIC at once [default: 4000].
+    #[arg(long, value_name = "COUNT", help_heading = "Serving")]
+    pub(crate) tpu_connections_max: Option<usize>,
+    /// A file of identities that get more over QUIC, lines of PUBKEY WEIGHT (others weigh 1); read
+    /// again when it changes.
+    #[arg(long, value_name = "FILE", help_heading = "Serving")]
+    pub(crate) identity_weights: Option<PathBuf>,
+    /// Send accepted transactions on to this TPU over QUIC. May be given more than once.
+    #[arg(long, value_name = "ADDRESS:PORT", help_heading = "Serving")]
+    pub(crate) forward: Vec<SocketAddr>,
+    /// Write {"rpc": URL, "ws": URL, "tpu": ADDRESS} to this file once the node answers.
     #[arg(long, value_name = "FILE", help_heading = "Serving")]
     pub(crate) endpoints_file: Option<PathBuf>,
     /// Threads that move bytes and answer light requests [default: half the cores, at least 1].

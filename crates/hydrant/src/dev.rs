@@ -14,6 +14,7 @@ use crate::banner::Banner;
 use crate::cli::DevFlags;
 use crate::options::{self, Options};
 use crate::status_line;
+use crate::tpu::Tpu;
 
 /// How often the executing thread is looked after.
 const WATCH: Duration = Duration::from_millis(100);
@@ -91,6 +92,8 @@ async fn serve(
     let (rpc, pubsub_address) = (bound.rpc.local_addr()?, bound.pubsub.local_addr()?);
     let mut cluster = localnet.cluster().clone();
     (cluster.rpc, cluster.pubsub) = (Some(rpc), Some(pubsub_address));
+    let tpu = Tpu::start(options, &localnet)?;
+    cluster.tpu = Some(tpu.address());
     let cluster = Arc::new(cluster);
     let node = Arc::new(Node {
         cluster: Arc::clone(&cluster),
@@ -128,9 +131,11 @@ async fn serve(
         ledger: options.localnet.dir.as_deref(),
         rpc,
         pubsub: pubsub_address,
+        tpu: tpu.address(),
         ready_after: now() - started,
     };
     tell_ready(options, &banner)?;
+    let report = tokio::spawn(tpu.report());
     let line = (!options.quiet && status_line::has_reader())
         .then(|| tokio::spawn(status_line::draw(node.reader.clone(), Arc::clone(&pubsub))));
 
@@ -139,6 +144,9 @@ async fn serve(
         line.abort();
         say("");
     }
+    report.abort();
+    // Joins its threads: nothing comes in any more.
+    tokio::task::spawn_blocking(move || drop(tpu)).await.context("the door for transactions")?;
     pubsub.shut_down();
     // A server that has gone already needs no telling.
     let _ = stop.send(());
@@ -188,6 +196,7 @@ fn tell_ready(options: &Options, banner: &Banner<'_>) -> Result<()> {
     let endpoints = serde_json::json!({
         "rpc": format!("http://{}", banner.rpc),
         "ws": format!("ws://{}", banner.pubsub),
+        "tpu": banner.tpu.to_string(),
     });
     write_whole(path, &endpoints.to_string())
         .with_context(|| format!("--endpoints-file {}", path.display()))

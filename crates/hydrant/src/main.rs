@@ -9,6 +9,7 @@ mod inspect;
 mod options;
 mod snapshot_file;
 mod status_line;
+mod tpu;
 
 use std::process::ExitCode;
 

@@ -1,6 +1,6 @@
 //! From flags and file to settings: merged, checked, and everything read that they name.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -25,6 +25,9 @@ pub(crate) struct Options {
     pub(crate) snapshot: Option<SnapshotFile>,
     pub(crate) rpc: rpc::Config,
     pub(crate) pubsub: rpc::pubsub::Config,
+    pub(crate) quic: quic::Config,
+    pub(crate) tpu_port: u16,
+    pub(crate) forward: Vec<SocketAddr>,
     pub(crate) bind_address: IpAddr,
     pub(crate) rpc_port: u16,
     pub(crate) endpoints_file: Option<PathBuf>,
@@ -58,6 +61,7 @@ fn merge(flags: DevFlags, file: DevFlags) -> DevFlags {
         rpc: file.rpc,
         pubsub: file.pubsub,
         pool: file.pool,
+        quic: file.quic,
         ledger: flags.ledger.or(file.ledger),
         reset: flags.reset || file.reset,
         slot_ms: flags.slot_ms.or_else(|| file.slot_ms.filter(|_| !says_slot)),
@@ -97,6 +101,10 @@ fn merge(flags: DevFlags, file: DevFlags) -> DevFlags {
         ),
         bind_address: flags.bind_address.or(file.bind_address),
         rpc_port: flags.rpc_port.or(file.rpc_port),
+        tpu_port: flags.tpu_port.or(file.tpu_port),
+        tpu_connections_max: flags.tpu_connections_max.or(file.tpu_connections_max),
+        identity_weights: flags.identity_weights.or(file.identity_weights),
+        forward: flags.forward.into_iter().chain(file.forward).collect(),
         endpoints_file: flags.endpoints_file.or(file.endpoints_file),
         io_threads: flags.io_threads.or(file.io_threads),
         cpu_threads: flags.cpu_threads.or(file.cpu_threads),
@@ -122,6 +130,9 @@ impl Options {
             rpc: rpc_config(&flags)?,
             pubsub: flags.pubsub.clone(),
             pool: pool_config(&flags, cores)?,
+            quic: quic_config(&flags)?,
+            tpu_port: tpu_port(&flags),
+            forward: flags.forward.clone(),
             bind_address: flags.bind_address.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST)),
             rpc_port: rpc_port(&flags)?,
             endpoints_file: flags.endpoints_file,
@@ -245,6 +256,30 @@ fn pool_config(flags: &DevFlags, cores: usize) -> Result<pool::Config> {
     Ok(config)
 }
 
+fn quic_config(flags: &DevFlags) -> Result<quic::Config> {
+    let file = flags.quic.clone();
+    let config = quic::Config {
+        connections_max: at_least_one(
+            "tpu-connections-max",
+            flags.tpu_connections_max,
+            file.connections_max,
+        )?,
+        weights: flags.identity_weights.clone().or_else(|| file.weights.clone()),
+        ..file
+    };
+    config.check()?;
+    if let Some(path) = &config.weights {
+        ensure!(path.is_file(), "--identity-weights {}: no such file", path.display());
+    }
+    Ok(config)
+}
+
+/// Two after JSON-RPC's; where the system chooses that, it chooses this too.
+fn tpu_port(flags: &DevFlags) -> u16 {
+    let after = |port: u16| if port == 0 { 0 } else { port.checked_add(2).unwrap_or_default() };
+    flags.tpu_port.unwrap_or_else(|| after(flags.rpc_port.unwrap_or(RPC_PORT_DEFAULT)))
+}
+
 fn rpc_port(flags: &DevFlags) -> Result<u16> {
     let port = flags.rpc_port.unwrap_or(RPC_PORT_DEFAULT);
     ensure!(port < u16::MAX, "--rpc-port {port}: the next port is needed for WebSocket");
@@ -318,9 +353,12 @@ mod tests {
     #[test]
     fn a_flag_wins_over_the_file() {
         let flags = DevFlags { ticks_per_slot: Some(8), ..DevFlags::default() };
-        let file = "slot-ms = 100\nqueue-max = 7\n[rpc]\nbatch_max = 3\n[pubsub]\nping_ms = 9";
+        let file = "slot-ms = 100\nqueue-max = 7\nforward = [\"127.0.0.1:9\"]\n[rpc]\nbatch_max = 3\n\
+                    [pubsub]\nping_ms = 9\n[quic]\nwindow_max = 64";
         let options = check(flags, file).expect("good settings");
         assert_eq!((options.rpc.batch_max, options.pubsub.ping_ms), (3, 9));
+        assert_eq!((options.quic.window_max, options.tpu_port), (64, 8901));
+        assert_eq!(options.forward, [SocketAddr::from(([127, 0, 0, 1], 9))]);
         assert_eq!(options.localnet.slot_ms, 50);
         assert_eq!(options.localnet.queue_max, 7);
     }
@@ -366,6 +404,8 @@ mod tests {
         let epoch = "from-snapshot = \"/nowhere\"\nslots-per-epoch = 64";
         assert!(err(epoch).contains("--slots-per-epoch"));
         assert!(err("mint = \"nobody\"").contains("--mint"));
+        assert!(err("[quic]\nshards = 0").contains("quic.shards is 0"));
+        assert!(err("identity-weights = \"/nowhere\"").contains("--identity-weights /nowhere"));
         assert!(err("slot-ms = 1\nticks-per-slot = 1").contains("give one"));
         assert!(err("account = [[\"-\", \"/nowhere.json\"]]").contains("/nowhere.json"));
     }

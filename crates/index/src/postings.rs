@@ -181,7 +181,7 @@ pub struct Records {
 impl Records {
     /// The next of them, about a thousand at a time: for who does the same with each, which is
     /// quicker on many at once.
-    pub fn batch(&mut self) -> Option<impl Iterator<Item = AddressId> + '_> {
+    pub fn batch(&mut self) -> Option<impl ExactSizeIterator<Item = AddressId> + '_> {
         if self.at == self.ids.len() {
             self.read_on()?;
         }

@@ -311,7 +311,7 @@ impl Localnet {
     }
 
     /// The node's own key.
-    pub fn identity(&self) -> &Keypair {
+    pub fn identity(&self) -> &solana_keypair::Keypair {
         &self.executor.identity
     }
 

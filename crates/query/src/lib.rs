@@ -7,6 +7,7 @@
 //! Not here: what a record is (the dialect says), who may ask what and for how long (`pool`, `rpc`).
 #![forbid(unsafe_code)]
 
+mod changes;
 mod highest;
 mod indices;
 mod keyed;
@@ -18,6 +19,7 @@ mod visit;
 mod writer;
 
 pub use address::{AddressRef, AddressTable, TableFull};
+pub use changes::{Changes, Read, WATCHED_MAX};
 pub use highest::Ranked;
 pub use indices::{IndexKeys, Indexed, Indices};
 pub use page::{Cursor, Page, PageLimits, StaleCursor};

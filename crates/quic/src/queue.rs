@@ -20,8 +20,9 @@ use crate::received::{Outlet, PeerId, Received};
 const TURN: usize = 4;
 /// And nobody more than this.
 const TURN_MAX: usize = 64;
-/// Room that an empty queue of one peer keeps.
-const ROOM_KEPT: usize = 64;
+/// Empty lanes' memory that is kept for the next that fill up: peers come and go faster than allocations
+/// should.
+const SPARE_MAX: usize = 64;
 
 /// The queue between the shards and the threads that check signatures.
 pub struct FairQueue {
@@ -40,6 +41,8 @@ struct Inner {
     /// The sum of their weights.
     active_weight: u64,
     len: usize,
+    /// Memory of lanes that are empty now.
+    spare: Vec<VecDeque<Received>>,
     /// Threads that wait.
     sleeping: usize,
     is_closed: bool,
@@ -75,8 +78,11 @@ impl FairQueue {
         let mut inner = self.inner.lock();
         if inner.len == 0 && !inner.is_closed {
             inner.sleeping += 1;
-            self.arrived.wait_for(&mut inner, patience);
+            let waited = self.arrived.wait_for(&mut inner, patience);
             inner.sleeping -= 1;
+            if waited.timed_out() {
+                inner.forget_burst();
+            }
         }
         while into.len() < count {
             let Some(at) = inner.active.pop_front() else { break };
@@ -153,6 +159,22 @@ impl Inner {
         &mut self.peers[at]
     }
 
+    /// Lets go of half of the spare memory: it is quiet.
+    fn forget_burst(&mut self) {
+        self.spare.truncate(self.spare.len() / 2);
+        if self.len == 0 && self.active.capacity() > SPARE_MAX {
+            self.active = VecDeque::new();
+        }
+    }
+
+    /// Keeps the memory of a lane that is empty.
+    fn spare(&mut self, at: u32) {
+        let empty = std::mem::take(&mut self.peers[at as usize].waiting);
+        if self.spare.len() < SPARE_MAX {
+            self.spare.push(empty);
+        }
+    }
+
     /// What somebody of this weight may have waiting in a queue that is full.
     fn share(&self, weight: u32, len_max: usize) -> usize {
         let weight = u64::from(weight);
@@ -167,6 +189,9 @@ impl Inner {
         let (waiting, weight) = (lane.waiting.len(), lane.weight);
         // It counts from now on, so that its share is one of the shares.
         if waiting == 0 {
+            if let Some(spare) = self.spare.pop() {
+                self.lane(peer).waiting = spare;
+            }
             self.active.push_back(peer.0);
             self.active_weight += u64::from(weight);
         }
@@ -177,6 +202,7 @@ impl Inner {
                 if waiting == 0 {
                     self.active.retain(|at| *at != peer.0);
                     self.active_weight -= u64::from(weight);
+                    self.spare(peer.0);
                 }
                 return refused;
             }
@@ -214,9 +240,7 @@ impl Inner {
             return self.active.push_back(at);
         }
         self.active_weight -= u64::from(lane.weight);
-        if lane.waiting.capacity() > ROOM_KEPT {
-            lane.waiting = VecDeque::new();
-        }
+        self.spare(at);
     }
 }
 

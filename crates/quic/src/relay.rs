@@ -8,6 +8,7 @@
 //! Not here: who leads when. Whoever knows calls [`Relay::aim`].
 
 use std::collections::{HashMap, VecDeque};
+use std::fmt;
 use std::io::{self, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::unix::net::UnixStream;
@@ -67,6 +68,26 @@ pub struct Destination {
     pub connections: AtomicU64,
     /// Connections, or tries, that broke.
     pub broken: AtomicU64,
+}
+
+impl fmt::Display for Destination {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        write!(f, "{} sent, {} delivered", load(&self.sent), load(&self.delivered))?;
+        for (name, count) in [
+            ("again", &self.again),
+            ("refused", &self.refused),
+            ("expired", &self.expired),
+            ("full", &self.full),
+            ("broken connections", &self.broken),
+        ] {
+            let count = load(count);
+            if count > 0 {
+                write!(f, ", {count} {name}")?;
+            }
+        }
+        Ok(())
+    }
 }
 
 /// A running relay. Dropped, it ends; what was not delivered is not.
@@ -459,9 +480,8 @@ impl Link {
                     is_lost = true;
                 }
                 Event::Stream(StreamEvent::Finished { id }) => {
-                    if open.under_way.remove(&id).is_some() {
-                        self.counts.delivered.fetch_add(1, Ordering::Relaxed);
-                    }
+                    let delivered = open.under_way.remove(&id).is_some();
+                    self.counts.delivered.fetch_add(delivered.into(), Ordering::Relaxed);
                 }
                 Event::Stream(StreamEvent::Stopped { id, .. }) => {
                     if open.under_way.remove(&id).is_some() {

@@ -61,7 +61,7 @@ struct Places(Vec<Box<[Place]>>);
 impl Places {
     fn get(&self, number: u32) -> Place {
         let number = number as usize;
-        self.0.get(number / PAGE).map_or(Place::default(), |page| page[number % PAGE])
+        self.0.get(number / PAGE).map(|page| page[number % PAGE]).unwrap_or_default()
     }
 
     fn set(&mut self, number: u32, place: Place) {
@@ -99,11 +99,10 @@ impl<'a, T: Table> Accounts<'a, T> {
         let mut places = Vec::with_capacity(batch.accounts.len());
         for (key, place, account) in batch.accounts {
             let number = self.table.number(&key);
-            let known = number.map_or(Place::default(), |number| self.places.get(number));
-            let closed = match self.closed.is_empty() {
-                true => None,
-                false => self.closed.get(&key).copied(),
-            };
+            let known = number.map(|number| self.places.get(number)).unwrap_or_default();
+            // Most archives have none, and hashing a key for nothing costs.
+            let closed =
+                (!self.closed.is_empty()).then(|| self.closed.get(&key)).flatten().copied();
             if known.max(closed.unwrap_or_default()) > place {
                 self.sum.subtract(&LatticeHash::of(&key, &account));
                 continue;

@@ -3,21 +3,30 @@
 //! Shape: one lock over the tables; each listener's queue has its own, taken inside it (lock order:
 //! engine, then queue). Connections hold the engine's lock to subscribe and to leave, the publisher
 //! while it looks up who matches and while it hands messages out; messages are made in between,
-//! without it.
+//! without it. Large sets go in and out in slices of [`SLICE_IDS`].
 //! Invariant: an id is given out once. A message for a subscription that ended meanwhile goes nowhere.
 //! Invariant: being a listener of a subscription and getting its last message are one step, so a last
 //! message is delivered at most once, whoever delivers it.
+//! Not here: what listeners do (`listener`), sets that change (`tracked`).
 
 use std::hash::Hash;
-use std::sync::Arc;
+use std::ops::Deref;
+use std::sync::{Arc, Weak};
 
-use foldhash::{HashMap, HashSet};
-use ledger::Key;
-use parking_lot::{Mutex, MutexGuard};
+use foldhash::HashMap;
+use ledger::{BlockId, Commitment, Facet, Key};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
-use crate::filter::{Interest, Position, Topic};
+use crate::filter::{Filter, Interest, Position, Topic};
 use crate::index::Index;
-use crate::queue::{Closed, Next, Queue};
+use crate::levels::{Gap, Levels, Step, Turn};
+use crate::listener::Listener;
+use crate::lists::SUBSCRIBER_MAX;
+use crate::queue::{Closed, Delivery, Message, Queue};
+use crate::set::AddressSet;
+
+/// Ids that go into the index or out of it at once: some 50 microseconds of the lock.
+pub(crate) const SLICE_IDS: usize = 4_096;
 
 /// What may grow, and how far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +38,19 @@ pub struct Limits {
     pub subscriptions_max: usize,
     /// Subscriptions of one listener.
     pub subscriptions_per_listener_max: usize,
+    /// Addresses of all sets; one that several different subscriptions have counts for each, and one
+    /// of a subscription that several listeners share once. Memory: at most 16 bytes each, and the
+    /// address table's for each that is in any set.
+    pub tracked_max: usize,
+    /// Addresses in the sets of one listener.
+    pub tracked_per_listener_max: usize,
+    /// Scattered addresses for which each topic and facet makes room when it is first used. 0: room is
+    /// made as it is needed. Memory: about 9 bytes each.
+    pub lane_ids_laid_out: usize,
+    /// Steps of each commitment that are kept for those who come back. Memory: the blocks.
+    pub steps_kept: usize,
+    /// Blocks that may wait for a root.
+    pub unrooted_max: usize,
     /// Messages that may wait for one listener.
     pub queue_messages_max: usize,
     /// Bytes that may wait for one listener. Worst case of memory: this times listeners, if they
@@ -36,12 +58,14 @@ pub struct Limits {
     pub queue_bytes_max: usize,
 }
 
-/// Names a subscription. Listeners that share one know it by the same number.
+/// Names a subscription. Listeners that share a fixed one know it by the same number; one to a set has
+/// a number of its own for each listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SubscriptionId(pub u64);
 
-/// Why a subscription was refused.
+/// Why a subscription was refused. Nothing of it is left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum SubscribeError {
     /// All listeners together have as many as they may. Fix: raise the limit.
     #[error("the node has {limit} subscriptions, the most it may have")]
@@ -55,6 +79,24 @@ pub enum SubscribeError {
         /// How many it may have.
         limit: usize,
     },
+    /// All sets together have as many addresses as they may. Fix: raise the limit.
+    #[error("the node tracks as many addresses as it may: {limit}")]
+    TrackedFull {
+        /// How many there may be.
+        limit: usize,
+    },
+    /// This listener's sets would have more addresses than they may. Fix: raise the limit.
+    #[error("the connection may track {limit} addresses")]
+    ListenerTrackedFull {
+        /// How many it may have.
+        limit: usize,
+    },
+    /// The address table is full.
+    #[error(transparent)]
+    Addresses(#[from] address::TableFull),
+    /// This listener has no set of that id.
+    #[error("no such subscription")]
+    Unknown,
     /// This listener is closed.
     #[error(transparent)]
     Closed(#[from] Closed),
@@ -77,6 +119,8 @@ pub struct Counts {
     pub subscriptions: usize,
     /// Subscriptions, one that several listeners share counted once.
     pub distinct: usize,
+    /// Addresses of sets, as `Limits::tracked_max` counts them.
+    pub tracked: usize,
 }
 
 /// A subscription that wants a publication.
@@ -90,9 +134,9 @@ pub struct Match<S> {
 
 /// A message on its way to all listeners of a subscription.
 pub struct Outgoing<M> {
-    /// Which subscription.
+    /// Which subscription: a match's.
     pub subscription: SubscriptionId,
-    /// The message; cloned for each listener, so let cloning it be cheap.
+    /// The message.
     pub body: M,
     /// What it counts against a queue's bytes.
     pub bytes: usize,
@@ -113,68 +157,117 @@ pub enum Then {
 
 /// All subscriptions of a node. Cloning it gives another handle on the same.
 ///
-/// `S` is the identity of a subscription (equal ones are shared), `M` the body of a message.
-pub struct Subs<S, M> {
-    shared: Arc<Shared<S, M>>,
+/// `S` is the identity of a subscription (equal ones are shared), `M` the body of a message, `B` what
+/// is in a block.
+pub struct Subs<S, M: Message, B> {
+    pub(crate) shared: Arc<Shared<S, M, B>>,
 }
 
-impl<S, M> Clone for Subs<S, M> {
+impl<S, M: Message, B> Clone for Subs<S, M, B> {
     fn clone(&self) -> Self {
         Self { shared: Arc::clone(&self.shared) }
     }
 }
 
-struct Shared<S, M> {
-    limits: Limits,
-    engine: Mutex<Engine<S, M>>,
+pub(crate) struct Shared<S, M: Message, B> {
+    pub(crate) limits: Limits,
+    pub(crate) engine: Mutex<Engine<S, M, B>>,
+    /// Notified when no publication is under way.
+    pub(crate) idle: Condvar,
 }
 
-struct Engine<S, M> {
-    index: Index,
-    subscriptions: HashMap<SubscriptionId, Subscription<S, M>>,
-    by_identity: HashMap<Arc<S>, SubscriptionId>,
-    listeners: HashMap<ListenerId, Entry<M>>,
+pub(crate) struct Engine<S, M: Message, B> {
+    pub(crate) index: Index,
+    pub(crate) subscriptions: HashMap<SubscriptionId, Subscription<S, M>>,
+    /// By identity and the fingerprint of a set. Sets that are being entered or changed are not here.
+    pub(crate) by_identity: HashMap<(Arc<S>, u64), SubscriptionId>,
+    /// Equal sets are one.
+    pub(crate) sets: HashMap<u64, Weak<AddressSet>>,
+    pub(crate) listeners: HashMap<ListenerId, Entry<M>>,
+    /// Which subscription has which place in the index.
+    places: Vec<SubscriptionId>,
+    free_places: Vec<u32>,
+    pub(crate) levels: Levels<B>,
+    /// Who starts at a block that is not told yet.
+    pub(crate) waiting: Vec<Waiting>,
+    /// Whether steps have been taken that are not told to all yet.
+    pub(crate) under_way: bool,
     /// Pairs of a listener and a subscription.
-    pairs: usize,
+    pub(crate) pairs: usize,
+    pub(crate) tracked: usize,
     next_subscription: u64,
     next_listener: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct ListenerId(u64);
+pub(crate) struct ListenerId(u64);
 
-struct Subscription<S, M> {
-    identity: Arc<S>,
-    interests: Vec<Interest>,
-    members: Vec<Member<M>>,
+pub(crate) struct Subscription<S, M: Message> {
+    pub(crate) identity: Arc<S>,
+    pub(crate) place: u32,
+    pub(crate) interests: Vec<Interest>,
+    pub(crate) members: Vec<Member<M>>,
+    /// Those that may still matter.
+    pub(crate) pending: Vec<Pending>,
+}
+
+/// Addresses of a set that count from a later step than the others.
+pub(crate) struct Pending {
+    /// Names it.
+    pub(crate) token: u64,
+    /// Sorted.
+    pub(crate) ids: Arc<[u32]>,
+    pub(crate) after: Position,
 }
 
 /// A listener of a subscription.
-struct Member<M> {
-    listener: ListenerId,
-    queue: Arc<Queue<M>>,
+pub(crate) struct Member<M: Message> {
+    pub(crate) listener: ListenerId,
+    /// As the listener knows the subscription.
+    pub(crate) handle: SubscriptionId,
+    pub(crate) queue: Arc<Queue<M>>,
     /// It hears of what is published after it.
-    after: Position,
+    pub(crate) after: Position,
+    pub(crate) next_sequence: u64,
+    pub(crate) conflates: bool,
 }
 
-struct Entry<M> {
-    queue: Arc<Queue<M>>,
-    subscriptions: HashSet<SubscriptionId>,
+pub(crate) struct Waiting {
+    pub(crate) commitment: Commitment,
+    pub(crate) block: BlockId,
+    pub(crate) subscription: SubscriptionId,
+    pub(crate) handle: SubscriptionId,
+    pub(crate) token: Option<u64>,
 }
 
-impl<S: Eq + Hash, M: Clone> Subs<S, M> {
+pub(crate) struct Entry<M: Message> {
+    pub(crate) queue: Arc<Queue<M>>,
+    /// From what the listener calls a subscription to the one that it shares.
+    pub(crate) subscriptions: HashMap<SubscriptionId, SubscriptionId>,
+    pub(crate) tracked: usize,
+}
+
+impl<S: Eq + Hash, M: Message, B> Subs<S, M, B> {
     /// No subscriptions yet.
     pub fn new(limits: Limits) -> Self {
         let engine = Engine {
-            index: Index::default(),
+            index: Index::new(limits.lane_ids_laid_out),
             subscriptions: HashMap::default(),
             by_identity: HashMap::default(),
+            sets: HashMap::default(),
             listeners: HashMap::default(),
+            places: Vec::new(),
+            free_places: Vec::new(),
+            levels: Levels::new(limits.steps_kept, limits.unrooted_max),
+            waiting: Vec::new(),
+            under_way: false,
             pairs: 0,
+            tracked: 0,
             next_subscription: 0,
             next_listener: 0,
         };
-        Self { shared: Arc::new(Shared { limits, engine: Mutex::new(engine) }) }
+        let engine = Mutex::new(engine);
+        Self { shared: Arc::new(Shared { limits, engine, idle: Condvar::new() }) }
     }
 
     /// A new listener. `wake` is called, possibly under our lock, when its queue has something after
@@ -182,7 +275,7 @@ impl<S: Eq + Hash, M: Clone> Subs<S, M> {
     pub fn listen(
         &self,
         wake: impl Fn() + Send + Sync + 'static,
-    ) -> Result<Listener<S, M>, ListenError> {
+    ) -> Result<Listener<S, M, B>, ListenError> {
         let queue = Arc::new(Queue::new(Box::new(wake)));
         let mut engine = self.shared.engine.lock();
         let limit = self.shared.limits.listeners_max;
@@ -191,14 +284,45 @@ impl<S: Eq + Hash, M: Clone> Subs<S, M> {
         }
         let id = ListenerId(engine.next_listener);
         engine.next_listener += 1;
-        let entry = Entry { queue: Arc::clone(&queue), subscriptions: HashSet::default() };
+        let entry =
+            Entry { queue: Arc::clone(&queue), subscriptions: HashMap::default(), tracked: 0 };
         engine.listeners.insert(id, entry);
         Ok(Listener { subs: self.clone(), id, queue })
     }
 
+    /// Puts the walk of each commitment on a block: at the start, or after a gap. What was kept for
+    /// those who come back is forgotten.
+    pub fn begin(&self, at: impl Fn(Commitment) -> BlockId) {
+        let mut engine = self.shared.engine.lock();
+        engine.levels.clear();
+        Commitment::ALL.into_iter().for_each(|level| engine.levels.begin_at(level, at(level)));
+    }
+
+    /// Makes a block known. It is told of once a commitment comes to it.
+    pub fn add_block(&self, block: BlockId, parent: BlockId, body: Arc<B>) -> Result<(), Gap> {
+        self.shared.engine.lock().levels.add(block, parent, body)
+    }
+
+    /// Says that a block has a commitment now, and what comes before it with it. The steps are to be
+    /// told, in order, to those who want them; dropping them says that this is done.
+    pub fn advance(&self, commitment: Commitment, to: BlockId) -> Result<Steps<'_, S, M, B>, Gap> {
+        let mut engine = self.shared.engine.lock();
+        let steps = engine.levels.advance(commitment, to)?;
+        for step in steps.iter().filter(|step| step.turn == Turn::Applied) {
+            engine.start_waiting(step.commitment, step.block, step.number);
+        }
+        engine.under_way = true;
+        Ok(Steps { shared: &self.shared, steps })
+    }
+
+    /// Where the walk of a commitment is: the newest block that has been told.
+    pub fn tip(&self, commitment: Commitment) -> Option<BlockId> {
+        self.shared.engine.lock().levels.tip(commitment)
+    }
+
     /// The subscriptions as they are now, to be asked who wants what. Nobody subscribes or leaves
     /// while this is held.
-    pub fn matches(&self) -> Matches<'_, S, M> {
+    pub fn matches(&self) -> Matches<'_, S, M, B> {
         Matches { engine: self.shared.engine.lock() }
     }
 
@@ -210,9 +334,11 @@ impl<S: Eq + Hash, M: Clone> Subs<S, M> {
         let mut engine = self.shared.engine.lock();
         for message in messages {
             let id = message.subscription;
-            let Some(subscription) = engine.subscriptions.get(&id) else { continue };
-            for member in subscription.members.iter().filter(|member| member.after < message.at) {
-                member.queue.push(&self.shared.limits, id, message.body.clone(), message.bytes);
+            let Some(subscription) = engine.subscriptions.get_mut(&id) else { continue };
+            for member in subscription.members.iter_mut().filter(|member| member.after < message.at)
+            {
+                let delivery = member.delivery(message.body.clone(), message.bytes);
+                member.queue.push(&self.shared.limits, delivery);
                 delivered += 1;
             }
             if message.then == Then::Ends {
@@ -238,7 +364,19 @@ impl<S: Eq + Hash, M: Clone> Subs<S, M> {
             listeners: engine.listeners.len(),
             subscriptions: engine.pairs,
             distinct: engine.subscriptions.len(),
+            tracked: engine.tracked,
         }
+    }
+
+    /// Whether nothing of any subscription is left, for tests.
+    pub fn is_idle(&self) -> bool {
+        let engine = self.shared.engine.lock();
+        engine.subscriptions.is_empty()
+            && engine.by_identity.is_empty()
+            && engine.sets.is_empty()
+            && engine.waiting.is_empty()
+            && engine.places.len() == engine.free_places.len()
+            && (engine.index.is_empty() || self.shared.limits.lane_ids_laid_out > 0)
     }
 
     /// The limits that it was made with.
@@ -247,167 +385,199 @@ impl<S: Eq + Hash, M: Clone> Subs<S, M> {
     }
 }
 
-/// The subscriptions at one moment, see [`Subs::matches`].
-pub struct Matches<'a, S, M> {
-    engine: MutexGuard<'a, Engine<S, M>>,
+/// Steps that are being told. See [`Subs::advance`].
+pub struct Steps<'a, S, M: Message, B> {
+    shared: &'a Shared<S, M, B>,
+    steps: Vec<Step<B>>,
 }
 
-impl<S, M> Matches<'_, S, M> {
-    /// Whether anybody wants anything of the topic. Worth asking before keys are looked up.
+impl<S, M: Message, B> Deref for Steps<'_, S, M, B> {
+    type Target = [Step<B>];
+
+    fn deref(&self) -> &[Step<B>] {
+        &self.steps
+    }
+}
+
+impl<S, M: Message, B> Drop for Steps<'_, S, M, B> {
+    fn drop(&mut self) {
+        self.shared.engine.lock().under_way = false;
+        self.shared.idle.notify_all();
+    }
+}
+
+/// The subscriptions, held still.
+pub struct Matches<'a, S, M: Message, B> {
+    engine: MutexGuard<'a, Engine<S, M, B>>,
+}
+
+impl<S, M: Message, B> Matches<'_, S, M, B> {
+    /// Whether anybody wants anything of a topic: if not, its keys need not be gathered.
     pub fn has(&self, topic: Topic) -> bool {
         self.engine.index.has(topic)
+    }
+
+    /// Whether anybody tracks anything of a topic under a facet.
+    pub fn has_facet(&self, topic: Topic, facet: Facet) -> bool {
+        self.engine.index.tracking(topic, facet).is_some()
     }
 
     /// Who wants a publication of `topic` that carries `keys`: those that want all, and those with
     /// one of the keys. Each once, in no particular order.
     pub fn matching(&self, topic: Topic, keys: impl IntoIterator<Item = Key>) -> Vec<Match<S>> {
         let found = self.engine.index.matching(topic, keys);
-        found.into_iter().filter_map(|id| self.engine.found(id)).collect()
+        found.into_iter().map(|place| self.engine.at(place)).collect()
     }
 
     /// Who wants the publication of `topic` with that name.
     pub fn named(&self, topic: Topic, name: &[u8]) -> Vec<Match<S>> {
         let found = self.engine.index.named(topic, name);
-        found.iter().filter_map(|id| self.engine.found(*id)).collect()
+        found.iter().map(|place| self.engine.at(*place)).collect()
     }
-}
 
-/// One connected client. Dropping it ends its subscriptions.
-pub struct Listener<S: Eq + Hash, M: Clone> {
-    subs: Subs<S, M>,
-    id: ListenerId,
-    queue: Arc<Queue<M>>,
-}
-
-impl<S: Eq + Hash, M: Clone> Listener<S, M> {
-    /// Subscribes to what is published after a position. Equal identities must come with equal interests: whoever is first brings them, and
-    /// all share one subscription. Asking again for one that this listener has changes nothing and
-    /// gives the same id.
-    pub fn subscribe(
+    /// Who tracks any of the things of a step, and which of them. The things are given as the id
+    /// that they are tracked by, and a number that the caller knows them by; each subscription comes
+    /// once, with its numbers in the order given, each once.
+    ///
+    /// Cost: one look-up for each thing, and the matches.
+    pub fn tracking(
         &self,
-        identity: S,
-        interests: Vec<Interest>,
-        after: Position,
-    ) -> Result<SubscriptionId, SubscribeError> {
-        if let Some(why) = self.queue.closed() {
-            return Err(why.into());
+        topic: Topic,
+        facet: Facet,
+        step: u64,
+        things: impl IntoIterator<Item = (u32, u32)>,
+    ) -> Vec<(Match<S>, Vec<u32>)> {
+        let Some(lane) = self.engine.index.tracking(topic, facet) else { return Vec::new() };
+        let mut found: HashMap<u32, Vec<u32>> = HashMap::default();
+        for (id, thing) in things {
+            lane(id, &mut |place| {
+                if !self.engine.is_pending(place, id, step) {
+                    let things = found.entry(place).or_default();
+                    if things.last() != Some(&thing) {
+                        things.push(thing);
+                    }
+                }
+            });
         }
-        let limits = &self.subs.shared.limits;
-        let mut engine = self.subs.shared.engine.lock();
-        let engine = &mut *engine;
-        let Some(entry) = engine.listeners.get_mut(&self.id) else {
-            unreachable!("an entry lives as long as its listener")
+        found.into_iter().map(|(place, things)| (self.engine.at(place), things)).collect()
+    }
+}
+
+impl<M: Message> Member<M> {
+    pub(crate) fn delivery(&mut self, body: M, bytes: usize) -> Delivery<M> {
+        let sequence = self.next_sequence;
+        self.next_sequence += 1;
+        Delivery { sequence, subscription: self.handle, body, bytes, conflates: self.conflates }
+    }
+}
+
+impl<S, M: Message, B> Engine<S, M, B> {
+    /// The subscription that has a place in the index.
+    fn at(&self, place: u32) -> Match<S> {
+        let id = self.places[place as usize];
+        let Some(subscription) = self.subscriptions.get(&id) else {
+            unreachable!("what is in the index is a subscription")
         };
-        let known = engine.by_identity.get(&identity).copied();
-        if let Some(id) = known
-            && entry.subscriptions.contains(&id)
-        {
-            return Ok(id);
+        Match { id, identity: Arc::clone(&subscription.identity) }
+    }
+
+    /// Whether an address of a subscription does not count yet at a step.
+    fn is_pending(&self, place: u32, id: u32, step: u64) -> bool {
+        let subscription = self.subscriptions.get(&self.places[place as usize]);
+        let Some(subscription) = subscription else { return false };
+        subscription
+            .pending
+            .iter()
+            .any(|pending| pending.after.0 >= step && pending.ids.binary_search(&id).is_ok())
+    }
+
+    /// A number that no subscription had before.
+    pub(crate) fn new_id(&mut self) -> SubscriptionId {
+        self.next_subscription += 1;
+        SubscriptionId(self.next_subscription - 1)
+    }
+
+    fn new_place(&mut self, id: SubscriptionId) -> u32 {
+        if let Some(place) = self.free_places.pop() {
+            self.places[place as usize] = id;
+            return place;
         }
-        if entry.subscriptions.len() >= limits.subscriptions_per_listener_max {
-            let limit = limits.subscriptions_per_listener_max;
-            return Err(SubscribeError::ListenerFull { limit });
-        }
-        if engine.pairs >= limits.subscriptions_max {
-            return Err(SubscribeError::NodeFull { limit: limits.subscriptions_max });
-        }
-        let id = known.unwrap_or(SubscriptionId(engine.next_subscription));
-        entry.subscriptions.insert(id);
-        engine.pairs += 1;
-        let member = Member { listener: self.id, queue: Arc::clone(&self.queue), after };
-        match engine.subscriptions.get_mut(&id) {
-            Some(shared) => shared.members.push(member),
-            None => engine.begin(id, identity, interests, member),
-        }
-        Ok(id)
+        self.places.push(id);
+        self.places.len() as u32 - 1
     }
 
-    /// Ends a subscription of this listener; messages that wait for it are dropped. False if it has
-    /// none of that id.
-    pub fn unsubscribe(&self, id: SubscriptionId) -> bool {
-        let mut engine = self.subs.shared.engine.lock();
-        let Some(ended) = engine.leave(self.id, id) else { return false };
-        self.queue.forget(id);
-        drop(engine);
-        drop(ended); // gives addresses back, which takes another lock
-        true
+    /// Whether there is a place for one more subscription.
+    pub(crate) fn has_place(&self) -> bool {
+        !self.free_places.is_empty() || self.places.len() < SUBSCRIBER_MAX as usize
     }
 
-    /// Sends this listener alone the last message of one of its subscriptions, which ends. False, and
-    /// nothing is sent, if it has none of that id: it ended before.
-    pub fn finish(&self, id: SubscriptionId, body: M, bytes: usize) -> bool {
-        let mut engine = self.subs.shared.engine.lock();
-        let Some(ended) = engine.leave(self.id, id) else { return false };
-        self.queue.push(&self.subs.shared.limits, id, body, bytes);
-        drop(engine);
-        drop(ended);
-        true
-    }
-
-    /// Takes the oldest message.
-    pub fn next(&self) -> Next<M> {
-        self.queue.pop()
-    }
-
-    /// Why it hears nothing more, if so.
-    pub fn closed(&self) -> Option<Closed> {
-        self.queue.closed()
-    }
-}
-
-impl<S: Eq + Hash, M: Clone> Drop for Listener<S, M> {
-    fn drop(&mut self) {
-        let mut engine = self.subs.shared.engine.lock();
-        let ids = match engine.listeners.get(&self.id) {
-            Some(entry) => entry.subscriptions.iter().copied().collect(),
-            None => Vec::new(),
-        };
-        let ended: Vec<_> = ids.into_iter().filter_map(|id| engine.leave(self.id, id)).collect();
-        engine.listeners.remove(&self.id);
-        drop(engine);
-        drop(ended);
-    }
-}
-
-impl<S, M> Engine<S, M> {
-    fn found(&self, id: SubscriptionId) -> Option<Match<S>> {
-        let subscription = self.subscriptions.get(&id)?;
-        Some(Match { id, identity: Arc::clone(&subscription.identity) })
-    }
-}
-
-impl<S: Eq + Hash, M> Engine<S, M> {
-    fn begin(
+    /// A subscription that is not in the index yet, nor known by its identity.
+    pub(crate) fn begin(
         &mut self,
         id: SubscriptionId,
-        identity: S,
+        identity: Arc<S>,
         interests: Vec<Interest>,
-        first: Member<M>,
-    ) {
-        self.next_subscription += 1;
-        for interest in &interests {
-            self.index.insert(id, interest);
+        members: Vec<Member<M>>,
+    ) -> u32 {
+        let place = self.new_place(id);
+        self.tracked += tracked(&interests);
+        let subscription =
+            Subscription { identity, place, interests, members, pending: Vec::new() };
+        self.subscriptions.insert(id, subscription);
+        place
+    }
+}
+
+/// How many addresses the sets of a subscription have.
+pub(crate) fn tracked(interests: &[Interest]) -> usize {
+    let sets = interests.iter().map(|interest| match &interest.filter {
+        Filter::Set(_, set) => set.len(),
+        Filter::All | Filter::Name(_) => 0,
+    });
+    sets.sum()
+}
+
+/// What tells the sets of subscriptions with equal identities apart.
+pub(crate) fn fingerprint(interests: &[Interest]) -> u64 {
+    let sets = interests.iter().map(|interest| match &interest.filter {
+        Filter::Set(_, set) => set.fingerprint(),
+        Filter::All | Filter::Name(_) => 0,
+    });
+    sets.fold(0, u64::wrapping_add)
+}
+
+impl<S: Eq + Hash, M: Message, B> Engine<S, M, B> {
+    /// Starts those who wait for a block after it, and with it those who wait for one that it leaves
+    /// aside.
+    fn start_waiting(&mut self, commitment: Commitment, at: BlockId, number: u64) {
+        let comes = |waiting: &mut Waiting| {
+            waiting.commitment == commitment && waiting.block.slot <= at.slot
+        };
+        let started: Vec<_> = self.waiting.extract_if(.., comes).collect();
+        for Waiting { subscription, handle, token, block, .. } in started {
+            let after = if block == at { number } else { number - 1 };
+            self.start_after(subscription, handle, token, Position(after));
         }
-        let identity = Arc::new(identity);
-        self.by_identity.insert(Arc::clone(&identity), id);
-        self.subscriptions.insert(id, Subscription { identity, interests, members: vec![first] });
     }
 
     /// Takes a listener out of a subscription. `None` if it is not in it; the inner one is what is
-    /// left over when it was the last.
+    /// left over when it was the last: still in the index, under a place that [`Self::vacate`] frees.
     #[expect(clippy::option_option, reason = "whether it was in, and whether it was the last")]
-    fn leave(
+    pub(crate) fn leave(
         &mut self,
         listener: ListenerId,
-        id: SubscriptionId,
-    ) -> Option<Option<Subscription<S, M>>> {
-        if !self.listeners.get_mut(&listener)?.subscriptions.remove(&id) {
-            return None;
-        }
+        handle: SubscriptionId,
+    ) -> Option<Option<(SubscriptionId, Subscription<S, M>)>> {
+        let entry = self.listeners.get_mut(&listener)?;
+        let id = entry.subscriptions.remove(&handle)?;
         self.pairs -= 1;
+        self.waiting.retain(|waiting| waiting.handle != handle);
         let subscription = self.subscriptions.get_mut(&id)?;
+        entry.tracked -= tracked(&subscription.interests);
         let mut members = subscription.members.iter();
-        if let Some(at) = members.position(|member| member.listener == listener) {
+        if let Some(at) =
+            members.position(|member| member.handle == handle && member.listener == listener)
+        {
             subscription.members.swap_remove(at);
         }
         Some(if subscription.members.is_empty() { self.end(id) } else { None })
@@ -416,220 +586,75 @@ impl<S: Eq + Hash, M> Engine<S, M> {
     /// Takes all out of a subscription who subscribed before a position.
     fn end_before(&mut self, id: SubscriptionId, at: Position) -> Option<Subscription<S, M>> {
         let subscription = self.subscriptions.get_mut(&id)?;
+        let tracked = tracked(&subscription.interests);
         for member in subscription.members.extract_if(.., |member| member.after < at) {
             if let Some(entry) = self.listeners.get_mut(&member.listener) {
-                entry.subscriptions.remove(&id);
+                entry.subscriptions.remove(&member.handle);
+                entry.tracked -= tracked;
                 self.pairs -= 1;
             }
         }
-        if subscription.members.is_empty() { self.end(id) } else { None }
-    }
-
-    /// Ends a subscription that nobody is in any more.
-    fn end(&mut self, id: SubscriptionId) -> Option<Subscription<S, M>> {
-        let subscription = self.subscriptions.remove(&id)?;
-        self.by_identity.remove(&subscription.identity);
-        for interest in &subscription.interests {
-            self.index.remove(id, interest);
+        if !subscription.members.is_empty() {
+            return None;
         }
-        Some(subscription)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use address::AddressTable;
-    use ledger::{Address, Facet};
-
-    use super::*;
-    use crate::filter::{Filter, HeldKey};
-
-    const LIMITS: Limits = Limits {
-        listeners_max: 4,
-        subscriptions_max: 5,
-        subscriptions_per_listener_max: 3,
-        queue_messages_max: 8,
-        queue_bytes_max: 100,
-    };
-    const TOPIC: Topic = Topic(1);
-    const FACET: Facet = Facet(0);
-    const START: Position = Position(0);
-
-    type Table = Arc<AddressTable>;
-
-    fn subs() -> (Subs<&'static str, &'static str>, Table) {
-        (Subs::new(LIMITS), Arc::new(AddressTable::new(100, 1)))
+        let (id, ended) = self.end(id)?;
+        self.forget(&ended);
+        self.vacate(id, ended.place);
+        Some(ended)
     }
 
-    fn listener(subs: &Subs<&'static str, &'static str>) -> Listener<&'static str, &'static str> {
-        subs.listen(|| ()).expect("below the limit")
-    }
-
-    fn interest(table: &Table, n: u8) -> Vec<Interest> {
-        let address = table.register(&Address::from([n; 32])).expect("room");
-        let filter = Filter::Keys(vec![HeldKey { facet: FACET, address }]);
-        vec![Interest { topic: TOPIC, filter }]
-    }
-
-    fn key(table: &Table, n: u8) -> Option<Key> {
-        let id = table.lookup(&Address::from([n; 32]))?;
-        Some(Key { facet: FACET, id })
-    }
-
-    fn send(
-        subs: &Subs<&'static str, &'static str>,
+    /// Ends a subscription that nobody is in any more. It stays in the index, matched by nobody's
+    /// queue, until it is taken out.
+    pub(crate) fn end(
+        &mut self,
         id: SubscriptionId,
-        body: &'static str,
-        then: Then,
-    ) {
-        subs.deliver([Outgoing {
-            subscription: id,
-            body,
-            bytes: body.len(),
-            at: Position(1),
-            then,
-        }]);
-    }
-
-    fn bodies(listener: &Listener<&'static str, &'static str>) -> Vec<&'static str> {
-        std::iter::from_fn(|| match listener.next() {
-            Next::Message(delivery) => Some(delivery.body),
-            Next::Empty | Next::Closed(_) => None,
-        })
-        .collect()
-    }
-
-    #[test]
-    fn equal_identities_share_one_subscription() {
-        let (subs, table) = subs();
-        let (a, b) = (listener(&subs), listener(&subs));
-        let id = a.subscribe("x", interest(&table, 1), START).expect("room");
-        assert_eq!(b.subscribe("x", interest(&table, 1), START), Ok(id));
-        assert_eq!(a.subscribe("x", interest(&table, 1), START), Ok(id), "twice is once");
-        assert_ne!(b.subscribe("y", interest(&table, 1), START), Ok(id));
-        let counts = Counts { listeners: 2, subscriptions: 3, distinct: 2 };
-        assert_eq!(subs.counts(), counts);
-        send(&subs, id, "m", Then::Stays);
-        assert_eq!((bodies(&a), bodies(&b)), (vec!["m"], vec!["m"]));
-        assert!(a.unsubscribe(id));
-        assert!(!a.unsubscribe(id));
-        send(&subs, id, "n", Then::Stays);
-        assert_eq!((bodies(&a), bodies(&b)), (vec![], vec!["n"]));
-    }
-
-    #[test]
-    fn every_way_out_gives_the_addresses_back() {
-        let (subs, table) = subs();
-        let (a, b) = (listener(&subs), listener(&subs));
-        let ended = a.subscribe("ended", interest(&table, 1), START).expect("room");
-        let left = a.subscribe("left", interest(&table, 2), START).expect("room");
-        let finished = a.subscribe("finished", interest(&table, 3), START).expect("room");
-        b.subscribe("dropped", interest(&table, 4), START).expect("room");
-        assert_eq!(table.len(), 4);
-        send(&subs, ended, "m", Then::Ends);
-        assert_eq!(table.len(), 3);
-        assert!(a.unsubscribe(left));
-        assert_eq!(table.len(), 2);
-        assert!(a.finish(finished, "m", 1));
-        assert!(!a.finish(finished, "m", 1));
-        assert_eq!(table.len(), 1);
-        drop(b);
-        assert!(table.is_empty());
-        assert_eq!(bodies(&a), ["m", "m"]);
-        assert_eq!(subs.counts(), Counts { listeners: 1, subscriptions: 0, distinct: 0 });
-        assert!(subs.shared.engine.lock().index.is_empty());
-    }
-
-    #[test]
-    fn a_refused_subscription_leaves_nothing() {
-        let (subs, table) = subs();
-        let (a, b) = (listener(&subs), listener(&subs));
-        for (n, identity) in ["1", "2", "3"].into_iter().enumerate() {
-            a.subscribe(identity, interest(&table, n as u8), START).expect("room");
-        }
-        let refused = a.subscribe("4", interest(&table, 4), START);
-        assert_eq!(refused, Err(SubscribeError::ListenerFull { limit: 3 }));
-        assert_eq!(
-            a.subscribe("3", interest(&table, 3), START),
-            Ok(SubscriptionId(2)),
-            "it has that one"
-        );
-        b.subscribe("5", interest(&table, 5), START).expect("room");
-        b.subscribe("6", interest(&table, 6), START).expect("room");
-        let refused = b.subscribe("7", interest(&table, 7), START);
-        assert_eq!(refused, Err(SubscribeError::NodeFull { limit: 5 }));
-        assert_eq!(table.len(), 5);
-        let more: Vec<_> = (0..3).map(|_| subs.listen(|| ())).collect();
-        assert!(matches!(more[2], Err(ListenError { limit: 4 })));
-    }
-
-    #[test]
-    fn a_set_is_matched_once_however_many_of_its_keys_match() {
-        let (subs, table) = subs();
-        let a = listener(&subs);
-        let mut keys = interest(&table, 1);
-        for n in [2, 2, 3] {
-            keys.extend(interest(&table, n));
-        }
-        let merged = keys.into_iter().flat_map(|interest| match interest.filter {
-            Filter::Keys(keys) => keys,
-            Filter::All | Filter::Name(_) => Vec::new(),
-        });
-        let filter = Filter::Keys(merged.collect());
-        a.subscribe("set", vec![Interest { topic: TOPIC, filter }], START).expect("room");
-        a.subscribe(
-            "none",
-            vec![Interest { topic: TOPIC, filter: Filter::Keys(Vec::new()) }],
-            START,
-        )
-        .expect("room");
-        a.subscribe("all", vec![Interest { topic: TOPIC, filter: Filter::All }], START)
-            .expect("room");
-        let wanting = |numbers: &[u8]| {
-            let keys: Vec<_> = numbers.iter().filter_map(|n| key(&table, *n)).collect();
-            let mut found: Vec<_> =
-                subs.matches().matching(TOPIC, keys).into_iter().map(|m| *m.identity).collect();
-            found.sort_unstable();
-            found
+    ) -> Option<(SubscriptionId, Subscription<S, M>)> {
+        let subscription = self.subscriptions.get_mut(&id)?;
+        let key = (Arc::clone(&subscription.identity), fingerprint(&subscription.interests));
+        self.tracked -= tracked(&subscription.interests);
+        let ended = Subscription {
+            identity: Arc::clone(&subscription.identity),
+            place: subscription.place,
+            interests: std::mem::take(&mut subscription.interests),
+            members: Vec::new(),
+            pending: Vec::new(),
         };
-        assert_eq!(wanting(&[1, 2, 3]), ["all", "set"]);
-        assert_eq!(wanting(&[2]), ["all", "set"]);
-        assert_eq!(wanting(&[]), ["all"]);
-        assert!(subs.matches().matching(Topic(2), []).is_empty());
-        assert!(!subs.matches().has(Topic(2)));
-    }
-
-    #[test]
-    fn a_slow_listener_is_closed_and_the_others_go_on() {
-        let (subs, table) = subs();
-        let (slow, quick) = (listener(&subs), listener(&subs));
-        let id = slow.subscribe("x", interest(&table, 1), START).expect("room");
-        quick.subscribe("x", interest(&table, 1), START).expect("room");
-        for _ in 0..9 {
-            send(&subs, id, "m", Then::Stays);
-            assert_eq!(bodies(&quick), ["m"]);
+        if self.by_identity.get(&key) == Some(&id) {
+            self.by_identity.remove(&key);
         }
-        let closed = Closed::MessagesFull { limit: 8 };
-        assert_eq!(slow.next(), Next::Closed(closed));
-        assert_eq!(slow.subscribe("y", Vec::new(), START), Err(SubscribeError::Closed(closed)));
-        subs.close_all(Closed::EventsLost);
-        assert_eq!(quick.next(), Next::Closed(Closed::EventsLost));
-        assert_eq!(slow.next(), Next::Closed(closed), "the first reason stays");
+        Some((id, ended))
     }
 
-    #[test]
-    fn nobody_hears_of_what_was_before_he_subscribed() {
-        let (subs, table) = subs();
-        let (early, late) = (listener(&subs), listener(&subs));
-        let id = early.subscribe("x", interest(&table, 1), START).expect("room");
-        assert_eq!(late.subscribe("x", interest(&table, 1), Position(1)), Ok(id));
-        send(&subs, id, "last", Then::Ends);
-        assert_eq!((bodies(&early), bodies(&late)), (vec!["last"], vec![]));
-        let counts = Counts { listeners: 2, subscriptions: 1, distinct: 1 };
-        assert_eq!(subs.counts(), counts, "it goes on for the one who did not get its end");
-        assert!(!early.unsubscribe(id));
-        assert!(late.finish(id, "own", 3));
-        assert_eq!(bodies(&late), ["own"]);
-        assert!(table.is_empty());
+    /// Takes an ended subscription out of the index at once.
+    pub(crate) fn forget(&mut self, ended: &Subscription<S, M>) {
+        for interest in &ended.interests {
+            self.index.remove(ended.place, interest);
+        }
+    }
+
+    /// Forgets an ended subscription that is not in the index any more.
+    pub(crate) fn vacate(&mut self, id: SubscriptionId, place: u32) {
+        self.subscriptions.remove(&id);
+        self.free_places.push(place);
+        if self.free_places.len() == self.places.len() {
+            (self.places, self.free_places) = (Vec::new(), Vec::new());
+        }
+        if self.subscriptions.is_empty() {
+            // Maps that were once large give their memory back.
+            self.subscriptions = HashMap::default();
+            self.by_identity = HashMap::default();
+        }
+    }
+
+    /// Forgets a set that nobody has any more; called when its last holder is about to drop it.
+    pub(crate) fn forget_set(&mut self, set: &Arc<AddressSet>) {
+        let fingerprint = set.fingerprint();
+        let is_it = |known: &Weak<AddressSet>| known.as_ptr() == Arc::as_ptr(set);
+        if Arc::strong_count(set) == 1 && self.sets.get(&fingerprint).is_some_and(is_it) {
+            self.sets.remove(&fingerprint);
+            if self.sets.is_empty() {
+                self.sets = HashMap::default();
+            }
+        }
     }
 }

@@ -1,20 +1,29 @@
 //! What a subscription wants to hear of.
 
 use std::borrow::Borrow;
+use std::sync::Arc;
 
-use address::AddressRef;
-use ledger::{Facet, Key};
+use ledger::Facet;
+
+use crate::set::AddressSet;
 
 /// A kind of publication, at one commitment if it has one. The caller gives the numbers their
 /// meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Topic(pub u16);
 
-/// A place in the stream of what is published; a later one is greater. The caller counts.
+/// A place in the stream of what is published; a later one is greater. The caller counts, except on
+/// the topics of tracked sets, where it is the number of a [`crate::Step`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Position(pub u64);
 
+impl Position {
+    /// Later than all: who waits for it hears nothing yet.
+    pub(crate) const NEVER: Self = Self(u64::MAX);
+}
+
 /// One topic, and what of it.
+#[derive(Clone)]
 pub struct Interest {
     /// Which kind of publication.
     pub topic: Topic,
@@ -23,28 +32,14 @@ pub struct Interest {
 }
 
 /// Which publications of a topic.
+#[derive(Clone)]
 pub enum Filter {
     /// Every one.
     All,
-    /// Those that carry one of these keys. An empty set means none, never all.
-    Keys(Vec<HeldKey>),
+    /// Those that carry one of these addresses under the facet. An empty set means none, never all.
+    Set(Facet, Arc<AddressSet>),
     /// Those of this name.
     Name(Name),
-}
-
-/// A key that stays valid because its address is held.
-pub struct HeldKey {
-    /// What the address is to the publication.
-    pub facet: Facet,
-    /// The address; released when the last listener of the subscription goes.
-    pub address: AddressRef,
-}
-
-impl HeldKey {
-    /// The key as publications carry it.
-    pub fn key(&self) -> Key {
-        Key { facet: self.facet, id: self.address.id() }
-    }
 }
 
 /// Opaque bytes that name a publication exactly, where an address would not do (a signature). The

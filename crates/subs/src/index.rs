@@ -1,62 +1,98 @@
-//! From the keys of a publication to the subscriptions that want it.
+//! From what a publication carries to the subscriptions that want it.
 //!
-//! Shape: for each topic three tables: those that want all, those by key, those by name.
-//! Cost: a look-up is one hash for each key of the publication, plus its matches. Entries that become
+//! Shape: for each topic those that want all, those by name, and one lane of ids for each facet.
+//! Subscriptions are places here: small numbers that the engine gives out and takes back.
+//! Cost: a look-up is one word for each key of the publication, plus its matches. Entries that become
 //! empty are removed, so what nobody wants costs nothing.
 
-use foldhash::{HashMap, HashMapExt};
-use ledger::Key;
+use foldhash::HashMap;
+use ledger::{Facet, Key};
 
-use crate::engine::SubscriptionId;
 use crate::filter::{Filter, Interest, Name, Topic};
+use crate::lane::Lane;
 
 /// The subscriptions by topic.
 #[derive(Default)]
 pub(crate) struct Index {
     topics: HashMap<Topic, TopicIndex>,
+    /// Room that a new lane is laid out with.
+    lane_ids: usize,
 }
 
 #[derive(Default)]
 struct TopicIndex {
-    all: Vec<SubscriptionId>,
-    keys: HashMap<Key, Vec<SubscriptionId>>,
-    names: HashMap<Name, Vec<SubscriptionId>>,
+    all: Vec<u32>,
+    lanes: Vec<(Facet, Lane)>,
+    names: HashMap<Name, Vec<u32>>,
 }
 
 impl Index {
-    /// Enters a subscription under one of its interests.
-    pub(crate) fn insert(&mut self, id: SubscriptionId, interest: &Interest) {
-        let topic = self.topics.entry(interest.topic).or_default();
+    /// An index whose lanes have room for so many ids from the start.
+    pub(crate) fn new(lane_ids: usize) -> Self {
+        Self { topics: HashMap::default(), lane_ids }
+    }
+
+    /// Enters a subscription under one of its interests, or, if that is a set, under the empty part
+    /// of it: ids are entered by [`Self::track`].
+    pub(crate) fn insert(&mut self, place: u32, interest: &Interest) {
         match &interest.filter {
-            Filter::All => topic.all.push(id),
-            Filter::Keys(held) => {
-                for held in held {
-                    let ids = topic.keys.entry(held.key()).or_default();
-                    // A set that names a key twice wants it once; its own entry would be the last.
-                    if ids.last() != Some(&id) {
-                        ids.push(id);
-                    }
-                }
+            Filter::All => self.topic(interest.topic).all.push(place),
+            Filter::Set(facet, set) => {
+                let ids: Vec<u32> = set.ids().map(|id| id.0).collect();
+                self.track(interest.topic, *facet, &ids, place);
             }
-            Filter::Name(name) => topic.names.entry(name.clone()).or_default().push(id),
+            Filter::Name(name) => {
+                self.topic(interest.topic).names.entry(name.clone()).or_default().push(place);
+            }
         }
     }
 
     /// Takes a subscription out again. `interest` must be the one that it was entered with.
-    pub(crate) fn remove(&mut self, id: SubscriptionId, interest: &Interest) {
-        let Some(topic) = self.topics.get_mut(&interest.topic) else { return };
+    pub(crate) fn remove(&mut self, place: u32, interest: &Interest) {
         match &interest.filter {
-            Filter::All => forget(&mut topic.all, id),
-            Filter::Keys(held) => {
-                for held in held {
-                    forget_under(&mut topic.keys, &held.key(), id);
+            Filter::Set(facet, set) => {
+                let ids: Vec<u32> = set.ids().map(|id| id.0).collect();
+                return self.untrack(interest.topic, *facet, &ids, place);
+            }
+            Filter::All => forget(&mut self.topic(interest.topic).all, place),
+            Filter::Name(name) => {
+                let names = &mut self.topic(interest.topic).names;
+                if let Some(places) = names.get_mut(name) {
+                    forget(places, place);
+                    if places.is_empty() {
+                        names.remove(name);
+                    }
                 }
             }
-            Filter::Name(name) => forget_under(&mut topic.names, name, id),
         }
-        if topic.all.is_empty() && topic.keys.is_empty() && topic.names.is_empty() {
-            self.topics.remove(&interest.topic);
+        self.tidy(interest.topic);
+    }
+
+    /// Enters a subscription under ids that are sorted and do not have it.
+    pub(crate) fn track(&mut self, topic: Topic, facet: Facet, ids: &[u32], place: u32) {
+        if ids.is_empty() {
+            return;
         }
+        let lane_ids = self.lane_ids;
+        let lanes = &mut self.topic(topic).lanes;
+        let at = lanes.iter().position(|(of, _)| *of == facet).unwrap_or_else(|| {
+            let mut lane = Lane::default();
+            if lane_ids > 0 {
+                lane.reserve(lane_ids);
+            }
+            lanes.push((facet, lane));
+            lanes.len() - 1
+        });
+        lanes[at].1.insert(ids, place);
+    }
+
+    /// Takes a subscription out from under sorted ids.
+    pub(crate) fn untrack(&mut self, topic: Topic, facet: Facet, ids: &[u32], place: u32) {
+        let lanes = &mut self.topic(topic).lanes;
+        if let Some((_, lane)) = lanes.iter_mut().find(|(of, _)| *of == facet) {
+            lane.remove(ids, place);
+        }
+        self.tidy(topic);
     }
 
     /// Whether anybody wants anything of the topic.
@@ -65,20 +101,18 @@ impl Index {
     }
 
     /// Who wants a publication that carries `keys`, each once, in no particular order.
-    pub(crate) fn matching(
-        &self,
-        topic: Topic,
-        keys: impl IntoIterator<Item = Key>,
-    ) -> Vec<SubscriptionId> {
+    pub(crate) fn matching(&self, topic: Topic, keys: impl IntoIterator<Item = Key>) -> Vec<u32> {
         let Some(topic) = self.topics.get(&topic) else { return Vec::new() };
         let mut found = topic.all.clone();
-        if topic.keys.is_empty() {
+        if topic.lanes.is_empty() {
             return found;
         }
         let mut hits = 0;
-        for ids in keys.into_iter().filter_map(|key| topic.keys.get(&key)) {
-            found.extend_from_slice(ids);
-            hits += 1;
+        for key in keys {
+            let Some(lane) = topic.lane(key.facet) else { continue };
+            let before = found.len();
+            lane.of(key.id.0, |place| found.push(place));
+            hits += usize::from(found.len() > before);
         }
         if hits > 1 {
             found.sort_unstable();
@@ -87,38 +121,57 @@ impl Index {
         found
     }
 
+    /// Who wants an address under a facet, each once.
+    pub(crate) fn tracking(
+        &self,
+        topic: Topic,
+        facet: Facet,
+    ) -> Option<impl Fn(u32, &mut dyn FnMut(u32)) + '_> {
+        let lane = self.topics.get(&topic)?.lane(facet)?;
+        Some(|id, found: &mut dyn FnMut(u32)| lane.of(id, found))
+    }
+
     /// Who wants the publication of that name.
-    pub(crate) fn named(&self, topic: Topic, name: &[u8]) -> &[SubscriptionId] {
+    pub(crate) fn named(&self, topic: Topic, name: &[u8]) -> &[u32] {
         self.topics
             .get(&topic)
             .and_then(|topic| topic.names.get(name))
-            .map_or(&[], |ids| ids.as_slice())
+            .map_or(&[], |places| places.as_slice())
     }
 
     /// Whether nothing is entered.
-    #[cfg(test)]
     pub(crate) fn is_empty(&self) -> bool {
         self.topics.is_empty()
     }
-}
 
-fn forget(ids: &mut Vec<SubscriptionId>, id: SubscriptionId) {
-    if let Some(at) = ids.iter().position(|entered| *entered == id) {
-        ids.swap_remove(at);
+    fn topic(&mut self, topic: Topic) -> &mut TopicIndex {
+        self.topics.entry(topic).or_default()
+    }
+
+    fn tidy(&mut self, topic: Topic) {
+        let lane_ids = self.lane_ids;
+        let Some(index) = self.topics.get_mut(&topic) else { return };
+        // What was laid out beforehand stays.
+        index.lanes.retain(|(_, lane)| lane_ids > 0 || !lane.is_empty());
+        let lanes_idle = index.lanes.iter().all(|(_, lane)| lane.is_empty());
+        if index.names.is_empty() {
+            index.names = HashMap::default(); // a map that was once large gives its memory back
+        }
+        if index.all.is_empty() && index.names.is_empty() && lanes_idle && lane_ids == 0 {
+            self.topics.remove(&topic);
+        }
     }
 }
 
-fn forget_under<K: Eq + std::hash::Hash>(
-    table: &mut HashMap<K, Vec<SubscriptionId>>,
-    key: &K,
-    id: SubscriptionId,
-) {
-    let Some(ids) = table.get_mut(key) else { return };
-    forget(ids, id);
-    if ids.is_empty() {
-        table.remove(key);
+impl TopicIndex {
+    fn lane(&self, facet: Facet) -> Option<&Lane> {
+        let (_, lane) = self.lanes.iter().find(|(of, _)| *of == facet)?;
+        Some(lane)
     }
-    if table.is_empty() {
-        *table = HashMap::new(); // a map that was once large gives its memory back
+}
+
+fn forget(places: &mut Vec<u32>, place: u32) {
+    if let Some(at) = places.iter().position(|entered| *entered == place) {
+        places.swap_remove(at);
     }
 }

@@ -1,29 +1,45 @@
-//! Who hears of what: filters, the index from a change's keys to the subscriptions that want it, and
-//! one bounded queue for each listener.
+//! Who hears of what: filters, the index from an address' number to the subscriptions that want it,
+//! the walk of each commitment from block to block, and one bounded queue for each listener.
 //!
-//! Shape: a [`Listener`] (one connected client) holds subscriptions; listeners whose subscriptions
-//! have equal identities share one, so that a message is made once for all of them. A publisher asks
-//! [`Subs::matches`] who wants a publication, makes the messages, and hands them to
+//! Shape: a [`Listener`] (one connected client) holds subscriptions; listeners whose subscriptions are
+//! equal share one, so that a message is made once for all of them. Fixed ones
+//! ([`Listener::subscribe`]) hear of what is published after a position; those to a set of addresses
+//! ([`Listener::track`]) start at an exact block and change in place. A publisher tells of blocks
+//! ([`Subs::advance`]), asks [`Subs::matches`] who wants what, makes the messages, and hands them to
 //! [`Subs::deliver`].
 //! Bounds: [`Limits`]. At one, subscribing fails with an error that names it, all or nothing; a queue
-//! that is full closes its listener and never makes the publisher wait.
+//! that is full is conflated or closes its listener, and never makes the publisher wait.
 //! Invariant: finding who wants a publication costs its matches and its own keys, never the number of
-//! listeners or of subscriptions.
-//! Invariant: the addresses of a filter are held by guards inside the subscription, so that they are
+//! listeners, of subscriptions or of addresses that they have.
+//! Invariant: the addresses of a set are held by a guard inside the subscription, so that they are
 //! released in whichever way its last listener goes.
 //! Invariant: a listener hears of what is published after the position at which it subscribed, and of
 //! nothing before it, however late the publisher is.
+//! Memory: at most 16 bytes for each address of each different set, beside the address table: four to
+//! eleven for an id that is in any set, shared among the sets that it is in; four for each
+//! further set that it is in, or far less where many ids have the same sets; four or less in the set.
 //! Not here: sockets, the wire's words, time, tasks. What is published, and when: the caller's.
 #![forbid(unsafe_code)]
 
 mod engine;
 mod filter;
+mod ids;
 mod index;
+mod lane;
+mod levels;
+mod listener;
+mod lists;
 mod queue;
+mod set;
+mod tracked;
 
 pub use engine::{
-    Counts, Limits, ListenError, Listener, Match, Matches, Outgoing, Subs, SubscribeError,
+    Counts, Limits, ListenError, Match, Matches, Outgoing, Steps, Subs, SubscribeError,
     SubscriptionId, Then,
 };
-pub use filter::{Filter, HeldKey, Interest, Name, Position, Topic};
-pub use queue::{Closed, Delivery, Next};
+pub use filter::{Filter, Interest, Name, Position, Topic};
+pub use levels::{Gap, Step, Turn};
+pub use listener::Listener;
+pub use queue::{Closed, Conflated, Delivery, Message, Next};
+pub use set::AddressSet;
+pub use tracked::{Added, Change, Changed, From, GoOn, Part, WhenSlow, Wish};

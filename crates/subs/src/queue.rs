@@ -1,25 +1,52 @@
-//! One listener's queue: what a slow client may cost us, and when it is let go.
+//! One listener's queue: what a slow client may cost us, and what becomes of it then.
 //!
-//! In: messages, from the publisher. Out: the same, numbered, in order, to whoever writes them to the
-//! client. Bounds: `Limits::queue_messages_max` and `Limits::queue_bytes_max`.
-//! Invariant: a full queue never blocks the publisher: it is emptied and closed with the reason, and
-//! the listener hears nothing more.
+//! In: messages, from the publisher. Out: the same, in order, to whoever writes them to the client.
+//! Bounds: `Limits::queue_messages_max` and `Limits::queue_bytes_max`.
+//! Invariant: a full queue never blocks the publisher. What waits for subscriptions that asked for it
+//! is conflated: kept as the newest of each thing told, and told as one message once the rest has been
+//! taken. If that does not make room, the queue is emptied and closed with the reason.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use parking_lot::Mutex;
 
 use crate::engine::{Limits, SubscriptionId};
 
+/// The body of a message. Cloned for each listener, so let cloning it be cheap.
+pub trait Message: Clone {
+    /// What is left of messages that were conflated.
+    type Kept: Default;
+
+    /// Adds this message, the newest, to what is left of those before it. Gives by how many bytes that
+    /// grew.
+    fn conflate(self, kept: &mut Self::Kept) -> usize;
+}
+
 /// A message for a listener.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delivery<M> {
-    /// Counts the listener's messages from 0, none left out.
+    /// Counts what was delivered of the subscription to this listener from 0, none left out.
     pub sequence: u64,
     /// Which of its subscriptions it is for.
     pub subscription: SubscriptionId,
     /// The message, shared with all who get it.
     pub body: M,
+    pub(crate) bytes: usize,
+    /// Whether it may be conflated.
+    pub(crate) conflates: bool,
+}
+
+/// Messages that became one because their listener was slow.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Conflated<K> {
+    /// Which of its subscriptions they were for.
+    pub subscription: SubscriptionId,
+    /// The number of the newest of them.
+    pub sequence: u64,
+    /// How many they were.
+    pub messages: u64,
+    /// What is left of them.
+    pub kept: K,
     bytes: usize,
 }
 
@@ -48,9 +75,11 @@ pub enum Closed {
 
 /// What a listener's queue holds next.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Next<M> {
+pub enum Next<M, K> {
     /// The oldest message, now taken.
     Message(Delivery<M>),
+    /// What is left of messages that found no room, now taken. All that waited has been taken before.
+    Conflated(Conflated<K>),
     /// Nothing now; the listener's `wake` is called when there is.
     Empty,
     /// Nothing ever again.
@@ -58,50 +87,38 @@ pub enum Next<M> {
 }
 
 /// The queue.
-pub(crate) struct Queue<M> {
+pub(crate) struct Queue<M: Message> {
     inner: Mutex<Inner<M>>,
     /// Called, without the lock, when the queue was empty and is not any more, or is closed.
     wake: Box<dyn Fn() + Send + Sync>,
 }
 
-struct Inner<M> {
+struct Inner<M: Message> {
     messages: VecDeque<Delivery<M>>,
+    conflated: BTreeMap<SubscriptionId, Conflated<M::Kept>>,
     bytes: usize,
-    next_sequence: u64,
     closed: Option<Closed>,
 }
 
-impl<M> Queue<M> {
+impl<M: Message> Queue<M> {
     pub(crate) fn new(wake: Box<dyn Fn() + Send + Sync>) -> Self {
-        let inner = Inner { messages: VecDeque::new(), bytes: 0, next_sequence: 0, closed: None };
+        let inner =
+            Inner { messages: VecDeque::new(), conflated: BTreeMap::new(), bytes: 0, closed: None };
         Self { inner: Mutex::new(inner), wake }
     }
 
-    /// Adds a message. A queue that it does not fit into is closed; a closed one ignores it.
-    pub(crate) fn push(
-        &self,
-        limits: &Limits,
-        subscription: SubscriptionId,
-        body: M,
-        bytes: usize,
-    ) {
+    /// Adds a message. If it does not fit in, what may be conflated is; if that does not help, the
+    /// queue is closed. A closed one ignores it.
+    pub(crate) fn push(&self, limits: &Limits, delivery: Delivery<M>) {
         let mut inner = self.inner.lock();
         if inner.closed.is_some() {
             return;
         }
-        if inner.messages.len() >= limits.queue_messages_max {
+        let was_empty = inner.is_empty();
+        if let Err(why) = inner.push(limits, delivery) {
             drop(inner);
-            return self.close(Closed::MessagesFull { limit: limits.queue_messages_max });
+            return self.close(why);
         }
-        if inner.bytes + bytes > limits.queue_bytes_max {
-            drop(inner);
-            return self.close(Closed::BytesFull { limit: limits.queue_bytes_max });
-        }
-        let was_empty = inner.messages.is_empty();
-        let sequence = inner.next_sequence;
-        inner.next_sequence += 1;
-        inner.bytes += bytes;
-        inner.messages.push_back(Delivery { sequence, subscription, body, bytes });
         drop(inner);
         if was_empty {
             (self.wake)();
@@ -116,24 +133,38 @@ impl<M> Queue<M> {
         }
         inner.closed = Some(why);
         inner.bytes = 0;
-        let dropped = std::mem::take(&mut inner.messages);
+        let dropped = (std::mem::take(&mut inner.messages), std::mem::take(&mut inner.conflated));
         drop(inner);
         drop(dropped);
         (self.wake)();
     }
 
-    pub(crate) fn pop(&self) -> Next<M> {
+    pub(crate) fn pop(&self) -> Next<M, M::Kept> {
         let mut inner = self.inner.lock();
         if let Some(why) = inner.closed {
             return Next::Closed(why);
         }
-        match inner.messages.pop_front() {
-            Some(delivery) => {
-                inner.bytes -= delivery.bytes;
-                Next::Message(delivery)
+        if let Some(delivery) = inner.messages.pop_front() {
+            inner.bytes -= delivery.bytes;
+            if inner.messages.is_empty() {
+                inner.messages.shrink_to(16); // what a burst needed is not kept for ever
+            }
+            return Next::Message(delivery);
+        }
+        match inner.conflated.pop_first() {
+            Some((_, conflated)) => {
+                inner.bytes -= conflated.bytes;
+                Next::Conflated(conflated)
             }
             None => Next::Empty,
         }
+    }
+
+    /// As [`Self::pop`], but what was conflated stays.
+    pub(crate) fn pop_message(&self) -> Next<M, M::Kept> {
+        let has_message = !self.inner.lock().messages.is_empty();
+        // Only the one who pops takes messages out.
+        if has_message || self.closed().is_some() { self.pop() } else { Next::Empty }
     }
 
     pub(crate) fn closed(&self) -> Option<Closed> {
@@ -151,6 +182,75 @@ impl<M> Queue<M> {
             }
             stays
         });
+        if let Some(conflated) = inner.conflated.remove(&subscription) {
+            inner.bytes -= conflated.bytes;
+        }
+    }
+}
+
+impl<M: Message> Inner<M> {
+    fn is_empty(&self) -> bool {
+        self.messages.is_empty() && self.conflated.is_empty()
+    }
+
+    fn push(&mut self, limits: &Limits, delivery: Delivery<M>) -> Result<(), Closed> {
+        if delivery.conflates && self.conflated.contains_key(&delivery.subscription) {
+            self.conflate(delivery);
+            return self.check_bytes(limits);
+        }
+        if let Err(why) = self.room_for(limits, delivery.bytes) {
+            if self.messages.iter().any(|waiting| waiting.conflates) {
+                let waiting = std::mem::take(&mut self.messages);
+                for waiting in waiting {
+                    if waiting.conflates {
+                        self.bytes -= waiting.bytes;
+                        self.conflate(waiting);
+                    } else {
+                        self.messages.push_back(waiting);
+                    }
+                }
+                self.check_bytes(limits)?;
+            }
+            if delivery.conflates {
+                self.conflate(delivery);
+                return self.check_bytes(limits);
+            }
+            self.room_for(limits, delivery.bytes).map_err(|_| why)?;
+        }
+        self.bytes += delivery.bytes;
+        self.messages.push_back(delivery);
+        Ok(())
+    }
+
+    fn room_for(&self, limits: &Limits, bytes: usize) -> Result<(), Closed> {
+        if self.messages.len() >= limits.queue_messages_max {
+            return Err(Closed::MessagesFull { limit: limits.queue_messages_max });
+        }
+        if self.bytes + bytes > limits.queue_bytes_max {
+            return Err(Closed::BytesFull { limit: limits.queue_bytes_max });
+        }
+        Ok(())
+    }
+
+    fn check_bytes(&self, limits: &Limits) -> Result<(), Closed> {
+        let limit = limits.queue_bytes_max;
+        if self.bytes > limit { Err(Closed::BytesFull { limit }) } else { Ok(()) }
+    }
+
+    fn conflate(&mut self, delivery: Delivery<M>) {
+        let subscription = delivery.subscription;
+        let conflated = self.conflated.entry(subscription).or_insert_with(|| Conflated {
+            subscription,
+            sequence: 0,
+            messages: 0,
+            kept: M::Kept::default(),
+            bytes: 0,
+        });
+        conflated.sequence = delivery.sequence;
+        conflated.messages += 1;
+        let grown = delivery.body.conflate(&mut conflated.kept);
+        conflated.bytes += grown;
+        self.bytes += grown;
     }
 }
 
@@ -165,10 +265,25 @@ mod tests {
         listeners_max: 1,
         subscriptions_max: 1,
         subscriptions_per_listener_max: 1,
+        tracked_max: 1,
+        tracked_per_listener_max: 1,
+        lane_ids_laid_out: 0,
+        steps_kept: 0,
+        unrooted_max: 0,
         queue_messages_max: 3,
         queue_bytes_max: 10,
     };
     const ONE: SubscriptionId = SubscriptionId(1);
+    const TWO: SubscriptionId = SubscriptionId(2);
+
+    impl Message for &'static str {
+        type Kept = Vec<&'static str>;
+
+        fn conflate(self, kept: &mut Self::Kept) -> usize {
+            kept.push(self);
+            1
+        }
+    }
 
     fn queue() -> (Queue<&'static str>, Arc<AtomicUsize>) {
         let wakes = Arc::new(AtomicUsize::new(0));
@@ -179,36 +294,45 @@ mod tests {
         (Queue::new(Box::new(wake)), wakes)
     }
 
-    fn taken(queue: &Queue<&'static str>) -> Option<(u64, &'static str)> {
+    fn push(
+        queue: &Queue<&'static str>,
+        to: SubscriptionId,
+        body: &'static str,
+        bytes: usize,
+        conflates: bool,
+    ) {
+        let delivery = Delivery { sequence: 7, subscription: to, body, bytes, conflates };
+        queue.push(&LIMITS, delivery);
+    }
+
+    fn taken(queue: &Queue<&'static str>) -> Option<&'static str> {
         match queue.pop() {
-            Next::Message(delivery) => Some((delivery.sequence, delivery.body)),
-            Next::Empty | Next::Closed(_) => None,
+            Next::Message(delivery) => Some(delivery.body),
+            Next::Empty | Next::Conflated(_) | Next::Closed(_) => None,
         }
     }
 
     #[test]
-    fn messages_come_in_order_and_numbered() {
+    fn messages_come_in_order() {
         let (queue, wakes) = queue();
-        queue.push(&LIMITS, ONE, "a", 1);
-        queue.push(&LIMITS, ONE, "b", 1);
+        push(&queue, ONE, "a", 1, false);
+        push(&queue, ONE, "b", 1, false);
         assert_eq!(wakes.load(Ordering::Relaxed), 1, "woken once, by the first");
-        assert_eq!(taken(&queue), Some((0, "a")));
-        assert_eq!(taken(&queue), Some((1, "b")));
-        assert_eq!(taken(&queue), None);
-        queue.push(&LIMITS, ONE, "c", 1);
+        assert_eq!((taken(&queue), taken(&queue), taken(&queue)), (Some("a"), Some("b"), None));
+        push(&queue, ONE, "c", 1, false);
         assert_eq!(wakes.load(Ordering::Relaxed), 2);
-        assert_eq!(taken(&queue), Some((2, "c")));
+        assert_eq!(taken(&queue), Some("c"));
     }
 
     #[test]
     fn one_message_too_many_closes_it() {
         let (queue, wakes) = queue();
         for _ in 0..4 {
-            queue.push(&LIMITS, ONE, "a", 1);
+            push(&queue, ONE, "a", 1, false);
         }
         assert_eq!(wakes.load(Ordering::Relaxed), 2, "for the first and for the end");
         assert_eq!(queue.pop(), Next::Closed(Closed::MessagesFull { limit: 3 }));
-        queue.push(&LIMITS, ONE, "b", 1);
+        push(&queue, ONE, "b", 1, false);
         queue.close(Closed::ShutDown);
         assert_eq!(queue.pop(), Next::Closed(Closed::MessagesFull { limit: 3 }));
     }
@@ -216,21 +340,46 @@ mod tests {
     #[test]
     fn one_byte_too_many_closes_it() {
         let (queue, _) = queue();
-        queue.push(&LIMITS, ONE, "a", 10);
-        assert_eq!(taken(&queue), Some((0, "a")));
-        queue.push(&LIMITS, ONE, "b", 4);
-        queue.push(&LIMITS, ONE, "c", 7);
+        push(&queue, ONE, "a", 10, false);
+        assert_eq!(taken(&queue), Some("a"));
+        push(&queue, ONE, "b", 4, false);
+        push(&queue, ONE, "c", 7, false);
+        assert_eq!(queue.pop(), Next::Closed(Closed::BytesFull { limit: 10 }));
+    }
+
+    #[test]
+    fn what_may_be_conflated_makes_room_and_comes_last() {
+        let (queue, _) = queue();
+        push(&queue, ONE, "a", 3, true);
+        push(&queue, TWO, "b", 3, false);
+        push(&queue, ONE, "c", 3, true);
+        push(&queue, TWO, "d", 3, false);
+        push(&queue, ONE, "e", 3, true);
+        assert_eq!((taken(&queue), taken(&queue)), (Some("b"), Some("d")));
+        let Next::Conflated(one) = queue.pop() else { panic!("it is left") };
+        assert_eq!((one.subscription, one.messages, one.sequence), (ONE, 3, 7));
+        assert_eq!(one.kept, ["a", "c", "e"]);
+        push(&queue, ONE, "f", 10, true);
+        assert_eq!(taken(&queue), Some("f"), "all bytes were given back");
+    }
+
+    #[test]
+    fn conflating_has_a_bound_too() {
+        let (queue, _) = queue();
+        for _ in 0..20 {
+            push(&queue, ONE, "a", 1, true);
+        }
         assert_eq!(queue.pop(), Next::Closed(Closed::BytesFull { limit: 10 }));
     }
 
     #[test]
     fn what_waits_for_an_ended_subscription_is_dropped_and_its_bytes_given_back() {
         let (queue, _) = queue();
-        queue.push(&LIMITS, ONE, "a", 6);
-        queue.push(&LIMITS, SubscriptionId(2), "b", 4);
+        push(&queue, ONE, "a", 6, true);
+        push(&queue, TWO, "b", 4, false);
+        push(&queue, ONE, "c", 4, true);
         queue.forget(ONE);
-        queue.push(&LIMITS, SubscriptionId(2), "c", 6);
-        assert_eq!(taken(&queue), Some((1, "b")));
-        assert_eq!(taken(&queue), Some((2, "c")));
+        push(&queue, TWO, "d", 6, false);
+        assert_eq!((taken(&queue), taken(&queue), taken(&queue)), (Some("b"), Some("d"), None));
     }
 }

@@ -32,6 +32,7 @@ use codec::Head;
 use directory::{Directory, Holds};
 pub use engine::{Batch, Engine, EngineError, Fjall};
 pub use error::StoreError;
+use restore::AllButAccounts;
 pub use restore::Restored;
 use row::Sealer;
 pub use row::{Key, Row, Table};
@@ -127,7 +128,7 @@ impl<E: Engine> Store<E> {
         directory.check_mark()?;
         let engine: E = open_engine(&directory)?;
         let read = caught(&directory, || restore::read_all_but_accounts(&directory, &engine));
-        let (head, genesis, blocks) = read?;
+        let AllButAccounts { head, genesis, blocks } = read?;
         let sealer = sealer(&directory)?;
         let slots = blocks.iter().map(|block| block.id.slot).collect();
         let store = Self { engine, directory, sealer, head, slots, keep_from: 0 };

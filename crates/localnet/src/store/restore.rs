@@ -27,11 +27,18 @@ pub struct Restored {
     pub accounts: Vec<(Pubkey, Arc<Account>)>,
 }
 
+/// What is read before the accounts.
+pub(super) struct AllButAccounts {
+    pub(super) head: Head,
+    pub(super) genesis: Vec<u8>,
+    pub(super) blocks: Vec<Arc<Block>>,
+}
+
 /// Reads the head, the caller's bytes and the blocks.
 pub(super) fn read_all_but_accounts<E: Engine>(
     directory: &Directory,
     engine: &E,
-) -> Result<(Head, Vec<u8>, Vec<Arc<Block>>), StoreError> {
+) -> Result<AllButAccounts, StoreError> {
     let (head, genesis) = read_meta(directory, engine)?;
     let head = head.ok_or_else(|| directory.damaged("head: missing"))?;
     let genesis = genesis.ok_or_else(|| directory.damaged("genesis: missing"))?;
@@ -41,7 +48,7 @@ pub(super) fn read_all_but_accounts<E: Engine>(
         return Err(directory.damaged(what));
     }
     let blocks = read_blocks(directory, engine, &head)?;
-    Ok((head, genesis, blocks))
+    Ok(AllButAccounts { head, genesis, blocks })
 }
 
 fn read_meta<E: Engine>(

@@ -75,7 +75,7 @@ fn cluster_nodes(node: &Node, params: Params<'_>) -> MethodResult {
         gossip: None,
         tvu: None,
         tpu: None,
-        tpu_quic: None,
+        tpu_quic: cluster.tpu,
         tpu_forwards: None,
         tpu_forwards_quic: None,
         tpu_vote: None,

@@ -6,6 +6,14 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::str::FromStr;
 
+use super::body::Body;
+use super::subscription::{Blocks, Subscription, Transactions};
+use super::{PubSub, notification, sets, transactions};
+use crate::commitment::level;
+use crate::envelope::{self, Call, Id, Request};
+use crate::error::RpcError;
+use crate::methods::{Answer, MethodResult};
+use crate::params::Params;
 use ledger::Commitment;
 use serde::Serialize;
 use solana::{Encoding, Filters};
@@ -19,18 +27,9 @@ use solana_rpc_client_types::response::{RpcApiVersion, RpcVersionInfo};
 use solana_signature::Signature;
 use solana_transaction_status::UiTransactionEncoding;
 use subs::{Listener, SubscribeError, SubscriptionId};
-use tokio_tungstenite::tungstenite::Utf8Bytes;
-
-use super::subscription::{Blocks, Subscription, Transactions};
-use super::{PubSub, notification};
-use crate::commitment::level;
-use crate::envelope::{self, Call, Id, Request};
-use crate::error::RpcError;
-use crate::methods::{Answer, MethodResult};
-use crate::params::Params;
 
 /// The connection's place in the engine.
-pub(super) type Client = Listener<Subscription, Utf8Bytes>;
+pub(super) type Client = Listener<Subscription, Body, chain::Block>;
 
 /// The answer to a message; `None` if it wants none.
 pub(super) fn answer(pubsub: &PubSub, client: &Client, message: &str) -> Option<Vec<u8>> {
@@ -81,7 +80,10 @@ fn run(pubsub: &PubSub, client: &Client, method: &str, params: Params<'_>) -> Me
             | "slotUnsubscribe"
             | "slotsUpdatesUnsubscribe"
             | "rootUnsubscribe"
-            | "voteUnsubscribe" => unsubscribe(client, params),
+            | "voteUnsubscribe"
+            | "transactionUnsubscribe"
+            | "addressesUnsubscribe" => unsubscribe(client, params),
+            "addressesSubscribe" | "addressesUpdate" => Err(sets::not_in_a_batch()),
             "getVersion" => version(pubsub, params),
             _ => Err(RpcError::method_not_found()),
         };
@@ -105,6 +107,7 @@ pub(super) fn asked(method: &str, params: Params<'_>) -> Result<Option<Subscript
         "slotsUpdatesSubscribe" => nothing(params, Subscription::SlotsUpdates)?,
         "rootSubscribe" => nothing(params, Subscription::Root)?,
         "voteSubscribe" => nothing(params, Subscription::Vote)?,
+        "transactionSubscribe" => transactions::asked(params)?,
         _ => return Ok(None),
     }))
 }
@@ -119,14 +122,29 @@ fn subscribe(
     };
     let interests =
         subscription.interests(pubsub.reader.addresses()).map_err(|full| refused(&full))?;
-    client.subscribe(subscription, interests, pubsub.stream.now()).map_err(|err| match err {
-        SubscribeError::NodeFull { .. } => refused(&"Node subscription limit reached"),
-        SubscribeError::ListenerFull { limit } => refused(&format_args!(
+    let id = client.subscribe(subscription, interests, pubsub.stream.now());
+    id.map_err(|err| refusal(&err))
+}
+
+/// Why a subscription is refused, with the knob. All or nothing: nothing of it is left.
+pub(super) fn refusal(err: &SubscribeError) -> RpcError {
+    let why = match err {
+        SubscribeError::NodeFull { .. } => "Node subscription limit reached".to_owned(),
+        SubscribeError::ListenerFull { limit } => format!(
             "Connection subscription limit reached: {limit} \
              (pubsub.subscriptions_per_connection_max)"
-        )),
-        SubscribeError::Closed(why) => refused(&why),
-    })
+        ),
+        SubscribeError::TrackedFull { limit } => {
+            format!("Node address limit reached: {limit} (--max-tracked-addresses)")
+        }
+        SubscribeError::ListenerTrackedFull { limit } => format!(
+            "Connection address limit reached: {limit} \
+             (pubsub.tracked_addresses_per_connection_max)"
+        ),
+        SubscribeError::Unknown => return RpcError::invalid_params("Invalid subscription id."),
+        other => other.to_string(),
+    };
+    RpcError::internal_with(format!("Internal Error: Subscription refused. {why}"))
 }
 
 /// Answers for a signature that is already at its commitment: no event will come for it.
@@ -150,7 +168,7 @@ fn catch_up(
         && let Some(body) = notification::text(subscription, id, notification::processed(executed))
     {
         let bytes = body.len();
-        client.finish(id, body, bytes);
+        client.finish(id, Body::Whole(body), bytes);
     }
 }
 

@@ -2,6 +2,9 @@
 
 use subs::Limits;
 
+/// Blocks that may wait for a root. A ledger finalizes at most 4,000 slots later.
+const UNROOTED_MAX: usize = 16_384;
+
 /// Limits. What is over one of them is refused, or its connection closed, with a message that names
 /// the limit.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize)]
@@ -14,8 +17,29 @@ pub struct Config {
     pub subscriptions_max: usize,
     /// Subscriptions of one connection. Default 100,000.
     pub subscriptions_per_connection_max: usize,
+    /// Addresses of all sets of `addressesSubscribe`, and of whatever else is subscribed to; equal
+    /// subscriptions count once (`--max-tracked-addresses`). Default 10,000,000. Memory: at most 16
+    /// bytes each, and 43 in the address table for each that is in any set.
+    pub tracked_addresses_max: usize,
+    /// Addresses in the sets of one connection. Default 2,000,000.
+    pub tracked_addresses_per_connection_max: usize,
+    /// Whether room for `tracked_addresses_max` scattered addresses is laid out when a commitment and
+    /// facet is first used, instead of as it is needed. Default false. Memory: 9 bytes each, up front.
+    pub tracked_addresses_laid_out: bool,
     /// Bytes of a message from a client. Default 4,096, as Agave's.
     pub message_bytes_max: usize,
+    /// Bytes of a message that has addresses in it: `addressesSubscribe`, `addressesUpdate`,
+    /// `transactionSubscribe`. Default 1 MiB: 32,000 addresses in binary. Worst-case memory is this
+    /// times the connections, while all of them send.
+    pub addresses_message_bytes_max: usize,
+    /// Threads that sets are read, entered and shown on; messages that find them busy wait, one for
+    /// each connection. Default half of the cores.
+    pub set_threads: usize,
+    /// Accounts of a snapshot under another facet than the account itself. Default 1,000,000.
+    pub snapshot_accounts_max: usize,
+    /// Blocks of each commitment that are kept for those who resume. Default 150: a minute of 400 ms
+    /// slots. Memory: the blocks, of which history keeps most parts too.
+    pub resume_blocks: usize,
     /// Notifications that may wait for one client. Default 4,096: some 27 minutes of a client that
     /// follows slots. One more closes the connection (1008).
     pub queue_messages_max: usize,
@@ -45,7 +69,14 @@ impl Default for Config {
             connections_max: 10_000,
             subscriptions_max: 1_000_000,
             subscriptions_per_connection_max: 100_000,
+            tracked_addresses_max: 10_000_000,
+            tracked_addresses_per_connection_max: 2_000_000,
+            tracked_addresses_laid_out: false,
             message_bytes_max: 4_096,
+            addresses_message_bytes_max: 1024 * 1024,
+            set_threads: std::thread::available_parallelism().map_or(1, |n| (n.get() / 2).max(1)),
+            snapshot_accounts_max: 1_000_000,
+            resume_blocks: 150,
             queue_messages_max: 4_096,
             queue_bytes_max: 16 * 1024 * 1024,
             events_max: 16_384,
@@ -63,6 +94,15 @@ impl Config {
             listeners_max: self.connections_max,
             subscriptions_max: self.subscriptions_max,
             subscriptions_per_listener_max: self.subscriptions_per_connection_max,
+            tracked_max: self.tracked_addresses_max,
+            tracked_per_listener_max: self.tracked_addresses_per_connection_max,
+            lane_ids_laid_out: if self.tracked_addresses_laid_out {
+                self.tracked_addresses_max
+            } else {
+                0
+            },
+            steps_kept: self.resume_blocks,
+            unrooted_max: UNROOTED_MAX,
             queue_messages_max: self.queue_messages_max,
             queue_bytes_max: self.queue_bytes_max,
         }

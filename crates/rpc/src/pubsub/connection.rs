@@ -11,8 +11,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use foldhash::HashMap;
 use futures_util::{SinkExt, StreamExt};
-use subs::{Closed, Next};
+use subs::{Closed, Next, SubscriptionId};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::Notify;
 use tokio::time::{Interval, MissedTickBehavior, interval, timeout};
@@ -21,7 +22,9 @@ use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Bytes, Error, Message, Utf8Bytes};
 
+use super::body::{Body, Placed};
 use super::calls::{self, Client};
+use super::sets::{self, Out, Task};
 use super::{Config, PubSub};
 
 /// What is read at once. Messages are smaller.
@@ -30,6 +33,8 @@ const READ_BUFFER_BYTES: usize = 4 * 1024;
 const WRITE_BUFFER_BYTES: usize = 16 * 1024;
 /// Notifications that are written before we look whether the client says something.
 const BURST_MESSAGES: usize = 256;
+/// Addresses that are let go with the connection on its own thread: some milliseconds.
+const DROPPED_HERE_MAX: usize = 2_000;
 /// What a client that is being closed may still send before we stop listening.
 const DRAIN_BYTES_MAX: usize = 1024 * 1024;
 
@@ -42,8 +47,8 @@ where
     let framing = WebSocketConfig::default()
         .read_buffer_size(READ_BUFFER_BYTES)
         .write_buffer_size(WRITE_BUFFER_BYTES)
-        .max_message_size(Some(config.message_bytes_max))
-        .max_frame_size(Some(config.message_bytes_max));
+        .max_message_size(Some(bytes_max(&config)))
+        .max_frame_size(Some(bytes_max(&config)));
     let mut socket = WebSocketStream::from_raw_socket(io, Role::Server, Some(framing)).await;
     let end = speak(&mut socket, &pubsub).await;
     // Its subscriptions are gone by now, however long the goodbye takes.
@@ -84,19 +89,43 @@ where
     let mut ping = interval(ping_every);
     ping.set_missed_tick_behavior(MissedTickBehavior::Delay);
     ping.reset();
-    let conversation = Conversation { socket, pubsub, client, pulse, ping, heard: true };
-    conversation.run().await.unwrap_or_else(|end| end)
+    let client = Arc::new(client);
+    let conversation = Conversation {
+        socket,
+        pubsub,
+        client: Arc::clone(&client),
+        pulse,
+        ping,
+        heard: true,
+        sequences: HashMap::default(),
+    };
+    let end = conversation.run().await.unwrap_or_else(|end| end);
+    if client.tracked() > DROPPED_HERE_MAX {
+        // Letting a large set go takes as long as taking it in.
+        let gone = tokio::task::spawn_blocking(move || drop(client)).await;
+        if gone.is_err() {
+            tracing::error!("a connection's sets could not be let go");
+        }
+    }
+    end
+}
+
+/// The longest message that is read at all.
+fn bytes_max(config: &Config) -> usize {
+    config.message_bytes_max.max(config.addresses_message_bytes_max)
 }
 
 struct Conversation<'a, IO> {
     socket: &'a mut WebSocketStream<IO>,
-    pubsub: &'a PubSub,
-    client: Client,
+    pubsub: &'a Arc<PubSub>,
+    client: Arc<Client>,
     /// Notified when the client's queue has something, or is closed.
     pulse: Arc<Notify>,
     ping: Interval,
     /// Whether anything came since our last ping.
     heard: bool,
+    /// The number of the next message of each set.
+    sequences: HashMap<SubscriptionId, u64>,
 }
 
 impl<IO: AsyncRead + AsyncWrite + Unpin> Conversation<'_, IO> {
@@ -118,11 +147,24 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Conversation<'_, IO> {
     }
 
     async fn handle(&mut self, message: Message) -> Result<(), End> {
-        let reply = match &message {
-            Message::Text(text) => calls::answer(self.pubsub, &self.client, text),
+        let limit = self.pubsub.config.message_bytes_max;
+        let reply = match message {
+            Message::Text(text) if Task::is_for(&text, limit) => {
+                let task = Task::text(self.pubsub, &self.client, text);
+                return self.work(task).await;
+            }
+            Message::Text(text) => calls::answer(self.pubsub, &self.client, &text),
+            Message::Binary(bytes) if bytes.first() == Some(&sets::BINARY) => {
+                let task = Task::binary(self.pubsub, &self.client, bytes);
+                return self.work(task).await;
+            }
             // Agave takes either for text.
-            Message::Binary(bytes) => match std::str::from_utf8(bytes) {
-                Ok(text) => calls::answer(self.pubsub, &self.client, text),
+            Message::Binary(bytes) => match Utf8Bytes::try_from(bytes) {
+                Ok(text) if Task::is_for(&text, limit) => {
+                    let task = Task::text(self.pubsub, &self.client, text);
+                    return self.work(task).await;
+                }
+                Ok(text) => calls::answer(self.pubsub, &self.client, &text),
                 Err(_) => return Err(not_utf8()),
             },
             Message::Close(_) => return Err(End::Closing),
@@ -137,11 +179,99 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Conversation<'_, IO> {
         self.flush().await
     }
 
+    /// Does what a message about a set is worth, step by step, elsewhere; what waits for the client is
+    /// written in between. Nothing more is read from it meanwhile.
+    async fn work(&mut self, task: Task) -> Result<(), End> {
+        let mut left = Some(task);
+        while let Some(task) = left {
+            let permits = Arc::clone(&self.pubsub.set_permits);
+            let mut step = std::pin::pin!(async move {
+                let permit = permits.acquire_owned().await;
+                tokio::task::spawn_blocking(move || {
+                    let _permit = permit;
+                    task.step()
+                })
+                .await
+            });
+            let stepped = loop {
+                tokio::select! {
+                    biased;
+                    stepped = &mut step => break stepped,
+                    () = self.pulse.notified() => self.send_waiting().await?,
+                    _ = self.ping.tick() => self.feed_ping().await?,
+                }
+            };
+            // It ends only with the runtime, or by a panic, which costs this client its connection.
+            let Ok((out, next)) = stepped else {
+                return Err(End::Close(CloseCode::Error, "internal error".to_owned()));
+            };
+            for out in out {
+                self.feed_out(out).await?;
+            }
+            self.flush().await?;
+            left = next;
+        }
+        self.heard = true; // we did not listen
+        self.pulse.notify_one();
+        Ok(())
+    }
+
+    async fn feed_out(&mut self, out: Out) -> Result<(), End> {
+        match out {
+            Out::Text(text) => self.feed(Message::Text(text)).await,
+            Out::Placed(of, placed) => self.feed_placed(of, placed).await,
+            Out::Beginning(of, beginning) => {
+                self.feed_placed(of, Placed { beginning, things: None }).await
+            }
+            Out::Close(code, reason) => Err(End::Close(code, reason)),
+        }
+    }
+
+    async fn feed_placed(&mut self, of: SubscriptionId, placed: Placed) -> Result<(), End> {
+        let next = self.sequences.entry(of).or_default();
+        let frames = placed.frames(of, *next);
+        *next += 1;
+        for frame in frames {
+            self.feed(frame).await?;
+        }
+        Ok(())
+    }
+
+    async fn feed_body(&mut self, of: SubscriptionId, body: Body) -> Result<(), End> {
+        match body {
+            Body::Whole(text) => self.feed(Message::Text(text)).await,
+            Body::Placed(placed) => self.feed_placed(of, placed).await,
+        }
+    }
+
+    /// Writes messages that wait; what was conflated waits on.
+    async fn send_waiting(&mut self) -> Result<(), End> {
+        for _ in 0..BURST_MESSAGES {
+            match self.client.next_message() {
+                Next::Message(delivery) => {
+                    self.feed_body(delivery.subscription, delivery.body).await?;
+                }
+                Next::Empty | Next::Conflated(_) => break,
+                Next::Closed(why) => return Err(end_for(why)),
+            }
+        }
+        self.flush().await
+    }
+
     /// Writes what waits for the client, and yields after a while so that the client is heard too.
     async fn send_queued(&mut self) -> Result<(), End> {
         for _ in 0..BURST_MESSAGES {
             match self.client.next() {
-                Next::Message(delivery) => self.feed(Message::Text(delivery.body)).await?,
+                Next::Message(delivery) => {
+                    self.feed_body(delivery.subscription, delivery.body).await?;
+                }
+                Next::Conflated(conflated) => {
+                    self.flush().await?;
+                    let task = Task::conflated(self.pubsub, &self.client, conflated);
+                    if let Some(task) = task {
+                        Box::pin(self.work(task)).await?;
+                    }
+                }
                 Next::Empty => return self.flush().await,
                 Next::Closed(why) => return Err(end_for(why)),
             }
@@ -158,6 +288,10 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Conversation<'_, IO> {
             return Err(End::Close(CloseCode::Policy, reason));
         }
         self.heard = false;
+        self.feed_ping().await
+    }
+
+    async fn feed_ping(&mut self) -> Result<(), End> {
         self.feed(Message::Ping(Bytes::new())).await?;
         self.flush().await
     }
@@ -218,8 +352,13 @@ fn end_of(err: &Error, config: &Config) -> End {
         Error::Protocol(err) => End::Close(CloseCode::Protocol, err.to_string()),
         Error::Utf8(_) => not_utf8(),
         Error::Capacity(_) => {
-            let limit = config.message_bytes_max;
-            let reason = format!("a message over {limit} bytes (pubsub.message_bytes_max)");
+            let limit = bytes_max(config);
+            let knob = if limit > config.message_bytes_max {
+                "pubsub.addresses_message_bytes_max"
+            } else {
+                "pubsub.message_bytes_max"
+            };
+            let reason = format!("a message over {limit} bytes ({knob})");
             End::Close(CloseCode::Size, reason)
         }
         _ => End::Gone,

@@ -10,27 +10,37 @@
 //! - equal parameters on one connection are one subscription, which one unsubscribe ends;
 //! - a program's notifications leave out accounts that were closed or changed their owner.
 //!
+//! Beside them, what Agave does not have: `transactionSubscribe` (`transactions`), and subscriptions to
+//! sets of up to millions of addresses (`sets`), which start at an exact block and change in place.
+//!
 //! Where we differ: a signature that is already at its commitment is told at once; finalized
 //! notifications come for every block, none is jumped; a slow client is closed with a reason.
 //! Bounds: [`Config`]. Not here: matching and queues (`subs`), the upgrade from HTTP (`http`).
 
+mod body;
 mod calls;
 mod config;
 mod connection;
 mod notification;
 mod notifier;
+mod sets;
 mod subscription;
+mod told;
+mod transactions;
 
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use chain::{Cluster, History, Reader};
+use chain::{Block, Cluster, History, Reader, View};
+use ledger::Commitment;
+use parking_lot::Mutex;
 use solana::Encoding;
 use subs::{Closed, Subs};
-use tokio_tungstenite::tungstenite::Utf8Bytes;
+use tokio::sync::Semaphore;
 
-use notifier::Stream;
+use body::Body;
+use notifier::{Recent, Stream};
 use subscription::Subscription;
 
 use crate::error::RpcError;
@@ -47,8 +57,11 @@ pub struct PubSub {
     cluster: Arc<Cluster>,
     reader: Reader,
     history: Arc<History>,
-    subs: Subs<Subscription, Utf8Bytes>,
+    subs: Subs<Subscription, Body, Block>,
     stream: Arc<Stream>,
+    recent: Mutex<Recent>,
+    /// Who may work on sets.
+    set_permits: Arc<Semaphore>,
 }
 
 /// How much there is now, for a status line.
@@ -60,6 +73,8 @@ pub struct Stats {
     pub subscriptions: usize,
     /// Subscriptions that differ: for each of them a notification is encoded once.
     pub distinct_subscriptions: usize,
+    /// Addresses of all sets, each different subscription's counted.
+    pub tracked_addresses: usize,
 }
 
 /// Reads the parameters of a call; whether it is one that subscribes.
@@ -79,8 +94,11 @@ impl PubSub {
         history: Arc<History>,
     ) -> io::Result<(Arc<Self>, Sink)> {
         let subs = Subs::new(config.limits());
+        let set_permits = Arc::new(Semaphore::new(config.set_threads.max(1)));
+        let (stream, recent) = (Arc::default(), Mutex::default());
         let pubsub =
-            Arc::new(Self { config, cluster, reader, history, subs, stream: Arc::default() });
+            Arc::new(Self { config, cluster, reader, history, subs, stream, recent, set_permits });
+        pubsub.subs.begin(|commitment| pubsub.present(commitment).block());
         let sink = notifier::start(Arc::clone(&pubsub))?;
         Ok((pubsub, sink))
     }
@@ -92,12 +110,19 @@ impl PubSub {
             connections: counts.listeners,
             subscriptions: counts.subscriptions,
             distinct_subscriptions: counts.distinct,
+            tracked_addresses: counts.tracked,
         }
     }
 
     /// Closes every connection (1001). New ones are served until the server stops taking them.
     pub fn shut_down(&self) {
         self.subs.close_all(Closed::ShutDown);
+    }
+
+    /// The newest complete block of a commitment: what sets are told of is told by whole blocks.
+    fn present(&self, commitment: Commitment) -> View {
+        let view = self.reader.view(commitment);
+        if view.meta().complete { view } else { self.reader.view(Commitment::Confirmed) }
     }
 
     /// The encoding that notifications really have.

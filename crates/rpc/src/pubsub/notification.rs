@@ -98,7 +98,7 @@ pub(super) fn program_account(
     Some(RpcKeyedAccount { pubkey: pubkey.to_string(), account })
 }
 
-fn mint_facts(view: &View, mint: &Pubkey) -> Option<MintFacts> {
+pub(super) fn mint_facts(view: &View, mint: &Pubkey) -> Option<MintFacts> {
     if solana::is_native_mint(mint) {
         return Some(MintFacts::native());
     }
@@ -163,7 +163,10 @@ pub(super) fn block(
     Some(RpcBlockUpdate { slot, block, err })
 }
 
-fn confirmed(block: &Block, transactions: Vec<TransactionWithStatusMeta>) -> ConfirmedBlock {
+pub(super) fn confirmed(
+    block: &Block,
+    transactions: Vec<TransactionWithStatusMeta>,
+) -> ConfirmedBlock {
     ConfirmedBlock {
         previous_blockhash: block.previous_blockhash.to_string(),
         blockhash: block.blockhash.to_string(),

@@ -6,9 +6,11 @@
 //! dropped, and then every connection is closed, because any of them may have wanted it.
 //! Rules: accounts, programs, logs and blocks are told when their block is complete (once as
 //! processed, once as confirmed) and when it is finalized, every block of the final chain; signatures
-//! at processed as soon as they are executed.
+//! and transactions at processed as soon as they are executed. The engine walks from block to block
+//! (`subs::Step`), so that nothing is jumped; blocks of a fork that was left are told to sets.
 //! Invariant: a notification is encoded once for each distinct subscription, without any lock.
 
+use std::collections::VecDeque;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -16,16 +18,18 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 
 use chain::{AccountWrite, Block, Event, EventSink, Executed, View};
-use ledger::{Address, AddressId, Commitment, Key};
+use foldhash::HashMap;
+use ledger::{Address, AddressId, BlockId, Commitment, Key};
 use solana::Account;
 use solana_account::ReadableAccount;
+use solana_hash::Hash;
 use solana_pubkey::Pubkey;
 use solana_transaction_status::BlockEncodingOptions;
-use subs::{Closed, Match, Outgoing, Position, SubscriptionId, Then};
-use tokio_tungstenite::tungstenite::Utf8Bytes;
+use subs::{Closed, Match, Outgoing, Position, Step, SubscriptionId, Then, Turn};
 
+use super::body::Body;
 use super::subscription::{Kind, Subscription, Transactions, facet};
-use super::{PubSub, notification};
+use super::{PubSub, notification, told, transactions};
 
 /// Notifications that are made before they are handed out: bounds what waits in between.
 const OUTBOX_MESSAGES_MAX: usize = 256;
@@ -115,17 +119,64 @@ fn tell(pubsub: &PubSub, at: Position, event: &Event) {
         Event::Executed(executed) => tell_executed(&mut outbox, executed),
         Event::Completed { block, .. } => {
             tell_slot_updates(&mut outbox, event);
-            tell_block(&mut outbox, block, Commitment::Processed);
-            tell_block(&mut outbox, block, Commitment::Confirmed);
+            let parent = pubsub.recent.lock().parent_of(block);
+            let parent = parent.or_else(|| pubsub.subs.tip(Commitment::Processed));
+            pubsub.recent.lock().add(block);
+            let parent = parent.unwrap_or(block.id);
+            if pubsub.subs.add_block(block.id, parent, Arc::clone(block)).is_err() {
+                return lost(pubsub, block);
+            }
+            advance(&mut outbox, block, Commitment::Processed);
+            advance(&mut outbox, block, Commitment::Confirmed);
         }
         Event::Voted(vote) => outbox.broadcast(Kind::Vote, &notification::vote(vote)),
         Event::Finalized { block, .. } => {
             tell_slot_updates(&mut outbox, event);
             outbox.broadcast(Kind::Root, &block.id.slot);
-            tell_block(&mut outbox, block, Commitment::Finalized);
+            advance(&mut outbox, block, Commitment::Finalized);
         }
     }
     outbox.hand_out();
+}
+
+/// A block has a commitment now: tells of it, and of all that this brings with it.
+fn advance(outbox: &mut Outbox<'_>, block: &Block, commitment: Commitment) {
+    let Ok(steps) = outbox.pubsub.subs.advance(commitment, block.id) else {
+        return lost(outbox.pubsub, block);
+    };
+    for step in steps.iter() {
+        if step.turn == Turn::Applied {
+            tell_block(outbox, &step.body, step.commitment);
+        }
+        tell_sets(outbox, step);
+    }
+    outbox.hand_out(); // before the steps are let go: then they count as told
+}
+
+/// The blocks do not hang together: nobody can be told what is between them.
+fn lost(pubsub: &PubSub, block: &Block) {
+    tracing::error!(slot = block.id.slot, "a block without its parent: all subscribers are closed");
+    pubsub.subs.close_all(Closed::EventsLost);
+    pubsub.subs.begin(|_| block.id);
+}
+
+/// What a step is to sets of addresses. Cost: a look-up for each write, and the matches.
+fn tell_sets(outbox: &mut Outbox<'_>, step: &Step<Block>) {
+    let pubsub = outbox.pubsub;
+    let topic = Kind::Addresses.at(step.commitment);
+    for facet in facet::ALL {
+        if !pubsub.subs.matches().has_facet(topic, facet) {
+            continue;
+        }
+        let things = told::things(pubsub, &step.body, facet);
+        let found = pubsub.subs.matches().tracking(topic, facet, step.number, things);
+        for (wanted, places) in found {
+            let Subscription::Addresses { encoding, .. } = &*wanted.identity else { continue };
+            for placed in told::step(pubsub, step, facet, *encoding, places) {
+                outbox.put(wanted.id, Body::Placed(placed), Position(step.number), Then::Stays);
+            }
+        }
+    }
 }
 
 fn tell_slot_updates(outbox: &mut Outbox<'_>, event: &Event) {
@@ -134,8 +185,11 @@ fn tell_slot_updates(outbox: &mut Outbox<'_>, event: &Event) {
     }
 }
 
-/// A signature at processed, and "received" to those who wait for more than that.
+/// A transaction at processed; its signature, and "received" to those who wait for more than that.
 fn tell_executed(outbox: &mut Outbox<'_>, executed: &Executed) {
+    for wanted in wanted_transaction(outbox.pubsub, executed, Commitment::Processed) {
+        tell_transaction(outbox, &wanted, executed);
+    }
     let topic = Kind::Signature.at(Commitment::Processed);
     let matches = outbox.pubsub.subs.matches();
     if !matches.has(topic) {
@@ -156,12 +210,50 @@ fn tell_executed(outbox: &mut Outbox<'_>, executed: &Executed) {
     }
 }
 
+/// Who wants a transaction whole.
+fn wanted_transaction(
+    pubsub: &PubSub,
+    executed: &Executed,
+    commitment: Commitment,
+) -> Vec<Match<Subscription>> {
+    let topic = Kind::Transaction.at(commitment);
+    let matches = pubsub.subs.matches();
+    if !matches.has(topic) {
+        return Vec::new();
+    }
+    let mut found = matches.matching(topic, mentioned(pubsub, executed));
+    found.extend(matches.named(topic, executed.signature().as_ref()));
+    found
+}
+
+fn tell_transaction(outbox: &mut Outbox<'_>, wanted: &Match<Subscription>, executed: &Executed) {
+    let Subscription::Transaction { filter, encoding, details, rewards, version_max, .. } =
+        &*wanted.identity
+    else {
+        return;
+    };
+    if !filter.wants(executed) {
+        return;
+    }
+    let told = transactions::told(executed, *encoding, *details, *rewards, *version_max);
+    if let Some(told) = told {
+        outbox.send(wanted, &told, Then::Stays);
+    }
+}
+
+/// The keys of all that a transaction names.
+fn mentioned(pubsub: &PubSub, executed: &Executed) -> impl Iterator<Item = Key> {
+    let ids = executed.keys.iter().filter_map(|key| pubsub.lookup(key));
+    ids.map(|id| Key { facet: facet::MENTIONED, id })
+}
+
 /// What is to be made into a notification.
 enum Item<'a> {
     Account(&'a AccountWrite),
     Program(&'a AccountWrite, &'a Account),
     Logs(&'a Executed),
     Signature(&'a Executed),
+    Transaction(&'a Executed),
     Block,
 }
 
@@ -215,6 +307,9 @@ fn tell_item(
         (Subscription::Signature { .. }, Item::Signature(executed)) => {
             outbox.send(wanted, &notification::processed(executed), Then::Ends);
         }
+        (Subscription::Transaction { .. }, Item::Transaction(executed)) => {
+            tell_transaction(outbox, wanted, executed);
+        }
         (Subscription::Block { of, encoding, details, rewards, version_max, .. }, Item::Block) => {
             let options = BlockEncodingOptions {
                 transaction_details: *details,
@@ -237,7 +332,9 @@ fn wanted<'a>(pubsub: &PubSub, block: &'a Block, commitment: Commitment) -> Vec<
     let topic = Kind::Account.at(commitment);
     if matches.has(topic) {
         for write in &block.writes {
-            let key = Key { facet: facet::ITSELF, id: write.id };
+            // Not by the write's own number: this may be told long after the block.
+            let Some(id) = pubsub.lookup(&write.pubkey) else { continue };
+            let key = Key { facet: facet::ITSELF, id };
             let found = matches.matching(topic, [key]);
             wanted.extend(found.into_iter().map(|found| (found, Item::Account(write))));
         }
@@ -255,11 +352,7 @@ fn wanted<'a>(pubsub: &PubSub, block: &'a Block, commitment: Commitment) -> Vec<
     let topic = Kind::Logs.at(commitment);
     if matches.has(topic) {
         for executed in &block.transactions {
-            let keys = executed
-                .keys
-                .iter()
-                .filter_map(|key| Some(Key { facet: facet::MENTIONED, id: pubsub.lookup(key)? }));
-            let found = matches.matching(topic, keys);
+            let found = matches.matching(topic, mentioned(pubsub, executed));
             wanted.extend(found.into_iter().map(|found| (found, Item::Logs(executed))));
         }
     }
@@ -270,6 +363,14 @@ fn wanted<'a>(pubsub: &PubSub, block: &'a Block, commitment: Commitment) -> Vec<
             wanted.extend(found.into_iter().map(|found| (found, Item::Signature(executed))));
         }
     }
+    drop(matches);
+    if commitment != Commitment::Processed {
+        for executed in &block.transactions {
+            let found = wanted_transaction(pubsub, executed, commitment);
+            wanted.extend(found.into_iter().map(|found| (found, Item::Transaction(executed))));
+        }
+    }
+    let matches = pubsub.subs.matches();
     let blocks = matches.matching(Kind::Block.at(commitment), []);
     wanted.extend(blocks.into_iter().map(|found| (found, Item::Block)));
     wanted
@@ -300,7 +401,7 @@ struct Outbox<'a> {
     pubsub: &'a PubSub,
     /// The event that they tell of.
     at: Position,
-    messages: Vec<Outgoing<Utf8Bytes>>,
+    messages: Vec<Outgoing<Body>>,
     bytes: usize,
 }
 
@@ -315,14 +416,14 @@ impl Outbox<'_> {
 
     fn send(&mut self, to: &Match<Subscription>, result: &impl serde::Serialize, then: Then) {
         if let Some(body) = notification::text(&to.identity, to.id, result) {
-            self.put(to.id, body, then);
+            self.put(to.id, Body::Whole(body), self.at, then);
         }
     }
 
-    fn put(&mut self, subscription: SubscriptionId, body: Utf8Bytes, then: Then) {
-        let bytes = body.len();
+    fn put(&mut self, subscription: SubscriptionId, body: Body, at: Position, then: Then) {
+        let bytes = body.bytes();
         self.bytes += bytes;
-        self.messages.push(Outgoing { subscription, body, bytes, at: self.at, then });
+        self.messages.push(Outgoing { subscription, body, bytes, at, then });
         if self.messages.len() >= OUTBOX_MESSAGES_MAX || self.bytes >= OUTBOX_BYTES_MAX {
             self.hand_out();
         }
@@ -332,6 +433,37 @@ impl Outbox<'_> {
         self.bytes = 0;
         if !self.messages.is_empty() {
             self.pubsub.subs.deliver(self.messages.drain(..));
+        }
+    }
+}
+
+/// The last blocks, by their hashes: what clients and children call them by.
+#[derive(Default)]
+pub(super) struct Recent {
+    by_hash: HashMap<Hash, BlockId>,
+    order: VecDeque<Hash>,
+}
+
+/// More than wait for a root and are kept for those who resume.
+const RECENT_MAX: usize = 16_384;
+
+impl Recent {
+    pub(super) fn find(&self, hash: &Hash) -> Option<BlockId> {
+        self.by_hash.get(hash).copied()
+    }
+
+    fn parent_of(&self, block: &Block) -> Option<BlockId> {
+        self.find(&block.previous_blockhash).filter(|parent| parent.slot == block.parent_slot)
+    }
+
+    fn add(&mut self, block: &Block) {
+        if self.by_hash.insert(block.blockhash, block.id).is_none() {
+            self.order.push_back(block.blockhash);
+        }
+        if self.order.len() > RECENT_MAX
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.by_hash.remove(&oldest);
         }
     }
 }

@@ -1,5 +1,5 @@
-//! What a client can subscribe to: the nine kinds, what makes two subscriptions the same, and under
-//! which topics and keys the engine files them.
+//! What a client can subscribe to: Solana's nine kinds, transactions and sets of addresses; what makes
+//! two subscriptions the same, and under which topics and keys the engine files them.
 
 use std::sync::Arc;
 
@@ -9,7 +9,9 @@ use solana::{Encoding, Filters};
 use solana_pubkey::Pubkey;
 use solana_signature::Signature;
 use solana_transaction_status::{TransactionDetails, UiTransactionEncoding};
-use subs::{Filter, HeldKey, Interest, Name, Topic};
+use subs::{AddressSet, Filter, Interest, Name, Topic};
+
+use super::transactions::TransactionFilter;
 
 /// What an address is to a notification, beside what it is to an account (`solana::facet`).
 pub(super) mod facet {
@@ -21,6 +23,16 @@ pub(super) mod facet {
     pub(in crate::pubsub) const PROGRAM: Facet = solana::facet::PROGRAM;
     /// Any account that a transaction names.
     pub(in crate::pubsub) const MENTIONED: Facet = Facet(129);
+
+    /// Those that a set can be of.
+    pub(in crate::pubsub) const ALL: [Facet; 6] = [
+        ITSELF,
+        PROGRAM,
+        solana::facet::OWNER,
+        solana::facet::MINT,
+        solana::facet::DELEGATE,
+        MENTIONED,
+    ];
 }
 
 /// A subscription. Equal ones are one, for however many clients.
@@ -61,6 +73,21 @@ pub(super) enum Subscription {
     SlotsUpdates,
     Root,
     Vote,
+    /// Whole transactions, as providers offer them.
+    Transaction {
+        filter: Arc<TransactionFilter>,
+        commitment: Commitment,
+        encoding: UiTransactionEncoding,
+        details: TransactionDetails,
+        rewards: bool,
+        version_max: Option<u8>,
+    },
+    /// What happens to a set of addresses. The set itself is the engine's.
+    Addresses {
+        facet: Facet,
+        commitment: Commitment,
+        encoding: Encoding,
+    },
 }
 
 /// Whose logs.
@@ -91,6 +118,8 @@ pub(super) enum Kind {
     SlotsUpdates,
     Root,
     Vote,
+    Transaction,
+    Addresses,
 }
 
 impl Kind {
@@ -118,6 +147,8 @@ impl Subscription {
             Self::SlotsUpdates => "slotsUpdatesNotification",
             Self::Root => "rootNotification",
             Self::Vote => "voteNotification",
+            Self::Transaction { .. } => "transactionNotification",
+            Self::Addresses { .. } => "addressesNotification",
         }
     }
 
@@ -127,8 +158,8 @@ impl Subscription {
         addresses: &Arc<AddressTable>,
     ) -> Result<Vec<Interest>, TableFull> {
         let held = |facet: Facet, pubkey: &Pubkey| {
-            let address = addresses.register(&Address::from(pubkey.to_bytes()))?;
-            Ok(Filter::Keys(vec![HeldKey { facet, address }]))
+            let set = AddressSet::register(addresses, [Address::from(pubkey.to_bytes())])?;
+            Ok(Filter::Set(facet, Arc::new(set)))
         };
         let (topic, filter) = match self {
             Self::Account { pubkey, commitment, .. } => {
@@ -153,6 +184,13 @@ impl Subscription {
             Self::SlotsUpdates => (Kind::SlotsUpdates.topic(), Filter::All),
             Self::Root => (Kind::Root.topic(), Filter::All),
             Self::Vote => (Kind::Vote.topic(), Filter::All),
+            Self::Transaction { filter, commitment, .. } => {
+                (Kind::Transaction.at(*commitment), filter.engine_filter(addresses)?)
+            }
+            Self::Addresses { facet, commitment, .. } => {
+                let nothing = Arc::new(AddressSet::empty(addresses));
+                (Kind::Addresses.at(*commitment), Filter::Set(*facet, nothing))
+            }
         };
         Ok(vec![Interest { topic, filter }])
     }
@@ -184,8 +222,23 @@ mod tests {
 
     #[test]
     fn no_two_kinds_share_a_topic() {
-        use Kind::{Account, Block, Logs, Program, Root, Signature, Slot, SlotsUpdates, Vote};
-        let kinds = [Account, Program, Logs, Signature, Block, Slot, SlotsUpdates, Root, Vote];
+        use Kind::{
+            Account, Addresses, Block, Logs, Program, Root, Signature, Slot, SlotsUpdates,
+            Transaction, Vote,
+        };
+        let kinds = [
+            Account,
+            Program,
+            Logs,
+            Signature,
+            Block,
+            Slot,
+            SlotsUpdates,
+            Root,
+            Vote,
+            Transaction,
+            Addresses,
+        ];
         let topics: HashSet<_> = kinds
             .iter()
             .flat_map(|kind| Commitment::ALL.map(|commitment| kind.at(commitment)))

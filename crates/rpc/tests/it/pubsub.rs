@@ -5,5 +5,7 @@ mod limits;
 mod node;
 mod parameters;
 mod protocol;
+mod sets;
 mod signatures;
 mod slow;
+mod transactions;

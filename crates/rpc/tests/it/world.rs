@@ -256,6 +256,7 @@ fn cluster() -> Cluster {
         feature_set: 2,
         rpc: None,
         pubsub: None,
+        tpu: None,
     }
 }
 

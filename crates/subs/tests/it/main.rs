@@ -1,3 +1,4 @@
 //! Subscriptions as a whole, against a naive model.
 
+mod fixed;
 mod model;

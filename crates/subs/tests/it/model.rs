@@ -1,330 +1,527 @@
-//! Random listeners that come, subscribe, fall behind, unsubscribe and go, while a publisher
-//! publishes: every queue must hold what a model says that scans every listener for every change.
+//! Random listeners that come, track sets, change them, fall behind, unsubscribe and go, while a
+//! ledger forks, leaves its forks and jumps: what each hears must be what a model says that scans all
+//! sets for every step of every walk. When all have gone, nothing is left.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use address::AddressTable;
-use ledger::{Address, Facet, Key};
-use rand::seq::{IndexedMutRandom, IteratorRandom};
+use ledger::{Address, AddressId, BlockId, Commitment, Facet};
+use rand::seq::{IndexedRandom, IteratorRandom};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use subs::{
-    Closed, Counts, Filter, HeldKey, Interest, Limits, Listener, Name, Next, Outgoing, Position,
-    Subs, SubscribeError, SubscriptionId, Then, Topic,
+    AddressSet, Change, Closed, Counts, From, GoOn, Limits, Listener, Message, Next, Outgoing,
+    Part, Position, Subs, SubscribeError, SubscriptionId, Then, Topic, Turn, WhenSlow, Wish,
 };
 
 const LIMITS: Limits = Limits {
     listeners_max: 8,
     subscriptions_max: 30,
     subscriptions_per_listener_max: 6,
-    queue_messages_max: 12,
-    queue_bytes_max: 120,
+    tracked_max: 2_000,
+    tracked_per_listener_max: 400,
+    lane_ids_laid_out: 0,
+    steps_kept: 40,
+    unrooted_max: 1_000,
+    queue_messages_max: 40,
+    queue_bytes_max: 4_000,
 };
+const ADDRESSES: u8 = 120;
+const FACETS: [Facet; 2] = [Facet(0), Facet(1)];
+const ROOT: BlockId = BlockId { slot: 0, bank: 0 };
 
-/// What a subscription of the test asks for; its own identity.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-enum Wish {
-    All(u16),
-    Keys(u16, Vec<(u8, u8)>),
-    Name(u16, u8),
+/// What was told of a step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Told {
+    step: u64,
+    touched: Vec<u8>,
 }
 
-struct Publication {
-    topic: u16,
-    keys: Vec<(u8, u8)>,
-    name: u8,
-}
+impl Message for Told {
+    type Kept = Vec<Self>;
 
-impl Wish {
-    fn random(rng: &mut ChaCha8Rng) -> Self {
-        let topic = rng.random_range(0..3);
-        match rng.random_range(0..4) {
-            0 => Self::All(topic),
-            1 => Self::Name(topic, rng.random_range(0..3)),
-            _ => Self::Keys(topic, random_keys(rng)),
-        }
-    }
-
-    /// The model of matching.
-    fn wants(&self, publication: &Publication) -> bool {
-        match self {
-            Self::All(topic) => *topic == publication.topic,
-            Self::Keys(topic, keys) => {
-                *topic == publication.topic && keys.iter().any(|key| publication.keys.contains(key))
-            }
-            Self::Name(topic, name) => *topic == publication.topic && *name == publication.name,
-        }
-    }
-
-    fn interests(&self, table: &Arc<AddressTable>) -> Vec<Interest> {
-        let (topic, filter) = match self {
-            Self::All(topic) => (topic, Filter::All),
-            Self::Keys(topic, keys) => {
-                let held = keys.iter().map(|(facet, n)| HeldKey {
-                    facet: Facet(*facet),
-                    address: table.register(&Address::from([*n; 32])).expect("room"),
-                });
-                (topic, Filter::Keys(held.collect()))
-            }
-            Self::Name(topic, name) => (topic, Filter::Name(Name::from(&[*name][..]))),
-        };
-        vec![Interest { topic: Topic(*topic), filter }]
+    fn conflate(self, kept: &mut Self::Kept) -> usize {
+        kept.push(self);
+        10
     }
 }
 
-fn random_keys(rng: &mut ChaCha8Rng) -> Vec<(u8, u8)> {
-    let count = rng.random_range(0..4);
-    (0..count).map(|_| (rng.random_range(0..2), rng.random_range(0..6))).collect()
+/// What a block touches, under both facets.
+type Body = [BTreeSet<u8>; 2];
+type Identity = (Commitment, u8);
+
+#[derive(Clone)]
+struct Logged {
+    number: u64,
+    commitment: Commitment,
+    turn: Turn,
+    block: BlockId,
+    body: Arc<Body>,
 }
 
-struct Modelled {
-    listener: Listener<Wish, String>,
-    wishes: BTreeMap<SubscriptionId, (Wish, Position)>,
-    queue: VecDeque<(u64, SubscriptionId, String)>,
-    bytes: usize,
-    sequence: u64,
-    closed: Option<Closed>,
+#[derive(Clone, Copy, Debug)]
+enum Start {
+    After(u64),
+    /// Once the block is applied.
+    With(BlockId),
 }
 
-impl Modelled {
-    fn push(&mut self, id: SubscriptionId, body: &str) {
-        if self.closed.is_some() {
-        } else if self.queue.len() == LIMITS.queue_messages_max {
-            self.close(Closed::MessagesFull { limit: LIMITS.queue_messages_max });
-        } else if self.bytes + body.len() > LIMITS.queue_bytes_max {
-            self.close(Closed::BytesFull { limit: LIMITS.queue_bytes_max });
-        } else {
-            self.queue.push_back((self.sequence, id, body.to_owned()));
-            self.bytes += body.len();
-            self.sequence += 1;
-        }
-    }
+struct Sub {
+    id: SubscriptionId,
+    commitment: Commitment,
+    facet: usize,
+    conflates: bool,
+    starts: BTreeMap<u8, Start>,
+    /// Nothing of it is heard before this block.
+    waiting: Option<BlockId>,
+    expected: Vec<Told>,
+    received: Vec<Told>,
+    next_sequence: u64,
+}
 
-    fn close(&mut self, why: Closed) {
-        self.closed = Some(why);
-        self.queue.clear();
-    }
-
-    fn forget(&mut self, id: SubscriptionId) {
-        self.wishes.remove(&id);
-        self.queue.retain(|(_, of, _)| *of != id);
-        self.bytes = self.queue.iter().map(|(_, _, body)| body.len()).sum();
-    }
-
-    fn take_one(&mut self) {
-        let expected = match self.closed {
-            Some(why) => Err(Some(why)),
-            None => self.queue.pop_front().ok_or(None),
-        };
-        let taken = match self.listener.next() {
-            Next::Message(delivery) => {
-                Ok((delivery.sequence, delivery.subscription, delivery.body))
-            }
-            Next::Empty => Err(None),
-            Next::Closed(why) => Err(Some(why)),
-        };
-        self.bytes = self.queue.iter().map(|(_, _, body)| body.len()).sum();
-        assert_eq!(taken, expected);
-    }
+struct Client {
+    listener: Listener<Identity, Told, Body>,
+    subs: Vec<Sub>,
 }
 
 struct World {
     rng: ChaCha8Rng,
     table: Arc<AddressTable>,
-    subs: Subs<Wish, String>,
-    listeners: Vec<Modelled>,
-    /// How much has been published; publishing it is up to three behind.
-    published: u64,
+    subs: Subs<Identity, Told, Body>,
+    clients: Vec<Client>,
+    log: Vec<Logged>,
+    /// Blocks that may still be built on, with their parents.
+    tree: BTreeMap<BlockId, BlockId>,
+    tips: [BlockId; 3],
+    next_bank: u64,
+    closed: usize,
+    conflated: usize,
+    refused: usize,
+}
+
+fn address(n: u8) -> Address {
+    Address::from([n; 32])
+}
+
+fn topic(commitment: Commitment) -> Topic {
+    Topic(commitment as u16)
 }
 
 impl World {
+    fn new(seed: u64) -> Self {
+        let subs = Subs::new(LIMITS);
+        subs.begin(|_| ROOT);
+        Self {
+            rng: ChaCha8Rng::seed_from_u64(seed),
+            table: Arc::new(AddressTable::new(100_000, seed)),
+            subs,
+            clients: Vec::new(),
+            log: Vec::new(),
+            tree: BTreeMap::from([(ROOT, ROOT)]),
+            tips: [ROOT; 3],
+            next_bank: 1,
+            closed: 0,
+            conflated: 0,
+            refused: 0,
+        }
+    }
+
+    fn random_set(&mut self) -> BTreeSet<u8> {
+        let count = *[0, 1, 3, 8, 60].choose(&mut self.rng).expect("some");
+        (0..count).map(|_| self.rng.random_range(0..ADDRESSES)).collect()
+    }
+
+    fn registered(&self, set: &BTreeSet<u8>) -> AddressSet {
+        AddressSet::register(&self.table, set.iter().map(|n| address(*n))).expect("room")
+    }
+
     fn step(&mut self) {
         match self.rng.random_range(0..100) {
-            0..5 => self.listen(),
-            5..8 => self.leave(),
-            8..35 => self.subscribe(),
-            35..45 => self.unsubscribe(),
-            45..50 => self.finish(),
-            50..75 => self.publish(),
-            _ => {
-                if let Some(listener) = self.listeners.choose_mut(&mut self.rng) {
-                    listener.take_one();
-                }
+            0..30 => self.add_block(),
+            30..58 => self.advance(),
+            58..64 => self.come(),
+            64..66 => self.go(),
+            66..74 => self.track(),
+            74..86 => self.change(),
+            86..89 => self.unsubscribe(),
+            _ => self.take(),
+        }
+    }
+
+    fn add_block(&mut self) {
+        let parent = *self.tree.keys().choose(&mut self.rng).expect("the root is there");
+        // Mostly on the newest one.
+        let newest = self.tips[0];
+        let parent = if self.rng.random_bool(0.8) { newest } else { parent };
+        let slot = parent.slot + self.rng.random_range(1..3);
+        let block = BlockId { slot, bank: self.next_bank };
+        self.next_bank += 1;
+        let body: Body = [self.random_set(), self.random_set()];
+        self.subs.add_block(block, parent, Arc::new(body)).expect("bounded by the roots below");
+        self.tree.insert(block, parent);
+    }
+
+    fn chain(&self, from: BlockId) -> Vec<BlockId> {
+        let mut chain = vec![from];
+        while let Some(parent) = self.tree.get(&chain[chain.len() - 1])
+            && *parent != chain[chain.len() - 1]
+        {
+            chain.push(*parent);
+        }
+        chain
+    }
+
+    fn advance(&mut self) {
+        let commitment = *Commitment::ALL.choose(&mut self.rng).expect("three");
+        let Some(to) = self.tree.keys().copied().choose(&mut self.rng) else { return };
+        // Commitments do not go back; a processed tip may change forks.
+        let sure = self.tips[(commitment as usize + 1).min(2)];
+        if !self.chain(to).contains(&sure)
+            || (commitment != Commitment::Processed
+                && !self.chain(to).contains(&self.tips[commitment as usize]))
+        {
+            return;
+        }
+        let steps = self.subs.advance(commitment, to).expect("it is in the tree");
+        for step in steps.iter() {
+            self.log.push(Logged {
+                number: step.number,
+                commitment: step.commitment,
+                turn: step.turn,
+                block: step.block,
+                body: Arc::clone(&step.body),
+            });
+            for (facet, name) in FACETS.iter().enumerate() {
+                let ids = step.body[facet]
+                    .iter()
+                    .filter_map(|n| Some((self.table.lookup(&address(*n))?.0, u32::from(*n))));
+                let ids: Vec<_> = ids.collect();
+                let topic = topic(step.commitment);
+                let found = self.subs.matches().tracking(topic, *name, step.number, ids);
+                self.subs.deliver(found.into_iter().map(|(wanted, touched)| Outgoing {
+                    subscription: wanted.id,
+                    body: Told {
+                        step: step.number,
+                        touched: touched.into_iter().map(|n| n as u8).collect(),
+                    },
+                    bytes: 10,
+                    at: Position(step.number),
+                    then: Then::Stays,
+                }));
+            }
+            let (logged, level) = (self.log.len() - 1, step.commitment as usize);
+            self.tips[level] = match step.turn {
+                Turn::Applied => step.block,
+                Turn::Undone => self.tree[&step.block],
+            };
+            for sub in self.clients.iter_mut().flat_map(|client| &mut client.subs) {
+                sub.hear(&self.log[logged]);
             }
         }
-        self.check_counts();
-    }
-
-    fn listen(&mut self) {
-        let listener = self.subs.listen(|| ());
-        assert_eq!(listener.is_ok(), self.listeners.len() < LIMITS.listeners_max);
-        if let Ok(listener) = listener {
-            self.listeners.push(Modelled {
-                listener,
-                wishes: BTreeMap::new(),
-                queue: VecDeque::new(),
-                bytes: 0,
-                sequence: 0,
-                closed: None,
-            });
+        drop(steps);
+        if commitment == Commitment::Finalized {
+            let kept: Vec<_> =
+                self.tree.keys().copied().filter(|of| self.chain(*of).contains(&to)).collect();
+            self.tree.retain(|block, _| kept.contains(block));
+            self.tree.insert(to, to);
         }
     }
 
-    fn leave(&mut self) {
-        if let Some(at) = (0..self.listeners.len()).choose(&mut self.rng) {
-            self.listeners.swap_remove(at);
+    fn come(&mut self) {
+        match self.subs.listen(|| ()) {
+            Ok(listener) => self.clients.push(Client { listener, subs: Vec::new() }),
+            Err(full) => assert_eq!((full.limit, self.clients.len()), (8, 8)),
         }
     }
 
-    fn pairs(&self) -> usize {
-        self.listeners.iter().map(|listener| listener.wishes.len()).sum()
-    }
-
-    fn subscribe(&mut self) {
-        let wish = Wish::random(&mut self.rng);
-        let pairs = self.pairs();
-        let shared = self
-            .listeners
-            .iter()
-            .flat_map(|listener| &listener.wishes)
-            .find_map(|(id, (other, _))| (*other == wish).then_some(*id));
-        let Some(listener) = self.listeners.choose_mut(&mut self.rng) else { return };
-        let own = shared.filter(|id| listener.wishes.contains_key(id));
-        let after = Position(self.published);
-        let interests = wish.interests(&self.table);
-        let answer = listener.listener.subscribe(wish.clone(), interests, after);
-        if let Some(why) = listener.closed {
-            assert_eq!(answer, Err(SubscribeError::Closed(why)));
-        } else if let Some(own) = own {
-            assert_eq!(answer, Ok(own));
-        } else if listener.wishes.len() == LIMITS.subscriptions_per_listener_max {
-            let limit = LIMITS.subscriptions_per_listener_max;
-            assert_eq!(answer, Err(SubscribeError::ListenerFull { limit }));
-        } else if pairs == LIMITS.subscriptions_max {
-            assert_eq!(answer, Err(SubscribeError::NodeFull { limit: LIMITS.subscriptions_max }));
-        } else {
-            let id = answer.expect("below every limit");
-            assert!(shared.is_none_or(|shared| shared == id));
-            listener.wishes.insert(id, (wish, after));
+    fn go(&mut self) {
+        if let Some(at) = (0..self.clients.len()).choose(&mut self.rng) {
+            self.clients.swap_remove(at);
         }
     }
 
-    /// One listener and one of its subscriptions, or one that it has not.
-    fn choose(&mut self) -> Option<(usize, SubscriptionId)> {
-        let at = (0..self.listeners.len()).choose(&mut self.rng)?;
-        let own = self.listeners[at].wishes.keys().copied().choose(&mut self.rng);
-        let none = SubscriptionId(self.rng.random_range(1_000_000..2_000_000));
-        Some((at, own.unwrap_or(none)))
-    }
-
-    fn unsubscribe(&mut self) {
-        let Some((at, id)) = self.choose() else { return };
-        let listener = &mut self.listeners[at];
-        assert_eq!(listener.listener.unsubscribe(id), listener.wishes.contains_key(&id));
-        listener.forget(id);
-    }
-
-    fn finish(&mut self) {
-        let Some((at, id)) = self.choose() else { return };
-        let listener = &mut self.listeners[at];
-        let has = listener.wishes.remove(&id).is_some();
-        assert_eq!(listener.listener.finish(id, "last".to_owned(), 4), has);
-        if has {
-            listener.push(id, "last");
-        }
-    }
-
-    fn publish(&mut self) {
-        let publication = Publication {
-            topic: self.rng.random_range(0..3),
-            keys: random_keys(&mut self.rng),
-            name: self.rng.random_range(0..3),
+    fn track(&mut self) {
+        let Some(at) = (0..self.clients.len()).choose(&mut self.rng) else { return };
+        let commitment = *Commitment::ALL.choose(&mut self.rng).expect("three");
+        let facet = self.rng.random_range(0..2);
+        let set = self.random_set();
+        let conflates = self.rng.random_bool(0.5);
+        let wish = Wish {
+            identity: (commitment, facet as u8),
+            topic: topic(commitment),
+            facet: FACETS[facet],
+            set: self.registered(&set),
+            when_slow: if conflates { WhenSlow::Conflate } else { WhenSlow::Close },
         };
-        let topic = Topic(publication.topic);
-        let keys: Vec<_> = publication
-            .keys
-            .iter()
-            .filter_map(|(facet, n)| {
-                let id = self.table.lookup(&Address::from([*n; 32]))?;
-                Some(Key { facet: Facet(*facet), id })
-            })
-            .collect();
-        let matches = self.subs.matches();
-        let mut found = matches.matching(topic, keys);
-        found.extend(matches.named(topic, &[publication.name]));
-        drop(matches);
-        let ids: BTreeSet<_> = found.iter().map(|found| found.id).collect();
-        assert_eq!(ids.len(), found.len(), "each once");
-        let expected: BTreeSet<_> = self
-            .listeners
-            .iter()
-            .flat_map(|listener| &listener.wishes)
-            .filter(|(_, (wish, _))| wish.wants(&publication))
-            .map(|(id, _)| *id)
-            .collect();
-        assert_eq!(ids, expected);
-        self.published += 1;
-        let at = Position(self.published.saturating_sub(self.rng.random_range(0..4)));
-        for id in ids {
-            let body = "m".repeat(self.rng.random_range(1..20));
-            let then = if self.rng.random_ratio(1, 10) { Then::Ends } else { Then::Stays };
-            let outgoing =
-                Outgoing { subscription: id, bytes: body.len(), body: body.clone(), at, then };
-            let reached = self.subs.deliver([outgoing]);
-            let mut having = 0;
-            for listener in &mut self.listeners {
-                if listener.wishes.get(&id).is_some_and(|(_, after)| *after < at) {
-                    having += 1;
-                    listener.push(id, &body);
-                    if then == Then::Ends {
-                        listener.wishes.remove(&id);
+        let part = match self.clients[at].listener.track(wish) {
+            Ok(part) => part,
+            Err(refused) => return self.check_refusal(at, refused, set.len()),
+        };
+        let sub = Sub {
+            id: part.subscription,
+            commitment,
+            facet,
+            conflates,
+            starts: BTreeMap::new(),
+            waiting: None,
+            expected: Vec::new(),
+            received: Vec::new(),
+            next_sequence: 0,
+        };
+        self.clients[at].subs.push(sub);
+        let last = self.clients[at].subs.len() - 1;
+        self.start(at, last, part, &set);
+    }
+
+    fn check_refusal(&mut self, at: usize, refused: SubscribeError, more: usize) {
+        self.refused += 1;
+        let client = &self.clients[at];
+        match refused {
+            SubscribeError::ListenerFull { limit } => assert_eq!(client.subs.len(), limit),
+            SubscribeError::NodeFull { limit } => {
+                assert_eq!(
+                    self.clients.iter().map(|client| client.subs.len()).sum::<usize>(),
+                    limit
+                );
+            }
+            SubscribeError::ListenerTrackedFull { limit } => {
+                let has: usize = client.subs.iter().map(|sub| sub.starts.len()).sum();
+                assert_eq!(has, client.listener.tracked());
+                assert!(has + more > limit);
+            }
+            SubscribeError::Closed(_) => self.let_go(at),
+            refused => panic!("{refused}"),
+        }
+    }
+
+    fn let_go(&mut self, at: usize) {
+        assert!(matches!(
+            self.clients[at].listener.closed(),
+            Some(Closed::MessagesFull { .. } | Closed::BytesFull { .. })
+        ));
+        let waited = |sub: &Sub| sub.expected.len() - sub.received.len();
+        let waiting: usize = self.clients[at].subs.iter().map(waited).sum();
+        assert!(waiting > LIMITS.queue_messages_max, "{waiting} waited");
+        assert!(self.clients[at].subs.iter().any(|sub| !sub.conflates));
+        self.closed += 1;
+        self.clients.swap_remove(at);
+    }
+
+    /// Starts a part from some block: the present, a kept one, or one ahead.
+    fn start(&mut self, at: usize, sub: usize, part: Part, added: &BTreeSet<u8>) {
+        let commitment = self.clients[at].subs[sub].commitment;
+        let tip = self.tips[commitment as usize];
+        let mut from = From::Block(match self.rng.random_range(0..4) {
+            0 => self.log_block(commitment).unwrap_or(tip),
+            1 => self.ahead_of(tip).unwrap_or(tip),
+            _ => tip,
+        });
+        if let Some(block) = self.clients[at].subs[sub].waiting {
+            from = From::Block(block);
+        }
+        let From::Block(block) = from else { unreachable!() };
+        let client = &mut self.clients[at];
+        let begun = &mut client.subs[sub];
+        let mut steps_told = Vec::new();
+        loop {
+            match client.listener.go_on(part, commitment, from) {
+                GoOn::Live => break,
+                GoOn::Gone if matches!(from, From::Block(block) if block != tip) => {
+                    from = From::Block(tip);
+                    continue;
+                }
+                GoOn::Gone => panic!("the tip is kept"),
+                GoOn::Steps(steps) => {
+                    for step in steps {
+                        let touched = &step.body[begun.facet];
+                        let touched: Vec<u8> = touched.intersection(added).copied().collect();
+                        if !touched.is_empty() {
+                            steps_told.push(Told { step: step.number, touched });
+                        }
+                        from = From::Step(step.number);
                     }
                 }
             }
-            assert_eq!(reached, having);
+        }
+        let of = |logged: &&Logged| logged.commitment == commitment;
+        let applied =
+            |logged: &&Logged| of(logged) && logged.turn == Turn::Applied && logged.block == block;
+        let stand = self.log.iter().rev().find(applied).map(|logged| logged.number);
+        let newest = self.log.last().map_or(0, |logged| logged.number);
+        let (start, kept) = match stand {
+            Some(number) if matches!(from, From::Step(_)) || block == tip => (number, true),
+            None if block == tip => (0, true), // the root that all began on
+            Some(_) => (newest, false),        // too long ago: it began at the tip
+            None if block.slot > tip.slot => {
+                added.iter().for_each(|n| {
+                    begun.starts.insert(*n, Start::With(block));
+                });
+                begun.waiting = Some(block);
+                return assert!(steps_told.is_empty());
+            }
+            None => (newest, false),
+        };
+        if kept {
+            let after = self.log.iter().filter(of).filter(|logged| logged.number > start);
+            let told: Vec<Told> = after
+                .filter_map(|logged| told(logged, begun.facet, |n| added.contains(&n)))
+                .collect();
+            assert_eq!(steps_told, told);
+        }
+        added.iter().for_each(|n| {
+            begun.starts.insert(*n, Start::After(newest));
+        });
+    }
+
+    fn log_block(&mut self, commitment: Commitment) -> Option<BlockId> {
+        let of = |logged: &&Logged| logged.commitment == commitment && logged.turn == Turn::Applied;
+        Some(self.log.iter().rev().filter(of).take(20).choose(&mut self.rng)?.block)
+    }
+
+    fn ahead_of(&mut self, tip: BlockId) -> Option<BlockId> {
+        let ahead: Vec<_> = self.tree.keys().copied().filter(|of| of.slot > tip.slot).collect();
+        let ahead: Vec<_> = ahead.into_iter().filter(|of| self.chain(*of).contains(&tip)).collect();
+        ahead.choose(&mut self.rng).copied()
+    }
+
+    fn random_sub(&mut self) -> Option<(usize, usize)> {
+        let all = self.clients.iter().enumerate();
+        let all = all.flat_map(|(at, client)| (0..client.subs.len()).map(move |sub| (at, sub)));
+        all.choose(&mut self.rng)
+    }
+
+    fn change(&mut self) {
+        let Some((at, sub)) = self.random_sub() else { return };
+        let set = self.random_set();
+        let had: BTreeSet<u8> = self.clients[at].subs[sub].starts.keys().copied().collect();
+        let given = self.registered(&set);
+        let (change, now): (_, BTreeSet<u8>) = match self.rng.random_range(0..3) {
+            0 => (Change::Add(given), had.union(&set).copied().collect()),
+            1 => (Change::Remove(given), had.difference(&set).copied().collect()),
+            _ => (Change::Replace(given), set),
+        };
+        let id = self.clients[at].subs[sub].id;
+        let changed = match self.clients[at].listener.change(id, change) {
+            Ok(changed) => changed,
+            Err(refused) => return self.check_refusal(at, refused, now.len() - had.len()),
+        };
+        let added: BTreeSet<u8> = now.difference(&had).copied().collect();
+        let ids: BTreeSet<AddressId> =
+            added.iter().filter_map(|n| self.table.lookup(&address(*n))).collect();
+        assert!(changed.added.ids().eq(ids.iter().copied()));
+        assert_eq!((changed.len, changed.removed), (now.len(), had.difference(&now).count()));
+        self.clients[at].subs[sub].starts.retain(|n, _| now.contains(n));
+        match changed.part {
+            Some(part) => self.start(at, sub, part, &added),
+            None => assert!(added.is_empty()),
         }
     }
 
-    fn check_counts(&self) {
-        let wishes = self.listeners.iter().flat_map(|listener| listener.wishes.values());
-        let wishes: BTreeSet<_> = wishes.map(|(wish, _)| wish).collect();
-        let held: BTreeSet<_> = wishes
-            .iter()
-            .flat_map(|wish| match wish {
-                Wish::Keys(_, keys) => keys.iter().map(|(_, n)| *n).collect(),
-                Wish::All(_) | Wish::Name(..) => Vec::new(),
-            })
-            .collect();
-        let counts = Counts {
-            listeners: self.listeners.len(),
-            subscriptions: self.pairs(),
-            distinct: wishes.len(),
+    fn unsubscribe(&mut self) {
+        let Some((at, sub)) = self.random_sub() else { return };
+        let ended = self.clients[at].subs.swap_remove(sub);
+        assert!(self.clients[at].listener.unsubscribe(ended.id));
+        assert!(!self.clients[at].listener.unsubscribe(ended.id));
+    }
+
+    fn take(&mut self) {
+        let Some(at) = (0..self.clients.len()).choose(&mut self.rng) else { return };
+        let count = self.rng.random_range(0..60);
+        for _ in 0..count {
+            let client = &mut self.clients[at];
+            match client.listener.next() {
+                Next::Message(told) => {
+                    client.sub(told.subscription).receive(told.sequence, [told.body]);
+                }
+                Next::Conflated(conflated) => {
+                    assert_eq!(conflated.messages, conflated.kept.len() as u64);
+                    let first = conflated.sequence + 1 - conflated.messages;
+                    client.sub(conflated.subscription).receive(first, conflated.kept);
+                    self.conflated += 1;
+                }
+                Next::Closed(_) => return self.let_go(at),
+                Next::Empty => {
+                    for sub in &client.subs {
+                        assert_eq!(sub.received, sub.expected);
+                    }
+                    return;
+                }
+            }
+        }
+    }
+}
+
+impl Client {
+    fn sub(&mut self, id: SubscriptionId) -> &mut Sub {
+        self.subs.iter_mut().find(|sub| sub.id == id).expect("it has it")
+    }
+}
+
+fn told(logged: &Logged, facet: usize, wants: impl Fn(u8) -> bool) -> Option<Told> {
+    let touched: Vec<u8> = logged.body[facet].iter().copied().filter(|n| wants(*n)).collect();
+    (!touched.is_empty()).then_some(Told { step: logged.number, touched })
+}
+
+impl Sub {
+    /// The model of what is told.
+    fn hear(&mut self, logged: &Logged) {
+        if logged.commitment != self.commitment {
+            return;
+        }
+        if logged.turn == Turn::Applied {
+            // One that waits for a block that is left aside begins with the first from its slot on.
+            let after = |block: BlockId| {
+                let is_it = block == logged.block;
+                let comes = block.slot <= logged.block.slot;
+                comes.then(|| if is_it { logged.number } else { logged.number - 1 })
+            };
+            self.waiting = self.waiting.filter(|block| after(*block).is_none());
+            for start in self.starts.values_mut() {
+                if let Start::With(block) = start
+                    && let Some(number) = after(*block)
+                {
+                    *start = Start::After(number);
+                }
+            }
+        }
+        let wants = |n: u8| match self.starts.get(&n) {
+            Some(Start::After(number)) => *number < logged.number,
+            Some(Start::With(_)) | None => false,
         };
-        assert_eq!(self.subs.counts(), counts);
-        assert_eq!(self.table.len(), held.len(), "addresses held by nobody, or not held");
+        self.expected.extend(told(logged, self.facet, wants));
+    }
+
+    fn receive(&mut self, first: u64, told: impl IntoIterator<Item = Told>) {
+        for (told, sequence) in told.into_iter().zip(first..) {
+            assert_eq!(sequence, self.next_sequence, "none left out");
+            self.next_sequence += 1;
+            self.received.push(told);
+            let at = self.received.len() - 1;
+            assert_eq!(self.received[at], self.expected[at]);
+        }
     }
 }
 
 #[test]
-fn random_lives_end_as_the_model_says() {
-    for seed in 0..40 {
-        #[expect(clippy::print_stdout, reason = "a failing test shows its seed")]
-        {
-            println!("seed {seed}");
-        }
-        let mut world = World {
-            rng: ChaCha8Rng::seed_from_u64(seed),
-            table: Arc::new(AddressTable::new(64, seed)),
-            subs: Subs::new(LIMITS),
-            listeners: Vec::new(),
-            published: 0,
-        };
-        for _ in 0..3_000 {
+fn every_listener_hears_what_a_scan_of_all_sets_says_and_nothing_is_left() {
+    let (mut closed, mut conflated, mut refused) = (0, 0, 0);
+    for seed in 0..60 {
+        let mut world = World::new(seed);
+        for _ in 0..1_500 {
             world.step();
         }
-        world.listeners.clear();
-        world.check_counts();
-        assert!(world.table.is_empty());
+        let counts = world.subs.counts();
+        let subs = || world.clients.iter().flat_map(|client| &client.subs);
+        assert_eq!(counts.listeners, world.clients.len());
+        assert_eq!(counts.subscriptions, subs().count());
+        assert!(counts.distinct <= counts.subscriptions);
+        closed += world.closed;
+        conflated += world.conflated;
+        refused += world.refused;
+        world.clients.clear();
+        assert_eq!(world.subs.counts(), Counts::default(), "seed {seed}");
+        assert!(world.subs.is_idle() && world.table.is_empty(), "seed {seed}");
     }
+    assert!(closed > 10 && conflated > 10 && refused > 10, "{closed} {conflated} {refused}");
 }

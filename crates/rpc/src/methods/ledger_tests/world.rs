@@ -206,6 +206,7 @@ impl Builder {
             feature_set: 1234,
             rpc: Some(([127, 0, 0, 1], 8899).into()),
             pubsub: Some(([127, 0, 0, 1], 8900).into()),
+            tpu: None,
         };
         let root = BlockId { slot: 0, bank: 0 };
         let bank = Arc::new(Bank {

@@ -298,6 +298,7 @@ fn cluster() -> Arc<Cluster> {
         feature_set: 77,
         rpc: None,
         pubsub: None,
+        tpu: None,
     })
 }
 

@@ -1,0 +1,119 @@
+//! A synthetic ledger of mainnet's shape: what it takes, how long reads take as it grows, and writes over it:
+//! `state [--toy] [--accounts N]`.
+//!
+//! Shape: every ledger is a process of its own (`state-ledger`, with the binary's allocator), so that
+//! resident memory is the whole process'. It serves the real methods over HTTP; the requests come from here,
+//! one after the other on one connection.
+//! Bytes a token account: resident memory of a process whose ledger is token accounts and their mints, all
+//! of it, divided by the token accounts; the mints, the wallets' addresses and the program are not
+//! taken off.
+//! Bounds: at the default 10 M accounts, one process at a time, at most about 10 GB.
+//! Not here: what the ledger is (`testkit::synthetic`), contention and exact heap bytes (`index`).
+
+mod child;
+mod client;
+mod methods;
+
+use anyhow::{Context, Result, ensure};
+use testkit::synthetic::ACCOUNTS_MIN;
+
+use crate::value_of;
+use child::{Child, Figures};
+
+/// How much is measured.
+struct Size {
+    /// The smaller and the larger ledger.
+    accounts: [u32; 2],
+    /// Of the stream of writes, at each rate.
+    slots: u32,
+    calls: usize,
+}
+
+pub(crate) fn run(args: &[String]) -> Result<()> {
+    let is_toy = args.iter().any(|arg| arg == "--toy");
+    let mut size = if is_toy {
+        Size { accounts: [ACCOUNTS_MIN, 2 * ACCOUNTS_MIN], slots: 4, calls: 5 }
+    } else {
+        Size { accounts: [1_000_000, 10_000_000], slots: 100, calls: 400 }
+    };
+    if let Some(accounts) = value_of(args, "--accounts")? {
+        let accounts: u32 = accounts.parse().context("--accounts takes a number")?;
+        size.accounts = [(accounts / 10).max(ACCOUNTS_MIN), accounts];
+    }
+    ensure!(size.accounts[1] >= ACCOUNTS_MIN, "--accounts: at least {ACCOUNTS_MIN}");
+    token_accounts(&size)?;
+    parts(&size)?;
+    methods::run(&size)
+}
+
+/// Ledgers of token accounts and mints; the smaller one as others would keep it, too.
+fn token_accounts(size: &Size) -> Result<()> {
+    println!("token accounts and mints   token accounts  resident MB  B/token account  most MB");
+    let mut smaller = f64::NAN;
+    let mut larger = f64::NAN;
+    for accounts in size.accounts {
+        let figures = Child::start("memory", "tokens", accounts, &[])?.end()?;
+        let each = figures.get("resident")? / figures.get("token_accounts")?;
+        println!(
+            "{accounts:>24} {:>16.0} {:>12.1} {each:>16.1} {:>8.1}",
+            figures.get("token_accounts")?,
+            figures.get("resident")? / 1e6,
+            figures.get("resident_max")? / 1e6,
+        );
+        (smaller, larger) = (if smaller.is_nan() { each } else { smaller }, each);
+    }
+    let accounts = size.accounts[0];
+    let figures = Child::start("rival", "tokens", accounts, &[])?.end()?;
+    let rival = figures.get("resident")? / figures.get("token_accounts")?;
+    println!(
+        "a map of accounts and Agave's three indices, {accounts}: {rival:.1} B a token account, \
+         {:.1} times ours",
+        rival / smaller
+    );
+    bar("state_resident_token_account", larger, "B", true, 130.0);
+    bar("state_resident_of_agave", smaller / rival, "x", true, 0.25);
+    Ok(())
+}
+
+/// What the larger ledger of mainnet's shape is made of.
+fn parts(size: &Size) -> Result<()> {
+    let accounts = size.accounts[1];
+    let parts = Child::start("parts", "mainnet", accounts, &[])?.end()?;
+    let whole = Child::start("memory", "mainnet", accounts, &[])?.end()?;
+    let each = |bytes: f64| bytes / f64::from(accounts);
+    let (addresses, index) = (parts.get("addresses_bytes")?, parts.get("index_bytes")?);
+    let (resident, large) = (whole.get("resident")?, whole.get("large_bytes")?);
+    let state = resident - addresses - index;
+    println!("\nmainnet's shape, {accounts} accounts, four indices: resident bytes an account");
+    println!("  addresses   {:8.1}  ({:.0} of them)", each(addresses), parts.get("addresses")?);
+    println!("  indices     {:8.1}  ({:.0} entries)", each(index), parts.get("index_entries")?);
+    println!("  large       {:8.1}  (their data alone)", each(large));
+    println!(
+        "  all else    {:8.1}  (state of the others, highest ranks, program)",
+        each(state - large)
+    );
+    println!(
+        "  together    {:8.1}  of {:.1} bytes of data",
+        each(resident),
+        each(whole.get("data_bytes")?)
+    );
+    build_rate(&whole)?;
+    bar("state_addresses_and_indices", each(addresses + index), "B/account", true, 90.0);
+    Ok(())
+}
+
+fn build_rate(figures: &Figures) -> Result<()> {
+    println!(
+        "applied at the root: {:.0} accounts a second, {:.0} ns CPU each; resident at most {:.1} MB",
+        figures.get("applied_per_second")?,
+        figures.get("applied_cpu_ns")?,
+        figures.get("resident_max")? / 1e6,
+    );
+    Ok(())
+}
+
+/// Prints a figure that has a bar.
+fn bar(name: &str, value: f64, unit: &str, at_most: bool, bar: f64) {
+    let side = if at_most { "<=" } else { ">=" };
+    println!("bar {name} {value:.3} {unit} {side} {bar}");
+}

@@ -1,0 +1,110 @@
+//! A ledger that is filled at its root, as a start from a snapshot does, and published.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Result;
+use chain::{Bank, BlockhashQueue, Reader};
+use cpu_time::ThreadTime;
+use ledger::BlockId;
+use query::{Ledger, LedgerConfig};
+use solana::Account;
+use solana_account::ReadableAccount;
+use solana_hash::Hash;
+use testkit::synthetic::Synthetic;
+
+use crate::{figure, memory, now};
+
+/// Accounts that are applied at a time.
+const CHUNK: usize = 8_192;
+
+/// The root's slot.
+pub(crate) const ROOT: BlockId = BlockId { slot: 1_000, bank: 0 };
+
+/// Seconds since 1970, of the root.
+const ROOT_TIME: i64 = 1_750_000_000;
+
+/// A filled ledger.
+pub(crate) struct Built {
+    pub(crate) ledger: Ledger<Account, Bank>,
+    pub(crate) reader: Reader,
+    /// In `Ledger::apply`, without the making of accounts.
+    applying: Duration,
+    applying_cpu: Duration,
+    data_bytes: u64,
+    /// Of large accounts.
+    large_bytes: u64,
+}
+
+impl Built {
+    pub(crate) fn new(synthetic: &Synthetic) -> Result<Self> {
+        let config = LedgerConfig::new(synthetic.addresses_max());
+        let (ledger, reader) = Ledger::new(config, ROOT, Arc::new(bank(ROOT, 0)));
+        let mut built = Self {
+            ledger,
+            reader,
+            applying: Duration::ZERO,
+            applying_cpu: Duration::ZERO,
+            data_bytes: 0,
+            large_bytes: 0,
+        };
+        let large_bytes_min = synthetic.config().large_bytes as usize;
+        let mut capitalization = 0;
+        let mut changes = synthetic.changes();
+        loop {
+            let chunk: Vec<_> = changes.by_ref().take(CHUNK).collect();
+            if chunk.is_empty() {
+                break;
+            }
+            for account in chunk.iter().filter_map(|change| change.record.as_ref()) {
+                let bytes = account.0.data().len();
+                built.data_bytes += bytes as u64;
+                built.large_bytes += if bytes >= large_bytes_min { bytes as u64 } else { 0 };
+                capitalization += account.0.lamports();
+            }
+            let meta = Arc::new(bank(ROOT, capitalization));
+            let (began, began_cpu) = (now(), ThreadTime::now());
+            built.ledger.apply(ROOT, chunk, meta)?;
+            built.applying += began.elapsed();
+            built.applying_cpu += began_cpu.elapsed();
+        }
+        // What the last publish but one may still see goes with the next.
+        for _ in 0..3 {
+            built.ledger.publish();
+        }
+        Ok(built)
+    }
+
+    /// Memory and rate, as figures.
+    pub(crate) fn tell(&self, synthetic: &Synthetic) -> Result<()> {
+        let accounts = f64::from(synthetic.config().accounts);
+        let usage = self.ledger.usage();
+        figure("resident", memory::resident()? as f64);
+        figure("resident_max", memory::resident_max()? as f64);
+        figure("accounts", accounts);
+        figure("token_accounts", synthetic.counts().tokens as f64);
+        figure("data_bytes", self.data_bytes as f64);
+        figure("large_bytes", self.large_bytes as f64);
+        figure("addresses", usage.addresses as f64);
+        figure("index_entries", usage.index_entries as f64);
+        figure("index_keys", usage.index_keys as f64);
+        figure("applied_per_second", accounts / self.applying.as_secs_f64());
+        figure("applied_cpu_ns", self.applying_cpu.as_nanos() as f64 / accounts);
+        Ok(())
+    }
+}
+
+/// The facts of a block. 400 ms a slot.
+pub(crate) fn bank(block: BlockId, capitalization: u64) -> Bank {
+    let slots = block.slot - ROOT.slot;
+    Bank {
+        block,
+        parent_slot: block.slot.saturating_sub(1),
+        block_height: block.slot,
+        blockhashes: Arc::new(BlockhashQueue::new(Hash::new_from_array([7; 32]))),
+        transaction_count: 0,
+        unix_timestamp: ROOT_TIME + slots as i64 * 2 / 5,
+        capitalization,
+        complete: true,
+    }
+}

@@ -1,0 +1,73 @@
+//! One synthetic ledger in a process of its own, with the binary's allocator, for `bench state`:
+//! `state-ledger memory|parts|rival|serve SHAPE ACCOUNTS [SLOTS]`.
+//!
+//! Shape: what is measured goes to standard output: lines `figure NAME VALUE` for the one who started it, all
+//! others for people. `serve` tells where it answers JSON-RPC and goes on with the stream of writes
+//! once a line comes on standard input.
+//! Not here: requests and bars (`state.rs`, another process, so that resident memory is the ledger's alone).
+#![forbid(unsafe_code)]
+#![expect(clippy::print_stdout, reason = "what was measured is for whoever started it")]
+
+mod built;
+mod memory;
+mod reads;
+mod rival;
+mod served;
+mod stream;
+
+use std::io::{BufRead, stdin};
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+use testkit::synthetic::{Synthetic, SyntheticConfig};
+
+use crate::built::Built;
+
+// As the binary's.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Of the ledger, in every run.
+const SEED: u64 = 20_260_101;
+
+fn main() -> Result<()> {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let [mode, shape, accounts, rest @ ..] = args.as_slice() else {
+        bail!("usage: state-ledger memory|parts|rival|serve mainnet|tokens ACCOUNTS [SLOTS]");
+    };
+    let accounts = accounts.parse().context("ACCOUNTS is a number")?;
+    let config = match shape.as_str() {
+        "mainnet" => SyntheticConfig::mainnet(SEED, accounts),
+        "tokens" => SyntheticConfig::tokens(SEED, accounts),
+        _ => bail!("{shape}: neither mainnet nor tokens"),
+    };
+    let ledger = Synthetic::new(config);
+    match mode.as_str() {
+        "memory" => Built::new(&ledger)?.tell(&ledger),
+        "parts" => memory::parts(&ledger),
+        "rival" => rival::run(&ledger),
+        "serve" => serve(&ledger, rest.first().map_or("0", String::as_str).parse()?),
+        _ => bail!("{mode}: unknown"),
+    }
+}
+
+fn serve(ledger: &Synthetic, slots: u32) -> Result<()> {
+    let built = Built::new(ledger)?;
+    built.tell(ledger)?;
+    reads::run(ledger, &built.reader)?;
+    served::run(&built.reader, || {
+        stdin().lock().read_line(&mut String::new())?;
+        Ok(())
+    })?;
+    if slots == 0 { Ok(()) } else { stream::run(ledger, built, slots) }
+}
+
+/// A figure for whoever started us.
+fn figure(name: &str, value: f64) {
+    println!("figure {name} {value}");
+}
+
+#[expect(clippy::disallowed_methods, reason = "a benchmark measures real time")]
+fn now() -> Instant {
+    Instant::now()
+}

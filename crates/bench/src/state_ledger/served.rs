@@ -1,0 +1,96 @@
+//! The ledger behind the real server: every method as a client meets it, and a door that takes nothing.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use anyhow::Result;
+use chain::{
+    AirdropError, Cluster, History, HistoryLimits, Reader, SendError, Simulation, SimulationError,
+    SimulationRequest, TransactionDoor, VerifiedTransaction, View,
+};
+use pool::{Clients, Limits, Pool};
+use rpc::{Health, Listeners, Node, Socket, Speaker, SystemClock};
+use solana_epoch_schedule::EpochSchedule;
+use solana_hash::Hash;
+use solana_pubkey::Pubkey;
+use solana_rent::Rent;
+use solana_signature::Signature;
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+
+/// Serves on a free port, which it tells, until `wait` is over.
+pub(crate) fn run(reader: &Reader, wait: impl FnOnce() -> Result<()>) -> Result<()> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let listener = runtime.block_on(TcpListener::bind(("127.0.0.1", 0)))?;
+    println!("serving {}", listener.local_addr()?);
+    let (stop, stopped) = oneshot::channel::<()>();
+    let listeners = Listeners { rpc: listener, pubsub: None };
+    let node = Arc::new(node(reader)?);
+    let server = runtime.spawn(rpc::serve(node, Arc::new(Mute), listeners, async {
+        // An error is the other end's, which is just as over.
+        let _ = stopped.await;
+    }));
+    let waited = wait();
+    drop(stop);
+    runtime.block_on(server)?;
+    waited
+}
+
+fn node(reader: &Reader) -> Result<Node> {
+    let key = |n| Pubkey::new_from_array([n; 32]);
+    let cluster = Cluster {
+        genesis_hash: Hash::new_from_array([1; 32]),
+        genesis_unix_timestamp: 0,
+        identity: key(2),
+        vote_account: key(3),
+        faucet: key(4),
+        epoch_schedule: EpochSchedule::default(),
+        rent: Rent::default(),
+        lamports_per_signature: 5_000,
+        slot_ms: 400,
+        first_slot: 0,
+        shred_version: 1,
+        feature_set: 1,
+        rpc: None,
+        pubsub: None,
+        tpu: None,
+    };
+    let pool = Pool::new(pool::Config::default(), Arc::new(SystemClock::new()), || {})?;
+    Ok(Node {
+        cluster: Arc::new(cluster),
+        reader: reader.clone(),
+        history: Arc::new(History::new(HistoryLimits { slots_max: 1, bytes_max: 0 })),
+        door: Arc::new(Closed),
+        pool: Arc::new(pool),
+        clients: Arc::new(Clients::new(Limits::default())),
+        health: Arc::new(Health::default()),
+        config: rpc::Config::default(),
+    })
+}
+
+/// A door that is closed.
+struct Closed;
+
+impl TransactionDoor for Closed {
+    fn send(&self, _: VerifiedTransaction) -> Result<(), SendError> {
+        Err(SendError::Closed)
+    }
+
+    fn simulate(&self, _: &View, _: SimulationRequest) -> Result<Simulation, SimulationError> {
+        Err(SimulationError::Sanitize("this ledger executes nothing".to_owned()))
+    }
+
+    fn airdrop(&self, _: Pubkey, _: u64, _: Hash) -> Result<Signature, AirdropError> {
+        Err(SendError::Closed.into())
+    }
+}
+
+/// Says nothing over WebSocket.
+struct Mute;
+
+impl Speaker for Mute {
+    fn speak(self: Arc<Self>, _: Socket) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        Box::pin(std::future::ready(()))
+    }
+}

@@ -1,0 +1,121 @@
+//! The stream of writes in slots of 400 ms, at three rates: each slot is opened, written at once, completed,
+//! published, and finalized 32 slots later.
+//!
+//! Writes are made before their slot is due, so that only the ledger's work is timed: its CPU time in
+//! all five steps, and how long a slot's write keeps the writer. Resident memory is read at the end of
+//! each quarter; what a closed account had is taken by one that is opened.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use cpu_time::ThreadTime;
+use hdrhistogram::Histogram;
+use ledger::{BlockId, Commitment};
+use testkit::synthetic::{Synthetic, Updates};
+
+use crate::built::{Built, ROOT, bank};
+use crate::{figure, memory, now};
+
+const SLOT: Duration = Duration::from_millis(400);
+const RATES: [usize; 3] = [1_000, 10_000, 50_000];
+/// How many slots later a block is final.
+const FINAL_AFTER: u64 = 32;
+
+/// So many slots at each rate.
+pub(crate) fn run(synthetic: &Synthetic, built: Built, slots: u32) -> Result<()> {
+    let mut stream = Stream { built, updates: Updates::new(synthetic), block: ROOT };
+    println!(
+        "writes/s   slots  apply p50/p99/max ms  publish p99 ms  writer's CPU  resident MiB by quarter"
+    );
+    for rate in RATES {
+        stream.run(rate, slots)?;
+    }
+    Ok(())
+}
+
+struct Stream {
+    built: Built,
+    updates: Updates,
+    block: BlockId,
+}
+
+struct Times {
+    apply: Histogram<u64>,
+    publish: Histogram<u64>,
+    cpu: Duration,
+}
+
+impl Stream {
+    fn run(&mut self, rate: usize, slots: u32) -> Result<()> {
+        let writes = (rate as f64 * SLOT.as_secs_f64()) as usize;
+        let mut times =
+            Times { apply: Histogram::new(3)?, publish: Histogram::new(3)?, cpu: Duration::ZERO };
+        let mut resident = Vec::new();
+        let began = now();
+        for slot in 0..slots {
+            let changes = self.updates.slot(writes);
+            sleep_until(began + SLOT * slot);
+            self.slot(changes, &mut times)?;
+            if (slot + 1) % (slots / 4).max(1) == 0 {
+                resident.push(memory::resident()? as f64);
+            }
+        }
+        let took = began.elapsed().max(SLOT * slots);
+        let share = times.cpu.as_secs_f64() / took.as_secs_f64();
+        let ms = |of: &Histogram<u64>, quantile| of.value_at_quantile(quantile) as f64 / 1e6;
+        let mib: Vec<String> =
+            resident.iter().map(|bytes| format!("{:.1}", bytes / f64::from(1 << 20))).collect();
+        println!(
+            "{rate:8} {slots:7} {:8.2} /{:7.2} /{:7.2} {:11.2} {:12.1} %  {}",
+            ms(&times.apply, 0.5),
+            ms(&times.apply, 0.99),
+            times.apply.max() as f64 / 1e6,
+            ms(&times.publish, 0.99),
+            share * 100.0,
+            mib.join(" "),
+        );
+        figure(&format!("stream_{rate}_cpu_share"), share);
+        figure(&format!("stream_{rate}_apply_p99_ms"), ms(&times.apply, 0.99));
+        // The first quarter meets each account for the first time, and fills the unrooted blocks.
+        if let [_, second, .., last] = resident.as_slice() {
+            figure(&format!("stream_{rate}_growth"), last / second);
+        }
+        Ok(())
+    }
+
+    fn slot(
+        &mut self,
+        changes: Vec<ledger::Change<solana::Account>>,
+        times: &mut Times,
+    ) -> Result<()> {
+        let ledger = &mut self.built.ledger;
+        let parent = self.block;
+        let block = BlockId { slot: parent.slot + 1, bank: 0 };
+        let view = self.built.reader.view(Commitment::Processed);
+        let meta = Arc::new(bank(block, view.meta().capitalization));
+        drop(view);
+        let cpu = ThreadTime::now();
+        ledger.open(block, parent, Arc::clone(&meta))?;
+        let began = now();
+        ledger.apply(block, changes, Arc::clone(&meta))?;
+        times.apply.record(began.elapsed().as_nanos() as u64)?;
+        ledger.complete(block, meta)?;
+        if block.slot > ROOT.slot + FINAL_AFTER {
+            ledger.finalize(BlockId { slot: block.slot - FINAL_AFTER, bank: 0 })?;
+        }
+        let began = now();
+        ledger.publish();
+        times.publish.record(began.elapsed().as_nanos() as u64)?;
+        times.cpu += cpu.elapsed();
+        self.block = block;
+        Ok(())
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "slots come at their time")]
+fn sleep_until(due: Instant) {
+    if let Some(left) = due.checked_duration_since(now()) {
+        std::thread::sleep(left);
+    }
+}

@@ -1,0 +1,243 @@
+//! Notifications of sets: what a step, a snapshot or conflated messages come to as JSON.
+//!
+//! Shape: `{context, block, kind, value}`; `more` says that the next message has the rest of the same.
+//! `kind` is `update`, `rollback` (the block is not on the chain any more: only who is concerned is
+//! told), `snapshot`, or `conflated`. Accounts have the shape that they have everywhere else.
+//! Bounds: a message is begun anew past [`MESSAGE_BYTES`].
+
+use std::sync::Arc;
+
+use chain::{Block, Executed, View};
+use ledger::{Address, Facet, Record, Slot};
+use serde::Serialize;
+use solana::{Account, Encoding};
+use solana_account_decoder_client_types::UiAccount;
+use solana_pubkey::Pubkey;
+use subs::{Step, Turn};
+use tokio_tungstenite::tungstenite::Utf8Bytes;
+
+use super::PubSub;
+use super::body::{Kept, Placed, Things};
+use super::notification;
+use super::subscription::facet;
+
+/// What a message has before the next one is begun.
+const MESSAGE_BYTES: usize = 256 * 1024;
+
+/// What a message is.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Told {
+    Update,
+    Rollback,
+    Snapshot,
+    Conflated,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct AccountTold {
+    pubkey: String,
+    /// Which block left it so, where the message is of several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    slot: Option<Slot>,
+    #[serde(skip_serializing_if = "is_false")]
+    rolled_back: bool,
+    /// Left out of what was rolled back; null if the account was closed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    account: Option<Option<UiAccount>>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct TransactionTold {
+    signature: String,
+    slot: Slot,
+    #[serde(skip_serializing_if = "is_false")]
+    rolled_back: bool,
+    err: Option<solana_transaction_error::TransactionError>,
+}
+
+fn is_false(value: &bool) -> bool {
+    !*value
+}
+
+/// Messages under way: items are added, and cut into messages.
+pub(super) struct Messages {
+    told: Told,
+    slot: Slot,
+    block: String,
+    items: String,
+    done: Vec<Utf8Bytes>,
+}
+
+impl Messages {
+    pub(super) fn new(told: Told, slot: Slot, block: String) -> Self {
+        Self { told, slot, block, items: String::new(), done: Vec::new() }
+    }
+
+    fn add(&mut self, item: &impl Serialize) {
+        if self.items.len() >= MESSAGE_BYTES {
+            self.cut(true);
+        }
+        match serde_json::to_string(item) {
+            Ok(text) => {
+                self.items.push(if self.items.is_empty() { '[' } else { ',' });
+                self.items.push_str(&text);
+            }
+            Err(err) => tracing::error!(%err, "a notification could not be written as JSON"),
+        }
+    }
+
+    fn cut(&mut self, more: bool) {
+        let items = match std::mem::take(&mut self.items) {
+            none if none.is_empty() => "[".to_owned(),
+            items => items,
+        };
+        let kind = match self.told {
+            Told::Update => "update",
+            Told::Rollback => "rollback",
+            Told::Snapshot => "snapshot",
+            Told::Conflated => "conflated",
+        };
+        let more = if more { r#","more":true"# } else { "" };
+        self.done.push(
+            format!(
+                r#"{{"jsonrpc":"2.0","method":"addressesNotification","params":{{"result":{{"context":{{"slot":{}}},"block":"{}","kind":"{kind}"{more},"value":{items}]}}"#,
+                self.slot, self.block,
+            )
+            .into(),
+        );
+    }
+
+    /// How much has been added and not cut off yet.
+    pub(super) fn bytes(&self) -> usize {
+        self.items.len() + self.done.iter().map(|text| text.len()).sum::<usize>()
+    }
+
+    /// The messages; the last says whether more of the same follows.
+    pub(super) fn finish(mut self, more: bool) -> Vec<Utf8Bytes> {
+        self.cut(more);
+        self.done
+    }
+
+    /// An account as it is now, for a snapshot.
+    pub(super) fn present(
+        &mut self,
+        address: &Address,
+        account: &Account,
+        encoding: Encoding,
+        view: &View,
+    ) {
+        let Some(pubkey) = address.to_array().map(Pubkey::new_from_array) else { return };
+        let account = notification::account(&pubkey, Some(account), encoding, view);
+        let pubkey = pubkey.to_string();
+        let account = Some(Some(account));
+        self.add(&AccountTold { pubkey, slot: None, rolled_back: false, account });
+    }
+
+    fn write(
+        &mut self,
+        block: &Block,
+        place: u32,
+        turn: Turn,
+        slot: Option<Slot>,
+        encoding: Encoding,
+        view: &View,
+    ) {
+        let write = &block.writes[place as usize];
+        let encoded = |account: &Arc<Account>| {
+            notification::account(&write.pubkey, Some(account), encoding, view)
+        };
+        let is_applied = turn == Turn::Applied;
+        self.add(&AccountTold {
+            pubkey: write.pubkey.to_string(),
+            slot,
+            rolled_back: slot.is_some() && !is_applied,
+            account: is_applied.then(|| write.account.as_ref().map(encoded)),
+        });
+    }
+
+    fn transaction(&mut self, executed: &Executed, rolled_back: bool) {
+        self.add(&TransactionTold {
+            signature: executed.signature().to_string(),
+            slot: executed.slot,
+            rolled_back,
+            err: executed.meta.status.clone().err(),
+        });
+    }
+}
+
+/// What a step tells of some of its things, once for all who want the same.
+pub(super) fn step(
+    pubsub: &PubSub,
+    step: &Step<Block>,
+    facet: Facet,
+    encoding: Encoding,
+    places: Vec<u32>,
+) -> Vec<Placed> {
+    let block = &step.body;
+    let told = if step.turn == Turn::Applied { Told::Update } else { Told::Rollback };
+    let view = pubsub.reader.view(step.commitment);
+    let mut messages = Messages::new(told, block.id.slot, block.blockhash.to_string());
+    for place in &places {
+        if facet == facet::MENTIONED {
+            messages.transaction(&block.transactions[*place as usize], false);
+        } else {
+            messages.write(block, *place, step.turn, None, encoding, &view);
+        }
+    }
+    let texts = messages.finish(false);
+    // Whoever conflates the messages of a step gets its things with the last of them.
+    let last = texts.len() - 1; // finishing makes one at least
+    let mut places = Some(places);
+    let placed = |(at, beginning)| {
+        let places = if at == last { places.take().unwrap_or_default() } else { Vec::new() };
+        let things = Things { facet, turn: step.turn, block: Arc::clone(block), places };
+        Placed { beginning, things: Some(Arc::new(things)) }
+    };
+    texts.into_iter().enumerate().map(placed).collect()
+}
+
+/// What is left of messages that a slow client did not take.
+pub(super) fn conflated(kept: &Kept, encoding: Encoding, view: &View) -> Vec<Utf8Bytes> {
+    let Some(newest) = &kept.newest else { return Vec::new() };
+    let (slot, block) = (newest.id.slot, newest.blockhash.to_string());
+    let mut messages = Messages::new(Told::Conflated, slot, block);
+    for write in kept.writes.values() {
+        let slot = Some(write.block.id.slot);
+        messages.write(&write.block, write.place, write.turn, slot, encoding, view);
+    }
+    for (executed, turn) in &kept.transactions {
+        messages.transaction(executed, *turn == Turn::Undone);
+    }
+    messages.finish(false)
+}
+
+/// The things of a block that a set may have under a facet: the number of the address, and the place
+/// in the block's writes or transactions.
+pub(super) fn things(pubsub: &PubSub, block: &Block, facet: Facet) -> Vec<(u32, u32)> {
+    let id = |address: &Address| pubsub.reader.addresses().lookup(address);
+    let mut things = Vec::new();
+    if facet == facet::MENTIONED {
+        for (place, executed) in block.transactions.iter().enumerate() {
+            let ids = executed.keys.iter().filter_map(|key| id(&Address::from(key.to_bytes())));
+            things.extend(ids.map(|id| (id.0, place as u32)));
+        }
+        return things;
+    }
+    for (place, write) in block.writes.iter().enumerate() {
+        let place = place as u32;
+        if facet == facet::ITSELF {
+            // Not by the write's own number: this may be told long after the block.
+            things.extend(id(&Address::from(write.pubkey.to_bytes())).map(|id| (id.0, place)));
+        } else if let Some(account) = &write.account {
+            account.keys(&mut |of, key| {
+                if of == facet {
+                    things.extend(id(&key).map(|id| (id.0, place)));
+                }
+            });
+        }
+    }
+    things
+}

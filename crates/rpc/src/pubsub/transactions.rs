@@ -1,0 +1,207 @@
+//! `transactionSubscribe`, in the form that Solana's RPC providers offer: whole transactions by the
+//! accounts that they name.
+//!
+//! A transaction is told when it is wanted by every part of the filter: it names one of
+//! `accountInclude` (if there are any), all of `accountRequired`, none of `accountExclude`; votes and
+//! failed ones are left out if so asked. At `processed` it is told as soon as it was executed.
+//! Bounds: 50,000 addresses in each list, as providers have it. Cost: a transaction is looked up by
+//! what it names; the other parts of the filter are checked on those found.
+
+use std::sync::Arc;
+
+use address::{AddressTable, TableFull};
+use chain::Executed;
+use ledger::Address;
+use serde::Deserialize;
+use serde::Serialize;
+use solana_commitment_config::CommitmentConfig;
+use solana_pubkey::Pubkey;
+use solana_signature::Signature;
+use solana_transaction_status::{
+    BlockEncodingOptions, ConfirmedBlock, EncodedTransactionWithStatusMeta, TransactionDetails,
+    TransactionWithStatusMeta, UiTransactionEncoding, VersionedTransactionWithStatusMeta,
+};
+use subs::{AddressSet, Filter, Name};
+
+use super::subscription::{Subscription, facet};
+use crate::commitment::level;
+use crate::error::RpcError;
+use crate::params::Params;
+
+/// Addresses of one list.
+const ADDRESSES_MAX: usize = 50_000;
+
+/// Which transactions.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct TransactionFilter {
+    vote: Option<bool>,
+    failed: Option<bool>,
+    signature: Option<Signature>,
+    /// The lists are sorted, each address once.
+    include: Vec<Pubkey>,
+    exclude: Vec<Pubkey>,
+    required: Vec<Pubkey>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+struct FilterGiven {
+    vote: Option<bool>,
+    failed: Option<bool>,
+    signature: Option<String>,
+    account_include: Vec<String>,
+    account_exclude: Vec<String>,
+    account_required: Vec<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Options {
+    #[serde(flatten)]
+    commitment: Option<CommitmentConfig>,
+    encoding: Option<UiTransactionEncoding>,
+    transaction_details: Option<TransactionDetails>,
+    show_rewards: Option<bool>,
+    max_supported_transaction_version: Option<u8>,
+}
+
+/// What is told of a transaction.
+#[derive(Serialize)]
+pub(super) struct TransactionTold {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    transaction: Option<EncodedTransactionWithStatusMeta>,
+    signature: String,
+    slot: u64,
+    #[serde(rename = "transactionIndex")]
+    index: u32,
+}
+
+/// The subscription that the parameters ask for.
+pub(super) fn asked(params: Params<'_>) -> Result<Subscription, RpcError> {
+    let (filter, options): (FilterGiven, Option<Options>) = params.parse(1)?;
+    let options = options.unwrap_or_default();
+    let details = options.transaction_details.unwrap_or_default();
+    let version_max = options.max_supported_transaction_version;
+    let needs_version = matches!(details, TransactionDetails::Full | TransactionDetails::Accounts);
+    if needs_version && version_max.is_none() {
+        return Err(RpcError::invalid_params(
+            "Invalid params: maxSupportedTransactionVersion is needed for transactionDetails \
+             `full` and `accounts`",
+        ));
+    }
+    let signature = filter.signature.map(|text| {
+        text.parse().map_err(|_| RpcError::invalid_params("Invalid params: signature"))
+    });
+    let filter = TransactionFilter {
+        vote: filter.vote,
+        failed: filter.failed,
+        signature: signature.transpose()?,
+        include: addresses("accountInclude", &filter.account_include)?,
+        exclude: addresses("accountExclude", &filter.account_exclude)?,
+        required: addresses("accountRequired", &filter.account_required)?,
+    };
+    Ok(Subscription::Transaction {
+        filter: Arc::new(filter),
+        commitment: level(options.commitment),
+        encoding: options.encoding.unwrap_or(UiTransactionEncoding::Base64),
+        details,
+        rewards: options.show_rewards.unwrap_or_default(),
+        version_max,
+    })
+}
+
+fn addresses(name: &str, given: &[String]) -> Result<Vec<Pubkey>, RpcError> {
+    if given.len() > ADDRESSES_MAX {
+        let message = format!("Invalid params: {name} has more than {ADDRESSES_MAX} addresses");
+        return Err(RpcError::invalid_params(message));
+    }
+    let invalid = |text: &String| {
+        RpcError::invalid_params(format!("Invalid params: {name}: {text} is no address"))
+    };
+    let read = given.iter().map(|text| text.parse().map_err(|_| invalid(text)));
+    let mut addresses: Vec<Pubkey> = read.collect::<Result<_, _>>()?;
+    addresses.sort_unstable();
+    addresses.dedup();
+    Ok(addresses)
+}
+
+impl TransactionFilter {
+    /// The part of it that transactions are looked up by.
+    pub(super) fn engine_filter(&self, table: &Arc<AddressTable>) -> Result<Filter, TableFull> {
+        if let Some(signature) = &self.signature {
+            return Ok(Filter::Name(Name::from(signature.as_ref())));
+        }
+        let by = if self.include.is_empty() {
+            &self.required[..self.required.len().min(1)]
+        } else {
+            &self.include
+        };
+        if by.is_empty() {
+            return Ok(Filter::All);
+        }
+        let set = AddressSet::register(table, by.iter().map(|key| Address::from(key.to_bytes())))?;
+        Ok(Filter::Set(facet::MENTIONED, Arc::new(set)))
+    }
+
+    /// Whether it wants a transaction.
+    pub(super) fn wants(&self, executed: &Executed) -> bool {
+        let names =
+            |list: &[Pubkey]| executed.keys.iter().any(|key| list.binary_search(key).is_ok());
+        self.vote.is_none_or(|vote| vote == executed.is_vote)
+            && self.failed.is_none_or(|failed| failed == executed.meta.status.is_err())
+            && self.signature.is_none_or(|signature| signature == executed.signature())
+            && (self.include.is_empty() || names(&self.include))
+            && !names(&self.exclude)
+            && self.required.iter().all(|key| executed.keys.contains(key))
+    }
+}
+
+/// What is told of a transaction; `None` if it cannot be had as asked.
+pub(super) fn told(
+    executed: &Executed,
+    encoding: UiTransactionEncoding,
+    details: TransactionDetails,
+    rewards: bool,
+    version_max: Option<u8>,
+) -> Option<TransactionTold> {
+    let transaction = match details {
+        TransactionDetails::Full | TransactionDetails::Accounts => {
+            let options = BlockEncodingOptions {
+                transaction_details: details,
+                show_rewards: rewards,
+                max_supported_transaction_version: version_max,
+            };
+            Some(encoded(executed, encoding, options)?)
+        }
+        TransactionDetails::Signatures | TransactionDetails::None => None,
+    };
+    Some(TransactionTold {
+        transaction,
+        signature: executed.signature().to_string(),
+        slot: executed.slot,
+        index: executed.index,
+    })
+}
+
+/// Encoded as the one transaction of a block, of which nothing else is told.
+fn encoded(
+    executed: &Executed,
+    encoding: UiTransactionEncoding,
+    options: BlockEncodingOptions,
+) -> Option<EncodedTransactionWithStatusMeta> {
+    let transaction = TransactionWithStatusMeta::Complete(VersionedTransactionWithStatusMeta {
+        transaction: executed.transaction.clone(),
+        meta: executed.meta.clone(),
+    });
+    let block = ConfirmedBlock {
+        previous_blockhash: String::new(),
+        blockhash: String::new(),
+        parent_slot: 0,
+        transactions: vec![transaction],
+        rewards: Vec::new(),
+        num_partitions: None,
+        block_time: None,
+        block_height: None,
+    };
+    block.encode_with_options(encoding, options).ok()?.transactions?.pop()
+}

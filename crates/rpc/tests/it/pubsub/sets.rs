@@ -1,0 +1,410 @@
+//! Sets of addresses over WebSocket: exact starts, changes in place, snapshots, resuming, forks,
+//! jumps, bounds, and clients that are slow, vanish and storm. Afterwards nothing is left.
+
+use std::sync::Arc;
+
+use chain::{AccountWrite, Block, Event};
+use ledger::BlockId;
+use rpc::pubsub::Config;
+use serde_json::{Value, json};
+use solana::Account;
+use solana_hash::Hash;
+use solana_pubkey::Pubkey;
+use tokio_tungstenite::tungstenite::{Bytes, Message};
+
+use super::node::{Client, Node, Tx, account, key};
+
+fn keys(range: std::ops::Range<u8>) -> Vec<String> {
+    range.map(|n| key(n).to_string()).collect()
+}
+
+async fn track(client: &mut Client, addresses: &[String], options: Value) -> Value {
+    client.call("addressesSubscribe", json!([addresses, options])).await.expect("it is right")
+}
+
+/// Slots, kinds and the numbers of the accounts that were told, up to now.
+async fn told(node: &mut Node, client: &mut Client) -> Vec<(u64, String, Vec<u8>)> {
+    let told = node.told(client).await;
+    let sets = told.iter().filter(|told| told["method"] == "addressesNotification");
+    sets.map(|told| {
+        let result = &told["params"]["result"];
+        let value = result["value"].as_array().expect("a list");
+        let number = |item: &Value| {
+            let pubkey: Pubkey = item["pubkey"].as_str().expect("it has one").parse().expect("one");
+            pubkey.to_bytes()[0]
+        };
+        let slot = result["context"]["slot"].as_u64().expect("a slot");
+        let kind = result["kind"].as_str().expect("a kind").to_owned();
+        (slot, kind, value.iter().map(number).collect())
+    })
+    .collect()
+}
+
+fn update(slot: u64, accounts: &[u8]) -> (u64, String, Vec<u8>) {
+    (slot, "update".to_owned(), accounts.to_vec())
+}
+
+#[tokio::test]
+async fn a_set_hears_of_its_addresses_and_of_nothing_else() {
+    let mut node = Node::start(Config::default()).await;
+    let mut client = node.connect().await;
+    let answer = track(&mut client, &keys(1..4), json!({ "commitment": "confirmed" })).await;
+    assert_eq!((&answer["addresses"], &answer["slot"]), (&json!(3), &json!(0)));
+    let id = answer["subscription"].clone();
+    node.write(1, 11);
+    node.write(9, 12);
+    let writes = (2..6).map(|n| (key(n), account(5, key(200), &[n]))).collect();
+    node.block(Tx { writes, ..Tx::new(7) });
+    let all = node.told(&mut client).await;
+    assert_eq!(all.len(), 2);
+    assert_eq!(all[0]["params"]["subscription"], id);
+    assert_eq!(
+        (&all[0]["params"]["sequence"], &all[1]["params"]["sequence"]),
+        (&json!(0), &json!(1))
+    );
+    let result = &all[0]["params"]["result"];
+    assert_eq!(result["block"], Hash::new_from_array([1; 32]).to_string());
+    assert_eq!(result["value"][0]["account"]["lamports"], 11);
+    assert_eq!(all[1]["params"]["result"]["value"].as_array().map(Vec::len), Some(2));
+    assert_eq!(client.call("addressesUnsubscribe", json!([id])).await, Ok(json!(true)));
+    node.write(1, 13);
+    assert!(node.told(&mut client).await.is_empty());
+    drop(client);
+    node.until_empty().await;
+}
+
+#[tokio::test]
+async fn a_set_changes_in_place_and_an_empty_one_means_nothing() {
+    let mut node = Node::start(Config::default()).await;
+    let mut client = node.connect().await;
+    let id =
+        track(&mut client, &[], json!({ "commitment": "confirmed" })).await["subscription"].clone();
+    node.write(1, 1);
+    assert_eq!(told(&mut node, &mut client).await, []);
+    let change = async |client: &mut Client, change: Value| {
+        client.call("addressesUpdate", json!([id, change])).await.expect("it is right")
+    };
+    let answer = change(&mut client, json!({ "add": keys(1..3) })).await;
+    assert_eq!(
+        (&answer["addresses"], &answer["added"], &answer["slot"]),
+        (&json!(2), &json!(2), &json!(1))
+    );
+    node.write(1, 2);
+    node.write(3, 2);
+    assert_eq!(told(&mut node, &mut client).await, [update(2, &[1])]);
+    let answer = change(&mut client, json!({ "remove": keys(1..2) })).await;
+    assert_eq!((&answer["addresses"], &answer["removed"]), (&json!(1), &json!(1)));
+    node.write(1, 3);
+    node.write(2, 3);
+    assert_eq!(told(&mut node, &mut client).await, [update(5, &[2])]);
+    change(&mut client, json!({ "replace": keys(3..5) })).await;
+    node.write(2, 4);
+    node.write(4, 4);
+    assert_eq!(told(&mut node, &mut client).await, [update(7, &[4])]);
+    assert_eq!(change(&mut client, json!({ "clear": true })).await["addresses"], 0);
+    node.write(4, 5);
+    assert_eq!(told(&mut node, &mut client).await, []);
+    for wrong in [json!({}), json!({ "add": [], "clear": true })] {
+        let err =
+            client.call("addressesUpdate", json!([id, wrong])).await.expect_err("it is wrong");
+        assert_eq!(err["code"], -32602);
+    }
+    let err = client.call("addressesUpdate", json!([77, { "clear": true }])).await;
+    assert_eq!(err.expect_err("it is none of its own")["message"], "Invalid subscription id.");
+}
+
+#[tokio::test]
+async fn binary_messages_change_sets_too() {
+    let mut node = Node::start(Config::default()).await;
+    let mut client = node.connect().await;
+    let answer = track(&mut client, &keys(1..2), json!({ "commitment": "processed" })).await;
+    let id = answer["subscription"].as_u64().expect("a number");
+    let mut message = vec![0xad, 1, 0, 0];
+    message.extend_from_slice(&77_u32.to_le_bytes());
+    message.extend_from_slice(&id.to_le_bytes());
+    // More than a message without addresses may have.
+    (0..200).for_each(|n| message.extend_from_slice(&key(n).to_bytes()));
+    let reply = binary(&mut client, message.clone()).await;
+    assert_eq!((&reply["id"], &reply["result"]["addresses"]), (&json!(77), &json!(200)));
+    node.write(150, 1);
+    assert_eq!(told(&mut node, &mut client).await, [update(1, &[150])]);
+    message.pop();
+    let reply = binary(&mut client, message).await;
+    assert_eq!(reply["error"]["message"], "Invalid binary message: addresses have 32 bytes each");
+    let reply = binary(&mut client, vec![0xad, 1]).await;
+    assert_eq!(reply["error"]["message"], "Invalid binary message: no header");
+}
+
+async fn binary(client: &mut Client, message: Vec<u8>) -> Value {
+    use futures_util::SinkExt;
+    let message = Message::Binary(Bytes::from(message));
+    client.socket.send(message).await.expect("the server reads");
+    match client.message().await {
+        Some(Ok(text)) => serde_json::from_str(&text).expect("it is JSON"),
+        other => panic!("a reply was expected, not {other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_snapshot_and_the_stream_meet_without_a_gap() {
+    let mut node = Node::start(Config::default()).await;
+    for n in 1..4 {
+        node.write(n, u64::from(n));
+    }
+    let mut client = node.connect().await;
+    let options = json!({ "commitment": "confirmed", "snapshot": true });
+    let answer = track(&mut client, &keys(2..6), options).await;
+    assert_eq!(answer["slot"], 3);
+    node.write(4, 9);
+    let (slot, kind, mut accounts) = told(&mut node, &mut client).await.remove(0);
+    accounts.sort_unstable();
+    assert_eq!((slot, kind.as_str(), accounts), (3, "snapshot", vec![2, 3]));
+    node.write(2, 9);
+    assert_eq!(told(&mut node, &mut client).await, [update(5, &[2])]);
+    let id = answer["subscription"].clone();
+    let change = json!([id, { "add": keys(1..2), "snapshot": true }]);
+    client.call("addressesUpdate", change).await.expect("it is right");
+    let snapshot = (5, "snapshot".to_owned(), vec![1]);
+    assert_eq!(told(&mut node, &mut client).await, [snapshot]);
+}
+
+#[tokio::test]
+async fn other_facets_hear_of_what_belongs_to_an_address() {
+    let mut node = Node::start(Config::default()).await;
+    let mut client = node.connect().await;
+    let owners = vec![key(200).to_string()];
+    track(&mut client, &owners, json!({ "commitment": "confirmed", "facet": "program" })).await;
+    let mentions = json!({ "commitment": "confirmed", "facet": "mentions" });
+    let answer = track(&mut client, &keys(30..31), mentions).await;
+    node.write(1, 5);
+    node.block(Tx { keys: &[key(30), key(31)], ..Tx::new(8) });
+    let all = node.told(&mut client).await;
+    assert_eq!(all.len(), 2, "{all:?}");
+    assert_eq!(all[0]["params"]["result"]["value"][0]["pubkey"], key(1).to_string());
+    assert_eq!(all[1]["params"]["subscription"], answer["subscription"]);
+    let signature = super::node::signature(8).to_string();
+    assert_eq!(all[1]["params"]["result"]["value"][0]["signature"], signature);
+}
+
+#[tokio::test]
+async fn a_client_that_comes_back_misses_nothing() {
+    let mut node = Node::start(Config { resume_blocks: 5, ..Config::default() }).await;
+    for n in 1..9 {
+        node.write(n, 1);
+    }
+    let mut client = node.connect().await;
+    let at =
+        |slot: u8| json!({ "slot": slot, "block": Hash::new_from_array([slot; 32]).to_string() });
+    let options = |slot: u8| json!({ "commitment": "confirmed", "resume": at(slot) });
+    let answer = track(&mut client, &keys(5..8), options(5)).await;
+    assert_eq!(answer["slot"], 8);
+    node.write(5, 2);
+    assert_eq!(
+        told(&mut node, &mut client).await,
+        [update(6, &[6]), update(7, &[7]), update(9, &[5])]
+    );
+    let params = json!([keys(5..8), options(1)]);
+    let err = client.call("addressesSubscribe", params).await.expect_err("too long ago");
+    assert!(err["message"].as_str().expect("words").contains("pubsub.resume_blocks"), "{err}");
+    assert_eq!(node.pubsub.stats().tracked_addresses, 3);
+}
+
+/// A block on a chosen parent, told as processed and confirmed, without the ledger behind it.
+fn forked(parent: (u64, u8), slot: u64, hash: u8, accounts: &[u8]) -> Arc<Block> {
+    let write = |n: &u8| AccountWrite {
+        pubkey: key(*n),
+        id: ledger::AddressId(u32::MAX),
+        account: account(u64::from(hash), key(200), &[]).map(|account| Arc::new(Account(account))),
+    };
+    Arc::new(Block {
+        id: BlockId { slot, bank: u64::from(hash) },
+        parent_slot: parent.0,
+        block_height: slot,
+        blockhash: Hash::new_from_array([hash; 32]),
+        previous_blockhash: Hash::new_from_array([parent.1; 32]),
+        bank_hash: Hash::default(),
+        block_time: 1,
+        transaction_count: 0,
+        transactions: Vec::new(),
+        writes: accounts.iter().map(write).collect(),
+    })
+}
+
+#[tokio::test]
+async fn a_fork_that_drops_blocks_is_told_as_it_was() {
+    let mut node = Node::start(Config::default()).await;
+    let mut client = node.connect().await;
+    let options = json!({ "commitment": "confirmed" });
+    track(&mut client, &keys(1..4), options.clone()).await;
+    let tell = |node: &mut Node, parent, slot, hash, accounts: &[u8]| {
+        let block = forked(parent, slot, hash, accounts);
+        node.tell(&Event::Completed { block, timestamp_ms: 1 });
+    };
+    tell(&mut node, (0, 0), 1, 1, &[1]);
+    tell(&mut node, (1, 1), 2, 2, &[2]);
+    tell(&mut node, (2, 2), 3, 3, &[3, 9]);
+    tell(&mut node, (1, 1), 4, 4, &[1, 2]);
+    let rollback = |slot, accounts: &[u8]| (slot, "rollback".to_owned(), accounts.to_vec());
+    assert_eq!(
+        told(&mut node, &mut client).await,
+        [
+            update(1, &[1]),
+            update(2, &[2]),
+            update(3, &[3]),
+            rollback(3, &[3]),
+            rollback(2, &[2]),
+            update(4, &[1, 2]),
+        ]
+    );
+    // Who was on the fork when it was left is told so when it comes back.
+    let mut late = node.connect().await;
+    let at = json!({ "slot": 3, "block": Hash::new_from_array([3; 32]).to_string() });
+    let options = json!({ "commitment": "confirmed", "resume": at });
+    track(&mut late, &keys(1..4), options).await;
+    let expected = [rollback(3, &[3]), rollback(2, &[2]), update(4, &[1, 2])];
+    assert_eq!(told(&mut node, &mut late).await, expected);
+    drop((client, late));
+    node.until_empty().await;
+}
+
+#[tokio::test]
+async fn a_writer_that_jumps_ten_slots_loses_nothing() {
+    let mut node = Node::start(Config::default()).await;
+    let mut client = node.connect().await;
+    track(&mut client, &keys(1..20), json!({ "commitment": "finalized" })).await;
+    let account = json!([key(3).to_string(), { "encoding": "base64" }]);
+    client.subscribe("account", account).await;
+    for n in 1..=10 {
+        let block = forked((u64::from(n) - 1, n - 1), u64::from(n), n, &[n]);
+        node.tell(&Event::Completed { block, timestamp_ms: 1 });
+    }
+    let block = forked((9, 9), 10, 10, &[10]);
+    node.tell(&Event::Finalized { block, timestamp_ms: 1 });
+    let all = node.told(&mut client).await;
+    let of = |method: &str| -> Vec<_> {
+        let told = all.iter().filter(|told| told["method"] == method);
+        told.map(|told| told["params"]["result"]["context"]["slot"].as_u64()).collect()
+    };
+    assert_eq!(of("addressesNotification"), (1..=10).map(Some).collect::<Vec<_>>());
+    assert_eq!(of("accountNotification"), [Some(3)], "Solana's own lose nothing either");
+}
+
+#[tokio::test]
+async fn each_bound_is_refused_whole_and_names_its_knob() {
+    let config = Config {
+        tracked_addresses_max: 150,
+        tracked_addresses_per_connection_max: 100,
+        subscriptions_per_connection_max: 2,
+        ..Config::default()
+    };
+    let node = Node::start(config).await;
+    let (mut a, mut b) = (node.connect().await, node.connect().await);
+    let id = track(&mut a, &keys(0..90), json!({})).await["subscription"].clone();
+    let addresses = node.reader.addresses().len();
+    let refused = async |client: &mut Client, method: &str, params: Value, knob: &str| {
+        let err = client.call(method, params).await.expect_err("over a bound");
+        assert!(err["message"].as_str().is_some_and(|words| words.contains(knob)), "{err}");
+    };
+    let knob = "pubsub.tracked_addresses_per_connection_max";
+    refused(&mut a, "addressesUpdate", json!([id, { "add": keys(90..110) }]), knob).await;
+    refused(&mut a, "addressesSubscribe", json!([keys(0..11)]), knob).await;
+    let knob = "--max-tracked-addresses";
+    refused(&mut b, "addressesSubscribe", json!([keys(100..170)]), knob).await;
+    assert_eq!(node.reader.addresses().len(), addresses, "nothing is left of what was refused");
+    track(&mut b, &keys(0..90), json!({})).await;
+    assert_eq!(node.pubsub.stats().tracked_addresses, 90, "equal sets are one");
+    track(&mut b, &[], json!({})).await;
+    let knob = "pubsub.subscriptions_per_connection_max";
+    refused(&mut b, "addressesSubscribe", json!([[]]), knob).await;
+    drop((a, b));
+    node.until_empty().await;
+    assert_eq!(node.reader.addresses().len(), 0);
+}
+
+#[tokio::test]
+async fn shared_sets_part_when_one_of_them_changes() {
+    let mut node = Node::start(Config::default()).await;
+    let (mut a, mut b) = (node.connect().await, node.connect().await);
+    let options = json!({ "commitment": "confirmed" });
+    let id = track(&mut a, &keys(1..5), options.clone()).await["subscription"].clone();
+    track(&mut b, &keys(1..5), options).await;
+    assert_eq!(node.pubsub.stats().distinct_subscriptions, 1);
+    node.write(1, 1);
+    let change = json!([id, { "replace": keys(2..7) }]);
+    a.call("addressesUpdate", change).await.expect("it is right");
+    assert_eq!(node.pubsub.stats().distinct_subscriptions, 2);
+    node.write(1, 2);
+    node.write(6, 2);
+    assert_eq!(told(&mut node, &mut a).await, [update(1, &[1]), update(3, &[6])]);
+    assert_eq!(told(&mut node, &mut b).await, [update(1, &[1]), update(2, &[1])]);
+    drop((a, b));
+    node.until_empty().await;
+    assert_eq!(node.reader.addresses().len(), 3, "two accounts and their owner are left");
+}
+
+#[tokio::test]
+async fn a_slow_client_is_conflated_if_it_asked_for_that() {
+    let config = Config { queue_messages_max: 8, ..Config::default() };
+    let mut node = Node::start(config).await;
+    let mut client = node.connect().await;
+    let options = json!({ "commitment": "confirmed", "whenSlow": "conflate" });
+    track(&mut client, &keys(1..4), options).await;
+    // One thread: the connection cannot run before we wait; the notifier can.
+    let rounds = 40;
+    for round in 0..rounds {
+        node.write(1 + round % 3, u64::from(round));
+    }
+    let mut newest = [0; 3];
+    let (mut sequence, mut conflated) = (0, 0);
+    while newest != [39, 37, 38] {
+        let told = client.notification().await;
+        assert_eq!(told["params"]["sequence"], sequence, "none left out");
+        sequence += 1;
+        let result = &told["params"]["result"];
+        conflated += usize::from(result["kind"] == "conflated");
+        for item in result["value"].as_array().expect("a list") {
+            let pubkey: Pubkey = item["pubkey"].as_str().expect("one").parse().expect("one");
+            let n = usize::from(pubkey.to_bytes()[0]) - 1;
+            let lamports = item["account"]["lamports"].as_u64().expect("it is there");
+            assert!(lamports >= newest[n], "never back");
+            newest[n] = lamports;
+        }
+    }
+    assert!(conflated > 0 || sequence == u64::from(rounds), "told less than all, and said so");
+    drop(client);
+    node.until_empty().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn clients_that_vanish_storm_and_loop_leave_nothing() {
+    let mut node = Node::start(Config::default()).await;
+    for round in 0..20_u8 {
+        let mut clients = Vec::new();
+        for _ in 0..25 {
+            clients.push(node.connect().await);
+        }
+        for (n, client) in clients.iter_mut().take(24).enumerate() {
+            let request = json!({
+                "jsonrpc": "2.0", "id": 1, "method": "addressesSubscribe",
+                "params": [keys(0..(n as u8 * 8)), { "commitment": "confirmed" }],
+            });
+            client.send(request.to_string()).await;
+            if n % 3 == 1 {
+                // Half a message, and away.
+                use tokio::io::AsyncWriteExt;
+                let half = [0x82, 0xfe, 0x10, 0x00, 1, 2, 3, 4, 0xad];
+                client.socket.get_mut().write_all(&half).await.expect("the server reads");
+            }
+        }
+        node.write(round, 1);
+        let last = &mut clients[24];
+        for _ in 0..20 {
+            let answer = track(last, &keys(0..50), json!({})).await;
+            let id = answer["subscription"].clone();
+            assert_eq!(last.call("addressesUnsubscribe", json!([id])).await, Ok(json!(true)));
+        }
+        drop(clients);
+    }
+    node.until_empty().await;
+    assert_eq!(node.reader.addresses().len(), 20 + 1, "the accounts and their owner are left");
+}

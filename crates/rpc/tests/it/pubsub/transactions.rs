@@ -1,0 +1,66 @@
+//! `transactionSubscribe` over WebSocket, in the form of the providers.
+
+use rpc::pubsub::Config;
+use serde_json::json;
+use solana_transaction_error::TransactionError;
+
+use super::node::{Node, Tx, key, signature};
+
+#[tokio::test]
+async fn transactions_are_told_by_what_they_name() {
+    let mut node = Node::start(Config::default()).await;
+    let mut client = node.connect().await;
+    let text = |n: u8| key(n).to_string();
+    let filter = json!({
+        "vote": false,
+        "failed": false,
+        "accountInclude": [text(1), text(2)],
+        "accountRequired": [text(3)],
+        "accountExclude": [text(4)],
+    });
+    let options = json!({
+        "commitment": "confirmed",
+        "transactionDetails": "full",
+        "maxSupportedTransactionVersion": 0,
+    });
+    let id = client.subscribe("transaction", json!([filter, options])).await;
+    let keys = |ns: &[u8]| ns.iter().map(|n| key(*n)).collect::<Vec<_>>();
+    node.open();
+    for (n, names) in [&[1, 3][..], &[1], &[3], &[2, 3, 4], &[2, 3]].into_iter().enumerate() {
+        node.execute(Tx { keys: &keys(names), ..Tx::new(n as u8 + 1) });
+    }
+    let failed = Some(TransactionError::AccountNotFound);
+    node.execute(Tx { keys: &keys(&[1, 3]), err: failed, ..Tx::new(6) });
+    node.execute(Tx { keys: &keys(&[1, 3]), is_vote: true, ..Tx::new(7) });
+    node.complete();
+    let told = node.told(&mut client).await;
+    let signatures: Vec<_> =
+        told.iter().map(|told| told["params"]["result"]["signature"].clone()).collect();
+    assert_eq!(signatures, [json!(signature(1).to_string()), json!(signature(5).to_string())]);
+    assert_eq!(told[0]["method"], "transactionNotification");
+    assert_eq!(told[0]["params"]["subscription"], id);
+    let result = &told[0]["params"]["result"];
+    assert_eq!((&result["slot"], &result["transactionIndex"]), (&json!(1), &json!(0)));
+    assert_eq!(result["transaction"]["transaction"][1], "base64");
+    assert_eq!(result["transaction"]["meta"]["err"], json!(null));
+    assert_eq!(client.call("transactionUnsubscribe", json!([id])).await, Ok(json!(true)));
+}
+
+#[tokio::test]
+async fn processed_ones_are_told_at_once_and_by_signature_too() {
+    let mut node = Node::start(Config::default()).await;
+    let mut client = node.connect().await;
+    let options = json!({ "commitment": "processed", "transactionDetails": "signatures" });
+    let of = json!({ "signature": signature(2).to_string() });
+    client.subscribe("transaction", json!([of, options])).await;
+    client.subscribe("transaction", json!([{}, options])).await;
+    node.open();
+    node.execute(Tx::new(1));
+    node.execute(Tx::new(2));
+    let told = node.told(&mut client).await;
+    let slots = told.iter().filter(|told| told["params"]["result"]["slot"] == 1);
+    assert_eq!(slots.count(), 3, "before the block is complete");
+    assert!(told[0]["params"]["result"].get("transaction").is_none());
+    let err = client.call("transactionSubscribe", json!([{}])).await.expect_err("no version");
+    assert_eq!(err["code"], -32602);
+}

@@ -1,0 +1,295 @@
+//! A set of address ids in the form that fits its size and density.
+//!
+//! Shape: few or scattered ids are one sorted list, four bytes each; many are cut by their upper half
+//! into chunks, each a sorted list of two bytes an id, or 8 KiB of bits once that is less. One id costs
+//! as little as an eighth of a byte.
+//! Cost: asking for an id is a binary search, or two. Sets are changed in bulk: O(set + change) while
+//! they are one list, O(chunks touched) beyond.
+//! Not here: who counts on the ids (`set`).
+
+/// A chunk of more ids than this is bits: both forms then have 8 KiB.
+const SORTED_CHUNK_MAX: usize = 4_096;
+/// 64-bit words of a chunk of bits.
+const CHUNK_WORDS: usize = 1_024;
+/// Chunks are worth it where they hold at least so many ids on average: a chunk costs about 48 bytes
+/// beside its ids, and saves two bytes for each.
+const CHUNK_IDS_MIN: usize = 32;
+
+/// The set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct IdSet {
+    form: Form,
+    len: usize,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Form {
+    List(Vec<u32>),
+    /// Sorted by the upper half of their ids.
+    Chunks(Vec<(u16, Chunk)>),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Chunk {
+    Sorted(Vec<u16>),
+    Bits { bits: Box<[u64; CHUNK_WORDS]>, len: u32 },
+}
+
+impl Default for IdSet {
+    fn default() -> Self {
+        Self { form: Form::List(Vec::new()), len: 0 }
+    }
+}
+
+impl IdSet {
+    /// A set of ids that are sorted, each once.
+    pub(crate) fn from_sorted(ids: Vec<u32>) -> Self {
+        debug_assert!(ids.is_sorted_by(|a, b| a < b), "sorted, each once");
+        let len = ids.len();
+        if worth_chunks(&ids) {
+            return Self { form: Form::Chunks(chunks_of(&ids)), len };
+        }
+        let mut ids = ids;
+        ids.shrink_to_fit();
+        Self { form: Form::List(ids), len }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(crate) fn contains(&self, id: u32) -> bool {
+        match &self.form {
+            Form::List(ids) => ids.binary_search(&id).is_ok(),
+            Form::Chunks(chunks) => chunks
+                .binary_search_by_key(&upper(id), |(key, _)| *key)
+                .is_ok_and(|at| chunks[at].1.contains(id as u16)),
+        }
+    }
+
+    /// All ids, the least first.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = u32> + '_ {
+        let (list, chunks) = match &self.form {
+            Form::List(ids) => (ids.as_slice(), &[][..]),
+            Form::Chunks(chunks) => (&[][..], chunks.as_slice()),
+        };
+        let of_chunks = chunks.iter().flat_map(|(key, chunk)| {
+            let base = u32::from(*key) << 16;
+            chunk.iter().map(move |low| base | u32::from(low))
+        });
+        list.iter().copied().chain(of_chunks)
+    }
+
+    /// Adds ids that are sorted, each once, and of which none is in the set.
+    pub(crate) fn add(&mut self, ids: &[u32]) {
+        if ids.is_empty() {
+            return;
+        }
+        self.len += ids.len();
+        match &mut self.form {
+            Form::List(list) => {
+                let merged = merged(list, ids);
+                *self = Self::from_sorted(merged);
+            }
+            Form::Chunks(chunks) => {
+                for part in ids.chunk_by(|a, b| upper(*a) == upper(*b)) {
+                    let key = upper(part[0]);
+                    match chunks.binary_search_by_key(&key, |(key, _)| *key) {
+                        Ok(at) => chunks[at].1.add(part),
+                        Err(at) => chunks.insert(at, (key, Chunk::of(part))),
+                    }
+                }
+            }
+        }
+    }
+
+    /// Takes out ids that are sorted, each once, and all in the set.
+    pub(crate) fn remove(&mut self, ids: &[u32]) {
+        if ids.is_empty() {
+            return;
+        }
+        self.len -= ids.len();
+        match &mut self.form {
+            Form::List(list) => {
+                let mut gone = ids.iter().peekable();
+                list.retain(|id| gone.next_if(|gone| *gone == id).is_none());
+                list.shrink_to_fit();
+            }
+            Form::Chunks(chunks) => {
+                for part in ids.chunk_by(|a, b| upper(*a) == upper(*b)) {
+                    let Ok(at) = chunks.binary_search_by_key(&upper(part[0]), |(key, _)| *key)
+                    else {
+                        continue;
+                    };
+                    chunks[at].1.remove(part);
+                }
+                chunks.retain(|(_, chunk)| chunk.len() > 0);
+                if self.len <= chunks.len() * (CHUNK_IDS_MIN / 2) {
+                    *self = Self::from_sorted(self.iter().collect());
+                }
+            }
+        }
+    }
+}
+
+impl Chunk {
+    fn of(ids: &[u32]) -> Self {
+        if ids.len() <= SORTED_CHUNK_MAX {
+            return Self::Sorted(ids.iter().map(|id| *id as u16).collect());
+        }
+        let mut bits = Box::new([0; CHUNK_WORDS]);
+        for id in ids {
+            set_bit(&mut bits, *id as u16);
+        }
+        Self::Bits { bits, len: ids.len() as u32 }
+    }
+
+    fn len(&self) -> usize {
+        match self {
+            Self::Sorted(ids) => ids.len(),
+            Self::Bits { len, .. } => *len as usize,
+        }
+    }
+
+    fn contains(&self, low: u16) -> bool {
+        match self {
+            Self::Sorted(ids) => ids.binary_search(&low).is_ok(),
+            Self::Bits { bits, .. } => bits[usize::from(low >> 6)] >> (low & 63) & 1 == 1,
+        }
+    }
+
+    fn iter(&self) -> impl Iterator<Item = u16> + '_ {
+        let (ids, bits) = match self {
+            Self::Sorted(ids) => (ids.as_slice(), &[][..]),
+            Self::Bits { bits, .. } => (&[][..], &bits[..]),
+        };
+        let of_bits = bits.iter().enumerate().flat_map(|(at, word)| {
+            let mut left = *word;
+            std::iter::from_fn(move || {
+                if left == 0 {
+                    return None;
+                }
+                let bit = left.trailing_zeros();
+                left &= left - 1;
+                Some((at as u16) << 6 | bit as u16)
+            })
+        });
+        ids.iter().copied().chain(of_bits)
+    }
+
+    fn add(&mut self, ids: &[u32]) {
+        match self {
+            Self::Bits { bits, len } => {
+                for id in ids {
+                    set_bit(bits, *id as u16);
+                }
+                *len += ids.len() as u32;
+            }
+            Self::Sorted(sorted) => {
+                let sorted: Vec<u32> = sorted.iter().map(|low| u32::from(*low)).collect();
+                let ids: Vec<u32> = ids.iter().map(|id| id & 0xffff).collect();
+                *self = Self::of(&merged(&sorted, &ids));
+            }
+        }
+    }
+
+    fn remove(&mut self, ids: &[u32]) {
+        match self {
+            Self::Bits { bits, len } => {
+                for id in ids {
+                    let low = *id as u16;
+                    bits[usize::from(low >> 6)] &= !(1 << (low & 63));
+                }
+                *len -= ids.len() as u32;
+                // Half of what makes it bits, so that a set on the edge does not go to and fro.
+                if (*len as usize) < SORTED_CHUNK_MAX / 2 {
+                    *self = Self::Sorted(self.iter().collect());
+                }
+            }
+            Self::Sorted(sorted) => {
+                let mut gone = ids.iter().map(|id| *id as u16).peekable();
+                sorted.retain(|low| gone.next_if(|gone| gone == low).is_none());
+                sorted.shrink_to_fit();
+            }
+        }
+    }
+}
+
+fn upper(id: u32) -> u16 {
+    (id >> 16) as u16
+}
+
+fn set_bit(bits: &mut [u64; CHUNK_WORDS], low: u16) {
+    bits[usize::from(low >> 6)] |= 1 << (low & 63);
+}
+
+fn worth_chunks(ids: &[u32]) -> bool {
+    ids.len() >= CHUNK_IDS_MIN * 2
+        && ids.chunk_by(|a, b| upper(*a) == upper(*b)).count() * CHUNK_IDS_MIN <= ids.len()
+}
+
+fn chunks_of(ids: &[u32]) -> Vec<(u16, Chunk)> {
+    let parts = ids.chunk_by(|a, b| upper(*a) == upper(*b));
+    parts.map(|part| (upper(part[0]), Chunk::of(part))).collect()
+}
+
+/// Two sorted lists as one.
+fn merged(a: &[u32], b: &[u32]) -> Vec<u32> {
+    let mut all = Vec::with_capacity(a.len() + b.len());
+    let mut b = b.iter().copied().peekable();
+    for id in a {
+        while let Some(before) = b.next_if(|b| b < id) {
+            all.push(before);
+        }
+        all.push(*id);
+    }
+    all.extend(b);
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use rand::{Rng, SeedableRng};
+    use rand_chacha::ChaCha8Rng;
+
+    use super::*;
+
+    #[test]
+    fn every_form_is_the_set_it_stands_for() {
+        let mut rng = ChaCha8Rng::seed_from_u64(1);
+        for spread in [300, 70_000, 200_000, u32::MAX] {
+            let mut set = IdSet::default();
+            let mut model = BTreeSet::new();
+            for round in 0..60 {
+                let count = rng.random_range(0..6_000);
+                let ids: BTreeSet<u32> = (0..count).map(|_| rng.random_range(0..spread)).collect();
+                if round % 3 == 2 {
+                    let gone: Vec<_> = ids.intersection(&model).copied().collect();
+                    set.remove(&gone);
+                    gone.iter().for_each(|id| assert!(model.remove(id)));
+                } else {
+                    let new: Vec<_> = ids.difference(&model).copied().collect();
+                    set.add(&new);
+                    model.extend(new);
+                }
+                assert_eq!(set.len(), model.len());
+                assert!(set.iter().eq(model.iter().copied()));
+                assert_eq!(set.contains(count), model.contains(&count));
+                assert!(model.iter().take(20).all(|id| set.contains(*id)));
+            }
+            let all: Vec<_> = model.into_iter().collect();
+            set.remove(&all);
+            assert_eq!(set, IdSet::default(), "an empty set is the same as one never filled");
+        }
+    }
+
+    #[test]
+    fn the_form_follows_size_and_density() {
+        let dense = IdSet::from_sorted((0..1_000_000).collect());
+        assert!(matches!(&dense.form, Form::Chunks(chunks) if chunks.len() == 16));
+        let scattered = IdSet::from_sorted((0..800).map(|n| n * 100_000).collect());
+        assert!(matches!(&scattered.form, Form::List(_)));
+    }
+}

@@ -1,0 +1,339 @@
+//! From blocks and how sure the ledger is of them to the steps that subscribers are told.
+//!
+//! In: blocks with their parents, and "this block is processed, confirmed, finalized now". Out: for
+//! each commitment a numbered walk from block to block: every block of the chain is applied once and in
+//! order, however many a commitment jumps over, and blocks of a fork that was left are undone first,
+//! the newest first.
+//! Bounds: the walk's last `window` steps are kept, for those who come back; at most `unrooted_max`
+//! blocks wait for a root.
+//! Invariant: after a step of a commitment its walk stands on the block that the step names, or, if it
+//! was undone, on that block's parent.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use foldhash::{HashMap, HashSet};
+use ledger::{BlockId, Commitment};
+
+/// One step of a walk.
+pub struct Step<B> {
+    /// Counts the steps of all walks; greater is later.
+    pub number: u64,
+    /// Whose walk.
+    pub commitment: Commitment,
+    /// Whether the block came or went.
+    pub turn: Turn,
+    /// Which block.
+    pub block: BlockId,
+    /// What is in it.
+    pub body: Arc<B>,
+}
+
+/// What a step does with its block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// It is the newest of the chain now.
+    Applied,
+    /// It is not on the chain any more.
+    Undone,
+}
+
+/// The blocks do not hang together: one was never told, or is too old.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("block {block:?} does not lead back to the chain that was told")]
+pub struct Gap {
+    /// The block that cannot be reached.
+    pub block: BlockId,
+}
+
+/// Where a walk stood at a block, for whoever goes on from there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stand {
+    /// After that many steps.
+    After(u64),
+    /// It did not get there yet.
+    Ahead,
+    /// It was there too long ago.
+    Gone,
+}
+
+/// The walks.
+pub(crate) struct Levels<B> {
+    blocks: HashMap<BlockId, Node<B>>,
+    walks: [Walk<B>; 3],
+    next_number: u64,
+    window: usize,
+    unrooted_max: usize,
+}
+
+struct Node<B> {
+    parent: BlockId,
+    body: Arc<B>,
+}
+
+struct Walk<B> {
+    tip: Option<BlockId>,
+    /// After which step the walk stood on the block that it began with.
+    since: u64,
+    began: Option<BlockId>,
+    steps: VecDeque<Step<B>>,
+}
+
+impl<B> Clone for Step<B> {
+    fn clone(&self) -> Self {
+        Self { body: Arc::clone(&self.body), ..*self }
+    }
+}
+
+impl<B> Levels<B> {
+    pub(crate) fn new(window: usize, unrooted_max: usize) -> Self {
+        let walk = || Walk { tip: None, since: 0, began: None, steps: VecDeque::new() };
+        Self {
+            blocks: HashMap::default(),
+            walks: [walk(), walk(), walk()],
+            next_number: 1,
+            window,
+            unrooted_max,
+        }
+    }
+
+    /// Forgets all blocks.
+    pub(crate) fn clear(&mut self) {
+        self.blocks.clear();
+    }
+
+    /// Puts one walk on a block; the blocks after it must be told.
+    pub(crate) fn begin_at(&mut self, commitment: Commitment, at: BlockId) {
+        let walk = &mut self.walks[commitment as usize];
+        walk.tip = Some(at);
+        walk.began = Some(at);
+        walk.since = self.next_number - 1;
+        walk.steps.clear();
+    }
+
+    /// Makes a block known. No walk goes there yet.
+    pub(crate) fn add(&mut self, block: BlockId, parent: BlockId, body: Arc<B>) -> Result<(), Gap> {
+        if self.blocks.len() >= self.unrooted_max {
+            return Err(Gap { block });
+        }
+        self.blocks.insert(block, Node { parent, body });
+        Ok(())
+    }
+
+    /// The step at which each walk is now.
+    pub(crate) fn number(&self) -> u64 {
+        self.next_number - 1
+    }
+
+    /// Where a walk is.
+    pub(crate) fn tip(&self, commitment: Commitment) -> Option<BlockId> {
+        self.walks[commitment as usize].tip
+    }
+
+    /// Walks to a block. What is finalized was confirmed, and what is confirmed processed: those walks
+    /// go along if they are not there.
+    pub(crate) fn advance(
+        &mut self,
+        commitment: Commitment,
+        to: BlockId,
+    ) -> Result<Vec<Step<B>>, Gap> {
+        let mut steps = Vec::new();
+        for level in Commitment::ALL.into_iter().take_while(|level| *level <= commitment) {
+            let tip = self.tip(level);
+            if tip.is_none_or(|tip| !self.leads_to(tip, to)) {
+                self.walk(level, to, &mut steps)?;
+            }
+        }
+        if commitment == Commitment::Finalized {
+            self.root(to);
+        }
+        Ok(steps)
+    }
+
+    /// Where a walk stood at a block.
+    pub(crate) fn stand(&self, commitment: Commitment, block: BlockId) -> Stand {
+        let walk = &self.walks[commitment as usize];
+        let applied = |step: &&Step<B>| step.turn == Turn::Applied && step.block == block;
+        if let Some(step) = walk.steps.iter().rev().find(applied) {
+            return Stand::After(step.number);
+        }
+        if walk.began == Some(block) && self.reaches(walk, walk.since) {
+            return Stand::After(walk.since);
+        }
+        // The oldest kept step says where the walk stood before it.
+        if walk.tip.is_none_or(|tip| block.slot > tip.slot) { Stand::Ahead } else { Stand::Gone }
+    }
+
+    /// The steps of a walk after a number. `None` if not all of them are kept.
+    pub(crate) fn since(&self, commitment: Commitment, number: u64) -> Option<Vec<Step<B>>> {
+        let walk = &self.walks[commitment as usize];
+        if !self.reaches(walk, number) {
+            return None;
+        }
+        let first = walk.steps.partition_point(|step| step.number <= number);
+        Some(walk.steps.range(first..).cloned().collect())
+    }
+
+    /// Whether every step of a walk after a number is kept.
+    fn reaches(&self, walk: &Walk<B>, number: u64) -> bool {
+        number >= walk.since
+    }
+
+    /// Whether one block is another or comes after it.
+    fn leads_to(&self, from: BlockId, to: BlockId) -> bool {
+        let mut at = from;
+        loop {
+            if at == to {
+                return true;
+            }
+            match self.blocks.get(&at) {
+                Some(node) if at.slot > to.slot => at = node.parent,
+                _ => return false,
+            }
+        }
+    }
+
+    fn walk(
+        &mut self,
+        commitment: Commitment,
+        to: BlockId,
+        out: &mut Vec<Step<B>>,
+    ) -> Result<(), Gap> {
+        let gap = Gap { block: to };
+        let Some(tip) = self.tip(commitment) else {
+            self.begin_at(commitment, to);
+            return Ok(());
+        };
+        let (mut undone, mut applied) = (Vec::new(), Vec::new());
+        let (mut left, mut right) = (tip, to);
+        while left != right {
+            // The one in the later slot goes back; of two in one slot either may.
+            let at = if left.slot > right.slot { left } else { right };
+            let node = self.blocks.get(&at).ok_or(gap)?;
+            if left.slot > right.slot {
+                undone.push((left, Arc::clone(&node.body)));
+                left = node.parent;
+            } else {
+                applied.push((right, Arc::clone(&node.body)));
+                right = node.parent;
+            }
+        }
+        let undone = undone.into_iter().map(|block| (Turn::Undone, block));
+        let applied = applied.into_iter().rev().map(|block| (Turn::Applied, block));
+        let walk = &mut self.walks[commitment as usize];
+        for (turn, (block, body)) in undone.chain(applied) {
+            let step = Step { number: self.next_number, commitment, turn, block, body };
+            self.next_number += 1;
+            out.push(step.clone());
+            walk.steps.push_back(step);
+            if walk.steps.len() > self.window
+                && let Some(forgotten) = walk.steps.pop_front()
+            {
+                walk.since = forgotten.number;
+                walk.began = (forgotten.turn == Turn::Applied).then_some(forgotten.block);
+            }
+        }
+        walk.tip = Some(to);
+        Ok(())
+    }
+
+    /// Forgets what cannot be on the chain any more.
+    fn root(&mut self, root: BlockId) {
+        let blocks = self.blocks.keys().copied();
+        let kept: HashSet<BlockId> =
+            blocks.filter(|block| block.slot > root.slot && self.leads_to(*block, root)).collect();
+        self.blocks.retain(|block, _| kept.contains(block));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(slot: u64, bank: u64) -> BlockId {
+        BlockId { slot, bank }
+    }
+
+    fn levels(window: usize) -> Levels<()> {
+        let mut levels = Levels::new(window, 100);
+        Commitment::ALL.into_iter().for_each(|level| levels.begin_at(level, id(0, 0)));
+        levels
+    }
+
+    fn told(steps: &[Step<()>]) -> Vec<(Commitment, Turn, u64)> {
+        steps.iter().map(|step| (step.commitment, step.turn, step.block.slot)).collect()
+    }
+
+    use Commitment::{Confirmed, Finalized, Processed};
+    use Turn::{Applied, Undone};
+
+    #[test]
+    fn a_commitment_that_jumps_ten_slots_tells_all_ten() -> Result<(), Gap> {
+        let mut levels = levels(100);
+        for slot in 1..=10 {
+            levels.add(id(slot, 0), id(slot - 1, 0), Arc::new(()))?;
+        }
+        let steps = levels.advance(Finalized, id(10, 0))?;
+        assert_eq!(steps.len(), 30, "ten at each commitment");
+        let finalized: Vec<u64> = steps[20..].iter().map(|step| step.block.slot).collect();
+        assert_eq!(finalized, (1..=10).collect::<Vec<_>>());
+        assert!(steps.is_sorted_by_key(|step| step.number));
+        assert!(levels.blocks.is_empty());
+        Ok(())
+    }
+
+    #[test]
+    fn a_fork_is_left_before_the_other_is_entered() -> Result<(), Gap> {
+        let mut levels = levels(100);
+        levels.add(id(1, 0), id(0, 0), Arc::new(()))?;
+        levels.add(id(2, 0), id(1, 0), Arc::new(()))?;
+        levels.add(id(3, 0), id(2, 0), Arc::new(()))?;
+        levels.add(id(4, 0), id(1, 0), Arc::new(()))?;
+        levels.advance(Processed, id(3, 0))?;
+        let steps = levels.advance(Processed, id(4, 0))?;
+        let expected = [(Processed, Undone, 3), (Processed, Undone, 2), (Processed, Applied, 4)];
+        assert_eq!(told(&steps), expected);
+        let steps = levels.advance(Finalized, id(4, 0))?;
+        let expected = [(Confirmed, Applied, 1), (Confirmed, Applied, 4)];
+        assert_eq!(told(&steps)[..2], expected);
+        assert!(levels.blocks.is_empty(), "the dead fork is forgotten");
+        Ok(())
+    }
+
+    #[test]
+    fn two_banks_of_one_slot_are_two_blocks() -> Result<(), Gap> {
+        let mut levels = levels(100);
+        levels.add(id(1, 0), id(0, 0), Arc::new(()))?;
+        levels.add(id(1, 1), id(0, 0), Arc::new(()))?;
+        levels.advance(Processed, id(1, 0))?;
+        let steps = levels.advance(Processed, id(1, 1))?;
+        assert_eq!(told(&steps), [(Processed, Undone, 1), (Processed, Applied, 1)]);
+        Ok(())
+    }
+
+    #[test]
+    fn a_walk_goes_on_from_a_kept_block_and_says_when_it_cannot() -> Result<(), Gap> {
+        let mut levels = levels(3);
+        for slot in 1..=5 {
+            levels.add(id(slot, 0), id(slot - 1, 0), Arc::new(()))?;
+            levels.advance(Processed, id(slot, 0))?;
+        }
+        assert_eq!(levels.stand(Processed, id(1, 0)), Stand::Gone);
+        let Stand::After(number) = levels.stand(Processed, id(2, 0)) else {
+            panic!("three steps are kept after it")
+        };
+        let steps = levels.since(Processed, number).expect("kept");
+        assert_eq!(told(&steps).len(), 3);
+        assert!(levels.since(Processed, number - 1).is_none());
+        assert_eq!(levels.stand(Processed, id(9, 0)), Stand::Ahead);
+        Ok(())
+    }
+
+    #[test]
+    fn a_block_without_a_way_back_is_a_gap() {
+        let mut levels = levels(3);
+        assert_eq!(levels.add(id(7, 0), id(6, 0), Arc::new(())), Ok(()));
+        let gap = levels.advance(Processed, id(7, 0)).err();
+        assert_eq!(gap, Some(Gap { block: id(7, 0) }));
+    }
+}

@@ -1,0 +1,210 @@
+//! A set of addresses that counts on each of them in the address table for as long as it lives.
+//!
+//! Invariant: for every id in the set, the table has one count of ours; dropping the set in whatever
+//! way takes them back. Memory: as `ids`.
+
+use std::fmt;
+use std::sync::Arc;
+
+use address::{AddressTable, TableFull};
+use ledger::{Address, AddressId};
+
+use crate::ids::IdSet;
+
+/// Addresses that stay registered while this lives.
+pub struct AddressSet {
+    table: Arc<AddressTable>,
+    ids: IdSet,
+    /// The same for equal sets, in whatever order they came about.
+    fingerprint: u64,
+}
+
+impl AddressSet {
+    /// No address.
+    pub fn empty(table: &Arc<AddressTable>) -> Self {
+        Self { table: Arc::clone(table), ids: IdSet::default(), fingerprint: 0 }
+    }
+
+    /// Registers addresses; one that is given twice is in it once. All or nothing.
+    ///
+    /// Cost: a short lock of the table for each.
+    pub fn register(
+        table: &Arc<AddressTable>,
+        addresses: impl IntoIterator<Item = Address>,
+    ) -> Result<Self, TableFull> {
+        let mut held = Held { table, ids: Vec::new() };
+        for address in addresses {
+            held.ids.push(table.retain(&address)?.0);
+        }
+        let mut ids = std::mem::take(&mut held.ids);
+        ids.sort_unstable();
+        ids.dedup_by(|again, kept| {
+            let twice = again == kept;
+            if twice {
+                table.release(AddressId(*again));
+            }
+            twice
+        });
+        let fingerprint = fingerprint(&ids);
+        Ok(Self { table: Arc::clone(table), ids: IdSet::from_sorted(ids), fingerprint })
+    }
+
+    /// How many addresses there are.
+    pub fn len(&self) -> usize {
+        self.ids.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether an address is in it, by its number.
+    pub fn contains(&self, id: AddressId) -> bool {
+        self.ids.contains(id.0)
+    }
+
+    /// All numbers, the least first.
+    pub fn ids(&self) -> impl Iterator<Item = AddressId> + '_ {
+        self.ids.iter().map(AddressId)
+    }
+
+    /// All addresses, in the order of their numbers.
+    pub fn addresses(&self) -> impl Iterator<Item = Address> + '_ {
+        self.ids().filter_map(|id| self.table.address(id))
+    }
+
+    /// The empty set of the same table.
+    pub(crate) fn without_any(&self) -> Self {
+        Self::empty(&self.table)
+    }
+
+    pub(crate) fn fingerprint(&self) -> u64 {
+        self.fingerprint
+    }
+
+    /// Another set of the same addresses, with counts of its own.
+    pub(crate) fn copy(&self) -> Self {
+        for address in self.addresses() {
+            let counted = self.table.retain(&address);
+            assert!(counted.is_ok(), "an address that is counted on has its number already");
+        }
+        Self {
+            table: Arc::clone(&self.table),
+            ids: self.ids.clone(),
+            fingerprint: self.fingerprint,
+        }
+    }
+
+    /// Takes in all of another set; gives back those that are new, sorted.
+    pub(crate) fn absorb(&mut self, mut other: Self) -> Vec<u32> {
+        let ids = std::mem::take(&mut other.ids);
+        let (known, new): (Vec<u32>, Vec<u32>) = ids.iter().partition(|id| self.ids.contains(*id));
+        self.ids.add(&new);
+        self.fingerprint = self.fingerprint.wrapping_add(fingerprint(&new));
+        // Those that were here already have two counts of ours now.
+        known.into_iter().for_each(|id| self.table.release(AddressId(id)));
+        new
+    }
+
+    /// The ids of another set that are also in this one, sorted.
+    pub(crate) fn common(&self, other: &Self) -> Vec<u32> {
+        other.ids.iter().filter(|id| self.ids.contains(*id)).collect()
+    }
+
+    /// Takes ids out that are in it, sorted, and gives back the counts on them.
+    pub(crate) fn give_up(&mut self, ids: &[u32]) {
+        self.ids.remove(ids);
+        self.fingerprint = self.fingerprint.wrapping_sub(fingerprint(ids));
+        ids.iter().for_each(|id| self.table.release(AddressId(*id)));
+    }
+}
+
+impl PartialEq for AddressSet {
+    fn eq(&self, other: &Self) -> bool {
+        self.fingerprint == other.fingerprint
+            && self.len() == other.len()
+            && Arc::ptr_eq(&self.table, &other.table)
+            && self.ids.iter().eq(other.ids.iter())
+    }
+}
+
+impl Drop for AddressSet {
+    fn drop(&mut self) {
+        self.ids.iter().for_each(|id| self.table.release(AddressId(id)));
+    }
+}
+
+impl fmt::Debug for AddressSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AddressSet").field("len", &self.len()).finish_non_exhaustive()
+    }
+}
+
+/// Counts taken one by one; given back if not all could be.
+struct Held<'a> {
+    table: &'a AddressTable,
+    ids: Vec<u32>,
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.ids.iter().for_each(|id| self.table.release(AddressId(*id)));
+    }
+}
+
+/// A sum over the ids: the order does not matter, and a change costs only itself.
+fn fingerprint(ids: &[u32]) -> u64 {
+    ids.iter().fold(0, |sum: u64, id| sum.wrapping_add(mixed(*id)))
+}
+
+fn mixed(id: u32) -> u64 {
+    // Steele's SplitMix64: each bit of the id reaches each bit of the sum.
+    let mut word = u64::from(id).wrapping_add(0x9e37_79b9_7f4a_7c15);
+    word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    word ^ (word >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn addresses(range: std::ops::Range<u32>) -> impl Iterator<Item = Address> {
+        range.map(|n| {
+            let mut bytes = [0; 32];
+            bytes[..4].copy_from_slice(&n.to_le_bytes());
+            Address::from(bytes)
+        })
+    }
+
+    #[test]
+    fn counts_follow_the_set_wherever_it_goes() -> Result<(), TableFull> {
+        let table = Arc::new(AddressTable::new(1_000, 1));
+        let mut a = AddressSet::register(&table, addresses(0..100).chain(addresses(50..60)))?;
+        assert_eq!((a.len(), table.len()), (100, 100));
+        let b = AddressSet::register(&table, addresses(90..150))?;
+        assert_eq!(a.common(&b).len(), 10);
+        assert_eq!(a.absorb(b).len(), 50);
+        assert_eq!((a.len(), table.len()), (150, 150));
+        let same = AddressSet::register(&table, addresses(0..150))?;
+        assert_eq!(a, same);
+        assert_eq!(a.copy(), same);
+        let some: Vec<u32> = a.ids().take(100).map(|id| id.0).collect();
+        a.give_up(&some);
+        assert_ne!(a, same);
+        drop(same);
+        assert_eq!((a.len(), table.len()), (50, 50));
+        drop(a);
+        assert!(table.is_empty());
+        Ok(())
+    }
+
+    #[test]
+    fn a_full_table_takes_all_or_nothing() {
+        let table = Arc::new(AddressTable::new(10, 1));
+        let refused = AddressSet::register(&table, addresses(0..11));
+        assert_eq!(refused.err(), Some(TableFull { limit: 10 }));
+        assert!(table.is_empty());
+    }
+}

@@ -1,0 +1,507 @@
+//! Subscriptions to sets of addresses: made, changed in place, and started at an exact block.
+//!
+//! Shape: a set is entered into the index in slices while its listener hears nothing of it yet; then
+//! the listener catches up with what was told since the block that it starts from ([`Listener::go_on`]
+//! until it is [`GoOn::Live`]), and is live from the very next step. Addresses that are added to a live
+//! set go the same way, as a part of it; those that are removed are not heard of from then on.
+//! Callers do one of these at a time for one listener, off the threads that poll sockets.
+//! Invariant: a listener that shares its set with others and changes it gets one of its own, between
+//! two publications: what was matched before is delivered before.
+
+use std::hash::Hash;
+use std::sync::Arc;
+
+use ledger::{AddressId, BlockId, Commitment, Facet};
+
+use crate::engine::{Engine, Member, Pending, SLICE_IDS, SubscribeError, SubscriptionId, Waiting};
+use crate::filter::{Filter, Interest, Position, Topic};
+use crate::levels::{Stand, Step};
+use crate::listener::Listener;
+use crate::queue::Message;
+use crate::set::AddressSet;
+
+/// A subscription to a set.
+pub struct Wish<S> {
+    /// What its messages are made from, but for the set: equal ones with equal sets are shared.
+    pub identity: S,
+    /// The topic of its steps.
+    pub topic: Topic,
+    /// What the addresses are to what is published.
+    pub facet: Facet,
+    /// The addresses. None means nothing, never all.
+    pub set: AddressSet,
+    /// What happens when the listener is slow: its messages become one, or it is closed.
+    pub when_slow: WhenSlow,
+}
+
+/// What becomes of a listener that does not take its messages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WhenSlow {
+    /// It is closed, and told why.
+    #[default]
+    Close,
+    /// Its messages become one with the newest of each thing.
+    Conflate,
+}
+
+/// How a set is to change.
+pub enum Change {
+    /// These come to it.
+    Add(AddressSet),
+    /// These leave it.
+    Remove(AddressSet),
+    /// It is these from now on.
+    Replace(AddressSet),
+}
+
+/// A subscription, or what was added to it, that is to be started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Which subscription.
+    pub subscription: SubscriptionId,
+    /// Which addresses, if not all.
+    token: Option<u64>,
+}
+
+/// What a change came to.
+pub struct Changed {
+    /// What is to be started now, if anything was added.
+    pub part: Option<Part>,
+    /// The addresses that were added: those that were not in the set before.
+    pub added: Added,
+    /// How many left.
+    pub removed: usize,
+    /// How many there are.
+    pub len: usize,
+}
+
+/// Addresses that were added.
+#[derive(Clone, Default)]
+pub struct Added(Arc<[u32]>);
+
+impl Added {
+    /// Whether an address is among them.
+    pub fn contains(&self, id: AddressId) -> bool {
+        self.0.binary_search(&id.0).is_ok()
+    }
+
+    /// Their numbers, the least first.
+    pub fn ids(&self) -> impl Iterator<Item = AddressId> + '_ {
+        self.0.iter().copied().map(AddressId)
+    }
+}
+
+/// From where somebody goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum From {
+    /// After this block. It may be one that is not told yet.
+    Block(BlockId),
+    /// After the step of this number.
+    Step(u64),
+}
+
+/// What is between somebody and the present.
+pub enum GoOn<B> {
+    /// Nothing: what comes next is delivered to the queue.
+    Live,
+    /// These steps. Make messages of them, then ask again from the last.
+    Steps(Vec<Step<B>>),
+    /// More than is kept.
+    Gone,
+}
+
+impl<S: Eq + Hash, M: Message, B> Listener<S, M, B> {
+    /// Subscribes to a set. Nothing is delivered until [`Self::go_on`] says that it is live.
+    ///
+    /// Cost: O(set), in slices.
+    pub fn track(&self, wish: Wish<S>) -> Result<Part, SubscribeError> {
+        if let Some(why) = self.queue.closed() {
+            return Err(why.into());
+        }
+        let count = wish.set.len();
+        // Before the work, and again once it is done.
+        self.subs.shared.engine.lock().check(&self.subs, self.id, count, 0)?;
+        let set = self.shared_set(wish.set);
+        let key = (Arc::new(wish.identity), set.fingerprint());
+        let mut guard = self.subs.shared.engine.lock();
+        let engine = &mut *guard;
+        let known = engine.by_identity.get(&key).copied();
+        let known = known.filter(|id| engine.set_of(*id).is_some_and(|its| Arc::ptr_eq(its, &set)));
+        let checked =
+            engine.check(&self.subs, self.id, count, if known.is_some() { 0 } else { count });
+        if let Err(refused) = checked {
+            drop(guard);
+            self.drop_set(set);
+            return Err(refused);
+        }
+        let handle = engine.new_id();
+        let id = known.unwrap_or_else(|| engine.new_id());
+        engine.join(self.id, handle, id, count);
+        let member = Member {
+            listener: self.id,
+            handle,
+            queue: Arc::clone(&self.queue),
+            after: Position::NEVER,
+            next_sequence: 0,
+            conflates: wish.when_slow == WhenSlow::Conflate,
+        };
+        if let Some(shared) = engine.subscriptions.get_mut(&id) {
+            shared.members.push(member);
+            return Ok(Part { subscription: handle, token: None });
+        }
+        let filter = Filter::Set(wish.facet, Arc::clone(&set));
+        let interests = vec![Interest { topic: wish.topic, filter }];
+        let place = engine.begin(id, Arc::clone(&key.0), interests, vec![member]);
+        drop(guard);
+        self.enter(wish.topic, wish.facet, place, set.ids().map(|id| id.0));
+        self.subs.shared.engine.lock().by_identity.entry(key).or_insert(id);
+        Ok(Part { subscription: handle, token: None })
+    }
+
+    /// Changes a set. What is added is heard of once [`Self::go_on`] says that its part is live.
+    ///
+    /// Cost: O(change), in slices, if nobody else has the same set; O(set) if somebody has.
+    /// Errors: those of the bounds, and `Unknown`; nothing has changed then.
+    pub fn change(
+        &self,
+        handle: SubscriptionId,
+        change: Change,
+    ) -> Result<Changed, SubscribeError> {
+        if let Some(why) = self.queue.closed() {
+            return Err(why.into());
+        }
+        let (id, topic, facet, set) = self.tracked_set(handle)?;
+        let (new, gone) = difference(&set, &change);
+        let added = Added(new.into());
+        let (more, less) = (added.0.len(), gone.len());
+        let changed = |part| Changed {
+            part,
+            added: added.clone(),
+            removed: less,
+            len: set.len() + more - less,
+        };
+        if more + less == 0 {
+            let unchanged = changed(None);
+            self.drop_set(set);
+            return Ok(unchanged);
+        }
+        let growth = more.saturating_sub(less);
+        let mut engine = self.subs.shared.engine.lock();
+        let alone = engine.subscriptions.get(&id).is_some_and(|shared| shared.members.len() == 1);
+        let new = if alone { growth } else { set.len() + more - less };
+        if let Err(refused) = engine.check_tracked(&self.subs, self.id, growth, new) {
+            drop(engine);
+            self.drop_set(set);
+            return Err(refused);
+        }
+        let token = (more > 0).then(|| engine.new_id().0);
+        let pending =
+            token.map(|token| Pending { token, ids: Arc::clone(&added.0), after: Position::NEVER });
+        let part = token.map(|token| Part { subscription: handle, token: Some(token) });
+        let changed = changed(part);
+        let entry = engine.entry(self.id);
+        entry.tracked = entry.tracked + more - less;
+        if !alone {
+            drop(engine);
+            self.part_ways(handle, id, &set, change, pending)?;
+            self.drop_set(set);
+            return Ok(changed);
+        }
+        let (place, old) = engine.open(id, more, &gone, pending);
+        drop(engine);
+        drop(set);
+        self.enter(topic, facet, place, added.0.iter().copied());
+        for slice in gone.chunks(SLICE_IDS) {
+            self.subs.shared.engine.lock().index.untrack(topic, facet, slice, place);
+        }
+        let set = self.shared_set(self.changed_set(old, change));
+        self.subs.shared.engine.lock().close(id, set);
+        Ok(changed)
+    }
+
+    /// Goes on from somewhere: what is between it and the present, or else live. A block that is
+    /// ahead of what has been told is waited for, and nothing before it is heard of. What is added to
+    /// a subscription that waits must not start before it.
+    pub fn go_on(&self, part: Part, commitment: Commitment, from: From) -> GoOn<B> {
+        let mut engine = self.subs.shared.engine.lock();
+        let Some(id) = engine.entry(self.id).subscriptions.get(&part.subscription).copied() else {
+            return GoOn::Gone;
+        };
+        let from = match from {
+            From::Step(number) => number,
+            From::Block(block) => match engine.levels.stand(commitment, block) {
+                Stand::After(number) => number,
+                Stand::Ahead => {
+                    let (subscription, token) = (id, part.token);
+                    let handle = part.subscription;
+                    let waiting = Waiting { commitment, block, subscription, handle, token };
+                    engine.waiting.push(waiting);
+                    return GoOn::Live;
+                }
+                Stand::Gone => return GoOn::Gone,
+            },
+        };
+        match engine.levels.since(commitment, from) {
+            None => GoOn::Gone,
+            Some(steps) if steps.is_empty() => {
+                let now = Position(engine.levels.number());
+                engine.start_after(id, part.subscription, part.token, now);
+                GoOn::Live
+            }
+            Some(steps) => GoOn::Steps(steps),
+        }
+    }
+
+    /// The set of a subscription as it is now, for whoever makes its first messages.
+    pub fn set(&self, subscription: SubscriptionId) -> Result<Arc<AddressSet>, SubscribeError> {
+        self.tracked_set(subscription).map(|(_, _, _, set)| set)
+    }
+
+    /// Gives back a set that [`Self::set`] gave out.
+    pub fn drop_set(&self, set: Arc<AddressSet>) {
+        self.subs.shared.engine.lock().forget_set(&set);
+        drop(set); // gives addresses back, which takes another lock
+    }
+
+    /// What one of its subscriptions asks for.
+    pub fn identity(&self, subscription: SubscriptionId) -> Option<Arc<S>> {
+        let mut engine = self.subs.shared.engine.lock();
+        let id = *engine.entry(self.id).subscriptions.get(&subscription)?;
+        Some(Arc::clone(&engine.subscriptions.get(&id)?.identity))
+    }
+
+    /// Whether [`Self::go_on`] can go on from a block.
+    pub fn reaches(&self, commitment: Commitment, block: BlockId) -> bool {
+        let engine = self.subs.shared.engine.lock();
+        match engine.levels.stand(commitment, block) {
+            Stand::After(number) => engine.levels.since(commitment, number).is_some(),
+            Stand::Ahead => true,
+            Stand::Gone => false,
+        }
+    }
+
+    fn tracked_set(
+        &self,
+        handle: SubscriptionId,
+    ) -> Result<(SubscriptionId, Topic, Facet, Arc<AddressSet>), SubscribeError> {
+        let mut engine = self.subs.shared.engine.lock();
+        let id = engine.entry(self.id).subscriptions.get(&handle).copied();
+        // Fixed subscriptions have one number for both.
+        let id = id.filter(|id| *id != handle).ok_or(SubscribeError::Unknown)?;
+        let (topic, facet, set) = engine.interest_of(id).ok_or(SubscribeError::Unknown)?;
+        Ok((id, topic, facet, Arc::clone(set)))
+    }
+
+    /// The one set that all who have equal ones share.
+    fn shared_set(&self, set: AddressSet) -> Arc<AddressSet> {
+        let engine = self.subs.shared.engine.lock();
+        let known = engine.sets.get(&set.fingerprint()).and_then(std::sync::Weak::upgrade);
+        drop(engine);
+        if let Some(known) = known {
+            if *known == set {
+                return known;
+            }
+            self.drop_set(known);
+        }
+        let set = Arc::new(set);
+        let mut engine = self.subs.shared.engine.lock();
+        let entry = engine.sets.entry(set.fingerprint()).or_default();
+        if entry.strong_count() == 0 {
+            *entry = Arc::downgrade(&set);
+        }
+        set
+    }
+
+    /// What an old set is after a change, which is known to be within the bounds.
+    fn changed_set(&self, old: Arc<AddressSet>, change: Change) -> AddressSet {
+        let mut set = match Arc::try_unwrap(old) {
+            Ok(set) => set,
+            Err(shared) => {
+                let copy = shared.copy();
+                self.drop_set(shared);
+                copy
+            }
+        };
+        match change {
+            Change::Add(more) => {
+                set.absorb(more);
+            }
+            Change::Remove(less) => set.give_up(&set.common(&less)),
+            Change::Replace(new) => set = new,
+        }
+        set
+    }
+
+    /// Gives a listener a set of its own that others have too.
+    fn part_ways(
+        &self,
+        handle: SubscriptionId,
+        id: SubscriptionId,
+        old: &Arc<AddressSet>,
+        change: Change,
+        pending: Option<Pending>,
+    ) -> Result<(), SubscribeError> {
+        let set = self.shared_set(self.changed_set(Arc::clone(old), change));
+        let mut engine = self.subs.shared.engine.lock();
+        let Some((topic, facet, _)) = engine.interest_of(id) else {
+            return Err(SubscribeError::Unknown);
+        };
+        let Some(identity) = engine.subscriptions.get(&id).map(|old| Arc::clone(&old.identity))
+        else {
+            return Err(SubscribeError::Unknown);
+        };
+        let own = engine.new_id();
+        let interests = vec![Interest { topic, filter: Filter::Set(facet, Arc::clone(&set)) }];
+        let place = engine.begin(own, identity, interests, Vec::new());
+        drop(engine);
+        self.enter(topic, facet, place, set.ids().map(|id| id.0));
+        drop(set);
+        let mut guard = self.subs.shared.engine.lock();
+        self.subs.shared.idle.wait_while(&mut guard, |engine| engine.under_way);
+        let engine = &mut *guard;
+        let now = Position(engine.levels.number());
+        let left = engine.subscriptions.get_mut(&id).and_then(|shared| {
+            let at = shared.members.iter().position(|member| member.handle == handle)?;
+            Some((shared.members.swap_remove(at), shared.members.is_empty()))
+        });
+        let Some((mut member, was_last)) = left else { return Err(SubscribeError::Unknown) };
+        if member.after != Position::NEVER {
+            member.after = now;
+        }
+        if let Some(begun) = engine.subscriptions.get_mut(&own) {
+            begun.members.push(member);
+            begun.pending.extend(pending);
+        }
+        engine.entry(self.id).subscriptions.insert(handle, own);
+        for waiting in engine.waiting.iter_mut().filter(|waiting| waiting.handle == handle) {
+            waiting.subscription = own;
+        }
+        engine.make_known(own);
+        let ended = if was_last { engine.end(id) } else { None };
+        drop(guard);
+        self.clear_away(ended);
+        Ok(())
+    }
+
+    fn enter(&self, topic: Topic, facet: Facet, place: u32, ids: impl Iterator<Item = u32>) {
+        let mut ids = ids.peekable();
+        while ids.peek().is_some() {
+            let slice: Vec<u32> = ids.by_ref().take(SLICE_IDS).collect();
+            self.subs.shared.engine.lock().index.track(topic, facet, &slice, place);
+        }
+    }
+}
+
+/// The ids that come to a set and those that leave it, sorted.
+fn difference(set: &AddressSet, change: &Change) -> (Vec<u32>, Vec<u32>) {
+    let without = |of: &AddressSet, other: &AddressSet| -> Vec<u32> {
+        of.ids().filter(|id| !other.contains(*id)).map(|id| id.0).collect()
+    };
+    match change {
+        Change::Add(more) => (without(more, set), Vec::new()),
+        Change::Remove(less) => (Vec::new(), set.common(less)),
+        Change::Replace(new) => (without(new, set), without(set, new)),
+    }
+}
+
+impl<S: Eq + Hash, M: Message, B> Engine<S, M, B> {
+    fn interest_of(&self, id: SubscriptionId) -> Option<(Topic, Facet, &Arc<AddressSet>)> {
+        match self.subscriptions.get(&id)?.interests.first()? {
+            Interest { topic, filter: Filter::Set(facet, set) } => Some((*topic, *facet, set)),
+            _ => None,
+        }
+    }
+
+    fn set_of(&self, id: SubscriptionId) -> Option<&Arc<AddressSet>> {
+        self.interest_of(id).map(|(_, _, set)| set)
+    }
+
+    /// Takes the set out of a subscription that only one listener has, to be changed: until
+    /// [`Self::close`], nobody else can join it.
+    fn open(
+        &mut self,
+        id: SubscriptionId,
+        more: usize,
+        gone: &[u32],
+        pending: Option<Pending>,
+    ) -> (u32, Arc<AddressSet>) {
+        self.tracked = self.tracked + more - gone.len();
+        let Some(subscription) = self.subscriptions.get_mut(&id) else {
+            unreachable!("its listener is changing it")
+        };
+        let Some(Interest { filter: Filter::Set(_, held), .. }) =
+            subscription.interests.first_mut()
+        else {
+            unreachable!("it is one of a set")
+        };
+        let key = (Arc::clone(&subscription.identity), held.fingerprint());
+        let nothing = Arc::new(held.without_any());
+        let set = std::mem::replace(held, nothing);
+        let number = self.levels.number();
+        let is_past = |pending: &Pending| pending.after.0 < number;
+        if !self.under_way {
+            subscription.pending.retain(|pending| !is_past(pending));
+        }
+        for pending in &mut subscription.pending {
+            // What left may come back, and then it starts anew.
+            if pending.ids.iter().any(|id| gone.binary_search(id).is_ok()) {
+                let stays = |id: &u32| gone.binary_search(id).is_err();
+                pending.ids = pending.ids.iter().copied().filter(stays).collect();
+            }
+        }
+        subscription.pending.extend(pending);
+        if self.by_identity.get(&key) == Some(&id) {
+            self.by_identity.remove(&key);
+        }
+        // The caller has another hold on it, which it drops next.
+        if Arc::strong_count(&set) == 2 {
+            self.sets.remove(&set.fingerprint());
+        }
+        (subscription.place, set)
+    }
+
+    fn close(&mut self, id: SubscriptionId, set: Arc<AddressSet>) {
+        if let Some(subscription) = self.subscriptions.get_mut(&id)
+            && let Some(Interest { filter: Filter::Set(_, held), .. }) =
+                subscription.interests.first_mut()
+        {
+            *held = set;
+        }
+        self.make_known(id);
+    }
+
+    /// Lets equal subscriptions join one, unless some of its addresses do not count yet.
+    fn make_known(&mut self, id: SubscriptionId) {
+        let Some(subscription) = self.subscriptions.get(&id) else { return };
+        let settled = |pending: &Pending| pending.after != Position::NEVER;
+        if !subscription.pending.iter().all(settled) {
+            return;
+        }
+        let Some(set) = self.set_of(id) else { return };
+        let key = (Arc::clone(&subscription.identity), set.fingerprint());
+        self.by_identity.entry(key).or_insert(id);
+    }
+
+    /// A part of a listener's subscription counts from a position on.
+    pub(crate) fn start_after(
+        &mut self,
+        id: SubscriptionId,
+        handle: SubscriptionId,
+        token: Option<u64>,
+        after: Position,
+    ) {
+        let Some(subscription) = self.subscriptions.get_mut(&id) else { return };
+        let Some(token) = token else {
+            let mut members = subscription.members.iter_mut();
+            if let Some(member) = members.find(|member| member.handle == handle) {
+                member.after = after;
+            }
+            return;
+        };
+        let mut pending = subscription.pending.iter_mut();
+        if let Some(pending) = pending.find(|pending| pending.token == token) {
+            pending.after = after;
+        }
+        self.make_known(id);
+    }
+}

@@ -1,0 +1,359 @@
+//! Fixed subscriptions: random listeners that come, subscribe, fall behind, unsubscribe and go, while a publisher
+//! publishes: every queue must hold what a model says that scans every listener for every change.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use address::AddressTable;
+use ledger::{Address, Facet, Key};
+use rand::seq::{IndexedMutRandom, IteratorRandom};
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use subs::{
+    AddressSet, Closed, Counts, Filter, Interest, Limits, Listener, Message, Name, Next, Outgoing,
+    Position, Subs, SubscribeError, SubscriptionId, Then, Topic,
+};
+
+const LIMITS: Limits = Limits {
+    listeners_max: 8,
+    subscriptions_max: 30,
+    subscriptions_per_listener_max: 6,
+    tracked_max: 1_000,
+    tracked_per_listener_max: 1_000,
+    lane_ids_laid_out: 10,
+    steps_kept: 1,
+    unrooted_max: 1,
+    queue_messages_max: 12,
+    queue_bytes_max: 120,
+};
+
+/// What a subscription of the test asks for; its own identity.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum Wish {
+    All(u16),
+    Keys(u16, u8, Vec<u8>),
+    Name(u16, u8),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Text(String);
+
+impl Message for Text {
+    type Kept = ();
+
+    fn conflate(self, (): &mut ()) -> usize {
+        unreachable!("fixed subscriptions are not conflated")
+    }
+}
+
+struct Publication {
+    topic: u16,
+    keys: Vec<(u8, u8)>,
+    name: u8,
+}
+
+impl Wish {
+    fn random(rng: &mut ChaCha8Rng) -> Self {
+        let topic = rng.random_range(0..3);
+        match rng.random_range(0..4) {
+            0 => Self::All(topic),
+            1 => Self::Name(topic, rng.random_range(0..3)),
+            _ => {
+                let count = rng.random_range(0..4);
+                let keys = (0..count).map(|_| rng.random_range(0..6)).collect();
+                Self::Keys(topic, rng.random_range(0..2), keys)
+            }
+        }
+    }
+
+    /// The model of matching.
+    fn wants(&self, publication: &Publication) -> bool {
+        match self {
+            Self::All(topic) => *topic == publication.topic,
+            Self::Keys(topic, facet, keys) => {
+                *topic == publication.topic
+                    && keys.iter().any(|key| publication.keys.contains(&(*facet, *key)))
+            }
+            Self::Name(topic, name) => *topic == publication.topic && *name == publication.name,
+        }
+    }
+
+    fn interests(&self, table: &Arc<AddressTable>) -> Vec<Interest> {
+        let (topic, filter) = match self {
+            Self::All(topic) => (topic, Filter::All),
+            Self::Keys(topic, facet, keys) => {
+                let addresses = keys.iter().map(|n| Address::from([*n; 32]));
+                let set = AddressSet::register(table, addresses).expect("room");
+                (topic, Filter::Set(Facet(*facet), Arc::new(set)))
+            }
+            Self::Name(topic, name) => (topic, Filter::Name(Name::from(&[*name][..]))),
+        };
+        vec![Interest { topic: Topic(*topic), filter }]
+    }
+}
+
+fn random_keys(rng: &mut ChaCha8Rng) -> Vec<(u8, u8)> {
+    let count = rng.random_range(0..4);
+    (0..count).map(|_| (rng.random_range(0..2), rng.random_range(0..6))).collect()
+}
+
+struct Modelled {
+    listener: Listener<Wish, Text, ()>,
+    /// With the number of the next message.
+    wishes: BTreeMap<SubscriptionId, (Wish, Position, u64)>,
+    queue: VecDeque<(u64, SubscriptionId, String)>,
+    bytes: usize,
+    closed: Option<Closed>,
+}
+
+impl Modelled {
+    fn push(&mut self, id: SubscriptionId, body: &str) {
+        let Some((_, _, next)) = self.wishes.get_mut(&id) else { panic!("it has it") };
+        let sequence = *next;
+        *next += 1;
+        if self.closed.is_some() {
+        } else if self.queue.len() == LIMITS.queue_messages_max {
+            self.close(Closed::MessagesFull { limit: LIMITS.queue_messages_max });
+        } else if self.bytes + body.len() > LIMITS.queue_bytes_max {
+            self.close(Closed::BytesFull { limit: LIMITS.queue_bytes_max });
+        } else {
+            self.queue.push_back((sequence, id, body.to_owned()));
+            self.bytes += body.len();
+        }
+    }
+
+    fn close(&mut self, why: Closed) {
+        self.closed = Some(why);
+        self.queue.clear();
+    }
+
+    fn forget(&mut self, id: SubscriptionId) {
+        self.wishes.remove(&id);
+        self.queue.retain(|(_, of, _)| *of != id);
+        self.bytes = self.queue.iter().map(|(_, _, body)| body.len()).sum();
+    }
+
+    fn take_one(&mut self) {
+        let expected = match self.closed {
+            Some(why) => Err(Some(why)),
+            None => self.queue.pop_front().ok_or(None),
+        };
+        let taken = match self.listener.next() {
+            Next::Message(delivery) => {
+                Ok((delivery.sequence, delivery.subscription, delivery.body.0))
+            }
+            Next::Empty | Next::Conflated(_) => Err(None),
+            Next::Closed(why) => Err(Some(why)),
+        };
+        self.bytes = self.queue.iter().map(|(_, _, body)| body.len()).sum();
+        assert_eq!(taken, expected);
+    }
+}
+
+struct World {
+    rng: ChaCha8Rng,
+    table: Arc<AddressTable>,
+    subs: Subs<Wish, Text, ()>,
+    listeners: Vec<Modelled>,
+    /// How much has been published; publishing it is up to three behind.
+    published: u64,
+}
+
+impl World {
+    fn step(&mut self) {
+        match self.rng.random_range(0..100) {
+            0..5 => self.listen(),
+            5..8 => self.leave(),
+            8..35 => self.subscribe(),
+            35..45 => self.unsubscribe(),
+            45..50 => self.finish(),
+            50..75 => self.publish(),
+            _ => {
+                if let Some(listener) = self.listeners.choose_mut(&mut self.rng) {
+                    listener.take_one();
+                }
+            }
+        }
+        self.check_counts();
+    }
+
+    fn listen(&mut self) {
+        let listener = self.subs.listen(|| ());
+        assert_eq!(listener.is_ok(), self.listeners.len() < LIMITS.listeners_max);
+        if let Ok(listener) = listener {
+            self.listeners.push(Modelled {
+                listener,
+                wishes: BTreeMap::new(),
+                queue: VecDeque::new(),
+                bytes: 0,
+                closed: None,
+            });
+        }
+    }
+
+    fn leave(&mut self) {
+        if let Some(at) = (0..self.listeners.len()).choose(&mut self.rng) {
+            self.listeners.swap_remove(at);
+        }
+    }
+
+    fn pairs(&self) -> usize {
+        self.listeners.iter().map(|listener| listener.wishes.len()).sum()
+    }
+
+    fn subscribe(&mut self) {
+        let wish = Wish::random(&mut self.rng);
+        let pairs = self.pairs();
+        let shared = self
+            .listeners
+            .iter()
+            .flat_map(|listener| &listener.wishes)
+            .find_map(|(id, (other, ..))| (*other == wish).then_some(*id));
+        let Some(listener) = self.listeners.choose_mut(&mut self.rng) else { return };
+        let own = shared.filter(|id| listener.wishes.contains_key(id));
+        let after = Position(self.published);
+        let interests = wish.interests(&self.table);
+        let answer = listener.listener.subscribe(wish.clone(), interests, after);
+        if let Some(why) = listener.closed {
+            assert_eq!(answer, Err(SubscribeError::Closed(why)));
+        } else if let Some(own) = own {
+            assert_eq!(answer, Ok(own));
+        } else if listener.wishes.len() == LIMITS.subscriptions_per_listener_max {
+            let limit = LIMITS.subscriptions_per_listener_max;
+            assert_eq!(answer, Err(SubscribeError::ListenerFull { limit }));
+        } else if pairs == LIMITS.subscriptions_max {
+            assert_eq!(answer, Err(SubscribeError::NodeFull { limit: LIMITS.subscriptions_max }));
+        } else {
+            let id = answer.expect("below every limit");
+            assert!(shared.is_none_or(|shared| shared == id));
+            listener.wishes.insert(id, (wish, after, 0));
+        }
+    }
+
+    /// One listener and one of its subscriptions, or one that it has not.
+    fn choose(&mut self) -> Option<(usize, SubscriptionId)> {
+        let at = (0..self.listeners.len()).choose(&mut self.rng)?;
+        let own = self.listeners[at].wishes.keys().copied().choose(&mut self.rng);
+        let none = SubscriptionId(self.rng.random_range(1_000_000..2_000_000));
+        Some((at, own.unwrap_or(none)))
+    }
+
+    fn unsubscribe(&mut self) {
+        let Some((at, id)) = self.choose() else { return };
+        let listener = &mut self.listeners[at];
+        assert_eq!(listener.listener.unsubscribe(id), listener.wishes.contains_key(&id));
+        listener.forget(id);
+    }
+
+    fn finish(&mut self) {
+        let Some((at, id)) = self.choose() else { return };
+        let listener = &mut self.listeners[at];
+        let has = listener.wishes.contains_key(&id);
+        assert_eq!(listener.listener.finish(id, Text("last".to_owned()), 4), has);
+        if has {
+            listener.push(id, "last");
+            listener.wishes.remove(&id);
+        }
+    }
+
+    fn publish(&mut self) {
+        let publication = Publication {
+            topic: self.rng.random_range(0..3),
+            keys: random_keys(&mut self.rng),
+            name: self.rng.random_range(0..3),
+        };
+        let topic = Topic(publication.topic);
+        let keys: Vec<_> = publication
+            .keys
+            .iter()
+            .filter_map(|(facet, n)| {
+                let id = self.table.lookup(&Address::from([*n; 32]))?;
+                Some(Key { facet: Facet(*facet), id })
+            })
+            .collect();
+        let matches = self.subs.matches();
+        let mut found = matches.matching(topic, keys);
+        found.extend(matches.named(topic, &[publication.name]));
+        drop(matches);
+        let ids: BTreeSet<_> = found.iter().map(|found| found.id).collect();
+        assert_eq!(ids.len(), found.len(), "each once");
+        let expected: BTreeSet<_> = self
+            .listeners
+            .iter()
+            .flat_map(|listener| &listener.wishes)
+            .filter(|(_, (wish, ..))| wish.wants(&publication))
+            .map(|(id, _)| *id)
+            .collect();
+        assert_eq!(ids, expected);
+        self.published += 1;
+        let at = Position(self.published.saturating_sub(self.rng.random_range(0..4)));
+        for id in ids {
+            let body = "m".repeat(self.rng.random_range(1..20));
+            let then = if self.rng.random_ratio(1, 10) { Then::Ends } else { Then::Stays };
+            let outgoing = Outgoing {
+                subscription: id,
+                bytes: body.len(),
+                body: Text(body.clone()),
+                at,
+                then,
+            };
+            let reached = self.subs.deliver([outgoing]);
+            let mut having = 0;
+            for listener in &mut self.listeners {
+                if listener.wishes.get(&id).is_some_and(|(_, after, _)| *after < at) {
+                    having += 1;
+                    listener.push(id, &body);
+                    if then == Then::Ends {
+                        listener.wishes.remove(&id);
+                    }
+                }
+            }
+            assert_eq!(reached, having);
+        }
+    }
+
+    fn check_counts(&self) {
+        let wishes = self.listeners.iter().flat_map(|listener| listener.wishes.values());
+        let wishes: BTreeSet<_> = wishes.map(|(wish, ..)| wish).collect();
+        let held: BTreeSet<_> = wishes
+            .iter()
+            .flat_map(|wish| match wish {
+                Wish::Keys(_, _, keys) => keys.clone(),
+                Wish::All(_) | Wish::Name(..) => Vec::new(),
+            })
+            .collect();
+        let counts = Counts {
+            listeners: self.listeners.len(),
+            subscriptions: self.pairs(),
+            distinct: wishes.len(),
+            tracked: self.subs.counts().tracked,
+        };
+        assert_eq!(self.subs.counts(), counts);
+        assert_eq!(self.table.len(), held.len(), "addresses held by nobody, or not held");
+    }
+}
+
+#[test]
+fn random_lives_end_as_the_model_says() {
+    for seed in 0..40 {
+        #[expect(clippy::print_stdout, reason = "a failing test shows its seed")]
+        {
+            println!("seed {seed}");
+        }
+        let mut world = World {
+            rng: ChaCha8Rng::seed_from_u64(seed),
+            table: Arc::new(AddressTable::new(64, seed)),
+            subs: Subs::new(LIMITS),
+            listeners: Vec::new(),
+            published: 0,
+        };
+        for _ in 0..3_000 {
+            world.step();
+        }
+        world.listeners.clear();
+        world.check_counts();
+        assert!(world.table.is_empty());
+        assert_eq!(world.subs.counts(), Counts::default());
+        assert!(world.subs.is_idle());
+    }
+}
