@@ -1,21 +1,22 @@
 //! What stands under an id: its address, and a word for who counts on it.
 //!
-//! Shape: chunks of 1,024 ids, laid out when first needed and never moved: 32 bytes for the address,
-//! 4 for the word, and a bit that says that the address has not 32 bytes; such a one stands in an
-//! arena of its own, 40 bytes each, and its place there in the 32 bytes.
+//! Shape: chunks of 1,024 ids, laid out when first needed and never moved: 32 bytes for the address
+//! and 4 for the word. An address that has not 32 bytes stands in an arena of its own, 40 bytes each,
+//! and its place there in the 32 bytes; which ids are such is marked there too, by a bit for each id
+//! of a chunk that has one.
 //! Invariant: an address changes only while no reader can hold its id (see `epoch`), so that plain
 //! loads of its words belong together. Whoever asks for an id that he does not hold gets some
 //! address or none, never undefined behaviour.
 
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use ledger::{ADDRESS_BYTES_MAX, Address, AddressId};
 
 use crate::hash::words;
 use crate::life::Life;
 
-/// Ids a chunk: 36 KiB at once.
+/// Ids a chunk: 36 KiB at once, a size that allocators have without rounding.
 const CHUNK_LEN: usize = 1024;
 /// A length byte, then the longest address, in whole words.
 const LONG_WORDS: usize = (1 + ADDRESS_BYTES_MAX).div_ceil(8);
@@ -23,19 +24,25 @@ const LONG_WORDS: usize = (1 + ADDRESS_BYTES_MAX).div_ceil(8);
 /// Addresses and lives by id.
 pub(crate) struct Arena {
     chunks: Box<[OnceLock<Box<Chunk>>]>,
-    /// As many chunks again, if there is a long one at all.
-    long: OnceLock<LongChunks>,
-    /// Whether there ever was an address that has not 32 bytes: a ledger of Solana has none.
-    has_long: AtomicBool,
+    /// What there is if there ever was an address that has not 32 bytes: a ledger of Solana has none.
+    long: OnceLock<LongArena>,
 }
-
-type LongChunks = Box<[OnceLock<Box<[Long]>>]>;
 
 struct Chunk {
     addresses: [[AtomicU64; 4]; CHUNK_LEN],
     lives: [AtomicU32; CHUNK_LEN],
-    is_long: [AtomicU64; CHUNK_LEN / 64],
 }
+
+/// The addresses that have not 32 bytes.
+struct LongArena {
+    /// As many chunks as there may be of ids.
+    chunks: Box<[OnceLock<Box<[Long]>>]>,
+    /// Which ids of a chunk they stand under, if any.
+    marks: Box<[OnceLock<Box<Marks>>]>,
+}
+
+/// A bit for every id of a chunk.
+struct Marks([AtomicU64; CHUNK_LEN / 64]);
 
 /// An address of any length.
 #[derive(Default)]
@@ -53,11 +60,7 @@ impl Arena {
     /// Room for `limit` addresses, none of it laid out yet.
     pub(crate) fn new(limit: u32) -> Self {
         let chunks = (limit as usize).div_ceil(CHUNK_LEN);
-        Self {
-            chunks: (0..chunks).map(|_| OnceLock::new()).collect(),
-            long: OnceLock::new(),
-            has_long: AtomicBool::new(false),
-        }
+        Self { chunks: (0..chunks).map(|_| OnceLock::new()).collect(), long: OnceLock::new() }
     }
 
     /// The address of `id`, if it has one.
@@ -67,7 +70,7 @@ impl Arena {
             return None;
         }
         let words = chunk.words(at);
-        if self.has_long.load(Ordering::Relaxed) && chunk.is_long(at) {
+        if self.is_long(id) {
             return self.long(words[0] as u32);
         }
         let mut bytes = [0; 32];
@@ -83,7 +86,7 @@ impl Arena {
         ids: impl ExactSizeIterator<Item = AddressId>,
         into: &mut Vec<[u8; 32]>,
     ) {
-        if self.has_long.load(Ordering::Relaxed) {
+        if self.long.get().is_some() {
             into.extend(ids.filter_map(|id| self.address(id)?.to_array()));
             return;
         }
@@ -109,11 +112,8 @@ impl Arena {
     pub(crate) fn is(&self, id: AddressId, address: &Address) -> bool {
         let Some((chunk, at)) = self.place(id) else { return false };
         match <&[u8; 32]>::try_from(address.as_bytes()) {
-            Ok(bytes) => {
-                chunk.words(at) == words(bytes)
-                    && !(self.has_long.load(Ordering::Relaxed) && chunk.is_long(at))
-            }
-            Err(_) => chunk.is_long(at) && self.long(chunk.words(at)[0] as u32) == Some(*address),
+            Ok(bytes) => chunk.words(at) == words(bytes) && !self.is_long(id),
+            Err(_) => self.is_long(id) && self.long(chunk.words(at)[0] as u32) == Some(*address),
         }
     }
 
@@ -135,7 +135,8 @@ impl Arena {
         let (chunk, at) = (id.0 as usize / CHUNK_LEN, id.0 as usize % CHUNK_LEN);
         let chunk = self.chunks[chunk].get_or_init(Chunk::new);
         if let Ok(bytes) = <&[u8; 32]>::try_from(address.as_bytes()) {
-            chunk.set(at, words(bytes), false);
+            chunk.set(at, words(bytes));
+            self.mark(id, false);
             return;
         }
         let place = places.free.pop().unwrap_or_else(|| {
@@ -143,17 +144,18 @@ impl Arena {
             places.len - 1
         });
         self.set_long(place, address);
-        self.has_long.store(true, Ordering::Relaxed);
-        chunk.set(at, [u64::from(place), 0, 0, 0], true);
+        chunk.set(at, [u64::from(place), 0, 0, 0]);
+        self.mark(id, true);
     }
 
     /// Forgets the address of `id`, and keeps `note` in its place. Writer only.
     pub(crate) fn clear(&self, id: AddressId, note: u32, places: &mut LongPlaces) {
         let Some((chunk, at)) = self.place(id) else { return };
-        if chunk.is_long(at) {
+        if self.is_long(id) {
             places.free.push(chunk.words(at)[0] as u32);
         }
-        chunk.set(at, [u64::from(note), 0, 0, 0], false);
+        chunk.set(at, [u64::from(note), 0, 0, 0]);
+        self.mark(id, false);
     }
 
     /// The note of an id that was cleared. Writer only.
@@ -161,14 +163,48 @@ impl Arena {
         self.place(id).map_or(0, |(chunk, at)| chunk.words(at)[0] as u32)
     }
 
+    /// The heap bytes of it. Cost: O(chunks).
+    pub(crate) fn bytes(&self) -> usize {
+        let laid_out = self.chunks.iter().filter(|chunk| chunk.get().is_some()).count();
+        let long = self.long.get().map_or(0, |long| {
+            let chunks = long.chunks.iter().filter_map(OnceLock::get);
+            let marked = long.marks.iter().filter(|marks| marks.get().is_some()).count();
+            size_of_val(&*long.chunks)
+                + size_of_val(&*long.marks)
+                + chunks.map(|chunk| size_of_val(&**chunk)).sum::<usize>()
+                + marked * size_of::<Marks>()
+        });
+        size_of_val(&*self.chunks) + laid_out * size_of::<Chunk>() + long
+    }
+
     fn place(&self, id: AddressId) -> Option<(&Chunk, usize)> {
         let id = id.0 as usize;
         Some((self.chunks.get(id / CHUNK_LEN)?.get()?, id % CHUNK_LEN))
     }
 
+    /// Whether the address of `id` has not 32 bytes.
+    fn is_long(&self, id: AddressId) -> bool {
+        let Some(long) = self.long.get() else { return false };
+        let (chunk, at) = (id.0 as usize / CHUNK_LEN, id.0 as usize % CHUNK_LEN);
+        let marks = long.marks.get(chunk).and_then(OnceLock::get);
+        marks.is_some_and(|marks| marks.0[at / 64].load(Ordering::Relaxed) >> (at % 64) & 1 != 0)
+    }
+
+    /// Says whether it has. Writer only.
+    fn mark(&self, id: AddressId, is_long: bool) {
+        if is_long == self.is_long(id) {
+            return;
+        }
+        let (chunk, at) = (id.0 as usize / CHUNK_LEN, id.0 as usize % CHUNK_LEN);
+        let long = self.long.get_or_init(|| LongArena::new(self.chunks.len()));
+        let empty = || Box::new(Marks([const { AtomicU64::new(0) }; CHUNK_LEN / 64]));
+        let word = &long.marks[chunk].get_or_init(empty).0[at / 64];
+        word.store(word.load(Ordering::Relaxed) ^ 1 << (at % 64), Ordering::Relaxed);
+    }
+
     fn long(&self, place: u32) -> Option<Address> {
         let place = place as usize;
-        let chunk = self.long.get()?.get(place / CHUNK_LEN)?.get()?;
+        let chunk = self.long.get()?.chunks.get(place / CHUNK_LEN)?.get()?;
         let mut bytes = [0; LONG_WORDS * 8];
         for (word, bytes) in chunk[place % CHUNK_LEN].0.iter().zip(bytes.chunks_exact_mut(8)) {
             bytes.copy_from_slice(&word.load(Ordering::Relaxed).to_le_bytes());
@@ -182,12 +218,21 @@ impl Arena {
         bytes[0] = given.len() as u8; // at most ADDRESS_BYTES_MAX
         bytes[1..=given.len()].copy_from_slice(given);
         let place = place as usize;
-        let chunks =
-            self.long.get_or_init(|| self.chunks.iter().map(|_| OnceLock::new()).collect());
-        let chunk = chunks[place / CHUNK_LEN]
+        let chunk = self.long.get_or_init(|| LongArena::new(self.chunks.len())).chunks
+            [place / CHUNK_LEN]
             .get_or_init(|| (0..CHUNK_LEN).map(|_| Long::default()).collect());
         for (word, bytes) in chunk[place % CHUNK_LEN].0.iter().zip(bytes.as_chunks::<8>().0) {
             word.store(u64::from_le_bytes(*bytes), Ordering::Relaxed);
+        }
+    }
+}
+
+impl LongArena {
+    /// Room for as many chunks, none of it laid out yet.
+    fn new(chunks: usize) -> Self {
+        Self {
+            chunks: (0..chunks).map(|_| OnceLock::new()).collect(),
+            marks: (0..chunks).map(|_| OnceLock::new()).collect(),
         }
     }
 }
@@ -197,7 +242,6 @@ impl Chunk {
         Box::new(Self {
             addresses: [const { [const { AtomicU64::new(0) }; 4] }; CHUNK_LEN],
             lives: [const { AtomicU32::new(0) }; CHUNK_LEN],
-            is_long: [const { AtomicU64::new(0) }; CHUNK_LEN / 64],
         })
     }
 
@@ -205,16 +249,10 @@ impl Chunk {
         self.addresses[at].each_ref().map(|word| word.load(Ordering::Relaxed))
     }
 
-    fn is_long(&self, at: usize) -> bool {
-        self.is_long[at / 64].load(Ordering::Relaxed) >> (at % 64) & 1 != 0
-    }
-
-    fn set(&self, at: usize, words: [u64; 4], is_long: bool) {
+    fn set(&self, at: usize, words: [u64; 4]) {
         for (place, word) in self.addresses[at].iter().zip(words) {
             place.store(word, Ordering::Relaxed);
         }
-        let others = self.is_long[at / 64].load(Ordering::Relaxed) & !(1 << (at % 64));
-        self.is_long[at / 64].store(others | u64::from(is_long) << (at % 64), Ordering::Relaxed);
     }
 }
 

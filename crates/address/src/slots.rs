@@ -57,6 +57,11 @@ impl Slots {
         self.live.load(Ordering::Relaxed) as usize
     }
 
+    /// The heap bytes of it.
+    pub(crate) fn bytes(&self) -> usize {
+        size_of::<Self>() + size_of_val(&*self.groups)
+    }
+
     /// The id with this hash for which `is_it` holds.
     pub(crate) fn find(&self, hash: u64, is_it: impl Fn(u32) -> bool) -> Option<u32> {
         let wanted = ONES * u64::from(tag(hash));

@@ -193,6 +193,12 @@ impl AddressTable {
         books.given_out as usize - books.free_len
     }
 
+    /// The heap bytes that readers and writers share. Cost: O(addresses / 1,024); for reports.
+    pub fn bytes(&self) -> usize {
+        let shards = self.shards.iter().map(|shard| shard.load().bytes());
+        self.arena.bytes() + size_of_val(&*self.shards) + shards.sum::<usize>()
+    }
+
     /// How many addresses fit.
     pub fn limit(&self) -> u32 {
         self.limit

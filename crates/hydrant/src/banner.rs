@@ -6,7 +6,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use chain::Cluster;
+use rpc::Usage;
 use solana_pubkey::Pubkey;
+
+use crate::usage::Line;
 
 /// What a user needs to know first.
 pub(crate) struct Banner<'a> {
@@ -17,6 +20,7 @@ pub(crate) struct Banner<'a> {
     pub(crate) pubsub: SocketAddr,
     pub(crate) tpu: SocketAddr,
     pub(crate) ready_after: Duration,
+    pub(crate) usage: Usage,
 }
 
 impl fmt::Display for Banner<'_> {
@@ -30,6 +34,7 @@ impl fmt::Display for Banner<'_> {
             Some(dir) => writeln!(f, "  Ledger     {}", dir.display())?,
             None => writeln!(f, "  Ledger     in memory (--ledger DIR keeps it)")?,
         }
+        writeln!(f, "  Memory     {}", Line(self.usage))?;
         writeln!(f, "  Genesis    {}", cluster.genesis_hash)?;
         writeln!(f, "  Identity   {}", cluster.identity)?;
         writeln!(f, "  Vote       {}", cluster.vote_account)?;

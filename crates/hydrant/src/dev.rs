@@ -1,5 +1,6 @@
 //! `hydrant dev`: a local ledger and its servers, from start to end.
 
+use std::io::IsTerminal;
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,13 +9,13 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use localnet::{Localnet, Running};
 use rpc::pubsub::PubSub;
-use rpc::{Health, Listeners, Node, SystemClock};
+use rpc::{Health, Listeners, Node, SystemClock, Usage};
 
 use crate::banner::Banner;
 use crate::cli::DevFlags;
 use crate::options::{self, Options};
-use crate::status_line;
 use crate::tpu::Tpu;
+use crate::{status_line, usage};
 
 /// How often the executing thread is looked after.
 const WATCH: Duration = Duration::from_millis(100);
@@ -133,9 +134,11 @@ async fn serve(
         pubsub: pubsub_address,
         tpu: tpu.address(),
         ready_after: now() - started,
+        usage: Usage::of(&node),
     };
     tell_ready(options, &banner)?;
     let report = tokio::spawn(tpu.report());
+    let usage_log = tokio::spawn(usage::logging(Arc::clone(&node))?);
     let line = (!options.quiet && status_line::has_reader())
         .then(|| tokio::spawn(status_line::draw(node.reader.clone(), Arc::clone(&pubsub))));
 
@@ -144,6 +147,7 @@ async fn serve(
         line.abort();
         say("");
     }
+    usage_log.abort();
     report.abort();
     // Joins its threads: nothing comes in any more.
     tokio::task::spawn_blocking(move || drop(tpu)).await.context("the door for transactions")?;
@@ -241,7 +245,10 @@ fn tokio_listener(listener: TcpListener) -> Result<tokio::net::TcpListener> {
 fn start_log() {
     use tracing_subscriber::EnvFilter;
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    // Colours are for people: a file or a collector gets none.
+    let colours = std::io::stderr().is_terminal();
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(colours);
+    log.with_writer(std::io::stderr).init();
 }
 
 #[expect(clippy::print_stdout, reason = "the banner is what this command prints")]

@@ -3,15 +3,26 @@
 use std::fmt::Write;
 
 use anyhow::{Result, ensure};
+use chain::View;
 use indicatif::{HumanBytes, HumanCount};
-use query::LedgerUsage;
+use ledger::Facet;
 use snapshot::{Snapshot, Summary};
+use solana::facet;
 use solana_native_token::LAMPORTS_PER_SOL;
 use solana_pubkey::Pubkey;
 
 use crate::cli::InspectFlags;
 use crate::dev::say;
 use crate::snapshot_file::SnapshotFile;
+
+/// The indices by their names; whatever is more is small.
+const INDICES: [(&str, Facet); 5] = [
+    ("program-id", facet::PROGRAM),
+    ("spl-token-owner", facet::OWNER),
+    ("spl-token-mint", facet::MINT),
+    ("spl-token-delegate", facet::DELEGATE),
+    ("lockups", facet::LOCKUP),
+];
 
 /// Loads and checks the archive, and prints what is in it.
 pub(crate) fn run(flags: &InspectFlags) -> Result<()> {
@@ -23,18 +34,45 @@ pub(crate) fn run(flags: &InspectFlags) -> Result<()> {
         threads: flags.threads.unwrap_or(cores),
     };
     let loaded = file.load(&localnet::Config::default(), flags.quiet)?;
-    let (snapshot, usage) = (loaded.snapshot().clone(), loaded.usage());
+    let snapshot = loaded.snapshot().clone();
     let view = loaded.into_view()?;
     let accounts = view.all().filter_map(|(address, account)| {
         // Every address of a snapshot is a pubkey.
         Some((Pubkey::try_from(address.as_bytes()).ok()?, account.0.clone()))
     });
     let summary = Summary::of(accounts, flags.largest);
-    say(text(&snapshot, &summary, &usage, flags.largest).trim_end());
+    let mut out = text(&snapshot, &summary, flags.largest);
+    out.push_str(&parts(&view, snapshot.accounts_len));
+    say(out.trim_end());
     Ok(())
 }
 
-fn text(snapshot: &Snapshot, summary: &Summary, usage: &LedgerUsage, largest: usize) -> String {
+/// What each of our parts uses for these accounts: they are in a real ledger, so it is counted there.
+fn parts(view: &View, accounts: usize) -> String {
+    let bytes = view.bytes();
+    let mut out =
+        format!("\n{:<24} {:>12} {:>12} {:>12}\n", "In memory", "count", "bytes", "an account");
+    let mut line = |name: &str, things: Option<usize>, bytes: usize| {
+        let things = things.map_or(String::new(), |things| HumanCount(things as u64).to_string());
+        let each = bytes as f64 / accounts.max(1) as f64;
+        let bytes = HumanBytes(bytes as u64).to_string();
+        // A string takes all that is written.
+        let _ = writeln!(out, "{name:<24} {things:>12} {bytes:>12} {each:>12.2}");
+    };
+    line("Addresses", Some(view.addresses_len()), bytes.addresses);
+    line("Indices", None, bytes.indices);
+    for (name, facet) in INDICES {
+        let index = view.index_usage(facet);
+        line(&format!("  {name}"), Some(index.entries), index.bytes);
+    }
+    line("Accounts, packed", None, bytes.packed);
+    line("Accounts, whole", None, bytes.kept);
+    line("Ranks", None, bytes.ranks);
+    line("Together", None, bytes.total());
+    out
+}
+
+fn text(snapshot: &Snapshot, summary: &Summary, largest: usize) -> String {
     let bank = &snapshot.bank;
     let sol = |lamports: u64| lamports as f64 / LAMPORTS_PER_SOL as f64;
     let mut out = String::new();
@@ -61,8 +99,6 @@ fn text(snapshot: &Snapshot, summary: &Summary, usage: &LedgerUsage, largest: us
     line("Lamports", format!("{} ({:.3} SOL)", snapshot.lamports, sol(snapshot.lamports)));
     line("Data", format!("{} bytes", summary.data_bytes));
     line("Accounts hash", format!("{} (checked)", snapshot.accounts_hash));
-    line("Addresses", usage.addresses.to_string());
-    line("Index", format!("{} keys, {} entries", usage.index_keys, usage.index_entries));
 
     let _ = writeln!(out, "\n{:<44} {:>12} {:>12} {:>18}", "Program", "accounts", "data", "SOL");
     for (program, held) in summary.programs.iter().take(largest) {

@@ -10,6 +10,7 @@ mod options;
 mod snapshot_file;
 mod status_line;
 mod tpu;
+mod usage;
 
 use std::process::ExitCode;
 

@@ -23,6 +23,17 @@ impl<T> Chunks<T> {
         Some(&self.chunks.get(at / self.chunk_len)?.get()?[at % self.chunk_len])
     }
 
+    /// All places that are laid out.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
+        self.chunks.iter().filter_map(OnceLock::get).flatten()
+    }
+
+    /// The heap bytes of the places, without what they lead to.
+    pub(crate) fn bytes(&self) -> usize {
+        let chunks = self.chunks.iter().filter_map(OnceLock::get);
+        size_of_val(&*self.chunks) + chunks.map(|chunk| size_of_val(&**chunk)).sum::<usize>()
+    }
+
     /// The place `at`, laid out if it is not. Panics beyond the bound: there is no room to go on.
     pub(crate) fn lay_out(&self, at: u32, make: impl Fn() -> T) -> &T {
         let at = at as usize;

@@ -55,6 +55,20 @@ impl Large {
         self.len.load(Ordering::Relaxed) as usize
     }
 
+    /// The heap bytes of it. Cost: O(leaves).
+    pub(crate) fn bytes(&self) -> usize {
+        let ranges = |ranges: usize| ranges * size_of::<(u32, Arc<Leaf>)>();
+        let leaf = |leaf: &Leaf| size_of::<Leaf>() + size_of::<Ids>() + leaf.ids.load().bytes();
+        let node = |node: &Node| {
+            let leaves = node.leaves.load();
+            let below: usize = leaves.iter().map(|(_, below)| leaf(below)).sum();
+            size_of::<Node>() + ranges(leaves.len()) + below
+        };
+        let nodes = self.nodes.load();
+        let below: usize = nodes.iter().map(|(_, below)| node(below)).sum();
+        size_of::<Self>() + ranges(nodes.len()) + below
+    }
+
     pub(crate) fn contains(&self, id: u32) -> bool {
         let nodes = self.nodes.load();
         let leaves = nodes[range_of(&nodes, id)].1.leaves.load();

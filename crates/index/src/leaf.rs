@@ -90,6 +90,15 @@ impl Ids {
         }
     }
 
+    /// The heap bytes of it.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Self::Wide(ids) => size_of_val(&**ids),
+            Self::Narrow(_, ids) => size_of_val(&**ids),
+            Self::Dense(dense) => size_of::<Dense>() + size_of_val(&*dense.bits),
+        }
+    }
+
     pub(crate) fn contains(&self, id: u32) -> bool {
         match self {
             Self::Wide(ids) => ids.binary_search(&id).is_ok(),

@@ -27,4 +27,4 @@ mod sync;
 mod words;
 
 pub use index::Index;
-pub use postings::{ID_MAX, Postings, Records};
+pub use postings::{FacetUsage, ID_MAX, Postings, Records};

@@ -26,6 +26,17 @@ pub struct Postings {
     seed: u64,
 }
 
+/// What a facet's keys come to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FacetUsage {
+    /// Keys by which something is found.
+    pub keys: usize,
+    /// Entries under them, those included that only old readers still need.
+    pub entries: usize,
+    /// The heap bytes of both.
+    pub bytes: usize,
+}
+
 /// Where a word leads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Set {
@@ -123,6 +134,41 @@ impl Postings {
             Found::Few(len) => few[..len].contains(&record.0),
             Found::Large(large) => large.contains(record.0),
         }
+    }
+
+    /// The heap bytes of all sets, about. Cost: O(bytes / 1,024); for reports.
+    pub fn bytes(&self) -> usize {
+        let words = self.facets.iter().filter_map(OnceLock::get).map(Words::bytes);
+        let large = self.large.iter().filter_map(|large| Some(large.load_full()?.bytes()));
+        let facets = size_of_val(&*self.facets) + words.sum::<usize>();
+        facets + self.slabs.bytes() + self.large.bytes() + large.sum::<usize>()
+    }
+
+    /// What the keys of one facet take, and how much is under them. Room between blocks and the books
+    /// that all facets share are in [`Self::bytes`] alone. While the writer goes on, about. Cost:
+    /// O(keys); for reports.
+    pub fn usage_of(&self, facet: Facet) -> FacetUsage {
+        let Some(words) = self.facets[usize::from(facet.0)].get() else {
+            return FacetUsage::default();
+        };
+        let mut usage = FacetUsage { bytes: words.bytes(), ..FacetUsage::default() };
+        for word in words.words() {
+            let (entries, bytes) = match Set::from_word(word) {
+                Set::One(_) => (1, 0),
+                Set::Block(offset) => {
+                    let len = self.slabs.block_len(offset);
+                    (len, len * size_of::<u32>())
+                }
+                Set::Large(place) => {
+                    let large = self.large.get(place).and_then(ArcSwapOption::load_full);
+                    large.map_or((0, 0), |large| (large.len(), large.bytes()))
+                }
+            };
+            usage.keys += 1;
+            usage.entries += entries;
+            usage.bytes += bytes;
+        }
+        usage
     }
 
     /// The set of a key, copied if it is small. A reader that is overtaken by a change in the key's

@@ -72,6 +72,12 @@ impl Slabs {
         self.page(offset).map_or(0, |(page, _)| page.block_len.load(Ordering::Relaxed) as usize)
     }
 
+    /// The heap bytes of it. Cost: O(pages).
+    pub(crate) fn bytes(&self) -> usize {
+        let words = self.pages.iter().filter_map(|page| page.words.get());
+        self.pages.bytes() + words.map(|words| size_of_val(&**words)).sum::<usize>()
+    }
+
     /// Puts `ids`, of which there are 2 to [`BLOCK_MAX`], into a block. Writer only.
     pub(crate) fn put(&self, books: &mut Books, ids: &[u32]) -> u32 {
         let offset = self.take(books, ids.len());

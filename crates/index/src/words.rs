@@ -78,6 +78,26 @@ impl Words {
         Place { shard: self.shards.lay_out(self.shard_of(hash), make), key, hash }
     }
 
+    /// The heap bytes of it. Cost: O(shards).
+    pub(crate) fn bytes(&self) -> usize {
+        let slots = self.shards.iter().map(|shard| {
+            let slots = shard.slots.load();
+            if slots.slots.is_empty() {
+                return 0; // shared by all that have none
+            }
+            size_of::<Slots>() + size_of_val(&*slots.slots)
+        });
+        self.shards.bytes() + slots.sum::<usize>()
+    }
+
+    /// The words of all keys, a shard at a time.
+    pub(crate) fn words(&self) -> impl Iterator<Item = u32> + '_ {
+        self.shards.iter().flat_map(|shard| {
+            let slots = shard.slots.load();
+            slots.entries().map(|entry| entry as u32).collect::<Vec<_>>()
+        })
+    }
+
     fn shard_of(&self, hash: u64) -> u32 {
         // In two steps, as a shift by 64 is none.
         (hash >> 1 >> (63 - self.shard_bits)) as u32

@@ -23,6 +23,40 @@ pub trait Record: Send + Sync + 'static {
     /// Calls `key` once for every key that this record is found by.
     fn keys(&self, key: &mut dyn FnMut(Facet, Address));
 
+    /// Appends what the record's keys do not say: with the addresses that [`Self::keys`] gives it is
+    /// the whole record. False, whatever was appended, if it is better kept as it is: a large or an
+    /// unusual one.
+    fn pack(&self, packed: &mut Vec<u8>) -> bool {
+        let _ = packed;
+        false
+    }
+
+    /// The record of which [`Self::keys`] gave these keys, in their order, and [`Self::pack`] these
+    /// bytes; `None` if they are not of that making.
+    fn unpack(keys: &[(Facet, Address)], packed: &[u8]) -> Option<Self>
+    where
+        Self: Sized,
+    {
+        let _ = (keys, packed);
+        None
+    }
+
+    /// What [`Self::rank_among_all`] or, with a facet, [`Self::rank_under`] gives for the record that
+    /// packed itself into these bytes, if they say so without its keys: it is asked for many records
+    /// at once.
+    fn packed_rank(packed: &[u8], facet: Option<Facet>) -> Option<Option<u64>>
+    where
+        Self: Sized,
+    {
+        let _ = (packed, facet);
+        None
+    }
+
+    /// How many bytes it takes where it is kept as it is. For reports.
+    fn weight(&self) -> usize {
+        size_of_val(self)
+    }
+
     /// Where this record stands among all, the highest first; `None` if it has no place there.
     fn rank_among_all(&self) -> Option<u64> {
         None

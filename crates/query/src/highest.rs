@@ -5,7 +5,7 @@ use std::collections::BinaryHeap;
 use std::sync::Arc;
 
 use ledger::{Address, AddressId, Facet, Record};
-use state::Version;
+use state::Seen;
 
 use crate::View;
 use crate::ranks::{Among, Place, Top, rank_of};
@@ -76,10 +76,10 @@ impl<R: Record, M> View<R, M> {
     /// The record at a place, if this block sees it there.
     fn ranked(&self, among: Among, place: Place) -> Option<Ranked<R>> {
         let version = self.snapshot().version(place.id)?;
-        if rank_of(version, among) != Some(place.rank) {
+        if rank_of(&version, among, self.resolve()) != Some(place.rank) {
             return None;
         }
-        let (address, record) = self.answer(place.id, version)?;
+        let (address, record) = self.answer(place.id, &version)?;
         Some(Ranked { rank: place.rank, address, record })
     }
 
@@ -90,13 +90,13 @@ impl<R: Record, M> View<R, M> {
         keep: &impl Fn(&Address, &R) -> bool,
     ) -> Vec<Ranked<R>> {
         let mut kept = BinaryHeap::with_capacity(limit + 1);
-        let mut offer = |id: AddressId, version: &Version<R>| {
-            let Some(rank) = rank_of(version, among) else { return };
+        let mut offer = |id: AddressId, version: Seen<'_, R>| {
+            let Some(rank) = rank_of(&version, among, self.resolve()) else { return };
             let is_too_low = |lowest: &Reverse<(u64, Address)>| rank < lowest.0.0;
             if kept.len() >= limit && kept.peek().is_none_or(is_too_low) {
                 return;
             }
-            let Some((address, record)) = self.answer(id, version) else { return };
+            let Some((address, record)) = self.answer(id, &version) else { return };
             if keep(&address, &record) {
                 kept.push(Reverse((rank, address)));
                 if kept.len() > limit {

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use ledger::{Address, AddressId, Facet, Key, Record, Slot};
-use state::Version;
+use ledger::{Address, AddressId, Facet, Key, Record};
+use state::Seen;
 
 use crate::View;
 
@@ -28,8 +28,8 @@ impl<R: Record, M> View<R, M> {
         self.keys(keys).into_iter().flat_map(move |keys| {
             let ids = self.candidates(keys.narrowest, AddressId(0));
             ids.filter_map(move |id| {
-                let (version, _) = self.found(id, &keys)?;
-                self.answer(id, version)
+                let version = self.found(id, &keys)?;
+                self.answer(id, &version)
             })
         })
     }
@@ -70,8 +70,8 @@ impl<R: Record, M> View<R, M> {
     }
 
     /// What this block sees under `id`, if every key finds it there.
-    pub(crate) fn found(&self, id: AddressId, keys: &Keys) -> Option<(&Version<R>, Slot)> {
-        let found = self.snapshot().written(id)?;
-        keys.all.iter().all(|key| found.0.keys.contains(key)).then_some(found)
+    pub(crate) fn found(&self, id: AddressId, keys: &Keys) -> Option<Seen<'_, R>> {
+        let found = self.snapshot().version(id)?;
+        keys.all.iter().all(|key| found.has_key(*key)).then_some(found)
     }
 }

@@ -94,10 +94,10 @@ impl<R: Record, M> View<R, M> {
                 page.next = last.map(|after| Cursor { run, after });
                 break;
             }
-            if let Some((version, slot)) = self.found(id, &keys)
-                && limits.changed_since.is_none_or(|since| slot >= since)
-                && let Some(weighs) = version.record.as_deref().and_then(&weigh)
-                && let Some(found) = self.answer(id, version)
+            if let Some(version) = self.found(id, &keys)
+                && limits.changed_since.is_none_or(|since| version.slot() >= since)
+                && let Some(found) = self.answer(id, &version)
+                && let Some(weighs) = weigh(&found.1)
             {
                 weight = weight.saturating_add(weighs);
                 let is_full =

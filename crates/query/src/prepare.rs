@@ -22,7 +22,7 @@ pub(crate) struct Prepared<R> {
 pub(crate) struct Write<R> {
     pub(crate) id: AddressId,
     pub(crate) version: Version<R>,
-    /// Those of its keys that the record's newest version does not have.
+    /// Those of its keys that no version of the record has yet, each once.
     pub(crate) new_keys: Vec<Key>,
 }
 
@@ -42,7 +42,7 @@ impl<R: Record> Prepared<R> {
         let mut seen = BTreeSet::new();
         for (change, id) in changes.into_iter().zip(&ids).rev() {
             if seen.insert(*id) {
-                writes.push(Write::new(*id, change.record, state.newest(*id), &mut taken)?);
+                writes.push(Write::new(*id, change.record, state, &mut taken)?);
             } else {
                 surplus.push(*id);
             }
@@ -53,25 +53,25 @@ impl<R: Record> Prepared<R> {
 }
 
 impl<R: Record> Write<R> {
-    /// Takes over those keys of `before`, a version whose keys are registered, that `record` still
-    /// has; registers the others.
-    fn new(
+    /// Takes over those keys that a version of the record has already: they are registered.
+    /// Registers the others.
+    fn new<M>(
         id: AddressId,
         record: Option<Arc<R>>,
-        before: Option<&Version<R>>,
+        state: &State<R, M>,
         taken: &mut Taken<'_>,
     ) -> Result<Self, TableFull> {
-        let known = before.map_or(&[][..], |version| &version.keys);
-        let mut keys = Vec::with_capacity(known.len());
-        let mut new_keys = Vec::new();
+        let mut keys = Vec::new();
+        let mut new_keys: Vec<Key> = Vec::new();
         let mut full = None;
         if let Some(record) = &record {
             record.keys(&mut |facet, address| {
-                let is_same = |key: &&Key| {
-                    key.facet == facet && taken.addresses.address(key.id) == Some(address)
-                };
-                if let Some(same) = known.iter().find(is_same) {
-                    keys.push(*same);
+                let addresses = taken.addresses;
+                let is_same =
+                    |key: &Key| key.facet == facet && addresses.address(key.id) == Some(address);
+                let known = state.versions_of(id).flat_map(|version| version.keys());
+                if let Some(same) = known.chain(new_keys.iter().copied()).find(is_same) {
+                    keys.push(same);
                     return;
                 }
                 match taken.take(&address) {
@@ -86,11 +86,7 @@ impl<R: Record> Write<R> {
         if let Some(err) = full {
             return Err(err);
         }
-        let keys = match before {
-            Some(before) if *before.keys == *keys => Arc::clone(&before.keys),
-            _ => keys.into(),
-        };
-        Ok(Self { id, version: Version { record, keys }, new_keys })
+        Ok(Self { id, version: Version { record, keys: keys.into() }, new_keys })
     }
 }
 

@@ -17,8 +17,10 @@ use std::collections::BTreeMap;
 use address::AddressTable;
 use imbl::{OrdMap, OrdSet};
 use index::Index;
-use ledger::{AddressId, Key, Record};
-use state::{Removed, State, Version};
+use ledger::{Address, AddressId, Key, Record};
+use state::{Removed, Seen, State, Version};
+
+use crate::view::resolve;
 
 /// How much is kept to answer which records rank highest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,15 +29,21 @@ pub struct RankBounds {
     pub scanned_max: usize,
     /// How many places are kept of all, and of each key of more: 24 bytes each.
     pub kept_max: usize,
-    /// How many records are read again at a time to fill a set up.
+    /// How many records are read again at a time to fill a set up, beside as many as are written.
     pub refilled_at_once: usize,
 }
 
 impl Default for RankBounds {
     fn default() -> Self {
-        Self { scanned_max: 128, kept_max: 2_048, refilled_at_once: 64 }
+        // Reading 512 records is a quarter of a millisecond; clients are given 20.
+        Self { scanned_max: 512, kept_max: 512, refilled_at_once: 64 }
     }
 }
+
+/// Records read at a time when a set is filled up at once.
+const REFILLED_OF_MANY: usize = 4_096;
+/// A place and its part of the tree that it stands in, two thirds full.
+const PLACE_BYTES: usize = size_of::<Place>() * 3 / 2;
 
 /// Among which records one has a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -68,9 +76,11 @@ pub(crate) struct Ranks {
     refills: BTreeMap<Among, Refill>,
 }
 
-/// A [`Top`] in the making. Writes go to it as well, so that it is right once all was read.
+/// A [`Top`] in the making. Writes to what was read already go to it as well, so that it is right
+/// once all was read.
 struct Refill {
     next: Top,
+    /// Records from here on are yet to be read.
     from: AddressId,
 }
 
@@ -91,6 +101,11 @@ impl Ranks {
         self.tops.values().chain(refills).map(|top| top.places.len()).sum()
     }
 
+    /// About how many heap bytes the places take.
+    pub(crate) fn bytes(&self) -> usize {
+        self.len() * PLACE_BYTES
+    }
+
     /// Takes in a version that is written now. Its `new_keys` are in the index already.
     pub(crate) fn insert<R: Record>(
         &mut self,
@@ -99,7 +114,7 @@ impl Ranks {
         (id, version, new_keys): (AddressId, &Version<R>, &[Key]),
     ) {
         let Some(record) = version.record.as_deref() else { return };
-        for (among, rank) in ranks(record, &version.keys) {
+        for (among, rank) in ranks(record, version.keys.iter().copied()) {
             if let Among::Key(key) = among
                 && new_keys.contains(&key)
                 && index.len_of(key) > self.bounds.scanned_max
@@ -118,35 +133,68 @@ impl Ranks {
         (state, index): (&State<R, M>, &Index),
         removed: &Removed<R>,
     ) {
-        let Some(record) = removed.record.as_deref() else { return };
-        for (among, rank) in ranks(record, &removed.keys) {
+        let Some(version) = removed.version() else { return };
+        let resolve = resolve(addresses);
+        let all = std::iter::once(Among::All).chain(version.keys().map(Among::Key));
+        for among in all {
+            let Some(rank) = rank_of(&version, among, &resolve) else { continue };
             let is_needed = || {
                 let mut kept = state.versions_of(removed.id);
-                kept.any(|version| rank_of(version, among) == Some(rank))
+                kept.any(|version| rank_of(&version, among, &resolve) == Some(rank))
             };
             if self.knows(among, rank) && !is_needed() {
                 self.remove_at(addresses, among, rank, removed.id);
             }
         }
-        for key in removed.keys.iter() {
-            let among = Among::Key(*key);
+        for key in version.keys() {
+            let among = Among::Key(key);
             let is_kept = self.tops.contains_key(&among) || self.refills.contains_key(&among);
-            if is_kept && index.len_of(*key) <= self.bounds.scanned_max / 2 {
+            if is_kept && index.len_of(key) <= self.bounds.scanned_max / 2 {
                 self.refills.remove(&among);
                 self.tops.remove(&among);
             }
         }
     }
 
-    /// Reads a few more records for a set that is to be filled up, if there is one.
+    /// Reads a few more records for a set that is to be filled up, if there is one: more, the more
+    /// were `written`.
     pub(crate) fn refill<R: Record, M>(
         &mut self,
         addresses: &AddressTable,
-        state: &State<R, M>,
-        index: &Index,
+        from: (&State<R, M>, &Index),
+        written: usize,
     ) {
-        let Some((among, mut refill)) = self.refills.pop_first() else { return };
-        let at_once = self.bounds.refilled_at_once;
+        if let Some((among, refill)) = self.refills.pop_first() {
+            self.refill_some(
+                addresses,
+                from,
+                among,
+                refill,
+                self.bounds.refilled_at_once + written,
+            );
+        }
+    }
+
+    /// Fills up all sets that are to be.
+    pub(crate) fn refill_all<R: Record, M>(
+        &mut self,
+        addresses: &AddressTable,
+        from: (&State<R, M>, &Index),
+    ) {
+        while let Some((among, refill)) = self.refills.pop_first() {
+            self.refill_some(addresses, from, among, refill, REFILLED_OF_MANY);
+        }
+    }
+
+    fn refill_some<R: Record, M>(
+        &mut self,
+        addresses: &AddressTable,
+        (state, index): (&State<R, M>, &Index),
+        among: Among,
+        mut refill: Refill,
+        at_once: usize,
+    ) {
+        let resolve = resolve(addresses);
         let ids: Vec<AddressId> = match among {
             Among::All => state.ids_from(refill.from).take(at_once).collect(),
             Among::Key(key) => {
@@ -154,7 +202,9 @@ impl Ranks {
             }
         };
         for id in &ids {
-            for rank in state.versions_of(*id).filter_map(|version| rank_of(version, among)) {
+            for rank in
+                state.versions_of(*id).filter_map(|version| rank_of(&version, among, &resolve))
+            {
                 refill.next.insert(addresses, rank, *id, self.bounds.kept_max);
             }
         }
@@ -187,7 +237,10 @@ impl Ranks {
         {
             top.insert(addresses, rank, id, kept_max);
         }
-        if let Some(refill) = self.refills.get_mut(&among) {
+        // What stands at `from` or behind it is yet to be read.
+        if let Some(refill) = self.refills.get_mut(&among)
+            && id < refill.from
+        {
             refill.next.insert(addresses, rank, id, kept_max);
         }
     }
@@ -248,19 +301,36 @@ impl Place {
 }
 
 /// A version's rank, if it has one there.
-pub(crate) fn rank_of<R: Record>(version: &Version<R>, among: Among) -> Option<u64> {
-    let record = version.record.as_deref()?;
+pub(crate) fn rank_of<R: Record>(
+    version: &Seen<'_, R>,
+    among: Among,
+    resolve: impl Fn(AddressId) -> Address,
+) -> Option<u64> {
+    if let Among::Key(key) = among
+        && !version.has_key(key)
+    {
+        return None;
+    }
+    let facet = match among {
+        Among::All => None,
+        Among::Key(key) => Some(key.facet),
+    };
+    version.rank(facet, resolve)
+}
+
+/// The rank of a record that is among those.
+pub(crate) fn rank<R: Record>(record: &R, among: Among) -> Option<u64> {
     match among {
         Among::All => record.rank_among_all(),
-        Among::Key(key) if version.keys.contains(&key) => record.rank_under(key.facet),
-        Among::Key(_) => None,
+        Among::Key(key) => record.rank_under(key.facet),
     }
 }
 
 /// Everywhere that a record has a rank.
-fn ranks<R: Record>(record: &R, keys: &[Key]) -> impl Iterator<Item = (Among, u64)> {
-    let among_all = record.rank_among_all().map(|rank| (Among::All, rank));
-    let under =
-        keys.iter().filter_map(|key| Some((Among::Key(*key), record.rank_under(key.facet)?)));
-    among_all.into_iter().chain(under)
+fn ranks<R: Record>(
+    record: &R,
+    keys: impl Iterator<Item = Key>,
+) -> impl Iterator<Item = (Among, u64)> {
+    let all = std::iter::once(Among::All).chain(keys.map(Among::Key));
+    all.filter_map(|among| Some((among, rank(record, among)?)))
 }

@@ -7,10 +7,10 @@ use arc_swap::ArcSwap;
 use imbl::OrdMap;
 use index::Postings;
 use ledger::{Address, AddressId, BlockId, Commitment, Facet, Key, Record};
-use state::{Snapshot, Version};
+use state::{Seen, Snapshot, StateBytes};
 
 use crate::ranks::{Among, Top};
-use crate::{Indexed, Indices};
+use crate::{Indexed, Indices, LedgerBytes};
 
 /// One published moment.
 pub(crate) struct Published<R, M> {
@@ -22,6 +22,8 @@ pub(crate) struct Published<R, M> {
     /// For which keys `postings` has entries.
     pub(crate) indices: Arc<Indices>,
     pub(crate) tops: OrdMap<Among, Top>,
+    pub(crate) state_bytes: StateBytes,
+    pub(crate) ranks_bytes: usize,
     /// Which ledger of all that there ever were: ids mean nothing beyond it.
     pub(crate) run: u64,
     pub(crate) addresses: Arc<AddressTable>,
@@ -69,6 +71,12 @@ impl<R: Record, M> Reader<R, M> {
         }
     }
 
+    /// What the ledger takes in memory. Cost: O(bytes / 1,024) at most; for reports.
+    pub fn bytes(&self) -> LedgerBytes {
+        let now = self.published.load();
+        LedgerBytes::new(&self.addresses, &now.postings, now.state_bytes, now.ranks_bytes)
+    }
+
     /// The address table, for whoever registers addresses of his own.
     pub fn addresses(&self) -> &Arc<AddressTable> {
         &self.addresses
@@ -89,7 +97,7 @@ impl<R: Record, M> View<R, M> {
     /// What stands under `address`.
     pub fn record(&self, address: &Address) -> Option<Arc<R>> {
         let id = self.published.addresses.lookup(address)?;
-        self.snapshot().version(id)?.record.clone()
+        Some(self.snapshot().version(id)?.record(self.resolve()))
     }
 
     /// The records found by `key` under `facet`, by id. Of a large set a thousand ids at a time are
@@ -105,10 +113,10 @@ impl<R: Record, M> View<R, M> {
         key.into_iter().flat_map(move |key| {
             self.candidates(self.entries(key), AddressId(0)).filter_map(move |id| {
                 let version = snapshot.version(id)?;
-                if !version.keys.contains(&key) {
+                if !version.has_key(key) {
                     return None;
                 }
-                self.answer(id, version)
+                self.answer(id, &version)
             })
         })
     }
@@ -127,7 +135,7 @@ impl<R: Record, M> View<R, M> {
 
     /// All records, by id.
     pub fn all(&self) -> impl Iterator<Item = (Address, Arc<R>)> + use<'_, R, M> {
-        self.snapshot().versions().filter_map(|(id, version)| self.answer(id, version))
+        self.snapshot().versions().filter_map(|(id, version)| self.answer(id, &version))
     }
 
     /// How many records [`Self::all`] gives at most. O(1).
@@ -145,11 +153,15 @@ impl<R: Record, M> View<R, M> {
         Some(Key { facet, id })
     }
 
-    pub(crate) fn answer(&self, id: AddressId, version: &Version<R>) -> Option<(Address, Arc<R>)> {
-        let record = version.record.clone()?;
+    pub(crate) fn answer(&self, id: AddressId, version: &Seen<'_, R>) -> Option<(Address, Arc<R>)> {
         let address = self.published.addresses.address(id);
         debug_assert!(address.is_some(), "the epoch keeps the address of {id:?}");
-        Some((address?, record))
+        Some((address?, version.record(self.resolve())))
+    }
+
+    /// The addresses of the keys of what this block sees: the epoch keeps them.
+    pub(crate) fn resolve(&self) -> impl Fn(AddressId) -> Address {
+        resolve(&self.published.addresses)
     }
 
     pub(crate) fn snapshot(&self) -> &Snapshot<R, M> {
@@ -159,6 +171,11 @@ impl<R: Record, M> View<R, M> {
             Commitment::Finalized => &self.published.finalized,
         }
     }
+}
+
+/// The addresses of numbers that somebody counts on, or that are kept by an epoch.
+pub(crate) fn resolve(addresses: &AddressTable) -> impl Fn(AddressId) -> Address {
+    |id| addresses.address(id).unwrap_or_else(|| panic!("{id:?} of a version has no address"))
 }
 
 impl<R, M> Clone for Reader<R, M> {

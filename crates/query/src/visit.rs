@@ -11,20 +11,20 @@ use crate::View;
 
 impl<R: Record, M> View<R, M> {
     /// Looks at the next `visits_max` records of those that each of `keys` finds, by id, from `first` on.
-    /// Gives the id to go on with; `None` if there are no more.
+    /// A record is made of what the state keeps only when `visit` asks for it. Gives the id to go on
+    /// with; `None` if there are no more.
     pub fn visit(
         &self,
         keys: &[(Facet, Address)],
         first: AddressId,
         visits_max: usize,
-        mut visit: impl FnMut(AddressId, &R),
+        mut visit: impl FnMut(AddressId, &dyn Fn() -> Arc<R>),
     ) -> Option<AddressId> {
         let keys = self.keys(keys)?;
         let mut ids = self.candidates(keys.narrowest, first);
         for id in ids.by_ref().take(visits_max) {
-            if let Some(record) = self.found(id, &keys).and_then(|(version, _)| version.record.as_deref())
-            {
-                visit(id, record);
+            if let Some(version) = self.found(id, &keys) {
+                visit(id, &|| version.record(self.resolve()));
             }
         }
         ids.next()
@@ -37,7 +37,7 @@ impl<R: Record, M> View<R, M> {
 
     /// What stands under an id that [`Self::visit`] gave of this view.
     pub fn record_of(&self, id: AddressId) -> Option<(Address, Arc<R>)> {
-        self.answer(id, self.snapshot().version(id)?)
+        self.answer(id, &self.snapshot().version(id)?)
     }
 }
 

@@ -1,23 +1,22 @@
 //! The one writer: takes blocks and changes, keeps state, indices and address counts in step, and
 //! publishes.
 //!
-//! Who counts on an address: the state, once for every id that has a version; the index, once for
-//! every key of one, with an entry or without (`indices`). Both let go when the version that needed it is
-//! hidden for good.
+//! Who counts on an address: the state, once for every id that has a version, and once for every key
+//! of such an id, of whichever of its versions: a packed version is not whole without its keys'
+//! addresses. It lets go when the last version that needed it is hidden for good.
 
-use std::collections::BTreeSet;
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
 use address::{AddressTable, TableFull};
 use arc_swap::ArcSwap;
-use index::Index;
-use ledger::{Address, AddressId, BlockId, Change, Record};
-use state::{BlockError, Removed, State};
+use index::{Index, Postings};
+use ledger::{Address, AddressId, BlockId, Change, Key, Record};
+use state::{BlockError, Removed, State, StateBytes};
 
 use crate::prepare::{Prepared, Write};
 use crate::ranks::{RankBounds, Ranks};
-use crate::view::Published;
+use crate::view::{Published, resolve};
 use crate::{Indices, Reader};
 
 /// What a ledger is allowed to use.
@@ -64,6 +63,44 @@ pub struct LedgerUsage {
     pub unrooted_blocks: usize,
 }
 
+/// The heap bytes of a ledger, part by part: what it holds now, without what only old views hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LedgerBytes {
+    /// Of the address table.
+    pub addresses: usize,
+    /// Of all indices.
+    pub indices: usize,
+    /// Of packed records, and of what leads to them.
+    pub packed: usize,
+    /// Of records that are kept as they are, and of unrooted versions. What they share with a VM is
+    /// counted.
+    pub kept: usize,
+    /// Of the places of the highest-ranked records, about.
+    pub ranks: usize,
+}
+
+impl LedgerBytes {
+    pub(crate) fn new(
+        addresses: &AddressTable,
+        postings: &Postings,
+        state: StateBytes,
+        ranks: usize,
+    ) -> Self {
+        Self {
+            addresses: addresses.bytes(),
+            indices: postings.bytes(),
+            packed: state.packed + state.pages,
+            kept: state.kept,
+            ranks,
+        }
+    }
+
+    /// All of them.
+    pub fn total(&self) -> usize {
+        self.addresses + self.indices + self.packed + self.kept + self.ranks
+    }
+}
+
 /// The one writer. Nothing that it does is seen by readers before [`Ledger::publish`]: index entries
 /// are there earlier, but lead to records that a reader's block does not see under their key.
 pub struct Ledger<R, M> {
@@ -103,6 +140,8 @@ impl<R: Record, M: Send + Sync + 'static> Ledger<R, M> {
             indices: Arc::clone(&indices),
             tops: ranks.tops().clone(),
             run,
+            state_bytes: state.bytes(),
+            ranks_bytes: ranks.bytes(),
             addresses: Arc::clone(&addresses),
             _epoch: addresses.epoch(),
         };
@@ -163,25 +202,21 @@ impl<R: Record, M: Send + Sync + 'static> Ledger<R, M> {
             Prepared::new(&self.addresses, &self.state, changes)?;
         self.state.set_meta(block, meta)?;
         let mut removed = Vec::new();
-        for Write { id, version, new_keys } in writes {
-            for (at, key) in new_keys.iter().enumerate() {
-                let is_first = if self.indices.keeps_id(*key, &self.addresses) {
-                    self.index.insert(*key, id)
-                } else {
-                    !self.state.is_found_by(id, *key) && !new_keys[..at].contains(key)
-                };
-                if !is_first {
-                    self.addresses.release(key.id);
+        for Write { id, version, new_keys } in &writes {
+            for key in new_keys {
+                if self.indices.keeps_id(*key, &self.addresses) {
+                    self.index.insert(*key, *id);
                 }
             }
-            self.ranks.insert(&self.addresses, &self.index, (id, &version, &new_keys));
-            if !self.state.write(block, id, version, &mut removed)? {
-                self.addresses.release(id);
-            }
+            self.ranks.insert(&self.addresses, &self.index, (*id, version, new_keys));
         }
-        surplus.into_iter().for_each(|id| self.addresses.release(id));
+        let versions = writes.into_iter().map(|write| (write.id, write.version)).collect();
+        let known = self.state.write(block, versions, &mut removed)?;
+        known.into_iter().chain(surplus).for_each(|id| self.addresses.release(id));
         self.let_go(&removed);
-        self.ranks.refill(&self.addresses, &self.state, &self.index);
+        if !self.root_is_open {
+            self.ranks.refill(&self.addresses, (&self.state, &self.index), ids.len());
+        }
         Ok(ids)
     }
 
@@ -239,7 +274,7 @@ impl<R: Record, M: Send + Sync + 'static> Ledger<R, M> {
     /// freed here, and the index entries that were kept for it alone.
     pub fn publish(&mut self) {
         self.close_root();
-        self.ranks.refill(&self.addresses, &self.state, &self.index);
+        self.ranks.refill(&self.addresses, (&self.state, &self.index), 0);
         let snapshot = |block| self.state.snapshot(block).expect("tips are the root or above it");
         let published = Published {
             processed: snapshot(self.processed),
@@ -249,6 +284,8 @@ impl<R: Record, M: Send + Sync + 'static> Ledger<R, M> {
             indices: Arc::clone(&self.indices),
             tops: self.ranks.tops().clone(),
             run: self.run,
+            state_bytes: self.state.bytes(),
+            ranks_bytes: self.ranks.bytes(),
             addresses: Arc::clone(&self.addresses),
             _epoch: self.addresses.epoch(),
         };
@@ -261,7 +298,8 @@ impl<R: Record, M: Send + Sync + 'static> Ledger<R, M> {
     /// Cost: two look-ups, whatever the ledger's size.
     pub fn record(&self, address: &Address) -> Option<Arc<R>> {
         let id = self.addresses.lookup(address)?;
-        self.state.snapshot(self.processed).ok()?.version(id)?.record.clone()
+        let snapshot = self.state.snapshot(self.processed).ok()?;
+        Some(snapshot.version(id)?.record(resolve(&self.addresses)))
     }
 
     /// The root.
@@ -280,6 +318,12 @@ impl<R: Record, M: Send + Sync + 'static> Ledger<R, M> {
         }
     }
 
+    /// What it takes in memory. Cost: O(bytes / 1,024) at most; for reports.
+    pub fn bytes(&self) -> LedgerBytes {
+        let ranks = self.ranks.bytes();
+        LedgerBytes::new(&self.addresses, self.index.postings(), self.state.bytes(), ranks)
+    }
+
     /// How many versions of records a read could still see. Cost: O(records); for tests and reports.
     pub fn versions(&self) -> usize {
         self.state.versions()
@@ -295,6 +339,7 @@ impl<R: Record, M: Send + Sync + 'static> Ledger<R, M> {
             self.root_is_open = false;
             // The root exists and nobody but us completes it; if it was completed by hand, fine.
             let _ = self.state.complete(self.state.root());
+            self.ranks.refill_all(&self.addresses, (&self.state, &self.index));
         }
     }
 
@@ -302,27 +347,22 @@ impl<R: Record, M: Send + Sync + 'static> Ledger<R, M> {
     /// reads a snapshot published before still finds it in both.
     fn let_go(&mut self, removed: &[Removed<R>]) {
         let epoch = self.addresses.newest_epoch();
-        let mut left_out = BTreeSet::new();
-        for version in removed {
-            let Removed { id, keys, is_last, .. } = version;
-            for key in keys.iter() {
-                if self.state.is_found_by(*id, *key) {
-                    continue;
-                }
-                let is_last = if self.indices.keeps_id(*key, &self.addresses) {
-                    self.index.remove(*key, *id, epoch)
-                } else {
-                    left_out.insert((*id, *key))
-                };
-                if is_last {
-                    self.addresses.release(key.id);
-                }
-            }
-            self.ranks.remove(&self.addresses, (&self.state, &self.index), version);
-            if *is_last {
-                self.addresses.release(*id);
-            }
+        let keys = removed.iter().filter_map(|removed| Some((removed.id, removed.version()?)));
+        let keys = keys.flat_map(|(id, version)| version.keys().map(move |key| (id, key)));
+        let mut gone: Vec<(AddressId, Key)> =
+            keys.filter(|(id, key)| !self.state.is_found_by(*id, *key)).collect();
+        gone.sort_unstable();
+        gone.dedup(); // several versions of one record may have gone
+        for (id, key) in &gone {
+            // Does nothing where an index leaves the key out.
+            self.index.remove(*key, *id, epoch);
         }
+        for version in removed {
+            self.ranks.remove(&self.addresses, (&self.state, &self.index), version);
+        }
+        gone.iter().for_each(|(_, key)| self.addresses.release(key.id));
+        let last = removed.iter().filter(|removed| removed.is_last);
+        last.for_each(|removed| self.addresses.release(removed.id));
     }
 }
 

@@ -23,9 +23,11 @@ mod outlet;
 pub mod params;
 pub mod pubsub;
 mod server;
+mod usage;
 
 pub use config::Config;
 pub use dispatch::answer_here;
 pub use methods::{Answer, own_keys};
 pub use node::{Health, Node, Status, SystemClock};
 pub use server::{Listeners, Socket, Speaker, serve};
+pub use usage::Usage;

@@ -7,7 +7,7 @@ use solana_account::{AccountSharedData, ReadableAccount};
 use spl_generic_token::token::GenericTokenAccount;
 use spl_generic_token::{is_known_spl_token_id, token, token_2022};
 
-use crate::holding;
+use crate::{holding, pack};
 
 /// What a key's address is to an account.
 pub mod facet {
@@ -25,7 +25,8 @@ pub mod facet {
     pub const LOCKUP: Facet = Facet(4);
 }
 
-/// An account. Its data is shared with the VM that wrote it, never copied.
+/// An account. Its data is shared with the VM that wrote it, until its block is rooted and it is
+/// packed (`pack`).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Account(pub AccountSharedData);
 
@@ -43,21 +44,36 @@ impl Record for Account {
         if *self.0.owner() == solana_sdk_ids::stake::id() && has_lockup(self.0.data()) {
             key(facet::LOCKUP, program);
         }
-        if !is_known_spl_token_id(self.0.owner()) {
-            return;
-        }
-        let data = self.0.data();
-        let (Some(mint), Some(owner)) = (
-            token_2022::Account::unpack_account_mint(data),
-            token_2022::Account::unpack_account_owner(data),
-        ) else {
-            return;
-        };
+        let Some(data) = token_data(&self.0) else { return };
+        let mint = token_2022::Account::unpack_account_mint_unchecked(data);
+        let owner = token_2022::Account::unpack_account_owner_unchecked(data);
         key(facet::MINT, Address::from(mint.to_bytes()));
         key(facet::OWNER, Address::from(owner.to_bytes()));
         if let Some(delegate) = delegate(data) {
             key(facet::DELEGATE, delegate);
         }
+    }
+
+    fn pack(&self, packed: &mut Vec<u8>) -> bool {
+        pack::pack(&self.0, packed)
+    }
+
+    fn unpack(keys: &[(Facet, Address)], packed: &[u8]) -> Option<Self> {
+        pack::unpack(keys, packed).map(Self)
+    }
+
+    fn packed_rank(packed: &[u8], facet: Option<Facet>) -> Option<Option<u64>> {
+        match facet {
+            None => pack::lamports(packed).map(Some),
+            Some(facet::MINT) => pack::amount(packed).map(Some),
+            Some(_) => Some(None),
+        }
+    }
+
+    /// Its data may be shared with the VM.
+    fn weight(&self) -> usize {
+        const ARC_BYTES: usize = 16;
+        size_of::<Self>() + ARC_BYTES + size_of::<Vec<u8>>() + self.0.data().len()
     }
 
     /// By lamports.
@@ -69,6 +85,14 @@ impl Record for Account {
     fn rank_under(&self, facet: Facet) -> Option<u64> {
         (facet == facet::MINT).then(|| holding(&self.0).map_or(0, |(_, amount)| amount))
     }
+}
+
+/// The data of a valid token account of either token program.
+pub(crate) fn token_data(account: &AccountSharedData) -> Option<&[u8]> {
+    let data = account.data();
+    let is_token =
+        is_known_spl_token_id(account.owner()) && token_2022::Account::valid_account_data(data);
+    is_token.then_some(data)
 }
 
 /// Whether a stake account's lockup names a time or an epoch: its state is 1 or 2 (a 4-byte tag at

@@ -5,6 +5,7 @@
 mod account;
 mod encode;
 mod filter;
+mod pack;
 mod token;
 
 pub use account::{Account, facet};

@@ -2,19 +2,25 @@
 //!
 //! Shape: [`State`] is the writer's; [`Snapshot`] is one block's state, immutable, and shares all
 //! but what changed with the state it was taken from. A record has one rooted version and a short
-//! list of unrooted ones; a read sees the newest among its block's ancestors.
+//! list of unrooted ones; a read sees the newest among its block's ancestors. Rooted versions that
+//! pack ([`ledger::Record::pack`]) stand without their keys' addresses in blobs of 64 records; the
+//! others, and unrooted ones, as they are.
 //! Bounds: [`UNROOTED_MAX`] blocks; records are bounded by the address table.
 //! Invariant: rooting and dropping a block touch only what that block wrote.
 //! Not here: addresses (`address`), finding records by key (`index`), who publishes (`query`).
 #![forbid(unsafe_code)]
 
+mod leaf;
+mod leaves;
+mod packs;
 mod pages;
 mod snapshot;
 mod state;
 mod tree;
 mod versions;
 
+pub use leaves::StateBytes;
 pub use snapshot::Snapshot;
 pub use state::{Removed, State};
 pub use tree::{BlockError, UNROOTED_MAX};
-pub use versions::Version;
+pub use versions::{Seen, Version};

@@ -1,21 +1,23 @@
-//! A persistent array by address id: a radix tree of pages, copied on the path of a write.
+//! A persistent array: a radix tree of pages, copied on the path of a write.
 //!
 //! Copies share everything. The first write after a copy copies the pages on its path, later ones
 //! find them their own already. A page holds 32: its copy is 32 pointers, about 50 ns.
 
 use std::sync::Arc;
 
-use ledger::AddressId;
-
 const PAGE_BITS: u32 = 5;
 const PAGE_LEN: usize = 1 << PAGE_BITS;
+
+/// What an [`Arc`] counts in.
+pub(crate) const ARC_BYTES: usize = 16;
 
 /// The array. Cheap to clone.
 pub(crate) struct Pages<T> {
     root: Option<Arc<Page<T>>>,
     /// Levels of branches above the leaves.
     height: u32,
-    len: usize,
+    /// How many pages there are.
+    pages: usize,
 }
 
 enum Page<T> {
@@ -25,33 +27,33 @@ enum Page<T> {
 
 impl<T> Pages<T> {
     pub(crate) fn new() -> Self {
-        Self { root: None, height: 0, len: 0 }
+        Self { root: None, height: 0, pages: 0 }
     }
 
-    /// How many ids have an entry.
-    pub(crate) fn len(&self) -> usize {
-        self.len
+    /// The heap bytes of the pages, without the entries'.
+    pub(crate) fn bytes(&self) -> usize {
+        self.pages * (ARC_BYTES + size_of::<Page<T>>())
     }
 
-    pub(crate) fn get(&self, id: AddressId) -> Option<&T> {
-        let mut page = self.root.as_deref().filter(|_| reaches(self.height, id))?;
+    pub(crate) fn get(&self, at: u32) -> Option<&T> {
+        let mut page = self.root.as_deref().filter(|_| reaches(self.height, at))?;
         let mut level = self.height;
         loop {
             match page {
-                Page::Branch(children) => page = children[place(id, level)].as_deref()?,
-                Page::Leaf(entries) => return entries[place(id, 0)].as_deref(),
+                Page::Branch(children) => page = children[place(at, level)].as_deref()?,
+                Page::Leaf(entries) => return entries[place(at, 0)].as_deref(),
             }
             level -= 1; // a branch is never at level 0
         }
     }
 
-    /// All entries, by id.
+    /// All entries, in order.
     pub(crate) fn iter(&self) -> Iter<'_, T> {
-        self.iter_from(AddressId(0))
+        self.iter_from(0)
     }
 
-    /// The entries from the id `first` on, by id. Cost: one look-up.
-    pub(crate) fn iter_from(&self, first: AddressId) -> Iter<'_, T> {
+    /// The entries from `first` on, in order. Cost: one look-up.
+    pub(crate) fn iter_from(&self, first: u32) -> Iter<'_, T> {
         let mut path = Vec::new();
         let mut page = self.root.as_deref().filter(|_| reaches(self.height, first));
         let (mut level, mut upper) = (self.height, 0);
@@ -75,27 +77,28 @@ impl<T> Pages<T> {
 }
 
 impl<T: Clone> Pages<T> {
-    /// The entry of `id`, made if there is none.
-    pub(crate) fn entry(&mut self, id: AddressId, make: impl FnOnce() -> T) -> &mut T {
-        while !reaches(self.height, id) {
+    /// The entry at `at`, made if there is none.
+    pub(crate) fn entry(&mut self, at: u32, make: impl FnOnce() -> T) -> &mut T {
+        while !reaches(self.height, at) {
             self.height += 1;
             if let Some(lower) = self.root.take() {
                 let mut children = [const { None }; PAGE_LEN];
                 children[0] = Some(lower);
+                self.pages += 1;
                 self.root = Some(Arc::new(Page::Branch(children)));
             }
         }
         let mut slot = &mut self.root;
         let mut level = self.height;
         loop {
-            let page = slot.get_or_insert_with(|| Arc::new(Page::empty(level)));
+            let page = slot.get_or_insert_with(|| {
+                self.pages += 1;
+                Arc::new(Page::empty(level))
+            });
             match Arc::make_mut(page) {
-                Page::Branch(children) => slot = &mut children[place(id, level)],
+                Page::Branch(children) => slot = &mut children[place(at, level)],
                 Page::Leaf(entries) => {
-                    let entry = entries[place(id, 0)].get_or_insert_with(|| {
-                        self.len += 1;
-                        Arc::new(make())
-                    });
+                    let entry = entries[place(at, 0)].get_or_insert_with(|| Arc::new(make()));
                     return Arc::make_mut(entry);
                 }
             }
@@ -103,31 +106,15 @@ impl<T: Clone> Pages<T> {
         }
     }
 
-    /// The entry of `id`, if there is one.
-    pub(crate) fn get_mut(&mut self, id: AddressId) -> Option<&mut T> {
-        self.get(id)?; // so that a miss copies nothing
-        let mut page = Arc::make_mut(self.root.as_mut()?);
-        let mut level = self.height;
-        loop {
-            match page {
-                Page::Branch(children) => {
-                    page = Arc::make_mut(children[place(id, level)].as_mut()?);
-                }
-                Page::Leaf(entries) => return entries[place(id, 0)].as_mut().map(Arc::make_mut),
-            }
-            level -= 1; // a branch is never at level 0
-        }
-    }
-
-    /// Removes the entry of `id` and the pages that it leaves empty.
-    pub(crate) fn remove(&mut self, id: AddressId) {
-        if self.get(id).is_none() {
+    /// Removes the entry at `at` and the pages that it leaves empty.
+    pub(crate) fn remove(&mut self, at: u32) {
+        if self.get(at).is_none() {
             return;
         }
-        self.len -= 1;
-        if clear(&mut self.root, id, self.height) {
+        if clear(&mut self.root, at, self.height, &mut self.pages) {
             self.root = None;
             self.height = 0;
+            self.pages -= 1;
         }
     }
 }
@@ -142,28 +129,35 @@ impl<T> Page<T> {
     }
 }
 
-/// Whether ids up to `id` fit below a root of this height.
-fn reaches(height: u32, id: AddressId) -> bool {
-    id.0.checked_shr(PAGE_BITS * (height + 1)).unwrap_or(0) == 0
+/// Whether numbers up to `at` fit below a root of this height.
+fn reaches(height: u32, at: u32) -> bool {
+    at.checked_shr(PAGE_BITS * (height + 1)).unwrap_or(0) == 0
 }
 
-fn place(id: AddressId, level: u32) -> usize {
-    (id.0 >> (PAGE_BITS * level)) as usize % PAGE_LEN
+fn place(at: u32, level: u32) -> usize {
+    (at >> (PAGE_BITS * level)) as usize % PAGE_LEN
 }
 
-/// Clears `id` below `slot`; true if that left the page empty.
-fn clear<T: Clone>(slot: &mut Option<Arc<Page<T>>>, id: AddressId, level: u32) -> bool {
+/// Clears `at` below `slot`, and takes empty pages below it off `pages`; true if that left the page
+/// itself empty.
+fn clear<T: Clone>(
+    slot: &mut Option<Arc<Page<T>>>,
+    at: u32,
+    level: u32,
+    pages: &mut usize,
+) -> bool {
     let Some(page) = slot else { return true };
     match Arc::make_mut(page) {
         Page::Branch(children) => {
-            let child = &mut children[place(id, level)];
-            if clear(child, id, level - 1) {
+            let child = &mut children[place(at, level)];
+            if clear(child, at, level - 1, pages) {
                 *child = None;
+                *pages -= 1;
             }
             children.iter().all(Option::is_none)
         }
         Page::Leaf(entries) => {
-            entries[place(id, 0)] = None;
+            entries[place(at, 0)] = None;
             entries.iter().all(Option::is_none)
         }
     }
@@ -184,13 +178,13 @@ impl<T> Clone for Page<T> {
     }
 }
 
-/// Entries by id: the path to the next one, each page with its ids' upper bits and next place.
+/// Entries in order: the path to the next one, each page with its numbers' upper bits and next place.
 pub(crate) struct Iter<'a, T> {
     path: Vec<(&'a Page<T>, u32, usize)>,
 }
 
 impl<'a, T> Iterator for Iter<'a, T> {
-    type Item = (AddressId, &'a T);
+    type Item = (u32, &'a T);
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
@@ -210,7 +204,7 @@ impl<'a, T> Iterator for Iter<'a, T> {
                 }
                 Page::Leaf(entries) => {
                     if let Some(entry) = &entries[at] {
-                        return Some((AddressId(id), entry));
+                        return Some((id, entry));
                     }
                 }
             }
@@ -229,26 +223,25 @@ mod tests {
     fn filled() -> Pages<u32> {
         let mut pages = Pages::new();
         for id in IDS {
-            *pages.entry(AddressId(id), || 0) = id;
+            *pages.entry(id, || 0) = id;
         }
         pages
     }
 
     fn ids(pages: &Pages<u32>) -> Vec<u32> {
-        pages.iter().map(|(id, _)| id.0).collect()
+        pages.iter().map(|(id, _)| id).collect()
     }
 
     #[test]
     fn entries_at_every_height_are_found_and_iterated_in_order() {
         let pages = filled();
         for id in IDS {
-            assert_eq!(pages.get(AddressId(id)), Some(&id));
+            assert_eq!(pages.get(id), Some(&id));
         }
         for absent in [2, 30, 34, 1 << 25, u32::MAX - 2] {
-            assert_eq!(pages.get(AddressId(absent)), None);
+            assert_eq!(pages.get(absent), None);
         }
         assert_eq!(ids(&pages), IDS);
-        assert_eq!(pages.len(), IDS.len());
     }
 
     #[test]
@@ -257,41 +250,39 @@ mod tests {
         let all = ids(&pages);
         let middles = all.iter().flat_map(|id| [id.saturating_sub(1), *id, id.saturating_add(1)]);
         for first in middles.chain([0, u32::MAX]) {
-            let found: Vec<u32> = pages.iter_from(AddressId(first)).map(|(id, _)| id.0).collect();
+            let found: Vec<u32> = pages.iter_from(first).map(|(id, _)| id).collect();
             let expected: Vec<u32> = all.iter().copied().filter(|id| *id >= first).collect();
             assert_eq!(found, expected, "from {first}");
         }
-        assert_eq!(Pages::<u32>::new().iter_from(AddressId(3)).count(), 0);
+        assert_eq!(Pages::<u32>::new().iter_from(3).count(), 0);
     }
 
     #[test]
     fn a_copy_keeps_what_it_had() {
         let mut pages = filled();
         let copy = pages.clone();
-        *pages.entry(AddressId(33), || 0) = 99;
-        if let Some(entry) = pages.get_mut(AddressId(0)) {
-            *entry = 98;
-        }
-        pages.remove(AddressId(32));
-        pages.entry(AddressId(5), || 5);
+        *pages.entry(33, || 0) = 99;
+        *pages.entry(0, || 0) = 98;
+        pages.remove(32);
+        pages.entry(5, || 5);
         assert_eq!(ids(&copy), IDS);
-        assert_eq!(copy.get(AddressId(33)), Some(&33));
-        assert_eq!(copy.get(AddressId(0)), Some(&0));
-        assert_eq!(pages.get(AddressId(33)), Some(&99));
-        assert_eq!(pages.get(AddressId(0)), Some(&98));
-        assert_eq!(pages.get(AddressId(32)), None);
+        assert_eq!(copy.get(33), Some(&33));
+        assert_eq!(copy.get(0), Some(&0));
+        assert_eq!(pages.get(33), Some(&99));
+        assert_eq!(pages.get(0), Some(&98));
+        assert_eq!(pages.get(32), None);
     }
 
     #[test]
     fn removing_everything_leaves_no_page() {
         let mut pages = filled();
         for id in IDS {
-            pages.remove(AddressId(id));
-            pages.remove(AddressId(id));
-            assert_eq!(pages.get_mut(AddressId(id)), None);
+            pages.remove(id);
+            pages.remove(id);
+            assert_eq!(pages.get(id), None);
         }
-        assert_eq!(pages.len(), 0);
         assert!(pages.root.is_none());
+        assert_eq!(pages.bytes(), 0);
         assert!(ids(&pages).is_empty());
     }
 
@@ -299,8 +290,8 @@ mod tests {
     fn a_second_write_after_a_copy_copies_no_page() {
         let mut pages = filled();
         let _copy = pages.clone();
-        let first: *const u32 = pages.entry(AddressId(33), || 0);
-        let second: *const u32 = pages.entry(AddressId(33), || 0);
+        let first: *const u32 = pages.entry(33, || 0);
+        let second: *const u32 = pages.entry(33, || 0);
         assert_eq!(first, second);
     }
 }

@@ -2,18 +2,20 @@
 
 use std::sync::Arc;
 
-use ledger::{AddressId, BlockId, Slot};
+use ledger::{AddressId, BlockId};
 
-use crate::Version;
+use crate::leaf::{Leaf, bits, id_of, leaf_of, place_of};
+use crate::leaves::ids_from;
 use crate::pages::Pages;
-use crate::versions::Versions;
+use crate::versions::Seen;
 
 /// One block's state, as it was when the snapshot was taken. Immutable; copies are cheap.
 pub struct Snapshot<R, M> {
     pub(crate) block: BlockId,
     pub(crate) meta: Arc<M>,
     pub(crate) ancestors: Arc<[BlockId]>,
-    pub(crate) records: Pages<Versions<R>>,
+    pub(crate) leaves: Pages<Leaf<R>>,
+    pub(crate) len: usize,
 }
 
 impl<R, M> Snapshot<R, M> {
@@ -28,33 +30,27 @@ impl<R, M> Snapshot<R, M> {
     }
 
     /// The version of `id` that the block sees; never a removal.
-    pub fn version(&self, id: AddressId) -> Option<&Version<R>> {
-        self.records.get(id)?.at(&self.ancestors).filter(|version| version.record.is_some())
-    }
-
-    /// The same, with the slot of the block that wrote it: the newest of the record's writes that
-    /// the block sees.
-    pub fn written(&self, id: AddressId) -> Option<(&Version<R>, Slot)> {
-        let found = self.records.get(id)?.written_at(&self.ancestors)?;
-        found.0.record.is_some().then_some(found)
+    pub fn version(&self, id: AddressId) -> Option<Seen<'_, R>> {
+        self.leaves.get(leaf_of(id))?.seen(place_of(id), &self.ancestors)
     }
 
     /// All records that the block sees, by id.
-    pub fn versions(&self) -> impl Iterator<Item = (AddressId, &Version<R>)> {
-        self.records.iter().filter_map(|(id, versions)| {
-            let version = versions.at(&self.ancestors)?;
-            version.record.is_some().then_some((id, version))
+    pub fn versions(&self) -> impl Iterator<Item = (AddressId, Seen<'_, R>)> {
+        self.leaves.iter().flat_map(move |(number, leaf)| {
+            let found =
+                move |place| Some((id_of(number, place), leaf.seen(place, &self.ancestors)?));
+            bits(leaf.places()).filter_map(found)
         })
     }
 
     /// The ids from `first` on that have a version in some block. Cost: one look-up.
     pub fn ids_from(&self, first: AddressId) -> impl Iterator<Item = AddressId> {
-        self.records.iter_from(first).map(|(id, _)| id)
+        ids_from(&self.leaves, first)
     }
 
     /// How many records the block sees at most: those of other blocks are counted in.
     pub fn len_max(&self) -> usize {
-        self.records.len()
+        self.len
     }
 }
 
@@ -64,7 +60,8 @@ impl<R, M> Clone for Snapshot<R, M> {
             block: self.block,
             meta: Arc::clone(&self.meta),
             ancestors: Arc::clone(&self.ancestors),
-            records: self.records.clone(),
+            leaves: self.leaves.clone(),
+            len: self.len,
         }
     }
 }

@@ -3,47 +3,48 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use ledger::{AddressId, BlockId, Key};
+use ledger::{AddressId, BlockId, Key, Record};
 
-use crate::pages::Pages;
+use crate::leaf::{Hidden, leaf_of, place_of};
+use crate::leaves::{Leaves, ids_from};
 use crate::tree::Tree;
-use crate::versions::Versions;
-use crate::{BlockError, Snapshot, Version};
+use crate::{BlockError, Seen, Snapshot, StateBytes, Version};
 
 /// Records of type `R` by address id, and facts of type `M` by block.
 ///
 /// The root is open at first, so that it can be filled; it takes no child until it is complete.
 pub struct State<R, M> {
     tree: Tree<M>,
-    records: Pages<Versions<R>>,
+    leaves: Leaves<R>,
 }
 
 /// A version that no read of the state can see any more. Snapshots taken before still do.
-#[derive(Debug, PartialEq, Eq)]
 pub struct Removed<R> {
     /// Whose it was.
     pub id: AddressId,
-    /// The record; `None` if the version was a removal.
-    pub record: Option<Arc<R>>,
-    /// The keys it was found by.
-    pub keys: Arc<[Key]>,
     /// Whether it was the record's last version: nothing is known under the id now.
     pub is_last: bool,
+    hidden: Option<Hidden<R>>,
 }
 
 impl<R> Removed<R> {
-    /// `hidden` is `None` if a removal went of which nothing was kept.
-    fn new(id: AddressId, hidden: Option<Version<R>>, is_last: bool) -> Self {
-        let (record, keys) =
-            hidden.map(|version| (version.record, version.keys)).unwrap_or_default();
-        Self { id, record, keys, is_last }
+    /// The version; `None` if it was a removal.
+    pub fn version(&self) -> Option<Seen<'_, R>> {
+        self.hidden.as_ref()?.seen(place_of(self.id))
+    }
+
+    /// Unless it removed nothing at all.
+    fn push_to(self, removed: &mut Vec<Self>) {
+        if self.is_last || self.hidden.is_some() {
+            removed.push(self);
+        }
     }
 }
 
-impl<R, M> State<R, M> {
+impl<R: Record, M> State<R, M> {
     /// A state with no records at an open root.
     pub fn new(root: BlockId, meta: Arc<M>) -> Self {
-        Self { tree: Tree::new(root, meta), records: Pages::new() }
+        Self { tree: Tree::new(root, meta), leaves: Leaves::new() }
     }
 
     /// The newest block that cannot be taken back.
@@ -87,40 +88,47 @@ impl<R, M> State<R, M> {
         self.tree.writable(block).map(|_| ())
     }
 
-    /// Writes one record in `block`, in place of what the block wrote there before. True if nothing
-    /// was known under `id`; `removed` gets the version that this write hides for good, if any.
+    /// Writes records in `block`, each in place of what the block wrote there before. Gives the ids
+    /// under which something was known; `removed` gets the versions that are hidden for good.
+    ///
+    /// Cost: a path of pages each. At an open root, where everything is packed at once, a leaf is
+    /// packed once for all its records among `versions`.
     pub fn write(
         &mut self,
         block: BlockId,
-        id: AddressId,
-        version: Version<R>,
+        mut versions: Vec<(AddressId, Version<R>)>,
         removed: &mut Vec<Removed<R>>,
-    ) -> Result<bool, BlockError> {
-        let root = self.tree.root();
-        let writer = self.tree.writable(block)?;
-        let versions = self.records.entry(id, Versions::new);
-        let is_new = versions.is_empty();
-        let hidden = if block == root {
-            versions.rooted_slot = block.slot;
-            std::mem::replace(&mut versions.rooted, version.record.is_some().then_some(version))
-        } else {
-            let own = versions.unrooted.iter_mut().find(|(by, _)| *by == block);
-            if let Some((_, own)) = own {
-                Some(std::mem::replace(own, version))
-            } else {
-                versions.unrooted.push((block, version));
-                writer.written.push(id);
-                None
-            }
-        };
-        let is_last = versions.is_empty();
-        if is_last {
-            self.records.remove(id);
+    ) -> Result<Vec<AddressId>, BlockError> {
+        let is_root = block == self.tree.root();
+        let written = &mut self.tree.writable(block)?.written;
+        let mut known = Vec::new();
+        versions.sort_by_key(|(id, _)| *id);
+        let mut versions = versions.into_iter().peekable();
+        while let Some(number) = versions.peek().map(|(id, _)| leaf_of(*id)) {
+            self.leaves.change(number, |leaf, repack| {
+                while let Some((id, version)) =
+                    versions.next_if(|(next, _)| leaf_of(*next) == number)
+                {
+                    let place = place_of(id);
+                    if is_root {
+                        let is_last = version.record.is_none();
+                        let hidden = leaf.root(place, block, version, repack);
+                        known.extend(hidden.is_some().then_some(id));
+                        Removed { id, is_last, hidden }.push_to(removed);
+                        continue;
+                    }
+                    known.extend(leaf.has(place).then_some(id));
+                    match leaf.write(place, block, version) {
+                        None => written.push(id),
+                        Some(before) => {
+                            let hidden = Some(Hidden::Loose(before, block));
+                            Removed { id, is_last: false, hidden }.push_to(removed);
+                        }
+                    }
+                }
+            });
         }
-        if is_last || hidden.is_some() {
-            removed.push(Removed::new(id, hidden, is_last));
-        }
-        Ok(is_new)
+        Ok(known)
     }
 
     /// Closes `block` to writes and opens it to children.
@@ -141,12 +149,7 @@ impl<R, M> State<R, M> {
         for fork in self.tree.beside(&path) {
             self.vanish(fork, removed);
         }
-        for block in path {
-            for id in self.tree.advance(block)? {
-                self.settle(block, id, removed);
-            }
-        }
-        Ok(())
+        path.into_iter().try_for_each(|block| self.settle(block, removed))
     }
 
     /// Takes back `block` and all that is built on it; gives the blocks that are gone. `removed`
@@ -176,35 +179,31 @@ impl<R, M> State<R, M> {
             block,
             meta: Arc::clone(&found.meta),
             ancestors: Arc::clone(&found.ancestors),
-            records: self.records.clone(),
+            leaves: self.leaves.pages().clone(),
+            len: self.leaves.len(),
         })
     }
 
-    /// The version of `id` that was written last, by whatever block.
-    pub fn newest(&self, id: AddressId) -> Option<&Version<R>> {
-        self.records.get(id)?.iter().next()
-    }
-
-    /// All versions of `id` that a read may still see, the one written last first.
-    pub fn versions_of(&self, id: AddressId) -> impl Iterator<Item = &Version<R>> {
-        self.records.get(id).into_iter().flat_map(Versions::iter)
+    /// All versions of `id` that a read may still see, the one written last first; no removals.
+    pub fn versions_of(&self, id: AddressId) -> impl Iterator<Item = Seen<'_, R>> {
+        let leaf = self.leaves.pages().get(leaf_of(id)).into_iter();
+        leaf.flat_map(move |leaf| leaf.versions_at(place_of(id)))
     }
 
     /// The ids from `first` on that have a version. Cost: one look-up.
     pub fn ids_from(&self, first: AddressId) -> impl Iterator<Item = AddressId> {
-        self.records.iter_from(first).map(|(id, _)| id)
+        ids_from(self.leaves.pages(), first)
     }
 
     /// Whether a version of `id` is found by `key`.
     pub fn is_found_by(&self, id: AddressId, key: Key) -> bool {
-        self.records
-            .get(id)
-            .is_some_and(|versions| versions.iter().any(|version| version.keys.contains(&key)))
+        let leaf = self.leaves.pages().get(leaf_of(id));
+        leaf.is_some_and(|leaf| leaf.is_found_by(place_of(id), key))
     }
 
     /// How many ids have a version, removals included.
     pub fn len(&self) -> usize {
-        self.records.len()
+        self.leaves.len()
     }
 
     /// Whether no id has a version.
@@ -214,42 +213,54 @@ impl<R, M> State<R, M> {
 
     /// How many versions there are. Cost: O(records); for tests and reports.
     pub fn versions(&self) -> usize {
-        self.records.iter().map(|(_, versions)| versions.iter().count()).sum()
+        self.leaves.pages().iter().map(|(_, leaf)| leaf.versions()).sum()
+    }
+
+    /// What it takes in memory. O(1).
+    pub fn bytes(&self) -> StateBytes {
+        self.leaves.bytes()
     }
 
     /// Takes back what `block` wrote.
     fn vanish(&mut self, block: BlockId, removed: &mut Vec<Removed<R>>) {
-        for id in self.tree.remove(block) {
-            let Some(versions) = self.records.get_mut(id) else { continue };
-            let Some(version) = versions.take(block) else { continue };
-            let is_last = versions.is_empty();
-            if is_last {
-                self.records.remove(id);
-            }
-            removed.push(Removed::new(id, Some(version), is_last));
+        let mut written = self.tree.remove(block);
+        written.sort_unstable();
+        for ids in written.chunk_by(|left, right| leaf_of(*left) == leaf_of(*right)) {
+            self.leaves.change(leaf_of(ids[0]), |leaf, _| {
+                for id in ids {
+                    let place = place_of(*id);
+                    let Some(version) = leaf.take(place, block) else { continue };
+                    let is_last = !leaf.has(place);
+                    let hidden = Some(Hidden::Loose(version, block));
+                    removed.push(Removed { id: *id, is_last, hidden });
+                }
+            });
         }
     }
 
-    /// Makes what `block` wrote under `id` the rooted version.
-    fn settle(&mut self, block: BlockId, id: AddressId, removed: &mut Vec<Removed<R>>) {
-        let Some(versions) = self.records.get_mut(id) else { return };
-        let Some(version) = versions.take(block) else { return };
-        let next = version.record.is_some().then_some(version);
-        versions.rooted_slot = block.slot;
-        let hidden = std::mem::replace(&mut versions.rooted, next);
-        let is_last = versions.is_empty();
-        if is_last {
-            self.records.remove(id);
+    /// Makes `block`, a child of the root, the root, and what it wrote rooted.
+    fn settle(&mut self, block: BlockId, removed: &mut Vec<Removed<R>>) -> Result<(), BlockError> {
+        let mut written = self.tree.advance(block)?;
+        written.sort_unstable();
+        for ids in written.chunk_by(|left, right| leaf_of(*left) == leaf_of(*right)) {
+            self.leaves.change(leaf_of(ids[0]), |leaf, repack| {
+                for id in ids {
+                    let place = place_of(*id);
+                    let Some(version) = leaf.take(place, block) else { continue };
+                    let is_removal = version.record.is_none();
+                    let hidden = leaf.root(place, block, version, repack);
+                    let is_last = is_removal && !leaf.has_loose(place);
+                    Removed { id: *id, is_last, hidden }.push_to(removed);
+                }
+            });
         }
-        if is_last || hidden.is_some() {
-            removed.push(Removed::new(id, hidden, is_last));
-        }
+        Ok(())
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use ledger::Facet;
+    use ledger::{Address, Facet};
 
     use super::*;
     use crate::UNROOTED_MAX;
@@ -262,7 +273,37 @@ mod tests {
         BlockId { slot, bank }
     }
 
-    fn state() -> Result<State<u32, ()>, BlockError> {
+    /// Some of these pack, and some do not.
+    #[derive(Debug, PartialEq, Eq)]
+    struct Number(u32);
+
+    impl Record for Number {
+        fn keys(&self, key: &mut dyn FnMut(Facet, Address)) {
+            key(Facet(0), address(AddressId(self.0)));
+        }
+
+        fn pack(&self, packed: &mut Vec<u8>) -> bool {
+            packed.extend_from_slice(&[7; 3][..self.0 as usize % 4 % 3]);
+            self.0 % 4 != 3
+        }
+
+        fn rank_among_all(&self) -> Option<u64> {
+            Some(self.0.into())
+        }
+
+        fn unpack(keys: &[(Facet, Address)], packed: &[u8]) -> Option<Self> {
+            let [(Facet(0), key)] = keys else { return None };
+            let number = u32::from_le_bytes(key.as_bytes()[..4].try_into().ok()?);
+            let is_whole = packed.iter().all(|byte| *byte == 7);
+            (is_whole && packed.len() == number as usize % 4 % 3).then_some(Self(number))
+        }
+    }
+
+    fn address(id: AddressId) -> Address {
+        Address::try_from(&id.0.to_le_bytes()[..]).expect("four bytes are an address")
+    }
+
+    fn state() -> Result<State<Number, ()>, BlockError> {
         let mut state = State::new(ROOT, Arc::new(()));
         state.complete(ROOT)?;
         Ok(state)
@@ -270,45 +311,67 @@ mod tests {
 
     /// Opens a block, writes `records` (0 removes) and completes it.
     fn add(
-        state: &mut State<u32, ()>,
+        state: &mut State<Number, ()>,
         block: BlockId,
         parent: BlockId,
         records: &[(u32, u32)],
-    ) -> Result<Vec<Removed<u32>>, BlockError> {
+    ) -> Result<Vec<Gone>, BlockError> {
         let mut removed = Vec::new();
         state.open(block, parent, Arc::new(()))?;
         for (id, record) in records {
-            state.write(block, AddressId(*id), version(*record), &mut removed)?;
+            state.write(block, vec![(AddressId(*id), version(*record))], &mut removed)?;
         }
         state.complete(block)?;
-        Ok(removed)
+        Ok(all_gone(removed))
     }
 
     /// Found by its value, unless it is a removal.
-    fn version(record: u32) -> Version<u32> {
+    fn version(record: u32) -> Version<Number> {
         if record == 0 {
             return Version { record: None, keys: Arc::default() };
         }
-        Version { record: Some(Arc::new(record)), keys: Arc::new([key(record)]) }
+        Version { record: Some(Arc::new(Number(record))), keys: Arc::new([key(record)]) }
     }
 
     fn key(record: u32) -> Key {
         Key { facet: Facet(0), id: AddressId(record) }
     }
 
-    fn gone(id: u32, record: u32, is_last: bool) -> Removed<u32> {
-        Removed::new(AddressId(id), Some(version(record)), is_last)
+    /// What went of whose: 0 if it was a removal.
+    #[derive(Debug, PartialEq, Eq)]
+    struct Gone {
+        id: u32,
+        record: u32,
+        is_last: bool,
     }
 
-    fn seen(snapshot: &Snapshot<u32, ()>) -> Vec<(u32, u32)> {
-        let record = |version: &Version<u32>| version.record.as_deref().copied();
+    fn gone(id: u32, record: u32, is_last: bool) -> Gone {
+        Gone { id, record, is_last }
+    }
+
+    fn all_gone(removed: Vec<Removed<Number>>) -> Vec<Gone> {
+        let number = |removed: &Removed<Number>| removed.version().map_or(0, |seen| number(&seen));
+        removed.iter().map(|one| gone(one.id.0, number(one), one.is_last)).collect()
+    }
+
+    fn number(seen: &Seen<'_, Number>) -> u32 {
+        let number = seen.record(address).0;
+        assert!(seen.has_key(key(number)) && !seen.has_key(key(number + 1)));
+        assert_eq!(seen.keys().collect::<Vec<_>>(), [key(number)]);
+        assert_eq!(seen.rank(None, address), Some(u64::from(number)));
+        number
+    }
+
+    fn seen(snapshot: &Snapshot<Number, ()>) -> Vec<(u32, u32)> {
         for (id, found) in snapshot.versions() {
-            assert_eq!(snapshot.version(id).map(record), Some(record(found)));
+            let alone = snapshot.version(id).map(|alone| number(&alone));
+            assert_eq!(alone, Some(number(&found)));
         }
-        snapshot.versions().map(|(id, found)| (id.0, record(found).unwrap_or(0))).collect()
+        snapshot.versions().map(|(id, found)| (id.0, number(&found))).collect()
     }
 
-    fn at(state: &State<u32, ()>, block: BlockId) -> Result<Vec<(u32, u32)>, BlockError> {
+    fn at(state: &State<Number, ()>, block: BlockId) -> Result<Vec<(u32, u32)>, BlockError> {
+        assert_eq!((state.len(), state.bytes()), state.leaves.counted());
         Ok(seen(&state.snapshot(block)?))
     }
 
@@ -347,7 +410,10 @@ mod tests {
         add(&mut state, above, high, &[(3, 303)])?;
         let mut removed = Vec::new();
         state.finalize(high, &mut removed)?;
-        assert_eq!(removed, [gone(1, 101, false), gone(5, 501, true), gone(2, 200, false)]);
+        assert_eq!(
+            all_gone(removed),
+            [gone(1, 101, false), gone(5, 501, true), gone(2, 200, false)]
+        );
         assert_eq!(at(&state, high)?, [(1, 100), (2, 202)]);
         assert_eq!(at(&state, above)?, [(1, 100), (2, 202), (3, 303)]);
         assert_eq!(at(&state, low), Err(BlockError::Unknown(low)));
@@ -365,7 +431,7 @@ mod tests {
         assert_eq!(state.len(), 2);
         let mut removed = Vec::new();
         state.finalize(two, &mut removed)?;
-        assert_eq!(removed, [gone(1, 100, true), gone(2, 0, true)]);
+        assert_eq!(all_gone(removed), [gone(1, 100, true), gone(2, 0, true)]);
         assert!(state.is_empty());
         Ok(())
     }
@@ -380,7 +446,10 @@ mod tests {
         let mut removed = Vec::new();
         let blocks = state.drop_fork(one, &mut removed)?;
         assert_eq!(blocks, BTreeSet::from([one, two]));
-        assert_eq!(removed, [gone(1, 100, false), gone(1, 101, false), gone(2, 201, true)]);
+        assert_eq!(
+            all_gone(removed),
+            [gone(1, 100, false), gone(1, 101, false), gone(2, 201, true)]
+        );
         assert_eq!((state.len(), state.versions(), state.unrooted()), (1, 1, 1));
         assert!(!state.is_found_by(AddressId(1), key(100)));
         assert!(state.is_found_by(AddressId(1), key(103)));
@@ -414,9 +483,9 @@ mod tests {
         add(&mut state, one, ROOT, &[(1, 100), (2, 200)])?;
         add(&mut state, two, one, &[(1, 102)])?;
         add(&mut state, three, two, &[(2, 203), (3, 303)])?;
-        let slots = |state: &State<u32, ()>, block| -> Result<Vec<Option<u64>>, BlockError> {
+        let slots = |state: &State<Number, ()>, block| -> Result<Vec<Option<u64>>, BlockError> {
             let snapshot = state.snapshot(block)?;
-            Ok([1, 2, 3].map(|id| Some(snapshot.written(AddressId(id))?.1)).into())
+            Ok([1, 2, 3].map(|id| Some(snapshot.version(AddressId(id))?.slot())).into())
         };
         assert_eq!(slots(&state, three)?, [Some(12), Some(13), Some(13)]);
         assert_eq!(slots(&state, two)?, [Some(12), Some(11), None]);
@@ -431,9 +500,9 @@ mod tests {
         let mut state = State::new(ROOT, Arc::new(()));
         let mut removed = Vec::new();
         for (id, record) in [(1, 100), (1, 101), (2, 200), (2, 0), (3, 0)] {
-            state.write(ROOT, AddressId(id), version(record), &mut removed)?;
+            state.write(ROOT, vec![(AddressId(id), version(record))], &mut removed)?;
         }
-        assert_eq!(removed, [gone(1, 100, false), gone(2, 200, true), gone(3, 0, true)]);
+        assert_eq!(all_gone(removed), [gone(1, 100, false), gone(2, 200, true), gone(3, 0, true)]);
         assert_eq!(at(&state, ROOT)?, [(1, 101)]);
         let child = state.open(block(11, 1), ROOT, Arc::new(()));
         assert_eq!(child, Err(BlockError::Open(ROOT)));
@@ -450,7 +519,7 @@ mod tests {
         assert_eq!(state.finalize(one, &mut Vec::new()), Err(BlockError::Open(one)));
         state.complete(one)?;
         assert_eq!(state.complete(one), Err(BlockError::Complete(one)));
-        let late = state.write(one, AddressId(1), version(1), &mut Vec::new());
+        let late = state.write(one, vec![(AddressId(1), version(1))], &mut Vec::new());
         assert_eq!(late, Err(BlockError::Complete(one)));
         assert!(state.is_empty());
         let not_after = BlockError::NotAfterParent { block: block(11, 2), parent: one };

@@ -1,16 +1,104 @@
-//! The versions of one record.
+//! A version of a record: as it is written, and as it is found.
 
 use std::sync::Arc;
 
-use ledger::{BlockId, Key, Slot};
+use ledger::{Address, AddressId, Facet, Key, Record, Slot};
+
+use crate::packs::Packed;
+use crate::pages::ARC_BYTES;
 
 /// A record as one block left it.
 #[derive(Debug)]
 pub struct Version<R> {
     /// The record; `None` if the block removed it.
     pub record: Option<Arc<R>>,
-    /// The keys it is found by.
+    /// The keys it is found by, in the order in which the record names them.
     pub keys: Arc<[Key]>,
+}
+
+/// A version that a read finds: the record as it is, or packed.
+pub struct Seen<'a, R> {
+    form: Form<'a, R>,
+}
+
+enum Form<'a, R> {
+    Kept { record: &'a Arc<R>, keys: &'a [Key], slot: Slot },
+    Packed(Packed<'a>),
+}
+
+impl<R: Record> Version<R> {
+    /// About how many heap bytes it takes.
+    pub(crate) fn weight(&self) -> usize {
+        let record = self.record.as_ref().map_or(0, |record| ARC_BYTES + record.weight());
+        record + ARC_BYTES + size_of_val(&*self.keys)
+    }
+}
+
+impl<R> Version<R> {
+    /// As a read finds it, unless it is a removal.
+    pub(crate) fn seen(&self, slot: Slot) -> Option<Seen<'_, R>> {
+        let record = self.record.as_ref()?;
+        Some(Seen { form: Form::Kept { record, keys: &self.keys, slot } })
+    }
+}
+
+impl<'a, R> Seen<'a, R> {
+    pub(crate) fn packed(packed: Packed<'a>) -> Self {
+        Self { form: Form::Packed(packed) }
+    }
+
+    /// The slot of the block that wrote it.
+    pub fn slot(&self) -> Slot {
+        match &self.form {
+            Form::Kept { slot, .. } => *slot,
+            Form::Packed(packed) => packed.slot(),
+        }
+    }
+
+    /// Whether it is found by `key`. The record is not unpacked for it.
+    pub fn has_key(&self, key: Key) -> bool {
+        match &self.form {
+            Form::Kept { keys, .. } => keys.contains(&key),
+            Form::Packed(packed) => packed.has_key(key),
+        }
+    }
+
+    /// The keys it is found by, in the order in which the record names them.
+    pub fn keys(&self) -> impl Iterator<Item = Key> + use<'a, R> {
+        let (kept, packed) = match self.form {
+            Form::Kept { keys, .. } => (keys, None),
+            Form::Packed(packed) => (&[][..], Some(packed)),
+        };
+        kept.iter().copied().chain(packed.into_iter().flat_map(Packed::keys))
+    }
+}
+
+impl<R: Record> Seen<'_, R> {
+    /// The record. `resolve` gives the addresses of its keys.
+    pub fn record(&self, resolve: impl Fn(AddressId) -> Address) -> Arc<R> {
+        match &self.form {
+            Form::Kept { record, .. } => Arc::clone(record),
+            Form::Packed(packed) => Arc::new(unpack(*packed, resolve)),
+        }
+    }
+
+    /// Where the record stands among all, or among those found by its key under `facet`. It is
+    /// unpacked only if it has to be.
+    pub fn rank(
+        &self,
+        facet: Option<Facet>,
+        resolve: impl Fn(AddressId) -> Address,
+    ) -> Option<u64> {
+        let rank = |record: &R| match facet {
+            None => record.rank_among_all(),
+            Some(facet) => record.rank_under(facet),
+        };
+        match &self.form {
+            Form::Kept { record, .. } => rank(record),
+            Form::Packed(packed) => R::packed_rank(packed.body(), facet)
+                .unwrap_or_else(|| rank(&unpack(*packed, resolve))),
+        }
+    }
 }
 
 impl<R> Clone for Version<R> {
@@ -19,59 +107,7 @@ impl<R> Clone for Version<R> {
     }
 }
 
-/// All versions that a read may still see.
-pub(crate) struct Versions<R> {
-    /// As the root or a block below it left it. Never a removal: that is `None`.
-    pub(crate) rooted: Option<Version<R>>,
-    /// Of the block that wrote the rooted one.
-    pub(crate) rooted_slot: Slot,
-    /// By unrooted blocks, one each. A block comes after its ancestors: those were complete when it
-    /// was opened.
-    pub(crate) unrooted: Vec<(BlockId, Version<R>)>,
-}
-
-impl<R> Versions<R> {
-    pub(crate) fn new() -> Self {
-        Self { rooted: None, rooted_slot: 0, unrooted: Vec::new() }
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.rooted.is_none() && self.unrooted.is_empty()
-    }
-
-    /// The newest version by one of `ancestors` (sorted) or at the root.
-    pub(crate) fn at(&self, ancestors: &[BlockId]) -> Option<&Version<R>> {
-        self.written_at(ancestors).map(|(version, _)| version)
-    }
-
-    /// The same, with the slot of the block that wrote it.
-    pub(crate) fn written_at(&self, ancestors: &[BlockId]) -> Option<(&Version<R>, Slot)> {
-        let unrooted = self.unrooted.iter().rev();
-        unrooted
-            .filter(|(block, _)| ancestors.binary_search(block).is_ok())
-            .map(|(block, version)| (version, block.slot))
-            .next()
-            .or_else(|| Some((self.rooted.as_ref()?, self.rooted_slot)))
-    }
-
-    /// All of them, the newest written first.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Version<R>> {
-        self.unrooted.iter().rev().map(|(_, version)| version).chain(&self.rooted)
-    }
-
-    /// Takes out the version that `block` wrote.
-    pub(crate) fn take(&mut self, block: BlockId) -> Option<Version<R>> {
-        let at = self.unrooted.iter().position(|(writer, _)| *writer == block)?;
-        Some(self.unrooted.remove(at).1)
-    }
-}
-
-impl<R> Clone for Versions<R> {
-    fn clone(&self) -> Self {
-        Self {
-            rooted: self.rooted.clone(),
-            rooted_slot: self.rooted_slot,
-            unrooted: self.unrooted.clone(),
-        }
-    }
+fn unpack<R: Record>(packed: Packed<'_>, resolve: impl Fn(AddressId) -> Address) -> R {
+    let record = packed.with_addresses(resolve, |keys| R::unpack(keys, packed.body()));
+    record.expect("what stands here was made by `pack`, of a record with these keys")
 }

@@ -38,14 +38,22 @@ pub struct KeptView {
 }
 
 impl ForkedLedger {
-    /// An empty ledger at a root, published.
-    pub fn new(config: LedgerConfig) -> Self {
+    /// A ledger whose root was filled by these writes while it was open, published. A write for
+    /// which there is no room in the address table is left out.
+    pub fn new(config: LedgerConfig, writes: Vec<Vec<Change<Note>>>) -> Self {
         let root = BlockId { slot: 0, bank: 0 };
-        let model = Model::new(root);
+        let mut model = Model::new(root);
         let meta = Arc::new(model.facts(root));
         let indices = config.indices.clone();
-        let (ledger, reader) = Ledger::new(config, root, meta);
+        let (ledger, reader) = Ledger::new(config, root, Arc::clone(&meta));
         let mut ledger = ledger.rank_within(RANK_BOUNDS);
+        for changes in writes {
+            let mut filled = model.clone();
+            filled.fill(&changes);
+            if ledger.apply(root, changes, Arc::clone(&meta)).is_ok() {
+                model = filled;
+            }
+        }
         ledger.publish();
         Self { ledger, reader, published: model.clone(), model, indices }
     }

@@ -137,6 +137,22 @@ impl<R: Record> Model<R> {
         self.written_addresses().into_iter().chain(keys).collect()
     }
 
+    /// As `query::Ledger::apply` to a root that is open.
+    pub fn fill(&mut self, changes: &[Change<R>]) {
+        for Change { address, record } in changes {
+            match record {
+                Some(record) => {
+                    self.rooted.insert(*address, Arc::clone(record));
+                    self.rooted_slots.insert(*address, self.root.slot);
+                }
+                None => {
+                    self.rooted.remove(address);
+                    self.rooted_slots.remove(address);
+                }
+            }
+        }
+    }
+
     /// As `query::Ledger::open`.
     pub fn open(&mut self, block: BlockId, parent: BlockId) {
         let facts = Facts { block, writes: 0, is_complete: false };

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
@@ -13,6 +14,7 @@ use tempfile::TempDir;
 
 use crate::clients::ProgramElves;
 use crate::node::Node;
+use crate::world::until;
 
 /// An address nobody has the key of.
 fn address(n: u8) -> String {
@@ -176,5 +178,24 @@ fn an_index_is_off_or_leaves_a_key_out() -> Result<()> {
     let validators = ask(&node, "getVoteAccounts", &json!([{"commitment": "processed"}]))?;
     let count = |which: &str| validators[which].as_array().map_or(0, Vec::len);
     assert_eq!(count("current") + count("delinquent"), 1, "which it is, is a matter of time");
+    Ok(())
+}
+
+#[test]
+fn the_log_tells_what_each_part_uses_and_again_when_asked() -> Result<()> {
+    let node = Node::start(&[])?;
+    let told = |times: usize| {
+        until("a line of memory", Duration::from_secs(30), || {
+            let log = node.log_end();
+            Ok((log.matches("memory: addresses ").count() >= times).then_some(log))
+        })
+    };
+    let log = told(1)?;
+    for part in ["indices ", "packed and ", "ranks ", "history ", "resident_bytes="] {
+        ensure!(log.contains(part), "{part:?} is not in\n{log}");
+    }
+    let kill = Command::new("kill").args(["-USR1", &node.pid()?]).status()?;
+    ensure!(kill.success(), "{kill}");
+    told(2)?;
     Ok(())
 }

@@ -75,6 +75,17 @@ impl Node {
         Ok(node)
     }
 
+    /// The process of the node itself, under the shell that watches it.
+    pub(crate) fn pid(&self) -> Result<String> {
+        let children = format!("/proc/{0}/task/{0}/children", self.watch.id());
+        let children = fs::read_to_string(&children).context(children)?;
+        let is_node = |pid: &&str| {
+            let name = fs::read_to_string(format!("/proc/{pid}/comm"));
+            name.is_ok_and(|name| name.trim() == "hydrant")
+        };
+        children.split_whitespace().find(is_node).map(str::to_owned).context("no such process")
+    }
+
     /// The last lines of what the node wrote.
     pub(crate) fn log_end(&self) -> String {
         let text = fs::read_to_string(&self.log).unwrap_or_else(|err| format!("no log: {err}"));

@@ -28,6 +28,24 @@ fn records_come_sorted_whatever_the_order_of_inserts() {
 }
 
 #[test]
+fn usage_counts_every_key_and_entry_of_a_facet() {
+    let mut index = Index::new(10_000, 1);
+    let of = |facet, id| Key { facet: Facet(facet), id: AddressId(id) };
+    for (key, records) in [(1, 1), (2, 1), (3, 20), (4, 5_000)] {
+        (0..records).for_each(|record| assert!(index.insert(of(1, key), AddressId(record))));
+    }
+    assert!(index.insert(of(2, 1), AddressId(1)));
+    let [one, two, none] = [1, 2, 3].map(|facet| index.postings().usage_of(Facet(facet)));
+    assert_eq!((one.keys, one.entries), (4, 5_022));
+    assert_eq!((two.keys, two.entries), (1, 1));
+    assert_eq!(none, index::FacetUsage::default());
+    // A dense set of 5,000 is a bitmap; the block is twenty words.
+    assert!(one.bytes > two.bytes + 80 + 600, "{one:?} {two:?}");
+    let all = index.postings().bytes();
+    assert!(one.bytes + two.bytes < all, "{all}");
+}
+
+#[test]
 fn keys_differ_by_facet_and_by_id() {
     let mut index = Index::new(100, 1);
     let of = |facet, id| Key { facet: Facet(facet), id: AddressId(id) };

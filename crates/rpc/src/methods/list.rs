@@ -38,12 +38,15 @@ const WRITES: usize = 16;
 /// Mints that a list remembers: 320 KiB.
 const MINTS_MAX: usize = 4_096;
 
+/// Whether an account is wanted.
+pub(super) type Keep = Box<dyn Fn(&Account) -> bool + Send>;
+
 /// What is looked for.
 pub(super) struct Wanted {
     /// Found by each of these.
     pub(super) keys: Vec<(Facet, Address)>,
-    /// And passing this.
-    pub(super) keep: Box<dyn Fn(&Account) -> bool + Send>,
+    /// And passing this, if the keys do not say it all.
+    pub(super) keep: Option<Keep>,
     /// In the order of pubkeys.
     pub(super) sorted: bool,
 }
@@ -64,9 +67,7 @@ pub(super) fn found(
     form: Form,
     empty: &impl Serialize,
 ) -> MethodResult {
-    let is_base58 =
-        matches!(form.encoding.form, UiAccountEncoding::Binary | UiAccountEncoding::Base58);
-    let source = if wanted.sorted || is_base58 {
+    let source = if wanted.sorted || may_be_too_long(form.encoding) {
         let candidates = view.keyed_by_all_len(&wanted.keys);
         Source::Sorted(Sorting::new(candidates.div_ceil(SORTED_MAX).max(1)))
     } else {
@@ -87,6 +88,11 @@ pub(super) fn given(
         read::check(account, form.encoding)?;
     }
     List::answer(view, Source::Given(accounts.into_iter()), None, form, empty)
+}
+
+/// Whether there are accounts that cannot be had in an encoding.
+fn may_be_too_long(encoding: Encoding) -> bool {
+    matches!(encoding.form, UiAccountEncoding::Binary | UiAccountEncoding::Base58)
 }
 
 struct List {
@@ -161,7 +167,7 @@ impl List {
         let Some(first) = search.next else { return Next::End };
         let Wanted { keys, keep, .. } = &search.wanted;
         search.next = self.view.visit(keys, first, VISITS, |id, account| {
-            if keep(account) {
+            if keep.as_ref().is_none_or(|keep| keep(&account())) {
                 ids.push_back(id);
             }
         });
@@ -181,14 +187,19 @@ impl List {
         };
         let Wanted { keys, keep, .. } = &search.wanted;
         let (view, encoding) = (&self.view, self.form.encoding);
+        // Only the first search can find what cannot be answered: nothing is written before.
+        let checks = sorting.pass == 0 && may_be_too_long(encoding);
         let mut checked = Ok(());
         search.next = view.visit(keys, first, VISITS, |id, account| {
-            if checked.is_err() || !keep(account) {
+            if checked.is_err() {
                 return;
             }
-            // Only the first search can find what cannot be answered: nothing is written before.
-            if sorting.pass == 0 {
-                checked = read::check(account, encoding);
+            if checks || keep.is_some() {
+                let account = account();
+                if keep.as_ref().is_some_and(|keep| !keep(&account)) {
+                    return;
+                }
+                checked = read::check(&account, encoding);
             }
             if let Some(address) = view.address_of(id) {
                 sorting.push(&address, id);

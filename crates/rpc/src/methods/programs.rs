@@ -1,13 +1,12 @@
 //! Accounts by the program that owns them.
 
 use solana::{Encoding, FilterError, Filters};
-use solana_account::ReadableAccount;
 use solana_account_decoder_client_types::UiAccountEncoding;
 use solana_rpc_client_types::config::RpcProgramAccountsConfig;
 use spl_generic_token::is_known_spl_token_id;
 
 use super::indexed::program_keys;
-use super::list::{self, Form, Wanted};
+use super::list::{self, Form, Keep, Wanted};
 use super::{Class, Method, MethodResult, text};
 use crate::commitment::{view, view_since, with_context};
 use crate::error::RpcError;
@@ -46,7 +45,9 @@ fn program_accounts(node: &Node, params: Params<'_>) -> MethodResult {
     let keys = program_keys(&view, &program, &filters)?;
     let wanted = Wanted {
         keys,
-        keep: Box::new(move |account| *account.0.owner() == program && filters.allow(&account.0)),
+        // The program is one of the keys.
+        keep: (!filters.is_empty())
+            .then(|| -> Keep { Box::new(move |account| filters.allow(&account.0)) }),
         sorted: config.sort_results.unwrap_or(true),
     };
     let encoding = Encoding {

@@ -132,7 +132,7 @@ fn by_key(node: &Node, params: Params<'_>, facet: Facet) -> MethodResult {
     let program = token_program(&view, program, mint.as_ref())?;
     let keys = token_keys(&view, (facet, key), mint, program)?;
     let keep = Box::new(move |account: &Account| *account.0.owner() == program);
-    let wanted = Wanted { keys, keep, sorted: true };
+    let wanted = Wanted { keys, keep: Some(keep), sorted: true };
     let encoding = Encoding {
         form: config.encoding.unwrap_or(UiAccountEncoding::Binary),
         slice: config.data_slice,

@@ -55,7 +55,12 @@ fn named<T>(seed: u64, test: impl FnOnce() -> T) -> T {
 /// Gives how often the address table was full.
 fn run(seed: u64, steps: usize, indices: Indices) -> usize {
     let mut injector = ForkInjector::new(seed, 24);
-    let mut forked = ForkedLedger::new(LedgerConfig { addresses_max: ADDRESSES_MAX, indices });
+    let config = LedgerConfig { addresses_max: ADDRESSES_MAX, indices };
+    let rng = injector.rng();
+    let fill = (0..rng.below(20)).map(|_| WORLD.changes(rng)).collect();
+    let mut forked = ForkedLedger::new(config, fill);
+    forked.check_usage();
+    look(&forked, &mut Vec::new(), injector.rng());
     let mut kept: Vec<KeptView> = Vec::new();
     let mut full_tables = 0;
     for _ in 0..steps {
@@ -71,6 +76,8 @@ fn run(seed: u64, steps: usize, indices: Indices) -> usize {
     }
     let left = forked.wind_down().expect("room for nothing");
     assert_eq!(left, query::LedgerUsage::default());
+    let bytes = forked.ledger.bytes();
+    assert_eq!((bytes.packed, bytes.kept, bytes.ranks), (0, 0, 0), "nothing is kept for nothing");
     assert_eq!(forked.reader.addresses().used(), 0, "no id is held back");
     full_tables
 }

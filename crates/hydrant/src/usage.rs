@@ -1,0 +1,114 @@
+//! What the node's parts take in memory, in words: in the banner, and in the log every so often and
+//! whenever the process gets SIGUSR1.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use indicatif::{HumanBytes, HumanCount};
+use rpc::{Node, Usage};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::time::MissedTickBehavior;
+
+/// How often the log tells: often enough to see growth, seldom enough to be read.
+const LOG_EVERY: Duration = Duration::from_secs(300);
+
+/// A node's usage on one line.
+pub(crate) struct Line(pub(crate) Usage);
+
+impl fmt::Display for Line {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Usage { addresses, accounts, ledger, history_bytes } = self.0;
+        let (count, bytes) =
+            (|count: usize| HumanCount(count as u64), |bytes: usize| HumanBytes(bytes as u64));
+        write!(
+            f,
+            "addresses {} ({}), indices {}, accounts {} packed and {} whole ({}), ranks {}, history {}",
+            bytes(ledger.addresses),
+            count(addresses),
+            bytes(ledger.indices),
+            bytes(ledger.packed),
+            bytes(ledger.kept),
+            count(accounts),
+            bytes(ledger.ranks),
+            HumanBytes(history_bytes),
+        )
+    }
+}
+
+/// Logs at once, then every five minutes and at every SIGUSR1, until the task is ended. Without a log
+/// the signal does nothing.
+pub(crate) fn logging(node: Arc<Node>) -> Result<impl Future<Output = ()>> {
+    let mut asked = signal(SignalKind::user_defined1()).context("listen for SIGUSR1")?;
+    Ok(async move {
+        let mut every = tokio::time::interval(LOG_EVERY);
+        every.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                _ = every.tick() => {}
+                Some(()) = asked.recv() => {}
+            }
+            if !tracing::enabled!(tracing::Level::INFO) {
+                continue;
+            }
+            let node = Arc::clone(&node);
+            // It reads megabytes of a large ledger: too much for a thread that polls sockets.
+            let said = tokio::task::spawn_blocking(move || log(&Usage::of(&node)));
+            if said.await.is_err() {
+                return; // it panicked or the runtime ends: nothing more to tell
+            }
+        }
+    })
+}
+
+fn log(usage: &Usage) {
+    tracing::info!(
+        addresses_bytes = usage.ledger.addresses,
+        indices_bytes = usage.ledger.indices,
+        packed_bytes = usage.ledger.packed,
+        kept_bytes = usage.ledger.kept,
+        ranks_bytes = usage.ledger.ranks,
+        history_bytes = usage.history_bytes,
+        resident_bytes = resident_bytes(),
+        "memory: {}",
+        Line(*usage)
+    );
+}
+
+/// The resident memory of the whole process, where the system tells.
+fn resident_bytes() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kilobytes * 1_024)
+}
+
+#[cfg(test)]
+mod tests {
+    use query::LedgerBytes;
+
+    use super::*;
+
+    #[test]
+    fn a_line_names_every_part() {
+        let ledger = LedgerBytes {
+            addresses: 1 << 20,
+            indices: 2 << 20,
+            packed: 3 << 30,
+            kept: 4_096,
+            ranks: 5,
+        };
+        let usage = Usage { addresses: 12_345, accounts: 10_000, ledger, history_bytes: 6 << 20 };
+        assert_eq!(
+            Line(usage).to_string(),
+            "addresses 1.00 MiB (12,345), indices 2.00 MiB, accounts 3.00 GiB packed and 4.00 KiB \
+             whole (10,000), ranks 5 B, history 6.00 MiB"
+        );
+    }
+
+    #[test]
+    fn the_process_has_resident_memory() {
+        assert!(resident_bytes().is_none_or(|bytes| bytes > 1 << 20));
+    }
+}

@@ -1,0 +1,479 @@
+//! An account in few bytes, beside the addresses that it is found by.
+//!
+//! Shape: a byte of flags; lamports unless they are what rent asks for; the rent epoch unless it is
+//! the last; then the data, or of a token account what its mint, owner, program and delegate do not
+//! say: a balance of a common token account takes its flags and its amount, 2 to 9 bytes.
+//! Invariant: exact. A token account with anything unusual in it (an unknown tag or state, bytes
+//! where there should be none) has these bytes as they are, or all of its data.
+//! Bounds: data of at most [`DATA_MAX`] bytes; larger ones are kept as they are.
+
+use ledger::{Address, Facet};
+use solana_account::{Account as Plain, AccountSharedData, ReadableAccount};
+use solana_pubkey::Pubkey;
+
+use crate::account::{facet, token_data};
+
+/// More than a stake account or a mint with a few extensions has.
+const DATA_MAX: usize = 450;
+
+/// Of every account, in its first byte.
+mod flag {
+    /// What follows is a token account's; else it is the data.
+    pub(super) const TOKEN: u8 = 1;
+    pub(super) const RENT_EXEMPT: u8 = 1 << 1;
+    pub(super) const LAST_RENT_EPOCH: u8 = 1 << 2;
+    pub(super) const EXECUTABLE: u8 = 1 << 3;
+    /// A token account's state is 2; else it is 1.
+    pub(super) const FROZEN: u8 = 1 << 4;
+    /// All that a token account has after its 165 bytes is [`super::IMMUTABLE_OWNER`].
+    pub(super) const IMMUTABLE_OWNER: u8 = 1 << 5;
+    /// A second byte, of [`super::extra`], follows.
+    pub(super) const EXTRAS: u8 = 1 << 6;
+}
+
+/// Of a token account that has more than an amount.
+mod extra {
+    /// It has a delegate: a key says who.
+    pub(super) const DELEGATE: u8 = 1;
+    /// It has none, and something in its place. So below.
+    pub(super) const DELEGATE_LEFT: u8 = 1 << 1;
+    pub(super) const NATIVE: u8 = 1 << 2;
+    pub(super) const NATIVE_LEFT: u8 = 1 << 3;
+    pub(super) const DELEGATED: u8 = 1 << 4;
+    pub(super) const CLOSE: u8 = 1 << 5;
+    pub(super) const CLOSE_LEFT: u8 = 1 << 6;
+    /// All bytes to the end are what stands after the 165.
+    pub(super) const TAIL: u8 = 1 << 7;
+}
+
+/// The type of an account with extensions, and the only one that every associated token account of
+/// Token-2022 has: type 7, no bytes.
+const IMMUTABLE_OWNER: [u8; 5] = [2, 7, 0, 0, 0];
+
+/// A token account without extensions.
+const TOKEN_BYTES: usize = 165;
+
+const SOME: [u8; 4] = [1, 0, 0, 0];
+const NONE: [u8; 4] = [0; 4];
+
+/// Appends what the account's keys do not say; false if its data is too large.
+pub(crate) fn pack(account: &AccountSharedData, packed: &mut Vec<u8>) -> bool {
+    let data = account.data();
+    if data.len() > DATA_MAX {
+        return false;
+    }
+    let start = packed.len();
+    let mut flags = 0;
+    packed.push(0);
+    if account.executable() {
+        flags |= flag::EXECUTABLE;
+    }
+    if account.lamports() == rent(data.len()) {
+        flags |= flag::RENT_EXEMPT;
+    } else {
+        put_varint(packed, account.lamports());
+    }
+    if account.rent_epoch() == u64::MAX {
+        flags |= flag::LAST_RENT_EPOCH;
+    } else {
+        put_varint(packed, account.rent_epoch());
+    }
+    match token_data(account).and_then(Token::read).and_then(|token| token.pack(packed)) {
+        Some(token_flags) => flags |= token_flags,
+        None => packed.extend_from_slice(data),
+    }
+    packed[start] = flags;
+    true
+}
+
+/// The account with these keys that [`pack`] made these bytes of.
+pub(crate) fn unpack(keys: &[(Facet, Address)], packed: &[u8]) -> Option<AccountSharedData> {
+    let key = |facet: Facet| -> Option<[u8; 32]> {
+        keys.iter().find(|(other, _)| *other == facet)?.1.to_array()
+    };
+    let (flags, mut rest) = packed.split_first()?;
+    let has = |flag: u8| flags & flag != 0;
+    let given_lamports = if has(flag::RENT_EXEMPT) { None } else { Some(take_varint(&mut rest)?) };
+    let rent_epoch = if has(flag::LAST_RENT_EPOCH) { u64::MAX } else { take_varint(&mut rest)? };
+    let data = if has(flag::TOKEN) { unpack_token(*flags, key, rest)? } else { rest.to_vec() };
+    Some(AccountSharedData::from(Plain {
+        lamports: given_lamports.unwrap_or_else(|| rent(data.len())),
+        data,
+        owner: Pubkey::new_from_array(key(facet::PROGRAM)?),
+        executable: has(flag::EXECUTABLE),
+        rent_epoch,
+    }))
+}
+
+/// The lamports of a packed account, unless they depend on an unusual length.
+pub(crate) fn lamports(packed: &[u8]) -> Option<u64> {
+    let (flags, mut rest) = packed.split_first()?;
+    if flags & flag::RENT_EXEMPT == 0 {
+        return take_varint(&mut rest);
+    }
+    skip_rent_epoch(*flags, &mut rest)?;
+    if flags & flag::TOKEN == 0 {
+        return Some(rent(rest.len()));
+    }
+    let extras = if flags & flag::EXTRAS == 0 { 0 } else { take::<1>(&mut rest)?[0] };
+    let tail = if flags & flag::IMMUTABLE_OWNER == 0 { 0 } else { IMMUTABLE_OWNER.len() };
+    (extras & extra::TAIL == 0).then(|| rent(TOKEN_BYTES + tail))
+}
+
+/// The amount of a packed token account, unless it has extensions that may be none.
+pub(crate) fn amount(packed: &[u8]) -> Option<u64> {
+    let (flags, mut rest) = packed.split_first()?;
+    if flags & flag::TOKEN == 0 {
+        return None;
+    }
+    if flags & flag::RENT_EXEMPT == 0 {
+        take_varint(&mut rest)?;
+    }
+    skip_rent_epoch(*flags, &mut rest)?;
+    let extras = if flags & flag::EXTRAS == 0 { 0 } else { take::<1>(&mut rest)?[0] };
+    if extras & extra::TAIL != 0 {
+        return None;
+    }
+    take_varint(&mut rest)
+}
+
+fn skip_rent_epoch(flags: u8, rest: &mut &[u8]) -> Option<()> {
+    if flags & flag::LAST_RENT_EPOCH == 0 {
+        take_varint(rest)?;
+    }
+    Some(())
+}
+
+/// Something that may be there, as token accounts have it.
+struct Maybe<'a, const N: usize> {
+    is_there: bool,
+    value: &'a [u8; N],
+}
+
+/// What of a token account its keys do not say.
+struct Token<'a> {
+    amount: u64,
+    delegate: Maybe<'a, 32>,
+    state: u8,
+    native: Maybe<'a, 8>,
+    delegated: u64,
+    close: Maybe<'a, 32>,
+    tail: &'a [u8],
+}
+
+impl<'a> Token<'a> {
+    /// From the data of an account that has the keys of a token account. `None` if there are tags
+    /// in it that no token program writes.
+    fn read(data: &'a [u8]) -> Option<Self> {
+        let (_mint_and_owner, mut rest) = data.split_at_checked(64)?;
+        Some(Self {
+            amount: u64::from_le_bytes(*take(&mut rest)?),
+            delegate: Maybe::read(&mut rest)?,
+            state: take::<1>(&mut rest)?[0],
+            native: Maybe::read(&mut rest)?,
+            delegated: u64::from_le_bytes(*take(&mut rest)?),
+            close: Maybe::read(&mut rest)?,
+            tail: rest,
+        })
+    }
+
+    /// Appends it, and gives the flags that go with it; nothing if it has a state that no token
+    /// program writes.
+    fn pack(self, packed: &mut Vec<u8>) -> Option<u8> {
+        let frozen = match self.state {
+            1 => 0,
+            2 => flag::FROZEN,
+            _ => return None,
+        };
+        let (tail_flag, tail) = match self.tail {
+            [] => (0, &[][..]),
+            tail if tail == IMMUTABLE_OWNER => (flag::IMMUTABLE_OWNER, &[][..]),
+            tail => (0, tail),
+        };
+        let extras = self.delegate.extra(extra::DELEGATE, extra::DELEGATE_LEFT)
+            | self.native.extra(extra::NATIVE, extra::NATIVE_LEFT)
+            | if self.delegated == 0 { 0 } else { extra::DELEGATED }
+            | self.close.extra(extra::CLOSE, extra::CLOSE_LEFT)
+            | if tail.is_empty() { 0 } else { extra::TAIL };
+        let extras_flag = if extras == 0 { 0 } else { flag::EXTRAS };
+        if extras != 0 {
+            packed.push(extras);
+        }
+        put_varint(packed, self.amount);
+        if extras & extra::DELEGATE_LEFT != 0 {
+            packed.extend_from_slice(self.delegate.value);
+        }
+        if extras & extra::NATIVE != 0 {
+            put_varint(packed, u64::from_le_bytes(*self.native.value));
+        }
+        if extras & extra::NATIVE_LEFT != 0 {
+            packed.extend_from_slice(self.native.value);
+        }
+        if extras & extra::DELEGATED != 0 {
+            put_varint(packed, self.delegated);
+        }
+        if extras & (extra::CLOSE | extra::CLOSE_LEFT) != 0 {
+            packed.extend_from_slice(self.close.value);
+        }
+        packed.extend_from_slice(tail);
+        Some(flag::TOKEN | frozen | tail_flag | extras_flag)
+    }
+}
+
+impl<'a, const N: usize> Maybe<'a, N> {
+    fn read(rest: &mut &'a [u8]) -> Option<Self> {
+        let tag = *take(rest)?;
+        let value = take(rest)?;
+        (tag == SOME || tag == NONE).then_some(Self { is_there: tag == SOME, value })
+    }
+
+    /// Which of the bits says what is there.
+    fn extra(&self, there: u8, left: u8) -> u8 {
+        match (self.is_there, *self.value == [0; N]) {
+            (true, _) => there,
+            (false, true) => 0,
+            (false, false) => left,
+        }
+    }
+}
+
+fn unpack_token(
+    flags: u8,
+    key: impl Fn(Facet) -> Option<[u8; 32]>,
+    mut rest: &[u8],
+) -> Option<Vec<u8>> {
+    let extras = if flags & flag::EXTRAS == 0 { 0 } else { take::<1>(&mut rest)?[0] };
+    let has = |extra: u8| extras & extra != 0;
+    let mut data = Vec::with_capacity(if has(extra::TAIL) {
+        TOKEN_BYTES + rest.len()
+    } else {
+        TOKEN_BYTES + 5
+    });
+    data.extend_from_slice(&key(facet::MINT)?);
+    data.extend_from_slice(&key(facet::OWNER)?);
+    data.extend_from_slice(&take_varint(&mut rest)?.to_le_bytes());
+    let delegate = match () {
+        () if has(extra::DELEGATE) => key(facet::DELEGATE)?,
+        () if has(extra::DELEGATE_LEFT) => *take(&mut rest)?,
+        () => [0; 32],
+    };
+    put_maybe(&mut data, has(extra::DELEGATE), delegate);
+    data.push(if flags & flag::FROZEN == 0 { 1 } else { 2 });
+    let native = match () {
+        () if has(extra::NATIVE) => take_varint(&mut rest)?.to_le_bytes(),
+        () if has(extra::NATIVE_LEFT) => *take(&mut rest)?,
+        () => [0; 8],
+    };
+    put_maybe(&mut data, has(extra::NATIVE), native);
+    let delegated = if has(extra::DELEGATED) { take_varint(&mut rest)? } else { 0 };
+    data.extend_from_slice(&delegated.to_le_bytes());
+    let has_close = has(extra::CLOSE | extra::CLOSE_LEFT);
+    let close = if has_close { *take(&mut rest)? } else { [0; 32] };
+    put_maybe(&mut data, has(extra::CLOSE), close);
+    data.extend_from_slice(match flags & flag::IMMUTABLE_OWNER {
+        0 => rest,
+        _ => &IMMUTABLE_OWNER,
+    });
+    Some(data)
+}
+
+fn put_maybe<const N: usize>(data: &mut Vec<u8>, is_there: bool, value: [u8; N]) {
+    data.extend_from_slice(if is_there { &SOME } else { &NONE });
+    data.extend_from_slice(&value);
+}
+
+/// What an account with so much data has to hold, and mostly does: rent of two years.
+fn rent(data_len: usize) -> u64 {
+    (128 + data_len as u64) * 6_960
+}
+
+fn put_varint(packed: &mut Vec<u8>, mut n: u64) {
+    while n >= 0x80 {
+        packed.push(n as u8 | 0x80);
+        n >>= 7;
+    }
+    packed.push(n as u8);
+}
+
+fn take_varint(rest: &mut &[u8]) -> Option<u64> {
+    let mut n = 0;
+    for shift in (0..u64::BITS).step_by(7) {
+        let byte = take::<1>(rest)?[0];
+        n |= u64::from(byte & 0x7f) << shift;
+        if byte & 0x80 == 0 {
+            return Some(n);
+        }
+    }
+    None
+}
+
+fn take<'a, const N: usize>(rest: &mut &'a [u8]) -> Option<&'a [u8; N]> {
+    let (taken, left) = rest.split_first_chunk()?;
+    *rest = left;
+    Some(taken)
+}
+
+#[cfg(test)]
+mod tests {
+    use ledger::Record;
+    use proptest::prelude::*;
+    use solana_account::WritableAccount;
+    use spl_generic_token::{token, token_2022};
+
+    use super::*;
+    use crate::Account;
+
+    /// Packs it, if it packs, and takes it back to what it was; gives how many bytes it took.
+    fn round(account: AccountSharedData) -> Option<usize> {
+        let account = Account(account);
+        let mut keys = Vec::new();
+        account.keys(&mut |facet, address| keys.push((facet, address)));
+        assert!(keys.is_sorted_by(|left, right| left.0 < right.0), "which state packs best");
+        let mut packed = vec![9; 3];
+        let is_packed = account.pack(&mut packed);
+        assert_eq!(is_packed, account.0.data().len() <= DATA_MAX);
+        if is_packed {
+            assert_eq!(packed[..3], [9; 3]);
+            for facet in keys.iter().map(|(facet, _)| *facet) {
+                let rank = Account::packed_rank(&packed[3..], Some(facet));
+                assert!(rank.is_none_or(|rank| rank == account.rank_under(facet)));
+            }
+            let rank = Account::packed_rank(&packed[3..], None);
+            assert!(rank.is_none_or(|rank| rank == account.rank_among_all()));
+            assert_eq!(Account::unpack(&keys, &packed[3..]), Some(account));
+        }
+        is_packed.then_some(packed.len() - 3)
+    }
+
+    fn account(program: Pubkey, lamports: u64, data: &[u8]) -> AccountSharedData {
+        let mut account = AccountSharedData::new(lamports, 0, &program);
+        account.set_data_from_slice(data);
+        account.set_rent_epoch(u64::MAX);
+        account
+    }
+
+    fn token(amount: u64) -> Vec<u8> {
+        let mut data = [[1; 32], [2; 32]].concat();
+        data.extend_from_slice(&amount.to_le_bytes());
+        data.resize(165, 0);
+        data[108] = 1;
+        data
+    }
+
+    #[test]
+    fn a_common_token_account_takes_its_flags_and_its_amount() {
+        assert_eq!(round(account(token::id(), rent(165), &token(5))), Some(2));
+        assert_eq!(round(account(token::id(), rent(165), &token(1_000_000_000))), Some(6));
+        let with_owner = [token(5), IMMUTABLE_OWNER.to_vec()].concat();
+        assert_eq!(round(account(token_2022::id(), rent(170), &with_owner)), Some(2));
+    }
+
+    #[test]
+    fn what_is_unusual_comes_back() {
+        let program = token::id();
+        for at in 64..165 {
+            for value in [1, 2, 3, 255] {
+                let mut data = token(5);
+                data[at] = value;
+                round(account(program, 7, &data));
+                data[72] = 1;
+                round(account(program, rent(165), &data));
+                data.extend_from_slice(&IMMUTABLE_OWNER);
+                data[165 + at % 5] ^= value & 1;
+                round(account(token_2022::id(), rent(165), &data));
+                round(account(program, rent(170), &data));
+            }
+        }
+        round(account(program, 0, &[]));
+        round(account(program, u64::MAX, &[0; 165]));
+        let mut odd = account(program, 3, &token(u64::MAX));
+        odd.set_executable(true);
+        odd.set_rent_epoch(17);
+        round(odd);
+        assert_eq!(round(account(program, 3, &[1; DATA_MAX + 1])), None);
+        assert_eq!(round(account(program, 3, &[1; 355])), Some(1 + 1 + 355), "a multisig");
+    }
+
+    #[test]
+    fn bytes_of_another_making_are_refused() {
+        let whole = account(token::id(), 7, &token(500));
+        let keys = [facet::PROGRAM, facet::MINT, facet::OWNER];
+        let keys = keys.map(|facet| (facet, Address::from([1; 32])));
+        let mut packed = Vec::new();
+        pack(&whole, &mut packed);
+        assert!(unpack(&keys, &packed).is_some());
+        assert_eq!(unpack(&keys[..2], &packed), None);
+        for len in 0..packed.len() {
+            assert_eq!(unpack(&keys, &packed[..len]), None);
+        }
+    }
+
+    /// Nothing, little, or anything.
+    fn bytes<const N: usize>() -> impl Strategy<Value = [u8; N]> {
+        let small = any::<u8>().prop_map(|n| std::array::from_fn(|at| if at == 0 { n } else { 0 }));
+        prop_oneof![3 => Just([0; N]), 1 => small, 1 => proptest::array::uniform(any::<u8>())]
+    }
+
+    fn tag() -> impl Strategy<Value = [u8; 4]> {
+        prop_oneof![4 => Just(NONE), 4 => Just(SOME), 1 => bytes::<4>()]
+    }
+
+    /// What is one, nearly one, or might be one.
+    fn near_token() -> impl Strategy<Value = Vec<u8>> {
+        let keys = (bytes::<32>(), bytes::<32>(), bytes::<8>());
+        let delegate = (tag(), bytes::<32>(), 0..4_u8);
+        let rest = (tag(), bytes::<8>(), bytes::<8>(), tag(), bytes::<32>());
+        let tail = prop_oneof![
+            4 => Just(Vec::new()),
+            2 => Just(IMMUTABLE_OWNER.to_vec()),
+            1 => proptest::collection::vec(0..3_u8, 0..300),
+            1 => proptest::collection::vec(any::<u8>(), 0..20),
+        ];
+        let parts = (keys, delegate, rest, tail, 0..10_usize);
+        parts.prop_map(|(keys, delegate, rest, tail, cut)| {
+            let mut data = Vec::new();
+            data.extend_from_slice(&keys.0);
+            data.extend_from_slice(&keys.1);
+            data.extend_from_slice(&keys.2);
+            data.extend_from_slice(&delegate.0);
+            data.extend_from_slice(&delegate.1);
+            data.push(delegate.2);
+            data.extend_from_slice(&rest.0);
+            data.extend_from_slice(&rest.1);
+            data.extend_from_slice(&rest.2);
+            data.extend_from_slice(&rest.3);
+            data.extend_from_slice(&rest.4);
+            assert_eq!(data.len(), 165);
+            data.extend_from_slice(&tail);
+            data.truncate(data.len().saturating_sub(cut.saturating_sub(7)));
+            data
+        })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(4_000))]
+
+        #[test]
+        fn every_account_comes_back_exactly(
+            data in prop_oneof![
+                4 => near_token(),
+                1 => proptest::collection::vec(any::<u8>(), 0..500),
+            ],
+            program in prop_oneof![
+                3 => Just(token::id()),
+                3 => Just(token_2022::id()),
+                1 => Just(solana_sdk_ids::stake::id()),
+                1 => any::<[u8; 32]>().prop_map(Pubkey::new_from_array),
+            ],
+            lamports in prop_oneof![Just(None), any::<u64>().prop_map(Some), (0..9_u64).prop_map(Some)],
+            rent_epoch in prop_oneof![3 => Just(u64::MAX), 1 => Just(0), 1 => any::<u64>()],
+            executable in any::<bool>(),
+        ) {
+            let lamports = lamports.unwrap_or_else(|| rent(data.len()));
+            let mut account = account(program, lamports, &data);
+            account.set_rent_epoch(rent_epoch);
+            account.set_executable(executable);
+            round(account);
+        }
+    }
+}
