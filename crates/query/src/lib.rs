@@ -8,12 +8,15 @@
 #![forbid(unsafe_code)]
 
 mod changes;
+#[cfg(test)]
+mod changes_model;
 mod highest;
 mod indices;
 mod keyed;
 mod page;
 mod prepare;
 mod ranks;
+mod touched;
 mod usage;
 mod view;
 mod visit;

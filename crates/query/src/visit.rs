@@ -61,8 +61,8 @@ mod tests {
 
     #[test]
     fn steps_of_any_length_find_what_one_step_finds() -> Result<(), LedgerError> {
-        let (mut ledger, reader) = Ledger::new(LedgerConfig::new(1_000), ROOT, Arc::new(()));
         for count in [0_u8, 1, 3, 200] {
+            let (mut ledger, reader) = Ledger::new(LedgerConfig::new(1_000), ROOT, Arc::new(()));
             let address = |n| Address::from([n; 32]);
             let change = |n| Change { address: address(n), record: Some(Arc::new(Owned)) };
             ledger.apply(ROOT, (0..count).map(change).collect(), Arc::new(()))?;
