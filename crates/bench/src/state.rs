@@ -78,22 +78,27 @@ fn token_accounts(size: &Size) -> Result<()> {
 /// What the larger ledger of mainnet's shape is made of.
 fn parts(size: &Size) -> Result<()> {
     let accounts = size.accounts[1];
-    let parts = Child::start("parts", "mainnet", accounts, &[])?.end()?;
     let whole = Child::start("memory", "mainnet", accounts, &[])?.end()?;
     let each = |bytes: f64| bytes / f64::from(accounts);
-    let (addresses, index) = (parts.get("addresses_bytes")?, parts.get("index_bytes")?);
-    let (resident, large) = (whole.get("resident")?, whole.get("large_bytes")?);
-    let state = resident - addresses - index;
-    println!("\nmainnet's shape, {accounts} accounts, four indices: resident bytes an account");
-    println!("  addresses   {:8.1}  ({:.0} of them)", each(addresses), parts.get("addresses")?);
-    println!("  indices     {:8.1}  ({:.0} entries)", each(index), parts.get("index_entries")?);
-    println!("  large       {:8.1}  (their data alone)", each(large));
+    let (addresses, index) = (whole.get("addresses_bytes")?, whole.get("indices_bytes")?);
+    let (resident, ranks) = (whole.get("resident")?, whole.get("ranks_bytes")?);
+    let (packed, kept) = (whole.get("packed_bytes")?, whole.get("kept_bytes")?);
+    let rest = resident - addresses - index - packed - kept - ranks;
     println!(
-        "  all else    {:8.1}  (state of the others, highest ranks, program)",
-        each(state - large)
+        "\nmainnet's shape, {accounts} accounts, four indices: bytes an account, as the ledger counts"
     );
+    println!("  addresses   {:8.1}  ({:.0} of them)", each(addresses), whole.get("addresses")?);
+    println!("  indices     {:8.1}  ({:.0} entries)", each(index), whole.get("index_entries")?);
+    println!("  packed      {:8.1}", each(packed));
     println!(
-        "  together    {:8.1}  of {:.1} bytes of data",
+        "  kept        {:8.1}  (data of large accounts alone {:.1})",
+        each(kept),
+        each(whole.get("large_bytes")?)
+    );
+    println!("  ranks       {:8.1}", each(ranks));
+    println!("  all else    {:8.1}  (the allocator's, the program)", each(rest));
+    println!(
+        "  resident    {:8.1}  for {:.1} bytes of data",
         each(resident),
         each(whole.get("data_bytes")?)
     );

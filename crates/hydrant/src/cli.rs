@@ -210,6 +210,10 @@ pub(crate) struct DevFlags {
     /// Addresses the ledger may know, about 100 bytes each once used [default: 64000000].
     #[arg(long, value_name = "COUNT", help_heading = "Bounds")]
     pub(crate) max_addresses: Option<u32>,
+    /// Addresses of all subscribed sets, at most 16 bytes each; equal subscriptions count once
+    /// [default: 10000000].
+    #[arg(long, value_name = "COUNT", help_heading = "Bounds")]
+    pub(crate) max_tracked_addresses: Option<usize>,
 
     /// No banner and no status line.
     #[arg(short, long, help_heading = "Output")]

@@ -115,6 +115,7 @@ fn merge(flags: DevFlags, file: DevFlags) -> DevFlags {
         heavy_max: flags.heavy_max.or(file.heavy_max),
         connections_max: flags.connections_max.or(file.connections_max),
         max_addresses: flags.max_addresses.or(file.max_addresses),
+        max_tracked_addresses: flags.max_tracked_addresses.or(file.max_tracked_addresses),
         quiet: flags.quiet || file.quiet,
         log: flags.log || file.log,
     }
@@ -128,7 +129,7 @@ impl Options {
             localnet: localnet_config(&flags, cores)?,
             snapshot: snapshot_file(&flags, cores)?,
             rpc: rpc_config(&flags)?,
-            pubsub: flags.pubsub.clone(),
+            pubsub: pubsub_config(&flags)?,
             pool: pool_config(&flags, cores)?,
             quic: quic_config(&flags)?,
             tpu_port: tpu_port(&flags),
@@ -278,6 +279,16 @@ fn quic_config(flags: &DevFlags) -> Result<quic::Config> {
 fn tpu_port(flags: &DevFlags) -> u16 {
     let after = |port: u16| if port == 0 { 0 } else { port.checked_add(2).unwrap_or_default() };
     flags.tpu_port.unwrap_or_else(|| after(flags.rpc_port.unwrap_or(RPC_PORT_DEFAULT)))
+}
+
+fn pubsub_config(flags: &DevFlags) -> Result<rpc::pubsub::Config> {
+    let file = flags.pubsub.clone();
+    let tracked_addresses_max = at_least_one(
+        "max-tracked-addresses",
+        flags.max_tracked_addresses,
+        file.tracked_addresses_max,
+    )?;
+    Ok(rpc::pubsub::Config { tracked_addresses_max, ..file })
 }
 
 fn rpc_port(flags: &DevFlags) -> Result<u16> {

@@ -217,10 +217,11 @@ impl WorkingSet {
     }
 
     fn bring_one(&mut self, source: &impl Accounts, key: &Pubkey) {
-        if self.plain.touch(key) || self.pinned.contains(key) {
-            return;
-        }
-        if self.follows && self.programs.get(key).is_some_and(|had| self.is_settled(had)) {
+        let is_here = match self.programs.get(key) {
+            Some(had) => self.follows && self.is_settled(had),
+            None => self.plain.touch(key) || self.pinned.contains(key),
+        };
+        if is_here {
             return;
         }
         let Some(account) = source.account(key) else {
@@ -507,21 +508,21 @@ mod tests {
     fn a_program_is_not_called_in_the_slot_in_which_it_was_deployed() {
         let mut map = genesis();
         let payer = wallet(&mut map);
+        let program = token_2022::id();
+        let deployed = map.remove(&program).expect("a program");
+        let code = vm::program_data_key(&deployed).expect("it is upgradeable");
+        let mut program_data = map.remove(&code).expect("it has code");
         let mut set = WorkingSet::new(&map);
-        let (program, slot) = (token_2022::id(), set.vm().slot());
-        let transaction = make_mint(&mut map, program, &payer);
-        execute(&mut set, &mut map, &transaction);
+        let slot = set.vm().slot();
+        program_data.data_as_mut_slice()[4..12].copy_from_slice(&slot.to_le_bytes());
 
-        // An upgrade to the same code.
-        let code = vm::program_data_key(&map[&program]).expect("it is upgradeable");
-        let upgraded = map.get_mut(&code).expect("it has code");
-        upgraded.data_as_mut_slice()[4..12].copy_from_slice(&slot.to_le_bytes());
-        let upgraded = map[&code].clone();
-        set.commit([(code, &upgraded), (program, &map[&program].clone())].into_iter());
+        // It was looked for before it was there.
+        assert_eq!(set.account(&map, &program), None);
+        set.commit([(program, &deployed), (code, &program_data)].into_iter());
+        map.extend([(program, deployed), (code, program_data)]);
 
         let transaction = make_mint(&mut map, program, &payer);
         let run = |set: &mut WorkingSet, map: &Map| {
-            set.clear();
             set.bring(map, &transaction.message);
             set.vm().run(&transaction, None, &Hash::default()).result
         };
@@ -533,6 +534,7 @@ mod tests {
 
         let mut clock: Clock = set.vm().svm().get_sysvar();
         clock.slot += 1;
+        beside.clear();
         for set in [&mut set, &mut beside] {
             set.vm_mut().svm_mut().set_sysvar(&clock);
             assert_eq!(run(set, &map), Ok(()));

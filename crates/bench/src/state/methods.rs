@@ -48,7 +48,7 @@ pub(crate) fn run(size: &Size) -> Result<()> {
         "\n{:34} accounts    {smaller:>9}: ms   state ms    {larger:>9}: ms     p99   state ms  grew",
         "method"
     );
-    let ms = |state: Option<f64>| state.map_or("-".to_owned(), |ms| format!("{ms:.4}"));
+    let ms = |state: Option<f64>| state.map_or_else(|| "-".to_owned(), |ms| format!("{ms:.4}"));
     for ((row, before), (_, after)) in
         rows(smaller).iter().zip(&before).zip(rows(larger).iter().zip(&after))
     {

@@ -1,5 +1,5 @@
 //! One synthetic ledger in a process of its own, with the binary's allocator, for `bench state`:
-//! `state-ledger memory|parts|rival|serve SHAPE ACCOUNTS [SLOTS]`.
+//! `state-ledger memory|rival|serve SHAPE ACCOUNTS [SLOTS]`.
 //!
 //! Shape: what is measured goes to standard output: lines `figure NAME VALUE` for the one who started it, all
 //! others for people. `serve` tells where it answers JSON-RPC and goes on with the stream of writes
@@ -33,7 +33,7 @@ const SEED: u64 = 20_260_101;
 fn main() -> Result<()> {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let [mode, shape, accounts, rest @ ..] = args.as_slice() else {
-        bail!("usage: state-ledger memory|parts|rival|serve mainnet|tokens ACCOUNTS [SLOTS]");
+        bail!("usage: state-ledger memory|rival|serve mainnet|tokens ACCOUNTS [SLOTS]");
     };
     let accounts = accounts.parse().context("ACCOUNTS is a number")?;
     let config = match shape.as_str() {
@@ -44,7 +44,6 @@ fn main() -> Result<()> {
     let ledger = Synthetic::new(config);
     match mode.as_str() {
         "memory" => Built::new(&ledger)?.tell(&ledger),
-        "parts" => memory::parts(&ledger),
         "rival" => rival::run(&ledger),
         "serve" => serve(&ledger, rest.first().map_or("0", String::as_str).parse()?),
         _ => bail!("{mode}: unknown"),

@@ -11,4 +11,5 @@ mod methods;
 mod node;
 mod rust_client;
 mod socket;
+mod tpu_client;
 mod world;

@@ -27,6 +27,8 @@ pub(crate) struct Node {
     pub(crate) rpc: String,
     /// URL of PubSub over WebSocket.
     pub(crate) ws: String,
+    /// Address of the TPU, over QUIC.
+    pub(crate) tpu: String,
     watch: Child,
     log: PathBuf,
     _files: TempDir,
@@ -60,7 +62,14 @@ impl Node {
             .stderr(output)
             .spawn()
             .context("start hydrant dev")?;
-        let mut node = Self { rpc: String::new(), ws: String::new(), watch, log, _files: files };
+        let mut node = Self {
+            rpc: String::new(),
+            ws: String::new(),
+            tpu: String::new(),
+            watch,
+            log,
+            _files: files,
+        };
         let found = until("the node's endpoints", Duration::from_secs(30), || {
             if let Some(status) = node.watch.try_wait()? {
                 bail!("hydrant dev ended with {status}");
@@ -72,6 +81,7 @@ impl Node {
         let found = found.with_context(|| format!("no node; its log ends\n{}", node.log_end()))?;
         node.rpc = found["rpc"].as_str().context("endpoints without rpc")?.to_owned();
         node.ws = found["ws"].as_str().context("endpoints without ws")?.to_owned();
+        node.tpu = found["tpu"].as_str().context("endpoints without tpu")?.to_owned();
         Ok(node)
     }
 
