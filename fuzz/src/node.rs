@@ -8,8 +8,8 @@ use chain::{
     SimulationError, SimulationRequest, TransactionDoor, VerifiedTransaction, View,
 };
 use ledger::{Address, BlockId, Change};
-use pool::{Pool, PoolConfig};
-use rpc::{Config, Health, Node};
+use pool::{Clients, Limits, Pool};
+use rpc::{Config, Health, Node, SystemClock};
 use solana::Account;
 use solana_account::AccountSharedData;
 use solana_epoch_schedule::EpochSchedule;
@@ -25,7 +25,10 @@ pub(crate) static NODE: LazyLock<Node> = LazyLock::new(|| Node {
     history: Arc::new(History::new(HistoryLimits { slots_max: 10, bytes_max: 1 << 20 })),
     door: Arc::new(OpenDoor),
     // Never used: requests are answered on the calling thread.
-    pool: Arc::new(Pool::new(PoolConfig { threads: 1, queue_max: 1 }).expect("a thread")),
+    pool: Arc::new(
+        Pool::new(pool::Config::default(), Arc::new(SystemClock::new()), || {}).expect("a thread"),
+    ),
+    clients: Arc::new(Clients::new(Limits::default())),
     health: Arc::new(Health::default()),
     config: Config::default(),
 });

@@ -58,7 +58,7 @@ pub(crate) struct InspectFlags {
 #[derive(Args, Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct DevFlags {
-    /// Read settings from this TOML file: the long flags as keys, and the tables rpc, pubsub and
+    /// Read settings from this TOML file: the long flags as keys, and the tables rpc, pool, pubsub and
     /// quic
     /// for limits that have no flag. Flags win.
     #[arg(long, value_name = "FILE", help_heading = "Configuration")]
@@ -71,6 +71,9 @@ pub(crate) struct DevFlags {
     /// The table `[rpc]` of the file: limits that have no flag, and those that have.
     #[arg(skip)]
     pub(crate) rpc: rpc::Config,
+    /// The table `[pool]` of the file.
+    #[arg(skip)]
+    pub(crate) pool: pool::Config,
     /// The table `[pubsub]` of the file.
     #[arg(skip)]
     pub(crate) pubsub: rpc::pubsub::Config,
@@ -192,7 +195,8 @@ pub(crate) struct DevFlags {
     /// Threads that move bytes and answer light requests [default: half the cores, at least 1].
     #[arg(long, value_name = "COUNT", help_heading = "Serving")]
     pub(crate) io_threads: Option<usize>,
-    /// Threads that answer heavy requests and verify signatures [default: the cores].
+    /// Threads that read, encode and compress what is not light, and verify signatures, at a lower
+    /// priority than the others [default: the cores].
     #[arg(long, value_name = "COUNT", help_heading = "Serving")]
     pub(crate) cpu_threads: Option<usize>,
     /// Bytes of a request's body, at most [default: 51200].
@@ -202,7 +206,7 @@ pub(crate) struct DevFlags {
     /// Transactions that may wait for execution; more are refused with 429 [default: 20000].
     #[arg(long, value_name = "COUNT", help_heading = "Bounds")]
     pub(crate) queue_max: Option<usize>,
-    /// Heavy requests that may wait for a thread; more are refused with 429 [default: 4096].
+    /// Heavy requests at once, those that wait included; more are refused with 429 [default: 256].
     #[arg(long, value_name = "COUNT", help_heading = "Bounds")]
     pub(crate) heavy_max: Option<usize>,
     /// Connections at once, HTTP and WebSocket together [default: 10000].

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use localnet::{Localnet, Running};
 use rpc::pubsub::PubSub;
-use rpc::{Health, Listeners, Node, Usage};
+use rpc::{Health, Listeners, Node, SystemClock, Usage};
 
 use crate::banner::Banner;
 use crate::cli::DevFlags;
@@ -96,14 +96,13 @@ async fn serve(
     let tpu = Tpu::start(options, &localnet)?;
     cluster.tpu = Some(tpu.address());
     let cluster = Arc::new(cluster);
-    let pool_config =
-        pool::PoolConfig { threads: options.cpu_threads, queue_max: options.heavy_max };
     let node = Arc::new(Node {
         cluster: Arc::clone(&cluster),
         reader: localnet.reader().clone(),
         history: Arc::clone(localnet.history()),
         door: localnet.door(),
-        pool: Arc::new(pool::Pool::new(pool_config).context("start the CPU threads")?),
+        pool: Arc::new(cpu_pool(&options.pool).context("start the CPU threads")?),
+        clients: Arc::new(pool::Clients::new(options.pool.clients)),
         health: Arc::new(Health::default()),
         config: options.rpc.clone(),
     });
@@ -161,6 +160,19 @@ async fn serve(
         bail!("the ledger ended by itself");
     }
     Ok(())
+}
+
+/// The CPU pool. Its threads stand behind those that poll sockets, so that on a machine of few cores a
+/// light request does not wait for the end of a slice.
+fn cpu_pool(config: &pool::Config) -> std::io::Result<pool::Pool> {
+    let nice = config.nice;
+    pool::Pool::new(config.clone(), Arc::new(SystemClock::new()), move || {
+        // Of this thread alone, on Linux. Raising the value is always allowed.
+        let set = rustix::process::setpriority_process(None, i32::from(nice));
+        if let Err(err) = set {
+            tracing::warn!(%err, nice, "the CPU threads keep the priority of the others");
+        }
+    })
 }
 
 /// Waits for a signal, or for the ledger to give up; true if it was the ledger.

@@ -18,8 +18,6 @@ const TICK_US: u64 = 6_250;
 const SHRED_BYTES: u64 = 1_228;
 /// Where clients expect JSON-RPC.
 const RPC_PORT_DEFAULT: u16 = 8899;
-/// Heavy requests that may wait: about 40 KB each with its request.
-const HEAVY_MAX_DEFAULT: usize = 4_096;
 
 /// What `hydrant dev` does.
 pub(crate) struct Options {
@@ -34,8 +32,7 @@ pub(crate) struct Options {
     pub(crate) rpc_port: u16,
     pub(crate) endpoints_file: Option<PathBuf>,
     pub(crate) io_threads: usize,
-    pub(crate) cpu_threads: usize,
-    pub(crate) heavy_max: usize,
+    pub(crate) pool: pool::Config,
     pub(crate) reset: bool,
     pub(crate) quiet: bool,
     pub(crate) log: bool,
@@ -63,6 +60,7 @@ fn merge(flags: DevFlags, file: DevFlags) -> DevFlags {
         check: flags.check,
         rpc: file.rpc,
         pubsub: file.pubsub,
+        pool: file.pool,
         quic: file.quic,
         ledger: flags.ledger.or(file.ledger),
         reset: flags.reset || file.reset,
@@ -132,6 +130,7 @@ impl Options {
             snapshot: snapshot_file(&flags, cores)?,
             rpc: rpc_config(&flags)?,
             pubsub: pubsub_config(&flags)?,
+            pool: pool_config(&flags, cores)?,
             quic: quic_config(&flags)?,
             tpu_port: tpu_port(&flags),
             forward: flags.forward.clone(),
@@ -139,8 +138,6 @@ impl Options {
             rpc_port: rpc_port(&flags)?,
             endpoints_file: flags.endpoints_file,
             io_threads: at_least_one("io-threads", flags.io_threads, (cores / 2).max(1))?,
-            cpu_threads: at_least_one("cpu-threads", flags.cpu_threads, cores)?,
-            heavy_max: at_least_one("heavy-max", flags.heavy_max, HEAVY_MAX_DEFAULT)?,
             reset: flags.reset,
             quiet: flags.quiet,
             log: flags.log,
@@ -244,6 +241,20 @@ fn rpc_config(flags: &DevFlags) -> Result<rpc::Config> {
         )?,
         ..file
     })
+}
+
+fn pool_config(flags: &DevFlags, cores: usize) -> Result<pool::Config> {
+    let mut config = flags.pool.clone();
+    config.threads = at_least_one("cpu-threads", flags.cpu_threads, cores)?;
+    config.heavy.tasks_max = at_least_one("heavy-max", flags.heavy_max, config.heavy.tasks_max)?;
+    ensure!(config.nice <= 19, "pool.nice {}: from 0 to 19", config.nice);
+    for (name, class) in
+        [("light", config.light), ("medium", config.medium), ("heavy", config.heavy)]
+    {
+        let least = class.tasks_max.min(class.active_max).min(class.weight as usize);
+        ensure!(least > 0 && class.deadline_ms > 0, "pool.{name}: each bound is at least 1");
+    }
+    Ok(config)
 }
 
 fn quic_config(flags: &DevFlags) -> Result<quic::Config> {

@@ -7,17 +7,23 @@
 //! Not here: what a record is (the dialect says), who may ask what and for how long (`pool`, `rpc`).
 #![forbid(unsafe_code)]
 
+mod changes;
+#[cfg(test)]
+mod changes_model;
 mod highest;
 mod indices;
 mod keyed;
 mod page;
 mod prepare;
 mod ranks;
+mod touched;
 mod usage;
 mod view;
+mod visit;
 mod writer;
 
 pub use address::{AddressRef, AddressTable, TableFull};
+pub use changes::{Changes, Read, WATCHED_MAX};
 pub use highest::Ranked;
 pub use index::FacetUsage;
 pub use indices::{IndexKeys, Indexed, Indices};

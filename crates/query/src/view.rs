@@ -10,7 +10,7 @@ use ledger::{Address, AddressId, BlockId, Commitment, Facet, Key, Record};
 use state::{Seen, Snapshot, StateBytes};
 
 use crate::ranks::{Among, Top};
-use crate::{Indexed, Indices, LedgerBytes};
+use crate::{Changes, Indexed, Indices, LedgerBytes};
 
 /// One published moment.
 pub(crate) struct Published<R, M> {
@@ -26,6 +26,8 @@ pub(crate) struct Published<R, M> {
     pub(crate) ranks_bytes: usize,
     /// Which ledger of all that there ever were: ids mean nothing beyond it.
     pub(crate) run: u64,
+    /// How many publishes there were.
+    pub(crate) moment: u64,
     pub(crate) addresses: Arc<AddressTable>,
     /// Keeps every id that is known here from being given to another address, and every posting.
     pub(crate) _epoch: Epoch,
@@ -35,6 +37,7 @@ pub(crate) struct Published<R, M> {
 pub struct Reader<R, M> {
     pub(crate) published: Arc<ArcSwap<Published<R, M>>>,
     pub(crate) addresses: Arc<AddressTable>,
+    pub(crate) changes: Arc<Changes>,
 }
 
 /// One block's state at the moment it was published. Immutable, cheap to clone; keeps its state
@@ -77,6 +80,11 @@ impl<R: Record, M> Reader<R, M> {
         LedgerBytes::new(&self.addresses, &now.postings, now.state_bytes, now.ranks_bytes)
     }
 
+    /// When what somebody read has changed.
+    pub fn changes(&self) -> &Arc<Changes> {
+        &self.changes
+    }
+
     /// The address table, for whoever registers addresses of his own.
     pub fn addresses(&self) -> &Arc<AddressTable> {
         &self.addresses
@@ -87,6 +95,12 @@ impl<R: Record, M> View<R, M> {
     /// Which block this is.
     pub fn block(&self) -> BlockId {
         self.snapshot().block()
+    }
+
+    /// How many publishes there were before it and with it. What changed by a later one, this view does
+    /// not see ([`Changes`]).
+    pub fn moment(&self) -> u64 {
+        self.published.moment
     }
 
     /// The block's facts.
@@ -180,7 +194,11 @@ pub(crate) fn resolve(addresses: &AddressTable) -> impl Fn(AddressId) -> Address
 
 impl<R, M> Clone for Reader<R, M> {
     fn clone(&self) -> Self {
-        Self { published: Arc::clone(&self.published), addresses: Arc::clone(&self.addresses) }
+        Self {
+            published: Arc::clone(&self.published),
+            addresses: Arc::clone(&self.addresses),
+            changes: Arc::clone(&self.changes),
+        }
     }
 }
 

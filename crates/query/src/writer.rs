@@ -12,10 +12,11 @@ use address::{AddressTable, TableFull};
 use arc_swap::ArcSwap;
 use index::{Index, Postings};
 use ledger::{Address, AddressId, BlockId, Change, Key, Record};
-use state::{BlockError, Removed, State, StateBytes};
+use state::{BlockError, Removed, Snapshot, State, StateBytes};
 
 use crate::prepare::{Prepared, Write};
 use crate::ranks::{RankBounds, Ranks};
+use crate::touched::Touched;
 use crate::view::{Published, resolve};
 use crate::{Indices, Reader};
 
@@ -113,6 +114,7 @@ pub struct Ledger<R, M> {
     run: u64,
     processed: BlockId,
     confirmed: BlockId,
+    touched: Touched,
     published: Arc<ArcSwap<Published<R, M>>>,
     /// Until the first publish or child, the root takes changes.
     root_is_open: bool,
@@ -140,14 +142,19 @@ impl<R: Record, M: Send + Sync + 'static> Ledger<R, M> {
             indices: Arc::clone(&indices),
             tops: ranks.tops().clone(),
             run,
+            moment: 0,
             state_bytes: state.bytes(),
             ranks_bytes: ranks.bytes(),
             addresses: Arc::clone(&addresses),
             _epoch: addresses.epoch(),
         };
         let published = Arc::new(ArcSwap::from_pointee(published));
-        let reader =
-            Reader { published: Arc::clone(&published), addresses: Arc::clone(&addresses) };
+        let touched = Touched::new(root);
+        let reader = Reader {
+            published: Arc::clone(&published),
+            addresses: Arc::clone(&addresses),
+            changes: Arc::clone(touched.changes()),
+        };
         let ledger = Self {
             addresses,
             state,
@@ -157,6 +164,7 @@ impl<R: Record, M: Send + Sync + 'static> Ledger<R, M> {
             run,
             processed: root,
             confirmed: root,
+            touched,
             published,
             root_is_open: true,
         };
@@ -181,6 +189,7 @@ impl<R: Record, M: Send + Sync + 'static> Ledger<R, M> {
     ) -> Result<(), LedgerError> {
         self.close_root();
         self.state.open(block, parent, meta)?;
+        self.touched.open(block, parent);
         self.processed = block;
         Ok(())
     }
@@ -209,6 +218,10 @@ impl<R: Record, M: Send + Sync + 'static> Ledger<R, M> {
                 }
             }
             self.ranks.insert(&self.addresses, &self.index, (*id, version, new_keys));
+            if !self.root_is_open {
+                let before = self.state.versions_of(*id).flat_map(|version| version.keys());
+                self.touched.write(block, &self.addresses, *id, &version.keys, before);
+            }
         }
         let versions = writes.into_iter().map(|write| (write.id, write.version)).collect();
         let known = self.state.write(block, versions, &mut removed)?;
@@ -276,10 +289,24 @@ impl<R: Record, M: Send + Sync + 'static> Ledger<R, M> {
         self.close_root();
         self.ranks.refill(&self.addresses, (&self.state, &self.index), 0);
         let snapshot = |block| self.state.snapshot(block).expect("tips are the root or above it");
+        let tips = [self.processed, self.confirmed, self.state.root()];
+        let [processed, confirmed, finalized] = tips.map(snapshot);
+        let before = self.published.load();
+        let is_new = |before: &Snapshot<R, M>, now: &Snapshot<R, M>| {
+            !Arc::ptr_eq(before.meta(), now.meta())
+        };
+        let has_new_facts = [
+            is_new(&before.processed, &processed),
+            is_new(&before.confirmed, &confirmed),
+            is_new(&before.finalized, &finalized),
+        ];
+        drop(before);
+        let moment = self.touched.show(tips, has_new_facts);
         let published = Published {
-            processed: snapshot(self.processed),
-            confirmed: snapshot(self.confirmed),
-            finalized: snapshot(self.state.root()),
+            processed,
+            confirmed,
+            finalized,
+            moment,
             postings: Arc::clone(self.index.postings()),
             indices: Arc::clone(&self.indices),
             tops: self.ranks.tops().clone(),
@@ -290,6 +317,7 @@ impl<R: Record, M: Send + Sync + 'static> Ledger<R, M> {
             _epoch: self.addresses.epoch(),
         };
         self.published.store(Arc::new(published));
+        self.touched.forget(|block| self.state.contains_block(block));
         self.index.settle_a_little(self.addresses.oldest_held_epoch());
     }
 
@@ -337,6 +365,8 @@ impl<R: Record, M: Send + Sync + 'static> Ledger<R, M> {
     fn close_root(&mut self) {
         if self.root_is_open {
             self.root_is_open = false;
+            // What fills the root is not looked at one by one.
+            self.touched.mark_all();
             // The root exists and nobody but us completes it; if it was completed by hand, fine.
             let _ = self.state.complete(self.state.root());
             self.ranks.refill_all(&self.addresses, (&self.state, &self.index));

@@ -19,6 +19,10 @@ pub struct Config {
     pub body_timeout_ms: u64,
     /// Milliseconds in which a client must read at least something of an answer. Default 30,000.
     pub write_timeout_ms: u64,
+    /// The request header that names a client, for limits and turns: for a node behind a proxy that
+    /// sets it, such as `x-api-key`. Whoever reaches the port can set it, too. Default empty: a client
+    /// is its address.
+    pub client_header: String,
     /// Addresses in one getMultipleAccounts. Default 100, as Agave's.
     pub multiple_accounts_max: usize,
     /// Bytes of account data above which a read is heavy: it is encoded on the CPU pool and not on
@@ -37,6 +41,7 @@ impl Default for Config {
             header_timeout_ms: 30_000,
             body_timeout_ms: 10_000,
             write_timeout_ms: 30_000,
+            client_header: String::new(),
             multiple_accounts_max: 100,
             inline_bytes_max: 32 * 1024,
             inline_accounts_max: 16,

@@ -1,50 +1,74 @@
-//! From the text of a body to the text of its answer: which method runs where.
+//! From the text of a body to its answer: which call runs where.
 //!
-//! A cheap method runs where the socket is polled; a heavy one goes to the CPU pool and its answer
-//! comes back over a one-shot channel. Calls of a batch run one after another, so that a batch has at
-//! most one job in the pool however long it is.
-//! Bounds: `Config::batch_max` calls; the pool's own queue, past which the client is told at once.
-//! Invariant: nothing is left running for a client that has gone. Dropping the future of [`answer`]
-//! closes the channel, and a job whose channel is closed is not begun.
+//! A cheap call runs where the socket is polled. Any other goes to the CPU pool, with all calls of its
+//! batch, as one task ([`crate::job`]) whose answer comes back piece by piece.
+//! Bounds: `Config::batch_max` calls; the pool's own, past which the client is told at once.
+//! Invariant: nothing is left running for a client that has gone: dropping what [`answer`] gives, or its
+//! future, ends the task.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use tokio::sync::oneshot;
+use pool::{Class as PoolClass, ClientId, TooMany};
 
+use crate::compress::Coding;
 use crate::envelope::{self, Call, Id, Request};
-use crate::error::{OVERLOADED, RpcError};
+use crate::error::RpcError;
+use crate::job::{Job, OwnedCall, guarded};
 use crate::methods::{self, Class, Method, MethodResult};
 use crate::node::Node;
+use crate::outlet::{Piece, Taken, Taker};
 use crate::params::Params;
 
-/// After so many calls of a batch other connections of this thread get their turn.
-const CALLS_BETWEEN_YIELDS: usize = 16;
+/// A batch of more calls is answered on the pool though each of them is cheap.
+const INLINE_BATCH_MAX: usize = 16;
 
-/// The answer to a body.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Reply {
-    /// What to send, without the final newline; `None` if there was nothing to answer.
-    pub(crate) text: Option<Vec<u8>>,
-    /// Whether all of it was refused because the pool is full: HTTP 429.
-    pub(crate) overloaded: bool,
+/// Who asks, and how he wants it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Asker {
+    /// Whose turn it is.
+    pub(crate) client: ClientId,
+    /// What a long answer is compressed with.
+    pub(crate) coding: Coding,
 }
 
-/// The answer to one call.
-struct Answered {
-    text: Vec<u8>,
-    overloaded: bool,
+/// The answer to a body.
+pub(crate) enum Reply {
+    /// There was nothing to answer.
+    Nothing,
+    /// All of it.
+    Whole(Whole),
+    /// Its beginning, and where the rest comes from.
+    Streamed(Piece, Taker),
+}
+
+/// An answer that is all there.
+#[derive(Default)]
+pub(crate) struct Whole {
+    /// What to send, the final newline included.
+    pub(crate) text: bytes::Bytes,
+    /// How it is compressed.
+    pub(crate) coding: Coding,
+    /// Whether all of it was refused because there is too much to do: HTTP 429, and after how many
+    /// seconds to come again.
+    pub(crate) retry_after_s: Option<u64>,
 }
 
 /// Answers a body.
-pub(crate) async fn answer(node: &Arc<Node>, body: &str) -> Reply {
-    match envelope::read(body) {
-        Err(err) => Reply::error(&err),
-        Ok(Request::Single(call)) => match answer_call(node, call).await {
-            None => Reply { text: None, overloaded: false },
-            Some(done) => Reply { text: Some(done.text), overloaded: done.overloaded },
-        },
-        Ok(Request::Batch(calls)) => answer_batch(node, calls).await,
+pub(crate) async fn answer(node: &Arc<Node>, asker: Asker, body: &str) -> Reply {
+    let request = match envelope::read(body) {
+        Ok(request) => request,
+        Err(err) => return Reply::error(&err),
+    };
+    let calls = match &request {
+        Request::Single(_) => 1,
+        Request::Batch(calls) => calls.len(),
+    };
+    if let Err(too_many) = node.admit(asker.client, calls) {
+        return Reply::too_many(&too_many);
+    }
+    match request {
+        Request::Single(call) => answer_single(node, asker, call).await,
+        Request::Batch(calls) => answer_batch(node, asker, calls).await,
     }
 }
 
@@ -68,106 +92,233 @@ fn answer_call_here(node: &Node, call: Call<'_>) -> Option<Vec<u8>> {
         Call::Invalid { id, versioned, err } => Some(envelope::error_reply(&err, &id, versioned)),
         Call::Method { id, method, params } => {
             let result = methods::find(&method).ok_or_else(RpcError::method_not_found);
-            let result =
-                result.and_then(|method| guarded(method, || (method.run)(node, params))).flatten();
-            Some(reply(result, &id))
+            Some(reply(result.and_then(|method| run(node, method, params)), &id).text)
         }
     }
 }
 
-async fn answer_batch(node: &Arc<Node>, calls: Vec<Call<'_>>) -> Reply {
+/// The answer to one call.
+#[derive(Clone)]
+struct Answered {
+    text: Vec<u8>,
+    overloaded: bool,
+}
+
+/// What is to be done with a call.
+enum Plan<'a> {
+    /// It is done already.
+    Answered(Answered),
+    /// It runs here.
+    Here { id: Id, method: &'static Method, params: Params<'a> },
+    /// It runs on the pool.
+    OnPool { id: Id, method: &'static Method, params: Params<'a>, class: PoolClass },
+}
+
+impl<'a> Plan<'a> {
+    /// Looks at a call; `None` if it is not to be answered.
+    fn of(node: &Node, call: Call<'a>) -> Option<Self> {
+        let (id, method, params) = match call {
+            Call::Notification => return None,
+            Call::Invalid { id, versioned, err } => {
+                let text = envelope::error_reply(&err, &id, versioned);
+                return Some(Self::Answered(Answered { text, overloaded: false }));
+            }
+            Call::Method { id, method, params } => (id, method, params),
+        };
+        Some(match methods::find(&method) {
+            None => Self::Answered(reply(Err(RpcError::method_not_found()), &id)),
+            Some(method) => Self::of_method(node, id, method, params),
+        })
+    }
+
+    fn of_method(node: &Node, id: Id, method: &'static Method, params: Params<'a>) -> Self {
+        let class = match method.class {
+            Class::Inline => Ok(None),
+            Class::Light => Ok(Some(PoolClass::Light)),
+            Class::Medium => Ok(Some(PoolClass::Medium)),
+            Class::By(class) => guarded(method.name, || class(node, params)),
+            Class::Try(run) => match guarded(method.name, || run(node, params)) {
+                Ok(Some(result)) => return Self::Answered(reply(result, &id)),
+                Ok(None) => Ok(Some(PoolClass::Medium)),
+                Err(err) => Err(err),
+            },
+        };
+        match class {
+            Ok(None) => Self::Here { id, method, params },
+            Ok(Some(class)) => Self::OnPool { id, method, params, class },
+            Err(err) => Self::Answered(reply(Err(err), &id)),
+        }
+    }
+
+    fn class(&self) -> Option<PoolClass> {
+        match self {
+            Self::OnPool { class, .. } => Some(*class),
+            Self::Answered(_) | Self::Here { .. } => None,
+        }
+    }
+
+    fn to_owned_call(&self) -> OwnedCall {
+        match self {
+            Self::Answered(done) => OwnedCall::Answered(done.text.clone()),
+            Self::Here { id, method, params } | Self::OnPool { id, method, params, .. } => {
+                OwnedCall::run(id.clone(), method, *params)
+            }
+        }
+    }
+
+    /// The answer, made here; what was to run on the pool is answered with `refusal`.
+    fn answer_here(self, node: &Node, refusal: &RpcError) -> Answered {
+        match self {
+            Self::Answered(done) => done,
+            Self::Here { id, method, params } => reply(run(node, method, params), &id),
+            Self::OnPool { id, .. } => reply(Err(refusal.clone()), &id),
+        }
+    }
+}
+
+async fn answer_single(node: &Arc<Node>, asker: Asker, call: Call<'_>) -> Reply {
+    let done = match Plan::of(node, call) {
+        None => return Reply::Nothing,
+        Some(Plan::Answered(done)) => done,
+        Some(Plan::Here { id, method, params }) => reply(run(node, method, params), &id),
+        Some(Plan::OnPool { id, method, params, class }) => {
+            let calls = vec![OwnedCall::run(id.clone(), method, params)];
+            match submit(node, asker, calls, false, class) {
+                Ok(taker) => return receive(taker, &id).await,
+                Err(err) => reply(Err(err), &id),
+            }
+        }
+    };
+    Reply::whole(done)
+}
+
+async fn answer_batch(node: &Arc<Node>, asker: Asker, calls: Vec<Call<'_>>) -> Reply {
     let (calls_len, limit) = (calls.len(), node.config.batch_max);
     if calls_len > limit {
         let message = format!("a batch of {calls_len} calls, at most {limit} (rpc.batch_max)");
         return Reply::error(&RpcError::invalid_request(message));
     }
+    if calls_len > INLINE_BATCH_MAX {
+        return answer_long_batch(node, asker, calls).await;
+    }
+    let plans: Vec<_> = calls.into_iter().filter_map(|call| Plan::of(node, call)).collect();
+    let Some(class) = plans.iter().filter_map(Plan::class).max_by_key(|class| class.index()) else {
+        return join(plans.into_iter().map(|plan| plan.answer_here(node, &RpcError::internal())));
+    };
+    let calls = plans.iter().map(Plan::to_owned_call).collect();
+    match submit(node, asker, calls, true, class) {
+        Ok(taker) => receive(taker, &Id::Null).await,
+        // The cheap ones are answered all the same.
+        Err(err) => join(plans.into_iter().map(|plan| plan.answer_here(node, &err))),
+    }
+}
+
+/// Even to look at each call would be too much here, so all of them go to the pool or none.
+async fn answer_long_batch(node: &Arc<Node>, asker: Asker, calls: Vec<Call<'_>>) -> Reply {
+    let is_heavy = |call: &Call<'_>| match call {
+        Call::Method { method, .. } => {
+            methods::find(method).is_some_and(|method| matches!(method.class, Class::By(_)))
+        }
+        Call::Notification | Call::Invalid { .. } => false,
+    };
+    let class =
+        if calls.iter().any(is_heavy) { PoolClass::Heavy } else { PoolClass::Medium };
+    let owned = |call| match call {
+        Call::Notification => None,
+        Call::Invalid { id, versioned, err } => {
+            Some(OwnedCall::Answered(envelope::error_reply(&err, &id, versioned)))
+        }
+        Call::Method { id, method, params } => Some(match methods::find(&method) {
+            Some(method) => OwnedCall::run(id, method, params),
+            None => OwnedCall::Answered(reply(Err(RpcError::method_not_found()), &id).text),
+        }),
+    };
+    let calls: Vec<_> = calls.into_iter().filter_map(owned).collect();
+    if calls.is_empty() {
+        return Reply::Nothing;
+    }
+    match submit(node, asker, calls, true, class) {
+        Ok(taker) => receive(taker, &Id::Null).await,
+        Err(err) => Reply::whole(reply(Err(err), &Id::Null)),
+    }
+}
+
+fn submit(
+    node: &Arc<Node>,
+    asker: Asker,
+    calls: Vec<OwnedCall>,
+    is_batch: bool,
+    class: PoolClass,
+) -> Result<Taker, RpcError> {
+    let (job, taker) = Job::new(Arc::clone(node), calls, is_batch, asker.coding);
+    let ticket = node.pool.submit(class, asker.client, Box::new(job));
+    Ok(taker.of(ticket.map_err(|full| RpcError::full(&full))?))
+}
+
+/// The answer of a task: whole if it is short.
+async fn receive(mut taker: Taker, id: &Id) -> Reply {
+    match taker.take().await {
+        Taken::Piece(piece) if piece.is_last => Reply::Whole(Whole {
+            text: piece.bytes,
+            coding: piece.coding,
+            retry_after_s: None,
+        }),
+        Taken::Piece(piece) => Reply::Streamed(piece, taker),
+        Taken::Ended(why) => Reply::whole(reply(Err(RpcError::ended(why)), id)),
+    }
+}
+
+/// The answers of a batch; none if there is none.
+fn join(answers: impl Iterator<Item = Answered>) -> Reply {
     let mut text = Vec::new();
     let mut overloaded = true;
-    for (index, call) in calls.into_iter().enumerate() {
-        if index % CALLS_BETWEEN_YIELDS == CALLS_BETWEEN_YIELDS - 1 {
-            tokio::task::yield_now().await;
-        }
-        let Some(done) = answer_call(node, call).await else { continue };
+    for done in answers {
         text.push(if text.is_empty() { b'[' } else { b',' });
         text.extend_from_slice(&done.text);
         overloaded &= done.overloaded;
     }
     if text.is_empty() {
-        return Reply { text: None, overloaded: false };
+        return Reply::Nothing;
     }
     text.push(b']');
-    Reply { text: Some(text), overloaded }
+    Reply::whole(Answered { text, overloaded })
 }
 
-async fn answer_call(node: &Arc<Node>, call: Call<'_>) -> Option<Answered> {
-    let (id, method, params) = match call {
-        Call::Notification => return None,
-        Call::Invalid { id, versioned, err } => {
-            return Some(Answered {
-                text: envelope::error_reply(&err, &id, versioned),
-                overloaded: false,
-            });
+fn run(node: &Node, method: &Method, params: Params<'_>) -> MethodResult {
+    guarded(method.name, || (method.run)(node, params)).flatten()
+}
+
+fn reply(result: MethodResult, id: &Id) -> Answered {
+    match result.and_then(|answer| answer.into_reply(id)) {
+        Ok(text) => Answered { text, overloaded: false },
+        Err(err) => {
+            let overloaded = err.is_overload();
+            Answered { text: envelope::error_reply(&err, id, true), overloaded }
         }
-        Call::Method { id, method, params } => (id, method, params),
-    };
-    let result = match methods::find(&method) {
-        None => Err(RpcError::method_not_found()),
-        Some(method) => run(node, method, params).await,
-    };
-    let overloaded = matches!(&result, Err(err) if is_overload(err));
-    Some(Answered { text: reply(result, &id), overloaded })
-}
-
-fn reply(result: MethodResult, id: &Id) -> Vec<u8> {
-    match result {
-        Ok(answer) => answer.into_reply(id),
-        Err(err) => envelope::error_reply(&err, id, true),
     }
-}
-
-async fn run(node: &Arc<Node>, method: &'static Method, params: Params<'_>) -> MethodResult {
-    let heavy = match method.class {
-        Class::Inline => false,
-        Class::Heavy => true,
-        Class::HeavyIf(heavy) => guarded(method, || heavy(node, params))?,
-    };
-    if !heavy {
-        return guarded(method, || (method.run)(node, params))?;
-    }
-    let (done, result) = oneshot::channel();
-    let params: Option<Box<str>> = params.text().map(Box::from);
-    let for_job = Arc::clone(node);
-    let job = move || {
-        if !done.is_closed() {
-            let result = guarded(method, || (method.run)(&for_job, Params::new(params.as_deref())));
-            // The client may have gone meanwhile; then nobody wants it.
-            let _ = done.send(result.flatten());
-        }
-    };
-    node.pool.submit(Box::new(job)).map_err(|full| overload(&full))?;
-    // The pool drops a job without running it only when the node shuts down.
-    result.await.unwrap_or_else(|_| Err(RpcError::internal_with("the node is shutting down")))
-}
-
-/// Runs a method's code; a panic in it is the answer to this call and nothing more.
-fn guarded<T>(method: &Method, run: impl FnOnce() -> T) -> Result<T, RpcError> {
-    catch_unwind(AssertUnwindSafe(run)).map_err(|_| {
-        tracing::error!(method = method.name, "a method panicked; its request got -32603");
-        RpcError::internal()
-    })
-}
-
-fn overload(full: &pool::Full) -> RpcError {
-    let data = serde_json::json!({ "queued": full.queued, "limit": full.limit });
-    RpcError::new(OVERLOADED, full.to_string()).with_data(data)
-}
-
-fn is_overload(err: &RpcError) -> bool {
-    err.code == OVERLOADED && err.data.as_ref().is_some_and(|data| data.get("limit").is_some())
 }
 
 impl Reply {
     fn error(err: &RpcError) -> Self {
-        Self { text: Some(envelope::error_reply(err, &Id::Null, true)), overloaded: false }
+        let text = envelope::error_reply(err, &Id::Null, true);
+        Self::whole(Answered { text, overloaded: err.is_overload() })
     }
+
+    /// That a client is to come again later.
+    pub(crate) fn too_many(too_many: &TooMany) -> Self {
+        let err = RpcError::too_many(too_many);
+        let text = envelope::error_reply(&err, &Id::Null, true);
+        let retry_after_s = Some(too_many.retry_after.as_secs() + 1);
+        Self::Whole(Whole { text: ended_line(text), retry_after_s, ..Whole::default() })
+    }
+
+    fn whole(done: Answered) -> Self {
+        let retry_after_s = done.overloaded.then_some(1);
+        Self::Whole(Whole { text: ended_line(done.text), retry_after_s, ..Whole::default() })
+    }
+}
+
+fn ended_line(mut text: Vec<u8>) -> bytes::Bytes {
+    text.push(b'\n');
+    text.into()
 }

@@ -70,6 +70,41 @@ impl RpcError {
         Self::new(-32603, message)
     }
 
+    /// The CPU pool cannot take it.
+    pub(crate) fn full(full: &pool::Full) -> Self {
+        let data = serde_json::json!({
+            "class": full.class.name(), "queued": full.tasks, "limit": full.limit,
+        });
+        Self::new(OVERLOADED, full.to_string()).with_data(data)
+    }
+
+    /// A client had its share.
+    pub(crate) fn too_many(too_many: &pool::TooMany) -> Self {
+        let retry_after_ms = too_many.retry_after.as_millis() as u64;
+        let data =
+            serde_json::json!({ "limit": too_many.limit, "retryAfterMs": retry_after_ms });
+        Self::new(OVERLOADED, too_many.to_string()).with_data(data)
+    }
+
+    /// A task of the CPU pool ended before it was done and before it said anything.
+    pub(crate) fn ended(why: Option<pool::Ended>) -> Self {
+        let message = match why {
+            Some(pool::Ended::ExpiredWaiting) => "too busy: its deadline was over before it began",
+            Some(pool::Ended::Expired) => "too busy: its deadline was over before it was done",
+            Some(pool::Ended::ShutDown | pool::Ended::Cancelled) => {
+                return Self::internal_with("the node is shutting down");
+            }
+            Some(pool::Ended::Panicked) | None => return Self::internal(),
+        };
+        let data = serde_json::json!({ "limit": "deadline_ms" });
+        Self::new(OVERLOADED, message).with_data(data)
+    }
+
+    /// Whether the client is to come again later: HTTP 429.
+    pub(crate) fn is_overload(&self) -> bool {
+        self.code == OVERLOADED && self.data.as_ref().is_some_and(|data| data.get("limit").is_some())
+    }
+
     /// The same error with `data`.
     pub fn with_data(mut self, data: Value) -> Self {
         self.data = Some(data);

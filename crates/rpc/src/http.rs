@@ -3,19 +3,23 @@
 //! Statuses and texts are those of `jsonrpc-http-server` 18, which Agave serves with; ours are 408
 //! (a body that does not come), 426 (the WebSocket port) and 429 (the CPU pool is full).
 
+use std::net::IpAddr;
 use std::str::Utf8Error;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use http_body_util::{BodyExt, Full};
+use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::upgrade::OnUpgrade;
 use hyper::{Method, Request, Response, StatusCode};
+use pool::ClientId;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
-use crate::dispatch;
+use crate::compress::Coding;
+use crate::content::Content;
+use crate::dispatch::{self, Asker, Reply};
 use crate::node::{Node, Status};
 
 /// What a body that is too large may still send so that its sender reads the answer: past it the
@@ -36,7 +40,7 @@ pub(crate) enum Port {
 
 /// A response, and the connection if it changes its protocol after it.
 pub(crate) struct Handled {
-    pub(crate) response: Response<Full<Bytes>>,
+    pub(crate) response: Response<Content>,
     pub(crate) upgrade: Option<OnUpgrade>,
 }
 
@@ -44,6 +48,7 @@ pub(crate) struct Handled {
 pub(crate) async fn handle(
     node: &Arc<Node>,
     port: Port,
+    peer: IpAddr,
     mut request: Request<Incoming>,
 ) -> Handled {
     if asks_for_websocket(&request) {
@@ -53,7 +58,7 @@ pub(crate) async fn handle(
     let is_options = *request.method() == Method::OPTIONS;
     let mut response = match port {
         Port::PubSub => needs_websocket(),
-        Port::Rpc => route(node, request).await,
+        Port::Rpc => route(node, peer, request).await,
     };
     if is_options {
         response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("OPTIONS, POST"));
@@ -63,17 +68,20 @@ pub(crate) async fn handle(
     Handled { response, upgrade: None }
 }
 
-async fn route(node: &Arc<Node>, request: Request<Incoming>) -> Response<Full<Bytes>> {
+async fn route(node: &Arc<Node>, peer: IpAddr, request: Request<Incoming>) -> Response<Content> {
     if request.uri().path() == "/health" {
         return text(StatusCode::OK, health(node));
     }
     match *request.method() {
-        Method::POST if is_json(request.headers()) => post(node, request.into_body()).await,
+        Method::POST if is_json(request.headers()) => {
+            let asker = asker(node, peer, request.headers());
+            post(node, asker, request.into_body()).await
+        }
         Method::POST => text(
             StatusCode::UNSUPPORTED_MEDIA_TYPE,
             "Supplied content type is not allowed. Content-Type: application/json is required\n",
         ),
-        Method::OPTIONS => json(StatusCode::OK, Bytes::new()),
+        Method::OPTIONS => json(StatusCode::OK, Content::default()),
         _ => text(
             StatusCode::METHOD_NOT_ALLOWED,
             "Used HTTP Method is not allowed. POST or OPTIONS is required\n",
@@ -81,7 +89,16 @@ async fn route(node: &Arc<Node>, request: Request<Incoming>) -> Response<Full<By
     }
 }
 
-async fn post(node: &Arc<Node>, body: Incoming) -> Response<Full<Bytes>> {
+fn asker(node: &Node, peer: IpAddr, headers: &HeaderMap) -> Asker {
+    let name = match node.config.client_header.as_str() {
+        "" => None,
+        header => headers.get(header),
+    };
+    let client = name.map_or_else(|| ClientId::of_ip(peer), |name| ClientId::of_name(name.as_bytes()));
+    Asker { client, coding: Coding::asked_by(headers.get(header::ACCEPT_ENCODING)) }
+}
+
+async fn post(node: &Arc<Node>, asker: Asker, body: Incoming) -> Response<Content> {
     let body = match read_body(node, body).await {
         Ok(body) => body,
         Err(err) => return err.into_response(),
@@ -90,17 +107,26 @@ async fn post(node: &Arc<Node>, body: Incoming) -> Response<Full<Bytes>> {
         Ok(body) => body,
         Err(err) => return BodyError::Utf8(err).into_response(),
     };
-    let reply = dispatch::answer(node, body).await;
-    let mut response = match reply.text {
-        None => json(StatusCode::OK, Bytes::new()),
-        Some(mut text) => {
-            text.push(b'\n');
-            json(StatusCode::OK, text.into())
+    let (content, coding, retry_after_s) = match dispatch::answer(node, asker, body).await {
+        Reply::Nothing => return json(StatusCode::OK, Content::default()),
+        Reply::Whole(whole) => {
+            node.charge(asker.client, whole.text.len());
+            (whole.text.into(), whole.coding, whole.retry_after_s)
+        }
+        Reply::Streamed(first, rest) => {
+            let coding = first.coding;
+            (Content::streamed(Arc::clone(node), asker.client, first, rest), coding, None)
         }
     };
-    if reply.overloaded {
+    let mut response = json(StatusCode::OK, content);
+    let headers = response.headers_mut();
+    if let Some(coding) = coding.header() {
+        headers.insert(header::CONTENT_ENCODING, coding);
+        headers.insert(header::VARY, HeaderValue::from_static("accept-encoding"));
+    }
+    if let Some(seconds) = retry_after_s {
+        headers.insert(header::RETRY_AFTER, seconds.into());
         *response.status_mut() = StatusCode::TOO_MANY_REQUESTS;
-        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
     }
     response
 }
@@ -114,7 +140,7 @@ enum BodyError {
 }
 
 impl BodyError {
-    fn into_response(self) -> Response<Full<Bytes>> {
+    fn into_response(self) -> Response<Content> {
         let (status, message) = match self {
             Self::TooLarge { bytes_max } => (
                 StatusCode::PAYLOAD_TOO_LARGE,
@@ -233,7 +259,7 @@ fn handshake(request: &mut Request<Incoming>) -> Handled {
     let Ok(accept) = HeaderValue::from_str(&derive_accept_key(key.as_bytes())) else {
         return refused(StatusCode::BAD_REQUEST, "Sec-WebSocket-Key is not base64\n");
     };
-    let mut response = Response::new(Full::default());
+    let mut response = Response::new(Content::default());
     *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
     let headers = response.headers_mut();
     headers.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
@@ -242,7 +268,7 @@ fn handshake(request: &mut Request<Incoming>) -> Handled {
     Handled { response, upgrade: Some(hyper::upgrade::on(request)) }
 }
 
-fn needs_websocket() -> Response<Full<Bytes>> {
+fn needs_websocket() -> Response<Content> {
     let message = "This port speaks WebSocket. JSON-RPC over HTTP is on the port before it\n";
     let mut response = text(StatusCode::UPGRADE_REQUIRED, message);
     response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
@@ -275,7 +301,8 @@ impl Cors {
             (header::ACCESS_CONTROL_MAX_AGE, "86400"),
         ];
         for (name, value) in fixed {
-            headers.insert(name, HeaderValue::from_static(value));
+            // Not in place of what is there: `Vary` may name more than one header.
+            headers.append(name, HeaderValue::from_static(value));
         }
         if let Some(asked) = self.asked_headers {
             headers.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, asked);
@@ -283,16 +310,16 @@ impl Cors {
     }
 }
 
-fn json(status: StatusCode, body: Bytes) -> Response<Full<Bytes>> {
-    respond(status, JSON, body)
+fn json(status: StatusCode, content: Content) -> Response<Content> {
+    respond(status, JSON, content)
 }
 
-fn text(status: StatusCode, body: impl Into<Bytes>) -> Response<Full<Bytes>> {
-    respond(status, TEXT, body.into())
+fn text(status: StatusCode, body: impl Into<Bytes>) -> Response<Content> {
+    respond(status, TEXT, body.into().into())
 }
 
-fn respond(status: StatusCode, content_type: HeaderValue, body: Bytes) -> Response<Full<Bytes>> {
-    let mut response = Response::new(Full::new(body));
+fn respond(status: StatusCode, content_type: HeaderValue, content: Content) -> Response<Content> {
+    let mut response = Response::new(content);
     *response.status_mut() = status;
     response.headers_mut().insert(header::CONTENT_TYPE, content_type);
     response

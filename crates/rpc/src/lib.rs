@@ -7,15 +7,19 @@
 //! Not here: state and index (`query`), execution (`localnet`), configuration files (`hydrant`).
 
 pub mod commitment;
+mod compress;
 mod config;
+mod content;
 pub mod decode;
 mod dispatch;
 pub mod envelope;
 pub mod error;
 mod http;
 mod io;
+mod job;
 mod methods;
 mod node;
+mod outlet;
 pub mod params;
 pub mod pubsub;
 mod server;
@@ -24,6 +28,6 @@ mod usage;
 pub use config::Config;
 pub use dispatch::answer_here;
 pub use methods::{Answer, own_keys};
-pub use node::{Health, Node, Status};
+pub use node::{Health, Node, Status, SystemClock};
 pub use server::{Listeners, Socket, Speaker, serve};
 pub use usage::Usage;

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use chain::{Cluster, History, Reader, TransactionDoor};
-use pool::Pool;
+use pool::{ClientId, Clients, Pool, TooMany};
 
 use crate::Config;
 
@@ -18,12 +19,32 @@ pub struct Node {
     pub history: Arc<History>,
     /// Where transactions go in.
     pub door: Arc<dyn TransactionDoor>,
-    /// Where heavy reads run.
+    /// Where whatever is not cheap runs.
     pub pool: Arc<Pool>,
+    /// What each client has had.
+    pub clients: Arc<Clients>,
     /// How the ledger is, as `getHealth` and `GET /health` tell.
     pub health: Arc<Health>,
     /// Limits.
     pub config: Config,
+}
+
+impl Node {
+    /// Counts bytes that go to a client.
+    pub(crate) fn charge(&self, client: ClientId, bytes: usize) {
+        if self.clients.counts_bytes() {
+            self.clients.charge(client, bytes as u64, self.pool.now());
+        }
+    }
+
+    /// Takes requests of a client's share.
+    pub(crate) fn admit(&self, client: ClientId, requests: usize) -> Result<(), TooMany> {
+        if self.clients.has_limits() {
+            let requests = u32::try_from(requests).unwrap_or(u32::MAX);
+            return self.clients.admit(client, requests, self.pool.now());
+        }
+        Ok(())
+    }
 }
 
 /// How the ledger is. Set by whoever feeds it, read by anyone; starts as [`Status::Ok`].
@@ -62,5 +83,28 @@ impl Health {
             u64::MAX => Status::Unknown,
             slots => Status::Behind { slots },
         }
+    }
+}
+
+/// Time for [`Pool`]: the system's, from its making on.
+pub struct SystemClock(Instant);
+
+impl SystemClock {
+    /// Now is 0.
+    #[expect(clippy::disallowed_methods, reason = "where time enters the pool")]
+    pub fn new() -> Self {
+        Self(Instant::now())
+    }
+}
+
+impl Default for SystemClock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl pool::Clock for SystemClock {
+    fn now(&self) -> Duration {
+        self.0.elapsed()
     }
 }

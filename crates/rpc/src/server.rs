@@ -8,6 +8,7 @@
 
 use std::convert::Infallible;
 use std::future::Future;
+use std::net::IpAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
@@ -100,7 +101,7 @@ impl Server {
                 accepted = listener.accept() => accepted,
             };
             let socket = match accepted {
-                Ok((socket, _)) => socket,
+                Ok((socket, peer)) => (socket, peer.ip()),
                 Err(err) => {
                     tracing::warn!(%err, "accept a connection");
                     tokio::time::sleep(ACCEPT_REST).await;
@@ -121,10 +122,15 @@ impl Server {
         }
     }
 
-    async fn connection(mut self, socket: TcpStream, port: Port, place: OwnedSemaphorePermit) {
+    async fn connection(
+        mut self,
+        (socket, peer): (TcpStream, IpAddr),
+        port: Port,
+        place: OwnedSemaphorePermit,
+    ) {
         // It only fails on a socket that is closed already, which the next read finds.
         let _ = socket.set_nodelay(true);
-        let upgrade = self.http(socket, port).await;
+        let upgrade = self.http(socket, peer, port).await;
         if let Some(upgrade) = upgrade
             && let Ok(upgraded) = upgrade.await
         {
@@ -138,14 +144,14 @@ impl Server {
     }
 
     /// Speaks HTTP until the connection ends, or is to become something else.
-    async fn http(&mut self, socket: TcpStream, port: Port) -> Option<OnUpgrade> {
+    async fn http(&mut self, socket: TcpStream, peer: IpAddr, port: Port) -> Option<OnUpgrade> {
         let config = &self.node.config;
         let socket = Impatient::new(socket, Duration::from_millis(config.write_timeout_ms));
         let upgrade = Arc::new(Mutex::new(None));
         let service = service_fn(|request| {
             let (node, upgrade) = (Arc::clone(&self.node), Arc::clone(&upgrade));
             async move {
-                let handled = http::handle(&node, port, request).await;
+                let handled = http::handle(&node, port, peer, request).await;
                 *upgrade.lock() = handled.upgrade;
                 Ok::<_, Infallible>(handled.response)
             }

@@ -9,7 +9,7 @@ use crate::workspace::Crate;
 pub(crate) const FLOORS: &[&[&str]] = &[
     &["ledger"],
     &["address", "state", "index"],
-    &["subs", "pool"],
+    &["subs", "pool", "cache"],
     &["query", "solana"],
     &["chain", "snapshot"],
     &["localnet", "quic", "rpc", "load"],

@@ -9,8 +9,8 @@ use chain::{
     AirdropError, Cluster, History, HistoryLimits, Reader, SendError, Simulation, SimulationError,
     SimulationRequest, TransactionDoor, VerifiedTransaction, View,
 };
-use pool::{Pool, PoolConfig};
-use rpc::{Health, Listeners, Node, Socket, Speaker};
+use pool::{Clients, Limits, Pool};
+use rpc::{Health, Listeners, Node, Socket, Speaker, SystemClock};
 use solana_epoch_schedule::EpochSchedule;
 use solana_hash::Hash;
 use solana_pubkey::Pubkey;
@@ -56,13 +56,14 @@ fn node(reader: &Reader) -> Result<Node> {
         pubsub: None,
         tpu: None,
     };
-    let pool = PoolConfig { threads: 1, queue_max: 64 };
+    let pool = Pool::new(pool::Config::default(), Arc::new(SystemClock::new()), || {})?;
     Ok(Node {
         cluster: Arc::new(cluster),
         reader: reader.clone(),
         history: Arc::new(History::new(HistoryLimits { slots_max: 1, bytes_max: 0 })),
         door: Arc::new(Closed),
-        pool: Arc::new(Pool::new(pool)?),
+        pool: Arc::new(pool),
+        clients: Arc::new(Clients::new(Limits::default())),
         health: Arc::new(Health::default()),
         config: rpc::Config::default(),
     })

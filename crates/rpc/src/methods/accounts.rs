@@ -1,17 +1,17 @@
 //! Single accounts: balance, data, several at once, and what an account must hold.
 
-use std::sync::Arc;
-
 use chain::View;
+use pool::Slice;
 use solana::{Account, Encoding};
 use solana_account::ReadableAccount;
-use solana_account_decoder_client_types::{UiAccount, UiAccountEncoding};
+use solana_account_decoder_client_types::UiAccountEncoding;
 use solana_commitment_config::CommitmentConfig;
 use solana_feature_set::upgrade_bpf_stake_program_to_v5 as dearer_stake;
 use solana_pubkey::Pubkey;
 use solana_rpc_client_types::config::{RpcAccountInfoConfig, RpcContextConfig};
 
-use super::{Answer, Class, Method, MethodResult, read, text};
+use super::answer::{Frame, write_json};
+use super::{Answer, Class, Method, MethodResult, PIECE_BYTES, Pieces, Progress, read, text};
 use crate::commitment::{view_of, view_since, with_context};
 use crate::error::RpcError;
 use crate::node::Node;
@@ -19,10 +19,10 @@ use crate::params::Params;
 
 pub(super) const METHODS: &[Method] = &[
     Method { name: "getBalance", class: Class::Inline, run: balance },
-    Method { name: "getAccountInfo", class: Class::HeavyIf(large_account), run: account_info },
+    Method { name: "getAccountInfo", class: Class::Try(small_account_info), run: account_info },
     Method {
         name: "getMultipleAccounts",
-        class: Class::HeavyIf(large_accounts),
+        class: Class::Try(small_multiple_accounts),
         run: multiple_accounts,
     },
     Method {
@@ -50,30 +50,129 @@ fn balance(node: &Node, params: Params<'_>) -> MethodResult {
 type AccountParams = (String, Option<RpcAccountInfoConfig>);
 type AccountsParams = (Vec<String>, Option<RpcAccountInfoConfig>);
 
+/// What a call for accounts asks: `K` is one pubkey, or several.
+struct Asked<K> {
+    view: View,
+    keys: K,
+    encoding: Encoding,
+}
+
 fn account_info(node: &Node, params: Params<'_>) -> MethodResult {
+    let asked = asked_one(node, params)?;
+    let account = read::account(&asked.view, &asked.keys);
+    one(&asked, account.as_deref())
+}
+
+/// The same for an account that is encoded in some ten microseconds.
+fn small_account_info(node: &Node, params: Params<'_>) -> Option<MethodResult> {
+    let asked = match asked_one(node, params) {
+        Ok(asked) => asked,
+        Err(err) => return Some(Err(err)),
+    };
+    let account = read::account(&asked.view, &asked.keys);
+    let bytes = cost_bytes(account.as_deref(), asked.encoding)?;
+    (bytes <= node.config.inline_bytes_max).then(|| one(&asked, account.as_deref()))
+}
+
+fn asked_one(node: &Node, params: Params<'_>) -> Result<Asked<Pubkey>, RpcError> {
     let (pubkey, config): AccountParams = params.parse(1)?;
-    let pubkey = text::pubkey(&pubkey)?;
+    let keys = text::pubkey(&pubkey)?;
     let config = config.unwrap_or_default();
     let encoding = encoding(&config, UiAccountEncoding::Binary);
     let view = view_since(node, config.commitment, config.min_context_slot)?;
-    let account = encoded(&view, &pubkey, encoding)?;
-    Answer::of(&with_context(&view, account))
+    Ok(Asked { view, keys, encoding })
+}
+
+fn one(asked: &Asked<Pubkey>, account: Option<&Account>) -> MethodResult {
+    let Asked { view, keys, encoding } = asked;
+    let account = account.map(|account| read::encode(view, keys, account, *encoding));
+    Answer::of(&with_context(view, account.transpose()?))
 }
 
 fn multiple_accounts(node: &Node, params: Params<'_>) -> MethodResult {
+    let asked = asked_several(node, params)?;
+    let frame = Frame::around(&with_context(&asked.view, [(); 0]))?;
+    Ok(Answer::in_pieces(Several { asked, frame, checked: 0, written: 0 }))
+}
+
+/// The same for accounts that are encoded in some ten microseconds.
+fn small_multiple_accounts(node: &Node, params: Params<'_>) -> Option<MethodResult> {
+    let asked = match asked_several(node, params) {
+        Ok(asked) => asked,
+        Err(err) => return Some(Err(err)),
+    };
+    let Asked { view, keys, encoding } = &asked;
+    let mut left = node.config.inline_bytes_max;
+    let mut accounts = Vec::with_capacity(keys.len());
+    for key in keys {
+        let account = read::account(view, key);
+        left = left.checked_sub(cost_bytes(account.as_deref(), *encoding)?)?;
+        let encoded = account.map(|account| read::encode(view, key, &account, *encoding));
+        match encoded.transpose() {
+            Ok(encoded) => accounts.push(encoded),
+            Err(err) => return Some(Err(err)),
+        }
+    }
+    Some(Answer::of(&with_context(view, accounts)))
+}
+
+fn asked_several(node: &Node, params: Params<'_>) -> Result<Asked<Vec<Pubkey>>, RpcError> {
     let (pubkeys, config): AccountsParams = params.parse(1)?;
     let limit = node.config.multiple_accounts_max;
     if pubkeys.len() > limit {
         let message = format!("Too many inputs provided; max {limit}");
         return Err(RpcError::invalid_params(message));
     }
-    let pubkeys = text::pubkeys(&pubkeys)?;
+    let keys = text::pubkeys(&pubkeys)?;
     let config = config.unwrap_or_default();
     let encoding = encoding(&config, UiAccountEncoding::Base64);
     let view = view_since(node, config.commitment, config.min_context_slot)?;
-    let accounts: Result<Vec<_>, _> =
-        pubkeys.iter().map(|pubkey| encoded(&view, pubkey, encoding)).collect();
-    Answer::of(&with_context(&view, accounts?))
+    Ok(Asked { view, keys, encoding })
+}
+
+/// Several accounts, one a step: first whether each can be had as it is asked for, then each.
+struct Several {
+    asked: Asked<Vec<Pubkey>>,
+    frame: Frame,
+    checked: usize,
+    written: usize,
+}
+
+impl Several {
+    fn step(&mut self, out: &mut Vec<u8>) -> Result<Progress, RpcError> {
+        let Asked { view, keys, encoding } = &self.asked;
+        if let Some(key) = keys.get(self.checked) {
+            self.checked += 1;
+            if let Some(account) = read::account(view, key) {
+                read::check(&account, *encoding)?;
+            }
+            return Ok(Progress::More);
+        }
+        out.append(&mut self.frame.head);
+        let Some(key) = keys.get(self.written) else {
+            out.append(&mut self.frame.tail);
+            return Ok(Progress::Done);
+        };
+        if self.written > 0 {
+            out.push(b',');
+        }
+        self.written += 1;
+        let account = read::account(view, key);
+        let account = account.map(|account| read::encode(view, key, &account, *encoding));
+        write_json(out, &account.transpose()?)?;
+        Ok(Progress::More)
+    }
+}
+
+impl Pieces for Several {
+    fn write(&mut self, slice: &Slice<'_>, out: &mut Vec<u8>) -> Result<Progress, RpcError> {
+        while self.step(out)? == Progress::More {
+            if out.len() >= PIECE_BYTES || slice.is_over() {
+                return Ok(Progress::More);
+            }
+        }
+        Ok(Progress::Done)
+    }
 }
 
 fn minimum_balance(node: &Node, params: Params<'_>) -> MethodResult {
@@ -102,45 +201,13 @@ fn encoding(config: &RpcAccountInfoConfig, default: UiAccountEncoding) -> Encodi
     Encoding { form: config.encoding.unwrap_or(default), slice: config.data_slice }
 }
 
-fn encoded(
-    view: &View,
-    pubkey: &Pubkey,
-    encoding: Encoding,
-) -> Result<Option<UiAccount>, RpcError> {
-    read::account(view, pubkey)
-        .map(|account| read::encode(view, pubkey, &account, encoding))
-        .transpose()
-}
-
-fn large_account(node: &Node, params: Params<'_>) -> bool {
-    let Ok((pubkey, config)) = params.parse::<AccountParams>(1) else { return false };
-    let Ok(pubkey) = text::pubkey(&pubkey) else { return false };
-    is_large(node, &[pubkey], &config.unwrap_or_default())
-}
-
-fn large_accounts(node: &Node, params: Params<'_>) -> bool {
-    let Ok((pubkeys, config)) = params.parse::<AccountsParams>(1) else { return false };
-    if pubkeys.len() > node.config.multiple_accounts_max {
-        return false;
+/// How many bytes encoding an account reads; `None` if that says nothing of what it costs.
+fn cost_bytes(account: Option<&Account>, encoding: Encoding) -> Option<usize> {
+    let Some(account) = account else { return Some(0) };
+    match encoding.form {
+        // Setting up the compressor alone costs more than small accounts do.
+        UiAccountEncoding::Base64Zstd => None,
+        UiAccountEncoding::JsonParsed => Some(account.0.data().len()),
+        _ => Some(encoding.encoded_len(&account.0)),
     }
-    let Ok(pubkeys) = text::pubkeys(&pubkeys) else { return false };
-    is_large(node, &pubkeys, &config.unwrap_or_default())
-}
-
-/// Whether encoding these accounts takes more than some ten microseconds.
-fn is_large(node: &Node, pubkeys: &[Pubkey], config: &RpcAccountInfoConfig) -> bool {
-    let encoding = encoding(config, UiAccountEncoding::Base64);
-    if encoding.form == UiAccountEncoding::Base64Zstd {
-        return true; // setting up the compressor alone costs as much
-    }
-    let Ok(view) = view_since(node, config.commitment, config.min_context_slot) else {
-        return false;
-    };
-    let bytes = |account: Arc<Account>| match encoding.form {
-        UiAccountEncoding::JsonParsed => account.0.data().len(),
-        _ => encoding.encoded_len(&account.0),
-    };
-    let total: usize =
-        pubkeys.iter().filter_map(|pubkey| read::account(&view, pubkey)).map(bytes).sum();
-    total > node.config.inline_bytes_max
 }

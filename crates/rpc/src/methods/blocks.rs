@@ -24,10 +24,10 @@ use crate::node::Node;
 use crate::params::Params;
 
 pub(super) const METHODS: &[Method] = &[
-    Method { name: "getBlock", class: Class::Heavy, run: block },
+    Method { name: "getBlock", class: Class::Medium, run: block },
     Method { name: "getBlockTime", class: Class::Inline, run: block_time },
-    Method { name: "getBlocks", class: Class::Heavy, run: blocks },
-    Method { name: "getBlocksWithLimit", class: Class::Heavy, run: blocks_with_limit },
+    Method { name: "getBlocks", class: Class::Medium, run: blocks },
+    Method { name: "getBlocksWithLimit", class: Class::Medium, run: blocks_with_limit },
     Method { name: "getFirstAvailableBlock", class: Class::Inline, run: first_available_block },
     Method { name: "minimumLedgerSlot", class: Class::Inline, run: first_available_block },
 ];

@@ -28,7 +28,7 @@ pub(super) const METHODS: &[Method] = &[
     Method { name: "getFeeForMessage", class: Class::Inline, run: fee_for_message },
     Method {
         name: "getRecentPrioritizationFees",
-        class: Class::Heavy,
+        class: Class::Medium,
         run: recent_prioritization_fees,
     },
 ];

@@ -6,12 +6,14 @@
 //! Not here: sockets, batches, the pool (`dispatch`).
 
 mod accounts;
+mod answer;
 mod blocks;
 mod epoch;
 mod fees;
 mod indexed;
 #[cfg(test)]
 mod ledger_tests;
+mod list;
 mod node_info;
 mod pages;
 mod programs;
@@ -30,12 +32,12 @@ mod wire;
 
 use std::sync::LazyLock;
 
-use serde::Serialize;
-
 use crate::error::RpcError;
 use crate::node::Node;
 use crate::params::Params;
 
+pub use answer::Answer;
+pub(crate) use answer::{Form, PIECE_BYTES, PREFIX, Pieces, Progress, close_reply};
 pub use votes::own_keys;
 pub(crate) use wire::decode;
 
@@ -76,48 +78,16 @@ pub(crate) struct Method {
 pub(crate) enum Class {
     /// On the thread that polls the socket: some microseconds, whatever its parameters are.
     Inline,
-    /// On the CPU pool: scans, signatures, the VM, large encodings.
-    Heavy,
-    /// As the function says of this call: true is heavy. The function itself must be cheap, and may
+    /// On the CPU pool: a signature, one transaction.
+    Light,
+    /// On the CPU pool: a block, a page, the VM.
+    Medium,
+    /// As the function says of this call; `None` is inline. The function itself must be cheap, and may
     /// say anything of parameters that are wrong.
-    HeavyIf(fn(&Node, Params<'_>) -> bool),
-}
-
-/// A result as the bytes that go to the client.
-///
-/// The bytes begin with what precedes a result in a reply, so that a large result is never copied.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answer(Vec<u8>);
-
-impl Answer {
-    const PREFIX: &'static [u8] = br#"{"jsonrpc":"2.0","result":"#;
-
-    /// The answer that is `result` as JSON.
-    pub(crate) fn of(result: &impl Serialize) -> MethodResult {
-        let mut bytes = Vec::with_capacity(256);
-        bytes.extend_from_slice(Self::PREFIX);
-        match serde_json::to_writer(&mut bytes, result) {
-            Ok(()) => Ok(Self(bytes)),
-            Err(err) => {
-                tracing::error!(%err, "a result could not be written as JSON");
-                Err(RpcError::internal())
-            }
-        }
-    }
-
-    /// The result as JSON.
-    pub fn json(&self) -> &[u8] {
-        &self.0[Self::PREFIX.len()..] // made by `of`, which begins with it
-    }
-
-    /// The whole reply to the request `id`, without the newline.
-    pub(crate) fn into_reply(self, id: &crate::envelope::Id) -> Vec<u8> {
-        let mut bytes = self.0;
-        bytes.extend_from_slice(br#","id":"#);
-        id.write(&mut bytes);
-        bytes.push(b'}');
-        bytes
-    }
+    By(fn(&Node, Params<'_>) -> Option<pool::Class>),
+    /// Tried on the thread that polls the socket, which gives up (`None`) before it does much: then
+    /// on the CPU pool, as medium.
+    Try(fn(&Node, Params<'_>) -> Option<MethodResult>),
 }
 
 /// The method of that name.

@@ -6,6 +6,8 @@
 //! Bounds: 10,000 accounts and 32 MiB of their data a page, and 100,000 accounts looked at for it.
 //! What a page promises under writes: `query::Page`.
 
+use std::sync::Arc;
+
 use ledger::{Address, Facet, Slot};
 use query::{Cursor, PageLimits, StaleCursor};
 use serde::{Deserialize, Serialize};
@@ -18,18 +20,18 @@ use solana_rpc_client_types::filter::RpcFilterType;
 use spl_generic_token::is_known_spl_token_id;
 
 use super::indexed::{program_keys, token_keys};
-use super::read::List;
+use super::list::{self, Form};
 use super::tokens::{program_or_mint, token_program};
-use super::{Answer, Class, Method, MethodResult, read, text};
+use super::{Class, Method, MethodResult, read, text};
 use crate::commitment::{view_since, with_context};
 use crate::error::RpcError;
 use crate::node::Node;
 use crate::params::Params;
 
 pub(super) const METHODS: &[Method] = &[
-    Method { name: "getProgramAccountsV2", class: Class::Heavy, run: program_accounts },
-    Method { name: "getTokenAccountsByOwnerV2", class: Class::Heavy, run: by_owner },
-    Method { name: "getTokenAccountsByMint", class: Class::Heavy, run: by_mint },
+    Method { name: "getProgramAccountsV2", class: Class::Medium, run: program_accounts },
+    Method { name: "getTokenAccountsByOwnerV2", class: Class::Medium, run: by_owner },
+    Method { name: "getTokenAccountsByMint", class: Class::Medium, run: by_mint },
 ];
 
 /// Accounts on a page if the client says nothing.
@@ -79,14 +81,14 @@ fn program_accounts(node: &Node, params: Params<'_>) -> MethodResult {
     let view = view_since(node, config.account.commitment, config.account.min_context_slot)?;
     let keys = program_keys(&view, &program, &filters)?;
     let of_tokens = is_known_spl_token_id(&program);
-    let (list, pagination_key) = page(&view, &config, &keys, of_tokens, |account| {
+    let (found, form, pagination_key) = page(&view, &config, &keys, of_tokens, |account| {
         *account.0.owner() == program && filters.allow(&account.0)
     })?;
-    let page = AccountsPage { accounts: list, pagination_key };
+    let page = AccountsPage { accounts: [(); 0], pagination_key };
     if config.with_context.unwrap_or_default() {
-        Answer::of(&with_context(&view, page))
+        list::given(&view, found, form, &with_context(&view, page))
     } else {
-        Answer::of(&page)
+        list::given(&view, found, form, &page)
     }
 }
 
@@ -117,23 +119,24 @@ fn tokens(
     let program = token_program(&view, program, mint.as_ref())?;
     let mint = mint.filter(|_| first.0 != facet::MINT);
     let keys = token_keys(&view, first, mint, program)?;
-    let (list, pagination_key) =
+    let (found, form, pagination_key) =
         page(&view, config, &keys, true, |account| *account.0.owner() == program)?;
     if config.with_context.unwrap_or_default() {
-        Answer::of(&with_context(&view, AccountsPage { accounts: list, pagination_key }))
+        let page = AccountsPage { accounts: [(); 0], pagination_key };
+        list::given(&view, found, form, &with_context(&view, page))
     } else {
-        Answer::of(&ValuePage { value: list, pagination_key })
+        list::given(&view, found, form, &ValuePage { value: [(); 0], pagination_key })
     }
 }
 
 /// The accounts of a page, and the key of the next one.
-fn page<'a>(
-    view: &'a chain::View,
+fn page(
+    view: &chain::View,
     config: &PageConfig,
     keys: &[(Facet, Address)],
     of_tokens: bool,
     keep: impl Fn(&solana::Account) -> bool,
-) -> Result<(List<'a>, Option<String>), RpcError> {
+) -> Result<(Vec<(Pubkey, Arc<solana::Account>)>, Form, Option<String>), RpcError> {
     let encoding = Encoding {
         form: config.account.encoding.unwrap_or(UiAccountEncoding::Base64),
         slice: config.account.data_slice,
@@ -149,9 +152,8 @@ fn page<'a>(
     let page = view.page(keys, limits, weigh)?;
     let accounts = page.records.into_iter();
     let accounts = accounts.filter_map(|(address, it)| Some((read::pubkey(&address)?, it)));
-    let list = List::of(view, accounts.collect()).encoded(encoding, of_tokens)?;
     let next = page.next.map(|cursor| bs58::encode(cursor.to_bytes()).into_string());
-    Ok((list, next))
+    Ok((accounts.collect(), Form { encoding, of_tokens }, next))
 }
 
 fn limit(given: Option<usize>) -> Result<usize, RpcError> {

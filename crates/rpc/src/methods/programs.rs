@@ -1,21 +1,39 @@
 //! Accounts by the program that owns them.
 
 use solana::{Encoding, FilterError, Filters};
-use solana_account::ReadableAccount;
 use solana_account_decoder_client_types::UiAccountEncoding;
 use solana_rpc_client_types::config::RpcProgramAccountsConfig;
 use spl_generic_token::is_known_spl_token_id;
 
 use super::indexed::program_keys;
-use super::read::List;
-use super::{Answer, Class, Method, MethodResult, text};
-use crate::commitment::{view_since, with_context};
+use super::list::{self, Form, Keep, Wanted};
+use super::{Class, Method, MethodResult, text};
+use crate::commitment::{view, view_since, with_context};
 use crate::error::RpcError;
 use crate::node::Node;
 use crate::params::Params;
 
 pub(super) const METHODS: &[Method] =
-    &[Method { name: "getProgramAccounts", class: Class::Heavy, run: program_accounts }];
+    &[Method { name: "getProgramAccounts", class: Class::By(by_candidates), run: program_accounts }];
+
+/// Accounts looked at above which a list is a scan.
+pub(super) const SCAN_MIN: usize = 1_000;
+
+/// By how many accounts there are to look at. Never inline: each may be large.
+fn by_candidates(node: &Node, params: Params<'_>) -> Option<pool::Class> {
+    let candidates = || {
+        type Given = (String, Option<RpcProgramAccountsConfig>);
+        let (program, config): Given = params.parse(1).ok()?;
+        let program = text::pubkey(&program).ok()?;
+        let config = config.unwrap_or_default();
+        let filters = Filters::new(config.filters.unwrap_or_default()).ok()?;
+        let view = view(node, config.account_config.commitment);
+        let keys = program_keys(&view, &program, &filters).ok()?;
+        Some(view.keyed_by_all_len(&keys))
+    };
+    let is_scan = candidates().is_some_and(|candidates| candidates >= SCAN_MIN);
+    Some(if is_scan { pool::Class::Heavy } else { pool::Class::Medium })
+}
 
 fn program_accounts(node: &Node, params: Params<'_>) -> MethodResult {
     let (program, config): (String, Option<RpcProgramAccountsConfig>) = params.parse(1)?;
@@ -25,19 +43,22 @@ fn program_accounts(node: &Node, params: Params<'_>) -> MethodResult {
     let account_config = config.account_config;
     let view = view_since(node, account_config.commitment, account_config.min_context_slot)?;
     let keys = program_keys(&view, &program, &filters)?;
-    let sorted = config.sort_results.unwrap_or(true);
-    let list = List::find(&view, &keys, sorted, |account| {
-        *account.0.owner() == program && filters.allow(&account.0)
-    });
+    let wanted = Wanted {
+        keys,
+        // The program is one of the keys.
+        keep: (!filters.is_empty())
+            .then(|| -> Keep { Box::new(move |account| filters.allow(&account.0)) }),
+        sorted: config.sort_results.unwrap_or(true),
+    };
     let encoding = Encoding {
         form: account_config.encoding.unwrap_or(UiAccountEncoding::Binary),
         slice: account_config.data_slice,
     };
-    let list = list.encoded(encoding, is_known_spl_token_id(&program))?;
+    let form = Form { encoding, of_tokens: is_known_spl_token_id(&program) };
     if config.with_context.unwrap_or_default() {
-        Answer::of(&with_context(&view, list))
+        list::found(&view, wanted, form, &with_context(&view, [(); 0]))
     } else {
-        Answer::of(&list)
+        list::found(&view, wanted, form, &[(); 0])
     }
 }
 

@@ -12,7 +12,7 @@ use crate::node::Node;
 use crate::params::Params;
 
 pub(super) const METHODS: &[Method] =
-    &[Method { name: "getRecentPerformanceSamples", class: Class::Heavy, run: samples }];
+    &[Method { name: "getRecentPerformanceSamples", class: Class::Medium, run: samples }];
 
 /// Samples in an answer: half a day.
 const SAMPLES_MAX: usize = 720;

@@ -24,8 +24,8 @@ use crate::node::Node;
 use crate::params::Params;
 
 pub(super) const METHODS: &[Method] = &[
-    Method { name: "sendTransaction", class: Class::Heavy, run: send_transaction },
-    Method { name: "requestAirdrop", class: Class::Heavy, run: request_airdrop },
+    Method { name: "sendTransaction", class: Class::Light, run: send_transaction },
+    Method { name: "requestAirdrop", class: Class::Light, run: request_airdrop },
 ];
 
 fn send_transaction(node: &Node, params: Params<'_>) -> MethodResult {

@@ -25,7 +25,7 @@ use crate::node::Node;
 use crate::params::Params;
 
 pub(super) const METHODS: &[Method] =
-    &[Method { name: "simulateTransaction", class: Class::Heavy, run: simulate_transaction }];
+    &[Method { name: "simulateTransaction", class: Class::Medium, run: simulate_transaction }];
 
 /// -32602 for a transaction that contradicts itself.
 pub(super) fn unsound(why: &str) -> RpcError {

@@ -27,8 +27,8 @@ use crate::node::Node;
 use crate::params::Params;
 
 pub(super) const METHODS: &[Method] = &[
-    Method { name: "getSupply", class: Class::Heavy, run: supply },
-    Method { name: "getLargestAccounts", class: Class::Heavy, run: largest_accounts },
+    Method { name: "getSupply", class: Class::Medium, run: supply },
+    Method { name: "getLargestAccounts", class: Class::Medium, run: largest_accounts },
 ];
 
 fn supply(node: &Node, params: Params<'_>) -> MethodResult {

@@ -17,7 +17,8 @@ use solana_rpc_client_types::response::RpcTokenAccountBalance;
 use spl_generic_token::is_known_spl_token_id;
 
 use super::indexed::token_keys;
-use super::read::List;
+use super::list::{self, Form, Wanted};
+use super::programs::SCAN_MIN;
 use super::{Answer, Class, Method, MethodResult, read, text};
 use crate::commitment::{level, view, view_since, with_context};
 use crate::error::RpcError;
@@ -27,11 +28,11 @@ use crate::params::Params;
 pub(super) const METHODS: &[Method] = &[
     Method { name: "getTokenAccountBalance", class: Class::Inline, run: account_balance },
     Method { name: "getTokenSupply", class: Class::Inline, run: supply },
-    Method { name: "getTokenLargestAccounts", class: Class::Heavy, run: largest_accounts },
-    Method { name: "getTokenAccountsByOwner", class: Class::HeavyIf(many_owned), run: by_owner },
+    Method { name: "getTokenLargestAccounts", class: Class::Medium, run: largest_accounts },
+    Method { name: "getTokenAccountsByOwner", class: Class::By(owned), run: by_owner },
     Method {
         name: "getTokenAccountsByDelegate",
-        class: Class::HeavyIf(many_delegated),
+        class: Class::By(delegated),
         run: by_delegate,
     },
 ];
@@ -130,12 +131,14 @@ fn by_key(node: &Node, params: Params<'_>, facet: Facet) -> MethodResult {
     let view = view_since(node, config.commitment, config.min_context_slot)?;
     let program = token_program(&view, program, mint.as_ref())?;
     let keys = token_keys(&view, (facet, key), mint, program)?;
-    let list = List::find(&view, &keys, true, |account| *account.0.owner() == program);
+    let keep = Box::new(move |account: &Account| *account.0.owner() == program);
+    let wanted = Wanted { keys, keep: Some(keep), sorted: true };
     let encoding = Encoding {
         form: config.encoding.unwrap_or(UiAccountEncoding::Binary),
         slice: config.data_slice,
     };
-    Answer::of(&with_context(&view, list.encoded(encoding, true)?))
+    let form = Form { encoding, of_tokens: true };
+    list::found(&view, wanted, form, &with_context(&view, [(); 0]))
 }
 
 /// Which of the two a filter names.
@@ -163,27 +166,31 @@ pub(super) fn token_program(
         .ok_or_else(|| RpcError::invalid_params("Invalid param: unrecognized Token program id"))
 }
 
-fn many_owned(node: &Node, params: Params<'_>) -> bool {
-    many(node, params, facet::OWNER)
+fn owned(node: &Node, params: Params<'_>) -> Option<pool::Class> {
+    class(node, params, facet::OWNER)
 }
 
-fn many_delegated(node: &Node, params: Params<'_>) -> bool {
-    many(node, params, facet::DELEGATE)
+fn delegated(node: &Node, params: Params<'_>) -> Option<pool::Class> {
+    class(node, params, facet::DELEGATE)
 }
 
-/// Whether more accounts than are read in some ten microseconds are looked at for a wallet: its token
-/// accounts, or those of the program, or all, if it is not indexed.
-fn many(node: &Node, params: Params<'_>, facet: Facet) -> bool {
-    let Ok((key, filter, config)) = params.parse::<AccountsParams>(2) else { return false };
-    let Ok(key) = text::pubkey(&key) else { return false };
-    let Ok((program, mint)) = program_or_mint(filter) else { return false };
+/// By how many accounts are looked at for a wallet: its token accounts, or those of the program, or all,
+/// if it is not indexed.
+fn class(node: &Node, params: Params<'_>, facet: Facet) -> Option<pool::Class> {
+    let (key, filter, config): AccountsParams = params.parse(2).ok()?;
+    let key = text::pubkey(&key).ok()?;
+    let (program, mint) = program_or_mint(filter).ok()?;
     let config = config.unwrap_or_default();
     let view = node.reader.view(level(config.commitment));
-    let Ok(program) = token_program(&view, program, mint.as_ref()) else { return false };
-    let Ok(keys) = token_keys(&view, (facet, key), mint, program) else { return false };
-    let accounts = view.keyed_by_all_len(&keys);
-    accounts > node.config.inline_accounts_max
-        || (accounts > 0 && config.encoding == Some(UiAccountEncoding::Base64Zstd))
+    let program = token_program(&view, program, mint.as_ref()).ok()?;
+    let keys = token_keys(&view, (facet, key), mint, program).ok()?;
+    let candidates = view.keyed_by_all_len(&keys);
+    if candidates >= SCAN_MIN {
+        return Some(pool::Class::Heavy);
+    }
+    let is_more = candidates > node.config.inline_accounts_max
+        || (candidates > 0 && config.encoding == Some(UiAccountEncoding::Base64Zstd));
+    is_more.then_some(pool::Class::Medium)
 }
 
 fn no_account() -> RpcError {

@@ -23,8 +23,8 @@ use crate::node::Node;
 use crate::params::Params;
 
 pub(super) const METHODS: &[Method] = &[
-    Method { name: "getTransaction", class: Class::Heavy, run: transaction },
-    Method { name: "getSignaturesForAddress", class: Class::Heavy, run: signatures_for_address },
+    Method { name: "getTransaction", class: Class::Light, run: transaction },
+    Method { name: "getSignaturesForAddress", class: Class::Medium, run: signatures_for_address },
 ];
 
 fn transaction(node: &Node, params: Params<'_>) -> MethodResult {

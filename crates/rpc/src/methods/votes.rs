@@ -28,8 +28,8 @@ use crate::node::Node;
 use crate::params::Params;
 
 pub(super) const METHODS: &[Method] = &[
-    Method { name: "getVoteAccounts", class: Class::Heavy, run: vote_accounts },
-    Method { name: "getBlockCommitment", class: Class::Heavy, run: block_commitment },
+    Method { name: "getVoteAccounts", class: Class::Medium, run: vote_accounts },
+    Method { name: "getBlockCommitment", class: Class::Light, run: block_commitment },
 ];
 
 /// Keys that must be indexed for the node's own reads, whatever clients may ask by: without them every

@@ -65,10 +65,8 @@ fn answer_call(pubsub: &PubSub, client: &Client, call: Call<'_>) -> Option<Vec<u
         tracing::error!(%method, "a method panicked; its request got -32603");
         Err(RpcError::internal())
     });
-    Some(match result {
-        Ok(answer) => answer.into_reply(&id),
-        Err(err) => envelope::error_reply(&err, &id, true),
-    })
+    let reply = result.and_then(|answer| answer.into_reply(&id));
+    Some(reply.unwrap_or_else(|err| envelope::error_reply(&err, &id, true)))
 }
 
 fn run(pubsub: &PubSub, client: &Client, method: &str, params: Params<'_>) -> MethodResult {

@@ -168,10 +168,8 @@ pub(super) fn not_in_a_batch() -> RpcError {
 }
 
 fn reply(id: &Id, answer: Result<Answer, RpcError>) -> Vec<Out> {
-    let bytes = match answer {
-        Ok(answer) => answer.into_reply(id),
-        Err(err) => envelope::error_reply(&err, id, true),
-    };
+    let reply = answer.and_then(|answer| answer.into_reply(id));
+    let bytes = reply.unwrap_or_else(|err| envelope::error_reply(&err, id, true));
     text(bytes)
 }
 

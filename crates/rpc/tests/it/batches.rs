@@ -1,6 +1,5 @@
 //! Batches, notifications, and whatever else an envelope may be.
 
-use pool::PoolConfig;
 use rpc::Config;
 use serde_json::{Value, json};
 
@@ -57,7 +56,7 @@ fn nothing_to_answer_is_an_empty_answer() {
 #[test]
 fn a_batch_has_a_longest_length() {
     let config = Config { batch_max: 3, ..Config::default() };
-    let world = World::with(config, PoolConfig { threads: 1, queue_max: 8 });
+    let world = World::with(config, pool::Config::default());
     let mut client = world.client();
     let batch =
         |len| Value::from_iter((0..len).map(|id| call(id, "getSlot", json!([])))).to_string();

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use pool::PoolConfig;
 use rpc::{Config, Status};
 use serde_json::json;
 
@@ -13,7 +12,7 @@ const SLOT: &str = r#"{"jsonrpc":"2.0","id":1,"method":"getSlot"}"#;
 const SLOT_REPLY: &str = "{\"jsonrpc\":\"2.0\",\"result\":100,\"id\":1}\n";
 
 fn world(config: Config) -> World {
-    World::with(config, PoolConfig { threads: 1, queue_max: 8 })
+    World::with(config, pool::Config::default())
 }
 
 #[test]
@@ -307,7 +306,7 @@ fn stopping_lets_a_request_finish_and_closes_what_idles() {
     let release = world.occupy_pool();
     let mut busy = world.client();
     busy.send(post(r#"{"jsonrpc":"2.0","id":1,"method":"getSupply"}"#));
-    world.wait_pool(|pool| pool.queued == 1);
+    world.wait_pool(|pool| pool.sum(|class| class.queued) == 1);
     world.stop();
     assert!(idle.try_receive().is_none());
     drop(release);

@@ -11,6 +11,7 @@ mod overload;
 mod pages;
 mod programs;
 mod pubsub;
+mod streams;
 mod supply;
 mod tokens;
 mod wire;

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use pool::PoolConfig;
+use pool::Class;
 use rpc::Config;
 use serde_json::json;
 
@@ -11,18 +11,28 @@ use crate::world::World;
 const SUPPLY: &str = r#"{"jsonrpc":"2.0","id":1,"method":"getSupply"}"#;
 const SLOT: &str = r#"{"jsonrpc":"2.0","id":2,"method":"getSlot"}"#;
 
+fn small(edit: impl FnOnce(&mut pool::Config)) -> pool::Config {
+    let mut config = pool::Config::default();
+    edit(&mut config);
+    config
+}
+
 #[test]
 fn a_full_pool_is_told_at_once_and_cheap_calls_go_on() {
-    let world = World::with(Config::default(), PoolConfig { threads: 1, queue_max: 1 });
+    let config = small(|config| config.medium.tasks_max = 1);
+    let world = World::with(Config::default(), config);
     let release = world.occupy_pool();
-    world.node.pool.submit(Box::new(|| ())).expect("there is room for one");
+    let mut waiting = world.client();
+    waiting.send(crate::wire::post(SUPPLY));
+    world.wait_pool(|pool| pool.of(Class::Medium).queued == 1);
     let mut client = world.client();
     let response = client.post(SUPPLY);
     assert_eq!(response.status, 429);
     assert_eq!(response.header("retry-after"), Some("1"));
-    let message = "the CPU pool is full: 1 jobs wait, at most 1 may (--heavy-max)";
-    let refusal =
-        json!({ "code": -32005, "message": message, "data": { "queued": 1, "limit": 1 } });
+    let message = "the CPU pool is full: 1 medium requests are in it, at most 1 may \
+                   (pool.medium.tasks_max)";
+    let data = json!({ "class": "medium", "queued": 1, "limit": 1 });
+    let refusal = json!({ "code": -32005, "message": message, "data": data });
     assert_eq!(response.json()["error"], refusal);
 
     let response = client.post(&format!("[{SUPPLY},{SLOT}]"));
@@ -32,22 +42,70 @@ fn a_full_pool_is_told_at_once_and_cheap_calls_go_on() {
 
     let response = client.post(&format!("[{SUPPLY},{SUPPLY}]"));
     assert_eq!((response.status, response.header("retry-after")), (429, Some("1")));
+
+    // Of a long batch not even the cheap ones are looked at.
+    let calls = vec![SLOT; 17].join(",");
+    assert_eq!(client.post(&format!("[{calls}]")).status, 429);
+    assert_eq!(client.post(SLOT).status, 200);
     drop(release);
+    assert_eq!(waiting.receive().status, 200);
+    assert_eq!(world.class(Class::Medium).rejected, 4);
+}
+
+#[test]
+fn a_call_that_is_not_begun_before_its_deadline_is_told() {
+    let config = small(|config| config.medium.deadline_ms = 1);
+    let world = World::with(Config::default(), config);
+    let release = world.occupy_pool();
+    let mut client = world.client();
+    client.send(crate::wire::post(SUPPLY));
+    world.wait_pool(|pool| pool.of(Class::Medium).queued == 1);
+    // Another millisecond goes by before a thread is free: the pool's clock says so.
+    let until = world.node.pool.now() + std::time::Duration::from_millis(2);
+    while world.node.pool.now() < until {
+        std::thread::yield_now();
+    }
+    drop(release);
+    let response = client.receive();
+    assert_eq!((response.status, response.header("retry-after")), (429, Some("1")));
+    let message = "too busy: its deadline was over before it began";
+    assert_eq!(response.json()["error"]["message"], json!(message));
+    assert_eq!(world.class(Class::Medium).expired, 1);
+}
+
+#[test]
+fn a_client_has_its_share_of_requests_and_another_does_not_notice() {
+    let config = small(|config| config.clients.requests_per_s = 3);
+    let named = Config { client_header: "x-api-key".to_owned(), ..Config::default() };
+    let world = World::with(named, config);
+    let mut client = world.client();
+    let mut ask = |key: &str, body: &str| {
+        let head = format!("host: test\r\nx-api-key: {key}");
+        client.send(crate::wire::post(body).replace("host: test", &head));
+        client.receive()
+    };
+    let statuses: Vec<u16> = (0..5).map(|_| ask("a", SLOT).status).collect();
+    assert!(statuses.starts_with(&[200, 200, 200]), "{statuses:?}");
+    assert_eq!(statuses[4], 429);
+    let refused = ask("a", SLOT);
+    assert!(refused.header("retry-after").is_some());
+    let message = refused.json()["error"]["message"].to_string();
+    assert!(message.contains("pool.clients.requests_per_s"), "{message}");
+    assert_eq!(ask("b", &format!("[{SLOT},{SLOT},{SLOT}]")).status, 200);
+    assert_eq!(ask("b", SLOT).status, 429, "each call of a batch counts");
 }
 
 #[test]
 fn a_heavy_call_of_a_client_that_left_is_not_run() {
-    let config = Config { connections_max: 1, ..Config::default() };
-    let world = World::with(config, PoolConfig { threads: 1, queue_max: 8 });
+    let world = World::new();
     let release = world.occupy_pool();
     let mut leaving = world.client();
     leaving.send(crate::wire::post(&simulate()));
-    world.wait_pool(|pool| pool.queued == 1);
+    world.wait_pool(|pool| pool.of(Class::Medium).queued == 1);
     drop(leaving);
-    // There is one place for a connection, so an answer here means that the other is gone.
-    assert_eq!(world.client().post(SLOT).json()["result"], json!(100));
+    world.wait_pool(|pool| pool.of(Class::Medium).cancelled == 1);
     drop(release);
-    world.wait_pool(|pool| pool.done == 2);
+    world.wait_pool(|pool| pool.of(Class::Light).done == 1);
     assert_eq!(world.door.simulated.load(Ordering::SeqCst), 0);
 }
 

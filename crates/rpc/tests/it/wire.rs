@@ -21,6 +21,8 @@ pub(crate) struct Response {
     pub(crate) status: u16,
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) body: String,
+    /// The body as it came, if it was in chunks.
+    pub(crate) bytes: Vec<u8>,
 }
 
 impl Response {
@@ -55,12 +57,15 @@ impl Client {
     /// The next response, or `None` if the server closed.
     pub(crate) fn try_receive(&mut self) -> Option<Response> {
         loop {
-            if let Some((response, used)) = parse(&self.read) {
+            // A long body in chunks is looked at once its end is there, not again for every piece.
+            let may_be_whole = self.read.len() < 1 << 20 || self.read.ends_with(b"0\r\n\r\n");
+            if may_be_whole && let Some((response, used)) = parse(&self.read) {
                 self.read.drain(..used);
                 return Some(response);
             }
             if self.read_more() == 0 {
-                assert!(self.read.is_empty(), "half a response: {:?}", text(&self.read));
+                let begin = &self.read[..self.read.len().min(500)];
+                assert!(self.read.is_empty(), "half a response: {:?}", text(begin));
                 return None;
             }
         }
@@ -70,6 +75,17 @@ impl Client {
     pub(crate) fn receive_all(&mut self) -> Vec<u8> {
         while self.read_more() > 0 {}
         std::mem::take(&mut self.read)
+    }
+
+    /// Reads until it has so many bytes that no response was made of.
+    pub(crate) fn read_at_least(&mut self, bytes: usize) {
+        while self.read.len() < bytes && self.read_more() > 0 {}
+    }
+
+    /// Reads something and forgets it; how many bytes it was.
+    pub(crate) fn skip(&mut self) -> usize {
+        self.read.clear();
+        self.read_more()
     }
 
     fn read_more(&mut self) -> usize {
@@ -130,10 +146,31 @@ fn parse(read: &[u8]) -> Option<(Response, usize)> {
         .filter_map(|line| line.split_once(": "))
         .map(|(name, value)| (name.to_ascii_lowercase(), value.to_owned()))
         .collect();
-    let length = headers.iter().find(|(name, _)| name == "content-length");
-    let length: usize = length.map_or(0, |(_, value)| value.parse().expect("a length"));
-    let body = read.get(head_end..head_end + length)?;
-    Some((Response { status, headers, body: text(body) }, head_end + length))
+    let is_chunked = headers.iter().any(|(name, value)| name == "transfer-encoding" && value == "chunked");
+    let (bytes, used) = if is_chunked {
+        dechunk(&read[head_end..])?
+    } else {
+        let length = headers.iter().find(|(name, _)| name == "content-length");
+        let length: usize = length.map_or(0, |(_, value)| value.parse().expect("a length"));
+        (read.get(head_end..head_end + length)?.to_vec(), length)
+    };
+    Some((Response { status, headers, body: text(&bytes), bytes }, head_end + used))
+}
+
+/// A body in chunks, and how many bytes it took; `None` if its last chunk is not there.
+fn dechunk(read: &[u8]) -> Option<(Vec<u8>, usize)> {
+    let (mut body, mut at) = (Vec::new(), 0);
+    loop {
+        let line = read[at..].windows(2).position(|window| window == b"\r\n")?;
+        let size = std::str::from_utf8(&read[at..at + line]).expect("a size is text");
+        let size = usize::from_str_radix(size, 16).expect("a size in hexadecimal");
+        at += line + 2;
+        body.extend_from_slice(read.get(at..at + size)?);
+        at += size + 2;
+        if size == 0 {
+            return (at <= read.len()).then_some((body, at));
+        }
+    }
 }
 
 fn text(bytes: &[u8]) -> String {

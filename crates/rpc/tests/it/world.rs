@@ -15,9 +15,9 @@ use chain::{
     SimulationError, SimulationRequest, TransactionDoor, VerifiedTransaction, View,
 };
 use ledger::{Address, BlockId, Change};
-use pool::{Counters, Pool, PoolConfig};
+use pool::{Class, ClassCounters, ClientId, Clients, Counters, Pool, Slice, Step, Task};
 use query::{Indices, LedgerConfig};
-use rpc::{Config, Health, Listeners, Node, Socket, Speaker};
+use rpc::{Config, Health, Listeners, Node, Socket, Speaker, SystemClock};
 use solana::Account;
 use solana_account::AccountSharedData;
 use solana_epoch_schedule::EpochSchedule;
@@ -85,26 +85,29 @@ pub(crate) struct World {
 impl World {
     /// A node with the limits as they are by default.
     pub(crate) fn new() -> Self {
-        Self::with(Config::default(), PoolConfig { threads: 1, queue_max: 64 })
+        Self::with(Config::default(), pool::Config::default())
     }
 
     /// A node of which not all is indexed.
     pub(crate) fn indexed(indices: Indices) -> Self {
-        Self::on(ledger(indices), Config::default(), PoolConfig { threads: 1, queue_max: 64 })
+        Self::on(ledger(indices), Config::default(), pool::Config::default())
     }
 
-    pub(crate) fn with(config: Config, pool: PoolConfig) -> Self {
+    pub(crate) fn with(config: Config, pool: pool::Config) -> Self {
         Self::on(ledger(Indices::default()), config, pool)
     }
 
-    pub(crate) fn on(reader: chain::Reader, config: Config, pool: PoolConfig) -> Self {
+    pub(crate) fn on(reader: chain::Reader, config: Config, pool: pool::Config) -> Self {
         let door = Arc::new(FakeDoor::default());
         let node = Arc::new(Node {
             cluster: Arc::new(cluster()),
             reader,
             history: Arc::new(History::new(HistoryLimits { slots_max: 100, bytes_max: 1 << 20 })),
             door: Arc::clone(&door) as Arc<dyn TransactionDoor>,
-            pool: Arc::new(Pool::new(pool).expect("threads")),
+            clients: Arc::new(Clients::new(pool.clients)),
+            pool: Arc::new(
+                Pool::new(pool, Arc::new(SystemClock::new()), || {}).expect("threads"),
+            ),
             health: Arc::new(Health::default()),
             config,
         });
@@ -140,20 +143,18 @@ impl World {
         crate::wire::Client::connect(self.rpc)
     }
 
-    /// Keeps the pool's only thread busy until the sender is dropped.
-    pub(crate) fn occupy_pool(&self) -> SyncSender<()> {
+    /// Keeps the pool's only thread busy until what it gives is dropped.
+    pub(crate) fn occupy_pool(&self) -> Occupied {
         let (release, held): (_, Receiver<()>) = sync_channel(0);
         let (begun, beginning) = sync_channel(1);
-        let job = move || {
-            begun.send(()).expect("the test waits");
-            let _ = held.recv();
-        };
-        self.node.pool.submit(Box::new(job)).expect("there is room");
+        let task = Box::new(Occupier { begun, held });
+        let ticket = self.node.pool.submit(Class::Light, ClientId(0), task);
+        let ticket = ticket.unwrap_or_else(|full| panic!("{full}"));
         beginning.recv_timeout(PATIENCE).expect("the pool works");
-        release
+        Occupied { _release: release, _ticket: ticket }
     }
 
-    /// Waits until the pool is as asked.
+    /// Waits until the pool's classes together are as asked.
     #[expect(clippy::disallowed_methods, reason = "patience is a matter of time")]
     pub(crate) fn wait_pool(&self, until: impl Fn(&Counters) -> bool) {
         let began = Instant::now();
@@ -161,6 +162,11 @@ impl World {
             assert!(began.elapsed() < PATIENCE, "{:?}", self.node.pool.counters());
             std::thread::yield_now();
         }
+    }
+
+    /// The figures of a class of the pool.
+    pub(crate) fn class(&self, class: Class) -> ClassCounters {
+        *self.node.pool.counters().of(class)
     }
 
     /// Asks the server to stop.
@@ -173,6 +179,25 @@ impl World {
         let served = self.served.take().expect("waited for once");
         let waited = self.runtime.block_on(async { tokio::time::timeout(PATIENCE, served).await });
         waited.expect("the server stops in time").expect("the server does not panic");
+    }
+}
+
+/// A thread of the pool that does nothing else. The order of the fields is that of their ends.
+pub(crate) struct Occupied {
+    _release: SyncSender<()>,
+    _ticket: pool::Ticket,
+}
+
+struct Occupier {
+    begun: SyncSender<()>,
+    held: Receiver<()>,
+}
+
+impl Task for Occupier {
+    fn step(&mut self, _: &Slice<'_>) -> Step {
+        self.begun.send(()).expect("the test waits");
+        let _ = self.held.recv();
+        Step::Done
     }
 }
 

@@ -14,7 +14,7 @@ use chain::{
 };
 use ledger::{Address, BlockId, Change, Slot};
 use parking_lot::Mutex;
-use pool::{Pool, PoolConfig};
+use pool::{Clients, Limits, Pool};
 use query::{Ledger, LedgerConfig};
 use serde_json::Value;
 use solana::Account;
@@ -41,7 +41,7 @@ use solana_transaction_status::TransactionStatusMeta;
 use crate::error::RpcError;
 use crate::methods::find;
 use crate::params::Params;
-use crate::{Config, Health, Node};
+use crate::{Config, Health, Node, SystemClock};
 
 pub(super) const GENESIS_TIME: i64 = 1_700_000_000;
 pub(super) const FINALIZED: Slot = 48;
@@ -149,7 +149,7 @@ impl World {
         let text = params.to_string();
         let method = find(method).unwrap_or_else(|| panic!("no method is called {method}"));
         let answer = (method.run)(&self.node, Params::new(Some(&text)))?;
-        Ok(serde_json::from_slice(answer.json()).expect("an answer is JSON"))
+        Ok(serde_json::from_slice(&answer.into_json()?).expect("an answer is JSON"))
     }
 
     /// The result of a call that must have one.
@@ -206,6 +206,7 @@ impl Builder {
             feature_set: 1234,
             rpc: Some(([127, 0, 0, 1], 8899).into()),
             pubsub: Some(([127, 0, 0, 1], 8900).into()),
+            tpu: None,
         };
         let root = BlockId { slot: 0, bank: 0 };
         let bank = Arc::new(Bank {
@@ -237,8 +238,10 @@ impl Builder {
             history: Arc::new(History::new(limits)),
             door: Arc::clone(&door) as Arc<dyn TransactionDoor>,
             pool: Arc::new(
-                Pool::new(PoolConfig { threads: 1, queue_max: 1 }).expect("a thread starts"),
+                Pool::new(pool::Config::default(), Arc::new(SystemClock::new()), || {})
+                    .expect("a thread starts"),
             ),
+            clients: Arc::new(Clients::new(Limits::default())),
             health: Arc::new(Health::default()),
             config: Config::default(),
         };

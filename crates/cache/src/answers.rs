@@ -1,0 +1,228 @@
+//! The answers that are kept, and the question whether one of them will do.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+use quick_cache::sync::Cache as Kept;
+use quick_cache::{DefaultHashBuilder, Lifecycle, OptionsBuilder, Weighter};
+
+use crate::flight::{Fill, Flights, Joined, Tell};
+
+/// What an entry costs beside its answer and its key: the table's place, the list of what was read.
+const ENTRY_BYTES: u64 = 256;
+
+/// Locks, so that threads seldom wait for each other; each has its share of the bytes.
+const SHARDS: usize = 4;
+
+/// Bounds of a cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Bytes of answers, their keys and places. 0 keeps nothing.
+    pub bytes_max: u64,
+    /// Bytes of one answer; a larger one is not kept.
+    pub entry_bytes_max: u64,
+    /// Who may wait for an answer that somebody else makes; one more makes it himself.
+    pub waiters_max: usize,
+}
+
+/// How many bytes an answer holds.
+pub trait Weigh {
+    /// The bytes.
+    fn bytes(&self) -> u64;
+}
+
+/// An answer with what it was read from.
+#[derive(Debug)]
+pub struct Entry<V> {
+    /// The answer; `None` if it is too large to be kept, which is worth knowing.
+    pub answer: Option<V>,
+    /// It is what would be made at this moment. May be earlier than when it was made.
+    pub made_at: u64,
+    /// What it was read from, in the caller's numbers.
+    pub read: Box<[u64]>,
+}
+
+/// What [`Cache::find`] found.
+pub enum Find<V: Weigh> {
+    /// This is what would be made now.
+    Hit(Arc<Entry<V>>),
+    /// Nobody has it and nobody makes it: make it, and give it to the [`Fill`].
+    Make(Fill<V>),
+    /// Somebody makes it, and will tell. What he tells may be of another moment: ask
+    /// [`Entry::is_good`], as of what is kept.
+    Wait,
+    /// Make it, and keep it to yourself: it is too large, or too many wait.
+    Bypass,
+}
+
+/// What a cache has done and holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Answers that were there and good.
+    pub hits: u64,
+    /// Answers that were not there.
+    pub misses: u64,
+    /// Answers that were there and no longer good.
+    pub stale: u64,
+    /// Who waited for an answer that somebody else was making.
+    pub shared: u64,
+    /// Who made an answer for himself alone.
+    pub bypassed: u64,
+    /// Answers that made room for others.
+    pub evicted: u64,
+    /// Bytes held.
+    pub bytes: u64,
+    /// Answers held.
+    pub entries: u64,
+}
+
+/// Answers by request. Cheap to clone; copies are the same cache.
+pub struct Cache<V: Weigh>(pub(crate) Arc<Shared<V>>);
+
+pub(crate) struct Shared<V: Weigh> {
+    config: Config,
+    kept: Kept<Box<[u8]>, Arc<Entry<V>>, Bytes, DefaultHashBuilder, Evictions>,
+    pub(crate) flights: Mutex<Flights<V>>,
+    evicted: Arc<AtomicU64>,
+    hits: AtomicU64,
+    misses: AtomicU64,
+    stale: AtomicU64,
+    shared: AtomicU64,
+    bypassed: AtomicU64,
+}
+
+impl<V: Weigh> Cache<V> {
+    /// An empty cache.
+    pub fn new(config: Config) -> Self {
+        let options = OptionsBuilder::new()
+            .shards(SHARDS)
+            .weight_capacity(config.bytes_max)
+            .estimated_items_capacity((config.bytes_max / 65_536).clamp(16, 65_536) as usize)
+            .build();
+        // Both capacities are given above.
+        let options = options.expect("the options are whole");
+        let evicted = Arc::new(AtomicU64::new(0));
+        let evictions = Evictions(Arc::clone(&evicted));
+        let kept = Kept::with_options(options, Bytes, DefaultHashBuilder::default(), evictions);
+        Self(Arc::new(Shared {
+            config,
+            kept,
+            flights: Mutex::default(),
+            evicted,
+            hits: AtomicU64::new(0),
+            misses: AtomicU64::new(0),
+            stale: AtomicU64::new(0),
+            shared: AtomicU64::new(0),
+            bypassed: AtomicU64::new(0),
+        }))
+    }
+
+    /// The answer to `key` for somebody who sees the state of `now`. `changed_at` gives when what has
+    /// this number last changed, at the latest; it is asked after whoever asks chose his `now`. If
+    /// somebody else is at it, he calls what `tell` gives.
+    ///
+    /// Cost: a look-up, and one `changed_at` for each thing that the answer was read from.
+    pub fn find(
+        &self,
+        key: &[u8],
+        now: u64,
+        changed_at: impl Fn(u64) -> u64,
+        tell: impl FnOnce() -> Tell<V>,
+    ) -> Find<V> {
+        let shared = &self.0;
+        let found = shared.kept.get(key);
+        if let Some(entry) = &found
+            && entry.is_good(now, &changed_at)
+        {
+            if entry.answer.is_none() {
+                count(&shared.bypassed);
+                return Find::Bypass;
+            }
+            count(&shared.hits);
+            return Find::Hit(Arc::clone(entry));
+        }
+        count(if found.is_some() { &shared.stale } else { &shared.misses });
+        let joined = shared.flights.lock().join(key, shared.config.waiters_max, tell);
+        match joined {
+            Joined::Makes => Find::Make(Fill::new(self.clone(), key)),
+            Joined::Waits => {
+                count(&shared.shared);
+                Find::Wait
+            }
+            Joined::TooMany => {
+                count(&shared.bypassed);
+                Find::Bypass
+            }
+        }
+    }
+
+    /// How large an answer may be to be kept.
+    pub fn entry_bytes_max(&self) -> u64 {
+        self.0.config.entry_bytes_max
+    }
+
+    /// What the cache has done and holds.
+    pub fn counters(&self) -> Counters {
+        let shared = &self.0;
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Counters {
+            hits: read(&shared.hits),
+            misses: read(&shared.misses),
+            stale: read(&shared.stale),
+            shared: read(&shared.shared),
+            bypassed: read(&shared.bypassed),
+            evicted: read(&shared.evicted),
+            bytes: shared.kept.weight(),
+            entries: shared.kept.len() as u64,
+        }
+    }
+
+    pub(crate) fn keep(&self, key: Box<[u8]>, entry: &Arc<Entry<V>>) {
+        let bytes = entry.answer.as_ref().map_or(0, Weigh::bytes);
+        if bytes <= self.0.config.entry_bytes_max && self.0.config.bytes_max > 0 {
+            self.0.kept.insert(key, Arc::clone(entry));
+        }
+    }
+}
+
+impl<V> Entry<V> {
+    /// Whether it is what would be made at `now`.
+    pub fn is_good(&self, now: u64, changed_at: impl Fn(u64) -> u64) -> bool {
+        // One of a later moment says nothing of what was before.
+        self.made_at <= now && self.read.iter().all(|read| changed_at(*read) <= self.made_at)
+    }
+}
+
+impl<V: Weigh> Clone for Cache<V> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+fn count(counter: &AtomicU64) {
+    counter.fetch_add(1, Ordering::Relaxed);
+}
+
+#[derive(Clone)]
+struct Bytes;
+
+impl<V: Weigh> Weighter<Box<[u8]>, Arc<Entry<V>>> for Bytes {
+    fn weight(&self, key: &Box<[u8]>, entry: &Arc<Entry<V>>) -> u64 {
+        let answer = entry.answer.as_ref().map_or(0, Weigh::bytes);
+        ENTRY_BYTES + answer + (key.len() + 8 * entry.read.len()) as u64
+    }
+}
+
+#[derive(Clone)]
+struct Evictions(Arc<AtomicU64>);
+
+impl<K, V> Lifecycle<K, V> for Evictions {
+    type RequestState = ();
+
+    fn begin_request(&self) -> Self::RequestState {}
+
+    fn on_evict(&self, (): &mut Self::RequestState, _: K, _: V) {
+        count(&self.0);
+    }
+}

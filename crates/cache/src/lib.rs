@@ -1,0 +1,19 @@
+//! Answers that are kept for as long as nothing that they were read from has changed.
+//!
+//! In: a request as canonical bytes, and the moment at which whoever asks sees the state. Out: an
+//! answer made before, if it is still what would be made now; or the task to make it, which of all that
+//! ask for it at once one gets.
+//! What "changed" means the caller says: an [`Entry`] has the moment at which it was made and what it
+//! [`Read`]; [`Cache::find`] asks for each of these when it last changed.
+//! Bounds: [`Config`].
+//! Invariant: no answer is given of which something changed after it was made. Never by time.
+//! Not here: what a request reads, what an answer looks like, waiting (`rpc`).
+#![forbid(unsafe_code)]
+
+mod answers;
+mod flight;
+#[cfg(test)]
+mod model;
+
+pub use answers::{Cache, Config, Counters, Entry, Find, Weigh};
+pub use flight::{Fill, Tell};

@@ -1,0 +1,83 @@
+//! What the pool knows of a task: what it costs, and whose it is.
+
+use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::net::IpAddr;
+
+/// What a task costs, by what it will touch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Class {
+    /// Some tens of microseconds: a signature, one transaction of history.
+    Light,
+    /// Some milliseconds: a block, a page, a hundred accounts, a run of the VM.
+    Medium,
+    /// As long as the state is large: a scan.
+    Heavy,
+}
+
+impl Class {
+    /// Every class, the cheapest first.
+    pub const ALL: [Self; 3] = [Self::Light, Self::Medium, Self::Heavy];
+
+    /// Its place in [`Self::ALL`].
+    pub fn index(self) -> usize {
+        match self {
+            Self::Light => 0,
+            Self::Medium => 1,
+            Self::Heavy => 2,
+        }
+    }
+
+    /// As messages and metrics name it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Light => "light",
+            Self::Medium => "medium",
+            Self::Heavy => "heavy",
+        }
+    }
+}
+
+impl fmt::Display for Class {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Whose a task is. Clients take turns; equal ids are one client.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ClientId(pub u128);
+
+impl ClientId {
+    /// A client by where it comes from. The addresses of one IPv6 network (64 bits) are one client:
+    /// whoever has one of them has all.
+    pub fn of_ip(ip: IpAddr) -> Self {
+        match ip.to_canonical() {
+            IpAddr::V4(ip) => Self(u128::from(ip.to_bits())),
+            IpAddr::V6(ip) => Self(ip.to_bits() & !u128::from(u64::MAX)),
+        }
+    }
+
+    /// A client by a name that somebody trusted gave it.
+    pub fn of_name(name: &[u8]) -> Self {
+        // Two names in 2^64 are one client: it costs the one some of the other's turns.
+        let mut hasher = DefaultHasher::new();
+        name.hash(&mut hasher);
+        Self(u128::from(u64::MAX) << 64 | u128::from(hasher.finish()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_is_an_address_or_a_network() {
+        let of = |text: &str| ClientId::of_ip(text.parse().expect("an address"));
+        assert_eq!(of("10.0.0.1"), of("::ffff:10.0.0.1"));
+        assert_ne!(of("10.0.0.1"), of("10.0.0.2"));
+        assert_eq!(of("2001:db8::1"), of("2001:db8::2"));
+        assert_ne!(of("2001:db8::1"), of("2001:db8:0:1::1"));
+        assert_ne!(ClientId::of_name(b"a"), ClientId::of_name(b"b"));
+    }
+}

@@ -1,0 +1,185 @@
+//! What one client may ask for in a time: requests and bytes a second.
+//!
+//! Shape: of each client and each rate one number, the time by which all that it had so far would have
+//! come at its rate (the "generic cell rate algorithm"): a request that would be a burst ahead of that
+//! is refused with the time to wait.
+//! Bounds: [`CLIENTS_MAX`] clients that used up something of theirs, about 64 bytes each; those past it
+//! share one allowance. With no limits set nothing is kept and nothing is asked.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use crate::ClientId;
+
+/// Clients that are told apart at once: 4 MiB.
+const CLIENTS_MAX: usize = 65_536;
+
+/// How many tables there are, so that threads seldom wait for each other.
+const SHARDS: usize = 16;
+
+/// Whoever comes when all places are taken.
+const EVERYBODY_ELSE: ClientId = ClientId(u128::MAX);
+
+/// What each client may have. 0 is no limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Limits {
+    /// Requests a second, calls of a batch each counted; a second's worth may come at once.
+    pub requests_per_s: u32,
+    /// Bytes of answers a second; a second's worth may go at once, and the one answer that goes past
+    /// it goes whole.
+    pub bytes_per_s: u64,
+}
+
+/// A client had more than its share. Fix: send less, or raise the knob that it names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("more than {limit} {what} of one client ({knob}), come again in {} ms", retry_after.as_millis())]
+pub struct TooMany {
+    /// What was too much, in words.
+    pub what: &'static str,
+    /// How much there may be.
+    pub limit: u64,
+    /// What sets it.
+    pub knob: &'static str,
+    /// When there is room again.
+    pub retry_after: Duration,
+}
+
+/// The clients that used up something of theirs.
+pub struct Clients {
+    limits: Limits,
+    shards: [Mutex<HashMap<ClientId, Used>>; SHARDS],
+}
+
+/// When each allowance of a client is whole again.
+#[derive(Clone, Copy, Default)]
+struct Used {
+    requests: Duration,
+    bytes: Duration,
+}
+
+impl Clients {
+    /// Nobody has had anything yet.
+    pub fn new(limits: Limits) -> Self {
+        Self { limits, shards: Default::default() }
+    }
+
+    /// Whether there is anything to ask [`Self::admit`] about.
+    pub fn has_limits(&self) -> bool {
+        self.limits != Limits::default()
+    }
+
+    /// Whether there is anything to tell [`Self::charge`].
+    pub fn counts_bytes(&self) -> bool {
+        self.limits.bytes_per_s > 0
+    }
+
+    /// Takes `requests` of a client's share at `now`, or refuses them.
+    pub fn admit(&self, client: ClientId, requests: u32, now: Duration) -> Result<(), TooMany> {
+        if !self.has_limits() {
+            return Ok(());
+        }
+        let Limits { requests_per_s, bytes_per_s } = self.limits;
+        self.with(client, now, |used| {
+            if bytes_per_s > 0 && used.bytes > now + Duration::from_secs(1) {
+                let retry_after = used.bytes - now - Duration::from_secs(1);
+                let (what, knob) = ("bytes a second", "pool.clients.bytes_per_s");
+                return Err(TooMany { what, limit: bytes_per_s, knob, retry_after });
+            }
+            if requests_per_s == 0 {
+                return Ok(());
+            }
+            let cost = Duration::from_secs(1) * requests / requests_per_s;
+            let after = used.requests.max(now) + cost;
+            // A batch that is longer than the burst is let in when the client had nothing before.
+            let allowed = now + cost.max(Duration::from_secs(1));
+            if after > allowed {
+                let (what, knob) = ("requests a second", "pool.clients.requests_per_s");
+                let (limit, retry_after) = (u64::from(requests_per_s), after - allowed);
+                return Err(TooMany { what, limit, knob, retry_after });
+            }
+            used.requests = after;
+            Ok(())
+        })
+    }
+
+    /// Counts bytes that go to a client.
+    pub fn charge(&self, client: ClientId, bytes: u64, now: Duration) {
+        let bytes_per_s = self.limits.bytes_per_s;
+        if bytes_per_s == 0 {
+            return;
+        }
+        let cost = Duration::from_secs_f64(bytes as f64 / bytes_per_s as f64);
+        self.with(client, now, |used| used.bytes = used.bytes.max(now) + cost);
+    }
+
+    fn with<T>(&self, client: ClientId, now: Duration, then: impl FnOnce(&mut Used) -> T) -> T {
+        let shard = (client.0 ^ client.0 >> 64 ^ client.0 >> 17) as usize % SHARDS;
+        let mut used = self.shards[shard].lock();
+        let mut client = client;
+        if used.len() >= CLIENTS_MAX / SHARDS && !used.contains_key(&client) {
+            used.retain(|_, used| used.requests > now || used.bytes > now);
+            if used.len() >= CLIENTS_MAX / SHARDS {
+                client = EVERYBODY_ELSE;
+            }
+        }
+        then(used.entry(client).or_default())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: ClientId = ClientId(1);
+    const B: ClientId = ClientId(2);
+
+    fn ms(ms: u64) -> Duration {
+        Duration::from_millis(ms)
+    }
+
+    #[test]
+    fn a_client_gets_its_rate_and_a_seconds_burst() {
+        let clients = Clients::new(Limits { requests_per_s: 10, bytes_per_s: 0 });
+        let admitted = |client, now| clients.admit(client, 1, now).is_ok();
+        assert_eq!((0..20).filter(|_| admitted(A, ms(0))).count(), 10);
+        let err = clients.admit(A, 1, ms(0)).expect_err("it had its burst");
+        assert_eq!(err.retry_after, ms(100));
+        assert!(err.to_string().contains("pool.clients.requests_per_s"), "{err}");
+        assert!(admitted(B, ms(0)), "another client does not notice");
+        let mut steady = (0..10_000).step_by(10).filter(|now| admitted(A, ms(*now)));
+        assert!((98..=100).contains(&steady.by_ref().count()), "ten seconds at ten a second");
+    }
+
+    #[test]
+    fn a_batch_longer_than_the_burst_gets_in_when_nothing_was_before() {
+        let clients = Clients::new(Limits { requests_per_s: 10, bytes_per_s: 0 });
+        assert!(clients.admit(A, 50, ms(0)).is_ok());
+        assert!(clients.admit(A, 1, ms(4_000)).is_err());
+        assert!(clients.admit(A, 1, ms(4_200)).is_ok());
+    }
+
+    #[test]
+    fn bytes_are_paid_back_before_the_next_answer() {
+        let clients = Clients::new(Limits { requests_per_s: 0, bytes_per_s: 1_000 });
+        assert!(clients.admit(A, 1, ms(0)).is_ok());
+        clients.charge(A, 5_000, ms(0));
+        let err = clients.admit(A, 1, ms(1_000)).expect_err("five seconds' worth");
+        assert_eq!(err.retry_after, ms(3_000));
+        assert!(clients.admit(A, 1, ms(4_000)).is_ok());
+    }
+
+    #[test]
+    fn strangers_past_the_bound_share_one_allowance() {
+        let clients = Clients::new(Limits { requests_per_s: 1, bytes_per_s: 0 });
+        for client in 0..2 * CLIENTS_MAX as u128 {
+            let _ = clients.admit(ClientId(client), 1, ms(0));
+        }
+        let kept: usize = clients.shards.iter().map(|shard| shard.lock().len()).sum();
+        assert!(kept <= CLIENTS_MAX + SHARDS, "{kept}");
+        assert!(clients.admit(ClientId(u128::MAX / 2), 1, ms(0)).is_err());
+        assert!(clients.admit(ClientId(u128::MAX / 2), 1, ms(2_000)).is_ok(), "room again");
+    }
+}

@@ -1,0 +1,127 @@
+//! How much the pool takes on at once, each bound with its default and what it may cost.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Deserializer};
+
+use crate::{Class, Limits};
+
+/// Bounds of the pool.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// Threads; at least 1. Not of a file's table: a flag of the binary says it.
+    #[serde(skip)]
+    pub threads: usize,
+    /// Microseconds after which a task lets another have its turn. Default 1,000. With 0 there are
+    /// no slices and no turns: each task runs to its end, in the order of arrival.
+    pub slice_us: u64,
+    /// By how much the threads stand behind others when the system shares out its cores: the nice
+    /// value, 0 to 19. Default 10. It is whoever starts the threads who sets it.
+    pub nice: u8,
+    /// Light tasks.
+    #[serde(deserialize_with = "light")]
+    pub light: ClassConfig,
+    /// Medium tasks.
+    #[serde(deserialize_with = "medium")]
+    pub medium: ClassConfig,
+    /// Heavy tasks.
+    #[serde(deserialize_with = "heavy")]
+    pub heavy: ClassConfig,
+    /// Heavy tasks of one client at once. Default 128; 0 is no limit but the class'.
+    pub client_heavy_max: usize,
+    /// What each client may have in a second. Default: no limits.
+    pub clients: Limits,
+}
+
+/// Bounds of one class.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClassConfig {
+    /// Tasks at once, those that wait included. One more is refused. Memory: what a waiting task
+    /// holds, which is its request.
+    pub tasks_max: usize,
+    /// Tasks that share the threads at once; the others wait until one of these is done, or has to
+    /// wait for its client. Memory: what a task holds that has begun, which is some pieces of its answer.
+    pub active_max: usize,
+    /// Milliseconds from arrival in which a task must be done. Memory: a task that has begun keeps
+    /// the state that it reads for so long.
+    pub deadline_ms: u64,
+    /// Its share of the threads while other classes want them as well.
+    pub weight: u32,
+}
+
+const LIGHT: ClassConfig =
+    ClassConfig { tasks_max: 4_096, active_max: 64, deadline_ms: 10_000, weight: 16 };
+const MEDIUM: ClassConfig =
+    ClassConfig { tasks_max: 1_024, active_max: 32, deadline_ms: 30_000, weight: 4 };
+const HEAVY: ClassConfig =
+    ClassConfig { tasks_max: 256, active_max: 16, deadline_ms: 120_000, weight: 1 };
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            threads: 1,
+            slice_us: 1_000,
+            nice: 10,
+            light: LIGHT,
+            medium: MEDIUM,
+            heavy: HEAVY,
+            client_heavy_max: 128,
+            clients: Limits::default(),
+        }
+    }
+}
+
+/// What a file says of a class; the rest is as it is by default.
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Given {
+    tasks_max: Option<usize>,
+    active_max: Option<usize>,
+    deadline_ms: Option<u64>,
+    weight: Option<u32>,
+}
+
+fn light<'de, D: Deserializer<'de>>(given: D) -> Result<ClassConfig, D::Error> {
+    over(LIGHT, given)
+}
+
+fn medium<'de, D: Deserializer<'de>>(given: D) -> Result<ClassConfig, D::Error> {
+    over(MEDIUM, given)
+}
+
+fn heavy<'de, D: Deserializer<'de>>(given: D) -> Result<ClassConfig, D::Error> {
+    over(HEAVY, given)
+}
+
+fn over<'de, D: Deserializer<'de>>(
+    default: ClassConfig,
+    given: D,
+) -> Result<ClassConfig, D::Error> {
+    let given = Given::deserialize(given)?;
+    Ok(ClassConfig {
+        tasks_max: given.tasks_max.unwrap_or(default.tasks_max),
+        active_max: given.active_max.unwrap_or(default.active_max),
+        deadline_ms: given.deadline_ms.unwrap_or(default.deadline_ms),
+        weight: given.weight.unwrap_or(default.weight),
+    })
+}
+
+impl Config {
+    /// The bounds of a class.
+    pub fn class(&self, class: Class) -> &ClassConfig {
+        match class {
+            Class::Light => &self.light,
+            Class::Medium => &self.medium,
+            Class::Heavy => &self.heavy,
+        }
+    }
+
+    /// How long a step may run.
+    pub(crate) fn slice(&self) -> Duration {
+        match self.slice_us {
+            0 => Duration::MAX,
+            us => Duration::from_micros(us),
+        }
+    }
+}

@@ -1,0 +1,315 @@
+//! The schedule under simulated time: fairness, deadlines, cancellation, bounds. No thread, no sleep.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use crate::schedule::{JobId, Next, Schedule};
+use crate::{Class, ClassConfig, ClientId, Config, Ended};
+
+const SLICE: Duration = Duration::from_millis(1);
+
+/// A machine of some threads that work in lockstep, slice by slice.
+struct Machine {
+    schedule: Schedule<Job>,
+    now: Duration,
+    threads: usize,
+    ended: Vec<(&'static str, Ended, Duration)>,
+    done: Vec<(&'static str, Duration)>,
+    served: HashMap<&'static str, u32>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Job {
+    name: &'static str,
+    slices_left: u32,
+    /// Parks after each slice.
+    parks: bool,
+}
+
+fn config(edit: impl FnOnce(&mut Config)) -> Config {
+    let mut config = Config::default();
+    edit(&mut config);
+    config
+}
+
+impl Machine {
+    fn new(threads: usize, config: Config) -> Self {
+        Self {
+            schedule: Schedule::new(config),
+            now: Duration::ZERO,
+            threads,
+            ended: Vec::new(),
+            done: Vec::new(),
+            served: HashMap::new(),
+        }
+    }
+
+    fn submit(&mut self, class: Class, client: u128, name: &'static str, slices: u32) -> JobId {
+        self.try_submit(class, client, name, slices).expect("there is room")
+    }
+
+    fn try_submit(
+        &mut self,
+        class: Class,
+        client: u128,
+        name: &'static str,
+        slices: u32,
+    ) -> Result<JobId, String> {
+        let job = Job { name, slices_left: slices, parks: false };
+        let admitted = self.schedule.admit(self.now, class, ClientId(client), job);
+        admitted.map_err(|(_, full)| full.to_string())
+    }
+
+    /// Every thread takes one slice.
+    fn tick(&mut self) {
+        let mut running = Vec::new();
+        while running.len() < self.threads {
+            match self.schedule.next(self.now) {
+                None => break,
+                Some(Next::Step(id, job)) => running.push((id, job)),
+                Some(Next::End(job, why)) => self.ended.push((job.name, why, self.now)),
+            }
+        }
+        self.now += SLICE;
+        for (id, mut job) in running {
+            *self.served.entry(job.name).or_default() += 1;
+            job.slices_left -= 1;
+            if job.slices_left == 0 {
+                self.done.push((job.name, self.now));
+                self.schedule.finish(id, SLICE, false);
+            } else {
+                let ready = !job.parks;
+                self.schedule.after_step(id, job, SLICE, ready);
+            }
+        }
+    }
+
+    fn run(&mut self, ticks: u32) {
+        for _ in 0..ticks {
+            self.tick();
+        }
+    }
+
+    fn done_at(&self, name: &str) -> Option<Duration> {
+        self.done.iter().find(|(done, _)| *done == name).map(|(_, at)| *at)
+    }
+}
+
+#[test]
+fn a_client_with_many_scans_does_not_delay_one_with_a_single_scan() {
+    let mut machine = Machine::new(1, config(|config| config.heavy.active_max = 4));
+    for _ in 0..50 {
+        machine.submit(Class::Heavy, 1, "greedy", 100);
+    }
+    machine.run(10);
+    machine.submit(Class::Heavy, 2, "modest", 100);
+    machine.run(2_000);
+    let at = machine.done_at("modest").expect("it is done");
+    // It begins when one of four that share the thread is done, and then has every other slice.
+    assert!(at < Duration::from_millis(10 + 4 * 100 + 2 * 100 + 10), "{at:?}");
+}
+
+#[test]
+fn light_work_waits_for_slices_and_not_for_scans() {
+    let mut machine = Machine::new(2, Config::default());
+    for client in 0..8 {
+        machine.submit(Class::Heavy, client, "scan", 1_000);
+    }
+    machine.run(50);
+    for _ in 0..100 {
+        machine.submit(Class::Light, 99, "light", 1);
+        let before = machine.done.len();
+        machine.tick();
+        assert_eq!(machine.done.len(), before + 1, "in the very next slice");
+        machine.run(3);
+    }
+}
+
+#[test]
+fn heavy_work_goes_on_under_a_flood_of_light() {
+    let mut machine = Machine::new(1, Config::default());
+    machine.submit(Class::Heavy, 1, "scan", 1_000_000);
+    for _ in 0..1_700 {
+        let _ = machine.try_submit(Class::Light, 2, "light", 1);
+        let _ = machine.try_submit(Class::Light, 2, "light", 1);
+        machine.tick();
+    }
+    let scanned = machine.served["scan"];
+    // Its weight is one of seventeen.
+    assert!((90..=110).contains(&scanned), "{scanned}");
+}
+
+#[test]
+fn a_class_that_rested_has_not_saved_up_time() {
+    let mut machine = Machine::new(1, Config::default());
+    machine.submit(Class::Heavy, 1, "scan", 1_000_000);
+    machine.run(1_000);
+    for _ in 0..200 {
+        machine.submit(Class::Medium, 2, "medium", 1);
+    }
+    machine.run(100);
+    let medium = machine.served["medium"];
+    assert!((75..=85).contains(&medium), "four of five slices: {medium}");
+}
+
+#[test]
+fn a_task_past_its_deadline_is_ended_wherever_it_is() {
+    let mut machine = Machine::new(
+        1,
+        config(|config| {
+            config.heavy.deadline_ms = 20;
+            config.heavy.active_max = 1;
+        }),
+    );
+    let parked = Job { name: "parked", slices_left: 9, parks: true };
+    assert!(machine.schedule.admit(machine.now, Class::Heavy, ClientId(3), parked).is_ok());
+    machine.run(1);
+    machine.submit(Class::Heavy, 1, "running", 1_000);
+    machine.submit(Class::Heavy, 2, "waiting", 1_000);
+    machine.run(30);
+    let ms = Duration::from_millis;
+    let mut ended = machine.ended.clone();
+    ended.sort_unstable_by_key(|(name, ..)| *name);
+    assert_eq!(
+        ended,
+        [
+            ("parked", Ended::Expired, ms(20)),
+            ("running", Ended::Expired, ms(21)),
+            ("waiting", Ended::ExpiredWaiting, ms(21)),
+        ]
+    );
+    let counters = *machine.schedule.counters().of(Class::Heavy);
+    assert_eq!((counters.expired, counters.begun, counters.queued), (3, 0, 0));
+    assert_eq!((counters.parked, counters.running), (0, 0));
+}
+
+#[test]
+fn a_cancelled_task_gets_no_further_slice() {
+    let mut machine = Machine::new(1, config(|config| config.heavy.active_max = 1));
+    let begun = machine.submit(Class::Heavy, 1, "begun", 100);
+    let waiting = machine.submit(Class::Heavy, 2, "waiting", 100);
+    machine.run(5);
+    machine.schedule.end(waiting, Ended::Cancelled);
+    // The one that runs is ended after its slice.
+    let Some(Next::End(job, Ended::Cancelled)) = machine.schedule.next(machine.now) else {
+        panic!("the waiting one is ended first")
+    };
+    assert_eq!(job.name, "waiting");
+    let Some(Next::Step(id, job)) = machine.schedule.next(machine.now) else { panic!("begun") };
+    machine.schedule.end(begun, Ended::Cancelled);
+    machine.schedule.after_step(id, job, SLICE, true);
+    machine.run(10);
+    assert_eq!((machine.served["begun"], machine.served.get("waiting")), (5, None));
+    assert_eq!(machine.schedule.counters().of(Class::Heavy).cancelled, 2);
+    assert_eq!(machine.ended, [("begun", Ended::Cancelled, Duration::from_millis(5))]);
+}
+
+#[test]
+fn every_bound_refuses_with_its_name_and_lets_in_again() {
+    let mut machine = Machine::new(
+        1,
+        config(|config| {
+            config.heavy.tasks_max = 3;
+            config.client_heavy_max = 2;
+            config.light = ClassConfig { tasks_max: 1, ..config.light };
+        }),
+    );
+    machine.submit(Class::Heavy, 1, "a", 1);
+    machine.submit(Class::Heavy, 1, "a", 1);
+    let refused = machine.try_submit(Class::Heavy, 1, "a", 1).expect_err("two of a client");
+    assert_eq!(
+        refused,
+        "the CPU pool is full: 2 heavy requests of this client are in it, at most 2 may \
+         (pool.client_heavy_max)"
+    );
+    machine.submit(Class::Heavy, 2, "b", 1);
+    let refused = machine.try_submit(Class::Heavy, 3, "c", 1).expect_err("three in all");
+    assert_eq!(
+        refused,
+        "the CPU pool is full: 3 heavy requests are in it, at most 3 may (--heavy-max)"
+    );
+    machine.submit(Class::Light, 1, "light", 1);
+    assert!(machine.try_submit(Class::Light, 1, "light", 1).is_err());
+    assert_eq!(machine.schedule.counters().sum(|class| class.rejected), 3);
+    machine.run(4);
+    assert_eq!(machine.done.len(), 4);
+    machine.submit(Class::Heavy, 1, "a", 1);
+    machine.submit(Class::Heavy, 1, "a", 1);
+}
+
+#[test]
+fn a_parked_task_takes_no_turns_and_no_place_among_the_active() {
+    let mut machine = Machine::new(1, config(|config| config.heavy.active_max = 1));
+    let parks = Job { name: "parks", slices_left: 2, parks: true };
+    let id = machine.schedule.admit(machine.now, Class::Heavy, ClientId(1), parks);
+    let Ok(id) = id else { panic!("there is room") };
+    machine.submit(Class::Heavy, 2, "other", 10);
+    machine.run(11);
+    assert_eq!(machine.done, [("other", Duration::from_millis(11))]);
+    machine.run(5);
+    assert_eq!(machine.served["parks"], 1);
+    machine.schedule.wake(id);
+    machine.schedule.wake(id);
+    machine.tick();
+    assert_eq!(machine.done_at("parks"), Some(machine.now));
+}
+
+#[test]
+fn waiting_times_are_counted() {
+    let mut machine = Machine::new(1, config(|config| config.heavy.active_max = 1));
+    machine.submit(Class::Heavy, 1, "a", 3);
+    machine.submit(Class::Heavy, 2, "b", 1);
+    machine.run(10);
+    let waited = machine.schedule.counters().of(Class::Heavy).waited;
+    assert_eq!((waited.count(), waited.sum_us()), (2, 3_000));
+    assert_eq!(machine.schedule.counters().of(Class::Heavy).slices, 4);
+}
+
+/// Whatever is thrown at it, figures add up and nothing is lost.
+#[test]
+fn every_task_ends_exactly_once() {
+    for seed in 0..50_u64 {
+        let mut random = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+        let mut roll = |below: u64| {
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            random % below
+        };
+        let mut machine = Machine::new(
+            3,
+            config(|config| {
+                config.heavy = ClassConfig { tasks_max: 9, active_max: 2, deadline_ms: 40, weight: 1 };
+                config.client_heavy_max = 4;
+            }),
+        );
+        let mut ids = Vec::new();
+        let mut admitted = 0;
+        for _ in 0..500 {
+            let class = Class::ALL[roll(3) as usize];
+            let job = Job { name: "job", slices_left: 1 + roll(9) as u32, parks: roll(3) == 0 };
+            let client = ClientId(u128::from(roll(4)));
+            if let Ok(id) = machine.schedule.admit(machine.now, class, client, job) {
+                ids.push(id);
+                admitted += 1;
+            }
+            if !ids.is_empty() {
+                let at = roll(ids.len() as u64) as usize;
+                match roll(4) {
+                    0 => machine.schedule.end(ids[at], Ended::Cancelled),
+                    _ => machine.schedule.wake(ids[at]),
+                }
+            }
+            machine.tick();
+        }
+        // By then every deadline is over.
+        machine.now += Duration::from_secs(200);
+        machine.run(1_000);
+        let counters = machine.schedule.counters();
+        assert_eq!(machine.done.len() + machine.ended.len(), admitted, "seed {seed}");
+        assert_eq!(counters.sum(|class| class.queued + class.running + class.begun), 0);
+        assert_eq!(counters.sum(|class| class.parked), 0);
+        assert_eq!(counters.sum(|class| class.done), machine.done.len() as u64, "seed {seed}");
+        assert_eq!(machine.schedule.next_deadline(), None, "seed {seed}");
+    }
+}

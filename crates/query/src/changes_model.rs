@@ -1,0 +1,178 @@
+//! What is told as unchanged is unchanged: random forks, writes, roots and publishes, and after each of
+//! them everything that was read before is read again.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use ledger::{Address, BlockId, Change, Commitment, Facet, Record};
+
+use crate::{Ledger, LedgerConfig, Read, Reader, View};
+
+const OWNER: Facet = Facet(0);
+const COMMITMENTS: [Commitment; 3] =
+    [Commitment::Processed, Commitment::Confirmed, Commitment::Finalized];
+
+#[derive(Debug, PartialEq, Eq)]
+struct Purse {
+    owner: Address,
+    amount: u64,
+}
+
+impl Record for Purse {
+    fn keys(&self, key: &mut dyn FnMut(Facet, Address)) {
+        key(OWNER, self.owner);
+    }
+}
+
+fn address(n: u64) -> Address {
+    let mut bytes = [7; 32];
+    bytes[..8].copy_from_slice(&n.to_le_bytes());
+    Address::from(bytes)
+}
+
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % bound
+    }
+}
+
+/// What was read, and what it was.
+#[derive(Clone, Copy)]
+enum Item {
+    Record(u64),
+    Owner(u64),
+    Block,
+}
+
+impl Item {
+    fn watch(self, reader: &Reader<Purse, u64>) -> u64 {
+        match self {
+            Self::Record(n) => reader.changes().watch(Read::Record(&address(n))),
+            Self::Owner(n) => reader.changes().watch(Read::Key(OWNER, &address(n))),
+            Self::Block => reader.changes().watch(Read::Block),
+        }
+    }
+
+    fn read(self, view: &View<Purse, u64>) -> String {
+        match self {
+            Self::Record(n) => format!("{:?}", view.record(&address(n))),
+            Self::Owner(n) => {
+                let mut found: Vec<_> = view.keyed(OWNER, &address(n)).collect();
+                found.sort_by_key(|(address, _)| *address);
+                format!("{found:?}")
+            }
+            Self::Block => format!("{:?} {}", view.block(), view.meta()),
+        }
+    }
+}
+
+struct Known {
+    item: Item,
+    commitment: Commitment,
+    number: u64,
+    made_at: u64,
+    was: String,
+}
+
+#[test]
+fn what_is_told_as_unchanged_is_unchanged() {
+    let (mut good, mut gone) = (0, 0);
+    for seed in 1..=60 {
+        let (kept, changed) = run(seed);
+        good += kept;
+        gone += changed;
+    }
+    assert!(good > 50_000 && gone > 50_000, "{good} unchanged, {gone} changed");
+}
+
+fn run(seed: u64) -> (usize, usize) {
+    let mut random = Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15));
+    let root = BlockId { slot: 0, bank: 0 };
+    let (mut ledger, reader) = Ledger::new(LedgerConfig::new(1_000), root, Arc::new(0));
+    let purse = |random: &mut Random| Purse { owner: address(100 + random.below(5)), amount: random.below(3) };
+    let change = |random: &mut Random| {
+        let record = (random.below(4) > 0).then(|| Arc::new(purse(random)));
+        Change { address: address(random.below(12)), record }
+    };
+    let first = (0..8).map(|_| change(&mut random)).collect();
+    ledger.apply(root, first, Arc::new(0)).expect("the root is open");
+    ledger.publish();
+    let mut complete = BTreeSet::from([root]);
+    let mut open: Option<BlockId> = None;
+    let mut known: Vec<Known> = Vec::new();
+    let (mut good, mut gone) = (0, 0);
+    for step in 1..400_u64 {
+        complete.retain(|block| ledger.root() == *block || block.slot > ledger.root().slot);
+        let some = |random: &mut Random| {
+            let at = random.below(complete.len() as u64) as usize;
+            complete.iter().nth(at).copied().expect("the root is one")
+        };
+        match (random.below(12), open) {
+            (0..4, None) => {
+                let parent = if random.below(4) == 0 { some(&mut random) } else { *complete.last().expect("the root") };
+                let block = BlockId { slot: parent.slot + 1 + random.below(2), bank: step };
+                if ledger.open(block, parent, Arc::new(step)).is_ok() {
+                    open = Some(block);
+                }
+            }
+            (0..6, Some(block)) => {
+                let changes = (0..random.below(3)).map(|_| change(&mut random)).collect();
+                let _ = ledger.apply(block, changes, Arc::new(step));
+            }
+            (6, Some(block)) => {
+                if ledger.complete(block, Arc::new(step)).is_ok() {
+                    complete.insert(block);
+                }
+                open = None;
+            }
+            (7, _) => {
+                let block = some(&mut random);
+                let _ = ledger.finalize(block);
+            }
+            (8, None) => {
+                let block = some(&mut random);
+                if random.below(3) == 0 && ledger.drop_fork(block).is_ok() {
+                    complete.remove(&block);
+                } else {
+                    let _ = ledger.set_tip(block);
+                }
+            }
+            _ => {
+                ledger.publish();
+                watch_more(&reader, &mut known, &mut random);
+            }
+        }
+        // What is not published is not seen, so this holds after every step.
+        known.retain(|known| {
+            let view = reader.view(known.commitment);
+            let changed_at = reader.changes().changed_at(known.commitment, known.number);
+            if changed_at > known.made_at {
+                gone += 1;
+                return false;
+            }
+            assert_eq!(known.item.read(&view), known.was, "seed {seed} step {step}");
+            good += 1;
+            true
+        });
+    }
+    (good, gone)
+}
+
+fn watch_more(reader: &Reader<Purse, u64>, known: &mut Vec<Known>, random: &mut Random) {
+    for _ in 0..6 {
+        let commitment = COMMITMENTS[random.below(3) as usize];
+        let item = match random.below(5) {
+            0 => Item::Block,
+            1 | 2 => Item::Record(random.below(12)),
+            _ => Item::Owner(100 + random.below(5)),
+        };
+        let number = item.watch(reader);
+        let view = reader.view(commitment);
+        known.push(Known { item, commitment, number, made_at: view.moment(), was: item.read(&view) });
+    }
+}

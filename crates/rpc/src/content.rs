@@ -1,0 +1,104 @@
+//! The body of a response: bytes that are there, or pieces as they come.
+//!
+//! Invariant: a body whose maker ended early ends in an error, so that its client sees that it is cut off:
+//! the last chunk is not sent and the connection is closed.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use hyper::body::{Body, Frame, SizeHint};
+use pool::ClientId;
+
+use crate::node::Node;
+use crate::outlet::{Piece, Taken, Taker};
+
+/// The body of a response.
+pub(crate) struct Content(Form);
+
+enum Form {
+    Whole(Bytes),
+    Streamed(Box<Streamed>),
+}
+
+struct Streamed {
+    node: Arc<Node>,
+    client: ClientId,
+    next: Option<Piece>,
+    rest: Taker,
+    is_over: bool,
+}
+
+impl Content {
+    /// A body that goes on for as long as pieces come.
+    pub(crate) fn streamed(node: Arc<Node>, client: ClientId, first: Piece, rest: Taker) -> Self {
+        let next = Some(first);
+        Self(Form::Streamed(Box::new(Streamed { node, client, next, rest, is_over: false })))
+    }
+}
+
+impl Default for Content {
+    fn default() -> Self {
+        Bytes::new().into()
+    }
+}
+
+impl From<Bytes> for Content {
+    fn from(bytes: Bytes) -> Self {
+        Self(Form::Whole(bytes))
+    }
+}
+
+impl Body for Content {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        match &mut self.0 {
+            Form::Whole(bytes) if bytes.is_empty() => Poll::Ready(None),
+            Form::Whole(bytes) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes))))),
+            Form::Streamed(streamed) => streamed.poll(cx),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.0 {
+            Form::Whole(bytes) => bytes.is_empty(),
+            Form::Streamed(streamed) => streamed.is_over,
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.0 {
+            Form::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            Form::Streamed(_) => SizeHint::default(),
+        }
+    }
+}
+
+impl Streamed {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        if self.is_over {
+            return Poll::Ready(None);
+        }
+        let piece = match self.next.take() {
+            Some(piece) => piece,
+            None => match ready!(self.rest.poll_take(cx)) {
+                Taken::Piece(piece) => piece,
+                Taken::Ended(why) => {
+                    self.is_over = true;
+                    tracing::warn!(?why, "an answer was cut off: it ended after it had begun");
+                    return Poll::Ready(Some(Err(io::ErrorKind::UnexpectedEof.into())));
+                }
+            },
+        };
+        self.is_over = piece.is_last;
+        self.node.charge(self.client, piece.bytes.len());
+        Poll::Ready(Some(Ok(Frame::data(piece.bytes))))
+    }
+}

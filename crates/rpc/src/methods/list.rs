@@ -1,0 +1,383 @@
+//! Lists of accounts as they are found and written, step by step.
+//!
+//! A list in the order of pubkeys is searched first: of each account found sixteen bytes are kept, the
+//! beginning of its pubkey and its id. Then the accounts are read again, from the same view, and written.
+//! A list in no order is written as it is found.
+//! Bounds: [`SORTED_MAX`] accounts are sorted at once, 16 MiB; of a longer list, pubkeys are cut into as
+//! many ranges as it takes, and it is searched once for each. One account is encoded at a time.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap, VecDeque};
+use std::sync::Arc;
+
+use chain::View;
+use ledger::{Address, AddressId, Facet};
+use pool::Slice;
+use serde::Serialize;
+use solana::{Account, Encoding, MintFacts};
+use solana_account_decoder_client_types::UiAccountEncoding;
+use solana_pubkey::Pubkey;
+use solana_rpc_client_types::response::RpcKeyedAccount;
+
+use super::answer::{Frame, write_json};
+use super::{Answer, MethodResult, PIECE_BYTES, Pieces, Progress, read};
+use crate::error::RpcError;
+
+/// Accounts sorted at once.
+const SORTED_MAX: usize = 1 << 20;
+
+/// Accounts of a sorted run: as many as are sorted in a fraction of a slice.
+const RUN_LEN: usize = 2_048;
+
+/// Accounts looked at between two looks at the clock.
+const VISITS: usize = 128;
+
+/// Accounts written between two looks at the clock, if they are small.
+const WRITES: usize = 16;
+
+/// Mints that a list remembers: 320 KiB.
+const MINTS_MAX: usize = 4_096;
+
+/// Whether an account is wanted.
+pub(super) type Keep = Box<dyn Fn(&Account) -> bool + Send>;
+
+/// What is looked for.
+pub(super) struct Wanted {
+    /// Found by each of these.
+    pub(super) keys: Vec<(Facet, Address)>,
+    /// And passing this, if the keys do not say it all.
+    pub(super) keep: Option<Keep>,
+    /// In the order of pubkeys.
+    pub(super) sorted: bool,
+}
+
+/// How accounts are written.
+#[derive(Clone, Copy)]
+pub(super) struct Form {
+    /// In what form each account comes.
+    pub(super) encoding: Encoding,
+    /// Of token accounts, `jsonParsed` leaves out what cannot be parsed, as Agave does.
+    pub(super) of_tokens: bool,
+}
+
+/// The answer that has the accounts wanted in the place of the list of `empty`.
+pub(super) fn found(
+    view: &View,
+    wanted: Wanted,
+    form: Form,
+    empty: &impl Serialize,
+) -> MethodResult {
+    let source = if wanted.sorted || may_be_too_long(form.encoding) {
+        let candidates = view.keyed_by_all_len(&wanted.keys);
+        Source::Sorted(Sorting::new(candidates.div_ceil(SORTED_MAX).max(1)))
+    } else {
+        Source::AsFound(VecDeque::new())
+    };
+    let search = Search { wanted, next: Some(AddressId(0)) };
+    List::answer(view, source, Some(search), form, empty)
+}
+
+/// The answer that has these accounts in the place of the list of `empty`.
+pub(super) fn given(
+    view: &View,
+    accounts: Vec<(Pubkey, Arc<Account>)>,
+    form: Form,
+    empty: &impl Serialize,
+) -> MethodResult {
+    for (_, account) in &accounts {
+        read::check(account, form.encoding)?;
+    }
+    List::answer(view, Source::Given(accounts.into_iter()), None, form, empty)
+}
+
+/// Whether there are accounts that cannot be had in an encoding.
+fn may_be_too_long(encoding: Encoding) -> bool {
+    matches!(encoding.form, UiAccountEncoding::Binary | UiAccountEncoding::Base58)
+}
+
+struct List {
+    view: View,
+    search: Option<Search>,
+    source: Source,
+    form: Form,
+    frame: Frame,
+    mints: HashMap<Pubkey, Option<MintFacts>>,
+    has_begun: bool,
+    is_first: bool,
+}
+
+/// Where the accounts to write come from.
+enum Source {
+    Given(std::vec::IntoIter<(Pubkey, Arc<Account>)>),
+    AsFound(VecDeque<AddressId>),
+    Sorted(Sorting),
+}
+
+/// How far the search is.
+struct Search {
+    wanted: Wanted,
+    next: Option<AddressId>,
+}
+
+/// What one look for more came to.
+enum Next {
+    Account(Pubkey, Arc<Account>),
+    NotYet,
+    End,
+}
+
+impl List {
+    fn answer(
+        view: &View,
+        source: Source,
+        search: Option<Search>,
+        form: Form,
+        empty: &impl Serialize,
+    ) -> MethodResult {
+        let frame = Frame::around(empty)?;
+        let (view, mints) = (view.clone(), HashMap::new());
+        let (has_begun, is_first) = (false, true);
+        Ok(Answer::in_pieces(Self { view, search, source, form, frame, mints, has_begun, is_first }))
+    }
+
+    fn next(&mut self) -> Result<Next, RpcError> {
+        let id = match &mut self.source {
+            Source::Given(accounts) => {
+                return Ok(accounts.next().map_or(Next::End, |(key, it)| Next::Account(key, it)));
+            }
+            Source::AsFound(ids) => match ids.pop_front() {
+                Some(id) => id,
+                None => return Ok(self.search_on()),
+            },
+            Source::Sorted(sorting) => match sorting.pop() {
+                Some(id) => id,
+                None => return self.sort_on(),
+            },
+        };
+        let found = self.view.record_of(id);
+        let found = found.and_then(|(address, account)| Some((read::pubkey(&address)?, account)));
+        Ok(found.map_or(Next::NotYet, |(pubkey, account)| Next::Account(pubkey, account)))
+    }
+
+    /// Searches a little on, for a list that is written as it is found.
+    fn search_on(&mut self) -> Next {
+        let (Some(search), Source::AsFound(ids)) = (&mut self.search, &mut self.source) else {
+            return Next::End;
+        };
+        let Some(first) = search.next else { return Next::End };
+        let Wanted { keys, keep, .. } = &search.wanted;
+        search.next = self.view.visit(keys, first, VISITS, |id, account| {
+            if keep.as_ref().is_none_or(|keep| keep(&account())) {
+                ids.push_back(id);
+            }
+        });
+        Next::NotYet
+    }
+
+    /// Searches a little on, for a list that is sorted; at the end of the search, the sorted ones follow,
+    /// and then the search for the next range.
+    fn sort_on(&mut self) -> Result<Next, RpcError> {
+        let (Some(search), Source::Sorted(sorting)) = (&mut self.search, &mut self.source) else {
+            return Ok(Next::End);
+        };
+        let Some(first) = search.next else {
+            let goes_on = sorting.next_pass();
+            search.next = goes_on.then_some(AddressId(0));
+            return Ok(if goes_on { Next::NotYet } else { Next::End });
+        };
+        let Wanted { keys, keep, .. } = &search.wanted;
+        let (view, encoding) = (&self.view, self.form.encoding);
+        // Only the first search can find what cannot be answered: nothing is written before.
+        let checks = sorting.pass == 0 && may_be_too_long(encoding);
+        let mut checked = Ok(());
+        search.next = view.visit(keys, first, VISITS, |id, account| {
+            if checked.is_err() {
+                return;
+            }
+            if checks || keep.is_some() {
+                let account = account();
+                if keep.as_ref().is_some_and(|keep| !keep(&account)) {
+                    return;
+                }
+                checked = read::check(&account, encoding);
+            }
+            if let Some(address) = view.address_of(id) {
+                sorting.push(&address, id);
+            }
+        });
+        checked?;
+        if search.next.is_none() {
+            sorting.close();
+        }
+        Ok(Next::NotYet)
+    }
+
+    fn write_account(
+        &mut self,
+        pubkey: &Pubkey,
+        account: &Account,
+        out: &mut Vec<u8>,
+    ) -> Result<(), RpcError> {
+        let Self { view, form, mints, .. } = self;
+        let facts = |mint: &Pubkey| {
+            if mints.len() >= MINTS_MAX {
+                mints.clear();
+            }
+            *mints.entry(*mint).or_insert_with(|| read::mint_facts(view, mint))
+        };
+        let only_parsed = form.of_tokens && form.encoding.form == UiAccountEncoding::JsonParsed;
+        let encoded = if only_parsed {
+            let Some(parsed) = solana::parsed_token(pubkey, &account.0, facts) else { return Ok(()) };
+            parsed
+        } else {
+            form.encoding.encode(pubkey, &account.0, facts)
+        };
+        if !std::mem::take(&mut self.is_first) {
+            out.push(b',');
+        }
+        write_json(out, &RpcKeyedAccount { pubkey: pubkey.to_string(), account: encoded })
+    }
+}
+
+impl Pieces for List {
+    fn write(&mut self, slice: &Slice<'_>, out: &mut Vec<u8>) -> Result<Progress, RpcError> {
+        let mut written = 0;
+        loop {
+            match self.next()? {
+                Next::NotYet => written = WRITES,
+                Next::Account(pubkey, account) => {
+                    self.begin(out);
+                    self.write_account(&pubkey, &account, out)?;
+                    written += 1;
+                }
+                Next::End => {
+                    self.begin(out);
+                    out.append(&mut self.frame.tail);
+                    return Ok(Progress::Done);
+                }
+            }
+            if out.len() >= PIECE_BYTES {
+                return Ok(Progress::More);
+            }
+            if written >= WRITES {
+                written = 0;
+                if slice.is_over() {
+                    return Ok(Progress::More);
+                }
+            }
+        }
+    }
+}
+
+impl List {
+    fn begin(&mut self, out: &mut Vec<u8>) {
+        if !std::mem::replace(&mut self.has_begun, true) {
+            out.append(&mut self.frame.head);
+        }
+    }
+}
+
+/// Ids in the order of their pubkeys: sorted runs, merged as they are taken.
+struct Sorting {
+    passes: usize,
+    pass: usize,
+    run: Vec<u128>,
+    runs: Vec<Box<[u128]>>,
+    /// The next of each run: its word, its run, its place there.
+    heads: BinaryHeap<Reverse<(u128, usize, usize)>>,
+    /// All of this pass are here.
+    is_closed: bool,
+}
+
+impl Sorting {
+    fn new(passes: usize) -> Self {
+        let (run, runs) = (Vec::new(), Vec::new());
+        Self { passes, pass: 0, run, runs, heads: BinaryHeap::new(), is_closed: false }
+    }
+
+    /// The first 12 bytes of the address, then the id: who makes two addresses that share as many has
+    /// them in either order.
+    fn push(&mut self, address: &Address, id: AddressId) {
+        let mut word = [0; 16];
+        for (to, from) in word[..12].iter_mut().zip(address.as_bytes()) {
+            *to = *from;
+        }
+        word[12..].copy_from_slice(&id.0.to_be_bytes());
+        let word = u128::from_be_bytes(word);
+        let range = ((word >> 96) as u64 * self.passes as u64) >> 32;
+        if range != self.pass as u64 {
+            return;
+        }
+        self.run.push(word);
+        if self.run.len() == RUN_LEN {
+            self.end_run();
+        }
+    }
+
+    fn end_run(&mut self) {
+        self.run.sort_unstable();
+        let run: Box<[u128]> = std::mem::take(&mut self.run).into();
+        if let Some(head) = run.first() {
+            self.heads.push(Reverse((*head, self.runs.len(), 0)));
+            self.runs.push(run);
+        }
+    }
+
+    /// There are no more in this pass.
+    fn close(&mut self) {
+        self.end_run();
+        self.is_closed = true;
+    }
+
+    fn pop(&mut self) -> Option<AddressId> {
+        if !self.is_closed {
+            return None;
+        }
+        let Reverse((word, run, at)) = self.heads.pop()?;
+        match self.runs[run].get(at + 1) {
+            Some(next) => self.heads.push(Reverse((*next, run, at + 1))),
+            None => self.runs[run] = Box::default(),
+        }
+        Some(AddressId(word as u32)) // its low half
+    }
+
+    /// On to the next range of addresses, if there is one.
+    fn next_pass(&mut self) -> bool {
+        self.pass += 1;
+        self.is_closed = false;
+        self.runs.clear();
+        self.pass < self.passes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_number_of_passes_gives_the_order_of_addresses() {
+        let mut random = 1_u64;
+        let mut byte = || {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (random >> 56) as u8
+        };
+        let addresses: Vec<[u8; 32]> = (0..10_000).map(|_| std::array::from_fn(|_| byte())).collect();
+        let mut wanted: Vec<usize> = (0..addresses.len()).collect();
+        wanted.sort_by_key(|at| addresses[*at]);
+        for passes in [1, 2, 7] {
+            let mut sorting = Sorting::new(passes);
+            let mut found = Vec::new();
+            loop {
+                for (at, address) in addresses.iter().enumerate() {
+                    sorting.push(&Address::from(*address), AddressId(at as u32));
+                }
+                sorting.close();
+                found.extend(std::iter::from_fn(|| sorting.pop()).map(|id| id.0 as usize));
+                if !sorting.next_pass() {
+                    break;
+                }
+            }
+            assert_eq!(found, wanted, "{passes}");
+        }
+    }
+}

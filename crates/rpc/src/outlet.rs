@@ -1,0 +1,157 @@
+//! The way of an answer from the thread that makes it to the socket: pieces, and not many of them.
+//!
+//! [`Writer`] is the maker's end: it takes bytes, codes them, and says when there is no room. [`Taker`] is
+//! the socket's end: it takes pieces, lets the maker go on, and ends the maker's task when it is dropped.
+//! Bounds: [`PIECES_MAX`] pieces of [`PIECE_BYTES`] between the two, and one step's bytes with the maker.
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+use pool::{Ended, Ticket};
+use tokio::sync::mpsc;
+
+use crate::compress::{COMPRESS_BYTES_MIN, Coding, Encoder};
+use crate::methods::PIECE_BYTES;
+
+/// Pieces that wait for the socket: half a megabyte of an answer.
+const PIECES_MAX: usize = 4;
+
+/// A part of an answer.
+pub(crate) struct Piece {
+    pub(crate) bytes: Bytes,
+    /// The same in all pieces of an answer.
+    pub(crate) coding: Coding,
+    pub(crate) is_last: bool,
+}
+
+/// What comes out at the socket's end.
+pub(crate) enum Taken {
+    Piece(Piece),
+    /// There is no more, and what there was is not all.
+    Ended(Option<Ended>),
+}
+
+enum Message {
+    Piece(Piece),
+    Ended(Ended),
+}
+
+/// The maker's end.
+pub(crate) struct Writer {
+    sender: mpsc::Sender<Message>,
+    coding: Coding,
+    /// Made with the first piece: a short answer needs none.
+    encoder: Option<Encoder>,
+    /// Pieces for which there was no room.
+    ready: VecDeque<Piece>,
+    has_sent: bool,
+}
+
+/// The socket's end.
+pub(crate) struct Taker {
+    receiver: mpsc::Receiver<Message>,
+    ticket: Option<Ticket>,
+}
+
+/// Both ends for one answer, which is coded as `coding` if it is long enough.
+pub(crate) fn outlet(coding: Coding) -> (Writer, Taker) {
+    let (sender, receiver) = mpsc::channel(PIECES_MAX);
+    let (encoder, ready) = (None, VecDeque::new());
+    (Writer { sender, coding, encoder, ready, has_sent: false }, Taker { receiver, ticket: None })
+}
+
+impl Writer {
+    /// Whether all went that was written, and more can be.
+    pub(crate) fn has_room(&mut self) -> bool {
+        self.flush() && (self.sender.capacity() > 0 || self.sender.is_closed())
+    }
+
+    /// Sends what it can of what waits; whether all of it went.
+    pub(crate) fn flush(&mut self) -> bool {
+        while let Some(piece) = self.ready.pop_front() {
+            match self.sender.try_send(Message::Piece(piece)) {
+                Ok(()) => {}
+                Err(mpsc::error::TrySendError::Full(Message::Piece(piece))) => {
+                    self.ready.push_front(piece);
+                    return false;
+                }
+                // Nobody is there any more: the ticket says so as well.
+                Err(_) => self.ready.clear(),
+            }
+        }
+        true
+    }
+
+    /// Takes a part of the answer, or its last part.
+    pub(crate) fn write(&mut self, bytes: Vec<u8>, is_last: bool) -> std::io::Result<()> {
+        let bytes = match &mut self.encoder {
+            None if is_last && !self.has_sent && bytes.len() < COMPRESS_BYTES_MIN => {
+                self.coding = Coding::Plain;
+                bytes
+            }
+            None => self.encoder.insert(Encoder::new(self.coding)?).encode(bytes)?,
+            Some(encoder) => encoder.encode(bytes)?,
+        };
+        let rest = match self.encoder.take() {
+            Some(encoder) if is_last => encoder.finish()?,
+            encoder => {
+                self.encoder = encoder;
+                Vec::new()
+            }
+        };
+        self.push(bytes.into(), is_last && rest.is_empty());
+        if !rest.is_empty() {
+            self.push(rest.into(), is_last);
+        }
+        self.has_sent = true;
+        self.flush();
+        Ok(())
+    }
+
+    fn push(&mut self, mut bytes: Bytes, is_last: bool) {
+        let coding = self.coding;
+        while bytes.len() > 2 * PIECE_BYTES {
+            let bytes = bytes.split_to(PIECE_BYTES);
+            self.ready.push_back(Piece { bytes, coding, is_last: false });
+        }
+        if is_last || !bytes.is_empty() {
+            self.ready.push_back(Piece { bytes, coding, is_last });
+        }
+    }
+
+    /// Tells why there will be no more, if there is room for it; if not, the end is told by itself.
+    pub(crate) fn end(&mut self, why: Ended) {
+        let _ = self.sender.try_send(Message::Ended(why));
+    }
+}
+
+impl Taker {
+    /// Whose maker is ended with it.
+    pub(crate) fn of(mut self, ticket: Ticket) -> Self {
+        self.ticket = Some(ticket);
+        self
+    }
+
+    /// The next piece. Cancel safe.
+    pub(crate) async fn take(&mut self) -> Taken {
+        std::future::poll_fn(|cx| self.poll_take(cx)).await
+    }
+
+    pub(crate) fn poll_take(
+        &mut self,
+        cx: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Taken> {
+        self.receiver.poll_recv(cx).map(|message| match message {
+            Some(Message::Piece(piece)) => {
+                // Not for every piece: the maker is to have something to do when it goes on.
+                let is_low = !piece.is_last && self.receiver.len() <= PIECES_MAX / 2;
+                if let Some(ticket) = self.ticket.as_ref().filter(|_| is_low) {
+                    ticket.wake();
+                }
+                Taken::Piece(piece)
+            }
+            Some(Message::Ended(why)) => Taken::Ended(Some(why)),
+            None => Taken::Ended(None),
+        })
+    }
+}

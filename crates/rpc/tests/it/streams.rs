@@ -1,0 +1,148 @@
+//! Long answers: in pieces, at the client's pace, for as long as it is there, compressed if it likes.
+
+use std::io::Read;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use pool::Class;
+use rpc::Config;
+use serde_json::{Value, json};
+
+use crate::wire::{Client, Response, post};
+use crate::world::{PROGRAM, World};
+
+/// A batch of calls of which each has an answer of 133 KB.
+fn batch(calls: usize) -> String {
+    let params = json!([PROGRAM.to_string(), { "encoding": "base64" }]);
+    let call = |id| json!({ "jsonrpc": "2.0", "id": id, "method": "getProgramAccounts", "params": params });
+    Value::from_iter((0..calls).map(call)).to_string()
+}
+
+fn with_headers(body: &str, headers: &str) -> String {
+    post(body).replace("host: test", &format!("host: test\r\n{headers}"))
+}
+
+fn ask(world: &World, body: &str, accept: &str) -> Response {
+    let mut client = world.client();
+    client.send(with_headers(body, &format!("accept-encoding: {accept}")));
+    client.receive()
+}
+
+/// A ledger is read at most so: a body may hold a thousand such calls.
+fn long_config() -> Config {
+    Config { body_bytes_max: 1 << 20, ..Config::default() }
+}
+
+#[test]
+fn a_long_answer_comes_in_chunks_and_says_what_the_short_ones_say() {
+    let world = World::new();
+    let one = world.client().post(&batch(1)).json();
+    assert_eq!(one[0]["result"].as_array().map(Vec::len), Some(3));
+    let mut client = world.client();
+    let response = client.post(&batch(20));
+    assert_eq!(response.header("transfer-encoding"), Some("chunked"));
+    let replies = response.json();
+    assert_eq!(replies.as_array().map(Vec::len), Some(20));
+    for (id, reply) in replies.as_array().into_iter().flatten().enumerate() {
+        assert_eq!((&reply["result"], &reply["id"]), (&one[0]["result"], &json!(id)));
+    }
+    assert!(response.body.ends_with("}]\n"), "as every answer");
+    // The connection goes on.
+    assert_eq!(client.result("getSlot", json!([])), json!(100));
+}
+
+#[test]
+fn an_answer_is_compressed_as_the_client_likes_it() {
+    let world = World::new();
+    let plain = ask(&world, &batch(5), "identity");
+    assert_eq!(plain.header("content-encoding"), None);
+    let gzip = ask(&world, &batch(5), "gzip, deflate");
+    assert_eq!(gzip.header("content-encoding"), Some("gzip"));
+    assert_eq!(gzip.header("vary"), Some("accept-encoding"));
+    let mut read = String::new();
+    flate2::read::GzDecoder::new(&gzip.bytes[..]).read_to_string(&mut read).expect("gzip");
+    assert_eq!(read, plain.body);
+    let zstd = ask(&world, &batch(5), "gzip, zstd");
+    assert_eq!(zstd.header("content-encoding"), Some("zstd"));
+    let read = zstd::stream::decode_all(&zstd.bytes[..]).expect("zstd");
+    assert_eq!(read, plain.bytes);
+    assert!(zstd.bytes.len() < plain.bytes.len() / 10);
+    let short = ask(&world, r#"{"jsonrpc":"2.0","id":1,"method":"getSupply"}"#, "gzip, zstd");
+    assert_eq!(short.header("content-encoding"), None, "not worth it");
+}
+
+#[test]
+fn an_answer_that_nobody_reads_is_not_made_and_costs_no_memory() {
+    let world = World::with(long_config(), pool::Config::default());
+    let before = resident_bytes();
+    let mut client = world.client();
+    client.send(post(&batch(1_000)));
+    world.wait_pool(|pool| pool.of(Class::Heavy).parked == 1);
+    let grown = resident_bytes().saturating_sub(before);
+    assert!(grown < 48 << 20, "{grown} bytes for an answer of 133 MB");
+    // Others have the pool meanwhile.
+    assert_eq!(world.client().post(&batch(1)).status, 200);
+    assert_eq!(client.receive().json().as_array().map(Vec::len), Some(1_000));
+    assert_eq!(world.class(Class::Heavy).done, 1);
+}
+
+#[test]
+fn a_client_that_leaves_ends_its_work() {
+    let world = World::with(long_config(), pool::Config::default());
+    for leaves_after in [0, 1_000_000] {
+        let before = world.class(Class::Heavy);
+        let mut client = world.client();
+        client.send(post(&batch(1_000)));
+        client.read_at_least(leaves_after);
+        world.wait_pool(|pool| pool.of(Class::Heavy).begun == 1);
+        drop(client);
+        world.wait_pool(|pool| pool.of(Class::Heavy).cancelled == before.cancelled + 1);
+        let after = world.class(Class::Heavy);
+        assert_eq!((after.begun, after.running, after.done), (0, 0, before.done));
+    }
+}
+
+#[test]
+fn an_answer_that_is_not_done_at_its_deadline_is_cut_off() {
+    let mut config = pool::Config::default();
+    config.heavy.deadline_ms = 300;
+    let world = World::with(long_config(), config);
+    let mut client = world.client();
+    client.send(post(&batch(1_000)));
+    world.wait_pool(|pool| pool.of(Class::Heavy).expired == 1);
+    let read = client.receive_all();
+    assert!(read.starts_with(b"HTTP/1.1 200"));
+    assert!(!read.ends_with(b"0\r\n\r\n"), "the last chunk is missing");
+}
+
+#[test]
+fn a_client_with_one_scan_is_not_delayed_by_one_with_many() {
+    let config = Config { client_header: "x-api-key".to_owned(), ..long_config() };
+    let world = World::with(config, pool::Config::default());
+    let (stop, mut modest) = (AtomicBool::new(false), world.client());
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            let mut client = world.client();
+            client.send(with_headers(&batch(1_000), "x-api-key: greedy"));
+            let stop = &stop;
+            scope.spawn(move || read_until(&mut client, stop));
+        }
+        world.wait_pool(|pool| pool.of(Class::Heavy).begun == 8);
+        modest.send(with_headers(&batch(17), "x-api-key: modest"));
+        let replies = modest.receive().json();
+        let done = world.class(Class::Heavy);
+        stop.store(true, Ordering::Relaxed);
+        assert_eq!(replies.as_array().map(Vec::len), Some(17));
+        assert_eq!(done.done, 1, "the greedy one's are not: {done:?}");
+    });
+}
+
+fn read_until(client: &mut Client, stop: &AtomicBool) {
+    while !stop.load(Ordering::Relaxed) && client.skip() > 0 {}
+}
+
+/// What this process has in memory.
+fn resident_bytes() -> usize {
+    let statm = std::fs::read_to_string("/proc/self/statm").expect("Linux");
+    let pages = statm.split(' ').nth(1).and_then(|pages| pages.parse::<usize>().ok());
+    pages.expect("pages") * 4096
+}
