@@ -42,6 +42,11 @@ const BENCHMARKS: &[Benchmark] = &[
         "transactions in over QUIC, beside three rivals, and all the way to the ledger",
         quic::run,
     ),
+    (
+        "load",
+        "serving under load: isolation, ladder, large answers, overload, thread sweep, suites",
+        load::run,
+    ),
     ("snapshot", "a ledger from a snapshot archive: rate, memory, sums", snapshot::run),
     (
         "state",

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use ::load::Process;
 use anyhow::{Context, Result, bail};
 use tempfile::TempDir;
 
@@ -71,14 +72,9 @@ impl Node {
         Ok(Self { child, rpc: address(url)?, started, _dir: dir })
     }
 
-    /// CPU time that the node has used, in user and kernel; 10 ms is the finest it is counted in.
-    pub(crate) fn cpu_time(&self) -> Result<Duration> {
-        let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
-        // The second field is a name in parentheses and may hold anything; the 14th and 15th count.
-        let (_, fields) = stat.rsplit_once(')').context("an unknown form of /proc/PID/stat")?;
-        let ticks: Vec<f64> =
-            fields.split_whitespace().skip(11).take(2).map(str::parse).collect::<Result<_, _>>()?;
-        Ok(Duration::from_secs_f64(ticks.iter().sum::<f64>() / TICKS_PER_SECOND))
+    /// The process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
     }
 
     /// Seconds of CPU time that each of the node's threads has used, by name; equal names together.
@@ -101,19 +97,12 @@ impl Node {
 
     /// Bytes of memory that are resident.
     pub(crate) fn resident_bytes(&self) -> Result<u64> {
-        self.status_bytes("VmRSS:")
+        Ok(Process(self.pid()).resident_bytes()?)
     }
 
     /// The most bytes of memory that were ever resident.
     pub(crate) fn resident_bytes_most(&self) -> Result<u64> {
-        self.status_bytes("VmHWM:")
-    }
-
-    fn status_bytes(&self, name: &str) -> Result<u64> {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
-        let line = status.lines().find_map(|line| line.strip_prefix(name));
-        let kib = line.and_then(|line| line.split_whitespace().next());
-        Ok(kib.with_context(|| format!("no {name}"))?.parse::<u64>()? * 1024)
+        Ok(Process(self.pid()).resident_bytes_most()?)
     }
 }
 
