@@ -7,6 +7,7 @@
 //! Not here: state and index (`query`), execution (`localnet`), configuration files (`hydrant`).
 
 pub mod commitment;
+mod cached;
 mod compress;
 mod config;
 mod content;
@@ -17,6 +18,7 @@ pub mod error;
 mod http;
 mod io;
 mod job;
+mod kept;
 mod methods;
 mod node;
 mod outlet;
@@ -27,6 +29,7 @@ mod usage;
 
 pub use config::Config;
 pub use dispatch::answer_here;
+pub use kept::Answers;
 pub use methods::{Answer, own_keys};
 pub use node::{Health, Node, Status, SystemClock};
 pub use server::{Listeners, Socket, Speaker, serve};

@@ -104,6 +104,7 @@ impl World {
             reader,
             history: Arc::new(History::new(HistoryLimits { slots_max: 100, bytes_max: 1 << 20 })),
             door: Arc::clone(&door) as Arc<dyn TransactionDoor>,
+            answers: Arc::new(rpc::Answers::new(1 << 24)),
             clients: Arc::new(Clients::new(pool.clients)),
             pool: Arc::new(
                 Pool::new(pool, Arc::new(SystemClock::new()), || {}).expect("threads"),
