@@ -106,7 +106,9 @@ impl Streamed {
             None => match ready!(self.rest.poll_take(cx)) {
                 Taken::Piece(piece) => piece,
                 // Of a kept answer nothing comes before it.
-                Taken::Kept(..) => return Poll::Ready(Some(Err(io::ErrorKind::InvalidData.into()))),
+                Taken::Kept(..) => {
+                    return Poll::Ready(Some(Err(io::ErrorKind::InvalidData.into())));
+                }
                 Taken::Ended(why) => {
                     self.is_over = true;
                     tracing::warn!(?why, "an answer was cut off: it ended after it had begun");

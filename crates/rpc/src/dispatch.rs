@@ -295,8 +295,7 @@ async fn answer_long_batch(node: &Arc<Node>, asker: Asker, calls: Vec<Call<'_>>)
         }
         Call::Notification | Call::Invalid { .. } => false,
     };
-    let class =
-        if calls.iter().any(is_heavy) { PoolClass::Heavy } else { PoolClass::Medium };
+    let class = if calls.iter().any(is_heavy) { PoolClass::Heavy } else { PoolClass::Medium };
     let owned = |call| match call {
         Call::Notification => None,
         Call::Invalid { id, versioned, err } => {
@@ -332,11 +331,9 @@ fn submit(
 /// The answer of a task: whole if it is short.
 async fn receive(mut taker: Taker, id: &Id) -> Reply {
     match taker.take().await {
-        Taken::Piece(piece) if piece.is_last => Reply::Whole(Whole {
-            text: piece.bytes,
-            coding: piece.coding,
-            retry_after_s: None,
-        }),
+        Taken::Piece(piece) if piece.is_last => {
+            Reply::Whole(Whole { text: piece.bytes, coding: piece.coding, retry_after_s: None })
+        }
         Taken::Piece(piece) => Reply::Streamed(piece, taker),
         Taken::Kept(entry, slot) => match &entry.answer {
             Some(kept) => Reply::Kept(kept.reply(slot, id), kept.coding()),

@@ -94,7 +94,8 @@ fn asker(node: &Node, peer: IpAddr, headers: &HeaderMap) -> Asker {
         "" => None,
         header => headers.get(header),
     };
-    let client = name.map_or_else(|| ClientId::of_ip(peer), |name| ClientId::of_name(name.as_bytes()));
+    let client =
+        name.map_or_else(|| ClientId::of_ip(peer), |name| ClientId::of_name(name.as_bytes()));
     Asker { client, coding: Coding::asked_by(headers.get(header::ACCEPT_ENCODING)) }
 }
 

@@ -72,7 +72,16 @@ impl Job {
         let (out, current) = (Vec::new(), None);
         let (answered, is_closed, keeping, coder) = (0, false, None, None);
         let job = Self {
-            node, calls, is_batch, answered, out, current, writer, is_closed, keeping, coder,
+            node,
+            calls,
+            is_batch,
+            answered,
+            out,
+            current,
+            writer,
+            is_closed,
+            keeping,
+            coder,
         };
         (job, taker)
     }

@@ -178,9 +178,10 @@ impl Keeping {
         let body = Bytes::from(reply).slice(body_at..);
         let by = match self.coding {
             Coding::Plain => By::Plain,
-            Coding::Gzip => {
-                By::Gzip(Box::new(Compress::new(Compression::fast(), false)), crc32fast::Hasher::new())
-            }
+            Coding::Gzip => By::Gzip(
+                Box::new(Compress::new(Compression::fast(), false)),
+                crc32fast::Hasher::new(),
+            ),
             Coding::Zstd => By::Zstd(zstd::stream::write::Encoder::new(Vec::new(), 1)?),
         };
         let slot = slot.map(|(slot, _)| slot);

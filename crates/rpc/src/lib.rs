@@ -6,8 +6,8 @@
 //! is more runs on [`pool::Pool`], and a full pool is told to the client at once.
 //! Not here: state and index (`query`), execution (`localnet`), configuration files (`hydrant`).
 
-pub mod commitment;
 mod cached;
+pub mod commitment;
 mod compress;
 mod config;
 mod content;

@@ -148,10 +148,7 @@ impl Taker {
         std::future::poll_fn(|cx| self.poll_take(cx)).await
     }
 
-    pub(crate) fn poll_take(
-        &mut self,
-        cx: &mut std::task::Context<'_>,
-    ) -> std::task::Poll<Taken> {
+    pub(crate) fn poll_take(&mut self, cx: &mut std::task::Context<'_>) -> std::task::Poll<Taken> {
         self.receiver.poll_recv(cx).map(|message| match message {
             Some(Message::Piece(piece)) => {
                 // Not for every piece: the maker is to have something to do when it goes on.

@@ -14,8 +14,11 @@ use crate::error::RpcError;
 use crate::node::Node;
 use crate::params::Params;
 
-pub(super) const METHODS: &[Method] =
-    &[Method { name: "getProgramAccounts", class: Class::By(by_candidates), run: program_accounts }];
+pub(super) const METHODS: &[Method] = &[Method {
+    name: "getProgramAccounts",
+    class: Class::By(by_candidates),
+    run: program_accounts,
+}];
 
 /// Accounts looked at above which a list is a scan.
 pub(super) const SCAN_MIN: usize = 1_000;

@@ -31,11 +31,7 @@ pub(super) const METHODS: &[Method] = &[
     Method { name: "getTokenSupply", class: Class::Inline, run: supply },
     Method { name: "getTokenLargestAccounts", class: Class::Medium, run: largest_accounts },
     Method { name: "getTokenAccountsByOwner", class: Class::By(owned), run: by_owner },
-    Method {
-        name: "getTokenAccountsByDelegate",
-        class: Class::By(delegated),
-        run: by_delegate,
-    },
+    Method { name: "getTokenAccountsByDelegate", class: Class::By(delegated), run: by_delegate },
 ];
 
 type AccountsParams = (String, RpcTokenAccountsFilter, Option<RpcAccountInfoConfig>);
@@ -202,7 +198,8 @@ pub(super) fn reads(node: &Node, params: Params<'_>, facet: Facet) -> Option<Rea
     let config = config.unwrap_or_default();
     let commitment = level(config.commitment);
     let view = node.reader.view(commitment);
-    token_keys(&view, (facet, key), mint, token_program(&view, program, mint.as_ref()).ok()?).ok()?;
+    token_keys(&view, (facet, key), mint, token_program(&view, program, mint.as_ref()).ok()?)
+        .ok()?;
     Some(Reads {
         commitment,
         min_context_slot: config.min_context_slot,
