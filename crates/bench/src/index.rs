@@ -12,7 +12,7 @@
 
 mod cores;
 mod grid;
-mod heap;
+pub(crate) mod heap;
 mod hot_spot;
 mod keys;
 mod memory;

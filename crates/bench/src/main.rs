@@ -17,6 +17,7 @@ mod snapshot;
 mod start;
 mod state;
 mod store;
+mod subs;
 mod transfers;
 
 use std::process::ExitCode;
@@ -41,6 +42,7 @@ const BENCHMARKS: &[Benchmark] = &[
         "a ledger of mainnet's shape: resident memory, reads as it grows, a stream of writes",
         state::run,
     ),
+    ("subs", "subscriptions to sets of addresses: memory, publishing, completeness", subs::run),
     ("store", "the ledger on disk, over our storage engine and over a rival", store::run),
 ];
 

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use serde::Deserialize;
 
+use crate::bench::BenchFlags;
 use crate::indices::AccountIndex;
 
 /// A read node for ledgers: takes transactions in, keeps the state in memory, serves it to many.
@@ -27,6 +28,10 @@ pub(crate) enum Command {
     ///
     /// All its accounts are read into memory, hashed, and compared with what the archive says.
     Inspect(InspectFlags),
+    /// Offer load to any endpoint that speaks Solana's JSON-RPC, and tell latencies and rates.
+    ///
+    /// What there is to ask for is found out from the endpoint. It changes nothing there.
+    Bench(Box<BenchFlags>),
 }
 
 /// What `hydrant inspect` can be told.

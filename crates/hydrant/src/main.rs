@@ -2,6 +2,7 @@
 
 mod accounts_file;
 mod banner;
+mod bench;
 mod cli;
 mod dev;
 mod indices;
@@ -27,6 +28,7 @@ fn main() -> ExitCode {
     let ended = match Cli::parse().command {
         Command::Dev(flags) => dev::run(*flags),
         Command::Inspect(flags) => inspect::run(&flags),
+        Command::Bench(flags) => bench::run(&flags),
     };
     match ended {
         Ok(()) => ExitCode::SUCCESS,

@@ -62,10 +62,10 @@ impl Ring {
         copied
     }
 
-    /// Lets go of a quarter of what was not needed since the last call.
+    /// Lets go of half of what was not needed since the last call.
     pub(crate) fn shrink(&mut self) {
         let idle = self.handles.len().saturating_sub(self.taken);
-        self.handles.truncate(self.handles.len() - idle.div_ceil(4));
+        self.handles.truncate(self.handles.len() - idle.div_ceil(2));
         if self.handles.is_empty() {
             self.handles = VecDeque::new();
         }

@@ -78,7 +78,7 @@ pub struct Config {
     pub queue_max: usize,
     /// Milliseconds for which an equal transaction is refused without a look. Default 10,000.
     pub repeat_ms: u64,
-    /// Transactions remembered for that. Default 262,144. Memory: 16 bytes each, so 4 MiB.
+    /// Transactions remembered for that. Default 262,144. Memory: two generations of 16 bytes each, so 8 MiB.
     pub repeats_max: usize,
     /// Milliseconds that a checked transaction waits for room in the ledger's queue. Default 1,000. Then it
     /// is refused.

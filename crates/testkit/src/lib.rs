@@ -4,7 +4,8 @@
 //! Shape: a [`ForkInjector`] chooses steps, a [`ForkedLedger`] does them to a real `query::Ledger`
 //! and to a [`Model`] of plain maps at once, and compares the two.
 //! Bounds: the run's length and the injector's limits. The same seed gives the same steps.
-//! Not here: a whole node under real clients (`clients/`), the ledger that executes (`localnet`).
+//! A whole node under clients, as a child process, is in [`scenario`] (feature `scenario`).
+//! Not here: real clients' flows (`clients/`), the ledger that executes (`localnet`).
 #![forbid(unsafe_code)]
 
 mod forked;
@@ -12,6 +13,8 @@ mod forks;
 mod model;
 mod note;
 mod rng;
+#[cfg(feature = "scenario")]
+pub mod scenario;
 pub mod synthetic;
 
 pub use forked::{ForkedLedger, KeptView};

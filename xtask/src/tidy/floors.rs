@@ -12,7 +12,7 @@ pub(crate) const FLOORS: &[&[&str]] = &[
     &["subs", "pool", "cache"],
     &["query", "solana"],
     &["chain", "snapshot"],
-    &["localnet", "quic", "rpc"],
+    &["localnet", "quic", "rpc", "load"],
     &["hydrant", "bench", "testkit", "xtask", "fuzz"],
 ];
 

@@ -1,0 +1,151 @@
+//! One account that thousands follow, written in every slot: are all served, and what does each
+//! notification cost beside a bare WebSocket broadcast of the same bytes; how late are they.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use testkit::scenario::{Client, Node, Scenario, Sent, send_at, task};
+
+use super::transfers::Transfers;
+use super::{Size, address_of, runtime};
+use crate::client::Client as Caller;
+use crate::node::program;
+use crate::transfers::fund_payers;
+
+/// Milliseconds of a slot, and of the bare broadcast.
+const SLOT_MS: u64 = 400;
+/// How long notifications are counted.
+const COUNTED: Duration = Duration::from_secs(20);
+
+pub(super) fn run(size: &Size) -> Result<()> {
+    let runtime = runtime()?;
+    let counted = if size.seconds < 10 { Duration::from_secs(size.seconds) } else { COUNTED };
+    println!("one account, a write every slot of {SLOT_MS} ms:");
+    let mut ratio = f64::NAN;
+    for connections in [1, (size.connections / 50).max(1), size.connections] {
+        let slot = SLOT_MS.to_string();
+        let node = runtime.block_on(Node::start(&program()?, &["--slot-ms", &slot]))?;
+        let mut caller = Caller::open(node.rpc)?;
+        let transfers = Transfers::new(fund_payers(&mut caller, 2)?, caller.latest_blockhash()?);
+        let ours = runtime.block_on(ours(&node, transfers, connections, counted))?;
+        drop(node);
+        let bare = runtime.block_on(bare(connections, ours.bytes, counted))?;
+        ratio = ours.micros / bare.micros;
+        println!(
+            "  {connections:>5} connections: {:.0} notifications/s of {} bytes, {:.2} us of CPU each; \
+             bare {:.2}; {ratio:.2} times",
+            ours.rate, ours.bytes, ours.micros, bare.micros
+        );
+        println!("bar subs_hot_{connections}_unserved {} notifications <= 0", ours.unserved);
+    }
+    println!("bar subs_hot_cpu {ratio:.2} x <= 1.5");
+    Ok(())
+}
+
+struct Served {
+    rate: f64,
+    /// CPU of a notification, without what the node does anyway.
+    micros: f64,
+    bytes: usize,
+    unserved: u64,
+}
+
+async fn ours(
+    node: &Node,
+    transfers: Transfers,
+    connections: usize,
+    counted: Duration,
+) -> Result<Served> {
+    let mut scenario = Scenario::default();
+    scenario.add(transfers.refresh(node.rpc));
+    // Two in every slot at least, so that each writes the account.
+    let rate = 2_500.0 / SLOT_MS as f64;
+    let requests = transfers.requests(std::iter::repeat(0));
+    scenario.add(send_at(node.rpc, rate, &Sent::default(), requests));
+    let mut clients = Vec::new();
+    for _ in 0..connections {
+        clients.push(Client::connect(node.ws).await?);
+    }
+    let idle = {
+        let before = node.cpu_time()?;
+        let mut alone = Scenario::default();
+        alone.add(transfers.refresh(node.rpc));
+        let requests = transfers.requests(std::iter::repeat(0));
+        alone.add(send_at(node.rpc, rate, &Sent::default(), requests));
+        alone.run(tokio::time::sleep(counted / 2)).await?;
+        (node.cpu_time()? - before).as_secs_f64() / (counted / 2).as_secs_f64()
+    };
+    let mut subscribed = Vec::new();
+    for mut client in clients {
+        client.track("confirmed", std::iter::once(address_of(0))).await?;
+        subscribed.push(client);
+    }
+    let mut served = count(node, scenario, subscribed, counted, idle).await?;
+    let text = served.1.take().context("nobody was told anything")?;
+    served.0.bytes = text;
+    Ok(served.0)
+}
+
+async fn bare(connections: usize, bytes: usize, counted: Duration) -> Result<Served> {
+    let (size, interval) = (bytes.to_string(), SLOT_MS.to_string());
+    let args = ["subs", "bare", &size, &interval];
+    let node = Node::start_program(&std::env::current_exe()?, &args).await?;
+    let mut clients = Vec::new();
+    for _ in 0..connections {
+        clients.push(Client::connect(node.ws).await?);
+    }
+    Ok(count(&node, Scenario::default(), clients, counted, 0.0).await?.0)
+}
+
+/// Counts what all clients are told for a while.
+async fn count(
+    node: &Node,
+    mut scenario: Scenario,
+    clients: Vec<Client>,
+    counted: Duration,
+    idle: f64,
+) -> Result<(Served, Option<usize>)> {
+    let total = Arc::new(AtomicU64::new(0));
+    let bytes = Arc::new(AtomicU64::new(0));
+    let each: Arc<Vec<AtomicU64>> =
+        Arc::new((0..clients.len()).map(|_| AtomicU64::new(0)).collect());
+    for (at, mut client) in clients.into_iter().enumerate() {
+        let (total, bytes, each) = (Arc::clone(&total), Arc::clone(&bytes), Arc::clone(&each));
+        scenario.add(task(async move |mut stop| {
+            loop {
+                let text = tokio::select! {
+                    () = stop.stopped() => return Ok(()),
+                    text = client.notification() => text?,
+                };
+                bytes.store(text.len() as u64, Ordering::Relaxed);
+                total.fetch_add(1, Ordering::Relaxed);
+                each[at].fetch_add(1, Ordering::Relaxed);
+            }
+        }));
+    }
+    let mut figures = None;
+    let until = async {
+        // What was queued while others subscribed.
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let (before, cpu) = (total.load(Ordering::Relaxed), node.cpu_time());
+        tokio::time::sleep(counted).await;
+        figures = Some((before, cpu, total.load(Ordering::Relaxed), node.cpu_time()));
+        // The last slot reaches all.
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    };
+    scenario.run(until).await?;
+    let (before, cpu_before, after, cpu_after) = figures.context("it ended early")?;
+    let told = (after - before) as f64;
+    ensure!(told > 0.0, "nobody was told anything");
+    let cpu = (cpu_after? - cpu_before?).as_secs_f64() - idle * counted.as_secs_f64();
+    let counts: Vec<u64> = each.iter().map(|count| count.load(Ordering::Relaxed)).collect();
+    let slots = counted.as_millis() as u64 / SLOT_MS;
+    // Each slot writes, so each client was told about once a slot; one is on its way.
+    let unserved = counts.iter().map(|count| (slots - 1).saturating_sub(*count)).sum();
+    let served =
+        Served { rate: told / counted.as_secs_f64(), micros: cpu / told * 1e6, bytes: 0, unserved };
+    let bytes = bytes.load(Ordering::Relaxed) as usize;
+    Ok((served, (bytes > 0).then_some(bytes)))
+}

@@ -1,0 +1,129 @@
+//! Transfers to chosen addresses at a rate, and who was told of them: the truth that clients are
+//! compared with.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use solana_hash::Hash;
+use solana_keypair::Keypair;
+use solana_message::Message;
+use solana_pubkey::Pubkey;
+use solana_signer::Signer;
+use solana_system_interface::instruction as system;
+use solana_transaction::Transaction;
+use testkit::scenario::{Client, Task, task};
+
+use super::address_of;
+use crate::http::{self, Connection};
+use crate::transfers::send_params;
+
+/// Enough for an account to stay.
+const LAMPORTS: u64 = 1_000_000;
+/// How often a new blockhash is asked for; one is good for a minute.
+const BLOCKHASH_EVERY: Duration = Duration::from_secs(2);
+
+/// Transfers, and what became of them.
+#[derive(Clone)]
+pub(super) struct Transfers {
+    payers: Arc<Vec<Keypair>>,
+    blockhash: Arc<Mutex<Hash>>,
+    /// Which address each transaction is to.
+    to: Arc<Mutex<HashMap<String, u32>>>,
+    /// Slot and address of those that are in blocks, in their order.
+    told: Arc<Mutex<Vec<(u64, u32)>>>,
+}
+
+impl Transfers {
+    pub(super) fn new(payers: Vec<Keypair>, blockhash: Hash) -> Self {
+        Self {
+            payers: Arc::new(payers),
+            blockhash: Arc::new(Mutex::new(blockhash)),
+            to: Arc::default(),
+            told: Arc::default(),
+        }
+    }
+
+    /// A request for each number: a transfer to its address.
+    pub(super) fn requests(
+        &self,
+        numbers: impl Iterator<Item = u32> + Send + 'static,
+    ) -> impl Iterator<Item = String> + Send + 'static {
+        let all = self.clone();
+        numbers.enumerate().filter_map(move |(at, number)| {
+            let payer = &all.payers[at % all.payers.len()];
+            let to = Pubkey::new_from_array(address_of(number));
+            // Amounts differ, so that two transfers to one address are two.
+            let lamports = LAMPORTS + at as u64;
+            let transfer = system::transfer(&payer.pubkey(), &to, lamports);
+            let blockhash = *all.blockhash.lock();
+            let message =
+                Message::new_with_blockhash(&[transfer], Some(&payer.pubkey()), &blockhash);
+            let transaction = Transaction::new(&[payer], message, blockhash);
+            all.to.lock().insert(transaction.signatures[0].to_string(), number);
+            let params = send_params(&transaction, true).ok()?;
+            let call =
+                json!({ "jsonrpc": "2.0", "id": 1, "method": "sendTransaction", "params": params });
+            Some(call.to_string())
+        })
+    }
+
+    /// Keeps the blockhash new.
+    pub(super) fn refresh(&self, rpc: SocketAddr) -> Task {
+        let all = self.clone();
+        task(async move |mut stop| {
+            let mut connection = Connection::open(rpc).await?;
+            loop {
+                let request =
+                    http::call(rpc, "getLatestBlockhash", &json!([{ "commitment": "confirmed" }]));
+                let answer = connection.exchange(&request).await?;
+                let answer: Value = serde_json::from_slice(answer.body)?;
+                let hash = answer["result"]["value"]["blockhash"].as_str().context("no hash")?;
+                *all.blockhash.lock() = hash.parse()?;
+                tokio::select! {
+                    () = stop.stopped() => return Ok(()),
+                    () = tokio::time::sleep(BLOCKHASH_EVERY) => {}
+                }
+            }
+        })
+    }
+
+    /// Listens to which of them are in which block.
+    pub(super) async fn observe(&self, ws: SocketAddr) -> Result<Task> {
+        let mut client = Client::connect(ws).await?;
+        let payers: Vec<String> =
+            self.payers.iter().map(|payer| payer.pubkey().to_string()).collect();
+        let options = json!({ "commitment": "confirmed", "transactionDetails": "signatures" });
+        let filter = json!({ "accountInclude": payers, "failed": false });
+        client.call("transactionSubscribe", json!([filter, options])).await?;
+        let all = self.clone();
+        Ok(task(async move |mut stop| {
+            loop {
+                let text = tokio::select! {
+                    () = stop.stopped() => return Ok(()),
+                    text = client.notification() => text?,
+                };
+                let told: Value = serde_json::from_str(&text)?;
+                let result = &told["params"]["result"];
+                let slot = result["slot"].as_u64().context("no slot")?;
+                let signature = result["signature"].as_str().context("no signature")?;
+                if let Some(number) = all.to.lock().get(signature) {
+                    all.told.lock().push((slot, *number));
+                }
+            }
+        }))
+    }
+
+    /// What is in blocks so far.
+    pub(super) fn told(&self) -> Vec<(u64, u32)> {
+        self.told.lock().clone()
+    }
+
+    pub(super) fn told_len(&self) -> usize {
+        self.told.lock().len()
+    }
+}

@@ -1,0 +1,344 @@
+//! `hydrant bench`: load for any endpoint that speaks Solana's JSON-RPC, and what came of it.
+//!
+//! Shape: each suite is measured by itself, run by run; with `--scans` while that many clients scan. A
+//! replay is its own suite. What was measured goes to standard output as a table, and as files if asked.
+//! Not here: how load is offered and counted (`load`).
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use clap::Args;
+use load::{
+    Client, Endpoint, Found, LoadError, Mix, Pace, Plan, Process, Replay, Report, Run, Span,
+    Stream, Suite, Wanted, read_log, write_log,
+};
+
+use crate::dev::say;
+
+/// Open loops need a connection for each request in flight.
+const OPEN_CONNECTIONS_DEFAULT: usize = 64;
+const CLOSED_CONNECTIONS_DEFAULT: usize = 16;
+
+/// The seed of every generated mix.
+const SEED: u64 = 1;
+
+/// What `hydrant bench` can be told.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct BenchFlags {
+    /// The endpoint, http://HOST[:PORT][/PATH].
+    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8899")]
+    pub(crate) url: String,
+    /// What is measured [default: all that the endpoint has input for].
+    ///
+    /// account-info, block, blocks, first-available-block, multiple-accounts, slot, supply,
+    /// token-accounts-by-delegate, token-accounts-by-owner, token-supply, transaction,
+    /// transaction-parsed, version, program-accounts; and mix: all of them by weight.
+    #[arg(long, value_name = "SUITE", num_args = 1..)]
+    pub(crate) suite: Vec<String>,
+    /// Requests a second, at equal distances whatever the answers do (open loop) [default: as fast as
+    /// answers come (closed loop)].
+    #[arg(long, value_name = "COUNT")]
+    pub(crate) rate: Option<f64>,
+    /// Connections [default: 16, and 64 with --rate or --replay].
+    #[arg(long, value_name = "COUNT")]
+    pub(crate) connections: Option<usize>,
+    /// Threads that offer the load.
+    #[arg(long, value_name = "COUNT", default_value_t = 1)]
+    pub(crate) threads: usize,
+    /// Seconds of each run.
+    #[arg(long, value_name = "SECONDS", default_value_t = 10.0)]
+    pub(crate) duration: f64,
+    /// Seconds before each run that are not counted.
+    #[arg(long, value_name = "SECONDS", default_value_t = 1.0)]
+    pub(crate) warm_up: f64,
+    /// Runs; the median and the spread are told.
+    #[arg(long, value_name = "COUNT", default_value_t = 3)]
+    pub(crate) runs: usize,
+    /// Seconds after which an answer is given up.
+    #[arg(long, value_name = "SECONDS", default_value_t = 10.0)]
+    pub(crate) timeout: f64,
+    /// Clients that scan program-accounts in a closed loop meanwhile.
+    #[arg(long, value_name = "COUNT", default_value_t = 0)]
+    pub(crate) scans: usize,
+    /// An account, mint or owner to ask for [default: found out from the node]. May be given more than
+    /// once.
+    #[arg(long, value_name = "PUBKEY", num_args = 1..)]
+    pub(crate) address: Vec<String>,
+    /// The program of program-accounts [default: the token program, owner by owner].
+    #[arg(long, value_name = "PUBKEY")]
+    pub(crate) program: Option<String>,
+    /// The server's process, if it runs here: its CPU time and memory are told, too.
+    #[arg(long, value_name = "PID")]
+    pub(crate) pid: Option<u32>,
+    /// Replay this log of requests: lines of {"at_ms": 0, "body": {...}} or {"at_ms": 0, "path": "/"}.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["suite", "rate"])]
+    pub(crate) replay: Option<PathBuf>,
+    /// So many times as fast as it was recorded.
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
+    pub(crate) speed: f64,
+    /// Write a mix of the suites, --rate a second for --duration, to this file as a log, and end.
+    #[arg(long, value_name = "FILE", conflicts_with = "replay", requires = "rate")]
+    pub(crate) generate: Option<PathBuf>,
+    /// Write what was measured to this file as JSON.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+    /// Write what was measured to this file as one HTML page with plots.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
+}
+
+/// What is measured.
+enum Subject {
+    Suite(Suite),
+    Mix,
+}
+
+/// Measures, and tells.
+pub(crate) fn run(flags: &BenchFlags) -> Result<()> {
+    check(flags)?;
+    let endpoint = Endpoint::parse(&flags.url)?;
+    if let Some(path) = &flags.replay {
+        return replay(flags, &endpoint, path);
+    }
+    let subjects = subjects(&flags.suite)?;
+    let mut client = Client::open(endpoint.clone())?;
+    let wanted = Wanted {
+        addresses: flags.address.clone(),
+        program: flags.program.clone(),
+        ..Wanted::default()
+    };
+    let found = Found::look(&mut client, &Suite::ALL, &wanted)?;
+    if let Some(path) = &flags.generate {
+        return generate(flags, &subjects, &found, path);
+    }
+    let mut report = Report::new("hydrant bench", notes(flags));
+    for subject in &subjects {
+        let streams = match streams(flags, subject, &mut client, &found) {
+            Ok(streams) => streams,
+            // One that was asked for by name must be there.
+            Err(LoadError::NoInput { suite, why }) if flags.suite.is_empty() => {
+                say(&format!("{suite}: left out, {why}"));
+                continue;
+            }
+            Err(err) => return Err(err.into()),
+        };
+        let plan = plan(flags, &endpoint, streams, time(flags));
+        report.add(&paces(&plan), &runs(flags, &plan)?);
+    }
+    tell(flags, &report)
+}
+
+fn check(flags: &BenchFlags) -> Result<()> {
+    let is_time = |seconds: f64| seconds.is_finite() && seconds > 0.0 && seconds < 1e6;
+    ensure!(is_time(flags.duration), "--duration {}: seconds above 0", flags.duration);
+    ensure!(is_time(flags.timeout), "--timeout {}: seconds above 0", flags.timeout);
+    ensure!(
+        flags.warm_up == 0.0 || is_time(flags.warm_up),
+        "--warm-up {}: seconds, at least 0",
+        flags.warm_up
+    );
+    ensure!(flags.runs > 0, "--runs is at least 1");
+    Ok(())
+}
+
+fn subjects(names: &[String]) -> Result<Vec<Subject>> {
+    if names.is_empty() {
+        return Ok(Suite::ALL.into_iter().map(Subject::Suite).collect());
+    }
+    let subject = |name: &String| match (name.as_str(), Suite::parse(name)) {
+        ("mix", _) => Ok(Subject::Mix),
+        (_, Some(suite)) => Ok(Subject::Suite(suite)),
+        (_, None) => {
+            let known: Vec<_> = Suite::ALL.into_iter().map(Suite::name).collect();
+            bail!("--suite {name}: none of {}, mix", known.join(", "))
+        }
+    };
+    names.iter().map(subject).collect()
+}
+
+/// The subject's own stream, and that of the scans.
+fn streams(
+    flags: &BenchFlags,
+    subject: &Subject,
+    client: &mut Client,
+    found: &Found,
+) -> Result<Vec<Stream>, LoadError> {
+    let (name, requests) = match subject {
+        Subject::Suite(suite) => (suite.name(), suite.requests(client, found)?),
+        Subject::Mix => ("mix", mixed(client, found)?),
+    };
+    let stream = Stream::closed(name, requests, connections(flags));
+    let pace = flags.rate.map_or(Pace::Closed, |rate| Pace::Open { rate });
+    let mut streams = vec![Stream { pace, threads: flags.threads, ..stream }];
+    if flags.scans > 0 {
+        let requests = Suite::ProgramAccounts.requests(client, found)?;
+        let name = format!("{name}: scans beside it");
+        streams.push(Stream::closed(&name, requests, flags.scans));
+    }
+    Ok(streams)
+}
+
+fn connections(flags: &BenchFlags) -> usize {
+    let is_open = flags.rate.is_some() || flags.replay.is_some();
+    let default = if is_open { OPEN_CONNECTIONS_DEFAULT } else { CLOSED_CONNECTIONS_DEFAULT };
+    flags.connections.unwrap_or(default)
+}
+
+/// Every suite that the endpoint has input for, by weight.
+fn mix(suites: impl Iterator<Item = Suite>, found: &Found) -> Result<Mix, LoadError> {
+    let mut mix = Mix::new(SEED);
+    for suite in suites {
+        match suite.params(found) {
+            Ok(params) => mix.add(suite.weight(), suite.method(), params),
+            Err(LoadError::NoInput { .. }) => {}
+            Err(err) => return Err(err),
+        }
+    }
+    Ok(mix)
+}
+
+/// The calls of a mix, to be taken in turn at any pace.
+fn mixed(client: &Client, found: &Found) -> Result<Vec<Vec<u8>>, LoadError> {
+    let log = mix(Suite::ALL.into_iter(), found)?.log(10_000.0, Duration::from_secs(1));
+    let bodies = log.iter().filter_map(|entry| entry.body.as_ref());
+    Ok(bodies.map(|body| client.endpoint().body(&body.to_string())).collect())
+}
+
+fn generate(flags: &BenchFlags, subjects: &[Subject], found: &Found, path: &Path) -> Result<()> {
+    let suites = subjects.iter().flat_map(|subject| match subject {
+        Subject::Suite(suite) => vec![*suite],
+        Subject::Mix => Suite::ALL.to_vec(),
+    });
+    let rate = flags.rate.context("--generate takes --rate")?;
+    ensure!(rate.is_finite() && rate > 0.0, "--rate {rate}: above 0");
+    let mix = mix(suites, found)?;
+    ensure!(!mix.is_empty(), "the endpoint has nothing that these suites could ask for");
+    let log = mix.log(rate, Duration::from_secs_f64(flags.duration));
+    write_log(path, &log)?;
+    say(&format!("{} requests in {}", log.len(), path.display()));
+    Ok(())
+}
+
+fn replay(flags: &BenchFlags, endpoint: &Endpoint, path: &Path) -> Result<()> {
+    let entries = read_log(path).context("--replay")?;
+    let replay = Replay::new(&entries, endpoint, flags.speed)?;
+    let name = format!("replay of {}", path.display());
+    let stream = replay.stream(&name, connections(flags), flags.threads);
+    let plan = plan(flags, endpoint, vec![stream], Span::Once);
+    let mut report = Report::new("hydrant bench", notes(flags));
+    report.add(&paces(&plan), &runs(flags, &plan)?);
+    tell(flags, &report)
+}
+
+fn plan(flags: &BenchFlags, endpoint: &Endpoint, streams: Vec<Stream>, span: Span) -> Plan {
+    Plan {
+        endpoint: endpoint.clone(),
+        streams,
+        span,
+        timeout: Some(Duration::from_secs_f64(flags.timeout)),
+        process: flags.pid.map(Process),
+    }
+}
+
+fn time(flags: &BenchFlags) -> Span {
+    let (warm_up, measured) = (flags.warm_up, flags.duration);
+    Span::Time {
+        warm_up: Duration::from_secs_f64(warm_up),
+        measured: Duration::from_secs_f64(measured),
+    }
+}
+
+fn runs(flags: &BenchFlags, plan: &Plan) -> Result<Vec<Run>> {
+    Ok((0..flags.runs).map(|_| plan.run()).collect::<Result<_, _>>()?)
+}
+
+fn paces(plan: &Plan) -> Vec<String> {
+    let pace = |stream: &Stream| match &stream.pace {
+        Pace::Closed => format!("closed loop, {}", stream.connections),
+        Pace::Open { rate } => format!("{rate}/s, {}", stream.connections),
+        Pace::At(times) => format!("a log of {}, {}", times.len(), stream.connections),
+    };
+    plan.streams.iter().map(pace).collect()
+}
+
+fn notes(flags: &BenchFlags) -> Vec<String> {
+    let BenchFlags { url, runs, duration, warm_up, timeout, threads, .. } = flags;
+    let count = if *runs == 1 { "1 run".to_owned() } else { format!("{runs} runs") };
+    vec![
+        format!(
+            "{url}: {count} of {duration} s after {warm_up} s that do not count; from {threads} \
+             thread(s); an answer is given up after {timeout} s"
+        ),
+        "Latencies are of all requests that were due, whatever became of them; with a rate they run \
+         from when a request was due. The median of the runs is told."
+            .to_owned(),
+    ]
+}
+
+fn tell(flags: &BenchFlags, report: &Report) -> Result<()> {
+    for note in &report.notes {
+        say(note);
+    }
+    say(report.table().trim_end());
+    for row in &report.rows {
+        if let Some(failure) = &row.failure {
+            say(&format!("{}: such as {failure}", row.name));
+        }
+    }
+    for (path, text) in [(&flags.json, report.json()), (&flags.html, report.html())] {
+        if let Some(path) = path {
+            fs::write(path, text).with_context(|| format!("write {}", path.display()))?;
+        }
+    }
+    ensure!(report.rows.iter().any(|row| row.counts.right > 0), "nothing was answered rightly");
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        flags: BenchFlags,
+    }
+
+    fn flags(line: &[&str]) -> BenchFlags {
+        Line::parse_from([&["bench"], line].concat()).flags
+    }
+
+    #[test]
+    fn a_suite_that_does_not_exist_is_named_with_those_that_do() {
+        let err = match subjects(&flags(&["--suite", "slot", "slots"]).suite) {
+            Ok(_) => panic!("`slots` was taken"),
+            Err(err) => err.to_string(),
+        };
+        assert!(err.contains("--suite slots") && err.contains("slot, supply"), "{err}");
+        assert_eq!(subjects(&flags(&["--suite", "mix", "slot"]).suite).expect("both are").len(), 2);
+        assert_eq!(subjects(&[]).expect("all are").len(), Suite::ALL.len());
+    }
+
+    #[test]
+    fn times_that_are_none_are_refused() {
+        for line in
+            [["--duration", "0"], ["--timeout", "inf"], ["--warm-up", "-1"], ["--runs", "0"]]
+        {
+            let line = [format!("{}={}", line[0], line[1])];
+            let line: Vec<&str> = line.iter().map(String::as_str).collect();
+            assert!(check(&flags(&line)).is_err(), "{line:?}");
+        }
+        assert!(check(&flags(&["--warm-up", "0"])).is_ok());
+    }
+
+    #[test]
+    fn open_loops_have_more_connections() {
+        assert_eq!(connections(&flags(&[])), 16);
+        assert_eq!(connections(&flags(&["--rate", "10"])), 64);
+        assert_eq!(connections(&flags(&["--rate", "10", "--connections", "3"])), 3);
+    }
+}

@@ -1,0 +1,67 @@
+//! A JSON-RPC client for what comes before and after a load: one call at a time.
+
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::runtime::Runtime;
+
+use crate::http::Connection;
+use crate::{Endpoint, LoadError};
+
+/// How long an answer may take.
+const ANSWER_WITHIN: Duration = Duration::from_secs(120);
+
+/// A client with one connection, which it opens again when it broke.
+pub struct Client {
+    endpoint: Endpoint,
+    runtime: Runtime,
+    connection: Option<Connection>,
+}
+
+impl Client {
+    /// Connects.
+    pub fn open(endpoint: impl Into<Endpoint>) -> Result<Self, LoadError> {
+        let endpoint = endpoint.into();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|err| LoadError::Thread(err.to_string()))?;
+        let connection = Some(runtime.block_on(Connection::open(endpoint.address))?);
+        Ok(Self { endpoint, runtime, connection })
+    }
+
+    /// Where to.
+    pub fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
+    /// Calls a method and gives its result.
+    pub fn call(&mut self, method: &str, params: &Value) -> Result<Value, LoadError> {
+        let request = self.endpoint.call(method, params);
+        let (status, answer) = self.exchange(&request)?;
+        let refused = |error: String| LoadError::Call { method: method.to_owned(), error };
+        let mut answer: Value = serde_json::from_slice(&answer)
+            .map_err(|_| refused(format!("HTTP {status}: {}", String::from_utf8_lossy(&answer))))?;
+        match answer.get("error") {
+            Some(error) => Err(refused(error.to_string())),
+            None => Ok(answer["result"].take()),
+        }
+    }
+
+    /// Sends any request and gives its answer's status and body.
+    pub fn exchange(&mut self, request: &[u8]) -> Result<(u16, Vec<u8>), LoadError> {
+        let Self { endpoint, runtime, connection } = self;
+        let mut open = match connection.take() {
+            Some(open) => open,
+            None => runtime.block_on(Connection::open(endpoint.address))?,
+        };
+        let answered = runtime.block_on(async {
+            let timeout = tokio::time::timeout(ANSWER_WITHIN, open.exchange(request)).await;
+            let answer = timeout
+                .unwrap_or_else(|_| Err(LoadError::Broken(std::io::ErrorKind::TimedOut.into())))?;
+            Ok((answer.status, answer.body.to_vec()))
+        });
+        if answered.is_ok() && !open.closes() {
+            *connection = Some(open);
+        }
+        answered
+    }
+}

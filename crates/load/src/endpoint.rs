@@ -1,0 +1,110 @@
+//! Where requests go, and how they read on the wire.
+
+use std::net::{SocketAddr, ToSocketAddrs};
+
+use serde_json::{Value, json};
+
+use crate::LoadError;
+
+/// A server: its address, and what its URL said beside it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Endpoint {
+    /// Where connections go.
+    pub address: SocketAddr,
+    host: String,
+    path: String,
+}
+
+impl Endpoint {
+    /// The endpoint of a URL: `http://HOST[:PORT][/PATH]`, port 80 if it says none. A name is looked up.
+    pub fn parse(url: &str) -> Result<Self, LoadError> {
+        let wrong = |why: &str| LoadError::Url { url: url.to_owned(), why: why.to_owned() };
+        let rest = match url.split_once("://") {
+            None => url,
+            Some(("http", rest)) => rest,
+            Some(_) => return Err(wrong("only http is spoken")),
+        };
+        let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+        let has_port = host.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
+        let with_port = if has_port { host.to_owned() } else { format!("{host}:80") };
+        let mut addresses = with_port.to_socket_addrs().map_err(|err| wrong(&err.to_string()))?;
+        let address = addresses.next().ok_or_else(|| wrong("the name has no address"))?;
+        let path = if path.is_empty() { "/" } else { path };
+        Ok(Self { address, host: host.to_owned(), path: path.to_owned() })
+    }
+
+    /// The bytes of a JSON-RPC request.
+    pub fn call(&self, method: &str, params: &Value) -> Vec<u8> {
+        let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
+        self.body(&body.to_string())
+    }
+
+    /// The bytes of a POST of JSON to the URL's own path.
+    pub fn body(&self, body: &str) -> Vec<u8> {
+        self.request("POST", &self.path, Some(body))
+    }
+
+    /// The bytes of a POST of JSON to a path.
+    pub fn post(&self, path: &str, body: &str) -> Vec<u8> {
+        self.request("POST", path, Some(body))
+    }
+
+    /// The bytes of any request; a body is JSON.
+    pub fn request(&self, method: &str, path: &str, body: Option<&str>) -> Vec<u8> {
+        let host = &self.host;
+        let Some(body) = body else {
+            return format!("{method} {path} HTTP/1.1\r\nHost: {host}\r\n\r\n").into_bytes();
+        };
+        format!(
+            "{method} {path} HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\n\
+             Content-Length: {}\r\n\r\n{body}",
+            body.len()
+        )
+        .into_bytes()
+    }
+}
+
+impl From<SocketAddr> for Endpoint {
+    fn from(address: SocketAddr) -> Self {
+        Self { address, host: address.to_string(), path: "/".to_owned() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parts(url: &str) -> (String, String, String) {
+        let endpoint = Endpoint::parse(url).unwrap();
+        (endpoint.address.to_string(), endpoint.host, endpoint.path)
+    }
+
+    #[test]
+    fn a_url_says_address_host_and_path() {
+        let of = |address: &str, host: &str, path: &str| {
+            (address.to_owned(), host.to_owned(), path.to_owned())
+        };
+        assert_eq!(parts("http://127.0.0.1:8899"), of("127.0.0.1:8899", "127.0.0.1:8899", "/"));
+        assert_eq!(parts("127.0.0.1:1/x/y"), of("127.0.0.1:1", "127.0.0.1:1", "/x/y"));
+        assert_eq!(parts("http://127.0.0.1/"), of("127.0.0.1:80", "127.0.0.1", "/"));
+        assert_eq!(parts("http://[::1]:7/k?key=1"), of("[::1]:7", "[::1]:7", "/k?key=1"));
+    }
+
+    #[test]
+    fn what_is_not_http_is_refused_with_the_form() {
+        let err = Endpoint::parse("https://127.0.0.1:1").unwrap_err().to_string();
+        assert!(err.contains("only http") && err.contains("http://HOST"), "{err}");
+    }
+
+    #[test]
+    fn a_request_says_how_long_its_body_is() {
+        let endpoint = Endpoint::parse("http://127.0.0.1:1/rpc").unwrap();
+        let text = String::from_utf8(endpoint.body("{}")).unwrap();
+        assert!(text.starts_with("POST /rpc HTTP/1.1\r\nHost: 127.0.0.1:1\r\n"), "{text}");
+        assert!(text.ends_with("Content-Length: 2\r\n\r\n{}"), "{text}");
+        assert_eq!(
+            endpoint.request("GET", "/a", None),
+            b"GET /a HTTP/1.1\r\nHost: 127.0.0.1:1\r\n\r\n"
+        );
+    }
+}

@@ -1,0 +1,309 @@
+//! An HTTP/1.1 client that costs as little as it can: one request, one answer, the same connection.
+//!
+//! Shape: an answer has a length or comes in chunks. What is short is borrowed from where it was read.
+//! Bounds: of a body so much is kept as the caller says; the rest is read and dropped.
+//! Not here: redirects, compression, TLS.
+
+use std::io;
+use std::net::SocketAddr;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::LoadError;
+
+/// Bytes that are made room for at a time: at first, and once a body is known to be long.
+const READ_BYTES: usize = 16 * 1024;
+const READ_BYTES_LONG: usize = 256 * 1024;
+
+/// A head or a chunk's line that is longer is none.
+const HEAD_BYTES_MAX: usize = 64 * 1024;
+
+/// A connection that is kept alive.
+pub struct Connection {
+    socket: TcpStream,
+    /// What was read; before `at` it has been used.
+    buffer: Vec<u8>,
+    at: usize,
+    /// The beginning of a body that did not stay in `buffer`.
+    body: Vec<u8>,
+    kept_bytes: usize,
+    closes: bool,
+}
+
+/// An answer. Its body is borrowed from the connection.
+#[derive(Debug)]
+pub struct Answer<'a> {
+    /// HTTP's.
+    pub status: u16,
+    /// The body, or its beginning.
+    pub body: &'a [u8],
+    /// Of the whole body.
+    pub body_bytes: u64,
+}
+
+impl Connection {
+    /// Connects. Answers are kept whole.
+    pub async fn open(address: SocketAddr) -> Result<Self, LoadError> {
+        Self::open_keeping(address, usize::MAX).await
+    }
+
+    /// Connects. Of an answer's body at most so many bytes are kept.
+    pub async fn open_keeping(address: SocketAddr, kept_bytes: usize) -> Result<Self, LoadError> {
+        let connected = TcpStream::connect(address).await;
+        let socket = connected.map_err(|err| LoadError::Connect { address, err })?;
+        socket.set_nodelay(true).map_err(LoadError::Broken)?;
+        let buffer = Vec::with_capacity(READ_BYTES);
+        Ok(Self { socket, buffer, at: 0, body: Vec::new(), kept_bytes, closes: false })
+    }
+
+    /// Whether the server said that it closes the connection after the last answer.
+    pub fn closes(&self) -> bool {
+        self.closes
+    }
+
+    /// Sends a whole request and waits for the whole answer.
+    ///
+    /// Errors: after one the connection is of no use any more.
+    pub async fn exchange(&mut self, request: &[u8]) -> Result<Answer<'_>, LoadError> {
+        let head = self.begin(request).await?;
+        match head.body {
+            BodyLength::Bytes(bytes) if bytes <= self.kept_bytes => {
+                while self.buffer.len() - self.at < bytes {
+                    self.read(bytes - (self.buffer.len() - self.at)).await?;
+                }
+                let body = &self.buffer[self.at..self.at + bytes];
+                Ok(Answer { status: head.status, body, body_bytes: bytes as u64 })
+            }
+            length => {
+                let body_bytes = self.drain(length, u64::MAX).await?;
+                Ok(Answer { status: head.status, body: &self.body, body_bytes })
+            }
+        }
+    }
+
+    /// Sends a request and reads its answer's body until at least so many bytes of it have come, or all;
+    /// gives the status and how many came. What is to be done then is to drop the connection.
+    pub async fn exchange_beginning(
+        &mut self,
+        request: &[u8],
+        bytes: u64,
+    ) -> Result<(u16, u64), LoadError> {
+        let head = self.begin(request).await?;
+        let came = self.drain(head.body, bytes).await?;
+        Ok((head.status, came))
+    }
+
+    async fn begin(&mut self, request: &[u8]) -> Result<Head, LoadError> {
+        self.socket.write_all(request).await.map_err(LoadError::Broken)?;
+        self.buffer.clear();
+        self.body.clear();
+        self.at = 0;
+        let head = loop {
+            if let Some(head) = Head::parse(&self.buffer)? {
+                break head;
+            }
+            if self.buffer.len() > HEAD_BYTES_MAX {
+                return Err(LoadError::Http("a head without end"));
+            }
+            self.read(READ_BYTES).await?;
+        };
+        self.at = head.bytes;
+        self.closes = head.closes;
+        Ok(head)
+    }
+
+    /// Reads a body up to so many bytes, keeps its beginning, and gives how many bytes it has.
+    async fn drain(&mut self, length: BodyLength, bytes_max: u64) -> Result<u64, LoadError> {
+        if let BodyLength::Bytes(bytes) = length {
+            return self.skip((bytes as u64).min(bytes_max)).await;
+        }
+        let mut total = 0;
+        while total < bytes_max {
+            let chunk = self.chunk_bytes().await?;
+            total += self.skip(chunk).await?;
+            if !self.line().await?.is_empty() {
+                return Err(LoadError::Http(if chunk == 0 {
+                    "trailers"
+                } else {
+                    "a chunk that is longer than it said"
+                }));
+            }
+            if chunk == 0 {
+                break;
+            }
+        }
+        Ok(total)
+    }
+
+    async fn chunk_bytes(&mut self) -> Result<u64, LoadError> {
+        let line = self.line().await?;
+        let digits = line.split(|byte| *byte == b';').next().unwrap_or_default();
+        let digits = std::str::from_utf8(digits).ok().map(str::trim);
+        let bytes = digits.and_then(|digits| u64::from_str_radix(digits, 16).ok());
+        bytes.ok_or(LoadError::Http("a chunk without a length"))
+    }
+
+    /// Uses up so many bytes; they go to `body` as long as there is room.
+    async fn skip(&mut self, bytes: u64) -> Result<u64, LoadError> {
+        let mut left = bytes;
+        loop {
+            let there =
+                (self.buffer.len() - self.at).min(usize::try_from(left).unwrap_or(usize::MAX));
+            let kept = there.min(self.kept_bytes - self.body.len().min(self.kept_bytes));
+            self.body.extend_from_slice(&self.buffer[self.at..self.at + kept]);
+            self.at += there;
+            left -= there as u64;
+            if left == 0 {
+                return Ok(bytes);
+            }
+            self.compact();
+            self.read(READ_BYTES_LONG).await?;
+        }
+    }
+
+    /// The next line, without its end.
+    async fn line(&mut self) -> Result<Vec<u8>, LoadError> {
+        loop {
+            let unread = &self.buffer[self.at..];
+            if let Some(end) = unread.windows(2).position(|window| window == b"\r\n") {
+                let line = unread[..end].to_vec();
+                self.at += end + 2;
+                return Ok(line);
+            }
+            if unread.len() > HEAD_BYTES_MAX {
+                return Err(LoadError::Http("a line without end"));
+            }
+            self.compact();
+            self.read(READ_BYTES).await?;
+        }
+    }
+
+    fn compact(&mut self) {
+        self.buffer.drain(..self.at);
+        self.at = 0;
+    }
+
+    async fn read(&mut self, bytes: usize) -> Result<(), LoadError> {
+        self.buffer.reserve(bytes.clamp(READ_BYTES, READ_BYTES_LONG));
+        match self.socket.read_buf(&mut self.buffer).await {
+            Ok(0) => Err(LoadError::Broken(io::ErrorKind::UnexpectedEof.into())),
+            Ok(_) => Ok(()),
+            Err(err) => Err(LoadError::Broken(err)),
+        }
+    }
+}
+
+/// How long a body is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum BodyLength {
+    Bytes(usize),
+    InChunks,
+}
+
+/// What is needed of an answer's head.
+#[derive(Debug, PartialEq, Eq)]
+struct Head {
+    status: u16,
+    bytes: usize,
+    body: BodyLength,
+    closes: bool,
+}
+
+impl Head {
+    /// `None` while it is not whole.
+    fn parse(buffer: &[u8]) -> Result<Option<Self>, LoadError> {
+        let Some(end) = buffer.windows(4).position(|window| window == b"\r\n\r\n") else {
+            return Ok(None);
+        };
+        let head = &buffer[..end];
+        let status = head.get(9..12).and_then(|digits| std::str::from_utf8(digits).ok());
+        let status = status.and_then(|digits| digits.parse().ok());
+        let status = status.ok_or(LoadError::Http("no status"))?;
+        let mut body = (status == 204 || status == 304).then_some(BodyLength::Bytes(0));
+        let mut closes = false;
+        for line in head.split(|byte| *byte == b'\n') {
+            if let Some(length) = value_of(line, b"content-length:") {
+                let bytes = length.parse().map_err(|_| LoadError::Http("no length"))?;
+                body = Some(BodyLength::Bytes(bytes));
+            } else if let Some(coding) = value_of(line, b"transfer-encoding:") {
+                if coding.eq_ignore_ascii_case("chunked") {
+                    body = Some(BodyLength::InChunks);
+                }
+            } else if let Some(option) = value_of(line, b"connection:") {
+                closes = option.eq_ignore_ascii_case("close");
+            }
+        }
+        let body = body.ok_or(LoadError::Http("neither a length nor chunks"))?;
+        Ok(Some(Self { status, bytes: end + 4, body, closes }))
+    }
+}
+
+fn value_of<'a>(line: &'a [u8], name: &[u8]) -> Option<&'a str> {
+    let start = line.get(..name.len())?;
+    if !start.eq_ignore_ascii_case(name) {
+        return None;
+    }
+    std::str::from_utf8(&line[name.len()..]).ok().map(str::trim)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{block_on, serve};
+
+    #[test]
+    fn a_head_is_read_once_it_is_whole() {
+        let whole = b"HTTP/1.1 200 OK\r\nContent-Length: 12\r\nconnection: close\r\n\r\nhello";
+        for end in 0..whole.len() - 5 {
+            assert_eq!(Head::parse(&whole[..end]).unwrap(), None);
+        }
+        let body = BodyLength::Bytes(12);
+        let head = Head { status: 200, bytes: whole.len() - 5, body, closes: true };
+        assert_eq!(Head::parse(whole).unwrap(), Some(head));
+    }
+
+    #[test]
+    fn an_answer_without_an_end_is_an_error() {
+        assert!(Head::parse(b"HTTP/1.1 200 OK\r\nserver: x\r\n\r\n").is_err());
+    }
+
+    /// What a connection that keeps so many bytes makes of an answer, twice in a row.
+    fn exchanged(answer: &'static [u8], kept_bytes: usize) -> Vec<(u16, String, u64)> {
+        let address = serve(move |_, socket| std::io::Write::write_all(socket, answer).is_ok());
+        block_on(async {
+            let mut connection = Connection::open_keeping(address, kept_bytes).await.unwrap();
+            let mut answers = Vec::new();
+            for _ in 0..2 {
+                let answer = connection.exchange(b"x").await.unwrap();
+                let body = String::from_utf8(answer.body.to_vec()).unwrap();
+                answers.push((answer.status, body, answer.body_bytes));
+            }
+            answers
+        })
+    }
+
+    const SIZED: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 11\r\n\r\nhello world";
+    const CHUNKED: &[u8] = b"HTTP/1.1 429 No\r\nTransfer-Encoding: chunked\r\n\r\n\
+        6;a=b\r\nhello \r\n5\r\nworld\r\n0\r\n\r\n";
+
+    #[test]
+    fn bodies_are_read_whole_and_kept_as_far_as_was_said() {
+        let twice = |answer: (u16, &str, u64)| vec![(answer.0, answer.1.to_owned(), answer.2); 2];
+        assert_eq!(exchanged(SIZED, usize::MAX), twice((200, "hello world", 11)));
+        assert_eq!(exchanged(SIZED, 4), twice((200, "hell", 11)));
+        assert_eq!(exchanged(CHUNKED, usize::MAX), twice((429, "hello world", 11)));
+        assert_eq!(exchanged(CHUNKED, 7), twice((429, "hello w", 11)));
+    }
+
+    #[test]
+    fn a_beginning_is_enough_if_that_is_what_was_wanted() {
+        let endless = b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\nhello";
+        let address = serve(move |_, socket| std::io::Write::write_all(socket, endless).is_ok());
+        let came = block_on(async {
+            let mut connection = Connection::open(address).await.unwrap();
+            connection.exchange_beginning(b"x", 5).await.unwrap()
+        });
+        assert_eq!(came, (200, 5));
+    }
+}

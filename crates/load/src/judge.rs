@@ -1,0 +1,99 @@
+//! What an answer is: what was asked for, a refusal because there is too much to do, or an error.
+
+use serde_json::Value;
+
+/// How far into an answer its first member is looked for.
+const BEGINNING_BYTES: usize = 96;
+
+/// What an answer is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// What was asked for.
+    Right,
+    /// The server says that it has too much to do.
+    Rejected,
+    /// Anything else.
+    Wrong,
+}
+
+/// Says what an answer is, from its status and its body (or the body's beginning).
+pub type Judge = fn(u16, &[u8]) -> Verdict;
+
+/// Of JSON-RPC: right is a `result`. 429 is a rejection, 503 too, and so is an error that says
+/// so: -32005, but for those of nodes that are behind, and -32429.
+pub fn json_rpc(status: u16, body: &[u8]) -> Verdict {
+    if status == 429 || status == 503 {
+        return Verdict::Rejected;
+    }
+    let beginning = &body[..body.len().min(BEGINNING_BYTES)];
+    let has = |name: &[u8]| beginning.windows(name.len()).any(|window| window == name);
+    let is_batch = beginning.trim_ascii_start().starts_with(b"[");
+    if status == 200 && !is_batch && has(br#""result":"#) {
+        return Verdict::Right;
+    }
+    match serde_json::from_slice::<Value>(body) {
+        Ok(Value::Array(answers)) => batch(status, &answers),
+        Ok(answer) => of_object(status, &answer),
+        Err(_) => Verdict::Wrong,
+    }
+}
+
+/// Of anything else over HTTP: right is 2xx.
+pub fn status_ok(status: u16, _: &[u8]) -> Verdict {
+    match status {
+        200..=299 => Verdict::Right,
+        429 | 503 => Verdict::Rejected,
+        _ => Verdict::Wrong,
+    }
+}
+
+/// A batch is what the worst of its answers is.
+fn batch(status: u16, answers: &[Value]) -> Verdict {
+    let verdicts: Vec<_> = answers.iter().map(|answer| of_object(status, answer)).collect();
+    if verdicts.is_empty() || verdicts.contains(&Verdict::Wrong) {
+        return Verdict::Wrong;
+    }
+    if verdicts.contains(&Verdict::Rejected) { Verdict::Rejected } else { Verdict::Right }
+}
+
+fn of_object(status: u16, answer: &Value) -> Verdict {
+    match answer.get("error") {
+        None if status == 200 && answer.get("result").is_some() => Verdict::Right,
+        None => Verdict::Wrong,
+        Some(error) => match error["code"].as_i64() {
+            Some(-32005) if error["data"]["numSlotsBehind"].is_null() => Verdict::Rejected,
+            Some(-32429 | 429) => Verdict::Rejected,
+            _ => Verdict::Wrong,
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_are_told_apart() {
+        for (status, body, verdict) in [
+            (200, r#"{"jsonrpc":"2.0","result":null,"id":1}"#, Verdict::Right),
+            (200, r#"{"id":1,"jsonrpc":"2.0","result":[1"#, Verdict::Right),
+            (200, r#"[{"result":1},{"result":2}]"#, Verdict::Right),
+            (
+                200,
+                r#"{"jsonrpc":"2.0","error":{"code":-32602,"message":""},"id":1}"#,
+                Verdict::Wrong,
+            ),
+            (200, r#"{"error":{"code":-32005,"message":"full"},"id":1}"#, Verdict::Rejected),
+            (200, r#"{"error":{"code":-32005,"data":{"numSlotsBehind":9}}}"#, Verdict::Wrong),
+            (429, "slow down", Verdict::Rejected),
+            (500, r#"{"result":1}"#, Verdict::Wrong),
+            (200, r#"[{"result":1},{"error":{"code":-32601}}]"#, Verdict::Wrong),
+            (200, "ok", Verdict::Wrong),
+            (200, "[]", Verdict::Wrong),
+        ] {
+            assert_eq!(json_rpc(status, body.as_bytes()), verdict, "{status} {body}");
+        }
+        assert_eq!(status_ok(204, b""), Verdict::Right);
+        assert_eq!(status_ok(404, b""), Verdict::Wrong);
+    }
+}

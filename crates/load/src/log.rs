@@ -1,0 +1,168 @@
+//! A recorded log of requests: one JSON object a line, in the order of their times.
+//!
+//! Shape: `at_ms` since the first, then either `body`, a JSON-RPC request or batch that is posted to the
+//! endpoint's own path, or `path` with `method` (default GET) and perhaps a `body`.
+//!
+//!     {"at_ms": 0, "body": {"jsonrpc": "2.0", "id": 1, "method": "getSlot"}}
+//!     {"at_ms": 3.5, "path": "/v1/slot"}
+//! Bounds: all of it is in memory.
+
+use std::io::Write;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::run::{Pace, Stream};
+use crate::{Endpoint, LoadError, judge};
+
+/// One line.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LogEntry {
+    /// Milliseconds since the first.
+    pub at_ms: f64,
+    /// Of HTTP.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub method: Option<String>,
+    /// With its query. Without it the request goes where the URL says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    /// JSON, or text that is taken as it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub body: Option<Value>,
+}
+
+/// A log that is ready to be replayed.
+pub struct Replay {
+    requests: Vec<Vec<u8>>,
+    times: Vec<Duration>,
+    is_json_rpc: bool,
+}
+
+/// Reads a log.
+pub fn read_log(path: &Path) -> Result<Vec<LogEntry>, LoadError> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|err| LoadError::File { path: path.to_owned(), err })?;
+    parse(&text)
+}
+
+/// Writes a log.
+pub fn write_log(path: &Path, entries: &[LogEntry]) -> Result<(), LoadError> {
+    let failed = |err| LoadError::File { path: path.to_owned(), err };
+    let mut file = std::io::BufWriter::new(std::fs::File::create(path).map_err(failed)?);
+    for entry in entries {
+        let line = serde_json::to_string(entry).map_err(|err| failed(err.into()))?;
+        writeln!(file, "{line}").map_err(failed)?;
+    }
+    file.flush().map_err(failed)
+}
+
+fn parse(text: &str) -> Result<Vec<LogEntry>, LoadError> {
+    let mut entries: Vec<LogEntry> = Vec::new();
+    for (line, text) in (1..).zip(text.lines()).filter(|(_, text)| !text.trim().is_empty()) {
+        let wrong = |why: String| LoadError::Log { line, why };
+        let entry: LogEntry = serde_json::from_str(text).map_err(|err| wrong(err.to_string()))?;
+        if entry.path.is_none() && entry.body.is_none() {
+            return Err(wrong("neither a body nor a path".to_owned()));
+        }
+        if !entry.at_ms.is_finite() || entry.at_ms < 0.0 {
+            return Err(wrong(format!("at_ms {}: not a time", entry.at_ms)));
+        }
+        entries.push(entry);
+    }
+    entries.sort_by(|one, other| one.at_ms.total_cmp(&other.at_ms));
+    Ok(entries)
+}
+
+impl Replay {
+    /// The requests of a log, so many times as fast as they were recorded.
+    pub fn new(entries: &[LogEntry], endpoint: &Endpoint, speed: f64) -> Result<Self, LoadError> {
+        if entries.is_empty() {
+            return Err(LoadError::Plan("the log has no request".to_owned()));
+        }
+        if !speed.is_finite() || speed <= 0.0 {
+            return Err(LoadError::Plan(format!("a speed of {speed}: above 0")));
+        }
+        let first = entries[0].at_ms;
+        let times = entries.iter().map(|entry| (entry.at_ms - first) / 1e3 / speed);
+        Ok(Self {
+            requests: entries.iter().map(|entry| entry.request(endpoint)).collect(),
+            times: times.map(Duration::from_secs_f64).collect(),
+            is_json_rpc: entries.iter().all(|entry| entry.path.is_none()),
+        })
+    }
+
+    /// To be run once.
+    pub fn stream(self, name: &str, connections: usize, threads: usize) -> Stream {
+        let judge = if self.is_json_rpc { judge::json_rpc } else { judge::status_ok };
+        let pace = Pace::At(Arc::new(self.times));
+        Stream { pace, threads, judge, ..Stream::closed(name, self.requests, connections) }
+    }
+}
+
+impl LogEntry {
+    /// A JSON-RPC call at a time.
+    pub fn call(at: Duration, method: &str, params: &Value) -> Self {
+        let body =
+            serde_json::json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
+        Self { at_ms: at.as_secs_f64() * 1e3, method: None, path: None, body: Some(body) }
+    }
+
+    fn request(&self, endpoint: &Endpoint) -> Vec<u8> {
+        let body = self.body.as_ref().map(|body| match body {
+            Value::String(text) => text.clone(),
+            body => body.to_string(),
+        });
+        let default = if body.is_some() { "POST" } else { "GET" };
+        match (&self.path, &body) {
+            (None, Some(body)) => endpoint.body(body),
+            (path, body) => endpoint.request(
+                self.method.as_deref().unwrap_or(default),
+                path.as_deref().unwrap_or("/"),
+                body.as_deref(),
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_is_read_in_the_order_of_its_times_and_written_as_it_was() {
+        let text =
+            "{\"at_ms\":7.5,\"body\":{\"method\":\"b\"}}\n\n{\"at_ms\":1.0,\"path\":\"/a\"}\n";
+        let entries = parse(text).unwrap();
+        let endpoint = Endpoint::parse("127.0.0.1:1/rpc").unwrap();
+        let replay = Replay::new(&entries, &endpoint, 2.0).unwrap();
+        assert_eq!(replay.times, [Duration::ZERO, Duration::from_micros(3_250)]);
+        let text = |nth: usize| String::from_utf8(replay.requests[nth].clone()).unwrap();
+        assert!(text(0).starts_with("GET /a HTTP/1.1\r\n"), "{}", text(0));
+        assert!(text(1).starts_with("POST /rpc HTTP/1.1\r\n"), "{}", text(1));
+        assert!(text(1).ends_with("{\"method\":\"b\"}"), "{}", text(1));
+        let path = std::env::temp_dir().join(format!("hydrant-log-{}", std::process::id()));
+        write_log(&path, &entries).unwrap();
+        let read = read_log(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(read, entries);
+    }
+
+    #[test]
+    fn a_bad_line_is_named() {
+        for (text, line) in [
+            ("{\"at_ms\":1,\"path\":\"/\"}\n{}", 2),
+            ("{\"at_ms\":1}", 1),
+            ("{\"at_ms\":-1,\"path\":\"/\"}", 1),
+            ("{\"at_ms\":1,\"paht\":\"/\"}", 1),
+        ] {
+            match parse(text).unwrap_err() {
+                LoadError::Log { line: named, .. } => assert_eq!(named, line, "{text}"),
+                err => panic!("{err}"),
+            }
+        }
+    }
+}

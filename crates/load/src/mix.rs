@@ -1,0 +1,146 @@
+//! A realistic mix of requests: methods by weight, addresses by Zipf's law, times by chance.
+//!
+//! Invariant: the same seed gives the same mix.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::LogEntry;
+
+/// Numbers below a bound, the first ones often: the nth with a weight of 1 / (n + 1)^s.
+#[derive(Clone, Debug)]
+pub struct Zipf {
+    /// Sums of the weights up to each.
+    sums: Vec<f64>,
+}
+
+/// Methods with their weights, and calls for each.
+#[derive(Clone, Debug, Default)]
+pub struct Mix {
+    kinds: Vec<Kind>,
+    seed: u64,
+}
+
+#[derive(Clone, Debug)]
+struct Kind {
+    weight: f64,
+    method: String,
+    params: Vec<Value>,
+    zipf: Zipf,
+}
+
+impl Zipf {
+    /// Numbers below `count`; an exponent of 1 is what popularity mostly follows.
+    pub fn new(count: usize, exponent: f64) -> Self {
+        let mut sum = 0.0;
+        let sums = (0..count).map(|nth| {
+            sum += ((nth + 1) as f64).powf(-exponent);
+            sum
+        });
+        Self { sums: sums.collect() }
+    }
+
+    /// The number for a draw from 0 to 1; 0 if there is none.
+    pub fn pick(&self, draw: f64) -> usize {
+        let Some(all) = self.sums.last() else { return 0 };
+        let at = self.sums.partition_point(|sum| *sum <= draw * all);
+        at.min(self.sums.len() - 1)
+    }
+}
+
+impl Mix {
+    /// An empty mix.
+    pub fn new(seed: u64) -> Self {
+        Self { kinds: Vec::new(), seed }
+    }
+
+    /// Adds a method with a weight; its calls' parameters are taken by Zipf's law, the first ones often.
+    /// Without parameters or weight it is left out.
+    pub fn add(&mut self, weight: f64, method: &str, params: Vec<Value>) {
+        if weight > 0.0 && !params.is_empty() {
+            let zipf = Zipf::new(params.len(), 1.0);
+            self.kinds.push(Kind { weight, method: method.to_owned(), params, zipf });
+        }
+    }
+
+    /// Whether nothing was added.
+    pub fn is_empty(&self) -> bool {
+        self.kinds.is_empty()
+    }
+
+    /// Calls at so many a second for so long, as independent clients would make them: with times
+    /// between them that are exponentially distributed.
+    pub fn log(&self, rate: f64, span: Duration) -> Vec<LogEntry> {
+        let mut entries = Vec::new();
+        let mut chance = Chance(self.seed);
+        let weights: f64 = self.kinds.iter().map(|kind| kind.weight).sum();
+        let mut at = 0.0;
+        loop {
+            at += -(1.0 - chance.draw()).ln() / rate;
+            if self.kinds.is_empty() || !at.is_finite() || at >= span.as_secs_f64() {
+                return entries;
+            }
+            let mut draw = chance.draw() * weights;
+            let kind = self.kinds.iter().find(|kind| {
+                draw -= kind.weight;
+                draw < 0.0
+            });
+            let Some(kind) = kind.or(self.kinds.last()) else { continue };
+            let params = &kind.params[kind.zipf.pick(chance.draw())];
+            entries.push(LogEntry::call(Duration::from_secs_f64(at), &kind.method, params));
+        }
+    }
+}
+
+/// SplitMix64.
+struct Chance(u64);
+
+impl Chance {
+    /// From 0 to 1, without 1.
+    fn draw(&mut self) -> f64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((mixed ^ (mixed >> 31)) >> 11) as f64 / (1u64 << 53) as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_mix_has_its_weights_its_rate_and_its_favourites() {
+        let mut mix = Mix::new(7);
+        mix.add(3.0, "a", (0..100).map(|nth| json!([nth])).collect());
+        mix.add(1.0, "b", vec![json!([])]);
+        mix.add(1.0, "nothing to ask for", Vec::new());
+        let log = mix.log(1_000.0, Duration::from_secs(10));
+        let count = |method: &str| {
+            log.iter().filter(|entry| entry.body.as_ref().unwrap()["method"] == method).count()
+        };
+        assert!((9_600..10_400).contains(&log.len()), "{} in ten seconds", log.len());
+        let share = count("a") as f64 / log.len() as f64;
+        assert!((0.73..0.77).contains(&share), "{share}");
+        assert_eq!(count("a") + count("b"), log.len());
+        let of = |nth: u64| {
+            log.iter()
+                .filter(|entry| entry.body.as_ref().unwrap()["params"] == json!([nth]))
+                .count()
+        };
+        assert!(of(0) > 5 * of(9) && of(9) > of(99), "{} {} {}", of(0), of(9), of(99));
+        assert!(log.is_sorted_by(|one, next| one.at_ms <= next.at_ms));
+        assert_eq!(log, mix.log(1_000.0, Duration::from_secs(10)));
+    }
+
+    #[test]
+    fn every_number_can_be_picked_and_none_beyond() {
+        let zipf = Zipf::new(3, 1.0);
+        assert_eq!([0.0, 0.5, 0.6, 0.9, 1.0].map(|draw| zipf.pick(draw)), [0, 0, 1, 2, 2]);
+        assert_eq!(Zipf::new(0, 1.0).pick(0.5), 0);
+    }
+}

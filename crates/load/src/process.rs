@@ -1,0 +1,131 @@
+//! What a process uses, as Linux tells in `/proc`: CPU time, resident memory.
+
+use std::io;
+use std::time::Duration;
+
+use crate::LoadError;
+
+/// Clock ticks a second, as Linux counts the CPU time of processes on every architecture.
+const TICKS_PER_SECOND: f64 = 100.0;
+
+/// A process of this machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Process(pub u32);
+
+/// What a process had used at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
+pub struct Sample {
+    /// Milliseconds since the load began.
+    pub at_ms: f64,
+    /// Seconds of CPU time, in user and kernel, since the process began.
+    pub cpu_s: f64,
+    /// Bytes of memory that are resident.
+    pub resident_bytes: u64,
+}
+
+/// What a server used while it was measured.
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize)]
+pub struct Used {
+    /// Seconds of CPU time.
+    pub cpu_s: f64,
+    /// Of one core; 2.0 is two of them.
+    pub cores: f64,
+    /// Resident memory when it began.
+    pub resident_bytes_before: u64,
+    /// The most that was seen, at ten looks a second.
+    pub resident_bytes_most: u64,
+    /// Every look.
+    pub samples: Vec<Sample>,
+}
+
+impl Process {
+    /// CPU time that it has used, in user and kernel; 10 ms is the finest it is counted in.
+    pub fn cpu_time(self) -> Result<Duration, LoadError> {
+        let stat = self.file("stat")?;
+        // The second field is a name in parentheses and may hold anything; the 14th and 15th count.
+        let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
+        let ticks = fields.split_whitespace().skip(11).take(2).map(str::parse::<f64>);
+        let ticks: Vec<f64> = ticks.filter_map(Result::ok).collect();
+        let [user, kernel] = ticks[..] else { return Err(self.unknown("stat")) };
+        Ok(Duration::from_secs_f64((user + kernel) / TICKS_PER_SECOND))
+    }
+
+    /// Bytes of memory that are resident.
+    pub fn resident_bytes(self) -> Result<u64, LoadError> {
+        self.status_bytes("VmRSS:")
+    }
+
+    /// The most bytes of memory that were ever resident.
+    pub fn resident_bytes_most(self) -> Result<u64, LoadError> {
+        self.status_bytes("VmHWM:")
+    }
+
+    /// All of it, at a time of the caller's.
+    pub(crate) fn sample(self, at: Duration) -> Result<Sample, LoadError> {
+        Ok(Sample {
+            at_ms: at.as_secs_f64() * 1e3,
+            cpu_s: self.cpu_time()?.as_secs_f64(),
+            resident_bytes: self.resident_bytes()?,
+        })
+    }
+
+    fn status_bytes(self, name: &str) -> Result<u64, LoadError> {
+        let status = self.file("status")?;
+        let line = status.lines().find_map(|line| line.strip_prefix(name));
+        let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+        Ok(kib.ok_or_else(|| self.unknown("status"))? * 1024)
+    }
+
+    fn file(self, name: &str) -> Result<String, LoadError> {
+        let pid = self.0;
+        std::fs::read_to_string(format!("/proc/{pid}/{name}"))
+            .map_err(|err| LoadError::Process { pid, err })
+    }
+
+    fn unknown(self, name: &str) -> LoadError {
+        let err = io::Error::new(io::ErrorKind::InvalidData, format!("an unknown form of {name}"));
+        LoadError::Process { pid: self.0, err }
+    }
+}
+
+impl Used {
+    /// From looks in their order.
+    pub(crate) fn between(samples: Vec<Sample>) -> Option<Self> {
+        let (first, last) = (*samples.first()?, *samples.last()?);
+        let cpu_s = last.cpu_s - first.cpu_s;
+        let took_s = (last.at_ms - first.at_ms) / 1e3;
+        Some(Self {
+            cpu_s,
+            cores: if took_s > 0.0 { cpu_s / took_s } else { 0.0 },
+            resident_bytes_before: first.resident_bytes,
+            resident_bytes_most: samples.iter().map(|look| look.resident_bytes).max()?,
+            samples,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn our_own_process_is_seen() {
+        let us = Process(std::process::id());
+        let resident = us.resident_bytes().unwrap();
+        assert!(resident > 100_000, "{resident} bytes resident");
+        assert!(us.resident_bytes_most().unwrap() >= resident / 2);
+        us.cpu_time().unwrap();
+        let err = Process(u32::MAX).cpu_time().unwrap_err();
+        assert!(matches!(err, LoadError::Process { .. }));
+    }
+
+    #[test]
+    fn use_is_the_last_look_less_the_first() {
+        let look = |at_ms, cpu_s, resident_bytes| Sample { at_ms, cpu_s, resident_bytes };
+        let used = Used::between(vec![look(0.0, 1.0, 5), look(500.0, 1.5, 9), look(1e3, 2.5, 7)]);
+        let used = used.unwrap();
+        assert_eq!((used.cpu_s, used.cores), (1.5, 1.5));
+        assert_eq!((used.resident_bytes_before, used.resident_bytes_most), (5, 9));
+        assert_eq!(Used::between(Vec::new()), None);
+    }
+}

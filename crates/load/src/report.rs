@@ -1,0 +1,245 @@
+//! What several runs come to: a row for each stream, medians with their spread, counts that are summed.
+
+use hdrhistogram::Histogram;
+use serde::Serialize;
+
+use crate::outcome::{Counts, Outcome, Second, ms};
+use crate::process::Sample;
+use crate::run::Run;
+
+/// The quantiles at which a row's curve is drawn.
+const CURVE: [f64; 15] =
+    [0.0, 0.25, 0.5, 0.75, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999, 0.9995, 0.9998, 0.9999, 1.0];
+
+/// A report: JSON by `serde`, HTML by [`Report::html`].
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Report {
+    /// What was measured.
+    pub title: String,
+    /// Where, how, for how long: lines for people.
+    pub notes: Vec<String>,
+    /// A stream each.
+    pub rows: Vec<Row>,
+}
+
+/// The middle of several runs, the least and the most.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Spread {
+    /// The lower of two middle ones.
+    pub median: f64,
+    /// The least.
+    pub least: f64,
+    /// The most.
+    pub most: f64,
+}
+
+/// One stream over all runs.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Row {
+    /// Of the stream.
+    pub name: String,
+    /// How it was offered.
+    pub pace: String,
+    /// How many.
+    pub runs: usize,
+    /// Right answers a second.
+    pub rate: Spread,
+    /// Requests of all runs.
+    pub counts: Counts,
+    /// Milliseconds of all that were due, run by run.
+    pub p50_ms: Spread,
+    /// The same.
+    pub p90_ms: Spread,
+    /// The same.
+    pub p99_ms: Spread,
+    /// The same.
+    pub p999_ms: Spread,
+    /// The longest of all runs.
+    pub longest_ms: f64,
+    /// Milliseconds until a refusal, 99 of 100, of all runs; 0 if there was none.
+    pub refusal_p99_ms: f64,
+    /// Bytes of an answer on average.
+    pub answer_bytes: f64,
+    /// Cores that the server used, if its process is known.
+    pub cores: Option<Spread>,
+    /// Bytes of its memory at most.
+    pub resident_bytes_most: Option<u64>,
+    /// What the first wrong answer was.
+    pub failure: Option<String>,
+    /// Quantile and milliseconds, of all runs.
+    pub curve: Vec<(f64, f64)>,
+    /// The last run, second by second.
+    pub seconds: Vec<Second>,
+    /// The last run's looks at the server's process.
+    pub samples: Vec<Sample>,
+}
+
+impl Spread {
+    /// Of values in any order; of none it is NaN.
+    pub fn of(mut values: Vec<f64>) -> Self {
+        values.sort_by(f64::total_cmp);
+        let at = |index: usize| values.get(index).copied().unwrap_or(f64::NAN);
+        let last = values.len().saturating_sub(1);
+        Self { median: at(last / 2), least: at(0), most: at(last) }
+    }
+}
+
+impl Report {
+    /// One without rows.
+    pub fn new(title: &str, notes: Vec<String>) -> Self {
+        Self { title: title.to_owned(), notes, rows: Vec::new() }
+    }
+
+    /// Adds a row for each stream of these runs of one plan.
+    pub fn add(&mut self, pace: &[String], runs: &[Run]) {
+        let streams = runs.first().map_or(0, |run| run.outcomes.len());
+        for stream in 0..streams {
+            let outcomes: Vec<&Outcome> = runs.iter().map(|run| &run.outcomes[stream]).collect();
+            let mut row = Row::of(&outcomes);
+            row.pace = pace.get(stream).cloned().unwrap_or_default();
+            let used: Vec<_> = runs.iter().filter_map(|run| run.used.as_ref()).collect();
+            if let Some(last) = used.last() {
+                row.cores = Some(Spread::of(used.iter().map(|used| used.cores).collect()));
+                row.resident_bytes_most = used.iter().map(|used| used.resident_bytes_most).max();
+                row.samples.clone_from(&last.samples);
+            }
+            self.rows.push(row);
+        }
+    }
+
+    /// As JSON, indented.
+    pub fn json(&self) -> String {
+        // Every part of it is JSON; what is not a number becomes null.
+        serde_json::to_string_pretty(self).unwrap_or_default()
+    }
+
+    /// As one HTML page that needs nothing else.
+    pub fn html(&self) -> String {
+        crate::html::page(self)
+    }
+
+    /// As a table for people.
+    pub fn table(&self) -> String {
+        let width = self.rows.iter().map(|row| row.name.len()).max().unwrap_or(0).max(6);
+        let mut table = format!(
+            "{:width$} {:>10} {:>9} {:>9} {:>9} {:>9} {:>9}  {:>7} {:>8} {:>6}  cores  MB most\n",
+            "stream",
+            "right/s",
+            "p50 ms",
+            "p90",
+            "p99",
+            "p99.9",
+            "longest",
+            "spread",
+            "refused",
+            "failed"
+        );
+        for row in &self.rows {
+            let spread = (row.rate.most - row.rate.least) / row.rate.median * 100.0;
+            let rejected = row.counts.rejected;
+            let failed = row.counts.failed() - rejected;
+            let (cores, mb) = match (row.cores, row.resident_bytes_most) {
+                (Some(cores), Some(most)) => {
+                    (format!("{:.2}", cores.median), format!("{:.0}", most as f64 / 1e6))
+                }
+                _ => ("-".to_owned(), "-".to_owned()),
+            };
+            table.push_str(&format!(
+                "{:width$} {:>10.1} {:>9.3} {:>9.3} {:>9.3} {:>9.3} {:>9.3} {spread:>6.1}% {rejected:>8} {failed:>6}  {cores:>5}  {mb:>7}\n",
+                row.name,
+                row.rate.median,
+                row.p50_ms.median,
+                row.p90_ms.median,
+                row.p99_ms.median,
+                row.p999_ms.median,
+                row.longest_ms,
+            ));
+        }
+        table
+    }
+}
+
+impl Row {
+    /// Of the same stream, run by run.
+    pub fn of(outcomes: &[&Outcome]) -> Self {
+        let mut all = Outcome::new("");
+        for outcome in outcomes {
+            all.merge(outcome);
+        }
+        let latencies: Vec<Histogram<u64>> = outcomes.iter().map(|outcome| outcome.all()).collect();
+        let quantile = |quantile: f64| {
+            Spread::of(latencies.iter().map(|latencies| ms(latencies, quantile)).collect())
+        };
+        let merged = all.all();
+        let last = outcomes.last();
+        Self {
+            name: last.map(|last| last.name.clone()).unwrap_or_default(),
+            pace: String::new(),
+            runs: outcomes.len(),
+            rate: Spread::of(outcomes.iter().map(|outcome| outcome.rate()).collect()),
+            counts: all.counts,
+            p50_ms: quantile(0.5),
+            p90_ms: quantile(0.9),
+            p99_ms: quantile(0.99),
+            p999_ms: quantile(0.999),
+            longest_ms: ms(&merged, 1.0),
+            refusal_p99_ms: ms(&all.refusals, 0.99),
+            answer_bytes: all.body_bytes as f64 / all.counts.right.max(1) as f64,
+            cores: None,
+            resident_bytes_most: None,
+            failure: all.failure.clone(),
+            curve: CURVE.map(|quantile| (quantile, ms(&merged, quantile))).to_vec(),
+            seconds: last.map(|last| last.seconds.clone()).unwrap_or_default(),
+            samples: Vec::new(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::judge::Verdict;
+    use crate::outcome::Fate;
+
+    fn run(answers: u64, latency_ms: u64) -> Run {
+        let mut outcome = Outcome::new("slot <&>");
+        for _ in 0..answers {
+            let fate =
+                Fate::Answered { verdict: Verdict::Right, status: 200, body: b"", body_bytes: 9 };
+            outcome.count(Duration::from_millis(latency_ms), Duration::ZERO, fate);
+        }
+        outcome.took = Duration::from_secs(1);
+        Run { outcomes: vec![outcome], used: None }
+    }
+
+    fn report() -> Report {
+        let mut report = Report::new("a title", vec!["a note".to_owned()]);
+        report.add(&["closed, 2".to_owned()], &[run(10, 4), run(30, 2), run(20, 3)]);
+        report
+    }
+
+    #[test]
+    fn a_row_has_the_median_and_the_spread_of_its_runs() {
+        let report = report();
+        let row = &report.rows[0];
+        assert_eq!(row.rate, Spread { median: 20.0, least: 10.0, most: 30.0 });
+        assert_eq!((row.counts.right, row.runs, row.answer_bytes), (60, 3, 9.0));
+        assert!((row.p99_ms.median - 3.0).abs() < 0.01 && (row.longest_ms - 4.0).abs() < 0.01);
+        assert!(report.table().contains("slot <&>"));
+    }
+
+    #[test]
+    fn json_is_json_and_the_page_stands_alone() {
+        let report = report();
+        let json: serde_json::Value = serde_json::from_str(&report.json()).unwrap();
+        assert_eq!(json["rows"][0]["rate"]["median"], 20.0);
+        let page = report.html();
+        assert!(page.contains("slot &lt;&amp;&gt;") && page.contains("<svg"), "{page}");
+        for outside in ["<script", "http://", "https://", "<link", "<img", "NaN"] {
+            let inside = page.replace("http://www.w3.org/2000/svg", "");
+            assert!(!inside.contains(outside), "{outside} in {inside}");
+        }
+    }
+}

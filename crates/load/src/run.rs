@@ -1,0 +1,724 @@
+//! Streams of requests, offered at once.
+//!
+//! Shape: each stream has threads of its own, each thread one runtime and its share of the stream's
+//! connections. In a closed loop a connection sends its next request once the last is answered. In an
+//! open loop a pacer lets one request go at each intended time; whichever connection is free takes it,
+//! and if none is, it waits, with its latency running. The pacer is a thread that sleeps, as tokio's
+//! timers are whole milliseconds.
+//! Bounds: a request in flight for each connection; what is due beyond them is a number.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Barrier, Mutex, OnceLock, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use tokio::sync::Semaphore;
+
+use crate::clock::{now, sleep_until};
+use crate::http::Connection;
+use crate::judge::Judge;
+use crate::outcome::{Fate, Outcome};
+use crate::process::{Process, Used};
+use crate::{Endpoint, LoadError};
+
+/// How many bytes of an answer's body are looked at.
+pub const KEPT_BYTES: usize = 64 * 1024;
+
+/// How often the server's process is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// From when all are connected to the first request.
+const LEAD: Duration = Duration::from_millis(2);
+
+/// The pacer lets due requests go at most this often.
+const PACE_LEAST: Duration = Duration::from_micros(20);
+
+/// How long a connection that broke waits before it is opened again.
+const RECONNECT_AFTER: Duration = Duration::from_millis(10);
+
+/// What is offered, and for how long.
+#[derive(Clone)]
+pub struct Plan {
+    /// Where to.
+    pub endpoint: Endpoint,
+    /// All at once.
+    pub streams: Vec<Stream>,
+    /// How long.
+    pub span: Span,
+    /// How long an answer may take; it is then given up with its connection. `None`: for ever.
+    pub timeout: Option<Duration>,
+    /// The server's process, if it runs here.
+    pub process: Option<Process>,
+}
+
+/// How long a load is offered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Span {
+    /// The requests in turn, again and again.
+    Time {
+        /// Offered and not counted.
+        warm_up: Duration,
+        /// Counted.
+        measured: Duration,
+    },
+    /// Each request once.
+    Once,
+}
+
+/// Requests of one kind and pace.
+#[derive(Clone)]
+pub struct Stream {
+    /// How it is called in tables.
+    pub name: String,
+    /// Whole requests as they go over the wire, taken in turn.
+    pub requests: Arc<Vec<Vec<u8>>>,
+    /// When they go.
+    pub pace: Pace,
+    /// How many may be in flight.
+    pub connections: usize,
+    /// Threads that share them.
+    pub threads: usize,
+    /// What an answer is.
+    pub judge: Judge,
+}
+
+/// When requests go.
+#[derive(Clone, Debug)]
+pub enum Pace {
+    /// On each connection once the last is answered.
+    Closed,
+    /// So many a second, at equal distances.
+    Open {
+        /// Requests a second.
+        rate: f64,
+    },
+    /// Each so long after the first, ascending; one for each request. Only for [`Span::Once`].
+    At(Arc<Vec<Duration>>),
+}
+
+/// What came of it.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// In the order of the streams.
+    pub outcomes: Vec<Outcome>,
+    /// Of the server's process.
+    pub used: Option<Used>,
+}
+
+impl Stream {
+    /// A closed loop over so many connections, from one thread, of JSON-RPC.
+    pub fn closed(name: &str, requests: Vec<Vec<u8>>, connections: usize) -> Self {
+        let (name, requests) = (name.to_owned(), Arc::new(requests));
+        let judge = crate::judge::json_rpc;
+        Self { name, requests, pace: Pace::Closed, connections, threads: 1, judge }
+    }
+
+    /// An open loop of so many requests a second over at most so many connections.
+    pub fn open(name: &str, requests: Vec<Vec<u8>>, rate: f64, connections: usize) -> Self {
+        Self { pace: Pace::Open { rate }, ..Self::closed(name, requests, connections) }
+    }
+
+    fn check(&self, span: Span) -> Result<(), LoadError> {
+        let wrong = |why: &str| Err(LoadError::Plan(format!("{}: {why}", self.name)));
+        if self.requests.is_empty() {
+            return wrong("no requests");
+        }
+        if self.connections == 0 || self.threads == 0 {
+            return wrong("at least one connection and one thread");
+        }
+        match &self.pace {
+            Pace::Open { rate } if !rate.is_finite() || *rate <= 0.0 => wrong("a rate above 0"),
+            Pace::At(times) if span != Span::Once || times.len() != self.requests.len() => {
+                wrong("a log has one time for each request, and each goes once")
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// When the nth is due, from the beginning; `None` in a closed loop.
+    fn due(&self, nth: usize) -> Option<Duration> {
+        match &self.pace {
+            Pace::Closed => None,
+            Pace::Open { rate } => Some(Duration::from_secs_f64(nth as f64 / rate)),
+            Pace::At(times) => times.get(nth).copied(),
+        }
+    }
+}
+
+impl Plan {
+    /// One stream, without a limit on time for an answer.
+    pub fn of(endpoint: Endpoint, stream: Stream, span: Span) -> Self {
+        Self { endpoint, streams: vec![stream], span, timeout: None, process: None }
+    }
+
+    /// Offers it, on threads of its own, and waits until it is over.
+    ///
+    /// Errors: the plan makes no sense; nobody answers at the beginning; the process is not there.
+    pub fn run(&self) -> Result<Run, LoadError> {
+        for stream in &self.streams {
+            stream.check(self.span)?;
+        }
+        let threads: usize = self.streams.iter().map(Stream::threads).sum();
+        let gate = Arc::new(Gate::new(threads));
+        let mut running = Vec::new();
+        for stream in &self.streams {
+            running.push(Arc::new(Shared::new(self, stream.clone(), Arc::clone(&gate))));
+        }
+        let mut handles = Vec::new();
+        for shared in &running {
+            handles.push(shared.spawn()?);
+        }
+        let began = gate.open();
+        let pacers: Vec<_> = running.iter().map(|shared| shared.spawn_pacer()).collect();
+        let used = self.watch(began, &handles);
+        let mut outcomes = Vec::new();
+        for (shared, handles) in running.iter().zip(handles) {
+            outcomes.push(shared.join(handles, began));
+        }
+        for pacer in pacers.into_iter().flatten().flatten() {
+            // It only sleeps and counts.
+            let _ = pacer.join();
+        }
+        Ok(Run { outcomes: outcomes.into_iter().collect::<Result<_, _>>()?, used: used? })
+    }
+
+    /// Looks at the server's process until the load is over.
+    fn watch(
+        &self,
+        began: Instant,
+        handles: &[Vec<JoinHandle<Result<Outcome, LoadError>>>],
+    ) -> Result<Option<Used>, LoadError> {
+        let Some(process) = self.process else { return Ok(None) };
+        let (first, last) = match self.span {
+            Span::Time { warm_up, measured } => (warm_up, Some(warm_up + measured)),
+            Span::Once => (Duration::ZERO, None),
+        };
+        let mut at = first;
+        let mut samples = Vec::new();
+        loop {
+            sleep_until(began + at);
+            samples.push(process.sample(began.elapsed())?);
+            let is_over = || handles.iter().flatten().all(JoinHandle::is_finished);
+            if last.map_or_else(is_over, |last| at >= last) {
+                return Ok(Used::between(samples));
+            }
+            at = (at + LOOK_EVERY).min(last.unwrap_or(Duration::MAX));
+        }
+    }
+}
+
+/// Where all threads wait until each has its connections.
+struct Gate {
+    arrived: Barrier,
+    leaving: Barrier,
+    began: OnceLock<Instant>,
+}
+
+impl Gate {
+    fn new(threads: usize) -> Self {
+        let barrier = || Barrier::new(threads + 1);
+        Self { arrived: barrier(), leaving: barrier(), began: OnceLock::new() }
+    }
+
+    /// Lets all go once all are there; gives the time that the load begins at.
+    fn open(&self) -> Instant {
+        self.arrived.wait();
+        let began = *self.began.get_or_init(|| now() + LEAD);
+        self.leaving.wait();
+        began
+    }
+
+    fn pass(&self) -> Instant {
+        self.arrived.wait();
+        self.leaving.wait();
+        // It was set between the two.
+        *self.began.get_or_init(now)
+    }
+}
+
+/// What all connections of a stream share.
+struct Shared {
+    endpoint: Endpoint,
+    stream: Stream,
+    span: Span,
+    timeout: Option<Duration>,
+    next: AtomicUsize,
+    /// Of an open loop: how many may go.
+    due: Semaphore,
+    gate: Arc<Gate>,
+}
+
+/// The time that is measured.
+#[derive(Clone, Copy)]
+struct Window {
+    began: Instant,
+    from: Instant,
+    /// `None`: until all have been sent.
+    until: Option<Instant>,
+}
+
+/// What a thread's connections have seen. The lock is never held across a wait and has no rival.
+type Seen = Arc<Mutex<Outcome>>;
+
+impl Shared {
+    fn new(plan: &Plan, stream: Stream, gate: Arc<Gate>) -> Self {
+        Self {
+            endpoint: plan.endpoint.clone(),
+            stream,
+            span: plan.span,
+            timeout: plan.timeout,
+            next: AtomicUsize::new(0),
+            due: Semaphore::new(0),
+            gate,
+        }
+    }
+
+    fn window(&self, began: Instant) -> Window {
+        match self.span {
+            Span::Time { warm_up, measured } => {
+                let from = began + warm_up;
+                Window { began, from, until: Some(from + measured) }
+            }
+            Span::Once => Window { began, from: began, until: None },
+        }
+    }
+
+    fn is_paced(&self) -> bool {
+        !matches!(self.stream.pace, Pace::Closed)
+    }
+
+    fn spawn(self: &Arc<Self>) -> Result<Vec<JoinHandle<Result<Outcome, LoadError>>>, LoadError> {
+        let Stream { connections, .. } = self.stream;
+        let threads = self.stream.threads();
+        let mut handles = Vec::new();
+        for thread in 0..threads {
+            let connections = (connections + threads - 1 - thread) / threads;
+            let shared = Arc::clone(self);
+            let run = move || shared.run_thread(connections);
+            handles.push(spawn("load", run)?);
+        }
+        Ok(handles)
+    }
+
+    /// Lets requests go at their times, until none is left or the time is over.
+    fn spawn_pacer(self: &Arc<Self>) -> Option<Result<JoinHandle<()>, LoadError>> {
+        if !self.is_paced() {
+            return None;
+        }
+        let shared = Arc::clone(self);
+        let pace = move || {
+            let window = shared.window(*shared.gate.began.get_or_init(now));
+            let until = window.until.map(|until| until - window.began);
+            let mut let_go = 0;
+            while let Some(due) = shared.stream.due(let_go)
+                && until.is_none_or(|until| due < until)
+            {
+                sleep_until(window.began + due);
+                // All that are due by now.
+                let passed = now().saturating_duration_since(window.began);
+                let first = let_go;
+                while shared
+                    .stream
+                    .due(let_go)
+                    .is_some_and(|due| due <= passed && until.is_none_or(|until| due < until))
+                {
+                    let_go += 1;
+                }
+                shared.due.add_permits(let_go - first);
+                sleep_until(now() + PACE_LEAST);
+            }
+            if window.until.is_none() {
+                // Whoever waits then finds that there is nothing left.
+                shared.due.close();
+            }
+        };
+        Some(spawn("pacer", pace))
+    }
+
+    fn run_thread(self: &Arc<Self>, connections: usize) -> Result<Outcome, LoadError> {
+        let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+            Ok(runtime) => runtime,
+            Err(err) => {
+                self.gate.pass();
+                return Err(LoadError::Thread(err.to_string()));
+            }
+        };
+        runtime.block_on(async {
+            let mut open = Vec::new();
+            let mut failed = None;
+            for _ in 0..connections {
+                match Connection::open_keeping(self.endpoint.address, KEPT_BYTES).await {
+                    Ok(connection) => open.push(connection),
+                    Err(err) => {
+                        failed = Some(err);
+                        break;
+                    }
+                }
+            }
+            // All threads pass, so that none waits for one that failed.
+            let window = self.window(self.gate.pass());
+            if let Some(err) = failed {
+                return Err(err);
+            }
+            let seen = Arc::new(Mutex::new(Outcome::new(&self.stream.name)));
+            let mut tasks = Vec::new();
+            for connection in open {
+                let (shared, seen) = (Arc::clone(self), Arc::clone(&seen));
+                tasks.push(tokio::spawn(shared.run_connection(connection, window, seen)));
+            }
+            for task in tasks {
+                task.await.map_err(|err| LoadError::Thread(err.to_string()))?;
+            }
+            let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
+            Ok(std::mem::replace(&mut *seen, Outcome::new(&self.stream.name)))
+        })
+    }
+
+    async fn run_connection(self: Arc<Self>, connection: Connection, window: Window, seen: Seen) {
+        tokio::time::sleep_until(window.began.into()).await;
+        let mut line = Line { shared: &self, connection: Some(connection), window, seen };
+        match window.until {
+            None if self.is_paced() => line.paced().await,
+            None => line.each_once().await,
+            Some(until) if self.is_paced() => {
+                // The one in flight at the end is waited for; those that are due are `join`'s.
+                while let Ok(Ok(permit)) =
+                    tokio::time::timeout_at(until.into(), self.due.acquire()).await
+                {
+                    permit.forget();
+                    if now() >= until {
+                        self.due.add_permits(1);
+                        return;
+                    }
+                    line.due_one().await;
+                }
+            }
+            Some(until) => {
+                // The one in flight at the end is none of this load's.
+                let looping = line.closed_loop(until);
+                let _ = tokio::time::timeout_at(until.into(), looping).await;
+            }
+        }
+    }
+
+    /// What all threads saw, with what was never sent.
+    fn join(
+        &self,
+        handles: Vec<JoinHandle<Result<Outcome, LoadError>>>,
+        began: Instant,
+    ) -> Result<Outcome, LoadError> {
+        let window = self.window(began);
+        let mut all = Outcome::new(&self.stream.name);
+        let mut result = Ok(());
+        for handle in handles {
+            let joined = handle.join().map_err(|_| LoadError::Thread("it panicked".to_owned()));
+            match joined.flatten() {
+                Ok(outcome) => all.add(outcome),
+                Err(err) => result = result.and(Err(err)),
+            }
+        }
+        result?;
+        all.took = match window.until {
+            Some(until) => until - window.from,
+            None => began.elapsed(),
+        };
+        if let Some(until) = window.until {
+            let mut nth = self.next.load(Ordering::Relaxed);
+            while let Some(due) = self.stream.due(nth).map(|due| began + due)
+                && due < until
+            {
+                if due >= window.from {
+                    all.count(until - due, until - window.from, Fate::Unserved);
+                }
+                nth += 1;
+            }
+        }
+        // What came after the end, or just at it, belongs to the last second.
+        let whole = (all.took.as_secs_f64().ceil() as usize).max(1);
+        while all.seconds.len() > whole
+            && let Some(late) = all.seconds.pop()
+            && let Some(last) = all.seconds.last_mut()
+        {
+            last.right += late.right;
+            last.rejected += late.rejected;
+            last.failed += late.failed;
+            last.longest_us = last.longest_us.max(late.longest_us);
+        }
+        Ok(all)
+    }
+}
+
+impl Stream {
+    /// No more threads than connections.
+    fn threads(&self) -> usize {
+        self.threads.min(self.connections)
+    }
+}
+
+/// One connection at work.
+struct Line<'a> {
+    shared: &'a Shared,
+    connection: Option<Connection>,
+    window: Window,
+    seen: Seen,
+}
+
+impl Line<'_> {
+    async fn closed_loop(&mut self, until: Instant) {
+        loop {
+            let nth = self.shared.next.fetch_add(1, Ordering::Relaxed);
+            let sent = now();
+            if sent >= until {
+                return;
+            }
+            self.exchange(nth, sent).await;
+        }
+    }
+
+    async fn each_once(&mut self) {
+        loop {
+            let nth = self.shared.next.fetch_add(1, Ordering::Relaxed);
+            if nth >= self.shared.stream.requests.len() {
+                return;
+            }
+            self.exchange(nth, now()).await;
+        }
+    }
+
+    /// Requests of a log, as they become due, until there are no more.
+    async fn paced(&mut self) {
+        loop {
+            // Closed once all have been let go; those that wait still go.
+            match self.shared.due.acquire().await {
+                Ok(permit) => permit.forget(),
+                Err(_) if self.is_over() => return,
+                Err(_) => {}
+            }
+            self.due_one().await;
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.shared.next.load(Ordering::Relaxed) >= self.shared.stream.requests.len()
+    }
+
+    async fn due_one(&mut self) {
+        let nth = self.shared.next.fetch_add(1, Ordering::Relaxed);
+        let Some(due) = self.shared.stream.due(nth) else { return };
+        self.exchange(nth, self.window.began + due).await;
+    }
+
+    /// Sends a request and counts what becomes of it; its latency runs from `began` on.
+    async fn exchange(&mut self, nth: usize, began: Instant) {
+        let Shared { stream, timeout, .. } = self.shared;
+        let request = &stream.requests[nth % stream.requests.len()];
+        let connection = match &mut self.connection {
+            Some(connection) => connection,
+            None => match self.open().await {
+                Ok(connection) => self.connection.insert(connection),
+                Err(err) => {
+                    self.count(began, Fate::Broken(with_source(&err)));
+                    tokio::time::sleep(RECONNECT_AFTER).await;
+                    return;
+                }
+            },
+        };
+        let exchanging = connection.exchange(request);
+        let answered = match timeout {
+            None => Some(exchanging.await),
+            Some(timeout) => tokio::time::timeout(*timeout, exchanging).await.ok(),
+        };
+        let done = now();
+        let fate = match &answered {
+            None => Fate::TimedOut,
+            Some(Err(err)) => Fate::Broken(with_source(err)),
+            Some(Ok(answer)) => Fate::Answered {
+                verdict: (stream.judge)(answer.status, answer.body),
+                status: answer.status,
+                body: answer.body,
+                body_bytes: answer.body_bytes,
+            },
+        };
+        count(&self.seen, self.window, began, done, fate, self.shared.is_paced());
+        let is_usable = matches!(answered, Some(Ok(_)));
+        if !is_usable || self.connection.as_ref().is_some_and(Connection::closes) {
+            self.connection = None;
+        }
+    }
+
+    async fn open(&self) -> Result<Connection, LoadError> {
+        let opening = Connection::open_keeping(self.shared.endpoint.address, KEPT_BYTES);
+        match self.shared.timeout {
+            None => opening.await,
+            Some(timeout) => tokio::time::timeout(timeout, opening)
+                .await
+                .unwrap_or_else(|_| Err(LoadError::Broken(std::io::ErrorKind::TimedOut.into()))),
+        }
+    }
+
+    fn count(&self, began: Instant, fate: Fate<'_>) {
+        count(&self.seen, self.window, began, now(), fate, self.shared.is_paced());
+    }
+}
+
+/// Counts a request if it belongs to the measured time: in an open loop if it was due in it, in a
+/// closed loop if it was sent and answered in it.
+fn count(
+    seen: &Seen,
+    window: Window,
+    began: Instant,
+    done: Instant,
+    fate: Fate<'_>,
+    is_paced: bool,
+) {
+    let is_late = window.until.is_some_and(|until| if is_paced { began } else { done } > until);
+    if began < window.from || is_late {
+        return;
+    }
+    let latency = done.saturating_duration_since(began);
+    let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
+    seen.count(latency, done.saturating_duration_since(window.from), fate);
+}
+
+fn with_source(err: &LoadError) -> String {
+    match std::error::Error::source(err) {
+        Some(source) => format!("{err}: {source}"),
+        None => err.to_string(),
+    }
+}
+
+fn spawn<T: Send + 'static>(
+    name: &str,
+    run: impl FnOnce() -> T + Send + 'static,
+) -> Result<JoinHandle<T>, LoadError> {
+    let spawned = std::thread::Builder::new().name(name.to_owned()).spawn(run);
+    spawned.map_err(|err| LoadError::Thread(err.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+
+    use super::*;
+    use crate::judge::Verdict;
+    use crate::testing::{respond, serve};
+
+    const MS: Duration = Duration::from_millis(1);
+
+    /// Answers "ok"; "no" to an `x`, 429 to an `f`, nothing to a `c`, which closes.
+    fn server() -> SocketAddr {
+        serve(|request, socket| {
+            let has = |byte| request.contains(&byte);
+            match () {
+                () if has(b'c') => false,
+                () if has(b'x') => respond(socket, 200, "no"),
+                () if has(b'f') => respond(socket, 429, "full"),
+                () => respond(socket, 200, "ok"),
+            }
+        })
+    }
+
+    fn judge(status: u16, body: &[u8]) -> Verdict {
+        match (status, body) {
+            (200, b"ok") => Verdict::Right,
+            (429, _) => Verdict::Rejected,
+            _ => Verdict::Wrong,
+        }
+    }
+
+    fn stream(requests: &[&str], connections: usize, pace: Pace) -> Stream {
+        let requests = requests.iter().map(|request| request.as_bytes().to_vec()).collect();
+        Stream { pace, judge, threads: 2, ..Stream::closed("x", requests, connections) }
+    }
+
+    fn offer(address: SocketAddr, stream: Stream, span: Span) -> Outcome {
+        let mut run = Plan::of(address.into(), stream, span).run().unwrap();
+        run.outcomes.remove(0)
+    }
+
+    #[test]
+    fn each_request_is_sent_once_and_every_fate_is_counted() {
+        let requests = ["a", "x", "b", "f", "xx", "d", "c", "e"];
+        let outcome = offer(server(), stream(&requests, 3, Pace::Closed), Span::Once);
+        let counts = outcome.counts;
+        assert_eq!((counts.right, counts.wrong, counts.rejected, counts.broken), (4, 2, 1, 1));
+        assert_eq!(outcome.all().len(), 8);
+        assert!(outcome.failure.is_some());
+    }
+
+    #[test]
+    fn a_closed_loop_goes_on_for_as_long_as_was_said() {
+        let span = Span::Time { warm_up: 5 * MS, measured: 30 * MS };
+        let outcome = offer(server(), stream(&["a", "b"], 3, Pace::Closed), span);
+        assert!(outcome.counts.right > 2, "{:?}", outcome.counts);
+        assert_eq!(outcome.counts.failed(), 0);
+        assert_eq!(outcome.took, 30 * MS);
+    }
+
+    #[test]
+    fn an_open_loop_offers_what_was_said_however_fast_answers_are() {
+        let span = Span::Time { warm_up: 20 * MS, measured: 100 * MS };
+        let outcome = offer(server(), stream(&["a"], 4, Pace::Open { rate: 1_000.0 }), span);
+        // Due in the measured time, all of them, and no more.
+        assert_eq!(outcome.counts.all(), 100);
+    }
+
+    #[test]
+    fn a_stall_is_in_the_latencies_of_all_that_were_due_meanwhile() {
+        // The server answers one request and never another.
+        let first = Arc::new(AtomicUsize::new(0));
+        let address = serve(move |_, socket| {
+            first.fetch_add(1, Ordering::Relaxed) > 0 || respond(socket, 200, "ok")
+        });
+        let stream = stream(&["a"], 1, Pace::Open { rate: 100.0 });
+        let span = Span::Time { warm_up: Duration::ZERO, measured: 200 * MS };
+        let mut plan = Plan::of(address.into(), stream, span);
+        plan.timeout = Some(300 * MS);
+        let outcome = plan.run().unwrap().outcomes.remove(0);
+        assert_eq!(outcome.counts.all(), 20);
+        assert_eq!((outcome.counts.right, outcome.counts.timeouts), (1, 1));
+        assert_eq!(outcome.counts.unserved, 18);
+        assert!(outcome.ms(0.5) > 80.0, "{} ms", outcome.ms(0.5));
+    }
+
+    #[test]
+    fn a_log_is_replayed_at_its_times() {
+        let times = Arc::new(vec![Duration::ZERO, 20 * MS, 60 * MS]);
+        let outcome = offer(server(), stream(&["a", "b", "f"], 2, Pace::At(times)), Span::Once);
+        assert_eq!((outcome.counts.right, outcome.counts.rejected), (2, 1));
+        assert!(outcome.took >= 60 * MS, "{:?}", outcome.took);
+    }
+
+    #[test]
+    fn streams_run_at_once_and_the_process_is_watched() {
+        let closed = stream(&["a"], 2, Pace::Closed);
+        let open = stream(&["a"], 2, Pace::Open { rate: 500.0 });
+        let span = Span::Time { warm_up: MS, measured: 150 * MS };
+        let mut plan = Plan::of(server().into(), closed, span);
+        plan.streams.push(open);
+        plan.process = Some(Process(std::process::id()));
+        let run = plan.run().unwrap();
+        assert!(run.outcomes[0].counts.right > 0);
+        assert_eq!(run.outcomes[1].counts.all(), 75);
+        let used = run.used.unwrap();
+        assert!(used.samples.len() >= 2 && used.resident_bytes_most > 0, "{used:?}");
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_before_anything_is_sent() {
+        let span = Span::Time { warm_up: MS, measured: MS };
+        for wrong in [
+            stream(&[], 1, Pace::Closed),
+            stream(&["a"], 0, Pace::Closed),
+            stream(&["a"], 1, Pace::Open { rate: 0.0 }),
+            stream(&["a"], 1, Pace::At(Arc::new(vec![MS]))),
+        ] {
+            let err = Plan::of(server().into(), wrong, span).run().unwrap_err();
+            assert!(matches!(err, LoadError::Plan(_)), "{err}");
+        }
+        // Nobody listens where somebody did.
+        let gone = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap();
+        let err = Plan::of(gone.into(), stream(&["a"], 2, Pace::Closed), span).run().unwrap_err();
+        assert!(matches!(err, LoadError::Connect { .. }), "{err}");
+    }
+}

@@ -1,0 +1,39 @@
+//! For tests: a server of few lines, and a runtime for one future.
+
+use std::io::Read;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+
+/// Calls `answer` with each short request of each connection and where its answer goes; the connection
+/// is closed once that is false.
+pub(crate) fn serve(
+    answer: impl Fn(&[u8], &mut TcpStream) -> bool + Clone + Send + 'static,
+) -> SocketAddr {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for socket in listener.incoming() {
+            let (answer, mut socket) = (answer.clone(), socket.unwrap());
+            std::thread::spawn(move || {
+                let mut request = [0; 4096];
+                // Ends with the client, which sends one short request at a time.
+                while let Ok(read @ 1..) = socket.read(&mut request) {
+                    if !answer(&request[..read], &mut socket) {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    address
+}
+
+/// An answer of that status and body.
+pub(crate) fn respond(socket: &mut TcpStream, status: u16, body: &str) -> bool {
+    let length = body.len();
+    let answer = format!("HTTP/1.1 {status} X\r\nContent-Length: {length}\r\n\r\n{body}");
+    std::io::Write::write_all(socket, answer.as_bytes()).is_ok()
+}
+
+pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
+}

@@ -1,0 +1,111 @@
+//! Whole-node scenarios: a node as a child process, and tasks around it that run until a condition is
+//! met. A scenario is a few lines:
+//!
+//! ```ignore
+//! let node = Node::start(program, &["--slot-ms", "200"]).await?;
+//! let memory = Memory::of(&node, Duration::from_secs(1));
+//! let mut scenario = Scenario::default();
+//! scenario.add(memory.task());
+//! scenario.add(send_at(node.rpc, 100.0, transfers));
+//! for n in 0..500 {
+//!     scenario.add(wallet(&node, n));
+//! }
+//! scenario.run(tokio::time::sleep(Duration::from_secs(30))).await?;
+//! println!("{} bytes", memory.mean_of_last(0.7));
+//! ```
+//!
+//! Shape: a task is a future that is told to stop; the first that fails ends the scenario, with what it
+//! says. Bounds: none beside the tasks' own; the node ends with its [`Node`].
+//! Not here: what is measured and which bars there are (`bench`), the node's insides.
+
+mod client;
+mod memory;
+mod node;
+mod sender;
+
+use std::future::Future;
+use std::pin::Pin;
+
+use anyhow::{Context, Result};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+pub use client::{Client, Told};
+pub use memory::Memory;
+pub use node::Node;
+pub use sender::{Sent, send_at};
+
+/// Work of a scenario. It ends soon after it is told to stop.
+pub type Task = Box<dyn FnOnce(Stop) -> Pin<Box<dyn Future<Output = Result<()>> + Send>> + Send>;
+
+/// Says when to stop.
+#[derive(Clone)]
+pub struct Stop(watch::Receiver<bool>);
+
+impl Stop {
+    /// Waits until the scenario is over.
+    pub async fn stopped(&mut self) {
+        // A scenario that is gone is over too.
+        let _ = self.0.wait_for(|is_over| *is_over).await;
+    }
+
+    /// Whether it is over.
+    pub fn is_stopped(&self) -> bool {
+        *self.0.borrow()
+    }
+}
+
+/// Tasks that run together.
+#[derive(Default)]
+pub struct Scenario {
+    tasks: Vec<Task>,
+}
+
+/// A task from a function that is told when to stop.
+pub fn task<F>(work: impl FnOnce(Stop) -> F + Send + 'static) -> Task
+where
+    F: Future<Output = Result<()>> + Send + 'static,
+{
+    Box::new(|stop| Box::pin(work(stop)))
+}
+
+impl Scenario {
+    /// Adds a task.
+    pub fn add(&mut self, task: Task) {
+        self.tasks.push(task);
+    }
+
+    /// Runs all tasks until `until` is done, or one of them fails; then tells all to stop, and waits
+    /// for them.
+    pub async fn run(self, until: impl Future<Output = ()>) -> Result<()> {
+        let (over, is_over) = watch::channel(false);
+        let mut running: JoinSet<Result<()>> = JoinSet::new();
+        for task in self.tasks {
+            running.spawn(task(Stop(is_over.clone())));
+        }
+        let mut until = std::pin::pin!(until);
+        let mut failed = None;
+        loop {
+            tokio::select! {
+                () = &mut until => break,
+                Some(ended) = running.join_next() => {
+                    if let Err(err) = ended.context("a task panicked").flatten() {
+                        failed = Some(err);
+                        break;
+                    }
+                }
+            }
+        }
+        // Every receiver may be gone by now.
+        let _ = over.send(true);
+        while let Some(ended) = running.join_next().await {
+            if let Err(err) = ended.context("a task panicked").flatten() {
+                failed.get_or_insert(err);
+            }
+        }
+        match failed {
+            Some(err) => Err(err),
+            None => Ok(()),
+        }
+    }
+}

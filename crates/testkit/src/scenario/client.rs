@@ -1,0 +1,170 @@
+//! A WebSocket client of a node: calls, sets of addresses, notifications.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use futures_util::{SinkExt, StreamExt};
+use serde_json::{Value, json};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::client::IntoClientRequest;
+use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
+use tokio_tungstenite::tungstenite::{Bytes, Message, Utf8Bytes};
+
+/// Longer than any answer takes.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Addresses of one binary message: below a mebibyte.
+const ADDRESSES_AT_ONCE: usize = 32_000;
+
+/// A connected client.
+pub struct Client {
+    socket: WebSocketStream<TcpStream>,
+    early: VecDeque<Utf8Bytes>,
+    next_id: u32,
+}
+
+/// A notification of a set, without its accounts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Told {
+    /// Which block.
+    pub slot: u64,
+    /// Counts the subscription's messages.
+    pub sequence: u64,
+    /// Who is told of, in base58.
+    pub pubkeys: Vec<String>,
+}
+
+impl Client {
+    /// Connects.
+    pub async fn connect(ws: SocketAddr) -> Result<Self> {
+        let socket = TcpStream::connect(ws).await?;
+        socket.set_nodelay(true)?;
+        // Thousands of them are in one process.
+        let config = WebSocketConfig::default().read_buffer_size(8 * 1024).write_buffer_size(0);
+        let request = format!("ws://{ws}/").into_client_request()?;
+        let handshake = tokio_tungstenite::client_async_with_config(request, socket, Some(config));
+        let (socket, _) = timeout(PATIENCE, handshake).await.context("no handshake")??;
+        Ok(Self { socket, early: VecDeque::new(), next_id: 1 })
+    }
+
+    /// Calls a method; notifications that come before its answer are kept.
+    pub async fn call(&mut self, method: &str, params: Value) -> Result<Value> {
+        let id = self.next_id;
+        self.next_id += 1;
+        let request = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
+        self.socket.send(Message::text(request.to_string())).await?;
+        self.answer(id).await.with_context(|| method.to_owned())
+    }
+
+    /// Adds addresses to a set, in as many binary messages as it takes.
+    pub async fn add(
+        &mut self,
+        subscription: u64,
+        addresses: impl Iterator<Item = [u8; 32]>,
+    ) -> Result<Value> {
+        let mut addresses = addresses.peekable();
+        let mut answer = Value::Null;
+        while addresses.peek().is_some() {
+            let id = self.next_id;
+            self.next_id += 1;
+            let mut message = vec![0xad, 1, 0, 0];
+            message.extend_from_slice(&id.to_le_bytes());
+            message.extend_from_slice(&subscription.to_le_bytes());
+            addresses.by_ref().take(ADDRESSES_AT_ONCE).for_each(|a| message.extend_from_slice(&a));
+            self.socket.send(Message::Binary(Bytes::from(message))).await?;
+            answer = self.answer(id).await.context("add")?;
+        }
+        Ok(answer)
+    }
+
+    /// Subscribes to a set; gives the subscription and the slot after which it is told of.
+    pub async fn track(
+        &mut self,
+        commitment: &str,
+        addresses: impl Iterator<Item = [u8; 32]>,
+    ) -> Result<(u64, u64)> {
+        // A slice of nothing: who changed is enough.
+        let slice = json!({ "offset": 0, "length": 0 });
+        let params = json!([[], { "commitment": commitment, "dataSlice": slice }]);
+        let answer = self.call("addressesSubscribe", params).await?;
+        let subscription = answer["subscription"].as_u64().context("no subscription")?;
+        let added = self.add(subscription, addresses).await?;
+        Ok((subscription, added["slot"].as_u64().context("no slot")?))
+    }
+
+    /// The next notification, as text.
+    pub async fn notification(&mut self) -> Result<Utf8Bytes> {
+        match self.early.pop_front() {
+            Some(early) => Ok(early),
+            None => self.message().await,
+        }
+    }
+
+    /// Forgets notifications that came while an answer was waited for.
+    pub fn forget_early(&mut self) {
+        self.early.clear();
+    }
+
+    /// Reads a notification of a set.
+    pub fn told(text: &str) -> Result<Told> {
+        #[derive(serde::Deserialize)]
+        struct Notification<'a> {
+            method: &'a str,
+            params: Params,
+        }
+        #[derive(serde::Deserialize)]
+        struct Params {
+            result: Set,
+            sequence: u64,
+        }
+        #[derive(serde::Deserialize)]
+        struct Set {
+            context: Context,
+            kind: String,
+            value: Vec<Item>,
+        }
+        #[derive(serde::Deserialize)]
+        struct Context {
+            slot: u64,
+        }
+        #[derive(serde::Deserialize)]
+        struct Item {
+            pubkey: String,
+        }
+        let notification: Notification<'_> = serde_json::from_str(text)?;
+        ensure!(notification.method == "addressesNotification", "{text}");
+        let Params { result, sequence } = notification.params;
+        ensure!(result.kind == "update", "{text}");
+        let pubkeys = result.value.into_iter().map(|item| item.pubkey).collect();
+        Ok(Told { slot: result.context.slot, sequence, pubkeys })
+    }
+
+    async fn answer(&mut self, id: u32) -> Result<Value> {
+        loop {
+            let text = timeout(PATIENCE, self.message()).await.context("no answer")??;
+            if text.contains("Notification\"") {
+                self.early.push_back(text);
+                continue;
+            }
+            let mut answer: Value = serde_json::from_str(&text)?;
+            ensure!(answer["id"] == id, "another answer: {answer}");
+            if !answer["error"].is_null() {
+                bail!("{}", answer["error"]);
+            }
+            return Ok(answer["result"].take());
+        }
+    }
+
+    async fn message(&mut self) -> Result<Utf8Bytes> {
+        loop {
+            match self.socket.next().await.context("the node hung up")?? {
+                Message::Text(text) => return Ok(text),
+                Message::Close(frame) => bail!("closed by the node: {frame:?}"),
+                _ => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! A process' resident memory, sampled from outside.
+
+use std::fs;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use parking_lot::Mutex;
+
+use super::{Node, Task, task};
+
+/// Samples of a process. Cloning it gives another handle on the same.
+#[derive(Clone)]
+pub struct Memory {
+    pid: u32,
+    every: Duration,
+    samples: Arc<Mutex<Vec<u64>>>,
+}
+
+impl Memory {
+    /// No samples yet.
+    pub fn of(node: &Node, every: Duration) -> Self {
+        Self { pid: node.pid(), every, samples: Arc::default() }
+    }
+
+    /// Samples until the scenario is over.
+    pub fn task(&self) -> Task {
+        let memory = self.clone();
+        task(async move |mut stop| {
+            loop {
+                let bytes = resident_bytes(memory.pid)?;
+                memory.samples.lock().push(bytes);
+                tokio::select! {
+                    () = stop.stopped() => return Ok(()),
+                    () = tokio::time::sleep(memory.every) => {}
+                }
+            }
+        })
+    }
+
+    /// All samples, in bytes, one for each interval.
+    pub fn samples(&self) -> Vec<u64> {
+        self.samples.lock().clone()
+    }
+
+    /// The mean of the newest part of all samples: of what is left when the warm-up is not counted.
+    pub fn mean_of_last(&self, part: f64) -> f64 {
+        let samples = self.samples.lock();
+        let first = (samples.len() as f64 * (1.0 - part)) as usize;
+        let counted = &samples[first.min(samples.len().saturating_sub(1))..];
+        counted.iter().sum::<u64>() as f64 / counted.len() as f64
+    }
+}
+
+fn resident_bytes(pid: u32) -> Result<u64> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib = line.and_then(|line| line.split_whitespace().next()).context("no VmRSS")?;
+    Ok(kib.parse::<u64>()? * 1024)
+}

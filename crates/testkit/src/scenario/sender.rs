@@ -1,0 +1,98 @@
+//! Requests at a rate, whatever the node answers: an open loop.
+//!
+//! Bounds: [`UNANSWERED_MAX`] requests wait for their answer; then sending waits, and says so.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::{MissedTickBehavior, interval};
+
+use super::{Task, task};
+
+/// Requests on the way.
+const UNANSWERED_MAX: u64 = 64;
+
+/// How many were sent, for whoever waits for them.
+#[derive(Clone, Default)]
+pub struct Sent(Arc<AtomicU64>);
+
+impl Sent {
+    /// How many were answered.
+    pub fn count(&self) -> u64 {
+        self.0.load(Ordering::Acquire)
+    }
+}
+
+/// Sends bodies as JSON-RPC requests at a rate a second, over one connection, until there are no more
+/// or the scenario is over. Each must be answered with a result.
+pub fn send_at(
+    rpc: SocketAddr,
+    rate: f64,
+    sent: &Sent,
+    bodies: impl Iterator<Item = String> + Send + 'static,
+) -> Task {
+    let sent = sent.clone();
+    task(async move |mut stop| {
+        let mut socket = TcpStream::connect(rpc).await?;
+        socket.set_nodelay(true)?;
+        let mut due = interval(Duration::from_secs_f64(1.0 / rate));
+        due.set_missed_tick_behavior(MissedTickBehavior::Burst);
+        let mut bodies = bodies;
+        let mut unread = Vec::new();
+        let (mut asked, mut answered) = (0, 0);
+        loop {
+            tokio::select! {
+                biased;
+                read = socket.read_buf(&mut unread) => {
+                    ensure!(read? > 0, "the node hung up");
+                    while let Some(body) = next_answer(&mut unread)? {
+                        ensure!(body.contains("\"result\""), "not sent: {body}");
+                        answered += 1;
+                        sent.0.fetch_add(1, Ordering::Release);
+                    }
+                }
+                _ = due.tick(), if asked - answered < UNANSWERED_MAX && !stop.is_stopped() => {
+                    let Some(body) = bodies.next() else {
+                        if asked == answered {
+                            stop.stopped().await;
+                            return Ok(());
+                        }
+                        continue;
+                    };
+                    let head = format!(
+                        "POST / HTTP/1.1\r\nHost: {rpc}\r\nContent-Type: application/json\r\n\
+                         Content-Length: {}\r\n\r\n",
+                        body.len()
+                    );
+                    socket.write_all(head.as_bytes()).await?;
+                    socket.write_all(body.as_bytes()).await?;
+                    asked += 1;
+                }
+                () = stop.stopped(), if asked == answered => return Ok(()),
+            }
+        }
+    })
+}
+
+/// Takes the body of the first whole answer.
+fn next_answer(unread: &mut Vec<u8>) -> Result<Option<String>> {
+    let Some(head) = unread.windows(4).position(|bytes| bytes == b"\r\n\r\n") else {
+        return Ok(None);
+    };
+    let header = String::from_utf8_lossy(&unread[..head]).to_ascii_lowercase();
+    ensure!(header.starts_with("http/1.1 200"), "not sent: {header}");
+    let length = header.lines().find_map(|line| line.strip_prefix("content-length:"));
+    let length: usize = length.map_or(Ok(0), |length| length.trim().parse())?;
+    let end = head + 4 + length;
+    if unread.len() < end {
+        return Ok(None);
+    }
+    let body = String::from_utf8_lossy(&unread[head + 4..end]).into_owned();
+    unread.drain(..end);
+    Ok(Some(body))
+}
