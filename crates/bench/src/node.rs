@@ -2,6 +2,7 @@
 //!
 //! Invariant: the process ends with its [`Node`], however the benchmark ends.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -78,6 +79,24 @@ impl Node {
         let ticks: Vec<f64> =
             fields.split_whitespace().skip(11).take(2).map(str::parse).collect::<Result<_, _>>()?;
         Ok(Duration::from_secs_f64(ticks.iter().sum::<f64>() / TICKS_PER_SECOND))
+    }
+
+    /// Seconds of CPU time that each of the node's threads has used, by name; equal names together.
+    pub(crate) fn thread_times(&self) -> Result<BTreeMap<String, f64>> {
+        let mut times = BTreeMap::new();
+        for task in fs::read_dir(format!("/proc/{}/task", self.child.id()))? {
+            let stat = fs::read_to_string(task?.path().join("stat"))?;
+            let (name, fields) = stat.rsplit_once(')').context("an unknown form of a stat file")?;
+            let name = name.split_once('(').map_or("", |(_, name)| name);
+            let ticks: f64 = fields
+                .split_whitespace()
+                .skip(11)
+                .take(2)
+                .map(str::parse::<f64>)
+                .sum::<Result<_, _>>()?;
+            *times.entry(name.to_owned()).or_default() += ticks / TICKS_PER_SECOND;
+        }
+        Ok(times)
     }
 
     /// Bytes of memory that are resident.
