@@ -94,7 +94,8 @@ fn asker(node: &Node, peer: IpAddr, headers: &HeaderMap) -> Asker {
         "" => None,
         header => headers.get(header),
     };
-    let client = name.map_or_else(|| ClientId::of_ip(peer), |name| ClientId::of_name(name.as_bytes()));
+    let client =
+        name.map_or_else(|| ClientId::of_ip(peer), |name| ClientId::of_name(name.as_bytes()));
     Asker { client, coding: Coding::asked_by(headers.get(header::ACCEPT_ENCODING)) }
 }
 
@@ -112,6 +113,10 @@ async fn post(node: &Arc<Node>, asker: Asker, body: Incoming) -> Response<Conten
         Reply::Whole(whole) => {
             node.charge(asker.client, whole.text.len());
             (whole.text.into(), whole.coding, whole.retry_after_s)
+        }
+        Reply::Kept(parts, coding) => {
+            node.charge(asker.client, parts.iter().map(Bytes::len).sum());
+            (parts.into(), coding, None)
         }
         Reply::Streamed(first, rest) => {
             let coding = first.coding;

@@ -6,6 +6,7 @@
 //! is more runs on [`pool::Pool`], and a full pool is told to the client at once.
 //! Not here: state and index (`query`), execution (`localnet`), configuration files (`hydrant`).
 
+mod cached;
 pub mod commitment;
 mod compress;
 mod config;
@@ -17,6 +18,7 @@ pub mod error;
 mod http;
 mod io;
 mod job;
+mod kept;
 mod methods;
 mod node;
 mod outlet;
@@ -27,6 +29,7 @@ mod usage;
 
 pub use config::Config;
 pub use dispatch::answer_here;
+pub use kept::Answers;
 pub use methods::{Answer, own_keys};
 pub use node::{Health, Node, Status, SystemClock};
 pub use server::{Listeners, Socket, Speaker, serve};

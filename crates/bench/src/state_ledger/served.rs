@@ -63,6 +63,7 @@ fn node(reader: &Reader) -> Result<Node> {
         history: Arc::new(History::new(HistoryLimits { slots_max: 1, bytes_max: 0 })),
         door: Arc::new(Closed),
         pool: Arc::new(pool),
+        answers: Arc::new(rpc::Answers::new(1 << 24)),
         clients: Arc::new(Clients::new(Limits::default())),
         health: Arc::new(Health::default()),
         config: rpc::Config::default(),
