@@ -259,7 +259,7 @@ impl Generator {
         loop {
             // Counting all peers is not free with thousands of them.
             steps = steps.wrapping_add(1);
-            if steps % 8 == 0 || self.peers.len() < 64 {
+            if steps.is_multiple_of(8) || self.peers.len() < 64 {
                 if done(self) {
                     return Ok(());
                 }
