@@ -36,9 +36,14 @@ impl<R: Record, M> View<R, M> {
         self.published.addresses.address(id)
     }
 
-    /// What stands under an id that [`Self::visit`] gave of this view.
-    pub fn record_of(&self, id: AddressId) -> Option<(Address, Arc<R>)> {
-        self.answer(id, &self.snapshot().version(id)?)
+    /// What stands under each of `ids`, which [`Self::visit`] gave of this view, in their order. Read
+    /// together: what one waits for from memory, the others wait for at the same time.
+    pub fn records_of<'a>(
+        &'a self,
+        ids: impl Iterator<Item = AddressId> + 'a,
+    ) -> impl Iterator<Item = (Address, Arc<R>)> + 'a {
+        let found = self.read_each(ids, |_| true);
+        found.filter_map(|(id, version)| self.answer(id, &version?))
     }
 }
 
@@ -76,8 +81,7 @@ mod tests {
                 while let Some(first) = next {
                     next = view.visit(&keys, first, visits_max, |id, _| found.push(id));
                 }
-                let found: Vec<_> =
-                    found.into_iter().filter_map(|id| view.record_of(id)).map(|it| it.0).collect();
+                let found: Vec<_> = view.records_of(found.into_iter()).map(|it| it.0).collect();
                 let all: Vec<_> = view.keyed(FACET, &address(255)).map(|it| it.0).collect();
                 assert_eq!(found, all);
                 assert_eq!(found.len(), usize::from(count));

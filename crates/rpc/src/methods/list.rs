@@ -32,6 +32,9 @@ const RUN_LEN: usize = 2_048;
 /// Accounts looked at between two looks at the clock.
 const VISITS: usize = 128;
 
+/// Accounts read together, so that they are waited for together.
+const READ_AT_ONCE: usize = 64;
+
 /// Accounts written between two looks at the clock, if they are small.
 const WRITES: usize = 16;
 
@@ -99,6 +102,8 @@ struct List {
     view: View,
     search: Option<Search>,
     source: Source,
+    /// Accounts that were read ahead, to be written next.
+    read: VecDeque<(Pubkey, Arc<Account>)>,
     form: Form,
     frame: Frame,
     mints: HashMap<Pubkey, Option<MintFacts>>,
@@ -141,6 +146,7 @@ impl List {
             view,
             search,
             source,
+            read: VecDeque::new(),
             form,
             frame,
             mints,
@@ -150,22 +156,29 @@ impl List {
     }
 
     fn next(&mut self) -> Result<Next, RpcError> {
-        let id = match &mut self.source {
+        if let Some((pubkey, account)) = self.read.pop_front() {
+            return Ok(Next::Account(pubkey, account));
+        }
+        let ids: Vec<AddressId> = match &mut self.source {
             Source::Given(accounts) => {
                 return Ok(accounts.next().map_or(Next::End, |(key, it)| Next::Account(key, it)));
             }
-            Source::AsFound(ids) => match ids.pop_front() {
-                Some(id) => id,
-                None => return Ok(self.search_on()),
-            },
-            Source::Sorted(sorting) => match sorting.pop() {
-                Some(id) => id,
-                None => return self.sort_on(),
-            },
+            Source::AsFound(ids) => ids.drain(..ids.len().min(READ_AT_ONCE)).collect(),
+            Source::Sorted(sorting) => {
+                std::iter::from_fn(|| sorting.pop()).take(READ_AT_ONCE).collect()
+            }
         };
-        let found = self.view.record_of(id);
-        let found = found.and_then(|(address, account)| Some((read::pubkey(&address)?, account)));
-        Ok(found.map_or(Next::NotYet, |(pubkey, account)| Next::Account(pubkey, account)))
+        if ids.is_empty() {
+            return match self.source {
+                Source::Sorted(_) => self.sort_on(),
+                _ => Ok(self.search_on()),
+            };
+        }
+        let found = self.view.records_of(ids.into_iter());
+        self.read.extend(
+            found.filter_map(|(address, account)| Some((read::pubkey(&address)?, account))),
+        );
+        Ok(self.read.pop_front().map_or(Next::NotYet, |(key, it)| Next::Account(key, it)))
     }
 
     /// Searches a little on, for a list that is written as it is found.
