@@ -27,7 +27,7 @@ const SEED: u64 = 1;
 /// What `hydrant bench` can be told.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct BenchFlags {
-    /// The endpoint, http://HOST[:PORT][/PATH].
+    /// The endpoint, http://HOST:PORT/PATH.
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8899")]
     pub(crate) url: String,
     /// What is measured [default: all that the endpoint has input for].
