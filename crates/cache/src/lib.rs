@@ -4,7 +4,7 @@
 //! answer made before, if it is still what would be made now; or the task to make it, which of all that
 //! ask for it at once one gets.
 //! What "changed" means the caller says: an [`Entry`] has the moment at which it was made and what it
-//! [`Read`]; [`Cache::find`] asks for each of these when it last changed.
+//! read; [`Cache::find`] asks for each of these when it last changed.
 //! Bounds: [`Config`].
 //! Invariant: no answer is given of which something changed after it was made. Never by time.
 //! Not here: what a request reads, what an answer looks like, waiting (`rpc`).
