@@ -72,6 +72,18 @@ pub(crate) async fn answer(node: &Arc<Node>, asker: Asker, body: &str) -> Reply 
     }
 }
 
+/// Answers one call of a method, which was admitted already, as the call with the id `null`.
+pub(crate) async fn answer_method(
+    node: &Arc<Node>,
+    asker: Asker,
+    method: &str,
+    params: &str,
+) -> Reply {
+    let call =
+        Call::Method { id: Id::Null, method: method.into(), params: Params::new(Some(params)) };
+    answer_single(node, asker, call).await
+}
+
 /// Answers a body on the calling thread, heavy methods too; `None` if there is nothing to answer.
 ///
 /// For tools and fuzzing: it has no pool, no bound on a batch but its own, and takes as long as it takes.
@@ -221,8 +233,7 @@ async fn answer_long_batch(node: &Arc<Node>, asker: Asker, calls: Vec<Call<'_>>)
         }
         Call::Notification | Call::Invalid { .. } => false,
     };
-    let class =
-        if calls.iter().any(is_heavy) { PoolClass::Heavy } else { PoolClass::Medium };
+    let class = if calls.iter().any(is_heavy) { PoolClass::Heavy } else { PoolClass::Medium };
     let owned = |call| match call {
         Call::Notification => None,
         Call::Invalid { id, versioned, err } => {
@@ -258,11 +269,9 @@ fn submit(
 /// The answer of a task: whole if it is short.
 async fn receive(mut taker: Taker, id: &Id) -> Reply {
     match taker.take().await {
-        Taken::Piece(piece) if piece.is_last => Reply::Whole(Whole {
-            text: piece.bytes,
-            coding: piece.coding,
-            retry_after_s: None,
-        }),
+        Taken::Piece(piece) if piece.is_last => {
+            Reply::Whole(Whole { text: piece.bytes, coding: piece.coding, retry_after_s: None })
+        }
         Taken::Piece(piece) => Reply::Streamed(piece, taker),
         Taken::Ended(why) => Reply::whole(reply(Err(RpcError::ended(why)), id)),
     }

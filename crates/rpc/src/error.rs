@@ -81,8 +81,7 @@ impl RpcError {
     /// A client had its share.
     pub(crate) fn too_many(too_many: &pool::TooMany) -> Self {
         let retry_after_ms = too_many.retry_after.as_millis() as u64;
-        let data =
-            serde_json::json!({ "limit": too_many.limit, "retryAfterMs": retry_after_ms });
+        let data = serde_json::json!({ "limit": too_many.limit, "retryAfterMs": retry_after_ms });
         Self::new(OVERLOADED, too_many.to_string()).with_data(data)
     }
 
@@ -101,8 +100,9 @@ impl RpcError {
     }
 
     /// Whether the client is to come again later: HTTP 429.
-    pub(crate) fn is_overload(&self) -> bool {
-        self.code == OVERLOADED && self.data.as_ref().is_some_and(|data| data.get("limit").is_some())
+    pub fn is_overload(&self) -> bool {
+        self.code == OVERLOADED
+            && self.data.as_ref().is_some_and(|data| data.get("limit").is_some())
     }
 
     /// The same error with `data`.

@@ -6,6 +6,7 @@
 //! is more runs on [`pool::Pool`], and a full pool is told to the client at once.
 //! Not here: state and index (`query`), execution (`localnet`), configuration files (`hydrant`).
 
+mod call;
 pub mod commitment;
 mod compress;
 mod config;
@@ -25,9 +26,12 @@ pub mod pubsub;
 mod server;
 mod usage;
 
+pub use call::{Caller, ResultParts};
 pub use config::Config;
+pub use content::{Content, Parts};
 pub use dispatch::answer_here;
+pub use http::{Web, WebRequest};
 pub use methods::{Answer, own_keys};
 pub use node::{Health, Node, Status, SystemClock};
-pub use server::{Listeners, Socket, Speaker, serve};
+pub use server::{Listeners, Socket, Speaker, serve, serve_with_web};
 pub use usage::Usage;
