@@ -91,7 +91,8 @@ fn body(route: &Route) -> Value {
     });
     let mut content = json!({ "application/json": { "schema": object } });
     if route.body == Body::JsonOrTransaction {
-        content["application/octet-stream"] = json!({ "schema": {} });
+        content["application/octet-stream"] =
+            json!({ "schema": { "type": "string", "format": "binary" } });
     }
     json!({ "required": true, "content": content })
 }
@@ -100,7 +101,8 @@ fn responses(route: &Route) -> Value {
     let schema = json!({ "$ref": format!("#/components/schemas/{}", route.schema) });
     let mut content = json!({ "application/json": { "schema": schema } });
     if route.answer.has_raw() {
-        content["application/octet-stream"] = json!({ "schema": {} });
+        content["application/octet-stream"] =
+            json!({ "schema": { "type": "string", "format": "binary" } });
     }
     let text = || json!({ "schema": { "type": "string" } });
     let mut headers = json!({

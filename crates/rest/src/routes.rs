@@ -419,7 +419,8 @@ fn config(args: &Args, names: &[&str], mut fixed: Map<String, Value>) -> Value {
 }
 
 fn commitment(args: &Args) -> Value {
-    config(args, &["commitment"], Map::new())
+    // Always named: some methods take no config without one.
+    json!({ "commitment": args.text("commitment").unwrap_or("finalized") })
 }
 
 fn versions(args: &Args) -> Map<String, Value> {

@@ -146,7 +146,8 @@ fn parse(read: &[u8]) -> Option<(Response, usize)> {
         .filter_map(|line| line.split_once(": "))
         .map(|(name, value)| (name.to_ascii_lowercase(), value.to_owned()))
         .collect();
-    let is_chunked = headers.iter().any(|(name, value)| name == "transfer-encoding" && value == "chunked");
+    let is_chunked =
+        headers.iter().any(|(name, value)| name == "transfer-encoding" && value == "chunked");
     let (bytes, used) = if is_chunked {
         dechunk(&read[head_end..])?
     } else {
