@@ -28,6 +28,7 @@ pub(crate) static NODE: LazyLock<Node> = LazyLock::new(|| Node {
     pool: Arc::new(
         Pool::new(pool::Config::default(), Arc::new(SystemClock::new()), || {}).expect("a thread"),
     ),
+    answers: Arc::new(rpc::Answers::new(1 << 24)),
     clients: Arc::new(Clients::new(Limits::default())),
     health: Arc::new(Health::default()),
     config: Config::default(),

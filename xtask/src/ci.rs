@@ -60,20 +60,23 @@ pub(crate) fn test(args: &[String]) -> Result<Tests> {
     finish(listened.failure).map(|()| tests)
 }
 
-/// Compares `docs/help.txt` with what the built program says, or writes it.
+/// Compares the help texts in `docs/` with what the built program says, or writes them.
 pub(crate) fn help_text(write: bool) -> Result<()> {
     let hydrant = target_dir().join("release/hydrant");
     cargo().args(["build", "--release", "--quiet"]).run()?;
-    let help = Cmd::new(&hydrant.to_string_lossy()).args(["dev", "--help"]).output()?;
-    let path = root().join("docs/help.txt");
-    if write {
-        return fs::write(&path, help).context("write docs/help.txt");
+    for (command, file) in [("dev", "help.txt"), ("bench", "help-bench.txt")] {
+        let help = Cmd::new(&hydrant.to_string_lossy()).args([command, "--help"]).output()?;
+        let path = root().join("docs").join(file);
+        if write {
+            fs::write(&path, help).with_context(|| format!("write docs/{file}"))?;
+            continue;
+        }
+        let kept = fs::read_to_string(&path).with_context(|| format!("read docs/{file}"))?;
+        ensure!(
+            kept == help,
+            "docs/{file} is not what `hydrant {command} --help` says; `cargo xtask help-text --write`, and look at docs/configuration.md and docs/operations.md too"
+        );
     }
-    let kept = fs::read_to_string(&path).context("read docs/help.txt")?;
-    ensure!(
-        kept == help,
-        "docs/help.txt is not what `hydrant dev --help` says; `cargo xtask help-text --write`, and look at docs/configuration.md too"
-    );
     Ok(())
 }
 

@@ -30,7 +30,7 @@ cargo xtask <task>
                        --write: the table goes into BENCHMARKS.md
   fuzz [SECONDS [TARGET...]]   each fuzz target for so long
   readme               runs every command of README.md
-  help-text [--write]  compares docs/help.txt with `hydrant dev --help`
+  help-text [--write]  compares the help texts in docs/ with what the binary says
 ";
 
 fn main() -> ExitCode {

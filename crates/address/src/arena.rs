@@ -8,6 +8,7 @@
 //! loads of its words belong together. Whoever asks for an id that he does not hold gets some
 //! address or none, never undefined behaviour.
 
+use std::hint::black_box;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -106,6 +107,18 @@ impl Arena {
                 *bytes = word.load(Ordering::Relaxed).to_le_bytes();
             }
         }
+    }
+
+    /// Has what stands under `ids` in the cache.
+    pub(crate) fn touch(&self, ids: impl Iterator<Item = AddressId>) {
+        let places = ids.filter_map(|id| self.place(id));
+        // The sum is of no use: that it is wanted is what has the words loaded.
+        black_box(places.fold(0_u64, |sum, (chunk, at)| {
+            let address = &chunk.addresses[at];
+            let word = |n: usize| address[n].load(Ordering::Relaxed);
+            let life = chunk.lives[at].load(Ordering::Relaxed);
+            sum.wrapping_add(word(0)).wrapping_add(word(3)).wrapping_add(life.into())
+        }));
     }
 
     /// Whether `address` stands under `id`.

@@ -91,6 +91,12 @@ impl AddressTable {
         self.arena.address(id)
     }
 
+    /// Has what stands under `ids` in the caches, for who asks for these addresses next: a load that
+    /// waits for memory is under way for several at a time. Any id may be given.
+    pub fn touch(&self, ids: impl Iterator<Item = AddressId>) {
+        self.arena.touch(ids);
+    }
+
     /// Appends the addresses of all `ids` that have 32 bytes, in order; the others are left out. The
     /// caller must hold the ids, as for [`Self::address`].
     ///

@@ -3,12 +3,10 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use solana_hash::Hash;
-use tokio::runtime::Runtime;
 
-use crate::http::{self, Connection};
 use crate::{node, now};
 
 /// How long a transaction may take to be executed, everything before it included.
@@ -18,35 +16,21 @@ const EXECUTED_WITHIN: Duration = Duration::from_secs(60);
 const ASK_EVERY: Duration = Duration::from_millis(5);
 
 /// A client with one connection.
-pub(crate) struct Client {
-    address: SocketAddr,
-    runtime: Runtime,
-    connection: Connection,
-}
+pub(crate) struct Client(::load::Client);
 
 impl Client {
     pub(crate) fn open(address: SocketAddr) -> Result<Self> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
-        let connection = runtime.block_on(Connection::open(address))?;
-        Ok(Self { address, runtime, connection })
+        Ok(Self(::load::Client::open(address)?))
     }
 
     /// Calls a method and gives its result.
     pub(crate) fn call(&mut self, method: &str, params: Value) -> Result<Value> {
-        let request = http::call(self.address, method, &params);
-        let answer = self.exchange(&request)?.1;
-        let mut answer: Value = serde_json::from_slice(&answer)
-            .with_context(|| format!("{method}: {}", String::from_utf8_lossy(&answer)))?;
-        match answer.get("error") {
-            Some(error) => bail!("{method}: {error}"),
-            None => Ok(answer["result"].take()),
-        }
+        Ok(self.0.call(method, &params)?)
     }
 
     /// Sends any request and gives its answer's status and body.
     pub(crate) fn exchange(&mut self, request: &[u8]) -> Result<(u16, Vec<u8>)> {
-        let answer = self.runtime.block_on(self.connection.exchange(request))?;
-        Ok((answer.status, answer.body.to_vec()))
+        Ok(self.0.exchange(request)?)
     }
 
     pub(crate) fn latest_blockhash(&mut self) -> Result<Hash> {

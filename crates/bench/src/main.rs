@@ -12,6 +12,7 @@ mod http;
 mod index;
 mod load;
 mod node;
+mod quic;
 mod rpc;
 mod snapshot;
 mod start;
@@ -35,6 +36,16 @@ const BENCHMARKS: &[Benchmark] = &[
         "index",
         "address table and index beside their rivals: memory, a writer beside readers",
         index::run,
+    ),
+    (
+        "quic",
+        "transactions in over QUIC, beside three rivals, and all the way to the ledger",
+        quic::run,
+    ),
+    (
+        "load",
+        "serving under load: isolation, ladder, large answers, overload, thread sweep, suites",
+        load::run,
     ),
     ("snapshot", "a ledger from a snapshot archive: rate, memory, sums", snapshot::run),
     (
@@ -67,6 +78,10 @@ fn run(args: &[String]) -> Result<()> {
             println!("{name:8} {about}");
         }
         return Ok(());
+    }
+    // The generator of `quic`, in a process of its own.
+    if name == "quic-load" {
+        return quic::load::run(rest);
     }
     match BENCHMARKS.iter().find(|(known, ..)| *known == name) {
         Some((_, _, benchmark)) => benchmark(rest),

@@ -2,12 +2,14 @@
 //!
 //! Invariant: the process ends with its [`Node`], however the benchmark ends.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use ::load::Process;
 use anyhow::{Context, Result, bail};
 use tempfile::TempDir;
 
@@ -70,31 +72,37 @@ impl Node {
         Ok(Self { child, rpc: address(url)?, started, _dir: dir })
     }
 
-    /// CPU time that the node has used, in user and kernel; 10 ms is the finest it is counted in.
-    pub(crate) fn cpu_time(&self) -> Result<Duration> {
-        let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
-        // The second field is a name in parentheses and may hold anything; the 14th and 15th count.
-        let (_, fields) = stat.rsplit_once(')').context("an unknown form of /proc/PID/stat")?;
-        let ticks: Vec<f64> =
-            fields.split_whitespace().skip(11).take(2).map(str::parse).collect::<Result<_, _>>()?;
-        Ok(Duration::from_secs_f64(ticks.iter().sum::<f64>() / TICKS_PER_SECOND))
+    /// The process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Seconds of CPU time that each of the node's threads has used, by name; equal names together.
+    pub(crate) fn thread_times(&self) -> Result<BTreeMap<String, f64>> {
+        let mut times = BTreeMap::new();
+        for task in fs::read_dir(format!("/proc/{}/task", self.child.id()))? {
+            let stat = fs::read_to_string(task?.path().join("stat"))?;
+            let (name, fields) = stat.rsplit_once(')').context("an unknown form of a stat file")?;
+            let name = name.split_once('(').map_or("", |(_, name)| name);
+            let ticks: f64 = fields
+                .split_whitespace()
+                .skip(11)
+                .take(2)
+                .map(str::parse::<f64>)
+                .sum::<Result<_, _>>()?;
+            *times.entry(name.to_owned()).or_default() += ticks / TICKS_PER_SECOND;
+        }
+        Ok(times)
     }
 
     /// Bytes of memory that are resident.
     pub(crate) fn resident_bytes(&self) -> Result<u64> {
-        self.status_bytes("VmRSS:")
+        Ok(Process(self.pid()).resident_bytes()?)
     }
 
     /// The most bytes of memory that were ever resident.
     pub(crate) fn resident_bytes_most(&self) -> Result<u64> {
-        self.status_bytes("VmHWM:")
-    }
-
-    fn status_bytes(&self, name: &str) -> Result<u64> {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
-        let line = status.lines().find_map(|line| line.strip_prefix(name));
-        let kib = line.and_then(|line| line.split_whitespace().next());
-        Ok(kib.with_context(|| format!("no {name}"))?.parse::<u64>()? * 1024)
+        Ok(Process(self.pid()).resident_bytes_most()?)
     }
 }
 

@@ -10,6 +10,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use ::load::{Judge, Plan, Process, Run, Span, Stream, Verdict, json_rpc};
 use anyhow::{Context, Result, bail, ensure};
 use hdrhistogram::Histogram;
 use serde_json::{Value, json};
@@ -19,7 +20,6 @@ use solana_signer::Signer;
 use solana_transaction::Transaction;
 
 use crate::client::Client;
-use crate::load::{Load, Outcome, Span};
 use crate::node::{Node, address};
 use crate::{http, median, now, transfers, value_of};
 
@@ -79,7 +79,7 @@ struct Row {
 /// What is measured, and what it is measured with.
 struct Bench {
     size: Size,
-    load: Load,
+    address: SocketAddr,
     node: Option<Node>,
     client: Client,
     payers: Vec<Keypair>,
@@ -108,7 +108,6 @@ impl Bench {
             (Some(node), _) => node.rpc,
             (None, url) => address(url.context("no endpoint")?)?,
         };
-        let load = Load { address, connections: size.connections, threads: size.threads };
         let mut client = Client::open(address)?;
         let payers = transfers::fund_payers(&mut client, size.payers)?;
         let token_accounts =
@@ -118,22 +117,22 @@ impl Bench {
         let has_constant = Client::open(address)?
             .exchange(&constant)
             .is_ok_and(|(status, body)| is_constant(status, &body));
-        Ok(Self { size, load, node, client, payers, token_accounts, has_constant })
+        Ok(Self { size, address, node, client, payers, token_accounts, has_constant })
     }
 
     fn round(&mut self, rows: &mut Vec<Row>) -> Result<()> {
-        let address = self.load.address;
+        let address = self.address;
         let mut constant = f64::NAN;
         if self.has_constant {
-            let outcome = self.offer("constant", vec![constant_request(address)], is_constant)?;
-            constant = outcome.rate();
-            add(rows, "constant", false, constant, outcome)?;
+            let run = self.offer("constant", vec![constant_request(address)], constant_judge)?;
+            constant = run.outcomes[0].rate();
+            add(rows, "constant", false, constant, run)?;
         }
         for (name, calls) in self.reads() {
             let requests =
                 calls.iter().map(|params| http::call(address, name, params)).collect::<Vec<_>>();
-            let outcome = self.offer(name, requests, is_result)?;
-            add(rows, name, true, constant, outcome)?;
+            let run = self.offer(name, requests, json_rpc)?;
+            add(rows, name, true, constant, run)?;
         }
         self.send("sendTransaction", true, constant, rows)?;
         self.send("  with preflight", false, constant, rows)
@@ -156,14 +155,17 @@ impl Bench {
     }
 
     /// Offers one kind of request for the size's time; one wrong answer ends the benchmark.
-    fn offer(
-        &self,
-        name: &str,
-        requests: Vec<Vec<u8>>,
-        is_right: fn(u16, &[u8]) -> bool,
-    ) -> Result<Outcome> {
+    fn offer(&self, name: &str, requests: Vec<Vec<u8>>, judge: Judge) -> Result<Run> {
         let span = Span::Time { warm_up: self.size.warm_up, measured: self.size.measured };
-        all_right(name, self.load.run(requests, span, is_right, || self.cpu_time())?)
+        self.run(name, requests, span, judge)
+    }
+
+    fn run(&self, name: &str, requests: Vec<Vec<u8>>, span: Span, judge: Judge) -> Result<Run> {
+        let Size { connections, threads, .. } = self.size;
+        let stream = Stream { judge, threads, ..Stream::closed(name, requests, connections) };
+        let process = self.node.as_ref().map(|node| Process(node.pid()));
+        let plan = Plan { process, ..Plan::of(self.address.into(), stream, span) };
+        all_right(name, plan.run()?)
     }
 
     /// Sends transfers that were signed before, each once, and waits until all have been executed.
@@ -181,27 +183,21 @@ impl Bench {
             .map(|transaction| self.send_request(transaction, skip_preflight))
             .collect::<Result<Vec<_>>>()?;
         let started = now();
-        let outcome =
-            self.load.run(requests, Span::Once, is_result, || self.cpu_time()).context(name)?;
-        let outcome = all_right(name, outcome)?;
+        let run = self.run(name, requests, Span::Once, json_rpc)?;
         let signatures: Vec<String> =
             signed.iter().map(|transaction| transaction.signatures[0].to_string()).collect();
         // The last to be executed are among the last that were sent.
-        let last = &signatures[signatures.len().saturating_sub(self.load.connections * 2)..];
+        let last = &signatures[signatures.len().saturating_sub(self.size.connections * 2)..];
         transfers::wait_for_all(&mut self.client, last)?;
         let executed = count as f64 / started.elapsed().as_secs_f64();
         transfers::wait_for_all(&mut self.client, &signatures)?;
         println!("{}: {count} taken and executed, {executed:.0} a second", name.trim());
-        add(rows, name, false, constant, outcome)
+        add(rows, name, false, constant, run)
     }
 
     fn send_request(&self, transaction: &Transaction, skip_preflight: bool) -> Result<Vec<u8>> {
         let params = transfers::send_params(transaction, skip_preflight)?;
-        Ok(http::call(self.load.address, "sendTransaction", &params))
-    }
-
-    fn cpu_time(&self) -> Result<Duration> {
-        self.node.as_ref().map_or(Ok(Duration::ZERO), Node::cpu_time)
+        Ok(http::call(self.address, "sendTransaction", &params))
     }
 
     fn print(&self, rows: &[Row]) {
@@ -257,9 +253,10 @@ fn add(
     name: &'static str,
     is_cheap: bool,
     constant: f64,
-    outcome: Outcome,
+    run: Run,
 ) -> Result<()> {
     let at = rows.iter().position(|row| row.name == name);
+    let outcome = &run.outcomes[0];
     let row = match at {
         Some(at) => &mut rows[at],
         None => {
@@ -271,18 +268,22 @@ fn add(
     };
     row.rates.push(outcome.rate());
     row.of_constant.push(outcome.rate() / constant);
-    row.cpu_us.push(outcome.cpu_us());
+    let cpu_s = run.used.as_ref().map_or(0.0, |used| used.cpu_s);
+    row.cpu_us.push(cpu_s * 1e6 / outcome.counts.right as f64);
     row.latencies.add(&outcome.latencies)?;
     Ok(())
 }
 
-fn all_right(name: &str, outcome: Outcome) -> Result<Outcome> {
-    let Outcome { requests, failures, .. } = outcome;
-    if let Some(failure) = &outcome.failure {
-        bail!("{}: {failures} of {requests} answers are wrong, such as: {failure}", name.trim());
+/// One wrong answer ends the benchmark.
+fn all_right(name: &str, run: Run) -> Result<Run> {
+    let (counts, name) = (run.outcomes[0].counts, name.trim());
+    if counts.failed() > 0 {
+        let failure = run.outcomes[0].failure.as_deref().unwrap_or("a refusal");
+        let (failed, all) = (counts.failed(), counts.all());
+        bail!("{name}: {failed} of {all} answers are wrong, such as: {failure}");
     }
-    ensure!(requests > 0, "{}: no request was answered in time", name.trim());
-    Ok(outcome)
+    ensure!(counts.right > 0, "{name}: no request was answered in time");
+    Ok(run)
 }
 
 fn constant_request(address: SocketAddr) -> Vec<u8> {
@@ -295,8 +296,6 @@ fn is_constant(status: u16, body: &[u8]) -> bool {
     status == 200 && body == b"ok"
 }
 
-/// Whether an answer is a result: its first member after the version, or the version after it.
-fn is_result(status: u16, body: &[u8]) -> bool {
-    let beginning = &body[..body.len().min(48)];
-    status == 200 && beginning.windows(9).any(|window| window == br#""result":"#)
+fn constant_judge(status: u16, body: &[u8]) -> Verdict {
+    if is_constant(status, body) { Verdict::Right } else { Verdict::Wrong }
 }

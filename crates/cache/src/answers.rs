@@ -181,6 +181,8 @@ impl<V: Weigh> Cache<V> {
     pub(crate) fn keep(&self, key: Box<[u8]>, entry: &Arc<Entry<V>>) {
         let bytes = entry.answer.as_ref().map_or(0, Weigh::bytes);
         if bytes <= self.0.config.entry_bytes_max && self.0.config.bytes_max > 0 {
+            // What is replaced is not evicted.
+            self.0.kept.remove(&key);
             self.0.kept.insert(key, Arc::clone(entry));
         }
     }

@@ -72,9 +72,11 @@ impl<V: Weigh> Fill<V> {
         self.cache.entry_bytes_max()
     }
 
-    /// The answer is made.
-    pub fn done(mut self, entry: Entry<V>) {
-        self.entry = Some(Arc::new(entry));
+    /// The answer is made. Gives it as it is kept.
+    pub fn done(mut self, entry: Entry<V>) -> Arc<Entry<V>> {
+        let entry = Arc::new(entry);
+        self.entry = Some(Arc::clone(&entry));
+        entry
     }
 }
 

@@ -121,7 +121,10 @@ fn run(seed: u64) -> u64 {
         assert!(waiting.len() <= config.waiters_max);
     }
     drop(making);
-    assert!(waiting.iter().all(|(_, told)| matches!(told.try_recv(), Ok(None))), "nobody waits for ever");
+    assert!(
+        waiting.iter().all(|(_, told)| matches!(told.try_recv(), Ok(None))),
+        "nobody waits for ever"
+    );
     given
 }
 

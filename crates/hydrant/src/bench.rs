@@ -266,10 +266,13 @@ fn paces(plan: &Plan) -> Vec<String> {
 fn notes(flags: &BenchFlags) -> Vec<String> {
     let BenchFlags { url, runs, duration, warm_up, timeout, threads, .. } = flags;
     let count = if *runs == 1 { "1 run".to_owned() } else { format!("{runs} runs") };
+    let span = match &flags.replay {
+        Some(_) => format!("at {} times its speed", flags.speed),
+        None => format!("of {duration} s after {warm_up} s that do not count"),
+    };
     vec![
         format!(
-            "{url}: {count} of {duration} s after {warm_up} s that do not count; from {threads} \
-             thread(s); an answer is given up after {timeout} s"
+            "{url}: {count} {span}; from {threads} thread(s); an answer is given up after {timeout} s"
         ),
         "Latencies are of all requests that were due, whatever became of them; with a rate they run \
          from when a request was due. The median of the runs is told."

@@ -209,6 +209,10 @@ pub(crate) struct DevFlags {
     /// Heavy requests at once, those that wait included; more are refused with 429 [default: 256].
     #[arg(long, value_name = "COUNT", help_heading = "Bounds")]
     pub(crate) heavy_max: Option<usize>,
+    /// Bytes of answers kept for as long as what they were read from is unchanged; 0 keeps none
+    /// [default: 268435456].
+    #[arg(long, value_name = "BYTES", help_heading = "Bounds")]
+    pub(crate) cache_bytes_max: Option<u64>,
     /// Connections at once, HTTP and WebSocket together [default: 10000].
     #[arg(long, value_name = "COUNT", help_heading = "Bounds")]
     pub(crate) connections_max: Option<usize>,

@@ -102,6 +102,7 @@ async fn serve(
         history: Arc::clone(localnet.history()),
         door: localnet.door(),
         pool: Arc::new(cpu_pool(&options.pool).context("start the CPU threads")?),
+        answers: Arc::new(rpc::Answers::new(options.cache_bytes_max)),
         clients: Arc::new(pool::Clients::new(options.pool.clients)),
         health: Arc::new(Health::default()),
         config: options.rpc.clone(),

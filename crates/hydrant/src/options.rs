@@ -19,6 +19,9 @@ const SHRED_BYTES: u64 = 1_228;
 /// Where clients expect JSON-RPC.
 const RPC_PORT_DEFAULT: u16 = 8899;
 
+/// Answers that are kept: a thousand of a quarter of a megabyte.
+const CACHE_BYTES_MAX_DEFAULT: u64 = 256 << 20;
+
 /// What `hydrant dev` does.
 pub(crate) struct Options {
     pub(crate) localnet: localnet::Config,
@@ -33,6 +36,7 @@ pub(crate) struct Options {
     pub(crate) endpoints_file: Option<PathBuf>,
     pub(crate) io_threads: usize,
     pub(crate) pool: pool::Config,
+    pub(crate) cache_bytes_max: u64,
     pub(crate) reset: bool,
     pub(crate) quiet: bool,
     pub(crate) log: bool,
@@ -113,6 +117,7 @@ fn merge(flags: DevFlags, file: DevFlags) -> DevFlags {
             .or(file.rpc_max_request_body_size),
         queue_max: flags.queue_max.or(file.queue_max),
         heavy_max: flags.heavy_max.or(file.heavy_max),
+        cache_bytes_max: flags.cache_bytes_max.or(file.cache_bytes_max),
         connections_max: flags.connections_max.or(file.connections_max),
         max_addresses: flags.max_addresses.or(file.max_addresses),
         max_tracked_addresses: flags.max_tracked_addresses.or(file.max_tracked_addresses),
@@ -131,6 +136,7 @@ impl Options {
             rpc: rpc_config(&flags)?,
             pubsub: pubsub_config(&flags)?,
             pool: pool_config(&flags, cores)?,
+            cache_bytes_max: flags.cache_bytes_max.unwrap_or(CACHE_BYTES_MAX_DEFAULT),
             quic: quic_config(&flags)?,
             tpu_port: tpu_port(&flags),
             forward: flags.forward.clone(),

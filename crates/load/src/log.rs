@@ -3,8 +3,11 @@
 //! Shape: `at_ms` since the first, then either `body`, a JSON-RPC request or batch that is posted to the
 //! endpoint's own path, or `path` with `method` (default GET) and perhaps a `body`.
 //!
-//!     {"at_ms": 0, "body": {"jsonrpc": "2.0", "id": 1, "method": "getSlot"}}
-//!     {"at_ms": 3.5, "path": "/v1/slot"}
+//! ```json
+//! {"at_ms": 0, "body": {"jsonrpc": "2.0", "id": 1, "method": "getSlot"}}
+//! {"at_ms": 3.5, "path": "/v1/slot"}
+//! ```
+//!
 //! Bounds: all of it is in memory.
 
 use std::io::Write;

@@ -86,7 +86,7 @@ impl Mix {
                 draw -= kind.weight;
                 draw < 0.0
             });
-            let Some(kind) = kind.or(self.kinds.last()) else { continue };
+            let Some(kind) = kind.or_else(|| self.kinds.last()) else { continue };
             let params = &kind.params[kind.zipf.pick(chance.draw())];
             entries.push(LogEntry::call(Duration::from_secs_f64(at), &kind.method, params));
         }

@@ -562,7 +562,7 @@ impl Line<'_> {
 }
 
 /// Counts a request if it belongs to the measured time: in an open loop if it was due in it, in a
-/// closed loop if it was sent and answered in it.
+/// closed loop if it was answered in it, so that long answers make the same rate as short ones.
 fn count(
     seen: &Seen,
     window: Window,
@@ -571,8 +571,8 @@ fn count(
     fate: Fate<'_>,
     is_paced: bool,
 ) {
-    let is_late = window.until.is_some_and(|until| if is_paced { began } else { done } > until);
-    if began < window.from || is_late {
+    let belongs = if is_paced { began } else { done };
+    if belongs < window.from || window.until.is_some_and(|until| belongs > until) {
         return;
     }
     let latency = done.saturating_duration_since(began);
@@ -653,6 +653,18 @@ mod tests {
         assert!(outcome.counts.right > 2, "{:?}", outcome.counts);
         assert_eq!(outcome.counts.failed(), 0);
         assert_eq!(outcome.took, 30 * MS);
+    }
+
+    #[test]
+    fn long_answers_that_began_before_are_counted_when_they_come() {
+        let address = serve(|_, socket| {
+            // Longer than the warm-up, shorter than all.
+            crate::clock::sleep_until(now() + 60 * MS);
+            respond(socket, 200, "ok")
+        });
+        let span = Span::Time { warm_up: 30 * MS, measured: 60 * MS };
+        let outcome = offer(address, stream(&["a"], 2, Pace::Closed), span);
+        assert_eq!(outcome.counts.right, 2);
     }
 
     #[test]

@@ -58,7 +58,7 @@ impl Counters {
 /// How often something took how long, in powers of two of a microsecond.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Histogram {
-    buckets: [u64; Histogram::BUCKETS],
+    buckets: [u64; Self::BUCKETS],
     sum_us: u64,
 }
 

@@ -153,8 +153,7 @@ impl<T> Schedule<T> {
         let deadline = now + Duration::from_millis(self.config.class(class).deadline_ms);
         let (state, has_begun) = (State::Waiting, false);
         let work = Some(work);
-        self.jobs
-            .insert(id, Job { class, client, arrived: now, deadline, work, state, has_begun });
+        self.jobs.insert(id, Job { class, client, arrived: now, deadline, work, state, has_begun });
         self.deadlines.insert((deadline, id));
         if class == Class::Heavy {
             *self.heavy_of.entry(client).or_default() += 1;

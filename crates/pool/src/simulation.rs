@@ -279,7 +279,8 @@ fn every_task_ends_exactly_once() {
         let mut machine = Machine::new(
             3,
             config(|config| {
-                config.heavy = ClassConfig { tasks_max: 9, active_max: 2, deadline_ms: 40, weight: 1 };
+                config.heavy =
+                    ClassConfig { tasks_max: 9, active_max: 2, deadline_ms: 40, weight: 1 };
                 config.client_heavy_max = 4;
             }),
         );

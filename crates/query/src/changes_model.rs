@@ -94,7 +94,10 @@ fn run(seed: u64) -> (usize, usize) {
     let mut random = Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15));
     let root = BlockId { slot: 0, bank: 0 };
     let (mut ledger, reader) = Ledger::new(LedgerConfig::new(1_000), root, Arc::new(0));
-    let purse = |random: &mut Random| Purse { owner: address(100 + random.below(5)), amount: random.below(3) };
+    let purse = |random: &mut Random| Purse {
+        owner: address(100 + random.below(5)),
+        amount: random.below(3),
+    };
     let change = |random: &mut Random| {
         let record = (random.below(4) > 0).then(|| Arc::new(purse(random)));
         Change { address: address(random.below(12)), record }
@@ -114,7 +117,11 @@ fn run(seed: u64) -> (usize, usize) {
         };
         match (random.below(12), open) {
             (0..4, None) => {
-                let parent = if random.below(4) == 0 { some(&mut random) } else { *complete.last().expect("the root") };
+                let parent = if random.below(4) == 0 {
+                    some(&mut random)
+                } else {
+                    *complete.last().expect("the root")
+                };
                 let block = BlockId { slot: parent.slot + 1 + random.below(2), bank: step };
                 if ledger.open(block, parent, Arc::new(step)).is_ok() {
                     open = Some(block);
@@ -173,6 +180,12 @@ fn watch_more(reader: &Reader<Purse, u64>, known: &mut Vec<Known>, random: &mut 
         };
         let number = item.watch(reader);
         let view = reader.view(commitment);
-        known.push(Known { item, commitment, number, made_at: view.moment(), was: item.read(&view) });
+        known.push(Known {
+            item,
+            commitment,
+            number,
+            made_at: view.moment(),
+            was: item.read(&view),
+        });
     }
 }

@@ -27,10 +27,8 @@ impl<R: Record, M> View<R, M> {
     ) -> impl Iterator<Item = (Address, Arc<R>)> + use<'_, R, M> {
         self.keys(keys).into_iter().flat_map(move |keys| {
             let ids = self.candidates(keys.narrowest, AddressId(0));
-            ids.filter_map(move |id| {
-                let version = self.found(id, &keys)?;
-                self.answer(id, &version)
-            })
+            let versions = self.read_each(ids, move |version| keys.find(version));
+            versions.filter_map(|(id, version)| self.answer(id, &version?))
         })
     }
 
@@ -68,10 +66,11 @@ impl<R: Record, M> View<R, M> {
     pub(crate) fn candidates_len(&self, key: Option<Key>) -> usize {
         key.map_or_else(|| self.len(), |key| self.published.postings.len_of(key))
     }
+}
 
-    /// What this block sees under `id`, if every key finds it there.
-    pub(crate) fn found(&self, id: AddressId, keys: &Keys) -> Option<Seen<'_, R>> {
-        let found = self.snapshot().version(id)?;
-        keys.all.iter().all(|key| found.has_key(*key)).then_some(found)
+impl Keys {
+    /// Whether a version is found by each of them.
+    pub(crate) fn find<R>(&self, version: &Seen<'_, R>) -> bool {
+        self.all.iter().all(|key| version.has_key(*key))
     }
 }

@@ -7,6 +7,7 @@
 //! Not here: what a record is (the dialect says), who may ask what and for how long (`pool`, `rpc`).
 #![forbid(unsafe_code)]
 
+mod batch;
 mod changes;
 #[cfg(test)]
 mod changes_model;

@@ -8,6 +8,7 @@
 use std::sync::Arc;
 
 use ledger::{Address, AddressId, Facet, Record, Slot};
+use state::Seen;
 
 use crate::View;
 
@@ -89,13 +90,15 @@ impl<R: Record, M> View<R, M> {
         let mut last = None;
         let mut weight = 0_usize;
         let ids = self.candidates(keys.narrowest, AddressId(first));
-        for (visits, id) in ids.enumerate() {
+        let is_wanted = |version: &Seen<'_, R>| {
+            keys.find(version) && limits.changed_since.is_none_or(|since| version.slot() >= since)
+        };
+        for (visits, (id, version)) in self.read_each(ids, is_wanted).enumerate() {
             if visits >= limits.visits_max {
                 page.next = last.map(|after| Cursor { run, after });
                 break;
             }
-            if let Some(version) = self.found(id, &keys)
-                && limits.changed_since.is_none_or(|since| version.slot() >= since)
+            if let Some(version) = version
                 && let Some(found) = self.answer(id, &version)
                 && let Some(weighs) = weigh(&found.1)
             {

@@ -122,16 +122,11 @@ impl<R: Record, M> View<R, M> {
         facet: Facet,
         key: &Address,
     ) -> impl Iterator<Item = (Address, Arc<R>)> + use<'_, R, M> {
-        let snapshot = self.snapshot();
         let key = self.key(facet, key);
         key.into_iter().flat_map(move |key| {
-            self.candidates(self.entries(key), AddressId(0)).filter_map(move |id| {
-                let version = snapshot.version(id)?;
-                if !version.has_key(key) {
-                    return None;
-                }
-                self.answer(id, &version)
-            })
+            let ids = self.candidates(self.entries(key), AddressId(0));
+            let versions = self.read_each(ids, move |version| version.has_key(key));
+            versions.filter_map(|(id, version)| self.answer(id, &version?))
         })
     }
 

@@ -22,8 +22,9 @@ impl<R: Record, M> View<R, M> {
     ) -> Option<AddressId> {
         let keys = self.keys(keys)?;
         let mut ids = self.candidates(keys.narrowest, first);
-        for id in ids.by_ref().take(visits_max) {
-            if let Some(version) = self.found(id, &keys) {
+        let looked_at = ids.by_ref().take(visits_max);
+        for (id, version) in self.read_each(looked_at, |version| keys.find(version)) {
+            if let Some(version) = version {
                 visit(id, &|| version.record(self.resolve()));
             }
         }

@@ -292,9 +292,8 @@ impl<R: Record, M: Send + Sync + 'static> Ledger<R, M> {
         let tips = [self.processed, self.confirmed, self.state.root()];
         let [processed, confirmed, finalized] = tips.map(snapshot);
         let before = self.published.load();
-        let is_new = |before: &Snapshot<R, M>, now: &Snapshot<R, M>| {
-            !Arc::ptr_eq(before.meta(), now.meta())
-        };
+        let is_new =
+            |before: &Snapshot<R, M>, now: &Snapshot<R, M>| !Arc::ptr_eq(before.meta(), now.meta());
         let has_new_facts = [
             is_new(&before.processed, &processed),
             is_new(&before.confirmed, &confirmed),

@@ -236,11 +236,15 @@ impl Connection {
         true
     }
 
-    /// Whether it has broken more than it may, or makes work without end.
-    pub(crate) fn misbehaves(&self, config: &Config) -> bool {
+    /// Whether it has broken more streams than it may.
+    pub(crate) fn breaks_too_much(&self, config: &Config) -> bool {
         self.broken > config.broken_streams_max
-            || self.inner.stats().frame_rx.stream
-                > FRAMES_FREE + FRAMES_PER_STREAM_MAX * (self.ended + u64::from(self.window))
+    }
+
+    /// Whether it makes work without end; not for free to find out.
+    pub(crate) fn wastes_frames(&self) -> bool {
+        self.inner.stats().frame_rx.stream
+            > FRAMES_FREE + FRAMES_PER_STREAM_MAX * (self.ended + u64::from(self.window))
     }
 
     /// Sets how many streams may be open at once; whether that is something new.

@@ -431,7 +431,9 @@ impl Driver {
                         Some((Code::Dropped, "idle"))
                     } else if is_crowded && passed(connection.busy) >= idle {
                         Some((Code::TooMany, "idle, and others want in"))
-                    } else if is_slow && connection.misbehaves(config) {
+                    } else if connection.breaks_too_much(config)
+                        || is_slow && connection.wastes_frames()
+                    {
                         self.tally.refuse(Cause::Misbehaved);
                         Some((Code::InvalidStream, "too many broken streams"))
                     } else {

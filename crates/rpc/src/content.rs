@@ -16,11 +16,17 @@ use crate::call::Caller;
 use crate::node::Node;
 use crate::outlet::{Piece, Taken, Taker};
 
+/// After so many parts of a kept answer other connections of the thread have their turn: a large copy
+/// must not delay a light request either.
+const PARTS_BETWEEN_YIELDS: usize = 2;
+
 /// The body of a response.
 pub struct Content(Form);
 
 enum Form {
     Whole(Bytes),
+    /// All there, in order; how many bytes they are, and how many parts went since others had a turn.
+    Parts(std::vec::IntoIter<Bytes>, u64, usize),
     Streamed(Box<Streamed>),
     OfParts(Box<OfParts>),
 }
@@ -58,6 +64,13 @@ impl Content {
     }
 }
 
+impl From<Vec<Bytes>> for Content {
+    fn from(parts: Vec<Bytes>) -> Self {
+        let bytes = parts.iter().map(|part| part.len() as u64).sum();
+        Self(Form::Parts(parts.into_iter(), bytes, 0))
+    }
+}
+
 impl Default for Content {
     fn default() -> Self {
         Bytes::new().into()
@@ -81,6 +94,16 @@ impl Body for Content {
         match &mut self.0 {
             Form::Whole(bytes) if bytes.is_empty() => Poll::Ready(None),
             Form::Whole(bytes) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes))))),
+            Form::Parts(_, _, went) if *went >= PARTS_BETWEEN_YIELDS => {
+                *went = 0;
+                cx.waker().wake_by_ref();
+                Poll::Pending
+            }
+            Form::Parts(parts, left, went) => Poll::Ready(parts.next().map(|part| {
+                *went += 1;
+                *left -= part.len() as u64;
+                Ok(Frame::data(part))
+            })),
             Form::Streamed(streamed) => streamed.poll(cx),
             Form::OfParts(body) => {
                 let part = ready!(body.parts.poll_next(cx));
@@ -95,6 +118,7 @@ impl Body for Content {
     fn is_end_stream(&self) -> bool {
         match &self.0 {
             Form::Whole(bytes) => bytes.is_empty(),
+            Form::Parts(_, left, _) => *left == 0,
             Form::Streamed(streamed) => streamed.is_over,
             Form::OfParts(_) => false,
         }
@@ -103,6 +127,7 @@ impl Body for Content {
     fn size_hint(&self) -> SizeHint {
         match &self.0 {
             Form::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            Form::Parts(_, left, _) => SizeHint::with_exact(*left),
             Form::Streamed(_) | Form::OfParts(_) => SizeHint::default(),
         }
     }
@@ -117,6 +142,10 @@ impl Streamed {
             Some(piece) => piece,
             None => match ready!(self.rest.poll_take(cx)) {
                 Taken::Piece(piece) => piece,
+                // Of a kept answer nothing comes before it.
+                Taken::Kept(..) => {
+                    return Poll::Ready(Some(Err(io::ErrorKind::InvalidData.into())));
+                }
                 Taken::Ended(why) => {
                     self.is_over = true;
                     tracing::warn!(?why, "an answer was cut off: it ended after it had begun");

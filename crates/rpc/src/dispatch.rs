@@ -8,12 +8,16 @@
 
 use std::sync::Arc;
 
+use cache::{Entry, Find, Tell};
 use pool::{Class as PoolClass, ClientId, TooMany};
+use tokio::sync::oneshot;
 
+use crate::cached::{self, Reads};
 use crate::compress::Coding;
 use crate::envelope::{self, Call, Id, Request};
 use crate::error::RpcError;
 use crate::job::{Job, OwnedCall, guarded};
+use crate::kept::{Keeping, Kept};
 use crate::methods::{self, Class, Method, MethodResult};
 use crate::node::Node;
 use crate::outlet::{Piece, Taken, Taker};
@@ -37,6 +41,8 @@ pub(crate) enum Reply {
     Nothing,
     /// All of it.
     Whole(Whole),
+    /// All of it, as it is kept.
+    Kept(Vec<bytes::Bytes>, Coding),
     /// Its beginning, and where the rest comes from.
     Streamed(Piece, Taker),
 }
@@ -194,6 +200,11 @@ async fn answer_single(node: &Arc<Node>, asker: Asker, call: Call<'_>) -> Reply 
         Some(Plan::Answered(done)) => done,
         Some(Plan::Here { id, method, params }) => reply(run(node, method, params), &id),
         Some(Plan::OnPool { id, method, params, class }) => {
+            if let Some(reads) = methods::reads(method, node, params)
+                && let Some(kept) = kept(node, asker, (&id, method, params, class), &reads).await
+            {
+                return kept;
+            }
             let calls = vec![OwnedCall::run(id.clone(), method, params)];
             match submit(node, asker, calls, false, class) {
                 Ok(taker) => return receive(taker, &id).await,
@@ -202,6 +213,69 @@ async fn answer_single(node: &Arc<Node>, asker: Asker, call: Call<'_>) -> Reply 
         }
     };
     Reply::whole(done)
+}
+
+/// How often somebody who waited for an answer in vain asks again before he makes it himself.
+const ATTEMPTS: usize = 3;
+
+/// The answer from the cache, or made for it; `None` if it is not for the cache.
+async fn kept(
+    node: &Arc<Node>,
+    asker: Asker,
+    (id, method, params, class): (&Id, &'static Method, Params<'_>, PoolClass),
+    reads: &Reads,
+) -> Option<Reply> {
+    let key = cached::key(method, params, asker.coding)?;
+    let changes = node.reader.changes();
+    let commitment = reads.commitment;
+    let changed_at = |number| changes.changed_at(commitment, number);
+    // Not the view itself: whoever waits is to keep no state alive.
+    let now = || {
+        let view = node.reader.view(commitment);
+        (view.moment(), view.block().slot)
+    };
+    let answer = |entry: &Entry<Kept>, slot| {
+        let kept = entry.answer.as_ref()?;
+        Some(Reply::Kept(kept.reply(slot, id), kept.coding()))
+    };
+    for _ in 0..ATTEMPTS {
+        let (moment, slot) = now();
+        if reads.min_context_slot.is_some_and(|min| slot < min) {
+            return None;
+        }
+        let (sender, told) = oneshot::channel();
+        let tell = || -> Tell<Kept> {
+            Box::new(move |entry| {
+                // Who waited may have gone.
+                let _ = sender.send(entry);
+            })
+        };
+        match node.answers.0.find(&key, moment, changed_at, tell) {
+            Find::Hit(entry) => return answer(&entry, slot),
+            Find::Bypass => return None,
+            Find::Make(fill) => {
+                let read = reads.watch(changes);
+                let (made_at, _) = now();
+                let keeping = Keeping::new(fill, made_at, read, asker.coding);
+                let calls = vec![OwnedCall::run(id.clone(), method, params)];
+                let (job, taker) = Job::new(Arc::clone(node), calls, false, asker.coding);
+                let job = Box::new(job.keep(keeping));
+                let ticket = match node.pool.submit(class, asker.client, job) {
+                    Ok(ticket) => ticket,
+                    Err(full) => return Some(Reply::whole(reply(Err(RpcError::full(&full)), id))),
+                };
+                return Some(receive(taker.of(ticket), id).await);
+            }
+            Find::Wait => {
+                let Ok(Some(entry)) = told.await else { continue };
+                let (moment, slot) = now();
+                if entry.is_good(moment, changed_at) {
+                    return answer(&entry, slot);
+                }
+            }
+        }
+    }
+    None
 }
 
 async fn answer_batch(node: &Arc<Node>, asker: Asker, calls: Vec<Call<'_>>) -> Reply {
@@ -273,6 +347,10 @@ async fn receive(mut taker: Taker, id: &Id) -> Reply {
             Reply::Whole(Whole { text: piece.bytes, coding: piece.coding, retry_after_s: None })
         }
         Taken::Piece(piece) => Reply::Streamed(piece, taker),
+        Taken::Kept(entry, slot) => match &entry.answer {
+            Some(kept) => Reply::Kept(kept.reply(slot, id), kept.coding()),
+            None => Reply::whole(reply(Err(RpcError::internal()), id)),
+        },
         Taken::Ended(why) => Reply::whole(reply(Err(RpcError::ended(why)), id)),
     }
 }

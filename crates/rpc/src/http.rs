@@ -151,6 +151,10 @@ async fn post(node: &Arc<Node>, asker: Asker, body: Incoming) -> Response<Conten
             node.charge(asker.client, whole.text.len());
             (whole.text.into(), whole.coding, whole.retry_after_s)
         }
+        Reply::Kept(parts, coding) => {
+            node.charge(asker.client, parts.iter().map(Bytes::len).sum());
+            (parts.into(), coding, None)
+        }
         Reply::Streamed(first, rest) => {
             let coding = first.coding;
             (Content::streamed(Arc::clone(node), asker.client, first, rest), coding, None)

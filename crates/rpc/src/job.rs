@@ -12,6 +12,7 @@ use pool::{Ended, Slice, Step, Task};
 use crate::compress::Coding;
 use crate::envelope::{self, Id};
 use crate::error::RpcError;
+use crate::kept::{Coder, Keeping};
 use crate::methods::{self, Form, Method, PIECE_BYTES, Pieces, Progress};
 use crate::node::Node;
 use crate::outlet::{Taker, Writer, outlet};
@@ -44,6 +45,10 @@ pub(crate) struct Job {
     writer: Writer,
     /// Everything is written, if not sent.
     is_closed: bool,
+    /// The answer is collected for the cache instead of sent piece by piece.
+    keeping: Option<Keeping>,
+    /// It is collected, and being coded.
+    coder: Option<Coder>,
 }
 
 /// A call whose answer is being made.
@@ -65,9 +70,26 @@ impl Job {
         let (writer, taker) = outlet(coding);
         let calls = calls.into_iter();
         let (out, current) = (Vec::new(), None);
-        let job =
-            Self { node, calls, is_batch, answered: 0, out, current, writer, is_closed: false };
+        let (answered, is_closed, keeping, coder) = (0, false, None, None);
+        let job = Self {
+            node,
+            calls,
+            is_batch,
+            answered,
+            out,
+            current,
+            writer,
+            is_closed,
+            keeping,
+            coder,
+        };
         (job, taker)
+    }
+
+    /// The same for a single call whose answer is to be kept.
+    pub(crate) fn keep(mut self, keeping: Keeping) -> Self {
+        self.keeping = Some(keeping);
+        self
     }
 
     /// Works on until the slice is over; whether there is more.
@@ -76,7 +98,10 @@ impl Job {
             return Ok(Step::Wait);
         }
         loop {
-            if self.out.len() >= PIECE_BYTES && self.may_send() {
+            if self.out.len() >= self.piece_bytes() && self.may_send() {
+                if let Some(keeping) = self.keeping.take() {
+                    keeping.give_up();
+                }
                 self.writer.write(std::mem::take(&mut self.out), false)?;
                 if !self.writer.has_room() {
                     return Ok(Step::Wait);
@@ -85,17 +110,27 @@ impl Job {
             if slice.is_cancelled() {
                 return Ok(Step::More);
             }
-            match self.current.take() {
-                Some(current) => self.go_on(current, slice),
-                None => match self.calls.next() {
-                    Some(call) => self.begin(call),
-                    None => return self.close(),
-                },
+            if let Some(coder) = self.coder.take() {
+                if let Some(step) = self.code(coder)? {
+                    return Ok(step);
+                }
+            } else if let Some(current) = self.current.take() {
+                self.go_on(current, slice);
+            } else if let Some(call) = self.calls.next() {
+                self.begin(call);
+            } else {
+                return self.close();
             }
             if slice.is_over() {
                 return Ok(Step::More);
             }
         }
+    }
+
+    /// After so many bytes they are sent: an answer that is kept goes when it is whole, one that is too
+    /// large for it as any other.
+    fn piece_bytes(&self) -> usize {
+        self.keeping.as_ref().map_or(PIECE_BYTES, |keeping| keeping.bytes_max().max(PIECE_BYTES))
     }
 
     /// Whether what is written can no longer become an error.
@@ -115,7 +150,7 @@ impl Job {
         let begins_at = Some(self.out.len());
         let params = Params::new(params.as_deref());
         match guarded(method.name, || (method.run)(&self.node, params)).flatten() {
-            Err(err) => self.out.extend(envelope::error_reply(&err, &id, true)),
+            Err(err) => self.refuse(&err, &id),
             Ok(answer) => match answer.into_form() {
                 Form::Whole(bytes) => {
                     // Nearly every body is one call, whose answer is then not copied.
@@ -124,7 +159,7 @@ impl Job {
                     } else {
                         self.out.extend(bytes);
                     }
-                    methods::close_reply(&mut self.out, &id);
+                    self.close_reply(&id);
                 }
                 Form::InPieces(pieces) => {
                     self.out.extend_from_slice(methods::PREFIX);
@@ -142,14 +177,42 @@ impl Job {
         }
         match (wrote, current.begins_at) {
             (Ok(Progress::More), _) => self.current = Some(current),
-            (Ok(Progress::Done), _) => methods::close_reply(&mut self.out, &current.id),
+            (Ok(Progress::Done), _) => self.close_reply(&current.id),
             (Err(err), Some(begins_at)) => {
                 self.out.truncate(begins_at);
-                self.out.extend(envelope::error_reply(&err, &current.id, true));
+                self.refuse(&err, &current.id);
             }
             // Part of it may be gone already: the pool ends the task, and with it the connection.
             (Err(err), None) => panic!("an answer failed after it had begun: {err}"),
         }
+    }
+
+    /// An error is not kept: who asks next may get more.
+    fn refuse(&mut self, err: &RpcError, id: &Id) {
+        self.keeping = None;
+        self.out.extend(envelope::error_reply(err, id, true));
+    }
+
+    /// The result is whole. One that is kept goes on without the id.
+    fn close_reply(&mut self, id: &Id) {
+        if let Some(keeping) = self.keeping.take() {
+            let coder = keeping.code(std::mem::take(&mut self.out));
+            self.coder = Some(coder.unwrap_or_else(|err| panic!("compress an answer: {err}")));
+            return;
+        }
+        methods::close_reply(&mut self.out, id);
+    }
+
+    /// Codes a piece of what is kept, and sends it when that was the last.
+    fn code(&mut self, mut coder: Coder) -> std::io::Result<Option<Step>> {
+        if coder.step()? {
+            self.coder = Some(coder);
+            return Ok(None);
+        }
+        let (entry, slot) = coder.done();
+        self.writer.keep(entry, slot);
+        self.is_closed = true;
+        Ok(Some(self.leave()))
     }
 
     fn close(&mut self) -> std::io::Result<Step> {

@@ -6,6 +6,7 @@
 //! is more runs on [`pool::Pool`], and a full pool is told to the client at once.
 //! Not here: state and index (`query`), execution (`localnet`), configuration files (`hydrant`).
 
+mod cached;
 mod call;
 pub mod commitment;
 mod compress;
@@ -18,6 +19,7 @@ pub mod error;
 mod http;
 mod io;
 mod job;
+mod kept;
 mod methods;
 mod node;
 mod outlet;
@@ -31,6 +33,7 @@ pub use config::Config;
 pub use content::{Content, Parts};
 pub use dispatch::answer_here;
 pub use http::{Web, WebRequest};
+pub use kept::Answers;
 pub use methods::{Answer, own_keys};
 pub use node::{Health, Node, Status, SystemClock};
 pub use server::{Listeners, Socket, Speaker, serve, serve_with_web};

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use chain::{Cluster, History, Reader, TransactionDoor};
 use pool::{ClientId, Clients, Pool, TooMany};
 
-use crate::Config;
+use crate::{Answers, Config};
 
 /// The node as its methods see it.
 pub struct Node {
@@ -21,6 +21,8 @@ pub struct Node {
     pub door: Arc<dyn TransactionDoor>,
     /// Where whatever is not cheap runs.
     pub pool: Arc<Pool>,
+    /// Answers that are still good.
+    pub answers: Arc<Answers>,
     /// What each client has had.
     pub clients: Arc<Clients>,
     /// How the ledger is, as `getHealth` and `GET /health` tell.

@@ -5,12 +5,15 @@
 //! Bounds: [`PIECES_MAX`] pieces of [`PIECE_BYTES`] between the two, and one step's bytes with the maker.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use bytes::Bytes;
+use cache::Entry;
 use pool::{Ended, Ticket};
 use tokio::sync::mpsc;
 
 use crate::compress::{COMPRESS_BYTES_MIN, Coding, Encoder};
+use crate::kept::Kept;
 use crate::methods::PIECE_BYTES;
 
 /// Pieces that wait for the socket: half a megabyte of an answer.
@@ -27,12 +30,15 @@ pub(crate) struct Piece {
 /// What comes out at the socket's end.
 pub(crate) enum Taken {
     Piece(Piece),
+    /// All of it, as it is kept, and the slot that it was made at. Nothing comes before or after.
+    Kept(Arc<Entry<Kept>>, u64),
     /// There is no more, and what there was is not all.
     Ended(Option<Ended>),
 }
 
 enum Message {
     Piece(Piece),
+    Kept(Arc<Entry<Kept>>, u64),
     Ended(Ended),
 }
 
@@ -119,6 +125,11 @@ impl Writer {
         }
     }
 
+    /// Gives the answer as it is kept. Nothing was written before, so there is room.
+    pub(crate) fn keep(&mut self, entry: Arc<Entry<Kept>>, slot: u64) {
+        let _ = self.sender.try_send(Message::Kept(entry, slot));
+    }
+
     /// Tells why there will be no more, if there is room for it; if not, the end is told by itself.
     pub(crate) fn end(&mut self, why: Ended) {
         let _ = self.sender.try_send(Message::Ended(why));
@@ -137,10 +148,7 @@ impl Taker {
         std::future::poll_fn(|cx| self.poll_take(cx)).await
     }
 
-    pub(crate) fn poll_take(
-        &mut self,
-        cx: &mut std::task::Context<'_>,
-    ) -> std::task::Poll<Taken> {
+    pub(crate) fn poll_take(&mut self, cx: &mut std::task::Context<'_>) -> std::task::Poll<Taken> {
         self.receiver.poll_recv(cx).map(|message| match message {
             Some(Message::Piece(piece)) => {
                 // Not for every piece: the maker is to have something to do when it goes on.
@@ -150,6 +158,7 @@ impl Taker {
                 }
                 Taken::Piece(piece)
             }
+            Some(Message::Kept(entry, slot)) => Taken::Kept(entry, slot),
             Some(Message::Ended(why)) => Taken::Ended(Some(why)),
             None => Taken::Ended(None),
         })

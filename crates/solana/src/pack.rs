@@ -244,42 +244,48 @@ fn unpack_token(
 ) -> Option<Vec<u8>> {
     let extras = if flags & flag::EXTRAS == 0 { 0 } else { take::<1>(&mut rest)?[0] };
     let has = |extra: u8| extras & extra != 0;
-    let mut data = Vec::with_capacity(if has(extra::TAIL) {
-        TOKEN_BYTES + rest.len()
-    } else {
-        TOKEN_BYTES + 5
-    });
-    data.extend_from_slice(&key(facet::MINT)?);
-    data.extend_from_slice(&key(facet::OWNER)?);
-    data.extend_from_slice(&take_varint(&mut rest)?.to_le_bytes());
-    let delegate = match () {
-        () if has(extra::DELEGATE) => key(facet::DELEGATE)?,
-        () if has(extra::DELEGATE_LEFT) => *take(&mut rest)?,
-        () => [0; 32],
-    };
-    put_maybe(&mut data, has(extra::DELEGATE), delegate);
-    data.push(if flags & flag::FROZEN == 0 { 1 } else { 2 });
-    let native = match () {
-        () if has(extra::NATIVE) => take_varint(&mut rest)?.to_le_bytes(),
-        () if has(extra::NATIVE_LEFT) => *take(&mut rest)?,
-        () => [0; 8],
-    };
-    put_maybe(&mut data, has(extra::NATIVE), native);
-    let delegated = if has(extra::DELEGATED) { take_varint(&mut rest)? } else { 0 };
-    data.extend_from_slice(&delegated.to_le_bytes());
-    let has_close = has(extra::CLOSE | extra::CLOSE_LEFT);
-    let close = if has_close { *take(&mut rest)? } else { [0; 32] };
-    put_maybe(&mut data, has(extra::CLOSE), close);
-    data.extend_from_slice(match flags & flag::IMMUTABLE_OWNER {
+    let mut image = [0; TOKEN_BYTES];
+    put(&mut image, 0, key(facet::MINT)?);
+    put(&mut image, 32, key(facet::OWNER)?);
+    put(&mut image, 64, take_varint(&mut rest)?.to_le_bytes());
+    image[108] = if flags & flag::FROZEN == 0 { 1 } else { 2 };
+    if extras != 0 {
+        if has(extra::DELEGATE) {
+            put(&mut image, 72, SOME);
+            put(&mut image, 76, key(facet::DELEGATE)?);
+        }
+        if has(extra::DELEGATE_LEFT) {
+            put::<32>(&mut image, 76, *take(&mut rest)?);
+        }
+        if has(extra::NATIVE) {
+            put(&mut image, 109, SOME);
+            put(&mut image, 113, take_varint(&mut rest)?.to_le_bytes());
+        }
+        if has(extra::NATIVE_LEFT) {
+            put::<8>(&mut image, 113, *take(&mut rest)?);
+        }
+        if has(extra::DELEGATED) {
+            put(&mut image, 121, take_varint(&mut rest)?.to_le_bytes());
+        }
+        if has(extra::CLOSE) {
+            put(&mut image, 129, SOME);
+        }
+        if has(extra::CLOSE | extra::CLOSE_LEFT) {
+            put::<32>(&mut image, 133, *take(&mut rest)?);
+        }
+    }
+    let tail = match flags & flag::IMMUTABLE_OWNER {
         0 => rest,
         _ => &IMMUTABLE_OWNER,
-    });
+    };
+    let mut data = Vec::with_capacity(TOKEN_BYTES + tail.len());
+    data.extend_from_slice(&image);
+    data.extend_from_slice(tail);
     Some(data)
 }
 
-fn put_maybe<const N: usize>(data: &mut Vec<u8>, is_there: bool, value: [u8; N]) {
-    data.extend_from_slice(if is_there { &SOME } else { &NONE });
-    data.extend_from_slice(&value);
+fn put<const N: usize>(image: &mut [u8; TOKEN_BYTES], at: usize, value: [u8; N]) {
+    image[at..at + N].copy_from_slice(&value);
 }
 
 /// What an account with so much data has to hold, and mostly does: rent of two years.

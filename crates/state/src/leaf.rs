@@ -86,6 +86,16 @@ impl<R> Leaf<R> {
         self.packs.places().count_ones() as usize + self.loose.len()
     }
 
+    /// Something of the leaf itself, for who wants it in the cache.
+    pub(crate) fn touch(&self) -> usize {
+        self.packs.blob_len() + self.loose.len()
+    }
+
+    /// Something of what it leads to.
+    pub(crate) fn touch_below(&self) -> usize {
+        self.packs.first_byte() + self.loose.first().map_or(0, |loose| loose.place.into())
+    }
+
     /// What a block with these ancestors (sorted) sees at `place`: the newest version by one of
     /// them, or the rooted one; unless that is a removal.
     pub(crate) fn seen(&self, place: u8, ancestors: &[BlockId]) -> Option<Seen<'_, R>> {

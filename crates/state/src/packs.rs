@@ -81,6 +81,16 @@ impl Packs {
         Some(Packed { bytes, base: word(blob, 8) })
     }
 
+    /// Something of the blob's head, for who wants it in the cache.
+    pub(crate) fn first_byte(&self) -> usize {
+        self.0.as_deref().map_or(0, |blob| blob[0].into())
+    }
+
+    /// How long the blob is. It is not looked at for it.
+    pub(crate) fn blob_len(&self) -> usize {
+        self.0.as_deref().map_or(0, <[u8]>::len)
+    }
+
     /// How many heap bytes it takes.
     pub(crate) fn bytes(&self) -> usize {
         self.0.as_ref().map_or(0, |blob| ARC_BYTES + blob.len())
@@ -88,6 +98,11 @@ impl Packs {
 }
 
 impl<'a> Packed<'a> {
+    /// Something of the record, for who wants it in the cache.
+    pub(crate) fn first_byte(self) -> usize {
+        self.bytes[0].into()
+    }
+
     /// What the record packed itself into.
     pub(crate) fn body(self) -> &'a [u8] {
         &self.bytes[self.written().1..]

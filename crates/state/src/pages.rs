@@ -8,6 +8,9 @@ use std::sync::Arc;
 const PAGE_BITS: u32 = 5;
 const PAGE_LEN: usize = 1 << PAGE_BITS;
 
+/// Numbers that are looked up at once: more than a core has loads under way.
+pub(crate) const BATCH: usize = 64;
+
 /// What an [`Arc`] counts in.
 pub(crate) const ARC_BYTES: usize = 16;
 
@@ -45,6 +48,31 @@ impl<T> Pages<T> {
             }
             level -= 1; // a branch is never at level 0
         }
+    }
+
+    /// The entries at up to [`BATCH`] numbers, in their order. The pages of one level are read for all
+    /// before those of the next, so that what one look-up waits for is fetched with the others'.
+    pub(crate) fn get_each(&self, numbers: &[u32]) -> [Option<&T>; BATCH] {
+        assert!(numbers.len() <= BATCH, "{} at once", numbers.len());
+        let mut pages = [None; BATCH];
+        for (page, at) in pages.iter_mut().zip(numbers) {
+            *page = self.root.as_deref().filter(|_| reaches(self.height, *at));
+        }
+        for level in (1..=self.height).rev() {
+            for (page, at) in pages.iter_mut().zip(numbers) {
+                *page = match page {
+                    Some(Page::Branch(children)) => children[place(*at, level)].as_deref(),
+                    Some(Page::Leaf(_)) | None => None,
+                };
+            }
+        }
+        let mut found = [None; BATCH];
+        for ((found, page), at) in found.iter_mut().zip(pages).zip(numbers) {
+            if let Some(Page::Leaf(entries)) = page {
+                *found = entries[place(*at, 0)].as_deref();
+            }
+        }
+        found
     }
 
     /// All entries, in order.
@@ -238,6 +266,8 @@ mod tests {
         for id in IDS {
             assert_eq!(pages.get(id), Some(&id));
         }
+        let each = pages.get_each(&IDS);
+        assert!(each.iter().flatten().copied().eq(&IDS));
         for absent in [2, 30, 34, 1 << 25, u32::MAX - 2] {
             assert_eq!(pages.get(absent), None);
         }

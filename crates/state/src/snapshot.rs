@@ -1,12 +1,13 @@
 //! The state of one block, for readers.
 
+use std::hint::black_box;
 use std::sync::Arc;
 
 use ledger::{AddressId, BlockId};
 
 use crate::leaf::{Leaf, bits, id_of, leaf_of, place_of};
 use crate::leaves::ids_from;
-use crate::pages::Pages;
+use crate::pages::{BATCH, Pages};
 use crate::versions::Seen;
 
 /// One block's state, as it was when the snapshot was taken. Immutable; copies are cheap.
@@ -19,6 +20,9 @@ pub struct Snapshot<R, M> {
 }
 
 impl<R, M> Snapshot<R, M> {
+    /// How many ids [`Self::versions_of`] reads at once.
+    pub const BATCH_MAX: usize = BATCH;
+
     /// Which block.
     pub fn block(&self) -> BlockId {
         self.block
@@ -32,6 +36,32 @@ impl<R, M> Snapshot<R, M> {
     /// The version of `id` that the block sees; never a removal.
     pub fn version(&self, id: AddressId) -> Option<Seen<'_, R>> {
         self.leaves.get(leaf_of(id))?.seen(place_of(id), &self.ancestors)
+    }
+
+    /// What [`Self::version`] gives for each of `ids`, at most [`Self::BATCH_MAX`], in their order; in
+    /// place of what was in `found`.
+    ///
+    /// Cost: a read that finds nothing in the caches waits for some ten loads, one after the other.
+    /// Here each is under way for all ids at once.
+    pub fn versions_of<'a>(&'a self, ids: &[AddressId], found: &mut Vec<Option<Seen<'a, R>>>) {
+        found.clear();
+        if let [id] = ids {
+            found.push(self.version(*id));
+            return;
+        }
+        let mut numbers = [0; BATCH];
+        for (number, id) in numbers.iter_mut().zip(ids) {
+            *number = leaf_of(*id);
+        }
+        let leaves = &self.leaves.get_each(&numbers[..ids.len()])[..ids.len()];
+        // The sums are of no use: that they are wanted is what has the bytes loaded.
+        black_box(leaves.iter().flatten().map(|leaf| leaf.touch()).sum::<usize>());
+        black_box(leaves.iter().flatten().map(|leaf| leaf.touch_below()).sum::<usize>());
+        let seen = |(leaf, id): (&Option<&'a Leaf<R>>, &AddressId)| {
+            leaf.as_ref()?.seen(place_of(*id), &self.ancestors)
+        };
+        found.extend(leaves.iter().zip(ids).map(seen));
+        black_box(found.iter().flatten().map(Seen::touch).sum::<usize>());
     }
 
     /// All records that the block sees, by id.

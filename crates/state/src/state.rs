@@ -477,6 +477,55 @@ mod tests {
     }
 
     #[test]
+    fn many_read_at_once_are_what_each_is_alone() -> Done {
+        let mut state = state()?;
+        let mut random = 7_u64;
+        let mut below = |bound: usize| {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (random >> 33) as usize % bound
+        };
+        // Some in one leaf, others in pages of their own.
+        let ids: Vec<u32> = (0..200).chain((0..60).map(|n| n * 70_001)).chain([u32::MAX]).collect();
+        let mut blocks = vec![ROOT];
+        let (mut seen, mut unseen) = (0, 0);
+        for nth in 1..400 {
+            let parent = blocks[below(blocks.len())];
+            let child = block(parent.slot + 1, nth);
+            let records: Vec<(u32, u32)> = (0..below(40))
+                .map(|_| (ids[below(ids.len())], below(12) as u32 * below(2) as u32))
+                .collect();
+            add(&mut state, child, parent, &records)?;
+            blocks.push(child);
+            match below(12) {
+                0 if child != state.root() => state.finalize(child, &mut Vec::new())?,
+                1 => drop(state.drop_fork(child, &mut Vec::new())?),
+                _ => {}
+            }
+            blocks.retain(|block| state.contains_block(*block));
+            for block in &blocks {
+                let snapshot = state.snapshot(*block)?;
+                let mut found = Vec::new();
+                let len = below(Snapshot::<Number, ()>::BATCH_MAX + 1);
+                let mut batch: Vec<_> =
+                    (0..len).map(|_| AddressId(ids[below(ids.len())])).collect();
+                if below(2) == 0 {
+                    batch.sort_unstable();
+                }
+                snapshot.versions_of(&batch, &mut found);
+                assert_eq!(found.len(), batch.len());
+                for (id, found) in batch.iter().zip(&found) {
+                    let told = |seen: &Seen<'_, Number>| (number(seen), seen.slot());
+                    let alone = snapshot.version(*id);
+                    assert_eq!(found.as_ref().map(told), alone.as_ref().map(told), "{id:?}");
+                    *if alone.is_some() { &mut seen } else { &mut unseen } += 1;
+                }
+            }
+        }
+        assert!(seen > 1_000 && unseen > 1_000, "{seen}, {unseen}");
+        Ok(())
+    }
+
+    #[test]
     fn a_read_knows_the_slot_of_the_write() -> Done {
         let mut state = state()?;
         let (one, two, three) = (block(11, 1), block(12, 2), block(13, 3));

@@ -47,6 +47,14 @@ impl<'a, R> Seen<'a, R> {
         Self { form: Form::Packed(packed) }
     }
 
+    /// Something of the record, for who wants it in the cache.
+    pub(crate) fn touch(&self) -> usize {
+        match &self.form {
+            Form::Kept { record, .. } => Arc::strong_count(record),
+            Form::Packed(packed) => packed.first_byte(),
+        }
+    }
+
     /// The slot of the block that wrote it.
     pub fn slot(&self) -> Slot {
         match &self.form {

@@ -192,6 +192,8 @@ pub(crate) struct Engine<S, M: Message, B> {
     pub(crate) waiting: Vec<Waiting>,
     /// Whether steps have been taken that are not told to all yet.
     pub(crate) under_way: bool,
+    /// Subscriptions some of whose addresses count from a later step than the others.
+    pub(crate) settling: Vec<SubscriptionId>,
     /// Pairs of a listener and a subscription.
     pub(crate) pairs: usize,
     pub(crate) tracked: usize,
@@ -261,6 +263,7 @@ impl<S: Eq + Hash, M: Message, B> Subs<S, M, B> {
             levels: Levels::new(limits.steps_kept, limits.unrooted_max),
             waiting: Vec::new(),
             under_way: false,
+            settling: Vec::new(),
             pairs: 0,
             tracked: 0,
             next_subscription: 0,
@@ -375,6 +378,7 @@ impl<S: Eq + Hash, M: Message, B> Subs<S, M, B> {
             && engine.by_identity.is_empty()
             && engine.sets.is_empty()
             && engine.waiting.is_empty()
+            && engine.settling.iter().all(|id| !engine.subscriptions.contains_key(id))
             && engine.places.len() == engine.free_places.len()
             && (engine.index.is_empty() || self.shared.limits.lane_ids_laid_out > 0)
     }
@@ -401,7 +405,10 @@ impl<S, M: Message, B> Deref for Steps<'_, S, M, B> {
 
 impl<S, M: Message, B> Drop for Steps<'_, S, M, B> {
     fn drop(&mut self) {
-        self.shared.engine.lock().under_way = false;
+        let mut engine = self.shared.engine.lock();
+        engine.under_way = false;
+        engine.settle();
+        drop(engine);
         self.shared.idle.notify_all();
     }
 }
@@ -489,6 +496,20 @@ impl<S, M: Message, B> Engine<S, M, B> {
             .pending
             .iter()
             .any(|pending| pending.after.0 >= step && pending.ids.binary_search(&id).is_ok())
+    }
+
+    /// Forgets what was pending and is not any more: all steps so far have been told.
+    fn settle(&mut self) {
+        let now = self.levels.number();
+        let Self { settling, subscriptions, .. } = self;
+        settling.retain(|id| {
+            let Some(subscription) = subscriptions.get_mut(id) else { return false };
+            subscription.pending.retain(|pending| pending.after.0 > now);
+            !subscription.pending.is_empty()
+        });
+        if settling.is_empty() {
+            settling.shrink_to(16);
+        }
     }
 
     /// A number that no subscription had before.

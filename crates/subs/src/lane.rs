@@ -22,18 +22,14 @@ const SHARDS: usize = 256;
 
 /// The subscriptions by id.
 pub(crate) struct Lane {
-    pages: HashMap<u32, Box<Page>>,
+    /// With the number of words in use, which is not in the page so that that is just a kibibyte.
+    pages: HashMap<u32, (u32, Box<[Word; PAGE_IDS]>)>,
     shards: Vec<Shard>,
     lists: Lists,
     /// Ids with a word.
     ids: usize,
     /// Ids with a word in a shard.
     scattered: usize,
-}
-
-struct Page {
-    used: u32,
-    words: [Word; PAGE_IDS],
 }
 
 impl Default for Lane {
@@ -83,8 +79,8 @@ impl Lane {
     }
 
     fn word(&self, id: u32) -> Word {
-        if let Some(page) = self.pages.get(&page_of(id)) {
-            return page.words[place_in_page(id)];
+        if let Some((_, words)) = self.pages.get(&page_of(id)) {
+            return words[place_in_page(id)];
         }
         if self.scattered == 0 { Word::NOTHING } else { self.shards[shard_of(id)].get(id) }
     }
@@ -94,15 +90,15 @@ impl Lane {
         let counted = |old: Word, new: Word| {
             i64::from(new != Word::NOTHING) - i64::from(old != Word::NOTHING)
         };
-        if let Some(page) = self.pages.get_mut(&page_of(part[0])) {
+        if let Some((used, words)) = self.pages.get_mut(&page_of(part[0])) {
             let mut more = 0;
             for id in part {
-                let word = &mut page.words[place_in_page(*id)];
+                let word = &mut words[place_in_page(*id)];
                 let new = change(&mut self.lists, *word);
                 more += counted(*word, new);
                 *word = new;
             }
-            page.used = (i64::from(page.used) + more) as u32;
+            *used = (i64::from(*used) + more) as u32;
             self.ids = (self.ids as i64 + more) as usize;
             return;
         }
@@ -129,27 +125,27 @@ impl Lane {
         if part.len() < PAGE_BEGIN || self.pages.contains_key(&number) {
             return;
         }
-        let mut page = Box::new(Page { used: 0, words: [Word::NOTHING; PAGE_IDS] });
+        let (mut used, mut words) = (0, Box::new([Word::NOTHING; PAGE_IDS]));
         if self.scattered > 0 {
             for id in ids_of_page(number) {
                 let word = self.shards[shard_of(id)].remove(id);
                 if word != Word::NOTHING {
-                    page.words[place_in_page(id)] = word;
-                    page.used += 1;
+                    words[place_in_page(id)] = word;
+                    used += 1;
                     self.scattered -= 1;
                 }
             }
         }
-        self.pages.insert(number, page);
+        self.pages.insert(number, (used, words));
     }
 
     fn end_page(&mut self, part: &[u32]) {
         let number = page_of(part[0]);
-        if self.pages.get(&number).is_none_or(|page| page.used >= PAGE_END) {
+        if self.pages.get(&number).is_none_or(|(used, _)| *used >= PAGE_END) {
             return;
         }
-        let Some(page) = self.pages.remove(&number) else { return };
-        for (id, word) in ids_of_page(number).zip(page.words) {
+        let Some((_, words)) = self.pages.remove(&number) else { return };
+        for (id, word) in ids_of_page(number).zip(*words) {
             if word != Word::NOTHING {
                 self.shards[shard_of(id)].set(id, word);
                 self.scattered += 1;

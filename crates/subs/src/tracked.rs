@@ -368,6 +368,9 @@ impl<S: Eq + Hash, M: Message, B> Listener<S, M, B> {
         if member.after != Position::NEVER {
             member.after = now;
         }
+        if pending.is_some() {
+            engine.settling.push(own);
+        }
         if let Some(begun) = engine.subscriptions.get_mut(&own) {
             begun.members.push(member);
             begun.pending.extend(pending);
@@ -437,17 +440,15 @@ impl<S: Eq + Hash, M: Message, B> Engine<S, M, B> {
         let key = (Arc::clone(&subscription.identity), held.fingerprint());
         let nothing = Arc::new(held.without_any());
         let set = std::mem::replace(held, nothing);
-        let number = self.levels.number();
-        let is_past = |pending: &Pending| pending.after.0 < number;
-        if !self.under_way {
-            subscription.pending.retain(|pending| !is_past(pending));
-        }
         for pending in &mut subscription.pending {
             // What left may come back, and then it starts anew.
             if pending.ids.iter().any(|id| gone.binary_search(id).is_ok()) {
                 let stays = |id: &u32| gone.binary_search(id).is_err();
                 pending.ids = pending.ids.iter().copied().filter(stays).collect();
             }
+        }
+        if pending.is_some() {
+            self.settling.push(id);
         }
         subscription.pending.extend(pending);
         if self.by_identity.get(&key) == Some(&id) {

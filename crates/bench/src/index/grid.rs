@@ -141,7 +141,7 @@ impl Options {
                         .with_context(|| format!("--grid takes `all` or a number, not `{text}`"))?,
                 )
             }
-            None => Some(if is_toy { 4 } else { 16 }),
+            None => Some(if is_toy { 4 } else { 8 }),
         };
         let focus = match value_of(args, "--focus")? {
             Some("reads") => Focus::Reads,

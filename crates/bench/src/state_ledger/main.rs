@@ -1,5 +1,5 @@
 //! One synthetic ledger in a process of its own, with the binary's allocator, for `bench state`:
-//! `state-ledger memory|rival|serve SHAPE ACCOUNTS [SLOTS]`.
+//! `state-ledger memory|rival|serve|again SHAPE ACCOUNTS [SLOTS]`; `again` is for `bench load`.
 //!
 //! Shape: what is measured goes to standard output: lines `figure NAME VALUE` for the one who started it, all
 //! others for people. `serve` tells where it answers JSON-RPC and goes on with the stream of writes
@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 #![expect(clippy::print_stdout, reason = "what was measured is for whoever started it")]
 
+mod again;
 mod built;
 mod memory;
 mod reads;
@@ -33,7 +34,7 @@ const SEED: u64 = 20_260_101;
 fn main() -> Result<()> {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let [mode, shape, accounts, rest @ ..] = args.as_slice() else {
-        bail!("usage: state-ledger memory|rival|serve mainnet|tokens ACCOUNTS [SLOTS]");
+        bail!("usage: state-ledger memory|rival|serve|again mainnet|tokens ACCOUNTS [SLOTS]");
     };
     let accounts = accounts.parse().context("ACCOUNTS is a number")?;
     let config = match shape.as_str() {
@@ -46,6 +47,7 @@ fn main() -> Result<()> {
         "memory" => Built::new(&ledger)?.tell(&ledger),
         "rival" => rival::run(&ledger),
         "serve" => serve(&ledger, rest.first().map_or("0", String::as_str).parse()?),
+        "again" => again::run(&Built::new(&ledger)?.reader),
         _ => bail!("{mode}: unknown"),
     }
 }

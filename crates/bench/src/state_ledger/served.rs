@@ -63,10 +63,23 @@ fn node(reader: &Reader) -> Result<Node> {
         history: Arc::new(History::new(HistoryLimits { slots_max: 1, bytes_max: 0 })),
         door: Arc::new(Closed),
         pool: Arc::new(pool),
+        answers: Arc::new(rpc::Answers::new(1 << 24)),
         clients: Arc::new(Clients::new(Limits::default())),
         health: Arc::new(Health::default()),
         config: rpc::Config::default(),
     })
+}
+
+/// The same with so many CPU threads, which stand behind the others as the binary's do, and slices of so
+/// many microseconds (0: none).
+pub(crate) fn node_with(reader: &Reader, cpu_threads: usize, slice_us: u64) -> Result<Node> {
+    let config = pool::Config { threads: cpu_threads, slice_us, ..pool::Config::default() };
+    let nice = i32::from(config.nice);
+    let pool = Pool::new(config, Arc::new(SystemClock::new()), move || {
+        // Of this thread alone, on Linux. Raising the value is always allowed.
+        let _ = rustix::process::setpriority_process(None, nice);
+    })?;
+    Ok(Node { pool: Arc::new(pool), ..node(reader)? })
 }
 
 /// A door that is closed.
@@ -87,7 +100,7 @@ impl TransactionDoor for Closed {
 }
 
 /// Says nothing over WebSocket.
-struct Mute;
+pub(crate) struct Mute;
 
 impl Speaker for Mute {
     fn speak(self: Arc<Self>, _: Socket) -> Pin<Box<dyn Future<Output = ()> + Send>> {

@@ -132,11 +132,11 @@ fn a_program_is_deployed_over_quic() -> Result<()> {
 
 /// The last count of accepted transactions in a node's log.
 fn accepted(log: &str) -> u64 {
-    let counts = log.lines().filter_map(|line| {
+    let mut counts = log.lines().filter_map(|line| {
         let (_, counts) = line.split_once("transactions over QUIC: ")?;
         counts.split(", ").nth(1)?.strip_suffix(" accepted")?.parse().ok()
     });
-    counts.last().unwrap_or_default()
+    counts.next_back().unwrap_or_default()
 }
 
 #[test]

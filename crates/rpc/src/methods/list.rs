@@ -137,7 +137,16 @@ impl List {
         let frame = Frame::around(empty)?;
         let (view, mints) = (view.clone(), HashMap::new());
         let (has_begun, is_first) = (false, true);
-        Ok(Answer::in_pieces(Self { view, search, source, form, frame, mints, has_begun, is_first }))
+        Ok(Answer::in_pieces(Self {
+            view,
+            search,
+            source,
+            form,
+            frame,
+            mints,
+            has_begun,
+            is_first,
+        }))
     }
 
     fn next(&mut self) -> Result<Next, RpcError> {
@@ -227,7 +236,9 @@ impl List {
         };
         let only_parsed = form.of_tokens && form.encoding.form == UiAccountEncoding::JsonParsed;
         let encoded = if only_parsed {
-            let Some(parsed) = solana::parsed_token(pubkey, &account.0, facts) else { return Ok(()) };
+            let Some(parsed) = solana::parsed_token(pubkey, &account.0, facts) else {
+                return Ok(());
+            };
             parsed
         } else {
             form.encoding.encode(pubkey, &account.0, facts)
@@ -361,7 +372,8 @@ mod tests {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             (random >> 56) as u8
         };
-        let addresses: Vec<[u8; 32]> = (0..10_000).map(|_| std::array::from_fn(|_| byte())).collect();
+        let addresses: Vec<[u8; 32]> =
+            (0..10_000).map(|_| std::array::from_fn(|_| byte())).collect();
         let mut wanted: Vec<usize> = (0..addresses.len()).collect();
         wanted.sort_by_key(|at| addresses[*at]);
         for passes in [1, 2, 7] {

@@ -32,6 +32,7 @@ mod wire;
 
 use std::sync::LazyLock;
 
+use crate::cached::Reads;
 use crate::error::RpcError;
 use crate::node::Node;
 use crate::params::Params;
@@ -88,6 +89,16 @@ pub(crate) enum Class {
     /// Tried on the thread that polls the socket, which gives up (`None`) before it does much: then
     /// on the CPU pool, as medium.
     Try(fn(&Node, Params<'_>) -> Option<MethodResult>),
+}
+
+/// What a call reads, if its answer may come from the cache.
+pub(crate) fn reads(method: &Method, node: &Node, params: Params<'_>) -> Option<Reads> {
+    match method.name {
+        "getProgramAccounts" => programs::reads(node, params),
+        "getTokenAccountsByOwner" => tokens::reads(node, params, solana::facet::OWNER),
+        "getTokenAccountsByDelegate" => tokens::reads(node, params, solana::facet::DELEGATE),
+        _ => None,
+    }
 }
 
 /// The method of that name.

@@ -43,6 +43,9 @@ const PAGE_BYTES_MAX: usize = 32 * 1024 * 1024;
 /// Accounts looked at for a page: some ten milliseconds.
 const VISITS_MAX: usize = 100_000;
 
+/// An account with its pubkey.
+type Keyed = (Pubkey, Arc<solana::Account>);
+
 /// What a client may say of a page.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -136,7 +139,7 @@ fn page(
     keys: &[(Facet, Address)],
     of_tokens: bool,
     keep: impl Fn(&solana::Account) -> bool,
-) -> Result<(Vec<(Pubkey, Arc<solana::Account>)>, Form, Option<String>), RpcError> {
+) -> Result<(Vec<Keyed>, Form, Option<String>), RpcError> {
     let encoding = Encoding {
         form: config.account.encoding.unwrap_or(UiAccountEncoding::Base64),
         slice: config.account.data_slice,

@@ -8,13 +8,17 @@ use spl_generic_token::is_known_spl_token_id;
 use super::indexed::program_keys;
 use super::list::{self, Form, Keep, Wanted};
 use super::{Class, Method, MethodResult, text};
-use crate::commitment::{view, view_since, with_context};
+use crate::cached::Reads;
+use crate::commitment::{level, view, view_since, with_context};
 use crate::error::RpcError;
 use crate::node::Node;
 use crate::params::Params;
 
-pub(super) const METHODS: &[Method] =
-    &[Method { name: "getProgramAccounts", class: Class::By(by_candidates), run: program_accounts }];
+pub(super) const METHODS: &[Method] = &[Method {
+    name: "getProgramAccounts",
+    class: Class::By(by_candidates),
+    run: program_accounts,
+}];
 
 /// Accounts looked at above which a list is a scan.
 pub(super) const SCAN_MIN: usize = 1_000;
@@ -33,6 +37,27 @@ fn by_candidates(node: &Node, params: Params<'_>) -> Option<pool::Class> {
     };
     let is_scan = candidates().is_some_and(|candidates| candidates >= SCAN_MIN);
     Some(if is_scan { pool::Class::Heavy } else { pool::Class::Medium })
+}
+
+/// What an answer reads: of the keys that find its accounts, the one that finds the fewest.
+pub(super) fn reads(node: &Node, params: Params<'_>) -> Option<Reads> {
+    let (program, config): (String, Option<RpcProgramAccountsConfig>) = params.parse(1).ok()?;
+    let program = text::pubkey(&program).ok()?;
+    let config = config.unwrap_or_default();
+    let filters = Filters::new(config.filters.unwrap_or_default()).ok()?;
+    let account_config = config.account_config;
+    let commitment = level(account_config.commitment);
+    let view = node.reader.view(commitment);
+    let keys = program_keys(&view, &program, &filters).ok()?;
+    let key = keys.into_iter().min_by_key(|(facet, key)| view.keyed_len(*facet, key))?;
+    let is_parsed = account_config.encoding == Some(UiAccountEncoding::JsonParsed);
+    Some(Reads {
+        commitment,
+        min_context_slot: account_config.min_context_slot,
+        key,
+        records: Vec::new(),
+        block: is_parsed && is_known_spl_token_id(&program),
+    })
 }
 
 fn program_accounts(node: &Node, params: Params<'_>) -> MethodResult {

@@ -20,6 +20,7 @@ use super::indexed::token_keys;
 use super::list::{self, Form, Wanted};
 use super::programs::SCAN_MIN;
 use super::{Answer, Class, Method, MethodResult, read, text};
+use crate::cached::Reads;
 use crate::commitment::{level, view, view_since, with_context};
 use crate::error::RpcError;
 use crate::node::Node;
@@ -30,11 +31,7 @@ pub(super) const METHODS: &[Method] = &[
     Method { name: "getTokenSupply", class: Class::Inline, run: supply },
     Method { name: "getTokenLargestAccounts", class: Class::Medium, run: largest_accounts },
     Method { name: "getTokenAccountsByOwner", class: Class::By(owned), run: by_owner },
-    Method {
-        name: "getTokenAccountsByDelegate",
-        class: Class::By(delegated),
-        run: by_delegate,
-    },
+    Method { name: "getTokenAccountsByDelegate", class: Class::By(delegated), run: by_delegate },
 ];
 
 type AccountsParams = (String, RpcTokenAccountsFilter, Option<RpcAccountInfoConfig>);
@@ -191,6 +188,25 @@ fn class(node: &Node, params: Params<'_>, facet: Facet) -> Option<pool::Class> {
     let is_more = candidates > node.config.inline_accounts_max
         || (candidates > 0 && config.encoding == Some(UiAccountEncoding::Base64Zstd));
     is_more.then_some(pool::Class::Medium)
+}
+
+/// What an answer reads: the accounts of the wallet, and the mint, which says the program.
+pub(super) fn reads(node: &Node, params: Params<'_>, facet: Facet) -> Option<Reads> {
+    let (key, filter, config): AccountsParams = params.parse(2).ok()?;
+    let key = text::pubkey(&key).ok()?;
+    let (program, mint) = program_or_mint(filter).ok()?;
+    let config = config.unwrap_or_default();
+    let commitment = level(config.commitment);
+    let view = node.reader.view(commitment);
+    token_keys(&view, (facet, key), mint, token_program(&view, program, mint.as_ref()).ok()?)
+        .ok()?;
+    Some(Reads {
+        commitment,
+        min_context_slot: config.min_context_slot,
+        key: (facet, read::address(&key)),
+        records: mint.iter().map(read::address).collect(),
+        block: config.encoding == Some(UiAccountEncoding::JsonParsed),
+    })
 }
 
 fn no_account() -> RpcError {

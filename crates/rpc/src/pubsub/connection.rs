@@ -24,6 +24,7 @@ use tokio_tungstenite::tungstenite::{Bytes, Error, Message, Utf8Bytes};
 
 use super::body::{Body, Placed};
 use super::calls::{self, Client};
+use super::counted::{Counted, wire_bytes};
 use super::sets::{self, Out, Task};
 use super::{Config, PubSub};
 
@@ -49,6 +50,7 @@ where
         .write_buffer_size(WRITE_BUFFER_BYTES)
         .max_message_size(Some(bytes_max(&config)))
         .max_frame_size(Some(bytes_max(&config)));
+    let io = Counted::new(io);
     let mut socket = WebSocketStream::from_raw_socket(io, Role::Server, Some(framing)).await;
     let end = speak(&mut socket, &pubsub).await;
     // Its subscriptions are gone by now, however long the goodbye takes.
@@ -72,7 +74,7 @@ enum End {
     Close(CloseCode, String),
 }
 
-async fn speak<IO>(socket: &mut WebSocketStream<IO>, pubsub: &Arc<PubSub>) -> End
+async fn speak<IO>(socket: &mut WebSocketStream<Counted<IO>>, pubsub: &Arc<PubSub>) -> End
 where
     IO: AsyncRead + AsyncWrite + Unpin,
 {
@@ -98,6 +100,7 @@ where
         ping,
         heard: true,
         sequences: HashMap::default(),
+        taken: 0,
     };
     let end = conversation.run().await.unwrap_or_else(|end| end);
     if client.tracked() > DROPPED_HERE_MAX {
@@ -116,7 +119,7 @@ fn bytes_max(config: &Config) -> usize {
 }
 
 struct Conversation<'a, IO> {
-    socket: &'a mut WebSocketStream<IO>,
+    socket: &'a mut WebSocketStream<Counted<IO>>,
     pubsub: &'a Arc<PubSub>,
     client: Arc<Client>,
     /// Notified when the client's queue has something, or is closed.
@@ -126,6 +129,8 @@ struct Conversation<'a, IO> {
     heard: bool,
     /// The number of the next message of each set.
     sequences: HashMap<SubscriptionId, u64>,
+    /// Bytes that all messages so far took on the wire at least.
+    taken: u64,
 }
 
 impl<IO: AsyncRead + AsyncWrite + Unpin> Conversation<'_, IO> {
@@ -147,6 +152,18 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Conversation<'_, IO> {
     }
 
     async fn handle(&mut self, message: Message) -> Result<(), End> {
+        let bytes = message.len();
+        self.taken += wire_bytes(bytes);
+        self.answer(message).await?;
+        if bytes > READ_BUFFER_BYTES && self.socket.get_ref().bytes_read() == self.taken {
+            // All that was read has been taken, and all that we wrote is flushed.
+            let (io, config) = (self.socket.get_ref().clone(), *self.socket.get_config());
+            *self.socket = WebSocketStream::from_raw_socket(io, Role::Server, Some(config)).await;
+        }
+        Ok(())
+    }
+
+    async fn answer(&mut self, message: Message) -> Result<(), End> {
         let limit = self.pubsub.config.message_bytes_max;
         let reply = match message {
             Message::Text(text) if Task::is_for(&text, limit) => {

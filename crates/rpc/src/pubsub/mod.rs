@@ -21,6 +21,7 @@ mod body;
 mod calls;
 mod config;
 mod connection;
+mod counted;
 mod notification;
 mod notifier;
 mod sets;

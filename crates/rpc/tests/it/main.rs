@@ -5,6 +5,7 @@
 mod accounts;
 mod bad_input;
 mod batches;
+mod cached;
 mod http;
 mod indexed;
 mod overload;

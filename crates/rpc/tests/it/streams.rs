@@ -132,7 +132,8 @@ fn a_client_with_one_scan_is_not_delayed_by_one_with_many() {
         let done = world.class(Class::Heavy);
         stop.store(true, Ordering::Relaxed);
         assert_eq!(replies.as_array().map(Vec::len), Some(17));
-        assert_eq!(done.done, 1, "the greedy one's are not: {done:?}");
+        // The modest one's own may not be counted yet.
+        assert!(done.done <= 1 && done.begun >= 8, "the greedy one's are not: {done:?}");
     });
 }
 

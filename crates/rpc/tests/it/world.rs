@@ -114,6 +114,7 @@ impl World {
             reader,
             history: Arc::new(History::new(HistoryLimits { slots_max: 100, bytes_max: 1 << 20 })),
             door: Arc::clone(&door) as Arc<dyn TransactionDoor>,
+            answers: Arc::new(rpc::Answers::new(1 << 24)),
             clients: Arc::new(Clients::new(pool.clients)),
             pool: Arc::new(Pool::new(pool, Arc::new(SystemClock::new()), || {}).expect("threads")),
             health: Arc::new(Health::default()),
@@ -174,6 +175,16 @@ impl World {
         let began = Instant::now();
         while !until(&self.node.pool.counters()) {
             assert!(began.elapsed() < PATIENCE, "{:?}", self.node.pool.counters());
+            std::thread::yield_now();
+        }
+    }
+
+    /// Waits until the answer cache is as asked.
+    #[expect(clippy::disallowed_methods, reason = "patience is a matter of time")]
+    pub(crate) fn wait_answers(&self, until: impl Fn(&cache::Counters) -> bool) {
+        let began = Instant::now();
+        while !until(&self.node.answers.counters()) {
+            assert!(began.elapsed() < PATIENCE, "{:?}", self.node.answers.counters());
             std::thread::yield_now();
         }
     }
@@ -274,11 +285,11 @@ fn cluster() -> Cluster {
     }
 }
 
-fn block(slot: u64) -> BlockId {
+pub(crate) fn block(slot: u64) -> BlockId {
     BlockId { slot, bank: slot }
 }
 
-fn bank(slot: u64) -> Arc<Bank> {
+pub(crate) fn bank(slot: u64) -> Arc<Bank> {
     Arc::new(Bank {
         block: block(slot),
         parent_slot: slot - 1,
@@ -337,20 +348,20 @@ fn plain(lamports: u64) -> AccountSharedData {
     AccountSharedData::new(lamports, 0, &solana_sdk_ids::system_program::id())
 }
 
-fn with_data(owner: Pubkey, data: &[u8]) -> AccountSharedData {
+pub(crate) fn with_data(owner: Pubkey, data: &[u8]) -> AccountSharedData {
     let mut account = AccountSharedData::new(SOL / 100, 0, &owner);
     account.set_data_from_slice(data);
     account
 }
 
-fn mint(decimals: u8, supply: u64) -> Vec<u8> {
+pub(crate) fn mint(decimals: u8, supply: u64) -> Vec<u8> {
     let mint = Mint { decimals, supply, is_initialized: true, ..Mint::default() };
     let mut data = vec![0; Mint::LEN];
     Mint::pack(mint, &mut data).expect("it fits");
     data
 }
 
-fn token(mint: Pubkey, owner: Pubkey, amount: u64, delegate: Option<Pubkey>) -> Vec<u8> {
+pub(crate) fn token(mint: Pubkey, owner: Pubkey, amount: u64, delegate: Option<Pubkey>) -> Vec<u8> {
     let token = Token {
         mint,
         owner,

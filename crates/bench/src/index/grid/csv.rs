@@ -42,7 +42,7 @@ impl Csv {
         for (candidate, sides) in CANDIDATES.iter().zip(&outcome.sides) {
             let super::Cell { prior, reads, writes } = outcome.cell;
             let (name, read, written) = (candidate.name(), side(&sides.reads), side(&sides.writes));
-            self.line(&format!("{name},{prior},{reads},{writes},{focus},{read},{written}"))?;
+            self.line(&format!("\"{name}\",{prior},{reads},{writes},{focus},{read},{written}"))?;
         }
         Ok(())
     }

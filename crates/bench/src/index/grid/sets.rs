@@ -1,7 +1,9 @@
 //! The candidates of the grid: one hot key of an index, its readers and its writers.
 //!
-//! Shape: a read finds the key by its address and ends with the addresses of all its records in the
-//! reader's buffer, as Agave's ends with a list of them. A write adds a record that is not in. Rivals
+//! Shape: a read finds the key by its address and ends with all its records in the reader's buffer,
+//! as Agave's ends with a list of them, in the form by which the records are then looked up: in the
+//! rivals' ledger by address, in ours by id. `ours, addresses` is ours with reads that end with the
+//! addresses, for an answer that is nothing else. A write adds a record that is not in. Rivals
 //! have as many writers as cores, as in the seed's experiment; ours has one, as the ledger has.
 //! A write begins with what the ledger has at hand after it has stored the record: its address in
 //! the rivals' ledger, its id in ours. The key is looked up by its address in all of them.
@@ -30,11 +32,22 @@ const SHOWN_AT_MOST: u32 = 1000;
 pub(crate) enum Candidate {
     Locked,
     Dash(usize),
+    /// Reads end with ids.
     Ours,
+    /// Reads end with addresses.
+    OursAddresses,
 }
 
-pub(crate) const CANDIDATES: [Candidate; 4] =
-    [Candidate::Locked, Candidate::Dash(4), Candidate::Dash(8), Candidate::Ours];
+pub(crate) const CANDIDATES: [Candidate; 5] = [
+    Candidate::Locked,
+    Candidate::Dash(4),
+    Candidate::Dash(8),
+    Candidate::Ours,
+    Candidate::OursAddresses,
+];
+
+/// Those of them that are ours.
+pub(crate) const OURS: [Candidate; 2] = [Candidate::Ours, Candidate::OursAddresses];
 
 /// A key with its records, ready for the load.
 pub(crate) struct Workers {
@@ -56,6 +69,15 @@ impl Candidate {
             Self::Locked => "rwlock-hashmap".to_owned(),
             Self::Dash(shards) => format!("dashmap-{shards}"),
             Self::Ours => "ours".to_owned(),
+            Self::OursAddresses => "ours, addresses".to_owned(),
+        }
+    }
+
+    /// What a read of it ends with.
+    pub(crate) fn reads(self) -> &'static str {
+        match self {
+            Self::Ours => "ids: what the next look-up takes",
+            Self::Locked | Self::Dash(_) | Self::OursAddresses => "addresses",
         }
     }
 }
@@ -82,7 +104,8 @@ impl World {
         match candidate {
             Candidate::Locked => self.theirs(Locked::default(), prior),
             Candidate::Dash(shards) => self.theirs(Dash::new(shards), prior),
-            Candidate::Ours => self.ours(prior),
+            Candidate::Ours => self.ours(prior, || Seen::Ids(Vec::new())),
+            Candidate::OursAddresses => self.ours(prior, || Seen::Addresses(Vec::new())),
         }
     }
 
@@ -111,7 +134,7 @@ impl World {
         }
     }
 
-    fn ours(&self, prior: u32) -> Workers {
+    fn ours(&self, prior: u32, seen: impl Fn() -> Seen) -> Workers {
         let mut index = Index::new(self.table.limit(), 42);
         let key = address(u32::MAX);
         if let Some(id) = self.table.lookup(&key) {
@@ -125,7 +148,7 @@ impl World {
                 published: Arc::clone(&self.published),
                 postings: Arc::clone(index.postings()),
                 key,
-                seen: Vec::new(),
+                seen: seen(),
             })
         };
         let readers = (0..self.threads_each).map(reader).collect();
@@ -180,19 +203,36 @@ struct OurReader {
     published: Arc<ArcSwap<Epoch>>,
     postings: Arc<Postings>,
     key: Address,
-    seen: Vec<[u8; 32]>,
+    seen: Seen,
+}
+
+/// What a read of ours ends with.
+enum Seen {
+    Ids(Vec<AddressId>),
+    Addresses(Vec<[u8; 32]>),
 }
 
 impl Worker for OurReader {
     fn work(&mut self) {
-        self.seen.clear();
         let _epoch = self.published.load();
         let Some(id) = self.table.lookup(&self.key) else { return };
         let mut records = self.postings.records(Key { facet: Facet(0), id });
-        while let Some(ids) = records.batch() {
-            self.table.append_arrays(ids, &mut self.seen);
+        match &mut self.seen {
+            Seen::Ids(seen) => {
+                seen.clear();
+                while let Some(ids) = records.batch() {
+                    seen.extend(ids);
+                }
+                std::hint::black_box(seen);
+            }
+            Seen::Addresses(seen) => {
+                seen.clear();
+                while let Some(ids) = records.batch() {
+                    self.table.append_arrays(ids, seen);
+                }
+                std::hint::black_box(seen);
+            }
         }
-        std::hint::black_box(&self.seen);
     }
 }
 

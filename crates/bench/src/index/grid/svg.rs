@@ -20,7 +20,7 @@ const LEFT: f64 = 60.0;
 const TOP: f64 = 40.0;
 const PLOT_WIDTH: f64 = 300.0;
 const PLOT_HEIGHT: f64 = 170.0;
-const COLORS: [&str; CANDIDATES.len()] = ["#c0392b", "#e67e22", "#8e6bbf", "#1f6f43"];
+const COLORS: [&str; CANDIDATES.len()] = ["#c0392b", "#e67e22", "#8e6bbf", "#1f6f43", "#3aa0c9"];
 
 pub(crate) fn write(dir: &str, outcomes: &[Outcome], options: &Options) -> Result<()> {
     fs::create_dir_all(dir).with_context(|| format!("create {dir}"))?;

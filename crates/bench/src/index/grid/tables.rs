@@ -1,7 +1,7 @@
 //! The grid as text: a row for each cell, the profiles, and where ours is not the fastest.
 
 use super::load::{Focus, Side, Times};
-use super::sets::{CANDIDATES, Candidate, World};
+use super::sets::{CANDIDATES, Candidate, OURS, World};
 use super::{AXES, Axis, Cell, LEVELS, Measure, NOISE, Options, Outcome, PROFILES, Profile, Sides};
 
 const MEASURES: [Measure; 4] = [Measure::Whole, Measure::Reads, Measure::Writes, Measure::Cpu];
@@ -32,7 +32,8 @@ pub(crate) fn header(options: &Options, world: &World, cells: usize) {
     for candidate in CANDIDATES {
         print!("{:>18}", candidate.name());
     }
-    println!("   ours of the best rival: r, w, CPU");
+    let columns = OURS.map(|who| format!("{} r, w, CPU", who.name()));
+    println!("   of the best rival: {}", columns.join("; "));
 }
 
 /// One cell.
@@ -46,11 +47,17 @@ pub(crate) fn row(outcome: &Outcome, options: &Options) {
             time(&sides.writes, &options.times)
         );
     }
-    let part = |measure: Measure| match outcome.ratio(measure, options) {
-        Some(ratio) => format!("{ratio:>7.2}"),
-        None => format!("{:>7}", "-"),
-    };
-    println!("   {}{}{}", part(Measure::Reads), part(Measure::Writes), part(Measure::Cpu));
+    print!("  ");
+    for who in OURS {
+        print!(" ");
+        for measure in [Measure::Reads, Measure::Writes, Measure::Cpu] {
+            match outcome.ratio(who, measure, options) {
+                Some(ratio) => print!("{ratio:>7.2}"),
+                None => print!("{:>7}", "-"),
+            }
+        }
+    }
+    println!();
 }
 
 /// The three profiles: the mean (geometric: times differ by powers of ten) over the cells that were
@@ -134,11 +141,20 @@ pub(crate) fn mean(
 
 /// In how many cells ours is the fastest, and every cell where it is not.
 pub(crate) fn summary(outcomes: &[Outcome], options: &Options) {
-    println!("\nours beside the best rival (the same: within {:.0} %)", (NOISE - 1.0) * 100.0);
+    OURS.iter().for_each(|who| summary_of(*who, outcomes, options));
+}
+
+fn summary_of(who: Candidate, outcomes: &[Outcome], options: &Options) {
+    println!(
+        "\n{} (a read ends with {}) beside the best rival (the same: within {:.0} %)",
+        who.name(),
+        who.reads(),
+        (NOISE - 1.0) * 100.0
+    );
     println!("{:12}{:>8}{:>9}{:>8}{:>9}", "", "cells", "faster", "same", "slower");
     for measure in MEASURES {
         let ratios: Vec<f64> =
-            outcomes.iter().filter_map(|outcome| outcome.ratio(measure, options)).collect();
+            outcomes.iter().filter_map(|outcome| outcome.ratio(who, measure, options)).collect();
         if ratios.is_empty() {
             continue;
         }
@@ -149,7 +165,7 @@ pub(crate) fn summary(outcomes: &[Outcome], options: &Options) {
     }
     for measure in [Measure::Whole, Measure::Reads, Measure::Writes] {
         let slower = outcomes.iter().filter_map(|outcome| {
-            let ratio = outcome.ratio(measure, options).filter(|ratio| *ratio > NOISE)?;
+            let ratio = outcome.ratio(who, measure, options).filter(|ratio| *ratio > NOISE)?;
             let Cell { prior, reads, writes } = outcome.cell;
             Some(format!("{}/{}/{} {ratio:.2}x", short(prior), short(reads), short(writes)))
         });
@@ -166,19 +182,18 @@ pub(crate) fn summary(outcomes: &[Outcome], options: &Options) {
 }
 
 impl Outcome {
-    /// Our time as a multiple of the best rival's.
-    fn ratio(&self, measure: Measure, options: &Options) -> Option<f64> {
+    /// The time of one of ours as a multiple of the best rival's.
+    fn ratio(&self, who: Candidate, measure: Measure, options: &Options) -> Option<f64> {
         if !measure.is_in(&self.cell, options.focus) {
             return None;
         }
-        let of = |is_ours: bool| {
-            let those = CANDIDATES.iter().zip(&self.sides);
-            let those = those.filter(move |(who, _)| (**who == Candidate::Ours) == is_ours);
+        let least = |is_in: &dyn Fn(Candidate) -> bool| {
+            let those = CANDIDATES.iter().zip(&self.sides).filter(|(other, _)| is_in(**other));
             those
                 .map(|(_, sides): (_, &Sides)| measure.of(sides, &options.times))
                 .fold(f64::INFINITY, f64::min)
         };
-        Some(of(true) / of(false))
+        Some(least(&|other| other == who) / least(&|other| !OURS.contains(&other)))
     }
 }
 

@@ -241,6 +241,7 @@ impl Builder {
                 Pool::new(pool::Config::default(), Arc::new(SystemClock::new()), || {})
                     .expect("a thread starts"),
             ),
+            answers: Arc::new(crate::Answers::new(1 << 24)),
             clients: Arc::new(Clients::new(Limits::default())),
             health: Arc::new(Health::default()),
             config: Config::default(),

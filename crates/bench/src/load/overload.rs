@@ -1,0 +1,78 @@
+//! Twice what the server can do, over a thousand connections; and what it can do afterwards.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use ::load::{Outcome, Report, Span, Stream};
+use anyhow::{Context, Result};
+
+use super::server::Server;
+use super::targets::Targets;
+use super::{Size, bar};
+use crate::node;
+
+/// Connections that find out what the server can do.
+const CAPACITY_CONNECTIONS: usize = 32;
+
+/// "Full speed a second after."
+const REST: Duration = Duration::from_secs(1);
+
+/// What is still called at once, flat and full: a look of the machine's noise away from it.
+const REFUSAL_MS_MAX: f64 = 50.0;
+const GROWTH_MAX: f64 = 1.05;
+const SPEED_AFTER_MIN: f64 = 0.9;
+
+pub(crate) fn run(server: &Server, rpc: SocketAddr, targets: &Targets, size: &Size) -> Result<()> {
+    let request = targets.megabyte.request(rpc);
+    let heavy = Stream::closed("heavy", vec![request], CAPACITY_CONNECTIONS);
+    let capacity = size.once(rpc, vec![heavy.clone()], size.span(), None)?.outcomes.remove(0);
+    let capacity = capacity.rate().max(1.0);
+    let light = targets.requests(rpc, "getAccountInfo");
+    let light = Stream::open("light", light, size.light_rate, 64);
+    let name = format!("heavy at {:.0}/s", 2.0 * capacity);
+    let twice =
+        Stream::open(&name, heavy.requests.to_vec(), 2.0 * capacity, size.overload_connections);
+    let span = Span::Time { warm_up: size.warm_up, measured: size.overload };
+    let run = size.once(rpc, vec![light, twice], span, Some(server.process()))?;
+    node::nap(REST);
+    let span = Span::Time { warm_up: Duration::ZERO, measured: size.measured };
+    let after = size.once(rpc, vec![heavy], span, None)?.outcomes.remove(0);
+    let connections = size.overload_connections;
+    println!(
+        "\noverload: {:.0} of {:.1} MB a second is what it can do; twice that over {connections} connections \
+         for {:?}",
+        capacity,
+        targets.megabyte.bytes as f64 / 1e6,
+        size.overload
+    );
+    let mut report = Report::new("overload", Vec::new());
+    report.add(&[], std::slice::from_ref(&run));
+    print!("{}", report.table());
+    let [light, heavy] = &run.outcomes[..] else { unreachable!("two streams were offered") };
+    println!("light: {:?}\nheavy: {:?}", light.counts, heavy.counts);
+    let used = run.used.as_ref().context("the process was watched")?;
+    let refusal = heavy.refusals.value_at_quantile(0.99) as f64 / 1e6;
+    println!(
+        "refusals: p50 {:.2} ms, p99 {refusal:.2} ms; memory {:.0} MB at first, at most {:.0} MB; afterwards \
+         {:.0} a second",
+        heavy.refusals.value_at_quantile(0.5) as f64 / 1e6,
+        used.resident_bytes_before as f64 / 1e6,
+        used.resident_bytes_most as f64 / 1e6,
+        after.rate()
+    );
+    // A tenth in, every queue is as full as it gets.
+    let tenth = used.samples.len() / 10;
+    let begun = used.samples[tenth].resident_bytes as f64;
+    let ended = used.samples[tenth..].iter().map(|look| look.resident_bytes).max().unwrap_or(0);
+    bar("load_overload_light_served", share(light, light.counts.right), "x", false, 1.0);
+    let answered = heavy.counts.right + heavy.counts.rejected;
+    bar("load_overload_heavy_answered_or_refused", share(heavy, answered), "x", false, 1.0);
+    bar("load_overload_refusal_p99_ms", refusal, "ms", true, REFUSAL_MS_MAX);
+    bar("load_overload_memory_growth", ended as f64 / begun, "x", true, GROWTH_MAX);
+    bar("load_overload_speed_after", after.rate() / capacity, "x", false, SPEED_AFTER_MIN);
+    Ok(())
+}
+
+fn share(outcome: &Outcome, count: u64) -> f64 {
+    count as f64 / outcome.counts.all().max(1) as f64
+}

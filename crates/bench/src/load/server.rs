@@ -1,0 +1,112 @@
+//! The server that is measured, in a process of its own: one ledger, served again and again.
+//!
+//! Invariant: the process ends with its [`Server`], however the benchmark ends.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Lines, Write};
+use std::net::SocketAddr;
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::Duration;
+
+use ::load::Process;
+use anyhow::{Context, Result, bail};
+
+/// How a ledger is served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Settings {
+    pub(crate) io_threads: usize,
+    pub(crate) cpu_threads: usize,
+    /// 0: no slices and no turns.
+    pub(crate) slice_us: u64,
+}
+
+pub(crate) struct Server {
+    child: Child,
+    lines: Lines<BufReader<ChildStdout>>,
+    is_serving: bool,
+}
+
+/// Where it answers.
+#[derive(Clone, Copy)]
+pub(crate) struct Serving {
+    pub(crate) rpc: SocketAddr,
+    /// 1 MB, whatever is asked.
+    pub(crate) constant: SocketAddr,
+}
+
+impl Settings {
+    /// As the binary has them: half the cores for sockets, all of them for work.
+    pub(crate) fn of_binary() -> Self {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        Self { io_threads: (cores / 2).max(1), cpu_threads: cores, slice_us: 1_000 }
+    }
+}
+
+impl Server {
+    /// A ledger of mainnet's shape with so many accounts.
+    pub(crate) fn start(accounts: u32) -> Result<Self> {
+        let program = std::env::current_exe()?.with_file_name("state-ledger");
+        let mut child = Command::new(&program)
+            .args(["again", "mainnet", &accounts.to_string()])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .with_context(|| format!("start {}", program.display()))?;
+        let stdout = child.stdout.take().context("it was asked for")?;
+        let mut server = Self { child, lines: BufReader::new(stdout).lines(), is_serving: false };
+        server.line("ready")?;
+        Ok(server)
+    }
+
+    /// Serves so from now on.
+    pub(crate) fn serve(&mut self, settings: Settings) -> Result<Serving> {
+        if self.is_serving {
+            self.say("")?;
+            self.line("ended")?;
+        }
+        let Settings { io_threads, cpu_threads, slice_us } = settings;
+        self.say(&format!("{io_threads} {cpu_threads} {slice_us}"))?;
+        self.is_serving = true;
+        let line = self.line("serving ")?;
+        let (rpc, constant) = line.split_once(' ').context("two addresses")?;
+        Ok(Serving { rpc: rpc.parse()?, constant: constant.parse()? })
+    }
+
+    pub(crate) fn process(&self) -> Process {
+        Process(self.child.id())
+    }
+
+    /// CPU time of all its threads, to the nanosecond; without those that have ended.
+    pub(crate) fn thread_times(&self) -> Result<Duration> {
+        let mut nanos = 0;
+        for task in fs::read_dir(format!("/proc/{}/task", self.child.id()))? {
+            // A thread may end between the two.
+            let stat = fs::read_to_string(task?.path().join("schedstat")).unwrap_or_default();
+            nanos += stat.split_whitespace().next().map_or(Ok(0), str::parse::<u64>)?;
+        }
+        Ok(Duration::from_nanos(nanos))
+    }
+
+    fn say(&mut self, line: &str) -> Result<()> {
+        let stdin = self.child.stdin.as_mut().context("it was asked for")?;
+        Ok(writeln!(stdin, "{line}")?)
+    }
+
+    /// Waits for the line that begins so; gives the rest of it.
+    fn line(&mut self, beginning: &str) -> Result<String> {
+        for line in self.lines.by_ref() {
+            if let Some(rest) = line?.strip_prefix(beginning) {
+                return Ok(rest.to_owned());
+            }
+        }
+        bail!("the ledger ended: {}", self.child.wait()?)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have ended already; then there is nothing to kill, and only to wait for.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,175 @@
+//! The processes of the QUIC benchmark: servers and generators, asked over their standard input and output.
+//!
+//! Invariant: a process ends with its value, however the benchmark ends.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use anyhow::{Context, Result, bail, ensure};
+
+/// Rivals with workspaces of their own, in a folder of this crate.
+const RIVALS: &[&str] = &["quinn-old", "streamer"];
+const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/rivals");
+
+/// A program that is asked a line and answers one.
+struct Process {
+    child: Child,
+    to: ChildStdin,
+    from: BufReader<ChildStdout>,
+}
+
+impl Process {
+    fn start(mut command: Command) -> Result<Self> {
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .with_context(|| format!("start {command:?}"))?;
+        let to = child.stdin.take().context("no standard input")?;
+        let from = BufReader::new(child.stdout.take().context("no standard output")?);
+        Ok(Self { child, to, from })
+    }
+
+    fn ask(&mut self) -> Result<()> {
+        self.to.write_all(b"\n").context("the process has ended")
+    }
+
+    fn line(&mut self) -> Result<String> {
+        let mut line = String::new();
+        self.from.read_line(&mut line)?;
+        ensure!(line.ends_with('\n'), "a process ended early: {line}");
+        Ok(line.trim().to_owned())
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It may have ended already; then there is nothing to kill, and only to wait for.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A server under measurement.
+pub(crate) struct Server {
+    process: Process,
+    /// Where it listens, on loopback.
+    pub(crate) port: u16,
+}
+
+/// What a server said of itself.
+pub(crate) struct Figures(serde_json::Value);
+
+impl Server {
+    /// Starts `ours`, `quinn` or one of the rivals with workspaces of their own.
+    pub(crate) fn start(name: &str, args: &[&str]) -> Result<Self> {
+        let beside = |program: &str| -> Result<PathBuf> {
+            Ok(std::env::current_exe()?.with_file_name(program))
+        };
+        let mut command = match name {
+            _ if RIVALS.contains(&name) => Command::new(target(name)?.join("release").join(name)),
+            _ => {
+                let mut command = Command::new(beside("quic_server")?);
+                command.arg(name);
+                command
+            }
+        };
+        command.args(args);
+        let mut process = Process::start(command)?;
+        let port = process.line()?.parse().context("a server says its port first")?;
+        Ok(Self { process, port })
+    }
+
+    pub(crate) fn figures(&mut self) -> Result<Figures> {
+        self.process.ask()?;
+        Ok(Figures(serde_json::from_str(&self.process.line()?)?))
+    }
+}
+
+impl Figures {
+    /// A figure; 0 if the server does not know it.
+    pub(crate) fn get(&self, key: &str) -> f64 {
+        self.0[key].as_f64().unwrap_or_default()
+    }
+
+    /// All of them.
+    pub(crate) fn text(&self) -> String {
+        self.0.to_string()
+    }
+}
+
+/// A load generator.
+pub(crate) struct Generator(Process);
+
+/// What it did.
+pub(crate) struct Outcome {
+    pub(crate) seconds: f64,
+    /// Streams acknowledged whole.
+    pub(crate) streams: f64,
+}
+
+impl Generator {
+    pub(crate) fn start(port: u16, load: &[String]) -> Result<Self> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.arg("quic-load").arg(port.to_string()).args(load);
+        Process::start(command).map(Self)
+    }
+
+    /// Waits until it has connected and warmed up.
+    pub(crate) fn ready(&mut self) -> Result<()> {
+        let line = self.0.line()?;
+        if line != "ready" {
+            bail!("the generator: {line}");
+        }
+        Ok(())
+    }
+
+    /// Lets it send, and goes on.
+    pub(crate) fn go_on(&mut self) -> Result<()> {
+        self.0.ask()
+    }
+
+    /// Lets it send, and waits until it is done.
+    pub(crate) fn go(&mut self) -> Result<Outcome> {
+        self.0.ask()?;
+        let line = self.0.line()?;
+        let mut numbers = line.split(' ').map(str::parse::<f64>);
+        match (numbers.next(), numbers.next()) {
+            (Some(Ok(nanoseconds)), Some(Ok(streams))) => {
+                Ok(Outcome { seconds: nanoseconds / 1e9, streams })
+            }
+            _ => bail!("the generator: {line}"),
+        }
+    }
+
+    /// Lets it close its connections.
+    pub(crate) fn end(mut self) -> Result<()> {
+        self.0.ask()?;
+        self.0.child.wait()?;
+        Ok(())
+    }
+}
+
+/// Builds the rivals that have workspaces of their own.
+pub(crate) fn build_rivals() -> Result<()> {
+    for name in RIVALS {
+        let folder = format!("{FOLDER}/{name}");
+        let status = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+            .args(["build", "--release", "--locked", "--quiet"])
+            .arg("--target-dir")
+            .arg(target(name)?)
+            .current_dir(&folder)
+            .status()
+            .context("run cargo")?;
+        ensure!(status.success(), "build {folder}");
+    }
+    Ok(())
+}
+
+/// Below the target directory that this program is in.
+fn target(name: &str) -> Result<PathBuf> {
+    let program = std::env::current_exe()?;
+    let target = program.ancestors().nth(2).context("not in a target directory")?;
+    Ok(target.join(name))
+}

@@ -1,0 +1,306 @@
+//! Answers as the cache keeps them: the part that is the same for all who ask, coded once, between a
+//! beginning with the slot and an end with the id, which are put around it uncoded.
+//!
+//! With gzip both are stored blocks of the same member, with zstd raw blocks of the same frame: what
+//! goes out is one member or frame as any other.
+//! Bounds: the cache's. An answer is collected plain before it is coded: once more its size.
+
+use std::io::Write;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use cache::{Cache, Config, Entry, Fill, Weigh};
+use flate2::{Compress, Compression, FlushCompress};
+
+use crate::compress::Coding;
+use crate::envelope::Id;
+use crate::methods::{PIECE_BYTES, PREFIX, close_reply};
+
+/// What precedes the slot within a result that has a context.
+const CONTEXT: &[u8] = br#"{"context":{"slot":"#;
+
+/// Magic, frame header, window: what a zstd frame of unknown length begins with.
+const ZSTD_HEAD_BYTES: usize = 6;
+
+/// The answer cache.
+pub struct Answers(pub(crate) Cache<Kept>);
+
+impl Answers {
+    /// A cache of so many bytes; 0 keeps nothing. One answer may have a sixteenth of it.
+    pub fn new(bytes_max: u64) -> Self {
+        let entry_bytes_max = bytes_max / 16;
+        Self(Cache::new(Config { bytes_max, entry_bytes_max, waiters_max: 4_096 }))
+    }
+
+    /// What the cache has done and holds.
+    pub fn counters(&self) -> cache::Counters {
+        self.0.counters()
+    }
+}
+
+/// An answer without slot and id.
+pub(crate) struct Kept {
+    /// Up to the slot, or to the result if it has none.
+    head: Vec<u8>,
+    has_slot: bool,
+    pieces: Vec<Bytes>,
+    coded: Coded,
+}
+
+/// What is needed to put something around it.
+enum Coded {
+    Plain,
+    /// The checksum of the plain bytes, and how many they are.
+    Gzip(crc32fast::Hasher, u64),
+    Zstd([u8; ZSTD_HEAD_BYTES]),
+}
+
+impl Weigh for Kept {
+    fn bytes(&self) -> u64 {
+        self.pieces.iter().map(|piece| piece.len() as u64).sum()
+    }
+}
+
+impl Kept {
+    pub(crate) fn coding(&self) -> Coding {
+        match self.coded {
+            Coded::Plain => Coding::Plain,
+            Coded::Gzip(..) => Coding::Gzip,
+            Coded::Zstd(_) => Coding::Zstd,
+        }
+    }
+
+    /// The reply to request `id`, true at `slot`.
+    pub(crate) fn reply(&self, slot: u64, id: &Id) -> Vec<Bytes> {
+        let mut head = self.head.clone();
+        if self.has_slot {
+            head.extend_from_slice(slot.to_string().as_bytes());
+        }
+        let mut tail = Vec::new();
+        close_reply(&mut tail, id);
+        tail.push(b'\n');
+        let (head, tail) = match &self.coded {
+            Coded::Plain => (head, tail),
+            Coded::Gzip(crc, bytes) => gzip_around((crc, *bytes), &head, &tail),
+            Coded::Zstd(begin) => {
+                let head = [&begin[..], &raw_block(&head, false)].concat();
+                (head, raw_block(&tail, true))
+            }
+        };
+        let mut reply = Vec::with_capacity(self.pieces.len() + 2);
+        reply.push(head.into());
+        reply.extend(self.pieces.iter().cloned());
+        reply.push(tail.into());
+        reply
+    }
+}
+
+fn gzip_around(
+    (body, body_bytes): (&crc32fast::Hasher, u64),
+    head: &[u8],
+    tail: &[u8],
+) -> (Vec<u8>, Vec<u8>) {
+    let mut crc = crc32fast::Hasher::new();
+    crc.update(head);
+    crc.combine(body);
+    let mut of_tail = crc32fast::Hasher::new();
+    of_tail.update(tail);
+    crc.combine(&of_tail);
+    let bytes = body_bytes + (head.len() + tail.len()) as u64;
+    let bytes = bytes as u32; // by the format, the low half
+    let begin = [&[0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255][..], &stored_block(head, false)].concat();
+    let end = [&stored_block(tail, true)[..], &crc.finalize().to_le_bytes(), &bytes.to_le_bytes()];
+    (begin, end.concat())
+}
+
+/// A deflate block of bytes as they are; fewer than 65,536.
+fn stored_block(bytes: &[u8], is_last: bool) -> Vec<u8> {
+    let len = bytes.len() as u16;
+    [&[u8::from(is_last)][..], &len.to_le_bytes(), &(!len).to_le_bytes(), bytes].concat()
+}
+
+/// A zstd block of bytes as they are; fewer than 128 KiB.
+fn raw_block(bytes: &[u8], is_last: bool) -> Vec<u8> {
+    let header = u32::from(is_last) | (bytes.len() as u32) << 3;
+    [&header.to_le_bytes()[..3], bytes].concat()
+}
+
+/// An answer on its way into the cache.
+pub(crate) struct Keeping {
+    fill: Fill<Kept>,
+    made_at: u64,
+    read: Box<[u64]>,
+    coding: Coding,
+}
+
+/// A whole answer that is being coded.
+pub(crate) struct Coder {
+    keeping: Keeping,
+    head: Vec<u8>,
+    slot: Option<u64>,
+    body: Bytes,
+    pieces: Vec<Bytes>,
+    by: By,
+}
+
+enum By {
+    Plain,
+    Gzip(Box<Compress>, crc32fast::Hasher),
+    Zstd(zstd::stream::write::Encoder<'static, Vec<u8>>),
+}
+
+impl Keeping {
+    pub(crate) fn new(fill: Fill<Kept>, made_at: u64, read: Box<[u64]>, coding: Coding) -> Self {
+        Self { fill, made_at, read, coding }
+    }
+
+    pub(crate) fn bytes_max(&self) -> usize {
+        usize::try_from(self.fill.bytes_max()).unwrap_or(usize::MAX)
+    }
+
+    /// It has become too large: whoever asks next need not wait to learn it.
+    pub(crate) fn give_up(self) {
+        self.fill.done(Entry { answer: None, made_at: self.made_at, read: self.read });
+    }
+
+    /// Begins to code a reply up to the end of its result.
+    pub(crate) fn code(self, mut reply: Vec<u8>) -> std::io::Result<Coder> {
+        let digits = reply.get(PREFIX.len()..).and_then(|result| result.strip_prefix(CONTEXT));
+        let slot = digits.and_then(|digits| {
+            let len = digits.iter().position(|byte| !byte.is_ascii_digit())?;
+            let text = std::str::from_utf8(&digits[..len]).ok()?;
+            Some((text.parse().ok()?, len))
+        });
+        let head_len = PREFIX.len() + slot.map_or(0, |_| CONTEXT.len());
+        let body_at = head_len + slot.map_or(0, |(_, len)| len);
+        let head = reply[..head_len].to_vec();
+        reply.shrink_to_fit();
+        let body = Bytes::from(reply).slice(body_at..);
+        let by = match self.coding {
+            Coding::Plain => By::Plain,
+            Coding::Gzip => By::Gzip(
+                Box::new(Compress::new(Compression::fast(), false)),
+                crc32fast::Hasher::new(),
+            ),
+            Coding::Zstd => By::Zstd(zstd::stream::write::Encoder::new(Vec::new(), 1)?),
+        };
+        let slot = slot.map(|(slot, _)| slot);
+        Ok(Coder { keeping: self, head, slot, body, pieces: Vec::new(), by })
+    }
+}
+
+impl Coder {
+    /// Codes a piece; whether there is more.
+    pub(crate) fn step(&mut self) -> std::io::Result<bool> {
+        let piece = self.body.split_to(self.body.len().min(PIECE_BYTES));
+        let is_last = self.body.is_empty();
+        match &mut self.by {
+            By::Plain => self.pieces.push(piece),
+            By::Gzip(compress, crc) => {
+                crc.update(&piece);
+                let flush = if is_last { FlushCompress::Sync } else { FlushCompress::None };
+                let coded = deflate(compress, &piece, flush)?;
+                self.pieces.push(coded.into());
+            }
+            By::Zstd(encoder) => {
+                encoder.write_all(&piece)?;
+                if is_last {
+                    encoder.flush()?;
+                }
+                self.pieces.push(std::mem::take(encoder.get_mut()).into());
+            }
+        }
+        Ok(!is_last)
+    }
+
+    /// The answer, which is given to whoever waits; with the slot that it was made at.
+    pub(crate) fn done(self) -> (Arc<Entry<Kept>>, u64) {
+        let Self { keeping, head, slot, mut pieces, by, .. } = self;
+        let coded = match by {
+            By::Plain => Coded::Plain,
+            By::Gzip(compress, crc) => Coded::Gzip(crc, compress.total_in()),
+            By::Zstd(_) => {
+                let mut begin = [0; ZSTD_HEAD_BYTES];
+                if let Some(first) = pieces.iter_mut().find(|piece| piece.len() >= begin.len()) {
+                    begin.copy_from_slice(&first.split_to(ZSTD_HEAD_BYTES));
+                }
+                Coded::Zstd(begin)
+            }
+        };
+        pieces.retain(|piece| !piece.is_empty());
+        let answer = Some(Kept { head, has_slot: slot.is_some(), pieces, coded });
+        let Keeping { fill, made_at, read, .. } = keeping;
+        (fill.done(Entry { answer, made_at, read }), slot.unwrap_or_default())
+    }
+}
+
+fn deflate(
+    compress: &mut Compress,
+    mut from: &[u8],
+    flush: FlushCompress,
+) -> std::io::Result<Vec<u8>> {
+    let mut out = Vec::with_capacity(from.len() / 4 + 1024);
+    loop {
+        let before = compress.total_in();
+        compress.compress_vec(from, &mut out, flush)?;
+        from = &from[(compress.total_in() - before) as usize..];
+        // With room left in `out` everything was taken, and flushed if that was asked.
+        if from.is_empty() && out.len() < out.capacity() {
+            return Ok(out);
+        }
+        out.reserve(out.capacity().max(1024));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+
+    use super::*;
+
+    fn code(coding: Coding, reply: &[u8]) -> (Arc<Entry<Kept>>, u64) {
+        let answers = Answers::new(1 << 30);
+        let tell = || -> cache::Tell<Kept> { Box::new(|_| {}) };
+        let cache::Find::Make(fill) = answers.0.find(b"key", 0, |_| 0, tell) else {
+            panic!("it is empty")
+        };
+        let keeping = Keeping::new(fill, 0, Box::default(), coding);
+        let mut coder = keeping.code(reply.to_vec()).expect("it begins");
+        while coder.step().expect("it codes") {}
+        coder.done()
+    }
+
+    #[test]
+    fn whatever_slot_and_id_are_put_around_it_is_one_member_or_frame() {
+        let list: String = (0..90_000).map(|n| format!("{n},")).collect();
+        for result in [format!("[{list}0]"), "[]".to_owned()] {
+            for (context, end) in [("", ""), (r#"{"context":{"slot":123,"a":"b"},"value":"#, "}")] {
+                let reply = format!(r#"{{"jsonrpc":"2.0","result":{context}{result}{end}"#);
+                for coding in [Coding::Plain, Coding::Gzip, Coding::Zstd] {
+                    let (entry, slot) = code(coding, reply.as_bytes());
+                    assert_eq!(slot, if context.is_empty() { 0 } else { 123 });
+                    let kept = entry.answer.as_ref().expect("it is kept");
+                    let sent = kept.reply(45_678, &Id::Number(9)).concat();
+                    let mut read = String::new();
+                    match coding {
+                        Coding::Plain => read = String::from_utf8(sent).expect("text"),
+                        Coding::Gzip => {
+                            let mut decoder = flate2::bufread::GzDecoder::new(&sent[..]);
+                            decoder.read_to_string(&mut read).expect("gzip");
+                            assert_eq!(decoder.into_inner().len(), 0, "one member");
+                        }
+                        Coding::Zstd => {
+                            let decoder = zstd::stream::read::Decoder::new(&sent[..]);
+                            let mut decoder = decoder.expect("zstd").single_frame();
+                            decoder.read_to_string(&mut read).expect("zstd");
+                            let rest = decoder.finish();
+                            assert_eq!(rest.buffer().len() + rest.get_ref().len(), 0, "one frame");
+                        }
+                    }
+                    let wanted = reply.replace(":123,", ":45678,") + ",\"id\":9}\n";
+                    assert!(read == wanted, "{coding:?} of {} bytes", wanted.len());
+                }
+            }
+        }
+    }
+}
