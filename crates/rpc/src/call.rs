@@ -16,9 +16,9 @@ use serde_json::Value;
 use crate::compress::Coding;
 use crate::dispatch::{self, Asker, Reply};
 use crate::error::RpcError;
-use crate::methods::PREFIX;
+use crate::methods::{PIECE_BYTES, PREFIX};
 use crate::node::Node;
-use crate::outlet::{Taken, Taker};
+use crate::outlet::{Piece, Taken, Taker};
 
 /// What ends a reply to the id `null`.
 const TAIL: &[u8] = b",\"id\":null}\n";
@@ -61,13 +61,26 @@ impl Caller {
         let (first, rest) = match dispatch::answer_method(node, asker, method, params).await {
             Reply::Nothing => return Err(RpcError::internal()),
             Reply::Whole(whole) => (whole.text, None),
-            Reply::Streamed(first, rest) => (first.bytes, Some(rest)),
+            Reply::Kept(parts, _) => begin_kept(parts),
+            Reply::Streamed(first, rest) => (first.bytes, Some(Rest::Made(rest))),
         };
         // Only a result is ever longer than one piece.
         let Some(result) = first.strip_prefix(PREFIX) else { return Err(refusal(&first)) };
         let held = first.slice_ref(result);
         Ok(ResultParts { held: Some(held), rest, cut: TAIL.len() })
     }
+}
+
+/// What a kept reply begins with, at least so much as the first piece of one that is made; and the rest.
+fn begin_kept(parts: Vec<Bytes>) -> (Bytes, Option<Rest>) {
+    let mut parts = parts.into_iter();
+    let mut first = Vec::new();
+    while first.len() < PIECE_BYTES {
+        let Some(part) = parts.next() else { return (first.into(), None) };
+        first.extend_from_slice(&part);
+    }
+    let rest = (parts.len() > 0).then_some(Rest::Kept(parts));
+    (first.into(), rest)
 }
 
 /// The error in a reply.
@@ -88,12 +101,35 @@ fn refusal(reply: &[u8]) -> RpcError {
     }
 }
 
+/// Where more of a reply comes from.
+enum Rest {
+    /// From the task that makes it.
+    Made(Taker),
+    /// From the cache: never empty, and the end is the end of the reply.
+    Kept(std::vec::IntoIter<Bytes>),
+}
+
+impl Rest {
+    fn poll_take(&mut self, cx: &mut Context<'_>) -> Poll<Taken> {
+        match self {
+            Self::Made(taker) => taker.poll_take(cx),
+            Self::Kept(parts) => Poll::Ready(match parts.next() {
+                Some(bytes) => {
+                    let is_last = parts.len() == 0;
+                    Taken::Piece(Piece { bytes, coding: Coding::Plain, is_last })
+                }
+                None => Taken::Ended(None),
+            }),
+        }
+    }
+}
+
 /// A result as JSON, as it is made.
 pub struct ResultParts {
     /// The next part, not given away before it is known what follows: the last bytes are not part of it.
     held: Option<Bytes>,
     /// Where more comes from; none once the last piece is held.
-    rest: Option<Taker>,
+    rest: Option<Rest>,
     /// How many bytes at the end are not of the result.
     cut: usize,
 }
@@ -128,14 +164,19 @@ impl ResultParts {
     /// As [`Self::next`].
     pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
         loop {
-            let Some(taker) = &mut self.rest else {
+            let Some(rest) = &mut self.rest else {
                 let last = self.held.take().map(|mut held| {
                     held.truncate(held.len().saturating_sub(self.cut));
                     Ok(held)
                 });
                 return Poll::Ready(last);
             };
-            match ready!(taker.poll_take(cx)) {
+            match ready!(rest.poll_take(cx)) {
+                // An answer is kept whole or not at all: nothing of it came before.
+                Taken::Kept(..) => {
+                    (self.held, self.rest) = (None, None);
+                    return Poll::Ready(Some(Err(io::ErrorKind::InvalidData.into())));
+                }
                 Taken::Ended(why) => {
                     (self.held, self.rest) = (None, None);
                     tracing::warn!(?why, "an answer was cut off: it ended after it had begun");
