@@ -31,7 +31,8 @@ const OF_ONE_CHAIN: &[&str] = &["solana", "spl-", "agave-", "litesvm"];
 
 /// Pairs that the floors would allow and the design does not: servers see state and indices only
 /// through `query`.
-const NOT_TO_BE_SEEN: &[(&str, &[&str])] = &[("rpc", &["state", "index"]), ("rest", &["state", "index"])];
+const NOT_TO_BE_SEEN: &[(&str, &[&str])] =
+    &[("rpc", &["state", "index"]), ("rest", &["state", "index"])];
 
 /// What tests may use whatever their floor, and what the other tools of the top floor may use.
 const TEST_HELPER: &str = "testkit";
