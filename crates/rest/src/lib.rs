@@ -111,11 +111,11 @@ impl Web for Rest {
     }
 }
 
+/// A route, and the variables of a path by their names.
+type Found<'p> = (&'static Route, Vec<(&'static str, &'p str)>);
+
 /// The route of a request, and what its path holds.
-fn find<'p>(
-    path: &'p str,
-    method: &Method,
-) -> Result<(&'static Route, Vec<(&'static str, &'p str)>), Problem> {
+fn find<'p>(path: &'p str, method: &Method) -> Result<Found<'p>, Problem> {
     let mut found = routes::ROUTES.iter().filter_map(|route| Some((route, route.matches(path)?)));
     // A path without variables comes before one with them.
     let (first, args) = found.next().ok_or_else(Problem::no_route)?;
