@@ -120,9 +120,10 @@ async fn serve(
     let listeners =
         Listeners { rpc: tokio_listener(bound.rpc)?, pubsub: Some(tokio_listener(bound.pubsub)?) };
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-    let server = tokio::spawn(rpc::serve(
+    let server = tokio::spawn(rpc::serve_with_web(
         Arc::clone(&node),
         Arc::clone(&pubsub) as Arc<dyn rpc::Speaker>,
+        Arc::new(rest::Rest::new()),
         listeners,
         // Dropped or used, either way it is time to stop.
         async { drop(stopped.await) },

@@ -78,6 +78,18 @@ pub(crate) async fn answer(node: &Arc<Node>, asker: Asker, body: &str) -> Reply 
     }
 }
 
+/// Answers one call of a method, which was admitted already, as the call with the id `null`.
+pub(crate) async fn answer_method(
+    node: &Arc<Node>,
+    asker: Asker,
+    method: &str,
+    params: &str,
+) -> Reply {
+    let call =
+        Call::Method { id: Id::Null, method: method.into(), params: Params::new(Some(params)) };
+    answer_single(node, asker, call).await
+}
+
 /// Answers a body on the calling thread, heavy methods too; `None` if there is nothing to answer.
 ///
 /// For tools and fuzzing: it has no pool, no bound on a batch but its own, and takes as long as it takes.

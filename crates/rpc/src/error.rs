@@ -100,7 +100,7 @@ impl RpcError {
     }
 
     /// Whether the client is to come again later: HTTP 429.
-    pub(crate) fn is_overload(&self) -> bool {
+    pub fn is_overload(&self) -> bool {
         self.code == OVERLOADED
             && self.data.as_ref().is_some_and(|data| data.get("limit").is_some())
     }

@@ -1,9 +1,12 @@
-//! One HTTP request, one response: JSON-RPC by POST, `/health`, CORS, the upgrade to WebSocket.
+//! One HTTP request, one response: JSON-RPC by POST, `/health`, CORS, the upgrade to WebSocket; what a
+//! [`Web`] says is its own goes to it.
 //!
 //! Statuses and texts are those of `jsonrpc-http-server` 18, which Agave serves with; ours are 408
 //! (a body that does not come), 426 (the WebSocket port) and 429 (the CPU pool is full).
 
+use std::future::Future;
 use std::net::IpAddr;
+use std::pin::Pin;
 use std::str::Utf8Error;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,11 +15,13 @@ use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
+use hyper::http::request::Parts;
 use hyper::upgrade::OnUpgrade;
 use hyper::{Method, Request, Response, StatusCode};
 use pool::ClientId;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
+use crate::call::Caller;
 use crate::compress::Coding;
 use crate::content::Content;
 use crate::dispatch::{self, Asker, Reply};
@@ -38,6 +43,30 @@ pub(crate) enum Port {
     PubSub,
 }
 
+/// Who answers requests that are not JSON-RPC, on the port of JSON-RPC: REST.
+pub trait Web: Send + Sync + 'static {
+    /// Whether a path is its own.
+    fn has(&self, path: &str) -> bool;
+
+    /// Answers a request. Dropped when its client leaves, and with it whatever runs for it.
+    fn answer<'a>(
+        &'a self,
+        node: &'a Arc<Node>,
+        request: WebRequest,
+    ) -> Pin<Box<dyn Future<Output = Response<Content>> + Send + 'a>>;
+}
+
+/// A request for [`Web`].
+pub struct WebRequest {
+    /// Who asks.
+    pub caller: Caller,
+    /// Method, URI and headers.
+    pub head: Parts,
+    /// All of the body; if it was not read, the status that says why, with its words. After a status of
+    /// 408 or 413 the connection is to be closed.
+    pub body: Result<Bytes, (StatusCode, String)>,
+}
+
 /// A response, and the connection if it changes its protocol after it.
 pub(crate) struct Handled {
     pub(crate) response: Response<Content>,
@@ -47,6 +76,7 @@ pub(crate) struct Handled {
 /// Answers one request.
 pub(crate) async fn handle(
     node: &Arc<Node>,
+    web: Option<&Arc<dyn Web>>,
     port: Port,
     peer: IpAddr,
     mut request: Request<Incoming>,
@@ -54,11 +84,18 @@ pub(crate) async fn handle(
     if asks_for_websocket(&request) {
         return handshake(&mut request);
     }
-    let cors = Cors::of(request.headers());
-    let is_options = *request.method() == Method::OPTIONS;
-    let mut response = match port {
-        Port::PubSub => needs_websocket(),
-        Port::Rpc => route(node, peer, request).await,
+    let web = web.filter(|web| port == Port::Rpc && web.has(request.uri().path()));
+    let cors = Cors::of(request.headers(), web.is_some());
+    let is_options = web.is_none() && *request.method() == Method::OPTIONS;
+    let mut response = match (port, web) {
+        (Port::PubSub, _) => needs_websocket(),
+        (Port::Rpc, None) => route(node, peer, request).await,
+        (Port::Rpc, Some(web)) => {
+            let caller = Caller::new(asker(node, peer, request.headers()).client);
+            let (head, body) = request.into_parts();
+            let body = read_body(node, body).await.map_err(BodyError::into_words);
+            web.answer(node, WebRequest { caller, head, body }).await
+        }
     };
     if is_options {
         response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("OPTIONS, POST"));
@@ -145,8 +182,8 @@ enum BodyError {
 }
 
 impl BodyError {
-    fn into_response(self) -> Response<Content> {
-        let (status, message) = match self {
+    fn into_words(self) -> (StatusCode, String) {
+        match self {
             Self::TooLarge { bytes_max } => (
                 StatusCode::PAYLOAD_TOO_LARGE,
                 format!(
@@ -162,7 +199,11 @@ impl BodyError {
                 format!("utf-8 encoding error at byte {} in request body", err.valid_up_to()),
             ),
             Self::Broken => (StatusCode::BAD_REQUEST, "request body is broken\n".to_owned()),
-        };
+        }
+    }
+
+    fn into_response(self) -> Response<Content> {
+        let (status, message) = self.into_words();
         let closes = matches!(status, StatusCode::REQUEST_TIMEOUT | StatusCode::PAYLOAD_TOO_LARGE);
         let mut response = text(status, message);
         if closes {
@@ -284,12 +325,14 @@ fn needs_websocket() -> Response<Content> {
 /// What a browser's request asks about us: any origin may call.
 struct Cors {
     has_origin: bool,
+    is_web: bool,
     asked_headers: Option<HeaderValue>,
 }
 
 impl Cors {
-    fn of(headers: &HeaderMap) -> Self {
+    fn of(headers: &HeaderMap, is_web: bool) -> Self {
         Self {
+            is_web,
             has_origin: headers.contains_key(header::ORIGIN),
             asked_headers: headers.get(header::ACCESS_CONTROL_REQUEST_HEADERS).cloned(),
         }
@@ -299,15 +342,20 @@ impl Cors {
         if !self.has_origin {
             return;
         }
+        let methods = if self.is_web { "OPTIONS, GET, HEAD, POST" } else { "OPTIONS, POST" };
         let fixed = [
             (header::VARY, "origin"),
-            (header::ACCESS_CONTROL_ALLOW_METHODS, "OPTIONS, POST"),
+            (header::ACCESS_CONTROL_ALLOW_METHODS, methods),
             (header::ACCESS_CONTROL_ALLOW_ORIGIN, "*"),
             (header::ACCESS_CONTROL_MAX_AGE, "86400"),
         ];
         for (name, value) in fixed {
             // Not in place of what is there: `Vary` may name more than one header.
             headers.append(name, HeaderValue::from_static(value));
+        }
+        if self.is_web {
+            let all = HeaderValue::from_static("*");
+            headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, all);
         }
         if let Some(asked) = self.asked_headers {
             headers.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, asked);

@@ -7,6 +7,7 @@
 //! Not here: state and index (`query`), execution (`localnet`), configuration files (`hydrant`).
 
 mod cached;
+mod call;
 pub mod commitment;
 mod compress;
 mod config;
@@ -27,10 +28,13 @@ pub mod pubsub;
 mod server;
 mod usage;
 
+pub use call::{Caller, ResultParts};
 pub use config::Config;
+pub use content::{Content, Parts};
 pub use dispatch::answer_here;
+pub use http::{Web, WebRequest};
 pub use kept::Answers;
 pub use methods::{Answer, own_keys};
 pub use node::{Health, Node, Status, SystemClock};
-pub use server::{Listeners, Socket, Speaker, serve};
+pub use server::{Listeners, Socket, Speaker, serve, serve_with_web};
 pub use usage::Usage;

@@ -22,7 +22,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::{JoinError, JoinSet};
 
-use crate::http::{self, Port};
+use crate::http::{self, Port, Web};
 use crate::io::Impatient;
 use crate::node::Node;
 
@@ -62,9 +62,30 @@ pub async fn serve(
     listeners: Listeners,
     shutdown: impl Future<Output = ()>,
 ) {
+    serve_all(node, speaker, None, listeners, shutdown).await;
+}
+
+/// As [`serve`], with `web` on the port of JSON-RPC beside it.
+pub async fn serve_with_web(
+    node: Arc<Node>,
+    speaker: Arc<dyn Speaker>,
+    web: Arc<dyn Web>,
+    listeners: Listeners,
+    shutdown: impl Future<Output = ()>,
+) {
+    serve_all(node, speaker, Some(web), listeners, shutdown).await;
+}
+
+async fn serve_all(
+    node: Arc<Node>,
+    speaker: Arc<dyn Speaker>,
+    web: Option<Arc<dyn Web>>,
+    listeners: Listeners,
+    shutdown: impl Future<Output = ()>,
+) {
     let (close, closing) = watch::channel(false);
     let places = Arc::new(Semaphore::new(node.config.connections_max.min(Semaphore::MAX_PERMITS)));
-    let server = Server { node, speaker, places, closing };
+    let server = Server { node, speaker, web, places, closing };
     let rpc = server.accept(listeners.rpc, Port::Rpc);
     let pubsub = async {
         if let Some(listener) = listeners.pubsub {
@@ -83,6 +104,7 @@ pub async fn serve(
 struct Server {
     node: Arc<Node>,
     speaker: Arc<dyn Speaker>,
+    web: Option<Arc<dyn Web>>,
     places: Arc<Semaphore>,
     closing: watch::Receiver<bool>,
 }
@@ -150,8 +172,9 @@ impl Server {
         let upgrade = Arc::new(Mutex::new(None));
         let service = service_fn(|request| {
             let (node, upgrade) = (Arc::clone(&self.node), Arc::clone(&upgrade));
+            let web = self.web.clone();
             async move {
-                let handled = http::handle(&node, port, peer, request).await;
+                let handled = http::handle(&node, web.as_ref(), port, peer, request).await;
                 *upgrade.lock() = handled.upgrade;
                 Ok::<_, Infallible>(handled.response)
             }

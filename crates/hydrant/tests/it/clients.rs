@@ -31,8 +31,17 @@ fn kit_flow() -> Result<()> {
 
 #[test]
 fn solana_py_flow() -> Result<()> {
-    let folder = clients().join("python");
-    let python = install_python(&folder)?;
+    python_flow("python", "solana-py")
+}
+
+#[test]
+fn rest_flow() -> Result<()> {
+    python_flow("rest", "rest")
+}
+
+fn python_flow(client: &str, environment: &str) -> Result<()> {
+    let folder = clients().join(client);
+    let python = install_python(&folder, environment)?;
     let mut flow = Command::new(python);
     flow.args(["-B", "-m", "pytest", "flow.py"]).current_dir(&folder);
     run_flow(flow)
@@ -75,8 +84,8 @@ fn install_node_js(folder: &Path) -> Result<()> {
 }
 
 /// The interpreter of a virtual environment that holds what requirements.txt says.
-fn install_python(folder: &Path) -> Result<PathBuf> {
-    let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join("solana-py");
+fn install_python(folder: &Path, environment: &str) -> Result<PathBuf> {
+    let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join(environment);
     let (python, stamp) = (place.join("bin/python"), place.join("installed-requirements.txt"));
     let requirements = folder.join("requirements.txt");
     if same_text(&requirements, &stamp) {

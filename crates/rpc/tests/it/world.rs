@@ -98,6 +98,16 @@ impl World {
     }
 
     pub(crate) fn on(reader: chain::Reader, config: Config, pool: pool::Config) -> Self {
+        Self::on_with(reader, config, pool, None)
+    }
+
+    /// A node with something beside JSON-RPC on its port.
+    pub(crate) fn on_with(
+        reader: chain::Reader,
+        config: Config,
+        pool: pool::Config,
+        web: Option<Arc<dyn rpc::Web>>,
+    ) -> Self {
         let door = Arc::new(FakeDoor::default());
         let node = Arc::new(Node {
             cluster: Arc::new(cluster()),
@@ -124,7 +134,13 @@ impl World {
         let serving = Arc::clone(&node);
         runtime.spawn(async move {
             let stopped = async move { drop(stopped.await) };
-            rpc::serve(serving, Arc::new(Greeter), listeners, stopped).await;
+            let greeter = Arc::new(Greeter);
+            match web {
+                None => rpc::serve(serving, greeter, listeners, stopped).await,
+                Some(web) => {
+                    rpc::serve_with_web(serving, greeter, web, listeners, stopped).await;
+                }
+            }
             let _ = ended.send(());
         });
         Self {

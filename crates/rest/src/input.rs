@@ -1,0 +1,238 @@
+//! From a request to the parameters of its route: each checked, nothing that is not known let through.
+//!
+//! Bounds: the URI's are those of the header, the body's those of `rpc::Config`.
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use hyper::header::CONTENT_TYPE;
+use hyper::http::request::Parts;
+use serde_json::{Map, Value, json};
+
+use crate::error::Problem;
+use crate::route::{Body, Kind, Param, Place, Route};
+
+/// More addresses than any method takes.
+const ADDRESSES_MAX: usize = 1_000;
+
+/// The parameters of a request, by name; each is of its kind.
+#[derive(Debug, Default)]
+pub(crate) struct Args(Map<String, Value>);
+
+impl Args {
+    /// Reads everything that a request says.
+    pub(crate) fn read(
+        route: &Route,
+        path: Vec<(&'static str, &str)>,
+        head: &Parts,
+        body: &[u8],
+    ) -> Result<Self, Problem> {
+        let mut args = Self::default();
+        for (name, text) in path {
+            args.take_text(route, Place::Path, name, &decoded(text, false)?)?;
+        }
+        let query = head.uri.query().unwrap_or_default();
+        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+            let (name, text) = pair.split_once('=').unwrap_or((pair, ""));
+            args.take_text(route, Place::Query, &decoded(name, true)?, &decoded(text, true)?)?;
+        }
+        args.read_body(route, head, body)?;
+        let missing =
+            route.params.iter().find(|param| param.is_required && args.of(param.name).is_none());
+        match missing {
+            Some(param) => Err(Problem::invalid(format!("{} is missing", param.name))),
+            None => Ok(args),
+        }
+    }
+
+    /// What was given; `None` if nothing was.
+    pub(crate) fn of(&self, name: &str) -> Option<&Value> {
+        self.0.get(name)
+    }
+
+    /// The same as JSON, null if nothing was given.
+    pub(crate) fn json(&self, name: &str) -> Value {
+        self.of(name).cloned().unwrap_or(Value::Null)
+    }
+
+    pub(crate) fn text(&self, name: &str) -> Option<&str> {
+        self.of(name)?.as_str()
+    }
+
+    pub(crate) fn number(&self, name: &str) -> Option<u64> {
+        self.of(name)?.as_u64()
+    }
+
+    /// Puts something in place of what was given.
+    pub(crate) fn set(&mut self, name: &str, value: Value) {
+        self.0.insert(name.to_owned(), value);
+    }
+
+    fn read_body(&mut self, route: &Route, head: &Parts, body: &[u8]) -> Result<(), Problem> {
+        let content_type = head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+        let media = content_type.unwrap_or_default().split(';').next().unwrap_or_default().trim();
+        match route.body {
+            Body::None => return Ok(()),
+            Body::JsonOrTransaction if media.eq_ignore_ascii_case("application/octet-stream") => {
+                self.set("transaction", BASE64_STANDARD.encode(body).into());
+                return Ok(());
+            }
+            Body::JsonOrTransaction if !media.eq_ignore_ascii_case("application/json") => {
+                return Err(Problem::media_type("application/json or application/octet-stream"));
+            }
+            Body::Json if !media.eq_ignore_ascii_case("application/json") => {
+                return Err(Problem::media_type("application/json"));
+            }
+            Body::Json | Body::JsonOrTransaction => {}
+        }
+        let read: Result<Map<String, Value>, _> = serde_json::from_slice(body);
+        let read = read.map_err(|err| Problem::invalid(format!("the body: {err}")))?;
+        for (name, value) in read {
+            let param = param(route, Place::Body, &name)?;
+            check(param, &value)?;
+            self.put(&name, value)?;
+        }
+        Ok(())
+    }
+
+    fn take_text(
+        &mut self,
+        route: &Route,
+        place: Place,
+        name: &str,
+        text: &str,
+    ) -> Result<(), Problem> {
+        let param = param(route, place, name)?;
+        let value = match param.kind {
+            Kind::Number(..) if text.bytes().all(|byte| byte.is_ascii_digit()) => {
+                text.parse::<u64>().map_or(Value::Null, Value::from)
+            }
+            Kind::Number(..) => Value::Null,
+            Kind::Bool => match text {
+                "true" => true.into(),
+                "false" => false.into(),
+                _ => Value::Null,
+            },
+            Kind::Addresses => text.split(',').collect(),
+            _ => text.into(),
+        };
+        check(param, &value)?;
+        self.put(name, value)
+    }
+
+    fn put(&mut self, name: &str, value: Value) -> Result<(), Problem> {
+        match self.0.insert(name.to_owned(), value) {
+            None => Ok(()),
+            Some(_) => Err(Problem::invalid(format!("{name} is given twice"))),
+        }
+    }
+}
+
+fn param(route: &Route, place: Place, name: &str) -> Result<&'static Param, Problem> {
+    let mut of_place = route.params.iter().filter(|param| param.place == place);
+    of_place.find(|param| param.name == name).ok_or_else(|| {
+        let known: Vec<_> = route.params.iter().map(|param| param.name).collect();
+        Problem::invalid(format!("no parameter {name:?} here; there are: {}", known.join(", ")))
+    })
+}
+
+/// Whether a value is of its kind, as far as the method does not look by itself.
+fn check(param: &Param, value: &Value) -> Result<(), Problem> {
+    let Param { name, kind, .. } = param;
+    let (is_good, wanted) = match *kind {
+        Kind::Address => (value.is_string(), "an address in base58".to_owned()),
+        Kind::Signature => (value.is_string(), "a signature in base58".to_owned()),
+        Kind::Base64 => (value.is_string(), "bytes in base64".to_owned()),
+        Kind::Base58(max) => (
+            value.as_str().is_some_and(|text| (1..=max).contains(&text.len())),
+            format!("1 to {max} characters of base58"),
+        ),
+        Kind::Addresses => (
+            value.as_array().is_some_and(|list| {
+                (1..=ADDRESSES_MAX).contains(&list.len()) && list.iter().all(Value::is_string)
+            }),
+            format!("1 to {ADDRESSES_MAX} addresses"),
+        ),
+        Kind::Number(min, max) => (
+            value.as_u64().is_some_and(|number| (min..=max).contains(&number)),
+            format!("a whole number from {min} to {max}"),
+        ),
+        Kind::Bool => (value.is_boolean(), "true or false".to_owned()),
+        Kind::OneOf(words) => (
+            value.as_str().is_some_and(|text| words.contains(&text)),
+            format!("one of {}", words.join(", ")),
+        ),
+        Kind::Filters => (value.is_array(), "a list of filters".to_owned()),
+    };
+    if is_good { Ok(()) } else { Err(Problem::invalid(format!("{name} is to be {wanted}"))) }
+}
+
+/// A kind as JSON Schema tells it.
+pub(crate) fn schema(kind: Kind) -> Value {
+    let base58 = |min: usize, max: usize| format!("^[1-9A-HJ-NP-Za-km-z]{{{min},{max}}}$");
+    let address = || json!({ "type": "string", "pattern": base58(32, 44) });
+    match kind {
+        Kind::Address => address(),
+        Kind::Addresses => json!({
+            "type": "array", "items": address(), "minItems": 1, "maxItems": ADDRESSES_MAX,
+        }),
+        Kind::Signature => json!({ "type": "string", "pattern": base58(64, 88) }),
+        Kind::Number(min, max) => {
+            json!({ "type": "integer", "format": "uint64", "minimum": min, "maximum": max })
+        }
+        Kind::Bool => json!({ "type": "boolean" }),
+        Kind::OneOf(words) => json!({ "type": "string", "enum": words }),
+        Kind::Base58(max) => json!({ "type": "string", "pattern": base58(1, max) }),
+        Kind::Base64 => json!({ "type": "string", "contentEncoding": "base64" }),
+        Kind::Filters => json!({
+            "type": "array",
+            "maxItems": 4,
+            "items": { "anyOf": [
+                { "type": "object", "required": ["dataSize"], "additionalProperties": false,
+                  "properties": { "dataSize": { "type": "integer", "minimum": 0 } } },
+                { "type": "object", "required": ["memcmp"], "additionalProperties": false,
+                  "properties": { "memcmp": {
+                    "type": "object", "required": ["offset", "bytes"],
+                    "properties": {
+                        "offset": { "type": "integer", "minimum": 0 },
+                        "bytes": { "type": "string" },
+                        "encoding": { "enum": ["base58", "base64"] },
+                    } } } },
+                { "const": "tokenAccountState" },
+            ] },
+        }),
+    }
+}
+
+/// A part of a URI as text.
+fn decoded(text: &str, plus_is_space: bool) -> Result<String, Problem> {
+    let wrong = || Problem::invalid("the URI has percent signs that are no UTF-8");
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut given = text.bytes();
+    while let Some(byte) = given.next() {
+        bytes.push(match byte {
+            b'+' if plus_is_space => b' ',
+            b'%' => {
+                let mut digit = || (given.next()? as char).to_digit(16);
+                let (high, low) = digit().zip(digit()).ok_or_else(wrong)?;
+                (high * 16 + low) as u8 // two digits of 16
+            }
+            byte => byte,
+        });
+    }
+    String::from_utf8(bytes).map_err(|_| wrong())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_uri_is_decoded_or_refused() {
+        let read = |text: &str| decoded(text, true).ok();
+        assert_eq!(read("a%20b+c%C3%A4").as_deref(), Some("a b cä"));
+        for wrong in ["%", "%2", "%zz", "%ff"] {
+            assert_eq!(read(wrong), None, "{wrong}");
+        }
+        assert_eq!(decoded("a+b", false).ok().as_deref(), Some("a+b"));
+    }
+}

@@ -1,0 +1,155 @@
+//! REST: a second door to the methods of JSON-RPC, for scripts, spreadsheets and HTTP caches.
+//!
+//! In: requests below `/v1/`, `/ready` and `/metrics`, on the port of JSON-RPC ([`rpc::Web`]). Out: what the
+//! method of a [`route::Route`] answers, without its envelope: the slot and the commitment are in headers.
+//! Bounds: those of the methods, which run as JSON-RPC's do, limits and cancellation included; beside them
+//! one answer holds at most [`answer::WHOLE_BYTES_MAX`] bytes to know its `ETag`, and what is longer is streamed.
+//! Invariant: nothing is read here but slots. What a route answers, one method of `rpc` has answered.
+#![forbid(unsafe_code)]
+
+mod answer;
+mod error;
+mod input;
+mod metrics;
+mod openapi;
+mod page;
+mod raw;
+mod route;
+mod routes;
+mod schema;
+mod several;
+mod wait;
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use hyper::header::{self, HeaderValue};
+use hyper::{Method, Response, StatusCode};
+use rpc::{Content, Node, Web, WebRequest};
+
+use crate::answer::Asked;
+use crate::error::Problem;
+use crate::input::Args;
+use crate::route::{Answer, Route, Verb};
+
+/// The REST API of a node.
+#[derive(Debug)]
+pub struct Rest {
+    openapi: answer::Fixed,
+    page: answer::Fixed,
+}
+
+impl Rest {
+    /// The API, with its description made.
+    pub fn new() -> Self {
+        let openapi = openapi::document(routes::ROUTES);
+        Self {
+            openapi: answer::Fixed::new("application/json", openapi.to_string().into_bytes()),
+            page: answer::Fixed::new("text/html; charset=utf-8", page::html().into_bytes()),
+        }
+    }
+
+    async fn respond(
+        &self,
+        node: &Arc<Node>,
+        request: WebRequest,
+    ) -> Result<Response<Content>, Problem> {
+        let path = request.head.uri.path();
+        let is_read = matches!(request.head.method, Method::GET | Method::HEAD);
+        let fixed = match path {
+            "/v1" | "/v1/" => Some(&self.page),
+            "/v1/openapi.json" => Some(&self.openapi),
+            _ => None,
+        };
+        if fixed.is_some() || matches!(path, "/ready" | "/metrics") {
+            return match (fixed, is_read) {
+                (_, false) => Err(Problem::method_not_allowed("GET, HEAD")),
+                (Some(fixed), true) => Ok(fixed.respond(&request.head.headers)),
+                (None, true) if path == "/ready" => Ok(metrics::ready(node)),
+                (None, true) => metrics::text(node).await,
+            };
+        }
+        let (route, path_args) = find(path, &request.head.method)?;
+        request.caller.admit(node)?;
+        let body = request.body.map_err(|(status, words)| Problem::of_body(status, words))?;
+        let args = Args::read(route, path_args, &request.head, &body)?;
+        let headers = &request.head.headers;
+        let asked = Asked { node, caller: request.caller, headers, is_read };
+        match (&route.answer, (route.plan)(&args)?) {
+            (Answer::Several, plan) => several::answer(&asked, &args, plan).await,
+            (Answer::Status, plan) => wait::answer(&asked, &args, plan).await,
+            (_, plan) => answer::answer(&asked, route, &args, plan).await,
+        }
+    }
+}
+
+impl Default for Rest {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Web for Rest {
+    fn has(&self, path: &str) -> bool {
+        matches!(path, "/v1" | "/ready" | "/metrics") || path.starts_with("/v1/")
+    }
+
+    fn answer<'a>(
+        &'a self,
+        node: &'a Arc<Node>,
+        request: WebRequest,
+    ) -> Pin<Box<dyn Future<Output = Response<Content>> + Send + 'a>> {
+        Box::pin(async move {
+            if request.head.method == Method::OPTIONS {
+                return options(request.head.uri.path());
+            }
+            match self.respond(node, request).await {
+                Ok(response) => response,
+                Err(problem) => problem.into_response(),
+            }
+        })
+    }
+}
+
+/// A route, and the variables of a path by their names.
+type Found<'p> = (&'static Route, Vec<(&'static str, &'p str)>);
+
+/// The route of a request, and what its path holds.
+fn find<'p>(path: &'p str, method: &Method) -> Result<Found<'p>, Problem> {
+    let mut found = routes::ROUTES.iter().filter_map(|route| Some((route, route.matches(path)?)));
+    // A path without variables comes before one with them.
+    let (first, args) = found.next().ok_or_else(Problem::no_route)?;
+    let verb = match *method {
+        Method::GET | Method::HEAD => Some(Verb::Get),
+        Method::POST => Some(Verb::Post),
+        _ => None,
+    };
+    let of_path = routes::ROUTES.iter().filter(|route| route.path == first.path);
+    match of_path.clone().find(|route| Some(route.verb) == verb) {
+        Some(route) => Ok((route, args)),
+        None => Err(Problem::method_not_allowed(allowed(of_path.map(|route| route.verb)))),
+    }
+}
+
+fn allowed(verbs: impl Iterator<Item = Verb>) -> &'static str {
+    let verbs: Vec<Verb> = verbs.collect();
+    match (verbs.contains(&Verb::Get), verbs.contains(&Verb::Post)) {
+        (true, true) => "GET, HEAD, POST",
+        (true, false) => "GET, HEAD",
+        (false, _) => "POST",
+    }
+}
+
+fn options(path: &str) -> Response<Content> {
+    let allow = match routes::ROUTES.iter().find(|route| route.matches(path).is_some()) {
+        Some(first) => {
+            let of_path = routes::ROUTES.iter().filter(|route| route.path == first.path);
+            allowed(of_path.map(|route| route.verb))
+        }
+        None => "GET, HEAD",
+    };
+    let mut response = Response::new(Content::default());
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(allow));
+    response
+}
