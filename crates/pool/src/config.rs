@@ -14,7 +14,8 @@ pub struct Config {
     #[serde(skip)]
     pub threads: usize,
     /// Microseconds after which a task lets another have its turn. Default 1,000. With 0 there are
-    /// no slices and no turns: each task runs to its end, in the order of arrival.
+    /// no slices, no turns and no weights: whatever its class, each task runs to its end or until it has
+    /// to wait for its client, in the order of arrival.
     pub slice_us: u64,
     /// By how much the threads stand behind others when the system shares out its cores: the nice
     /// value, 0 to 19. Default 10. It is whoever starts the threads who sets it.

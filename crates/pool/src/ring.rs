@@ -31,6 +31,11 @@ impl Ring {
         self.len += 1;
     }
 
+    /// The job that [`Self::pop`] would give.
+    pub(crate) fn first(&self) -> Option<JobId> {
+        self.jobs.get(self.turns.front()?)?.front().copied()
+    }
+
     /// The oldest job of the client whose turn it is.
     pub(crate) fn pop(&mut self) -> Option<JobId> {
         let client = self.turns.pop_front()?;
@@ -69,7 +74,7 @@ mod tests {
         }
         ring.remove(ClientId(3), JobId(5));
         ring.remove(ClientId(2), JobId(99));
-        assert_eq!(ring.len(), 5);
+        assert_eq!((ring.len(), ring.first()), (5, Some(JobId(1))));
         let order: Vec<u64> = std::iter::from_fn(|| ring.pop()).map(|job| job.0).collect();
         assert_eq!(order, [1, 4, 6, 2, 3]);
         assert_eq!(ring.len(), 0);

@@ -147,7 +147,7 @@ impl<T> Schedule<T> {
             self.counters.of_mut(class).rejected += 1;
             return Err((work, full));
         }
-        let client = if self.config.slice_us == 0 { ClientId::default() } else { client };
+        let client = if self.has_turns() { client } else { ClientId::default() };
         let id = JobId(self.next_id);
         self.next_id += 1;
         let deadline = now + Duration::from_millis(self.config.class(class).deadline_ms);
@@ -195,8 +195,8 @@ impl<T> Schedule<T> {
         let class = Class::ALL
             .into_iter()
             .filter(|class| self.may_begin(*class) || self.lanes[class.index()].ready.len() > 0)
-            .min_by_key(|class| self.lanes[class.index()].time)?;
-        let begins = self.may_begin(class);
+            .min_by_key(|class| self.turn(*class))?;
+        let begins = self.begins(class);
         let lane = &mut self.lanes[class.index()];
         self.floor = lane.time;
         let id = if begins { lane.waiting.pop() } else { lane.ready.pop() }?;
@@ -213,6 +213,25 @@ impl<T> Schedule<T> {
             counters.waited.record(now.saturating_sub(job.arrived));
         }
         Some(Next::Step(id, work))
+    }
+
+    fn has_turns(&self) -> bool {
+        self.config.slice_us > 0
+    }
+
+    /// The class of the least goes next: by the time behind it, without turns by who came first.
+    fn turn(&self, class: Class) -> u128 {
+        let lane = &self.lanes[class.index()];
+        if self.has_turns() {
+            return lane.time;
+        }
+        let first = if self.begins(class) { lane.waiting.first() } else { lane.ready.first() };
+        first.map_or(u128::MAX, |id| id.0.into())
+    }
+
+    /// Whether the next job of a class is one that waits; without turns those that have begun came before.
+    fn begins(&self, class: Class) -> bool {
+        self.may_begin(class) && (self.has_turns() || self.lanes[class.index()].ready.len() == 0)
     }
 
     fn may_begin(&self, class: Class) -> bool {

@@ -110,6 +110,23 @@ fn a_client_with_many_scans_does_not_delay_one_with_a_single_scan() {
 }
 
 #[test]
+fn without_slices_all_classes_are_one_queue_in_the_order_of_arrival() {
+    let mut machine = Machine::new(1, config(|config| config.slice_us = 0));
+    let parks = Job { name: "first", slices_left: 2, parks: true };
+    let first = machine.schedule.admit(machine.now, Class::Heavy, ClientId(1), parks);
+    let Ok(first) = first else { panic!("there is room") };
+    machine.run(1);
+    machine.submit(Class::Heavy, 1, "heavy", 1);
+    machine.submit(Class::Light, 2, "light", 1);
+    machine.submit(Class::Medium, 3, "medium", 1);
+    machine.submit(Class::Heavy, 3, "last", 1);
+    machine.schedule.wake(first);
+    machine.run(5);
+    let order: Vec<&str> = machine.done.iter().map(|(name, _)| *name).collect();
+    assert_eq!(order, ["first", "heavy", "light", "medium", "last"]);
+}
+
+#[test]
 fn light_work_waits_for_slices_and_not_for_scans() {
     let mut machine = Machine::new(2, Config::default());
     for client in 0..8 {
@@ -269,13 +286,7 @@ fn waiting_times_are_counted() {
 #[test]
 fn every_task_ends_exactly_once() {
     for seed in 0..50_u64 {
-        let mut random = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
-        let mut roll = |below: u64| {
-            random ^= random << 13;
-            random ^= random >> 7;
-            random ^= random << 17;
-            random % below
-        };
+        let mut random = fastrand::Rng::with_seed(seed);
         let mut machine = Machine::new(
             3,
             config(|config| {
@@ -287,16 +298,17 @@ fn every_task_ends_exactly_once() {
         let mut ids = Vec::new();
         let mut admitted = 0;
         for _ in 0..500 {
-            let class = Class::ALL[roll(3) as usize];
-            let job = Job { name: "job", slices_left: 1 + roll(9) as u32, parks: roll(3) == 0 };
-            let client = ClientId(u128::from(roll(4)));
+            let class = Class::ALL[random.usize(..3)];
+            let job =
+                Job { name: "job", slices_left: 1 + random.u32(..9), parks: random.u8(..3) == 0 };
+            let client = ClientId(random.u128(..4));
             if let Ok(id) = machine.schedule.admit(machine.now, class, client, job) {
                 ids.push(id);
                 admitted += 1;
             }
             if !ids.is_empty() {
-                let at = roll(ids.len() as u64) as usize;
-                match roll(4) {
+                let at = random.usize(..ids.len());
+                match random.u8(..4) {
                     0 => machine.schedule.end(ids[at], Ended::Cancelled),
                     _ => machine.schedule.wake(ids[at]),
                 }
