@@ -5,6 +5,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
 
+use fastrand::Rng;
+
 use crate::{Cache, Config, Entry, Fill, Find, Weigh};
 
 /// The values that an answer was made of.
@@ -42,17 +44,6 @@ impl Cells {
     }
 }
 
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % bound
-    }
-}
-
 /// An answer that is being made: begun at a moment, read at another, given at a third.
 struct Making {
     key: u8,
@@ -73,7 +64,7 @@ fn no_answer_is_ever_stale() {
 }
 
 fn run(seed: u64) -> u64 {
-    let mut random = Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15));
+    let mut random = Rng::with_seed(seed);
     let config = Config { bytes_max: 20_000, entry_bytes_max: 16, waiters_max: 4 };
     let cache = Cache::new(config);
     let mut cells = Cells::default();
@@ -81,14 +72,14 @@ fn run(seed: u64) -> u64 {
     let mut waiting: Vec<Waiting> = Vec::new();
     let mut given = 0;
     for _ in 0..3_000 {
-        match random.below(10) {
-            0 => cells.write(random.below(40), random.below(1_000)),
+        match random.u64(..10) {
+            0 => cells.write(random.u64(..40), random.u64(..1_000)),
             1 | 2 if !making.is_empty() => {
-                let at = random.below(making.len() as u64) as usize;
+                let at = random.usize(..making.len());
                 step(&mut making, at, &cells, &mut random);
             }
             _ => {
-                let key = random.below(30) as u8;
+                let key = random.u8(..30);
                 let (sender, receiver) = sync_channel(1);
                 let tell = || -> crate::Tell<Answer> {
                     Box::new(move |entry| sender.send(entry).expect("room for one"))
@@ -129,8 +120,8 @@ fn run(seed: u64) -> u64 {
 }
 
 /// Reads, or gives what was read, or gives up.
-fn step(making: &mut Vec<Making>, at: usize, cells: &Cells, random: &mut Random) {
-    if making[at].read.is_none() && random.below(5) > 0 {
+fn step(making: &mut Vec<Making>, at: usize, cells: &Cells, random: &mut Rng) {
+    if making[at].read.is_none() && random.u64(..5) > 0 {
         making[at].read = Some(cells.answer(making[at].key));
         return;
     }

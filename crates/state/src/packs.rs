@@ -297,6 +297,8 @@ fn end(blob: &[u8], at: usize) -> usize {
 mod tests {
     use std::collections::BTreeMap;
 
+    use fastrand::Rng;
+
     use super::*;
 
     /// Packs into its bytes.
@@ -312,32 +314,20 @@ mod tests {
         }
     }
 
-    struct Random(u64);
-
-    impl Random {
-        fn below(&mut self, bound: u64) -> u64 {
-            self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            (self.0 >> 33) % bound
+    /// None, some in order of their facets, some in no order, or more than any record has.
+    fn keys(random: &mut Rng) -> Vec<Key> {
+        let len = match random.u8(..20) {
+            0 => random.usize(127..129),
+            _ => random.usize(..8),
+        };
+        let facets = [6, 8, u8::MAX][random.usize(..3)];
+        let key = |_| Key { facet: Facet(random.u8(..=facets)), id: AddressId(random.u32(..)) };
+        let mut keys: Vec<Key> = (0..len).map(key).collect();
+        if random.u8(..3) > 0 {
+            keys.sort_unstable();
+            keys.dedup_by_key(|key| key.facet);
         }
-
-        /// None, some in order of their facets, some in no order, or more than any record has.
-        fn keys(&mut self) -> Vec<Key> {
-            let len = match self.below(20) {
-                0 => 127 + self.below(2),
-                _ => self.below(8),
-            };
-            let facets = [7, 9, 256][self.below(3) as usize];
-            let key = |random: &mut Self| Key {
-                facet: Facet(random.below(facets) as u8),
-                id: AddressId(random.below(u64::from(u32::MAX) + 1) as u32),
-            };
-            let mut keys: Vec<Key> = (0..len).map(|_| key(self)).collect();
-            if self.below(3) > 0 {
-                keys.sort_unstable();
-                keys.dedup_by_key(|key| key.facet);
-            }
-            keys
-        }
+        keys
     }
 
     fn address(id: AddressId) -> Address {
@@ -361,25 +351,25 @@ mod tests {
 
     #[test]
     fn records_of_every_form_come_back_whatever_is_packed_beside_them() {
-        let mut random = Random(1);
+        let mut random = Rng::with_seed(1);
         let (mut packs, mut repack) = (Packs::default(), Repack::default());
         let mut model = BTreeMap::new();
         let mut refused = 0;
         for _ in 0..30_000 {
-            for _ in 0..=random.below(4) {
-                let place = random.below(u64::from(PLACES)) as u8;
+            for _ in 0..=random.u64(..4) {
+                let place = random.u8(..PLACES as u8);
                 if repack.changes(place) {
                     repack.finish(&mut packs);
                 }
-                if random.below(5) < 2 {
+                if random.u64(..5) < 2 {
                     repack.remove(place);
                     model.remove(&place);
                     continue;
                 }
-                let len = [5, 100, PACKED_MAX as u64 + 1][random.below(3) as usize];
-                let bytes = vec![random.below(256) as u8; random.below(len) as usize];
-                let slots = [10, 1_000, u64::MAX][random.below(3) as usize];
-                let (keys, slot) = (random.keys(), random.below(slots));
+                let len = [5, 100, PACKED_MAX + 1][random.usize(..3)];
+                let bytes = vec![random.u8(..); random.usize(..len)];
+                let slots = [10, 1_000, u64::MAX][random.usize(..3)];
+                let (keys, slot) = (keys(&mut random), random.u64(..slots));
                 let record = Bytes(bytes);
                 if repack.put(&packs, place, (&record, &keys, slot)) {
                     model.insert(place, (record.0, keys, slot));

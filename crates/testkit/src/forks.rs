@@ -1,8 +1,9 @@
 //! The fork injector: chooses what happens next to a ledger that forks.
 
+use fastrand::Rng;
 use ledger::{BlockId, Record};
 
-use crate::{Model, Rng};
+use crate::Model;
 
 /// One thing that happens to a ledger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +42,7 @@ pub struct ForkInjector {
 impl ForkInjector {
     /// The injector of this seed.
     pub fn new(seed: u64, unrooted_max: usize) -> Self {
-        Self { rng: Rng::new(seed), banks: 0, unrooted_max }
+        Self { rng: Rng::with_seed(seed), banks: 0, unrooted_max }
     }
 
     /// The source of chance, for whatever else the test chooses.
@@ -55,13 +56,13 @@ impl ForkInjector {
         let complete = model.unrooted(true);
         let all = [open.as_slice(), &complete].concat();
         let is_crowded = all.len() >= self.unrooted_max;
-        let step = match self.rng.below(100) {
+        let step = match self.rng.usize(..100) {
             ..20 if !is_crowded => Some(self.open(model, &complete)),
-            20..60 if !is_crowded => self.rng.choose(&open).map(Step::Write),
-            60..72 => self.rng.choose(&open).map(Step::Complete),
-            72..76 => self.rng.choose(&all).map(Step::SetTip),
-            76..80 => self.rng.choose(&complete).map(Step::Finalize),
-            80..84 => self.rng.choose(&all).map(Step::DropFork),
+            20..60 if !is_crowded => self.rng.choice(&open).copied().map(Step::Write),
+            60..72 => self.rng.choice(&open).copied().map(Step::Complete),
+            72..76 => self.rng.choice(&all).copied().map(Step::SetTip),
+            76..80 => self.rng.choice(&complete).copied().map(Step::Finalize),
+            80..84 => self.rng.choice(&all).copied().map(Step::DropFork),
             _ => Some(Step::Publish),
         };
         step.unwrap_or(Step::Publish)
@@ -71,14 +72,14 @@ impl ForkInjector {
     fn open<R: Record>(&mut self, model: &Model<R>, complete: &[BlockId]) -> Step {
         let root = model.root();
         let newest = complete.last().copied().unwrap_or(root);
-        let any = self.rng.choose(complete).unwrap_or(root);
-        let parent = match self.rng.below(10) {
+        let any = self.rng.choice(complete).copied().unwrap_or(root);
+        let parent = match self.rng.usize(..10) {
             0 => root,
             1..4 => any,
             _ => newest,
         };
         self.banks += 1;
-        let slot = parent.slot + 1 + self.rng.below(3) as u64;
+        let slot = parent.slot + 1 + self.rng.u64(..3);
         Step::Open { block: BlockId { slot, bank: self.banks }, parent }
     }
 }

@@ -12,7 +12,6 @@ mod forked;
 mod forks;
 mod model;
 mod note;
-mod rng;
 #[cfg(feature = "scenario")]
 pub mod scenario;
 pub mod synthetic;
@@ -21,4 +20,3 @@ pub use forked::{ForkedLedger, KeptView};
 pub use forks::{ForkInjector, Step};
 pub use model::{Facts, Model};
 pub use note::{Note, NoteMaker};
-pub use rng::Rng;

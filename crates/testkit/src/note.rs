@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
+use fastrand::Rng;
 use ledger::{Address, Change, Facet, Record};
-
-use crate::Rng;
 
 /// A record that says whose it is, so that a reader can tell a mixed-up answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -103,18 +102,18 @@ impl NoteMaker {
 
     /// A key that some note may have.
     pub fn key(&self, rng: &mut Rng) -> (Facet, Address) {
-        (Facet(rng.below(3) as u8), self.address(rng.below(self.keys)))
+        (Facet(rng.u8(..3)), self.address(rng.usize(..self.keys)))
     }
 
     /// Changes of one write. Some change an address twice, some notes name a key twice.
     pub fn changes(&self, rng: &mut Rng) -> Vec<Change<Note>> {
-        let count = 1 + rng.below(self.changes_max);
+        let count = 1 + rng.usize(..self.changes_max);
         let change = |rng: &mut Rng| {
-            let address = self.address(rng.below(self.addresses));
-            let value = rng.next_u64();
-            let keys = (0..rng.below(5)).map(|_| self.key(rng)).collect();
+            let address = self.address(rng.usize(..self.addresses));
+            let value = rng.u64(..);
+            let keys = (0..rng.usize(..5)).map(|_| self.key(rng)).collect();
             let note = Note { address, value, keys };
-            Change { address, record: (!rng.chance(self.removals)).then(|| Arc::new(note)) }
+            Change { address, record: (rng.usize(..100) >= self.removals).then(|| Arc::new(note)) }
         };
         (0..count).map(|_| change(rng)).collect()
     }

@@ -4,10 +4,11 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use fastrand::Rng;
 use ledger::{Address, BlockId, Change, Facet};
 use peak_alloc::PeakAlloc;
 use query::{Ledger, LedgerConfig};
-use testkit::{Facts, Note, NoteMaker, Rng};
+use testkit::{Facts, Note, NoteMaker};
 
 #[global_allocator]
 static HEAP: PeakAlloc = PeakAlloc;
@@ -30,7 +31,7 @@ impl Fresh {
         self.next += 1;
         let address = WORLD.address(1_000_000 + self.next);
         // Values from a few, so that at all times as many do not pack.
-        let value = self.rng.below(1_000) as u64;
+        let value = self.rng.u64(..1_000);
         let keys = (0..3).map(|facet| (Facet(facet), WORLD.key(&mut self.rng).1)).collect();
         Change { address, record: Some(Arc::new(Note { address, value, keys })) }
     }
@@ -42,7 +43,7 @@ fn what_closed_accounts_leave_is_used_again() {
     let block = |slot| BlockId { slot, bank: 0 };
     let config = LedgerConfig::new(2 * RECORDS as u32);
     let (mut ledger, reader) = Ledger::new(config, block(0), facts(block(0)));
-    let mut fresh = Fresh { next: 0, rng: Rng::new(7) };
+    let mut fresh = Fresh { next: 0, rng: Rng::with_seed(7) };
     let first: Vec<Change<Note>> = (0..RECORDS).map(|_| fresh.change()).collect();
     let mut living: VecDeque<Address> = first.iter().map(|change| change.address).collect();
     ledger.apply(block(0), first, facts(block(0))).expect("the world fits");

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use address::{AddressTable, Epoch};
 use ledger::AddressId;
 
-use crate::{Rng, address};
+use crate::address;
 
 const LIMIT: u32 = 3_000;
 const WORLD: u32 = 5_000;
@@ -18,16 +18,16 @@ struct Snapshot {
 
 #[test]
 fn the_table_answers_like_plain_maps() {
-    let mut rng = Rng(1);
+    let mut rng = fastrand::Rng::with_seed(1);
     let table = AddressTable::new(LIMIT, 99);
     let mut counts: BTreeMap<u32, (AddressId, u32)> = BTreeMap::new();
     let mut snapshots: Vec<Snapshot> = Vec::new();
     let mut full_tables = 0;
     for step in 0..200_000_u32 {
-        let n = rng.below(WORLD);
+        let n = rng.u32(..WORLD);
         // The world swells and shrinks, so that shards grow, empty and grow again.
         let grows = step / 20_000 % 2 == 0;
-        match rng.below(if grows { 12 } else { 24 }) {
+        match rng.u32(..if grows { 12 } else { 24 }) {
             ..8 => match table.retain(&address(n)) {
                 Ok(id) => {
                     let entry = counts.entry(n).or_insert((id, 0));
@@ -40,8 +40,8 @@ fn the_table_answers_like_plain_maps() {
                 // As a ledger publishes: everything that is counted on is known to the snapshot.
                 let known = counts.iter().map(|(n, (id, _))| (*n, *id)).collect();
                 snapshots.push(Snapshot { _epoch: table.epoch(), known });
-                while snapshots.len() > 4 || (rng.below(2) == 0 && !snapshots.is_empty()) {
-                    snapshots.swap_remove(rng.below(snapshots.len() as u32) as usize);
+                while snapshots.len() > 4 || (rng.u32(..2) == 0 && !snapshots.is_empty()) {
+                    snapshots.swap_remove(rng.usize(..snapshots.len()));
                 }
             }
             11 => {}

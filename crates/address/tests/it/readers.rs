@@ -7,7 +7,7 @@ use address::{AddressTable, Epoch};
 use arc_swap::ArcSwap;
 use ledger::AddressId;
 
-use crate::{Rng, address};
+use crate::address;
 
 const ADDRESSES: u32 = 60_000;
 
@@ -21,13 +21,13 @@ fn what_was_registered_is_found_while_shards_grow() {
         for seed in 0..2 {
             let (table, registered, is_over) = (&table, &registered, &is_over);
             threads.spawn(move || {
-                let mut rng = Rng(seed);
+                let mut rng = fastrand::Rng::with_seed(seed);
                 while !is_over.load(Ordering::Relaxed) {
                     let known = registered.load(Ordering::Acquire);
                     if known == 0 {
                         continue;
                     }
-                    let n = rng.below(known);
+                    let n = rng.u32(..known);
                     assert_eq!(table.lookup(&address(n)), Some(AddressId(n)));
                     assert_eq!(table.address(AddressId(n)), Some(address(n)));
                     assert_eq!(table.lookup(&address(ADDRESSES + n)), None);
@@ -69,12 +69,12 @@ fn a_held_epoch_keeps_its_addresses_while_ids_go_round() {
                 }
             });
         }
-        let mut rng = Rng(7);
+        let mut rng = fastrand::Rng::with_seed(7);
         let mut known: Vec<(u32, AddressId)> = Vec::new();
         let mut published = 0;
         while published < 20_000 || looks.load(Ordering::Relaxed) < 2_000 {
             for _ in 0..3 {
-                let n = rng.below(128);
+                let n = rng.u32(..128);
                 if let Some(at) = known.iter().position(|(other, _)| *other == n) {
                     table.release(known.swap_remove(at).1);
                 } else if let Ok(id) = table.retain(&address(n)) {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use index::{Index, Postings};
 use ledger::{AddressId, Facet, Key};
 
-use crate::{Rng, key};
+use crate::key;
 
 /// What a snapshot needs: the entries of its moment.
 struct Snapshot {
@@ -141,8 +141,8 @@ struct World {
 }
 
 fn run(World { seed, keys, span, steps }: &World) {
-    let mut rng = Rng(*seed);
-    let mut index = Index::new(20_000, rng.0 ^ 77);
+    let mut rng = fastrand::Rng::with_seed(*seed);
+    let mut index = Index::new(20_000, seed ^ 77);
     let postings = index.postings().clone();
     let mut model: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
     let mut entries = 0;
@@ -150,11 +150,11 @@ fn run(World { seed, keys, span, steps }: &World) {
     let mut epoch = 0;
     for step in 0..*steps {
         // A power of a uniform number: key 0 gets far more than its share.
-        let n = (f64::from(rng.below(1 << 20)) / f64::from(1 << 20)).powi(4) * f64::from(*keys);
+        let n = (f64::from(rng.u32(..1 << 20)) / f64::from(1 << 20)).powi(4) * f64::from(*keys);
         let n = n as u32;
         let set = model.entry(n).or_default();
-        let record = rng.below(*span);
-        if rng.below(100) < if step / (steps / 4) % 2 == 0 { 80 } else { 20 } {
+        let record = rng.u32(..*span);
+        if rng.u32(..100) < if step / (steps / 4) % 2 == 0 { 80 } else { 20 } {
             let is_new = set.insert(record);
             assert_eq!(index.insert(key(n), AddressId(record)), is_new);
             entries += usize::from(is_new);
@@ -172,8 +172,8 @@ fn run(World { seed, keys, span, steps }: &World) {
             let hot = model.iter().filter(|(n, _)| **n % 7 < 3 || step % 3_000 == 0);
             let needed = hot.map(|(n, set)| (*n, set.clone())).collect();
             snapshots.push(Snapshot { epoch, needed });
-            while snapshots.len() > 3 || (rng.below(3) == 0 && !snapshots.is_empty()) {
-                snapshots.swap_remove(rng.below(snapshots.len() as u32) as usize);
+            while snapshots.len() > 3 || (rng.u32(..3) == 0 && !snapshots.is_empty()) {
+                snapshots.swap_remove(rng.usize(..snapshots.len()));
             }
             let oldest = snapshots.iter().map(|snapshot| snapshot.epoch).min();
             index.settle_a_little(oldest.unwrap_or(epoch + 1));

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use index::Index;
 use ledger::AddressId;
 
-use crate::{Rng, key};
+use crate::key;
 
 /// Some records of every key stay for ever: a reader must meet all of them, once and in order, and
 /// nothing that was never there, whatever else comes and goes.
@@ -29,9 +29,9 @@ fn run(keys: u32, span: u32, stays_every: u32, passes_min: u32) {
             let (postings, is_over, passes) = (&postings, &is_over, &passes);
             threads.spawn(move || {
                 let _over = SetOnDrop(is_over);
-                let mut rng = Rng(seed);
+                let mut rng = fastrand::Rng::with_seed(seed);
                 while !is_over.load(Ordering::Relaxed) {
-                    let n = rng.below(keys);
+                    let n = rng.u32(..keys);
                     let mut awaited = (0..span).filter(|record| stays(n, *record)).peekable();
                     let mut last = None;
                     for AddressId(id) in postings.records(key(n)) {
@@ -51,13 +51,13 @@ fn run(keys: u32, span: u32, stays_every: u32, passes_min: u32) {
             });
         }
         let _over = SetOnDrop(&is_over);
-        let mut rng = Rng(99);
+        let mut rng = fastrand::Rng::with_seed(99);
         let mut step = 0_u32;
         while passes.load(Ordering::Relaxed) < passes_min && !is_over.load(Ordering::Relaxed) {
             // Long runs of growth and of shrinking, so that sets pass through their forms.
             let grows = (step / (span * keys / 2).max(1_000)).is_multiple_of(2);
-            let n = rng.below(keys);
-            let record = rng.below(span);
+            let n = rng.u32(..keys);
+            let record = rng.u32(..span);
             if may_come(n, record) && !stays(n, record) {
                 if grows {
                     index.insert(key(n), AddressId(record * spread));

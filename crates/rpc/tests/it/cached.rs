@@ -2,6 +2,7 @@
 
 use std::io::Read;
 
+use fastrand::Rng;
 use ledger::{Address, Change};
 use query::{Indices, Ledger, LedgerConfig};
 use rpc::{Config, answer_here};
@@ -12,17 +13,6 @@ use solana_pubkey::Pubkey;
 use crate::wire::{Client, post};
 use crate::world::{self, PROGRAM, World, bank, block, mint, token, with_data};
 
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % bound
-    }
-}
-
 fn key(n: u8) -> Pubkey {
     Pubkey::new_from_array([n; 32])
 }
@@ -31,24 +21,24 @@ const MINTS: [u8; 2] = [200, 201];
 const OWNERS: [u8; 3] = [210, 211, 212];
 
 /// A write to one of few accounts: data of a program, a token account, a mint, or its end.
-fn change(random: &mut Random) -> Change<Account> {
+fn change(random: &mut Rng) -> Change<Account> {
     let tokens = spl_token_interface::id();
-    let of = |random: &mut Random, from: &[u8]| key(from[random.below(from.len() as u64) as usize]);
-    let (at, account) = match random.below(9) {
-        0 => (1 + random.below(5) as u8, None),
+    let of = |random: &mut Rng, from: &[u8]| key(from[random.usize(..from.len())]);
+    let (at, account) = match random.u64(..9) {
+        0 => (1 + random.u8(..5), None),
         1 => {
-            let data = mint(random.below(5) as u8, random.below(100));
-            (MINTS[random.below(2) as usize], Some(with_data(tokens, &data)))
+            let data = mint(random.u8(..5), random.u64(..100));
+            (MINTS[random.usize(..2)], Some(with_data(tokens, &data)))
         }
         2..6 => {
             let (mint, owner) = (of(random, &MINTS), of(random, &OWNERS));
-            let delegate = (random.below(2) == 0).then(|| of(random, &OWNERS));
-            let data = token(mint, owner, random.below(1_000), delegate);
-            (20 + random.below(6) as u8, Some(with_data(tokens, &data)))
+            let delegate = (random.bool()).then(|| of(random, &OWNERS));
+            let data = token(mint, owner, random.u64(..1_000), delegate);
+            (20 + random.u8(..6), Some(with_data(tokens, &data)))
         }
         _ => {
-            let data = vec![random.below(256) as u8; 1 + random.below(2_000) as usize];
-            (1 + random.below(5) as u8, Some(with_data(PROGRAM, &data)))
+            let data = vec![random.u8(..); 1 + random.usize(..2_000)];
+            (1 + random.u8(..5), Some(with_data(PROGRAM, &data)))
         }
     };
     let record = account.and_then(|account| Account(account).into_record());
@@ -56,20 +46,18 @@ fn change(random: &mut Random) -> Change<Account> {
 }
 
 /// Any of some hundred requests, a few of them wrong.
-fn request(random: &mut Random, id: u64) -> String {
-    let of = |random: &mut Random, from: &[&str]| {
-        from[random.below(from.len() as u64) as usize].to_owned()
-    };
+fn request(random: &mut Rng, id: u64) -> String {
+    let of = |random: &mut Rng, from: &[&str]| from[random.usize(..from.len())].to_owned();
     let commitment = of(random, &["processed", "confirmed", "finalized"]);
     let encoding = of(random, &["base64", "jsonParsed", "base64", "base58"]);
     let mut config = json!({ "commitment": commitment, "encoding": encoding });
-    let owner = key(OWNERS[random.below(3) as usize]).to_string();
-    let mint = key(MINTS[random.below(2) as usize]).to_string();
+    let owner = key(OWNERS[random.usize(..3)]).to_string();
+    let mint = key(MINTS[random.usize(..2)]).to_string();
     let tokens = spl_token_interface::id().to_string();
-    let (method, params) = match random.below(4) {
+    let (method, params) = match random.u64(..4) {
         0 => {
-            config["withContext"] = json!(random.below(2) == 0);
-            let program = if random.below(2) == 0 { PROGRAM.to_string() } else { tokens };
+            config["withContext"] = json!(random.bool());
+            let program = if random.bool() { PROGRAM.to_string() } else { tokens };
             ("getProgramAccounts", json!([program, config]))
         }
         1 => {
@@ -79,7 +67,7 @@ fn request(random: &mut Random, id: u64) -> String {
             ("getProgramAccounts", json!([tokens, config]))
         }
         n => {
-            let filter = if random.below(2) == 0 {
+            let filter = if random.bool() {
                 json!({ "mint": mint })
             } else {
                 json!({ "programId": tokens })
@@ -111,7 +99,7 @@ fn ask(client: &mut Client, body: &str, coding: &str) -> Vec<u8> {
 fn an_answer_from_the_cache_is_what_would_be_made_now() {
     let config = LedgerConfig::new(10_000);
     let (mut ledger, reader) = Ledger::new(config, block(100), bank(100));
-    let mut random = Random(0x9E37_79B9_7F4A_7C15);
+    let mut random = Rng::with_seed(7);
     let first = (0..60).map(|_| change(&mut random)).collect();
     ledger.apply(block(100), first, bank(100)).expect("the root takes accounts");
     ledger.publish();
@@ -121,11 +109,11 @@ fn an_answer_from_the_cache_is_what_would_be_made_now() {
     let mut client = world.client();
     let (mut tip, mut root, mut asked) = (100, 100, 0);
     for _ in 0..400 {
-        match random.below(6) {
+        match random.u64(..6) {
             0 => {
                 tip += 1;
                 ledger.open(block(tip), block(tip - 1), bank(tip)).expect("open");
-                let changes = (0..random.below(4)).map(|_| change(&mut random)).collect();
+                let changes = (0..random.u64(..4)).map(|_| change(&mut random)).collect();
                 ledger.apply(block(tip), changes, bank(tip)).expect("apply");
                 ledger.publish();
                 let more = vec![change(&mut random)];
@@ -133,7 +121,7 @@ fn an_answer_from_the_cache_is_what_would_be_made_now() {
                 ledger.complete(block(tip), bank(tip)).expect("complete");
             }
             1 if root < tip => {
-                root += 1 + random.below(tip - root);
+                root += 1 + random.u64(..tip - root);
                 ledger.finalize(block(root)).expect("finalize");
             }
             _ => {}
@@ -142,7 +130,7 @@ fn an_answer_from_the_cache_is_what_would_be_made_now() {
         for _ in 0..20 {
             asked += 1;
             let body = request(&mut random, asked);
-            let coding = ["identity", "gzip", "zstd"][random.below(3) as usize];
+            let coding = ["identity", "gzip", "zstd"][random.usize(..3)];
             let cached = ask(&mut client, &body, coding);
             let mut fresh = answer_here(&world.node, &body).expect("a call is answered");
             fresh.push(b'\n');

@@ -106,26 +106,18 @@ fn an_incremental_snapshot_of_another_full_one_is_refused() {
 #[test]
 fn whatever_order_versions_come_in_the_newest_counts() {
     let dir = dir();
-    let mut seed = 7_u64;
-    let mut random = |below: u64| {
-        seed ^= seed << 13;
-        seed ^= seed >> 7;
-        seed ^= seed << 17;
-        seed % below
-    };
+    let mut random = fastrand::Rng::with_seed(7);
     for round in 0..30 {
         let mut storages = |first: u64, files: u64| {
             let mut storages = Vec::new();
             for slot in first..first + files {
-                let versions = (0..random(12)).map(|_| {
-                    let (key, lamports) = (random(9) as u8, random(3) * (1 + random(9)));
-                    stored(key, lamports, &vec![key; random(40) as usize])
+                let versions = (0..random.u8(..12)).map(|_| {
+                    let (key, lamports) = (random.u8(..9), random.u64(..3) * random.u64(1..10));
+                    stored(key, lamports, &vec![key; random.usize(..40)])
                 });
                 storages.push((slot, versions.flatten().collect()));
             }
-            for place in (1..storages.len()).rev() {
-                storages.swap(place, random(place as u64 + 1) as usize);
-            }
+            random.shuffle(&mut storages);
             storages
         };
         let full = Forge::full(40, storages(1, 30));

@@ -12,6 +12,7 @@
 
 use std::sync::Arc;
 
+use fastrand::Rng;
 use ledger::{Address, Change};
 use solana::Account;
 use solana_account::{ReadableAccount, WritableAccount};
@@ -20,7 +21,6 @@ use solana_pubkey::Pubkey;
 use super::data::{TokenFields, rent};
 use super::zipf::Zipf;
 use super::{Holding, Kind, NATIVE_MINT, Named, Synthetic};
-use crate::Rng;
 
 /// Mints that are traded.
 const MARKETS: u64 = 64;
@@ -88,7 +88,7 @@ impl Updates {
             .map(|wallet| ledger.account(Kind::Wallet(wallet)).0.lamports())
             .collect();
         Self {
-            rng: Rng::new(ledger.config.seed),
+            rng: Rng::with_seed(ledger.config.seed),
             ledger: ledger.clone(),
             markets,
             popularity: Zipf::new(1 << 32, MARKETS),
@@ -112,13 +112,13 @@ impl Updates {
         self.transactions += 1;
         let market = chosen(&mut self.rng, self.popularity);
         let trader = 1 + chosen(&mut self.rng, self.markets[market].traders);
-        let kind = self.rng.below(100);
+        let kind = self.rng.usize(..100);
         let is_open = self.markets[market].tokens[trader].is_open;
         let mut refund = 0;
         match kind {
             0..8 if is_open => refund = self.close(market, trader, changes),
             8..11 if is_open => {
-                let rank = self.rng.next_u64() % self.ledger.counts.wallets;
+                let rank = self.rng.u64(..self.ledger.counts.wallets);
                 self.token(market, trader).owner = self.ledger.owner_of_rank(rank);
                 self.write_token(market, trader, changes);
             }
@@ -135,7 +135,7 @@ impl Updates {
         if !self.markets[market].tokens[trader].is_open {
             self.open(market, trader);
         }
-        let (mut from, mut to) = if self.rng.chance(50) { (0, trader) } else { (trader, 0) };
+        let (mut from, mut to) = if self.rng.bool() { (0, trader) } else { (trader, 0) };
         if self.token(market, from).amount == 0 {
             (from, to) = (to, from);
         }
@@ -180,7 +180,7 @@ impl Updates {
     }
 
     fn change_delegate(&mut self, market: usize, trader: usize) {
-        let rank = self.rng.next_u64() % (self.ledger.counts.tokens / 200).max(1);
+        let rank = self.rng.u64(..) % (self.ledger.counts.tokens / 200).max(1);
         let delegate = self.ledger.pubkey(Named::Delegate, rank);
         let fields = self.token(market, trader);
         match fields.delegate.take() {
@@ -219,7 +219,7 @@ impl Token {
 
 /// One of the ranks.
 fn chosen(rng: &mut Rng, of: Zipf) -> usize {
-    of.rank(rng.next_u64() >> 32) as usize
+    of.rank(rng.u64(..) >> 32) as usize
 }
 
 fn change(address: Pubkey, account: Account) -> Change<Account> {

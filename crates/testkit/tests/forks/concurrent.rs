@@ -4,9 +4,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use fastrand::Rng;
 use ledger::{Address, BlockId, Change, Commitment, Facet};
 use query::{Ledger, LedgerConfig, Reader};
-use testkit::{Facts, Note, NoteMaker, Rng};
+use testkit::{Facts, Note, NoteMaker};
 
 /// What all notes hold together, in every block.
 const TOTAL: u64 = 1_000;
@@ -35,7 +36,7 @@ fn readers_see_whole_moments_while_the_writer_forks() {
             let (is_over, looks) = (&is_over, &looks);
             threads.spawn(move || {
                 let _over = SetOnDrop(is_over);
-                let mut rng = Rng::new(seed as u64);
+                let mut rng = Rng::with_seed(seed as u64);
                 let mut root = 0;
                 while !is_over.load(Ordering::Relaxed) {
                     root = look(&reader, &mut rng, root);
@@ -63,7 +64,7 @@ impl Drop for SetOnDrop<'_> {
 
 /// Moves value between notes, block by block. A third of the blocks is dropped again.
 fn write(mut ledger: Ledger<Note, Facts>, root: BlockId, is_done: impl Fn(u64) -> bool) {
-    let mut rng = Rng::new(99);
+    let mut rng = Rng::with_seed(99);
     // What the tip's block holds: number of the note and its value.
     let mut purses = vec![(0, TOTAL)];
     let mut tip = root;
@@ -82,13 +83,13 @@ fn write(mut ledger: Ledger<Note, Facts>, root: BlockId, is_done: impl Fn(u64) -
             }
             ledger.publish();
         }
-        if rng.chance(33) {
+        if rng.usize(..100) < 33 {
             ledger.drop_fork(block).expect("it is above the root");
             ledger.publish();
             continue;
         }
         ledger.complete(block, facts(block)).expect("it is open");
-        if rng.chance(50) {
+        if rng.bool() {
             ledger.finalize(block).expect("it is complete");
         }
         ledger.publish();
@@ -98,10 +99,11 @@ fn write(mut ledger: Ledger<Note, Facts>, root: BlockId, is_done: impl Fn(u64) -
 
 /// Takes from one note and gives to another, which may be new; closes the first if it is empty.
 fn moved(purses: &mut Vec<(usize, u64)>, rng: &mut Rng) -> Vec<Change<Note>> {
-    let from = rng.below(purses.len());
+    let from = rng.usize(..purses.len());
     let (giver, held) = purses[from];
-    let amount = if rng.chance(60) { held } else { rng.below(held as usize + 1) as u64 };
-    let taker = if purses.len() >= 8 { purses[rng.below(8)].0 } else { rng.below(WORLD.addresses) };
+    let amount = if rng.usize(..100) < 60 { held } else { rng.usize(..held as usize + 1) as u64 };
+    let taker =
+        if purses.len() >= 8 { purses[rng.usize(..8)].0 } else { rng.usize(..WORLD.addresses) };
     if taker == giver {
         return Vec::new();
     }
@@ -113,7 +115,7 @@ fn moved(purses: &mut Vec<(usize, u64)>, rng: &mut Rng) -> Vec<Change<Note>> {
     let mut changes = Vec::new();
     for purse in [giver, taker] {
         let value = purses.iter().find(|(other, _)| *other == purse).map_or(0, |(_, value)| *value);
-        let now = note(purse, value, rng.below(WORLD.keys));
+        let now = note(purse, value, rng.usize(..WORLD.keys));
         changes.push(change(now.address, (value > 0).then_some(now)));
     }
     purses.retain(|(_, value)| *value > 0);
@@ -125,7 +127,7 @@ fn look(reader: &Reader<Note, Facts>, rng: &mut Rng, root_before: u64) -> u64 {
     let views = reader.views();
     let root = views.finalized.block().slot;
     assert!(root >= root_before, "the root went back from {root_before} to {root}");
-    let view = match rng.below(3) {
+    let view = match rng.usize(..3) {
         0 => views.processed,
         1 => views.confirmed,
         _ => views.finalized,

@@ -4,9 +4,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use fastrand::Rng;
 use ledger::{Address, BlockId, Change, Commitment, Facet};
 use query::{Ledger, LedgerConfig, Reader};
-use testkit::{Facts, Note, NoteMaker, Rng};
+use testkit::{Facts, Note, NoteMaker};
 
 const OWNER: Facet = Facet(1);
 const WORLD: NoteMaker = NoteMaker { addresses: 3_000, keys: 3, changes_max: 1, removals: 0 };
@@ -19,7 +20,7 @@ fn each_record_of_a_hot_key_is_found_once_while_records_move_between_keys() {
     let root = BlockId { slot: 0, bank: 0 };
     let config = LedgerConfig::new(10_000);
     let (mut ledger, reader) = Ledger::new(config, root, facts(root));
-    let mut rng = Rng::new(1);
+    let mut rng = Rng::with_seed(1);
     let all = (0..WORLD.addresses).map(|n| change(n, &mut rng)).collect();
     ledger.apply(root, all, facts(root)).expect("the world fits");
     ledger.publish();
@@ -62,11 +63,11 @@ fn write(
         let block = BlockId { slot: tip.slot + 1, bank };
         ledger.open(block, tip, facts(block)).expect("the tip is complete");
         for _ in 0..4 {
-            let changes = (0..30).map(|_| change(rng.below(WORLD.addresses), rng)).collect();
+            let changes = (0..30).map(|_| change(rng.usize(..WORLD.addresses), rng)).collect();
             ledger.apply(block, changes, facts(block)).expect("nothing is new");
             ledger.publish();
         }
-        if rng.chance(25) {
+        if rng.usize(..100) < 25 {
             ledger.drop_fork(block).expect("it is above the root");
         } else {
             ledger.complete(block, facts(block)).expect("it is open");
@@ -98,7 +99,7 @@ fn look(reader: &Reader<Note, Facts>, commitment: Commitment) {
 fn change(n: usize, rng: &mut Rng) -> Change<Note> {
     let address: Address = WORLD.address(n);
     // The first key is hot.
-    let key = if rng.chance(70) { 0 } else { rng.below(WORLD.keys) };
+    let key = if rng.usize(..100) < 70 { 0 } else { rng.usize(..WORLD.keys) };
     let keys = vec![(OWNER, WORLD.address(5_000 + key))];
     Change { address, record: Some(Arc::new(Note { address, value: n as u64, keys })) }
 }

@@ -4,9 +4,10 @@
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
+use fastrand::Rng;
 use ledger::{Commitment, Facet};
 use query::{IndexKeys, Indices, LedgerConfig, LedgerError};
-use testkit::{ForkInjector, ForkedLedger, KeptView, NoteMaker, Rng, Step};
+use testkit::{ForkInjector, ForkedLedger, KeptView, NoteMaker, Step};
 
 /// Fewer addresses than the world has, so that ids run out and are used again.
 const ADDRESSES_MAX: u32 = 220;
@@ -57,7 +58,7 @@ fn run(seed: u64, steps: usize, indices: Indices) -> usize {
     let mut injector = ForkInjector::new(seed, 24);
     let config = LedgerConfig { addresses_max: ADDRESSES_MAX, indices };
     let rng = injector.rng();
-    let fill = (0..rng.below(20)).map(|_| WORLD.changes(rng)).collect();
+    let fill = (0..rng.usize(..20)).map(|_| WORLD.changes(rng)).collect();
     let mut forked = ForkedLedger::new(config, fill);
     forked.check_usage();
     look(&forked, &mut Vec::new(), injector.rng());
@@ -109,20 +110,20 @@ fn look(forked: &ForkedLedger, kept: &mut Vec<KeptView>, rng: &mut Rng) {
     for commitment in Commitment::ALL {
         let view = forked.keep_view(commitment);
         check(&view, forked, rng);
-        if rng.chance(15) {
+        if rng.usize(..100) < 15 {
             kept.push(view);
         }
     }
-    while kept.len() > 6 || (!kept.is_empty() && rng.chance(10)) {
-        let view = kept.swap_remove(rng.below(kept.len()));
+    while kept.len() > 6 || (!kept.is_empty() && rng.usize(..100) < 10) {
+        let view = kept.swap_remove(rng.usize(..kept.len()));
         check(&view, forked, rng);
     }
     if !kept.is_empty() {
-        check(&kept[rng.below(kept.len())], forked, rng);
+        check(&kept[rng.usize(..kept.len())], forked, rng);
     }
 }
 
 fn check(view: &KeptView, forked: &ForkedLedger, rng: &mut Rng) {
-    let address = WORLD.address(rng.below(WORLD.addresses));
+    let address = WORLD.address(rng.usize(..WORLD.addresses));
     view.check(&forked.reader, address, WORLD.key(rng));
 }
