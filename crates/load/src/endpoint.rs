@@ -51,16 +51,29 @@ impl Endpoint {
 
     /// The bytes of any request; a body is JSON.
     pub fn request(&self, method: &str, path: &str, body: Option<&str>) -> Vec<u8> {
-        let host = &self.host;
-        let Some(body) = body else {
-            return format!("{method} {path} HTTP/1.1\r\nHost: {host}\r\n\r\n").into_bytes();
-        };
-        format!(
-            "{method} {path} HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\n\
-             Content-Length: {}\r\n\r\n{body}",
-            body.len()
-        )
-        .into_bytes()
+        self.request_with(method, path, &[], body)
+    }
+
+    /// The same with headers.
+    pub fn request_with(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: Option<&str>,
+    ) -> Vec<u8> {
+        let mut text = format!("{method} {path} HTTP/1.1\r\nHost: {}\r\n", self.host);
+        for (name, value) in headers {
+            text.push_str(&format!("{name}: {value}\r\n"));
+        }
+        let length = body.map(str::len);
+        if let Some(length) = length {
+            text.push_str("Content-Type: application/json\r\n");
+            text.push_str(&format!("Content-Length: {length}\r\n"));
+        }
+        text.push_str("\r\n");
+        text.push_str(body.unwrap_or_default());
+        text.into_bytes()
     }
 }
 

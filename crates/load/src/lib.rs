@@ -23,6 +23,7 @@ mod mix;
 mod outcome;
 mod process;
 mod report;
+mod rest;
 mod run;
 mod suites;
 #[cfg(test)]
@@ -38,5 +39,6 @@ pub use mix::{Mix, Zipf};
 pub use outcome::{Counts, Outcome, Second};
 pub use process::{Process, Sample, Used};
 pub use report::{Report, Row, Spread};
+pub use rest::RestSuite;
 pub use run::{KEPT_BYTES, Pace, Plan, Run, Span, Stream};
 pub use suites::{Found, Suite, Wanted};

@@ -10,16 +10,20 @@ use std::collections::HashSet;
 
 use serde_json::{Value, json};
 
+use crate::rest::look_for_transactions;
 use crate::{Client, LoadError};
 
 /// The token program's address: its accounts tell of owners, mints and delegates.
-const TOKEN_PROGRAM: &str = "TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA";
+pub(crate) const TOKEN_PROGRAM: &str = "TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA";
 
 /// The mint that every cluster has.
 const NATIVE_MINT: &str = "So11111111111111111111111111111111111111112";
 
 /// Blocks that are read for signatures, at most.
 const BLOCKS_MAX: usize = 256;
+
+/// Transactions that are read whole, at most.
+const TRANSACTIONS_MAX: usize = 100;
 
 /// Slots that are asked for at once: what `getBlocks` allows.
 const SLOTS_MAX: u64 = 500_000;
@@ -91,7 +95,9 @@ pub struct Found {
     pub slots: (u64, u64),
     /// Of transactions.
     pub signatures: Vec<String>,
-    program: Option<String>,
+    /// Some transactions as they went over the wire, in base64.
+    pub transactions: Vec<String>,
+    pub(crate) program: Option<String>,
 }
 
 impl Suite {
@@ -405,6 +411,8 @@ impl Found {
         if self.blocks.is_empty() {
             self.blocks = blocks;
         }
+        let some = &self.signatures[..self.signatures.len().min(TRANSACTIONS_MAX)];
+        self.transactions = look_for_transactions(client, some)?;
         Ok(())
     }
 }

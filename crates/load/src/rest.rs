@@ -1,0 +1,228 @@
+//! A suite for each route of a REST API such as Hydrant's, asked of what an endpoint really has.
+//!
+//! Shape: a line of [`RestSuite::ALL`] for each route and verb that only reads; what posts a transaction needs
+//! one that is new each time, so it is whoever has keys who offers that. Requests go to the endpoint's
+//! host, whatever path its URL has.
+//! Bounds: those of what was [`Found`].
+
+use serde_json::{Value, json};
+
+use crate::suites::TOKEN_PROGRAM;
+use crate::{Client, Endpoint, Found, LoadError};
+
+/// Accounts in one request for several.
+const SEVERAL: usize = 10;
+
+/// Entries of a page.
+const PAGE: usize = 100;
+
+/// A route that is measured.
+#[derive(Clone, Copy, Debug)]
+pub struct RestSuite {
+    /// As it is called on a command line.
+    pub name: &'static str,
+    /// The verb and the route, as docs have it.
+    pub route: &'static str,
+    /// Whether it needs transactions.
+    pub needs_history: bool,
+    make: fn(&Endpoint, &Found) -> Vec<Vec<u8>>,
+}
+
+const fn state(
+    name: &'static str,
+    route: &'static str,
+    make: fn(&Endpoint, &Found) -> Vec<Vec<u8>>,
+) -> RestSuite {
+    RestSuite { name, route, needs_history: false, make }
+}
+
+const fn history(
+    name: &'static str,
+    route: &'static str,
+    make: fn(&Endpoint, &Found) -> Vec<Vec<u8>>,
+) -> RestSuite {
+    RestSuite { name, route, needs_history: true, make }
+}
+
+fn get(endpoint: &Endpoint, path: &str) -> Vec<u8> {
+    endpoint.request("GET", path, None)
+}
+
+/// A path for each of a list.
+fn each<T: std::fmt::Display>(
+    endpoint: &Endpoint,
+    list: &[T],
+    path: impl Fn(&T) -> String,
+) -> Vec<Vec<u8>> {
+    list.iter().map(|it| get(endpoint, &path(it))).collect()
+}
+
+impl RestSuite {
+    /// All of them.
+    pub const ALL: &[Self] = &[
+        state("rest-node", "GET /v1/node", |to, _| vec![get(to, "/v1/node")]),
+        state("rest-ledger", "GET /v1/ledger", |to, _| vec![get(to, "/v1/ledger")]),
+        state("rest-supply", "GET /v1/supply", |to, _| vec![get(to, "/v1/supply")]),
+        state("rest-account", "GET /v1/accounts/{address}", |to, found| {
+            each(to, &found.accounts, |address| format!("/v1/accounts/{address}"))
+        }),
+        state("rest-account-raw", "GET /v1/accounts/{address} as bytes", |to, found| {
+            let raw = [("Accept", "application/octet-stream")];
+            let path = |address| format!("/v1/accounts/{address}");
+            let requests = found.accounts.iter().map(path);
+            requests.map(|path| to.request_with("GET", &path, &raw, None)).collect()
+        }),
+        state("rest-accounts", "GET /v1/accounts", |to, found| {
+            let lists = found.accounts.chunks(SEVERAL);
+            lists
+                .map(|list| get(to, &format!("/v1/accounts?addresses={}", list.join(","))))
+                .collect()
+        }),
+        state("rest-accounts-post", "POST /v1/accounts", |to, found| {
+            let bodies = found.accounts.chunks(SEVERAL).map(|list| json!({ "addresses": list }));
+            bodies.map(|body| to.post("/v1/accounts", &body.to_string())).collect()
+        }),
+        state("rest-owner-tokens", "GET /v1/owners/{address}/tokens", |to, found| {
+            each(to, &found.owners, |owner| format!("/v1/owners/{owner}/tokens?limit={PAGE}"))
+        }),
+        state("rest-mint-holders", "GET /v1/mints/{address}/holders", |to, found| {
+            each(to, &found.mints, |mint| format!("/v1/mints/{mint}/holders?limit={PAGE}"))
+        }),
+        state("rest-mint-supply", "GET /v1/mints/{address}/supply", |to, found| {
+            each(to, &found.mints, |mint| format!("/v1/mints/{mint}/supply"))
+        }),
+        state("rest-program-accounts", "GET /v1/programs/{address}/accounts", |to, found| {
+            each(to, &found.owners, |owner| {
+                format!(
+                    "/v1/programs/{TOKEN_PROGRAM}/accounts?dataSize=165&memcmpOffset=32\
+                     &memcmpBytes={owner}&limit={PAGE}"
+                )
+            })
+        }),
+        state("rest-program-accounts-post", "POST /v1/programs/{address}/accounts", |to, found| {
+            let path = format!("/v1/programs/{TOKEN_PROGRAM}/accounts?limit={PAGE}");
+            let body = |owner: &String| {
+                let memcmp = json!({ "memcmp": { "offset": 32, "bytes": owner } });
+                json!({ "filters": [{ "dataSize": 165 }, memcmp] }).to_string()
+            };
+            found.owners.iter().map(|owner| to.post(&path, &body(owner))).collect()
+        }),
+        history("rest-account-transactions", "GET /v1/accounts/{address}/transactions", {
+            |to, found| {
+                let list = &found.accounts[..];
+                each(to, list, |it| format!("/v1/accounts/{it}/transactions?limit={PAGE}"))
+            }
+        }),
+        history("rest-transaction", "GET /v1/transactions/{signature}", |to, found| {
+            each(to, &found.signatures, |it| format!("/v1/transactions/{it}?commitment=confirmed"))
+        }),
+        history("rest-transaction-status", "GET /v1/transactions/{signature}/status", {
+            |to, found| each(to, &found.signatures, |it| format!("/v1/transactions/{it}/status"))
+        }),
+        history("rest-simulate", "POST /v1/transactions/simulate", |to, found| {
+            let path = "/v1/transactions/simulate?replaceRecentBlockhash=true";
+            let bodies = found.transactions.iter().map(|it| json!({ "transaction": it }));
+            bodies.map(|body| to.post(path, &body.to_string())).collect()
+        }),
+        history("rest-block", "GET /v1/blocks/{slot}", |to, found| {
+            each(to, &found.blocks, |slot| format!("/v1/blocks/{slot}?commitment=confirmed"))
+        }),
+        state("rest-openapi", "GET /v1/openapi.json", |to, _| vec![get(to, "/v1/openapi.json")]),
+        state("rest-ready", "GET /ready", |to, _| vec![get(to, "/ready")]),
+        state("rest-metrics", "GET /metrics", |to, _| vec![get(to, "/metrics")]),
+    ];
+
+    /// The suite of a name.
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.iter().find(|suite| suite.name == name).copied()
+    }
+
+    /// Its requests; the first is sent, and its answer must be right.
+    ///
+    /// Errors: [`LoadError::NoInput`] if the endpoint has nothing that it could ask for, or no such route.
+    pub fn requests(self, client: &mut Client, found: &Found) -> Result<Vec<Vec<u8>>, LoadError> {
+        let no_input = |why: String| LoadError::NoInput { suite: self.name, why };
+        let requests = (self.make)(client.endpoint(), found);
+        let first = requests.first().ok_or_else(|| {
+            no_input(format!("the endpoint has nothing to ask {} for", self.route))
+        })?;
+        let (status, body) = client.exchange(first)?;
+        if !(200..300).contains(&status) {
+            let body: String = String::from_utf8_lossy(&body).chars().take(200).collect();
+            return Err(no_input(format!("{} is answered with {status} {body}", self.route)));
+        }
+        Ok(requests)
+    }
+}
+
+/// The bytes of transactions, in base64, for those suites that post one.
+pub(crate) fn look_for_transactions(
+    client: &mut Client,
+    signatures: &[String],
+) -> Result<Vec<String>, LoadError> {
+    let config = json!({ "encoding": "base64", "maxSupportedTransactionVersion": 0,
+        "commitment": "confirmed" });
+    let mut transactions = Vec::new();
+    for signature in signatures {
+        match client.call("getTransaction", &json!([signature, config])) {
+            Ok(told) => {
+                let text = told["transaction"].get(0).and_then(Value::as_str);
+                transactions.extend(text.map(str::to_owned));
+            }
+            Err(LoadError::Call { .. }) => {}
+            Err(err) => return Err(err),
+        }
+    }
+    Ok(transactions)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+    use crate::testing::{respond, serve};
+
+    fn found() -> Found {
+        let one = || vec!["A".to_owned()];
+        Found {
+            accounts: (0..25).map(|n| n.to_string()).collect(),
+            owners: one(),
+            mints: one(),
+            signatures: one(),
+            transactions: vec!["AQ==".to_owned()],
+            blocks: vec![7],
+            ..Found::default()
+        }
+    }
+
+    #[test]
+    fn every_suite_asks_its_route() {
+        let endpoint = Endpoint::from(std::net::SocketAddr::from(([127, 0, 0, 1], 1)));
+        let mut names = HashSet::new();
+        for suite in RestSuite::ALL {
+            assert!(names.insert(suite.name), "{} is there twice", suite.name);
+            assert_eq!(RestSuite::parse(suite.name).map(|it| it.name), Some(suite.name));
+            let requests = (suite.make)(&endpoint, &found());
+            let text = String::from_utf8_lossy(&requests[0]);
+            let (verb, path) = suite.route.split_once(' ').expect("verb and path");
+            let begin = path.split(['{', ' ']).next().expect("there is a first");
+            assert!(text.starts_with(&format!("{verb} {begin}")), "{}: {text}", suite.name);
+        }
+        let requests = (RestSuite::ALL[5].make)(&endpoint, &found());
+        assert_eq!(requests.len(), 3, "25 accounts by ten");
+    }
+
+    #[test]
+    fn a_route_that_is_not_there_has_no_input() {
+        let address = serve(|_, socket| respond(socket, 404, "no such route"));
+        // The server above is there.
+        let mut client = Client::open(address).expect("a client");
+        let suite = RestSuite::parse("rest-node").expect("it is one");
+        let err = suite.requests(&mut client, &found()).expect_err("404");
+        assert!(err.to_string().contains("404 no such route"), "{err}");
+        let suite = RestSuite::parse("rest-block").expect("it is one");
+        let err = suite.requests(&mut client, &Found::default()).expect_err("no block");
+        assert!(err.to_string().contains("nothing to ask GET /v1/blocks"), "{err}");
+    }
+}
