@@ -7,6 +7,7 @@
 //! share one allowance. With no limits set nothing is kept and nothing is asked.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -51,6 +52,8 @@ pub struct TooMany {
 pub struct Clients {
     limits: Limits,
     shards: [Mutex<HashMap<ClientId, Used>>; SHARDS],
+    /// Refused for their rate, and for their bytes.
+    refused: [AtomicU64; 2],
 }
 
 /// When each allowance of a client is whole again.
@@ -63,7 +66,7 @@ struct Used {
 impl Clients {
     /// Nobody has had anything yet.
     pub fn new(limits: Limits) -> Self {
-        Self { limits, shards: Default::default() }
+        Self { limits, shards: Default::default(), refused: Default::default() }
     }
 
     /// Whether there is anything to ask [`Self::admit`] about.
@@ -76,6 +79,12 @@ impl Clients {
         self.limits.bytes_per_s > 0
     }
 
+    /// How often [`Self::admit`] refused: for too many requests, and for too many bytes.
+    pub fn refused(&self) -> (u64, u64) {
+        let [requests, bytes] = self.refused.each_ref().map(|it| it.load(Ordering::Relaxed));
+        (requests, bytes)
+    }
+
     /// Takes `requests` of a client's share at `now`, or refuses them.
     pub fn admit(&self, client: ClientId, requests: u32, now: Duration) -> Result<(), TooMany> {
         if !self.has_limits() {
@@ -86,6 +95,7 @@ impl Clients {
             if bytes_per_s > 0 && used.bytes > now + Duration::from_secs(1) {
                 let retry_after = used.bytes - now - Duration::from_secs(1);
                 let (what, knob) = ("bytes a second", "pool.clients.bytes_per_s");
+                self.refused[1].fetch_add(1, Ordering::Relaxed);
                 return Err(TooMany { what, limit: bytes_per_s, knob, retry_after });
             }
             if requests_per_s == 0 {
@@ -97,6 +107,7 @@ impl Clients {
             let allowed = now + cost.max(Duration::from_secs(1));
             if after > allowed {
                 let (what, knob) = ("requests a second", "pool.clients.requests_per_s");
+                self.refused[0].fetch_add(1, Ordering::Relaxed);
                 let (limit, retry_after) = (u64::from(requests_per_s), after - allowed);
                 return Err(TooMany { what, limit, knob, retry_after });
             }
@@ -145,6 +156,7 @@ mod tests {
         let clients = Clients::new(Limits { requests_per_s: 10, bytes_per_s: 0 });
         let admitted = |client, now| clients.admit(client, 1, now).is_ok();
         assert_eq!((0..20).filter(|_| admitted(A, ms(0))).count(), 10);
+        assert_eq!(clients.refused(), (10, 0));
         let err = clients.admit(A, 1, ms(0)).expect_err("it had its burst");
         assert_eq!(err.retry_after, ms(100));
         assert!(err.to_string().contains("pool.clients.requests_per_s"), "{err}");
@@ -169,6 +181,7 @@ mod tests {
         let err = clients.admit(A, 1, ms(1_000)).expect_err("five seconds' worth");
         assert_eq!(err.retry_after, ms(3_000));
         assert!(clients.admit(A, 1, ms(4_000)).is_ok());
+        assert_eq!(clients.refused(), (0, 1));
     }
 
     #[test]

@@ -29,8 +29,12 @@ pub struct ClassCounters {
     pub cancelled: u64,
     /// Tasks that were refused.
     pub rejected: u64,
+    /// Of those, how many because their client had as many as it may.
+    pub rejected_client: u64,
     /// Tasks that were not done at their deadline.
     pub expired: u64,
+    /// Of those, how many had not begun.
+    pub expired_waiting: u64,
     /// Tasks that panicked.
     pub panicked: u64,
     /// Time in steps.

@@ -144,7 +144,9 @@ impl<T> Schedule<T> {
         work: T,
     ) -> Result<JobId, (T, Full)> {
         if let Some(full) = self.full(class, client) {
-            self.counters.of_mut(class).rejected += 1;
+            let counters = self.counters.of_mut(class);
+            counters.rejected += 1;
+            counters.rejected_client += u64::from(full.bound == Bound::Client);
             return Err((work, full));
         }
         let client = if self.has_turns() { client } else { ClientId::default() };
@@ -323,7 +325,11 @@ impl<T> Schedule<T> {
             State::Running { .. } => {}
         }
         match why {
-            Ended::Expired | Ended::ExpiredWaiting => counters.expired += 1,
+            Ended::Expired => counters.expired += 1,
+            Ended::ExpiredWaiting => {
+                counters.expired += 1;
+                counters.expired_waiting += 1;
+            }
             Ended::Cancelled => counters.cancelled += 1,
             Ended::Panicked => counters.panicked += 1,
             Ended::ShutDown => {}
