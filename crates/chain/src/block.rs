@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ledger::{AddressId, BlockId, Slot};
+use ledger::{Address, AddressId, BlockId, Facet, Slot};
 use solana::Account;
 use solana_hash::Hash;
 use solana_pubkey::Pubkey;
@@ -45,6 +45,9 @@ pub struct AccountWrite {
     pub id: AddressId,
     /// What it is now; `None` if it was closed.
     pub account: Option<Arc<Account>>,
+    /// The keys that it was found by before the block and is not found by any more: it was closed, or
+    /// has another program, owner, mint or delegate now. Mostly none. Not kept in the store.
+    pub left: Vec<(Facet, Address)>,
 }
 
 /// A complete block.

@@ -231,6 +231,7 @@ impl Executor {
             }
             applied => applied?,
         }
+        self.open.changed(outcome.changes());
         self.set.commit(outcome.writes());
         self.statuses.insert(message_hash);
         let executed = Arc::new(Executed {
@@ -272,7 +273,12 @@ impl Executor {
         let ids = self.ledger.apply(self.open.id(), changes, Arc::new(bank.clone()))?;
         self.open.bank = bank;
         let writes = pubkeys.into_iter().zip(ids).zip(records);
-        self.open.wrote(writes.map(|((pubkey, id), account)| AccountWrite { pubkey, id, account }));
+        self.open.wrote(writes.map(|((pubkey, id), account)| AccountWrite {
+            pubkey,
+            id,
+            account,
+            left: Vec::new(),
+        }));
         Ok(())
     }
 

@@ -4,7 +4,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use chain::{AccountWrite, Bank, Block, Executed};
-use ledger::BlockId;
+use ledger::{Address, BlockId, Facet, Record};
+use solana::Account;
+use solana_account::{AccountSharedData, ReadableAccount};
 use solana_hash::Hash;
 use solana_pubkey::Pubkey;
 use solana_sha256_hasher::hashv;
@@ -18,12 +20,15 @@ pub(crate) struct OpenBlock {
     /// In the order of execution.
     pub(crate) transactions: Vec<Arc<Executed>>,
     writes: HashMap<Pubkey, AccountWrite>,
+    /// What accounts were found by before the block, of those that lost some of it or are new.
+    found_by: HashMap<Pubkey, Vec<(Facet, Address)>>,
 }
 
 impl OpenBlock {
     /// A block with nothing in it.
     pub(crate) fn new(bank: Bank, parent_bank_hash: Hash) -> Self {
-        Self { bank, parent_bank_hash, transactions: Vec::new(), writes: HashMap::new() }
+        let (writes, found_by) = (HashMap::new(), HashMap::new());
+        Self { bank, parent_bank_hash, transactions: Vec::new(), writes, found_by }
     }
 
     pub(crate) fn id(&self) -> BlockId {
@@ -33,6 +38,28 @@ impl OpenBlock {
     /// Notes accounts that changed; the last change of each counts.
     pub(crate) fn wrote(&mut self, writes: impl IntoIterator<Item = AccountWrite>) {
         self.writes.extend(writes.into_iter().map(|write| (write.pubkey, write)));
+    }
+
+    /// Notes accounts before and after a change, for those that are not found as before any more.
+    pub(crate) fn changed<'a>(
+        &mut self,
+        changes: impl Iterator<Item = (&'a Pubkey, &'a AccountSharedData, &'a AccountSharedData)>,
+    ) {
+        for (pubkey, before, after) in changes {
+            // A wallet is found by its program alone.
+            let is_wallet = before.owner() == after.owner()
+                && after.lamports() > 0
+                && before.data().is_empty()
+                && after.data().is_empty();
+            if is_wallet || before == after {
+                continue;
+            }
+            let (had, has) = (keys(before), keys(after));
+            if had.is_empty() || had.iter().any(|key| !has.contains(key)) {
+                // Until the first such change it was found as before the block.
+                self.found_by.entry(*pubkey).or_insert(had);
+            }
+        }
     }
 
     /// The block with all that is in it, and its bank as it is once complete.
@@ -46,6 +73,11 @@ impl OpenBlock {
         ]);
         let mut writes: Vec<AccountWrite> = self.writes.into_values().collect();
         writes.sort_unstable_by_key(|write| write.pubkey);
+        for write in &mut writes {
+            let Some(had) = self.found_by.get(&write.pubkey) else { continue };
+            let has = write.account.as_deref().map(|account| keys(&account.0)).unwrap_or_default();
+            write.left = had.iter().filter(|key| !has.contains(key)).copied().collect();
+        }
         let block = Block {
             id: self.bank.block,
             parent_slot: self.bank.parent_slot,
@@ -73,5 +105,66 @@ impl OpenBlock {
         let signatures = self.transactions.iter().flat_map(|tx| &tx.transaction.signatures);
         parts.extend(signatures.map(|signature| -> &[u8] { signature.as_ref() }));
         hashv(&parts)
+    }
+}
+
+/// What an account is found by; nothing once its lamports are gone.
+fn keys(account: &AccountSharedData) -> Vec<(Facet, Address)> {
+    let mut keys = Vec::new();
+    if account.lamports() > 0 {
+        Account(account.clone()).keys(&mut |facet, address| keys.push((facet, address)));
+    }
+    keys
+}
+
+#[cfg(test)]
+mod tests {
+    use chain::BlockhashQueue;
+    use ledger::AddressId;
+
+    use super::*;
+
+    fn account(owner: u8) -> AccountSharedData {
+        let lamports = u64::from(owner > 0);
+        AccountSharedData::new(lamports, 1, &Pubkey::from([owner; 32]))
+    }
+
+    /// Owners before each change and after the last, 0 for a closed account; whose it is told to have
+    /// left.
+    fn check(owners: &[u8], left: &[u8]) {
+        let bank = Bank {
+            block: BlockId { slot: 1, bank: 1 },
+            parent_slot: 0,
+            block_height: 1,
+            blockhashes: Arc::new(BlockhashQueue::new(Hash::default())),
+            transaction_count: 0,
+            unix_timestamp: 0,
+            capitalization: 0,
+            complete: false,
+        };
+        let mut open = OpenBlock::new(bank, Hash::default());
+        let pubkey = Pubkey::from([9; 32]);
+        for change in owners.windows(2) {
+            let (before, after) = (account(change[0]), account(change[1]));
+            open.changed(std::iter::once((&pubkey, &before, &after)));
+            let account = Account(after).into_record();
+            open.wrote([AccountWrite { pubkey, id: AddressId(0), account, left: Vec::new() }]);
+        }
+        let (block, _) = open.complete();
+        let told: Vec<u8> = block.writes[0].left.iter().map(|(_, key)| key.as_bytes()[0]).collect();
+        assert_eq!(told, left, "{owners:?}");
+    }
+
+    #[test]
+    fn an_account_leaves_what_it_was_found_by_before_the_block_and_not_after() {
+        check(&[1, 1], &[]);
+        check(&[0, 1], &[]);
+        check(&[1, 2], &[1]);
+        check(&[1, 0], &[1]);
+        check(&[1, 2, 3], &[1]);
+        check(&[1, 2, 1], &[]);
+        check(&[1, 1, 0, 2], &[1]);
+        check(&[0, 1, 2], &[]);
+        check(&[0, 1, 0], &[]);
     }
 }

@@ -93,6 +93,14 @@ impl Outcome {
             .map(|(key, (_, after))| (*key, after))
     }
 
+    /// Each account that it names, as it was before and as it is after.
+    pub(crate) fn changes(
+        &self,
+    ) -> impl Iterator<Item = (&Pubkey, &AccountSharedData, &AccountSharedData)> {
+        let pairs = self.keys.iter().zip(self.before.iter().zip(&self.after));
+        pairs.map(|(key, (before, after))| (key, before, after))
+    }
+
     /// Whether this is a program whose code was changed: an upgrade writes the program data, and the
     /// program, though its own bytes stay as they are, has to be loaded again.
     fn is_upgraded(&self, program: &AccountSharedData) -> bool {

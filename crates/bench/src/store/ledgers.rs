@@ -170,5 +170,5 @@ fn write(pubkey: Pubkey, data: Vec<u8>, owner: Pubkey) -> AccountWrite {
     let account =
         solana_account::Account { lamports: 1, data, owner, executable: false, rent_epoch: 0 };
     let account = Account(AccountSharedData::from(account));
-    AccountWrite { pubkey, id: AddressId(0), account: Some(Arc::new(account)) }
+    AccountWrite { pubkey, id: AddressId(0), account: Some(Arc::new(account)), left: Vec::new() }
 }

@@ -16,6 +16,7 @@ use tokio_tungstenite::tungstenite::protocol::frame::coding::{Data, OpCode};
 use tokio_tungstenite::tungstenite::{Message, Utf8Bytes};
 
 use super::subscription::facet;
+use super::told::Place;
 
 /// What a thing that was conflated may cost in memory, about.
 const KEPT_BYTES: usize = 120;
@@ -44,7 +45,7 @@ pub(super) struct Things {
     pub(super) turn: Turn,
     pub(super) block: Arc<Block>,
     /// Places in the block's writes, or in its transactions where the set is of what those mention.
-    pub(super) places: Vec<u32>,
+    pub(super) places: Vec<Place>,
 }
 
 /// What is left of conflated messages: the newest of each thing.
@@ -58,7 +59,7 @@ pub(super) struct Kept {
 /// The newest that was told of an account.
 pub(super) struct KeptWrite {
     pub(super) block: Arc<Block>,
-    pub(super) place: u32,
+    pub(super) place: Place,
     pub(super) turn: Turn,
 }
 
@@ -82,10 +83,10 @@ impl Queued for Body {
         kept.newest = Some(Arc::clone(&things.block));
         for place in &things.places {
             if things.facet == facet::MENTIONED {
-                let executed = Arc::clone(&things.block.transactions[*place as usize]);
+                let executed = Arc::clone(&things.block.transactions[place.at()]);
                 kept.transactions.push((executed, things.turn));
             } else {
-                let pubkey = things.block.writes[*place as usize].pubkey;
+                let pubkey = things.block.writes[place.at()].pubkey;
                 let block = Arc::clone(&things.block);
                 let write = KeptWrite { block, place: *place, turn: things.turn };
                 kept.writes.insert(pubkey, write);

@@ -8,7 +8,8 @@
 //! - defaults are `finalized` and the encoding `binary`; `dataSlice` tells subscriptions apart and does
 //!   not cut (see [`Config::honour_data_slice`]); `minContextSlot` and `withContext` do nothing;
 //! - equal parameters on one connection are one subscription, which one unsubscribe ends;
-//! - a program's notifications leave out accounts that were closed or changed their owner.
+//! - a program's notifications leave out accounts that were closed or changed their owner (sets of
+//!   `addressesSubscribe` are told that they left).
 //!
 //! Beside them, what Agave does not have: `transactionSubscribe` (`transactions`), and subscriptions to
 //! sets of up to millions of addresses (`sets`), which start at an exact block and change in place.

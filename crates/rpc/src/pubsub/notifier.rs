@@ -172,6 +172,7 @@ fn tell_sets(outbox: &mut Outbox<'_>, step: &Step<Block>) {
         let found = pubsub.subs.matches().tracking(topic, facet, step.number, things);
         for (wanted, places) in found {
             let Subscription::Addresses { encoding, .. } = &*wanted.identity else { continue };
+            let places = told::Place::of_set(places);
             for placed in told::step(pubsub, step, facet, *encoding, places) {
                 outbox.put(wanted.id, Body::Placed(placed), Position(step.number), Then::Stays);
             }

@@ -33,7 +33,7 @@ use super::PubSub;
 use super::body::{Kept, Placed};
 use super::calls::{self, Client};
 use super::subscription::{Kind, Subscription, facet};
-use super::told::{self, Messages, Told};
+use super::told::{self, Messages, Place, Told};
 use crate::envelope::{self, Call, Id, Request};
 use crate::error::RpcError;
 use crate::methods::Answer;
@@ -590,9 +590,7 @@ fn catch_up(
     let mut out = Vec::new();
     for step in &steps {
         let things = told::things(pubsub, &step.body, begun.facet).into_iter();
-        let mut places: Vec<u32> =
-            things.filter(|(id, _)| contains(*id)).map(|(_, place)| place).collect();
-        places.dedup();
+        let places = Place::of_set(things.filter(|(id, _)| contains(*id)).map(|(_, place)| place));
         if !places.is_empty() {
             let placed = told::step(pubsub, step, begun.facet, begun.encoding, places);
             out.extend(placed.into_iter().map(|placed| Out::Placed(id, placed)));

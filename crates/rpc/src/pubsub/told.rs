@@ -3,6 +3,8 @@
 //! Shape: `{context, block, kind, value}`; `more` says that the next message has the rest of the same.
 //! `kind` is `update`, `rollback` (the block is not on the chain any more: only who is concerned is
 //! told), `snapshot`, or `conflated`. Accounts have the shape that they have everywhere else.
+//! An account that a block took from under an address is told to those who follow that address, with
+//! `left`: closed, or with what it is found by now.
 //! Bounds: a message is begun anew past [`MESSAGE_BYTES`].
 
 use std::sync::Arc;
@@ -43,9 +45,45 @@ struct AccountTold {
     slot: Option<Slot>,
     #[serde(skip_serializing_if = "is_false")]
     rolled_back: bool,
+    /// Whether it is not found by what is followed any more.
+    #[serde(skip_serializing_if = "is_false")]
+    left: bool,
     /// Left out of what was rolled back; null if the account was closed.
     #[serde(skip_serializing_if = "Option::is_none")]
     account: Option<Option<UiAccount>>,
+}
+
+/// One of a block's things: a place in its writes, or in its transactions; as one number, as the engine
+/// takes it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Place(u32);
+
+impl Place {
+    /// Set if the account is not found by the key any more.
+    const LEFT: u32 = 1 << 31;
+
+    /// Where it stands in its list.
+    pub(super) fn at(self) -> usize {
+        (self.0 & !Self::LEFT) as usize
+    }
+
+    fn is_left(self) -> bool {
+        self.0 & Self::LEFT != 0
+    }
+
+    /// From the numbers that the engine gave back. What left one address of a set and is found by
+    /// another has not left.
+    pub(super) fn of_set(found: impl IntoIterator<Item = u32>) -> Vec<Self> {
+        let mut places: Vec<Self> = Vec::new();
+        for place in found.into_iter().map(Self) {
+            match places.last_mut().filter(|last| last.at() == place.at()) {
+                Some(last) if last.is_left() => *last = place,
+                Some(_) => {}
+                None => places.push(place),
+            }
+        }
+        places
+    }
 }
 
 #[derive(Serialize)]
@@ -133,19 +171,19 @@ impl Messages {
         let account = notification::account(&pubkey, Some(account), encoding, view);
         let pubkey = pubkey.to_string();
         let account = Some(Some(account));
-        self.add(&AccountTold { pubkey, slot: None, rolled_back: false, account });
+        self.add(&AccountTold { pubkey, slot: None, rolled_back: false, left: false, account });
     }
 
     fn write(
         &mut self,
         block: &Block,
-        place: u32,
+        place: Place,
         turn: Turn,
         slot: Option<Slot>,
         encoding: Encoding,
         view: &View,
     ) {
-        let write = &block.writes[place as usize];
+        let write = &block.writes[place.at()];
         let encoded = |account: &Arc<Account>| {
             notification::account(&write.pubkey, Some(account), encoding, view)
         };
@@ -154,6 +192,7 @@ impl Messages {
             pubkey: write.pubkey.to_string(),
             slot,
             rolled_back: slot.is_some() && !is_applied,
+            left: is_applied && place.is_left(),
             account: is_applied.then(|| write.account.as_ref().map(encoded)),
         });
     }
@@ -174,7 +213,7 @@ pub(super) fn step(
     step: &Step<Block>,
     facet: Facet,
     encoding: Encoding,
-    places: Vec<u32>,
+    places: Vec<Place>,
 ) -> Vec<Placed> {
     let block = &step.body;
     let told = if step.turn == Turn::Applied { Told::Update } else { Told::Rollback };
@@ -182,7 +221,7 @@ pub(super) fn step(
     let mut messages = Messages::new(told, block.id.slot, block.blockhash.to_string());
     for place in &places {
         if facet == facet::MENTIONED {
-            messages.transaction(&block.transactions[*place as usize], false);
+            messages.transaction(&block.transactions[place.at()], false);
         } else {
             messages.write(block, *place, step.turn, None, encoding, &view);
         }
@@ -215,7 +254,7 @@ pub(super) fn conflated(kept: &Kept, encoding: Encoding, view: &View) -> Vec<Utf
 }
 
 /// The things of a block that a set may have under a facet: the number of the address, and the place
-/// in the block's writes or transactions.
+/// in the block's writes or transactions, for [`Place::of_set`].
 pub(super) fn things(pubsub: &PubSub, block: &Block, facet: Facet) -> Vec<(u32, u32)> {
     let id = |address: &Address| pubsub.reader.addresses().lookup(address);
     let mut things = Vec::new();
@@ -231,7 +270,11 @@ pub(super) fn things(pubsub: &PubSub, block: &Block, facet: Facet) -> Vec<(u32, 
         if facet == facet::ITSELF {
             // Not by the write's own number: this may be told long after the block.
             things.extend(id(&Address::from(write.pubkey.to_bytes())).map(|id| (id.0, place)));
-        } else if let Some(account) = &write.account {
+            continue;
+        }
+        let left = write.left.iter().filter(|(of, _)| *of == facet);
+        things.extend(left.filter_map(|(_, key)| Some((id(key)?.0, place | Place::LEFT))));
+        if let Some(account) = &write.account {
             account.keys(&mut |of, key| {
                 if of == facet {
                     things.extend(id(&key).map(|id| (id.0, place)));

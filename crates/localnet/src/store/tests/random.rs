@@ -77,7 +77,12 @@ impl RandomLedger {
         let write = |account| {
             let closed = self.random.random_ratio(1, 4);
             let account_now = (!closed).then(|| self.account());
-            AccountWrite { pubkey: pubkey(account), id: AddressId(0), account: account_now }
+            AccountWrite {
+                pubkey: pubkey(account),
+                id: AddressId(0),
+                account: account_now,
+                left: Vec::new(),
+            }
         };
         accounts.into_iter().map(write).collect()
     }

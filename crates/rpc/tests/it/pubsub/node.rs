@@ -1,7 +1,7 @@
 //! A node of which the test is the ledger: blocks are opened, filled, completed and finalized by
 //! hand, and each step is told as a ledger tells it, after readers can see it.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use chain::{
     HistoryLimits, Reader,
 };
 use futures_util::{SinkExt, StreamExt};
-use ledger::{Address, BlockId, Change, Slot};
+use ledger::{Address, BlockId, Change, Facet, Record, Slot};
 use query::{Ledger, LedgerConfig};
 use rpc::pubsub::{Config, PubSub, Sink, serve_connection};
 use serde_json::{Value, json};
@@ -47,6 +47,8 @@ pub(crate) struct Node {
     tip: Slot,
     transactions: Vec<Arc<Executed>>,
     writes: Vec<AccountWrite>,
+    /// What each account is found by. A test writes an account once in a block.
+    accounts: HashMap<Pubkey, Vec<(Facet, Address)>>,
     complete: VecDeque<Arc<Block>>,
     _server: JoinSet<()>,
 }
@@ -113,6 +115,7 @@ impl Node {
             tip: 0,
             transactions: Vec::new(),
             writes: Vec::new(),
+            accounts: HashMap::new(),
             complete: VecDeque::new(),
             _server: server,
         }
@@ -156,7 +159,10 @@ impl Node {
         for ((pubkey, account), id) in tx.writes.into_iter().zip(ids) {
             self.writes.retain(|write| write.pubkey != pubkey);
             let account = account.map(|account| Arc::new(Account(account)));
-            self.writes.push(AccountWrite { pubkey, id, account });
+            let has = keys_of(account.as_deref());
+            let had = self.accounts.insert(pubkey, has.clone()).unwrap_or_default();
+            let left = had.into_iter().filter(|key| !has.contains(key)).collect();
+            self.writes.push(AccountWrite { pubkey, id, account, left });
         }
         let executed = Arc::new(Executed {
             slot: self.tip,
@@ -263,6 +269,14 @@ async fn accept(listener: TcpListener, pubsub: Arc<PubSub>) {
         socket.set_nodelay(true).expect("it is open");
         connections.spawn(serve_connection(socket, Arc::clone(&pubsub)));
     }
+}
+
+fn keys_of(account: Option<&Account>) -> Vec<(Facet, Address)> {
+    let mut keys = Vec::new();
+    if let Some(account) = account {
+        account.keys(&mut |facet, address| keys.push((facet, address)));
+    }
+    keys
 }
 
 fn id(slot: Slot) -> BlockId {

@@ -215,6 +215,7 @@ fn forked(parent: (u64, u8), slot: u64, hash: u8, accounts: &[u8]) -> Arc<Block>
         pubkey: key(*n),
         id: ledger::AddressId(u32::MAX),
         account: account(u64::from(hash), key(200), &[]).map(|account| Arc::new(Account(account))),
+        left: Vec::new(),
     };
     Arc::new(Block {
         id: BlockId { slot, bank: u64::from(hash) },
@@ -407,4 +408,38 @@ async fn clients_that_vanish_storm_and_loop_leave_nothing() {
     }
     node.until_empty().await;
     assert_eq!(node.reader.addresses().len(), 20 + 1, "the accounts and their owner are left");
+}
+
+#[tokio::test]
+async fn who_follows_a_program_hears_of_accounts_that_leave_it() {
+    let mut node = Node::start(Config::default()).await;
+    let mut client = node.connect().await;
+    let [old, new] = [key(200), key(201)];
+    let options = json!({ "commitment": "confirmed", "facet": "program" });
+    track(&mut client, &[old.to_string()], options.clone()).await;
+    let both = vec![old.to_string(), new.to_string()];
+    let both = track(&mut client, &both, options).await["subscription"].clone();
+    let write =
+        |node: &mut Node, n: u8, to| node.block(Tx { writes: vec![(key(1), to)], ..Tx::new(n) });
+    write(&mut node, 1, account(5, old, &[1]));
+    write(&mut node, 2, account(5, new, &[1]));
+    write(&mut node, 3, account(6, new, &[1]));
+    write(&mut node, 4, account(6, old, &[1]));
+    write(&mut node, 5, None);
+    let (mut one, mut two) = (Vec::new(), Vec::new());
+    for told in node.told(&mut client).await {
+        let result = &told["params"]["result"];
+        let item = &result["value"][0];
+        let told_to = if told["params"]["subscription"] == both { &mut two } else { &mut one };
+        told_to.push((
+            result["context"]["slot"].as_u64().expect("a slot"),
+            item["account"]["owner"].as_str().map(str::to_owned),
+            item.get("left").is_some(),
+        ));
+    }
+    let [old, new] = [old, new].map(|key| Some(key.to_string()));
+    let there = |slot, owner: &Option<String>| (slot, owner.clone(), false);
+    assert_eq!(one, [there(1, &old), (2, new.clone(), true), there(4, &old), (5, None, true)]);
+    let all = [there(1, &old), there(2, &new), there(3, &new), there(4, &old), (5, None, true)];
+    assert_eq!(two, all, "what leaves one address of a set for another has not left");
 }
