@@ -1,9 +1,9 @@
 //! REST: a second door to the methods of JSON-RPC, for scripts, spreadsheets and HTTP caches.
 //!
 //! In: requests below `/v1/`, `/ready` and `/metrics`, on the port of JSON-RPC ([`rpc::Web`]). Out: what the
-//! method of a [`route::Route`] answers, without its envelope: the slot and the commitment are in headers.
+//! method of a `route::Route` answers, without its envelope: the slot and the commitment are in headers.
 //! Bounds: those of the methods, which run as JSON-RPC's do, limits and cancellation included; beside them
-//! one answer holds at most [`answer::WHOLE_BYTES_MAX`] bytes to know its `ETag`, and what is longer is streamed.
+//! one answer holds at most `answer::WHOLE_BYTES_MAX` bytes to know its `ETag`, and what is longer is streamed.
 //! Invariant: nothing is read here but slots. What a route answers, one method of `rpc` has answered.
 #![forbid(unsafe_code)]
 
