@@ -11,6 +11,7 @@ mod call;
 pub mod commitment;
 mod compress;
 mod config;
+mod configs;
 mod content;
 pub mod decode;
 mod dispatch;
@@ -25,6 +26,7 @@ mod node;
 mod outlet;
 pub mod params;
 pub mod pubsub;
+mod quick;
 mod server;
 mod usage;
 

@@ -30,7 +30,10 @@ mod transactions;
 mod votes;
 mod wire;
 
+use std::collections::HashMap;
 use std::sync::LazyLock;
+
+use foldhash::fast::RandomState;
 
 use crate::cached::Reads;
 use crate::error::RpcError;
@@ -103,9 +106,9 @@ pub(crate) fn reads(method: &Method, node: &Node, params: Params<'_>) -> Option<
 
 /// The method of that name.
 pub(crate) fn find(name: &str) -> Option<&'static Method> {
-    let by_name = by_name();
-    let at = by_name.binary_search_by_key(&name, |method| method.name).ok()?;
-    by_name.get(at).copied()
+    static METHODS: LazyLock<HashMap<&str, &Method, RandomState>> =
+        LazyLock::new(|| by_name().iter().map(|method| (method.name, *method)).collect());
+    METHODS.get(name).copied()
 }
 
 /// Every method, in the order of names.
