@@ -66,6 +66,7 @@ fn node(reader: &Reader) -> Result<Node> {
         answers: Arc::new(rpc::Answers::new(1 << 24)),
         clients: Arc::new(Clients::new(Limits::default())),
         health: Arc::new(Health::default()),
+        metrics: Arc::new(rpc::Metrics::new()),
         config: rpc::Config::default(),
     })
 }
