@@ -113,6 +113,7 @@ async fn serve(
         Arc::clone(&cluster),
         node.reader.clone(),
         Arc::clone(&node.history),
+        Arc::clone(&node.pool),
     )
     .context("start PubSub")?;
     let mint = localnet.mint();
