@@ -1,7 +1,6 @@
 //! REST: a second door to the methods of JSON-RPC, for scripts, spreadsheets and HTTP caches.
 //!
-//! In: requests below `/v1/`, `/ready` and `/metrics`, on the port of JSON-RPC ([`rpc::Web`]). Out: what the
-//! method of a `route::Route` answers, without its envelope: the slot and the commitment are in headers.
+//! In: requests below `/v1/`, on the port of JSON-RPC ([`rpc::Web`]). Out: what the method of a `route::Route` answers, without its envelope: the slot and the commitment are in headers.
 //! Bounds: those of the methods, which run as JSON-RPC's do, limits and cancellation included; beside them
 //! one answer holds at most `answer::WHOLE_BYTES_MAX` bytes to know its `ETag`, and what is longer is streamed.
 //! Invariant: nothing is read here but slots. What a route answers, one method of `rpc` has answered.
@@ -9,8 +8,8 @@
 
 mod answer;
 mod error;
+mod figures;
 mod input;
-mod metrics;
 mod openapi;
 mod page;
 mod raw;
@@ -25,16 +24,18 @@ use std::sync::Arc;
 
 use hyper::header::{self, HeaderValue};
 use hyper::{Method, Response, StatusCode};
+use rpc::metrics::{Source, Text};
 use rpc::{Content, Node, Web, WebRequest};
 
 use crate::answer::Asked;
 use crate::error::Problem;
+use crate::figures::Figures;
 use crate::input::Args;
 use crate::route::{Answer, Route, Verb};
 
 /// The REST API of a node.
-#[derive(Debug)]
 pub struct Rest {
+    figures: Figures,
     openapi: answer::Fixed,
     page: answer::Fixed,
 }
@@ -44,6 +45,7 @@ impl Rest {
     pub fn new() -> Self {
         let openapi = openapi::document(routes::ROUTES);
         Self {
+            figures: Figures::new(),
             openapi: answer::Fixed::new("application/json", openapi.to_string().into_bytes()),
             page: answer::Fixed::new("text/html; charset=utf-8", page::html().into_bytes()),
         }
@@ -53,6 +55,7 @@ impl Rest {
         &self,
         node: &Arc<Node>,
         request: WebRequest,
+        number: &mut Option<usize>,
     ) -> Result<Response<Content>, Problem> {
         let path = request.head.uri.path();
         let is_read = matches!(request.head.method, Method::GET | Method::HEAD);
@@ -61,15 +64,14 @@ impl Rest {
             "/v1/openapi.json" => Some(&self.openapi),
             _ => None,
         };
-        if fixed.is_some() || matches!(path, "/ready" | "/metrics") {
-            return match (fixed, is_read) {
-                (_, false) => Err(Problem::method_not_allowed("GET, HEAD")),
-                (Some(fixed), true) => Ok(fixed.respond(&request.head.headers)),
-                (None, true) if path == "/ready" => Ok(metrics::ready(node)),
-                (None, true) => metrics::text(node).await,
+        if let Some(fixed) = fixed {
+            return match is_read {
+                false => Err(Problem::method_not_allowed("GET, HEAD")),
+                true => Ok(fixed.respond(&request.head.headers)),
             };
         }
         let (route, path_args) = find(path, &request.head.method)?;
+        *number = routes::ROUTES.iter().position(|one| std::ptr::eq(one, route));
         request.caller.admit(node)?;
         let body = request.body.map_err(|(status, words)| Problem::of_body(status, words))?;
         let args = Args::read(route, path_args, &request.head, &body)?;
@@ -91,7 +93,7 @@ impl Default for Rest {
 
 impl Web for Rest {
     fn has(&self, path: &str) -> bool {
-        matches!(path, "/v1" | "/ready" | "/metrics") || path.starts_with("/v1/")
+        path == "/v1" || path.starts_with("/v1/")
     }
 
     fn answer<'a>(
@@ -103,11 +105,21 @@ impl Web for Rest {
             if request.head.method == Method::OPTIONS {
                 return options(request.head.uri.path());
             }
-            match self.respond(node, request).await {
+            let (began, mut number) = (node.pool.now(), None);
+            let response = match self.respond(node, request, &mut number).await {
                 Ok(response) => response,
                 Err(problem) => problem.into_response(),
-            }
+            };
+            let took = node.pool.now().saturating_sub(began);
+            self.figures.count(number, response.status(), took);
+            response
         })
+    }
+}
+
+impl Source for Rest {
+    fn write(&self, to: &mut Text) {
+        self.figures.write(to);
     }
 }
 

@@ -19,6 +19,7 @@ use crate::error::RpcError;
 use crate::methods::{PIECE_BYTES, PREFIX};
 use crate::node::Node;
 use crate::outlet::{Piece, Taken, Taker};
+use crate::request_id::RequestId;
 
 /// What ends a reply to the id `null`.
 const TAIL: &[u8] = b",\"id\":null}\n";
@@ -27,11 +28,17 @@ const TAIL: &[u8] = b",\"id\":null}\n";
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Caller {
     client: ClientId,
+    request: RequestId,
 }
 
 impl Caller {
-    pub(crate) fn new(client: ClientId) -> Self {
-        Self { client }
+    pub(crate) fn new(client: ClientId, request: RequestId) -> Self {
+        Self { client, request }
+    }
+
+    /// What the log calls the request.
+    pub fn request(self) -> RequestId {
+        self.request
     }
 
     /// Takes one request of the client's share; -32005 if it had it.
@@ -57,7 +64,8 @@ impl Caller {
         method: &str,
         params: &str,
     ) -> Result<ResultParts, RpcError> {
-        let asker = Asker { client: self.client, coding: Coding::Plain };
+        let (client, request, arrived) = (self.client, self.request, node.pool.now());
+        let asker = Asker { client, coding: Coding::Plain, request, arrived };
         let (first, rest) = match dispatch::answer_method(node, asker, method, params).await {
             Reply::Nothing => return Err(RpcError::internal()),
             Reply::Whole(whole) => (whole.text, None),
@@ -67,7 +75,7 @@ impl Caller {
         // Only a result is ever longer than one piece.
         let Some(result) = first.strip_prefix(PREFIX) else { return Err(refusal(&first)) };
         let held = first.slice_ref(result);
-        Ok(ResultParts { held: Some(held), rest, cut: TAIL.len() })
+        Ok(ResultParts { held: Some(held), rest, cut: TAIL.len(), request: self.request })
     }
 }
 
@@ -132,6 +140,7 @@ pub struct ResultParts {
     rest: Option<Rest>,
     /// How many bytes at the end are not of the result.
     cut: usize,
+    request: RequestId,
 }
 
 impl ResultParts {
@@ -179,7 +188,7 @@ impl ResultParts {
                 }
                 Taken::Ended(why) => {
                     (self.held, self.rest) = (None, None);
-                    tracing::warn!(?why, "an answer was cut off: it ended after it had begun");
+                    tracing::warn!(request = ?self.request, ?why, "an answer was cut off: it ended after it had begun");
                     return Poll::Ready(Some(Err(io::ErrorKind::UnexpectedEof.into())));
                 }
                 Taken::Piece(piece) => {

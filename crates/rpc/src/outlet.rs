@@ -15,6 +15,7 @@ use tokio::sync::mpsc;
 use crate::compress::{COMPRESS_BYTES_MIN, Coding, Encoder};
 use crate::kept::Kept;
 use crate::methods::PIECE_BYTES;
+use crate::request_id::RequestId;
 
 /// Pieces that wait for the socket: half a megabyte of an answer.
 const PIECES_MAX: usize = 4;
@@ -57,13 +58,16 @@ pub(crate) struct Writer {
 pub(crate) struct Taker {
     receiver: mpsc::Receiver<Message>,
     ticket: Option<Ticket>,
+    /// What the log calls the request.
+    pub(crate) request: RequestId,
 }
 
 /// Both ends for one answer, which is coded as `coding` if it is long enough.
-pub(crate) fn outlet(coding: Coding) -> (Writer, Taker) {
+pub(crate) fn outlet(coding: Coding, request: RequestId) -> (Writer, Taker) {
     let (sender, receiver) = mpsc::channel(PIECES_MAX);
     let (encoder, ready) = (None, VecDeque::new());
-    (Writer { sender, coding, encoder, ready, has_sent: false }, Taker { receiver, ticket: None })
+    let taker = Taker { receiver, ticket: None, request };
+    (Writer { sender, coding, encoder, ready, has_sent: false }, taker)
 }
 
 impl Writer {

@@ -31,12 +31,14 @@ mod votes;
 mod wire;
 
 use std::collections::HashMap;
+use std::ops::Deref;
 use std::sync::LazyLock;
 
 use foldhash::fast::RandomState;
 
 use crate::cached::Reads;
 use crate::error::RpcError;
+use crate::metrics::Subject;
 use crate::node::Node;
 use crate::params::Params;
 
@@ -104,10 +106,34 @@ pub(crate) fn reads(method: &Method, node: &Node, params: Params<'_>) -> Option<
     }
 }
 
+/// A method with its place in [`by_name`], by which it is counted.
+#[derive(Clone, Copy)]
+pub(crate) struct Named {
+    method: &'static Method,
+    number: u16,
+}
+
+impl Named {
+    /// As metrics know it.
+    pub(crate) fn subject(self) -> Subject {
+        Subject::method(self.number)
+    }
+}
+
+impl Deref for Named {
+    type Target = Method;
+
+    fn deref(&self) -> &Method {
+        self.method
+    }
+}
+
 /// The method of that name.
-pub(crate) fn find(name: &str) -> Option<&'static Method> {
-    static METHODS: LazyLock<HashMap<&str, &Method, RandomState>> =
-        LazyLock::new(|| by_name().iter().map(|method| (method.name, *method)).collect());
+pub(crate) fn find(name: &str) -> Option<Named> {
+    static METHODS: LazyLock<HashMap<&str, Named, RandomState>> = LazyLock::new(|| {
+        let numbered = by_name().iter().zip(0..);
+        numbered.map(|(method, number)| (method.name, Named { method, number })).collect()
+    });
     METHODS.get(name).copied()
 }
 
