@@ -34,7 +34,7 @@ pub enum Read<'a> {
     Record(&'a Address),
     /// All records that are found by a key, and which those are.
     Key(Facet, &'a Address),
-    /// The block: which it is, and its facts.
+    /// The block: which it is, its facts, and whatever it writes.
     Block,
 }
 

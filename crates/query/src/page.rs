@@ -87,7 +87,7 @@ impl<R: Record, M> View<R, M> {
         let mut page = Page { records: Vec::new(), next: None };
         let first = limits.after.map_or(Some(0), |cursor| cursor.after.0.checked_add(1));
         let (Some(first), Some(keys)) = (first, self.keys(keys)) else { return Ok(page) };
-        let mut last = None;
+        let (mut last, mut last_found) = (None, None);
         let mut weight = 0_usize;
         let ids = self.candidates(keys.narrowest, AddressId(first));
         let is_wanted = |version: &Seen<'_, R>| {
@@ -106,10 +106,12 @@ impl<R: Record, M> View<R, M> {
                 let is_full =
                     page.records.len() >= limits.records_max || weight > limits.weight_max;
                 if is_full && !page.records.is_empty() {
-                    page.next = last.map(|after| Cursor { run, after });
+                    // After what is on it, whatever was looked at since: that may change.
+                    page.next = last_found.map(|after| Cursor { run, after });
                     break;
                 }
                 page.records.push(found);
+                last_found = Some(id);
             }
             last = Some(id);
         }

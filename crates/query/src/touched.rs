@@ -24,7 +24,7 @@ struct Block {
     numbers: Vec<u64>,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 struct Shown {
     tip: BlockId,
     /// How much of what the tip touched.
@@ -79,13 +79,13 @@ impl Touched {
         self.changes.prepare(self.moment);
         for (at, commitment) in COMMITMENTS.into_iter().enumerate() {
             let (shown, tip) = (self.shown[at], tips[at]);
-            if shown.tip != tip || has_new_facts[at] {
+            let len = self.blocks.get(&tip).map_or(0, |block| block.numbers.len());
+            if shown != (Shown { tip, len }) || has_new_facts[at] {
                 self.changes.mark_block(commitment, self.moment);
             }
             if self.mark(commitment, shown, tip).is_none() {
                 self.changes.mark_all(commitment, self.moment);
             }
-            let len = self.blocks.get(&tip).map_or(0, |block| block.numbers.len());
             self.shown[at] = Shown { tip, len };
         }
         self.moment

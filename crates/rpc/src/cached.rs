@@ -1,6 +1,8 @@
 //! Which calls are answered from the cache: what they read, and by what they are known.
 //!
-//! Lists by an index key: such a list changes only with a record that has the key, or had it.
+//! Lists by an index key: such a list changes only with a record that has the key, or had it. Accounts that
+//! are long: with their records. What is told of all accounts: with the block. What is finalized in history
+//! never changes: whether it is still kept is asked with each call.
 //! Where parsing reads what is not in the record (token accounts as `jsonParsed` have their mint's
 //! decimals, and the time), the block is read too.
 
@@ -14,30 +16,54 @@ use crate::compress::Coding;
 use crate::methods::Method;
 use crate::params::Params;
 
+/// Records that one answer may be watched by: each takes a place of [`query::WATCHED_MAX`].
+const RECORDS_MAX: usize = 32;
+
 /// What a call reads.
 pub(crate) struct Reads {
     pub(crate) commitment: Commitment,
     pub(crate) min_context_slot: Option<Slot>,
     /// Any one key by which everything is found that the answer has.
-    pub(crate) key: (Facet, Address),
-    /// Records that say what is looked for.
-    pub(crate) records: Vec<Address>,
-    pub(crate) block: bool,
+    key: Option<(Facet, Address)>,
+    /// Records that are in it, or say what is looked for.
+    records: Vec<Address>,
+    block: bool,
 }
 
 impl Reads {
+    /// A call that reads nothing that ever changes.
+    pub(crate) fn nothing(commitment: Commitment, min_context_slot: Option<Slot>) -> Self {
+        Self { commitment, min_context_slot, key: None, records: Vec::new(), block: false }
+    }
+
+    /// And everything that a key finds.
+    pub(crate) fn key(self, key: (Facet, Address)) -> Self {
+        Self { key: Some(key), ..self }
+    }
+
+    /// And these records; `None` if they are too many.
+    pub(crate) fn records(self, records: impl IntoIterator<Item = Address>) -> Option<Self> {
+        let records: Vec<_> = records.into_iter().take(RECORDS_MAX + 1).collect();
+        (records.len() <= RECORDS_MAX).then_some(Self { records, ..self })
+    }
+
+    /// And the block, if that is so.
+    pub(crate) fn block_if(self, block: bool) -> Self {
+        Self { block, ..self }
+    }
+
     /// Begins to watch all of it.
     pub(crate) fn watch(&self, changes: &Arc<Changes>) -> Box<[u64]> {
+        let key = self.key.iter().map(|(facet, key)| Read::Key(*facet, key));
         let records = self.records.iter().map(Read::Record);
         let block = self.block.then_some(Read::Block);
-        let all = [Read::Key(self.key.0, &self.key.1)].into_iter().chain(records).chain(block);
-        all.map(|read| changes.watch(read)).collect()
+        key.chain(records).chain(block).map(|read| changes.watch(read)).collect()
     }
 }
 
 /// A call as all know it who mean the same: whatever the order of its members and the space between.
 pub(crate) fn key(method: &Method, params: Params<'_>, coding: Coding) -> Option<Vec<u8>> {
-    let params: Value = serde_json::from_str(params.text()?).ok()?;
+    let params: Value = serde_json::from_str(params.text().unwrap_or("null")).ok()?;
     let mut key = Vec::with_capacity(128);
     key.extend_from_slice(method.name.as_bytes());
     key.push(match coding {

@@ -8,25 +8,26 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 use hyper::body::{Body, Frame, SizeHint};
 use pool::ClientId;
 
 use crate::call::Caller;
+use crate::chunk::Chunk;
 use crate::node::Node;
 use crate::outlet::{Piece, Taken, Taker};
 
-/// After so many parts of a kept answer other connections of the thread have their turn: a large copy
-/// must not delay a light request either.
-const PARTS_BETWEEN_YIELDS: usize = 2;
+/// So many bytes of a kept answer, give or take a part, go to the socket in one call; then other connections
+/// of the thread have their turn: some hundred microseconds.
+const CHUNK_BYTES: usize = 1024 * 1024;
 
 /// The body of a response.
 pub struct Content(Form);
 
 enum Form {
     Whole(Bytes),
-    /// All there, in order; how many bytes they are, and how many parts went since others had a turn.
-    Parts(std::vec::IntoIter<Bytes>, u64, usize),
+    /// All there, in order; how many bytes they are, and whether others are to have a turn first.
+    Parts(std::vec::IntoIter<Bytes>, u64, bool),
     Streamed(Box<Streamed>),
     OfParts(Box<OfParts>),
 }
@@ -67,7 +68,7 @@ impl Content {
 impl From<Vec<Bytes>> for Content {
     fn from(parts: Vec<Bytes>) -> Self {
         let bytes = parts.iter().map(|part| part.len() as u64).sum();
-        Self(Form::Parts(parts.into_iter(), bytes, 0))
+        Self(Form::Parts(parts.into_iter(), bytes, false))
     }
 }
 
@@ -84,33 +85,40 @@ impl From<Bytes> for Content {
 }
 
 impl Body for Content {
-    type Data = Bytes;
+    type Data = Chunk;
     type Error = io::Error;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+    ) -> Poll<Option<io::Result<Frame<Chunk>>>> {
         match &mut self.0 {
             Form::Whole(bytes) if bytes.is_empty() => Poll::Ready(None),
-            Form::Whole(bytes) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes))))),
-            Form::Parts(_, _, went) if *went >= PARTS_BETWEEN_YIELDS => {
-                *went = 0;
+            Form::Whole(bytes) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes).into())))),
+            Form::Parts(_, 0, _) => Poll::Ready(None),
+            Form::Parts(_, _, yields) if *yields => {
+                *yields = false;
                 cx.waker().wake_by_ref();
                 Poll::Pending
             }
-            Form::Parts(parts, left, went) => Poll::Ready(parts.next().map(|part| {
-                *went += 1;
-                *left -= part.len() as u64;
-                Ok(Frame::data(part))
-            })),
+            Form::Parts(parts, left, yields) => {
+                let mut chunk = Chunk::default();
+                while chunk.remaining() < CHUNK_BYTES
+                    && let Some(part) = parts.next()
+                {
+                    chunk.push(part);
+                }
+                *left -= chunk.remaining() as u64;
+                *yields = true;
+                Poll::Ready(Some(Ok(Frame::data(chunk))))
+            }
             Form::Streamed(streamed) => streamed.poll(cx),
             Form::OfParts(body) => {
                 let part = ready!(body.parts.poll_next(cx));
                 if let Some(Ok(bytes)) = &part {
                     body.node.charge(body.client, bytes.len());
                 }
-                Poll::Ready(part.map(|part| part.map(Frame::data)))
+                Poll::Ready(part.map(|part| part.map(|part| Frame::data(part.into()))))
             }
         }
     }
@@ -134,7 +142,7 @@ impl Body for Content {
 }
 
 impl Streamed {
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Chunk>>>> {
         if self.is_over {
             return Poll::Ready(None);
         }
@@ -156,6 +164,6 @@ impl Streamed {
         };
         self.is_over = piece.is_last;
         self.node.charge(self.client, piece.bytes.len());
-        Poll::Ready(Some(Ok(Frame::data(piece.bytes))))
+        Poll::Ready(Some(Ok(Frame::data(piece.bytes.into()))))
     }
 }

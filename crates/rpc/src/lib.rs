@@ -8,6 +8,7 @@
 
 mod cached;
 mod call;
+mod chunk;
 pub mod commitment;
 mod compress;
 mod config;
@@ -34,6 +35,7 @@ mod server;
 mod usage;
 
 pub use call::{Caller, ResultParts};
+pub use chunk::Chunk;
 pub use config::Config;
 pub use content::{Content, Parts};
 pub use dispatch::answer_here;

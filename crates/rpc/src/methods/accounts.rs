@@ -12,7 +12,8 @@ use solana_rpc_client_types::config::{RpcAccountInfoConfig, RpcContextConfig};
 
 use super::answer::{Frame, write_number};
 use super::{Answer, Class, Method, MethodResult, PIECE_BYTES, Pieces, Progress, read, text};
-use crate::commitment::{view_of, view_since, with_context};
+use crate::cached::Reads;
+use crate::commitment::{level, view_of, view_since, with_context};
 use crate::configs;
 use crate::error::RpcError;
 use crate::node::Node;
@@ -82,6 +83,29 @@ fn asked_one(node: &Node, params: Params<'_>) -> Result<Asked<Pubkey>, RpcError>
     let encoding = encoding(&config, UiAccountEncoding::Binary);
     let view = view_since(node, config.commitment, config.min_context_slot)?;
     Ok(Asked { view, keys, encoding })
+}
+
+/// What an account that is long is read from.
+pub(super) fn reads_of_one(params: Params<'_>) -> Option<Reads> {
+    let (pubkey, config) = configs::keys_and_account_config::<String>(params).ok()?;
+    reads([pubkey], config)
+}
+
+/// The same for several.
+pub(super) fn reads_of_several(params: Params<'_>) -> Option<Reads> {
+    let (pubkeys, config) = configs::keys_and_account_config::<Vec<String>>(params).ok()?;
+    reads(pubkeys, config)
+}
+
+fn reads(
+    pubkeys: impl IntoIterator<Item = String>,
+    config: Option<RpcAccountInfoConfig>,
+) -> Option<Reads> {
+    let config = config.unwrap_or_default();
+    let keys = pubkeys.into_iter().map(|pubkey| Some(read::address(&text::pubkey(&pubkey).ok()?)));
+    let reads = Reads::nothing(level(config.commitment), config.min_context_slot);
+    let is_parsed = config.encoding == Some(UiAccountEncoding::JsonParsed);
+    reads.block_if(is_parsed).records(keys.collect::<Option<Vec<_>>>()?)
 }
 
 fn one(asked: &Asked<Pubkey>, account: Option<&Account>) -> MethodResult {

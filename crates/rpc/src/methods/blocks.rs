@@ -25,6 +25,7 @@ use solana_transaction_status::{
 
 use super::answer::{Frame, write_json};
 use super::{Answer, Class, Method, MethodResult, PIECE_BYTES, Pieces, Progress};
+use crate::cached::Reads;
 use crate::commitment::{level, view_of};
 use crate::error::RpcError;
 use crate::node::Node;
@@ -93,6 +94,15 @@ fn block(node: &Node, params: Params<'_>) -> MethodResult {
         version_max: config.max_supported_transaction_version,
     };
     encoder.answer(node, block)
+}
+
+/// A block that is finalized and still kept never changes.
+pub(super) fn reads(node: &Node, params: Params<'_>) -> Option<Reads> {
+    type Given = (Slot, Option<RpcEncodingConfigWrapper<RpcBlockConfig>>);
+    let (slot, _): Given = params.parse(1).ok()?;
+    let is_final = slot <= node.reader.view(Commitment::Finalized).block().slot;
+    let is_kept = is_final && node.history.snapshot().block(slot).is_some();
+    is_kept.then(|| Reads::nothing(Commitment::Finalized, None))
 }
 
 /// A finalized block; if there is none at `slot`, why.

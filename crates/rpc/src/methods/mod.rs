@@ -102,6 +102,16 @@ pub(crate) fn reads(method: &Method, node: &Node, params: Params<'_>) -> Option<
         "getProgramAccounts" => programs::reads(node, params),
         "getTokenAccountsByOwner" => tokens::reads(node, params, solana::facet::OWNER),
         "getTokenAccountsByDelegate" => tokens::reads(node, params, solana::facet::DELEGATE),
+        "getTokenLargestAccounts" => tokens::reads_of_largest(node, params),
+        "getProgramAccountsV2" => pages::reads_of_program(node, params),
+        "getTokenAccountsByOwnerV2" => pages::reads_of_owner(node, params),
+        "getTokenAccountsByMint" => pages::reads_of_mint(node, params),
+        "getAccountInfo" => accounts::reads_of_one(params),
+        "getMultipleAccounts" => accounts::reads_of_several(params),
+        "getSupply" => supply::reads(params),
+        "getLargestAccounts" => supply::reads_of_largest(params),
+        "getBlock" => blocks::reads(node, params),
+        "getTransaction" => transactions::reads(node, params),
         _ => None,
     }
 }

@@ -23,7 +23,8 @@ use super::indexed::{program_keys, token_keys};
 use super::list::{self, Form};
 use super::tokens::{program_or_mint, token_program};
 use super::{Class, Method, MethodResult, read, text};
-use crate::commitment::{view_since, with_context};
+use crate::cached::Reads;
+use crate::commitment::{level, view_since, with_context};
 use crate::error::RpcError;
 use crate::node::Node;
 use crate::params::Params;
@@ -130,6 +131,70 @@ fn tokens(
     } else {
         list::given(&view, found, form, &ValuePage { value: [(); 0], pagination_key })
     }
+}
+
+/// What a page of a program's accounts is read from: of the keys that find them, the one that finds the
+/// fewest.
+pub(super) fn reads_of_program(node: &Node, params: Params<'_>) -> Option<Reads> {
+    let (program, config): (String, Option<PageConfig>) = params.parse(1).ok()?;
+    let program = text::pubkey(&program).ok()?;
+    let mut config = config.unwrap_or_default();
+    let filters = Filters::new(config.filters.take().unwrap_or_default()).ok()?;
+    let view = node.reader.view(level(config.account.commitment));
+    let keys = program_keys(&view, &program, &filters).ok()?;
+    reads(&view, &config, &keys, is_known_spl_token_id(&program))
+}
+
+/// The same of a wallet's token accounts.
+pub(super) fn reads_of_owner(node: &Node, params: Params<'_>) -> Option<Reads> {
+    type Given = (String, RpcTokenAccountsFilter, Option<PageConfig>);
+    let (owner, filter, config): Given = params.parse(2).ok()?;
+    let owner = text::pubkey(&owner).ok()?;
+    reads_of_tokens(
+        node,
+        &config.unwrap_or_default(),
+        (facet::OWNER, owner),
+        program_or_mint(filter).ok()?,
+    )
+}
+
+/// The same of a mint's.
+pub(super) fn reads_of_mint(node: &Node, params: Params<'_>) -> Option<Reads> {
+    let (mint, config): (String, Option<PageConfig>) = params.parse(1).ok()?;
+    let mint = text::pubkey(&mint).ok()?;
+    let config = config.unwrap_or_default();
+    reads_of_tokens(node, &config, (facet::MINT, mint), (None, Some(mint)))
+}
+
+/// And the mint, which says the program.
+fn reads_of_tokens(
+    node: &Node,
+    config: &PageConfig,
+    first: (Facet, Pubkey),
+    (program, mint): (Option<Pubkey>, Option<Pubkey>),
+) -> Option<Reads> {
+    let view = node.reader.view(level(config.account.commitment));
+    let program = token_program(&view, program, mint.as_ref()).ok()?;
+    let other_mint = mint.filter(|_| first.0 != facet::MINT);
+    let keys = token_keys(&view, first, other_mint, program).ok()?;
+    reads(&view, config, &keys, true)?.records(mint.iter().map(read::address))
+}
+
+/// Not of a page that may end where too much was looked at: what is looked at and not on it may change.
+fn reads(
+    view: &chain::View,
+    config: &PageConfig,
+    keys: &[(Facet, Address)],
+    of_tokens: bool,
+) -> Option<Reads> {
+    let narrowest = keys.iter().min_by_key(|(facet, key)| view.keyed_len(*facet, key))?;
+    if view.keyed_by_all_len(keys) > VISITS_MAX {
+        return None;
+    }
+    let account = &config.account;
+    let reads = Reads::nothing(level(account.commitment), account.min_context_slot);
+    let is_parsed = account.encoding == Some(UiAccountEncoding::JsonParsed);
+    Some(reads.key(*narrowest).block_if(is_parsed && of_tokens))
 }
 
 /// The accounts of a page, and the key of the next one.

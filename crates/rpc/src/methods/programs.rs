@@ -51,13 +51,8 @@ pub(super) fn reads(node: &Node, params: Params<'_>) -> Option<Reads> {
     let keys = program_keys(&view, &program, &filters).ok()?;
     let key = keys.into_iter().min_by_key(|(facet, key)| view.keyed_len(*facet, key))?;
     let is_parsed = account_config.encoding == Some(UiAccountEncoding::JsonParsed);
-    Some(Reads {
-        commitment,
-        min_context_slot: account_config.min_context_slot,
-        key,
-        records: Vec::new(),
-        block: is_parsed && is_known_spl_token_id(&program),
-    })
+    let reads = Reads::nothing(commitment, account_config.min_context_slot).key(key);
+    Some(reads.block_if(is_parsed && is_known_spl_token_id(&program)))
 }
 
 fn program_accounts(node: &Node, params: Params<'_>) -> MethodResult {

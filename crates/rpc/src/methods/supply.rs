@@ -1,8 +1,8 @@
 //! All lamports: how many there are, how many are locked up, and who has the most.
 //!
 //! Where we differ from Agave: accounts that its source names as non-circulating on mainnet do not
-//! count here, because this ledger is none; and nothing is cached, where Agave answers
-//! getLargestAccounts from a state of up to two hours ago.
+//! count here, because this ledger is none; and answers are kept for as long as the block is the same,
+//! where Agave answers getLargestAccounts from a state of up to two hours ago.
 
 use std::cmp::Reverse;
 use std::collections::HashSet;
@@ -22,7 +22,8 @@ use solana_rpc_client_types::response::{RpcAccountBalance, RpcSupply};
 use solana_stake_interface::state::StakeStateV2;
 
 use super::{Answer, Class, Method, MethodResult, read};
-use crate::commitment::{view, with_context};
+use crate::cached::Reads;
+use crate::commitment::{level, view, with_context};
 use crate::node::Node;
 use crate::params::Params;
 
@@ -50,6 +51,20 @@ fn supply(node: &Node, params: Params<'_>) -> MethodResult {
         non_circulating_accounts,
     };
     Answer::of(&with_context(&view, supply))
+}
+
+/// What the supply is read from: all of the block.
+pub(super) fn reads(params: Params<'_>) -> Option<Reads> {
+    let (config,): (Option<RpcSupplyConfig>,) = params.parse(0).ok()?;
+    let commitment = level(config.unwrap_or_default().commitment);
+    Some(Reads::nothing(commitment, None).block_if(true))
+}
+
+/// The same for the largest accounts.
+pub(super) fn reads_of_largest(params: Params<'_>) -> Option<Reads> {
+    let (config,): (Option<RpcLargestAccountsConfig>,) = params.parse(0).ok()?;
+    let commitment = level(config.unwrap_or_default().commitment);
+    Some(Reads::nothing(commitment, None).block_if(true))
 }
 
 fn largest_accounts(node: &Node, params: Params<'_>) -> MethodResult {

@@ -200,13 +200,22 @@ pub(super) fn reads(node: &Node, params: Params<'_>, facet: Facet) -> Option<Rea
     let view = node.reader.view(commitment);
     token_keys(&view, (facet, key), mint, token_program(&view, program, mint.as_ref()).ok()?)
         .ok()?;
-    Some(Reads {
-        commitment,
-        min_context_slot: config.min_context_slot,
-        key: (facet, read::address(&key)),
-        records: mint.iter().map(read::address).collect(),
-        block: config.encoding == Some(UiAccountEncoding::JsonParsed),
-    })
+    let is_parsed = config.encoding == Some(UiAccountEncoding::JsonParsed);
+    let reads = Reads::nothing(commitment, config.min_context_slot);
+    let reads = reads.key((facet, read::address(&key))).block_if(is_parsed);
+    reads.records(mint.iter().map(read::address))
+}
+
+/// What the largest holders are read from: the mint and its accounts; the time too, by which some mints
+/// write their amounts.
+pub(super) fn reads_of_largest(node: &Node, params: Params<'_>) -> Option<Reads> {
+    let (mint, commitment): (String, Option<CommitmentConfig>) = params.parse(1).ok()?;
+    let mint = text::pubkey(&mint).ok()?;
+    let commitment = level(commitment);
+    let (program, _) = read::named_mint(&node.reader.view(commitment), &mint).ok()?;
+    let key = (facet::MINT, read::address(&mint));
+    let reads = Reads::nothing(commitment, None).key(key);
+    reads.block_if(program != spl_token_interface::id()).records([key.1])
 }
 
 fn no_account() -> RpcError {

@@ -18,6 +18,7 @@ use solana_transaction_status::{
 };
 
 use super::{Answer, Class, Method, MethodResult, blocks, text};
+use crate::cached::Reads;
 use crate::error::RpcError;
 use crate::node::Node;
 use crate::params::Params;
@@ -48,6 +49,17 @@ fn transaction(node: &Node, params: Params<'_>) -> MethodResult {
     let encoding = config.encoding.unwrap_or(UiTransactionEncoding::Json);
     let encoded = confirmed.encode(encoding, config.max_supported_transaction_version);
     Answer::of(&encoded.map_err(RpcCustomError::from)?)
+}
+
+/// A transaction that is finalized and still kept never changes.
+pub(super) fn reads(node: &Node, params: Params<'_>) -> Option<Reads> {
+    type Given = (String, Option<RpcEncodingConfigWrapper<RpcTransactionConfig>>);
+    let (signature, _): Given = params.parse(1).ok()?;
+    let signature = text::signature(&signature).ok()?;
+    let root = node.reader.view(Commitment::Finalized).block().slot;
+    let history = node.history.snapshot();
+    let is_final = history.transaction(&signature).is_some_and(|executed| executed.slot <= root);
+    is_final.then(|| Reads::nothing(Commitment::Finalized, None))
 }
 
 /// Where a transaction stands in the ledger's order.

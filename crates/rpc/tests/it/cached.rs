@@ -1,17 +1,26 @@
 //! Answers from the cache: the same bytes as if they were made now, whatever was written meanwhile.
 
+use std::collections::HashMap;
 use std::io::Read;
+use std::sync::Arc;
 
+use chain::{Block, Executed, History};
 use fastrand::Rng;
 use ledger::{Address, Change};
 use query::{Indices, Ledger, LedgerConfig};
 use rpc::{Config, answer_here};
 use serde_json::json;
 use solana::Account;
+use solana_hash::Hash;
+use solana_message::{Message, VersionedMessage};
 use solana_pubkey::Pubkey;
+use solana_signature::Signature;
+use solana_system_interface::instruction::transfer;
+use solana_transaction::versioned::VersionedTransaction;
+use solana_transaction_status::TransactionStatusMeta;
 
 use crate::wire::{Client, post};
-use crate::world::{self, PROGRAM, World, bank, block, mint, token, with_data};
+use crate::world::{self, NOW, PROGRAM, World, bank, block, mint, token, with_data};
 
 fn key(n: u8) -> Pubkey {
     Pubkey::new_from_array([n; 32])
@@ -45,38 +54,131 @@ fn change(random: &mut Rng) -> Change<Account> {
     Change { address: Address::from(key(at).to_bytes()), record }
 }
 
-/// Any of some hundred requests, a few of them wrong.
-fn request(random: &mut Rng, id: u64) -> String {
-    let of = |random: &mut Rng, from: &[&str]| from[random.usize(..from.len())].to_owned();
+/// Any of some thousand requests, a few of them wrong.
+fn request(random: &mut Rng, id: u64, tip: u64) -> (&'static str, String) {
+    let of =
+        |random: &mut Rng, from: &[&str]| from[random.u64(..from.len() as u64) as usize].to_owned();
     let commitment = of(random, &["processed", "confirmed", "finalized"]);
     let encoding = of(random, &["base64", "jsonParsed", "base64", "base58"]);
     let mut config = json!({ "commitment": commitment, "encoding": encoding });
-    let owner = key(OWNERS[random.usize(..3)]).to_string();
-    let mint = key(MINTS[random.usize(..2)]).to_string();
+    let owner = key(OWNERS[random.u64(..3) as usize]).to_string();
+    let mint = key(MINTS[random.u64(..2) as usize]).to_string();
     let tokens = spl_token_interface::id().to_string();
-    let (method, params) = match random.u64(..4) {
-        0 => {
-            config["withContext"] = json!(random.bool());
-            let program = if random.bool() { PROGRAM.to_string() } else { tokens };
-            ("getProgramAccounts", json!([program, config]))
+    let program = if random.u64(..2) == 0 { PROGRAM.to_string() } else { tokens.clone() };
+    let any = |random: &mut Rng| {
+        let data = key(1 + random.u64(..5) as u8);
+        let token = key(20 + random.u64(..6) as u8);
+        of(random, &[&data.to_string(), &token.to_string(), &mint])
+    };
+    let filter =
+        if random.u64(..2) == 0 { json!({ "mint": mint }) } else { json!({ "programId": tokens }) };
+    let method = METHODS[random.u64(..METHODS.len() as u64) as usize];
+    if matches!(method, "getProgramAccountsV2" | "getTokenAccountsByMint") {
+        config["limit"] = json!(1 + random.u64(..5));
+        if random.u64(..3) == 0 {
+            config["changedSinceSlot"] = json!(tip - random.u64(..3));
         }
-        1 => {
+    }
+    let slot = tip.saturating_sub(random.u64(..6) * random.u64(..30)).max(1);
+    let params = match method {
+        "getProgramAccounts" if random.u64(..2) == 0 => {
             config["filters"] = json!([
                 { "dataSize": 165 }, { "memcmp": { "offset": 32, "bytes": owner } },
             ]);
-            ("getProgramAccounts", json!([tokens, config]))
+            json!([tokens, config])
         }
-        n => {
-            let filter = if random.bool() {
-                json!({ "mint": mint })
-            } else {
-                json!({ "programId": tokens })
-            };
-            let by = if n == 2 { "getTokenAccountsByOwner" } else { "getTokenAccountsByDelegate" };
-            (by, json!([owner, filter, config]))
+        "getProgramAccounts" | "getProgramAccountsV2" => {
+            config["withContext"] = json!(random.u64(..2) == 0);
+            json!([program, config])
         }
+        "getTokenAccountsByMint" => json!([mint, config]),
+        "getAccountInfo" => json!([any(random), config]),
+        "getMultipleAccounts" => {
+            let keys: Vec<_> = (0..random.u64(..5)).map(|_| any(random)).collect();
+            json!([keys, config])
+        }
+        "getSupply" => json!([{ "commitment": commitment }]),
+        "getLargestAccounts" => {
+            let filter = of(random, &["circulating", "nonCirculating"]);
+            json!([{ "commitment": commitment, "filter": filter }])
+        }
+        "getTokenLargestAccounts" => json!([mint, { "commitment": commitment }]),
+        "getBlock" => {
+            let details = of(random, &["full", "accounts", "signatures", "none"]);
+            let commitment = of(random, &["confirmed", "finalized", "processed"]);
+            json!([slot, { "commitment": commitment, "transactionDetails": details,
+                "encoding": of(random, &["json", "jsonParsed", "base64"]) }])
+        }
+        "getTransaction" => {
+            let commitment = of(random, &["confirmed", "finalized"]);
+            json!([signature(slot).to_string(), { "commitment": commitment }])
+        }
+        _ => json!([owner, filter, config]),
     };
-    json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }).to_string()
+    let body = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
+    (method, body.to_string())
+}
+
+/// All methods whose answers are kept.
+const METHODS: [&str; 13] = [
+    "getProgramAccounts",
+    "getProgramAccounts",
+    "getTokenAccountsByOwner",
+    "getTokenAccountsByDelegate",
+    "getProgramAccountsV2",
+    "getTokenAccountsByMint",
+    "getAccountInfo",
+    "getMultipleAccounts",
+    "getSupply",
+    "getLargestAccounts",
+    "getTokenLargestAccounts",
+    "getBlock",
+    "getTransaction",
+];
+
+/// Of the one transaction of a slot.
+fn signature(slot: u64) -> Signature {
+    let mut bytes = [9; 64];
+    bytes[..8].copy_from_slice(&slot.to_le_bytes());
+    Signature::from(bytes)
+}
+
+/// Adds a slot's block, of one transfer, to history.
+fn add_to_history(history: &History, slot: u64, parent_slot: u64) {
+    let (from, to) = (key(1), key(2));
+    let message = Message::new(&[transfer(&from, &to, slot)], Some(&from));
+    let keys = message.account_keys.clone();
+    let balances = vec![slot; keys.len()];
+    let executed = Arc::new(Executed {
+        slot,
+        index: 0,
+        block_time: NOW,
+        transaction: VersionedTransaction {
+            signatures: vec![signature(slot)],
+            message: VersionedMessage::Legacy(message),
+        },
+        meta: TransactionStatusMeta {
+            pre_balances: balances.clone(),
+            post_balances: balances,
+            ..TransactionStatusMeta::default()
+        },
+        keys,
+        is_vote: false,
+    });
+    history.executed(&[Arc::clone(&executed)]);
+    history.completed(&Block {
+        id: block(slot),
+        parent_slot,
+        block_height: slot,
+        blockhash: Hash::new_from_array([slot as u8; 32]),
+        previous_blockhash: Hash::default(),
+        bank_hash: Hash::default(),
+        block_time: NOW,
+        transaction_count: slot,
+        transactions: vec![executed],
+        writes: Vec::new(),
+    });
+    history.publish();
 }
 
 fn ask(client: &mut Client, body: &str, coding: &str) -> Vec<u8> {
@@ -103,41 +205,50 @@ fn an_answer_from_the_cache_is_what_would_be_made_now() {
     let first = (0..60).map(|_| change(&mut random)).collect();
     ledger.apply(block(100), first, bank(100)).expect("the root takes accounts");
     ledger.publish();
-    // Small accounts only, so that the lists are not inline.
-    let config = Config { inline_accounts_max: 0, ..Config::default() };
+    // The accounts are small: nothing is to be answered inline for that.
+    let config = Config { inline_accounts_max: 0, inline_bytes_max: 0, ..Config::default() };
     let world = World::on(reader, config, pool::Config::default());
     let mut client = world.client();
-    let (mut tip, mut root, mut asked) = (100, 100, 0);
-    for _ in 0..400 {
+    let (mut slots, mut root, mut asked) = (vec![100], 0, 0);
+    let mut hits: HashMap<&str, u64> = HashMap::new();
+    for _ in 0..1_000 {
         match random.u64(..6) {
             0 => {
-                tip += 1;
-                ledger.open(block(tip), block(tip - 1), bank(tip)).expect("open");
+                let parent = slots[slots.len() - 1];
+                let tip = parent + 1 + random.u64(..4);
+                slots.push(tip);
+                ledger.open(block(tip), block(parent), bank(tip)).expect("open");
                 let changes = (0..random.u64(..4)).map(|_| change(&mut random)).collect();
                 ledger.apply(block(tip), changes, bank(tip)).expect("apply");
                 ledger.publish();
                 let more = vec![change(&mut random)];
                 ledger.apply(block(tip), more, bank(tip)).expect("apply");
                 ledger.complete(block(tip), bank(tip)).expect("complete");
+                add_to_history(&world.node.history, tip, parent);
             }
-            1 if root < tip => {
-                root += 1 + random.u64(..tip - root);
-                ledger.finalize(block(root)).expect("finalize");
+            1 if root < slots.len() - 1 => {
+                root += 1 + random.usize(..slots.len() - 1 - root);
+                ledger.finalize(block(slots[root])).expect("finalize");
             }
             _ => {}
         }
         ledger.publish();
         for _ in 0..20 {
             asked += 1;
-            let body = request(&mut random, asked);
+            let (method, body) = request(&mut random, asked, slots[slots.len() - 1]);
+            let before = world.node.answers.counters().hits;
             let coding = ["identity", "gzip", "zstd"][random.usize(..3)];
             let cached = ask(&mut client, &body, coding);
+            *hits.entry(method).or_default() += world.node.answers.counters().hits - before;
             let mut fresh = answer_here(&world.node, &body).expect("a call is answered");
             fresh.push(b'\n');
             let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
             assert_eq!(text(&cached), text(&fresh), "{coding} {body}");
         }
     }
+    assert!(METHODS.iter().all(|method| hits.get(method) > Some(&0)), "{hits:?}");
+    let first_kept = world.node.history.snapshot().first_slot();
+    assert!(first_kept.is_some_and(|first| first > slots[1]), "history went over its end");
     let counters = world.node.answers.counters();
     assert!(counters.hits > asked / 8 && counters.stale > 100, "{counters:?} of {asked}");
 }
