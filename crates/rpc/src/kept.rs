@@ -12,7 +12,7 @@ use bytes::Bytes;
 use cache::{Cache, Config, Entry, Fill, Weigh};
 use flate2::{Compress, Compression, FlushCompress};
 
-use crate::compress::Coding;
+use crate::compress::{COMPRESS_BYTES_MIN, Coding};
 use crate::envelope::Id;
 use crate::methods::{PIECE_BYTES, PREFIX, close_reply};
 
@@ -174,9 +174,11 @@ impl Keeping {
         let head_len = PREFIX.len() + slot.map_or(0, |_| CONTEXT.len());
         let body_at = head_len + slot.map_or(0, |(_, len)| len);
         let head = reply[..head_len].to_vec();
+        let reply_len = reply.len();
         reply.shrink_to_fit();
         let body = Bytes::from(reply).slice(body_at..);
-        let by = match self.coding {
+        let is_short = reply_len < COMPRESS_BYTES_MIN;
+        let by = match if is_short { Coding::Plain } else { self.coding } {
             Coding::Plain => By::Plain,
             Coding::Gzip => By::Gzip(
                 Box::new(Compress::new(Compression::fast(), false)),
@@ -282,7 +284,9 @@ mod tests {
                     let kept = entry.answer.as_ref().expect("it is kept");
                     let sent = kept.reply(45_678, &Id::Number(9)).concat();
                     let mut read = String::new();
-                    match coding {
+                    let is_short = reply.len() < COMPRESS_BYTES_MIN;
+                    assert_eq!(kept.coding(), if is_short { Coding::Plain } else { coding });
+                    match kept.coding() {
                         Coding::Plain => read = String::from_utf8(sent).expect("text"),
                         Coding::Gzip => {
                             let mut decoder = flate2::bufread::GzDecoder::new(&sent[..]);

@@ -10,7 +10,7 @@ use crate::wire::{Client, post};
 use crate::world::{PROGRAM, World};
 
 const SLOT: &str = r#"{"jsonrpc":"2.0","id":1,"method":"getSlot"}"#;
-const SUPPLY: &str = r#"{"jsonrpc":"2.0","id":1,"method":"getSupply"}"#;
+const SUPPLY: &str = r#"{"jsonrpc":"2.0","id":1,"method":"getVoteAccounts"}"#;
 const SCRAPE: &str = "GET /metrics HTTP/1.1\r\nhost: test\r\n\r\n";
 
 /// Figures by their name and labels as they are written, buckets left out.
@@ -115,7 +115,7 @@ fn figures_move_by_exactly_what_was_asked() {
             200,
         ),
         (
-            r#"[{"jsonrpc":"2.0","id":1,"method":"getSlot"},{"jsonrpc":"2.0","id":2,"method":"getSupply"}]"#,
+            r#"[{"jsonrpc":"2.0","id":1,"method":"getSlot"},{"jsonrpc":"2.0","id":2,"method":"getVoteAccounts"}]"#,
             200,
         ),
         (SUPPLY, 200),
@@ -141,7 +141,7 @@ fn figures_move_by_exactly_what_was_asked() {
         ("hydrant_requests_total{class=\"inline\",method=\"getHealth\"}", 1.0),
         ("hydrant_requests_total{class=\"inline\",method=\"other\"}", 1.0),
         ("hydrant_requests_total{class=\"inline\",method=\"none\"}", 1.0),
-        ("hydrant_requests_total{class=\"medium\",method=\"getSupply\"}", 2.0),
+        ("hydrant_requests_total{class=\"medium\",method=\"getVoteAccounts\"}", 2.0),
         ("hydrant_requests_total{class=\"medium\",method=\"getProgramAccounts\"}", 1.0),
         ("hydrant_requests_total{class=\"cached\",method=\"getProgramAccounts\"}", 1.0),
         ("hydrant_request_errors_total{code=\"-32602\",method=\"getSlot\"}", 1.0),
@@ -190,7 +190,7 @@ fn refusals_and_what_waits_are_told_by_their_cause() {
         ("hydrant_rejected_total{cause=\"queue_full\",class=\"medium\"}", 2.0),
         ("hydrant_rejected_total{cause=\"client_rate\",class=\"any\"}", 0.0),
         // Both calls of the batch were answered with an error.
-        ("hydrant_request_errors_total{code=\"-32005\",method=\"getSupply\"}", 3.0),
+        ("hydrant_request_errors_total{code=\"-32005\",method=\"getVoteAccounts\"}", 3.0),
         ("hydrant_requests_in_flight{class=\"medium\"}", 1.0),
         ("hydrant_pool_queue_depth{class=\"medium\"}", 1.0),
         ("hydrant_http_responses_total{status=\"429\"}", 2.0),
@@ -202,7 +202,7 @@ fn refusals_and_what_waits_are_told_by_their_cause() {
     drop(waiting);
     world.wait_pool(|pool| pool.of(Class::Medium).cancelled == 1);
     drop(release);
-    let cut = "hydrant_request_errors_total{code=\"cut\",method=\"getSupply\"}";
+    let cut = "hydrant_request_errors_total{code=\"cut\",method=\"getVoteAccounts\"}";
     while Figures::of(&mut client).get(cut) < 1.0 {
         std::thread::yield_now();
     }

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::world::World;
 
-const SUPPLY: &str = r#"{"jsonrpc":"2.0","id":1,"method":"getSupply"}"#;
+const SUPPLY: &str = r#"{"jsonrpc":"2.0","id":1,"method":"getVoteAccounts"}"#;
 const SLOT: &str = r#"{"jsonrpc":"2.0","id":2,"method":"getSlot"}"#;
 
 fn small(edit: impl FnOnce(&mut pool::Config)) -> pool::Config {
