@@ -115,7 +115,9 @@ async fn serve(
     )
     .context("start PubSub")?;
     let mint = localnet.mint();
-    let running = localnet.start(vec![Box::new(sink)]).context("start the ledger")?;
+    let (rest, waits) = rest::Rest::start().context("start REST")?;
+    let running =
+        localnet.start(vec![Box::new(sink), Box::new(waits)]).context("start the ledger")?;
 
     let listeners =
         Listeners { rpc: tokio_listener(bound.rpc)?, pubsub: Some(tokio_listener(bound.pubsub)?) };
@@ -123,7 +125,7 @@ async fn serve(
     let server = tokio::spawn(rpc::serve_with_web(
         Arc::clone(&node),
         Arc::clone(&pubsub) as Arc<dyn rpc::Speaker>,
-        Arc::new(rest::Rest::new()),
+        Arc::new(rest),
         listeners,
         // Dropped or used, either way it is time to stop.
         async { drop(stopped.await) },

@@ -12,6 +12,7 @@ use cache::{Entry, Find, Tell};
 use pool::{Class as PoolClass, ClientId, TooMany};
 use tokio::sync::oneshot;
 
+use crate::bare::{Told, Want};
 use crate::cached::{self, Reads};
 use crate::compress::Coding;
 use crate::envelope::{self, Call, Id, Request};
@@ -33,6 +34,8 @@ pub(crate) struct Asker {
     pub(crate) client: ClientId,
     /// What a long answer is compressed with.
     pub(crate) coding: Coding,
+    /// Of another door: the value alone, as it wants it.
+    pub(crate) want: Option<Want>,
 }
 
 /// The answer to a body.
@@ -41,8 +44,8 @@ pub(crate) enum Reply {
     Nothing,
     /// All of it.
     Whole(Whole),
-    /// All of it, as it is kept.
-    Kept(Vec<bytes::Bytes>, Coding),
+    /// All of it, as it is kept; what is told of it, to another door.
+    Kept(Vec<bytes::Bytes>, Coding, Told),
     /// Its beginning, and where the rest comes from.
     Streamed(Piece, Taker),
 }
@@ -57,6 +60,8 @@ pub(crate) struct Whole {
     /// Whether all of it was refused because there is too much to do: HTTP 429, and after how many
     /// seconds to come again.
     pub(crate) retry_after_s: Option<u64>,
+    /// Of a value for another door: what is told of it.
+    pub(crate) told: Option<Box<Told>>,
 }
 
 /// Answers a body.
@@ -200,14 +205,15 @@ async fn answer_single(node: &Arc<Node>, asker: Asker, call: Call<'_>) -> Reply 
         Some(Plan::Answered(done)) => done,
         Some(Plan::Here { id, method, params }) => reply(run(node, method, params), &id),
         Some(Plan::OnPool { id, method, params, class }) => {
-            if let Some(reads) = methods::reads(method, node, params)
+            if asker.want.is_none_or(|want| want.shaper.is_none())
+                && let Some(reads) = methods::reads(method, node, params)
                 && let Some(kept) = kept(node, asker, (&id, method, params, class), &reads).await
             {
                 return kept;
             }
             let calls = vec![OwnedCall::run(id.clone(), method, params)];
             match submit(node, asker, calls, false, class) {
-                Ok(taker) => return receive(taker, &id).await,
+                Ok(taker) => return receive(taker, asker, &id).await,
                 Err(err) => reply(Err(err), &id),
             }
         }
@@ -236,7 +242,7 @@ async fn kept(
     };
     let answer = |entry: &Entry<Kept>, slot| {
         let kept = entry.answer.as_ref()?;
-        Some(Reply::Kept(kept.reply(slot, id), kept.coding()))
+        Some(Reply::kept(kept, asker, slot, id))
     };
     for _ in 0..ATTEMPTS {
         let (moment, slot) = now();
@@ -258,13 +264,13 @@ async fn kept(
                 let (made_at, _) = now();
                 let keeping = Keeping::new(fill, made_at, read, asker.coding);
                 let calls = vec![OwnedCall::run(id.clone(), method, params)];
-                let (job, taker) = Job::new(Arc::clone(node), calls, false, asker.coding);
+                let (job, taker) = Job::new(Arc::clone(node), calls, false, asker);
                 let job = Box::new(job.keep(keeping));
                 let ticket = match node.pool.submit(class, asker.client, job) {
                     Ok(ticket) => ticket,
                     Err(full) => return Some(Reply::whole(reply(Err(RpcError::full(&full)), id))),
                 };
-                return Some(receive(taker.of(ticket), id).await);
+                return Some(receive(taker.of(ticket), asker, id).await);
             }
             Find::Wait => {
                 let Ok(Some(entry)) = told.await else { continue };
@@ -293,7 +299,7 @@ async fn answer_batch(node: &Arc<Node>, asker: Asker, calls: Vec<Call<'_>>) -> R
     };
     let calls = plans.iter().map(Plan::to_owned_call).collect();
     match submit(node, asker, calls, true, class) {
-        Ok(taker) => receive(taker, &Id::Null).await,
+        Ok(taker) => receive(taker, asker, &Id::Null).await,
         // The cheap ones are answered all the same.
         Err(err) => join(plans.into_iter().map(|plan| plan.answer_here(node, &err))),
     }
@@ -323,7 +329,7 @@ async fn answer_long_batch(node: &Arc<Node>, asker: Asker, calls: Vec<Call<'_>>)
         return Reply::Nothing;
     }
     match submit(node, asker, calls, true, class) {
-        Ok(taker) => receive(taker, &Id::Null).await,
+        Ok(taker) => receive(taker, asker, &Id::Null).await,
         Err(err) => Reply::whole(reply(Err(err), &Id::Null)),
     }
 }
@@ -335,20 +341,21 @@ fn submit(
     is_batch: bool,
     class: PoolClass,
 ) -> Result<Taker, RpcError> {
-    let (job, taker) = Job::new(Arc::clone(node), calls, is_batch, asker.coding);
+    let (job, taker) = Job::new(Arc::clone(node), calls, is_batch, asker);
     let ticket = node.pool.submit(class, asker.client, Box::new(job));
     Ok(taker.of(ticket.map_err(|full| RpcError::full(&full))?))
 }
 
 /// The answer of a task: whole if it is short.
-async fn receive(mut taker: Taker, id: &Id) -> Reply {
+async fn receive(mut taker: Taker, asker: Asker, id: &Id) -> Reply {
     match taker.take().await {
         Taken::Piece(piece) if piece.is_last => {
-            Reply::Whole(Whole { text: piece.bytes, coding: piece.coding, retry_after_s: None })
+            let Piece { bytes: text, coding, told, .. } = piece;
+            Reply::Whole(Whole { text, coding, retry_after_s: None, told })
         }
         Taken::Piece(piece) => Reply::Streamed(piece, taker),
         Taken::Kept(entry, slot) => match &entry.answer {
-            Some(kept) => Reply::Kept(kept.reply(slot, id), kept.coding()),
+            Some(kept) => Reply::kept(kept, asker, slot, id),
             None => Reply::whole(reply(Err(RpcError::internal()), id)),
         },
         Taken::Ended(why) => Reply::whole(reply(Err(RpcError::ended(why)), id)),
@@ -386,6 +393,13 @@ fn reply(result: MethodResult, id: &Id) -> Answered {
 }
 
 impl Reply {
+    fn kept(kept: &Kept, asker: Asker, slot: u64, id: &Id) -> Self {
+        match asker.want {
+            None => Self::Kept(kept.reply(slot, id), kept.coding(), Told::default()),
+            Some(_) => Self::Kept(kept.bare(), kept.coding(), kept.told(slot)),
+        }
+    }
+
     fn error(err: &RpcError) -> Self {
         let text = envelope::error_reply(err, &Id::Null, true);
         Self::whole(Answered { text, overloaded: err.is_overload() })

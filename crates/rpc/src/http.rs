@@ -133,7 +133,8 @@ fn asker(node: &Node, peer: IpAddr, headers: &HeaderMap) -> Asker {
     };
     let client =
         name.map_or_else(|| ClientId::of_ip(peer), |name| ClientId::of_name(name.as_bytes()));
-    Asker { client, coding: Coding::asked_by(headers.get(header::ACCEPT_ENCODING)) }
+    let coding = Coding::asked_by(headers.get(header::ACCEPT_ENCODING));
+    Asker { client, coding, want: None }
 }
 
 async fn post(node: &Arc<Node>, asker: Asker, body: Incoming) -> Response<Content> {
@@ -151,7 +152,7 @@ async fn post(node: &Arc<Node>, asker: Asker, body: Incoming) -> Response<Conten
             node.charge(asker.client, whole.text.len());
             (whole.text.into(), whole.coding, whole.retry_after_s)
         }
-        Reply::Kept(parts, coding) => {
+        Reply::Kept(parts, coding, _) => {
             node.charge(asker.client, parts.iter().map(Bytes::len).sum());
             (parts.into(), coding, None)
         }

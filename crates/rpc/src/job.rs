@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use pool::{Ended, Slice, Step, Task};
 
-use crate::compress::Coding;
+use crate::dispatch::Asker;
 use crate::envelope::{self, Id};
 use crate::error::RpcError;
 use crate::kept::{Coder, Keeping};
@@ -65,9 +65,9 @@ impl Job {
         node: Arc<Node>,
         calls: Vec<OwnedCall>,
         is_batch: bool,
-        coding: Coding,
+        asker: Asker,
     ) -> (Self, Taker) {
-        let (writer, taker) = outlet(coding);
+        let (writer, taker) = outlet(asker.coding, asker.want);
         let calls = calls.into_iter();
         let (out, current) = (Vec::new(), None);
         let (answered, is_closed, keeping, coder) = (0, false, None, None);

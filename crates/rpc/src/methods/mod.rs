@@ -95,6 +95,9 @@ pub(crate) enum Class {
 pub(crate) fn reads(method: &Method, node: &Node, params: Params<'_>) -> Option<Reads> {
     match method.name {
         "getProgramAccounts" => programs::reads(node, params),
+        "getProgramAccountsV2" => pages::reads_of_program(node, params),
+        "getTokenAccountsByOwnerV2" => pages::reads_of_owner(node, params),
+        "getTokenAccountsByMint" => pages::reads_of_mint(node, params),
         "getTokenAccountsByOwner" => tokens::reads(node, params, solana::facet::OWNER),
         "getTokenAccountsByDelegate" => tokens::reads(node, params, solana::facet::DELEGATE),
         _ => None,

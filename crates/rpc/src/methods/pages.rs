@@ -23,7 +23,8 @@ use super::indexed::{program_keys, token_keys};
 use super::list::{self, Form};
 use super::tokens::{program_or_mint, token_program};
 use super::{Class, Method, MethodResult, read, text};
-use crate::commitment::{view_since, with_context};
+use crate::cached::Reads;
+use crate::commitment::{level, view_since, with_context};
 use crate::error::RpcError;
 use crate::node::Node;
 use crate::params::Params;
@@ -64,8 +65,9 @@ struct PageConfig {
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct AccountsPage<T> {
-    accounts: T,
+    /// First, so that whoever reads a stream knows it before the accounts.
     pagination_key: Option<String>,
+    accounts: T,
 }
 
 /// A page of token accounts without context.
@@ -87,7 +89,7 @@ fn program_accounts(node: &Node, params: Params<'_>) -> MethodResult {
     let (found, form, pagination_key) = page(&view, &config, &keys, of_tokens, |account| {
         *account.0.owner() == program && filters.allow(&account.0)
     })?;
-    let page = AccountsPage { accounts: [(); 0], pagination_key };
+    let page = AccountsPage { pagination_key, accounts: [(); 0] };
     if config.with_context.unwrap_or_default() {
         list::given(&view, found, form, &with_context(&view, page))
     } else {
@@ -111,6 +113,68 @@ fn by_mint(node: &Node, params: Params<'_>) -> MethodResult {
     tokens(node, &config, (facet::MINT, mint), (None, Some(mint)))
 }
 
+/// What a page of a program's accounts reads: of the keys that find them, the one that finds the fewest.
+pub(super) fn reads_of_program(node: &Node, params: Params<'_>) -> Option<Reads> {
+    let (program, config): (String, Option<PageConfig>) = params.parse(1).ok()?;
+    let program = text::pubkey(&program).ok()?;
+    let mut config = config.unwrap_or_default();
+    let filters = Filters::new(config.filters.take().unwrap_or_default()).ok()?;
+    let view = node.reader.view(level(config.account.commitment));
+    let keys = program_keys(&view, &program, &filters).ok()?;
+    let key = keys.into_iter().min_by_key(|(facet, key)| view.keyed_len(*facet, key))?;
+    reads(&config, key, Vec::new(), is_known_spl_token_id(&program))
+}
+
+/// What a page of an owner's token accounts reads, and the mint, which says the program.
+pub(super) fn reads_of_owner(node: &Node, params: Params<'_>) -> Option<Reads> {
+    type Given = (String, RpcTokenAccountsFilter, Option<PageConfig>);
+    let (owner, filter, config): Given = params.parse(2).ok()?;
+    let (program, mint) = program_or_mint(filter).ok()?;
+    let of = (facet::OWNER, text::pubkey(&owner).ok()?);
+    reads_of_tokens(node, &config.unwrap_or_default(), of, (program, mint))
+}
+
+/// What a page of a mint's holders reads.
+pub(super) fn reads_of_mint(node: &Node, params: Params<'_>) -> Option<Reads> {
+    let (mint, config): (String, Option<PageConfig>) = params.parse(1).ok()?;
+    let mint = text::pubkey(&mint).ok()?;
+    reads_of_tokens(node, &config.unwrap_or_default(), (facet::MINT, mint), (None, Some(mint)))
+}
+
+fn reads_of_tokens(
+    node: &Node,
+    config: &PageConfig,
+    first: (Facet, Pubkey),
+    (program, mint): (Option<Pubkey>, Option<Pubkey>),
+) -> Option<Reads> {
+    let view = node.reader.view(level(config.account.commitment));
+    let program = token_program(&view, program, mint.as_ref()).ok()?;
+    let narrower = mint.filter(|_| first.0 != facet::MINT);
+    token_keys(&view, first, narrower, program).ok()?;
+    let key = (first.0, read::address(&first.1));
+    reads(config, key, mint.iter().map(read::address).collect(), true)
+}
+
+fn reads(
+    config: &PageConfig,
+    key: (Facet, Address),
+    records: Vec<Address>,
+    of_tokens: bool,
+) -> Option<Reads> {
+    // When an account was written is not told of what is unchanged.
+    if config.changed_since_slot.is_some() {
+        return None;
+    }
+    let is_parsed = config.account.encoding == Some(UiAccountEncoding::JsonParsed);
+    Some(Reads {
+        commitment: level(config.account.commitment),
+        min_context_slot: config.account.min_context_slot,
+        key,
+        records,
+        block: is_parsed && of_tokens,
+    })
+}
+
 /// A page of the token accounts found by `first`, of a program, or of a mint and its program.
 fn tokens(
     node: &Node,
@@ -125,7 +189,7 @@ fn tokens(
     let (found, form, pagination_key) =
         page(&view, config, &keys, true, |account| *account.0.owner() == program)?;
     if config.with_context.unwrap_or_default() {
-        let page = AccountsPage { accounts: [(); 0], pagination_key };
+        let page = AccountsPage { pagination_key, accounts: [(); 0] };
         list::given(&view, found, form, &with_context(&view, page))
     } else {
         list::given(&view, found, form, &ValuePage { value: [(); 0], pagination_key })

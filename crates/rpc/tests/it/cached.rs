@@ -54,7 +54,18 @@ fn request(random: &mut Rng, id: u64) -> String {
     let owner = key(OWNERS[random.usize(..3)]).to_string();
     let mint = key(MINTS[random.usize(..2)]).to_string();
     let tokens = spl_token_interface::id().to_string();
-    let (method, params) = match random.u64(..4) {
+    let (method, params) = match random.u64(..6) {
+        4 => {
+            config["limit"] = json!(1 + random.u64(..8));
+            config["withContext"] = json!(random.bool());
+            let program = if random.bool() { PROGRAM.to_string() } else { tokens };
+            ("getProgramAccountsV2", json!([program, config]))
+        }
+        5 if random.bool() => {
+            config["limit"] = json!(1 + random.u64(..8));
+            ("getTokenAccountsByMint", json!([mint, config]))
+        }
+        5 => ("getTokenAccountsByOwnerV2", json!([owner, { "mint": mint }, config])),
         0 => {
             config["withContext"] = json!(random.bool());
             let program = if random.bool() { PROGRAM.to_string() } else { tokens };
