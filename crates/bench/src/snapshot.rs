@@ -8,13 +8,12 @@
 //! Rates count versions as they are written; the time is the whole process's, from its start.
 
 mod forge;
-mod lattice;
-mod naive;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
+use testkit::archive::{self, Accounts};
 
 use crate::node::{self, Node};
 use crate::{now, value_of};
@@ -35,6 +34,33 @@ struct Expected {
     bytes: u64,
 }
 
+/// What the sample holds, as the second reader reads it.
+struct Sample {
+    slot: u64,
+    accounts: Accounts,
+}
+
+impl Sample {
+    fn read(path: &Path) -> Result<Self> {
+        let files = archive::files(path)?;
+        let bank = files.keys().find_map(|name| name.strip_prefix("snapshots/")?.split_once('/'));
+        let slot = bank.context("no bank in it")?.0.parse().context("the slot of the bank")?;
+        let mut accounts = Accounts::default();
+        accounts.add(&files).context("a storage file is cut off")?;
+        Ok(Self { slot, accounts })
+    }
+
+    fn expected(&self) -> Expected {
+        Expected {
+            accounts: self.accounts.open().count() as u64,
+            lamports: self.accounts.lamports(),
+            hash: self.accounts.lattice().checksum().to_string(),
+            written: self.accounts.written,
+            bytes: self.accounts.bytes,
+        }
+    }
+}
+
 pub(crate) fn run(args: &[String]) -> Result<()> {
     let is_toy = args.iter().any(|arg| arg == "--toy");
     let accounts = match value_of(args, "--accounts")? {
@@ -46,8 +72,8 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
         Some(path) => PathBuf::from(path),
         None => sample()?,
     };
-    let read = naive::read(&sample)?;
-    let expected = naive::expected(&read);
+    let read = Sample::read(&sample)?;
+    let expected = read.expected();
     println!("archive          accounts   lamports, hash over all accounts");
     println!("sample         {:10}   {}, {}", expected.accounts, expected.lamports, expected.hash);
     let sample_is_right = is_right(&sample, &expected)?;

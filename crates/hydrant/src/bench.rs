@@ -11,8 +11,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use load::{
-    Client, Endpoint, Found, LoadError, Mix, Pace, Plan, Process, Replay, Report, Run, Span,
-    Stream, Suite, Wanted, read_log, write_log,
+    Client, Endpoint, Found, LoadError, Mix, Pace, Plan, Process, Replay, Report, RestSuite, Run,
+    Span, Stream, Suite, Wanted, read_log, status_ok, write_log,
 };
 
 use crate::dev::say;
@@ -30,11 +30,12 @@ pub(crate) struct BenchFlags {
     /// The endpoint, http://HOST:PORT/PATH.
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8899")]
     pub(crate) url: String,
-    /// What is measured [default: all that the endpoint has input for].
+    /// What is measured [default: every suite of JSON-RPC that the endpoint has input for].
     ///
     /// account-info, block, blocks, first-available-block, multiple-accounts, slot, supply,
     /// token-accounts-by-delegate, token-accounts-by-owner, token-supply, transaction,
-    /// transaction-parsed, version, program-accounts; and mix: all of them by weight.
+    /// transaction-parsed, version, program-accounts; mix: all of them by weight; rest: every route of
+    /// REST that reads, or one of them by its name, such as rest-account.
     #[arg(long, value_name = "SUITE", num_args = 1..)]
     pub(crate) suite: Vec<String>,
     /// Requests a second, at equal distances whatever the answers do (open loop) [default: as fast as
@@ -93,6 +94,7 @@ pub(crate) struct BenchFlags {
 enum Subject {
     Suite(Suite),
     Mix,
+    Rest(RestSuite),
 }
 
 /// Measures, and tells.
@@ -118,7 +120,7 @@ pub(crate) fn run(flags: &BenchFlags) -> Result<()> {
         let streams = match streams(flags, subject, &mut client, &found) {
             Ok(streams) => streams,
             // One that was asked for by name must be there.
-            Err(LoadError::NoInput { suite, why }) if flags.suite.is_empty() => {
+            Err(LoadError::NoInput { suite, why }) if !is_named(flags, subject) => {
                 say(&format!("{suite}: left out, {why}"));
                 continue;
             }
@@ -147,15 +149,31 @@ fn subjects(names: &[String]) -> Result<Vec<Subject>> {
     if names.is_empty() {
         return Ok(Suite::ALL.into_iter().map(Subject::Suite).collect());
     }
-    let subject = |name: &String| match (name.as_str(), Suite::parse(name)) {
-        ("mix", _) => Ok(Subject::Mix),
-        (_, Some(suite)) => Ok(Subject::Suite(suite)),
-        (_, None) => {
-            let known: Vec<_> = Suite::ALL.into_iter().map(Suite::name).collect();
-            bail!("--suite {name}: none of {}, mix", known.join(", "))
+    let mut subjects = Vec::new();
+    for name in names {
+        match (name.as_str(), Suite::parse(name), RestSuite::parse(name)) {
+            ("mix", ..) => subjects.push(Subject::Mix),
+            ("rest", ..) => subjects.extend(RestSuite::ALL.iter().copied().map(Subject::Rest)),
+            (_, Some(suite), _) => subjects.push(Subject::Suite(suite)),
+            (_, _, Some(suite)) => subjects.push(Subject::Rest(suite)),
+            _ => {
+                let suites = Suite::ALL.into_iter().map(Suite::name);
+                let routes = RestSuite::ALL.iter().map(|suite| suite.name);
+                let known: Vec<_> = suites.chain(["mix", "rest"]).chain(routes).collect();
+                bail!("--suite {name}: none of {}", known.join(", "))
+            }
         }
-    };
-    names.iter().map(subject).collect()
+    }
+    Ok(subjects)
+}
+
+/// Whether a subject was asked for by its own name.
+fn is_named(flags: &BenchFlags, subject: &Subject) -> bool {
+    match subject {
+        Subject::Mix => true,
+        Subject::Suite(_) => !flags.suite.is_empty(),
+        Subject::Rest(suite) => flags.suite.iter().any(|name| name == suite.name),
+    }
 }
 
 /// The subject's own stream, and that of the scans.
@@ -168,10 +186,12 @@ fn streams(
     let (name, requests) = match subject {
         Subject::Suite(suite) => (suite.name(), suite.requests(client, found)?),
         Subject::Mix => ("mix", mixed(client, found)?),
+        Subject::Rest(suite) => (suite.name, suite.requests(client, found)?),
     };
     let stream = Stream::closed(name, requests, connections(flags));
     let pace = flags.rate.map_or(Pace::Closed, |rate| Pace::Open { rate });
-    let mut streams = vec![Stream { pace, threads: flags.threads, ..stream }];
+    let judge = if let Subject::Rest(_) = subject { status_ok } else { stream.judge };
+    let mut streams = vec![Stream { pace, judge, threads: flags.threads, ..stream }];
     if flags.scans > 0 {
         let requests = Suite::ProgramAccounts.requests(client, found)?;
         let name = format!("{name}: scans beside it");
@@ -210,6 +230,8 @@ fn generate(flags: &BenchFlags, subjects: &[Subject], found: &Found, path: &Path
     let suites = subjects.iter().flat_map(|subject| match subject {
         Subject::Suite(suite) => vec![*suite],
         Subject::Mix => Suite::ALL.to_vec(),
+        // A mix is of calls.
+        Subject::Rest(_) => Vec::new(),
     });
     let rate = flags.rate.context("--generate takes --rate")?;
     ensure!(rate.is_finite() && rate > 0.0, "--rate {rate}: above 0");
@@ -324,6 +346,11 @@ mod tests {
         assert!(err.contains("--suite slots") && err.contains("slot, supply"), "{err}");
         assert_eq!(subjects(&flags(&["--suite", "mix", "slot"]).suite).expect("both are").len(), 2);
         assert_eq!(subjects(&[]).expect("all are").len(), Suite::ALL.len());
+        let rest = flags(&["--suite", "rest", "rest-node"]);
+        let subjects = subjects(&rest.suite).expect("they are");
+        assert_eq!(subjects.len(), RestSuite::ALL.len() + 1);
+        let named = subjects.iter().filter(|subject| is_named(&rest, subject)).count();
+        assert_eq!(named, 2, "rest-node, twice");
     }
 
     #[test]

@@ -105,6 +105,7 @@ async fn serve(
         answers: Arc::new(rpc::Answers::new(options.cache_bytes_max)),
         clients: Arc::new(pool::Clients::new(options.pool.clients)),
         health: Arc::new(Health::default()),
+        metrics: Arc::new(rpc::Metrics::new()),
         config: options.rpc.clone(),
     });
     let (pubsub, sink) = PubSub::start(
@@ -112,6 +113,7 @@ async fn serve(
         Arc::clone(&cluster),
         node.reader.clone(),
         Arc::clone(&node.history),
+        Arc::clone(&node.pool),
     )
     .context("start PubSub")?;
     let mint = localnet.mint();

@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     fn parts(url: &str) -> (String, String, String) {
-        let endpoint = Endpoint::parse(url).unwrap();
+        let endpoint = Endpoint::parse(url).expect("a URL");
         (endpoint.address.to_string(), endpoint.host, endpoint.path)
     }
 
@@ -105,14 +105,14 @@ mod tests {
 
     #[test]
     fn what_is_not_http_is_refused_with_the_form() {
-        let err = Endpoint::parse("https://127.0.0.1:1").unwrap_err().to_string();
+        let err = Endpoint::parse("https://127.0.0.1:1").expect_err("TLS").to_string();
         assert!(err.contains("only http") && err.contains("http://HOST"), "{err}");
     }
 
     #[test]
     fn a_request_says_how_long_its_body_is() {
-        let endpoint = Endpoint::parse("http://127.0.0.1:1/rpc").unwrap();
-        let text = String::from_utf8(endpoint.body("{}")).unwrap();
+        let endpoint = Endpoint::parse("http://127.0.0.1:1/rpc").expect("a URL");
+        let text = String::from_utf8(endpoint.body("{}")).expect("text");
         assert!(text.starts_with("POST /rpc HTTP/1.1\r\nHost: 127.0.0.1:1\r\n"), "{text}");
         assert!(text.ends_with("Content-Length: 2\r\n\r\n{}"), "{text}");
         assert_eq!(

@@ -256,11 +256,11 @@ mod tests {
     fn a_head_is_read_once_it_is_whole() {
         let whole = b"HTTP/1.1 200 OK\r\nContent-Length: 12\r\nconnection: close\r\n\r\nhello";
         for end in 0..whole.len() - 5 {
-            assert_eq!(Head::parse(&whole[..end]).unwrap(), None);
+            assert_eq!(Head::parse(&whole[..end]).expect("no error yet"), None);
         }
         let body = BodyLength::Bytes(12);
         let head = Head { status: 200, bytes: whole.len() - 5, body, closes: true };
-        assert_eq!(Head::parse(whole).unwrap(), Some(head));
+        assert_eq!(Head::parse(whole).expect("a head"), Some(head));
     }
 
     #[test]
@@ -272,11 +272,12 @@ mod tests {
     fn exchanged(answer: &'static [u8], kept_bytes: usize) -> Vec<(u16, String, u64)> {
         let address = serve(move |_, socket| std::io::Write::write_all(socket, answer).is_ok());
         block_on(async {
-            let mut connection = Connection::open_keeping(address, kept_bytes).await.unwrap();
+            let mut connection =
+                Connection::open_keeping(address, kept_bytes).await.expect("it listens");
             let mut answers = Vec::new();
             for _ in 0..2 {
-                let answer = connection.exchange(b"x").await.unwrap();
-                let body = String::from_utf8(answer.body.to_vec()).unwrap();
+                let answer = connection.exchange(b"x").await.expect("an answer");
+                let body = String::from_utf8(answer.body.to_vec()).expect("text");
                 answers.push((answer.status, body, answer.body_bytes));
             }
             answers
@@ -301,8 +302,8 @@ mod tests {
         let endless = b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\nhello";
         let address = serve(move |_, socket| std::io::Write::write_all(socket, endless).is_ok());
         let came = block_on(async {
-            let mut connection = Connection::open(address).await.unwrap();
-            connection.exchange_beginning(b"x", 5).await.unwrap()
+            let mut connection = Connection::open(address).await.expect("it listens");
+            connection.exchange_beginning(b"x", 5).await.expect("a beginning")
         });
         assert_eq!(came, (200, 5));
     }

@@ -139,18 +139,18 @@ mod tests {
     fn a_log_is_read_in_the_order_of_its_times_and_written_as_it_was() {
         let text =
             "{\"at_ms\":7.5,\"body\":{\"method\":\"b\"}}\n\n{\"at_ms\":1.0,\"path\":\"/a\"}\n";
-        let entries = parse(text).unwrap();
-        let endpoint = Endpoint::parse("127.0.0.1:1/rpc").unwrap();
-        let replay = Replay::new(&entries, &endpoint, 2.0).unwrap();
+        let entries = parse(text).expect("a log");
+        let endpoint = Endpoint::parse("127.0.0.1:1/rpc").expect("a URL");
+        let replay = Replay::new(&entries, &endpoint, 2.0).expect("two requests");
         assert_eq!(replay.times, [Duration::ZERO, Duration::from_micros(3_250)]);
-        let text = |nth: usize| String::from_utf8(replay.requests[nth].clone()).unwrap();
+        let text = |nth: usize| String::from_utf8(replay.requests[nth].clone()).expect("text");
         assert!(text(0).starts_with("GET /a HTTP/1.1\r\n"), "{}", text(0));
         assert!(text(1).starts_with("POST /rpc HTTP/1.1\r\n"), "{}", text(1));
         assert!(text(1).ends_with("{\"method\":\"b\"}"), "{}", text(1));
         let path = std::env::temp_dir().join(format!("hydrant-log-{}", std::process::id()));
-        write_log(&path, &entries).unwrap();
-        let read = read_log(&path).unwrap();
-        std::fs::remove_file(&path).unwrap();
+        write_log(&path, &entries).expect("it is written");
+        let read = read_log(&path).expect("it was written");
+        std::fs::remove_file(&path).expect("it was written");
         assert_eq!(read, entries);
     }
 
@@ -162,7 +162,7 @@ mod tests {
             ("{\"at_ms\":-1,\"path\":\"/\"}", 1),
             ("{\"at_ms\":1,\"paht\":\"/\"}", 1),
         ] {
-            match parse(text).unwrap_err() {
+            match parse(text).expect_err("a bad line") {
                 LoadError::Log { line: named, .. } => assert_eq!(named, line, "{text}"),
                 err => panic!("{err}"),
             }

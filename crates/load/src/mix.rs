@@ -121,7 +121,9 @@ mod tests {
         mix.add(1.0, "nothing to ask for", Vec::new());
         let log = mix.log(1_000.0, Duration::from_secs(10));
         let count = |method: &str| {
-            log.iter().filter(|entry| entry.body.as_ref().unwrap()["method"] == method).count()
+            log.iter()
+                .filter(|entry| entry.body.as_ref().expect("a call")["method"] == method)
+                .count()
         };
         assert!((9_600..10_400).contains(&log.len()), "{} in ten seconds", log.len());
         let share = count("a") as f64 / log.len() as f64;
@@ -129,7 +131,7 @@ mod tests {
         assert_eq!(count("a") + count("b"), log.len());
         let of = |nth: u64| {
             log.iter()
-                .filter(|entry| entry.body.as_ref().unwrap()["params"] == json!([nth]))
+                .filter(|entry| entry.body.as_ref().expect("a call")["params"] == json!([nth]))
                 .count()
         };
         assert!(of(0) > 5 * of(9) && of(9) > of(99), "{} {} {}", of(0), of(9), of(99));

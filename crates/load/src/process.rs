@@ -111,11 +111,11 @@ mod tests {
     #[test]
     fn our_own_process_is_seen() {
         let us = Process(std::process::id());
-        let resident = us.resident_bytes().unwrap();
+        let resident = us.resident_bytes().expect("we are there");
         assert!(resident > 100_000, "{resident} bytes resident");
-        assert!(us.resident_bytes_most().unwrap() >= resident / 2);
-        us.cpu_time().unwrap();
-        let err = Process(u32::MAX).cpu_time().unwrap_err();
+        assert!(us.resident_bytes_most().expect("we are there") >= resident / 2);
+        us.cpu_time().expect("we are there");
+        let err = Process(u32::MAX).cpu_time().expect_err("no such process");
         assert!(matches!(err, LoadError::Process { .. }));
     }
 
@@ -123,7 +123,7 @@ mod tests {
     fn use_is_the_last_look_less_the_first() {
         let look = |at_ms, cpu_s, resident_bytes| Sample { at_ms, cpu_s, resident_bytes };
         let used = Used::between(vec![look(0.0, 1.0, 5), look(500.0, 1.5, 9), look(1e3, 2.5, 7)]);
-        let used = used.unwrap();
+        let used = used.expect("three looks");
         assert_eq!((used.cpu_s, used.cores), (1.5, 1.5));
         assert_eq!((used.resident_bytes_before, used.resident_bytes_most), (5, 9));
         assert_eq!(Used::between(Vec::new()), None);

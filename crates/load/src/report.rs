@@ -233,7 +233,7 @@ mod tests {
     #[test]
     fn json_is_json_and_the_page_stands_alone() {
         let report = report();
-        let json: serde_json::Value = serde_json::from_str(&report.json()).unwrap();
+        let json: serde_json::Value = serde_json::from_str(&report.json()).expect("JSON");
         assert_eq!(json["rows"][0]["rate"]["median"], 20.0);
         let page = report.html();
         assert!(page.contains("slot &lt;&amp;&gt;") && page.contains("<svg"), "{page}");

@@ -632,7 +632,7 @@ mod tests {
     }
 
     fn offer(address: SocketAddr, stream: Stream, span: Span) -> Outcome {
-        let mut run = Plan::of(address.into(), stream, span).run().unwrap();
+        let mut run = Plan::of(address.into(), stream, span).run().expect("it listens");
         run.outcomes.remove(0)
     }
 
@@ -686,7 +686,7 @@ mod tests {
         let span = Span::Time { warm_up: Duration::ZERO, measured: 200 * MS };
         let mut plan = Plan::of(address.into(), stream, span);
         plan.timeout = Some(300 * MS);
-        let outcome = plan.run().unwrap().outcomes.remove(0);
+        let outcome = plan.run().expect("it listens").outcomes.remove(0);
         assert_eq!(outcome.counts.all(), 20);
         assert_eq!((outcome.counts.right, outcome.counts.timeouts), (1, 1));
         assert_eq!(outcome.counts.unserved, 18);
@@ -709,10 +709,10 @@ mod tests {
         let mut plan = Plan::of(server().into(), closed, span);
         plan.streams.push(open);
         plan.process = Some(Process(std::process::id()));
-        let run = plan.run().unwrap();
+        let run = plan.run().expect("it listens");
         assert!(run.outcomes[0].counts.right > 0);
         assert_eq!(run.outcomes[1].counts.all(), 75);
-        let used = run.used.unwrap();
+        let used = run.used.expect("it was watched");
         assert!(used.samples.len() >= 2 && used.resident_bytes_most > 0, "{used:?}");
     }
 
@@ -725,12 +725,16 @@ mod tests {
             stream(&["a"], 1, Pace::Open { rate: 0.0 }),
             stream(&["a"], 1, Pace::At(Arc::new(vec![MS]))),
         ] {
-            let err = Plan::of(server().into(), wrong, span).run().unwrap_err();
+            let err = Plan::of(server().into(), wrong, span).run().expect_err("it is wrong");
             assert!(matches!(err, LoadError::Plan(_)), "{err}");
         }
         // Nobody listens where somebody did.
-        let gone = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap();
-        let err = Plan::of(gone.into(), stream(&["a"], 2, Pace::Closed), span).run().unwrap_err();
+        let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
+        let gone = listener.local_addr().expect("it is bound");
+        drop(listener);
+        let err = Plan::of(gone.into(), stream(&["a"], 2, Pace::Closed), span)
+            .run()
+            .expect_err("nobody listens");
         assert!(matches!(err, LoadError::Connect { .. }), "{err}");
     }
 }

@@ -439,10 +439,11 @@ mod tests {
     fn node(has_pages: bool) -> Client {
         let address = serve(move |request, socket| {
             let text = String::from_utf8_lossy(request);
-            let body: Value = serde_json::from_str(text.split("\r\n\r\n").nth(1).unwrap()).unwrap();
+            let body: Value =
+                serde_json::from_str(text.split("\r\n\r\n").nth(1).expect("a body")).expect("JSON");
             let account = json!({ "data": { "parsed": { "type": "account", "info":
                 { "owner": "O", "mint": "M", "delegate": "D" } } } });
-            let answer = match body["method"].as_str().unwrap() {
+            let answer = match body["method"].as_str().expect("a method") {
                 "getProgramAccountsV2" if has_pages => {
                     json!({ "accounts": [{ "pubkey": "A", "account": account }] })
                 }
@@ -462,13 +463,14 @@ mod tests {
             };
             respond(socket, 200, &json!({ "result": answer }).to_string())
         });
-        Client::open(address).unwrap()
+        Client::open(address).expect("the node listens")
     }
 
     #[test]
     fn every_suite_finds_its_input_with_pages_and_without() {
         for has_pages in [true, false] {
-            let found = Found::look(&mut node(has_pages), &Suite::ALL, &Wanted::default()).unwrap();
+            let found = Found::look(&mut node(has_pages), &Suite::ALL, &Wanted::default())
+                .expect("the node answers");
             assert_eq!(
                 (&found.accounts[..], &found.owners[..]),
                 (&["A".into()][..], &["O".into()][..])
@@ -482,7 +484,12 @@ mod tests {
                 ((5, 7), &[5][..], &["S".into()][..])
             );
             for suite in Suite::ALL {
-                assert_eq!(suite.params(&found).unwrap().len(), 1, "{}", suite.name());
+                assert_eq!(
+                    suite.params(&found).expect("there is input").len(),
+                    1,
+                    "{}",
+                    suite.name()
+                );
             }
         }
     }
@@ -490,14 +497,16 @@ mod tests {
     #[test]
     fn what_is_answered_with_an_error_or_nothing_is_no_suite() {
         let mut node = node(true);
-        let found = Found::look(&mut node, &Suite::ALL, &Wanted::default()).unwrap();
-        Suite::AccountInfo.requests(&mut node, &found).unwrap();
-        let missing = Suite::Transaction.requests(&mut node, &found).unwrap_err();
+        let found =
+            Found::look(&mut node, &Suite::ALL, &Wanted::default()).expect("the node answers");
+        Suite::AccountInfo.requests(&mut node, &found).expect("it has an account");
+        let missing =
+            Suite::Transaction.requests(&mut node, &found).expect_err("the node has none");
         assert!(matches!(missing, LoadError::NoInput { suite: "transaction", .. }), "{missing}");
-        let err = Suite::Supply.requests(&mut node, &found).unwrap_err();
+        let err = Suite::Supply.requests(&mut node, &found).expect_err("the node has none");
         assert!(err.to_string().contains("Method not found"), "{err}");
         let empty = Found::default();
-        let err = Suite::TokenSupply.params(&empty).unwrap_err().to_string();
+        let err = Suite::TokenSupply.params(&empty).expect_err("nothing was found").to_string();
         assert_eq!(err, "token-supply: the endpoint has no mint to ask for");
     }
 

@@ -8,11 +8,11 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 pub(crate) fn serve(
     answer: impl Fn(&[u8], &mut TcpStream) -> bool + Clone + Send + 'static,
 ) -> SocketAddr {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
-    let address = listener.local_addr().unwrap();
+    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
+    let address = listener.local_addr().expect("it is bound");
     std::thread::spawn(move || {
         for socket in listener.incoming() {
-            let (answer, mut socket) = (answer.clone(), socket.unwrap());
+            let (answer, mut socket) = (answer.clone(), socket.expect("a connection"));
             std::thread::spawn(move || {
                 let mut request = [0; 4096];
                 // Ends with the client, which sends one short request at a time.
@@ -35,5 +35,9 @@ pub(crate) fn respond(socket: &mut TcpStream, status: u16, body: &str) -> bool {
 }
 
 pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime")
+        .block_on(future)
 }

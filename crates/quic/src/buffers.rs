@@ -1,10 +1,13 @@
-//! Receive buffers that are used again: a ring of handles, each of which gets its memory back when the
-//! last slice of it is gone.
+//! Receive buffers that are used again: handles, each of which gets its memory back when the last slice of
+//! it is gone.
 //!
-//! Bounds: `len_max` handles are kept; a buffer that is still held somewhere when its turn comes is let
-//! go of and replaced. One buffer holds one datagram (or one joined transaction), so that a slice that
-//! is kept for long pins no more than that.
-//! Invariant: nothing is allocated while slices are dropped before the ring comes round.
+//! Shape: handles whose slices may still be held stand in a line, oldest first; those known to be free lie
+//! on a stack. Each take looks at the head of the line, and uses what was freed last: so the buffers in use
+//! are as few as are held at once, and stay in the processor's cache however many a burst has left.
+//! Bounds: `len_max` handles are kept; beyond that a buffer goes when the last slice of it does. One buffer
+//! holds one datagram (or one joined transaction), so that a slice that is kept for long pins no more than
+//! that.
+//! Invariant: nothing is allocated while slices are dropped as fast as buffers are taken.
 
 use std::collections::VecDeque;
 
@@ -12,10 +15,17 @@ use bytes::BytesMut;
 
 /// How many handles are looked at before a buffer is made.
 const TRIES: usize = 4;
+/// One take in so many looks at a second handle, so that the line gets shorter after a burst.
+const SECOND_LOOK: usize = 4;
 
-/// A ring of buffers of one size.
+/// Buffers of one size.
 pub(crate) struct Ring {
-    handles: VecDeque<BytesMut>,
+    /// Given back, with slices that may live on.
+    lent: VecDeque<BytesMut>,
+    /// Nobody else holds anything of these.
+    free: Vec<BytesMut>,
+    /// The fewest free ones since the last [`Ring::shrink`].
+    free_least: usize,
     buffer_bytes: usize,
     len_max: usize,
     /// Buffers made.
@@ -26,30 +36,58 @@ pub(crate) struct Ring {
 
 impl Ring {
     pub(crate) fn new(buffer_bytes: usize, len_max: usize) -> Self {
-        Self { handles: VecDeque::new(), buffer_bytes, len_max, made: 0, taken: 0 }
+        Self {
+            lent: VecDeque::new(),
+            free: Vec::new(),
+            free_least: 0,
+            buffer_bytes,
+            len_max,
+            made: 0,
+            taken: 0,
+        }
     }
 
     /// An empty buffer with room for `buffer_bytes`.
     pub(crate) fn take(&mut self) -> BytesMut {
         self.taken += 1;
-        for _ in 0..TRIES.min(self.handles.len()) {
-            let Some(mut handle) = self.handles.pop_front() else { break };
-            if handle.try_reclaim(self.buffer_bytes) {
-                return handle;
+        self.look();
+        if self.taken.is_multiple_of(SECOND_LOOK) {
+            self.look();
+        }
+        for _ in 0..TRIES {
+            if !self.free.is_empty() {
+                break;
             }
-            // Still held somewhere. While there is room it stays, and gets another turn.
-            if self.handles.len() + 1 < self.len_max {
-                self.handles.push_back(handle);
+            self.look();
+        }
+        match self.free.pop() {
+            Some(handle) => {
+                self.free_least = self.free_least.min(self.free.len());
+                handle
+            }
+            None => {
+                self.free_least = 0;
+                self.made += 1;
+                BytesMut::with_capacity(self.buffer_bytes)
             }
         }
-        self.made += 1;
-        BytesMut::with_capacity(self.buffer_bytes)
+    }
+
+    /// Looks whether the oldest handle has its memory back.
+    fn look(&mut self) {
+        let Some(mut handle) = self.lent.pop_front() else { return };
+        if handle.try_reclaim(self.buffer_bytes) {
+            self.free.push(handle);
+        } else {
+            // Still held somewhere: it gets another turn.
+            self.lent.push_back(handle);
+        }
     }
 
     /// Gives a buffer back; slices split off from it may live on.
     pub(crate) fn give(&mut self, handle: BytesMut) {
-        if self.handles.len() < self.len_max {
-            self.handles.push_back(handle);
+        if self.len() < self.len_max {
+            self.lent.push_back(handle);
         }
     }
 
@@ -64,17 +102,24 @@ impl Ring {
 
     /// Lets go of half of what was not needed since the last call.
     pub(crate) fn shrink(&mut self) {
-        let idle = self.handles.len().saturating_sub(self.taken);
-        self.handles.truncate(self.handles.len() - idle.div_ceil(2));
-        if self.handles.is_empty() {
-            self.handles = VecDeque::new();
+        if self.taken < self.lent.len() {
+            // Too quiet for takes to find out who is free.
+            (0..self.lent.len()).for_each(|_| self.look());
         }
+        let idle = self.free_least.min(self.free.len());
+        self.free.truncate(self.free.len() - idle.div_ceil(2));
+        if self.lent.capacity() > 64 && self.lent.len() < self.lent.capacity() / 4 {
+            self.lent.shrink_to(self.lent.len() * 2);
+        }
+        if self.free.capacity() > 64 && self.free.len() < self.free.capacity() / 4 {
+            self.free.shrink_to(self.free.len() * 2);
+        }
+        self.free_least = self.free.len();
         self.taken = 0;
     }
 
-    #[cfg(test)]
     fn len(&self) -> usize {
-        self.handles.len()
+        self.lent.len() + self.free.len()
     }
 }
 
@@ -90,6 +135,23 @@ mod tests {
             assert_eq!(copied, vec![round; 64]);
         }
         assert_eq!((ring.made, ring.len()), (1, 1));
+    }
+
+    #[test]
+    fn after_a_burst_only_as_many_are_in_use_as_are_held() {
+        let mut ring = Ring::new(64, 1_000);
+        let burst: Vec<_> = (0..1_000).map(|_| ring.copy(b"x")).collect();
+        assert_eq!(ring.made, 1_000);
+        drop(burst);
+        let mut held = VecDeque::new();
+        for round in 0..10_000 {
+            held.push_back(ring.copy(b"x"));
+            if round >= 10 {
+                held.pop_front();
+            }
+        }
+        assert_eq!((ring.made, ring.len()), (1_000, 1_000));
+        assert!(ring.lent.len() < 40, "{} are in use", ring.lent.len());
     }
 
     #[test]

@@ -27,6 +27,8 @@ use crate::socket::{Socket, Unsent, wait_for_waker};
 const ROUND_MAX: usize = 1_024;
 /// Datagrams of a round from which on it is large enough not to wait for more.
 const ROUND_ENOUGH: usize = 64;
+/// Datagrams after which what came is handed on, though the round goes on.
+const SETTLE_AFTER: usize = 64;
 /// The longest it blocks.
 const BLOCKS_MAX: Duration = Duration::from_millis(500);
 /// Datagrams that may wait in an inbox.
@@ -118,8 +120,8 @@ impl Shard {
 
     /// Reads what is there. How many datagrams that were.
     fn round(&mut self, own: &Inbox, unsent: &mut Unsent) -> io::Result<usize> {
-        let Self { driver, socket, inboxes, number, .. } = self;
-        let mut count = 0;
+        let Self { driver, socket, inboxes, number, outlet, .. } = self;
+        let (mut count, mut settled) = (0, 0);
         while count < ROUND_MAX {
             let now = clock::now();
             let read = socket.receive(unsent, |remote, local_ip, ecn, datagram, out| {
@@ -135,6 +137,10 @@ impl Shard {
             count += read;
             if read == 0 {
                 break;
+            }
+            if count - settled >= SETTLE_AFTER {
+                settled = count;
+                driver.settle(now, &**outlet);
             }
         }
         if inboxes.len() > 1 {

@@ -1,7 +1,6 @@
 //! REST: a second door to the methods of JSON-RPC, for scripts, spreadsheets and HTTP caches.
 //!
-//! In: requests below `/v1/`, `/ready` and `/metrics`, on the port of JSON-RPC ([`rpc::Web`]). Out: what the
-//! method of a `route::Route` answers, without its envelope: the slot and the commitment are in headers.
+//! In: requests below `/v1/`, on the port of JSON-RPC ([`rpc::Web`]). Out: what the method of a `route::Route` answers, without its envelope: the slot and the commitment are in headers.
 //! Bounds: those of the methods, which run as JSON-RPC's do, limits and cancellation included; beside them
 //! `answer::HOLD_BYTES_MAX` of an answer are held to know its `ETag`, and what is longer is streamed.
 //! Invariant: nothing is read here but slots and examples. What a route answers, methods of `rpc` have answered.
@@ -11,9 +10,9 @@ mod accept;
 mod answer;
 mod document;
 mod error;
+mod figures;
 mod input;
 mod link;
-mod metrics;
 mod openapi;
 mod page;
 mod route;
@@ -30,11 +29,13 @@ use std::sync::Arc;
 
 use hyper::header::{self, HeaderValue};
 use hyper::{Method, Response, StatusCode};
+use rpc::metrics::{Source, Text};
 use rpc::{Content, Node, Web, WebRequest};
 
 use crate::answer::Asked;
 use crate::document::Document;
 use crate::error::Problem;
+use crate::figures::Figures;
 use crate::input::Args;
 use crate::route::{Answer, Route, Verb};
 use crate::waits::Waits;
@@ -43,6 +44,7 @@ pub use crate::waits::Events;
 
 /// The REST API of a node.
 pub struct Rest {
+    figures: Figures,
     openapi: Document,
     page: answer::Fixed,
     waits: Waits,
@@ -57,7 +59,8 @@ impl Rest {
         let waits = Waits::default();
         let events = waits.begin()?;
         let page = answer::Fixed::new("text/html; charset=utf-8", page::html().as_bytes());
-        Ok((Self { openapi: Document::default(), page, waits }, events))
+        let (figures, openapi) = (Figures::new(), Document::default());
+        Ok((Self { figures, openapi, page, waits }, events))
     }
 
     /// How many clients wait for a transaction now.
@@ -69,21 +72,21 @@ impl Rest {
         &self,
         node: &Arc<Node>,
         request: WebRequest,
+        number: &mut Option<usize>,
     ) -> Result<Response<Content>, Problem> {
         let path = request.head.uri.path();
         let is_read = matches!(request.head.method, Method::GET | Method::HEAD);
         let headers = &request.head.headers;
         match path {
-            "/v1" | "/v1/" | "/v1/openapi.json" | "/ready" | "/metrics" if !is_read => {
+            "/v1" | "/v1/" | "/v1/openapi.json" if !is_read => {
                 return Err(Problem::method_not_allowed(READS));
             }
             "/v1" | "/v1/" => return Ok(self.page.respond(headers)),
             "/v1/openapi.json" => return Ok(self.openapi.of(node).await?.respond(headers)),
-            "/ready" => return Ok(metrics::ready(node)),
-            "/metrics" => return metrics::text(node).await,
             _ => {}
         }
         let (route, path_args) = find(path, &request.head.method)?;
+        *number = routes::ROUTES.iter().position(|one| std::ptr::eq(one, route));
         let has_raw = route.answer.has_raw();
         let media = accept::media(headers, has_raw).ok_or_else(|| {
             Problem::not_acceptable(if has_raw {
@@ -110,7 +113,7 @@ const READS: &str = "GET, HEAD, OPTIONS";
 
 impl Web for Rest {
     fn has(&self, path: &str) -> bool {
-        matches!(path, "/v1" | "/ready" | "/metrics") || path.starts_with("/v1/")
+        path == "/v1" || path.starts_with("/v1/")
     }
 
     fn answer<'a>(
@@ -122,11 +125,21 @@ impl Web for Rest {
             if request.head.method == Method::OPTIONS {
                 return options(request.head.uri.path());
             }
-            match self.respond(node, request).await {
+            let (began, mut number) = (node.pool.now(), None);
+            let response = match self.respond(node, request, &mut number).await {
                 Ok(response) => response,
                 Err(problem) => problem.into_response(),
-            }
+            };
+            let took = node.pool.now().saturating_sub(began);
+            self.figures.count(number, response.status(), took);
+            response
         })
+    }
+}
+
+impl Source for Rest {
+    fn write(&self, to: &mut Text) {
+        self.figures.write(to);
     }
 }
 

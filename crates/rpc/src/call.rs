@@ -16,11 +16,13 @@ use crate::content::Content;
 use crate::dispatch::{self, Asker, Reply};
 use crate::error::RpcError;
 use crate::node::Node;
+use crate::request_id::RequestId;
 
 /// Who asks, as limits and turns know him.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Caller {
     client: ClientId,
+    request: RequestId,
 }
 
 /// A result: what is known of it, and its bytes.
@@ -34,8 +36,13 @@ pub struct Called {
 }
 
 impl Caller {
-    pub(crate) fn new(client: ClientId) -> Self {
-        Self { client }
+    pub(crate) fn new(client: ClientId, request: RequestId) -> Self {
+        Self { client, request }
+    }
+
+    /// What the log calls the request.
+    pub fn request(self) -> RequestId {
+        self.request
     }
 
     /// Takes one request of the client's share; -32005 if it had it.
@@ -58,7 +65,9 @@ impl Caller {
         params: &str,
         want: Want,
     ) -> Result<Called, RpcError> {
-        let asker = Asker { client: self.client, coding: want.coding, want: Some(want) };
+        let (client, request, arrived) = (self.client, self.request, node.pool.now());
+        let coding = want.coding;
+        let asker = Asker { client, coding, want: Some(want), request, arrived };
         let (told, coding, content) =
             match dispatch::answer_method(node, asker, method, params).await {
                 Reply::Nothing => return Err(RpcError::internal()),

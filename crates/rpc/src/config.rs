@@ -30,6 +30,12 @@ pub struct Config {
     pub inline_bytes_max: usize,
     /// Accounts above which a list is heavy. Default 16.
     pub inline_accounts_max: usize,
+    /// Milliseconds from a request's arrival to the last byte of its answer above which it is logged; 0
+    /// logs none. Default 1,000. At most ten lines a second; what is left out is counted.
+    pub slow_request_ms: u64,
+    /// Milliseconds without a new block, or without one that is confirmed, after which the node says that
+    /// it is behind: never less than four slots. Default 10,000.
+    pub stall_ms: u64,
 }
 
 impl Default for Config {
@@ -45,6 +51,8 @@ impl Default for Config {
             multiple_accounts_max: 100,
             inline_bytes_max: 32 * 1024,
             inline_accounts_max: 16,
+            slow_request_ms: 1_000,
+            stall_ms: 10_000,
         }
     }
 }

@@ -132,7 +132,8 @@ impl Streamed {
                 }
                 Taken::Ended(why) => {
                     self.is_over = true;
-                    tracing::warn!(?why, "an answer was cut off: it ended after it had begun");
+                    let request = self.rest.request;
+                    tracing::warn!(%request, ?why, "an answer was cut off: it ended after it had begun");
                     return Poll::Ready(Some(Err(io::ErrorKind::UnexpectedEof.into())));
                 }
             },

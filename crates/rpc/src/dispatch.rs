@@ -7,6 +7,7 @@
 //! future, ends the task.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use cache::{Entry, Find, Tell};
 use pool::{Class as PoolClass, ClientId, TooMany};
@@ -16,13 +17,15 @@ use crate::bare::{Told, Want};
 use crate::cached::{self, Reads};
 use crate::compress::Coding;
 use crate::envelope::{self, Call, Id, Request};
-use crate::error::RpcError;
-use crate::job::{Job, OwnedCall, guarded};
+use crate::error::{OVERLOADED, RpcError};
+use crate::job::{About, Job, OwnedCall, guarded};
 use crate::kept::{Keeping, Kept};
-use crate::methods::{self, Class, Method, MethodResult};
+use crate::methods::{self, Class, MethodResult, Named};
+use crate::metrics::{Lane, Outcome, Slow, Subject};
 use crate::node::Node;
 use crate::outlet::{Piece, Taken, Taker};
 use crate::params::Params;
+use crate::request_id::RequestId;
 
 /// A batch of more calls is answered on the pool though each of them is cheap.
 const INLINE_BATCH_MAX: usize = 16;
@@ -36,6 +39,10 @@ pub(crate) struct Asker {
     pub(crate) coding: Coding,
     /// Of another door: the value alone, as it wants it.
     pub(crate) want: Option<Want>,
+    /// What the log calls his request.
+    pub(crate) request: RequestId,
+    /// When all of it was there, by the pool's clock.
+    pub(crate) arrived: Duration,
 }
 
 /// The answer to a body.
@@ -62,19 +69,23 @@ pub(crate) struct Whole {
     pub(crate) retry_after_s: Option<u64>,
     /// Of a value for another door: what is told of it.
     pub(crate) told: Option<Box<Told>>,
+    /// Whether it was not made here.
+    pub(crate) is_from_pool: bool,
 }
 
 /// Answers a body.
 pub(crate) async fn answer(node: &Arc<Node>, asker: Asker, body: &str) -> Reply {
     let request = match envelope::read(body) {
         Ok(request) => request,
-        Err(err) => return Reply::error(&err),
+        Err(err) => return refuse_body(node, asker, &err),
     };
     let calls = match &request {
         Request::Single(_) => 1,
         Request::Batch(calls) => calls.len(),
     };
     if let Err(too_many) = node.admit(asker.client, calls) {
+        let outcome = Outcome::Refused(OVERLOADED);
+        count(node, &asker, (Subject::none(), None), Lane::Inline, outcome);
         return Reply::too_many(&too_many);
     }
     match request {
@@ -115,7 +126,8 @@ fn answer_call_here(node: &Node, call: Call<'_>) -> Option<Vec<u8>> {
         Call::Invalid { id, versioned, err } => Some(envelope::error_reply(&err, &id, versioned)),
         Call::Method { id, method, params } => {
             let result = methods::find(&method).ok_or_else(RpcError::method_not_found);
-            Some(reply(result.and_then(|method| run(node, method, params)), &id).text)
+            let result = result.and_then(|method| run(node, method, RequestId::default(), params));
+            Some(reply(result, &id).text)
         }
     }
 }
@@ -125,43 +137,45 @@ fn answer_call_here(node: &Node, call: Call<'_>) -> Option<Vec<u8>> {
 struct Answered {
     text: Vec<u8>,
     overloaded: bool,
+    outcome: Outcome,
 }
 
 /// What is to be done with a call.
 enum Plan<'a> {
     /// It is done already.
-    Answered(Answered),
+    Answered(Subject, Answered),
     /// It runs here.
-    Here { id: Id, method: &'static Method, params: Params<'a> },
+    Here { id: Id, method: Named, params: Params<'a> },
     /// It runs on the pool.
-    OnPool { id: Id, method: &'static Method, params: Params<'a>, class: PoolClass },
+    OnPool { id: Id, method: Named, params: Params<'a>, class: PoolClass },
 }
 
 impl<'a> Plan<'a> {
     /// Looks at a call; `None` if it is not to be answered.
-    fn of(node: &Node, call: Call<'a>) -> Option<Self> {
+    fn of(node: &Node, asker: &Asker, call: Call<'a>) -> Option<Self> {
         let (id, method, params) = match call {
             Call::Notification => return None,
             Call::Invalid { id, versioned, err } => {
-                let text = envelope::error_reply(&err, &id, versioned);
-                return Some(Self::Answered(Answered { text, overloaded: false }));
+                return Some(Self::Answered(Subject::none(), invalid(&err, &id, versioned)));
             }
             Call::Method { id, method, params } => (id, method, params),
         };
         Some(match methods::find(&method) {
-            None => Self::Answered(reply(Err(RpcError::method_not_found()), &id)),
-            Some(method) => Self::of_method(node, id, method, params),
+            None => Self::Answered(Subject::other(), reply(Err(RpcError::method_not_found()), &id)),
+            Some(method) => Self::of_method(node, asker, (id, method, params)),
         })
     }
 
-    fn of_method(node: &Node, id: Id, method: &'static Method, params: Params<'a>) -> Self {
+    fn of_method(node: &Node, asker: &Asker, call: (Id, Named, Params<'a>)) -> Self {
+        let (id, method, params) = call;
+        let request = asker.request;
         let class = match method.class {
             Class::Inline => Ok(None),
             Class::Light => Ok(Some(PoolClass::Light)),
             Class::Medium => Ok(Some(PoolClass::Medium)),
-            Class::By(class) => guarded(method.name, || class(node, params)),
-            Class::Try(run) => match guarded(method.name, || run(node, params)) {
-                Ok(Some(result)) => return Self::Answered(reply(result, &id)),
+            Class::By(class) => guarded(method.name, request, || class(node, params)),
+            Class::Try(run) => match guarded(method.name, request, || run(node, params)) {
+                Ok(Some(result)) => return Self::Answered(method.subject(), reply(result, &id)),
                 Ok(None) => Ok(Some(PoolClass::Medium)),
                 Err(err) => Err(err),
             },
@@ -169,69 +183,122 @@ impl<'a> Plan<'a> {
         match class {
             Ok(None) => Self::Here { id, method, params },
             Ok(Some(class)) => Self::OnPool { id, method, params, class },
-            Err(err) => Self::Answered(reply(Err(err), &id)),
+            Err(err) => Self::Answered(method.subject(), reply(Err(err), &id)),
         }
     }
 
     fn class(&self) -> Option<PoolClass> {
         match self {
             Self::OnPool { class, .. } => Some(*class),
-            Self::Answered(_) | Self::Here { .. } => None,
+            Self::Answered(..) | Self::Here { .. } => None,
         }
     }
 
     fn to_owned_call(&self) -> OwnedCall {
         match self {
-            Self::Answered(done) => OwnedCall::Answered(done.text.clone()),
+            Self::Answered(subject, done) => done.clone().into_owned_call(*subject),
             Self::Here { id, method, params } | Self::OnPool { id, method, params, .. } => {
-                OwnedCall::run(id.clone(), method, *params)
+                OwnedCall::run(id.clone(), *method, *params)
             }
         }
     }
 
-    /// The answer, made here; what was to run on the pool is answered with `refusal`.
-    fn answer_here(self, node: &Node, refusal: &RpcError) -> Answered {
-        match self {
-            Self::Answered(done) => done,
-            Self::Here { id, method, params } => reply(run(node, method, params), &id),
-            Self::OnPool { id, .. } => reply(Err(refusal.clone()), &id),
-        }
+    /// The answer, made here, and counted; what was to run on the pool is answered with `refusal`.
+    fn answer_here(self, node: &Node, asker: &Asker, refusal: &RpcError) -> Answered {
+        let (subject, lane, done) = match self {
+            Self::Answered(subject, done) => (subject, Lane::Inline, done),
+            Self::Here { id, method, params } => {
+                let done = reply(run(node, method, asker.request, params), &id);
+                (method.subject(), Lane::Inline, done)
+            }
+            Self::OnPool { id, method, class, .. } => {
+                (method.subject(), Lane::Pool(class), reply(Err(refusal.clone()), &id))
+            }
+        };
+        count(node, asker, (subject, None), lane, done.outcome);
+        done
     }
 }
 
+impl Answered {
+    fn into_owned_call(self, subject: Subject) -> OwnedCall {
+        OwnedCall::Answered { text: self.text, subject, outcome: self.outcome }
+    }
+}
+
+/// The answer to something that is no call.
+fn invalid(err: &RpcError, id: &Id, versioned: bool) -> Answered {
+    let text = envelope::error_reply(err, id, versioned);
+    Answered { text, overloaded: false, outcome: Outcome::Refused(err.code) }
+}
+
+/// Counts a call that was answered without a task of its own, and logs it if it took too long. What it
+/// was asked is told where it is known.
+fn count(
+    node: &Node,
+    asker: &Asker,
+    (subject, params): (Subject, Option<Params<'_>>),
+    lane: Lane,
+    outcome: Outcome,
+) {
+    let now = node.pool.now();
+    let took = now.saturating_sub(asker.arrived);
+    node.metrics.count(subject, lane, took, outcome);
+    if node.is_slow(took) {
+        let params = params.and_then(|params| params.text());
+        Slow { asker, method: subject.name(), params, lane, took, outcome, made: None }
+            .tell(&node.metrics, now);
+    }
+}
+
+/// The answer to a body that is not to be looked at any further.
+fn refuse_body(node: &Node, asker: Asker, err: &RpcError) -> Reply {
+    count(node, &asker, (Subject::none(), None), Lane::Inline, Outcome::Refused(err.code));
+    Reply::error(err)
+}
+
 async fn answer_single(node: &Arc<Node>, asker: Asker, call: Call<'_>) -> Reply {
-    let done = match Plan::of(node, call) {
+    let (subject, params, lane, done) = match Plan::of(node, &asker, call) {
         None => return Reply::Nothing,
-        Some(Plan::Answered(done)) => done,
-        Some(Plan::Here { id, method, params }) => reply(run(node, method, params), &id),
+        Some(Plan::Answered(subject, done)) => (subject, None, Lane::Inline, done),
+        Some(Plan::Here { id, method, params }) => {
+            let done = reply(run(node, method, asker.request, params), &id);
+            (method.subject(), Some(params), Lane::Inline, done)
+        }
         Some(Plan::OnPool { id, method, params, class }) => {
+            let mut cache = "none";
             if asker.want.is_none_or(|want| want.shaper.is_none())
-                && let Some(reads) = methods::reads(method, node, params)
-                && let Some(kept) = kept(node, asker, (&id, method, params, class), &reads).await
+                && let Some(reads) = methods::reads(&method, node, params)
             {
-                return kept;
+                match kept(node, asker, (&id, method, params, class), &reads).await {
+                    Ok(kept) => return kept,
+                    Err(why) => cache = why,
+                }
             }
             let calls = vec![OwnedCall::run(id.clone(), method, params)];
-            match submit(node, asker, calls, false, class) {
+            match submit(node, About { asker, class, cache, is_batch: false }, calls) {
                 Ok(taker) => return receive(taker, asker, &id).await,
-                Err(err) => reply(Err(err), &id),
+                Err(err) => {
+                    (method.subject(), Some(params), Lane::Pool(class), reply(Err(err), &id))
+                }
             }
         }
     };
+    count(node, &asker, (subject, params), lane, done.outcome);
     Reply::whole(done)
 }
 
 /// How often somebody who waited for an answer in vain asks again before he makes it himself.
 const ATTEMPTS: usize = 3;
 
-/// The answer from the cache, or made for it; `None` if it is not for the cache.
+/// The answer from the cache, or made for it; if it is not for the cache, what the log says of that.
 async fn kept(
     node: &Arc<Node>,
     asker: Asker,
-    (id, method, params, class): (&Id, &'static Method, Params<'_>, PoolClass),
+    (id, method, params, class): (&Id, Named, Params<'_>, PoolClass),
     reads: &Reads,
-) -> Option<Reply> {
-    let key = cached::key(method, params, asker.coding)?;
+) -> Result<Reply, &'static str> {
+    let Some(key) = cached::key(&method, params, asker.coding) else { return Err("none") };
     let changes = node.reader.changes();
     let commitment = reads.commitment;
     let changed_at = |number| changes.changed_at(commitment, number);
@@ -241,13 +308,16 @@ async fn kept(
         (view.moment(), view.block().slot)
     };
     let answer = |entry: &Entry<Kept>, slot| {
-        let kept = entry.answer.as_ref()?;
-        Some(Reply::kept(kept, asker, slot, id))
+        let kept = entry.answer.as_ref().ok_or("bypass")?;
+        let reply = Reply::kept(kept, asker, slot, id);
+        let subject = (method.subject(), Some(params));
+        count(node, &asker, subject, Lane::Cached, Outcome::Answered);
+        Ok(reply)
     };
     for _ in 0..ATTEMPTS {
         let (moment, slot) = now();
         if reads.min_context_slot.is_some_and(|min| slot < min) {
-            return None;
+            return Err("none");
         }
         let (sender, told) = oneshot::channel();
         let tell = || -> Tell<Kept> {
@@ -258,19 +328,25 @@ async fn kept(
         };
         match node.answers.0.find(&key, moment, changed_at, tell) {
             Find::Hit(entry) => return answer(&entry, slot),
-            Find::Bypass => return None,
+            Find::Bypass => return Err("bypass"),
             Find::Make(fill) => {
                 let read = reads.watch(changes);
                 let (made_at, _) = now();
                 let keeping = Keeping::new(fill, made_at, read, asker.coding);
                 let calls = vec![OwnedCall::run(id.clone(), method, params)];
-                let (job, taker) = Job::new(Arc::clone(node), calls, false, asker);
+                let about = About { asker, class, cache: "made", is_batch: false };
+                let (job, taker) = Job::new(Arc::clone(node), about, calls);
                 let job = Box::new(job.keep(keeping));
                 let ticket = match node.pool.submit(class, asker.client, job) {
                     Ok(ticket) => ticket,
-                    Err(full) => return Some(Reply::whole(reply(Err(RpcError::full(&full)), id))),
+                    Err(full) => {
+                        let done = reply(Err(RpcError::full(&full)), id);
+                        let subject = (method.subject(), Some(params));
+                        count(node, &asker, subject, Lane::Pool(class), done.outcome);
+                        return Ok(Reply::whole(done));
+                    }
                 };
-                return Some(receive(taker.of(ticket), asker, id).await);
+                return Ok(receive(taker.of(ticket), asker, id).await);
             }
             Find::Wait => {
                 let Ok(Some(entry)) = told.await else { continue };
@@ -281,27 +357,28 @@ async fn kept(
             }
         }
     }
-    None
+    Err("bypass")
 }
 
 async fn answer_batch(node: &Arc<Node>, asker: Asker, calls: Vec<Call<'_>>) -> Reply {
     let (calls_len, limit) = (calls.len(), node.config.batch_max);
     if calls_len > limit {
         let message = format!("a batch of {calls_len} calls, at most {limit} (rpc.batch_max)");
-        return Reply::error(&RpcError::invalid_request(message));
+        return refuse_body(node, asker, &RpcError::invalid_request(message));
     }
     if calls_len > INLINE_BATCH_MAX {
         return answer_long_batch(node, asker, calls).await;
     }
-    let plans: Vec<_> = calls.into_iter().filter_map(|call| Plan::of(node, call)).collect();
+    let plans: Vec<_> = calls.into_iter().filter_map(|call| Plan::of(node, &asker, call)).collect();
     let Some(class) = plans.iter().filter_map(Plan::class).max_by_key(|class| class.index()) else {
-        return join(plans.into_iter().map(|plan| plan.answer_here(node, &RpcError::internal())));
+        let refusal = RpcError::internal();
+        return join(plans.into_iter().map(|plan| plan.answer_here(node, &asker, &refusal)));
     };
     let calls = plans.iter().map(Plan::to_owned_call).collect();
-    match submit(node, asker, calls, true, class) {
+    match submit(node, About { asker, class, cache: "none", is_batch: true }, calls) {
         Ok(taker) => receive(taker, asker, &Id::Null).await,
         // The cheap ones are answered all the same.
-        Err(err) => join(plans.into_iter().map(|plan| plan.answer_here(node, &err))),
+        Err(err) => join(plans.into_iter().map(|plan| plan.answer_here(node, &asker, &err))),
     }
 }
 
@@ -317,32 +394,27 @@ async fn answer_long_batch(node: &Arc<Node>, asker: Asker, calls: Vec<Call<'_>>)
     let owned = |call| match call {
         Call::Notification => None,
         Call::Invalid { id, versioned, err } => {
-            Some(OwnedCall::Answered(envelope::error_reply(&err, &id, versioned)))
+            Some(invalid(&err, &id, versioned).into_owned_call(Subject::none()))
         }
         Call::Method { id, method, params } => Some(match methods::find(&method) {
             Some(method) => OwnedCall::run(id, method, params),
-            None => OwnedCall::Answered(reply(Err(RpcError::method_not_found()), &id).text),
+            None => reply(Err(RpcError::method_not_found()), &id).into_owned_call(Subject::other()),
         }),
     };
     let calls: Vec<_> = calls.into_iter().filter_map(owned).collect();
     if calls.is_empty() {
         return Reply::Nothing;
     }
-    match submit(node, asker, calls, true, class) {
+    match submit(node, About { asker, class, cache: "none", is_batch: true }, calls) {
         Ok(taker) => receive(taker, asker, &Id::Null).await,
-        Err(err) => Reply::whole(reply(Err(err), &Id::Null)),
+        Err(err) => refuse_body(node, asker, &err),
     }
 }
 
-fn submit(
-    node: &Arc<Node>,
-    asker: Asker,
-    calls: Vec<OwnedCall>,
-    is_batch: bool,
-    class: PoolClass,
-) -> Result<Taker, RpcError> {
-    let (job, taker) = Job::new(Arc::clone(node), calls, is_batch, asker);
-    let ticket = node.pool.submit(class, asker.client, Box::new(job));
+fn submit(node: &Arc<Node>, about: About, calls: Vec<OwnedCall>) -> Result<Taker, RpcError> {
+    let (class, client) = (about.class, about.asker.client);
+    let (job, taker) = Job::new(Arc::clone(node), about, calls);
+    let ticket = node.pool.submit(class, client, Box::new(job));
     Ok(taker.of(ticket.map_err(|full| RpcError::full(&full))?))
 }
 
@@ -351,7 +423,8 @@ async fn receive(mut taker: Taker, asker: Asker, id: &Id) -> Reply {
     match taker.take().await {
         Taken::Piece(piece) if piece.is_last => {
             let Piece { bytes: text, coding, told, .. } = piece;
-            Reply::Whole(Whole { text, coding, retry_after_s: None, told })
+            let (retry_after_s, is_from_pool) = (None, true);
+            Reply::Whole(Whole { text, coding, retry_after_s, told, is_from_pool })
         }
         Taken::Piece(piece) => Reply::Streamed(piece, taker),
         Taken::Kept(entry, slot) => match &entry.answer {
@@ -375,19 +448,19 @@ fn join(answers: impl Iterator<Item = Answered>) -> Reply {
         return Reply::Nothing;
     }
     text.push(b']');
-    Reply::whole(Answered { text, overloaded })
+    Reply::whole(Answered { text, overloaded, outcome: Outcome::Answered })
 }
 
-fn run(node: &Node, method: &Method, params: Params<'_>) -> MethodResult {
-    guarded(method.name, || (method.run)(node, params)).flatten()
+fn run(node: &Node, method: Named, request: RequestId, params: Params<'_>) -> MethodResult {
+    guarded(method.name, request, || (method.run)(node, params)).flatten()
 }
 
 fn reply(result: MethodResult, id: &Id) -> Answered {
     match result.and_then(|answer| answer.into_reply(id)) {
-        Ok(text) => Answered { text, overloaded: false },
+        Ok(text) => Answered { text, overloaded: false, outcome: Outcome::Answered },
         Err(err) => {
-            let overloaded = err.is_overload();
-            Answered { text: envelope::error_reply(&err, id, true), overloaded }
+            let (overloaded, outcome) = (err.is_overload(), Outcome::Refused(err.code));
+            Answered { text: envelope::error_reply(&err, id, true), overloaded, outcome }
         }
     }
 }
@@ -401,8 +474,7 @@ impl Reply {
     }
 
     fn error(err: &RpcError) -> Self {
-        let text = envelope::error_reply(err, &Id::Null, true);
-        Self::whole(Answered { text, overloaded: err.is_overload() })
+        Self::whole(reply(Err(err.clone()), &Id::Null))
     }
 
     /// That a client is to come again later.

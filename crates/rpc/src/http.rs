@@ -1,5 +1,5 @@
-//! One HTTP request, one response: JSON-RPC by POST, `/health`, CORS, the upgrade to WebSocket; what a
-//! [`Web`] says is its own goes to it.
+//! One HTTP request, one response: JSON-RPC by POST, `/health`, `/ready`, `/metrics`, CORS, the upgrade to
+//! WebSocket; what a [`Web`] says is its own goes to it.
 //!
 //! Statuses and texts are those of `jsonrpc-http-server` 18, which Agave serves with; ours are 408
 //! (a body that does not come), 426 (the WebSocket port) and 429 (the CPU pool is full).
@@ -25,7 +25,10 @@ use crate::call::Caller;
 use crate::compress::Coding;
 use crate::content::Content;
 use crate::dispatch::{self, Asker, Reply};
-use crate::node::{Node, Status};
+use crate::health::Status;
+use crate::metrics;
+use crate::node::Node;
+use crate::request_id::{self, RequestId};
 
 /// What a body that is too large may still send so that its sender reads the answer: past it the
 /// connection is closed under its hands.
@@ -33,6 +36,20 @@ const DRAIN_BYTES_MAX: usize = 1024 * 1024;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json; charset=utf-8");
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
+
+/// Of a node that is behind: by how many slots, and for how long there has been no new block.
+const SLOTS_BEHIND: HeaderName = HeaderName::from_static("hydrant-slots-behind");
+const LAST_BLOCK_AGE_MS: HeaderName = HeaderName::from_static("hydrant-last-block-age-ms");
+
+/// Where a request comes from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct From {
+    pub(crate) peer: IpAddr,
+    /// The connection of all that there were.
+    pub(crate) connection: u64,
+    /// The request of all on it.
+    pub(crate) number: u64,
+}
 
 /// What a port is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,23 +95,49 @@ pub(crate) async fn handle(
     node: &Arc<Node>,
     web: Option<&Arc<dyn Web>>,
     port: Port,
-    peer: IpAddr,
+    from: From,
     mut request: Request<Incoming>,
 ) -> Handled {
-    if asks_for_websocket(&request) {
-        return handshake(&mut request);
+    let id = RequestId::of(request.headers(), from.connection, from.number);
+    let mut handled = if asks_for_websocket(&request) {
+        handshake(&mut request)
+    } else {
+        respond_to(node, web, port, (from.peer, id), request).await
+    };
+    let response = &mut handled.response;
+    // The answers that cost nothing to make do not tell an id that nobody asked for.
+    if (id.is_given() || response.status() != StatusCode::OK)
+        && let Some(id) = id.header()
+    {
+        response.headers_mut().entry(request_id::HEADER).or_insert(id);
     }
+    node.metrics.http.answered(response.status().as_u16());
+    handled
+}
+
+async fn respond_to(
+    node: &Arc<Node>,
+    web: Option<&Arc<dyn Web>>,
+    port: Port,
+    (peer, id): (IpAddr, RequestId),
+    request: Request<Incoming>,
+) -> Handled {
     let web = web.filter(|web| port == Port::Rpc && web.has(request.uri().path()));
     let cors = Cors::of(request.headers(), web.is_some());
     let is_options = web.is_none() && *request.method() == Method::OPTIONS;
     let mut response = match (port, web) {
         (Port::PubSub, _) => needs_websocket(),
-        (Port::Rpc, None) => route(node, peer, request).await,
+        (Port::Rpc, None) => route(node, (peer, id), request).await,
         (Port::Rpc, Some(web)) => {
-            let caller = Caller::new(asker(node, peer, request.headers()).client);
+            let asker = asker(node, (peer, id), request.headers());
+            let caller = Caller::new(asker.client, id);
             let (head, body) = request.into_parts();
             let body = read_body(node, body).await.map_err(BodyError::into_words);
-            web.answer(node, WebRequest { caller, head, body }).await
+            let mut response = web.answer(node, WebRequest { caller, head, body }).await;
+            if let Some(id) = id.header() {
+                response.headers_mut().insert(request_id::HEADER, id);
+            }
+            response
         }
     };
     if is_options {
@@ -105,13 +148,20 @@ pub(crate) async fn handle(
     Handled { response, upgrade: None }
 }
 
-async fn route(node: &Arc<Node>, peer: IpAddr, request: Request<Incoming>) -> Response<Content> {
-    if request.uri().path() == "/health" {
-        return text(StatusCode::OK, health(node));
+async fn route(
+    node: &Arc<Node>,
+    from: (IpAddr, RequestId),
+    request: Request<Incoming>,
+) -> Response<Content> {
+    match request.uri().path() {
+        "/health" => return health(node),
+        "/ready" if is_read(&request) => return ready(node),
+        "/metrics" if is_read(&request) => return figures(node).await,
+        _ => {}
     }
     match *request.method() {
         Method::POST if is_json(request.headers()) => {
-            let asker = asker(node, peer, request.headers());
+            let asker = asker(node, from, request.headers());
             post(node, asker, request.into_body()).await
         }
         Method::POST => text(
@@ -126,7 +176,7 @@ async fn route(node: &Arc<Node>, peer: IpAddr, request: Request<Incoming>) -> Re
     }
 }
 
-fn asker(node: &Node, peer: IpAddr, headers: &HeaderMap) -> Asker {
+fn asker(node: &Node, (peer, request): (IpAddr, RequestId), headers: &HeaderMap) -> Asker {
     let name = match node.config.client_header.as_str() {
         "" => None,
         header => headers.get(header),
@@ -134,10 +184,10 @@ fn asker(node: &Node, peer: IpAddr, headers: &HeaderMap) -> Asker {
     let client =
         name.map_or_else(|| ClientId::of_ip(peer), |name| ClientId::of_name(name.as_bytes()));
     let coding = Coding::asked_by(headers.get(header::ACCEPT_ENCODING));
-    Asker { client, coding, want: None }
+    Asker { client, coding, want: None, request, arrived: Duration::ZERO }
 }
 
-async fn post(node: &Arc<Node>, asker: Asker, body: Incoming) -> Response<Content> {
+async fn post(node: &Arc<Node>, mut asker: Asker, body: Incoming) -> Response<Content> {
     let body = match read_body(node, body).await {
         Ok(body) => body,
         Err(err) => return err.into_response(),
@@ -146,19 +196,22 @@ async fn post(node: &Arc<Node>, asker: Asker, body: Incoming) -> Response<Conten
         Ok(body) => body,
         Err(err) => return BodyError::Utf8(err).into_response(),
     };
-    let (content, coding, retry_after_s) = match dispatch::answer(node, asker, body).await {
+    asker.arrived = node.pool.now();
+    let (mut is_here, mut retry_after_s) = (false, None);
+    let (content, coding) = match dispatch::answer(node, asker, body).await {
         Reply::Nothing => return json(StatusCode::OK, Content::default()),
         Reply::Whole(whole) => {
             node.charge(asker.client, whole.text.len());
-            (whole.text.into(), whole.coding, whole.retry_after_s)
+            (is_here, retry_after_s) = (!whole.is_from_pool, whole.retry_after_s);
+            (whole.text.into(), whole.coding)
         }
         Reply::Kept(parts, coding, _) => {
             node.charge(asker.client, parts.iter().map(Bytes::len).sum());
-            (parts.into(), coding, None)
+            (parts.into(), coding)
         }
         Reply::Streamed(first, rest) => {
             let coding = first.coding;
-            (Content::streamed(Arc::clone(node), asker.client, first, rest), coding, None)
+            (Content::streamed(Arc::clone(node), asker.client, first, rest), coding)
         }
     };
     let mut response = json(StatusCode::OK, content);
@@ -166,6 +219,9 @@ async fn post(node: &Arc<Node>, asker: Asker, body: Incoming) -> Response<Conten
     if let Some(coding) = coding.header() {
         headers.insert(header::CONTENT_ENCODING, coding);
         headers.insert(header::VARY, HeaderValue::from_static("accept-encoding"));
+    }
+    if !is_here && let Some(id) = asker.request.header() {
+        headers.insert(request_id::HEADER, id);
     }
     if let Some(seconds) = retry_after_s {
         headers.insert(header::RETRY_AFTER, seconds.into());
@@ -259,12 +315,62 @@ async fn drain(body: &mut Incoming) {
     }
 }
 
-fn health(node: &Node) -> &'static str {
-    match node.health.status() {
-        Status::Ok => "ok",
-        Status::Behind { .. } => "behind",
-        Status::Unknown => "unknown",
+fn is_read(request: &Request<Incoming>) -> bool {
+    matches!(*request.method(), Method::GET | Method::HEAD)
+}
+
+/// Agave's words, and always 200 as there; how far behind is in headers.
+fn health(node: &Node) -> Response<Content> {
+    let (word, slots) = match node.health.status() {
+        Status::Ok => return text(StatusCode::OK, "ok"),
+        Status::Behind { slots } => ("behind", Some(slots)),
+        Status::Unknown => ("unknown", None),
+    };
+    let mut response = text(StatusCode::OK, word);
+    let headers = response.headers_mut();
+    if let Some(slots) = slots {
+        headers.insert(SLOTS_BEHIND, slots.into());
     }
+    if let Some(age) = last_block_age(node) {
+        headers.insert(LAST_BLOCK_AGE_MS, (age.as_millis() as u64).into());
+    }
+    response
+}
+
+/// Whether requests are to be sent here: 200, or 503 with why not.
+fn ready(node: &Node) -> Response<Content> {
+    let why = match node.health.status() {
+        Status::Ok => return fresh(text(StatusCode::OK, "ready\n")),
+        Status::Behind { slots } => format!("behind by {slots} slots"),
+        Status::Unknown => "unknown".to_owned(),
+    };
+    let age =
+        last_block_age(node).map(|age| format!(", last block {:.1} s ago", age.as_secs_f64()));
+    let why = format!("{why}{}\n", age.unwrap_or_default());
+    fresh(text(StatusCode::SERVICE_UNAVAILABLE, why))
+}
+
+fn last_block_age(node: &Node) -> Option<Duration> {
+    let [processed, ..] = node.health.ages(node.pool.now())?;
+    Some(processed)
+}
+
+/// Not here: it walks the ledger.
+async fn figures(node: &Arc<Node>) -> Response<Content> {
+    let node = Arc::clone(node);
+    match tokio::task::spawn_blocking(move || metrics::text(&node)).await {
+        Ok(text) => {
+            let media = HeaderValue::from_static(metrics::MEDIA);
+            fresh(respond(StatusCode::OK, media, Bytes::from(text).into()))
+        }
+        Err(_) => text(StatusCode::INTERNAL_SERVER_ERROR, "the figures could not be told\n"),
+    }
+}
+
+fn fresh(mut response: Response<Content>) -> Response<Content> {
+    let headers = response.headers_mut();
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
 }
 
 fn is_json(headers: &HeaderMap) -> bool {

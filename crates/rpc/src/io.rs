@@ -1,10 +1,11 @@
-//! A socket that gives up on a client that does not read.
+//! A socket that gives up on a client that does not read, and counts its bytes.
 //!
 //! Without it a client that asks and never reads what it gets would hold its connection, and the
 //! answer in it, for ever: TCP itself is patient as long as the peer is alive.
 
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -12,25 +13,32 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep};
 
+use crate::metrics::Traffic;
+use crate::node::Node;
+
 /// A socket whose writes fail when not one byte could be written for `timeout`.
 pub(crate) struct Impatient {
     socket: TcpStream,
     timeout: Duration,
+    node: Arc<Node>,
     /// Runs while a write waits.
     waiting: Option<Pin<Box<Sleep>>>,
 }
 
 impl Impatient {
-    pub(crate) fn new(socket: TcpStream, timeout: Duration) -> Self {
-        Self { socket, timeout, waiting: None }
+    pub(crate) fn new(socket: TcpStream, timeout: Duration, node: Arc<Node>) -> Self {
+        Self { socket, timeout, node, waiting: None }
     }
 
-    fn judge<T>(
+    fn judge(
         &mut self,
         cx: &mut Context<'_>,
-        written: Poll<io::Result<T>>,
-    ) -> Poll<io::Result<T>> {
-        if written.is_ready() {
+        written: Poll<io::Result<usize>>,
+    ) -> Poll<io::Result<usize>> {
+        if let Poll::Ready(result) = &written {
+            if let Ok(bytes) = result {
+                self.node.metrics.http.add(Traffic::BytesOut, *bytes as u64);
+            }
             self.waiting = None;
             return written;
         }
@@ -49,7 +57,13 @@ impl AsyncRead for Impatient {
         cx: &mut Context<'_>,
         into: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.socket).poll_read(cx, into)
+        let before = into.filled().len();
+        let read = Pin::new(&mut self.socket).poll_read(cx, into);
+        let bytes = into.filled().len() - before;
+        if bytes > 0 {
+            self.node.metrics.http.add(Traffic::BytesIn, bytes as u64);
+        }
+        read
     }
 }
 

@@ -6,38 +6,58 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::time::Duration;
 
-use pool::{Ended, Slice, Step, Task};
+use pool::{Class as PoolClass, Ended, Slice, Step, Task};
 
 use crate::dispatch::Asker;
 use crate::envelope::{self, Id};
-use crate::error::RpcError;
+use crate::error::{OVERLOADED, RpcError};
 use crate::kept::{Coder, Keeping};
-use crate::methods::{self, Form, Method, PIECE_BYTES, Pieces, Progress};
+use crate::methods::{self, Form, Named, PIECE_BYTES, Pieces, Progress};
+use crate::metrics::{Lane, Made, Outcome, Slow, Subject};
 use crate::node::Node;
 use crate::outlet::{Taker, Writer, outlet};
 use crate::params::Params;
+use crate::request_id::RequestId;
 
 /// A call that owns what it needs.
 pub(crate) enum OwnedCall {
     /// The reply is there already.
-    Answered(Vec<u8>),
+    Answered { text: Vec<u8>, subject: Subject, outcome: Outcome },
     /// To be run.
-    Run { id: Id, method: &'static Method, params: Option<Box<str>> },
+    Run { id: Id, method: Named, params: Option<Box<str>> },
+}
+
+/// What a body is, beside its calls.
+#[derive(Clone, Copy)]
+pub(crate) struct About {
+    pub(crate) asker: Asker,
+    pub(crate) class: PoolClass,
+    /// What came of looking into the cache, for the log.
+    pub(crate) cache: &'static str,
+    /// Whether answers are in an array.
+    pub(crate) is_batch: bool,
 }
 
 impl OwnedCall {
-    pub(crate) fn run(id: Id, method: &'static Method, params: Params<'_>) -> Self {
+    pub(crate) fn run(id: Id, method: Named, params: Params<'_>) -> Self {
         Self::Run { id, method, params: params.text().map(Box::from) }
+    }
+
+    fn subject(&self) -> Subject {
+        match self {
+            Self::Answered { subject, .. } => *subject,
+            Self::Run { method, .. } => method.subject(),
+        }
     }
 }
 
 /// The calls of one body on their way.
 pub(crate) struct Job {
     node: Arc<Node>,
+    about: About,
     calls: std::vec::IntoIter<OwnedCall>,
-    /// What the answers are joined with.
-    is_batch: bool,
     answered: usize,
     /// Written and not sent yet.
     out: Vec<u8>,
@@ -49,6 +69,12 @@ pub(crate) struct Job {
     keeping: Option<Keeping>,
     /// It is collected, and being coded.
     coder: Option<Coder>,
+    /// What the call is of whose answer is being made.
+    subject: Option<Subject>,
+    /// Of the call that was begun last.
+    params: Option<Box<str>>,
+    made: Made,
+    slice_began: Duration,
 }
 
 /// A call whose answer is being made.
@@ -61,20 +87,16 @@ struct Current {
 }
 
 impl Job {
-    pub(crate) fn new(
-        node: Arc<Node>,
-        calls: Vec<OwnedCall>,
-        is_batch: bool,
-        asker: Asker,
-    ) -> (Self, Taker) {
-        let (writer, taker) = outlet(asker.coding, asker.want);
+    pub(crate) fn new(node: Arc<Node>, about: About, calls: Vec<OwnedCall>) -> (Self, Taker) {
+        let asker = &about.asker;
+        let (writer, taker) = outlet(asker.coding, asker.want, asker.request);
         let calls = calls.into_iter();
         let (out, current) = (Vec::new(), None);
         let (answered, is_closed, keeping, coder) = (0, false, None, None);
         let job = Self {
             node,
+            about,
             calls,
-            is_batch,
             answered,
             out,
             current,
@@ -82,6 +104,10 @@ impl Job {
             is_closed,
             keeping,
             coder,
+            subject: None,
+            params: None,
+            made: Made { cache: about.cache, ..Made::default() },
+            slice_began: Duration::ZERO,
         };
         (job, taker)
     }
@@ -102,7 +128,7 @@ impl Job {
                 if let Some(keeping) = self.keeping.take() {
                     keeping.give_up();
                 }
-                self.writer.write(std::mem::take(&mut self.out), false)?;
+                self.send(false)?;
                 if !self.writer.has_room() {
                     return Ok(Step::Wait);
                 }
@@ -138,18 +164,29 @@ impl Job {
         self.current.as_ref().is_none_or(|current| current.begins_at.is_none())
     }
 
+    fn send(&mut self, is_last: bool) -> std::io::Result<()> {
+        self.made.bytes += self.out.len() as u64;
+        self.writer.write(std::mem::take(&mut self.out), is_last)
+    }
+
     fn begin(&mut self, call: OwnedCall) {
-        if self.is_batch {
+        if self.about.is_batch {
             self.out.push(if self.answered == 0 { b'[' } else { b',' });
         }
         self.answered += 1;
         let (id, method, params) = match call {
-            OwnedCall::Answered(text) => return self.out.extend(text),
+            OwnedCall::Answered { text, subject, outcome } => {
+                self.subject = Some(subject);
+                self.out.extend(text);
+                return self.count(outcome);
+            }
             OwnedCall::Run { id, method, params } => (id, method, params),
         };
         let begins_at = Some(self.out.len());
-        let params = Params::new(params.as_deref());
-        match guarded(method.name, || (method.run)(&self.node, params)).flatten() {
+        (self.subject, self.params) = (Some(method.subject()), params);
+        let params = Params::new(self.params.as_deref());
+        let request = self.about.asker.request;
+        match guarded(method.name, request, || (method.run)(&self.node, params)).flatten() {
             Err(err) => self.refuse(&err, &id),
             Ok(answer) => match answer.into_form() {
                 Form::Whole(bytes) => {
@@ -170,8 +207,10 @@ impl Job {
     }
 
     fn go_on(&mut self, mut current: Current, slice: &Slice<'_>) {
-        let before = self.out.len();
-        let wrote = guarded(current.name, || current.pieces.write(slice, &mut self.out)).flatten();
+        let (before, touched) = (self.out.len(), current.pieces.touched());
+        let (name, request) = (current.name, self.about.asker.request);
+        let wrote = guarded(name, request, || current.pieces.write(slice, &mut self.out)).flatten();
+        self.made.touched += current.pieces.touched() - touched;
         if self.out.len() > before {
             current.begins_at = if wrote.is_ok() { None } else { current.begins_at };
         }
@@ -191,16 +230,49 @@ impl Job {
     fn refuse(&mut self, err: &RpcError, id: &Id) {
         self.keeping = None;
         self.out.extend(envelope::error_reply(err, id, true));
+        self.count(Outcome::Refused(err.code));
+    }
+
+    /// Counts the call whose answer was being made.
+    fn count(&mut self, outcome: Outcome) {
+        let Some(subject) = self.subject.take() else { return };
+        let About { asker, class, .. } = &self.about;
+        let took = self.node.pool.now().saturating_sub(asker.arrived);
+        self.node.metrics.count(subject, Lane::Pool(*class), took, outcome);
+        self.made.last = Some((subject, outcome));
+    }
+
+    /// Logs the body if its answer took too long.
+    fn tell(&mut self) {
+        let About { asker, class, is_batch, .. } = &self.about;
+        let now = self.node.pool.now();
+        let took = now.saturating_sub(asker.arrived);
+        let Some((subject, outcome)) = self.made.last.filter(|_| self.node.is_slow(took)) else {
+            return;
+        };
+        self.made.ran += now.saturating_sub(self.slice_began);
+        let slow = Slow {
+            asker,
+            method: if *is_batch { "batch" } else { subject.name() },
+            params: self.params.as_deref().filter(|_| !is_batch),
+            lane: Lane::Pool(*class),
+            took,
+            outcome,
+            made: Some(&self.made),
+        };
+        slow.tell(&self.node.metrics, now);
     }
 
     /// The result is whole. One that is kept goes on without the id.
     fn close_reply(&mut self, id: &Id) {
         if let Some(keeping) = self.keeping.take() {
+            self.made.bytes += self.out.len() as u64;
             let coder = keeping.code(std::mem::take(&mut self.out));
             self.coder = Some(coder.unwrap_or_else(|err| panic!("compress an answer: {err}")));
             return;
         }
         methods::close_reply(&mut self.out, id);
+        self.count(Outcome::Answered);
     }
 
     /// Codes a piece of what is kept, and sends it when that was the last.
@@ -212,16 +284,19 @@ impl Job {
         let (entry, slot) = coder.done();
         self.writer.keep(entry, slot);
         self.is_closed = true;
+        self.count(Outcome::Answered);
+        self.tell();
         Ok(Some(self.leave()))
     }
 
     fn close(&mut self) -> std::io::Result<Step> {
-        if self.is_batch && self.answered > 0 {
+        if self.about.is_batch && self.answered > 0 {
             self.out.push(b']');
         }
         self.out.push(b'\n');
-        self.writer.write(std::mem::take(&mut self.out), true)?;
+        self.send(true)?;
         self.is_closed = true;
+        self.tell();
         Ok(self.leave())
     }
 
@@ -235,18 +310,45 @@ impl Task for Job {
         if self.is_closed {
             return self.leave();
         }
-        self.work(slice).unwrap_or_else(|err| panic!("compress an answer: {err}"))
+        self.slice_began = self.node.pool.now();
+        self.made.slices += 1;
+        let waited = self.slice_began.saturating_sub(self.about.asker.arrived);
+        self.made.waited.get_or_insert(waited);
+        let step = self.work(slice).unwrap_or_else(|err| panic!("compress an answer: {err}"));
+        if !self.is_closed {
+            self.made.ran += self.node.pool.now().saturating_sub(self.slice_began);
+        }
+        step
     }
 
     fn ended(&mut self, why: Ended) {
+        let outcome = match why {
+            _ if self.made.bytes > 0 => Outcome::Cut,
+            Ended::Cancelled => Outcome::Cut,
+            Ended::Expired | Ended::ExpiredWaiting => Outcome::Refused(OVERLOADED),
+            Ended::Panicked | Ended::ShutDown => Outcome::Refused(RpcError::internal().code),
+        };
+        self.slice_began = self.node.pool.now();
+        self.count(outcome);
+        for call in std::mem::take(&mut self.calls) {
+            self.subject = Some(call.subject());
+            self.count(outcome);
+        }
+        if !self.is_closed {
+            self.tell();
+        }
         self.writer.end(why);
     }
 }
 
 /// Runs a method's code; a panic in it is the answer to this call and nothing more.
-pub(crate) fn guarded<T>(name: &str, run: impl FnOnce() -> T) -> Result<T, RpcError> {
+pub(crate) fn guarded<T>(
+    name: &str,
+    request: RequestId,
+    run: impl FnOnce() -> T,
+) -> Result<T, RpcError> {
     catch_unwind(AssertUnwindSafe(run)).map_err(|_| {
-        tracing::error!(method = name, "a method panicked; its request got -32603");
+        tracing::error!(%request, method = name, "a method panicked; its request got -32603");
         RpcError::internal()
     })
 }

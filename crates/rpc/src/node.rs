@@ -1,13 +1,13 @@
 //! Everything that a method may read or do, in one place.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use chain::{Cluster, History, Reader, TransactionDoor};
 use pool::{ClientId, Clients, Pool, TooMany};
 
-use crate::{Answers, Config};
+use crate::metrics::Metrics;
+use crate::{Answers, Config, Health};
 
 /// The node as its methods see it.
 pub struct Node {
@@ -27,11 +27,31 @@ pub struct Node {
     pub clients: Arc<Clients>,
     /// How the ledger is, as `getHealth` and `GET /health` tell.
     pub health: Arc<Health>,
+    /// What was asked and answered.
+    pub metrics: Arc<Metrics>,
     /// Limits.
     pub config: Config,
 }
 
 impl Node {
+    /// Looks how far the ledger is, and tells what the log left out. To be done several times a second:
+    /// [`crate::serve`] does.
+    pub fn look(&self) {
+        let (views, now) = (self.reader.views(), self.pool.now());
+        let slots = [&views.processed, &views.confirmed, &views.finalized];
+        self.health.look(now, slots.map(|view| view.block().slot));
+        let left_out = self.metrics.slow.untold(now);
+        if left_out > 0 {
+            tracing::warn!(left_out, "slow requests that were not logged");
+        }
+    }
+
+    /// Whether a request that took so long is to be logged.
+    pub(crate) fn is_slow(&self, took: Duration) -> bool {
+        let limit_ms = self.config.slow_request_ms;
+        limit_ms > 0 && took >= Duration::from_millis(limit_ms)
+    }
+
     /// Counts bytes that go to a client.
     pub(crate) fn charge(&self, client: ClientId, bytes: usize) {
         if self.clients.counts_bytes() {
@@ -46,45 +66,6 @@ impl Node {
             return self.clients.admit(client, requests, self.pool.now());
         }
         Ok(())
-    }
-}
-
-/// How the ledger is. Set by whoever feeds it, read by anyone; starts as [`Status::Ok`].
-#[derive(Debug, Default)]
-pub struct Health(AtomicU64);
-
-/// What a health check is told.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Status {
-    /// The state is as fresh as it can be.
-    Ok,
-    /// The state is so many slots behind its source.
-    Behind {
-        /// How many; at least 1.
-        slots: u64,
-    },
-    /// Nobody can say.
-    Unknown,
-}
-
-impl Health {
-    /// Tells how the ledger is.
-    pub fn set(&self, status: Status) {
-        let word = match status {
-            Status::Ok => 0,
-            Status::Behind { slots } => slots.clamp(1, u64::MAX - 1),
-            Status::Unknown => u64::MAX,
-        };
-        self.0.store(word, Ordering::Relaxed);
-    }
-
-    /// How the ledger is.
-    pub fn status(&self) -> Status {
-        match self.0.load(Ordering::Relaxed) {
-            0 => Status::Ok,
-            u64::MAX => Status::Unknown,
-            slots => Status::Behind { slots },
-        }
     }
 }
 

@@ -16,6 +16,7 @@ use crate::bare::{Bare, Told, Want};
 use crate::compress::{COMPRESS_BYTES_MIN, Coding, Encoder};
 use crate::kept::Kept;
 use crate::methods::PIECE_BYTES;
+use crate::request_id::RequestId;
 
 /// Pieces that wait for the socket: half a megabyte of an answer.
 const PIECES_MAX: usize = 4;
@@ -62,15 +63,21 @@ pub(crate) struct Writer {
 pub(crate) struct Taker {
     receiver: mpsc::Receiver<Message>,
     ticket: Option<Ticket>,
+    /// What the log calls the request.
+    pub(crate) request: RequestId,
 }
 
 /// Both ends for one answer, which is coded as `coding` if it is long enough; with `want` only its value.
-pub(crate) fn outlet(coding: Coding, want: Option<Want>) -> (Writer, Taker) {
+pub(crate) fn outlet(
+    coding: Coding,
+    want: Option<Want>,
+    request: RequestId,
+) -> (Writer, Taker) {
     let (sender, receiver) = mpsc::channel(PIECES_MAX);
     let (encoder, ready) = (None, VecDeque::new());
     let bare = want.map(|want| Box::new(Bare::new(want)));
     let writer = Writer { sender, coding, encoder, ready, has_sent: false, bare };
-    (writer, Taker { receiver, ticket: None })
+    (writer, Taker { receiver, ticket: None, request })
 }
 
 impl Writer {

@@ -7,10 +7,13 @@
 //! Invariant: when [`serve`] returns no task of it is left.
 
 use std::convert::Infallible;
+use std::error::Error;
 use std::future::Future;
+use std::io;
 use std::net::IpAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use hyper::server::conn::http1;
@@ -21,9 +24,11 @@ use parking_lot::Mutex;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::{JoinError, JoinSet};
+use tokio::time::MissedTickBehavior;
 
-use crate::http::{self, Port, Web};
+use crate::http::{self, From, Port, Web};
 use crate::io::Impatient;
+use crate::metrics::Traffic;
 use crate::node::Node;
 
 /// How long open connections may finish what they are at when the server shuts down.
@@ -31,6 +36,9 @@ const GRACE: Duration = Duration::from_secs(2);
 
 /// How long accepting rests after it failed, which it does when the system is out of descriptors.
 const ACCEPT_REST: Duration = Duration::from_millis(50);
+
+/// How often it is looked how far the ledger is.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
 
 /// What a connection's header may take, and how much of a body is read ahead: 64 KiB.
 const BUFFER_BYTES_MAX: usize = 64 * 1024;
@@ -85,7 +93,9 @@ async fn serve_all(
 ) {
     let (close, closing) = watch::channel(false);
     let places = Arc::new(Semaphore::new(node.config.connections_max.min(Semaphore::MAX_PERMITS)));
-    let server = Server { node, speaker, web, places, closing };
+    let looking = looking(Arc::clone(&node), closing.clone());
+    let connections = Arc::default();
+    let server = Server { node, speaker, web, places, connections, closing };
     let rpc = server.accept(listeners.rpc, Port::Rpc);
     let pubsub = async {
         if let Some(listener) = listeners.pubsub {
@@ -97,7 +107,19 @@ async fn serve_all(
         // Every receiver is below, in the futures that this one is joined with.
         let _ = close.send(true);
     };
-    tokio::join!(rpc, pubsub, shutdown);
+    tokio::join!(rpc, pubsub, looking, shutdown);
+}
+
+/// Looks how far the ledger is until the server shuts down.
+async fn looking(node: Arc<Node>, mut closing: watch::Receiver<bool>) {
+    let mut every = tokio::time::interval(LOOK_EVERY);
+    every.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            () = closed(&mut closing) => return,
+            _ = every.tick() => node.look(),
+        }
+    }
 }
 
 #[derive(Clone)]
@@ -106,6 +128,8 @@ struct Server {
     speaker: Arc<dyn Speaker>,
     web: Option<Arc<dyn Web>>,
     places: Arc<Semaphore>,
+    /// Connections so far.
+    connections: Arc<AtomicU64>,
     closing: watch::Receiver<bool>,
 }
 
@@ -126,10 +150,14 @@ impl Server {
                 Ok((socket, peer)) => (socket, peer.ip()),
                 Err(err) => {
                     tracing::warn!(%err, "accept a connection");
+                    self.node.metrics.http.count(Traffic::AcceptFailed);
                     tokio::time::sleep(ACCEPT_REST).await;
                     continue;
                 }
             };
+            if self.places.available_permits() == 0 {
+                self.node.metrics.http.count(Traffic::Delayed);
+            }
             let place = tokio::select! {
                 () = closed(&mut closing) => break,
                 place = Arc::clone(&self.places).acquire_owned() => place,
@@ -152,10 +180,14 @@ impl Server {
     ) {
         // It only fails on a socket that is closed already, which the next read finds.
         let _ = socket.set_nodelay(true);
+        let node = Arc::clone(&self.node);
+        node.metrics.http.count(Traffic::Accepted);
+        let _ended = Ended(&node);
         let upgrade = self.http(socket, peer, port).await;
         if let Some(upgrade) = upgrade
             && let Ok(upgraded) = upgrade.await
         {
+            node.metrics.http.count(Traffic::Upgraded);
             let speaking = Arc::clone(&self.speaker).speak(TokioIo::new(upgraded));
             tokio::select! {
                 () = speaking => {}
@@ -168,34 +200,42 @@ impl Server {
     /// Speaks HTTP until the connection ends, or is to become something else.
     async fn http(&mut self, socket: TcpStream, peer: IpAddr, port: Port) -> Option<OnUpgrade> {
         let config = &self.node.config;
-        let socket = Impatient::new(socket, Duration::from_millis(config.write_timeout_ms));
+        let write_timeout = Duration::from_millis(config.write_timeout_ms);
+        let socket = Impatient::new(socket, write_timeout, Arc::clone(&self.node));
         let upgrade = Arc::new(Mutex::new(None));
+        let connection = self.connections.fetch_add(1, Ordering::Relaxed);
+        let requests = AtomicU64::new(0);
         let service = service_fn(|request| {
             let (node, upgrade) = (Arc::clone(&self.node), Arc::clone(&upgrade));
+            // One after another: only this task adds to it.
+            let number = requests.load(Ordering::Relaxed);
+            requests.store(number + 1, Ordering::Relaxed);
+            let from = From { peer, connection, number };
             let web = self.web.clone();
             async move {
-                let handled = http::handle(&node, web.as_ref(), port, peer, request).await;
+                let handled = http::handle(&node, web.as_ref(), port, from, request).await;
                 *upgrade.lock() = handled.upgrade;
                 Ok::<_, Infallible>(handled.response)
             }
         });
-        let connection = http1::Builder::new()
+        let serving = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(Duration::from_millis(config.header_timeout_ms))
             .max_buf_size(BUFFER_BYTES_MAX)
             .serve_connection(TokioIo::new(socket), service)
             .with_upgrades();
-        let mut connection = pin!(connection);
+        let mut serving = pin!(serving);
         let mut closing = self.closing.clone();
         let ended = tokio::select! {
-            ended = connection.as_mut() => ended,
+            ended = serving.as_mut() => ended,
             () = closed(&mut closing) => {
-                connection.as_mut().graceful_shutdown();
-                tokio::time::timeout(GRACE, connection).await.unwrap_or(Ok(()))
+                serving.as_mut().graceful_shutdown();
+                tokio::time::timeout(GRACE, serving).await.unwrap_or(Ok(()))
             }
         };
         if let Err(err) = ended {
-            tracing::debug!(%err, "a connection ended badly");
+            self.node.metrics.http.count(cause(&err));
+            tracing::debug!(%peer, connection, %err, "a connection ended badly");
         }
         upgrade.lock().take()
     }
@@ -204,6 +244,27 @@ impl Server {
     async fn closed_for_good(&mut self) {
         closed(&mut self.closing).await;
         tokio::time::sleep(GRACE).await;
+    }
+}
+
+/// Counts the end of a connection, however it comes.
+struct Ended<'n>(&'n Node);
+
+impl Drop for Ended<'_> {
+    fn drop(&mut self) {
+        self.0.metrics.http.count(Traffic::Ended);
+    }
+}
+
+/// What ended a connection before its time.
+fn cause(err: &hyper::Error) -> Traffic {
+    let io = err.source().and_then(|source| source.downcast_ref::<io::Error>());
+    if err.is_timeout() {
+        Traffic::HeadTimeout
+    } else if io.is_some_and(|io| io.kind() == io::ErrorKind::TimedOut) {
+        Traffic::WriteTimeout
+    } else {
+        Traffic::Broken
     }
 }
 

@@ -121,6 +121,10 @@ pub struct Counts {
     pub distinct: usize,
     /// Addresses of sets, as `Limits::tracked_max` counts them.
     pub tracked: usize,
+    /// Messages that wait in all queues.
+    pub queue_messages: usize,
+    /// Bytes that wait in all queues, what is shared counted for each.
+    pub queue_bytes: usize,
 }
 
 /// A subscription that wants a publication.
@@ -360,10 +364,15 @@ impl<S: Eq + Hash, M: Message, B> Subs<S, M, B> {
         }
     }
 
-    /// How much there is now.
+    /// How much there is now. Cost: O(listeners).
     pub fn counts(&self) -> Counts {
         let engine = self.shared.engine.lock();
+        let waiting = engine.listeners.values().map(|entry| entry.queue.waiting());
+        let (queue_messages, queue_bytes) =
+            waiting.fold((0, 0), |sum, waits| (sum.0 + waits.0, sum.1 + waits.1));
         Counts {
+            queue_messages,
+            queue_bytes,
             listeners: engine.listeners.len(),
             subscriptions: engine.pairs,
             distinct: engine.subscriptions.len(),

@@ -167,6 +167,12 @@ impl<M: Message> Queue<M> {
         if has_message || self.closed().is_some() { self.pop() } else { Next::Empty }
     }
 
+    /// Messages that wait, one that was conflated counted once, and what they count in bytes.
+    pub(crate) fn waiting(&self) -> (usize, usize) {
+        let inner = self.inner.lock();
+        (inner.messages.len() + inner.conflated.len(), inner.bytes)
+    }
+
     pub(crate) fn closed(&self) -> Option<Closed> {
         self.inner.lock().closed
     }

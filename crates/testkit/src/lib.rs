@@ -1,5 +1,6 @@
 //! What tests of several crates share: seeded random steps, a fork injector, and a plain model that
-//! says what a forked ledger must answer; and a synthetic Solana ledger of mainnet's shape.
+//! says what a forked ledger must answer; a synthetic Solana ledger of mainnet's shape; and snapshot
+//! archives, made and read the plain way.
 //!
 //! Shape: a [`ForkInjector`] chooses steps, a [`ForkedLedger`] does them to a real `query::Ledger`
 //! and to a [`Model`] of plain maps at once, and compares the two.
@@ -8,6 +9,7 @@
 //! Not here: real clients' flows (`clients/`), the ledger that executes (`localnet`).
 #![forbid(unsafe_code)]
 
+pub mod archive;
 mod forked;
 mod forks;
 mod model;

@@ -1,18 +1,22 @@
-//! The ladder: what a constant answer costs, what each step above it adds.
+//! The ladder: what a constant answer costs, what each step above it adds, for a small answer and for 1 MB.
 //!
-//! Rounds go through all rungs in turn, so that what disturbs the machine disturbs all of them; a ratio is
-//! taken within its round, and the median of the rounds is told.
+//! Steps: constant; computed, of things from all over the ledger; with the read cached; with the encoded
+//! answer cached. The state is in memory, so what a cache of reads can save is the wait for memory and the
+//! search for the ids: that is the same thing asked again and again, all of it in the core's caches
+//! (`one`), beside one of many (`any`). A record is unpacked in both: nobody keeps it unpacked.
+//! Not here: rounds and ratios (`rounds`); getAccountInfo from the cache, for which it is never kept: it is
+//! made in less time than it would be found.
 
 use std::net::SocketAddr;
 
-use ::load::{Endpoint, Report, Run, Stream, json_rpc, status_ok};
-use anyhow::{Result, ensure};
+use ::load::{Endpoint, Stream, status_ok};
+use anyhow::Result;
 
 use super::recorded::Ratio;
+use super::rounds::{Case, Rounds};
 use super::server::{Server, Serving};
 use super::targets::Targets;
 use super::{Size, bar};
-use crate::median;
 
 /// Connections of cheap requests, and of large ones.
 const CONNECTIONS: usize = 32;
@@ -21,14 +25,11 @@ const CONNECTIONS_LARGE: usize = 8;
 /// "At least 0.7 of the constant answer's rate", for cheap methods and for 1 MB alike.
 const BAR_OF_CONSTANT: f64 = 0.7;
 
-struct Rung {
-    name: String,
-    address: SocketAddr,
-    stream: Stream,
-    /// The constant that it is compared with, by place.
-    constant: usize,
-    has_bar: bool,
-}
+/// Bytes of an answer with one token account, headers apart.
+const SMALL_BYTES: usize = 450;
+
+/// A megabyte from the cache.
+const LARGE_CACHED: &str = "1 MB cached";
 
 pub(crate) fn run(
     server: &Server,
@@ -36,68 +37,67 @@ pub(crate) fn run(
     targets: &Targets,
     size: &Size,
 ) -> Result<Vec<Ratio>> {
-    let rungs = rungs(serving, targets);
-    let mut runs: Vec<Vec<Run>> = rungs.iter().map(|_| Vec::new()).collect();
-    for _ in 0..size.runs {
-        for (rung, runs) in rungs.iter().zip(&mut runs) {
-            let streams = vec![rung.stream.clone()];
-            let run = size.once(rung.address, streams, size.span(), Some(server.process()))?;
-            let counts = run.outcomes[0].counts;
-            let failure = run.outcomes[0].failure.as_deref().unwrap_or("refused");
-            ensure!(counts.failed() == 0, "{}: {counts:?}, such as {failure}", rung.name);
-            runs.push(run);
-        }
-    }
-    let mut report = Report::new("ladder", Vec::new());
-    for runs in &runs {
-        report.add(&[], runs);
-    }
+    let cases = cases(serving, targets);
+    let rounds = Rounds::measure(&cases, server.process(), size, size.runs)?;
     println!("\nladder: closed loop, {CONNECTIONS} connections, {CONNECTIONS_LARGE} for 1 MB");
-    print!("{}", report.table());
-    let mut ratios = Vec::new();
-    for (nth, rung) in rungs.iter().enumerate() {
-        let pairs = runs[nth].iter().zip(&runs[rung.constant]);
-        let of_constant =
-            pairs.map(|(run, constant)| run.outcomes[0].rate() / constant.outcomes[0].rate());
-        let ratio = median(of_constant.collect());
-        if nth == rung.constant {
-            continue;
+    rounds.print();
+    for (nth, case) in cases.iter().enumerate().filter(|(nth, case)| *nth != case.constant) {
+        let (name, ratio) = (&case.stream.name, rounds.of_rate(nth));
+        println!("{name} of the constant's rate: {ratio:.3}");
+        if name == LARGE_CACHED || targets.cheap.iter().any(|(method, _)| method == name) {
+            let name = format!("load_{}_of_constant", name.replace(' ', "_"));
+            bar(&name, ratio, "x", false, BAR_OF_CONSTANT);
         }
-        let name = rung.name.replace([' ', ','], "_");
-        println!("{} of the constant's rate: {ratio:.3}", rung.name);
-        if rung.has_bar {
-            bar(&format!("load_{name}_of_constant"), ratio, "x", false, BAR_OF_CONSTANT);
-        }
-        ratios.push(Ratio { name, ratio });
     }
-    Ok(ratios)
+    Ok(rounds.ratios(""))
 }
 
-fn rungs(serving: Serving, targets: &Targets) -> Vec<Rung> {
-    let Serving { rpc, constant } = serving;
-    let health = Endpoint::from(rpc).post("/health", HEALTH);
-    let small =
-        Stream { judge: status_ok, ..Stream::closed("constant", vec![health], CONNECTIONS) };
-    let request = targets.megabyte.request(rpc);
-    let large = Stream::closed("constant 1 MB", vec![request.clone()], CONNECTIONS_LARGE);
-    let large = Stream { judge: status_ok, ..large };
-    let mut rungs =
-        vec![rung("constant", rpc, small, 0), rung("constant 1 MB", constant, large, 1)];
+fn cases(serving: Serving, targets: &Targets) -> Vec<Case> {
+    let Serving { rpc, uncached, constant } = serving;
+    let megabyte = targets.megabyte();
+    let health = Endpoint::from(rpc).post("/health", BODY);
+    let fixed = |bytes: usize| Endpoint::from(constant).post(&format!("/{bytes}"), BODY);
+    let mut cases = vec![
+        is_constant(small(rpc, "constant", vec![health])),
+        is_constant(large(constant, "constant 1 MB", vec![fixed(megabyte.bytes)])),
+        is_constant(small(constant, "constant 450 B", vec![fixed(SMALL_BYTES)])),
+    ];
     for (method, _) in &targets.cheap {
-        let stream = Stream::closed(method, targets.requests(rpc, method), CONNECTIONS);
-        rungs.push(Rung { has_bar: true, ..rung(method, rpc, stream, 0) });
+        cases.push(small(rpc, method, targets.requests(rpc, method)));
     }
-    let name = "getProgramAccounts 1 MB";
-    let computed = Stream::closed(name, vec![request], CONNECTIONS_LARGE);
-    let computed = Stream { judge: json_rpc, ..computed };
-    rungs.push(Rung { has_bar: true, ..rung(name, rpc, computed, 1) });
-    rungs
+    let infos = calls(rpc, "getAccountInfo", &targets.accounts);
+    let lists = calls(uncached, "getProgramAccounts", &targets.lists);
+    let kept = calls(rpc, "getProgramAccounts", &targets.lists);
+    let megabytes = targets.megabytes.iter().map(|answer| answer.request(uncached));
+    cases.extend([
+        small(rpc, "getAccountInfo any", infos.clone()),
+        small(rpc, "getAccountInfo one", infos[..1].to_vec()),
+        small(uncached, "list of 1 computed any", lists.clone()),
+        small(uncached, "list of 1 computed one", lists[..1].to_vec()),
+        small(rpc, "list of 1 cached", kept),
+        large(uncached, "1 MB computed any", megabytes.collect()),
+        large(uncached, "1 MB computed one", vec![megabyte.request(uncached)]),
+        large(rpc, LARGE_CACHED, vec![megabyte.request(rpc)]),
+    ]);
+    cases
+}
+
+fn calls(address: SocketAddr, method: &str, params: &[serde_json::Value]) -> Vec<Vec<u8>> {
+    params.iter().map(|params| Endpoint::from(address).call(method, params)).collect()
 }
 
 /// As many bytes as a cheap request has.
-const HEALTH: &str =
+const BODY: &str =
     r#"{"id":1,"jsonrpc":"2.0","method":"getSlot","params":[{"commitment":"processed"}]}"#;
 
-fn rung(name: &str, address: SocketAddr, stream: Stream, constant: usize) -> Rung {
-    Rung { name: name.to_owned(), address, stream, constant, has_bar: false }
+fn small(address: SocketAddr, name: &str, requests: Vec<Vec<u8>>) -> Case {
+    Case { address, stream: Stream::closed(name, requests, CONNECTIONS), constant: 0 }
+}
+
+fn large(address: SocketAddr, name: &str, requests: Vec<Vec<u8>>) -> Case {
+    Case { address, stream: Stream::closed(name, requests, CONNECTIONS_LARGE), constant: 1 }
+}
+
+fn is_constant(case: Case) -> Case {
+    Case { stream: Stream { judge: status_ok, ..case.stream }, ..case }
 }

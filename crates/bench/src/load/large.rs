@@ -7,7 +7,7 @@ use std::time::Duration;
 use ::load::{Connection, Endpoint};
 use anyhow::{Context, Result, ensure};
 
-use super::server::Server;
+use super::server::{Server, thread_times};
 use super::targets::Targets;
 use super::{Size, bar};
 use crate::{node, now};
@@ -31,7 +31,7 @@ const READ_BYTES: u64 = 1_000_000;
 pub(crate) fn run(server: &Server, rpc: SocketAddr, targets: &Targets, size: &Size) -> Result<()> {
     let request = Endpoint::from(rpc).call("getProgramAccounts", &targets.whole);
     // Once before, so that what the server allocates for any answer is there.
-    read(rpc, &targets.megabyte.request(rpc), u64::MAX)?;
+    read(rpc, &targets.megabyte().request(rpc), u64::MAX)?;
     let before = server.process().resident_bytes()?;
     let is_over = AtomicBool::new(false);
     let began = now();
@@ -74,10 +74,10 @@ fn leaving(server: &Server, rpc: SocketAddr, request: &[u8]) -> Result<f64> {
     read(rpc, request, READ_BYTES)?;
     let left = now();
     let mut last_busy = 0.0;
-    let (mut before, mut at) = (server.thread_times()?, left.elapsed());
+    let (mut before, mut at) = (thread_times(server.process())?, left.elapsed());
     for _ in 0..LOOKS_AFTER {
         node::nap(LOOK_EVERY);
-        let (after, until) = (server.thread_times()?, left.elapsed());
+        let (after, until) = (thread_times(server.process())?, left.elapsed());
         let share = after.saturating_sub(before).as_secs_f64() / (until - at).as_secs_f64();
         if share > IDLE_SHARE {
             last_busy = until.as_secs_f64() * 1e3;

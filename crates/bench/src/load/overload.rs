@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use super::server::Server;
 use super::targets::Targets;
 use super::{Size, bar};
-use crate::node;
+use crate::{median, node};
 
 /// Connections that find out what the server can do.
 const CAPACITY_CONNECTIONS: usize = 32;
@@ -23,10 +23,9 @@ const GROWTH_MAX: f64 = 1.05;
 const SPEED_AFTER_MIN: f64 = 0.9;
 
 pub(crate) fn run(server: &Server, rpc: SocketAddr, targets: &Targets, size: &Size) -> Result<()> {
-    let request = targets.megabyte.request(rpc);
+    let request = targets.megabyte().request(rpc);
     let heavy = Stream::closed("heavy", vec![request], CAPACITY_CONNECTIONS);
-    let capacity = size.once(rpc, vec![heavy.clone()], size.span(), None)?.outcomes.remove(0);
-    let capacity = capacity.rate().max(1.0);
+    let capacity = rate(size, rpc, &heavy, size.warm_up, size.capacity)?.max(1.0);
     let light = targets.requests(rpc, "getAccountInfo");
     let light = Stream::open("light", light, size.light_rate, 64);
     let name = format!("heavy at {:.0}/s", 2.0 * capacity);
@@ -35,14 +34,13 @@ pub(crate) fn run(server: &Server, rpc: SocketAddr, targets: &Targets, size: &Si
     let span = Span::Time { warm_up: size.warm_up, measured: size.overload };
     let run = size.once(rpc, vec![light, twice], span, Some(server.process()))?;
     node::nap(REST);
-    let span = Span::Time { warm_up: Duration::ZERO, measured: size.measured };
-    let after = size.once(rpc, vec![heavy], span, None)?.outcomes.remove(0);
+    let after = rate(size, rpc, &heavy, Duration::ZERO, size.long)?;
     let connections = size.overload_connections;
     println!(
         "\noverload: {:.0} of {:.1} MB a second is what it can do; twice that over {connections} connections \
          for {:?}",
         capacity,
-        targets.megabyte.bytes as f64 / 1e6,
+        targets.megabyte().bytes as f64 / 1e6,
         size.overload
     );
     let mut report = Report::new("overload", Vec::new());
@@ -58,7 +56,7 @@ pub(crate) fn run(server: &Server, rpc: SocketAddr, targets: &Targets, size: &Si
         heavy.refusals.value_at_quantile(0.5) as f64 / 1e6,
         used.resident_bytes_before as f64 / 1e6,
         used.resident_bytes_most as f64 / 1e6,
-        after.rate()
+        after
     );
     // A tenth in, every queue is as full as it gets.
     let tenth = used.samples.len() / 10;
@@ -69,8 +67,24 @@ pub(crate) fn run(server: &Server, rpc: SocketAddr, targets: &Targets, size: &Si
     bar("load_overload_heavy_answered_or_refused", share(heavy, answered), "x", false, 1.0);
     bar("load_overload_refusal_p99_ms", refusal, "ms", true, REFUSAL_MS_MAX);
     bar("load_overload_memory_growth", ended as f64 / begun, "x", true, GROWTH_MAX);
-    bar("load_overload_speed_after", after.rate() / capacity, "x", false, SPEED_AFTER_MIN);
+    bar("load_overload_speed_after", after / capacity, "x", false, SPEED_AFTER_MIN);
     Ok(())
+}
+
+/// Answers in a second, the median of all seconds; of less than two it is all of them.
+fn rate(
+    size: &Size,
+    rpc: SocketAddr,
+    heavy: &Stream,
+    warm_up: Duration,
+    measured: Duration,
+) -> Result<f64> {
+    let span = Span::Time { warm_up, measured };
+    let outcome = size.once(rpc, vec![heavy.clone()], span, None)?.outcomes.remove(0);
+    if measured < Duration::from_secs(2) {
+        return Ok(outcome.rate());
+    }
+    Ok(median(outcome.seconds.iter().map(|second| second.right as f64).collect()))
 }
 
 fn share(outcome: &Outcome, count: u64) -> f64 {

@@ -16,8 +16,14 @@ use anyhow::{Context, Result, bail};
 pub(crate) struct Settings {
     pub(crate) io_threads: usize,
     pub(crate) cpu_threads: usize,
-    /// 0: no slices and no turns.
+    /// 0: no slices, no turns, no weights.
     pub(crate) slice_us: u64,
+    /// By how much the CPU threads stand behind.
+    pub(crate) nice: u8,
+    /// What is answered where the socket is polled; 0: everything that reads an account goes to the pool.
+    pub(crate) inline_bytes: usize,
+    /// Of the cache of answers.
+    pub(crate) cache_bytes: u64,
 }
 
 pub(crate) struct Server {
@@ -30,7 +36,9 @@ pub(crate) struct Server {
 #[derive(Clone, Copy)]
 pub(crate) struct Serving {
     pub(crate) rpc: SocketAddr,
-    /// 1 MB, whatever is asked.
+    /// The same without the cache of answers.
+    pub(crate) uncached: SocketAddr,
+    /// As many bytes as the path says, whatever is asked.
     pub(crate) constant: SocketAddr,
 }
 
@@ -38,7 +46,25 @@ impl Settings {
     /// As the binary has them: half the cores for sockets, all of them for work.
     pub(crate) fn of_binary() -> Self {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        Self { io_threads: (cores / 2).max(1), cpu_threads: cores, slice_us: 1_000 }
+        Self {
+            io_threads: (cores / 2).max(1),
+            cpu_threads: cores,
+            slice_us: 1_000,
+            nice: 10,
+            inline_bytes: 32 * 1024,
+            cache_bytes: 256 << 20,
+        }
+    }
+
+    /// The same without slices, turns and weights: the pool is one queue in the order of arrival.
+    pub(crate) fn in_order() -> Self {
+        Self { slice_us: 0, ..Self::of_binary() }
+    }
+
+    /// As Agave has its reads: everything through one queue, each to its end, on threads that stand
+    /// behind nobody.
+    pub(crate) fn as_agave() -> Self {
+        Self { nice: 0, inline_bytes: 0, ..Self::in_order() }
     }
 }
 
@@ -64,27 +90,20 @@ impl Server {
             self.say("")?;
             self.line("ended")?;
         }
-        let Settings { io_threads, cpu_threads, slice_us } = settings;
-        self.say(&format!("{io_threads} {cpu_threads} {slice_us}"))?;
+        let Settings { io_threads, cpu_threads, slice_us, nice, inline_bytes, cache_bytes } =
+            settings;
+        self.say(&format!(
+            "{io_threads} {cpu_threads} {slice_us} {nice} {inline_bytes} {cache_bytes}"
+        ))?;
         self.is_serving = true;
         let line = self.line("serving ")?;
-        let (rpc, constant) = line.split_once(' ').context("two addresses")?;
-        Ok(Serving { rpc: rpc.parse()?, constant: constant.parse()? })
+        let addresses = line.split(' ').map(str::parse).collect::<Result<Vec<_>, _>>()?;
+        let [rpc, uncached, constant] = addresses[..] else { bail!("{line}: not three addresses") };
+        Ok(Serving { rpc, uncached, constant })
     }
 
     pub(crate) fn process(&self) -> Process {
         Process(self.child.id())
-    }
-
-    /// CPU time of all its threads, to the nanosecond; without those that have ended.
-    pub(crate) fn thread_times(&self) -> Result<Duration> {
-        let mut nanos = 0;
-        for task in fs::read_dir(format!("/proc/{}/task", self.child.id()))? {
-            // A thread may end between the two.
-            let stat = fs::read_to_string(task?.path().join("schedstat")).unwrap_or_default();
-            nanos += stat.split_whitespace().next().map_or(Ok(0), str::parse::<u64>)?;
-        }
-        Ok(Duration::from_nanos(nanos))
     }
 
     fn say(&mut self, line: &str) -> Result<()> {
@@ -109,4 +128,15 @@ impl Drop for Server {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// CPU time of all threads of a process, to the nanosecond; without those that have ended.
+pub(crate) fn thread_times(process: Process) -> Result<Duration> {
+    let mut nanos = 0;
+    for task in fs::read_dir(format!("/proc/{}/task", process.0))? {
+        // A thread may end between the two.
+        let stat = fs::read_to_string(task?.path().join("schedstat")).unwrap_or_default();
+        nanos += stat.split_whitespace().next().map_or(Ok(0), str::parse::<u64>)?;
+    }
+    Ok(Duration::from_nanos(nanos))
 }

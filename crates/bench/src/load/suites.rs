@@ -1,18 +1,25 @@
-//! The suites of Agave's `accounts-cluster-bench`, and program-accounts: those that read accounts over the
-//! synthetic ledger, those that need transactions over `hydrant dev`.
+//! The suites of Agave's `accounts-cluster-bench`, program-accounts, every route of REST, and a mix of them
+//! all: those that read accounts over the synthetic ledger, those that need transactions over `hydrant dev`.
+//!
+//! Rounds are short, so that there are several in the time (`Size::short`). The one route that writes is
+//! offered each transaction once, before the others.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
-use ::load::{Client, Endpoint, Found, Process, Report, Run, Stream, Suite, Wanted, status_ok};
+use ::load::{
+    Client, Endpoint, Found, LoadError, Mix, Process, Report, RestSuite, Span, Stream, Suite,
+    Wanted, status_ok,
+};
 use anyhow::{Context, Result, ensure};
+use serde_json::Value;
 
 use super::Size;
 use super::recorded::Ratio;
+use super::rounds::{Case, Rounds};
 use super::server::{Server, Serving};
-use crate::client;
-use crate::median;
 use crate::node::Node;
-use crate::transfers;
+use crate::{client, transfers};
 
 /// Connections of each suite.
 const CONNECTIONS: usize = 16;
@@ -21,69 +28,97 @@ const CONNECTIONS: usize = 16;
 const OF_HISTORY: [Suite; 4] =
     [Suite::Block, Suite::Blocks, Suite::Transaction, Suite::TransactionParsed];
 
+/// Its answer is a walk over the whole ledger: who reads metrics is one, and patient.
+const PATIENT: &str = "rest-metrics";
+
+/// Calls of the mix, which are taken in turn.
+const MIXED: f64 = 10_000.0;
+
+/// The seed of the mix.
+const SEED: u64 = 1;
+
 pub(crate) fn run(server: &Server, serving: Serving, size: &Size) -> Result<Vec<Ratio>> {
     let of_accounts: Vec<Suite> =
         Suite::ALL.into_iter().filter(|suite| !OF_HISTORY.contains(suite)).collect();
     println!("\nsuites: closed loop, {CONNECTIONS} connections; over the synthetic ledger");
-    let mut ratios = measured(&of_accounts, serving.rpc, server.process(), size)?;
-    let node = Node::start(&[])?;
-    send(node.rpc, size.transactions)?;
+    let mut ratios = measured(&of_accounts, false, serving.rpc, server.process(), size)?;
+    let threads = size.threads.map(|(io, cpu)| [io.to_string(), cpu.to_string()]);
+    let flags = threads.as_ref().map(|[io, cpu]| ["--io-threads", io, "--cpu-threads", cpu]);
+    let node = Node::start(flags.as_ref().map_or(&[], |flags| &flags[..]))?;
     println!("suites over hydrant dev, {} transactions", size.transactions);
-    ratios.extend(measured(&OF_HISTORY, node.rpc, Process(node.pid()), size)?);
+    send(node.rpc, size)?;
+    ratios.extend(measured(&OF_HISTORY, true, node.rpc, Process(node.pid()), size)?);
     Ok(ratios)
 }
 
-/// Transfers, all of them executed.
-fn send(rpc: SocketAddr, count: usize) -> Result<()> {
+/// Transfers by `POST /v1/transactions`, each once, all of them executed.
+fn send(rpc: SocketAddr, size: &Size) -> Result<()> {
     let mut client = client::Client::open(rpc)?;
     let payers = transfers::fund_payers(&mut client, 8)?;
-    let signed = transfers::signed_transfers(&mut client, &payers, count)?;
+    let signed = transfers::signed_transfers(&mut client, &payers, size.transactions)?;
+    let endpoint = Endpoint::from(rpc);
+    let path = "/v1/transactions?skipPreflight=true";
+    let mut requests = Vec::new();
     let mut signatures = Vec::new();
     for transaction in &signed {
-        let signature =
-            client.call("sendTransaction", transfers::send_params(transaction, true)?)?;
-        signatures.push(signature.as_str().context("a signature")?.to_owned());
+        let params = transfers::send_params(transaction, true)?;
+        let body = serde_json::json!({ "transaction": params[0] });
+        requests.push(endpoint.post(path, &body.to_string()));
+        let first = transaction.signatures.first().context("it is signed")?;
+        signatures.push(first.to_string());
     }
+    let stream = Stream::closed("rest-transactions-post", requests, CONNECTIONS);
+    let run = size.once(rpc, vec![Stream { judge: status_ok, ..stream }], Span::Once, None)?;
+    let (counts, failure) = (run.outcomes[0].counts, &run.outcomes[0].failure);
+    ensure!(counts.failed() == 0, "{counts:?}, such as {failure:?}");
+    let mut report = Report::new("sent", Vec::new());
+    report.add(&[], &[run]);
+    print!("{}", report.table());
     transfers::wait_for_all(&mut client, &signatures)
 }
 
 fn measured(
     suites: &[Suite],
+    is_history: bool,
     rpc: SocketAddr,
     process: Process,
     size: &Size,
 ) -> Result<Vec<Ratio>> {
     let mut client = Client::open(rpc)?;
     let found = look(&mut client, suites)?;
+    let case = |stream| Case { address: rpc, stream, constant: 0 };
+    let rest = |name, requests, connections| {
+        let stream = Stream::closed(name, requests, connections);
+        case(Stream { judge: status_ok, ..stream })
+    };
     let health = Endpoint::from(rpc).post("/health", "{}");
-    let constant = Stream::closed("constant", vec![health], CONNECTIONS);
-    let mut streams = vec![Stream { judge: status_ok, ..constant }];
+    let mut cases = vec![rest("constant", vec![health], CONNECTIONS)];
     for suite in suites {
         let requests = suite.requests(&mut client, &found)?;
-        streams.push(Stream::closed(suite.name(), requests, CONNECTIONS));
+        cases.push(case(Stream::closed(suite.name(), requests, CONNECTIONS)));
     }
-    let mut runs: Vec<Vec<Run>> = vec![Vec::new(); streams.len()];
-    for _ in 0..size.runs {
-        for (stream, runs) in streams.iter().zip(&mut runs) {
-            let run = size.once(rpc, vec![stream.clone()], size.span(), Some(process))?;
-            let (counts, failure) = (run.outcomes[0].counts, &run.outcomes[0].failure);
-            ensure!(counts.failed() == 0, "{}: {counts:?}, such as {failure:?}", stream.name);
-            runs.push(run);
-        }
+    for suite in RestSuite::ALL.iter().filter(|suite| suite.needs_history == is_history) {
+        let connections = if suite.name == PATIENT { 1 } else { CONNECTIONS };
+        cases.push(rest(suite.name, suite.requests(&mut client, &found)?, connections));
     }
-    let mut report = Report::new("suites", Vec::new());
-    for runs in &runs {
-        report.add(&[], runs);
+    let mixed = mixed(suites, &found, &Endpoint::from(rpc))?;
+    let name = if is_history { "mix of history" } else { "mix of accounts" };
+    cases.push(case(Stream::closed(name, mixed, CONNECTIONS)));
+    let short = Size { warm_up: size.warm_up.min(size.short / 5), measured: size.short, ..*size };
+    let rounds = Rounds::measure(&cases, process, &short, size.runs)?;
+    rounds.print();
+    Ok(rounds.ratios("suite_"))
+}
+
+/// Calls of all suites by their weights, in one order that is always the same.
+fn mixed(suites: &[Suite], found: &Found, endpoint: &Endpoint) -> Result<Vec<Vec<u8>>, LoadError> {
+    let mut mix = Mix::new(SEED);
+    for suite in suites {
+        mix.add(suite.weight(), suite.method(), suite.params(found)?);
     }
-    print!("{}", report.table());
-    let rate = |run: &Run| run.outcomes[0].rate();
-    let ratio = |runs_of: &Vec<Run>| {
-        median(runs_of.iter().zip(&runs[0]).map(|(run, of)| rate(run) / rate(of)).collect())
-    };
-    let named = streams.iter().zip(&runs).skip(1);
-    Ok(named
-        .map(|(stream, runs)| Ratio { name: format!("suite_{}", stream.name), ratio: ratio(runs) })
-        .collect())
+    let log = mix.log(MIXED, Duration::from_secs(1));
+    let bodies = log.iter().filter_map(|entry| entry.body.as_ref().map(Value::to_string));
+    Ok(bodies.map(|body| endpoint.body(&body)).collect())
 }
 
 /// What there is to ask for; blocks once they are confirmed.
@@ -91,11 +126,13 @@ fn look(client: &mut Client, suites: &[Suite]) -> Result<Found> {
     let wanted = Wanted::default();
     let needs_history = suites.contains(&Suite::Transaction);
     for _ in 0..200 {
+        // Routes of history ask for accounts, too.
+        let suites = if needs_history { &Suite::ALL[..] } else { suites };
         let found = Found::look(client, suites, &wanted)?;
         if !needs_history || !found.signatures.is_empty() {
             return Ok(found);
         }
-        crate::node::nap(std::time::Duration::from_millis(50));
+        crate::node::nap(Duration::from_millis(50));
     }
     None.context("no block with a transaction was confirmed within ten seconds")
 }

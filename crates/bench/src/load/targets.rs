@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use ::load::{Client, Endpoint};
-use anyhow::{Context, Result};
+use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 use testkit::synthetic::{Kind, Synthetic, SyntheticConfig};
 
@@ -17,16 +17,29 @@ const ENTRY_BYTES: u64 = 430;
 const MINTS_MAX: u64 = 20_000;
 
 /// Candidates of about the size that is wanted.
-const CANDIDATES: usize = 40;
+const CANDIDATES: usize = 60;
+
+/// Accounts of which any may be asked for: so many that none is found in a core's caches.
+const ANY_ACCOUNTS: u64 = 200_000;
+
+/// Lists of one or two accounts of which any may be asked for.
+const ANY_LISTS: usize = 2_000;
+
+/// Answers of about a megabyte of which any may be asked for.
+const ANY_MEGABYTES: usize = 16;
 
 /// Calls of each kind.
 pub(crate) struct Targets {
     /// The cheap ones by method, and their calls.
     pub(crate) cheap: Vec<(&'static str, Vec<Value>)>,
+    /// getAccountInfo of token accounts from all over the ledger.
+    pub(crate) accounts: Vec<Value>,
+    /// getProgramAccounts that finds the one or two holders of a mint.
+    pub(crate) lists: Vec<Value>,
     /// getProgramAccounts of 25 MB, or as large as one mint makes them.
     pub(crate) scans: Answer,
-    /// Of 1 MB.
-    pub(crate) megabyte: Answer,
+    /// Of about 1 MB each, the nearest first.
+    pub(crate) megabytes: Vec<Answer>,
     /// A whole program's accounts.
     pub(crate) whole: Value,
 }
@@ -42,27 +55,40 @@ impl Targets {
         let ledger = Synthetic::new(SyntheticConfig::mainnet(SEED, accounts));
         let mut client = Client::open(rpc)?;
         let counts = ledger.counts();
-        let some = |count: u64, kind: fn(u64) -> Kind| -> Vec<String> {
-            let every = (count / 1_000).max(1);
-            (0..1_000.min(count)).map(|n| ledger.address(kind(n * every)).to_string()).collect()
+        let some = |most: u64, count: u64, kind: fn(u64) -> Kind| -> Vec<String> {
+            let every = (count / most).max(1);
+            (0..most.min(count)).map(|n| ledger.address(kind(n * every)).to_string()).collect()
         };
-        let tokens = some(counts.tokens, Kind::Token);
-        let wallets = some(counts.wallets, Kind::Wallet);
         let base64 = json!({ "encoding": "base64" });
+        let infos = |tokens: Vec<String>| -> Vec<Value> {
+            tokens.iter().map(|address| json!([address, base64])).collect()
+        };
+        let wallets = some(1_000, counts.wallets, Kind::Wallet);
         let cheap = vec![
             ("getSlot", vec![json!([])]),
             ("getBalance", wallets.iter().map(|address| json!([address])).collect()),
-            ("getAccountInfo", tokens.iter().map(|address| json!([address, base64])).collect()),
+            ("getAccountInfo", infos(some(1_000, counts.tokens, Kind::Token))),
             ("getLatestBlockhash", vec![json!([])]),
         ];
+        // The last mints have the fewest holders. Every tenth mint is of the other token program.
+        let held = (0..counts.mints).rev().filter(|n| n % 10 != 7 && ledger.holders(*n) > 0);
+        let lists = held.take(ANY_LISTS).map(|mint| Answer::of_mint(&ledger, mint));
         let program = spl_token_interface::id().to_string();
         let filters = json!([{ "dataSize": 165 }]);
         Ok(Self {
             cheap,
-            scans: Answer::of(&ledger, &mut client, 25_000_000)?,
-            megabyte: Answer::of(&ledger, &mut client, 1_000_000)?,
+            accounts: infos(some(ANY_ACCOUNTS, counts.tokens, Kind::Token)),
+            lists: lists.collect(),
+            scans: Answer::near(&ledger, &mut client, 25_000_000, 1)?.remove(0),
+            megabytes: Answer::near(&ledger, &mut client, 1_000_000, ANY_MEGABYTES)?,
             whole: json!([program, { "encoding": "base64", "filters": filters }]),
         })
+    }
+
+    /// The one whose size is nearest to a megabyte.
+    pub(crate) fn megabyte(&self) -> &Answer {
+        // `Answer::near` gives at least one.
+        &self.megabytes[0]
     }
 
     pub(crate) fn requests(&self, rpc: SocketAddr, method: &str) -> Vec<Vec<u8>> {
@@ -73,29 +99,37 @@ impl Targets {
 }
 
 impl Answer {
-    /// The accounts of the mint whose answer is nearest to so many bytes.
-    fn of(ledger: &Synthetic, client: &mut Client, bytes: u64) -> Result<Self> {
+    /// The accounts of the mints whose answers are nearest to so many bytes, at least one and at most
+    /// `most`; none that is a third smaller or larger than the first.
+    fn near(ledger: &Synthetic, client: &mut Client, bytes: u64, most: usize) -> Result<Vec<Self>> {
         let wanted = bytes / ENTRY_BYTES;
         let mut mints: Vec<u64> = (0..ledger.counts().mints.min(MINTS_MAX)).collect();
         mints.sort_by_key(|mint| ledger.holders(*mint).abs_diff(wanted));
-        let program = spl_token_interface::id().to_string();
-        let answers = mints.into_iter().take(CANDIDATES).map(|mint| {
-            let mint = ledger.address(Kind::Mint(mint)).to_string();
-            let memcmp = json!({ "memcmp": { "offset": 0, "bytes": mint } });
-            let filters = json!([{ "dataSize": 165 }, memcmp]);
-            let params = json!([program, { "encoding": "base64", "filters": filters }]);
+        let mut answers: Vec<Self> = Vec::new();
+        for mint in mints.into_iter().take(CANDIDATES) {
+            let params = Self::of_mint(ledger, mint);
             let request = client.endpoint().call("getProgramAccounts", &params);
             let bytes = client.exchange(&request)?.1.len();
-            anyhow::Ok(Self { params, bytes })
-        });
-        // Some mints are of the other token program; their answers are empty.
-        for answer in answers {
-            let answer = answer?;
-            if answer.bytes > 10_000 {
-                return Ok(answer);
+            let is_like = |first: &Self| bytes * 3 > first.bytes * 2 && bytes * 2 < first.bytes * 3;
+            // Some mints are of the other token program; their answers are empty.
+            if bytes > 10_000 && answers.first().is_none_or(is_like) {
+                answers.push(Self { params, bytes });
+            }
+            if answers.len() == most {
+                break;
             }
         }
-        None.context("no mint has accounts of the token program")
+        ensure!(!answers.is_empty(), "no mint has accounts of the token program");
+        Ok(answers)
+    }
+
+    /// The call for the holders of a mint.
+    fn of_mint(ledger: &Synthetic, mint: u64) -> Value {
+        let mint = ledger.address(Kind::Mint(mint)).to_string();
+        let memcmp = json!({ "memcmp": { "offset": 0, "bytes": mint } });
+        let filters = json!([{ "dataSize": 165 }, memcmp]);
+        let program = spl_token_interface::id().to_string();
+        json!([program, { "encoding": "base64", "filters": filters }])
     }
 
     pub(crate) fn request(&self, rpc: SocketAddr) -> Vec<u8> {

@@ -1,7 +1,9 @@
-//! The ledger behind the real server, again and again, each time as a line of standard input says:
-//! `IO_THREADS CPU_THREADS SLICE_US`. The next line ends it; the end of input ends all.
+//! The ledger behind the real server, again and again, each time as a line of standard input says
+//! ([`Settings`], six numbers). The next line ends it; the end of input ends all.
 //!
-//! Beside it, in the same process and from the same HTTP stack, a constant answer of 1 MB.
+//! Shape: three listeners on the same threads: the server as it is told; the same without its cache of
+//! answers, so that both can be asked in turn; and a constant answer from the same HTTP stack, of as many
+//! bytes as the path says.
 
 use std::convert::Infallible;
 use std::io::{BufRead, stdin};
@@ -16,43 +18,36 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, Response, body::Incoming};
 use hyper_util::rt::TokioIo;
+use rest::Rest;
 use rpc::Listeners;
 use tokio::net::TcpListener;
-use tokio::sync::oneshot;
+use tokio::sync::watch;
 
-use crate::served;
+use crate::served::{self, Settings};
 
-/// Bytes of the constant answer.
-const CONSTANT_BYTES: usize = 1_000_000;
-
-/// Where the server's threads are.
-struct Settings {
-    io_threads: usize,
-    cpu_threads: usize,
-    slice_us: u64,
-}
+/// The largest constant answer.
+const CONSTANT_BYTES_MAX: usize = 4_000_000;
 
 pub(crate) fn run(reader: &Reader) -> Result<()> {
     let mut lines = stdin().lock().lines();
     println!("ready");
     while let Some(line) = lines.next() {
-        let settings = Settings::parse(&line?)?;
+        let settings = parse(&line?)?;
         serve(reader, &settings, || lines.next().transpose().map(drop))?;
         println!("ended");
     }
     Ok(())
 }
 
-impl Settings {
-    fn parse(line: &str) -> Result<Self> {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        let [io_threads, cpu_threads, slice_us] = words[..] else {
-            bail!("{line}: not IO_THREADS CPU_THREADS SLICE_US")
-        };
-        let (io_threads, cpu_threads) = (io_threads.parse()?, cpu_threads.parse()?);
-        ensure!(io_threads > 0 && cpu_threads > 0, "{line}: at least one thread of each");
-        Ok(Self { io_threads, cpu_threads, slice_us: slice_us.parse()? })
-    }
+fn parse(line: &str) -> Result<Settings> {
+    let numbers = line.split_whitespace().map(str::parse).collect::<Result<Vec<u64>, _>>()?;
+    let [io_threads, cpu_threads, slice_us, nice, inline_bytes, cache_bytes] = numbers[..] else {
+        bail!("{line}: not IO_THREADS CPU_THREADS SLICE_US NICE INLINE_BYTES CACHE_BYTES")
+    };
+    ensure!(io_threads > 0 && cpu_threads > 0, "{line}: at least one thread of each");
+    let (io_threads, cpu_threads) = (io_threads as usize, cpu_threads as usize);
+    let (nice, inline_bytes) = (u8::try_from(nice)?, inline_bytes as usize);
+    Ok(Settings { io_threads, cpu_threads, slice_us, nice, inline_bytes, cache_bytes })
 }
 
 fn serve(
@@ -64,34 +59,50 @@ fn serve(
         .worker_threads(settings.io_threads)
         .enable_all()
         .build()?;
-    let (listener, constant) = runtime.block_on(async {
+    let [listener, uncached, constant] = runtime.block_on(async {
         let bind = || TcpListener::bind(("127.0.0.1", 0));
-        Ok::<_, std::io::Error>((bind().await?, bind().await?))
+        Ok::<_, std::io::Error>([bind().await?, bind().await?, bind().await?])
     })?;
-    println!("serving {} {}", listener.local_addr()?, constant.local_addr()?);
-    let node = Arc::new(served::node_with(reader, settings.cpu_threads, settings.slice_us)?);
-    let (stop, stopped) = oneshot::channel::<()>();
-    let listeners = Listeners { rpc: listener, pubsub: None };
-    let server = runtime.spawn(rpc::serve(node, Arc::new(served::Mute), listeners, async {
-        // An error is the other end's, which is just as over.
-        let _ = stopped.await;
-    }));
+    let addresses = [listener.local_addr()?, uncached.local_addr()?, constant.local_addr()?];
+    let (stop, stopped) = watch::channel(false);
+    let mut servers = Vec::new();
+    for (listener, cache_bytes) in [(listener, settings.cache_bytes), (uncached, 0)] {
+        let node = Arc::new(served::node_with(reader, &Settings { cache_bytes, ..*settings })?);
+        let listeners = Listeners { rpc: listener, pubsub: None };
+        let (speaker, web) = (Arc::new(served::Mute), Arc::new(Rest::new()));
+        let mut stopped = stopped.clone();
+        servers.push(runtime.spawn(rpc::serve_with_web(
+            node,
+            speaker,
+            web,
+            listeners,
+            async move {
+                // An error is the other end's, which is just as over.
+                let _ = stopped.wait_for(|stopped| *stopped).await;
+            },
+        )));
+    }
     let constant = runtime.spawn(serve_constant(constant));
+    println!("serving {} {} {}", addresses[0], addresses[1], addresses[2]);
     let waited = wait();
     constant.abort();
-    drop(stop);
-    runtime.block_on(server)?;
+    // Both may have ended already.
+    let _ = stop.send(true);
+    for server in servers {
+        runtime.block_on(server)?;
+    }
     waited.context("wait for the next line")
 }
 
 async fn serve_constant(listener: TcpListener) {
-    let body = Bytes::from(vec![b'x'; CONSTANT_BYTES]);
+    let body = Bytes::from(vec![b'x'; CONSTANT_BYTES_MAX]);
     while let Ok((socket, _)) = listener.accept().await {
         // It only fails on a socket that is closed already.
         let _ = socket.set_nodelay(true);
         let body = body.clone();
         let service = service_fn(move |request: Request<Incoming>| {
-            let mut response = Response::new(Full::new(body.clone()));
+            let bytes = request.uri().path()[1..].parse().unwrap_or(0).min(CONSTANT_BYTES_MAX);
+            let mut response = Response::new(Full::new(body.slice(..bytes)));
             let json = HeaderValue::from_static("application/json; charset=utf-8");
             response.headers_mut().insert(CONTENT_TYPE, json);
             drop(request);

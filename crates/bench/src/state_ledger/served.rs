@@ -66,20 +66,38 @@ fn node(reader: &Reader) -> Result<Node> {
         answers: Arc::new(rpc::Answers::new(1 << 24)),
         clients: Arc::new(Clients::new(Limits::default())),
         health: Arc::new(Health::default()),
+        metrics: Arc::new(rpc::Metrics::new()),
         config: rpc::Config::default(),
     })
 }
 
-/// The same with so many CPU threads, which stand behind the others as the binary's do, and slices of so
-/// many microseconds (0: none).
-pub(crate) fn node_with(reader: &Reader, cpu_threads: usize, slice_us: u64) -> Result<Node> {
-    let config = pool::Config { threads: cpu_threads, slice_us, ..pool::Config::default() };
-    let nice = i32::from(config.nice);
+/// How a ledger is served.
+#[derive(Clone, Copy)]
+pub(crate) struct Settings {
+    pub(crate) io_threads: usize,
+    pub(crate) cpu_threads: usize,
+    /// 0: no slices, no turns, no weights.
+    pub(crate) slice_us: u64,
+    /// Of the CPU threads.
+    pub(crate) nice: u8,
+    /// What is answered where the socket is polled; 0: everything that is read goes to the pool.
+    pub(crate) inline_bytes: usize,
+    /// Of the cache of answers.
+    pub(crate) cache_bytes: u64,
+}
+
+/// The same as it is told.
+pub(crate) fn node_with(reader: &Reader, settings: &Settings) -> Result<Node> {
+    let Settings { cpu_threads: threads, slice_us, nice, inline_bytes, cache_bytes, .. } =
+        *settings;
+    let config = pool::Config { threads, slice_us, nice, ..pool::Config::default() };
     let pool = Pool::new(config, Arc::new(SystemClock::new()), move || {
         // Of this thread alone, on Linux. Raising the value is always allowed.
-        let _ = rustix::process::setpriority_process(None, nice);
+        let _ = rustix::process::setpriority_process(None, nice.into());
     })?;
-    Ok(Node { pool: Arc::new(pool), ..node(reader)? })
+    let (pool, answers) = (Arc::new(pool), Arc::new(rpc::Answers::new(cache_bytes)));
+    let config = rpc::Config { inline_bytes_max: inline_bytes, ..rpc::Config::default() };
+    Ok(Node { pool, answers, config, ..node(reader)? })
 }
 
 /// A door that is closed.

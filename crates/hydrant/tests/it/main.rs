@@ -3,6 +3,7 @@
 //! One program links once. What each test needs of a node is in `node.rs`, of a ledger in `world.rs`.
 //! Bounds: a node has 30 s to answer, a step of a flow 60 s. Ports are always free ones.
 
+mod bench;
 mod clients;
 mod crash;
 mod flags;

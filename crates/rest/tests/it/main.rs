@@ -44,7 +44,9 @@ impl Node {
         let (rest, events) = Rest::start().expect("a thread");
         let rest = Arc::new(rest);
         let web = Arc::clone(&rest) as Arc<dyn rpc::Web>;
-        Self { world: World::on_with(reader, config, pool, Some(web)), rest, events }
+        let world = World::on_with(reader, config, pool, Some(web));
+        world.node.metrics.add(Arc::clone(&rest) as Arc<dyn rpc::metrics::Source>);
+        Self { world, rest, events }
     }
 
     fn client(&self) -> Client {

@@ -112,9 +112,24 @@ fn the_description_the_page_and_the_figures_are_served() {
     assert_eq!(get(&mut client, "/v1/", &format!("if-none-match: {etag}\r\n")).status, 304);
     let metrics = get(&mut client, "/metrics", "").body;
     assert!(metrics.contains("hydrant_slot{commitment=\"processed\"} 102\n"), "{metrics}");
-    assert!(metrics.contains("hydrant_pool_done_total{class=\"medium\"} "));
-    assert_eq!(get(&mut client, "/ready", "").status, 200);
-    node.world.node.health.set(rpc::Status::Behind { slots: 7 });
-    let response = get(&mut client, "/ready", "");
-    assert_eq!((response.status, response.body.as_str()), (503, "behind by 7 slots\n"));
+    // What is no route is one name; it does not matter which path it was.
+    for line in [
+        "hydrant_rest_requests_total{route=\"other\",status=\"2xx\"} 2\n",
+        "hydrant_rest_requests_total{route=\"other\",status=\"3xx\"} 1\n",
+        "hydrant_rest_request_duration_seconds_count{route=\"other\"} 3\n",
+    ] {
+        assert!(metrics.contains(line), "{line}{metrics}");
+    }
+    let path = format!("/v1/accounts/{WALLET}");
+    let id = "x-request-id: mine-1\r\n";
+    assert_eq!(get(&mut client, &path, id).header("x-request-id"), Some("mine-1"));
+    assert!(get(&mut client, "/v1/accounts/x", "").header("x-request-id").is_some());
+    let metrics = get(&mut client, "/metrics", "").body;
+    for line in [
+        "hydrant_rest_requests_total{route=\"GET /v1/accounts/{address}\",status=\"2xx\"} 1\n",
+        "hydrant_rest_requests_total{route=\"GET /v1/accounts/{address}\",status=\"4xx\"} 1\n",
+        "hydrant_requests_total{method=\"getAccountInfo\",class=\"inline\"} ",
+    ] {
+        assert!(metrics.contains(line), "{line}{metrics}");
+    }
 }

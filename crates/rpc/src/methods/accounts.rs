@@ -173,6 +173,10 @@ impl Pieces for Several {
         }
         Ok(Progress::Done)
     }
+
+    fn touched(&self) -> u64 {
+        self.written as u64
+    }
 }
 
 fn minimum_balance(node: &Node, params: Params<'_>) -> MethodResult {

@@ -32,6 +32,11 @@ pub(crate) trait Pieces: Send {
     ///
     /// Errors: only as long as nothing was appended in any step.
     fn write(&mut self, slice: &Slice<'_>, out: &mut Vec<u8>) -> Result<Progress, RpcError>;
+
+    /// How many records were looked at so far, for the log.
+    fn touched(&self) -> u64 {
+        0
+    }
 }
 
 /// Where a result in pieces stands.

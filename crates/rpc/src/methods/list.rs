@@ -109,6 +109,8 @@ struct List {
     mints: HashMap<Pubkey, Option<MintFacts>>,
     has_begun: bool,
     is_first: bool,
+    /// Records that were looked at.
+    touched: u64,
 }
 
 /// Where the accounts to write come from.
@@ -152,6 +154,7 @@ impl List {
             mints,
             has_begun,
             is_first,
+            touched: 0,
         }))
     }
 
@@ -161,6 +164,7 @@ impl List {
         }
         let ids: Vec<AddressId> = match &mut self.source {
             Source::Given(accounts) => {
+                self.touched += 1;
                 return Ok(accounts.next().map_or(Next::End, |(key, it)| Next::Account(key, it)));
             }
             Source::AsFound(ids) => ids.drain(..ids.len().min(READ_AT_ONCE)).collect(),
@@ -188,7 +192,9 @@ impl List {
         };
         let Some(first) = search.next else { return Next::End };
         let Wanted { keys, keep, .. } = &search.wanted;
+        let touched = &mut self.touched;
         search.next = self.view.visit(keys, first, VISITS, |id, account| {
+            *touched += 1;
             if keep.as_ref().is_none_or(|keep| keep(&account())) {
                 ids.push_back(id);
             }
@@ -212,7 +218,9 @@ impl List {
         // Only the first search can find what cannot be answered: nothing is written before.
         let checks = sorting.pass == 0 && may_be_too_long(encoding);
         let mut checked = Ok(());
+        let touched = &mut self.touched;
         search.next = view.visit(keys, first, VISITS, |id, account| {
+            *touched += 1;
             if checked.is_err() {
                 return;
             }
@@ -290,6 +298,10 @@ impl Pieces for List {
                 }
             }
         }
+    }
+
+    fn touched(&self) -> u64 {
+        self.touched
     }
 }
 

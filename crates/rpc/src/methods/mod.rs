@@ -30,10 +30,12 @@ mod transactions;
 mod votes;
 mod wire;
 
+use std::ops::Deref;
 use std::sync::LazyLock;
 
 use crate::cached::Reads;
 use crate::error::RpcError;
+use crate::metrics::Subject;
 use crate::node::Node;
 use crate::params::Params;
 
@@ -104,11 +106,33 @@ pub(crate) fn reads(method: &Method, node: &Node, params: Params<'_>) -> Option<
     }
 }
 
+/// A method with its place in [`by_name`], by which it is counted.
+#[derive(Clone, Copy)]
+pub(crate) struct Named {
+    method: &'static Method,
+    number: u16,
+}
+
+impl Named {
+    /// As metrics know it.
+    pub(crate) fn subject(self) -> Subject {
+        Subject::method(self.number)
+    }
+}
+
+impl Deref for Named {
+    type Target = Method;
+
+    fn deref(&self) -> &Method {
+        self.method
+    }
+}
+
 /// The method of that name.
-pub(crate) fn find(name: &str) -> Option<&'static Method> {
+pub(crate) fn find(name: &str) -> Option<Named> {
     let by_name = by_name();
     let at = by_name.binary_search_by_key(&name, |method| method.name).ok()?;
-    by_name.get(at).copied()
+    Some(Named { method: by_name.get(at)?, number: at as u16 })
 }
 
 /// Every method, in the order of names.

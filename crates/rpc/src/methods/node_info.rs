@@ -3,6 +3,7 @@
 //! One node is the whole cluster, so the cluster's nodes are this one, no shred comes from elsewhere,
 //! and nobody needs a snapshot of us.
 
+use serde_json::Value;
 use solana_rpc_client_api::custom_error::RpcCustomError;
 use solana_rpc_client_types::response::{
     RpcApiVersion, RpcContactInfo, RpcIdentity, RpcVersionInfo,
@@ -10,7 +11,8 @@ use solana_rpc_client_types::response::{
 
 use super::{Answer, Class, Method, MethodResult};
 use crate::error::RpcError;
-use crate::node::{Node, Status};
+use crate::health::Status;
+use crate::node::Node;
 use crate::params::Params;
 
 pub(super) const METHODS: &[Method] = &[
@@ -46,7 +48,14 @@ pub(super) fn check_health(node: &Node) -> Result<(), RpcError> {
         Status::Unknown => None,
         Status::Behind { slots } => Some(slots),
     };
-    Err(RpcCustomError::NodeUnhealthy { num_slots_behind }.into())
+    let mut err = RpcError::from(RpcCustomError::NodeUnhealthy { num_slots_behind });
+    if let (Some(data), Some([processed, ..])) =
+        (err.data.as_mut().and_then(Value::as_object_mut), node.health.ages(node.pool.now()))
+    {
+        // Beside what Agave tells: for how long there has been no new block.
+        data.insert("lastBlockAgeMs".to_owned(), (processed.as_millis() as u64).into());
+    }
+    Err(err)
 }
 
 fn identity(node: &Node, params: Params<'_>) -> MethodResult {

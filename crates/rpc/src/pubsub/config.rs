@@ -32,9 +32,9 @@ pub struct Config {
     /// `transactionSubscribe`. Default 1 MiB: 32,000 addresses in binary. Worst-case memory is this
     /// times the connections, while all of them send.
     pub addresses_message_bytes_max: usize,
-    /// Threads that sets are read, entered and shown on; messages that find them busy wait, one for
-    /// each connection. Default half of the cores.
-    pub set_threads: usize,
+    /// Messages about sets that the CPU pool works on at once; others wait, one for each connection.
+    /// Default half of the cores.
+    pub sets_at_once: usize,
     /// Accounts of a snapshot under another facet than the account itself. Default 1,000,000.
     pub snapshot_accounts_max: usize,
     /// Blocks of each commitment that are kept for those who resume. Default 150: a minute of 400 ms
@@ -74,7 +74,7 @@ impl Default for Config {
             tracked_addresses_laid_out: false,
             message_bytes_max: 4_096,
             addresses_message_bytes_max: 1024 * 1024,
-            set_threads: std::thread::available_parallelism().map_or(1, |n| (n.get() / 2).max(1)),
+            sets_at_once: std::thread::available_parallelism().map_or(1, |n| (n.get() / 2).max(1)),
             snapshot_accounts_max: 1_000_000,
             resume_blocks: 150,
             queue_messages_max: 4_096,

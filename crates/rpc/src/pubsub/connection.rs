@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use foldhash::HashMap;
 use futures_util::{SinkExt, StreamExt};
+use pool::{ClientId, Ended};
 use subs::{Closed, Next, SubscriptionId};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::Notify;
@@ -26,7 +27,7 @@ use super::body::{Body, Placed};
 use super::calls::{self, Client};
 use super::counted::{Counted, wire_bytes};
 use super::sets::{self, Out, Task};
-use super::{Config, PubSub};
+use super::{Config, PubSub, turns};
 
 /// What is read at once. Messages are smaller.
 const READ_BUFFER_BYTES: usize = 4 * 1024;
@@ -96,6 +97,7 @@ where
         socket,
         pubsub,
         client: Arc::clone(&client),
+        turns: pubsub.next_client(),
         pulse,
         ping,
         heard: true,
@@ -122,6 +124,8 @@ struct Conversation<'a, IO> {
     socket: &'a mut WebSocketStream<Counted<IO>>,
     pubsub: &'a Arc<PubSub>,
     client: Arc<Client>,
+    /// Who it is to the pool.
+    turns: ClientId,
     /// Notified when the client's queue has something, or is closed.
     pulse: Arc<Notify>,
     ping: Interval,
@@ -201,14 +205,11 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Conversation<'_, IO> {
     async fn work(&mut self, task: Task) -> Result<(), End> {
         let mut left = Some(task);
         while let Some(task) = left {
-            let permits = Arc::clone(&self.pubsub.set_permits);
+            let (permits, pool) = (&self.pubsub.set_permits, &self.pubsub.pool);
+            let client = self.turns;
             let mut step = std::pin::pin!(async move {
-                let permit = permits.acquire_owned().await;
-                tokio::task::spawn_blocking(move || {
-                    let _permit = permit;
-                    task.step()
-                })
-                .await
+                let _permit = permits.acquire().await;
+                turns::stepped(pool, client, task).await
             });
             let stepped = loop {
                 tokio::select! {
@@ -218,10 +219,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Conversation<'_, IO> {
                     _ = self.ping.tick() => self.feed_ping().await?,
                 }
             };
-            // It ends only with the runtime, or by a panic, which costs this client its connection.
-            let Ok((out, next)) = stepped else {
-                return Err(End::Close(CloseCode::Error, "internal error".to_owned()));
-            };
+            let (out, next) = stepped.map_err(end_of_work)?;
             for out in out {
                 self.feed_out(out).await?;
             }
@@ -357,6 +355,17 @@ async fn patiently(
             let reason = format!("nothing was read for {limit} ms (pubsub.write_timeout_ms)");
             Err(End::Close(CloseCode::Policy, reason))
         }
+    }
+}
+
+/// What it comes to when the pool ends what a client waits for.
+fn end_of_work(why: Ended) -> End {
+    match why {
+        Ended::Panicked => End::Close(CloseCode::Error, "internal error".to_owned()),
+        Ended::ExpiredWaiting | Ended::Expired => {
+            End::Close(CloseCode::Again, "the node is busy (pool.medium.deadline_ms)".to_owned())
+        }
+        Ended::Cancelled | Ended::ShutDown => end_for(Closed::ShutDown),
     }
 }
 

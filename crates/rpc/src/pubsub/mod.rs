@@ -26,17 +26,21 @@ mod counted;
 mod notification;
 mod notifier;
 mod sets;
+mod share;
 mod subscription;
 mod told;
 mod transactions;
+mod turns;
 
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use chain::{Block, Cluster, History, Reader, View};
 use ledger::Commitment;
 use parking_lot::Mutex;
+use pool::{ClientId, Pool};
 use solana::Encoding;
 use subs::{Closed, Subs};
 use tokio::sync::Semaphore;
@@ -62,8 +66,11 @@ pub struct PubSub {
     subs: Subs<Subscription, Body, Block>,
     stream: Arc<Stream>,
     recent: Mutex<Recent>,
+    pool: Arc<Pool>,
     /// Who may work on sets.
-    set_permits: Arc<Semaphore>,
+    set_permits: Semaphore,
+    /// Connections so far.
+    connected: AtomicU64,
 }
 
 /// How much there is now, for a status line.
@@ -77,6 +84,10 @@ pub struct Stats {
     pub distinct_subscriptions: usize,
     /// Addresses of all sets, each different subscription's counted.
     pub tracked_addresses: usize,
+    /// Notifications that wait for clients to read.
+    pub queue_messages: usize,
+    /// Their bytes; those of one that several wait for are counted for each.
+    pub queue_bytes: usize,
 }
 
 /// Reads the parameters of a call; whether it is one that subscribes.
@@ -86,7 +97,7 @@ pub(crate) fn read_call(method: &str, params: Params<'_>) -> Result<bool, RpcErr
 
 impl PubSub {
     /// The subscriptions, and where the ledger puts its events. Starts a thread, which ends when the
-    /// sink is dropped.
+    /// sink is dropped. What is long to encode, and work on sets, goes to the pool.
     ///
     /// Errors: the thread could not be started.
     pub fn start(
@@ -94,12 +105,24 @@ impl PubSub {
         cluster: Arc<Cluster>,
         reader: Reader,
         history: Arc<History>,
+        pool: Arc<Pool>,
     ) -> io::Result<(Arc<Self>, Sink)> {
         let subs = Subs::new(config.limits());
-        let set_permits = Arc::new(Semaphore::new(config.set_threads.max(1)));
+        let set_permits = Semaphore::new(config.sets_at_once.max(1));
         let (stream, recent) = (Arc::default(), Mutex::default());
-        let pubsub =
-            Arc::new(Self { config, cluster, reader, history, subs, stream, recent, set_permits });
+        let connected = AtomicU64::new(0);
+        let pubsub = Arc::new(Self {
+            config,
+            cluster,
+            reader,
+            history,
+            subs,
+            stream,
+            recent,
+            pool,
+            set_permits,
+            connected,
+        });
         pubsub.subs.begin(|commitment| pubsub.present(commitment).block());
         let sink = notifier::start(Arc::clone(&pubsub))?;
         Ok((pubsub, sink))
@@ -113,12 +136,20 @@ impl PubSub {
             subscriptions: counts.subscriptions,
             distinct_subscriptions: counts.distinct,
             tracked_addresses: counts.tracked,
+            queue_messages: counts.queue_messages,
+            queue_bytes: counts.queue_bytes,
         }
     }
 
     /// Closes every connection (1001). New ones are served until the server stops taking them.
     pub fn shut_down(&self) {
         self.subs.close_all(Closed::ShutDown);
+    }
+
+    /// A connection as the pool's threads take turns for it. No address is such a number.
+    fn next_client(&self) -> ClientId {
+        let number = self.connected.fetch_add(1, Ordering::Relaxed);
+        ClientId(1 << 64 | u128::from(number))
     }
 
     /// The newest complete block of a commitment: what sets are told of is told by whole blocks.

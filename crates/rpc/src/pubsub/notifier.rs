@@ -1,14 +1,17 @@
 //! From the ledger's events to the listeners' queues.
 //!
 //! In: events, in order, over a bounded channel from the writer. Out: notifications in the queues of
-//! those who want them. One thread does it, so that each client sees the order of events.
+//! those who want them. One thread does it, so that each client sees the order of events; what takes
+//! longer than microseconds to encode it shares out with the CPU pool (`share`), and whole blocks come
+//! after all else that an event tells, so that nobody waits for them.
 //! Bounds: `Config::events_max` events wait. The writer never waits: an event that finds no room is
 //! dropped, and then every connection is closed, because any of them may have wanted it.
 //! Rules: accounts, programs, logs and blocks are told when their block is complete (once as
 //! processed, once as confirmed) and when it is finalized, every block of the final chain; signatures
 //! and transactions at processed as soon as they are executed. The engine walks from block to block
 //! (`subs::Step`), so that nothing is jumped; blocks of a fork that was left are told to sets.
-//! Invariant: a notification is encoded once for each distinct subscription, without any lock.
+//! Invariant: a notification is encoded once for each distinct subscription, without any lock, and
+//! those of a subscription are handed out in the order of events.
 
 use std::collections::VecDeque;
 use std::io;
@@ -17,24 +20,35 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 
-use chain::{AccountWrite, Block, Event, EventSink, Executed, View};
+use chain::{Block, Event, EventSink, Executed, View};
 use foldhash::HashMap;
 use ledger::{Address, AddressId, BlockId, Commitment, Key};
 use solana::Account;
 use solana_account::ReadableAccount;
+use solana_account_decoder_client_types::UiAccountEncoding;
 use solana_hash::Hash;
 use solana_pubkey::Pubkey;
 use solana_transaction_status::BlockEncodingOptions;
 use subs::{Closed, Match, Outgoing, Position, Step, SubscriptionId, Then, Turn};
+use tokio_tungstenite::tungstenite::Utf8Bytes;
 
 use super::body::Body;
+use super::share::share_out;
 use super::subscription::{Kind, Subscription, Transactions, facet};
+use super::told::Place;
 use super::{PubSub, notification, told, transactions};
 
 /// Notifications that are made before they are handed out: bounds what waits in between.
 const OUTBOX_MESSAGES_MAX: usize = 256;
 /// As [`OUTBOX_MESSAGES_MAX`], in bytes.
 const OUTBOX_BYTES_MAX: usize = 1024 * 1024;
+/// Encoding that takes no longer, in nanoseconds, the notifier does alone: to share it out costs some
+/// tens of microseconds.
+const ALONE_NS: u64 = 200_000;
+/// What one part is that is shared out.
+const PART_NS: u64 = 100_000;
+/// What is shared out at once: bounds what is encoded and not handed out, some 64 MB.
+const ROUND_NS: u64 = 64_000_000;
 
 /// Where the ledger's one writer puts its events. Never blocks.
 ///
@@ -109,7 +123,7 @@ impl Notifier {
 }
 
 /// Tells one event to whoever wants it.
-fn tell(pubsub: &PubSub, at: Position, event: &Event) {
+fn tell(pubsub: &Arc<PubSub>, at: Position, event: &Event) {
     let mut outbox = Outbox { pubsub, at, messages: Vec::new(), bytes: 0 };
     match event {
         Event::BankCreated { slot, parent, root, .. } => {
@@ -146,11 +160,17 @@ fn advance(outbox: &mut Outbox<'_>, block: &Block, commitment: Commitment) {
     };
     for step in steps.iter() {
         if step.turn == Turn::Applied {
-            tell_block(outbox, &step.body, step.commitment);
+            let wanted = wanted(outbox.pubsub, &step.body, step.commitment);
+            tell_block(outbox, &step.body, step.commitment, wanted);
         }
         tell_sets(outbox, step);
     }
     outbox.hand_out(); // before the steps are let go: then they count as told
+    let steps: Vec<Step<Block>> = steps.to_vec();
+    for step in steps.iter().filter(|step| step.turn == Turn::Applied) {
+        let wanted = wanted_whole(outbox.pubsub, step.commitment);
+        tell_block(outbox, &step.body, step.commitment, wanted);
+    }
 }
 
 /// The blocks do not hang together: nobody can be told what is between them.
@@ -170,13 +190,29 @@ fn tell_sets(outbox: &mut Outbox<'_>, step: &Step<Block>) {
         }
         let things = told::things(pubsub, &step.body, facet);
         let found = pubsub.subs.matches().tracking(topic, facet, step.number, things);
-        for (wanted, places) in found {
-            let Subscription::Addresses { encoding, .. } = &*wanted.identity else { continue };
-            let places = told::Place::of_set(places);
-            for placed in told::step(pubsub, step, facet, *encoding, places) {
-                outbox.put(wanted.id, Body::Placed(placed), Position(step.number), Then::Stays);
+        let found: Vec<_> =
+            found.into_iter().map(|(wanted, places)| (wanted, Place::of_set(places))).collect();
+        let cost = |(wanted, places): &(Match<Subscription>, Vec<Place>)| {
+            let form = match &*wanted.identity {
+                Subscription::Addresses { encoding, .. } => encoding.form,
+                _ => UiAccountEncoding::Base64,
+            };
+            let of = |place: &Place| match step.body.writes.get(place.at()) {
+                Some(write) if facet != facet::MENTIONED => {
+                    account_ns(write.account.as_deref(), form)
+                }
+                _ => MESSAGE_NS,
+            };
+            MESSAGE_NS + places.iter().map(of).sum::<u64>()
+        };
+        let (node, whole) = (Arc::clone(pubsub), step.clone());
+        outbox.make(found, cost, move |(wanted, places), out| {
+            let Subscription::Addresses { encoding, .. } = &*wanted.identity else { return };
+            for placed in told::step(&node, &whole, facet, *encoding, places) {
+                let (body, at) = (Body::Placed(placed), Position(whole.number));
+                out.push(outgoing(wanted.id, body, at, Then::Stays));
             }
-        }
+        });
     }
 }
 
@@ -187,10 +223,16 @@ fn tell_slot_updates(outbox: &mut Outbox<'_>, event: &Event) {
 }
 
 /// A transaction at processed; its signature, and "received" to those who wait for more than that.
-fn tell_executed(outbox: &mut Outbox<'_>, executed: &Executed) {
-    for wanted in wanted_transaction(outbox.pubsub, executed, Commitment::Processed) {
-        tell_transaction(outbox, &wanted, executed);
-    }
+fn tell_executed(outbox: &mut Outbox<'_>, executed: &Arc<Executed>) {
+    let found = wanted_transaction(outbox.pubsub, executed, Commitment::Processed);
+    let (at, of) = (outbox.at, Arc::clone(executed));
+    outbox.make(
+        found,
+        |_| TRANSACTION_NS,
+        move |wanted, out| {
+            out.extend(transaction(&wanted, &of).map(|body| whole(&wanted, body, at, Then::Stays)));
+        },
+    );
     let topic = Kind::Signature.at(Commitment::Processed);
     let matches = outbox.pubsub.subs.matches();
     if !matches.has(topic) {
@@ -227,19 +269,18 @@ fn wanted_transaction(
     found
 }
 
-fn tell_transaction(outbox: &mut Outbox<'_>, wanted: &Match<Subscription>, executed: &Executed) {
+/// The notification of a transaction, if the filter wants it.
+fn transaction(wanted: &Match<Subscription>, executed: &Executed) -> Option<Utf8Bytes> {
     let Subscription::Transaction { filter, encoding, details, rewards, version_max, .. } =
         &*wanted.identity
     else {
-        return;
+        return None;
     };
     if !filter.wants(executed) {
-        return;
+        return None;
     }
-    let told = transactions::told(executed, *encoding, *details, *rewards, *version_max);
-    if let Some(told) = told {
-        outbox.send(wanted, &told, Then::Stays);
-    }
+    let told = transactions::told(executed, *encoding, *details, *rewards, *version_max)?;
+    notification::text(&wanted.identity, wanted.id, &told)
 }
 
 /// The keys of all that a transaction names.
@@ -248,68 +289,107 @@ fn mentioned(pubsub: &PubSub, executed: &Executed) -> impl Iterator<Item = Key> 
     ids.map(|id| Key { facet: facet::MENTIONED, id })
 }
 
-/// What is to be made into a notification.
-enum Item<'a> {
-    Account(&'a AccountWrite),
-    Program(&'a AccountWrite, &'a Account),
-    Logs(&'a Executed),
-    Signature(&'a Executed),
-    Transaction(&'a Executed),
+/// What is to be made into a notification: a place in the block's writes or transactions.
+#[derive(Clone, Copy)]
+enum Item {
+    Account(usize),
+    Program(usize),
+    Logs(usize),
+    Signature(usize),
+    Transaction(usize),
     Block,
 }
 
-type Wanted<'a> = (Match<Subscription>, Item<'a>);
+type Wanted = (Match<Subscription>, Item);
 
-/// All that a block is at a commitment.
-fn tell_block(outbox: &mut Outbox<'_>, block: &Block, commitment: Commitment) {
-    let wanted = wanted(outbox.pubsub, block, commitment);
+/// What a message costs that is small, in nanoseconds, about.
+const MESSAGE_NS: u64 = 1_000;
+/// A transaction, as a message or in a block.
+const TRANSACTION_NS: u64 = 15_000;
+
+/// What an account costs.
+fn account_ns(account: Option<&Account>, form: UiAccountEncoding) -> u64 {
+    let bytes = account.map_or(0, |account| account.0.data().len() as u64);
+    match form {
+        UiAccountEncoding::JsonParsed => 10 * MESSAGE_NS + 2 * bytes,
+        UiAccountEncoding::Base64Zstd => 20 * MESSAGE_NS + 20 * bytes,
+        _ => MESSAGE_NS + 2 * bytes,
+    }
+}
+
+fn cost_ns(block: &Block, (wanted, item): &Wanted) -> u64 {
+    match (&*wanted.identity, item) {
+        (
+            Subscription::Account { encoding, .. } | Subscription::Program { encoding, .. },
+            Item::Account(at) | Item::Program(at),
+        ) => account_ns(block.writes[*at].account.as_deref(), encoding.form),
+        (_, Item::Transaction(_)) => TRANSACTION_NS,
+        (_, Item::Block) => TRANSACTION_NS * (1 + block.transactions.len() as u64),
+        _ => MESSAGE_NS,
+    }
+}
+
+/// What of a block is wanted, at a commitment.
+fn tell_block(
+    outbox: &mut Outbox<'_>,
+    block: &Arc<Block>,
+    commitment: Commitment,
+    wanted: Vec<Wanted>,
+) {
     if wanted.is_empty() {
         return;
     }
     // At least as new as the block, and the mints that it is asked for do not change.
     let view = outbox.pubsub.reader.view(commitment);
-    for (wanted, item) in &wanted {
-        tell_item(outbox, block, &view, wanted, item);
-    }
+    let (at, node, of) = (outbox.at, Arc::clone(outbox.pubsub), Arc::clone(block));
+    let cost = |wanted: &Wanted| cost_ns(block, wanted);
+    outbox.make(wanted, cost, move |(wanted, item), out| {
+        let then = match item {
+            Item::Signature(_) => Then::Ends,
+            _ => Then::Stays,
+        };
+        let made = made(&node, &of, &view, &wanted, item);
+        out.extend(made.map(|body| whole(&wanted, body, at, then)));
+    });
 }
 
-fn tell_item(
-    outbox: &mut Outbox<'_>,
+/// The notification of an item, if its subscription wants it when it is looked at closely.
+fn made(
+    pubsub: &PubSub,
     block: &Block,
     view: &View,
     wanted: &Match<Subscription>,
-    item: &Item<'_>,
-) {
+    item: Item,
+) -> Option<Utf8Bytes> {
     let slot = block.id.slot;
-    let effective = |encoding| outbox.pubsub.effective(encoding);
+    let effective = |encoding| pubsub.effective(encoding);
     match (&*wanted.identity, item) {
         // An id may have been another address' before: the events are behind the writer.
-        (Subscription::Account { pubkey, encoding, .. }, Item::Account(write))
-            if *pubkey == write.pubkey =>
-        {
+        (Subscription::Account { pubkey, encoding, .. }, Item::Account(at)) => {
+            let write = Some(&block.writes[at]).filter(|write| write.pubkey == *pubkey)?;
             let account = write.account.as_deref();
             let value = notification::account(pubkey, account, effective(*encoding), view);
-            outbox.send(wanted, &notification::at(slot, value), Then::Stays);
+            notification::text(&wanted.identity, wanted.id, &notification::at(slot, value))
         }
-        (Subscription::Program { encoding, filters, .. }, Item::Program(write, account)) => {
-            let encoding = effective(*encoding);
+        (Subscription::Program { encoding, filters, .. }, Item::Program(at)) => {
+            let write = &block.writes[at];
+            let (encoding, account) = (effective(*encoding), write.account.as_deref()?);
             let pubkey = &write.pubkey;
-            let value = notification::program_account(pubkey, account, encoding, filters, view);
-            if let Some(value) = value {
-                outbox.send(wanted, &notification::at(slot, value), Then::Stays);
-            }
+            let value = notification::program_account(pubkey, account, encoding, filters, view)?;
+            notification::text(&wanted.identity, wanted.id, &notification::at(slot, value))
         }
-        (Subscription::Logs { of, .. }, Item::Logs(executed)) => {
+        (Subscription::Logs { of, .. }, Item::Logs(at)) => {
+            let executed = &block.transactions[at];
             let skipped = *of == Transactions::AllButVotes && executed.is_vote;
-            if let Some(logs) = notification::logs(executed).filter(|_| !skipped) {
-                outbox.send(wanted, &notification::at(slot, logs), Then::Stays);
-            }
+            let logs = notification::logs(executed).filter(|_| !skipped)?;
+            notification::text(&wanted.identity, wanted.id, &notification::at(slot, logs))
         }
-        (Subscription::Signature { .. }, Item::Signature(executed)) => {
-            outbox.send(wanted, &notification::processed(executed), Then::Ends);
+        (Subscription::Signature { .. }, Item::Signature(at)) => {
+            let told = notification::processed(&block.transactions[at]);
+            notification::text(&wanted.identity, wanted.id, &told)
         }
-        (Subscription::Transaction { .. }, Item::Transaction(executed)) => {
-            tell_transaction(outbox, wanted, executed);
+        (Subscription::Transaction { .. }, Item::Transaction(at)) => {
+            transaction(wanted, &block.transactions[at])
         }
         (Subscription::Block { of, encoding, details, rewards, version_max, .. }, Item::Block) => {
             let options = BlockEncodingOptions {
@@ -317,63 +397,65 @@ fn tell_item(
                 show_rewards: *rewards,
                 max_supported_transaction_version: *version_max,
             };
-            if let Some(update) = notification::block(block, *of, *encoding, options) {
-                outbox.send(wanted, &notification::at(slot, update), Then::Stays);
-            }
+            let update = notification::block(block, *of, *encoding, options)?;
+            notification::text(&wanted.identity, wanted.id, &notification::at(slot, update))
         }
-        _ => {}
+        _ => None,
     }
 }
 
-/// Who wants what of a block. Cost: a look-up for each write, transaction and name of the block whose
-/// topic anybody listens to, and the matches.
-fn wanted<'a>(pubsub: &PubSub, block: &'a Block, commitment: Commitment) -> Vec<Wanted<'a>> {
+/// Who wants whole blocks.
+fn wanted_whole(pubsub: &PubSub, commitment: Commitment) -> Vec<Wanted> {
+    let blocks = pubsub.subs.matches().matching(Kind::Block.at(commitment), []);
+    blocks.into_iter().map(|found| (found, Item::Block)).collect()
+}
+
+/// Who wants what of a block, but for all of it. Cost: a look-up for each write, transaction and name
+/// of the block whose topic anybody listens to, and the matches.
+fn wanted(pubsub: &PubSub, block: &Block, commitment: Commitment) -> Vec<Wanted> {
     let mut wanted = Vec::new();
     let matches = pubsub.subs.matches();
     let topic = Kind::Account.at(commitment);
     if matches.has(topic) {
-        for write in &block.writes {
+        for (at, write) in block.writes.iter().enumerate() {
             // Not by the write's own number: this may be told long after the block.
             let Some(id) = pubsub.lookup(&write.pubkey) else { continue };
             let key = Key { facet: facet::ITSELF, id };
             let found = matches.matching(topic, [key]);
-            wanted.extend(found.into_iter().map(|found| (found, Item::Account(write))));
+            wanted.extend(found.into_iter().map(|found| (found, Item::Account(at))));
         }
     }
     let topic = Kind::Program.at(commitment);
     if matches.has(topic) {
         let mut owners = Owners { pubsub, last: None };
-        for write in &block.writes {
+        for (at, write) in block.writes.iter().enumerate() {
             let Some(account) = write.account.as_deref() else { continue };
             let Some(id) = owners.id(account) else { continue };
             let found = matches.matching(topic, [Key { facet: facet::PROGRAM, id }]);
-            wanted.extend(found.into_iter().map(|found| (found, Item::Program(write, account))));
+            wanted.extend(found.into_iter().map(|found| (found, Item::Program(at))));
         }
     }
     let topic = Kind::Logs.at(commitment);
     if matches.has(topic) {
-        for executed in &block.transactions {
+        for (at, executed) in block.transactions.iter().enumerate() {
             let found = matches.matching(topic, mentioned(pubsub, executed));
-            wanted.extend(found.into_iter().map(|found| (found, Item::Logs(executed))));
+            wanted.extend(found.into_iter().map(|found| (found, Item::Logs(at))));
         }
     }
     let topic = Kind::Signature.at(commitment);
     if commitment != Commitment::Processed && matches.has(topic) {
-        for executed in &block.transactions {
+        for (at, executed) in block.transactions.iter().enumerate() {
             let found = matches.named(topic, executed.signature().as_ref());
-            wanted.extend(found.into_iter().map(|found| (found, Item::Signature(executed))));
+            wanted.extend(found.into_iter().map(|found| (found, Item::Signature(at))));
         }
     }
     drop(matches);
     if commitment != Commitment::Processed {
-        for executed in &block.transactions {
+        for (at, executed) in block.transactions.iter().enumerate() {
             let found = wanted_transaction(pubsub, executed, commitment);
-            wanted.extend(found.into_iter().map(|found| (found, Item::Transaction(executed))));
+            wanted.extend(found.into_iter().map(|found| (found, Item::Transaction(at))));
         }
     }
-    let matches = pubsub.subs.matches();
-    let blocks = matches.matching(Kind::Block.at(commitment), []);
-    wanted.extend(blocks.into_iter().map(|found| (found, Item::Block)));
     wanted
 }
 
@@ -397,9 +479,19 @@ impl Owners<'_> {
     }
 }
 
+/// A notification of an event for whoever has a subscription.
+fn whole(to: &Match<Subscription>, text: Utf8Bytes, at: Position, then: Then) -> Outgoing<Body> {
+    outgoing(to.id, Body::Whole(text), at, then)
+}
+
+fn outgoing(subscription: SubscriptionId, body: Body, at: Position, then: Then) -> Outgoing<Body> {
+    let bytes = body.bytes();
+    Outgoing { subscription, body, bytes, at, then }
+}
+
 /// Notifications on their way to the queues.
 struct Outbox<'a> {
-    pubsub: &'a PubSub,
+    pubsub: &'a Arc<PubSub>,
     /// The event that they tell of.
     at: Position,
     messages: Vec<Outgoing<Body>>,
@@ -416,15 +508,45 @@ impl Outbox<'_> {
     }
 
     fn send(&mut self, to: &Match<Subscription>, result: &impl serde::Serialize, then: Then) {
-        if let Some(body) = notification::text(&to.identity, to.id, result) {
-            self.put(to.id, Body::Whole(body), self.at, then);
+        if let Some(text) = notification::text(&to.identity, to.id, result) {
+            self.put(whole(to, text, self.at, then));
         }
     }
 
-    fn put(&mut self, subscription: SubscriptionId, body: Body, at: Position, then: Then) {
-        let bytes = body.bytes();
-        self.bytes += bytes;
-        self.messages.push(Outgoing { subscription, body, bytes, at, then });
+    /// Makes messages of things, in their order: here if that is soon done, else in parts that the
+    /// pool helps with.
+    fn make<T: Send + 'static>(
+        &mut self,
+        things: Vec<T>,
+        cost_ns: impl Fn(&T) -> u64,
+        make: impl Fn(T, &mut Vec<Outgoing<Body>>) + Send + Sync + 'static,
+    ) {
+        let costs: Vec<u64> = things.iter().map(cost_ns).collect();
+        let mut made = Vec::new();
+        if things.len() < 2 || costs.iter().sum::<u64>() < ALONE_NS {
+            for thing in things {
+                make(thing, &mut made);
+                made.drain(..).for_each(|message| self.put(message));
+            }
+            return;
+        }
+        let make = Arc::new(make);
+        let mut things = things.into_iter().zip(costs).peekable();
+        while things.peek().is_some() {
+            let parts = round(&mut things);
+            let make = Arc::clone(&make);
+            let made = share_out(&self.pubsub.pool, parts, move |part| {
+                let mut made = Vec::new();
+                part.into_iter().for_each(|thing| make(thing, &mut made));
+                made
+            });
+            made.into_iter().flatten().for_each(|message| self.put(message));
+        }
+    }
+
+    fn put(&mut self, message: Outgoing<Body>) {
+        self.bytes += message.bytes;
+        self.messages.push(message);
         if self.messages.len() >= OUTBOX_MESSAGES_MAX || self.bytes >= OUTBOX_BYTES_MAX {
             self.hand_out();
         }
@@ -436,6 +558,27 @@ impl Outbox<'_> {
             self.pubsub.subs.deliver(self.messages.drain(..));
         }
     }
+}
+
+/// The next things, in parts.
+fn round<T>(things: &mut impl Iterator<Item = (T, u64)>) -> Vec<Vec<T>> {
+    let (mut parts, mut part, mut part_ns, mut round_ns) = (Vec::new(), Vec::new(), 0, 0);
+    for (thing, ns) in things {
+        part.push(thing);
+        part_ns += ns;
+        round_ns += ns;
+        if part_ns >= PART_NS {
+            parts.push(std::mem::take(&mut part));
+            part_ns = 0;
+        }
+        if round_ns >= ROUND_NS {
+            break;
+        }
+    }
+    if !part.is_empty() {
+        parts.push(part);
+    }
+    parts
 }
 
 /// The last blocks, by their hashes: what clients and children call them by.

@@ -1,11 +1,11 @@
 //! Subscriptions to sets of addresses: `addressesSubscribe` and `addressesUpdate`, as JSON and as
 //! binary messages.
 //!
-//! Shape: a [`Task`] is what one message of a client is worth, done in steps of a few milliseconds off
-//! the threads that poll sockets; what a step gives is written before the next one is made, so that a
+//! Shape: a [`Task`] is what one message of a client is worth, done in steps of a few milliseconds on
+//! the CPU pool (`turns`); what a step gives is written before the next one is made, so that a
 //! snapshot of a million accounts waits in no queue. The order on the wire: the reply, the snapshot if
 //! asked for, what was told since the block that the subscription starts after, then the stream.
-//! Bounds: `Config::addresses_message_bytes_max` a message, `Config::set_threads` at once, one task
+//! Bounds: `Config::addresses_message_bytes_max` a message, `Config::sets_at_once` at once, one task
 //! for each connection. Those of the sets are the engine's: all or nothing, naming the knob.
 //! What users see: docs/subscriptions.md.
 
@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 use chain::{Block, View};
 use ledger::{Address, AddressId, BlockId, Commitment, Facet, Slot};
+use pool::Class;
 use serde::{Deserialize, Deserializer};
 use serde_json::json;
 use solana::{Account, Encoding};
@@ -131,6 +132,14 @@ impl Task {
         text.len() > message_bytes_max
             || text.contains("addressesSubscribe")
             || text.contains("addressesU")
+    }
+
+    /// What its next step costs.
+    pub(super) fn class(&self) -> Class {
+        match self.work {
+            Work::Snapshot(_) => Class::Heavy,
+            _ => Class::Medium,
+        }
     }
 
     /// Does some milliseconds of work: what to write now, and what is left to do after it.

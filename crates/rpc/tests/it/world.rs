@@ -118,6 +118,7 @@ impl World {
             clients: Arc::new(Clients::new(pool.clients)),
             pool: Arc::new(Pool::new(pool, Arc::new(SystemClock::new()), || {}).expect("threads")),
             health: Arc::new(Health::default()),
+            metrics: Arc::new(rpc::Metrics::new()),
             config,
         });
         let runtime = tokio::runtime::Builder::new_multi_thread()

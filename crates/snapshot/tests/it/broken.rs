@@ -4,10 +4,10 @@ use std::path::Path;
 
 use snapshot::{Progress, Snapshot, SnapshotError};
 use tempfile::TempDir;
+use testkit::archive;
 
 use crate::forge::{Forge, pack, stored};
 use crate::map::{Map, load};
-use crate::naive;
 use crate::sample::sample;
 
 fn small() -> Forge {
@@ -105,7 +105,7 @@ fn every_altered_byte_of_a_storage_file_is_noticed() {
     let forge = small();
     let dir = TempDir::new().expect("a directory");
     let (name, _) = read(&forge.write(dir.path()));
-    let files = naive::files(&dir.path().join(&name));
+    let files = archive::files(&dir.path().join(&name)).expect("its files");
     let storage = "accounts/8.15";
     // Padding, and what is no longer used, may be anything; so may the rent epoch, which no hash covers.
     let counts = |at: usize| matches!(at, 8..56 | 64..97) || (136..141).contains(&at);
@@ -166,7 +166,7 @@ fn what_does_not_add_up_is_refused() {
     assert!(other_slot.contains("the bank is of slot 10"), "{other_slot}");
 
     let (name, _) = read(&forge.write(dir.path()));
-    let files = naive::files(&dir.path().join(&name));
+    let files = archive::files(&dir.path().join(&name)).expect("its files");
     let mut entries: Vec<(String, Vec<u8>)> =
         ["version", "snapshots/10/10", "accounts/3.10", "accounts/8.15"]
             .map(|name| (name.to_owned(), files[name].clone()))

@@ -6,10 +6,10 @@ use snapshot::{Progress, SnapshotError};
 use solana_account::ReadableAccount;
 use solana_pubkey::Pubkey;
 use tempfile::TempDir;
+use testkit::archive::Accounts;
 
 use crate::forge::{Forge, address, stored};
 use crate::map::{Map, load};
-use crate::naive;
 
 fn dir() -> TempDir {
     TempDir::new().expect("a directory")
@@ -122,17 +122,17 @@ fn whatever_order_versions_come_in_the_newest_counts() {
         };
         let full = Forge::full(40, storages(1, 30));
         let changes = Forge::on_top_of(&full, 60, storages(41, 15));
-        let mut expected = BTreeMap::new();
-        naive::walk(&full.files(), &mut expected);
-        naive::walk(&changes.files(), &mut expected);
-        expected.retain(|_, account| account.lamports > 0);
+        let mut written = Accounts::default();
+        for files in [full.files(), changes.files()] {
+            written.add(&files).expect("whole files");
+        }
         let paths = (full.write(dir.path()), changes.write(dir.path()));
         let threads = 1 + round % 3;
         let (snapshot, map) = load(&paths.0, Some(&paths.1), threads, &Progress::default())
             .unwrap_or_else(|err| panic!("round {round}: {err}"));
-        assert_eq!(snapshot.accounts_hash, naive::checksum(&naive::lattice(&expected)));
+        assert_eq!(snapshot.accounts_hash, written.lattice().checksum());
         let found = map.accounts.iter().map(|(key, account)| (*key, account.data().to_vec()));
-        let expected = expected.into_iter().map(|(key, account)| (key, account.data));
+        let expected = written.open().map(|(key, account)| (*key, account.data.clone()));
         assert_eq!(found.collect::<Vec<_>>(), expected.collect::<Vec<_>>(), "round {round}");
     }
 }

@@ -4,5 +4,4 @@ mod broken;
 mod forge;
 mod incremental;
 mod map;
-mod naive;
 mod sample;

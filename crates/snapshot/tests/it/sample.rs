@@ -5,9 +5,9 @@ use std::path::PathBuf;
 
 use snapshot::{Progress, Summary};
 use solana_account::ReadableAccount;
+use testkit::archive::{self, Accounts};
 
 use crate::map::load;
-use crate::naive;
 
 /// The sample archive. It is not in the repository: `shared` stands beside the clone.
 pub(crate) fn sample() -> PathBuf {
@@ -26,15 +26,15 @@ pub(crate) fn sample() -> PathBuf {
 #[test]
 fn every_account_of_the_sample_is_read_as_the_second_reader_reads_it() {
     let path = sample();
-    let mut expected = BTreeMap::new();
-    naive::walk(&naive::files(&path), &mut expected);
-    expected.retain(|_, account| account.lamports > 0);
+    let mut written = Accounts::default();
+    written.add(&archive::files(&path).expect("its files")).expect("whole files");
+    let mut expected: BTreeMap<_, _> = written.open().collect();
     let progress = Progress::default();
     let (snapshot, map) = load(&path, None, 2, &progress).expect("the sample loads");
 
     assert_eq!(snapshot.accounts_len, expected.len());
-    assert_eq!(snapshot.lamports, expected.values().map(|account| account.lamports).sum::<u64>());
-    assert_eq!(snapshot.accounts_hash, naive::checksum(&naive::lattice(&expected)));
+    assert_eq!(snapshot.lamports, written.lamports());
+    assert_eq!(snapshot.accounts_hash, written.lattice().checksum());
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
     assert!(name.is_some_and(|name| name.contains(&snapshot.accounts_hash.to_string())));
 

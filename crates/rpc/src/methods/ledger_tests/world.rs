@@ -244,6 +244,7 @@ impl Builder {
             answers: Arc::new(crate::Answers::new(1 << 24)),
             clients: Arc::new(Clients::new(Limits::default())),
             health: Arc::new(Health::default()),
+            metrics: Arc::new(crate::Metrics::new()),
             config: Config::default(),
         };
         let slot_history = SlotHistory::default();

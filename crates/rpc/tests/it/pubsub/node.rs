@@ -12,7 +12,9 @@ use chain::{
 };
 use futures_util::{SinkExt, StreamExt};
 use ledger::{Address, BlockId, Change, Facet, Record, Slot};
+use pool::Pool;
 use query::{Ledger, LedgerConfig};
+use rpc::SystemClock;
 use rpc::pubsub::{Config, PubSub, Sink, serve_connection};
 use serde_json::{Value, json};
 use solana::Account;
@@ -99,8 +101,11 @@ impl Node {
         ledger.publish();
         let limits = HistoryLimits { slots_max: 1_000, bytes_max: 100_000_000 };
         let history = Arc::new(History::new(limits));
-        let (pubsub, sink) = PubSub::start(config, cluster(), reader.clone(), Arc::clone(&history))
-            .expect("a thread starts");
+        let pool = pool::Config { threads: 2, ..pool::Config::default() };
+        let pool = Pool::new(pool, Arc::new(SystemClock::new()), || {}).expect("threads start");
+        let (node, past) = (reader.clone(), Arc::clone(&history));
+        let (pubsub, sink) =
+            PubSub::start(config, cluster(), node, past, Arc::new(pool)).expect("a thread starts");
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback");
         let address = listener.local_addr().expect("it is bound");
         let mut server = JoinSet::new();

@@ -1,0 +1,89 @@
+//! `hydrant bench` against a real node: suites, a report, a mix that is generated and replayed.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Result, ensure};
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::node::Node;
+
+/// What it says, if it succeeds as it should.
+fn bench(args: &[&str], succeeds: bool) -> Result<String> {
+    let run = Command::new(env!("CARGO_BIN_EXE_hydrant")).arg("bench").args(args).output()?;
+    let said = [run.stdout, run.stderr].concat();
+    let said = String::from_utf8_lossy(&said).into_owned();
+    ensure!(run.status.success() == succeeds, "{args:?}: {said}");
+    Ok(said)
+}
+
+fn json(path: &Path) -> Result<Value> {
+    Ok(serde_json::from_str(&fs::read_to_string(path)?)?)
+}
+
+#[test]
+fn suites_are_measured_and_reported() -> Result<()> {
+    let node = Node::start(&["--slot-ms", "50"])?;
+    let files = TempDir::new()?;
+    let (report, page) = (files.path().join("report.json"), files.path().join("report.html"));
+    let (report_text, page_text) = (report.display().to_string(), page.display().to_string());
+    let short = ["--url", &node.rpc, "--runs", "2", "--warm-up", "0.05", "--duration", "0.2"];
+    let files = ["--json", &report_text, "--html", &page_text];
+    // A node without token accounts has no input for some of them.
+    let said = bench(&[&short[..], &files].concat(), true)?;
+    ensure!(said.contains("token-accounts-by-delegate: left out"), "{said}");
+    let rows = json(&report)?["rows"].as_array().cloned().unwrap_or_default();
+    for suite in ["account-info", "blocks", "slot", "supply", "version"] {
+        let row = rows.iter().find(|row| row["name"] == suite);
+        let counts = row.map_or(&Value::Null, |row| &row["counts"]);
+        ensure!(counts["right"].as_u64() > Some(0), "{suite}: {counts}");
+        ensure!(counts["wrong"] == 0 && counts["broken"] == 0, "{suite}: {counts}");
+    }
+    ensure!(fs::read_to_string(&page)?.contains("<svg"), "no plot");
+    let named = ["--suite", "transaction"];
+    let said = bench(&[&short[..], &named].concat(), false)?;
+    ensure!(said.contains("transaction: the endpoint has no transaction"), "{said}");
+    Ok(())
+}
+
+#[test]
+fn a_generated_mix_is_replayed() -> Result<()> {
+    let node = Node::start(&[])?;
+    let files = TempDir::new()?;
+    let (log, report) = (files.path().join("log"), files.path().join("report.json"));
+    let (log_text, report_text) = (log.display().to_string(), report.display().to_string());
+    let generate = ["--url", &node.rpc, "--generate", &log_text, "--suite", "mix", "slot"];
+    bench(&[&generate[..], &["--rate", "400", "--duration", "0.5"]].concat(), true)?;
+    let requests = fs::read_to_string(&log)?.lines().count() as u64;
+    ensure!((100..300).contains(&requests), "{requests} requests");
+    let replay = ["--url", &node.rpc, "--replay", &log_text, "--speed", "2", "--runs", "1"];
+    bench(&[&replay[..], &["--json", &report_text]].concat(), true)?;
+    let counts = json(&report)?["rows"][0]["counts"].clone();
+    ensure!(counts["right"] == requests, "{counts} of {requests}");
+    Ok(())
+}
+
+#[test]
+fn rest_is_measured_with_the_process_beside_it() -> Result<()> {
+    let node = Node::start(&["--slot-ms", "50"])?;
+    let files = TempDir::new()?;
+    let report = files.path().join("report.json").display().to_string();
+    let short = ["--url", &node.rpc, "--runs", "1", "--warm-up", "0", "--duration", "0.2"];
+    let more = ["--suite", "rest", "slot", "--rate", "200", "--json", &report];
+    let pid = node.pid()?;
+    bench(&[&short[..], &more, &["--pid", &pid]].concat(), true)?;
+    let rows = json(Path::new(&report))?["rows"].as_array().cloned().unwrap_or_default();
+    for suite in
+        ["rest-node", "rest-ledger", "rest-account", "rest-accounts-post", "rest-ready", "slot"]
+    {
+        let row = rows.iter().find(|row| row["name"] == suite).unwrap_or(&Value::Null);
+        // 200 a second for a fifth of one.
+        ensure!(row["counts"]["right"] == 40, "{suite}: {}", row["counts"]);
+        ensure!(row["resident_bytes_most"].as_u64() > Some(1_000_000), "{suite}: {row}");
+    }
+    let said = bench(&[&short[..], &["--suite", "rest-everything"]].concat(), false)?;
+    ensure!(said.contains("rest-program-accounts-post"), "{said}");
+    Ok(())
+}

@@ -1,0 +1,67 @@
+//! What was asked of each route: how often, with which status, and how long until its answer began.
+//!
+//! The methods that a route calls are counted as any call is (`rpc::metrics`).
+
+use std::time::Duration;
+
+use hyper::StatusCode;
+use rpc::metrics::{Counts, Durations, Kind, Source, Text};
+
+use crate::route::Verb;
+use crate::routes::ROUTES;
+
+/// Statuses by their first digit, 1 to 5.
+const STATUSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
+
+/// The counts, by the place of a route in [`ROUTES`]; what is no route comes after them.
+pub(crate) struct Figures {
+    durations: Durations,
+    statuses: Counts,
+}
+
+impl Figures {
+    pub(crate) fn new() -> Self {
+        let len = ROUTES.len() + 1;
+        Self { durations: Durations::new(len), statuses: Counts::new(len * STATUSES.len()) }
+    }
+
+    /// Counts an answer that took so long until it began.
+    pub(crate) fn count(&self, route: Option<usize>, status: StatusCode, took: Duration) {
+        let route = route.unwrap_or(ROUTES.len());
+        self.durations.record(route, took);
+        let class = usize::from(status.as_u16() / 100).clamp(1, STATUSES.len()) - 1;
+        self.statuses.add(route * STATUSES.len() + class, 1);
+    }
+}
+
+impl Source for Figures {
+    fn write(&self, to: &mut Text) {
+        let name = |route: usize| match ROUTES.get(route) {
+            Some(route) => {
+                let verb = if route.verb == Verb::Get { "GET" } else { "POST" };
+                format!("{verb} {}", route.path)
+            }
+            None => "other".to_owned(),
+        };
+        let all: Vec<String> = (0..=ROUTES.len()).map(name).collect();
+        let help = "Requests to REST by route and status.";
+        let mut family = to.family("hydrant_rest_requests_total", Kind::Counter, help);
+        for (number, route) in all.iter().enumerate() {
+            for (class, status) in STATUSES.iter().enumerate() {
+                let count = self.statuses.sum(number * STATUSES.len() + class);
+                if count > 0 {
+                    family.put(&[("route", route), ("status", status)], count);
+                }
+            }
+        }
+        let name = "hydrant_rest_request_duration_seconds";
+        let help = "Time from a request to REST to the beginning of its answer.";
+        let mut family = to.family(name, Kind::Histogram, help);
+        for (number, route) in all.iter().enumerate() {
+            let histogram = self.durations.histogram(number);
+            if histogram.count() > 0 {
+                family.histogram(&[("route", route)], &histogram);
+            }
+        }
+    }
+}

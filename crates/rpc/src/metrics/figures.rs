@@ -1,0 +1,203 @@
+//! The families of the node: calls, the CPU pool, the answer cache, HTTP, the ledger, memory.
+
+use std::time::Duration;
+
+use pool::{Class, ClassCounters};
+
+use super::http::seconds;
+use super::process;
+use super::text::{Kind, Text};
+use crate::{Node, Status, Usage};
+
+/// All figures. Memory is counted by walking the ledger, so not on a thread that polls sockets.
+pub(crate) fn text(node: &Node) -> String {
+    let mut to = Text::default();
+    calls(&mut to, node);
+    pool(&mut to, node);
+    answers(&mut to, node);
+    node.metrics.http.write(&mut to);
+    ledger(&mut to, node);
+    memory(&mut to, node);
+    let sources = node.metrics.sources.lock().clone();
+    sources.iter().for_each(|source| source.write(&mut to));
+    process::write(&mut to);
+    to.into_string()
+}
+
+fn calls(to: &mut Text, node: &Node) {
+    let calls = node.metrics.calls();
+    let help = "Calls whose answer was made, by method and by where it was made.";
+    let mut family = to.family("hydrant_requests_total", Kind::Counter, help);
+    for (method, class, histogram) in &calls {
+        family.put(&[("method", method), ("class", class)], histogram.count());
+    }
+    let help = "Calls that got an error, by its code; \"cut\": the answer ended early.";
+    let mut family = to.family("hydrant_request_errors_total", Kind::Counter, help);
+    for (method, code, count) in node.metrics.errors() {
+        family.put(&[("method", method), ("code", &code)], count);
+    }
+    let help = "Time from a request's arrival to the last byte of its answer.";
+    let mut family = to.family("hydrant_request_duration_seconds", Kind::Histogram, help);
+    for (method, class, histogram) in &calls {
+        family.histogram(&[("method", method), ("class", class)], histogram);
+    }
+    let name = "hydrant_slow_requests_total";
+    let help = "Requests slower than --slow-request-ms, logged or not.";
+    to.single(name, Kind::Counter, help, node.metrics.slow_total());
+}
+
+type Figure = fn(&ClassCounters) -> u64;
+
+fn pool(to: &mut Text, node: &Node) {
+    let counters = node.pool.counters();
+    let gauges: [(&str, &str, Figure); 5] = [
+        (
+            "hydrant_requests_in_flight",
+            "Requests on the CPU pool whose answer is not made.",
+            |it| (it.queued + it.begun) as u64,
+        ),
+        ("hydrant_pool_queue_depth", "Tasks that have not begun.", |it| it.queued as u64),
+        ("hydrant_pool_running", "Tasks in a slice right now.", |it| it.running as u64),
+        ("hydrant_pool_begun", "Tasks begun and not done.", |it| it.begun as u64),
+        ("hydrant_pool_parked", "Tasks that wait for their client to read.", |it| it.parked as u64),
+    ];
+    let totals: [(&str, &str, Figure); 4] = [
+        ("hydrant_pool_slices_total", "Slices run.", |it| it.slices),
+        ("hydrant_pool_done_total", "Tasks that were done.", |it| it.done),
+        ("hydrant_pool_cancelled_total", "Tasks whose client left.", |it| it.cancelled),
+        ("hydrant_pool_panicked_total", "Tasks that panicked.", |it| it.panicked),
+    ];
+    let gauges = gauges.map(|(name, help, figure)| (name, Kind::Gauge, help, figure));
+    let totals = totals.map(|(name, help, figure)| (name, Kind::Counter, help, figure));
+    for (name, kind, help, figure) in gauges.into_iter().chain(totals) {
+        let mut family = to.family(name, kind, help);
+        for class in Class::ALL {
+            family.put(&[("class", class.name())], figure(counters.of(class)));
+        }
+    }
+    let help = "Tasks whose deadline was over before they began, or were done.";
+    let mut family = to.family("hydrant_pool_expired_total", Kind::Counter, help);
+    for class in Class::ALL {
+        let of = counters.of(class);
+        let labels = |when| [("class", class.name()), ("when", when)];
+        family.put(&labels("waiting"), of.expired_waiting);
+        family.put(&labels("begun"), of.expired - of.expired_waiting);
+    }
+    let help = "Requests refused because there is too much to do, by what was full.";
+    let mut family = to.family("hydrant_rejected_total", Kind::Counter, help);
+    for class in Class::ALL {
+        let of = counters.of(class);
+        let labels = |cause| [("class", class.name()), ("cause", cause)];
+        family.put(&labels("queue_full"), of.rejected - of.rejected_client);
+        if class == Class::Heavy {
+            family.put(&labels("client_heavy"), of.rejected_client);
+        }
+    }
+    let (requests, bytes) = node.clients.refused();
+    family.put(&[("class", "any"), ("cause", "client_rate")], requests);
+    family.put(&[("class", "any"), ("cause", "client_bytes")], bytes);
+    let help = "Time of CPU threads in slices.";
+    let mut family = to.family("hydrant_pool_busy_seconds_total", Kind::Counter, help);
+    for class in Class::ALL {
+        family.put(&[("class", class.name())], seconds(counters.of(class).busy));
+    }
+    let help = "Time from a task's arrival to its first slice.";
+    let mut family = to.family("hydrant_pool_wait_seconds", Kind::Histogram, help);
+    for class in Class::ALL {
+        let waited = &counters.of(class).waited;
+        let last = pool::Histogram::BUCKETS - 1;
+        let buckets = waited.buckets().enumerate().map(|(at, (below_us, count))| {
+            let bound = if at == last { f64::INFINITY } else { below_us as f64 / 1e6 };
+            (bound, count)
+        });
+        let sum = Duration::from_micros(waited.sum_us());
+        family.buckets(&[("class", class.name())], buckets, seconds(sum));
+    }
+}
+
+fn answers(to: &mut Text, node: &Node) {
+    let cache::Counters { hits, misses, stale, shared, bypassed, evicted, bytes, entries } =
+        node.answers.counters();
+    let cache = ("cache", "answers");
+    let help = "Look-ups of a cache: hit; miss (not there); stale (there, but what it was read from \
+                changed). Of those that were no hit: waited for another's, or bypassed the cache.";
+    let mut family = to.family("hydrant_cache_lookups_total", Kind::Counter, help);
+    let looked = [("hit", hits), ("miss", misses), ("stale", stale)];
+    for (result, count) in looked {
+        family.put(&[cache, ("result", result)], count);
+    }
+    let name = "hydrant_cache_waited_total";
+    let help = "Look-ups that waited for an answer that somebody else was making.";
+    to.family(name, Kind::Counter, help).put(&[cache], shared);
+    let name = "hydrant_cache_bypassed_total";
+    let help = "Look-ups whose answer is too large to keep, or that too many wait for.";
+    to.family(name, Kind::Counter, help).put(&[cache], bypassed);
+    let name = "hydrant_cache_evicted_total";
+    to.family(name, Kind::Counter, "Answers that made room for others.").put(&[cache], evicted);
+    to.family("hydrant_cache_bytes", Kind::Gauge, "Bytes held.").put(&[cache], bytes);
+    to.family("hydrant_cache_entries", Kind::Gauge, "Answers held.").put(&[cache], entries);
+}
+
+fn ledger(to: &mut Text, node: &Node) {
+    let views = node.reader.views();
+    let levels = [
+        ("processed", &views.processed),
+        ("confirmed", &views.confirmed),
+        ("finalized", &views.finalized),
+    ];
+    let mut family = to.family("hydrant_slot", Kind::Gauge, "Slot of the state.");
+    for (level, view) in levels {
+        family.put(&[("commitment", level)], view.block().slot);
+    }
+    let help = "Blocks since genesis.";
+    let mut family = to.family("hydrant_block_height", Kind::Gauge, help);
+    for (level, view) in levels {
+        family.put(&[("commitment", level)], view.meta().block_height);
+    }
+    let help = "Transactions since genesis.";
+    let mut family = to.family("hydrant_transactions_total", Kind::Counter, help);
+    for (level, view) in levels {
+        family.put(&[("commitment", level)], view.meta().transaction_count);
+    }
+    let help = "For how long the slot has not moved.";
+    let mut family = to.family("hydrant_slot_age_seconds", Kind::Gauge, help);
+    let ages = node.health.ages(node.pool.now());
+    for ((level, _), age) in levels.into_iter().zip(ages.into_iter().flatten()) {
+        family.put(&[("commitment", level)], seconds(age));
+    }
+    let status = node.health.status();
+    let help = "Whether requests are to be sent here, as /ready says: 1 or 0.";
+    to.single("hydrant_ready", Kind::Gauge, help, u8::from(status == Status::Ok));
+    let behind = match status {
+        Status::Ok => 0.0,
+        Status::Behind { slots } => slots as f64,
+        Status::Unknown => f64::NAN,
+    };
+    let help = "Slots that the state is behind what it should be; NaN if nobody knows.";
+    to.single("hydrant_slots_behind", Kind::Gauge, help, behind);
+    let history = node.history.snapshot();
+    if let Some(first) = history.first_slot() {
+        let help = "The first slot of the history that is kept.";
+        to.single("hydrant_history_first_slot", Kind::Gauge, help, first);
+    }
+}
+
+fn memory(to: &mut Text, node: &Node) {
+    let usage = Usage::of(node);
+    let bytes = usage.ledger;
+    let parts = [
+        ("addresses", bytes.addresses as u64),
+        ("indices", bytes.indices as u64),
+        ("packed", bytes.packed as u64),
+        ("kept", bytes.kept as u64),
+        ("ranks", bytes.ranks as u64),
+        ("history", usage.history_bytes),
+        ("answers", node.answers.counters().bytes),
+    ];
+    let mut family = to.family("hydrant_memory_bytes", Kind::Gauge, "Memory of each part.");
+    for (part, bytes) in parts {
+        family.put(&[("part", part)], bytes);
+    }
+    to.single("hydrant_addresses", Kind::Gauge, "Addresses that are known.", usage.addresses);
+    to.single("hydrant_accounts", Kind::Gauge, "Accounts that are held.", usage.accounts);
+}

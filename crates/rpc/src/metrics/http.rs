@@ -1,0 +1,156 @@
+//! What HTTP and its sockets do: connections, bytes, answers by status.
+
+use std::time::Duration;
+
+use super::counts::Counts;
+use super::text::{Kind, Text};
+
+/// What is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Traffic {
+    /// Bytes read from sockets.
+    BytesIn,
+    /// Bytes written to sockets.
+    BytesOut,
+    /// A connection was accepted.
+    Accepted,
+    /// A connection has ended.
+    Ended,
+    /// A connection waited until another ended (`rpc.connections_max`).
+    Delayed,
+    /// A connection could not be accepted: the system is out of descriptors.
+    AcceptFailed,
+    /// A connection became a WebSocket.
+    Upgraded,
+    /// A connection ended because a request's head, or none at all, came in time.
+    HeadTimeout,
+    /// A connection ended because its client read nothing of an answer in time.
+    WriteTimeout,
+    /// A connection ended in the middle of something, or out of protocol.
+    Broken,
+}
+
+const TRAFFIC: usize = 10;
+
+/// Statuses that are told apart; any other is the last one's number.
+const STATUSES: [(u16, &str); 16] = [
+    (200, "200"),
+    (101, "101"),
+    (204, "204"),
+    (304, "304"),
+    (400, "400"),
+    (404, "404"),
+    (405, "405"),
+    (406, "406"),
+    (408, "408"),
+    (413, "413"),
+    (415, "415"),
+    (426, "426"),
+    (429, "429"),
+    (500, "500"),
+    (503, "503"),
+    (0, "other"),
+];
+
+/// The counts.
+pub(crate) struct HttpCounts(Counts);
+
+impl HttpCounts {
+    pub(crate) fn new() -> Self {
+        Self(Counts::new(TRAFFIC + STATUSES.len()))
+    }
+
+    /// Counts one.
+    pub(crate) fn count(&self, what: Traffic) {
+        self.add(what, 1);
+    }
+
+    pub(crate) fn add(&self, what: Traffic, by: u64) {
+        self.0.add(what as usize, by);
+    }
+
+    /// Counts an answer.
+    pub(crate) fn answered(&self, status: u16) {
+        // Nearly all are the first.
+        let at = STATUSES.iter().position(|(known, _)| *known == status);
+        self.0.add(TRAFFIC + at.unwrap_or(STATUSES.len() - 1), 1);
+    }
+
+    fn of(&self, what: Traffic) -> u64 {
+        self.0.sum(what as usize)
+    }
+
+    pub(super) fn write(&self, to: &mut Text) {
+        let mut bytes = to.family(
+            "hydrant_http_bytes_total",
+            Kind::Counter,
+            "Bytes on the sockets of HTTP, WebSocket included.",
+        );
+        bytes.put(&[("direction", "in")], self.of(Traffic::BytesIn));
+        bytes.put(&[("direction", "out")], self.of(Traffic::BytesOut));
+        // The end first: a connection that ends in between must not make the difference negative.
+        let ended = self.of(Traffic::Ended);
+        let accepted = self.of(Traffic::Accepted);
+        let name = "hydrant_http_connections_open";
+        let help = "Connections, those that are WebSockets by now included.";
+        to.single(name, Kind::Gauge, help, accepted.saturating_sub(ended));
+        let name = "hydrant_http_connections_accepted_total";
+        to.single(name, Kind::Counter, "Connections taken on.", accepted);
+        let name = "hydrant_http_connections_delayed_total";
+        let help = "Connections that waited until another ended (rpc.connections_max).";
+        to.single(name, Kind::Counter, help, self.of(Traffic::Delayed));
+        let name = "hydrant_http_accept_failures_total";
+        let help = "Connections that the system had no descriptor for.";
+        to.single(name, Kind::Counter, help, self.of(Traffic::AcceptFailed));
+        let name = "hydrant_http_upgrades_total";
+        to.single(
+            name,
+            Kind::Counter,
+            "Connections that became WebSockets.",
+            self.of(Traffic::Upgraded),
+        );
+        let mut cut = to.family(
+            "hydrant_http_connections_cut_total",
+            Kind::Counter,
+            "Connections that ended by a time limit or out of protocol.",
+        );
+        cut.put(&[("cause", "head_timeout")], self.of(Traffic::HeadTimeout));
+        cut.put(&[("cause", "write_timeout")], self.of(Traffic::WriteTimeout));
+        cut.put(&[("cause", "broken")], self.of(Traffic::Broken));
+        let mut answers =
+            to.family("hydrant_http_responses_total", Kind::Counter, "Responses by HTTP status.");
+        for (at, (_, status)) in STATUSES.iter().enumerate() {
+            let count = self.0.sum(TRAFFIC + at);
+            if count > 0 {
+                answers.put(&[("status", status)], count);
+            }
+        }
+    }
+}
+
+/// A duration as Prometheus has it.
+pub(super) fn seconds(duration: Duration) -> f64 {
+    duration.as_secs_f64()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everything_has_a_place_of_its_own() {
+        assert_eq!(Traffic::Broken as usize + 1, TRAFFIC);
+        let counts = HttpCounts::new();
+        counts.count(Traffic::Broken);
+        counts.answered(200);
+        counts.answered(418);
+        assert_eq!(counts.of(Traffic::Broken), 1);
+        let mut text = Text::default();
+        counts.write(&mut text);
+        let text = text.into_string();
+        for line in ["{cause=\"broken\"} 1", "{status=\"200\"} 1", "{status=\"other\"} 1"] {
+            assert!(text.contains(line), "{text}");
+        }
+        assert!(!text.contains("status=\"101\""), "{text}");
+    }
+}

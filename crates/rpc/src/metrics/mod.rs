@@ -1,0 +1,263 @@
+//! What the node counts of itself, and how it tells: Prometheus' text, all of it made here or by a [`Source`].
+//!
+//! Every call is counted once, when the last byte of its answer is made, by its method and by where it was
+//! answered ([`Lane`]); what HTTP and sockets do is counted where it happens. To count takes nanoseconds
+//! and shares nothing between threads ([`counts`]); to tell takes a walk over all of it.
+//! Bounds: memory is fixed when a thread first counts, 140 KiB each; names of methods that do not exist are
+//! one name.
+//! Not here: what goes into the text of other parts (`figures`, and each [`Source`]).
+
+mod counts;
+mod durations;
+mod figures;
+mod http;
+mod process;
+mod slow;
+mod text;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use crate::methods;
+
+pub use counts::Counts;
+pub use durations::{Durations, Histogram};
+pub use text::{Family, Kind, Labels, Text};
+
+pub(crate) use figures::text;
+pub(crate) use http::{HttpCounts, Traffic};
+pub(crate) use slow::{Made, Slow, SlowLog};
+pub(crate) use text::MEDIA;
+
+/// A part of the node that has figures of its own.
+pub trait Source: Send + Sync {
+    /// Writes its families. Called on a thread that may take its time.
+    fn write(&self, to: &mut Text);
+}
+
+/// What was asked and answered.
+pub struct Metrics {
+    calls: Durations,
+    errors: Counts,
+    pub(crate) http: HttpCounts,
+    pub(crate) slow: SlowLog,
+    /// Slow requests, logged or not.
+    slow_total: AtomicU64,
+    sources: Mutex<Vec<Arc<dyn Source>>>,
+}
+
+/// What a call is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Subject(u16);
+
+/// Where a call was answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lane {
+    /// On the thread that polls the socket.
+    Inline,
+    /// With an answer that was kept, or that somebody else was making.
+    Cached,
+    /// On the CPU pool, by its class.
+    Pool(pool::Class),
+}
+
+/// How a call ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// With a result.
+    Answered,
+    /// With an error of that code.
+    Refused(i64),
+    /// Without the end of an answer: its client had gone, or it took too long to stop there.
+    Cut,
+}
+
+const LANES: usize = 5;
+
+/// Codes that are told apart: those of JSON-RPC, then Agave's from -32001 down, then any other, then
+/// answers that were cut.
+const CODES: usize = 5 + AGAVE_CODES + 2;
+const AGAVE_CODES: usize = 21;
+const STANDARD_CODES: [i64; 5] = [-32700, -32600, -32601, -32602, -32603];
+
+impl Metrics {
+    /// Nothing has happened yet.
+    pub fn new() -> Self {
+        let subjects = Subject::count();
+        Self {
+            calls: Durations::new(subjects * LANES),
+            errors: Counts::new(subjects * CODES),
+            http: HttpCounts::new(),
+            slow: SlowLog::default(),
+            slow_total: AtomicU64::new(0),
+            sources: Mutex::default(),
+        }
+    }
+
+    /// Adds a part's figures to the text.
+    pub fn add(&self, source: Arc<dyn Source>) {
+        self.sources.lock().push(source);
+    }
+
+    /// Counts a call.
+    pub(crate) fn count(&self, subject: Subject, lane: Lane, took: Duration, outcome: Outcome) {
+        self.calls.record(subject.number() * LANES + lane.number(), took);
+        if outcome != Outcome::Answered {
+            self.errors.add(subject.number() * CODES + outcome.number(), 1);
+        }
+    }
+
+    /// Counts a slow request.
+    pub(crate) fn count_slow(&self) {
+        self.slow_total.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn slow_total(&self) -> u64 {
+        self.slow_total.load(Ordering::Relaxed)
+    }
+
+    /// Each subject and lane that there was, with how long it took.
+    fn calls(&self) -> Vec<(&'static str, &'static str, Histogram)> {
+        let all = Subject::all().flat_map(|subject| Lane::ALL.map(|lane| (subject, lane)));
+        let of = |(subject, lane): (Subject, Lane)| {
+            let histogram = self.calls.histogram(subject.number() * LANES + lane.number());
+            (histogram.count() > 0).then(|| (subject.name(), lane.name(), histogram))
+        };
+        all.filter_map(of).collect()
+    }
+
+    /// Each subject and code that there was, and how often.
+    fn errors(&self) -> Vec<(&'static str, String, u64)> {
+        let all = Subject::all().flat_map(|subject| (0..CODES).map(move |code| (subject, code)));
+        let of = |(subject, code): (Subject, usize)| {
+            let count = self.errors.sum(subject.number() * CODES + code);
+            (count > 0).then(|| (subject.name(), code_name(code), count))
+        };
+        all.filter_map(of).collect()
+    }
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Subject {
+    /// The method of that number.
+    pub(crate) fn method(number: u16) -> Self {
+        Self(number)
+    }
+
+    /// A method that there is not.
+    pub(crate) fn other() -> Self {
+        Self(methods::by_name().len() as u16)
+    }
+
+    /// A body that is no call, or a batch as a whole.
+    pub(crate) fn none() -> Self {
+        Self(methods::by_name().len() as u16 + 1)
+    }
+
+    fn count() -> usize {
+        methods::by_name().len() + 2
+    }
+
+    fn all() -> impl Iterator<Item = Self> {
+        (0..Self::count() as u16).map(Self)
+    }
+
+    fn number(self) -> usize {
+        usize::from(self.0)
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        match methods::by_name().get(self.number()) {
+            Some(method) => method.name,
+            None if self == Self::other() => "other",
+            None => "none",
+        }
+    }
+}
+
+impl Lane {
+    const ALL: [Self; LANES] = [
+        Self::Inline,
+        Self::Cached,
+        Self::Pool(pool::Class::Light),
+        Self::Pool(pool::Class::Medium),
+        Self::Pool(pool::Class::Heavy),
+    ];
+
+    fn number(self) -> usize {
+        match self {
+            Self::Inline => 0,
+            Self::Cached => 1,
+            Self::Pool(class) => 2 + class.index(),
+        }
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Inline => "inline",
+            Self::Cached => "cached",
+            Self::Pool(class) => class.name(),
+        }
+    }
+}
+
+impl Outcome {
+    fn number(self) -> usize {
+        let Self::Refused(code) = self else { return CODES - 1 };
+        if let Some(at) = STANDARD_CODES.iter().position(|standard| *standard == code) {
+            return at;
+        }
+        match usize::try_from(-32001 - code) {
+            Ok(at) if at < AGAVE_CODES => STANDARD_CODES.len() + at,
+            _ => CODES - 2,
+        }
+    }
+}
+
+fn code_name(number: usize) -> String {
+    match STANDARD_CODES.get(number) {
+        Some(code) => code.to_string(),
+        None if number == CODES - 1 => "cut".to_owned(),
+        None if number == CODES - 2 => "other".to_owned(),
+        None => (-32001 - (number - STANDARD_CODES.len()) as i64).to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_code_is_counted_under_its_own_name() {
+        let codes = (-32021..=-32001).chain(STANDARD_CODES);
+        for code in codes {
+            assert_eq!(code_name(Outcome::Refused(code).number()), code.to_string());
+        }
+        for code in [0, 1, -32000, -32022, i64::MAX] {
+            assert_eq!(code_name(Outcome::Refused(code).number()), "other");
+        }
+        assert_eq!(code_name(Outcome::Cut.number()), "cut");
+    }
+
+    #[test]
+    fn what_was_not_asked_has_no_series() {
+        let metrics = Metrics::new();
+        assert!(metrics.calls().is_empty() && metrics.errors().is_empty());
+        let took = Duration::from_micros(3);
+        let lane = Lane::Pool(pool::Class::Heavy);
+        metrics.count(Subject::other(), Lane::Inline, took, Outcome::Refused(-32601));
+        metrics.count(Subject::none(), lane, took, Outcome::Answered);
+        let calls = metrics.calls().into_iter().map(|(name, lane, it)| (name, lane, it.count()));
+        let calls: Vec<_> = calls.collect();
+        assert_eq!(calls, [("other", "inline", 1), ("none", "heavy", 1)]);
+        assert_eq!(metrics.errors(), [("other", "-32601".to_owned(), 1)]);
+    }
+}

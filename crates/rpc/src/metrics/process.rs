@@ -1,0 +1,51 @@
+//! What the system says of the process, under the names that Prometheus' own clients use. Where there is no
+//! `/proc` there is nothing to say.
+
+use super::text::{Kind, Text};
+
+/// What the system counts time in for programs: on every Linux that there is, hundredths of a second.
+const TICKS_A_SECOND: f64 = 100.0;
+
+pub(super) fn write(to: &mut Text) {
+    let read = |name: &str| std::fs::read_to_string(format!("/proc/self/{name}")).ok();
+    if let Some(bytes) = read("status").as_deref().and_then(resident_bytes) {
+        let name = "process_resident_memory_bytes";
+        to.single(name, Kind::Gauge, "Memory of the process that is in RAM.", bytes);
+    }
+    if let Some((ticks, threads)) = read("stat").as_deref().and_then(ticks_and_threads) {
+        let name = "process_cpu_seconds_total";
+        let help = "CPU time of the process, user and system.";
+        to.single(name, Kind::Counter, help, ticks as f64 / TICKS_A_SECOND);
+        to.single("process_threads", Kind::Gauge, "Threads of the process.", threads);
+    }
+    if let Ok(open) = std::fs::read_dir("/proc/self/fd") {
+        to.single("process_open_fds", Kind::Gauge, "Open file descriptors.", open.count());
+    }
+}
+
+fn resident_bytes(status: &str) -> Option<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kilobytes * 1_024)
+}
+
+/// After the name, which may have anything in it, fields are numbers: the 14th and 15th of all are user
+/// and system time, the 20th the number of threads.
+fn ticks_and_threads(stat: &str) -> Option<(u64, u64)> {
+    let (_, rest) = stat.rsplit_once(')')?;
+    let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
+    let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
+    Some((field(14)? + field(15)?, field(20)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_found_whatever_the_name_is() {
+        let stat = "77 (a) b) S 1 2 3 4 5 6 7 8 9 10 250 50 0 0 20 0 9 0 1234 5 6\n";
+        assert_eq!(ticks_and_threads(stat), Some((300, 9)));
+        assert_eq!(resident_bytes("Name:\tx\nVmRSS:\t   12 kB\n"), Some(12 * 1_024));
+    }
+}

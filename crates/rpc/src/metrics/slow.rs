@@ -1,0 +1,136 @@
+//! The log of slow requests: one line each, and not more than [`LINES_A_SECOND`] of them.
+//!
+//! What is left out is counted, and told with the next line, or once the storm is over.
+
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use super::{Lane, Metrics, Outcome, Subject};
+use crate::dispatch::Asker;
+
+/// Lines in the log of a second: enough to see what is slow, too few to fill a disk.
+const LINES_A_SECOND: u32 = 10;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Of parameters, so much is logged: an address and a filter or two.
+const PARAMS_BYTES_MAX: usize = 256;
+
+/// A request that took too long.
+pub(crate) struct Slow<'a> {
+    pub(crate) asker: &'a Asker,
+    pub(crate) method: &'a str,
+    pub(crate) params: Option<&'a str>,
+    pub(crate) lane: Lane,
+    pub(crate) took: Duration,
+    pub(crate) outcome: Outcome,
+    /// What it took to make its answer, if that was a task.
+    pub(crate) made: Option<&'a Made>,
+}
+
+/// What it took to make an answer.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Made {
+    /// From the arrival to the first slice.
+    pub(crate) waited: Option<Duration>,
+    /// In slices.
+    pub(crate) ran: Duration,
+    pub(crate) slices: u32,
+    /// Of the answer as it was written, before it was compressed.
+    pub(crate) bytes: u64,
+    /// Records that were looked at.
+    pub(crate) touched: u64,
+    /// What came of looking into the answer cache.
+    pub(crate) cache: &'static str,
+    /// The call that was counted last.
+    pub(crate) last: Option<(Subject, Outcome)>,
+}
+
+impl Slow<'_> {
+    /// Counts it, and logs it if there are not too many.
+    #[cold]
+    pub(crate) fn tell(&self, metrics: &Metrics, now: Duration) {
+        metrics.count_slow();
+        let Some(left_out) = metrics.slow.admit(now) else { return };
+        let made = self.made.copied().unwrap_or_default();
+        let params = self.params.unwrap_or_default();
+        let end = params.floor_char_boundary(PARAMS_BYTES_MAX);
+        let cache = if self.lane == Lane::Cached { "hit" } else { made.cache };
+        tracing::warn!(
+            request = %self.asker.request,
+            client = %self.asker.client,
+            method = self.method,
+            class = self.lane.name(),
+            took_ms = ms(self.took),
+            waited_ms = ms(made.waited.unwrap_or_default()),
+            ran_ms = ms(made.ran),
+            slices = made.slices,
+            bytes = made.bytes,
+            records = made.touched,
+            cache,
+            outcome = ?self.outcome,
+            params = &params[..end],
+            left_out,
+            "a slow request"
+        );
+    }
+}
+
+fn ms(duration: Duration) -> f64 {
+    duration.as_secs_f64() * 1e3
+}
+
+/// Which slow requests are to be logged.
+#[derive(Default)]
+pub(crate) struct SlowLog(Mutex<Window>);
+
+#[derive(Default)]
+struct Window {
+    began: Duration,
+    lines: u32,
+    /// Not logged, and not told of yet.
+    left_out: u64,
+}
+
+impl SlowLog {
+    /// Whether one that ended at `now` is to be logged; if so, how many before it were left out.
+    pub(crate) fn admit(&self, now: Duration) -> Option<u64> {
+        let mut window = self.0.lock();
+        if now.saturating_sub(window.began) >= SECOND {
+            (window.began, window.lines) = (now, 0);
+        }
+        if window.lines == LINES_A_SECOND {
+            window.left_out += 1;
+            return None;
+        }
+        window.lines += 1;
+        Some(std::mem::take(&mut window.left_out))
+    }
+
+    /// How many were left out that no line has told of, once a second has gone since the last.
+    pub(crate) fn untold(&self, now: Duration) -> u64 {
+        let mut window = self.0.lock();
+        if now.saturating_sub(window.began) < SECOND {
+            return 0;
+        }
+        std::mem::take(&mut window.left_out)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_storm_is_ten_lines_a_second_and_the_rest_is_told() {
+        let log = SlowLog::default();
+        let ms = Duration::from_millis;
+        let told: Vec<_> = (0..500).filter_map(|at| log.admit(ms(5_000 + at))).collect();
+        assert_eq!(told, [0; 10]);
+        assert_eq!(log.untold(ms(5_999)), 0, "the second is not over");
+        assert_eq!(log.admit(ms(6_000)), Some(490));
+        (0..20).for_each(|_| drop(log.admit(ms(6_500))));
+        assert_eq!((log.untold(ms(7_000)), log.untold(ms(7_000))), (11, 0));
+    }
+}

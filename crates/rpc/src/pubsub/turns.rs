@@ -1,0 +1,80 @@
+//! Work on a set as tasks of the CPU pool, and what a connection waits for.
+//!
+//! In: a [`Task`] of `sets`. Out: what its next steps give to be written, and what is left of it. Steps
+//! that give nothing follow one another, and give way after each slice.
+//! Bounds: a pool that has no room for it makes the client wait, which meanwhile is not read from.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use pool::{ClientId, Ended, Pool, Slice, Step};
+use tokio::sync::oneshot;
+
+use super::sets::{Out, Task};
+
+/// How long a client waits before it asks a full pool again.
+const REST: Duration = Duration::from_millis(10);
+
+/// What steps gave: what to write now, and what is left to do after it.
+pub(super) type Stepped = (Vec<Out>, Option<Task>);
+
+/// Steps until there is something to write, or nothing is left. Dropping the future ends the task.
+///
+/// Errors: why the pool ended it.
+pub(super) async fn stepped(pool: &Pool, client: ClientId, task: Task) -> Result<Stepped, Ended> {
+    let class = task.class();
+    let task = Arc::new(Mutex::new(Some(task)));
+    loop {
+        let (done, stepped) = oneshot::channel();
+        let turns = Box::new(Turns { task: Arc::clone(&task), done: Some(done) });
+        match pool.submit(class, client, turns) {
+            // The ticket lives as long as we wait.
+            Ok(_ticket) => return stepped.await.unwrap_or(Err(Ended::ShutDown)),
+            Err(full) => tracing::debug!(%full, "work on a set waits"),
+        }
+        tokio::time::sleep(REST).await;
+    }
+}
+
+struct Turns {
+    /// Not here if the pool had no room.
+    task: Arc<Mutex<Option<Task>>>,
+    done: Option<oneshot::Sender<Result<Stepped, Ended>>>,
+}
+
+impl pool::Task for Turns {
+    fn step(&mut self, slice: &Slice<'_>) -> Step {
+        // By itself: a step may take a while, and may panic.
+        let task = self.task.lock().take();
+        let Some(mut task) = task else { return Step::Done };
+        let class = task.class();
+        loop {
+            let (out, next) = task.step();
+            task = match next {
+                Some(next) if out.is_empty() && next.class() == class => next,
+                next => {
+                    self.send(Ok((out, next)));
+                    return Step::Done;
+                }
+            };
+            if slice.is_over() {
+                *self.task.lock() = Some(task);
+                return Step::More;
+            }
+        }
+    }
+
+    fn ended(&mut self, why: Ended) {
+        self.send(Err(why));
+    }
+}
+
+impl Turns {
+    fn send(&mut self, stepped: Result<Stepped, Ended>) {
+        if let Some(done) = self.done.take() {
+            // The client may have gone.
+            let _ = done.send(stepped);
+        }
+    }
+}

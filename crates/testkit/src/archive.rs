@@ -1,0 +1,67 @@
+//! Snapshot archives as Agave writes them, made and read the plain way: whoever checks a reader must not
+//! ask the reader.
+//!
+//! In: accounts, in storage files by slot. Out: an archive's bytes ([`bank_fields`], [`put`], [`append`]), what
+//! one holds ([`Accounts`]), and the hash over all of it ([`Lattice`]).
+//! Bounds: none; everything is in memory at once.
+//! Not here: which accounts there are (tests and benchmarks choose), the reader that Hydrant uses (`snapshot`).
+
+mod bank;
+mod lattice;
+mod read;
+
+use std::io::{self, Write};
+
+pub use bank::{StorageFile, bank_fields};
+pub use lattice::Lattice;
+pub use read::{Accounts, Placed, files};
+
+/// Bytes of an account in a storage file before its data.
+const HEAD_BYTES: usize = 136;
+
+/// An account to be written.
+#[derive(Clone, Copy, Debug)]
+pub struct Stored<'a> {
+    /// What it has; nothing: it is closed.
+    pub lamports: u64,
+    /// The program that owns it.
+    pub owner: [u8; 32],
+    /// Whether it is a program.
+    pub executable: bool,
+    /// The epoch in which it owes rent.
+    pub rent_epoch: u64,
+    /// Its data.
+    pub data: &'a [u8],
+}
+
+impl Stored<'_> {
+    /// Bytes that it takes in a storage file.
+    pub fn bytes(&self) -> usize {
+        (HEAD_BYTES + self.data.len()).next_multiple_of(8)
+    }
+}
+
+/// Puts an account behind the others of a storage file.
+pub fn put(file: &mut Vec<u8>, address: &[u8; 32], account: &Stored<'_>) {
+    let end = file.len() + account.bytes();
+    file.extend([0; 8]); // write version: no longer used
+    file.extend((account.data.len() as u64).to_le_bytes());
+    file.extend(address);
+    file.extend(account.lamports.to_le_bytes());
+    file.extend(account.rent_epoch.to_le_bytes());
+    file.extend(account.owner);
+    file.push(account.executable.into());
+    file.extend([0; 7 + 32]);
+    file.extend(account.data);
+    file.resize(end, 0);
+}
+
+/// Puts a file into an archive.
+///
+/// Errors: those of the writer below.
+pub fn append<W: Write>(archive: &mut tar::Builder<W>, name: &str, bytes: &[u8]) -> io::Result<()> {
+    let mut header = tar::Header::new_gnu();
+    header.set_size(bytes.len() as u64);
+    header.set_mode(0o644);
+    archive.append_data(&mut header, name, bytes)
+}
