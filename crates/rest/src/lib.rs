@@ -13,6 +13,8 @@ mod error;
 mod figures;
 mod input;
 mod link;
+#[cfg(test)]
+mod listed;
 mod openapi;
 mod page;
 mod route;
