@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import { TOKEN_2022_PROGRAM_ID, TOKEN_PROGRAM_ID } from '@solana/spl-token';
 import { LAMPORTS_PER_SOL } from '@solana/web3.js';
 import { flow } from '../steps.js';
+import { addressSteps } from './addresses.js';
 import { finalizedSteps, historySteps } from './history.js';
 import { nodeSteps } from './node.js';
 import { genesisProgramSteps } from './programs_of_genesis.js';
@@ -26,6 +27,7 @@ step('airdrop', async () => {
 tokenSteps(step, 'token', TOKEN_PROGRAM_ID, token);
 tokenSteps(step, 'token-2022', TOKEN_2022_PROGRAM_ID, token2022);
 subscriptionSteps(step);
+addressSteps(step);
 failingSteps(step, token);
 versionedSteps(step, {});
 nonceSteps(step);

@@ -31,14 +31,15 @@ pub(crate) fn bench(args: &[String]) -> Result<()> {
     program().args(args).run()
 }
 
-/// Every benchmark at toy size: proof that none has rotted, no figure.
+/// Every benchmark at toy size: proof that none has rotted, no figure. Then the quick profile of load,
+/// which fails if a ratio is below what was recorded, beyond noise: about a minute.
 pub(crate) fn toys() -> Result<()> {
     build()?;
     for name in names()? {
         let lines = program().args([name.as_str(), "--toy"]).run_listening()?;
         bars(&lines)?;
     }
-    Ok(())
+    program().args(["load", "--quick"]).run()
 }
 
 /// `cargo xtask bars [--write] [NAME...]`.

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use serde::Deserialize;
 
 use crate::bench::BenchFlags;
@@ -230,6 +230,24 @@ pub(crate) struct DevFlags {
     /// Log to standard error; RUST_LOG says what (default: info).
     #[arg(long, help_heading = "Output")]
     pub(crate) log: bool,
+    /// How a line of the log is written [default: text].
+    #[arg(long, value_name = "FORMAT", value_enum, help_heading = "Output")]
+    pub(crate) log_format: Option<LogFormat>,
+    /// Log requests that take longer than so many milliseconds, at most ten lines a second; 0 logs
+    /// none [default: 1000].
+    #[arg(long, value_name = "MS", help_heading = "Output")]
+    pub(crate) slow_request_ms: Option<u64>,
+}
+
+/// How a line of the log is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum LogFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// For programs: an object a line, with a field a member.
+    Json,
 }
 
 /// In a file, an argument of several values is an array of arrays; inside it is flat, as clap has it.

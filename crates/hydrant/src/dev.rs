@@ -8,11 +8,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use localnet::{Localnet, Running};
+use rpc::metrics::Source;
 use rpc::pubsub::PubSub;
 use rpc::{Health, Listeners, Node, SystemClock, Usage};
 
 use crate::banner::Banner;
-use crate::cli::DevFlags;
+use crate::cli::{DevFlags, LogFormat};
 use crate::options::{self, Options};
 use crate::tpu::Tpu;
 use crate::{status_line, usage};
@@ -32,7 +33,7 @@ pub(crate) fn run(flags: DevFlags) -> Result<()> {
         return Ok(());
     }
     if options.log {
-        start_log();
+        start_log(options.log_format);
     }
     let listeners = bind(&options)?;
     let localnet = open_ledger(&options)?;
@@ -104,7 +105,7 @@ async fn serve(
         pool: Arc::new(cpu_pool(&options.pool).context("start the CPU threads")?),
         answers: Arc::new(rpc::Answers::new(options.cache_bytes_max)),
         clients: Arc::new(pool::Clients::new(options.pool.clients)),
-        health: Arc::new(Health::default()),
+        health: Arc::new(health(options)),
         metrics: Arc::new(rpc::Metrics::new()),
         config: options.rpc.clone(),
     });
@@ -116,8 +117,12 @@ async fn serve(
         Arc::clone(&node.pool),
     )
     .context("start PubSub")?;
-    let mint = localnet.mint();
     let (rest, waits) = rest::Rest::start().context("start REST")?;
+    let rest = Arc::new(rest);
+    node.metrics.add(Arc::clone(&pubsub) as Arc<dyn Source>);
+    node.metrics.add(Arc::clone(&rest) as Arc<dyn Source>);
+    node.metrics.add(Arc::new(tpu.figures()));
+    let mint = localnet.mint();
     let running =
         localnet.start(vec![Box::new(sink), Box::new(waits)]).context("start the ledger")?;
 
@@ -127,7 +132,7 @@ async fn serve(
     let server = tokio::spawn(rpc::serve_with_web(
         Arc::clone(&node),
         Arc::clone(&pubsub) as Arc<dyn rpc::Speaker>,
-        Arc::new(rest),
+        rest,
         listeners,
         // Dropped or used, either way it is time to stop.
         async { drop(stopped.await) },
@@ -166,6 +171,12 @@ async fn serve(
         bail!("the ledger ended by itself");
     }
     Ok(())
+}
+
+/// Blocks come by the clock, if there is one: whoever waits for them in vain is told.
+fn health(options: &Options) -> Health {
+    let ms = Duration::from_millis;
+    Health::watching(ms(options.localnet.slot_ms), ms(options.rpc.stall_ms))
 }
 
 /// The CPU pool. Its threads stand behind those that poll sockets, so that on a machine of few cores a
@@ -248,13 +259,17 @@ fn tokio_listener(listener: TcpListener) -> Result<tokio::net::TcpListener> {
     Ok(tokio::net::TcpListener::from_std(listener)?)
 }
 
-fn start_log() {
+fn start_log(format: LogFormat) {
     use tracing_subscriber::EnvFilter;
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
     // Colours are for people: a file or a collector gets none.
     let colours = std::io::stderr().is_terminal();
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(colours);
-    log.with_writer(std::io::stderr).init();
+    let log = log.with_writer(std::io::stderr);
+    match format {
+        LogFormat::Text => log.init(),
+        LogFormat::Json => log.json().flatten_event(true).init(),
+    }
 }
 
 #[expect(clippy::print_stdout, reason = "the banner is what this command prints")]

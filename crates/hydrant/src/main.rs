@@ -11,6 +11,7 @@ mod options;
 mod snapshot_file;
 mod status_line;
 mod tpu;
+mod tpu_figures;
 mod usage;
 
 use std::process::ExitCode;

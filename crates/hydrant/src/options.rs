@@ -8,7 +8,7 @@ use chain::HistoryLimits;
 use solana_native_token::LAMPORTS_PER_SOL;
 
 use crate::accounts_file;
-use crate::cli::DevFlags;
+use crate::cli::{DevFlags, LogFormat};
 use crate::indices;
 use crate::snapshot_file::SnapshotFile;
 
@@ -40,6 +40,7 @@ pub(crate) struct Options {
     pub(crate) reset: bool,
     pub(crate) quiet: bool,
     pub(crate) log: bool,
+    pub(crate) log_format: LogFormat,
 }
 
 /// Flags with what the file adds to them: a flag wins, lists come together.
@@ -123,6 +124,8 @@ fn merge(flags: DevFlags, file: DevFlags) -> DevFlags {
         max_tracked_addresses: flags.max_tracked_addresses.or(file.max_tracked_addresses),
         quiet: flags.quiet || file.quiet,
         log: flags.log || file.log,
+        log_format: flags.log_format.or(file.log_format),
+        slow_request_ms: flags.slow_request_ms.or(file.slow_request_ms),
     }
 }
 
@@ -147,6 +150,7 @@ impl Options {
             reset: flags.reset,
             quiet: flags.quiet,
             log: flags.log,
+            log_format: flags.log_format.unwrap_or_default(),
         })
     }
 }
@@ -245,6 +249,7 @@ fn rpc_config(flags: &DevFlags) -> Result<rpc::Config> {
             flags.connections_max,
             file.connections_max,
         )?,
+        slow_request_ms: flags.slow_request_ms.unwrap_or(file.slow_request_ms),
         ..file
     })
 }

@@ -12,6 +12,7 @@ use quic::{Counters, FairQueue, Identity, Relay, Server, Stages};
 use solana_signer::Signer;
 
 use crate::options::Options;
+use crate::tpu_figures::TpuFigures;
 
 /// Between two lines in the log.
 const REPORT_EVERY: Duration = Duration::from_secs(10);
@@ -50,6 +51,12 @@ impl Tpu {
     /// Where it listens.
     pub(crate) fn address(&self) -> SocketAddr {
         self.server.address()
+    }
+
+    /// What it has counted, for whoever watches.
+    pub(crate) fn figures(&self) -> TpuFigures {
+        let counters = Arc::clone(self.server.counters());
+        TpuFigures { counters, relay: self.relay.as_ref().map(Arc::downgrade) }
     }
 
     /// Logs what was counted, now and then, for as long as the task lives.

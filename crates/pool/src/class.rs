@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// What a task costs, by what it will touch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -67,6 +67,17 @@ impl ClientId {
     }
 }
 
+/// As the log names a client: its address or network, or the number that its name became.
+impl fmt::Display for ClientId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (u32::try_from(self.0), (self.0 >> 64) as u64) {
+            (Ok(ip), _) => Ipv4Addr::from_bits(ip).fmt(f),
+            (Err(_), u64::MAX) => write!(f, "name-{:016x}", self.0 as u64),
+            (Err(_), _) => write!(f, "{}/64", Ipv6Addr::from_bits(self.0)),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -79,5 +90,8 @@ mod tests {
         assert_eq!(of("2001:db8::1"), of("2001:db8::2"));
         assert_ne!(of("2001:db8::1"), of("2001:db8:0:1::1"));
         assert_ne!(ClientId::of_name(b"a"), ClientId::of_name(b"b"));
+        assert_eq!(of("::ffff:10.0.0.1").to_string(), "10.0.0.1");
+        assert_eq!(of("2001:db8::1").to_string(), "2001:db8::/64");
+        assert!(ClientId::of_name(b"a").to_string().starts_with("name-"));
     }
 }

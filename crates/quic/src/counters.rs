@@ -99,6 +99,7 @@ pub struct Counters {
     pub retries: AtomicU64,
     refused: [AtomicU64; CAUSES.len()],
     latencies: [AtomicU64; LATENCIES],
+    latency_us: AtomicU64,
 }
 
 impl Counters {
@@ -120,6 +121,7 @@ impl Counters {
         let us = u64::try_from(latency.as_micros()).unwrap_or(u64::MAX).max(1);
         let power = (us.ilog2() as usize).min(LATENCIES - 1);
         self.latencies[power].fetch_add(1, Ordering::Relaxed);
+        self.latency_us.fetch_add(us, Ordering::Relaxed);
     }
 
     /// All counts as they are now.
@@ -137,6 +139,7 @@ impl Counters {
             retries: load(&self.retries),
             refused: self.refused.each_ref().map(load),
             latencies: self.latencies.each_ref().map(load),
+            latency_us: load(&self.latency_us),
         }
     }
 }
@@ -162,6 +165,8 @@ pub struct Figures {
     pub open: u64,
     /// Retry tokens sent.
     pub retries: u64,
+    /// Microseconds from first byte to the ledger, summed over the accepted.
+    pub latency_us: u64,
     refused: [u64; CAUSES.len()],
     latencies: [u64; LATENCIES],
 }
@@ -175,6 +180,12 @@ impl Figures {
     /// Every cause that there was, by name.
     pub fn causes(&self) -> impl Iterator<Item = (&'static str, u64)> {
         CAUSES.iter().map(|(cause, name)| (*name, self.refused(*cause))).filter(|(_, n)| *n > 0)
+    }
+
+    /// How many of the accepted took less than so many microseconds from first byte to the ledger, and not
+    /// less than half of that.
+    pub fn latencies(&self) -> impl Iterator<Item = (u64, u64)> {
+        self.latencies.iter().enumerate().map(|(power, count)| (2 << power, *count))
     }
 
     /// Microseconds from a transaction's first byte to the ledger that a share of them stayed below,
@@ -227,5 +238,7 @@ mod tests {
         counters.accept(Duration::from_millis(10));
         let figures = counters.figures();
         assert_eq!((figures.latency_us(0.5), figures.latency_us(0.999)), (128, 16_384));
+        let told: Vec<_> = figures.latencies().filter(|(_, count)| *count > 0).collect();
+        assert_eq!((told, figures.latency_us), (vec![(128, 99), (16_384, 1)], 19_900));
     }
 }

@@ -39,7 +39,8 @@ impl Source for Figures {
         let name = |route: usize| match ROUTES.get(route) {
             Some(route) => {
                 let verb = if route.verb == Verb::Get { "GET" } else { "POST" };
-                format!("{verb} {}", route.path)
+                // Some who read figures take a brace for the end of the labels.
+                format!("{verb} {}", route.path.replace('{', ":").replace('}', ""))
             }
             None => "other".to_owned(),
         };

@@ -166,6 +166,9 @@ impl Job {
 
     fn send(&mut self, is_last: bool) -> std::io::Result<()> {
         self.made.bytes += self.out.len() as u64;
+        if is_last {
+            self.tell();
+        }
         self.writer.write(std::mem::take(&mut self.out), is_last)
     }
 
@@ -282,10 +285,10 @@ impl Job {
             return Ok(None);
         }
         let (entry, slot) = coder.done();
-        self.writer.keep(entry, slot);
-        self.is_closed = true;
         self.count(Outcome::Answered);
         self.tell();
+        self.writer.keep(entry, slot);
+        self.is_closed = true;
         Ok(Some(self.leave()))
     }
 
@@ -296,7 +299,6 @@ impl Job {
         self.out.push(b'\n');
         self.send(true)?;
         self.is_closed = true;
-        self.tell();
         Ok(self.leave())
     }
 

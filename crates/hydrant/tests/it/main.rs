@@ -13,4 +13,5 @@ mod node;
 mod rust_client;
 mod socket;
 mod tpu_client;
+mod watched;
 mod world;

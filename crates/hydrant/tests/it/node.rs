@@ -96,9 +96,14 @@ impl Node {
         children.split_whitespace().find(is_node).map(str::to_owned).context("no such process")
     }
 
+    /// All that the node wrote so far.
+    pub(crate) fn log(&self) -> String {
+        fs::read_to_string(&self.log).unwrap_or_else(|err| format!("no log: {err}"))
+    }
+
     /// The last lines of what the node wrote.
     pub(crate) fn log_end(&self) -> String {
-        let text = fs::read_to_string(&self.log).unwrap_or_else(|err| format!("no log: {err}"));
+        let text = self.log();
         let lines: Vec<&str> = text.lines().collect();
         lines[lines.len().saturating_sub(LOG_LINES_SHOWN)..].join("\n")
     }

@@ -126,8 +126,8 @@ fn the_description_the_page_and_the_figures_are_served() {
     assert!(get(&mut client, "/v1/accounts/x", "").header("x-request-id").is_some());
     let metrics = get(&mut client, "/metrics", "").body;
     for line in [
-        "hydrant_rest_requests_total{route=\"GET /v1/accounts/{address}\",status=\"2xx\"} 1\n",
-        "hydrant_rest_requests_total{route=\"GET /v1/accounts/{address}\",status=\"4xx\"} 1\n",
+        "hydrant_rest_requests_total{route=\"GET /v1/accounts/:address\",status=\"2xx\"} 1\n",
+        "hydrant_rest_requests_total{route=\"GET /v1/accounts/:address\",status=\"4xx\"} 1\n",
         "hydrant_requests_total{method=\"getAccountInfo\",class=\"inline\"} ",
     ] {
         assert!(metrics.contains(line), "{line}{metrics}");

@@ -215,7 +215,7 @@ impl Outcome {
         if let Some(at) = STANDARD_CODES.iter().position(|standard| *standard == code) {
             return at;
         }
-        match usize::try_from(-32001 - code) {
+        match usize::try_from((-32001_i64).saturating_sub(code)) {
             Ok(at) if at < AGAVE_CODES => STANDARD_CODES.len() + at,
             _ => CODES - 2,
         }

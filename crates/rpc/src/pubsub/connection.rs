@@ -26,6 +26,7 @@ use tokio_tungstenite::tungstenite::{Bytes, Error, Message, Utf8Bytes};
 use super::body::{Body, Placed};
 use super::calls::{self, Client};
 use super::counted::{Counted, wire_bytes};
+use super::figures::Told;
 use super::sets::{self, Out, Task};
 use super::{Config, PubSub, turns};
 
@@ -84,6 +85,7 @@ where
     let client = match pubsub.subs.listen(move || wake.notify_one()) {
         Ok(client) => client,
         Err(full) => {
+            pubsub.figures.add(Told::Refused, 1);
             let reason = format!("{} connections are open (pubsub.connections_max)", full.limit);
             return End::Close(CloseCode::Again, reason);
         }
@@ -105,6 +107,9 @@ where
         taken: 0,
     };
     let end = conversation.run().await.unwrap_or_else(|end| end);
+    if let Some(why) = client.closed() {
+        pubsub.figures.closed(why);
+    }
     if client.tracked() > DROPPED_HERE_MAX {
         // Letting a large set go takes as long as taking it in.
         let gone = tokio::task::spawn_blocking(move || drop(client)).await;
@@ -158,6 +163,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Conversation<'_, IO> {
     async fn handle(&mut self, message: Message) -> Result<(), End> {
         let bytes = message.len();
         self.taken += wire_bytes(bytes);
+        self.pubsub.figures.add(Told::Received, 1);
         self.answer(message).await?;
         if bytes > READ_BUFFER_BYTES && self.socket.get_ref().bytes_read() == self.taken {
             // All that was read has been taken, and all that we wrote is flushed.
@@ -253,6 +259,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Conversation<'_, IO> {
     }
 
     async fn feed_body(&mut self, of: SubscriptionId, body: Body) -> Result<(), End> {
+        self.pubsub.figures.add(Told::Sent, 1);
         match body {
             Body::Whole(text) => self.feed(Message::Text(text)).await,
             Body::Placed(placed) => self.feed_placed(of, placed).await,
@@ -281,6 +288,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Conversation<'_, IO> {
                     self.feed_body(delivery.subscription, delivery.body).await?;
                 }
                 Next::Conflated(conflated) => {
+                    self.pubsub.figures.add(Told::Conflated, conflated.messages);
                     self.flush().await?;
                     let task = Task::conflated(self.pubsub, &self.client, conflated);
                     if let Some(task) = task {

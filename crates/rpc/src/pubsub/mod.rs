@@ -23,6 +23,7 @@ mod calls;
 mod config;
 mod connection;
 mod counted;
+mod figures;
 mod notification;
 mod notifier;
 mod sets;
@@ -46,6 +47,7 @@ use subs::{Closed, Subs};
 use tokio::sync::Semaphore;
 
 use body::Body;
+use figures::Figures;
 use notifier::{Recent, Stream};
 use subscription::Subscription;
 
@@ -67,6 +69,7 @@ pub struct PubSub {
     stream: Arc<Stream>,
     recent: Mutex<Recent>,
     pool: Arc<Pool>,
+    figures: Figures,
     /// Who may work on sets.
     set_permits: Semaphore,
     /// Connections so far.
@@ -120,6 +123,7 @@ impl PubSub {
             stream,
             recent,
             pool,
+            figures: Figures::new(),
             set_permits,
             connected,
         });

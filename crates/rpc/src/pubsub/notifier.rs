@@ -280,7 +280,7 @@ fn transaction(wanted: &Match<Subscription>, executed: &Executed) -> Option<Utf8
         return None;
     }
     let told = transactions::told(executed, *encoding, *details, *rewards, *version_max)?;
-    notification::text(&wanted.identity, wanted.id, &told)
+    notification::text(&wanted.identity, wanted.id, told)
 }
 
 /// The keys of all that a transaction names.
@@ -369,24 +369,24 @@ fn made(
             let write = Some(&block.writes[at]).filter(|write| write.pubkey == *pubkey)?;
             let account = write.account.as_deref();
             let value = notification::account(pubkey, account, effective(*encoding), view);
-            notification::text(&wanted.identity, wanted.id, &notification::at(slot, value))
+            notification::text(&wanted.identity, wanted.id, notification::at(slot, value))
         }
         (Subscription::Program { encoding, filters, .. }, Item::Program(at)) => {
             let write = &block.writes[at];
             let (encoding, account) = (effective(*encoding), write.account.as_deref()?);
             let pubkey = &write.pubkey;
             let value = notification::program_account(pubkey, account, encoding, filters, view)?;
-            notification::text(&wanted.identity, wanted.id, &notification::at(slot, value))
+            notification::text(&wanted.identity, wanted.id, notification::at(slot, value))
         }
         (Subscription::Logs { of, .. }, Item::Logs(at)) => {
             let executed = &block.transactions[at];
             let skipped = *of == Transactions::AllButVotes && executed.is_vote;
             let logs = notification::logs(executed).filter(|_| !skipped)?;
-            notification::text(&wanted.identity, wanted.id, &notification::at(slot, logs))
+            notification::text(&wanted.identity, wanted.id, notification::at(slot, logs))
         }
         (Subscription::Signature { .. }, Item::Signature(at)) => {
             let told = notification::processed(&block.transactions[at]);
-            notification::text(&wanted.identity, wanted.id, &told)
+            notification::text(&wanted.identity, wanted.id, told)
         }
         (Subscription::Transaction { .. }, Item::Transaction(at)) => {
             transaction(wanted, &block.transactions[at])
@@ -398,7 +398,7 @@ fn made(
                 max_supported_transaction_version: *version_max,
             };
             let update = notification::block(block, *of, *encoding, options)?;
-            notification::text(&wanted.identity, wanted.id, &notification::at(slot, update))
+            notification::text(&wanted.identity, wanted.id, notification::at(slot, update))
         }
         _ => None,
     }

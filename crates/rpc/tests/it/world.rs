@@ -15,7 +15,7 @@ use chain::{
     SimulationError, SimulationRequest, TransactionDoor, VerifiedTransaction, View,
 };
 use ledger::{Address, BlockId, Change};
-use pool::{Class, ClassCounters, ClientId, Clients, Counters, Pool, Slice, Step, Task};
+use pool::{Class, ClassCounters, ClientId, Clients, Clock, Counters, Pool, Slice, Step, Task};
 use query::{Indices, LedgerConfig};
 use rpc::{Config, Health, Listeners, Node, Socket, Speaker, SystemClock};
 use solana::Account;
@@ -108,6 +108,17 @@ impl World {
         pool: pool::Config,
         web: Option<Arc<dyn rpc::Web>>,
     ) -> Self {
+        Self::timed(reader, config, pool, web, (Arc::new(SystemClock::new()), Health::default()))
+    }
+
+    /// A node that has its time from a test.
+    pub(crate) fn timed(
+        reader: chain::Reader,
+        config: Config,
+        pool: pool::Config,
+        web: Option<Arc<dyn rpc::Web>>,
+        (clock, health): (Arc<dyn Clock>, Health),
+    ) -> Self {
         let door = Arc::new(FakeDoor::default());
         let node = Arc::new(Node {
             cluster: Arc::new(cluster()),
@@ -116,8 +127,8 @@ impl World {
             door: Arc::clone(&door) as Arc<dyn TransactionDoor>,
             answers: Arc::new(rpc::Answers::new(1 << 24)),
             clients: Arc::new(Clients::new(pool.clients)),
-            pool: Arc::new(Pool::new(pool, Arc::new(SystemClock::new()), || {}).expect("threads")),
-            health: Arc::new(Health::default()),
+            pool: Arc::new(Pool::new(pool, clock, || {}).expect("threads")),
+            health: Arc::new(health),
             metrics: Arc::new(rpc::Metrics::new()),
             config,
         });

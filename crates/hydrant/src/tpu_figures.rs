@@ -1,0 +1,96 @@
+//! What the door for transactions over QUIC, and the relay behind it, say in `/metrics`.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+
+use quic::{Counters, Destination, Relay};
+use rpc::metrics::{Kind, Source, Text};
+
+/// The counts of a door. The relay is not kept alive by who tells of it.
+pub(crate) struct TpuFigures {
+    pub(crate) counters: Arc<Counters>,
+    pub(crate) relay: Option<Weak<Relay>>,
+}
+
+impl Source for TpuFigures {
+    fn write(&self, to: &mut Text) {
+        let figures = self.counters.figures();
+        let counts = [
+            (
+                "hydrant_quic_transactions_received_total",
+                "Transactions read whole from QUIC.",
+                figures.received,
+            ),
+            (
+                "hydrant_quic_transaction_bytes_total",
+                "Bytes of transactions read whole.",
+                figures.received_bytes,
+            ),
+            (
+                "hydrant_quic_transactions_accepted_total",
+                "Transactions that the ledger took.",
+                figures.accepted,
+            ),
+            ("hydrant_quic_datagrams_total", "Datagrams read.", figures.datagrams),
+            ("hydrant_quic_connections_total", "Connections admitted.", figures.connections),
+            ("hydrant_quic_retries_total", "Retry tokens sent.", figures.retries),
+        ];
+        for (name, help, count) in counts {
+            to.single(name, Kind::Counter, help, count);
+        }
+        let name = "hydrant_quic_connections_open";
+        to.single(name, Kind::Gauge, "Connections that are open.", figures.open);
+        let help = "Transactions, streams, connections and handshakes refused, by cause.";
+        let mut family = to.family("hydrant_quic_refused_total", Kind::Counter, help);
+        for (cause, count) in figures.causes() {
+            family.put(&[("cause", cause)], count);
+        }
+        let name = "hydrant_quic_transaction_duration_seconds";
+        let help = "Time from a transaction's first byte until the ledger took it.";
+        let mut family = to.family(name, Kind::Histogram, help);
+        let last = figures.latencies().count() - 1;
+        let buckets = figures.latencies().enumerate().map(|(at, (below_us, count))| {
+            (if at == last { f64::INFINITY } else { below_us as f64 / 1e6 }, count)
+        });
+        family.buckets(&[], buckets, figures.latency_us as f64 / 1e6);
+        if let Some(relay) = self.relay.as_ref().and_then(Weak::upgrade) {
+            forwarded(to, &relay);
+        }
+    }
+}
+
+type Figure = fn(&Destination) -> &AtomicU64;
+
+fn forwarded(to: &mut Text, relay: &Relay) {
+    let destinations: Vec<_> = relay
+        .destinations()
+        .into_iter()
+        .map(|(address, counts)| (address.to_string(), counts))
+        .collect();
+    let outcomes: [(&str, Figure); 6] = [
+        ("sent", |it| &it.sent),
+        ("delivered", |it| &it.delivered),
+        ("again", |it| &it.again),
+        ("refused", |it| &it.refused),
+        ("expired", |it| &it.expired),
+        ("full", |it| &it.full),
+    ];
+    let help = "Forwarded transactions by destination and by what became of them.";
+    let mut family = to.family("hydrant_forwarded_total", Kind::Counter, help);
+    for (address, counts) in &destinations {
+        for (outcome, figure) in outcomes {
+            let count = figure(counts).load(Ordering::Relaxed);
+            family.put(&[("destination", address), ("outcome", outcome)], count);
+        }
+    }
+    let outcomes: [(&str, Figure); 2] =
+        [("made", |it| &it.connections), ("broken", |it| &it.broken)];
+    let help = "Connections to destinations that were made, and that broke.";
+    let mut family = to.family("hydrant_forward_connections_total", Kind::Counter, help);
+    for (address, counts) in &destinations {
+        for (outcome, figure) in outcomes {
+            let count = figure(counts).load(Ordering::Relaxed);
+            family.put(&[("destination", address), ("outcome", outcome)], count);
+        }
+    }
+}

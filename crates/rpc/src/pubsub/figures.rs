@@ -1,0 +1,119 @@
+//! What PubSub says in `/metrics`: who is connected, what was told, and who could not keep up.
+
+use subs::Closed;
+
+use super::PubSub;
+use crate::metrics::{Counts, Kind, Source, Text};
+
+/// What is counted of connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Told {
+    /// A message of a client.
+    Received,
+    /// A notification, to one client.
+    Sent,
+    /// A notification that a client did not get: it got the newest of several instead.
+    Conflated,
+    /// A client that could not be taken on (`pubsub.connections_max`).
+    Refused,
+    /// A client that was closed because too many messages waited for it.
+    MessagesFull,
+    /// A client that was closed because too many bytes waited for it.
+    BytesFull,
+    /// A client that was closed because events were lost (`pubsub.events_max`).
+    EventsLost,
+}
+
+const TOLD: usize = 7;
+
+/// The counts, of all connections together.
+pub(super) struct Figures(Counts);
+
+impl Figures {
+    pub(super) fn new() -> Self {
+        Self(Counts::new(TOLD))
+    }
+
+    /// Counts so many.
+    pub(super) fn add(&self, what: Told, by: u64) {
+        self.0.add(what as usize, by);
+    }
+
+    /// Counts why a client was closed.
+    pub(super) fn closed(&self, why: Closed) {
+        match why {
+            Closed::MessagesFull { .. } => self.add(Told::MessagesFull, 1),
+            Closed::BytesFull { .. } => self.add(Told::BytesFull, 1),
+            Closed::EventsLost => self.add(Told::EventsLost, 1),
+            Closed::ShutDown => {}
+        }
+    }
+}
+
+impl Source for PubSub {
+    fn write(&self, to: &mut Text) {
+        let stats = self.stats();
+        let gauges = [
+            (
+                "hydrant_websocket_connections",
+                "WebSocket connections that are open.",
+                stats.connections,
+            ),
+            (
+                "hydrant_subscriptions",
+                "Subscriptions, each connection's counted.",
+                stats.subscriptions,
+            ),
+            (
+                "hydrant_subscriptions_distinct",
+                "Subscriptions that differ.",
+                stats.distinct_subscriptions,
+            ),
+            (
+                "hydrant_tracked_addresses",
+                "Addresses of all subscribed sets.",
+                stats.tracked_addresses,
+            ),
+            (
+                "hydrant_websocket_queue_messages",
+                "Notifications that wait for clients to read.",
+                stats.queue_messages,
+            ),
+            ("hydrant_websocket_queue_bytes", "Bytes of those notifications.", stats.queue_bytes),
+        ];
+        for (name, help, figure) in gauges {
+            to.single(name, Kind::Gauge, help, figure);
+        }
+        let told = |what: Told| self.figures.0.sum(what as usize);
+        let counters = [
+            (
+                "hydrant_websocket_messages_received_total",
+                "Messages of clients.",
+                told(Told::Received),
+            ),
+            (
+                "hydrant_notifications_sent_total",
+                "Notifications written to a client, each client's counted.",
+                told(Told::Sent),
+            ),
+            (
+                "hydrant_notifications_conflated_total",
+                "Notifications that became one with others because their client was slow.",
+                told(Told::Conflated),
+            ),
+            (
+                "hydrant_websocket_refused_total",
+                "Connections closed at once (pubsub.connections_max).",
+                told(Told::Refused),
+            ),
+        ];
+        for (name, help, count) in counters {
+            to.single(name, Kind::Counter, help, count);
+        }
+        let help = "Clients closed because they lagged, or because events were lost.";
+        let mut family = to.family("hydrant_websocket_lagged_total", Kind::Counter, help);
+        family.put(&[("cause", "messages_full")], told(Told::MessagesFull));
+        family.put(&[("cause", "bytes_full")], told(Told::BytesFull));
+        family.put(&[("cause", "events_lost")], told(Told::EventsLost));
+    }
+}

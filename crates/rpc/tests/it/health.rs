@@ -1,0 +1,95 @@
+//! What a node says of a ledger that stalls. Time is the test's: nothing sleeps.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use pool::Clock;
+use query::{Indices, Ledger, LedgerConfig};
+use rpc::{Config, Health};
+use serde_json::json;
+
+use crate::wire::{Client, Response};
+use crate::world::{FINALIZED, World, bank, block};
+
+const SLOT: Duration = Duration::from_millis(400);
+const STALL: Duration = Duration::from_secs(10);
+
+/// A clock that a test moves.
+#[derive(Default)]
+struct Hand(AtomicU64);
+
+impl Hand {
+    fn go_on(&self, by: Duration) {
+        self.0.fetch_add(by.as_millis() as u64, Ordering::SeqCst);
+    }
+}
+
+impl Clock for Hand {
+    fn now(&self) -> Duration {
+        Duration::from_millis(self.0.load(Ordering::SeqCst))
+    }
+}
+
+fn get(client: &mut Client, path: &str) -> Response {
+    client.send(format!("GET {path} HTTP/1.1\r\nhost: test\r\n\r\n"));
+    client.receive()
+}
+
+/// The one word, whether it is ready, and the error of `getHealth`.
+fn health(client: &mut Client) -> (String, u16, Option<serde_json::Value>) {
+    let told = client.post(r#"{"jsonrpc":"2.0","id":1,"method":"getHealth"}"#).json();
+    let word = get(client, "/health");
+    assert_eq!(word.status, 200, "as Agave, whatever it says");
+    (word.body, get(client, "/ready").status, told.get("error").cloned())
+}
+
+#[test]
+fn a_writer_that_stops_is_told_of_everywhere_until_it_goes_on() {
+    let config = LedgerConfig { addresses_max: 10, indices: Indices::default() };
+    let (mut ledger, reader) = Ledger::new(config, block(FINALIZED), bank(FINALIZED));
+    let clock = Arc::new(Hand::default());
+    let timed = (Arc::clone(&clock) as Arc<dyn Clock>, Health::watching(SLOT, STALL));
+    let world = World::timed(reader, Config::default(), pool::Config::default(), None, timed);
+    let mut client = world.client();
+    let mut make_block = |slot: u64| {
+        ledger.open(block(slot), block(slot - 1), bank(slot)).expect("open");
+        let complete = Arc::new(chain::Bank { complete: true, ..(*bank(slot)).clone() });
+        ledger.complete(block(slot), complete).expect("complete");
+        ledger.publish();
+        clock.go_on(SLOT);
+        world.node.look();
+    };
+    (FINALIZED + 1..FINALIZED + 40).for_each(&mut make_block);
+    assert_eq!(health(&mut client), ("ok".to_owned(), 200, None));
+
+    clock.go_on(STALL - 2 * SLOT);
+    world.node.look();
+    assert_eq!(health(&mut client), ("ok".to_owned(), 200, None), "it may be late");
+
+    clock.go_on(2 * SLOT);
+    world.node.look();
+    let (word, ready, err) = health(&mut client);
+    assert_eq!((word.as_str(), ready), ("behind", 503));
+    // Its last block came with the look after it: the stall is ten seconds, 25 slots.
+    let data = json!({ "numSlotsBehind": 25, "lastBlockAgeMs": 10_000 });
+    let message = "Node is behind by 25 slots";
+    assert_eq!(err, Some(json!({ "code": -32005, "message": message, "data": data })));
+    let word = get(&mut client, "/health");
+    assert_eq!(word.header("hydrant-slots-behind"), Some("25"));
+    assert_eq!(word.header("hydrant-last-block-age-ms"), Some("10000"));
+    let ready = get(&mut client, "/ready");
+    assert_eq!(ready.body, "behind by 25 slots, last block 10.0 s ago\n");
+    let figures = get(&mut client, "/metrics").body;
+    for line in [
+        "hydrant_ready 0\n",
+        "hydrant_slots_behind 25\n",
+        "hydrant_slot_age_seconds{commitment=\"processed\"} 10\n",
+    ] {
+        assert!(figures.contains(line), "{line}{figures}");
+    }
+
+    clock.go_on(Duration::from_secs(3_600));
+    make_block(FINALIZED + 40);
+    assert_eq!(health(&mut client), ("ok".to_owned(), 200, None));
+}
