@@ -173,11 +173,7 @@ fn slot_of_transaction(json: &[u8]) -> Option<Slot> {
 }
 
 /// The answer to a transaction that was queued.
-fn sent(
-    asked: &Asked<'_>,
-    called: &Called,
-    moment: Moment,
-) -> Result<Response<Content>, Problem> {
+fn sent(asked: &Asked<'_>, called: &Called, moment: Moment) -> Result<Response<Content>, Problem> {
     // A signature in base58, in quotes: all of it is the beginning.
     let signature: String =
         serde_json::from_slice(&called.told.beginning).map_err(|_| RpcError::internal())?;

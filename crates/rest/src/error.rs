@@ -80,7 +80,8 @@ impl Problem {
 
     /// The client takes nothing that there is.
     pub(crate) fn not_acceptable(media: &str) -> Self {
-        let err = RpcError::invalid_request(format!("the answer is {media}; Accept has none of that"));
+        let err =
+            RpcError::invalid_request(format!("the answer is {media}; Accept has none of that"));
         Self::new(StatusCode::NOT_ACCEPTABLE, "not_acceptable", err)
     }
 

@@ -162,7 +162,9 @@ mod tests {
             shaper.take(part, at + 1 == parts.len(), &mut out)?;
         }
         let beside = shaper.beside();
-        let told = beside.iter().map(|(name, value)| format!("{name}: {} ", value.to_str().expect("text")));
+        let told = beside
+            .iter()
+            .map(|(name, value)| format!("{name}: {} ", value.to_str().expect("text")));
         Ok((out, told.collect()))
     }
 
@@ -170,7 +172,8 @@ mod tests {
     fn data_in_pieces_is_what_it_was() {
         let data: Vec<u8> = (0..=255).collect();
         let text = BASE64_STANDARD.encode(&data);
-        let json = format!(r#"{{"lamports":7,"data":["{text}","base64"],"owner":"abc","space":256}}"#);
+        let json =
+            format!(r#"{{"lamports":7,"data":["{text}","base64"],"owner":"abc","space":256}}"#);
         for size in 1..20 {
             let (made, told) = shape(DATA, &json, size).expect("it is whole");
             assert_eq!(made, data, "pieces of {size}");

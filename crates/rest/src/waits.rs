@@ -111,10 +111,8 @@ impl Drop for Waiting {
 
 impl EventSink for Events {
     fn event(&mut self, event: &Event) {
-        let is_known = matches!(
-            event,
-            Event::Executed(_) | Event::Completed { .. } | Event::Finalized { .. }
-        );
+        let is_known =
+            matches!(event, Event::Executed(_) | Event::Completed { .. } | Event::Finalized { .. });
         if !is_known || self.shared.waiting.load(Ordering::SeqCst) == 0 {
             return;
         }

@@ -68,11 +68,7 @@ pub(crate) struct Taker {
 }
 
 /// Both ends for one answer, which is coded as `coding` if it is long enough; with `want` only its value.
-pub(crate) fn outlet(
-    coding: Coding,
-    want: Option<Want>,
-    request: RequestId,
-) -> (Writer, Taker) {
+pub(crate) fn outlet(coding: Coding, want: Option<Want>, request: RequestId) -> (Writer, Taker) {
     let (sender, receiver) = mpsc::channel(PIECES_MAX);
     let (encoder, ready) = (None, VecDeque::new());
     let bare = want.map(|want| Box::new(Bare::new(want)));

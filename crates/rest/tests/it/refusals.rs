@@ -171,7 +171,8 @@ fn slot_and_commitment_are_with_every_answer() {
             continue;
         }
         let address = if path.contains("mints") { MINT } else { PROGRAM };
-        let address = if path.ends_with("{address}") || path.contains("owners") { WALLET } else { address };
+        let address =
+            if path.ends_with("{address}") || path.contains("owners") { WALLET } else { address };
         let mut path = path.replace("{address}", &address.to_string());
         if path == "/v1/accounts" {
             path += &format!("?addresses={WALLET},{MINT}");
@@ -202,4 +203,3 @@ fn a_full_pool_is_told_with_retry_after() {
     assert_eq!(response.json()["error"]["name"], "too_busy");
     drop(occupied);
 }
-
