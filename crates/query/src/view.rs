@@ -114,6 +114,12 @@ impl<R: Record, M> View<R, M> {
         Some(self.snapshot().version(id)?.record(self.resolve()))
     }
 
+    /// Where the record under `address` stands among all. A packed one is not unpacked for it.
+    pub fn rank_among_all(&self, address: &Address) -> Option<u64> {
+        let id = self.published.addresses.lookup(address)?;
+        self.snapshot().version(id)?.rank(None, self.resolve())
+    }
+
     /// The records found by `key` under `facet`, by id. Of a large set a thousand ids at a time are
     /// copied; a record that the index knows but that this block does not see under the key is left
     /// out. A key that the index has no entries for is looked for in all records.

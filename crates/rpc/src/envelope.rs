@@ -20,6 +20,7 @@ use serde_json::value::RawValue;
 
 use crate::error::RpcError;
 use crate::params::{NESTING_MAX, Params};
+use crate::quick;
 
 /// A body.
 #[derive(Debug)]
@@ -82,6 +83,11 @@ impl Id {
 
 /// Reads a body. The error is the one -32700 that answers it.
 pub fn read(body: &str) -> Result<Request<'_>, RpcError> {
+    quick::call(body).map_or_else(|| read_slowly(body), |call| Ok(Request::Single(call)))
+}
+
+/// The same for any body, not only for plain ones.
+pub(crate) fn read_slowly(body: &str) -> Result<Request<'_>, RpcError> {
     let readable = match Look::at(body) {
         Look::Plain => true,
         Look::Doubtful => serde_json::from_str::<Value>(body).is_ok(),

@@ -56,8 +56,12 @@ impl<'a> Params<'a> {
     ///
     /// Example: `let (pubkey, config): (String, Option<RpcContextConfig>) = params.parse(1)?;`
     pub fn parse<T: Positional>(self, required: usize) -> Result<T, RpcError> {
-        let quick = self.text.and_then(|text| T::read(text, required).ok());
-        quick.map_or_else(|| self.parse_slowly(required), Ok)
+        self.quick(required).map_or_else(|| self.parse_slowly(required), Ok)
+    }
+
+    /// The same, or nothing if anything is not as it should be.
+    pub(crate) fn quick<T: Positional>(self, required: usize) -> Option<T> {
+        T::read(self.text?, required).ok()
     }
 
     /// Agave's order of checks and its words: the count first, then the types.

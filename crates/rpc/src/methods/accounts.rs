@@ -10,9 +10,10 @@ use solana_feature_set::upgrade_bpf_stake_program_to_v5 as dearer_stake;
 use solana_pubkey::Pubkey;
 use solana_rpc_client_types::config::{RpcAccountInfoConfig, RpcContextConfig};
 
-use super::answer::{Frame, write_json};
+use super::answer::{Frame, write_number};
 use super::{Answer, Class, Method, MethodResult, PIECE_BYTES, Pieces, Progress, read, text};
 use crate::commitment::{view_of, view_since, with_context};
+use crate::configs;
 use crate::error::RpcError;
 use crate::node::Node;
 use crate::params::Params;
@@ -40,15 +41,15 @@ const DATA_BYTES_MAX: usize = 10 * 1024 * 1024;
 const DELEGATION_LAMPORTS_MIN: u64 = 1_000_000_000;
 
 fn balance(node: &Node, params: Params<'_>) -> MethodResult {
-    let (pubkey, config): (String, Option<RpcContextConfig>) = params.parse(1)?;
+    let (pubkey, config) = configs::key_and_context(params)?;
     let pubkey = text::pubkey(&pubkey)?;
     let view = view_of(node, config)?;
-    let lamports = read::account(&view, &pubkey).map_or(0, |account| account.0.lamports());
-    Answer::of(&with_context(&view, lamports))
+    let lamports = read::lamports(&view, &pubkey).unwrap_or(0);
+    Answer::in_context(&view, |out| {
+        write_number(out, lamports);
+        Ok(())
+    })
 }
-
-type AccountParams = (String, Option<RpcAccountInfoConfig>);
-type AccountsParams = (Vec<String>, Option<RpcAccountInfoConfig>);
 
 /// What a call for accounts asks: `K` is one pubkey, or several.
 struct Asked<K> {
@@ -75,7 +76,7 @@ fn small_account_info(node: &Node, params: Params<'_>) -> Option<MethodResult> {
 }
 
 fn asked_one(node: &Node, params: Params<'_>) -> Result<Asked<Pubkey>, RpcError> {
-    let (pubkey, config): AccountParams = params.parse(1)?;
+    let (pubkey, config) = configs::keys_and_account_config::<String>(params)?;
     let keys = text::pubkey(&pubkey)?;
     let config = config.unwrap_or_default();
     let encoding = encoding(&config, UiAccountEncoding::Binary);
@@ -85,8 +86,7 @@ fn asked_one(node: &Node, params: Params<'_>) -> Result<Asked<Pubkey>, RpcError>
 
 fn one(asked: &Asked<Pubkey>, account: Option<&Account>) -> MethodResult {
     let Asked { view, keys, encoding } = asked;
-    let account = account.map(|account| read::encode(view, keys, account, *encoding));
-    Answer::of(&with_context(view, account.transpose()?))
+    Answer::in_context(view, |out| read::write(out, view, keys, account, *encoding))
 }
 
 fn multiple_accounts(node: &Node, params: Params<'_>) -> MethodResult {
@@ -107,17 +107,23 @@ fn small_multiple_accounts(node: &Node, params: Params<'_>) -> Option<MethodResu
     for key in keys {
         let account = read::account(view, key);
         left = left.checked_sub(cost_bytes(account.as_deref(), *encoding)?)?;
-        let encoded = account.map(|account| read::encode(view, key, &account, *encoding));
-        match encoded.transpose() {
-            Ok(encoded) => accounts.push(encoded),
-            Err(err) => return Some(Err(err)),
-        }
+        accounts.push(account);
     }
-    Some(Answer::of(&with_context(view, accounts)))
+    Some(Answer::in_context(view, |out| {
+        out.push(b'[');
+        for (nth, (key, account)) in keys.iter().zip(&accounts).enumerate() {
+            if nth > 0 {
+                out.push(b',');
+            }
+            read::write(out, view, key, account.as_deref(), *encoding)?;
+        }
+        out.push(b']');
+        Ok(())
+    }))
 }
 
 fn asked_several(node: &Node, params: Params<'_>) -> Result<Asked<Vec<Pubkey>>, RpcError> {
-    let (pubkeys, config): AccountsParams = params.parse(1)?;
+    let (pubkeys, config) = configs::keys_and_account_config::<Vec<String>>(params)?;
     let limit = node.config.multiple_accounts_max;
     if pubkeys.len() > limit {
         let message = format!("Too many inputs provided; max {limit}");
@@ -158,8 +164,7 @@ impl Several {
         }
         self.written += 1;
         let account = read::account(view, key);
-        let account = account.map(|account| read::encode(view, key, &account, *encoding));
-        write_json(out, &account.transpose()?)?;
+        read::write(out, view, key, account.as_deref(), *encoding)?;
         Ok(Progress::More)
     }
 }

@@ -1,12 +1,17 @@
 //! What a method gives: an answer that is made, or one that is made piece by piece.
 
+use std::io::Write;
+use std::sync::LazyLock;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use chain::View;
 use pool::{Clock, Slice};
 use serde::Serialize;
+use solana_rpc_client_types::response::Response;
 
 use super::MethodResult;
+use crate::commitment::context;
 use crate::envelope::Id;
 use crate::error::RpcError;
 
@@ -15,6 +20,9 @@ pub(crate) const PREFIX: &[u8] = br#"{"jsonrpc":"2.0","result":"#;
 
 /// After so many bytes an answer's maker lets them go: a few fit into a slice.
 pub(crate) const PIECE_BYTES: usize = 128 * 1024;
+
+/// Room for what a cheap answer has, the end of the reply included.
+const WHOLE_BYTES: usize = 640;
 
 /// A result, or what makes it.
 pub struct Answer(Form);
@@ -49,9 +57,25 @@ pub(crate) enum Progress {
 impl Answer {
     /// The answer that is `result` as JSON.
     pub(crate) fn of(result: &impl Serialize) -> MethodResult {
-        let mut bytes = Vec::with_capacity(512);
+        let mut bytes = Vec::with_capacity(WHOLE_BYTES);
         bytes.extend_from_slice(PREFIX);
         write_json(&mut bytes, result)?;
+        Ok(Self(Form::Whole(bytes)))
+    }
+
+    /// The answer with the context of a view and the value that `write` appends as JSON: the same as
+    /// that of [`crate::commitment::with_context`], written in one go.
+    pub(crate) fn in_context(
+        view: &View,
+        write: impl FnOnce(&mut Vec<u8>) -> Result<(), RpcError>,
+    ) -> MethodResult {
+        let Around { head, middle, tail } = &*AROUND;
+        let mut bytes = Vec::with_capacity(WHOLE_BYTES);
+        bytes.extend_from_slice(head);
+        write_number(&mut bytes, view.block().slot);
+        bytes.extend_from_slice(middle);
+        write(&mut bytes)?;
+        bytes.extend_from_slice(tail);
         Ok(Self(Form::Whole(bytes)))
     }
 
@@ -101,11 +125,45 @@ pub(crate) fn close_reply(bytes: &mut Vec<u8>, id: &Id) {
 
 /// Appends a value as JSON.
 pub(crate) fn write_json(out: &mut Vec<u8>, value: &impl Serialize) -> Result<(), RpcError> {
-    serde_json::to_writer(out, value).map_err(|err| {
-        tracing::error!(%err, "a result could not be written as JSON");
-        RpcError::internal()
-    })
+    serde_json::to_writer(out, value).map_err(|err| not_json(&err))
 }
+
+/// The error of a result that is no JSON, which there is none of.
+pub(crate) fn not_json(err: &serde_json::Error) -> RpcError {
+    tracing::error!(%err, "a result could not be written as JSON");
+    RpcError::internal()
+}
+
+/// Appends a whole number.
+pub(crate) fn write_number(out: &mut Vec<u8>, number: u64) {
+    // A Vec always takes it.
+    let _ = write!(out, "{number}");
+}
+
+/// What stands before the slot of a context, between it and the value, and after the value.
+struct Around {
+    head: Vec<u8>,
+    middle: Vec<u8>,
+    tail: Vec<u8>,
+}
+
+/// Cut out of an answer, so that its shape is not typed by hand.
+static AROUND: LazyLock<Around> = LazyLock::new(|| {
+    let empty = Response { context: context(SLOT), value: [(); 0] };
+    let frame = Frame::around(&empty).expect("a context is JSON");
+    let text = String::from_utf8(frame.head).expect("JSON is text");
+    let (head, middle) = text.split_once(&SLOT.to_string()).expect("a context has its slot");
+    let cut = |text: &str| text.as_bytes().to_vec();
+    let without_list = |part: &[u8]| part.strip_prefix(b"]").map(<[u8]>::to_vec);
+    Around {
+        head: [PREFIX, head.as_bytes()].concat(),
+        middle: cut(middle.strip_suffix('[').expect("the list begins")),
+        tail: without_list(&frame.tail).expect("the list ends"),
+    }
+});
+
+/// Found nowhere else in a context.
+const SLOT: u64 = u64::MAX;
 
 /// A clock by which no slice ends.
 struct Stopped;
@@ -127,10 +185,21 @@ pub(crate) struct Frame {
 
 impl Frame {
     pub(crate) fn around(empty: &impl Serialize) -> Result<Self, RpcError> {
+        Self::cut(empty, |mut windows| windows.rposition(|window| window == b"[]"))
+    }
+
+    /// The same around the first empty list, where more follow.
+    pub(crate) fn around_first(empty: &impl Serialize) -> Result<Self, RpcError> {
+        Self::cut(empty, |mut windows| windows.position(|window| window == b"[]"))
+    }
+
+    fn cut(
+        empty: &impl Serialize,
+        find: impl FnOnce(std::slice::Windows<'_, u8>) -> Option<usize>,
+    ) -> Result<Self, RpcError> {
         let mut head = Vec::with_capacity(64);
         write_json(&mut head, empty)?;
-        let at = head.windows(2).rposition(|window| window == b"[]");
-        let at = at.ok_or_else(RpcError::internal)?;
+        let at = find(head.windows(2)).ok_or_else(RpcError::internal)?;
         let tail = head.split_off(at + 1);
         Ok(Self { head, tail })
     }
@@ -146,5 +215,7 @@ mod tests {
         let frame = frame.expect("it has a list");
         assert_eq!(frame.head, br#"{"a":1,"b":["#);
         assert_eq!(frame.tail, br#"],"c":null}"#);
+        let frame = Frame::around_first(&serde_json::json!({ "b": [], "c": [] }));
+        assert_eq!(frame.expect("it has a list").tail, br#"],"c":[]}"#);
     }
 }

@@ -2,22 +2,29 @@
 //!
 //! In: history, and the slots that the views of one moment have reached. A block is answered from
 //! history once its slot is confirmed, as the final one once it is finalized.
-//! Bounds: [`MAX_GET_CONFIRMED_BLOCKS_RANGE`] slots a request; a block as large as it is.
+//! Bounds: [`MAX_GET_CONFIRMED_BLOCKS_RANGE`] slots a request; of a block, one transaction is encoded at a
+//! time.
+
+use std::sync::Arc;
 
 use chain::{Block, Executed, HistorySnapshot};
 use ledger::{Commitment, Slot};
+use pool::Slice;
 use solana_commitment_config::CommitmentConfig;
 use solana_rpc_client_api::custom_error::RpcCustomError;
 use solana_rpc_client_types::config::{
     RpcBlockConfig, RpcBlocksConfigWrapper, RpcContextConfig, RpcEncodingConfigWrapper,
 };
 use solana_rpc_client_types::request::MAX_GET_CONFIRMED_BLOCKS_RANGE;
+use solana_transaction::versioned::TransactionVersion;
 use solana_transaction_status::{
-    BlockEncodingOptions, ConfirmedBlock, TransactionDetails, TransactionWithStatusMeta,
-    UiConfirmedBlock, UiTransactionEncoding, VersionedTransactionWithStatusMeta,
+    BlockEncodingOptions, ConfirmedBlock, EncodeError, TransactionDetails,
+    TransactionWithStatusMeta, UiConfirmedBlock, UiTransactionEncoding,
+    VersionedTransactionWithStatusMeta,
 };
 
-use super::{Answer, Class, Method, MethodResult};
+use super::answer::{Frame, write_json};
+use super::{Answer, Class, Method, MethodResult, PIECE_BYTES, Pieces, Progress};
 use crate::commitment::{level, view_of};
 use crate::error::RpcError;
 use crate::node::Node;
@@ -79,12 +86,13 @@ fn block(node: &Node, params: Params<'_>) -> MethodResult {
         block.ok_or(RpcCustomError::BlockNotAvailable { slot })?
     };
     let encoding = config.encoding.unwrap_or(UiTransactionEncoding::Json);
-    let options = BlockEncodingOptions {
-        transaction_details: config.transaction_details.unwrap_or_default(),
+    let encoder = Encoder {
+        encoding,
+        details: config.transaction_details.unwrap_or_default(),
         show_rewards: config.rewards.unwrap_or(true),
-        max_supported_transaction_version: config.max_supported_transaction_version,
+        version_max: config.max_supported_transaction_version,
     };
-    Answer::of(&encode(node, block, encoding, options)?)
+    encoder.answer(node, block)
 }
 
 /// A finalized block; if there is none at `slot`, why.
@@ -93,7 +101,7 @@ fn rooted<'a>(
     history: &'a HistorySnapshot,
     slot: Slot,
     root: Slot,
-) -> Result<&'a std::sync::Arc<Block>, RpcError> {
+) -> Result<&'a Arc<Block>, RpcError> {
     if let Some(block) = history.block(slot) {
         return Ok(block);
     }
@@ -107,42 +115,118 @@ fn rooted<'a>(
     Err(RpcCustomError::SlotSkipped { slot }.into())
 }
 
-fn encode(
-    node: &Node,
-    block: &Block,
+/// How a block is wanted.
+struct Encoder {
     encoding: UiTransactionEncoding,
-    options: BlockEncodingOptions,
-) -> Result<UiConfirmedBlock, RpcError> {
-    let details = options.transaction_details;
-    // Only these two details look into the transactions, so only for them are they copied.
-    let transactions = match details {
-        TransactionDetails::Full | TransactionDetails::Accounts => block
-            .transactions
-            .iter()
-            .map(|executed| TransactionWithStatusMeta::Complete(with_meta(executed)))
-            .collect(),
-        TransactionDetails::Signatures | TransactionDetails::None => Vec::new(),
-    };
-    let is_genesis = block.id.slot == 0;
-    let block_time =
-        if is_genesis { node.cluster.genesis_unix_timestamp } else { block.block_time };
-    let confirmed = ConfirmedBlock {
-        previous_blockhash: block.previous_blockhash.to_string(),
-        blockhash: block.blockhash.to_string(),
-        parent_slot: block.parent_slot,
-        transactions,
-        rewards: Vec::new(),
-        num_partitions: None,
-        block_time: Some(block_time),
-        block_height: Some(block.block_height),
-    };
-    let encoded = confirmed.encode_with_options(encoding, options);
-    let mut encoded = encoded.map_err(RpcCustomError::from)?;
-    if details == TransactionDetails::Signatures {
-        let signatures = block.transactions.iter().map(|executed| executed.signature().to_string());
-        encoded.signatures = Some(signatures.collect());
+    details: TransactionDetails,
+    show_rewards: bool,
+    version_max: Option<u8>,
+}
+
+impl Encoder {
+    /// The block without its transactions, then each of them, one at a time.
+    fn answer(self, node: &Node, block: &Arc<Block>) -> MethodResult {
+        let is_genesis = block.id.slot == 0;
+        let block_time =
+            if is_genesis { node.cluster.genesis_unix_timestamp } else { block.block_time };
+        let bare = ConfirmedBlock {
+            previous_blockhash: block.previous_blockhash.to_string(),
+            blockhash: block.blockhash.to_string(),
+            parent_slot: block.parent_slot,
+            block_time: Some(block_time),
+            block_height: Some(block.block_height),
+            ..self.of(None)
+        };
+        let bare = self.encode(bare)?;
+        match self.details {
+            TransactionDetails::None => return Answer::of(&bare),
+            TransactionDetails::Signatures => {}
+            // Nothing may fail once the answer has begun.
+            TransactionDetails::Full | TransactionDetails::Accounts => {
+                block.transactions.iter().try_for_each(|executed| self.check(executed))?;
+            }
+        }
+        let frame = Frame::around_first(&bare)?;
+        Ok(Answer::in_pieces(Transactions {
+            block: Arc::clone(block),
+            encoder: self,
+            frame,
+            written: 0,
+        }))
     }
-    Ok(encoded)
+
+    /// Agave refuses transactions of versions that a client does not say it knows.
+    fn check(&self, executed: &Executed) -> Result<(), RpcError> {
+        let TransactionVersion::Number(version) = executed.transaction.version() else {
+            return Ok(());
+        };
+        if self.version_max.is_some_and(|max| version <= max) {
+            return Ok(());
+        }
+        Err(RpcCustomError::from(EncodeError::UnsupportedTransactionVersion(version)).into())
+    }
+
+    /// A block of that transaction, or of none.
+    fn of(&self, executed: Option<&Executed>) -> ConfirmedBlock {
+        let transactions =
+            executed.map(|executed| TransactionWithStatusMeta::Complete(with_meta(executed)));
+        ConfirmedBlock {
+            previous_blockhash: String::new(),
+            blockhash: String::new(),
+            parent_slot: 0,
+            transactions: transactions.into_iter().collect(),
+            rewards: Vec::new(),
+            num_partitions: None,
+            block_time: None,
+            block_height: None,
+        }
+    }
+
+    fn encode(&self, block: ConfirmedBlock) -> Result<UiConfirmedBlock, RpcError> {
+        let options = BlockEncodingOptions {
+            transaction_details: self.details,
+            show_rewards: self.show_rewards,
+            max_supported_transaction_version: self.version_max,
+        };
+        let encoded = block.encode_with_options(self.encoding, options);
+        Ok(encoded.map_err(RpcCustomError::from)?)
+    }
+
+    /// Appends a transaction as the wanted details have it.
+    fn write(&self, out: &mut Vec<u8>, executed: &Executed) -> Result<(), RpcError> {
+        if self.details == TransactionDetails::Signatures {
+            return write_json(out, &executed.signature().to_string());
+        }
+        // Agave encodes transactions by the block only, where just their accounts are wanted.
+        let encoded = self.encode(self.of(Some(executed)))?.transactions.unwrap_or_default();
+        encoded.iter().try_for_each(|transaction| write_json(out, transaction))
+    }
+}
+
+/// A block's transactions on their way.
+struct Transactions {
+    block: Arc<Block>,
+    encoder: Encoder,
+    frame: Frame,
+    written: usize,
+}
+
+impl Pieces for Transactions {
+    fn write(&mut self, slice: &Slice<'_>, out: &mut Vec<u8>) -> Result<Progress, RpcError> {
+        out.append(&mut self.frame.head);
+        while let Some(executed) = self.block.transactions.get(self.written) {
+            if self.written > 0 {
+                out.push(b',');
+            }
+            self.encoder.write(out, executed)?;
+            self.written += 1;
+            if out.len() >= PIECE_BYTES || slice.is_over() {
+                return Ok(Progress::More);
+            }
+        }
+        out.append(&mut self.frame.tail);
+        Ok(Progress::Done)
+    }
 }
 
 fn block_time(node: &Node, params: Params<'_>) -> MethodResult {

@@ -8,6 +8,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
+use std::io::Write;
 use std::sync::Arc;
 
 use chain::View;
@@ -19,7 +20,7 @@ use solana_account_decoder_client_types::UiAccountEncoding;
 use solana_pubkey::Pubkey;
 use solana_rpc_client_types::response::RpcKeyedAccount;
 
-use super::answer::{Frame, write_json};
+use super::answer::{Frame, not_json, write_json};
 use super::{Answer, MethodResult, PIECE_BYTES, Pieces, Progress, read};
 use crate::error::RpcError;
 
@@ -249,25 +250,33 @@ impl List {
         out: &mut Vec<u8>,
     ) -> Result<(), RpcError> {
         let Self { view, form, mints, .. } = self;
-        let facts = |mint: &Pubkey| {
+        let mut facts = |mint: &Pubkey| {
             if mints.len() >= MINTS_MAX {
                 mints.clear();
             }
             *mints.entry(*mint).or_insert_with(|| read::mint_facts(view, mint))
         };
         let only_parsed = form.of_tokens && form.encoding.form == UiAccountEncoding::JsonParsed;
-        let encoded = if only_parsed {
-            let Some(parsed) = solana::parsed_token(pubkey, &account.0, facts) else {
+        let parsed = if only_parsed {
+            let Some(parsed) = solana::parsed_token(pubkey, &account.0, &mut facts) else {
                 return Ok(());
             };
-            parsed
+            Some(parsed)
         } else {
-            form.encoding.encode(pubkey, &account.0, facts)
+            None
         };
         if !std::mem::take(&mut self.is_first) {
             out.push(b',');
         }
-        write_json(out, &RpcKeyedAccount { pubkey: pubkey.to_string(), account: encoded })
+        if let Some(account) = parsed {
+            return write_json(out, &RpcKeyedAccount { pubkey: pubkey.to_string(), account });
+        }
+        // A Vec always takes it.
+        let _ = write!(out, r#"{{"pubkey":"{pubkey}","account":"#);
+        let written = form.encoding.write(out, pubkey, &account.0, &mut facts);
+        written.map_err(|err| not_json(&err))?;
+        out.push(b'}');
+        Ok(())
     }
 }
 

@@ -30,8 +30,11 @@ mod transactions;
 mod votes;
 mod wire;
 
+use std::collections::HashMap;
 use std::ops::Deref;
 use std::sync::LazyLock;
+
+use foldhash::fast::RandomState;
 
 use crate::cached::Reads;
 use crate::error::RpcError;
@@ -130,9 +133,11 @@ impl Deref for Named {
 
 /// The method of that name.
 pub(crate) fn find(name: &str) -> Option<Named> {
-    let by_name = by_name();
-    let at = by_name.binary_search_by_key(&name, |method| method.name).ok()?;
-    Some(Named { method: by_name.get(at)?, number: at as u16 })
+    static METHODS: LazyLock<HashMap<&str, Named, RandomState>> = LazyLock::new(|| {
+        let numbered = by_name().iter().zip(0..);
+        numbered.map(|(method, number)| (method.name, Named { method, number })).collect()
+    });
+    METHODS.get(name).copied()
 }
 
 /// Every method, in the order of names.

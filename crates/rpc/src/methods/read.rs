@@ -6,7 +6,6 @@ use chain::View;
 use ledger::{Address, Facet};
 use solana::{Account, Encoding, MintFacts};
 use solana_account::ReadableAccount;
-use solana_account_decoder_client_types::UiAccount;
 use solana_pubkey::Pubkey;
 
 use crate::error::RpcError;
@@ -26,20 +25,31 @@ pub(crate) fn account(view: &View, pubkey: &Pubkey) -> Option<Arc<Account>> {
     view.record(&address(pubkey))
 }
 
+/// The lamports of a pubkey's account. The account is not made for it.
+pub(crate) fn lamports(view: &View, pubkey: &Pubkey) -> Option<u64> {
+    view.rank_among_all(&address(pubkey))
+}
+
 /// Whether an account can be had in an encoding; -32600 if it is too long for base58.
 pub(crate) fn check(account: &Account, encoding: Encoding) -> Result<(), RpcError> {
     encoding.check(&account.0).map_err(|err| RpcError::invalid_request(err.to_string()))
 }
 
-/// An account as JSON; -32600 if it is too long for base58.
-pub(crate) fn encode(
+/// Appends an account as JSON, `null` for none; -32600 if it is too long for base58.
+pub(crate) fn write(
+    out: &mut Vec<u8>,
     view: &View,
     pubkey: &Pubkey,
-    account: &Account,
+    account: Option<&Account>,
     encoding: Encoding,
-) -> Result<UiAccount, RpcError> {
+) -> Result<(), RpcError> {
+    let Some(account) = account else {
+        out.extend_from_slice(b"null");
+        return Ok(());
+    };
     check(account, encoding)?;
-    Ok(encoding.encode(pubkey, &account.0, |mint| mint_facts(view, mint)))
+    let written = encoding.write(out, pubkey, &account.0, |mint| mint_facts(view, mint));
+    written.map_err(|err| super::answer::not_json(&err))
 }
 
 /// What it takes to write amounts of a mint, as a token account's JSON does; `None` if it is none.

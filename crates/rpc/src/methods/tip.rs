@@ -3,11 +3,12 @@
 use std::str::FromStr;
 
 use solana_hash::Hash;
-use solana_rpc_client_types::config::RpcContextConfig;
 use solana_rpc_client_types::response::RpcBlockhash;
 
+use super::answer::write_json;
 use super::{Answer, Class, Method, MethodResult};
 use crate::commitment::{view_of, with_context};
+use crate::configs;
 use crate::error::RpcError;
 use crate::node::Node;
 use crate::params::Params;
@@ -21,22 +22,22 @@ pub(super) const METHODS: &[Method] = &[
 ];
 
 fn slot(node: &Node, params: Params<'_>) -> MethodResult {
-    let (config,): (Option<RpcContextConfig>,) = params.parse(0)?;
+    let config = configs::context(params)?;
     Answer::of(&view_of(node, config)?.block().slot)
 }
 
 fn block_height(node: &Node, params: Params<'_>) -> MethodResult {
-    let (config,): (Option<RpcContextConfig>,) = params.parse(0)?;
+    let config = configs::context(params)?;
     Answer::of(&view_of(node, config)?.meta().block_height)
 }
 
 fn transaction_count(node: &Node, params: Params<'_>) -> MethodResult {
-    let (config,): (Option<RpcContextConfig>,) = params.parse(0)?;
+    let config = configs::context(params)?;
     Answer::of(&view_of(node, config)?.meta().transaction_count)
 }
 
 fn latest_blockhash(node: &Node, params: Params<'_>) -> MethodResult {
-    let (config,): (Option<RpcContextConfig>,) = params.parse(0)?;
+    let config = configs::context(params)?;
     let view = view_of(node, config)?;
     let blockhash = view.meta().last_blockhash();
     let last_valid_block_height = view.meta().last_valid_block_height(&blockhash);
@@ -45,11 +46,11 @@ fn latest_blockhash(node: &Node, params: Params<'_>) -> MethodResult {
         // The newest hash has age 0, so it has a last valid height.
         last_valid_block_height: last_valid_block_height.ok_or_else(RpcError::internal)?,
     };
-    Answer::of(&with_context(&view, value))
+    Answer::in_context(&view, |out| write_json(out, &value))
 }
 
 fn is_blockhash_valid(node: &Node, params: Params<'_>) -> MethodResult {
-    let (text, config): (String, Option<RpcContextConfig>) = params.parse(1)?;
+    let (text, config) = configs::key_and_context(params)?;
     // Agave says this one without "Invalid param".
     let blockhash =
         Hash::from_str(&text).map_err(|err| RpcError::invalid_params(format!("{err:?}")))?;
