@@ -1,7 +1,7 @@
 //! What stands under an id: its address, and a word for who counts on it.
 //!
 //! Shape: chunks of 1,024 ids, laid out when first needed and never moved: 32 bytes for the address
-//! and 4 for the word. An address that has not 32 bytes stands in an arena of its own, 40 bytes each,
+//! and, beside them, 4 for the word. An address that has not 32 bytes stands in an arena of its own, 40 bytes each,
 //! and its place there in the 32 bytes; which ids are such is marked there too, by a bit for each id
 //! of a chunk that has one.
 //! Invariant: an address changes only while no reader can hold its id (see `epoch`), so that plain
@@ -17,22 +17,26 @@ use ledger::{ADDRESS_BYTES_MAX, Address, AddressId};
 use crate::hash::words;
 use crate::life::Life;
 
-/// Ids a chunk: 36 KiB at once, a size that allocators have without rounding.
+/// Ids a chunk: 32 KiB and 4 KiB, sizes that allocators have without rounding.
 const CHUNK_LEN: usize = 1024;
 /// A length byte, then the longest address, in whole words.
 const LONG_WORDS: usize = (1 + ADDRESS_BYTES_MAX).div_ceil(8);
 
 /// Addresses and lives by id.
 pub(crate) struct Arena {
-    chunks: Box<[OnceLock<Box<Chunk>>]>,
+    chunks: Box<[OnceLock<Chunk>]>,
     /// What there is if there ever was an address that has not 32 bytes: a ledger of Solana has none.
     long: OnceLock<LongArena>,
 }
 
 struct Chunk {
-    addresses: [[AtomicU64; 4]; CHUNK_LEN],
-    lives: [AtomicU32; CHUNK_LEN],
+    addresses: Box<Addresses>,
+    lives: Box<[AtomicU32; CHUNK_LEN]>,
 }
+
+/// Aligned as the system's pages are: aligned to eight bytes, mimalloc would give it 40 KiB.
+#[repr(align(4096))]
+struct Addresses([[AtomicU64; 4]; CHUNK_LEN]);
 
 /// The addresses that have not 32 bytes.
 struct LongArena {
@@ -103,7 +107,7 @@ impl Arena {
                 last = (number, self.chunks.get(number).and_then(OnceLock::get));
             }
             let Some(chunk) = last.1 else { continue };
-            for (word, bytes) in chunk.addresses[at].iter().zip(bytes.as_chunks_mut::<8>().0) {
+            for (word, bytes) in chunk.addresses.0[at].iter().zip(bytes.as_chunks_mut::<8>().0) {
                 *bytes = word.load(Ordering::Relaxed).to_le_bytes();
             }
         }
@@ -114,7 +118,7 @@ impl Arena {
         let places = ids.filter_map(|id| self.place(id));
         // The sum is of no use: that it is wanted is what has the words loaded.
         black_box(places.fold(0_u64, |sum, (chunk, at)| {
-            let address = &chunk.addresses[at];
+            let address = &chunk.addresses.0[at];
             let word = |n: usize| address[n].load(Ordering::Relaxed);
             let life = chunk.lives[at].load(Ordering::Relaxed);
             sum.wrapping_add(word(0)).wrapping_add(word(3)).wrapping_add(life.into())
@@ -187,7 +191,8 @@ impl Arena {
                 + chunks.map(|chunk| size_of_val(&**chunk)).sum::<usize>()
                 + marked * size_of::<Marks>()
         });
-        size_of_val(&*self.chunks) + laid_out * size_of::<Chunk>() + long
+        let chunk = size_of::<Addresses>() + size_of::<[AtomicU32; CHUNK_LEN]>();
+        size_of_val(&*self.chunks) + laid_out * chunk + long
     }
 
     fn place(&self, id: AddressId) -> Option<(&Chunk, usize)> {
@@ -251,19 +256,19 @@ impl LongArena {
 }
 
 impl Chunk {
-    fn new() -> Box<Self> {
-        Box::new(Self {
-            addresses: [const { [const { AtomicU64::new(0) }; 4] }; CHUNK_LEN],
-            lives: [const { AtomicU32::new(0) }; CHUNK_LEN],
-        })
+    fn new() -> Self {
+        Self {
+            addresses: Box::new(Addresses([const { [const { AtomicU64::new(0) }; 4] }; CHUNK_LEN])),
+            lives: Box::new([const { AtomicU32::new(0) }; CHUNK_LEN]),
+        }
     }
 
     fn words(&self, at: usize) -> [u64; 4] {
-        self.addresses[at].each_ref().map(|word| word.load(Ordering::Relaxed))
+        self.addresses.0[at].each_ref().map(|word| word.load(Ordering::Relaxed))
     }
 
     fn set(&self, at: usize, words: [u64; 4]) {
-        for (place, word) in self.addresses[at].iter().zip(words) {
+        for (place, word) in self.addresses.0[at].iter().zip(words) {
             place.store(word, Ordering::Relaxed);
         }
     }
