@@ -53,16 +53,24 @@ pub struct Rest {
 }
 
 impl Rest {
+    /// The API of a ledger that stands still: nobody is woken who waits for a transaction.
+    pub fn new() -> Self {
+        Self {
+            figures: Figures::new(),
+            openapi: Document::default(),
+            page: answer::Fixed::new("text/html; charset=utf-8", page::html().as_bytes()),
+            waits: Waits::default(),
+        }
+    }
+
     /// The API, and where the ledger puts its events: those who wait for a transaction are woken by them.
     /// Starts a thread, which ends when the events are dropped.
     ///
     /// Errors: the thread could not be started.
     pub fn start() -> io::Result<(Self, Events)> {
-        let waits = Waits::default();
-        let events = waits.begin()?;
-        let page = answer::Fixed::new("text/html; charset=utf-8", page::html().as_bytes());
-        let (figures, openapi) = (Figures::new(), Document::default());
-        Ok((Self { figures, openapi, page, waits }, events))
+        let rest = Self::new();
+        let events = rest.waits.begin()?;
+        Ok((rest, events))
     }
 
     /// How many clients wait for a transaction now.
@@ -107,6 +115,12 @@ impl Rest {
             (Answer::Status, plan) => wait::answer(&asked, &self.waits, &args, plan).await,
             (_, plan) => answer::answer(&asked, route, &args, plan).await,
         }
+    }
+}
+
+impl Default for Rest {
+    fn default() -> Self {
+        Self::new()
     }
 }
 

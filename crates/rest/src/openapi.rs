@@ -230,6 +230,23 @@ fn links(route: &Route) -> Option<Value> {
             "parameters": { "signature": "$response.body#/signature" } });
         return Some(json!({ "status": status }));
     }
+    let link = |name: &str, operation: &str, given: Value| {
+        Some(json!({ name: { "operationId": operation, "parameters": given } }))
+    };
+    match (route.id, &route.answer) {
+        ("getNode", _) => {
+            let identity = json!({ "address": "$response.body#/identity/identity" });
+            return link("identity", "getAccountTransactions", identity);
+        }
+        ("getLedger", _) => {
+            return link("block", "getBlock", json!({ "slot": "$response.body#/finalizedSlot" }));
+        }
+        (_, Answer::Transaction) => {
+            return link("status", "getTransactionStatus", given.into());
+        }
+        (_, Answer::Account) => return link("history", "getAccountTransactions", given.into()),
+        _ => {}
+    }
     let is_page = route.params.iter().any(|param| param.name == "cursor");
     if !is_page || route.verb != Verb::Get {
         return None;
