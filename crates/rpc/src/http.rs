@@ -43,7 +43,7 @@ const LAST_BLOCK_AGE_MS: HeaderName = HeaderName::from_static("hydrant-last-bloc
 
 /// Where a request comes from.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct From {
+pub(crate) struct Origin {
     pub(crate) peer: IpAddr,
     /// The connection of all that there were.
     pub(crate) connection: u64,
@@ -95,7 +95,7 @@ pub(crate) async fn handle(
     node: &Arc<Node>,
     web: Option<&Arc<dyn Web>>,
     port: Port,
-    from: From,
+    from: Origin,
     mut request: Request<Incoming>,
 ) -> Handled {
     let id = RequestId::of(request.headers(), from.connection, from.number);

@@ -26,7 +26,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::MissedTickBehavior;
 
-use crate::http::{self, From, Port, Web};
+use crate::http::{self, Origin, Port, Web};
 use crate::io::Impatient;
 use crate::metrics::Traffic;
 use crate::node::Node;
@@ -210,7 +210,7 @@ impl Server {
             // One after another: only this task adds to it.
             let number = requests.load(Ordering::Relaxed);
             requests.store(number + 1, Ordering::Relaxed);
-            let from = From { peer, connection, number };
+            let from = Origin { peer, connection, number };
             let web = self.web.clone();
             async move {
                 let handled = http::handle(&node, web.as_ref(), port, from, request).await;
