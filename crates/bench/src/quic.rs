@@ -26,6 +26,8 @@ struct Size {
     rate_rounds: usize,
     /// Seconds of one run.
     seconds: f64,
+    /// Rounds beside clients of ill manners, each of two runs.
+    manners_rounds: usize,
     /// Seconds of one run beside clients of ill manners.
     manners_seconds: f64,
     /// Streams of the soak.
@@ -41,7 +43,8 @@ const FULL: Size = Size {
     rounds: 5,
     rate_rounds: 7,
     seconds: 0.25,
-    manners_seconds: 1.5,
+    manners_rounds: 9,
+    manners_seconds: 0.6,
     soak: 10_000_000,
     many: 2_000,
     burst: 2_000,
@@ -54,6 +57,7 @@ const TOY: Size = Size {
     rounds: 1,
     rate_rounds: 1,
     seconds: 0.01,
+    manners_rounds: 1,
     manners_seconds: 0.05,
     soak: 10_000,
     many: 20,
@@ -70,7 +74,7 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
     let mut size = if is_toy { TOY } else { FULL };
     if let Some(rounds) = crate::value_of(args, "--rounds")? {
         let rounds = rounds.parse().context("--rounds is a number")?;
-        (size.rounds, size.rate_rounds) = (rounds, rounds);
+        (size.rounds, size.rate_rounds, size.manners_rounds) = (rounds, rounds, rounds);
     }
     let only = crate::value_of(args, "--only")?;
     ensure!(only.is_none_or(|part| PARTS.contains(&part)), "parts: {}", PARTS.join(", "));

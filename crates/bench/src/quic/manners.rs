@@ -17,7 +17,7 @@ const CASES: [(&str, &str, Option<&str>); 4] = [
 pub(super) fn run(size: &Size) -> Result<()> {
     for (name, manner, beside) in CASES {
         let mut ratios = Vec::new();
-        for round in 0..size.rounds {
+        for round in 0..size.manners_rounds {
             // Whoever is second has it neither better nor worse.
             let (alone, with) = if round % 2 == 0 {
                 let alone = rate(size, "honest", None)?;
