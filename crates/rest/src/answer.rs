@@ -294,7 +294,7 @@ impl Fixed {
     pub(crate) fn respond(&self, headers: &HeaderMap) -> Response<Content> {
         let asked = Coding::asked_by(headers.get(header::ACCEPT_ENCODING));
         let wanted = self.coded.iter().find(|(coding, ..)| *coding == asked);
-        let Some((coding, body, etag)) = wanted.or(self.coded.first()) else {
+        let Some((coding, body, etag)) = wanted.or_else(|| self.coded.first()) else {
             return Problem::from(RpcError::internal()).into_response();
         };
         let mut response = if is_known(headers, etag) {
