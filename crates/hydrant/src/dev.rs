@@ -16,7 +16,7 @@ use crate::banner::Banner;
 use crate::cli::{DevFlags, LogFormat};
 use crate::options::{self, Options};
 use crate::tpu::Tpu;
-use crate::{status_line, usage};
+use crate::{descriptors, status_line, usage};
 
 /// How often the executing thread is looked after.
 const WATCH: Duration = Duration::from_millis(100);
@@ -35,6 +35,7 @@ pub(crate) fn run(flags: DevFlags) -> Result<()> {
     if options.log {
         start_log(options.log_format);
     }
+    descriptors::raise(options.rpc.connections_max);
     let listeners = bind(&options)?;
     let localnet = open_ledger(&options)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()

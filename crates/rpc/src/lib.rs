@@ -32,6 +32,7 @@ pub mod pubsub;
 mod quick;
 mod request_id;
 mod server;
+mod spare;
 mod usage;
 
 pub use bare::{MakeShaper, Shaper, Told, Want};

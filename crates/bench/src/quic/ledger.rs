@@ -13,12 +13,15 @@ use crate::client::Client;
 use crate::node::{Node, nap};
 use crate::transfers;
 
-/// Streams under way: more than the ledger executes while one is on its way, and less than its queue.
-const UNDER_WAY: u64 = 4_096;
+/// Transfers sent and not executed, at most: enough that no stage waits for the client, and less than any
+/// queue on the way holds, so that none is refused.
+const AHEAD: u64 = 8_000;
+/// Transfers sent at once.
+const CHUNK: u64 = 1_000;
 /// Between two looks at how many are executed.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// Looks without anything new after which all is executed that will be.
-const LOOKS: u32 = 20;
+const LOOK_EVERY: Duration = Duration::from_millis(2);
+/// How long nothing may happen before it is clear that one was refused.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The stages in their order: how each is called here, its figure in the node's metrics, and its label.
 const STAGES: [(&str, &str, &str); 8] = [
@@ -52,23 +55,26 @@ pub(super) fn run(size: &Size) -> Result<()> {
     }
     file.flush()?;
     let plan =
-        format!("connections=4 under-way={UNDER_WAY} transactions={}", file.path().display());
+        format!("connections=4 transactions={}", file.path().display());
     let mut generator = Generator::start(tpu_port(&mut client)?, &plan)?;
 
     let threads = node.thread_times()?;
     let before = metrics(&mut client)?;
     let executed_before = executed(&mut client)?;
     let began = crate::now();
-    generator.begin(&format!("streams={}", signed.len()))?;
-    let (mut seen, mut took, mut looks) = (executed_before, began.elapsed(), 0);
     let all = signed.len() as u64;
-    // Acknowledged is not executed, and one may have been refused: the count stands still when all are in.
-    while seen < executed_before + all && looks < LOOKS {
-        nap(LOOK_EVERY);
-        let now = executed(&mut client)?;
-        // Blocks have a vote each.
-        looks = if now > seen + 1 || seen == executed_before { 0 } else { looks + 1 };
-        if now > seen + 1 {
+    let (mut sent, mut seen, mut took) = (0, 0, began.elapsed());
+    while seen < all && began.elapsed() < took + PATIENCE {
+        if sent < all && sent < seen + AHEAD {
+            let chunk = CHUNK.min(all - sent);
+            generator.run(&format!("streams={chunk}"))?;
+            sent += chunk;
+        } else {
+            nap(LOOK_EVERY);
+        }
+        // With the vote of each block, of which there are a handful.
+        let now = executed(&mut client)? - executed_before;
+        if now > seen {
             (seen, took) = (now, began.elapsed());
         }
     }
@@ -77,7 +83,7 @@ pub(super) fn run(size: &Size) -> Result<()> {
         let [before, after] = [&before, &after].map(|all| all.get(key).copied().unwrap_or(0.0));
         after - before
     };
-    let count = signed.len() as f64;
+    let count = seen as f64;
     println!(
         "{count} transfers over QUIC, executed: {:.0} a second; first byte to ledger's queue: half within \
          {:.0} us, 99 % within {:.0} us",
