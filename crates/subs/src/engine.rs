@@ -483,9 +483,10 @@ impl<S, M: Message, B> Matches<'_, S, M, B> {
     ) -> Vec<(Match<S>, Vec<u32>)> {
         let Some(lane) = self.engine.index.tracking(topic, facet) else { return Vec::new() };
         let mut found: HashMap<u32, Vec<u32>> = HashMap::default();
+        let settling = !self.engine.settling.is_empty();
         for (id, thing) in things {
             lane(id, &mut |place| {
-                if !self.engine.is_pending(place, id, step) {
+                if !settling || !self.engine.is_pending(place, id, step) {
                     let things = found.entry(place).or_default();
                     if things.last() != Some(&thing) {
                         things.push(thing);
