@@ -29,7 +29,7 @@ impl Spare {
     /// Takes the next connection with the spare descriptor, and closes it. False if accepting failed
     /// for another reason, or somebody else took the descriptor.
     pub(crate) fn refuse(&mut self, listener: &TcpListener, err: &io::Error) -> bool {
-        if !err.raw_os_error().is_some_and(|code| OUT_OF_DESCRIPTORS.contains(&code)) {
+        if err.raw_os_error().is_none_or(|code| !OUT_OF_DESCRIPTORS.contains(&code)) {
             return false;
         }
         drop(self.0.take());

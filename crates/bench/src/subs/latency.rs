@@ -105,7 +105,7 @@ pub(super) fn run(size: &Size, csv: Option<&str>) -> Result<()> {
 /// The clients, on a thread of their own. They end with what this gives.
 fn listen(node: &Node, clients: usize, heard: &Heard) -> Result<Listening> {
     let (ws, heard) = (node.ws, heard.clone());
-    let (ready, is_ready) = std::sync::mpsc::channel();
+    let (ready, is_ready) = std::sync::mpsc::sync_channel(1);
     let (over, is_over) = tokio::sync::oneshot::channel::<()>();
     let work = async move {
         let mut scenario = Scenario::default();
@@ -244,7 +244,7 @@ fn unix_us() -> u64 {
 
 /// Latency over load, as numbers and as a drawing beside the one of memory.
 fn write(path: &Path, rows: &[Row]) -> Result<()> {
-    let stem = path.file_stem().map_or("subs".into(), |stem| stem.to_string_lossy());
+    let stem = path.file_stem().map_or_else(|| "subs".into(), |stem| stem.to_string_lossy());
     let path = path.with_file_name(format!("{stem}-latency.csv"));
     let mut text = String::from("load_percent,offered,told,messages,p50_ms,p99_ms,cores\n");
     let mut svg = String::from(
