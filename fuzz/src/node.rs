@@ -31,6 +31,7 @@ pub(crate) static NODE: LazyLock<Node> = LazyLock::new(|| Node {
     answers: Arc::new(rpc::Answers::new(1 << 24)),
     clients: Arc::new(Clients::new(Limits::default())),
     health: Arc::new(Health::default()),
+    metrics: Arc::new(rpc::Metrics::new()),
     config: Config::default(),
 });
 

@@ -1,7 +1,7 @@
 //! What stands under an id: its address, and a word for who counts on it.
 //!
-//! Shape: chunks of 1,024 ids, laid out when first needed and never moved: 32 bytes for the address
-//! and 4 for the word. An address that has not 32 bytes stands in an arena of its own, 40 bytes each,
+//! Shape: chunks of 1,024 ids, laid out when first needed and never moved, 32 bytes for the address;
+//! and of 8,192 ids, 4 bytes for the word. An address that has not 32 bytes stands in an arena of its own, 40 bytes each,
 //! and its place there in the 32 bytes; which ids are such is marked there too, by a bit for each id
 //! of a chunk that has one.
 //! Invariant: an address changes only while no reader can hold its id (see `epoch`), so that plain
@@ -17,22 +17,28 @@ use ledger::{ADDRESS_BYTES_MAX, Address, AddressId};
 use crate::hash::words;
 use crate::life::Life;
 
-/// Ids a chunk: 36 KiB at once, a size that allocators have without rounding.
+/// Ids a chunk: 32 KiB, a size that allocators have without rounding.
 const CHUNK_LEN: usize = 1024;
+/// Ids a chunk of words: 32 KiB too, so that both fit where the other was.
+const LIVES_LEN: usize = 8 * CHUNK_LEN;
 /// A length byte, then the longest address, in whole words.
 const LONG_WORDS: usize = (1 + ADDRESS_BYTES_MAX).div_ceil(8);
 
 /// Addresses and lives by id.
 pub(crate) struct Arena {
     chunks: Box<[OnceLock<Box<Chunk>>]>,
+    lives: Box<[OnceLock<Box<Lives>>]>,
     /// What there is if there ever was an address that has not 32 bytes: a ledger of Solana has none.
     long: OnceLock<LongArena>,
 }
 
-struct Chunk {
-    addresses: [[AtomicU64; 4]; CHUNK_LEN],
-    lives: [AtomicU32; CHUNK_LEN],
-}
+/// Aligned as the system's pages are: aligned to eight bytes, mimalloc would give it 40 KiB.
+#[repr(align(4096))]
+struct Chunk([[AtomicU64; 4]; CHUNK_LEN]);
+
+/// As a chunk.
+#[repr(align(4096))]
+struct Lives([AtomicU32; LIVES_LEN]);
 
 /// The addresses that have not 32 bytes.
 struct LongArena {
@@ -61,13 +67,18 @@ impl Arena {
     /// Room for `limit` addresses, none of it laid out yet.
     pub(crate) fn new(limit: u32) -> Self {
         let chunks = (limit as usize).div_ceil(CHUNK_LEN);
-        Self { chunks: (0..chunks).map(|_| OnceLock::new()).collect(), long: OnceLock::new() }
+        let lives = (limit as usize).div_ceil(LIVES_LEN);
+        Self {
+            chunks: (0..chunks).map(|_| OnceLock::new()).collect(),
+            lives: (0..lives).map(|_| OnceLock::new()).collect(),
+            long: OnceLock::new(),
+        }
     }
 
     /// The address of `id`, if it has one.
     pub(crate) fn address(&self, id: AddressId) -> Option<Address> {
         let (chunk, at) = self.place(id)?;
-        if Life::from_word(chunk.lives[at].load(Ordering::Relaxed)) == Life::Free {
+        if self.life(id) == Life::Free {
             return None;
         }
         let words = chunk.words(at);
@@ -103,7 +114,7 @@ impl Arena {
                 last = (number, self.chunks.get(number).and_then(OnceLock::get));
             }
             let Some(chunk) = last.1 else { continue };
-            for (word, bytes) in chunk.addresses[at].iter().zip(bytes.as_chunks_mut::<8>().0) {
+            for (word, bytes) in chunk.0[at].iter().zip(bytes.as_chunks_mut::<8>().0) {
                 *bytes = word.load(Ordering::Relaxed).to_le_bytes();
             }
         }
@@ -111,12 +122,12 @@ impl Arena {
 
     /// Has what stands under `ids` in the cache.
     pub(crate) fn touch(&self, ids: impl Iterator<Item = AddressId>) {
-        let places = ids.filter_map(|id| self.place(id));
+        let places = ids.filter_map(|id| Some((self.place(id)?, self.word(id)?)));
         // The sum is of no use: that it is wanted is what has the words loaded.
-        black_box(places.fold(0_u64, |sum, (chunk, at)| {
-            let address = &chunk.addresses[at];
+        black_box(places.fold(0_u64, |sum, ((chunk, at), life)| {
+            let address = &chunk.0[at];
             let word = |n: usize| address[n].load(Ordering::Relaxed);
-            let life = chunk.lives[at].load(Ordering::Relaxed);
+            let life = life.load(Ordering::Relaxed);
             sum.wrapping_add(word(0)).wrapping_add(word(3)).wrapping_add(life.into())
         }));
     }
@@ -132,20 +143,21 @@ impl Arena {
 
     /// Who counts on `id`.
     pub(crate) fn life(&self, id: AddressId) -> Life {
-        let word = |(chunk, at): (&Chunk, usize)| chunk.lives[at].load(Ordering::Relaxed);
-        self.place(id).map_or(Life::Free, |place| Life::from_word(word(place)))
+        let word = self.word(id).map(|word| word.load(Ordering::Relaxed));
+        word.map_or(Life::Free, Life::from_word)
     }
 
     /// Says who counts on `id`, which must have been given an address. Writer only.
     pub(crate) fn set_life(&self, id: AddressId, life: Life) {
-        if let Some((chunk, at)) = self.place(id) {
-            chunk.lives[at].store(life.to_word(), Ordering::Relaxed);
+        if let Some(word) = self.word(id) {
+            word.store(life.to_word(), Ordering::Relaxed);
         }
     }
 
     /// Puts `address` under `id`, which must be below the limit and without one. Writer only.
     pub(crate) fn set(&self, id: AddressId, address: &Address, places: &mut LongPlaces) {
         let (chunk, at) = (id.0 as usize / CHUNK_LEN, id.0 as usize % CHUNK_LEN);
+        self.lives[id.0 as usize / LIVES_LEN].get_or_init(Lives::new);
         let chunk = self.chunks[chunk].get_or_init(Chunk::new);
         if let Ok(bytes) = <&[u8; 32]>::try_from(address.as_bytes()) {
             chunk.set(at, words(bytes));
@@ -187,12 +199,22 @@ impl Arena {
                 + chunks.map(|chunk| size_of_val(&**chunk)).sum::<usize>()
                 + marked * size_of::<Marks>()
         });
-        size_of_val(&*self.chunks) + laid_out * size_of::<Chunk>() + long
+        let lives = self.lives.iter().filter(|lives| lives.get().is_some()).count();
+        size_of_val(&*self.chunks)
+            + size_of_val(&*self.lives)
+            + laid_out * size_of::<Chunk>()
+            + lives * size_of::<Lives>()
+            + long
     }
 
     fn place(&self, id: AddressId) -> Option<(&Chunk, usize)> {
         let id = id.0 as usize;
         Some((self.chunks.get(id / CHUNK_LEN)?.get()?, id % CHUNK_LEN))
+    }
+
+    fn word(&self, id: AddressId) -> Option<&AtomicU32> {
+        let id = id.0 as usize;
+        Some(&self.lives.get(id / LIVES_LEN)?.get()?.0[id % LIVES_LEN])
     }
 
     /// Whether the address of `id` has not 32 bytes.
@@ -250,20 +272,23 @@ impl LongArena {
     }
 }
 
+impl Lives {
+    fn new() -> Box<Self> {
+        Box::new(Self([const { AtomicU32::new(0) }; LIVES_LEN]))
+    }
+}
+
 impl Chunk {
     fn new() -> Box<Self> {
-        Box::new(Self {
-            addresses: [const { [const { AtomicU64::new(0) }; 4] }; CHUNK_LEN],
-            lives: [const { AtomicU32::new(0) }; CHUNK_LEN],
-        })
+        Box::new(Self([const { [const { AtomicU64::new(0) }; 4] }; CHUNK_LEN]))
     }
 
     fn words(&self, at: usize) -> [u64; 4] {
-        self.addresses[at].each_ref().map(|word| word.load(Ordering::Relaxed))
+        self.0[at].each_ref().map(|word| word.load(Ordering::Relaxed))
     }
 
     fn set(&self, at: usize, words: [u64; 4]) {
-        for (place, word) in self.addresses[at].iter().zip(words) {
+        for (place, word) in self.0[at].iter().zip(words) {
             place.store(word, Ordering::Relaxed);
         }
     }

@@ -7,7 +7,7 @@
 //! hold an [`Epoch`]; a freed id waits until every epoch that knew it is dropped.
 //! Invariant: look-ups take no lock. Registering and releasing take a short one.
 //! Memory: 32 bytes for the address, 4 for who counts on it, 5.3 to 6.7 in the table, which holds
-//! ids alone and grows by quarters, in small shards. Nothing is ever laid out twice at once but one
+//! ids alone and grows by fifths, in small shards that are cut in two as they grow. Nothing is ever laid out twice at once but one
 //! shard of a few KiB.
 //! Not here: what stands under an address (`state`), what is found by it (`index`), randomness (the
 //! hash seed is given).

@@ -35,9 +35,22 @@ struct Group {
 }
 
 impl Slots {
-    /// An empty shard in which `ids` take three quarters; none at all for no ids.
+    /// An empty shard with room for `ids` and about a fifth more; none at all for no ids. It has a size
+    /// that allocators have without rounding.
     pub(crate) fn with_room_for(ids: usize) -> Self {
-        let groups = (ids * 4).div_ceil(3 * GROUP_LEN);
+        let groups = match ids {
+            0 => 0,
+            1..GROUP_LEN => 1,
+            _ => {
+                // A few bytes more, which mimalloc may need to align it.
+                let more = size_of::<u64>();
+                let groups = (ids * 6).div_ceil(5 * (GROUP_LEN - 1));
+                let least = groups * size_of::<Group>() + more;
+                // Four sizes to each power of two.
+                let step = 1 << (least.ilog2() - 2);
+                (least.next_multiple_of(step) - more) / size_of::<Group>()
+            }
+        };
         let group = |_| Group {
             tags: std::array::from_fn(|_| AtomicU64::new(0)),
             ids: std::array::from_fn(|_| AtomicU32::new(0)),
@@ -53,6 +66,7 @@ impl Slots {
     }
 
     /// How many ids it holds.
+    #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.live.load(Ordering::Relaxed) as usize
     }

@@ -5,6 +5,7 @@
 //! forgotten and the id is free.
 
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
@@ -21,6 +22,10 @@ use crate::waiting::Waiting;
 /// Ids a shard has at most on average, in a full table: growing one takes about a tenth of a
 /// millisecond.
 const SHARD_LEN: u32 = 2048;
+/// A shard that would grow beyond so many ids is cut in two while it can be: some 6 KiB.
+const SHARD_SPLIT_LEN: usize = 1024;
+/// Shards that a table begins with at most. Few in tests, so that those cut them.
+const SHARDS_AT_FIRST_MAX: usize = if cfg!(test) { 4 } else { 256 };
 
 /// The table has no id left. Fix: raise `ledger.addresses_max`, or release addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -34,14 +39,22 @@ pub struct TableFull {
 ///
 /// Cost: a look-up is one hash and three cache misses, without a lock; see [`Self::retain`].
 pub struct AddressTable {
-    /// From hash to id, by the hash's highest bits. A shard's slots change under `books`' lock; one
-    /// that is full is replaced. Read without a lock.
-    shards: Box<[ArcSwap<Slots>]>,
+    /// From hash to id, by the hash's highest bits: a shard stands in all places whose hashes it has. Its
+    /// slots change under `books`' lock; one that is full is replaced, by two once it is large. Read
+    /// without a lock.
+    shards: Box<[ArcSwap<Shard>]>,
     /// From id to address and count. Changed under `books`' lock, read without it.
     arena: Arena,
     hash: KeyedHash,
     books: Mutex<Books>,
     limit: u32,
+}
+
+/// The ids of one or several places.
+struct Shard {
+    slots: Slots,
+    /// In how many places it stands: a power of two, and the first is a multiple of it.
+    places: u32,
 }
 
 /// What only those who register and release look at.
@@ -65,13 +78,15 @@ impl AddressTable {
     /// An empty table for at most `limit` addresses. `seed` keys the hash: it must be unknown to
     /// whoever may choose addresses.
     ///
-    /// Memory: about 20 bytes for every 1,024 of `limit` at once, and 42 to 43 bytes an address in
+    /// Memory: about 28 bytes for every 1,024 of `limit` at once, and 42 to 43 bytes an address in
     /// use; 40 more for one that has not 32 bytes.
     pub fn new(limit: u32, seed: u64) -> Self {
-        let shards = limit.div_ceil(SHARD_LEN).next_power_of_two();
-        let empty = Arc::new(Slots::with_room_for(0));
+        let places = limit.div_ceil(SHARD_LEN).next_power_of_two() as usize;
+        let each = places / places.min(SHARDS_AT_FIRST_MAX);
+        let empty = || Arc::new(Shard { slots: Slots::with_room_for(0), places: each as u32 });
+        let shards = (0..places / each).flat_map(|_| vec![empty(); each]);
         Self {
-            shards: (0..shards).map(|_| ArcSwap::new(Arc::clone(&empty))).collect(),
+            shards: shards.map(ArcSwap::new).collect(),
             arena: Arena::new(limit),
             hash: KeyedHash::new(seed),
             books: Mutex::default(),
@@ -201,8 +216,14 @@ impl AddressTable {
 
     /// The heap bytes that readers and writers share. Cost: O(addresses / 1,024); for reports.
     pub fn bytes(&self) -> usize {
-        let shards = self.shards.iter().map(|shard| shard.load().bytes());
-        self.arena.bytes() + size_of_val(&*self.shards) + shards.sum::<usize>()
+        let mut at = 0;
+        let mut shards = 0;
+        while let Some(shard) = self.shards.get(at) {
+            let shard = shard.load();
+            shards += size_of::<Shard>() + shard.slots.bytes();
+            at += shard.places as usize;
+        }
+        self.arena.bytes() + size_of_val(&*self.shards) + shards
     }
 
     /// How many addresses fit.
@@ -211,33 +232,50 @@ impl AddressTable {
     }
 
     fn find(&self, hash: u64, address: &Address) -> Option<AddressId> {
-        let slots = self.shard(hash).load();
-        slots.find(hash, |id| self.arena.is(AddressId(id), address)).map(AddressId)
+        let shard = self.shards[self.place(hash)].load();
+        shard.slots.find(hash, |id| self.arena.is(AddressId(id), address)).map(AddressId)
     }
 
     /// Under `books`' lock.
     fn insert(&self, hash: u64, id: AddressId) {
-        let shard = self.shard(hash);
-        let slots = shard.load();
-        if !slots.is_full() {
-            slots.insert(hash, id.0);
+        let place = self.place(hash);
+        let full = self.shards[place].load();
+        if !full.slots.is_full() {
+            full.slots.insert(hash, id.0);
             return;
         }
-        let grown = Slots::with_room_for(slots.len() + 1);
-        for id in slots.ids() {
-            // An id in a shard has an address: both are set and cleared together.
-            if let Some(address) = self.arena.address(AddressId(id)) {
-                grown.insert(self.hash.of(address.as_bytes()), id);
-            }
+        let places = full.places as usize;
+        let first = place & !(places - 1);
+        let old = &full.slots;
+        self.arena.touch(old.ids().map(AddressId));
+        // An id in a shard has an address: both are set and cleared together.
+        let hash_of = |id| Some(self.hash.of(self.arena.address(AddressId(id))?.as_bytes()));
+        let hashed = || old.ids().filter_map(|id| Some((hash_of(id)?, id))).chain([(hash, id.0)]);
+        let count = old.ids().count() + 1;
+        if count <= SHARD_SPLIT_LEN || places == 1 {
+            return self.put_shard(first..first + places, count, hashed());
         }
-        grown.insert(hash, id.0);
-        shard.store(Arc::new(grown));
+        let middle = first + places / 2;
+        let is_upper = |(hash, _): &(u64, u32)| self.place(*hash) >= middle;
+        let upper = hashed().filter(is_upper).count();
+        let lower = hashed().filter(|id| !is_upper(id));
+        self.put_shard(first..middle, count - upper, lower);
+        self.put_shard(middle..first + places, upper, hashed().filter(is_upper));
     }
 
-    fn shard(&self, hash: u64) -> &ArcSwap<Slots> {
+    /// Puts a new shard in some places.
+    fn put_shard(&self, places: Range<usize>, count: usize, ids: impl Iterator<Item = (u64, u32)>) {
+        let slots = Slots::with_room_for(count);
+        ids.for_each(|(hash, id)| slots.insert(hash, id));
+        let shard = Arc::new(Shard { slots, places: places.len() as u32 });
+        self.shards[places].iter().for_each(|place| place.store(Arc::clone(&shard)));
+    }
+
+    /// Which place knows a hash.
+    fn place(&self, hash: u64) -> usize {
         let bits = self.shards.len().trailing_zeros(); // a power of two
         // In two steps, as a shift by 64 is none.
-        &self.shards[(hash >> 1 >> (63 - bits)) as usize]
+        (hash >> 1 >> (63 - bits)) as usize
     }
 
     fn free_id(&self, books: &mut Books) -> Result<AddressId, TableFull> {
@@ -273,7 +311,7 @@ impl AddressTable {
             }
             if let Some(address) = self.arena.address(id) {
                 let hash = self.hash.of(address.as_bytes());
-                self.shard(hash).load().remove(hash, id.0);
+                self.shards[self.place(hash)].load().slots.remove(hash, id.0);
             }
             self.arena.set_life(id, Life::Free);
             self.arena.clear(id, books.free.map_or(0, |next| next.0), &mut books.long);
@@ -339,6 +377,24 @@ mod tests {
             assert_eq!(table.address(AddressId(n)), Some(address(n)));
         }
         assert_eq!((table.len(), table.used()), (100, 100));
+    }
+
+    #[test]
+    fn shards_that_are_cut_keep_their_addresses() {
+        let table = table(400_000);
+        for n in 0..50_000 {
+            assert_eq!(table.retain(&address(n)), Ok(AddressId(n)));
+        }
+        let places = |n| table.shards[table.place(n << 54)].load().places;
+        assert!((0..1_024_u64).all(|n| places(n) < 64), "256 places began as four shards");
+        for n in 0..50_000 {
+            assert_eq!(table.lookup(&address(n)), Some(AddressId(n)));
+            table.release(AddressId(n));
+        }
+        (0..4).for_each(|_| drop(table.epoch()));
+        assert_eq!((table.used(), table.lookup(&address(7))), (0, None));
+        let bytes = table.bytes() as f64 / 50_000.0;
+        assert!(bytes < 43.5, "{bytes:.1} bytes an address");
     }
 
     #[test]

@@ -2,13 +2,16 @@
 //!
 //! Parts: `engine` (bytes and publishing, without a node), `sets` (a node with 500 clients of 3.4 M
 //! pairs, in five set-ups), `million` (one client of a million addresses beside others), `hot` (one
-//! account, thousands of connections, beside a bare WebSocket broadcast). `bare` is that broadcast.
+//! account, thousands of connections, beside a bare WebSocket broadcast), `latency` (from a confirmed
+//! block to clients' sockets, at 1 % to 100 % of capacity). `bare` is that broadcast. With `--csv`,
+//! memory (`sets`) and latency are written as CSV and SVG.
 //! What the set-ups are: those of Kaspa's `subscribe_benchmarks` (500 clients, every hundredth a
 //! monitor of up to a million addresses, the others wallets of 800), with transactions that hit them.
 
 mod bare;
 mod engine;
 mod hot;
+mod latency;
 mod million;
 mod sets;
 mod transfers;
@@ -39,6 +42,8 @@ pub(crate) struct Size {
     pub(crate) million: u32,
     /// Connections on the hot account.
     pub(crate) connections: usize,
+    /// Whether only that it runs is of interest.
+    pub(crate) is_toy: bool,
 }
 
 const FULL: Size = Size {
@@ -51,6 +56,7 @@ const FULL: Size = Size {
     seconds: 120,
     million: 1_000_000,
     connections: 5_000,
+    is_toy: false,
 };
 
 const TOY: Size = Size {
@@ -60,9 +66,10 @@ const TOY: Size = Size {
     wallet: 80,
     listeners: [1, 100, 200],
     rate: 50.0,
-    seconds: 2,
+    seconds: 1,
     million: 5_000,
     connections: 20,
+    is_toy: true,
 };
 
 pub(crate) fn run(args: &[String]) -> Result<()> {
@@ -86,15 +93,21 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
             parts += 1;
         }
     }
+    if only.is_none_or(|only| only == "latency") {
+        latency::run(&size, csv)?;
+        parts += 1;
+    }
     if only.is_none_or(|only| only.starts_with("sets")) {
         // `sets-abe` runs those three.
-        let which = only.and_then(|only| only.strip_prefix("sets-")).unwrap_or("abcde");
+        let all = if size.is_toy { "be" } else { "abcde" };
+        let which = only.and_then(|only| only.strip_prefix("sets-")).unwrap_or(all);
         sets::run(&size, which, csv)?;
         parts += 1;
     }
     if parts == 0 {
         bail!(
-            "usage: subs [--toy] [--only engine|sets|sets-abe|million|hot] [--seconds N] [--csv FILE]"
+            "usage: subs [--toy] [--only engine|sets|sets-abe|million|hot|latency] [--seconds N] \
+             [--csv FILE]"
         );
     }
     Ok(())

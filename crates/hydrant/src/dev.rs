@@ -16,7 +16,7 @@ use crate::banner::Banner;
 use crate::cli::{DevFlags, LogFormat};
 use crate::options::{self, Options};
 use crate::tpu::Tpu;
-use crate::{status_line, usage};
+use crate::{descriptors, status_line, usage};
 
 /// How often the executing thread is looked after.
 const WATCH: Duration = Duration::from_millis(100);
@@ -35,6 +35,7 @@ pub(crate) fn run(flags: DevFlags) -> Result<()> {
     if options.log {
         start_log(options.log_format);
     }
+    descriptors::raise(options.rpc.connections_max);
     let listeners = bind(&options)?;
     let localnet = open_ledger(&options)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -117,12 +118,14 @@ async fn serve(
         Arc::clone(&node.pool),
     )
     .context("start PubSub")?;
-    let rest = Arc::new(rest::Rest::new());
+    let (rest, waits) = rest::Rest::start().context("start REST")?;
+    let rest = Arc::new(rest);
     node.metrics.add(Arc::clone(&pubsub) as Arc<dyn Source>);
     node.metrics.add(Arc::clone(&rest) as Arc<dyn Source>);
     node.metrics.add(Arc::new(tpu.figures()));
     let mint = localnet.mint();
-    let running = localnet.start(vec![Box::new(sink)]).context("start the ledger")?;
+    let running =
+        localnet.start(vec![Box::new(sink), Box::new(waits)]).context("start the ledger")?;
 
     let listeners =
         Listeners { rpc: tokio_listener(bound.rpc)?, pubsub: Some(tokio_listener(bound.pubsub)?) };

@@ -4,6 +4,7 @@ mod accounts_file;
 mod banner;
 mod bench;
 mod cli;
+mod descriptors;
 mod dev;
 mod indices;
 mod inspect;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use chain::Reader;
 use ledger::Commitment;
-use localnet::Localnet;
+use localnet::{Localnet, Work};
 use quic::{Counters, FairQueue, Identity, Relay, Server, Stages};
 use solana_signer::Signer;
 
@@ -22,6 +22,7 @@ pub(crate) struct Tpu {
     server: Server,
     _stages: Stages,
     relay: Option<Arc<Relay>>,
+    work: Arc<Work>,
 }
 
 impl Tpu {
@@ -45,7 +46,7 @@ impl Tpu {
         let address = SocketAddr::new(options.bind_address, options.tpu_port);
         let server = Server::start(config, address, &identity, queue, counters)
             .context("serve transactions over QUIC (--bind-address, --tpu-port)")?;
-        Ok(Self { server, _stages: stages, relay })
+        Ok(Self { server, _stages: stages, relay, work: Arc::clone(localnet.work()) })
     }
 
     /// Where it listens.
@@ -56,7 +57,8 @@ impl Tpu {
     /// What it has counted, for whoever watches.
     pub(crate) fn figures(&self) -> TpuFigures {
         let counters = Arc::clone(self.server.counters());
-        TpuFigures { counters, relay: self.relay.as_ref().map(Arc::downgrade) }
+        let relay = self.relay.as_ref().map(Arc::downgrade);
+        TpuFigures { counters, work: Arc::clone(&self.work), relay }
     }
 
     /// Logs what was counted, now and then, for as long as the task lives.

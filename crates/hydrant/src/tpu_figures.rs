@@ -1,14 +1,16 @@
-//! What the door for transactions over QUIC, and the relay behind it, say in `/metrics`.
+//! What the door for transactions over QUIC, the ledger's thread and the relay behind it say in `/metrics`.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
+use localnet::Work;
 use quic::{Counters, Destination, Relay};
 use rpc::metrics::{Kind, Source, Text};
 
 /// The counts of a door. The relay is not kept alive by who tells of it.
 pub(crate) struct TpuFigures {
     pub(crate) counters: Arc<Counters>,
+    pub(crate) work: Arc<Work>,
     pub(crate) relay: Option<Weak<Relay>>,
 }
 
@@ -53,6 +55,16 @@ impl Source for TpuFigures {
             (if at == last { f64::INFINITY } else { below_us as f64 / 1e6 }, count)
         });
         family.buckets(&[], buckets, figures.latency_us as f64 / 1e6);
+        let help = "Time of the threads that check transactions, by what they did.";
+        let mut family = to.family("hydrant_quic_step_seconds_total", Kind::Counter, help);
+        for (step, took) in figures.steps() {
+            family.put(&[("step", step)], took.as_secs_f64());
+        }
+        let help = "Time of the thread that executes transactions, by what it did.";
+        let mut family = to.family("hydrant_executor_seconds_total", Kind::Counter, help);
+        for (part, took) in self.work.parts() {
+            family.put(&[("part", part)], took.as_secs_f64());
+        }
         if let Some(relay) = self.relay.as_ref().and_then(Weak::upgrade) {
             forwarded(to, &relay);
         }

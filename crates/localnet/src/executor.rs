@@ -31,6 +31,7 @@ use crate::statuses::Statuses;
 use crate::store::{Store, StoreError};
 use crate::sysvars::{self, SlotStart};
 use crate::vote::{Tower, Vote};
+use crate::work::{Part, Work};
 use crate::working_set::WorkingSet;
 use crate::{meta, nonce, stakes};
 
@@ -86,6 +87,7 @@ pub(crate) struct Executor {
     pub(crate) voted: Option<chain::Vote>,
     /// Transactions executed since the last publication.
     pub(crate) fresh: Vec<Arc<Executed>>,
+    pub(crate) work: Arc<Work>,
 }
 
 /// What the first block is built on.
@@ -198,6 +200,7 @@ impl Executor {
         if !is_valid && !nonce::is_named(&transaction.message) {
             return Ok(Err((signature, TransactionError::BlockhashNotFound)));
         }
+        let began = now();
         self.set.bring(&self.ledger, &transaction.message);
         let nonce = if is_valid {
             None
@@ -208,6 +211,8 @@ impl Executor {
             }
         };
         let outcome = self.set.vm().run(&transaction, nonce, &last_blockhash);
+        let ran = now();
+        self.work.add(Part::Vm, ran - began);
         if !outcome.included {
             let err = outcome.result.err().unwrap_or(TransactionError::SanitizeFailure);
             return Ok(Err((signature, err)));
@@ -245,6 +250,7 @@ impl Executor {
         });
         self.open.transactions.push(Arc::clone(&executed));
         self.fresh.push(executed);
+        self.work.add(Part::Write, now() - ran);
         Ok(Ok(()))
     }
 
@@ -284,6 +290,7 @@ impl Executor {
 
     /// Lets readers see what was executed, then tells of it.
     fn publish(&mut self) {
+        let began = now();
         self.ledger.publish();
         let fresh = std::mem::take(&mut self.fresh);
         if !fresh.is_empty() {
@@ -296,6 +303,7 @@ impl Executor {
         for executed in fresh {
             self.tell(&Event::Executed(executed));
         }
+        self.work.add(Part::Publish, now() - began);
     }
 
     fn end_block(&mut self) -> Result<(), ExecutorError> {

@@ -27,6 +27,7 @@ pub mod store;
 mod sysvars;
 mod vm;
 mod vote;
+mod work;
 mod working_set;
 
 pub use config::{
@@ -40,3 +41,4 @@ pub use genesis::GenesisError;
 pub use keys::{KeyError, NodeKeys, read_keypair};
 pub use open::{Localnet, LocalnetError, Running, holds_ledger, open, open_snapshot, remove};
 pub use store::StoreError;
+pub use work::Work;

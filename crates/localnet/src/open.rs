@@ -25,6 +25,7 @@ use crate::simulator::Simulator;
 use crate::statuses::Statuses;
 use crate::store::{Opened, Store, StoreError};
 use crate::vote::Tower;
+use crate::work::Work;
 use crate::working_set::WorkingSet;
 
 /// Where the store is within a ledger directory.
@@ -299,6 +300,7 @@ impl Localnet {
             unfinalized: VecDeque::new(),
             voted: None,
             fresh: Vec::new(),
+            work: Arc::default(),
         };
         let mint = start.genesis.mint.map(Pubkey::new_from_array);
         let (parent, reader) = (start.parent, start.reader);
@@ -328,6 +330,11 @@ impl Localnet {
     /// Where blocks and transactions are read.
     pub fn history(&self) -> &Arc<History> {
         &self.history
+    }
+
+    /// Where the executing thread's time goes.
+    pub fn work(&self) -> &Arc<Work> {
+        &self.executor.work
     }
 
     /// Where transactions are sent.

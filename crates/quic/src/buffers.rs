@@ -100,14 +100,14 @@ impl Ring {
         copied
     }
 
-    /// Lets go of half of what was not needed since the last call.
+    /// Lets go of three quarters of what was not needed since the last call.
     pub(crate) fn shrink(&mut self) {
         if self.taken < self.lent.len() {
             // Too quiet for takes to find out who is free.
             (0..self.lent.len()).for_each(|_| self.look());
         }
         let idle = self.free_least.min(self.free.len());
-        self.free.truncate(self.free.len() - idle.div_ceil(2));
+        self.free.truncate(self.free.len() - (idle * 3).div_ceil(4));
         if self.lent.capacity() > 64 && self.lent.len() < self.lent.capacity() / 4 {
             self.lent.shrink_to(self.lent.len() * 2);
         }

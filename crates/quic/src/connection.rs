@@ -65,6 +65,8 @@ pub(crate) struct Connection {
     /// Streams that may be open at once.
     pub(crate) window: u32,
     pub(crate) is_dirty: bool,
+    /// The peer has closed it: there is nothing more to say.
+    pub(crate) has_left: bool,
     /// The first deadline that the timers know of it.
     pub(crate) deadline: Option<Instant>,
     /// Who was just admitted, and what he weighs.
@@ -102,6 +104,7 @@ impl Connection {
             busy: now,
             window: 0,
             is_dirty: false,
+            has_left: false,
             deadline: None,
             to_announce: None,
             unfinished: HashMap::default(),

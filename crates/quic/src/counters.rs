@@ -73,6 +73,40 @@ const CAUSES: [(Cause, &str); 20] = [
     (Cause::DatagramTooLong, "datagram_too_long"),
 ];
 
+/// What a thread between the queue and the ledger does with a transaction, in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Whether an equal one came a moment ago.
+    Repeated,
+    /// Whether its bytes are a transaction.
+    Shape,
+    /// Whether it has been executed already.
+    Executed,
+    /// Whether its signatures are good.
+    Signatures,
+    /// Room in the ledger's queue, waited for if there is none, and the relay.
+    HandOver,
+}
+
+/// Every step, with its name.
+const STEPS: [(Step, &str); 5] = [
+    (Step::Repeated, "repeated"),
+    (Step::Shape, "shape"),
+    (Step::Executed, "executed"),
+    (Step::Signatures, "signatures"),
+    (Step::HandOver, "hand_over"),
+];
+
+/// How long each step of some transactions took.
+#[derive(Default)]
+pub(crate) struct Steps([Duration; STEPS.len()]);
+
+impl Steps {
+    pub(crate) fn add(&mut self, step: Step, took: Duration) {
+        self.0[step as usize] += took;
+    }
+}
+
 /// Latencies are counted by the power of two of their microseconds.
 const LATENCIES: usize = 32;
 
@@ -100,6 +134,8 @@ pub struct Counters {
     refused: [AtomicU64; CAUSES.len()],
     latencies: [AtomicU64; LATENCIES],
     latency_us: AtomicU64,
+    /// Nanoseconds.
+    steps: [AtomicU64; STEPS.len()],
 }
 
 impl Counters {
@@ -124,6 +160,14 @@ impl Counters {
         self.latency_us.fetch_add(us, Ordering::Relaxed);
     }
 
+    /// Adds what a batch's steps took.
+    pub(crate) fn took(&self, steps: &Steps) {
+        for (count, took) in self.steps.iter().zip(steps.0) {
+            let ns = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+            count.fetch_add(ns, Ordering::Relaxed);
+        }
+    }
+
     /// All counts as they are now.
     pub fn figures(&self) -> Figures {
         let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
@@ -139,6 +183,7 @@ impl Counters {
             retries: load(&self.retries),
             refused: self.refused.each_ref().map(load),
             latencies: self.latencies.each_ref().map(load),
+            steps: self.steps.each_ref().map(load),
             latency_us: load(&self.latency_us),
         }
     }
@@ -169,9 +214,15 @@ pub struct Figures {
     pub latency_us: u64,
     refused: [u64; CAUSES.len()],
     latencies: [u64; LATENCIES],
+    steps: [u64; STEPS.len()],
 }
 
 impl Figures {
+    /// How long the threads between the queue and the ledger were at each step, all in all, by its name.
+    pub fn steps(&self) -> impl Iterator<Item = (&'static str, Duration)> + '_ {
+        STEPS.iter().zip(self.steps).map(|((_, name), ns)| (*name, Duration::from_nanos(ns)))
+    }
+
     /// How often something was refused for `cause`.
     pub fn refused(&self, cause: Cause) -> u64 {
         self.refused[cause as usize]

@@ -16,9 +16,9 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use quinn_proto::{
-    ConnectionHandle, DatagramEvent, Dir, EcnCodepoint, Endpoint, EndpointConfig, Event,
-    IdleTimeout, Incoming, MtuDiscoveryConfig, ServerConfig, StreamEvent, Transmit,
-    TransportConfig, VarInt,
+    ConnectionError, ConnectionHandle, DatagramEvent, Dir, EcnCodepoint, Endpoint, EndpointConfig,
+    EndpointEvent, Event, IdleTimeout, Incoming, MtuDiscoveryConfig, ServerConfig, StreamEvent,
+    Transmit, TransportConfig, VarInt,
 };
 use rustls::pki_types::CertificateDer;
 
@@ -348,6 +348,12 @@ impl Driver {
                     connection.inner.handle_event(event);
                 }
             }
+            if connection.has_left {
+                // Nothing may be sent any more. What is still under way to us is answered with a reset,
+                // so its state need not be kept: thousands that leave at once give their memory back at once.
+                self.endpoint.handle_event(ConnectionHandle(at), EndpointEvent::drained());
+                return self.remove(at);
+            }
             self.scratch.clear();
             while let Some(transmit) = connection.inner.poll_transmit(now, 1, &mut self.scratch) {
                 out.send(&transmit, &self.scratch[..transmit.size]);
@@ -383,7 +389,8 @@ impl Driver {
                 (Event::Connected, Stage::Handshake) => {
                     admit(&self.common, connection, now, &mut self.tally);
                 }
-                (Event::ConnectionLost { .. }, _) => {
+                (Event::ConnectionLost { reason }, _) => {
+                    connection.has_left = is_farewell(&reason);
                     end(&self.common, connection, &mut self.bench, &mut self.tally);
                 }
                 (Event::Stream(StreamEvent::Opened { dir: Dir::Uni }), Stage::Open(peer)) => {
@@ -552,6 +559,16 @@ impl Driver {
         self.tally.refused = tally.refused;
         self.tally.refused.clear();
     }
+}
+
+/// Whether the peer said good-bye, or does not know of the connection any more.
+fn is_farewell(reason: &ConnectionError) -> bool {
+    matches!(
+        reason,
+        ConnectionError::ConnectionClosed(_)
+            | ConnectionError::ApplicationClosed(_)
+            | ConnectionError::Reset
+    )
 }
 
 /// A handshake is complete: the peer comes in, or is told why not.

@@ -34,7 +34,7 @@ mod window;
 
 pub use certificate::{ALPN, Identity, TlsError, client_config};
 pub use config::{Config, ConfigError};
-pub use counters::{Cause, Counters, Figures};
+pub use counters::{Cause, Counters, Figures, Step};
 pub use driver::{Driver, Outgoing};
 pub use gate::Gate;
 pub use queue::FairQueue;

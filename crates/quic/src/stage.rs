@@ -18,7 +18,7 @@ use solana_transaction::versioned::VersionedTransaction;
 
 use crate::clock;
 use crate::config::Config;
-use crate::counters::{Cause, Counters};
+use crate::counters::{Cause, Counters, Step, Steps};
 use crate::dedup::Recent;
 use crate::queue::FairQueue;
 use crate::received::Received;
@@ -100,23 +100,28 @@ impl Shared {
     fn run(&self) {
         let mut batch = Vec::with_capacity(BATCH);
         while self.queue.pop(&mut batch, BATCH, PATIENCE) {
-            self.recent.turn_over(clock::now());
+            let mut watch = Watch::start();
+            self.recent.turn_over(watch.began);
             for received in batch.drain(..) {
-                if let Err(cause) = self.handle(&received) {
+                if let Err(cause) = self.handle(&received, &mut watch) {
                     self.counters.refuse(cause);
                 }
             }
+            self.counters.took(&watch.steps);
         }
     }
 
     /// All the way of one transaction.
-    fn handle(&self, received: &Received) -> Result<(), Cause> {
-        let mark = self.recent.insert(&received.bytes).ok_or(Cause::Repeated)?;
-        let handed_over = self.check(&received.bytes).and_then(|verified| {
+    fn handle(&self, received: &Received, watch: &mut Watch) -> Result<(), Cause> {
+        let mark = self.recent.insert(&received.bytes);
+        watch.ended(Step::Repeated);
+        let mark = mark.ok_or(Cause::Repeated)?;
+        let checked = self.check(&received.bytes, watch);
+        let handed_over = checked.and_then(|verified| {
             let blockhash = *verified.transaction().message.recent_blockhash();
             self.hand_over(verified).map(|()| blockhash)
         });
-        match handed_over {
+        let outcome = match handed_over {
             Ok(blockhash) => {
                 let now = clock::now();
                 self.counters.accept(now.saturating_duration_since(received.since));
@@ -132,24 +137,29 @@ impl Shared {
                 }
                 Err(cause)
             }
-        }
+        };
+        watch.ended(Step::HandOver);
+        outcome
     }
 
-    fn check(&self, bytes: &[u8]) -> Result<VerifiedTransaction, Cause> {
-        if !is_plausible(bytes) {
-            return Err(Cause::Malformed);
-        }
-        let transaction: VersionedTransaction =
-            wincode::deserialize_exact(bytes).map_err(|_| Cause::Malformed)?;
-        if let (Some(history), Some(signature)) = (&self.history, transaction.signatures.first())
-            && history.snapshot().transaction(signature).is_some()
-        {
+    fn check(&self, bytes: &[u8], watch: &mut Watch) -> Result<VerifiedTransaction, Cause> {
+        let decoded = decode(bytes);
+        watch.ended(Step::Shape);
+        let transaction = decoded.ok_or(Cause::Malformed)?;
+        let is_executed = match (&self.history, transaction.signatures.first()) {
+            (Some(history), Some(signature)) => history.snapshot().transaction(signature).is_some(),
+            _ => false,
+        };
+        watch.ended(Step::Executed);
+        if is_executed {
             return Err(Cause::Executed);
         }
-        VerifiedTransaction::verify(transaction).map_err(|err| match err {
+        let verified = VerifiedTransaction::verify(transaction).map_err(|err| match err {
             VerifyError::Sanitize(_) => Cause::Malformed,
             VerifyError::Signature => Cause::Signature,
-        })
+        });
+        watch.ended(Step::Signatures);
+        verified
     }
 
     /// Waits for room in the ledger's queue, for a while.
@@ -172,6 +182,30 @@ impl Shared {
             }
             std::thread::park_timeout(ASK_AGAIN);
         }
+    }
+}
+
+fn decode(bytes: &[u8]) -> Option<VersionedTransaction> {
+    is_plausible(bytes).then(|| wincode::deserialize_exact(bytes).ok())?
+}
+
+/// Where a batch's time goes: one look at the clock a step.
+struct Watch {
+    began: Instant,
+    last: Instant,
+    steps: Steps,
+}
+
+impl Watch {
+    fn start() -> Self {
+        let now = clock::now();
+        Self { began: now, last: now, steps: Steps::default() }
+    }
+
+    fn ended(&mut self, step: Step) {
+        let now = clock::now();
+        self.steps.add(step, now.saturating_duration_since(self.last));
+        self.last = now;
     }
 }
 

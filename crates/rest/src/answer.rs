@@ -1,54 +1,57 @@
-//! From what a method answers to what a route does: headers, `ETag`, 304, bytes as they are.
+//! From what a method answers to what a route does: headers, `ETag`, 304, the way to the next page.
 //!
 //! The slot of an answer's context goes into a header, so that the body, and with it the `ETag`, changes
-//! only when the value does.
-//! Bounds: [`WHOLE_BYTES_MAX`] of an answer are held to hash them; a longer one has no `ETag` and is streamed.
+//! only when the value does. An `ETag` is a hash of the bytes that are sent, so that each coding has its
+//! own; it is made where the answer is made, before its first byte goes.
+//! Bounds: [`HOLD_BYTES_MAX`] of an answer are held back to hash them, of an account [`ACCOUNT_BYTES_MAX`].
+//! What is longer is streamed and has no `ETag`, but for what the answer cache keeps, which is hashed once,
+//! and for final blocks, which their hash names.
 
-use std::collections::VecDeque;
-use std::io;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
-use hyper::{Response, StatusCode};
+use hyper::{Response, StatusCode, Uri};
 use ledger::{Commitment, Slot};
 use rpc::error::RpcError;
-use rpc::{Caller, Content, Node, Parts, ResultParts};
-use serde::Deserialize;
+use rpc::{Called, Caller, Coding, Content, Node, Want};
 
+use crate::accept::{Media, RAW};
 use crate::error::Problem;
 use crate::input::Args;
-use crate::raw;
+use crate::link;
 use crate::route::{Answer, Plan, Route};
+use crate::shape::{self, CURSOR};
 
-/// What is held of an answer for its `ETag`: 1 MiB, which takes 0.3 ms to hash, piece by piece.
-pub(crate) const WHOLE_BYTES_MAX: usize = 1024 * 1024;
+/// What is held of an answer for its `ETag`.
+pub(crate) const HOLD_BYTES_MAX: usize = 1024 * 1024;
 
-/// What is held of a list of signatures, whose last one is to be known: 1,000 with memos are less.
-const SIGNATURES_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// What is held of an account: 10 MiB of data in base64, and what stands around it.
+const ACCOUNT_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 pub(crate) const SLOT: HeaderName = HeaderName::from_static("hydrant-slot");
 pub(crate) const COMMITMENT: HeaderName = HeaderName::from_static("hydrant-commitment");
 
 const REVALIDATE: HeaderValue = HeaderValue::from_static("no-cache");
 const NEVER_CHANGES: HeaderValue = HeaderValue::from_static("public, max-age=31536000, immutable");
-pub(crate) const JSON: HeaderValue = HeaderValue::from_static("application/json");
-pub(crate) const RAW: &str = "application/octet-stream";
+const VARY: HeaderValue = HeaderValue::from_static("accept, accept-encoding");
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 /// Who asks, and how.
 pub(crate) struct Asked<'a> {
     pub(crate) node: &'a Arc<Node>,
     pub(crate) caller: Caller,
+    pub(crate) uri: &'a Uri,
     pub(crate) headers: &'a HeaderMap,
+    pub(crate) media: Media,
     /// Whether it is GET or HEAD, and may be answered with 304.
     pub(crate) is_read: bool,
 }
 
 impl Asked<'_> {
-    pub(crate) async fn call(&self, plan: &Plan) -> Result<ResultParts, Problem> {
+    pub(crate) async fn call(&self, plan: &Plan, want: Want) -> Result<Called, Problem> {
         let Plan::Call(method, params) = plan else { return Err(RpcError::internal().into()) };
-        Ok(self.caller.call(self.node, method, &params.to_string()).await?)
+        Ok(self.caller.call(self.node, method, &params.to_string(), want).await?)
     }
 
     /// The slot of the state at a commitment.
@@ -56,12 +59,8 @@ impl Asked<'_> {
         self.node.reader.view(commitment).block().slot
     }
 
-    fn wants_raw(&self) -> bool {
-        let accept = self.headers.get(header::ACCEPT).and_then(|value| value.to_str().ok());
-        accept.is_some_and(|accept| {
-            let first = accept.split(',').next().unwrap_or_default();
-            first.split(';').next().is_some_and(|media| media.trim().eq_ignore_ascii_case(RAW))
-        })
+    fn coding(&self) -> Coding {
+        Coding::asked_by(self.headers.get(header::ACCEPT_ENCODING))
     }
 }
 
@@ -81,54 +80,80 @@ pub(crate) async fn answer(
     args: &Args,
     mut plan: Plan,
 ) -> Result<Response<Content>, Problem> {
-    let wants_raw = route.answer.has_raw() && asked.wants_raw();
-    if wants_raw && let Plan::Call(_, params) = &mut plan {
+    let is_raw = asked.media == Media::Raw;
+    if is_raw && let Plan::Call(_, params) = &mut plan {
         params[1]["encoding"] = "base64".into();
     }
     // Before the call: what is below the root now is below it when the method reads.
     let root = asked.slot(Commitment::Finalized);
     let commitment = level(args);
     let reached = asked.slot(commitment);
-    let mut parts = asked.call(&plan).await?;
-    let mut moment = Moment { slot: reached, commitment, is_fixed: false };
+    let called = asked.call(&plan, want(asked, route, args)).await?;
+    if called.told.beginning == b"null" {
+        return Err(Problem::not_found(match route.answer {
+            Answer::Transaction => "transaction",
+            _ => "account",
+        }));
+    }
     let at_slot = |slot| {
         let is_fixed = slot <= root || commitment == Commitment::Finalized;
         let commitment = if is_fixed { Commitment::Finalized } else { commitment };
         Moment { slot, commitment, is_fixed }
     };
-    match route.answer {
-        Answer::State(_) | Answer::Account => moment.slot = strip_context(&mut parts)?,
-        Answer::Block => moment = at_slot(args.number("slot").unwrap_or(reached)),
-        Answer::Transaction => {
-            if let Some(slot) = slot_of_transaction(parts.beginning()) {
-                moment = at_slot(slot);
-            }
+    let beginning = &called.told.beginning;
+    let moment = match route.answer {
+        Answer::Block => at_slot(args.number("slot").unwrap_or(reached)),
+        Answer::Transaction => at_slot(slot_of_transaction(beginning).unwrap_or(reached)),
+        _ => {
+            let slot = called.told.slot.unwrap_or(reached);
+            Moment { slot, commitment, is_fixed: false }
         }
-        Answer::Signatures | Answer::Sent | Answer::Several | Answer::Status => {}
+    };
+    if route.answer == Answer::Sent {
+        return sent(asked, &called, moment);
     }
-    if parts.is_whole() && parts.beginning() == b"null" {
-        return Err(Problem::not_found(match route.answer {
-            Answer::Transaction => "transaction",
-            Answer::State(Some(what)) => what,
-            _ => "account",
-        }));
+    let etag = match called.told.hash {
+        Some(hash) => Some(etag(&hash)),
+        None if moment.is_fixed && route.answer == Answer::Block => {
+            etag_of_block(&called, &plan, moment.slot)
+        }
+        None => None,
+    };
+    let next = link::next(asked.uri, args, beginning, &called.told.beside);
+    let Called { told, coding, content } = called;
+    let media = if is_raw { HeaderValue::from_static(RAW) } else { JSON };
+    let mut response = tagged(asked, content, media, etag);
+    let headers = response.headers_mut();
+    write_moment(headers, moment);
+    if response.status() != StatusCode::NOT_MODIFIED
+        && let Some(coding) = coding.header()
+    {
+        response.headers_mut().insert(header::CONTENT_ENCODING, coding);
     }
-    match route.answer {
-        Answer::Sent => sent(asked, parts, moment).await,
+    let headers = response.headers_mut();
+    headers.extend(told.beside.into_iter().filter(|(name, _)| *name != CURSOR));
+    if let Some(next) = next {
+        headers.insert(header::LINK, next);
+    }
+    Ok(response)
+}
+
+/// How a route wants what its method answers.
+fn want(asked: &Asked<'_>, route: &Route, args: &Args) -> Want {
+    let shaper = match route.answer {
         Answer::Signatures => {
-            let limit = args.number("limit").unwrap_or(1_000) as usize;
-            signatures(asked, parts, limit, moment).await
+            Some(shape::signatures(args.number("limit").unwrap_or(1_000) as usize))
         }
-        _ if wants_raw => {
-            let raw = raw::read(parts).await?;
-            let mut response = whole(asked, raw.bytes, moment, HeaderValue::from_static(RAW));
-            for (name, value) in raw.headers {
-                response.headers_mut().insert(name, value);
-            }
-            Ok(response)
-        }
-        _ => json(asked, parts, moment).await,
-    }
+        _ if asked.media == Media::Raw => Some(shape::DATA),
+        _ => None,
+    };
+    let hold_bytes_max = match route.answer {
+        Answer::Account | Answer::Signatures => ACCOUNT_BYTES_MAX,
+        _ => HOLD_BYTES_MAX,
+    };
+    // What was sent is answered with an object of two members.
+    let coding = if route.answer == Answer::Sent { Coding::Plain } else { asked.coding() };
+    Want { coding, hold_bytes_max, shaper }
 }
 
 /// The commitment of a request.
@@ -140,26 +165,6 @@ pub(crate) fn level(args: &Args) -> Commitment {
     }
 }
 
-/// Takes the context away from `{"context":…,"value":…}`; the slot in it.
-pub(crate) fn strip_context(parts: &mut ResultParts) -> Result<Slot, Problem> {
-    #[derive(Deserialize)]
-    struct Context {
-        slot: Slot,
-    }
-    const HEAD: &[u8] = br#"{"context":"#;
-    const NEXT: &[u8] = br#","value":"#;
-    let read = || {
-        let rest = parts.beginning().strip_prefix(HEAD)?;
-        let mut contexts = serde_json::Deserializer::from_slice(rest).into_iter::<Context>();
-        let slot = contexts.next()?.ok()?.slot;
-        let at = contexts.byte_offset();
-        rest.get(at..)?.starts_with(NEXT).then_some((slot, HEAD.len() + at + NEXT.len()))
-    };
-    let (slot, bytes) = read().ok_or_else(RpcError::internal)?;
-    parts.trim(bytes, 1);
-    Ok(slot)
-}
-
 /// `{"slot":5,…`: the first member of a transaction.
 fn slot_of_transaction(json: &[u8]) -> Option<Slot> {
     let rest = json.strip_prefix(br#"{"slot":"#)?;
@@ -167,135 +172,50 @@ fn slot_of_transaction(json: &[u8]) -> Option<Slot> {
     std::str::from_utf8(rest.get(..digits)?).ok()?.parse().ok()
 }
 
-/// Pieces that were taken, and whether they are all.
-pub(crate) struct Held {
-    pub(crate) pieces: VecDeque<Bytes>,
-    pub(crate) is_all: bool,
-}
-
-impl Held {
-    /// Takes pieces until there are no more, or they are `bytes_max` long.
-    pub(crate) async fn take(parts: &mut ResultParts, bytes_max: usize) -> Result<Self, Problem> {
-        let (mut pieces, mut bytes) = (VecDeque::new(), 0);
-        while bytes <= bytes_max {
-            let Some(piece) = parts.next().await else {
-                return Ok(Self { pieces, is_all: true });
-            };
-            let piece = piece.map_err(|_| {
-                RpcError::new(rpc::error::OVERLOADED, "too busy: its deadline was over")
-                    .with_data(serde_json::json!({ "limit": "deadline_ms" }))
-            })?;
-            bytes += piece.len();
-            pieces.push_back(piece);
-        }
-        Ok(Self { pieces, is_all: false })
-    }
-
-    pub(crate) fn join(mut self) -> Bytes {
-        match self.pieces.len() {
-            1 => self.pieces.pop_front().unwrap_or_default(),
-            _ => Vec::from(self.pieces).concat().into(),
-        }
-    }
-}
-
-async fn json(
-    asked: &Asked<'_>,
-    mut parts: ResultParts,
-    moment: Moment,
-) -> Result<Response<Content>, Problem> {
-    let held = Held::take(&mut parts, WHOLE_BYTES_MAX).await?;
-    if held.is_all {
-        return Ok(whole(asked, held.join(), moment, JSON));
-    }
-    let body = Box::new(Rest { held: held.pieces, parts });
-    let content = Content::of_parts(Arc::clone(asked.node), asked.caller, body);
-    Ok(respond(content, moment, JSON))
-}
-
-/// What was held, and what comes after it.
-struct Rest {
-    held: VecDeque<Bytes>,
-    parts: ResultParts,
-}
-
-impl Parts for Rest {
-    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
-        match self.held.pop_front() {
-            Some(piece) => Poll::Ready(Some(Ok(piece))),
-            None => self.parts.poll_next(cx),
-        }
-    }
-}
-
-async fn sent(
-    asked: &Asked<'_>,
-    mut parts: ResultParts,
-    moment: Moment,
-) -> Result<Response<Content>, Problem> {
-    let signature = Held::take(&mut parts, WHOLE_BYTES_MAX).await?.join();
-    let name = String::from_utf8_lossy(&signature).trim_matches('"').to_owned();
-    let body = [br#"{"signature":"#, &signature[..], b"}"].concat();
+/// The answer to a transaction that was queued.
+fn sent(asked: &Asked<'_>, called: &Called, moment: Moment) -> Result<Response<Content>, Problem> {
+    // A signature in base58, in quotes: all of it is the beginning.
+    let signature: String =
+        serde_json::from_slice(&called.told.beginning).map_err(|_| RpcError::internal())?;
+    let body = serde_json::json!({ "signature": signature }).to_string();
     asked.caller.charge(asked.node, body.len());
-    let mut response = respond(Bytes::from(body).into(), moment, JSON);
+    let mut response = typed(Bytes::from(body).into(), JSON);
     *response.status_mut() = StatusCode::ACCEPTED;
     let headers = response.headers_mut();
+    write_moment(headers, moment);
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    // A signature in base58 is a header's value.
-    if let Ok(location) = HeaderValue::from_str(&format!("/v1/transactions/{name}")) {
+    if let Ok(location) = HeaderValue::from_str(&format!("/v1/transactions/{signature}")) {
         headers.insert(header::LOCATION, location);
     }
     Ok(response)
 }
 
-/// A list of signatures as a page: the last one is where the next page begins.
-async fn signatures(
-    asked: &Asked<'_>,
-    mut parts: ResultParts,
-    limit: usize,
-    moment: Moment,
-) -> Result<Response<Content>, Problem> {
-    #[derive(Deserialize)]
-    struct Entry<'a> {
-        signature: &'a str,
-    }
-    let held = Held::take(&mut parts, SIGNATURES_BYTES_MAX).await?;
-    if !held.is_all {
-        let message = "the page is too long; ask for fewer with limit";
-        return Err(RpcError::invalid_request(message).into());
-    }
-    let list = held.join();
-    let entries: Vec<Entry<'_>> =
-        serde_json::from_slice(&list).map_err(|_| RpcError::internal())?;
-    let next = entries.last().filter(|_| entries.len() >= limit).map(|last| last.signature);
-    let next = serde_json::to_vec(&next).map_err(|_| RpcError::internal())?;
-    let body =
-        [br#"{"transactions":"#, &list[..], br#","paginationKey":"#, &next[..], b"}"].concat();
-    Ok(whole(asked, body.into(), moment, JSON))
-}
-
-/// A response with an `ETag`, or 304 if the client has it.
-pub(crate) fn whole(
-    asked: &Asked<'_>,
-    body: Bytes,
-    moment: Moment,
-    media: HeaderValue,
-) -> Response<Content> {
-    let etag = etag(&body);
-    let mut response = if asked.is_read && is_known(asked.headers, &etag) {
-        not_modified()
-    } else {
-        asked.caller.charge(asked.node, body.len());
-        typed(body.into(), media)
-    };
+/// An answer that is all there, and short: as it is.
+pub(crate) fn whole(asked: &Asked<'_>, body: Vec<u8>, moment: Moment) -> Response<Content> {
+    let mut half = [0; 16];
+    half.copy_from_slice(&blake3::hash(&body).as_bytes()[..16]);
+    let mut response = tagged(asked, Bytes::from(body).into(), JSON, Some(etag(&half)));
     write_moment(response.headers_mut(), moment);
-    response.headers_mut().insert(header::ETAG, etag);
     response
 }
 
-fn respond(content: Content, moment: Moment, media: HeaderValue) -> Response<Content> {
-    let mut response = typed(content, media);
-    write_moment(response.headers_mut(), moment);
+/// A response, or 304 if the client has it.
+fn tagged(
+    asked: &Asked<'_>,
+    content: Content,
+    media: HeaderValue,
+    etag: Option<HeaderValue>,
+) -> Response<Content> {
+    let is_had = asked.is_read && etag.as_ref().is_some_and(|etag| is_known(asked.headers, etag));
+    let mut response = if is_had {
+        not_modified()
+    } else {
+        asked.caller.charge(asked.node, content.bytes_there());
+        typed(content, media)
+    };
+    if let Some(etag) = etag {
+        response.headers_mut().insert(header::ETAG, etag);
+    }
     response
 }
 
@@ -321,14 +241,27 @@ fn write_moment(headers: &mut HeaderMap, moment: Moment) {
     headers.insert(COMMITMENT, HeaderValue::from_static(commitment));
     let cache = if moment.is_fixed { NEVER_CHANGES } else { REVALIDATE };
     headers.insert(header::CACHE_CONTROL, cache);
-    headers.insert(header::VARY, HeaderValue::from_static("accept"));
+    headers.insert(header::VARY, VARY);
 }
 
-/// A strong `ETag`: half of the hash of the bytes.
-fn etag(body: &[u8]) -> HeaderValue {
-    let hash = blake3::hash(body).to_hex();
-    let text = format!("\"{}\"", hash.get(..32).unwrap_or_default());
-    HeaderValue::from_str(&text).unwrap_or_else(|_| unreachable!("hexadecimal in quotes"))
+/// A strong `ETag` of half a hash.
+fn etag(half: &[u8]) -> HeaderValue {
+    let digits: String = half.iter().map(|byte| format!("{byte:02x}")).collect();
+    HeaderValue::from_str(&format!("\"{digits}\""))
+        .unwrap_or_else(|_| unreachable!("hexadecimal in quotes"))
+}
+
+/// The `ETag` of a final block that is too long to be hashed before it goes: its own hash says what is in
+/// it, the method's parameters what is told of that, and the coding how.
+fn etag_of_block(called: &Called, plan: &Plan, slot: Slot) -> Option<HeaderValue> {
+    const HASH: &[u8] = br#""blockhash":""#;
+    let json = &called.told.beginning;
+    let at = json.windows(HASH.len()).position(|it| it == HASH)? + HASH.len();
+    let hash = json.get(at..)?.split(|byte| *byte == b'"').next()?;
+    let Plan::Call(_, params) = plan else { return None };
+    let named = format!("{slot} {params} {:?} ", called.coding);
+    let named = blake3::hash(&[named.as_bytes(), hash].concat());
+    Some(etag(&named.as_bytes()[..16]))
 }
 
 /// Whether the client has that already.
@@ -340,28 +273,43 @@ fn is_known(headers: &HeaderMap, etag: &HeaderValue) -> bool {
     })
 }
 
-/// An answer that is made once.
+/// An answer that is made once, in every coding.
 #[derive(Debug)]
 pub(crate) struct Fixed {
     media: &'static str,
-    body: Bytes,
-    etag: HeaderValue,
+    coded: Vec<(Coding, Bytes, HeaderValue)>,
 }
 
 impl Fixed {
-    pub(crate) fn new(media: &'static str, body: Vec<u8>) -> Self {
-        let etag = etag(&body);
-        Self { media, body: body.into(), etag }
+    pub(crate) fn new(media: &'static str, body: &[u8]) -> Self {
+        let codings = [Coding::Plain, Coding::Gzip, Coding::Zstd].into_iter();
+        let coded = codings.filter_map(|coding| {
+            let bytes = rpc::coded(coding, body).ok()?;
+            let etag = etag(&blake3::hash(&bytes).as_bytes()[..16]);
+            Some((coding, bytes.into(), etag))
+        });
+        Self { media, coded: coded.collect() }
     }
 
     pub(crate) fn respond(&self, headers: &HeaderMap) -> Response<Content> {
-        let mut response = if is_known(headers, &self.etag) {
+        let asked = Coding::asked_by(headers.get(header::ACCEPT_ENCODING));
+        let wanted = self.coded.iter().find(|(coding, ..)| *coding == asked);
+        let Some((coding, body, etag)) = wanted.or_else(|| self.coded.first()) else {
+            return Problem::from(RpcError::internal()).into_response();
+        };
+        let mut response = if is_known(headers, etag) {
             not_modified()
         } else {
-            typed(self.body.clone().into(), HeaderValue::from_static(self.media))
+            let mut response = typed(body.clone().into(), HeaderValue::from_static(self.media));
+            if let Some(coding) = coding.header() {
+                response.headers_mut().insert(header::CONTENT_ENCODING, coding);
+            }
+            response
         };
-        response.headers_mut().insert(header::ETAG, self.etag.clone());
-        response.headers_mut().insert(header::CACHE_CONTROL, REVALIDATE);
+        let headers = response.headers_mut();
+        headers.insert(header::ETAG, etag.clone());
+        headers.insert(header::CACHE_CONTROL, REVALIDATE);
+        headers.insert(header::VARY, VARY);
         response
     }
 }

@@ -78,6 +78,13 @@ impl Problem {
             .with(header::ALLOW, HeaderValue::from_static(allow))
     }
 
+    /// The client takes nothing that there is.
+    pub(crate) fn not_acceptable(media: &str) -> Self {
+        let err =
+            RpcError::invalid_request(format!("the answer is {media}; Accept has none of that"));
+        Self::new(StatusCode::NOT_ACCEPTABLE, "not_acceptable", err)
+    }
+
     /// The body is of a type that is not read here.
     pub(crate) fn media_type(allowed: &str) -> Self {
         let err = RpcError::invalid_request(format!("the body is to be {allowed}"));

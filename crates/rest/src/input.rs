@@ -16,7 +16,10 @@ const ADDRESSES_MAX: usize = 1_000;
 
 /// The parameters of a request, by name; each is of its kind.
 #[derive(Debug, Default)]
-pub(crate) struct Args(Map<String, Value>);
+pub(crate) struct Args {
+    given: Map<String, Value>,
+    is_posted: bool,
+}
 
 impl Args {
     /// Reads everything that a request says.
@@ -26,7 +29,7 @@ impl Args {
         head: &Parts,
         body: &[u8],
     ) -> Result<Self, Problem> {
-        let mut args = Self::default();
+        let mut args = Self { is_posted: route.body != Body::None, ..Self::default() };
         for (name, text) in path {
             args.take_text(route, Place::Path, name, &decoded(text, false)?)?;
         }
@@ -46,7 +49,7 @@ impl Args {
 
     /// What was given; `None` if nothing was.
     pub(crate) fn of(&self, name: &str) -> Option<&Value> {
-        self.0.get(name)
+        self.given.get(name)
     }
 
     /// The same as JSON, null if nothing was given.
@@ -64,7 +67,12 @@ impl Args {
 
     /// Puts something in place of what was given.
     pub(crate) fn set(&mut self, name: &str, value: Value) {
-        self.0.insert(name.to_owned(), value);
+        self.given.insert(name.to_owned(), value);
+    }
+
+    /// Whether some of them came in a body.
+    pub(crate) fn is_posted(&self) -> bool {
+        self.is_posted
     }
 
     fn read_body(&mut self, route: &Route, head: &Parts, body: &[u8]) -> Result<(), Problem> {
@@ -120,7 +128,7 @@ impl Args {
     }
 
     fn put(&mut self, name: &str, value: Value) -> Result<(), Problem> {
-        match self.0.insert(name.to_owned(), value) {
+        match self.given.insert(name.to_owned(), value) {
             None => Ok(()),
             Some(_) => Err(Problem::invalid(format!("{name} is given twice"))),
         }

@@ -2,23 +2,30 @@
 //!
 //! In: requests below `/v1/`, on the port of JSON-RPC ([`rpc::Web`]). Out: what the method of a `route::Route` answers, without its envelope: the slot and the commitment are in headers.
 //! Bounds: those of the methods, which run as JSON-RPC's do, limits and cancellation included; beside them
-//! one answer holds at most `answer::WHOLE_BYTES_MAX` bytes to know its `ETag`, and what is longer is streamed.
-//! Invariant: nothing is read here but slots. What a route answers, one method of `rpc` has answered.
+//! `answer::HOLD_BYTES_MAX` of an answer are held to know its `ETag`, and what is longer is streamed.
+//! Invariant: nothing is read here but slots and examples. What a route answers, methods of `rpc` have answered.
 #![forbid(unsafe_code)]
 
+mod accept;
 mod answer;
+mod document;
 mod error;
 mod figures;
 mod input;
+mod link;
+#[cfg(test)]
+mod listed;
 mod openapi;
 mod page;
-mod raw;
 mod route;
 mod routes;
 mod schema;
 mod several;
+mod shape;
 mod wait;
+mod waits;
 
+use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -28,27 +35,47 @@ use rpc::metrics::{Source, Text};
 use rpc::{Content, Node, Web, WebRequest};
 
 use crate::answer::Asked;
+use crate::document::Document;
 use crate::error::Problem;
 use crate::figures::Figures;
 use crate::input::Args;
 use crate::route::{Answer, Route, Verb};
+use crate::waits::Waits;
+
+pub use crate::waits::Events;
 
 /// The REST API of a node.
 pub struct Rest {
     figures: Figures,
-    openapi: answer::Fixed,
+    openapi: Document,
     page: answer::Fixed,
+    waits: Waits,
 }
 
 impl Rest {
-    /// The API, with its description made.
+    /// The API of a ledger that stands still: nobody is woken who waits for a transaction.
     pub fn new() -> Self {
-        let openapi = openapi::document(routes::ROUTES);
         Self {
             figures: Figures::new(),
-            openapi: answer::Fixed::new("application/json", openapi.to_string().into_bytes()),
-            page: answer::Fixed::new("text/html; charset=utf-8", page::html().into_bytes()),
+            openapi: Document::default(),
+            page: answer::Fixed::new("text/html; charset=utf-8", page::html().as_bytes()),
+            waits: Waits::default(),
         }
+    }
+
+    /// The API, and where the ledger puts its events: those who wait for a transaction are woken by them.
+    /// Starts a thread, which ends when the events are dropped.
+    ///
+    /// Errors: the thread could not be started.
+    pub fn start() -> io::Result<(Self, Events)> {
+        let rest = Self::new();
+        let events = rest.waits.begin()?;
+        Ok((rest, events))
+    }
+
+    /// How many clients wait for a transaction now.
+    pub fn waiting(&self) -> usize {
+        self.waits.len()
     }
 
     async fn respond(
@@ -59,27 +86,33 @@ impl Rest {
     ) -> Result<Response<Content>, Problem> {
         let path = request.head.uri.path();
         let is_read = matches!(request.head.method, Method::GET | Method::HEAD);
-        let fixed = match path {
-            "/v1" | "/v1/" => Some(&self.page),
-            "/v1/openapi.json" => Some(&self.openapi),
-            _ => None,
-        };
-        if let Some(fixed) = fixed {
-            return match is_read {
-                false => Err(Problem::method_not_allowed("GET, HEAD")),
-                true => Ok(fixed.respond(&request.head.headers)),
-            };
+        let headers = &request.head.headers;
+        match path {
+            "/v1" | "/v1/" | "/v1/openapi.json" if !is_read => {
+                return Err(Problem::method_not_allowed(READS));
+            }
+            "/v1" | "/v1/" => return Ok(self.page.respond(headers)),
+            "/v1/openapi.json" => return Ok(self.openapi.of(node).await?.respond(headers)),
+            _ => {}
         }
         let (route, path_args) = find(path, &request.head.method)?;
         *number = routes::ROUTES.iter().position(|one| std::ptr::eq(one, route));
+        let has_raw = route.answer.has_raw();
+        let media = accept::media(headers, has_raw).ok_or_else(|| {
+            Problem::not_acceptable(if has_raw {
+                "application/json or application/octet-stream"
+            } else {
+                "application/json"
+            })
+        })?;
         request.caller.admit(node)?;
         let body = request.body.map_err(|(status, words)| Problem::of_body(status, words))?;
         let args = Args::read(route, path_args, &request.head, &body)?;
-        let headers = &request.head.headers;
-        let asked = Asked { node, caller: request.caller, headers, is_read };
+        let uri = &request.head.uri;
+        let asked = Asked { node, caller: request.caller, uri, headers, media, is_read };
         match (&route.answer, (route.plan)(&args)?) {
             (Answer::Several, plan) => several::answer(&asked, &args, plan).await,
-            (Answer::Status, plan) => wait::answer(&asked, &args, plan).await,
+            (Answer::Status, plan) => wait::answer(&asked, &self.waits, &args, plan).await,
             (_, plan) => answer::answer(&asked, route, &args, plan).await,
         }
     }
@@ -90,6 +123,9 @@ impl Default for Rest {
         Self::new()
     }
 }
+
+/// What a path answers that only reads.
+const READS: &str = "GET, HEAD, OPTIONS";
 
 impl Web for Rest {
     fn has(&self, path: &str) -> bool {
@@ -146,9 +182,9 @@ fn find<'p>(path: &'p str, method: &Method) -> Result<Found<'p>, Problem> {
 fn allowed(verbs: impl Iterator<Item = Verb>) -> &'static str {
     let verbs: Vec<Verb> = verbs.collect();
     match (verbs.contains(&Verb::Get), verbs.contains(&Verb::Post)) {
-        (true, true) => "GET, HEAD, POST",
-        (true, false) => "GET, HEAD",
-        (false, _) => "POST",
+        (true, true) => "GET, HEAD, OPTIONS, POST",
+        (true, false) => READS,
+        (false, _) => "OPTIONS, POST",
     }
 }
 
@@ -158,7 +194,10 @@ fn options(path: &str) -> Response<Content> {
             let of_path = routes::ROUTES.iter().filter(|route| route.path == first.path);
             allowed(of_path.map(|route| route.verb))
         }
-        None => "GET, HEAD",
+        None if matches!(path, "/v1" | "/v1/" | "/v1/openapi.json" | "/ready" | "/metrics") => {
+            READS
+        }
+        None => return Problem::no_route().into_response(),
     };
     let mut response = Response::new(Content::default());
     *response.status_mut() = StatusCode::NO_CONTENT;

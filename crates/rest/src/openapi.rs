@@ -2,15 +2,23 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::route::{Answer, Body, Param, Place, Route, Verb};
+use crate::document::Examples;
+use crate::route::{Answer, Body, Kind, Param, Place, Route, Verb};
 use crate::{error, input, schema};
 
 /// Addresses that every Solana ledger has, so that whoever tries the API gets an answer.
 const EXAMPLE_ADDRESSES: [&str; 2] =
     ["TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA", "SysvarC1ock11111111111111111111111111111111"];
 
-/// The document.
-pub(crate) fn document(routes: &[Route]) -> Value {
+/// A transaction that moves nothing: signed by nobody, so that it is understood and refused.
+const EXAMPLE_TRANSACTION: &str = concat!(
+    "AQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAABAAECAQEBAQEBAQEB",
+    "AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA",
+    "AAAAAAAAAAAAAA==",
+);
+
+/// The document, with examples that its reader can ask for.
+pub(crate) fn document(routes: &[Route], examples: &Examples) -> Value {
     let mut paths: Map<String, Value> = Map::new();
     for route in routes {
         let verb = match route.verb {
@@ -18,7 +26,7 @@ pub(crate) fn document(routes: &[Route]) -> Value {
             Verb::Post => "post",
         };
         let path = paths.entry(route.path).or_insert_with(|| json!({}));
-        path[verb] = operation(route);
+        path[verb] = operation(route, examples);
     }
     json!({
         "openapi": "3.1.0",
@@ -27,21 +35,22 @@ pub(crate) fn document(routes: &[Route]) -> Value {
             "version": "1",
             "license": { "name": "Apache-2.0", "identifier": "Apache-2.0" },
             "description": "State and history of a Solana ledger over REST. Every answer names the slot and the \
-                commitment that it is true for in `Hydrant-Slot` and `Hydrant-Commitment`, and has a strong ETag \
-                if it is not longer than 1 MiB.",
+                commitment that it is true for in `Hydrant-Slot` and `Hydrant-Commitment`. Every GET may be a HEAD; \
+                OPTIONS tells what a path allows, and any origin may ask. A path that does not exist is 404 and a verb \
+                that it has not is 405 with `Allow`, both in the shape of `Error`.",
         },
         "servers": [{ "url": "/" }],
         "paths": paths,
-        "components": { "schemas": schema::all() },
+        "components": { "schemas": schema::all(), "headers": headers() },
     })
 }
 
-fn operation(route: &Route) -> Value {
+fn operation(route: &Route, examples: &Examples) -> Value {
     let outside = route.params.iter().filter(|param| param.place != Place::Body);
     let mut operation = json!({
         "operationId": route.id,
         "summary": route.summary,
-        "parameters": outside.map(parameter).collect::<Vec<_>>(),
+        "parameters": outside.map(|param| parameter(param, examples)).collect::<Vec<_>>(),
         "responses": responses(route),
     });
     if route.body != Body::None {
@@ -50,7 +59,7 @@ fn operation(route: &Route) -> Value {
     operation
 }
 
-fn parameter(param: &Param) -> Value {
+fn parameter(param: &Param, examples: &Examples) -> Value {
     let place = if param.place == Place::Path { "path" } else { "query" };
     let mut told = json!({
         "name": param.name,
@@ -59,13 +68,21 @@ fn parameter(param: &Param) -> Value {
         "description": param.doc,
         "schema": input::schema(param.kind),
     });
-    match param.kind {
-        crate::route::Kind::Addresses => {
+    match (param.kind, param.place) {
+        (Kind::Addresses, _) => {
             (told["style"], told["explode"]) = ("form".into(), false.into());
             told["example"] = json!(EXAMPLE_ADDRESSES);
         }
-        crate::route::Kind::Address if param.place == Place::Path => {
-            told["example"] = EXAMPLE_ADDRESSES[0].into();
+        (Kind::Address, Place::Path) => told["example"] = EXAMPLE_ADDRESSES[0].into(),
+        (Kind::Signature, Place::Path) => {
+            if let Some(signature) = &examples.signature {
+                told["example"] = signature.as_str().into();
+            }
+        }
+        (Kind::Number(..), Place::Path) => {
+            if let Some(slot) = examples.slot {
+                told["example"] = slot.into();
+            }
         }
         _ => {}
     }
@@ -89,12 +106,61 @@ fn body(route: &Route) -> Value {
         "type": "object", "required": required, "properties": properties,
         "additionalProperties": false,
     });
-    let mut content = json!({ "application/json": { "schema": object } });
+    let example: Map<String, Value> = members
+        .iter()
+        .filter_map(|param| {
+            let value = match param.kind {
+                Kind::Addresses => json!(EXAMPLE_ADDRESSES),
+                Kind::Base64 => EXAMPLE_TRANSACTION.into(),
+                Kind::Filters => json!([{ "dataSize": 165 }]),
+                _ => return None,
+            };
+            Some((param.name.to_owned(), value))
+        })
+        .collect();
+    let mut content = json!({ "application/json": { "schema": object, "example": example } });
     if route.body == Body::JsonOrTransaction {
         content["application/octet-stream"] =
             json!({ "schema": { "type": "string", "format": "binary" } });
     }
     json!({ "required": true, "content": content })
+}
+
+/// Every header that an answer may have beside its type and length.
+fn headers() -> Value {
+    let text = |told: &str| json!({ "description": told, "schema": { "type": "string" } });
+    let number = |told: &str| json!({ "description": told, "schema": { "type": "string", "pattern": "^[0-9]+$" } });
+    json!({
+        "Slot": { "description": "The slot that it is true at.", "required": true,
+            "schema": { "type": "integer", "minimum": 0 } },
+        "Commitment": { "description": "How sure that slot is.", "required": true,
+            "schema": { "type": "string", "enum": ["processed", "confirmed", "finalized"] } },
+        "CacheControl": { "required": true, "schema": { "type": "string" },
+            "description": "no-cache: ask each time, with If-None-Match. immutable: it will never change." },
+        "Vary": { "description": "What else the answer depends on.", "required": true,
+            "schema": { "type": "string" } },
+        "ETag": { "schema": { "type": "string", "pattern": "^\"[0-9a-f]{32}\"$" },
+            "description": "A hash of the bytes as they are sent, so that each coding has its own. What is \
+                streamed because it is longer than 1 MiB has none, but for accounts, lists that the answer cache keeps, and final blocks." },
+        "ContentEncoding": { "schema": { "type": "string", "enum": ["gzip", "zstd"] },
+            "description": "If Accept-Encoding asked for it and the answer is long enough." },
+        "Link": text("The next page, as rel=\"next\"; the last one has none."),
+        "Location": { "description": "Where the transaction will be.", "required": true,
+            "schema": { "type": "string" } },
+        "NoStore": { "description": "no-store", "required": true,
+            "schema": { "type": "string", "const": "no-store" } },
+        "RetryAfter": { "description": "Seconds.", "required": true,
+            "schema": { "type": "integer", "minimum": 1 } },
+        "Lamports": number("Of an account whose data is sent as it is."),
+        "Owner": text("As Hydrant-Lamports."),
+        "Executable": { "description": "As Hydrant-Lamports.",
+            "schema": { "type": "string", "enum": ["true", "false"] } },
+        "Space": number("As Hydrant-Lamports: bytes of all data, whatever part of it is sent."),
+    })
+}
+
+fn header(name: &str) -> Value {
+    json!({ "$ref": format!("#/components/headers/{name}") })
 }
 
 fn responses(route: &Route) -> Value {
@@ -104,35 +170,98 @@ fn responses(route: &Route) -> Value {
         content["application/octet-stream"] =
             json!({ "schema": { "type": "string", "format": "binary" } });
     }
-    let text = || json!({ "schema": { "type": "string" } });
     let mut headers = json!({
-        "Hydrant-Slot": { "description": "The slot that it is true at.", "schema": { "type": "integer" } },
-        "Hydrant-Commitment": { "description": "How sure that slot is.", "schema": {
-            "enum": ["processed", "confirmed", "finalized"] } },
-        "Cache-Control": text(),
+        "Hydrant-Slot": header("Slot"),
+        "Hydrant-Commitment": header("Commitment"),
+        "Cache-Control": header("CacheControl"),
+        "Vary": header("Vary"),
     });
     let is_sent = route.answer == Answer::Sent;
+    let unchanged = headers.clone();
     if is_sent {
-        headers["Location"] = text();
+        headers["Location"] = header("Location");
     } else {
-        headers["ETag"] =
-            json!({ "description": "Of answers up to 1 MiB.", "schema": { "type": "string" } });
+        headers["ETag"] = header("ETag");
+        headers["Content-Encoding"] = header("ContentEncoding");
+    }
+    if route.params.iter().any(|param| param.name == "cursor") && route.verb == Verb::Get {
+        headers["Link"] = header("Link");
+    }
+    if route.answer == Answer::Account {
+        for name in ["Lamports", "Owner", "Executable", "Space"] {
+            headers[format!("Hydrant-{name}")] = header(name);
+        }
     }
     let mut responses = Map::new();
     let good = if is_sent { "202" } else { "200" };
     let told = if is_sent { "Queued for execution" } else { "The answer" };
-    let answer = json!({ "description": told, "headers": headers, "content": content });
+    let mut answer = json!({ "description": told, "headers": headers, "content": content });
+    if let Some(links) = links(route) {
+        answer["links"] = links;
+    }
     responses.insert(good.to_owned(), answer);
     if route.verb == Verb::Get {
-        let same = json!({ "description": "The client has it: If-None-Match named its ETag" });
-        responses.insert("304".to_owned(), same);
+        let mut headers = unchanged;
+        headers["ETag"] = header("ETag");
+        let same = "The client has it: If-None-Match named its ETag";
+        responses.insert("304".to_owned(), json!({ "description": same, "headers": headers }));
     }
     let mut statuses: Vec<u16> = error::CODES.iter().map(|(_, status, _)| *status).collect();
-    statuses.extend([408, 413, 415, 429]);
+    statuses.extend([406, 429]);
+    if route.body != Body::None {
+        statuses.extend([408, 413, 415]);
+    }
     for status in statuses {
         responses.entry(status.to_string()).or_insert_with(|| refusal(status));
     }
     responses.into()
+}
+
+/// What to ask with what was answered.
+fn links(route: &Route) -> Option<Value> {
+    let given: Map<String, Value> = route
+        .params
+        .iter()
+        .filter(|param| param.place == Place::Path)
+        .map(|param| (param.name.to_owned(), format!("$request.path.{}", param.name).into()))
+        .collect();
+    if route.answer == Answer::Sent {
+        let status = json!({ "operationId": "getTransactionStatus",
+            "parameters": { "signature": "$response.body#/signature" } });
+        return Some(json!({ "status": status }));
+    }
+    let link = |name: &str, operation: &str, given: Value| {
+        Some(json!({ name: { "operationId": operation, "parameters": given } }))
+    };
+    match (route.id, &route.answer) {
+        ("getNode", _) => {
+            let identity = json!({ "address": "$response.body#/identity/identity" });
+            return link("identity", "getAccountTransactions", identity);
+        }
+        ("getLedger", _) => {
+            return link("block", "getBlock", json!({ "slot": "$response.body#/finalizedSlot" }));
+        }
+        (_, Answer::Transaction) => {
+            return link("status", "getTransactionStatus", given.into());
+        }
+        (_, Answer::Account) => return link("history", "getAccountTransactions", given.into()),
+        _ => {}
+    }
+    let is_page = route.params.iter().any(|param| param.name == "cursor");
+    if !is_page || route.verb != Verb::Get {
+        return None;
+    }
+    let mut next = given;
+    next.insert("cursor".to_owned(), "$response.body#/paginationKey".into());
+    let mut links = json!({ "next": { "operationId": route.id, "parameters": next } });
+    if route.answer == Answer::Signatures {
+        let signature = json!({ "signature": "$response.body#/transactions/0/signature" });
+        links["newest"] = json!({ "operationId": "getTransaction", "parameters": signature });
+    } else {
+        let address = json!({ "address": "$response.body#/accounts/0/pubkey" });
+        links["first"] = json!({ "operationId": "getAccount", "parameters": address });
+    }
+    Some(links)
 }
 
 fn refusal(status: u16) -> Value {
@@ -141,13 +270,24 @@ fn refusal(status: u16) -> Value {
         .filter(|(_, of_code, _)| *of_code == status)
         .map(|(_, _, name)| *name)
         .collect();
-    let description = match (status, names.is_empty()) {
-        (429, _) => "too_busy: come again after Retry-After seconds".to_owned(),
-        (_, false) => names.join(", "),
-        (_, true) => "The body is too large, too slow, or of another type".to_owned(),
+    let description = match status {
+        406 => "not_acceptable: Accept has nothing that there is".to_owned(),
+        408 => "body_too_slow".to_owned(),
+        413 => "body_too_large".to_owned(),
+        415 => "unsupported_media_type".to_owned(),
+        429 => "too_busy: come again after Retry-After seconds".to_owned(),
+        _ => names.join(", "),
     };
+    let mut headers = json!({ "Cache-Control": header("NoStore") });
+    if status == 429 {
+        headers["Retry-After"] = header("RetryAfter");
+    }
     let schema = json!({ "$ref": "#/components/schemas/Error" });
-    json!({ "description": description, "content": { "application/json": { "schema": schema } } })
+    json!({
+        "description": description,
+        "headers": headers,
+        "content": { "application/json": { "schema": schema } },
+    })
 }
 
 #[cfg(test)]
@@ -157,7 +297,7 @@ mod tests {
 
     #[test]
     fn every_route_is_told_with_its_variables_and_a_schema() {
-        let document = document(ROUTES);
+        let document = document(ROUTES, &Examples::default());
         for route in ROUTES {
             let verb = if route.verb == Verb::Get { "get" } else { "post" };
             let told = &document["paths"][route.path][verb];

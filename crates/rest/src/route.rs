@@ -45,8 +45,8 @@ pub(crate) enum Plan {
 /// How what a method answers becomes the answer of a route.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
-    /// What stands beside the context; null is 404 with that name.
-    State(Option<&'static str>),
+    /// What stands beside the context.
+    State,
     /// The same; its bytes as they are, if asked for.
     Account,
     /// A transaction, or 404. Its bytes as they are, if asked for.

@@ -130,7 +130,7 @@ pub(crate) const ROUTES: &[Route] = &[
         params: &[COMMITMENT],
         body: Body::None,
         schema: "Supply",
-        answer: Answer::State(None),
+        answer: Answer::State,
         plan: |args| Ok(call("getSupply", [commitment(args)])),
     },
     Route {
@@ -148,7 +148,7 @@ pub(crate) const ROUTES: &[Route] = &[
         ],
         body: Body::None,
         schema: "Accounts",
-        answer: Answer::State(None),
+        answer: Answer::State,
         plan: accounts,
     },
     Route {
@@ -166,7 +166,7 @@ pub(crate) const ROUTES: &[Route] = &[
         ],
         body: Body::Json,
         schema: "Accounts",
-        answer: Answer::State(None),
+        answer: Answer::State,
         plan: accounts,
     },
     Route {
@@ -223,7 +223,7 @@ pub(crate) const ROUTES: &[Route] = &[
         ],
         body: Body::None,
         schema: "AccountsPage",
-        answer: Answer::State(None),
+        answer: Answer::State,
         plan: tokens_of,
     },
     Route {
@@ -234,7 +234,7 @@ pub(crate) const ROUTES: &[Route] = &[
         params: &[ADDRESS, COMMITMENT, SINCE, ENCODING, OFFSET, LENGTH, LIMIT, CURSOR, CHANGED],
         body: Body::None,
         schema: "AccountsPage",
-        answer: Answer::State(None),
+        answer: Answer::State,
         plan: |args| Ok(call("getTokenAccountsByMint", [args.json("address"), page_config(args)?])),
     },
     Route {
@@ -245,7 +245,7 @@ pub(crate) const ROUTES: &[Route] = &[
         params: &[ADDRESS, COMMITMENT],
         body: Body::None,
         schema: "Amount",
-        answer: Answer::State(None),
+        answer: Answer::State,
         plan: |args| Ok(call("getTokenSupply", [args.json("address"), commitment(args)])),
     },
     Route {
@@ -269,7 +269,7 @@ pub(crate) const ROUTES: &[Route] = &[
         ],
         body: Body::None,
         schema: "AccountsPage",
-        answer: Answer::State(None),
+        answer: Answer::State,
         plan: program_accounts,
     },
     Route {
@@ -291,7 +291,7 @@ pub(crate) const ROUTES: &[Route] = &[
         ],
         body: Body::Json,
         schema: "AccountsPage",
-        answer: Answer::State(None),
+        answer: Answer::State,
         plan: program_accounts,
     },
     Route {
@@ -331,7 +331,7 @@ pub(crate) const ROUTES: &[Route] = &[
         ],
         body: Body::JsonOrTransaction,
         schema: "Simulation",
-        answer: Answer::State(None),
+        answer: Answer::State,
         plan: simulate,
     },
     Route {

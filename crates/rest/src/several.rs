@@ -1,10 +1,11 @@
 //! Routes that several cheap methods answer together, each under its name.
 
+use http_body_util::BodyExt;
 use hyper::Response;
-use rpc::Content;
 use rpc::error::RpcError;
+use rpc::{Called, Content, Want};
 
-use crate::answer::{self, Asked, Held, JSON, Moment, WHOLE_BYTES_MAX};
+use crate::answer::{self, Asked, HOLD_BYTES_MAX, Moment};
 use crate::error::Problem;
 use crate::input::Args;
 use crate::route::Plan;
@@ -20,16 +21,23 @@ pub(crate) async fn answer(
     let moment = Moment { slot: asked.slot(commitment), commitment, is_fixed: false };
     let mut body = Vec::new();
     for (name, method, params) in calls {
-        let mut parts = asked.call(&Plan::Call(method, params)).await?;
-        if parts.beginning().starts_with(br#"{"context":"#) {
-            answer::strip_context(&mut parts)?;
-        }
-        let json = Held::take(&mut parts, WHOLE_BYTES_MAX).await?.join();
+        let called = asked.call(&Plan::Call(method, params), plain()).await?;
         body.push(if body.is_empty() { b'{' } else { b',' });
         // The names are ours and need no escapes.
         body.extend_from_slice(format!("\"{name}\":").as_bytes());
-        body.extend_from_slice(&json);
+        body.extend_from_slice(&bytes(called).await?);
     }
     body.push(b'}');
-    Ok(answer::whole(asked, body.into(), moment, JSON))
+    Ok(answer::whole(asked, body, moment))
+}
+
+/// As it is, and all of it: for answers that are short by their nature.
+pub(crate) fn plain() -> Want {
+    Want { hold_bytes_max: HOLD_BYTES_MAX, ..Want::default() }
+}
+
+/// All bytes of a result that is short.
+pub(crate) async fn bytes(called: Called) -> Result<bytes::Bytes, Problem> {
+    let collected = called.content.collect().await.map_err(|_| RpcError::internal())?;
+    Ok(collected.to_bytes())
 }

@@ -13,17 +13,19 @@ pub(crate) const COMPRESS_BYTES_MIN: usize = 1_024;
 
 /// How the bytes of an answer are coded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Coding {
+pub enum Coding {
     /// As they are.
     #[default]
     Plain,
+    /// Gzip, at its fastest.
     Gzip,
+    /// Zstd, at its fastest.
     Zstd,
 }
 
 impl Coding {
     /// What a client likes best of what we have. Zstd if it likes both as much: less work for both.
-    pub(crate) fn asked_by(accept: Option<&HeaderValue>) -> Self {
+    pub fn asked_by(accept: Option<&HeaderValue>) -> Self {
         let Some(accept) = accept.and_then(|value| value.to_str().ok()) else { return Self::Plain };
         let (mut best, mut best_q) = (Self::Plain, 0.0);
         for offer in accept.split(',') {
@@ -43,13 +45,21 @@ impl Coding {
     }
 
     /// Its value of `Content-Encoding`; none if the bytes are as they are.
-    pub(crate) fn header(self) -> Option<HeaderValue> {
+    pub fn header(self) -> Option<HeaderValue> {
         match self {
             Self::Plain => None,
             Self::Gzip => Some(HeaderValue::from_static("gzip")),
             Self::Zstd => Some(HeaderValue::from_static("zstd")),
         }
     }
+}
+
+/// Codes bytes that are all there, at once: for what is made once and sent often.
+pub fn coded(coding: Coding, bytes: &[u8]) -> std::io::Result<Vec<u8>> {
+    let mut encoder = Encoder::new(coding)?;
+    let mut out = encoder.encode(bytes.to_vec())?;
+    out.extend(encoder.finish()?);
+    Ok(out)
 }
 
 /// Codes the pieces of one answer.

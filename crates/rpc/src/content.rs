@@ -12,7 +12,6 @@ use bytes::{Buf, Bytes};
 use hyper::body::{Body, Frame, SizeHint};
 use pool::ClientId;
 
-use crate::call::Caller;
 use crate::chunk::Chunk;
 use crate::node::Node;
 use crate::outlet::{Piece, Taken, Taker};
@@ -29,19 +28,6 @@ enum Form {
     /// All there, in order; how many bytes they are, and whether others are to have a turn first.
     Parts(std::vec::IntoIter<Bytes>, u64, bool),
     Streamed(Box<Streamed>),
-    OfParts(Box<OfParts>),
-}
-
-/// What makes a body, part by part. Dropped as soon as nobody waits for more.
-pub trait Parts: Send {
-    /// The next part, `None` after the last. An error is the end, and cuts the body off.
-    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>>;
-}
-
-struct OfParts {
-    node: Arc<Node>,
-    client: ClientId,
-    parts: Box<dyn Parts>,
 }
 
 struct Streamed {
@@ -58,10 +44,16 @@ impl Content {
         let next = Some(first);
         Self(Form::Streamed(Box::new(Streamed { node, client, next, rest, is_over: false })))
     }
+}
 
-    /// A body that goes on for as long as `parts` do, at the pace of its client.
-    pub fn of_parts(node: Arc<Node>, caller: Caller, parts: Box<dyn Parts>) -> Self {
-        Self(Form::OfParts(Box::new(OfParts { node, client: caller.client(), parts })))
+impl Content {
+    /// How many bytes are there and have not been counted as a client's; those of a stream are, as they go.
+    pub fn bytes_there(&self) -> usize {
+        match &self.0 {
+            Form::Whole(bytes) => bytes.len(),
+            Form::Parts(_, left, _) => usize::try_from(*left).unwrap_or(usize::MAX),
+            Form::Streamed(_) => 0,
+        }
     }
 }
 
@@ -113,13 +105,6 @@ impl Body for Content {
                 Poll::Ready(Some(Ok(Frame::data(chunk))))
             }
             Form::Streamed(streamed) => streamed.poll(cx),
-            Form::OfParts(body) => {
-                let part = ready!(body.parts.poll_next(cx));
-                if let Some(Ok(bytes)) = &part {
-                    body.node.charge(body.client, bytes.len());
-                }
-                Poll::Ready(part.map(|part| part.map(|part| Frame::data(part.into()))))
-            }
         }
     }
 
@@ -128,7 +113,6 @@ impl Body for Content {
             Form::Whole(bytes) => bytes.is_empty(),
             Form::Parts(_, left, _) => *left == 0,
             Form::Streamed(streamed) => streamed.is_over,
-            Form::OfParts(_) => false,
         }
     }
 
@@ -136,7 +120,7 @@ impl Body for Content {
         match &self.0 {
             Form::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
             Form::Parts(_, left, _) => SizeHint::with_exact(*left),
-            Form::Streamed(_) | Form::OfParts(_) => SizeHint::default(),
+            Form::Streamed(_) => SizeHint::default(),
         }
     }
 }

@@ -13,6 +13,7 @@ use cache::{Entry, Find, Tell};
 use pool::{Class as PoolClass, ClientId, TooMany};
 use tokio::sync::oneshot;
 
+use crate::bare::{Told, Want};
 use crate::cached::{self, Reads};
 use crate::compress::Coding;
 use crate::envelope::{self, Call, Id, Request};
@@ -36,6 +37,8 @@ pub(crate) struct Asker {
     pub(crate) client: ClientId,
     /// What a long answer is compressed with.
     pub(crate) coding: Coding,
+    /// Of another door: the value alone, as it wants it.
+    pub(crate) want: Option<Want>,
     /// What the log calls his request.
     pub(crate) request: RequestId,
     /// When all of it was there, by the pool's clock.
@@ -48,8 +51,8 @@ pub(crate) enum Reply {
     Nothing,
     /// All of it.
     Whole(Whole),
-    /// All of it, as it is kept.
-    Kept(Vec<bytes::Bytes>, Coding),
+    /// All of it, as it is kept; what is told of it, to another door.
+    Kept(Vec<bytes::Bytes>, Coding, Told),
     /// Its beginning, and where the rest comes from.
     Streamed(Piece, Taker),
 }
@@ -64,6 +67,8 @@ pub(crate) struct Whole {
     /// Whether all of it was refused because there is too much to do: HTTP 429, and after how many
     /// seconds to come again.
     pub(crate) retry_after_s: Option<u64>,
+    /// Of a value for another door: what is told of it.
+    pub(crate) told: Option<Box<Told>>,
     /// Whether it was not made here.
     pub(crate) is_from_pool: bool,
 }
@@ -262,7 +267,9 @@ async fn answer_single(node: &Arc<Node>, asker: Asker, call: Call<'_>) -> Reply 
         }
         Some(Plan::OnPool { id, method, params, class }) => {
             let mut cache = "none";
-            if let Some(reads) = methods::reads(&method, node, params) {
+            if asker.want.is_none_or(|want| want.shaper.is_none())
+                && let Some(reads) = methods::reads(&method, node, params)
+            {
                 match kept(node, asker, (&id, method, params, class), &reads).await {
                     Ok(kept) => return kept,
                     Err(why) => cache = why,
@@ -270,7 +277,7 @@ async fn answer_single(node: &Arc<Node>, asker: Asker, call: Call<'_>) -> Reply 
             }
             let calls = vec![OwnedCall::run(id.clone(), method, params)];
             match submit(node, About { asker, class, cache, is_batch: false }, calls) {
-                Ok(taker) => return receive(taker, &id).await,
+                Ok(taker) => return receive(taker, asker, &id).await,
                 Err(err) => {
                     (method.subject(), Some(params), Lane::Pool(class), reply(Err(err), &id))
                 }
@@ -302,7 +309,7 @@ async fn kept(
     };
     let answer = |entry: &Entry<Kept>, slot| {
         let kept = entry.answer.as_ref().ok_or("bypass")?;
-        let reply = Reply::Kept(kept.reply(slot, id), kept.coding());
+        let reply = Reply::kept(kept, asker, slot, id);
         let subject = (method.subject(), Some(params));
         count(node, &asker, subject, Lane::Cached, Outcome::Answered);
         Ok(reply)
@@ -339,7 +346,7 @@ async fn kept(
                         return Ok(Reply::whole(done));
                     }
                 };
-                return Ok(receive(taker.of(ticket), id).await);
+                return Ok(receive(taker.of(ticket), asker, id).await);
             }
             Find::Wait => {
                 let Ok(Some(entry)) = told.await else { continue };
@@ -369,7 +376,7 @@ async fn answer_batch(node: &Arc<Node>, asker: Asker, calls: Vec<Call<'_>>) -> R
     };
     let calls = plans.iter().map(Plan::to_owned_call).collect();
     match submit(node, About { asker, class, cache: "none", is_batch: true }, calls) {
-        Ok(taker) => receive(taker, &Id::Null).await,
+        Ok(taker) => receive(taker, asker, &Id::Null).await,
         // The cheap ones are answered all the same.
         Err(err) => join(plans.into_iter().map(|plan| plan.answer_here(node, &asker, &err))),
     }
@@ -399,7 +406,7 @@ async fn answer_long_batch(node: &Arc<Node>, asker: Asker, calls: Vec<Call<'_>>)
         return Reply::Nothing;
     }
     match submit(node, About { asker, class, cache: "none", is_batch: true }, calls) {
-        Ok(taker) => receive(taker, &Id::Null).await,
+        Ok(taker) => receive(taker, asker, &Id::Null).await,
         Err(err) => refuse_body(node, asker, &err),
     }
 }
@@ -412,15 +419,16 @@ fn submit(node: &Arc<Node>, about: About, calls: Vec<OwnedCall>) -> Result<Taker
 }
 
 /// The answer of a task: whole if it is short.
-async fn receive(mut taker: Taker, id: &Id) -> Reply {
+async fn receive(mut taker: Taker, asker: Asker, id: &Id) -> Reply {
     match taker.take().await {
         Taken::Piece(piece) if piece.is_last => {
-            let (text, coding) = (piece.bytes, piece.coding);
-            Reply::Whole(Whole { text, coding, retry_after_s: None, is_from_pool: true })
+            let Piece { bytes: text, coding, told, .. } = piece;
+            let (retry_after_s, is_from_pool) = (None, true);
+            Reply::Whole(Whole { text, coding, retry_after_s, told, is_from_pool })
         }
         Taken::Piece(piece) => Reply::Streamed(piece, taker),
         Taken::Kept(entry, slot) => match &entry.answer {
-            Some(kept) => Reply::Kept(kept.reply(slot, id), kept.coding()),
+            Some(kept) => Reply::kept(kept, asker, slot, id),
             None => Reply::whole(reply(Err(RpcError::internal()), id)),
         },
         Taken::Ended(why) => Reply::whole(reply(Err(RpcError::ended(why)), id)),
@@ -458,6 +466,13 @@ fn reply(result: MethodResult, id: &Id) -> Answered {
 }
 
 impl Reply {
+    fn kept(kept: &Kept, asker: Asker, slot: u64, id: &Id) -> Self {
+        match asker.want {
+            None => Self::Kept(kept.reply(slot, id), kept.coding(), Told::default()),
+            Some(_) => Self::Kept(kept.bare(), kept.coding(), kept.told(slot)),
+        }
+    }
+
     fn error(err: &RpcError) -> Self {
         Self::whole(reply(Err(err.clone()), &Id::Null))
     }

@@ -43,7 +43,7 @@ const LAST_BLOCK_AGE_MS: HeaderName = HeaderName::from_static("hydrant-last-bloc
 
 /// Where a request comes from.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct From {
+pub(crate) struct Origin {
     pub(crate) peer: IpAddr,
     /// The connection of all that there were.
     pub(crate) connection: u64,
@@ -95,7 +95,7 @@ pub(crate) async fn handle(
     node: &Arc<Node>,
     web: Option<&Arc<dyn Web>>,
     port: Port,
-    from: From,
+    from: Origin,
     mut request: Request<Incoming>,
 ) -> Handled {
     let id = RequestId::of(request.headers(), from.connection, from.number);
@@ -184,7 +184,7 @@ fn asker(node: &Node, (peer, request): (IpAddr, RequestId), headers: &HeaderMap)
     let client =
         name.map_or_else(|| ClientId::of_ip(peer), |name| ClientId::of_name(name.as_bytes()));
     let coding = Coding::asked_by(headers.get(header::ACCEPT_ENCODING));
-    Asker { client, coding, request, arrived: Duration::ZERO }
+    Asker { client, coding, want: None, request, arrived: Duration::ZERO }
 }
 
 async fn post(node: &Arc<Node>, mut asker: Asker, body: Incoming) -> Response<Content> {
@@ -205,7 +205,7 @@ async fn post(node: &Arc<Node>, mut asker: Asker, body: Incoming) -> Response<Co
             (is_here, retry_after_s) = (!whole.is_from_pool, whole.retry_after_s);
             (whole.text.into(), whole.coding)
         }
-        Reply::Kept(parts, coding) => {
+        Reply::Kept(parts, coding, _) => {
             node.charge(asker.client, parts.iter().map(Bytes::len).sum());
             (parts.into(), coding)
         }

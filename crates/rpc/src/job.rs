@@ -21,6 +21,9 @@ use crate::outlet::{Taker, Writer, outlet};
 use crate::params::Params;
 use crate::request_id::RequestId;
 
+/// An answer that is collected to be kept is long from here on.
+const COLLECTED_BYTES_LONG: usize = 1024 * 1024;
+
 /// A call that owns what it needs.
 pub(crate) enum OwnedCall {
     /// The reply is there already.
@@ -88,7 +91,8 @@ struct Current {
 
 impl Job {
     pub(crate) fn new(node: Arc<Node>, about: About, calls: Vec<OwnedCall>) -> (Self, Taker) {
-        let (writer, taker) = outlet(about.asker.coding, about.asker.request);
+        let asker = &about.asker;
+        let (writer, taker) = outlet(asker.coding, asker.want, asker.request);
         let calls = calls.into_iter();
         let (out, current) = (Vec::new(), None);
         let (answered, is_closed, keeping, coder) = (0, false, None, None);
@@ -146,6 +150,7 @@ impl Job {
             } else {
                 return self.close();
             }
+            self.make_room();
             if slice.is_over() {
                 return Ok(Step::More);
             }
@@ -156,6 +161,16 @@ impl Job {
     /// large for it as any other.
     fn piece_bytes(&self) -> usize {
         self.keeping.as_ref().map_or(PIECE_BYTES, |keeping| keeping.bytes_max().max(PIECE_BYTES))
+    }
+
+    /// Once what is collected turns out to be long, it gets all the room that it may need: growing by
+    /// halves would hold three times as much at the end. Room that is not written to is no memory.
+    fn make_room(&mut self) {
+        let bytes = self.piece_bytes() + PIECE_BYTES;
+        let is_long = self.out.len() > COLLECTED_BYTES_LONG;
+        if is_long && self.keeping.is_some() && self.out.capacity() < bytes {
+            self.out.reserve_exact(bytes - self.out.len());
+        }
     }
 
     /// Whether what is written can no longer become an error.
@@ -269,6 +284,7 @@ impl Job {
     fn close_reply(&mut self, id: &Id) {
         if let Some(keeping) = self.keeping.take() {
             self.made.bytes += self.out.len() as u64;
+            self.out.shrink_to_fit();
             let coder = keeping.code(std::mem::take(&mut self.out));
             self.coder = Some(coder.unwrap_or_else(|err| panic!("compress an answer: {err}")));
             return;

@@ -1,5 +1,5 @@
-//! Answers as the cache keeps them: the part that is the same for all who ask, coded once, between a
-//! beginning with the slot and an end with the id, which are put around it uncoded.
+//! Answers as the cache keeps them: the value, coded once, between a beginning with the slot and an end
+//! with the id, which are put around it uncoded; or nothing around it, for another door than JSON-RPC.
 //!
 //! With gzip both are stored blocks of the same member, with zstd raw blocks of the same frame: what
 //! goes out is one member or frame as any other.
@@ -12,6 +12,7 @@ use bytes::Bytes;
 use cache::{Cache, Config, Entry, Fill, Weigh};
 use flate2::{Compress, Compression, FlushCompress};
 
+use crate::bare::{self, BEGINNING_BYTES, Told};
 use crate::compress::{COMPRESS_BYTES_MIN, Coding};
 use crate::envelope::Id;
 use crate::methods::{PIECE_BYTES, PREFIX, close_reply};
@@ -43,7 +44,14 @@ pub(crate) struct Kept {
     /// Up to the slot, or to the result if it has none.
     head: Vec<u8>,
     has_slot: bool,
+    /// From the slot to the value.
+    middle: Vec<u8>,
+    /// The value.
     pieces: Vec<Bytes>,
+    /// Its first bytes, as they are.
+    beginning: Vec<u8>,
+    /// Of its bytes, as they are coded.
+    hash: [u8; 16],
     coded: Coded,
 }
 
@@ -76,9 +84,33 @@ impl Kept {
         if self.has_slot {
             head.extend_from_slice(slot.to_string().as_bytes());
         }
+        head.extend_from_slice(&self.middle);
         let mut tail = Vec::new();
+        if self.has_slot {
+            tail.push(b'}');
+        }
         close_reply(&mut tail, id);
         tail.push(b'\n');
+        self.between(head, tail)
+    }
+
+    /// The value alone.
+    pub(crate) fn bare(&self) -> Vec<Bytes> {
+        self.between(Vec::new(), Vec::new())
+    }
+
+    /// What is told of the value, true at `slot`.
+    pub(crate) fn told(&self, slot: u64) -> Told {
+        Told {
+            slot: self.has_slot.then_some(slot),
+            beginning: self.beginning.clone(),
+            hash: Some(self.hash),
+            ..Told::default()
+        }
+    }
+
+    /// The value between two things that are not coded.
+    fn between(&self, head: Vec<u8>, tail: Vec<u8>) -> Vec<Bytes> {
         let (head, tail) = match &self.coded {
             Coded::Plain => (head, tail),
             Coded::Gzip(crc, bytes) => gzip_around((crc, *bytes), &head, &tail),
@@ -91,6 +123,7 @@ impl Kept {
         reply.push(head.into());
         reply.extend(self.pieces.iter().cloned());
         reply.push(tail.into());
+        reply.retain(|part| !part.is_empty());
         reply
     }
 }
@@ -138,8 +171,11 @@ pub(crate) struct Coder {
     keeping: Keeping,
     head: Vec<u8>,
     slot: Option<u64>,
+    middle: Vec<u8>,
+    beginning: Vec<u8>,
     body: Bytes,
     pieces: Vec<Bytes>,
+    hasher: blake3::Hasher,
     by: By,
 }
 
@@ -165,19 +201,22 @@ impl Keeping {
 
     /// Begins to code a reply up to the end of its result.
     pub(crate) fn code(self, mut reply: Vec<u8>) -> std::io::Result<Coder> {
-        let digits = reply.get(PREFIX.len()..).and_then(|result| result.strip_prefix(CONTEXT));
-        let slot = digits.and_then(|digits| {
-            let len = digits.iter().position(|byte| !byte.is_ascii_digit())?;
-            let text = std::str::from_utf8(&digits[..len]).ok()?;
-            Some((text.parse().ok()?, len))
-        });
+        let result = reply.get(PREFIX.len()..).unwrap_or_default();
+        let (slot, context_len) = bare::context(result);
+        // The context begins with its slot: what a context is, is said in one place.
+        let slot = slot.filter(|_| result.starts_with(CONTEXT));
         let head_len = PREFIX.len() + slot.map_or(0, |_| CONTEXT.len());
-        let body_at = head_len + slot.map_or(0, |(_, len)| len);
+        let slot_len = slot.map_or(0, |slot| slot.to_string().len());
+        let value_at = PREFIX.len() + slot.map_or(0, |_| context_len);
         let head = reply[..head_len].to_vec();
-        let reply_len = reply.len();
+        let middle = reply[head_len + slot_len..value_at].to_vec();
+        let is_short = reply.len() < COMPRESS_BYTES_MIN;
+        if slot.is_some() {
+            reply.pop(); // the brace around context and value
+        }
         reply.shrink_to_fit();
-        let body = Bytes::from(reply).slice(body_at..);
-        let is_short = reply_len < COMPRESS_BYTES_MIN;
+        let body = Bytes::from(reply).slice(value_at..);
+        let beginning = body[..body.len().min(BEGINNING_BYTES)].to_vec();
         let by = match if is_short { Coding::Plain } else { self.coding } {
             Coding::Plain => By::Plain,
             Coding::Gzip => By::Gzip(
@@ -186,8 +225,8 @@ impl Keeping {
             ),
             Coding::Zstd => By::Zstd(zstd::stream::write::Encoder::new(Vec::new(), 1)?),
         };
-        let slot = slot.map(|(slot, _)| slot);
-        Ok(Coder { keeping: self, head, slot, body, pieces: Vec::new(), by })
+        let (pieces, hasher) = (Vec::new(), blake3::Hasher::new());
+        Ok(Coder { keeping: self, head, slot, middle, beginning, body, pieces, hasher, by })
     }
 }
 
@@ -212,12 +251,15 @@ impl Coder {
                 self.pieces.push(std::mem::take(encoder.get_mut()).into());
             }
         }
+        if let Some(coded) = self.pieces.last() {
+            self.hasher.update(coded);
+        }
         Ok(!is_last)
     }
 
     /// The answer, which is given to whoever waits; with the slot that it was made at.
     pub(crate) fn done(self) -> (Arc<Entry<Kept>>, u64) {
-        let Self { keeping, head, slot, mut pieces, by, .. } = self;
+        let Self { keeping, head, slot, middle, beginning, mut pieces, hasher, by, .. } = self;
         let coded = match by {
             By::Plain => Coded::Plain,
             By::Gzip(compress, crc) => Coded::Gzip(crc, compress.total_in()),
@@ -230,7 +272,8 @@ impl Coder {
             }
         };
         pieces.retain(|piece| !piece.is_empty());
-        let answer = Some(Kept { head, has_slot: slot.is_some(), pieces, coded });
+        let (has_slot, hash) = (slot.is_some(), bare::short(&hasher));
+        let answer = Some(Kept { head, has_slot, middle, pieces, beginning, hash, coded });
         let Keeping { fill, made_at, read, .. } = keeping;
         (fill.done(Entry { answer, made_at, read }), slot.unwrap_or_default())
     }

@@ -6,6 +6,7 @@
 //! is more runs on [`pool::Pool`], and a full pool is told to the client at once.
 //! Not here: state and index (`query`), execution (`localnet`), configuration files (`hydrant`).
 
+mod bare;
 mod cached;
 mod call;
 mod chunk;
@@ -32,12 +33,15 @@ pub mod pubsub;
 mod quick;
 mod request_id;
 mod server;
+mod spare;
 mod usage;
 
-pub use call::{Caller, ResultParts};
+pub use bare::{MakeShaper, Shaper, Told, Want};
+pub use call::{Called, Caller};
 pub use chunk::Chunk;
+pub use compress::{Coding, coded};
 pub use config::Config;
-pub use content::{Content, Parts};
+pub use content::Content;
 pub use dispatch::answer_here;
 pub use health::{Health, Status};
 pub use http::{Web, WebRequest};

@@ -12,6 +12,7 @@ use cache::Entry;
 use pool::{Ended, Ticket};
 use tokio::sync::mpsc;
 
+use crate::bare::{Bare, Told, Want};
 use crate::compress::{COMPRESS_BYTES_MIN, Coding, Encoder};
 use crate::kept::Kept;
 use crate::methods::PIECE_BYTES;
@@ -26,6 +27,8 @@ pub(crate) struct Piece {
     /// The same in all pieces of an answer.
     pub(crate) coding: Coding,
     pub(crate) is_last: bool,
+    /// What is told before it, with the first piece for another door.
+    pub(crate) told: Option<Box<Told>>,
 }
 
 /// What comes out at the socket's end.
@@ -52,6 +55,8 @@ pub(crate) struct Writer {
     /// Pieces for which there was no room.
     ready: VecDeque<Piece>,
     has_sent: bool,
+    /// Takes the value out of the reply, for another door.
+    bare: Option<Box<Bare>>,
 }
 
 /// The socket's end.
@@ -62,12 +67,13 @@ pub(crate) struct Taker {
     pub(crate) request: RequestId,
 }
 
-/// Both ends for one answer, which is coded as `coding` if it is long enough.
-pub(crate) fn outlet(coding: Coding, request: RequestId) -> (Writer, Taker) {
+/// Both ends for one answer, which is coded as `coding` if it is long enough; with `want` only its value.
+pub(crate) fn outlet(coding: Coding, want: Option<Want>, request: RequestId) -> (Writer, Taker) {
     let (sender, receiver) = mpsc::channel(PIECES_MAX);
     let (encoder, ready) = (None, VecDeque::new());
-    let taker = Taker { receiver, ticket: None, request };
-    (Writer { sender, coding, encoder, ready, has_sent: false }, taker)
+    let bare = want.map(|want| Box::new(Bare::new(want)));
+    let writer = Writer { sender, coding, encoder, ready, has_sent: false, bare };
+    (writer, Taker { receiver, ticket: None, request })
 }
 
 impl Writer {
@@ -76,8 +82,11 @@ impl Writer {
         self.flush() && (self.sender.capacity() > 0 || self.sender.is_closed())
     }
 
-    /// Sends what it can of what waits; whether all of it went.
+    /// Sends what it can of what waits; whether all of it went. What is held back does not wait.
     pub(crate) fn flush(&mut self) -> bool {
+        if self.bare.as_ref().is_some_and(|bare| bare.holds()) {
+            return true;
+        }
         while let Some(piece) = self.ready.pop_front() {
             match self.sender.try_send(Message::Piece(piece)) {
                 Ok(()) => {}
@@ -94,6 +103,10 @@ impl Writer {
 
     /// Takes a part of the answer, or its last part.
     pub(crate) fn write(&mut self, bytes: Vec<u8>, is_last: bool) -> std::io::Result<()> {
+        let bytes = match &mut self.bare {
+            Some(bare) => bare.take(bytes, is_last),
+            None => bytes,
+        };
         let bytes = match &mut self.encoder {
             None if is_last && !self.has_sent && bytes.len() < COMPRESS_BYTES_MIN => {
                 self.coding = Coding::Plain;
@@ -114,18 +127,26 @@ impl Writer {
             self.push(rest.into(), is_last);
         }
         self.has_sent = true;
+        if let Some(told) = self.bare.as_mut().and_then(|bare| bare.tell(is_last))
+            && let Some(first) = self.ready.front_mut()
+        {
+            first.told = Some(told);
+        }
         self.flush();
         Ok(())
     }
 
     fn push(&mut self, mut bytes: Bytes, is_last: bool) {
         let coding = self.coding;
+        if let Some(bare) = &mut self.bare {
+            bare.sends(&bytes);
+        }
         while bytes.len() > 2 * PIECE_BYTES {
             let bytes = bytes.split_to(PIECE_BYTES);
-            self.ready.push_back(Piece { bytes, coding, is_last: false });
+            self.ready.push_back(Piece { bytes, coding, is_last: false, told: None });
         }
         if is_last || !bytes.is_empty() {
-            self.ready.push_back(Piece { bytes, coding, is_last });
+            self.ready.push_back(Piece { bytes, coding, is_last, told: None });
         }
     }
 

@@ -4,6 +4,7 @@
 //! keep-alive and, once a client asks for it, WebSocket until it ends.
 //! Bounds: `Config::connections_max` connections (the next waits unread, those after it in the
 //! listener's backlog), and a time limit on each thing that a client can be slow at: header, body, reading our answer.
+//! Whoever comes when the system has no descriptor left is told so (503).
 //! Invariant: when [`serve`] returns no task of it is left.
 
 use std::convert::Infallible;
@@ -26,15 +27,16 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::MissedTickBehavior;
 
-use crate::http::{self, From, Port, Web};
+use crate::http::{self, Origin, Port, Web};
 use crate::io::Impatient;
 use crate::metrics::Traffic;
 use crate::node::Node;
+use crate::spare::Spare;
 
 /// How long open connections may finish what they are at when the server shuts down.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// How long accepting rests after it failed, which it does when the system is out of descriptors.
+/// How long accepting rests after it failed and nobody could be told so.
 const ACCEPT_REST: Duration = Duration::from_millis(50);
 
 /// How often it is looked how far the ledger is.
@@ -137,6 +139,7 @@ impl Server {
     async fn accept(&self, listener: TcpListener, port: Port) {
         let mut connections = JoinSet::new();
         let mut closing = self.closing.clone();
+        let (mut spare, mut refuses) = (Spare::new(), false);
         loop {
             let accepted = tokio::select! {
                 () = closed(&mut closing) => break,
@@ -149,12 +152,17 @@ impl Server {
             let socket = match accepted {
                 Ok((socket, peer)) => (socket, peer.ip()),
                 Err(err) => {
-                    tracing::warn!(%err, "accept a connection");
                     self.node.metrics.http.count(Traffic::AcceptFailed);
-                    tokio::time::sleep(ACCEPT_REST).await;
+                    if !std::mem::replace(&mut refuses, true) {
+                        tracing::warn!(%err, "connections cannot be accepted");
+                    }
+                    if !spare.refuse(&listener, &err) {
+                        tokio::time::sleep(ACCEPT_REST).await;
+                    }
                     continue;
                 }
             };
+            refuses = false;
             if self.places.available_permits() == 0 {
                 self.node.metrics.http.count(Traffic::Delayed);
             }
@@ -210,7 +218,7 @@ impl Server {
             // One after another: only this task adds to it.
             let number = requests.load(Ordering::Relaxed);
             requests.store(number + 1, Ordering::Relaxed);
-            let from = From { peer, connection, number };
+            let from = Origin { peer, connection, number };
             let web = self.web.clone();
             async move {
                 let handled = http::handle(&node, web.as_ref(), port, from, request).await;

@@ -3,7 +3,7 @@
 //! Shape: one lock over the tables; each listener's queue has its own, taken inside it (lock order:
 //! engine, then queue). Connections hold the engine's lock to subscribe and to leave, the publisher
 //! while it looks up who matches and while it hands messages out; messages are made in between,
-//! without it. Large sets go in and out in slices of [`SLICE_IDS`].
+//! without it. Large sets go in and out in pieces of `PIECE_IDS`.
 //! Invariant: an id is given out once. A message for a subscription that ended meanwhile goes nowhere.
 //! Invariant: being a listener of a subscription and getting its last message are one step, so a last
 //! message is delivered at most once, whoever delivers it.
@@ -18,15 +18,13 @@ use ledger::{BlockId, Commitment, Facet, Key};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::filter::{Filter, Interest, Position, Topic};
+use crate::ids::IdSet;
 use crate::index::Index;
 use crate::levels::{Gap, Levels, Step, Turn};
 use crate::listener::Listener;
 use crate::lists::SUBSCRIBER_MAX;
 use crate::queue::{Closed, Delivery, Message, Queue};
 use crate::set::AddressSet;
-
-/// Ids that go into the index or out of it at once: some 50 microseconds of the lock.
-pub(crate) const SLICE_IDS: usize = 4_096;
 
 /// What may grow, and how far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,6 +125,15 @@ pub struct Counts {
     pub queue_bytes: usize,
 }
 
+/// What addresses of sets cost on the heap, beside the address table.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Bytes {
+    /// From addresses to the subscriptions that want them.
+    pub index: usize,
+    /// The sets themselves, equal ones once.
+    pub sets: usize,
+}
+
 /// A subscription that wants a publication.
 #[derive(Debug)]
 pub struct Match<S> {
@@ -221,8 +228,7 @@ pub(crate) struct Subscription<S, M: Message> {
 pub(crate) struct Pending {
     /// Names it.
     pub(crate) token: u64,
-    /// Sorted.
-    pub(crate) ids: Arc<[u32]>,
+    pub(crate) ids: Arc<IdSet>,
     pub(crate) after: Position,
 }
 
@@ -380,6 +386,18 @@ impl<S: Eq + Hash, M: Message, B> Subs<S, M, B> {
         }
     }
 
+    /// The heap bytes of what grows with addresses. Cost: O(sets + addresses / 256), under the lock;
+    /// for reports.
+    pub fn bytes(&self) -> Bytes {
+        let engine = self.shared.engine.lock();
+        let sets = engine.sets.values().filter_map(Weak::upgrade);
+        // Whoever dropped one meanwhile leaves the last hold to us: it is let go without the lock.
+        let sets: Vec<Arc<AddressSet>> = sets.collect();
+        let index = engine.index.bytes();
+        drop(engine);
+        Bytes { index, sets: sets.iter().map(|set| set.bytes()).sum() }
+    }
+
     /// Whether nothing of any subscription is left, for tests.
     pub fn is_idle(&self) -> bool {
         let engine = self.shared.engine.lock();
@@ -465,9 +483,10 @@ impl<S, M: Message, B> Matches<'_, S, M, B> {
     ) -> Vec<(Match<S>, Vec<u32>)> {
         let Some(lane) = self.engine.index.tracking(topic, facet) else { return Vec::new() };
         let mut found: HashMap<u32, Vec<u32>> = HashMap::default();
+        let settling = !self.engine.settling.is_empty();
         for (id, thing) in things {
             lane(id, &mut |place| {
-                if !self.engine.is_pending(place, id, step) {
+                if !settling || !self.engine.is_pending(place, id, step) {
                     let things = found.entry(place).or_default();
                     if things.last() != Some(&thing) {
                         things.push(thing);
@@ -504,7 +523,7 @@ impl<S, M: Message, B> Engine<S, M, B> {
         subscription
             .pending
             .iter()
-            .any(|pending| pending.after.0 >= step && pending.ids.binary_search(&id).is_ok())
+            .any(|pending| pending.after.0 >= step && pending.ids.contains(id))
     }
 
     /// Forgets what was pending and is not any more: all steps so far have been told.

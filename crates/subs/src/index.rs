@@ -9,6 +9,7 @@ use foldhash::HashMap;
 use ledger::{Facet, Key};
 
 use crate::filter::{Filter, Interest, Name, Topic};
+use crate::ids::in_pieces;
 use crate::lane::Lane;
 
 /// The subscriptions by topic.
@@ -38,8 +39,8 @@ impl Index {
         match &interest.filter {
             Filter::All => self.topic(interest.topic).all.push(place),
             Filter::Set(facet, set) => {
-                let ids: Vec<u32> = set.ids().map(|id| id.0).collect();
-                self.track(interest.topic, *facet, &ids, place);
+                let ids = set.ids().map(|id| id.0);
+                in_pieces(ids, |piece| self.track(interest.topic, *facet, piece, place));
             }
             Filter::Name(name) => {
                 self.topic(interest.topic).names.entry(name.clone()).or_default().push(place);
@@ -51,8 +52,8 @@ impl Index {
     pub(crate) fn remove(&mut self, place: u32, interest: &Interest) {
         match &interest.filter {
             Filter::Set(facet, set) => {
-                let ids: Vec<u32> = set.ids().map(|id| id.0).collect();
-                return self.untrack(interest.topic, *facet, &ids, place);
+                let ids = set.ids().map(|id| id.0);
+                return in_pieces(ids, |ids| self.untrack(interest.topic, *facet, ids, place));
             }
             Filter::All => forget(&mut self.topic(interest.topic).all, place),
             Filter::Name(name) => {
@@ -137,6 +138,12 @@ impl Index {
             .get(&topic)
             .and_then(|topic| topic.names.get(name))
             .map_or(&[], |places| places.as_slice())
+    }
+
+    /// The heap bytes of the lanes.
+    pub(crate) fn bytes(&self) -> usize {
+        let lanes = self.topics.values().flat_map(|topic| &topic.lanes);
+        lanes.map(|(_, lane)| lane.bytes()).sum()
     }
 
     /// Whether nothing is entered.

@@ -1,29 +1,32 @@
 //! From ids to the subscriptions that want them, for one topic and one facet.
 //!
-//! Shape: one word an id (`lists`). Where ids are dense the words lie in pages of 256; the others in
-//! an open hash table, cut into shards so that none is long to grow.
-//! Memory: 4 to 11 bytes for an id that somebody wants, whatever the number of those who do; one that
-//! nobody wants costs nothing.
+//! Shape: one word an id (`lists`). Where ids are dense the words lie in pages of 256 (`page`); the
+//! others in an open hash table, cut into shards so that none is long to grow. A page is begun where it
+//! costs less than its ids would in the table.
+//! Memory: an eighth of a byte to 11 bytes for an id that somebody wants, whatever the number of those
+//! who do; one that nobody wants costs nothing.
 //! Cost: a look-up is one hash and two cache misses. Entering a set is O(set), with each list of
 //! subscriptions made once for all ids that share it.
 
 use foldhash::HashMap;
 
 use crate::lists::{Lists, Memo, Word};
+use crate::page::{PAGE_IDS, Page};
 
-/// Ids of a page.
-const PAGE_IDS: usize = 256;
-/// A page is begun for at least so many ids at once: in the table they would cost the same.
-const PAGE_BEGIN: usize = 96;
-/// A page with fewer is given up.
-const PAGE_END: u32 = 32;
+/// So many ids of one page at once are worth looking whether a page would cost less.
+const PAGE_LOOK: usize = 16;
+/// Of the ids that come to the table one by one, one in so many has us look: a power of two.
+const PAGE_LOOK_EVERY: u64 = 32;
+/// What a page costs beside its words.
+const PAGE_BYTES: usize = 40;
+/// What an id costs in the table, about.
+const SLOT_BYTES: usize = 9;
 /// Shards of the table.
 const SHARDS: usize = 256;
 
 /// The subscriptions by id.
 pub(crate) struct Lane {
-    /// With the number of words in use, which is not in the page so that that is just a kibibyte.
-    pages: HashMap<u32, (u32, Box<[Word; PAGE_IDS]>)>,
+    pages: HashMap<u32, Page>,
     shards: Vec<Shard>,
     lists: Lists,
     /// Ids with a word.
@@ -64,7 +67,6 @@ impl Lane {
     pub(crate) fn insert(&mut self, ids: &[u32], subscriber: u32) {
         let mut memo = Memo::default();
         for part in ids.chunk_by(|a, b| page_of(*a) == page_of(*b)) {
-            self.begin_page(part);
             self.change(part, |lists, word| lists.with(word, subscriber, &mut memo));
         }
     }
@@ -74,78 +76,122 @@ impl Lane {
         let mut memo = Memo::default();
         for part in ids.chunk_by(|a, b| page_of(*a) == page_of(*b)) {
             self.change(part, |lists, word| lists.without(word, subscriber, &mut memo));
-            self.end_page(part);
         }
     }
 
+    /// The heap bytes of it. Cost: O(pages).
+    pub(crate) fn bytes(&self) -> usize {
+        let pages = self.pages.values().map(|page| page.bytes() + PAGE_BYTES).sum::<usize>();
+        let slots = self.shards.iter().map(|shard| size_of_val(&*shard.slots)).sum::<usize>();
+        pages + slots + self.shards.capacity() * size_of::<Shard>() + self.lists.bytes()
+    }
+
     fn word(&self, id: u32) -> Word {
-        if let Some((_, words)) = self.pages.get(&page_of(id)) {
-            return words[place_in_page(id)];
+        if let Some(page) = self.pages.get(&page_of(id)) {
+            return page.get(place_in_page(id));
         }
         if self.scattered == 0 { Word::NOTHING } else { self.shards[shard_of(id)].get(id) }
     }
 
-    /// Ids of one page.
+    /// Changes the words of some ids of one page.
     fn change(&mut self, part: &[u32], mut change: impl FnMut(&mut Lists, Word) -> Word) {
-        let counted = |old: Word, new: Word| {
-            i64::from(new != Word::NOTHING) - i64::from(old != Word::NOTHING)
-        };
-        if let Some((used, words)) = self.pages.get_mut(&page_of(part[0])) {
-            let mut more = 0;
-            for id in part {
-                let word = &mut words[place_in_page(*id)];
-                let new = change(&mut self.lists, *word);
-                more += counted(*word, new);
-                *word = new;
-            }
-            *used = (i64::from(*used) + more) as u32;
-            self.ids = (self.ids as i64 + more) as usize;
-            return;
-        }
-        for id in part {
-            let shard = &mut self.shards[shard_of(*id)];
-            let old = shard.get(*id);
-            let new = change(&mut self.lists, old);
-            if old == new {
-                continue;
-            }
-            if new == Word::NOTHING {
-                shard.remove(*id);
-            } else {
-                shard.set(*id, new);
-            }
-            let more = counted(old, new);
-            self.ids = (self.ids as i64 + more) as usize;
-            self.scattered = (self.scattered as i64 + more) as usize;
-        }
-    }
-
-    fn begin_page(&mut self, part: &[u32]) {
         let number = page_of(part[0]);
-        if part.len() < PAGE_BEGIN || self.pages.contains_key(&number) {
+        if let Some(page) = self.pages.get_mut(&number) {
+            let before = page.used();
+            if part.len() < PAGE_LOOK {
+                for id in part {
+                    let at = place_in_page(*id);
+                    page.set(at, change(&mut self.lists, page.get(at)));
+                }
+            } else {
+                let mut words = page.words();
+                for id in part {
+                    let word = &mut words[place_in_page(*id)];
+                    *word = change(&mut self.lists, *word);
+                }
+                *page = Page::of(&words);
+            }
+            self.ids = self.ids - before + page.used();
+            // Some more than what has one begun, so that a page on the edge does not come and go.
+            if page.bytes() + PAGE_BYTES > page.used() * (SLOT_BYTES + SLOT_BYTES / 2) {
+                self.end_page(number);
+            }
             return;
         }
-        let (mut used, mut words) = (0, Box::new([Word::NOTHING; PAGE_IDS]));
-        if self.scattered > 0 {
-            for id in ids_of_page(number) {
-                let word = self.shards[shard_of(id)].remove(id);
-                if word != Word::NOTHING {
-                    words[place_in_page(id)] = word;
-                    used += 1;
-                    self.scattered -= 1;
+        if part.len() >= PAGE_LOOK {
+            let old = self.scattered_words(number);
+            let mut new = old;
+            for id in part {
+                let word = &mut new[place_in_page(*id)];
+                *word = change(&mut self.lists, *word);
+            }
+            if !self.begin_page(number, &old, &new) {
+                for id in part {
+                    let at = place_in_page(*id);
+                    self.put_scattered(*id, old[at], new[at]);
                 }
             }
-        }
-        self.pages.insert(number, (used, words));
-    }
-
-    fn end_page(&mut self, part: &[u32]) {
-        let number = page_of(part[0]);
-        if self.pages.get(&number).is_none_or(|(used, _)| *used >= PAGE_END) {
             return;
         }
-        let Some((_, words)) = self.pages.remove(&number) else { return };
-        for (id, word) in ids_of_page(number).zip(*words) {
+        let mut look = false;
+        for id in part {
+            let old = self.shards[shard_of(*id)].get(*id);
+            let new = change(&mut self.lists, old);
+            self.put_scattered(*id, old, new);
+            look |= old == Word::NOTHING && hash(*id) >> 32 & (PAGE_LOOK_EVERY - 1) == 0;
+        }
+        if look {
+            let words = self.scattered_words(number);
+            self.begin_page(number, &words, &words);
+        }
+    }
+
+    fn put_scattered(&mut self, id: u32, old: Word, new: Word) {
+        let shard = &mut self.shards[shard_of(id)];
+        if new == Word::NOTHING {
+            shard.remove(id);
+        } else if old != new {
+            shard.set(id, new);
+        }
+        let (more, less) = (usize::from(new != Word::NOTHING), usize::from(old != Word::NOTHING));
+        self.ids = self.ids + more - less;
+        self.scattered = self.scattered + more - less;
+    }
+
+    /// The words of a page's ids in the table.
+    fn scattered_words(&self, number: u32) -> [Word; PAGE_IDS] {
+        let mut words = [Word::NOTHING; PAGE_IDS];
+        if self.scattered > 0 {
+            for (id, word) in ids_of_page(number).zip(&mut words) {
+                *word = self.shards[shard_of(id)].get(id);
+            }
+        }
+        words
+    }
+
+    /// Puts the ids of a page from the table, where they have their old words, into one with their new
+    /// words, if that costs less.
+    fn begin_page(&mut self, number: u32, old: &[Word; PAGE_IDS], new: &[Word; PAGE_IDS]) -> bool {
+        let page = Page::of(new);
+        if page.bytes() + PAGE_BYTES > page.used() * SLOT_BYTES {
+            return false;
+        }
+        let mut left = 0;
+        for (id, word) in ids_of_page(number).zip(old) {
+            if *word != Word::NOTHING {
+                self.shards[shard_of(id)].remove(id);
+                left += 1;
+            }
+        }
+        self.scattered -= left;
+        self.ids = self.ids - left + page.used();
+        self.pages.insert(number, page);
+        true
+    }
+
+    fn end_page(&mut self, number: u32) {
+        let Some(page) = self.pages.remove(&number) else { return };
+        for (id, word) in ids_of_page(number).zip(page.words()) {
             if word != Word::NOTHING {
                 self.shards[shard_of(id)].set(id, word);
                 self.scattered += 1;

@@ -15,8 +15,8 @@
 //! released in whichever way its last listener goes.
 //! Invariant: a listener hears of what is published after the position at which it subscribed, and of
 //! nothing before it, however late the publisher is.
-//! Memory: at most 16 bytes for each address of each different set, beside the address table: four to
-//! eleven for an id that is in any set, shared among the sets that it is in; four for each
+//! Memory: at most 16 bytes for each address of each different set, beside the address table: less than
+//! one to eleven for an id that is in any set, shared among the sets that it is in; four for each
 //! further set that it is in, or far less where many ids have the same sets; four or less in the set.
 //! Not here: sockets, the wire's words, time, tasks. What is published, and when: the caller's.
 #![forbid(unsafe_code)]
@@ -29,12 +29,13 @@ mod lane;
 mod levels;
 mod listener;
 mod lists;
+mod page;
 mod queue;
 mod set;
 mod tracked;
 
 pub use engine::{
-    Counts, Limits, ListenError, Match, Matches, Outgoing, Steps, Subs, SubscribeError,
+    Bytes, Counts, Limits, ListenError, Match, Matches, Outgoing, Steps, Subs, SubscribeError,
     SubscriptionId, Then,
 };
 pub use filter::{Filter, Interest, Name, Position, Topic};

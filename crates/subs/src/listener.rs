@@ -6,10 +6,11 @@ use std::hash::Hash;
 use std::sync::Arc;
 
 use crate::engine::{
-    Engine, ListenerId, Member, SLICE_IDS, Subs, SubscribeError, Subscription, SubscriptionId,
-    fingerprint, tracked,
+    Engine, ListenerId, Member, Subs, SubscribeError, Subscription, SubscriptionId, fingerprint,
+    tracked,
 };
 use crate::filter::{Filter, Interest, Position};
+use crate::ids::in_pieces;
 use crate::queue::{Closed, Message, Next, Queue};
 
 /// One connected client. Dropping it ends its subscriptions.
@@ -126,11 +127,10 @@ impl<S: Eq + Hash, M: Message, B> Listener<S, M, B> {
                 self.subs.shared.engine.lock().index.remove(ended.place, interest);
                 continue;
             };
-            let ids: Vec<u32> = set.ids().map(|id| id.0).collect();
-            for slice in ids.chunks(SLICE_IDS) {
+            in_pieces(set.ids().map(|id| id.0), |piece| {
                 let index = &mut self.subs.shared.engine.lock().index;
-                index.untrack(interest.topic, *facet, slice, ended.place);
-            }
+                index.untrack(interest.topic, *facet, piece, ended.place);
+            });
         }
         let mut engine = self.subs.shared.engine.lock();
         engine.vacate(id, ended.place);

@@ -28,6 +28,14 @@ const NONE: u32 = u32::MAX;
 impl Word {
     pub(crate) const NOTHING: Self = Self(0);
 
+    pub(crate) fn to_bits(self) -> u32 {
+        self.0
+    }
+
+    pub(crate) fn from_bits(bits: u32) -> Self {
+        Self(bits)
+    }
+
     fn tagged(tag: u32, number: u32) -> Self {
         debug_assert!(number <= SUBSCRIBER_MAX, "bounded by the engine's limits");
         Self(tag << TAG_SHIFT | number)
@@ -130,6 +138,16 @@ impl Lists {
         };
         subscribers.remove(at);
         self.replace(word, subscribers, memo)
+    }
+
+    /// The heap bytes of it. Cost: O(lists / 512 + long lists).
+    pub(crate) fn bytes(&self) -> usize {
+        let blocks = self.slabs.iter().flat_map(|slab| &slab.blocks);
+        let long = self.long.iter().map(|long| long.subscribers.capacity() * 4);
+        blocks.map(|block| size_of_val(&**block)).sum::<usize>()
+            + long.sum::<usize>()
+            + self.long.capacity() * size_of::<Long>()
+            + self.long_free.capacity() * 4
     }
 
     /// Whether nothing is kept.

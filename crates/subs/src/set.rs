@@ -9,7 +9,7 @@ use std::sync::Arc;
 use address::{AddressTable, TableFull};
 use ledger::{Address, AddressId};
 
-use crate::ids::IdSet;
+use crate::ids::{IdSet, PIECE_IDS, in_pieces};
 
 /// Addresses that stay registered while this lives.
 pub struct AddressSet {
@@ -32,26 +32,44 @@ impl AddressSet {
         table: &Arc<AddressTable>,
         addresses: impl IntoIterator<Item = Address>,
     ) -> Result<Self, TableFull> {
+        let mut addresses = addresses.into_iter().peekable();
+        let mut set = Self::empty(table);
         let mut held = Held { table, ids: Vec::new() };
-        for address in addresses {
-            held.ids.push(table.retain(&address)?.0);
-        }
-        let mut ids = std::mem::take(&mut held.ids);
-        ids.sort_unstable();
-        ids.dedup_by(|again, kept| {
-            let twice = again == kept;
-            if twice {
-                table.release(AddressId(*again));
+        while addresses.peek().is_some() {
+            for address in addresses.by_ref().take(PIECE_IDS) {
+                held.ids.push(table.retain(&address)?.0);
             }
-            twice
-        });
-        let fingerprint = fingerprint(&ids);
-        Ok(Self { table: Arc::clone(table), ids: IdSet::from_sorted(ids), fingerprint })
+            held.ids.sort_unstable();
+            set.take(&held.ids);
+            held.ids.clear();
+        }
+        Ok(set)
+    }
+
+    /// Takes over counts on sorted ids, of which some may be given twice, or be in the set: then the
+    /// count is one too many, and is given back. Returns how many came to it.
+    fn take(&mut self, counted: &[u32]) -> usize {
+        let mut new: Vec<u32> = Vec::with_capacity(counted.len());
+        for id in counted {
+            if new.last() == Some(id) || self.ids.contains(*id) {
+                self.table.release(AddressId(*id));
+            } else {
+                new.push(*id);
+            }
+        }
+        self.fingerprint = self.fingerprint.wrapping_add(fingerprint(&new));
+        self.ids.add(&new);
+        new.len()
     }
 
     /// How many addresses there are.
     pub fn len(&self) -> usize {
         self.ids.len()
+    }
+
+    /// The heap bytes of it. Cost: O(addresses / 65,536).
+    pub(crate) fn bytes(&self) -> usize {
+        size_of::<Self>() + self.ids.bytes()
     }
 
     /// Whether there is none.
@@ -96,27 +114,35 @@ impl AddressSet {
         }
     }
 
-    /// Takes in all of another set; gives back those that are new, sorted.
-    pub(crate) fn absorb(&mut self, mut other: Self) -> Vec<u32> {
+    /// Takes in all of another set; returns how many are new.
+    pub(crate) fn absorb(&mut self, mut other: Self) -> usize {
+        if self.is_empty() {
+            *self = other;
+            return self.len();
+        }
         let ids = std::mem::take(&mut other.ids);
-        let (known, new): (Vec<u32>, Vec<u32>) = ids.iter().partition(|id| self.ids.contains(*id));
-        self.ids.add(&new);
-        self.fingerprint = self.fingerprint.wrapping_add(fingerprint(&new));
-        // Those that were here already have two counts of ours now.
-        known.into_iter().for_each(|id| self.table.release(AddressId(id)));
+        let mut new = 0;
+        in_pieces(ids.iter(), |piece| new += self.take(piece));
         new
     }
 
-    /// The ids of another set that are also in this one, sorted.
-    pub(crate) fn common(&self, other: &Self) -> Vec<u32> {
-        other.ids.iter().filter(|id| self.ids.contains(*id)).collect()
+    /// The ids of another set that are also in this one.
+    pub(crate) fn common(&self, other: &Self) -> IdSet {
+        IdSet::from_sorted_iter(other.ids.iter().filter(|id| self.ids.contains(*id)))
     }
 
-    /// Takes ids out that are in it, sorted, and gives back the counts on them.
-    pub(crate) fn give_up(&mut self, ids: &[u32]) {
-        self.ids.remove(ids);
-        self.fingerprint = self.fingerprint.wrapping_sub(fingerprint(ids));
-        ids.iter().for_each(|id| self.table.release(AddressId(*id)));
+    /// The ids of this set that are not in another.
+    pub(crate) fn without(&self, other: &Self) -> IdSet {
+        IdSet::from_sorted_iter(self.ids.iter().filter(|id| !other.ids.contains(*id)))
+    }
+
+    /// Takes ids out that are in it, and gives back the counts on them.
+    pub(crate) fn give_up(&mut self, ids: &IdSet) {
+        in_pieces(ids.iter(), |piece| {
+            self.ids.remove(piece);
+            self.fingerprint = self.fingerprint.wrapping_sub(fingerprint(piece));
+            piece.iter().for_each(|id| self.table.release(AddressId(*id)));
+        });
     }
 }
 
@@ -185,12 +211,12 @@ mod tests {
         assert_eq!((a.len(), table.len()), (100, 100));
         let b = AddressSet::register(&table, addresses(90..150))?;
         assert_eq!(a.common(&b).len(), 10);
-        assert_eq!(a.absorb(b).len(), 50);
+        assert_eq!(a.absorb(b), 50);
         assert_eq!((a.len(), table.len()), (150, 150));
         let same = AddressSet::register(&table, addresses(0..150))?;
         assert_eq!(a, same);
         assert_eq!(a.copy(), same);
-        let some: Vec<u32> = a.ids().take(100).map(|id| id.0).collect();
+        let some = IdSet::from_sorted_iter(a.ids().take(100).map(|id| id.0));
         a.give_up(&some);
         assert_ne!(a, same);
         drop(same);

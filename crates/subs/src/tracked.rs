@@ -13,8 +13,9 @@ use std::sync::Arc;
 
 use ledger::{AddressId, BlockId, Commitment, Facet};
 
-use crate::engine::{Engine, Member, Pending, SLICE_IDS, SubscribeError, SubscriptionId, Waiting};
+use crate::engine::{Engine, Member, Pending, SubscribeError, SubscriptionId, Waiting};
 use crate::filter::{Filter, Interest, Position, Topic};
+use crate::ids::{IdSet, in_pieces};
 use crate::levels::{Stand, Step};
 use crate::listener::Listener;
 use crate::queue::Message;
@@ -77,17 +78,27 @@ pub struct Changed {
 
 /// Addresses that were added.
 #[derive(Clone, Default)]
-pub struct Added(Arc<[u32]>);
+pub struct Added(Arc<IdSet>);
 
 impl Added {
     /// Whether an address is among them.
     pub fn contains(&self, id: AddressId) -> bool {
-        self.0.binary_search(&id.0).is_ok()
+        self.0.contains(id.0)
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
     }
 
     /// Their numbers, the least first.
     pub fn ids(&self) -> impl Iterator<Item = AddressId> + '_ {
-        self.0.iter().copied().map(AddressId)
+        self.0.iter().map(AddressId)
     }
 }
 
@@ -172,8 +183,8 @@ impl<S: Eq + Hash, M: Message, B> Listener<S, M, B> {
         }
         let (id, topic, facet, set) = self.tracked_set(handle)?;
         let (new, gone) = difference(&set, &change);
-        let added = Added(new.into());
-        let (more, less) = (added.0.len(), gone.len());
+        let added = Added(Arc::new(new));
+        let (more, less) = (added.len(), gone.len());
         let changed = |part| Changed {
             part,
             added: added.clone(),
@@ -210,10 +221,10 @@ impl<S: Eq + Hash, M: Message, B> Listener<S, M, B> {
         let (place, old) = engine.open(id, more, &gone, pending);
         drop(engine);
         drop(set);
-        self.enter(topic, facet, place, added.0.iter().copied());
-        for slice in gone.chunks(SLICE_IDS) {
-            self.subs.shared.engine.lock().index.untrack(topic, facet, slice, place);
-        }
+        self.enter(topic, facet, place, added.0.iter());
+        in_pieces(gone.iter(), |piece| {
+            self.subs.shared.engine.lock().index.untrack(topic, facet, piece, place);
+        });
         let set = self.shared_set(self.changed_set(old, change));
         self.subs.shared.engine.lock().close(id, set);
         Ok(changed)
@@ -387,23 +398,18 @@ impl<S: Eq + Hash, M: Message, B> Listener<S, M, B> {
     }
 
     fn enter(&self, topic: Topic, facet: Facet, place: u32, ids: impl Iterator<Item = u32>) {
-        let mut ids = ids.peekable();
-        while ids.peek().is_some() {
-            let slice: Vec<u32> = ids.by_ref().take(SLICE_IDS).collect();
-            self.subs.shared.engine.lock().index.track(topic, facet, &slice, place);
-        }
+        in_pieces(ids, |piece| {
+            self.subs.shared.engine.lock().index.track(topic, facet, piece, place);
+        });
     }
 }
 
-/// The ids that come to a set and those that leave it, sorted.
-fn difference(set: &AddressSet, change: &Change) -> (Vec<u32>, Vec<u32>) {
-    let without = |of: &AddressSet, other: &AddressSet| -> Vec<u32> {
-        of.ids().filter(|id| !other.contains(*id)).map(|id| id.0).collect()
-    };
+/// The ids that come to a set and those that leave it.
+fn difference(set: &AddressSet, change: &Change) -> (IdSet, IdSet) {
     match change {
-        Change::Add(more) => (without(more, set), Vec::new()),
-        Change::Remove(less) => (Vec::new(), set.common(less)),
-        Change::Replace(new) => (without(new, set), without(set, new)),
+        Change::Add(more) => (more.without(set), IdSet::default()),
+        Change::Remove(less) => (IdSet::default(), set.common(less)),
+        Change::Replace(new) => (new.without(set), set.without(new)),
     }
 }
 
@@ -425,7 +431,7 @@ impl<S: Eq + Hash, M: Message, B> Engine<S, M, B> {
         &mut self,
         id: SubscriptionId,
         more: usize,
-        gone: &[u32],
+        gone: &IdSet,
         pending: Option<Pending>,
     ) -> (u32, Arc<AddressSet>) {
         self.tracked = self.tracked + more - gone.len();
@@ -442,9 +448,9 @@ impl<S: Eq + Hash, M: Message, B> Engine<S, M, B> {
         let set = std::mem::replace(held, nothing);
         for pending in &mut subscription.pending {
             // What left may come back, and then it starts anew.
-            if pending.ids.iter().any(|id| gone.binary_search(id).is_ok()) {
-                let stays = |id: &u32| gone.binary_search(id).is_err();
-                pending.ids = pending.ids.iter().copied().filter(stays).collect();
+            if pending.ids.iter().any(|id| gone.contains(id)) {
+                let stays = pending.ids.iter().filter(|id| !gone.contains(*id));
+                pending.ids = Arc::new(IdSet::from_sorted_iter(stays));
             }
         }
         if pending.is_some() {

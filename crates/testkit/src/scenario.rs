@@ -19,9 +19,11 @@
 //! Not here: what is measured and which bars there are (`bench`), the node's insides.
 
 mod client;
+mod figures;
 mod memory;
 mod node;
 mod sender;
+mod storm;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -31,9 +33,11 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 pub use client::{Client, Told};
+pub use figures::Figures;
 pub use memory::Memory;
 pub use node::Node;
 pub use sender::{Sent, send_at};
+pub use storm::Storm;
 
 /// Work of a scenario. It ends soon after it is told to stop.
 pub type Task = Box<dyn FnOnce(Stop) -> Pin<Box<dyn Future<Output = Result<()>> + Send>> + Send>;

@@ -1,4 +1,4 @@
-//! A server under measurement: `quic_server ours|quinn [--window N] [--streams N] [--no-offload]`.
+//! A server under measurement: `quic_server ours|quinn [--window N] [--bytes N]`.
 //!
 //! Counts its allocations; says what it is asked on standard input (`quic/figures.rs`).
 #![forbid(unsafe_code)]
@@ -11,7 +11,8 @@ mod quinn_server;
 use std::alloc::System;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use figures::Received;
@@ -30,9 +31,8 @@ fn main() -> Result<()> {
         args.get(at + 1)?.parse::<usize>().ok()
     };
     let window = value("--window").unwrap_or(512);
-    let offload = !args.iter().any(|arg| arg == "--no-offload");
     match args.first().map(String::as_str) {
-        Some("ours") => ours(window, value("--streams").unwrap_or(131_072), offload),
+        Some("ours") => ours(window),
         Some("quinn") => quinn_server::serve(window, value("--bytes").unwrap_or(0), allocations),
         _ => bail!("quic_server ours|quinn"),
     }
@@ -48,11 +48,9 @@ fn allocations() -> (u64, u64, u64) {
 
 /// Our door, up to the queue and a thread that takes transactions from it, as those that check
 /// signatures do.
-fn ours(window: usize, streams: usize, offload: bool) -> Result<()> {
+fn ours(window: usize) -> Result<()> {
     let config = Arc::new(Config {
         window_max: window as u32,
-        streams_max: streams,
-        receive_offload: offload,
         connections_per_identity_max: usize::MAX,
         handshakes_per_address_per_minute: 1_000_000,
         handshakes_per_second: 100_000,
@@ -69,24 +67,69 @@ fn ours(window: usize, streams: usize, offload: bool) -> Result<()> {
     let server = Server::start(config, any, &identity, outlet, Arc::clone(&counters))?;
     let received = Arc::<Received>::default();
     let counts = Arc::clone(&received);
+    let latencies = Arc::<Latencies>::default();
+    let recorded = Arc::clone(&latencies);
     std::thread::spawn(move || {
         let mut batch = Vec::with_capacity(64);
         while queue.pop(&mut batch, 64, Duration::from_millis(100)) {
             let bytes = batch.iter().map(|received| received.bytes.len() as u64).sum();
             counts.add(batch.len() as u64, bytes);
+            recorded.add(&batch);
             batch.clear();
         }
     });
     figures::answer(server.address().port(), &received, allocations, || {
         let figures = counters.figures();
+        let [half, most] = latencies.take();
         let mut extra = format!(
-            ",\"datagrams\":{},\"rounds\":{},\"buffers_made\":{},\"open\":{}",
+            ",\"datagrams\":{},\"rounds\":{},\"buffers_made\":{},\"open\":{},\
+             \"latency_p50_us\":{half},\"latency_p99_us\":{most},\"refused\":{{",
             figures.datagrams, figures.rounds, figures.buffers_made, figures.open
         );
-        for (name, count) in figures.causes() {
-            extra.push_str(&format!(",\"{name}\":{count}"));
+        for (at, (name, count)) in figures.causes().enumerate() {
+            let comma = if at > 0 { "," } else { "" };
+            extra.push_str(&format!("{comma}\"{name}\":{count}"));
         }
+        extra.push('}');
         extra
     });
     Ok(())
+}
+
+/// Parts of each power of two microseconds.
+const PARTS: u64 = 4;
+
+/// How long transactions took from their first byte to the end of the queue, since the last question.
+#[derive(Default)]
+struct Latencies([[AtomicU64; PARTS as usize]; 32]);
+
+impl Latencies {
+    /// Takes the oldest of a batch for all of it: a count for each would cost more than some of what is
+    /// measured.
+    #[expect(clippy::disallowed_methods, reason = "a benchmark measures real time")]
+    fn add(&self, batch: &[quic::Received]) {
+        let Some(first) = batch.first() else { return };
+        let us = Instant::now().saturating_duration_since(first.since).as_micros() as u64;
+        let us = us.clamp(PARTS, u64::from(u32::MAX));
+        let power = us.ilog2();
+        let part = (us >> (power - PARTS.ilog2())) % PARTS;
+        let count = &self.0[power as usize][part as usize];
+        count.fetch_add(batch.len() as u64, Ordering::Relaxed);
+    }
+
+    /// The median and the 99th percentile in microseconds; it begins anew.
+    fn take(&self) -> [u64; 2] {
+        let counts: Vec<u64> =
+            self.0.iter().flatten().map(|count| count.swap(0, Ordering::Relaxed)).collect();
+        let all: u64 = counts.iter().sum();
+        [all / 2, all - all / 100].map(|wanted| {
+            let mut seen = 0;
+            let at = counts.iter().position(|count| {
+                seen += count;
+                seen >= wanted.max(1)
+            });
+            let at = at.unwrap_or_default() as u64;
+            (PARTS + at % PARTS + 1) << (at / PARTS) >> PARTS.ilog2()
+        })
+    }
 }

@@ -1,9 +1,9 @@
 //! What was measured before, as ratios to the constant answer: they say much the same on machines that do not.
 //!
 //! A ratio is of answers for a second of the server's CPU time ([`super::rounds`]). Recorded are the median of
-//! its rounds and the least of them; how far these are apart is its own noise on the machine that recorded.
-//! It is slower beyond noise if the median of the rounds is below the least that was recorded, and by more
-//! than [`MACHINES_SHARE`] of it: what machines differ by.
+//! its rounds in the last recording, and the least round of all recordings, so that record by record, on a
+//! busy machine and on a quiet one, its noise is known. It is slower beyond noise if the median of its rounds
+//! is below that least round, and by more than [`OTHER_MACHINES`] of it. To forget, delete the file.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -13,9 +13,9 @@ use serde_json::{Value, json};
 
 use crate::median;
 
-/// Caches and system calls cost other shares on other machines. A fifth is what two machines at hand differed
-/// by at most.
-const MACHINES_SHARE: f64 = 0.2;
+/// What is allowed beside noise, as caches and system calls cost other shares on other machines than the one
+/// that recorded.
+const OTHER_MACHINES: f64 = 0.2;
 
 /// Of one kind of requests.
 pub(crate) struct Ratio {
@@ -36,14 +36,25 @@ impl Ratio {
 
 /// Records them.
 pub(crate) fn write(ratios: &[Ratio]) -> Result<()> {
-    let figures = |ratio: &Ratio| json!({ "median": rounded(ratio.median()), "least": rounded(ratio.least()) });
-    let map: BTreeMap<&str, Value> =
-        ratios.iter().map(|ratio| (ratio.name.as_str(), figures(ratio))).collect();
+    let before = match std::fs::read_to_string(path()) {
+        Ok(text) => serde_json::from_str(&text)?,
+        Err(_) => BTreeMap::new(),
+    };
+    let map = recorded(ratios, &before);
     let path = path();
     std::fs::write(&path, serde_json::to_string_pretty(&map)? + "\n")
         .with_context(|| format!("write {}", path.display()))?;
     println!("recorded {} ratios in {}", map.len(), path.display());
     Ok(())
+}
+
+fn recorded(ratios: &[Ratio], before: &BTreeMap<String, Value>) -> BTreeMap<String, Value> {
+    let figures = ratios.iter().map(|ratio| {
+        let least = before.get(&ratio.name).and_then(|before| before["least"].as_f64());
+        let least = rounded(ratio.least().min(least.unwrap_or(f64::INFINITY)));
+        (ratio.name.clone(), json!({ "median": rounded(ratio.median()), "least": least }))
+    });
+    figures.collect()
 }
 
 /// Prints them beside what was recorded; fails if one is slower beyond noise, or is not there any more.
@@ -88,7 +99,7 @@ fn slower(ratios: &[Ratio], recorded: &BTreeMap<String, Value>) -> Result<Vec<St
 
 fn allowed(before: &Value) -> Result<f64> {
     let least = before["least"].as_f64().context("recorded ratios have a least")?;
-    Ok(least * (1.0 - MACHINES_SHARE))
+    Ok(least * (1.0 - OTHER_MACHINES))
 }
 
 fn rounded(ratio: f64) -> f64 {
@@ -105,9 +116,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_below_the_least_round_by_more_than_machines_differ_is_slower() {
+    fn only_what_is_well_below_the_least_recorded_round_is_slower() {
         let before = |median, least| json!({ "median": median, "least": least });
-        let recorded = BTreeMap::from([
+        let recorded_before = BTreeMap::from([
             ("a".to_owned(), before(0.5, 0.45)),
             ("b".to_owned(), before(0.01, 0.002)),
             ("gone".to_owned(), before(1.0, 1.0)),
@@ -115,10 +126,13 @@ mod tests {
         let ratio =
             |name: &str, rounds: &[f64]| Ratio { name: name.to_owned(), rounds: rounds.to_vec() };
         let now = [ratio("a", &[0.1, 0.35, 0.9]), ratio("b", &[0.0017]), ratio("new", &[1e-4])];
-        let slower_ones = slower(&now, &recorded).expect("it was recorded so");
+        let slower_ones = slower(&now, &recorded_before).expect("it was recorded so");
         assert_eq!(slower_ones, ["a 0.3500, was 0.5", "gone was not measured"]);
         let now = [ratio("a", &[0.1, 0.37, 0.9]), ratio("b", &[0.0017]), ratio("gone", &[0.81])];
-        assert!(slower(&now, &recorded).expect("it was recorded so").is_empty());
+        assert!(slower(&now, &recorded_before).expect("it was recorded so").is_empty());
+        let again = recorded(&[ratio("a", &[0.6, 0.7]), ratio("b", &[0.001])], &recorded_before);
+        assert_eq!(again["a"], before(0.6, 0.45));
+        assert_eq!((&again["b"], again.len()), (&before(0.001, 0.001), 2));
         assert_eq!(rounded(0.123_456), 0.1235);
     }
 }

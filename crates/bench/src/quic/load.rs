@@ -1,14 +1,18 @@
 //! The load generator, in its own process: many connections, each sending transactions one to a stream.
 //!
-//! Shape: `bench quic-load PORT KEY=VALUE...`. It says `ready` when all are connected and the warm-up has
-//! been acknowledged, waits for a line, sends the measured streams, and says how many nanoseconds that
-//! took. One thread, one socket, `quinn-proto` driven directly: it has to be cheaper than any server.
+//! Shape: `bench quic-load PORT KEY=VALUE...` connects and says `ready`. Each line `run KEY=VALUE...` is a load
+//! (so many streams, or for so long), answered by how many nanoseconds it took until the last stream was
+//! acknowledged, and how many were. `end` or the end of input closes the connections.
+//! One thread, one socket, `quinn-proto` driven directly: it has to be cheaper than any server.
+//! Bounds: `under-way` streams of all connections together, so that what is measured is not the loss in the
+//! server's socket.
 //! Not here: what is measured (`quic.rs`).
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, IoSliceMut, Write};
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -16,7 +20,7 @@ use bytes::{Bytes, BytesMut};
 use quic::{Identity, client_config};
 use quinn_proto::{
     ClientConfig, Connection, ConnectionHandle, DatagramEvent, Dir, Endpoint, EndpointConfig,
-    Event, StreamEvent, StreamId, TransportConfig, VarInt,
+    Event, StreamEvent, StreamId, TransportConfig, VarInt, WriteError,
 };
 use quinn_udp::{BATCH_SIZE, RecvMeta, UdpSocketState};
 use solana_keypair::Keypair;
@@ -28,8 +32,17 @@ const SEGMENTS: usize = 10;
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Handshakes under way at once.
 const HANDSHAKES: usize = 32;
-/// Streams that one connection may have under way: less than this means that the server's window limits.
-const UNDER_WAY_MAX: u64 = 1 << 20;
+/// The fewest streams that a connection may have under way: two, so that it is not delayed acknowledgements
+/// that are measured.
+const UNDER_WAY_LEAST: u64 = 2;
+/// Between two looks at the timers of all connections.
+const TIMERS_EVERY: Duration = Duration::from_millis(2);
+/// Between two pings: seldom, since many connections wait while others are measured.
+const KEEP_ALIVE: Duration = Duration::from_secs(8);
+/// Calls of the system that one step reads with.
+const READS_MAX: usize = 8;
+/// Between two bytes of a slow client.
+const SLOW_EVERY: Duration = Duration::from_secs(1);
 
 /// What the clients do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +53,8 @@ enum Manner {
     Stall,
     /// Open every stream there is and end none.
     Greedy,
+    /// The same, with a byte for each of them every second.
+    Slow,
     /// Send what is no transaction: too long, empty, reset.
     Broken,
 }
@@ -47,19 +62,25 @@ enum Manner {
 struct Plan {
     server: SocketAddr,
     connections: usize,
-    bytes: usize,
-    /// Streams of all connections together.
-    warm_up: u64,
-    streams: u64,
-    offload: bool,
     /// Share of datagrams thrown away instead of sent, in thousandths.
     loss: u32,
     manner: Manner,
-    /// Send for so long instead of so many.
-    seconds: Option<f64>,
     transactions: Option<String>,
     /// One key for all connections, instead of one for each.
     one_identity: bool,
+    /// Streams of all connections together that are not acknowledged.
+    under_way: u64,
+}
+
+/// One load.
+#[derive(Clone, Copy, Debug)]
+struct Load {
+    /// Of each transaction; 0 for the real mix.
+    bytes: usize,
+    offload: bool,
+    /// Streams of all connections together, if it is not `seconds` that limits.
+    streams: u64,
+    seconds: Option<f64>,
 }
 
 /// One connection.
@@ -69,9 +90,16 @@ struct Peer {
     is_connected: bool,
     is_lost: bool,
     opened: u64,
+    /// Acknowledged whole.
     finished: u64,
+    /// Given up: stopped by the server, or never meant to end.
+    given_up: u64,
     is_dirty: bool,
     has_stalled: bool,
+    /// A transaction of which the server's windows left only a part, and what remains of it.
+    pending: Option<(StreamId, Bytes)>,
+    /// Streams that get a byte now and then.
+    slow: Vec<StreamId>,
 }
 
 pub(crate) fn run(args: &[String]) -> Result<()> {
@@ -79,31 +107,45 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
     Generator::new(plan)?.run()
 }
 
+fn given<'a>(args: impl Iterator<Item = &'a str>) -> BTreeMap<&'a str, &'a str> {
+    args.filter_map(|arg| arg.split_once('=')).collect()
+}
+
+fn number(given: &BTreeMap<&str, &str>, key: &str, default: u64) -> Result<u64> {
+    given.get(key).map_or(Ok(default), |text| text.parse().with_context(|| key.to_owned()))
+}
+
 fn plan(args: &[String]) -> Result<Plan> {
     let (port, rest) = args.split_first().context("quic-load PORT KEY=VALUE...")?;
-    let given: BTreeMap<&str, &str> = rest.iter().filter_map(|arg| arg.split_once('=')).collect();
-    let number = |key: &str, default: u64| -> Result<u64> {
-        given.get(key).map_or(Ok(default), |text| text.parse().with_context(|| key.to_owned()))
-    };
+    let given = given(rest.iter().map(String::as_str));
     Ok(Plan {
         server: SocketAddr::from(([127, 0, 0, 1], port.parse()?)),
-        connections: number("connections", 1)? as usize,
-        bytes: number("bytes", 300)? as usize,
-        warm_up: number("warm-up", 0)?,
-        streams: number("streams", 100_000)?,
-        offload: number("offload", 0)? != 0,
-        loss: number("loss", 0)? as u32,
+        connections: number(&given, "connections", 1)? as usize,
+        loss: number(&given, "loss", 0)? as u32,
         manner: match given.get("manner") {
             None | Some(&"honest") => Manner::Honest,
             Some(&"stall") => Manner::Stall,
             Some(&"greedy") => Manner::Greedy,
+            Some(&"slow") => Manner::Slow,
             Some(&"broken") => Manner::Broken,
             Some(other) => bail!("no manner {other}"),
         },
-        seconds: given.get("seconds").map(|text| text.parse()).transpose()?,
         transactions: given.get("transactions").map(|path| (*path).to_owned()),
-        one_identity: number("one-identity", 0)? != 0,
+        one_identity: number(&given, "one-identity", 0)? != 0,
+        under_way: number(&given, "under-way", u64::MAX)?,
     })
+}
+
+impl Load {
+    fn parse(line: &str) -> Result<Self> {
+        let given = given(line.split(' '));
+        Ok(Self {
+            bytes: number(&given, "bytes", 300)? as usize,
+            offload: number(&given, "offload", 0)? != 0,
+            streams: number(&given, "streams", 100_000)?,
+            seconds: given.get("seconds").map(|text| text.parse()).transpose()?,
+        })
+    }
 }
 
 /// The seed of the key that all connections have in common.
@@ -116,16 +158,43 @@ fn config(plan: &Plan) -> Result<ClientConfig> {
     let mut config = ClientConfig::new(Arc::new(client_config(&identity)?));
     let mut transport = TransportConfig::default();
     transport
-        .keep_alive_interval(Some(Duration::from_secs(1)))
+        .keep_alive_interval(Some(KEEP_ALIVE))
         .max_idle_timeout(Some(VarInt::from_u32(30_000).into()))
         .send_fairness(false)
-        .enable_segmentation_offload(plan.offload);
+        .enable_segmentation_offload(true);
     config.transport_config(Arc::new(transport));
     Ok(config)
 }
 
+impl Peer {
+    /// Streams that may still be acknowledged.
+    fn under_way(&self) -> u64 {
+        (self.opened - self.finished).saturating_sub(self.given_up)
+    }
+
+    /// Goes on with what did not fit; whether all of it has gone.
+    fn write_pending(&mut self) -> bool {
+        let Some((id, mut bytes)) = self.pending.take() else { return true };
+        let mut stream = self.inner.send_stream(id);
+        while !bytes.is_empty() {
+            match stream.write(&bytes) {
+                Ok(written) => drop(bytes.split_to(written)),
+                Err(WriteError::Blocked) => {
+                    self.pending = Some((id, bytes));
+                    return false;
+                }
+                // The server wants no more of it; that is counted where it says so.
+                Err(_) => return true,
+            }
+        }
+        drop(stream.finish());
+        true
+    }
+}
+
 struct Generator {
     plan: Plan,
+    load: Load,
     endpoint: Endpoint,
     socket: UdpSocket,
     state: UdpSocketState,
@@ -140,6 +209,8 @@ struct Generator {
     scratch: Vec<u8>,
     receive: Vec<u8>,
     random: u64,
+    looked_at_timers: Instant,
+    last_slow: Instant,
 }
 
 impl Generator {
@@ -162,7 +233,10 @@ impl Generator {
             dirty: Vec::new(),
             transactions,
             sent: 0,
-            allowed: plan.warm_up,
+            allowed: 0,
+            load: Load { bytes: 300, offload: false, streams: 0, seconds: None },
+            looked_at_timers: crate::now(),
+            last_slow: crate::now(),
             scratch: Vec::new(),
             random: 0x9e37_79b9_7f4a_7c15,
             plan,
@@ -171,39 +245,15 @@ impl Generator {
 
     fn run(mut self) -> Result<()> {
         self.connect_all()?;
-        // A stalled stream is one that does not finish.
-        let stalled = match self.plan.manner {
-            Manner::Stall => self.plan.connections as u64,
-            _ => 0,
-        };
-        self.run_until(|this| this.finished() + stalled >= this.plan.warm_up)?;
+        let lines = lines()?;
         say("ready")?;
-        wait_for_line()?;
-        let began = crate::now();
-        let before = self.finished();
-        match self.plan.seconds {
-            None => {
-                self.allowed = self.sent + self.plan.streams;
-                let wanted = before + self.plan.streams;
-                self.mark_all();
-                self.run_until(|this| this.finished() >= wanted)?;
+        loop {
+            match lines.try_recv() {
+                Ok(line) if line.starts_with("run") => self.carry_out(Load::parse(&line)?)?,
+                Ok(_) | Err(TryRecvError::Disconnected) => break,
+                // Connections stay open, and their server's pings answered.
+                Err(TryRecvError::Empty) => self.step(crate::now() + Duration::from_millis(5))?,
             }
-            Some(seconds) => {
-                self.allowed = u64::MAX;
-                self.mark_all();
-                let end = began + Duration::from_secs_f64(seconds);
-                while crate::now() < end {
-                    self.step(end)?;
-                }
-            }
-        }
-        let took = began.elapsed().as_nanos();
-        let lost = self.peers.iter().filter(|peer| peer.is_lost).count();
-        say(&format!("{took} {} {} {lost}", self.finished() - before, self.sent))?;
-        // Connections stay open until the benchmark says otherwise, or ends us.
-        let waiter = std::thread::spawn(wait_for_line);
-        while !waiter.is_finished() {
-            self.step(crate::now() + Duration::from_millis(20))?;
         }
         let now = crate::now();
         for at in 0..self.peers.len() {
@@ -211,6 +261,35 @@ impl Generator {
             self.drive(at)?;
         }
         Ok(())
+    }
+
+    /// Sends one load, and says how it went.
+    fn carry_out(&mut self, load: Load) -> Result<()> {
+        self.load = load;
+        let began = crate::now();
+        let before = self.finished();
+        self.allowed = match load.seconds {
+            None => self.sent + load.streams,
+            Some(_) => u64::MAX,
+        };
+        self.mark_all();
+        if let Some(seconds) = load.seconds {
+            let end = began + Duration::from_secs_f64(seconds);
+            while crate::now() < end {
+                self.step(end)?;
+            }
+            self.allowed = self.sent;
+        }
+        // Whoever ends no stream has nothing that could be acknowledged.
+        if matches!(self.plan.manner, Manner::Honest | Manner::Stall) {
+            let wanted = if load.seconds.is_some() { 0 } else { self.allowed };
+            self.run_until(|this| {
+                this.sent >= wanted && this.peers.iter().all(|peer| peer.under_way() == 0)
+            })?;
+        }
+        let took = began.elapsed().as_nanos();
+        let lost = self.peers.iter().filter(|peer| peer.is_lost).count();
+        say(&format!("{took} {} {} {lost}", self.finished() - before, self.sent))
     }
 
     fn finished(&self) -> u64 {
@@ -244,8 +323,11 @@ impl Generator {
                     is_lost: false,
                     opened: 0,
                     finished: 0,
+                    given_up: 0,
                     is_dirty: false,
                     has_stalled: false,
+                    pending: None,
+                    slow: Vec::new(),
                 });
                 self.mark(at);
             }
@@ -285,25 +367,50 @@ impl Generator {
 
     /// Reads what is there, lets everybody write, and waits if there is nothing to do.
     fn step(&mut self, end: Instant) -> Result<()> {
-        let read = self.read()?;
-        let now = crate::now();
-        for at in 0..self.peers.len() {
-            if self.peers[at].inner.poll_timeout().is_some_and(|timeout| timeout <= now) {
-                self.peers[at].inner.handle_timeout(now);
-                self.mark(at);
+        let mut read = 0;
+        for _ in 0..READS_MAX {
+            match self.read()? {
+                0 => break,
+                count => read += count,
             }
+        }
+        let now = crate::now();
+        if now.saturating_duration_since(self.looked_at_timers) >= TIMERS_EVERY {
+            self.looked_at_timers = now;
+            for at in 0..self.peers.len() {
+                if self.peers[at].inner.poll_timeout().is_some_and(|timeout| timeout <= now) {
+                    self.peers[at].inner.handle_timeout(now);
+                    self.mark(at);
+                }
+            }
+        }
+        if self.plan.manner == Manner::Slow
+            && now.saturating_duration_since(self.last_slow) >= SLOW_EVERY
+        {
+            self.last_slow = now;
+            self.write_slowly();
         }
         let dirty = std::mem::take(&mut self.dirty);
         let was_idle = read == 0 && dirty.is_empty();
-        for at in dirty {
-            self.drive(at)?;
+        for at in &dirty {
+            self.drive(*at)?;
         }
         if was_idle {
-            let timers = self.peers.iter_mut().filter_map(|peer| peer.inner.poll_timeout()).min();
-            let until = timers.map_or(end, |timer| timer.min(end));
-            self.wait(until.saturating_duration_since(now))?;
+            let patience = end.saturating_duration_since(now).min(TIMERS_EVERY);
+            self.wait(patience)?;
         }
         Ok(())
+    }
+
+    /// One more byte for every stream of a slow client.
+    fn write_slowly(&mut self) {
+        for at in 0..self.peers.len() {
+            let peer = &mut self.peers[at];
+            let inner = &mut peer.inner;
+            // Stopped ones are not written to again.
+            peer.slow.retain(|id| inner.send_stream(*id).write(&[1]).is_ok());
+            self.mark(at);
+        }
     }
 
     fn wait(&self, timeout: Duration) -> Result<()> {
@@ -363,6 +470,7 @@ impl Generator {
                 }
                 Event::Stream(StreamEvent::Finished { .. }) => peer.finished += 1,
                 Event::Stream(StreamEvent::Stopped { id, .. }) => {
+                    peer.given_up += 1;
                     // It may have been acknowledged meanwhile.
                     let _ = peer.inner.send_stream(id).reset(VarInt::from_u32(0));
                 }
@@ -372,14 +480,14 @@ impl Generator {
         if self.peers[at].is_connected && !self.peers[at].is_lost {
             self.write(at);
         }
-        let Self { peers, endpoint, scratch, socket, state, plan, random, .. } = self;
+        let Self { peers, endpoint, scratch, socket, state, plan, load, random, .. } = self;
         let peer = &mut peers[at];
         while let Some(event) = peer.inner.poll_endpoint_events() {
             if let Some(event) = endpoint.handle_event(peer.handle, event) {
                 peer.inner.handle_event(event);
             }
         }
-        let segments = if plan.offload { SEGMENTS } else { 1 };
+        let segments = if load.offload { SEGMENTS } else { 1 };
         scratch.clear();
         while let Some(transmit) = peer.inner.poll_transmit(now, segments, scratch) {
             *random ^= *random << 13;
@@ -404,27 +512,44 @@ impl Generator {
     /// Opens as many streams as there may be, and writes them whole.
     fn write(&mut self, at: usize) {
         // Everybody gets his part, so that thousands of connections all have some.
-        let part = (self.allowed / self.peers.len() as u64).saturating_add(1);
+        let count = self.peers.len() as u64;
+        let part = (self.allowed / count).saturating_add(1);
+        let under_way_max = (self.plan.under_way / count).max(UNDER_WAY_LEAST);
+        if !self.peers[at].write_pending() {
+            return;
+        }
         while self.sent < self.allowed
             && self.peers[at].opened < part
-            && self.peers[at].opened - self.peers[at].finished < UNDER_WAY_MAX
+            && self.peers[at].under_way() < under_way_max
         {
             let Some(id) = self.peers[at].inner.streams().open(Dir::Uni) else { return };
             self.sent += 1;
             self.peers[at].opened += 1;
             let bytes = self.transaction();
-            self.fill(at, id, &bytes);
+            if !self.fill(at, id, bytes) {
+                return;
+            }
         }
     }
 
-    fn fill(&mut self, at: usize, id: StreamId, bytes: &Bytes) {
+    /// Writes a stream; false if there was no room for all of it.
+    fn fill(&mut self, at: usize, id: StreamId, bytes: Bytes) -> bool {
         let peer = &mut self.peers[at];
         let number = peer.opened;
         let mut stream = peer.inner.send_stream(id);
         let ends = match self.plan.manner {
             Manner::Honest => true,
-            Manner::Stall => std::mem::replace(&mut peer.has_stalled, true),
+            Manner::Stall if !peer.has_stalled => {
+                peer.has_stalled = true;
+                peer.given_up += 1;
+                false
+            }
+            Manner::Stall => true,
             Manner::Greedy => false,
+            Manner::Slow => {
+                peer.slow.push(id);
+                false
+            }
             Manner::Broken => {
                 match number % 3 {
                     0 => drop(stream.write(&[1; 1_233])),
@@ -432,19 +557,20 @@ impl Generator {
                     _ => {
                         drop(stream.write(&bytes[..bytes.len() / 2]));
                         drop(stream.reset(VarInt::from_u32(1)));
-                        return;
+                        return true;
                     }
                 }
                 drop(stream.finish());
-                return;
+                return true;
             }
         };
-        let bytes = if ends { &bytes[..] } else { &bytes[..1] };
-        // The send window is far larger than all that may be under way.
-        drop(stream.write(bytes));
         if ends {
-            drop(stream.finish());
+            peer.pending = Some((id, bytes));
+            return peer.write_pending();
         }
+        // One byte, which fits wherever a stream does.
+        drop(stream.write(&bytes[..1]));
+        true
     }
 
     fn transaction(&mut self) -> Bytes {
@@ -453,7 +579,7 @@ impl Generator {
             return self.transactions[number as usize % self.transactions.len()].clone();
         }
         // The real mix: most are small, some fill a packet.
-        let bytes = match self.plan.bytes {
+        let bytes = match self.load.bytes {
             0 => [230, 300, 420, 300, 650, 900, 300, 1_232][number as usize % 8],
             bytes => bytes,
         };
@@ -477,9 +603,15 @@ fn read_transactions(path: &str) -> Result<Vec<Bytes>> {
     Ok(all)
 }
 
-fn wait_for_line() -> Result<()> {
-    std::io::stdin().lock().read_line(&mut String::new())?;
-    Ok(())
+/// What we are asked on standard input.
+fn lines() -> Result<Receiver<String>> {
+    let (to, from) = sync_channel(16);
+    std::thread::Builder::new().name("lines".into()).spawn(move || {
+        let lines = std::io::stdin().lock().lines();
+        // Nobody reads any more: the generator has ended.
+        lines.map_while(Result::ok).all(|line| to.send(line).is_ok())
+    })?;
+    Ok(from)
 }
 
 #[expect(clippy::print_stdout, reason = "this is how the benchmark hears of it")]

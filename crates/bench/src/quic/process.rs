@@ -2,6 +2,7 @@
 //!
 //! Invariant: a process ends with its value, however the benchmark ends.
 
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -31,8 +32,8 @@ impl Process {
         Ok(Self { child, to, from })
     }
 
-    fn ask(&mut self) -> Result<()> {
-        self.to.write_all(b"\n").context("the process has ended")
+    fn ask(&mut self, line: &str) -> Result<()> {
+        writeln!(self.to, "{line}").context("the process has ended")
     }
 
     fn line(&mut self) -> Result<String> {
@@ -82,7 +83,7 @@ impl Server {
     }
 
     pub(crate) fn figures(&mut self) -> Result<Figures> {
-        self.process.ask()?;
+        self.process.ask("")?;
         Ok(Figures(serde_json::from_str(&self.process.line()?)?))
     }
 }
@@ -93,13 +94,14 @@ impl Figures {
         self.0[key].as_f64().unwrap_or_default()
     }
 
-    /// All of them.
-    pub(crate) fn text(&self) -> String {
-        self.0.to_string()
+    /// What it refused, by cause.
+    pub(crate) fn refused(&self) -> BTreeMap<String, u64> {
+        let causes = self.0["refused"].as_object().into_iter().flatten();
+        causes.map(|(name, count)| (name.clone(), count.as_u64().unwrap_or_default())).collect()
     }
 }
 
-/// A load generator.
+/// A load generator, connected to a server.
 pub(crate) struct Generator(Process);
 
 /// What it did.
@@ -110,29 +112,24 @@ pub(crate) struct Outcome {
 }
 
 impl Generator {
-    pub(crate) fn start(port: u16, load: &[String]) -> Result<Self> {
+    /// Starts one, and waits until all of it has connected.
+    pub(crate) fn start(port: u16, plan: &str) -> Result<Self> {
         let mut command = Command::new(std::env::current_exe()?);
-        command.arg("quic-load").arg(port.to_string()).args(load);
-        Process::start(command).map(Self)
+        command.arg("quic-load").arg(port.to_string()).args(plan.split_whitespace());
+        let mut process = Process::start(command)?;
+        let line = process.line()?;
+        ensure!(line == "ready", "the generator: {line}");
+        Ok(Self(process))
     }
 
-    /// Waits until it has connected and warmed up.
-    pub(crate) fn ready(&mut self) -> Result<()> {
-        let line = self.0.line()?;
-        if line != "ready" {
-            bail!("the generator: {line}");
-        }
-        Ok(())
+    /// Lets it begin with a load.
+    pub(crate) fn begin(&mut self, load: &str) -> Result<()> {
+        self.0.ask(&format!("run {load}"))
     }
 
-    /// Lets it send, and goes on.
-    pub(crate) fn go_on(&mut self) -> Result<()> {
-        self.0.ask()
-    }
-
-    /// Lets it send, and waits until it is done.
-    pub(crate) fn go(&mut self) -> Result<Outcome> {
-        self.0.ask()?;
+    /// Lets it send a load, and waits until it is done.
+    pub(crate) fn run(&mut self, load: &str) -> Result<Outcome> {
+        self.begin(load)?;
         let line = self.0.line()?;
         let mut numbers = line.split(' ').map(str::parse::<f64>);
         match (numbers.next(), numbers.next()) {
@@ -145,7 +142,7 @@ impl Generator {
 
     /// Lets it close its connections.
     pub(crate) fn end(mut self) -> Result<()> {
-        self.0.ask()?;
+        self.0.ask("end")?;
         self.0.child.wait()?;
         Ok(())
     }

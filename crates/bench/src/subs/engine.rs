@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use address::AddressTable;
 use anyhow::{Result, ensure};
+use cpu_time::ThreadTime;
 use ledger::{Address, BlockId, Commitment, Facet};
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
@@ -21,7 +22,6 @@ use subs::{
 
 use super::{Size, address_of, set_of};
 use crate::index::heap;
-use crate::now;
 
 const TOPIC: Topic = Topic(0);
 const FACET: Facet = Facet(0);
@@ -30,7 +30,9 @@ const MATCHES: usize = 100;
 /// Addresses of each listener whose number does not matter.
 const WALLET: u32 = 800;
 /// Blocks of one measurement.
-const BLOCKS: usize = 200;
+const BLOCKS: usize = 300;
+/// Blocks after which the queues are emptied.
+const DRAIN_EVERY: u64 = 20;
 
 #[derive(Clone)]
 struct Body(#[expect(dead_code, reason = "nobody reads it here")] Arc<str>);
@@ -112,27 +114,37 @@ fn memory(size: &Size) -> Result<()> {
     Ok(())
 }
 
+/// Where the bytes are when a client has each of some sets.
+pub(super) fn account(sets: &[Vec<u32>]) -> Result<[(&'static str, f64); 4]> {
+    let subs = engine();
+    let table = Arc::new(AddressTable::new(1 << 26, 1));
+    let empty = table.bytes();
+    let before = heap::now();
+    let clients = (0..).zip(sets).map(|(n, set)| subscribed(&subs, &table, n, set.iter().copied()));
+    let clients: Vec<Client> = clients.collect::<Result<_>>()?;
+    let all = heap::now() - before;
+    let (addresses, bytes) = (table.bytes() - empty, subs.bytes());
+    drop(clients);
+    let rest = all as f64 - (addresses + bytes.index + bytes.sets) as f64;
+    Ok([
+        ("addresses", addresses as f64),
+        ("index from addresses to subscriptions", bytes.index as f64),
+        ("sets", bytes.sets as f64),
+        ("subscriptions and queues", rest),
+    ])
+}
+
 /// All included, the address table too.
 fn bytes_a_pair(name: &str, sets: &[Vec<u32>]) -> Result<f64> {
     let subs = engine();
     let table = Arc::new(AddressTable::new(1 << 26, 1));
     let pairs: usize = sets.iter().map(Vec::len).sum();
     let before = heap::now();
-    let held: Vec<AddressSet> = sets
-        .iter()
-        .map(|set| AddressSet::register(&table, set.iter().map(|n| Address::from(address_of(*n)))))
-        .collect::<Result<_, _>>()?;
-    let in_sets = heap::now() - before;
-    drop(held);
-    let table = Arc::new(AddressTable::new(1 << 26, 1));
-    let before = heap::now();
     let clients = (0..).zip(sets).map(|(n, set)| subscribed(&subs, &table, n, set.iter().copied()));
     let clients: Vec<Client> = clients.collect::<Result<_>>()?;
     let all = (heap::now() - before) as f64 / pairs as f64;
-    let rest = all - in_sets as f64 / pairs as f64;
-    println!(
-        "  {name}: {pairs} pairs, {all:.1}; beside the table and the sets themselves {rest:.1}"
-    );
+    let parts = account(sets)?.map(|(name, bytes)| format!("{name} {:.2}", bytes / pairs as f64));
+    println!("  {name}: {pairs} pairs, {all:.1}: {}", parts.join(", "));
     drop(clients);
     ensure!(subs.is_idle() && table.is_empty(), "nothing is left");
     Ok(all)
@@ -168,70 +180,97 @@ fn beside_the_table(name: &str, sets: &[Vec<u32>], known: u32) -> Result<f64> {
     Ok(all)
 }
 
-/// One step over and over: who wants what, a message made for each, into the queues.
-fn publish(subs: &Engine, clients: &[Client], touched: &[u32]) -> f64 {
-    let account = AccountSharedData::new(1_000_000, 100, &Pubkey::new_unique());
-    let encoding = Encoding { form: UiAccountEncoding::Base64, slice: None };
-    let message = || {
-        let pubkey = Pubkey::new_unique();
-        let account = encoding.encode(&pubkey, &account, |_| None);
-        let value = json!({ "pubkey": pubkey.to_string(), "account": account });
-        Body(value.to_string().into())
-    };
-    let times = (0..BLOCKS).map(|round| {
-        let started = now();
-        let things = touched.iter().map(|id| (*id, *id));
+/// One engine with its listeners, to which blocks are published.
+struct Published {
+    subs: Engine,
+    clients: Vec<Client>,
+    table: Arc<AddressTable>,
+    account: AccountSharedData,
+    step: u64,
+}
+
+impl Published {
+    /// So many listeners of a wallet each, no two of one address.
+    fn to(listeners: u32) -> Result<Self> {
+        let subs = engine();
+        let table = Arc::new(AddressTable::new(1 << 26, 1));
+        let clients = (0..listeners)
+            .map(|n| subscribed(&subs, &table, n, n * WALLET..(n + 1) * WALLET))
+            .collect::<Result<_>>()?;
+        let account = AccountSharedData::new(1_000_000, 100, &Pubkey::new_unique());
         // Each listener has heard of nothing yet, so any number is later than its start.
-        let step = 1_000 + round as u64;
-        let found = subs.matches().tracking(TOPIC, FACET, step, things);
+        Ok(Self { subs, clients, table, account, step: 1_000 })
+    }
+
+    fn id(&self, number: u32) -> Option<u32> {
+        Some(self.table.lookup(&Address::from(address_of(number)))?.0)
+    }
+
+    /// One block: who wants what, a message made for each, into the queues. Gives the microseconds of
+    /// this thread's CPU time; what is in the queues is taken out after that.
+    fn block(&mut self, touched: &[u32]) -> f64 {
+        let encoding = Encoding { form: UiAccountEncoding::Base64, slice: None };
+        let message = || {
+            let pubkey = Pubkey::new_unique();
+            let account = encoding.encode(&pubkey, &self.account, |_| None);
+            let value = json!({ "pubkey": pubkey.to_string(), "account": account });
+            Body(value.to_string().into())
+        };
+        self.step += 1;
+        let started = ThreadTime::now();
+        let things = touched.iter().map(|id| (*id, *id));
+        let found = self.subs.matches().tracking(TOPIC, FACET, self.step, things);
         let messages = found.into_iter().map(|(wanted, _)| Outgoing {
             subscription: wanted.id,
             body: message(),
             bytes: 300,
-            at: Position(step),
+            at: Position(self.step),
             then: Then::Stays,
         });
-        subs.deliver(messages);
+        self.subs.deliver(messages);
         let took = started.elapsed();
-        if round % 20 == 0 {
-            clients.iter().for_each(|client| while matches!(client.next(), Next::Message(_)) {});
+        if self.step.is_multiple_of(DRAIN_EVERY) {
+            let all = self.clients.iter();
+            all.for_each(|client| while matches!(client.next(), Next::Message(_)) {});
         }
         took.as_secs_f64() * 1e6
-    });
-    // What others do on the machine only ever adds to it.
-    least_tenth(times.collect())
-}
-
-/// The time below which a tenth of all are.
-fn least_tenth(mut times: Vec<f64>) -> f64 {
-    times.sort_by(f64::total_cmp);
-    times.get(times.len() / 10).copied().unwrap_or(f64::NAN)
-}
-
-/// The same number of matches, whatever the listeners: the first hundred have one touched address each.
-fn by_listeners(size: &Size) -> Result<()> {
-    println!("a block of {MATCHES} matches, by listeners of {WALLET} addresses:");
-    let mut micros = Vec::new();
-    for listeners in size.listeners {
-        let subs = engine();
-        let table = Arc::new(AddressTable::new(1 << 26, 1));
-        let clients: Vec<Client> = (0..listeners)
-            .map(|n| subscribed(&subs, &table, n, n * WALLET..(n + 1) * WALLET))
-            .collect::<Result<_>>()?;
-        // Spread over all of them; where there are fewer, several addresses of each.
-        let each = (MATCHES as u32).div_ceil(listeners);
-        let step = (listeners / MATCHES as u32).max(1);
-        let touched: Vec<u32> = (0..listeners)
-            .step_by(step as usize)
-            .flat_map(|n| (0..each).map(move |k| n * WALLET + k * 7))
-            .take(MATCHES)
-            .filter_map(|n| Some(table.lookup(&Address::from(address_of(n)))?.0))
-            .collect();
-        ensure!(touched.len() == MATCHES, "{} of {MATCHES}", touched.len());
-        let took = publish(&subs, &clients, &touched);
-        println!("  {listeners:>6} listeners: {took:.1} us");
-        micros.push(took);
     }
+}
+
+/// The same number of matches, whatever the listeners. Where there are more listeners than matches,
+/// each block is for others of them, so that nothing of theirs is in the caches from the last one;
+/// blocks of one size and another take turns.
+fn by_listeners(size: &Size) -> Result<()> {
+    println!("a block of {MATCHES} matches, by listeners of {WALLET} addresses, in CPU time:");
+    let mut all: Vec<(u32, Published, Vec<f64>)> = Vec::new();
+    for listeners in size.listeners {
+        all.push((listeners, Published::to(listeners)?, Vec::new()));
+    }
+    let mut rng = StdRng::seed_from_u64(3);
+    for _ in 0..BLOCKS {
+        for (listeners, published, times) in &mut all {
+            // Of few listeners several addresses each.
+            let each = (MATCHES as u32).div_ceil(*listeners);
+            let mut whose: Vec<u32> = (0..*listeners).collect();
+            let (whose, _) = whose.partial_shuffle(&mut rng, MATCHES);
+            let numbers = whose.iter().flat_map(|n| (0..each).map(move |k| (n * WALLET, k)));
+            let numbers: Vec<u32> = numbers
+                .take(MATCHES)
+                .map(|(first, k)| first + (rng.random_range(0..WALLET / each) * each + k) % WALLET)
+                .collect();
+            let touched: Vec<u32> = numbers.iter().filter_map(|n| published.id(*n)).collect();
+            ensure!(touched.len() == MATCHES, "{} of {MATCHES}", touched.len());
+            times.push(published.block(&touched));
+        }
+    }
+    let micros: Vec<f64> = all
+        .into_iter()
+        .map(|(listeners, _, times)| {
+            let took = crate::median(times);
+            println!("  {listeners:>6} listeners: {took:.1} us");
+            took
+        })
+        .collect();
     let ratio = micros[micros.len() - 1] / micros[micros.len() - 2];
     println!("bar subs_publish_by_listeners {ratio:.2} x <= 1.2");
     Ok(())
@@ -240,18 +279,13 @@ fn by_listeners(size: &Size) -> Result<()> {
 fn by_matches(size: &Size) -> Result<()> {
     println!("a block, by its matches:");
     let listeners = size.listeners[size.listeners.len() - 1];
-    let subs = engine();
-    let table = Arc::new(AddressTable::new(1 << 26, 1));
-    let clients: Vec<Client> = (0..listeners)
-        .map(|n| subscribed(&subs, &table, n, n * WALLET..(n + 1) * WALLET))
-        .collect::<Result<_>>()?;
+    let mut published = Published::to(listeners)?;
     for matches in [0, 10, 100, 1_000] {
         let matches: u32 = listeners.min(matches);
         // As many that nobody wants.
         let numbers = (0..matches).map(|n| n * WALLET).chain((0..1_000).map(|n| u32::MAX / 2 + n));
-        let ids = numbers.map(|n| table.lookup(&Address::from(address_of(n))));
-        let touched: Vec<u32> = ids.map(|id| id.map_or(u32::MAX - 1, |id| id.0)).collect();
-        let took = publish(&subs, &clients, &touched);
+        let touched: Vec<u32> = numbers.map(|n| published.id(n).unwrap_or(u32::MAX - 1)).collect();
+        let took = crate::median((0..BLOCKS).map(|_| published.block(&touched)).collect());
         println!("  {matches:>6} matches among {} addresses: {took:.1} us", touched.len());
     }
     Ok(())

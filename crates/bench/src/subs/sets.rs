@@ -1,6 +1,12 @@
 //! A node with hundreds of clients whose sets overlap, in five set-ups: A connected only, B subscribed
 //! once, C, D and E in cycles of three lengths, two thirds of each subscribed. Memory from outside, and
 //! every client's notifications against what was in the blocks.
+//!
+//! How exact: before a client leaves, and at the end, it asks for slots and waits for the next: what it
+//! was told of until then is all that there is up to that slot's parent, as one thread tells both. Up
+//! to there it must have been told of every transfer to one of its addresses once, block by block;
+//! of the blocks between that and the end of its subscription, of none or of all.
+//! How long: B and E alike, so that the ledger has grown as much; A is compared with the same part of B.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -11,17 +17,24 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use parking_lot::Mutex;
-use testkit::scenario::{Client, Memory, Node, Scenario, Sent, Stop, Task, send_at, task};
+use serde_json::{Value, json};
+use testkit::scenario::{Client, Memory, Node, Scenario, Sent, Stop, send_at, task};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::transfers::Transfers;
-use super::{Size, address_of, number_of, runtime, set_of};
+use super::{Size, address_of, engine, number_of, runtime, set_of};
 use crate::client::Client as Caller;
 use crate::node::program;
 use crate::transfers::fund_payers;
 
-/// The part of a run that counts; what is before it is warm-up.
-const COUNTED: f64 = 0.67;
+/// Seconds of A: a part of those of B.
+const PART_OF_A: f64 = 0.4;
+/// The part of a set-up that is warm-up.
+const WARM_UP: f64 = 0.33;
+/// How often memory is looked at.
+const SAMPLE_EVERY: Duration = Duration::from_millis(500);
+/// Cycles of E.
+const CYCLES_MOST: u32 = 41;
 /// How long the last notifications may take.
 const DRAIN: Duration = Duration::from_secs(20);
 /// Payers: no two transfers in a row are of the same.
@@ -41,14 +54,39 @@ struct Stretch {
     set: Range<u32>,
     /// The slot after which it was told of.
     after: u64,
+    /// The slot up to which it was told of for certain.
+    through: u64,
     told: Vec<(u64, Vec<u32>)>,
+    sequence: u64,
+}
+
+/// All that a client saw.
+struct Life {
+    stretches: Vec<Stretch>,
+    /// The part of the time in which it was subscribed.
+    subscribed: f64,
+}
+
+impl Stretch {
+    fn note(&mut self, text: &str) -> Result<()> {
+        let told = Client::told(text)?;
+        ensure!(told.sequence == self.sequence, "{} for {}", told.sequence, self.sequence);
+        self.sequence += 1;
+        let numbers = told.pubkeys.iter().map(|pubkey| number_of(pubkey));
+        self.told.push((told.slot, numbers.collect::<Result<_>>()?));
+        Ok(())
+    }
 }
 
 struct Outcome {
     name: char,
-    bytes: f64,
     samples: Vec<u64>,
+    /// The fewest cycles of any client.
     cycles: usize,
+    /// The part of the time in which clients were subscribed, their mean.
+    subscribed: f64,
+    /// Transfers a second to addresses that somebody subscribes to.
+    hits: f64,
     expected: usize,
     received: usize,
     cpu: Duration,
@@ -60,38 +98,50 @@ pub(super) fn run(size: &Size, which: &str, csv: Option<&str>) -> Result<()> {
         "{} clients, {pairs} (client, address) pairs of {} addresses, {} transactions a second:",
         size.clients, size.addresses, size.rate
     );
-    let seconds = size.seconds as u32;
-    let habits = [
-        ('a', Habit::Nothing),
-        ('b', Habit::Once),
-        ('c', Habit::Cycles((seconds / 40).max(2))),
-        ('d', Habit::Cycles((seconds / 10).max(2))),
-        ('e', Habit::Cycles((seconds / 3).max(2))),
+    let part = |of: f64| (size.seconds as f64 * of) as u64;
+    let set_ups = [
+        ('a', Habit::Nothing, part(PART_OF_A)),
+        ('b', Habit::Once, size.seconds),
+        ('c', Habit::Cycles(2), part(0.4)),
+        ('d', Habit::Cycles(8), part(0.5)),
+        ('e', Habit::Cycles(CYCLES_MOST.min(size.seconds as u32)), size.seconds),
     ];
     let mut outcomes = Vec::new();
-    for (name, habit) in habits.into_iter().filter(|(name, _)| which.contains(*name)) {
-        let outcome = set_up(size, name, habit).with_context(|| format!("set-up {name}"))?;
+    for (name, habit, seconds) in set_ups.into_iter().filter(|(name, ..)| which.contains(*name)) {
+        let outcome =
+            set_up(size, name, habit, seconds).with_context(|| format!("set-up {name}"))?;
         println!(
-            "  {}: {:>7.1} MiB, {:>3} cycles, {} notifications expected, {} received, {:.1} s CPU",
+            "  {}, {seconds} s: {:>7.1} MiB, {:>2} cycles {:.0} % subscribed, {:.0} hits a second, \
+             {} notifications expected, {} received, {:.1} s CPU",
             outcome.name.to_ascii_uppercase(),
-            outcome.bytes / f64::from(1 << 20),
+            outcome.bytes(WARM_UP * seconds as f64, seconds as f64) / f64::from(1 << 20),
             outcome.cycles,
+            outcome.subscribed * 100.0,
+            outcome.hits,
             outcome.expected,
             outcome.received,
             outcome.cpu.as_secs_f64(),
         );
-        println!(
-            "bar subs_{name}_missing {} notifications <= 0",
-            outcome.expected - outcome.received
-        );
+        let missing = outcome.expected - outcome.received;
+        println!("bar subs_{name}_missing {missing} notifications <= 0");
         outcomes.push(outcome);
     }
     let of = |name: char| outcomes.iter().find(|outcome| outcome.name == name);
     if let (Some(a), Some(b)) = (of('a'), of('b')) {
-        println!("bar subs_bytes_a_pair {:.1} B/pair <= 16", (b.bytes - a.bytes) / pairs as f64);
+        let to = size.seconds as f64 * PART_OF_A;
+        let more = b.bytes(WARM_UP * to, to) - a.bytes(WARM_UP * to, to);
+        account(size, more)?;
+        println!("bar subs_bytes_a_pair {:.1} B/pair <= 16", more / pairs as f64);
     }
     if let (Some(b), Some(e)) = (of('b'), of('e')) {
-        println!("bar subs_cycles_memory {:.2} x <= 1.1", e.bytes / b.bytes);
+        let to = size.seconds as f64;
+        let ratio = e.bytes(WARM_UP * to, to) / b.bytes(WARM_UP * to, to);
+        println!("bar subs_cycles_memory {ratio:.2} x <= 1.1");
+        println!(
+            "bar subs_e_cycles {} cycles >= {}",
+            e.cycles,
+            CYCLES_MOST.min(40).min(size.seconds as u32)
+        );
     }
     if let Some(csv) = csv {
         write(Path::new(csv), &outcomes)?;
@@ -99,13 +149,41 @@ pub(super) fn run(size: &Size, which: &str, csv: Option<&str>) -> Result<()> {
     Ok(())
 }
 
-fn set_up(size: &Size, name: char, habit: Habit) -> Result<Outcome> {
+impl Outcome {
+    /// The mean of resident memory between two seconds.
+    fn bytes(&self, from: f64, to: f64) -> f64 {
+        let at = |second: f64| (second / SAMPLE_EVERY.as_secs_f64()) as usize;
+        let end = at(to).clamp(1, self.samples.len().max(1));
+        let counted = self.samples.get(at(from).min(end - 1)..end).unwrap_or_default();
+        counted.iter().sum::<u64>() as f64 / counted.len() as f64
+    }
+}
+
+/// Where the bytes of subscriptions are: what the engine and the address table ask for, counted here
+/// with the same sets, and the rest.
+fn account(size: &Size, more: f64) -> Result<()> {
+    let sets: Vec<_> = (0..size.clients).map(|client| set_of(size, client).collect()).collect();
+    let parts = engine::account(&sets)?;
+    let pairs = sets.iter().map(Vec::len).sum::<usize>() as f64;
+    println!("  B over A, {:.1} MB, in bytes a pair:", more / 1e6);
+    for (name, bytes) in &parts {
+        println!("    {name}: {:.2}", bytes / pairs);
+    }
+    let rest = more - parts.iter().map(|(_, bytes)| bytes).sum::<f64>();
+    println!(
+        "    connections, records that lie apart, what the allocator keeps: {:.2}",
+        rest / pairs
+    );
+    Ok(())
+}
+
+fn set_up(size: &Size, name: char, habit: Habit, seconds: u64) -> Result<Outcome> {
     let runtime = runtime()?;
     let node = runtime.block_on(Node::start(&program()?, &["--slot-ms", "200"]))?;
     let mut caller = Caller::open(node.rpc)?;
     let transfers = Transfers::new(fund_payers(&mut caller, PAYERS)?, caller.latest_blockhash()?);
-    let memory = Memory::of(&node, Duration::from_millis(500));
-    let stretches: Arc<Mutex<Vec<Stretch>>> = Arc::default();
+    let memory = Memory::of(&node, SAMPLE_EVERY);
+    let lives: Arc<Mutex<Vec<Life>>> = Arc::default();
     let outcome = async {
         let mut scenario = Scenario::default();
         scenario.add(memory.task());
@@ -113,35 +191,37 @@ fn set_up(size: &Size, name: char, habit: Habit) -> Result<Outcome> {
         scenario.add(transfers.observe(node.ws).await?);
         for number in 0..size.clients {
             let client = Client::connect(node.ws).await?;
-            let set = set_of(size, number);
             let every = match habit {
-                Habit::Nothing => None,
-                Habit::Once => Some(Duration::MAX),
-                Habit::Cycles(count) => Some(Duration::from_secs(size.seconds) / count),
+                Habit::Nothing => {
+                    scenario.add(task(async move |mut stop| {
+                        stop.stopped().await;
+                        drop(client);
+                        Ok(())
+                    }));
+                    continue;
+                }
+                Habit::Once => None,
+                Habit::Cycles(count) => Some(Duration::from_secs(seconds) / count),
             };
-            let Some(every) = every else {
-                scenario.add(task(async move |mut stop| {
-                    stop.stopped().await;
-                    drop(client);
-                    Ok(())
-                }));
-                continue;
-            };
-            scenario.add(listener(client, set, every, Arc::clone(&stretches)));
+            let (transfers, lives) = (transfers.clone(), Arc::clone(&lives));
+            let set = set_of(size, number);
+            scenario.add(task(async move |stop| {
+                let life = live(client, set, every, transfers, stop).await?;
+                lives.lock().push(life);
+                Ok(())
+            }));
         }
-        let count = (size.rate * size.seconds as f64) as u32;
+        let count = (size.rate * seconds as f64) as u32;
         let all = u64::from(size.addresses);
         let numbers = (0..count).map(move |n| (u64::from(n) * 7_919 % all) as u32);
         scenario.add(send_at(node.rpc, size.rate, &Sent::default(), transfers.requests(numbers)));
-        let over = Instant::now() + Duration::from_secs(size.seconds);
+        let over = Instant::now() + Duration::from_secs(seconds);
         let until = async {
             sleep_until(over).await;
             let all_told = async {
                 while transfers.told_len() < count as usize {
                     tokio::time::sleep(Duration::from_millis(50)).await;
                 }
-                // One more slot for the clients.
-                tokio::time::sleep(Duration::from_secs(1)).await;
             };
             let _ = timeout(DRAIN, all_told).await;
         };
@@ -150,106 +230,129 @@ fn set_up(size: &Size, name: char, habit: Habit) -> Result<Outcome> {
     runtime.block_on(outcome)?;
     let truth = transfers.told();
     ensure!(!truth.is_empty(), "no transaction was in any block");
-    let stretches = std::mem::take(&mut *stretches.lock());
-    let whole = matches!(habit, Habit::Once);
+    let lives = std::mem::take(&mut *lives.lock());
     let (mut expected, mut received) = (0, 0);
-    for stretch in &stretches {
-        let (all, got) = compared(stretch, &truth, whole)?;
+    for stretch in lives.iter().flat_map(|life| &life.stretches) {
+        let (all, got) = compared(stretch, &truth)?;
         expected += all;
         received += got;
     }
-    let cycles = stretches.len() / size.clients.max(1);
+    let watched =
+        |number: &u32| (0..size.clients).any(|client| set_of(size, client).contains(number));
+    let hits = truth.iter().filter(|(_, number)| watched(number)).count();
     Ok(Outcome {
         name,
-        bytes: memory.mean_of_last(COUNTED),
         samples: memory.samples(),
-        cycles,
+        cycles: lives.iter().map(|life| life.stretches.len()).min().unwrap_or_default(),
+        subscribed: lives.iter().map(|life| life.subscribed).sum::<f64>()
+            / lives.len().max(1) as f64,
+        hits: hits as f64 / seconds as f64,
         expected,
         received,
         cpu: node.cpu_time()?,
     })
 }
 
-/// A client that subscribes for two thirds of each cycle.
-fn listener(
+/// The life of a client: subscribed once, or for two thirds of each cycle.
+async fn live(
     mut client: Client,
     set: Range<u32>,
-    every: Duration,
-    stretches: Arc<Mutex<Vec<Stretch>>>,
-) -> Task {
-    task(async move |mut stop: Stop| {
-        let mut next = Instant::now();
-        while !stop.is_stopped() {
-            let addresses = set.clone().map(address_of);
-            let (subscription, after) = client.track("confirmed", addresses).await?;
-            let mut stretch = Stretch { set: set.clone(), after, told: Vec::new() };
-            let rest = every.checked_mul(2).map(|twice| twice / 3);
-            let until = rest.and_then(|rest| next.checked_add(rest));
-            let mut sequence = 0;
-            loop {
-                let over = async {
-                    match until {
-                        Some(until) => sleep_until(until).await,
-                        None => std::future::pending().await,
-                    }
-                };
-                let text = tokio::select! {
-                    () = stop.stopped() => break,
-                    () = over => break,
-                    text = client.notification() => text?,
-                };
-                let told = Client::told(&text)?;
-                ensure!(told.sequence == sequence, "{} for {sequence}", told.sequence);
-                sequence += 1;
-                let numbers = told.pubkeys.iter().map(|pubkey| number_of(pubkey));
-                stretch.told.push((told.slot, numbers.collect::<Result<_>>()?));
+    every: Option<Duration>,
+    transfers: Transfers,
+    mut stop: Stop,
+) -> Result<Life> {
+    let mut stretches = Vec::new();
+    let born = Instant::now();
+    let mut began = born;
+    let mut subscribed = Duration::ZERO;
+    while !stop.is_stopped() {
+        let (subscription, after) = client.track("confirmed", set.clone().map(address_of)).await?;
+        let tracked = Instant::now();
+        let set = set.clone();
+        let mut stretch = Stretch { set, after, through: after, told: Vec::new(), sequence: 0 };
+        let until = every.map(|every| began + every * 2 / 3);
+        let leave = async {
+            match until {
+                Some(until) => sleep_until(until).await,
+                None => std::future::pending().await,
             }
-            stretches.lock().push(stretch);
-            if every == Duration::MAX || stop.is_stopped() {
-                break;
-            }
-            let params = serde_json::json!([subscription]);
-            client.call("addressesUnsubscribe", params).await?;
-            client.forget_early();
-            next += every;
-            tokio::select! {
+        };
+        let mut leave = std::pin::pin!(leave);
+        loop {
+            let text = tokio::select! {
                 () = stop.stopped() => break,
-                () = sleep_until(next) => {}
+                () = &mut leave => break,
+                text = client.notification() => text?,
+            };
+            stretch.note(&text)?;
+        }
+        // All that was in blocks when it was stopped; else all up to some block.
+        let least = if stop.is_stopped() { transfers.last_slot() } else { 0 };
+        let slots = client.call("slotSubscribe", json!([])).await?;
+        while stretch.through < least.max(after) || stretch.through == after {
+            let text = client.notification().await?;
+            if text.contains("\"slotNotification\"") {
+                let told: Value = serde_json::from_str(&text)?;
+                let parent = told["params"]["result"]["parent"].as_u64().context("no parent")?;
+                stretch.through = parent.max(stretch.through);
+            } else {
+                stretch.note(&text)?;
             }
         }
-        stop.stopped().await;
-        Ok(())
-    })
+        client.call("slotUnsubscribe", json!([slots])).await?;
+        let ended = client.call("addressesUnsubscribe", json!([subscription])).await?;
+        ensure!(ended == true, "{ended}");
+        for text in client.take_early() {
+            if !text.contains("\"slotNotification\"") {
+                stretch.note(&text)?;
+            }
+        }
+        stretches.push(stretch);
+        subscribed += tracked.elapsed();
+        let Some(every) = every else { break };
+        // A cycle that took longer than it should moves those after it.
+        began = (began + every).max(Instant::now());
+        tokio::select! {
+            () = stop.stopped() => break,
+            () = sleep_until(began) => {}
+        }
+    }
+    let subscribed = subscribed.as_secs_f64() / born.elapsed().as_secs_f64();
+    stop.stopped().await;
+    Ok(Life { stretches, subscribed })
 }
 
 /// How many accounts a client was to be told of, and how many it was: each once, block by block.
-/// Where it left before the end, what it was told last is where the comparison ends.
-fn compared(stretch: &Stretch, truth: &[(u64, u32)], whole: bool) -> Result<(usize, usize)> {
+fn compared(stretch: &Stretch, truth: &[(u64, u32)]) -> Result<(usize, usize)> {
+    ensure!(stretch.told.is_sorted_by_key(|(slot, _)| *slot), "blocks are out of order");
+    let mut told: BTreeMap<u64, Vec<u32>> = BTreeMap::new();
+    for (slot, numbers) in &stretch.told {
+        told.entry(*slot).or_default().extend(numbers);
+    }
+    let through = told.keys().last().copied().unwrap_or_default().max(stretch.through);
     let mut expected: BTreeMap<u64, Vec<u32>> = BTreeMap::new();
     for (slot, number) in truth {
-        if *slot > stretch.after && stretch.set.contains(number) {
+        if *slot <= through && stretch.set.contains(number) {
             expected.entry(*slot).or_default().push(*number);
         }
     }
-    ensure!(stretch.told.is_sorted_by_key(|(slot, _)| *slot), "blocks are out of order");
-    let last = stretch.told.last().map_or(0, |(slot, _)| *slot);
-    let mut told: BTreeMap<u64, Vec<u32>> = BTreeMap::new();
-    // A large set comes in several messages, each from a block of its own; `after` is the last one's.
-    for (slot, numbers) in stretch.told.iter().filter(|(slot, _)| *slot > stretch.after) {
-        told.entry(*slot).or_default().extend(numbers);
-    }
     let (mut all, mut got) = (0, 0);
     for (slot, mut numbers) in expected {
-        if !whole && slot > last {
-            break;
-        }
         numbers.sort_unstable();
         numbers.dedup();
-        all += numbers.len();
         let mut these = told.remove(&slot).unwrap_or_default();
         these.sort_unstable();
         ensure!(these.is_sorted_by(|a, b| a < b), "told twice in slot {slot}");
-        got += these.iter().filter(|number| numbers.contains(number)).count();
+        ensure!(
+            these.iter().all(|number| numbers.binary_search(number).is_ok()),
+            "told in slot {slot} of what was not in it"
+        );
+        // A large set comes in several messages, each from a block of its own; `after` is the last
+        // one's. Up to there any part of it may be told of.
+        if slot > stretch.after {
+            all += numbers.len();
+            got += these.len();
+        }
     }
     ensure!(told.is_empty(), "told of what was not expected: {told:?}");
     Ok((all, got))

@@ -123,6 +123,11 @@ impl Transfers {
         self.told.lock().clone()
     }
 
+    /// The newest block that has any.
+    pub(super) fn last_slot(&self) -> u64 {
+        self.told.lock().last().map_or(0, |(slot, _)| *slot)
+    }
+
     pub(super) fn told_len(&self) -> usize {
         self.told.lock().len()
     }

@@ -42,9 +42,9 @@ fn suites_are_measured_and_reported() -> Result<()> {
         ensure!(counts["wrong"] == 0 && counts["broken"] == 0, "{suite}: {counts}");
     }
     ensure!(fs::read_to_string(&page)?.contains("<svg"), "no plot");
-    let named = ["--suite", "transaction"];
+    let named = ["--suite", "token-accounts-by-delegate"];
     let said = bench(&[&short[..], &named].concat(), false)?;
-    ensure!(said.contains("transaction: the endpoint has no transaction"), "{said}");
+    ensure!(said.contains("the endpoint has no delegate of token accounts to ask for"), "{said}");
     Ok(())
 }
 

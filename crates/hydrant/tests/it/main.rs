@@ -12,6 +12,7 @@ mod methods;
 mod node;
 mod rust_client;
 mod socket;
+mod storms;
 mod tpu_client;
 mod watched;
 mod world;

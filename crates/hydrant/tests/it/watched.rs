@@ -48,6 +48,11 @@ fn every_part_has_figures_and_the_log_is_json() -> Result<()> {
     ] {
         ensure!(figures.contains(figure), "{figure} is not in {figures}");
     }
+    let docs = include_str!("../../../../docs/operations.md");
+    for family in figures.lines().filter_map(|line| line.strip_prefix("# TYPE ")) {
+        let name = family.split(' ').next().unwrap_or_default();
+        ensure!(docs.contains(&format!("`{name}`")), "{name} is not in docs/operations.md");
+    }
     let slow = until("the line of the slow request", Duration::from_secs(30), || {
         let log = node.log();
         // The last may be half written.

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use quic::{Cause, Config};
+use quinn_proto::{Dir, Side, StreamId};
 use solana_keypair::Keypair;
 
 use crate::client::End;
@@ -68,6 +69,67 @@ fn a_client_that_opens_its_window_and_never_finishes_is_closed() {
     let figures = world.figures();
     assert_eq!((figures.refused(Cause::Misbehaved), figures.open), (1, 1));
     assert_eq!(figures.received + figures.refused(Cause::Stalled), 5_256);
+}
+
+#[test]
+fn a_client_that_sends_a_byte_a_second_is_stopped_in_time_and_delays_nobody() {
+    const STREAMS: u64 = 64;
+    let mut world = world(Config::default());
+    let slow = world.connect();
+    let honest = world.connect();
+    for _ in 0..STREAMS {
+        world.client(slow).to_send.push_back((vec![1], End::Nothing));
+    }
+    for second in 0..12 {
+        world.run_for(Duration::from_secs(1));
+        let client = world.client(slow);
+        for number in 0..STREAMS {
+            let id = StreamId::new(Side::Client, Dir::Uni, number);
+            // A stopped stream takes no more.
+            let _ = client.connection.send_stream(id).write(&[1]);
+        }
+        let wanted = (second + 1) * 500;
+        world.client(honest).send(transactions(wanted, 500, 300));
+        world.run_until(Duration::from_secs(1), |world| world.kept.len() == wanted as usize);
+    }
+    assert_eq!(world.client(slow).stopped as u64, STREAMS);
+    assert_eq!(world.figures().refused(Cause::Stalled), STREAMS);
+    assert_eq!(world.client(honest).lost, None);
+}
+
+#[test]
+fn a_flood_from_addresses_that_never_answer_leaves_no_state_and_lets_others_in() {
+    const FLOOD: usize = 1_000;
+    let config = Config { retry_above: 8, ..Config::default() };
+    let mut world = world(config);
+    for _ in 0..FLOOD {
+        let at = world.connect();
+        world.vanish(at);
+    }
+    world.run_for(Duration::from_millis(100));
+    // Who cannot show the token that went to his address costs nothing.
+    assert_eq!((world.gate.connections(), world.server.connections()), (8, 8));
+    assert_eq!(world.figures().retries, FLOOD as u64 - 8);
+    let honest = world.connect();
+    world.client(honest).send(transactions(0, 100, 300));
+    world.run_until(Duration::from_secs(1), |world| world.kept.len() == 100);
+    assert_eq!(world.figures().retries, FLOOD as u64 - 7);
+}
+
+#[test]
+fn connections_that_leave_take_their_memory_along_at_once() {
+    let mut world = world(Config::default());
+    let clients: Vec<usize> = (0..200).map(|_| world.connect()).collect();
+    for at in &clients {
+        let some = transactions(*at as u32 * 100, 50, 300);
+        world.client(*at).send(some);
+    }
+    world.run_until(Duration::from_secs(20), |world| world.kept.len() == 10_000);
+    let now = world.now;
+    clients.iter().for_each(|at| world.client(*at).close(now));
+    // The way through the network takes 10 ms; nothing is kept for packets that may come late.
+    world.run_for(Duration::from_millis(25));
+    assert_eq!((world.server.connections(), world.gate.connections()), (0, 0));
 }
 
 #[test]

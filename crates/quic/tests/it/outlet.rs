@@ -1,8 +1,11 @@
 //! An outlet that keeps what it gets.
 
 use std::sync::Mutex;
+use std::time::Duration;
 
 use quic::{Outlet, Received};
+
+use crate::sockets::now;
 
 /// Keeps every transaction.
 #[derive(Default)]
@@ -22,6 +25,15 @@ impl Kept {
 
     pub(crate) fn len(&self) -> usize {
         self.0.lock().expect("not poisoned").len()
+    }
+
+    /// Waits for so many: a stream is acknowledged a moment before it is handed on.
+    pub(crate) fn wait_for(&self, len: usize) {
+        let end = now() + Duration::from_secs(20);
+        while self.len() < len {
+            assert!(now() < end, "{} of {len} in time", self.len());
+            std::thread::yield_now();
+        }
     }
 
     pub(crate) fn take(&self) -> Vec<Received> {

@@ -68,6 +68,7 @@ fn several_shards_serve_one_port_and_a_client_that_moves_is_found() {
         let wanted = 600 + 100 * round as usize;
         run(&mut client, &socket(), server.address(), |client| client.finished == wanted);
     }
+    kept.wait_for(1_000);
     assert_eq!(kept.len(), 1_000);
     drop(server);
 }
@@ -96,6 +97,7 @@ fn bytes_stay_in_place_while_they_are_held() {
     let all = transactions(0, 2_000, 300);
     client.send(all.clone());
     run(&mut client, &socket(), server.address(), |client| client.finished == 2_000);
+    kept.wait_for(2_000);
     let mut held: Vec<Vec<u8>> =
         kept.take().into_iter().map(|received| received.bytes.to_vec()).collect();
     held.sort();

@@ -65,8 +65,9 @@ struct PageConfig {
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct AccountsPage<T> {
-    accounts: T,
+    /// First, so that whoever reads a stream knows it before the accounts.
     pagination_key: Option<String>,
+    accounts: T,
 }
 
 /// A page of token accounts without context.
@@ -88,7 +89,7 @@ fn program_accounts(node: &Node, params: Params<'_>) -> MethodResult {
     let (found, form, pagination_key) = page(&view, &config, &keys, of_tokens, |account| {
         *account.0.owner() == program && filters.allow(&account.0)
     })?;
-    let page = AccountsPage { accounts: [(); 0], pagination_key };
+    let page = AccountsPage { pagination_key, accounts: [(); 0] };
     if config.with_context.unwrap_or_default() {
         list::given(&view, found, form, &with_context(&view, page))
     } else {

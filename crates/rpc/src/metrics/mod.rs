@@ -1,8 +1,8 @@
 //! What the node counts of itself, and how it tells: Prometheus' text, all of it made here or by a [`Source`].
 //!
 //! Every call is counted once, when the last byte of its answer is made, by its method and by where it was
-//! answered ([`Lane`]); what HTTP and sockets do is counted where it happens. To count takes nanoseconds
-//! and shares nothing between threads ([`counts`]); to tell takes a walk over all of it.
+//! answered (`Lane`); what HTTP and sockets do is counted where it happens. To count takes nanoseconds
+//! and shares nothing between threads (`counts`); to tell takes a walk over all of it.
 //! Bounds: memory is fixed when a thread first counts, 140 KiB each; names of methods that do not exist are
 //! one name.
 //! Not here: what goes into the text of other parts (`figures`, and each [`Source`]).

@@ -438,7 +438,7 @@ fn change(
     let changed = client.change(id, change).map_err(|err| calls::refusal(&err))?;
     let view = pubsub.present(commitment);
     let present = view.block();
-    let added = changed.added.ids().count();
+    let added = changed.added.len();
     let answer = json!({
         "addresses": changed.len,
         "added": added,

@@ -162,7 +162,7 @@ fn parse(read: &[u8]) -> Option<(Response, usize)> {
 fn dechunk(read: &[u8]) -> Option<(Vec<u8>, usize)> {
     let (mut body, mut at) = (Vec::new(), 0);
     loop {
-        let line = read[at..].windows(2).position(|window| window == b"\r\n")?;
+        let line = read.get(at..)?.windows(2).position(|window| window == b"\r\n")?;
         let size = std::str::from_utf8(&read[at..at + line]).expect("a size is text");
         let size = usize::from_str_radix(size, 16).expect("a size in hexadecimal");
         at += line + 2;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use futures_util::{SinkExt, StreamExt};
 use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_tungstenite::WebSocketStream;
@@ -103,9 +104,24 @@ impl Client {
         }
     }
 
-    /// Forgets notifications that came while an answer was waited for.
-    pub fn forget_early(&mut self) {
-        self.early.clear();
+    /// Takes the notifications that came while an answer was waited for.
+    pub fn take_early(&mut self) -> impl Iterator<Item = Utf8Bytes> + use<> {
+        std::mem::take(&mut self.early).into_iter()
+    }
+
+    /// Says goodbye, and reads until the node has said it too.
+    pub async fn close(mut self) -> Result<()> {
+        self.socket.close(None).await?;
+        let rest = async { while let Some(Ok(_)) = self.socket.next().await {} };
+        timeout(PATIENCE, rest).await.context("no goodbye")
+    }
+
+    /// Is gone after the beginning of a message.
+    pub async fn vanish_within_a_message(self) -> Result<()> {
+        let mut io = self.socket.into_inner();
+        // A masked binary frame of 1,000 bytes, of which two come.
+        io.write_all(&[0x82, 0xfe, 0x03, 0xe8, 1, 2, 3, 4, 5, 6]).await?;
+        Ok(())
     }
 
     /// Reads a notification of a set.

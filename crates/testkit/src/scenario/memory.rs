@@ -52,7 +52,7 @@ impl Memory {
     }
 }
 
-fn resident_bytes(pid: u32) -> Result<u64> {
+pub(super) fn resident_bytes(pid: u32) -> Result<u64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
     let kib = line.and_then(|line| line.split_whitespace().next()).context("no VmRSS")?;

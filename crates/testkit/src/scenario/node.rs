@@ -83,6 +83,11 @@ impl Node {
         Ok(Duration::from_secs_f64(ticks.iter().sum::<f64>() / TICKS_PER_SECOND))
     }
 
+    /// Its memory that is resident now.
+    pub fn resident_bytes(&self) -> Result<u64> {
+        super::memory::resident_bytes(self.child.id())
+    }
+
     /// The number by which the system knows the process.
     pub fn pid(&self) -> u32 {
         self.child.id()

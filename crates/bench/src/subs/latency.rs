@@ -1,0 +1,284 @@
+//! How late notifications are: from the moment when a block is confirmed to its clients' sockets, at
+//! parts of the rate of transactions that the node takes at most.
+//!
+//! Shape: wallets of 800 addresses, one a connection; transfers that each hit one of them; the moment
+//! comes from the node (`slotsUpdatesSubscribe`), the arrival is taken by a thread that does nothing
+//! else. The node's moment is cut to whole milliseconds, so that latencies are up to one too large.
+//! Capacity is what the node executes when four connections send as fast as they are answered.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, Result, ensure};
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use testkit::scenario::{Client, Node, Scenario, Sent, Task, send_at, task};
+
+use super::transfers::Transfers;
+use super::{Size, address_of, runtime};
+use crate::client::Client as Caller;
+use crate::node::program;
+use crate::transfers::fund_payers;
+
+/// Milliseconds of a slot.
+const SLOT_MS: &str = "200";
+/// Connections that send.
+const SENDERS: usize = 4;
+/// Transfers that are signed to find the capacity: more than any node takes meanwhile.
+const SIGNED_AT_MOST: f64 = 15_000.0;
+/// Addresses of a wallet: all together are more than a block writes, so that each transfer is told.
+const WALLET: u32 = 800;
+/// Percent of capacity.
+const LOADS: [u32; 5] = [1, 10, 50, 90, 100];
+
+/// A message: its slot, when it came (microseconds since 1970), how many accounts it tells of.
+type Arrival = (u64, u64, usize);
+
+/// What the clients of a run share.
+#[derive(Clone, Default)]
+struct Heard {
+    arrivals: Arc<Mutex<Vec<Arrival>>>,
+    /// When a slot was confirmed, in milliseconds since 1970.
+    confirmed: Arc<Mutex<HashMap<u64, u64>>>,
+}
+
+struct Row {
+    load: u32,
+    offered: f64,
+    told: f64,
+    messages: usize,
+    p50_ms: f64,
+    p99_ms: f64,
+    cores: f64,
+}
+
+pub(super) fn run(size: &Size, csv: Option<&str>) -> Result<()> {
+    let (clients, seconds) = if size.is_toy { (5, 1.0) } else { (100, 6.0) };
+    let loads = if size.is_toy { &LOADS[4..] } else { &LOADS[..] };
+    let runtime = runtime()?;
+    let node = runtime.block_on(Node::start(&program()?, &["--slot-ms", SLOT_MS]))?;
+    let mut caller = Caller::open(node.rpc)?;
+    let transfers = Transfers::new(fund_payers(&mut caller, 64)?, caller.latest_blockhash()?);
+    let heard = Heard::default();
+    let listening = listen(&node, clients, &heard)?;
+    let addresses = clients as u32 * WALLET;
+    let mut next = 0;
+    let mut numbers = move |count: f64| {
+        let first = next;
+        next += count as u32;
+        // A prime step: each address once in as many transfers, and each wallet's turn comes soon.
+        let scattered = |n| (u64::from(n) * 7_919 % u64::from(addresses)) as u32;
+        (first..next).map(scattered).collect::<Vec<_>>()
+    };
+    let mut measured = |load: u32, rate: f64, count: f64| -> Result<Row> {
+        let bodies: Vec<String> = transfers.requests(numbers(count).into_iter()).collect();
+        runtime.block_on(step(&node, &transfers, &heard, bodies, (load, rate, seconds)))
+    };
+    let most = measured(0, f64::INFINITY, SIGNED_AT_MOST * seconds)?;
+    let capacity = most.told;
+    println!(
+        "{clients} wallets of {WALLET} addresses, slots of {SLOT_MS} ms; capacity {capacity:.0} \
+         transactions a second ({:.2} cores of the node):",
+        most.cores
+    );
+    println!("  load   offered/s      told/s  messages   p50 ms   p99 ms   cores");
+    let mut rows = Vec::new();
+    for load in loads {
+        let rate = capacity * f64::from(*load) / 100.0;
+        let row = measured(*load, rate, (rate * seconds).max(1.0))?;
+        println!(
+            "  {:>3} % {:>11.0} {:>11.0} {:>9} {:>8.1} {:>8.1} {:>7.2}",
+            row.load, row.offered, row.told, row.messages, row.p50_ms, row.p99_ms, row.cores
+        );
+        rows.push(row);
+    }
+    drop(listening);
+    match csv {
+        Some(csv) => write(Path::new(csv), &rows),
+        None => Ok(()),
+    }
+}
+
+/// The clients, on a thread of their own. They end with what this gives.
+fn listen(node: &Node, clients: usize, heard: &Heard) -> Result<Listening> {
+    let (ws, heard) = (node.ws, heard.clone());
+    let (ready, is_ready) = std::sync::mpsc::sync_channel(1);
+    let (over, is_over) = tokio::sync::oneshot::channel::<()>();
+    let work = async move {
+        let mut scenario = Scenario::default();
+        let subscribed = async {
+            let mut moments = Client::connect(ws).await?;
+            moments.call("slotsUpdatesSubscribe", json!([])).await?;
+            scenario.add(confirmations(moments, heard.clone()));
+            for number in 0..clients as u32 {
+                let mut client = Client::connect(ws).await?;
+                let set = number * WALLET..(number + 1) * WALLET;
+                client.track("confirmed", set.map(address_of)).await?;
+                scenario.add(arrivals(client, heard.clone()));
+            }
+            Ok::<_, anyhow::Error>(())
+        };
+        // Whoever waits for it has gone only if something failed before.
+        let _ = ready.send(subscribed.await);
+        scenario.run(async { drop(is_over.await) }).await
+    };
+    let thread = std::thread::Builder::new().name("clients".to_owned()).spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        runtime.block_on(work)
+    })?;
+    is_ready.recv().context("no clients")??;
+    Ok(Listening { over: Some(over), thread: Some(thread) })
+}
+
+/// Clients that listen. Dropping it ends them, and says what went wrong.
+struct Listening {
+    over: Option<tokio::sync::oneshot::Sender<()>>,
+    thread: Option<std::thread::JoinHandle<Result<()>>>,
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        drop(self.over.take());
+        match self.thread.take().map(std::thread::JoinHandle::join) {
+            Some(Ok(Err(err))) => println!("  a client ended early: {err:#}"),
+            Some(Err(_)) => println!("  a client panicked"),
+            Some(Ok(Ok(()))) | None => {}
+        }
+    }
+}
+
+fn arrivals(mut client: Client, heard: Heard) -> Task {
+    task(async move |mut stop| {
+        loop {
+            let text = tokio::select! {
+                () = stop.stopped() => return Ok(()),
+                text = client.notification() => text?,
+            };
+            let at = unix_us();
+            let told = Client::told(&text)?;
+            heard.arrivals.lock().push((told.slot, at, told.pubkeys.len()));
+        }
+    })
+}
+
+fn confirmations(mut client: Client, heard: Heard) -> Task {
+    task(async move |mut stop| {
+        loop {
+            let text = tokio::select! {
+                () = stop.stopped() => return Ok(()),
+                text = client.notification() => text?,
+            };
+            let told: Value = serde_json::from_str(&text)?;
+            let update = &told["params"]["result"];
+            if update["type"] == "optimisticConfirmation" {
+                let slot = update["slot"].as_u64().context("no slot")?;
+                let at = update["timestamp"].as_u64().context("no timestamp")?;
+                heard.confirmed.lock().insert(slot, at);
+            }
+        }
+    })
+}
+
+/// Sends for some seconds, waits until all is told, and says how late it was.
+async fn step(
+    node: &Node,
+    transfers: &Transfers,
+    heard: &Heard,
+    bodies: Vec<String>,
+    (load, rate, seconds): (u32, f64, f64),
+) -> Result<Row> {
+    heard.arrivals.lock().clear();
+    let offered = bodies.len() as f64 / seconds;
+    let mut shares: Vec<Vec<String>> = vec![Vec::new(); SENDERS];
+    for (at, body) in bodies.into_iter().enumerate() {
+        shares[at % SENDERS].push(body);
+    }
+    let sent = Sent::default();
+    let mut scenario = Scenario::default();
+    scenario.add(transfers.refresh(node.rpc));
+    for share in shares {
+        let rate = (rate / SENDERS as f64).min(1e6);
+        scenario.add(send_at(node.rpc, rate, &sent, share.into_iter()));
+    }
+    let cpu = node.cpu_time()?;
+    scenario.run(tokio::time::sleep(Duration::from_secs_f64(seconds))).await?;
+    let cores = (node.cpu_time()? - cpu).as_secs_f64() / seconds;
+    let told = || heard.arrivals.lock().iter().map(|(_, _, count)| count).sum::<usize>() as u64;
+    let all_told = async {
+        while told() < sent.count() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let all = tokio::time::timeout(Duration::from_secs(20), all_told).await;
+    ensure!(all.is_ok(), "{} of {} transfers were told", told(), sent.count());
+    let arrivals = std::mem::take(&mut *heard.arrivals.lock());
+    let confirmed = heard.confirmed.lock();
+    let mut late_ms = Vec::new();
+    for (slot, at, _) in &arrivals {
+        let moment = confirmed.get(slot).with_context(|| format!("slot {slot} had no moment"))?;
+        late_ms.push((*at as f64 / 1e3) - *moment as f64);
+    }
+    late_ms.sort_by(f64::total_cmp);
+    let at = |part: f64| {
+        let place = ((late_ms.len() as f64 * part) as usize).min(late_ms.len().saturating_sub(1));
+        late_ms.get(place).copied().unwrap_or(f64::NAN)
+    };
+    Ok(Row {
+        load,
+        offered,
+        told: sent.count() as f64 / seconds,
+        messages: arrivals.len(),
+        p50_ms: at(0.5),
+        p99_ms: at(0.99),
+        cores,
+    })
+}
+
+#[expect(clippy::disallowed_methods, reason = "the node tells its moments as times of day")]
+fn unix_us() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_micros() as u64)
+}
+
+/// Latency over load, as numbers and as a drawing beside the one of memory.
+fn write(path: &Path, rows: &[Row]) -> Result<()> {
+    let stem = path.file_stem().map_or_else(|| "subs".into(), |stem| stem.to_string_lossy());
+    let path = path.with_file_name(format!("{stem}-latency.csv"));
+    let mut text = String::from("load_percent,offered,told,messages,p50_ms,p99_ms,cores\n");
+    let mut svg = String::from(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 660 420\" font-family=\"sans-serif\" font-size=\"12\">\n",
+    );
+    let most = rows.iter().map(|row| row.p99_ms).fold(1.0, f64::max);
+    let x = |row: &Row| 40.0 + 5.2 * f64::from(row.load);
+    let y = |ms: f64| 390.0 - 370.0 * ms / most;
+    for (name, colour, of) in [
+        ("p50", "#1f77b4", (|row| row.p50_ms) as fn(&Row) -> f64),
+        ("p99", "#d62728", |row| row.p99_ms),
+    ] {
+        let mut points = String::new();
+        for row in rows {
+            write!(points, "{:.1},{:.1} ", x(row), y(of(row)))?;
+        }
+        writeln!(svg, "<polyline fill=\"none\" stroke=\"{colour}\" points=\"{points}\"/>")?;
+        if let Some(last) = rows.last() {
+            let (x, y, ms) = (x(last) + 5.0, y(of(last)) + 4.0, of(last));
+            let label = format!("{name} {ms:.1} ms");
+            writeln!(svg, "<text x=\"{x:.1}\" y=\"{y:.1}\" fill=\"{colour}\">{label}</text>")?;
+        }
+    }
+    for row in rows {
+        let Row { load, offered, told, messages, p50_ms, p99_ms, cores } = row;
+        writeln!(
+            text,
+            "{load},{offered:.1},{told:.1},{messages},{p50_ms:.3},{p99_ms:.3},{cores:.3}"
+        )?;
+        writeln!(svg, "<text x=\"{:.1}\" y=\"408\">{load} %</text>", x(row))?;
+    }
+    svg.push_str("</svg>\n");
+    std::fs::write(&path, text)?;
+    std::fs::write(path.with_extension("svg"), svg)?;
+    println!("written: {} and {}", path.display(), path.with_extension("svg").display());
+    Ok(())
+}

@@ -1,0 +1,148 @@
+//! Clients that come in storms, vanish, or are more than the system has descriptors for: a real node
+//! before, meanwhile and after, seen from outside.
+//!
+//! Bounds: memory after four storms is at most what the first needed while it was there, and a tenth. The
+//! allocator keeps some of that for the next one; what a storm left behind would add up.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+use testkit::scenario::{Client, Figures, Node, Storm};
+
+/// A slot of the node in the storm.
+const SLOT: Duration = Duration::from_millis(400);
+/// Clients of a storm.
+const CLIENTS: u32 = 5_000;
+/// Storms, one after the other.
+const STORMS: usize = 4;
+/// Nothing of any client.
+const NOTHING: [(&str, f64); 5] = [
+    ("hydrant_websocket_connections", 0.0),
+    ("hydrant_subscriptions", 0.0),
+    ("hydrant_tracked_addresses", 0.0),
+    ("hydrant_websocket_queue_messages", 0.0),
+    ("hydrant_websocket_queue_bytes", 0.0),
+];
+
+fn program() -> &'static Path {
+    Path::new(env!("CARGO_BIN_EXE_hydrant"))
+}
+
+#[expect(clippy::disallowed_methods, reason = "a storm says how long it took")]
+fn now() -> Instant {
+    Instant::now()
+}
+
+/// As many clients as this process may have sockets for.
+fn clients() -> u32 {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    // What it is then, is what counts.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
+    let may = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX).saturating_sub(500);
+    CLIENTS.min(u32::try_from(may).unwrap_or(u32::MAX))
+}
+
+/// One who listens through all of it, and must miss nothing.
+async fn slots(ws: std::net::SocketAddr) -> Result<Client> {
+    let mut client = Client::connect(ws).await?;
+    client.call("slotSubscribe", json!([])).await?;
+    Ok(client)
+}
+
+async fn next_slot(client: &mut Client) -> Result<u64> {
+    let told: Value = serde_json::from_str(&client.notification().await?)?;
+    told["params"]["result"]["slot"].as_u64().context("no slot")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[expect(clippy::print_stdout, reason = "what a storm was like belongs into the test's output")]
+async fn storms_of_clients_that_loop_and_vanish_leave_nothing() -> Result<()> {
+    let clients = clients();
+    let node = Node::start(program(), &["--slot-ms", &SLOT.as_millis().to_string()]).await?;
+    let mut listener = slots(node.ws).await?;
+    let first = next_slot(&mut listener).await?;
+    let with_listener = {
+        let mut figures = NOTHING;
+        (figures[0].1, figures[1].1) = (1.0, 1.0);
+        figures
+    };
+    let before = node.resident_bytes()?;
+    let mut with_first = None;
+    for _ in 0..STORMS {
+        let storm = Storm::run(&node, clients, now).await?;
+        // What waits for the listener is for it to read.
+        Figures::until(node.rpc, &with_listener[..3]).await?;
+        println!(
+            "{clients} clients within {:?}; {} MiB before all, {} with them, {} after",
+            storm.up,
+            before >> 20,
+            storm.resident_bytes >> 20,
+            node.resident_bytes()? >> 20,
+        );
+        with_first.get_or_insert(storm.resident_bytes);
+    }
+    let after = node.resident_bytes()?;
+    let most = with_first.context("no storm")? / 10 * 11;
+    ensure!(after <= most, "{after} bytes after {STORMS} storms; {before} before");
+    let version = listener.call("getVersion", json!([])).await?;
+    ensure!(version["solana-core"].is_string(), "{version}");
+    let mut last = first;
+    // No slot of all that time is missing; once one has to be waited for, all have been read.
+    loop {
+        let began = now();
+        let slot = next_slot(&mut listener).await?;
+        ensure!(slot == last + 1, "slot {slot} after {last}");
+        last = slot;
+        if now() - began > SLOT / 2 {
+            break;
+        }
+    }
+    drop(listener);
+    Figures::until(node.rpc, &NOTHING).await?;
+    Ok(())
+}
+
+/// The node under a limit of open files.
+fn limited(dir: &Path, files: u32) -> Result<PathBuf> {
+    use std::os::unix::fs::PermissionsExt;
+    let script = dir.join("hydrant");
+    let text = format!("#!/bin/sh\nulimit -n {files}\nexec '{}' \"$@\"\n", program().display());
+    std::fs::write(&script, text)?;
+    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755))?;
+    Ok(script)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_out_of_descriptors_refuses_at_once_and_goes_on() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    let node = Node::start(&limited(dir.path(), 128)?, &["--slot-ms", "100"]).await?;
+    let mut listener = slots(node.ws).await?;
+    let mut last = next_slot(&mut listener).await?;
+    let (mut taken, mut refused) = (Vec::new(), 0);
+    for _ in 0..300 {
+        // Each is answered: none is left waiting in the backlog.
+        match tokio::time::timeout(Duration::from_secs(20), Client::connect(node.ws)).await? {
+            Ok(client) => taken.push(client),
+            Err(_) => refused += 1,
+        }
+    }
+    ensure!(taken.len() > 20 && refused > 100, "{} taken, {refused} refused", taken.len());
+    let cpu = node.cpu_time()?;
+    for _ in 0..20 {
+        let slot = next_slot(&mut listener).await?;
+        ensure!(slot == last + 1, "slot {slot} after {last}");
+        last = slot;
+    }
+    // Two seconds of slots, in which nobody comes.
+    let spun = node.cpu_time()? - cpu;
+    ensure!(spun < Duration::from_secs(1), "{spun:?} of CPU with nothing to do");
+    drop(taken);
+    drop(listener);
+    Figures::until(node.rpc, &NOTHING).await?;
+    let mut again = slots(node.ws).await?;
+    next_slot(&mut again).await?;
+    Ok(())
+}

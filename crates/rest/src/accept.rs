@@ -1,0 +1,105 @@
+//! Which of the media that a route has its client wants.
+
+use hyper::header::{self, HeaderMap};
+
+/// Bytes as they are.
+pub(crate) const RAW: &str = "application/octet-stream";
+
+/// What an answer is sent as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Media {
+    Json,
+    Raw,
+}
+
+/// What a client likes best: JSON, unless it names bytes and likes them no less. `None` if it takes nothing
+/// that there is.
+pub(crate) fn media(headers: &HeaderMap, has_raw: bool) -> Option<Media> {
+    let given: Vec<&str> = headers
+        .get_all(header::ACCEPT)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .map(str::trim)
+        .filter(|range| !range.is_empty())
+        .collect();
+    if given.is_empty() {
+        return Some(Media::Json);
+    }
+    let json = Liked::of(&given, "application/json");
+    let raw = if has_raw { Liked::of(&given, RAW) } else { Liked::default() };
+    let is_raw = raw.q > json.q
+        || (raw.q > 0.0 && raw.q == json.q && raw.is_named && (!json.is_named || raw.at < json.at));
+    match (is_raw, json.q > 0.0) {
+        (true, _) => Some(Media::Raw),
+        (false, true) => Some(Media::Json),
+        (false, false) => None,
+    }
+}
+
+/// How much a media type is liked.
+#[derive(Default)]
+struct Liked {
+    q: f32,
+    /// By its whole name, not by a range.
+    is_named: bool,
+    /// Where in the list.
+    at: usize,
+}
+
+impl Liked {
+    fn of(given: &[&str], media: &str) -> Self {
+        let kind = media.split('/').next().unwrap_or_default();
+        let mut best = (0, Self::default());
+        for (at, range) in given.iter().enumerate() {
+            let mut parts = range.split(';').map(str::trim);
+            let name = parts.next().unwrap_or_default();
+            let exactness = if name.eq_ignore_ascii_case(media) {
+                3
+            } else if name.strip_suffix("/*").is_some_and(|it| it.eq_ignore_ascii_case(kind)) {
+                2
+            } else {
+                u8::from(name == "*/*")
+            };
+            if exactness > best.0 {
+                let q = parts.find_map(|part| part.strip_prefix("q=")?.parse().ok());
+                best = (exactness, Self { q: q.unwrap_or(1.0), is_named: exactness == 3, at });
+            }
+        }
+        best.1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hyper::header::HeaderValue;
+
+    use super::*;
+
+    #[test]
+    fn the_client_gets_what_it_likes_best() {
+        let (json, raw) = (Some(Media::Json), Some(Media::Raw));
+        for (accept, has_raw, wanted) in [
+            ("", true, json),
+            ("*/*", true, json),
+            ("application/*", true, json),
+            ("application/json", true, json),
+            ("application/octet-stream", true, raw),
+            ("application/octet-stream", false, None),
+            ("application/octet-stream, */*;q=0.1", false, json),
+            ("application/octet-stream, application/json", true, raw),
+            ("application/json, application/octet-stream", true, json),
+            ("application/json;q=0.5, APPLICATION/OCTET-STREAM;q=0.8", true, raw),
+            ("text/html,application/xhtml+xml,*/*;q=0.8", true, json),
+            ("text/html", true, None),
+            ("*/*;q=0", true, None),
+            ("application/json;q=0, */*", true, raw),
+            ("application/json;q=0, */*", false, None),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::ACCEPT, HeaderValue::from_static(accept));
+            assert_eq!(media(&headers, has_raw), wanted, "{accept} {has_raw}");
+        }
+        assert_eq!(media(&HeaderMap::new(), true), json);
+    }
+}

@@ -1,0 +1,78 @@
+//! The description that is served: with examples that this node can answer.
+//!
+//! Bounds: [`BLOCKS_MAX`] blocks are looked at for a transaction. It is made again only when what it gives as
+//! an example is no longer kept, or when there is a transaction at last.
+
+use std::sync::Arc;
+
+use ledger::{Commitment, Slot};
+use parking_lot::Mutex;
+use rpc::Node;
+use rpc::error::RpcError;
+
+use crate::answer::Fixed;
+use crate::error::Problem;
+use crate::{openapi, routes};
+
+/// Final blocks that are looked at for a transaction, the newest first.
+const BLOCKS_MAX: usize = 256;
+
+/// What a node has to show.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Examples {
+    /// A final block.
+    pub(crate) slot: Option<Slot>,
+    /// A transaction in it.
+    pub(crate) signature: Option<String>,
+}
+
+impl Examples {
+    fn of(node: &Node) -> Self {
+        let root = node.reader.view(Commitment::Finalized).block().slot;
+        let history = node.history.snapshot();
+        let mut newest = history.blocks(..=root).rev().take(BLOCKS_MAX);
+        let Some(first) = newest.next() else { return Self::default() };
+        let with_one = std::iter::once(first).chain(newest).find_map(|block| {
+            let signature = block.transactions.first()?.signature().to_string();
+            Some(Self { slot: Some(block.id.slot), signature: Some(signature) })
+        });
+        with_one.unwrap_or(Self { slot: Some(first.id.slot), signature: None })
+    }
+
+    /// Whether they can still be answered, and are as good as can be.
+    fn are_good(&self, node: &Node) -> bool {
+        let is_kept = self.slot.is_some_and(|slot| node.history.snapshot().block(slot).is_some());
+        is_kept && self.signature.is_some()
+    }
+}
+
+/// The description, made when it is first asked for.
+#[derive(Debug, Default)]
+pub(crate) struct Document(Mutex<Option<(Examples, Arc<Fixed>)>>);
+
+impl Document {
+    /// The description as this node gives it now.
+    pub(crate) async fn of(&self, node: &Arc<Node>) -> Result<Arc<Fixed>, Problem> {
+        let made = self.0.lock().clone();
+        if let Some((examples, fixed)) = &made
+            && examples.are_good(node)
+        {
+            return Ok(Arc::clone(fixed));
+        }
+        let examples = Examples::of(node);
+        if let Some((old, fixed)) = made
+            && old == examples
+        {
+            return Ok(fixed);
+        }
+        // Some milliseconds: not on a thread that polls sockets.
+        let of = examples.clone();
+        let fixed = tokio::task::spawn_blocking(move || {
+            let document = openapi::document(routes::ROUTES, &of).to_string();
+            Arc::new(Fixed::new("application/json", document.as_bytes()))
+        });
+        let fixed = fixed.await.map_err(|_| RpcError::internal())?;
+        *self.0.lock() = Some((examples, Arc::clone(&fixed)));
+        Ok(fixed)
+    }
+}

@@ -1,0 +1,82 @@
+//! That `docs/rest.md` lists every route, with a request that is right and the methods that it calls.
+
+use hyper::Request;
+use serde_json::{Value, json};
+
+use crate::input::Args;
+use crate::route::{Body, Kind, Place, Plan, Route, Verb};
+use crate::routes::ROUTES;
+
+/// What stands for an account, so that a reader knows which will do.
+fn address(route: &Route) -> &'static str {
+    match route.path.split('/').nth(2) {
+        Some("mints") => "$MINT",
+        Some("owners") => "$WALLET",
+        Some("programs") => "$PROGRAM",
+        _ => "$ACCOUNT",
+    }
+}
+
+/// A request of a route: its path with a query, and its body.
+fn sample(route: &Route) -> (String, Option<Value>) {
+    let (mut path, mut query, mut body) = (route.path.to_owned(), Vec::new(), json!({}));
+    for param in route.params.iter().filter(|param| param.is_required) {
+        let text = match param.kind {
+            Kind::Address => address(route),
+            Kind::Addresses => "$ACCOUNT,$MINT",
+            Kind::Signature => "$SIGNATURE",
+            Kind::Base64 => "$TRANSACTION",
+            Kind::Number(..) => "$SLOT",
+            Kind::Filters => "",
+            Kind::Bool | Kind::OneOf(_) | Kind::Base58(_) => panic!("{} has a default", param.name),
+        };
+        match param.place {
+            Place::Path => path = path.replace(&format!("{{{}}}", param.name), text),
+            Place::Query => query.push(format!("{}={text}", param.name)),
+            Place::Body => {
+                body[param.name] = match param.kind {
+                    Kind::Addresses => text.split(',').collect(),
+                    Kind::Filters => json!([{ "dataSize": 165 }]),
+                    _ => text.into(),
+                }
+            }
+        }
+    }
+    if !query.is_empty() {
+        path += &format!("?{}", query.join("&"));
+    }
+    (path, (route.body != Body::None).then_some(body))
+}
+
+/// The methods that a request calls.
+fn methods(route: &Route, path: &str, body: Option<&Value>) -> Vec<&'static str> {
+    let path = path.replace("$SLOT", "5");
+    let request = Request::builder().uri(&path).header("content-type", "application/json");
+    let (head, ()) = request.body(()).expect("a request").into_parts();
+    let body = body.map(Value::to_string).unwrap_or_default();
+    let variables = route.matches(head.uri.path()).expect("it is of the route");
+    let args = Args::read(route, variables, &head, body.as_bytes());
+    let plan = (route.plan)(&args.expect("parameters are right")).expect("so it has a plan");
+    match plan {
+        Plan::Call(method, _) => vec![method],
+        Plan::Several(calls) => {
+            let mut methods: Vec<_> = calls.iter().map(|(_, method, _)| *method).collect();
+            methods.dedup();
+            methods
+        }
+    }
+}
+
+#[test]
+fn the_document_lists_every_route() {
+    let mut table = "| request | method |\n|---|---|\n".to_owned();
+    for route in ROUTES {
+        let verb = if route.verb == Verb::Get { "GET" } else { "POST" };
+        let (path, body) = sample(route);
+        let methods = methods(route, &path, body.as_ref()).join(", ");
+        let body = body.map(|body| format!(" `{body}`")).unwrap_or_default();
+        table += &format!("| `{verb} {path}`{body} | {methods} |\n");
+    }
+    let document = include_str!("../../../docs/rest.md");
+    assert!(document.contains(&table), "docs/rest.md has another table than this:\n{table}");
+}

@@ -1,0 +1,190 @@
+//! Blocks and transactions: what is final never changes, and its bytes come as they are.
+
+use std::sync::Arc;
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use chain::{Block, Executed};
+use serde_json::json;
+use solana_hash::Hash;
+use solana_message::{Message, MessageHeader, VersionedMessage};
+use solana_pubkey::Pubkey;
+use solana_signature::Signature;
+use solana_transaction::versioned::VersionedTransaction;
+use solana_transaction_status::TransactionStatusMeta;
+
+use crate::world::{CONFIRMED, FINALIZED, NOW, WALLET, block};
+use crate::{Node, get, good, plain};
+
+const IMMUTABLE: &str = "public, max-age=31536000, immutable";
+
+/// The signature of a transaction, by its slot and its place in it.
+pub(crate) fn signature(slot: u64, index: u32) -> Signature {
+    let mut bytes = [3; 64];
+    bytes[..8].copy_from_slice(&slot.to_le_bytes());
+    bytes[8..12].copy_from_slice(&index.to_le_bytes());
+    Signature::from(bytes)
+}
+
+/// A transaction of `WALLET` that names a program and does nothing.
+pub(crate) fn executed(slot: u64, index: u32, balances: usize) -> Arc<Executed> {
+    let message = Message {
+        header: MessageHeader {
+            num_required_signatures: 1,
+            num_readonly_signed_accounts: 0,
+            num_readonly_unsigned_accounts: 1,
+        },
+        account_keys: vec![WALLET, Pubkey::new_from_array([99; 32])],
+        recent_blockhash: Hash::new_from_array([6; 32]),
+        instructions: Vec::new(),
+    };
+    let transaction = VersionedTransaction {
+        signatures: vec![signature(slot, index)],
+        message: VersionedMessage::Legacy(message),
+    };
+    let meta = TransactionStatusMeta {
+        fee: 5_000,
+        pre_balances: vec![u64::MAX; balances],
+        post_balances: vec![u64::MAX - 1; balances],
+        ..TransactionStatusMeta::default()
+    };
+    let keys = transaction.message.static_account_keys().to_vec();
+    Arc::new(Executed { slot, index, block_time: NOW, transaction, meta, keys, is_vote: false })
+}
+
+pub(crate) fn completed(slot: u64, transactions: Vec<Arc<Executed>>) -> Block {
+    Block {
+        id: block(slot),
+        parent_slot: slot - 1,
+        block_height: slot - 10,
+        blockhash: Hash::new_from_array([slot as u8; 32]),
+        previous_blockhash: Hash::new_from_array([slot as u8 - 1; 32]),
+        bank_hash: Hash::new_from_array([8; 32]),
+        block_time: NOW,
+        transaction_count: slot * 10,
+        transactions,
+        writes: Vec::new(),
+    }
+}
+
+/// A node with a block of five transactions and a long one, both final, and one that is confirmed.
+fn node() -> Node {
+    let node = Node::new();
+    let history = &node.world.node.history;
+    for (slot, transactions, balances) in
+        [(FINALIZED - 1, 5, 2), (FINALIZED, 1, 40_000), (CONFIRMED, 1, 2)]
+    {
+        let all: Vec<_> = (0..transactions).map(|index| executed(slot, index, balances)).collect();
+        history.executed(&all);
+        history.completed(&completed(slot, all));
+    }
+    history.publish();
+    node
+}
+
+#[test]
+fn what_is_final_never_changes_and_what_is_not_is_asked_for_again() {
+    let node = node();
+    let mut client = node.client();
+    let transaction = |slot| format!("/v1/transactions/{}", signature(slot, 0));
+    let of_block = |slot| format!("/v1/blocks/{slot}");
+    for (path, slot, is_long) in [
+        (transaction(FINALIZED - 1), FINALIZED - 1, false),
+        (of_block(FINALIZED - 1), FINALIZED - 1, false),
+        (of_block(FINALIZED), FINALIZED, true),
+    ] {
+        let mut etags = Vec::new();
+        for coding in ["identity", "gzip"] {
+            let accept = format!("accept-encoding: {coding}\r\n");
+            let first = get(&mut client, &path, &accept);
+            assert_eq!(first.status, 200, "{}", first.body);
+            assert_eq!(plain(&first).len() > 1024 * 1024, is_long, "{path}");
+            assert_eq!(first.header("cache-control"), Some(IMMUTABLE));
+            assert_eq!(first.header("hydrant-slot"), Some(slot.to_string().as_str()));
+            assert_eq!(first.header("hydrant-commitment"), Some("finalized"));
+            let etag = first.header("etag").expect("an ETag");
+            let again = get(&mut client, &path, &format!("{accept}if-none-match: {etag}\r\n"));
+            assert_eq!((again.status, again.body.as_str()), (304, ""), "{path}");
+            assert_eq!(again.header("cache-control"), Some(IMMUTABLE));
+            etags.push((first.header("content-encoding").map(str::to_owned), etag.to_owned()));
+        }
+        // A short one is not coded, so it is the same.
+        let is_coded = etags[0].0 != etags[1].0;
+        assert_eq!(is_coded, !path.contains("transactions"), "{path}");
+        assert_eq!(etags[0].1 != etags[1].1, is_coded, "{path}: each coding has its own");
+    }
+    // It says what is told, too: not of which block alone.
+    let long = of_block(FINALIZED);
+    let one = get(&mut client, &long, "").header("etag").map(str::to_owned);
+    let other = get(&mut client, &format!("{long}?encoding=base64"), "");
+    assert!(other.header("etag").is_some() && other.header("etag") != one.as_deref());
+    for path in [transaction(CONFIRMED), of_block(CONFIRMED)] {
+        let missing = get(&mut client, &path, "");
+        assert_eq!(missing.status, 404, "it is not final: {}", missing.body);
+        let response = get(&mut client, &format!("{path}?commitment=confirmed"), "");
+        assert_eq!(response.status, 200, "{}", response.body);
+        assert_eq!(response.header("cache-control"), Some("no-cache"));
+        assert_eq!(response.header("hydrant-commitment"), Some("confirmed"));
+        assert_eq!(response.header("hydrant-slot"), Some(CONFIRMED.to_string().as_str()));
+    }
+}
+
+#[test]
+fn a_transaction_comes_as_it_was_sent() {
+    let node = node();
+    let mut client = node.client();
+    let path = format!("/v1/transactions/{}", signature(FINALIZED - 1, 2));
+    let raw = get(&mut client, &path, "accept: application/octet-stream\r\n");
+    assert_eq!(raw.header("content-type"), Some("application/octet-stream"));
+    assert_eq!(raw.header("hydrant-slot"), Some((FINALIZED - 1).to_string().as_str()));
+    assert_eq!(raw.header("cache-control"), Some(IMMUTABLE));
+    let json = good(&mut client, &format!("{path}?encoding=base64"));
+    let wanted = json["transaction"][0].as_str().expect("base64");
+    assert_eq!(raw.bytes, BASE64_STANDARD.decode(wanted).expect("base64"));
+    let missing = format!("/v1/transactions/{}", signature(7, 7));
+    let missing = get(&mut client, &missing, "accept: application/octet-stream\r\n");
+    assert_eq!(missing.status, 404);
+    assert_eq!(missing.json()["error"]["name"], "not_found");
+}
+
+#[test]
+fn transactions_of_an_address_come_in_pages() {
+    let node = node();
+    let mut client = node.client();
+    let path = format!("/v1/accounts/{WALLET}/transactions?commitment=confirmed");
+    let whole = good(&mut client, &path)["transactions"].as_array().expect("a list").clone();
+    assert_eq!(whole.len(), 7);
+    let (mut path, mut found) = (format!("{path}&limit=3"), Vec::new());
+    loop {
+        let response = get(&mut client, &path, "");
+        let page = response.json();
+        found.extend(page["transactions"].as_array().expect("a list").iter().cloned());
+        let Some(link) = response.header("link") else { break };
+        assert_eq!(response.header("hydrant-cursor"), None);
+        let next = link.strip_prefix('<').and_then(|link| link.strip_suffix(">; rel=\"next\""));
+        path = next.expect("a link").to_owned();
+    }
+    assert_eq!(found, whole);
+}
+
+#[test]
+fn the_description_shows_what_this_node_has() {
+    let node = Node::new();
+    let mut client = node.client();
+    let example = |client: &mut _, path: &str, of: &str| {
+        let document = good(client, "/v1/openapi.json");
+        let params =
+            document["paths"][path]["get"]["parameters"].as_array().expect("a list").clone();
+        let param = params.iter().find(|param| param["name"] == of).expect("it has that").clone();
+        param["example"].clone()
+    };
+    let (by_signature, by_slot) = ("/v1/transactions/{signature}", "/v1/blocks/{slot}");
+    assert_eq!(example(&mut client, by_signature, "signature"), json!(null));
+    let history = &node.world.node.history;
+    history.executed(&[executed(FINALIZED, 0, 2)]);
+    history.completed(&completed(FINALIZED, vec![executed(FINALIZED, 0, 2)]));
+    history.publish();
+    let told = example(&mut client, by_signature, "signature");
+    assert_eq!(told, json!(signature(FINALIZED, 0).to_string()));
+    assert_eq!(example(&mut client, by_slot, "slot"), json!(FINALIZED));
+}

@@ -1,0 +1,205 @@
+//! Every way to be refused: one shape, a stable name, the right status and headers.
+
+use serde_json::json;
+
+use crate::world::{self, MINT, PROGRAM, WALLET};
+use crate::{Node, ask, get, head, post, post_as};
+
+#[test]
+fn what_is_wrong_is_refused_in_one_shape() {
+    let node = Node::new();
+    let mut client = node.client();
+    let account = format!("/v1/accounts/{WALLET}");
+    let nobody = solana_pubkey::Pubkey::new_from_array([200; 32]);
+    let cases = [
+        ("/v1/nothing".to_owned(), 404, -32601, "no_such_path"),
+        (format!("{account}/"), 404, -32601, "no_such_path"),
+        ("/v1/accounts/abc".to_owned(), 400, -32602, "invalid_params"),
+        ("/v1/accounts/%ff".to_owned(), 400, -32602, "invalid_params"),
+        ("/v1/accounts".to_owned(), 400, -32602, "invalid_params"),
+        (format!("/v1/accounts/{nobody}"), 404, -32044, "not_found"),
+        (format!("{account}?commitment=soon"), 400, -32602, "invalid_params"),
+        (
+            format!("{account}?commitment=processed&commitment=processed"),
+            400,
+            -32602,
+            "invalid_params",
+        ),
+        (format!("{account}?colour=red"), 400, -32602, "invalid_params"),
+        (format!("{account}?dataOffset=1"), 400, -32602, "invalid_params"),
+        (format!("{account}?minContextSlot=1000"), 409, -32016, "min_context_slot_not_reached"),
+        (format!("{account}?minContextSlot=-1"), 400, -32602, "invalid_params"),
+        (format!("/v1/programs/{PROGRAM}/accounts?limit=0"), 400, -32602, "invalid_params"),
+        (format!("/v1/programs/{PROGRAM}/accounts?cursor=abc"), 400, -32602, "invalid_params"),
+        (
+            format!("/v1/owners/{WALLET}/tokens?mint={MINT}&program={MINT}"),
+            400,
+            -32602,
+            "invalid_params",
+        ),
+        ("/v1/blocks/5".to_owned(), 404, -32007, "slot_skipped"),
+        ("/v1/blocks/5000".to_owned(), 404, -32004, "block_not_available"),
+        ("/v1/blocks/x".to_owned(), 400, -32602, "invalid_params"),
+        ("/v1/transactions/abc".to_owned(), 400, -32602, "invalid_params"),
+        (format!("/v1/transactions/{}", "1".repeat(64)), 404, -32044, "not_found"),
+        (format!("/v1/transactions/{}/status?waitMs=1", "1".repeat(64)), 404, -32044, "not_found"),
+    ];
+    for (path, status, code, name) in cases {
+        let response = get(&mut client, &path, "");
+        assert_eq!(response.status, status, "{path}: {}", response.body);
+        let err = &response.json()["error"];
+        assert_eq!((&err["code"], &err["name"]), (&json!(code), &json!(name)), "{path}");
+        assert!(err["message"].as_str().is_some_and(|it| !it.is_empty()), "{path}");
+        assert_eq!(response.header("cache-control"), Some("no-store"), "{path}");
+    }
+}
+
+/// The error in a response, which must have the one shape.
+fn problem(response: &crate::wire::Response) -> (u16, String) {
+    assert_eq!(response.header("content-type"), Some("application/json"), "{response:?}");
+    assert_eq!(response.header("cache-control"), Some("no-store"), "{response:?}");
+    let body = response.json();
+    let err = &body["error"];
+    assert_eq!(body.as_object().map(serde_json::Map::len), Some(1), "{body}");
+    assert!(err["code"].is_i64() && err["message"].is_string(), "{body}");
+    (response.status, err["name"].as_str().expect("a name").to_owned())
+}
+
+#[test]
+fn what_is_posted_wrong_is_refused() {
+    let node = Node::new();
+    let mut client = node.client();
+    for (path, body, status) in [
+        ("/v1/accounts", json!({}), 400),
+        ("/v1/accounts", json!({ "addresses": "x" }), 400),
+        ("/v1/accounts", json!({ "addresses": [1] }), 400),
+        ("/v1/accounts", json!([]), 400),
+        ("/v1/transactions", json!({ "transaction": "AAAA" }), 400),
+        ("/v1/transactions/simulate", json!({ "transaction": "****" }), 400),
+        ("/v1/supply", json!({}), 405),
+        ("/v1/nothing", json!({}), 404),
+    ] {
+        let response = post(&mut client, path, &body);
+        assert_eq!(problem(&response).0, status, "{path} {body}: {}", response.body);
+    }
+    for (path, media, body, status, name) in [
+        ("/v1/accounts", "text/plain", &b"{}"[..], 415, "unsupported_media_type"),
+        ("/v1/accounts", "application/octet-stream", b"{}", 415, "unsupported_media_type"),
+        ("/v1/transactions", "text/plain", b"{}", 415, "unsupported_media_type"),
+        ("/v1/accounts", "application/json", b"{", 400, "invalid_params"),
+        ("/v1/accounts", "application/json; charset=utf-8", b"\xff", 400, "invalid_params"),
+        ("/v1/transactions", "application/octet-stream", b"\x01", 400, "invalid_params"),
+    ] {
+        let response = post_as(&mut client, path, media, body);
+        assert_eq!(problem(&response), (status, name.to_owned()), "{path} {media}");
+    }
+    let long = vec![b' '; rpc::Config::default().body_bytes_max + 1];
+    let response = post_as(&mut client, "/v1/accounts", "application/json", &long);
+    assert_eq!(problem(&response), (413, "body_too_large".to_owned()));
+    assert_eq!(response.header("connection"), Some("close"));
+}
+
+#[test]
+fn verbs_and_media_that_a_path_has_not_are_told() {
+    let node = Node::new();
+    let mut client = node.client();
+    let account = format!("/v1/accounts/{WALLET}");
+    let reads = "GET, HEAD, OPTIONS";
+    for (path, allow) in [
+        ("/v1", reads),
+        ("/v1/", reads),
+        ("/v1/openapi.json", reads),
+        (account.as_str(), reads),
+        ("/v1/accounts", "GET, HEAD, OPTIONS, POST"),
+        ("/v1/transactions", "OPTIONS, POST"),
+        ("/v1/transactions/simulate", "OPTIONS, POST"),
+    ] {
+        for verb in ["DELETE", "PUT", "PATCH", "TRACE", "QUERY"] {
+            let response = ask(&mut client, verb, path, "");
+            assert_eq!(problem(&response), (405, "method_not_allowed".to_owned()), "{verb} {path}");
+            assert_eq!(response.header("allow"), Some(allow), "{path}");
+        }
+        let response = ask(&mut client, "OPTIONS", path, "");
+        assert_eq!((response.status, response.header("allow")), (204, Some(allow)), "{path}");
+    }
+    assert_eq!(problem(&ask(&mut client, "OPTIONS", "/v1/nothing", "")).0, 404);
+    for (path, accept, status) in [
+        (account.as_str(), "application/json", 200),
+        (account.as_str(), "text/html, */*;q=0.1", 200),
+        (account.as_str(), "application/octet-stream", 200),
+        (account.as_str(), "text/csv", 406),
+        ("/v1/supply", "application/octet-stream", 406),
+        ("/v1/supply", "*/*;q=0", 406),
+    ] {
+        let response = get(&mut client, path, &format!("accept: {accept}\r\n"));
+        assert_eq!(response.status, status, "{path} {accept}");
+        if status == 406 {
+            assert_eq!(problem(&response).1, "not_acceptable");
+        }
+    }
+}
+
+#[test]
+fn any_origin_may_ask() {
+    let node = Node::new();
+    let mut client = node.client();
+    let preflight = "origin: http://there\r\naccess-control-request-method: GET\r\n\
+                     access-control-request-headers: if-none-match\r\n";
+    let response = ask(&mut client, "OPTIONS", "/v1/supply", preflight);
+    assert_eq!(response.status, 204);
+    assert_eq!(response.header("access-control-allow-origin"), Some("*"));
+    assert_eq!(response.header("access-control-allow-headers"), Some("if-none-match"));
+    let allowed = response.header("access-control-allow-methods").expect("verbs");
+    assert!(["GET", "HEAD", "POST"].iter().all(|verb| allowed.contains(verb)), "{allowed}");
+    for (path, status) in [("/v1/supply", 200), ("/v1/nothing", 404)] {
+        let response = get(&mut client, path, "origin: http://there\r\n");
+        assert_eq!(response.status, status);
+        assert_eq!(response.header("access-control-allow-origin"), Some("*"));
+        // What a script may read beside the body.
+        assert_eq!(response.header("access-control-expose-headers"), Some("*"));
+    }
+}
+
+#[test]
+fn slot_and_commitment_are_with_every_answer() {
+    let node = Node::new();
+    let mut client = node.client();
+    let document = crate::good(&mut client, "/v1/openapi.json");
+    let mut asked = 0;
+    for (path, verbs) in document["paths"].as_object().expect("paths") {
+        if verbs.get("get").is_none() || path.contains("{signature}") || path.contains("{slot}") {
+            continue;
+        }
+        let address = if path.contains("mints") { MINT } else { PROGRAM };
+        let address =
+            if path.ends_with("{address}") || path.contains("owners") { WALLET } else { address };
+        let mut path = path.replace("{address}", &address.to_string());
+        if path == "/v1/accounts" {
+            path += &format!("?addresses={WALLET},{MINT}");
+        }
+        let response = get(&mut client, &path, "");
+        assert_eq!(response.status, 200, "{path}: {}", response.body);
+        let (status, text) = head(&node, &path);
+        assert_eq!(status, 200, "{path}");
+        for name in ["hydrant-slot", "hydrant-commitment", "etag", "cache-control", "vary"] {
+            let value = response.header(name).unwrap_or_else(|| panic!("{path}: {name}"));
+            assert!(text.contains(&format!("{name}: {value}\r\n")), "{path}: {text}");
+        }
+        asked += 1;
+    }
+    assert!(asked >= 10, "{asked} routes");
+}
+
+#[test]
+fn a_full_pool_is_told_with_retry_after() {
+    let mut config = pool::Config { threads: 1, ..pool::Config::default() };
+    config.medium.tasks_max = 0;
+    let reader = world::ledger(query::Indices::default());
+    let node = Node::with(reader, rpc::Config::default(), config);
+    let occupied = node.world.occupy_pool();
+    let response = get(&mut node.client(), "/v1/supply", "");
+    assert_eq!(response.status, 429, "{}", response.body);
+    assert_eq!(response.header("retry-after"), Some("1"));
+    assert_eq!(response.json()["error"]["name"], "too_busy");
+    drop(occupied);
+}

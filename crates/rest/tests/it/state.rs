@@ -1,0 +1,135 @@
+//! What is read of accounts, tokens and the ledger: the same as the methods answer.
+
+use serde_json::json;
+
+use crate::world::{
+    CONFIRMED, DATA, DATA_BYTES, FINALIZED, MINT, PROCESSED, PROGRAM, SOL, TOKEN, WALLET,
+};
+use crate::{Node, get, good, post};
+
+#[test]
+fn an_account_is_told_with_slot_and_commitment_of_its_state() {
+    let node = Node::new();
+    let mut client = node.client();
+    for (commitment, slot, sol) in
+        [("finalized", FINALIZED, 1), ("confirmed", CONFIRMED, 2), ("processed", PROCESSED, 3)]
+    {
+        let path = format!("/v1/accounts/{WALLET}?commitment={commitment}");
+        let response = get(&mut client, &path, "");
+        assert_eq!(response.status, 200);
+        assert_eq!(response.json()["lamports"], sol * SOL);
+        assert_eq!(response.header("hydrant-slot"), Some(slot.to_string().as_str()));
+        assert_eq!(response.header("hydrant-commitment"), Some(commitment));
+        assert_eq!(response.header("cache-control"), Some("no-cache"));
+    }
+}
+
+#[test]
+fn an_answer_is_what_the_method_answers() {
+    let node = Node::new();
+    let mut client = node.client();
+    let base64 = json!({ "encoding": "base64" });
+    let paged = json!({ "encoding": "base64", "withContext": true });
+    let mint = MINT.to_string();
+    let cases = [
+        (format!("/v1/accounts/{TOKEN}"), "getAccountInfo", json!([TOKEN.to_string(), base64])),
+        (
+            format!("/v1/accounts?addresses={TOKEN},{MINT}"),
+            "getMultipleAccounts",
+            json!([[TOKEN.to_string(), mint], base64]),
+        ),
+        ("/v1/supply".to_owned(), "getSupply", json!([])),
+        (format!("/v1/mints/{MINT}/supply"), "getTokenSupply", json!([mint])),
+        (format!("/v1/mints/{MINT}/holders"), "getTokenAccountsByMint", json!([mint, paged])),
+        (
+            format!("/v1/owners/{WALLET}/tokens?mint={MINT}"),
+            "getTokenAccountsByOwnerV2",
+            json!([WALLET.to_string(), { "mint": mint }, paged]),
+        ),
+        (
+            format!("/v1/programs/{PROGRAM}/accounts"),
+            "getProgramAccountsV2",
+            json!([PROGRAM.to_string(), paged]),
+        ),
+    ];
+    for (path, method, params) in cases {
+        let told = good(&mut client, &path);
+        assert_eq!(told, client.result(method, params)["value"], "{path}");
+    }
+    let ledger = good(&mut client, "/v1/ledger");
+    assert_eq!(ledger["processedSlot"], PROCESSED);
+    assert_eq!(ledger["finalizedSlot"], FINALIZED);
+    let genesis = client.result("getGenesisHash", json!([]));
+    assert_eq!(good(&mut client, "/v1/node")["genesisHash"], genesis);
+}
+
+#[test]
+fn lists_may_be_posted() {
+    let node = Node::new();
+    let mut client = node.client();
+    let several = json!({ "addresses": [TOKEN.to_string(), WALLET.to_string()] });
+    let response = post(&mut client, "/v1/accounts", &several);
+    assert_eq!(
+        response.json(),
+        good(&mut client, &format!("/v1/accounts?addresses={TOKEN},{WALLET}"))
+    );
+    let filters = json!({ "filters": [{ "dataSize": DATA_BYTES[1] }] });
+    let path = format!("/v1/programs/{PROGRAM}/accounts");
+    let found = post(&mut client, &path, &filters).json();
+    assert_eq!(found["accounts"][0]["pubkey"], DATA[1].to_string());
+    assert_eq!(found, good(&mut client, &format!("{path}?dataSize={}", DATA_BYTES[1])));
+}
+
+#[test]
+fn account_data_comes_as_it_is_if_asked_for() {
+    let node = Node::new();
+    let mut client = node.client();
+    for (address, bytes) in DATA.iter().zip(DATA_BYTES) {
+        let path = format!("/v1/accounts/{address}");
+        let response = get(&mut client, &path, "accept: application/octet-stream\r\n");
+        assert_eq!(response.header("content-type"), Some("application/octet-stream"));
+        let wanted: Vec<u8> = (0..bytes).map(|byte| byte as u8).collect();
+        assert_eq!(response.bytes, wanted, "{bytes} bytes");
+        assert_eq!(response.header("hydrant-owner"), Some(PROGRAM.to_string().as_str()));
+        assert_eq!(response.header("hydrant-lamports"), Some("10000000"));
+        assert!(response.header("etag").is_some());
+    }
+    let path = format!("/v1/accounts/{}?dataOffset=2&dataLength=3", DATA[0]);
+    let response = get(&mut client, &path, "accept: application/octet-stream\r\n");
+    assert_eq!(response.bytes, [2, 3, 4]);
+}
+
+#[test]
+fn the_description_the_page_and_the_figures_are_served() {
+    let node = Node::new();
+    let mut client = node.client();
+    let openapi = good(&mut client, "/v1/openapi.json");
+    assert_eq!(openapi["openapi"], "3.1.0");
+    let page = get(&mut client, "/v1/", "");
+    assert!(page.body.contains("/v1/accounts/{address}"));
+    assert!(!page.body.contains("src="), "nothing from elsewhere");
+    let etag = page.header("etag").expect("an ETag").to_owned();
+    assert_eq!(get(&mut client, "/v1/", &format!("if-none-match: {etag}\r\n")).status, 304);
+    let metrics = get(&mut client, "/metrics", "").body;
+    assert!(metrics.contains("hydrant_slot{commitment=\"processed\"} 102\n"), "{metrics}");
+    // What is no route is one name; it does not matter which path it was.
+    for line in [
+        "hydrant_rest_requests_total{route=\"other\",status=\"2xx\"} 2\n",
+        "hydrant_rest_requests_total{route=\"other\",status=\"3xx\"} 1\n",
+        "hydrant_rest_request_duration_seconds_count{route=\"other\"} 3\n",
+    ] {
+        assert!(metrics.contains(line), "{line}{metrics}");
+    }
+    let path = format!("/v1/accounts/{WALLET}");
+    let id = "x-request-id: mine-1\r\n";
+    assert_eq!(get(&mut client, &path, id).header("x-request-id"), Some("mine-1"));
+    assert!(get(&mut client, "/v1/accounts/x", "").header("x-request-id").is_some());
+    let metrics = get(&mut client, "/metrics", "").body;
+    for line in [
+        "hydrant_rest_requests_total{route=\"GET /v1/accounts/:address\",status=\"2xx\"} 1\n",
+        "hydrant_rest_requests_total{route=\"GET /v1/accounts/:address\",status=\"4xx\"} 1\n",
+        "hydrant_requests_total{method=\"getAccountInfo\",class=\"inline\"} ",
+    ] {
+        assert!(metrics.contains(line), "{line}{metrics}");
+    }
+}

@@ -1,0 +1,161 @@
+//! The words of 256 ids that follow each other, in as few bits as there are different ones.
+//!
+//! Shape: addresses that were subscribed to together have numbers that follow each other, and the same
+//! subscriptions: a page of them is one word, or a palette of up to 16 and one, two or four bits for
+//! each id. One with more different words has them all as they are.
+//! Memory: 4 to 256 bytes, or 1 KiB.
+
+use crate::lists::Word;
+
+/// Ids of a page.
+pub(crate) const PAGE_IDS: usize = 256;
+/// Words that a palette can have.
+const PALETTE_MAX: usize = 16;
+/// Changes of one word each, after which a page of whole words is looked at for fewer bits.
+const LOOK_AGAIN: u8 = 32;
+
+/// The page.
+pub(crate) struct Page {
+    /// The palette, then what each id has of it, `bits` each; or all words.
+    words: Box<[u32]>,
+    bits: u8,
+    changes: u8,
+    used: u16,
+}
+
+/// `bits` of a page that has all words.
+const WHOLE: u8 = 32;
+
+impl Page {
+    pub(crate) fn of(words: &[Word; PAGE_IDS]) -> Self {
+        let used = words.iter().filter(|word| **word != Word::NOTHING).count() as u16;
+        let mut palette = [Word::NOTHING; PALETTE_MAX];
+        let mut codes = [0_u8; PAGE_IDS];
+        let (mut len, mut last) = (0, 0);
+        for (word, code) in words.iter().zip(&mut codes) {
+            if len == 0 || palette[last] != *word {
+                last = palette[..len].iter().position(|known| known == word).unwrap_or(len);
+                if last == PALETTE_MAX {
+                    let words = words.iter().map(|word| word.to_bits()).collect();
+                    return Self { words, bits: WHOLE, changes: 0, used };
+                }
+                palette[last] = *word;
+                len = len.max(last + 1);
+            }
+            *code = last as u8;
+        }
+        let bits = match len {
+            ..=1 => 0,
+            2 => 1,
+            3..=4 => 2,
+            _ => 4,
+        };
+        let mut packed = vec![0; (1 << bits) + PAGE_IDS * bits / 32].into_boxed_slice();
+        // What of the palette is left over is never named.
+        packed[..len].iter_mut().zip(palette).for_each(|(to, word)| *to = word.to_bits());
+        let mut page = Self { words: packed, bits: bits as u8, changes: 0, used };
+        if bits > 0 {
+            codes.iter().enumerate().for_each(|(at, code)| page.put(at, *code as usize));
+        }
+        page
+    }
+
+    /// All words.
+    pub(crate) fn words(&self) -> [Word; PAGE_IDS] {
+        std::array::from_fn(|at| self.get(at))
+    }
+
+    pub(crate) fn get(&self, at: usize) -> Word {
+        let word = match self.bits {
+            0 => self.words[0],
+            WHOLE => self.words[at],
+            bits => {
+                let (place, shift) = self.code(at);
+                self.words[(self.words[place] >> shift) as usize & ((1 << bits) - 1)]
+            }
+        };
+        Word::from_bits(word)
+    }
+
+    pub(crate) fn set(&mut self, at: usize, word: Word) {
+        let old = self.get(at);
+        if old == word {
+            return;
+        }
+        self.changes = self.changes.wrapping_add(1);
+        if self.bits == WHOLE && !self.changes.is_multiple_of(LOOK_AGAIN) {
+            self.words[at] = word.to_bits();
+        } else if let Some(code) = self.palette().iter().position(|known| *known == word.to_bits())
+            && (self.bits > 0 && self.bits != WHOLE)
+        {
+            self.put(at, code);
+        } else {
+            let mut words = self.words();
+            words[at] = word;
+            *self = Self::of(&words);
+            return;
+        }
+        self.used += u16::from(word != Word::NOTHING);
+        self.used -= u16::from(old != Word::NOTHING);
+    }
+
+    /// Ids that have something.
+    pub(crate) fn used(&self) -> usize {
+        self.used.into()
+    }
+
+    /// What it costs on the heap.
+    pub(crate) fn bytes(&self) -> usize {
+        size_of_val(&*self.words)
+    }
+
+    fn palette(&self) -> &[u32] {
+        if self.bits == WHOLE { &[] } else { &self.words[..1 << self.bits] }
+    }
+
+    /// Where the bits of an id are.
+    fn code(&self, at: usize) -> (usize, usize) {
+        let bits = usize::from(self.bits);
+        ((1 << bits) + at * bits / 32, at * bits % 32)
+    }
+
+    fn put(&mut self, at: usize, code: usize) {
+        let (place, shift) = self.code(at);
+        let others = self.words[place] & !(((1 << self.bits) - 1) << shift);
+        self.words[place] = others | (code as u32) << shift;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::{Rng, SeedableRng};
+    use rand_chacha::ChaCha8Rng;
+
+    use super::*;
+
+    #[test]
+    fn every_form_is_the_words_it_stands_for() {
+        let mut rng = ChaCha8Rng::seed_from_u64(3);
+        for different in [1, 2, 3, 4, 9, 16, 17, 200] {
+            let mut words = [Word::NOTHING; PAGE_IDS];
+            let mut page = Page::of(&words);
+            assert_eq!((page.used(), page.bytes()), (0, 4));
+            for round in 0..2_000 {
+                let (at, word) = (rng.random_range(0..PAGE_IDS), rng.random_range(0..different));
+                words[at] = Word::from_bits(word);
+                page.set(at, words[at]);
+                assert_eq!(page.get(at), words[at]);
+                if round % 50 == 0 {
+                    assert_eq!(page.words(), words);
+                    let used = words.iter().filter(|word| **word != Word::NOTHING).count();
+                    assert_eq!(page.used(), used);
+                    assert_eq!(Page::of(&words).words(), words);
+                }
+            }
+            let bytes = Page::of(&words).bytes();
+            let most = [(1, 4), (2, 40), (4, 80), (16, 192), (u32::MAX, 1_024)];
+            let most = most.iter().find(|(up_to, _)| different <= *up_to).map(|(_, bytes)| *bytes);
+            assert_eq!(Some(bytes), most, "of {different} different ones");
+        }
+    }
+}
