@@ -10,6 +10,7 @@
 //! Not here: what listeners do (`listener`), sets that change (`tracked`).
 
 use std::hash::Hash;
+use std::hint::black_box;
 use std::ops::Deref;
 use std::sync::{Arc, Weak};
 
@@ -482,17 +483,22 @@ impl<S, M: Message, B> Matches<'_, S, M, B> {
         things: impl IntoIterator<Item = (u32, u32)>,
     ) -> Vec<(Match<S>, Vec<u32>)> {
         let Some(lane) = self.engine.index.tracking(topic, facet) else { return Vec::new() };
-        let mut found: HashMap<u32, Vec<u32>> = HashMap::default();
-        let settling = !self.engine.settling.is_empty();
+        // In rounds, each of which does little for each match: what has to come from memory comes for
+        // several of them at a time, however many subscriptions there are.
+        let mut matches: Vec<(u32, u32, u32)> = Vec::new();
         for (id, thing) in things {
-            lane(id, &mut |place| {
-                if !settling || !self.engine.is_pending(place, id, step) {
-                    let things = found.entry(place).or_default();
-                    if things.last() != Some(&thing) {
-                        things.push(thing);
-                    }
+            lane(id, &mut |place| matches.push((place, id, thing)));
+        }
+        self.engine.touch(matches.iter().map(|(place, ..)| *place));
+        let settling = !self.engine.settling.is_empty();
+        let mut found: HashMap<u32, Vec<u32>> = HashMap::default();
+        for (place, id, thing) in matches {
+            if !settling || !self.engine.is_pending(place, id, step) {
+                let things = found.entry(place).or_default();
+                if things.last() != Some(&thing) {
+                    things.push(thing);
                 }
-            });
+            }
         }
         found.into_iter().map(|(place, things)| (self.engine.at(place), things)).collect()
     }
@@ -514,6 +520,17 @@ impl<S, M: Message, B> Engine<S, M, B> {
             unreachable!("what is in the index is a subscription")
         };
         Match { id, identity: Arc::clone(&subscription.identity) }
+    }
+
+    /// Has what delivering to subscriptions needs in the caches.
+    fn touch(&self, places: impl Iterator<Item = u32> + Clone) {
+        let all = places.filter_map(|place| self.subscriptions.get(&self.places[place as usize]));
+        let members = all.clone().filter_map(|subscription| subscription.members.first());
+        // The sums are of no use: that they are wanted is what has the words loaded.
+        black_box(all.clone().fold(0, |sum, subscription| sum ^ subscription.members.len()));
+        black_box(members.clone().fold(0, |sum, member| sum ^ member.next_sequence));
+        black_box(all.fold(0, |sum, subscription| sum ^ Arc::strong_count(&subscription.identity)));
+        black_box(members.fold(false, |sum, member| sum ^ member.queue.is_busy()));
     }
 
     /// Whether an address of a subscription does not count yet at a step.

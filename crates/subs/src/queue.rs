@@ -173,6 +173,11 @@ impl<M: Message> Queue<M> {
         (inner.messages.len() + inner.conflated.len(), inner.bytes)
     }
 
+    /// Whether somebody adds or takes just now.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.inner.is_locked()
+    }
+
     pub(crate) fn closed(&self) -> Option<Closed> {
         self.inner.lock().closed
     }

@@ -54,8 +54,7 @@ pub(super) fn run(size: &Size) -> Result<()> {
         file.write_all(&bytes)?;
     }
     file.flush()?;
-    let plan =
-        format!("connections=4 transactions={}", file.path().display());
+    let plan = format!("connections=4 transactions={}", file.path().display());
     let mut generator = Generator::start(tpu_port(&mut client)?, &plan)?;
 
     let threads = node.thread_times()?;
