@@ -351,7 +351,7 @@ impl<S: Eq + Hash, M: Message, B> Subs<S, M, B> {
             let Some(subscription) = engine.subscriptions.get_mut(&id) else { continue };
             for member in subscription.members.iter_mut().filter(|member| member.after < message.at)
             {
-                let delivery = member.delivery(message.body.clone(), message.bytes);
+                let delivery = member.delivery(message.body.clone(), message.bytes, message.at);
                 member.queue.push(&self.shared.limits, delivery);
                 delivered += 1;
             }
@@ -505,10 +505,11 @@ impl<S, M: Message, B> Matches<'_, S, M, B> {
 }
 
 impl<M: Message> Member<M> {
-    pub(crate) fn delivery(&mut self, body: M, bytes: usize) -> Delivery<M> {
+    pub(crate) fn delivery(&mut self, body: M, bytes: usize, at: Position) -> Delivery<M> {
         let sequence = self.next_sequence;
         self.next_sequence += 1;
-        Delivery { sequence, subscription: self.handle, body, bytes, conflates: self.conflates }
+        let (subscription, conflates) = (self.handle, self.conflates);
+        Delivery { sequence, subscription, body, bytes, at, conflates }
     }
 }
 

@@ -88,10 +88,8 @@ impl<S: Eq + Hash, M: Message, B> Listener<S, M, B> {
     /// nothing is sent, if it has none of that id: it ended before.
     pub fn finish(&self, id: SubscriptionId, body: M, bytes: usize) -> bool {
         let mut engine = self.subs.shared.engine.lock();
-        let Some(delivery) = engine.member(self.id, id).map(|member| member.delivery(body, bytes))
-        else {
-            return false;
-        };
+        let Some(member) = engine.member(self.id, id) else { return false };
+        let delivery = member.delivery(body, bytes, Position::NEVER);
         let Some(ended) = engine.leave(self.id, id) else { return false };
         self.queue.push(&self.subs.shared.limits, delivery);
         drop(engine);
@@ -112,6 +110,17 @@ impl<S: Eq + Hash, M: Message, B> Listener<S, M, B> {
     /// Takes the oldest message; what was conflated stays for [`Self::next`].
     pub fn next_message(&self) -> Next<M, M::Kept> {
         self.queue.pop_message()
+    }
+
+    /// As [`Self::next_message`], but only what was published of a subscription up to a step, though
+    /// it is held back.
+    pub fn next_until(&self, of: SubscriptionId, step: u64) -> Next<M, M::Kept> {
+        self.queue.pop_until(of, Position(step))
+    }
+
+    /// From now on [`Self::next_message`] holds back what waits for one subscription, or for none.
+    pub fn hold(&self, held: Option<SubscriptionId>) {
+        self.queue.hold(held);
     }
 
     /// Why it hears nothing more, if so.

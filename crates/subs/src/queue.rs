@@ -5,12 +5,15 @@
 //! Invariant: a full queue never blocks the publisher. What waits for subscriptions that asked for it
 //! is conflated: kept as the newest of each thing told, and told as one message once the rest has been
 //! taken. If that does not make room, the queue is emptied and closed with the reason.
+//! What waits for one subscription may be held back ([`Queue::hold`]), so that whoever writes to the
+//! client can put something else before it; it counts as waiting like the rest.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use parking_lot::Mutex;
 
 use crate::engine::{Limits, SubscriptionId};
+use crate::filter::Position;
 
 /// The body of a message. Cloned for each listener, so let cloning it be cheap.
 pub trait Message: Clone {
@@ -32,6 +35,8 @@ pub struct Delivery<M> {
     /// The message, shared with all who get it.
     pub body: M,
     pub(crate) bytes: usize,
+    /// Where it was published.
+    pub(crate) at: Position,
     /// Whether it may be conflated.
     pub(crate) conflates: bool,
 }
@@ -97,13 +102,19 @@ struct Inner<M: Message> {
     messages: VecDeque<Delivery<M>>,
     conflated: BTreeMap<SubscriptionId, Conflated<M::Kept>>,
     bytes: usize,
+    held: Option<SubscriptionId>,
     closed: Option<Closed>,
 }
 
 impl<M: Message> Queue<M> {
     pub(crate) fn new(wake: Box<dyn Fn() + Send + Sync>) -> Self {
-        let inner =
-            Inner { messages: VecDeque::new(), conflated: BTreeMap::new(), bytes: 0, closed: None };
+        let inner = Inner {
+            messages: VecDeque::new(),
+            conflated: BTreeMap::new(),
+            bytes: 0,
+            held: None,
+            closed: None,
+        };
         Self { inner: Mutex::new(inner), wake }
     }
 
@@ -144,12 +155,8 @@ impl<M: Message> Queue<M> {
         if let Some(why) = inner.closed {
             return Next::Closed(why);
         }
-        if let Some(delivery) = inner.messages.pop_front() {
-            inner.bytes -= delivery.bytes;
-            if inner.messages.is_empty() {
-                inner.messages.shrink_to(16); // what a burst needed is not kept for ever
-            }
-            return Next::Message(delivery);
+        if !inner.messages.is_empty() {
+            return inner.take(0);
         }
         match inner.conflated.pop_first() {
             Some((_, conflated)) => {
@@ -160,11 +167,21 @@ impl<M: Message> Queue<M> {
         }
     }
 
-    /// As [`Self::pop`], but what was conflated stays.
+    /// As [`Self::pop`], but what was conflated stays, and what is held back.
     pub(crate) fn pop_message(&self) -> Next<M, M::Kept> {
-        let has_message = !self.inner.lock().messages.is_empty();
-        // Only the one who pops takes messages out.
-        if has_message || self.closed().is_some() { self.pop() } else { Next::Empty }
+        let mut inner = self.inner.lock();
+        let held = inner.held;
+        inner.pop_where(|waiting| Some(waiting.subscription) != held)
+    }
+
+    /// The oldest message of one subscription, if it was published up to a position: held back or not.
+    pub(crate) fn pop_until(&self, of: SubscriptionId, at: Position) -> Next<M, M::Kept> {
+        self.inner.lock().pop_where(|waiting| waiting.subscription == of && waiting.at <= at)
+    }
+
+    /// Holds back what waits for one subscription, and nothing else; or nothing.
+    pub(crate) fn hold(&self, held: Option<SubscriptionId>) {
+        self.inner.lock().held = held;
     }
 
     /// Messages that wait, one that was conflated counted once, and what they count in bytes.
@@ -200,6 +217,25 @@ impl<M: Message> Queue<M> {
 }
 
 impl<M: Message> Inner<M> {
+    fn pop_where(&mut self, wanted: impl FnMut(&Delivery<M>) -> bool) -> Next<M, M::Kept> {
+        if let Some(why) = self.closed {
+            return Next::Closed(why);
+        }
+        match self.messages.iter().position(wanted) {
+            Some(at) => self.take(at),
+            None => Next::Empty,
+        }
+    }
+
+    fn take(&mut self, at: usize) -> Next<M, M::Kept> {
+        let Some(delivery) = self.messages.remove(at) else { return Next::Empty };
+        self.bytes -= delivery.bytes;
+        if self.messages.is_empty() {
+            self.messages.shrink_to(16); // what a burst needed is not kept for ever
+        }
+        Next::Message(delivery)
+    }
+
     fn is_empty(&self) -> bool {
         self.messages.is_empty() && self.conflated.is_empty()
     }
@@ -312,7 +348,8 @@ mod tests {
         bytes: usize,
         conflates: bool,
     ) {
-        let delivery = Delivery { sequence: 7, subscription: to, body, bytes, conflates };
+        let at = Position(bytes as u64);
+        let delivery = Delivery { sequence: 7, subscription: to, body, bytes, at, conflates };
         queue.push(&LIMITS, delivery);
     }
 
@@ -372,6 +409,25 @@ mod tests {
         assert_eq!(one.kept, ["a", "c", "e"]);
         push(&queue, ONE, "f", 10, true);
         assert_eq!(taken(&queue), Some("f"), "all bytes were given back");
+    }
+
+    #[test]
+    fn what_is_held_back_waits_and_keeps_its_place() {
+        let (queue, _) = queue();
+        push(&queue, ONE, "a", 1, false);
+        push(&queue, TWO, "b", 1, false);
+        push(&queue, ONE, "c", 2, false);
+        queue.hold(Some(ONE));
+        let message = |next| match next {
+            Next::Message(Delivery { body, .. }) => Some(body),
+            Next::Empty | Next::Conflated(_) | Next::Closed(_) => None,
+        };
+        assert_eq!(message(queue.pop_message()), Some("b"));
+        assert_eq!(message(queue.pop_message()), None);
+        assert_eq!(message(queue.pop_until(ONE, Position(1))), Some("a"));
+        assert_eq!(message(queue.pop_until(ONE, Position(1))), None, "it was published at 2");
+        queue.hold(None);
+        assert_eq!(message(queue.pop_message()), Some("c"));
     }
 
     #[test]

@@ -233,8 +233,15 @@ impl<S: Eq + Hash, M: Message, B> Listener<S, M, B> {
     /// Goes on from somewhere: what is between it and the present, or else live. A block that is
     /// ahead of what has been told is waited for, and nothing before it is heard of. What is added to
     /// a subscription that waits must not start before it.
+    ///
+    /// What the rest of the set was told in steps that an addition is given here is in the queue: for
+    /// the blocks to stay in order, hold that back before the block to start from is chosen, and take
+    /// it step by step ([`Self::next_until`]).
     pub fn go_on(&self, part: Part, commitment: Commitment, from: From) -> GoOn<B> {
         let mut engine = self.subs.shared.engine.lock();
+        if part.token.is_some() {
+            self.subs.shared.idle.wait_while(&mut engine, |engine| engine.under_way);
+        }
         let Some(id) = engine.entry(self.id).subscriptions.get(&part.subscription).copied() else {
             return GoOn::Gone;
         };
@@ -260,6 +267,18 @@ impl<S: Eq + Hash, M: Message, B> Listener<S, M, B> {
                 GoOn::Live
             }
             Some(steps) => GoOn::Steps(steps),
+        }
+    }
+
+    /// The step with which a block was told: what it and those before it are to this listener is in
+    /// the queue, or was. `None` if it is yet to be told.
+    pub fn told(&self, commitment: Commitment, block: BlockId) -> Option<u64> {
+        let mut engine = self.subs.shared.engine.lock();
+        self.subs.shared.idle.wait_while(&mut engine, |engine| engine.under_way);
+        match engine.levels.stand(commitment, block) {
+            Stand::After(number) => Some(number),
+            Stand::Ahead => None,
+            Stand::Gone => Some(0),
         }
     }
 

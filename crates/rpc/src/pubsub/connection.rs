@@ -38,6 +38,8 @@ const WRITE_BUFFER_BYTES: usize = 16 * 1024;
 const BURST_MESSAGES: usize = 256;
 /// Addresses that are let go with the connection on its own thread: some milliseconds.
 const DROPPED_HERE_MAX: usize = 2_000;
+/// How long work on a set waits for the notifier, which tells what the work is to follow.
+const REST: Duration = Duration::from_millis(2);
 /// What a client that is being closed may still send before we stop listening.
 const DRAIN_BYTES_MAX: usize = 1024 * 1024;
 
@@ -226,12 +228,17 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Conversation<'_, IO> {
                 }
             };
             let (out, next) = stepped.map_err(end_of_work)?;
+            let rests = out.iter().any(|out| matches!(out, Out::Rest));
             for out in out {
                 self.feed_out(out).await?;
             }
             self.flush().await?;
+            if rests {
+                tokio::time::sleep(REST).await;
+            }
             left = next;
         }
+        self.client.hold(None);
         self.heard = true; // we did not listen
         self.pulse.notify_one();
         Ok(())
@@ -244,6 +251,8 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Conversation<'_, IO> {
             Out::Beginning(of, beginning) => {
                 self.feed_placed(of, Placed { beginning, things: None }).await
             }
+            Out::Until(of, step) => self.send_until(of, step).await,
+            Out::Rest => Ok(()),
             Out::Close(code, reason) => Err(End::Close(code, reason)),
         }
     }
@@ -266,7 +275,18 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Conversation<'_, IO> {
         }
     }
 
-    /// Writes messages that wait; what was conflated waits on.
+    /// Writes what was told of a subscription up to a step.
+    async fn send_until(&mut self, of: SubscriptionId, step: u64) -> Result<(), End> {
+        loop {
+            match self.client.next_until(of, step) {
+                Next::Message(delivery) => self.feed_body(of, delivery.body).await?,
+                Next::Empty | Next::Conflated(_) => return Ok(()),
+                Next::Closed(why) => return Err(end_for(why)),
+            }
+        }
+    }
+
+    /// Writes messages that wait; what was conflated waits on, and what is held back.
     async fn send_waiting(&mut self) -> Result<(), End> {
         for _ in 0..BURST_MESSAGES {
             match self.client.next_message() {
@@ -290,8 +310,11 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Conversation<'_, IO> {
                 Next::Conflated(conflated) => {
                     self.pubsub.figures.add(Told::Conflated, conflated.messages);
                     self.flush().await?;
+                    let of = conflated.subscription;
                     let task = Task::conflated(self.pubsub, &self.client, conflated);
                     if let Some(task) = task {
+                        // What comes after it is newer.
+                        self.client.hold(Some(of));
                         Box::pin(self.work(task)).await?;
                     }
                 }

@@ -4,7 +4,9 @@
 //! Shape: a [`Task`] is what one message of a client is worth, done in steps of a few milliseconds on
 //! the CPU pool (`turns`); what a step gives is written before the next one is made, so that a
 //! snapshot of a million accounts waits in no queue. The order on the wire: the reply, the snapshot if
-//! asked for, what was told since the block that the subscription starts after, then the stream.
+//! asked for, what was told since the block that the subscription starts after, then the stream. What
+//! is added to a set goes the same way while what the rest of the set is told of is held back, and put
+//! between it block by block: the blocks of a subscription never go back.
 //! Bounds: `Config::addresses_message_bytes_max` a message, `Config::sets_at_once` at once, one task
 //! for each connection. Those of the sets are the engine's: all or nothing, naming the knob.
 //! What users see: docs/subscriptions.md.
@@ -59,6 +61,10 @@ pub(super) enum Out {
     Placed(SubscriptionId, Placed),
     /// A notification whose beginning is this.
     Beginning(SubscriptionId, Utf8Bytes),
+    /// What waits of a subscription, up to a step.
+    Until(SubscriptionId, u64),
+    /// Nothing for a moment.
+    Rest,
     /// The end of the connection.
     Close(CloseCode, String),
 }
@@ -436,6 +442,8 @@ fn change(
         return Err(RpcError::invalid_params(message));
     }
     let changed = client.change(id, change).map_err(|err| calls::refusal(&err))?;
+    // Whatever was written of it before is of no later block than the one that is present now.
+    client.hold(changed.part.map(|part| part.subscription));
     let view = pubsub.present(commitment);
     let present = view.block();
     let added = changed.added.len();
@@ -502,6 +510,14 @@ fn begin(pubsub: &Arc<PubSub>, client: &Arc<Client>, mut begun: Begun) -> Steppe
     let Some(view) = begun.snapshot.take() else {
         return catch_up(pubsub, client, begun, Vec::new());
     };
+    let mut before = Vec::new();
+    if begun.added.is_some() {
+        let Some(step) = client.told(begun.commitment, view.block()) else {
+            begun.snapshot = Some(view);
+            return (vec![Out::Rest], Some(Work::Begin(begun)));
+        };
+        before.push(Out::Until(begun.part.subscription, step));
+    }
     let ids: Vec<AddressId> = match &begun.added {
         Some(added) => added.ids().collect(),
         None => match client.set(begun.part.subscription) {
@@ -528,7 +544,7 @@ fn begin(pubsub: &Arc<PubSub>, client: &Arc<Client>, mut begun: Begun) -> Steppe
         }
     }
     let (ids, accounts) = (ids.into_iter(), Vec::new().into_iter());
-    (Vec::new(), Some(Work::Snapshot(Box::new(Snapshot { begun, view, ids, accounts }))))
+    (before, Some(Work::Snapshot(Box::new(Snapshot { begun, view, ids, accounts }))))
 }
 
 impl Snapshot {
@@ -602,6 +618,7 @@ fn catch_up(
         let places = Place::of_set(things.filter(|(id, _)| contains(*id)).map(|(_, place)| place));
         if !places.is_empty() {
             let placed = told::step(pubsub, step, begun.facet, begun.encoding, places);
+            out.push(Out::Until(id, step.number));
             out.extend(placed.into_iter().map(|placed| Out::Placed(id, placed)));
         }
     }

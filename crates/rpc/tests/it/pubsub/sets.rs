@@ -168,6 +168,42 @@ async fn a_snapshot_and_the_stream_meet_without_a_gap() {
     assert_eq!(told(&mut node, &mut client).await, [snapshot]);
 }
 
+/// Blocks of which each writes 200 accounts, while those come to a set one by one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn blocks_stay_in_order_while_a_set_grows_under_a_writer() {
+    const ACCOUNTS: u8 = 200;
+    let mut node = Node::start(Config::default()).await;
+    let mut client = node.connect().await;
+    let id =
+        track(&mut client, &[], json!({ "commitment": "confirmed" })).await["subscription"].clone();
+    let writer = tokio::task::spawn_blocking(move || {
+        for n in 0..250 {
+            let write = |k| (key(k), account(u64::from(n) + 1, key(201), &[]));
+            node.block(Tx { writes: (0..ACCOUNTS).map(write).collect(), ..Tx::new(n) });
+        }
+        node
+    });
+    let mut after = Vec::new();
+    for n in 0..ACCOUNTS {
+        let change = json!([id, { "add": keys(n..n + 1), "snapshot": n % 4 == 0 }]);
+        let answer = client.call("addressesUpdate", change).await.expect("it is right");
+        after.push(answer["slot"].as_u64().expect("a slot"));
+    }
+    let mut node = writer.await.expect("it writes");
+    let told = told(&mut node, &mut client).await;
+    let slots: Vec<u64> = told.iter().map(|(slot, ..)| *slot).collect();
+    assert!(slots.is_sorted(), "{slots:?}");
+    for (n, after) in (0..ACCOUNTS).zip(after) {
+        let of = |kind: &str| -> Vec<u64> {
+            let of = told.iter().filter(|(_, its, all)| its == kind && all.contains(&n));
+            of.map(|(slot, ..)| *slot).collect()
+        };
+        assert_eq!(of("update"), (after + 1..=250).collect::<Vec<_>>(), "account {n}");
+        let is_there = n % 4 == 0 && after > 0;
+        assert_eq!(of("snapshot"), if is_there { vec![after] } else { vec![] }, "account {n}");
+    }
+}
+
 #[tokio::test]
 async fn other_facets_hear_of_what_belongs_to_an_address() {
     let mut node = Node::start(Config::default()).await;
@@ -335,7 +371,7 @@ async fn shared_sets_part_when_one_of_them_changes() {
     assert_eq!(told(&mut node, &mut a).await, [update(1, &[1])]);
     let change = json!([id, { "replace": keys(2..7) }]);
     a.call("addressesUpdate", change).await.expect("it is right");
-    assert_eq!(node.pubsub.stats().distinct_subscriptions, 2);
+    assert_eq!(node.pubsub.stats().distinct_subscriptions, 3, "and that to slots, of `told`");
     node.write(1, 2);
     node.write(6, 2);
     assert_eq!(told(&mut node, &mut a).await, [update(3, &[6])]);
