@@ -2,8 +2,11 @@
 //!
 //! Shape: rooted versions are packed together; those that do not pack, and all unrooted ones, stand
 //! beside them as they are. So an unrooted write packs nothing, and rooting a block packs once each
-//! leaf that the block wrote.
+//! leaf that the block wrote. The copy of a leaf shares what stands at each place: an account that every
+//! block writes has a version for each, and its neighbours' writes must not pay for them.
 //! Invariant: a place has at most one rooted version.
+
+use std::sync::Arc;
 
 use ledger::{AddressId, BlockId, Key, Record};
 
@@ -14,17 +17,25 @@ use crate::versions::{Seen, Version};
 /// The leaf.
 pub(crate) struct Leaf<R> {
     packs: Packs,
-    /// By place; of one place the rooted one first, then by the order of writing. A block comes
-    /// after its ancestors: those were complete when it was opened.
-    loose: Box<[Loose<R>]>,
+    /// By place; none without a version.
+    loose: Box<[Place<R>]>,
+}
+
+/// The versions of one place that are not packed.
+struct Place<R> {
+    place: u8,
+    /// What all of them take.
+    bytes: usize,
+    /// The rooted one first, then by the order of writing. A block comes after its ancestors: those
+    /// were complete when it was opened.
+    versions: Arc<Vec<Loose<R>>>,
 }
 
 /// A version that is not packed.
 struct Loose<R> {
-    place: u8,
     /// Never of a removal.
     is_rooted: bool,
-    weight: u32,
+    bytes: u32,
     /// Who wrote it.
     by: BlockId,
     version: Version<R>,
@@ -83,7 +94,8 @@ impl<R> Leaf<R> {
 
     /// How many versions there are.
     pub(crate) fn versions(&self) -> usize {
-        self.packs.places().count_ones() as usize + self.loose.len()
+        let loose: usize = self.loose.iter().map(|at| at.versions.len()).sum();
+        self.packs.places().count_ones() as usize + loose
     }
 
     /// Something of the leaf itself, for who wants it in the cache.
@@ -93,7 +105,7 @@ impl<R> Leaf<R> {
 
     /// Something of what it leads to.
     pub(crate) fn touch_below(&self) -> usize {
-        self.packs.first_byte() + self.loose.first().map_or(0, |loose| loose.place.into())
+        self.packs.first_byte() + self.loose.first().map_or(0, |at| at.versions.len())
     }
 
     /// What a block with these ancestors (sorted) sees at `place`: the newest version by one of
@@ -122,32 +134,27 @@ impl<R> Leaf<R> {
     /// The heap bytes of what is packed, and of what is kept as it is.
     pub(crate) fn bytes(&self) -> (usize, usize) {
         let own = if self.is_empty() { 0 } else { ARC_BYTES + size_of::<Self>() };
-        let weights = self.loose.iter().map(|loose| loose.weight as usize + size_of_val(loose));
-        (own + self.packs.bytes(), weights.sum())
-    }
-
-    /// The version that `block`, which is not the root, wrote at `place`.
-    pub(crate) fn take(&mut self, place: u8, block: BlockId) -> Option<Version<R>> {
-        self.take_loose(|loose| loose.place == place && !loose.is_rooted && loose.by == block)
-            .map(|loose| loose.version)
+        (own + self.packs.bytes(), self.loose.iter().map(Place::bytes).sum())
     }
 
     fn loose_at(&self, place: u8) -> &[Loose<R>] {
-        let start = self.loose.partition_point(|loose| loose.place < place);
-        let len = self.loose[start..].partition_point(|loose| loose.place == place);
-        &self.loose[start..start + len]
+        let at = self.place_at(place).ok();
+        at.map_or(&[], |at| &self.loose[at].versions)
     }
 
-    fn take_loose(&mut self, is_it: impl FnMut(&Loose<R>) -> bool) -> Option<Loose<R>> {
-        let at = self.loose.iter().position(is_it)?;
-        let mut loose = std::mem::take(&mut self.loose).into_vec();
-        let taken = loose.remove(at);
-        self.loose = loose.into_boxed_slice();
-        Some(taken)
+    /// Where a place stands among those that have something, or would.
+    fn place_at(&self, place: u8) -> Result<usize, usize> {
+        self.loose.binary_search_by_key(&place, |at| at.place)
     }
 }
 
 impl<R: Record> Leaf<R> {
+    /// The version that `block`, which is not the root, wrote at `place`.
+    pub(crate) fn take(&mut self, place: u8, block: BlockId) -> Option<Version<R>> {
+        self.take_loose(place, |loose| !loose.is_rooted && loose.by == block)
+            .map(|loose| loose.version)
+    }
+
     /// Puts in what `block`, which is not the root, writes at `place`; gives what it wrote there
     /// before.
     pub(crate) fn write(
@@ -157,7 +164,7 @@ impl<R: Record> Leaf<R> {
         version: Version<R>,
     ) -> Option<Version<R>> {
         let before = self.take(place, block);
-        self.put_loose(Loose::new(place, false, block, version));
+        self.put_loose(place, Loose::new(false, block, version));
         before
     }
 
@@ -173,7 +180,7 @@ impl<R: Record> Leaf<R> {
         if repack.changes(place) {
             self.repack(repack);
         }
-        let kept = self.take_loose(|loose| loose.place == place && loose.is_rooted);
+        let kept = self.take_loose(place, |loose| loose.is_rooted);
         let was_packed = self.packs.has(place);
         let hidden = match kept {
             Some(loose) => Some(Hidden::Loose(loose.version, loose.by)),
@@ -189,7 +196,7 @@ impl<R: Record> Leaf<R> {
             if was_packed {
                 repack.remove(place);
             }
-            self.put_loose(Loose::new(place, true, block, version));
+            self.put_loose(place, Loose::new(true, block, version));
         }
         hidden
     }
@@ -199,20 +206,51 @@ impl<R: Record> Leaf<R> {
         repack.finish(&mut self.packs);
     }
 
-    fn put_loose(&mut self, new: Loose<R>) {
-        let rank = |loose: &Loose<R>| (loose.place, !loose.is_rooted);
-        let at = self.loose.partition_point(|loose| rank(loose) <= rank(&new));
-        let mut loose = std::mem::take(&mut self.loose).into_vec();
-        loose.reserve_exact(1);
-        loose.insert(at, new);
-        self.loose = loose.into_boxed_slice();
+    fn take_loose(&mut self, place: u8, is_it: impl Fn(&Loose<R>) -> bool) -> Option<Loose<R>> {
+        let at = self.place_at(place).ok()?;
+        let found = &mut self.loose[at];
+        let number = found.versions.iter().rposition(is_it)?;
+        let taken = Arc::make_mut(&mut found.versions).remove(number);
+        found.bytes -= taken.bytes as usize;
+        if found.versions.is_empty() {
+            let mut loose = std::mem::take(&mut self.loose).into_vec();
+            loose.remove(at);
+            self.loose = loose.into_boxed_slice();
+        }
+        Some(taken)
+    }
+
+    fn put_loose(&mut self, place: u8, new: Loose<R>) {
+        match self.place_at(place) {
+            Ok(at) => {
+                let found = &mut self.loose[at];
+                found.bytes += new.bytes as usize;
+                let versions = Arc::make_mut(&mut found.versions);
+                let at = if new.is_rooted { 0 } else { versions.len() };
+                versions.reserve_exact(1);
+                versions.insert(at, new);
+            }
+            Err(at) => {
+                let bytes = new.bytes as usize;
+                let mut loose = std::mem::take(&mut self.loose).into_vec();
+                loose.reserve_exact(1);
+                loose.insert(at, Place { place, bytes, versions: Arc::new(vec![new]) });
+                self.loose = loose.into_boxed_slice();
+            }
+        }
     }
 }
 
 impl<R: Record> Loose<R> {
-    fn new(place: u8, is_rooted: bool, by: BlockId, version: Version<R>) -> Self {
-        let weight = u32::try_from(version.weight()).unwrap_or(u32::MAX);
-        Self { place, is_rooted, weight, by, version }
+    fn new(is_rooted: bool, by: BlockId, version: Version<R>) -> Self {
+        let bytes = version.weight() + size_of::<Self>();
+        Self { is_rooted, bytes: u32::try_from(bytes).unwrap_or(u32::MAX), by, version }
+    }
+}
+
+impl<R> Place<R> {
+    fn bytes(&self) -> usize {
+        self.bytes + size_of::<Self>() + ARC_BYTES + size_of::<Vec<Loose<R>>>()
     }
 }
 
@@ -229,6 +267,12 @@ impl<R> Hidden<R> {
 impl<R> Clone for Leaf<R> {
     fn clone(&self) -> Self {
         Self { packs: self.packs.clone(), loose: self.loose.clone() }
+    }
+}
+
+impl<R> Clone for Place<R> {
+    fn clone(&self) -> Self {
+        Self { versions: Arc::clone(&self.versions), ..*self }
     }
 }
 
