@@ -1,7 +1,9 @@
 //! Sysvars, epochs, and what happens at each bound.
 
+use std::sync::Arc;
+
 use chain::{HistoryLimits, SendError, VerifiedTransaction};
-use ledger::Address;
+use ledger::{Address, Commitment};
 use localnet::Config;
 use solana_account::ReadableAccount;
 use solana_clock::Clock;
@@ -83,6 +85,60 @@ fn history_keeps_so_many_bytes() {
     assert!(kept.bytes() <= 105_000, "{} bytes", kept.bytes());
     assert!(kept.blocks(..).count() > 10);
     node.stop();
+}
+
+#[test]
+fn a_finalized_block_leaves_no_old_version_of_an_account() {
+    let node = Node::start(&on_demand());
+    let versions: Vec<_> = (0..20)
+        .map(|_| {
+            let airdrop = node.door.airdrop(Keypair::new().pubkey(), SOL, node.blockhash());
+            let airdrop = airdrop.expect("an airdrop");
+            let block = node.completed(|block| {
+                block.transactions.iter().any(|executed| executed.signature() == airdrop)
+            });
+            let write = block.writes.iter().find(|write| write.pubkey == sysvar::slot_history::ID);
+            let account = write.and_then(|write| write.account.as_ref());
+            Arc::downgrade(account.expect("each block writes the slot history"))
+        })
+        .collect();
+    node.opened(21);
+    let kept = versions.iter().filter(|version| version.strong_count() > 0).count();
+    assert!(kept <= 3, "{kept} of 20: the root's, the tip's, and one that is being let go");
+    node.stop();
+}
+
+#[test]
+fn a_publication_is_followed_by_a_rest_in_which_transactions_gather() {
+    let node = Node::start(&Config { slot_ms: 60_000, ..Config::default() });
+    let alice = Keypair::new();
+    let airdrop = node.door.airdrop(alice.pubkey(), SOL, node.blockhash()).expect("an airdrop");
+    node.executed(&airdrop);
+    let blockhash = node.blockhash();
+    let all: Vec<_> = (0..200)
+        .map(|n| {
+            let pay = [transfer(&alice.pubkey(), &alice.pubkey(), n)];
+            let transaction = signed(&pay, &[&alice], &blockhash);
+            VerifiedTransaction::verify(transaction).expect("a good transaction")
+        })
+        .collect();
+    let moment = || node.reader.view(Commitment::Processed).moment();
+    let (before, began) = (moment(), now());
+    // One after another: each could be published by itself.
+    for transaction in all {
+        let signature = transaction.signature();
+        node.door.send(transaction).expect("the queue has room");
+        node.executed(&signature);
+    }
+    let publications = u128::from(moment() - before);
+    let ms = began.elapsed().as_millis();
+    assert!(publications > 0 && publications <= ms + 2, "{publications} in {ms} ms");
+    node.stop();
+}
+
+#[expect(clippy::disallowed_methods, reason = "a rate is to be measured")]
+fn now() -> std::time::Instant {
+    std::time::Instant::now()
 }
 
 #[test]

@@ -116,6 +116,16 @@ impl Node {
         Arc::clone(found.expect("it was just found"))
     }
 
+    /// Waits until a transaction is executed.
+    pub(crate) fn executed(&self, signature: &Signature) {
+        loop {
+            let event = self.events.recv_timeout(PATIENCE).expect("an event within patience");
+            if matches!(event, Event::Executed(executed) if executed.signature() == *signature) {
+                return;
+            }
+        }
+    }
+
     /// Waits until the block of a slot is open.
     pub(crate) fn opened(&self, wanted: ledger::Slot) {
         loop {
