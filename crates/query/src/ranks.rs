@@ -40,6 +40,11 @@ impl Default for RankBounds {
     }
 }
 
+/// About how many heap bytes the places that readers have take. Cost: O(sets); for reports.
+pub(crate) fn bytes_of(tops: &OrdMap<Among, Top>) -> usize {
+    tops.values().map(|top| top.places.len()).sum::<usize>() * PLACE_BYTES
+}
+
 /// Records read at a time when a set is filled up at once.
 const REFILLED_OF_MANY: usize = 4_096;
 /// A place and its part of the tree that it stands in, two thirds full.
@@ -101,7 +106,7 @@ impl Ranks {
         self.tops.values().chain(refills).map(|top| top.places.len()).sum()
     }
 
-    /// About how many heap bytes the places take.
+    /// About how many heap bytes the places take, those of sets that are being filled included.
     pub(crate) fn bytes(&self) -> usize {
         self.len() * PLACE_BYTES
     }

@@ -3,14 +3,15 @@
 use index::FacetUsage;
 use ledger::{Facet, Record};
 
-use crate::{LedgerBytes, View};
+use crate::{LedgerBytes, View, ranks};
 
 impl<R: Record, M> View<R, M> {
     /// What the ledger took in memory, part by part, when this was published; addresses and indices as
     /// they are now. Cost: O(bytes / 1,024) at most.
     pub fn bytes(&self) -> LedgerBytes {
         let then = &self.published;
-        LedgerBytes::new(&then.addresses, &then.postings, then.state_bytes, then.ranks_bytes)
+        let ranks = ranks::bytes_of(&then.tops);
+        LedgerBytes::new(&then.addresses, &then.postings, then.state_bytes, ranks)
     }
 
     /// Addresses that somebody counts on, as it is now.

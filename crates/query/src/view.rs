@@ -9,7 +9,7 @@ use index::Postings;
 use ledger::{Address, AddressId, BlockId, Commitment, Facet, Key, Record};
 use state::{Seen, Snapshot, StateBytes};
 
-use crate::ranks::{Among, Top};
+use crate::ranks::{self, Among, Top};
 use crate::{Changes, Indexed, Indices, LedgerBytes};
 
 /// One published moment.
@@ -23,7 +23,6 @@ pub(crate) struct Published<R, M> {
     pub(crate) indices: Arc<Indices>,
     pub(crate) tops: OrdMap<Among, Top>,
     pub(crate) state_bytes: StateBytes,
-    pub(crate) ranks_bytes: usize,
     /// Which ledger of all that there ever were: ids mean nothing beyond it.
     pub(crate) run: u64,
     /// How many publishes there were.
@@ -77,7 +76,12 @@ impl<R: Record, M> Reader<R, M> {
     /// What the ledger takes in memory. Cost: O(bytes / 1,024) at most; for reports.
     pub fn bytes(&self) -> LedgerBytes {
         let now = self.published.load();
-        LedgerBytes::new(&self.addresses, &now.postings, now.state_bytes, now.ranks_bytes)
+        LedgerBytes::new(
+            &self.addresses,
+            &now.postings,
+            now.state_bytes,
+            ranks::bytes_of(&now.tops),
+        )
     }
 
     /// When what somebody read has changed.

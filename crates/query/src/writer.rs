@@ -144,7 +144,6 @@ impl<R: Record, M: Send + Sync + 'static> Ledger<R, M> {
             run,
             moment: 0,
             state_bytes: state.bytes(),
-            ranks_bytes: ranks.bytes(),
             addresses: Arc::clone(&addresses),
             _epoch: addresses.epoch(),
         };
@@ -311,7 +310,6 @@ impl<R: Record, M: Send + Sync + 'static> Ledger<R, M> {
             tops: self.ranks.tops().clone(),
             run: self.run,
             state_bytes: self.state.bytes(),
-            ranks_bytes: self.ranks.bytes(),
             addresses: Arc::clone(&self.addresses),
             _epoch: self.addresses.epoch(),
         };
