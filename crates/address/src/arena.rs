@@ -1,7 +1,7 @@
-//! What stands under an id: its address, and a word for who counts on it.
+//! What stands under an id: its address, and a byte for who counts on it.
 //!
 //! Shape: chunks of 1,024 ids, laid out when first needed and never moved, 32 bytes for the address;
-//! and of 8,192 ids, 4 bytes for the word. An address that has not 32 bytes stands in an arena of its own, 40 bytes each,
+//! and of 32,768 ids, a byte each for the life. An address that has not 32 bytes stands in an arena of its own, 40 bytes each,
 //! and its place there in the 32 bytes; which ids are such is marked there too, by a bit for each id
 //! of a chunk that has one.
 //! Invariant: an address changes only while no reader can hold its id (see `epoch`), so that plain
@@ -10,7 +10,7 @@
 
 use std::hint::black_box;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 use ledger::{ADDRESS_BYTES_MAX, Address, AddressId};
 
@@ -19,8 +19,8 @@ use crate::life::Life;
 
 /// Ids a chunk: 32 KiB, a size that allocators have without rounding.
 const CHUNK_LEN: usize = 1024;
-/// Ids a chunk of words: 32 KiB too, so that both fit where the other was.
-const LIVES_LEN: usize = 8 * CHUNK_LEN;
+/// Ids a chunk of lives: 32 KiB too, so that both fit where the other was.
+const LIVES_LEN: usize = 32 * CHUNK_LEN;
 /// A length byte, then the longest address, in whole words.
 const LONG_WORDS: usize = (1 + ADDRESS_BYTES_MAX).div_ceil(8);
 
@@ -38,7 +38,7 @@ struct Chunk([[AtomicU64; 4]; CHUNK_LEN]);
 
 /// As a chunk.
 #[repr(align(4096))]
-struct Lives([AtomicU32; LIVES_LEN]);
+struct Lives([AtomicU8; LIVES_LEN]);
 
 /// The addresses that have not 32 bytes.
 struct LongArena {
@@ -122,7 +122,7 @@ impl Arena {
 
     /// Has what stands under `ids` in the cache.
     pub(crate) fn touch(&self, ids: impl Iterator<Item = AddressId>) {
-        let places = ids.filter_map(|id| Some((self.place(id)?, self.word(id)?)));
+        let places = ids.filter_map(|id| Some((self.place(id)?, self.byte(id)?)));
         // The sum is of no use: that it is wanted is what has the words loaded.
         black_box(places.fold(0_u64, |sum, ((chunk, at), life)| {
             let address = &chunk.0[at];
@@ -143,14 +143,14 @@ impl Arena {
 
     /// Who counts on `id`.
     pub(crate) fn life(&self, id: AddressId) -> Life {
-        let word = self.word(id).map(|word| word.load(Ordering::Relaxed));
-        word.map_or(Life::Free, Life::from_word)
+        let byte = self.byte(id).map(|byte| byte.load(Ordering::Relaxed));
+        byte.map_or(Life::Free, Life::from_byte)
     }
 
     /// Says who counts on `id`, which must have been given an address. Writer only.
     pub(crate) fn set_life(&self, id: AddressId, life: Life) {
-        if let Some(word) = self.word(id) {
-            word.store(life.to_word(), Ordering::Relaxed);
+        if let Some(byte) = self.byte(id) {
+            byte.store(life.to_byte(), Ordering::Relaxed);
         }
     }
 
@@ -212,7 +212,7 @@ impl Arena {
         Some((self.chunks.get(id / CHUNK_LEN)?.get()?, id % CHUNK_LEN))
     }
 
-    fn word(&self, id: AddressId) -> Option<&AtomicU32> {
+    fn byte(&self, id: AddressId) -> Option<&AtomicU8> {
         let id = id.0 as usize;
         Some(&self.lives.get(id / LIVES_LEN)?.get()?.0[id % LIVES_LEN])
     }
@@ -274,7 +274,7 @@ impl LongArena {
 
 impl Lives {
     fn new() -> Box<Self> {
-        Box::new(Self([const { AtomicU32::new(0) }; LIVES_LEN]))
+        Box::new(Self([const { AtomicU8::new(0) }; LIVES_LEN]))
     }
 }
 
@@ -298,7 +298,7 @@ impl Chunk {
 mod tests {
     use super::*;
 
-    const HELD: Life = Life::Counted { count: 1, is_waiting: false };
+    const HELD: Life = Life::Counted { low: 1, is_waiting: false };
 
     #[test]
     fn addresses_of_every_length_come_back() {

@@ -1,8 +1,17 @@
-//! Who counts on an id, in one word.
+//! Who counts on an id, in one byte.
+//!
+//! Most ids are counted once or a few times: a byte has room for [`LOW_MAX`]. What is counted more
+//! often has [`CARRY`] of its counts moved to a map at a time, so that the map is asked once in that
+//! many times, and when the byte has none left.
 
-/// The largest count. Far more than a record of today's largest ledger is counted; beyond it we
-/// stop rather than forget somebody.
-const COUNT_MAX: u32 = (1 << 30) - 1;
+use std::collections::BTreeMap;
+
+use ledger::AddressId;
+
+/// The most that a byte counts.
+const LOW_MAX: u8 = (1 << 6) - 1;
+/// What one in the map is worth.
+const CARRY: u8 = 32;
 
 /// Where an id stands in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,49 +20,88 @@ pub(crate) enum Life {
     Free,
     /// Somebody counts on it.
     Counted {
-        count: u32,
+        /// So many, and what is in [`Carried`].
+        low: u8,
         /// Whether it is still in the queue of those that wait, from an earlier release.
         is_waiting: bool,
     },
     /// Nobody counts on it, readers may hold it. It is in the queue of those that wait.
     Idle {
-        /// The low bits of the last epoch whose readers may hold it.
-        known_until: u32,
+        /// Set if it was taken up and freed again since it was queued.
+        again: Option<Again>,
     },
 }
 
 impl Life {
-    pub(crate) fn from_word(word: u32) -> Self {
-        let low = word & COUNT_MAX;
-        match word >> 30 {
+    pub(crate) fn from_byte(byte: u8) -> Self {
+        let low = byte & LOW_MAX;
+        match byte >> 6 {
             0 => Self::Free,
-            1 => Self::Counted { count: low, is_waiting: false },
-            2 => Self::Counted { count: low, is_waiting: true },
-            _ => Self::Idle { known_until: low },
+            1 => Self::Counted { low, is_waiting: false },
+            2 => Self::Counted { low, is_waiting: true },
+            _ => Self::Idle { again: low.checked_sub(1).map(Again) },
         }
     }
 
-    pub(crate) fn to_word(self) -> u32 {
+    pub(crate) fn to_byte(self) -> u8 {
         match self {
             Self::Free => 0,
-            Self::Counted { count, is_waiting } => {
-                assert!(count <= COUNT_MAX, "an address is counted more than {COUNT_MAX} times");
-                count | if is_waiting { 2 << 30 } else { 1 << 30 }
-            }
-            Self::Idle { known_until } => known_until | 3 << 30,
+            Self::Counted { low, is_waiting } => low | if is_waiting { 2 << 6 } else { 1 << 6 },
+            Self::Idle { again } => again.map_or(0, |Again(low)| low + 1) | 3 << 6,
         }
-    }
-
-    /// Idle until `epoch`.
-    pub(crate) fn idle(epoch: u64) -> Self {
-        Self::Idle { known_until: (epoch & u64::from(COUNT_MAX)) as u32 }
     }
 }
 
-/// The newest epoch up to `newest` that ends in these low bits: the one that was meant, or a later
-/// one if that was a billion epochs ago.
-pub(crate) fn epoch_of(known_until: u32, newest: u64) -> u64 {
-    newest - (newest.wrapping_sub(u64::from(known_until)) & u64::from(COUNT_MAX))
+/// An epoch, by what a byte has room for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Again(u8);
+
+impl Again {
+    const ROUND: u64 = LOW_MAX as u64;
+
+    pub(crate) fn of(epoch: u64) -> Self {
+        Self((epoch % Self::ROUND) as u8)
+    }
+
+    /// The epoch that was meant, which is one of `from..=newest`; the newest, if that cannot be told.
+    pub(crate) fn epoch(self, from: u64, newest: u64) -> u64 {
+        if newest - from >= Self::ROUND {
+            return newest;
+        }
+        let ahead = u64::from(self.0) + Self::ROUND - from % Self::ROUND;
+        from + ahead % Self::ROUND
+    }
+}
+
+/// The counts that have no room in bytes.
+#[derive(Default)]
+pub(crate) struct Carried(BTreeMap<u32, u32>);
+
+impl Carried {
+    /// The low count of an id after one more.
+    pub(crate) fn more(&mut self, id: AddressId, low: u8) -> u8 {
+        if low < LOW_MAX {
+            return low + 1;
+        }
+        let carried = self.0.entry(id.0).or_default();
+        // 137 billion counts: beyond that we stop rather than forget somebody.
+        assert!(*carried < u32::MAX, "address id {} is counted too often", id.0);
+        *carried += 1;
+        LOW_MAX + 1 - CARRY
+    }
+
+    /// The low count of an id after one less; `None` if that was the last.
+    pub(crate) fn less(&mut self, id: AddressId, low: u8) -> Option<u8> {
+        if low > 1 {
+            return Some(low - 1);
+        }
+        let carried = self.0.get_mut(&id.0)?;
+        *carried -= 1;
+        if *carried == 0 {
+            self.0.remove(&id.0);
+        }
+        Some(CARRY + low - 1)
+    }
 }
 
 #[cfg(test)]
@@ -61,27 +109,59 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_life_survives_its_word() {
-        let counted = |count, is_waiting| Life::Counted { count, is_waiting };
+    fn a_life_survives_its_byte() {
+        let counted = |low, is_waiting| Life::Counted { low, is_waiting };
+        let idle = |again| Life::Idle { again };
         let lives = [
             Life::Free,
             counted(1, false),
-            counted(0, true),
-            counted(COUNT_MAX, true),
-            Life::idle(0),
+            counted(1, true),
+            counted(LOW_MAX, true),
+            idle(None),
+            idle(Some(Again::of(62))),
+            idle(Some(Again::of(63))),
         ];
         for life in lives {
-            assert_eq!(Life::from_word(life.to_word()), life);
+            assert_eq!(Life::from_byte(life.to_byte()), life);
         }
     }
 
     #[test]
-    fn epochs_come_back_from_their_low_bits() {
-        for epoch in [1, 2, 1 << 30, (1 << 30) + 5, 7 << 40] {
-            let Life::Idle { known_until } = Life::idle(epoch) else { panic!("idle is idle") };
-            for later in [0, 1, 1_000_000] {
-                assert_eq!(epoch_of(known_until, epoch + later), epoch);
+    fn an_epoch_comes_back_if_it_was_not_long_ago() {
+        for from in [0, 1, 62, 63, 64, 7 << 40] {
+            for epoch in from..from + 63 {
+                assert_eq!(Again::of(epoch).epoch(from, epoch), epoch);
+                assert_eq!(Again::of(epoch).epoch(from, from + 62), epoch);
+                assert_eq!(Again::of(epoch).epoch(from, from + 63), from + 63);
             }
         }
+    }
+
+    #[test]
+    fn counts_of_any_size_end_where_they_began() {
+        let (mut carried, id) = (Carried::default(), AddressId(5));
+        for most in [1, 2, 62, 63, 64, 65, 95, 96, 1_000] {
+            let mut low = 1;
+            for _ in 1..most {
+                low = carried.more(id, low);
+            }
+            for left in (1..most).rev() {
+                let less = carried.less(id, low);
+                assert!(less.is_some(), "{left} of {most} are left");
+                low = less.unwrap_or_default();
+            }
+            assert_eq!(carried.less(id, low), None, "of {most}");
+            assert!(carried.0.is_empty());
+        }
+    }
+
+    #[test]
+    fn a_count_that_goes_to_and_fro_leaves_the_map_alone() {
+        let (mut carried, id) = (Carried::default(), AddressId(5));
+        let low = (0..100).fold(1, |low, _| carried.more(id, low));
+        let before = carried.0.clone();
+        let less = carried.less(id, low).and_then(|low| carried.less(id, low)).unwrap_or_default();
+        assert_eq!(carried.more(id, less), low - 1);
+        assert_eq!(carried.0, before);
     }
 }

@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use crate::arena::{Arena, LongPlaces};
 use crate::epoch::{Epoch, Epochs};
 use crate::hash::KeyedHash;
-use crate::life::{Life, epoch_of};
+use crate::life::{Again, Carried, Life};
 use crate::slots::Slots;
 use crate::waiting::Waiting;
 
@@ -71,6 +71,7 @@ struct Books {
     epochs: Epochs,
     /// Ids with a count.
     counted: usize,
+    carried: Carried,
     long: LongPlaces,
 }
 
@@ -78,7 +79,7 @@ impl AddressTable {
     /// An empty table for at most `limit` addresses. `seed` keys the hash: it must be unknown to
     /// whoever may choose addresses.
     ///
-    /// Memory: about 28 bytes for every 1,024 of `limit` at once, and 42 to 43 bytes an address in
+    /// Memory: about 25 bytes for every 1,024 of `limit` at once, and 39 to 40 bytes an address in
     /// use; 40 more for one that has not 32 bytes.
     pub fn new(limit: u32, seed: u64) -> Self {
         let places = limit.div_ceil(SHARD_LEN).next_power_of_two() as usize;
@@ -139,19 +140,20 @@ impl AddressTable {
         let hash = self.hash.of(address.as_bytes());
         let books = &mut *self.books.lock();
         if let Some(id) = self.find(hash, address) {
-            let (count, is_waiting) = match self.arena.life(id) {
-                Life::Counted { count, is_waiting } => (count, is_waiting),
+            let (low, is_waiting) = match self.arena.life(id) {
+                Life::Counted { low, is_waiting } => (low, is_waiting),
                 // A free id has no address to be found by.
                 Life::Idle { .. } | Life::Free => (0, true),
             };
-            books.counted += usize::from(count == 0);
-            self.arena.set_life(id, Life::Counted { count: count + 1, is_waiting });
+            books.counted += usize::from(low == 0);
+            let low = books.carried.more(id, low);
+            self.arena.set_life(id, Life::Counted { low, is_waiting });
             return Ok(id);
         }
         let id = self.free_id(books)?;
         books.counted += 1;
         self.arena.set(id, address, &mut books.long);
-        self.arena.set_life(id, Life::Counted { count: 1, is_waiting: false });
+        self.arena.set_life(id, Life::Counted { low: 1, is_waiting: false });
         self.insert(hash, id);
         Ok(id)
     }
@@ -160,20 +162,21 @@ impl AddressTable {
     /// at the earliest when the second snapshot from now is published.
     pub fn release(&self, id: AddressId) {
         let books = &mut *self.books.lock();
-        let Life::Counted { count, is_waiting } = self.arena.life(id) else {
+        let Life::Counted { low, is_waiting } = self.arena.life(id) else {
             panic!("address id {} is released more often than retained", id.0);
         };
-        if count > 1 {
-            self.arena.set_life(id, Life::Counted { count: count - 1, is_waiting });
+        if let Some(low) = books.carried.less(id, low) {
+            self.arena.set_life(id, Life::Counted { low, is_waiting });
             return;
         }
         books.counted -= 1;
         // One epoch more than the readers of today need: whoever tells of the next published block
         // may name ids that it freed.
-        let known_until = books.epochs.newest() + 1;
-        self.arena.set_life(id, Life::idle(known_until));
+        let until = books.epochs.newest() + 1;
+        let again = is_waiting.then(|| Again::of(until));
+        self.arena.set_life(id, Life::Idle { again });
         if !is_waiting {
-            books.waiting.push(known_until, id);
+            books.waiting.push(until, id);
         }
     }
 
@@ -295,19 +298,22 @@ impl AddressTable {
     /// Frees the ids whose last reader left. Cost: O(those), amortised over their releases.
     fn reclaim(&self, books: &mut Books) {
         let oldest_held = books.epochs.oldest_held();
-        while let Some(id) = books.waiting.pop_before(oldest_held) {
-            let known_until = match self.arena.life(id) {
-                Life::Counted { count, .. } => {
-                    self.arena.set_life(id, Life::Counted { count, is_waiting: false });
+        while let Some((queued, id)) = books.waiting.pop_before(oldest_held) {
+            match self.arena.life(id) {
+                Life::Counted { low, .. } => {
+                    self.arena.set_life(id, Life::Counted { low, is_waiting: false });
                     continue;
                 }
-                Life::Idle { known_until } => epoch_of(known_until, books.epochs.newest() + 1),
+                Life::Idle { again: Some(again) } => {
+                    let until = again.epoch(queued, books.epochs.newest() + 1);
+                    if until >= oldest_held {
+                        self.arena.set_life(id, Life::Idle { again: None });
+                        books.waiting.push(until, id);
+                        continue;
+                    }
+                }
+                Life::Idle { again: None } => {}
                 Life::Free => continue, // it would not wait
-            };
-            if known_until >= oldest_held {
-                // Taken up and freed again since it was queued.
-                books.waiting.push(known_until, id);
-                continue;
             }
             if let Some(address) = self.arena.address(id) {
                 let hash = self.hash.of(address.as_bytes());

@@ -31,15 +31,15 @@ impl Waiting {
         }
     }
 
-    /// The next id whose wait ended before `oldest_held`.
-    pub(crate) fn pop_before(&mut self, oldest_held: u64) -> Option<AddressId> {
+    /// The next id whose wait ended before `oldest_held`, and until when it was to wait.
+    pub(crate) fn pop_before(&mut self, oldest_held: u64) -> Option<(u64, AddressId)> {
         let run = self.runs.front_mut().filter(|run| run.until < oldest_held)?;
-        let id = run.ids[run.at];
+        let (until, id) = (run.until, run.ids[run.at]);
         run.at += 1;
         if run.at == run.ids.len() {
             self.runs.pop_front();
         }
-        Some(id)
+        Some((until, id))
     }
 
     #[cfg(test)]
@@ -60,10 +60,10 @@ mod tests {
         ids(10_000..10_003).for_each(|id| waiting.push(2, id));
         assert_eq!(waiting.pop_before(1), None);
         for id in ids(0..10_000) {
-            assert_eq!(waiting.pop_before(2), Some(id));
+            assert_eq!(waiting.pop_before(2), Some((1, id)));
         }
         assert_eq!((waiting.pop_before(2), waiting.len()), (None, 3));
-        assert_eq!(waiting.pop_before(3), Some(AddressId(10_000)));
+        assert_eq!(waiting.pop_before(3), Some((2, AddressId(10_000))));
         waiting.push(4, AddressId(5));
         assert_eq!(waiting.len(), 3);
     }
