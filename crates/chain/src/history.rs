@@ -2,7 +2,9 @@
 //!
 //! In: transactions as they are executed, blocks as they complete, in order, from the one writer.
 //! A block is kept without the accounts that it wrote.
-//! Out: [`HistorySnapshot`], which readers keep as long as they like without holding anything up.
+//! Out: [`HistorySnapshot`], which readers keep as long as they like without holding anything up. It knows
+//! the open block's transactions by signature; by address, once their block is complete: what is shown
+//! is copied where it is written next, and so the lists, the most of it, are copied once a block.
 //! Bounds: [`HistoryLimits`], held whenever a block completes: the oldest blocks go, with all that
 //! leads to them. The open block comes on top.
 
@@ -39,10 +41,18 @@ pub struct HistorySnapshot {
     bytes: u64,
 }
 
+/// What the writer has of it.
+#[derive(Default)]
+struct Writing {
+    all: HistorySnapshot,
+    /// As of the newest complete block.
+    by_address: HashMap<Pubkey, Vector<AddressEntry>>,
+}
+
 /// The history of a ledger: one writer, any number of readers.
 pub struct History {
     limits: HistoryLimits,
-    writing: Mutex<HistorySnapshot>,
+    writing: Mutex<Writing>,
     published: ArcSwap<HistorySnapshot>,
 }
 
@@ -51,7 +61,7 @@ impl History {
     pub fn new(limits: HistoryLimits) -> Self {
         Self {
             limits,
-            writing: Mutex::new(HistorySnapshot::default()),
+            writing: Mutex::default(),
             published: ArcSwap::from_pointee(HistorySnapshot::default()),
         }
     }
@@ -61,11 +71,12 @@ impl History {
         self.published.load_full()
     }
 
-    /// Adds transactions of the open block. Readers see them after [`Self::publish`].
+    /// Adds transactions of the open block. Readers see them after [`Self::publish`], and in the lists
+    /// of addresses after that of their block.
     pub fn executed(&self, executed: &[Arc<Executed>]) {
         let mut writing = self.writing.lock();
         for transaction in executed {
-            writing.add(transaction);
+            writing.all.add(transaction);
         }
     }
 
@@ -73,26 +84,31 @@ impl History {
     /// and lets go of the oldest blocks past the limits.
     pub fn completed(&self, block: &Block) {
         let mut writing = self.writing.lock();
+        let Writing { all, by_address } = &mut *writing;
         let newest = block.id.slot;
         let block = Block {
             transactions: block.transactions.clone(),
             writes: Vec::new(), // old versions of accounts are nobody's to keep
             ..*block
         };
-        writing.bytes += block_bytes(&block);
-        writing.blocks.insert(block.id.slot, Arc::new(block));
+        all.bytes += block_bytes(&block);
+        all.blocks.insert(block.id.slot, Arc::new(block));
         let first_kept = newest.saturating_sub(self.limits.slots_max.saturating_sub(1));
-        while writing.blocks.len() > 1
-            && (writing.bytes > self.limits.bytes_max
-                || writing.first_slot().is_some_and(|first| first < first_kept))
+        while all.blocks.len() > 1
+            && (all.bytes > self.limits.bytes_max
+                || all.first_slot().is_some_and(|first| first < first_kept))
         {
-            writing.drop_oldest();
+            all.drop_oldest();
         }
+        by_address.clone_from(&all.by_address);
     }
 
     /// Lets readers see all that was added.
     pub fn publish(&self) {
-        let snapshot = self.writing.lock().clone();
+        let writing = self.writing.lock();
+        let by_address = writing.by_address.clone();
+        let snapshot = HistorySnapshot { by_address, ..writing.all.clone() };
+        drop(writing);
         self.published.store(Arc::new(snapshot));
     }
 }
@@ -121,7 +137,7 @@ impl HistorySnapshot {
         self.transactions.get(signature)
     }
 
-    /// The transactions that name an address, the oldest first.
+    /// The transactions of complete blocks that name an address, the oldest first.
     pub fn by_address(&self, address: &Pubkey) -> Option<&Vector<AddressEntry>> {
         self.by_address.get(address)
     }

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use chain::{History, HistoryLimits};
+use chain::{Block, History, HistoryLimits};
+use ledger::BlockId;
 use serde_json::{Value, json};
 use solana_signature::Signature;
 use solana_signer::Signer;
@@ -105,7 +106,14 @@ fn pages_of_a_long_list_follow_each_other() {
         (executed.slot, executed.index) = (40 + u64::from(index / 1_000), index % 1_000);
         Arc::new(executed)
     };
-    history.executed(&(0..9_000).map(one).collect::<Vec<_>>());
+    let block = world.node.history.snapshot().block(42).cloned().expect("it is kept");
+    for slot in 40..49 {
+        let first = (slot as u32 - 40) * 1_000;
+        let transactions: Vec<_> = (first..first + 1_000).map(one).collect();
+        history.executed(&transactions);
+        let id = BlockId { slot, bank: slot };
+        history.completed(&Block { id, transactions, ..(*block).clone() });
+    }
     history.publish();
     world.node.history = Arc::new(history);
     let (mut wanted, mut before) = ((0..9_000u32).rev(), Value::Null);
