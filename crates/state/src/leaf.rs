@@ -281,3 +281,40 @@ impl<R> Clone for Loose<R> {
         Self { version: self.version.clone(), ..*self }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use ledger::{Address, Facet};
+
+    use super::*;
+
+    struct Nothing;
+
+    impl Record for Nothing {
+        fn keys(&self, _: &mut dyn FnMut(Facet, Address)) {}
+    }
+
+    fn version() -> Version<Nothing> {
+        Version { record: Some(Arc::new(Nothing)), keys: Arc::default() }
+    }
+
+    #[test]
+    fn a_write_to_a_copy_copies_the_versions_of_its_own_place_alone() {
+        let block = |slot| BlockId { slot, bank: slot };
+        let mut leaf = Leaf::new();
+        for slot in 1..=32 {
+            for place in (0..64).rev() {
+                assert!(leaf.write(place, block(slot), version()).is_none());
+            }
+        }
+        let before = leaf.clone();
+        assert!(leaf.write(7, block(32), version()).is_some());
+        assert!(leaf.write(8, block(33), version()).is_none());
+        let pairs = leaf.loose.iter().zip(&before.loose);
+        let copied = pairs.filter(|(now, then)| !Arc::ptr_eq(&now.versions, &then.versions));
+        assert_eq!(copied.map(|(now, _)| now.place).collect::<Vec<_>>(), [7, 8]);
+        assert_eq!((leaf.versions(), before.versions()), (64 * 32 + 1, 64 * 32));
+        let bytes = leaf.bytes().1 - before.bytes().1;
+        assert_eq!(bytes, version().weight() + size_of::<Loose<Nothing>>());
+    }
+}
