@@ -42,7 +42,7 @@ fn transfers_over_quic_land() -> Result<()> {
         world.sign(&[transfer], &[], &[], blockhash)
     });
     let transfers: Vec<_> = transfers.collect::<Result<_>>()?;
-    let _runtime = send(&node, &transfers)?;
+    let _client = send(&node, &transfers)?;
     for transfer in &transfers {
         let signature = &transfer.signatures[0];
         let confirmed = world.confirmed(signature).with_context(|| node.log_end())?;
@@ -53,19 +53,22 @@ fn transfers_over_quic_land() -> Result<()> {
     Ok(())
 }
 
-/// Sends over QUIC or not at all: this client has no other way. What it sends leaves while its runtime
-/// lives.
-fn send(node: &Node, transactions: &[VersionedTransaction]) -> Result<Runtime> {
+/// Sends over QUIC or not at all: this client has no other way. What it sends leaves while it lives, and
+/// its runtime.
+fn send(
+    node: &Node,
+    transactions: &[VersionedTransaction],
+) -> Result<(impl Sized + use<>, Runtime)> {
     let runtime = Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(async {
+    let tpu = runtime.block_on(async {
         let rpc = Arc::new(RpcClient::new_with_commitment(node.rpc.clone(), CONFIRMED));
         let tpu = TpuClient::new("test", rpc, &node.ws, TpuClientConfig::default()).await?;
         for transaction in transactions {
             tpu.try_send_transaction(transaction).await?;
         }
-        anyhow::Ok(())
+        anyhow::Ok(tpu)
     })?;
-    Ok(runtime)
+    Ok((tpu, runtime))
 }
 
 #[test]
@@ -153,7 +156,7 @@ fn what_is_accepted_is_forwarded() -> Result<()> {
         let transfer = transfer(&world.payer.pubkey(), &world.bob.pubkey(), lamports);
         world.sign(&[transfer], &[], &[], blockhash)
     });
-    let _runtime = send(&first, &transfers.collect::<Result<Vec<_>>>()?)?;
+    let _client = send(&first, &transfers.collect::<Result<Vec<_>>>()?)?;
     until("the second node's count", WAIT, || {
         Ok(second.log_end().contains("10 received").then_some(()))
     })
