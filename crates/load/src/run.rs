@@ -80,6 +80,9 @@ pub struct Stream {
     pub threads: usize,
     /// What an answer is.
     pub judge: Judge,
+    /// How far its threads stand behind those of other streams, and of a server on this machine, as a nice
+    /// value: what reads much would else take the cores from what is measured.
+    pub nice: u8,
 }
 
 /// When requests go.
@@ -110,12 +113,18 @@ impl Stream {
     pub fn closed(name: &str, requests: Vec<Vec<u8>>, connections: usize) -> Self {
         let (name, requests) = (name.to_owned(), Arc::new(requests));
         let judge = crate::judge::json_rpc;
-        Self { name, requests, pace: Pace::Closed, connections, threads: 1, judge }
+        Self { name, requests, pace: Pace::Closed, connections, threads: 1, judge, nice: 0 }
     }
 
     /// An open loop of so many requests a second over at most so many connections.
     pub fn open(name: &str, requests: Vec<Vec<u8>>, rate: f64, connections: usize) -> Self {
         Self { pace: Pace::Open { rate }, ..Self::closed(name, requests, connections) }
+    }
+
+    /// The same from threads that stand behind others.
+    #[must_use]
+    pub fn behind(self, nice: u8) -> Self {
+        Self { nice, ..self }
     }
 
     fn check(&self, span: Span) -> Result<(), LoadError> {
@@ -336,6 +345,11 @@ impl Shared {
     }
 
     fn run_thread(self: &Arc<Self>, connections: usize) -> Result<Outcome, LoadError> {
+        if self.stream.nice > 0 {
+            // Of this thread alone, on Linux. Raising the value is always allowed; without it the load is
+            // the same, and what is beside it is told a little late.
+            let _ = rustix::process::setpriority_process(None, self.stream.nice.into());
+        }
         let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
             Ok(runtime) => runtime,
             Err(err) => {

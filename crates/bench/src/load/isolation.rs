@@ -139,7 +139,8 @@ fn streams(
     }
     if scans > 0 {
         let name = format!("  beside {scans} scanning");
-        streams.push(Stream::closed(&name, vec![targets.scans.request(rpc)], scans));
+        let scans = Stream::closed(&name, vec![targets.scans.request(rpc)], scans);
+        streams.push(scans.behind(super::READS_MUCH));
     }
     streams
 }

@@ -17,6 +17,11 @@ const CAPACITY_CONNECTIONS: usize = 32;
 /// "Full speed a second after."
 const REST: Duration = Duration::from_secs(1);
 
+/// Heavy requests a second beside the others, on connections and a thread of their own: the thread that
+/// reads hundreds of megabytes a second is late itself, and would tell its own delay of refusals.
+const TIMED_PER_S: f64 = 50.0;
+const TIMED_CONNECTIONS: usize = 16;
+
 /// What is still called at once, flat and full: a look of the machine's noise away from it.
 const REFUSAL_MS_MAX: f64 = 50.0;
 const GROWTH_MAX: f64 = 1.05;
@@ -24,15 +29,19 @@ const SPEED_AFTER_MIN: f64 = 0.9;
 
 pub(crate) fn run(server: &Server, rpc: SocketAddr, targets: &Targets, size: &Size) -> Result<()> {
     let request = targets.megabyte().request(rpc);
-    let heavy = Stream::closed("heavy", vec![request], CAPACITY_CONNECTIONS);
+    let heavy =
+        Stream::closed("heavy", vec![request], CAPACITY_CONNECTIONS).behind(super::READS_MUCH);
     let capacity = rate(size, rpc, &heavy, size.warm_up, size.capacity)?.max(1.0);
     let light = targets.requests(rpc, "getAccountInfo");
     let light = Stream::open("light", light, size.light_rate, 64);
     let name = format!("heavy at {:.0}/s", 2.0 * capacity);
     let twice =
-        Stream::open(&name, heavy.requests.to_vec(), 2.0 * capacity, size.overload_connections);
+        Stream::open(&name, heavy.requests.to_vec(), 2.0 * capacity, size.overload_connections)
+            .behind(super::READS_MUCH);
+    let timed =
+        Stream::open("heavy, timed", heavy.requests.to_vec(), TIMED_PER_S, TIMED_CONNECTIONS);
     let span = Span::Time { warm_up: size.warm_up, measured: size.overload };
-    let run = size.once(rpc, vec![light, twice], span, Some(server.process()))?;
+    let run = size.once(rpc, vec![light, twice, timed], span, Some(server.process()))?;
     node::nap(REST);
     let after = rate(size, rpc, &heavy, Duration::ZERO, size.long)?;
     let connections = size.overload_connections;
@@ -46,14 +55,15 @@ pub(crate) fn run(server: &Server, rpc: SocketAddr, targets: &Targets, size: &Si
     let mut report = Report::new("overload", Vec::new());
     report.add(&[], std::slice::from_ref(&run));
     print!("{}", report.table());
-    let [light, heavy] = &run.outcomes[..] else { unreachable!("two streams were offered") };
-    println!("light: {:?}\nheavy: {:?}", light.counts, heavy.counts);
+    let [light, heavy, timed] = &run.outcomes[..] else { unreachable!("three were offered") };
+    println!("light: {:?}\nheavy: {:?}, {:?}", light.counts, heavy.counts, timed.counts);
     let used = run.used.as_ref().context("the process was watched")?;
-    let refusal = heavy.refusals.value_at_quantile(0.99) as f64 / 1e6;
+    let refusal = timed.refusals.value_at_quantile(0.99) as f64 / 1e6;
     println!(
-        "refusals: p50 {:.2} ms, p99 {refusal:.2} ms; memory {:.0} MB at first, at most {:.0} MB; afterwards \
+        "{} refusals timed: p50 {:.2} ms, p99 {refusal:.2} ms; memory {:.0} MB at first, at most {:.0} MB; afterwards \
          {:.0} a second",
-        heavy.refusals.value_at_quantile(0.5) as f64 / 1e6,
+        timed.refusals.len(),
+        timed.refusals.value_at_quantile(0.5) as f64 / 1e6,
         used.resident_bytes_before as f64 / 1e6,
         used.resident_bytes_most as f64 / 1e6,
         after
