@@ -53,7 +53,7 @@ const FULL: Size = Size {
     wallet: 800,
     listeners: [1, 100, 10_000],
     rate: 100.0,
-    seconds: 120,
+    seconds: 60,
     million: 1_000_000,
     connections: 5_000,
     is_toy: false,

@@ -244,7 +244,7 @@ fn set_up(size: &Size, name: char, habit: Habit, seconds: u64) -> Result<Outcome
         name,
         samples: memory.samples(),
         cycles: lives.iter().map(|life| life.stretches.len()).min().unwrap_or_default(),
-        subscribed: lives.iter().map(|life| life.subscribed).sum::<f64>()
+        subscribed: lives.iter().map(|life| life.subscribed).fold(0.0, |sum, part| sum + part)
             / lives.len().max(1) as f64,
         hits: hits as f64 / seconds as f64,
         expected,

@@ -17,14 +17,16 @@ use tokio_tungstenite::tungstenite::{Bytes, Message, Utf8Bytes};
 
 /// Longer than any answer takes.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Addresses of one binary message: below a mebibyte.
-const ADDRESSES_AT_ONCE: usize = 32_000;
+/// Addresses of one binary message unless [`Client::addresses_at_once`] is changed: half a mebibyte.
+const ADDRESSES_AT_ONCE: usize = 16_000;
 
 /// A connected client.
 pub struct Client {
     socket: WebSocketStream<TcpStream>,
     early: VecDeque<Utf8Bytes>,
     next_id: u32,
+    /// Addresses in a message of [`Self::add`].
+    pub addresses_at_once: usize,
 }
 
 /// A notification of a set, without its accounts.
@@ -48,7 +50,12 @@ impl Client {
         let request = format!("ws://{ws}/").into_client_request()?;
         let handshake = tokio_tungstenite::client_async_with_config(request, socket, Some(config));
         let (socket, _) = timeout(PATIENCE, handshake).await.context("no handshake")??;
-        Ok(Self { socket, early: VecDeque::new(), next_id: 1 })
+        Ok(Self {
+            socket,
+            early: VecDeque::new(),
+            next_id: 1,
+            addresses_at_once: ADDRESSES_AT_ONCE,
+        })
     }
 
     /// Calls a method; notifications that come before its answer are kept.
@@ -74,7 +81,10 @@ impl Client {
             let mut message = vec![0xad, 1, 0, 0];
             message.extend_from_slice(&id.to_le_bytes());
             message.extend_from_slice(&subscription.to_le_bytes());
-            addresses.by_ref().take(ADDRESSES_AT_ONCE).for_each(|a| message.extend_from_slice(&a));
+            addresses
+                .by_ref()
+                .take(self.addresses_at_once)
+                .for_each(|a| message.extend_from_slice(&a));
             self.socket.send(Message::Binary(Bytes::from(message))).await?;
             answer = self.answer(id).await.context("add")?;
         }
