@@ -15,6 +15,7 @@ use serde_json::Value;
 use crate::compress::Coding;
 use crate::methods::Method;
 use crate::params::Params;
+use crate::stamp::Name;
 
 /// Records that one answer may be watched by: each takes a place of [`query::WATCHED_MAX`].
 const RECORDS_MAX: usize = 32;
@@ -28,12 +29,25 @@ pub(crate) struct Reads {
     /// Records that are in it, or say what is looked for.
     records: Vec<Address>,
     block: bool,
+    /// Whether its answer is worth keeping.
+    pub(crate) is_kept: bool,
+    /// What it tells of, if that has a hash of its own.
+    pub(crate) name: Option<Name>,
+}
+
+/// A call and what it reads.
+pub(crate) struct Asked {
+    /// As all know it who mean the same.
+    pub(crate) key: Box<[u8]>,
+    pub(crate) reads: Reads,
 }
 
 impl Reads {
     /// A call that reads nothing that ever changes.
     pub(crate) fn nothing(commitment: Commitment, min_context_slot: Option<Slot>) -> Self {
-        Self { commitment, min_context_slot, key: None, records: Vec::new(), block: false }
+        let (key, records, block) = (None, Vec::new(), false);
+        let (is_kept, name) = (true, None);
+        Self { commitment, min_context_slot, key, records, block, is_kept, name }
     }
 
     /// And everything that a key finds.
@@ -45,6 +59,24 @@ impl Reads {
     pub(crate) fn records(self, records: impl IntoIterator<Item = Address>) -> Option<Self> {
         let records: Vec<_> = records.into_iter().take(RECORDS_MAX + 1).collect();
         (records.len() <= RECORDS_MAX).then_some(Self { records, ..self })
+    }
+
+    /// And these records; if they are too many, the block, and then it is not worth keeping.
+    pub(crate) fn records_or_block(self, records: Vec<Address>) -> Self {
+        if records.len() <= RECORDS_MAX {
+            return Self { records, ..self };
+        }
+        Self { block: true, is_kept: false, ..self }
+    }
+
+    /// And nothing else than what has this name.
+    pub(crate) fn named(self, name: Name) -> Self {
+        Self { name: Some(name), ..self }
+    }
+
+    /// For a name that its answer gets, not to keep it.
+    pub(crate) fn not_kept(self) -> Self {
+        Self { is_kept: false, ..self }
     }
 
     /// And the block, if that is so.
@@ -62,17 +94,21 @@ impl Reads {
 }
 
 /// A call as all know it who mean the same: whatever the order of its members and the space between.
-pub(crate) fn key(method: &Method, params: Params<'_>, coding: Coding) -> Option<Vec<u8>> {
+pub(crate) fn key(method: &Method, params: Params<'_>, coding: Coding) -> Option<Box<[u8]>> {
     let params: Value = serde_json::from_str(params.text().unwrap_or("null")).ok()?;
     let mut key = Vec::with_capacity(128);
     key.extend_from_slice(method.name.as_bytes());
-    key.push(match coding {
+    key.push(number(coding));
+    write(&mut key, &params).ok()?;
+    Some(key.into())
+}
+
+fn number(coding: Coding) -> u8 {
+    match coding {
         Coding::Plain => 0,
         Coding::Gzip => 1,
         Coding::Zstd => 2,
-    });
-    write(&mut key, &params).ok()?;
-    Some(key)
+    }
 }
 
 /// Objects in the order of their members' names, whatever `serde_json` keeps.
