@@ -14,6 +14,7 @@ use serde_json::Value;
 
 use crate::compress::Coding;
 use crate::methods::Method;
+use crate::node::Node;
 use crate::params::Params;
 use crate::stamp::Name;
 
@@ -33,6 +34,36 @@ pub(crate) struct Reads {
     pub(crate) is_kept: bool,
     /// What it tells of, if that has a hash of its own.
     pub(crate) name: Option<Name>,
+    /// What is to be so for an answer that was kept, beside that nothing that was read has changed.
+    only_if: Option<Arc<OnlyIf>>,
+}
+
+type OnlyIf = dyn Fn(&Node) -> bool + Send + Sync;
+
+/// What follows from the text of a call whose answer is kept.
+pub(crate) struct Meaning {
+    pub(crate) key: Box<[u8]>,
+    pub(crate) commitment: Commitment,
+    pub(crate) min_context_slot: Option<Slot>,
+    only_if: Option<Arc<OnlyIf>>,
+}
+
+impl Meaning {
+    /// Of a call.
+    pub(crate) fn of(asked: &Asked) -> Self {
+        let Reads { commitment, min_context_slot, only_if, .. } = &asked.reads;
+        Self {
+            key: asked.key.clone(),
+            commitment: *commitment,
+            min_context_slot: *min_context_slot,
+            only_if: only_if.clone(),
+        }
+    }
+
+    /// Whether an answer may come from the cache.
+    pub(crate) fn may_be_kept(&self, node: &Node) -> bool {
+        self.only_if.as_ref().is_none_or(|only_if| only_if(node))
+    }
 }
 
 /// A call and what it reads.
@@ -46,8 +77,8 @@ impl Reads {
     /// A call that reads nothing that ever changes.
     pub(crate) fn nothing(commitment: Commitment, min_context_slot: Option<Slot>) -> Self {
         let (key, records, block) = (None, Vec::new(), false);
-        let (is_kept, name) = (true, None);
-        Self { commitment, min_context_slot, key, records, block, is_kept, name }
+        let (is_kept, name, only_if) = (true, None, None);
+        Self { commitment, min_context_slot, key, records, block, is_kept, name, only_if }
     }
 
     /// And everything that a key finds.
@@ -79,6 +110,11 @@ impl Reads {
         Self { is_kept: false, ..self }
     }
 
+    /// And something that is so now, and else nothing of it may be answered from the cache.
+    pub(crate) fn only_if(self, is_so: impl Fn(&Node) -> bool + Send + Sync + 'static) -> Self {
+        Self { only_if: Some(Arc::new(is_so)), ..self }
+    }
+
     /// And the block, if that is so.
     pub(crate) fn block_if(self, block: bool) -> Self {
         Self { block, ..self }
@@ -101,6 +137,20 @@ pub(crate) fn key(method: &Method, params: Params<'_>, coding: Coding) -> Option
     key.push(number(coding));
     write(&mut key, &params).ok()?;
     Some(key.into())
+}
+
+/// A call as it came, for whoever may know it already; `None` if it is too long for that.
+pub(crate) fn text(method: &Method, params: Params<'_>, coding: Coding) -> Option<Vec<u8>> {
+    let params = params.text().unwrap_or_default();
+    let len = method.name.len() + 1 + params.len();
+    if len > cache::TEXT_BYTES_MAX {
+        return None;
+    }
+    let mut text = Vec::with_capacity(len);
+    text.extend_from_slice(method.name.as_bytes());
+    text.push(number(coding));
+    text.extend_from_slice(params.as_bytes());
+    Some(text)
 }
 
 fn number(coding: Coding) -> u8 {

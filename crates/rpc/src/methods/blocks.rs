@@ -115,7 +115,8 @@ pub(super) fn reads(node: &Node, params: Params<'_>) -> Option<Reads> {
     let is_final = slot <= node.reader.view(Commitment::Finalized).block().slot;
     blockhash(node, slot, commitment)?;
     let reads = Reads::nothing(commitment, None).named(Name { slot, hash: blockhash });
-    Some(if is_final { reads } else { reads.not_kept() })
+    let is_there = move |node: &Node| blockhash(node, slot, commitment).is_some();
+    Some(if is_final { reads.only_if(is_there) } else { reads.not_kept() })
 }
 
 fn blockhash(node: &Node, slot: Slot, commitment: Commitment) -> Option<[u8; 32]> {
