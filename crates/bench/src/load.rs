@@ -26,8 +26,9 @@ use ::load::{Plan, Process, Run, Span, Stream};
 use anyhow::{Context, Result, ensure};
 use testkit::synthetic::ACCOUNTS_MIN;
 
+use crate::agreed::Settings;
 use crate::value_of;
-use server::{Server, Settings};
+use server::Server;
 use targets::Targets;
 
 const USAGE: &str = "usage: load [--toy|--quick] [--accounts N] [--runs N] [--seconds N] \

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 #![expect(clippy::print_stdout, reason = "what a benchmark measured is for whoever started it")]
 
+mod agreed;
 mod client;
 mod http;
 mod index;

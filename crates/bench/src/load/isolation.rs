@@ -13,9 +13,10 @@ use std::net::SocketAddr;
 use ::load::{Endpoint, Outcome, Report, Run, Stream};
 use anyhow::Result;
 
-use super::server::{Server, Settings};
+use super::server::{Server, cores};
 use super::targets::Targets;
 use super::{Size, bar};
+use crate::agreed::Settings;
 use crate::median;
 
 /// Clients that scan at once.
@@ -162,7 +163,7 @@ fn rate(runs: &[Run], stream: usize) -> f64 {
 
 /// What threads for sockets and for work do to either.
 pub(crate) fn sweep(server: &mut Server, targets: &Targets, size: &Size) -> Result<()> {
-    let cores = Settings::of_binary().cpu_threads;
+    let cores = cores();
     println!(
         "\nIO and CPU threads: getAccountInfo as fast as it goes; and at its rate beside 4 scans"
     );

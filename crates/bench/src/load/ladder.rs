@@ -14,9 +14,10 @@ use anyhow::Result;
 
 use super::recorded::Ratio;
 use super::rounds::{Case, Rounds};
-use super::server::{Server, Serving};
+use super::server::Server;
 use super::targets::Targets;
 use super::{Size, bar};
+use crate::agreed::Serving;
 
 /// Connections of cheap requests, and of large ones.
 const CONNECTIONS: usize = 32;

@@ -4,27 +4,16 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Lines, Write};
-use std::net::SocketAddr;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
 use ::load::Process;
 use anyhow::{Context, Result, bail};
 
-/// How a ledger is served.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Settings {
-    pub(crate) io_threads: usize,
-    pub(crate) cpu_threads: usize,
-    /// 0: no slices, no turns, no weights.
-    pub(crate) slice_us: u64,
-    /// By how much the CPU threads stand behind.
-    pub(crate) nice: u8,
-    /// What is answered where the socket is polled; 0: everything that reads an account goes to the pool.
-    pub(crate) inline_bytes: usize,
-    /// Of the cache of answers.
-    pub(crate) cache_bytes: u64,
-}
+use crate::agreed::{Serving, Settings};
+
+/// What the binary keeps of answers.
+const CACHE_BYTES: u64 = 256 << 20;
 
 pub(crate) struct Server {
     child: Child,
@@ -32,27 +21,17 @@ pub(crate) struct Server {
     is_serving: bool,
 }
 
-/// Where it answers.
-#[derive(Clone, Copy)]
-pub(crate) struct Serving {
-    pub(crate) rpc: SocketAddr,
-    /// The same without the cache of answers.
-    pub(crate) uncached: SocketAddr,
-    /// As many bytes as the path says, whatever is asked.
-    pub(crate) constant: SocketAddr,
-}
-
 impl Settings {
     /// As the binary has them: half the cores for sockets, all of them for work.
     pub(crate) fn of_binary() -> Self {
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let (pool, rpc) = (pool::Config::default(), rpc::Config::default());
         Self {
-            io_threads: (cores / 2).max(1),
-            cpu_threads: cores,
-            slice_us: 1_000,
-            nice: 10,
-            inline_bytes: 32 * 1024,
-            cache_bytes: 256 << 20,
+            io_threads: (cores() / 2).max(1),
+            cpu_threads: cores(),
+            slice_us: pool.slice_us,
+            nice: pool.nice,
+            inline_bytes: rpc.inline_bytes_max,
+            cache_bytes: CACHE_BYTES,
         }
     }
 
@@ -90,16 +69,9 @@ impl Server {
             self.say("")?;
             self.line("ended")?;
         }
-        let Settings { io_threads, cpu_threads, slice_us, nice, inline_bytes, cache_bytes } =
-            settings;
-        self.say(&format!(
-            "{io_threads} {cpu_threads} {slice_us} {nice} {inline_bytes} {cache_bytes}"
-        ))?;
+        self.say(&serde_json::to_string(&settings)?)?;
         self.is_serving = true;
-        let line = self.line("serving ")?;
-        let addresses = line.split(' ').map(str::parse).collect::<Result<Vec<_>, _>>()?;
-        let [rpc, uncached, constant] = addresses[..] else { bail!("{line}: not three addresses") };
-        Ok(Serving { rpc, uncached, constant })
+        Ok(serde_json::from_str(&self.line("serving ")?)?)
     }
 
     pub(crate) fn process(&self) -> Process {
@@ -128,6 +100,11 @@ impl Drop for Server {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Of this machine, as far as they are ours.
+pub(crate) fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 /// CPU time of all threads of a process, to the nanosecond; without those that have ended.

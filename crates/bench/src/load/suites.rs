@@ -17,7 +17,8 @@ use serde_json::Value;
 use super::Size;
 use super::recorded::Ratio;
 use super::rounds::{Case, Rounds};
-use super::server::{Server, Serving};
+use super::server::Server;
+use crate::agreed::Serving;
 use crate::node::Node;
 use crate::{client, transfers};
 

@@ -11,14 +11,13 @@ use testkit::synthetic::{KnownOwner, Synthetic, SyntheticConfig};
 use super::child::{Child, Figures};
 use super::client::Client;
 use super::{Size, bar};
+use crate::agreed::SEED;
 use crate::now;
 
 /// Larger by so much is the machine's noise.
 const GROWTH_MAX: f64 = 1.3;
 /// "Each under 1 ms."
 const AGGREGATE_MS_MAX: f64 = 1.0;
-/// The seed of `state-ledger`.
-const SEED: u64 = 20_260_101;
 
 /// A method with its calls, and the figure of the read within it.
 struct Row {

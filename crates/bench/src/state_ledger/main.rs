@@ -9,6 +9,8 @@
 #![expect(clippy::print_stdout, reason = "what was measured is for whoever started it")]
 
 mod again;
+#[path = "../agreed.rs"]
+mod agreed;
 mod built;
 mod memory;
 mod reads;
@@ -22,14 +24,12 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 use testkit::synthetic::{Synthetic, SyntheticConfig};
 
+use crate::agreed::SEED;
 use crate::built::Built;
 
 // As the binary's.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
-/// Of the ledger, in every run.
-const SEED: u64 = 20_260_101;
 
 fn main() -> Result<()> {
     let args: Vec<String> = std::env::args().skip(1).collect();
