@@ -112,7 +112,7 @@ fn measured(
     has_lists: bool,
 ) -> Result<Vec<Vec<Run>>> {
     let mut runs: Vec<Vec<Run>> = vec![Vec::new(); SCANS.len() + 1];
-    for _ in 0..if has_lists { 1 } else { size.runs } {
+    for _ in 0..if has_lists { 1 } else { size.long_runs } {
         for (runs, scans) in runs.iter_mut().zip([0].into_iter().chain(SCANS)) {
             let streams = streams(rpc, targets, size, scans, has_lists);
             runs.push(size.once(rpc, streams, size.span_long(), Some(server.process()))?);
