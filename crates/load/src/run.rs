@@ -4,7 +4,8 @@
 //! connections. In a closed loop a connection sends its next request once the last is answered. In an
 //! open loop a pacer lets one request go at each intended time; whichever connection is free takes it,
 //! and if none is, it waits, with its latency running. The pacer is a thread that sleeps, as tokio's
-//! timers are whole milliseconds.
+//! timers are whole milliseconds. What was due before the end is sent for [`LATE_MAX`] after it, as threads
+//! are held up by the machine just then, too.
 //! Bounds: a request in flight for each connection; what is due beyond them is a number.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -32,6 +33,10 @@ const LEAD: Duration = Duration::from_millis(2);
 
 /// The pacer lets due requests go at most this often.
 const PACE_LEAST: Duration = Duration::from_micros(20);
+
+/// So long after the end what was due before it is still sent: many times as long as a machine holds up
+/// a thread. What then has found no connection is unserved.
+const LATE_MAX: Duration = Duration::from_millis(100);
 
 /// How long a connection that broke waits before it is opened again.
 const RECONNECT_AFTER: Duration = Duration::from_millis(10);
@@ -253,7 +258,7 @@ struct Shared {
     timeout: Option<Duration>,
     next: AtomicUsize,
     /// Of an open loop: how many may go.
-    due: Semaphore,
+    permits: Semaphore,
     gate: Arc<Gate>,
 }
 
@@ -277,7 +282,7 @@ impl Shared {
             span: plan.span,
             timeout: plan.timeout,
             next: AtomicUsize::new(0),
-            due: Semaphore::new(0),
+            permits: Semaphore::new(0),
             gate,
         }
     }
@@ -309,37 +314,37 @@ impl Shared {
         Ok(handles)
     }
 
-    /// Lets requests go at their times, until none is left or the time is over.
+    /// When the nth is due, from the beginning; `None` if that is after the end, or never.
+    fn due(&self, nth: usize) -> Option<Duration> {
+        let end = match self.span {
+            Span::Time { warm_up, measured } => warm_up + measured,
+            Span::Once => Duration::MAX,
+        };
+        self.stream.due(nth).filter(|due| *due < end)
+    }
+
+    /// Lets requests go at their times, until none is left.
     fn spawn_pacer(self: &Arc<Self>) -> Option<Result<JoinHandle<()>, LoadError>> {
         if !self.is_paced() {
             return None;
         }
         let shared = Arc::clone(self);
         let pace = move || {
-            let window = shared.window(*shared.gate.began.get_or_init(now));
-            let until = window.until.map(|until| until - window.began);
+            let began = *shared.gate.began.get_or_init(now);
             let mut let_go = 0;
-            while let Some(due) = shared.stream.due(let_go)
-                && until.is_none_or(|until| due < until)
-            {
-                sleep_until(window.began + due);
+            while let Some(due) = shared.due(let_go) {
+                sleep_until(began + due);
                 // All that are due by now.
-                let passed = now().saturating_duration_since(window.began);
+                let passed = now().saturating_duration_since(began);
                 let first = let_go;
-                while shared
-                    .stream
-                    .due(let_go)
-                    .is_some_and(|due| due <= passed && until.is_none_or(|until| due < until))
-                {
+                while shared.due(let_go).is_some_and(|due| due <= passed) {
                     let_go += 1;
                 }
-                shared.due.add_permits(let_go - first);
+                shared.permits.add_permits(let_go - first);
                 sleep_until(now() + PACE_LEAST);
             }
-            if window.until.is_none() {
-                // Whoever waits then finds that there is nothing left.
-                shared.due.close();
-            }
+            // Whoever waits then finds that there is nothing left.
+            shared.permits.close();
         };
         Some(spawn("pacer", pace))
     }
@@ -392,21 +397,9 @@ impl Shared {
         tokio::time::sleep_until(window.began.into()).await;
         let mut line = Line { shared: &self, connection: Some(connection), window, seen };
         match window.until {
-            None if self.is_paced() => line.paced().await,
+            // The one in flight at the end is waited for.
+            _ if self.is_paced() => line.paced().await,
             None => line.each_once().await,
-            Some(until) if self.is_paced() => {
-                // The one in flight at the end is waited for; those that are due are `join`'s.
-                while let Ok(Ok(permit)) =
-                    tokio::time::timeout_at(until.into(), self.due.acquire()).await
-                {
-                    permit.forget();
-                    if now() >= until {
-                        self.due.add_permits(1);
-                        return;
-                    }
-                    line.due_one().await;
-                }
-            }
             Some(until) => {
                 // The one in flight at the end is none of this load's.
                 let looping = line.closed_loop(until);
@@ -437,14 +430,9 @@ impl Shared {
             None => began.elapsed(),
         };
         if let Some(until) = window.until {
-            let mut nth = self.next.load(Ordering::Relaxed);
-            while let Some(due) = self.stream.due(nth).map(|due| began + due)
-                && due < until
-            {
-                if due >= window.from {
-                    all.count(until - due, until - window.from, Fate::Unserved);
-                }
-                nth += 1;
+            let unsent = (self.next.load(Ordering::Relaxed)..).map_while(|nth| self.due(nth));
+            for due in unsent.map(|due| began + due).filter(|due| *due >= window.from) {
+                all.count(until + LATE_MAX - due, until - window.from, Fate::Unserved);
             }
         }
         // What came after the end, or just at it, belongs to the last second.
@@ -499,27 +487,21 @@ impl Line<'_> {
         }
     }
 
-    /// Requests of a log, as they become due, until there are no more.
+    /// Requests as they become due, until there are no more or it is too late for them.
     async fn paced(&mut self) {
+        let too_late = self.window.until.map(|until| until + LATE_MAX);
         loop {
             // Closed once all have been let go; those that wait still go.
-            match self.shared.due.acquire().await {
-                Ok(permit) => permit.forget(),
-                Err(_) if self.is_over() => return,
-                Err(_) => {}
+            if let Ok(permit) = self.shared.permits.acquire().await {
+                permit.forget();
             }
-            self.due_one().await;
+            if too_late.is_some_and(|too_late| now() >= too_late) {
+                return;
+            }
+            let nth = self.shared.next.fetch_add(1, Ordering::Relaxed);
+            let Some(due) = self.shared.due(nth) else { return };
+            self.exchange(nth, self.window.began + due).await;
         }
-    }
-
-    fn is_over(&self) -> bool {
-        self.shared.next.load(Ordering::Relaxed) >= self.shared.stream.requests.len()
-    }
-
-    async fn due_one(&mut self) {
-        let nth = self.shared.next.fetch_add(1, Ordering::Relaxed);
-        let Some(due) = self.shared.stream.due(nth) else { return };
-        self.exchange(nth, self.window.began + due).await;
     }
 
     /// Sends a request and counts what becomes of it; its latency runs from `began` on.
@@ -705,6 +687,24 @@ mod tests {
         assert_eq!((outcome.counts.right, outcome.counts.timeouts), (1, 1));
         assert_eq!(outcome.counts.unserved, 18);
         assert!(outcome.ms(0.5) > 80.0, "{} ms", outcome.ms(0.5));
+    }
+
+    #[test]
+    fn what_was_due_before_the_end_is_sent_after_it_by_who_comes_free() {
+        // The first answer comes after the end, the others at once.
+        let answered = Arc::new(AtomicUsize::new(0));
+        let address = serve(move |_, socket| {
+            if answered.fetch_add(1, Ordering::Relaxed) == 0 {
+                crate::clock::sleep_until(now() + 60 * MS);
+            }
+            respond(socket, 200, "ok")
+        });
+        let span = Span::Time { warm_up: Duration::ZERO, measured: 50 * MS };
+        let outcome = offer(address, stream(&["a"], 1, Pace::Open { rate: 100.0 }), span);
+        assert_eq!((outcome.counts.right, outcome.counts.all()), (5, 5), "{:?}", outcome.counts);
+        // Due at 10 ms, and not sent before 60.
+        assert!(outcome.ms(0.7) > 40.0, "{} ms", outcome.ms(0.7));
+        assert_eq!(outcome.took, 50 * MS);
     }
 
     #[test]
