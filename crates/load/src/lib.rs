@@ -33,7 +33,7 @@ pub use client::Client;
 pub use endpoint::Endpoint;
 pub use error::LoadError;
 pub use http::{Answer, Connection};
-pub use judge::{Judge, Verdict, json_rpc, status_ok};
+pub use judge::{Judge, Verdict, json_rpc, not_modified, status_ok};
 pub use log::{LogEntry, Replay, read_log, write_log};
 pub use mix::{Mix, Zipf};
 pub use outcome::{Counts, Outcome, Second};

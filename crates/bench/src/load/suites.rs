@@ -1,5 +1,5 @@
-//! The suites of Agave's `accounts-cluster-bench`, program-accounts, every route of REST, and a mix of them
-//! all: those that read accounts over the synthetic ledger, those that need transactions over `hydrant dev`.
+//! The suites of Agave's `accounts-cluster-bench`, program-accounts, every route of REST, an account and a list
+//! that the client has already (`-unchanged`, 304, beside the same as `-one`), and a mix of all methods: those that read accounts over the synthetic ledger, those that need transactions over `hydrant dev`.
 //!
 //! Rounds are short, so that there are several in the time (`Size::short`). The one route that writes is
 //! offered each transaction once, before the others.
@@ -88,19 +88,20 @@ fn measured(
     let mut client = Client::open(rpc)?;
     let found = look(&mut client, suites)?;
     let case = |stream| Case { address: rpc, stream, constant: 0 };
-    let rest = |name, requests, connections| {
+    let over_http = |name, requests, connections, judge| {
         let stream = Stream::closed(name, requests, connections);
-        case(Stream { judge: status_ok, ..stream })
+        case(Stream { judge, ..stream })
     };
     let health = Endpoint::from(rpc).post("/health", "{}");
-    let mut cases = vec![rest("constant", vec![health], CONNECTIONS)];
+    let mut cases = vec![over_http("constant", vec![health], CONNECTIONS, status_ok)];
     for suite in suites {
         let requests = suite.requests(&mut client, &found)?;
         cases.push(case(Stream::closed(suite.name(), requests, CONNECTIONS)));
     }
     for suite in RestSuite::ALL.iter().filter(|suite| suite.needs_history == is_history) {
         let connections = if suite.name == PATIENT { 1 } else { CONNECTIONS };
-        cases.push(rest(suite.name, suite.requests(&mut client, &found)?, connections));
+        let requests = suite.requests(&mut client, &found)?;
+        cases.push(over_http(suite.name, requests, connections, suite.judge()));
     }
     let mixed = mixed(suites, &found, &Endpoint::from(rpc))?;
     let name = if is_history { "mix of history" } else { "mix of accounts" };
