@@ -4,14 +4,17 @@
 //! A block is kept without the accounts that it wrote.
 //! Out: [`HistorySnapshot`], which readers keep as long as they like without holding anything up. It knows
 //! the open block's transactions by signature; by address, once their block is complete: what is shown
-//! is copied where it is written next, and so the lists, the most of it, are copied once a block.
+//! is copied where it is written next, and so the lists, the most of it, are copied once a block. A
+//! signature leads to a place, so that what is copied for it counts no references.
 //! Bounds: [`HistoryLimits`], held whenever a block completes: the oldest blocks go, with all that
 //! leads to them. The open block comes on top.
 
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use imbl::{HashMap, OrdMap, Vector};
+use foldhash::quality::RandomState;
+use imbl::shared_ptr::DefaultSharedPtr;
+use imbl::{GenericHashMap, OrdMap, Vector};
 use ledger::Slot;
 use parking_lot::Mutex;
 use solana_pubkey::Pubkey;
@@ -32,12 +35,26 @@ pub struct HistoryLimits {
 #[derive(Clone, Debug)]
 pub struct AddressEntry(pub Arc<Executed>);
 
+/// Where a transaction stands.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    slot: Slot,
+    /// Among its block's, in the order of execution.
+    index: usize,
+}
+
+/// The maps that snapshots share.
+type Map<K, V> = GenericHashMap<K, V, RandomState, DefaultSharedPtr>;
+
 /// History at one moment.
 #[derive(Clone, Default)]
 pub struct HistorySnapshot {
     blocks: OrdMap<Slot, Arc<Block>>,
-    transactions: HashMap<Signature, Arc<Executed>>,
-    by_address: HashMap<Pubkey, Vector<AddressEntry>>,
+    /// The transactions of the block that is not complete yet.
+    open: Vector<Arc<Executed>>,
+    /// Of every transaction, those of the open block too.
+    places: Map<Signature, Place>,
+    by_address: Map<Pubkey, Vector<AddressEntry>>,
     bytes: u64,
 }
 
@@ -46,7 +63,7 @@ pub struct HistorySnapshot {
 struct Writing {
     all: HistorySnapshot,
     /// As of the newest complete block.
-    by_address: HashMap<Pubkey, Vector<AddressEntry>>,
+    by_address: Map<Pubkey, Vector<AddressEntry>>,
 }
 
 /// The history of a ledger: one writer, any number of readers.
@@ -71,8 +88,8 @@ impl History {
         self.published.load_full()
     }
 
-    /// Adds transactions of the open block. Readers see them after [`Self::publish`], and in the lists
-    /// of addresses after that of their block.
+    /// Adds transactions of the open block, in the order of execution. Readers see them after
+    /// [`Self::publish`], and in the lists of addresses after that of their block.
     pub fn executed(&self, executed: &[Arc<Executed>]) {
         let mut writing = self.writing.lock();
         for transaction in executed {
@@ -80,8 +97,8 @@ impl History {
         }
     }
 
-    /// Adds a complete block whose transactions have been added, without the accounts that it wrote,
-    /// and lets go of the oldest blocks past the limits.
+    /// Adds a complete block whose transactions have been added, and no others since the block before,
+    /// without the accounts that it wrote, and lets go of the oldest blocks past the limits.
     pub fn completed(&self, block: &Block) {
         let mut writing = self.writing.lock();
         let Writing { all, by_address } = &mut *writing;
@@ -92,6 +109,7 @@ impl History {
             ..*block
         };
         all.bytes += block_bytes(&block);
+        all.open.clear();
         all.blocks.insert(block.id.slot, Arc::new(block));
         let first_kept = newest.saturating_sub(self.limits.slots_max.saturating_sub(1));
         while all.blocks.len() > 1
@@ -134,7 +152,10 @@ impl HistorySnapshot {
 
     /// The transaction of a signature.
     pub fn transaction(&self, signature: &Signature) -> Option<&Arc<Executed>> {
-        self.transactions.get(signature)
+        let Place { slot, index } = *self.places.get(signature)?;
+        let in_block = self.blocks.get(&slot).and_then(|block| block.transactions.get(index));
+        let found = in_block.into_iter().chain(self.open.get(index));
+        found.into_iter().find(|executed| executed.signature() == *signature)
     }
 
     /// The transactions of complete blocks that name an address, the oldest first.
@@ -149,7 +170,9 @@ impl HistorySnapshot {
 
     fn add(&mut self, executed: &Arc<Executed>) {
         self.bytes += transaction_bytes(executed);
-        self.transactions.insert(executed.signature(), Arc::clone(executed));
+        let place = Place { slot: executed.slot, index: self.open.len() };
+        self.places.insert(executed.signature(), place);
+        self.open.push_back(Arc::clone(executed));
         for key in &executed.keys {
             let entry = AddressEntry(Arc::clone(executed));
             self.by_address.entry(*key).or_default().push_back(entry);
@@ -162,7 +185,7 @@ impl HistorySnapshot {
         self.bytes = self.bytes.saturating_sub(block_bytes(&block));
         for executed in &block.transactions {
             self.bytes = self.bytes.saturating_sub(transaction_bytes(executed));
-            self.transactions.remove(&executed.signature());
+            self.places.remove(&executed.signature());
             for key in &executed.keys {
                 self.forget_oldest_of(key, block.id.slot);
             }
