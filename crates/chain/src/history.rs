@@ -238,3 +238,89 @@ fn transaction_bytes(executed: &Executed) -> u64 {
         + tokens * 300
         + 128) as u64
 }
+
+#[cfg(test)]
+mod tests {
+    use ledger::BlockId;
+    use solana_hash::Hash;
+    use solana_transaction::versioned::VersionedTransaction;
+    use solana_transaction_status::TransactionStatusMeta;
+
+    use super::*;
+
+    const PER_BLOCK: usize = 100;
+
+    fn signature(slot: Slot, index: usize) -> Signature {
+        let mut bytes = [7; 64];
+        bytes[..8].copy_from_slice(&slot.to_le_bytes());
+        bytes[8..16].copy_from_slice(&index.to_le_bytes());
+        bytes.into()
+    }
+
+    fn executed(slot: Slot, index: usize) -> Arc<Executed> {
+        Arc::new(Executed {
+            slot,
+            index: index as u32,
+            block_time: 0,
+            transaction: VersionedTransaction {
+                signatures: vec![signature(slot, index)],
+                ..VersionedTransaction::default()
+            },
+            meta: TransactionStatusMeta::default(),
+            keys: Vec::new(),
+            is_vote: false,
+        })
+    }
+
+    fn block(slot: Slot, transactions: Vec<Arc<Executed>>) -> Block {
+        Block {
+            id: BlockId { slot, bank: slot },
+            parent_slot: slot.saturating_sub(1),
+            block_height: slot,
+            blockhash: Hash::default(),
+            previous_blockhash: Hash::default(),
+            bank_hash: Hash::default(),
+            block_time: 0,
+            transaction_count: 0,
+            transactions,
+            writes: Vec::new(),
+        }
+    }
+
+    /// Of which transactions of a block the snapshot knows, at their signatures, and no others there.
+    fn known(history: &HistorySnapshot, slot: Slot) -> usize {
+        let found = (0..PER_BLOCK).filter_map(|index| {
+            let executed = history.transaction(&signature(slot, index))?;
+            assert_eq!((executed.slot, executed.index), (slot, index as u32));
+            Some(executed)
+        });
+        found.count()
+    }
+
+    #[test]
+    fn a_signature_leads_to_its_transaction_from_its_publication_until_its_block_goes() {
+        let history = History::new(HistoryLimits { slots_max: 2, bytes_max: u64::MAX });
+        let mut old = Vec::new();
+        for slot in 1..=4 {
+            let all: Vec<_> = (0..PER_BLOCK).map(|index| executed(slot, index)).collect();
+            let (first, second) = all.split_at(PER_BLOCK / 3);
+            for (part, len) in [(first, first.len()), (second, PER_BLOCK)] {
+                let before = history.snapshot();
+                history.executed(part);
+                assert_eq!(known(&before, slot), len - part.len());
+                history.publish();
+                assert_eq!(known(&history.snapshot(), slot), len);
+                assert_eq!(known(&before, slot), len - part.len(), "a snapshot stays as it was");
+            }
+            history.completed(&block(slot, all));
+            history.publish();
+            old.push(history.snapshot());
+        }
+        for (newest, snapshot) in (1..).zip(&old) {
+            for slot in 1..=4 {
+                let is_kept = slot <= newest && slot + 2 > newest;
+                assert_eq!(known(snapshot, slot), if is_kept { PER_BLOCK } else { 0 });
+            }
+        }
+    }
+}
