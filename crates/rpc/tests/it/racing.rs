@@ -116,6 +116,8 @@ fn an_answer_is_true_at_its_slot_whoever_writes_meanwhile() {
                 threads.spawn(move || read(client, Rng::with_seed(seed), &sender))
             })
             .collect();
+        // So that the writer ends if all readers have.
+        drop(sender);
         write(ledger, &answered);
         drop(answered);
         reading.into_iter().map(|reading| reading.join().expect("every answer is true")).sum()
