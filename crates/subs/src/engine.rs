@@ -268,8 +268,7 @@ pub(crate) struct Entry<M: Message> {
 impl<S: Eq + Hash, M: Message, B> Subs<S, M, B> {
     /// No subscriptions yet.
     pub fn new(limits: Limits) -> Self {
-        let window =
-            Window { steps_max: limits.steps_kept, bytes_max: limits.steps_kept_bytes };
+        let window = Window { steps_max: limits.steps_kept, bytes_max: limits.steps_kept_bytes };
         let engine = Engine {
             index: Index::new(limits.lane_ids_laid_out),
             subscriptions: HashMap::default(),

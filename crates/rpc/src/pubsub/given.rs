@@ -109,8 +109,7 @@ fn next_of(list: &str, read: &mut usize) -> Option<Next> {
 fn whole(list: &str) -> Result<Vec<Address>, RpcError> {
     let value = serde_json::from_str::<Value>(list);
     let read = value.and_then(serde_json::from_value::<Vec<Base58>>);
-    let read =
-        read.map_err(|err| RpcError::invalid_params(format!("Invalid params: {err}.")))?;
+    let read = read.map_err(|err| RpcError::invalid_params(format!("Invalid params: {err}.")))?;
     Ok(read.into_iter().map(|given| given.0).collect())
 }
 
@@ -157,13 +156,9 @@ mod tests {
     #[test]
     fn any_piece_gives_the_same_addresses_in_whatever_way_they_are_written() {
         let keys: Vec<Pubkey> = (0..50).map(|n| Pubkey::new_from_array([n; 32])).collect();
-        let expected: Vec<Address> =
-            keys.iter().map(|key| Address::from(key.to_bytes())).collect();
+        let expected: Vec<Address> = keys.iter().map(|key| Address::from(key.to_bytes())).collect();
         let quoted: Vec<String> = keys.iter().map(|key| format!("\"{key}\"")).collect();
-        for text in [
-            format!("[{}]", quoted.join(",")),
-            format!("[ {} ]", quoted.join(" ,\n\t")),
-        ] {
+        for text in [format!("[{}]", quoted.join(",")), format!("[ {} ]", quoted.join(" ,\n\t"))] {
             for count in [1, 7, 50, 1_000] {
                 assert_eq!(read(&text, count).ok(), Some(expected.clone()), "{count}");
             }
