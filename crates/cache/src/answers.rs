@@ -18,7 +18,7 @@ const SHARDS: usize = 4;
 /// Bounds of a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Bytes of answers, their keys and places. 0 keeps nothing.
+    /// Bytes of answers, their keys and places. 0 keeps nothing, and nobody waits for anybody.
     pub bytes_max: u64,
     /// Bytes of one answer; a larger one is not kept.
     pub entry_bytes_max: u64,
@@ -52,7 +52,7 @@ pub enum Find<V: Weigh> {
     /// Somebody makes it, and will tell. What he tells may be of another moment: ask
     /// [`Entry::is_good`], as of what is kept.
     Wait,
-    /// Make it, and keep it to yourself: it is too large, or too many wait.
+    /// Make it, and keep it to yourself: it is too large, too many wait, or nothing is kept.
     Bypass,
 }
 
@@ -131,6 +131,11 @@ impl<V: Weigh> Cache<V> {
         tell: impl FnOnce() -> Tell<V>,
     ) -> Find<V> {
         let shared = &self.0;
+        if shared.config.bytes_max == 0 {
+            // Whoever waited would be told that it was not kept, and make it after all.
+            count(&shared.bypassed);
+            return Find::Bypass;
+        }
         let found = shared.kept.get(key);
         if let Some(entry) = &found
             && entry.is_good(now, &changed_at)

@@ -153,6 +153,16 @@ fn one_makes_and_the_others_get_it() {
 }
 
 #[test]
+fn a_cache_of_no_bytes_makes_nobody_wait() {
+    let cache = Cache::<Answer>::new(Config { bytes_max: 0, entry_bytes_max: 0, waiters_max: 2 });
+    for _ in 0..2 {
+        let found = cache.find(b"key", 1, |_| 0, || panic!("nobody is told"));
+        assert!(matches!(found, Find::Bypass));
+    }
+    assert_eq!(cache.counters().bypassed, 2);
+}
+
+#[test]
 fn who_gives_up_lets_the_next_one_make_it() {
     let cache = Cache::new(Config { bytes_max: 1 << 20, entry_bytes_max: 1 << 10, waiters_max: 2 });
     let ask = || cache.find(b"key", 0, |_| 0, || -> crate::Tell<Answer> { Box::new(|_| {}) });
