@@ -383,8 +383,8 @@ impl Registering {
         Ok((Vec::new(), Some(Work::Register(self))))
     }
 
-    fn go_on(self: Box<Self>, pubsub: &PubSub, client: &Arc<Client>) -> Result<Stepped, RpcError> {
-        let Self { request, set, asked, .. } = *self;
+    fn go_on(self, pubsub: &PubSub, client: &Arc<Client>) -> Result<Stepped, RpcError> {
+        let Self { request, set, asked, .. } = self;
         match asked {
             Asked::Subscribe(wanted) => track(pubsub, client, &request, set, wanted),
             Asked::Update { of, make, tracked, snapshot } => {
