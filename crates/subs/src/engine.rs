@@ -667,6 +667,9 @@ impl<S: Eq + Hash, M: Message, B> Engine<S, M, B> {
     /// Takes all out of a subscription who subscribed before a position.
     fn end_before(&mut self, id: SubscriptionId, at: Position) -> Option<Subscription<S, M>> {
         let subscription = self.subscriptions.get_mut(&id)?;
+        if subscription.members.is_empty() {
+            return None; // it has ended: whoever ended it takes it out of the index
+        }
         let tracked = tracked(&subscription.interests);
         for member in subscription.members.extract_if(.., |member| member.after < at) {
             if let Some(entry) = self.listeners.get_mut(&member.listener) {

@@ -355,3 +355,24 @@ fn random_lives_end_as_the_model_says() {
         assert!(world.subs.is_idle());
     }
 }
+
+#[test]
+fn what_ends_by_its_last_message_while_its_listener_ends_it_is_taken_out_once() {
+    let table = Arc::new(AddressTable::new(64, 1));
+    let subs: Subs<Wish, Text, ()> = Subs::new(LIMITS);
+    let listener = subs.listen(|| ()).expect("there is room");
+    let wish = Wish::Keys(0, 0, vec![7]);
+    let subscribed = listener.subscribe(wish.clone(), wish.interests(&table), Position(0));
+    let id = subscribed.expect("there is room");
+    let tracked = table.lookup(&Address::from([7; 32])).expect("it is tracked");
+    // Its end is under way: it is in the index still, and what was matched before is delivered now.
+    let ending = listener.begin_unsubscribe(id).expect("it has it");
+    let body = Text("last".to_owned());
+    let last = Outgoing { subscription: id, body, bytes: 4, at: Position(1), then: Then::Ends };
+    assert_eq!(subs.deliver([last]), 0);
+    assert_eq!(subs.matches().matching(Topic(0), [Key { facet: Facet(0), id: tracked }]).len(), 1);
+    drop(ending);
+    assert!(table.is_empty());
+    drop(listener);
+    assert_eq!(subs.counts(), Counts::default());
+}
