@@ -28,12 +28,21 @@ pub(crate) struct Reads {
     /// Records that are in it, or say what is looked for.
     records: Vec<Address>,
     block: bool,
+    /// So many bytes the answer has at least, as it is sent plain.
+    pub(crate) bytes_min: u64,
 }
 
 impl Reads {
     /// A call that reads nothing that ever changes.
     pub(crate) fn nothing(commitment: Commitment, min_context_slot: Option<Slot>) -> Self {
-        Self { commitment, min_context_slot, key: None, records: Vec::new(), block: false }
+        Self {
+            commitment,
+            min_context_slot,
+            key: None,
+            records: Vec::new(),
+            block: false,
+            bytes_min: 0,
+        }
     }
 
     /// And everything that a key finds.
@@ -50,6 +59,11 @@ impl Reads {
     /// And the block, if that is so.
     pub(crate) fn block_if(self, block: bool) -> Self {
         Self { block, ..self }
+    }
+
+    /// And is so long at least.
+    pub(crate) fn at_least(self, bytes_min: u64) -> Self {
+        Self { bytes_min, ..self }
     }
 
     /// Begins to watch all of it.

@@ -19,7 +19,7 @@ use crate::compress::Coding;
 use crate::envelope::{self, Call, Id, Request};
 use crate::error::{OVERLOADED, RpcError};
 use crate::job::{About, Job, OwnedCall, guarded};
-use crate::kept::{Keeping, Kept};
+use crate::kept::{GaveUp, Keeping, Kept};
 use crate::methods::{self, Class, MethodResult, Named};
 use crate::metrics::{Lane, Outcome, Slow, Subject};
 use crate::node::Node;
@@ -175,8 +175,8 @@ impl<'a> Plan<'a> {
             Class::Medium => Ok(Some(PoolClass::Medium)),
             Class::By(class) => guarded(method.name, request, || class(node, params)),
             Class::Try(run) => match guarded(method.name, request, || run(node, params)) {
-                Ok(Some(result)) => return Self::Answered(method.subject(), reply(result, &id)),
-                Ok(None) => Ok(Some(PoolClass::Medium)),
+                Ok(Ok(result)) => return Self::Answered(method.subject(), reply(result, &id)),
+                Ok(Err(class)) => Ok(Some(class)),
                 Err(err) => Err(err),
             },
         };
@@ -298,6 +298,9 @@ async fn kept(
     (id, method, params, class): (&Id, Named, Params<'_>, PoolClass),
     reads: &Reads,
 ) -> Result<Reply, &'static str> {
+    if reads.bytes_min > node.answers.0.entry_bytes_max() {
+        return Err(GaveUp::TooLarge.name());
+    }
     let Some(key) = cached::key(&method, params, asker.coding) else { return Err("none") };
     let changes = node.reader.changes();
     let commitment = reads.commitment;
@@ -329,10 +332,12 @@ async fn kept(
         match node.answers.0.find(&key, moment, changed_at, tell) {
             Find::Hit(entry) => return answer(&entry, slot),
             Find::Bypass => return Err("bypass"),
+            // Whoever came to wait meanwhile asks again.
+            Find::Make(_) if !node.answers.1.is_left() => return Err(GaveUp::NoRoom.name()),
             Find::Make(fill) => {
                 let read = reads.watch(changes);
                 let (made_at, _) = now();
-                let keeping = Keeping::new(fill, made_at, read, asker.coding);
+                let keeping = Keeping::new(&node.answers, fill, made_at, read, asker.coding);
                 let calls = vec![OwnedCall::run(id.clone(), method, params)];
                 let about = About { asker, class, cache: "made", is_batch: false };
                 let (job, taker) = Job::new(Arc::clone(node), about, calls);

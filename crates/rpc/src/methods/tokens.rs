@@ -18,7 +18,7 @@ use spl_generic_token::is_known_spl_token_id;
 
 use super::indexed::token_keys;
 use super::list::{self, Form, Wanted};
-use super::programs::SCAN_MIN;
+use super::sizes::Touches;
 use super::{Answer, Class, Method, MethodResult, read, text};
 use crate::cached::Reads;
 use crate::commitment::{level, view, view_since, with_context};
@@ -171,8 +171,8 @@ fn delegated(node: &Node, params: Params<'_>) -> Option<pool::Class> {
     class(node, params, facet::DELEGATE)
 }
 
-/// By how many accounts are looked at for a wallet: its token accounts, or those of the program, or all,
-/// if it is not indexed.
+/// By how many accounts are looked at for a wallet, and how many bytes they have: its token accounts, or those
+/// of the program, or all, if it is not indexed.
 fn class(node: &Node, params: Params<'_>, facet: Facet) -> Option<pool::Class> {
     let (key, filter, config): AccountsParams = params.parse(2).ok()?;
     let key = text::pubkey(&key).ok()?;
@@ -181,13 +181,12 @@ fn class(node: &Node, params: Params<'_>, facet: Facet) -> Option<pool::Class> {
     let view = node.reader.view(level(config.commitment));
     let program = token_program(&view, program, mint.as_ref()).ok()?;
     let keys = token_keys(&view, (facet, key), mint, program).ok()?;
-    let candidates = view.keyed_by_all_len(&keys);
-    if candidates >= SCAN_MIN {
-        return Some(pool::Class::Heavy);
-    }
-    let is_more = candidates > node.config.inline_accounts_max
-        || (candidates > 0 && config.encoding == Some(UiAccountEncoding::Base64Zstd));
-    is_more.then_some(pool::Class::Medium)
+    let form = config.encoding.unwrap_or(UiAccountEncoding::Binary);
+    let touches = Touches::found(&view, &keys, Encoding { form, slice: config.data_slice });
+    let is_more = touches.accounts > node.config.inline_accounts_max
+        || touches.bytes > node.config.inline_bytes_max as u64
+        || (touches.accounts > 0 && form == UiAccountEncoding::Base64Zstd);
+    is_more.then(|| touches.class())
 }
 
 /// What an answer reads: the accounts of the wallet, and the mint, which says the program.
