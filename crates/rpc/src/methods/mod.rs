@@ -19,6 +19,7 @@ mod pages;
 mod programs;
 mod read;
 mod samples;
+mod search;
 mod send;
 mod simulate;
 mod sizes;

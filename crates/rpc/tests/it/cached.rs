@@ -353,7 +353,7 @@ fn no_slice_handles_more_than_a_piece() {
         let world = World::on(large_program(), Config::default(), pool.clone());
         let mut client = world.client();
         let bytes = ask(&mut client, &from_byte(0, is_known), coding).len();
-        assert!(bytes > 26 << 20);
+        assert!(bytes > 25 << 20);
         let slices = world.class(Class::Heavy).slices as usize;
         assert!(slices >= bytes / (256 << 10), "{slices} slices for {bytes} bytes, {coding}");
     }
