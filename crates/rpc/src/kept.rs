@@ -8,16 +8,19 @@
 
 use std::io::Write;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
-use cache::{Cache, Config, Entry, Fill, Weigh};
+use cache::{Cache, Config, Entry, Fill, Known, Weigh};
 use flate2::{Compress, Compression, FlushCompress};
 
 use crate::bare::{self, BEGINNING_BYTES, Told};
+use crate::cached::Meaning;
 use crate::compress::{COMPRESS_BYTES_MIN, Coding};
 use crate::envelope::Id;
 use crate::held::{Collected, Room};
 use crate::methods::{PIECE_BYTES, PREFIX, close_reply};
+use crate::stamp::Run;
 
 /// What precedes the slot within a result that has a context.
 const CONTEXT: &[u8] = br#"{"context":{"slot":"#;
@@ -31,26 +34,49 @@ const STORED_BYTES_MAX: usize = 65_535;
 /// Bytes of one block of zstd, by its format: its window is never smaller.
 const RAW_BYTES_MAX: usize = 128 * 1024;
 
-/// The answer cache.
-pub struct Answers(pub(crate) Cache<Kept>, pub(crate) Room);
+/// The answer cache, and what names answers that it does not keep.
+pub struct Answers {
+    pub(crate) cache: Cache<Kept>,
+    /// What answers may hold.
+    pub(crate) room: Room,
+    /// Of this start of the process alone.
+    pub(crate) run: Run,
+    /// What requests mean whose answers are kept, by their texts.
+    pub(crate) known: Known<Meaning>,
+    known_hits: AtomicU64,
+}
+
+/// Texts of requests that are known: 4 MB, and as much for what is known of them.
+const KNOWN_MAX: usize = 8_192;
 
 impl Answers {
     /// A cache of so many bytes; 0 keeps nothing. One answer may have a sixteenth of it.
     pub fn new(bytes_max: u64) -> Self {
         let entry_bytes_max = bytes_max / 16;
         let cache = Cache::new(Config { bytes_max, entry_bytes_max, waiters_max: 4_096 });
-        Self(cache, Room::new(bytes_max))
+        let (known, known_hits) = (Known::new(KNOWN_MAX), AtomicU64::new(0));
+        let room = Room::new(bytes_max);
+        Self { cache, room, run: Run::new(), known, known_hits }
     }
 
     /// Bytes of answers that are collected, kept, or kept no more and not sent yet: at most the cache's and a
     /// quarter more.
     pub fn held_bytes(&self) -> u64 {
-        self.1.held_bytes()
+        self.room.held_bytes()
     }
 
     /// What the cache has done and holds.
     pub fn counters(&self) -> cache::Counters {
-        self.0.counters()
+        self.cache.counters()
+    }
+
+    /// Of the hits, those whose parameters were not even read, because the same text came before.
+    pub fn known_hits(&self) -> u64 {
+        self.known_hits.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn count_known(&self) {
+        self.known_hits.fetch_add(1, Ordering::Relaxed);
     }
 }
 
@@ -254,7 +280,7 @@ impl Keeping {
         read: Box<[u64]>,
         coding: Coding,
     ) -> Self {
-        Self { fill, made_at, read, coding, collected: Collected::new(&answers.1) }
+        Self { fill, made_at, read, coding, collected: Collected::new(&answers.room) }
     }
 
     /// Takes the next part of the reply. If it is not to be kept after all, why, and all parts of it.
@@ -398,7 +424,7 @@ mod tests {
     fn code(coding: Coding, reply: &[u8]) -> (Arc<Entry<Kept>>, u64) {
         let answers = Answers::new(1 << 30);
         let tell = || -> cache::Tell<Kept> { Box::new(|_| {}) };
-        let cache::Find::Make(fill) = answers.0.find(b"key", 0, |_| 0, tell) else {
+        let cache::Find::Make(fill) = answers.cache.find(b"key", 0, |_| 0, tell) else {
             panic!("it is empty")
         };
         let mut keeping = Keeping::new(&answers, fill, 0, Box::default(), coding);

@@ -114,8 +114,7 @@ impl World {
     /// A node whose answer cache has so many bytes.
     pub(crate) fn cached(reader: chain::Reader, cache_bytes: u64) -> Self {
         let time: (Arc<dyn Clock>, _) = (Arc::new(SystemClock::new()), Health::default());
-        let answers = rpc::Answers::new(cache_bytes);
-        Self::serve(reader, Config::default(), pool::Config::default(), None, time, answers)
+        Self::caching(reader, Config::default(), pool::Config::default(), None, time, cache_bytes)
     }
 
     /// A node that has its time from a test.
@@ -126,16 +125,17 @@ impl World {
         web: Option<Arc<dyn rpc::Web>>,
         time: (Arc<dyn Clock>, Health),
     ) -> Self {
-        Self::serve(reader, config, pool, web, time, rpc::Answers::new(1 << 24))
+        Self::caching(reader, config, pool, web, time, 1 << 24)
     }
 
-    fn serve(
+    /// A node whose answer cache has so many bytes.
+    pub(crate) fn caching(
         reader: chain::Reader,
         config: Config,
         pool: pool::Config,
         web: Option<Arc<dyn rpc::Web>>,
         (clock, health): (Arc<dyn Clock>, Health),
-        answers: rpc::Answers,
+        cache_bytes_max: u64,
     ) -> Self {
         let door = Arc::new(FakeDoor::default());
         let node = Arc::new(Node {
@@ -143,7 +143,7 @@ impl World {
             reader,
             history: Arc::new(History::new(HistoryLimits { slots_max: 100, bytes_max: 1 << 20 })),
             door: Arc::clone(&door) as Arc<dyn TransactionDoor>,
-            answers: Arc::new(answers),
+            answers: Arc::new(rpc::Answers::new(cache_bytes_max)),
             clients: Arc::new(Clients::new(pool.clients)),
             pool: Arc::new(Pool::new(pool, clock, || {}).expect("threads")),
             health: Arc::new(health),
