@@ -60,11 +60,12 @@ pub struct Fill<V: Weigh> {
     cache: Cache<V>,
     key: Box<[u8]>,
     entry: Option<Arc<Entry<V>>>,
+    keeps: bool,
 }
 
 impl<V: Weigh> Fill<V> {
     pub(crate) fn new(cache: Cache<V>, key: &[u8]) -> Self {
-        Self { cache, key: key.into(), entry: None }
+        Self { cache, key: key.into(), entry: None, keeps: true }
     }
 
     /// How large the answer may be to be kept.
@@ -78,13 +79,20 @@ impl<V: Weigh> Fill<V> {
         self.entry = Some(Arc::clone(&entry));
         entry
     }
+
+    /// It is made for whoever made it alone, and those who wait are to make it themselves: there is no
+    /// answer in `entry`, and it is not kept.
+    pub fn not_now(mut self, entry: Entry<V>) {
+        self.entry = Some(Arc::new(entry));
+        self.keeps = false;
+    }
 }
 
 impl<V: Weigh> Drop for Fill<V> {
     fn drop(&mut self) {
         let key = std::mem::take(&mut self.key);
         let entry = self.entry.take();
-        if let Some(entry) = &entry {
+        if let Some(entry) = entry.as_ref().filter(|_| self.keeps) {
             self.cache.keep(key.clone(), entry);
         }
         // Whoever comes from here on finds it kept, or makes it anew.

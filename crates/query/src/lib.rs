@@ -28,7 +28,7 @@ pub use changes::{Changes, Read, WATCHED_MAX};
 pub use highest::Ranked;
 pub use index::FacetUsage;
 pub use indices::{IndexKeys, Indexed, Indices};
-pub use page::{Cursor, Page, PageLimits, StaleCursor};
+pub use page::{Cursor, Page, PageLimits, PageSearch, StaleCursor};
 pub use ranks::RankBounds;
 pub use state::{BlockError, UNROOTED_MAX};
 pub use view::{Reader, View, Views};

@@ -49,6 +49,31 @@ pub struct Page<R> {
     pub next: Option<Cursor>,
 }
 
+/// A page on its way.
+#[derive(Debug)]
+pub struct PageSearch<R> {
+    page: Page<R>,
+    limits: PageLimits,
+    /// What is looked at next.
+    next: Option<AddressId>,
+    last: Option<AddressId>,
+    last_found: Option<AddressId>,
+    visits: usize,
+    weight: usize,
+}
+
+impl<R> PageSearch<R> {
+    /// How many records were looked at.
+    pub fn visits(&self) -> usize {
+        self.visits
+    }
+
+    /// The page, once there is no more to look at.
+    pub fn into_page(self) -> Page<R> {
+        self.page
+    }
+}
+
 impl Cursor {
     /// How many bytes it has.
     pub const BYTES: usize = 12;
@@ -80,42 +105,65 @@ impl<R: Record, M> View<R, M> {
         limits: PageLimits,
         weigh: impl Fn(&R) -> Option<usize>,
     ) -> Result<Page<R>, StaleCursor> {
+        let mut search = self.begin_page(limits)?;
+        while self.go_on_page(&mut search, keys, usize::MAX, &weigh) {}
+        Ok(search.page)
+    }
+
+    /// A page that is looked for step by step.
+    pub fn begin_page(&self, limits: PageLimits) -> Result<PageSearch<R>, StaleCursor> {
         let run = self.published.run;
         if limits.after.is_some_and(|cursor| cursor.run != run) {
             return Err(StaleCursor);
         }
-        let mut page = Page { records: Vec::new(), next: None };
-        let first = limits.after.map_or(Some(0), |cursor| cursor.after.0.checked_add(1));
-        let (Some(first), Some(keys)) = (first, self.keys(keys)) else { return Ok(page) };
-        let (mut last, mut last_found) = (None, None);
-        let mut weight = 0_usize;
-        let ids = self.candidates(keys.narrowest, AddressId(first));
+        let page = Page { records: Vec::new(), next: None };
+        let next = limits.after.map_or(Some(0), |cursor| cursor.after.0.checked_add(1));
+        let (next, last, last_found) = (next.map(AddressId), None, None);
+        Ok(PageSearch { page, limits, next, last, last_found, visits: 0, weight: 0 })
+    }
+
+    /// Looks at the next `visits_max` records for a page that was begun on this view; whether there are more
+    /// to look at.
+    pub fn go_on_page(
+        &self,
+        search: &mut PageSearch<R>,
+        keys: &[(Facet, Address)],
+        visits_max: usize,
+        weigh: impl Fn(&R) -> Option<usize>,
+    ) -> bool {
+        let (Some(first), Some(keys)) = (search.next.take(), self.keys(keys)) else { return false };
+        let (run, limits) = (self.published.run, search.limits);
+        let cursor = |after| Cursor { run, after };
+        let mut ids = self.candidates(keys.narrowest, first);
         let is_wanted = |version: &Seen<'_, R>| {
             keys.find(version) && limits.changed_since.is_none_or(|since| version.slot() >= since)
         };
-        for (visits, (id, version)) in self.read_each(ids, is_wanted).enumerate() {
-            if visits >= limits.visits_max {
-                page.next = last.map(|after| Cursor { run, after });
-                break;
+        for (id, version) in self.read_each(ids.by_ref().take(visits_max), is_wanted) {
+            if search.visits >= limits.visits_max {
+                search.page.next = search.last.map(cursor);
+                return false;
             }
+            search.visits += 1;
             if let Some(version) = version
                 && let Some(found) = self.answer(id, &version)
                 && let Some(weighs) = weigh(&found.1)
             {
-                weight = weight.saturating_add(weighs);
+                search.weight = search.weight.saturating_add(weighs);
+                let records = &mut search.page.records;
                 let is_full =
-                    page.records.len() >= limits.records_max || weight > limits.weight_max;
-                if is_full && !page.records.is_empty() {
+                    records.len() >= limits.records_max || search.weight > limits.weight_max;
+                if is_full && !records.is_empty() {
                     // After what is on it, whatever was looked at since: that may change.
-                    page.next = last_found.map(|after| Cursor { run, after });
-                    break;
+                    search.page.next = search.last_found.map(cursor);
+                    return false;
                 }
-                page.records.push(found);
-                last_found = Some(id);
+                records.push(found);
+                search.last_found = Some(id);
             }
-            last = Some(id);
+            search.last = Some(id);
         }
-        Ok(page)
+        search.next = ids.next();
+        search.next.is_some()
     }
 }
 

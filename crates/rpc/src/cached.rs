@@ -30,6 +30,8 @@ pub(crate) struct Reads {
     /// Records that are in it, or say what is looked for.
     records: Vec<Address>,
     block: bool,
+    /// So many bytes the answer has at least, as it is sent plain.
+    pub(crate) bytes_min: u64,
     /// Whether its answer is worth keeping.
     pub(crate) is_kept: bool,
     /// What it tells of, if that has a hash of its own.
@@ -76,9 +78,17 @@ pub(crate) struct Asked {
 impl Reads {
     /// A call that reads nothing that ever changes.
     pub(crate) fn nothing(commitment: Commitment, min_context_slot: Option<Slot>) -> Self {
-        let (key, records, block) = (None, Vec::new(), false);
-        let (is_kept, name, only_if) = (true, None, None);
-        Self { commitment, min_context_slot, key, records, block, is_kept, name, only_if }
+        Self {
+            commitment,
+            min_context_slot,
+            key: None,
+            records: Vec::new(),
+            block: false,
+            bytes_min: 0,
+            is_kept: true,
+            name: None,
+            only_if: None,
+        }
     }
 
     /// And everything that a key finds.
@@ -118,6 +128,11 @@ impl Reads {
     /// And the block, if that is so.
     pub(crate) fn block_if(self, block: bool) -> Self {
         Self { block, ..self }
+    }
+
+    /// And is so long at least.
+    pub(crate) fn at_least(self, bytes_min: u64) -> Self {
+        Self { bytes_min, ..self }
     }
 
     /// Begins to watch all of it.

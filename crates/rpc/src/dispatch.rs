@@ -19,7 +19,7 @@ use crate::compress::Coding;
 use crate::envelope::{self, Call, Id, Request};
 use crate::error::{OVERLOADED, RpcError};
 use crate::job::{About, Job, OwnedCall, guarded};
-use crate::kept::{Keeping, Kept};
+use crate::kept::{GaveUp, Keeping, Kept};
 use crate::methods::{self, Class, Method, MethodResult, Named};
 use crate::metrics::{Lane, Outcome, Slow, Subject};
 use crate::node::Node;
@@ -176,8 +176,8 @@ impl<'a> Plan<'a> {
             Class::Medium => Ok(Some(PoolClass::Medium)),
             Class::By(class) => guarded(method.name, request, || class(node, params)),
             Class::Try(run) => match guarded(method.name, request, || run(node, params)) {
-                Ok(Some(result)) => return Self::Answered(method.subject(), reply(result, &id)),
-                Ok(None) => Ok(Some(PoolClass::Medium)),
+                Ok(Ok(result)) => return Self::Answered(method.subject(), reply(result, &id)),
+                Ok(Err(class)) => Ok(Some(class)),
                 Err(err) => Err(err),
             },
         };
@@ -375,6 +375,9 @@ async fn kept(
     asked: &Asked,
 ) -> Result<Reply, &'static str> {
     let reads = &asked.reads;
+    if reads.bytes_min > node.answers.cache.entry_bytes_max() {
+        return Err(GaveUp::TooLarge.name());
+    }
     let changes = node.reader.changes();
     let commitment = reads.commitment;
     let changed_at = |number| changes.changed_at(commitment, number);
@@ -410,10 +413,12 @@ async fn kept(
                 return answer(&entry, slot);
             }
             Find::Bypass => return Err("bypass"),
+            // Whoever came to wait meanwhile asks again.
+            Find::Make(_) if !node.answers.room.is_left() => return Err(GaveUp::NoRoom.name()),
             Find::Make(fill) => {
                 let read = reads.watch(changes);
                 let (made_at, _) = now();
-                let keeping = Keeping::new(fill, made_at, read, asker.coding);
+                let keeping = Keeping::new(&node.answers, fill, made_at, read, asker.coding);
                 let calls = vec![OwnedCall::run(id.clone(), method, params)];
                 let about = About { asker, class, cache: "made", is_batch: false };
                 let (job, taker) = Job::new(Arc::clone(node), about, calls);

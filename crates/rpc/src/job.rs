@@ -13,6 +13,7 @@ use pool::{Class as PoolClass, Ended, Slice, Step, Task};
 use crate::dispatch::Asker;
 use crate::envelope::{self, Id};
 use crate::error::{OVERLOADED, RpcError};
+use crate::held::Collected;
 use crate::kept::{Coder, Keeping};
 use crate::methods::{self, Form, Named, PIECE_BYTES, Pieces, Progress};
 use crate::metrics::{Lane, Made, Outcome, Slow, Subject};
@@ -21,9 +22,6 @@ use crate::outlet::{Taker, Writer, outlet};
 use crate::params::Params;
 use crate::request_id::RequestId;
 use crate::stamp::Stamper;
-
-/// An answer that is collected to be kept is long from here on.
-const COLLECTED_BYTES_LONG: usize = 1024 * 1024;
 
 /// A call that owns what it needs.
 pub(crate) enum OwnedCall {
@@ -71,6 +69,8 @@ pub(crate) struct Job {
     is_closed: bool,
     /// The answer is collected for the cache instead of sent piece by piece.
     keeping: Option<Keeping>,
+    /// What was written before `out` and is too much to be sent at once.
+    unsent: Option<Collected>,
     /// It is collected, and being coded.
     coder: Option<Coder>,
     /// What names the answer if it is long.
@@ -99,6 +99,7 @@ impl Job {
         let calls = calls.into_iter();
         let (out, current) = (Vec::new(), None);
         let (answered, is_closed, keeping, coder) = (0, false, None, None);
+        let unsent = None;
         let job = Self {
             node,
             about,
@@ -109,6 +110,7 @@ impl Job {
             writer,
             is_closed,
             keeping,
+            unsent,
             coder,
             stamper: None,
             subject: None,
@@ -137,11 +139,8 @@ impl Job {
             return Ok(Step::Wait);
         }
         loop {
-            if self.out.len() >= self.piece_bytes() && self.may_send() {
-                if let Some(keeping) = self.keeping.take() {
-                    keeping.give_up();
-                }
-                self.send(false)?;
+            if self.out.len() >= PIECE_BYTES && self.unsent.is_none() && self.may_send() {
+                self.pass_on()?;
                 if !self.writer.has_room() {
                     return Ok(Step::Wait);
                 }
@@ -149,7 +148,12 @@ impl Job {
             if slice.is_cancelled() {
                 return Ok(Step::More);
             }
-            if let Some(coder) = self.coder.take() {
+            if let Some(unsent) = self.unsent.take() {
+                self.send_unsent(unsent)?;
+                if !self.writer.has_room() {
+                    return Ok(Step::Wait);
+                }
+            } else if let Some(coder) = self.coder.take() {
                 if let Some(step) = self.code(coder)? {
                     return Ok(step);
                 }
@@ -160,26 +164,9 @@ impl Job {
             } else {
                 return self.close();
             }
-            self.make_room();
             if slice.is_over() {
                 return Ok(Step::More);
             }
-        }
-    }
-
-    /// After so many bytes they are sent: an answer that is kept goes when it is whole, one that is too
-    /// large for it as any other.
-    fn piece_bytes(&self) -> usize {
-        self.keeping.as_ref().map_or(PIECE_BYTES, |keeping| keeping.bytes_max().max(PIECE_BYTES))
-    }
-
-    /// Once what is collected turns out to be long, it gets all the room that it may need: growing by
-    /// halves would hold three times as much at the end. Room that is not written to is no memory.
-    fn make_room(&mut self) {
-        let bytes = self.piece_bytes() + PIECE_BYTES;
-        let is_long = self.out.len() > COLLECTED_BYTES_LONG;
-        if is_long && self.keeping.is_some() && self.out.capacity() < bytes {
-            self.out.reserve_exact(bytes - self.out.len());
         }
     }
 
@@ -194,6 +181,43 @@ impl Job {
             self.tell();
         }
         self.writer.write(std::mem::take(&mut self.out), is_last)
+    }
+
+    /// Passes a piece on that is written: to what is collected for the cache, or to be sent. An answer that
+    /// turns out not to be kept is sent as any other.
+    fn pass_on(&mut self) -> std::io::Result<()> {
+        let collected = match self.keeping.take() {
+            Some(keeping) => keeping.collect(std::mem::take(&mut self.out)),
+            None if self.out.len() <= 2 * PIECE_BYTES => return self.send(false),
+            None => {
+                let mut collected = Collected::new(&self.node.answers.room);
+                collected.push(std::mem::take(&mut self.out));
+                self.unsent = Some(collected);
+                return Ok(());
+            }
+        };
+        match collected {
+            Ok(keeping) => self.keeping = Some(keeping),
+            Err((why, unsent)) => {
+                self.made.cache = why.name();
+                self.unsent = Some(unsent);
+            }
+        }
+        // The next piece will be as long, and a little more.
+        self.out.reserve(PIECE_BYTES + PIECE_BYTES / 8);
+        Ok(())
+    }
+
+    /// Sends the next piece of what is to go before `out`.
+    fn send_unsent(&mut self, mut unsent: Collected) -> std::io::Result<()> {
+        if let Some(piece) = unsent.pop(PIECE_BYTES) {
+            self.made.bytes += piece.len() as u64;
+            self.writer.write(piece.into(), false)?;
+        }
+        if !unsent.is_empty() {
+            self.unsent = Some(unsent);
+        }
+        Ok(())
     }
 
     fn begin(&mut self, call: OwnedCall) {
@@ -299,8 +323,7 @@ impl Job {
     /// The result is whole. One that is kept goes on without the id.
     fn close_reply(&mut self, id: &Id) {
         if let Some(keeping) = self.keeping.take() {
-            self.made.bytes += self.out.len() as u64;
-            self.out.shrink_to_fit();
+            self.made.bytes += keeping.bytes() + self.out.len() as u64;
             let coder = keeping.code(std::mem::take(&mut self.out));
             self.coder = Some(coder.unwrap_or_else(|err| panic!("compress an answer: {err}")));
             return;

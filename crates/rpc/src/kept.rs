@@ -3,7 +3,8 @@
 //!
 //! With gzip both are stored blocks of the same member, with zstd raw blocks of the same frame: what
 //! goes out is one member or frame as any other.
-//! Bounds: the cache's. An answer is collected plain before it is coded: once more its size.
+//! Bounds: the cache's, and those of [`crate::held`] for what is collected plain before it is coded, and for
+//! what is sent after the cache has forgotten it. An answer that goes past them is given up: streamed.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -17,6 +18,7 @@ use crate::bare::{self, BEGINNING_BYTES, Told};
 use crate::cached::Meaning;
 use crate::compress::{COMPRESS_BYTES_MIN, Coding};
 use crate::envelope::Id;
+use crate::held::{Collected, Room};
 use crate::methods::{PIECE_BYTES, PREFIX, close_reply};
 use crate::stamp::Run;
 
@@ -26,9 +28,17 @@ const CONTEXT: &[u8] = br#"{"context":{"slot":"#;
 /// Magic, frame header, window: what a zstd frame of unknown length begins with.
 const ZSTD_HEAD_BYTES: usize = 6;
 
+/// Bytes of one stored block of deflate: its length has 16 bits.
+const STORED_BYTES_MAX: usize = 65_535;
+
+/// Bytes of one block of zstd, by its format: its window is never smaller.
+const RAW_BYTES_MAX: usize = 128 * 1024;
+
 /// The answer cache, and what names answers that it does not keep.
 pub struct Answers {
     pub(crate) cache: Cache<Kept>,
+    /// What answers may hold.
+    pub(crate) room: Room,
     /// Of this start of the process alone.
     pub(crate) run: Run,
     /// What requests mean whose answers are kept, by their texts.
@@ -45,7 +55,14 @@ impl Answers {
         let entry_bytes_max = bytes_max / 16;
         let cache = Cache::new(Config { bytes_max, entry_bytes_max, waiters_max: 4_096 });
         let (known, known_hits) = (Known::new(KNOWN_MAX), AtomicU64::new(0));
-        Self { cache, run: Run::new(), known, known_hits }
+        let room = Room::new(bytes_max);
+        Self { cache, room, run: Run::new(), known, known_hits }
+    }
+
+    /// Bytes of answers that are collected, kept, or kept no more and not sent yet: at most the cache's and a
+    /// quarter more.
+    pub fn held_bytes(&self) -> u64 {
+        self.room.held_bytes()
     }
 
     /// What the cache has done and holds.
@@ -139,8 +156,8 @@ impl Kept {
             Coded::Plain => (head, tail),
             Coded::Gzip(crc, bytes) => gzip_around((crc, *bytes), &head, &tail),
             Coded::Zstd(begin) => {
-                let head = [&begin[..], &raw_block(&head, false)].concat();
-                (head, raw_block(&tail, true))
+                let head = [&begin[..], &raw_blocks(&head, false)].concat();
+                (head, raw_blocks(&tail, true))
             }
         };
         let mut reply = Vec::with_capacity(self.pieces.len() + 2);
@@ -165,21 +182,46 @@ fn gzip_around(
     crc.combine(&of_tail);
     let bytes = body_bytes + (head.len() + tail.len()) as u64;
     let bytes = bytes as u32; // by the format, the low half
-    let begin = [&[0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255][..], &stored_block(head, false)].concat();
-    let end = [&stored_block(tail, true)[..], &crc.finalize().to_le_bytes(), &bytes.to_le_bytes()];
+    let begin = [&[0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255][..], &stored_blocks(head, false)].concat();
+    let end = [&stored_blocks(tail, true)[..], &crc.finalize().to_le_bytes(), &bytes.to_le_bytes()];
     (begin, end.concat())
 }
 
-/// A deflate block of bytes as they are; fewer than 65,536.
-fn stored_block(bytes: &[u8], is_last: bool) -> Vec<u8> {
-    let len = bytes.len() as u16;
-    [&[u8::from(is_last)][..], &len.to_le_bytes(), &(!len).to_le_bytes(), bytes].concat()
+/// Deflate blocks of bytes as they are.
+fn stored_blocks(bytes: &[u8], ends: bool) -> Vec<u8> {
+    in_blocks(bytes, STORED_BYTES_MAX, ends, |out, bytes, is_last| {
+        let len = bytes.len() as u16; // as many as STORED_BYTES_MAX at most
+        out.push(u8::from(is_last));
+        out.extend([len.to_le_bytes(), (!len).to_le_bytes()].concat());
+    })
 }
 
-/// A zstd block of bytes as they are; fewer than 128 KiB.
-fn raw_block(bytes: &[u8], is_last: bool) -> Vec<u8> {
-    let header = u32::from(is_last) | (bytes.len() as u32) << 3;
-    [&header.to_le_bytes()[..3], bytes].concat()
+/// Zstd blocks of bytes as they are.
+fn raw_blocks(bytes: &[u8], ends: bool) -> Vec<u8> {
+    in_blocks(bytes, RAW_BYTES_MAX, ends, |out, bytes, is_last| {
+        let header = u32::from(is_last) | (bytes.len() as u32) << 3;
+        out.extend(&header.to_le_bytes()[..3]);
+    })
+}
+
+/// Bytes behind headers, at least one; the last ends the stream, if that `ends` here.
+fn in_blocks(
+    bytes: &[u8],
+    bytes_max: usize,
+    ends: bool,
+    header: impl Fn(&mut Vec<u8>, &[u8], bool),
+) -> Vec<u8> {
+    let mut out = Vec::with_capacity(bytes.len() + 8);
+    let mut rest = bytes;
+    loop {
+        let (block, after) = rest.split_at(rest.len().min(bytes_max));
+        header(&mut out, block, ends && after.is_empty());
+        out.extend_from_slice(block);
+        rest = after;
+        if rest.is_empty() {
+            return out;
+        }
+    }
 }
 
 /// An answer on its way into the cache.
@@ -188,6 +230,26 @@ pub(crate) struct Keeping {
     made_at: u64,
     read: Box<[u64]>,
     coding: Coding,
+    collected: Collected,
+}
+
+/// Why an answer is not kept after all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum GaveUp {
+    /// It is larger than one answer may be.
+    TooLarge,
+    /// Too many are being collected.
+    NoRoom,
+}
+
+impl GaveUp {
+    /// As the log says it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::TooLarge => "too large",
+            Self::NoRoom => "no room",
+        }
+    }
 }
 
 /// A whole answer that is being coded.
@@ -197,7 +259,8 @@ pub(crate) struct Coder {
     slot: Option<u64>,
     middle: Vec<u8>,
     beginning: Vec<u8>,
-    body: Bytes,
+    /// What is not coded yet.
+    body: Collected,
     pieces: Vec<Bytes>,
     hasher: blake3::Hasher,
     by: By,
@@ -210,37 +273,66 @@ enum By {
 }
 
 impl Keeping {
-    pub(crate) fn new(fill: Fill<Kept>, made_at: u64, read: Box<[u64]>, coding: Coding) -> Self {
-        Self { fill, made_at, read, coding }
+    pub(crate) fn new(
+        answers: &Answers,
+        fill: Fill<Kept>,
+        made_at: u64,
+        read: Box<[u64]>,
+        coding: Coding,
+    ) -> Self {
+        Self { fill, made_at, read, coding, collected: Collected::new(&answers.room) }
     }
 
-    pub(crate) fn bytes_max(&self) -> usize {
-        usize::try_from(self.fill.bytes_max()).unwrap_or(usize::MAX)
+    /// Takes the next part of the reply. If it is not to be kept after all, why, and all parts of it.
+    pub(crate) fn collect(mut self, part: Vec<u8>) -> Result<Self, (GaveUp, Collected)> {
+        self.collected.push(part);
+        if self.collected.bytes() > self.fill.bytes_max() {
+            return Err((GaveUp::TooLarge, self.give_up(GaveUp::TooLarge)));
+        }
+        if !self.collected.room().is_left() {
+            return Err((GaveUp::NoRoom, self.give_up(GaveUp::NoRoom)));
+        }
+        Ok(self)
     }
 
-    /// It has become too large: whoever asks next need not wait to learn it.
-    pub(crate) fn give_up(self) {
-        self.fill.done(Entry { answer: None, made_at: self.made_at, read: self.read });
+    /// How much of the reply was collected.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.collected.bytes()
     }
 
-    /// Begins to code a reply up to the end of its result.
-    pub(crate) fn code(self, mut reply: Vec<u8>) -> std::io::Result<Coder> {
-        let result = reply.get(PREFIX.len()..).unwrap_or_default();
+    /// Whoever waits for it is told at once; that it is too large is told to all who ask next as well.
+    fn give_up(self, why: GaveUp) -> Collected {
+        let entry = Entry { answer: None, made_at: self.made_at, read: self.read };
+        match why {
+            GaveUp::TooLarge => drop(self.fill.done(entry)),
+            GaveUp::NoRoom => self.fill.not_now(entry),
+        }
+        self.collected
+    }
+
+    /// Begins to code a reply up to the end of its result, of which these are the last bytes.
+    pub(crate) fn code(mut self, mut last: Vec<u8>) -> std::io::Result<Coder> {
+        let bytes = self.collected.bytes() + last.len() as u64;
+        let begins = if self.collected.is_empty() { &last[..] } else { self.collected.first() };
+        let result = begins.get(PREFIX.len()..).unwrap_or_default();
         let (slot, context_len) = bare::context(result);
         // The context begins with its slot: what a context is, is said in one place.
         let slot = slot.filter(|_| result.starts_with(CONTEXT));
         let head_len = PREFIX.len() + slot.map_or(0, |_| CONTEXT.len());
         let slot_len = slot.map_or(0, |slot| slot.to_string().len());
         let value_at = PREFIX.len() + slot.map_or(0, |_| context_len);
-        let head = reply[..head_len].to_vec();
-        let middle = reply[head_len + slot_len..value_at].to_vec();
-        let is_short = reply.len() < COMPRESS_BYTES_MIN;
+        let head = begins[..head_len].to_vec();
+        let middle = begins[head_len + slot_len..value_at].to_vec();
         if slot.is_some() {
-            reply.pop(); // the brace around context and value
+            last.pop(); // the brace around context and value
         }
-        reply.shrink_to_fit();
-        let body = Bytes::from(reply).slice(value_at..);
-        let beginning = body[..body.len().min(BEGINNING_BYTES)].to_vec();
+        let is_short = bytes < COMPRESS_BYTES_MIN as u64;
+        let none = Collected::new(self.collected.room());
+        let mut body = std::mem::replace(&mut self.collected, none);
+        body.push(last);
+        body.skip(value_at);
+        let beginning = body.first();
+        let beginning = beginning[..beginning.len().min(BEGINNING_BYTES)].to_vec();
         let by = match if is_short { Coding::Plain } else { self.coding } {
             Coding::Plain => By::Plain,
             Coding::Gzip => By::Gzip(
@@ -257,22 +349,23 @@ impl Keeping {
 impl Coder {
     /// Codes a piece; whether there is more.
     pub(crate) fn step(&mut self) -> std::io::Result<bool> {
-        let piece = self.body.split_to(self.body.len().min(PIECE_BYTES));
+        let piece = self.body.pop(PIECE_BYTES).unwrap_or_default();
         let is_last = self.body.is_empty();
+        let room = self.body.room();
         match &mut self.by {
             By::Plain => self.pieces.push(piece),
             By::Gzip(compress, crc) => {
                 crc.update(&piece);
                 let flush = if is_last { FlushCompress::Sync } else { FlushCompress::None };
                 let coded = deflate(compress, &piece, flush)?;
-                self.pieces.push(coded.into());
+                self.pieces.push(room.hold(coded));
             }
             By::Zstd(encoder) => {
                 encoder.write_all(&piece)?;
                 if is_last {
                     encoder.flush()?;
                 }
-                self.pieces.push(std::mem::take(encoder.get_mut()).into());
+                self.pieces.push(room.hold(std::mem::take(encoder.get_mut())));
             }
         }
         if let Some(coded) = self.pieces.last() {
@@ -326,6 +419,7 @@ mod tests {
     use std::io::Read;
 
     use super::*;
+    use crate::envelope::{Call, Request};
 
     fn code(coding: Coding, reply: &[u8]) -> (Arc<Entry<Kept>>, u64) {
         let answers = Answers::new(1 << 30);
@@ -333,14 +427,35 @@ mod tests {
         let cache::Find::Make(fill) = answers.cache.find(b"key", 0, |_| 0, tell) else {
             panic!("it is empty")
         };
-        let keeping = Keeping::new(fill, 0, Box::default(), coding);
-        let mut coder = keeping.code(reply.to_vec()).expect("it begins");
+        let mut keeping = Keeping::new(&answers, fill, 0, Box::default(), coding);
+        let (parts, last) = reply.split_at(reply.len().saturating_sub(1) / 1_000 * 1_000);
+        for part in parts.chunks(PIECE_BYTES) {
+            keeping = keeping.collect(part.to_vec()).unwrap_or_else(|_| panic!("there is room"));
+        }
+        let mut coder = keeping.code(last.to_vec()).expect("it begins");
         while coder.step().expect("it codes") {}
         coder.done()
     }
 
+    /// An id that is a text of so many bytes.
+    fn long_id(bytes: usize) -> Id {
+        let body =
+            format!(r#"{{"jsonrpc":"2.0","method":"getSlot","id":"{}"}}"#, "x".repeat(bytes));
+        match crate::envelope::read(&body) {
+            Ok(Request::Single(Call::Method { id, .. })) => id,
+            _ => panic!("it is a call"),
+        }
+    }
+
     #[test]
     fn whatever_slot_and_id_are_put_around_it_is_one_member_or_frame() {
+        let ids = [0, 65_500, 70_000, 131_072, 140_000, 300_000].map(long_id);
+        for id in [Id::Number(9)].into_iter().chain(ids) {
+            around(&id);
+        }
+    }
+
+    fn around(id: &Id) {
         let list: String = (0..90_000).map(|n| format!("{n},")).collect();
         for result in [format!("[{list}0]"), "[]".to_owned()] {
             for (context, end) in [("", ""), (r#"{"context":{"slot":123,"a":"b"},"value":"#, "}")] {
@@ -349,7 +464,7 @@ mod tests {
                     let (entry, slot) = code(coding, reply.as_bytes());
                     assert_eq!(slot, if context.is_empty() { 0 } else { 123 });
                     let kept = entry.answer.as_ref().expect("it is kept");
-                    let sent = kept.reply(45_678, &Id::Number(9)).concat();
+                    let sent = kept.reply(45_678, id).concat();
                     let mut read = String::new();
                     let is_short = reply.len() < COMPRESS_BYTES_MIN;
                     assert_eq!(kept.coding(), if is_short { Coding::Plain } else { coding });
@@ -368,8 +483,10 @@ mod tests {
                             assert_eq!(rest.buffer().len() + rest.get_ref().len(), 0, "one frame");
                         }
                     }
-                    let wanted = reply.replace(":123,", ":45678,") + ",\"id\":9}\n";
-                    assert!(read == wanted, "{coding:?} of {} bytes", wanted.len());
+                    let mut wanted = reply.replace(":123,", ":45678,").into_bytes();
+                    close_reply(&mut wanted, id);
+                    wanted.push(b'\n');
+                    assert!(read.as_bytes() == wanted, "{coding:?} of {} bytes", wanted.len());
                 }
             }
         }

@@ -20,6 +20,7 @@ mod dispatch;
 pub mod envelope;
 pub mod error;
 mod health;
+mod held;
 mod http;
 mod io;
 mod job;

@@ -19,7 +19,8 @@ use crate::methods::PIECE_BYTES;
 use crate::request_id::RequestId;
 use crate::stamp::Stamp;
 
-/// Pieces that wait for the socket: half a megabyte of an answer.
+/// Pieces that wait for the socket: a megabyte of an answer at most, since a piece is sent once it is
+/// [`PIECE_BYTES`] long, and has at most about as much again.
 const PIECES_MAX: usize = 4;
 
 /// A part of an answer.

@@ -106,7 +106,7 @@ impl Encoding {
     }
 }
 
-fn write_base64(out: &mut Vec<u8>, data: &[u8]) {
+pub(crate) fn write_base64(out: &mut Vec<u8>, data: &[u8]) {
     let start = out.len();
     out.resize(start + data.len().div_ceil(3) * 4, 0);
     let written = BASE64_STANDARD.encode_slice(data, &mut out[start..]);

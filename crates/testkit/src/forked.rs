@@ -260,7 +260,10 @@ impl KeptView {
                     let weight = (note.value % 3) as usize;
                     (weight > 0).then_some(weight)
                 };
-                let page = self.view.page(&[(facet, key)], limits, weigh).expect("the same run");
+                let mut search = self.view.begin_page(limits).expect("the same run");
+                let step = records_max + 2;
+                while self.view.go_on_page(&mut search, &[(facet, key)], step, weigh) {}
+                let page = search.into_page();
                 assert!(page.records.len() <= records_max);
                 found.extend(page.records.iter().map(|(address, _)| *address));
                 let Some(next) = page.next else { break };

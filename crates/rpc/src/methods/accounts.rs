@@ -1,8 +1,10 @@
 //! Single accounts: balance, data, several at once, and what an account must hold.
 
+use std::sync::Arc;
+
 use chain::View;
 use pool::Slice;
-use solana::{Account, Encoding};
+use solana::{Account, Encoding, LONG_BYTES_MIN, Rest};
 use solana_account::ReadableAccount;
 use solana_account_decoder_client_types::UiAccountEncoding;
 use solana_commitment_config::CommitmentConfig;
@@ -11,6 +13,7 @@ use solana_pubkey::Pubkey;
 use solana_rpc_client_types::config::{RpcAccountInfoConfig, RpcContextConfig};
 
 use super::answer::{Frame, write_number};
+use super::sizes::Touches;
 use super::{Answer, Class, Method, MethodResult, PIECE_BYTES, Pieces, Progress, read, text};
 use crate::cached::Reads;
 use crate::commitment::{level, view_of, view_since, with_context};
@@ -62,18 +65,31 @@ struct Asked<K> {
 fn account_info(node: &Node, params: Params<'_>) -> MethodResult {
     let asked = asked_one(node, params)?;
     let account = read::account(&asked.view, &asked.keys);
-    one(&asked, account.as_deref())
+    let is_long = |account: &Account| asked.encoding.encoded_len(&account.0) >= LONG_BYTES_MIN;
+    if !account.as_deref().is_some_and(is_long) {
+        return one(&asked, account.as_deref());
+    }
+    let mut frame = Frame::around(&with_context(&asked.view, [(); 0]))?;
+    // The account is in the place of the list.
+    frame.head.pop();
+    frame.tail.remove(0);
+    let asked = Asked { view: asked.view, keys: vec![asked.keys], encoding: asked.encoding };
+    Ok(Answer::in_pieces(Several::new(asked, frame)))
 }
 
 /// The same for an account that is encoded in some ten microseconds.
-fn small_account_info(node: &Node, params: Params<'_>) -> Option<MethodResult> {
+fn small_account_info(node: &Node, params: Params<'_>) -> Result<MethodResult, pool::Class> {
     let asked = match asked_one(node, params) {
         Ok(asked) => asked,
-        Err(err) => return Some(Err(err)),
+        Err(err) => return Ok(Err(err)),
     };
     let account = read::account(&asked.view, &asked.keys);
-    let bytes = cost_bytes(account.as_deref(), asked.encoding)?;
-    (bytes <= node.config.inline_bytes_max).then(|| one(&asked, account.as_deref()))
+    let is_small = cost_bytes(account.as_deref(), asked.encoding)
+        .is_some_and(|bytes| bytes <= node.config.inline_bytes_max);
+    if is_small {
+        return Ok(one(&asked, account.as_deref()));
+    }
+    Err(Touches::of(account.as_deref(), asked.encoding).class())
 }
 
 fn asked_one(node: &Node, params: Params<'_>) -> Result<Asked<Pubkey>, RpcError> {
@@ -116,24 +132,27 @@ fn one(asked: &Asked<Pubkey>, account: Option<&Account>) -> MethodResult {
 fn multiple_accounts(node: &Node, params: Params<'_>) -> MethodResult {
     let asked = asked_several(node, params)?;
     let frame = Frame::around(&with_context(&asked.view, [(); 0]))?;
-    Ok(Answer::in_pieces(Several { asked, frame, checked: 0, written: 0 }))
+    Ok(Answer::in_pieces(Several::new(asked, frame)))
 }
 
 /// The same for accounts that are encoded in some ten microseconds.
-fn small_multiple_accounts(node: &Node, params: Params<'_>) -> Option<MethodResult> {
+fn small_multiple_accounts(node: &Node, params: Params<'_>) -> Result<MethodResult, pool::Class> {
     let asked = match asked_several(node, params) {
         Ok(asked) => asked,
-        Err(err) => return Some(Err(err)),
+        Err(err) => return Ok(Err(err)),
     };
     let Asked { view, keys, encoding } = &asked;
-    let mut left = node.config.inline_bytes_max;
+    let mut left = Some(node.config.inline_bytes_max);
     let mut accounts = Vec::with_capacity(keys.len());
     for key in keys {
         let account = read::account(view, key);
-        left = left.checked_sub(cost_bytes(account.as_deref(), *encoding)?)?;
+        left = left.and_then(|left| left.checked_sub(cost_bytes(account.as_deref(), *encoding)?));
         accounts.push(account);
     }
-    Some(Answer::in_context(view, |out| {
+    if left.is_none() {
+        return Err(Touches::of(accounts.iter().flatten().map(|it| &**it), *encoding).class());
+    }
+    Ok(Answer::in_context(view, |out| {
         out.push(b'[');
         for (nth, (key, account)) in keys.iter().zip(&accounts).enumerate() {
             if nth > 0 {
@@ -160,16 +179,28 @@ fn asked_several(node: &Node, params: Params<'_>) -> Result<Asked<Vec<Pubkey>>, 
     Ok(Asked { view, keys, encoding })
 }
 
-/// Several accounts, one a step: first whether each can be had as it is asked for, then each.
+/// Several accounts, one a step, or a piece of a long one: first whether each can be had as it is asked for, then each.
 struct Several {
     asked: Asked<Vec<Pubkey>>,
     frame: Frame,
     checked: usize,
     written: usize,
+    /// The one that is being written, if it is long.
+    long: Option<(Rest, Arc<Account>)>,
 }
 
 impl Several {
+    fn new(asked: Asked<Vec<Pubkey>>, frame: Frame) -> Self {
+        Self { asked, frame, checked: 0, written: 0, long: None }
+    }
+
     fn step(&mut self, out: &mut Vec<u8>) -> Result<Progress, RpcError> {
+        if let Some((mut rest, account)) = self.long.take() {
+            if read::write_rest(&mut rest, &account, out)? == Progress::More {
+                self.long = Some((rest, account));
+            }
+            return Ok(Progress::More);
+        }
         let Asked { view, keys, encoding } = &self.asked;
         if let Some(key) = keys.get(self.checked) {
             self.checked += 1;
@@ -188,7 +219,8 @@ impl Several {
         }
         self.written += 1;
         let account = read::account(view, key);
-        read::write(out, view, key, account.as_deref(), *encoding)?;
+        let rest = read::begin(out, view, key, account.as_deref(), *encoding)?;
+        self.long = rest.zip(account);
         Ok(Progress::More)
     }
 }

@@ -23,7 +23,7 @@ use solana_transaction_status::{
     VersionedTransactionWithStatusMeta,
 };
 
-use super::answer::{Frame, write_json};
+use super::answer::{Frame, write_json, write_number};
 use super::{Answer, Class, Method, MethodResult, PIECE_BYTES, Pieces, Progress};
 use crate::cached::Reads;
 use crate::commitment::{level, view_of};
@@ -290,9 +290,7 @@ fn blocks(node: &Node, params: Params<'_>) -> MethodResult {
         let message = format!("Slot range too large; max {MAX_GET_CONFIRMED_BLOCKS_RANGE}");
         return Err(RpcError::invalid_params(message));
     }
-    let history = node.history.snapshot();
-    let slots: Vec<Slot> = history.blocks(start..=end).map(|block| block.id.slot).collect();
-    Answer::of(&slots)
+    Ok(Slots::answer(node, (start, end), usize::MAX))
 }
 
 fn blocks_with_limit(node: &Node, params: Params<'_>) -> MethodResult {
@@ -307,10 +305,51 @@ fn blocks_with_limit(node: &Node, params: Params<'_>) -> MethodResult {
     if newest < start {
         return Answer::of(&[(); 0]);
     }
-    let history = node.history.snapshot();
-    let blocks = history.blocks(start..=newest).take(limit);
-    let slots: Vec<Slot> = blocks.map(|block| block.id.slot).collect();
-    Answer::of(&slots)
+    Ok(Slots::answer(node, (start, newest), limit))
+}
+
+/// Slots that have a block, on their way.
+struct Slots {
+    history: Arc<HistorySnapshot>,
+    next: Slot,
+    end: Slot,
+    /// So many more at most.
+    left: usize,
+    has_begun: bool,
+}
+
+/// Slots written between two looks at the clock.
+const SLOTS: usize = 512;
+
+impl Slots {
+    fn answer(node: &Node, (next, end): (Slot, Slot), left: usize) -> Answer {
+        let history = node.history.snapshot();
+        Answer::in_pieces(Self { history, next, end, left, has_begun: false })
+    }
+}
+
+impl Pieces for Slots {
+    fn write(&mut self, slice: &Slice<'_>, out: &mut Vec<u8>) -> Result<Progress, RpcError> {
+        loop {
+            let many = self.left.min(SLOTS);
+            let mut written = 0;
+            for block in self.history.blocks(self.next..=self.end).take(many) {
+                let slot = block.id.slot;
+                out.push(if std::mem::replace(&mut self.has_begun, true) { b',' } else { b'[' });
+                write_number(out, slot);
+                self.next = slot.saturating_add(1);
+                written += 1;
+            }
+            self.left -= written;
+            if written < SLOTS || self.next > self.end {
+                out.extend_from_slice(if self.has_begun { b"]" } else { b"[]" });
+                return Ok(Progress::Done);
+            }
+            if out.len() >= PIECE_BYTES || slice.is_over() {
+                return Ok(Progress::More);
+            }
+        }
+    }
 }
 
 fn first_available_block(node: &Node, params: Params<'_>) -> MethodResult {

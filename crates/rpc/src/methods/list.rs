@@ -4,7 +4,8 @@
 //! beginning of its pubkey and its id. Then the accounts are read again, from the same view, and written.
 //! A list in no order is written as it is found.
 //! Bounds: [`SORTED_MAX`] accounts are sorted at once, 16 MiB; of a longer list, pubkeys are cut into as
-//! many ranges as it takes, and it is searched once for each. One account is encoded at a time.
+//! many ranges as it takes, and it is searched once for each. One account is encoded at a time, a long one
+//! in pieces.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
@@ -15,7 +16,7 @@ use chain::View;
 use ledger::{Address, AddressId, Facet};
 use pool::Slice;
 use serde::Serialize;
-use solana::{Account, Encoding, MintFacts};
+use solana::{Account, Encoding, MintFacts, Rest};
 use solana_account_decoder_client_types::UiAccountEncoding;
 use solana_pubkey::Pubkey;
 use solana_rpc_client_types::response::RpcKeyedAccount;
@@ -38,6 +39,9 @@ const READ_AT_ONCE: usize = 64;
 
 /// Accounts written between two looks at the clock, if they are small.
 const WRITES: usize = 16;
+
+/// So many bytes of an account's data count as one more account: 64 KiB are written between two looks.
+const WRITE_BYTES: usize = 4 * 1024;
 
 /// Mints that a list remembers: 320 KiB.
 const MINTS_MAX: usize = 4_096;
@@ -105,6 +109,8 @@ struct List {
     source: Source,
     /// Accounts that were read ahead, to be written next.
     read: VecDeque<(Pubkey, Arc<Account>)>,
+    /// The account that is being written, if it is long.
+    long: Option<(Rest, Arc<Account>)>,
     form: Form,
     frame: Frame,
     mints: HashMap<Pubkey, Option<MintFacts>>,
@@ -150,6 +156,7 @@ impl List {
             search,
             source,
             read: VecDeque::new(),
+            long: None,
             form,
             frame,
             mints,
@@ -246,7 +253,7 @@ impl List {
     fn write_account(
         &mut self,
         pubkey: &Pubkey,
-        account: &Account,
+        account: &Arc<Account>,
         out: &mut Vec<u8>,
     ) -> Result<(), RpcError> {
         let Self { view, form, mints, .. } = self;
@@ -273,9 +280,25 @@ impl List {
         }
         // A Vec always takes it.
         let _ = write!(out, r#"{{"pubkey":"{pubkey}","account":"#);
-        let written = form.encoding.write(out, pubkey, &account.0, &mut facts);
-        written.map_err(|err| not_json(&err))?;
-        out.push(b'}');
+        let written = form.encoding.begin(out, pubkey, &account.0, &mut facts);
+        match written.map_err(|err| not_json(&err))? {
+            Some(rest) => self.long = Some((rest, Arc::clone(account))),
+            None => out.push(b'}'),
+        }
+        Ok(())
+    }
+
+    /// Writes a piece of a long account.
+    fn write_long(
+        &mut self,
+        (mut rest, account): (Rest, Arc<Account>),
+        out: &mut Vec<u8>,
+    ) -> Result<(), RpcError> {
+        if read::write_rest(&mut rest, &account, out)? == Progress::More {
+            self.long = Some((rest, account));
+        } else {
+            out.push(b'}');
+        }
         Ok(())
     }
 }
@@ -284,12 +307,20 @@ impl Pieces for List {
     fn write(&mut self, slice: &Slice<'_>, out: &mut Vec<u8>) -> Result<Progress, RpcError> {
         let mut written = 0;
         loop {
+            if let Some(long) = self.long.take() {
+                self.write_long(long, out)?;
+                if out.len() >= PIECE_BYTES || slice.is_over() {
+                    return Ok(Progress::More);
+                }
+                continue;
+            }
             match self.next()? {
                 Next::NotYet => written = WRITES,
                 Next::Account(pubkey, account) => {
                     self.begin(out);
                     self.write_account(&pubkey, &account, out)?;
-                    written += 1;
+                    let bytes = self.form.encoding.encoded_len(&account.0);
+                    written += 1 + bytes / WRITE_BYTES;
                 }
                 Next::End => {
                     self.begin(out);

@@ -19,8 +19,10 @@ mod pages;
 mod programs;
 mod read;
 mod samples;
+mod search;
 mod send;
 mod simulate;
+mod sizes;
 mod statuses;
 mod supply;
 mod text;
@@ -91,9 +93,9 @@ pub(crate) enum Class {
     /// As the function says of this call; `None` is inline. The function itself must be cheap, and may
     /// say anything of parameters that are wrong.
     By(fn(&Node, Params<'_>) -> Option<pool::Class>),
-    /// Tried on the thread that polls the socket, which gives up (`None`) before it does much: then
-    /// on the CPU pool, as medium.
-    Try(fn(&Node, Params<'_>) -> Option<MethodResult>),
+    /// Tried on the thread that polls the socket, which gives up before it does much: then on the CPU
+    /// pool, as it says.
+    Try(fn(&Node, Params<'_>) -> Result<MethodResult, pool::Class>),
 }
 
 /// What a call reads, if its answer may come from the cache.

@@ -9,7 +9,7 @@
 use std::sync::Arc;
 
 use ledger::{Address, Facet, Slot};
-use query::{Cursor, PageLimits, StaleCursor};
+use query::{Cursor, PageLimits, PageSearch, StaleCursor};
 use serde::{Deserialize, Serialize};
 use solana::{Encoding, Filters, facet};
 use solana_account::ReadableAccount;
@@ -20,11 +20,12 @@ use solana_rpc_client_types::filter::RpcFilterType;
 use spl_generic_token::is_known_spl_token_id;
 
 use super::indexed::{program_keys, token_keys};
-use super::list::{self, Form};
+use super::list::{self, Form, Keep};
+use super::search::{Search, VISITS, search};
 use super::tokens::{program_or_mint, token_program};
-use super::{Class, Method, MethodResult, read, text};
+use super::{Answer, Class, Method, MethodResult, read, text};
 use crate::cached::Reads;
-use crate::commitment::{level, view_since, with_context};
+use crate::commitment::{level, view_since, with_context as in_context};
 use crate::error::RpcError;
 use crate::node::Node;
 use crate::params::Params;
@@ -86,15 +87,17 @@ fn program_accounts(node: &Node, params: Params<'_>) -> MethodResult {
     let view = view_since(node, config.account.commitment, config.account.min_context_slot)?;
     let keys = program_keys(&view, &program, &filters)?;
     let of_tokens = is_known_spl_token_id(&program);
-    let (found, form, pagination_key) = page(&view, &config, &keys, of_tokens, |account| {
-        *account.0.owner() == program && filters.allow(&account.0)
-    })?;
-    let page = AccountsPage { pagination_key, accounts: [(); 0] };
-    if config.with_context.unwrap_or_default() {
-        list::given(&view, found, form, &with_context(&view, page))
-    } else {
-        list::given(&view, found, form, &page)
-    }
+    let keep: Keep =
+        Box::new(move |account| *account.0.owner() == program && filters.allow(&account.0));
+    let with_context = config.with_context.unwrap_or_default();
+    page(view, &config, keys, (of_tokens, keep), move |view, found, form, pagination_key| {
+        let page = AccountsPage { pagination_key, accounts: [(); 0] };
+        if with_context {
+            list::given(view, found, form, &in_context(view, page))
+        } else {
+            list::given(view, found, form, &page)
+        }
+    })
 }
 
 fn by_owner(node: &Node, params: Params<'_>) -> MethodResult {
@@ -124,14 +127,16 @@ fn tokens(
     let program = token_program(&view, program, mint.as_ref())?;
     let mint = mint.filter(|_| first.0 != facet::MINT);
     let keys = token_keys(&view, first, mint, program)?;
-    let (found, form, pagination_key) =
-        page(&view, config, &keys, true, |account| *account.0.owner() == program)?;
-    if config.with_context.unwrap_or_default() {
-        let page = AccountsPage { accounts: [(); 0], pagination_key };
-        list::given(&view, found, form, &with_context(&view, page))
-    } else {
-        list::given(&view, found, form, &ValuePage { value: [(); 0], pagination_key })
-    }
+    let keep: Keep = Box::new(move |account| *account.0.owner() == program);
+    let with_context = config.with_context.unwrap_or_default();
+    page(view, config, keys, (true, keep), move |view, found, form, pagination_key| {
+        if with_context {
+            let page = AccountsPage { accounts: [(); 0], pagination_key };
+            list::given(view, found, form, &in_context(view, page))
+        } else {
+            list::given(view, found, form, &ValuePage { value: [(); 0], pagination_key })
+        }
+    })
 }
 
 /// What a page of a program's accounts is read from: of the keys that find them, the one that finds the
@@ -201,14 +206,14 @@ fn reads(
     Some(reads.key(narrowest).block_if(is_parsed && of_tokens))
 }
 
-/// The accounts of a page, and the key of the next one.
+/// The answer that `write` makes of a page's accounts and the key of the next one.
 fn page(
-    view: &chain::View,
+    view: chain::View,
     config: &PageConfig,
-    keys: &[(Facet, Address)],
-    of_tokens: bool,
-    keep: impl Fn(&solana::Account) -> bool,
-) -> Result<(Vec<Keyed>, Form, Option<String>), RpcError> {
+    keys: Vec<(Facet, Address)>,
+    (of_tokens, keep): (bool, Keep),
+    write: impl FnOnce(&chain::View, Vec<Keyed>, Form, Option<String>) -> MethodResult + Send + 'static,
+) -> MethodResult {
     let encoding = Encoding {
         form: config.account.encoding.unwrap_or(UiAccountEncoding::Base64),
         slice: config.account.data_slice,
@@ -220,12 +225,48 @@ fn page(
         weight_max: PAGE_BYTES_MAX,
         visits_max: VISITS_MAX,
     };
-    let weigh = |account: &solana::Account| keep(account).then(|| encoding.encoded_len(&account.0));
-    let page = view.page(keys, limits, weigh)?;
-    let accounts = page.records.into_iter();
-    let accounts = accounts.filter_map(|(address, it)| Some((read::pubkey(&address)?, it)));
-    let next = page.next.map(|cursor| bs58::encode(cursor.to_bytes()).into_string());
-    Ok((accounts.collect(), Form { encoding, of_tokens }, next))
+    let page = Some(view.begin_page(limits)?);
+    let (form, write, visits) = (Form { encoding, of_tokens }, Some(write), 0);
+    search(PageOnItsWay { view, keys, page, keep, form, write, visits })
+}
+
+/// A page that is looked for, step by step.
+struct PageOnItsWay<W> {
+    view: chain::View,
+    keys: Vec<(Facet, Address)>,
+    page: Option<PageSearch<solana::Account>>,
+    keep: Keep,
+    form: Form,
+    write: Option<W>,
+    visits: u64,
+}
+
+impl<W> Search for PageOnItsWay<W>
+where
+    W: FnOnce(&chain::View, Vec<Keyed>, Form, Option<String>) -> MethodResult + Send,
+{
+    fn step(&mut self) -> Result<Option<Answer>, RpcError> {
+        let Some(mut page) = self.page.take() else { return Err(RpcError::internal()) };
+        let (keep, encoding) = (&self.keep, self.form.encoding);
+        let weigh =
+            |account: &solana::Account| keep(account).then(|| encoding.encoded_len(&account.0));
+        let is_more = self.view.go_on_page(&mut page, &self.keys, VISITS, weigh);
+        self.visits = page.visits() as u64;
+        if is_more {
+            self.page = Some(page);
+            return Ok(None);
+        }
+        let page = page.into_page();
+        let accounts = page.records.into_iter();
+        let accounts = accounts.filter_map(|(address, it)| Some((read::pubkey(&address)?, it)));
+        let next = page.next.map(|cursor| bs58::encode(cursor.to_bytes()).into_string());
+        let write = self.write.take().ok_or_else(RpcError::internal)?;
+        write(&self.view, accounts.collect(), self.form, next).map(Some)
+    }
+
+    fn touched(&self) -> u64 {
+        self.visits
+    }
 }
 
 fn limit(given: Option<usize>) -> Result<usize, RpcError> {

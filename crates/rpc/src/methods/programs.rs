@@ -2,11 +2,12 @@
 
 use solana::{Encoding, FilterError, Filters};
 use solana_account_decoder_client_types::UiAccountEncoding;
-use solana_rpc_client_types::config::RpcProgramAccountsConfig;
+use solana_rpc_client_types::config::{RpcAccountInfoConfig, RpcProgramAccountsConfig};
 use spl_generic_token::is_known_spl_token_id;
 
 use super::indexed::program_keys;
 use super::list::{self, Form, Keep, Wanted};
+use super::sizes::{self, Touches};
 use super::{Class, Method, MethodResult, text};
 use crate::cached::Reads;
 use crate::commitment::{level, view, view_since, with_context};
@@ -20,12 +21,9 @@ pub(super) const METHODS: &[Method] = &[Method {
     run: program_accounts,
 }];
 
-/// Accounts looked at above which a list is a scan.
-pub(super) const SCAN_MIN: usize = 1_000;
-
-/// By how many accounts there are to look at. Never inline: each may be large.
+/// By how many accounts there are to look at, and how many bytes they have. Never inline: each may be large.
 fn by_candidates(node: &Node, params: Params<'_>) -> Option<pool::Class> {
-    let candidates = || {
+    let touches = || {
         type Given = (String, Option<RpcProgramAccountsConfig>);
         let (program, config): Given = params.parse(1).ok()?;
         let program = text::pubkey(&program).ok()?;
@@ -33,10 +31,9 @@ fn by_candidates(node: &Node, params: Params<'_>) -> Option<pool::Class> {
         let filters = Filters::new(config.filters.unwrap_or_default()).ok()?;
         let view = view(node, config.account_config.commitment);
         let keys = program_keys(&view, &program, &filters).ok()?;
-        Some(view.keyed_by_all_len(&keys))
+        Some(Touches::found(&view, &keys, encoding(&config.account_config)))
     };
-    let is_scan = candidates().is_some_and(|candidates| candidates >= SCAN_MIN);
-    Some(if is_scan { pool::Class::Heavy } else { pool::Class::Medium })
+    Some(touches().unwrap_or_default().class())
 }
 
 /// What an answer reads: of the keys that find its accounts, the one that finds the fewest.
@@ -49,10 +46,15 @@ pub(super) fn reads(node: &Node, params: Params<'_>) -> Option<Reads> {
     let commitment = level(account_config.commitment);
     let view = node.reader.view(commitment);
     let keys = program_keys(&view, &program, &filters).ok()?;
-    let key = keys.into_iter().min_by_key(|(facet, key)| view.keyed_len(*facet, key))?;
+    let of_tokens = is_known_spl_token_id(&program);
     let is_parsed = account_config.encoding == Some(UiAccountEncoding::JsonParsed);
+    // Filters may leave out any, and so does parsing of token accounts.
+    let is_of_all = filters.is_empty() && !(is_parsed && of_tokens);
+    let bytes_min =
+        if is_of_all { sizes::bytes_min(&view, &keys, encoding(&account_config)) } else { 0 };
+    let key = keys.into_iter().min_by_key(|(facet, key)| view.keyed_len(*facet, key))?;
     let reads = Reads::nothing(commitment, account_config.min_context_slot).key(key);
-    Some(reads.block_if(is_parsed && is_known_spl_token_id(&program)))
+    Some(reads.at_least(bytes_min).block_if(is_parsed && of_tokens))
 }
 
 fn program_accounts(node: &Node, params: Params<'_>) -> MethodResult {
@@ -70,16 +72,18 @@ fn program_accounts(node: &Node, params: Params<'_>) -> MethodResult {
             .then(|| -> Keep { Box::new(move |account| filters.allow(&account.0)) }),
         sorted: config.sort_results.unwrap_or(true),
     };
-    let encoding = Encoding {
-        form: account_config.encoding.unwrap_or(UiAccountEncoding::Binary),
-        slice: account_config.data_slice,
-    };
+    let encoding = encoding(&account_config);
     let form = Form { encoding, of_tokens: is_known_spl_token_id(&program) };
     if config.with_context.unwrap_or_default() {
         list::found(&view, wanted, form, &with_context(&view, [(); 0]))
     } else {
         list::found(&view, wanted, form, &[(); 0])
     }
+}
+
+fn encoding(config: &RpcAccountInfoConfig) -> Encoding {
+    let form = config.encoding.unwrap_or(UiAccountEncoding::Binary);
+    Encoding { form, slice: config.data_slice }
 }
 
 impl From<FilterError> for RpcError {

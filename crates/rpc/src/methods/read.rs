@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use chain::View;
 use ledger::{Address, Facet};
-use solana::{Account, Encoding, MintFacts};
+use solana::{Account, Encoding, MintFacts, Rest};
 use solana_account::ReadableAccount;
 use solana_pubkey::Pubkey;
 
+use super::Progress;
 use crate::error::RpcError;
 
 /// A pubkey as the ledger's address.
@@ -35,7 +36,7 @@ pub(crate) fn check(account: &Account, encoding: Encoding) -> Result<(), RpcErro
     encoding.check(&account.0).map_err(|err| RpcError::invalid_request(err.to_string()))
 }
 
-/// Appends an account as JSON, `null` for none; -32600 if it is too long for base58.
+/// The same as [`begin`], all of it.
 pub(crate) fn write(
     out: &mut Vec<u8>,
     view: &View,
@@ -43,12 +44,43 @@ pub(crate) fn write(
     account: Option<&Account>,
     encoding: Encoding,
 ) -> Result<(), RpcError> {
+    let mut rest = begin(out, view, pubkey, account, encoding)?;
+    while let (Some(more), Some(account)) = (&mut rest, account) {
+        if write_rest(more, account, out)? == Progress::Done {
+            rest = None;
+        }
+    }
+    Ok(())
+}
+
+/// Appends a piece of what is left of an account.
+pub(crate) fn write_rest(
+    rest: &mut Rest,
+    account: &Account,
+    out: &mut Vec<u8>,
+) -> Result<Progress, RpcError> {
+    let is_more = rest.write(out, &account.0).map_err(|err| {
+        tracing::error!(%err, "an account could not be compressed");
+        RpcError::internal()
+    })?;
+    Ok(if is_more { Progress::More } else { Progress::Done })
+}
+
+/// Appends an account as JSON, `null` for none, or the beginning of a long one; -32600 if it is too long for
+/// base58.
+pub(crate) fn begin(
+    out: &mut Vec<u8>,
+    view: &View,
+    pubkey: &Pubkey,
+    account: Option<&Account>,
+    encoding: Encoding,
+) -> Result<Option<Rest>, RpcError> {
     let Some(account) = account else {
         out.extend_from_slice(b"null");
-        return Ok(());
+        return Ok(None);
     };
     check(account, encoding)?;
-    let written = encoding.write(out, pubkey, &account.0, |mint| mint_facts(view, mint));
+    let written = encoding.begin(out, pubkey, &account.0, |mint| mint_facts(view, mint));
     written.map_err(|err| super::answer::not_json(&err))
 }
 

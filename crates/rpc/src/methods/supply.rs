@@ -8,7 +8,7 @@ use std::cmp::Reverse;
 use std::collections::HashSet;
 
 use chain::View;
-use ledger::Address;
+use ledger::{Address, AddressId, Facet};
 use query::Ranked;
 use solana::{Account, facet};
 use solana_account::ReadableAccount;
@@ -21,9 +21,11 @@ use solana_rpc_client_types::request::NUM_LARGEST_ACCOUNTS;
 use solana_rpc_client_types::response::{RpcAccountBalance, RpcSupply};
 use solana_stake_interface::state::StakeStateV2;
 
+use super::search::{Search, VISITS, search};
 use super::{Answer, Class, Method, MethodResult, read};
 use crate::cached::Reads;
 use crate::commitment::{level, view, with_context};
+use crate::error::RpcError;
 use crate::node::Node;
 use crate::params::Params;
 
@@ -36,21 +38,19 @@ fn supply(node: &Node, params: Params<'_>) -> MethodResult {
     let (config,): (Option<RpcSupplyConfig>,) = params.parse(0)?;
     let config = config.unwrap_or_default();
     let view = view(node, config.commitment);
-    let locked = locked(node, &view);
-    let total = view.meta().capitalization;
-    let non_circulating = locked.iter().map(|(_, lamports)| lamports).sum();
-    let non_circulating_accounts = if config.exclude_non_circulating_accounts_list {
-        Vec::new()
-    } else {
-        locked.iter().map(|(pubkey, _)| pubkey.to_string()).collect()
-    };
-    let supply = RpcSupply {
-        total,
-        circulating: total.saturating_sub(non_circulating),
-        non_circulating,
-        non_circulating_accounts,
-    };
-    Answer::of(&with_context(&view, supply))
+    let lists = !config.exclude_non_circulating_accounts_list;
+    locked(node, view, move |view, locked| {
+        let total = view.meta().capitalization;
+        let non_circulating = locked.iter().map(|(_, lamports)| lamports).sum();
+        let listed = locked.iter().filter(|_| lists);
+        let supply = RpcSupply {
+            total,
+            circulating: total.saturating_sub(non_circulating),
+            non_circulating,
+            non_circulating_accounts: listed.map(|(pubkey, _)| pubkey.to_string()).collect(),
+        };
+        Answer::of(&with_context(view, supply))
+    })
 }
 
 /// What the supply is read from: all of the block.
@@ -71,53 +71,98 @@ fn largest_accounts(node: &Node, params: Params<'_>) -> MethodResult {
     let (config,): (Option<RpcLargestAccountsConfig>,) = params.parse(0)?;
     let config = config.unwrap_or_default();
     let view = view(node, config.commitment);
-    let highest: Vec<(u64, Pubkey)> = match config.filter {
-        Some(RpcLargestAccountsFilter::NonCirculating) => {
-            let mut locked = locked(node, &view);
+    match config.filter {
+        None => circulating(&view, &HashSet::new()),
+        Some(RpcLargestAccountsFilter::NonCirculating) => locked(node, view, |view, mut locked| {
             locked.sort_unstable_by_key(|(pubkey, lamports)| Reverse((*lamports, *pubkey)));
             let highest = locked.into_iter().take(NUM_LARGEST_ACCOUNTS);
-            highest.map(|(pubkey, lamports)| (lamports, pubkey)).collect()
-        }
-        filter => {
-            let locked: HashSet<Pubkey> = match filter {
-                None => HashSet::new(),
-                Some(_) => locked(node, &view).into_iter().map(|(pubkey, _)| pubkey).collect(),
-            };
-            let circulates = |address: &Address| {
-                locked.is_empty() || read::pubkey(address).is_some_and(|it| !locked.contains(&it))
-            };
-            let highest =
-                view.highest(None, NUM_LARGEST_ACCOUNTS, |address, _| circulates(address));
-            let entry = |it: &Ranked<Account>| Some((it.rank, read::pubkey(&it.address)?));
-            highest.iter().filter_map(entry).collect()
-        }
-    };
-    let largest: Vec<_> = highest
-        .into_iter()
-        .map(|(lamports, pubkey)| RpcAccountBalance { address: pubkey.to_string(), lamports })
-        .collect();
-    Answer::of(&with_context(&view, largest))
+            balances(view, highest.map(|(pubkey, lamports)| (lamports, pubkey)))
+        }),
+        Some(RpcLargestAccountsFilter::Circulating) => locked(node, view, |view, locked| {
+            circulating(view, &locked.into_iter().map(|(pubkey, _)| pubkey).collect())
+        }),
+    }
 }
 
-/// Stake accounts whose lockup is in force, with what is in them, in the order of pubkeys.
+/// The largest of all accounts but some.
+fn circulating(view: &View, locked: &HashSet<Pubkey>) -> MethodResult {
+    let circulates = |address: &Address| {
+        locked.is_empty() || read::pubkey(address).is_some_and(|it| !locked.contains(&it))
+    };
+    let highest = view.highest(None, NUM_LARGEST_ACCOUNTS, |address, _| circulates(address));
+    let entry = |it: &Ranked<Account>| Some((it.rank, read::pubkey(&it.address)?));
+    balances(view, highest.iter().filter_map(entry))
+}
+
+fn balances(view: &View, highest: impl Iterator<Item = (u64, Pubkey)>) -> MethodResult {
+    let largest: Vec<_> = highest
+        .map(|(lamports, pubkey)| RpcAccountBalance { address: pubkey.to_string(), lamports })
+        .collect();
+    Answer::of(&with_context(view, largest))
+}
+
+/// The answer that `tell` makes of the stake accounts whose lockup is in force, with what is in them, in the
+/// order of pubkeys.
 ///
 /// Cost: O(stake accounts that have a lockup): few of all, so that nothing need be kept between
 /// requests.
-fn locked(node: &Node, view: &View) -> Vec<(Pubkey, u64)> {
+fn locked(
+    node: &Node,
+    view: View,
+    tell: impl FnOnce(&View, Vec<(Pubkey, u64)>) -> MethodResult + Send + 'static,
+) -> MethodResult {
     let now = Clock {
         slot: view.block().slot,
         epoch: node.cluster.epoch_schedule.get_epoch(view.block().slot),
         unix_timestamp: view.meta().unix_timestamp,
         ..Clock::default()
     };
-    let program = read::address(&solana_sdk_ids::stake::id());
-    let mut locked: Vec<_> = view
-        .keyed(facet::LOCKUP, &program)
-        .filter(|(_, account)| is_locked(account.0.data(), &now))
-        .filter_map(|(address, account)| Some((read::pubkey(&address)?, account.0.lamports())))
-        .collect();
-    locked.sort_unstable();
-    locked
+    let key = (facet::LOCKUP, read::address(&solana_sdk_ids::stake::id()));
+    let (next, tell) = (Some(AddressId(0)), Some(tell));
+    search(Locked { view, now, key, next, locked: Vec::new(), tell, visits: 0 })
+}
+
+/// The search for what is locked.
+struct Locked<T> {
+    view: View,
+    now: Clock,
+    key: (Facet, Address),
+    next: Option<AddressId>,
+    locked: Vec<(Pubkey, u64)>,
+    tell: Option<T>,
+    visits: u64,
+}
+
+impl<T> Search for Locked<T>
+where
+    T: FnOnce(&View, Vec<(Pubkey, u64)>) -> MethodResult + Send,
+{
+    fn step(&mut self) -> Result<Option<Answer>, RpcError> {
+        let Self { view, now, key, next, locked, visits, .. } = self;
+        if let Some(first) = next.take() {
+            *next = view.visit(&[*key], first, VISITS, |id, account| {
+                *visits += 1;
+                let account = account();
+                let pubkey = || read::pubkey(&view.address_of(id)?);
+                if is_locked(account.0.data(), now)
+                    && let Some(pubkey) = pubkey()
+                {
+                    locked.push((pubkey, account.0.lamports()));
+                }
+            });
+        }
+        if next.is_some() {
+            return Ok(None);
+        }
+        let mut locked = std::mem::take(locked);
+        locked.sort_unstable();
+        let tell = self.tell.take().ok_or_else(RpcError::internal)?;
+        tell(&self.view, locked).map(Some)
+    }
+
+    fn touched(&self) -> u64 {
+        self.visits
+    }
 }
 
 fn is_locked(data: &[u8], now: &Clock) -> bool {

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use chain::View;
-use ledger::Facet;
+use ledger::{Address, AddressId, Facet};
 use query::{Indexed, Ranked};
 use solana::{Account, Encoding, MintFacts, facet};
 use solana_account::ReadableAccount;
@@ -18,7 +18,8 @@ use spl_generic_token::is_known_spl_token_id;
 
 use super::indexed::token_keys;
 use super::list::{self, Form, Wanted};
-use super::programs::SCAN_MIN;
+use super::search::{Search, VISITS, search};
+use super::sizes::Touches;
 use super::{Answer, Class, Method, MethodResult, read, text};
 use crate::cached::Reads;
 use crate::commitment::{level, view, view_since, with_context};
@@ -29,7 +30,11 @@ use crate::params::Params;
 pub(super) const METHODS: &[Method] = &[
     Method { name: "getTokenAccountBalance", class: Class::Inline, run: account_balance },
     Method { name: "getTokenSupply", class: Class::Inline, run: supply },
-    Method { name: "getTokenLargestAccounts", class: Class::Medium, run: largest_accounts },
+    Method {
+        name: "getTokenLargestAccounts",
+        class: Class::By(largest_class),
+        run: largest_accounts,
+    },
     Method { name: "getTokenAccountsByOwner", class: Class::By(owned), run: by_owner },
     Method { name: "getTokenAccountsByDelegate", class: Class::By(delegated), run: by_delegate },
 ];
@@ -71,45 +76,90 @@ fn largest_accounts(node: &Node, params: Params<'_>) -> MethodResult {
     if !is_known_spl_token_id(&program) {
         return Err(not_a_mint());
     }
-    let largest: Vec<_> = largest_holders(&view, &mint, &program)?
-        .into_iter()
+    let keys = token_keys(&view, (facet::MINT, mint), None, program)?;
+    let key = read::address(&mint);
+    if view.indexed(facet::MINT, &key) == Indexed::Kept {
+        let holders =
+            view.highest(Some((facet::MINT, &key)), NUM_LARGEST_ACCOUNTS, |_, account| {
+                *account.0.owner() == program
+            });
+        let held = |it: &Ranked<Account>| Some((it.rank, read::pubkey(&it.address)?));
+        return largest_of(&view, &facts, holders.iter().filter_map(held));
+    }
+    let (next, largest) = (Some(AddressId(0)), BinaryHeap::new());
+    search(Holders { view, keys, program, facts, next, largest, visits: 0 })
+}
+
+fn largest_of(
+    view: &View,
+    facts: &MintFacts,
+    held: impl Iterator<Item = (u64, Pubkey)>,
+) -> MethodResult {
+    let largest: Vec<_> = held
         .map(|(amount, address)| RpcTokenAccountBalance {
             address: address.to_string(),
             amount: facts.amount(amount),
         })
         .collect();
-    Answer::of(&with_context(&view, largest))
+    Answer::of(&with_context(view, largest))
 }
 
-/// What the largest holders of a mint hold, the largest first; of equal ones the higher address first.
-fn largest_holders(
-    view: &View,
-    mint: &Pubkey,
-    program: &Pubkey,
-) -> Result<Vec<(u64, Pubkey)>, RpcError> {
-    let is_of_program = |account: &Account| account.0.owner() == program;
-    let keys = token_keys(view, (facet::MINT, *mint), None, *program)?;
-    let key = read::address(mint);
-    if view.indexed(facet::MINT, &key) == Indexed::Kept {
-        let holders =
-            view.highest(Some((facet::MINT, &key)), NUM_LARGEST_ACCOUNTS, |_, account| {
-                is_of_program(account)
-            });
-        let held = |it: &Ranked<Account>| Some((it.rank, read::pubkey(&it.address)?));
-        return Ok(holders.iter().filter_map(held).collect());
-    }
-    let mut largest = BinaryHeap::with_capacity(NUM_LARGEST_ACCOUNTS + 1);
-    for (address, account) in view.keyed_by_all(&keys) {
-        let Some(address) = read::pubkey(&address).filter(|_| is_of_program(&account)) else {
-            continue;
-        };
-        let amount = solana::holding(&account.0).map_or(0, |(_, amount)| amount);
-        largest.push(Reverse((amount, address)));
-        if largest.len() > NUM_LARGEST_ACCOUNTS {
-            largest.pop();
+/// By how many accounts are looked at if no index has the mint's.
+fn largest_class(node: &Node, params: Params<'_>) -> Option<pool::Class> {
+    let looked_at = || {
+        let (mint, commitment): (String, Option<CommitmentConfig>) = params.parse(1).ok()?;
+        let mint = text::pubkey(&mint).ok()?;
+        let view = view(node, commitment);
+        if view.indexed(facet::MINT, &read::address(&mint)) == Indexed::Kept {
+            return None;
         }
+        let (program, _) = read::named_mint(&view, &mint).ok()?;
+        let keys = token_keys(&view, (facet::MINT, mint), None, program).ok()?;
+        Some(Touches { accounts: view.keyed_by_all_len(&keys), bytes: 0 })
+    };
+    Some(looked_at().unwrap_or_default().class())
+}
+
+/// The search for the largest holders of a mint that no index has, the largest first; of equal ones the higher
+/// address first.
+struct Holders {
+    view: View,
+    keys: Vec<(Facet, Address)>,
+    program: Pubkey,
+    facts: MintFacts,
+    next: Option<AddressId>,
+    largest: BinaryHeap<Reverse<(u64, Pubkey)>>,
+    visits: u64,
+}
+
+impl Search for Holders {
+    fn step(&mut self) -> Result<Option<Answer>, RpcError> {
+        let Self { view, keys, program, next, largest, visits, .. } = self;
+        if let Some(first) = next.take() {
+            *next = view.visit(keys, first, VISITS, |id, account| {
+                *visits += 1;
+                let account = account();
+                let address = view.address_of(id).as_ref().and_then(read::pubkey);
+                let Some(address) = address.filter(|_| account.0.owner() == program) else {
+                    return;
+                };
+                let amount = solana::holding(&account.0).map_or(0, |(_, amount)| amount);
+                largest.push(Reverse((amount, address)));
+                if largest.len() > NUM_LARGEST_ACCOUNTS {
+                    largest.pop();
+                }
+            });
+        }
+        if next.is_some() {
+            return Ok(None);
+        }
+        let held = std::mem::take(largest).into_sorted_vec().into_iter().map(|Reverse(held)| held);
+        largest_of(&self.view, &self.facts, held).map(Some)
     }
-    Ok(largest.into_sorted_vec().into_iter().map(|Reverse(held)| held).collect())
+
+    fn touched(&self) -> u64 {
+        self.visits
+    }
 }
 
 fn by_owner(node: &Node, params: Params<'_>) -> MethodResult {
@@ -171,8 +221,8 @@ fn delegated(node: &Node, params: Params<'_>) -> Option<pool::Class> {
     class(node, params, facet::DELEGATE)
 }
 
-/// By how many accounts are looked at for a wallet: its token accounts, or those of the program, or all,
-/// if it is not indexed.
+/// By how many accounts are looked at for a wallet, and how many bytes they have: its token accounts, or those
+/// of the program, or all, if it is not indexed.
 fn class(node: &Node, params: Params<'_>, facet: Facet) -> Option<pool::Class> {
     let (key, filter, config): AccountsParams = params.parse(2).ok()?;
     let key = text::pubkey(&key).ok()?;
@@ -181,13 +231,12 @@ fn class(node: &Node, params: Params<'_>, facet: Facet) -> Option<pool::Class> {
     let view = node.reader.view(level(config.commitment));
     let program = token_program(&view, program, mint.as_ref()).ok()?;
     let keys = token_keys(&view, (facet, key), mint, program).ok()?;
-    let candidates = view.keyed_by_all_len(&keys);
-    if candidates >= SCAN_MIN {
-        return Some(pool::Class::Heavy);
-    }
-    let is_more = candidates > node.config.inline_accounts_max
-        || (candidates > 0 && config.encoding == Some(UiAccountEncoding::Base64Zstd));
-    is_more.then_some(pool::Class::Medium)
+    let form = config.encoding.unwrap_or(UiAccountEncoding::Binary);
+    let touches = Touches::found(&view, &keys, Encoding { form, slice: config.data_slice });
+    let is_more = touches.accounts > node.config.inline_accounts_max
+        || touches.bytes > node.config.inline_bytes_max as u64
+        || (touches.accounts > 0 && form == UiAccountEncoding::Base64Zstd);
+    is_more.then(|| touches.class())
 }
 
 /// What an answer reads: the accounts of the wallet, and the mint, which says the program.

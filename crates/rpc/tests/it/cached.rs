@@ -7,6 +7,7 @@ use std::sync::Arc;
 use chain::{Block, Executed, History};
 use fastrand::Rng;
 use ledger::{Address, Change};
+use pool::Class;
 use query::{Indices, Ledger, LedgerConfig};
 use rpc::{Config, answer_here};
 use serde_json::json;
@@ -19,6 +20,7 @@ use solana_system_interface::instruction::transfer;
 use solana_transaction::versioned::VersionedTransaction;
 use solana_transaction_status::TransactionStatusMeta;
 
+use crate::streams::resident_bytes;
 use crate::wire::{Client, post};
 use crate::world::{self, NOW, PROGRAM, World, bank, block, mint, token, with_data};
 
@@ -280,4 +282,82 @@ fn equal_requests_at_once_are_computed_once() {
     let replies: Vec<_> = clients.iter_mut().map(|client| client.receive().json()).collect();
     assert!(replies.iter().all(|reply| *reply == replies[0] && reply["result"].is_array()));
     assert_eq!(world.class(pool::Class::Medium).done, 1);
+}
+
+/// What a program has: ten accounts of 2 MB, which are 27 MB of base64.
+fn large_program() -> chain::Reader {
+    let config = LedgerConfig::new(10_000);
+    let (mut ledger, reader) = Ledger::new(config, block(100), bank(100));
+    let accounts = (1..=10).map(|n| Change {
+        address: Address::from(key(n).to_bytes()),
+        record: Account(with_data(PROGRAM, &vec![n; 2_000_000])).into_record(),
+    });
+    ledger.apply(block(100), accounts.collect(), bank(100)).expect("the root takes accounts");
+    ledger.publish();
+    reader
+}
+
+/// A call for the program's accounts from a byte on; whether that it is long can be known before.
+fn from_byte(offset: usize, is_known: bool) -> String {
+    let mut config = json!({ "encoding": "base64",
+        "dataSlice": { "offset": offset, "length": 2_000_000 } });
+    if !is_known {
+        // None has as few, so all pass.
+        config["filters"] = json!([{ "memcmp": { "offset": 0, "bytes": "" } }]);
+    }
+    json!({ "jsonrpc": "2.0", "id": 1, "method": "getProgramAccounts",
+        "params": [PROGRAM.to_string(), config] })
+    .to_string()
+}
+
+#[test]
+fn answers_that_nobody_reads_hold_no_more_than_the_cache_may_collect() {
+    const CACHE_BYTES: u64 = 256 << 20;
+    let world = World::cached(large_program(), CACHE_BYTES);
+    let before = resident_bytes();
+    let clients: Vec<Client> = (0..20)
+        .map(|at| {
+            let mut client = world.client();
+            client.send(post(&from_byte(at, false)));
+            client
+        })
+        .collect();
+    world.wait_pool(|pool| pool.of(Class::Heavy).parked == clients.len());
+    let held = world.node.answers.held_bytes();
+    assert!(held <= CACHE_BYTES / 4 + (1 << 20), "{held}");
+    // Others' tests are in it as well.
+    let grown = resident_bytes().saturating_sub(before);
+    assert!(grown < 200 << 20, "{grown} bytes for 20 answers of 27 MB");
+    drop(clients);
+    world.wait_pool(|pool| pool.of(Class::Heavy).begun == 0);
+    let whole = world.client().post(&from_byte(0, false));
+    let plain = answer_here(&world.node, &from_byte(0, false)).expect("a call is answered");
+    assert_eq!(whole.bytes[..whole.bytes.len() - 1], plain, "given up, and whole");
+    assert_eq!(world.node.answers.held_bytes(), 0, "and all of it is let go");
+}
+
+#[test]
+fn what_is_known_to_be_too_large_is_not_collected() {
+    let world = World::cached(large_program(), 256 << 20);
+    let mut client = world.client();
+    client.send(post(&from_byte(0, true)));
+    world.wait_pool(|pool| pool.of(Class::Heavy).parked == 1);
+    assert_eq!(world.node.answers.held_bytes(), 0);
+    assert_eq!(world.node.answers.counters().misses, 0, "it is not looked for");
+    let whole = client.receive();
+    let plain = answer_here(&world.node, &from_byte(0, true)).expect("a call is answered");
+    assert_eq!(whole.bytes[..whole.bytes.len() - 1], plain);
+}
+
+#[test]
+fn no_slice_handles_more_than_a_piece() {
+    let pool = pool::Config { slice_us: 1, ..pool::Config::default() };
+    for (coding, is_known) in [("gzip", false), ("gzip", true), ("identity", false)] {
+        let world = World::on(large_program(), Config::default(), pool.clone());
+        let mut client = world.client();
+        let bytes = ask(&mut client, &from_byte(0, is_known), coding).len();
+        assert!(bytes > 25 << 20);
+        let slices = world.class(Class::Heavy).slices as usize;
+        assert!(slices >= bytes / (256 << 10), "{slices} slices for {bytes} bytes, {coding}");
+    }
 }

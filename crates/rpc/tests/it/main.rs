@@ -15,6 +15,7 @@ mod pages;
 mod programs;
 mod pubsub;
 mod racing;
+mod slices;
 mod streams;
 mod supply;
 mod tokens;

@@ -142,7 +142,7 @@ fn read_until(client: &mut Client, stop: &AtomicBool) {
 }
 
 /// What this process has in memory.
-fn resident_bytes() -> usize {
+pub(crate) fn resident_bytes() -> usize {
     let statm = std::fs::read_to_string("/proc/self/statm").expect("Linux");
     let pages = statm.split(' ').nth(1).and_then(|pages| pages.parse::<usize>().ok());
     pages.expect("pages") * 4096

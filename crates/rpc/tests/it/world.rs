@@ -111,6 +111,12 @@ impl World {
         Self::timed(reader, config, pool, web, (Arc::new(SystemClock::new()), Health::default()))
     }
 
+    /// A node whose answer cache has so many bytes.
+    pub(crate) fn cached(reader: chain::Reader, cache_bytes: u64) -> Self {
+        let time: (Arc<dyn Clock>, _) = (Arc::new(SystemClock::new()), Health::default());
+        Self::caching(reader, Config::default(), pool::Config::default(), None, time, cache_bytes)
+    }
+
     /// A node that has its time from a test.
     pub(crate) fn timed(
         reader: chain::Reader,

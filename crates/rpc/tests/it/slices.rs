@@ -1,0 +1,86 @@
+//! Work on the CPU pool is in slices, of every kind, and what is much is heavy.
+
+use ledger::{Address, Change};
+use pool::Class;
+use query::{IndexKeys, Indices, Ledger, LedgerConfig};
+use rpc::Config;
+use serde_json::{Value, json};
+use solana::{Account, facet};
+use solana_account::AccountSharedData;
+use solana_pubkey::Pubkey;
+
+use crate::world::{MINT, PROGRAM, WALLET, World, bank, block, mint, token, with_data};
+
+/// Token accounts, and accounts of a program.
+const ACCOUNTS: u32 = 20_000;
+
+fn change(key: Pubkey, account: AccountSharedData) -> Change<Account> {
+    Change { address: Address::from(key.to_bytes()), record: Account(account).into_record() }
+}
+
+fn key(kind: u8, n: u32) -> Pubkey {
+    let mut key = [kind; 32];
+    key[..4].copy_from_slice(&n.to_be_bytes());
+    Pubkey::new_from_array(key)
+}
+
+/// A node whose slices end as soon as they are asked, without an index of mints.
+fn world() -> World {
+    let tokens = spl_token_interface::id();
+    let (mut config, root) = (LedgerConfig::new(100_000), block(100));
+    config.indices = Indices::default().with(facet::MINT, IndexKeys::Off);
+    let (mut ledger, reader) = Ledger::new(config, root, bank(100));
+    let of_token =
+        |n| change(key(1, n), with_data(tokens, &token(MINT, WALLET, u64::from(n), None)));
+    let of_program = |n| change(key(2, n), with_data(PROGRAM, &[1]));
+    let mut changes: Vec<_> = (0..ACCOUNTS).flat_map(|n| [of_token(n), of_program(n)]).collect();
+    changes.push(change(MINT, with_data(tokens, &mint(2, 1_000))));
+    changes.extend((0..20).map(|n| change(key(3, n), with_data(key(9, 9), &vec![1; 100_000]))));
+    ledger.apply(root, changes, bank(100)).expect("the root takes accounts");
+    ledger.publish();
+    World::on(reader, Config::default(), pool::Config { slice_us: 1, ..pool::Config::default() })
+}
+
+/// The answer, and in how many slices of which class it was made.
+fn ask(world: &World, method: &str, params: Value) -> (Value, Class, u64) {
+    let classes = [Class::Light, Class::Medium, Class::Heavy];
+    let before = classes.map(|class| world.class(class).slices);
+    let result = world.client().result(method, params);
+    // What is counted last of a task is counted after its answer went.
+    world.wait_pool(|pool| classes.iter().all(|class| pool.of(*class).begun == 0));
+    let grown = |at: usize| world.class(classes[at]).slices - before[at];
+    let at = (0..3).find(|at| grown(*at) > 0).expect("it ran on the pool");
+    (result, classes[at], grown(at))
+}
+
+#[test]
+fn whatever_is_looked_for_gives_way() {
+    let world = world();
+    let none = json!([{ "memcmp": { "offset": 0, "bytes": "3" } }]);
+    let config = json!({ "encoding": "base64", "filters": none });
+    let page = json!([PROGRAM.to_string(), config]);
+    let (found, _, slices) = ask(&world, "getProgramAccountsV2", page);
+    assert_eq!(found["accounts"], json!([]));
+    assert!(slices > 100, "{slices} slices for a page");
+    let (found, class, slices) = ask(&world, "getTokenLargestAccounts", json!([MINT.to_string()]));
+    let largest: Vec<_> = found["value"].as_array().into_iter().flatten().collect();
+    assert_eq!((largest.len(), &largest[0]["amount"]), (20, &json!("19999")));
+    assert_eq!(largest[0]["address"], json!(key(1, ACCOUNTS - 1).to_string()));
+    assert!(class == Class::Heavy && slices > 100, "{slices} slices for the largest");
+}
+
+#[test]
+fn many_bytes_of_few_accounts_are_heavy() {
+    let world = world();
+    let owner = key(9, 9).to_string();
+    let of_program = |config| ask(&world, "getProgramAccounts", json!([owner, config])).1;
+    assert_eq!(of_program(json!({ "encoding": "base64" })), Class::Heavy);
+    let slice = json!({ "offset": 0, "length": 100 });
+    assert_eq!(of_program(json!({ "encoding": "base64", "dataSlice": slice })), Class::Medium);
+    let several = |n| -> Class {
+        let keys: Vec<_> = (0..n).map(|n| key(3, n).to_string()).collect();
+        let config = json!({ "encoding": "base64" });
+        ask(&world, "getMultipleAccounts", json!([keys, config])).1
+    };
+    assert_eq!((several(2), several(20)), (Class::Medium, Class::Heavy));
+}
