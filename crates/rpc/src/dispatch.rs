@@ -30,6 +30,9 @@ use crate::request_id::RequestId;
 /// A batch of more calls is answered on the pool though each of them is cheap.
 const INLINE_BATCH_MAX: usize = 16;
 
+/// When to come again after there was too much to do: a second's work is gone by then.
+const RETRY_AFTER_S: u64 = 1;
+
 /// Who asks, and how he wants it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Asker {
@@ -422,8 +425,8 @@ fn submit(node: &Arc<Node>, about: About, calls: Vec<OwnedCall>) -> Result<Taker
 async fn receive(mut taker: Taker, asker: Asker, id: &Id) -> Reply {
     match taker.take().await {
         Taken::Piece(piece) if piece.is_last => {
-            let Piece { bytes: text, coding, told, .. } = piece;
-            let (retry_after_s, is_from_pool) = (None, true);
+            let Piece { bytes: text, coding, told, is_overload, .. } = piece;
+            let (retry_after_s, is_from_pool) = (is_overload.then_some(RETRY_AFTER_S), true);
             Reply::Whole(Whole { text, coding, retry_after_s, told, is_from_pool })
         }
         Taken::Piece(piece) => Reply::Streamed(piece, taker),
@@ -486,7 +489,7 @@ impl Reply {
     }
 
     fn whole(done: Answered) -> Self {
-        let retry_after_s = done.overloaded.then_some(1);
+        let retry_after_s = done.overloaded.then_some(RETRY_AFTER_S);
         Self::Whole(Whole { text: ended_line(done.text), retry_after_s, ..Whole::default() })
     }
 }

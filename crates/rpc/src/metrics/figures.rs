@@ -96,6 +96,7 @@ fn pool(to: &mut Text, node: &Node) {
     let (requests, bytes) = node.clients.refused();
     family.put(&[("class", "any"), ("cause", "client_rate")], requests);
     family.put(&[("class", "any"), ("cause", "client_bytes")], bytes);
+    node.metrics.rejections.write(&mut family);
     let help = "Time of CPU threads in slices.";
     let mut family = to.family("hydrant_pool_busy_seconds_total", Kind::Counter, help);
     for class in Class::ALL {

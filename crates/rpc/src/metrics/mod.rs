@@ -12,6 +12,7 @@ mod durations;
 mod figures;
 mod http;
 mod process;
+mod rejections;
 mod slow;
 mod text;
 
@@ -25,6 +26,7 @@ use crate::methods;
 
 pub use counts::Counts;
 pub use durations::{Durations, Histogram};
+pub use rejections::Rejection;
 pub use text::{Family, Kind, Labels, Text};
 
 pub(crate) use figures::text;
@@ -43,6 +45,7 @@ pub struct Metrics {
     calls: Durations,
     errors: Counts,
     pub(crate) http: HttpCounts,
+    rejections: rejections::Rejections,
     pub(crate) slow: SlowLog,
     /// Slow requests, logged or not.
     slow_total: AtomicU64,
@@ -91,6 +94,7 @@ impl Metrics {
             calls: Durations::new(subjects * LANES),
             errors: Counts::new(subjects * CODES),
             http: HttpCounts::new(),
+            rejections: rejections::Rejections::new(),
             slow: SlowLog::default(),
             slow_total: AtomicU64::new(0),
             sources: Mutex::default(),
@@ -108,6 +112,11 @@ impl Metrics {
         if outcome != Outcome::Answered {
             self.errors.add(subject.number() * CODES + outcome.number(), 1);
         }
+    }
+
+    /// Counts a request that was refused because there is too much to do.
+    pub fn reject(&self, why: Rejection) {
+        self.rejections.count(why);
     }
 
     /// Counts a slow request.

@@ -2,9 +2,15 @@
 
 use std::sync::atomic::Ordering;
 
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use pool::Class;
 use rpc::Config;
-use serde_json::json;
+use serde_json::{Value, json};
+use solana_keypair::Keypair;
+use solana_message::{Message, VersionedMessage};
+use solana_signer::Signer;
+use solana_transaction::versioned::VersionedTransaction;
 
 use crate::world::World;
 
@@ -74,6 +80,31 @@ fn a_call_that_is_not_begun_before_its_deadline_is_told() {
 }
 
 #[test]
+fn a_full_transaction_queue_is_told_as_any_other() {
+    let world = World::new();
+    world.door.is_full.store(true, Ordering::SeqCst);
+    let mut client = world.client();
+    let send = call(
+        "sendTransaction",
+        &json!([signed(), { "encoding": "base64", "skipPreflight": true }]),
+    );
+    let airdrop = call("requestAirdrop", &json!([crate::world::WALLET.to_string(), 1]));
+    for body in [&send, &airdrop, &format!("[{send},{airdrop}]")] {
+        let response = client.post(body);
+        assert_eq!((response.status, response.header("retry-after")), (429, Some("1")), "{body}");
+        assert!(response.body.contains("(--queue-max)"), "{}", response.body);
+    }
+    assert_eq!(client.post(&format!("[{send},{SLOT}]")).status, 200, "one of them was answered");
+    client.send("GET /metrics HTTP/1.1\r\nhost: test\r\n\r\n");
+    let figures = client.receive().body;
+    let line = "hydrant_rejected_total{class=\"any\",cause=\"transaction_queue\"} 5\n";
+    assert!(figures.contains(line), "{figures}");
+    world.door.is_full.store(false, Ordering::SeqCst);
+    assert_eq!(client.post(&send).status, 200);
+    assert_eq!(world.door.sent.load(Ordering::SeqCst), 1);
+}
+
+#[test]
 fn a_client_has_its_share_of_requests_and_another_does_not_notice() {
     let config = small(|config| config.clients.requests_per_s = 3);
     let named = Config { client_header: "x-api-key".to_owned(), ..Config::default() };
@@ -118,16 +149,23 @@ fn a_heavy_call_of_a_client_that_stays_is_run() {
 
 /// A simulateTransaction of a transaction that does nothing.
 fn simulate() -> String {
-    use base64::Engine;
-    use base64::prelude::BASE64_STANDARD;
-    use solana_message::{Message, VersionedMessage};
-    use solana_transaction::versioned::VersionedTransaction;
-    let transaction = VersionedTransaction {
-        signatures: vec![Default::default()],
-        message: VersionedMessage::Legacy(Message::new(&[], Some(&crate::world::WALLET))),
-    };
-    let bytes = bincode::serialize(&transaction).expect("a transaction has bytes");
-    let params = json!([BASE64_STANDARD.encode(bytes), { "encoding": "base64" }]);
-    json!({ "jsonrpc": "2.0", "id": 1, "method": "simulateTransaction", "params": params })
-        .to_string()
+    let message = VersionedMessage::Legacy(Message::new(&[], Some(&crate::world::WALLET)));
+    let transaction = VersionedTransaction { signatures: vec![Default::default()], message };
+    call("simulateTransaction", &json!([base64(&transaction), { "encoding": "base64" }]))
+}
+
+/// A transaction that does nothing, signed.
+fn signed() -> String {
+    let payer = Keypair::new_from_array([7; 32]);
+    let message = VersionedMessage::Legacy(Message::new(&[], Some(&payer.pubkey())));
+    base64(&VersionedTransaction::try_new(message, &[&payer]).expect("it is signed"))
+}
+
+fn base64(transaction: &VersionedTransaction) -> String {
+    let bytes = bincode::serialize(transaction).expect("a transaction has bytes");
+    BASE64_STANDARD.encode(bytes)
+}
+
+fn call(method: &str, params: &Value) -> String {
+    json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }).to_string()
 }
