@@ -48,7 +48,7 @@ impl OwnedCall {
         Self::Run { id, method, params: params.text().map(Box::from) }
     }
 
-    fn subject(&self) -> Subject {
+    pub(crate) fn subject(&self) -> Subject {
         match self {
             Self::Answered { subject, .. } => *subject,
             Self::Run { method, .. } => method.subject(),

@@ -35,6 +35,7 @@ mod request_id;
 mod server;
 mod spare;
 mod usage;
+mod work;
 
 pub use bare::{MakeShaper, Shaper, Told, Want};
 pub use call::{Called, Caller};

@@ -1,9 +1,11 @@
 //! The families of the node: calls, the CPU pool, the answer cache, HTTP, the ledger, memory.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use pool::{Class, ClassCounters};
 
+use super::Source;
 use super::http::seconds;
 use super::process;
 use super::text::{Kind, Text};
@@ -17,8 +19,8 @@ pub(crate) fn text(node: &Node) -> String {
     answers(&mut to, node);
     node.metrics.http.write(&mut to);
     ledger(&mut to, node);
-    memory(&mut to, node);
     let sources = node.metrics.sources.lock().clone();
+    memory(&mut to, node, &sources);
     sources.iter().for_each(|source| source.write(&mut to));
     process::write(&mut to);
     to.into_string()
@@ -183,7 +185,7 @@ fn ledger(to: &mut Text, node: &Node) {
     }
 }
 
-fn memory(to: &mut Text, node: &Node) {
+fn memory(to: &mut Text, node: &Node, sources: &[Arc<dyn Source>]) {
     let usage = Usage::of(node);
     let bytes = usage.ledger;
     let parts = [
@@ -196,7 +198,8 @@ fn memory(to: &mut Text, node: &Node) {
         ("answers", node.answers.counters().bytes),
     ];
     let mut family = to.family("hydrant_memory_bytes", Kind::Gauge, "Memory of each part.");
-    for (part, bytes) in parts {
+    let others = sources.iter().flat_map(|source| source.memory());
+    for (part, bytes) in parts.into_iter().chain(others) {
         family.put(&[("part", part)], bytes);
     }
     to.single("hydrant_addresses", Kind::Gauge, "Addresses that are known.", usage.addresses);

@@ -13,6 +13,7 @@ mod figures;
 mod http;
 mod process;
 mod rejections;
+mod scrapes;
 mod slow;
 mod text;
 
@@ -29,8 +30,8 @@ pub use durations::{Durations, Histogram};
 pub use rejections::Rejection;
 pub use text::{Family, Kind, Labels, Text};
 
-pub(crate) use figures::text;
 pub(crate) use http::{HttpCounts, Traffic};
+pub(crate) use scrapes::text;
 pub(crate) use slow::{Made, Slow, SlowLog};
 pub(crate) use text::MEDIA;
 
@@ -38,6 +39,11 @@ pub(crate) use text::MEDIA;
 pub trait Source: Send + Sync {
     /// Writes its families. Called on a thread that may take its time.
     fn write(&self, to: &mut Text);
+
+    /// What its parts hold now, in heap bytes, by their names in `hydrant_memory_bytes`.
+    fn memory(&self) -> Vec<(&'static str, u64)> {
+        Vec::new()
+    }
 }
 
 /// What was asked and answered.
@@ -50,6 +56,7 @@ pub struct Metrics {
     /// Slow requests, logged or not.
     slow_total: AtomicU64,
     sources: Mutex<Vec<Arc<dyn Source>>>,
+    scrapes: scrapes::Scrapes,
 }
 
 /// What a call is of.
@@ -98,6 +105,7 @@ impl Metrics {
             slow: SlowLog::default(),
             slow_total: AtomicU64::new(0),
             sources: Mutex::default(),
+            scrapes: scrapes::Scrapes::default(),
         }
     }
 
