@@ -7,9 +7,13 @@
 #![forbid(unsafe_code)]
 #![expect(clippy::print_stdout, reason = "what a benchmark measured is for whoever started it")]
 
+mod agreed;
+mod bar;
+mod child;
 mod client;
 mod http;
 mod index;
+mod ledger_process;
 mod load;
 mod node;
 mod quic;

@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use load::{
     Client, Endpoint, Found, LoadError, Mix, Pace, Plan, Process, Replay, Report, RestSuite, Run,
-    Span, Stream, Suite, Wanted, read_log, status_ok, write_log,
+    Span, Stream, Suite, Wanted, read_log, write_log,
 };
 
 use crate::dev::say;
@@ -35,7 +35,8 @@ pub(crate) struct BenchFlags {
     /// account-info, block, blocks, first-available-block, multiple-accounts, slot, supply,
     /// token-accounts-by-delegate, token-accounts-by-owner, token-supply, transaction,
     /// transaction-parsed, version, program-accounts; mix: all of them by weight; rest: every route of
-    /// REST that reads, or one of them by its name, such as rest-account.
+    /// REST that reads, or one of them by its name, such as rest-account. rest-account-unchanged and
+    /// rest-mint-holders-unchanged name the ETag of what they ask for (If-None-Match) and want 304.
     #[arg(long, value_name = "SUITE", num_args = 1..)]
     pub(crate) suite: Vec<String>,
     /// Requests a second, at equal distances whatever the answers do (open loop) [default: as fast as
@@ -190,7 +191,7 @@ fn streams(
     };
     let stream = Stream::closed(name, requests, connections(flags));
     let pace = flags.rate.map_or(Pace::Closed, |rate| Pace::Open { rate });
-    let judge = if let Subject::Rest(_) = subject { status_ok } else { stream.judge };
+    let judge = if let Subject::Rest(suite) = subject { suite.judge() } else { stream.judge };
     let mut streams = vec![Stream { pace, judge, threads: flags.threads, ..stream }];
     if flags.scans > 0 {
         let requests = Suite::ProgramAccounts.requests(client, found)?;

@@ -48,6 +48,15 @@ impl Client {
 
     /// Sends any request and gives its answer's status and body.
     pub fn exchange(&mut self, request: &[u8]) -> Result<(u16, Vec<u8>), LoadError> {
+        let (status, body, _) = self.exchange_tagged(request)?;
+        Ok((status, body))
+    }
+
+    /// Sends any request and gives its answer's status, body and `ETag`.
+    pub(crate) fn exchange_tagged(
+        &mut self,
+        request: &[u8],
+    ) -> Result<(u16, Vec<u8>, Option<String>), LoadError> {
         let Self { endpoint, runtime, connection } = self;
         let mut open = match connection.take() {
             Some(open) => open,
@@ -57,7 +66,8 @@ impl Client {
             let timeout = tokio::time::timeout(ANSWER_WITHIN, open.exchange(request)).await;
             let answer = timeout
                 .unwrap_or_else(|_| Err(LoadError::Broken(std::io::ErrorKind::TimedOut.into())))?;
-            Ok((answer.status, answer.body.to_vec()))
+            let (status, body) = (answer.status, answer.body.to_vec());
+            Ok((status, body, open.header("etag").map(str::to_owned)))
         });
         if answered.is_ok() && !open.closes() {
             *connection = Some(open);

@@ -25,6 +25,8 @@ pub struct Connection {
     /// What was read; before `at` it has been used.
     buffer: Vec<u8>,
     at: usize,
+    /// The last answer's.
+    head: Vec<u8>,
     /// The beginning of a body that did not stay in `buffer`.
     body: Vec<u8>,
     kept_bytes: usize,
@@ -54,12 +56,19 @@ impl Connection {
         let socket = connected.map_err(|err| LoadError::Connect { address, err })?;
         socket.set_nodelay(true).map_err(LoadError::Broken)?;
         let buffer = Vec::with_capacity(READ_BYTES);
-        Ok(Self { socket, buffer, at: 0, body: Vec::new(), kept_bytes, closes: false })
+        let (head, body) = (Vec::new(), Vec::new());
+        Ok(Self { socket, buffer, at: 0, head, body, kept_bytes, closes: false })
     }
 
     /// Whether the server said that it closes the connection after the last answer.
     pub fn closes(&self) -> bool {
         self.closes
+    }
+
+    /// A header of the last answer.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        let mut lines = self.head.split(|byte| *byte == b'\n');
+        lines.find_map(|line| value_of(line, name.as_bytes())?.strip_prefix(':')).map(str::trim)
     }
 
     /// Sends a whole request and waits for the whole answer.
@@ -108,6 +117,8 @@ impl Connection {
             }
             self.read(READ_BYTES).await?;
         };
+        self.head.clear();
+        self.head.extend_from_slice(&self.buffer[..head.bytes]);
         self.at = head.bytes;
         self.closes = head.closes;
         Ok(head)
@@ -239,6 +250,7 @@ impl Head {
     }
 }
 
+/// What a line has behind that beginning, whatever its case.
 fn value_of<'a>(line: &'a [u8], name: &[u8]) -> Option<&'a str> {
     let start = line.get(..name.len())?;
     if !start.eq_ignore_ascii_case(name) {
@@ -295,6 +307,23 @@ mod tests {
         assert_eq!(exchanged(SIZED, 4), twice((200, "hell", 11)));
         assert_eq!(exchanged(CHUNKED, usize::MAX), twice((429, "hello world", 11)));
         assert_eq!(exchanged(CHUNKED, 7), twice((429, "hello w", 11)));
+    }
+
+    #[test]
+    fn headers_are_of_the_last_answer() {
+        let address = serve(|request, socket| {
+            let tag: &[u8] = if request == b"1" { b"ETag:  \"a\" \r\n" } else { b"" };
+            let answer = [b"HTTP/1.1 200 OK\r\n", tag, b"Content-Length: 1\r\n\r\nx"].concat();
+            std::io::Write::write_all(socket, &answer).is_ok()
+        });
+        block_on(async {
+            let mut connection = Connection::open(address).await.expect("it listens");
+            connection.exchange(b"1").await.expect("an answer");
+            assert_eq!(connection.header("etag"), Some("\"a\""));
+            assert_eq!(connection.header("tag"), None);
+            connection.exchange(b"2").await.expect("an answer");
+            assert_eq!(connection.header("etag"), None);
+        });
     }
 
     #[test]

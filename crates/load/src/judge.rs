@@ -47,6 +47,15 @@ pub fn status_ok(status: u16, _: &[u8]) -> Verdict {
     }
 }
 
+/// Of a request with `If-None-Match`: right is that there is nothing new, 304. The thing itself is not.
+pub fn not_modified(status: u16, body: &[u8]) -> Verdict {
+    match status_ok(status, body) {
+        Verdict::Wrong if status == 304 => Verdict::Right,
+        Verdict::Right => Verdict::Wrong,
+        verdict => verdict,
+    }
+}
+
 /// A batch is what the worst of its answers is.
 fn batch(status: u16, answers: &[Value]) -> Verdict {
     let verdicts: Vec<_> = answers.iter().map(|answer| of_object(status, answer)).collect();
@@ -95,5 +104,8 @@ mod tests {
         }
         assert_eq!(status_ok(204, b""), Verdict::Right);
         assert_eq!(status_ok(404, b""), Verdict::Wrong);
+        let conditional = [304, 200, 404, 429].map(|status| not_modified(status, b""));
+        use Verdict::{Rejected, Right, Wrong};
+        assert_eq!(conditional, [Right, Wrong, Wrong, Rejected]);
     }
 }

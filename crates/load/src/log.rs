@@ -18,8 +18,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::run::{Pace, Stream};
-use crate::{Endpoint, LoadError, judge};
+use crate::{Endpoint, LoadError, Pace, Stream, judge};
 
 /// One line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

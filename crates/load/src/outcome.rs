@@ -25,7 +25,7 @@ pub struct Counts {
     pub timeouts: u64,
     /// Lost with their connection, or for want of one.
     pub broken: u64,
-    /// Due, and not even sent, as no connection was free until the end.
+    /// Due, and not even sent, as no connection was free until well after the end.
     pub unserved: u64,
 }
 
@@ -53,7 +53,7 @@ pub struct Outcome {
     pub latencies: Histogram<u64>,
     /// Of refusals.
     pub refusals: Histogram<u64>,
-    /// Of all else: how long somebody waited for nothing. What was not sent waited until the end.
+    /// Of all else: how long somebody waited for nothing. What was not sent waited until it was given up.
     pub failures: Histogram<u64>,
     /// Bytes of the bodies of right answers.
     pub body_bytes: u64,

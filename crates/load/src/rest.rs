@@ -1,14 +1,15 @@
 //! A suite for each route of a REST API such as Hydrant's, asked of what an endpoint really has.
 //!
 //! Shape: a line of [`RestSuite::ALL`] for each route and verb that only reads; what posts a transaction needs
-//! one that is new each time, so it is whoever has keys who offers that. Requests go to the endpoint's
-//! host, whatever path its URL has.
+//! one that is new each time, so it is whoever has keys who offers that. What a client asks for again that
+//! has it (`If-None-Match`) is a suite beside the same without, and right only if the answer is 304.
+//! Requests go to the endpoint's host, whatever path its URL has.
 //! Bounds: those of what was [`Found`].
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::suites::TOKEN_PROGRAM;
-use crate::{Client, Endpoint, Found, LoadError};
+use crate::{Client, Endpoint, Found, Judge, LoadError, Verdict, not_modified, status_ok};
 
 /// Accounts in one request for several.
 const SEVERAL: usize = 10;
@@ -25,6 +26,8 @@ pub struct RestSuite {
     pub route: &'static str,
     /// Whether it needs transactions.
     pub needs_history: bool,
+    /// Whether its requests name the `ETag` of what they ask for.
+    is_known: bool,
     make: fn(&Endpoint, &Found) -> Vec<Vec<u8>>,
 }
 
@@ -33,7 +36,7 @@ const fn state(
     route: &'static str,
     make: fn(&Endpoint, &Found) -> Vec<Vec<u8>>,
 ) -> RestSuite {
-    RestSuite { name, route, needs_history: false, make }
+    RestSuite { name, route, needs_history: false, is_known: false, make }
 }
 
 const fn history(
@@ -41,7 +44,12 @@ const fn history(
     route: &'static str,
     make: fn(&Endpoint, &Found) -> Vec<Vec<u8>>,
 ) -> RestSuite {
-    RestSuite { name, route, needs_history: true, make }
+    RestSuite { needs_history: true, ..state(name, route, make) }
+}
+
+/// The same requests by a client that has the answers.
+const fn known(name: &'static str, suite: RestSuite) -> RestSuite {
+    RestSuite { name, is_known: true, ..suite }
 }
 
 fn get(endpoint: &Endpoint, path: &str) -> Vec<u8> {
@@ -57,6 +65,26 @@ fn each<T: std::fmt::Display>(
     list.iter().map(|it| get(endpoint, &path(it))).collect()
 }
 
+const ACCOUNT_ONE: RestSuite =
+    state("rest-account-one", "GET /v1/accounts/{address} of one", |to, found| {
+        let one = found.accounts.iter().take(1);
+        one.map(|address| get(to, &account(address))).collect()
+    });
+
+const HOLDERS_ONE: RestSuite =
+    state("rest-mint-holders-one", "GET /v1/mints/{address}/holders of one", |to, found| {
+        let one = found.mints.iter().take(1);
+        one.map(|mint| get(to, &holders(mint))).collect()
+    });
+
+fn account(address: &String) -> String {
+    format!("/v1/accounts/{address}")
+}
+
+fn holders(mint: &String) -> String {
+    format!("/v1/mints/{mint}/holders?limit={PAGE}")
+}
+
 impl RestSuite {
     /// All of them.
     pub const ALL: &[Self] = &[
@@ -64,12 +92,11 @@ impl RestSuite {
         state("rest-ledger", "GET /v1/ledger", |to, _| vec![get(to, "/v1/ledger")]),
         state("rest-supply", "GET /v1/supply", |to, _| vec![get(to, "/v1/supply")]),
         state("rest-account", "GET /v1/accounts/{address}", |to, found| {
-            each(to, &found.accounts, |address| format!("/v1/accounts/{address}"))
+            each(to, &found.accounts, account)
         }),
         state("rest-account-raw", "GET /v1/accounts/{address} as bytes", |to, found| {
             let raw = [("Accept", "application/octet-stream")];
-            let path = |address| format!("/v1/accounts/{address}");
-            let requests = found.accounts.iter().map(path);
+            let requests = found.accounts.iter().map(account);
             requests.map(|path| to.request_with("GET", &path, &raw, None)).collect()
         }),
         state("rest-accounts", "GET /v1/accounts", |to, found| {
@@ -86,7 +113,7 @@ impl RestSuite {
             each(to, &found.owners, |owner| format!("/v1/owners/{owner}/tokens?limit={PAGE}"))
         }),
         state("rest-mint-holders", "GET /v1/mints/{address}/holders", |to, found| {
-            each(to, &found.mints, |mint| format!("/v1/mints/{mint}/holders?limit={PAGE}"))
+            each(to, &found.mints, holders)
         }),
         state("rest-mint-supply", "GET /v1/mints/{address}/supply", |to, found| {
             each(to, &found.mints, |mint| format!("/v1/mints/{mint}/supply"))
@@ -130,6 +157,10 @@ impl RestSuite {
         state("rest-openapi", "GET /v1/openapi.json", |to, _| vec![get(to, "/v1/openapi.json")]),
         state("rest-ready", "GET /ready", |to, _| vec![get(to, "/ready")]),
         state("rest-metrics", "GET /metrics", |to, _| vec![get(to, "/metrics")]),
+        ACCOUNT_ONE,
+        known("rest-account-unchanged", ACCOUNT_ONE),
+        HOLDERS_ONE,
+        known("rest-mint-holders-unchanged", HOLDERS_ONE),
     ];
 
     /// The suite of a name.
@@ -137,17 +168,29 @@ impl RestSuite {
         Self::ALL.iter().find(|suite| suite.name == name).copied()
     }
 
+    /// What an answer to it is.
+    pub fn judge(self) -> Judge {
+        if self.is_known { not_modified } else { status_ok }
+    }
+
     /// Its requests; the first is sent, and its answer must be right.
     ///
     /// Errors: [`LoadError::NoInput`] if the endpoint has nothing that it could ask for, or no such route.
     pub fn requests(self, client: &mut Client, found: &Found) -> Result<Vec<Vec<u8>>, LoadError> {
         let no_input = |why: String| LoadError::NoInput { suite: self.name, why };
-        let requests = (self.make)(client.endpoint(), found);
+        let mut requests = (self.make)(client.endpoint(), found);
+        if self.is_known {
+            for request in &mut requests {
+                let (.., tag) = client.exchange_tagged(request)?;
+                let tag = tag.ok_or_else(|| no_input(format!("{} has no ETag", self.route)))?;
+                name_tag(request, &tag);
+            }
+        }
         let first = requests.first().ok_or_else(|| {
             no_input(format!("the endpoint has nothing to ask {} for", self.route))
         })?;
         let (status, body) = client.exchange(first)?;
-        if !(200..300).contains(&status) {
+        if self.judge()(status, &body) != Verdict::Right {
             let body: String = String::from_utf8_lossy(&body).chars().take(200).collect();
             return Err(no_input(format!("{} is answered with {status} {body}", self.route)));
         }
@@ -155,25 +198,11 @@ impl RestSuite {
     }
 }
 
-/// The bytes of transactions, in base64, for those suites that post one.
-pub(crate) fn look_for_transactions(
-    client: &mut Client,
-    signatures: &[String],
-) -> Result<Vec<String>, LoadError> {
-    let config = json!({ "encoding": "base64", "maxSupportedTransactionVersion": 0,
-        "commitment": "confirmed" });
-    let mut transactions = Vec::new();
-    for signature in signatures {
-        match client.call("getTransaction", &json!([signature, config])) {
-            Ok(told) => {
-                let text = told["transaction"].get(0).and_then(Value::as_str);
-                transactions.extend(text.map(str::to_owned));
-            }
-            Err(LoadError::Call { .. }) => {}
-            Err(err) => return Err(err),
-        }
-    }
-    Ok(transactions)
+/// Says in a request without a body that the client has what is known by this tag.
+fn name_tag(request: &mut Vec<u8>, tag: &str) {
+    // The empty line at the end of the head.
+    request.truncate(request.len() - 2);
+    request.extend_from_slice(format!("If-None-Match: {tag}\r\n\r\n").as_bytes());
 }
 
 #[cfg(test)]
@@ -211,6 +240,29 @@ mod tests {
         }
         let requests = (RestSuite::ALL[5].make)(&endpoint, &found());
         assert_eq!(requests.len(), 3, "25 accounts by ten");
+    }
+
+    #[test]
+    fn who_has_the_answer_says_so_and_wants_304() {
+        let address = serve(|request, socket| {
+            let request = String::from_utf8_lossy(request);
+            let answer = if request.ends_with("If-None-Match: \"t\"\r\n\r\n") {
+                "HTTP/1.1 304 X\r\n\r\n"
+            } else if request.contains("/v1/mints") {
+                "HTTP/1.1 200 X\r\nContent-Length: 0\r\n\r\n"
+            } else {
+                "HTTP/1.1 200 X\r\nETag: \"t\"\r\nContent-Length: 2\r\n\r\n{}"
+            };
+            std::io::Write::write_all(socket, answer.as_bytes()).is_ok()
+        });
+        let mut client = Client::open(address).expect("it listens");
+        let suite = RestSuite::parse("rest-account-unchanged").expect("it is one");
+        let requests = suite.requests(&mut client, &found()).expect("it is answered with 304");
+        assert_eq!(requests.len(), 1);
+        assert_eq!(suite.judge()(200, b"{}"), Verdict::Wrong);
+        let suite = RestSuite::parse("rest-mint-holders-unchanged").expect("it is one");
+        let err = suite.requests(&mut client, &found()).expect_err("no tag").to_string();
+        assert!(err.contains("has no ETag"), "{err}");
     }
 
     #[test]

@@ -1,10 +1,11 @@
-//! Streams of requests, offered at once.
+//! A plan as it is offered.
 //!
 //! Shape: each stream has threads of its own, each thread one runtime and its share of the stream's
 //! connections. In a closed loop a connection sends its next request once the last is answered. In an
 //! open loop a pacer lets one request go at each intended time; whichever connection is free takes it,
 //! and if none is, it waits, with its latency running. The pacer is a thread that sleeps, as tokio's
-//! timers are whole milliseconds.
+//! timers are whole milliseconds. What was due before the end is sent for [`LATE_MAX`] after it, as threads
+//! are held up by the machine just then, too.
 //! Bounds: a request in flight for each connection; what is due beyond them is a number.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,10 +17,9 @@ use tokio::sync::Semaphore;
 
 use crate::clock::{now, sleep_until};
 use crate::http::Connection;
-use crate::judge::Judge;
 use crate::outcome::{Fate, Outcome};
-use crate::process::{Process, Used};
-use crate::{Endpoint, LoadError};
+use crate::process::Used;
+use crate::{Endpoint, LoadError, Pace, Plan, Span, Stream};
 
 /// How many bytes of an answer's body are looked at.
 pub const KEPT_BYTES: usize = 64 * 1024;
@@ -33,71 +33,12 @@ const LEAD: Duration = Duration::from_millis(2);
 /// The pacer lets due requests go at most this often.
 const PACE_LEAST: Duration = Duration::from_micros(20);
 
+/// So long after the end what was due before it is still sent: many times as long as a machine holds up
+/// a thread. What then has found no connection is unserved.
+const LATE_MAX: Duration = Duration::from_millis(100);
+
 /// How long a connection that broke waits before it is opened again.
 const RECONNECT_AFTER: Duration = Duration::from_millis(10);
-
-/// What is offered, and for how long.
-#[derive(Clone)]
-pub struct Plan {
-    /// Where to.
-    pub endpoint: Endpoint,
-    /// All at once.
-    pub streams: Vec<Stream>,
-    /// How long.
-    pub span: Span,
-    /// How long an answer may take; it is then given up with its connection. `None`: for ever.
-    pub timeout: Option<Duration>,
-    /// The server's process, if it runs here.
-    pub process: Option<Process>,
-}
-
-/// How long a load is offered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Span {
-    /// The requests in turn, again and again.
-    Time {
-        /// Offered and not counted.
-        warm_up: Duration,
-        /// Counted.
-        measured: Duration,
-    },
-    /// Each request once.
-    Once,
-}
-
-/// Requests of one kind and pace.
-#[derive(Clone)]
-pub struct Stream {
-    /// How it is called in tables.
-    pub name: String,
-    /// Whole requests as they go over the wire, taken in turn.
-    pub requests: Arc<Vec<Vec<u8>>>,
-    /// When they go.
-    pub pace: Pace,
-    /// How many may be in flight.
-    pub connections: usize,
-    /// Threads that share them.
-    pub threads: usize,
-    /// What an answer is.
-    pub judge: Judge,
-    /// How far its threads stand behind those of other streams, and of a server on this machine, as a nice
-    /// value: what reads much would else take the cores from what is measured.
-    pub nice: u8,
-}
-
-/// When requests go.
-#[derive(Clone, Debug)]
-pub enum Pace {
-    /// On each connection once the last is answered.
-    Closed,
-    /// So many a second, at equal distances.
-    Open {
-        /// Requests a second.
-        rate: f64,
-    },
-    /// Each so long after the first, ascending; one for each request. Only for [`Span::Once`].
-    At(Arc<Vec<Duration>>),
-}
 
 /// What came of it.
 #[derive(Clone, Debug)]
@@ -108,58 +49,7 @@ pub struct Run {
     pub used: Option<Used>,
 }
 
-impl Stream {
-    /// A closed loop over so many connections, from one thread, of JSON-RPC.
-    pub fn closed(name: &str, requests: Vec<Vec<u8>>, connections: usize) -> Self {
-        let (name, requests) = (name.to_owned(), Arc::new(requests));
-        let judge = crate::judge::json_rpc;
-        Self { name, requests, pace: Pace::Closed, connections, threads: 1, judge, nice: 0 }
-    }
-
-    /// An open loop of so many requests a second over at most so many connections.
-    pub fn open(name: &str, requests: Vec<Vec<u8>>, rate: f64, connections: usize) -> Self {
-        Self { pace: Pace::Open { rate }, ..Self::closed(name, requests, connections) }
-    }
-
-    /// The same from threads that stand behind others.
-    #[must_use]
-    pub fn behind(self, nice: u8) -> Self {
-        Self { nice, ..self }
-    }
-
-    fn check(&self, span: Span) -> Result<(), LoadError> {
-        let wrong = |why: &str| Err(LoadError::Plan(format!("{}: {why}", self.name)));
-        if self.requests.is_empty() {
-            return wrong("no requests");
-        }
-        if self.connections == 0 || self.threads == 0 {
-            return wrong("at least one connection and one thread");
-        }
-        match &self.pace {
-            Pace::Open { rate } if !rate.is_finite() || *rate <= 0.0 => wrong("a rate above 0"),
-            Pace::At(times) if span != Span::Once || times.len() != self.requests.len() => {
-                wrong("a log has one time for each request, and each goes once")
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// When the nth is due, from the beginning; `None` in a closed loop.
-    fn due(&self, nth: usize) -> Option<Duration> {
-        match &self.pace {
-            Pace::Closed => None,
-            Pace::Open { rate } => Some(Duration::from_secs_f64(nth as f64 / rate)),
-            Pace::At(times) => times.get(nth).copied(),
-        }
-    }
-}
-
 impl Plan {
-    /// One stream, without a limit on time for an answer.
-    pub fn of(endpoint: Endpoint, stream: Stream, span: Span) -> Self {
-        Self { endpoint, streams: vec![stream], span, timeout: None, process: None }
-    }
-
     /// Offers it, on threads of its own, and waits until it is over.
     ///
     /// Errors: the plan makes no sense; nobody answers at the beginning; the process is not there.
@@ -253,7 +143,7 @@ struct Shared {
     timeout: Option<Duration>,
     next: AtomicUsize,
     /// Of an open loop: how many may go.
-    due: Semaphore,
+    permits: Semaphore,
     gate: Arc<Gate>,
 }
 
@@ -277,7 +167,7 @@ impl Shared {
             span: plan.span,
             timeout: plan.timeout,
             next: AtomicUsize::new(0),
-            due: Semaphore::new(0),
+            permits: Semaphore::new(0),
             gate,
         }
     }
@@ -309,37 +199,37 @@ impl Shared {
         Ok(handles)
     }
 
-    /// Lets requests go at their times, until none is left or the time is over.
+    /// When the nth is due, from the beginning; `None` if that is after the end, or never.
+    fn due(&self, nth: usize) -> Option<Duration> {
+        let end = match self.span {
+            Span::Time { warm_up, measured } => warm_up + measured,
+            Span::Once => Duration::MAX,
+        };
+        self.stream.due(nth).filter(|due| *due < end)
+    }
+
+    /// Lets requests go at their times, until none is left.
     fn spawn_pacer(self: &Arc<Self>) -> Option<Result<JoinHandle<()>, LoadError>> {
         if !self.is_paced() {
             return None;
         }
         let shared = Arc::clone(self);
         let pace = move || {
-            let window = shared.window(*shared.gate.began.get_or_init(now));
-            let until = window.until.map(|until| until - window.began);
+            let began = *shared.gate.began.get_or_init(now);
             let mut let_go = 0;
-            while let Some(due) = shared.stream.due(let_go)
-                && until.is_none_or(|until| due < until)
-            {
-                sleep_until(window.began + due);
+            while let Some(due) = shared.due(let_go) {
+                sleep_until(began + due);
                 // All that are due by now.
-                let passed = now().saturating_duration_since(window.began);
+                let passed = now().saturating_duration_since(began);
                 let first = let_go;
-                while shared
-                    .stream
-                    .due(let_go)
-                    .is_some_and(|due| due <= passed && until.is_none_or(|until| due < until))
-                {
+                while shared.due(let_go).is_some_and(|due| due <= passed) {
                     let_go += 1;
                 }
-                shared.due.add_permits(let_go - first);
+                shared.permits.add_permits(let_go - first);
                 sleep_until(now() + PACE_LEAST);
             }
-            if window.until.is_none() {
-                // Whoever waits then finds that there is nothing left.
-                shared.due.close();
-            }
+            // Whoever waits then finds that there is nothing left.
+            shared.permits.close();
         };
         Some(spawn("pacer", pace))
     }
@@ -392,21 +282,9 @@ impl Shared {
         tokio::time::sleep_until(window.began.into()).await;
         let mut line = Line { shared: &self, connection: Some(connection), window, seen };
         match window.until {
-            None if self.is_paced() => line.paced().await,
+            // The one in flight at the end is waited for.
+            _ if self.is_paced() => line.paced().await,
             None => line.each_once().await,
-            Some(until) if self.is_paced() => {
-                // The one in flight at the end is waited for; those that are due are `join`'s.
-                while let Ok(Ok(permit)) =
-                    tokio::time::timeout_at(until.into(), self.due.acquire()).await
-                {
-                    permit.forget();
-                    if now() >= until {
-                        self.due.add_permits(1);
-                        return;
-                    }
-                    line.due_one().await;
-                }
-            }
             Some(until) => {
                 // The one in flight at the end is none of this load's.
                 let looping = line.closed_loop(until);
@@ -437,14 +315,9 @@ impl Shared {
             None => began.elapsed(),
         };
         if let Some(until) = window.until {
-            let mut nth = self.next.load(Ordering::Relaxed);
-            while let Some(due) = self.stream.due(nth).map(|due| began + due)
-                && due < until
-            {
-                if due >= window.from {
-                    all.count(until - due, until - window.from, Fate::Unserved);
-                }
-                nth += 1;
+            let unsent = (self.next.load(Ordering::Relaxed)..).map_while(|nth| self.due(nth));
+            for due in unsent.map(|due| began + due).filter(|due| *due >= window.from) {
+                all.count(until + LATE_MAX - due, until - window.from, Fate::Unserved);
             }
         }
         // What came after the end, or just at it, belongs to the last second.
@@ -459,13 +332,6 @@ impl Shared {
             last.longest_us = last.longest_us.max(late.longest_us);
         }
         Ok(all)
-    }
-}
-
-impl Stream {
-    /// No more threads than connections.
-    fn threads(&self) -> usize {
-        self.threads.min(self.connections)
     }
 }
 
@@ -499,27 +365,21 @@ impl Line<'_> {
         }
     }
 
-    /// Requests of a log, as they become due, until there are no more.
+    /// Requests as they become due, until there are no more or it is too late for them.
     async fn paced(&mut self) {
+        let too_late = self.window.until.map(|until| until + LATE_MAX);
         loop {
             // Closed once all have been let go; those that wait still go.
-            match self.shared.due.acquire().await {
-                Ok(permit) => permit.forget(),
-                Err(_) if self.is_over() => return,
-                Err(_) => {}
+            if let Ok(permit) = self.shared.permits.acquire().await {
+                permit.forget();
             }
-            self.due_one().await;
+            if too_late.is_some_and(|too_late| now() >= too_late) {
+                return;
+            }
+            let nth = self.shared.next.fetch_add(1, Ordering::Relaxed);
+            let Some(due) = self.shared.due(nth) else { return };
+            self.exchange(nth, self.window.began + due).await;
         }
-    }
-
-    fn is_over(&self) -> bool {
-        self.shared.next.load(Ordering::Relaxed) >= self.shared.stream.requests.len()
-    }
-
-    async fn due_one(&mut self) {
-        let nth = self.shared.next.fetch_add(1, Ordering::Relaxed);
-        let Some(due) = self.shared.stream.due(nth) else { return };
-        self.exchange(nth, self.window.began + due).await;
     }
 
     /// Sends a request and counts what becomes of it; its latency runs from `began` on.
@@ -614,6 +474,7 @@ mod tests {
     use std::net::SocketAddr;
 
     use super::*;
+    use crate::Process;
     use crate::judge::Verdict;
     use crate::testing::{respond, serve};
 
@@ -705,6 +566,24 @@ mod tests {
         assert_eq!((outcome.counts.right, outcome.counts.timeouts), (1, 1));
         assert_eq!(outcome.counts.unserved, 18);
         assert!(outcome.ms(0.5) > 80.0, "{} ms", outcome.ms(0.5));
+    }
+
+    #[test]
+    fn what_was_due_before_the_end_is_sent_after_it_by_who_comes_free() {
+        // The first answer comes after the end, the others at once.
+        let answered = Arc::new(AtomicUsize::new(0));
+        let address = serve(move |_, socket| {
+            if answered.fetch_add(1, Ordering::Relaxed) == 0 {
+                crate::clock::sleep_until(now() + 60 * MS);
+            }
+            respond(socket, 200, "ok")
+        });
+        let span = Span::Time { warm_up: Duration::ZERO, measured: 50 * MS };
+        let outcome = offer(address, stream(&["a"], 1, Pace::Open { rate: 100.0 }), span);
+        assert_eq!((outcome.counts.right, outcome.counts.all()), (5, 5), "{:?}", outcome.counts);
+        // Due at 10 ms, and not sent before 60.
+        assert!(outcome.ms(0.7) > 40.0, "{} ms", outcome.ms(0.7));
+        assert_eq!(outcome.took, 50 * MS);
     }
 
     #[test]

@@ -13,10 +13,11 @@ use std::net::SocketAddr;
 use ::load::{Endpoint, Outcome, Report, Run, Stream};
 use anyhow::Result;
 
-use super::server::{Server, Settings};
+use super::Size;
+use super::server::{Server, cores};
 use super::targets::Targets;
-use super::{Size, bar};
-use crate::median;
+use crate::agreed::Settings;
+use crate::{bar, median};
 
 /// Clients that scan at once.
 const SCANS: [usize; 3] = [1, 4, 8];
@@ -81,7 +82,7 @@ pub(crate) fn run(server: &mut Server, targets: &Targets, size: &Size) -> Result
     Ok(())
 }
 
-/// What the issue asks for; gives the p99 without scans.
+/// Those that have a bar; gives the p99 without scans.
 fn with_bars(server: &Server, rpc: SocketAddr, targets: &Targets, size: &Size) -> Result<f64> {
     let runs = measured(server, rpc, targets, size, false)?;
     let mut report = Report::new("isolation", Vec::new());
@@ -94,10 +95,10 @@ fn with_bars(server: &Server, rpc: SocketAddr, targets: &Targets, size: &Size) -
         let (ratio, served) = (ratio(&runs[nth], &runs[0], 0), served(&runs[nth], 0));
         let rate = rate(&runs[nth], 1);
         println!("{scans} scans: p99 {ratio:.2} times, {served:.3} served, {rate:.2} scans/s");
-        bar(&format!("load_isolation_{scans}_scans"), ratio, "x", true, RATIO_MAX);
-        bar(&format!("load_isolation_{scans}_served"), served, "x", false, SERVED_MIN);
+        bar::at_most(&format!("load_isolation_{scans}_scans"), ratio, "x", RATIO_MAX);
+        bar::at_least(&format!("load_isolation_{scans}_served"), served, "x", SERVED_MIN);
         let name = format!("load_isolation_{scans}_scans_per_second");
-        bar(&name, rate, "1/s", false, AGAVE_SCANS_PER_SECOND);
+        bar::at_least(&name, rate, "1/s", AGAVE_SCANS_PER_SECOND);
     }
     Ok(median(runs[0].iter().map(|run| run.outcomes[0].ms(0.99)).collect()))
 }
@@ -111,7 +112,7 @@ fn measured(
     has_lists: bool,
 ) -> Result<Vec<Vec<Run>>> {
     let mut runs: Vec<Vec<Run>> = vec![Vec::new(); SCANS.len() + 1];
-    for _ in 0..if has_lists { 1 } else { size.runs } {
+    for _ in 0..if has_lists { 1 } else { size.long_runs } {
         for (runs, scans) in runs.iter_mut().zip([0].into_iter().chain(SCANS)) {
             let streams = streams(rpc, targets, size, scans, has_lists);
             runs.push(size.once(rpc, streams, size.span_long(), Some(server.process()))?);
@@ -162,7 +163,7 @@ fn rate(runs: &[Run], stream: usize) -> f64 {
 
 /// What threads for sockets and for work do to either.
 pub(crate) fn sweep(server: &mut Server, targets: &Targets, size: &Size) -> Result<()> {
-    let cores = Settings::of_binary().cpu_threads;
+    let cores = cores();
     println!(
         "\nIO and CPU threads: getAccountInfo as fast as it goes; and at its rate beside 4 scans"
     );

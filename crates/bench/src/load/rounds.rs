@@ -10,8 +10,8 @@ use std::time::Duration;
 use ::load::{Process, Report, Run, Span, Stream};
 use anyhow::{Result, ensure};
 
+use super::Size;
 use super::recorded::Ratio;
-use super::{Size, server};
 use crate::median;
 
 /// Before the rounds each kind is asked for so long, so that no round is the first.
@@ -54,10 +54,10 @@ impl Rounds {
                     0 => Span::Time { warm_up: Duration::ZERO, measured: FIRST.min(size.measured) },
                     _ => size.span(),
                 };
-                let cpu_before = server::thread_times(process)?;
+                let cpu_before = process.cpu_time_of_threads()?;
                 let run =
                     size.once(case.address, vec![case.stream.clone()], span, Some(process))?;
-                let cpu = server::thread_times(process)?.saturating_sub(cpu_before);
+                let cpu = process.cpu_time_of_threads()?.saturating_sub(cpu_before);
                 let (counts, failure) = (run.outcomes[0].counts, &run.outcomes[0].failure);
                 let name = &case.stream.name;
                 ensure!(counts.failed() == 0, "{name}: {counts:?}, such as {failure:?}");

@@ -1,58 +1,30 @@
 //! The server that is measured, in a process of its own: one ledger, served again and again.
-//!
-//! Invariant: the process ends with its [`Server`], however the benchmark ends.
-
-use std::fs;
-use std::io::{BufRead, BufReader, Lines, Write};
-use std::net::SocketAddr;
-use std::process::{Child, ChildStdout, Command, Stdio};
-use std::time::Duration;
 
 use ::load::Process;
-use anyhow::{Context, Result, bail};
+use anyhow::Result;
 
-/// How a ledger is served.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Settings {
-    pub(crate) io_threads: usize,
-    pub(crate) cpu_threads: usize,
-    /// 0: no slices, no turns, no weights.
-    pub(crate) slice_us: u64,
-    /// By how much the CPU threads stand behind.
-    pub(crate) nice: u8,
-    /// What is answered where the socket is polled; 0: everything that reads an account goes to the pool.
-    pub(crate) inline_bytes: usize,
-    /// Of the cache of answers.
-    pub(crate) cache_bytes: u64,
-}
+use crate::agreed::{Serving, Settings};
+use crate::ledger_process::LedgerProcess;
+
+/// What the binary keeps of answers.
+const CACHE_BYTES: u64 = 256 << 20;
 
 pub(crate) struct Server {
-    child: Child,
-    lines: Lines<BufReader<ChildStdout>>,
+    ledger: LedgerProcess,
     is_serving: bool,
-}
-
-/// Where it answers.
-#[derive(Clone, Copy)]
-pub(crate) struct Serving {
-    pub(crate) rpc: SocketAddr,
-    /// The same without the cache of answers.
-    pub(crate) uncached: SocketAddr,
-    /// As many bytes as the path says, whatever is asked.
-    pub(crate) constant: SocketAddr,
 }
 
 impl Settings {
     /// As the binary has them: half the cores for sockets, all of them for work.
     pub(crate) fn of_binary() -> Self {
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let (pool, rpc) = (pool::Config::default(), rpc::Config::default());
         Self {
-            io_threads: (cores / 2).max(1),
-            cpu_threads: cores,
-            slice_us: 1_000,
-            nice: 10,
-            inline_bytes: 32 * 1024,
-            cache_bytes: 256 << 20,
+            io_threads: (cores() / 2).max(1),
+            cpu_threads: cores(),
+            slice_us: pool.slice_us,
+            nice: pool.nice,
+            inline_bytes: rpc.inline_bytes_max,
+            cache_bytes: CACHE_BYTES,
         }
     }
 
@@ -71,72 +43,28 @@ impl Settings {
 impl Server {
     /// A ledger of mainnet's shape with so many accounts.
     pub(crate) fn start(accounts: u32) -> Result<Self> {
-        let program = std::env::current_exe()?.with_file_name("state-ledger");
-        let mut child = Command::new(&program)
-            .args(["again", "mainnet", &accounts.to_string()])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .with_context(|| format!("start {}", program.display()))?;
-        let stdout = child.stdout.take().context("it was asked for")?;
-        let mut server = Self { child, lines: BufReader::new(stdout).lines(), is_serving: false };
-        server.line("ready")?;
-        Ok(server)
+        let mut ledger = LedgerProcess::start("again", "mainnet", accounts, &[])?;
+        ledger.line_after("ready")?;
+        Ok(Self { ledger, is_serving: false })
     }
 
     /// Serves so from now on.
     pub(crate) fn serve(&mut self, settings: Settings) -> Result<Serving> {
         if self.is_serving {
-            self.say("")?;
-            self.line("ended")?;
+            self.ledger.say("")?;
+            self.ledger.line_after("ended")?;
         }
-        let Settings { io_threads, cpu_threads, slice_us, nice, inline_bytes, cache_bytes } =
-            settings;
-        self.say(&format!(
-            "{io_threads} {cpu_threads} {slice_us} {nice} {inline_bytes} {cache_bytes}"
-        ))?;
+        self.ledger.say(&serde_json::to_string(&settings)?)?;
         self.is_serving = true;
-        let line = self.line("serving ")?;
-        let addresses = line.split(' ').map(str::parse).collect::<Result<Vec<_>, _>>()?;
-        let [rpc, uncached, constant] = addresses[..] else { bail!("{line}: not three addresses") };
-        Ok(Serving { rpc, uncached, constant })
+        Ok(serde_json::from_str(&self.ledger.line_after("serving ")?)?)
     }
 
     pub(crate) fn process(&self) -> Process {
-        Process(self.child.id())
-    }
-
-    fn say(&mut self, line: &str) -> Result<()> {
-        let stdin = self.child.stdin.as_mut().context("it was asked for")?;
-        Ok(writeln!(stdin, "{line}")?)
-    }
-
-    /// Waits for the line that begins so; gives the rest of it.
-    fn line(&mut self, beginning: &str) -> Result<String> {
-        for line in self.lines.by_ref() {
-            if let Some(rest) = line?.strip_prefix(beginning) {
-                return Ok(rest.to_owned());
-            }
-        }
-        bail!("the ledger ended: {}", self.child.wait()?)
+        Process(self.ledger.id())
     }
 }
 
-impl Drop for Server {
-    fn drop(&mut self) {
-        // It may have ended already; then there is nothing to kill, and only to wait for.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// CPU time of all threads of a process, to the nanosecond; without those that have ended.
-pub(crate) fn thread_times(process: Process) -> Result<Duration> {
-    let mut nanos = 0;
-    for task in fs::read_dir(format!("/proc/{}/task", process.0))? {
-        // A thread may end between the two.
-        let stat = fs::read_to_string(task?.path().join("schedstat")).unwrap_or_default();
-        nanos += stat.split_whitespace().next().map_or(Ok(0), str::parse::<u64>)?;
-    }
-    Ok(Duration::from_nanos(nanos))
+/// Of this machine, as far as they are ours.
+pub(crate) fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
 }

@@ -1,5 +1,5 @@
-//! The suites of Agave's `accounts-cluster-bench`, program-accounts, every route of REST, and a mix of them
-//! all: those that read accounts over the synthetic ledger, those that need transactions over `hydrant dev`.
+//! The suites of Agave's `accounts-cluster-bench`, program-accounts, every route of REST, an account and a list
+//! that the client has already (`-unchanged`, 304, beside the same as `-one`), and a mix of all methods: those that read accounts over the synthetic ledger, those that need transactions over `hydrant dev`.
 //!
 //! Rounds are short, so that there are several in the time (`Size::short`). The one route that writes is
 //! offered each transaction once, before the others.
@@ -12,12 +12,12 @@ use ::load::{
     Wanted, status_ok,
 };
 use anyhow::{Context, Result, ensure};
-use serde_json::Value;
 
 use super::Size;
 use super::recorded::Ratio;
 use super::rounds::{Case, Rounds};
-use super::server::{Server, Serving};
+use super::server::Server;
+use crate::agreed::Serving;
 use crate::node::Node;
 use crate::{client, transfers};
 
@@ -30,9 +30,6 @@ const OF_HISTORY: [Suite; 4] =
 
 /// Its answer is a walk over the whole ledger: who reads metrics is one, and patient.
 const PATIENT: &str = "rest-metrics";
-
-/// Calls of the mix, which are taken in turn.
-const MIXED: f64 = 10_000.0;
 
 /// The seed of the mix.
 const SEED: u64 = 1;
@@ -87,19 +84,20 @@ fn measured(
     let mut client = Client::open(rpc)?;
     let found = look(&mut client, suites)?;
     let case = |stream| Case { address: rpc, stream, constant: 0 };
-    let rest = |name, requests, connections| {
+    let over_http = |name, requests, connections, judge| {
         let stream = Stream::closed(name, requests, connections);
-        case(Stream { judge: status_ok, ..stream })
+        case(Stream { judge, ..stream })
     };
     let health = Endpoint::from(rpc).post("/health", "{}");
-    let mut cases = vec![rest("constant", vec![health], CONNECTIONS)];
+    let mut cases = vec![over_http("constant", vec![health], CONNECTIONS, status_ok)];
     for suite in suites {
         let requests = suite.requests(&mut client, &found)?;
         cases.push(case(Stream::closed(suite.name(), requests, CONNECTIONS)));
     }
     for suite in RestSuite::ALL.iter().filter(|suite| suite.needs_history == is_history) {
         let connections = if suite.name == PATIENT { 1 } else { CONNECTIONS };
-        cases.push(rest(suite.name, suite.requests(&mut client, &found)?, connections));
+        let requests = suite.requests(&mut client, &found)?;
+        cases.push(over_http(suite.name, requests, connections, suite.judge()));
     }
     let mixed = mixed(suites, &found, &Endpoint::from(rpc))?;
     let name = if is_history { "mix of history" } else { "mix of accounts" };
@@ -110,15 +108,13 @@ fn measured(
     Ok(rounds.ratios("suite_"))
 }
 
-/// Calls of all suites by their weights, in one order that is always the same.
+/// Calls of all suites by their weights.
 fn mixed(suites: &[Suite], found: &Found, endpoint: &Endpoint) -> Result<Vec<Vec<u8>>, LoadError> {
     let mut mix = Mix::new(SEED);
     for suite in suites {
         mix.add(suite.weight(), suite.method(), suite.params(found)?);
     }
-    let log = mix.log(MIXED, Duration::from_secs(1));
-    let bodies = log.iter().filter_map(|entry| entry.body.as_ref().map(Value::to_string));
-    Ok(bodies.map(|body| endpoint.body(&body)).collect())
+    Ok(mix.requests(endpoint))
 }
 
 /// What there is to ask for; blocks once they are confirmed.

@@ -7,8 +7,7 @@ use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 use testkit::synthetic::{Kind, Synthetic, SyntheticConfig};
 
-/// The seed of `state-ledger`.
-const SEED: u64 = 20_260_101;
+use crate::agreed::SEED;
 
 /// Bytes of an account in an answer of getProgramAccounts, about.
 const ENTRY_BYTES: u64 = 430;

@@ -1,5 +1,5 @@
 //! The ledger behind the real server, again and again, each time as a line of standard input says
-//! ([`Settings`], six numbers). The next line ends it; the end of input ends all.
+//! ([`Settings`]). The next line ends it; the end of input ends all.
 //!
 //! Shape: three listeners on the same threads: the server as it is told; the same without its cache of
 //! answers, so that both can be asked in turn; and a constant answer from the same HTTP stack, of as many
@@ -9,7 +9,7 @@ use std::convert::Infallible;
 use std::io::{BufRead, stdin};
 use std::sync::Arc;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result};
 use bytes::Bytes;
 use chain::Reader;
 use http_body_util::Full;
@@ -23,7 +23,8 @@ use rpc::Listeners;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
-use crate::served::{self, Settings};
+use crate::agreed::{Serving, Settings};
+use crate::served;
 
 /// The largest constant answer.
 const CONSTANT_BYTES_MAX: usize = 4_000_000;
@@ -32,22 +33,13 @@ pub(crate) fn run(reader: &Reader) -> Result<()> {
     let mut lines = stdin().lock().lines();
     println!("ready");
     while let Some(line) = lines.next() {
-        let settings = parse(&line?)?;
+        let line = line?;
+        let settings =
+            serde_json::from_str(&line).with_context(|| format!("{line}: no settings"))?;
         serve(reader, &settings, || lines.next().transpose().map(drop))?;
         println!("ended");
     }
     Ok(())
-}
-
-fn parse(line: &str) -> Result<Settings> {
-    let numbers = line.split_whitespace().map(str::parse).collect::<Result<Vec<u64>, _>>()?;
-    let [io_threads, cpu_threads, slice_us, nice, inline_bytes, cache_bytes] = numbers[..] else {
-        bail!("{line}: not IO_THREADS CPU_THREADS SLICE_US NICE INLINE_BYTES CACHE_BYTES")
-    };
-    ensure!(io_threads > 0 && cpu_threads > 0, "{line}: at least one thread of each");
-    let (io_threads, cpu_threads) = (io_threads as usize, cpu_threads as usize);
-    let (nice, inline_bytes) = (u8::try_from(nice)?, inline_bytes as usize);
-    Ok(Settings { io_threads, cpu_threads, slice_us, nice, inline_bytes, cache_bytes })
 }
 
 fn serve(
@@ -63,7 +55,11 @@ fn serve(
         let bind = || TcpListener::bind(("127.0.0.1", 0));
         Ok::<_, std::io::Error>([bind().await?, bind().await?, bind().await?])
     })?;
-    let addresses = [listener.local_addr()?, uncached.local_addr()?, constant.local_addr()?];
+    let serving = Serving {
+        rpc: listener.local_addr()?,
+        uncached: uncached.local_addr()?,
+        constant: constant.local_addr()?,
+    };
     let (stop, stopped) = watch::channel(false);
     let mut servers = Vec::new();
     for (listener, cache_bytes) in [(listener, settings.cache_bytes), (uncached, 0)] {
@@ -83,7 +79,7 @@ fn serve(
         )));
     }
     let constant = runtime.spawn(serve_constant(constant));
-    println!("serving {} {} {}", addresses[0], addresses[1], addresses[2]);
+    println!("serving {}", serde_json::to_string(&serving)?);
     let waited = wait();
     constant.abort();
     // Both may have ended already.

@@ -9,8 +9,9 @@
 #![expect(clippy::print_stdout, reason = "what was measured is for whoever started it")]
 
 mod again;
+#[path = "../agreed.rs"]
+mod agreed;
 mod built;
-mod memory;
 mod reads;
 mod rival;
 mod served;
@@ -20,16 +21,15 @@ use std::io::{BufRead, stdin};
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
+use load::Process;
 use testkit::synthetic::{Synthetic, SyntheticConfig};
 
+use crate::agreed::SEED;
 use crate::built::Built;
 
 // As the binary's.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
-/// Of the ledger, in every run.
-const SEED: u64 = 20_260_101;
 
 fn main() -> Result<()> {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -61,6 +61,11 @@ fn serve(ledger: &Synthetic, slots: u32) -> Result<()> {
         Ok(())
     })?;
     if slots == 0 { Ok(()) } else { stream::run(ledger, built, slots) }
+}
+
+/// This process.
+fn us() -> Process {
+    Process(std::process::id())
 }
 
 /// A figure for whoever started us.

@@ -19,6 +19,8 @@ use solana_signature::Signature;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
+use crate::agreed::Settings;
+
 /// Serves on a free port, which it tells, until `wait` is over.
 pub(crate) fn run(reader: &Reader, wait: impl FnOnce() -> Result<()>) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
@@ -69,21 +71,6 @@ fn node(reader: &Reader) -> Result<Node> {
         metrics: Arc::new(rpc::Metrics::new()),
         config: rpc::Config::default(),
     })
-}
-
-/// How a ledger is served.
-#[derive(Clone, Copy)]
-pub(crate) struct Settings {
-    pub(crate) io_threads: usize,
-    pub(crate) cpu_threads: usize,
-    /// 0: no slices, no turns, no weights.
-    pub(crate) slice_us: u64,
-    /// Of the CPU threads.
-    pub(crate) nice: u8,
-    /// What is answered where the socket is polled; 0: everything that is read goes to the pool.
-    pub(crate) inline_bytes: usize,
-    /// Of the cache of answers.
-    pub(crate) cache_bytes: u64,
 }
 
 /// The same as it is told.

@@ -46,9 +46,9 @@ pub struct Config {
     /// Bytes that may wait for one client. Default 16 MiB. One more closes the connection (1008).
     /// Worst-case memory is this times the connections, if they share no notification.
     pub queue_bytes_max: usize,
-    /// Events of the ledger that may wait to be told. Default 16,384: a second of transactions at
-    /// the highest rate. One more closes every connection (1013). Memory: about 130 bytes each, and
-    /// the transactions and blocks that they hold.
+    /// Events of the ledger that may wait to be told, all transactions of one publication being one.
+    /// Default 16,384: many seconds. One more closes every connection (1013). Memory: about 130 bytes
+    /// each, and the transactions and blocks that they hold, which history has as well.
     pub events_max: usize,
     /// Milliseconds in which a client must take some of what is written to it. Default 30,000; then
     /// the connection is closed (1008).

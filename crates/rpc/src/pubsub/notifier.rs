@@ -130,7 +130,9 @@ fn tell(pubsub: &Arc<PubSub>, at: Position, event: &Event) {
             outbox.broadcast(Kind::Slot, &notification::slot(*slot, *parent, *root));
             tell_slot_updates(&mut outbox, event);
         }
-        Event::Executed(executed) => tell_executed(&mut outbox, executed),
+        Event::Executed(all) => {
+            all.iter().for_each(|executed| tell_executed(&mut outbox, executed));
+        }
         Event::Completed { block, .. } => {
             tell_slot_updates(&mut outbox, event);
             let parent = pubsub.recent.lock().parent_of(block);

@@ -13,6 +13,7 @@ mod metrics;
 mod overload;
 mod pages;
 mod programs;
+mod racing;
 mod pubsub;
 mod streams;
 mod supply;

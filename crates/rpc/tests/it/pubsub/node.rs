@@ -194,7 +194,7 @@ impl Node {
 
     pub(crate) fn execute(&mut self, tx: Tx<'_>) {
         let executed = self.execute_silently(tx);
-        self.tell(&Event::Executed(executed));
+        self.tell(&Event::Executed([executed].into()));
     }
 
     /// Completes the open block.
