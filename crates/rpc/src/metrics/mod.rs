@@ -3,7 +3,7 @@
 //! Every call is counted once, when the last byte of its answer is made, by its method and by where it was
 //! answered (`Lane`); what HTTP and sockets do is counted where it happens. To count takes nanoseconds
 //! and shares nothing between threads (`counts`); to tell takes a walk over all of it.
-//! Bounds: memory is fixed when a thread first counts, 140 KiB each; names of methods that do not exist are
+//! Bounds: memory is fixed when a thread first counts, 160 KiB each; names of methods that do not exist are
 //! one name.
 //! Not here: what goes into the text of other parts (`figures`, and each [`Source`]).
 
@@ -15,6 +15,7 @@ mod process;
 mod rejections;
 mod scrapes;
 mod slow;
+mod spoken;
 mod text;
 
 use std::sync::Arc;
@@ -28,6 +29,7 @@ use crate::methods;
 pub use counts::Counts;
 pub use durations::{Durations, Histogram};
 pub use rejections::Rejection;
+pub use spoken::Spoken;
 pub use text::{Family, Kind, Labels, Text};
 
 pub(crate) use http::{HttpCounts, Traffic};
@@ -43,6 +45,11 @@ pub trait Source: Send + Sync {
     /// What its parts hold now, in heap bytes, by their names in `hydrant_memory_bytes`.
     fn memory(&self) -> Vec<(&'static str, u64)> {
         Vec::new()
+    }
+
+    /// Its calls over WebSocket, which are told with those over HTTP.
+    fn spoken(&self) -> Option<&Spoken> {
+        None
     }
 }
 

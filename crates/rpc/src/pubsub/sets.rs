@@ -15,6 +15,7 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::str::FromStr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use chain::{Block, View};
 use ledger::{Address, AddressId, BlockId, Commitment, Facet, Slot};
@@ -73,6 +74,8 @@ pub(super) enum Out {
 pub(super) struct Task {
     pubsub: Arc<PubSub>,
     client: Arc<Client>,
+    /// When the message was there.
+    began: Duration,
     work: Work,
 }
 
@@ -130,7 +133,8 @@ impl Task {
     }
 
     fn new(pubsub: &Arc<PubSub>, client: &Arc<Client>, work: Work) -> Self {
-        Self { pubsub: Arc::clone(pubsub), client: Arc::clone(client), work }
+        let began = pubsub.pool.now();
+        Self { pubsub: Arc::clone(pubsub), client: Arc::clone(client), began, work }
     }
 
     /// Whether a text is one for [`Self::text`]: a long one, or one that names the methods here.
@@ -150,16 +154,16 @@ impl Task {
 
     /// Does some milliseconds of work: what to write now, and what is left to do after it.
     pub(super) fn step(self) -> (Vec<Out>, Option<Self>) {
-        let Self { pubsub, client, work } = self;
+        let Self { pubsub, client, began, work } = self;
         let node = (&pubsub, &client);
         let (out, next) = match work {
-            Work::Text(text) => read_text(&pubsub, &client, &text),
-            Work::Binary(message) => read_binary(&pubsub, &client, &message),
+            Work::Text(text) => read_text(&pubsub, &client, began, &text),
+            Work::Binary(message) => read_binary(&pubsub, &client, began, &message),
             Work::End(id, request) => {
                 let ended = client.unsubscribe(id);
                 let err = || RpcError::invalid_params("Invalid subscription id.");
                 let answer = if ended { Answer::of(&true) } else { Err(err()) };
-                (reply(&request, answer), None)
+                (reply_to(&pubsub, ("addressesUnsubscribe", began), &request, answer), None)
             }
             Work::Begin(begun) => begin(node.0, node.1, begun),
             Work::Snapshot(snapshot) => snapshot.step(&pubsub),
@@ -171,7 +175,7 @@ impl Task {
                 (texts.into_iter().map(|text| Out::Beginning(id, text)).collect(), None)
             }
         };
-        (out, next.map(|work| Self { pubsub, client, work }))
+        (out, next.map(|work| Self { pubsub, client, began, work }))
     }
 }
 
@@ -182,10 +186,16 @@ pub(super) fn not_in_a_batch() -> RpcError {
     RpcError::invalid_request("addressesSubscribe and addressesUpdate cannot be in a batch")
 }
 
-fn reply(id: &Id, answer: Result<Answer, RpcError>) -> Vec<Out> {
+/// The reply to a call of a method that came at a certain time, which is counted.
+fn reply_to(
+    pubsub: &PubSub,
+    (method, began): (&str, Duration),
+    id: &Id,
+    answer: Result<Answer, RpcError>,
+) -> Vec<Out> {
+    calls::count(pubsub, Some(method), began, answer.as_ref());
     let reply = answer.and_then(|answer| answer.into_reply(id));
-    let bytes = reply.unwrap_or_else(|err| envelope::error_reply(&err, id, true));
-    text(bytes)
+    text(reply.unwrap_or_else(|err| envelope::error_reply(&err, id, true)))
 }
 
 fn text(bytes: Vec<u8>) -> Vec<Out> {
@@ -193,7 +203,12 @@ fn text(bytes: Vec<u8>) -> Vec<Out> {
     vec![Out::Text(text)]
 }
 
-fn read_text(pubsub: &Arc<PubSub>, client: &Arc<Client>, message: &str) -> Stepped {
+fn read_text(
+    pubsub: &Arc<PubSub>,
+    client: &Arc<Client>,
+    began: Duration,
+    message: &str,
+) -> Stepped {
     let call = match envelope::read(message) {
         Ok(Request::Single(Call::Method { id, method, params })) => Some((id, method, params)),
         _ => None,
@@ -211,12 +226,16 @@ fn read_text(pubsub: &Arc<PubSub>, client: &Arc<Client>, message: &str) -> Stepp
         (id, method, params, answered)
     });
     match asked {
-        Some((id, _, _, Some(Ok((value, next))))) => (reply(&id, Answer::of(&value)), next),
-        Some((id, _, _, Some(Err(err)))) => (reply(&id, Err(err)), None),
+        Some((id, method, _, Some(Ok((value, next))))) => {
+            (reply_to(pubsub, (&method, began), &id, Answer::of(&value)), next)
+        }
+        Some((id, method, _, Some(Err(err)))) => {
+            (reply_to(pubsub, (&method, began), &id, Err(err)), None)
+        }
         Some((id, method, params, None)) if method == "addressesUnsubscribe" => {
             match params.parse::<(u64,)>(1) {
                 Ok((of,)) => (Vec::new(), Some(Work::End(SubscriptionId(of), id))),
-                Err(err) => (reply(&id, Err(err)), None),
+                Err(err) => (reply_to(pubsub, (&method, began), &id, Err(err)), None),
             }
         }
         Some((_, method, _, None))
@@ -470,7 +489,14 @@ fn change(
 
 /// `0xad`, what to do (1 add, 2 remove, 3 replace), flags (1: snapshot), 0; the number of the request
 /// and that of the subscription, both little-endian; then 32 bytes for each address.
-fn read_binary(pubsub: &Arc<PubSub>, client: &Arc<Client>, message: &[u8]) -> Stepped {
+fn read_binary(
+    pubsub: &Arc<PubSub>,
+    client: &Arc<Client>,
+    began: Duration,
+    message: &[u8],
+) -> Stepped {
+    let reply =
+        |request: &Id, answer| reply_to(pubsub, ("addressesUpdate", began), request, answer);
     let invalid = |request: Id, why: &str| {
         let err = RpcError::invalid_params(format!("Invalid binary message: {why}"));
         (reply(&request, Err(err)), None)

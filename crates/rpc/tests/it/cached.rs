@@ -255,6 +255,9 @@ fn an_answer_from_the_cache_is_what_would_be_made_now() {
     assert!(first_kept.is_some_and(|first| first > slots[1]), "history went over its end");
     let counters = world.node.answers.counters();
     assert!(counters.hits > asked / 10 && counters.stale > 100, "{counters:?} of {asked}");
+    // Of these some are known by their text alone.
+    let known = world.node.answers.known_hits();
+    assert!(known > 100 && known < counters.hits, "{known} of {counters:?}");
 }
 
 #[test]
