@@ -209,7 +209,7 @@ fn block_bytes(block: &Block) -> u64 {
 }
 
 /// What one transaction costs us, maps included: measured sizes, not a guess at the allocator.
-fn transaction_bytes(executed: &Executed) -> u64 {
+pub(crate) fn transaction_bytes(executed: &Executed) -> u64 {
     let meta = &executed.meta;
     let message = &executed.transaction.message;
     let instructions: usize = message

@@ -127,6 +127,11 @@ impl Source for PubSub {
                 stats.queue_messages,
             ),
             ("hydrant_websocket_queue_bytes", "Bytes of those notifications.", stats.queue_bytes),
+            (
+                "hydrant_resume_bytes",
+                "Bytes of the blocks kept for those who resume (pubsub.resume_bytes).",
+                stats.resume_bytes,
+            ),
         ];
         for (name, help, figure) in gauges {
             to.single(name, Kind::Gauge, help, figure);

@@ -139,7 +139,8 @@ fn tell(pubsub: &Arc<PubSub>, at: Position, event: &Event) {
             let parent = parent.or_else(|| pubsub.subs.tip(Commitment::Processed));
             pubsub.recent.lock().add(block);
             let parent = parent.unwrap_or(block.id);
-            if pubsub.subs.add_block(block.id, parent, Arc::clone(block)).is_err() {
+            let bytes = usize::try_from(block.bytes()).unwrap_or(usize::MAX);
+            if pubsub.subs.add_block(block.id, parent, Arc::clone(block), bytes).is_err() {
                 return lost(pubsub, block);
             }
             advance(&mut outbox, block, Commitment::Processed);
