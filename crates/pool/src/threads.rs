@@ -28,6 +28,7 @@ pub struct Ticket {
 struct Shared {
     clock: Arc<dyn Clock>,
     slice: Duration,
+    deadlines_ms: [u64; 3],
     state: Mutex<Inner>,
     arrived: Condvar,
 }
@@ -62,9 +63,15 @@ impl Pool {
         on_thread_start: impl Fn() + Send + Sync + 'static,
     ) -> std::io::Result<Self> {
         let (threads, slice) = (config.threads.max(1), config.slice());
+        let deadlines_ms = Class::ALL.map(|class| config.class(class).deadline_ms);
         let inner = Inner { schedule: Schedule::new(config), closed: false, idle: 0 };
-        let shared =
-            Arc::new(Shared { clock, slice, state: Mutex::new(inner), arrived: Condvar::new() });
+        let shared = Arc::new(Shared {
+            clock,
+            slice,
+            deadlines_ms,
+            state: Mutex::new(inner),
+            arrived: Condvar::new(),
+        });
         let on_thread_start = Arc::new(on_thread_start);
         let mut pool = Self { shared, threads: Vec::new() };
         for number in 0..threads {
@@ -105,6 +112,11 @@ impl Pool {
     /// What the pool has done and is doing.
     pub fn counters(&self) -> Counters {
         self.shared.state.lock().schedule.counters()
+    }
+
+    /// How long after its arrival a task of a class is ended, in milliseconds.
+    pub fn deadline_ms(&self, class: Class) -> u64 {
+        self.shared.deadlines_ms[class.index()]
     }
 
     /// The time by the pool's clock.

@@ -48,12 +48,16 @@ impl Examples {
 
 /// The description, made when it is first asked for.
 #[derive(Debug, Default)]
-pub(crate) struct Document(Mutex<Option<(Examples, Arc<Fixed>)>>);
+pub(crate) struct Document {
+    made: Mutex<Option<(Examples, Arc<Fixed>)>>,
+    /// Held by whoever makes it: one, whether or not anybody still waits for it.
+    making: Arc<tokio::sync::Mutex<()>>,
+}
 
 impl Document {
     /// The description as this node gives it now.
     pub(crate) async fn of(&self, node: &Arc<Node>) -> Result<Arc<Fixed>, Problem> {
-        let made = self.0.lock().clone();
+        let made = self.made.lock().clone();
         if let Some((examples, fixed)) = &made
             && examples.are_good(node)
         {
@@ -65,14 +69,20 @@ impl Document {
         {
             return Ok(fixed);
         }
+        let making = Arc::clone(&self.making).lock_owned().await;
+        let made = self.made.lock().clone();
+        if let Some((_, fixed)) = made.filter(|(made_of, _)| *made_of == examples) {
+            return Ok(fixed);
+        }
         // Some milliseconds: not on a thread that polls sockets.
         let of = examples.clone();
         let fixed = tokio::task::spawn_blocking(move || {
+            let _making = making;
             let document = openapi::document(routes::ROUTES, &of).to_string();
             Arc::new(Fixed::new("application/json", document.as_bytes()))
         });
         let fixed = fixed.await.map_err(|_| RpcError::internal())?;
-        *self.0.lock() = Some((examples, Arc::clone(&fixed)));
+        *self.made.lock() = Some((examples, Arc::clone(&fixed)));
         Ok(fixed)
     }
 }

@@ -10,6 +10,7 @@ use hyper::Response;
 use ledger::{Commitment, Slot};
 use rpc::Content;
 use rpc::error::RpcError;
+use rpc::metrics::Rejection;
 use serde::Deserialize;
 use solana_signature::Signature;
 use tokio::time::Instant;
@@ -48,7 +49,10 @@ pub(crate) async fn answer(
             .text("signature")
             .and_then(|text| text.parse().ok())
             .ok_or_else(|| Problem::invalid("signature is to be a signature in base58"))?;
-        let waiting = waits.wait_for(signature)?;
+        let waiting = waits.wait_for(signature).inspect_err(|_| {
+            // Its only reason.
+            asked.node.metrics.reject(Rejection::Waits);
+        })?;
         let until = Instant::now() + wait;
         loop {
             // After it is known that we wait: what comes true from here on wakes us.

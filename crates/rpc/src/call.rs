@@ -17,6 +17,7 @@ use crate::dispatch::{self, Asker, Reply};
 use crate::error::RpcError;
 use crate::node::Node;
 use crate::request_id::RequestId;
+use crate::work::{self, INLINE_BODY_BYTES_MAX};
 
 /// Who asks, as limits and turns know him.
 #[derive(Clone, Copy, Debug, Default)]
@@ -48,6 +49,22 @@ impl Caller {
     /// Takes one request of the client's share; -32005 if it had it.
     pub fn admit(self, node: &Node) -> Result<(), RpcError> {
         node.admit(self.client, 1).map_err(|too_many| RpcError::too_many(&too_many))
+    }
+
+    /// Reads what a client sent: here if it is short, as one step on the CPU pool if not. `read` owns the bytes, of
+    /// which there are `bytes`.
+    ///
+    /// Errors: -32005 if the pool has no room for it, -32603 if `read` panics.
+    pub async fn read<T: Send + 'static>(
+        self,
+        node: &Node,
+        bytes: usize,
+        read: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, RpcError> {
+        if bytes <= INLINE_BODY_BYTES_MAX {
+            return Ok(read());
+        }
+        work::on_pool(node, work::class_of(bytes), self.client, read).await
     }
 
     /// Counts bytes that are sent.

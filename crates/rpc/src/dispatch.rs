@@ -1,11 +1,13 @@
 //! From the text of a body to its answer: which call runs where.
 //!
 //! A cheap call runs where the socket is polled. Any other goes to the CPU pool, with all calls of its
-//! batch, as one task ([`crate::job`]) whose answer comes back piece by piece.
+//! batch, as one task ([`crate::job`]) whose answer comes back piece by piece. A large body is read on the pool
+//! as well ([`crate::work`]), and what is cheap in it is answered there.
 //! Bounds: `Config::batch_max` calls; the pool's own, past which the client is told at once.
 //! Invariant: nothing is left running for a client that has gone: dropping what [`answer`] gives, or its
 //! future, ends the task.
 
+use std::str::Utf8Error;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,7 +18,7 @@ use tokio::sync::oneshot;
 use crate::bare::{Told, Want};
 use crate::cached::{self, Asked, Meaning};
 use crate::compress::Coding;
-use crate::envelope::{self, Call, Id, Request};
+use crate::envelope::{self, Bounded, Call, Id, Request};
 use crate::error::{OVERLOADED, RpcError};
 use crate::job::{About, Job, OwnedCall, guarded};
 use crate::kept::{GaveUp, Keeping, Kept};
@@ -27,9 +29,13 @@ use crate::outlet::{Piece, Taken, Taker};
 use crate::params::Params;
 use crate::request_id::RequestId;
 use crate::stamp::{Stamp, Stamper};
+use crate::work::{self, INLINE_BODY_BYTES_MAX};
 
 /// A batch of more calls is answered on the pool though each of them is cheap.
 const INLINE_BATCH_MAX: usize = 16;
+
+/// When to come again after there was too much to do: a second's work is gone by then.
+const RETRY_AFTER_S: u64 = 1;
 
 /// Who asks, and how he wants it.
 #[derive(Clone, Copy, Debug, Default)]
@@ -74,24 +80,121 @@ pub(crate) struct Whole {
     pub(crate) is_from_pool: bool,
 }
 
-/// Answers a body.
-pub(crate) async fn answer(node: &Arc<Node>, asker: Asker, body: &str) -> Reply {
-    let request = match envelope::read(body) {
-        Ok(request) => request,
-        Err(err) => return refuse_body(node, asker, &err),
-    };
-    let calls = match &request {
-        Request::Single(_) => 1,
-        Request::Batch(calls) => calls.len(),
+/// Answers a body. A large one is read on the pool.
+///
+/// Errors: it is no text.
+pub(crate) async fn answer(
+    node: &Arc<Node>,
+    asker: Asker,
+    body: bytes::Bytes,
+) -> Result<Reply, Utf8Error> {
+    if body.len() > INLINE_BODY_BYTES_MAX {
+        // In a box: nearly no body is large, and each would carry the room for it.
+        return Box::pin(answer_large(node, asker, body)).await;
+    }
+    let body = std::str::from_utf8(&body)?;
+    Ok(match read(node, &asker, Lane::Inline, body) {
+        Err(reply) => *reply,
+        Ok(Request::Single(call)) => answer_single(node, asker, call).await,
+        Ok(Request::Batch(calls)) => answer_batch(node, asker, calls).await,
+    })
+}
+
+/// Reads a body and takes its calls of the client's share; gives the answer to one that is refused.
+fn read<'b>(
+    node: &Node,
+    asker: &Asker,
+    lane: Lane,
+    body: &'b str,
+) -> Result<Request<'b>, Box<Reply>> {
+    let limit = node.config.batch_max;
+    let refuse = |err: RpcError| Box::new(refuse_body(node, asker, lane, &err));
+    let read = envelope::read_bounded(body, limit).map_err(refuse)?;
+    let (calls, id) = match &read {
+        Bounded::Request(Request::Single(call)) => (1, call.id()),
+        Bounded::Request(Request::Batch(calls)) => (calls.len(), None),
+        Bounded::TooLong { calls } => (*calls, None),
     };
     if let Err(too_many) = node.admit(asker.client, calls) {
-        let outcome = Outcome::Refused(OVERLOADED);
-        count(node, &asker, (Subject::none(), None), Lane::Inline, outcome);
-        return Reply::too_many(&too_many);
+        count(node, asker, (Subject::none(), None), lane, Outcome::Refused(OVERLOADED));
+        return Err(Box::new(Reply::too_many(&too_many, id.unwrap_or(&Id::Null))));
     }
-    match request {
-        Request::Single(call) => answer_single(node, asker, call).await,
-        Request::Batch(calls) => answer_batch(node, asker, calls).await,
+    match read {
+        Bounded::Request(request) => Ok(request),
+        Bounded::TooLong { calls } => {
+            let message = format!("a batch of {calls} calls, at most {limit} (rpc.batch_max)");
+            Err(refuse(RpcError::invalid_request(message)))
+        }
+    }
+}
+
+/// What a large body comes to.
+enum Large {
+    /// It is answered.
+    Answered(Reply),
+    /// What is to be run for it, where, and whether it is a batch.
+    Run(Vec<OwnedCall>, PoolClass, bool),
+}
+
+/// Reads a body on the pool, looks at its calls there, and runs there what is cheap.
+async fn answer_large(
+    node: &Arc<Node>,
+    asker: Asker,
+    body: bytes::Bytes,
+) -> Result<Reply, Utf8Error> {
+    let class = work::class_of(body.len());
+    let lane = Lane::Pool(class);
+    let here = Arc::clone(node);
+    let look = move || Ok(look_into(&here, &asker, lane, std::str::from_utf8(&body)?));
+    let (calls, class, is_batch) = match work::on_pool(node, class, asker.client, look).await {
+        Ok(looked) => match looked? {
+            Large::Answered(reply) => return Ok(reply.made_on_pool()),
+            Large::Run(calls, class, is_batch) => (calls, class, is_batch),
+        },
+        Err(err) => return Ok(refuse_body(node, &asker, lane, &err)),
+    };
+    let (subject, id) = match calls.as_slice() {
+        [OwnedCall::Run { id, method, .. }] if !is_batch => (method.subject(), id.clone()),
+        _ => (Subject::none(), Id::Null),
+    };
+    Ok(match submit(node, About { asker, class, cache: "none", is_batch }, calls, None) {
+        Ok(taker) => receive(node, (taker, class), asker, &id).await,
+        Err(err) => {
+            let done = reply(Err(err), &id);
+            count(node, &asker, (subject, None), Lane::Pool(class), done.outcome);
+            Reply::whole(done)
+        }
+    })
+}
+
+fn look_into(node: &Node, asker: &Asker, lane: Lane, body: &str) -> Large {
+    let calls = match read(node, asker, lane, body) {
+        Err(reply) => return Large::Answered(*reply),
+        Ok(Request::Single(call)) => {
+            let Some(plan) = Plan::of(node, asker, call) else {
+                return Large::Answered(Reply::Nothing);
+            };
+            return match plan.class() {
+                Some(class) => Large::Run(vec![plan.to_owned_call()], class, false),
+                None => {
+                    let done = plan.answer_here(node, asker, lane, &RpcError::internal());
+                    Large::Answered(Reply::whole(done))
+                }
+            };
+        }
+        Ok(Request::Batch(calls)) => calls,
+    };
+    if calls.len() > INLINE_BATCH_MAX {
+        let (calls, class) = own(calls);
+        return match calls.is_empty() {
+            true => Large::Answered(Reply::Nothing),
+            false => Large::Run(calls, class, true),
+        };
+    }
+    let plans = plan(node, asker, calls);
+    match heaviest(&plans) {
+        Some(class) => Large::Run(plans.iter().map(Plan::to_owned_call).collect(), class, true),
+        None => Large::Answered(answer_all_here(node, asker, lane, plans, &RpcError::internal())),
     }
 }
 
@@ -205,12 +308,12 @@ impl<'a> Plan<'a> {
     }
 
     /// The answer, made here, and counted; what was to run on the pool is answered with `refusal`.
-    fn answer_here(self, node: &Node, asker: &Asker, refusal: &RpcError) -> Answered {
+    fn answer_here(self, node: &Node, asker: &Asker, lane: Lane, refusal: &RpcError) -> Answered {
         let (subject, lane, done) = match self {
-            Self::Answered(subject, done) => (subject, Lane::Inline, done),
+            Self::Answered(subject, done) => (subject, lane, done),
             Self::Here { id, method, params } => {
                 let done = reply(run(node, method, asker.request, params), &id);
-                (method.subject(), Lane::Inline, done)
+                (method.subject(), lane, done)
             }
             Self::OnPool { id, method, class, .. } => {
                 (method.subject(), Lane::Pool(class), reply(Err(refusal.clone()), &id))
@@ -253,8 +356,8 @@ fn count(
 }
 
 /// The answer to a body that is not to be looked at any further.
-fn refuse_body(node: &Node, asker: Asker, err: &RpcError) -> Reply {
-    count(node, &asker, (Subject::none(), None), Lane::Inline, Outcome::Refused(err.code));
+fn refuse_body(node: &Node, asker: &Asker, lane: Lane, err: &RpcError) -> Reply {
+    count(node, asker, (Subject::none(), None), lane, Outcome::Refused(err.code));
     Reply::error(err)
 }
 
@@ -288,7 +391,7 @@ async fn answer_single(node: &Arc<Node>, asker: Asker, call: Call<'_>) -> Reply 
             let stamper = stamper(node, &asker, asked.as_ref());
             let calls = vec![OwnedCall::run(id.clone(), method, params)];
             match submit(node, About { asker, class, cache, is_batch: false }, calls, stamper) {
-                Ok(taker) => return receive(taker, asker, &id).await,
+                Ok(taker) => return receive(node, (taker, class), asker, &id).await,
                 Err(err) => {
                     (method.subject(), Some(params), Lane::Pool(class), reply(Err(err), &id))
                 }
@@ -433,7 +536,7 @@ async fn kept(
                         return Ok(Reply::whole(done));
                     }
                 };
-                return Ok(receive(taker.of(ticket), asker, id).await);
+                return Ok(receive(node, (taker.of(ticket), class), asker, id).await);
             }
             Find::Wait => {
                 let Ok(Some(entry)) = told.await else { continue };
@@ -448,29 +551,54 @@ async fn kept(
 }
 
 async fn answer_batch(node: &Arc<Node>, asker: Asker, calls: Vec<Call<'_>>) -> Reply {
-    let (calls_len, limit) = (calls.len(), node.config.batch_max);
-    if calls_len > limit {
-        let message = format!("a batch of {calls_len} calls, at most {limit} (rpc.batch_max)");
-        return refuse_body(node, asker, &RpcError::invalid_request(message));
-    }
-    if calls_len > INLINE_BATCH_MAX {
+    if calls.len() > INLINE_BATCH_MAX {
         return answer_long_batch(node, asker, calls).await;
     }
-    let plans: Vec<_> = calls.into_iter().filter_map(|call| Plan::of(node, &asker, call)).collect();
-    let Some(class) = plans.iter().filter_map(Plan::class).max_by_key(|class| class.index()) else {
-        let refusal = RpcError::internal();
-        return join(plans.into_iter().map(|plan| plan.answer_here(node, &asker, &refusal)));
+    let plans = plan(node, &asker, calls);
+    let Some(class) = heaviest(&plans) else {
+        return answer_all_here(node, &asker, Lane::Inline, plans, &RpcError::internal());
     };
     let calls = plans.iter().map(Plan::to_owned_call).collect();
     match submit(node, About { asker, class, cache: "none", is_batch: true }, calls, None) {
-        Ok(taker) => receive(taker, asker, &Id::Null).await,
+        Ok(taker) => receive(node, (taker, class), asker, &Id::Null).await,
         // The cheap ones are answered all the same.
-        Err(err) => join(plans.into_iter().map(|plan| plan.answer_here(node, &asker, &err))),
+        Err(err) => answer_all_here(node, &asker, Lane::Inline, plans, &err),
     }
+}
+
+fn plan<'a>(node: &Node, asker: &Asker, calls: Vec<Call<'a>>) -> Vec<Plan<'a>> {
+    calls.into_iter().filter_map(|call| Plan::of(node, asker, call)).collect()
+}
+
+/// The class of a batch; none if all of it can be answered here.
+fn heaviest(plans: &[Plan<'_>]) -> Option<PoolClass> {
+    plans.iter().filter_map(Plan::class).max_by_key(|class| class.index())
+}
+
+fn answer_all_here(
+    node: &Node,
+    asker: &Asker,
+    lane: Lane,
+    plans: Vec<Plan<'_>>,
+    refusal: &RpcError,
+) -> Reply {
+    join(plans.into_iter().map(|plan| plan.answer_here(node, asker, lane, refusal)))
 }
 
 /// Even to look at each call would be too much here, so all of them go to the pool or none.
 async fn answer_long_batch(node: &Arc<Node>, asker: Asker, calls: Vec<Call<'_>>) -> Reply {
+    let (calls, class) = own(calls);
+    if calls.is_empty() {
+        return Reply::Nothing;
+    }
+    match submit(node, About { asker, class, cache: "none", is_batch: true }, calls, None) {
+        Ok(taker) => receive(node, (taker, class), asker, &Id::Null).await,
+        Err(err) => refuse_body(node, &asker, Lane::Pool(class), &err),
+    }
+}
+
+/// The calls of a long batch, and its class by their names alone.
+fn own(calls: Vec<Call<'_>>) -> (Vec<OwnedCall>, PoolClass) {
     let is_heavy = |call: &Call<'_>| match call {
         Call::Method { method, .. } => {
             methods::find(method).is_some_and(|method| matches!(method.class, Class::By(_)))
@@ -488,14 +616,7 @@ async fn answer_long_batch(node: &Arc<Node>, asker: Asker, calls: Vec<Call<'_>>)
             None => reply(Err(RpcError::method_not_found()), &id).into_owned_call(Subject::other()),
         }),
     };
-    let calls: Vec<_> = calls.into_iter().filter_map(owned).collect();
-    if calls.is_empty() {
-        return Reply::Nothing;
-    }
-    match submit(node, About { asker, class, cache: "none", is_batch: true }, calls, None) {
-        Ok(taker) => receive(taker, asker, &Id::Null).await,
-        Err(err) => refuse_body(node, asker, &err),
-    }
+    (calls.into_iter().filter_map(owned).collect(), class)
 }
 
 fn submit(
@@ -511,11 +632,16 @@ fn submit(
 }
 
 /// The answer of a task: whole if it is short.
-async fn receive(mut taker: Taker, asker: Asker, id: &Id) -> Reply {
+async fn receive(
+    node: &Node,
+    (mut taker, class): (Taker, PoolClass),
+    asker: Asker,
+    id: &Id,
+) -> Reply {
     match taker.take().await {
         Taken::Piece(piece) if piece.is_last => {
-            let Piece { bytes: text, coding, told, .. } = piece;
-            let (retry_after_s, is_from_pool) = (None, true);
+            let Piece { bytes: text, coding, told, is_overload, .. } = piece;
+            let (retry_after_s, is_from_pool) = (is_overload.then_some(RETRY_AFTER_S), true);
             Reply::Whole(Whole { text, coding, retry_after_s, told, is_from_pool })
         }
         Taken::Piece(piece) => Reply::Streamed(piece, taker),
@@ -523,7 +649,7 @@ async fn receive(mut taker: Taker, asker: Asker, id: &Id) -> Reply {
             Some(kept) => Reply::kept(kept, asker, slot, id),
             None => Reply::whole(reply(Err(RpcError::internal()), id)),
         },
-        Taken::Ended(why) => Reply::whole(reply(Err(RpcError::ended(why)), id)),
+        Taken::Ended(why) => Reply::whole(reply(Err(work::ended(node, class, why)), id)),
     }
 }
 
@@ -565,20 +691,28 @@ impl Reply {
         }
     }
 
+    /// The same, made on the pool.
+    fn made_on_pool(self) -> Self {
+        match self {
+            Self::Whole(whole) => Self::Whole(Whole { is_from_pool: true, ..whole }),
+            other => other,
+        }
+    }
+
     fn error(err: &RpcError) -> Self {
         Self::whole(reply(Err(err.clone()), &Id::Null))
     }
 
     /// That a client is to come again later.
-    pub(crate) fn too_many(too_many: &TooMany) -> Self {
+    pub(crate) fn too_many(too_many: &TooMany, id: &Id) -> Self {
         let err = RpcError::too_many(too_many);
-        let text = envelope::error_reply(&err, &Id::Null, true);
+        let text = envelope::error_reply(&err, id, true);
         let retry_after_s = Some(too_many.retry_after.as_secs() + 1);
         Self::Whole(Whole { text: ended_line(text), retry_after_s, ..Whole::default() })
     }
 
     fn whole(done: Answered) -> Self {
-        let retry_after_s = done.overloaded.then_some(1);
+        let retry_after_s = done.overloaded.then_some(RETRY_AFTER_S);
         Self::Whole(Whole { text: ended_line(done.text), retry_after_s, ..Whole::default() })
     }
 }

@@ -13,7 +13,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use serde::de::{IgnoredAny, MapAccess, Visitor};
+use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -56,6 +56,16 @@ pub enum Call<'a> {
     },
 }
 
+impl Call<'_> {
+    /// What names the reply, if it has one.
+    pub(crate) fn id(&self) -> Option<&Id> {
+        match self {
+            Self::Method { id, .. } | Self::Invalid { id, .. } => Some(id),
+            Self::Notification => None,
+        }
+    }
+}
+
 /// What names a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Id {
@@ -81,13 +91,38 @@ impl Id {
     }
 }
 
+/// A body, of which no more is read than may be answered.
+#[derive(Debug)]
+pub(crate) enum Bounded<'a> {
+    /// All of it.
+    Request(Request<'a>),
+    /// A batch of so many calls, which is too many. Those past the bound were looked at only as far as to tell
+    /// that they are objects.
+    TooLong { calls: usize },
+}
+
 /// Reads a body. The error is the one -32700 that answers it.
 pub fn read(body: &str) -> Result<Request<'_>, RpcError> {
     quick::call(body).map_or_else(|| read_slowly(body), |call| Ok(Request::Single(call)))
 }
 
+/// The same, of a batch at most `calls_max` calls.
+pub(crate) fn read_bounded(body: &str, calls_max: usize) -> Result<Bounded<'_>, RpcError> {
+    match quick::call(body) {
+        Some(call) => Ok(Bounded::Request(Request::Single(call))),
+        None => read_slowly_bounded(body, calls_max),
+    }
+}
+
 /// The same for any body, not only for plain ones.
 pub(crate) fn read_slowly(body: &str) -> Result<Request<'_>, RpcError> {
+    match read_slowly_bounded(body, usize::MAX)? {
+        Bounded::Request(request) => Ok(request),
+        Bounded::TooLong { .. } => Err(RpcError::internal()), // nothing is longer
+    }
+}
+
+fn read_slowly_bounded(body: &str, calls_max: usize) -> Result<Bounded<'_>, RpcError> {
     let readable = match Look::at(body) {
         Look::Plain => true,
         Look::Doubtful => serde_json::from_str::<Value>(body).is_ok(),
@@ -98,11 +133,75 @@ pub(crate) fn read_slowly(body: &str) -> Result<Request<'_>, RpcError> {
     }
     let is_batch = body.trim_ascii_start().starts_with('[');
     let read = if is_batch {
-        serde_json::from_str(body).map(Request::Batch)
+        let mut reader = serde_json::Deserializer::from_str(body);
+        let batch = Batch { calls_max }.deserialize(&mut reader);
+        batch.and_then(|batch| reader.end().map(|()| batch))
     } else {
-        serde_json::from_str(body).map(Request::Single)
+        serde_json::from_str(body).map(|call| Bounded::Request(Request::Single(call)))
     };
     read.map_err(|_| RpcError::parse_error())
+}
+
+/// Reads an array of calls.
+struct Batch {
+    calls_max: usize,
+}
+
+impl<'de> DeserializeSeed<'de> for Batch {
+    type Value = Bounded<'de>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_seq(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Batch {
+    type Value = Bounded<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an array of requests")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut array: A) -> Result<Self::Value, A::Error> {
+        let mut calls = Vec::new();
+        while calls.len() < self.calls_max {
+            match array.next_element()? {
+                Some(call) => calls.push(call),
+                None => return Ok(Bounded::Request(Request::Batch(calls))),
+            }
+        }
+        let mut calls_len = calls.len();
+        while array.next_element::<Skipped>()?.is_some() {
+            calls_len += 1;
+        }
+        Ok(if calls_len == calls.len() {
+            Bounded::Request(Request::Batch(calls))
+        } else {
+            Bounded::TooLong { calls: calls_len }
+        })
+    }
+}
+
+/// An object, whatever is in it.
+struct Skipped;
+
+impl<'de> Deserialize<'de> for Skipped {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Object;
+        impl<'de> Visitor<'de> for Object {
+            type Value = Skipped;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a request object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Skipped, A::Error> {
+                while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+                Ok(Skipped)
+            }
+        }
+        deserializer.deserialize_map(Object)
+    }
 }
 
 /// The reply that says why, without the newline.
@@ -272,4 +371,30 @@ fn read_id(raw: &RawValue) -> Result<Id, &'static str> {
         return Ok(Id::Number(number));
     }
     serde_json::from_str(text).map(Id::Text).map_err(|_| "an id of no kind that JSON-RPC has")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_long_batch_no_more_is_read_than_may_be_answered() {
+        let batch = |calls: &[&str]| format!("[{}]", calls.join(", "));
+        let slot = r#"{"jsonrpc":"2.0","id":1,"method":"getSlot","params":[{"a":[1]}]}"#;
+        let read = |body: &str| match read_bounded(body, 3) {
+            Ok(Bounded::Request(Request::Batch(calls))) => (calls.len(), "read"),
+            Ok(Bounded::Request(Request::Single(_))) => (1, "single"),
+            Ok(Bounded::TooLong { calls }) => (calls, "too long"),
+            Err(err) => (0, if err == RpcError::parse_error() { "no JSON" } else { "other" }),
+        };
+        assert_eq!(read(slot), (1, "single"));
+        assert_eq!(read("[]"), (0, "read"));
+        assert_eq!(read(&batch(&[slot; 3])), (3, "read"));
+        assert_eq!(read(&batch(&[slot; 4])), (4, "too long"));
+        assert_eq!(read(&batch(&[slot, slot, slot, "{}", slot])), (5, "too long"));
+        for wrong in ["1", "[]", "null", r#"{"a":}"#, "{", "{} {}"] {
+            assert_eq!(read(&batch(&[slot, slot, slot, wrong])), (0, "no JSON"), "{wrong}");
+        }
+        assert_eq!(read(&format!("{}]", batch(&[slot; 4]))), (0, "no JSON"));
+    }
 }

@@ -86,16 +86,23 @@ impl RpcError {
     }
 
     /// A task of the CPU pool ended before it was done and before it said anything.
-    pub(crate) fn ended(why: Option<pool::Ended>) -> Self {
-        let message = match why {
-            Some(pool::Ended::ExpiredWaiting) => "too busy: its deadline was over before it began",
-            Some(pool::Ended::Expired) => "too busy: its deadline was over before it was done",
+    pub(crate) fn ended(why: Option<pool::Ended>, class: pool::Class, deadline_ms: u64) -> Self {
+        let late = match why {
+            Some(pool::Ended::ExpiredWaiting) => "begun",
+            Some(pool::Ended::Expired) => "done",
             Some(pool::Ended::ShutDown | pool::Ended::Cancelled) => {
                 return Self::internal_with("the node is shutting down");
             }
             Some(pool::Ended::Panicked) | None => return Self::internal(),
         };
-        let data = serde_json::json!({ "limit": "deadline_ms" });
+        let class = class.name();
+        let message = format!(
+            "too busy: it was not {late} after {deadline_ms} ms, the deadline of {class} requests \
+             (pool.{class}.deadline_ms)"
+        );
+        let data = serde_json::json!({
+            "limit": "deadline_ms", "class": class, "deadlineMs": deadline_ms,
+        });
         Self::new(OVERLOADED, message).with_data(data)
     }
 

@@ -156,7 +156,10 @@ async fn route(
     match request.uri().path() {
         "/health" => return health(node),
         "/ready" if is_read(&request) => return ready(node),
-        "/metrics" if is_read(&request) => return figures(node).await,
+        "/metrics" if is_read(&request) => {
+            let asker = asker(node, from, request.headers());
+            return figures(node, asker.client).await;
+        }
         _ => {}
     }
     match *request.method() {
@@ -192,13 +195,13 @@ async fn post(node: &Arc<Node>, mut asker: Asker, body: Incoming) -> Response<Co
         Ok(body) => body,
         Err(err) => return err.into_response(),
     };
-    let body = match std::str::from_utf8(&body) {
-        Ok(body) => body,
-        Err(err) => return BodyError::Utf8(err).into_response(),
-    };
     asker.arrived = node.pool.now();
     let (mut is_here, mut retry_after_s) = (false, None);
-    let (content, coding) = match dispatch::answer(node, asker, body).await {
+    let reply = match dispatch::answer(node, asker, body).await {
+        Ok(reply) => reply,
+        Err(err) => return BodyError::Utf8(err).into_response(),
+    };
+    let (content, coding) = match reply {
         Reply::Nothing => return json(StatusCode::OK, Content::default()),
         Reply::Whole(whole) => {
             node.charge(asker.client, whole.text.len());
@@ -355,15 +358,21 @@ fn last_block_age(node: &Node) -> Option<Duration> {
     Some(processed)
 }
 
-/// Not here: it walks the ledger.
-async fn figures(node: &Arc<Node>) -> Response<Content> {
-    let node = Arc::clone(node);
-    match tokio::task::spawn_blocking(move || metrics::text(&node)).await {
-        Ok(text) => {
+/// Not here: it walks the ledger. A request as any other of the client's share.
+async fn figures(node: &Arc<Node>, client: ClientId) -> Response<Content> {
+    if let Err(too_many) = node.admit(client, 1) {
+        let mut response = text(StatusCode::TOO_MANY_REQUESTS, format!("{too_many}\n"));
+        let seconds = too_many.retry_after.as_secs() + 1;
+        response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
+        return response;
+    }
+    match metrics::text(node).await {
+        Some(text) => {
+            node.charge(client, text.len());
             let media = HeaderValue::from_static(metrics::MEDIA);
-            fresh(respond(StatusCode::OK, media, Bytes::from(text).into()))
+            fresh(respond(StatusCode::OK, media, text.into()))
         }
-        Err(_) => text(StatusCode::INTERNAL_SERVER_ERROR, "the figures could not be told\n"),
+        None => text(StatusCode::INTERNAL_SERVER_ERROR, "the figures could not be told\n"),
     }
 }
 

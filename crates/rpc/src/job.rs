@@ -47,7 +47,7 @@ impl OwnedCall {
         Self::Run { id, method, params: params.text().map(Box::from) }
     }
 
-    fn subject(&self) -> Subject {
+    pub(crate) fn subject(&self) -> Subject {
         match self {
             Self::Answered { subject, .. } => *subject,
             Self::Run { method, .. } => method.subject(),
@@ -61,6 +61,8 @@ pub(crate) struct Job {
     about: About,
     calls: std::vec::IntoIter<OwnedCall>,
     answered: usize,
+    /// Calls that were refused because there is too much to do.
+    overloaded: usize,
     /// Written and not sent yet.
     out: Vec<u8>,
     current: Option<Current>,
@@ -98,13 +100,14 @@ impl Job {
         let (writer, taker) = outlet(asker.coding, asker.want, asker.request);
         let calls = calls.into_iter();
         let (out, current) = (Vec::new(), None);
-        let (answered, is_closed, keeping, coder) = (0, false, None, None);
+        let (answered, overloaded, is_closed, keeping, coder) = (0, 0, false, None, None);
         let unsent = None;
         let job = Self {
             node,
             about,
             calls,
             answered,
+            overloaded,
             out,
             current,
             writer,
@@ -178,6 +181,9 @@ impl Job {
     fn send(&mut self, is_last: bool) -> std::io::Result<()> {
         self.made.bytes += self.out.len() as u64;
         if is_last {
+            if self.answered > 0 && self.overloaded == self.answered {
+                self.writer.overloaded();
+            }
             self.tell();
         }
         self.writer.write(std::mem::take(&mut self.out), is_last)
@@ -286,6 +292,7 @@ impl Job {
     /// An error is not kept: who asks next may get more.
     fn refuse(&mut self, err: &RpcError, id: &Id) {
         self.keeping = None;
+        self.overloaded += usize::from(err.is_overload());
         self.out.extend(envelope::error_reply(err, id, true));
         self.count(Outcome::Refused(err.code));
     }

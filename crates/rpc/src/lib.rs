@@ -37,6 +37,7 @@ mod server;
 mod spare;
 mod stamp;
 mod usage;
+mod work;
 
 pub use bare::{MakeShaper, Shaper, Told, Want};
 pub use call::{Called, Caller};

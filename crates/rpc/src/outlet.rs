@@ -29,6 +29,8 @@ pub(crate) struct Piece {
     /// The same in all pieces of an answer.
     pub(crate) coding: Coding,
     pub(crate) is_last: bool,
+    /// All of the answer is that there is too much to do.
+    pub(crate) is_overload: bool,
     /// What is told before it, with the first piece for another door.
     pub(crate) told: Option<Box<Told>>,
 }
@@ -57,6 +59,7 @@ pub(crate) struct Writer {
     /// Pieces for which there was no room.
     ready: VecDeque<Piece>,
     has_sent: bool,
+    is_overload: bool,
     /// Takes the value out of the reply, for another door.
     bare: Option<Box<Bare>>,
 }
@@ -72,9 +75,9 @@ pub(crate) struct Taker {
 /// Both ends for one answer, which is coded as `coding` if it is long enough; with `want` only its value.
 pub(crate) fn outlet(coding: Coding, want: Option<Want>, request: RequestId) -> (Writer, Taker) {
     let (sender, receiver) = mpsc::channel(PIECES_MAX);
-    let (encoder, ready) = (None, VecDeque::new());
+    let (encoder, ready, is_overload) = (None, VecDeque::new(), false);
     let bare = want.map(|want| Box::new(Bare::new(want)));
-    let writer = Writer { sender, coding, encoder, ready, has_sent: false, bare };
+    let writer = Writer { sender, coding, encoder, ready, has_sent: false, is_overload, bare };
     (writer, Taker { receiver, ticket: None, request })
 }
 
@@ -145,17 +148,22 @@ impl Writer {
         Ok(())
     }
 
+    /// All that is written from now on says that there is too much to do.
+    pub(crate) fn overloaded(&mut self) {
+        self.is_overload = true;
+    }
+
     fn push(&mut self, mut bytes: Bytes, is_last: bool) {
-        let coding = self.coding;
+        let (coding, is_overload) = (self.coding, self.is_overload);
         if let Some(bare) = &mut self.bare {
             bare.sends(&bytes);
         }
         while bytes.len() > 2 * PIECE_BYTES {
             let bytes = bytes.split_to(PIECE_BYTES);
-            self.ready.push_back(Piece { bytes, coding, is_last: false, told: None });
+            self.ready.push_back(Piece { bytes, coding, is_last: false, is_overload, told: None });
         }
         if is_last || !bytes.is_empty() {
-            self.ready.push_back(Piece { bytes, coding, is_last, told: None });
+            self.ready.push_back(Piece { bytes, coding, is_last, is_overload, told: None });
         }
     }
 

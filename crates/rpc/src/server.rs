@@ -17,6 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use hyper::StatusCode;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::upgrade::{OnUpgrade, Upgraded};
@@ -42,7 +43,7 @@ const ACCEPT_REST: Duration = Duration::from_millis(50);
 /// How often it is looked how far the ledger is.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
-/// What a connection's header may take, and how much of a body is read ahead: 64 KiB.
+/// What a request's head may take, and how much of a body is read ahead: 64 KiB. A longer head is 431.
 const BUFFER_BYTES_MAX: usize = 64 * 1024;
 
 /// The ports of a node, bound by the caller.
@@ -230,6 +231,7 @@ impl Server {
             .timer(TokioTimer::new())
             .header_read_timeout(Duration::from_millis(config.header_timeout_ms))
             .max_buf_size(BUFFER_BYTES_MAX)
+            .max_header_size(BUFFER_BYTES_MAX)
             .serve_connection(TokioIo::new(socket), service)
             .with_upgrades();
         let mut serving = pin!(serving);
@@ -243,6 +245,9 @@ impl Server {
         };
         if let Err(err) = ended {
             self.node.metrics.http.count(cause(&err));
+            if let Some(status) = status_of(&err) {
+                self.node.metrics.http.answered(status.as_u16());
+            }
             tracing::debug!(%peer, connection, %err, "a connection ended badly");
         }
         upgrade.lock().take()
@@ -274,6 +279,19 @@ fn cause(err: &hyper::Error) -> Traffic {
     } else {
         Traffic::Broken
     }
+}
+
+/// What was answered to a head that cannot be read: that is not ours to do, and it has no body.
+fn status_of(err: &hyper::Error) -> Option<StatusCode> {
+    if !err.is_parse() || err.is_parse_version_h2() {
+        return None;
+    }
+    // A URI that is too long makes a head that is too large as well.
+    Some(if err.is_parse_too_large() {
+        StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE
+    } else {
+        StatusCode::BAD_REQUEST
+    })
 }
 
 fn log_panic(ended: Result<(), JoinError>) {

@@ -20,6 +20,7 @@ use solana_transaction_error::TransactionError;
 use super::{Answer, Class, Method, MethodResult, node_info, simulate, text, wire};
 use crate::commitment::{view, view_since};
 use crate::error::{OVERLOADED, RpcError};
+use crate::metrics::Rejection;
 use crate::node::Node;
 use crate::params::Params;
 
@@ -62,7 +63,7 @@ fn send_transaction(node: &Node, params: Params<'_>) -> MethodResult {
         }
     }
     let signature = verified.signature();
-    node.door.send(verified).map_err(|err| not_sent(&err))?;
+    node.door.send(verified).map_err(|err| not_sent(node, &err))?;
     Answer::of(&signature.to_string())
 }
 
@@ -96,10 +97,13 @@ fn refusal(err: TransactionError, simulation: Option<Simulation>) -> RpcError {
     .into()
 }
 
-fn not_sent(err: &SendError) -> RpcError {
+fn not_sent(node: &Node, err: &SendError) -> RpcError {
     match err {
-        SendError::QueueFull { queued, limit } => RpcError::new(OVERLOADED, err.to_string())
-            .with_data(json!({ "queued": queued, "limit": limit })),
+        SendError::QueueFull { queued, limit } => {
+            node.metrics.reject(Rejection::TransactionQueue);
+            RpcError::new(OVERLOADED, err.to_string())
+                .with_data(json!({ "queued": queued, "limit": limit }))
+        }
         SendError::Closed => RpcError::internal_with(err.to_string()),
     }
 }
@@ -115,7 +119,7 @@ fn request_airdrop(node: &Node, params: Params<'_>) -> MethodResult {
     };
     match node.door.airdrop(to, lamports, blockhash) {
         Ok(signature) => Answer::of(&signature.to_string()),
-        Err(AirdropError::Send(err)) => Err(not_sent(&err)),
+        Err(AirdropError::Send(err)) => Err(not_sent(node, &err)),
         Err(err) => Err(RpcError::internal_with(err.to_string())),
     }
 }

@@ -19,7 +19,7 @@ pub(crate) fn text(node: &Node) -> String {
     answers(&mut to, node);
     node.metrics.http.write(&mut to);
     ledger(&mut to, node);
-    memory(&mut to, node);
+    memory(&mut to, node, &sources);
     sources.iter().for_each(|source| source.write(&mut to));
     process::write(&mut to);
     to.into_string()
@@ -110,6 +110,7 @@ fn pool(to: &mut Text, node: &Node) {
     let (requests, bytes) = node.clients.refused();
     family.put(&[("class", "any"), ("cause", "client_rate")], requests);
     family.put(&[("class", "any"), ("cause", "client_bytes")], bytes);
+    node.metrics.rejections.write(&mut family);
     let help = "Time of CPU threads in slices.";
     let mut family = to.family("hydrant_pool_busy_seconds_total", Kind::Counter, help);
     for class in Class::ALL {
@@ -196,7 +197,7 @@ fn ledger(to: &mut Text, node: &Node) {
     }
 }
 
-fn memory(to: &mut Text, node: &Node) {
+fn memory(to: &mut Text, node: &Node, sources: &[Arc<dyn Source>]) {
     let usage = Usage::of(node);
     let bytes = usage.ledger;
     let parts = [
@@ -209,7 +210,8 @@ fn memory(to: &mut Text, node: &Node) {
         ("answers", node.answers.counters().bytes),
     ];
     let mut family = to.family("hydrant_memory_bytes", Kind::Gauge, "Memory of each part.");
-    for (part, bytes) in parts {
+    let others = sources.iter().flat_map(|source| source.memory());
+    for (part, bytes) in parts.into_iter().chain(others) {
         family.put(&[("part", part)], bytes);
     }
     to.single("hydrant_addresses", Kind::Gauge, "Addresses that are known.", usage.addresses);

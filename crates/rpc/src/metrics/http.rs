@@ -33,9 +33,10 @@ pub(crate) enum Traffic {
 const TRAFFIC: usize = 10;
 
 /// Statuses that are told apart; any other is the last one's number.
-const STATUSES: [(u16, &str); 16] = [
+const STATUSES: [(u16, &str); 21] = [
     (200, "200"),
     (101, "101"),
+    (202, "202"),
     (204, "204"),
     (304, "304"),
     (400, "400"),
@@ -43,10 +44,14 @@ const STATUSES: [(u16, &str); 16] = [
     (405, "405"),
     (406, "406"),
     (408, "408"),
+    (409, "409"),
     (413, "413"),
+    (414, "414"),
     (415, "415"),
+    (422, "422"),
     (426, "426"),
     (429, "429"),
+    (431, "431"),
     (500, "500"),
     (503, "503"),
     (0, "other"),

@@ -12,6 +12,8 @@ mod durations;
 mod figures;
 mod http;
 mod process;
+mod rejections;
+mod scrapes;
 mod slow;
 mod spoken;
 mod text;
@@ -26,11 +28,12 @@ use crate::methods;
 
 pub use counts::Counts;
 pub use durations::{Durations, Histogram};
+pub use rejections::Rejection;
 pub use spoken::Spoken;
 pub use text::{Family, Kind, Labels, Text};
 
-pub(crate) use figures::text;
 pub(crate) use http::{HttpCounts, Traffic};
+pub(crate) use scrapes::text;
 pub(crate) use slow::{Made, Slow, SlowLog};
 pub(crate) use text::MEDIA;
 
@@ -38,6 +41,11 @@ pub(crate) use text::MEDIA;
 pub trait Source: Send + Sync {
     /// Writes its families. Called on a thread that may take its time.
     fn write(&self, to: &mut Text);
+
+    /// What its parts hold now, in heap bytes, by their names in `hydrant_memory_bytes`.
+    fn memory(&self) -> Vec<(&'static str, u64)> {
+        Vec::new()
+    }
 
     /// Its calls over WebSocket, which are told with those over HTTP.
     fn spoken(&self) -> Option<&Spoken> {
@@ -50,10 +58,12 @@ pub struct Metrics {
     calls: Durations,
     errors: Counts,
     pub(crate) http: HttpCounts,
+    rejections: rejections::Rejections,
     pub(crate) slow: SlowLog,
     /// Slow requests, logged or not.
     slow_total: AtomicU64,
     sources: Mutex<Vec<Arc<dyn Source>>>,
+    scrapes: scrapes::Scrapes,
 }
 
 /// What a call is of.
@@ -98,9 +108,11 @@ impl Metrics {
             calls: Durations::new(subjects * LANES),
             errors: Counts::new(subjects * CODES),
             http: HttpCounts::new(),
+            rejections: rejections::Rejections::new(),
             slow: SlowLog::default(),
             slow_total: AtomicU64::new(0),
             sources: Mutex::default(),
+            scrapes: scrapes::Scrapes::default(),
         }
     }
 
@@ -115,6 +127,11 @@ impl Metrics {
         if outcome != Outcome::Answered {
             self.errors.add(subject.number() * CODES + outcome.number(), 1);
         }
+    }
+
+    /// Counts a request that was refused because there is too much to do.
+    pub fn reject(&self, why: Rejection) {
+        self.rejections.count(why);
     }
 
     /// Counts a slow request.

@@ -56,7 +56,11 @@ impl Slow<'_> {
         let made = self.made.copied().unwrap_or_default();
         let params = self.params.unwrap_or_default();
         let end = params.floor_char_boundary(PARAMS_BYTES_MAX);
-        let cache = if self.lane == Lane::Cached { "hit" } else { made.cache };
+        let cache = match (self.lane, made.cache) {
+            (Lane::Cached, _) => "hit",
+            (_, "") => "none", // no task made it
+            (_, of_task) => of_task,
+        };
         tracing::warn!(
             request = %self.asker.request,
             client = %self.asker.client,

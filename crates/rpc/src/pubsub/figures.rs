@@ -168,4 +168,13 @@ impl Source for PubSub {
         family.put(&[("cause", "bytes_full")], told(Told::BytesFull));
         family.put(&[("cause", "events_lost")], told(Told::EventsLost));
     }
+
+    fn memory(&self) -> Vec<(&'static str, u64)> {
+        let bytes = self.subs.bytes();
+        let queues = self.subs.counts().queue_bytes;
+        vec![
+            ("tracked_sets", (bytes.index + bytes.sets) as u64),
+            ("websocket_queues", queues as u64),
+        ]
+    }
 }

@@ -230,6 +230,32 @@ fn what_is_no_http_is_told_so() {
 }
 
 #[test]
+fn a_head_may_have_64_kib_and_not_one_byte_more() {
+    let world = World::new();
+    let head = |bytes: usize| {
+        let (begin, end) = ("GET /health HTTP/1.1\r\nhost: test\r\nlong: ", "\r\n\r\n");
+        format!("{begin}{}{end}", "x".repeat(bytes - begin.len() - end.len()))
+    };
+    let mut client = world.client();
+    client.send(head(64 * 1024));
+    assert_eq!(client.receive().status, 200);
+    for bytes in [64 * 1024 + 1, 70_000, 71_234] {
+        let mut client = world.client();
+        client.send(head(bytes));
+        assert!(client.receive_all().starts_with(b"HTTP/1.1 431"), "{bytes}");
+    }
+    let lines = |lines: usize| {
+        let lines: String = (0..lines).map(|line| format!("a-{line}: b\r\n")).collect();
+        format!("GET /health HTTP/1.1\r\n{lines}\r\n")
+    };
+    let mut client = world.client();
+    client.send(lines(100));
+    assert_eq!(client.receive().status, 200);
+    client.send(lines(101));
+    assert!(client.receive_all().starts_with(b"HTTP/1.1 431"));
+}
+
+#[test]
 fn a_client_that_does_not_read_is_closed() {
     let world = world(Config { write_timeout_ms: 100, connections_max: 1, ..Config::default() });
     let mut deaf = world.client();

@@ -1,6 +1,9 @@
 //! `/metrics` as a stranger's parser reads it, and request ids: what was asked is counted, once.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
 
 use pool::Class;
 use prometheus_parse::{LineInfo, SampleType, Scrape, Value};
@@ -274,6 +277,78 @@ fn a_request_has_an_id_which_is_told_where_it_costs_nothing() {
     assert!(made[0].ends_with("-0-4") && made[1].ends_with("-0-5"), "{made:?}");
     client.send("GET / HTTP/1.1\r\nhost: test\r\n\r\n");
     assert!(client.receive().header("x-request-id").is_some(), "it is refused");
+}
+
+/// A part whose figures take a while, and that knows how many ask for them at once.
+#[derive(Default)]
+struct Patient {
+    asking: AtomicUsize,
+    at_once_max: AtomicUsize,
+    told: AtomicUsize,
+    /// Never notified: only what waits with a limit.
+    nothing: (Mutex<()>, Condvar),
+}
+
+impl rpc::metrics::Source for Patient {
+    fn write(&self, _: &mut rpc::metrics::Text) {
+        let asking = self.asking.fetch_add(1, Ordering::SeqCst) + 1;
+        self.at_once_max.fetch_max(asking, Ordering::SeqCst);
+        let lock = self.nothing.0.lock().expect("no panic before");
+        let _ = self.nothing.1.wait_timeout(lock, Duration::from_millis(20));
+        self.asking.fetch_sub(1, Ordering::SeqCst);
+        self.told.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+#[test]
+fn whoever_asks_for_the_figures_at_once_shares_one_walk() {
+    let world = World::new();
+    let patient = Arc::new(Patient::default());
+    world.node.metrics.add(patient.clone());
+    let mut clients: Vec<Client> = (0..50).map(|_| world.client()).collect();
+    clients.iter_mut().for_each(|client| client.send(SCRAPE));
+    // One who leaves makes no room for another walk.
+    let mut gone = world.client();
+    gone.send(SCRAPE);
+    drop(gone);
+    for client in &mut clients {
+        assert_eq!(client.receive().status, 200);
+    }
+    assert_eq!(patient.at_once_max.load(Ordering::SeqCst), 1);
+    let told = patient.told.load(Ordering::SeqCst);
+    assert!(told < 50, "{told} walks");
+}
+
+#[test]
+fn the_figures_are_of_a_clients_share() {
+    let mut pool = pool::Config::default();
+    pool.clients.requests_per_s = 2;
+    let world = World::with(Config::default(), pool);
+    let mut client = world.client();
+    let statuses: Vec<u16> = (0..4)
+        .map(|_| {
+            client.send(SCRAPE);
+            client.receive().status
+        })
+        .collect();
+    assert_eq!((statuses[0], statuses[3]), (200, 429), "{statuses:?}");
+}
+
+#[test]
+fn what_is_refused_before_it_is_a_request_is_counted() {
+    let world = World::new();
+    for wrong in [
+        "hello\r\n\r\n".to_owned(),
+        format!("GET / HTTP/1.1\r\nlong: {}\r\n\r\n", "x".repeat(70_000)),
+        format!("GET /{} HTTP/1.1\r\n\r\n", "x".repeat(70_000)),
+    ] {
+        let mut client = world.client();
+        client.send(wrong);
+        client.receive_all();
+    }
+    let figures = Figures::of(&mut world.client());
+    assert_eq!(figures.get("hydrant_http_responses_total{status=\"400\"}"), 1.0, "{:?}", figures.0);
+    assert_eq!(figures.get("hydrant_http_responses_total{status=\"431\"}"), 2.0, "{:?}", figures.0);
 }
 
 #[test]

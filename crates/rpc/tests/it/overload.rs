@@ -2,9 +2,15 @@
 
 use std::sync::atomic::Ordering;
 
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use pool::Class;
 use rpc::Config;
-use serde_json::json;
+use serde_json::{Value, json};
+use solana_keypair::Keypair;
+use solana_message::{Message, VersionedMessage};
+use solana_signer::Signer;
+use solana_transaction::versioned::VersionedTransaction;
 
 use crate::world::World;
 
@@ -68,9 +74,103 @@ fn a_call_that_is_not_begun_before_its_deadline_is_told() {
     drop(release);
     let response = client.receive();
     assert_eq!((response.status, response.header("retry-after")), (429, Some("1")));
-    let message = "too busy: its deadline was over before it began";
+    let message = "too busy: it was not begun after 1 ms, the deadline of medium requests \
+                   (pool.medium.deadline_ms)";
     assert_eq!(response.json()["error"]["message"], json!(message));
     assert_eq!(world.class(Class::Medium).expired, 1);
+    let line = "hydrant_rejected_total{class=\"medium\",cause=\"deadline\"} 1\n";
+    let figures = figures(&mut client);
+    assert!(figures.contains(line), "{figures}");
+}
+
+#[test]
+fn a_full_transaction_queue_is_told_as_any_other() {
+    let world = World::new();
+    world.door.is_full.store(true, Ordering::SeqCst);
+    let mut client = world.client();
+    let send = call(
+        "sendTransaction",
+        &json!([signed(), { "encoding": "base64", "skipPreflight": true }]),
+    );
+    let airdrop = call("requestAirdrop", &json!([crate::world::WALLET.to_string(), 1]));
+    for body in [&send, &airdrop, &format!("[{send},{airdrop}]")] {
+        let response = client.post(body);
+        assert_eq!((response.status, response.header("retry-after")), (429, Some("1")), "{body}");
+        assert!(response.body.contains("(--queue-max)"), "{}", response.body);
+    }
+    assert_eq!(client.post(&format!("[{send},{SLOT}]")).status, 200, "one of them was answered");
+    let figures = figures(&mut client);
+    let line = "hydrant_rejected_total{class=\"any\",cause=\"transaction_queue\"} 5\n";
+    assert!(figures.contains(line), "{figures}");
+    world.door.is_full.store(false, Ordering::SeqCst);
+    assert_eq!(client.post(&send).status, 200);
+    assert_eq!(world.door.sent.load(Ordering::SeqCst), 1);
+}
+
+#[test]
+fn a_large_body_is_read_on_the_pool_and_cheap_calls_go_on() {
+    let config = small(|config| config.light.tasks_max = 2);
+    let world = World::with(Config::default(), config);
+    let release = world.occupy_pool(); // the first light task
+    let large = format!("{}{SLOT}", " ".repeat(9_000));
+    let mut waiting = world.client();
+    waiting.send(crate::wire::post(&large));
+    world.wait_pool(|pool| pool.of(Class::Light).queued == 1);
+    let mut client = world.client();
+    assert_eq!(client.post(SLOT).status, 200);
+    let response = client.post(&large);
+    assert_eq!((response.status, response.header("retry-after")), (429, Some("1")));
+    assert_eq!(response.json()["error"]["data"]["class"], json!("light"));
+    drop(release);
+    assert_eq!(waiting.receive().json()["result"], json!(100));
+}
+
+#[test]
+fn a_body_has_one_answer_however_large_it_is() {
+    let config = Config { batch_max: 20, body_bytes_max: 1 << 20, ..Config::default() };
+    let world = World::with(config, pool::Config::default());
+    let mut client = world.client();
+    let lots = |calls: usize, call: &str| format!("[{}]", vec![call; calls].join(","));
+    let accounts = call(
+        "getProgramAccounts",
+        &json!([crate::world::PROGRAM.to_string(), { "encoding": "base64" }]),
+    );
+    let notification = r#"{"jsonrpc":"2.0","method":"getSlot"}"#;
+    for body in [
+        SLOT,
+        SUPPLY,
+        &accounts,
+        notification,
+        r#"{"jsonrpc":"2.0","id":7,"method":"getSlot","params":[7]}"#,
+        r#"{"jsonrpc":"2.0","id":"x","method":"getEverything"}"#,
+        r#"{"id":1,"method":"getSlot"}"#,
+        r#"{"jsonrpc":"2.0","id":1,"#,
+        "",
+        "[]",
+        "[1]",
+        &lots(3, SLOT),
+        &lots(3, SUPPLY),
+        &lots(3, notification),
+        &lots(20, SLOT),
+        &lots(20, notification),
+        &lots(21, SLOT),
+        &lots(21, "{}"),
+        &lots(50, SLOT),
+        &format!("[{},{accounts}]", lots(17, SLOT).trim_matches(['[', ']'])),
+    ] {
+        let small = client.post(body);
+        for bytes in [9_000, 100_000] {
+            let large = client.post(&format!("{}{body}", " ".repeat(bytes)));
+            assert_eq!((large.status, &large.body), (small.status, &small.body), "{body}");
+        }
+    }
+    let no_text = [&[b' '; 9_000][..], &[0xff]].concat();
+    let head = "POST / HTTP/1.1\r\nhost: test\r\ncontent-type: application/json\r\n";
+    client.send(format!("{head}content-length: {}\r\n\r\n", no_text.len()));
+    client.send(no_text);
+    let response = client.receive();
+    let message = "utf-8 encoding error at byte 9000 in request body";
+    assert_eq!((response.status, response.body.as_str()), (400, message));
 }
 
 #[test]
@@ -91,6 +191,8 @@ fn a_client_has_its_share_of_requests_and_another_does_not_notice() {
     assert!(refused.header("retry-after").is_some());
     let message = refused.json()["error"]["message"].to_string();
     assert!(message.contains("pool.clients.requests_per_s"), "{message}");
+    assert_eq!(refused.json()["id"], json!(2), "a call is told by its id");
+    assert_eq!(ask("a", &format!("[{SLOT}]")).json()["id"], Value::Null);
     assert_eq!(ask("b", &format!("[{SLOT},{SLOT},{SLOT}]")).status, 200);
     assert_eq!(ask("b", SLOT).status, 429, "each call of a batch counts");
 }
@@ -118,16 +220,28 @@ fn a_heavy_call_of_a_client_that_stays_is_run() {
 
 /// A simulateTransaction of a transaction that does nothing.
 fn simulate() -> String {
-    use base64::Engine;
-    use base64::prelude::BASE64_STANDARD;
-    use solana_message::{Message, VersionedMessage};
-    use solana_transaction::versioned::VersionedTransaction;
-    let transaction = VersionedTransaction {
-        signatures: vec![Default::default()],
-        message: VersionedMessage::Legacy(Message::new(&[], Some(&crate::world::WALLET))),
-    };
-    let bytes = bincode::serialize(&transaction).expect("a transaction has bytes");
-    let params = json!([BASE64_STANDARD.encode(bytes), { "encoding": "base64" }]);
-    json!({ "jsonrpc": "2.0", "id": 1, "method": "simulateTransaction", "params": params })
-        .to_string()
+    let message = VersionedMessage::Legacy(Message::new(&[], Some(&crate::world::WALLET)));
+    let transaction = VersionedTransaction { signatures: vec![Default::default()], message };
+    call("simulateTransaction", &json!([base64(&transaction), { "encoding": "base64" }]))
+}
+
+/// A transaction that does nothing, signed.
+fn signed() -> String {
+    let payer = Keypair::new_from_array([7; 32]);
+    let message = VersionedMessage::Legacy(Message::new(&[], Some(&payer.pubkey())));
+    base64(&VersionedTransaction::try_new(message, &[&payer]).expect("it is signed"))
+}
+
+fn figures(client: &mut crate::wire::Client) -> String {
+    client.send("GET /metrics HTTP/1.1\r\nhost: test\r\n\r\n");
+    client.receive().body
+}
+
+fn base64(transaction: &VersionedTransaction) -> String {
+    let bytes = bincode::serialize(transaction).expect("a transaction has bytes");
+    BASE64_STANDARD.encode(bytes)
+}
+
+fn call(method: &str, params: &Value) -> String {
+    json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }).to_string()
 }

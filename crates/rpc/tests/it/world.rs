@@ -6,7 +6,7 @@
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Instant;
 
@@ -274,10 +274,22 @@ impl Speaker for Greeter {
 pub(crate) struct FakeDoor {
     pub(crate) sent: AtomicUsize,
     pub(crate) simulated: AtomicUsize,
+    /// Whether its queue takes no more.
+    pub(crate) is_full: AtomicBool,
+}
+
+impl FakeDoor {
+    fn take(&self) -> Result<(), SendError> {
+        match self.is_full.load(Ordering::SeqCst) {
+            true => Err(SendError::QueueFull { queued: 8, limit: 8 }),
+            false => Ok(()),
+        }
+    }
 }
 
 impl TransactionDoor for FakeDoor {
     fn send(&self, _: VerifiedTransaction) -> Result<(), SendError> {
+        self.take()?;
         self.sent.fetch_add(1, Ordering::SeqCst);
         Ok(())
     }
@@ -291,6 +303,7 @@ impl TransactionDoor for FakeDoor {
         if lamports > 1_000 * SOL {
             return Err(AirdropError::TooMuch { lamports, limit: 1_000 * SOL });
         }
+        self.take().map_err(AirdropError::Send)?;
         Ok(Signature::from([7; 64]))
     }
 }
