@@ -8,7 +8,7 @@
 //! that stalls hides nothing; what was due and not even sent is counted as unserved.
 //! Bounds: memory is two histograms and a count for each second, per thread; an answer's bytes beyond
 //! [`KEPT_BYTES`] are read and dropped.
-//! Not here: any chain (suites name methods as text and know JSON alone), TLS, HTTP/2, WebSocket.
+//! Not here: any chain (suites name methods as text and know JSON alone), HTTP/2, WebSocket.
 #![forbid(unsafe_code)]
 
 mod client;
@@ -25,6 +25,8 @@ mod process;
 mod report;
 mod rest;
 mod run;
+mod scans;
+mod socket;
 mod suites;
 #[cfg(test)]
 mod testing;
@@ -41,4 +43,5 @@ pub use process::{Process, Sample, Used};
 pub use report::{Report, Row, Spread};
 pub use rest::RestSuite;
 pub use run::{KEPT_BYTES, Pace, Plan, Run, Span, Stream};
+pub use scans::scans;
 pub use suites::{Found, Suite, Wanted};

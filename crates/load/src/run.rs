@@ -85,6 +85,8 @@ pub struct Stream {
     pub threads: usize,
     /// What an answer is.
     pub judge: Judge,
+    /// The same, one for each request, if they are not of one kind.
+    pub judges: Option<Arc<Vec<Judge>>>,
     /// How far its threads stand behind those of other streams, and of a server on this machine, as a nice
     /// value: what reads much would else take the cores from what is measured.
     pub nice: u8,
@@ -118,7 +120,8 @@ impl Stream {
     pub fn closed(name: &str, requests: Vec<Vec<u8>>, connections: usize) -> Self {
         let (name, requests) = (name.to_owned(), Arc::new(requests));
         let judge = crate::judge::json_rpc;
-        Self { name, requests, pace: Pace::Closed, connections, threads: 1, judge, nice: 0 }
+        let (pace, threads, judges) = (Pace::Closed, 1, None);
+        Self { name, requests, pace, connections, threads, judge, judges, nice: 0 }
     }
 
     /// An open loop of so many requests a second over at most so many connections.
@@ -139,6 +142,9 @@ impl Stream {
         }
         if self.connections == 0 || self.threads == 0 {
             return wrong("at least one connection and one thread");
+        }
+        if self.judges.as_ref().is_some_and(|judges| judges.len() != self.requests.len()) {
+            return wrong("one judge for each request");
         }
         match &self.pace {
             Pace::Open { rate } if !rate.is_finite() || *rate <= 0.0 => wrong("a rate above 0"),
@@ -366,7 +372,7 @@ impl Shared {
             let mut open = Vec::new();
             let mut failed = None;
             for _ in 0..connections {
-                match Connection::open_keeping(self.endpoint.address, KEPT_BYTES).await {
+                match Connection::open_keeping(self.endpoint.clone(), KEPT_BYTES).await {
                     Ok(connection) => open.push(connection),
                     Err(err) => {
                         failed = Some(err);
@@ -507,7 +513,9 @@ impl Line<'_> {
     /// Sends a request and counts what becomes of it; its latency runs from `began` on.
     async fn exchange(&mut self, nth: usize, began: Instant) {
         let Shared { stream, timeout, .. } = self.shared;
-        let request = &stream.requests[nth % stream.requests.len()];
+        let place = nth % stream.requests.len();
+        let request = &stream.requests[place];
+        let judge = stream.judges.as_ref().map_or(stream.judge, |judges| judges[place]);
         let connection = match &mut self.connection {
             Some(connection) => connection,
             None => match self.open().await {
@@ -529,7 +537,7 @@ impl Line<'_> {
             None => Fate::TimedOut,
             Some(Err(err)) => Fate::Broken(with_source(err)),
             Some(Ok(answer)) => Fate::Answered {
-                verdict: (stream.judge)(answer.status, answer.body),
+                verdict: judge(answer.status, answer.body),
                 status: answer.status,
                 body: answer.body,
                 body_bytes: answer.body_bytes,
@@ -543,7 +551,7 @@ impl Line<'_> {
     }
 
     async fn open(&self) -> Result<Connection, LoadError> {
-        let opening = Connection::open_keeping(self.shared.endpoint.address, KEPT_BYTES);
+        let opening = Connection::open_keeping(self.shared.endpoint.clone(), KEPT_BYTES);
         match self.shared.timeout {
             None => opening.await,
             Some(timeout) => tokio::time::timeout(timeout, opening)
