@@ -7,7 +7,7 @@
 use serde_json::{Value, json};
 
 use crate::suites::TOKEN_PROGRAM;
-use crate::{Endpoint, Found, LoadError};
+use crate::{Endpoint, Found};
 
 /// Slices begin at so many places, and have so many lengths: together a token account's data, at most.
 const OFFSETS: usize = 64;
@@ -17,26 +17,17 @@ const LENGTHS: usize = 100;
 const DIFFERENT: usize = OFFSETS * LENGTHS;
 
 /// Requests that scan: the program that was wanted, or the token program.
-///
-/// Errors: [`LoadError::NoInput`] if none was wanted, and the endpoint showed no token accounts.
-pub fn scans(endpoint: &Endpoint, found: &Found) -> Result<Vec<Vec<u8>>, LoadError> {
-    Ok(params(found)?.iter().map(|params| endpoint.call("getProgramAccounts", params)).collect())
+pub fn scans(endpoint: &Endpoint, found: &Found) -> Vec<Vec<u8>> {
+    params(found).iter().map(|params| endpoint.call("getProgramAccounts", params)).collect()
 }
 
-fn params(found: &Found) -> Result<Vec<Value>, LoadError> {
-    let program = match &found.program {
-        Some(program) => program,
-        None if found.owners.is_empty() => {
-            let why = "the endpoint has no token accounts to scan; name a program".to_owned();
-            return Err(LoadError::NoInput { suite: "scans", why });
-        }
-        None => TOKEN_PROGRAM,
-    };
+fn params(found: &Found) -> Vec<Value> {
+    let program = found.program.as_deref().unwrap_or(TOKEN_PROGRAM);
     let slice = |nth: usize| {
         let (offset, length) = (nth % OFFSETS, 1 + nth / OFFSETS);
         json!([program, { "encoding": "base64", "dataSlice": { "offset": offset, "length": length } }])
     };
-    Ok((0..DIFFERENT).map(slice).collect())
+    (0..DIFFERENT).map(slice).collect()
 }
 
 #[cfg(test)]
@@ -48,15 +39,12 @@ mod tests {
     #[test]
     fn no_two_scans_are_the_same_and_none_has_a_filter() {
         let of_program = Found { program: Some("P".to_owned()), ..Found::default() };
-        let of_tokens = Found { owners: vec!["O".to_owned()], ..Found::default() };
-        for (found, program) in [(of_program, "P"), (of_tokens, TOKEN_PROGRAM)] {
-            let params = params(&found).expect("there is something to scan");
+        for (found, program) in [(of_program, "P"), (Found::default(), TOKEN_PROGRAM)] {
+            let params = params(&found);
             assert!(params.iter().all(|params| params[0] == program));
             assert!(params.iter().all(|params| params[1]["filters"].is_null()));
             let different: HashSet<String> = params.iter().map(Value::to_string).collect();
             assert_eq!((params.len(), different.len()), (DIFFERENT, DIFFERENT));
         }
-        let err = params(&Found::default()).expect_err("nothing is there").to_string();
-        assert_eq!(err, "scans: the endpoint has no token accounts to scan; name a program");
     }
 }

@@ -114,8 +114,5 @@ fn scans_are_answered_by_no_cache() -> Result<()> {
         lines.map(|line| Ok(line.rsplit(' ').next().context("a value")?.parse::<f64>()?)).sum()
     };
     ensure!(lookups("\"miss\"")? > 0.0 && lookups("\"hit\"")? == 0.0, "{metrics}");
-    // Without token accounts there is nothing to scan, and that is said.
-    let said = bench(&[&short[..], &scans].concat(), false)?;
-    ensure!(said.contains("no token accounts to scan"), "{said}");
     Ok(())
 }
