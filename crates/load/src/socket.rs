@@ -54,7 +54,7 @@ impl Tls {
             roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
         }
         if roots.is_empty() {
-            let place = ca.map_or("this machine".into(), |ca| ca.display().to_string());
+            let place = ca.map_or_else(|| "this machine".to_owned(), |ca| ca.display().to_string());
             return Err(failed(format!("{place} has no certificate to trust")));
         }
         let provider = Arc::new(rustls::crypto::ring::default_provider());
