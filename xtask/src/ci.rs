@@ -7,14 +7,11 @@ use std::fmt::Write as _;
 use std::fs;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 
-use crate::shell::Cmd;
+use crate::shell::{Cmd, Listened};
 use crate::workspace::{root, target_dir};
 use crate::{bars, cargo, fuzz, readme, tidy};
-
-/// Seconds that each fuzz target runs in CI.
-const FUZZ_SECONDS: &str = "60";
 
 /// How many tests ran, by how they ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -42,13 +39,13 @@ pub(crate) fn run() -> Result<()> {
     step(&mut done, "tests", || {
         let listened = run_tests(&[])?;
         tests = count(&listened.lines);
-        finish(listened.failure)
+        listened.success().map(drop)
     });
     step(&mut done, "release", || cargo().args(["build", "--release", "--locked"]).run());
     step(&mut done, "help text", || help_text(false));
     step(&mut done, "README", readme::run);
     step(&mut done, "benchmarks", bars::toys);
-    step(&mut done, "fuzzing", || fuzz::run(&[FUZZ_SECONDS.to_owned()]));
+    step(&mut done, "fuzzing", || fuzz::run(&[]));
     summary(&done, tests)
 }
 
@@ -57,7 +54,7 @@ pub(crate) fn test(args: &[String]) -> Result<Tests> {
     let listened = run_tests(args)?;
     let tests = count(&listened.lines);
     println!("\ntests: {tests}");
-    finish(listened.failure).map(|()| tests)
+    listened.success().map(|_| tests)
 }
 
 /// Compares the help texts in `docs/` with what the built program says, or writes them.
@@ -93,16 +90,9 @@ fn docs() -> Result<()> {
         .run()
 }
 
-fn run_tests(args: &[String]) -> Result<crate::shell::Listened> {
+fn run_tests(args: &[String]) -> Result<Listened> {
     println!("$ cargo test --workspace --no-fail-fast {}", args.join(" "));
     cargo().args(["test", "--workspace", "--no-fail-fast"]).args(args).listen()
-}
-
-fn finish(failure: Option<String>) -> Result<()> {
-    match failure {
-        None => Ok(()),
-        Some(failure) => bail!(failure),
-    }
 }
 
 #[expect(clippy::disallowed_methods, reason = "each step tells how long it took")]

@@ -29,7 +29,7 @@ const COVERAGE: &[&str] = &[
     "-Ccodegen-units=1",
 ];
 
-/// Seconds that each target runs when nothing else is said.
+/// Seconds that each target runs when nothing else is said, as in CI.
 const SECONDS: &str = "60";
 
 /// `cargo xtask fuzz [SECONDS [TARGET...]]`.

@@ -1,4 +1,4 @@
-//! The tasks of this repository, each one command: `cargo xtask ci`, `test`, `tidy`, `bench`, `bars`.
+//! The tasks of this repository, each one command: [`USAGE`] names them.
 //!
 //! Shape: one file a task. A task is a plain function; it starts other programs through `shell`.
 //! Not here: the benchmarks (`crates/bench`), the checks of tidy (`tidy/`).

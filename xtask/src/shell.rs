@@ -67,11 +67,7 @@ impl Cmd {
     /// As [`Self::run`]; gives back the lines of its standard output too.
     pub(crate) fn run_listening(mut self) -> Result<Vec<String>> {
         println!("$ {}", self.shown);
-        let listened = self.listen()?;
-        match listened.failure {
-            None => Ok(listened.lines),
-            Some(failure) => bail!(failure),
-        }
+        self.listen()?.success()
     }
 
     /// As [`Self::run_listening`], and a failure does not lose the lines.
@@ -118,5 +114,15 @@ impl Cmd {
 /// What a program printed, and whether it failed.
 pub(crate) struct Listened {
     pub(crate) lines: Vec<String>,
-    pub(crate) failure: Option<String>,
+    failure: Option<String>,
+}
+
+impl Listened {
+    /// The lines, if it did not fail.
+    pub(crate) fn success(self) -> Result<Vec<String>> {
+        match self.failure {
+            None => Ok(self.lines),
+            Some(failure) => bail!(failure),
+        }
+    }
 }

@@ -88,9 +88,3 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
     }
     Ok(())
 }
-
-/// Prints a figure that has a bar.
-fn bar(name: &str, value: f64, unit: &str, at_most: bool, bar: f64) {
-    let side = if at_most { "<=" } else { ">=" };
-    println!("bar {name} {value:.3} {unit} {side} {bar}");
-}

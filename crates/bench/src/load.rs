@@ -228,9 +228,3 @@ impl Size {
         Ok(Plan { endpoint, streams, span, timeout, process }.run()?)
     }
 }
-
-/// Prints a figure that has a bar.
-fn bar(name: &str, value: f64, unit: &str, at_most: bool, bar: f64) {
-    let side = if at_most { "<=" } else { ">=" };
-    println!("bar {name} {value:.3} {unit} {side} {bar}");
-}

@@ -8,9 +8,12 @@
 #![expect(clippy::print_stdout, reason = "what a benchmark measured is for whoever started it")]
 
 mod agreed;
+mod bar;
+mod child;
 mod client;
 mod http;
 mod index;
+mod ledger_process;
 mod load;
 mod node;
 mod quic;

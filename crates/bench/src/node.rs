@@ -1,18 +1,17 @@
 //! `hydrant dev` as a child process, on free ports, for one benchmark.
-//!
-//! Invariant: the process ends with its [`Node`], however the benchmark ends.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use ::load::Process;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use tempfile::TempDir;
 
+use crate::child::{Owned, beside};
 use crate::now;
 
 /// How long a node may take to be ready.
@@ -24,12 +23,9 @@ pub(crate) const LOADED_WITHIN: Duration = Duration::from_secs(1_800);
 /// How often we look whether it is.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 
-/// Clock ticks a second, as Linux counts the CPU time of processes on every architecture.
-const TICKS_PER_SECOND: f64 = 100.0;
-
 /// A running node.
 pub(crate) struct Node {
-    child: Child,
+    process: Owned,
     /// Where it answers JSON-RPC.
     pub(crate) rpc: SocketAddr,
     /// When its process was started.
@@ -50,49 +46,38 @@ impl Node {
         let endpoints = dir.path().join("endpoints.json");
         let program = program()?;
         let started = now();
-        let mut child = Command::new(&program)
+        let process = Command::new(&program)
             .args(["dev", "--quiet", "--rpc-port", "0", "--endpoints-file"])
             .arg(&endpoints)
             .args(flags)
             .stdin(Stdio::null())
             .spawn()
             .with_context(|| format!("start {}", program.display()))?;
+        let mut process = Owned(process);
         while !endpoints.exists() {
-            if let Some(status) = child.try_wait()? {
+            if let Some(status) = process.0.try_wait()? {
                 bail!("the node ended before it was ready: {status}");
             }
-            if started.elapsed() > ready_within {
-                child.kill()?;
-                bail!("the node was not ready within {ready_within:?}");
-            }
+            ensure!(
+                started.elapsed() < ready_within,
+                "the node was not ready within {ready_within:?}"
+            );
             nap(LOOK_EVERY);
         }
         let endpoints: serde_json::Value = serde_json::from_slice(&fs::read(&endpoints)?)?;
         let url = endpoints["rpc"].as_str().context("the node does not say where it answers")?;
-        Ok(Self { child, rpc: address(url)?, started, _dir: dir })
+        Ok(Self { process, rpc: address(url)?, started, _dir: dir })
     }
 
     /// The process.
     pub(crate) fn pid(&self) -> u32 {
-        self.child.id()
+        self.process.0.id()
     }
 
     /// Seconds of CPU time that each of the node's threads has used, by name; equal names together.
     pub(crate) fn thread_times(&self) -> Result<BTreeMap<String, f64>> {
-        let mut times = BTreeMap::new();
-        for task in fs::read_dir(format!("/proc/{}/task", self.child.id()))? {
-            let stat = fs::read_to_string(task?.path().join("stat"))?;
-            let (name, fields) = stat.rsplit_once(')').context("an unknown form of a stat file")?;
-            let name = name.split_once('(').map_or("", |(_, name)| name);
-            let ticks: f64 = fields
-                .split_whitespace()
-                .skip(11)
-                .take(2)
-                .map(str::parse::<f64>)
-                .sum::<Result<_, _>>()?;
-            *times.entry(name.to_owned()).or_default() += ticks / TICKS_PER_SECOND;
-        }
-        Ok(times)
+        let times = Process(self.pid()).cpu_time_by_thread()?;
+        Ok(times.into_iter().map(|(name, time)| (name, time.as_secs_f64())).collect())
     }
 
     /// Bytes of memory that are resident.
@@ -103,14 +88,6 @@ impl Node {
     /// The most bytes of memory that were ever resident.
     pub(crate) fn resident_bytes_most(&self) -> Result<u64> {
         Ok(Process(self.pid()).resident_bytes_most()?)
-    }
-}
-
-impl Drop for Node {
-    fn drop(&mut self) {
-        // It may have ended already; then there is nothing to kill, and only to wait for.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 
@@ -125,7 +102,7 @@ pub(crate) fn program() -> Result<PathBuf> {
     if let Some(path) = std::env::var_os("HYDRANT") {
         return Ok(path.into());
     }
-    Ok(std::env::current_exe()?.with_file_name("hydrant"))
+    beside("hydrant")
 }
 
 #[expect(clippy::disallowed_methods, reason = "another process has no value to wait on")]

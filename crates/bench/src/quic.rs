@@ -19,6 +19,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
+use crate::{bar, value_of};
+
 /// How much is measured.
 struct Size {
     rounds: usize,
@@ -72,11 +74,11 @@ const PARTS: [&str; 6] = ["allocations", "rates", "windows", "memory", "manners"
 pub(crate) fn run(args: &[String]) -> Result<()> {
     let is_toy = args.iter().any(|arg| arg == "--toy");
     let mut size = if is_toy { TOY } else { FULL };
-    if let Some(rounds) = crate::value_of(args, "--rounds")? {
+    if let Some(rounds) = value_of(args, "--rounds")? {
         let rounds = rounds.parse().context("--rounds is a number")?;
         (size.rounds, size.rate_rounds, size.manners_rounds) = (rounds, rounds, rounds);
     }
-    let only = crate::value_of(args, "--only")?;
+    let only = value_of(args, "--only")?;
     ensure!(only.is_none_or(|part| PARTS.contains(&part)), "parts: {}", PARTS.join(", "));
     let wants = |part: &str| only.is_none_or(|only| only == part);
     // Building the others takes minutes, and a toy run is to prove that nothing has rotted here.
@@ -106,6 +108,7 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
     Ok(())
 }
 
-fn bar(name: &str, value: f64, unit: &str, relation: &str, bar: f64) {
-    println!("bar {name} {value:.4} {unit} {relation} {bar}");
+/// A figure with its bar, to four digits: allocations are a few hundredths.
+fn bar(name: &str, value: f64, unit: &str, side: &str, bar: f64) {
+    bar::line(name, format_args!("{value:.4}"), unit, side, bar);
 }

@@ -16,7 +16,7 @@ use anyhow::{Context, Result, ensure};
 use testkit::archive::{self, Accounts};
 
 use crate::node::{self, Node};
-use crate::{now, value_of};
+use crate::{bar, now, value_of};
 
 /// Token accounts of the forged archive.
 const ACCOUNTS: u64 = 2_000_000;
@@ -103,8 +103,9 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
         );
     }
     memory(&forged, &forged_expected)?;
-    println!("bar snapshot_sample_as_computed {} of_1 >= 1", u8::from(sample_is_right));
-    println!("bar snapshot_forged_as_computed {} of_1 >= 1", u8::from(forged_is_right));
+    for (name, is_right) in [("sample", sample_is_right), ("forged", forged_is_right)] {
+        bar::line(&format!("snapshot_{name}_as_computed"), u8::from(is_right), "of_1", ">=", 1);
+    }
     Ok(())
 }
 

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::client::Client;
 use crate::node::Node;
-use crate::{http, median};
+use crate::{bar, http, median};
 
 /// Runs at full size; one more before them reads the program from disk and does not count.
 const RUNS: usize = 20;
@@ -36,7 +36,7 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
     println!("process start to the first answered getHealth, {runs} runs after one that warms up:");
     println!("  median {middle:.1} ms, least {least:.1} ms, most {most:.1} ms");
     println!("resident memory then: median {:.1} MiB", median(resident));
-    println!("bar start_ms {middle:.1} ms <= {BAR_MS}");
+    bar::line("start_ms", format_args!("{middle:.1}"), "ms", "<=", BAR_MS);
     Ok(())
 }
 

@@ -10,15 +10,14 @@
 //! Bounds: at the default 10 M accounts, one process at a time, at most about 10 GB.
 //! Not here: what the ledger is (`testkit::synthetic`), contention and exact heap bytes (`index`).
 
-mod child;
 mod client;
 mod methods;
 
 use anyhow::{Context, Result, ensure};
 use testkit::synthetic::ACCOUNTS_MIN;
 
-use crate::value_of;
-use child::{Child, Figures};
+use crate::ledger_process::{Figures, LedgerProcess};
+use crate::{bar, value_of};
 
 /// How much is measured.
 struct Size {
@@ -52,7 +51,7 @@ fn token_accounts(size: &Size) -> Result<()> {
     let mut smaller = f64::NAN;
     let mut larger = f64::NAN;
     for accounts in size.accounts {
-        let figures = Child::start("memory", "tokens", accounts, &[])?.end()?;
+        let figures = LedgerProcess::start("memory", "tokens", accounts, &[])?.end()?;
         let each = figures.get("resident")? / figures.get("token_accounts")?;
         println!(
             "{accounts:>24} {:>16.0} {:>12.1} {each:>16.1} {:>8.1}",
@@ -63,22 +62,22 @@ fn token_accounts(size: &Size) -> Result<()> {
         (smaller, larger) = (if smaller.is_nan() { each } else { smaller }, each);
     }
     let accounts = size.accounts[0];
-    let figures = Child::start("rival", "tokens", accounts, &[])?.end()?;
+    let figures = LedgerProcess::start("rival", "tokens", accounts, &[])?.end()?;
     let rival = figures.get("resident")? / figures.get("token_accounts")?;
     println!(
         "a map of accounts and Agave's three indices, {accounts}: {rival:.1} B a token account, \
          {:.1} times ours",
         rival / smaller
     );
-    bar("state_resident_token_account", larger, "B", true, 130.0);
-    bar("state_resident_of_agave", smaller / rival, "x", true, 0.25);
+    bar::at_most("state_resident_token_account", larger, "B", 130.0);
+    bar::at_most("state_resident_of_agave", smaller / rival, "x", 0.25);
     Ok(())
 }
 
 /// What the larger ledger of mainnet's shape is made of.
 fn parts(size: &Size) -> Result<()> {
     let accounts = size.accounts[1];
-    let whole = Child::start("memory", "mainnet", accounts, &[])?.end()?;
+    let whole = LedgerProcess::start("memory", "mainnet", accounts, &[])?.end()?;
     let each = |bytes: f64| bytes / f64::from(accounts);
     let (addresses, index) = (whole.get("addresses_bytes")?, whole.get("indices_bytes")?);
     let (resident, ranks) = (whole.get("resident")?, whole.get("ranks_bytes")?);
@@ -103,7 +102,7 @@ fn parts(size: &Size) -> Result<()> {
         each(whole.get("data_bytes")?)
     );
     build_rate(&whole)?;
-    bar("state_addresses_and_indices", each(addresses + index), "B/account", true, 90.0);
+    bar::at_most("state_addresses_and_indices", each(addresses + index), "B/account", 90.0);
     Ok(())
 }
 
@@ -115,10 +114,4 @@ fn build_rate(figures: &Figures) -> Result<()> {
         figures.get("resident_max")? / 1e6,
     );
     Ok(())
-}
-
-/// Prints a figure that has a bar.
-fn bar(name: &str, value: f64, unit: &str, at_most: bool, bar: f64) {
-    let side = if at_most { "<=" } else { ">=" };
-    println!("bar {name} {value:.3} {unit} {side} {bar}");
 }

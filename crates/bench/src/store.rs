@@ -15,7 +15,7 @@ use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
 use chain::Block;
@@ -26,6 +26,7 @@ use solana_account::ReadableAccount;
 
 use self::ledgers::Ledger;
 use self::redb::Redb;
+use crate::{bar, now};
 
 /// Blocks of each size: transactions, and how many blocks.
 struct Size {
@@ -80,8 +81,11 @@ pub(crate) fn run(args: &[String]) -> anyhow::Result<()> {
     damages::<Redb>("redb", size.damages)?;
     damages::<Fjall>("fjall", size.damages)?;
     for (transactions, p50, written) in bars {
-        println!("bar store_append_{transactions}_of_rival {p50:.2} x <= {BAR_APPEND}");
-        println!("bar store_written_{transactions}_of_rival {written:.2} x <= {BAR_WRITTEN}");
+        for (what, ratio, most) in [("append", p50, BAR_APPEND), ("written", written, BAR_WRITTEN)]
+        {
+            let name = format!("store_{what}_{transactions}_of_rival");
+            bar::line(&name, format_args!("{ratio:.2}"), "x", "<=", most);
+        }
     }
     Ok(())
 }
@@ -377,9 +381,4 @@ fn bytes_below(dir: &Path) -> anyhow::Result<u64> {
 
 fn ms(took: Duration) -> f64 {
     took.as_secs_f64() * 1000.0
-}
-
-#[expect(clippy::disallowed_methods, reason = "a benchmark measures real time")]
-fn now() -> Instant {
-    Instant::now()
 }

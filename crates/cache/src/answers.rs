@@ -162,6 +162,22 @@ impl<V: Weigh> Cache<V> {
         }
     }
 
+    /// The same for somebody who makes it in another way if it is not there: nothing is counted then, and
+    /// nobody waits.
+    pub fn hit(
+        &self,
+        key: &[u8],
+        now: u64,
+        changed_at: impl Fn(u64) -> u64,
+    ) -> Option<Arc<Entry<V>>> {
+        let entry = self.0.kept.get(key)?;
+        if entry.answer.is_none() || !entry.is_good(now, changed_at) {
+            return None;
+        }
+        count(&self.0.hits);
+        Some(entry)
+    }
+
     /// How large an answer may be to be kept.
     pub fn entry_bytes_max(&self) -> u64 {
         self.0.config.entry_bytes_max

@@ -5,6 +5,7 @@
 //! ask for it at once one gets.
 //! What "changed" means the caller says: an [`Entry`] has the moment at which it was made and what it
 //! read; [`Cache::find`] asks for each of these when it last changed.
+//! Beside that, [`Known`]: what was worked out of a request before, by its text.
 //! Bounds: [`Config`].
 //! Invariant: no answer is given of which something changed after it was made. Never by time.
 //! Not here: what a request reads, what an answer looks like, waiting (`rpc`).
@@ -12,8 +13,10 @@
 
 mod answers;
 mod flight;
+mod known;
 #[cfg(test)]
 mod model;
 
 pub use answers::{Cache, Config, Counters, Entry, Find, Weigh};
 pub use flight::{Fill, Tell};
+pub use known::{Known, TEXT_BYTES_MAX};

@@ -84,7 +84,11 @@ fn run(seed: u64) -> u64 {
                 let tell = || -> crate::Tell<Answer> {
                     Box::new(move |entry| sender.send(entry).expect("room for one"))
                 };
-                match cache.find(&[key], cells.now, |cell| cells.changed_at(cell), tell) {
+                let changed_at = |cell| cells.changed_at(cell);
+                let hit = cache.hit(&[key], cells.now, changed_at).is_some();
+                let found = cache.find(&[key], cells.now, changed_at, tell);
+                assert_eq!(hit, matches!(found, Find::Hit(_)), "seed {seed}");
+                match found {
                     Find::Hit(entry) => {
                         assert_eq!(entry.answer, Some(cells.answer(key).0), "seed {seed}");
                         given += 1;

@@ -4,11 +4,14 @@ use std::sync::Arc;
 
 use ledger::{Address, AddressId, BlockId, Facet, Slot};
 use solana::Account;
+use solana_account::ReadableAccount;
 use solana_hash::Hash;
 use solana_pubkey::Pubkey;
 use solana_signature::Signature;
 use solana_transaction::versioned::VersionedTransaction;
 use solana_transaction_status::TransactionStatusMeta;
+
+use crate::history::transaction_bytes;
 
 /// A transaction that was executed, and all that came of it.
 #[derive(Clone, Debug)]
@@ -73,4 +76,19 @@ pub struct Block {
     pub transactions: Vec<Arc<Executed>>,
     /// Each account that the block changed, once, as the block left it.
     pub writes: Vec<AccountWrite>,
+}
+
+impl Block {
+    /// Bytes of all that it holds, estimated from its sizes: what others hold too is counted whole.
+    /// Cost: O(block).
+    pub fn bytes(&self) -> u64 {
+        let written = |write: &AccountWrite| {
+            let data = write.account.as_ref().map_or(0, |account| account.0.data().len());
+            (size_of::<AccountWrite>() + size_of::<Account>() + data) as u64
+        };
+        let transactions = self.transactions.iter().map(|executed| transaction_bytes(executed));
+        size_of::<Self>() as u64
+            + transactions.sum::<u64>()
+            + self.writes.iter().map(written).sum::<u64>()
+    }
 }

@@ -3,6 +3,7 @@
 use ledger::Slot;
 use solana_account::AccountSharedData;
 use solana_hash::Hash;
+use solana_message::VersionedMessage;
 use solana_message::v0::LoadedAddresses;
 use solana_pubkey::Pubkey;
 use solana_signature::Signature;
@@ -11,7 +12,7 @@ use solana_transaction_context::transaction::TransactionReturnData;
 use solana_transaction_error::TransactionError;
 use solana_transaction_status::{InnerInstructions, TransactionTokenBalance};
 
-use crate::View;
+use crate::{View, signatures};
 
 /// A transaction that is well-formed and whose signatures are right: the only kind that a ledger
 /// takes. Making one is the expensive part (about 50 us a signature) and belongs on the CPU pool.
@@ -36,8 +37,11 @@ impl VerifiedTransaction {
     /// Checks shape and signatures.
     pub fn verify(transaction: VersionedTransaction) -> Result<Self, VerifyError> {
         transaction.sanitize().map_err(|err| VerifyError::Sanitize(err.to_string()))?;
-        let message_hash =
-            transaction.verify_and_hash_message().map_err(|_| VerifyError::Signature)?;
+        let message = transaction.message.serialize();
+        if !signatures::are_right(&transaction, &message) {
+            return Err(VerifyError::Signature);
+        }
+        let message_hash = VersionedMessage::hash_raw_message(&message);
         Ok(Self { transaction, message_hash })
     }
 

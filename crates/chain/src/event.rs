@@ -24,8 +24,8 @@ pub enum Event {
         /// Milliseconds since 1970.
         timestamp_ms: u64,
     },
-    /// A transaction was executed: it is processed.
-    Executed(Arc<Executed>),
+    /// Transactions were executed, in this order: they are processed. All that became visible at once.
+    Executed(Arc<[Arc<Executed>]>),
     /// A block is complete, and kept if the ledger is kept: it is confirmed.
     Completed {
         /// The block.

@@ -4,14 +4,17 @@
 //! A block is kept without the accounts that it wrote.
 //! Out: [`HistorySnapshot`], which readers keep as long as they like without holding anything up. It knows
 //! the open block's transactions by signature; by address, once their block is complete: what is shown
-//! is copied where it is written next, and so the lists, the most of it, are copied once a block.
+//! is copied where it is written next, and so the lists, the most of it, are copied once a block. A
+//! signature leads to a place, so that what is copied for it counts no references.
 //! Bounds: [`HistoryLimits`], held whenever a block completes: the oldest blocks go, with all that
 //! leads to them. The open block comes on top.
 
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use imbl::{HashMap, OrdMap, Vector};
+use foldhash::quality::RandomState;
+use imbl::shared_ptr::DefaultSharedPtr;
+use imbl::{GenericHashMap, OrdMap, Vector};
 use ledger::Slot;
 use parking_lot::Mutex;
 use solana_pubkey::Pubkey;
@@ -32,12 +35,26 @@ pub struct HistoryLimits {
 #[derive(Clone, Debug)]
 pub struct AddressEntry(pub Arc<Executed>);
 
+/// Where a transaction stands.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    slot: Slot,
+    /// Among its block's, in the order of execution.
+    index: usize,
+}
+
+/// The maps that snapshots share.
+type Map<K, V> = GenericHashMap<K, V, RandomState, DefaultSharedPtr>;
+
 /// History at one moment.
 #[derive(Clone, Default)]
 pub struct HistorySnapshot {
     blocks: OrdMap<Slot, Arc<Block>>,
-    transactions: HashMap<Signature, Arc<Executed>>,
-    by_address: HashMap<Pubkey, Vector<AddressEntry>>,
+    /// The transactions of the block that is not complete yet.
+    open: Vector<Arc<Executed>>,
+    /// Of every transaction, those of the open block too.
+    places: Map<Signature, Place>,
+    by_address: Map<Pubkey, Vector<AddressEntry>>,
     bytes: u64,
 }
 
@@ -46,7 +63,7 @@ pub struct HistorySnapshot {
 struct Writing {
     all: HistorySnapshot,
     /// As of the newest complete block.
-    by_address: HashMap<Pubkey, Vector<AddressEntry>>,
+    by_address: Map<Pubkey, Vector<AddressEntry>>,
 }
 
 /// The history of a ledger: one writer, any number of readers.
@@ -71,8 +88,8 @@ impl History {
         self.published.load_full()
     }
 
-    /// Adds transactions of the open block. Readers see them after [`Self::publish`], and in the lists
-    /// of addresses after that of their block.
+    /// Adds transactions of the open block, in the order of execution. Readers see them after
+    /// [`Self::publish`], and in the lists of addresses after that of their block.
     pub fn executed(&self, executed: &[Arc<Executed>]) {
         let mut writing = self.writing.lock();
         for transaction in executed {
@@ -80,8 +97,8 @@ impl History {
         }
     }
 
-    /// Adds a complete block whose transactions have been added, without the accounts that it wrote,
-    /// and lets go of the oldest blocks past the limits.
+    /// Adds a complete block whose transactions have been added, and no others since the block before,
+    /// without the accounts that it wrote, and lets go of the oldest blocks past the limits.
     pub fn completed(&self, block: &Block) {
         let mut writing = self.writing.lock();
         let Writing { all, by_address } = &mut *writing;
@@ -92,6 +109,7 @@ impl History {
             ..*block
         };
         all.bytes += block_bytes(&block);
+        all.open.clear();
         all.blocks.insert(block.id.slot, Arc::new(block));
         let first_kept = newest.saturating_sub(self.limits.slots_max.saturating_sub(1));
         while all.blocks.len() > 1
@@ -134,7 +152,10 @@ impl HistorySnapshot {
 
     /// The transaction of a signature.
     pub fn transaction(&self, signature: &Signature) -> Option<&Arc<Executed>> {
-        self.transactions.get(signature)
+        let Place { slot, index } = *self.places.get(signature)?;
+        let in_block = self.blocks.get(&slot).and_then(|block| block.transactions.get(index));
+        let found = in_block.into_iter().chain(self.open.get(index));
+        found.into_iter().find(|executed| executed.signature() == *signature)
     }
 
     /// The transactions of complete blocks that name an address, the oldest first.
@@ -149,7 +170,9 @@ impl HistorySnapshot {
 
     fn add(&mut self, executed: &Arc<Executed>) {
         self.bytes += transaction_bytes(executed);
-        self.transactions.insert(executed.signature(), Arc::clone(executed));
+        let place = Place { slot: executed.slot, index: self.open.len() };
+        self.places.insert(executed.signature(), place);
+        self.open.push_back(Arc::clone(executed));
         for key in &executed.keys {
             let entry = AddressEntry(Arc::clone(executed));
             self.by_address.entry(*key).or_default().push_back(entry);
@@ -162,7 +185,7 @@ impl HistorySnapshot {
         self.bytes = self.bytes.saturating_sub(block_bytes(&block));
         for executed in &block.transactions {
             self.bytes = self.bytes.saturating_sub(transaction_bytes(executed));
-            self.transactions.remove(&executed.signature());
+            self.places.remove(&executed.signature());
             for key in &executed.keys {
                 self.forget_oldest_of(key, block.id.slot);
             }
@@ -186,7 +209,7 @@ fn block_bytes(block: &Block) -> u64 {
 }
 
 /// What one transaction costs us, maps included: measured sizes, not a guess at the allocator.
-fn transaction_bytes(executed: &Executed) -> u64 {
+pub(crate) fn transaction_bytes(executed: &Executed) -> u64 {
     let meta = &executed.meta;
     let message = &executed.transaction.message;
     let instructions: usize = message
@@ -214,4 +237,90 @@ fn transaction_bytes(executed: &Executed) -> u64 {
         + inner
         + tokens * 300
         + 128) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use ledger::BlockId;
+    use solana_hash::Hash;
+    use solana_transaction::versioned::VersionedTransaction;
+    use solana_transaction_status::TransactionStatusMeta;
+
+    use super::*;
+
+    const PER_BLOCK: usize = 100;
+
+    fn signature(slot: Slot, index: usize) -> Signature {
+        let mut bytes = [7; 64];
+        bytes[..8].copy_from_slice(&slot.to_le_bytes());
+        bytes[8..16].copy_from_slice(&index.to_le_bytes());
+        bytes.into()
+    }
+
+    fn executed(slot: Slot, index: usize) -> Arc<Executed> {
+        Arc::new(Executed {
+            slot,
+            index: index as u32,
+            block_time: 0,
+            transaction: VersionedTransaction {
+                signatures: vec![signature(slot, index)],
+                ..VersionedTransaction::default()
+            },
+            meta: TransactionStatusMeta::default(),
+            keys: Vec::new(),
+            is_vote: false,
+        })
+    }
+
+    fn block(slot: Slot, transactions: Vec<Arc<Executed>>) -> Block {
+        Block {
+            id: BlockId { slot, bank: slot },
+            parent_slot: slot.saturating_sub(1),
+            block_height: slot,
+            blockhash: Hash::default(),
+            previous_blockhash: Hash::default(),
+            bank_hash: Hash::default(),
+            block_time: 0,
+            transaction_count: 0,
+            transactions,
+            writes: Vec::new(),
+        }
+    }
+
+    /// Of which transactions of a block the snapshot knows, at their signatures, and no others there.
+    fn known(history: &HistorySnapshot, slot: Slot) -> usize {
+        let found = (0..PER_BLOCK).filter_map(|index| {
+            let executed = history.transaction(&signature(slot, index))?;
+            assert_eq!((executed.slot, executed.index), (slot, index as u32));
+            Some(executed)
+        });
+        found.count()
+    }
+
+    #[test]
+    fn a_signature_leads_to_its_transaction_from_its_publication_until_its_block_goes() {
+        let history = History::new(HistoryLimits { slots_max: 2, bytes_max: u64::MAX });
+        let mut old = Vec::new();
+        for slot in 1..=4 {
+            let all: Vec<_> = (0..PER_BLOCK).map(|index| executed(slot, index)).collect();
+            let (first, second) = all.split_at(PER_BLOCK / 3);
+            for (part, len) in [(first, first.len()), (second, PER_BLOCK)] {
+                let before = history.snapshot();
+                history.executed(part);
+                assert_eq!(known(&before, slot), len - part.len());
+                history.publish();
+                assert_eq!(known(&history.snapshot(), slot), len);
+                assert_eq!(known(&before, slot), len - part.len(), "a snapshot stays as it was");
+            }
+            history.completed(&block(slot, all));
+            history.publish();
+            old.push(history.snapshot());
+        }
+        for (newest, snapshot) in (1..).zip(&old) {
+            for slot in 1..=4 {
+                let is_kept = slot <= newest && slot + 2 > newest;
+                assert_eq!(known(snapshot, slot), if is_kept { PER_BLOCK } else { 0 });
+            }
+        }
+    }
 }

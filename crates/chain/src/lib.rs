@@ -9,6 +9,7 @@ mod cluster;
 mod door;
 mod event;
 mod history;
+mod signatures;
 
 use solana::Account;
 

@@ -6,7 +6,7 @@
 //! what the server's process used meanwhile.
 //! Invariant: in an open loop a latency begins when the request should have been sent, so a server
 //! that stalls hides nothing; what was due and not even sent is counted as unserved.
-//! Bounds: memory is two histograms and a count for each second, per thread; an answer's bytes beyond
+//! Bounds: memory is three histograms and a count for each second, per thread; an answer's bytes beyond
 //! [`KEPT_BYTES`] are read and dropped.
 //! Not here: any chain (suites name methods as text and know JSON alone), HTTP/2, WebSocket.
 #![forbid(unsafe_code)]
@@ -15,12 +15,14 @@ mod client;
 mod clock;
 mod endpoint;
 mod error;
+mod found;
 mod html;
 mod http;
 mod judge;
 mod log;
 mod mix;
 mod outcome;
+mod plan;
 mod process;
 mod report;
 mod rest;
@@ -34,14 +36,16 @@ mod testing;
 pub use client::Client;
 pub use endpoint::Endpoint;
 pub use error::LoadError;
+pub use found::{Found, Wanted};
 pub use http::{Answer, Connection};
 pub use judge::{Judge, Verdict, json_rpc, not_modified, status_ok};
 pub use log::{LogEntry, Replay, read_log, write_log};
 pub use mix::{Mix, Zipf};
 pub use outcome::{Counts, Outcome, Second};
+pub use plan::{Pace, Plan, Span, Stream};
 pub use process::{Process, Sample, Used};
 pub use report::{Report, Row, Spread};
 pub use rest::RestSuite;
-pub use run::{KEPT_BYTES, Pace, Plan, Run, Span, Stream};
+pub use run::{KEPT_BYTES, Run};
 pub use scans::scans;
-pub use suites::{Found, Suite, Wanted};
+pub use suites::Suite;

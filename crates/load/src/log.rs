@@ -21,8 +21,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::judge::{self, Judge};
-use crate::run::{Pace, Stream};
-use crate::{Endpoint, LoadError};
+use crate::{Endpoint, LoadError, Pace, Stream};
 
 /// One line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -6,7 +6,10 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::LogEntry;
+use crate::{Endpoint, LogEntry};
+
+/// Calls of a mix that are taken in turn: so many that each method has its weight.
+const IN_TURN: f64 = 10_000.0;
 
 /// Numbers below a bound, the first ones often: the nth with a weight of 1 / (n + 1)^s.
 #[derive(Clone, Debug)]
@@ -67,6 +70,13 @@ impl Mix {
     /// Whether nothing was added.
     pub fn is_empty(&self) -> bool {
         self.kinds.is_empty()
+    }
+
+    /// Its calls in one order that is always the same, to be taken in turn at any pace.
+    pub fn requests(&self, endpoint: &Endpoint) -> Vec<Vec<u8>> {
+        let log = self.log(IN_TURN, Duration::from_secs(1));
+        let bodies = log.iter().filter_map(|entry| entry.body.as_ref());
+        bodies.map(|body| endpoint.body(&body.to_string())).collect()
     }
 
     /// Calls at so many a second for so long, as independent clients would make them: with times

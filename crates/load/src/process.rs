@@ -1,7 +1,8 @@
 //! What a process uses, as Linux tells in `/proc`: CPU time, resident memory.
 
-use std::io;
+use std::collections::BTreeMap;
 use std::time::Duration;
+use std::{fs, io};
 
 use crate::LoadError;
 
@@ -42,12 +43,29 @@ impl Process {
     /// CPU time that it has used, in user and kernel; 10 ms is the finest it is counted in.
     pub fn cpu_time(self) -> Result<Duration, LoadError> {
         let stat = self.file("stat")?;
-        // The second field is a name in parentheses and may hold anything; the 14th and 15th count.
-        let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
-        let ticks = fields.split_whitespace().skip(11).take(2).map(str::parse::<f64>);
-        let ticks: Vec<f64> = ticks.filter_map(Result::ok).collect();
-        let [user, kernel] = ticks[..] else { return Err(self.unknown("stat")) };
-        Ok(Duration::from_secs_f64((user + kernel) / TICKS_PER_SECOND))
+        let (_, time) = name_and_cpu_time(&stat).ok_or_else(|| self.unknown("stat"))?;
+        Ok(time)
+    }
+
+    /// The same of each of its threads, by name; equal names together.
+    pub fn cpu_time_by_thread(self) -> Result<BTreeMap<String, Duration>, LoadError> {
+        let mut times = BTreeMap::new();
+        self.for_each_thread("stat", |stat| {
+            let (name, time) = name_and_cpu_time(stat)?;
+            *times.entry(name.to_owned()).or_default() += time;
+            Some(())
+        })?;
+        Ok(times)
+    }
+
+    /// CPU time of all its threads together, to the nanosecond; without those that have ended.
+    pub fn cpu_time_of_threads(self) -> Result<Duration, LoadError> {
+        let mut time = Duration::ZERO;
+        self.for_each_thread("schedstat", |stat| {
+            time += Duration::from_nanos(stat.split_whitespace().next()?.parse().ok()?);
+            Some(())
+        })?;
+        Ok(time)
     }
 
     /// Bytes of memory that are resident.
@@ -76,9 +94,25 @@ impl Process {
         Ok(kib.ok_or_else(|| self.unknown("status"))? * 1024)
     }
 
+    /// Shows a file of each thread that has not ended meanwhile.
+    fn for_each_thread(
+        self,
+        name: &str,
+        mut show: impl FnMut(&str) -> Option<()>,
+    ) -> Result<(), LoadError> {
+        let failed = |err| LoadError::Process { pid: self.0, err };
+        for task in fs::read_dir(format!("/proc/{}/task", self.0)).map_err(failed)? {
+            let Ok(text) = fs::read_to_string(task.map_err(failed)?.path().join(name)) else {
+                continue;
+            };
+            show(&text).ok_or_else(|| self.unknown(name))?;
+        }
+        Ok(())
+    }
+
     fn file(self, name: &str) -> Result<String, LoadError> {
         let pid = self.0;
-        std::fs::read_to_string(format!("/proc/{pid}/{name}"))
+        fs::read_to_string(format!("/proc/{pid}/{name}"))
             .map_err(|err| LoadError::Process { pid, err })
     }
 
@@ -86,6 +120,16 @@ impl Process {
         let err = io::Error::new(io::ErrorKind::InvalidData, format!("an unknown form of {name}"));
         LoadError::Process { pid: self.0, err }
     }
+}
+
+/// Of a `stat` file: its second field is the name, in parentheses, and may hold anything; the 14th and 15th
+/// are ticks.
+fn name_and_cpu_time(stat: &str) -> Option<(&str, Duration)> {
+    let (name, fields) = stat.rsplit_once(')')?;
+    let mut ticks = fields.split_whitespace().skip(11).map(str::parse::<f64>);
+    let (user, kernel) = (ticks.next()?.ok()?, ticks.next()?.ok()?);
+    let time = Duration::from_secs_f64((user + kernel) / TICKS_PER_SECOND);
+    Some((name.split_once('(')?.1, time))
 }
 
 impl Used {
@@ -115,8 +159,19 @@ mod tests {
         assert!(resident > 100_000, "{resident} bytes resident");
         assert!(us.resident_bytes_most().expect("we are there") >= resident / 2);
         us.cpu_time().expect("we are there");
+        let by_thread = us.cpu_time_by_thread().expect("we are there");
+        assert!(!by_thread.is_empty());
+        assert!(us.cpu_time_of_threads().expect("we are there") > Duration::ZERO);
         let err = Process(u32::MAX).cpu_time().expect_err("no such process");
         assert!(matches!(err, LoadError::Process { .. }));
+    }
+
+    #[test]
+    fn a_name_may_hold_anything() {
+        let stat = "7 (a) b (c) S 1 2 3 4 5 6 7 8 9 10 150 50 0";
+        let (name, time) = name_and_cpu_time(stat).expect("a stat");
+        assert_eq!((name, time), ("a) b (c", Duration::from_secs(2)));
+        assert_eq!(name_and_cpu_time("7 (a) S 1"), None);
     }
 
     #[test]

@@ -6,7 +6,7 @@
 //! Requests go to the endpoint's host, whatever path its URL has.
 //! Bounds: those of what was [`Found`].
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::suites::TOKEN_PROGRAM;
 use crate::{Client, Endpoint, Found, Judge, LoadError, Verdict, not_modified, status_ok};
@@ -203,27 +203,6 @@ fn name_tag(request: &mut Vec<u8>, tag: &str) {
     // The empty line at the end of the head.
     request.truncate(request.len() - 2);
     request.extend_from_slice(format!("If-None-Match: {tag}\r\n\r\n").as_bytes());
-}
-
-/// The bytes of transactions, in base64, for those suites that post one.
-pub(crate) fn look_for_transactions(
-    client: &mut Client,
-    signatures: &[String],
-) -> Result<Vec<String>, LoadError> {
-    let config = json!({ "encoding": "base64", "maxSupportedTransactionVersion": 0,
-        "commitment": "confirmed" });
-    let mut transactions = Vec::new();
-    for signature in signatures {
-        match client.call("getTransaction", &json!([signature, config])) {
-            Ok(told) => {
-                let text = told["transaction"].get(0).and_then(Value::as_str);
-                transactions.extend(text.map(str::to_owned));
-            }
-            Err(LoadError::Call { .. }) => {}
-            Err(err) => return Err(err),
-        }
-    }
-    Ok(transactions)
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Streams of requests, offered at once.
+//! A plan as it is offered.
 //!
 //! Shape: each stream has threads of its own, each thread one runtime and its share of the stream's
 //! connections. In a closed loop a connection sends its next request once the last is answered. In an
@@ -17,10 +17,9 @@ use tokio::sync::Semaphore;
 
 use crate::clock::{now, sleep_until};
 use crate::http::Connection;
-use crate::judge::Judge;
 use crate::outcome::{Fate, Outcome};
-use crate::process::{Process, Used};
-use crate::{Endpoint, LoadError};
+use crate::process::Used;
+use crate::{Endpoint, LoadError, Pace, Plan, Span, Stream};
 
 /// How many bytes of an answer's body are looked at.
 pub const KEPT_BYTES: usize = 64 * 1024;
@@ -41,71 +40,6 @@ const LATE_MAX: Duration = Duration::from_millis(100);
 /// How long a connection that broke waits before it is opened again.
 const RECONNECT_AFTER: Duration = Duration::from_millis(10);
 
-/// What is offered, and for how long.
-#[derive(Clone)]
-pub struct Plan {
-    /// Where to.
-    pub endpoint: Endpoint,
-    /// All at once.
-    pub streams: Vec<Stream>,
-    /// How long.
-    pub span: Span,
-    /// How long an answer may take; it is then given up with its connection. `None`: for ever.
-    pub timeout: Option<Duration>,
-    /// The server's process, if it runs here.
-    pub process: Option<Process>,
-}
-
-/// How long a load is offered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Span {
-    /// The requests in turn, again and again.
-    Time {
-        /// Offered and not counted.
-        warm_up: Duration,
-        /// Counted.
-        measured: Duration,
-    },
-    /// Each request once.
-    Once,
-}
-
-/// Requests of one kind and pace.
-#[derive(Clone)]
-pub struct Stream {
-    /// How it is called in tables.
-    pub name: String,
-    /// Whole requests as they go over the wire, taken in turn.
-    pub requests: Arc<Vec<Vec<u8>>>,
-    /// When they go.
-    pub pace: Pace,
-    /// How many may be in flight.
-    pub connections: usize,
-    /// Threads that share them.
-    pub threads: usize,
-    /// What an answer is.
-    pub judge: Judge,
-    /// The same, one for each request, if they are not of one kind.
-    pub judges: Option<Arc<Vec<Judge>>>,
-    /// How far its threads stand behind those of other streams, and of a server on this machine, as a nice
-    /// value: what reads much would else take the cores from what is measured.
-    pub nice: u8,
-}
-
-/// When requests go.
-#[derive(Clone, Debug)]
-pub enum Pace {
-    /// On each connection once the last is answered.
-    Closed,
-    /// So many a second, at equal distances.
-    Open {
-        /// Requests a second.
-        rate: f64,
-    },
-    /// Each so long after the first, ascending; one for each request. Only for [`Span::Once`].
-    At(Arc<Vec<Duration>>),
-}
-
 /// What came of it.
 #[derive(Clone, Debug)]
 pub struct Run {
@@ -115,62 +49,7 @@ pub struct Run {
     pub used: Option<Used>,
 }
 
-impl Stream {
-    /// A closed loop over so many connections, from one thread, of JSON-RPC.
-    pub fn closed(name: &str, requests: Vec<Vec<u8>>, connections: usize) -> Self {
-        let (name, requests) = (name.to_owned(), Arc::new(requests));
-        let judge = crate::judge::json_rpc;
-        let (pace, threads, judges) = (Pace::Closed, 1, None);
-        Self { name, requests, pace, connections, threads, judge, judges, nice: 0 }
-    }
-
-    /// An open loop of so many requests a second over at most so many connections.
-    pub fn open(name: &str, requests: Vec<Vec<u8>>, rate: f64, connections: usize) -> Self {
-        Self { pace: Pace::Open { rate }, ..Self::closed(name, requests, connections) }
-    }
-
-    /// The same from threads that stand behind others.
-    #[must_use]
-    pub fn behind(self, nice: u8) -> Self {
-        Self { nice, ..self }
-    }
-
-    fn check(&self, span: Span) -> Result<(), LoadError> {
-        let wrong = |why: &str| Err(LoadError::Plan(format!("{}: {why}", self.name)));
-        if self.requests.is_empty() {
-            return wrong("no requests");
-        }
-        if self.connections == 0 || self.threads == 0 {
-            return wrong("at least one connection and one thread");
-        }
-        if self.judges.as_ref().is_some_and(|judges| judges.len() != self.requests.len()) {
-            return wrong("one judge for each request");
-        }
-        match &self.pace {
-            Pace::Open { rate } if !rate.is_finite() || *rate <= 0.0 => wrong("a rate above 0"),
-            Pace::At(times) if span != Span::Once || times.len() != self.requests.len() => {
-                wrong("a log has one time for each request, and each goes once")
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// When the nth is due, from the beginning; `None` in a closed loop.
-    fn due(&self, nth: usize) -> Option<Duration> {
-        match &self.pace {
-            Pace::Closed => None,
-            Pace::Open { rate } => Some(Duration::from_secs_f64(nth as f64 / rate)),
-            Pace::At(times) => times.get(nth).copied(),
-        }
-    }
-}
-
 impl Plan {
-    /// One stream, without a limit on time for an answer.
-    pub fn of(endpoint: Endpoint, stream: Stream, span: Span) -> Self {
-        Self { endpoint, streams: vec![stream], span, timeout: None, process: None }
-    }
-
     /// Offers it, on threads of its own, and waits until it is over.
     ///
     /// Errors: the plan makes no sense; nobody answers at the beginning; the process is not there.
@@ -456,13 +335,6 @@ impl Shared {
     }
 }
 
-impl Stream {
-    /// No more threads than connections.
-    fn threads(&self) -> usize {
-        self.threads.min(self.connections)
-    }
-}
-
 /// One connection at work.
 struct Line<'a> {
     shared: &'a Shared,
@@ -604,6 +476,7 @@ mod tests {
     use std::net::SocketAddr;
 
     use super::*;
+    use crate::Process;
     use crate::judge::Verdict;
     use crate::testing::{respond, serve};
 

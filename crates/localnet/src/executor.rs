@@ -318,8 +318,8 @@ impl Executor {
         if let Some(vote) = self.voted.take() {
             self.tell(&Event::Voted(vote));
         }
-        for executed in fresh {
-            self.tell(&Event::Executed(executed));
+        if !fresh.is_empty() {
+            self.tell(&Event::Executed(fresh.into()));
         }
         self.work.add(Part::Publish, now() - began);
     }

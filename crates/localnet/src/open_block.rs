@@ -4,12 +4,15 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use chain::{AccountWrite, Bank, Block, Executed};
+use foldhash::quality::RandomState;
 use ledger::{Address, BlockId, Facet, Record};
 use solana::Account;
 use solana_account::{AccountSharedData, ReadableAccount};
 use solana_hash::Hash;
 use solana_pubkey::Pubkey;
 use solana_sha256_hasher::hashv;
+
+use crate::vm::is_same;
 
 /// The block that transactions are executed into.
 pub(crate) struct OpenBlock {
@@ -19,15 +22,15 @@ pub(crate) struct OpenBlock {
     pub(crate) parent_bank_hash: Hash,
     /// In the order of execution.
     pub(crate) transactions: Vec<Arc<Executed>>,
-    writes: HashMap<Pubkey, AccountWrite>,
+    writes: HashMap<Pubkey, AccountWrite, RandomState>,
     /// What accounts were found by before the block, of those that lost some of it or are new.
-    found_by: HashMap<Pubkey, Vec<(Facet, Address)>>,
+    found_by: HashMap<Pubkey, Vec<(Facet, Address)>, RandomState>,
 }
 
 impl OpenBlock {
     /// A block with nothing in it.
     pub(crate) fn new(bank: Bank, parent_bank_hash: Hash) -> Self {
-        let (writes, found_by) = (HashMap::new(), HashMap::new());
+        let (writes, found_by) = (HashMap::default(), HashMap::default());
         Self { bank, parent_bank_hash, transactions: Vec::new(), writes, found_by }
     }
 
@@ -51,7 +54,7 @@ impl OpenBlock {
                 && after.lamports() > 0
                 && before.data().is_empty()
                 && after.data().is_empty();
-            if is_wallet || before == after {
+            if is_wallet || is_same(before, after) {
                 continue;
             }
             let (had, has) = (keys(before), keys(after));

@@ -7,13 +7,14 @@
 use std::collections::{HashMap, VecDeque};
 
 use chain::BLOCKHASHES_KEPT;
+use foldhash::quality::RandomState;
 use ledger::Slot;
 use solana_hash::Hash;
 
 /// The executed transactions of the last [`BLOCKHASHES_KEPT`] blocks.
 #[derive(Default)]
 pub(crate) struct Statuses {
-    executed: HashMap<Hash, Slot>,
+    executed: HashMap<Hash, Slot, RandomState>,
     blocks: VecDeque<(Slot, Vec<Hash>)>,
 }
 

@@ -89,7 +89,7 @@ impl Outcome {
     pub(crate) fn writes(&self) -> impl Iterator<Item = (Pubkey, &AccountSharedData)> + Clone {
         let pairs = self.keys.iter().zip(self.before.iter().zip(&self.after));
         pairs
-            .filter(|(_, (before, after))| before != after || self.is_upgraded(after))
+            .filter(|(_, (before, after))| !is_same(before, after) || self.is_upgraded(after))
             .map(|(key, (_, after))| (*key, after))
     }
 
@@ -109,7 +109,7 @@ impl Outcome {
         }
         let Some(code) = program_data_key(program) else { return false };
         let place = self.keys.iter().position(|key| *key == code);
-        place.is_some_and(|place| self.before[place] != self.after[place])
+        place.is_some_and(|place| !is_same(&self.before[place], &self.after[place]))
     }
 
     fn refused(keys: Keys, before: Vec<AccountSharedData>, err: TransactionError) -> Self {
@@ -356,6 +356,17 @@ impl Vm {
     fn load(&self, keys: &[Pubkey]) -> Vec<AccountSharedData> {
         keys.iter().map(|key| self.account(key).cloned().unwrap_or_default()).collect()
     }
+}
+
+/// Whether two accounts are equal. What shares its data is not compared by it: a program has a lot.
+pub(crate) fn is_same(one: &AccountSharedData, other: &AccountSharedData) -> bool {
+    if std::ptr::eq(one.data(), other.data()) {
+        return one.lamports() == other.lamports()
+            && one.owner() == other.owner()
+            && one.executable() == other.executable()
+            && one.rent_epoch() == other.rent_epoch();
+    }
+    one == other
 }
 
 /// Whether a transaction failed because something that it names does not load.

@@ -14,6 +14,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use chain::{Bank, View};
+use foldhash::quality::RandomState;
 use ledger::Address;
 use solana::Account;
 use solana_account::{AccountSharedData, ReadableAccount};
@@ -70,10 +71,10 @@ impl Program {
 pub(crate) struct WorkingSet {
     vm: Vm,
     plain: Held,
-    programs: HashMap<Pubkey, Program>,
+    programs: HashMap<Pubkey, Program, RandomState>,
     elf_bytes: usize,
     /// Sysvars and builtin programs.
-    pinned: HashSet<Pubkey>,
+    pinned: HashSet<Pubkey, RandomState>,
     /// Whether everything that the source becomes is written here too.
     follows: bool,
     /// A program of the VM is none any more: only a new VM forgets it.
@@ -115,9 +116,9 @@ impl WorkingSet {
         Self {
             vm,
             plain: Held::new(PLAIN_BYTES_MAX),
-            programs: HashMap::new(),
+            programs: HashMap::default(),
             elf_bytes: 0,
-            pinned: HashSet::new(),
+            pinned: HashSet::default(),
             follows: true,
             is_outdated: false,
         }

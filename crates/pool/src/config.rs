@@ -13,7 +13,7 @@ pub struct Config {
     /// Threads; at least 1. Not of a file's table: a flag of the binary says it.
     #[serde(skip)]
     pub threads: usize,
-    /// Microseconds after which a task lets another have its turn. Default 1,000. With 0 there are
+    /// Microseconds after which a task lets another have its turn. Default 500. With 0 there are
     /// no slices, no turns and no weights: whatever its class, each task runs to its end or until it has
     /// to wait for its client, in the order of arrival.
     pub slice_us: u64,
@@ -62,7 +62,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             threads: 1,
-            slice_us: 1_000,
+            slice_us: 500,
             nice: 10,
             light: LIGHT,
             medium: MEDIUM,

@@ -4,8 +4,8 @@
 //! only when the value does. An `ETag` is a hash of the bytes that are sent, so that each coding has its
 //! own; it is made where the answer is made, before its first byte goes.
 //! Bounds: [`HOLD_BYTES_MAX`] of an answer are held back to hash them, of an account [`ACCOUNT_BYTES_MAX`].
-//! What is longer is streamed and has no `ETag`, but for what the answer cache keeps, which is hashed once,
-//! and for final blocks, which their hash names.
+//! What is longer is streamed; its `ETag` is of what it is made from (`rpc`'s stamps), so that a client who
+//! has it is told so before it is made. What the answer cache keeps is hashed once, however long.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Response, StatusCode, Uri};
 use ledger::{Commitment, Slot};
 use rpc::error::RpcError;
-use rpc::{Called, Caller, Coding, Content, Node, Want};
+use rpc::{Called, Caller, Coding, Content, Node, Told, Want};
 
 use crate::accept::{Media, RAW};
 use crate::error::Problem;
@@ -26,7 +26,8 @@ use crate::shape::{self, CURSOR};
 /// What is held of an answer for its `ETag`.
 pub(crate) const HOLD_BYTES_MAX: usize = 1024 * 1024;
 
-/// What is held of an account: 10 MiB of data in base64, and what stands around it.
+/// What is held of an account, 10 MiB of data in base64 and what stands around it, and of a transaction,
+/// which is less.
 const ACCOUNT_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 pub(crate) const SLOT: HeaderName = HeaderName::from_static("hydrant-slot");
@@ -46,6 +47,8 @@ pub(crate) struct Asked<'a> {
     pub(crate) media: Media,
     /// Whether it is GET or HEAD, and may be answered with 304.
     pub(crate) is_read: bool,
+    /// What is held of an answer for its `ETag`.
+    pub(crate) hold_bytes_max: usize,
 }
 
 impl Asked<'_> {
@@ -88,37 +91,38 @@ pub(crate) async fn answer(
     let root = asked.slot(Commitment::Finalized);
     let commitment = level(args);
     let reached = asked.slot(commitment);
-    let called = asked.call(&plan, want(asked, route, args)).await?;
+    let at_slot = |slot| {
+        let is_fixed = slot <= root || commitment == Commitment::Finalized;
+        let commitment = if is_fixed { Commitment::Finalized } else { commitment };
+        Moment { slot, commitment, is_fixed }
+    };
+    let moment = |told: &Told| match route.answer {
+        Answer::Block => at_slot(args.number("slot").unwrap_or(reached)),
+        Answer::Transaction => at_slot(slot_of_transaction(&told.beginning).unwrap_or(reached)),
+        _ => {
+            let slot = told.slot.unwrap_or(reached);
+            Moment { slot, commitment, is_fixed: false }
+        }
+    };
+    let want = want(asked, route, args);
+    if let Some(told) = unchanged(asked, route, &plan, want) {
+        let mut response = not_modified();
+        response.headers_mut().extend(told.hash.map(|hash| (header::ETAG, etag(&hash))));
+        write_moment(response.headers_mut(), moment(&told));
+        return Ok(response);
+    }
+    let called = asked.call(&plan, want).await?;
     if called.told.beginning == b"null" {
         return Err(Problem::not_found(match route.answer {
             Answer::Transaction => "transaction",
             _ => "account",
         }));
     }
-    let at_slot = |slot| {
-        let is_fixed = slot <= root || commitment == Commitment::Finalized;
-        let commitment = if is_fixed { Commitment::Finalized } else { commitment };
-        Moment { slot, commitment, is_fixed }
-    };
-    let beginning = &called.told.beginning;
-    let moment = match route.answer {
-        Answer::Block => at_slot(args.number("slot").unwrap_or(reached)),
-        Answer::Transaction => at_slot(slot_of_transaction(beginning).unwrap_or(reached)),
-        _ => {
-            let slot = called.told.slot.unwrap_or(reached);
-            Moment { slot, commitment, is_fixed: false }
-        }
-    };
+    let (beginning, moment) = (&called.told.beginning, moment(&called.told));
     if route.answer == Answer::Sent {
         return sent(asked, &called, moment);
     }
-    let etag = match called.told.hash {
-        Some(hash) => Some(etag(&hash)),
-        None if moment.is_fixed && route.answer == Answer::Block => {
-            etag_of_block(&called, &plan, moment.slot)
-        }
-        None => None,
-    };
+    let etag = called.told.hash.map(|hash| etag(&hash));
     let next = link::next(asked.uri, args, beginning, &called.told.beside);
     let Called { told, coding, content } = called;
     let media = if is_raw { HeaderValue::from_static(RAW) } else { JSON };
@@ -138,6 +142,19 @@ pub(crate) async fn answer(
     Ok(response)
 }
 
+/// What is told of an answer that the client has, if that can be known without making it.
+fn unchanged(asked: &Asked<'_>, route: &Route, plan: &Plan, want: Want) -> Option<Told> {
+    let is_named = matches!(route.answer, Answer::State | Answer::Block);
+    let has_one = asked.is_read && asked.headers.contains_key(header::IF_NONE_MATCH);
+    let Plan::Call(method, params) = plan else { return None };
+    if !is_named || !has_one {
+        return None;
+    }
+    // Whatever there is, is what `*` means: whether there is, only an answer says.
+    let is_known = |hash: &[u8; 16]| names(asked.headers, etag(hash).as_bytes());
+    asked.caller.unchanged(asked.node, method, &params.to_string(), want, is_known)
+}
+
 /// How a route wants what its method answers.
 fn want(asked: &Asked<'_>, route: &Route, args: &Args) -> Want {
     let shaper = match route.answer {
@@ -148,8 +165,8 @@ fn want(asked: &Asked<'_>, route: &Route, args: &Args) -> Want {
         _ => None,
     };
     let hold_bytes_max = match route.answer {
-        Answer::Account | Answer::Signatures => ACCOUNT_BYTES_MAX,
-        _ => HOLD_BYTES_MAX,
+        Answer::Account | Answer::Transaction | Answer::Signatures => ACCOUNT_BYTES_MAX,
+        _ => asked.hold_bytes_max,
     };
     // What was sent is answered with an object of two members.
     let coding = if route.answer == Answer::Sent { Coding::Plain } else { asked.coding() };
@@ -251,26 +268,20 @@ fn etag(half: &[u8]) -> HeaderValue {
         .unwrap_or_else(|_| unreachable!("hexadecimal in quotes"))
 }
 
-/// The `ETag` of a final block that is too long to be hashed before it goes: its own hash says what is in
-/// it, the method's parameters what is told of that, and the coding how.
-fn etag_of_block(called: &Called, plan: &Plan, slot: Slot) -> Option<HeaderValue> {
-    const HASH: &[u8] = br#""blockhash":""#;
-    let json = &called.told.beginning;
-    let at = json.windows(HASH.len()).position(|it| it == HASH)? + HASH.len();
-    let hash = json.get(at..)?.split(|byte| *byte == b'"').next()?;
-    let Plan::Call(_, params) = plan else { return None };
-    let named = format!("{slot} {params} {:?} ", called.coding);
-    let named = blake3::hash(&[named.as_bytes(), hash].concat());
-    Some(etag(&named.as_bytes()[..16]))
-}
-
 /// Whether the client has that already.
 fn is_known(headers: &HeaderMap, etag: &HeaderValue) -> bool {
+    given(headers).any(|tag| tag == "*") || names(headers, etag.as_bytes())
+}
+
+/// Whether the client names that `ETag`.
+fn names(headers: &HeaderMap, etag: &[u8]) -> bool {
+    given(headers).any(|tag| tag.strip_prefix("W/").unwrap_or(tag).as_bytes() == etag)
+}
+
+/// What the client has.
+fn given(headers: &HeaderMap) -> impl Iterator<Item = &str> {
     let given = headers.get_all(header::IF_NONE_MATCH).iter();
-    given.filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(',')).any(|tag| {
-        let tag = tag.trim();
-        tag == "*" || tag.strip_prefix("W/").unwrap_or(tag).as_bytes() == etag.as_bytes()
-    })
+    given.filter_map(|it| it.to_str().ok()).flat_map(|it| it.split(',')).map(str::trim)
 }
 
 /// An answer that is made once, in every coding.

@@ -50,6 +50,7 @@ pub struct Rest {
     openapi: Document,
     page: answer::Fixed,
     waits: Waits,
+    hold_bytes_max: usize,
 }
 
 impl Rest {
@@ -60,6 +61,7 @@ impl Rest {
             openapi: Document::default(),
             page: answer::Fixed::new("text/html; charset=utf-8", page::html().as_bytes()),
             waits: Waits::default(),
+            hold_bytes_max: answer::HOLD_BYTES_MAX,
         }
     }
 
@@ -71,6 +73,12 @@ impl Rest {
         let rest = Self::new();
         let events = rest.waits.begin()?;
         Ok((rest, events))
+    }
+
+    /// Holds at most so many bytes of a list or a block to hash them; 1 MiB if it is not said. What is longer
+    /// gets an `ETag` of what it is made from, where that is known.
+    pub fn hold(self, bytes_max: usize) -> Self {
+        Self { hold_bytes_max: bytes_max, ..self }
     }
 
     /// How many clients wait for a transaction now.
@@ -109,7 +117,8 @@ impl Rest {
         let body = request.body.map_err(|(status, words)| Problem::of_body(status, words))?;
         let args = Args::read(route, path_args, &request.head, &body)?;
         let uri = &request.head.uri;
-        let asked = Asked { node, caller: request.caller, uri, headers, media, is_read };
+        let (caller, hold_bytes_max) = (request.caller, self.hold_bytes_max);
+        let asked = Asked { node, caller, uri, headers, media, is_read, hold_bytes_max };
         match (&route.answer, (route.plan)(&args)?) {
             (Answer::Several, plan) => several::answer(&asked, &args, plan).await,
             (Answer::Status, plan) => wait::answer(&asked, &self.waits, &args, plan).await,

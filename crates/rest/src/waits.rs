@@ -132,7 +132,7 @@ fn run(shared: &Shared, events: &Receiver<Event>) {
             shared.by_signature.lock().values().flatten().for_each(|it| it.notify_one());
         }
         match &event {
-            Event::Executed(executed) => shared.wake([executed.signature()]),
+            Event::Executed(all) => shared.wake(all.iter().map(|executed| executed.signature())),
             Event::Completed { block, .. } | Event::Finalized { block, .. } => {
                 shared.wake(block.transactions.iter().map(|executed| executed.signature()));
             }

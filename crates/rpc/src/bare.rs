@@ -4,7 +4,7 @@
 //! and context, or what a [`Shaper`] makes of it. It runs where the reply is made: on the CPU pool, but
 //! for what is answered where the socket is polled, which is short.
 //! Bounds: [`Want::hold_bytes_max`] are held back so that their hash is known before the first of them
-//! goes; what is longer is streamed and has none. What a shaper holds, it bounds itself.
+//! goes; what is longer is streamed, and named by its [`crate::stamp`]. What a shaper holds, it bounds itself.
 
 use hyper::header::{HeaderName, HeaderValue};
 use ledger::Slot;
@@ -14,6 +14,7 @@ use serde_json::Value;
 use crate::compress::Coding;
 use crate::error::RpcError;
 use crate::methods::PREFIX;
+use crate::stamp::Stamp;
 
 /// What ends a reply to the id `null`.
 const TAIL: &[u8] = b",\"id\":null}\n";
@@ -60,7 +61,8 @@ pub struct Told {
     pub slot: Option<Slot>,
     /// The value's first bytes as JSON; all of it if it is short.
     pub beginning: Vec<u8>,
-    /// Of the bytes that are sent; none if they are too many to wait for.
+    /// Of the bytes that are sent, or, if they are too many to wait for, of all that they are made of:
+    /// of equal ones the bytes are the same. None if that is not known.
     pub hash: Option<[u8; 16]>,
     /// What a shaper said.
     pub beside: Vec<(HeaderName, HeaderValue)>,
@@ -83,6 +85,8 @@ pub(crate) struct Bare {
     is_over: bool,
     hasher: blake3::Hasher,
     hashed: usize,
+    /// What stands for the hash of what is too long.
+    stamp: Option<Stamp>,
     is_told: bool,
 }
 
@@ -98,6 +102,7 @@ impl Bare {
             is_over: false,
             hasher: blake3::Hasher::new(),
             hashed: 0,
+            stamp: None,
             is_told: false,
         }
     }
@@ -148,6 +153,11 @@ impl Bare {
         }
     }
 
+    /// What is told of the value if it becomes too long to be hashed.
+    pub(crate) fn stamp(&mut self, stamp: Option<Stamp>) {
+        self.stamp = stamp;
+    }
+
     /// Whether what was made is held back.
     pub(crate) fn holds(&self) -> bool {
         !self.is_told
@@ -161,7 +171,8 @@ impl Bare {
         }
         self.is_told = true;
         let mut told = std::mem::take(&mut self.told);
-        told.hash = (self.hashed <= self.hold_bytes_max).then(|| short(&self.hasher));
+        let is_hashed = self.hashed <= self.hold_bytes_max;
+        told.hash = if is_hashed { Some(short(&self.hasher)) } else { self.stamp };
         told.beside = self.shaper.as_mut().map(|shaper| shaper.beside()).unwrap_or_default();
         Some(Box::new(told))
     }

@@ -55,6 +55,26 @@ impl Caller {
         node.charge(self.client, bytes);
     }
 
+    /// What is told of a result that is too long to be hashed, without making it, if `is_known` says that
+    /// the client has the one of that [`Told::hash`]. It is the one that would be made now.
+    ///
+    /// Cost: parameters are read, and what the result depends on is looked up: some microseconds.
+    pub fn unchanged(
+        self,
+        node: &Node,
+        method: &str,
+        params: &str,
+        want: Want,
+        is_known: impl FnOnce(&[u8; 16]) -> bool,
+    ) -> Option<Told> {
+        dispatch::unchanged(node, self.asker(node, want), (method, params), is_known)
+    }
+
+    fn asker(self, node: &Node, want: Want) -> Asker {
+        let Self { client, request } = self;
+        Asker { client, coding: want.coding, want: Some(want), request, arrived: node.pool.now() }
+    }
+
     /// Runs a method where its class says, on parameters that are an array of JSON.
     ///
     /// Errors: the method's own, and -32005 if there is no room for it.
@@ -65,9 +85,7 @@ impl Caller {
         params: &str,
         want: Want,
     ) -> Result<Called, RpcError> {
-        let (client, request, arrived) = (self.client, self.request, node.pool.now());
-        let coding = want.coding;
-        let asker = Asker { client, coding, want: Some(want), request, arrived };
+        let asker = self.asker(node, want);
         let (told, coding, content) =
             match dispatch::answer_method(node, asker, method, params).await {
                 Reply::Nothing => return Err(RpcError::internal()),

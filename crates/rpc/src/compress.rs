@@ -62,8 +62,18 @@ pub fn coded(coding: Coding, bytes: &[u8]) -> std::io::Result<Vec<u8>> {
     Ok(out)
 }
 
+/// An encoder is given so much at once: what comes out is then the same however an answer was cut into
+/// pieces, which its `ETag` counts on (`stamp`).
+const STEP_BYTES: usize = 64 * 1024;
+
 /// Codes the pieces of one answer.
-pub(crate) enum Encoder {
+pub(crate) struct Encoder {
+    by: By,
+    /// Less than a step.
+    waiting: Vec<u8>,
+}
+
+enum By {
     Plain,
     Gzip(GzEncoder<Vec<u8>>),
     Zstd(zstd::stream::write::Encoder<'static, Vec<u8>>),
@@ -71,34 +81,64 @@ pub(crate) enum Encoder {
 
 impl Encoder {
     pub(crate) fn new(coding: Coding) -> std::io::Result<Self> {
-        Ok(match coding {
-            Coding::Plain => Self::Plain,
-            Coding::Gzip => Self::Gzip(GzEncoder::new(Vec::new(), Compression::fast())),
-            Coding::Zstd => Self::Zstd(zstd::stream::write::Encoder::new(Vec::new(), 1)?),
-        })
+        let by = match coding {
+            Coding::Plain => By::Plain,
+            Coding::Gzip => By::Gzip(GzEncoder::new(Vec::new(), Compression::fast())),
+            Coding::Zstd => By::Zstd(zstd::stream::write::Encoder::new(Vec::new(), 1)?),
+        };
+        Ok(Self { by, waiting: Vec::new() })
     }
 
     /// What is ready to be sent after this piece; may be nothing.
     pub(crate) fn encode(&mut self, piece: Vec<u8>) -> std::io::Result<Vec<u8>> {
-        match self {
-            Self::Plain => Ok(piece),
-            Self::Gzip(encoder) => {
-                encoder.write_all(&piece)?;
-                Ok(std::mem::take(encoder.get_mut()))
-            }
-            Self::Zstd(encoder) => {
-                encoder.write_all(&piece)?;
-                Ok(std::mem::take(encoder.get_mut()))
-            }
+        if matches!(self.by, By::Plain) {
+            return Ok(piece);
         }
+        let mut left = &piece[..];
+        if !self.waiting.is_empty() {
+            let missing = (STEP_BYTES - self.waiting.len()).min(left.len());
+            let (first, rest) = left.split_at(missing);
+            self.waiting.extend_from_slice(first);
+            left = rest;
+            if self.waiting.len() < STEP_BYTES {
+                return Ok(self.by.take());
+            }
+            self.by.give(&self.waiting)?;
+            self.waiting.clear();
+        }
+        let mut steps = left.chunks_exact(STEP_BYTES);
+        for step in &mut steps {
+            self.by.give(step)?;
+        }
+        self.waiting.extend_from_slice(steps.remainder());
+        Ok(self.by.take())
     }
 
     /// What is left after the last piece.
-    pub(crate) fn finish(self) -> std::io::Result<Vec<u8>> {
+    pub(crate) fn finish(mut self) -> std::io::Result<Vec<u8>> {
+        self.by.give(&self.waiting)?;
+        match self.by {
+            By::Plain => Ok(Vec::new()),
+            By::Gzip(encoder) => encoder.finish(),
+            By::Zstd(encoder) => encoder.finish(),
+        }
+    }
+}
+
+impl By {
+    fn give(&mut self, bytes: &[u8]) -> std::io::Result<()> {
         match self {
-            Self::Plain => Ok(Vec::new()),
-            Self::Gzip(encoder) => encoder.finish(),
-            Self::Zstd(encoder) => encoder.finish(),
+            Self::Plain => Ok(()),
+            Self::Gzip(encoder) => encoder.write_all(bytes),
+            Self::Zstd(encoder) => encoder.write_all(bytes),
+        }
+    }
+
+    fn take(&mut self) -> Vec<u8> {
+        match self {
+            Self::Plain => Vec::new(),
+            Self::Gzip(encoder) => std::mem::take(encoder.get_mut()),
+            Self::Zstd(encoder) => std::mem::take(encoder.get_mut()),
         }
     }
 }
@@ -124,6 +164,27 @@ mod tests {
             assert_eq!(Coding::asked_by(Some(&accept_value)), wanted, "{accept}");
         }
         assert_eq!(Coding::asked_by(None), Coding::Plain);
+    }
+
+    #[test]
+    fn what_is_sent_does_not_depend_on_how_it_was_cut() -> std::io::Result<()> {
+        let mut random = fastrand::Rng::with_seed(3);
+        let text: Vec<u8> =
+            (0..300_000).flat_map(|n| format!("{},", n * random.u32(..9)).into_bytes()).collect();
+        for coding in [Coding::Gzip, Coding::Zstd] {
+            let whole = coded(coding, &text)?;
+            for bytes_max in [3_000, 70_000, 400_000] {
+                let (mut encoder, mut left, mut sent) = (Encoder::new(coding)?, &text[..], vec![]);
+                while !left.is_empty() {
+                    let (piece, rest) = left.split_at(random.usize(1..=bytes_max.min(left.len())));
+                    sent.extend(encoder.encode(piece.to_vec())?);
+                    left = rest;
+                }
+                sent.extend(encoder.finish()?);
+                assert!(sent == whole, "{coding:?} {bytes_max}");
+            }
+        }
+        Ok(())
     }
 
     #[test]

@@ -14,18 +14,19 @@ use pool::{Class as PoolClass, ClientId, TooMany};
 use tokio::sync::oneshot;
 
 use crate::bare::{Told, Want};
-use crate::cached::{self, Reads};
+use crate::cached::{self, Asked, Meaning};
 use crate::compress::Coding;
 use crate::envelope::{self, Call, Id, Request};
 use crate::error::{OVERLOADED, RpcError};
 use crate::job::{About, Job, OwnedCall, guarded};
 use crate::kept::{Keeping, Kept};
-use crate::methods::{self, Class, MethodResult, Named};
+use crate::methods::{self, Class, Method, MethodResult, Named};
 use crate::metrics::{Lane, Outcome, Slow, Subject};
 use crate::node::Node;
 use crate::outlet::{Piece, Taken, Taker};
 use crate::params::Params;
 use crate::request_id::RequestId;
+use crate::stamp::{Stamp, Stamper};
 
 /// A batch of more calls is answered on the pool though each of them is cheap.
 const INLINE_BATCH_MAX: usize = 16;
@@ -258,7 +259,17 @@ fn refuse_body(node: &Node, asker: Asker, err: &RpcError) -> Reply {
 }
 
 async fn answer_single(node: &Arc<Node>, asker: Asker, call: Call<'_>) -> Reply {
-    let (subject, params, lane, done) = match Plan::of(node, &asker, call) {
+    let plan = match call {
+        Call::Method { id, method: name, params } => match methods::find(&name) {
+            Some(method) => match known(node, asker, (&id, method, params)) {
+                Some(kept) => return kept,
+                None => Some(Plan::of_method(node, &asker, (id, method, params))),
+            },
+            None => Plan::of(node, &asker, Call::Method { id, method: name, params }),
+        },
+        call => Plan::of(node, &asker, call),
+    };
+    let (subject, params, lane, done) = match plan {
         None => return Reply::Nothing,
         Some(Plan::Answered(subject, done)) => (subject, None, Lane::Inline, done),
         Some(Plan::Here { id, method, params }) => {
@@ -266,17 +277,17 @@ async fn answer_single(node: &Arc<Node>, asker: Asker, call: Call<'_>) -> Reply 
             (method.subject(), Some(params), Lane::Inline, done)
         }
         Some(Plan::OnPool { id, method, params, class }) => {
+            let asked = asked(node, &asker, &method, params);
             let mut cache = "none";
-            if asker.want.is_none_or(|want| want.shaper.is_none())
-                && let Some(reads) = methods::reads(&method, node, params)
-            {
-                match kept(node, asker, (&id, method, params, class), &reads).await {
+            if let Some(asked) = asked.as_ref().filter(|asked| asked.reads.is_kept) {
+                match kept(node, asker, (&id, method, params, class), asked).await {
                     Ok(kept) => return kept,
                     Err(why) => cache = why,
                 }
             }
+            let stamper = stamper(node, &asker, asked.as_ref());
             let calls = vec![OwnedCall::run(id.clone(), method, params)];
-            match submit(node, About { asker, class, cache, is_batch: false }, calls) {
+            match submit(node, About { asker, class, cache, is_batch: false }, calls, stamper) {
                 Ok(taker) => return receive(taker, asker, &id).await,
                 Err(err) => {
                     (method.subject(), Some(params), Lane::Pool(class), reply(Err(err), &id))
@@ -288,6 +299,71 @@ async fn answer_single(node: &Arc<Node>, asker: Asker, call: Call<'_>) -> Reply 
     Reply::whole(done)
 }
 
+/// What a call reads that may come from the cache, or whose answer has a name though it is long.
+fn asked(node: &Node, asker: &Asker, method: &Method, params: Params<'_>) -> Option<Asked> {
+    if asker.want.is_some_and(|want| want.shaper.is_some()) {
+        return None;
+    }
+    let reads = methods::reads(method, node, params)?;
+    let is_wanted = reads.is_kept || asker.want.is_some();
+    let key = is_wanted.then(|| cached::key(method, params, asker.coding))??;
+    Some(Asked { key, reads })
+}
+
+/// The answer from the cache, to a text that came before and whose answer is still good.
+fn known(
+    node: &Node,
+    asker: Asker,
+    (id, method, params): (&Id, Named, Params<'_>),
+) -> Option<Reply> {
+    // Those are answered at once, or nearly always.
+    if matches!(method.class, Class::Inline | Class::Try(_)) {
+        return None;
+    }
+    if asker.want.is_some_and(|want| want.shaper.is_some()) {
+        return None;
+    }
+    let text = cached::text(&method, params, asker.coding)?;
+    let meaning = node.answers.known.get(&text)?;
+    let view = node.reader.view(meaning.commitment);
+    let slot = view.block().slot;
+    if meaning.min_context_slot.is_some_and(|min| slot < min) || !meaning.may_be_kept(node) {
+        return None;
+    }
+    let changes = node.reader.changes();
+    let changed_at = |number| changes.changed_at(meaning.commitment, number);
+    let entry = node.answers.cache.hit(&meaning.key, view.moment(), changed_at)?;
+    let reply = Reply::kept(entry.answer.as_ref()?, asker, slot, id);
+    node.answers.count_known();
+    let subject = (method.subject(), Some(params));
+    count(node, &asker, subject, Lane::Cached, Outcome::Answered);
+    Some(reply)
+}
+
+/// What names an answer for another door.
+fn stamper(node: &Node, asker: &Asker, asked: Option<&Asked>) -> Option<Stamper> {
+    asked.filter(|_| asker.want.is_some()).map(|asked| Stamper::new(node, asked))
+}
+
+/// What is told of a call's answer without making it, if `is_known` says of its name that whoever asks has
+/// it. It was admitted already.
+pub(crate) fn unchanged(
+    node: &Node,
+    asker: Asker,
+    (method, params): (&str, &str),
+    is_known: impl FnOnce(&Stamp) -> bool,
+) -> Option<Told> {
+    let (method, params) = (methods::find(method)?, Params::new(Some(params)));
+    let asked = asked(node, &asker, &method, params)?;
+    let (stamp, slot) = Stamper::new(node, &asked).now(node)?;
+    if asked.reads.min_context_slot.is_some_and(|min| slot < min) || !is_known(&stamp) {
+        return None;
+    }
+    let subject = (method.subject(), Some(params));
+    count(node, &asker, subject, Lane::Cached, Outcome::Answered);
+    Some(Told { slot: Some(slot), hash: Some(stamp), ..Told::default() })
+}
+
 /// How often somebody who waited for an answer in vain asks again before he makes it himself.
 const ATTEMPTS: usize = 3;
 
@@ -296,9 +372,9 @@ async fn kept(
     node: &Arc<Node>,
     asker: Asker,
     (id, method, params, class): (&Id, Named, Params<'_>, PoolClass),
-    reads: &Reads,
+    asked: &Asked,
 ) -> Result<Reply, &'static str> {
-    let Some(key) = cached::key(&method, params, asker.coding) else { return Err("none") };
+    let reads = &asked.reads;
     let changes = node.reader.changes();
     let commitment = reads.commitment;
     let changed_at = |number| changes.changed_at(commitment, number);
@@ -326,8 +402,13 @@ async fn kept(
                 let _ = sender.send(entry);
             })
         };
-        match node.answers.0.find(&key, moment, changed_at, tell) {
-            Find::Hit(entry) => return answer(&entry, slot),
+        match node.answers.cache.find(&asked.key, moment, changed_at, tell) {
+            Find::Hit(entry) => {
+                if let Some(text) = cached::text(&method, params, asker.coding) {
+                    node.answers.known.put(&text, Meaning::of(asked));
+                }
+                return answer(&entry, slot);
+            }
             Find::Bypass => return Err("bypass"),
             Find::Make(fill) => {
                 let read = reads.watch(changes);
@@ -336,6 +417,7 @@ async fn kept(
                 let calls = vec![OwnedCall::run(id.clone(), method, params)];
                 let about = About { asker, class, cache: "made", is_batch: false };
                 let (job, taker) = Job::new(Arc::clone(node), about, calls);
+                let job = job.stamp(stamper(node, &asker, Some(asked)));
                 let job = Box::new(job.keep(keeping));
                 let ticket = match node.pool.submit(class, asker.client, job) {
                     Ok(ticket) => ticket,
@@ -375,7 +457,7 @@ async fn answer_batch(node: &Arc<Node>, asker: Asker, calls: Vec<Call<'_>>) -> R
         return join(plans.into_iter().map(|plan| plan.answer_here(node, &asker, &refusal)));
     };
     let calls = plans.iter().map(Plan::to_owned_call).collect();
-    match submit(node, About { asker, class, cache: "none", is_batch: true }, calls) {
+    match submit(node, About { asker, class, cache: "none", is_batch: true }, calls, None) {
         Ok(taker) => receive(taker, asker, &Id::Null).await,
         // The cheap ones are answered all the same.
         Err(err) => join(plans.into_iter().map(|plan| plan.answer_here(node, &asker, &err))),
@@ -405,16 +487,21 @@ async fn answer_long_batch(node: &Arc<Node>, asker: Asker, calls: Vec<Call<'_>>)
     if calls.is_empty() {
         return Reply::Nothing;
     }
-    match submit(node, About { asker, class, cache: "none", is_batch: true }, calls) {
+    match submit(node, About { asker, class, cache: "none", is_batch: true }, calls, None) {
         Ok(taker) => receive(taker, asker, &Id::Null).await,
         Err(err) => refuse_body(node, asker, &err),
     }
 }
 
-fn submit(node: &Arc<Node>, about: About, calls: Vec<OwnedCall>) -> Result<Taker, RpcError> {
+fn submit(
+    node: &Arc<Node>,
+    about: About,
+    calls: Vec<OwnedCall>,
+    stamper: Option<Stamper>,
+) -> Result<Taker, RpcError> {
     let (class, client) = (about.class, about.asker.client);
     let (job, taker) = Job::new(Arc::clone(node), about, calls);
-    let ticket = node.pool.submit(class, client, Box::new(job));
+    let ticket = node.pool.submit(class, client, Box::new(job.stamp(stamper)));
     Ok(taker.of(ticket.map_err(|full| RpcError::full(&full))?))
 }
 

@@ -20,6 +20,7 @@ use crate::node::Node;
 use crate::outlet::{Taker, Writer, outlet};
 use crate::params::Params;
 use crate::request_id::RequestId;
+use crate::stamp::Stamper;
 
 /// An answer that is collected to be kept is long from here on.
 const COLLECTED_BYTES_LONG: usize = 1024 * 1024;
@@ -72,6 +73,8 @@ pub(crate) struct Job {
     keeping: Option<Keeping>,
     /// It is collected, and being coded.
     coder: Option<Coder>,
+    /// What names the answer if it is long.
+    stamper: Option<Stamper>,
     /// What the call is of whose answer is being made.
     subject: Option<Subject>,
     /// Of the call that was begun last.
@@ -107,6 +110,7 @@ impl Job {
             is_closed,
             keeping,
             coder,
+            stamper: None,
             subject: None,
             params: None,
             made: Made { cache: about.cache, ..Made::default() },
@@ -118,6 +122,12 @@ impl Job {
     /// The same for a single call whose answer is to be kept.
     pub(crate) fn keep(mut self, keeping: Keeping) -> Self {
         self.keeping = Some(keeping);
+        self
+    }
+
+    /// The same for a single call whose answer is to be named though it is long.
+    pub(crate) fn stamp(mut self, stamper: Option<Stamper>) -> Self {
+        self.stamper = stamper;
         self
     }
 
@@ -203,7 +213,13 @@ impl Job {
         (self.subject, self.params) = (Some(method.subject()), params);
         let params = Params::new(self.params.as_deref());
         let request = self.about.asker.request;
-        match guarded(method.name, request, || (method.run)(&self.node, params)).flatten() {
+        let before = self.stamper.as_ref().and_then(|stamper| stamper.now(&self.node));
+        let answer = guarded(method.name, request, || (method.run)(&self.node, params)).flatten();
+        // The view was taken in between.
+        let after = self.stamper.take().and_then(|stamper| stamper.now(&self.node));
+        let stamps = before.zip(after).map(|((before, _), (after, _))| (before, after));
+        self.writer.stamp(stamps.filter(|(before, after)| before == after).map(|(it, _)| it));
+        match answer {
             Err(err) => self.refuse(&err, &id),
             Ok(answer) => match answer.into_form() {
                 Form::Whole(bytes) => {

@@ -7,15 +7,18 @@
 
 use std::io::Write;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
-use cache::{Cache, Config, Entry, Fill, Weigh};
+use cache::{Cache, Config, Entry, Fill, Known, Weigh};
 use flate2::{Compress, Compression, FlushCompress};
 
 use crate::bare::{self, BEGINNING_BYTES, Told};
+use crate::cached::Meaning;
 use crate::compress::{COMPRESS_BYTES_MIN, Coding};
 use crate::envelope::Id;
 use crate::methods::{PIECE_BYTES, PREFIX, close_reply};
+use crate::stamp::Run;
 
 /// What precedes the slot within a result that has a context.
 const CONTEXT: &[u8] = br#"{"context":{"slot":"#;
@@ -23,19 +26,40 @@ const CONTEXT: &[u8] = br#"{"context":{"slot":"#;
 /// Magic, frame header, window: what a zstd frame of unknown length begins with.
 const ZSTD_HEAD_BYTES: usize = 6;
 
-/// The answer cache.
-pub struct Answers(pub(crate) Cache<Kept>);
+/// The answer cache, and what names answers that it does not keep.
+pub struct Answers {
+    pub(crate) cache: Cache<Kept>,
+    /// Of this start of the process alone.
+    pub(crate) run: Run,
+    /// What requests mean whose answers are kept, by their texts.
+    pub(crate) known: Known<Meaning>,
+    known_hits: AtomicU64,
+}
+
+/// Texts of requests that are known: 4 MB, and as much for what is known of them.
+const KNOWN_MAX: usize = 8_192;
 
 impl Answers {
     /// A cache of so many bytes; 0 keeps nothing. One answer may have a sixteenth of it.
     pub fn new(bytes_max: u64) -> Self {
         let entry_bytes_max = bytes_max / 16;
-        Self(Cache::new(Config { bytes_max, entry_bytes_max, waiters_max: 4_096 }))
+        let cache = Cache::new(Config { bytes_max, entry_bytes_max, waiters_max: 4_096 });
+        let (known, known_hits) = (Known::new(KNOWN_MAX), AtomicU64::new(0));
+        Self { cache, run: Run::new(), known, known_hits }
     }
 
     /// What the cache has done and holds.
     pub fn counters(&self) -> cache::Counters {
-        self.0.counters()
+        self.cache.counters()
+    }
+
+    /// Of the hits, those whose parameters were not even read, because the same text came before.
+    pub fn known_hits(&self) -> u64 {
+        self.known_hits.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn count_known(&self) {
+        self.known_hits.fetch_add(1, Ordering::Relaxed);
     }
 }
 
@@ -306,7 +330,7 @@ mod tests {
     fn code(coding: Coding, reply: &[u8]) -> (Arc<Entry<Kept>>, u64) {
         let answers = Answers::new(1 << 30);
         let tell = || -> cache::Tell<Kept> { Box::new(|_| {}) };
-        let cache::Find::Make(fill) = answers.0.find(b"key", 0, |_| 0, tell) else {
+        let cache::Find::Make(fill) = answers.cache.find(b"key", 0, |_| 0, tell) else {
             panic!("it is empty")
         };
         let keeping = Keeping::new(fill, 0, Box::default(), coding);

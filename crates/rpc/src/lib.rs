@@ -34,6 +34,7 @@ mod quick;
 mod request_id;
 mod server;
 mod spare;
+mod stamp;
 mod usage;
 
 pub use bare::{MakeShaper, Shaper, Told, Want};

@@ -17,6 +17,7 @@ use crate::compress::{COMPRESS_BYTES_MIN, Coding, Encoder};
 use crate::kept::Kept;
 use crate::methods::PIECE_BYTES;
 use crate::request_id::RequestId;
+use crate::stamp::Stamp;
 
 /// Pieces that wait for the socket: half a megabyte of an answer.
 const PIECES_MAX: usize = 4;
@@ -77,6 +78,13 @@ pub(crate) fn outlet(coding: Coding, want: Option<Want>, request: RequestId) -> 
 }
 
 impl Writer {
+    /// What stands for the hash of an answer for another door that is too long to be hashed.
+    pub(crate) fn stamp(&mut self, stamp: Option<Stamp>) {
+        if let Some(bare) = &mut self.bare {
+            bare.stamp(stamp);
+        }
+    }
+
     /// Whether all went that was written, and more can be.
     pub(crate) fn has_room(&mut self) -> bool {
         self.flush() && (self.sender.capacity() > 0 || self.sender.is_closed())

@@ -21,7 +21,7 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use crate::filter::{Filter, Interest, Position, Topic};
 use crate::ids::IdSet;
 use crate::index::Index;
-use crate::levels::{Gap, Levels, Step, Turn};
+use crate::levels::{Gap, Levels, Step, Turn, Window};
 use crate::listener::Listener;
 use crate::lists::SUBSCRIBER_MAX;
 use crate::queue::{Closed, Delivery, Message, Queue};
@@ -48,6 +48,9 @@ pub struct Limits {
     pub lane_ids_laid_out: usize,
     /// Steps of each commitment that are kept for those who come back. Memory: the blocks.
     pub steps_kept: usize,
+    /// Bytes of the blocks of those steps, each block counted once: beyond that the oldest steps go,
+    /// whatever their commitment.
+    pub steps_kept_bytes: usize,
     /// Blocks that may wait for a root.
     pub unrooted_max: usize,
     /// Messages that may wait for one listener.
@@ -124,6 +127,8 @@ pub struct Counts {
     pub queue_messages: usize,
     /// Bytes that wait in all queues, what is shared counted for each.
     pub queue_bytes: usize,
+    /// Bytes of the blocks that are kept for those who come back.
+    pub steps_kept_bytes: usize,
 }
 
 /// What addresses of sets cost on the heap, beside the address table.
@@ -263,6 +268,7 @@ pub(crate) struct Entry<M: Message> {
 impl<S: Eq + Hash, M: Message, B> Subs<S, M, B> {
     /// No subscriptions yet.
     pub fn new(limits: Limits) -> Self {
+        let window = Window { steps_max: limits.steps_kept, bytes_max: limits.steps_kept_bytes };
         let engine = Engine {
             index: Index::new(limits.lane_ids_laid_out),
             subscriptions: HashMap::default(),
@@ -271,7 +277,7 @@ impl<S: Eq + Hash, M: Message, B> Subs<S, M, B> {
             listeners: HashMap::default(),
             places: Vec::new(),
             free_places: Vec::new(),
-            levels: Levels::new(limits.steps_kept, limits.unrooted_max),
+            levels: Levels::new(window, limits.unrooted_max),
             waiting: Vec::new(),
             under_way: false,
             settling: Vec::new(),
@@ -312,9 +318,16 @@ impl<S: Eq + Hash, M: Message, B> Subs<S, M, B> {
         Commitment::ALL.into_iter().for_each(|level| engine.levels.begin_at(level, at(level)));
     }
 
-    /// Makes a block known. It is told of once a commitment comes to it.
-    pub fn add_block(&self, block: BlockId, parent: BlockId, body: Arc<B>) -> Result<(), Gap> {
-        self.shared.engine.lock().levels.add(block, parent, body)
+    /// Makes a block known, and how many bytes it counts while it is kept. It is told of once a
+    /// commitment comes to it.
+    pub fn add_block(
+        &self,
+        block: BlockId,
+        parent: BlockId,
+        body: Arc<B>,
+        bytes: usize,
+    ) -> Result<(), Gap> {
+        self.shared.engine.lock().levels.add(block, parent, body, bytes)
     }
 
     /// Says that a block has a commitment now, and what comes before it with it. The steps are to be
@@ -384,6 +397,7 @@ impl<S: Eq + Hash, M: Message, B> Subs<S, M, B> {
             subscriptions: engine.pairs,
             distinct: engine.subscriptions.len(),
             tracked: engine.tracked,
+            steps_kept_bytes: engine.levels.kept_bytes(),
         }
     }
 

@@ -93,6 +93,25 @@ impl IdSet {
         }
     }
 
+    /// The next [`PIECE_IDS`] ids from one on, the least first.
+    fn piece_from(&self, from: u32) -> Vec<u32> {
+        match &self.form {
+            Form::List(ids) => {
+                let rest = &ids[ids.partition_point(|id| *id < from)..];
+                rest[..rest.len().min(PIECE_IDS)].to_vec()
+            }
+            Form::Chunks(chunks) => {
+                let first = chunks.partition_point(|(key, _)| *key < upper(from));
+                let ids = chunks[first..].iter().flat_map(|(key, chunk)| {
+                    let low = if *key == upper(from) { from as u16 } else { 0 };
+                    let base = u32::from(*key) << 16;
+                    chunk.iter_from(low).map(move |low| base | u32::from(low))
+                });
+                ids.take(PIECE_IDS).collect()
+            }
+        }
+    }
+
     /// All ids, the least first.
     pub(crate) fn iter(&self) -> impl Iterator<Item = u32> + '_ {
         let (list, chunks) = match &self.form {
@@ -158,6 +177,28 @@ impl IdSet {
     }
 }
 
+/// How far a set has been gone through, piece by piece. The set must be the same all along.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Cursor {
+    from: u32,
+    is_over: bool,
+}
+
+impl Cursor {
+    /// The next [`PIECE_IDS`] ids, the least first; `None` once all have been given.
+    pub(crate) fn next(&mut self, of: &IdSet) -> Option<Vec<u32>> {
+        if self.is_over {
+            return None;
+        }
+        let piece = of.piece_from(self.from);
+        match piece.last().and_then(|last| last.checked_add(1)) {
+            Some(from) => self.from = from,
+            None => self.is_over = true,
+        }
+        (!piece.is_empty()).then_some(piece)
+    }
+}
+
 impl Chunk {
     fn of(ids: &[u32]) -> Self {
         if ids.len() <= SORTED_CHUNK_MAX {
@@ -185,12 +226,17 @@ impl Chunk {
     }
 
     fn iter(&self) -> impl Iterator<Item = u16> + '_ {
+        self.iter_from(0)
+    }
+
+    fn iter_from(&self, from: u16) -> impl Iterator<Item = u16> + '_ {
+        let first = usize::from(from >> 6);
         let (ids, bits) = match self {
-            Self::Sorted(ids) => (ids.as_slice(), &[][..]),
-            Self::Bits { bits, .. } => (&[][..], &bits[..]),
+            Self::Sorted(ids) => (&ids[ids.partition_point(|id| *id < from)..], &[][..]),
+            Self::Bits { bits, .. } => (&[][..], &bits[first..]),
         };
-        let of_bits = bits.iter().enumerate().flat_map(|(at, word)| {
-            let mut left = *word;
+        let of_bits = bits.iter().zip(first..).flat_map(move |(word, at)| {
+            let mut left = if at == first { *word & (u64::MAX << (from & 63)) } else { *word };
             std::iter::from_fn(move || {
                 if left == 0 {
                     return None;
@@ -315,6 +361,10 @@ mod tests {
                 }
                 assert_eq!(set.len(), model.len());
                 assert!(set.iter().eq(model.iter().copied()));
+                let mut at = Cursor::default();
+                let pieces: Vec<_> = std::iter::from_fn(|| at.next(&set)).collect();
+                assert!(pieces.iter().all(|piece| !piece.is_empty() && piece.len() <= PIECE_IDS));
+                assert!(pieces.iter().flatten().eq(&model));
                 assert_eq!(set.contains(count), model.contains(&count));
                 assert!(model.iter().take(20).all(|id| set.contains(*id)));
             }

@@ -4,8 +4,9 @@
 //! each commitment a numbered walk from block to block: every block of the chain is applied once and in
 //! order, however many a commitment jumps over, and blocks of a fork that was left are undone first,
 //! the newest first.
-//! Bounds: the walk's last `window` steps are kept, for those who come back; at most `unrooted_max`
-//! blocks wait for a root.
+//! Bounds: each walk's last `steps_max` steps are kept, for those who come back, and all walks together
+//! `bytes_max` bytes of blocks, each block counted once: beyond that the oldest step goes, whosever it
+//! is, so that all walks reach back as far. At most `unrooted_max` blocks wait for a root.
 //! Invariant: after a step of a commitment its walk stands on the block that the step names, or, if it
 //! was undone, on that block's parent.
 
@@ -62,13 +63,32 @@ pub(crate) struct Levels<B> {
     blocks: HashMap<BlockId, Node<B>>,
     walks: [Walk<B>; 3],
     next_number: u64,
-    window: usize,
+    window: Window,
+    /// The blocks of all kept steps.
+    kept: HashMap<BlockId, Kept>,
+    kept_bytes: usize,
     unrooted_max: usize,
+}
+
+/// What is kept for those who come back.
+#[derive(Clone, Copy)]
+pub(crate) struct Window {
+    /// Steps of each walk.
+    pub(crate) steps_max: usize,
+    /// Bytes of the blocks of all walks.
+    pub(crate) bytes_max: usize,
 }
 
 struct Node<B> {
     parent: BlockId,
     body: Arc<B>,
+    bytes: usize,
+}
+
+/// A block that kept steps name.
+struct Kept {
+    steps: usize,
+    bytes: usize,
 }
 
 struct Walk<B> {
@@ -86,13 +106,15 @@ impl<B> Clone for Step<B> {
 }
 
 impl<B> Levels<B> {
-    pub(crate) fn new(window: usize, unrooted_max: usize) -> Self {
+    pub(crate) fn new(window: Window, unrooted_max: usize) -> Self {
         let walk = || Walk { tip: None, since: 0, began: None, steps: VecDeque::new() };
         Self {
             blocks: HashMap::default(),
             walks: [walk(), walk(), walk()],
             next_number: 1,
             window,
+            kept: HashMap::default(),
+            kept_bytes: 0,
             unrooted_max,
         }
     }
@@ -104,20 +126,31 @@ impl<B> Levels<B> {
 
     /// Puts one walk on a block; the blocks after it must be told.
     pub(crate) fn begin_at(&mut self, commitment: Commitment, at: BlockId) {
+        while self.forget_oldest(commitment as usize) {}
         let walk = &mut self.walks[commitment as usize];
         walk.tip = Some(at);
         walk.began = Some(at);
         walk.since = self.next_number - 1;
-        walk.steps.clear();
     }
 
-    /// Makes a block known. No walk goes there yet.
-    pub(crate) fn add(&mut self, block: BlockId, parent: BlockId, body: Arc<B>) -> Result<(), Gap> {
+    /// Makes a block known, and how much it counts. No walk goes there yet.
+    pub(crate) fn add(
+        &mut self,
+        block: BlockId,
+        parent: BlockId,
+        body: Arc<B>,
+        bytes: usize,
+    ) -> Result<(), Gap> {
         if self.blocks.len() >= self.unrooted_max {
             return Err(Gap { block });
         }
-        self.blocks.insert(block, Node { parent, body });
+        self.blocks.insert(block, Node { parent, body, bytes });
         Ok(())
+    }
+
+    /// The bytes of the blocks that are kept for those who come back, each once.
+    pub(crate) fn kept_bytes(&self) -> usize {
+        self.kept_bytes
     }
 
     /// The step at which each walk is now.
@@ -144,6 +177,7 @@ impl<B> Levels<B> {
                 self.walk(level, to, &mut steps)?;
             }
         }
+        self.forget_beyond();
         if commitment == Commitment::Finalized {
             self.root(to);
         }
@@ -211,30 +245,62 @@ impl<B> Levels<B> {
             let at = if left.slot > right.slot { left } else { right };
             let node = self.blocks.get(&at).ok_or(gap)?;
             if left.slot > right.slot {
-                undone.push((left, Arc::clone(&node.body)));
+                undone.push((left, node.bytes, Arc::clone(&node.body)));
                 left = node.parent;
             } else {
-                applied.push((right, Arc::clone(&node.body)));
+                applied.push((right, node.bytes, Arc::clone(&node.body)));
                 right = node.parent;
             }
         }
         let undone = undone.into_iter().map(|block| (Turn::Undone, block));
         let applied = applied.into_iter().rev().map(|block| (Turn::Applied, block));
-        let walk = &mut self.walks[commitment as usize];
-        for (turn, (block, body)) in undone.chain(applied) {
+        for (turn, (block, bytes, body)) in undone.chain(applied) {
             let step = Step { number: self.next_number, commitment, turn, block, body };
             self.next_number += 1;
             out.push(step.clone());
-            walk.steps.push_back(step);
-            if walk.steps.len() > self.window
-                && let Some(forgotten) = walk.steps.pop_front()
-            {
-                walk.since = forgotten.number;
-                walk.began = (forgotten.turn == Turn::Applied).then_some(forgotten.block);
+            self.keep(step, bytes);
+        }
+        self.walks[commitment as usize].tip = Some(to);
+        Ok(())
+    }
+
+    fn keep(&mut self, step: Step<B>, bytes: usize) {
+        let kept = self.kept.entry(step.block).or_insert(Kept { steps: 0, bytes });
+        if kept.steps == 0 {
+            self.kept_bytes += kept.bytes;
+        }
+        kept.steps += 1;
+        let at = step.commitment as usize;
+        self.walks[at].steps.push_back(step);
+        if self.walks[at].steps.len() > self.window.steps_max {
+            self.forget_oldest(at);
+        }
+    }
+
+    /// Forgets the oldest steps until the blocks of the others are within the window's bytes.
+    fn forget_beyond(&mut self) {
+        while self.kept_bytes > self.window.bytes_max {
+            let oldest = |at: &usize| self.walks[*at].steps.front().map(|step| step.number);
+            let walks = (0..self.walks.len()).filter(|at| oldest(at).is_some());
+            let Some(at) = walks.min_by_key(oldest) else { return };
+            self.forget_oldest(at);
+        }
+    }
+
+    /// Forgets the oldest step of a walk. False if it has none.
+    fn forget_oldest(&mut self, at: usize) -> bool {
+        let walk = &mut self.walks[at];
+        let Some(forgotten) = walk.steps.pop_front() else { return false };
+        walk.since = forgotten.number;
+        walk.began = (forgotten.turn == Turn::Applied).then_some(forgotten.block);
+        if let Some(kept) = self.kept.get_mut(&forgotten.block) {
+            kept.steps -= 1;
+            if kept.steps == 0 {
+                self.kept_bytes -= kept.bytes;
+                self.kept.remove(&forgotten.block);
             }
         }
-        walk.tip = Some(to);
-        Ok(())
+        true
     }
 
     /// Forgets what cannot be on the chain any more.
@@ -254,8 +320,8 @@ mod tests {
         BlockId { slot, bank }
     }
 
-    fn levels(window: usize) -> Levels<()> {
-        let mut levels = Levels::new(window, 100);
+    fn levels(steps_max: usize) -> Levels<()> {
+        let mut levels = Levels::new(Window { steps_max, bytes_max: 1_000 }, 100);
         Commitment::ALL.into_iter().for_each(|level| levels.begin_at(level, id(0, 0)));
         levels
     }
@@ -271,7 +337,7 @@ mod tests {
     fn a_commitment_that_jumps_ten_slots_tells_all_ten() -> Result<(), Gap> {
         let mut levels = levels(100);
         for slot in 1..=10 {
-            levels.add(id(slot, 0), id(slot - 1, 0), Arc::new(()))?;
+            levels.add(id(slot, 0), id(slot - 1, 0), Arc::new(()), 1)?;
         }
         let steps = levels.advance(Finalized, id(10, 0))?;
         assert_eq!(steps.len(), 30, "ten at each commitment");
@@ -285,10 +351,10 @@ mod tests {
     #[test]
     fn a_fork_is_left_before_the_other_is_entered() -> Result<(), Gap> {
         let mut levels = levels(100);
-        levels.add(id(1, 0), id(0, 0), Arc::new(()))?;
-        levels.add(id(2, 0), id(1, 0), Arc::new(()))?;
-        levels.add(id(3, 0), id(2, 0), Arc::new(()))?;
-        levels.add(id(4, 0), id(1, 0), Arc::new(()))?;
+        levels.add(id(1, 0), id(0, 0), Arc::new(()), 1)?;
+        levels.add(id(2, 0), id(1, 0), Arc::new(()), 1)?;
+        levels.add(id(3, 0), id(2, 0), Arc::new(()), 1)?;
+        levels.add(id(4, 0), id(1, 0), Arc::new(()), 1)?;
         levels.advance(Processed, id(3, 0))?;
         let steps = levels.advance(Processed, id(4, 0))?;
         let expected = [(Processed, Undone, 3), (Processed, Undone, 2), (Processed, Applied, 4)];
@@ -303,8 +369,8 @@ mod tests {
     #[test]
     fn two_banks_of_one_slot_are_two_blocks() -> Result<(), Gap> {
         let mut levels = levels(100);
-        levels.add(id(1, 0), id(0, 0), Arc::new(()))?;
-        levels.add(id(1, 1), id(0, 0), Arc::new(()))?;
+        levels.add(id(1, 0), id(0, 0), Arc::new(()), 1)?;
+        levels.add(id(1, 1), id(0, 0), Arc::new(()), 1)?;
         levels.advance(Processed, id(1, 0))?;
         let steps = levels.advance(Processed, id(1, 1))?;
         assert_eq!(told(&steps), [(Processed, Undone, 1), (Processed, Applied, 1)]);
@@ -315,7 +381,7 @@ mod tests {
     fn a_walk_goes_on_from_a_kept_block_and_says_when_it_cannot() -> Result<(), Gap> {
         let mut levels = levels(3);
         for slot in 1..=5 {
-            levels.add(id(slot, 0), id(slot - 1, 0), Arc::new(()))?;
+            levels.add(id(slot, 0), id(slot - 1, 0), Arc::new(()), 1)?;
             levels.advance(Processed, id(slot, 0))?;
         }
         assert_eq!(levels.stand(Processed, id(1, 0)), Stand::Gone);
@@ -330,9 +396,42 @@ mod tests {
     }
 
     #[test]
+    fn the_window_is_bounded_in_bytes_and_all_walks_reach_back_as_far() -> Result<(), Gap> {
+        let mut levels = levels(100);
+        for slot in 1..=50 {
+            levels.add(id(slot, 0), id(slot - 1, 0), Arc::new(()), 100)?;
+            levels.advance(Confirmed, id(slot, 0))?;
+            if slot > 5 {
+                levels.advance(Finalized, id(slot - 5, 0))?;
+            }
+            assert!(levels.kept_bytes() <= 1_000);
+        }
+        // Ten blocks: the last five of all walks, and those of before that are finalized since.
+        assert_eq!(levels.kept_bytes(), 1_000);
+        for (walk, first) in [(Processed, 46), (Confirmed, 46), (Finalized, 41)] {
+            let steps = &levels.walks[walk as usize].steps;
+            assert_eq!(steps.front().map(|step| step.block.slot), Some(first), "{walk:?}");
+            assert_eq!(levels.stand(walk, id(first - 2, 0)), Stand::Gone);
+            let Stand::After(number) = levels.stand(walk, id(first - 1, 0)) else {
+                panic!("all after it is kept")
+            };
+            assert_eq!(levels.since(walk, number).map(|steps| steps.len()), Some(5));
+        }
+        // One block beyond the bound is told, and kept by nobody.
+        levels.add(id(51, 0), id(50, 0), Arc::new(()), 1_001)?;
+        assert_eq!(told(&levels.advance(Processed, id(51, 0))?), [(Processed, Applied, 51)]);
+        assert_eq!((levels.kept_bytes(), levels.kept.len()), (0, 0));
+        let now = levels.number();
+        assert_eq!(levels.stand(Processed, id(51, 0)), Stand::After(now));
+        assert!(levels.since(Processed, now).is_some_and(|steps| steps.is_empty()));
+        assert!(levels.since(Processed, now - 1).is_none());
+        Ok(())
+    }
+
+    #[test]
     fn a_block_without_a_way_back_is_a_gap() {
         let mut levels = levels(3);
-        assert_eq!(levels.add(id(7, 0), id(6, 0), Arc::new(())), Ok(()));
+        assert_eq!(levels.add(id(7, 0), id(6, 0), Arc::new(()), 1), Ok(()));
         let gap = levels.advance(Processed, id(7, 0)).err();
         assert_eq!(gap, Some(Gap { block: id(7, 0) }));
     }

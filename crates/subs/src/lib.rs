@@ -21,6 +21,7 @@
 //! Not here: sockets, the wire's words, time, tasks. What is published, and when: the caller's.
 #![forbid(unsafe_code)]
 
+mod changing;
 mod engine;
 mod filter;
 mod ids;
@@ -34,13 +35,14 @@ mod queue;
 mod set;
 mod tracked;
 
+pub use changing::Changing;
 pub use engine::{
     Bytes, Counts, Limits, ListenError, Match, Matches, Outgoing, Steps, Subs, SubscribeError,
     SubscriptionId, Then,
 };
 pub use filter::{Filter, Interest, Name, Position, Topic};
 pub use levels::{Gap, Step, Turn};
-pub use listener::Listener;
+pub use listener::{Ending, Listener};
 pub use queue::{Closed, Conflated, Delivery, Message, Next};
 pub use set::AddressSet;
 pub use tracked::{Added, Change, Changed, From, GoOn, Part, WhenSlow, Wish};

@@ -5,13 +5,16 @@
 use std::hash::Hash;
 use std::sync::Arc;
 
+use ledger::Facet;
+
 use crate::engine::{
     Engine, ListenerId, Member, Subs, SubscribeError, Subscription, SubscriptionId, fingerprint,
     tracked,
 };
-use crate::filter::{Filter, Interest, Position};
-use crate::ids::in_pieces;
+use crate::filter::{Filter, Interest, Position, Topic};
+use crate::ids::Cursor;
 use crate::queue::{Closed, Message, Next, Queue};
+use crate::set::{AddressSet, LettingGo};
 
 /// One connected client. Dropping it ends its subscriptions.
 pub struct Listener<S: Eq + Hash, M: Message, B> {
@@ -76,12 +79,16 @@ impl<S: Eq + Hash, M: Message, B> Listener<S, M, B> {
     /// Ends a subscription of this listener; messages that wait for it are dropped. False if it has
     /// none of that id. Cost: its addresses.
     pub fn unsubscribe(&self, id: SubscriptionId) -> bool {
+        self.begin_unsubscribe(id).is_some()
+    }
+
+    /// As [`Self::unsubscribe`]: it has ended, and what is left of it goes by [`Ending::step`].
+    pub fn begin_unsubscribe(&self, id: SubscriptionId) -> Option<Ending<S, M, B>> {
         let mut engine = self.subs.shared.engine.lock();
-        let Some(ended) = engine.leave(self.id, id) else { return false };
+        let ended = engine.leave(self.id, id)?;
         self.queue.forget(id);
         drop(engine);
-        self.clear_away(ended);
-        true
+        Some(Ending::new(&self.subs, ended))
     }
 
     /// Sends this listener alone the last message of one of its subscriptions, which ends. False, and
@@ -130,27 +137,77 @@ impl<S: Eq + Hash, M: Message, B> Listener<S, M, B> {
 
     /// Takes what ended out of the index in slices, then gives its addresses back.
     pub(crate) fn clear_away(&self, ended: Option<(SubscriptionId, Subscription<S, M>)>) {
-        let Some((id, mut ended)) = ended else { return };
-        for interest in &ended.interests {
-            let Filter::Set(facet, set) = &interest.filter else {
-                self.subs.shared.engine.lock().index.remove(ended.place, interest);
-                continue;
-            };
-            in_pieces(set.ids().map(|id| id.0), |piece| {
-                let index = &mut self.subs.shared.engine.lock().index;
-                index.untrack(interest.topic, *facet, piece, ended.place);
-            });
-        }
-        let mut engine = self.subs.shared.engine.lock();
-        engine.vacate(id, ended.place);
-        let interests = std::mem::take(&mut ended.interests);
-        for interest in &interests {
-            if let Filter::Set(_, set) = &interest.filter {
-                engine.forget_set(set);
+        drop(Ending::new(&self.subs, ended));
+    }
+}
+
+/// What is left of a subscription that ended, on its way out in steps of some tens of microseconds.
+/// Dropping it does the rest.
+pub struct Ending<S: Eq + Hash, M: Message, B> {
+    subs: Subs<S, M, B>,
+    /// Which subscription it was, and its place in the index.
+    place: Option<(SubscriptionId, u32)>,
+    entered: Vec<(Topic, Facet, Arc<AddressSet>)>,
+    at: Cursor,
+    taken_out: Vec<Arc<AddressSet>>,
+    letting_go: Vec<LettingGo>,
+}
+
+impl<S: Eq + Hash, M: Message, B> Ending<S, M, B> {
+    fn new(subs: &Subs<S, M, B>, ended: Option<(SubscriptionId, Subscription<S, M>)>) -> Self {
+        let mut ending = Self {
+            subs: subs.clone(),
+            place: None,
+            entered: Vec::new(),
+            at: Cursor::default(),
+            taken_out: Vec::new(),
+            letting_go: Vec::new(),
+        };
+        let Some((id, ended)) = ended else { return ending };
+        ending.place = Some((id, ended.place));
+        for interest in ended.interests {
+            match interest.filter {
+                Filter::Set(facet, set) => ending.entered.push((interest.topic, facet, set)),
+                Filter::All | Filter::Name(_) => {
+                    subs.shared.engine.lock().index.remove(ended.place, &interest);
+                }
             }
         }
-        drop(engine);
-        drop(interests); // gives addresses back, which takes another lock
+        ending
+    }
+
+    /// Does the next step. False if nothing is left to do.
+    pub fn step(&mut self) -> bool {
+        if let (Some((_, place)), Some((topic, facet, set))) = (self.place, self.entered.last()) {
+            if let Some(piece) = self.at.next(set.id_set()) {
+                let index = &mut self.subs.shared.engine.lock().index;
+                index.untrack(*topic, *facet, &piece, place);
+                return true;
+            }
+            self.at = Cursor::default();
+            self.taken_out.extend(self.entered.pop().map(|(_, _, set)| set));
+            return true;
+        }
+        if let Some((id, place)) = self.place.take() {
+            let mut engine = self.subs.shared.engine.lock();
+            engine.vacate(id, place);
+            self.taken_out.iter().for_each(|set| engine.forget_set(set));
+            drop(engine);
+            let last = self.taken_out.drain(..).filter_map(Arc::into_inner);
+            self.letting_go.extend(last.map(LettingGo::of));
+            return true;
+        }
+        let Some(going) = self.letting_go.last_mut() else { return false };
+        if !going.step() {
+            self.letting_go.pop();
+        }
+        true
+    }
+}
+
+impl<S: Eq + Hash, M: Message, B> Drop for Ending<S, M, B> {
+    fn drop(&mut self) {
+        while self.step() {}
     }
 }
 

@@ -316,6 +316,7 @@ mod tests {
         tracked_per_listener_max: 1,
         lane_ids_laid_out: 0,
         steps_kept: 0,
+        steps_kept_bytes: 0,
         unrooted_max: 0,
         queue_messages_max: 3,
         queue_bytes_max: 10,

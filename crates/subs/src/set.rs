@@ -9,7 +9,7 @@ use std::sync::Arc;
 use address::{AddressTable, TableFull};
 use ledger::{Address, AddressId};
 
-use crate::ids::{IdSet, PIECE_IDS, in_pieces};
+use crate::ids::{Cursor, IdSet, PIECE_IDS};
 
 /// Addresses that stay registered while this lives.
 pub struct AddressSet {
@@ -32,23 +32,32 @@ impl AddressSet {
         table: &Arc<AddressTable>,
         addresses: impl IntoIterator<Item = Address>,
     ) -> Result<Self, TableFull> {
-        let mut addresses = addresses.into_iter().peekable();
         let mut set = Self::empty(table);
-        let mut held = Held { table, ids: Vec::new() };
+        set.add(addresses)?;
+        Ok(set)
+    }
+
+    /// Registers more addresses. What came to the set before the table was full stays in it.
+    ///
+    /// Cost: a short lock of the table for each, and the set's chunks that they come to.
+    pub fn add(&mut self, addresses: impl IntoIterator<Item = Address>) -> Result<(), TableFull> {
+        let mut addresses = addresses.into_iter().peekable();
+        let table = Arc::clone(&self.table);
+        let mut held = Held { table: &table, ids: Vec::new() };
         while addresses.peek().is_some() {
             for address in addresses.by_ref().take(PIECE_IDS) {
                 held.ids.push(table.retain(&address)?.0);
             }
             held.ids.sort_unstable();
-            set.take(&held.ids);
+            self.take(&held.ids);
             held.ids.clear();
         }
-        Ok(set)
+        Ok(())
     }
 
     /// Takes over counts on sorted ids, of which some may be given twice, or be in the set: then the
     /// count is one too many, and is given back. Returns how many came to it.
-    fn take(&mut self, counted: &[u32]) -> usize {
+    pub(crate) fn take(&mut self, counted: &[u32]) -> usize {
         let mut new: Vec<u32> = Vec::with_capacity(counted.len());
         for id in counted {
             if new.last() == Some(id) || self.ids.contains(*id) {
@@ -92,6 +101,15 @@ impl AddressSet {
         self.ids().filter_map(|id| self.table.address(id))
     }
 
+    pub(crate) fn id_set(&self) -> &IdSet {
+        &self.ids
+    }
+
+    /// Its ids, with the count on each of them, which the caller gives back.
+    pub(crate) fn into_counted_ids(mut self) -> IdSet {
+        std::mem::take(&mut self.ids)
+    }
+
     /// The empty set of the same table.
     pub(crate) fn without_any(&self) -> Self {
         Self::empty(&self.table)
@@ -114,35 +132,38 @@ impl AddressSet {
         }
     }
 
-    /// Takes in all of another set; returns how many are new.
-    pub(crate) fn absorb(&mut self, mut other: Self) -> usize {
-        if self.is_empty() {
-            *self = other;
-            return self.len();
-        }
-        let ids = std::mem::take(&mut other.ids);
-        let mut new = 0;
-        in_pieces(ids.iter(), |piece| new += self.take(piece));
-        new
+    /// Takes sorted ids out that are in it, and gives back the counts on them.
+    pub(crate) fn give_up(&mut self, ids: &[u32]) {
+        self.ids.remove(ids);
+        self.fingerprint = self.fingerprint.wrapping_sub(fingerprint(ids));
+        ids.iter().for_each(|id| self.table.release(AddressId(*id)));
+    }
+}
+
+/// A set on its way out, piece by piece. Dropping it does the rest.
+pub(crate) struct LettingGo {
+    table: Arc<AddressTable>,
+    ids: IdSet,
+    at: Cursor,
+}
+
+impl LettingGo {
+    pub(crate) fn of(mut set: AddressSet) -> Self {
+        let table = Arc::clone(&set.table);
+        Self { table, ids: std::mem::take(&mut set.ids), at: Cursor::default() }
     }
 
-    /// The ids of another set that are also in this one.
-    pub(crate) fn common(&self, other: &Self) -> IdSet {
-        IdSet::from_sorted_iter(other.ids.iter().filter(|id| self.ids.contains(*id)))
+    /// Gives the next counts back. False if there are none left.
+    pub(crate) fn step(&mut self) -> bool {
+        let Some(piece) = self.at.next(&self.ids) else { return false };
+        piece.iter().for_each(|id| self.table.release(AddressId(*id)));
+        true
     }
+}
 
-    /// The ids of this set that are not in another.
-    pub(crate) fn without(&self, other: &Self) -> IdSet {
-        IdSet::from_sorted_iter(self.ids.iter().filter(|id| !other.ids.contains(*id)))
-    }
-
-    /// Takes ids out that are in it, and gives back the counts on them.
-    pub(crate) fn give_up(&mut self, ids: &IdSet) {
-        in_pieces(ids.iter(), |piece| {
-            self.ids.remove(piece);
-            self.fingerprint = self.fingerprint.wrapping_sub(fingerprint(piece));
-            piece.iter().for_each(|id| self.table.release(AddressId(*id)));
-        });
+impl Drop for LettingGo {
+    fn drop(&mut self) {
+        while self.step() {}
     }
 }
 
@@ -210,18 +231,24 @@ mod tests {
         let mut a = AddressSet::register(&table, addresses(0..100).chain(addresses(50..60)))?;
         assert_eq!((a.len(), table.len()), (100, 100));
         let b = AddressSet::register(&table, addresses(90..150))?;
-        assert_eq!(a.common(&b).len(), 10);
-        assert_eq!(a.absorb(b), 50);
+        let counted: Vec<u32> = b.into_counted_ids().iter().collect();
+        assert_eq!(a.take(&counted), 50);
+        a.add(addresses(100..110))?;
         assert_eq!((a.len(), table.len()), (150, 150));
         let same = AddressSet::register(&table, addresses(0..150))?;
         assert_eq!(a, same);
         assert_eq!(a.copy(), same);
-        let some = IdSet::from_sorted_iter(a.ids().take(100).map(|id| id.0));
+        let some: Vec<u32> = a.ids().take(100).map(|id| id.0).collect();
         a.give_up(&some);
         assert_ne!(a, same);
         drop(same);
         assert_eq!((a.len(), table.len()), (50, 50));
-        drop(a);
+        let mut going = LettingGo::of(a);
+        assert!(going.step());
+        drop(going);
+        assert!(table.is_empty());
+        let many = AddressSet::register(&table, addresses(0..900))?;
+        drop(LettingGo::of(many));
         assert!(table.is_empty());
         Ok(())
     }

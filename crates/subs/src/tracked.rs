@@ -4,7 +4,7 @@
 //! the listener catches up with what was told since the block that it starts from ([`Listener::go_on`]
 //! until it is [`GoOn::Live`]), and is live from the very next step. Addresses that are added to a live
 //! set go the same way, as a part of it; those that are removed are not heard of from then on.
-//! Callers do one of these at a time for one listener, off the threads that poll sockets.
+//! How a set changes: `changing`. Callers do one of these at a time for one listener, off the threads that poll sockets.
 //! Invariant: a listener that shares its set with others and changes it gets one of its own, between
 //! two publications: what was matched before is delivered before.
 
@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use ledger::{AddressId, BlockId, Commitment, Facet};
 
+use crate::changing::Changing;
 use crate::engine::{Engine, Member, Pending, SubscribeError, SubscriptionId, Waiting};
 use crate::filter::{Filter, Interest, Position, Topic};
 use crate::ids::{IdSet, in_pieces};
@@ -55,13 +56,21 @@ pub enum Change {
     Replace(AddressSet),
 }
 
+impl Change {
+    pub(crate) fn set(&self) -> &AddressSet {
+        match self {
+            Self::Add(set) | Self::Remove(set) | Self::Replace(set) => set,
+        }
+    }
+}
+
 /// A subscription, or what was added to it, that is to be started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
     /// Which subscription.
     pub subscription: SubscriptionId,
     /// Which addresses, if not all.
-    token: Option<u64>,
+    pub(crate) token: Option<u64>,
 }
 
 /// What a change came to.
@@ -78,7 +87,7 @@ pub struct Changed {
 
 /// Addresses that were added.
 #[derive(Clone, Default)]
-pub struct Added(Arc<IdSet>);
+pub struct Added(pub(crate) Arc<IdSet>);
 
 impl Added {
     /// Whether an address is among them.
@@ -169,65 +178,18 @@ impl<S: Eq + Hash, M: Message, B> Listener<S, M, B> {
         Ok(Part { subscription: handle, token: None })
     }
 
-    /// Changes a set. What is added is heard of once [`Self::go_on`] says that its part is live.
+    /// Begins to change a set, which goes on by [`Changing::step`]. What is added is heard of once
+    /// [`Self::go_on`] says that its part is live; nothing else is done with this listener's
+    /// subscriptions until it is done.
     ///
-    /// Cost: O(change), in slices, if nobody else has the same set; O(set) if somebody has.
-    /// Errors: those of the bounds, and `Unknown`; nothing has changed then.
-    pub fn change(
-        &self,
+    /// Cost: O(change), if nobody else has the same set; O(set) if somebody has.
+    /// Errors: `Unknown`, and that the listener is closed.
+    pub fn begin_change(
+        self: &Arc<Self>,
         handle: SubscriptionId,
         change: Change,
-    ) -> Result<Changed, SubscribeError> {
-        if let Some(why) = self.queue.closed() {
-            return Err(why.into());
-        }
-        let (id, topic, facet, set) = self.tracked_set(handle)?;
-        let (new, gone) = difference(&set, &change);
-        let added = Added(Arc::new(new));
-        let (more, less) = (added.len(), gone.len());
-        let changed = |part| Changed {
-            part,
-            added: added.clone(),
-            removed: less,
-            len: set.len() + more - less,
-        };
-        if more + less == 0 {
-            let unchanged = changed(None);
-            self.drop_set(set);
-            return Ok(unchanged);
-        }
-        let growth = more.saturating_sub(less);
-        let mut engine = self.subs.shared.engine.lock();
-        let alone = engine.subscriptions.get(&id).is_some_and(|shared| shared.members.len() == 1);
-        let new = if alone { growth } else { set.len() + more - less };
-        if let Err(refused) = engine.check_tracked(&self.subs, self.id, growth, new) {
-            drop(engine);
-            self.drop_set(set);
-            return Err(refused);
-        }
-        let token = (more > 0).then(|| engine.new_id().0);
-        let pending =
-            token.map(|token| Pending { token, ids: Arc::clone(&added.0), after: Position::NEVER });
-        let part = token.map(|token| Part { subscription: handle, token: Some(token) });
-        let changed = changed(part);
-        let entry = engine.entry(self.id);
-        entry.tracked = entry.tracked + more - less;
-        if !alone {
-            drop(engine);
-            self.part_ways(handle, id, &set, change, pending)?;
-            self.drop_set(set);
-            return Ok(changed);
-        }
-        let (place, old) = engine.open(id, more, &gone, pending);
-        drop(engine);
-        drop(set);
-        self.enter(topic, facet, place, added.0.iter());
-        in_pieces(gone.iter(), |piece| {
-            self.subs.shared.engine.lock().index.untrack(topic, facet, piece, place);
-        });
-        let set = self.shared_set(self.changed_set(old, change));
-        self.subs.shared.engine.lock().close(id, set);
-        Ok(changed)
+    ) -> Result<Changing<S, M, B>, SubscribeError> {
+        Changing::new(Arc::clone(self), handle, change)
     }
 
     /// Goes on from somewhere: what is between it and the present, or else live. A block that is
@@ -310,7 +272,7 @@ impl<S: Eq + Hash, M: Message, B> Listener<S, M, B> {
         }
     }
 
-    fn tracked_set(
+    pub(crate) fn tracked_set(
         &self,
         handle: SubscriptionId,
     ) -> Result<(SubscriptionId, Topic, Facet, Arc<AddressSet>), SubscribeError> {
@@ -323,7 +285,7 @@ impl<S: Eq + Hash, M: Message, B> Listener<S, M, B> {
     }
 
     /// The one set that all who have equal ones share.
-    fn shared_set(&self, set: AddressSet) -> Arc<AddressSet> {
+    pub(crate) fn shared_set(&self, set: AddressSet) -> Arc<AddressSet> {
         let engine = self.subs.shared.engine.lock();
         let known = engine.sets.get(&set.fingerprint()).and_then(std::sync::Weak::upgrade);
         drop(engine);
@@ -342,28 +304,20 @@ impl<S: Eq + Hash, M: Message, B> Listener<S, M, B> {
         set
     }
 
-    /// What an old set is after a change, which is known to be within the bounds.
-    fn changed_set(&self, old: Arc<AddressSet>, change: Change) -> AddressSet {
-        let mut set = match Arc::try_unwrap(old) {
+    /// A set for its holder alone.
+    pub(crate) fn own_set(&self, set: Arc<AddressSet>) -> AddressSet {
+        match Arc::try_unwrap(set) {
             Ok(set) => set,
             Err(shared) => {
                 let copy = shared.copy();
                 self.drop_set(shared);
                 copy
             }
-        };
-        match change {
-            Change::Add(more) => {
-                set.absorb(more);
-            }
-            Change::Remove(less) => set.give_up(&set.common(&less)),
-            Change::Replace(new) => set = new,
         }
-        set
     }
 
     /// Gives a listener a set of its own that others have too.
-    fn part_ways(
+    pub(crate) fn part_ways(
         &self,
         handle: SubscriptionId,
         id: SubscriptionId,
@@ -371,7 +325,20 @@ impl<S: Eq + Hash, M: Message, B> Listener<S, M, B> {
         change: Change,
         pending: Option<Pending>,
     ) -> Result<(), SubscribeError> {
-        let set = self.shared_set(self.changed_set(Arc::clone(old), change));
+        let mut set = old.copy();
+        match change {
+            Change::Add(more) => {
+                in_pieces(more.into_counted_ids().iter(), |piece| {
+                    set.take(piece);
+                });
+            }
+            Change::Remove(less) => {
+                let gone = less.ids().map(|id| id.0).filter(|id| old.contains(AddressId(*id)));
+                in_pieces(gone, |piece| set.give_up(piece));
+            }
+            Change::Replace(new) => set = new,
+        }
+        let set = self.shared_set(set);
         let mut engine = self.subs.shared.engine.lock();
         let Some((topic, facet, _)) = engine.interest_of(id) else {
             return Err(SubscribeError::Unknown);
@@ -423,15 +390,6 @@ impl<S: Eq + Hash, M: Message, B> Listener<S, M, B> {
     }
 }
 
-/// The ids that come to a set and those that leave it.
-fn difference(set: &AddressSet, change: &Change) -> (IdSet, IdSet) {
-    match change {
-        Change::Add(more) => (more.without(set), IdSet::default()),
-        Change::Remove(less) => (IdSet::default(), set.common(less)),
-        Change::Replace(new) => (new.without(set), set.without(new)),
-    }
-}
-
 impl<S: Eq + Hash, M: Message, B> Engine<S, M, B> {
     fn interest_of(&self, id: SubscriptionId) -> Option<(Topic, Facet, &Arc<AddressSet>)> {
         match self.subscriptions.get(&id)?.interests.first()? {
@@ -446,14 +404,14 @@ impl<S: Eq + Hash, M: Message, B> Engine<S, M, B> {
 
     /// Takes the set out of a subscription that only one listener has, to be changed: until
     /// [`Self::close`], nobody else can join it.
-    fn open(
+    pub(crate) fn open(
         &mut self,
         id: SubscriptionId,
-        more: usize,
+        more: &Added,
         gone: &IdSet,
         pending: Option<Pending>,
     ) -> (u32, Arc<AddressSet>) {
-        self.tracked = self.tracked + more - gone.len();
+        self.tracked = self.tracked + more.len() - gone.len();
         let Some(subscription) = self.subscriptions.get_mut(&id) else {
             unreachable!("its listener is changing it")
         };
@@ -467,7 +425,7 @@ impl<S: Eq + Hash, M: Message, B> Engine<S, M, B> {
         let set = std::mem::replace(held, nothing);
         for pending in &mut subscription.pending {
             // What left may come back, and then it starts anew.
-            if pending.ids.iter().any(|id| gone.contains(id)) {
+            if gone.iter().any(|id| pending.ids.contains(id)) {
                 let stays = pending.ids.iter().filter(|id| !gone.contains(*id));
                 pending.ids = Arc::new(IdSet::from_sorted_iter(stays));
             }
@@ -486,7 +444,7 @@ impl<S: Eq + Hash, M: Message, B> Engine<S, M, B> {
         (subscription.place, set)
     }
 
-    fn close(&mut self, id: SubscriptionId, set: Arc<AddressSet>) {
+    pub(crate) fn close(&mut self, id: SubscriptionId, set: Arc<AddressSet>) {
         if let Some(subscription) = self.subscriptions.get_mut(&id)
             && let Some(Interest { filter: Filter::Set(_, held), .. }) =
                 subscription.interests.first_mut()

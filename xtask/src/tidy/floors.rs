@@ -24,7 +24,7 @@ const FIRST_ASYNC_FLOOR: usize = 5;
 const ASYNC: &[&str] = &["tokio", "hyper", "hyper-util", "futures-util", "tokio-tungstenite"];
 
 /// The last floor that knows nothing of any one chain.
-const LAST_NEUTRAL_FLOOR: usize = 2;
+pub(crate) const LAST_NEUTRAL_FLOOR: usize = 2;
 
 /// Packages of one chain, by how their names begin.
 const OF_ONE_CHAIN: &[&str] = &["solana", "spl-", "agave-", "litesvm"];

@@ -6,6 +6,7 @@
 use std::path::Path;
 
 use super::Source;
+use super::floors::LAST_NEUTRAL_FLOOR;
 
 /// A file longer than this says at its top why: a line with [`LONG_REASON`].
 const LINES_MAX: usize = 800;
@@ -29,9 +30,6 @@ const IMPURE: &[&str] = &[
     "Instant::now",
     "SystemTime::now",
 ];
-
-/// The last floor that knows nothing of any one chain.
-const LAST_NEUTRAL_FLOOR: usize = 2;
 
 /// Rules for every file.
 pub(crate) fn check(source: &Source) -> Vec<String> {

@@ -9,10 +9,11 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
+use super::Size;
 use super::keys::pubkey;
 use super::memory::{self, Built};
 use super::rivals::{Agave, Dash, Locked, Rival, shards_on_cores};
-use super::{Size, bar};
+use crate::bar;
 
 /// The flag by which a process of its own tells the bytes of ours.
 pub(crate) const CHILD: &str = "--bytes-of-ours";
@@ -47,7 +48,7 @@ pub(crate) fn run(size: &Size) -> Result<()> {
     let worst = ratio(&of_keys).max(ratio(&of_shape));
     line("ours", "keys of one", keys, of_keys);
     line("ours", "mainnet shape", accounts, of_shape);
-    bar("index_bytes_on_128_of_2_cores", worst, "x", true, 1.0);
+    bar::at_most("index_bytes_on_128_of_2_cores", worst, "x", 1.0);
     match on_one_core(keys)? {
         Some(one) => {
             let all = told_by(Command::new(std::env::current_exe()?), keys)?;
@@ -55,7 +56,7 @@ pub(crate) fn run(size: &Size) -> Result<()> {
             println!(
                 "ours, {keys} keys of one: {one} bytes in a process on 1 core, {all} on {cores}"
             );
-            bar("index_bytes_on_all_of_1_core", all as f64 / one as f64, "x", true, 1.0);
+            bar::at_most("index_bytes_on_all_of_1_core", all as f64 / one as f64, "x", 1.0);
         }
         None => println!("ours on one core: not measured, there is no `taskset` here"),
     }

@@ -7,7 +7,7 @@
 //! Reads and writes are timed apart. A side that has not served its second's work at the bound is
 //! stopped there, marked `~`, and its time reckoned from the share it has served. A candidate is
 //! among the fastest if it is within [`NOISE`] of the best.
-//! Everyday runs take a seeded sample, as many cells from each of the seed's three profiles as from
+//! Everyday runs take a seeded sample, as many cells from each of the three profiles as from
 //! all. `--grid all` takes every cell, and adds the profiles by each of the three.
 //! Not here: the load (`load`), what is compared (`sets`), what is told of it (`tables`, `svg`, `csv`).
 
@@ -53,7 +53,7 @@ struct Cell {
     writes: u32,
 }
 
-/// Cells of one kind of load, as the seed's experiment has them.
+/// Cells of one kind of load, as in the experiment that this one follows, dnut's `dashmap-benchmark`.
 struct Profile {
     name: &'static str,
     about: &'static str,
@@ -101,7 +101,7 @@ struct Sides {
 /// What is compared of a cell.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Measure {
-    /// Until reads and writes are done, as the seed measures.
+    /// Until reads and writes are done, as `dashmap-benchmark` measures.
     Whole,
     Reads,
     Writes,

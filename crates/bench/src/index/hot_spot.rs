@@ -16,10 +16,9 @@ use hdrhistogram::Histogram;
 use index::{Index, Postings};
 use ledger::{Address, AddressId, Facet, Key};
 
-use super::bar;
 use super::keys::{Numbers, pubkey};
 use super::rivals::{Agave, Dash, Locked, Rival};
-use crate::now;
+use crate::{bar, now};
 
 const READERS: usize = 2;
 const KEY: Key = Key { facet: Facet(0), id: AddressId(0) };
@@ -63,9 +62,9 @@ pub(crate) fn run(size: &Size, only: Option<&str>) -> Result<()> {
         let busy = measured("ours", size, READERS, || Ours::new(size.entries))?;
         let p99 = |outcome: &Outcome| outcome.service.value_at_quantile(0.99) as f64 / 1e3;
         let offered = f64::from(size.writes_per_second);
-        bar("hot_spot_served", busy.writes_per_second / offered, "x", false, 0.99);
-        bar("hot_spot_write_p99_us", p99(&busy), "us", true, 20.0);
-        bar("hot_spot_write_p99_of_quiet", p99(&busy) / p99(&quiet), "x", true, 3.0);
+        bar::at_least("hot_spot_served", busy.writes_per_second / offered, "x", 0.99);
+        bar::at_most("hot_spot_write_p99_us", p99(&busy), "us", 20.0);
+        bar::at_most("hot_spot_write_p99_of_quiet", p99(&busy) / p99(&quiet), "x", 3.0);
     }
     let rivals: Rivals<'_> = &[
         ("rwlock-hashmap", || Box::new(Locked::default())),

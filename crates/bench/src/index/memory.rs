@@ -10,8 +10,8 @@ use ledger::{Address, AddressId, Facet, Key};
 
 use super::keys::{Numbers, pubkey};
 use super::rivals::{Agave, Dash, Locked, Rival};
-use super::{Size, bar, heap};
-use crate::median;
+use super::{Size, heap};
+use crate::{bar, median};
 
 /// What building something took.
 pub(crate) struct Built {
@@ -36,7 +36,7 @@ pub(crate) fn run(size: &Size, only: Option<&str>) -> Result<()> {
             let built = ours_of_one(keys);
             row("ours", keys, &built);
             if keys == size.keys[1] {
-                bar("index_keys_of_one_bytes", built.per_entry(), "B/entry", true, 12.0);
+                bar::at_most("index_keys_of_one_bytes", built.per_entry(), "B/entry", 12.0);
             }
         }
         for (name, mut rival) in rivals() {
@@ -61,7 +61,7 @@ pub(crate) fn run(size: &Size, only: Option<&str>) -> Result<()> {
         for (name, universe, limit) in [("dense", 2, 0.5), ("sparse", 200, 4.0)] {
             let built = ours_of_many(size.entries, size.entries * universe);
             row(&format!("ours, {name}"), size.entries, &built);
-            bar(&format!("index_{name}_key_bytes"), built.per_entry(), "B/entry", true, limit);
+            bar::at_most(&format!("index_{name}_key_bytes"), built.per_entry(), "B/entry", limit);
         }
     }
     for (name, mut rival) in rivals() {
@@ -74,7 +74,7 @@ pub(crate) fn run(size: &Size, only: Option<&str>) -> Result<()> {
     if is_wanted("ours") {
         let built = ours_of_shape(size.accounts);
         row("ours, addresses", size.accounts, &built);
-        bar("index_mainnet_shape_bytes", built.per_entry(), "B/account", true, 90.0);
+        bar::at_most("index_mainnet_shape_bytes", built.per_entry(), "B/account", 90.0);
     }
     for (name, make) in RIVALS {
         if is_wanted(name) {
@@ -109,9 +109,9 @@ fn addresses(count: u32) -> Result<()> {
         "addresses {count}: {each:.2} B each, {build_ns:.0} ns CPU each with the clock read twice, \
          longest inserts {longest:.3?} ms"
     );
-    bar("address_bytes", each, "B/address", true, 44.0);
-    bar("address_growth_peak", peak_ratio, "x", true, 1.1);
-    bar("address_insert_longest_ms", median(longest), "ms", true, 5.0);
+    bar::at_most("address_bytes", each, "B/address", 44.0);
+    bar::at_most("address_growth_peak", peak_ratio, "x", 1.1);
+    bar::at_most("address_insert_longest_ms", median(longest), "ms", 5.0);
     Ok(())
 }
 

@@ -1,4 +1,4 @@
-//! What others keep for an index, in their own shapes: the seed's `RwLock<HashMap>` for each key,
+//! What others keep for an index, in their own shapes: an `RwLock<HashMap>` for each key,
 //! Agave's maps there and back, and a DashMap for each key.
 
 use std::collections::{HashMap, HashSet};

@@ -13,11 +13,11 @@ use std::net::SocketAddr;
 use ::load::{Endpoint, Outcome, Report, Run, Stream};
 use anyhow::Result;
 
+use super::Size;
 use super::server::{Server, cores};
 use super::targets::Targets;
-use super::{Size, bar};
 use crate::agreed::Settings;
-use crate::median;
+use crate::{bar, median};
 
 /// Clients that scan at once.
 const SCANS: [usize; 3] = [1, 4, 8];
@@ -82,7 +82,7 @@ pub(crate) fn run(server: &mut Server, targets: &Targets, size: &Size) -> Result
     Ok(())
 }
 
-/// What the issue asks for; gives the p99 without scans.
+/// Those that have a bar; gives the p99 without scans.
 fn with_bars(server: &Server, rpc: SocketAddr, targets: &Targets, size: &Size) -> Result<f64> {
     let runs = measured(server, rpc, targets, size, false)?;
     let mut report = Report::new("isolation", Vec::new());
@@ -95,10 +95,10 @@ fn with_bars(server: &Server, rpc: SocketAddr, targets: &Targets, size: &Size) -
         let (ratio, served) = (ratio(&runs[nth], &runs[0], 0), served(&runs[nth], 0));
         let rate = rate(&runs[nth], 1);
         println!("{scans} scans: p99 {ratio:.2} times, {served:.3} served, {rate:.2} scans/s");
-        bar(&format!("load_isolation_{scans}_scans"), ratio, "x", true, RATIO_MAX);
-        bar(&format!("load_isolation_{scans}_served"), served, "x", false, SERVED_MIN);
+        bar::at_most(&format!("load_isolation_{scans}_scans"), ratio, "x", RATIO_MAX);
+        bar::at_least(&format!("load_isolation_{scans}_served"), served, "x", SERVED_MIN);
         let name = format!("load_isolation_{scans}_scans_per_second");
-        bar(&name, rate, "1/s", false, AGAVE_SCANS_PER_SECOND);
+        bar::at_least(&name, rate, "1/s", AGAVE_SCANS_PER_SECOND);
     }
     Ok(median(runs[0].iter().map(|run| run.outcomes[0].ms(0.99)).collect()))
 }

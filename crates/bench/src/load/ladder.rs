@@ -12,12 +12,13 @@ use std::net::SocketAddr;
 use ::load::{Endpoint, Stream, status_ok};
 use anyhow::Result;
 
+use super::Size;
 use super::recorded::Ratio;
 use super::rounds::{Case, Rounds};
 use super::server::Server;
 use super::targets::Targets;
-use super::{Size, bar};
 use crate::agreed::Serving;
+use crate::bar;
 
 /// Connections of cheap requests, and of large ones.
 const CONNECTIONS: usize = 32;
@@ -47,7 +48,7 @@ pub(crate) fn run(
         println!("{name} of the constant's rate: {ratio:.3}");
         if name == LARGE_CACHED || targets.cheap.iter().any(|(method, _)| method == name) {
             let name = format!("load_{}_of_constant", name.replace(' ', "_"));
-            bar(&name, ratio, "x", false, BAR_OF_CONSTANT);
+            bar::at_least(&name, ratio, "x", BAR_OF_CONSTANT);
         }
     }
     Ok(rounds.ratios(""))

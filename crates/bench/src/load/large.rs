@@ -7,10 +7,10 @@ use std::time::Duration;
 use ::load::{Connection, Endpoint};
 use anyhow::{Context, Result, ensure};
 
-use super::server::{Server, thread_times};
+use super::Size;
+use super::server::Server;
 use super::targets::Targets;
-use super::{Size, bar};
-use crate::{node, now};
+use crate::{bar, node, now};
 
 /// "Grows by less than 64 MB", "within 50 ms".
 const GROWTH_MB_MAX: f64 = 64.0;
@@ -58,14 +58,14 @@ pub(crate) fn run(server: &Server, rpc: SocketAddr, targets: &Targets, size: &Si
         bytes as f64 / 1e6 / took,
         before as f64 / 1e6,
     );
-    bar("load_large_answer_growth", growth, "MB", true, GROWTH_MB_MAX);
+    bar::at_most("load_large_answer_growth", growth, "MB", GROWTH_MB_MAX);
     let mut stops = Vec::new();
     for _ in 0..size.runs.max(3) {
         stops.push(leaving(server, rpc, &request)?);
     }
     let most = stops.iter().copied().fold(0.0, f64::max);
     println!("a client leaves after 1 MB: its CPU use ends after {stops:.0?} ms");
-    bar("load_leaving_stops_ms", most, "ms", true, STOPS_MS_MAX);
+    bar::at_most("load_leaving_stops_ms", most, "ms", STOPS_MS_MAX);
     Ok(())
 }
 
@@ -74,10 +74,10 @@ fn leaving(server: &Server, rpc: SocketAddr, request: &[u8]) -> Result<f64> {
     read(rpc, request, READ_BYTES)?;
     let left = now();
     let mut last_busy = 0.0;
-    let (mut before, mut at) = (thread_times(server.process())?, left.elapsed());
+    let (mut before, mut at) = (server.process().cpu_time_of_threads()?, left.elapsed());
     for _ in 0..LOOKS_AFTER {
         node::nap(LOOK_EVERY);
-        let (after, until) = (thread_times(server.process())?, left.elapsed());
+        let (after, until) = (server.process().cpu_time_of_threads()?, left.elapsed());
         let share = after.saturating_sub(before).as_secs_f64() / (until - at).as_secs_f64();
         if share > IDLE_SHARE {
             last_busy = until.as_secs_f64() * 1e3;

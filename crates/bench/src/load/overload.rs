@@ -6,10 +6,10 @@ use std::time::Duration;
 use ::load::{Outcome, Report, Span, Stream};
 use anyhow::{Context, Result};
 
+use super::Size;
 use super::server::Server;
 use super::targets::Targets;
-use super::{Size, bar};
-use crate::{median, node};
+use crate::{bar, median, node};
 
 /// Connections that find out what the server can do.
 const CAPACITY_CONNECTIONS: usize = 32;
@@ -72,12 +72,12 @@ pub(crate) fn run(server: &Server, rpc: SocketAddr, targets: &Targets, size: &Si
     let tenth = used.samples.len() / 10;
     let begun = used.samples[tenth].resident_bytes as f64;
     let ended = used.samples[tenth..].iter().map(|look| look.resident_bytes).max().unwrap_or(0);
-    bar("load_overload_light_served", share(light, light.counts.right), "x", false, 1.0);
+    bar::at_least("load_overload_light_served", share(light, light.counts.right), "x", 1.0);
     let answered = heavy.counts.right + heavy.counts.rejected;
-    bar("load_overload_heavy_answered_or_refused", share(heavy, answered), "x", false, 1.0);
-    bar("load_overload_refusal_p99_ms", refusal, "ms", true, REFUSAL_MS_MAX);
-    bar("load_overload_memory_growth", ended as f64 / begun, "x", true, GROWTH_MAX);
-    bar("load_overload_speed_after", after / capacity, "x", false, SPEED_AFTER_MIN);
+    bar::at_least("load_overload_heavy_answered_or_refused", share(heavy, answered), "x", 1.0);
+    bar::at_most("load_overload_refusal_p99_ms", refusal, "ms", REFUSAL_MS_MAX);
+    bar::at_most("load_overload_memory_growth", ended as f64 / begun, "x", GROWTH_MAX);
+    bar::at_least("load_overload_speed_after", after / capacity, "x", SPEED_AFTER_MIN);
     Ok(())
 }
 

@@ -14,8 +14,8 @@ use std::sync::Arc;
 use ::load::{Process, Report, Run, Span, Stream};
 use anyhow::{Result, ensure};
 
+use super::Size;
 use super::recorded::Ratio;
-use super::{Size, server};
 use crate::median;
 
 /// Before the rounds each kind is asked for so long, so that no round is the first.
@@ -50,9 +50,9 @@ impl Case {
         process: Process,
         size: &Size,
     ) -> Result<(Run, Duration)> {
-        let before = server::thread_times(process)?;
+        let before = process.cpu_time_of_threads()?;
         let run = size.once(self.address, vec![stream.clone()], span, Some(process))?;
-        let cpu = server::thread_times(process)?.saturating_sub(before);
+        let cpu = process.cpu_time_of_threads()?.saturating_sub(before);
         let (counts, failure) = (run.outcomes[0].counts, &run.outcomes[0].failure);
         ensure!(counts.failed() == 0, "{}: {counts:?}, such as {failure:?}", stream.name);
         Ok((run, cpu))

@@ -1,23 +1,16 @@
 //! The server that is measured, in a process of its own: one ledger, served again and again.
-//!
-//! Invariant: the process ends with its [`Server`], however the benchmark ends.
-
-use std::fs;
-use std::io::{BufRead, BufReader, Lines, Write};
-use std::process::{Child, ChildStdout, Command, Stdio};
-use std::time::Duration;
 
 use ::load::Process;
-use anyhow::{Context, Result, bail};
+use anyhow::Result;
 
 use crate::agreed::{Serving, Settings};
+use crate::ledger_process::LedgerProcess;
 
 /// What the binary keeps of answers.
 const CACHE_BYTES: u64 = 256 << 20;
 
 pub(crate) struct Server {
-    child: Child,
-    lines: Lines<BufReader<ChildStdout>>,
+    ledger: LedgerProcess,
     is_serving: bool,
 }
 
@@ -50,70 +43,28 @@ impl Settings {
 impl Server {
     /// A ledger of mainnet's shape with so many accounts.
     pub(crate) fn start(accounts: u32) -> Result<Self> {
-        let program = std::env::current_exe()?.with_file_name("state-ledger");
-        let mut child = Command::new(&program)
-            .args(["again", "mainnet", &accounts.to_string()])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .with_context(|| format!("start {}", program.display()))?;
-        let stdout = child.stdout.take().context("it was asked for")?;
-        let mut server = Self { child, lines: BufReader::new(stdout).lines(), is_serving: false };
-        server.line("ready")?;
-        Ok(server)
+        let mut ledger = LedgerProcess::start("again", "mainnet", accounts, &[])?;
+        ledger.line_after("ready")?;
+        Ok(Self { ledger, is_serving: false })
     }
 
     /// Serves so from now on.
     pub(crate) fn serve(&mut self, settings: Settings) -> Result<Serving> {
         if self.is_serving {
-            self.say("")?;
-            self.line("ended")?;
+            self.ledger.say("")?;
+            self.ledger.line_after("ended")?;
         }
-        self.say(&serde_json::to_string(&settings)?)?;
+        self.ledger.say(&serde_json::to_string(&settings)?)?;
         self.is_serving = true;
-        Ok(serde_json::from_str(&self.line("serving ")?)?)
+        Ok(serde_json::from_str(&self.ledger.line_after("serving ")?)?)
     }
 
     pub(crate) fn process(&self) -> Process {
-        Process(self.child.id())
-    }
-
-    fn say(&mut self, line: &str) -> Result<()> {
-        let stdin = self.child.stdin.as_mut().context("it was asked for")?;
-        Ok(writeln!(stdin, "{line}")?)
-    }
-
-    /// Waits for the line that begins so; gives the rest of it.
-    fn line(&mut self, beginning: &str) -> Result<String> {
-        for line in self.lines.by_ref() {
-            if let Some(rest) = line?.strip_prefix(beginning) {
-                return Ok(rest.to_owned());
-            }
-        }
-        bail!("the ledger ended: {}", self.child.wait()?)
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        // It may have ended already; then there is nothing to kill, and only to wait for.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        Process(self.ledger.id())
     }
 }
 
 /// Of this machine, as far as they are ours.
 pub(crate) fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
-}
-
-/// CPU time of all threads of a process, to the nanosecond; without those that have ended.
-pub(crate) fn thread_times(process: Process) -> Result<Duration> {
-    let mut nanos = 0;
-    for task in fs::read_dir(format!("/proc/{}/task", process.0))? {
-        // A thread may end between the two.
-        let stat = fs::read_to_string(task?.path().join("schedstat")).unwrap_or_default();
-        nanos += stat.split_whitespace().next().map_or(Ok(0), str::parse::<u64>)?;
-    }
-    Ok(Duration::from_nanos(nanos))
 }

@@ -12,7 +12,6 @@ use ::load::{
     Wanted, status_ok,
 };
 use anyhow::{Context, Result, ensure};
-use serde_json::Value;
 
 use super::Size;
 use super::recorded::Ratio;
@@ -31,9 +30,6 @@ const OF_HISTORY: [Suite; 4] =
 
 /// Its answer is a walk over the whole ledger: who reads metrics is one, and patient.
 const PATIENT: &str = "rest-metrics";
-
-/// Calls of the mix, which are taken in turn.
-const MIXED: f64 = 10_000.0;
 
 /// The seed of the mix.
 const SEED: u64 = 1;
@@ -112,15 +108,13 @@ fn measured(
     Ok(rounds.ratios("suite_"))
 }
 
-/// Calls of all suites by their weights, in one order that is always the same.
+/// Calls of all suites by their weights.
 fn mixed(suites: &[Suite], found: &Found, endpoint: &Endpoint) -> Result<Vec<Vec<u8>>, LoadError> {
     let mut mix = Mix::new(SEED);
     for suite in suites {
         mix.add(suite.weight(), suite.method(), suite.params(found)?);
     }
-    let log = mix.log(MIXED, Duration::from_secs(1));
-    let bodies = log.iter().filter_map(|entry| entry.body.as_ref().map(Value::to_string));
-    Ok(bodies.map(|body| endpoint.body(&body)).collect())
+    Ok(mix.requests(endpoint))
 }
 
 /// What there is to ask for; blocks once they are confirmed.

@@ -1,5 +1,5 @@
 //! What a stream costs: servers side by side, round by round, for each number of connections, size and
-//! offload (Shows 1 and 2).
+//! offload.
 
 use std::collections::BTreeMap;
 
@@ -148,7 +148,7 @@ fn ratios(costs: &[Vec<Cost>]) -> Vec<f64> {
     others.iter().map(ratio).collect()
 }
 
-/// Show 1: allocations a stream at steady state.
+/// Allocations a stream at steady state.
 pub(super) fn allocations(size: &Size, names: &[&'static str]) -> Result<()> {
     let mut contenders = Vec::new();
     for name in names {
@@ -171,7 +171,7 @@ pub(super) fn allocations(size: &Size, names: &[&'static str]) -> Result<()> {
     contenders.into_iter().try_for_each(|contender| contender.generator.end())
 }
 
-/// Show 2: streams a second of the server's CPU time, against each rival in the same round.
+/// Streams a second of the server's CPU time, against each rival in the same round.
 pub(super) fn rates(size: &Size, names: &[&'static str]) -> Result<()> {
     for connections in [1, 100, size.many] {
         let mut worst: Vec<(f64, String)> = vec![(f64::INFINITY, String::new()); names.len()];

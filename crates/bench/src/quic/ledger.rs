@@ -1,4 +1,4 @@
-//! Transfers from socket to executed, and where the time goes (Show 6).
+//! Transfers from socket to executed, and where the time goes.
 
 use std::collections::BTreeMap;
 use std::io::Write;

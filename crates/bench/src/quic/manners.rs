@@ -1,4 +1,4 @@
-//! What clients of ill manners cost honest ones, and a stalled stream its own connection (Show 4).
+//! What clients of ill manners cost honest ones, and a stalled stream its own connection.
 
 use anyhow::Result;
 

@@ -1,4 +1,4 @@
-//! Memory that stays flat, is bounded under loss, and comes back after a burst (Show 3).
+//! Memory that stays flat, is bounded under loss, and comes back after a burst.
 
 use anyhow::Result;
 

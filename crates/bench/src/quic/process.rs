@@ -1,60 +1,20 @@
 //! The processes of the QUIC benchmark: servers and generators, asked over their standard input and output.
-//!
-//! Invariant: a process ends with its value, however the benchmark ends.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
+
+use crate::child::{Child, beside};
 
 /// Rivals with workspaces of their own, in a folder of this crate.
 const RIVALS: &[&str] = &["quinn-old", "streamer"];
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/rivals");
 
-/// A program that is asked a line and answers one.
-struct Process {
-    child: Child,
-    to: ChildStdin,
-    from: BufReader<ChildStdout>,
-}
-
-impl Process {
-    fn start(mut command: Command) -> Result<Self> {
-        let mut child = command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .with_context(|| format!("start {command:?}"))?;
-        let to = child.stdin.take().context("no standard input")?;
-        let from = BufReader::new(child.stdout.take().context("no standard output")?);
-        Ok(Self { child, to, from })
-    }
-
-    fn ask(&mut self, line: &str) -> Result<()> {
-        writeln!(self.to, "{line}").context("the process has ended")
-    }
-
-    fn line(&mut self) -> Result<String> {
-        let mut line = String::new();
-        self.from.read_line(&mut line)?;
-        ensure!(line.ends_with('\n'), "a process ended early: {line}");
-        Ok(line.trim().to_owned())
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        // It may have ended already; then there is nothing to kill, and only to wait for.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
 /// A server under measurement.
 pub(crate) struct Server {
-    process: Process,
+    process: Child,
     /// Where it listens, on loopback.
     pub(crate) port: u16,
 }
@@ -65,26 +25,21 @@ pub(crate) struct Figures(serde_json::Value);
 impl Server {
     /// Starts `ours`, `quinn` or one of the rivals with workspaces of their own.
     pub(crate) fn start(name: &str, args: &[&str]) -> Result<Self> {
-        let beside = |program: &str| -> Result<PathBuf> {
-            Ok(std::env::current_exe()?.with_file_name(program))
+        let mut command = if RIVALS.contains(&name) {
+            Command::new(target(name)?.join("release").join(name))
+        } else {
+            let mut command = Command::new(beside("quic_server")?);
+            command.arg(name);
+            command
         };
-        let mut command = match name {
-            _ if RIVALS.contains(&name) => Command::new(target(name)?.join("release").join(name)),
-            _ => {
-                let mut command = Command::new(beside("quic_server")?);
-                command.arg(name);
-                command
-            }
-        };
-        command.args(args);
-        let mut process = Process::start(command)?;
-        let port = process.line()?.parse().context("a server says its port first")?;
+        let mut process = Child::start(command.args(args))?;
+        let port = answer(&mut process)?.parse().context("a server says its port first")?;
         Ok(Self { process, port })
     }
 
     pub(crate) fn figures(&mut self) -> Result<Figures> {
-        self.process.ask("")?;
-        Ok(Figures(serde_json::from_str(&self.process.line()?)?))
+        self.process.say("")?;
+        Ok(Figures(serde_json::from_str(&answer(&mut self.process)?)?))
     }
 }
 
@@ -102,7 +57,7 @@ impl Figures {
 }
 
 /// A load generator, connected to a server.
-pub(crate) struct Generator(Process);
+pub(crate) struct Generator(Child);
 
 /// What it did.
 pub(crate) struct Outcome {
@@ -116,21 +71,21 @@ impl Generator {
     pub(crate) fn start(port: u16, plan: &str) -> Result<Self> {
         let mut command = Command::new(std::env::current_exe()?);
         command.arg("quic-load").arg(port.to_string()).args(plan.split_whitespace());
-        let mut process = Process::start(command)?;
-        let line = process.line()?;
+        let mut process = Child::start(&mut command)?;
+        let line = answer(&mut process)?;
         ensure!(line == "ready", "the generator: {line}");
         Ok(Self(process))
     }
 
     /// Lets it begin with a load.
     pub(crate) fn begin(&mut self, load: &str) -> Result<()> {
-        self.0.ask(&format!("run {load}"))
+        self.0.say(&format!("run {load}"))
     }
 
     /// Lets it send a load, and waits until it is done.
     pub(crate) fn run(&mut self, load: &str) -> Result<Outcome> {
         self.begin(load)?;
-        let line = self.0.line()?;
+        let line = answer(&mut self.0)?;
         let mut numbers = line.split(' ').map(str::parse::<f64>);
         match (numbers.next(), numbers.next()) {
             (Some(Ok(nanoseconds)), Some(Ok(streams))) => {
@@ -142,10 +97,15 @@ impl Generator {
 
     /// Lets it close its connections.
     pub(crate) fn end(mut self) -> Result<()> {
-        self.0.ask("end")?;
-        self.0.child.wait()?;
+        self.0.say("end")?;
+        self.0.wait()?;
         Ok(())
     }
+}
+
+/// What a process says next, which it must.
+fn answer(process: &mut Child) -> Result<String> {
+    process.line()?.context("a process ended early")
 }
 
 /// Builds the rivals that have workspaces of their own.

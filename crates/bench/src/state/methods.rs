@@ -8,11 +8,11 @@ use hdrhistogram::Histogram;
 use serde_json::{Value, json};
 use testkit::synthetic::{KnownOwner, Synthetic, SyntheticConfig};
 
-use super::child::{Child, Figures};
+use super::Size;
 use super::client::Client;
-use super::{Size, bar};
 use crate::agreed::SEED;
-use crate::now;
+use crate::ledger_process::{Figures, LedgerProcess};
+use crate::{bar, now};
 
 /// Larger by so much is the machine's noise.
 const GROWTH_MAX: f64 = 1.3;
@@ -65,20 +65,20 @@ pub(crate) fn run(size: &Size) -> Result<()> {
     }
     for (row, (before, after)) in rows(larger).iter().zip(before.iter().zip(&after)) {
         match row.accounts_min {
-            Some(_) => bar(&row.bar, after.p50_ms / before.p50_ms, "x", true, GROWTH_MAX),
-            None => bar(&row.bar, after.p50_ms, "ms", true, AGGREGATE_MS_MAX),
+            Some(_) => bar::at_most(&row.bar, after.p50_ms / before.p50_ms, "x", GROWTH_MAX),
+            None => bar::at_most(&row.bar, after.p50_ms, "ms", AGGREGATE_MS_MAX),
         }
     }
-    bar("state_stream_50000_growth", figures.get("stream_50000_growth")?, "x", true, 1.02);
-    bar("state_stream_50000_cpu_share", figures.get("stream_50000_cpu_share")?, "x", true, 0.5);
+    bar::at_most("state_stream_50000_growth", figures.get("stream_50000_growth")?, "x", 1.02);
+    bar::at_most("state_stream_50000_cpu_share", figures.get("stream_50000_cpu_share")?, "x", 0.5);
     Ok(())
 }
 
 /// Asks a ledger of that many accounts, then lets the stream of writes go over it.
 fn over(accounts: u32, size: &Size, slots: u32) -> Result<(Vec<Times>, Figures)> {
     println!("\nmainnet's shape, {accounts} accounts");
-    let mut child = Child::start("serve", "mainnet", accounts, &[&slots.to_string()])?;
-    let (address, figures) = child.serving()?;
+    let mut ledger = LedgerProcess::start("serve", "mainnet", accounts, &[&slots.to_string()])?;
+    let (address, figures) = ledger.serving()?;
     let mut client = Client::open(address)?;
     let mut times = Vec::new();
     for row in rows(accounts) {
@@ -88,8 +88,9 @@ fn over(accounts: u32, size: &Size, slots: u32) -> Result<(Vec<Times>, Figures)>
         times.push(row);
     }
     drop(client);
-    child.go_on()?;
-    Ok((times, child.end()?))
+    // After that line it goes on to the stream.
+    ledger.say("")?;
+    Ok((times, ledger.end()?))
 }
 
 fn rows(accounts: u32) -> Vec<Row> {

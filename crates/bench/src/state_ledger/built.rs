@@ -13,7 +13,7 @@ use solana_account::ReadableAccount;
 use solana_hash::Hash;
 use testkit::synthetic::Synthetic;
 
-use crate::{figure, memory, now};
+use crate::{figure, now, us};
 
 /// Accounts that are applied at a time.
 const CHUNK: usize = 8_192;
@@ -79,8 +79,8 @@ impl Built {
     pub(crate) fn tell(&self, synthetic: &Synthetic) -> Result<()> {
         let accounts = f64::from(synthetic.config().accounts);
         let usage = self.ledger.usage();
-        figure("resident", memory::resident()? as f64);
-        figure("resident_max", memory::resident_max()? as f64);
+        figure("resident", us().resident_bytes()? as f64);
+        figure("resident_max", us().resident_bytes_most()? as f64);
         figure("accounts", accounts);
         figure("token_accounts", synthetic.counts().tokens as f64);
         figure("data_bytes", self.data_bytes as f64);

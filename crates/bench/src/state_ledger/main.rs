@@ -12,7 +12,6 @@ mod again;
 #[path = "../agreed.rs"]
 mod agreed;
 mod built;
-mod memory;
 mod reads;
 mod rival;
 mod served;
@@ -22,6 +21,7 @@ use std::io::{BufRead, stdin};
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
+use load::Process;
 use testkit::synthetic::{Synthetic, SyntheticConfig};
 
 use crate::agreed::SEED;
@@ -61,6 +61,11 @@ fn serve(ledger: &Synthetic, slots: u32) -> Result<()> {
         Ok(())
     })?;
     if slots == 0 { Ok(()) } else { stream::run(ledger, built, slots) }
+}
+
+/// This process.
+fn us() -> Process {
+    Process(std::process::id())
 }
 
 /// A figure for whoever started us.

@@ -12,7 +12,7 @@ use solana_account::AccountSharedData;
 use solana_pubkey::Pubkey;
 use testkit::synthetic::Synthetic;
 
-use crate::{figure, memory};
+use crate::{figure, us};
 
 /// `SecondaryIndex` of agave-accounts-db 4.2.
 #[derive(Default)]
@@ -48,7 +48,7 @@ pub(crate) fn run(ledger: &Synthetic) -> Result<()> {
         });
         accounts.insert(pubkey, account.0.clone());
     }
-    figure("resident", memory::resident()? as f64);
+    figure("resident", us().resident_bytes()? as f64);
     figure("token_accounts", ledger.counts().tokens as f64);
     std::hint::black_box((&accounts, &indices));
     Ok(())

@@ -57,6 +57,7 @@ fn engine() -> Engine {
         tracked_per_listener_max: 1 << 27,
         lane_ids_laid_out: 0,
         steps_kept: 4,
+        steps_kept_bytes: 1 << 30,
         unrooted_max: 1 << 20,
         queue_messages_max: 1 << 20,
         queue_bytes_max: 1 << 30,

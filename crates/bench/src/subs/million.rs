@@ -1,5 +1,5 @@
 //! One client that subscribes to a million addresses beside others that ask for little: the server's
-//! CPU for it, and what the others feel.
+//! CPU for it, and what the others feel; with messages of 2,000 addresses, and with the longest.
 //!
 //! The large client's own threads stand behind all others, so that what the others wait for is the
 //! server: between machines the two would share no core.
@@ -26,35 +26,56 @@ const ASK_EVERY: Duration = Duration::from_millis(2);
 const ROUNDS: usize = 5;
 /// How long the others are measured alone.
 const ALONE: Duration = Duration::from_secs(4);
-/// Addresses in a message: 64 KB, as docs/subscriptions.md advises those who care for others on the node.
-const AT_ONCE: usize = 2_000;
+/// Addresses in a message of 64 KB, and in one of a mebibyte.
+const AT_ONCE: [(&str, usize); 2] = [("", 2_000), ("_long", 32_767)];
 /// How far the large client stands behind, as a nice value.
 const BEHIND: i32 = 19;
 
 pub(super) fn run(size: &Size) -> Result<()> {
     let (alone, rounds) = if size.is_toy { (ALONE / 10, 1) } else { (ALONE, ROUNDS) };
+    for (name, at_once) in AT_ONCE {
+        run_with(size.million, alone, rounds, name, at_once)?;
+    }
+    Ok(())
+}
+
+fn run_with(
+    count: u32,
+    alone: Duration,
+    rounds: usize,
+    name: &'static str,
+    at_once: usize,
+) -> Result<()> {
     let node = runtime()?.block_on(Node::start(&program()?, &[]))?;
     let asking = Asking::begin(node.rpc)?;
-    let count = size.million;
     // On a thread of its own: a thread cannot come forward again.
     let measured = std::thread::spawn(move || -> Result<()> {
         rustix::process::setpriority_process(None, BEHIND)?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        runtime.block_on(measure(&node, &asking, count, alone, rounds))?;
+        let work = Work { count, at_once, alone, rounds, name };
+        runtime.block_on(measure(&node, &asking, &work))?;
         asking.end()
     });
     measured.join().map_err(|_| anyhow!("the measurement panicked"))?
 }
 
-async fn measure(
-    node: &Node,
-    asking: &Asking,
+/// What the large client does.
+struct Work {
+    /// Addresses of its set.
     count: u32,
+    /// Addresses in a message.
+    at_once: usize,
+    /// How long the others are measured alone.
     alone: Duration,
     rounds: usize,
-) -> Result<()> {
+    /// What its figures are called.
+    name: &'static str,
+}
+
+async fn measure(node: &Node, asking: &Asking, work: &Work) -> Result<()> {
+    let Work { count, at_once, alone, rounds, name } = *work;
     let mut client = Client::connect(node.ws).await?;
-    client.addresses_at_once = AT_ONCE;
+    client.addresses_at_once = at_once;
     // Made beforehand: what the client needs for it is not the server's.
     let addresses: Vec<[u8; 32]> = (0..count).map(address_of).collect();
     asking.take();
@@ -81,7 +102,9 @@ async fn measure(
         (of(|time| time.0), of(|time| time.1))
     };
     let (subscribe, unsubscribe) = (middle(&took.0), middle(&took.1));
-    println!("{count} addresses of one client, of {rounds} rounds the middle one:");
+    println!(
+        "{count} addresses of one client, {at_once} a message, of {rounds} rounds the middle one:"
+    );
     println!("  subscribed in {:.2} s, {:.2} s of server CPU", subscribe.1, subscribe.0);
     println!("  unsubscribed in {:.2} s, {:.2} s of server CPU", unsubscribe.1, unsubscribe.0);
     let [p50, p99] = [0.5, 0.99].map(|part| (at(&mut busy, part), at(&mut quiet, part)));
@@ -94,8 +117,8 @@ async fn measure(
         busy.len(),
         quiet.len()
     );
-    println!("bar subs_million_cpu_s {:.2} s <= 0.5", subscribe.0);
-    println!("bar subs_million_others_p99 {:.2} x <= 2", p99.0 / p99.1);
+    println!("bar subs_million{name}_cpu_s {:.2} s <= 0.5", subscribe.0);
+    println!("bar subs_million{name}_others_p99 {:.2} x <= 2", p99.0 / p99.1);
     Ok(())
 }
 

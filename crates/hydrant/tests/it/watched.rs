@@ -38,7 +38,7 @@ fn every_part_has_figures_and_the_log_is_json() -> Result<()> {
     let get = "GET /metrics HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\r\n";
     let figures = exchange(&node, get)?;
     for figure in [
-        "hydrant_requests_total{method=\"getAccountInfo\",class=\"medium\"} 100\n",
+        "hydrant_requests_total{method=\"getAccountInfo\",class=\"medium\",transport=\"http\"} 100\n",
         "hydrant_slow_requests_total 1\n",
         "hydrant_websocket_connections 0\n",
         "hydrant_notifications_sent_total 0\n",

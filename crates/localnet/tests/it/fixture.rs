@@ -32,12 +32,21 @@ pub(crate) struct Node {
     running: Option<Running>,
 }
 
+/// Passes events on, each transaction by itself.
 struct Sink(SyncSender<Event>);
 
 impl EventSink for Sink {
     fn event(&mut self, event: &Event) {
-        // A test that has ended listens no more.
-        let _ = self.0.send(event.clone());
+        let each = match event {
+            Event::Executed(all) => {
+                all.iter().map(|one| Event::Executed([Arc::clone(one)].into())).collect()
+            }
+            event => vec![event.clone()],
+        };
+        for event in each {
+            // A test that has ended listens no more.
+            let _ = self.0.send(event);
+        }
     }
 }
 
@@ -120,7 +129,7 @@ impl Node {
     pub(crate) fn executed(&self, signature: &Signature) {
         loop {
             let event = self.events.recv_timeout(PATIENCE).expect("an event within patience");
-            if matches!(event, Event::Executed(executed) if executed.signature() == *signature) {
+            if matches!(event, Event::Executed(one) if one[0].signature() == *signature) {
                 return;
             }
         }

@@ -1,13 +1,14 @@
 //! REST over real loopback sockets, on the ledger made by hand that `rpc` is tested with.
 //!
 //! `state` is what is read of accounts, `history` blocks and transactions, `caching` ETags, codings and pages,
-//! `refusals` every way to be refused, `waits` who waits for a transaction.
+//! `unchanged` a model of what 304 promises, `refusals` every way to be refused, `waits` who waits for a transaction.
 //! Submitting and simulating need a real node: `clients/rest`.
 
 mod caching;
 mod history;
 mod refusals;
 mod state;
+mod unchanged;
 mod waits;
 #[expect(dead_code, reason = "shared with the tests of rpc, which use more of it")]
 #[path = "../../../rpc/tests/it/wire.rs"]
@@ -41,10 +42,31 @@ impl Node {
     }
 
     fn with(reader: chain::Reader, config: rpc::Config, pool: pool::Config) -> Self {
+        Self::of(Rest::start().expect("a thread"), reader, config, pool, 1 << 24)
+    }
+
+    /// A node that holds so much of an answer to hash it, and has so many bytes for answers.
+    fn holding(reader: chain::Reader, hold_bytes_max: usize, cache_bytes_max: u64) -> Self {
+        // What the accounts of a test are, is small: nothing is to be answered inline for that.
+        let config =
+            rpc::Config { inline_accounts_max: 0, inline_bytes_max: 0, ..rpc::Config::default() };
         let (rest, events) = Rest::start().expect("a thread");
+        let rest = rest.hold(hold_bytes_max);
+        Self::of((rest, events), reader, config, pool::Config::default(), cache_bytes_max)
+    }
+
+    fn of(
+        (rest, events): (Rest, Events),
+        reader: chain::Reader,
+        config: rpc::Config,
+        pool: pool::Config,
+        cache_bytes_max: u64,
+    ) -> Self {
         let rest = Arc::new(rest);
         let web = Arc::clone(&rest) as Arc<dyn rpc::Web>;
-        let world = World::on_with(reader, config, pool, Some(web));
+        let time: (Arc<dyn pool::Clock>, _) =
+            (Arc::new(rpc::SystemClock::new()), rpc::Health::default());
+        let world = World::caching(reader, config, pool, Some(web), time, cache_bytes_max);
         world.node.metrics.add(Arc::clone(&rest) as Arc<dyn rpc::metrics::Source>);
         Self { world, rest, events }
     }
@@ -96,16 +118,21 @@ fn good(client: &mut Client, path: &str) -> Value {
 
 /// The body as it was before it was coded.
 fn plain(response: &Response) -> Vec<u8> {
-    use std::io::Read;
     match response.header("content-encoding") {
-        Some("gzip") => {
+        Some(coding) => decode(coding, &response.bytes),
+        None => response.bytes.clone(),
+    }
+}
+
+fn decode(coding: &str, bytes: &[u8]) -> Vec<u8> {
+    use std::io::Read;
+    match coding {
+        "gzip" => {
             let mut plain = Vec::new();
-            let mut decoder = flate2::read::GzDecoder::new(&response.bytes[..]);
-            decoder.read_to_end(&mut plain).expect("gzip");
+            flate2::read::GzDecoder::new(bytes).read_to_end(&mut plain).expect("gzip");
             plain
         }
-        Some("zstd") => zstd::stream::decode_all(&response.bytes[..]).expect("zstd"),
-        Some(other) => panic!("{other} was not asked for"),
-        None => response.bytes.clone(),
+        "zstd" => zstd::stream::decode_all(bytes).expect("zstd"),
+        other => panic!("{other} was not asked for"),
     }
 }

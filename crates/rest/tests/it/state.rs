@@ -128,7 +128,7 @@ fn the_description_the_page_and_the_figures_are_served() {
     for line in [
         "hydrant_rest_requests_total{route=\"GET /v1/accounts/:address\",status=\"2xx\"} 1\n",
         "hydrant_rest_requests_total{route=\"GET /v1/accounts/:address\",status=\"4xx\"} 1\n",
-        "hydrant_requests_total{method=\"getAccountInfo\",class=\"inline\"} ",
+        "hydrant_requests_total{method=\"getAccountInfo\",class=\"inline\",transport=\"http\"} ",
     ] {
         assert!(metrics.contains(line), "{line}{metrics}");
     }

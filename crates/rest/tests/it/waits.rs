@@ -41,7 +41,7 @@ fn who_waits_is_woken_by_the_event_of_his_transaction() {
         history.publish();
         let block = completed(slot, vec![executed(slot, 1, 2), transaction.clone()]).into();
         node.events.event(&match commitment {
-            "processed" => Event::Executed(transaction),
+            "processed" => Event::Executed([transaction].into()),
             "confirmed" => Event::Completed { block, timestamp_ms: 0 },
             _ => Event::Finalized { block, timestamp_ms: 0 },
         });

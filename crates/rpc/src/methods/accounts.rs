@@ -105,7 +105,7 @@ fn reads(
     let keys = pubkeys.into_iter().map(|pubkey| Some(read::address(&text::pubkey(&pubkey).ok()?)));
     let reads = Reads::nothing(level(config.commitment), config.min_context_slot);
     let is_parsed = config.encoding == Some(UiAccountEncoding::JsonParsed);
-    reads.block_if(is_parsed).records(keys.collect::<Option<Vec<_>>>()?)
+    Some(reads.block_if(is_parsed).records_or_block(keys.collect::<Option<Vec<_>>>()?))
 }
 
 fn one(asked: &Asked<Pubkey>, account: Option<&Account>) -> MethodResult {

@@ -30,6 +30,7 @@ use crate::commitment::{level, view_of};
 use crate::error::RpcError;
 use crate::node::Node;
 use crate::params::Params;
+use crate::stamp::Name;
 
 pub(super) const METHODS: &[Method] = &[
     Method { name: "getBlock", class: Class::Medium, run: block },
@@ -76,16 +77,8 @@ fn block(node: &Node, params: Params<'_>) -> MethodResult {
     let (slot, config): Given = params.parse(1)?;
     let config = config.map(|config| config.convert_to_current()).unwrap_or_default();
     let commitment = at_least_confirmed(config.commitment)?;
-    let views = node.reader.views();
     let history = node.history.snapshot();
-    let block = if slot <= views.finalized.block().slot {
-        rooted(node, &history, slot, views.finalized.block().slot)?
-    } else {
-        let is_confirmed =
-            commitment == Commitment::Confirmed && slot <= views.confirmed.block().slot;
-        let block = history.block(slot).filter(|_| is_confirmed);
-        block.ok_or(RpcCustomError::BlockNotAvailable { slot })?
-    };
+    let block = available(node, &history, slot, commitment)?;
     let encoding = config.encoding.unwrap_or(UiTransactionEncoding::Json);
     let encoder = Encoder {
         encoding,
@@ -96,13 +89,39 @@ fn block(node: &Node, params: Params<'_>) -> MethodResult {
     encoder.answer(node, block)
 }
 
-/// A block that is finalized and still kept never changes.
+/// The block of a slot as far as a commitment sees it.
+fn available<'a>(
+    node: &Node,
+    history: &'a HistorySnapshot,
+    slot: Slot,
+    commitment: Commitment,
+) -> Result<&'a Arc<Block>, RpcError> {
+    let views = node.reader.views();
+    if slot <= views.finalized.block().slot {
+        return rooted(node, history, slot, views.finalized.block().slot);
+    }
+    let is_confirmed = commitment == Commitment::Confirmed && slot <= views.confirmed.block().slot;
+    let block = history.block(slot).filter(|_| is_confirmed);
+    block.ok_or_else(|| RpcCustomError::BlockNotAvailable { slot }.into())
+}
+
+/// A block never changes once it is complete, and its hash says which it is; one that is finalized and
+/// still kept is the only one of its slot.
 pub(super) fn reads(node: &Node, params: Params<'_>) -> Option<Reads> {
     type Given = (Slot, Option<RpcEncodingConfigWrapper<RpcBlockConfig>>);
-    let (slot, _): Given = params.parse(1).ok()?;
+    let (slot, config): Given = params.parse(1).ok()?;
+    let config = config.map(|config| config.convert_to_current()).unwrap_or_default();
+    let commitment = at_least_confirmed(config.commitment).ok()?;
     let is_final = slot <= node.reader.view(Commitment::Finalized).block().slot;
-    let is_kept = is_final && node.history.snapshot().block(slot).is_some();
-    is_kept.then(|| Reads::nothing(Commitment::Finalized, None))
+    blockhash(node, slot, commitment)?;
+    let reads = Reads::nothing(commitment, None).named(Name { slot, hash: blockhash });
+    let is_there = move |node: &Node| blockhash(node, slot, commitment).is_some();
+    Some(if is_final { reads.only_if(is_there) } else { reads.not_kept() })
+}
+
+fn blockhash(node: &Node, slot: Slot, commitment: Commitment) -> Option<[u8; 32]> {
+    let history = node.history.snapshot();
+    Some(available(node, &history, slot, commitment).ok()?.blockhash.to_bytes())
 }
 
 /// A finalized block; if there is none at `slot`, why.

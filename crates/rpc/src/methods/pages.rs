@@ -188,14 +188,17 @@ fn reads(
     keys: &[(Facet, Address)],
     of_tokens: bool,
 ) -> Option<Reads> {
-    let narrowest = keys.iter().min_by_key(|(facet, key)| view.keyed_len(*facet, key))?;
-    if view.keyed_by_all_len(keys) > VISITS_MAX {
+    let narrowest = *keys.iter().min_by_key(|(facet, key)| view.keyed_len(*facet, key))?;
+    let is_whole = |view: &chain::View, keys: &[_]| view.keyed_by_all_len(keys) <= VISITS_MAX;
+    if !is_whole(view, keys) {
         return None;
     }
     let account = &config.account;
     let reads = Reads::nothing(level(account.commitment), account.min_context_slot);
     let is_parsed = account.encoding == Some(UiAccountEncoding::JsonParsed);
-    Some(reads.key(*narrowest).block_if(is_parsed && of_tokens))
+    let (commitment, keys) = (reads.commitment, Box::from(keys));
+    let reads = reads.only_if(move |node| is_whole(&node.reader.view(commitment), &keys));
+    Some(reads.key(narrowest).block_if(is_parsed && of_tokens))
 }
 
 /// The accounts of a page, and the key of the next one.

@@ -56,10 +56,12 @@ pub(super) fn reads(node: &Node, params: Params<'_>) -> Option<Reads> {
     type Given = (String, Option<RpcEncodingConfigWrapper<RpcTransactionConfig>>);
     let (signature, _): Given = params.parse(1).ok()?;
     let signature = text::signature(&signature).ok()?;
-    let root = node.reader.view(Commitment::Finalized).block().slot;
-    let history = node.history.snapshot();
-    let is_final = history.transaction(&signature).is_some_and(|executed| executed.slot <= root);
-    is_final.then(|| Reads::nothing(Commitment::Finalized, None))
+    let is_final = move |node: &Node| {
+        let root = node.reader.view(Commitment::Finalized).block().slot;
+        let history = node.history.snapshot();
+        history.transaction(&signature).is_some_and(|executed| executed.slot <= root)
+    };
+    is_final(node).then(|| Reads::nothing(Commitment::Finalized, None).only_if(is_final))
 }
 
 /// Where a transaction stands in the ledger's order.

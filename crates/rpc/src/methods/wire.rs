@@ -16,6 +16,7 @@ use solana_address_lookup_table_interface::error::AddressLookupError;
 use solana_address_lookup_table_interface::program as lookup_table_program;
 use solana_address_lookup_table_interface::state::AddressLookupTable;
 use solana_feature_set::FeatureSet;
+use solana_hash::Hash;
 use solana_message::AddressLoader;
 use solana_message::v0::{LoadedAddresses, MessageAddressTableLookup};
 use solana_message::v1::MAX_TRANSACTION_SIZE;
@@ -109,13 +110,15 @@ fn limits(text: &str, encoding: TransactionBinaryEncoding) -> (&'static str, usi
     }
 }
 
-/// Checks that a transaction does not contradict itself or the lookup tables of `view`.
+/// Checks that a transaction does not contradict itself or the lookup tables of `view`. Nobody asks
+/// what comes out for its hash, or whether it is a vote.
 pub(super) fn sanitize(transaction: VersionedTransaction, view: &View) -> Result<Sane, RpcError> {
+    let (hash, is_vote) = (MessageHash::Precomputed(Hash::default()), Some(false));
     let limits_instruction_accounts = true;
     Sane::try_create(
         transaction,
-        MessageHash::Compute,
-        None,
+        hash,
+        is_vote,
         LookupTables(view),
         &RESERVED.active,
         limits_instruction_accounts,

@@ -1,45 +1,59 @@
 //! The families of the node: calls, the CPU pool, the answer cache, HTTP, the ledger, memory.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use pool::{Class, ClassCounters};
 
 use super::http::seconds;
-use super::process;
 use super::text::{Kind, Text};
+use super::{Source, Spoken, process};
 use crate::{Node, Status, Usage};
 
 /// All figures. Memory is counted by walking the ledger, so not on a thread that polls sockets.
 pub(crate) fn text(node: &Node) -> String {
     let mut to = Text::default();
-    calls(&mut to, node);
+    let sources = node.metrics.sources.lock().clone();
+    calls(&mut to, node, &sources);
     pool(&mut to, node);
     answers(&mut to, node);
     node.metrics.http.write(&mut to);
     ledger(&mut to, node);
     memory(&mut to, node);
-    let sources = node.metrics.sources.lock().clone();
     sources.iter().for_each(|source| source.write(&mut to));
     process::write(&mut to);
     to.into_string()
 }
 
-fn calls(to: &mut Text, node: &Node) {
-    let calls = node.metrics.calls();
-    let help = "Calls whose answer was made, by method and by where it was made.";
+/// What a call came over.
+const HTTP: (&str, &str) = ("transport", "http");
+const WEBSOCKET: (&str, &str) = ("transport", "websocket");
+
+fn calls(to: &mut Text, node: &Node, sources: &[Arc<dyn Source>]) {
+    let spoken: Vec<&Spoken> = sources.iter().filter_map(|source| source.spoken()).collect();
+    let of_http = node.metrics.calls().into_iter().map(|call| (HTTP, call));
+    let of_websocket = spoken.iter().flat_map(|spoken| spoken.calls());
+    let calls: Vec<_> = of_http.chain(of_websocket.map(|call| (WEBSOCKET, call))).collect();
+    let help =
+        "Calls whose answer was made, by method, by where it was made, and what it came over.";
     let mut family = to.family("hydrant_requests_total", Kind::Counter, help);
-    for (method, class, histogram) in &calls {
-        family.put(&[("method", method), ("class", class)], histogram.count());
+    for (transport, (method, class, histogram)) in &calls {
+        let labels = [("method", *method), ("class", *class), *transport];
+        family.put(&labels, histogram.count());
     }
     let help = "Calls that got an error, by its code; \"cut\": the answer ended early.";
     let mut family = to.family("hydrant_request_errors_total", Kind::Counter, help);
-    for (method, code, count) in node.metrics.errors() {
-        family.put(&[("method", method), ("code", &code)], count);
+    let of_http = node.metrics.errors().into_iter().map(|error| (HTTP, error));
+    let of_websocket = spoken.iter().flat_map(|spoken| spoken.errors());
+    for (transport, (method, code, count)) in
+        of_http.chain(of_websocket.map(|error| (WEBSOCKET, error)))
+    {
+        family.put(&[("method", method), ("code", &code), transport], count);
     }
     let help = "Time from a request's arrival to the last byte of its answer.";
     let mut family = to.family("hydrant_request_duration_seconds", Kind::Histogram, help);
-    for (method, class, histogram) in &calls {
-        family.histogram(&[("method", method), ("class", class)], histogram);
+    for (transport, (method, class, histogram)) in &calls {
+        family.histogram(&[("method", *method), ("class", *class), *transport], histogram);
     }
     let name = "hydrant_slow_requests_total";
     let help = "Requests slower than --slow-request-ms, logged or not.";

@@ -3,7 +3,7 @@
 //! Every call is counted once, when the last byte of its answer is made, by its method and by where it was
 //! answered (`Lane`); what HTTP and sockets do is counted where it happens. To count takes nanoseconds
 //! and shares nothing between threads (`counts`); to tell takes a walk over all of it.
-//! Bounds: memory is fixed when a thread first counts, 140 KiB each; names of methods that do not exist are
+//! Bounds: memory is fixed when a thread first counts, 160 KiB each; names of methods that do not exist are
 //! one name.
 //! Not here: what goes into the text of other parts (`figures`, and each [`Source`]).
 
@@ -13,6 +13,7 @@ mod figures;
 mod http;
 mod process;
 mod slow;
+mod spoken;
 mod text;
 
 use std::sync::Arc;
@@ -25,6 +26,7 @@ use crate::methods;
 
 pub use counts::Counts;
 pub use durations::{Durations, Histogram};
+pub use spoken::Spoken;
 pub use text::{Family, Kind, Labels, Text};
 
 pub(crate) use figures::text;
@@ -36,6 +38,11 @@ pub(crate) use text::MEDIA;
 pub trait Source: Send + Sync {
     /// Writes its families. Called on a thread that may take its time.
     fn write(&self, to: &mut Text);
+
+    /// Its calls over WebSocket, which are told with those over HTTP.
+    fn spoken(&self) -> Option<&Spoken> {
+        None
+    }
 }
 
 /// What was asked and answered.

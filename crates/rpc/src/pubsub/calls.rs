@@ -5,6 +5,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::str::FromStr;
+use std::time::Duration;
 
 use super::body::Body;
 use super::subscription::{Blocks, Subscription, Transactions};
@@ -33,13 +34,17 @@ pub(super) type Client = Listener<Subscription, Body, chain::Block>;
 
 /// The answer to a message; `None` if it wants none.
 pub(super) fn answer(pubsub: &PubSub, client: &Client, message: &str) -> Option<Vec<u8>> {
+    let began = pubsub.pool.now();
     match envelope::read(message) {
-        Err(err) => Some(envelope::error_reply(&err, &Id::Null, true)),
-        Ok(Request::Single(call)) => answer_call(pubsub, client, call),
+        Err(err) => {
+            count(pubsub, None, began, Err(&err));
+            Some(envelope::error_reply(&err, &Id::Null, true))
+        }
+        Ok(Request::Single(call)) => answer_call(pubsub, client, began, call),
         Ok(Request::Batch(calls)) => {
             let mut text = Vec::new();
             for call in calls {
-                let Some(reply) = answer_call(pubsub, client, call) else { continue };
+                let Some(reply) = answer_call(pubsub, client, began, call) else { continue };
                 text.push(if text.is_empty() { b'[' } else { b',' });
                 text.extend_from_slice(&reply);
             }
@@ -52,10 +57,27 @@ pub(super) fn answer(pubsub: &PubSub, client: &Client, message: &str) -> Option<
     }
 }
 
-fn answer_call(pubsub: &PubSub, client: &Client, call: Call<'_>) -> Option<Vec<u8>> {
+/// Counts a call that came at `began`, by its answer; `None` is what is no call.
+pub(super) fn count(
+    pubsub: &PubSub,
+    method: Option<&str>,
+    began: Duration,
+    answer: Result<&Answer, &RpcError>,
+) {
+    let took = pubsub.pool.now().saturating_sub(began);
+    pubsub.figures.spoke(method, took, answer);
+}
+
+fn answer_call(
+    pubsub: &PubSub,
+    client: &Client,
+    began: Duration,
+    call: Call<'_>,
+) -> Option<Vec<u8>> {
     let (id, method, params) = match call {
         Call::Notification => return None,
         Call::Invalid { id, versioned, err } => {
+            count(pubsub, None, began, Err(&err));
             return Some(envelope::error_reply(&err, &id, versioned));
         }
         Call::Method { id, method, params } => (id, method, params),
@@ -65,6 +87,7 @@ fn answer_call(pubsub: &PubSub, client: &Client, call: Call<'_>) -> Option<Vec<u
         tracing::error!(%method, "a method panicked; its request got -32603");
         Err(RpcError::internal())
     });
+    count(pubsub, Some(&method), began, result.as_ref());
     let reply = result.and_then(|answer| answer.into_reply(&id));
     Some(reply.unwrap_or_else(|err| envelope::error_reply(&err, &id, true)))
 }

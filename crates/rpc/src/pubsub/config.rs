@@ -40,15 +40,18 @@ pub struct Config {
     /// Blocks of each commitment that are kept for those who resume. Default 150: a minute of 400 ms
     /// slots. Memory: the blocks, of which history keeps most parts too.
     pub resume_blocks: usize,
+    /// Bytes of those blocks, estimated from their sizes, each block once. Default 256 MiB: 150 blocks
+    /// of some 700 transactions. Beyond that the oldest go, of all commitments.
+    pub resume_bytes: usize,
     /// Notifications that may wait for one client. Default 4,096: some 27 minutes of a client that
     /// follows slots. One more closes the connection (1008).
     pub queue_messages_max: usize,
     /// Bytes that may wait for one client. Default 16 MiB. One more closes the connection (1008).
     /// Worst-case memory is this times the connections, if they share no notification.
     pub queue_bytes_max: usize,
-    /// Events of the ledger that may wait to be told. Default 16,384: a second of transactions at
-    /// the highest rate. One more closes every connection (1013). Memory: about 130 bytes each, and
-    /// the transactions and blocks that they hold.
+    /// Events of the ledger that may wait to be told, all transactions of one publication being one.
+    /// Default 16,384: many seconds. One more closes every connection (1013). Memory: about 130 bytes
+    /// each, and the transactions and blocks that they hold, which history has as well.
     pub events_max: usize,
     /// Milliseconds in which a client must take some of what is written to it. Default 30,000; then
     /// the connection is closed (1008).
@@ -77,6 +80,7 @@ impl Default for Config {
             sets_at_once: std::thread::available_parallelism().map_or(1, |n| (n.get() / 2).max(1)),
             snapshot_accounts_max: 1_000_000,
             resume_blocks: 150,
+            resume_bytes: 256 * 1024 * 1024,
             queue_messages_max: 4_096,
             queue_bytes_max: 16 * 1024 * 1024,
             events_max: 16_384,
@@ -102,6 +106,7 @@ impl Config {
                 0
             },
             steps_kept: self.resume_blocks,
+            steps_kept_bytes: self.resume_bytes,
             unrooted_max: UNROOTED_MAX,
             queue_messages_max: self.queue_messages_max,
             queue_bytes_max: self.queue_bytes_max,

@@ -1,9 +1,13 @@
-//! What PubSub says in `/metrics`: who is connected, what was told, and who could not keep up.
+//! What PubSub says in `/metrics`: who is connected, what was called and told, and who could not keep up.
+
+use std::time::Duration;
 
 use subs::Closed;
 
 use super::PubSub;
-use crate::metrics::{Counts, Kind, Source, Text};
+use crate::error::RpcError;
+use crate::methods::Answer;
+use crate::metrics::{Counts, Kind, Outcome, Source, Spoken, Text};
 
 /// What is counted of connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,12 +30,51 @@ pub(super) enum Told {
 
 const TOLD: usize = 7;
 
+/// What may be called, and where it is answered.
+const METHODS: &[(&str, &str)] = &[
+    ("accountSubscribe", "inline"),
+    ("accountUnsubscribe", "inline"),
+    ("addressesSubscribe", "medium"),
+    ("addressesUnsubscribe", "medium"),
+    ("addressesUpdate", "medium"),
+    ("blockSubscribe", "inline"),
+    ("blockUnsubscribe", "inline"),
+    ("getVersion", "inline"),
+    ("logsSubscribe", "inline"),
+    ("logsUnsubscribe", "inline"),
+    ("programSubscribe", "inline"),
+    ("programUnsubscribe", "inline"),
+    ("rootSubscribe", "inline"),
+    ("rootUnsubscribe", "inline"),
+    ("signatureSubscribe", "inline"),
+    ("signatureUnsubscribe", "inline"),
+    ("slotSubscribe", "inline"),
+    ("slotUnsubscribe", "inline"),
+    ("slotsUpdatesSubscribe", "inline"),
+    ("slotsUpdatesUnsubscribe", "inline"),
+    ("transactionSubscribe", "inline"),
+    ("transactionUnsubscribe", "inline"),
+    ("voteSubscribe", "inline"),
+    ("voteUnsubscribe", "inline"),
+];
+
 /// The counts, of all connections together.
-pub(super) struct Figures(Counts);
+pub(super) struct Figures(Counts, Spoken);
 
 impl Figures {
     pub(super) fn new() -> Self {
-        Self(Counts::new(TOLD))
+        Self(Counts::new(TOLD), Spoken::new(METHODS))
+    }
+
+    /// Counts a call, or what is none, by its answer.
+    pub(super) fn spoke(
+        &self,
+        method: Option<&str>,
+        took: Duration,
+        answer: Result<&Answer, &RpcError>,
+    ) {
+        let outcome = answer.map_or_else(|err| Outcome::Refused(err.code), |_| Outcome::Answered);
+        self.1.count(method, took, outcome);
     }
 
     /// Counts so many.
@@ -51,6 +94,10 @@ impl Figures {
 }
 
 impl Source for PubSub {
+    fn spoken(&self) -> Option<&Spoken> {
+        Some(&self.figures.1)
+    }
+
     fn write(&self, to: &mut Text) {
         let stats = self.stats();
         let gauges = [
@@ -80,6 +127,11 @@ impl Source for PubSub {
                 stats.queue_messages,
             ),
             ("hydrant_websocket_queue_bytes", "Bytes of those notifications.", stats.queue_bytes),
+            (
+                "hydrant_resume_bytes",
+                "Bytes of the blocks kept for those who resume (pubsub.resume_bytes).",
+                stats.resume_bytes,
+            ),
         ];
         for (name, help, figure) in gauges {
             to.single(name, Kind::Gauge, help, figure);

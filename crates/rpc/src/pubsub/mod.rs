@@ -24,6 +24,7 @@ mod config;
 mod connection;
 mod counted;
 mod figures;
+mod given;
 mod notification;
 mod notifier;
 mod sets;
@@ -91,6 +92,8 @@ pub struct Stats {
     pub queue_messages: usize,
     /// Their bytes; those of one that several wait for are counted for each.
     pub queue_bytes: usize,
+    /// Bytes of the blocks that are kept for those who resume.
+    pub resume_bytes: usize,
 }
 
 /// Reads the parameters of a call; whether it is one that subscribes.
@@ -142,6 +145,7 @@ impl PubSub {
             tracked_addresses: counts.tracked,
             queue_messages: counts.queue_messages,
             queue_bytes: counts.queue_bytes,
+            resume_bytes: counts.steps_kept_bytes,
         }
     }
 

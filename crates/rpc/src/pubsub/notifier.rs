@@ -130,14 +130,17 @@ fn tell(pubsub: &Arc<PubSub>, at: Position, event: &Event) {
             outbox.broadcast(Kind::Slot, &notification::slot(*slot, *parent, *root));
             tell_slot_updates(&mut outbox, event);
         }
-        Event::Executed(executed) => tell_executed(&mut outbox, executed),
+        Event::Executed(all) => {
+            all.iter().for_each(|executed| tell_executed(&mut outbox, executed));
+        }
         Event::Completed { block, .. } => {
             tell_slot_updates(&mut outbox, event);
             let parent = pubsub.recent.lock().parent_of(block);
             let parent = parent.or_else(|| pubsub.subs.tip(Commitment::Processed));
             pubsub.recent.lock().add(block);
             let parent = parent.unwrap_or(block.id);
-            if pubsub.subs.add_block(block.id, parent, Arc::clone(block)).is_err() {
+            let bytes = usize::try_from(block.bytes()).unwrap_or(usize::MAX);
+            if pubsub.subs.add_block(block.id, parent, Arc::clone(block), bytes).is_err() {
                 return lost(pubsub, block);
             }
             advance(&mut outbox, block, Commitment::Processed);

@@ -1,9 +1,11 @@
 //! Subscriptions to sets of addresses: `addressesSubscribe` and `addressesUpdate`, as JSON and as
 //! binary messages.
 //!
-//! Shape: a [`Task`] is what one message of a client is worth, done in steps of a few milliseconds on
-//! the CPU pool (`turns`); what a step gives is written before the next one is made, so that a
-//! snapshot of a million accounts waits in no queue. The order on the wire: the reply, the snapshot if
+//! Shape: a [`Task`] is what one message of a client is worth, done in steps on the CPU pool (`turns`);
+//! what a step gives is written before the next one is made, so that a snapshot of a million accounts
+//! waits in no queue. A message of tens of thousands of addresses is found out in one step of a
+//! millisecond or two (its JSON), and read, registered and entered in many of a tenth of one (`given`,
+//! [`subs::Changing`]); a set ends in such steps too. The order on the wire: the reply, the snapshot if
 //! asked for, what was told since the block that the subscription starts after, then the stream. What
 //! is added to a set goes the same way while what the rest of the set is told of is held back, and put
 //! between it block by block: the blocks of a subscription never go back.
@@ -11,30 +13,31 @@
 //! for each connection. Those of the sets are the engine's: all or nothing, naming the knob.
 //! What users see: docs/subscriptions.md.
 
-use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::str::FromStr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use chain::{Block, View};
 use ledger::{Address, AddressId, BlockId, Commitment, Facet, Slot};
 use pool::Class;
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 use serde_json::json;
+use serde_json::value::RawValue;
 use solana::{Account, Encoding};
 use solana_account_decoder_client_types::{UiAccountEncoding, UiDataSliceConfig};
 use solana_commitment_config::CommitmentLevel;
 use solana_hash::Hash;
-use solana_pubkey::Pubkey;
 use subs::{
-    Added, AddressSet, Change, Conflated, From, GoOn, Part, Step, SubscriptionId, WhenSlow, Wish,
+    Added, AddressSet, Change, Changed, Changing, Conflated, Ending, From, GoOn, Part, Step,
+    SubscriptionId, WhenSlow, Wish,
 };
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::{Bytes, Utf8Bytes};
 
 use super::PubSub;
-use super::body::{Kept, Placed};
+use super::body::{Body, Kept, Placed};
 use super::calls::{self, Client};
+use super::given::Given;
 use super::subscription::{Kind, Subscription, facet};
 use super::told::{self, Messages, Place, Told};
 use crate::envelope::{self, Call, Id, Request};
@@ -52,6 +55,8 @@ const SNAPSHOT_BYTES: usize = 256 * 1024;
 const SNAPSHOT_ADDRESSES: usize = 4_096;
 /// Blocks that a step of catching up encodes.
 const CATCH_UP_STEPS: usize = 16;
+/// Addresses that a step reads and registers.
+const REGISTER_ADDRESSES: usize = 512;
 
 /// What is to be written.
 pub(super) enum Out {
@@ -73,17 +78,71 @@ pub(super) enum Out {
 pub(super) struct Task {
     pubsub: Arc<PubSub>,
     client: Arc<Client>,
+    /// When the message was there.
+    began: Duration,
     work: Work,
 }
 
 enum Work {
     Text(Utf8Bytes),
     Binary(Bytes),
+    Register(Box<Registering>),
+    Update(Box<Updating>),
     Begin(Begun),
     Snapshot(Box<Snapshot>),
     CatchUp(Begun, Vec<Step<Block>>),
     Conflated(Box<Conflated<Kept>>, Encoding, Commitment),
-    End(SubscriptionId, Id),
+    End(SubscriptionId, Ask),
+    Ending(Box<Ending<Subscription, Body, Block>>, Ask),
+}
+
+/// Whose reply is still to come.
+#[derive(Clone)]
+struct Ask {
+    id: Id,
+    method: &'static str,
+    /// When its message was there.
+    began: Duration,
+}
+
+/// The addresses of a message on their way into a set.
+struct Registering {
+    ask: Ask,
+    given: Given,
+    /// How many have been read.
+    read: usize,
+    set: AddressSet,
+    asked: Asked,
+}
+
+/// What is to be done with them.
+enum Asked {
+    Subscribe(Wanted),
+    Update { of: SubscriptionId, make: fn(AddressSet) -> Change, tracked: Tracked, snapshot: bool },
+}
+
+/// What a subscription to a set is to be.
+struct Wanted {
+    tracked: Tracked,
+    from: Option<BlockId>,
+    snapshot: bool,
+    when_slow: WhenSlow,
+}
+
+/// What a subscription to a set is, but for the set.
+#[derive(Clone, Copy)]
+struct Tracked {
+    facet: Facet,
+    commitment: Commitment,
+    encoding: Encoding,
+}
+
+/// A change of a set under way.
+struct Updating {
+    ask: Ask,
+    changing: Changing<Subscription, Body, Block>,
+    tracked: Tracked,
+    snapshot: bool,
 }
 
 /// A subscription, or an addition to one, that is on its way to be live.
@@ -130,7 +189,8 @@ impl Task {
     }
 
     fn new(pubsub: &Arc<PubSub>, client: &Arc<Client>, work: Work) -> Self {
-        Self { pubsub: Arc::clone(pubsub), client: Arc::clone(client), work }
+        let began = pubsub.pool.now();
+        Self { pubsub: Arc::clone(pubsub), client: Arc::clone(client), began, work }
     }
 
     /// Whether a text is one for [`Self::text`]: a long one, or one that names the methods here.
@@ -148,18 +208,34 @@ impl Task {
         }
     }
 
-    /// Does some milliseconds of work: what to write now, and what is left to do after it.
+    /// Does a step of the work: what to write now, and what is left to do after it.
     pub(super) fn step(self) -> (Vec<Out>, Option<Self>) {
-        let Self { pubsub, client, work } = self;
+        let Self { pubsub, client, began, work } = self;
         let node = (&pubsub, &client);
         let (out, next) = match work {
-            Work::Text(text) => read_text(&pubsub, &client, &text),
-            Work::Binary(message) => read_binary(&pubsub, &client, &message),
-            Work::End(id, request) => {
-                let ended = client.unsubscribe(id);
-                let err = || RpcError::invalid_params("Invalid subscription id.");
-                let answer = if ended { Answer::of(&true) } else { Err(err()) };
-                (reply(&request, answer), None)
+            Work::Text(text) => read_text(&pubsub, &client, began, &text),
+            Work::Binary(message) => read_binary(&pubsub, &client, began, message),
+            Work::Register(registering) => {
+                let ask = registering.ask.clone();
+                ask.answered(&pubsub, || registering.step(&pubsub, &client))
+            }
+            Work::Update(updating) => {
+                let ask = updating.ask.clone();
+                ask.answered(&pubsub, || updating.step(&pubsub, &client))
+            }
+            Work::End(id, ask) => match client.begin_unsubscribe(id) {
+                Some(ending) => (Vec::new(), Some(Work::Ending(Box::new(ending), ask))),
+                None => {
+                    let err = RpcError::invalid_params("Invalid subscription id.");
+                    (ask.reply(&pubsub, Err(err)), None)
+                }
+            },
+            Work::Ending(mut ending, ask) => {
+                if ending.step() {
+                    (Vec::new(), Some(Work::Ending(ending, ask)))
+                } else {
+                    (ask.reply(&pubsub, Answer::of(&true)), None)
+                }
             }
             Work::Begin(begun) => begin(node.0, node.1, begun),
             Work::Snapshot(snapshot) => snapshot.step(&pubsub),
@@ -171,7 +247,7 @@ impl Task {
                 (texts.into_iter().map(|text| Out::Beginning(id, text)).collect(), None)
             }
         };
-        (out, next.map(|work| Self { pubsub, client, work }))
+        (out, next.map(|work| Self { pubsub, client, began, work }))
     }
 }
 
@@ -182,10 +258,26 @@ pub(super) fn not_in_a_batch() -> RpcError {
     RpcError::invalid_request("addressesSubscribe and addressesUpdate cannot be in a batch")
 }
 
-fn reply(id: &Id, answer: Result<Answer, RpcError>) -> Vec<Out> {
-    let reply = answer.and_then(|answer| answer.into_reply(id));
-    let bytes = reply.unwrap_or_else(|err| envelope::error_reply(&err, id, true));
-    text(bytes)
+impl Ask {
+    /// Its reply, which is counted.
+    fn reply(&self, pubsub: &PubSub, answer: Result<Answer, RpcError>) -> Vec<Out> {
+        calls::count(pubsub, Some(self.method), self.began, answer.as_ref());
+        let reply = answer.and_then(|answer| answer.into_reply(&self.id));
+        text(reply.unwrap_or_else(|err| envelope::error_reply(&err, &self.id, true)))
+    }
+
+    /// A step of what it is worth; an error, or a panic, is its answer.
+    fn answered(
+        &self,
+        pubsub: &PubSub,
+        step: impl FnOnce() -> Result<Stepped, RpcError>,
+    ) -> Stepped {
+        let stepped = catch_unwind(AssertUnwindSafe(step)).unwrap_or_else(|_| {
+            tracing::error!(method = self.method, "work on a set panicked; its request got -32603");
+            Err(RpcError::internal())
+        });
+        stepped.unwrap_or_else(|err| (self.reply(pubsub, Err(err)), None))
+    }
 }
 
 fn text(bytes: Vec<u8>) -> Vec<Out> {
@@ -193,39 +285,44 @@ fn text(bytes: Vec<u8>) -> Vec<Out> {
     vec![Out::Text(text)]
 }
 
-fn read_text(pubsub: &Arc<PubSub>, client: &Arc<Client>, message: &str) -> Stepped {
+fn read_text(
+    pubsub: &Arc<PubSub>,
+    client: &Arc<Client>,
+    began: Duration,
+    message: &str,
+) -> Stepped {
     let call = match envelope::read(message) {
         Ok(Request::Single(Call::Method { id, method, params })) => Some((id, method, params)),
         _ => None,
     };
-    let asked = call.map(|(id, method, params)| {
-        let answered = catch_unwind(AssertUnwindSafe(|| match &*method {
-            "addressesSubscribe" => Some(subscribe(pubsub, client, params)),
-            "addressesUpdate" => Some(update(pubsub, client, params)),
-            _ => None,
-        }));
-        let answered = answered.unwrap_or_else(|_| {
-            tracing::error!(%method, "a method panicked; its request got -32603");
-            Some(Err(RpcError::internal()))
-        });
-        (id, method, params, answered)
-    });
-    match asked {
-        Some((id, _, _, Some(Ok((value, next))))) => (reply(&id, Answer::of(&value)), next),
-        Some((id, _, _, Some(Err(err)))) => (reply(&id, Err(err)), None),
-        Some((id, method, params, None)) if method == "addressesUnsubscribe" => {
+    type Read = fn(&Arc<PubSub>, &Arc<Client>, Params<'_>) -> Result<(Given, Asked), RpcError>;
+    let read: Option<(&'static str, Read)> = match call.as_ref().map(|(_, method, _)| &**method) {
+        Some("addressesSubscribe") => Some(("addressesSubscribe", subscribe)),
+        Some("addressesUpdate") => Some(("addressesUpdate", update)),
+        _ => None,
+    };
+    match (call, read) {
+        (Some((id, _, params)), Some((method, read))) => {
+            let ask = Ask { id, method, began };
+            ask.answered(pubsub, || {
+                let (given, asked) = read(pubsub, client, params)?;
+                Ok(register(pubsub, ask.clone(), given, asked))
+            })
+        }
+        (Some((id, method, params)), _) if method == "addressesUnsubscribe" => {
+            let ask = Ask { id, method: "addressesUnsubscribe", began };
             match params.parse::<(u64,)>(1) {
-                Ok((of,)) => (Vec::new(), Some(Work::End(SubscriptionId(of), id))),
-                Err(err) => (reply(&id, Err(err)), None),
+                Ok((of,)) => (Vec::new(), Some(Work::End(SubscriptionId(of), ask))),
+                Err(err) => (ask.reply(pubsub, Err(err)), None),
             }
         }
-        Some((_, method, _, None))
+        (Some((_, method, _)), _)
             if method == "transactionSubscribe"
                 || message.len() <= pubsub.config.message_bytes_max =>
         {
             (calls::answer(pubsub, client, message).map(text).unwrap_or_default(), None)
         }
-        None if message.len() <= pubsub.config.message_bytes_max => {
+        (None, _) if message.len() <= pubsub.config.message_bytes_max => {
             (calls::answer(pubsub, client, message).map(text).unwrap_or_default(), None)
         }
         _ => {
@@ -233,29 +330,6 @@ fn read_text(pubsub: &Arc<PubSub>, client: &Arc<Client>, message: &str) -> Stepp
             let reason = format!("a message over {limit} bytes (pubsub.message_bytes_max)");
             (vec![Out::Close(CloseCode::Size, reason)], None)
         }
-    }
-}
-
-/// An address in base58, read without keeping its text.
-struct Given(Address);
-
-impl<'de> Deserialize<'de> for Given {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Text;
-        impl serde::de::Visitor<'_> for Text {
-            type Value = Given;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an address in base58")
-            }
-
-            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Given, E> {
-                let pubkey = Pubkey::from_str(text)
-                    .map_err(|_| E::custom(format_args!("`{text}` is no address")))?;
-                Ok(Given(Address::from(pubkey.to_bytes())))
-            }
-        }
-        deserializer.deserialize_str(Text)
     }
 }
 
@@ -311,10 +385,53 @@ struct Resume {
     block: String,
 }
 
-type Answered = Result<(serde_json::Value, Option<Work>), RpcError>;
+fn register(pubsub: &PubSub, ask: Ask, given: Given, asked: Asked) -> Stepped {
+    let set = AddressSet::empty(pubsub.reader.addresses());
+    let registering = Registering { ask, given, read: 0, set, asked };
+    (Vec::new(), Some(Work::Register(Box::new(registering))))
+}
 
-fn subscribe(pubsub: &Arc<PubSub>, client: &Arc<Client>, params: Params<'_>) -> Answered {
-    let (given, options): (Vec<Given>, Option<Options>) = params.parse(1)?;
+impl Registering {
+    /// Registers the next addresses; if there are none, begins what they are for.
+    fn step(
+        mut self: Box<Self>,
+        pubsub: &Arc<PubSub>,
+        client: &Arc<Client>,
+    ) -> Result<Stepped, RpcError> {
+        let addresses = self.given.take(REGISTER_ADDRESSES)?;
+        if addresses.is_empty() {
+            return self.go_on(pubsub, client);
+        }
+        self.read += addresses.len();
+        let limit = pubsub.config.tracked_addresses_per_connection_max;
+        if client.tracked() + self.read > limit.saturating_mul(2) {
+            // Not even if half of them were known: no need to look.
+            return Err(calls::refusal(&subs::SubscribeError::ListenerTrackedFull { limit }));
+        }
+        self.set.add(addresses).map_err(|full| calls::refusal(&full.into()))?;
+        Ok((Vec::new(), Some(Work::Register(self))))
+    }
+
+    fn go_on(self, pubsub: &PubSub, client: &Arc<Client>) -> Result<Stepped, RpcError> {
+        let Self { ask, set, asked, .. } = self;
+        match asked {
+            Asked::Subscribe(wanted) => track(pubsub, client, &ask, set, wanted),
+            Asked::Update { of, make, tracked, snapshot } => {
+                let changing = client.begin_change(of, make(set));
+                let changing = changing.map_err(|err| calls::refusal(&err))?;
+                let updating = Updating { ask, changing, tracked, snapshot };
+                Ok((Vec::new(), Some(Work::Update(Box::new(updating)))))
+            }
+        }
+    }
+}
+
+fn subscribe(
+    pubsub: &Arc<PubSub>,
+    client: &Arc<Client>,
+    params: Params<'_>,
+) -> Result<(Given, Asked), RpcError> {
+    let (given, options): (Box<RawValue>, Option<Options>) = params.parse(1)?;
     let options = options.unwrap_or_default();
     let facet = options.facet.facet();
     let commitment = match options.commitment.unwrap_or(CommitmentLevel::Finalized) {
@@ -326,21 +443,44 @@ fn subscribe(pubsub: &Arc<PubSub>, client: &Arc<Client>, params: Params<'_>) -> 
         form: options.encoding.unwrap_or(UiAccountEncoding::Base64),
         slice: options.data_slice,
     };
-    if options.snapshot && facet == facet::MENTIONED {
+    check_snapshot(options.snapshot, facet)?;
+    let from = options.resume.map(|at| resume(pubsub, client, commitment, &at)).transpose()?;
+    let wanted = Wanted {
+        tracked: Tracked { facet, commitment, encoding },
+        from,
+        snapshot: options.snapshot,
+        when_slow: match options.when_slow {
+            WhenSlowGiven::Close => WhenSlow::Close,
+            WhenSlowGiven::Conflate => WhenSlow::Conflate,
+        },
+    };
+    Ok((Given::text(given), Asked::Subscribe(wanted)))
+}
+
+fn check_snapshot(is_wanted: bool, facet: Facet) -> Result<(), RpcError> {
+    if is_wanted && facet == facet::MENTIONED {
         let message = "Invalid params: snapshot: what mentions an address has no present state";
         return Err(RpcError::invalid_params(message));
     }
-    let from = options.resume.map(|at| resume(pubsub, client, commitment, &at)).transpose()?;
-    let set = registered(pubsub, client, given.into_iter().map(|given| given.0))?;
+    Ok(())
+}
+
+/// Subscribes to a set that is registered. Cost: the message's addresses, in one step.
+fn track(
+    pubsub: &PubSub,
+    client: &Arc<Client>,
+    ask: &Ask,
+    set: AddressSet,
+    wanted: Wanted,
+) -> Result<Stepped, RpcError> {
+    let Wanted { tracked: Tracked { facet, commitment, encoding }, from, snapshot, when_slow } =
+        wanted;
     let wish = Wish {
         identity: Subscription::Addresses { facet, commitment, encoding },
         topic: Kind::Addresses.at(commitment),
         facet,
         set,
-        when_slow: match options.when_slow {
-            WhenSlowGiven::Close => WhenSlow::Close,
-            WhenSlowGiven::Conflate => WhenSlow::Conflate,
-        },
+        when_slow,
     };
     let count = wish.set.len();
     let part = client.track(wish).map_err(|err| calls::refusal(&err))?;
@@ -359,9 +499,9 @@ fn subscribe(pubsub: &Arc<PubSub>, client: &Arc<Client>, params: Params<'_>) -> 
         encoding,
         added: None,
         from: From::Block(from.unwrap_or(present)),
-        snapshot: options.snapshot.then_some(view),
+        snapshot: snapshot.then_some(view),
     };
-    Ok((answer, Some(Work::Begin(begun))))
+    Ok((ask.reply(pubsub, Answer::of(&answer)), Some(Work::Begin(begun))))
 }
 
 fn resume(
@@ -376,108 +516,117 @@ fn resume(
     let known = known.filter(|block| block.slot == at.slot && client.reaches(commitment, *block));
     known.ok_or_else(|| {
         RpcError::invalid_params(format!(
-            "Cannot resume: block {} of slot {} is not among the last {} \
-             (pubsub.resume_blocks); subscribe with a snapshot",
-            at.block, at.slot, pubsub.config.resume_blocks
+            "Cannot resume: block {} of slot {} is not among the last {} (pubsub.resume_blocks), \
+             of at most {} bytes (pubsub.resume_bytes); subscribe with a snapshot",
+            at.block, at.slot, pubsub.config.resume_blocks, pubsub.config.resume_bytes
         ))
     })
-}
-
-fn registered(
-    pubsub: &PubSub,
-    client: &Client,
-    addresses: impl ExactSizeIterator<Item = Address>,
-) -> Result<AddressSet, RpcError> {
-    let limit = pubsub.config.tracked_addresses_per_connection_max;
-    if client.tracked() + addresses.len() > limit.saturating_mul(2) {
-        // Not even if half of them were known: no need to look.
-        return Err(calls::refusal(&subs::SubscribeError::ListenerTrackedFull { limit }));
-    }
-    AddressSet::register(pubsub.reader.addresses(), addresses)
-        .map_err(|full| calls::refusal(&full.into()))
 }
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 struct UpdateGiven {
-    add: Option<Vec<Given>>,
-    remove: Option<Vec<Given>>,
-    replace: Option<Vec<Given>>,
+    add: Option<Box<RawValue>>,
+    remove: Option<Box<RawValue>>,
+    replace: Option<Box<RawValue>>,
     clear: bool,
     snapshot: bool,
 }
 
-fn update(pubsub: &Arc<PubSub>, client: &Arc<Client>, params: Params<'_>) -> Answered {
+fn update(
+    _: &Arc<PubSub>,
+    client: &Arc<Client>,
+    params: Params<'_>,
+) -> Result<(Given, Asked), RpcError> {
     let (id, given): (u64, UpdateGiven) = params.parse(2)?;
-    type Make = fn(AddressSet) -> Change;
-    let (make, addresses): (Make, Vec<Given>) =
+    let (make, addresses): (fn(AddressSet) -> Change, _) =
         match (given.add, given.remove, given.replace, given.clear) {
-            (Some(add), None, None, false) => (Change::Add, add),
-            (None, Some(remove), None, false) => (Change::Remove, remove),
-            (None, None, Some(replace), false) => (Change::Replace, replace),
-            (None, None, None, true) => (Change::Replace, Vec::new()),
+            (Some(add), None, None, false) => (Change::Add, Given::text(add)),
+            (None, Some(remove), None, false) => (Change::Remove, Given::text(remove)),
+            (None, None, Some(replace), false) => (Change::Replace, Given::text(replace)),
+            (None, None, None, true) => (Change::Replace, Given::nothing()),
             _ => {
                 let message = "Invalid params: give one of add, remove, replace and clear";
                 return Err(RpcError::invalid_params(message));
             }
         };
-    let set = registered(pubsub, client, addresses.into_iter().map(|given| given.0))?;
-    change(pubsub, client, SubscriptionId(id), make(set), given.snapshot)
+    Ok((addresses, asked(client, SubscriptionId(id), make, given.snapshot)?))
 }
 
-fn change(
-    pubsub: &Arc<PubSub>,
-    client: &Arc<Client>,
-    id: SubscriptionId,
-    change: Change,
+fn asked(
+    client: &Client,
+    of: SubscriptionId,
+    make: fn(AddressSet) -> Change,
     snapshot: bool,
-) -> Answered {
+) -> Result<Asked, RpcError> {
     let unknown = || calls::refusal(&subs::SubscribeError::Unknown);
-    let identity = client.identity(id).ok_or_else(unknown)?;
+    let identity = client.identity(of).ok_or_else(unknown)?;
     let Subscription::Addresses { facet, commitment, encoding } = *identity else {
         return Err(unknown());
     };
-    if snapshot && facet == facet::MENTIONED {
-        let message = "Invalid params: snapshot: what mentions an address has no present state";
-        return Err(RpcError::invalid_params(message));
+    check_snapshot(snapshot, facet)?;
+    let tracked = Tracked { facet, commitment, encoding };
+    Ok(Asked::Update { of, make, tracked, snapshot })
+}
+
+impl Updating {
+    fn step(
+        mut self: Box<Self>,
+        pubsub: &PubSub,
+        client: &Arc<Client>,
+    ) -> Result<Stepped, RpcError> {
+        match self.changing.step().map_err(|err| calls::refusal(&err))? {
+            None => Ok((Vec::new(), Some(Work::Update(self)))),
+            Some(changed) => Ok(self.done(pubsub, client, changed)),
+        }
     }
-    let changed = client.change(id, change).map_err(|err| calls::refusal(&err))?;
-    // Whatever was written of it before is of no later block than the one that is present now.
-    client.hold(changed.part.map(|part| part.subscription));
-    let view = pubsub.present(commitment);
-    let present = view.block();
-    let added = changed.added.len();
-    let answer = json!({
-        "addresses": changed.len,
-        "added": added,
-        "removed": changed.removed,
-        "slot": present.slot,
-        "block": view.meta().last_blockhash().to_string(),
-    });
-    let next = changed.part.map(|part| {
-        Work::Begin(Begun {
-            part,
-            facet,
-            commitment,
-            encoding,
-            added: Some(changed.added),
-            from: From::Block(present),
-            snapshot: snapshot.then_some(view),
-        })
-    });
-    Ok((answer, next))
+
+    fn done(self: Box<Self>, pubsub: &PubSub, client: &Arc<Client>, changed: Changed) -> Stepped {
+        let Tracked { facet, commitment, encoding } = self.tracked;
+        // Whatever was written of it before is of no later block than the one that is present now.
+        client.hold(changed.part.map(|part| part.subscription));
+        let view = pubsub.present(commitment);
+        let present = view.block();
+        let added = changed.added.len();
+        let answer = json!({
+            "addresses": changed.len,
+            "added": added,
+            "removed": changed.removed,
+            "slot": present.slot,
+            "block": view.meta().last_blockhash().to_string(),
+        });
+        let next = changed.part.map(|part| {
+            Work::Begin(Begun {
+                part,
+                facet,
+                commitment,
+                encoding,
+                added: Some(changed.added),
+                from: From::Block(present),
+                snapshot: self.snapshot.then_some(view),
+            })
+        });
+        (self.ask.reply(pubsub, Answer::of(&answer)), next)
+    }
 }
 
 /// `0xad`, what to do (1 add, 2 remove, 3 replace), flags (1: snapshot), 0; the number of the request
 /// and that of the subscription, both little-endian; then 32 bytes for each address.
-fn read_binary(pubsub: &Arc<PubSub>, client: &Arc<Client>, message: &[u8]) -> Stepped {
+fn read_binary(
+    pubsub: &Arc<PubSub>,
+    client: &Arc<Client>,
+    began: Duration,
+    mut message: Bytes,
+) -> Stepped {
+    let ask = |id: Id| Ask { id, method: "addressesUpdate", began };
     let invalid = |request: Id, why: &str| {
         let err = RpcError::invalid_params(format!("Invalid binary message: {why}"));
-        (reply(&request, Err(err)), None)
+        (ask(request).reply(pubsub, Err(err)), None)
     };
-    let Some((header, addresses)) = message.split_at_checked(BINARY_HEADER) else {
+    if message.len() < BINARY_HEADER {
         return invalid(Id::Null, "no header");
-    };
+    }
+    let header = message.split_to(BINARY_HEADER);
     let mut words = header
         .chunks_exact(4)
         .map(|word| word.iter().rev().fold(0, |number: u32, byte| number << 8 | u32::from(*byte)));
@@ -485,24 +634,20 @@ fn read_binary(pubsub: &Arc<PubSub>, client: &Arc<Client>, message: &[u8]) -> St
     let (_, request, low, high) = (word(), word(), word(), word());
     let request = Id::Number(u64::from(request));
     let id = SubscriptionId(u64::from(high) << 32 | u64::from(low));
-    let make = match header[1] {
+    let make: fn(AddressSet) -> Change = match header[1] {
         1 => Change::Add,
         2 => Change::Remove,
         3 => Change::Replace,
         _ => return invalid(request, "not 1 (add), 2 (remove) or 3 (replace)"),
     };
-    let (addresses, []) = addresses.as_chunks::<32>() else {
+    let Some(given) = Given::binary(message) else {
         return invalid(request, "addresses have 32 bytes each");
     };
-    let addresses = addresses.iter().map(|bytes| Address::from(*bytes));
-    let answered = catch_unwind(AssertUnwindSafe(|| {
-        let set = registered(pubsub, client, addresses)?;
-        change(pubsub, client, id, make(set), header[2] & 1 == 1)
-    }));
-    match answered.unwrap_or_else(|_| Err(RpcError::internal())) {
-        Ok((answer, next)) => (reply(&request, Answer::of(&answer)), next),
-        Err(err) => (reply(&request, Err(err)), None),
-    }
+    let ask = ask(request);
+    ask.answered(pubsub, || {
+        let asked = asked(client, id, make, header[2] & 1 == 1)?;
+        Ok(register(pubsub, ask.clone(), given, asked))
+    })
 }
 
 /// After the reply: the snapshot, if there is to be one.
@@ -598,7 +743,8 @@ fn catch_up(
             GoOn::Live => return (Vec::new(), None),
             GoOn::Steps(steps) => steps,
             GoOn::Gone => {
-                let reason = "the block to start from is too long ago (pubsub.resume_blocks)";
+                let reason = "the block to start from is too long ago (pubsub.resume_blocks, \
+                              pubsub.resume_bytes)";
                 return (vec![Out::Close(CloseCode::Policy, reason.to_owned())], None);
             }
         };

@@ -29,8 +29,12 @@ pub(super) async fn stepped(pool: &Pool, client: ClientId, task: Task) -> Result
         let (done, stepped) = oneshot::channel();
         let turns = Box::new(Turns { task: Arc::clone(&task), done: Some(done) });
         match pool.submit(class, client, turns) {
-            // The ticket lives as long as we wait.
-            Ok(_ticket) => return stepped.await.unwrap_or(Err(Ended::ShutDown)),
+            // The ticket lives as long as we wait; if we do not wait to the end, what is left of the
+            // task is let go where it runs, not here.
+            Ok(_ticket) => {
+                drop(task);
+                return stepped.await.unwrap_or(Err(Ended::ShutDown));
+            }
             Err(full) => tracing::debug!(%full, "work on a set waits"),
         }
         tokio::time::sleep(REST).await;

@@ -22,7 +22,7 @@ use solana_transaction_status::TransactionStatusMeta;
 use crate::wire::{Client, post};
 use crate::world::{self, NOW, PROGRAM, World, bank, block, mint, token, with_data};
 
-fn key(n: u8) -> Pubkey {
+pub(crate) fn key(n: u8) -> Pubkey {
     Pubkey::new_from_array([n; 32])
 }
 
@@ -185,7 +185,7 @@ fn add_to_history(history: &History, slot: u64, parent_slot: u64) {
     history.publish();
 }
 
-fn ask(client: &mut Client, body: &str, coding: &str) -> Vec<u8> {
+pub(crate) fn ask(client: &mut Client, body: &str, coding: &str) -> Vec<u8> {
     let head = format!("host: test\r\naccept-encoding: {coding}");
     client.send(post(body).replace("host: test", &head));
     let response = client.receive();
@@ -255,6 +255,9 @@ fn an_answer_from_the_cache_is_what_would_be_made_now() {
     assert!(first_kept.is_some_and(|first| first > slots[1]), "history went over its end");
     let counters = world.node.answers.counters();
     assert!(counters.hits > asked / 10 && counters.stale > 100, "{counters:?} of {asked}");
+    // Of these some are known by their text alone.
+    let known = world.node.answers.known_hits();
+    assert!(known > 100 && known < counters.hits, "{known} of {counters:?}");
 }
 
 #[test]

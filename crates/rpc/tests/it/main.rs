@@ -14,6 +14,7 @@ mod overload;
 mod pages;
 mod programs;
 mod pubsub;
+mod racing;
 mod streams;
 mod supply;
 mod tokens;

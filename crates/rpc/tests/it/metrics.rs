@@ -14,10 +14,10 @@ const SUPPLY: &str = r#"{"jsonrpc":"2.0","id":1,"method":"getVoteAccounts"}"#;
 const SCRAPE: &str = "GET /metrics HTTP/1.1\r\nhost: test\r\n\r\n";
 
 /// Figures by their name and labels as they are written, buckets left out.
-struct Figures(BTreeMap<String, f64>);
+pub(crate) struct Figures(BTreeMap<String, f64>);
 
 impl Figures {
-    fn of(client: &mut Client) -> Self {
+    pub(crate) fn of(client: &mut Client) -> Self {
         client.send(SCRAPE);
         let response = client.receive();
         assert_eq!(response.status, 200);
@@ -53,8 +53,12 @@ impl Figures {
         Self(figures)
     }
 
-    fn get(&self, name: &str) -> f64 {
+    pub(crate) fn get(&self, name: &str) -> f64 {
         self.0.get(name).copied().unwrap_or_default()
+    }
+
+    pub(crate) fn all(&self) -> &BTreeMap<String, f64> {
+        &self.0
     }
 }
 
@@ -135,20 +139,38 @@ fn figures_move_by_exactly_what_was_asked() {
     let after = Figures::of(&mut client);
     let moved = |name: &str| after.get(name) - before.get(name);
     for (name, by) in [
-        ("hydrant_requests_total{class=\"inline\",method=\"getSlot\"}", 5.0),
+        ("hydrant_requests_total{class=\"inline\",method=\"getSlot\",transport=\"http\"}", 5.0),
         // A batch is as heavy as the heaviest of its calls.
-        ("hydrant_requests_total{class=\"medium\",method=\"getSlot\"}", 1.0),
-        ("hydrant_requests_total{class=\"inline\",method=\"getHealth\"}", 1.0),
-        ("hydrant_requests_total{class=\"inline\",method=\"other\"}", 1.0),
-        ("hydrant_requests_total{class=\"inline\",method=\"none\"}", 1.0),
-        ("hydrant_requests_total{class=\"medium\",method=\"getVoteAccounts\"}", 2.0),
-        ("hydrant_requests_total{class=\"medium\",method=\"getProgramAccounts\"}", 1.0),
-        ("hydrant_requests_total{class=\"cached\",method=\"getProgramAccounts\"}", 1.0),
-        ("hydrant_request_errors_total{code=\"-32602\",method=\"getSlot\"}", 1.0),
-        ("hydrant_request_errors_total{code=\"-32601\",method=\"other\"}", 1.0),
-        ("hydrant_request_errors_total{code=\"-32700\",method=\"none\"}", 1.0),
-        ("hydrant_request_duration_seconds_count{class=\"inline\",method=\"getSlot\"}", 5.0),
-        ("buckets of hydrant_request_duration_seconds{class=\"inline\",method=\"getSlot\"}", 5.0),
+        ("hydrant_requests_total{class=\"medium\",method=\"getSlot\",transport=\"http\"}", 1.0),
+        ("hydrant_requests_total{class=\"inline\",method=\"getHealth\",transport=\"http\"}", 1.0),
+        ("hydrant_requests_total{class=\"inline\",method=\"other\",transport=\"http\"}", 1.0),
+        ("hydrant_requests_total{class=\"inline\",method=\"none\",transport=\"http\"}", 1.0),
+        (
+            "hydrant_requests_total{class=\"medium\",method=\"getVoteAccounts\",transport=\"http\"}",
+            2.0,
+        ),
+        (
+            "hydrant_requests_total{class=\"medium\",method=\"getProgramAccounts\",transport=\"http\"}",
+            1.0,
+        ),
+        (
+            "hydrant_requests_total{class=\"cached\",method=\"getProgramAccounts\",transport=\"http\"}",
+            1.0,
+        ),
+        (
+            "hydrant_request_errors_total{code=\"-32602\",method=\"getSlot\",transport=\"http\"}",
+            1.0,
+        ),
+        ("hydrant_request_errors_total{code=\"-32601\",method=\"other\",transport=\"http\"}", 1.0),
+        ("hydrant_request_errors_total{code=\"-32700\",method=\"none\",transport=\"http\"}", 1.0),
+        (
+            "hydrant_request_duration_seconds_count{class=\"inline\",method=\"getSlot\",transport=\"http\"}",
+            5.0,
+        ),
+        (
+            "buckets of hydrant_request_duration_seconds{class=\"inline\",method=\"getSlot\",transport=\"http\"}",
+            5.0,
+        ),
         ("hydrant_slow_requests_total", 0.0),
         ("hydrant_cache_lookups_total{cache=\"answers\",result=\"hit\"}", 1.0),
         ("hydrant_cache_lookups_total{cache=\"answers\",result=\"miss\"}", 1.0),
@@ -190,7 +212,10 @@ fn refusals_and_what_waits_are_told_by_their_cause() {
         ("hydrant_rejected_total{cause=\"queue_full\",class=\"medium\"}", 2.0),
         ("hydrant_rejected_total{cause=\"client_rate\",class=\"any\"}", 0.0),
         // Both calls of the batch were answered with an error.
-        ("hydrant_request_errors_total{code=\"-32005\",method=\"getVoteAccounts\"}", 3.0),
+        (
+            "hydrant_request_errors_total{code=\"-32005\",method=\"getVoteAccounts\",transport=\"http\"}",
+            3.0,
+        ),
         ("hydrant_requests_in_flight{class=\"medium\"}", 1.0),
         ("hydrant_pool_queue_depth{class=\"medium\"}", 1.0),
         ("hydrant_http_responses_total{status=\"429\"}", 2.0),
@@ -202,7 +227,8 @@ fn refusals_and_what_waits_are_told_by_their_cause() {
     drop(waiting);
     world.wait_pool(|pool| pool.of(Class::Medium).cancelled == 1);
     drop(release);
-    let cut = "hydrant_request_errors_total{code=\"cut\",method=\"getVoteAccounts\"}";
+    let cut =
+        "hydrant_request_errors_total{code=\"cut\",method=\"getVoteAccounts\",transport=\"http\"}";
     while Figures::of(&mut client).get(cut) < 1.0 {
         std::thread::yield_now();
     }

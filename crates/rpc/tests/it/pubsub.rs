@@ -1,5 +1,6 @@
 //! PubSub over loopback: a ledger that the test writes by hand, and clients of bare frames.
 
+mod counted;
 mod kinds;
 mod limits;
 mod node;

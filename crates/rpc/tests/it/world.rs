@@ -117,7 +117,19 @@ impl World {
         config: Config,
         pool: pool::Config,
         web: Option<Arc<dyn rpc::Web>>,
+        time: (Arc<dyn Clock>, Health),
+    ) -> Self {
+        Self::caching(reader, config, pool, web, time, 1 << 24)
+    }
+
+    /// A node whose answer cache has so many bytes.
+    pub(crate) fn caching(
+        reader: chain::Reader,
+        config: Config,
+        pool: pool::Config,
+        web: Option<Arc<dyn rpc::Web>>,
         (clock, health): (Arc<dyn Clock>, Health),
+        cache_bytes_max: u64,
     ) -> Self {
         let door = Arc::new(FakeDoor::default());
         let node = Arc::new(Node {
@@ -125,7 +137,7 @@ impl World {
             reader,
             history: Arc::new(History::new(HistoryLimits { slots_max: 100, bytes_max: 1 << 20 })),
             door: Arc::clone(&door) as Arc<dyn TransactionDoor>,
-            answers: Arc::new(rpc::Answers::new(1 << 24)),
+            answers: Arc::new(rpc::Answers::new(cache_bytes_max)),
             clients: Arc::new(Clients::new(pool.clients)),
             pool: Arc::new(Pool::new(pool, clock, || {}).expect("threads")),
             health: Arc::new(health),

@@ -22,6 +22,7 @@ const LIMITS: Limits = Limits {
     tracked_per_listener_max: 1_000,
     lane_ids_laid_out: 10,
     steps_kept: 1,
+    steps_kept_bytes: 1,
     unrooted_max: 1,
     queue_messages_max: 12,
     queue_bytes_max: 120,

@@ -11,8 +11,9 @@ use rand::seq::{IndexedRandom, IteratorRandom};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use subs::{
-    AddressSet, Change, Closed, Counts, From, GoOn, Limits, Listener, Message, Next, Outgoing,
-    Part, Position, Subs, SubscribeError, SubscriptionId, Then, Topic, Turn, WhenSlow, Wish,
+    AddressSet, Change, Changed, Closed, Counts, From, GoOn, Limits, Listener, Message, Next,
+    Outgoing, Part, Position, Subs, SubscribeError, SubscriptionId, Then, Topic, Turn, WhenSlow,
+    Wish,
 };
 
 const LIMITS: Limits = Limits {
@@ -23,6 +24,7 @@ const LIMITS: Limits = Limits {
     tracked_per_listener_max: 400,
     lane_ids_laid_out: 0,
     steps_kept: 40,
+    steps_kept_bytes: 1 << 20,
     unrooted_max: 1_000,
     queue_messages_max: 40,
     queue_bytes_max: 4_000,
@@ -81,7 +83,7 @@ struct Sub {
 }
 
 struct Client {
-    listener: Listener<Identity, Told, Body>,
+    listener: Arc<Listener<Identity, Told, Body>>,
     subs: Vec<Sub>,
 }
 
@@ -158,7 +160,7 @@ impl World {
         let block = BlockId { slot, bank: self.next_bank };
         self.next_bank += 1;
         let body: Body = [self.random_set(), self.random_set()];
-        self.subs.add_block(block, parent, Arc::new(body)).expect("bounded by the roots below");
+        self.subs.add_block(block, parent, Arc::new(body), 1).expect("bounded by the roots below");
         self.tree.insert(block, parent);
     }
 
@@ -230,7 +232,9 @@ impl World {
 
     fn come(&mut self) {
         match self.subs.listen(|| ()) {
-            Ok(listener) => self.clients.push(Client { listener, subs: Vec::new() }),
+            Ok(listener) => {
+                self.clients.push(Client { listener: Arc::new(listener), subs: Vec::new() });
+            }
             Err(full) => assert_eq!((full.limit, self.clients.len()), (8, 8)),
         }
     }
@@ -402,9 +406,11 @@ impl World {
             _ => (Change::Replace(given), set),
         };
         let id = self.clients[at].subs[sub].id;
-        let changed = match self.clients[at].listener.change(id, change) {
+        let changed = match changed(&self.clients[at].listener, id, change) {
             Ok(changed) => changed,
-            Err(refused) => return self.check_refusal(at, refused, now.len() - had.len()),
+            Err(refused) => {
+                return self.check_refusal(at, refused, now.len().saturating_sub(had.len()));
+            }
         };
         let added: BTreeSet<u8> = now.difference(&had).copied().collect();
         let ids: BTreeSet<AddressId> =
@@ -420,8 +426,16 @@ impl World {
 
     fn unsubscribe(&mut self) {
         let Some((at, sub)) = self.random_sub() else { return };
+        if self.clients[at].listener.closed().is_some() {
+            return self.let_go(at); // while all that it missed is counted
+        }
         let ended = self.clients[at].subs.swap_remove(sub);
-        assert!(self.clients[at].listener.unsubscribe(ended.id));
+        let ending = self.clients[at].listener.begin_unsubscribe(ended.id);
+        let mut ending = ending.expect("it has it");
+        (0..self.rng.random_range(0..4)).for_each(|_| {
+            ending.step();
+        });
+        drop(ending); // does the rest
         assert!(!self.clients[at].listener.unsubscribe(ended.id));
     }
 
@@ -503,6 +517,20 @@ impl Sub {
     }
 }
 
+/// Changes a set, all steps at once.
+fn changed(
+    listener: &Arc<Listener<Identity, Told, Body>>,
+    of: SubscriptionId,
+    change: Change,
+) -> Result<Changed, SubscribeError> {
+    let mut changing = listener.begin_change(of, change)?;
+    loop {
+        if let Some(changed) = changing.step()? {
+            return Ok(changed);
+        }
+    }
+}
+
 #[test]
 fn every_listener_hears_what_a_scan_of_all_sets_says_and_nothing_is_left() {
     let (mut closed, mut conflated, mut refused) = (0, 0, 0);
@@ -520,8 +548,54 @@ fn every_listener_hears_what_a_scan_of_all_sets_says_and_nothing_is_left() {
         conflated += world.conflated;
         refused += world.refused;
         world.clients.clear();
-        assert_eq!(world.subs.counts(), Counts::default(), "seed {seed}");
+        let kept = Counts { steps_kept_bytes: counts.steps_kept_bytes, ..Counts::default() };
+        assert_eq!(world.subs.counts(), kept, "seed {seed}");
         assert!(world.subs.is_idle() && world.table.is_empty(), "seed {seed}");
     }
     assert!(closed > 10 && conflated > 10 && refused > 10, "{closed} {conflated} {refused}");
+}
+
+#[test]
+fn a_change_or_an_end_that_is_dropped_midway_leaves_nothing() {
+    let many = |first: u32| {
+        (first..first + 3_000).map(|n| {
+            let mut bytes = [0; 32];
+            bytes[..4].copy_from_slice(&n.to_be_bytes());
+            Address::from(bytes)
+        })
+    };
+    let table = Arc::new(AddressTable::new(100_000, 1));
+    let registered = |first| AddressSet::register(&table, many(first)).expect("room");
+    let limits = Limits { tracked_max: 100_000, tracked_per_listener_max: 100_000, ..LIMITS };
+    let subs = Subs::<Identity, Told, Body>::new(limits);
+    subs.begin(|_| ROOT);
+    let mut done = 0;
+    for steps in 0..40 {
+        let changes: [fn(AddressSet) -> Change; 3] = [Change::Add, Change::Remove, Change::Replace];
+        for change in changes {
+            let listener = Arc::new(subs.listen(|| ()).expect("room"));
+            let wish = Wish {
+                identity: (Commitment::Confirmed, 0),
+                topic: Topic(0),
+                facet: FACETS[0],
+                set: registered(0),
+                when_slow: WhenSlow::Close,
+            };
+            let part = listener.track(wish).expect("room");
+            let change = change(registered(1_500));
+            let mut changing = listener.begin_change(part.subscription, change).expect("it has it");
+            let came_to = (0..steps).find_map(|_| changing.step().expect("room"));
+            done += usize::from(came_to.is_some());
+            drop(changing);
+            assert_eq!(table.len(), listener.tracked(), "all that is counted on is in the set");
+            let ending = listener.begin_unsubscribe(part.subscription);
+            let mut ending = ending.expect("it has it");
+            (0..steps).for_each(|_| {
+                ending.step();
+            });
+            drop((ending, listener));
+            assert!(subs.is_idle() && table.is_empty());
+        }
+    }
+    assert!(done > 0, "forty steps are enough for some");
 }

@@ -4,7 +4,7 @@
 //! as Agave's ends with a list of them, in the form by which the records are then looked up: in the
 //! rivals' ledger by address, in ours by id. `ours, addresses` is ours with reads that end with the
 //! addresses, for an answer that is nothing else. A write adds a record that is not in. Rivals
-//! have as many writers as cores, as in the seed's experiment; ours has one, as the ledger has.
+//! have as many writers as cores, as in `dashmap-benchmark`; ours has one, as the ledger has.
 //! A write begins with what the ledger has at hand after it has stored the record: its address in
 //! the rivals' ledger, its id in ours. The key is looked up by its address in all of them.
 //! Ours publishes whenever it has caught up with what is due, and after [`SHOWN_AT_MOST`] writes at

@@ -61,7 +61,7 @@ pub(crate) fn row(outcome: &Outcome, options: &Options) {
 }
 
 /// The three profiles: the mean (geometric: times differ by powers of ten) over the cells that were
-/// run of each; with all cells also by each of the three, as the seed's tables.
+/// run of each; with all cells also by each of the three, as the tables of `dashmap-benchmark`.
 pub(crate) fn profiles(outcomes: &[Outcome], options: &Options) {
     for profile in &PROFILES {
         let in_profile = |outcome: &&Outcome| profile.has(&outcome.cell);

@@ -15,7 +15,7 @@ use ledger::{Address, BlockId, Change, Facet, Record, Slot};
 use pool::Pool;
 use query::{Ledger, LedgerConfig};
 use rpc::SystemClock;
-use rpc::pubsub::{Config, PubSub, Sink, serve_connection};
+use rpc::pubsub::{Config, PubSub, Sink, Stats, serve_connection};
 use serde_json::{Value, json};
 use solana::Account;
 use solana_account::AccountSharedData;
@@ -194,7 +194,7 @@ impl Node {
 
     pub(crate) fn execute(&mut self, tx: Tx<'_>) {
         let executed = self.execute_silently(tx);
-        self.tell(&Event::Executed(executed));
+        self.tell(&Event::Executed([executed].into()));
     }
 
     /// Completes the open block.
@@ -259,7 +259,13 @@ impl Node {
     /// Waits until nothing is subscribed and nobody is connected.
     pub(crate) async fn until_empty(&self) {
         let empty = async {
-            while self.pubsub.stats() != rpc::pubsub::Stats::default() {
+            loop {
+                let stats = self.pubsub.stats();
+                // The blocks are kept for those who come back.
+                let empty = Stats { resume_bytes: stats.resume_bytes, ..Stats::default() };
+                if stats == empty {
+                    return;
+                }
                 tokio::task::yield_now().await;
             }
         };

@@ -209,17 +209,21 @@ async fn other_facets_hear_of_what_belongs_to_an_address() {
     let mut node = Node::start(Config::default()).await;
     let mut client = node.connect().await;
     let owners = vec![key(200).to_string()];
-    track(&mut client, &owners, json!({ "commitment": "confirmed", "facet": "program" })).await;
-    let mentions = json!({ "commitment": "confirmed", "facet": "mentions" });
-    let answer = track(&mut client, &keys(30..31), mentions).await;
+    let facet = |name: &str| json!({ "commitment": "confirmed", "facet": name });
+    let program = track(&mut client, &owners, facet("program")).await;
+    let mentions = track(&mut client, &keys(30..31), facet("mentions")).await;
     node.write(1, 5);
     node.block(Tx { keys: &[key(30), key(31)], ..Tx::new(8) });
     let all = node.told(&mut client).await;
     assert_eq!(all.len(), 2, "{all:?}");
-    assert_eq!(all[0]["params"]["result"]["value"][0]["pubkey"], key(1).to_string());
-    assert_eq!(all[1]["params"]["subscription"], answer["subscription"]);
-    let signature = super::node::signature(8).to_string();
-    assert_eq!(all[1]["params"]["result"]["value"][0]["signature"], signature);
+    // There is no order between two subscriptions.
+    let told = |answer: &Value| {
+        let mut of = all.iter().map(|told| &told["params"]);
+        let of = of.find(|told| told["subscription"] == answer["subscription"]);
+        of.expect("both are told")["result"]["value"][0].clone()
+    };
+    assert_eq!(told(&program)["pubkey"], key(1).to_string());
+    assert_eq!(told(&mentions)["signature"], super::node::signature(8).to_string());
 }
 
 #[tokio::test]
@@ -232,6 +236,7 @@ async fn a_client_that_comes_back_misses_nothing() {
     let at =
         |slot: u8| json!({ "slot": slot, "block": Hash::new_from_array([slot; 32]).to_string() });
     let options = |slot: u8| json!({ "commitment": "confirmed", "resume": at(slot) });
+    node.told(&mut client).await; // the blocks are known
     let answer = track(&mut client, &keys(5..8), options(5)).await;
     assert_eq!(answer["slot"], 8);
     node.write(5, 2);
@@ -243,6 +248,89 @@ async fn a_client_that_comes_back_misses_nothing() {
     let err = client.call("addressesSubscribe", params).await.expect_err("too long ago");
     assert!(err["message"].as_str().expect("words").contains("pubsub.resume_blocks"), "{err}");
     assert_eq!(node.pubsub.stats().tracked_addresses, 3);
+}
+
+#[tokio::test]
+async fn a_client_that_comes_back_is_told_what_is_beyond_the_bytes() {
+    let mut node = Node::start(Config { resume_bytes: 1, ..Config::default() }).await;
+    for n in 1..4 {
+        node.write(n, 1);
+    }
+    let mut client = node.connect().await;
+    let at =
+        |slot: u8| json!({ "slot": slot, "block": Hash::new_from_array([slot; 32]).to_string() });
+    let options = |slot: u8| json!({ "commitment": "confirmed", "resume": at(slot) });
+    node.told(&mut client).await;
+    let params = json!([keys(1..9), options(2)]);
+    let err = client.call("addressesSubscribe", params).await.expect_err("too much since");
+    assert!(err["message"].as_str().expect("words").contains("pubsub.resume_bytes"), "{err}");
+    // Nothing is between the newest block and the present.
+    let stats = node.pubsub.stats();
+    assert_eq!((stats.resume_bytes, stats.tracked_addresses), (0, 0));
+    let newest = node.write(5, 1) as u8;
+    node.told(&mut client).await;
+    track(&mut client, &keys(1..9), options(newest)).await;
+}
+
+#[tokio::test]
+async fn long_messages_are_done_whole_and_in_their_order() {
+    let mut node = Node::start(Config::default()).await;
+    let mut client = node.connect().await;
+    let mut many: Vec<String> = (0..8_000_u32)
+        .map(|n| {
+            let mut bytes = [9; 32];
+            bytes[..4].copy_from_slice(&n.to_le_bytes());
+            Pubkey::new_from_array(bytes).to_string()
+        })
+        .collect();
+    let answer = track(&mut client, &[], json!({ "commitment": "processed" })).await;
+    let id = &answer["subscription"];
+    let update = |n: u32, change: Value| {
+        let params = json!([id, change]);
+        let method = "addressesUpdate";
+        json!({ "jsonrpc": "2.0", "id": n, "method": method, "params": params }).to_string()
+    };
+    client.send(update(1, json!({ "add": many }))).await;
+    client.send(update(2, json!({ "add": ["1111", many[0]] }))).await;
+    client.send(update(3, json!({ "remove": many[..3_000] }))).await;
+    client.send(update(4, json!({ "replace": many[5_000..] }))).await;
+    client.send(r#"{"jsonrpc":"2.0","id":5,"method":"slotUnsubscribe","params":[1]}"#).await;
+    many.push("So close".to_owned());
+    client.send(update(6, json!({ "add": many }))).await;
+    client.send(update(7, json!({ "clear": true }))).await;
+    client.send(update(8, json!({ "add": [key(1).to_string()] }))).await;
+    let mut replies = Vec::new();
+    while replies.len() < 8 {
+        let Some(Ok(text)) = client.message().await else { panic!("replies are expected") };
+        replies.push(serde_json::from_str::<Value>(&text).expect("it is JSON"));
+    }
+    let ids: Vec<_> = replies.iter().filter_map(|reply| reply["id"].as_u64()).collect();
+    assert_eq!(ids, (1..=8).collect::<Vec<_>>());
+    let counts = |at: usize| {
+        let result = &replies[at]["result"];
+        [&result["addresses"], &result["added"], &result["removed"]].map(Value::as_u64)
+    };
+    assert_eq!(counts(0), [Some(8_000), Some(8_000), Some(0)]);
+    assert_eq!(replies[1]["error"]["message"], "Invalid params: `1111` is no address.");
+    assert_eq!(counts(2), [Some(5_000), Some(0), Some(3_000)]);
+    assert_eq!(counts(3), [Some(3_000), Some(0), Some(2_000)]);
+    assert_eq!(replies[5]["error"]["message"], "Invalid params: `So close` is no address.");
+    assert_eq!(counts(6), [Some(0), Some(0), Some(3_000)]);
+    assert_eq!(counts(7), [Some(1), Some(1), Some(0)]);
+    node.write(1, 1);
+    assert_eq!(told(&mut node, &mut client).await, [self::update(1, &[1])]);
+    // Who goes while his message is worked on leaves nothing.
+    many.pop();
+    for round in 0..20_u32 {
+        let mut gone = node.connect().await;
+        let params = json!([many]);
+        let subscribe =
+            json!({ "jsonrpc": "2.0", "id": 1, "method": "addressesSubscribe", "params": params });
+        gone.send(subscribe.to_string()).await;
+        client.send(update(round, json!({ "replace": many[round as usize..] }))).await;
+    }
+    drop(client);
+    node.until_empty().await;
 }
 
 /// A block on a chosen parent, told as processed and confirmed, without the ledger behind it.

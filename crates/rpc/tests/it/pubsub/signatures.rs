@@ -113,7 +113,7 @@ async fn subscribing_races_with_executing_and_nothing_is_lost_or_doubled() {
     node.open();
     for n in 0..=200 {
         let executed = node.execute_silently(Tx::new(n));
-        let event = Event::Executed(Arc::clone(&executed));
+        let event = Event::Executed([Arc::clone(&executed)].into());
         let (id, ()) = tokio::join!(subscribe(&mut client, n, "processed", false), async {
             // Somewhere within the round trip, by the number.
             for _ in 0..n % 7 {

@@ -1,0 +1,195 @@
+//! The addresses of one message, read piece by piece: a message may have tens of thousands.
+//!
+//! In: a binary message, or the text of a JSON array of base58. Out: so many addresses at a time.
+//! Bounds: the message. Not here: what they are for (`sets`).
+
+use std::fmt;
+use std::str::FromStr;
+
+use ledger::Address;
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
+use serde_json::value::RawValue;
+use solana_pubkey::Pubkey;
+use tokio_tungstenite::tungstenite::Bytes;
+
+use crate::error::RpcError;
+
+/// Characters of an address in base58 at most.
+const BASE58_MAX: usize = 44;
+
+/// The addresses that are still to be read.
+pub(super) enum Given {
+    /// 32 bytes each.
+    Binary(Bytes),
+    /// A JSON array, and how much of it has been read.
+    Text(Box<RawValue>, usize),
+}
+
+impl Given {
+    /// None.
+    pub(super) fn nothing() -> Self {
+        Self::Binary(Bytes::new())
+    }
+
+    /// Those of a JSON array.
+    pub(super) fn text(list: Box<RawValue>) -> Self {
+        Self::Text(list, 0)
+    }
+
+    /// Those of a binary message after its header. `None` if the last is cut short.
+    pub(super) fn binary(addresses: Bytes) -> Option<Self> {
+        addresses.len().is_multiple_of(32).then_some(Self::Binary(addresses))
+    }
+
+    /// The next addresses, at most so many; none if all have been read.
+    ///
+    /// Errors: what is no address, in the words of every other parameter.
+    pub(super) fn take(&mut self, count: usize) -> Result<Vec<Address>, RpcError> {
+        match self {
+            Self::Binary(left) => {
+                let piece = left.split_to(left.len().min(count * 32));
+                let (addresses, _) = piece.as_chunks::<32>();
+                Ok(addresses.iter().map(|bytes| Address::from(*bytes)).collect())
+            }
+            Self::Text(list, read) => {
+                let mut addresses = Vec::with_capacity(count.min(list.get().len() / 34));
+                while addresses.len() < count {
+                    match next_of(list.get(), read) {
+                        Some(Next::Address(address)) => addresses.push(address),
+                        Some(Next::End) => break,
+                        None => {
+                            // Wrong, or written in an unusual way: then some come once more.
+                            *read = list.get().len();
+                            return whole(list.get());
+                        }
+                    }
+                }
+                Ok(addresses)
+            }
+        }
+    }
+}
+
+enum Next {
+    Address(Address),
+    End,
+}
+
+/// The next address of a JSON array, whose text is known to be JSON. `None` if there is anything else.
+fn next_of(list: &str, read: &mut usize) -> Option<Next> {
+    let bytes = list.as_bytes();
+    if *read == 0 {
+        bytes.first().filter(|first| **first == b'[')?;
+        *read = 1;
+    }
+    let is_between = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\n' | b'\r' | b',');
+    let Some(gap) = bytes[*read..].iter().position(|byte| !is_between(byte)) else {
+        return Some(Next::End);
+    };
+    let start = *read + gap;
+    match bytes[start] {
+        b']' => {
+            *read = bytes.len();
+            Some(Next::End)
+        }
+        b'"' => {
+            let text = &bytes[start + 1..bytes.len().min(start + 2 + BASE58_MAX)];
+            let end = start + 1 + text.iter().position(|byte| *byte == b'"')?;
+            let pubkey = Pubkey::from_str(list.get(start + 1..end)?).ok()?;
+            *read = end + 1;
+            Some(Next::Address(Address::from(pubkey.to_bytes())))
+        }
+        _ => None,
+    }
+}
+
+/// All at once, as every other parameter is read, and with its words for what is wrong.
+#[cold]
+fn whole(list: &str) -> Result<Vec<Address>, RpcError> {
+    let value = serde_json::from_str::<Value>(list);
+    let read = value.and_then(serde_json::from_value::<Vec<Base58>>);
+    let read = read.map_err(|err| RpcError::invalid_params(format!("Invalid params: {err}.")))?;
+    Ok(read.into_iter().map(|given| given.0).collect())
+}
+
+/// An address in base58, read without keeping its text.
+struct Base58(Address);
+
+impl<'de> Deserialize<'de> for Base58 {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Text;
+        impl serde::de::Visitor<'_> for Text {
+            type Value = Base58;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an address in base58")
+            }
+
+            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Base58, E> {
+                let pubkey = Pubkey::from_str(text)
+                    .map_err(|_| E::custom(format_args!("`{text}` is no address")))?;
+                Ok(Base58(Address::from(pubkey.to_bytes())))
+            }
+        }
+        deserializer.deserialize_str(Text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(list: &str, count: usize) -> Result<Vec<Address>, RpcError> {
+        let list = RawValue::from_string(list.to_owned()).expect("JSON");
+        let mut given = Given::text(list);
+        let mut all = Vec::new();
+        loop {
+            let piece = given.take(count)?;
+            if piece.is_empty() {
+                return Ok(all);
+            }
+            all.extend(piece);
+        }
+    }
+
+    #[test]
+    fn any_piece_gives_the_same_addresses_in_whatever_way_they_are_written() {
+        let keys: Vec<Pubkey> = (0..50).map(|n| Pubkey::new_from_array([n; 32])).collect();
+        let expected: Vec<Address> = keys.iter().map(|key| Address::from(key.to_bytes())).collect();
+        let quoted: Vec<String> = keys.iter().map(|key| format!("\"{key}\"")).collect();
+        for text in [format!("[{}]", quoted.join(",")), format!("[ {} ]", quoted.join(" ,\n\t"))] {
+            for count in [1, 7, 50, 1_000] {
+                assert_eq!(read(&text, count).ok(), Some(expected.clone()), "{count}");
+            }
+        }
+        // The first character as an escape; then those before it may come twice.
+        let escaped = format!("[{},\"\\u0031{}\"]", quoted[7], &quoted[0][2..33]);
+        let all = read(&escaped, 1).expect("addresses");
+        assert!(all.ends_with(&[expected[7], expected[0]]));
+        assert_eq!(read("[]", 9).ok(), Some(Vec::new()));
+        let mut binary = Given::binary(Bytes::from(vec![3; 96])).expect("three");
+        assert_eq!(binary.take(2).map(|some| some.len()).ok(), Some(2));
+        assert_eq!(binary.take(2).map(|some| some.len()).ok(), Some(1));
+        assert_eq!(binary.take(2).map(|some| some.len()).ok(), Some(0));
+        assert!(Given::binary(Bytes::from(vec![3; 95])).is_none());
+    }
+
+    #[test]
+    fn what_is_no_list_of_addresses_is_refused_in_the_usual_words() {
+        let key = Pubkey::new_from_array([9; 32]);
+        let long = format!("[\"{key}{key}\"]");
+        for (text, words) in [
+            ("\"abc\"", "expected a sequence"),
+            ("null", "expected a sequence"),
+            ("[5]", "expected an address in base58"),
+            ("[[]]", "expected an address in base58"),
+            ("[\"abc\"]", "`abc` is no address"),
+            (&long, "is no address"),
+        ] {
+            let err = read(text, 2).expect_err(text);
+            assert!(err.message.contains(words), "{}", err.message);
+            assert!(err.message.starts_with("Invalid params: "), "{}", err.message);
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! Calls over WebSocket in `/metrics`: by method, beside those over HTTP, each counted once.
+
+use std::sync::Arc;
+
+use rpc::metrics::Source;
+use rpc::pubsub::Config;
+use serde_json::json;
+
+use super::node::{Node, key};
+use crate::metrics::Figures;
+use crate::world::World;
+
+/// Asks everything that the test counts.
+async fn ask() -> Node {
+    let node = Node::start(Config::default()).await;
+    let mut client = node.connect().await;
+    let slot = client.subscribe("slot", json!([])).await;
+    for is_there in [true, false] {
+        let ended = client.call("slotUnsubscribe", json!([slot])).await;
+        assert_eq!(ended.is_ok(), is_there);
+    }
+    client.call("getVersion", json!([])).await.expect("it is there");
+    client.call("getEverything", json!([])).await.expect_err("it is not there");
+    client.ask("{").await;
+    let batch = r#"[{"jsonrpc":"2.0","id":1,"method":"getVersion"},
+        {"jsonrpc":"2.0","id":2,"method":"addressesSubscribe","params":[[]]},
+        {"jsonrpc":"2.0","method":"getVersion"}]"#;
+    // A text that names a set's method goes another way, whatever it is.
+    assert_eq!(client.ask(batch).await.as_array().map(Vec::len), Some(2));
+    let set = client.call("addressesSubscribe", json!([[key(1).to_string()]])).await;
+    let set = set.expect("it is right")["subscription"].clone();
+    let clear = json!({ "clear": true });
+    client.call("addressesUpdate", json!([set, clear])).await.expect("it is right");
+    client.call("addressesUpdate", json!([77, clear])).await.expect_err("there is none");
+    for is_there in [true, false] {
+        let ended = client.call("addressesUnsubscribe", json!([set])).await;
+        assert_eq!(ended.is_ok(), is_there);
+    }
+    node
+}
+
+#[test]
+fn calls_over_websocket_are_counted_by_method() {
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let node = runtime.block_on(ask());
+    let world = World::new();
+    world.node.metrics.add(Arc::clone(&node.pubsub) as Arc<dyn Source>);
+    let mut client = world.client();
+    client.result("getVersion", json!([]));
+    let figures = Figures::of(&mut client);
+    for (method, class, calls) in [
+        ("slotSubscribe", "inline", 1.0),
+        ("slotUnsubscribe", "inline", 2.0),
+        ("getVersion", "inline", 2.0),
+        ("other", "inline", 1.0),
+        ("none", "inline", 1.0),
+        ("addressesSubscribe", "medium", 2.0),
+        ("addressesUpdate", "medium", 2.0),
+        ("addressesUnsubscribe", "medium", 2.0),
+        ("programSubscribe", "inline", 0.0),
+    ] {
+        let of = format!("{{class=\"{class}\",method=\"{method}\",transport=\"websocket\"}}");
+        let name = format!("hydrant_requests_total{of}");
+        assert_eq!(figures.get(&name), calls, "{name}: {:?}", figures.all());
+        let name = format!("hydrant_request_duration_seconds_count{of}");
+        assert_eq!(figures.get(&name), calls, "{name}");
+    }
+    for (method, code, errors) in [
+        ("slotUnsubscribe", -32602, 1.0),
+        ("other", -32601, 1.0),
+        ("none", -32700, 1.0),
+        ("addressesSubscribe", -32600, 1.0),
+        ("addressesUpdate", -32602, 1.0),
+        ("addressesUnsubscribe", -32602, 1.0),
+    ] {
+        let of = format!("{{code=\"{code}\",method=\"{method}\",transport=\"websocket\"}}");
+        let name = format!("hydrant_request_errors_total{of}");
+        assert_eq!(figures.get(&name), errors, "{name}: {:?}", figures.all());
+    }
+    let name = "hydrant_requests_total{class=\"inline\",method=\"getVersion\",transport=\"http\"}";
+    assert_eq!(figures.get(name), 1.0, "what came over HTTP is told by itself");
+    drop(runtime);
+}
