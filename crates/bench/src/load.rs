@@ -6,7 +6,7 @@
 //! scans), `large` (one answer of gigabytes), `overload`, `sweep` (IO and CPU threads), `suites`.
 //! All of it takes about twelve minutes on two cores. For that the ladder is three rounds of 3 s a rung,
 //! isolation five of 5 s (one where it is a table), the suites three of 1 s, the sweep one of 3 s.
-//! `--quick` measures ladder and suites for a minute, on one IO and two CPU threads whatever the machine
+//! `--quick` measures ladder and suites in rounds of so many requests, for about a minute, on one IO and two CPU threads whatever the machine
 //! has, and compares with what is recorded in `load/recorded.json`; `--quick --record` records.
 //! Not here: how load is offered and counted (`crates/load`).
 
@@ -86,7 +86,8 @@ const FULL: Size = Size {
 
 const QUICK: Size = Size {
     accounts: 200_000,
-    runs: 5,
+    // Of so many requests each (`rounds`); medians need no more on a machine that does other things.
+    runs: 11,
     warm_up: Duration::ZERO,
     measured: Duration::from_millis(200),
     long: Duration::from_millis(500),
@@ -196,6 +197,11 @@ fn only(args: &[String]) -> Result<Vec<String>> {
 }
 
 impl Size {
+    /// Whether ratios of CPU time are what it is about.
+    fn is_quick(&self) -> bool {
+        self.threads.is_some()
+    }
+
     fn settings(&self) -> Settings {
         let settings = Settings::of_binary();
         let Some((io_threads, cpu_threads)) = self.threads else { return settings };

@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use load::{
     Client, Endpoint, Found, LoadError, Mix, Pace, Plan, Process, Replay, Report, RestSuite, Run,
-    Span, Stream, Suite, Wanted, read_log, write_log,
+    Span, Stream, Suite, Wanted, read_log, scans, write_log,
 };
 
 use crate::dev::say;
@@ -27,9 +27,13 @@ const SEED: u64 = 1;
 /// What `hydrant bench` can be told.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct BenchFlags {
-    /// The endpoint, http://HOST:PORT/PATH.
+    /// The endpoint, http[s]://HOST[:PORT][/PATH].
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8899")]
     pub(crate) url: String,
+    /// With https: certificates in PEM, of the server or of who signed its [default: those that this
+    /// machine trusts].
+    #[arg(long, value_name = "FILE")]
+    pub(crate) ca: Option<PathBuf>,
     /// What is measured [default: every suite of JSON-RPC that the endpoint has input for].
     ///
     /// account-info, block, blocks, first-available-block, multiple-accounts, slot, supply,
@@ -61,14 +65,16 @@ pub(crate) struct BenchFlags {
     /// Seconds after which an answer is given up.
     #[arg(long, value_name = "SECONDS", default_value_t = 10.0)]
     pub(crate) timeout: f64,
-    /// Clients that scan program-accounts in a closed loop meanwhile.
+    /// Clients that scan in a closed loop meanwhile: getProgramAccounts of all of --program, or of the
+    /// token program, each time with another dataSlice, so that no cache has the answer.
     #[arg(long, value_name = "COUNT", default_value_t = 0)]
     pub(crate) scans: usize,
     /// An account, mint or owner to ask for [default: found out from the node]. May be given more than
     /// once.
     #[arg(long, value_name = "PUBKEY", num_args = 1..)]
     pub(crate) address: Vec<String>,
-    /// The program of program-accounts [default: the token program, owner by owner].
+    /// The program of program-accounts and of --scans [default: the token program, for program-accounts
+    /// owner by owner].
     #[arg(long, value_name = "PUBKEY")]
     pub(crate) program: Option<String>,
     /// The server's process, if it runs here: its CPU time and memory are told, too.
@@ -101,7 +107,7 @@ enum Subject {
 /// Measures, and tells.
 pub(crate) fn run(flags: &BenchFlags) -> Result<()> {
     check(flags)?;
-    let endpoint = Endpoint::parse(&flags.url)?;
+    let endpoint = Endpoint::parse_trusting(&flags.url, flags.ca.as_deref())?;
     if let Some(path) = &flags.replay {
         return replay(flags, &endpoint, path);
     }
@@ -117,8 +123,12 @@ pub(crate) fn run(flags: &BenchFlags) -> Result<()> {
         return generate(flags, &subjects, &found, path);
     }
     let mut report = Report::new("hydrant bench", notes(flags));
+    let scans = match flags.scans {
+        0 => None,
+        clients => Some(Stream::closed("scans", scans(&endpoint, &found), clients)),
+    };
     for subject in &subjects {
-        let streams = match streams(flags, subject, &mut client, &found) {
+        let streams = match streams(flags, subject, &mut client, &found, scans.as_ref()) {
             Ok(streams) => streams,
             // One that was asked for by name must be there.
             Err(LoadError::NoInput { suite, why }) if !is_named(flags, subject) => {
@@ -183,6 +193,7 @@ fn streams(
     subject: &Subject,
     client: &mut Client,
     found: &Found,
+    scans: Option<&Stream>,
 ) -> Result<Vec<Stream>, LoadError> {
     let (name, requests) = match subject {
         Subject::Suite(suite) => (suite.name(), suite.requests(client, found)?),
@@ -193,10 +204,8 @@ fn streams(
     let pace = flags.rate.map_or(Pace::Closed, |rate| Pace::Open { rate });
     let judge = if let Subject::Rest(suite) = subject { suite.judge() } else { stream.judge };
     let mut streams = vec![Stream { pace, judge, threads: flags.threads, ..stream }];
-    if flags.scans > 0 {
-        let requests = Suite::ProgramAccounts.requests(client, found)?;
-        let name = format!("{name}: scans beside it");
-        streams.push(Stream::closed(&name, requests, flags.scans));
+    if let Some(scans) = scans {
+        streams.push(Stream { name: format!("{name}: scans beside it"), ..scans.clone() });
     }
     Ok(streams)
 }

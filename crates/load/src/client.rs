@@ -24,7 +24,7 @@ impl Client {
         let endpoint = endpoint.into();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|err| LoadError::Thread(err.to_string()))?;
-        let connection = Some(runtime.block_on(Connection::open(endpoint.address))?);
+        let connection = Some(runtime.block_on(Connection::open(endpoint.clone()))?);
         Ok(Self { endpoint, runtime, connection })
     }
 
@@ -60,7 +60,7 @@ impl Client {
         let Self { endpoint, runtime, connection } = self;
         let mut open = match connection.take() {
             Some(open) => open,
-            None => runtime.block_on(Connection::open(endpoint.address))?,
+            None => runtime.block_on(Connection::open(endpoint.clone()))?,
         };
         let answered = runtime.block_on(async {
             let timeout = tokio::time::timeout(ANSWER_WITHIN, open.exchange(request)).await;

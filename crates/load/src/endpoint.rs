@@ -1,36 +1,52 @@
 //! Where requests go, and how they read on the wire.
 
 use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::Path;
 
 use serde_json::{Value, json};
 
 use crate::LoadError;
+use crate::socket::Tls;
 
 /// A server: its address, and what its URL said beside it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Endpoint {
     /// Where connections go.
     pub address: SocketAddr,
     host: String,
     path: String,
+    tls: Option<Tls>,
 }
 
 impl Endpoint {
-    /// The endpoint of a URL: `http://HOST[:PORT][/PATH]`, port 80 if it says none. A name is looked up.
+    /// The endpoint of a URL: `http[s]://HOST[:PORT][/PATH]`, port 80 or 443 if it says none. A name is looked
+    /// up. With https a server must have a certificate that this machine trusts.
     pub fn parse(url: &str) -> Result<Self, LoadError> {
+        Self::parse_trusting(url, None)
+    }
+
+    /// The same; with https a server must have a certificate from one of a PEM file, if there is one.
+    pub fn parse_trusting(url: &str, ca: Option<&Path>) -> Result<Self, LoadError> {
         let wrong = |why: &str| LoadError::Url { url: url.to_owned(), why: why.to_owned() };
-        let rest = match url.split_once("://") {
-            None => url,
-            Some(("http", rest)) => rest,
-            Some(_) => return Err(wrong("only http is spoken")),
+        let (rest, port, has_tls) = match url.split_once("://") {
+            None => (url, 80, false),
+            Some(("http", rest)) => (rest, 80, false),
+            Some(("https", rest)) => (rest, 443, true),
+            Some(_) => return Err(wrong("only http and https are spoken")),
         };
         let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-        let has_port = host.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
-        let with_port = if has_port { host.to_owned() } else { format!("{host}:80") };
+        let split = host.rsplit_once(':').filter(|(_, port)| port.parse::<u16>().is_ok());
+        let name = split.map_or(host, |(name, _)| name);
+        let with_port = split.map_or_else(|| format!("{host}:{port}"), |_| host.to_owned());
         let mut addresses = with_port.to_socket_addrs().map_err(|err| wrong(&err.to_string()))?;
         let address = addresses.next().ok_or_else(|| wrong("the name has no address"))?;
         let path = if path.is_empty() { "/" } else { path };
-        Ok(Self { address, host: host.to_owned(), path: path.to_owned() })
+        let tls = has_tls.then(|| Tls::new(name.trim_matches(['[', ']']), ca)).transpose()?;
+        Ok(Self { address, host: host.to_owned(), path: path.to_owned(), tls })
+    }
+
+    pub(crate) fn tls(&self) -> Option<&Tls> {
+        self.tls.as_ref()
     }
 
     /// The bytes of a JSON-RPC request.
@@ -79,7 +95,7 @@ impl Endpoint {
 
 impl From<SocketAddr> for Endpoint {
     fn from(address: SocketAddr) -> Self {
-        Self { address, host: address.to_string(), path: "/".to_owned() }
+        Self { address, host: address.to_string(), path: "/".to_owned(), tls: None }
     }
 }
 
@@ -105,8 +121,8 @@ mod tests {
 
     #[test]
     fn what_is_not_http_is_refused_with_the_form() {
-        let err = Endpoint::parse("https://127.0.0.1:1").expect_err("TLS").to_string();
-        assert!(err.contains("only http") && err.contains("http://HOST"), "{err}");
+        let err = Endpoint::parse("ws://127.0.0.1:1").expect_err("WebSocket").to_string();
+        assert!(err.contains("only http") && err.contains("http[s]://HOST"), "{err}");
     }
 
     #[test]

@@ -24,8 +24,23 @@ pub enum LoadError {
     /// An answer is no HTTP/1.1 that we know.
     #[error("not an answer that HTTP/1.1 has: {0}")]
     Http(&'static str),
-    /// Not of the form `http://HOST:PORT/PATH`. TLS is not spoken here.
-    #[error("{url}: {why}; it is of the form http://HOST[:PORT][/PATH]")]
+    /// The server and we do not agree on TLS. Fix: name its certificate, or who signed that, with `--ca`.
+    #[error("TLS with {address}")]
+    Tls {
+        /// Where.
+        address: SocketAddr,
+        /// What is wrong.
+        #[source]
+        err: io::Error,
+    },
+    /// There is nothing by which a server could be trusted.
+    #[error("certificates to trust: {why}")]
+    Trust {
+        /// What is wrong.
+        why: String,
+    },
+    /// Not of the form `http[s]://HOST:PORT/PATH`.
+    #[error("{url}: {why}; it is of the form http[s]://HOST[:PORT][/PATH]")]
     Url {
         /// What was given.
         url: String,

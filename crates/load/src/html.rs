@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use crate::process::Sample;
 use crate::report::{Report, Row};
 
 const WIDTH: f64 = 760.0;
@@ -57,8 +58,14 @@ pub(crate) fn page(report: &Report) -> String {
         page.push_str(&throughput(rows));
     }
     if report.rows.iter().any(|row| !row.samples.is_empty()) {
-        page.push_str("<h2>Memory of the server</h2>\n");
-        page.push_str(&memory(&report.rows[..report.rows.len().min(LINES_MAX)]));
+        for rows in report.rows.chunks(LINES_MAX) {
+            page.push_str("<h2>CPU of the server</h2>\n");
+            page.push_str(&cpu(rows));
+        }
+        for rows in report.rows.chunks(LINES_MAX) {
+            page.push_str("<h2>Memory of the server</h2>\n");
+            page.push_str(&memory(rows));
+        }
     }
     page.push_str("</body></html>\n");
     page
@@ -131,20 +138,39 @@ fn throughput(rows: &[Row]) -> String {
     plot(&lines, x, None, false, "answers/s")
 }
 
+/// Cores in use from one look at the server to the next.
+fn cpu(rows: &[Row]) -> String {
+    let cores = |samples: &[Sample], nth: usize| {
+        let (before, now) = (samples.get(nth.checked_sub(1)?)?, samples[nth]);
+        let took_s = (now.at_ms - before.at_ms) / 1e3;
+        (took_s > 0.0).then(|| (now.cpu_s - before.cpu_s) / took_s)
+    };
+    over_time(rows, "cores", cores)
+}
+
 fn memory(rows: &[Row]) -> String {
+    over_time(rows, "MB", |samples, nth| Some(samples[nth].resident_bytes as f64 / 1e6))
+}
+
+/// What the looks at the server's process tell, each by its place, over the seconds since the first.
+fn over_time(
+    rows: &[Row],
+    name: &'static str,
+    value: impl Fn(&[Sample], usize) -> Option<f64>,
+) -> String {
     let mut most: f64 = 0.1;
     let mut lines = Vec::new();
     for row in rows {
         let first = row.samples.first().map_or(0.0, |sample| sample.at_ms);
-        let points = row
-            .samples
-            .iter()
-            .map(|sample| ((sample.at_ms - first) / 1e3, sample.resident_bytes as f64 / 1e6));
+        let points = row.samples.iter().enumerate();
+        let points = points.filter_map(|(nth, sample)| {
+            Some(((sample.at_ms - first) / 1e3, value(&row.samples, nth)?))
+        });
         let points: Vec<_> = points.collect();
         most = points.last().map_or(most, |last| most.max(last.0));
         lines.push(Line { name: &row.name, points });
     }
-    plot(&lines, Axis { least: 0.0, most, is_log: false, name: "seconds" }, None, false, "MB")
+    plot(&lines, Axis { least: 0.0, most, is_log: false, name: "seconds" }, None, false, name)
 }
 
 /// One plot; `y` reaches from what is there to what is there.
@@ -273,6 +299,8 @@ fn escaped(text: &str) -> String {
 mod tests {
     use super::*;
 
+    const AXIS: Axis = Axis { least: 0.0, most: 1.0, is_log: false, name: "" };
+
     fn marks(least: f64, most: f64, is_log: bool) -> Vec<String> {
         let axis = Axis { least, most, is_log, name: "" };
         axis.marks().into_iter().map(|(_, text)| text).collect()
@@ -286,8 +314,24 @@ mod tests {
     }
 
     #[test]
+    fn the_servers_cpu_is_plotted_from_look_to_look() {
+        let look = |at_ms, cpu_s| Sample { at_ms, cpu_s, resident_bytes: 5_000_000 };
+        // Half a core for a second, then two.
+        let samples = vec![look(100.0, 7.0), look(1_100.0, 7.5), look(2_100.0, 9.5)];
+        let row = Row { name: "slot".to_owned(), samples, ..Row::default() };
+        let page = page(&Report { rows: vec![row], ..Report::default() });
+        let plot = page.split("<h2>CPU of the server</h2>").nth(1).expect("a plot of CPU");
+        let points = plot.split("points=\"").nth(1).and_then(|rest| rest.split('"').next());
+        let (x, y) = (Axis { most: 2.0, ..AXIS }, Axis { most: 2.0, ..AXIS });
+        let at = |seconds, cores| format!("{:.1},{:.1}", x_of(&x, seconds), y_of(&y, cores));
+        assert_eq!(points, Some(&*format!("{} {}", at(1.0, 0.5), at(2.0, 2.0))));
+        assert!(page.contains("<h2>Memory of the server</h2>"));
+    }
+
+    #[test]
     fn a_plot_of_nothing_is_a_plot() {
-        let svg = throughput(&[Row::default()]) + &latencies(&[Row::default()]);
+        let nothing = [Row::default()];
+        let svg = throughput(&nothing) + &latencies(&nothing) + &cpu(&nothing) + &memory(&nothing);
         assert!(svg.contains("</svg>") && !svg.contains("NaN") && !svg.contains("inf"), "{svg}");
     }
 }

@@ -2,15 +2,12 @@
 //!
 //! Shape: an answer has a length or comes in chunks. What is short is borrowed from where it was read.
 //! Bounds: of a body so much is kept as the caller says; the rest is read and dropped.
-//! Not here: redirects, compression, TLS.
+//! Not here: redirects, compression, TLS (`socket`).
 
 use std::io;
-use std::net::SocketAddr;
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
-
-use crate::LoadError;
+use crate::socket::Socket;
+use crate::{Endpoint, LoadError};
 
 /// Bytes that are made room for at a time: at first, and once a body is known to be long.
 const READ_BYTES: usize = 16 * 1024;
@@ -21,7 +18,7 @@ const HEAD_BYTES_MAX: usize = 64 * 1024;
 
 /// A connection that is kept alive.
 pub struct Connection {
-    socket: TcpStream,
+    socket: Socket,
     /// What was read; before `at` it has been used.
     buffer: Vec<u8>,
     at: usize,
@@ -46,15 +43,16 @@ pub struct Answer<'a> {
 
 impl Connection {
     /// Connects. Answers are kept whole.
-    pub async fn open(address: SocketAddr) -> Result<Self, LoadError> {
-        Self::open_keeping(address, usize::MAX).await
+    pub async fn open(endpoint: impl Into<Endpoint>) -> Result<Self, LoadError> {
+        Self::open_keeping(endpoint, usize::MAX).await
     }
 
     /// Connects. Of an answer's body at most so many bytes are kept.
-    pub async fn open_keeping(address: SocketAddr, kept_bytes: usize) -> Result<Self, LoadError> {
-        let connected = TcpStream::connect(address).await;
-        let socket = connected.map_err(|err| LoadError::Connect { address, err })?;
-        socket.set_nodelay(true).map_err(LoadError::Broken)?;
+    pub async fn open_keeping(
+        endpoint: impl Into<Endpoint>,
+        kept_bytes: usize,
+    ) -> Result<Self, LoadError> {
+        let socket = Socket::connect(&endpoint.into()).await?;
         let buffer = Vec::with_capacity(READ_BYTES);
         let (head, body) = (Vec::new(), Vec::new());
         Ok(Self { socket, buffer, at: 0, head, body, kept_bytes, closes: false })
@@ -104,7 +102,7 @@ impl Connection {
     }
 
     async fn begin(&mut self, request: &[u8]) -> Result<Head, LoadError> {
-        self.socket.write_all(request).await.map_err(LoadError::Broken)?;
+        self.socket.send(request).await.map_err(LoadError::Broken)?;
         self.buffer.clear();
         self.body.clear();
         self.at = 0;
@@ -197,7 +195,7 @@ impl Connection {
 
     async fn read(&mut self, bytes: usize) -> Result<(), LoadError> {
         self.buffer.reserve(bytes.clamp(READ_BYTES, READ_BYTES_LONG));
-        match self.socket.read_buf(&mut self.buffer).await {
+        match self.socket.receive(&mut self.buffer).await {
             Ok(0) => Err(LoadError::Broken(io::ErrorKind::UnexpectedEof.into())),
             Ok(_) => Ok(()),
             Err(err) => Err(LoadError::Broken(err)),

@@ -8,7 +8,7 @@
 //! that stalls hides nothing; what was due and not even sent is counted as unserved.
 //! Bounds: memory is three histograms and a count for each second, per thread; an answer's bytes beyond
 //! [`KEPT_BYTES`] are read and dropped.
-//! Not here: any chain (suites name methods as text and know JSON alone), TLS, HTTP/2, WebSocket.
+//! Not here: any chain (suites name methods as text and know JSON alone), HTTP/2, WebSocket.
 #![forbid(unsafe_code)]
 
 mod client;
@@ -27,6 +27,8 @@ mod process;
 mod report;
 mod rest;
 mod run;
+mod scans;
+mod socket;
 mod suites;
 #[cfg(test)]
 mod testing;
@@ -45,4 +47,5 @@ pub use process::{Process, Sample, Used};
 pub use report::{Report, Row, Spread};
 pub use rest::RestSuite;
 pub use run::{KEPT_BYTES, Run};
+pub use scans::scans;
 pub use suites::Suite;

@@ -5,9 +5,11 @@
 //!
 //! ```json
 //! {"at_ms": 0, "body": {"jsonrpc": "2.0", "id": 1, "method": "getSlot"}}
-//! {"at_ms": 3.5, "path": "/v1/slot"}
+//! {"at_ms": 3.5, "path": "/v1/node"}
 //! ```
 //!
+//! Each answer is judged as what was asked: a call of JSON-RPC must have a result, wherever it was posted;
+//! anything else a status of 2xx.
 //! Bounds: all of it is in memory.
 
 use std::io::Write;
@@ -18,7 +20,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{Endpoint, LoadError, Pace, Stream, judge};
+use crate::judge::{self, Judge};
+use crate::{Endpoint, LoadError, Pace, Stream};
 
 /// One line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -41,7 +44,7 @@ pub struct LogEntry {
 pub struct Replay {
     requests: Vec<Vec<u8>>,
     times: Vec<Duration>,
-    is_json_rpc: bool,
+    judges: Vec<Judge>,
 }
 
 /// Reads a log.
@@ -93,15 +96,15 @@ impl Replay {
         Ok(Self {
             requests: entries.iter().map(|entry| entry.request(endpoint)).collect(),
             times: times.map(Duration::from_secs_f64).collect(),
-            is_json_rpc: entries.iter().all(|entry| entry.path.is_none()),
+            judges: entries.iter().map(LogEntry::judge).collect(),
         })
     }
 
     /// To be run once.
     pub fn stream(self, name: &str, connections: usize, threads: usize) -> Stream {
-        let judge = if self.is_json_rpc { judge::json_rpc } else { judge::status_ok };
         let pace = Pace::At(Arc::new(self.times));
-        Stream { pace, threads, judge, ..Stream::closed(name, self.requests, connections) }
+        let judges = Some(Arc::new(self.judges));
+        Stream { pace, threads, judges, ..Stream::closed(name, self.requests, connections) }
     }
 }
 
@@ -111,6 +114,21 @@ impl LogEntry {
         let body =
             serde_json::json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
         Self { at_ms: at.as_secs_f64() * 1e3, method: None, path: None, body: Some(body) }
+    }
+
+    /// Of what is asked. A body without a path goes where only JSON-RPC is spoken.
+    fn judge(&self) -> Judge {
+        let is_call = |body: &Value| body.get("jsonrpc").is_some();
+        let asks = |body: &Value| match body {
+            Value::Array(calls) => calls.iter().any(is_call),
+            body => is_call(body),
+        };
+        let has_calls = match &self.body {
+            Some(Value::String(text)) => serde_json::from_str(text).is_ok_and(|body| asks(&body)),
+            Some(body) => asks(body),
+            None => false,
+        };
+        if has_calls || self.path.is_none() { judge::json_rpc } else { judge::status_ok }
     }
 
     fn request(&self, endpoint: &Endpoint) -> Vec<u8> {
@@ -133,6 +151,8 @@ impl LogEntry {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::{respond, serve};
+    use crate::{Plan, Span};
 
     #[test]
     fn a_log_is_read_in_the_order_of_its_times_and_written_as_it_was() {
@@ -151,6 +171,31 @@ mod tests {
         let read = read_log(&path).expect("it was written");
         std::fs::remove_file(&path).expect("it was written");
         assert_eq!(read, entries);
+    }
+
+    #[test]
+    fn each_answer_of_a_mixed_log_is_judged_as_what_was_asked() {
+        let address = serve(|request, socket| {
+            let has = |name: &str| String::from_utf8_lossy(request).contains(name);
+            match () {
+                () if has("nope") => respond(socket, 200, r#"{"error":{"code":-32601},"id":1}"#),
+                () if has("getSlot") => respond(socket, 200, r#"{"result":1,"id":1}"#),
+                () if has("/gone") => respond(socket, 404, r#"{"result":1}"#),
+                () => respond(socket, 200, r#"{"slot":1}"#),
+            }
+        });
+        let text = r#"{"at_ms":0,"path":"/v1/node"}
+            {"at_ms":1,"path":"/gone"}
+            {"at_ms":2,"body":{"jsonrpc":"2.0","id":1,"method":"nope"}}
+            {"at_ms":3,"path":"/","body":"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"nope\"}"}
+            {"at_ms":4,"path":"/v1/transactions","body":{"transaction":"AA=="}}
+            {"at_ms":5,"body":[{"jsonrpc":"2.0","id":1,"method":"nope"}]}
+            {"at_ms":6,"body":{"jsonrpc":"2.0","id":1,"method":"getSlot"}}"#;
+        let replay = Replay::new(&parse(text).expect("a log"), &address.into(), 1.0);
+        let stream = replay.expect("it can be replayed").stream("x", 1, 1);
+        let run = Plan::of(address.into(), stream, Span::Once).run().expect("it listens");
+        let counts = run.outcomes[0].counts;
+        assert_eq!((counts.right, counts.wrong), (3, 4), "{counts:?}");
     }
 
     #[test]

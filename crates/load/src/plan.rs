@@ -52,6 +52,8 @@ pub struct Stream {
     pub threads: usize,
     /// What an answer is.
     pub judge: Judge,
+    /// The same, one for each request, if they are not of one kind.
+    pub judges: Option<Arc<Vec<Judge>>>,
     /// How far its threads stand behind those of other streams, and of a server on this machine, as a nice
     /// value: what reads much would else take the cores from what is measured.
     pub nice: u8,
@@ -83,7 +85,8 @@ impl Stream {
     pub fn closed(name: &str, requests: Vec<Vec<u8>>, connections: usize) -> Self {
         let (name, requests) = (name.to_owned(), Arc::new(requests));
         let judge = judge::json_rpc;
-        Self { name, requests, pace: Pace::Closed, connections, threads: 1, judge, nice: 0 }
+        let (pace, threads, judges) = (Pace::Closed, 1, None);
+        Self { name, requests, pace, connections, threads, judge, judges, nice: 0 }
     }
 
     /// An open loop of so many requests a second over at most so many connections.
@@ -104,6 +107,9 @@ impl Stream {
         }
         if self.connections == 0 || self.threads == 0 {
             return wrong("at least one connection and one thread");
+        }
+        if self.judges.as_ref().is_some_and(|judges| judges.len() != self.requests.len()) {
+            return wrong("one judge for each request");
         }
         match &self.pace {
             Pace::Open { rate } if !rate.is_finite() || *rate <= 0.0 => wrong("a rate above 0"),

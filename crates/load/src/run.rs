@@ -251,7 +251,7 @@ impl Shared {
             let mut open = Vec::new();
             let mut failed = None;
             for _ in 0..connections {
-                match Connection::open_keeping(self.endpoint.address, KEPT_BYTES).await {
+                match Connection::open_keeping(self.endpoint.clone(), KEPT_BYTES).await {
                     Ok(connection) => open.push(connection),
                     Err(err) => {
                         failed = Some(err);
@@ -385,7 +385,9 @@ impl Line<'_> {
     /// Sends a request and counts what becomes of it; its latency runs from `began` on.
     async fn exchange(&mut self, nth: usize, began: Instant) {
         let Shared { stream, timeout, .. } = self.shared;
-        let request = &stream.requests[nth % stream.requests.len()];
+        let place = nth % stream.requests.len();
+        let request = &stream.requests[place];
+        let judge = stream.judges.as_ref().map_or(stream.judge, |judges| judges[place]);
         let connection = match &mut self.connection {
             Some(connection) => connection,
             None => match self.open().await {
@@ -407,7 +409,7 @@ impl Line<'_> {
             None => Fate::TimedOut,
             Some(Err(err)) => Fate::Broken(with_source(err)),
             Some(Ok(answer)) => Fate::Answered {
-                verdict: (stream.judge)(answer.status, answer.body),
+                verdict: judge(answer.status, answer.body),
                 status: answer.status,
                 body: answer.body,
                 body_bytes: answer.body_bytes,
@@ -421,7 +423,7 @@ impl Line<'_> {
     }
 
     async fn open(&self) -> Result<Connection, LoadError> {
-        let opening = Connection::open_keeping(self.shared.endpoint.address, KEPT_BYTES);
+        let opening = Connection::open_keeping(self.shared.endpoint.clone(), KEPT_BYTES);
         match self.shared.timeout {
             None => opening.await,
             Some(timeout) => tokio::time::timeout(timeout, opening)

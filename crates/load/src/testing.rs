@@ -34,6 +34,22 @@ pub(crate) fn respond(socket: &mut TcpStream, status: u16, body: &str) -> bool {
     std::io::Write::write_all(socket, answer.as_bytes()).is_ok()
 }
 
+/// The same over any stream, again and again, until the client ends.
+pub(crate) fn respond_to<S: Read + std::io::Write>(
+    stream: &mut S,
+    answer: impl Fn(&str) -> String,
+) {
+    let mut request = [0; 4096];
+    while let Ok(read @ 1..) = stream.read(&mut request) {
+        let body = answer(&String::from_utf8_lossy(&request[..read]));
+        let length = body.len();
+        let text = format!("HTTP/1.1 200 X\r\nContent-Length: {length}\r\n\r\n{body}");
+        if stream.write_all(text.as_bytes()).is_err() {
+            return;
+        }
+    }
+}
+
 pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()

@@ -4,7 +4,8 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
+use load::{Client, Endpoint};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -87,5 +88,31 @@ fn rest_is_measured_with_the_process_beside_it() -> Result<()> {
     }
     let said = bench(&[&short[..], &["--suite", "rest-everything"]].concat(), false)?;
     ensure!(said.contains("rest-program-accounts-post"), "{said}");
+    Ok(())
+}
+
+#[test]
+fn scans_are_answered_by_no_cache() -> Result<()> {
+    let node = Node::start(&[])?;
+    let files = TempDir::new()?;
+    let report = files.path().join("report.json").display().to_string();
+    let short = ["--url", &node.rpc, "--runs", "1", "--warm-up", "0", "--duration", "0.1"];
+    let scans = ["--suite", "slot", "--rate", "100", "--scans", "2", "--json", &report];
+    let system = ["--program", "11111111111111111111111111111111"];
+    bench(&[&short[..], &scans, &system].concat(), true)?;
+    let row = json(Path::new(&report))?["rows"][1].clone();
+    ensure!(row["name"] == "slot: scans beside it" && row["counts"]["wrong"] == 0, "{row}");
+    ensure!(row["counts"]["right"].as_u64() > Some(0), "{row}");
+    let endpoint = Endpoint::parse(&node.rpc)?;
+    let metrics = endpoint.request("GET", "/metrics", None);
+    let (_, metrics) = Client::open(endpoint)?.exchange(&metrics)?;
+    let metrics = String::from_utf8(metrics)?;
+    let lookups = |result: &str| -> Result<f64> {
+        let lines = metrics.lines().filter(|line| {
+            line.starts_with("hydrant_cache_lookups_total") && line.contains(result)
+        });
+        lines.map(|line| Ok(line.rsplit(' ').next().context("a value")?.parse::<f64>()?)).sum()
+    };
+    ensure!(lookups("\"miss\"")? > 0.0 && lookups("\"hit\"")? == 0.0, "{metrics}");
     Ok(())
 }
