@@ -27,7 +27,7 @@ const SEED: u64 = 1;
 /// What `hydrant bench` can be told.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct BenchFlags {
-    /// The endpoint, http[s]://HOST[:PORT][/PATH].
+    /// The endpoint: http:// or https://, host, port if not the usual one, path if not /.
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8899")]
     pub(crate) url: String,
     /// With https: certificates in PEM, of the server or of who signed its [default: those that this
