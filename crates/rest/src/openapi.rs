@@ -3,6 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::document::Examples;
+use crate::input::Limits;
 use crate::route::{Answer, Body, Kind, Param, Place, Route, Verb};
 use crate::{error, input, schema};
 
@@ -18,7 +19,7 @@ const EXAMPLE_TRANSACTION: &str = concat!(
 );
 
 /// The document, with examples that its reader can ask for.
-pub(crate) fn document(routes: &[Route], examples: &Examples) -> Value {
+pub(crate) fn document(routes: &[Route], examples: &Examples, limits: Limits) -> Value {
     let mut paths: Map<String, Value> = Map::new();
     for route in routes {
         let verb = match route.verb {
@@ -26,7 +27,7 @@ pub(crate) fn document(routes: &[Route], examples: &Examples) -> Value {
             Verb::Post => "post",
         };
         let path = paths.entry(route.path).or_insert_with(|| json!({}));
-        path[verb] = operation(route, examples);
+        path[verb] = operation(route, examples, limits);
     }
     json!({
         "openapi": "3.1.0",
@@ -45,31 +46,31 @@ pub(crate) fn document(routes: &[Route], examples: &Examples) -> Value {
     })
 }
 
-fn operation(route: &Route, examples: &Examples) -> Value {
+fn operation(route: &Route, examples: &Examples, limits: Limits) -> Value {
     let outside = route.params.iter().filter(|param| param.place != Place::Body);
     let mut operation = json!({
         "operationId": route.id,
         "summary": route.summary,
-        "parameters": outside.map(|param| parameter(param, examples)).collect::<Vec<_>>(),
+        "parameters": outside.map(|param| parameter(param, examples, limits)).collect::<Vec<_>>(),
         "responses": responses(route),
     });
     if route.body != Body::None {
-        operation["requestBody"] = body(route);
+        operation["requestBody"] = body(route, limits);
     }
     operation
 }
 
-fn parameter(param: &Param, examples: &Examples) -> Value {
+fn parameter(param: &Param, examples: &Examples, limits: Limits) -> Value {
     let place = if param.place == Place::Path { "path" } else { "query" };
     let mut told = json!({
         "name": param.name,
         "in": place,
         "required": param.is_required,
         "description": param.doc,
-        "schema": input::schema(param.kind),
+        "schema": input::schema(param.kind, limits),
     });
     match (param.kind, param.place) {
-        (Kind::Addresses, _) => {
+        (Kind::Addresses(_), _) => {
             (told["style"], told["explode"]) = ("form".into(), false.into());
             told["example"] = json!(EXAMPLE_ADDRESSES);
         }
@@ -89,13 +90,13 @@ fn parameter(param: &Param, examples: &Examples) -> Value {
     told
 }
 
-fn body(route: &Route) -> Value {
+fn body(route: &Route, limits: Limits) -> Value {
     let members: Vec<&Param> =
         route.params.iter().filter(|param| param.place == Place::Body).collect();
     let properties: Map<String, Value> = members
         .iter()
         .map(|param| {
-            let mut schema = input::schema(param.kind);
+            let mut schema = input::schema(param.kind, limits);
             schema["description"] = param.doc.into();
             (param.name.to_owned(), schema)
         })
@@ -110,7 +111,7 @@ fn body(route: &Route) -> Value {
         .iter()
         .filter_map(|param| {
             let value = match param.kind {
-                Kind::Addresses => json!(EXAMPLE_ADDRESSES),
+                Kind::Addresses(_) => json!(EXAMPLE_ADDRESSES),
                 Kind::Base64 => EXAMPLE_TRANSACTION.into(),
                 Kind::Filters => json!([{ "dataSize": 165 }]),
                 _ => return None,
@@ -297,7 +298,7 @@ mod tests {
 
     #[test]
     fn every_route_is_told_with_its_variables_and_a_schema() {
-        let document = document(ROUTES, &Examples::default());
+        let document = document(ROUTES, &Examples::default(), Limits { accounts_max: 7 });
         for route in ROUTES {
             let verb = if route.verb == Verb::Get { "get" } else { "post" };
             let told = &document["paths"][route.path][verb];
