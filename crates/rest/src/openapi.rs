@@ -36,7 +36,7 @@ pub(crate) fn document(routes: &[Route], examples: &Examples, limits: Limits) ->
             "version": "1",
             "license": { "name": "Apache-2.0", "identifier": "Apache-2.0" },
             "description": "State and history of a Solana ledger over REST. Every answer names the slot and the \
-                commitment that it is true for in `Hydrant-Slot` and `Hydrant-Commitment`. Every GET may be a HEAD; \
+                commitment that it is true for in `Hydrant-Slot` and `Hydrant-Commitment`, and so does a 404 of what is not there. Every GET may be a HEAD; \
                 OPTIONS tells what a path allows, and any origin may ask. A path that does not exist is 404 and a verb \
                 that it has not is 405 with `Allow`, both in the shape of `Error`.",
         },
@@ -135,6 +135,10 @@ fn headers() -> Value {
         "Slot": { "description": "The slot that it is true at.", "required": true,
             "schema": { "type": "integer", "minimum": 0 } },
         "Commitment": { "description": "How sure that slot is.", "required": true,
+            "schema": { "type": "string", "enum": ["processed", "confirmed", "finalized"] } },
+        "SlotOfNothing": { "schema": { "type": "integer", "minimum": 0 },
+            "description": "The slot at which it is not there; a path that does not exist is of no slot." },
+        "CommitmentOfNothing": { "description": "How sure that slot is.",
             "schema": { "type": "string", "enum": ["processed", "confirmed", "finalized"] } },
         "CacheControl": { "required": true, "schema": { "type": "string" },
             "description": "no-cache: ask each time, with If-None-Match. immutable: it will never change." },
@@ -280,6 +284,10 @@ fn refusal(status: u16) -> Value {
         _ => names.join(", "),
     };
     let mut headers = json!({ "Cache-Control": header("NoStore") });
+    if status == 404 {
+        headers["Hydrant-Slot"] = header("SlotOfNothing");
+        headers["Hydrant-Commitment"] = header("CommitmentOfNothing");
+    }
     if status == 429 {
         headers["Retry-After"] = header("RetryAfter");
     }

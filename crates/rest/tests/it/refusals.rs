@@ -54,6 +54,60 @@ fn what_is_wrong_is_refused_in_one_shape() {
     }
 }
 
+#[test]
+fn what_is_not_there_is_not_there_at_a_slot() {
+    let node = Node::new();
+    let mut client = node.client();
+    let nobody = solana_pubkey::Pubkey::new_from_array([200; 32]);
+    let nothing = format!("/v1/transactions/{}", "1".repeat(64));
+    let levels = [
+        ("?commitment=processed", "processed", world::PROCESSED),
+        ("?commitment=confirmed", "confirmed", world::CONFIRMED),
+        ("?commitment=finalized", "finalized", world::FINALIZED),
+        ("", "finalized", world::FINALIZED),
+    ];
+    let mut asked = 0;
+    for (query, commitment, slot) in levels {
+        for (path, accept) in [
+            (format!("/v1/accounts/{nobody}"), "application/json"),
+            (format!("/v1/accounts/{nobody}"), "application/octet-stream"),
+            (nothing.clone(), "application/json"),
+            ("/v1/blocks/5".to_owned(), "application/json"),
+            ("/v1/blocks/5000".to_owned(), "application/json"),
+        ] {
+            if commitment == "processed" && !path.contains("accounts") {
+                continue;
+            }
+            let path = path + query;
+            let response = get(&mut client, &path, &format!("accept: {accept}\r\n"));
+            assert_eq!(problem(&response).0, 404, "{path}: {}", response.body);
+            assert_eq!(response.header("hydrant-slot"), Some(slot.to_string().as_str()), "{path}");
+            assert_eq!(response.header("hydrant-commitment"), Some(commitment), "{path}");
+            let wanted = json!({ "slot": slot, "commitment": commitment });
+            assert_eq!(response.json()["error"]["data"], wanted, "{path}");
+            asked += 1;
+        }
+    }
+    assert_eq!(asked, 2 + 3 * 5);
+    // A status is told as of the processed state, whatever is waited for.
+    let response = get(&mut client, &format!("{nothing}/status?commitment=finalized"), "");
+    assert_eq!(problem(&response).0, 404);
+    let slot = world::PROCESSED.to_string();
+    assert_eq!(response.header("hydrant-slot"), Some(slot.as_str()));
+    assert_eq!(response.header("hydrant-commitment"), Some("processed"));
+    // What is wrong with the request is so at no slot.
+    for path in ["/v1/nothing", "/v1/accounts/abc"] {
+        let response = get(&mut client, path, "");
+        assert_eq!(
+            (response.header("hydrant-slot"), response.header("hydrant-commitment")),
+            (None, None)
+        );
+    }
+    let document = crate::good(&mut client, "/v1/openapi.json");
+    let told = &document["paths"]["/v1/accounts/{address}"]["get"]["responses"]["404"]["headers"];
+    assert!(told["Hydrant-Slot"].is_object() && told["Hydrant-Commitment"].is_object(), "{told}");
+}
+
 /// What a refusal says to people.
 fn message(response: &crate::wire::Response) -> String {
     assert_eq!(problem(response), (400, "invalid_params".to_owned()), "{}", response.body);
