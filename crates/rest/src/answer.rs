@@ -111,12 +111,13 @@ pub(crate) async fn answer(
         write_moment(response.headers_mut(), moment(&told));
         return Ok(response);
     }
-    let called = asked.call(&plan, want).await?;
+    let called = asked.call(&plan, want).await;
+    // What the method did not find, was not there at the slot reached before it looked.
+    let called = called.map_err(|problem| problem.at(reached, commitment))?;
     if called.told.beginning == b"null" {
-        return Err(Problem::not_found(match route.answer {
-            Answer::Transaction => "transaction",
-            _ => "account",
-        }));
+        let what = if route.answer == Answer::Transaction { "transaction" } else { "account" };
+        let slot = called.told.slot.unwrap_or(reached);
+        return Err(Problem::not_found(what).at(slot, commitment));
     }
     let (beginning, moment) = (&called.told.beginning, moment(&called.told));
     if route.answer == Answer::Sent {
@@ -249,16 +250,20 @@ fn not_modified() -> Response<Content> {
 }
 
 fn write_moment(headers: &mut HeaderMap, moment: Moment) {
-    let commitment = match moment.commitment {
-        Commitment::Processed => "processed",
-        Commitment::Confirmed => "confirmed",
-        Commitment::Finalized => "finalized",
-    };
     headers.insert(SLOT, moment.slot.into());
-    headers.insert(COMMITMENT, HeaderValue::from_static(commitment));
+    headers.insert(COMMITMENT, HeaderValue::from_static(name(moment.commitment)));
     let cache = if moment.is_fixed { NEVER_CHANGES } else { REVALIDATE };
     headers.insert(header::CACHE_CONTROL, cache);
     headers.insert(header::VARY, VARY);
+}
+
+/// A commitment as clients write it.
+pub(crate) fn name(commitment: Commitment) -> &'static str {
+    match commitment {
+        Commitment::Processed => "processed",
+        Commitment::Confirmed => "confirmed",
+        Commitment::Finalized => "finalized",
+    }
 }
 
 /// A strong `ETag` of half a hash.

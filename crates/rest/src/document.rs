@@ -12,6 +12,7 @@ use rpc::error::RpcError;
 
 use crate::answer::Fixed;
 use crate::error::Problem;
+use crate::input::Limits;
 use crate::{openapi, routes};
 
 /// Final blocks that are looked at for a transaction, the newest first.
@@ -75,10 +76,10 @@ impl Document {
             return Ok(fixed);
         }
         // Some milliseconds: not on a thread that polls sockets.
-        let of = examples.clone();
+        let (of, limits) = (examples.clone(), Limits::of(node));
         let fixed = tokio::task::spawn_blocking(move || {
             let _making = making;
-            let document = openapi::document(routes::ROUTES, &of).to_string();
+            let document = openapi::document(routes::ROUTES, &of, limits).to_string();
             Arc::new(Fixed::new("application/json", document.as_bytes()))
         });
         let fixed = fixed.await.map_err(|_| RpcError::internal())?;

@@ -1,13 +1,17 @@
 //! How a request is refused: one shape, with JSON-RPC's code and a name that stays.
 //!
 //! `{"error": {"code": -32602, "name": "invalid_params", "message": "…", "data": …}}`, `data` as the code has it.
-//! The table below says which HTTP status and name a code has.
+//! What is not there is not there at a slot: that and its commitment are in the headers, as of any answer, and in
+//! `data` where the code has none. The table below says which HTTP status and name a code has.
 
 use hyper::header::{self, HeaderValue};
 use hyper::{Response, StatusCode};
+use ledger::{Commitment, Slot};
 use rpc::Content;
 use rpc::error::RpcError;
 use serde_json::{Value, json};
+
+use crate::answer::{self, COMMITMENT, SLOT};
 
 /// Of what is not there and has no code in JSON-RPC, where it is a null: ours.
 pub(crate) const NOT_FOUND: i64 = -32044;
@@ -64,6 +68,16 @@ impl Problem {
     /// There is nothing of that name.
     pub(crate) fn not_found(what: &str) -> Self {
         RpcError::new(NOT_FOUND, format!("{what} not found")).into()
+    }
+
+    /// At which slot it is true that there is nothing; other problems are of no slot.
+    pub(crate) fn at(mut self, slot: Slot, commitment: Commitment) -> Self {
+        if self.status != StatusCode::NOT_FOUND {
+            return self;
+        }
+        let name = answer::name(commitment);
+        self.err.data.get_or_insert_with(|| json!({ "slot": slot, "commitment": name }));
+        self.with(SLOT, slot.into()).with(COMMITMENT, HeaderValue::from_static(name))
     }
 
     /// No route has that path.

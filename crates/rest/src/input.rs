@@ -6,13 +6,38 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use hyper::header::CONTENT_TYPE;
 use hyper::http::request::Parts;
+use rpc::Node;
 use serde_json::{Map, Value, json};
+use solana_pubkey::Pubkey;
+use solana_signature::Signature;
 
 use crate::error::Problem;
-use crate::route::{Body, Kind, Param, Place, Route};
+use crate::route::{Body, Kind, Most, Param, Place, Route};
 
-/// More addresses than any method takes.
-const ADDRESSES_MAX: usize = 1_000;
+/// How much of a wrong text is told back.
+const TOLD_CHARS_MAX: usize = 96;
+
+/// What a node allows: how much may be given is said by its configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Limits {
+    /// Addresses in one list of accounts: `rpc.multiple_accounts_max`.
+    pub(crate) accounts_max: usize,
+}
+
+impl Limits {
+    /// Those of a node.
+    pub(crate) fn of(node: &Node) -> Self {
+        Self { accounts_max: node.config.multiple_accounts_max }
+    }
+
+    /// Addresses in a list, and the knob that says so, if one does.
+    fn addresses(self, most: Most) -> (usize, &'static str) {
+        match most {
+            Most::Accounts => (self.accounts_max, " (rpc.multiple_accounts_max)"),
+            Most::Fixed(max) => (max, ""),
+        }
+    }
+}
 
 /// The parameters of a request, by name; each is of its kind.
 #[derive(Debug, Default)]
@@ -28,17 +53,19 @@ impl Args {
         path: Vec<(&'static str, &str)>,
         head: &Parts,
         body: &[u8],
+        limits: Limits,
     ) -> Result<Self, Problem> {
         let mut args = Self { is_posted: route.body != Body::None, ..Self::default() };
         for (name, text) in path {
-            args.take_text(route, Place::Path, name, &decoded(text, false)?)?;
+            args.take_text((route, limits), Place::Path, name, &decoded(text, false)?)?;
         }
         let query = head.uri.query().unwrap_or_default();
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
             let (name, text) = pair.split_once('=').unwrap_or((pair, ""));
-            args.take_text(route, Place::Query, &decoded(name, true)?, &decoded(text, true)?)?;
+            let (name, text) = (decoded(name, true)?, decoded(text, true)?);
+            args.take_text((route, limits), Place::Query, &name, &text)?;
         }
-        args.read_body(route, head, body)?;
+        args.read_body((route, limits), head, body)?;
         let missing =
             route.params.iter().find(|param| param.is_required && args.of(param.name).is_none());
         match missing {
@@ -75,7 +102,12 @@ impl Args {
         self.is_posted
     }
 
-    fn read_body(&mut self, route: &Route, head: &Parts, body: &[u8]) -> Result<(), Problem> {
+    fn read_body(
+        &mut self,
+        (route, limits): (&Route, Limits),
+        head: &Parts,
+        body: &[u8],
+    ) -> Result<(), Problem> {
         let content_type = head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
         let media = content_type.unwrap_or_default().split(';').next().unwrap_or_default().trim();
         match route.body {
@@ -96,7 +128,7 @@ impl Args {
         let read = read.map_err(|err| Problem::invalid(format!("the body: {err}")))?;
         for (name, value) in read {
             let param = param(route, Place::Body, &name)?;
-            check(param, &value)?;
+            check(param, &value, limits)?;
             self.put(&name, value)?;
         }
         Ok(())
@@ -104,7 +136,7 @@ impl Args {
 
     fn take_text(
         &mut self,
-        route: &Route,
+        (route, limits): (&Route, Limits),
         place: Place,
         name: &str,
         text: &str,
@@ -120,10 +152,10 @@ impl Args {
                 "false" => false.into(),
                 _ => Value::Null,
             },
-            Kind::Addresses => text.split(',').collect(),
+            Kind::Addresses(_) => text.split(',').collect(),
             _ => text.into(),
         };
-        check(param, &value)?;
+        check(param, &value, limits)?;
         self.put(name, value)
     }
 
@@ -144,21 +176,16 @@ fn param(route: &Route, place: Place, name: &str) -> Result<&'static Param, Prob
 }
 
 /// Whether a value is of its kind, as far as the method does not look by itself.
-fn check(param: &Param, value: &Value) -> Result<(), Problem> {
+fn check(param: &Param, value: &Value, limits: Limits) -> Result<(), Problem> {
     let Param { name, kind, .. } = param;
     let (is_good, wanted) = match *kind {
-        Kind::Address => (value.is_string(), "an address in base58".to_owned()),
-        Kind::Signature => (value.is_string(), "a signature in base58".to_owned()),
+        Kind::Address => return check_key(name, value, ADDRESS),
+        Kind::Signature => return check_key(name, value, SIGNATURE),
+        Kind::Addresses(most) => return check_addresses(name, value, limits.addresses(most)),
         Kind::Base64 => (value.is_string(), "bytes in base64".to_owned()),
         Kind::Base58(max) => (
             value.as_str().is_some_and(|text| (1..=max).contains(&text.len())),
             format!("1 to {max} characters of base58"),
-        ),
-        Kind::Addresses => (
-            value.as_array().is_some_and(|list| {
-                (1..=ADDRESSES_MAX).contains(&list.len()) && list.iter().all(Value::is_string)
-            }),
-            format!("1 to {ADDRESSES_MAX} addresses"),
         ),
         Kind::Number(min, max) => (
             value.as_u64().is_some_and(|number| (min..=max).contains(&number)),
@@ -174,14 +201,45 @@ fn check(param: &Param, value: &Value) -> Result<(), Problem> {
     if is_good { Ok(()) } else { Err(Problem::invalid(format!("{name} is to be {wanted}"))) }
 }
 
+/// What a text in base58 is to be, and whether it is.
+type Key = (&'static str, fn(&str) -> bool);
+
+const ADDRESS: Key = ("an address: base58 of 32 bytes", |text| text.parse::<Pubkey>().is_ok());
+const SIGNATURE: Key =
+    ("a signature: base58 of 64 bytes", |text| text.parse::<Signature>().is_ok());
+
+/// Whether a value is such a key. The name says which of a list it is, from 0.
+fn check_key(name: &str, value: &Value, (wanted, is_one): Key) -> Result<(), Problem> {
+    let given = match value.as_str() {
+        Some(text) if is_one(text) => return Ok(()),
+        Some(text) => match text.char_indices().nth(TOLD_CHARS_MAX) {
+            Some((at, _)) => format!("{:?}… of {} bytes", &text[..at], text.len()),
+            None => format!("{text:?}"),
+        },
+        None => "something that is no text".to_owned(),
+    };
+    Err(Problem::invalid(format!("{name} is to be {wanted}, not {given}")))
+}
+
+fn check_addresses(name: &str, value: &Value, (max, knob): (usize, &str)) -> Result<(), Problem> {
+    let wanted = format!("{name} is to be a list of 1 to {max} addresses{knob}");
+    let Some(list) = value.as_array() else { return Err(Problem::invalid(wanted)) };
+    if !(1..=max).contains(&list.len()) {
+        return Err(Problem::invalid(format!("{wanted}, not of {}", list.len())));
+    }
+    let mut all = list.iter().enumerate();
+    all.try_for_each(|(nth, one)| check_key(&format!("{name}[{nth}]"), one, ADDRESS))
+}
+
 /// A kind as JSON Schema tells it.
-pub(crate) fn schema(kind: Kind) -> Value {
+pub(crate) fn schema(kind: Kind, limits: Limits) -> Value {
     let base58 = |min: usize, max: usize| format!("^[1-9A-HJ-NP-Za-km-z]{{{min},{max}}}$");
     let address = || json!({ "type": "string", "pattern": base58(32, 44) });
     match kind {
         Kind::Address => address(),
-        Kind::Addresses => json!({
-            "type": "array", "items": address(), "minItems": 1, "maxItems": ADDRESSES_MAX,
+        Kind::Addresses(most) => json!({
+            "type": "array", "items": address(), "minItems": 1,
+            "maxItems": limits.addresses(most).0,
         }),
         Kind::Signature => json!({ "type": "string", "pattern": base58(64, 88) }),
         Kind::Number(min, max) => {

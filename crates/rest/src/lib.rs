@@ -38,7 +38,7 @@ use crate::answer::Asked;
 use crate::document::Document;
 use crate::error::Problem;
 use crate::figures::Figures;
-use crate::input::Args;
+use crate::input::{Args, Limits};
 use crate::route::{Answer, Route, Verb};
 use crate::waits::Waits;
 
@@ -115,7 +115,7 @@ impl Rest {
         })?;
         request.caller.admit(node)?;
         let body = request.body.map_err(|(status, words)| Problem::of_body(status, words))?;
-        let args = Args::read(route, path_args, &request.head, &body)?;
+        let args = Args::read(route, path_args, &request.head, &body, Limits::of(node))?;
         let uri = &request.head.uri;
         let (caller, hold_bytes_max) = (request.caller, self.hold_bytes_max);
         let asked = Asked { node, caller, uri, headers, media, is_read, hold_bytes_max };

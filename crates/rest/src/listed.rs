@@ -3,7 +3,7 @@
 use hyper::Request;
 use serde_json::{Value, json};
 
-use crate::input::Args;
+use crate::input::{Args, Limits};
 use crate::route::{Body, Kind, Place, Plan, Route, Verb};
 use crate::routes::ROUTES;
 
@@ -23,7 +23,7 @@ fn sample(route: &Route) -> (String, Option<Value>) {
     for param in route.params.iter().filter(|param| param.is_required) {
         let text = match param.kind {
             Kind::Address => address(route),
-            Kind::Addresses => "$ACCOUNT,$MINT",
+            Kind::Addresses(_) => "$ACCOUNT,$MINT",
             Kind::Signature => "$SIGNATURE",
             Kind::Base64 => "$TRANSACTION",
             Kind::Number(..) => "$SLOT",
@@ -35,7 +35,7 @@ fn sample(route: &Route) -> (String, Option<Value>) {
             Place::Query => query.push(format!("{}={text}", param.name)),
             Place::Body => {
                 body[param.name] = match param.kind {
-                    Kind::Addresses => text.split(',').collect(),
+                    Kind::Addresses(_) => text.split(',').collect(),
                     Kind::Filters => json!([{ "dataSize": 165 }]),
                     _ => text.into(),
                 }
@@ -50,12 +50,17 @@ fn sample(route: &Route) -> (String, Option<Value>) {
 
 /// The methods that a request calls.
 fn methods(route: &Route, path: &str, body: Option<&Value>) -> Vec<&'static str> {
-    let path = path.replace("$SLOT", "5");
+    let right = |text: &str| {
+        let text = text.replace("$SLOT", "5").replace("$SIGNATURE", &"1".repeat(64));
+        let names = ["$ACCOUNT", "$MINT", "$WALLET", "$PROGRAM"].iter();
+        names.fold(text, |text, name| text.replace(name, &"1".repeat(32)))
+    };
+    let path = right(path);
     let request = Request::builder().uri(&path).header("content-type", "application/json");
     let (head, ()) = request.body(()).expect("a request").into_parts();
-    let body = body.map(Value::to_string).unwrap_or_default();
+    let body = body.map(|body| right(&body.to_string())).unwrap_or_default();
     let variables = route.matches(head.uri.path()).expect("it is of the route");
-    let args = Args::read(route, variables, &head, body.as_bytes());
+    let args = Args::read(route, variables, &head, body.as_bytes(), Limits { accounts_max: 2 });
     let plan = (route.plan)(&args.expect("parameters are right")).expect("so it has a plan");
     match plan {
         Plan::Call(method, _) => vec![method],

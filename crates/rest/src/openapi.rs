@@ -3,6 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::document::Examples;
+use crate::input::Limits;
 use crate::route::{Answer, Body, Kind, Param, Place, Route, Verb};
 use crate::{error, input, schema};
 
@@ -18,7 +19,7 @@ const EXAMPLE_TRANSACTION: &str = concat!(
 );
 
 /// The document, with examples that its reader can ask for.
-pub(crate) fn document(routes: &[Route], examples: &Examples) -> Value {
+pub(crate) fn document(routes: &[Route], examples: &Examples, limits: Limits) -> Value {
     let mut paths: Map<String, Value> = Map::new();
     for route in routes {
         let verb = match route.verb {
@@ -26,7 +27,7 @@ pub(crate) fn document(routes: &[Route], examples: &Examples) -> Value {
             Verb::Post => "post",
         };
         let path = paths.entry(route.path).or_insert_with(|| json!({}));
-        path[verb] = operation(route, examples);
+        path[verb] = operation(route, examples, limits);
     }
     json!({
         "openapi": "3.1.0",
@@ -35,7 +36,7 @@ pub(crate) fn document(routes: &[Route], examples: &Examples) -> Value {
             "version": "1",
             "license": { "name": "Apache-2.0", "identifier": "Apache-2.0" },
             "description": "State and history of a Solana ledger over REST. Every answer names the slot and the \
-                commitment that it is true for in `Hydrant-Slot` and `Hydrant-Commitment`. Every GET may be a HEAD; \
+                commitment that it is true for in `Hydrant-Slot` and `Hydrant-Commitment`, and so does a 404 of what is not there. Every GET may be a HEAD; \
                 OPTIONS tells what a path allows, and any origin may ask. A path that does not exist is 404 and a verb \
                 that it has not is 405 with `Allow`, both in the shape of `Error`.",
         },
@@ -45,31 +46,31 @@ pub(crate) fn document(routes: &[Route], examples: &Examples) -> Value {
     })
 }
 
-fn operation(route: &Route, examples: &Examples) -> Value {
+fn operation(route: &Route, examples: &Examples, limits: Limits) -> Value {
     let outside = route.params.iter().filter(|param| param.place != Place::Body);
     let mut operation = json!({
         "operationId": route.id,
         "summary": route.summary,
-        "parameters": outside.map(|param| parameter(param, examples)).collect::<Vec<_>>(),
+        "parameters": outside.map(|param| parameter(param, examples, limits)).collect::<Vec<_>>(),
         "responses": responses(route),
     });
     if route.body != Body::None {
-        operation["requestBody"] = body(route);
+        operation["requestBody"] = body(route, limits);
     }
     operation
 }
 
-fn parameter(param: &Param, examples: &Examples) -> Value {
+fn parameter(param: &Param, examples: &Examples, limits: Limits) -> Value {
     let place = if param.place == Place::Path { "path" } else { "query" };
     let mut told = json!({
         "name": param.name,
         "in": place,
         "required": param.is_required,
         "description": param.doc,
-        "schema": input::schema(param.kind),
+        "schema": input::schema(param.kind, limits),
     });
     match (param.kind, param.place) {
-        (Kind::Addresses, _) => {
+        (Kind::Addresses(_), _) => {
             (told["style"], told["explode"]) = ("form".into(), false.into());
             told["example"] = json!(EXAMPLE_ADDRESSES);
         }
@@ -89,13 +90,13 @@ fn parameter(param: &Param, examples: &Examples) -> Value {
     told
 }
 
-fn body(route: &Route) -> Value {
+fn body(route: &Route, limits: Limits) -> Value {
     let members: Vec<&Param> =
         route.params.iter().filter(|param| param.place == Place::Body).collect();
     let properties: Map<String, Value> = members
         .iter()
         .map(|param| {
-            let mut schema = input::schema(param.kind);
+            let mut schema = input::schema(param.kind, limits);
             schema["description"] = param.doc.into();
             (param.name.to_owned(), schema)
         })
@@ -110,7 +111,7 @@ fn body(route: &Route) -> Value {
         .iter()
         .filter_map(|param| {
             let value = match param.kind {
-                Kind::Addresses => json!(EXAMPLE_ADDRESSES),
+                Kind::Addresses(_) => json!(EXAMPLE_ADDRESSES),
                 Kind::Base64 => EXAMPLE_TRANSACTION.into(),
                 Kind::Filters => json!([{ "dataSize": 165 }]),
                 _ => return None,
@@ -134,6 +135,10 @@ fn headers() -> Value {
         "Slot": { "description": "The slot that it is true at.", "required": true,
             "schema": { "type": "integer", "minimum": 0 } },
         "Commitment": { "description": "How sure that slot is.", "required": true,
+            "schema": { "type": "string", "enum": ["processed", "confirmed", "finalized"] } },
+        "SlotOfNothing": { "schema": { "type": "integer", "minimum": 0 },
+            "description": "The slot at which it is not there; a path that does not exist is of no slot." },
+        "CommitmentOfNothing": { "description": "How sure that slot is.",
             "schema": { "type": "string", "enum": ["processed", "confirmed", "finalized"] } },
         "CacheControl": { "required": true, "schema": { "type": "string" },
             "description": "no-cache: ask each time, with If-None-Match. immutable: it will never change." },
@@ -279,6 +284,10 @@ fn refusal(status: u16) -> Value {
         _ => names.join(", "),
     };
     let mut headers = json!({ "Cache-Control": header("NoStore") });
+    if status == 404 {
+        headers["Hydrant-Slot"] = header("SlotOfNothing");
+        headers["Hydrant-Commitment"] = header("CommitmentOfNothing");
+    }
     if status == 429 {
         headers["Retry-After"] = header("RetryAfter");
     }
@@ -297,7 +306,7 @@ mod tests {
 
     #[test]
     fn every_route_is_told_with_its_variables_and_a_schema() {
-        let document = document(ROUTES, &Examples::default());
+        let document = document(ROUTES, &Examples::default(), Limits { accounts_max: 7 });
         for route in ROUTES {
             let verb = if route.verb == Verb::Get { "get" } else { "post" };
             let told = &document["paths"][route.path][verb];

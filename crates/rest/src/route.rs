@@ -104,7 +104,7 @@ pub(crate) enum Kind {
     /// 32 bytes in base58.
     Address,
     /// Addresses: between commas in a query, a list in a body.
-    Addresses,
+    Addresses(Most),
     /// 64 bytes in base58.
     Signature,
     /// A whole number, both ends included.
@@ -117,6 +117,15 @@ pub(crate) enum Kind {
     Base64,
     /// A list of filters as getProgramAccounts has them.
     Filters,
+}
+
+/// How many addresses a list may have.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Most {
+    /// As the node is configured for lists of accounts.
+    Accounts,
+    /// That many, whatever the node.
+    Fixed(usize),
 }
 
 impl Route {

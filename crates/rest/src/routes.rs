@@ -10,7 +10,7 @@ use crate::route::Kind::{
     Address, Addresses, Base58, Base64, Bool, Filters, Number, OneOf, Signature,
 };
 use crate::route::Place::{Body as InBody, Path, Query};
-use crate::route::{Answer, Body, Kind, Param, Place, Plan, Route, Verb};
+use crate::route::{Answer, Body, Kind, Most, Param, Place, Plan, Route, Verb};
 use crate::wait::WAIT_MS_MAX;
 
 /// What providers of Solana RPC allow a page.
@@ -19,6 +19,8 @@ const PAGE_MAX: u64 = 10_000;
 const SIGNATURES_MAX: u64 = 1_000;
 /// A page's key is 16 bytes; a signature in base58 is longer.
 const CURSOR_CHARS_MAX: usize = 88;
+/// What the one-byte indices of a transaction can name.
+const NAMED: Most = Most::Fixed(256);
 /// The token program, whose accounts are meant if a request says nothing.
 const TOKEN_PROGRAM: &str = "TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA";
 
@@ -139,7 +141,7 @@ pub(crate) const ROUTES: &[Route] = &[
         id: "getAccounts",
         summary: "Several accounts, null for those that are not there",
         params: &[
-            required("addresses", Query, Addresses, "Between commas; at most 100 by default."),
+            required("addresses", Query, Addresses(Most::Accounts), "Between commas."),
             COMMITMENT,
             SINCE,
             ENCODING,
@@ -157,7 +159,7 @@ pub(crate) const ROUTES: &[Route] = &[
         id: "postAccounts",
         summary: "Several accounts, for lists that are too long for a URI",
         params: &[
-            required("addresses", InBody, Addresses, "At most 100 by default."),
+            required("addresses", InBody, Addresses(Most::Accounts), "In the order of the answer."),
             COMMITMENT,
             SINCE,
             ENCODING,
@@ -322,7 +324,7 @@ pub(crate) const ROUTES: &[Route] = &[
         summary: "What a transaction would do",
         params: &[
             TRANSACTION,
-            param("accounts", InBody, Addresses, "Tell these as they would be after it."),
+            param("accounts", InBody, Addresses(NAMED), "Tell these as they would be after it."),
             COMMITMENT,
             SINCE,
             param("sigVerify", Query, Bool, "Look at its signatures."),

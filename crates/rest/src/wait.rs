@@ -63,7 +63,7 @@ pub(crate) async fn answer(
         }
     }
     if told.sure.is_none() {
-        return Err(Problem::not_found("transaction"));
+        return Err(Problem::not_found("transaction").at(told.slot, Commitment::Processed));
     }
     let moment = Moment { slot: told.slot, commitment: Commitment::Processed, is_fixed: false };
     Ok(answer::whole(asked, told.json.to_vec(), moment))

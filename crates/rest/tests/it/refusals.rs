@@ -54,6 +54,141 @@ fn what_is_wrong_is_refused_in_one_shape() {
     }
 }
 
+#[test]
+fn what_is_not_there_is_not_there_at_a_slot() {
+    let node = Node::new();
+    let mut client = node.client();
+    let nobody = solana_pubkey::Pubkey::new_from_array([200; 32]);
+    let nothing = format!("/v1/transactions/{}", "1".repeat(64));
+    let levels = [
+        ("?commitment=processed", "processed", world::PROCESSED),
+        ("?commitment=confirmed", "confirmed", world::CONFIRMED),
+        ("?commitment=finalized", "finalized", world::FINALIZED),
+        ("", "finalized", world::FINALIZED),
+    ];
+    let mut asked = 0;
+    for (query, commitment, slot) in levels {
+        for (path, accept) in [
+            (format!("/v1/accounts/{nobody}"), "application/json"),
+            (format!("/v1/accounts/{nobody}"), "application/octet-stream"),
+            (nothing.clone(), "application/json"),
+            ("/v1/blocks/5".to_owned(), "application/json"),
+            ("/v1/blocks/5000".to_owned(), "application/json"),
+        ] {
+            if commitment == "processed" && !path.contains("accounts") {
+                continue;
+            }
+            let path = path + query;
+            let response = get(&mut client, &path, &format!("accept: {accept}\r\n"));
+            assert_eq!(problem(&response).0, 404, "{path}: {}", response.body);
+            assert_eq!(response.header("hydrant-slot"), Some(slot.to_string().as_str()), "{path}");
+            assert_eq!(response.header("hydrant-commitment"), Some(commitment), "{path}");
+            let wanted = json!({ "slot": slot, "commitment": commitment });
+            assert_eq!(response.json()["error"]["data"], wanted, "{path}");
+            asked += 1;
+        }
+    }
+    assert_eq!(asked, 2 + 3 * 5);
+    // A status is told as of the processed state, whatever is waited for.
+    let response = get(&mut client, &format!("{nothing}/status?commitment=finalized"), "");
+    assert_eq!(problem(&response).0, 404);
+    let slot = world::PROCESSED.to_string();
+    assert_eq!(response.header("hydrant-slot"), Some(slot.as_str()));
+    assert_eq!(response.header("hydrant-commitment"), Some("processed"));
+    // What is wrong with the request is so at no slot.
+    for path in ["/v1/nothing", "/v1/accounts/abc"] {
+        let response = get(&mut client, path, "");
+        assert_eq!(
+            (response.header("hydrant-slot"), response.header("hydrant-commitment")),
+            (None, None)
+        );
+    }
+    let document = crate::good(&mut client, "/v1/openapi.json");
+    let told = &document["paths"]["/v1/accounts/{address}"]["get"]["responses"]["404"]["headers"];
+    assert!(told["Hydrant-Slot"].is_object() && told["Hydrant-Commitment"].is_object(), "{told}");
+}
+
+/// What a refusal says to people.
+fn message(response: &crate::wire::Response) -> String {
+    assert_eq!(problem(response), (400, "invalid_params".to_owned()), "{}", response.body);
+    response.json()["error"]["message"].as_str().expect("words").to_owned()
+}
+
+#[test]
+fn a_wrong_key_is_told_with_its_name_and_place_and_what_it_is_to_be() {
+    let node = Node::new();
+    let mut client = node.client();
+    let (one, other) = (WALLET.to_string(), MINT.to_string());
+    let of_31 = solana_pubkey::Pubkey::default().to_string()[1..].to_owned();
+    let address = "is to be an address: base58 of 32 bytes, not";
+    let signature = "is to be a signature: base58 of 64 bytes, not";
+    for (path, wanted) in [
+        ("/v1/accounts/abc".to_owned(), format!("address {address} \"abc\"")),
+        (format!("/v1/accounts/{of_31}"), format!("address {address} \"{of_31}\"")),
+        (format!("/v1/accounts/{one}0"), format!("address {address} \"{one}0\"")),
+        (
+            format!("/v1/accounts/{}", "1".repeat(5_000)),
+            format!("address {address} \"{}\"… of 5000 bytes", "1".repeat(96)),
+        ),
+        (
+            format!("/v1/accounts?addresses={one},{other},x,y"),
+            format!("addresses[2] {address} \"x\""),
+        ),
+        (format!("/v1/accounts?addresses={one},"), format!("addresses[1] {address} \"\"")),
+        (format!("/v1/owners/{one}/tokens?mint=x"), format!("mint {address} \"x\"")),
+        (format!("/v1/transactions/{one}"), format!("signature {signature} \"{one}\"")),
+        ("/v1/transactions/x/status".to_owned(), format!("signature {signature} \"x\"")),
+        (
+            format!("/v1/accounts/{one}/transactions?cursor={one}"),
+            format!("cursor {signature} \"{one}\""),
+        ),
+    ] {
+        assert_eq!(message(&get(&mut client, &path, "")), wanted, "{path}");
+    }
+    for (body, wanted) in [
+        (json!([one, 7]), format!("addresses[1] {address} something that is no text")),
+        (json!(["x", one]), format!("addresses[0] {address} \"x\"")),
+    ] {
+        let response = post(&mut client, "/v1/accounts", &json!({ "addresses": body }));
+        assert_eq!(message(&response), wanted, "{body}");
+    }
+}
+
+#[test]
+fn a_list_is_as_long_as_the_node_says() {
+    let named = |count: u32| -> Vec<String> {
+        let key = |n: u32| {
+            let mut bytes = [5; 32];
+            bytes[..4].copy_from_slice(&n.to_le_bytes());
+            solana_pubkey::Pubkey::new_from_array(bytes).to_string()
+        };
+        (0..count).map(key).collect()
+    };
+    for max in [3, 100, 1_050] {
+        let config = rpc::Config { multiple_accounts_max: max, ..rpc::Config::default() };
+        let node = Node::on(world::ledger(query::Indices::default()), config);
+        let mut client = node.client();
+        let document = crate::good(&mut client, "/v1/openapi.json");
+        let path = &document["paths"]["/v1/accounts"];
+        assert_eq!(path["get"]["parameters"][0]["schema"]["maxItems"], max);
+        let body = &path["post"]["requestBody"]["content"]["application/json"]["schema"];
+        assert_eq!(body["properties"]["addresses"]["maxItems"], max);
+        let all = named(max as u32 + 1);
+        let body = |count: usize| json!({ "addresses": all[..count] });
+        let good = post(&mut client, "/v1/accounts", &body(max));
+        assert_eq!((good.status, good.json().as_array().map(Vec::len)), (200, Some(max)));
+        let wanted = format!(
+            "addresses is to be a list of 1 to {max} addresses (rpc.multiple_accounts_max), not of {}",
+            max + 1
+        );
+        assert_eq!(message(&post(&mut client, "/v1/accounts", &body(max + 1))), wanted);
+        let path = format!("/v1/accounts?addresses={}", all.join(","));
+        assert_eq!(message(&get(&mut client, &path, "")), wanted);
+        let none = message(&post(&mut client, "/v1/accounts", &body(0)));
+        assert!(none.ends_with("not of 0"), "{none}");
+    }
+}
+
 /// The error in a response, which must have the one shape.
 fn problem(response: &crate::wire::Response) -> (u16, String) {
     assert_eq!(response.header("content-type"), Some("application/json"), "{response:?}");
