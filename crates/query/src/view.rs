@@ -73,6 +73,16 @@ impl<R: Record, M> Reader<R, M> {
         }
     }
 
+    /// A reader to whom what is newest now stays the newest, whatever is published: for several reads that are
+    /// to be of one moment. Keeps that moment's state alive while it lives.
+    pub fn still(&self) -> Self {
+        Self {
+            published: Arc::new(ArcSwap::new(self.published.load_full())),
+            addresses: Arc::clone(&self.addresses),
+            changes: Arc::clone(&self.changes),
+        }
+    }
+
     /// What the ledger takes in memory. Cost: O(bytes / 1,024) at most; for reports.
     pub fn bytes(&self) -> LedgerBytes {
         let now = self.published.load();

@@ -1,4 +1,6 @@
-//! Routes that several cheap methods answer together, each under its name.
+//! Routes that several cheap methods answer together, each under its name, all from one view.
+
+use std::sync::Arc;
 
 use http_body_util::BodyExt;
 use hyper::Response;
@@ -10,13 +12,16 @@ use crate::error::Problem;
 use crate::input::Args;
 use crate::route::Plan;
 
-/// Calls each, and joins what they answer. The slot is that of the state before the first call.
+/// Calls each, and joins what they answer: all of it is true of the moment whose slot is told, but for what they
+/// read of history, which goes on.
 pub(crate) async fn answer(
     asked: &Asked<'_>,
     args: &Args,
     plan: Plan,
 ) -> Result<Response<Content>, Problem> {
     let Plan::Several(calls) = plan else { return Err(RpcError::internal().into()) };
+    let still = Arc::new(asked.node.still());
+    let asked = &Asked { node: &still, ..*asked };
     let commitment = answer::level(args);
     let moment = Moment { slot: asked.slot(commitment), commitment, is_fixed: false };
     let mut body = Vec::new();

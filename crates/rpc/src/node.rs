@@ -34,6 +34,23 @@ pub struct Node {
 }
 
 impl Node {
+    /// The same node, with the accounts and block facts of this moment for as long as it lives: for several
+    /// methods whose answers are to be of one view. History and health go on. Cost: some counters.
+    pub fn still(&self) -> Self {
+        Self {
+            cluster: Arc::clone(&self.cluster),
+            reader: self.reader.still(),
+            history: Arc::clone(&self.history),
+            door: Arc::clone(&self.door),
+            pool: Arc::clone(&self.pool),
+            answers: Arc::clone(&self.answers),
+            clients: Arc::clone(&self.clients),
+            health: Arc::clone(&self.health),
+            metrics: Arc::clone(&self.metrics),
+            config: self.config.clone(),
+        }
+    }
+
     /// Looks how far the ledger is, and tells what the log left out. To be done several times a second:
     /// [`crate::serve`] does.
     pub fn look(&self) {

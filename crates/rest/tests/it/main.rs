@@ -62,10 +62,20 @@ impl Node {
         pool: pool::Config,
         cache_bytes_max: u64,
     ) -> Self {
+        let clock = Arc::new(rpc::SystemClock::new());
+        Self::timed((rest, events), reader, (config, pool), clock, cache_bytes_max)
+    }
+
+    fn timed(
+        (rest, events): (Rest, Events),
+        reader: chain::Reader,
+        (config, pool): (rpc::Config, pool::Config),
+        clock: Arc<dyn pool::Clock>,
+        cache_bytes_max: u64,
+    ) -> Self {
         let rest = Arc::new(rest);
         let web = Arc::clone(&rest) as Arc<dyn rpc::Web>;
-        let time: (Arc<dyn pool::Clock>, _) =
-            (Arc::new(rpc::SystemClock::new()), rpc::Health::default());
+        let time = (clock, rpc::Health::default());
         let world = World::caching(reader, config, pool, Some(web), time, cache_bytes_max);
         world.node.metrics.add(Arc::clone(&rest) as Arc<dyn rpc::metrics::Source>);
         Self { world, rest, events }

@@ -1,9 +1,17 @@
 //! What is read of accounts, tokens and the ledger: the same as the methods answer.
 
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use ledger::Commitment;
+use query::{Ledger, LedgerConfig};
+use rest::Rest;
 use serde_json::json;
+use solana::Account;
 
 use crate::world::{
-    CONFIRMED, DATA, DATA_BYTES, FINALIZED, MINT, PROCESSED, PROGRAM, SOL, TOKEN, WALLET,
+    CONFIRMED, DATA, DATA_BYTES, FINALIZED, MINT, PROCESSED, PROGRAM, SOL, TOKEN, WALLET, bank,
+    block,
 };
 use crate::{Node, get, good, post};
 
@@ -61,6 +69,72 @@ fn an_answer_is_what_the_method_answers() {
     assert_eq!(ledger["finalizedSlot"], FINALIZED);
     let genesis = client.result("getGenesisHash", json!([]));
     assert_eq!(good(&mut client, "/v1/node")["genesisHash"], genesis);
+}
+
+/// A ledger whose block 100 is complete and final.
+fn short_ledger() -> (Ledger<Account, chain::Bank>, chain::Reader) {
+    Ledger::new(LedgerConfig::new(100), block(100), bank(100))
+}
+
+/// Publishes the next block as processed and confirmed, and the one before it as finalized, in one.
+fn next(ledger: &mut Ledger<Account, chain::Bank>, slot: u64) {
+    ledger.open(block(slot), block(slot - 1), bank(slot)).expect("open");
+    ledger.complete(block(slot), bank(slot)).expect("complete");
+    if slot > 101 {
+        ledger.finalize(block(slot - 1)).expect("finalize");
+    }
+    ledger.publish();
+}
+
+/// Time that goes on with the ledger: whoever looks at it, as each call does, finds one more block after it.
+struct Going(Mutex<(Ledger<Account, chain::Bank>, u64)>, rpc::SystemClock);
+
+impl pool::Clock for Going {
+    fn now(&self) -> Duration {
+        let mut going = self.0.lock().expect("nobody failed");
+        let (ledger, slot) = &mut *going;
+        *slot += 1;
+        next(ledger, *slot);
+        self.1.now()
+    }
+}
+
+#[test]
+fn the_ledger_is_told_of_one_moment_though_it_goes_on_between_the_calls() {
+    let (mut ledger, reader) = short_ledger();
+    next(&mut ledger, 101);
+    let clock = Arc::new(Going(Mutex::new((ledger, 101)), rpc::SystemClock::new()));
+    let rest = Rest::start().expect("a thread");
+    let node = Node::timed(rest, reader, Default::default(), clock, 0);
+    let mut client = node.client();
+    let mut last = 0;
+    for n in 0..30 {
+        let commitment = ["processed", "confirmed", "finalized"][n % 3];
+        let response = get(&mut client, &format!("/v1/ledger?commitment={commitment}"), "");
+        let told = response.json();
+        let slot = |name: &str| told[name].as_u64().expect("a slot");
+        let epoch = |name: &str| told["epochInfo"][name].as_u64().expect("a number");
+        let at = slot(&format!("{commitment}Slot"));
+        assert_eq!(response.header("hydrant-slot"), Some(at.to_string().as_str()), "{told}");
+        assert_eq!(epoch("absoluteSlot"), at, "{told}");
+        assert_eq!(slot("processedSlot"), slot("confirmedSlot"), "{told}");
+        assert_eq!(slot("finalizedSlot") + 1, slot("confirmedSlot"), "{told}");
+        let valid = told["latestBlockhash"]["lastValidBlockHeight"].as_u64();
+        assert_eq!(valid, Some(epoch("blockHeight") + 150), "{told}");
+        assert!(at > last, "the ledger went on");
+        last = at;
+    }
+}
+
+#[test]
+fn a_still_node_reads_what_was_published_when_it_was_made() {
+    let (mut ledger, reader) = short_ledger();
+    let node = Node::on(reader, rpc::Config::default());
+    let still = node.world.node.still();
+    next(&mut ledger, 101);
+    let slot = |node: &rpc::Node| node.reader.view(Commitment::Processed).block().slot;
+    assert_eq!((slot(&still), slot(&node.world.node)), (100, 101));
+    assert_eq!(slot(&node.world.node.still()), 101);
 }
 
 #[test]
