@@ -5,7 +5,8 @@
 //! so that recording again never allows more. A ratio is slower beyond noise if the median of its rounds is
 //! below the recorded median by more than [`OTHER_MACHINES`] and the recorded spread together, and by
 //! [`ALLOWED_MOST`] whatever its spread was. What noise there is, is for more rounds to take away, not for a
-//! wider allowance; but for [`NOISY`], each with its reason.
+//! wider allowance; but for [`NOISY`], each with its reason. So whoever finds one slower measures as often again
+//! ([`is_slower`], [`add_rounds`]) before he says so ([`compare`]): what ran beside it may be over by then.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -77,6 +78,20 @@ fn write_to(path: &Path, ratios: &[Ratio]) -> Result<()> {
         ratios.iter().map(|ratio| (ratio.name.as_str(), ratio.recorded())).collect();
     let text = serde_json::to_string_pretty(&all)? + "\n";
     std::fs::write(path, text).with_context(|| format!("write {}", path.display()))
+}
+
+/// Whether one is slower beyond noise, as far as was measured.
+pub(crate) fn is_slower(ratios: &[Ratio]) -> Result<bool> {
+    Ok(!slower(ratios, &read(&path())?).is_empty())
+}
+
+/// Adds the rounds of another run, kind by kind.
+pub(crate) fn add_rounds(ratios: &mut [Ratio], more: Vec<Ratio>) {
+    for Ratio { name, rounds } in more {
+        if let Some(ratio) = ratios.iter_mut().find(|ratio| ratio.name == name) {
+            ratio.rounds.extend(rounds);
+        }
+    }
 }
 
 /// Prints them beside what was recorded; fails if one is slower beyond noise, or is not there any more.
@@ -176,6 +191,15 @@ mod tests {
         ];
         let slower = slower(&now, &recorded_before());
         assert!(slower.is_empty(), "{slower:?}");
+    }
+
+    #[test]
+    fn what_was_slow_for_a_while_is_judged_by_all_rounds() {
+        let mut now = [ratio("getAccountInfo", &[0.5; 3]), ratio("owner", &[0.05; 3])];
+        add_rounds(&mut now, vec![ratio("owner", &[0.05; 4]), ratio("getAccountInfo", &[0.8; 4])]);
+        let slower = slower(&now, &recorded_before());
+        let owner = "owner 0.0500, was 0.108, at least 0.0756";
+        assert_eq!(slower, ["gone was not measured", owner]);
     }
 
     #[test]
