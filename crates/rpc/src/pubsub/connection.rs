@@ -216,12 +216,8 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Conversation<'_, IO> {
     async fn work(&mut self, task: Task) -> Result<(), End> {
         let mut left = Some(task);
         while let Some(task) = left {
-            let (permits, pool) = (&self.pubsub.set_permits, &self.pubsub.pool);
-            let client = self.client.id();
-            let mut step = std::pin::pin!(async move {
-                let _permit = permits.acquire().await;
-                turns::stepped(pool, client, task).await
-            });
+            let room = (&self.pubsub.set_permits, &*self.pubsub.pool);
+            let mut step = std::pin::pin!(turns::stepped(room, self.client.id(), task));
             let stepped = loop {
                 tokio::select! {
                     biased;

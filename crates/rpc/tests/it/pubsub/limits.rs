@@ -1,10 +1,14 @@
 //! Bounds, and that nothing is left behind in whichever way a client goes.
 
-use pool::Limits;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, sync_channel};
+
+use pool::{Class, ClientId, Limits, Slice, Step, Task};
 use rpc::pubsub::Config;
 use serde_json::{Value, json};
+use tokio::time::timeout;
 
-use super::node::{Node, Tx, account, key, signature};
+use super::node::{Node, PATIENCE, Tx, account, key, signature};
 
 /// That a call was refused for a limit of the client's, which the message names.
 fn assert_too_many(reply: &Value, id: &Value, knob: &str) {
@@ -165,4 +169,43 @@ async fn the_end_of_the_ledger_closes_everyone_after_the_last_notification() {
     let Node { sink, .. } = node;
     drop(sink);
     assert_eq!(client.closed().await, Some((1001, "the node is shutting down".to_owned())));
+}
+
+/// A heavy task of a client that ends when it is let go.
+struct Scan(Receiver<()>);
+
+impl Task for Scan {
+    fn step(&mut self, _: &Slice<'_>) -> Step {
+        let _ = self.0.recv();
+        Step::Done
+    }
+}
+
+#[tokio::test]
+async fn a_snapshot_is_its_clients_heavy_work_and_others_do_not_wait_for_it() {
+    let mut node = Node::start(Config { sets_at_once: 1, ..Config::default() }).await;
+    node.write(1, 5);
+    let (release, held) = sync_channel(0);
+    let scanning = node.pool.submit(Class::Heavy, ClientId(7), Box::new(Scan(held)));
+    let scanning = scanning.unwrap_or_else(|full| panic!("{full}"));
+    let options = json!({ "commitment": "confirmed", "snapshot": true });
+    let params = json!([[key(1).to_string()], options]);
+    let mut busy = node.connect().await;
+    busy.call("addressesSubscribe", params.clone()).await.expect("it is right");
+    // The client has its one heavy task: its snapshot waits.
+    let waits = async {
+        while node.pool.counters().of(Class::Heavy).rejected_client == 0 {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(PATIENCE, waits).await.expect("it is refused");
+    node.next_client.store(8, Ordering::SeqCst);
+    let mut other = node.connect().await;
+    other.call("addressesSubscribe", params).await.expect("it is right");
+    let told = other.notification().await;
+    assert_eq!(told["params"]["result"]["kind"], "snapshot", "{told}");
+    drop(release);
+    let told = busy.notification().await;
+    assert_eq!(told["params"]["result"]["kind"], "snapshot", "{told}");
+    drop(scanning);
 }

@@ -4,6 +4,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use chain::{
@@ -34,13 +35,17 @@ use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role};
 use tokio_tungstenite::tungstenite::{Message, Utf8Bytes};
 
 /// Longer than anything here takes; a test that waits so long has failed.
-const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The slot of the event that marks "all before it has been told".
 const MARK: Slot = 999_999_999;
 
 pub(crate) struct Node {
     pub(crate) pubsub: Arc<PubSub>,
+    /// A client has one heavy task of it at a time.
+    pub(crate) pool: Arc<Pool>,
+    /// Who connects from now on.
+    pub(crate) next_client: Arc<AtomicU64>,
     pub(crate) reader: Reader,
     pub(crate) history: Arc<History>,
     pub(crate) sink: Sink,
@@ -106,18 +111,22 @@ impl Node {
         ledger.publish();
         let kept = HistoryLimits { slots_max: 1_000, bytes_max: 100_000_000 };
         let history = Arc::new(History::new(kept));
-        let pool = pool::Config { threads: 2, ..pool::Config::default() };
+        let pool = pool::Config { threads: 2, client_heavy_max: 1, ..pool::Config::default() };
         let pool = Pool::new(pool, Arc::new(SystemClock::new()), || {}).expect("threads start");
+        let pool = Arc::new(pool);
         let (node, past) = (reader.clone(), Arc::clone(&history));
-        let work = (Arc::new(pool), Arc::new(Clients::new(limits)));
+        let work = (Arc::clone(&pool), Arc::new(Clients::new(limits)));
         let (pubsub, sink) =
             PubSub::start(config, cluster(), node, past, work).expect("a thread starts");
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback");
         let address = listener.local_addr().expect("it is bound");
         let mut server = JoinSet::new();
-        server.spawn(accept(listener, Arc::clone(&pubsub)));
+        let next_client = Arc::new(AtomicU64::new(7));
+        server.spawn(accept(listener, Arc::clone(&next_client), Arc::clone(&pubsub)));
         Self {
             pubsub,
+            pool,
+            next_client,
             reader,
             history,
             sink,
@@ -279,12 +288,13 @@ impl Node {
     }
 }
 
-async fn accept(listener: TcpListener, pubsub: Arc<PubSub>) {
+async fn accept(listener: TcpListener, next_client: Arc<AtomicU64>, pubsub: Arc<PubSub>) {
     let mut connections = JoinSet::new();
     loop {
         let (socket, _) = listener.accept().await.expect("loopback");
         socket.set_nodelay(true).expect("it is open");
-        connections.spawn(serve_connection(socket, ClientId(7), Arc::clone(&pubsub)));
+        let client = ClientId(next_client.load(Ordering::SeqCst).into());
+        connections.spawn(serve_connection(socket, client, Arc::clone(&pubsub)));
     }
 }
 
