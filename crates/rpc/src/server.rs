@@ -3,7 +3,8 @@
 //! In: listeners that are bound already. Each connection is one task; it speaks HTTP/1.1 with
 //! keep-alive and, once a client asks for it, WebSocket until it ends.
 //! Bounds: `Config::connections_max` connections (the next waits unread, those after it in the
-//! listener's backlog), of which an address may have fewer (one more is told so, 429), and a time limit on each thing that a client can be slow at: header, body, reading our answer.
+//! listener's backlog), of which an address may have fewer (one more is told so, 429), and a time limit on
+//! each thing that a client can be slow at: header, body, reading our answer.
 //! Whoever comes when the system has no descriptor left is told so (503).
 //! Invariant: when [`serve`] returns no task of it is left.
 
