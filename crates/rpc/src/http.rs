@@ -186,7 +186,7 @@ fn asker(node: &Node, (peer, request): (IpAddr, RequestId), headers: &HeaderMap)
     };
     let client =
         name.map_or_else(|| ClientId::of_ip(peer), |name| ClientId::of_name(name.as_bytes()));
-    let coding = Coding::asked_by(headers.get(header::ACCEPT_ENCODING));
+    let coding = Coding::asked_by(headers);
     Asker { client, coding, want: None, request, arrived: Duration::ZERO }
 }
 
