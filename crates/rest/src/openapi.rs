@@ -109,15 +109,7 @@ fn body(route: &Route, limits: Limits) -> Value {
     });
     let example: Map<String, Value> = members
         .iter()
-        .filter_map(|param| {
-            let value = match param.kind {
-                Kind::Addresses(_) => json!(EXAMPLE_ADDRESSES),
-                Kind::Base64 => EXAMPLE_TRANSACTION.into(),
-                Kind::Filters => json!([{ "dataSize": 165 }]),
-                _ => return None,
-            };
-            Some((param.name.to_owned(), value))
-        })
+        .filter_map(|param| Some((param.name.to_owned(), example(param.kind)?)))
         .collect();
     let mut content = json!({ "application/json": { "schema": object, "example": example } });
     if route.body == Body::JsonOrTransaction {
@@ -125,6 +117,16 @@ fn body(route: &Route, limits: Limits) -> Value {
             json!({ "schema": { "type": "string", "format": "binary" } });
     }
     json!({ "required": true, "content": content })
+}
+
+/// What a member of a body may be.
+pub(crate) fn example(kind: Kind) -> Option<Value> {
+    match kind {
+        Kind::Addresses(_) => Some(json!(EXAMPLE_ADDRESSES)),
+        Kind::Base64 => Some(EXAMPLE_TRANSACTION.into()),
+        Kind::Filters => Some(json!([{ "dataSize": 165 }])),
+        _ => None,
+    }
 }
 
 /// Every header that an answer may have beside its type and length.
