@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 use crate::document::Examples;
 use crate::input::Limits;
 use crate::route::{Answer, Body, Kind, Param, Place, Route, Verb};
+use crate::routes::GROUPS;
 use crate::{error, input, schema};
 
 /// Addresses that every Solana ledger has, so that whoever tries the API gets an answer.
@@ -41,16 +42,19 @@ pub(crate) fn document(routes: &[Route], examples: &Examples, limits: Limits) ->
                 that it has not is 405 with `Allow`, both in the shape of `Error`.",
         },
         "servers": [{ "url": "/" }],
+        "tags": GROUPS.iter().map(|group| json!({ "name": group.name })).collect::<Vec<_>>(),
         "paths": paths,
         "components": { "schemas": schema::all(), "headers": headers() },
     })
 }
 
 fn operation(route: &Route, examples: &Examples, limits: Limits) -> Value {
+    let groups = GROUPS.iter().filter(|group| group.has(route));
     let outside = route.params.iter().filter(|param| param.place != Place::Body);
     let mut operation = json!({
         "operationId": route.id,
         "summary": route.summary,
+        "tags": groups.map(|group| group.name).collect::<Vec<_>>(),
         "parameters": outside.map(|param| parameter(param, examples, limits)).collect::<Vec<_>>(),
         "responses": responses(route),
     });
@@ -313,6 +317,12 @@ mod tests {
             let verb = if route.verb == Verb::Get { "get" } else { "post" };
             let told = &document["paths"][route.path][verb];
             assert_eq!(told["operationId"], route.id);
+            assert_eq!(
+                told["tags"].as_array().map(Vec::len),
+                Some(1),
+                "{} is of one group",
+                route.id
+            );
             assert!(
                 document["components"]["schemas"].get(route.schema).is_some(),
                 "{}: no schema {}",

@@ -8,9 +8,9 @@ use std::fmt::Write;
 
 use serde_json::Value;
 
-use crate::openapi;
 use crate::route::{Kind, Param, Place, Route, Verb};
 use crate::routes::ROUTES;
+use crate::{openapi, routes};
 
 const HEAD: &str = r#"<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
@@ -24,25 +24,15 @@ and commitment in <code>Hydrant-Slot</code> and <code>Hydrant-Commitment</code>;
 <code>paginationKey</code> as <code>cursor</code>.</p></header>
 <main>"#;
 
-/// Headings, and the first segments of the paths below them.
-const GROUPS: &[(&str, &[&str])] = &[
-    ("Node and ledger", &["node", "ledger", "supply"]),
-    ("Accounts", &["accounts"]),
-    ("Tokens", &["owners", "mints"]),
-    ("Programs", &["programs"]),
-    ("Transactions", &["transactions"]),
-    ("Blocks", &["blocks"]),
-];
-
 /// The page. Everything in it is ours and has no character that HTML would take for its own.
 pub(crate) fn html() -> String {
     let mut html = HEAD.to_owned();
     html += &format!("<style>\n{}</style>\n", include_str!("page/style.css"));
     html += INTRODUCTION;
     html += "<nav>";
-    for (title, segments) in GROUPS {
-        html += &format!("<b>{title}</b>\n");
-        for route in of_group(segments) {
+    for group in routes::GROUPS {
+        html += &format!("<b>{}</b>\n", group.name);
+        for route in ROUTES.iter().filter(|route| group.has(route)) {
             let (verb, class) = verb(route);
             // A String takes everything.
             let _ = writeln!(
@@ -53,18 +43,13 @@ pub(crate) fn html() -> String {
         }
     }
     html += "</nav>\n<div>";
-    for (title, segments) in GROUPS {
-        html += &format!("<h2>{title}</h2>\n");
-        of_group(segments).for_each(|route| write_route(&mut html, route));
+    for group in routes::GROUPS {
+        html += &format!("<h2>{}</h2>\n", group.name);
+        let of_group = ROUTES.iter().filter(|route| group.has(route));
+        of_group.for_each(|route| write_route(&mut html, route));
     }
     html += "</div></main>\n";
     html + &format!("<script>\n{}</script></body></html>\n", include_str!("page/script.js"))
-}
-
-fn of_group(segments: &[&str]) -> impl Iterator<Item = &'static Route> {
-    ROUTES
-        .iter()
-        .filter(|route| segments.contains(&route.path.split('/').nth(2).unwrap_or_default()))
 }
 
 fn verb(route: &Route) -> (&'static str, &'static str) {

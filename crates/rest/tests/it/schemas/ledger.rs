@@ -7,7 +7,7 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use chain::{Executed, Simulation};
 use query::{Ledger, LedgerConfig};
-use serde_json::json;
+use serde_json::{Value, json};
 use solana::Account;
 use solana_account::{AccountSharedData, WritableAccount};
 use solana_hash::Hash;
@@ -305,10 +305,14 @@ fn signed() -> String {
     BASE64_STANDARD.encode(bytes)
 }
 
+/// The same as a body that submits it.
+pub(super) fn signed_body() -> Value {
+    json!({ "transaction": signed() })
+}
+
 /// Submits a transaction, and asks what it would do: once it fails, once it does not.
 pub(super) fn submit(asking: &mut Asking, node: &Node) {
-    let transaction = signed();
-    let body = json!({ "transaction": transaction });
+    let (transaction, body) = (signed(), signed_body());
     asking.post("postTransaction", "/v1/transactions?skipPreflight=true", &body);
     let meta = meta();
     let whole = Simulation {

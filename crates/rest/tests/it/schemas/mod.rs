@@ -9,6 +9,7 @@ mod wire;
 
 use std::collections::BTreeSet;
 use std::fmt::Debug;
+use std::sync::atomic::Ordering;
 
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -25,7 +26,7 @@ use solana_transaction_status::{
 
 use self::judge::Judge;
 use crate::wire::{Client, Response};
-use crate::{Node, get, good, post};
+use crate::{Node, ask, get, good, post, post_as};
 
 #[test]
 fn the_types_are_as_they_are_told() {
@@ -43,6 +44,30 @@ fn every_answer_is_as_it_is_told_and_what_is_told_there_is() {
     wire::check(&mut asking.judge);
     let unseen = asking.judge.unseen();
     assert!(unseen.is_empty(), "told, and nothing has it: {unseen:#?}");
+}
+
+#[test]
+fn refusals_are_as_they_are_told() {
+    let node = ledger::node();
+    let (mut client, mut judge) = (node.client(), judge(&node));
+    let body = ledger::signed_body();
+    node.world.door.is_full.store(true, Ordering::SeqCst);
+    let nobody = "/v1/accounts/4uQeVj5tqViQh7yWWGStvkEG1Zmhx6uasJtWCJziofM";
+    let answers = [
+        (400, get(&mut client, "/v1/accounts/x", "")),
+        (404, get(&mut client, "/v1/nothing", "")),
+        (404, get(&mut client, nobody, "")),
+        (404, get(&mut client, "/v1/blocks/5000", "")),
+        (405, ask(&mut client, "PUT", "/v1/supply", "")),
+        (406, get(&mut client, "/v1/supply", "accept: text/csv\r\n")),
+        (409, get(&mut client, &format!("{nobody}?minContextSlot=1000"), "")),
+        (415, post_as(&mut client, "/v1/accounts", "text/csv", b"x")),
+        (429, post(&mut client, "/v1/transactions?skipPreflight=true", &body)),
+    ];
+    for (status, response) in answers {
+        assert_eq!(response.status, status, "{}", response.body);
+        judge.check("Error", &response.json());
+    }
 }
 
 #[test]
