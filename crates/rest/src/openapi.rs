@@ -12,6 +12,9 @@ use crate::{error, input, schema};
 const EXAMPLE_ADDRESSES: [&str; 2] =
     ["TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA", "SysvarC1ock11111111111111111111111111111111"];
 
+/// A mint that every Solana ledger has: lamports as tokens.
+const EXAMPLE_MINT: &str = "So11111111111111111111111111111111111111112";
+
 /// A transaction that moves nothing: signed by nobody, so that it is understood and refused.
 const EXAMPLE_TRANSACTION: &str = concat!(
     "AQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAABAAECAQEBAQEBAQEB",
@@ -55,7 +58,7 @@ fn operation(route: &Route, examples: &Examples, limits: Limits) -> Value {
         "operationId": route.id,
         "summary": route.summary,
         "tags": groups.map(|group| group.name).collect::<Vec<_>>(),
-        "parameters": outside.map(|param| parameter(param, examples, limits)).collect::<Vec<_>>(),
+        "parameters": outside.map(|param| parameter(route, param, examples, limits)).collect::<Vec<_>>(),
         "responses": responses(route),
     });
     if route.body != Body::None {
@@ -64,7 +67,7 @@ fn operation(route: &Route, examples: &Examples, limits: Limits) -> Value {
     operation
 }
 
-fn parameter(param: &Param, examples: &Examples, limits: Limits) -> Value {
+fn parameter(route: &Route, param: &Param, examples: &Examples, limits: Limits) -> Value {
     let place = if param.place == Place::Path { "path" } else { "query" };
     let mut told = json!({
         "name": param.name,
@@ -78,7 +81,10 @@ fn parameter(param: &Param, examples: &Examples, limits: Limits) -> Value {
             (told["style"], told["explode"]) = ("form".into(), false.into());
             told["example"] = json!(EXAMPLE_ADDRESSES);
         }
-        (Kind::Address, Place::Path) => told["example"] = EXAMPLE_ADDRESSES[0].into(),
+        (Kind::Address, Place::Path) => {
+            let is_mint = route.path.starts_with("/v1/mints/");
+            told["example"] = if is_mint { EXAMPLE_MINT } else { EXAMPLE_ADDRESSES[0] }.into();
+        }
         (Kind::Signature, Place::Path) => {
             if let Some(signature) = &examples.signature {
                 told["example"] = signature.as_str().into();

@@ -14,7 +14,7 @@ use crate::{openapi, routes};
 
 const HEAD: &str = r#"<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Hydrant: REST</title>
+<title>Hydrant: REST</title><link rel=icon href="data:,">
 "#;
 
 const INTRODUCTION: &str = r#"</head><body>

@@ -106,7 +106,7 @@ const found = (told, schema) => {
 function kindOf(told, schema) {
   const it = found(told, schema);
   if (it.named) return it.named;
-  if (it.anyOf) return it.anyOf.map((form) => kindOf(told, form)).join(' or ');
+  if (it.anyOf) return [...new Set(it.anyOf.map((form) => kindOf(told, form)))].join(' or ');
   if (it.enum) return it.enum.map((word) => JSON.stringify(word)).join(' | ');
   if (it.prefixItems) return '[' + it.prefixItems.map((item) => kindOf(told, item)).join(', ') + ']';
   const kinds = [it.type].flat().filter(Boolean).map((kind) => (kind === 'array' && it.items ? 'list of ' + kindOf(told, it.items) : kind === 'integer' && it.format ? it.format : kind));
@@ -150,7 +150,10 @@ async function begin(form) {
     if (param.required && param.example !== undefined && !field.value) field.value = [param.example].flat().join('\n');
   }
   const good = Object.entries(operation.responses).find(([status]) => status[0] === '2')[1];
-  one(form, '.told-answer').append(tree(told, good.content['application/json'].schema));
+  const schema = good.content['application/json'].schema, whole = node('p');
+  const { description, ...shape } = found(told, schema);
+  whole.append(node('i', '', shape.type === 'array' ? kindOf(told, { ...shape, named: undefined, $ref: undefined }) : kindOf(told, schema)), ' ' + (description ?? ''));
+  one(form, '.told-answer').append(whole, tree(told, schema));
   tell(form);
 }
 

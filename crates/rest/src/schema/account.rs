@@ -102,15 +102,17 @@ fn data() -> Value {
 }
 
 fn parsed_token() -> Value {
-    let of = |kind: &str, info: Value| {
-        object("It.", [("type", word("What it is.", &[kind])), ("info", info)])
+    let of = |told: &str, kind: &str, name: &str| {
+        let members =
+            [("type", word("What it is.", &[kind])), ("info", named(name, "Its members."))];
+        object(told, members)
     };
     let parsed = any(
         "What the data means.",
         [
-            of("account", named("TokenAccount", "Tokens of one mint.")),
-            of("mint", named("Mint", "A kind of token.")),
-            of("multisig", named("Multisig", "Several signers, of whom some are enough.")),
+            of("A token account.", "account", "TokenAccount"),
+            of("A mint.", "mint", "Mint"),
+            of("Several signers.", "multisig", "Multisig"),
         ],
     );
     object(
