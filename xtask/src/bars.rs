@@ -39,7 +39,7 @@ pub(crate) fn toys() -> Result<()> {
         let lines = program().args([name.as_str(), "--toy"]).run_listening()?;
         bars(&lines)?;
     }
-    program().args(["load", "--quick"]).run()
+    program().args(["load", "--quick"]).run_listening().map(drop)
 }
 
 /// `cargo xtask bars [--write] [NAME...]`.

@@ -134,13 +134,10 @@ impl Rounds {
         median(pairs.map(|(run, constant)| rate(run) / rate(constant)).collect())
     }
 
-    /// Answers for a second of CPU time over those of the constant, round by round.
-    fn of_cpu(&self, case: usize) -> Vec<f64> {
-        let each = |case: usize| {
-            let answers = self.runs[case].iter().map(|run| run.outcomes[0].counts.right as f64);
-            answers.zip(&self.cpu[case]).map(|(answers, cpu)| answers / cpu.as_secs_f64())
-        };
-        each(case).zip(each(self.constants[case])).map(|(of, constant)| of / constant).collect()
+    /// Seconds of CPU time an answer, round by round.
+    fn cost(&self, case: usize) -> Vec<f64> {
+        let answers = self.runs[case].iter().map(|run| run.outcomes[0].counts.right as f64);
+        answers.zip(&self.cpu[case]).map(|(answers, cpu)| cpu.as_secs_f64() / answers).collect()
     }
 
     /// Of all but the constants.
@@ -150,7 +147,8 @@ impl Rounds {
         cases
             .map(|(nth, name)| Ratio {
                 name: format!("{prefix}{}", name.replace(' ', "_")),
-                rounds: self.of_cpu(nth),
+                own: self.cost(nth),
+                constant: self.cost(self.constants[nth]),
             })
             .collect()
     }

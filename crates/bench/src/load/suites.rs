@@ -31,6 +31,10 @@ const OF_HISTORY: [Suite; 4] =
 /// Its answer is a walk over the whole ledger: who reads metrics is one, and patient.
 const PATIENT: &str = "rest-metrics";
 
+/// How often, and how long after each other, it is looked for blocks that are final: thirteen seconds are usual.
+const LOOKS_MOST: usize = 240;
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+
 /// The seed of the mix.
 const SEED: u64 = 1;
 
@@ -117,18 +121,26 @@ fn mixed(suites: &[Suite], found: &Found, endpoint: &Endpoint) -> Result<Vec<Vec
     Ok(mix.requests(endpoint))
 }
 
-/// What there is to ask for; blocks once they are confirmed.
+/// What there is to ask for; blocks once they are final, so that every round finds them as the others do: before,
+/// their answers are not kept.
 fn look(client: &mut Client, suites: &[Suite]) -> Result<Found> {
     let wanted = Wanted::default();
-    let needs_history = suites.contains(&Suite::Transaction);
-    for _ in 0..200 {
+    if !suites.contains(&Suite::Transaction) {
+        return Ok(Found::look(client, suites, &wanted)?);
+    }
+    for _ in 0..LOOKS_MOST {
         // Routes of history ask for accounts, too.
-        let suites = if needs_history { &Suite::ALL[..] } else { suites };
-        let found = Found::look(client, suites, &wanted)?;
-        if !needs_history || !found.signatures.is_empty() {
+        let found = Found::look(client, &Suite::ALL, &wanted)?;
+        let last = found.blocks.iter().max().copied().unwrap_or(u64::MAX);
+        if !found.signatures.is_empty() && is_final(client, last)? {
             return Ok(found);
         }
-        crate::node::nap(Duration::from_millis(50));
+        crate::node::nap(LOOK_EVERY);
     }
-    None.context("no block with a transaction was confirmed within ten seconds")
+    None.context("no block with a transaction was final within a minute")
+}
+
+fn is_final(client: &mut Client, slot: u64) -> Result<bool> {
+    let reached = client.call("getSlot", &serde_json::json!([{ "commitment": "finalized" }]))?;
+    Ok(reached.as_u64().is_some_and(|reached| reached >= slot))
 }
