@@ -44,7 +44,7 @@ mod work;
 pub use bare::{MakeShaper, Shaper, Told, Want};
 pub use call::{Called, Caller};
 pub use chunk::Chunk;
-pub use compress::{Coding, coded};
+pub use compress::{Coding, coded, weight};
 pub use config::{Config, ConfigError};
 pub use content::Content;
 pub use dispatch::answer_here;

@@ -15,6 +15,7 @@ use chain::{
     SimulationError, SimulationRequest, TransactionDoor, VerifiedTransaction, View,
 };
 use ledger::{Address, BlockId, Change};
+use parking_lot::Mutex;
 use pool::{Class, ClassCounters, ClientId, Clients, Clock, Counters, Pool, Slice, Step, Task};
 use query::{Indices, LedgerConfig};
 use rpc::{Config, Health, Listeners, Node, Socket, Speaker, SystemClock};
@@ -280,6 +281,8 @@ pub(crate) struct FakeDoor {
     pub(crate) simulated: AtomicUsize,
     /// Whether its queue takes no more.
     pub(crate) is_full: AtomicBool,
+    /// What it says that a transaction would do, if it is to say anything.
+    pub(crate) simulation: Mutex<Option<Simulation>>,
 }
 
 impl FakeDoor {
@@ -300,6 +303,9 @@ impl TransactionDoor for FakeDoor {
 
     fn simulate(&self, view: &View, _: SimulationRequest) -> Result<Simulation, SimulationError> {
         self.simulated.fetch_add(1, Ordering::SeqCst);
+        if let Some(simulation) = &*self.simulation.lock() {
+            return Ok(simulation.clone());
+        }
         Err(SimulationError::Sanitize(format!("simulated at {}", view.block().slot)))
     }
 
