@@ -29,6 +29,7 @@ mod methods;
 pub mod metrics;
 mod node;
 mod outlet;
+mod pace;
 pub mod params;
 pub mod pubsub;
 mod quick;
