@@ -44,8 +44,8 @@ pub struct ClassConfig {
     /// its request while it waits and some pieces of its answer once it has begun.
     pub tasks_max: usize,
     /// Tasks that share the threads at once; the others wait until one of these is done, or has to
-    /// wait for its client. A client that has none among them begins nevertheless, up to four times as
-    /// many.
+    /// wait for its client. A client that has none among them begins one nevertheless, up to four times
+    /// as many clients.
     pub active_max: usize,
     /// Milliseconds from arrival in which a task must be done. Memory: a task that has begun keeps
     /// the state that it reads for so long.

@@ -2,17 +2,17 @@
 //!
 //! A client has one turn at a time, however many jobs it has; on it one of its jobs runs a slice: by turns one
 //! that has begun and one that begins, so that neither kept ones nor a flood of short ones starve the other.
-//! Bounds: at `active_max` active jobs only clients that have none active begin another, and at
-//! [`NEWCOMERS`] times as many nobody does.
-//! Cost: logarithmic in the clients; a removal looks through the jobs of its client.
+//! Bounds: at `active_max` active jobs only clients that have none active begin one, and once [`NEWCOMERS`] times
+//! as many clients have active jobs nobody does. Those that were parked and go on are let in past both.
+//! Cost: logarithmic in the clients; a removal moves or looks through the jobs of its client.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use crate::ClientId;
 use crate::schedule::JobId;
 
-/// By how much the first jobs of clients may go past `active_max`: of 16 active heavy ones of one client to 64 in
-/// all, so that some 48 others begin at once beside it.
+/// How many clients may have active jobs, in `active_max`: beside 16 active heavy ones of one client 63 others begin
+/// theirs at once.
 const NEWCOMERS: usize = 4;
 
 pub(crate) struct Turns {
@@ -25,6 +25,8 @@ pub(crate) struct Turns {
     next_turn: u64,
     waiting: usize,
     active: usize,
+    /// That have active ones.
+    active_clients: usize,
 }
 
 #[derive(Default)]
@@ -79,6 +81,7 @@ impl Turns {
             next_turn: 0,
             waiting: 0,
             active: 0,
+            active_clients: 0,
         }
     }
 
@@ -116,7 +119,12 @@ impl Turns {
     /// A job is over that waited.
     pub(crate) fn remove_waiting(&mut self, client: ClientId, job: JobId) {
         self.waiting -= 1;
-        self.of(client, |of| of.waiting.retain(|other| *other != job));
+        self.of(client, |of| {
+            // They arrived in the order of their numbers.
+            if let Ok(at) = of.waiting.binary_search(&job) {
+                of.waiting.remove(at);
+            }
+        });
     }
 
     /// A job is over that was ready.
@@ -158,13 +166,12 @@ impl Turns {
 
     fn next(&self) -> Option<ClientId> {
         let may = [
-            (Standing::Ready, usize::MAX),
-            (Standing::Newcomer, self.active_max.saturating_mul(NEWCOMERS)),
-            (Standing::More, self.active_max),
+            (Standing::Ready, true),
+            (Standing::Newcomer, self.active_clients < self.active_max.saturating_mul(NEWCOMERS)),
+            (Standing::More, self.active < self.active_max),
         ];
-        let queues = may.into_iter().filter(|(_, active_max)| self.active < *active_max);
-        let firsts =
-            queues.filter_map(|(standing, _)| self.queues[standing as usize].iter().next());
+        let queues = may.into_iter().filter(|(_, may)| *may).map(|(standing, _)| standing);
+        let firsts = queues.filter_map(|standing| self.queues[standing as usize].iter().next());
         firsts.min().map(|(_, client)| *client)
     }
 
@@ -181,7 +188,10 @@ impl Turns {
     /// Changes what a client has, and its standing with it.
     fn of(&mut self, client: ClientId, change: impl FnOnce(&mut Client)) {
         let of = self.clients.entry(client).or_default();
+        let was_active = of.active > 0;
         change(of);
+        self.active_clients -= usize::from(was_active);
+        self.active_clients += usize::from(of.active > 0);
         let (before, now) = (of.queued, of.standing());
         if before.map(|(standing, _)| standing) != now {
             if let Some((standing, turn)) = before {
@@ -232,7 +242,7 @@ mod tests {
             turns.rest(ClientId(client));
         }
         assert!(turns.is_idle() && turns.clients.is_empty());
-        assert!(turns.queues.iter().all(BTreeMap::is_empty));
+        assert!(turns.queues.iter().all(BTreeMap::is_empty) && turns.active_clients == 0);
     }
 
     #[test]
@@ -247,6 +257,22 @@ mod tests {
         turns.go_on(ClientId(3), JobId(3));
         turns.go_on(ClientId(4), JobId(4));
         assert_eq!(take_all(&mut turns), [9, 3, 4]);
+    }
+
+    #[test]
+    fn one_whose_jobs_all_go_on_at_once_keeps_no_newcomer_out() {
+        let mut turns = turns(2, &[]);
+        for job in 0..100 {
+            turns.wake(ClientId(1), JobId(job));
+        }
+        for client in 2..20 {
+            turns.arrive(ClientId(client), JobId(client as u64 * 100));
+        }
+        let order = take_all(&mut turns);
+        let newcomers: Vec<u64> = order.iter().copied().filter(|job| *job >= 100).collect();
+        assert_eq!(order.len(), 100 + 7);
+        assert_eq!(newcomers, [200, 300, 400, 500, 600, 700, 800], "8 clients, and one was there");
+        assert_eq!(order[1], 200);
     }
 
     #[test]
