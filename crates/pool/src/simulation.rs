@@ -102,13 +102,14 @@ fn a_client_with_many_scans_does_not_delay_one_with_a_single_scan() {
         for _ in 0..100 {
             machine.submit(class, 1, "greedy", 1_000);
         }
-        machine.run(10);
+        // By then as many of them are active as may be.
+        machine.run(500);
         machine.submit(class, 2, "modest", 100);
         machine.run(2);
         assert_eq!(machine.served.get("modest"), Some(&1), "{class}: after two slices");
         machine.run(200);
         let at = machine.done_at("modest").expect("it is done");
-        assert!(at <= Duration::from_millis(10 + 2 * 100), "every other slice: {at:?}");
+        assert!(at <= Duration::from_millis(500 + 2 * 100), "every other slice: {at:?}");
     }
 }
 
