@@ -2,8 +2,9 @@
 //!
 //! Shape: of each client and each rate one number, the time by which all that it had so far would have
 //! come at its rate (the "generic cell rate algorithm"): a request that would be a burst ahead of that
-//! is refused with the time to wait.
-//! Bounds: [`CLIENTS_MAX`] clients that used up something of theirs, about 64 bytes each; those past it
+//! is refused with the time to wait. Bytes are counted as they go: those of a long answer wait for their
+//! moment ([`Clients::pace`]), and no request is let in that comes while they are a second more ahead.
+//! Bounds: nobody owes more than [`OWED_MAX`] and one piece. [`CLIENTS_MAX`] clients that used up something of theirs, about 64 bytes each; those past it
 //! share one allowance. With no limits set nothing is kept and nothing is asked.
 
 use std::collections::HashMap;
@@ -20,6 +21,19 @@ const CLIENTS_MAX: usize = 65_536;
 /// How many tables there are, so that threads seldom wait for each other.
 const SHARDS: usize = 16;
 
+/// How often a full table is looked through for those who have all of theirs again: some 50 microseconds.
+const SWEEP_EVERY: Duration = Duration::from_millis(100);
+
+/// How far ahead of its rate an answer goes: a second's worth at once.
+const AHEAD: Duration = Duration::from_secs(1);
+
+/// How far ahead a client may be and ask for more: one that reads a long answer at its pace still may.
+const ADMITTED_AHEAD: Duration = Duration::from_secs(2);
+
+/// What short answers, which go at once, and the next pieces of long ones may come to: who opens many
+/// connections and leaves is not shut out for longer.
+const OWED_MAX: Duration = Duration::from_secs(60);
+
 /// Whoever comes when all places are taken.
 const EVERYBODY_ELSE: ClientId = ClientId(u128::MAX);
 
@@ -29,8 +43,8 @@ const EVERYBODY_ELSE: ClientId = ClientId(u128::MAX);
 pub struct Limits {
     /// Requests a second, calls of a batch each counted; a second's worth may come at once.
     pub requests_per_s: u32,
-    /// Bytes of answers a second; a second's worth may go at once, and the one answer that goes past
-    /// it goes whole.
+    /// Bytes of answers a second; a second's worth may go at once, then long answers go at this pace. A
+    /// request that comes when two seconds' worth are owed is refused.
     pub bytes_per_s: u64,
 }
 
@@ -51,9 +65,16 @@ pub struct TooMany {
 /// The clients that used up something of theirs.
 pub struct Clients {
     limits: Limits,
-    shards: [Mutex<HashMap<ClientId, Used>>; SHARDS],
+    shards: [Mutex<Shard>; SHARDS],
     /// Refused for their rate, and for their bytes.
     refused: [AtomicU64; 2],
+}
+
+#[derive(Default)]
+struct Shard {
+    used: HashMap<ClientId, Used>,
+    /// Not before then is it looked through again.
+    next_sweep: Duration,
 }
 
 /// When each allowance of a client is whole again.
@@ -92,8 +113,9 @@ impl Clients {
         }
         let Limits { requests_per_s, bytes_per_s } = self.limits;
         self.with(client, now, |used| {
-            if bytes_per_s > 0 && used.bytes > now + Duration::from_secs(1) {
-                let retry_after = used.bytes - now - Duration::from_secs(1);
+            let owed = used.bytes.saturating_sub(now);
+            if bytes_per_s > 0 && owed > ADMITTED_AHEAD {
+                let retry_after = owed - ADMITTED_AHEAD;
                 let (what, knob) = ("bytes a second", "pool.clients.bytes_per_s");
                 self.refused[1].fetch_add(1, Ordering::Relaxed);
                 return Err(TooMany { what, limit: bytes_per_s, knob, retry_after });
@@ -116,27 +138,50 @@ impl Clients {
         })
     }
 
-    /// Counts bytes that go to a client.
+    /// Counts bytes that go to a client at once.
     pub fn charge(&self, client: ClientId, bytes: u64, now: Duration) {
+        let Some(cost) = self.cost(bytes) else { return };
+        self.with(client, now, |used| {
+            let owed = used.bytes.max(now) + cost;
+            used.bytes = used.bytes.max(owed.min(now + OWED_MAX));
+        });
+    }
+
+    /// Counts bytes that are to go to a client, and gives in how long. Each piece of an answer asks once the
+    /// one before it has gone, so those of several answers go in turn.
+    ///
+    /// Errors: when to ask again, if the client owes so much that none of it was counted.
+    pub fn pace(&self, client: ClientId, bytes: u64, now: Duration) -> Result<Duration, Duration> {
+        let Some(cost) = self.cost(bytes) else { return Ok(Duration::ZERO) };
+        self.with(client, now, |used| {
+            let owed = used.bytes.saturating_sub(now);
+            if owed > OWED_MAX {
+                return Err(owed - OWED_MAX / 2);
+            }
+            used.bytes = used.bytes.max(now) + cost;
+            Ok(owed.saturating_sub(AHEAD))
+        })
+    }
+
+    fn cost(&self, bytes: u64) -> Option<Duration> {
         let bytes_per_s = self.limits.bytes_per_s;
-        if bytes_per_s == 0 {
-            return;
-        }
-        let cost = Duration::from_secs_f64(bytes as f64 / bytes_per_s as f64);
-        self.with(client, now, |used| used.bytes = used.bytes.max(now) + cost);
+        (bytes_per_s > 0).then(|| Duration::from_secs_f64(bytes as f64 / bytes_per_s as f64))
     }
 
     fn with<T>(&self, client: ClientId, now: Duration, then: impl FnOnce(&mut Used) -> T) -> T {
         let shard = (client.0 ^ client.0 >> 64 ^ client.0 >> 17) as usize % SHARDS;
-        let mut used = self.shards[shard].lock();
+        let mut shard = self.shards[shard].lock();
         let mut client = client;
-        if used.len() >= CLIENTS_MAX / SHARDS && !used.contains_key(&client) {
-            used.retain(|_, used| used.requests > now || used.bytes > now);
-            if used.len() >= CLIENTS_MAX / SHARDS {
+        if shard.used.len() >= CLIENTS_MAX / SHARDS && !shard.used.contains_key(&client) {
+            if shard.next_sweep <= now {
+                shard.next_sweep = now + SWEEP_EVERY;
+                shard.used.retain(|_, used| used.requests > now || used.bytes > now);
+            }
+            if shard.used.len() >= CLIENTS_MAX / SHARDS {
                 client = EVERYBODY_ELSE;
             }
         }
-        then(used.entry(client).or_default())
+        then(shard.used.entry(client).or_default())
     }
 }
 
@@ -179,9 +224,53 @@ mod tests {
         assert!(clients.admit(A, 1, ms(0)).is_ok());
         clients.charge(A, 5_000, ms(0));
         let err = clients.admit(A, 1, ms(1_000)).expect_err("five seconds' worth");
-        assert_eq!(err.retry_after, ms(3_000));
-        assert!(clients.admit(A, 1, ms(4_000)).is_ok());
+        assert_eq!(err.retry_after, ms(2_000));
+        assert!(clients.admit(A, 1, ms(3_000)).is_ok());
         assert_eq!(clients.refused(), (0, 1));
+    }
+
+    #[test]
+    fn pieces_of_many_answers_go_one_after_another_at_the_rate() {
+        let clients = Clients::new(Limits { requests_per_s: 0, bytes_per_s: 1_000 });
+        let piece = |client, now| clients.pace(client, 500, now);
+        // A second's worth at once, and the piece that goes past it.
+        let moments: Vec<_> =
+            (0..6).map(|_| piece(A, ms(0)).expect("counted").as_millis()).collect();
+        assert_eq!(moments, [0, 0, 0, 500, 1_000, 1_500]);
+        assert_eq!(piece(B, ms(0)), Ok(ms(0)), "another client does not notice");
+        assert_eq!(piece(A, ms(2_000)), Ok(ms(0)));
+        // One that reads at its pace may ask for more meanwhile.
+        let mut now = ms(2_000);
+        for _ in 0..100 {
+            now += piece(A, now).expect("counted");
+            assert!(clients.admit(A, 1, now).is_ok());
+        }
+        assert_eq!(now, ms(52_000));
+    }
+
+    #[test]
+    fn what_a_client_owes_has_a_bound() {
+        let clients = Clients::new(Limits { requests_per_s: 0, bytes_per_s: 1_000 });
+        for _ in 0..1_000 {
+            clients.charge(A, 1_000_000, ms(0));
+            let _ = clients.pace(B, 1_000, ms(0));
+        }
+        assert_eq!(clients.admit(A, 1, ms(0)).map_err(|err| err.retry_after), Err(ms(58_000)));
+        assert_eq!(clients.admit(B, 1, ms(0)).map_err(|err| err.retry_after), Err(ms(59_000)));
+        assert_eq!(clients.pace(B, 1_000, ms(0)), Err(ms(31_000)));
+        assert_eq!(clients.pace(B, 1_000, ms(31_000)), Ok(ms(29_000)));
+    }
+
+    #[test]
+    fn a_full_table_is_not_looked_through_for_every_newcomer() {
+        let clients = Clients::new(Limits { requests_per_s: 1, bytes_per_s: 0 });
+        for client in 0..CLIENTS_MAX as u128 {
+            let _ = clients.admit(ClientId(client), 1, ms(0));
+        }
+        let newcomer = |n: u128, now| clients.admit(ClientId(n << 68), 1, now).is_ok();
+        assert!(newcomer(1, ms(999)), "the first of those who share");
+        assert!(!newcomer(2, ms(1_050)), "places are free since 1,000, but it has just looked");
+        assert!(newcomer(2, ms(1_100)));
     }
 
     #[test]
@@ -190,7 +279,7 @@ mod tests {
         for client in 0..2 * CLIENTS_MAX as u128 {
             let _ = clients.admit(ClientId(client), 1, ms(0));
         }
-        let kept: usize = clients.shards.iter().map(|shard| shard.lock().len()).sum();
+        let kept: usize = clients.shards.iter().map(|shard| shard.lock().used.len()).sum();
         assert!(kept <= CLIENTS_MAX + SHARDS, "{kept}");
         assert!(clients.admit(ClientId(u128::MAX / 2), 1, ms(0)).is_err());
         assert!(clients.admit(ClientId(u128::MAX / 2), 1, ms(2_000)).is_ok(), "room again");

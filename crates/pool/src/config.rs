@@ -15,7 +15,7 @@ pub struct Config {
     pub threads: usize,
     /// Microseconds after which a task lets another have its turn. Default 500. With 0 there are
     /// no slices, no turns and no weights: whatever its class, each task runs to its end or until it has
-    /// to wait for its client, in the order of arrival.
+    /// to wait for its client, in the order of arrival. Bounds are the same.
     pub slice_us: u64,
     /// By how much the threads stand behind others when the system shares out its cores: the nice
     /// value, 0 to 19. Default 10. It is whoever starts the threads who sets it.
@@ -29,7 +29,8 @@ pub struct Config {
     /// Heavy tasks.
     #[serde(deserialize_with = "heavy")]
     pub heavy: ClassConfig,
-    /// Heavy tasks of one client at once. Default 128; 0 is no limit but the class'.
+    /// Heavy tasks of one client at once. Default 128; 0 is no limit but what others leave of the class'
+    /// (see [`ClassConfig::tasks_max`]).
     pub client_heavy_max: usize,
     /// What each client may have in a second. Default: no limits.
     pub clients: Limits,
@@ -38,11 +39,13 @@ pub struct Config {
 /// Bounds of one class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClassConfig {
-    /// Tasks at once, those that wait included. One more is refused. Memory: what a waiting task
-    /// holds, which is its request.
+    /// Tasks at once, those that wait included. One more is refused, and so is one of a client that has
+    /// as many as places are left: alone it may have half of them. Memory: what a task holds, which is
+    /// its request while it waits and some pieces of its answer once it has begun.
     pub tasks_max: usize,
     /// Tasks that share the threads at once; the others wait until one of these is done, or has to
-    /// wait for its client. Memory: what a task holds that has begun, which is some pieces of its answer.
+    /// wait for its client. A client that has none among them begins one nevertheless, up to four times
+    /// as many clients.
     pub active_max: usize,
     /// Milliseconds from arrival in which a task must be done. Memory: a task that has begun keeps
     /// the state that it reads for so long.

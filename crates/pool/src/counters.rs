@@ -31,6 +31,8 @@ pub struct ClassCounters {
     pub rejected: u64,
     /// Of those, how many because their client had as many as it may.
     pub rejected_client: u64,
+    /// And how many because others are to find a place as well.
+    pub rejected_share: u64,
     /// Tasks that were not done at their deadline.
     pub expired: u64,
     /// Of those, how many had not begun.

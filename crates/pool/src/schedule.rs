@@ -3,13 +3,14 @@
 //! A job waits, then is begun, then is in turn ready and running, and now and then parked until its
 //! client has taken what it made. A class with less weighted time behind it goes first (stride
 //! scheduling), so that light jobs hardly wait and heavy ones never starve; within a class clients
-//! take turns.
+//! take turns ([`Turns`]). Without slices nobody does, and bounds are the same.
 //! Bounds: those of [`Config`]. Everything held is of a job that was admitted and has not ended.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
-use crate::ring::Ring;
+use crate::places::{Bound, Full, Places};
+use crate::turns::{Turn, Turns};
 use crate::{Class, ClientId, Config, Counters, Ended};
 
 /// Time of a class is counted in nanoseconds times this, over its weight.
@@ -18,51 +19,6 @@ const WEIGHT_ONE: u128 = 1 << 16;
 /// A job of this schedule, of all that there ever were.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct JobId(pub(crate) u64);
-
-/// A bound was reached. Fix: send less, or raise the knob that it names.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "the CPU pool is full: {tasks} {class} requests{} are in it, at most {limit} may ({})",
-    .bound.whose(),
-    .bound.knob(*.class)
-)]
-pub struct Full {
-    /// Of which class.
-    pub class: Class,
-    /// How many there are.
-    pub tasks: usize,
-    /// How many may be.
-    pub limit: usize,
-    /// Which bound it is.
-    pub bound: Bound,
-}
-
-/// Whose bound was reached.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Bound {
-    /// That of all clients together.
-    Class,
-    /// That of one client.
-    Client,
-}
-
-impl Bound {
-    fn whose(self) -> &'static str {
-        match self {
-            Self::Class => "",
-            Self::Client => " of this client",
-        }
-    }
-
-    fn knob(self, class: Class) -> &'static str {
-        match (self, class) {
-            (Self::Client, _) => "pool.client_heavy_max",
-            (Self::Class, Class::Light) => "pool.light.tasks_max",
-            (Self::Class, Class::Medium) => "pool.medium.tasks_max",
-            (Self::Class, Class::Heavy) => "--heavy-max",
-        }
-    }
-}
 
 /// What a thread is to do.
 #[derive(Debug, PartialEq, Eq)]
@@ -81,8 +37,6 @@ pub(crate) struct Schedule<T> {
     deadlines: BTreeSet<(Duration, JobId)>,
     /// Ended ones that nobody has told yet.
     ended: Vec<(T, Ended)>,
-    /// How many heavy jobs each client has that has any.
-    heavy_of: HashMap<ClientId, usize>,
     counters: Counters,
     next_id: u64,
     /// The time of the class that was served last: who comes back from a rest begins here.
@@ -109,26 +63,26 @@ enum State {
 }
 
 /// The jobs of a class.
-#[derive(Default)]
 struct Lane {
-    waiting: Ring,
-    ready: Ring,
-    tasks: usize,
-    /// Ready and running.
-    active: usize,
+    places: Places,
+    turns: Turns,
     /// Weighted time behind it.
     time: u128,
 }
 
 impl<T> Schedule<T> {
     pub(crate) fn new(config: Config) -> Self {
+        let has_turns = config.slice_us > 0;
+        let lanes = Class::ALL.map(|class| {
+            let turns = Turns::new(config.class(class).active_max, has_turns);
+            Lane { places: Places::default(), turns, time: 0 }
+        });
         Self {
             config,
             jobs: HashMap::new(),
-            lanes: Default::default(),
+            lanes,
             deadlines: BTreeSet::new(),
             ended: Vec::new(),
-            heavy_of: HashMap::new(),
             counters: Counters::default(),
             next_id: 0,
             floor: 0,
@@ -143,13 +97,13 @@ impl<T> Schedule<T> {
         client: ClientId,
         work: T,
     ) -> Result<JobId, (T, Full)> {
-        if let Some(full) = self.full(class, client) {
+        if let Err(full) = self.lanes[class.index()].places.take(&self.config, class, client) {
             let counters = self.counters.of_mut(class);
             counters.rejected += 1;
             counters.rejected_client += u64::from(full.bound == Bound::Client);
+            counters.rejected_share += u64::from(full.bound == Bound::Share);
             return Err((work, full));
         }
-        let client = if self.has_turns() { client } else { ClientId::default() };
         let id = JobId(self.next_id);
         self.next_id += 1;
         let deadline = now + Duration::from_millis(self.config.class(class).deadline_ms);
@@ -157,33 +111,22 @@ impl<T> Schedule<T> {
         let work = Some(work);
         self.jobs.insert(id, Job { class, client, arrived: now, deadline, work, state, has_begun });
         self.deadlines.insert((deadline, id));
-        if class == Class::Heavy {
-            *self.heavy_of.entry(client).or_default() += 1;
-        }
         self.counters.of_mut(class).queued += 1;
         self.rouse(class);
-        let lane = &mut self.lanes[class.index()];
-        lane.tasks += 1;
-        lane.waiting.push(client, id);
+        let whose = self.whose_turn(client);
+        self.lanes[class.index()].turns.arrive(whose, id);
         Ok(id)
     }
 
-    fn full(&self, class: Class, client: ClientId) -> Option<Full> {
-        let full = |bound, tasks, limit| Full { class, tasks, limit, bound };
-        let (tasks, limit) = (self.lanes[class.index()].tasks, self.config.class(class).tasks_max);
-        if tasks >= limit {
-            return Some(full(Bound::Class, tasks, limit));
-        }
-        let limit = self.config.client_heavy_max;
-        let of_client = self.heavy_of.get(&client).copied().unwrap_or_default();
-        (class == Class::Heavy && limit > 0 && of_client >= limit)
-            .then(|| full(Bound::Client, of_client, limit))
+    /// As whose a client's jobs take turns: without turns all are one's.
+    fn whose_turn(&self, client: ClientId) -> ClientId {
+        if self.has_turns() { client } else { ClientId::default() }
     }
 
     /// A class that had nothing to do has not saved up time meanwhile.
     fn rouse(&mut self, class: Class) {
         let lane = &mut self.lanes[class.index()];
-        if lane.active == 0 && lane.waiting.len() == 0 {
+        if lane.turns.is_idle() {
             lane.time = lane.time.max(self.floor);
         }
     }
@@ -196,12 +139,12 @@ impl<T> Schedule<T> {
         }
         let class = Class::ALL
             .into_iter()
-            .filter(|class| self.may_begin(*class) || self.lanes[class.index()].ready.len() > 0)
-            .min_by_key(|class| self.turn(*class))?;
-        let begins = self.begins(class);
+            .filter_map(|class| Some((self.turn(class)?, class)))
+            .min_by_key(|(turn, _)| *turn)?
+            .1;
         let lane = &mut self.lanes[class.index()];
         self.floor = lane.time;
-        let id = if begins { lane.waiting.pop() } else { lane.ready.pop() }?;
+        let Turn { job: id, begins } = lane.turns.take()?;
         let job = self.jobs.get_mut(&id)?;
         let work = job.work.take()?;
         job.state = State::Running { doomed: None };
@@ -209,7 +152,6 @@ impl<T> Schedule<T> {
         counters.running += 1;
         if begins {
             job.has_begun = true;
-            lane.active += 1;
             counters.queued -= 1;
             counters.begun += 1;
             counters.waited.record(now.saturating_sub(job.arrived));
@@ -221,24 +163,12 @@ impl<T> Schedule<T> {
         self.config.slice_us > 0
     }
 
-    /// The class of the least goes next: by the time behind it, without turns by who came first.
-    fn turn(&self, class: Class) -> u128 {
+    /// The class of the least goes next: by the time behind it, without turns by who came first. `None` if
+    /// it has nothing to do.
+    fn turn(&self, class: Class) -> Option<u128> {
         let lane = &self.lanes[class.index()];
-        if self.has_turns() {
-            return lane.time;
-        }
-        let first = if self.begins(class) { lane.waiting.first() } else { lane.ready.first() };
-        first.map_or(u128::MAX, |id| id.0.into())
-    }
-
-    /// Whether the next job of a class is one that waits; without turns those that have begun came before.
-    fn begins(&self, class: Class) -> bool {
-        self.may_begin(class) && (self.has_turns() || self.lanes[class.index()].ready.len() == 0)
-    }
-
-    fn may_begin(&self, class: Class) -> bool {
-        let lane = &self.lanes[class.index()];
-        lane.waiting.len() > 0 && lane.active < self.config.class(class).active_max.max(1)
+        let first = lane.turns.first()?;
+        Some(if self.has_turns() { lane.time } else { first.0.into() })
     }
 
     /// Takes a job back that is not done: to be `ready`, or parked. Gives whether it is parked; a job
@@ -253,11 +183,12 @@ impl<T> Schedule<T> {
         job.work = Some(work);
         job.state = if ready { State::Ready } else { State::Parked };
         self.charge(class, used);
-        let lane = &mut self.lanes[class.index()];
+        let whose = self.whose_turn(client);
+        let turns = &mut self.lanes[class.index()].turns;
         if ready {
-            lane.ready.push(client, id);
+            turns.go_on(whose, id);
         } else {
-            lane.active -= 1;
+            turns.rest(whose);
             self.counters.of_mut(class).parked += 1;
         }
         if let Some(why) = doomed {
@@ -270,7 +201,8 @@ impl<T> Schedule<T> {
     pub(crate) fn finish(&mut self, id: JobId, used: Duration, panicked: bool) {
         let Some(job) = self.jobs.remove(&id) else { return };
         self.charge(job.class, used);
-        self.lanes[job.class.index()].active -= 1;
+        let whose = self.whose_turn(job.client);
+        self.lanes[job.class.index()].turns.rest(whose);
         let counters = self.counters.of_mut(job.class);
         counters.panicked += u64::from(panicked);
         counters.done += u64::from(!panicked);
@@ -297,9 +229,8 @@ impl<T> Schedule<T> {
         let (class, client) = (job.class, job.client);
         self.counters.of_mut(class).parked -= 1;
         self.rouse(class);
-        let lane = &mut self.lanes[class.index()];
-        lane.active += 1;
-        lane.ready.push(client, id);
+        let whose = self.whose_turn(client);
+        self.lanes[class.index()].turns.wake(whose, id);
     }
 
     /// Ends a job before it is done: at once, or after the step that it is in.
@@ -310,17 +241,15 @@ impl<T> Schedule<T> {
             return;
         }
         let Some(mut job) = self.jobs.remove(&id) else { return };
-        let lane = &mut self.lanes[job.class.index()];
+        let whose = self.whose_turn(job.client);
+        let turns = &mut self.lanes[job.class.index()].turns;
         let counters = self.counters.of_mut(job.class);
         match job.state {
             State::Waiting => {
-                lane.waiting.remove(job.client, id);
+                turns.remove_waiting(whose, id);
                 counters.queued -= 1;
             }
-            State::Ready => {
-                lane.ready.remove(job.client, id);
-                lane.active -= 1;
-            }
+            State::Ready => turns.remove_ready(whose, id),
             State::Parked => counters.parked -= 1,
             State::Running { .. } => {}
         }
@@ -341,17 +270,8 @@ impl<T> Schedule<T> {
 
     fn forget(&mut self, id: JobId, job: &Job<T>) {
         self.deadlines.remove(&(job.deadline, id));
-        self.lanes[job.class.index()].tasks -= 1;
+        self.lanes[job.class.index()].places.leave(job.client);
         self.counters.of_mut(job.class).begun -= usize::from(job.has_begun);
-        if job.class != Class::Heavy {
-            return;
-        }
-        if let Some(heavy) = self.heavy_of.get_mut(&job.client) {
-            *heavy -= 1;
-            if *heavy == 0 {
-                self.heavy_of.remove(&job.client);
-            }
-        }
     }
 
     /// Ends what is past its deadline.

@@ -97,16 +97,93 @@ impl Machine {
 
 #[test]
 fn a_client_with_many_scans_does_not_delay_one_with_a_single_scan() {
-    let mut machine = Machine::new(1, config(|config| config.heavy.active_max = 4));
-    for _ in 0..50 {
-        machine.submit(Class::Heavy, 1, "greedy", 100);
+    for class in Class::ALL {
+        let mut machine = Machine::new(1, Config::default());
+        for _ in 0..100 {
+            machine.submit(class, 1, "greedy", 1_000);
+        }
+        // By then as many of them are active as may be.
+        machine.run(500);
+        machine.submit(class, 2, "modest", 100);
+        machine.run(2);
+        assert_eq!(machine.served.get("modest"), Some(&1), "{class}: after two slices");
+        machine.run(200);
+        let at = machine.done_at("modest").expect("it is done");
+        assert!(at <= Duration::from_millis(500 + 2 * 100), "every other slice: {at:?}");
     }
-    machine.run(10);
-    machine.submit(Class::Heavy, 2, "modest", 100);
-    machine.run(2_000);
-    let at = machine.done_at("modest").expect("it is done");
-    // It begins when one of four that share the thread is done, and then has every other slice.
-    assert!(at < Duration::from_millis(10 + 4 * 100 + 2 * 100 + 10), "{at:?}");
+}
+
+#[test]
+fn many_newcomers_begin_one_each_beside_one_that_has_all_places() {
+    let mut machine = Machine::new(2, Config::default());
+    for _ in 0..100 {
+        machine.submit(Class::Heavy, 1, "greedy", 1_000);
+    }
+    machine.run(100);
+    for client in 2..50 {
+        machine.submit(Class::Heavy, client, "modest", 1);
+        machine.submit(Class::Heavy, client, "again", 1_000);
+    }
+    machine.run(25);
+    assert_eq!(machine.served["modest"], 48, "in one round");
+    machine.run(1_000);
+    // As many as may be of one client, and one each of the others.
+    assert_eq!(machine.schedule.counters().of(Class::Heavy).begun, 16 + 48);
+}
+
+#[test]
+fn a_flood_of_short_tasks_does_not_keep_a_long_one_from_going_on() {
+    for flooding in [1, 2] {
+        let mut machine = Machine::new(1, Config::default());
+        machine.submit(Class::Medium, 1, "long", 100);
+        machine.run(1);
+        for _ in 0..250 {
+            machine.submit(Class::Medium, flooding, "short", 1);
+            machine.submit(Class::Medium, flooding, "short", 1);
+            machine.tick();
+        }
+        assert!(machine.done_at("long").is_some(), "{:?}", machine.served);
+    }
+}
+
+#[test]
+fn without_slices_a_client_has_as_many_heavy_ones_as_with_them() {
+    let mut machine = Machine::new(
+        1,
+        config(|config| {
+            config.slice_us = 0;
+            config.client_heavy_max = 2;
+        }),
+    );
+    machine.submit(Class::Heavy, 1, "a", 1);
+    machine.submit(Class::Heavy, 1, "a", 1);
+    let refused = machine.try_submit(Class::Heavy, 1, "a", 1).expect_err("two of a client");
+    assert!(refused.contains("pool.client_heavy_max"), "{refused}");
+    machine.submit(Class::Heavy, 2, "b", 1);
+    machine.run(3);
+    machine.submit(Class::Heavy, 1, "a", 1);
+    machine.run(1);
+    assert_eq!(machine.done.len(), 4);
+}
+
+#[test]
+fn two_clients_who_do_not_read_leave_places_for_a_third() {
+    let mut machine = Machine::new(8, Config::default());
+    for client in [1, 2] {
+        loop {
+            let parks = Job { name: "parks", slices_left: 2, parks: true };
+            if machine.schedule.admit(machine.now, Class::Heavy, ClientId(client), parks).is_err() {
+                break;
+            }
+        }
+    }
+    machine.run(100);
+    let counters = *machine.schedule.counters().of(Class::Heavy);
+    assert_eq!((counters.begun, counters.parked), (128 + 64, 128 + 64));
+    assert_eq!((counters.rejected, counters.rejected_client, counters.rejected_share), (2, 1, 1));
+    machine.submit(Class::Heavy, 3, "reads", 1);
+    machine.tick();
+    assert_eq!(machine.done_at("reads"), Some(machine.now));
 }
 
 #[test]
@@ -182,7 +259,7 @@ fn a_task_past_its_deadline_is_ended_wherever_it_is() {
     assert!(machine.schedule.admit(machine.now, Class::Heavy, ClientId(3), parked).is_ok());
     machine.run(1);
     machine.submit(Class::Heavy, 1, "running", 1_000);
-    machine.submit(Class::Heavy, 2, "waiting", 1_000);
+    machine.submit(Class::Heavy, 1, "waiting", 1_000);
     machine.run(30);
     let ms = Duration::from_millis;
     let mut ended = machine.ended.clone();
@@ -204,7 +281,7 @@ fn a_task_past_its_deadline_is_ended_wherever_it_is() {
 fn a_cancelled_task_gets_no_further_slice() {
     let mut machine = Machine::new(1, config(|config| config.heavy.active_max = 1));
     let begun = machine.submit(Class::Heavy, 1, "begun", 100);
-    let waiting = machine.submit(Class::Heavy, 2, "waiting", 100);
+    let waiting = machine.submit(Class::Heavy, 1, "waiting", 100);
     machine.run(5);
     machine.schedule.end(waiting, Ended::Cancelled);
     // The one that runs is ended after its slice.
@@ -275,7 +352,7 @@ fn a_parked_task_takes_no_turns_and_no_place_among_the_active() {
 fn waiting_times_are_counted() {
     let mut machine = Machine::new(1, config(|config| config.heavy.active_max = 1));
     machine.submit(Class::Heavy, 1, "a", 3);
-    machine.submit(Class::Heavy, 2, "b", 1);
+    machine.submit(Class::Heavy, 1, "b", 1);
     machine.run(10);
     let waited = machine.schedule.counters().of(Class::Heavy).waited;
     assert_eq!((waited.count(), waited.sum_us()), (2, 3_000));
@@ -324,5 +401,11 @@ fn every_task_ends_exactly_once() {
         assert_eq!(counters.sum(|class| class.parked), 0);
         assert_eq!(counters.sum(|class| class.done), machine.done.len() as u64, "seed {seed}");
         assert_eq!(machine.schedule.next_deadline(), None, "seed {seed}");
+        // All places are free again.
+        for _ in 0..4 {
+            machine.submit(Class::Heavy, 1, "again", 1);
+        }
+        machine.run(4);
+        assert_eq!(machine.served["again"], 4, "seed {seed}");
     }
 }

@@ -114,11 +114,13 @@ impl Caller {
                         (told, Coding::Plain, Bytes::from(value).into())
                     }
                 },
-                Reply::Kept(parts, coding, told) => (told, coding, parts.into()),
+                Reply::Kept(parts, coding, told) => {
+                    (told, coding, Content::kept(node, self.client, parts))
+                }
                 Reply::Streamed(mut first, rest) => {
                     let told = first.told.take().ok_or_else(RpcError::internal)?;
                     let coding = first.coding;
-                    (*told, coding, Content::streamed(Arc::clone(node), self.client, first, rest))
+                    (*told, coding, Content::streamed(node, self.client, first, rest))
                 }
             };
         match told.err {

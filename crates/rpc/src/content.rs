@@ -1,11 +1,11 @@
 //! The body of a response: bytes that are there, or pieces as they come.
 //!
+//! One of a client with a share of bytes goes at its rate ([`Pace`]), however it is made.
 //! Invariant: a body whose maker ended early ends in an error, so that its client sees that it is cut off:
 //! the last chunk is not sent and the connection is closed.
 
 use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, Bytes};
@@ -15,13 +15,17 @@ use pool::ClientId;
 use crate::chunk::Chunk;
 use crate::node::Node;
 use crate::outlet::{Piece, Taken, Taker};
+use crate::pace::Pace;
 
 /// So many bytes of a kept answer, give or take a part, go to the socket in one call; then other connections
 /// of the thread have their turn: some hundred microseconds.
 const CHUNK_BYTES: usize = 1024 * 1024;
 
 /// The body of a response.
-pub struct Content(Form);
+pub struct Content {
+    form: Form,
+    pace: Option<Box<Pace>>,
+}
 
 enum Form {
     Whole(Bytes),
@@ -31,36 +35,38 @@ enum Form {
 }
 
 struct Streamed {
-    node: Arc<Node>,
-    client: ClientId,
     next: Option<Piece>,
     rest: Taker,
     is_over: bool,
 }
 
 impl Content {
-    /// A body that goes on for as long as pieces come.
-    pub(crate) fn streamed(node: Arc<Node>, client: ClientId, first: Piece, rest: Taker) -> Self {
-        let next = Some(first);
-        Self(Form::Streamed(Box::new(Streamed { node, client, next, rest, is_over: false })))
+    /// A body that goes on for as long as pieces come, counted as the client's as they go.
+    pub(crate) fn streamed(node: &Node, client: ClientId, first: Piece, rest: Taker) -> Self {
+        let streamed = Streamed { next: Some(first), rest, is_over: false };
+        Self::paced(node, client, Form::Streamed(Box::new(streamed)))
     }
-}
 
-impl Content {
-    /// How many bytes are there and have not been counted as a client's; those of a stream are, as they go.
+    /// A body that is kept in parts, counted as the client's as they go.
+    pub(crate) fn kept(node: &Node, client: ClientId, parts: Vec<Bytes>) -> Self {
+        let bytes = parts.iter().map(|part| part.len() as u64).sum();
+        Self::paced(node, client, Form::Parts(parts.into_iter(), bytes, false))
+    }
+
+    fn paced(node: &Node, client: ClientId, form: Form) -> Self {
+        Self { form, pace: Pace::new(&node.clients, &node.pool, client) }
+    }
+
+    /// How many bytes go at once and are to be counted as a client's; others are, as they go.
     pub fn bytes_there(&self) -> usize {
-        match &self.0 {
+        match &self.form {
             Form::Whole(bytes) => bytes.len(),
-            Form::Parts(_, left, _) => usize::try_from(*left).unwrap_or(usize::MAX),
-            Form::Streamed(_) => 0,
+            Form::Parts(..) | Form::Streamed(_) => 0,
         }
     }
-}
 
-impl From<Vec<Bytes>> for Content {
-    fn from(parts: Vec<Bytes>) -> Self {
-        let bytes = parts.iter().map(|part| part.len() as u64).sum();
-        Self(Form::Parts(parts.into_iter(), bytes, false))
+    fn held_bytes(&self) -> Option<usize> {
+        self.pace.as_ref()?.held_bytes()
     }
 }
 
@@ -72,7 +78,7 @@ impl Default for Content {
 
 impl From<Bytes> for Content {
     fn from(bytes: Bytes) -> Self {
-        Self(Form::Whole(bytes))
+        Self { form: Form::Whole(bytes), pace: None }
     }
 }
 
@@ -84,16 +90,46 @@ impl Body for Content {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<io::Result<Frame<Chunk>>>> {
-        match &mut self.0 {
-            Form::Whole(bytes) if bytes.is_empty() => Poll::Ready(None),
-            Form::Whole(bytes) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes).into())))),
-            Form::Parts(_, 0, _) => Poll::Ready(None),
-            Form::Parts(_, _, yields) if *yields => {
+        let Self { form, pace } = &mut *self;
+        let chunk = match pace {
+            None => form.poll(cx),
+            Some(pace) => pace.poll(cx, |cx| form.poll(cx)),
+        };
+        chunk.map_ok(Frame::data)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.held_bytes().is_none()
+            && match &self.form {
+                Form::Whole(bytes) => bytes.is_empty(),
+                Form::Parts(_, left, _) => *left == 0,
+                Form::Streamed(streamed) => streamed.is_over,
+            }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.form {
+            Form::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            Form::Parts(_, left, _) => {
+                SizeHint::with_exact(*left + self.held_bytes().unwrap_or_default() as u64)
+            }
+            Form::Streamed(_) => SizeHint::default(),
+        }
+    }
+}
+
+impl Form {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Chunk>>> {
+        match self {
+            Self::Whole(bytes) if bytes.is_empty() => Poll::Ready(None),
+            Self::Whole(bytes) => Poll::Ready(Some(Ok(std::mem::take(bytes).into()))),
+            Self::Parts(_, 0, _) => Poll::Ready(None),
+            Self::Parts(_, _, yields) if *yields => {
                 *yields = false;
                 cx.waker().wake_by_ref();
                 Poll::Pending
             }
-            Form::Parts(parts, left, yields) => {
+            Self::Parts(parts, left, yields) => {
                 let mut chunk = Chunk::default();
                 while chunk.remaining() < CHUNK_BYTES
                     && let Some(part) = parts.next()
@@ -102,31 +138,15 @@ impl Body for Content {
                 }
                 *left -= chunk.remaining() as u64;
                 *yields = true;
-                Poll::Ready(Some(Ok(Frame::data(chunk))))
+                Poll::Ready(Some(Ok(chunk)))
             }
-            Form::Streamed(streamed) => streamed.poll(cx),
-        }
-    }
-
-    fn is_end_stream(&self) -> bool {
-        match &self.0 {
-            Form::Whole(bytes) => bytes.is_empty(),
-            Form::Parts(_, left, _) => *left == 0,
-            Form::Streamed(streamed) => streamed.is_over,
-        }
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        match &self.0 {
-            Form::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
-            Form::Parts(_, left, _) => SizeHint::with_exact(*left),
-            Form::Streamed(_) => SizeHint::default(),
+            Self::Streamed(streamed) => streamed.poll(cx),
         }
     }
 }
 
 impl Streamed {
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Chunk>>>> {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Chunk>>> {
         if self.is_over {
             return Poll::Ready(None);
         }
@@ -147,7 +167,6 @@ impl Streamed {
             },
         };
         self.is_over = piece.is_last;
-        self.node.charge(self.client, piece.bytes.len());
-        Poll::Ready(Some(Ok(Frame::data(piece.bytes.into()))))
+        Poll::Ready(Some(Ok(piece.bytes.into())))
     }
 }

@@ -217,13 +217,10 @@ async fn post(node: &Arc<Node>, mut asker: Asker, body: Incoming) -> Response<Co
             (is_here, retry_after_s) = (!whole.is_from_pool, whole.retry_after_s);
             (whole.text.into(), whole.coding)
         }
-        Reply::Kept(parts, coding, _) => {
-            node.charge(asker.client, parts.iter().map(Bytes::len).sum());
-            (parts.into(), coding)
-        }
+        Reply::Kept(parts, coding, _) => (Content::kept(node, asker.client, parts), coding),
         Reply::Streamed(first, rest) => {
             let coding = first.coding;
-            (Content::streamed(Arc::clone(node), asker.client, first, rest), coding)
+            (Content::streamed(node, asker.client, first, rest), coding)
         }
     };
     let mut response = json(StatusCode::OK, content);

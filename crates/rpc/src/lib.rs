@@ -30,6 +30,7 @@ mod methods;
 pub mod metrics;
 mod node;
 mod outlet;
+mod pace;
 pub mod params;
 mod places;
 pub mod pubsub;

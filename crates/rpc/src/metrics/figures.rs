@@ -102,7 +102,8 @@ fn pool(to: &mut Text, node: &Node) {
     for class in Class::ALL {
         let of = counters.of(class);
         let labels = |cause| [("class", class.name()), ("cause", cause)];
-        family.put(&labels("queue_full"), of.rejected - of.rejected_client);
+        family.put(&labels("queue_full"), of.rejected - of.rejected_client - of.rejected_share);
+        family.put(&labels("client_share"), of.rejected_share);
         if class == Class::Heavy {
             family.put(&labels("client_heavy"), of.rejected_client);
         }

@@ -87,6 +87,47 @@ fn an_answer_that_nobody_reads_is_not_made_and_costs_no_memory() {
 }
 
 #[test]
+#[expect(clippy::disallowed_methods, reason = "a rate is a matter of time")]
+fn long_answers_go_at_their_clients_rate_and_are_made_no_faster() {
+    let mut config = pool::Config::default();
+    config.clients.bytes_per_s = 4_000_000;
+    let world = World::with(long_config(), config);
+    let mut clients = [world.client(), world.client()];
+    let began = std::time::Instant::now();
+    clients.iter_mut().for_each(|client| client.send(post(&batch(30))));
+    world.wait_pool(|pool| pool.of(Class::Heavy).parked == 2);
+    for client in &mut clients {
+        assert_eq!(client.receive().json().as_array().map(Vec::len), Some(30));
+    }
+    let took = began.elapsed().as_secs_f64();
+    // Two seconds' worth, of which one may go at once; what is asked for next is not refused for it.
+    assert!(took > 0.8, "8 MB in {took} s");
+    assert_eq!(world.client().post(&batch(1)).status, 200);
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "a rate is a matter of time")]
+fn a_kept_answer_goes_at_its_clients_rate_too() {
+    let mut config = pool::Config::default();
+    config.clients.bytes_per_s = 200_000;
+    let world = World::with(Config::default(), config);
+    let call = json!({
+        "jsonrpc": "2.0", "id": 1, "method": "getProgramAccounts",
+        "params": [PROGRAM.to_string(), { "encoding": "base64" }],
+    })
+    .to_string();
+    let began = std::time::Instant::now();
+    for _ in 0..4 {
+        assert_eq!(world.client().post(&call).status, 200);
+    }
+    // 533 KB.
+    let took = began.elapsed().as_secs_f64();
+    assert!(took > 0.9, "{took} s");
+    assert!(world.node.answers.counters().hits >= 3, "{:?}", world.node.answers.counters());
+    assert_eq!(world.node.clients.refused(), (0, 0));
+}
+
+#[test]
 fn a_client_that_leaves_ends_its_work() {
     let world = World::with(long_config(), pool::Config::default());
     for leaves_after in [0, 1_000_000] {

@@ -1,0 +1,141 @@
+//! The pace of an answer whose client has a share of bytes (`pool.clients.bytes_per_s`).
+//!
+//! In: the answer's bytes, as they come. Out: the same, each at the moment that [`Clients::pace`] gives it; who makes
+//! them waits meanwhile, since nobody takes what he made.
+//! Bounds: one piece is held. It waits with a timer, and is not polled meanwhile.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use bytes::Buf;
+use pool::{ClientId, Clients, Pool};
+use tokio::time::Sleep;
+
+use crate::chunk::Chunk;
+
+/// The pace of one answer.
+pub(crate) struct Pace {
+    clients: Arc<Clients>,
+    pool: Arc<Pool>,
+    client: ClientId,
+    held: Option<Held>,
+}
+
+struct Held {
+    chunk: Chunk,
+    /// None if it goes at once.
+    until: Option<Pin<Box<Sleep>>>,
+    /// If not, it is asked again then.
+    is_counted: bool,
+}
+
+impl Pace {
+    /// For an answer to a client; none if bytes are not counted.
+    pub(crate) fn new(
+        clients: &Arc<Clients>,
+        pool: &Arc<Pool>,
+        client: ClientId,
+    ) -> Option<Box<Self>> {
+        let (clients, pool) = (Arc::clone(clients), Arc::clone(pool));
+        clients.counts_bytes().then(|| Box::new(Self { clients, pool, client, held: None }))
+    }
+
+    /// The bytes that came and wait for their moment.
+    pub(crate) fn held_bytes(&self) -> Option<usize> {
+        self.held.as_ref().map(|held| held.chunk.remaining())
+    }
+
+    /// Gives the next bytes at their moment; `poll_next` is asked for them. The end, or an error, comes at once.
+    pub(crate) fn poll<E>(
+        &mut self,
+        cx: &mut Context<'_>,
+        poll_next: impl FnOnce(&mut Context<'_>) -> Poll<Option<Result<Chunk, E>>>,
+    ) -> Poll<Option<Result<Chunk, E>>> {
+        let mut held = match self.held.take() {
+            Some(held) => held,
+            None => match ready!(poll_next(cx)) {
+                Some(Ok(chunk)) => self.count(chunk),
+                end => return Poll::Ready(end),
+            },
+        };
+        loop {
+            if held.until.as_mut().is_some_and(|until| until.as_mut().poll(cx).is_pending()) {
+                self.held = Some(held);
+                return Poll::Pending;
+            }
+            if held.is_counted {
+                return Poll::Ready(Some(Ok(held.chunk)));
+            }
+            held = self.count(held.chunk);
+        }
+    }
+
+    fn count(&self, chunk: Chunk) -> Held {
+        let counted = self.clients.pace(self.client, chunk.remaining() as u64, self.pool.now());
+        let (wait, is_counted) = match counted {
+            Ok(wait) => (wait, true),
+            Err(again) => (again, false),
+        };
+        let until = (!wait.is_zero()).then(|| Box::pin(tokio::time::sleep(wait)));
+        Held { chunk, until, is_counted }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::future::poll_fn;
+    use std::time::Duration;
+
+    use bytes::Bytes;
+    use pool::Limits;
+
+    use super::*;
+    use crate::SystemClock;
+
+    #[test]
+    fn pieces_of_two_answers_go_at_their_clients_rate_and_nobody_polls() {
+        let clock = Arc::new(SystemClock::new());
+        let pool = Pool::new(pool::Config::default(), clock, || {}).expect("a thread");
+        let pool = Arc::new(pool);
+        let limits = Limits { requests_per_s: 0, bytes_per_s: 1_000_000 };
+        let clients = Arc::new(Clients::new(limits));
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
+        // Each is a second's worth, in ten pieces.
+        let answer = || {
+            let mut pace = Pace::new(&clients, &pool, ClientId(1)).expect("bytes are counted");
+            let (mut left, mut polls, mut bytes) = (10, 0, 0);
+            async move {
+                let mut next = |_: &mut Context<'_>| {
+                    let next = (left > 0).then(|| Bytes::from_static(&[0; 100_000]).into());
+                    left -= 1;
+                    Poll::Ready(next.map(Ok::<Chunk, Infallible>))
+                };
+                while let Some(Ok(chunk)) = poll_fn(|cx| {
+                    polls += 1;
+                    pace.poll(cx, &mut next)
+                })
+                .await
+                {
+                    bytes += chunk.remaining();
+                }
+                (bytes, polls)
+            }
+        };
+        let began = pool.now();
+        let both = async { tokio::join!(answer(), answer()) };
+        let answers: [(usize, usize); 2] = runtime.expect("a runtime").block_on(both).into();
+        let took = pool.now() - began;
+        assert!(took >= Duration::from_millis(900), "two seconds' worth, one at once: {took:?}");
+        for (bytes, polls) in answers {
+            assert_eq!(bytes, 1_000_000);
+            // What the other waits for wakes both.
+            assert!(polls <= 11 + 2 * 20, "{polls}");
+        }
+        // Who has no share is not held up.
+        assert!(
+            Pace::new(&Arc::new(Clients::new(Limits::default())), &pool, ClientId(1)).is_none()
+        );
+    }
+}
