@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use ::load::{
-    Client, Endpoint, Found, LoadError, Mix, Process, Report, RestSuite, Span, Stream, Suite,
+    Client, Endpoint, Found, LoadError, Mix, Needs, Process, Report, RestSuite, Span, Stream, Suite,
     Wanted, status_ok,
 };
 use anyhow::{Context, Result, ensure};
@@ -126,11 +126,11 @@ fn mixed(suites: &[Suite], found: &Found, endpoint: &Endpoint) -> Result<Vec<Vec
 fn look(client: &mut Client, suites: &[Suite]) -> Result<Found> {
     let wanted = Wanted::default();
     if !suites.contains(&Suite::Transaction) {
-        return Ok(Found::look(client, suites, &wanted)?);
+        return Ok(Found::look(client, Needs::of(suites.iter().map(|it| it.needs())), &wanted)?);
     }
     for _ in 0..LOOKS_MOST {
         // Routes of history ask for accounts, too.
-        let found = Found::look(client, &Suite::ALL, &wanted)?;
+        let found = Found::look(client, Needs::ALL, &wanted)?;
         let last = found.blocks.iter().max().copied().unwrap_or(u64::MAX);
         if !found.signatures.is_empty() && is_final(client, last)? {
             return Ok(found);
