@@ -102,6 +102,11 @@ impl Connection {
         Ok((head.status, came))
     }
 
+    /// What was read of the body by [`Connection::exchange_beginning`].
+    pub(crate) fn beginning(&self) -> &[u8] {
+        &self.body
+    }
+
     async fn begin(&mut self, request: &[u8]) -> Result<Head, LoadError> {
         self.socket.send(request).await.map_err(LoadError::Broken)?;
         self.buffer.clear();

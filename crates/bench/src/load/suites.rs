@@ -8,8 +8,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use ::load::{
-    Client, Endpoint, Found, LoadError, Mix, Needs, Process, Report, RestSuite, Span, Stream, Suite,
-    Wanted, status_ok,
+    Client, Endpoint, Found, LoadError, Mix, Needs, Process, Report, RestSuite, Span, Stream,
+    Suite, Wanted, status_ok,
 };
 use anyhow::{Context, Result, ensure};
 
