@@ -146,13 +146,14 @@ impl Found {
             // A node without pages: what is told of without a scan.
             let largest = told(client, "getTokenLargestAccounts", &json!([NATIVE_MINT]))?;
             let mut addresses = strings(&largest["value"], "address");
+            let largest = told(client, "getLargestAccounts", &json!([]))?;
+            addresses.extend(strings(&largest["value"], "address"));
+            // Last, as they change in every block: what comes first is asked for again as unchanged.
             let votes = told(client, "getVoteAccounts", &json!([]))?;
             for kind in ["current", "delinquent"] {
                 addresses.extend(strings(&votes[kind], "votePubkey"));
                 addresses.extend(strings(&votes[kind], "nodePubkey"));
             }
-            let largest = told(client, "getLargestAccounts", &json!([]))?;
-            addresses.extend(strings(&largest["value"], "address"));
             self.take_addresses(client, &addresses)?;
         }
         for list in [&mut self.accounts, &mut self.owners, &mut self.mints, &mut self.delegates] {

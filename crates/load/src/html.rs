@@ -30,18 +30,18 @@ const STYLE: &str = "
 --bad:#ff8f84;--c0:#4aa5e6;--c1:#f5853f;--c2:#2fc398;--c3:#e294c6;--c4:#f0b93c;--c5:#9ad4f7;--c6:#e7eaee;--c7:#8b939c}}
 *{box-sizing:border-box}
 body{font:15px/1.5 system-ui,sans-serif;margin:0;background:var(--paper);color:var(--ink)}
-main{max-width:82rem;margin:0 auto;padding:2.5rem 1.5rem 4rem}
+main{max-width:90rem;margin:0 auto;padding:2.5rem 1.5rem 4rem}
 h1{font-size:1.7rem;line-height:1.2;margin:0 0 .6rem}
 h2{font-size:1.15rem;margin:2.4rem 0 .8rem}
 .notes p{color:var(--dim);margin:.2rem 0;max-width:60rem;overflow-wrap:anywhere}
 .scroll{overflow-x:auto;margin-top:1.6rem;border:1px solid var(--rule);border-radius:8px}
-table{border-collapse:collapse;width:100%;font-size:.87rem;font-variant-numeric:tabular-nums;white-space:nowrap}
-th,td{padding:.4rem .7rem;text-align:right}
+table{border-collapse:collapse;width:100%;font-size:.8rem;font-variant-numeric:tabular-nums;white-space:nowrap}
+th,td{padding:.38rem .5rem;text-align:right}
 th{font-weight:600;color:var(--dim);background:var(--band)}
 thead tr:first-child th{padding-bottom:0;text-align:center;color:var(--ink)}
 tbody tr{border-top:1px solid var(--rule)}
 tbody tr.why{border-top:0}
-tbody th,th:first-child,td.text,tr.why td{text-align:left}
+tbody th,th:first-child,td.text,th.text,tr.why td{text-align:left}
 tbody th{background:none;color:var(--ink)}
 .first{border-left:1px solid var(--rule)}
 .main{font-weight:600}
@@ -109,23 +109,25 @@ pub(crate) fn page(report: &Report) -> String {
     page.push_str("</div>\n");
     page.push_str(&table(report));
     page.push_str("<div class=\"plots\">\n");
-    let mut plots = |name: &str, about: &str, draw: &dyn Fn(&[Row]) -> String| {
-        for rows in report.rows.chunks(LINES_MAX) {
+    let mut plots = |rows: &[&Row], name: &str, about: &str, draw: fn(&[&Row]) -> String| {
+        for rows in rows.chunks(LINES_MAX) {
             page.push_str(&figure(name, about, rows, &draw(rows)));
         }
     };
-    plots("Latency by percentile", "Of all runs; both axes are logarithmic.", &latencies);
-    plots("Right answers a second", "Second by second of the last run.", &throughput);
-    if report.rows.iter().any(|row| !row.samples.is_empty()) {
-        plots("CPU of the server", "Cores in use, in the last run.", &cpu);
-        plots("Memory of the server", "What is resident, in the last run.", &memory);
-    }
+    let mut rows: Vec<&Row> = report.rows.iter().collect();
+    plots(&rows, "Latency by percentile", "Of all runs; both axes are logarithmic.", latencies);
+    plots(&rows, "Right answers a second", "Second by second of the last run.", throughput);
+    rows.retain(|row| !row.samples.is_empty());
+    // Streams that ran at once are of one server.
+    rows.dedup_by(|next, row| next.samples == row.samples);
+    plots(&rows, "CPU of the server", "Cores in use, in the last run.", cpu);
+    plots(&rows, "Memory of the server", "What is resident, in the last run.", memory);
     page.push_str("</div>\n</main></body></html>\n");
     page
 }
 
 /// A plot with its title and what its colours mean.
-fn figure(name: &str, about: &str, rows: &[Row], svg: &str) -> String {
+fn figure(name: &str, about: &str, rows: &[&Row], svg: &str) -> String {
     let names = rows
         .iter()
         .enumerate()
@@ -183,7 +185,7 @@ fn table(report: &Report) -> String {
 }
 
 /// Milliseconds over 1 / (1 - quantile), both on logarithmic axes, as latencies are best read.
-fn latencies(rows: &[Row]) -> String {
+fn latencies(rows: &[&Row]) -> String {
     let lines = rows.iter().map(|row| {
         let Row { name, curve, .. } = row;
         let points = curve.iter().filter(|(quantile, ms)| *quantile < 1.0 && *ms > 0.0);
@@ -202,7 +204,7 @@ fn latencies(rows: &[Row]) -> String {
     plot(&lines, &x, Some(&marks), true, "ms")
 }
 
-fn throughput(rows: &[Row]) -> String {
+fn throughput(rows: &[&Row]) -> String {
     let lines = rows.iter().map(|row| {
         let Row { name, seconds, took_s, .. } = row;
         let points = seconds.iter().enumerate().map(|(nth, second)| {
@@ -220,7 +222,7 @@ fn throughput(rows: &[Row]) -> String {
 }
 
 /// Cores in use from one look at the server to the next.
-fn cpu(rows: &[Row]) -> String {
+fn cpu(rows: &[&Row]) -> String {
     let cores = |samples: &[Sample], nth: usize| {
         let (before, now) = (samples.get(nth.checked_sub(1)?)?, samples[nth]);
         let took_s = (now.at_ms - before.at_ms) / 1e3;
@@ -229,13 +231,13 @@ fn cpu(rows: &[Row]) -> String {
     over_time(rows, "cores", cores)
 }
 
-fn memory(rows: &[Row]) -> String {
+fn memory(rows: &[&Row]) -> String {
     over_time(rows, "MB", |samples, nth| Some(samples[nth].resident_bytes as f64 / 1e6))
 }
 
 /// What the looks at the server's process tell, each by its place, over the seconds since the first.
 fn over_time(
-    rows: &[Row],
+    rows: &[&Row],
     unit: &'static str,
     value: impl Fn(&[Sample], usize) -> Option<f64>,
 ) -> String {
@@ -295,11 +297,10 @@ fn plot(
     let _ = write!(
         svg,
         "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>\
-         <text x=\"{:.1}\" y=\"14\" text-anchor=\"end\">{unit}</text>",
+         <text x=\"4\" y=\"14\">{unit}</text>",
         (LEFT + right) / 2.0,
         HEIGHT - 6.0,
         x.name,
-        LEFT - 8.0,
     );
     for (nth, line) in lines.iter().enumerate() {
         let places = line.points.iter().map(|point| (x_of(x, point.at), y_of(&y, point.value)));
@@ -482,7 +483,7 @@ mod tests {
         let second = |right| crate::Second { right, ..crate::Second::default() };
         let seconds = vec![second(100), second(25)];
         let row = Row { seconds, took_s: 1.25, ..Row::default() };
-        let svg = throughput(&[row]);
+        let svg = throughput(&[&row]);
         assert_eq!(svg.matches(": 100.00 answers/s</title>").count(), 2, "{svg}");
     }
 
@@ -492,18 +493,24 @@ mod tests {
         // Half a core for a second, then two.
         let samples = vec![look(100.0, 7.0), look(1_100.0, 7.5), look(2_100.0, 9.5)];
         let row = Row { name: "slot".to_owned(), samples, ..Row::default() };
-        let page = page(&Report { rows: vec![row], ..Report::default() });
+        // And what ran beside it.
+        let page = page(&Report { rows: vec![row.clone(), row], ..Report::default() });
         let plot = page.split("<b>CPU of the server</b>").nth(1).expect("a plot of CPU");
         let points = plot.split("points=\"").nth(1).and_then(|rest| rest.split('"').next());
         let (x, y) = (Axis { most: 2.0, ..AXIS }, Axis { most: 2.0, ..AXIS });
         let at = |seconds, cores| format!("{:.1},{:.1}", x_of(&x, seconds), y_of(&y, cores));
         assert_eq!(points, Some(&*format!("{} {}", at(1.0, 0.5), at(2.0, 2.0))));
+        assert_eq!(
+            plot.split("</figure>").next().expect("its end").matches("<polyline").count(),
+            1
+        );
         assert!(page.contains("<b>Memory of the server</b>"));
     }
 
     #[test]
     fn a_plot_of_nothing_is_a_plot() {
-        let nothing = [Row::default()];
+        let row = Row::default();
+        let nothing = [&row];
         let svg = throughput(&nothing) + &latencies(&nothing) + &cpu(&nothing) + &memory(&nothing);
         assert!(svg.contains("</svg>") && !svg.contains("NaN") && !svg.contains("inf"), "{svg}");
     }

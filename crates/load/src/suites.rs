@@ -334,6 +334,24 @@ mod tests {
     }
 
     #[test]
+    fn accounts_that_change_in_every_block_come_last() {
+        let address = serve(|request, socket| {
+            let text = String::from_utf8_lossy(request);
+            let result = match () {
+                () if text.contains("getLargestAccounts") => r#"{"value":[{"address":"L"}]}"#,
+                () if text.contains("getVoteAccounts") => r#"{"current":[{"votePubkey":"V"}]}"#,
+                () if text.contains("getMultipleAccounts") => r#"{"value":[{},{}]}"#,
+                () => "null",
+            };
+            respond(socket, 200, &format!(r#"{{"result":{result}}}"#))
+        });
+        let mut node = Client::open(address).expect("the node listens");
+        let needs = Suite::AccountInfo.needs();
+        let found = Found::look(&mut node, needs, &Wanted::default()).expect("the node answers");
+        assert_eq!(found.accounts, ["L", "V"]);
+    }
+
+    #[test]
     fn what_is_answered_with_an_error_or_nothing_is_no_suite() {
         let mut node = node(true);
         let found =
