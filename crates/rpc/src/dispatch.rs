@@ -22,7 +22,7 @@ use crate::envelope::{self, Bounded, Call, Id, Request};
 use crate::error::{OVERLOADED, RpcError};
 use crate::job::{About, Job, OwnedCall, guarded};
 use crate::kept::{GaveUp, Keeping, Kept};
-use crate::methods::{self, Class, Method, MethodResult, Named};
+use crate::methods::{self, Budget, Class, Method, MethodResult, Named};
 use crate::metrics::{Lane, Outcome, Slow, Subject};
 use crate::node::Node;
 use crate::outlet::{Piece, Taken, Taker};
@@ -171,7 +171,7 @@ fn look_into(node: &Node, asker: &Asker, lane: Lane, body: &str) -> Large {
     let calls = match read(node, asker, lane, body) {
         Err(reply) => return Large::Answered(*reply),
         Ok(Request::Single(call)) => {
-            let Some(plan) = Plan::of(node, asker, call) else {
+            let Some(plan) = Plan::of(node, asker, call, &mut Budget::new(node)) else {
                 return Large::Answered(Reply::Nothing);
             };
             return match plan.class() {
@@ -256,7 +256,7 @@ enum Plan<'a> {
 
 impl<'a> Plan<'a> {
     /// Looks at a call; `None` if it is not to be answered.
-    fn of(node: &Node, asker: &Asker, call: Call<'a>) -> Option<Self> {
+    fn of(node: &Node, asker: &Asker, call: Call<'a>, budget: &mut Budget) -> Option<Self> {
         let (id, method, params) = match call {
             Call::Notification => return None,
             Call::Invalid { id, versioned, err } => {
@@ -266,19 +266,24 @@ impl<'a> Plan<'a> {
         };
         Some(match methods::find(&method) {
             None => Self::Answered(Subject::other(), reply(Err(RpcError::method_not_found()), &id)),
-            Some(method) => Self::of_method(node, asker, (id, method, params)),
+            Some(method) => Self::of_method(node, asker, (id, method, params), budget),
         })
     }
 
-    fn of_method(node: &Node, asker: &Asker, call: (Id, Named, Params<'a>)) -> Self {
+    fn of_method(
+        node: &Node,
+        asker: &Asker,
+        call: (Id, Named, Params<'a>),
+        budget: &mut Budget,
+    ) -> Self {
         let (id, method, params) = call;
         let request = asker.request;
         let class = match method.class {
             Class::Inline => Ok(None),
             Class::Light => Ok(Some(PoolClass::Light)),
             Class::Medium => Ok(Some(PoolClass::Medium)),
-            Class::By(class) => guarded(method.name, request, || class(node, params)),
-            Class::Try(run) => match guarded(method.name, request, || run(node, params)) {
+            Class::By(class) => guarded(method.name, request, || class(node, params, budget)),
+            Class::Try(run) => match guarded(method.name, request, || run(node, params, budget)) {
                 Ok(Ok(result)) => return Self::Answered(method.subject(), reply(result, &id)),
                 Ok(Err(class)) => Ok(Some(class)),
                 Err(err) => Err(err),
@@ -362,15 +367,16 @@ fn refuse_body(node: &Node, asker: &Asker, lane: Lane, err: &RpcError) -> Reply 
 }
 
 async fn answer_single(node: &Arc<Node>, asker: Asker, call: Call<'_>) -> Reply {
+    let mut budget = Budget::new(node);
     let plan = match call {
         Call::Method { id, method: name, params } => match methods::find(&name) {
             Some(method) => match known(node, asker, (&id, method, params)) {
                 Some(kept) => return kept,
-                None => Some(Plan::of_method(node, &asker, (id, method, params))),
+                None => Some(Plan::of_method(node, &asker, (id, method, params), &mut budget)),
             },
-            None => Plan::of(node, &asker, Call::Method { id, method: name, params }),
+            None => Plan::of(node, &asker, Call::Method { id, method: name, params }, &mut budget),
         },
-        call => Plan::of(node, &asker, call),
+        call => Plan::of(node, &asker, call, &mut budget),
     };
     let (subject, params, lane, done) = match plan {
         None => return Reply::Nothing,
@@ -567,7 +573,8 @@ async fn answer_batch(node: &Arc<Node>, asker: Asker, calls: Vec<Call<'_>>) -> R
 }
 
 fn plan<'a>(node: &Node, asker: &Asker, calls: Vec<Call<'a>>) -> Vec<Plan<'a>> {
-    calls.into_iter().filter_map(|call| Plan::of(node, asker, call)).collect()
+    let mut budget = Budget::new(node);
+    calls.into_iter().filter_map(|call| Plan::of(node, asker, call, &mut budget)).collect()
 }
 
 /// The class of a batch; none if all of it can be answered here.
