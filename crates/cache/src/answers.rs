@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use quick_cache::sync::Cache as Kept;
 use quick_cache::{DefaultHashBuilder, Lifecycle, OptionsBuilder, Weighter};
 
-use crate::flight::{Fill, Flights, Joined, Tell};
+use crate::flight::{Fill, Flights, Joined, Maker, Tell};
 
 /// What an entry costs beside its answer and its key: the table's place, the list of what was read.
 const ENTRY_BYTES: u64 = 256;
@@ -52,7 +52,7 @@ pub enum Find<V: Weigh> {
     /// Somebody makes it, and will tell. What he tells may be of another moment: ask
     /// [`Entry::is_good`], as of what is kept.
     Wait,
-    /// Make it, and keep it to yourself: it is too large, too many wait, or nothing is kept.
+    /// Make it, and keep it to yourself: it is too large, too many wait, you do not, or nothing is kept.
     Bypass,
 }
 
@@ -120,7 +120,7 @@ impl<V: Weigh> Cache<V> {
 
     /// The answer to `key` for somebody who sees the state of `now`. `changed_at` gives when what has
     /// this number last changed, at the latest; it is asked after whoever asks chose his `now`. If
-    /// somebody else is at it, he calls what `tell` gives.
+    /// somebody else is to make it, he calls what `tell` gives; who gives nothing does not wait.
     ///
     /// Cost: a look-up, and one `changed_at` for each thing that the answer was read from.
     pub fn find(
@@ -128,7 +128,7 @@ impl<V: Weigh> Cache<V> {
         key: &[u8],
         now: u64,
         changed_at: impl Fn(u64) -> u64,
-        tell: impl FnOnce() -> Tell<V>,
+        tell: impl FnOnce(Maker) -> Option<Tell<V>>,
     ) -> Find<V> {
         let shared = &self.0;
         if shared.config.bytes_max == 0 {
@@ -155,7 +155,7 @@ impl<V: Weigh> Cache<V> {
                 count(&shared.shared);
                 Find::Wait
             }
-            Joined::TooMany => {
+            Joined::Alone => {
                 count(&shared.bypassed);
                 Find::Bypass
             }
@@ -170,12 +170,25 @@ impl<V: Weigh> Cache<V> {
         now: u64,
         changed_at: impl Fn(u64) -> u64,
     ) -> Option<Arc<Entry<V>>> {
-        let entry = self.0.kept.get(key)?;
-        if entry.answer.is_none() || !entry.is_good(now, changed_at) {
-            return None;
-        }
-        count(&self.0.hits);
+        let entry = self.peek(key, now, changed_at)?;
+        self.count_hit();
         Some(entry)
+    }
+
+    /// The same for somebody who may not use it: [`Cache::count_hit`] if he does.
+    pub fn peek(
+        &self,
+        key: &[u8],
+        now: u64,
+        changed_at: impl Fn(u64) -> u64,
+    ) -> Option<Arc<Entry<V>>> {
+        let entry = self.0.kept.get(key)?;
+        (entry.answer.is_some() && entry.is_good(now, changed_at)).then_some(entry)
+    }
+
+    /// What was found by [`Cache::peek`] is used.
+    pub fn count_hit(&self) {
+        count(&self.0.hits);
     }
 
     /// How large an answer may be to be kept.

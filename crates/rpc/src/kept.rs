@@ -13,13 +13,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bytes::Bytes;
 use cache::{Cache, Config, Entry, Fill, Known, Weigh};
 use flate2::{Compress, Compression, FlushCompress};
+use pool::Slice;
 
 use crate::bare::{self, BEGINNING_BYTES, Told};
 use crate::cached::Meaning;
 use crate::compress::{COMPRESS_BYTES_MIN, Coding};
 use crate::envelope::Id;
+use crate::error::RpcError;
 use crate::held::{Collected, Room};
-use crate::methods::{PIECE_BYTES, PREFIX, close_reply};
+use crate::methods::{PIECE_BYTES, PREFIX, Pieces, Progress, close_reply};
 use crate::stamp::Run;
 
 /// What precedes the slot within a result that has a context.
@@ -121,18 +123,37 @@ impl Kept {
 
     /// The reply to request `id`, true at `slot`.
     pub(crate) fn reply(&self, slot: u64, id: &Id) -> Vec<Bytes> {
-        let mut head = self.head.clone();
-        if self.has_slot {
-            head.extend_from_slice(slot.to_string().as_bytes());
-        }
-        head.extend_from_slice(&self.middle);
-        let mut tail = Vec::new();
-        if self.has_slot {
-            tail.push(b'}');
-        }
+        let (mut head, mut tail) = (Vec::new(), Vec::new());
+        self.write_head(slot, &mut head);
+        self.write_end(&mut tail);
         close_reply(&mut tail, id);
         tail.push(b'\n');
         self.between(head, tail)
+    }
+
+    /// The same as one of several in a batch, if it is plain.
+    pub(crate) fn reply_in_batch(&self, slot: u64, id: &Id) -> Vec<Bytes> {
+        let mut reply = self.reply(slot, id);
+        if let Some(tail) = reply.last_mut() {
+            tail.truncate(tail.len() - 1); // the newline, which is never alone
+        }
+        reply
+    }
+
+    /// Appends what precedes the value.
+    fn write_head(&self, slot: u64, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.head);
+        if self.has_slot {
+            out.extend_from_slice(slot.to_string().as_bytes());
+        }
+        out.extend_from_slice(&self.middle);
+    }
+
+    /// Appends what follows the value within the result.
+    fn write_end(&self, out: &mut Vec<u8>) {
+        if self.has_slot {
+            out.push(b'}');
+        }
     }
 
     /// The value alone.
@@ -166,6 +187,39 @@ impl Kept {
         reply.push(tail.into());
         reply.retain(|part| !part.is_empty());
         reply
+    }
+}
+
+/// A kept answer on its way into a batch, part by part: it is held, and never copied as a whole.
+pub(crate) struct Copying {
+    entry: Arc<Entry<Kept>>,
+    copied: usize,
+}
+
+impl Copying {
+    /// Appends the beginning of the reply, true at `slot`; `None` if there is no answer, or it is compressed.
+    pub(crate) fn begin(entry: Arc<Entry<Kept>>, slot: u64, out: &mut Vec<u8>) -> Option<Self> {
+        let kept = entry.answer.as_ref()?;
+        if kept.coding() != Coding::Plain {
+            return None;
+        }
+        kept.write_head(slot, out);
+        Some(Self { entry, copied: 0 })
+    }
+}
+
+impl Pieces for Copying {
+    fn write(&mut self, slice: &Slice<'_>, out: &mut Vec<u8>) -> Result<Progress, RpcError> {
+        let kept = self.entry.answer.as_ref().ok_or_else(RpcError::internal)?;
+        while let Some(part) = kept.pieces.get(self.copied) {
+            if out.len() >= PIECE_BYTES || slice.is_over() {
+                return Ok(Progress::More);
+            }
+            out.extend_from_slice(part);
+            self.copied += 1;
+        }
+        kept.write_end(out);
+        Ok(Progress::Done)
     }
 }
 
@@ -293,6 +347,11 @@ impl Keeping {
             return Err((GaveUp::NoRoom, self.give_up(GaveUp::NoRoom)));
         }
         Ok(self)
+    }
+
+    /// It is being made, and whoever makes it waits for nobody.
+    pub(crate) fn begin(&self) {
+        self.fill.begin();
     }
 
     /// How much of the reply was collected.
@@ -423,8 +482,7 @@ mod tests {
 
     fn code(coding: Coding, reply: &[u8]) -> (Arc<Entry<Kept>>, u64) {
         let answers = Answers::new(1 << 30);
-        let tell = || -> cache::Tell<Kept> { Box::new(|_| {}) };
-        let cache::Find::Make(fill) = answers.cache.find(b"key", 0, |_| 0, tell) else {
+        let cache::Find::Make(fill) = answers.cache.find(b"key", 0, |_| 0, |_| None) else {
             panic!("it is empty")
         };
         let mut keeping = Keeping::new(&answers, fill, 0, Box::default(), coding);

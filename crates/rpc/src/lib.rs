@@ -25,6 +25,7 @@ mod http;
 mod io;
 mod job;
 mod kept;
+mod look;
 mod methods;
 pub mod metrics;
 mod node;
