@@ -11,8 +11,8 @@ use std::str::Utf8Error;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cache::{Tell, Weigh};
-use pool::{Class as PoolClass, ClientId, TooMany};
+use cache::{Tell, Turn, Weigh};
+use pool::{Class as PoolClass, ClientId, Ended, TooMany};
 use tokio::sync::oneshot;
 
 use crate::bare::{Told, Want};
@@ -444,19 +444,62 @@ async fn answer_on_pool(
     (id, method, params, class): (&Id, Named, Params<'_>, PoolClass),
     asked: Option<Asked>,
 ) -> Reply {
-    let mut cache = "none";
-    if let Some(asked) = asked.as_ref().filter(|asked| asked.reads.is_kept) {
-        match kept(node, asker, (id, method, params, class), asked).await {
+    let call = (id, method, params, class);
+    let run = match asked.as_ref().filter(|asked| asked.reads.is_kept) {
+        Some(asked) => match kept(node, asker, call, asked).await {
             Ok(kept) => return kept,
-            Err(why) => cache = why,
-        }
-    }
-    let stamper = stamper(node, &asker, asked.as_ref());
+            Err(run) => run,
+        },
+        None => Run::alone("none"),
+    };
+    let about = About { asker, class, cache: run.cache, is_batch: false };
     let calls = vec![OwnedCall::new(id.clone(), method, params, Way::Run)];
-    match submit(node, About { asker, class, cache, is_batch: false }, calls, stamper) {
-        Ok(taker) => receive(node, (taker, class), asker, id).await,
-        Err(err) => refuse_call(node, &asker, (id, method, params, class), err),
+    let stamper = stamper(node, &asker, asked.as_ref());
+    let (job, taker) = Job::new(Arc::clone(node), about, calls);
+    let job = job.stamp(stamper).look_for_it(asked.zip(run.turn));
+    let taker = match node.pool.submit(class, asker.client, Box::new(job)) {
+        Ok(ticket) => taker.of(ticket),
+        Err(full) => return refuse_call(node, &asker, call, RpcError::full(&full)),
+    };
+    let receiving = receive(node, (taker, class), asker, id);
+    if !run.has_waited {
+        return receiving.await; // the pool sees to its deadline
     }
+    match in_time(node, &asker, class, receiving).await {
+        Ok(reply) => reply,
+        // Its task counts it.
+        Err(late) => Reply::whole(reply(Err(late), id)),
+    }
+}
+
+/// What is to be done with a call that was not answered from the cache.
+struct Run {
+    /// What the log says of the cache.
+    cache: &'static str,
+    /// It is for the cache as well.
+    turn: Option<Turn<Kept>>,
+    /// Some of its time has gone.
+    has_waited: bool,
+}
+
+impl Run {
+    fn alone(cache: &'static str) -> Self {
+        Self { cache, turn: None, has_waited: false }
+    }
+}
+
+/// What comes of something before the deadline of a class is over, for a request that may have waited already; else
+/// what is told then, which is counted.
+async fn in_time<T>(
+    node: &Node,
+    asker: &Asker,
+    class: PoolClass,
+    awaited: impl Future<Output = T>,
+) -> Result<T, RpcError> {
+    let waited = node.pool.now().saturating_sub(asker.arrived);
+    let left = Duration::from_millis(node.pool.deadline_ms(class)).saturating_sub(waited);
+    let late = |_| work::ended(node, class, Some(Ended::ExpiredWaiting));
+    tokio::time::timeout(left, awaited).await.map_err(late)
 }
 
 /// The answer to a call that the pool has no room for.
@@ -527,54 +570,47 @@ pub(crate) fn unchanged(
     Some(Told { slot: Some(slot), hash: Some(stamp), ..Told::default() })
 }
 
-/// The answer from the cache, or made for it; if it is not for the cache, what the log says of that.
+/// The answer from the cache, or from whoever makes it for it; else what is to be done.
 async fn kept(
-    node: &Arc<Node>,
+    node: &Node,
     asker: Asker,
     (id, method, params, class): (&Id, Named, Params<'_>, PoolClass),
     asked: &Asked,
-) -> Result<Reply, &'static str> {
-    let answer = |Hit { entry, slot }: Hit| {
-        let kept = entry.answer.as_ref().ok_or("bypass")?;
-        let reply = Reply::kept(kept, asker, slot, id);
+) -> Result<Reply, Run> {
+    let mut run = Run::alone("bypass");
+    let answer = |hit: &Hit| {
+        let reply = Reply::kept(hit.entry.answer.as_ref()?, asker, hit.slot, id);
         let subject = (method.subject(), Some(params));
         count(node, &asker, subject, Lane::Cached, Outcome::Answered);
-        Ok(reply)
+        Some(reply)
     };
     for _ in 0..ATTEMPTS {
         let (sender, told) = oneshot::channel();
-        let tell = |_| -> Option<Tell<Kept>> {
-            Some(Box::new(move |entry| {
+        let tell = || -> Tell<Kept> {
+            Box::new(move |entry| {
                 // Who waited may have gone.
                 let _ = sender.send(entry);
-            }))
+            })
         };
-        match look::look(node, asked, (asker.coding, &method, params), tell) {
-            Looked::Hit(hit) => return answer(hit),
-            Looked::Alone(why) => return Err(why),
-            Looked::Make(keeping) => {
-                let calls = vec![OwnedCall::new(id.clone(), method, params, Way::Run)];
-                let about = About { asker, class, cache: "made", is_batch: false };
-                let (job, taker) = Job::new(Arc::clone(node), about, calls);
-                let job = job.stamp(stamper(node, &asker, Some(asked)));
-                let job = Box::new(job.keep(keeping));
-                return Ok(match node.pool.submit(class, asker.client, job) {
-                    Ok(ticket) => receive(node, (taker.of(ticket), class), asker, id).await,
-                    Err(full) => {
-                        let call = (id, method, params, class);
-                        refuse_call(node, &asker, call, RpcError::full(&full))
-                    }
-                });
-            }
-            Looked::Wait => {
-                let Ok(Some(entry)) = told.await else { continue };
+        let call = (asker.coding, &*method, params);
+        let _place = match look::look(node, asked, call, asker.client, tell) {
+            Looked::Hit(hit) => return answer(&hit).ok_or(run),
+            Looked::Turn(turn) => return Err(Run { cache: "none", turn: Some(turn), ..run }),
+            Looked::Alone(cache) => return Err(Run { cache, ..run }),
+            Looked::Wait(place) => place,
+        };
+        run.has_waited = true;
+        match in_time(node, &asker, class, told).await {
+            Err(late) => return Ok(refuse_call(node, &asker, (id, method, params, class), late)),
+            Ok(Ok(Some(entry))) => {
                 if let Some(hit) = look::still_good(node, asked, entry) {
-                    return answer(hit);
+                    return answer(&hit).ok_or(run);
                 }
             }
+            Ok(_) => {}
         }
     }
-    Err("bypass")
+    Err(run)
 }
 
 async fn answer_batch(node: &Arc<Node>, asker: Asker, calls: Vec<Call<'_>>) -> Reply {

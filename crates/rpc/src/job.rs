@@ -13,7 +13,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use cache::{Entry, Maker, Tell};
+use cache::{Entry, Tell, Turn};
 use pool::{Class as PoolClass, Ended, Slice, Step, Task};
 use tokio::sync::oneshot;
 use tokio::sync::oneshot::error::TryRecvError;
@@ -25,7 +25,7 @@ use crate::envelope::{self, Id};
 use crate::error::{OVERLOADED, RpcError};
 use crate::held::Collected;
 use crate::kept::{Coder, Copying, Keeping, Kept};
-use crate::look::{self, ATTEMPTS, Hit, Looked};
+use crate::look::{self, ATTEMPTS, Hit, ToMake};
 use crate::methods::{
     self, Budget, Class, Form, MethodResult, Named, PIECE_BYTES, Pieces, Progress,
 };
@@ -101,6 +101,8 @@ pub(crate) struct Job {
     aside: Vec<u8>,
     /// It is collected, and being coded; for the call of that id.
     coder: Option<(Coder, Id)>,
+    /// What is looked for in the cache when the only call is begun.
+    sought: Option<(Asked, Turn<Kept>)>,
     /// Somebody makes the answer to the call that was begun last.
     waiting: Option<Waiting>,
     /// What names the answer if it is long.
@@ -119,6 +121,8 @@ struct Waiting {
     method: Named,
     asked: Asked,
     told: oneshot::Receiver<Option<Arc<Entry<Kept>>>>,
+    /// For as long as it is to be told.
+    place: cache::Waiting<Kept>,
     /// How often it may be looked for again.
     attempts: usize,
 }
@@ -154,6 +158,7 @@ impl Job {
             unsent,
             aside,
             coder,
+            sought: None,
             waiting,
             stamper: None,
             subject: None,
@@ -164,9 +169,9 @@ impl Job {
         (job, taker)
     }
 
-    /// The same for a single call whose answer is to be kept.
-    pub(crate) fn keep(mut self, keeping: Keeping) -> Self {
-        self.keeping = Some(keeping);
+    /// The same for a single call that is looked for in the cache once its turn has come, and made for it.
+    pub(crate) fn look_for_it(mut self, sought: Option<(Asked, Turn<Kept>)>) -> Self {
+        self.sought = sought;
         self
     }
 
@@ -211,6 +216,9 @@ impl Job {
             } else {
                 return self.close();
             }
+            if self.is_closed {
+                return Ok(self.leave());
+            }
             if slice.is_over() {
                 return Ok(Step::More);
             }
@@ -240,7 +248,8 @@ impl Job {
             Some(keeping) => keeping.collect(std::mem::take(&mut self.out)),
             None if self.out.len() <= 2 * PIECE_BYTES => return self.send(false),
             None => {
-                let mut collected = Collected::new(&self.node.answers.room);
+                let mut collected =
+                    Collected::new(&self.node.answers.room, self.about.asker.client);
                 collected.push(std::mem::take(&mut self.out));
                 self.unsent = Some(collected);
                 return Ok(());
@@ -289,6 +298,9 @@ impl Job {
             OwnedCall::Run { id, method, params, way } => (id, method, params, way),
         };
         (self.subject, self.params) = (Some((method.subject(), self.lane())), params);
+        if let Some((asked, turn)) = self.sought.take() {
+            return self.look_for(asked, Some(turn), (id, method), ATTEMPTS);
+        }
         match way {
             Way::Run => self.run(id, method),
             Way::LookFirst => self.look(id, method),
@@ -333,17 +345,27 @@ impl Job {
                 self.copy_hit(hit, id);
             }
             Ok(Ok(None)) => self.run(id, method),
-            Ok(Ok(Some(asked))) => self.look_for(asked, id, method, ATTEMPTS),
+            Ok(Ok(Some(asked))) => self.look_for(asked, None, (id, method), ATTEMPTS),
         }
     }
 
-    fn look_for(&mut self, asked: Asked, id: Id, method: Named, attempts: usize) {
+    /// A batch is compressed as a whole, so of its calls the plain answers are kept.
+    fn coding(&self) -> Coding {
+        if self.about.is_batch { Coding::Plain } else { self.about.asker.coding }
+    }
+
+    fn look_for(
+        &mut self,
+        asked: Asked,
+        turn: Option<Turn<Kept>>,
+        (id, method): (Id, Named),
+        attempts: usize,
+    ) {
         let (sender, told) = oneshot::channel();
         let waker = self.writer.waker();
-        let tell = |maker| -> Option<Tell<Kept>> {
-            let waits = maker == Maker::Begun && attempts > 0 && waker.is_there();
+        let tell = || -> Option<Tell<Kept>> {
             let waker = waker.clone();
-            waits.then(|| -> Tell<Kept> {
+            (attempts > 0).then(|| -> Tell<Kept> {
                 Box::new(move |entry| {
                     // Who waited may have gone.
                     let _ = sender.send(entry);
@@ -351,21 +373,21 @@ impl Job {
                 })
             })
         };
-        let call = (Coding::Plain, &*method, Params::new(self.params.as_deref()));
-        match look::look(&self.node, &asked, call, tell) {
-            Looked::Hit(hit) => self.copy_hit(hit, id),
-            Looked::Make(keeping) => {
-                keeping.begin();
+        let call = (self.coding(), &*method, Params::new(self.params.as_deref()));
+        let client = self.about.asker.client;
+        match look::look_to_make(&self.node, (&asked, turn), call, client, tell) {
+            ToMake::Hit(hit) => self.copy_hit(hit, id),
+            ToMake::Make(keeping) => {
                 self.made.cache = "made";
                 self.aside = std::mem::take(&mut self.out);
                 self.keeping = Some(keeping);
                 self.run(id, method);
             }
-            Looked::Wait => {
+            ToMake::Wait(place) => {
                 let attempts = attempts - 1; // who has none does not wait
-                self.waiting = Some(Waiting { id, method, asked, told, attempts });
+                self.waiting = Some(Waiting { id, method, asked, told, place, attempts });
             }
-            Looked::Alone(why) => {
+            ToMake::Alone(why) => {
                 self.made.cache = why;
                 self.run(id, method);
             }
@@ -374,17 +396,20 @@ impl Job {
 
     /// Looks whether somebody told the answer that is waited for.
     fn go_on_waiting(&mut self, mut waiting: Waiting) -> Option<Step> {
+        // Asked before: what is told after it wakes.
+        let can_be_woken = self.writer.waker().is_there();
         let told = match waiting.told.try_recv() {
             Err(TryRecvError::Empty) => {
                 self.waiting = Some(waiting);
-                return Some(Step::Wait);
+                return Some(if can_be_woken { Step::Wait } else { Step::More });
             }
             told => told.ok().flatten(),
         };
-        let Waiting { id, method, asked, attempts, .. } = waiting;
+        let Waiting { id, method, asked, attempts, place, .. } = waiting;
+        drop(place);
         match told.and_then(|entry| look::still_good(&self.node, &asked, entry)) {
             Some(hit) if hit.entry.answer.is_some() => self.copy_hit(hit, id),
-            _ => self.look_for(asked, id, method, attempts),
+            _ => self.look_for(asked, None, (id, method), attempts),
         }
         None
     }
@@ -396,7 +421,13 @@ impl Job {
         if self.made.cache == "none" {
             self.made.cache = "hit";
         }
-        self.copy(hit, id);
+        if self.about.is_batch {
+            return self.copy(hit, id);
+        }
+        self.count(Outcome::Answered);
+        self.tell();
+        self.writer.keep(hit.entry, hit.slot);
+        self.is_closed = true;
     }
 
     /// Begins to copy a kept answer out.
@@ -566,9 +597,6 @@ impl Task for Job {
         }
         self.slice_began = self.node.pool.now();
         self.made.slices += 1;
-        if let Some(keeping) = self.keeping.as_ref().filter(|_| self.made.slices == 1) {
-            keeping.begin();
-        }
         let waited = self.slice_began.saturating_sub(self.about.asker.arrived);
         self.made.waited.get_or_insert(waited);
         let step = self.work(slice).unwrap_or_else(|err| panic!("compress an answer: {err}"));

@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bytes::Bytes;
 use cache::{Cache, Config, Entry, Fill, Known, Weigh};
 use flate2::{Compress, Compression, FlushCompress};
+use pool::ClientId;
 use pool::Slice;
 
 use crate::bare::{self, BEGINNING_BYTES, Told};
@@ -332,9 +333,19 @@ impl Keeping {
         fill: Fill<Kept>,
         made_at: u64,
         read: Box<[u64]>,
-        coding: Coding,
+        (coding, client): (Coding, ClientId),
     ) -> Self {
-        Self { fill, made_at, read, coding, collected: Collected::new(&answers.room) }
+        let collected = Collected::new(&answers.room, client);
+        Self { fill, made_at, read, coding, collected }
+    }
+
+    /// Whether there is room for what is collected and more. If all of it is held, the cache gives up some.
+    pub(crate) fn has_room(&self) -> bool {
+        let (cache, room) = (self.fill.cache(), self.collected.room());
+        if room.is_full() {
+            cache.make_room(self.fill.bytes_max());
+        }
+        !room.is_full() && self.collected.bytes() < self.collected.share(cache.bytes())
     }
 
     /// Takes the next part of the reply. If it is not to be kept after all, why, and all parts of it.
@@ -343,15 +354,10 @@ impl Keeping {
         if self.collected.bytes() > self.fill.bytes_max() {
             return Err((GaveUp::TooLarge, self.give_up(GaveUp::TooLarge)));
         }
-        if !self.collected.room().is_left() {
+        if !self.has_room() {
             return Err((GaveUp::NoRoom, self.give_up(GaveUp::NoRoom)));
         }
         Ok(self)
-    }
-
-    /// It is being made, and whoever makes it waits for nobody.
-    pub(crate) fn begin(&self) {
-        self.fill.begin();
     }
 
     /// How much of the reply was collected.
@@ -386,7 +392,7 @@ impl Keeping {
             last.pop(); // the brace around context and value
         }
         let is_short = bytes < COMPRESS_BYTES_MIN as u64;
-        let none = Collected::new(self.collected.room());
+        let none = self.collected.another();
         let mut body = std::mem::replace(&mut self.collected, none);
         body.push(last);
         body.skip(value_at);
@@ -480,12 +486,41 @@ mod tests {
     use super::*;
     use crate::envelope::{Call, Request};
 
+    fn keeping(answers: &Answers, key: &[u8], coding: Coding) -> Keeping {
+        let cache::Begun::Make(fill) = answers.cache.begin(key, None, 0, |_| 0, || None) else {
+            panic!("it is not there")
+        };
+        Keeping::new(answers, fill, 0, Box::default(), (coding, ClientId(1)))
+    }
+
+    #[test]
+    fn answers_that_are_forgotten_and_not_read_yet_do_not_end_the_cache() {
+        let answers = Answers::new(1 << 20);
+        let keep = |key: u32| {
+            let keeping = keeping(&answers, &key.to_le_bytes(), Coding::Plain);
+            assert!(keeping.has_room(), "{key}: {} held", answers.held_bytes());
+            let part = vec![b'1'; 30_000];
+            let keeping = keeping.collect(part).unwrap_or_else(|_| panic!("{key}: there is room"));
+            let mut coder = keeping.code(b"1".to_vec()).expect("it begins");
+            while coder.step().expect("it codes") {}
+            coder.done().0
+        };
+        (0..100).for_each(|key| drop(keep(key)));
+        let full = answers.counters();
+        assert!(full.bytes > 900_000, "{full:?}");
+        // Somebody reads those that come from here on, slowly, and each is replaced while he does.
+        let slow: Vec<_> =
+            (100..117).map(|key| (keep(key), answers.cache.forget(&key.to_le_bytes()))).collect();
+        assert!(answers.held_bytes() <= (1 << 20) / 4 * 5 + 64 * 1024, "{}", answers.held_bytes());
+        assert!(answers.cache.bytes() > 600_000, "{:?}", answers.counters());
+        drop(slow);
+        (117..200).for_each(|key| drop(keep(key)));
+        assert!(answers.counters().bytes > 900_000, "all of the cache is used again");
+    }
+
     fn code(coding: Coding, reply: &[u8]) -> (Arc<Entry<Kept>>, u64) {
         let answers = Answers::new(1 << 30);
-        let cache::Find::Make(fill) = answers.cache.find(b"key", 0, |_| 0, |_| None) else {
-            panic!("it is empty")
-        };
-        let mut keeping = Keeping::new(&answers, fill, 0, Box::default(), coding);
+        let mut keeping = keeping(&answers, b"key", coding);
         let (parts, last) = reply.split_at(reply.len().saturating_sub(1) / 1_000 * 1_000);
         for part in parts.chunks(PIECE_BYTES) {
             keeping = keeping.collect(part.to_vec()).unwrap_or_else(|_| panic!("there is room"));

@@ -1,13 +1,14 @@
 //! Looking into the answer cache for a call: what may come from there, what is there, and who makes it else.
 //!
-//! Whoever gets [`Looked::Make`] makes the answer for all. A call of a batch waits only for who is at it
-//! already: a task of the pool that waited for one that has not begun could hold the place that this one needs.
+//! A task that gets [`ToMake::Make`] makes the answer for all. Nobody waits for another client's task that has
+//! not begun: his own turn may come earlier, and a task that waited could hold the place that the other needs.
 //! Not here: running calls, and waiting (`dispatch`, `job`).
 
 use std::sync::Arc;
 
-use cache::{Entry, Find, Maker, Tell};
+use cache::{Begun, Entry, Find, Tell, Turn, Waiting};
 use ledger::Slot;
+use pool::ClientId;
 
 use crate::cached::{self, Asked, Meaning};
 use crate::compress::Coding;
@@ -30,10 +31,22 @@ pub(crate) struct Hit {
 pub(crate) enum Looked {
     /// It is there.
     Hit(Hit),
-    /// It is to be made, and kept.
+    /// It is to be made by a task of one's own, unless somebody is ahead of it.
+    Turn(Turn<Kept>),
+    /// Somebody makes it, and tells.
+    Wait(Waiting<Kept>),
+    /// It is to be made for whoever asks alone; what the log says of that.
+    Alone(&'static str),
+}
+
+/// What came of looking for an answer to make it.
+pub(crate) enum ToMake {
+    /// It is there.
+    Hit(Hit),
+    /// It is to be made here, and kept: from here on all wait for it.
     Make(Keeping),
     /// Somebody makes it, and tells.
-    Wait,
+    Wait(Waiting<Kept>),
     /// It is to be made for whoever asks alone; what the log says of that.
     Alone(&'static str),
 }
@@ -75,39 +88,82 @@ pub(crate) fn count_known(node: &Node) {
     node.answers.count_known();
 }
 
-/// Looks for the answer to a call. `tell` is for who waits, if somebody else is to make it.
+/// Looks for the answer to a call of a client. `tell` is for who waits, if somebody is to make it.
 pub(crate) fn look(
     node: &Node,
     asked: &Asked,
     (coding, method, params): (Coding, &Method, Params<'_>),
-    tell: impl FnOnce(Maker) -> Option<Tell<Kept>>,
+    client: ClientId,
+    tell: impl FnOnce() -> Tell<Kept>,
 ) -> Looked {
-    let reads = &asked.reads;
-    if reads.bytes_min > node.answers.cache.entry_bytes_max() {
-        return Looked::Alone(GaveUp::TooLarge.name());
-    }
-    let (moment, slot) = now(node, asked);
-    if reads.min_context_slot.is_some_and(|min| slot < min) {
-        return Looked::Alone("none");
-    }
+    let (moment, slot) = match is_wanted(node, asked) {
+        Ok(now) => now,
+        Err(why) => return Looked::Alone(why),
+    };
     let changes = node.reader.changes();
-    let changed_at = |number| changes.changed_at(reads.commitment, number);
-    match node.answers.cache.find(&asked.key, moment, changed_at, tell) {
+    let changed_at = |number| changes.changed_at(asked.reads.commitment, number);
+    match node.answers.cache.find(&asked.key, (client.0, moment), changed_at, tell) {
         Find::Hit(entry) => {
-            if let Some(text) = cached::text(method, params, coding) {
-                node.answers.known.put(&text, Meaning::of(asked));
-            }
+            learn(node, asked, (coding, method, params));
             Looked::Hit(Hit { entry, slot })
         }
+        Find::Turn(turn) => Looked::Turn(turn),
+        Find::Wait(waiting) => Looked::Wait(waiting),
         Find::Bypass => Looked::Alone("bypass"),
-        // Whoever came to wait meanwhile asks again.
-        Find::Make(_) if !node.answers.room.is_left() => Looked::Alone(GaveUp::NoRoom.name()),
-        Find::Make(fill) => {
-            let read = reads.watch(changes);
-            let (made_at, _) = now(node, asked);
-            Looked::Make(Keeping::new(&node.answers, fill, made_at, read, coding))
+    }
+}
+
+/// The same for a task that makes it at once if nobody does: because its `turn` has come, if it had to wait for
+/// that. Without something to tell it does not wait.
+pub(crate) fn look_to_make(
+    node: &Node,
+    (asked, turn): (&Asked, Option<Turn<Kept>>),
+    (coding, method, params): (Coding, &Method, Params<'_>),
+    client: ClientId,
+    tell: impl FnOnce() -> Option<Tell<Kept>>,
+) -> ToMake {
+    let (moment, slot) = match is_wanted(node, asked) {
+        Ok(now) => now,
+        Err(why) => return ToMake::Alone(why),
+    };
+    let changes = node.reader.changes();
+    let changed_at = |number| changes.changed_at(asked.reads.commitment, number);
+    match node.answers.cache.begin(&asked.key, turn, moment, changed_at, tell) {
+        Begun::Hit(entry) => {
+            learn(node, asked, (coding, method, params));
+            ToMake::Hit(Hit { entry, slot })
         }
-        Find::Wait => Looked::Wait,
+        Begun::Make(fill) => {
+            let read = asked.reads.watch(changes);
+            let (made_at, _) = now(node, asked);
+            let keeping = Keeping::new(&node.answers, fill, made_at, read, (coding, client));
+            match keeping.has_room() {
+                true => ToMake::Make(keeping),
+                // Whoever came to wait meanwhile asks again.
+                false => ToMake::Alone(GaveUp::NoRoom.name()),
+            }
+        }
+        Begun::Wait(waiting) => ToMake::Wait(waiting),
+        Begun::Bypass => ToMake::Alone("bypass"),
+    }
+}
+
+/// The moment at which a call is looked for, and its slot; or why it is not.
+fn is_wanted(node: &Node, asked: &Asked) -> Result<(u64, Slot), &'static str> {
+    if asked.reads.bytes_min > node.answers.cache.entry_bytes_max() {
+        return Err(GaveUp::TooLarge.name());
+    }
+    let (moment, slot) = now(node, asked);
+    match asked.reads.min_context_slot.is_some_and(|min| slot < min) {
+        true => Err("none"),
+        false => Ok((moment, slot)),
+    }
+}
+
+/// What the text of a call means whose answer is kept.
+fn learn(node: &Node, asked: &Asked, (coding, method, params): (Coding, &Method, Params<'_>)) {
+    if let Some(text) = cached::text(method, params, coding) {
+        node.answers.known.put(&text, Meaning::of(asked));
     }
 }
 
