@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use quick_cache::sync::Cache as Kept;
 use quick_cache::{DefaultHashBuilder, Lifecycle, OptionsBuilder, Weighter};
 
-use crate::flight::{Fill, Flights, Joined, Maker, Tell};
+use crate::flight::{Fill, Flights, Joined, Tell};
 
 /// What an entry costs beside its answer and its key: the table's place, the list of what was read.
 const ENTRY_BYTES: u64 = 256;
@@ -120,7 +120,7 @@ impl<V: Weigh> Cache<V> {
 
     /// The answer to `key` for somebody who sees the state of `now`. `changed_at` gives when what has
     /// this number last changed, at the latest; it is asked after whoever asks chose his `now`. If
-    /// somebody else is to make it, he calls what `tell` gives; who gives nothing does not wait.
+    /// somebody else is at it, he calls what `tell` gives; who gives nothing does not wait.
     ///
     /// Cost: a look-up, and one `changed_at` for each thing that the answer was read from.
     pub fn find(
@@ -128,7 +128,7 @@ impl<V: Weigh> Cache<V> {
         key: &[u8],
         now: u64,
         changed_at: impl Fn(u64) -> u64,
-        tell: impl FnOnce(Maker) -> Option<Tell<V>>,
+        tell: impl FnOnce() -> Option<Tell<V>>,
     ) -> Find<V> {
         let shared = &self.0;
         if shared.config.bytes_max == 0 {
@@ -162,20 +162,8 @@ impl<V: Weigh> Cache<V> {
         }
     }
 
-    /// The same for somebody who makes it in another way if it is not there: nothing is counted then, and
-    /// nobody waits.
-    pub fn hit(
-        &self,
-        key: &[u8],
-        now: u64,
-        changed_at: impl Fn(u64) -> u64,
-    ) -> Option<Arc<Entry<V>>> {
-        let entry = self.peek(key, now, changed_at)?;
-        self.count_hit();
-        Some(entry)
-    }
-
-    /// The same for somebody who may not use it: [`Cache::count_hit`] if he does.
+    /// The same for somebody who makes it in another way if it is not there, or may not use it: nothing is
+    /// counted, and nobody waits. Who uses it says so ([`Cache::count_hit`]).
     pub fn peek(
         &self,
         key: &[u8],

@@ -8,24 +8,10 @@ use crate::answers::{Cache, Entry, Weigh};
 /// How somebody who waits is told: with the answer, or with nothing, and then he makes it himself.
 pub type Tell<V> = Box<dyn FnOnce(Option<Arc<Entry<V>>>) + Send>;
 
-/// How far he is who is to make an answer that somebody asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Maker {
-    /// He has the task, and may have to wait for his own turn.
-    Queued,
-    /// He is at it, and waits for nobody ([`Fill::begin`]).
-    Begun,
-}
-
 /// Who waits for what. What is here is made by somebody who has a [`Fill`].
 pub(crate) struct Flights<V> {
-    flights: HashMap<Box<[u8]>, Flight<V>>,
+    waiting: HashMap<Box<[u8]>, Vec<Tell<V>>>,
     waiters: usize,
-}
-
-struct Flight<V> {
-    maker: Maker,
-    waiting: Vec<Tell<V>>,
 }
 
 /// What came of asking for an answer that is not there.
@@ -41,30 +27,23 @@ impl<V> Flights<V> {
         &mut self,
         key: &[u8],
         waiters_max: usize,
-        tell: impl FnOnce(Maker) -> Option<Tell<V>>,
+        tell: impl FnOnce() -> Option<Tell<V>>,
     ) -> Joined {
-        let Some(flight) = self.flights.get_mut(key) else {
-            let flight = Flight { maker: Maker::Queued, waiting: Vec::new() };
-            self.flights.insert(key.into(), flight);
+        let Some(waiting) = self.waiting.get_mut(key) else {
+            self.waiting.insert(key.into(), Vec::new());
             return Joined::Makes;
         };
         if self.waiters >= waiters_max {
             return Joined::Alone;
         }
-        let Some(tell) = tell(flight.maker) else { return Joined::Alone };
-        flight.waiting.push(tell);
+        let Some(tell) = tell() else { return Joined::Alone };
+        waiting.push(tell);
         self.waiters += 1;
         Joined::Waits
     }
 
-    fn begin(&mut self, key: &[u8]) {
-        if let Some(flight) = self.flights.get_mut(key) {
-            flight.maker = Maker::Begun;
-        }
-    }
-
     fn land(&mut self, key: &[u8]) -> Vec<Tell<V>> {
-        let waiting = self.flights.remove(key).map_or_else(Vec::new, |flight| flight.waiting);
+        let waiting = self.waiting.remove(key).unwrap_or_default();
         self.waiters -= waiting.len();
         waiting
     }
@@ -72,7 +51,7 @@ impl<V> Flights<V> {
 
 impl<V> Default for Flights<V> {
     fn default() -> Self {
-        Self { flights: HashMap::new(), waiters: 0 }
+        Self { waiting: HashMap::new(), waiters: 0 }
     }
 }
 
@@ -92,12 +71,6 @@ impl<V: Weigh> Fill<V> {
     /// How large the answer may be to be kept.
     pub fn bytes_max(&self) -> u64 {
         self.cache.entry_bytes_max()
-    }
-
-    /// It is being made, and from here on whoever makes it waits for nobody: those may wait for it whom he
-    /// might have to wait for.
-    pub fn begin(&self) {
-        self.cache.0.flights.lock().begin(&self.key);
     }
 
     /// The answer is made. Gives it as it is kept.

@@ -18,5 +18,5 @@ mod known;
 mod model;
 
 pub use answers::{Cache, Config, Counters, Entry, Find, Weigh};
-pub use flight::{Fill, Maker, Tell};
+pub use flight::{Fill, Tell};
 pub use known::{Known, TEXT_BYTES_MAX};

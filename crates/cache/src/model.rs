@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, sync_channel};
 
 use fastrand::Rng;
 
-use crate::{Cache, Config, Entry, Fill, Find, Maker, Weigh};
+use crate::{Cache, Config, Entry, Fill, Find, Weigh};
 
 /// The values that an answer was made of.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,7 +48,6 @@ impl Cells {
 struct Making {
     key: u8,
     fill: Fill<Answer>,
-    is_begun: bool,
     began_at: u64,
     read: Option<(Answer, Box<[u64]>)>,
 }
@@ -82,13 +81,9 @@ fn run(seed: u64) -> u64 {
             _ => {
                 let key = random.u8(..30);
                 let (sender, receiver) = sync_channel(1);
-                // Some wait for anybody, some for who is at it, some for nobody.
-                let patience = random.u8(..4);
-                let making_it = making.iter().find(|making| making.key == key);
-                let is_begun = making_it.is_some_and(|making| making.is_begun);
-                let tell = |maker| -> Option<crate::Tell<Answer>> {
-                    assert_eq!(maker == Maker::Begun, is_begun, "seed {seed}");
-                    let waits = patience > 1 || (patience == 1 && maker == Maker::Begun);
+                // Some do not wait.
+                let waits = random.u8(..4) > 0;
+                let tell = || -> Option<crate::Tell<Answer>> {
                     let tell = move |entry| sender.send(entry).expect("room for one");
                     waits.then(|| -> crate::Tell<Answer> { Box::new(tell) })
                 };
@@ -96,7 +91,6 @@ fn run(seed: u64) -> u64 {
                 let before = cache.counters().hits;
                 let hit = cache.peek(&[key], cells.now, changed_at).is_some();
                 assert_eq!(cache.counters().hits, before, "seed {seed}");
-                assert_eq!(cache.hit(&[key], cells.now, changed_at).is_some(), hit, "seed {seed}");
                 let found = cache.find(&[key], cells.now, changed_at, tell);
                 assert_eq!(hit, matches!(found, Find::Hit(_)), "seed {seed}");
                 match found {
@@ -105,12 +99,7 @@ fn run(seed: u64) -> u64 {
                         given += 1;
                     }
                     Find::Make(fill) => {
-                        let is_begun = random.bool();
-                        if is_begun {
-                            fill.begin();
-                        }
-                        let (began_at, read) = (cells.now, None);
-                        making.push(Making { key, fill, is_begun, began_at, read });
+                        making.push(Making { key, fill, began_at: cells.now, read: None });
                     }
                     Find::Wait => waiting.push((key, receiver)),
                     Find::Bypass => {}
@@ -157,7 +146,7 @@ fn one_makes_and_the_others_get_it() {
     let (sender, told) = sync_channel(9);
     let ask = |now| {
         let sender = sender.clone();
-        let tell = |_| -> Option<crate::Tell<Answer>> {
+        let tell = || -> Option<crate::Tell<Answer>> {
             Some(Box::new(move |entry| sender.send(entry.is_some()).expect("there is room")))
         };
         cache.find(b"key", now, |_| 0, tell)
@@ -176,7 +165,7 @@ fn one_makes_and_the_others_get_it() {
 fn a_cache_of_no_bytes_makes_nobody_wait() {
     let cache = Cache::<Answer>::new(Config { bytes_max: 0, entry_bytes_max: 0, waiters_max: 2 });
     for _ in 0..2 {
-        let found = cache.find(b"key", 1, |_| 0, |_| panic!("nobody is told"));
+        let found = cache.find(b"key", 1, |_| 0, || panic!("nobody is told"));
         assert!(matches!(found, Find::Bypass));
     }
     assert_eq!(cache.counters().bypassed, 2);
@@ -189,28 +178,17 @@ fn who_gives_up_lets_the_next_one_make_it() {
         entry_bytes_max: 1 << 10,
         waiters_max: 2,
     });
-    let ask = || cache.find(b"key", 0, |_| 0, |_| Some(Box::new(|_| {})));
+    let ask = || cache.find(b"key", 0, |_| 0, || Some(Box::new(|_| {})));
     let Find::Make(fill) = ask() else { panic!("the first makes it") };
     drop(fill);
     assert!(matches!(ask(), Find::Make(_)));
 }
 
 #[test]
-fn who_would_wait_only_for_somebody_who_is_at_it_makes_it_himself_until_then() {
+fn who_does_not_wait_makes_it_himself() {
     let cache = Cache::new(Config { bytes_max: 1 << 20, entry_bytes_max: 1 << 10, waiters_max: 2 });
-    let ask = || {
-        cache.find(
-            b"key",
-            0,
-            |_| 0,
-            |maker| -> Option<crate::Tell<Answer>> {
-                (maker == Maker::Begun).then(|| -> crate::Tell<Answer> { Box::new(|_| {}) })
-            },
-        )
-    };
-    let Find::Make(fill) = ask() else { panic!("the first makes it") };
+    let ask = || cache.find(b"key", 0, |_| 0, || -> Option<crate::Tell<Answer>> { None });
+    let Find::Make(_fill) = ask() else { panic!("the first makes it") };
     assert!(matches!(ask(), Find::Bypass));
-    fill.begin();
-    assert!(matches!((ask(), ask(), ask()), (Find::Wait, Find::Wait, Find::Bypass)));
-    assert_eq!((cache.counters().shared, cache.counters().bypassed), (2, 2));
+    assert_eq!((cache.counters().shared, cache.counters().bypassed), (0, 1));
 }

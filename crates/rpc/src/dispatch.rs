@@ -536,7 +536,7 @@ async fn kept(
     };
     for _ in 0..ATTEMPTS {
         let (sender, told) = oneshot::channel();
-        let tell = |_| -> Option<Tell<Kept>> {
+        let tell = || -> Option<Tell<Kept>> {
             Some(Box::new(move |entry| {
                 // Who waited may have gone.
                 let _ = sender.send(entry);

@@ -4,7 +4,7 @@
 //! holds is what one call holds.
 //! A call of a batch is looked for in the answer cache when its turn comes: what is there is copied out part by
 //! part; what is not, and is worth it, is made for all, collected whole, and then copied out as well; and what
-//! somebody else is making is waited for, as long as he waits for nobody.
+//! somebody else is making is waited for, without a place among those that the pool has begun.
 //! Invariant: nothing is sent of an answer before all of it that can fail has not failed.
 //! Invariant: who makes an answer for others waits for nobody, so not for his client either: nothing is sent
 //! meanwhile, and what the batch had before it stands aside.
@@ -13,7 +13,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use cache::{Entry, Maker, Tell};
+use cache::{Entry, Tell};
 use pool::{Class as PoolClass, Ended, Slice, Step, Task};
 use tokio::sync::oneshot;
 use tokio::sync::oneshot::error::TryRecvError;
@@ -337,8 +337,8 @@ impl Job {
     fn look_for(&mut self, asked: Asked, id: Id, method: Named, attempts: usize) {
         let (sender, told) = oneshot::channel();
         let waker = self.writer.waker();
-        let tell = |maker| -> Option<Tell<Kept>> {
-            let waits = maker == Maker::Begun && attempts > 0 && waker.is_there();
+        let tell = || -> Option<Tell<Kept>> {
+            let waits = attempts > 0 && waker.is_there();
             let waker = waker.clone();
             waits.then(|| -> Tell<Kept> {
                 Box::new(move |entry| {
@@ -352,7 +352,6 @@ impl Job {
         match look::look(&self.node, &asked, call, tell) {
             Looked::Hit(hit) => self.copy_hit(hit, id),
             Looked::Make(keeping) => {
-                keeping.begin();
                 self.made.cache = "made";
                 self.aside = std::mem::take(&mut self.out);
                 self.keeping = Some(keeping);
@@ -563,9 +562,6 @@ impl Task for Job {
         }
         self.slice_began = self.node.pool.now();
         self.made.slices += 1;
-        if let Some(keeping) = self.keeping.as_ref().filter(|_| self.made.slices == 1) {
-            keeping.begin();
-        }
         let waited = self.slice_began.saturating_sub(self.about.asker.arrived);
         self.made.waited.get_or_insert(waited);
         let step = self.work(slice).unwrap_or_else(|err| panic!("compress an answer: {err}"));

@@ -349,11 +349,6 @@ impl Keeping {
         Ok(self)
     }
 
-    /// It is being made, and whoever makes it waits for nobody.
-    pub(crate) fn begin(&self) {
-        self.fill.begin();
-    }
-
     /// How much of the reply was collected.
     pub(crate) fn bytes(&self) -> u64 {
         self.collected.bytes()
@@ -482,7 +477,7 @@ mod tests {
 
     fn code(coding: Coding, reply: &[u8]) -> (Arc<Entry<Kept>>, u64) {
         let answers = Answers::new(1 << 30);
-        let cache::Find::Make(fill) = answers.cache.find(b"key", 0, |_| 0, |_| None) else {
+        let cache::Find::Make(fill) = answers.cache.find(b"key", 0, |_| 0, || None) else {
             panic!("it is empty")
         };
         let mut keeping = Keeping::new(&answers, fill, 0, Box::default(), coding);

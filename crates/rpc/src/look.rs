@@ -1,12 +1,11 @@
 //! Looking into the answer cache for a call: what may come from there, what is there, and who makes it else.
 //!
-//! Whoever gets [`Looked::Make`] makes the answer for all. A call of a batch waits only for who is at it
-//! already: a task of the pool that waited for one that has not begun could hold the place that this one needs.
+//! Whoever gets [`Looked::Make`] makes the answer for all, and waits for nobody before it is made.
 //! Not here: running calls, and waiting (`dispatch`, `job`).
 
 use std::sync::Arc;
 
-use cache::{Entry, Find, Maker, Tell};
+use cache::{Entry, Find, Tell};
 use ledger::Slot;
 
 use crate::cached::{self, Asked, Meaning};
@@ -80,7 +79,7 @@ pub(crate) fn look(
     node: &Node,
     asked: &Asked,
     (coding, method, params): (Coding, &Method, Params<'_>),
-    tell: impl FnOnce(Maker) -> Option<Tell<Kept>>,
+    tell: impl FnOnce() -> Option<Tell<Kept>>,
 ) -> Looked {
     let reads = &asked.reads;
     if reads.bytes_min > node.answers.cache.entry_bytes_max() {
