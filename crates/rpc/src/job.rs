@@ -4,7 +4,7 @@
 //! holds is what one call holds.
 //! A call of a batch is looked for in the answer cache when its turn comes: what is there is copied out part by
 //! part; what is not, and is worth it, is made for all, collected whole, and then copied out as well; and what
-//! somebody else is making is waited for, as long as he waits for nobody.
+//! somebody else is making is waited for, without a place among those that the pool has begun.
 //! Invariant: nothing is sent of an answer before all of it that can fail has not failed.
 //! Invariant: who makes an answer for others waits for nobody, so not for his client either: nothing is sent
 //! meanwhile, and what the batch had before it stands aside.

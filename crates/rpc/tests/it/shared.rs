@@ -134,7 +134,7 @@ fn equal_batches_at_once_are_computed_once() {
 }
 
 #[test]
-fn a_batch_does_not_wait_for_who_waits_for_its_place() {
+fn a_batch_that_waits_leaves_its_place_to_whom_it_waits_for() {
     let mut pool = pool::Config::default();
     pool.medium.active_max = 1;
     let world = World::with(Config::default(), pool);
@@ -143,12 +143,34 @@ fn a_batch_does_not_wait_for_who_waits_for_its_place() {
     let queued = |clients: usize| world.wait_pool(|pool| pool.of(Class::Medium).queued == clients);
     first.send(post(&batch(&[list(100_000)])));
     queued(1);
-    // It is to make the answer for all, once the batch is done.
+    // It is to make the answer for all, and begins after the batch.
     second.send(post(&list(100_000).to_string()));
     queued(2);
     drop(release);
     assert_eq!(first.receive().json()[0]["result"], second.receive().json()["result"]);
-    assert_eq!(world.node.answers.counters().bypassed, 1);
+    let counters = world.node.answers.counters();
+    assert_eq!((counters.shared, counters.bypassed, counters.entries), (1, 0, 1), "{counters:?}");
+}
+
+#[test]
+fn whoever_waits_for_an_answer_that_fails_makes_it_himself() {
+    let pool = pool::Config { slice_us: 1, ..pool::Config::default() };
+    let world = World::on(large_program(), Config::default(), pool);
+    // Too long for base58, which is found out once all of them were looked at.
+    let fails = call("getProgramAccounts", json!([PROGRAM.to_string(), { "encoding": "base58" }]));
+    let body = batch(&[fails, call("getSlot", json!([]))]);
+    let release = world.occupy_pool();
+    let mut clients: Vec<Client> = (0..12).map(|_| world.client()).collect();
+    clients.iter_mut().for_each(|client| client.send(post(&body)));
+    world.wait_pool(|pool| pool.of(Class::Heavy).queued == clients.len());
+    drop(release);
+    let computed = computed(&world, &body);
+    assert!(computed.starts_with(br#"[{"jsonrpc":"2.0","error""#));
+    for client in &mut clients {
+        assert!(client.receive().bytes == computed);
+    }
+    let counters = world.node.answers.counters();
+    assert!(counters.shared > 0 && counters.entries == 0, "{counters:?}");
 }
 
 #[test]
@@ -219,7 +241,7 @@ fn whoever_leaves_while_a_kept_answer_is_copied_to_him_holds_none_of_it() {
     assert!(kept > 20_000_000, "{kept}");
     // And copied for another.
     let mut copies = world.client();
-    copies.send(post(&batch(&[long.clone()])));
+    copies.send(post(&batch(std::slice::from_ref(&long))));
     world.wait_pool(|pool| pool.of(Class::Heavy).parked == 2);
     assert_eq!((held(), world.node.answers.counters().hits), (kept, 1), "the same bytes");
     // Another answer takes the place of that one in the cache.
