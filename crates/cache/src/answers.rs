@@ -262,20 +262,8 @@ impl<V: Weigh> Cache<V> {
         shared.kept.set_capacity(shared.config.bytes_max);
     }
 
-    /// The same for somebody who makes it in another way if it is not there: nothing is counted then, and
-    /// nobody waits.
-    pub fn hit(
-        &self,
-        key: &[u8],
-        now: u64,
-        changed_at: impl Fn(u64) -> u64,
-    ) -> Option<Arc<Entry<V>>> {
-        let entry = self.peek(key, now, changed_at)?;
-        self.count_hit();
-        Some(entry)
-    }
-
-    /// The same for somebody who may not use it: [`Cache::count_hit`] if he does.
+    /// The answer for somebody who makes it in another way if it is not there, or may not use it: nothing is
+    /// counted, and nobody waits. Who uses it says so ([`Cache::count_hit`]).
     pub fn peek(
         &self,
         key: &[u8],

@@ -15,7 +15,7 @@ pub type Tell<V> = Box<dyn FnOnce(Option<Arc<Entry<V>>>) + Send>;
 
 /// Who waits for what.
 pub(crate) struct Flights<V> {
-    waiting: HashMap<Box<[u8]>, Vec<Tell<V>>>,
+    flights: HashMap<Box<[u8]>, Flight<V>>,
     waiters: usize,
     /// No two turns, and no two who wait, have the same number.
     next: u64,

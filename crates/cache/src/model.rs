@@ -121,7 +121,6 @@ impl World {
         let before = cache.counters().hits;
         let hit = cache.peek(&[key], now, changed_at).is_some();
         assert_eq!(cache.counters().hits, before);
-        assert_eq!(cache.hit(&[key], now, changed_at).is_some(), hit);
         let (tell, told) = teller();
         let found = cache.find(&[key], (who, now), changed_at, || tell);
         assert_eq!(hit, matches!(found, Find::Hit(_)));

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use chain::{Block, Executed, History};
 use fastrand::Rng;
 use ledger::{Address, Change};
-use pool::Class;
+use pool::{Class, ClientId};
 use query::{Indices, Ledger, LedgerConfig};
 use rpc::{Config, answer_here};
 use serde_json::json;
@@ -398,4 +398,60 @@ fn no_slice_handles_more_than_a_piece() {
         let slices = world.class(Class::Heavy).slices as usize;
         assert!(slices >= bytes / (256 << 10), "{slices} slices for {bytes} bytes, {coding}");
     }
+}
+
+/// A request of a named client for the first so many bytes of each account of the program.
+fn of_client(name: &str, bytes: usize) -> String {
+    let config = json!({ "encoding": "base64", "dataSlice": { "offset": 0, "length": bytes } });
+    let params = json!([PROGRAM.to_string(), config]);
+    let body =
+        json!({ "jsonrpc": "2.0", "id": 1, "method": "getProgramAccounts", "params": params });
+    post(&body.to_string()).replace("host: test", &format!("host: test\r\nx-api-key: {name}"))
+}
+
+#[test]
+fn nobody_waits_at_the_back_of_another_clients_queue() {
+    let config = Config { client_header: "x-api-key".to_owned(), ..Config::default() };
+    let world = World::on(world::ledger(Indices::default()), config, pool::Config::default());
+    let release = world.occupy_pool();
+    let queued = |tasks| world.wait_pool(|pool| pool.of(Class::Medium).queued == tasks);
+    let (mut first, mut same, mut other) = (world.client(), world.client(), world.client());
+    first.send(of_client("a", 1));
+    queued(1);
+    // The same client's next task takes its thread for as long as it likes.
+    let blocking = world.queue(Class::Medium, ClientId::of_name(b"a"));
+    queued(2);
+    same.send(of_client("a", 2));
+    queued(3);
+    other.send(of_client("b", 2));
+    queued(4);
+    drop(release);
+    let answer = other.receive();
+    assert!(answer.json()["result"].is_array(), "{}", answer.body);
+    assert_eq!(world.class(Class::Medium).queued, 1, "the other's own is still to come");
+    drop(blocking);
+    assert_eq!(same.receive().json(), answer.json());
+    assert!(first.receive().json()["result"].is_array());
+    let counters = world.node.answers.counters();
+    assert_eq!((counters.misses, counters.shared, counters.entries), (3, 1, 2), "{counters:?}");
+}
+
+#[test]
+fn who_waits_for_an_answer_is_told_when_his_deadline_is_over() {
+    let mut pool = pool::Config::default();
+    pool.medium.deadline_ms = 50;
+    let world = World::on(world::ledger(Indices::default()), Config::default(), pool);
+    let _release = world.occupy_pool();
+    let (mut makes, mut waits) = (world.client(), world.client());
+    makes.send(of_client("a", 1));
+    world.wait_pool(|pool| pool.of(Class::Medium).queued == 1);
+    waits.send(of_client("a", 1));
+    world.wait_answers(|answers| answers.shared == 1);
+    // The pool has no thread that could tell it.
+    let response = waits.receive();
+    assert_eq!((response.status, response.header("retry-after")), (429, Some("1")));
+    assert!(response.body.contains("pool.medium.deadline_ms"), "{}", response.body);
+    let figures = crate::metrics::Figures::of(&mut waits);
+    let told = figures.get("hydrant_rejected_total{cause=\"deadline\",class=\"medium\"}");
+    assert_eq!(told, 1.0, "{:?}", figures.all());
 }
