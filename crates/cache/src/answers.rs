@@ -245,11 +245,6 @@ impl<V: Weigh> Cache<V> {
         if entry.answer.is_none() { Looked::TooLarge } else { Looked::Good(entry) }
     }
 
-    /// Forgets an answer.
-    pub fn forget(&self, key: &[u8]) {
-        self.0.kept.remove(key);
-    }
-
     /// Forgets what is asked for least, of so many bytes.
     ///
     /// Cost: what is forgotten, and some of what is known of it for when it is asked for again.
