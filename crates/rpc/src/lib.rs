@@ -26,6 +26,7 @@ mod identity;
 mod io;
 mod job;
 mod kept;
+mod look;
 mod methods;
 pub mod metrics;
 mod node;
