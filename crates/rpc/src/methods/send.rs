@@ -19,7 +19,7 @@ use solana_rpc_client_types::response::RpcSimulateTransactionResult;
 use solana_transaction::versioned::VersionedTransaction;
 use solana_transaction_error::TransactionError;
 
-use super::{Answer, Class, Method, MethodResult, node_info, simulate, text, wire};
+use super::{Answer, Budget, Class, Method, MethodResult, node_info, simulate, text, wire};
 use crate::commitment::{view, view_since};
 use crate::error::{OVERLOADED, RpcError};
 use crate::metrics::Rejection;
@@ -32,7 +32,7 @@ pub(super) const METHODS: &[Method] = &[
 ];
 
 /// With preflight it is a run of the VM, as simulateTransaction; without, a signature.
-fn sending(_: &Node, params: Params<'_>) -> Option<pool::Class> {
+fn sending(_: &Node, params: Params<'_>, _: &mut Budget) -> Option<pool::Class> {
     #[derive(Default, Deserialize)]
     #[serde(rename_all = "camelCase", default)]
     struct Preflight {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use chain::{Block, Executed, History};
 use fastrand::Rng;
+use hyper::header::HeaderName;
 use ledger::{Address, Change};
 use pool::{Class, ClientId};
 use query::{Indices, Ledger, LedgerConfig};
@@ -411,7 +412,7 @@ fn of_client(name: &str, bytes: usize) -> String {
 
 #[test]
 fn nobody_waits_at_the_back_of_another_clients_queue() {
-    let config = Config { client_header: "x-api-key".to_owned(), ..Config::default() };
+    let config = Config { client_header: Some(HeaderName::from_static("x-api-key")), ..Config::default() };
     let world = World::on(world::ledger(Indices::default()), config, pool::Config::default());
     let release = world.occupy_pool();
     let queued = |tasks| world.wait_pool(|pool| pool.of(Class::Medium).queued == tasks);
