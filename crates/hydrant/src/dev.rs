@@ -115,7 +115,7 @@ async fn serve(
         Arc::clone(&cluster),
         node.reader.clone(),
         Arc::clone(&node.history),
-        Arc::clone(&node.pool),
+        (Arc::clone(&node.pool), Arc::clone(&node.clients)),
     )
     .context("start PubSub")?;
     let (rest, waits) = rest::Rest::start().context("start REST")?;

@@ -133,12 +133,14 @@ impl Options {
     /// Settings from flags, with every file that they name read and every number checked.
     pub(crate) fn from_flags(flags: DevFlags) -> Result<Self> {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let pool = pool_config(&flags, cores)?;
         Ok(Self {
-            localnet: localnet_config(&flags, cores)?,
+            // Who simulates is a thread of the pool, and must not have to wait for a VM.
+            localnet: localnet_config(&flags, pool.threads)?,
             snapshot: snapshot_file(&flags, cores)?,
             rpc: rpc_config(&flags)?,
             pubsub: pubsub_config(&flags)?,
-            pool: pool_config(&flags, cores)?,
+            pool,
             cache_bytes_max: flags.cache_bytes_max.unwrap_or(CACHE_BYTES_MAX_DEFAULT),
             quic: quic_config(&flags)?,
             tpu_port: tpu_port(&flags),
@@ -155,7 +157,7 @@ impl Options {
     }
 }
 
-fn localnet_config(flags: &DevFlags, cores: usize) -> Result<localnet::Config> {
+fn localnet_config(flags: &DevFlags, simulators: usize) -> Result<localnet::Config> {
     let defaults = localnet::Config::default();
     ensure!(
         flags.slot_ms.is_none() || flags.ticks_per_slot.is_none(),
@@ -195,7 +197,7 @@ fn localnet_config(flags: &DevFlags, cores: usize) -> Result<localnet::Config> {
         dir: flags.ledger.clone(),
         accounts: accounts(flags)?,
         programs: programs(flags)?,
-        simulators: cores,
+        simulators,
     })
 }
 
@@ -238,7 +240,7 @@ fn history(
 
 fn rpc_config(flags: &DevFlags) -> Result<rpc::Config> {
     let file = flags.rpc.clone();
-    Ok(rpc::Config {
+    let config = rpc::Config {
         body_bytes_max: at_least_one(
             "rpc-max-request-body-size",
             flags.rpc_max_request_body_size,
@@ -251,7 +253,9 @@ fn rpc_config(flags: &DevFlags) -> Result<rpc::Config> {
         )?,
         slow_request_ms: flags.slow_request_ms.unwrap_or(file.slow_request_ms),
         ..file
-    })
+    };
+    config.check()?;
+    Ok(config)
 }
 
 fn pool_config(flags: &DevFlags, cores: usize) -> Result<pool::Config> {
@@ -299,7 +303,9 @@ fn pubsub_config(flags: &DevFlags) -> Result<rpc::pubsub::Config> {
         flags.max_tracked_addresses,
         file.tracked_addresses_max,
     )?;
-    Ok(rpc::pubsub::Config { tracked_addresses_max, ..file })
+    let config = rpc::pubsub::Config { tracked_addresses_max, ..file };
+    config.check()?;
+    Ok(config)
 }
 
 fn rpc_port(flags: &DevFlags) -> Result<u16> {
@@ -403,6 +409,21 @@ mod tests {
     }
 
     #[test]
+    fn every_thread_that_simulates_has_a_vm() {
+        let options = check(DevFlags::default(), "cpu-threads = 7").expect("good settings");
+        assert_eq!((options.pool.threads, options.localnet.simulators), (7, 7));
+    }
+
+    #[test]
+    fn the_header_of_a_proxy_is_taken_however_it_is_written() {
+        let options = check(DevFlags::default(), "[rpc]\nclient_header = \"X-Real-IP\"");
+        let header = options.expect("good settings").rpc.client_header;
+        assert_eq!(header.as_ref().map(|header| header.as_str()), Some("x-real-ip"));
+        let none = check(DevFlags::default(), "[rpc]\nclient_header = \"\"");
+        assert!(none.expect("good settings").rpc.client_header.is_none());
+    }
+
+    #[test]
     fn a_block_per_transaction_is_final_at_once() {
         let options = check(DevFlags::default(), "slot-ms = 0").expect("good settings");
         assert_eq!(options.localnet.finalize_after, 0);
@@ -427,6 +448,18 @@ mod tests {
         assert!(err(epoch).contains("--slots-per-epoch"));
         assert!(err("mint = \"nobody\"").contains("--mint"));
         assert!(err("[quic]\nshards = 0").contains("quic.shards is 0"));
+        for setting in ["body_bytes_max", "connections_max", "batch_max", "write_timeout_ms"] {
+            let err = err(&format!("[rpc]\n{setting} = 0"));
+            assert!(err.contains(&format!("rpc.{setting} is 0: ")), "{err}");
+        }
+        for setting in ["connections_max", "queue_bytes_max", "events_max", "ping_ms"] {
+            let err = err(&format!("[pubsub]\n{setting} = 0"));
+            assert!(err.contains(&format!("pubsub.{setting} is 0: ")), "{err}");
+        }
+        let forever = err("[rpc]\nheader_timeout_ms = 86400001");
+        assert!(forever.contains("rpc.header_timeout_ms is 86400001: from 1 to"), "{forever}");
+        let header = err("[rpc]\nclient_header = \"x api key\"");
+        assert!(header.contains("rpc.client_header is \"x api key\""), "{header}");
         assert!(err("identity-weights = \"/nowhere\"").contains("--identity-weights /nowhere"));
         assert!(err("slot-ms = 1\nticks-per-slot = 1").contains("give one"));
         assert!(err("account = [[\"-\", \"/nowhere.json\"]]").contains("/nowhere.json"));

@@ -121,7 +121,7 @@ pub(crate) async fn answer(
     }
     let (beginning, moment) = (&called.told.beginning, moment(&called.told));
     if route.answer == Answer::Sent {
-        return sent(asked, &called, moment);
+        return sent(&called, moment);
     }
     let etag = called.told.hash.map(|hash| etag(&hash));
     let next = link::next(asked.uri, args, beginning, &called.told.beside);
@@ -191,12 +191,11 @@ fn slot_of_transaction(json: &[u8]) -> Option<Slot> {
 }
 
 /// The answer to a transaction that was queued.
-fn sent(asked: &Asked<'_>, called: &Called, moment: Moment) -> Result<Response<Content>, Problem> {
+fn sent(called: &Called, moment: Moment) -> Result<Response<Content>, Problem> {
     // A signature in base58, in quotes: all of it is the beginning.
     let signature: String =
         serde_json::from_slice(&called.told.beginning).map_err(|_| RpcError::internal())?;
     let body = serde_json::json!({ "signature": signature }).to_string();
-    asked.caller.charge(asked.node, body.len());
     let mut response = typed(Bytes::from(body).into(), JSON);
     *response.status_mut() = StatusCode::ACCEPTED;
     let headers = response.headers_mut();
@@ -225,12 +224,7 @@ fn tagged(
     etag: Option<HeaderValue>,
 ) -> Response<Content> {
     let is_had = asked.is_read && etag.as_ref().is_some_and(|etag| is_known(asked.headers, etag));
-    let mut response = if is_had {
-        not_modified()
-    } else {
-        asked.caller.charge(asked.node, content.bytes_there());
-        typed(content, media)
-    };
+    let mut response = if is_had { not_modified() } else { typed(content, media) };
     if let Some(etag) = etag {
         response.headers_mut().insert(header::ETAG, etag);
     }

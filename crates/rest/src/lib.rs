@@ -95,6 +95,11 @@ impl Rest {
         let path = request.head.uri.path();
         let is_read = matches!(request.head.method, Method::GET | Method::HEAD);
         let headers = &request.head.headers;
+        let found = find(path, &request.head.method);
+        let route = found.as_ref().ok().map(|(route, _)| *route);
+        *number = route.and_then(|it| routes::ROUTES.iter().position(|one| std::ptr::eq(one, it)));
+        // Whatever comes of it, it is a request.
+        request.caller.admit(node)?;
         match path {
             "/v1" | "/v1/" | "/v1/openapi.json" if !is_read => {
                 return Err(Problem::method_not_allowed(READS));
@@ -103,8 +108,7 @@ impl Rest {
             "/v1/openapi.json" => return Ok(self.openapi.of(node).await?.respond(headers)),
             _ => {}
         }
-        let (route, path_args) = find(path, &request.head.method)?;
-        *number = routes::ROUTES.iter().position(|one| std::ptr::eq(one, route));
+        let (route, path_args) = found?;
         let has_raw = route.answer.has_raw();
         let media = accept::media(headers, has_raw).ok_or_else(|| {
             Problem::not_acceptable(if has_raw {
@@ -113,7 +117,6 @@ impl Rest {
                 "application/json"
             })
         })?;
-        request.caller.admit(node)?;
         let body = request.body.map_err(|(status, words)| Problem::of_body(status, words))?;
         let args = Args::read(route, path_args, &request.head, &body, Limits::of(node))?;
         let uri = &request.head.uri;
@@ -151,10 +154,14 @@ impl Web for Rest {
                 return options(request.head.uri.path());
             }
             let (began, mut number) = (node.pool.now(), None);
+            let (caller, is_head) = (request.caller, request.head.method == Method::HEAD);
             let response = match self.respond(node, request, &mut number).await {
                 Ok(response) => response,
                 Err(problem) => problem.into_response(),
             };
+            if !is_head {
+                caller.charge(node, response.body().bytes_there());
+            }
             let took = node.pool.now().saturating_sub(began);
             self.figures.count(number, response.status(), took);
             response

@@ -1,5 +1,12 @@
 //! The limits of the server, each with its default and what it may cost.
 
+use hyper::header::HeaderName;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
+
+/// No time limit is longer: a day.
+const TIMEOUT_MS_MAX: u64 = 24 * 60 * 60 * 1_000;
+
 /// Limits. What is over one of them is refused with a message that names the limit.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -12,23 +19,28 @@ pub struct Config {
     /// Connections at once, HTTP and WebSocket together. Default 10,000. Memory: about 20 KiB each.
     /// One more waits in the listener's backlog.
     pub connections_max: usize,
+    /// Connections at once from one address (an IPv6 network of 64 bits). Default none: as many as there may be at
+    /// all. One more is answered with 429 and closed. Behind a proxy all come from its address.
+    pub connections_per_address_max: Option<usize>,
     /// Milliseconds in which a request's header must be complete; also how long a connection may
     /// idle between requests. Default 30,000.
     pub header_timeout_ms: u64,
     /// Milliseconds in which a request's body must be complete. Default 10,000.
     pub body_timeout_ms: u64,
-    /// Milliseconds in which a client must read at least something of an answer. Default 30,000.
+    /// Milliseconds in which a client must read 64 KiB of an answer that waits for it, or all that there is.
+    /// Default 30,000.
     pub write_timeout_ms: u64,
     /// The request header that names a client, for limits and turns: for a node behind a proxy that
-    /// sets it, such as `x-api-key`. Whoever reaches the port can set it, too. Default empty: a client
-    /// is its address.
-    pub client_header: String,
+    /// sets it, such as `x-real-ip`. Its last value counts; an address is the client that it is without a
+    /// proxy. Whoever reaches the port can set it, too. Default none: a client is its address.
+    #[serde(deserialize_with = "header_name")]
+    pub client_header: Option<HeaderName>,
     /// Addresses in one getMultipleAccounts. Default 100, as Agave's.
     pub multiple_accounts_max: usize,
-    /// Bytes of account data above which a read is heavy: it is encoded on the CPU pool and not on
-    /// the thread that polls the socket. Default 32,768, some ten microseconds of base64.
+    /// Bytes of account data above which a read runs on the CPU pool and not on the thread that polls
+    /// the socket. Default 32,768, some ten microseconds of base64.
     pub inline_bytes_max: usize,
-    /// Accounts above which a list is heavy. Default 16.
+    /// Accounts above which a list is made on the CPU pool. Default 16.
     pub inline_accounts_max: usize,
     /// Milliseconds from a request's arrival to the last byte of its answer above which it is logged; 0
     /// logs none. Default 1,000. At most ten lines a second; what is left out is counted.
@@ -44,10 +56,11 @@ impl Default for Config {
             body_bytes_max: 50 * 1024,
             batch_max: 1_000,
             connections_max: 10_000,
+            connections_per_address_max: None,
             header_timeout_ms: 30_000,
             body_timeout_ms: 10_000,
             write_timeout_ms: 30_000,
-            client_header: String::new(),
+            client_header: None,
             multiple_accounts_max: 100,
             inline_bytes_max: 32 * 1024,
             inline_accounts_max: 16,
@@ -55,4 +68,62 @@ impl Default for Config {
             stall_ms: 10_000,
         }
     }
+}
+
+/// A setting that cannot be.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{name} is {value}: {wanted}")]
+pub struct ConfigError {
+    /// Which, with its table.
+    pub name: &'static str,
+    /// What was given.
+    pub value: u64,
+    /// What can be.
+    pub wanted: &'static str,
+}
+
+impl Config {
+    /// Checks every number: with one of these at 0 nobody would be answered, or not what he asks for.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        at_least_one(&[
+            ("rpc.body_bytes_max", self.body_bytes_max),
+            ("rpc.batch_max", self.batch_max),
+            ("rpc.connections_max", self.connections_max),
+            ("rpc.connections_per_address_max", self.connections_per_address_max.unwrap_or(1)),
+            ("rpc.multiple_accounts_max", self.multiple_accounts_max),
+        ])?;
+        times(&[
+            ("rpc.header_timeout_ms", self.header_timeout_ms),
+            ("rpc.body_timeout_ms", self.body_timeout_ms),
+            ("rpc.write_timeout_ms", self.write_timeout_ms),
+        ])
+    }
+}
+
+/// Refuses what is 0.
+pub(crate) fn at_least_one(settings: &[(&'static str, usize)]) -> Result<(), ConfigError> {
+    match settings.iter().find(|(_, value)| *value == 0) {
+        None => Ok(()),
+        Some((name, _)) => Err(ConfigError { name, value: 0, wanted: "at least 1" }),
+    }
+}
+
+/// Refuses milliseconds that are no time to do anything in, or more than a day.
+pub(crate) fn times(settings: &[(&'static str, u64)]) -> Result<(), ConfigError> {
+    match settings.iter().find(|(_, ms)| !(1..=TIMEOUT_MS_MAX).contains(ms)) {
+        None => Ok(()),
+        Some((name, value)) => {
+            Err(ConfigError { name, value: *value, wanted: "from 1 to 86400000, a day" })
+        }
+    }
+}
+
+fn header_name<'de, D: Deserializer<'de>>(given: D) -> Result<Option<HeaderName>, D::Error> {
+    let name = String::deserialize(given)?;
+    if name.is_empty() {
+        return Ok(None);
+    }
+    name.parse().map(Some).map_err(|_| {
+        D::Error::custom(format!("rpc.client_header is {name:?}: not the name of a header"))
+    })
 }

@@ -601,7 +601,7 @@ async fn answer_long_batch(node: &Arc<Node>, asker: Asker, calls: Vec<Call<'_>>)
 fn own(calls: Vec<Call<'_>>) -> (Vec<OwnedCall>, PoolClass) {
     let is_heavy = |call: &Call<'_>| match call {
         Call::Method { method, .. } => {
-            methods::find(method).is_some_and(|method| matches!(method.class, Class::By(_)))
+            methods::find(method).is_some_and(|method| methods::may_be_heavy(&method))
         }
         Call::Notification | Call::Invalid { .. } => false,
     };

@@ -2,7 +2,8 @@
 //! WebSocket; what a [`Web`] says is its own goes to it.
 //!
 //! Statuses and texts are those of `jsonrpc-http-server` 18, which Agave serves with; ours are 408
-//! (a body that does not come), 426 (the WebSocket port) and 429 (the CPU pool is full).
+//! (a body that does not come), 426 (the WebSocket port) and 429 (a class of the CPU pool or the queue of
+//! transactions is full, or the client had its share).
 
 use std::future::Future;
 use std::net::IpAddr;
@@ -26,6 +27,7 @@ use crate::compress::Coding;
 use crate::content::Content;
 use crate::dispatch::{self, Asker, Reply};
 use crate::health::Status;
+use crate::identity;
 use crate::metrics;
 use crate::node::Node;
 use crate::request_id::{self, RequestId};
@@ -84,10 +86,17 @@ pub struct WebRequest {
     pub body: Result<Bytes, (StatusCode, String)>,
 }
 
+/// A connection that is about to change its protocol.
+pub(crate) struct Upgrade {
+    pub(crate) connection: OnUpgrade,
+    /// Whose it is.
+    pub(crate) client: ClientId,
+}
+
 /// A response, and the connection if it changes its protocol after it.
 pub(crate) struct Handled {
     pub(crate) response: Response<Content>,
-    pub(crate) upgrade: Option<OnUpgrade>,
+    pub(crate) upgrade: Option<Upgrade>,
 }
 
 /// Answers one request.
@@ -100,7 +109,8 @@ pub(crate) async fn handle(
 ) -> Handled {
     let id = RequestId::of(request.headers(), from.connection, from.number);
     let mut handled = if asks_for_websocket(&request) {
-        handshake(&mut request)
+        let client = client(node, from.peer, request.headers());
+        handshake(&mut request, client)
     } else {
         respond_to(node, web, port, (from.peer, id), request).await
     };
@@ -179,13 +189,12 @@ async fn route(
     }
 }
 
+fn client(node: &Node, peer: IpAddr, headers: &HeaderMap) -> ClientId {
+    identity::client(node.config.client_header.as_ref(), peer, headers)
+}
+
 fn asker(node: &Node, (peer, request): (IpAddr, RequestId), headers: &HeaderMap) -> Asker {
-    let name = match node.config.client_header.as_str() {
-        "" => None,
-        header => headers.get(header),
-    };
-    let client =
-        name.map_or_else(|| ClientId::of_ip(peer), |name| ClientId::of_name(name.as_bytes()));
+    let client = client(node, peer, headers);
     let coding = Coding::asked_by(headers.get(header::ACCEPT_ENCODING));
     Asker { client, coding, want: None, request, arrived: Duration::ZERO }
 }
@@ -402,7 +411,7 @@ fn asks_for_websocket(request: &Request<Incoming>) -> bool {
         && says(header::UPGRADE, "websocket")
 }
 
-fn handshake(request: &mut Request<Incoming>) -> Handled {
+fn handshake(request: &mut Request<Incoming>, client: ClientId) -> Handled {
     let refused = |status, message| Handled { response: text(status, message), upgrade: None };
     let headers = request.headers();
     if headers.get(header::SEC_WEBSOCKET_VERSION).is_none_or(|version| version != "13") {
@@ -424,7 +433,8 @@ fn handshake(request: &mut Request<Incoming>) -> Handled {
     headers.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
     headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
     headers.insert(header::SEC_WEBSOCKET_ACCEPT, accept);
-    Handled { response, upgrade: Some(hyper::upgrade::on(request)) }
+    let connection = hyper::upgrade::on(request);
+    Handled { response, upgrade: Some(Upgrade { connection, client }) }
 }
 
 fn needs_websocket() -> Response<Content> {

@@ -3,7 +3,8 @@
 //! In: listeners that are bound already. Each connection is one task; it speaks HTTP/1.1 with
 //! keep-alive and, once a client asks for it, WebSocket until it ends.
 //! Bounds: `Config::connections_max` connections (the next waits unread, those after it in the
-//! listener's backlog), and a time limit on each thing that a client can be slow at: header, body, reading our answer.
+//! listener's backlog), of which an address may have fewer (one more is told so, 429), and a time limit on
+//! each thing that a client can be slow at: header, body, reading our answer.
 //! Whoever comes when the system has no descriptor left is told so (503).
 //! Invariant: when [`serve`] returns no task of it is left.
 
@@ -20,18 +21,20 @@ use std::time::Duration;
 use hyper::StatusCode;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper::upgrade::{OnUpgrade, Upgraded};
+use hyper::upgrade::Upgraded;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use parking_lot::Mutex;
+use pool::ClientId;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::MissedTickBehavior;
 
-use crate::http::{self, Origin, Port, Web};
+use crate::http::{self, Origin, Port, Upgrade, Web};
 use crate::io::Impatient;
 use crate::metrics::Traffic;
 use crate::node::Node;
+use crate::places::{Place, Places};
 use crate::spare::Spare;
 
 /// How long open connections may finish what they are at when the server shuts down.
@@ -46,6 +49,10 @@ const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// What a request's head may take, and how much of a body is read ahead: 64 KiB. A longer head is 431.
 const BUFFER_BYTES_MAX: usize = 64 * 1024;
 
+/// What a client is told whose address has as many connections as it may.
+const REFUSAL: &[u8] = b"HTTP/1.1 429 Too Many Requests\r\nRetry-After: 1\r\nConnection: close\r\n\
+    Content-Length: 77\r\n\r\nas many connections as an address may have (rpc.connections_per_address_max)\n";
+
 /// The ports of a node, bound by the caller.
 pub struct Listeners {
     /// JSON-RPC over HTTP, and WebSocket by upgrade.
@@ -59,8 +66,13 @@ pub type Socket = TokioIo<Upgraded>;
 
 /// Who speaks on sockets once they are WebSocket: PubSub (`crate::pubsub`).
 pub trait Speaker: Send + Sync + 'static {
-    /// Speaks until either side has had enough. Dropped when the server's grace is over.
-    fn speak(self: Arc<Self>, socket: Socket) -> Pin<Box<dyn Future<Output = ()> + Send>>;
+    /// Speaks with the client that asked for it until either side has had enough. Dropped when the server's grace
+    /// is over.
+    fn speak(
+        self: Arc<Self>,
+        socket: Socket,
+        of: ClientId,
+    ) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 }
 
 /// Serves until `shutdown` is done, then lets open connections finish for two seconds.
@@ -96,9 +108,13 @@ async fn serve_all(
 ) {
     let (close, closing) = watch::channel(false);
     let places = Arc::new(Semaphore::new(node.config.connections_max.min(Semaphore::MAX_PERMITS)));
+    let config = &node.config;
+    let each_max = config.connections_per_address_max;
+    let each_max = each_max.filter(|max| *max < config.connections_max);
+    let addresses = each_max.map(|max| Arc::new(Places::new(max)));
     let looking = looking(Arc::clone(&node), closing.clone());
     let connections = Arc::default();
-    let server = Server { node, speaker, web, places, connections, closing };
+    let server = Server { node, speaker, web, places, addresses, connections, closing };
     let rpc = server.accept(listeners.rpc, Port::Rpc);
     let pubsub = async {
         if let Some(listener) = listeners.pubsub {
@@ -131,6 +147,8 @@ struct Server {
     speaker: Arc<dyn Speaker>,
     web: Option<Arc<dyn Web>>,
     places: Arc<Semaphore>,
+    /// Who has how many of them, if an address may not have all.
+    addresses: Option<Arc<Places>>,
     /// Connections so far.
     connections: Arc<AtomicU64>,
     closing: watch::Receiver<bool>,
@@ -164,6 +182,18 @@ impl Server {
                 }
             };
             refuses = false;
+            let of_address = match &self.addresses {
+                None => None,
+                Some(addresses) => match addresses.take(socket.1) {
+                    Some(place) => Some(place),
+                    None => {
+                        self.node.metrics.http.count(Traffic::Refused);
+                        // It is new: there is room for so little, unless the client has gone.
+                        let _ = socket.0.try_write(REFUSAL);
+                        continue;
+                    }
+                },
+            };
             if self.places.available_permits() == 0 {
                 self.node.metrics.http.count(Traffic::Delayed);
             }
@@ -172,7 +202,7 @@ impl Server {
                 place = Arc::clone(&self.places).acquire_owned() => place,
             };
             let Ok(place) = place else { break }; // nobody closes the semaphore
-            connections.spawn(self.clone().connection(socket, port, place));
+            connections.spawn(self.clone().connection(socket, port, (place, of_address)));
         }
         drop(listener);
         // Each connection ends by itself within the grace; the join is only for their last steps.
@@ -185,7 +215,7 @@ impl Server {
         mut self,
         (socket, peer): (TcpStream, IpAddr),
         port: Port,
-        place: OwnedSemaphorePermit,
+        places: (OwnedSemaphorePermit, Option<Place>),
     ) {
         // It only fails on a socket that is closed already, which the next read finds.
         let _ = socket.set_nodelay(true);
@@ -194,23 +224,23 @@ impl Server {
         let _ended = Ended(&node);
         let upgrade = self.http(socket, peer, port).await;
         if let Some(upgrade) = upgrade
-            && let Ok(upgraded) = upgrade.await
+            && let Ok(upgraded) = upgrade.connection.await
         {
             node.metrics.http.count(Traffic::Upgraded);
-            let speaking = Arc::clone(&self.speaker).speak(TokioIo::new(upgraded));
+            let speaking = Arc::clone(&self.speaker).speak(TokioIo::new(upgraded), upgrade.client);
             tokio::select! {
                 () = speaking => {}
                 () = self.closed_for_good() => {}
             }
         }
-        drop(place);
+        drop(places);
     }
 
     /// Speaks HTTP until the connection ends, or is to become something else.
-    async fn http(&mut self, socket: TcpStream, peer: IpAddr, port: Port) -> Option<OnUpgrade> {
+    async fn http(&mut self, socket: TcpStream, peer: IpAddr, port: Port) -> Option<Upgrade> {
         let config = &self.node.config;
         let write_timeout = Duration::from_millis(config.write_timeout_ms);
-        let socket = Impatient::new(socket, write_timeout, Arc::clone(&self.node));
+        let socket = Impatient::new(socket, write_timeout, Arc::clone(&self.node.metrics));
         let upgrade = Arc::new(Mutex::new(None));
         let connection = self.connections.fetch_add(1, Ordering::Relaxed);
         let requests = AtomicU64::new(0);

@@ -9,7 +9,7 @@ use chain::{
     AirdropError, Cluster, History, HistoryLimits, Reader, SendError, Simulation, SimulationError,
     SimulationRequest, TransactionDoor, VerifiedTransaction, View,
 };
-use pool::{Clients, Limits, Pool};
+use pool::{ClientId, Clients, Limits, Pool};
 use rpc::{Health, Listeners, Node, Socket, Speaker, SystemClock};
 use solana_epoch_schedule::EpochSchedule;
 use solana_hash::Hash;
@@ -108,7 +108,7 @@ impl TransactionDoor for Closed {
 pub(crate) struct Mute;
 
 impl Speaker for Mute {
-    fn speak(self: Arc<Self>, _: Socket) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+    fn speak(self: Arc<Self>, _: Socket, _: ClientId) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         Box::pin(std::future::ready(()))
     }
 }

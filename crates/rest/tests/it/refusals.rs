@@ -338,3 +338,45 @@ fn a_full_pool_is_told_with_retry_after() {
     assert_eq!(response.json()["error"]["name"], "too_busy");
     drop(occupied);
 }
+
+/// A node that gives each client so much.
+fn sharing(clients: pool::Limits) -> Node {
+    let config = pool::Config { clients, ..pool::Config::default() };
+    Node::with(world::ledger(query::Indices::default()), rpc::Config::default(), config)
+}
+
+#[test]
+fn whatever_is_asked_is_of_the_clients_share() {
+    let account = format!("/v1/accounts/{WALLET}");
+    for path in ["/v1/", "/v1/openapi.json", "/v1/nothing", account.as_str()] {
+        let node = sharing(pool::Limits { requests_per_s: 1, bytes_per_s: 0 });
+        let mut client = node.client();
+        // One a second: what is asked at once is not all let in.
+        let statuses: Vec<u16> = (0..50).map(|_| get(&mut client, path, "").status).collect();
+        assert_ne!(statuses[0], 429, "{path}");
+        assert!(statuses.contains(&429), "{path}: {statuses:?}");
+    }
+    let node = sharing(pool::Limits { requests_per_s: 1, bytes_per_s: 0 });
+    let mut client = node.client();
+    let refused = |response: crate::wire::Response| response.status == 429;
+    assert!((0..50).any(|_| refused(ask(&mut client, "DELETE", &account, ""))), "405");
+    let not_that = "accept: text/csv\r\n";
+    assert!((0..50).any(|_| refused(get(&mut client, &account, not_that))), "406");
+}
+
+#[test]
+fn what_is_sent_is_counted_and_what_is_not_sent_is_not() {
+    // Of a page of some ten kilobytes: one is far beyond a second's worth.
+    let limits = pool::Limits { requests_per_s: 0, bytes_per_s: 100 };
+    let node = sharing(limits);
+    for _ in 0..3 {
+        assert_eq!(head(&node, "/v1/").0, 200, "the body was not sent");
+    }
+    let mut client = node.client();
+    assert_eq!(get(&mut client, "/v1/", "").status, 200);
+    assert_eq!(get(&mut client, "/v1/", "").status, 429);
+    let node = sharing(limits);
+    let mut client = node.client();
+    assert_eq!(get(&mut client, "/v1/openapi.json", "").status, 200);
+    assert_eq!(get(&mut client, "/v1/nothing", "").status, 429);
+}

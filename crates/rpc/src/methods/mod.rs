@@ -86,7 +86,7 @@ pub(crate) struct Method {
 pub(crate) enum Class {
     /// On the thread that polls the socket: some microseconds, whatever its parameters are.
     Inline,
-    /// On the CPU pool: a signature, one transaction.
+    /// On the CPU pool: a signature, one transaction of history.
     Light,
     /// On the CPU pool: a block, a page, the VM.
     Medium,
@@ -116,6 +116,12 @@ pub(crate) fn reads(method: &Method, node: &Node, params: Params<'_>) -> Option<
         "getTransaction" => transactions::reads(node, params),
         _ => None,
     }
+}
+
+/// Whether a call of it may be heavy, by its name alone: for those that are not looked at one by one.
+pub(crate) fn may_be_heavy(method: &Method) -> bool {
+    // What is sent is a run of the VM at most.
+    matches!(method.class, Class::By(_)) && method.name != "sendTransaction"
 }
 
 /// A method with its place in [`by_name`], by which it is counted.

@@ -9,6 +9,8 @@
 use chain::{
     AirdropError, SendError, Simulation, SimulationRequest, VerifiedTransaction, VerifyError,
 };
+use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::json;
 use solana_commitment_config::CommitmentConfig;
 use solana_rpc_client_api::custom_error::RpcCustomError;
@@ -25,9 +27,21 @@ use crate::node::Node;
 use crate::params::Params;
 
 pub(super) const METHODS: &[Method] = &[
-    Method { name: "sendTransaction", class: Class::Light, run: send_transaction },
+    Method { name: "sendTransaction", class: Class::By(sending), run: send_transaction },
     Method { name: "requestAirdrop", class: Class::Light, run: request_airdrop },
 ];
+
+/// With preflight it is a run of the VM, as simulateTransaction; without, a signature.
+fn sending(_: &Node, params: Params<'_>) -> Option<pool::Class> {
+    #[derive(Default, Deserialize)]
+    #[serde(rename_all = "camelCase", default)]
+    struct Preflight {
+        skip_preflight: bool,
+    }
+    let given = params.quick::<(IgnoredAny, Option<Preflight>)>(1);
+    let is_skipped = given.and_then(|(_, config)| config).unwrap_or_default().skip_preflight;
+    Some(if is_skipped { pool::Class::Light } else { pool::Class::Medium })
+}
 
 fn send_transaction(node: &Node, params: Params<'_>) -> MethodResult {
     let (text, config): (String, Option<RpcSendTransactionConfig>) = params.parse(1)?;

@@ -18,19 +18,21 @@ pub(crate) enum Traffic {
     Ended,
     /// A connection waited until another ended (`rpc.connections_max`).
     Delayed,
+    /// A connection was refused because its address has enough (`rpc.connections_per_address_max`).
+    Refused,
     /// A connection could not be accepted: the system is out of descriptors.
     AcceptFailed,
     /// A connection became a WebSocket.
     Upgraded,
     /// A connection ended because a request's head, or none at all, came in time.
     HeadTimeout,
-    /// A connection ended because its client read nothing of an answer in time.
+    /// A connection ended because its client read too little of an answer in time.
     WriteTimeout,
     /// A connection ended in the middle of something, or out of protocol.
     Broken,
 }
 
-const TRAFFIC: usize = 10;
+const TRAFFIC: usize = 11;
 
 /// Statuses that are told apart; any other is the last one's number.
 const STATUSES: [(u16, &str); 21] = [
@@ -104,6 +106,9 @@ impl HttpCounts {
         let name = "hydrant_http_connections_delayed_total";
         let help = "Connections that waited until another ended (rpc.connections_max).";
         to.single(name, Kind::Counter, help, self.of(Traffic::Delayed));
+        let name = "hydrant_http_connections_refused_total";
+        let help = "Connections of an address that has enough (rpc.connections_per_address_max).";
+        to.single(name, Kind::Counter, help, self.of(Traffic::Refused));
         let name = "hydrant_http_accept_failures_total";
         let help = "Connections that the system had no descriptor for.";
         to.single(name, Kind::Counter, help, self.of(Traffic::AcceptFailed));

@@ -8,6 +8,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use super::body::Body;
+use super::client::Client;
 use super::subscription::{Blocks, Subscription, Transactions};
 use super::{PubSub, notification, sets, transactions};
 use crate::commitment::level;
@@ -27,15 +28,22 @@ use solana_rpc_client_types::config::{
 use solana_rpc_client_types::response::{RpcApiVersion, RpcVersionInfo};
 use solana_signature::Signature;
 use solana_transaction_status::UiTransactionEncoding;
-use subs::{Listener, SubscribeError, SubscriptionId};
-
-/// The connection's place in the engine.
-pub(super) type Client = Listener<Subscription, Body, chain::Block>;
+use subs::{SubscribeError, SubscriptionId};
 
 /// The answer to a message; `None` if it wants none.
 pub(super) fn answer(pubsub: &PubSub, client: &Client, message: &str) -> Option<Vec<u8>> {
     let began = pubsub.pool.now();
-    match envelope::read(message) {
+    let read = envelope::read(message);
+    let (calls, id) = match &read {
+        Err(_) => (1, None),
+        Ok(Request::Single(call)) => (1, call.id()),
+        Ok(Request::Batch(calls)) => (calls.len(), None),
+    };
+    if let Err(err) = client.admit(pubsub, calls) {
+        count(pubsub, None, began, Err(&err));
+        return Some(envelope::error_reply(&err, id.unwrap_or(&Id::Null), true));
+    }
+    match read {
         Err(err) => {
             count(pubsub, None, began, Err(&err));
             Some(envelope::error_reply(&err, &Id::Null, true))

@@ -2,6 +2,8 @@
 
 use subs::Limits;
 
+use crate::config::{self, ConfigError};
+
 /// Blocks that may wait for a root. A ledger finalizes at most 4,000 slots later.
 const UNROOTED_MAX: usize = 16_384;
 
@@ -93,6 +95,31 @@ impl Default for Config {
 }
 
 impl Config {
+    /// Checks every number.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        config::at_least_one(&[
+            ("pubsub.connections_max", self.connections_max),
+            ("pubsub.subscriptions_max", self.subscriptions_max),
+            ("pubsub.subscriptions_per_connection_max", self.subscriptions_per_connection_max),
+            ("pubsub.tracked_addresses_max", self.tracked_addresses_max),
+            (
+                "pubsub.tracked_addresses_per_connection_max",
+                self.tracked_addresses_per_connection_max,
+            ),
+            ("pubsub.message_bytes_max", self.message_bytes_max),
+            ("pubsub.addresses_message_bytes_max", self.addresses_message_bytes_max),
+            ("pubsub.sets_at_once", self.sets_at_once),
+            ("pubsub.queue_messages_max", self.queue_messages_max),
+            ("pubsub.queue_bytes_max", self.queue_bytes_max),
+            ("pubsub.events_max", self.events_max),
+        ])?;
+        config::times(&[
+            ("pubsub.write_timeout_ms", self.write_timeout_ms),
+            ("pubsub.close_timeout_ms", self.close_timeout_ms),
+            ("pubsub.ping_ms", self.ping_ms),
+        ])
+    }
+
     pub(super) fn limits(&self) -> Limits {
         Limits {
             listeners_max: self.connections_max,

@@ -24,7 +24,8 @@ use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig
 use tokio_tungstenite::tungstenite::{Bytes, Error, Message, Utf8Bytes};
 
 use super::body::{Body, Placed};
-use super::calls::{self, Client};
+use super::calls;
+use super::client::Client;
 use super::counted::{Counted, wire_bytes};
 use super::figures::Told;
 use super::sets::{self, Out, Task};
@@ -43,8 +44,9 @@ const REST: Duration = Duration::from_millis(2);
 /// What a client that is being closed may still send before we stop listening.
 const DRAIN_BYTES_MAX: usize = 1024 * 1024;
 
-/// Serves a client until it goes or must go. The handshake must be done; `io` is what follows it.
-pub async fn serve_connection<IO>(io: IO, pubsub: Arc<PubSub>)
+/// Serves a client until it goes or must go. The handshake must be done; `io` is what follows it, and `of` whose
+/// the connection is.
+pub async fn serve_connection<IO>(io: IO, of: ClientId, pubsub: Arc<PubSub>)
 where
     IO: AsyncRead + AsyncWrite + Unpin,
 {
@@ -56,7 +58,7 @@ where
         .max_frame_size(Some(bytes_max(&config)));
     let io = Counted::new(io);
     let mut socket = WebSocketStream::from_raw_socket(io, Role::Server, Some(framing)).await;
-    let end = speak(&mut socket, &pubsub).await;
+    let end = speak(&mut socket, of, &pubsub).await;
     // Its subscriptions are gone by now, however long the goodbye takes.
     match end {
         End::Gone => {}
@@ -78,7 +80,11 @@ enum End {
     Close(CloseCode, String),
 }
 
-async fn speak<IO>(socket: &mut WebSocketStream<Counted<IO>>, pubsub: &Arc<PubSub>) -> End
+async fn speak<IO>(
+    socket: &mut WebSocketStream<Counted<IO>>,
+    of: ClientId,
+    pubsub: &Arc<PubSub>,
+) -> End
 where
     IO: AsyncRead + AsyncWrite + Unpin,
 {
@@ -96,12 +102,11 @@ where
     let mut ping = interval(ping_every);
     ping.set_missed_tick_behavior(MissedTickBehavior::Delay);
     ping.reset();
-    let client = Arc::new(client);
+    let client = Arc::new(Client::new(client, of));
     let conversation = Conversation {
         socket,
         pubsub,
         client: Arc::clone(&client),
-        turns: pubsub.next_client(),
         pulse,
         ping,
         heard: true,
@@ -131,8 +136,6 @@ struct Conversation<'a, IO> {
     socket: &'a mut WebSocketStream<Counted<IO>>,
     pubsub: &'a Arc<PubSub>,
     client: Arc<Client>,
-    /// Who it is to the pool.
-    turns: ClientId,
     /// Notified when the client's queue has something, or is closed.
     pulse: Arc<Notify>,
     ping: Interval,
@@ -213,12 +216,8 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Conversation<'_, IO> {
     async fn work(&mut self, task: Task) -> Result<(), End> {
         let mut left = Some(task);
         while let Some(task) = left {
-            let (permits, pool) = (&self.pubsub.set_permits, &self.pubsub.pool);
-            let client = self.turns;
-            let mut step = std::pin::pin!(async move {
-                let _permit = permits.acquire().await;
-                turns::stepped(pool, client, task).await
-            });
+            let room = (&self.pubsub.set_permits, &*self.pubsub.pool);
+            let mut step = std::pin::pin!(turns::stepped(room, self.client.id(), task));
             let stepped = loop {
                 tokio::select! {
                     biased;
@@ -343,6 +342,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Conversation<'_, IO> {
     }
 
     async fn feed(&mut self, message: Message) -> Result<(), End> {
+        self.client.charge(self.pubsub, message.len());
         let step = self.socket.feed(message);
         patiently(&self.client, &self.pulse, &self.pubsub.config, step).await
     }

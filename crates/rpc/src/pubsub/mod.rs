@@ -20,6 +20,7 @@
 
 mod body;
 mod calls;
+mod client;
 mod config;
 mod connection;
 mod counted;
@@ -37,12 +38,11 @@ mod turns;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use chain::{Block, Cluster, History, Reader, View};
 use ledger::Commitment;
 use parking_lot::Mutex;
-use pool::{ClientId, Pool};
+use pool::{ClientId, Clients, Pool};
 use solana::Encoding;
 use subs::{Closed, Subs};
 use tokio::sync::Semaphore;
@@ -70,11 +70,10 @@ pub struct PubSub {
     stream: Arc<Stream>,
     recent: Mutex<Recent>,
     pool: Arc<Pool>,
+    clients: Arc<Clients>,
     figures: Figures,
     /// Who may work on sets.
     set_permits: Semaphore,
-    /// Connections so far.
-    connected: AtomicU64,
 }
 
 /// How much there is now, for a status line.
@@ -103,7 +102,8 @@ pub(crate) fn read_call(method: &str, params: Params<'_>) -> Result<bool, RpcErr
 
 impl PubSub {
     /// The subscriptions, and where the ledger puts its events. Starts a thread, which ends when the
-    /// sink is dropped. What is long to encode, and work on sets, goes to the pool.
+    /// sink is dropped. What is long to encode, and work on sets, goes to the pool; what clients
+    /// say and are told is counted among what each has had.
     ///
     /// Errors: the thread could not be started.
     pub fn start(
@@ -111,12 +111,11 @@ impl PubSub {
         cluster: Arc<Cluster>,
         reader: Reader,
         history: Arc<History>,
-        pool: Arc<Pool>,
+        (pool, clients): (Arc<Pool>, Arc<Clients>),
     ) -> io::Result<(Arc<Self>, Sink)> {
         let subs = Subs::new(config.limits());
         let set_permits = Semaphore::new(config.sets_at_once.max(1));
         let (stream, recent) = (Arc::default(), Mutex::default());
-        let connected = AtomicU64::new(0);
         let pubsub = Arc::new(Self {
             config,
             cluster,
@@ -126,9 +125,9 @@ impl PubSub {
             stream,
             recent,
             pool,
+            clients,
             figures: Figures::new(),
             set_permits,
-            connected,
         });
         pubsub.subs.begin(|commitment| pubsub.present(commitment).block());
         let sink = notifier::start(Arc::clone(&pubsub))?;
@@ -154,12 +153,6 @@ impl PubSub {
         self.subs.close_all(Closed::ShutDown);
     }
 
-    /// A connection as the pool's threads take turns for it. No address is such a number.
-    fn next_client(&self) -> ClientId {
-        let number = self.connected.fetch_add(1, Ordering::Relaxed);
-        ClientId(1 << 64 | u128::from(number))
-    }
-
     /// The newest complete block of a commitment: what sets are told of is told by whole blocks.
     fn present(&self, commitment: Commitment) -> View {
         let view = self.reader.view(commitment);
@@ -174,7 +167,11 @@ impl PubSub {
 }
 
 impl Speaker for PubSub {
-    fn speak(self: Arc<Self>, socket: Socket) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-        Box::pin(serve_connection(socket, self))
+    fn speak(
+        self: Arc<Self>,
+        socket: Socket,
+        of: ClientId,
+    ) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        Box::pin(serve_connection(socket, of, self))
     }
 }

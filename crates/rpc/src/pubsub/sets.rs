@@ -36,7 +36,8 @@ use tokio_tungstenite::tungstenite::{Bytes, Utf8Bytes};
 
 use super::PubSub;
 use super::body::{Body, Kept, Placed};
-use super::calls::{self, Client};
+use super::calls;
+use super::client::Client;
 use super::given::Given;
 use super::subscription::{Kind, Subscription, facet};
 use super::told::{self, Messages, Place, Told};
@@ -305,13 +306,14 @@ fn read_text(
         (Some((id, _, params)), Some((method, read))) => {
             let ask = Ask { id, method, began };
             ask.answered(pubsub, || {
+                client.admit(pubsub, 1)?;
                 let (given, asked) = read(pubsub, client, params)?;
                 Ok(register(pubsub, ask.clone(), given, asked))
             })
         }
         (Some((id, method, params)), _) if method == "addressesUnsubscribe" => {
             let ask = Ask { id, method: "addressesUnsubscribe", began };
-            match params.parse::<(u64,)>(1) {
+            match client.admit(pubsub, 1).and_then(|()| params.parse::<(u64,)>(1)) {
                 Ok((of,)) => (Vec::new(), Some(Work::End(SubscriptionId(of), ask))),
                 Err(err) => (ask.reply(pubsub, Err(err)), None),
             }
@@ -620,7 +622,8 @@ fn read_binary(
 ) -> Stepped {
     let ask = |id: Id| Ask { id, method: "addressesUpdate", began };
     let invalid = |request: Id, why: &str| {
-        let err = RpcError::invalid_params(format!("Invalid binary message: {why}"));
+        let invalid = || RpcError::invalid_params(format!("Invalid binary message: {why}"));
+        let err = client.admit(pubsub, 1).err().unwrap_or_else(invalid);
         (ask(request).reply(pubsub, Err(err)), None)
     };
     if message.len() < BINARY_HEADER {
@@ -645,6 +648,7 @@ fn read_binary(
     };
     let ask = ask(request);
     ask.answered(pubsub, || {
+        client.admit(pubsub, 1)?;
         let asked = asked(client, id, make, header[2] & 1 == 1)?;
         Ok(register(pubsub, ask.clone(), given, asked))
     })

@@ -2,14 +2,15 @@
 //!
 //! In: a [`Task`] of `sets`. Out: what its next steps give to be written, and what is left of it. Steps
 //! that give nothing follow one another, and give way after each slice.
-//! Bounds: a pool that has no room for it makes the client wait, which meanwhile is not read from.
+//! Bounds: `Config::sets_at_once`; a pool that has no room for it makes the client wait, which meanwhile is not read
+//! from, and takes no place of the others who work on sets.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use pool::{ClientId, Ended, Pool, Slice, Step};
-use tokio::sync::oneshot;
+use tokio::sync::{Semaphore, oneshot};
 
 use super::sets::{Out, Task};
 
@@ -19,13 +20,19 @@ const REST: Duration = Duration::from_millis(10);
 /// What steps gave: what to write now, and what is left to do after it.
 pub(super) type Stepped = (Vec<Out>, Option<Task>);
 
-/// Steps until there is something to write, or nothing is left. Dropping the future ends the task.
+/// Steps, with one of the permits, until there is something to write, or nothing is left. Dropping the future ends
+/// the task.
 ///
 /// Errors: why the pool ended it.
-pub(super) async fn stepped(pool: &Pool, client: ClientId, task: Task) -> Result<Stepped, Ended> {
+pub(super) async fn stepped(
+    (permits, pool): (&Semaphore, &Pool),
+    client: ClientId,
+    task: Task,
+) -> Result<Stepped, Ended> {
     let class = task.class();
     let task = Arc::new(Mutex::new(Some(task)));
     loop {
+        let permit = permits.acquire().await;
         let (done, stepped) = oneshot::channel();
         let turns = Box::new(Turns { task: Arc::clone(&task), done: Some(done) });
         match pool.submit(class, client, turns) {
@@ -37,6 +44,8 @@ pub(super) async fn stepped(pool: &Pool, client: ClientId, task: Task) -> Result
             }
             Err(full) => tracing::debug!(%full, "work on a set waits"),
         }
+        // Not kept: there may be room for another client's.
+        drop(permit);
         tokio::time::sleep(REST).await;
     }
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use hyper::header::HeaderName;
 use rpc::{Config, Status};
 use serde_json::json;
 
@@ -280,6 +281,23 @@ fn one_connection_too_many_waits_for_a_place() {
 }
 
 #[test]
+fn an_address_with_as_many_connections_as_it_may_have_is_told_so() {
+    let config = Config { connections_per_address_max: Some(2), ..Config::default() };
+    let world = world(config);
+    let (mut first, mut second) = (world.client(), Client::connect(world.pubsub));
+    assert_eq!(first.post(SLOT).body, SLOT_REPLY);
+    assert_eq!(second.post(SLOT).status, 426);
+    let mut third = world.client();
+    let response = third.receive();
+    assert_eq!((response.status, response.header("retry-after")), (429, Some("1")));
+    assert!(response.body.ends_with("(rpc.connections_per_address_max)\n"), "{}", response.body);
+    assert!(third.try_receive().is_none());
+    first.send("GET /metrics HTTP/1.1\r\nhost: test\r\n\r\n");
+    let figures = first.receive().body;
+    assert!(figures.contains("\nhydrant_http_connections_refused_total 1\n"), "{figures}");
+}
+
+#[test]
 fn both_ports_speak_websocket() {
     let world = World::new();
     for port in [world.rpc, world.pubsub] {
@@ -292,8 +310,22 @@ fn both_ports_speak_websocket() {
         let response = client.receive();
         assert_eq!(response.status, 101);
         assert_eq!(response.header("sec-websocket-accept"), Some("s3pPLMBiTxaQ9kYGzzhZRbK+xOo="));
-        assert_eq!(client.receive_all(), b"hello");
+        assert_eq!(client.receive_all(), b"hello 127.0.0.1");
     }
+}
+
+#[test]
+fn a_websocket_is_its_clients_behind_a_proxy_as_well() {
+    let header = HeaderName::from_static("x-forwarded-for");
+    let world = world(Config { client_header: Some(header), ..Config::default() });
+    let mut client = world.client();
+    client.send(
+        "GET / HTTP/1.1\r\nhost: test\r\nupgrade: websocket\r\nconnection: upgrade\r\n\
+         x-forwarded-for: 1.1.1.1, 203.0.113.7\r\n\
+         sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\nsec-websocket-version: 13\r\n\r\n",
+    );
+    assert_eq!(client.receive().status, 101);
+    assert_eq!(client.receive_all(), b"hello 203.0.113.7");
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
+use hyper::header::HeaderName;
 use pool::Class;
 use rpc::Config;
 use serde_json::{Value, json};
@@ -108,6 +109,29 @@ fn a_full_transaction_queue_is_told_as_any_other() {
 }
 
 #[test]
+fn a_transaction_that_is_tried_first_runs_as_what_runs_the_vm() {
+    let world = World::new();
+    let release = world.occupy_pool();
+    let send = |config| call("sendTransaction", &json!([signed(), config]));
+    let sent = |body: &str| {
+        let mut client = world.client();
+        client.send(crate::wire::post(body));
+        client
+    };
+    let untried = send(json!({ "encoding": "base64", "skipPreflight": true }));
+    let _untried = sent(&untried);
+    world.wait_pool(|pool| pool.of(Class::Light).queued == 1);
+    let tried = send(json!({ "encoding": "base64" }));
+    let _tried = sent(&tried);
+    world.wait_pool(|pool| pool.of(Class::Medium).queued == 1);
+    // A long batch of them is not looked at call by call, and none of them can be heavy.
+    let _batch = sent(&format!("[{}]", vec![untried; 17].join(",")));
+    world.wait_pool(|pool| pool.of(Class::Medium).queued == 2);
+    assert_eq!(world.class(Class::Heavy).queued, 0);
+    drop(release);
+}
+
+#[test]
 fn a_large_body_is_read_on_the_pool_and_cheap_calls_go_on() {
     let config = small(|config| config.light.tasks_max = 2);
     let world = World::with(Config::default(), config);
@@ -176,7 +200,8 @@ fn a_body_has_one_answer_however_large_it_is() {
 #[test]
 fn a_client_has_its_share_of_requests_and_another_does_not_notice() {
     let config = small(|config| config.clients.requests_per_s = 3);
-    let named = Config { client_header: "x-api-key".to_owned(), ..Config::default() };
+    let header = HeaderName::from_static("x-api-key");
+    let named = Config { client_header: Some(header), ..Config::default() };
     let world = World::with(named, config);
     let mut client = world.client();
     let mut ask = |key: &str, body: &str| {

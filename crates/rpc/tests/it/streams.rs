@@ -3,6 +3,7 @@
 use std::io::Read;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use hyper::header::HeaderName;
 use pool::Class;
 use rpc::Config;
 use serde_json::{Value, json};
@@ -157,7 +158,8 @@ fn an_answer_that_is_not_done_at_its_deadline_is_cut_off() {
 
 #[test]
 fn a_client_with_one_scan_is_not_delayed_by_one_with_many() {
-    let config = Config { client_header: "x-api-key".to_owned(), ..long_config() };
+    let config =
+        Config { client_header: Some(HeaderName::from_static("x-api-key")), ..long_config() };
     let world = World::with(config, pool::Config::default());
     let (stop, mut modest) = (AtomicBool::new(false), world.client());
     std::thread::scope(|scope| {

@@ -256,14 +256,18 @@ impl Task for Occupier {
     }
 }
 
-/// Says "hello" to whoever upgrades, and leaves.
+/// Says "hello" to whoever upgrades, with his name, and leaves.
 struct Greeter;
 
 impl Speaker for Greeter {
-    fn speak(self: Arc<Self>, socket: Socket) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+    fn speak(
+        self: Arc<Self>,
+        socket: Socket,
+        of: ClientId,
+    ) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         Box::pin(async move {
             let mut socket = hyper_util::rt::TokioIo::new(socket.into_inner());
-            let _ = socket.write_all(b"hello").await;
+            let _ = socket.write_all(format!("hello {of}").as_bytes()).await;
             let _ = socket.shutdown().await;
         })
     }

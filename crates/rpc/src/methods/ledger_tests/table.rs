@@ -4,12 +4,17 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use crate::methods::by_name;
+use crate::methods::{Class, by_name};
+
+/// docs/methods.md
+fn document() -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/methods.md");
+    fs::read_to_string(path).expect("docs/methods.md is there")
+}
 
 /// The first cell and the last cell's words of each row of the document's tables.
 fn rows() -> Vec<(String, Vec<String>)> {
-    let document = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/methods.md");
-    let text = fs::read_to_string(document).expect("docs/methods.md is there");
+    let text = document();
     let row = |line: &str| {
         let mut cells = line.strip_prefix("| ")?.strip_suffix(" |")?.split('|');
         let tests = cells.next_back()?.split_whitespace().map(|test| test.trim_matches('`').into());
@@ -38,6 +43,28 @@ fn every_method_and_subscription_has_its_row() {
     let served: BTreeSet<String> = by_name().iter().map(|method| method.name.into()).collect();
     assert_eq!(methods, served);
     assert_eq!((methods.len(), subscriptions.len(), by_name().len()), (56, 11, 56));
+}
+
+#[test]
+fn every_method_of_agaves_has_its_class_in_its_row() {
+    let text = document();
+    let (agaves, _) = text.split_once("## Extensions").expect("they come after them");
+    let mut looked_at = 0;
+    for method in by_name() {
+        let start = format!("| {} | ", method.name);
+        let Some(row) = agaves.lines().find_map(|line| line.strip_prefix(&start)) else { continue };
+        let (class, _) = row.split_once(" | ").expect("it has more cells");
+        match method.class {
+            Class::Inline => assert_eq!(class, "inline", "{}", method.name),
+            Class::Light => assert_eq!(class, "light", "{}", method.name),
+            Class::Medium => assert_eq!(class, "medium", "{}", method.name),
+            Class::Try(_) => assert_eq!(class, "by size", "{}", method.name),
+            // It says of what it depends.
+            Class::By(_) => assert!(class.contains(' '), "{}: {class}", method.name),
+        }
+        looked_at += 1;
+    }
+    assert_eq!(looked_at, 53);
 }
 
 #[test]

@@ -1,9 +1,66 @@
 //! Bounds, and that nothing is left behind in whichever way a client goes.
 
-use rpc::pubsub::Config;
-use serde_json::json;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, sync_channel};
 
-use super::node::{Node, Tx, key, signature};
+use pool::{Class, ClientId, Limits, Slice, Step, Task};
+use rpc::pubsub::Config;
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+use super::node::{Node, PATIENCE, Tx, account, key, signature};
+
+/// That a call was refused for a limit of the client's, which the message names.
+fn assert_too_many(reply: &Value, id: &Value, knob: &str) {
+    assert_eq!((&reply["error"]["code"], &reply["id"]), (&json!(-32005), id), "{reply}");
+    let message = reply["error"]["message"].as_str().unwrap_or_default();
+    assert!(message.contains(knob), "{reply}");
+}
+
+#[tokio::test]
+async fn all_connections_of_a_client_share_its_requests() {
+    let limits = Limits { requests_per_s: 1, bytes_per_s: 0 };
+    let node = Node::limited(Config::default(), limits).await;
+    let (mut one, mut other) = (node.connect().await, node.connect().await);
+    // Half a minute's worth: it is let in because there was nothing before.
+    let call = json!({ "jsonrpc": "2.0", "id": 1, "method": "getVersion" });
+    let reply = one.ask(Value::from(vec![call.clone(); 30]).to_string()).await;
+    assert_eq!(reply.as_array().map(Vec::len), Some(30), "{reply}");
+    let knob = "pool.clients.requests_per_s";
+    assert_too_many(&other.ask(call.to_string()).await, &json!(1), knob);
+    assert_too_many(&other.ask(json!([call]).to_string()).await, &Value::Null, knob);
+    assert_too_many(&other.ask("{").await, &Value::Null, knob);
+    for (id, method) in
+        ["addressesSubscribe", "addressesUpdate", "addressesUnsubscribe"].into_iter().enumerate()
+    {
+        let params = json!([7, {}]);
+        let call = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
+        assert_too_many(&other.ask(call.to_string()).await, &json!(id), knob);
+    }
+    for (binary, id) in [(vec![0xad], Value::Null), (update(9), json!(9))] {
+        assert_too_many(&other.ask_binary(binary).await, &id, knob);
+    }
+}
+
+/// Adds no address to subscription 0, with a request's number.
+fn update(request: u8) -> Vec<u8> {
+    vec![0xad, 1, 0, 0, request, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]
+}
+
+#[tokio::test]
+async fn what_a_client_is_told_counts_as_its_bytes() {
+    let limits = Limits { requests_per_s: 0, bytes_per_s: 100 };
+    let mut node = Node::limited(Config::default(), limits).await;
+    let (mut one, mut other) = (node.connect().await, node.connect().await);
+    let config = json!({ "encoding": "base64", "commitment": "processed" });
+    one.subscribe("account", json!([key(1).to_string(), config])).await;
+    let writes = vec![(key(1), account(1, key(200), &[7; 30_000]))];
+    node.block(Tx { writes, ..Tx::new(1) });
+    one.notification().await;
+    let call = json!({ "jsonrpc": "2.0", "id": 1, "method": "getVersion" });
+    let reply = other.ask(call.to_string()).await;
+    assert_too_many(&reply, &json!(1), "pool.clients.bytes_per_s");
+}
 
 #[tokio::test]
 async fn subscriptions_past_a_limit_are_refused() {
@@ -112,4 +169,43 @@ async fn the_end_of_the_ledger_closes_everyone_after_the_last_notification() {
     let Node { sink, .. } = node;
     drop(sink);
     assert_eq!(client.closed().await, Some((1001, "the node is shutting down".to_owned())));
+}
+
+/// A heavy task of a client that ends when it is let go.
+struct Scan(Receiver<()>);
+
+impl Task for Scan {
+    fn step(&mut self, _: &Slice<'_>) -> Step {
+        let _ = self.0.recv();
+        Step::Done
+    }
+}
+
+#[tokio::test]
+async fn a_snapshot_is_its_clients_heavy_work_and_others_do_not_wait_for_it() {
+    let mut node = Node::start(Config { sets_at_once: 1, ..Config::default() }).await;
+    node.write(1, 5);
+    let (release, held) = sync_channel(0);
+    let scanning = node.pool.submit(Class::Heavy, ClientId(7), Box::new(Scan(held)));
+    let scanning = scanning.unwrap_or_else(|full| panic!("{full}"));
+    let options = json!({ "commitment": "confirmed", "snapshot": true });
+    let params = json!([[key(1).to_string()], options]);
+    let mut busy = node.connect().await;
+    busy.call("addressesSubscribe", params.clone()).await.expect("it is right");
+    // The client has its one heavy task: its snapshot waits.
+    let waits = async {
+        while node.pool.counters().of(Class::Heavy).rejected_client == 0 {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(PATIENCE, waits).await.expect("it is refused");
+    node.next_client.store(8, Ordering::SeqCst);
+    let mut other = node.connect().await;
+    other.call("addressesSubscribe", params).await.expect("it is right");
+    let told = other.notification().await;
+    assert_eq!(told["params"]["result"]["kind"], "snapshot", "{told}");
+    drop(release);
+    let told = busy.notification().await;
+    assert_eq!(told["params"]["result"]["kind"], "snapshot", "{told}");
+    drop(scanning);
 }

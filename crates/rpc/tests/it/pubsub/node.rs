@@ -4,6 +4,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use chain::{
@@ -12,7 +13,7 @@ use chain::{
 };
 use futures_util::{SinkExt, StreamExt};
 use ledger::{Address, BlockId, Change, Facet, Record, Slot};
-use pool::Pool;
+use pool::{ClientId, Clients, Limits, Pool};
 use query::{Ledger, LedgerConfig};
 use rpc::SystemClock;
 use rpc::pubsub::{Config, PubSub, Sink, Stats, serve_connection};
@@ -34,13 +35,17 @@ use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role};
 use tokio_tungstenite::tungstenite::{Message, Utf8Bytes};
 
 /// Longer than anything here takes; a test that waits so long has failed.
-const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The slot of the event that marks "all before it has been told".
 const MARK: Slot = 999_999_999;
 
 pub(crate) struct Node {
     pub(crate) pubsub: Arc<PubSub>,
+    /// A client has one heavy task of it at a time.
+    pub(crate) pool: Arc<Pool>,
+    /// Who connects from now on.
+    pub(crate) next_client: Arc<AtomicU64>,
     pub(crate) reader: Reader,
     pub(crate) history: Arc<History>,
     pub(crate) sink: Sink,
@@ -96,22 +101,32 @@ pub(crate) fn account(lamports: u64, owner: Pubkey, data: &[u8]) -> Option<Accou
 
 impl Node {
     pub(crate) async fn start(config: Config) -> Self {
+        Self::limited(config, Limits::default()).await
+    }
+
+    /// A node that gives each client so much. Whoever connects is one and the same.
+    pub(crate) async fn limited(config: Config, limits: Limits) -> Self {
         let root = BlockId { slot: 0, bank: 0 };
         let (mut ledger, reader) = Ledger::new(LedgerConfig::new(10_000), root, bank(0, true));
         ledger.publish();
-        let limits = HistoryLimits { slots_max: 1_000, bytes_max: 100_000_000 };
-        let history = Arc::new(History::new(limits));
-        let pool = pool::Config { threads: 2, ..pool::Config::default() };
+        let kept = HistoryLimits { slots_max: 1_000, bytes_max: 100_000_000 };
+        let history = Arc::new(History::new(kept));
+        let pool = pool::Config { threads: 2, client_heavy_max: 1, ..pool::Config::default() };
         let pool = Pool::new(pool, Arc::new(SystemClock::new()), || {}).expect("threads start");
+        let pool = Arc::new(pool);
         let (node, past) = (reader.clone(), Arc::clone(&history));
+        let work = (Arc::clone(&pool), Arc::new(Clients::new(limits)));
         let (pubsub, sink) =
-            PubSub::start(config, cluster(), node, past, Arc::new(pool)).expect("a thread starts");
+            PubSub::start(config, cluster(), node, past, work).expect("a thread starts");
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback");
         let address = listener.local_addr().expect("it is bound");
         let mut server = JoinSet::new();
-        server.spawn(accept(listener, Arc::clone(&pubsub)));
+        let next_client = Arc::new(AtomicU64::new(7));
+        server.spawn(accept(listener, Arc::clone(&next_client), Arc::clone(&pubsub)));
         Self {
             pubsub,
+            pool,
+            next_client,
             reader,
             history,
             sink,
@@ -273,12 +288,13 @@ impl Node {
     }
 }
 
-async fn accept(listener: TcpListener, pubsub: Arc<PubSub>) {
+async fn accept(listener: TcpListener, next_client: Arc<AtomicU64>, pubsub: Arc<PubSub>) {
     let mut connections = JoinSet::new();
     loop {
         let (socket, _) = listener.accept().await.expect("loopback");
         socket.set_nodelay(true).expect("it is open");
-        connections.spawn(serve_connection(socket, Arc::clone(&pubsub)));
+        let client = ClientId(next_client.load(Ordering::SeqCst).into());
+        connections.spawn(serve_connection(socket, client, Arc::clone(&pubsub)));
     }
 }
 
@@ -385,6 +401,17 @@ impl Client {
     /// The reply to a text.
     pub(crate) async fn ask(&mut self, text: impl Into<Utf8Bytes>) -> Value {
         self.send(text).await;
+        self.reply().await
+    }
+
+    /// The reply to a binary message.
+    pub(crate) async fn ask_binary(&mut self, message: Vec<u8>) -> Value {
+        let sent = self.socket.send(Message::Binary(message.into())).await;
+        sent.expect("the server reads");
+        self.reply().await
+    }
+
+    async fn reply(&mut self) -> Value {
         loop {
             let value = self.value().await;
             if value.get("method").is_none() {

@@ -1,0 +1,59 @@
+//! A connection: its place in the engine, whose it is, and what of his share it uses.
+//!
+//! Each call is a request of the client's, and all that is written to it are bytes of the client's, as over HTTP:
+//! however many connections he has, they share his turns and limits. A call past a limit is -32005; notifications are
+//! counted and sent, and their client is refused calls until he has paid for them.
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use chain::Block;
+use pool::ClientId;
+use subs::Listener;
+
+use super::PubSub;
+use super::body::Body;
+use super::subscription::Subscription;
+use crate::error::RpcError;
+
+/// A connection.
+pub(super) struct Client {
+    listener: Arc<Listener<Subscription, Body, Block>>,
+    id: ClientId,
+}
+
+impl Client {
+    pub(super) fn new(listener: Listener<Subscription, Body, Block>, id: ClientId) -> Self {
+        Self { listener: Arc::new(listener), id }
+    }
+
+    /// Who it is to the pool.
+    pub(super) fn id(&self) -> ClientId {
+        self.id
+    }
+
+    /// Takes calls of the client's share; -32005 if he had it.
+    pub(super) fn admit(&self, pubsub: &PubSub, calls: usize) -> Result<(), RpcError> {
+        if !pubsub.clients.has_limits() {
+            return Ok(());
+        }
+        let calls = u32::try_from(calls).unwrap_or(u32::MAX);
+        let admitted = pubsub.clients.admit(self.id, calls, pubsub.pool.now());
+        admitted.map_err(|too_many| RpcError::too_many(&too_many))
+    }
+
+    /// Counts bytes that go to the client.
+    pub(super) fn charge(&self, pubsub: &PubSub, bytes: usize) {
+        if pubsub.clients.counts_bytes() {
+            pubsub.clients.charge(self.id, bytes as u64, pubsub.pool.now());
+        }
+    }
+}
+
+impl Deref for Client {
+    type Target = Arc<Listener<Subscription, Body, Block>>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.listener
+    }
+}
