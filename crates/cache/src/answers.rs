@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use quick_cache::sync::Cache as Kept;
 use quick_cache::{DefaultHashBuilder, Lifecycle, OptionsBuilder, Weighter};
 
-use crate::flight::{Fill, Flights, Joined, Tell};
+use crate::flight::{Fill, Flights, Joined, Tell, Turn, Waiting};
 
 /// What an entry costs beside its answer and its key: the table's place, the list of what was read.
 const ENTRY_BYTES: u64 = 256;
@@ -47,13 +47,35 @@ pub struct Entry<V> {
 pub enum Find<V: Weigh> {
     /// This is what would be made now.
     Hit(Arc<Entry<V>>),
-    /// Nobody has it and nobody makes it: make it, and give it to the [`Fill`].
-    Make(Fill<V>),
-    /// Somebody makes it, and will tell. What he tells may be of another moment: ask
-    /// [`Entry::is_good`], as of what is kept.
-    Wait,
+    /// Nobody has it and nobody is at it: [`Cache::begin`] when it is your turn.
+    Turn(Turn<V>),
+    /// Somebody is at it, or you are to make it already. It will be told for as long as this lives. What is
+    /// told may be of another moment: ask [`Entry::is_good`], as of what is kept.
+    Wait(Waiting<V>),
     /// Make it, and keep it to yourself: it is too large, too many wait, or nothing is kept.
     Bypass,
+}
+
+/// What [`Cache::begin`] found.
+pub enum Begun<V: Weigh> {
+    /// This is what would be made now.
+    Hit(Arc<Entry<V>>),
+    /// Make it, and give it to the [`Fill`]: from here on all wait for you.
+    Make(Fill<V>),
+    /// As [`Find::Wait`]; somebody is at it.
+    Wait(Waiting<V>),
+    /// As [`Find::Bypass`], or you do not wait.
+    Bypass,
+}
+
+/// What is kept, to somebody who asks now.
+enum Looked<V> {
+    Good(Arc<Entry<V>>),
+    /// It is too large to be kept.
+    TooLarge,
+    /// It is there, and something has changed.
+    Stale,
+    Missing,
 }
 
 /// What a cache has done and holds.
@@ -84,6 +106,7 @@ pub(crate) struct Shared<V: Weigh> {
     config: Config,
     kept: Kept<Box<[u8]>, Arc<Entry<V>>, Bytes, DefaultHashBuilder, Evictions>,
     pub(crate) flights: Mutex<Flights<V>>,
+    making_room: Mutex<()>,
     evicted: Arc<AtomicU64>,
     hits: AtomicU64,
     misses: AtomicU64,
@@ -109,6 +132,7 @@ impl<V: Weigh> Cache<V> {
             config,
             kept,
             flights: Mutex::default(),
+            making_room: Mutex::default(),
             evicted,
             hits: AtomicU64::new(0),
             misses: AtomicU64::new(0),
@@ -118,15 +142,15 @@ impl<V: Weigh> Cache<V> {
         }))
     }
 
-    /// The answer to `key` for somebody who sees the state of `now`. `changed_at` gives when what has
-    /// this number last changed, at the latest; it is asked after whoever asks chose his `now`. If
-    /// somebody else is at it, he calls what `tell` gives.
+    /// The answer to `key` for `who`, who sees the state of `now`. `changed_at` gives when what has this
+    /// number last changed, at the latest; it is asked after whoever asks chose his `now`. Whoever makes it
+    /// calls what `tell` gives, if he is to wait.
     ///
     /// Cost: a look-up, and one `changed_at` for each thing that the answer was read from.
     pub fn find(
         &self,
         key: &[u8],
-        now: u64,
+        (who, now): (u128, u64),
         changed_at: impl Fn(u64) -> u64,
         tell: impl FnOnce() -> Tell<V>,
     ) -> Find<V> {
@@ -136,24 +160,24 @@ impl<V: Weigh> Cache<V> {
             count(&shared.bypassed);
             return Find::Bypass;
         }
-        let found = shared.kept.get(key);
-        if let Some(entry) = &found
-            && entry.is_good(now, &changed_at)
-        {
-            if entry.answer.is_none() {
+        match self.look(key, now, changed_at) {
+            Looked::Good(entry) => {
+                count(&shared.hits);
+                return Find::Hit(entry);
+            }
+            Looked::TooLarge => {
                 count(&shared.bypassed);
                 return Find::Bypass;
             }
-            count(&shared.hits);
-            return Find::Hit(Arc::clone(entry));
+            Looked::Stale => count(&shared.stale),
+            Looked::Missing => count(&shared.misses),
         }
-        count(if found.is_some() { &shared.stale } else { &shared.misses });
-        let joined = shared.flights.lock().join(key, shared.config.waiters_max, tell);
+        let joined = shared.flights.lock().join(key, who, shared.config.waiters_max, tell);
         match joined {
-            Joined::Makes => Find::Make(Fill::new(self.clone(), key)),
-            Joined::Waits => {
+            Joined::Turn(number) => Find::Turn(Turn::new(self.clone(), key, number)),
+            Joined::Waits(number) => {
                 count(&shared.shared);
-                Find::Wait
+                Find::Wait(Waiting::new(self.clone(), key, number))
             }
             Joined::TooMany => {
                 count(&shared.bypassed);
@@ -162,25 +186,102 @@ impl<V: Weigh> Cache<V> {
         }
     }
 
-    /// The same for somebody who makes it in another way if it is not there: nothing is counted then, and
-    /// nobody waits.
-    pub fn hit(
+    /// The same for somebody who makes it from here on if nobody is at it: because his `turn` has come, or
+    /// he has waited for none. If somebody is, and `tell` gives nothing, he does not wait.
+    pub fn begin(
+        &self,
+        key: &[u8],
+        turn: Option<Turn<V>>,
+        now: u64,
+        changed_at: impl Fn(u64) -> u64,
+        tell: impl FnOnce() -> Option<Tell<V>>,
+    ) -> Begun<V> {
+        let shared = &self.0;
+        if shared.config.bytes_max == 0 {
+            count(&shared.bypassed);
+            return Begun::Bypass;
+        }
+        let looked = self.look(key, now, changed_at);
+        match (looked, &turn) {
+            (Looked::Good(entry), turn) => {
+                // Somebody made it while his turn came.
+                count(if turn.is_some() { &shared.shared } else { &shared.hits });
+                return Begun::Hit(entry);
+            }
+            (Looked::TooLarge, _) => {
+                count(&shared.bypassed);
+                return Begun::Bypass;
+            }
+            // That was counted when he got it.
+            (Looked::Stale | Looked::Missing, Some(_)) => {}
+            (Looked::Stale, None) => count(&shared.stale),
+            (Looked::Missing, None) => count(&shared.misses),
+        }
+        let joined = shared.flights.lock().begin(key, shared.config.waiters_max, tell);
+        // Only now: who waits for it waits for whoever is at it.
+        drop(turn);
+        match joined {
+            None => Begun::Make(Fill::new(self.clone(), key)),
+            Some(Joined::Waits(number)) => {
+                count(&shared.shared);
+                Begun::Wait(Waiting::new(self.clone(), key, number))
+            }
+            Some(Joined::Turn(_) | Joined::TooMany) => {
+                count(&shared.bypassed);
+                Begun::Bypass
+            }
+        }
+    }
+
+    /// What is stale will never be good again, so its room is given back.
+    fn look(&self, key: &[u8], now: u64, changed_at: impl Fn(u64) -> u64) -> Looked<V> {
+        let Some(entry) = self.0.kept.get(key) else { return Looked::Missing };
+        if !entry.is_good(now, changed_at) {
+            if entry.made_at <= now {
+                self.0.kept.remove_if(key, |kept| Arc::ptr_eq(kept, &entry));
+            }
+            return Looked::Stale;
+        }
+        if entry.answer.is_none() { Looked::TooLarge } else { Looked::Good(entry) }
+    }
+
+    /// Forgets what is asked for least, of so many bytes.
+    ///
+    /// Cost: what is forgotten, and some of what is known of it for when it is asked for again.
+    pub fn make_room(&self, bytes: u64) {
+        let shared = &self.0;
+        let _one_at_a_time = shared.making_room.lock();
+        let left = shared.kept.weight().saturating_sub(bytes);
+        // Nothing is kept in a cache of no capacity, so it never has none.
+        shared.kept.set_capacity(left.max(1));
+        shared.kept.set_capacity(shared.config.bytes_max);
+    }
+
+    /// The answer for somebody who makes it in another way if it is not there, or may not use it: nothing is
+    /// counted, and nobody waits. Who uses it says so ([`Cache::count_hit`]).
+    pub fn peek(
         &self,
         key: &[u8],
         now: u64,
         changed_at: impl Fn(u64) -> u64,
     ) -> Option<Arc<Entry<V>>> {
         let entry = self.0.kept.get(key)?;
-        if entry.answer.is_none() || !entry.is_good(now, changed_at) {
-            return None;
-        }
+        (entry.answer.is_some() && entry.is_good(now, changed_at)).then_some(entry)
+    }
+
+    /// What was found by [`Cache::peek`] is used.
+    pub fn count_hit(&self) {
         count(&self.0.hits);
-        Some(entry)
     }
 
     /// How large an answer may be to be kept.
     pub fn entry_bytes_max(&self) -> u64 {
         self.0.config.entry_bytes_max
+    }
+
+    /// Bytes held.
+    pub fn bytes(&self) -> u64 {
+        self.0.kept.weight()
     }
 
     /// What the cache has done and holds.

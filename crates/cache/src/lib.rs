@@ -2,7 +2,7 @@
 //!
 //! In: a request as canonical bytes, and the moment at which whoever asks sees the state. Out: an
 //! answer made before, if it is still what would be made now; or the task to make it, which of all that
-//! ask for it at once one gets.
+//! ask for it at once one gets: he whose turn comes first.
 //! What "changed" means the caller says: an [`Entry`] has the moment at which it was made and what it
 //! read; [`Cache::find`] asks for each of these when it last changed.
 //! Beside that, [`Known`]: what was worked out of a request before, by its text.
@@ -17,6 +17,6 @@ mod known;
 #[cfg(test)]
 mod model;
 
-pub use answers::{Cache, Config, Counters, Entry, Find, Weigh};
-pub use flight::{Fill, Tell};
+pub use answers::{Begun, Cache, Config, Counters, Entry, Find, Weigh};
+pub use flight::{Fill, Tell, Turn, Waiting};
 pub use known::{Known, TEXT_BYTES_MAX};

@@ -11,8 +11,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use load::{
-    Client, Endpoint, Found, LoadError, Mix, Pace, Plan, Process, Replay, Report, RestSuite, Run,
-    Span, Stream, Suite, Wanted, read_log, scans, write_log,
+    Client, Endpoint, Found, LoadError, Mix, Needs, Pace, Plan, Process, Replay, Report, RestSuite,
+    Run, Span, Stream, Suite, Wanted, read_log, scans, write_log,
 };
 
 use crate::dev::say;
@@ -80,14 +80,26 @@ pub(crate) struct BenchFlags {
     /// The server's process, if it runs here: its CPU time and memory are told, too.
     #[arg(long, value_name = "PID")]
     pub(crate) pid: Option<u32>,
-    /// Replay this log of requests: lines of {"at_ms": 0, "body": {...}} or {"at_ms": 0, "path": "/"}.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["suite", "rate"])]
+    /// Replay this log of requests: lines of {"at_ms": 0, "body": {...}} or {"at_ms": 0, "path": "/"}. The log says
+    /// what is asked, when and for how long.
+    #[arg(
+        long,
+        value_name = "FILE",
+        conflicts_with_all = ["suite", "rate", "duration", "warm_up", "scans", "address", "program"]
+    )]
     pub(crate) replay: Option<PathBuf>,
-    /// So many times as fast as it was recorded.
-    #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
+    /// With --replay: so many times as fast as it was recorded.
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, requires = "replay")]
     pub(crate) speed: f64,
-    /// Write a mix of the suites, --rate a second for --duration, to this file as a log, and end.
-    #[arg(long, value_name = "FILE", conflicts_with = "replay", requires = "rate")]
+    /// Write a mix of the suites of JSON-RPC, --rate a second for --duration, to this file as a log, and end.
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "rate",
+        conflicts_with_all = [
+            "replay", "scans", "connections", "threads", "warm_up", "runs", "timeout", "pid", "json", "html"
+        ]
+    )]
     pub(crate) generate: Option<PathBuf>,
     /// Write what was measured to this file as JSON.
     #[arg(long, value_name = "FILE")]
@@ -112,20 +124,22 @@ pub(crate) fn run(flags: &BenchFlags) -> Result<()> {
         return replay(flags, &endpoint, path);
     }
     let subjects = subjects(&flags.suite)?;
+    check_uses(flags, &subjects)?;
     let mut client = Client::open(endpoint.clone())?;
     let wanted = Wanted {
         addresses: flags.address.clone(),
         program: flags.program.clone(),
         ..Wanted::default()
     };
-    let found = Found::look(&mut client, &Suite::ALL, &wanted)?;
+    let needs = Needs::of(subjects.iter().map(Subject::needs));
+    let found = Found::look(&mut client, needs, &wanted)?;
     if let Some(path) = &flags.generate {
         return generate(flags, &subjects, &found, path);
     }
     let mut report = Report::new("hydrant bench", notes(flags));
     let scans = match flags.scans {
         0 => None,
-        clients => Some(Stream::closed("scans", scans(&endpoint, &found), clients)),
+        clients => Some(Stream::closed("scans", scans(&mut client, &found)?, clients)),
     };
     for subject in &subjects {
         let streams = match streams(flags, subject, &mut client, &found, scans.as_ref()) {
@@ -153,7 +167,42 @@ fn check(flags: &BenchFlags) -> Result<()> {
         flags.warm_up
     );
     ensure!(flags.runs > 0, "--runs is at least 1");
+    let has_tls = flags.url.starts_with("https://");
+    ensure!(flags.ca.is_none() || has_tls, "--ca: only an https endpoint has a certificate");
     Ok(())
+}
+
+/// Refuses what would be told for nothing.
+fn check_uses(flags: &BenchFlags, subjects: &[Subject]) -> Result<()> {
+    let needs = Needs::of(subjects.iter().map(Subject::needs));
+    ensure!(
+        flags.address.is_empty() || needs.accounts,
+        "--address: none of these suites asks for accounts"
+    );
+    let is_of_program =
+        |it: &Subject| matches!(it, Subject::Mix | Subject::Suite(Suite::ProgramAccounts));
+    ensure!(
+        flags.program.is_none() || flags.scans > 0 || subjects.iter().any(is_of_program),
+        "--program: neither program-accounts nor mix is measured, and nothing scans (--scans)"
+    );
+    let rest = subjects.iter().find_map(|subject| match subject {
+        Subject::Rest(suite) => Some(suite.name),
+        _ => None,
+    });
+    if let (Some(_), Some(rest)) = (&flags.generate, rest) {
+        bail!("--generate: {rest} is REST, and a log is made of calls of JSON-RPC alone");
+    }
+    Ok(())
+}
+
+impl Subject {
+    fn needs(&self) -> Needs {
+        match self {
+            Self::Suite(suite) => suite.needs(),
+            Self::Mix => Needs::of(Suite::ALL.map(Suite::needs)),
+            Self::Rest(suite) => suite.needs(),
+        }
+    }
 }
 
 fn subjects(names: &[String]) -> Result<Vec<Subject>> {
@@ -197,7 +246,7 @@ fn streams(
 ) -> Result<Vec<Stream>, LoadError> {
     let (name, requests) = match subject {
         Subject::Suite(suite) => (suite.name(), suite.requests(client, found)?),
-        Subject::Mix => ("mix", mixed(client, found)?),
+        Subject::Mix => ("mix", mix(Suite::ALL, found)?.requests(client.endpoint())),
         Subject::Rest(suite) => (suite.name, suite.requests(client, found)?),
     };
     let stream = Stream::closed(name, requests, connections(flags));
@@ -216,8 +265,8 @@ fn connections(flags: &BenchFlags) -> usize {
     flags.connections.unwrap_or(default)
 }
 
-/// Every suite that the endpoint has input for, by weight.
-fn mix(suites: impl Iterator<Item = Suite>, found: &Found) -> Result<Mix, LoadError> {
+/// Every suite that the endpoint has input for, by weight; at least one.
+fn mix(suites: impl IntoIterator<Item = Suite>, found: &Found) -> Result<Mix, LoadError> {
     let mut mix = Mix::new(SEED);
     for suite in suites {
         match suite.params(found) {
@@ -226,28 +275,23 @@ fn mix(suites: impl Iterator<Item = Suite>, found: &Found) -> Result<Mix, LoadEr
             Err(err) => return Err(err),
         }
     }
+    if mix.is_empty() {
+        let why = "the endpoint has nothing that these suites could ask for".to_owned();
+        return Err(LoadError::NoInput { suite: "mix", why });
+    }
     Ok(mix)
-}
-
-/// The calls of a mix, to be taken in turn at any pace.
-fn mixed(client: &Client, found: &Found) -> Result<Vec<Vec<u8>>, LoadError> {
-    let log = mix(Suite::ALL.into_iter(), found)?.log(10_000.0, Duration::from_secs(1));
-    let bodies = log.iter().filter_map(|entry| entry.body.as_ref());
-    Ok(bodies.map(|body| client.endpoint().body(&body.to_string())).collect())
 }
 
 fn generate(flags: &BenchFlags, subjects: &[Subject], found: &Found, path: &Path) -> Result<()> {
     let suites = subjects.iter().flat_map(|subject| match subject {
         Subject::Suite(suite) => vec![*suite],
         Subject::Mix => Suite::ALL.to_vec(),
-        // A mix is of calls.
+        // They were refused.
         Subject::Rest(_) => Vec::new(),
     });
     let rate = flags.rate.context("--generate takes --rate")?;
     ensure!(rate.is_finite() && rate > 0.0, "--rate {rate}: above 0");
-    let mix = mix(suites, found)?;
-    ensure!(!mix.is_empty(), "the endpoint has nothing that these suites could ask for");
-    let log = mix.log(rate, Duration::from_secs_f64(flags.duration));
+    let log = mix(suites, found)?.log(rate, Duration::from_secs_f64(flags.duration));
     write_log(path, &log)?;
     say(&format!("{} requests in {}", log.len(), path.display()));
     Ok(())
@@ -317,23 +361,27 @@ fn tell(flags: &BenchFlags, report: &Report) -> Result<()> {
         say(note);
     }
     say(report.table().trim_end());
-    for row in &report.rows {
-        if let Some(failure) = &row.failure {
-            say(&format!("{}: such as {failure}", row.name));
-        }
-    }
     for (path, text) in [(&flags.json, report.json()), (&flags.html, report.html())] {
         if let Some(path) = path {
             fs::write(path, text).with_context(|| format!("write {}", path.display()))?;
         }
     }
-    ensure!(report.rows.iter().any(|row| row.counts.right > 0), "nothing was answered rightly");
+    judge(report)
+}
+
+/// An error if any of what was to be measured was not.
+fn judge(report: &Report) -> Result<()> {
+    ensure!(!report.rows.is_empty(), "nothing was measured");
+    let failed = report.rows.iter().filter(|row| row.counts.right == 0);
+    let failed: Vec<&str> = failed.map(|row| row.name.as_str()).collect();
+    ensure!(failed.is_empty(), "nothing was answered rightly: {}", failed.join(", "));
     Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use clap::Parser;
+    use load::{Counts, Row};
 
     use super::*;
 
@@ -373,6 +421,64 @@ mod tests {
             assert!(check(&flags(&line)).is_err(), "{line:?}");
         }
         assert!(check(&flags(&["--warm-up", "0"])).is_ok());
+    }
+
+    #[test]
+    fn flags_that_would_do_nothing_are_refused() {
+        let parsed = |line: &str| Line::try_parse_from(line.split(' ')).map(|line| line.flags);
+        let of_log = ["--scans 4", "--duration 1", "--warm-up 0", "--address A", "--program P"];
+        for line in of_log.map(|flag| format!("bench --replay f {flag}")) {
+            assert!(parsed(&line).is_err(), "{line}");
+        }
+        let of_run = ["--scans 4", "--json f", "--html f", "--runs 1", "--timeout 1", "--pid 1"];
+        for line in of_run.map(|flag| format!("bench --generate f --rate 9 {flag}")) {
+            assert!(parsed(&line).is_err(), "{line}");
+        }
+        assert!(parsed("bench --speed 2").is_err());
+        for line in [
+            "bench --replay f --speed 2 --runs 1 --timeout 3 --json f --html f --threads 2",
+            "bench --generate f --rate 9 --duration 2 --suite mix --address A --program P",
+        ] {
+            assert!(parsed(line).is_ok(), "{line}");
+        }
+        for (line, why) in [
+            ("--suite slot --address A", "--address: none"),
+            ("--suite rest-node --address A", "--address: none"),
+            ("--suite slot --program P", "--program: neither"),
+            ("--generate f --rate 9 --suite rest-account", "rest-account is REST"),
+            ("--generate f --rate 9 --suite rest slot", "rest-node is REST"),
+        ] {
+            let flags = flags(&line.split(' ').collect::<Vec<_>>());
+            let subjects = subjects(&flags.suite).expect("they are suites");
+            let err = check_uses(&flags, &subjects).expect_err(line).to_string();
+            assert!(err.contains(why), "{err}");
+        }
+        for line in [
+            "--program P",
+            "--suite mix --program P",
+            "--suite slot --scans 1 --program P",
+            "--suite rest --address A",
+        ] {
+            let flags = flags(&line.split(' ').collect::<Vec<_>>());
+            let subjects = subjects(&flags.suite).expect("they are suites");
+            check_uses(&flags, &subjects).expect(line);
+        }
+        assert!(check(&flags(&["--ca", "f"])).is_err());
+        assert!(check(&flags(&["--ca", "f", "--url", "https://h"])).is_ok());
+    }
+
+    #[test]
+    fn a_suite_without_one_right_answer_fails_by_its_name() {
+        let row = |name: &str, right| {
+            let counts = Counts { right, wrong: 7, ..Counts::default() };
+            Row { name: name.to_owned(), counts, ..Row::default() }
+        };
+        let of = |rows| Report { rows, ..Report::default() };
+        judge(&of(vec![row("slot", 1)])).expect("it was answered");
+        let rows = vec![row("slot", 9), row("supply", 0), row("supply: scans beside it", 0)];
+        let err = judge(&of(rows)).expect_err("two were not").to_string();
+        assert_eq!(err, "nothing was answered rightly: supply, supply: scans beside it");
+        assert!(judge(&of(Vec::new())).is_err());
     }
 
     #[test]

@@ -52,6 +52,24 @@ impl Client {
         Ok((status, body))
     }
 
+    /// Sends any request and gives its answer's status and at least so many bytes of its body, if it has them; the
+    /// rest is left to the server, with the connection.
+    pub(crate) fn exchange_beginning(
+        &mut self,
+        request: &[u8],
+        bytes: usize,
+    ) -> Result<(u16, Vec<u8>), LoadError> {
+        let Self { endpoint, runtime, .. } = self;
+        runtime.block_on(async {
+            let mut open = Connection::open(endpoint.clone()).await?;
+            let beginning = open.exchange_beginning(request, bytes as u64);
+            let (status, _) = tokio::time::timeout(ANSWER_WITHIN, beginning)
+                .await
+                .unwrap_or_else(|_| Err(LoadError::Broken(std::io::ErrorKind::TimedOut.into())))?;
+            Ok((status, open.beginning().to_vec()))
+        })
+    }
+
     /// Sends any request and gives its answer's status, body and `ETag`.
     pub(crate) fn exchange_tagged(
         &mut self,

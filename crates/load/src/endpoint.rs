@@ -2,25 +2,29 @@
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::{Value, json};
 
 use crate::LoadError;
 use crate::socket::Tls;
 
-/// A server: its address, and what its URL said beside it.
+/// A server: its addresses, and what its URL said beside them.
 #[derive(Clone, Debug)]
 pub struct Endpoint {
-    /// Where connections go.
-    pub address: SocketAddr,
+    /// At least one.
+    addresses: Arc<[SocketAddr]>,
+    /// Which of them took the last connection: all go there, also those of clones, as long as it takes them.
+    taken: Arc<AtomicUsize>,
     host: String,
     path: String,
     tls: Option<Tls>,
 }
 
 impl Endpoint {
-    /// The endpoint of a URL: `http[s]://HOST[:PORT][/PATH]`, port 80 or 443 if it says none. A name is looked
-    /// up. With https a server must have a certificate that this machine trusts.
+    /// The endpoint of a URL: `http[s]://HOST[:PORT][/PATH][?QUERY]`, port 80 or 443 if it says none. A name is
+    /// looked up; of its addresses the first is taken that takes connections. With https a server must have a certificate that this machine trusts.
     pub fn parse(url: &str) -> Result<Self, LoadError> {
         Self::parse_trusting(url, None)
     }
@@ -34,15 +38,38 @@ impl Endpoint {
             Some(("https", rest)) => (rest, 443, true),
             Some(_) => return Err(wrong("only http and https are spoken")),
         };
-        let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+        // What is behind a # is for whoever shows the answer.
+        let rest = rest.split('#').next().unwrap_or_default();
+        let (host, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
         let split = host.rsplit_once(':').filter(|(_, port)| port.parse::<u16>().is_ok());
         let name = split.map_or(host, |(name, _)| name);
         let with_port = split.map_or_else(|| format!("{host}:{port}"), |_| host.to_owned());
-        let mut addresses = with_port.to_socket_addrs().map_err(|err| wrong(&err.to_string()))?;
-        let address = addresses.next().ok_or_else(|| wrong("the name has no address"))?;
-        let path = if path.is_empty() { "/" } else { path };
+        let addresses = with_port.to_socket_addrs().map_err(|err| wrong(&err.to_string()))?;
+        let addresses: Arc<[SocketAddr]> = addresses.collect();
+        if addresses.is_empty() {
+            return Err(wrong("the name has no address"));
+        }
+        // The root of the host may be left out, also before a query.
+        let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
         let tls = has_tls.then(|| Tls::new(name.trim_matches(['[', ']']), ca)).transpose()?;
-        Ok(Self { address, host: host.to_owned(), path: path.to_owned(), tls })
+        Ok(Self { addresses, taken: Arc::default(), host: host.to_owned(), path, tls })
+    }
+
+    /// Of one server's addresses, at least one.
+    fn at(addresses: &[SocketAddr]) -> Self {
+        let (host, path) = (addresses[0].to_string(), "/".to_owned());
+        Self { addresses: addresses.into(), taken: Arc::default(), host, path, tls: None }
+    }
+
+    /// All addresses in the order in which they are tried, with their places.
+    pub(crate) fn addresses(&self) -> impl ExactSizeIterator<Item = (usize, SocketAddr)> {
+        let (count, first) = (self.addresses.len(), self.taken.load(Ordering::Relaxed));
+        (0..count).map(move |nth| (first + nth) % count).map(|place| (place, self.addresses[place]))
+    }
+
+    /// Remembers which one took a connection.
+    pub(crate) fn take(&self, place: usize) {
+        self.taken.store(place, Ordering::Relaxed);
     }
 
     pub(crate) fn tls(&self) -> Option<&Tls> {
@@ -95,17 +122,19 @@ impl Endpoint {
 
 impl From<SocketAddr> for Endpoint {
     fn from(address: SocketAddr) -> Self {
-        Self { address, host: address.to_string(), path: "/".to_owned(), tls: None }
+        Self::at(&[address])
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Client;
+    use crate::testing::{respond, serve};
 
     fn parts(url: &str) -> (String, String, String) {
         let endpoint = Endpoint::parse(url).expect("a URL");
-        (endpoint.address.to_string(), endpoint.host, endpoint.path)
+        (endpoint.addresses[0].to_string(), endpoint.host, endpoint.path)
     }
 
     #[test]
@@ -117,6 +146,34 @@ mod tests {
         assert_eq!(parts("127.0.0.1:1/x/y"), of("127.0.0.1:1", "127.0.0.1:1", "/x/y"));
         assert_eq!(parts("http://127.0.0.1/"), of("127.0.0.1:80", "127.0.0.1", "/"));
         assert_eq!(parts("http://[::1]:7/k?key=1"), of("[::1]:7", "[::1]:7", "/k?key=1"));
+        let root = of("127.0.0.1:7", "127.0.0.1:7", "/?key=a/b");
+        assert_eq!(parts("http://127.0.0.1:7?key=a/b#c"), root);
+    }
+
+    #[test]
+    fn of_a_names_addresses_the_first_is_taken_that_takes_connections() {
+        // Nobody listens where somebody did, as nobody does on ::1 where `localhost` is both.
+        let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
+        let gone = listener.local_addr().expect("it is bound");
+        drop(listener);
+        let there = serve(|_, socket| respond(socket, 200, r#"{"result":7}"#));
+        let endpoint = Endpoint::at(&[gone, there]);
+        let mut client = Client::open(endpoint.clone()).expect("one of them listens");
+        assert_eq!(client.call("getSlot", &json!([])).expect("an answer"), 7);
+        let order = |endpoint: &Endpoint| endpoint.addresses().map(|it| it.1).collect::<Vec<_>>();
+        assert_eq!(order(&endpoint), [there, gone], "the next goes there at once");
+        match Client::open(Endpoint::at(&[gone, gone])).err().expect("nobody listens") {
+            LoadError::Connect { address, .. } => assert_eq!(address, gone),
+            err => panic!("{err}"),
+        }
+    }
+
+    #[test]
+    fn localhost_is_found_wherever_it_listens() {
+        let there = serve(|_, socket| respond(socket, 200, r#"{"result":7}"#));
+        let url = format!("http://localhost:{}?key=1", there.port());
+        let mut client = Client::open(Endpoint::parse(&url).expect("a URL")).expect("it listens");
+        assert_eq!(client.call("getSlot", &json!([])).expect("an answer"), 7);
     }
 
     #[test]

@@ -39,8 +39,8 @@ pub enum LoadError {
         /// What is wrong.
         why: String,
     },
-    /// Not of the form `http[s]://HOST:PORT/PATH`.
-    #[error("{url}: {why}; it is of the form http[s]://HOST[:PORT][/PATH]")]
+    /// Not of the form `http[s]://HOST[:PORT][/PATH][?QUERY]`.
+    #[error("{url}: {why}; it is of the form http[s]://HOST[:PORT][/PATH][?QUERY]")]
     Url {
         /// What was given.
         url: String,

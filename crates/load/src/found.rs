@@ -2,17 +2,22 @@
 //!
 //! Shape: what is wanted is looked at, or else found with methods that need no scan: pages of token accounts;
 //! on a node without pages, what is told of the largest accounts and of votes.
-//! Bounds: [`Wanted::inputs_max`] of each kind; at most [`BLOCKS_MAX`] blocks are read for signatures.
+//! What no suite needs is not asked for ([`Needs`]): an endpoint may count every call.
+//! Bounds: [`Wanted::inputs_max`] of each kind; at most [`PAGES_MAX`] pages of accounts, and [`BLOCKS_MAX`] blocks
+//! for signatures.
 
 use std::collections::HashSet;
 
 use serde_json::{Value, json};
 
 use crate::suites::TOKEN_PROGRAM;
-use crate::{Client, LoadError, Suite};
+use crate::{Client, LoadError};
 
 /// The mint that every cluster has.
 const NATIVE_MINT: &str = "So11111111111111111111111111111111111111112";
+
+/// Pages that are read for accounts, at most.
+const PAGES_MAX: usize = 8;
 
 /// Blocks that are read for signatures, at most.
 const BLOCKS_MAX: usize = 256;
@@ -25,6 +30,22 @@ const SLOTS_MAX: u64 = 500_000;
 
 /// Addresses in one call.
 const ADDRESSES_MAX: usize = 100;
+
+/// What suites need to be found out: [`Suite::needs`](crate::Suite::needs),
+/// [`RestSuite::needs`](crate::RestSuite::needs).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Needs {
+    /// Accounts, their owners and mints.
+    pub accounts: bool,
+    /// And delegates, for which more accounts are looked at.
+    pub delegates: bool,
+    /// The first and the last slot.
+    pub slots: bool,
+    /// Blocks and the signatures in them.
+    pub blocks: bool,
+    /// Whole transactions.
+    pub transactions: bool,
+}
 
 /// What is to be asked for; what is left out is found out.
 #[derive(Clone, Debug)]
@@ -54,7 +75,7 @@ pub struct Found {
     pub slots: (u64, u64),
     /// Of transactions.
     pub signatures: Vec<String>,
-    /// Some transactions as they went over the wire, in base64.
+    /// Some transactions as they went over the wire, in base64, for those suites that post one.
     pub transactions: Vec<String>,
     pub(crate) program: Option<String>,
 }
@@ -65,36 +86,74 @@ impl Default for Wanted {
     }
 }
 
+impl Needs {
+    /// Nothing.
+    pub const NONE: Self = Self {
+        accounts: false,
+        delegates: false,
+        slots: false,
+        blocks: false,
+        transactions: false,
+    };
+
+    /// Everything.
+    pub const ALL: Self =
+        Self { accounts: true, delegates: true, slots: true, blocks: true, transactions: true };
+
+    /// What any of these needs.
+    pub fn of(needs: impl IntoIterator<Item = Self>) -> Self {
+        needs.into_iter().fold(Self::NONE, |all, more| Self {
+            accounts: all.accounts || more.accounts,
+            delegates: all.delegates || more.delegates,
+            slots: all.slots || more.slots,
+            blocks: all.blocks || more.blocks,
+            transactions: all.transactions || more.transactions,
+        })
+    }
+}
+
 impl Found {
-    /// Finds out what these suites need.
+    /// Finds out what is needed.
     ///
     /// Errors: the endpoint does not answer. What it does not have is simply not found.
-    pub fn look(client: &mut Client, suites: &[Suite], wanted: &Wanted) -> Result<Self, LoadError> {
+    pub fn look(client: &mut Client, needs: Needs, wanted: &Wanted) -> Result<Self, LoadError> {
         let mut found = Self { program: wanted.program.clone(), ..Self::default() };
-        if suites.iter().any(|suite| suite.needs_accounts()) {
-            found.look_for_accounts(client, wanted)?;
+        if needs.accounts || needs.delegates {
+            found.look_for_accounts(client, needs, wanted)?;
         }
-        if suites.iter().any(|suite| suite.needs_blocks()) {
+        if needs.slots || needs.blocks || needs.transactions {
+            found.look_for_slots(client)?;
+        }
+        if needs.blocks || needs.transactions {
             found.look_for_blocks(client, wanted.inputs_max)?;
+        }
+        if needs.transactions {
+            found.look_for_transactions(client)?;
         }
         Ok(found)
     }
 
-    fn look_for_accounts(&mut self, client: &mut Client, wanted: &Wanted) -> Result<(), LoadError> {
+    fn look_for_accounts(
+        &mut self,
+        client: &mut Client,
+        needs: Needs,
+        wanted: &Wanted,
+    ) -> Result<(), LoadError> {
         let most = wanted.inputs_max.max(1);
         if !wanted.addresses.is_empty() {
             self.take_addresses(client, &wanted.addresses)?;
-        } else if !self.take_pages(client, most)? {
+        } else if !self.take_pages(client, most, needs.delegates)? {
             // A node without pages: what is told of without a scan.
             let largest = told(client, "getTokenLargestAccounts", &json!([NATIVE_MINT]))?;
             let mut addresses = strings(&largest["value"], "address");
+            let largest = told(client, "getLargestAccounts", &json!([]))?;
+            addresses.extend(strings(&largest["value"], "address"));
+            // Last, as they change in every block: what comes first is asked for again as unchanged.
             let votes = told(client, "getVoteAccounts", &json!([]))?;
             for kind in ["current", "delinquent"] {
                 addresses.extend(strings(&votes[kind], "votePubkey"));
                 addresses.extend(strings(&votes[kind], "nodePubkey"));
             }
-            let largest = told(client, "getLargestAccounts", &json!([]))?;
-            addresses.extend(strings(&largest["value"], "address"));
             self.take_addresses(client, &addresses)?;
         }
         for list in [&mut self.accounts, &mut self.owners, &mut self.mints, &mut self.delegates] {
@@ -106,9 +165,14 @@ impl Found {
     }
 
     /// Pages of token accounts, until there are as many of each kind as wanted, or enough was read.
-    fn take_pages(&mut self, client: &mut Client, most: usize) -> Result<bool, LoadError> {
+    fn take_pages(
+        &mut self,
+        client: &mut Client,
+        most: usize,
+        needs_delegates: bool,
+    ) -> Result<bool, LoadError> {
         let mut next = Value::Null;
-        for _ in 0..8 {
+        for _ in 0..PAGES_MAX {
             let mut config = json!({ "encoding": "jsonParsed", "limit": most.min(1_000),
                 "filters": [{ "dataSize": 165 }] });
             if !next.is_null() {
@@ -120,7 +184,9 @@ impl Found {
                 self.take(entry["pubkey"].as_str().unwrap_or_default(), &entry["account"]);
             }
             next = page["paginationKey"].clone();
-            let is_enough = self.accounts.len() >= most && self.delegates.len() * 20 >= most;
+            // Few accounts have a delegate.
+            let has_delegates = !needs_delegates || self.delegates.len() * 20 >= most;
+            let is_enough = self.accounts.len() >= most && has_delegates;
             if next.is_null() || is_enough {
                 break;
             }
@@ -166,12 +232,18 @@ impl Found {
         }
     }
 
-    fn look_for_blocks(&mut self, client: &mut Client, most: usize) -> Result<(), LoadError> {
+    fn look_for_slots(&mut self, client: &mut Client) -> Result<(), LoadError> {
         let confirmed = json!({ "commitment": "confirmed" });
         let slot = client.call("getSlot", &json!([confirmed]))?.as_u64().unwrap_or(0);
         let first = told(client, "getFirstAvailableBlock", &json!([]))?.as_u64().unwrap_or(0);
         let first = first.max(slot.saturating_sub(SLOTS_MAX)).min(slot);
         self.slots = (first, slot);
+        Ok(())
+    }
+
+    fn look_for_blocks(&mut self, client: &mut Client, most: usize) -> Result<(), LoadError> {
+        let confirmed = json!({ "commitment": "confirmed" });
+        let (first, slot) = self.slots;
         let since = first.max(slot.saturating_sub(BLOCKS_MAX as u64));
         let blocks = told(client, "getBlocks", &json!([since, slot, confirmed]))?;
         let blocks = blocks.as_array().into_iter().flatten().filter_map(Value::as_u64);
@@ -194,8 +266,18 @@ impl Found {
         if self.blocks.is_empty() {
             self.blocks = blocks;
         }
-        let some = &self.signatures[..self.signatures.len().min(TRANSACTIONS_MAX)];
-        self.transactions = look_for_transactions(client, some)?;
+        Ok(())
+    }
+
+    /// The bytes of some, in base64.
+    fn look_for_transactions(&mut self, client: &mut Client) -> Result<(), LoadError> {
+        let config = json!({ "encoding": "base64", "maxSupportedTransactionVersion": 0,
+            "commitment": "confirmed" });
+        for signature in self.signatures.iter().take(TRANSACTIONS_MAX) {
+            let told = told(client, "getTransaction", &json!([signature, config]))?;
+            let text = told["transaction"].get(0).and_then(Value::as_str);
+            self.transactions.extend(text.map(str::to_owned));
+        }
         Ok(())
     }
 }
@@ -211,20 +293,4 @@ fn told(client: &mut Client, method: &str, params: &Value) -> Result<Value, Load
 fn strings(list: &Value, name: &str) -> Vec<String> {
     let list = list.as_array().into_iter().flatten();
     list.filter_map(|entry| entry[name].as_str().map(str::to_owned)).collect()
-}
-
-/// The bytes of transactions, in base64, for those suites that post one.
-fn look_for_transactions(
-    client: &mut Client,
-    signatures: &[String],
-) -> Result<Vec<String>, LoadError> {
-    let config = json!({ "encoding": "base64", "maxSupportedTransactionVersion": 0,
-        "commitment": "confirmed" });
-    let mut transactions = Vec::new();
-    for signature in signatures {
-        let told = told(client, "getTransaction", &json!([signature, config]))?;
-        let text = told["transaction"].get(0).and_then(Value::as_str);
-        transactions.extend(text.map(str::to_owned));
-    }
-    Ok(transactions)
 }

@@ -1,6 +1,7 @@
 //! An HTTP/1.1 client that costs as little as it can: one request, one answer, the same connection.
 //!
-//! Shape: an answer has a length or comes in chunks. What is short is borrowed from where it was read.
+//! Shape: an answer has a length or comes in chunks; one to HEAD, and 204 and 304, have no body whatever they say.
+//! What is short is borrowed from where it was read.
 //! Bounds: of a body so much is kept as the caller says; the rest is read and dropped.
 //! Not here: redirects, compression, TLS (`socket`).
 
@@ -101,13 +102,19 @@ impl Connection {
         Ok((head.status, came))
     }
 
+    /// What was read of the body by [`Connection::exchange_beginning`].
+    pub(crate) fn beginning(&self) -> &[u8] {
+        &self.body
+    }
+
     async fn begin(&mut self, request: &[u8]) -> Result<Head, LoadError> {
         self.socket.send(request).await.map_err(LoadError::Broken)?;
         self.buffer.clear();
         self.body.clear();
         self.at = 0;
+        let is_head = request.starts_with(b"HEAD ");
         let head = loop {
-            if let Some(head) = Head::parse(&self.buffer)? {
+            if let Some(head) = Head::parse(&self.buffer, is_head)? {
                 break head;
             }
             if self.buffer.len() > HEAD_BYTES_MAX {
@@ -220,8 +227,8 @@ struct Head {
 }
 
 impl Head {
-    /// `None` while it is not whole.
-    fn parse(buffer: &[u8]) -> Result<Option<Self>, LoadError> {
+    /// `None` while it is not whole. What answers HEAD has the length of what GET would bring, and no body.
+    fn parse(buffer: &[u8], is_head: bool) -> Result<Option<Self>, LoadError> {
         let Some(end) = buffer.windows(4).position(|window| window == b"\r\n\r\n") else {
             return Ok(None);
         };
@@ -229,7 +236,7 @@ impl Head {
         let status = head.get(9..12).and_then(|digits| std::str::from_utf8(digits).ok());
         let status = status.and_then(|digits| digits.parse().ok());
         let status = status.ok_or(LoadError::Http("no status"))?;
-        let mut body = (status == 204 || status == 304).then_some(BodyLength::Bytes(0));
+        let mut body = None;
         let mut closes = false;
         for line in head.split(|byte| *byte == b'\n') {
             if let Some(length) = value_of(line, b"content-length:") {
@@ -242,6 +249,9 @@ impl Head {
             } else if let Some(option) = value_of(line, b"connection:") {
                 closes = option.eq_ignore_ascii_case("close");
             }
+        }
+        if is_head || status == 204 || status == 304 {
+            body = Some(BodyLength::Bytes(0));
         }
         let body = body.ok_or(LoadError::Http("neither a length nor chunks"))?;
         Ok(Some(Self { status, bytes: end + 4, body, closes }))
@@ -259,23 +269,28 @@ fn value_of<'a>(line: &'a [u8], name: &[u8]) -> Option<&'a str> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::testing::{block_on, serve};
+
+    /// Longer than any answer takes.
+    const WITHIN: Duration = Duration::from_secs(20);
 
     #[test]
     fn a_head_is_read_once_it_is_whole() {
         let whole = b"HTTP/1.1 200 OK\r\nContent-Length: 12\r\nconnection: close\r\n\r\nhello";
         for end in 0..whole.len() - 5 {
-            assert_eq!(Head::parse(&whole[..end]).expect("no error yet"), None);
+            assert_eq!(Head::parse(&whole[..end], false).expect("no error yet"), None);
         }
         let body = BodyLength::Bytes(12);
         let head = Head { status: 200, bytes: whole.len() - 5, body, closes: true };
-        assert_eq!(Head::parse(whole).expect("a head"), Some(head));
+        assert_eq!(Head::parse(whole, false).expect("a head"), Some(head));
     }
 
     #[test]
     fn an_answer_without_an_end_is_an_error() {
-        assert!(Head::parse(b"HTTP/1.1 200 OK\r\nserver: x\r\n\r\n").is_err());
+        assert!(Head::parse(b"HTTP/1.1 200 OK\r\nserver: x\r\n\r\n", false).is_err());
     }
 
     /// What a connection that keeps so many bytes makes of an answer, twice in a row.
@@ -305,6 +320,39 @@ mod tests {
         assert_eq!(exchanged(SIZED, 4), twice((200, "hell", 11)));
         assert_eq!(exchanged(CHUNKED, usize::MAX), twice((429, "hello world", 11)));
         assert_eq!(exchanged(CHUNKED, 7), twice((429, "hello w", 11)));
+    }
+
+    #[test]
+    fn what_has_no_body_is_whole_with_its_head() {
+        // A proxy's answers, each with the length of what GET would bring or none, then one with a body.
+        let address = serve(|request, socket| {
+            let answer: &[u8] = match request {
+                b"HEAD /a\r\n\r\n" => b"HTTP/1.1 200 OK\r\nContent-Length: 11\r\n\r\n",
+                b"HEAD /b\r\n\r\n" => b"HTTP/1.1 200 OK\r\n\r\n",
+                b"HEAD /c\r\n\r\n" => b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
+                b"304" => b"HTTP/1.1 304 X\r\nContent-Length: 11\r\n\r\n",
+                b"204" => b"HTTP/1.1 204 X\r\nTransfer-Encoding: chunked\r\n\r\n",
+                _ => SIZED,
+            };
+            std::io::Write::write_all(socket, answer).is_ok()
+        });
+        block_on(async {
+            let mut connection = Connection::open(address).await.expect("it listens");
+            for (request, status, bytes) in [
+                ("HEAD /a\r\n\r\n", 200, 0),
+                ("HEAD /b\r\n\r\n", 200, 0),
+                ("HEAD /c\r\n\r\n", 200, 0),
+                ("304", 304, 0),
+                ("204", 204, 0),
+                ("GET /HEAD x", 200, 11),
+            ] {
+                let answered = connection.exchange(request.as_bytes());
+                let answered = tokio::time::timeout(WITHIN, answered).await;
+                let answer = answered.unwrap_or_else(|_| panic!("{request}: waits for a body"));
+                let answer = answer.expect("an answer");
+                assert_eq!((answer.status, answer.body_bytes), (status, bytes), "{request}");
+            }
+        });
     }
 
     #[test]

@@ -36,7 +36,7 @@ mod testing;
 pub use client::Client;
 pub use endpoint::Endpoint;
 pub use error::LoadError;
-pub use found::{Found, Wanted};
+pub use found::{Found, Needs, Wanted};
 pub use http::{Answer, Connection};
 pub use judge::{Judge, Verdict, json_rpc, not_modified, status_ok};
 pub use log::{LogEntry, Replay, read_log, write_log};

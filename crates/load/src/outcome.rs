@@ -21,7 +21,7 @@ pub struct Counts {
     pub rejected: u64,
     /// Answered with an error.
     pub wrong: u64,
-    /// Not answered in time.
+    /// Not answered in time: not within the timeout, or hanging at the end of a closed loop that was over before it.
     pub timeouts: u64,
     /// Lost with their connection, or for want of one.
     pub broken: u64,
@@ -57,7 +57,7 @@ pub struct Outcome {
     pub failures: Histogram<u64>,
     /// Bytes of the bodies of right answers.
     pub body_bytes: u64,
-    /// What the first wrong answer was, to be shown.
+    /// What the first failure was, to be shown.
     pub failure: Option<String>,
     /// By second of the time that was measured, by the time of the answer.
     pub seconds: Vec<Second>,
@@ -82,6 +82,18 @@ impl Counts {
     /// All that were not answered rightly.
     pub fn failed(&self) -> u64 {
         self.rejected + self.wrong + self.timeouts + self.broken + self.unserved
+    }
+
+    /// The failures that are no refusals, told apart for people: "3 wrong, 1 broken"; empty if there is none.
+    pub fn failures(&self) -> String {
+        let kinds = [
+            (self.wrong, "wrong"),
+            (self.timeouts, "timed out"),
+            (self.broken, "broken"),
+            (self.unserved, "unserved"),
+        ];
+        let some = kinds.iter().filter(|(count, _)| *count > 0);
+        some.map(|(count, kind)| format!("{count} {kind}")).collect::<Vec<_>>().join(", ")
     }
 
     /// Adds those of another thread or run.
@@ -157,11 +169,14 @@ impl Outcome {
                 (&mut counts.wrong, &mut self.failures, Some(shown))
             }
             Fate::TimedOut => {
-                let shown = format!("no answer within {latency:?}");
+                let shown = format!("no answer within {latency:.1?}");
                 (&mut counts.timeouts, &mut self.failures, Some(shown))
             }
             Fate::Broken(why) => (&mut counts.broken, &mut self.failures, Some(why)),
-            Fate::Unserved => (&mut counts.unserved, &mut self.failures, None),
+            Fate::Unserved => {
+                let shown = format!("not sent within {latency:.1?}, as no connection was free");
+                (&mut counts.unserved, &mut self.failures, Some(shown))
+            }
         };
         *counter += 1;
         latencies.saturating_record(nanos);
@@ -240,7 +255,8 @@ mod tests {
         assert!(outcome.ms(0.985) > 4_900.0, "{}", outcome.ms(0.985));
         assert!(outcome.ms(0.5) < 1.1);
         assert_eq!(outcome.rate(), 49.0);
-        assert_eq!((outcome.seconds[0].right, outcome.seconds[1].failed), (98, 1));
+        assert_eq!((outcome.seconds[0].right, outcome.seconds[1].failed), (98, 2));
+        assert_eq!(outcome.counts.failures(), "1 timed out, 1 unserved");
     }
 
     #[test]

@@ -64,8 +64,10 @@ pub struct Row {
     pub cores: Option<Spread>,
     /// Bytes of its memory at most.
     pub resident_bytes_most: Option<u64>,
-    /// What the first wrong answer was.
+    /// What the first failure was: a wrong answer's status and beginning, or what else happened.
     pub failure: Option<String>,
+    /// Seconds that the last run measured.
+    pub took_s: f64,
     /// Quantile and milliseconds, of all runs.
     pub curve: Vec<(f64, f64)>,
     /// The last run, second by second.
@@ -118,7 +120,7 @@ impl Report {
         crate::html::page(self)
     }
 
-    /// As a table for people.
+    /// As a table for people; under a row that failed, how, and an example.
     pub fn table(&self) -> String {
         let width = self.rows.iter().map(|row| row.name.len()).max().unwrap_or(0).max(6);
         let mut table = format!(
@@ -135,7 +137,11 @@ impl Report {
             "failed"
         );
         for row in &self.rows {
-            let spread = (row.rate.most - row.rate.least) / row.rate.median * 100.0;
+            let spread = match (row.rate.most - row.rate.least) / row.rate.median * 100.0 {
+                spread if spread.is_finite() => format!("{spread:.1}%"),
+                // Of nothing.
+                _ => "-".to_owned(),
+            };
             let rejected = row.counts.rejected;
             let failed = row.counts.failed() - rejected;
             let (cores, mb) = match (row.cores, row.resident_bytes_most) {
@@ -145,7 +151,7 @@ impl Report {
                 _ => ("-".to_owned(), "-".to_owned()),
             };
             table.push_str(&format!(
-                "{:width$} {:>10.1} {:>9.3} {:>9.3} {:>9.3} {:>9.3} {:>9.3} {spread:>6.1}% {rejected:>8} {failed:>6}  {cores:>5}  {mb:>7}\n",
+                "{:width$} {:>10.1} {:>9.3} {:>9.3} {:>9.3} {:>9.3} {:>9.3} {spread:>7} {rejected:>8} {failed:>6}  {cores:>5}  {mb:>7}\n",
                 row.name,
                 row.rate.median,
                 row.p50_ms.median,
@@ -154,12 +160,27 @@ impl Report {
                 row.p999_ms.median,
                 row.longest_ms,
             ));
+            if let Some(failures) = row.failures() {
+                table.push_str(&format!("{:width$} {failures}\n", ""));
+            }
         }
         table
     }
 }
 
 impl Row {
+    /// How requests failed but for refusals, with an example on the same line; `None` if none did.
+    pub fn failures(&self) -> Option<String> {
+        let kinds = self.counts.failures();
+        let example = self.failure.as_ref().map(|failure| {
+            // Whatever a server says, it moves no cursor.
+            let failure: String =
+                failure.chars().map(|it| if it.is_control() { ' ' } else { it }).collect();
+            format!("; such as: {}", failure.trim())
+        });
+        (!kinds.is_empty()).then(|| format!("{kinds}{}", example.unwrap_or_default()))
+    }
+
     /// Of the same stream, run by run.
     pub fn of(outcomes: &[&Outcome]) -> Self {
         let mut all = Outcome::new("");
@@ -188,6 +209,7 @@ impl Row {
             cores: None,
             resident_bytes_most: None,
             failure: all.failure.clone(),
+            took_s: last.map_or(0.0, |last| last.took.as_secs_f64()),
             curve: CURVE.map(|quantile| (quantile, ms(&merged, quantile))).to_vec(),
             seconds: last.map(|last| last.seconds.clone()).unwrap_or_default(),
             samples: Vec::new(),
@@ -202,6 +224,7 @@ mod tests {
     use super::*;
     use crate::judge::Verdict;
     use crate::outcome::Fate;
+    use crate::process::Used;
 
     fn run(answers: u64, latency_ms: u64) -> Run {
         let mut outcome = Outcome::new("slot <&>");
@@ -228,6 +251,29 @@ mod tests {
         assert_eq!((row.counts.right, row.runs, row.answer_bytes), (60, 3, 9.0));
         assert!((row.p99_ms.median - 3.0).abs() < 0.01 && (row.longest_ms - 4.0).abs() < 0.01);
         assert!(report.table().contains("slot <&>"));
+    }
+
+    #[test]
+    fn failures_are_told_apart_under_their_row_with_an_example() {
+        let mut outcome = Outcome::new("getSlot");
+        let (second, body) = (Duration::from_secs(1), b"no\x1b[2J\nsuch <thing>");
+        let fate = Fate::Answered { verdict: Verdict::Wrong, status: 500, body, body_bytes: 9 };
+        outcome.count(second, Duration::ZERO, fate);
+        outcome.count(second, Duration::ZERO, Fate::TimedOut);
+        outcome.count(second, Duration::ZERO, Fate::Unserved);
+        outcome.took = second;
+        let mut report = Report::new("", Vec::new());
+        let used = Used { cores: 0.5, resident_bytes_most: 7_000_000, ..Used::default() };
+        report.add(&[], &[Run { outcomes: vec![outcome], used: Some(used) }]);
+        let told = "1 wrong, 1 timed out, 1 unserved; such as: 500 no [2J such ";
+        let table = report.table();
+        assert!(table.ends_with(&format!(" {told}<thing>\n")), "{table}");
+        // Nothing was right: the spread of nothing is none.
+        assert!(table.contains(" - ") && !table.contains("NaN"), "{table}");
+        let page = report.html();
+        assert!(page.contains(&format!("{told}&lt;thing&gt;")), "{page}");
+        assert!(page.contains("<td>7.0</td>"), "its memory: {page}");
+        assert!(!page.contains("NaN"), "{page}");
     }
 
     #[test]

@@ -9,7 +9,7 @@
 use serde_json::json;
 
 use crate::suites::TOKEN_PROGRAM;
-use crate::{Client, Endpoint, Found, Judge, LoadError, Verdict, not_modified, status_ok};
+use crate::{Client, Endpoint, Found, Judge, LoadError, Needs, Verdict, not_modified, status_ok};
 
 /// Accounts in one request for several.
 const SEVERAL: usize = 10;
@@ -26,9 +26,19 @@ pub struct RestSuite {
     pub route: &'static str,
     /// Whether it needs transactions.
     pub needs_history: bool,
+    needs: Needs,
     /// Whether its requests name the `ETag` of what they ask for.
     is_known: bool,
     make: fn(&Endpoint, &Found) -> Vec<Vec<u8>>,
+}
+
+/// What every node has: one request.
+const fn node(
+    name: &'static str,
+    route: &'static str,
+    make: fn(&Endpoint, &Found) -> Vec<Vec<u8>>,
+) -> RestSuite {
+    RestSuite { name, route, needs_history: false, needs: Needs::NONE, is_known: false, make }
 }
 
 const fn state(
@@ -36,7 +46,8 @@ const fn state(
     route: &'static str,
     make: fn(&Endpoint, &Found) -> Vec<Vec<u8>>,
 ) -> RestSuite {
-    RestSuite { name, route, needs_history: false, is_known: false, make }
+    let needs = Needs { accounts: true, ..Needs::NONE };
+    RestSuite { needs, ..node(name, route, make) }
 }
 
 const fn history(
@@ -44,7 +55,13 @@ const fn history(
     route: &'static str,
     make: fn(&Endpoint, &Found) -> Vec<Vec<u8>>,
 ) -> RestSuite {
-    RestSuite { needs_history: true, ..state(name, route, make) }
+    let needs = Needs { blocks: true, ..Needs::NONE };
+    RestSuite { needs_history: true, needs, ..node(name, route, make) }
+}
+
+/// Of what is found otherwise than its kind is.
+const fn needing(needs: Needs, suite: RestSuite) -> RestSuite {
+    RestSuite { needs, ..suite }
 }
 
 /// The same requests by a client that has the answers.
@@ -77,6 +94,23 @@ const HOLDERS_ONE: RestSuite =
         one.map(|mint| get(to, &holders(mint))).collect()
     });
 
+const ACCOUNT_TRANSACTIONS: RestSuite = needing(
+    Needs { accounts: true, ..Needs::NONE },
+    history("rest-account-transactions", "GET /v1/accounts/{address}/transactions", |to, found| {
+        let list = &found.accounts[..];
+        each(to, list, |it| format!("/v1/accounts/{it}/transactions?limit={PAGE}"))
+    }),
+);
+
+const SIMULATE: RestSuite = needing(
+    Needs { transactions: true, ..Needs::NONE },
+    history("rest-simulate", "POST /v1/transactions/simulate", |to, found| {
+        let path = "/v1/transactions/simulate?replaceRecentBlockhash=true";
+        let bodies = found.transactions.iter().map(|it| json!({ "transaction": it }));
+        bodies.map(|body| to.post(path, &body.to_string())).collect()
+    }),
+);
+
 fn account(address: &String) -> String {
     format!("/v1/accounts/{address}")
 }
@@ -88,9 +122,9 @@ fn holders(mint: &String) -> String {
 impl RestSuite {
     /// All of them.
     pub const ALL: &[Self] = &[
-        state("rest-node", "GET /v1/node", |to, _| vec![get(to, "/v1/node")]),
-        state("rest-ledger", "GET /v1/ledger", |to, _| vec![get(to, "/v1/ledger")]),
-        state("rest-supply", "GET /v1/supply", |to, _| vec![get(to, "/v1/supply")]),
+        node("rest-node", "GET /v1/node", |to, _| vec![get(to, "/v1/node")]),
+        node("rest-ledger", "GET /v1/ledger", |to, _| vec![get(to, "/v1/ledger")]),
+        node("rest-supply", "GET /v1/supply", |to, _| vec![get(to, "/v1/supply")]),
         state("rest-account", "GET /v1/accounts/{address}", |to, found| {
             each(to, &found.accounts, account)
         }),
@@ -134,29 +168,20 @@ impl RestSuite {
             };
             found.owners.iter().map(|owner| to.post(&path, &body(owner))).collect()
         }),
-        history("rest-account-transactions", "GET /v1/accounts/{address}/transactions", {
-            |to, found| {
-                let list = &found.accounts[..];
-                each(to, list, |it| format!("/v1/accounts/{it}/transactions?limit={PAGE}"))
-            }
-        }),
+        ACCOUNT_TRANSACTIONS,
         history("rest-transaction", "GET /v1/transactions/{signature}", |to, found| {
             each(to, &found.signatures, |it| format!("/v1/transactions/{it}?commitment=confirmed"))
         }),
         history("rest-transaction-status", "GET /v1/transactions/{signature}/status", {
             |to, found| each(to, &found.signatures, |it| format!("/v1/transactions/{it}/status"))
         }),
-        history("rest-simulate", "POST /v1/transactions/simulate", |to, found| {
-            let path = "/v1/transactions/simulate?replaceRecentBlockhash=true";
-            let bodies = found.transactions.iter().map(|it| json!({ "transaction": it }));
-            bodies.map(|body| to.post(path, &body.to_string())).collect()
-        }),
+        SIMULATE,
         history("rest-block", "GET /v1/blocks/{slot}", |to, found| {
             each(to, &found.blocks, |slot| format!("/v1/blocks/{slot}?commitment=confirmed"))
         }),
-        state("rest-openapi", "GET /v1/openapi.json", |to, _| vec![get(to, "/v1/openapi.json")]),
-        state("rest-ready", "GET /ready", |to, _| vec![get(to, "/ready")]),
-        state("rest-metrics", "GET /metrics", |to, _| vec![get(to, "/metrics")]),
+        node("rest-openapi", "GET /v1/openapi.json", |to, _| vec![get(to, "/v1/openapi.json")]),
+        node("rest-ready", "GET /ready", |to, _| vec![get(to, "/ready")]),
+        node("rest-metrics", "GET /metrics", |to, _| vec![get(to, "/metrics")]),
         ACCOUNT_ONE,
         known("rest-account-unchanged", ACCOUNT_ONE),
         HOLDERS_ONE,
@@ -166,6 +191,11 @@ impl RestSuite {
     /// The suite of a name.
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.iter().find(|suite| suite.name == name).copied()
+    }
+
+    /// What must be found out for it.
+    pub fn needs(self) -> Needs {
+        self.needs
     }
 
     /// What an answer to it is.
@@ -237,6 +267,11 @@ mod tests {
             let (verb, path) = suite.route.split_once(' ').expect("verb and path");
             let begin = path.split(['{', ' ']).next().expect("there is a first");
             assert!(text.starts_with(&format!("{verb} {begin}")), "{}: {text}", suite.name);
+        }
+        for suite in RestSuite::ALL {
+            // What is asked of nothing found is what needs nothing.
+            let asks = !(suite.make)(&endpoint, &Found::default()).is_empty();
+            assert_eq!(asks, suite.needs == Needs::NONE, "{}", suite.name);
         }
         let requests = (RestSuite::ALL[5].make)(&endpoint, &found());
         assert_eq!(requests.len(), 3, "25 accounts by ten");

@@ -5,7 +5,8 @@
 //! open loop a pacer lets one request go at each intended time; whichever connection is free takes it,
 //! and if none is, it waits, with its latency running. The pacer is a thread that sleeps, as tokio's
 //! timers are whole milliseconds. What was due before the end is sent for [`LATE_MAX`] after it, as threads
-//! are held up by the machine just then, too.
+//! are held up by the machine just then, too. As long a closed loop waits for what is in flight at the end: what
+//! then has no answer is not counted if that may just be bad timing, and is a timeout if it [`hangs`].
 //! Bounds: a request in flight for each connection; what is due beyond them is a number.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -33,8 +34,8 @@ const LEAD: Duration = Duration::from_millis(2);
 /// The pacer lets due requests go at most this often.
 const PACE_LEAST: Duration = Duration::from_micros(20);
 
-/// So long after the end what was due before it is still sent: many times as long as a machine holds up
-/// a thread. What then has found no connection is unserved.
+/// So long after the end what was due before it is still sent, and what was sent is waited for: many times as long
+/// as a machine holds up a thread. What then has found no connection is unserved.
 const LATE_MAX: Duration = Duration::from_millis(100);
 
 /// How long a connection that broke waits before it is opened again.
@@ -145,6 +146,9 @@ struct Shared {
     /// Of an open loop: how many may go.
     permits: Semaphore,
     gate: Arc<Gate>,
+    /// Of a closed loop: when was sent what is without an answer at the end; one a connection at most. The lock is
+    /// never held across a wait.
+    unanswered: Mutex<Vec<Instant>>,
 }
 
 /// The time that is measured.
@@ -169,6 +173,7 @@ impl Shared {
             next: AtomicUsize::new(0),
             permits: Semaphore::new(0),
             gate,
+            unanswered: Mutex::default(),
         }
     }
 
@@ -280,15 +285,18 @@ impl Shared {
 
     async fn run_connection(self: Arc<Self>, connection: Connection, window: Window, seen: Seen) {
         tokio::time::sleep_until(window.began.into()).await;
-        let mut line = Line { shared: &self, connection: Some(connection), window, seen };
+        let connection = Some(connection);
+        let mut line = Line { shared: &self, connection, window, seen, sent: None };
         match window.until {
             // The one in flight at the end is waited for.
             _ if self.is_paced() => line.paced().await,
             None => line.each_once().await,
             Some(until) => {
-                // The one in flight at the end is none of this load's.
+                // What is answered after the end is none of this load's.
                 let looping = line.closed_loop(until);
-                let _ = tokio::time::timeout_at(until.into(), looping).await;
+                let _ = tokio::time::timeout_at((until + LATE_MAX).into(), looping).await;
+                let unanswered = self.unanswered.lock();
+                unanswered.unwrap_or_else(PoisonError::into_inner).extend(line.sent);
             }
         }
     }
@@ -315,6 +323,13 @@ impl Shared {
             None => began.elapsed(),
         };
         if let Some(until) = window.until {
+            let longest = all.latencies.max().max(all.refusals.max());
+            let (longest, took) = (Duration::from_nanos(longest), all.took);
+            let unanswered = self.unanswered.lock().unwrap_or_else(PoisonError::into_inner);
+            let waited = unanswered.iter().map(|sent| until.saturating_duration_since(*sent));
+            for waited in waited.filter(|waited| hangs(*waited, longest, took)) {
+                all.count(waited, until - window.from, Fate::TimedOut);
+            }
             let unsent = (self.next.load(Ordering::Relaxed)..).map_while(|nth| self.due(nth));
             for due in unsent.map(|due| began + due).filter(|due| *due >= window.from) {
                 all.count(until + LATE_MAX - due, until - window.from, Fate::Unserved);
@@ -341,6 +356,8 @@ struct Line<'a> {
     connection: Option<Connection>,
     window: Window,
     seen: Seen,
+    /// Of a closed loop: when that was sent of which nothing has become yet.
+    sent: Option<Instant>,
 }
 
 impl Line<'_> {
@@ -351,6 +368,7 @@ impl Line<'_> {
             if sent >= until {
                 return;
             }
+            self.sent = Some(sent);
             self.exchange(nth, sent).await;
         }
     }
@@ -393,7 +411,9 @@ impl Line<'_> {
             None => match self.open().await {
                 Ok(connection) => self.connection.insert(connection),
                 Err(err) => {
-                    self.count(began, Fate::Broken(with_source(&err)));
+                    if self.count(began, Fate::Broken(with_source(&err))) {
+                        self.sent = None;
+                    }
                     tokio::time::sleep(RECONNECT_AFTER).await;
                     return;
                 }
@@ -415,8 +435,11 @@ impl Line<'_> {
                 body_bytes: answer.body_bytes,
             },
         };
-        count(&self.seen, self.window, began, done, fate, self.shared.is_paced());
+        let is_counted = count(&self.seen, self.window, began, done, fate, self.shared.is_paced());
         let is_usable = matches!(answered, Some(Ok(_)));
+        if is_counted || is_usable {
+            self.sent = None;
+        }
         if !is_usable || self.connection.as_ref().is_some_and(Connection::closes) {
             self.connection = None;
         }
@@ -432,13 +455,21 @@ impl Line<'_> {
         }
     }
 
-    fn count(&self, began: Instant, fate: Fate<'_>) {
-        count(&self.seen, self.window, began, now(), fate, self.shared.is_paced());
+    fn count(&self, began: Instant, fate: Fate<'_>) -> bool {
+        count(&self.seen, self.window, began, now(), fate, self.shared.is_paced())
     }
 }
 
-/// Counts a request if it belongs to the measured time: in an open loop if it was due in it, in a
-/// closed loop if it was answered in it, so that long answers make the same rate as short ones.
+/// Whether what a closed loop has in flight at the end will not be answered, as far as one can tell: it has waited
+/// since before the measured time began, or twice as long as the longest answer took. All others may be answered
+/// as soon as those before them, and count for neither.
+fn hangs(waited: Duration, longest: Duration, measured: Duration) -> bool {
+    let is_longer = waited > longest && waited > LATE_MAX;
+    is_longer && (waited >= measured || waited > longest * 2)
+}
+
+/// Counts a request if it belongs to the measured time, and says whether it does: in an open loop if it was due in
+/// it, in a closed loop if it was answered in it, so that long answers make the same rate as short ones.
 fn count(
     seen: &Seen,
     window: Window,
@@ -446,14 +477,15 @@ fn count(
     done: Instant,
     fate: Fate<'_>,
     is_paced: bool,
-) {
+) -> bool {
     let belongs = if is_paced { began } else { done };
     if belongs < window.from || window.until.is_some_and(|until| belongs > until) {
-        return;
+        return false;
     }
     let latency = done.saturating_duration_since(began);
     let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
     seen.count(latency, done.saturating_duration_since(window.from), fate);
+    true
 }
 
 fn with_source(err: &LoadError) -> String {
@@ -541,7 +573,38 @@ mod tests {
         });
         let span = Span::Time { warm_up: 30 * MS, measured: 60 * MS };
         let outcome = offer(address, stream(&["a"], 2, Pace::Closed), span);
-        assert_eq!(outcome.counts.right, 2);
+        // What they sent then is in flight at the end, and no failure.
+        assert_eq!((outcome.counts.right, outcome.counts.failed()), (2, 0));
+    }
+
+    #[test]
+    fn what_hangs_for_the_whole_run_is_a_timeout_that_waited_as_long() {
+        for timeout in [None, Some(60_000 * MS)] {
+            // One of four connections is never answered; the run ends long before the timeout.
+            let asked = Arc::new(AtomicUsize::new(0));
+            let address = serve(move |_, socket| {
+                asked.fetch_add(1, Ordering::Relaxed) == 0 || respond(socket, 200, "ok")
+            });
+            let span = Span::Time { warm_up: 50 * MS, measured: 250 * MS };
+            let mut plan = Plan::of(address.into(), stream(&["a"], 4, Pace::Closed), span);
+            plan.timeout = timeout;
+            let outcome = plan.run().expect("it listens").outcomes.remove(0);
+            let counts = outcome.counts;
+            assert!(counts.right > 0, "{counts:?}");
+            assert_eq!((counts.timeouts, counts.failed()), (1, 1));
+            assert!(outcome.ms(1.0) > 249.0, "{} ms", outcome.ms(1.0));
+        }
+    }
+
+    #[test]
+    fn what_was_sent_just_before_the_end_is_no_failure() {
+        let hangs = |waited: u32, longest: u32| hangs(waited * MS, longest * MS, 1_000 * MS);
+        // As long as others, or a little longer.
+        assert!(!hangs(90, 1) && !hangs(400, 400) && !hangs(700, 400));
+        // Twice as long as any answer took, or all the time.
+        assert!(hangs(900, 400) && hangs(1_050, 900) && hangs(200, 0));
+        // Others took as long, too.
+        assert!(!hangs(1_050, 1_100));
     }
 
     #[test]

@@ -7,7 +7,7 @@
 use serde_json::{Value, json};
 
 use crate::suites::TOKEN_PROGRAM;
-use crate::{Endpoint, Found};
+use crate::{Client, Endpoint, Found, LoadError};
 
 /// Slices begin at so many places, and have so many lengths: together a token account's data, at most.
 const OFFSETS: usize = 64;
@@ -16,18 +16,43 @@ const LENGTHS: usize = 100;
 /// So many scans differ from each other.
 const DIFFERENT: usize = OFFSETS * LENGTHS;
 
-/// Requests that scan: the program that was wanted, or the token program.
-pub fn scans(endpoint: &Endpoint, found: &Found) -> Vec<Vec<u8>> {
-    params(found).iter().map(|params| endpoint.call("getProgramAccounts", params)).collect()
+/// So much of an answer has an account, if it has any.
+const BEGINNING_BYTES: usize = 1024;
+
+/// Requests that scan: the program that was wanted, or the token program. Whether there is anything to scan is
+/// asked before, by a scan of its own of which the beginning is read.
+///
+/// Errors: [`LoadError::NoInput`] if the program has no account, or the endpoint scans for nobody.
+pub fn scans(client: &mut Client, found: &Found) -> Result<Vec<Vec<u8>>, LoadError> {
+    let no_input = |why: String| LoadError::NoInput { suite: "scans", why };
+    // Without any data: none of those that are measured.
+    let request = call(client.endpoint(), &params(found, 0, 0));
+    let (status, beginning) = client.exchange_beginning(&request, BEGINNING_BYTES)?;
+    let beginning = String::from_utf8_lossy(&beginning);
+    if status != 200 || !beginning.contains("\"result\"") {
+        let beginning: String = beginning.chars().take(200).collect();
+        return Err(no_input(format!("getProgramAccounts is answered with {status} {beginning}")));
+    }
+    if !beginning.contains("\"pubkey\"") {
+        let program = found.program.as_deref().unwrap_or(TOKEN_PROGRAM);
+        return Err(no_input(format!("the endpoint has no account of {program} to scan")));
+    }
+    let different = different(found);
+    Ok(different.iter().map(|params| call(client.endpoint(), params)).collect())
 }
 
-fn params(found: &Found) -> Vec<Value> {
+fn call(endpoint: &Endpoint, params: &Value) -> Vec<u8> {
+    endpoint.call("getProgramAccounts", params)
+}
+
+fn different(found: &Found) -> Vec<Value> {
+    let nths = 0..DIFFERENT;
+    nths.map(|nth| params(found, nth % OFFSETS, 1 + nth / OFFSETS)).collect()
+}
+
+fn params(found: &Found, offset: usize, length: usize) -> Value {
     let program = found.program.as_deref().unwrap_or(TOKEN_PROGRAM);
-    let slice = |nth: usize| {
-        let (offset, length) = (nth % OFFSETS, 1 + nth / OFFSETS);
-        json!([program, { "encoding": "base64", "dataSlice": { "offset": offset, "length": length } }])
-    };
-    (0..DIFFERENT).map(slice).collect()
+    json!([program, { "encoding": "base64", "dataSlice": { "offset": offset, "length": length } }])
 }
 
 #[cfg(test)]
@@ -35,12 +60,32 @@ mod tests {
     use std::collections::HashSet;
 
     use super::*;
+    use crate::testing::{respond, serve};
+
+    #[test]
+    fn nothing_to_scan_is_an_error_that_says_so() {
+        let of = |body: &'static str| {
+            let address = serve(move |request, socket| {
+                assert!(String::from_utf8_lossy(request).contains(r#""length":0"#));
+                respond(socket, 200, body)
+            });
+            let mut client = Client::open(address).expect("it listens");
+            scans(&mut client, &Found::default())
+        };
+        let some = of(r#"{"jsonrpc":"2.0","result":[{"pubkey":"A","account":{}}],"id":1}"#);
+        assert_eq!(some.expect("there is one").len(), DIFFERENT);
+        let none = of(r#"{"jsonrpc":"2.0","result":[],"id":1}"#).expect_err("none").to_string();
+        let why = format!("scans: the endpoint has no account of {TOKEN_PROGRAM} to scan");
+        assert_eq!(none, why);
+        let refused = of(r#"{"error":{"code":-32010,"message":"excluded"}}"#).expect_err("refused");
+        assert!(refused.to_string().contains("200 {\"error\""), "{refused}");
+    }
 
     #[test]
     fn no_two_scans_are_the_same_and_none_has_a_filter() {
         let of_program = Found { program: Some("P".to_owned()), ..Found::default() };
         for (found, program) in [(of_program, "P"), (Found::default(), TOKEN_PROGRAM)] {
-            let params = params(&found);
+            let params = different(&found);
             assert!(params.iter().all(|params| params[0] == program));
             assert!(params.iter().all(|params| params[1]["filters"].is_null()));
             let different: HashSet<String> = params.iter().map(Value::to_string).collect();

@@ -5,8 +5,10 @@
 //! Not here: certificates of clients.
 
 use std::io;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
@@ -17,6 +19,9 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
 use crate::{Endpoint, LoadError};
+
+/// An address that has another behind it is given up then: some are never answered.
+const ONE_WITHIN: Duration = Duration::from_secs(3);
 
 /// What is needed for TLS with a server. Cloning it is cheap; sessions are resumed among its clones.
 #[derive(Clone, Debug)]
@@ -69,9 +74,7 @@ impl Tls {
 
 impl Socket {
     pub(crate) async fn connect(endpoint: &Endpoint) -> Result<Self, LoadError> {
-        let address = endpoint.address;
-        let connected = TcpStream::connect(address).await;
-        let socket = connected.map_err(|err| LoadError::Connect { address, err })?;
+        let (address, socket) = reach(endpoint).await?;
         socket.set_nodelay(true).map_err(LoadError::Broken)?;
         let Some(Tls { config, name }) = endpoint.tls() else { return Ok(Self::Plain(socket)) };
         let agreed = TlsConnector::from(Arc::clone(config)).connect(name.clone(), socket).await;
@@ -98,11 +101,34 @@ impl Socket {
     }
 }
 
+/// Connects to the first of a server's addresses that takes a connection; the last one's error is told.
+async fn reach(endpoint: &Endpoint) -> Result<(SocketAddr, TcpStream), LoadError> {
+    // There is at least one: this is never told.
+    let mut failed = LoadError::Plan("a server without an address".to_owned());
+    let mut addresses = endpoint.addresses();
+    while let Some((place, address)) = addresses.next() {
+        let connecting = TcpStream::connect(address);
+        let connected = match addresses.len() {
+            0 => connecting.await,
+            _ => tokio::time::timeout(ONE_WITHIN, connecting)
+                .await
+                .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())),
+        };
+        match connected {
+            Ok(socket) => {
+                endpoint.take(place);
+                return Ok((address, socket));
+            }
+            Err(err) => failed = LoadError::Connect { address, err },
+        }
+    }
+    Err(failed)
+}
+
 #[cfg(test)]
 mod tests {
-    use std::net::{SocketAddr, TcpListener};
+    use std::net::TcpListener;
     use std::path::PathBuf;
-    use std::time::Duration;
 
     use base64::Engine;
     use rustls::ServerConfig;

@@ -7,7 +7,7 @@
 
 use serde_json::{Value, json};
 
-use crate::{Client, Found, LoadError};
+use crate::{Client, Found, LoadError, Needs};
 
 /// The token program's address: its accounts tell of owners, mints and delegates.
 pub(crate) const TOKEN_PROGRAM: &str = "TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA";
@@ -207,38 +207,50 @@ impl Suite {
         Ok(params.iter().map(|params| endpoint.call(self.method(), params)).collect())
     }
 
-    pub(crate) fn needs_accounts(self) -> bool {
-        matches!(
-            self,
+    /// What must be found out for it.
+    pub fn needs(self) -> Needs {
+        match self {
+            Self::FirstAvailableBlock | Self::Slot | Self::Supply | Self::Version => Needs::NONE,
             Self::AccountInfo
-                | Self::MultipleAccounts
-                | Self::TokenAccountsByDelegate
-                | Self::TokenAccountsByOwner
-                | Self::TokenSupply
-                | Self::ProgramAccounts
-        )
-    }
-
-    pub(crate) fn needs_blocks(self) -> bool {
-        matches!(self, Self::Block | Self::Blocks | Self::Transaction | Self::TransactionParsed)
+            | Self::MultipleAccounts
+            | Self::TokenAccountsByOwner
+            | Self::TokenSupply
+            | Self::ProgramAccounts => Needs { accounts: true, ..Needs::NONE },
+            Self::TokenAccountsByDelegate => {
+                Needs { accounts: true, delegates: true, ..Needs::NONE }
+            }
+            Self::Blocks => Needs { slots: true, ..Needs::NONE },
+            Self::Block | Self::Transaction | Self::TransactionParsed => {
+                Needs { blocks: true, ..Needs::NONE }
+            }
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{Arc, Mutex};
+
     use super::*;
-    use crate::Wanted;
     use crate::testing::{respond, serve};
+    use crate::{RestSuite, Wanted};
 
     /// A node of one token account with a delegate, one block with one transaction, and no pages if so.
     fn node(has_pages: bool) -> Client {
+        node_that_notes(has_pages, Arc::default())
+    }
+
+    /// The same; the methods that it is asked are noted.
+    fn node_that_notes(has_pages: bool, asked: Arc<Mutex<Vec<String>>>) -> Client {
         let address = serve(move |request, socket| {
             let text = String::from_utf8_lossy(request);
             let body: Value =
                 serde_json::from_str(text.split("\r\n\r\n").nth(1).expect("a body")).expect("JSON");
             let account = json!({ "data": { "parsed": { "type": "account", "info":
                 { "owner": "O", "mint": "M", "delegate": "D" } } } });
-            let answer = match body["method"].as_str().expect("a method") {
+            let method = body["method"].as_str().expect("a method");
+            asked.lock().expect("nobody panics with it").push(method.to_owned());
+            let answer = match method {
                 "getProgramAccountsV2" if has_pages => {
                     json!({ "accounts": [{ "pubkey": "A", "account": account }] })
                 }
@@ -264,7 +276,7 @@ mod tests {
     #[test]
     fn every_suite_finds_its_input_with_pages_and_without() {
         for has_pages in [true, false] {
-            let found = Found::look(&mut node(has_pages), &Suite::ALL, &Wanted::default())
+            let found = Found::look(&mut node(has_pages), Needs::ALL, &Wanted::default())
                 .expect("the node answers");
             assert_eq!(
                 (&found.accounts[..], &found.owners[..]),
@@ -290,10 +302,60 @@ mod tests {
     }
 
     #[test]
+    fn an_endpoint_is_asked_for_nothing_that_no_suite_needs() {
+        let asked_for = |needs: Needs| {
+            let asked = Arc::default();
+            let mut node = node_that_notes(true, Arc::clone(&asked));
+            Found::look(&mut node, needs, &Wanted::default()).expect("the node answers");
+            let asked = asked.lock().expect("nobody panics with it").clone();
+            asked.join(" ")
+        };
+        let rest = |name| RestSuite::parse(name).expect("it is one").needs();
+        assert_eq!(asked_for(Needs::of([Suite::Slot.needs(), rest("rest-node")])), "");
+        for needs in [Suite::AccountInfo.needs(), rest("rest-account-transactions")] {
+            assert_eq!(asked_for(needs), "getProgramAccountsV2");
+        }
+        assert_eq!(asked_for(Suite::Blocks.needs()), "getSlot getFirstAvailableBlock");
+        let blocks = "getSlot getFirstAvailableBlock getBlocks getBlock getBlock";
+        for needs in [Suite::Transaction.needs(), rest("rest-block")] {
+            assert_eq!(asked_for(needs), blocks);
+        }
+        let all = format!("getProgramAccountsV2 {blocks} getTransaction");
+        assert_eq!(asked_for(Needs::of(Suite::ALL.map(Suite::needs))) + " getTransaction", all);
+        assert_eq!(asked_for(Needs::of(RestSuite::ALL.iter().map(|suite| suite.needs()))), all);
+    }
+
+    #[test]
+    fn every_suite_has_its_input_if_it_is_found_for_it_alone() {
+        for suite in Suite::ALL {
+            let found = Found::look(&mut node(true), suite.needs(), &Wanted::default());
+            suite.params(&found.expect("the node answers")).expect("there is input");
+        }
+    }
+
+    #[test]
+    fn accounts_that_change_in_every_block_come_last() {
+        let address = serve(|request, socket| {
+            let text = String::from_utf8_lossy(request);
+            let result = match () {
+                () if text.contains("getLargestAccounts") => r#"{"value":[{"address":"L"}]}"#,
+                () if text.contains("getVoteAccounts") => r#"{"current":[{"votePubkey":"V"}]}"#,
+                () if text.contains("getMultipleAccounts") => r#"{"value":[{},{}]}"#,
+                () => "null",
+            };
+            respond(socket, 200, &format!(r#"{{"result":{result}}}"#))
+        });
+        let mut node = Client::open(address).expect("the node listens");
+        let needs = Suite::AccountInfo.needs();
+        let found = Found::look(&mut node, needs, &Wanted::default()).expect("the node answers");
+        assert_eq!(found.accounts, ["L", "V"]);
+    }
+
+    #[test]
     fn what_is_answered_with_an_error_or_nothing_is_no_suite() {
         let mut node = node(true);
         let found =
-            Found::look(&mut node, &Suite::ALL, &Wanted::default()).expect("the node answers");
+            Found::look(&mut node, Needs::ALL, &Wanted::default()).expect("the node answers");
         Suite::AccountInfo.requests(&mut node, &found).expect("it has an account");
         let missing =
             Suite::Transaction.requests(&mut node, &found).expect_err("the node has none");

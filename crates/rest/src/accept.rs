@@ -29,8 +29,8 @@ pub(crate) fn media(headers: &HeaderMap, has_raw: bool) -> Option<Media> {
     let json = Liked::of(&given, "application/json");
     let raw = if has_raw { Liked::of(&given, RAW) } else { Liked::default() };
     let is_raw = raw.q > json.q
-        || (raw.q > 0.0 && raw.q == json.q && raw.is_named && (!json.is_named || raw.at < json.at));
-    match (is_raw, json.q > 0.0) {
+        || (raw.q > 0 && raw.q == json.q && raw.is_named && (!json.is_named || raw.at < json.at));
+    match (is_raw, json.q > 0) {
         (true, _) => Some(Media::Raw),
         (false, true) => Some(Media::Json),
         (false, false) => None,
@@ -40,7 +40,8 @@ pub(crate) fn media(headers: &HeaderMap, has_raw: bool) -> Option<Media> {
 /// How much a media type is liked.
 #[derive(Default)]
 struct Liked {
-    q: f32,
+    /// In thousandths.
+    q: u16,
     /// By its whole name, not by a range.
     is_named: bool,
     /// Where in the list.
@@ -52,8 +53,8 @@ impl Liked {
         let kind = media.split('/').next().unwrap_or_default();
         let mut best = (0, Self::default());
         for (at, range) in given.iter().enumerate() {
-            let mut parts = range.split(';').map(str::trim);
-            let name = parts.next().unwrap_or_default();
+            let (name, params) = range.split_once(';').unwrap_or((range, ""));
+            let name = name.trim();
             let exactness = if name.eq_ignore_ascii_case(media) {
                 3
             } else if name.strip_suffix("/*").is_some_and(|it| it.eq_ignore_ascii_case(kind)) {
@@ -62,8 +63,9 @@ impl Liked {
                 u8::from(name == "*/*")
             };
             if exactness > best.0 {
-                let q = parts.find_map(|part| part.strip_prefix("q=")?.parse().ok());
-                best = (exactness, Self { q: q.unwrap_or(1.0), is_named: exactness == 3, at });
+                // What is no weight says nothing against it.
+                let q = rpc::weight(params).unwrap_or(1_000);
+                best = (exactness, Self { q, is_named: exactness == 3, at });
             }
         }
         best.1
@@ -95,6 +97,9 @@ mod tests {
             ("*/*;q=0", true, None),
             ("application/json;q=0, */*", true, raw),
             ("application/json;q=0, */*", false, None),
+            ("application/json;Q=0.2, application/octet-stream ; level=1; q=0.3", true, raw),
+            ("application/json;charset=utf-8;q=0", true, None),
+            ("application/json;q=all", true, json),
         ] {
             let mut headers = HeaderMap::new();
             headers.insert(header::ACCEPT, HeaderValue::from_static(accept));

@@ -63,7 +63,7 @@ impl Asked<'_> {
     }
 
     fn coding(&self) -> Coding {
-        Coding::asked_by(self.headers.get(header::ACCEPT_ENCODING))
+        Coding::asked_by(self.headers)
     }
 }
 
@@ -302,7 +302,7 @@ impl Fixed {
     }
 
     pub(crate) fn respond(&self, headers: &HeaderMap) -> Response<Content> {
-        let asked = Coding::asked_by(headers.get(header::ACCEPT_ENCODING));
+        let asked = Coding::asked_by(headers);
         let wanted = self.coded.iter().find(|(coding, ..)| *coding == asked);
         let Some((coding, body, etag)) = wanted.or_else(|| self.coded.first()) else {
             return Problem::from(RpcError::internal()).into_response();

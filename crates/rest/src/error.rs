@@ -41,6 +41,17 @@ pub(crate) const CODES: &[(i64, u16, &str)] = &[
     (NOT_FOUND, 404, "not_found"),
 ];
 
+/// Names that no code of the table has: what HTTP itself refuses, what is too much, and a code that is not in it.
+const OTHER_NAMES: &[&str] = &[
+    "body_too_large",
+    "body_too_slow",
+    "method_not_allowed",
+    "not_acceptable",
+    "refused",
+    "too_busy",
+    "unsupported_media_type",
+];
+
 /// Why a request got no answer.
 #[derive(Debug)]
 pub(crate) struct Problem {
@@ -155,17 +166,26 @@ impl From<RpcError> for Problem {
 
 /// An error as OpenAPI tells it.
 pub(crate) fn schema() -> Value {
+    let mut names: Vec<&str> = CODES.iter().map(|(_, _, name)| *name).collect();
+    names.extend(OTHER_NAMES);
+    names.sort_unstable();
+    names.dedup();
     json!({
         "type": "object",
+        "description": "Why there is no answer.",
         "required": ["error"],
         "properties": { "error": {
             "type": "object",
+            "description": "The reason.",
             "required": ["code", "name", "message"],
             "properties": {
-                "code": { "type": "integer", "description": "The code that JSON-RPC has for it." },
-                "name": { "type": "string", "description": "For programs; does not change." },
+                "code": { "type": "integer", "format": "int64",
+                    "description": "The code that JSON-RPC has for it, or -32044 where that has null." },
+                "name": { "type": "string", "enum": names,
+                    "description": "For programs; does not change." },
                 "message": { "type": "string", "description": "For people." },
-                "data": { "description": "Details, in a shape of the code." },
+                "data": { "description": "Details, in a shape of the code. Of a 404 that has none in \
+                    JSON-RPC `{\"slot\", \"commitment\"}`: where it is not there." },
             },
         } },
     })

@@ -210,9 +210,7 @@ fn options(path: &str) -> Response<Content> {
             let of_path = routes::ROUTES.iter().filter(|route| route.path == first.path);
             allowed(of_path.map(|route| route.verb))
         }
-        None if matches!(path, "/v1" | "/v1/" | "/v1/openapi.json" | "/ready" | "/metrics") => {
-            READS
-        }
+        None if matches!(path, "/v1" | "/v1/" | "/v1/openapi.json") => READS,
         None => return Problem::no_route().into_response(),
     };
     let mut response = Response::new(Content::default());

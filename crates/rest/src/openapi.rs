@@ -5,11 +5,15 @@ use serde_json::{Map, Value, json};
 use crate::document::Examples;
 use crate::input::Limits;
 use crate::route::{Answer, Body, Kind, Param, Place, Route, Verb};
+use crate::routes::GROUPS;
 use crate::{error, input, schema};
 
 /// Addresses that every Solana ledger has, so that whoever tries the API gets an answer.
 const EXAMPLE_ADDRESSES: [&str; 2] =
     ["TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA", "SysvarC1ock11111111111111111111111111111111"];
+
+/// A mint that every Solana ledger has: lamports as tokens.
+const EXAMPLE_MINT: &str = "So11111111111111111111111111111111111111112";
 
 /// A transaction that moves nothing: signed by nobody, so that it is understood and refused.
 const EXAMPLE_TRANSACTION: &str = concat!(
@@ -41,17 +45,20 @@ pub(crate) fn document(routes: &[Route], examples: &Examples, limits: Limits) ->
                 that it has not is 405 with `Allow`, both in the shape of `Error`.",
         },
         "servers": [{ "url": "/" }],
+        "tags": GROUPS.iter().map(|group| json!({ "name": group.name })).collect::<Vec<_>>(),
         "paths": paths,
         "components": { "schemas": schema::all(), "headers": headers() },
     })
 }
 
 fn operation(route: &Route, examples: &Examples, limits: Limits) -> Value {
+    let groups = GROUPS.iter().filter(|group| group.has(route));
     let outside = route.params.iter().filter(|param| param.place != Place::Body);
     let mut operation = json!({
         "operationId": route.id,
         "summary": route.summary,
-        "parameters": outside.map(|param| parameter(param, examples, limits)).collect::<Vec<_>>(),
+        "tags": groups.map(|group| group.name).collect::<Vec<_>>(),
+        "parameters": outside.map(|param| parameter(route, param, examples, limits)).collect::<Vec<_>>(),
         "responses": responses(route),
     });
     if route.body != Body::None {
@@ -60,7 +67,7 @@ fn operation(route: &Route, examples: &Examples, limits: Limits) -> Value {
     operation
 }
 
-fn parameter(param: &Param, examples: &Examples, limits: Limits) -> Value {
+fn parameter(route: &Route, param: &Param, examples: &Examples, limits: Limits) -> Value {
     let place = if param.place == Place::Path { "path" } else { "query" };
     let mut told = json!({
         "name": param.name,
@@ -74,7 +81,10 @@ fn parameter(param: &Param, examples: &Examples, limits: Limits) -> Value {
             (told["style"], told["explode"]) = ("form".into(), false.into());
             told["example"] = json!(EXAMPLE_ADDRESSES);
         }
-        (Kind::Address, Place::Path) => told["example"] = EXAMPLE_ADDRESSES[0].into(),
+        (Kind::Address, Place::Path) => {
+            let is_mint = route.path.starts_with("/v1/mints/");
+            told["example"] = if is_mint { EXAMPLE_MINT } else { EXAMPLE_ADDRESSES[0] }.into();
+        }
         (Kind::Signature, Place::Path) => {
             if let Some(signature) = &examples.signature {
                 told["example"] = signature.as_str().into();
@@ -109,15 +119,7 @@ fn body(route: &Route, limits: Limits) -> Value {
     });
     let example: Map<String, Value> = members
         .iter()
-        .filter_map(|param| {
-            let value = match param.kind {
-                Kind::Addresses(_) => json!(EXAMPLE_ADDRESSES),
-                Kind::Base64 => EXAMPLE_TRANSACTION.into(),
-                Kind::Filters => json!([{ "dataSize": 165 }]),
-                _ => return None,
-            };
-            Some((param.name.to_owned(), value))
-        })
+        .filter_map(|param| Some((param.name.to_owned(), example(param.kind)?)))
         .collect();
     let mut content = json!({ "application/json": { "schema": object, "example": example } });
     if route.body == Body::JsonOrTransaction {
@@ -125,6 +127,16 @@ fn body(route: &Route, limits: Limits) -> Value {
             json!({ "schema": { "type": "string", "format": "binary" } });
     }
     json!({ "required": true, "content": content })
+}
+
+/// What a member of a body may be.
+pub(crate) fn example(kind: Kind) -> Option<Value> {
+    match kind {
+        Kind::Addresses(_) => Some(json!(EXAMPLE_ADDRESSES)),
+        Kind::Base64 => Some(EXAMPLE_TRANSACTION.into()),
+        Kind::Filters => Some(json!([{ "dataSize": 165 }])),
+        _ => None,
+    }
 }
 
 /// Every header that an answer may have beside its type and length.
@@ -311,6 +323,12 @@ mod tests {
             let verb = if route.verb == Verb::Get { "get" } else { "post" };
             let told = &document["paths"][route.path][verb];
             assert_eq!(told["operationId"], route.id);
+            assert_eq!(
+                told["tags"].as_array().map(Vec::len),
+                Some(1),
+                "{} is of one group",
+                route.id
+            );
             assert!(
                 document["components"]["schemas"].get(route.schema).is_some(),
                 "{}: no schema {}",

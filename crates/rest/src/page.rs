@@ -1,96 +1,230 @@
-//! The page at `/v1/`: every route with its parameters, and a form to try the ones that read.
+//! The page at `/v1/`: every route with its parameters, a form to ask it, the same as a `curl` command, and what
+//! it answers.
 //!
-//! Self-contained: no script, style or font from anywhere else.
+//! Self-contained: its style and script are in it, and nothing is from anywhere else. What it shows of answers, and
+//! what it fills in, its script takes from `/v1/openapi.json`.
 
 use std::fmt::Write;
 
+use serde_json::Value;
+
 use crate::route::{Kind, Param, Place, Route, Verb};
 use crate::routes::ROUTES;
+use crate::{openapi, routes};
 
 const HEAD: &str = r#"<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-<title>Hydrant: REST</title>
-<style>
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #222; }
-code, pre, input, select { font: 14px/1.4 ui-monospace, monospace; }
-details { border: 1px solid #ccc; border-radius: 6px; margin: .5rem 0; padding: .4rem .8rem; }
-summary { cursor: pointer; } b.get { color: #06c; } b.post { color: #a50; }
-td { padding: .15rem .8rem .15rem 0; vertical-align: top; } pre { background: #f4f4f4; padding: .6rem; overflow: auto; max-height: 30rem; }
-</style></head><body>
-<h1>Hydrant</h1>
-<p>State and history of a ledger over REST. For programs: <a href="/v1/openapi.json">openapi.json</a>. Each answer
-names its slot and commitment in <code>Hydrant-Slot</code> and <code>Hydrant-Commitment</code>; lists come in
-pages: give a page's <code>paginationKey</code> as <code>cursor</code>.</p>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Hydrant: REST</title><link rel=icon href="data:,">
 "#;
 
-const SCRIPT: &str = r#"<script>
-for (const form of document.forms) form.addEventListener('submit', async (event) => {
-  event.preventDefault();
-  let path = form.dataset.path; const query = new URLSearchParams();
-  for (const [name, value] of new FormData(form)) {
-    if (path.includes('{' + name + '}')) path = path.replace('{' + name + '}', encodeURIComponent(value));
-    else if (value) query.set(name, value);
-  }
-  const url = path + (query.size ? '?' + query : '');
-  const out = form.nextElementSibling; out.textContent = '…';
-  try {
-    const answer = await fetch(url); const text = await answer.text();
-    const head = ['hydrant-slot', 'hydrant-commitment', 'etag', 'cache-control']
-      .map((name) => name + ': ' + answer.headers.get(name)).join('\n');
-    let body = text; try { body = JSON.stringify(JSON.parse(text), null, 2); } catch {}
-    out.textContent = 'GET ' + url + '\n' + answer.status + '\n' + head + '\n\n' + body.slice(0, 100000);
-  } catch (err) { out.textContent = String(err); }
-});
-</script></body></html>
-"#;
+const INTRODUCTION: &str = r#"</head><body>
+<header><h1>Hydrant <small>REST</small></h1>
+<p>State and history of a ledger. For programs: <a href="/v1/openapi.json">openapi.json</a>. Each answer names its slot
+and commitment in <code>Hydrant-Slot</code> and <code>Hydrant-Commitment</code>; lists come in pages: give a page's
+<code>paginationKey</code> as <code>cursor</code>.</p></header>
+<main>"#;
 
 /// The page. Everything in it is ours and has no character that HTML would take for its own.
 pub(crate) fn html() -> String {
     let mut html = HEAD.to_owned();
-    for route in ROUTES {
-        write_route(&mut html, route);
+    html += &format!("<style>\n{}</style>\n", include_str!("page/style.css"));
+    html += INTRODUCTION;
+    html += "<nav>";
+    for group in routes::GROUPS {
+        html += &format!("<b>{}</b>\n", group.name);
+        for route in ROUTES.iter().filter(|route| group.has(route)) {
+            let (verb, class) = verb(route);
+            // A String takes everything.
+            let _ = writeln!(
+                html,
+                "<a href=\"/v1/#{}\"><span class={class}>{verb}</span>{}</a>",
+                route.id, route.summary
+            );
+        }
     }
-    html + SCRIPT
+    html += "</nav>\n<div>";
+    for group in routes::GROUPS {
+        html += &format!("<h2>{}</h2>\n", group.name);
+        let of_group = ROUTES.iter().filter(|route| group.has(route));
+        of_group.for_each(|route| write_route(&mut html, route));
+    }
+    html += "</div></main>\n";
+    html + &format!("<script>\n{}</script></body></html>\n", include_str!("page/script.js"))
+}
+
+fn verb(route: &Route) -> (&'static str, &'static str) {
+    match route.verb {
+        Verb::Get => ("GET", "get"),
+        Verb::Post => ("POST", "post"),
+    }
 }
 
 fn write_route(html: &mut String, route: &Route) {
-    let (verb, class) = match route.verb {
-        Verb::Get => ("GET", "get"),
-        Verb::Post => ("POST", "post"),
-    };
-    let (path, summary) = (route.path, route.summary);
-    // A String takes everything.
+    let ((verb, class), path) = (verb(route), route.path);
     let _ = write!(
         html,
-        "<details><summary><b class={class}>{verb}</b> <code>{path}</code> {summary}</summary>\n\
-         <form data-path=\"{path}\"><table>"
+        "<details class=route id={}><summary><span class=\"verb {class}\">{verb}</span><code>{path}</code>\
+         <span>{}</span></summary>\n<form class=inside data-verb={verb} data-path=\"{path}\">\n",
+        route.id, route.summary
     );
-    for param in route.params {
-        let (name, doc) = (param.name, param.doc);
-        let need = if param.is_required { " *" } else { "" };
-        let field = field(param, route.verb);
-        let _ = writeln!(html, "<tr><td><code>{name}</code>{need}<td>{field}<td>{doc}");
+    let (needed, others): (Vec<&Param>, Vec<&Param>) =
+        route.params.iter().partition(|param| param.is_required || param.place == Place::Body);
+    needed.iter().for_each(|param| write_field(html, param));
+    if !others.is_empty() || route.answer.has_raw() {
+        html.push_str("<details class=more><summary>Options</summary>\n");
+        others.iter().for_each(|param| write_field(html, param));
+        if route.answer.has_raw() {
+            html.push_str(ACCEPT);
+        }
+        html.push_str("</details>\n");
     }
-    html.push_str("</table>");
-    match route.verb {
-        Verb::Get => html.push_str("<button>Try</button></form><pre></pre></details>\n"),
-        Verb::Post => html.push_str("</form></details>\n"),
+    html.push_str(RUN);
+}
+
+/// How the answer of a route that has bytes is wanted.
+const ACCEPT: &str = "<div class=field><label>Accept <small>header</small></label>\
+    <select name=accept data-place=accept aria-label=Accept><option value=\"\">application/json</option>\
+    <option>application/octet-stream</option></select><small class=told>JSON, or the bytes as they are.</small></div>\n";
+
+/// What every form ends with.
+const RUN: &str = r#"<div class=run><pre class=command></pre><button type=button class=copy>Copy</button><button class=send>Send</button></div>
+<div class=wrong role=alert></div>
+<div class=answer hidden><p><span class=status></span><span class=at></span></p>
+<details class=heads><summary>Headers</summary><pre></pre></details><pre></pre></div>
+<details class=told-answer><summary>What it answers</summary></details>
+</form></details>
+"#;
+
+fn write_field(html: &mut String, param: &Param) {
+    let (name, doc) = (param.name, param.doc);
+    let place = match param.place {
+        Place::Path => "path",
+        Place::Query => "query",
+        Place::Body => "body",
+    };
+    let need = if param.is_required { " <i title=needed>*</i>" } else { "" };
+    let _ = writeln!(
+        html,
+        "<div class=field><label>{name}{need} <small>{place}</small></label>{}<small class=told>{doc}</small></div>",
+        field(param, place)
+    );
+}
+
+/// Where a parameter is given.
+fn field(param: &Param, place: &str) -> String {
+    let required = if param.is_required { " required" } else { "" };
+    let of = |kind: &str| {
+        let name = param.name;
+        format!("name={name} data-place={place} data-kind={kind} aria-label={name}{required}")
+    };
+    let options = |words: &[&str]| {
+        let options: String = words.iter().map(|word| format!("<option>{word}</option>")).collect();
+        format!("<select {}><option value=\"\"></option>{options}</select>", of("text"))
+    };
+    // What may be left out is not filled in.
+    let example = openapi::example(param.kind).filter(|_| param.is_required);
+    match param.kind {
+        Kind::OneOf(words) => options(words),
+        Kind::Bool => options(&["true", "false"]),
+        Kind::Number(min, max) => format!("<input type=number min={min} max={max} {}>", of("text")),
+        Kind::Addresses(_) => {
+            let lines = example.iter().filter_map(Value::as_array).flatten();
+            let lines: Vec<&str> = lines.filter_map(Value::as_str).collect();
+            let hint = "placeholder=\"Addresses: lines, or between commas\"";
+            format!("<textarea {} {hint}>{}</textarea>", of("list"), lines.join("\n"))
+        }
+        Kind::Filters => {
+            let filters = example.map(|example| example.to_string()).unwrap_or_default();
+            format!("<textarea {} placeholder=JSON>{filters}</textarea>", of("json"))
+        }
+        Kind::Base64 => {
+            let bytes = example.as_ref().and_then(Value::as_str).unwrap_or_default();
+            format!("<textarea {} placeholder=base64>{bytes}</textarea>", of("text"))
+        }
+        Kind::Address => format!("<input placeholder=\"32 bytes in base58\" {}>", of("text")),
+        Kind::Signature => format!("<input placeholder=\"64 bytes in base58\" {}>", of("text")),
+        Kind::Base58(_) => format!("<input placeholder=base58 {}>", of("text")),
     }
 }
 
-fn field(param: &Param, verb: Verb) -> String {
-    let name = param.name;
-    let required = if param.is_required { " required" } else { "" };
-    match param.kind {
-        _ if param.place == Place::Body => "in the body".to_owned(),
-        _ if verb == Verb::Post => "in the query".to_owned(),
-        Kind::OneOf(words) => {
-            let options: String = words.iter().map(|word| format!("<option>{word}")).collect();
-            format!("<select name={name}><option>{options}</select>")
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The part of the page that is a route's.
+    fn part<'p>(page: &'p str, route: &Route) -> &'p str {
+        let from = page.find(&format!("<details class=route id={}>", route.id));
+        let part = &page[from.unwrap_or_else(|| panic!("no {}", route.id))..];
+        part.split("</form>").next().unwrap_or_default()
+    }
+
+    #[test]
+    fn every_route_has_a_form_and_every_parameter_a_field() {
+        let page = html();
+        assert_eq!(page.matches("<form ").count(), ROUTES.len());
+        for route in ROUTES {
+            let (part, (verb, _)) = (part(&page, route), verb(route));
+            let begins =
+                format!("<form class=inside data-verb={verb} data-path=\"{}\">", route.path);
+            assert!(part.contains(&begins), "{part}");
+            assert!(
+                page.contains(&format!("href=\"/v1/#{}\"", route.id)),
+                "{} is listed",
+                route.id
+            );
+            for param in route.params {
+                let place = match param.place {
+                    Place::Path => "path",
+                    Place::Query => "query",
+                    Place::Body => "body",
+                };
+                let field = format!(" name={} data-place={place} ", param.name);
+                assert_eq!(part.matches(&field).count(), 1, "{}: {field}{part}", route.id);
+                let named = format!(
+                    "aria-label={}{}",
+                    param.name,
+                    if param.is_required { " required" } else { "" }
+                );
+                assert!(part.contains(&named) && part.contains(param.doc), "{}: {named}", route.id);
+            }
+            let fields = part.matches("data-place=").count();
+            assert_eq!(fields, route.params.len() + usize::from(route.answer.has_raw()));
+            for wanted in ["class=command", "class=copy", "class=send", "class=answer"] {
+                assert!(part.contains(wanted), "{}: {wanted}", route.id);
+            }
         }
-        Kind::Bool => {
-            format!("<select name={name}><option><option>true<option>false</select>")
+    }
+
+    #[test]
+    fn bodies_are_filled_in_with_what_can_be_sent() {
+        let page = html();
+        let of = |id: &str| {
+            let route = ROUTES.iter().find(|route| route.id == id);
+            part(&page, route.unwrap_or_else(|| panic!("no {id}")))
+        };
+        assert!(of("postProgramAccounts").contains(">[{\"dataSize\":165}]</textarea>"));
+        assert!(
+            of("postAccounts").contains("\nSysvarC1ock11111111111111111111111111111111</textarea>")
+        );
+        for id in ["postTransaction", "simulateTransaction"] {
+            assert!(of(id).contains("placeholder=base64>AQAA"), "{id}");
         }
-        _ => format!("<input name={name} size=44{required}>"),
+        // Accounts that may be told of a simulation are left to whoever wants them.
+        assert!(of("simulateTransaction").contains("commas\"></textarea>"));
+    }
+
+    #[test]
+    fn the_page_is_whole_and_alone() {
+        let page = html();
+        for opened in ["details", "form", "select", "textarea", "label", "pre", "script", "style"] {
+            let (open, close) = (format!("<{opened}"), format!("</{opened}>"));
+            assert_eq!(page.matches(&open).count(), page.matches(&close).count(), "{opened}");
+        }
+        for wrong in ["http:", "https:", "src=", "@import", "url(", "innerHTML"] {
+            assert!(!page.contains(wrong), "{wrong}");
+        }
+        for told in ROUTES.iter().flat_map(|route| route.params.iter().map(|param| param.doc)) {
+            assert!(!told.contains(['<', '>', '&', '"']), "{told}");
+        }
     }
 }

@@ -33,6 +33,20 @@ pub(crate) struct Route {
     pub(crate) plan: fn(&Args) -> Result<Plan, Problem>,
 }
 
+/// Routes of one subject.
+#[derive(Debug)]
+pub(crate) struct Group {
+    pub(crate) name: &'static str,
+    /// First segments of their paths, behind `/v1/`.
+    pub(crate) segments: &'static [&'static str],
+}
+
+impl Group {
+    pub(crate) fn has(&self, route: &Route) -> bool {
+        self.segments.contains(&route.path.split('/').nth(2).unwrap_or_default())
+    }
+}
+
 /// What is called for a request.
 #[derive(Debug)]
 pub(crate) enum Plan {

@@ -10,7 +10,7 @@ use crate::route::Kind::{
     Address, Addresses, Base58, Base64, Bool, Filters, Number, OneOf, Signature,
 };
 use crate::route::Place::{Body as InBody, Path, Query};
-use crate::route::{Answer, Body, Kind, Most, Param, Place, Plan, Route, Verb};
+use crate::route::{Answer, Body, Group, Kind, Most, Param, Place, Plan, Route, Verb};
 use crate::wait::WAIT_MS_MAX;
 
 /// What providers of Solana RPC allow a page.
@@ -99,6 +99,16 @@ const VERSION: Param = param(
 );
 const TRANSACTION: Param =
     required("transaction", InBody, Base64, "The signed transaction, in base64.");
+
+/// Every subject, in the order of the page.
+pub(crate) const GROUPS: &[Group] = &[
+    Group { name: "Node and ledger", segments: &["node", "ledger", "supply"] },
+    Group { name: "Accounts", segments: &["accounts"] },
+    Group { name: "Tokens", segments: &["owners", "mints"] },
+    Group { name: "Programs", segments: &["programs"] },
+    Group { name: "Transactions", segments: &["transactions"] },
+    Group { name: "Blocks", segments: &["blocks"] },
+];
 
 /// Every route.
 pub(crate) const ROUTES: &[Route] = &[

@@ -6,7 +6,7 @@ use std::io::Write;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use hyper::header::HeaderValue;
+use hyper::header::{self, HeaderMap, HeaderValue};
 
 /// What is shorter goes as it is.
 pub(crate) const COMPRESS_BYTES_MIN: usize = 1_024;
@@ -24,24 +24,18 @@ pub enum Coding {
 }
 
 impl Coding {
-    /// What a client likes best of what we have. Zstd if it likes both as much: less work for both.
-    pub fn asked_by(accept: Option<&HeaderValue>) -> Self {
-        let Some(accept) = accept.and_then(|value| value.to_str().ok()) else { return Self::Plain };
-        let (mut best, mut best_q) = (Self::Plain, 0.0);
-        for offer in accept.split(',') {
-            let mut parts = offer.split(';');
-            let coding = match parts.next().map(str::trim) {
-                Some(name) if name.eq_ignore_ascii_case("zstd") => Self::Zstd,
-                Some(name) if name.eq_ignore_ascii_case("gzip") => Self::Gzip,
-                _ => continue,
-            };
-            let q = parts.find_map(|part| part.trim().strip_prefix("q=")?.parse().ok());
-            let q: f32 = q.unwrap_or(1.0);
-            if q > best_q || (q > 0.0 && q == best_q && coding == Self::Zstd) {
-                (best, best_q) = (coding, q);
-            }
+    /// What a client likes best of what we have, by all lines of `Accept-Encoding` (RFC 9110, 12.5.3). Zstd if
+    /// it names both and likes both as much: less work for both. Who takes anything (`*`) gets gzip, which
+    /// everybody reads. As it is if nothing else is taken: also for who does not take that.
+    pub fn asked_by(headers: &HeaderMap) -> Self {
+        let mut lines = headers.get_all(header::ACCEPT_ENCODING).iter().peekable();
+        if lines.peek().is_none() {
+            return Self::Plain;
         }
-        best
+        let offers = lines.filter_map(|line| line.to_str().ok()).flat_map(|line| line.split(','));
+        let mut asked = Asked::default();
+        offers.for_each(|offer| asked.take(offer));
+        asked.best()
     }
 
     /// Its value of `Content-Encoding`; none if the bytes are as they are.
@@ -51,6 +45,78 @@ impl Coding {
             Self::Gzip => Some(HeaderValue::from_static("gzip")),
             Self::Zstd => Some(HeaderValue::from_static("zstd")),
         }
+    }
+}
+
+/// What `Accept-Encoding` says: of each coding the weight that it was first given, if it was named.
+#[derive(Default)]
+struct Asked {
+    plain: Option<u16>,
+    gzip: Option<u16>,
+    zstd: Option<u16>,
+    /// Of every coding that is not named.
+    any: Option<u16>,
+}
+
+impl Asked {
+    fn take(&mut self, offer: &str) {
+        let (name, params) = offer.split_once(';').unwrap_or((offer, ""));
+        let name = name.trim_matches([' ', '\t']);
+        let is = |coding: &str| name.eq_ignore_ascii_case(coding);
+        let named = if is("gzip") || is("x-gzip") {
+            &mut self.gzip
+        } else if is("zstd") {
+            &mut self.zstd
+        } else if is("identity") {
+            &mut self.plain
+        } else if is("*") {
+            &mut self.any
+        } else {
+            return;
+        };
+        // What is no weight says nothing.
+        if let Some(weight) = weight(params) {
+            named.get_or_insert(weight);
+        }
+    }
+
+    fn best(&self) -> Coding {
+        let any = self.any.unwrap_or(0);
+        // Of those that are liked as much the first. Who names none but what it takes as it is, likes that less.
+        let ranked = [
+            (Coding::Zstd, self.zstd.unwrap_or(0)),
+            (Coding::Gzip, self.gzip.unwrap_or(any)),
+            (Coding::Zstd, self.zstd.unwrap_or(any)),
+            (Coding::Plain, self.plain.unwrap_or(0)),
+        ];
+        let mut best = (Coding::Plain, 0);
+        for (coding, weight) in ranked {
+            if weight > best.1 {
+                best = (coding, weight);
+            }
+        }
+        best.0
+    }
+}
+
+/// How much is liked what has these parameters, in thousandths: those of its `q`, 1,000 if it has none; `None`
+/// if that is no weight (RFC 9110, 12.4.2; more than three digits are no mistake).
+pub fn weight(params: &str) -> Option<u16> {
+    let mut params = params.split(';').map(|param| param.trim_matches([' ', '\t']));
+    let Some(q) = params.find_map(|param| param.strip_prefix(['q', 'Q'])?.strip_prefix('=')) else {
+        return Some(1_000);
+    };
+    let (whole, digits) = q.split_once('.').unwrap_or((q, ""));
+    if !digits.bytes().all(|digit| digit.is_ascii_digit()) {
+        return None;
+    }
+    let mut digits = digits.bytes().map(|digit| u16::from(digit - b'0'));
+    let mut digit = || digits.next().unwrap_or(0);
+    let thousandths = digit() * 100 + digit() * 10 + digit();
+    match whole {
+        "0" => Some(thousandths),
+        "1" if thousandths == 0 => Some(1_000),
+        _ => None,
     }
 }
 
@@ -151,19 +217,86 @@ mod tests {
 
     #[test]
     fn the_client_gets_what_it_likes_best() {
-        for (accept, wanted) in [
-            ("", Coding::Plain),
-            ("br", Coding::Plain),
-            ("gzip, deflate", Coding::Gzip),
-            ("gzip, deflate, br, zstd", Coding::Zstd),
-            ("zstd;q=0.5, GZIP;q=0.8", Coding::Gzip),
-            ("gzip;q=0", Coding::Plain),
-            ("zstd;q=0, gzip;q=0.1", Coding::Gzip),
-        ] {
-            let accept_value = HeaderValue::from_static(accept);
-            assert_eq!(Coding::asked_by(Some(&accept_value)), wanted, "{accept}");
+        use Coding::{Gzip, Plain, Zstd};
+        let cases: &[(&[&str], Coding)] = &[
+            (&[], Plain),
+            (&[""], Plain),
+            (&["br"], Plain),
+            (&["gzip, deflate"], Gzip),
+            (&["gzip, deflate, br, zstd"], Zstd),
+            (&["zstd;q=0.5, GZIP;q=0.8"], Gzip),
+            (&["gzip;q=0"], Plain),
+            (&["zstd;q=0, gzip;q=0.1"], Gzip),
+            (&["x-gzip"], Gzip),
+            // More than one line is one list.
+            (&["br", "gzip"], Gzip),
+            (&["gzip", "zstd"], Zstd),
+            (&["gzip;q=0.9", "zstd;q=0.3"], Gzip),
+            (&["br, deflate", "", " , gzip ;\tQ=0.5 ,"], Gzip),
+            (&["caf\u{e9}", "gzip"], Gzip),
+            // The first word is what counts.
+            (&["gzip;q=0", "gzip"], Plain),
+            // Whatever is not named.
+            (&["*"], Gzip),
+            (&["*;q=0.1"], Gzip),
+            (&["gzip;q=0, *"], Zstd),
+            (&["*, zstd"], Zstd),
+            (&["*, zstd;q=0.5"], Gzip),
+            (&["zstd;q=0.5, *;q=0.5"], Zstd),
+            (&["*;q=0"], Plain),
+            (&["*;q=0, zstd"], Zstd),
+            (&["gzip, *;q=0"], Gzip),
+            (&["zstd;q=0, gzip;q=0, *"], Plain),
+            // As it is: liked least unless it is named, and what there is if nothing else is.
+            (&["identity"], Plain),
+            (&["identity, gzip"], Gzip),
+            (&["identity, gzip;q=0.5"], Plain),
+            (&["identity;q=0.5, gzip;q=0.4, zstd;q=0.6"], Zstd),
+            (&["identity;q=1, *;q=0.5"], Plain),
+            (&["identity;q=0"], Plain),
+            (&["identity;q=0, br"], Plain),
+            (&["identity;q=0, *;q=0"], Plain),
+            (&["identity;q=0, *"], Gzip),
+            // What is no weight says nothing.
+            (&["gzip;q=2"], Plain),
+            (&["gzip;q=x, zstd;q=0.1"], Zstd),
+            (&["gzip;q="], Plain),
+            (&["gzip;q=NaN"], Plain),
+            (&["gzip;q=-0.5"], Plain),
+            (&["gzip;q=0.0004"], Plain),
+            (&["gzip;q=0.00190"], Gzip),
+            (&["gzip;level=9;q=0"], Plain),
+        ];
+        for (lines, wanted) in cases {
+            let mut headers = HeaderMap::new();
+            for line in *lines {
+                let line = HeaderValue::from_bytes(line.as_bytes()).expect("a header");
+                headers.append(header::ACCEPT_ENCODING, line);
+            }
+            assert_eq!(Coding::asked_by(&headers), *wanted, "{lines:?}");
         }
-        assert_eq!(Coding::asked_by(None), Coding::Plain);
+    }
+
+    #[test]
+    fn a_weight_is_a_number_from_0_to_1() {
+        for (params, wanted) in [
+            ("", Some(1_000)),
+            ("level=1", Some(1_000)),
+            ("q=1", Some(1_000)),
+            ("q=1.000", Some(1_000)),
+            ("q=1.", Some(1_000)),
+            (" q=0.5 ", Some(500)),
+            ("charset=utf-8; Q=0.125", Some(125)),
+            ("q=0", Some(0)),
+            ("q=0.33333", Some(333)),
+            ("q=1.001", None),
+            ("q=.5", None),
+            ("q=0.5x", None),
+            ("q=1e0", None),
+            ("q=10", None),
+        ] {
+            assert_eq!(weight(params), wanted, "{params}");
+        }
     }
 
     #[test]

@@ -11,18 +11,19 @@ use std::str::Utf8Error;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cache::{Entry, Find, Tell};
-use pool::{Class as PoolClass, ClientId, TooMany};
+use cache::{Tell, Turn, Weigh};
+use pool::{Class as PoolClass, ClientId, Ended, TooMany};
 use tokio::sync::oneshot;
 
 use crate::bare::{Told, Want};
-use crate::cached::{self, Asked, Meaning};
-use crate::compress::Coding;
+use crate::cached::{self, Asked};
+use crate::compress::{COMPRESS_BYTES_MIN, Coding};
 use crate::envelope::{self, Bounded, Call, Id, Request};
 use crate::error::{OVERLOADED, RpcError};
-use crate::job::{About, Job, OwnedCall, guarded};
-use crate::kept::{GaveUp, Keeping, Kept};
-use crate::methods::{self, Class, Method, MethodResult, Named};
+use crate::job::{About, Job, OwnedCall, Way, guarded};
+use crate::kept::Kept;
+use crate::look::{self, ATTEMPTS, Hit, Looked};
+use crate::methods::{self, Budget, Class, Method, MethodResult, Named};
 use crate::metrics::{Lane, Outcome, Slow, Subject};
 use crate::node::Node;
 use crate::outlet::{Piece, Taken, Taker};
@@ -33,6 +34,10 @@ use crate::work::{self, INLINE_BODY_BYTES_MAX};
 
 /// A batch of more calls is answered on the pool though each of them is cheap.
 const INLINE_BATCH_MAX: usize = 16;
+
+/// Kept answers of a short batch go out where the socket is polled if they are not more bytes than may wait for
+/// a client of any other answer. They are not copied.
+const KNOWN_BATCH_BYTES_MAX: u64 = 1024 * 1024;
 
 /// When to come again after there was too much to do: a second's work is gone by then.
 const RETRY_AFTER_S: u64 = 1;
@@ -132,8 +137,16 @@ fn read<'b>(
 enum Large {
     /// It is answered.
     Answered(Reply),
-    /// What is to be run for it, where, and whether it is a batch.
-    Run(Vec<OwnedCall>, PoolClass, bool),
+    /// One call, to be run on the pool; what it reads was looked up already.
+    Single {
+        id: Id,
+        method: Named,
+        params: Option<Box<str>>,
+        class: PoolClass,
+        asked: Option<Asked>,
+    },
+    /// A batch, and where it is to be run.
+    Batch(Vec<OwnedCall>, PoolClass),
 }
 
 /// Reads a body on the pool, looks at its calls there, and runs there what is cheap.
@@ -146,55 +159,61 @@ async fn answer_large(
     let lane = Lane::Pool(class);
     let here = Arc::clone(node);
     let look = move || Ok(look_into(&here, &asker, lane, std::str::from_utf8(&body)?));
-    let (calls, class, is_batch) = match work::on_pool(node, class, asker.client, look).await {
+    Ok(match work::on_pool(node, class, asker.client, look).await {
         Ok(looked) => match looked? {
-            Large::Answered(reply) => return Ok(reply.made_on_pool()),
-            Large::Run(calls, class, is_batch) => (calls, class, is_batch),
+            Large::Answered(reply) => reply.made_on_pool(),
+            Large::Single { id, method, params, class, asked } => {
+                let params = Params::new(params.as_deref());
+                answer_on_pool(node, asker, (&id, method, params, class), asked).await
+            }
+            Large::Batch(calls, class) => match submit_batch(node, asker, calls, class) {
+                Ok(taker) => receive(node, (taker, class), asker, &Id::Null).await,
+                Err(err) => refuse_body(node, &asker, Lane::Pool(class), &err),
+            },
         },
-        Err(err) => return Ok(refuse_body(node, &asker, lane, &err)),
-    };
-    let (subject, id) = match calls.as_slice() {
-        [OwnedCall::Run { id, method, .. }] if !is_batch => (method.subject(), id.clone()),
-        _ => (Subject::none(), Id::Null),
-    };
-    Ok(match submit(node, About { asker, class, cache: "none", is_batch }, calls, None) {
-        Ok(taker) => receive(node, (taker, class), asker, &id).await,
-        Err(err) => {
-            let done = reply(Err(err), &id);
-            count(node, &asker, (subject, None), Lane::Pool(class), done.outcome);
-            Reply::whole(done)
-        }
+        Err(err) => refuse_body(node, &asker, lane, &err),
     })
 }
 
 fn look_into(node: &Node, asker: &Asker, lane: Lane, body: &str) -> Large {
     let calls = match read(node, asker, lane, body) {
         Err(reply) => return Large::Answered(*reply),
-        Ok(Request::Single(call)) => {
-            let Some(plan) = Plan::of(node, asker, call) else {
-                return Large::Answered(Reply::Nothing);
-            };
-            return match plan.class() {
-                Some(class) => Large::Run(vec![plan.to_owned_call()], class, false),
-                None => {
-                    let done = plan.answer_here(node, asker, lane, &RpcError::internal());
-                    Large::Answered(Reply::whole(done))
-                }
-            };
-        }
+        Ok(Request::Single(call)) => return look_into_single(node, asker, lane, call),
         Ok(Request::Batch(calls)) => calls,
     };
     if calls.len() > INLINE_BATCH_MAX {
         let (calls, class) = own(calls);
         return match calls.is_empty() {
             true => Large::Answered(Reply::Nothing),
-            false => Large::Run(calls, class, true),
+            false => Large::Batch(calls, class),
         };
     }
     let plans = plan(node, asker, calls);
-    match heaviest(&plans) {
-        Some(class) => Large::Run(plans.iter().map(Plan::to_owned_call).collect(), class, true),
-        None => Large::Answered(answer_all_here(node, asker, lane, plans, &RpcError::internal())),
+    let Some(class) = heaviest(&plans) else {
+        let reply = answer_all_here(node, asker, lane, plans, &RpcError::internal());
+        return Large::Answered(reply);
+    };
+    match all_known(node, asker, &plans) {
+        Some(hits) => Large::Answered(answer_known_here(node, asker, lane, plans, hits)),
+        None => Large::Batch(plans.iter().map(Plan::to_owned_call).collect(), class),
+    }
+}
+
+fn look_into_single(node: &Node, asker: &Asker, lane: Lane, call: Call<'_>) -> Large {
+    let plan = match plan_single(node, *asker, call) {
+        Ok(Some(plan)) => plan,
+        Ok(None) => return Large::Answered(Reply::Nothing),
+        Err(kept) => return Large::Answered(*kept),
+    };
+    match plan {
+        Plan::OnPool { id, method, params, class } => {
+            let asked = asked(node, asker, &method, params);
+            Large::Single { id, method, params: params.text().map(Box::from), class, asked }
+        }
+        plan => {
+            let done = plan.answer_here(node, asker, lane, &RpcError::internal());
+            Large::Answered(Reply::whole(done))
+        }
     }
 }
 
@@ -256,7 +275,7 @@ enum Plan<'a> {
 
 impl<'a> Plan<'a> {
     /// Looks at a call; `None` if it is not to be answered.
-    fn of(node: &Node, asker: &Asker, call: Call<'a>) -> Option<Self> {
+    fn of(node: &Node, asker: &Asker, call: Call<'a>, budget: &mut Budget) -> Option<Self> {
         let (id, method, params) = match call {
             Call::Notification => return None,
             Call::Invalid { id, versioned, err } => {
@@ -266,19 +285,24 @@ impl<'a> Plan<'a> {
         };
         Some(match methods::find(&method) {
             None => Self::Answered(Subject::other(), reply(Err(RpcError::method_not_found()), &id)),
-            Some(method) => Self::of_method(node, asker, (id, method, params)),
+            Some(method) => Self::of_method(node, asker, (id, method, params), budget),
         })
     }
 
-    fn of_method(node: &Node, asker: &Asker, call: (Id, Named, Params<'a>)) -> Self {
+    fn of_method(
+        node: &Node,
+        asker: &Asker,
+        call: (Id, Named, Params<'a>),
+        budget: &mut Budget,
+    ) -> Self {
         let (id, method, params) = call;
         let request = asker.request;
         let class = match method.class {
             Class::Inline => Ok(None),
             Class::Light => Ok(Some(PoolClass::Light)),
             Class::Medium => Ok(Some(PoolClass::Medium)),
-            Class::By(class) => guarded(method.name, request, || class(node, params)),
-            Class::Try(run) => match guarded(method.name, request, || run(node, params)) {
+            Class::By(class) => guarded(method.name, request, || class(node, params, budget)),
+            Class::Try(run) => match guarded(method.name, request, || run(node, params, budget)) {
                 Ok(Ok(result)) => return Self::Answered(method.subject(), reply(result, &id)),
                 Ok(Err(class)) => Ok(Some(class)),
                 Err(err) => Err(err),
@@ -288,6 +312,13 @@ impl<'a> Plan<'a> {
             Ok(None) => Self::Here { id, method, params },
             Ok(Some(class)) => Self::OnPool { id, method, params, class },
             Err(err) => Self::Answered(method.subject(), reply(Err(err), &id)),
+        }
+    }
+
+    fn subject(&self) -> Subject {
+        match self {
+            Self::Answered(subject, _) => *subject,
+            Self::Here { method, .. } | Self::OnPool { method, .. } => method.subject(),
         }
     }
 
@@ -301,8 +332,11 @@ impl<'a> Plan<'a> {
     fn to_owned_call(&self) -> OwnedCall {
         match self {
             Self::Answered(subject, done) => done.clone().into_owned_call(*subject),
-            Self::Here { id, method, params } | Self::OnPool { id, method, params, .. } => {
-                OwnedCall::run(id.clone(), *method, *params)
+            Self::Here { id, method, params } => {
+                OwnedCall::new(id.clone(), *method, *params, Way::Run)
+            }
+            Self::OnPool { id, method, params, .. } => {
+                OwnedCall::new(id.clone(), *method, *params, Way::LookFirst)
             }
         }
     }
@@ -362,43 +396,121 @@ fn refuse_body(node: &Node, asker: &Asker, lane: Lane, err: &RpcError) -> Reply 
 }
 
 async fn answer_single(node: &Arc<Node>, asker: Asker, call: Call<'_>) -> Reply {
-    let plan = match call {
-        Call::Method { id, method: name, params } => match methods::find(&name) {
-            Some(method) => match known(node, asker, (&id, method, params)) {
-                Some(kept) => return kept,
-                None => Some(Plan::of_method(node, &asker, (id, method, params))),
-            },
-            None => Plan::of(node, &asker, Call::Method { id, method: name, params }),
-        },
-        call => Plan::of(node, &asker, call),
+    let plan = match plan_single(node, asker, call) {
+        Ok(plan) => plan,
+        Err(kept) => return *kept,
     };
-    let (subject, params, lane, done) = match plan {
+    let (subject, params, done) = match plan {
         None => return Reply::Nothing,
-        Some(Plan::Answered(subject, done)) => (subject, None, Lane::Inline, done),
+        Some(Plan::Answered(subject, done)) => (subject, None, done),
         Some(Plan::Here { id, method, params }) => {
             let done = reply(run(node, method, asker.request, params), &id);
-            (method.subject(), Some(params), Lane::Inline, done)
+            (method.subject(), Some(params), done)
         }
         Some(Plan::OnPool { id, method, params, class }) => {
             let asked = asked(node, &asker, &method, params);
-            let mut cache = "none";
-            if let Some(asked) = asked.as_ref().filter(|asked| asked.reads.is_kept) {
-                match kept(node, asker, (&id, method, params, class), asked).await {
-                    Ok(kept) => return kept,
-                    Err(why) => cache = why,
-                }
-            }
-            let stamper = stamper(node, &asker, asked.as_ref());
-            let calls = vec![OwnedCall::run(id.clone(), method, params)];
-            match submit(node, About { asker, class, cache, is_batch: false }, calls, stamper) {
-                Ok(taker) => return receive(node, (taker, class), asker, &id).await,
-                Err(err) => {
-                    (method.subject(), Some(params), Lane::Pool(class), reply(Err(err), &id))
-                }
-            }
+            return answer_on_pool(node, asker, (&id, method, params, class), asked).await;
         }
     };
-    count(node, &asker, (subject, params), lane, done.outcome);
+    count(node, &asker, (subject, params), Lane::Inline, done.outcome);
+    Reply::whole(done)
+}
+
+/// What is to be done with a call that comes alone; or its answer, if its text came before and that is kept.
+fn plan_single<'a>(
+    node: &Node,
+    asker: Asker,
+    call: Call<'a>,
+) -> Result<Option<Plan<'a>>, Box<Reply>> {
+    let mut budget = Budget::new(node);
+    let (id, name, params) = match call {
+        Call::Method { id, method, params } => (id, method, params),
+        call => return Ok(Plan::of(node, &asker, call, &mut budget)),
+    };
+    let Some(method) = methods::find(&name) else {
+        let call = Call::Method { id, method: name, params };
+        return Ok(Plan::of(node, &asker, call, &mut budget));
+    };
+    match known(node, asker, (&id, method, params)) {
+        Some(kept) => Err(Box::new(kept)),
+        None => Ok(Some(Plan::of_method(node, &asker, (id, method, params), &mut budget))),
+    }
+}
+
+/// Answers a call of which it is known that it is not cheap: from the cache, or on the pool.
+async fn answer_on_pool(
+    node: &Arc<Node>,
+    asker: Asker,
+    (id, method, params, class): (&Id, Named, Params<'_>, PoolClass),
+    asked: Option<Asked>,
+) -> Reply {
+    let call = (id, method, params, class);
+    let run = match asked.as_ref().filter(|asked| asked.reads.is_kept) {
+        Some(asked) => match kept(node, asker, call, asked).await {
+            Ok(kept) => return kept,
+            Err(run) => run,
+        },
+        None => Run::alone("none"),
+    };
+    let about = About { asker, class, cache: run.cache, is_batch: false };
+    let calls = vec![OwnedCall::new(id.clone(), method, params, Way::Run)];
+    let stamper = stamper(node, &asker, asked.as_ref());
+    let (job, taker) = Job::new(Arc::clone(node), about, calls);
+    let job = job.stamp(stamper).look_for_it(asked.zip(run.turn));
+    let taker = match node.pool.submit(class, asker.client, Box::new(job)) {
+        Ok(ticket) => taker.of(ticket),
+        Err(full) => return refuse_call(node, &asker, call, RpcError::full(&full)),
+    };
+    let receiving = receive(node, (taker, class), asker, id);
+    if !run.has_waited {
+        return receiving.await; // the pool sees to its deadline
+    }
+    match in_time(node, &asker, class, receiving).await {
+        Ok(reply) => reply,
+        // Its task counts it.
+        Err(late) => Reply::whole(reply(Err(late), id)),
+    }
+}
+
+/// What is to be done with a call that was not answered from the cache.
+struct Run {
+    /// What the log says of the cache.
+    cache: &'static str,
+    /// It is for the cache as well.
+    turn: Option<Turn<Kept>>,
+    /// Some of its time has gone.
+    has_waited: bool,
+}
+
+impl Run {
+    fn alone(cache: &'static str) -> Self {
+        Self { cache, turn: None, has_waited: false }
+    }
+}
+
+/// What comes of something before the deadline of a class is over, for a request that may have waited already; else
+/// what is told then, which is counted.
+async fn in_time<T>(
+    node: &Node,
+    asker: &Asker,
+    class: PoolClass,
+    awaited: impl Future<Output = T>,
+) -> Result<T, RpcError> {
+    let waited = node.pool.now().saturating_sub(asker.arrived);
+    let left = Duration::from_millis(node.pool.deadline_ms(class)).saturating_sub(waited);
+    let late = |_| work::ended(node, class, Some(Ended::ExpiredWaiting));
+    tokio::time::timeout(left, awaited).await.map_err(late)
+}
+
+/// The answer to a call that the pool has no room for.
+fn refuse_call(
+    node: &Node,
+    asker: &Asker,
+    (id, method, params, class): (&Id, Named, Params<'_>, PoolClass),
+    err: RpcError,
+) -> Reply {
+    let done = reply(Err(err), id);
+    count(node, asker, (method.subject(), Some(params)), Lane::Pool(class), done.outcome);
     Reply::whole(done)
 }
 
@@ -426,18 +538,9 @@ fn known(
     if asker.want.is_some_and(|want| want.shaper.is_some()) {
         return None;
     }
-    let text = cached::text(&method, params, asker.coding)?;
-    let meaning = node.answers.known.get(&text)?;
-    let view = node.reader.view(meaning.commitment);
-    let slot = view.block().slot;
-    if meaning.min_context_slot.is_some_and(|min| slot < min) || !meaning.may_be_kept(node) {
-        return None;
-    }
-    let changes = node.reader.changes();
-    let changed_at = |number| changes.changed_at(meaning.commitment, number);
-    let entry = node.answers.cache.hit(&meaning.key, view.moment(), changed_at)?;
+    let Hit { entry, slot } = look::known(node, asker.coding, &method, params)?;
     let reply = Reply::kept(entry.answer.as_ref()?, asker, slot, id);
-    node.answers.count_known();
+    look::count_known(node);
     let subject = (method.subject(), Some(params));
     count(node, &asker, subject, Lane::Cached, Outcome::Answered);
     Some(reply)
@@ -467,40 +570,21 @@ pub(crate) fn unchanged(
     Some(Told { slot: Some(slot), hash: Some(stamp), ..Told::default() })
 }
 
-/// How often somebody who waited for an answer in vain asks again before he makes it himself.
-const ATTEMPTS: usize = 3;
-
-/// The answer from the cache, or made for it; if it is not for the cache, what the log says of that.
+/// The answer from the cache, or from whoever makes it for it; else what is to be done.
 async fn kept(
-    node: &Arc<Node>,
+    node: &Node,
     asker: Asker,
     (id, method, params, class): (&Id, Named, Params<'_>, PoolClass),
     asked: &Asked,
-) -> Result<Reply, &'static str> {
-    let reads = &asked.reads;
-    if reads.bytes_min > node.answers.cache.entry_bytes_max() {
-        return Err(GaveUp::TooLarge.name());
-    }
-    let changes = node.reader.changes();
-    let commitment = reads.commitment;
-    let changed_at = |number| changes.changed_at(commitment, number);
-    // Not the view itself: whoever waits is to keep no state alive.
-    let now = || {
-        let view = node.reader.view(commitment);
-        (view.moment(), view.block().slot)
-    };
-    let answer = |entry: &Entry<Kept>, slot| {
-        let kept = entry.answer.as_ref().ok_or("bypass")?;
-        let reply = Reply::kept(kept, asker, slot, id);
+) -> Result<Reply, Run> {
+    let mut run = Run::alone("bypass");
+    let answer = |hit: &Hit| {
+        let reply = Reply::kept(hit.entry.answer.as_ref()?, asker, hit.slot, id);
         let subject = (method.subject(), Some(params));
         count(node, &asker, subject, Lane::Cached, Outcome::Answered);
-        Ok(reply)
+        Some(reply)
     };
     for _ in 0..ATTEMPTS {
-        let (moment, slot) = now();
-        if reads.min_context_slot.is_some_and(|min| slot < min) {
-            return Err("none");
-        }
         let (sender, told) = oneshot::channel();
         let tell = || -> Tell<Kept> {
             Box::new(move |entry| {
@@ -508,46 +592,25 @@ async fn kept(
                 let _ = sender.send(entry);
             })
         };
-        match node.answers.cache.find(&asked.key, moment, changed_at, tell) {
-            Find::Hit(entry) => {
-                if let Some(text) = cached::text(&method, params, asker.coding) {
-                    node.answers.known.put(&text, Meaning::of(asked));
-                }
-                return answer(&entry, slot);
-            }
-            Find::Bypass => return Err("bypass"),
-            // Whoever came to wait meanwhile asks again.
-            Find::Make(_) if !node.answers.room.is_left() => return Err(GaveUp::NoRoom.name()),
-            Find::Make(fill) => {
-                let read = reads.watch(changes);
-                let (made_at, _) = now();
-                let keeping = Keeping::new(&node.answers, fill, made_at, read, asker.coding);
-                let calls = vec![OwnedCall::run(id.clone(), method, params)];
-                let about = About { asker, class, cache: "made", is_batch: false };
-                let (job, taker) = Job::new(Arc::clone(node), about, calls);
-                let job = job.stamp(stamper(node, &asker, Some(asked)));
-                let job = Box::new(job.keep(keeping));
-                let ticket = match node.pool.submit(class, asker.client, job) {
-                    Ok(ticket) => ticket,
-                    Err(full) => {
-                        let done = reply(Err(RpcError::full(&full)), id);
-                        let subject = (method.subject(), Some(params));
-                        count(node, &asker, subject, Lane::Pool(class), done.outcome);
-                        return Ok(Reply::whole(done));
-                    }
-                };
-                return Ok(receive(node, (taker.of(ticket), class), asker, id).await);
-            }
-            Find::Wait => {
-                let Ok(Some(entry)) = told.await else { continue };
-                let (moment, slot) = now();
-                if entry.is_good(moment, changed_at) {
-                    return answer(&entry, slot);
+        let call = (asker.coding, &*method, params);
+        let _place = match look::look(node, asked, call, asker.client, tell) {
+            Looked::Hit(hit) => return answer(&hit).ok_or(run),
+            Looked::Turn(turn) => return Err(Run { cache: "none", turn: Some(turn), ..run }),
+            Looked::Alone(cache) => return Err(Run { cache, ..run }),
+            Looked::Wait(place) => place,
+        };
+        run.has_waited = true;
+        match in_time(node, &asker, class, told).await {
+            Err(late) => return Ok(refuse_call(node, &asker, (id, method, params, class), late)),
+            Ok(Ok(Some(entry))) => {
+                if let Some(hit) = look::still_good(node, asked, entry) {
+                    return answer(&hit).ok_or(run);
                 }
             }
+            Ok(_) => {}
         }
     }
-    Err("bypass")
+    Err(run)
 }
 
 async fn answer_batch(node: &Arc<Node>, asker: Asker, calls: Vec<Call<'_>>) -> Reply {
@@ -558,8 +621,11 @@ async fn answer_batch(node: &Arc<Node>, asker: Asker, calls: Vec<Call<'_>>) -> R
     let Some(class) = heaviest(&plans) else {
         return answer_all_here(node, &asker, Lane::Inline, plans, &RpcError::internal());
     };
+    if let Some(hits) = all_known(node, &asker, &plans) {
+        return answer_known_here(node, &asker, Lane::Inline, plans, hits);
+    }
     let calls = plans.iter().map(Plan::to_owned_call).collect();
-    match submit(node, About { asker, class, cache: "none", is_batch: true }, calls, None) {
+    match submit_batch(node, asker, calls, class) {
         Ok(taker) => receive(node, (taker, class), asker, &Id::Null).await,
         // The cheap ones are answered all the same.
         Err(err) => answer_all_here(node, &asker, Lane::Inline, plans, &err),
@@ -567,7 +633,8 @@ async fn answer_batch(node: &Arc<Node>, asker: Asker, calls: Vec<Call<'_>>) -> R
 }
 
 fn plan<'a>(node: &Node, asker: &Asker, calls: Vec<Call<'a>>) -> Vec<Plan<'a>> {
-    calls.into_iter().filter_map(|call| Plan::of(node, asker, call)).collect()
+    let mut budget = Budget::new(node);
+    calls.into_iter().filter_map(|call| Plan::of(node, asker, call, &mut budget)).collect()
 }
 
 /// The class of a batch; none if all of it can be answered here.
@@ -585,13 +652,63 @@ fn answer_all_here(
     join(plans.into_iter().map(|plan| plan.answer_here(node, asker, lane, refusal)))
 }
 
+/// The answers to all calls of a short batch that are not cheap, if all of them are kept, their texts came
+/// before, and together they are short.
+fn all_known(node: &Node, asker: &Asker, plans: &[Plan<'_>]) -> Option<Vec<Hit>> {
+    let mut room = match asker.coding {
+        Coding::Plain => KNOWN_BATCH_BYTES_MAX,
+        // As long as that it would be compressed, which is for the pool.
+        Coding::Gzip | Coding::Zstd => COMPRESS_BYTES_MIN as u64,
+    };
+    let mut hits = Vec::new();
+    for plan in plans {
+        if let Plan::OnPool { method, params, .. } = plan {
+            let hit = look::known(node, Coding::Plain, method, *params)?;
+            room = room.checked_sub(hit.entry.answer.as_ref()?.bytes())?;
+            hits.push(hit);
+        }
+    }
+    Some(hits)
+}
+
+/// A batch whose calls are cheap, or have these answers.
+fn answer_known_here(
+    node: &Node,
+    asker: &Asker,
+    lane: Lane,
+    plans: Vec<Plan<'_>>,
+    hits: Vec<Hit>,
+) -> Reply {
+    let (mut parts, mut hits) = (Vec::new(), hits.into_iter());
+    for plan in plans {
+        parts.push(bytes::Bytes::from_static(if parts.is_empty() { b"[" } else { b"," }));
+        let subject = plan.subject();
+        let hit = plan.class().and_then(|_| hits.next());
+        let known = hit.as_ref().and_then(|hit| Some((hit.entry.answer.as_ref()?, hit.slot)));
+        match (plan, known) {
+            (Plan::OnPool { id, .. }, Some((kept, slot))) => {
+                parts.extend(kept.reply_in_batch(slot, &id));
+                look::count_known(node);
+                count(node, asker, (subject, None), Lane::Cached, Outcome::Answered);
+            }
+            // Every call that is not cheap has its answer.
+            (plan, _) => {
+                let done = plan.answer_here(node, asker, lane, &RpcError::internal());
+                parts.push(done.text.into());
+            }
+        }
+    }
+    parts.push(bytes::Bytes::from_static(b"]\n"));
+    Reply::Kept(parts, Coding::Plain, Told::default())
+}
+
 /// Even to look at each call would be too much here, so all of them go to the pool or none.
 async fn answer_long_batch(node: &Arc<Node>, asker: Asker, calls: Vec<Call<'_>>) -> Reply {
     let (calls, class) = own(calls);
     if calls.is_empty() {
         return Reply::Nothing;
     }
-    match submit(node, About { asker, class, cache: "none", is_batch: true }, calls, None) {
+    match submit_batch(node, asker, calls, class) {
         Ok(taker) => receive(node, (taker, class), asker, &Id::Null).await,
         Err(err) => refuse_body(node, &asker, Lane::Pool(class), &err),
     }
@@ -612,11 +729,20 @@ fn own(calls: Vec<Call<'_>>) -> (Vec<OwnedCall>, PoolClass) {
             Some(invalid(&err, &id, versioned).into_owned_call(Subject::none()))
         }
         Call::Method { id, method, params } => Some(match methods::find(&method) {
-            Some(method) => OwnedCall::run(id, method, params),
+            Some(method) => OwnedCall::new(id, method, params, Way::ByCost),
             None => reply(Err(RpcError::method_not_found()), &id).into_owned_call(Subject::other()),
         }),
     };
     (calls.into_iter().filter_map(owned).collect(), class)
+}
+
+fn submit_batch(
+    node: &Arc<Node>,
+    asker: Asker,
+    calls: Vec<OwnedCall>,
+    class: PoolClass,
+) -> Result<Taker, RpcError> {
+    submit(node, About { asker, class, cache: "none", is_batch: true }, calls, None)
 }
 
 fn submit(

@@ -195,7 +195,7 @@ fn client(node: &Node, peer: IpAddr, headers: &HeaderMap) -> ClientId {
 
 fn asker(node: &Node, (peer, request): (IpAddr, RequestId), headers: &HeaderMap) -> Asker {
     let client = client(node, peer, headers);
-    let coding = Coding::asked_by(headers.get(header::ACCEPT_ENCODING));
+    let coding = Coding::asked_by(headers);
     Asker { client, coding, want: None, request, arrived: Duration::ZERO }
 }
 
@@ -462,24 +462,23 @@ impl Cors {
     }
 
     fn write(self, headers: &mut HeaderMap) {
+        // What a cache keeps is to be the same whoever asked first.
+        if self.is_web {
+            for name in [header::ACCESS_CONTROL_ALLOW_ORIGIN, header::ACCESS_CONTROL_EXPOSE_HEADERS]
+            {
+                headers.insert(name, HeaderValue::from_static("*"));
+            }
+        }
         if !self.has_origin {
             return;
         }
+        if !self.is_web {
+            headers.append(header::VARY, HeaderValue::from_static("origin"));
+            headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
+        }
         let methods = if self.is_web { "OPTIONS, GET, HEAD, POST" } else { "OPTIONS, POST" };
-        let fixed = [
-            (header::VARY, "origin"),
-            (header::ACCESS_CONTROL_ALLOW_METHODS, methods),
-            (header::ACCESS_CONTROL_ALLOW_ORIGIN, "*"),
-            (header::ACCESS_CONTROL_MAX_AGE, "86400"),
-        ];
-        for (name, value) in fixed {
-            // Not in place of what is there: `Vary` may name more than one header.
-            headers.append(name, HeaderValue::from_static(value));
-        }
-        if self.is_web {
-            let all = HeaderValue::from_static("*");
-            headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, all);
-        }
+        headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static(methods));
+        headers.insert(header::ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("86400"));
         if let Some(asked) = self.asked_headers {
             headers.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, asked);
         }

@@ -2,20 +2,33 @@
 //!
 //! Calls run one after another, so that a body is one task however long its batch is, and what it
 //! holds is what one call holds.
+//! A call of a batch is looked for in the answer cache when its turn comes: what is there is copied out part by
+//! part; what is not, and is worth it, is made for all, collected whole, and then copied out as well; and what
+//! somebody else is making is waited for, without a place among those that the pool has begun.
 //! Invariant: nothing is sent of an answer before all of it that can fail has not failed.
+//! Invariant: who makes an answer for others waits for nobody, so not for his client either: nothing is sent
+//! meanwhile, and what the batch had before it stands aside.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
+use cache::{Entry, Tell, Turn};
 use pool::{Class as PoolClass, Ended, Slice, Step, Task};
+use tokio::sync::oneshot;
+use tokio::sync::oneshot::error::TryRecvError;
 
+use crate::cached::Asked;
+use crate::compress::Coding;
 use crate::dispatch::Asker;
 use crate::envelope::{self, Id};
 use crate::error::{OVERLOADED, RpcError};
 use crate::held::Collected;
-use crate::kept::{Coder, Keeping};
-use crate::methods::{self, Form, Named, PIECE_BYTES, Pieces, Progress};
+use crate::kept::{Coder, Copying, Keeping, Kept};
+use crate::look::{self, ATTEMPTS, Hit, ToMake};
+use crate::methods::{
+    self, Budget, Class, Form, MethodResult, Named, PIECE_BYTES, Pieces, Progress,
+};
 use crate::metrics::{Lane, Made, Outcome, Slow, Subject};
 use crate::node::Node;
 use crate::outlet::{Taker, Writer, outlet};
@@ -28,7 +41,18 @@ pub(crate) enum OwnedCall {
     /// The reply is there already.
     Answered { text: Vec<u8>, subject: Subject, outcome: Outcome },
     /// To be run.
-    Run { id: Id, method: Named, params: Option<Box<str>> },
+    Run { id: Id, method: Named, params: Option<Box<str>>, way: Way },
+}
+
+/// What comes before a call is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// Nothing: it is cheap, or was looked for.
+    Run,
+    /// It is looked for in the cache.
+    LookFirst,
+    /// The one or the other, by what it costs.
+    ByCost,
 }
 
 /// What a body is, beside its calls.
@@ -43,8 +67,8 @@ pub(crate) struct About {
 }
 
 impl OwnedCall {
-    pub(crate) fn run(id: Id, method: Named, params: Params<'_>) -> Self {
-        Self::Run { id, method, params: params.text().map(Box::from) }
+    pub(crate) fn new(id: Id, method: Named, params: Params<'_>, way: Way) -> Self {
+        Self::Run { id, method, params: params.text().map(Box::from), way }
     }
 
     pub(crate) fn subject(&self) -> Subject {
@@ -73,19 +97,37 @@ pub(crate) struct Job {
     keeping: Option<Keeping>,
     /// What was written before `out` and is too much to be sent at once.
     unsent: Option<Collected>,
-    /// It is collected, and being coded.
-    coder: Option<Coder>,
+    /// Of a batch: what was written before the answer that is collected.
+    aside: Vec<u8>,
+    /// It is collected, and being coded; for the call of that id.
+    coder: Option<(Coder, Id)>,
+    /// What is looked for in the cache when the only call is begun.
+    sought: Option<(Asked, Turn<Kept>)>,
+    /// Somebody makes the answer to the call that was begun last.
+    waiting: Option<Waiting>,
     /// What names the answer if it is long.
     stamper: Option<Stamper>,
-    /// What the call is of whose answer is being made.
-    subject: Option<Subject>,
+    /// What the call is of whose answer is being made, and where it comes from.
+    subject: Option<(Subject, Lane)>,
     /// Of the call that was begun last.
     params: Option<Box<str>>,
     made: Made,
     slice_began: Duration,
 }
 
-/// A call whose answer is being made.
+/// A call whose answer somebody else is making.
+struct Waiting {
+    id: Id,
+    method: Named,
+    asked: Asked,
+    told: oneshot::Receiver<Option<Arc<Entry<Kept>>>>,
+    /// For as long as it is to be told.
+    place: cache::Waiting<Kept>,
+    /// How often it may be looked for again.
+    attempts: usize,
+}
+
+/// A call whose answer is being made, or copied.
 struct Current {
     id: Id,
     name: &'static str,
@@ -99,7 +141,7 @@ impl Job {
         let asker = &about.asker;
         let (writer, taker) = outlet(asker.coding, asker.want, asker.request);
         let calls = calls.into_iter();
-        let (out, current) = (Vec::new(), None);
+        let (out, current, aside, waiting) = (Vec::new(), None, Vec::new(), None);
         let (answered, overloaded, is_closed, keeping, coder) = (0, 0, false, None, None);
         let unsent = None;
         let job = Self {
@@ -114,7 +156,10 @@ impl Job {
             is_closed,
             keeping,
             unsent,
+            aside,
             coder,
+            sought: None,
+            waiting,
             stamper: None,
             subject: None,
             params: None,
@@ -124,9 +169,9 @@ impl Job {
         (job, taker)
     }
 
-    /// The same for a single call whose answer is to be kept.
-    pub(crate) fn keep(mut self, keeping: Keeping) -> Self {
-        self.keeping = Some(keeping);
+    /// The same for a single call that is looked for in the cache once its turn has come, and made for it.
+    pub(crate) fn look_for_it(mut self, sought: Option<(Asked, Turn<Kept>)>) -> Self {
+        self.sought = sought;
         self
     }
 
@@ -160,12 +205,19 @@ impl Job {
                 if let Some(step) = self.code(coder)? {
                     return Ok(step);
                 }
+            } else if let Some(waiting) = self.waiting.take() {
+                if let Some(step) = self.go_on_waiting(waiting) {
+                    return Ok(step);
+                }
             } else if let Some(current) = self.current.take() {
                 self.go_on(current, slice);
             } else if let Some(call) = self.calls.next() {
                 self.begin(call);
             } else {
                 return self.close();
+            }
+            if self.is_closed {
+                return Ok(self.leave());
             }
             if slice.is_over() {
                 return Ok(Step::More);
@@ -196,7 +248,8 @@ impl Job {
             Some(keeping) => keeping.collect(std::mem::take(&mut self.out)),
             None if self.out.len() <= 2 * PIECE_BYTES => return self.send(false),
             None => {
-                let mut collected = Collected::new(&self.node.answers.room);
+                let mut collected =
+                    Collected::new(&self.node.answers.room, self.about.asker.client);
                 collected.push(std::mem::take(&mut self.out));
                 self.unsent = Some(collected);
                 return Ok(());
@@ -207,6 +260,11 @@ impl Job {
             Err((why, unsent)) => {
                 self.made.cache = why.name();
                 self.unsent = Some(unsent);
+                let aside = std::mem::take(&mut self.aside);
+                if !aside.is_empty() {
+                    self.made.bytes += aside.len() as u64;
+                    self.writer.write(aside, false)?;
+                }
             }
         }
         // The next piece will be as long, and a little more.
@@ -231,16 +289,160 @@ impl Job {
             self.out.push(if self.answered == 0 { b'[' } else { b',' });
         }
         self.answered += 1;
-        let (id, method, params) = match call {
+        let (id, method, params, way) = match call {
             OwnedCall::Answered { text, subject, outcome } => {
-                self.subject = Some(subject);
+                self.subject = Some((subject, self.lane()));
                 self.out.extend(text);
                 return self.count(outcome);
             }
-            OwnedCall::Run { id, method, params } => (id, method, params),
+            OwnedCall::Run { id, method, params, way } => (id, method, params, way),
         };
-        let begins_at = Some(self.out.len());
-        (self.subject, self.params) = (Some(method.subject()), params);
+        (self.subject, self.params) = (Some((method.subject(), self.lane())), params);
+        if let Some((asked, turn)) = self.sought.take() {
+            return self.look_for(asked, Some(turn), (id, method), ATTEMPTS);
+        }
+        match way {
+            Way::Run => self.run(id, method),
+            Way::LookFirst => self.look(id, method),
+            Way::ByCost => match self.run_if_cheap(method) {
+                Some(answer) => self.take(answer, id, method),
+                None => self.look(id, method),
+            },
+        }
+    }
+
+    fn lane(&self) -> Lane {
+        Lane::Pool(self.about.class)
+    }
+
+    /// The answer to a call that would not come to the pool if it were alone: of others none is made.
+    fn run_if_cheap(&self, method: Named) -> Option<MethodResult> {
+        let params = Params::new(self.params.as_deref());
+        let mut budget = Budget::new(&self.node);
+        let run = || match method.class {
+            Class::Inline => Some((method.run)(&self.node, params)),
+            Class::Light | Class::Medium => None,
+            Class::By(class) => match class(&self.node, params, &mut budget) {
+                None => Some((method.run)(&self.node, params)),
+                Some(_) => None,
+            },
+            Class::Try(run) => run(&self.node, params, &mut budget).ok(),
+        };
+        guarded(method.name, self.about.asker.request, run).unwrap_or_else(|err| Some(Err(err)))
+    }
+
+    /// Answers a call of a batch from the cache, or for it.
+    fn look(&mut self, id: Id, method: Named) {
+        let params = Params::new(self.params.as_deref());
+        let look = || match look::known(&self.node, Coding::Plain, &method, params) {
+            Some(hit) => Err(hit),
+            None => Ok(look::kept_call(&self.node, Coding::Plain, &method, params)),
+        };
+        match guarded(method.name, self.about.asker.request, look) {
+            Err(err) => self.refuse(&err, &id),
+            Ok(Err(hit)) => {
+                look::count_known(&self.node);
+                self.copy_hit(hit, id);
+            }
+            Ok(Ok(None)) => self.run(id, method),
+            Ok(Ok(Some(asked))) => self.look_for(asked, None, (id, method), ATTEMPTS),
+        }
+    }
+
+    /// A batch is compressed as a whole, so of its calls the plain answers are kept.
+    fn coding(&self) -> Coding {
+        if self.about.is_batch { Coding::Plain } else { self.about.asker.coding }
+    }
+
+    fn look_for(
+        &mut self,
+        asked: Asked,
+        turn: Option<Turn<Kept>>,
+        (id, method): (Id, Named),
+        attempts: usize,
+    ) {
+        let (sender, told) = oneshot::channel();
+        let waker = self.writer.waker();
+        let tell = || -> Option<Tell<Kept>> {
+            let waker = waker.clone();
+            (attempts > 0).then(|| -> Tell<Kept> {
+                Box::new(move |entry| {
+                    // Who waited may have gone.
+                    let _ = sender.send(entry);
+                    waker.wake();
+                })
+            })
+        };
+        let call = (self.coding(), &*method, Params::new(self.params.as_deref()));
+        let client = self.about.asker.client;
+        match look::look_to_make(&self.node, (&asked, turn), call, client, tell) {
+            ToMake::Hit(hit) => self.copy_hit(hit, id),
+            ToMake::Make(keeping) => {
+                self.made.cache = "made";
+                self.aside = std::mem::take(&mut self.out);
+                self.keeping = Some(keeping);
+                self.run(id, method);
+            }
+            ToMake::Wait(place) => {
+                let attempts = attempts - 1; // who has none does not wait
+                self.waiting = Some(Waiting { id, method, asked, told, place, attempts });
+            }
+            ToMake::Alone(why) => {
+                self.made.cache = why;
+                self.run(id, method);
+            }
+        }
+    }
+
+    /// Looks whether somebody told the answer that is waited for.
+    fn go_on_waiting(&mut self, mut waiting: Waiting) -> Option<Step> {
+        // Asked before: what is told after it wakes.
+        let can_be_woken = self.writer.waker().is_there();
+        let told = match waiting.told.try_recv() {
+            Err(TryRecvError::Empty) => {
+                self.waiting = Some(waiting);
+                return Some(if can_be_woken { Step::Wait } else { Step::More });
+            }
+            told => told.ok().flatten(),
+        };
+        let Waiting { id, method, asked, attempts, place, .. } = waiting;
+        drop(place);
+        match told.and_then(|entry| look::still_good(&self.node, &asked, entry)) {
+            Some(hit) if hit.entry.answer.is_some() => self.copy_hit(hit, id),
+            _ => self.look_for(asked, None, (id, method), attempts),
+        }
+        None
+    }
+
+    fn copy_hit(&mut self, hit: Hit, id: Id) {
+        if let Some((_, lane)) = &mut self.subject {
+            *lane = Lane::Cached;
+        }
+        if self.made.cache == "none" {
+            self.made.cache = "hit";
+        }
+        if self.about.is_batch {
+            return self.copy(hit, id);
+        }
+        self.count(Outcome::Answered);
+        self.tell();
+        self.writer.keep(hit.entry, hit.slot);
+        self.is_closed = true;
+    }
+
+    /// Begins to copy a kept answer out.
+    fn copy(&mut self, Hit { entry, slot }: Hit, id: Id) {
+        let name = self.subject.map_or("", |(subject, _)| subject.name());
+        match Copying::begin(entry, slot, &mut self.out) {
+            Some(copying) => {
+                let pieces = Box::new(copying);
+                self.current = Some(Current { id, name, pieces, begins_at: None });
+            }
+            None => self.refuse(&RpcError::internal(), &id),
+        }
+    }
+
+    fn run(&mut self, id: Id, method: Named) {
         let params = Params::new(self.params.as_deref());
         let request = self.about.asker.request;
         let before = self.stamper.as_ref().and_then(|stamper| stamper.now(&self.node));
@@ -249,23 +451,27 @@ impl Job {
         let after = self.stamper.take().and_then(|stamper| stamper.now(&self.node));
         let stamps = before.zip(after).map(|((before, _), (after, _))| (before, after));
         self.writer.stamp(stamps.filter(|(before, after)| before == after).map(|(it, _)| it));
-        match answer {
+        self.take(answer, id, method);
+    }
+
+    /// Takes what a method gave.
+    fn take(&mut self, answer: MethodResult, id: Id, method: Named) {
+        match answer.map(methods::Answer::into_form) {
             Err(err) => self.refuse(&err, &id),
-            Ok(answer) => match answer.into_form() {
-                Form::Whole(bytes) => {
-                    // Nearly every body is one call, whose answer is then not copied.
-                    if self.out.is_empty() {
-                        self.out = bytes;
-                    } else {
-                        self.out.extend(bytes);
-                    }
-                    self.close_reply(&id);
+            Ok(Form::Whole(bytes)) => {
+                // Nearly every body is one call, whose answer is then not copied.
+                if self.out.is_empty() {
+                    self.out = bytes;
+                } else {
+                    self.out.extend(bytes);
                 }
-                Form::InPieces(pieces) => {
-                    self.out.extend_from_slice(methods::PREFIX);
-                    self.current = Some(Current { id, name: method.name, pieces, begins_at });
-                }
-            },
+                self.close_reply(id);
+            }
+            Ok(Form::InPieces(pieces)) => {
+                let begins_at = Some(self.out.len());
+                self.out.extend_from_slice(methods::PREFIX);
+                self.current = Some(Current { id, name: method.name, pieces, begins_at });
+            }
         }
     }
 
@@ -279,7 +485,7 @@ impl Job {
         }
         match (wrote, current.begins_at) {
             (Ok(Progress::More), _) => self.current = Some(current),
-            (Ok(Progress::Done), _) => self.close_reply(&current.id),
+            (Ok(Progress::Done), _) => self.close_reply(current.id),
             (Err(err), Some(begins_at)) => {
                 self.out.truncate(begins_at);
                 self.refuse(&err, &current.id);
@@ -292,17 +498,25 @@ impl Job {
     /// An error is not kept: who asks next may get more.
     fn refuse(&mut self, err: &RpcError, id: &Id) {
         self.keeping = None;
+        self.take_from_aside();
         self.overloaded += usize::from(err.is_overload());
         self.out.extend(envelope::error_reply(err, id, true));
         self.count(Outcome::Refused(err.code));
     }
 
+    /// Puts what the batch had before before what is written, which is little.
+    fn take_from_aside(&mut self) {
+        if !self.aside.is_empty() {
+            let written = std::mem::replace(&mut self.out, std::mem::take(&mut self.aside));
+            self.out.extend(written);
+        }
+    }
+
     /// Counts the call whose answer was being made.
     fn count(&mut self, outcome: Outcome) {
-        let Some(subject) = self.subject.take() else { return };
-        let About { asker, class, .. } = &self.about;
-        let took = self.node.pool.now().saturating_sub(asker.arrived);
-        self.node.metrics.count(subject, Lane::Pool(*class), took, outcome);
+        let Some((subject, lane)) = self.subject.take() else { return };
+        let took = self.node.pool.now().saturating_sub(self.about.asker.arrived);
+        self.node.metrics.count(subject, lane, took, outcome);
         self.made.last = Some((subject, outcome));
     }
 
@@ -328,24 +542,32 @@ impl Job {
     }
 
     /// The result is whole. One that is kept goes on without the id.
-    fn close_reply(&mut self, id: &Id) {
+    fn close_reply(&mut self, id: Id) {
         if let Some(keeping) = self.keeping.take() {
-            self.made.bytes += keeping.bytes() + self.out.len() as u64;
+            if !self.about.is_batch {
+                self.made.bytes += keeping.bytes() + self.out.len() as u64;
+            }
             let coder = keeping.code(std::mem::take(&mut self.out));
-            self.coder = Some(coder.unwrap_or_else(|err| panic!("compress an answer: {err}")));
+            let coder = coder.unwrap_or_else(|err| panic!("compress an answer: {err}"));
+            self.coder = Some((coder, id));
             return;
         }
-        methods::close_reply(&mut self.out, id);
+        methods::close_reply(&mut self.out, &id);
         self.count(Outcome::Answered);
     }
 
-    /// Codes a piece of what is kept, and sends it when that was the last.
-    fn code(&mut self, mut coder: Coder) -> std::io::Result<Option<Step>> {
+    /// Codes a piece of what is kept, and sends it when that was the last; of a batch it is then copied out.
+    fn code(&mut self, (mut coder, id): (Coder, Id)) -> std::io::Result<Option<Step>> {
         if coder.step()? {
-            self.coder = Some(coder);
+            self.coder = Some((coder, id));
             return Ok(None);
         }
         let (entry, slot) = coder.done();
+        if self.about.is_batch {
+            self.take_from_aside();
+            self.copy(Hit { entry, slot }, id);
+            return Ok(None);
+        }
         self.count(Outcome::Answered);
         self.tell();
         self.writer.keep(entry, slot);
@@ -393,8 +615,9 @@ impl Task for Job {
         };
         self.slice_began = self.node.pool.now();
         self.count(outcome);
+        let lane = self.lane();
         for call in std::mem::take(&mut self.calls) {
-            self.subject = Some(call.subject());
+            self.subject = Some((call.subject(), lane));
             self.count(outcome);
         }
         if !self.is_closed {

@@ -13,13 +13,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bytes::Bytes;
 use cache::{Cache, Config, Entry, Fill, Known, Weigh};
 use flate2::{Compress, Compression, FlushCompress};
+use pool::ClientId;
+use pool::Slice;
 
 use crate::bare::{self, BEGINNING_BYTES, Told};
 use crate::cached::Meaning;
 use crate::compress::{COMPRESS_BYTES_MIN, Coding};
 use crate::envelope::Id;
+use crate::error::RpcError;
 use crate::held::{Collected, Room};
-use crate::methods::{PIECE_BYTES, PREFIX, close_reply};
+use crate::methods::{PIECE_BYTES, PREFIX, Pieces, Progress, close_reply};
 use crate::stamp::Run;
 
 /// What precedes the slot within a result that has a context.
@@ -121,18 +124,37 @@ impl Kept {
 
     /// The reply to request `id`, true at `slot`.
     pub(crate) fn reply(&self, slot: u64, id: &Id) -> Vec<Bytes> {
-        let mut head = self.head.clone();
-        if self.has_slot {
-            head.extend_from_slice(slot.to_string().as_bytes());
-        }
-        head.extend_from_slice(&self.middle);
-        let mut tail = Vec::new();
-        if self.has_slot {
-            tail.push(b'}');
-        }
+        let (mut head, mut tail) = (Vec::new(), Vec::new());
+        self.write_head(slot, &mut head);
+        self.write_end(&mut tail);
         close_reply(&mut tail, id);
         tail.push(b'\n');
         self.between(head, tail)
+    }
+
+    /// The same as one of several in a batch, if it is plain.
+    pub(crate) fn reply_in_batch(&self, slot: u64, id: &Id) -> Vec<Bytes> {
+        let mut reply = self.reply(slot, id);
+        if let Some(tail) = reply.last_mut() {
+            tail.truncate(tail.len() - 1); // the newline, which is never alone
+        }
+        reply
+    }
+
+    /// Appends what precedes the value.
+    fn write_head(&self, slot: u64, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.head);
+        if self.has_slot {
+            out.extend_from_slice(slot.to_string().as_bytes());
+        }
+        out.extend_from_slice(&self.middle);
+    }
+
+    /// Appends what follows the value within the result.
+    fn write_end(&self, out: &mut Vec<u8>) {
+        if self.has_slot {
+            out.push(b'}');
+        }
     }
 
     /// The value alone.
@@ -166,6 +188,39 @@ impl Kept {
         reply.push(tail.into());
         reply.retain(|part| !part.is_empty());
         reply
+    }
+}
+
+/// A kept answer on its way into a batch, part by part: it is held, and never copied as a whole.
+pub(crate) struct Copying {
+    entry: Arc<Entry<Kept>>,
+    copied: usize,
+}
+
+impl Copying {
+    /// Appends the beginning of the reply, true at `slot`; `None` if there is no answer, or it is compressed.
+    pub(crate) fn begin(entry: Arc<Entry<Kept>>, slot: u64, out: &mut Vec<u8>) -> Option<Self> {
+        let kept = entry.answer.as_ref()?;
+        if kept.coding() != Coding::Plain {
+            return None;
+        }
+        kept.write_head(slot, out);
+        Some(Self { entry, copied: 0 })
+    }
+}
+
+impl Pieces for Copying {
+    fn write(&mut self, slice: &Slice<'_>, out: &mut Vec<u8>) -> Result<Progress, RpcError> {
+        let kept = self.entry.answer.as_ref().ok_or_else(RpcError::internal)?;
+        while let Some(part) = kept.pieces.get(self.copied) {
+            if out.len() >= PIECE_BYTES || slice.is_over() {
+                return Ok(Progress::More);
+            }
+            out.extend_from_slice(part);
+            self.copied += 1;
+        }
+        kept.write_end(out);
+        Ok(Progress::Done)
     }
 }
 
@@ -278,9 +333,19 @@ impl Keeping {
         fill: Fill<Kept>,
         made_at: u64,
         read: Box<[u64]>,
-        coding: Coding,
+        (coding, client): (Coding, ClientId),
     ) -> Self {
-        Self { fill, made_at, read, coding, collected: Collected::new(&answers.room) }
+        let collected = Collected::new(&answers.room, client);
+        Self { fill, made_at, read, coding, collected }
+    }
+
+    /// Whether there is room for what is collected and more. If all of it is held, the cache gives up some.
+    pub(crate) fn has_room(&self) -> bool {
+        let (cache, room) = (self.fill.cache(), self.collected.room());
+        if room.is_full() {
+            cache.make_room(self.fill.bytes_max());
+        }
+        !room.is_full() && self.collected.bytes() < self.collected.share(cache.bytes())
     }
 
     /// Takes the next part of the reply. If it is not to be kept after all, why, and all parts of it.
@@ -289,7 +354,7 @@ impl Keeping {
         if self.collected.bytes() > self.fill.bytes_max() {
             return Err((GaveUp::TooLarge, self.give_up(GaveUp::TooLarge)));
         }
-        if !self.collected.room().is_left() {
+        if !self.has_room() {
             return Err((GaveUp::NoRoom, self.give_up(GaveUp::NoRoom)));
         }
         Ok(self)
@@ -327,7 +392,7 @@ impl Keeping {
             last.pop(); // the brace around context and value
         }
         let is_short = bytes < COMPRESS_BYTES_MIN as u64;
-        let none = Collected::new(self.collected.room());
+        let none = self.collected.another();
         let mut body = std::mem::replace(&mut self.collected, none);
         body.push(last);
         body.skip(value_at);
@@ -421,13 +486,42 @@ mod tests {
     use super::*;
     use crate::envelope::{Call, Request};
 
+    /// To make the answer to a key of which something has changed at a moment.
+    fn keeping(answers: &Answers, key: &[u8], at: u64, coding: Coding) -> Keeping {
+        let cache::Begun::Make(fill) = answers.cache.begin(key, None, at, |_| at, || None) else {
+            panic!("it is not there")
+        };
+        Keeping::new(answers, fill, at, [0].into(), (coding, ClientId(1)))
+    }
+
+    #[test]
+    fn answers_that_are_replaced_and_still_read_do_not_end_the_cache() {
+        let answers = Answers::new(1 << 20);
+        let keep = |key: u32, at: u64| {
+            let keeping = keeping(&answers, &key.to_le_bytes(), at, Coding::Plain);
+            assert!(keeping.has_room(), "{key}: {} held", answers.held_bytes());
+            let part = vec![b'1'; 30_000];
+            let keeping = keeping.collect(part).unwrap_or_else(|_| panic!("{key}: there is room"));
+            let mut coder = keeping.code(b"1".to_vec()).expect("it begins");
+            while coder.step().expect("it codes") {}
+            coder.done().0
+        };
+        (1..100).for_each(|key| drop(keep(key, 1)));
+        let full = answers.cache.bytes();
+        assert!(full > 900_000, "{full}");
+        // One changes again and again, and each is read slowly.
+        let slow: Vec<_> = (1..18).map(|at| keep(0, at)).collect();
+        assert!(answers.held_bytes() <= (1 << 20) / 4 * 5 + 64 * 1024, "{}", answers.held_bytes());
+        let left = answers.cache.bytes();
+        assert!(left > 600_000 && left < 900_000, "{left}");
+        drop(slow);
+        (100..200).for_each(|key| drop(keep(key, 1)));
+        assert!(answers.cache.bytes() > 900_000, "all of the cache is used again");
+    }
+
     fn code(coding: Coding, reply: &[u8]) -> (Arc<Entry<Kept>>, u64) {
         let answers = Answers::new(1 << 30);
-        let tell = || -> cache::Tell<Kept> { Box::new(|_| {}) };
-        let cache::Find::Make(fill) = answers.cache.find(b"key", 0, |_| 0, tell) else {
-            panic!("it is empty")
-        };
-        let mut keeping = Keeping::new(&answers, fill, 0, Box::default(), coding);
+        let mut keeping = keeping(&answers, b"key", 0, coding);
         let (parts, last) = reply.split_at(reply.len().saturating_sub(1) / 1_000 * 1_000);
         for part in parts.chunks(PIECE_BYTES) {
             keeping = keeping.collect(part.to_vec()).unwrap_or_else(|_| panic!("there is room"));

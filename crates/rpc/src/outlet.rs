@@ -5,7 +5,7 @@
 //! Bounds: [`PIECES_MAX`] pieces of [`PIECE_BYTES`] between the two, and one step's bytes with the maker.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock, Weak};
 
 use bytes::Bytes;
 use cache::Entry;
@@ -50,9 +50,14 @@ enum Message {
     Ended(Ended),
 }
 
+/// Lets the maker go on, for somebody else than the socket's end; it keeps nothing running.
+#[derive(Clone, Default)]
+pub(crate) struct Waker(Arc<OnceLock<Weak<Ticket>>>);
+
 /// The maker's end.
 pub(crate) struct Writer {
     sender: mpsc::Sender<Message>,
+    waker: Waker,
     coding: Coding,
     /// Made with the first piece: a short answer needs none.
     encoder: Option<Encoder>,
@@ -67,7 +72,8 @@ pub(crate) struct Writer {
 /// The socket's end.
 pub(crate) struct Taker {
     receiver: mpsc::Receiver<Message>,
-    ticket: Option<Ticket>,
+    ticket: Option<Arc<Ticket>>,
+    waker: Waker,
     /// What the log calls the request.
     pub(crate) request: RequestId,
 }
@@ -77,8 +83,22 @@ pub(crate) fn outlet(coding: Coding, want: Option<Want>, request: RequestId) -> 
     let (sender, receiver) = mpsc::channel(PIECES_MAX);
     let (encoder, ready, is_overload) = (None, VecDeque::new(), false);
     let bare = want.map(|want| Box::new(Bare::new(want)));
-    let writer = Writer { sender, coding, encoder, ready, has_sent: false, is_overload, bare };
-    (writer, Taker { receiver, ticket: None, request })
+    let (waker, has_sent) = (Waker::default(), false);
+    let taker = Taker { receiver, ticket: None, waker: waker.clone(), request };
+    (Writer { sender, waker, coding, encoder, ready, has_sent, is_overload, bare }, taker)
+}
+
+impl Waker {
+    /// Whether there is somebody to wake: a maker that has begun at once may be ahead of its ticket.
+    pub(crate) fn is_there(&self) -> bool {
+        self.0.get().is_some()
+    }
+
+    pub(crate) fn wake(&self) {
+        if let Some(ticket) = self.0.get().and_then(Weak::upgrade) {
+            ticket.wake();
+        }
+    }
 }
 
 impl Writer {
@@ -87,6 +107,11 @@ impl Writer {
         if let Some(bare) = &mut self.bare {
             bare.stamp(stamp);
         }
+    }
+
+    /// Wakes this maker.
+    pub(crate) fn waker(&self) -> &Waker {
+        &self.waker
     }
 
     /// Whether all went that was written, and more can be.
@@ -181,7 +206,9 @@ impl Writer {
 impl Taker {
     /// Whose maker is ended with it.
     pub(crate) fn of(mut self, ticket: Ticket) -> Self {
-        self.ticket = Some(ticket);
+        let ticket = self.ticket.insert(Arc::new(ticket));
+        // It is the only one of this taker.
+        let _ = self.waker.0.set(Arc::downgrade(ticket));
         self
     }
 

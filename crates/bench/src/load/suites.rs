@@ -8,8 +8,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use ::load::{
-    Client, Endpoint, Found, LoadError, Mix, Process, Report, RestSuite, Span, Stream, Suite,
-    Wanted, status_ok,
+    Client, Endpoint, Found, LoadError, Mix, Needs, Process, Report, RestSuite, Span, Stream,
+    Suite, Wanted, status_ok,
 };
 use anyhow::{Context, Result, ensure};
 
@@ -57,7 +57,8 @@ pub(crate) fn of_accounts(rpc: SocketAddr) -> Result<Vec<Case>> {
     let suites = Suite::ALL.into_iter().filter(|suite| !OF_HISTORY.contains(suite));
     let suites: Vec<Suite> = suites.collect();
     let mut client = Client::open(rpc)?;
-    let found = Found::look(&mut client, &suites, &Wanted::default())?;
+    let needs = Needs::of(suites.iter().map(|suite| suite.needs()));
+    let found = Found::look(&mut client, needs, &Wanted::default())?;
     cases(rpc, &suites, (&mut client, &found), |suite| !suite.needs_history, "mix of accounts")
 }
 
@@ -139,7 +140,7 @@ fn look_for_final(client: &mut Client) -> Result<Found> {
     for _ in 0..LOOKS_MOST {
         if found.signatures.is_empty() {
             // Routes of history ask for accounts, too.
-            found = Found::look(client, &Suite::ALL, &Wanted::default())?;
+            found = Found::look(client, Needs::ALL, &Wanted::default())?;
         }
         let last = found.blocks.iter().max().copied().unwrap_or(u64::MAX);
         if !found.signatures.is_empty() && is_final(client, last)? {

@@ -59,10 +59,18 @@ fn a_generated_mix_is_replayed() -> Result<()> {
     bench(&[&generate[..], &["--rate", "400", "--duration", "0.5"]].concat(), true)?;
     let requests = fs::read_to_string(&log)?.lines().count() as u64;
     ensure!((100..300).contains(&requests), "{requests} requests");
-    let replay = ["--url", &node.rpc, "--replay", &log_text, "--speed", "2", "--runs", "1"];
+    // As a proxy has them, too: an answer to HEAD is its head.
+    let head = r#"{"at_ms": 1, "method": "HEAD", "path": "/v1/node"}"#;
+    fs::write(&log, format!("{}{head}\n", fs::read_to_string(&log)?))?;
+    // By its name, whichever of its addresses comes first.
+    let port = node.rpc.rsplit(':').next().context("a port")?.trim_end_matches('/');
+    let url = format!("http://localhost:{port}?key=1");
+    let replay = ["--url", &url, "--replay", &log_text, "--speed", "2", "--runs", "1"];
     bench(&[&replay[..], &["--json", &report_text]].concat(), true)?;
     let counts = json(&report)?["rows"][0]["counts"].clone();
-    ensure!(counts["right"] == requests, "{counts} of {requests}");
+    ensure!(counts["right"] == requests + 1, "{counts} of {requests} and one");
+    let both = bench(&[&replay[..], &["--scans", "4"]].concat(), false)?;
+    ensure!(both.contains("cannot be used with '--scans <COUNT>'"), "{both}");
     Ok(())
 }
 
@@ -99,6 +107,9 @@ fn scans_are_answered_by_no_cache() -> Result<()> {
     let short = ["--url", &node.rpc, "--runs", "1", "--warm-up", "0", "--duration", "0.1"];
     let scans = ["--suite", "slot", "--rate", "100", "--scans", "2", "--json", &report];
     let system = ["--program", "11111111111111111111111111111111"];
+    let none = ["--program", "1nc1nerator11111111111111111111111111111111"];
+    let said = bench(&[&short[..], &scans, &none].concat(), false)?;
+    ensure!(said.contains("scans: the endpoint has no account of 1nc1nerator"), "{said}");
     bench(&[&short[..], &scans, &system].concat(), true)?;
     let row = json(Path::new(&report))?["rows"][1].clone();
     ensure!(row["name"] == "slot: scans beside it" && row["counts"]["wrong"] == 0, "{row}");

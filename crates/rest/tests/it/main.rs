@@ -1,12 +1,13 @@
 //! REST over real loopback sockets, on the ledger made by hand that `rpc` is tested with.
 //!
 //! `state` is what is read of accounts, `history` blocks and transactions, `caching` ETags, codings and pages,
-//! `unchanged` a model of what 304 promises, `refusals` every way to be refused, `waits` who waits for a transaction.
-//! Submitting and simulating need a real node: `clients/rest`.
+//! `unchanged` a model of what 304 promises, `refusals` every way to be refused, `waits` who waits for a transaction,
+//! `schemas` what is told of answers. Transactions that run need a real node: `clients/rest`.
 
 mod caching;
 mod history;
 mod refusals;
+mod schemas;
 mod state;
 mod unchanged;
 mod waits;

@@ -13,8 +13,10 @@ use solana_pubkey::Pubkey;
 use solana_rpc_client_types::config::{RpcAccountInfoConfig, RpcContextConfig};
 
 use super::answer::{Frame, write_number};
-use super::sizes::Touches;
-use super::{Answer, Class, Method, MethodResult, PIECE_BYTES, Pieces, Progress, read, text};
+use super::sizes::{Touches, inline_cost};
+use super::{
+    Answer, Budget, Class, Method, MethodResult, PIECE_BYTES, Pieces, Progress, read, text,
+};
 use crate::cached::Reads;
 use crate::commitment::{level, view_of, view_since, with_context};
 use crate::configs;
@@ -78,15 +80,17 @@ fn account_info(node: &Node, params: Params<'_>) -> MethodResult {
 }
 
 /// The same for an account that is encoded in some ten microseconds.
-fn small_account_info(node: &Node, params: Params<'_>) -> Result<MethodResult, pool::Class> {
+fn small_account_info(
+    node: &Node,
+    params: Params<'_>,
+    budget: &mut Budget,
+) -> Result<MethodResult, pool::Class> {
     let asked = match asked_one(node, params) {
         Ok(asked) => asked,
         Err(err) => return Ok(Err(err)),
     };
     let account = read::account(&asked.view, &asked.keys);
-    let is_small = cost_bytes(account.as_deref(), asked.encoding)
-        .is_some_and(|bytes| bytes <= node.config.inline_bytes_max);
-    if is_small {
+    if budget.take(cost_bytes(account.as_deref(), asked.encoding)) {
         return Ok(one(&asked, account.as_deref()));
     }
     Err(Touches::of(account.as_deref(), asked.encoding).class())
@@ -136,20 +140,24 @@ fn multiple_accounts(node: &Node, params: Params<'_>) -> MethodResult {
 }
 
 /// The same for accounts that are encoded in some ten microseconds.
-fn small_multiple_accounts(node: &Node, params: Params<'_>) -> Result<MethodResult, pool::Class> {
+fn small_multiple_accounts(
+    node: &Node,
+    params: Params<'_>,
+    budget: &mut Budget,
+) -> Result<MethodResult, pool::Class> {
     let asked = match asked_several(node, params) {
         Ok(asked) => asked,
         Err(err) => return Ok(Err(err)),
     };
     let Asked { view, keys, encoding } = &asked;
-    let mut left = Some(node.config.inline_bytes_max);
+    let mut cost = Some(0_u64);
     let mut accounts = Vec::with_capacity(keys.len());
     for key in keys {
         let account = read::account(view, key);
-        left = left.and_then(|left| left.checked_sub(cost_bytes(account.as_deref(), *encoding)?));
+        cost = cost.and_then(|cost| cost.checked_add(cost_bytes(account.as_deref(), *encoding)?));
         accounts.push(account);
     }
-    if left.is_none() {
+    if !budget.take(cost) {
         return Err(Touches::of(accounts.iter().flatten().map(|it| &**it), *encoding).class());
     }
     Ok(Answer::in_context(view, |out| {
@@ -266,13 +274,13 @@ fn encoding(config: &RpcAccountInfoConfig, default: UiAccountEncoding) -> Encodi
     Encoding { form: config.encoding.unwrap_or(default), slice: config.data_slice }
 }
 
-/// How many bytes encoding an account reads; `None` if that says nothing of what it costs.
-fn cost_bytes(account: Option<&Account>, encoding: Encoding) -> Option<usize> {
+/// What encoding an account costs ([`inline_cost`]).
+fn cost_bytes(account: Option<&Account>, encoding: Encoding) -> Option<u64> {
     let Some(account) = account else { return Some(0) };
-    match encoding.form {
-        // Setting up the compressor alone costs more than small accounts do.
-        UiAccountEncoding::Base64Zstd => None,
-        UiAccountEncoding::JsonParsed => Some(account.0.data().len()),
-        _ => Some(encoding.encoded_len(&account.0)),
-    }
+    // What is parsed is parsed whole, whatever part is asked for.
+    let bytes = match encoding.form {
+        UiAccountEncoding::JsonParsed => account.0.data().len(),
+        _ => encoding.encoded_len(&account.0),
+    };
+    inline_cost(bytes as u64, encoding.form)
 }

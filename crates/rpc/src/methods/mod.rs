@@ -92,10 +92,28 @@ pub(crate) enum Class {
     Medium,
     /// As the function says of this call; `None` is inline. The function itself must be cheap, and may
     /// say anything of parameters that are wrong.
-    By(fn(&Node, Params<'_>) -> Option<pool::Class>),
+    By(fn(&Node, Params<'_>, &mut Budget) -> Option<pool::Class>),
     /// Tried on the thread that polls the socket, which gives up before it does much: then on the CPU
     /// pool, as it says.
-    Try(fn(&Node, Params<'_>) -> Result<MethodResult, pool::Class>),
+    Try(fn(&Node, Params<'_>, &mut Budget) -> Result<MethodResult, pool::Class>),
+}
+
+/// What all calls of a body together may still encode where they are looked at, in bytes of account data as
+/// `sizes` weighs them.
+pub(crate) struct Budget(u64);
+
+impl Budget {
+    /// Of one body.
+    pub(crate) fn new(node: &Node) -> Self {
+        Self(node.config.inline_bytes_max as u64)
+    }
+
+    /// Takes so many of it, or nothing if it has not as many; `None` is more than it ever has.
+    fn take(&mut self, bytes: Option<u64>) -> bool {
+        let left = bytes.and_then(|bytes| self.0.checked_sub(bytes));
+        self.0 = left.unwrap_or(self.0);
+        left.is_some()
+    }
 }
 
 /// What a call reads, if its answer may come from the cache.

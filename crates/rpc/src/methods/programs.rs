@@ -8,7 +8,7 @@ use spl_generic_token::is_known_spl_token_id;
 use super::indexed::program_keys;
 use super::list::{self, Form, Keep, Wanted};
 use super::sizes::{self, Touches};
-use super::{Class, Method, MethodResult, text};
+use super::{Budget, Class, Method, MethodResult, text};
 use crate::cached::Reads;
 use crate::commitment::{level, view, view_since, with_context};
 use crate::error::RpcError;
@@ -22,7 +22,7 @@ pub(super) const METHODS: &[Method] = &[Method {
 }];
 
 /// By how many accounts there are to look at, and how many bytes they have. Never inline: each may be large.
-fn by_candidates(node: &Node, params: Params<'_>) -> Option<pool::Class> {
+fn by_candidates(node: &Node, params: Params<'_>, _: &mut Budget) -> Option<pool::Class> {
     let touches = || {
         type Given = (String, Option<RpcProgramAccountsConfig>);
         let (program, config): Given = params.parse(1).ok()?;

@@ -22,6 +22,9 @@ const SUMMED_MAX: usize = 64;
 /// What an account of a list takes as JSON beside its data, at least: names, its pubkey and its owner.
 const JSON_BYTES_MIN: u64 = 160;
 
+/// A byte as base58, or parsed, beside one as base64: a pubkey of 32 bytes is most of a microsecond.
+const DEAR_BYTE: u64 = 32;
+
 /// What a call touches.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Touches {
@@ -63,6 +66,19 @@ impl Touches {
         } else {
             pool::Class::Medium
         }
+    }
+}
+
+/// What it costs to encode so many bytes of accounts, in bytes of base64; `None` if that is more than is ever
+/// done where the socket is polled.
+pub(super) fn inline_cost(bytes: u64, form: UiAccountEncoding) -> Option<u64> {
+    match form {
+        // Setting up the compressor alone costs more than small accounts do.
+        UiAccountEncoding::Base64Zstd => None,
+        UiAccountEncoding::Binary | UiAccountEncoding::Base58 | UiAccountEncoding::JsonParsed => {
+            Some(bytes.saturating_mul(DEAR_BYTE))
+        }
+        UiAccountEncoding::Base64 => Some(bytes),
     }
 }
 

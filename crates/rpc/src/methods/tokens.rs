@@ -19,8 +19,8 @@ use spl_generic_token::is_known_spl_token_id;
 use super::indexed::token_keys;
 use super::list::{self, Form, Wanted};
 use super::search::{Search, VISITS, search};
-use super::sizes::Touches;
-use super::{Answer, Class, Method, MethodResult, read, text};
+use super::sizes::{Touches, inline_cost};
+use super::{Answer, Budget, Class, Method, MethodResult, read, text};
 use crate::cached::Reads;
 use crate::commitment::{level, view, view_since, with_context};
 use crate::error::RpcError;
@@ -105,7 +105,7 @@ fn largest_of(
 }
 
 /// By how many accounts are looked at if no index has the mint's.
-fn largest_class(node: &Node, params: Params<'_>) -> Option<pool::Class> {
+fn largest_class(node: &Node, params: Params<'_>, _: &mut Budget) -> Option<pool::Class> {
     let looked_at = || {
         let (mint, commitment): (String, Option<CommitmentConfig>) = params.parse(1).ok()?;
         let mint = text::pubkey(&mint).ok()?;
@@ -213,17 +213,22 @@ pub(super) fn token_program(
         .ok_or_else(|| RpcError::invalid_params("Invalid param: unrecognized Token program id"))
 }
 
-fn owned(node: &Node, params: Params<'_>) -> Option<pool::Class> {
-    class(node, params, facet::OWNER)
+fn owned(node: &Node, params: Params<'_>, budget: &mut Budget) -> Option<pool::Class> {
+    class(node, params, facet::OWNER, budget)
 }
 
-fn delegated(node: &Node, params: Params<'_>) -> Option<pool::Class> {
-    class(node, params, facet::DELEGATE)
+fn delegated(node: &Node, params: Params<'_>, budget: &mut Budget) -> Option<pool::Class> {
+    class(node, params, facet::DELEGATE, budget)
 }
 
 /// By how many accounts are looked at for a wallet, and how many bytes they have: its token accounts, or those
 /// of the program, or all, if it is not indexed.
-fn class(node: &Node, params: Params<'_>, facet: Facet) -> Option<pool::Class> {
+fn class(
+    node: &Node,
+    params: Params<'_>,
+    facet: Facet,
+    budget: &mut Budget,
+) -> Option<pool::Class> {
     let (key, filter, config): AccountsParams = params.parse(2).ok()?;
     let key = text::pubkey(&key).ok()?;
     let (program, mint) = program_or_mint(filter).ok()?;
@@ -232,10 +237,11 @@ fn class(node: &Node, params: Params<'_>, facet: Facet) -> Option<pool::Class> {
     let program = token_program(&view, program, mint.as_ref()).ok()?;
     let keys = token_keys(&view, (facet, key), mint, program).ok()?;
     let form = config.encoding.unwrap_or(UiAccountEncoding::Binary);
-    let touches = Touches::found(&view, &keys, Encoding { form, slice: config.data_slice });
+    // What is parsed is parsed whole.
+    let slice = config.data_slice.filter(|_| form != UiAccountEncoding::JsonParsed);
+    let touches = Touches::found(&view, &keys, Encoding { form, slice });
     let is_more = touches.accounts > node.config.inline_accounts_max
-        || touches.bytes > node.config.inline_bytes_max as u64
-        || (touches.accounts > 0 && form == UiAccountEncoding::Base64Zstd);
+        || (touches.accounts > 0 && !budget.take(inline_cost(touches.bytes, form)));
     is_more.then(|| touches.class())
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use chain::{Block, Executed, History};
 use fastrand::Rng;
 use ledger::{Address, Change};
-use pool::Class;
+use pool::{Class, ClientId};
 use query::{Indices, Ledger, LedgerConfig};
 use rpc::{Config, answer_here};
 use serde_json::json;
@@ -20,6 +20,7 @@ use solana_system_interface::instruction::transfer;
 use solana_transaction::versioned::VersionedTransaction;
 use solana_transaction_status::TransactionStatusMeta;
 
+use crate::shared::padded;
 use crate::streams::resident_bytes;
 use crate::wire::{Client, post};
 use crate::world::{self, NOW, PROGRAM, World, bank, block, mint, token, with_data};
@@ -124,6 +125,26 @@ fn request(random: &mut Rng, id: u64, tip: u64) -> (&'static str, String) {
     (method, body.to_string())
 }
 
+/// A batch of up to 30 calls, some of them the same, some cheap, some wrong, some not to be answered.
+fn batch(random: &mut Rng, id: u64, tip: u64) -> String {
+    let mut calls: Vec<String> = Vec::new();
+    let len_max = if random.bool() { 4 } else { 30 };
+    for _ in 0..1 + random.u64(..len_max) {
+        calls.push(match random.u8(..12) {
+            0 => r#"{"jsonrpc":"2.0","id":"a","method":"getSlot"}"#.to_owned(),
+            1 => r#"{"jsonrpc":"2.0","id":null,"method":"getEverything"}"#.to_owned(),
+            2 => {
+                r#"{"jsonrpc":"2.0","id":3,"method":"getProgramAccounts","params":[7]}"#.to_owned()
+            }
+            3 => r#"{"jsonrpc":"2.0","method":"getSupply"}"#.to_owned(),
+            4 => r#"{"id":4,"method":"getSupply"}"#.to_owned(),
+            5 | 6 if !calls.is_empty() => calls[random.usize(..calls.len())].clone(),
+            _ => request(random, id, tip).1,
+        });
+    }
+    format!("[{}]", calls.join(","))
+}
+
 /// All methods whose answers are kept.
 const METHODS: [&str; 14] = [
     "getProgramAccounts",
@@ -217,6 +238,13 @@ fn an_answer_from_the_cache_is_what_would_be_made_now() {
     let mut client = world.client();
     let (mut slots, mut root, mut asked) = (vec![100], 0, 0);
     let mut hits: HashMap<&str, u64> = HashMap::new();
+    let hits_now = || world.node.answers.counters().hits;
+    let mut check = |body: &str, coding: &str| {
+        let cached = ask(&mut client, body, coding);
+        let fresh = answer_here(&world.node, body).map(|fresh| [fresh, b"\n".to_vec()].concat());
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        assert_eq!(text(&cached), text(&fresh.unwrap_or_default()), "{coding} {body}");
+    };
     for _ in 0..1_000 {
         match random.u64(..6) {
             0 => {
@@ -241,17 +269,27 @@ fn an_answer_from_the_cache_is_what_would_be_made_now() {
         ledger.publish();
         for _ in 0..20 {
             asked += 1;
-            let (method, body) = request(&mut random, asked, slots[slots.len() - 1]);
-            let before = world.node.answers.counters().hits;
+            let (tip, before) = (slots[slots.len() - 1], hits_now());
             let coding = ["identity", "gzip", "zstd"][random.usize(..3)];
-            let cached = ask(&mut client, &body, coding);
-            *hits.entry(method).or_default() += world.node.answers.counters().hits - before;
-            let mut fresh = answer_here(&world.node, &body).expect("a call is answered");
-            fresh.push(b'\n');
-            let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-            assert_eq!(text(&cached), text(&fresh), "{coding} {body}");
+            // Some of them are so long that they are read on the pool.
+            let is_long = random.u8(..5) == 0;
+            let pad = |body: String| if is_long { padded(&body) } else { body };
+            if random.u8(..5) == 0 {
+                check(&pad(batch(&mut random, asked, tip)), coding);
+                *hits.entry(if is_long { "long batch" } else { "batch" }).or_default() +=
+                    hits_now() - before;
+                continue;
+            }
+            let (method, body) = request(&mut random, asked, tip);
+            check(&pad(body), coding);
+            *hits.entry(method).or_default() += hits_now() - before;
+            if is_long {
+                *hits.entry("long").or_default() += hits_now() - before;
+            }
         }
     }
+    let is_enough = |form| hits.get(form).is_some_and(|hits| *hits > 500);
+    assert!(["long", "batch", "long batch"].into_iter().all(is_enough), "{hits:?}");
     assert!(METHODS.iter().all(|method| hits.get(method) > Some(&0)), "{hits:?}");
     let first_kept = world.node.history.snapshot().first_slot();
     assert!(first_kept.is_some_and(|first| first > slots[1]), "history went over its end");
@@ -285,7 +323,7 @@ fn equal_requests_at_once_are_computed_once() {
 }
 
 /// What a program has: ten accounts of 2 MB, which are 27 MB of base64.
-fn large_program() -> chain::Reader {
+pub(crate) fn large_program() -> chain::Reader {
     let config = LedgerConfig::new(10_000);
     let (mut ledger, reader) = Ledger::new(config, block(100), bank(100));
     let accounts = (1..=10).map(|n| Change {
@@ -298,7 +336,7 @@ fn large_program() -> chain::Reader {
 }
 
 /// A call for the program's accounts from a byte on; whether that it is long can be known before.
-fn from_byte(offset: usize, is_known: bool) -> String {
+pub(crate) fn from_byte(offset: usize, is_known: bool) -> String {
     let mut config = json!({ "encoding": "base64",
         "dataSlice": { "offset": offset, "length": 2_000_000 } });
     if !is_known {
@@ -360,4 +398,60 @@ fn no_slice_handles_more_than_a_piece() {
         let slices = world.class(Class::Heavy).slices as usize;
         assert!(slices >= bytes / (256 << 10), "{slices} slices for {bytes} bytes, {coding}");
     }
+}
+
+/// A request of a named client for the first so many bytes of each account of the program.
+fn of_client(name: &str, bytes: usize) -> String {
+    let config = json!({ "encoding": "base64", "dataSlice": { "offset": 0, "length": bytes } });
+    let params = json!([PROGRAM.to_string(), config]);
+    let body =
+        json!({ "jsonrpc": "2.0", "id": 1, "method": "getProgramAccounts", "params": params });
+    post(&body.to_string()).replace("host: test", &format!("host: test\r\nx-api-key: {name}"))
+}
+
+#[test]
+fn nobody_waits_at_the_back_of_another_clients_queue() {
+    let config = Config { client_header: "x-api-key".to_owned(), ..Config::default() };
+    let world = World::on(world::ledger(Indices::default()), config, pool::Config::default());
+    let release = world.occupy_pool();
+    let queued = |tasks| world.wait_pool(|pool| pool.of(Class::Medium).queued == tasks);
+    let (mut first, mut same, mut other) = (world.client(), world.client(), world.client());
+    first.send(of_client("a", 1));
+    queued(1);
+    // The same client's next task takes its thread for as long as it likes.
+    let blocking = world.queue(Class::Medium, ClientId::of_name(b"a"));
+    queued(2);
+    same.send(of_client("a", 2));
+    queued(3);
+    other.send(of_client("b", 2));
+    queued(4);
+    drop(release);
+    let answer = other.receive();
+    assert!(answer.json()["result"].is_array(), "{}", answer.body);
+    assert_eq!(world.class(Class::Medium).queued, 1, "the other's own is still to come");
+    drop(blocking);
+    assert_eq!(same.receive().json(), answer.json());
+    assert!(first.receive().json()["result"].is_array());
+    let counters = world.node.answers.counters();
+    assert_eq!((counters.misses, counters.shared, counters.entries), (3, 1, 2), "{counters:?}");
+}
+
+#[test]
+fn who_waits_for_an_answer_is_told_when_his_deadline_is_over() {
+    let mut pool = pool::Config::default();
+    pool.medium.deadline_ms = 50;
+    let world = World::on(world::ledger(Indices::default()), Config::default(), pool);
+    let _release = world.occupy_pool();
+    let (mut makes, mut waits) = (world.client(), world.client());
+    makes.send(of_client("a", 1));
+    world.wait_pool(|pool| pool.of(Class::Medium).queued == 1);
+    waits.send(of_client("a", 1));
+    world.wait_answers(|answers| answers.shared == 1);
+    // The pool has no thread that could tell it.
+    let response = waits.receive();
+    assert_eq!((response.status, response.header("retry-after")), (429, Some("1")));
+    assert!(response.body.contains("pool.medium.deadline_ms"), "{}", response.body);
+    let figures = crate::metrics::Figures::of(&mut waits);
+    let told = figures.get("hydrant_rejected_total{cause=\"deadline\",class=\"medium\"}");
+    assert_eq!(told, 1.0, "{:?}", figures.all());
 }

@@ -15,6 +15,7 @@ mod pages;
 mod programs;
 mod pubsub;
 mod racing;
+mod shared;
 mod slices;
 mod streams;
 mod supply;

@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 use solana::Account;
 
 use crate::cached::{ask, key};
+use crate::shared::padded;
 use crate::wire::Client;
 use crate::world::{PROGRAM, World, bank, block, with_data};
 
@@ -67,24 +68,40 @@ fn read(mut client: Client, mut random: Rng, answered: &SyncSender<()>) -> u64 {
     let mut asked = 0;
     loop {
         asked += 1;
-        let commitment = ["processed", "confirmed", "finalized"][random.usize(..3)];
-        let config = json!({ "commitment": commitment, "encoding": "base64", "withContext": true });
-        let (method, params) = match random.u8(..3) {
-            0 => {
-                let keys: Vec<_> = (1..=ACCOUNTS).map(|n| key(n).to_string()).collect();
-                ("getMultipleAccounts", json!([keys, config]))
-            }
-            1 => ("getAccountInfo", json!([key(1 + random.u8(..ACCOUNTS)).to_string(), config])),
-            _ => ("getProgramAccounts", json!([PROGRAM.to_string(), config])),
-        };
-        let body = json!({ "jsonrpc": "2.0", "id": asked, "method": method, "params": params });
         let coding = ["identity", "gzip", "zstd"][random.usize(..3)];
-        let reply = ask(&mut client, &body.to_string(), coding);
-        check(&serde_json::from_slice(&reply).expect("JSON"), asked);
+        // Some in batches, those of more than 16 among them.
+        let is_batch = random.u8(..3) == 0;
+        let calls = if is_batch { 1 + random.u64(..24) } else { 1 };
+        let calls: Vec<_> = (0..calls).map(|n| call(&mut random, asked + n)).collect();
+        let body = if is_batch { json!(calls) } else { calls[0].clone() }.to_string();
+        let body = if random.u8(..4) == 0 { padded(&body) } else { body };
+        let reply = ask(&mut client, &body, coding);
+        let reply: Value = serde_json::from_slice(&reply).expect("JSON");
+        if is_batch {
+            let replies = reply.as_array().expect("a batch");
+            assert_eq!(replies.len(), calls.len());
+            replies.iter().zip(asked..).for_each(|(reply, id)| check(reply, id));
+        } else {
+            check(&reply, asked);
+        }
         if answered.send(()).is_err() {
             return asked;
         }
     }
+}
+
+fn call(random: &mut Rng, id: u64) -> Value {
+    let commitment = ["processed", "confirmed", "finalized"][random.usize(..3)];
+    let config = json!({ "commitment": commitment, "encoding": "base64", "withContext": true });
+    let (method, params) = match random.u8(..3) {
+        0 => {
+            let keys: Vec<_> = (1..=ACCOUNTS).map(|n| key(n).to_string()).collect();
+            ("getMultipleAccounts", json!([keys, config]))
+        }
+        1 => ("getAccountInfo", json!([key(1 + random.u8(..ACCOUNTS)).to_string(), config])),
+        _ => ("getProgramAccounts", json!([PROGRAM.to_string(), config])),
+    };
+    json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params })
 }
 
 fn check(reply: &Value, id: u64) {

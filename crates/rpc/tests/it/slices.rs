@@ -9,7 +9,9 @@ use solana::{Account, facet};
 use solana_account::AccountSharedData;
 use solana_pubkey::Pubkey;
 
-use crate::world::{MINT, PROGRAM, WALLET, World, bank, block, mint, token, with_data};
+use crate::world::{
+    DATA, MINT, PROGRAM, TOKEN, WALLET, World, bank, block, mint, token, with_data,
+};
 
 /// Token accounts, and accounts of a program.
 const ACCOUNTS: u32 = 20_000;
@@ -83,4 +85,39 @@ fn many_bytes_of_few_accounts_are_heavy() {
         ask(&world, "getMultipleAccounts", json!([keys, config])).1
     };
     assert_eq!((several(2), several(20)), (Class::Medium, Class::Heavy));
+}
+
+#[test]
+fn what_a_batch_encodes_where_it_arrives_has_one_bound() {
+    let world = World::new();
+    let mut client = world.client();
+    let begun = || [Class::Light, Class::Medium].map(|class| world.class(class).slices);
+    let before = begun();
+    let call = |method: &str, params: &Value| -> String {
+        json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }).to_string()
+    };
+    let slice = json!({ "offset": 0, "length": 30_000 });
+    let config = json!({ "encoding": "base64", "dataSlice": slice });
+    let long = call("getAccountInfo", &json!([DATA[2].to_string(), config]));
+    let short = call("getAccountInfo", &json!([DATA[0].to_string(), { "encoding": "base64" }]));
+    let parsed = |n| {
+        let keys = vec![TOKEN.to_string(); n];
+        call("getMultipleAccounts", &json!([keys, { "encoding": "jsonParsed" }]))
+    };
+    let batch = |calls: &[&str]| format!("[{}]", calls.join(","));
+    let inline = [long.clone(), parsed(6), batch(&[&long, &short]), batch(&[&parsed(3), &short])];
+    for body in inline {
+        client.post(&body);
+        assert_eq!(begun(), before, "{body}");
+    }
+    let mut before = before;
+    for body in [parsed(7), batch(&[&long, &long]), batch(&[&parsed(4), &parsed(4)])] {
+        let reply = client.post(&body);
+        // What is counted last of a task is counted after its answer went.
+        world.wait_pool(|pool| Class::ALL.iter().all(|class| pool.of(*class).begun == 0));
+        assert!(begun() > before, "{body}");
+        let made_here = rpc::answer_here(&world.node, &body).expect("it is answered");
+        assert_eq!(reply.bytes[..reply.bytes.len() - 1], made_here);
+        before = begun();
+    }
 }

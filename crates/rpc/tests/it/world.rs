@@ -15,6 +15,7 @@ use chain::{
     SimulationError, SimulationRequest, TransactionDoor, VerifiedTransaction, View,
 };
 use ledger::{Address, BlockId, Change};
+use parking_lot::Mutex;
 use pool::{Class, ClassCounters, ClientId, Clients, Clock, Counters, Pool, Slice, Step, Task};
 use query::{Indices, LedgerConfig};
 use rpc::{Config, Health, Listeners, Node, Socket, Speaker, SystemClock};
@@ -199,6 +200,15 @@ impl World {
         Occupied { _release: release, _ticket: ticket }
     }
 
+    /// Queues a task that then keeps the pool's thread busy until what it gives is dropped.
+    pub(crate) fn queue(&self, class: Class, client: ClientId) -> Occupied {
+        let (release, held): (_, Receiver<()>) = sync_channel(0);
+        let (begun, _beginning) = sync_channel(1);
+        let ticket = self.node.pool.submit(class, client, Box::new(Occupier { begun, held }));
+        let ticket = ticket.unwrap_or_else(|full| panic!("{full}"));
+        Occupied { _release: release, _ticket: ticket }
+    }
+
     /// Waits until the pool's classes together are as asked.
     #[expect(clippy::disallowed_methods, reason = "patience is a matter of time")]
     pub(crate) fn wait_pool(&self, until: impl Fn(&Counters) -> bool) {
@@ -250,7 +260,8 @@ struct Occupier {
 
 impl Task for Occupier {
     fn step(&mut self, _: &Slice<'_>) -> Step {
-        self.begun.send(()).expect("the test waits");
+        // Who queued it may not wait for it.
+        let _ = self.begun.send(());
         let _ = self.held.recv();
         Step::Done
     }
@@ -280,6 +291,8 @@ pub(crate) struct FakeDoor {
     pub(crate) simulated: AtomicUsize,
     /// Whether its queue takes no more.
     pub(crate) is_full: AtomicBool,
+    /// What it says that a transaction would do, if it is to say anything.
+    pub(crate) simulation: Mutex<Option<Simulation>>,
 }
 
 impl FakeDoor {
@@ -300,6 +313,9 @@ impl TransactionDoor for FakeDoor {
 
     fn simulate(&self, view: &View, _: SimulationRequest) -> Result<Simulation, SimulationError> {
         self.simulated.fetch_add(1, Ordering::SeqCst);
+        if let Some(simulation) = &*self.simulation.lock() {
+            return Ok(simulation.clone());
+        }
         Err(SimulationError::Sanitize(format!("simulated at {}", view.block().slot)))
     }
 

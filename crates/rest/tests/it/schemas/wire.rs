@@ -1,0 +1,541 @@
+//! The types of Agave's crates, each with all that it can have and with as little: written out, so that a
+//! member that they get is to be told here, and then in the schema.
+
+use serde::Serialize;
+use serde_json::{Value, json};
+use solana_account_decoder_client_types::token::{
+    TokenAccountType, UiAccountState, UiExtension, UiMemoTransfer, UiMint, UiMultisig,
+    UiTokenAccount, UiTokenAmount,
+};
+use solana_account_decoder_client_types::{
+    ParsedAccount as ParsedData, UiAccount, UiAccountData, UiAccountEncoding,
+};
+use solana_epoch_schedule::EpochSchedule;
+use solana_message::MessageHeader;
+use solana_rpc_client_types::response::{
+    ParsedInstruction, RewardType, RpcBlockhash, RpcConfirmedTransactionStatusWithSignature,
+    RpcContactInfo, RpcKeyedAccount, RpcSimulateTransactionResult, RpcSupply,
+};
+use solana_transaction::versioned::TransactionVersion;
+use solana_transaction_error::TransactionError;
+use solana_transaction_status::option_serializer::OptionSerializer;
+use solana_transaction_status::parse_accounts::{ParsedAccount, ParsedAccountSource};
+use solana_transaction_status::{
+    EncodedConfirmedTransactionWithStatusMeta, EncodedTransaction,
+    EncodedTransactionWithStatusMeta, Reward, TransactionBinaryEncoding,
+    TransactionConfirmationStatus, TransactionStatus, UiAccountsList, UiAddressTableLookup,
+    UiCompiledInstruction, UiConfirmedBlock, UiInnerInstructions, UiInstruction, UiLoadedAddresses,
+    UiMessage, UiParsedInstruction, UiParsedMessage, UiPartiallyDecodedInstruction, UiRawMessage,
+    UiReturnDataEncoding, UiTransaction, UiTransactionReturnData, UiTransactionStatusMeta,
+    UiTransactionTokenBalance,
+};
+use solana_transaction_status_client_types::{UiTransactionConfig, UiTransactionError};
+
+use super::judge::Judge;
+use crate::history;
+use crate::world::{MINT, PROGRAM, WALLET};
+
+/// Holds every type against its schema.
+pub(super) fn check(judge: &mut Judge) {
+    accounts(judge);
+    transactions(judge);
+    errors(judge);
+    node(judge);
+}
+
+/// Every reason for which a transaction fails: what is told as a word is one.
+fn errors(judge: &mut Judge) {
+    let of_instruction = |err: Value| json!({ "InstructionError": [255, err] });
+    let mut all = vec![
+        of_instruction(json!({ "Custom": u32::MAX })),
+        json!({ "DuplicateInstruction": 1 }),
+        json!({ "InsufficientFundsForRent": { "account_index": 2 } }),
+        json!({ "ProgramExecutionTemporarilyRestricted": { "account_index": 3 } }),
+    ];
+    let words = |name: &str| judge.words(&format!("{name}/anyOf/0")).into_iter().map(Value::from);
+    all.extend(words("TransactionError"));
+    all.extend(words("InstructionError").map(of_instruction));
+    for told in all {
+        let err: TransactionError = serde_json::from_value(told.clone()).expect("there is that");
+        assert_eq!(json(UiTransactionError::from(err.clone())), told);
+        so(judge, "TransactionError", err);
+    }
+}
+
+fn so(judge: &mut Judge, name: &str, value: impl Serialize) {
+    judge.check(name, &json(value));
+}
+
+fn json(value: impl Serialize) -> Value {
+    serde_json::to_value(value).expect("JSON")
+}
+
+fn address() -> String {
+    WALLET.to_string()
+}
+
+fn signature() -> String {
+    history::signature(5, 7).to_string()
+}
+
+fn failed() -> TransactionError {
+    let err = json!({ "InstructionError": [3, { "Custom": 6_000 }] });
+    serde_json::from_value(err).expect("an error")
+}
+
+fn amount() -> UiTokenAmount {
+    UiTokenAmount {
+        ui_amount: Some(1.5),
+        decimals: 1,
+        amount: "15".to_owned(),
+        ui_amount_string: "1.5".to_owned(),
+    }
+}
+
+fn account(data: UiAccountData) -> UiAccount {
+    UiAccount {
+        lamports: u64::MAX,
+        data,
+        owner: PROGRAM.to_string(),
+        executable: true,
+        rent_epoch: u64::MAX,
+        space: Some(4),
+    }
+}
+
+fn binary() -> UiAccount {
+    account(UiAccountData::Binary("AAAA".to_owned(), UiAccountEncoding::Base64))
+}
+
+fn parsed(program: &str, parsed: Value) -> UiAccount {
+    account(UiAccountData::Json(ParsedData { program: program.to_owned(), parsed, space: 4 }))
+}
+
+fn accounts(judge: &mut Judge) {
+    so(judge, "Amount", amount());
+    so(judge, "Amount", UiTokenAmount { ui_amount: None, ..amount() });
+    let encodings =
+        [UiAccountEncoding::Base58, UiAccountEncoding::Base64, UiAccountEncoding::Base64Zstd];
+    for encoding in encodings {
+        so(judge, "Account", account(UiAccountData::Binary("AAAA".to_owned(), encoding)));
+    }
+    so(judge, "Account", parsed("nonce", json!({ "type": "uninitialized" })));
+    so(judge, "Account", parsed("sysvar", json!({ "type": "clock", "info": { "slot": 5 } })));
+    let extensions = || {
+        let state = UiMemoTransfer { require_incoming_transfer_memos: true };
+        vec![UiExtension::ImmutableOwner, UiExtension::MemoTransfer(state)]
+    };
+    let token = || UiTokenAccount {
+        mint: address(),
+        owner: address(),
+        token_amount: amount(),
+        delegate: None,
+        state: UiAccountState::Frozen,
+        is_native: false,
+        rent_exempt_reserve: None,
+        delegated_amount: None,
+        close_authority: None,
+        extensions: Vec::new(),
+    };
+    let mint = || UiMint {
+        mint_authority: None,
+        supply: "5".to_owned(),
+        decimals: 9,
+        is_initialized: true,
+        freeze_authority: None,
+        extensions: Vec::new(),
+    };
+    let multisig = UiMultisig {
+        num_required_signers: 1,
+        num_valid_signers: 2,
+        is_initialized: true,
+        signers: vec![address(), address()],
+    };
+    for kind in [
+        TokenAccountType::Account(token()),
+        TokenAccountType::Account(UiTokenAccount {
+            delegate: Some(address()),
+            rent_exempt_reserve: Some(amount()),
+            delegated_amount: Some(amount()),
+            close_authority: Some(address()),
+            extensions: extensions(),
+            ..token()
+        }),
+        TokenAccountType::Mint(mint()),
+        TokenAccountType::Mint(UiMint {
+            mint_authority: Some(address()),
+            freeze_authority: Some(address()),
+            extensions: extensions(),
+            ..mint()
+        }),
+        TokenAccountType::Multisig(multisig),
+    ] {
+        so(judge, "Account", parsed("spl-token-2022", json(kind)));
+    }
+    so(judge, "Accounts", [Some(binary()), None]);
+    let keyed = RpcKeyedAccount { pubkey: address(), account: binary() };
+    for key in [None, Some("3")] {
+        so(judge, "AccountsPage", json!({ "accounts": [json(&keyed)], "paginationKey": key }));
+    }
+}
+
+fn compiled() -> UiInstruction {
+    UiInstruction::Compiled(UiCompiledInstruction {
+        program_id_index: 255,
+        accounts: vec![0, 255],
+        data: "3Bxs".to_owned(),
+        stack_height: None,
+    })
+}
+
+fn parsed_instructions() -> Vec<UiInstruction> {
+    let words = |program: &str, parsed, stack_height| {
+        let instruction = ParsedInstruction {
+            program: program.to_owned(),
+            program_id: address(),
+            parsed,
+            stack_height,
+        };
+        UiInstruction::Parsed(UiParsedInstruction::Parsed(instruction))
+    };
+    let unknown = |stack_height| {
+        UiInstruction::Parsed(UiParsedInstruction::PartiallyDecoded(
+            UiPartiallyDecodedInstruction {
+                program_id: address(),
+                accounts: vec![address()],
+                data: String::new(),
+                stack_height,
+            },
+        ))
+    };
+    vec![
+        words("spl-memo", json!("words"), Some(1)),
+        words("system", json!({ "type": "transfer", "info": { "lamports": 5 } }), Some(2)),
+        words("stake", json!({ "type": "deactivate" }), None),
+        unknown(Some(2)),
+        unknown(None),
+    ]
+}
+
+fn inner() -> Vec<UiInnerInstructions> {
+    let of = |index, instructions| UiInnerInstructions { index, instructions };
+    vec![of(0, vec![compiled()]), of(1, parsed_instructions())]
+}
+
+fn balances() -> Vec<UiTransactionTokenBalance> {
+    let of = |owner, program_id| UiTransactionTokenBalance {
+        account_index: 3,
+        mint: MINT.to_string(),
+        ui_token_amount: amount(),
+        owner,
+        program_id,
+    };
+    vec![
+        of(OptionSerializer::Some(address()), OptionSerializer::Some(address())),
+        of(OptionSerializer::Skip, OptionSerializer::Skip),
+    ]
+}
+
+fn rewards() -> Vec<Reward> {
+    let all = Reward {
+        pubkey: address(),
+        lamports: -5,
+        post_balance: 5,
+        reward_type: Some(RewardType::DeactivatedStake),
+        commission: Some(100),
+        commission_bps: Some(10_000),
+    };
+    let none = Reward { reward_type: None, commission: None, commission_bps: None, ..all.clone() };
+    vec![all, none]
+}
+
+fn loaded() -> UiLoadedAddresses {
+    UiLoadedAddresses { writable: vec![address()], readonly: vec![address()] }
+}
+
+fn return_data() -> UiTransactionReturnData {
+    UiTransactionReturnData {
+        program_id: address(),
+        data: ("AAAA".to_owned(), UiReturnDataEncoding::Base64),
+    }
+}
+
+/// All that is told, null for what is not known, and nothing that can be left out.
+fn metas() -> [UiTransactionStatusMeta; 3] {
+    use OptionSerializer::{None as Null, Skip, Some as Is};
+    let whole = UiTransactionStatusMeta {
+        err: Some(failed().into()),
+        status: Err(failed().into()),
+        fee: 5_000,
+        pre_balances: vec![u64::MAX],
+        post_balances: vec![0],
+        inner_instructions: Is(inner()),
+        log_messages: Is(vec!["Program log".to_owned()]),
+        pre_token_balances: Is(balances()),
+        post_token_balances: Is(balances()),
+        rewards: Is(rewards()),
+        loaded_addresses: Is(loaded()),
+        return_data: Is(return_data()),
+        compute_units_consumed: Is(5),
+        cost_units: Is(6),
+    };
+    let unknown = UiTransactionStatusMeta {
+        err: None,
+        status: Ok(()),
+        inner_instructions: Null,
+        log_messages: Null,
+        pre_token_balances: Null,
+        post_token_balances: Null,
+        rewards: Null,
+        ..whole.clone()
+    };
+    let least = UiTransactionStatusMeta {
+        inner_instructions: Skip,
+        log_messages: Skip,
+        rewards: Skip,
+        loaded_addresses: Skip,
+        return_data: Skip,
+        compute_units_consumed: Skip,
+        cost_units: Skip,
+        ..unknown.clone()
+    };
+    [whole, unknown, least]
+}
+
+/// A transaction in each form that an encoding gives it.
+fn bodies() -> Vec<EncodedTransaction> {
+    let lookups = || {
+        vec![UiAddressTableLookup {
+            account_key: address(),
+            writable_indexes: vec![0],
+            readonly_indexes: vec![255],
+        }]
+    };
+    let config = |is_said: bool| UiTransactionConfig {
+        priority_fee: is_said.then_some(5),
+        compute_unit_limit: is_said.then_some(6),
+        loaded_accounts_data_size_limit: is_said.then_some(7),
+        heap_size: is_said.then_some(8),
+    };
+    let raw = UiRawMessage {
+        header: MessageHeader {
+            num_required_signatures: 1,
+            num_readonly_signed_accounts: 0,
+            num_readonly_unsigned_accounts: 255,
+        },
+        account_keys: vec![address()],
+        recent_blockhash: address(),
+        instructions: match compiled() {
+            UiInstruction::Compiled(one) => {
+                vec![UiCompiledInstruction { stack_height: Some(1), ..one.clone() }, one]
+            }
+            UiInstruction::Parsed(_) => Vec::new(),
+        },
+        address_table_lookups: None,
+        transaction_config: None,
+    };
+    let parsed = UiParsedMessage {
+        account_keys: keys(),
+        recent_blockhash: address(),
+        instructions: parsed_instructions(),
+        address_table_lookups: None,
+        transaction_config: None,
+    };
+    let messages = vec![
+        UiMessage::Raw(raw.clone()),
+        UiMessage::Raw(UiRawMessage { address_table_lookups: Some(lookups()), ..raw.clone() }),
+        UiMessage::Raw(UiRawMessage { transaction_config: Some(config(false)), ..raw }),
+        UiMessage::Parsed(parsed.clone()),
+        UiMessage::Parsed(UiParsedMessage {
+            address_table_lookups: Some(lookups()),
+            transaction_config: Some(config(true)),
+            ..parsed
+        }),
+    ];
+    let json = |message| {
+        EncodedTransaction::Json(UiTransaction { signatures: vec![signature()], message })
+    };
+    let mut all: Vec<_> = messages.into_iter().map(json).collect();
+    for encoding in [TransactionBinaryEncoding::Base58, TransactionBinaryEncoding::Base64] {
+        all.push(EncodedTransaction::Binary("AAAA".to_owned(), encoding));
+    }
+    all
+}
+
+fn keys() -> Vec<ParsedAccount> {
+    let of = |source| ParsedAccount {
+        pubkey: address(),
+        writable: true,
+        signer: false,
+        source: Some(source),
+    };
+    vec![of(ParsedAccountSource::Transaction), of(ParsedAccountSource::LookupTable)]
+}
+
+fn transactions(judge: &mut Judge) {
+    let versions = [TransactionVersion::LEGACY, TransactionVersion::Number(0)];
+    let mut all = Vec::new();
+    for version in versions {
+        for meta in metas() {
+            for transaction in bodies() {
+                all.push(EncodedTransactionWithStatusMeta {
+                    transaction,
+                    meta: Some(meta.clone()),
+                    version: Some(version.clone()),
+                });
+            }
+        }
+    }
+    for transaction in all.clone() {
+        let whole = EncodedConfirmedTransactionWithStatusMeta {
+            slot: u64::MAX,
+            transaction,
+            block_time: Some(-1),
+            transaction_index: Some(u32::MAX),
+        };
+        so(judge, "Transaction", whole);
+    }
+    let [.., least] = metas();
+    all.push(EncodedTransactionWithStatusMeta {
+        transaction: EncodedTransaction::Accounts(UiAccountsList {
+            signatures: vec![signature()],
+            account_keys: keys(),
+        }),
+        meta: Some(least),
+        version: Some(TransactionVersion::LEGACY),
+    });
+    let block = UiConfirmedBlock {
+        previous_blockhash: address(),
+        blockhash: address(),
+        parent_slot: 5,
+        transactions: Some(all),
+        signatures: Some(vec![signature()]),
+        rewards: Some(rewards()),
+        num_reward_partitions: Some(3),
+        block_time: Some(-1),
+        block_height: Some(7),
+    };
+    so(judge, "Block", &block);
+    let least = UiConfirmedBlock {
+        transactions: None,
+        signatures: None,
+        rewards: None,
+        num_reward_partitions: None,
+        ..block
+    };
+    so(judge, "Block", least);
+    let status = TransactionStatus {
+        slot: 5,
+        confirmations: Some(0),
+        status: Err(failed()),
+        err: Some(failed()),
+        confirmation_status: Some(TransactionConfirmationStatus::Processed),
+    };
+    so(judge, "Status", &status);
+    so(
+        judge,
+        "Status",
+        TransactionStatus { confirmations: None, status: Ok(()), err: None, ..status },
+    );
+    let listed = RpcConfirmedTransactionStatusWithSignature {
+        signature: signature(),
+        slot: 5,
+        err: Some(failed().into()),
+        memo: Some("[5] words".to_owned()),
+        block_time: Some(-1),
+        confirmation_status: Some(TransactionConfirmationStatus::Confirmed),
+        transaction_index: Some(7),
+    };
+    let least =
+        RpcConfirmedTransactionStatusWithSignature { err: None, memo: None, ..listed.clone() };
+    let page = json!({ "transactions": [json(listed), json(least)], "paginationKey": signature() });
+    so(judge, "SignaturesPage", page);
+    so(judge, "Sent", json!({ "signature": signature() }));
+    simulations(judge);
+}
+
+fn simulations(judge: &mut Judge) {
+    let whole = RpcSimulateTransactionResult {
+        err: Some(failed().into()),
+        logs: Some(vec!["Program log".to_owned()]),
+        accounts: Some(vec![Some(binary()), None]),
+        units_consumed: Some(5),
+        loaded_accounts_data_size: Some(6),
+        return_data: Some(return_data()),
+        inner_instructions: Some(inner()),
+        replacement_blockhash: Some(RpcBlockhash {
+            blockhash: address(),
+            last_valid_block_height: 7,
+        }),
+        fee: Some(8),
+        pre_balances: Some(vec![1]),
+        post_balances: Some(vec![2]),
+        pre_token_balances: Some(balances()),
+        post_token_balances: Some(balances()),
+        loaded_addresses: Some(loaded()),
+    };
+    so(judge, "Simulation", &whole);
+    let least = RpcSimulateTransactionResult {
+        err: None,
+        accounts: None,
+        return_data: None,
+        inner_instructions: None,
+        replacement_blockhash: None,
+        fee: None,
+        pre_balances: None,
+        post_balances: None,
+        pre_token_balances: None,
+        post_token_balances: None,
+        ..whole
+    };
+    so(judge, "Simulation", least);
+}
+
+fn node(judge: &mut Judge) {
+    let at = || Some("127.0.0.1:8899".parse().expect("an address"));
+    let whole = RpcContactInfo {
+        pubkey: address(),
+        gossip: at(),
+        tvu: at(),
+        tpu: at(),
+        tpu_quic: at(),
+        tpu_forwards: at(),
+        tpu_forwards_quic: at(),
+        tpu_vote: at(),
+        serve_repair: at(),
+        rpc: at(),
+        pubsub: at(),
+        version: Some("4.2.2".to_owned()),
+        client_id: Some("Hydrant".to_owned()),
+        feature_set: Some(u32::MAX),
+        shred_version: Some(u16::MAX),
+    };
+    so(judge, "ClusterNode", &whole);
+    let least = RpcContactInfo {
+        gossip: None,
+        tvu: None,
+        tpu: None,
+        tpu_quic: None,
+        tpu_forwards: None,
+        tpu_forwards_quic: None,
+        tpu_vote: None,
+        serve_repair: None,
+        rpc: None,
+        pubsub: None,
+        version: None,
+        client_id: None,
+        feature_set: None,
+        shred_version: None,
+        ..whole
+    };
+    so(judge, "ClusterNode", least);
+    so(judge, "EpochSchedule", EpochSchedule::default());
+    so(judge, "Blockhash", RpcBlockhash { blockhash: address(), last_valid_block_height: 7 });
+    let supply = RpcSupply {
+        total: u64::MAX,
+        circulating: 5,
+        non_circulating: 6,
+        non_circulating_accounts: vec![address()],
+    };
+    so(judge, "Supply", supply);
+}

@@ -1,0 +1,182 @@
+//! Looking into the answer cache for a call: what may come from there, what is there, and who makes it else.
+//!
+//! A task that gets [`ToMake::Make`] makes the answer for all. Nobody waits for another client's task that has
+//! not begun: his own turn may come earlier, and a task that waited could hold the place that the other needs.
+//! Not here: running calls, and waiting (`dispatch`, `job`).
+
+use std::sync::Arc;
+
+use cache::{Begun, Entry, Find, Tell, Turn, Waiting};
+use ledger::Slot;
+use pool::ClientId;
+
+use crate::cached::{self, Asked, Meaning};
+use crate::compress::Coding;
+use crate::kept::{GaveUp, Keeping, Kept};
+use crate::methods::{self, Method};
+use crate::node::Node;
+use crate::params::Params;
+
+/// How often somebody who waited for an answer in vain asks again before he makes it himself.
+pub(crate) const ATTEMPTS: usize = 3;
+
+/// An answer that is kept and good.
+pub(crate) struct Hit {
+    pub(crate) entry: Arc<Entry<Kept>>,
+    /// What its context says now.
+    pub(crate) slot: Slot,
+}
+
+/// What came of looking for an answer.
+pub(crate) enum Looked {
+    /// It is there.
+    Hit(Hit),
+    /// It is to be made by a task of one's own, unless somebody is ahead of it.
+    Turn(Turn<Kept>),
+    /// Somebody makes it, and tells.
+    Wait(Waiting<Kept>),
+    /// It is to be made for whoever asks alone; what the log says of that.
+    Alone(&'static str),
+}
+
+/// What came of looking for an answer to make it.
+pub(crate) enum ToMake {
+    /// It is there.
+    Hit(Hit),
+    /// It is to be made here, and kept: from here on all wait for it.
+    Make(Keeping),
+    /// Somebody makes it, and tells.
+    Wait(Waiting<Kept>),
+    /// It is to be made for whoever asks alone; what the log says of that.
+    Alone(&'static str),
+}
+
+/// What a call reads, if its answer is worth keeping.
+pub(crate) fn kept_call(
+    node: &Node,
+    coding: Coding,
+    method: &Method,
+    params: Params<'_>,
+) -> Option<Asked> {
+    let reads = methods::reads(method, node, params).filter(|reads| reads.is_kept)?;
+    Some(Asked { key: cached::key(method, params, coding)?, reads })
+}
+
+/// The answer to a text that came before, if it is still good. Whoever uses it says so ([`count_known`]).
+pub(crate) fn known(
+    node: &Node,
+    coding: Coding,
+    method: &Method,
+    params: Params<'_>,
+) -> Option<Hit> {
+    let text = cached::text(method, params, coding)?;
+    let meaning = node.answers.known.get(&text)?;
+    let view = node.reader.view(meaning.commitment);
+    let slot = view.block().slot;
+    if meaning.min_context_slot.is_some_and(|min| slot < min) || !meaning.may_be_kept(node) {
+        return None;
+    }
+    let changes = node.reader.changes();
+    let changed_at = |number| changes.changed_at(meaning.commitment, number);
+    let entry = node.answers.cache.peek(&meaning.key, view.moment(), changed_at)?;
+    Some(Hit { entry, slot })
+}
+
+/// What [`known`] gave is used.
+pub(crate) fn count_known(node: &Node) {
+    node.answers.cache.count_hit();
+    node.answers.count_known();
+}
+
+/// Looks for the answer to a call of a client. `tell` is for who waits, if somebody is to make it.
+pub(crate) fn look(
+    node: &Node,
+    asked: &Asked,
+    (coding, method, params): (Coding, &Method, Params<'_>),
+    client: ClientId,
+    tell: impl FnOnce() -> Tell<Kept>,
+) -> Looked {
+    let (moment, slot) = match is_wanted(node, asked) {
+        Ok(now) => now,
+        Err(why) => return Looked::Alone(why),
+    };
+    let changes = node.reader.changes();
+    let changed_at = |number| changes.changed_at(asked.reads.commitment, number);
+    match node.answers.cache.find(&asked.key, (client.0, moment), changed_at, tell) {
+        Find::Hit(entry) => {
+            learn(node, asked, (coding, method, params));
+            Looked::Hit(Hit { entry, slot })
+        }
+        Find::Turn(turn) => Looked::Turn(turn),
+        Find::Wait(waiting) => Looked::Wait(waiting),
+        Find::Bypass => Looked::Alone("bypass"),
+    }
+}
+
+/// The same for a task that makes it at once if nobody does: because its `turn` has come, if it had to wait for
+/// that. Without something to tell it does not wait.
+pub(crate) fn look_to_make(
+    node: &Node,
+    (asked, turn): (&Asked, Option<Turn<Kept>>),
+    (coding, method, params): (Coding, &Method, Params<'_>),
+    client: ClientId,
+    tell: impl FnOnce() -> Option<Tell<Kept>>,
+) -> ToMake {
+    let (moment, slot) = match is_wanted(node, asked) {
+        Ok(now) => now,
+        Err(why) => return ToMake::Alone(why),
+    };
+    let changes = node.reader.changes();
+    let changed_at = |number| changes.changed_at(asked.reads.commitment, number);
+    match node.answers.cache.begin(&asked.key, turn, moment, changed_at, tell) {
+        Begun::Hit(entry) => {
+            learn(node, asked, (coding, method, params));
+            ToMake::Hit(Hit { entry, slot })
+        }
+        Begun::Make(fill) => {
+            let read = asked.reads.watch(changes);
+            let (made_at, _) = now(node, asked);
+            let keeping = Keeping::new(&node.answers, fill, made_at, read, (coding, client));
+            match keeping.has_room() {
+                true => ToMake::Make(keeping),
+                // Whoever came to wait meanwhile asks again.
+                false => ToMake::Alone(GaveUp::NoRoom.name()),
+            }
+        }
+        Begun::Wait(waiting) => ToMake::Wait(waiting),
+        Begun::Bypass => ToMake::Alone("bypass"),
+    }
+}
+
+/// The moment at which a call is looked for, and its slot; or why it is not.
+fn is_wanted(node: &Node, asked: &Asked) -> Result<(u64, Slot), &'static str> {
+    if asked.reads.bytes_min > node.answers.cache.entry_bytes_max() {
+        return Err(GaveUp::TooLarge.name());
+    }
+    let (moment, slot) = now(node, asked);
+    match asked.reads.min_context_slot.is_some_and(|min| slot < min) {
+        true => Err("none"),
+        false => Ok((moment, slot)),
+    }
+}
+
+/// What the text of a call means whose answer is kept.
+fn learn(node: &Node, asked: &Asked, (coding, method, params): (Coding, &Method, Params<'_>)) {
+    if let Some(text) = cached::text(method, params, coding) {
+        node.answers.known.put(&text, Meaning::of(asked));
+    }
+}
+
+/// What somebody told who made the answer, if it is what would be made now.
+pub(crate) fn still_good(node: &Node, asked: &Asked, entry: Arc<Entry<Kept>>) -> Option<Hit> {
+    let (moment, slot) = now(node, asked);
+    let changes = node.reader.changes();
+    let changed_at = |number| changes.changed_at(asked.reads.commitment, number);
+    entry.is_good(moment, changed_at).then_some(Hit { entry, slot })
+}
+
+/// Not the view itself: whoever waits is to keep no state alive.
+fn now(node: &Node, asked: &Asked) -> (u64, Slot) {
+    let view = node.reader.view(asked.reads.commitment);
+    (view.moment(), view.block().slot)
+}

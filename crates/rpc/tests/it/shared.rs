@@ -1,0 +1,258 @@
+//! Batches and long bodies beside the answer cache: they take from it and give to it as short single calls do,
+//! and nothing is computed twice.
+
+use ledger::{Address, Change};
+use pool::Class;
+use query::{Ledger, LedgerConfig};
+use rpc::{Config, answer_here};
+use serde_json::{Value, json};
+use solana::Account;
+
+use crate::cached::{ask, from_byte, key, large_program};
+use crate::metrics::Figures;
+use crate::wire::{Client, post};
+use crate::world::{PROGRAM, World, bank, block, with_data};
+
+/// An array of calls, each under its place as the id.
+fn batch(calls: &[Value]) -> String {
+    let numbered = calls.iter().enumerate().map(|(id, call)| {
+        let mut call = call.clone();
+        call["id"] = json!(id);
+        call
+    });
+    Value::from_iter(numbered).to_string()
+}
+
+fn call(method: &str, params: Value) -> Value {
+    json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params })
+}
+
+/// A call for 133 KB; those of different bytes are not the same.
+fn list(bytes: usize) -> Value {
+    let config = json!({ "encoding": "base64", "dataSlice": { "offset": 0, "length": bytes } });
+    call("getProgramAccounts", json!([PROGRAM.to_string(), config]))
+}
+
+/// What the body is answered by a node that keeps nothing.
+fn computed(world: &World, body: &str) -> Vec<u8> {
+    let mut computed = answer_here(&world.node, body).expect("something is answered");
+    computed.push(b'\n');
+    computed
+}
+
+fn is_computed(world: &World, client: &mut Client, body: &str, coding: &str) {
+    let answer = ask(client, body, coding);
+    let beginning = String::from_utf8_lossy(&answer[..answer.len().min(200)]).into_owned();
+    assert!(answer == computed(world, body), "{coding}: {beginning}");
+}
+
+/// The body with so much space behind it that it is read on the pool.
+pub(crate) fn padded(body: &str) -> String {
+    format!("{body}{}", " ".repeat(9_000))
+}
+
+#[test]
+fn equal_calls_of_a_batch_are_computed_once_and_of_the_next_batch_not_at_all() {
+    let world = World::new();
+    let mut client = world.client();
+    let body = batch(&vec![list(100_000); 20]);
+    for (asked, coding) in [(20, "identity"), (40, "gzip"), (60, "zstd")] {
+        is_computed(&world, &mut client, &body, coding);
+        let counters = world.node.answers.counters();
+        assert_eq!((counters.misses, counters.entries), (1, 1), "{counters:?}");
+        assert_eq!((counters.hits, counters.bypassed), (asked - 1, 0), "{counters:?}");
+    }
+    // Alone it is kept in the same form.
+    is_computed(&world, &mut client, &list(100_000).to_string(), "identity");
+    let figures = Figures::of(&mut client);
+    let of = |class: &str| {
+        let labels = format!("class=\"{class}\",method=\"getProgramAccounts\",transport=\"http\"");
+        figures.get(&format!("hydrant_requests_total{{{labels}}}"))
+    };
+    assert_eq!((of("cached"), of("heavy"), of("medium")), (60.0, 1.0, 0.0), "{:?}", figures.all());
+    let of = |result: &str| {
+        let labels = format!("cache=\"answers\",result=\"{result}\"");
+        figures.get(&format!("hydrant_cache_lookups_total{{{labels}}}"))
+    };
+    assert_eq!((of("hit"), of("miss"), of("stale")), (60.0, 1.0, 0.0), "{:?}", figures.all());
+}
+
+#[test]
+fn what_a_single_call_made_is_there_for_a_batch_and_for_a_long_body() {
+    let world = World::new();
+    let mut client = world.client();
+    let single = list(100_000).to_string();
+    is_computed(&world, &mut client, &single, "identity");
+    let done = |class| world.class(class).done;
+    let before = (done(Class::Medium), done(Class::Heavy));
+    is_computed(&world, &mut client, &padded(&single), "identity");
+    is_computed(&world, &mut client, &batch(&[list(100_000), list(100_000)]), "identity");
+    is_computed(&world, &mut client, &padded(&batch(&[list(100_000)])), "identity");
+    let counters = world.node.answers.counters();
+    assert_eq!((counters.hits, counters.misses), (4, 1), "{counters:?}");
+    // Nothing but the reading of long bodies was a task. From the second time on its text is known.
+    assert_eq!((done(Class::Medium), done(Class::Heavy)), before);
+    assert_eq!(world.node.answers.known_hits(), 3);
+}
+
+#[test]
+fn a_long_body_makes_what_others_take() {
+    let world = World::new();
+    let mut client = world.client();
+    let single = list(100_000).to_string();
+    for hits in 0..3 {
+        is_computed(&world, &mut client, &padded(&single), "gzip");
+        let counters = world.node.answers.counters();
+        assert_eq!((counters.hits, counters.misses), (hits, 1), "{counters:?}");
+    }
+    is_computed(&world, &mut client, &single, "gzip");
+    assert_eq!(world.node.answers.counters().hits, 3);
+}
+
+#[test]
+fn equal_batches_at_once_are_computed_once() {
+    // A slice is a piece, so all of them are at it at the same time.
+    let pool = pool::Config { slice_us: 1, ..pool::Config::default() };
+    let world = World::on(large_program(), Config::default(), pool);
+    let part = |from: usize| serde_json::from_str::<Value>(&from_byte(from, false)).expect("JSON");
+    let body = batch(&[1_970_000, 1_960_000, 1_950_000, 1_960_000].map(part));
+    let release = world.occupy_pool();
+    let mut clients: Vec<Client> = (0..12).map(|_| world.client()).collect();
+    clients.iter_mut().for_each(|client| client.send(post(&body)));
+    let queued = |class: Class| world.class(class).queued;
+    world.wait_pool(|_| queued(Class::Medium) + queued(Class::Heavy) == clients.len());
+    drop(release);
+    let computed = computed(&world, &body);
+    for client in &mut clients {
+        assert!(client.receive().bytes == computed);
+    }
+    let counters = world.node.answers.counters();
+    assert!(counters.shared > 0, "somebody came while it was made: {counters:?}");
+    assert_eq!((counters.entries, counters.bypassed), (3, 0), "{counters:?}");
+    // Of the look-ups that found nothing each made it or waited for who did.
+    assert_eq!(counters.misses - counters.shared, 3, "{counters:?}");
+}
+
+#[test]
+fn a_batch_that_waits_leaves_its_place_to_whom_it_waits_for() {
+    let mut pool = pool::Config::default();
+    pool.medium.active_max = 1;
+    let world = World::with(Config::default(), pool);
+    let release = world.occupy_pool();
+    let (mut first, mut second) = (world.client(), world.client());
+    let queued = |clients: usize| world.wait_pool(|pool| pool.of(Class::Medium).queued == clients);
+    first.send(post(&batch(&[list(100_000)])));
+    queued(1);
+    // It is to make the answer for all, and begins after the batch.
+    second.send(post(&list(100_000).to_string()));
+    queued(2);
+    drop(release);
+    assert_eq!(first.receive().json()[0]["result"], second.receive().json()["result"]);
+    let counters = world.node.answers.counters();
+    assert_eq!((counters.shared, counters.bypassed, counters.entries), (1, 0, 1), "{counters:?}");
+}
+
+#[test]
+fn whoever_waits_for_an_answer_that_fails_makes_it_himself() {
+    let pool = pool::Config { slice_us: 1, ..pool::Config::default() };
+    let world = World::on(large_program(), Config::default(), pool);
+    // Too long for base58, which is found out once all of them were looked at.
+    let fails = call("getProgramAccounts", json!([PROGRAM.to_string(), { "encoding": "base58" }]));
+    let body = batch(&[fails, call("getSlot", json!([]))]);
+    let release = world.occupy_pool();
+    let mut clients: Vec<Client> = (0..12).map(|_| world.client()).collect();
+    clients.iter_mut().for_each(|client| client.send(post(&body)));
+    world.wait_pool(|pool| pool.of(Class::Heavy).queued == clients.len());
+    drop(release);
+    let computed = computed(&world, &body);
+    assert!(computed.starts_with(br#"[{"jsonrpc":"2.0","error""#));
+    for client in &mut clients {
+        assert!(client.receive().bytes == computed);
+    }
+    let counters = world.node.answers.counters();
+    assert!(counters.shared > 0 && counters.entries == 0, "{counters:?}");
+}
+
+#[test]
+fn errors_are_answered_each_time_and_not_kept() {
+    let world = World::new();
+    let mut client = world.client();
+    // That the slot was not reached is found out where the answer would be made.
+    let config = json!({ "encoding": "base64", "minContextSlot": 5_000 });
+    let early = call("getProgramAccounts", json!([PROGRAM.to_string(), config]));
+    let config = json!({ "encoding": "base58" });
+    // Base58 of an account that is too long for it fails where it is made.
+    let too_long = call("getProgramAccounts", json!([PROGRAM.to_string(), config]));
+    let wrong = call("getProgramAccounts", json!(["nobody"]));
+    let none = call("getEverything", json!([]));
+    let calls = [early, list(100_000), too_long, wrong, list(100_000), none];
+    for len in [6, 24] {
+        let calls: Vec<Value> = calls.iter().cycle().take(len).cloned().collect();
+        for coding in ["identity", "gzip", "identity"] {
+            is_computed(&world, &mut client, &batch(&calls), coding);
+            is_computed(&world, &mut client, &padded(&batch(&calls)), coding);
+        }
+    }
+    let counters = world.node.answers.counters();
+    assert!(counters.hits > 50, "{counters:?}");
+    assert_eq!(counters.entries, 1, "{counters:?}");
+}
+
+#[test]
+fn a_long_answer_is_right_in_a_batch_kept_or_too_large_to_be_kept() {
+    let part = |from: usize| serde_json::from_str::<Value>(&from_byte(from, false)).expect("JSON");
+    let slot = call("getSlot", json!([]));
+    // 2.7 MB: more than the smaller cache keeps of one answer, and less than the larger.
+    let body = batch(&[slot.clone(), part(1_800_000), slot, part(1_800_000)]);
+    for (cache_bytes, hits) in [(1 << 24, 0), (1 << 28, 5)] {
+        let world = World::cached(large_program(), cache_bytes);
+        let mut client = world.client();
+        for coding in ["gzip", "zstd", "identity"] {
+            is_computed(&world, &mut client, &body, coding);
+        }
+        let counters = world.node.answers.counters();
+        assert_eq!(counters.hits, hits, "{counters:?}");
+        // But for keys and places in the table nothing else is held than what the cache has.
+        let others = || counters.bytes.abs_diff(world.node.answers.held_bytes());
+        world.wait_pool(|_| others() < 10_000);
+    }
+}
+
+#[test]
+fn whoever_leaves_while_a_kept_answer_is_copied_to_him_holds_none_of_it() {
+    let (mut ledger, reader) = Ledger::new(LedgerConfig::new(10_000), block(100), bank(100));
+    let write = |n: u8| {
+        let data = vec![n; 20_000_000];
+        let record = Account(with_data(PROGRAM, &data)).into_record();
+        vec![Change { address: Address::from(key(1).to_bytes()), record }]
+    };
+    ledger.apply(block(100), write(1), bank(100)).expect("the root takes accounts");
+    ledger.publish();
+    let world = World::cached(reader, 1 << 30);
+    let mut client = world.client();
+    let config = json!({ "encoding": "base64", "commitment": "processed" });
+    let long = call("getProgramAccounts", json!([PROGRAM.to_string(), config]));
+    let held = || world.node.answers.held_bytes();
+    // Made in a batch, for a client who has not left yet.
+    let mut leaves = world.client();
+    leaves.send(post(&batch(&vec![long.clone(); 2])));
+    world.wait_pool(|pool| pool.of(Class::Heavy).parked == 1);
+    let kept = held();
+    assert!(kept > 20_000_000, "{kept}");
+    // And copied for another.
+    let mut copies = world.client();
+    copies.send(post(&batch(std::slice::from_ref(&long))));
+    world.wait_pool(|pool| pool.of(Class::Heavy).parked == 2);
+    assert_eq!((held(), world.node.answers.counters().hits), (kept, 1), "the same bytes");
+    // Another answer takes the place of that one in the cache.
+    ledger.open(block(101), block(100), bank(101)).expect("open");
+    ledger.apply(block(101), write(2), bank(101)).expect("apply");
+    ledger.publish();
+    is_computed(&world, &mut client, &batch(&[long]), "identity");
+    assert_eq!(held(), 2 * kept, "one that is kept, one that two clients read");
+    drop(leaves);
+    world.wait_pool(|pool| pool.of(Class::Heavy).parked == 1);
+    drop(copies);
+    world.wait_pool(|pool| pool.of(Class::Heavy).begun == 0 && held() == kept);
+    assert_eq!(world.class(Class::Heavy).cancelled, 2);
+}
