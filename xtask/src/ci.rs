@@ -39,7 +39,8 @@ pub(crate) fn run() -> Result<()> {
     step(&mut done, "tests", || {
         let listened = run_tests(&[])?;
         tests = count(&listened.lines);
-        listened.success().map(drop)
+        let failed = names_of_failed(&listened.lines).join(", ");
+        listened.success().map(drop).context(failed)
     });
     step(&mut done, "release", || cargo().args(["build", "--release", "--locked"]).run());
     step(&mut done, "help text", || help_text(false));
@@ -145,6 +146,12 @@ fn count(lines: &[String]) -> Tests {
     tests
 }
 
+/// `test a::b ... FAILED`, for each of them, so that the end of the log names it.
+fn names_of_failed(lines: &[String]) -> Vec<&str> {
+    let failed = lines.iter().filter_map(|line| line.strip_suffix("... FAILED"));
+    failed.filter_map(|line| line.strip_prefix("test ")).map(str::trim).collect()
+}
+
 impl std::fmt::Display for Tests {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { passed, failed, ignored } = self;
@@ -167,5 +174,17 @@ mod tests {
         let tests = count(&lines);
         assert_eq!(tests, Tests { passed: 7, failed: 4, ignored: 1 });
         assert_eq!(tests.to_string(), "7 passed, 4 failed, 1 skipped");
+    }
+
+    #[test]
+    fn tests_that_failed_are_named() {
+        let lines = [
+            "test calls::good ... ok",
+            "test calls::bad ... FAILED",
+            "test sets - doc (line 7) ... FAILED",
+            "test result: FAILED. 1 passed; 2 failed; 0 ignored",
+        ]
+        .map(str::to_owned);
+        assert_eq!(names_of_failed(&lines), ["calls::bad", "sets - doc (line 7)"]);
     }
 }

@@ -13,6 +13,9 @@ use anyhow::{Context, Result, bail};
 const ABOUT_US: &[&str] =
     &["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_", "CARGO_CRATE_NAME", "CARGO_PRIMARY_PACKAGE"];
 
+/// How the line begins in which a program of ours says why it failed.
+const SAYS_WHY: &str = "error: ";
+
 /// A program to be run, with its arguments.
 pub(crate) struct Cmd {
     command: Command,
@@ -70,7 +73,8 @@ impl Cmd {
         self.listen()?.success()
     }
 
-    /// As [`Self::run_listening`], and a failure does not lose the lines.
+    /// As [`Self::run_listening`], and a failure does not lose the lines. It tells what the program said of it
+    /// last, so that the end of a long log tells it too.
     pub(crate) fn listen(&mut self) -> Result<Listened> {
         let mut child = self
             .command
@@ -87,7 +91,11 @@ impl Cmd {
             }
         }
         let status = child.wait()?;
-        let failure = (!status.success()).then(|| format!("`{}` failed: {status}", self.shown));
+        let failure = (!status.success()).then(|| {
+            let said = lines.iter().rev().find(|line| line.starts_with(SAYS_WHY));
+            let why = said.map_or_else(String::new, |why| format!("; {why}"));
+            format!("`{}` failed: {status}{why}", self.shown)
+        });
         Ok(Listened { lines, failure })
     }
 
