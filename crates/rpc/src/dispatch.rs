@@ -2,7 +2,9 @@
 //!
 //! A cheap call runs where the socket is polled. Any other goes to the CPU pool, with all calls of its
 //! batch, as one task ([`crate::job`]) whose answer comes back piece by piece. A large body is read on the pool
-//! as well ([`crate::work`]), and what is cheap in it is answered there.
+//! as well ([`crate::work`]), and what is cheap in it is answered there. What is kept is not made again
+//! ([`crate::look`]): for a call alone that is looked for here, for those of a batch when their turn comes, unless
+//! all of a short one is known.
 //! Bounds: `Config::batch_max` calls; the pool's own, past which the client is told at once.
 //! Invariant: nothing is left running for a client that has gone: dropping what [`answer`] gives, or its
 //! future, ends the task.

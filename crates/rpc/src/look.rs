@@ -1,6 +1,7 @@
 //! Looking into the answer cache for a call: what may come from there, what is there, and who makes it else.
 //!
-//! Whoever gets [`Looked::Make`] makes the answer for all, and waits for nobody before it is made.
+//! Invariant: whoever gets [`Looked::Make`] makes the answer for all, and waits for nobody before it is made: so
+//! nobody waits for ever, though calls of batches wait as tasks of the pool.
 //! Not here: running calls, and waiting (`dispatch`, `job`).
 
 use std::sync::Arc;
