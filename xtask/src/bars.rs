@@ -31,8 +31,8 @@ pub(crate) fn bench(args: &[String]) -> Result<()> {
     program().args(args).run()
 }
 
-/// Every benchmark at toy size: proof that none has rotted, no figure. Then the quick profile of load,
-/// which fails if a ratio is below what was recorded, beyond noise: about a minute.
+/// Every benchmark at toy size: proof that none has rotted, no figure. Then the quick profile of load, which
+/// fails if an answer costs more instructions than was recorded: some minutes.
 pub(crate) fn toys() -> Result<()> {
     build()?;
     for name in names()? {

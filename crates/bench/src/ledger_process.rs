@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -19,7 +20,22 @@ pub(crate) struct Figures(HashMap<String, f64>);
 
 impl LedgerProcess {
     pub(crate) fn start(mode: &str, shape: &str, accounts: u32, more: &[&str]) -> Result<Self> {
-        let mut command = Command::new(child::beside("state-ledger")?);
+        Self::start_as(Command::new(Self::program()?), mode, shape, accounts, more)
+    }
+
+    /// The program of such a process.
+    pub(crate) fn program() -> Result<PathBuf> {
+        child::beside("state-ledger")
+    }
+
+    /// The same by a command that starts the program.
+    pub(crate) fn start_as(
+        mut command: Command,
+        mode: &str,
+        shape: &str,
+        accounts: u32,
+        more: &[&str],
+    ) -> Result<Self> {
         command.args([mode, shape, &accounts.to_string()]).args(more);
         Ok(Self { child: Child::start(&mut command)?, figures: Figures::default() })
     }

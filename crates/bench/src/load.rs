@@ -6,14 +6,16 @@
 //! scans), `large` (one answer of gigabytes), `overload`, `sweep` (IO and CPU threads), `suites`.
 //! All of it takes about twelve minutes on two cores. For that the ladder is three rounds of 3 s a rung,
 //! isolation five of 5 s (one where it is a table), the suites three of 1 s, the sweep one of 3 s.
-//! `--quick` measures ladder and suites in rounds of so many requests, for about a minute, on one IO and two CPU threads whatever the machine
-//! has, and compares with what is recorded in `load/recorded.json`; `--quick --record` records.
+//! `--quick` counts the instructions of ladder and suites for some minutes, under Valgrind, and compares with what
+//! is recorded in `load/recorded.json`; `--quick --record` records.
 //! Not here: how load is offered and counted (`crates/load`).
 
+mod callgrind;
 mod isolation;
 mod ladder;
 mod large;
 mod overload;
+mod quick;
 mod recorded;
 mod rounds;
 mod server;
@@ -64,8 +66,6 @@ pub(crate) struct Size {
     overload_connections: usize,
     /// Transactions of the suites that need them.
     transactions: usize,
-    /// Instead of the binary's own.
-    threads: Option<(usize, usize)>,
 }
 
 const FULL: Size = Size {
@@ -81,23 +81,9 @@ const FULL: Size = Size {
     overload: Duration::from_secs(60),
     overload_connections: 1_000,
     transactions: 2_000,
-    threads: None,
 };
 
-const QUICK: Size = Size {
-    accounts: 200_000,
-    // Of so many requests each (`rounds`); medians need no more on a machine that does other things.
-    runs: 11,
-    warm_up: Duration::ZERO,
-    measured: Duration::from_millis(200),
-    long: Duration::from_millis(500),
-    short: Duration::from_millis(200),
-    capacity: Duration::from_secs(3),
-    overload: Duration::from_secs(3),
-    transactions: 500,
-    threads: Some((1, 2)),
-    ..FULL
-};
+const QUICK: Size = Size { accounts: 200_000, runs: 5, transactions: 100, ..FULL };
 
 const TOY: Size = Size {
     accounts: ACCOUNTS_MIN,
@@ -112,15 +98,7 @@ const TOY: Size = Size {
     overload: Duration::from_millis(300),
     overload_connections: 50,
     transactions: 50,
-    threads: None,
 };
-
-/// How often `--quick` measures again before it says that something is slower: each time takes a minute, and
-/// what else the machine does may be over by then.
-const AGAIN_MOST: usize = 3;
-
-/// What `--quick` measures.
-const QUICK_PARTS: [&str; 2] = ["ladder", "suites"];
 
 pub(crate) fn run(args: &[String]) -> Result<()> {
     let has = |flag: &str| args.iter().any(|arg| arg == flag);
@@ -142,13 +120,16 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
         let seconds = Duration::from_secs(seconds.max(1));
         (size.measured, size.long, size.short) = (seconds, seconds, seconds);
     }
-    let mut only = only(args)?;
-    if has("--quick") && only.is_empty() {
-        only = QUICK_PARTS.map(str::to_owned).to_vec();
+    let only = only(args)?;
+    let is_recorded = has("--record");
+    ensure!(has("--quick") || !is_recorded, "--record is for --quick\n{USAGE}");
+    ensure!(!has("--quick") || only.is_empty(), "--quick has its own parts\n{USAGE}");
+    if has("--quick") {
+        return quick::run(&size, is_recorded);
     }
     let is_wanted = |part: &str| only.is_empty() || only.iter().any(|wanted| wanted == part);
-    let mut server = Server::start(size.accounts)?;
-    let settings = size.settings();
+    let mut server = Server::start(size.accounts, None)?;
+    let settings = Settings::of_binary();
     let serving = server.serve(settings)?;
     let targets = Targets::of(size.accounts, serving.uncached)?;
     println!(
@@ -160,23 +141,11 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
         size.measured,
         targets.scans.bytes as f64 / 1e6
     );
-    let profile = || -> Result<Vec<recorded::Ratio>> {
-        let mut ratios = Vec::new();
-        if is_wanted("ladder") {
-            ratios.extend(ladder::run(&server, serving, &targets, &size)?);
-        }
-        if is_wanted("suites") {
-            ratios.extend(suites::run(&server, serving, &size)?);
-        }
-        Ok(ratios)
-    };
-    let mut ratios = profile()?;
-    for _ in 0..AGAIN_MOST {
-        if !has("--quick") || has("--record") || !recorded::is_slower(&ratios)? {
-            break;
-        }
-        println!("\nslower than recorded: as many rounds again");
-        recorded::add_rounds(&mut ratios, profile()?);
+    if is_wanted("ladder") {
+        ladder::run(&server, serving, &targets, &size)?;
+    }
+    if is_wanted("suites") {
+        suites::run(&server, serving, &size)?;
     }
     if is_wanted("large") {
         large::run(&server, serving.rpc, &targets, &size)?;
@@ -190,12 +159,7 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
     if is_wanted("sweep") {
         isolation::sweep(&mut server, &targets, &size)?;
     }
-    drop(server);
-    if has("--record") {
-        ensure!(has("--quick"), "--record is for --quick\n{USAGE}");
-        return recorded::write(&ratios);
-    }
-    if has("--quick") { recorded::compare(&ratios) } else { Ok(()) }
+    Ok(())
 }
 
 fn only(args: &[String]) -> Result<Vec<String>> {
@@ -212,17 +176,6 @@ fn only(args: &[String]) -> Result<Vec<String>> {
 }
 
 impl Size {
-    /// Whether ratios of CPU time are what it is about.
-    fn is_quick(&self) -> bool {
-        self.threads.is_some()
-    }
-
-    fn settings(&self) -> Settings {
-        let settings = Settings::of_binary();
-        let Some((io_threads, cpu_threads)) = self.threads else { return settings };
-        Settings { io_threads, cpu_threads, ..settings }
-    }
-
     fn span(&self) -> Span {
         Span::Time { warm_up: self.warm_up, measured: self.measured }
     }

@@ -42,17 +42,25 @@ impl Node {
 
     /// The same, for a node that may take longer to be ready.
     pub(crate) fn start_within(flags: &[&str], ready_within: Duration) -> Result<Self> {
+        Self::start_as(Command::new(program()?), flags, ready_within)
+    }
+
+    /// The same by a command that starts the program.
+    pub(crate) fn start_as(
+        mut command: Command,
+        flags: &[&str],
+        ready_within: Duration,
+    ) -> Result<Self> {
         let dir = tempfile::tempdir()?;
         let endpoints = dir.path().join("endpoints.json");
-        let program = program()?;
         let started = now();
-        let process = Command::new(&program)
+        let process = command
             .args(["dev", "--quiet", "--rpc-port", "0", "--endpoints-file"])
             .arg(&endpoints)
             .args(flags)
             .stdin(Stdio::null())
             .spawn()
-            .with_context(|| format!("start {}", program.display()))?;
+            .with_context(|| format!("start {}", command.get_program().display()))?;
         let mut process = Owned(process);
         while !endpoints.exists() {
             if let Some(status) = process.0.try_wait()? {

@@ -13,7 +13,6 @@ use ::load::{Endpoint, Stream, status_ok};
 use anyhow::Result;
 
 use super::Size;
-use super::recorded::Ratio;
 use super::rounds::{Case, Rounds};
 use super::server::Server;
 use super::targets::Targets;
@@ -33,12 +32,7 @@ const SMALL_BYTES: usize = 450;
 /// A megabyte from the cache.
 const LARGE_CACHED: &str = "1 MB cached";
 
-pub(crate) fn run(
-    server: &Server,
-    serving: Serving,
-    targets: &Targets,
-    size: &Size,
-) -> Result<Vec<Ratio>> {
+pub(crate) fn run(server: &Server, serving: Serving, targets: &Targets, size: &Size) -> Result<()> {
     let cases = cases(serving, targets);
     let rounds = Rounds::measure(&cases, server.process(), size, size.runs)?;
     println!("\nladder: closed loop, {CONNECTIONS} connections, {CONNECTIONS_LARGE} for 1 MB");
@@ -51,10 +45,10 @@ pub(crate) fn run(
             bar::at_least(&name, ratio, "x", BAR_OF_CONSTANT);
         }
     }
-    Ok(rounds.ratios(""))
+    Ok(())
 }
 
-fn cases(serving: Serving, targets: &Targets) -> Vec<Case> {
+pub(crate) fn cases(serving: Serving, targets: &Targets) -> Vec<Case> {
     let Serving { rpc, uncached, constant } = serving;
     let megabyte = targets.megabyte();
     let health = Endpoint::from(rpc).post("/health", BODY);

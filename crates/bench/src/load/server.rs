@@ -1,8 +1,11 @@
 //! The server that is measured, in a process of its own: one ledger, served again and again.
 
+use std::process::Command;
+
 use ::load::Process;
 use anyhow::Result;
 
+use super::callgrind::Callgrind;
 use crate::agreed::{Serving, Settings};
 use crate::ledger_process::LedgerProcess;
 
@@ -41,9 +44,14 @@ impl Settings {
 }
 
 impl Server {
-    /// A ledger of mainnet's shape with so many accounts.
-    pub(crate) fn start(accounts: u32) -> Result<Self> {
-        let mut ledger = LedgerProcess::start("again", "mainnet", accounts, &[])?;
+    /// A ledger of mainnet's shape with so many accounts; its process is counted if there is something that does.
+    pub(crate) fn start(accounts: u32, callgrind: Option<&Callgrind>) -> Result<Self> {
+        let program = LedgerProcess::program()?;
+        let command = match callgrind {
+            None => Command::new(program),
+            Some(callgrind) => callgrind.command(&program),
+        };
+        let mut ledger = LedgerProcess::start_as(command, "again", "mainnet", accounts, &[])?;
         ledger.line_after("ready")?;
         Ok(Self { ledger, is_serving: false })
     }

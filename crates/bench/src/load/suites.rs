@@ -14,7 +14,6 @@ use ::load::{
 use anyhow::{Context, Result, ensure};
 
 use super::Size;
-use super::recorded::Ratio;
 use super::rounds::{Case, Rounds};
 use super::server::Server;
 use crate::agreed::Serving;
@@ -38,22 +37,39 @@ const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// The seed of the mix.
 const SEED: u64 = 1;
 
-pub(crate) fn run(server: &Server, serving: Serving, size: &Size) -> Result<Vec<Ratio>> {
-    let of_accounts: Vec<Suite> =
-        Suite::ALL.into_iter().filter(|suite| !OF_HISTORY.contains(suite)).collect();
+pub(crate) fn run(server: &Server, serving: Serving, size: &Size) -> Result<()> {
     println!("\nsuites: closed loop, {CONNECTIONS} connections; over the synthetic ledger");
-    let mut ratios = measured(&of_accounts, false, serving.rpc, server.process(), size)?;
-    let threads = size.threads.map(|(io, cpu)| [io.to_string(), cpu.to_string()]);
-    let flags = threads.as_ref().map(|[io, cpu]| ["--io-threads", io, "--cpu-threads", cpu]);
-    let node = Node::start(flags.as_ref().map_or(&[], |flags| &flags[..]))?;
+    measure(&of_accounts(serving.rpc)?, server.process(), size)?;
+    let node = Node::start(&[])?;
     println!("suites over hydrant dev, {} transactions", size.transactions);
     send(node.rpc, size)?;
-    ratios.extend(measured(&OF_HISTORY, true, node.rpc, Process(node.pid()), size)?);
-    Ok(ratios)
+    measure(&of_history(node.rpc)?, Process(node.pid()), size)
+}
+
+fn measure(cases: &[Case], process: Process, size: &Size) -> Result<()> {
+    let short = Size { warm_up: size.warm_up.min(size.short / 5), measured: size.short, ..*size };
+    Rounds::measure(cases, process, &short, size.runs)?.print();
+    Ok(())
+}
+
+/// Those that read accounts, after a constant.
+pub(crate) fn of_accounts(rpc: SocketAddr) -> Result<Vec<Case>> {
+    let suites = Suite::ALL.into_iter().filter(|suite| !OF_HISTORY.contains(suite));
+    let suites: Vec<Suite> = suites.collect();
+    let mut client = Client::open(rpc)?;
+    let found = Found::look(&mut client, &suites, &Wanted::default())?;
+    cases(rpc, &suites, (&mut client, &found), |suite| !suite.needs_history, "mix of accounts")
+}
+
+/// Those that need transactions, after a constant.
+pub(crate) fn of_history(rpc: SocketAddr) -> Result<Vec<Case>> {
+    let mut client = Client::open(rpc)?;
+    let found = look_for_final(&mut client)?;
+    cases(rpc, &OF_HISTORY, (&mut client, &found), |suite| suite.needs_history, "mix of history")
 }
 
 /// Transfers by `POST /v1/transactions`, each once, all of them executed.
-fn send(rpc: SocketAddr, size: &Size) -> Result<()> {
+pub(crate) fn send(rpc: SocketAddr, size: &Size) -> Result<()> {
     let mut client = client::Client::open(rpc)?;
     let payers = transfers::fund_payers(&mut client, 8)?;
     let signed = transfers::signed_transfers(&mut client, &payers, size.transactions)?;
@@ -78,38 +94,33 @@ fn send(rpc: SocketAddr, size: &Size) -> Result<()> {
     transfers::wait_for_all(&mut client, &signatures)
 }
 
-fn measured(
+fn cases(
+    address: SocketAddr,
     suites: &[Suite],
-    is_history: bool,
-    rpc: SocketAddr,
-    process: Process,
-    size: &Size,
-) -> Result<Vec<Ratio>> {
-    let mut client = Client::open(rpc)?;
-    let found = look(&mut client, suites)?;
-    let case = |stream| Case { address: rpc, stream, constant: 0 };
+    (client, found): (&mut Client, &Found),
+    is_wanted: impl Fn(&RestSuite) -> bool,
+    name_of_mix: &str,
+) -> Result<Vec<Case>> {
+    let endpoint = Endpoint::from(address);
+    let case = |stream| Case { address, stream, constant: 0 };
     let over_http = |name, requests, connections, judge| {
         let stream = Stream::closed(name, requests, connections);
         case(Stream { judge, ..stream })
     };
-    let health = Endpoint::from(rpc).post("/health", "{}");
+    let health = endpoint.post("/health", "{}");
     let mut cases = vec![over_http("constant", vec![health], CONNECTIONS, status_ok)];
     for suite in suites {
-        let requests = suite.requests(&mut client, &found)?;
+        let requests = suite.requests(client, found)?;
         cases.push(case(Stream::closed(suite.name(), requests, CONNECTIONS)));
     }
-    for suite in RestSuite::ALL.iter().filter(|suite| suite.needs_history == is_history) {
+    for suite in RestSuite::ALL.iter().filter(|suite| is_wanted(suite)) {
         let connections = if suite.name == PATIENT { 1 } else { CONNECTIONS };
-        let requests = suite.requests(&mut client, &found)?;
+        let requests = suite.requests(client, found)?;
         cases.push(over_http(suite.name, requests, connections, suite.judge()));
     }
-    let mixed = mixed(suites, &found, &Endpoint::from(rpc))?;
-    let name = if is_history { "mix of history" } else { "mix of accounts" };
-    cases.push(case(Stream::closed(name, mixed, CONNECTIONS)));
-    let short = Size { warm_up: size.warm_up.min(size.short / 5), measured: size.short, ..*size };
-    let rounds = Rounds::measure(&cases, process, &short, size.runs)?;
-    rounds.print();
-    Ok(rounds.ratios("suite_"))
+    let mixed = mixed(suites, found, &endpoint)?;
+    cases.push(case(Stream::closed(name_of_mix, mixed, CONNECTIONS)));
+    Ok(cases)
 }
 
 /// Calls of all suites by their weights.
@@ -121,16 +132,15 @@ fn mixed(suites: &[Suite], found: &Found, endpoint: &Endpoint) -> Result<Vec<Vec
     Ok(mix.requests(endpoint))
 }
 
-/// What there is to ask for; blocks once they are final, so that every round finds them as the others do: before,
+/// What there is to ask for, once its blocks are final, so that every round finds them as the others do: before,
 /// their answers are not kept.
-fn look(client: &mut Client, suites: &[Suite]) -> Result<Found> {
-    let wanted = Wanted::default();
-    if !suites.contains(&Suite::Transaction) {
-        return Ok(Found::look(client, suites, &wanted)?);
-    }
+fn look_for_final(client: &mut Client) -> Result<Found> {
+    let mut found = Found::default();
     for _ in 0..LOOKS_MOST {
-        // Routes of history ask for accounts, too.
-        let found = Found::look(client, &Suite::ALL, &wanted)?;
+        if found.signatures.is_empty() {
+            // Routes of history ask for accounts, too.
+            found = Found::look(client, &Suite::ALL, &Wanted::default())?;
+        }
         let last = found.blocks.iter().max().copied().unwrap_or(u64::MAX);
         if !found.signatures.is_empty() && is_final(client, last)? {
             return Ok(found);

@@ -1,0 +1,150 @@
+//! The quick profile: what an answer of each kind costs in instructions, beside what a constant one does.
+//!
+//! The kinds of ladder and suites, asked one after another over one connection, while callgrind counts what the
+//! server executes: the same on every machine and however busy it is, so that a tenth more is found. It is compared
+//! with what is recorded in `recorded.json`, or recorded there.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ::load::{Process, Run, Span, Stream};
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+
+use super::callgrind::Callgrind;
+use super::recorded::{self, Ratio};
+use super::rounds::Case;
+use super::server::Server;
+use super::targets::Targets;
+use super::{Size, ladder, suites};
+use crate::agreed::Settings;
+use crate::client::Client;
+use crate::node::{self, Node};
+
+/// Of a round: instructions that it takes about, and how many requests it may have.
+const ROUND_INSTRUCTIONS: f64 = 8e6;
+const ROUND_REQUESTS_LEAST: usize = 4;
+const ROUND_REQUESTS_MOST: usize = 200;
+
+/// So long that no answer is cut into slices by a clock that goes fifty times as fast as the server.
+const SLICE_US: u64 = 60_000_000;
+
+/// Of the ledger with transactions, in milliseconds: so long that all of them come into one block, and that
+/// another block is hardly ever made while a round is counted.
+const SLOT_MS: &str = "8000";
+
+/// How long that ledger may take to be ready.
+const READY_WITHIN: Duration = Duration::from_secs(120);
+
+/// How long its slot may take to end, and how often that is looked for.
+const SLOT_WITHIN: Duration = Duration::from_secs(30);
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// Measures all kinds, and records them or compares them with what is recorded.
+pub(crate) fn run(size: &Size, is_recorded: bool) -> Result<()> {
+    let mut ratios = of_accounts(size)?;
+    ratios.extend(of_history(size)?);
+    if is_recorded { recorded::write(&ratios) } else { recorded::compare(&ratios) }
+}
+
+fn of_accounts(size: &Size) -> Result<Vec<Ratio>> {
+    let callgrind = Callgrind::new()?;
+    let mut server = Server::start(size.accounts, Some(&callgrind))?;
+    let (io_threads, cpu_threads) = (1, 1);
+    let settings =
+        Settings { io_threads, cpu_threads, slice_us: SLICE_US, ..Settings::of_binary() };
+    let serving = server.serve(settings)?;
+    let targets = Targets::of(size.accounts, serving.uncached)?;
+    let mut counted = Counted { callgrind, process: server.process(), size };
+    let mut ratios = counted.ratios(&ladder::cases(serving, &targets), "")?;
+    ratios.extend(counted.ratios(&suites::of_accounts(serving.rpc)?, "suite_")?);
+    Ok(ratios)
+}
+
+fn of_history(size: &Size) -> Result<Vec<Ratio>> {
+    let callgrind = Callgrind::new()?;
+    let command = callgrind.command(&node::program()?);
+    let flags = ["--io-threads", "1", "--cpu-threads", "1", "--slot-ms", SLOT_MS];
+    let flags = [&flags[..], &["--finalize-after", "0"]].concat();
+    let node = Node::start_as(command, &flags, READY_WITHIN)?;
+    let mut client = Client::open(node.rpc)?;
+    next_slot(&mut client)?;
+    suites::send(node.rpc, size)?;
+    let cases = suites::of_history(node.rpc)?;
+    Counted { callgrind, process: Process(node.pid()), size }.ratios(&cases, "suite_")
+}
+
+/// Waits until a slot has just begun.
+fn next_slot(client: &mut Client) -> Result<()> {
+    let mut slot =
+        || -> Result<Value> { client.call("getSlot", json!([{ "commitment": "processed" }])) };
+    let before = slot()?;
+    for _ in 0..SLOT_WITHIN.as_millis() / LOOK_EVERY.as_millis() {
+        if slot()? != before {
+            return Ok(());
+        }
+        node::nap(LOOK_EVERY);
+    }
+    None.with_context(|| format!("no slot ended within {SLOT_WITHIN:?}"))
+}
+
+/// A server that is counted.
+struct Counted<'a> {
+    callgrind: Callgrind,
+    process: Process,
+    size: &'a Size,
+}
+
+impl Counted<'_> {
+    /// What they cost beside their constants, round by round.
+    fn ratios(&mut self, cases: &[Case], prefix: &str) -> Result<Vec<Ratio>> {
+        let mut streams = Vec::new();
+        for case in cases {
+            streams.push(self.round_of(case)?);
+        }
+        let mut costs: Vec<Vec<f64>> = vec![Vec::new(); cases.len()];
+        self.callgrind.executed(self.process.0)?;
+        for _ in 0..self.size.runs {
+            for ((case, stream), costs) in cases.iter().zip(&streams).zip(&mut costs) {
+                costs.push(self.cost(case, stream)?);
+            }
+        }
+        let mut ratios = Vec::new();
+        for (nth, case) in cases.iter().enumerate().filter(|(nth, case)| case.constant != *nth) {
+            let name = format!("{prefix}{}", case.stream.name.replace(' ', "_"));
+            let (own, constant) = (costs[nth].clone(), costs[case.constant].clone());
+            ratios.push(Ratio { name, own, constant });
+        }
+        Ok(ratios)
+    }
+
+    /// So many of its requests, from all over those that there are, that they take about
+    /// [`ROUND_INSTRUCTIONS`]. Each has been answered, so that whatever is kept of it is kept.
+    fn round_of(&mut self, case: &Case) -> Result<Stream> {
+        let all = &case.stream.requests;
+        ensure!(case.stream.judges.is_none(), "requests of one kind");
+        let some = |count: usize| {
+            let every = (all.len() / count).max(1);
+            let requests = all.iter().step_by(every).cycle().take(count).cloned().collect();
+            Stream { requests: Arc::new(requests), connections: 1, ..case.stream.clone() }
+        };
+        let few = some(ROUND_REQUESTS_LEAST);
+        self.ask(case, &few)?;
+        self.callgrind.executed(self.process.0)?;
+        let count = (ROUND_INSTRUCTIONS / self.cost(case, &few)?.max(1.0)) as usize;
+        let round = some(count.clamp(ROUND_REQUESTS_LEAST, ROUND_REQUESTS_MOST));
+        self.ask(case, &round)?;
+        Ok(round)
+    }
+
+    /// Instructions an answer; the last look was just before.
+    fn cost(&mut self, case: &Case, stream: &Stream) -> Result<f64> {
+        let run = self.ask(case, stream)?;
+        let executed = self.callgrind.executed(self.process.0)?;
+        Ok(executed as f64 / run.outcomes[0].counts.right.max(1) as f64)
+    }
+
+    fn ask(&self, case: &Case, stream: &Stream) -> Result<Run> {
+        case.run(stream, Span::Once, self.process, self.size)
+    }
+}
