@@ -2,10 +2,13 @@
 //!
 //! A cheap call runs where the socket is polled. Any other goes to the CPU pool, with all calls of its
 //! batch, as one task ([`crate::job`]) whose answer comes back piece by piece. A large body is read on the pool
-//! as well ([`crate::work`]), and what is cheap in it is answered there.
+//! as well ([`crate::work`]), and what is cheap in it is answered there. What is kept is not made again
+//! ([`crate::look`]): for a call alone that is looked for here, for those of a batch when their turn comes, unless
+//! all of a short one is known.
 //! Bounds: `Config::batch_max` calls; the pool's own, past which the client is told at once.
 //! Invariant: nothing is left running for a client that has gone: dropping what [`answer`] gives, or its
 //! future, ends the task.
+//! Long because every way from a body to its answer is here, to be read side by side.
 
 use std::str::Utf8Error;
 use std::sync::Arc;

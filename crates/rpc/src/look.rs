@@ -1,7 +1,8 @@
 //! Looking into the answer cache for a call: what may come from there, what is there, and who makes it else.
 //!
-//! A task that gets [`ToMake::Make`] makes the answer for all. Nobody waits for another client's task that has
-//! not begun: his own turn may come earlier, and a task that waited could hold the place that the other needs.
+//! Invariant: a task that gets [`ToMake::Make`] makes the answer for all, and waits for nobody before it is made: so
+//! nobody waits for ever, though calls wait as tasks of the pool. Nobody waits for another client's task that has
+//! not begun, for his own turn may come earlier.
 //! Not here: running calls, and waiting (`dispatch`, `job`).
 
 use std::sync::Arc;
