@@ -20,7 +20,7 @@ use tokio::sync::oneshot;
 
 use crate::bare::{Told, Want};
 use crate::cached::{self, Asked};
-use crate::compress::{COMPRESS_BYTES_MIN, Coding};
+use crate::compress::Coding;
 use crate::envelope::{self, Bounded, Call, Id, Request};
 use crate::error::{OVERLOADED, RpcError};
 use crate::job::{About, Job, OwnedCall, Way, guarded};
@@ -37,10 +37,6 @@ use crate::work::{self, INLINE_BODY_BYTES_MAX};
 
 /// A batch of more calls is answered on the pool though each of them is cheap.
 const INLINE_BATCH_MAX: usize = 16;
-
-/// Kept answers of a short batch go out where the socket is polled if they are not more bytes than may wait for
-/// a client of any other answer. They are not copied.
-const KNOWN_BATCH_BYTES_MAX: u64 = 1024 * 1024;
 
 /// When to come again after there was too much to do: a second's work is gone by then.
 const RETRY_AFTER_S: u64 = 1;
@@ -658,12 +654,7 @@ fn answer_all_here(
 /// The answers to all calls of a short batch that are not cheap, if all of them are kept, their texts came
 /// before, and together they are short.
 fn all_known(node: &Node, asker: &Asker, plans: &[Plan<'_>]) -> Option<Vec<Hit>> {
-    let mut room = match asker.coding {
-        Coding::Plain => KNOWN_BATCH_BYTES_MAX,
-        // As long as that it would be compressed, which is for the pool.
-        Coding::Gzip | Coding::Zstd => COMPRESS_BYTES_MIN as u64,
-    };
-    let mut hits = Vec::new();
+    let (mut room, mut hits) = (look::known_batch_bytes_max(asker.coding), Vec::new());
     for plan in plans {
         if let Plan::OnPool { method, params, .. } = plan {
             let hit = look::known(node, Coding::Plain, method, *params)?;

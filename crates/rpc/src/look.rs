@@ -12,7 +12,7 @@ use ledger::Slot;
 use pool::ClientId;
 
 use crate::cached::{self, Asked, Meaning};
-use crate::compress::Coding;
+use crate::compress::{COMPRESS_BYTES_MIN, Coding};
 use crate::kept::{GaveUp, Keeping, Kept};
 use crate::methods::{self, Method};
 use crate::node::Node;
@@ -87,6 +87,16 @@ pub(crate) fn known(
 pub(crate) fn count_known(node: &Node) {
     node.answers.cache.count_hit();
     node.answers.count_known();
+}
+
+/// So many bytes of a batch's kept answers go out where the socket is polled. They are not copied.
+pub(crate) fn known_batch_bytes_max(coding: Coding) -> u64 {
+    match coding {
+        // As much as may wait for a client of any other answer.
+        Coding::Plain => 1024 * 1024,
+        // What is longer is to be compressed, which is for the pool.
+        Coding::Gzip | Coding::Zstd => COMPRESS_BYTES_MIN as u64,
+    }
 }
 
 /// Looks for the answer to a call of a client. `tell` is for who waits, if somebody is to make it.
