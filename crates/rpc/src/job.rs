@@ -18,9 +18,9 @@ use pool::{Class as PoolClass, Ended, Slice, Step, Task};
 use tokio::sync::oneshot;
 use tokio::sync::oneshot::error::TryRecvError;
 
+use crate::asker::Asker;
 use crate::cached::Asked;
 use crate::compress::Coding;
-use crate::dispatch::Asker;
 use crate::envelope::{self, Id};
 use crate::error::{OVERLOADED, RpcError};
 use crate::held::Collected;

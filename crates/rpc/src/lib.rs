@@ -6,6 +6,7 @@
 //! is more runs on [`pool::Pool`], and a full pool is told to the client at once.
 //! Not here: state and index (`query`), execution (`localnet`), configuration files (`hydrant`).
 
+mod asker;
 mod bare;
 mod cached;
 mod call;
