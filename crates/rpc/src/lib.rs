@@ -20,6 +20,7 @@ pub mod decode;
 mod dispatch;
 pub mod envelope;
 pub mod error;
+mod guard;
 mod health;
 mod held;
 mod http;
