@@ -63,7 +63,9 @@ impl<'a> Plan<'a> {
             Class::Inline => Ok(None),
             Class::Light => Ok(Some(PoolClass::Light)),
             Class::Medium => Ok(Some(PoolClass::Medium)),
-            Class::By(class) => guarded(method.name, request, || class(node, params, budget)),
+            Class::By { class, .. } => {
+                guarded(method.name, request, || class(node, params, budget))
+            }
             Class::Try(run) => match guarded(method.name, request, || run(node, params, budget)) {
                 Ok(Ok(result)) => return Self::Answered(method.subject(), reply(result, &id)),
                 Ok(Err(class)) => Ok(Some(class)),

@@ -214,7 +214,7 @@ impl Job {
         let run = || match method.class {
             Class::Inline => Some((method.run)(&self.node, params)),
             Class::Light | Class::Medium => None,
-            Class::By(class) => match class(&self.node, params, &mut budget) {
+            Class::By { class, .. } => match class(&self.node, params, &mut budget) {
                 None => Some((method.run)(&self.node, params)),
                 Some(_) => None,
             },
