@@ -23,7 +23,6 @@ use crate::methods;
 use crate::metrics::{Lane, Outcome, Subject};
 use crate::node::Node;
 use crate::outlet::Taker;
-use crate::stamp::Stamper;
 
 /// A batch of more calls is answered on the pool though each of them is cheap.
 pub(super) const INLINE_BATCH_MAX: usize = 16;
@@ -142,17 +141,8 @@ pub(super) fn submit_batch(
     calls: Vec<OwnedCall>,
     class: PoolClass,
 ) -> Result<Taker, RpcError> {
-    submit(node, About { asker, class, cache: "none", is_batch: true }, calls, None)
-}
-
-fn submit(
-    node: &Arc<Node>,
-    about: About,
-    calls: Vec<OwnedCall>,
-    stamper: Option<Stamper>,
-) -> Result<Taker, RpcError> {
-    let (class, client) = (about.class, about.asker.client);
+    let about = About { asker, class, cache: "none", is_batch: true };
     let (job, taker) = Job::new(Arc::clone(node), about, calls);
-    let ticket = node.pool.submit(class, client, Box::new(job.stamp(stamper)));
+    let ticket = node.pool.submit(class, asker.client, Box::new(job));
     Ok(taker.of(ticket.map_err(|full| RpcError::full(&full))?))
 }

@@ -10,9 +10,9 @@
 //! future, ends the task.
 //! Invariant: a file uses only those named before it.
 //!
-//! The files: `count` (metrics and log of a call), `reply` (answers), `read` (from a body to calls), `plan` (what is to
-//! be done with a call), `here` (tools), `task` (what comes back from the pool), `from_cache` and `single` (a call
-//! alone), `batch`, `large` (bodies read on the pool).
+//! The files: `count` (metrics and log of a call), `reply` (answers), `read` (from a body to calls), `plan` (what is
+//! to be done with a call), `here` (tools), `task` (what comes back from the pool), `from_cache` and `single` (a
+//! call alone), `batch`, `large` (bodies read on the pool).
 
 mod batch;
 mod count;

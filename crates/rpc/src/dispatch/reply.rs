@@ -1,6 +1,7 @@
 //! The answer to a body, and to one call of it.
 //!
-//! In: what a method gave, or why there is nothing; what is kept. Out: bytes with their newline, or where they come from.
+//! In: what a method gave, or why there is nothing; what is kept. Out: bytes with their newline, or where they
+//! come from.
 //! Invariant: who is to come again later is told so only if nothing of his body was answered.
 //! Not here: making an answer ([`super::plan`]), its way to the client (`http`).
 
