@@ -6,8 +6,8 @@
 //! Bounds: the cache's, and those of [`crate::held`] for what is collected plain before it is coded, and for
 //! what is sent after the cache has forgotten it. An answer that goes past them is given up: streamed.
 //!
-//! The files: `around` (blocks that are not coded), `answer` (one that is kept), `store` (all of them), `copying` (into
-//! a batch), `keeping` (collecting one), `coder` (coding it). A file uses only those named before it.
+//! The files: `around` (blocks that are not coded), `answer` (one that is kept), `store` (all of them), `copying`
+//! (into a batch), `keeping` (collecting one), `coder` (coding it). A file uses only those named before it.
 
 mod answer;
 mod around;
