@@ -27,9 +27,10 @@ impl Client {
         Self { listener: Arc::new(listener), id }
     }
 
-    /// Who it is to the pool.
-    pub(super) fn id(&self) -> ClientId {
-        self.id
+    /// Whose its work on sets is to the pool: its own, and aside, so that who may work on sets waits for nothing
+    /// that the client asks for over HTTP.
+    pub(super) fn turn(&self) -> ClientId {
+        self.id.aside()
     }
 
     /// Takes calls of the client's share; -32005 if he had it.

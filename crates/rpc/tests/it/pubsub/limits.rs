@@ -186,13 +186,13 @@ async fn a_snapshot_is_its_clients_heavy_work_and_others_do_not_wait_for_it() {
     let mut node = Node::start(Config { sets_at_once: 1, ..Config::default() }).await;
     node.write(1, 5);
     let (release, held) = sync_channel(0);
-    let scanning = node.pool.submit(Class::Heavy, ClientId(7), Box::new(Scan(held)));
+    let scanning = node.pool.submit(Class::Heavy, ClientId(7).aside(), Box::new(Scan(held)));
     let scanning = scanning.unwrap_or_else(|full| panic!("{full}"));
     let options = json!({ "commitment": "confirmed", "snapshot": true });
     let params = json!([[key(1).to_string()], options]);
     let mut busy = node.connect().await;
     busy.call("addressesSubscribe", params.clone()).await.expect("it is right");
-    // The client has its one heavy task: its snapshot waits.
+    // The client has its one heavy task of sets: its snapshot waits.
     let waits = async {
         while node.pool.counters().of(Class::Heavy).rejected_client == 0 {
             tokio::task::yield_now().await;
@@ -208,4 +208,35 @@ async fn a_snapshot_is_its_clients_heavy_work_and_others_do_not_wait_for_it() {
     let told = busy.notification().await;
     assert_eq!(told["params"]["result"]["kind"], "snapshot", "{told}");
     drop(scanning);
+}
+
+/// Work that goes on until nobody waits for it.
+struct Endless;
+
+impl Task for Endless {
+    fn step(&mut self, _: &Slice<'_>) -> Step {
+        Step::More
+    }
+}
+
+#[tokio::test]
+async fn work_on_sets_does_not_wait_for_what_its_client_asks_for_over_http() {
+    let mut node = Node::start(Config { sets_at_once: 1, ..Config::default() }).await;
+    node.write(1, 5);
+    // As many as may be active, and some that wait for them; there is room for more.
+    let active_max = pool::Config::default().medium.active_max;
+    let request = || node.pool.submit(Class::Medium, ClientId(7), Box::new(Endless));
+    let requests: Result<Vec<_>, _> = (0..active_max + 8).map(|_| request()).collect();
+    let requests = requests.unwrap_or_else(|full| panic!("{full}"));
+    let options = json!({ "commitment": "confirmed", "snapshot": true });
+    let params = json!([[key(1).to_string()], options]);
+    for client in [7, 8] {
+        node.next_client.store(client, Ordering::SeqCst);
+        let mut client = node.connect().await;
+        client.call("addressesSubscribe", params.clone()).await.expect("it is right");
+        let told = client.notification().await;
+        assert_eq!(told["params"]["result"]["kind"], "snapshot", "{told}");
+    }
+    assert_eq!(node.pool.counters().of(Class::Medium).rejected, 0);
+    drop(requests);
 }
