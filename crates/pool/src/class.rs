@@ -65,6 +65,15 @@ impl ClientId {
         name.hash(&mut hasher);
         Self(u128::from(u64::MAX) << 64 | u128::from(hasher.finish()))
     }
+
+    /// The same client's work that is not to stand behind the rest of its own: the pool's turns and places take
+    /// it for another client's. Not for limits or the log.
+    #[must_use]
+    pub fn aside(self) -> Self {
+        // Of the high half an address has no bit and a name all, of the low half a network has none: with one of
+        // each turned over it is neither of them, but for a multicast network and one name in 2^64.
+        Self(self.0 ^ (1 << 64 | 1 << 32))
+    }
 }
 
 /// As the log names a client: its address or network, or the number that its name became.
@@ -93,5 +102,23 @@ mod tests {
         assert_eq!(of("::ffff:10.0.0.1").to_string(), "10.0.0.1");
         assert_eq!(of("2001:db8::1").to_string(), "2001:db8::/64");
         assert!(ClientId::of_name(b"a").to_string().starts_with("name-"));
+    }
+
+    #[test]
+    fn what_is_aside_is_no_other_client() {
+        let of = |text: &str| ClientId::of_ip(text.parse().expect("an address"));
+        let neighbours =
+            ["10.0.0.1", "0.0.0.1", "255.255.255.255", "::1", "0:0:0:1::", "2001:db8::"];
+        let mut all: Vec<_> = neighbours.map(of).to_vec();
+        all.extend([b"a", b"b"].map(|name| ClientId::of_name(name)));
+        all.extend(all.clone().into_iter().map(ClientId::aside));
+        let different: std::collections::HashSet<_> = all.iter().collect();
+        assert_eq!(different.len(), all.len());
+        for aside in &all[all.len() / 2..] {
+            let (high, low) = ((aside.0 >> 64) as u64, aside.0 as u64);
+            assert!(high != 0 || u32::try_from(low).is_err(), "{aside:?} is an address");
+            assert!(low != 0, "{aside:?} is a network");
+            assert!(high != u64::MAX, "{aside:?} is a name");
+        }
     }
 }

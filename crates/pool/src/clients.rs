@@ -138,6 +138,19 @@ impl Clients {
         })
     }
 
+    /// Counts requests that are let in whatever the client has had.
+    pub fn count(&self, client: ClientId, requests: u32, now: Duration) {
+        let requests_per_s = self.limits.requests_per_s;
+        if requests_per_s == 0 {
+            return;
+        }
+        let cost = Duration::from_secs(1) * requests / requests_per_s;
+        self.with(client, now, |used| {
+            let owed = used.requests.max(now) + cost;
+            used.requests = used.requests.max(owed.min(now + OWED_MAX));
+        });
+    }
+
     /// Counts bytes that go to a client at once.
     pub fn charge(&self, client: ClientId, bytes: u64, now: Duration) {
         let Some(cost) = self.cost(bytes) else { return };
@@ -194,6 +207,19 @@ mod tests {
 
     fn ms(ms: u64) -> Duration {
         Duration::from_millis(ms)
+    }
+
+    #[test]
+    fn what_is_only_counted_is_let_in_and_delays_what_comes_next() {
+        let clients = Clients::new(Limits { requests_per_s: 10, bytes_per_s: 0 });
+        let wait = |now| clients.admit(A, 1, now).map_err(|err| err.retry_after);
+        clients.count(A, 10, ms(0));
+        assert_eq!(wait(ms(0)), Err(ms(100)));
+        clients.count(A, 10, ms(0));
+        assert_eq!(wait(ms(0)), Err(ms(1_100)));
+        clients.count(A, 1_000_000, ms(0));
+        assert_eq!(wait(ms(0)), Err(OWED_MAX + ms(100) - ms(1_000)), "nobody owes more");
+        assert_eq!(clients.refused(), (3, 0), "who was only counted was not refused");
     }
 
     #[test]

@@ -37,8 +37,9 @@ pub struct Config {
     pub client_header: Option<HeaderName>,
     /// Addresses in one getMultipleAccounts. Default 100, as Agave's.
     pub multiple_accounts_max: usize,
-    /// Bytes of account data above which a read runs on the CPU pool and not on the thread that polls
-    /// the socket. Default 32,768, some ten microseconds of base64.
+    /// Bytes of account data, of all calls of a batch together, above which a read runs on the CPU pool and not
+    /// on the thread that polls the socket; one as base58 or `jsonParsed` weighs 32. Default 32,768, some ten
+    /// microseconds of base64.
     pub inline_bytes_max: usize,
     /// Accounts above which a list is made on the CPU pool. Default 16.
     pub inline_accounts_max: usize,

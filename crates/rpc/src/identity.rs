@@ -22,10 +22,11 @@ fn last<'h>(headers: &'h HeaderMap, header: &HeaderName) -> Option<&'h [u8]> {
     (!value.is_empty()).then_some(value)
 }
 
-/// An address, some proxies add its port, is the client that it would be without the proxy.
+/// An address is the client that it would be without the proxy; some proxies add its port, or brackets.
 fn of(value: &[u8]) -> ClientId {
     let text = str::from_utf8(value).unwrap_or_default();
-    let ip = text.parse::<IpAddr>().ok();
+    let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
+    let ip = bare.parse::<IpAddr>().ok();
     let ip = ip.or_else(|| text.parse::<SocketAddr>().ok().map(|address| address.ip()));
     ip.map_or_else(|| ClientId::of_name(value), ClientId::of_ip)
 }
@@ -66,7 +67,7 @@ mod tests {
 
     #[test]
     fn an_address_in_a_header_is_the_client_that_it_is_without_a_proxy() {
-        for text in ["2001:db8::1", "2001:db8::2", "[2001:db8::3]:443"] {
+        for text in ["2001:db8::1", "2001:db8::2", "[2001:db8::3]:443", "[2001:db8::4]"] {
             assert_eq!(who(&[text]).to_string(), "2001:db8::/64", "{text}");
         }
         assert_eq!(who(&["::ffff:10.0.0.1"]), ip("10.0.0.1"));

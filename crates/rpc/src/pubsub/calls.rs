@@ -34,12 +34,14 @@ use subs::{SubscribeError, SubscriptionId};
 pub(super) fn answer(pubsub: &PubSub, client: &Client, message: &str) -> Option<Vec<u8>> {
     let began = pubsub.pool.now();
     let read = envelope::read(message);
-    let (calls, id) = match &read {
-        Err(_) => (1, None),
-        Ok(Request::Single(call)) => (1, call.id()),
-        Ok(Request::Batch(calls)) => (calls.len(), None),
+    let (calls, id, only_ends) = match &read {
+        Err(_) => (1, None, false),
+        Ok(Request::Single(call)) => (1, call.id(), is_end(call)),
+        Ok(Request::Batch(calls)) => (calls.len(), None, calls.iter().all(is_end)),
     };
-    if let Err(err) = client.admit(pubsub, calls) {
+    if only_ends {
+        client.count(pubsub, calls);
+    } else if let Err(err) = client.admit(pubsub, calls) {
         count(pubsub, None, began, Err(&err));
         return Some(envelope::error_reply(&err, id.unwrap_or(&Id::Null), true));
     }
@@ -63,6 +65,29 @@ pub(super) fn answer(pubsub: &PubSub, client: &Client, message: &str) -> Option<
             Some(text)
         }
     }
+}
+
+/// Whether a call ends a subscription: no limit of the client's refuses it.
+fn is_end(call: &Call<'_>) -> bool {
+    matches!(call, Call::Method { method, .. } if ends(method))
+}
+
+/// Whether a method ends subscriptions.
+fn ends(method: &str) -> bool {
+    matches!(
+        method,
+        "accountUnsubscribe"
+            | "programUnsubscribe"
+            | "logsUnsubscribe"
+            | "signatureUnsubscribe"
+            | "blockUnsubscribe"
+            | "slotUnsubscribe"
+            | "slotsUpdatesUnsubscribe"
+            | "rootUnsubscribe"
+            | "voteUnsubscribe"
+            | "transactionUnsubscribe"
+            | "addressesUnsubscribe"
+    )
 }
 
 /// Counts a call that came at `began`, by its answer; `None` is what is no call.
@@ -103,17 +128,7 @@ fn answer_call(
 fn run(pubsub: &PubSub, client: &Client, method: &str, params: Params<'_>) -> MethodResult {
     let Some(subscription) = asked(method, params)? else {
         return match method {
-            "accountUnsubscribe"
-            | "programUnsubscribe"
-            | "logsUnsubscribe"
-            | "signatureUnsubscribe"
-            | "blockUnsubscribe"
-            | "slotUnsubscribe"
-            | "slotsUpdatesUnsubscribe"
-            | "rootUnsubscribe"
-            | "voteUnsubscribe"
-            | "transactionUnsubscribe"
-            | "addressesUnsubscribe" => unsubscribe(client, params),
+            _ if ends(method) => unsubscribe(client, params),
             "addressesSubscribe" | "addressesUpdate" => Err(sets::not_in_a_batch()),
             "getVersion" => version(pubsub, params),
             _ => Err(RpcError::method_not_found()),

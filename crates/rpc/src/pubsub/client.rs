@@ -2,7 +2,8 @@
 //!
 //! Each call is a request of the client's, and all that is written to it are bytes of the client's, as over HTTP:
 //! however many connections he has, they share his turns and limits. A call past a limit is -32005; notifications are
-//! counted and sent, and their client is refused calls until he has paid for them.
+//! counted and sent, and their client is refused calls until he has paid for them, but for those that end a
+//! subscription: who is told too much must be able to say so.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -27,9 +28,10 @@ impl Client {
         Self { listener: Arc::new(listener), id }
     }
 
-    /// Who it is to the pool.
-    pub(super) fn id(&self) -> ClientId {
-        self.id
+    /// Whose its work on sets is to the pool: its own, and aside, so that who may work on sets waits for nothing
+    /// that the client asks for over HTTP.
+    pub(super) fn turn(&self) -> ClientId {
+        self.id.aside()
     }
 
     /// Takes calls of the client's share; -32005 if he had it.
@@ -40,6 +42,12 @@ impl Client {
         let calls = u32::try_from(calls).unwrap_or(u32::MAX);
         let admitted = pubsub.clients.admit(self.id, calls, pubsub.pool.now());
         admitted.map_err(|too_many| RpcError::too_many(&too_many))
+    }
+
+    /// Takes calls of the client's share whether or not he had it: those that end subscriptions.
+    pub(super) fn count(&self, pubsub: &PubSub, calls: usize) {
+        let calls = u32::try_from(calls).unwrap_or(u32::MAX);
+        pubsub.clients.count(self.id, calls, pubsub.pool.now());
     }
 
     /// Counts bytes that go to the client.

@@ -35,7 +35,7 @@ pub struct Config {
     /// times the connections, while all of them send.
     pub addresses_message_bytes_max: usize,
     /// Messages about sets that the CPU pool works on at once; others wait, one for each connection.
-    /// Default half of the cores.
+    /// Default half of the cores. Their places and turns are as another client's than those of requests.
     pub sets_at_once: usize,
     /// Accounts of a snapshot under another facet than the account itself. Default 1,000,000.
     pub snapshot_accounts_max: usize,

@@ -217,7 +217,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Conversation<'_, IO> {
         let mut left = Some(task);
         while let Some(task) = left {
             let room = (&self.pubsub.set_permits, &*self.pubsub.pool);
-            let mut step = std::pin::pin!(turns::stepped(room, self.client.id(), task));
+            let mut step = std::pin::pin!(turns::stepped(room, self.client.turn(), task));
             let stepped = loop {
                 tokio::select! {
                     biased;

@@ -313,7 +313,8 @@ fn read_text(
         }
         (Some((id, method, params)), _) if method == "addressesUnsubscribe" => {
             let ask = Ask { id, method: "addressesUnsubscribe", began };
-            match client.admit(pubsub, 1).and_then(|()| params.parse::<(u64,)>(1)) {
+            client.count(pubsub, 1);
+            match params.parse::<(u64,)>(1) {
                 Ok((of,)) => (Vec::new(), Some(Work::End(SubscriptionId(of), ask))),
                 Err(err) => (ask.reply(pubsub, Err(err)), None),
             }

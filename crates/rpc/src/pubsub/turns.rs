@@ -2,6 +2,9 @@
 //!
 //! In: a [`Task`] of `sets`. Out: what its next steps give to be written, and what is left of it. Steps
 //! that give nothing follow one another, and give way after each slice.
+//! Turns: a client's work on sets has turns and places of its own beside those of its requests. A permit is held
+//! while its task waits for a turn, and that is only for a slice of each other client, not for the client's own
+//! requests.
 //! Bounds: `Config::sets_at_once`; a pool that has no room for it makes the client wait, which meanwhile is not read
 //! from, and takes no place of the others who work on sets.
 

@@ -30,9 +30,7 @@ async fn all_connections_of_a_client_share_its_requests() {
     assert_too_many(&other.ask(call.to_string()).await, &json!(1), knob);
     assert_too_many(&other.ask(json!([call]).to_string()).await, &Value::Null, knob);
     assert_too_many(&other.ask("{").await, &Value::Null, knob);
-    for (id, method) in
-        ["addressesSubscribe", "addressesUpdate", "addressesUnsubscribe"].into_iter().enumerate()
-    {
+    for (id, method) in ["addressesSubscribe", "addressesUpdate"].into_iter().enumerate() {
         let params = json!([7, {}]);
         let call = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
         assert_too_many(&other.ask(call.to_string()).await, &json!(id), knob);
@@ -60,6 +58,54 @@ async fn what_a_client_is_told_counts_as_its_bytes() {
     let call = json!({ "jsonrpc": "2.0", "id": 1, "method": "getVersion" });
     let reply = other.ask(call.to_string()).await;
     assert_too_many(&reply, &json!(1), "pool.clients.bytes_per_s");
+}
+
+#[tokio::test]
+async fn who_had_more_than_its_share_can_still_end_its_subscriptions() {
+    let limits = Limits { requests_per_s: 10, bytes_per_s: 100 };
+    let mut node = Node::limited(Config::default(), limits).await;
+    let mut client = node.connect().await;
+    let config = json!({ "encoding": "base64", "commitment": "processed" });
+    let pubkey = key(1).to_string();
+    let follows = client.subscribe("account", json!([pubkey, config])).await;
+    let slot = client.subscribe("slot", json!([])).await;
+    let set = client.call("addressesSubscribe", json!([[key(2).to_string()]])).await;
+    let set = set.expect("it is right")["subscription"].clone();
+    let writes = vec![(key(1), account(1, key(200), &[7; 30_000]))];
+    node.block(Tx { writes, ..Tx::new(1) });
+    let call = |id: u64, method: &str, params: Value| json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
+    let knob = "pool.clients.bytes_per_s";
+    while client.notification().await["method"] != "accountNotification" {}
+    assert_too_many(
+        &client.ask(call(1, "getVersion", json!([])).to_string()).await,
+        &json!(1),
+        knob,
+    );
+    // Nor with another call beside it.
+    let mixed =
+        json!([call(1, "slotUnsubscribe", json!([slot])), call(2, "getVersion", json!([]))]);
+    assert_too_many(&client.ask(mixed.to_string()).await, &Value::Null, knob);
+    assert_eq!(client.call("accountUnsubscribe", json!([follows])).await, Ok(json!(true)));
+    assert_eq!(client.call("addressesUnsubscribe", json!([set])).await, Ok(json!(true)));
+    let batch = json!([call(1, "slotUnsubscribe", json!([slot]))]);
+    assert_eq!(client.ask(batch.to_string()).await[0]["result"], true);
+    assert_eq!(node.pubsub.stats().subscriptions, 0);
+}
+
+#[tokio::test]
+async fn calls_that_end_subscriptions_are_counted() {
+    let limits = Limits { requests_per_s: 1, bytes_per_s: 0 };
+    for method in ["rootUnsubscribe", "addressesUnsubscribe"] {
+        let node = Node::limited(Config::default(), limits).await;
+        let mut client = node.connect().await;
+        for _ in 0..30 {
+            let refused = client.call(method, json!([5])).await.expect_err("there is none");
+            assert_eq!(refused["code"], -32602, "{refused}");
+        }
+        let call = json!({ "jsonrpc": "2.0", "id": 1, "method": "getVersion" });
+        let reply = client.ask(call.to_string()).await;
+        assert_too_many(&reply, &json!(1), "pool.clients.requests_per_s");
+    }
 }
 
 #[tokio::test]
@@ -186,13 +232,13 @@ async fn a_snapshot_is_its_clients_heavy_work_and_others_do_not_wait_for_it() {
     let mut node = Node::start(Config { sets_at_once: 1, ..Config::default() }).await;
     node.write(1, 5);
     let (release, held) = sync_channel(0);
-    let scanning = node.pool.submit(Class::Heavy, ClientId(7), Box::new(Scan(held)));
+    let scanning = node.pool.submit(Class::Heavy, ClientId(7).aside(), Box::new(Scan(held)));
     let scanning = scanning.unwrap_or_else(|full| panic!("{full}"));
     let options = json!({ "commitment": "confirmed", "snapshot": true });
     let params = json!([[key(1).to_string()], options]);
     let mut busy = node.connect().await;
     busy.call("addressesSubscribe", params.clone()).await.expect("it is right");
-    // The client has its one heavy task: its snapshot waits.
+    // The client has its one heavy task of sets: its snapshot waits.
     let waits = async {
         while node.pool.counters().of(Class::Heavy).rejected_client == 0 {
             tokio::task::yield_now().await;
@@ -208,4 +254,35 @@ async fn a_snapshot_is_its_clients_heavy_work_and_others_do_not_wait_for_it() {
     let told = busy.notification().await;
     assert_eq!(told["params"]["result"]["kind"], "snapshot", "{told}");
     drop(scanning);
+}
+
+/// Work that goes on until nobody waits for it.
+struct Endless;
+
+impl Task for Endless {
+    fn step(&mut self, _: &Slice<'_>) -> Step {
+        Step::More
+    }
+}
+
+#[tokio::test]
+async fn work_on_sets_does_not_wait_for_what_its_client_asks_for_over_http() {
+    let mut node = Node::start(Config { sets_at_once: 1, ..Config::default() }).await;
+    node.write(1, 5);
+    // As many as may be active, and some that wait for them; there is room for more.
+    let active_max = pool::Config::default().medium.active_max;
+    let request = || node.pool.submit(Class::Medium, ClientId(7), Box::new(Endless));
+    let requests: Result<Vec<_>, _> = (0..active_max + 8).map(|_| request()).collect();
+    let requests = requests.unwrap_or_else(|full| panic!("{full}"));
+    let options = json!({ "commitment": "confirmed", "snapshot": true });
+    let params = json!([[key(1).to_string()], options]);
+    for client in [7, 8] {
+        node.next_client.store(client, Ordering::SeqCst);
+        let mut client = node.connect().await;
+        client.call("addressesSubscribe", params.clone()).await.expect("it is right");
+        let told = client.notification().await;
+        assert_eq!(told["params"]["result"]["kind"], "snapshot", "{told}");
+    }
+    assert_eq!(node.pool.counters().of(Class::Medium).rejected, 0);
+    drop(requests);
 }
