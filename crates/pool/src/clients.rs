@@ -4,8 +4,8 @@
 //! come at its rate (the "generic cell rate algorithm"): a request that would be a burst ahead of that
 //! is refused with the time to wait. Bytes are counted as they go: those of a long answer wait for their
 //! moment ([`Clients::pace`]), and no request is let in that comes while they are a second more ahead.
-//! Bounds: nobody owes more than [`OWED_MAX`] and one piece. [`CLIENTS_MAX`] clients that used up something of theirs, about 64 bytes each; those past it
-//! share one allowance. With no limits set nothing is kept and nothing is asked.
+//! Bounds: nobody owes more than [`OWED_MAX`] and one piece. [`CLIENTS_MAX`] clients that used up something of
+//! theirs, about 64 bytes each; those past it share one allowance. With no limits set nothing is kept and nothing is asked.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
