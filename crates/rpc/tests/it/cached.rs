@@ -412,7 +412,8 @@ fn of_client(name: &str, bytes: usize) -> String {
 
 #[test]
 fn nobody_waits_at_the_back_of_another_clients_queue() {
-    let config = Config { client_header: Some(HeaderName::from_static("x-api-key")), ..Config::default() };
+    let config =
+        Config { client_header: Some(HeaderName::from_static("x-api-key")), ..Config::default() };
     let world = World::on(world::ledger(Indices::default()), config, pool::Config::default());
     let release = world.occupy_pool();
     let queued = |tasks| world.wait_pool(|pool| pool.of(Class::Medium).queued == tasks);
