@@ -10,10 +10,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 use pool::ClientId;
 
+use crate::asker::Asker;
 use crate::bare::{Bare, Told, Want};
 use crate::compress::Coding;
 use crate::content::Content;
-use crate::dispatch::{self, Asker, Reply};
+use crate::dispatch::{self, Reply};
 use crate::error::RpcError;
 use crate::node::Node;
 use crate::request_id::RequestId;

@@ -22,10 +22,11 @@ use hyper::{Method, Request, Response, StatusCode};
 use pool::ClientId;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
+use crate::asker::Asker;
 use crate::call::Caller;
 use crate::compress::Coding;
 use crate::content::Content;
-use crate::dispatch::{self, Asker, Reply};
+use crate::dispatch::{self, Reply};
 use crate::health::Status;
 use crate::identity;
 use crate::metrics;

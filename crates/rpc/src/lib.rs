@@ -6,6 +6,7 @@
 //! is more runs on [`pool::Pool`], and a full pool is told to the client at once.
 //! Not here: state and index (`query`), execution (`localnet`), configuration files (`hydrant`).
 
+mod asker;
 mod bare;
 mod cached;
 mod call;
@@ -19,6 +20,7 @@ pub mod decode;
 mod dispatch;
 pub mod envelope;
 pub mod error;
+mod guard;
 mod health;
 mod held;
 mod http;

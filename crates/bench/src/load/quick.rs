@@ -33,6 +33,13 @@ const SLICE_US: u64 = 60_000_000;
 /// another block is hardly ever made while a round is counted.
 const SLOT_MS: &str = "8000";
 
+/// What asks for slots asks for so many of the last ones, however long it took until here.
+const SLOTS: u64 = 2;
+
+/// Rounds of those that ask for accounts, where nothing comes in between, and of those over a ledger with slots.
+const ROUNDS: usize = 3;
+const ROUNDS_OF_HISTORY: usize = 7;
+
 /// How long that ledger may take to be ready.
 const READY_WITHIN: Duration = Duration::from_secs(120);
 
@@ -56,8 +63,8 @@ fn of_accounts(size: &Size) -> Result<Vec<Ratio>> {
     let serving = server.serve(settings)?;
     let targets = Targets::of(size.accounts, serving.uncached)?;
     let mut counted = Counted { callgrind, process: server.process(), size };
-    let mut ratios = counted.ratios(&ladder::cases(serving, &targets), "")?;
-    ratios.extend(counted.ratios(&suites::of_accounts(serving.rpc)?, "suite_")?);
+    let mut ratios = counted.ratios(&ladder::cases(serving, &targets), "", ROUNDS)?;
+    ratios.extend(counted.ratios(&suites::of_accounts(serving.rpc)?, "suite_", ROUNDS)?);
     Ok(ratios)
 }
 
@@ -70,8 +77,9 @@ fn of_history(size: &Size) -> Result<Vec<Ratio>> {
     let mut client = Client::open(node.rpc)?;
     next_slot(&mut client)?;
     suites::send(node.rpc, size)?;
-    let cases = suites::of_history(node.rpc)?;
-    Counted { callgrind, process: Process(node.pid()), size }.ratios(&cases, "suite_")
+    let cases = suites::of_history(node.rpc, SLOTS)?;
+    let mut counted = Counted { callgrind, process: Process(node.pid()), size };
+    counted.ratios(&cases, "suite_", ROUNDS_OF_HISTORY)
 }
 
 /// Waits until a slot has just begun.
@@ -96,15 +104,15 @@ struct Counted<'a> {
 }
 
 impl Counted<'_> {
-    /// What they cost beside their constants, round by round.
-    fn ratios(&mut self, cases: &[Case], prefix: &str) -> Result<Vec<Ratio>> {
+    /// What they cost beside their constants, in so many rounds.
+    fn ratios(&mut self, cases: &[Case], prefix: &str, rounds: usize) -> Result<Vec<Ratio>> {
         let mut streams = Vec::new();
         for case in cases {
             streams.push(self.round_of(case)?);
         }
         let mut costs: Vec<Vec<f64>> = vec![Vec::new(); cases.len()];
         self.callgrind.executed(self.process.0)?;
-        for _ in 0..self.size.runs {
+        for _ in 0..rounds {
             for ((case, stream), costs) in cases.iter().zip(&streams).zip(&mut costs) {
                 costs.push(self.cost(case, stream)?);
             }

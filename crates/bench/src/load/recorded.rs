@@ -89,11 +89,12 @@ fn write_to(path: &Path, ratios: &[Ratio]) -> Result<()> {
 pub(crate) fn compare(ratios: &[Ratio]) -> Result<()> {
     let recorded = read(&path())?;
     println!(
-        "\nanswers for the instructions of a constant one: now, its spread, recorded, least allowed"
+        "\ninstructions an answer; answers for those of a constant one: now, its spread, recorded, least allowed"
     );
     for ratio in ratios {
         let (name, now) = (&ratio.name, ratio.recorded());
-        print!("{name:36} {:>8.4} {:>6.1}%", now.ratio, now.spread * 100.0);
+        let instructions = quiet(&ratio.own);
+        print!("{name:36} {instructions:>12.0} {:>8.4} {:>6.1}%", now.ratio, now.spread * 100.0);
         match recorded.get(name) {
             Some(before) => println!(" {:>8.4} {:>8.4}", before.ratio, before.least()),
             None => println!(" not recorded"),

@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::node::Node;
 use crate::world::until;
@@ -22,11 +22,14 @@ fn exchange(node: &Node, request: &str) -> Result<String> {
 #[test]
 fn every_part_has_figures_and_the_log_is_json() -> Result<()> {
     let node = Node::start(&["--log-format", "json", "--slow-request-ms", "1"])?;
-    // Each compresses a program of 130 KB, so all of them take more than a millisecond anywhere.
-    let call = r#"{"jsonrpc":"2.0","id":1,"method":"getAccountInfo","params":
-        ["TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA",{"encoding":"base64+zstd"}]}"#;
-    let calls = vec![call; 100].join(",");
-    let body = format!("[{calls}]");
+    // Each compresses another part of a program of 130 KB, so all of them take more than a millisecond anywhere.
+    let call = |offset: usize| {
+        let slice = json!({ "offset": offset, "length": 100_000 });
+        let config = json!({ "encoding": "base64+zstd", "dataSlice": slice });
+        let params = json!(["TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA", config]);
+        json!({ "jsonrpc": "2.0", "id": 1, "method": "getAccountInfo", "params": params })
+    };
+    let body = Value::from_iter((0..100).map(call)).to_string();
     let request = format!(
         "POST / HTTP/1.1\r\nhost: test\r\nconnection: close\r\nx-request-id: slow-1\r\n\
          content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",

@@ -90,9 +90,9 @@ pub(crate) enum Class {
     Light,
     /// On the CPU pool: a block, a page, the VM.
     Medium,
-    /// As the function says of this call; `None` is inline. The function itself must be cheap, and may
-    /// say anything of parameters that are wrong.
-    By(fn(&Node, Params<'_>, &mut Budget) -> Option<pool::Class>),
+    /// As the function says of this call, and nothing heavier than `heaviest`; `None` is inline. The function
+    /// itself must be cheap, and may say anything of parameters that are wrong.
+    By { heaviest: pool::Class, class: fn(&Node, Params<'_>, &mut Budget) -> Option<pool::Class> },
     /// Tried on the thread that polls the socket, which gives up before it does much: then on the CPU
     /// pool, as it says.
     Try(fn(&Node, Params<'_>, &mut Budget) -> Result<MethodResult, pool::Class>),
@@ -138,8 +138,8 @@ pub(crate) fn reads(method: &Method, node: &Node, params: Params<'_>) -> Option<
 
 /// Whether a call of it may be heavy, by its name alone: for those that are not looked at one by one.
 pub(crate) fn may_be_heavy(method: &Method) -> bool {
-    // What is sent is a run of the VM at most.
-    matches!(method.class, Class::By(_)) && method.name != "sendTransaction"
+    // What is tried is small nearly always.
+    matches!(method.class, Class::By { heaviest: pool::Class::Heavy, .. })
 }
 
 /// A method with its place in [`by_name`], by which it is counted.

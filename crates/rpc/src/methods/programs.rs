@@ -17,7 +17,7 @@ use crate::params::Params;
 
 pub(super) const METHODS: &[Method] = &[Method {
     name: "getProgramAccounts",
-    class: Class::By(by_candidates),
+    class: Class::By { heaviest: pool::Class::Heavy, class: by_candidates },
     run: program_accounts,
 }];
 

@@ -27,7 +27,11 @@ use crate::node::Node;
 use crate::params::Params;
 
 pub(super) const METHODS: &[Method] = &[
-    Method { name: "sendTransaction", class: Class::By(sending), run: send_transaction },
+    Method {
+        name: "sendTransaction",
+        class: Class::By { heaviest: pool::Class::Medium, class: sending },
+        run: send_transaction,
+    },
     Method { name: "requestAirdrop", class: Class::Light, run: request_airdrop },
 ];
 

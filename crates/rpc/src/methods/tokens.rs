@@ -32,11 +32,19 @@ pub(super) const METHODS: &[Method] = &[
     Method { name: "getTokenSupply", class: Class::Inline, run: supply },
     Method {
         name: "getTokenLargestAccounts",
-        class: Class::By(largest_class),
+        class: Class::By { heaviest: pool::Class::Heavy, class: largest_class },
         run: largest_accounts,
     },
-    Method { name: "getTokenAccountsByOwner", class: Class::By(owned), run: by_owner },
-    Method { name: "getTokenAccountsByDelegate", class: Class::By(delegated), run: by_delegate },
+    Method {
+        name: "getTokenAccountsByOwner",
+        class: Class::By { heaviest: pool::Class::Heavy, class: owned },
+        run: by_owner,
+    },
+    Method {
+        name: "getTokenAccountsByDelegate",
+        class: Class::By { heaviest: pool::Class::Heavy, class: delegated },
+        run: by_delegate,
+    },
 ];
 
 type AccountsParams = (String, RpcTokenAccountsFilter, Option<RpcAccountInfoConfig>);

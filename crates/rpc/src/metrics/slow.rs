@@ -7,7 +7,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use super::{Lane, Metrics, Outcome, Subject};
-use crate::dispatch::Asker;
+use crate::asker::Asker;
 
 /// Lines in the log of a second: enough to see what is slow, too few to fill a disk.
 const LINES_A_SECOND: u32 = 10;

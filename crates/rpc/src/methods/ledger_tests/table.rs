@@ -60,7 +60,7 @@ fn every_method_of_agaves_has_its_class_in_its_row() {
             Class::Medium => assert_eq!(class, "medium", "{}", method.name),
             Class::Try(_) => assert_eq!(class, "by size", "{}", method.name),
             // It says of what it depends.
-            Class::By(_) => assert!(class.contains(' '), "{}: {class}", method.name),
+            Class::By { .. } => assert!(class.contains(' '), "{}: {class}", method.name),
         }
         looked_at += 1;
     }

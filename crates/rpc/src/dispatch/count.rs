@@ -1,0 +1,27 @@
+//! Counting and logging a call that has no task of its own.
+//!
+//! Not here: calls of a task, which counts them itself ([`crate::job`]).
+
+use crate::asker::Asker;
+use crate::metrics::{Lane, Outcome, Slow, Subject};
+use crate::node::Node;
+use crate::params::Params;
+
+/// Counts a call that was answered without a task of its own, and logs it if it took too long. What it
+/// was asked is told where it is known.
+pub(super) fn count(
+    node: &Node,
+    asker: &Asker,
+    (subject, params): (Subject, Option<Params<'_>>),
+    lane: Lane,
+    outcome: Outcome,
+) {
+    let now = node.pool.now();
+    let took = now.saturating_sub(asker.arrived);
+    node.metrics.count(subject, lane, took, outcome);
+    if node.is_slow(took) {
+        let params = params.and_then(|params| params.text());
+        Slow { asker, method: subject.name(), params, lane, took, outcome, made: None }
+            .tell(&node.metrics, now);
+    }
+}

@@ -1,0 +1,60 @@
+//! From the text of a body to its answer: which call runs where.
+//!
+//! A cheap call runs where the socket is polled. Any other goes to the CPU pool, with all calls of its
+//! batch, as one task ([`crate::job`]) whose answer comes back piece by piece. A large body is read on the pool
+//! as well ([`crate::work`]), and what is cheap in it is answered there. What is kept is not made again
+//! ([`crate::look`]): for a call alone that is looked for here, for those of a batch when their turn comes, unless
+//! all of a short one is known.
+//! Bounds: `Config::batch_max` calls; the pool's own, past which the client is told at once.
+//! Invariant: nothing is left running for a client that has gone: dropping what [`answer`] gives, or its
+//! future, ends the task.
+//! Invariant: a file uses only those named before it.
+//!
+//! The files: `count` (metrics and log of a call), `reply` (answers), `read` (from a body to calls), `plan` (what is
+//! to be done with a call), `here` (tools), `task` (what comes back from the pool), `from_cache` and `single` (a
+//! call alone), `batch`, `large` (bodies read on the pool).
+
+mod batch;
+mod count;
+mod from_cache;
+mod here;
+mod large;
+mod plan;
+mod read;
+mod reply;
+mod single;
+mod task;
+
+use std::str::Utf8Error;
+use std::sync::Arc;
+
+use crate::asker::Asker;
+use crate::envelope::Request;
+use crate::metrics::Lane;
+use crate::node::Node;
+use crate::work::INLINE_BODY_BYTES_MAX;
+
+pub(crate) use from_cache::unchanged;
+pub use here::answer_here;
+pub(crate) use reply::Reply;
+pub(crate) use single::answer_method;
+
+/// Answers a body. A large one is read on the pool.
+///
+/// Errors: it is no text.
+pub(crate) async fn answer(
+    node: &Arc<Node>,
+    asker: Asker,
+    body: bytes::Bytes,
+) -> Result<Reply, Utf8Error> {
+    if body.len() > INLINE_BODY_BYTES_MAX {
+        // In a box: nearly no body is large, and each would carry the room for it.
+        return Box::pin(large::answer_large(node, asker, body)).await;
+    }
+    let body = std::str::from_utf8(&body)?;
+    Ok(match read::read(node, &asker, Lane::Inline, body) {
+        Err(reply) => *reply,
+        Ok(Request::Single(call)) => single::answer_single(node, asker, call).await,
+        Ok(Request::Batch(calls)) => batch::answer_batch(node, asker, calls).await,
+    })
+}

@@ -1,0 +1,40 @@
+//! From a body to its calls, if the client may make so many.
+//!
+//! Bounds: `Config::batch_max` calls; the client's share, of which every call is taken, answered or not.
+//! Not here: the envelope itself ([`crate::envelope`]).
+
+use super::count::count;
+use super::reply::{Reply, refuse_body};
+use crate::asker::Asker;
+use crate::envelope::{self, Bounded, Id, Request};
+use crate::error::{OVERLOADED, RpcError};
+use crate::metrics::{Lane, Outcome, Subject};
+use crate::node::Node;
+
+/// Reads a body and takes its calls of the client's share; gives the answer to one that is refused.
+pub(super) fn read<'b>(
+    node: &Node,
+    asker: &Asker,
+    lane: Lane,
+    body: &'b str,
+) -> Result<Request<'b>, Box<Reply>> {
+    let limit = node.config.batch_max;
+    let refuse = |err: RpcError| Box::new(refuse_body(node, asker, lane, &err));
+    let read = envelope::read_bounded(body, limit).map_err(refuse)?;
+    let (calls, id) = match &read {
+        Bounded::Request(Request::Single(call)) => (1, call.id()),
+        Bounded::Request(Request::Batch(calls)) => (calls.len(), None),
+        Bounded::TooLong { calls } => (*calls, None),
+    };
+    if let Err(too_many) = node.admit(asker.client, calls) {
+        count(node, asker, (Subject::none(), None), lane, Outcome::Refused(OVERLOADED));
+        return Err(Box::new(Reply::too_many(&too_many, id.unwrap_or(&Id::Null))));
+    }
+    match read {
+        Bounded::Request(request) => Ok(request),
+        Bounded::TooLong { calls } => {
+            let message = format!("a batch of {calls} calls, at most {limit} (rpc.batch_max)");
+            Err(refuse(RpcError::invalid_request(message)))
+        }
+    }
+}

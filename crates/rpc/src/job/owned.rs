@@ -1,0 +1,54 @@
+//! What a task is given: calls that own what they need, and what their body is.
+//!
+//! Not here: what is to be done with a call (`dispatch`).
+
+use pool::Class as PoolClass;
+
+use crate::asker::Asker;
+use crate::envelope::Id;
+use crate::methods::Named;
+use crate::metrics::{Outcome, Subject};
+use crate::params::Params;
+
+/// A call that owns what it needs.
+pub(crate) enum OwnedCall {
+    /// The reply is there already.
+    Answered { text: Vec<u8>, subject: Subject, outcome: Outcome },
+    /// To be run.
+    Run { id: Id, method: Named, params: Option<Box<str>>, way: Way },
+}
+
+/// What comes before a call is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// Nothing: it is cheap, or was looked for.
+    Run,
+    /// It is looked for in the cache.
+    LookFirst,
+    /// The one or the other, by what it costs.
+    ByCost,
+}
+
+impl OwnedCall {
+    pub(crate) fn new(id: Id, method: Named, params: Params<'_>, way: Way) -> Self {
+        Self::Run { id, method, params: params.text().map(Box::from), way }
+    }
+
+    pub(crate) fn subject(&self) -> Subject {
+        match self {
+            Self::Answered { subject, .. } => *subject,
+            Self::Run { method, .. } => method.subject(),
+        }
+    }
+}
+
+/// What a body is, beside its calls.
+#[derive(Clone, Copy)]
+pub(crate) struct About {
+    pub(crate) asker: Asker,
+    pub(crate) class: PoolClass,
+    /// What came of looking into the cache, for the log.
+    pub(crate) cache: &'static str,
+    /// Whether answers are in an array.
+    pub(crate) is_batch: bool,
+}

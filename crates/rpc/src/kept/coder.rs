@@ -1,0 +1,146 @@
+//! From a reply that was collected whole to what is kept of it: parted from slot and end, and coded piece by piece.
+//!
+//! Bounds: [`PIECE_BYTES`] are coded at a time.
+//! Not here: what is put around it again ([`super::around`]), who codes and when ([`crate::job`]).
+
+use std::io::Write;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use cache::Entry;
+use flate2::{Compress, Compression, FlushCompress};
+
+use super::answer::{Coded, Kept, ZSTD_HEAD_BYTES};
+use super::keeping::Keeping;
+use crate::bare::{self, BEGINNING_BYTES};
+use crate::compress::{COMPRESS_BYTES_MIN, Coding};
+use crate::held::Collected;
+use crate::methods::{PIECE_BYTES, PREFIX};
+
+/// What precedes the slot within a result that has a context.
+const CONTEXT: &[u8] = br#"{"context":{"slot":"#;
+
+/// A whole answer that is being coded.
+pub(crate) struct Coder {
+    keeping: Keeping,
+    head: Vec<u8>,
+    slot: Option<u64>,
+    middle: Vec<u8>,
+    beginning: Vec<u8>,
+    /// What is not coded yet.
+    body: Collected,
+    pieces: Vec<Bytes>,
+    hasher: blake3::Hasher,
+    by: By,
+}
+
+enum By {
+    Plain,
+    Gzip(Box<Compress>, crc32fast::Hasher),
+    Zstd(zstd::stream::write::Encoder<'static, Vec<u8>>),
+}
+
+impl Keeping {
+    /// Begins to code a reply up to the end of its result, of which these are the last bytes.
+    pub(crate) fn code(mut self, mut last: Vec<u8>) -> std::io::Result<Coder> {
+        let bytes = self.collected.bytes() + last.len() as u64;
+        let begins = if self.collected.is_empty() { &last[..] } else { self.collected.first() };
+        let result = begins.get(PREFIX.len()..).unwrap_or_default();
+        let (slot, context_len) = bare::context(result);
+        // The context begins with its slot: what a context is, is said in one place.
+        let slot = slot.filter(|_| result.starts_with(CONTEXT));
+        let head_len = PREFIX.len() + slot.map_or(0, |_| CONTEXT.len());
+        let slot_len = slot.map_or(0, |slot| slot.to_string().len());
+        let value_at = PREFIX.len() + slot.map_or(0, |_| context_len);
+        let head = begins[..head_len].to_vec();
+        let middle = begins[head_len + slot_len..value_at].to_vec();
+        if slot.is_some() {
+            last.pop(); // the brace around context and value
+        }
+        let is_short = bytes < COMPRESS_BYTES_MIN as u64;
+        let none = self.collected.another();
+        let mut body = std::mem::replace(&mut self.collected, none);
+        body.push(last);
+        body.skip(value_at);
+        let beginning = body.first();
+        let beginning = beginning[..beginning.len().min(BEGINNING_BYTES)].to_vec();
+        let by = match if is_short { Coding::Plain } else { self.coding } {
+            Coding::Plain => By::Plain,
+            Coding::Gzip => By::Gzip(
+                Box::new(Compress::new(Compression::fast(), false)),
+                crc32fast::Hasher::new(),
+            ),
+            Coding::Zstd => By::Zstd(zstd::stream::write::Encoder::new(Vec::new(), 1)?),
+        };
+        let (pieces, hasher) = (Vec::new(), blake3::Hasher::new());
+        Ok(Coder { keeping: self, head, slot, middle, beginning, body, pieces, hasher, by })
+    }
+}
+
+impl Coder {
+    /// Codes a piece; whether there is more.
+    pub(crate) fn step(&mut self) -> std::io::Result<bool> {
+        let piece = self.body.pop(PIECE_BYTES).unwrap_or_default();
+        let is_last = self.body.is_empty();
+        let room = self.body.room();
+        match &mut self.by {
+            By::Plain => self.pieces.push(piece),
+            By::Gzip(compress, crc) => {
+                crc.update(&piece);
+                let flush = if is_last { FlushCompress::Sync } else { FlushCompress::None };
+                let coded = deflate(compress, &piece, flush)?;
+                self.pieces.push(room.hold(coded));
+            }
+            By::Zstd(encoder) => {
+                encoder.write_all(&piece)?;
+                if is_last {
+                    encoder.flush()?;
+                }
+                self.pieces.push(room.hold(std::mem::take(encoder.get_mut())));
+            }
+        }
+        if let Some(coded) = self.pieces.last() {
+            self.hasher.update(coded);
+        }
+        Ok(!is_last)
+    }
+
+    /// The answer, which is given to whoever waits; with the slot that it was made at.
+    pub(crate) fn done(self) -> (Arc<Entry<Kept>>, u64) {
+        let Self { keeping, head, slot, middle, beginning, mut pieces, hasher, by, .. } = self;
+        let coded = match by {
+            By::Plain => Coded::Plain,
+            By::Gzip(compress, crc) => Coded::Gzip(crc, compress.total_in()),
+            By::Zstd(_) => {
+                let mut begin = [0; ZSTD_HEAD_BYTES];
+                if let Some(first) = pieces.iter_mut().find(|piece| piece.len() >= begin.len()) {
+                    begin.copy_from_slice(&first.split_to(ZSTD_HEAD_BYTES));
+                }
+                Coded::Zstd(begin)
+            }
+        };
+        pieces.retain(|piece| !piece.is_empty());
+        let (has_slot, hash) = (slot.is_some(), bare::short(&hasher));
+        let answer = Some(Kept { head, has_slot, middle, pieces, beginning, hash, coded });
+        let Keeping { fill, made_at, read, .. } = keeping;
+        (fill.done(Entry { answer, made_at, read }), slot.unwrap_or_default())
+    }
+}
+
+fn deflate(
+    compress: &mut Compress,
+    mut from: &[u8],
+    flush: FlushCompress,
+) -> std::io::Result<Vec<u8>> {
+    let mut out = Vec::with_capacity(from.len() / 4 + 1024);
+    loop {
+        let before = compress.total_in();
+        compress.compress_vec(from, &mut out, flush)?;
+        from = &from[(compress.total_in() - before) as usize..];
+        // With room left in `out` everything was taken, and flushed if that was asked.
+        if from.is_empty() && out.len() < out.capacity() {
+            return Ok(out);
+        }
+        out.reserve(out.capacity().max(1024));
+    }
+}

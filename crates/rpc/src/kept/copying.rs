@@ -1,0 +1,47 @@
+//! A kept answer as one of a batch.
+//!
+//! Bounds: a piece ends with the part of the answer that fills [`PIECE_BYTES`].
+//! Not here: a kept answer alone, whose parts are sent as they are ([`Kept::reply`]).
+
+use std::sync::Arc;
+
+use cache::Entry;
+use pool::Slice;
+
+use super::answer::Kept;
+use crate::compress::Coding;
+use crate::error::RpcError;
+use crate::methods::{PIECE_BYTES, Pieces, Progress};
+
+/// A kept answer on its way into a batch, part by part: it is held, and never copied as a whole.
+pub(crate) struct Copying {
+    entry: Arc<Entry<Kept>>,
+    copied: usize,
+}
+
+impl Copying {
+    /// Appends the beginning of the reply, true at `slot`; `None` if there is no answer, or it is compressed.
+    pub(crate) fn begin(entry: Arc<Entry<Kept>>, slot: u64, out: &mut Vec<u8>) -> Option<Self> {
+        let kept = entry.answer.as_ref()?;
+        if kept.coding() != Coding::Plain {
+            return None;
+        }
+        kept.write_head(slot, out);
+        Some(Self { entry, copied: 0 })
+    }
+}
+
+impl Pieces for Copying {
+    fn write(&mut self, slice: &Slice<'_>, out: &mut Vec<u8>) -> Result<Progress, RpcError> {
+        let kept = self.entry.answer.as_ref().ok_or_else(RpcError::internal)?;
+        while let Some(part) = kept.pieces.get(self.copied) {
+            if out.len() >= PIECE_BYTES || slice.is_over() {
+                return Ok(Progress::More);
+            }
+            out.extend_from_slice(part);
+            self.copied += 1;
+        }
+        kept.write_end(out);
+        Ok(Progress::Done)
+    }
+}

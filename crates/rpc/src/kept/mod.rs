@@ -1,0 +1,137 @@
+//! Answers as the cache keeps them: the value, coded once, between a beginning with the slot and an end
+//! with the id, which are put around it uncoded; or nothing around it, for another door than JSON-RPC.
+//!
+//! With gzip both are stored blocks of the same member, with zstd raw blocks of the same frame: what
+//! goes out is one member or frame as any other.
+//! Bounds: the cache's, and those of [`crate::held`] for what is collected plain before it is coded, and for
+//! what is sent after the cache has forgotten it. An answer that goes past them is given up: streamed.
+//!
+//! The files: `around` (blocks that are not coded), `answer` (one that is kept), `store` (all of them), `copying`
+//! (into a batch), `keeping` (collecting one), `coder` (coding it). A file uses only those named before it.
+
+mod answer;
+mod around;
+mod coder;
+mod copying;
+mod keeping;
+mod store;
+
+pub(crate) use answer::Kept;
+pub(crate) use coder::Coder;
+pub(crate) use copying::Copying;
+pub(crate) use keeping::{GaveUp, Keeping};
+pub use store::Answers;
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::sync::Arc;
+
+    use cache::Entry;
+    use pool::ClientId;
+
+    use super::*;
+    use crate::compress::{COMPRESS_BYTES_MIN, Coding};
+    use crate::envelope::{Call, Id, Request};
+    use crate::methods::{PIECE_BYTES, close_reply};
+
+    /// To make the answer to a key of which something has changed at a moment.
+    fn keeping(answers: &Answers, key: &[u8], at: u64, coding: Coding) -> Keeping {
+        let cache::Begun::Make(fill) = answers.cache.begin(key, None, at, |_| at, || None) else {
+            panic!("it is not there")
+        };
+        Keeping::new(answers, fill, at, [0].into(), (coding, ClientId(1)))
+    }
+
+    #[test]
+    fn answers_that_are_replaced_and_still_read_do_not_end_the_cache() {
+        let answers = Answers::new(1 << 20);
+        let keep = |key: u32, at: u64| {
+            let keeping = keeping(&answers, &key.to_le_bytes(), at, Coding::Plain);
+            assert!(keeping.has_room(), "{key}: {} held", answers.held_bytes());
+            let part = vec![b'1'; 30_000];
+            let keeping = keeping.collect(part).unwrap_or_else(|_| panic!("{key}: there is room"));
+            let mut coder = keeping.code(b"1".to_vec()).expect("it begins");
+            while coder.step().expect("it codes") {}
+            coder.done().0
+        };
+        (1..100).for_each(|key| drop(keep(key, 1)));
+        let full = answers.cache.bytes();
+        assert!(full > 900_000, "{full}");
+        // One changes again and again, and each is read slowly.
+        let slow: Vec<_> = (1..18).map(|at| keep(0, at)).collect();
+        assert!(answers.held_bytes() <= (1 << 20) / 4 * 5 + 64 * 1024, "{}", answers.held_bytes());
+        let left = answers.cache.bytes();
+        assert!(left > 600_000 && left < 900_000, "{left}");
+        drop(slow);
+        (100..200).for_each(|key| drop(keep(key, 1)));
+        assert!(answers.cache.bytes() > 900_000, "all of the cache is used again");
+    }
+
+    fn code(coding: Coding, reply: &[u8]) -> (Arc<Entry<Kept>>, u64) {
+        let answers = Answers::new(1 << 30);
+        let mut keeping = keeping(&answers, b"key", 0, coding);
+        let (parts, last) = reply.split_at(reply.len().saturating_sub(1) / 1_000 * 1_000);
+        for part in parts.chunks(PIECE_BYTES) {
+            keeping = keeping.collect(part.to_vec()).unwrap_or_else(|_| panic!("there is room"));
+        }
+        let mut coder = keeping.code(last.to_vec()).expect("it begins");
+        while coder.step().expect("it codes") {}
+        coder.done()
+    }
+
+    /// An id that is a text of so many bytes.
+    fn long_id(bytes: usize) -> Id {
+        let body =
+            format!(r#"{{"jsonrpc":"2.0","method":"getSlot","id":"{}"}}"#, "x".repeat(bytes));
+        match crate::envelope::read(&body) {
+            Ok(Request::Single(Call::Method { id, .. })) => id,
+            _ => panic!("it is a call"),
+        }
+    }
+
+    #[test]
+    fn whatever_slot_and_id_are_put_around_it_is_one_member_or_frame() {
+        let ids = [0, 65_500, 70_000, 131_072, 140_000, 300_000].map(long_id);
+        for id in [Id::Number(9)].into_iter().chain(ids) {
+            around(&id);
+        }
+    }
+
+    fn around(id: &Id) {
+        let list: String = (0..90_000).map(|n| format!("{n},")).collect();
+        for result in [format!("[{list}0]"), "[]".to_owned()] {
+            for (context, end) in [("", ""), (r#"{"context":{"slot":123,"a":"b"},"value":"#, "}")] {
+                let reply = format!(r#"{{"jsonrpc":"2.0","result":{context}{result}{end}"#);
+                for coding in [Coding::Plain, Coding::Gzip, Coding::Zstd] {
+                    let (entry, slot) = code(coding, reply.as_bytes());
+                    assert_eq!(slot, if context.is_empty() { 0 } else { 123 });
+                    let kept = entry.answer.as_ref().expect("it is kept");
+                    let sent = kept.reply(45_678, id).concat();
+                    let mut read = String::new();
+                    let is_short = reply.len() < COMPRESS_BYTES_MIN;
+                    assert_eq!(kept.coding(), if is_short { Coding::Plain } else { coding });
+                    match kept.coding() {
+                        Coding::Plain => read = String::from_utf8(sent).expect("text"),
+                        Coding::Gzip => {
+                            let mut decoder = flate2::bufread::GzDecoder::new(&sent[..]);
+                            decoder.read_to_string(&mut read).expect("gzip");
+                            assert_eq!(decoder.into_inner().len(), 0, "one member");
+                        }
+                        Coding::Zstd => {
+                            let decoder = zstd::stream::read::Decoder::new(&sent[..]);
+                            let mut decoder = decoder.expect("zstd").single_frame();
+                            decoder.read_to_string(&mut read).expect("zstd");
+                            let rest = decoder.finish();
+                            assert_eq!(rest.buffer().len() + rest.get_ref().len(), 0, "one frame");
+                        }
+                    }
+                    let mut wanted = reply.replace(":123,", ":45678,").into_bytes();
+                    close_reply(&mut wanted, id);
+                    wanted.push(b'\n');
+                    assert!(read.as_bytes() == wanted, "{coding:?} of {} bytes", wanted.len());
+                }
+            }
+        }
+    }
+}
