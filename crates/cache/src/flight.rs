@@ -2,9 +2,12 @@
 //!
 //! Whoever asks first gets a [`Turn`]: he may have to wait for his own turn before he makes anything, and others
 //! might come to theirs earlier. So only he himself waits for that, if he asks again; anybody else gets a turn of
-//! his own. Who comes to his turn first makes it ([`Fill`]), and from then on all wait for him.
-//! Bounds: `waiters_max` who wait, each counted for as long as his [`Waiting`] lives; turns are their holders'.
+//! his own, up to [`TURNS_MAX`]. Who comes to his turn first makes it ([`Fill`]), and from then on all wait for him.
+//! Bounds: `waiters_max` who wait, each counted for as long as his [`Waiting`] lives. Of those who have nothing to
+//! make it with a client has at most as many as places are left, so that there is one for whoever comes next; the
+//! others wait as tasks, and are bounded as such.
 
+use std::collections::hash_map::Entry as Place;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
@@ -13,10 +16,16 @@ use crate::answers::{Cache, Entry, Weigh};
 /// How somebody who waits is told: with the answer, or with nothing, and then he makes it himself.
 pub type Tell<V> = Box<dyn FnOnce(Option<Arc<Entry<V>>>) + Send>;
 
+/// Turns of one answer. Each is a task of its holder's, however long the answer takes, and one would do: of so
+/// many the first comes about as soon as his own would have come to whoever waits for them.
+pub(crate) const TURNS_MAX: usize = 8;
+
 /// Who waits for what.
 pub(crate) struct Flights<V> {
     flights: HashMap<Box<[u8]>, Flight<V>>,
     waiters: usize,
+    /// Those of them who have nothing to make it with, of each client. Never 0.
+    waiters_of: HashMap<u128, usize>,
     /// No two turns, and no two who wait, have the same number.
     next: u64,
 }
@@ -26,8 +35,16 @@ struct Flight<V> {
     is_begun: bool,
     /// The number of each turn that did not come yet, and whose it is.
     turns: Vec<(u64, u128)>,
-    /// In the order of arrival; each with who he is.
-    waiting: BTreeMap<u64, (u128, Tell<V>)>,
+    /// In the order of arrival.
+    waiting: BTreeMap<u64, Waiter<V>>,
+}
+
+struct Waiter<V> {
+    /// Who he is, if he has nothing to make it with.
+    who: Option<u128>,
+    /// Whose turn he waits for until somebody has begun.
+    turn_of: Option<u128>,
+    tell: Tell<V>,
 }
 
 /// What came of asking for an answer that is not there.
@@ -48,19 +65,29 @@ impl<V> Flights<V> {
         tell: impl FnOnce() -> Tell<V>,
     ) -> Joined {
         let number = self.number();
+        let waits = self.waiters_of.get(&who).copied().unwrap_or_default();
+        let is_full = waits >= waiters_max.saturating_sub(self.waiters);
         let flight = match self.flights.get_mut(key) {
             Some(flight) => flight,
             None => self.flights.entry(key.into()).or_default(),
         };
-        if !flight.is_begun && !flight.turns.iter().any(|(_, whose)| *whose == who) {
+        let has_turn = flight.turns.iter().any(|(_, whose)| *whose == who);
+        if !flight.is_begun && !has_turn && flight.turns.len() < TURNS_MAX {
             flight.turns.push((number, who));
             return Joined::Turn(number);
         }
-        if self.waiters >= waiters_max {
+        if is_full {
             return Joined::TooMany;
         }
-        flight.waiting.insert(number, (who, tell()));
+        let turn_of = match flight.is_begun {
+            true => None,
+            false if has_turn => Some(who),
+            // One after another, so that who leaves his turn sends few to ask again.
+            false => flight.turns.get(number as usize % TURNS_MAX).map(|(_, whose)| *whose),
+        };
+        flight.waiting.insert(number, Waiter { who: Some(who), turn_of, tell: tell() });
         self.waiters += 1;
+        *self.waiters_of.entry(who).or_default() += 1;
         Joined::Waits(number)
     }
 
@@ -82,10 +109,15 @@ impl<V> Flights<V> {
         }
         let tell = (self.waiters < waiters_max).then(tell).flatten();
         let Some(tell) = tell else { return Some(Joined::TooMany) };
-        // He waits for nobody but who has begun.
-        flight.waiting.insert(number, (0, tell));
+        flight.waiting.insert(number, Waiter { who: None, turn_of: None, tell });
         self.waiters += 1;
         Some(Joined::Waits(number))
+    }
+
+    /// How many wait, and of how many clients there are any.
+    #[cfg(test)]
+    pub(crate) fn waiting(&self) -> (usize, usize) {
+        (self.waiters, self.waiters_of.len())
     }
 
     fn number(&mut self) -> u64 {
@@ -95,8 +127,21 @@ impl<V> Flights<V> {
 
     fn land(&mut self, key: &[u8]) -> Vec<Tell<V>> {
         let waiting = self.flights.remove(key).map(|flight| flight.waiting).unwrap_or_default();
-        self.waiters -= waiting.len();
-        waiting.into_values().map(|(_, tell)| tell).collect()
+        waiting.into_values().map(|waiter| self.tell(waiter)).collect()
+    }
+
+    /// He waits no more.
+    fn tell(&mut self, waiter: Waiter<V>) -> Tell<V> {
+        self.waiters -= 1;
+        if let Some(who) = waiter.who
+            && let Place::Occupied(mut waits) = self.waiters_of.entry(who)
+        {
+            *waits.get_mut() -= 1;
+            if *waits.get() == 0 {
+                waits.remove();
+            }
+        }
+        waiter.tell
     }
 
     /// A turn is over, or will not come. Gives who waited for nobody else.
@@ -109,25 +154,23 @@ impl<V> Flights<V> {
         if flight.is_begun {
             return Vec::new();
         }
-        let left = flight.waiting.extract_if(.., |_, (whose, _)| *whose == who);
-        let left: Vec<_> = left.map(|(_, (_, tell))| tell).collect();
-        self.waiters -= left.len();
+        let left = flight.waiting.extract_if(.., |_, waiter| waiter.turn_of == Some(who));
+        let left: Vec<_> = left.map(|(_, waiter)| waiter).collect();
         if flight.turns.is_empty() {
             self.flights.remove(key);
         }
-        left
+        left.into_iter().map(|waiter| self.tell(waiter)).collect()
     }
 
     fn leave(&mut self, key: &[u8], number: u64) -> Option<Tell<V>> {
-        let (_, tell) = self.flights.get_mut(key)?.waiting.remove(&number)?;
-        self.waiters -= 1;
-        Some(tell)
+        let waiter = self.flights.get_mut(key)?.waiting.remove(&number)?;
+        Some(self.tell(waiter))
     }
 }
 
 impl<V> Default for Flights<V> {
     fn default() -> Self {
-        Self { flights: HashMap::new(), waiters: 0, next: 0 }
+        Self { flights: HashMap::new(), waiters: 0, waiters_of: HashMap::new(), next: 0 }
     }
 }
 

@@ -7,7 +7,11 @@ use std::sync::mpsc::{Receiver, sync_channel};
 
 use fastrand::Rng;
 
+use crate::flight::TURNS_MAX;
 use crate::{Begun, Cache, Config, Entry, Fill, Find, Tell, Turn, Waiting, Weigh};
+
+/// So many may wait in the model.
+const WAITERS_MAX: usize = 8;
 
 /// The values that an answer was made of.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,13 +80,14 @@ struct World {
     /// For which key, and whose.
     turns: Vec<(u8, u128, Turn<Answer>)>,
     making: Vec<Making>,
-    waiting: Vec<(u8, Told, Waiting<Answer>)>,
+    /// And who waits, if he has nothing to make it with.
+    waiting: Vec<(u8, Option<u128>, Told, Waiting<Answer>)>,
     given: u64,
 }
 
 fn run(seed: u64) -> u64 {
     let mut random = Rng::with_seed(seed);
-    let config = Config { bytes_max: 20_000, entry_bytes_max: 16, waiters_max: 4 };
+    let config = Config { bytes_max: 20_000, entry_bytes_max: 16, waiters_max: WAITERS_MAX };
     let cache = Cache::new(config);
     let mut world = World::default();
     for _ in 0..3_000 {
@@ -102,7 +107,7 @@ fn run(seed: u64) -> u64 {
                 world.waiting.swap_remove(random.usize(..world.waiting.len()));
             }
             6 => world.begin(&cache, random.u8(..30), None, random.bool()),
-            _ => world.find(&cache, random.u8(..30), random.u128(..3)),
+            _ => world.find(&cache, random.u8(..30), random.u128(..12)),
         }
         world.hear();
         let counters = cache.counters();
@@ -110,7 +115,7 @@ fn run(seed: u64) -> u64 {
         assert!(world.waiting.len() <= config.waiters_max);
     }
     drop((world.making, world.turns));
-    let mut told = world.waiting.iter().map(|(_, told, _)| told.try_recv());
+    let mut told = world.waiting.iter().map(|(_, _, told, _)| told.try_recv());
     assert!(told.all(|told| matches!(told, Ok(None))), "nobody waits for ever");
     world.given
 }
@@ -132,11 +137,18 @@ impl World {
                 self.turns.push((key, who, turn));
             }
             Find::Wait(waiting) => {
-                let has_turn = self.turns.iter().any(|(of, whose, _)| (*of, *whose) == (key, who));
-                assert!(is_made || has_turn, "who waits for another's turn?");
-                self.waiting.push((key, told, waiting));
+                let turns = self.turns.iter().filter(|(of, ..)| *of == key);
+                let mut whose = turns.map(|(_, whose, _)| *whose);
+                let is_waited_for = whose.clone().count() == TURNS_MAX || whose.any(|it| it == who);
+                assert!(is_made || is_waited_for, "who waits for another's turn?");
+                self.waiting.push((key, Some(who), told, waiting));
             }
-            Find::Bypass => self.is_alone(key, true),
+            Find::Bypass => {
+                self.hear();
+                let waits = self.waiting.iter().filter(|(_, waits, ..)| *waits == Some(who));
+                let left = WAITERS_MAX - self.waiting.len();
+                assert!(key % 3 == 2 || waits.count() >= left, "{left} places are left");
+            }
         }
     }
 
@@ -150,7 +162,7 @@ impl World {
                 assert!(!is_made, "nobody makes what somebody is at");
                 self.making.push(Making { key, fill, began_at: now, read: None });
             }
-            Begun::Wait(waiting) => self.waiting.push((key, told, waiting)),
+            Begun::Wait(waiting) => self.waiting.push((key, None, told, waiting)),
             Begun::Bypass => self.is_alone(key, waits),
         }
         self.hear();
@@ -164,12 +176,13 @@ impl World {
     /// Only because it is too large, or because as many wait as may: whoever left counts no more.
     fn is_alone(&mut self, key: u8, waits: bool) {
         self.hear();
-        assert!(!waits || key % 3 == 2 || self.waiting.len() == 4, "{}", self.waiting.len());
+        let waiting = self.waiting.len();
+        assert!(!waits || key % 3 == 2 || waiting == WAITERS_MAX, "{waiting}");
     }
 
     fn hear(&mut self) {
         let Self { cells, waiting, given, .. } = self;
-        waiting.retain(|(key, told, _)| match told.try_recv() {
+        waiting.retain(|(key, _, told, _)| match told.try_recv() {
             Ok(Some(entry)) if entry.is_good(cells.now, |cell| cells.changed_at(cell)) => {
                 let fresh = cells.answer(*key).0;
                 assert!(entry.answer.as_ref().is_none_or(|answer| *answer == fresh));
@@ -259,6 +272,53 @@ fn who_leaves_his_turn_tells_those_who_would_wait_for_it() {
     assert!(told_too.try_recv().is_err(), "it is being made");
 }
 
+#[test]
+fn an_answer_has_a_few_turns_and_whoever_comes_after_waits_for_one_of_them() {
+    let cache = cache(1_000);
+    let mut turns: Vec<_> = (0..TURNS_MAX as u128).map(|who| turn(&cache, who)).collect();
+    let mut waits: Vec<_> = (100..100 + 4 * TURNS_MAX as u128)
+        .map(|who| match find(&cache, who) {
+            (Find::Wait(place), told) => (who, place, told),
+            _ => panic!("there are turns enough"),
+        })
+        .collect();
+    // Whoever leaves his turn sends those to ask again who waited for him, and one of them gets it.
+    drop(turns.remove(3));
+    let told = waits.extract_if(.., |(_, _, told)| matches!(told.try_recv(), Ok(None)));
+    let told: Vec<_> = told.map(|(who, ..)| who).collect();
+    assert_eq!(told.len(), 4, "a share of them");
+    turns.push(turn(&cache, told[0]));
+    let (Find::Wait(_place), again) = find(&cache, told[1]) else { panic!("it has turns again") };
+    // Any of them makes it for all.
+    let Begun::Make(fill) = begin(&cache, turns.pop()).0 else { panic!("it is his turn") };
+    drop(turns);
+    assert!(waits.iter().all(|(_, _, told)| told.try_recv().is_err()), "it is being made");
+    fill.done(one());
+    assert!(waits.iter().all(|(_, _, told)| matches!(told.try_recv(), Ok(Some(_)))));
+    assert!(matches!(again.try_recv(), Ok(Some(_))));
+    assert_eq!(cache.0.flights.lock().waiting(), (0, 0));
+}
+
+#[test]
+fn one_clients_many_who_wait_leave_places_to_others() {
+    let cache = cache(64);
+    let Begun::Make(fill) = begin(&cache, None).0 else { panic!("the first makes it") };
+    let waits = |who: u128| {
+        let places = std::iter::from_fn(|| match find(&cache, who) {
+            (Find::Wait(place), told) => Some((place, told)),
+            _ => None,
+        });
+        places.collect::<Vec<_>>()
+    };
+    let mut all: Vec<_> = (1..=4).map(waits).collect();
+    assert_eq!(all.iter().map(Vec::len).collect::<Vec<_>>(), [32, 16, 8, 4]);
+    // Whoever leaves gives his place back.
+    drop(all.remove(0));
+    assert_eq!(waits(1).len(), 18, "half of what the others leave");
+    fill.done(one());
+    assert_eq!(cache.0.flights.lock().waiting(), (0, 0));
+}
+
 fn turn_of_another_key(cache: &Cache<Answer>) -> Turn<Answer> {
     match cache.find(b"other", (2, 0), |_| 0, || teller().0) {
         Find::Turn(turn) => turn,
@@ -268,7 +328,7 @@ fn turn_of_another_key(cache: &Cache<Answer>) -> Turn<Answer> {
 
 #[test]
 fn who_left_is_not_counted_among_those_who_wait() {
-    let cache = cache(2);
+    let cache = cache(4);
     let turn = turn(&cache, 1);
     for _ in 0..100 {
         assert!(matches!(find(&cache, 1).0, Find::Wait(_)), "all before have left");

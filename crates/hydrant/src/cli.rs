@@ -206,7 +206,8 @@ pub(crate) struct DevFlags {
     /// Transactions that may wait for execution; more are refused with 429 [default: 20000].
     #[arg(long, value_name = "COUNT", help_heading = "Bounds")]
     pub(crate) queue_max: Option<usize>,
-    /// Heavy requests at once, those that wait included; more are refused with 429 [default: 256].
+    /// Heavy requests at once, those that wait included, at most half of them of one client; more are
+    /// refused with 429 [default: 256].
     #[arg(long, value_name = "COUNT", help_heading = "Bounds")]
     pub(crate) heavy_max: Option<usize>,
     /// Bytes of answers kept for as long as what they were read from is unchanged; 0 keeps none

@@ -4,8 +4,8 @@
 //! come at its rate (the "generic cell rate algorithm"): a request that would be a burst ahead of that
 //! is refused with the time to wait. Bytes are counted as they go: those of a long answer wait for their
 //! moment ([`Clients::pace`]), and no request is let in that comes while they are a second more ahead.
-//! Bounds: nobody owes more than [`OWED_MAX`] and one piece. [`CLIENTS_MAX`] clients that used up something of theirs, about 64 bytes each; those past it
-//! share one allowance. With no limits set nothing is kept and nothing is asked.
+//! Bounds: nobody owes more than [`OWED_MAX`] and one piece. [`CLIENTS_MAX`] clients that used up something of
+//! theirs, about 64 bytes each; those past it share one allowance. With no limits set nothing is kept and nothing is asked.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -29,6 +29,13 @@ const AHEAD: Duration = Duration::from_secs(1);
 
 /// How far ahead a client may be and ask for more: one that reads a long answer at its pace still may.
 const ADMITTED_AHEAD: Duration = Duration::from_secs(2);
+
+/// A long answer is counted in pieces that take so long: a client that reads several at once, each with a piece
+/// counted ahead, still may ask for more.
+const PIECE: Duration = Duration::from_millis(50);
+
+/// No piece is shorter, however low the rate.
+const PIECE_BYTES_MIN: usize = 4 * 1024;
 
 /// What short answers, which go at once, and the next pieces of long ones may come to: who opens many
 /// connections and leaves is not shut out for longer.
@@ -160,6 +167,12 @@ impl Clients {
         });
     }
 
+    /// How many bytes of a long answer [`Self::pace`] is to count at once, at most.
+    pub fn piece_bytes(&self) -> usize {
+        let bytes = self.limits.bytes_per_s as f64 * PIECE.as_secs_f64();
+        (bytes as usize).max(PIECE_BYTES_MIN)
+    }
+
     /// Counts bytes that are to go to a client, and gives in how long. Each piece of an answer asks once the
     /// one before it has gone, so those of several answers go in turn.
     ///
@@ -272,6 +285,23 @@ mod tests {
             assert!(clients.admit(A, 1, now).is_ok());
         }
         assert_eq!(now, ms(52_000));
+    }
+
+    #[test]
+    fn a_client_that_reads_sixteen_long_answers_at_once_may_ask_for_more() {
+        let clients = Clients::new(Limits { requests_per_s: 0, bytes_per_s: 1_000_000 });
+        let piece = clients.piece_bytes() as u64;
+        // When each asks for its next piece.
+        let mut next = [ms(0); 16];
+        for _ in 0..16 * 100 {
+            let next = next.iter_mut().min().expect("there are some");
+            let now = *next;
+            *next += clients.pace(A, piece, now).expect("counted");
+            assert_eq!(clients.admit(A, 1, now), Ok(()));
+        }
+        assert!(next.iter().all(|next| *next > ms(75_000)), "{next:?}");
+        let slow = Clients::new(Limits { requests_per_s: 0, bytes_per_s: 1 });
+        assert_eq!(slow.piece_bytes(), PIECE_BYTES_MIN);
     }
 
     #[test]

@@ -44,7 +44,7 @@ pub struct ClassConfig {
     /// its request while it waits and some pieces of its answer once it has begun.
     pub tasks_max: usize,
     /// Tasks that share the threads at once; the others wait until one of these is done, or has to
-    /// wait for its client. A client that has none among them begins one nevertheless, up to four times
+    /// wait for its client, or for what another task makes. A client that has none among them begins one nevertheless, up to four times
     /// as many clients.
     pub active_max: usize,
     /// Milliseconds from arrival in which a task must be done. Memory: a task that has begun keeps
@@ -55,9 +55,9 @@ pub struct ClassConfig {
 }
 
 const LIGHT: ClassConfig =
-    ClassConfig { tasks_max: 4_096, active_max: 64, deadline_ms: 10_000, weight: 16 };
+    ClassConfig { tasks_max: 8_192, active_max: 64, deadline_ms: 10_000, weight: 16 };
 const MEDIUM: ClassConfig =
-    ClassConfig { tasks_max: 1_024, active_max: 32, deadline_ms: 30_000, weight: 4 };
+    ClassConfig { tasks_max: 2_048, active_max: 32, deadline_ms: 30_000, weight: 4 };
 const HEAVY: ClassConfig =
     ClassConfig { tasks_max: 256, active_max: 16, deadline_ms: 120_000, weight: 1 };
 

@@ -118,8 +118,8 @@ mod tests {
     #[test]
     fn whoever_comes_next_finds_a_place_however_greedy_the_others_are() {
         let config = Config::default();
-        assert_eq!(shares(Class::Light, &config, 4), [2_048, 1_024, 512, 256]);
-        assert_eq!(shares(Class::Medium, &config, 4), [512, 256, 128, 64]);
+        assert_eq!(shares(Class::Light, &config, 4), [4_096, 2_048, 1_024, 512]);
+        assert_eq!(shares(Class::Medium, &config, 4), [1_024, 512, 256, 128]);
         assert_eq!(shares(Class::Heavy, &config, 4), [128, 64, 32, 16]);
     }
 
@@ -131,7 +131,7 @@ mod tests {
             while places.take(&config, class, ClientId(client)).is_ok() {}
         }
         // Each time one of the greediest ends, everybody asks again, the greediest first.
-        for _ in 0..2_000 {
+        for _ in 0..4_000 {
             let most = (0..3).max_by_key(|client| places.of[&ClientId(*client)]);
             places.leave(ClientId(most.expect("there are three")));
             for client in 0..3 {
@@ -139,7 +139,7 @@ mod tests {
             }
         }
         let shares = [0, 1, 2].map(|client| places.of[&ClientId(client)]);
-        assert!(shares.iter().all(|share| (255..=257).contains(share)), "{shares:?}");
+        assert!(shares.iter().all(|share| (511..=513).contains(share)), "{shares:?}");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Who is next: the pool without its threads. Time comes in with every call, so that tests simulate it.
 //!
 //! A job waits, then is begun, then is in turn ready and running, and now and then parked until its
-//! client has taken what it made. A class with less weighted time behind it goes first (stride
+//! client has taken what it made, or another has made what it waits for. A class with less weighted time behind it goes first (stride
 //! scheduling), so that light jobs hardly wait and heavy ones never starve; within a class clients
 //! take turns ([`Turns`]). Without slices nobody does, and bounds are the same.
 //! Bounds: those of [`Config`]. Everything held is of a job that was admitted and has not ended.

@@ -25,6 +25,20 @@ impl Chunk {
             self.rest.push_back(bytes);
         }
     }
+
+    /// Takes so many bytes off the front, or all; they are not copied.
+    pub(crate) fn split_to(&mut self, count: usize) -> Self {
+        let mut front = Self::default();
+        while front.len < count && self.len > 0 {
+            let part = self.first.split_to(self.first.len().min(count - front.len));
+            self.len -= part.len();
+            front.push(part);
+            if self.first.is_empty() {
+                self.first = self.rest.pop_front().unwrap_or_default();
+            }
+        }
+        front
+    }
 }
 
 impl From<Bytes> for Chunk {
@@ -78,6 +92,9 @@ mod tests {
                 chunk.push(Bytes::from_static(part.as_bytes()));
             }
             let mut taken = Vec::new();
+            let mut front = chunk.split_to(step);
+            assert_eq!((front.remaining(), chunk.remaining()), (step, 9 - step));
+            taken.extend_from_slice(&front.copy_to_bytes(step));
             while chunk.has_remaining() {
                 let mut slices = [IoSlice::new(&[]); 8];
                 let count = chunk.chunks_vectored(&mut slices);

@@ -170,3 +170,52 @@ impl Streamed {
         Poll::Ready(Some(Ok(piece.bytes.into())))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::sync::Arc;
+
+    use pool::{Clients, Limits, Pool};
+
+    use super::*;
+    use crate::SystemClock;
+
+    #[test]
+    fn who_reads_a_long_kept_answer_at_his_rate_may_ask_for_more_meanwhile() {
+        let clock = Arc::new(SystemClock::new());
+        let pool = Arc::new(Pool::new(pool::Config::default(), clock, || {}).expect("a thread"));
+        let limits = Limits { requests_per_s: 0, bytes_per_s: 1_000_000 };
+        let clients = Arc::new(Clients::new(limits));
+        let client = ClientId(1);
+        // 1.2 MB to each of two connections of his: a second's worth at once, the rest takes its time.
+        let read = || {
+            let parts: Vec<_> = (0..8).map(|n| Bytes::from(vec![n; 150_000])).collect();
+            let whole = parts.concat();
+            let form = Form::Parts(parts.into_iter(), whole.len() as u64, false);
+            let mut content = Content { form, pace: Pace::new(&clients, &pool, client) };
+            let (clients, pool) = (&clients, &pool);
+            async move {
+                let mut read = Vec::new();
+                while !content.is_end_stream() {
+                    let left = (whole.len() - read.len()) as u64;
+                    assert_eq!(content.size_hint().exact(), Some(left));
+                    let frame = poll_fn(|cx| {
+                        let frame = Pin::new(&mut content).poll_frame(cx);
+                        assert_eq!(clients.admit(client, 1, pool.now()), Ok(()));
+                        frame
+                    });
+                    let frame = frame.await.expect("it is not over").expect("it is there");
+                    let mut chunk = frame.into_data().ok().expect("bytes");
+                    read.extend_from_slice(&chunk.copy_to_bytes(chunk.remaining()));
+                }
+                assert!(read == whole);
+            }
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
+        let began = pool.now();
+        runtime.expect("a runtime").block_on(async { tokio::join!(read(), read()) });
+        let took = pool.now() - began;
+        assert!(took.as_millis() >= 1_300, "2.4 seconds' worth, one at once: {took:?}");
+    }
+}

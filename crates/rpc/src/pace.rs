@@ -1,8 +1,9 @@
 //! The pace of an answer whose client has a share of bytes (`pool.clients.bytes_per_s`).
 //!
-//! In: the answer's bytes, as they come. Out: the same, each at the moment that [`Clients::pace`] gives it; who makes
-//! them waits meanwhile, since nobody takes what he made.
-//! Bounds: one piece is held. It waits with a timer, and is not polled meanwhile.
+//! In: the answer's bytes, as they come. Out: the same, cut into pieces that are a part of a second's worth, each at
+//! the moment that [`Clients::pace`] gives it; who makes them waits meanwhile, since nobody takes what he made. What
+//! is not sent yet is not the client's debt, but for one piece of each answer.
+//! Bounds: what came at once is held. It waits with a timer, and is not polled meanwhile.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -20,6 +21,8 @@ pub(crate) struct Pace {
     pool: Arc<Pool>,
     client: ClientId,
     held: Option<Held>,
+    /// What came and is not counted yet.
+    rest: Chunk,
 }
 
 struct Held {
@@ -38,12 +41,15 @@ impl Pace {
         client: ClientId,
     ) -> Option<Box<Self>> {
         let (clients, pool) = (Arc::clone(clients), Arc::clone(pool));
-        clients.counts_bytes().then(|| Box::new(Self { clients, pool, client, held: None }))
+        let (held, rest) = (None, Chunk::default());
+        clients.counts_bytes().then(|| Box::new(Self { clients, pool, client, held, rest }))
     }
 
     /// The bytes that came and wait for their moment.
     pub(crate) fn held_bytes(&self) -> Option<usize> {
-        self.held.as_ref().map(|held| held.chunk.remaining())
+        let held = self.held.as_ref().map(|held| held.chunk.remaining());
+        let bytes = held.unwrap_or_default() + self.rest.remaining();
+        (held.is_some() || bytes > 0).then_some(bytes)
     }
 
     /// Gives the next bytes at their moment; `poll_next` is asked for them. The end, or an error, comes at once.
@@ -54,10 +60,16 @@ impl Pace {
     ) -> Poll<Option<Result<Chunk, E>>> {
         let mut held = match self.held.take() {
             Some(held) => held,
-            None => match ready!(poll_next(cx)) {
-                Some(Ok(chunk)) => self.count(chunk),
-                end => return Poll::Ready(end),
-            },
+            None => {
+                if !self.rest.has_remaining() {
+                    match ready!(poll_next(cx)) {
+                        Some(Ok(chunk)) => self.rest = chunk,
+                        end => return Poll::Ready(end),
+                    }
+                }
+                let piece = self.rest.split_to(self.clients.piece_bytes());
+                self.count(piece)
+            }
         };
         loop {
             if held.until.as_mut().is_some_and(|until| until.as_mut().poll(cx).is_pending()) {
@@ -102,7 +114,7 @@ mod tests {
         let limits = Limits { requests_per_s: 0, bytes_per_s: 1_000_000 };
         let clients = Arc::new(Clients::new(limits));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
-        // Each is a second's worth, in ten pieces.
+        // Each is a second's worth, in ten parts, which go in two pieces each.
         let answer = || {
             let mut pace = Pace::new(&clients, &pool, ClientId(1)).expect("bytes are counted");
             let (mut left, mut polls, mut bytes) = (10, 0, 0);
@@ -131,7 +143,7 @@ mod tests {
         for (bytes, polls) in answers {
             assert_eq!(bytes, 1_000_000);
             // What the other waits for wakes both.
-            assert!(polls <= 11 + 2 * 20, "{polls}");
+            assert!(polls <= 21 + 2 * 40, "{polls}");
         }
         // Who has no share is not held up.
         assert!(

@@ -73,7 +73,11 @@ fn pool(to: &mut Text, node: &Node) {
         ("hydrant_pool_queue_depth", "Tasks that have not begun.", |it| it.queued as u64),
         ("hydrant_pool_running", "Tasks in a slice right now.", |it| it.running as u64),
         ("hydrant_pool_begun", "Tasks begun and not done.", |it| it.begun as u64),
-        ("hydrant_pool_parked", "Tasks that wait for their client to read.", |it| it.parked as u64),
+        (
+            "hydrant_pool_parked",
+            "Tasks that wait for their client to read, or for the answer of another.",
+            |it| it.parked as u64,
+        ),
     ];
     let totals: [(&str, &str, Figure); 4] = [
         ("hydrant_pool_slices_total", "Slices run.", |it| it.slices),

@@ -1,10 +1,13 @@
 //! Batches and long bodies beside the answer cache: they take from it and give to it as short single calls do,
 //! and nothing is computed twice.
 
+use std::sync::Arc;
+
+use hyper::header::HeaderName;
 use ledger::{Address, Change};
-use pool::Class;
+use pool::{Class, ClientId, Clock};
 use query::{Ledger, LedgerConfig};
-use rpc::{Config, answer_here};
+use rpc::{Config, Health, SystemClock, answer_here};
 use serde_json::{Value, json};
 use solana::Account;
 
@@ -139,19 +142,43 @@ fn equal_batches_at_once_are_computed_once() {
 
 #[test]
 fn a_batch_that_waits_leaves_its_place_to_whom_it_waits_for() {
-    let mut pool = pool::Config::default();
-    pool.medium.active_max = 1;
-    let world = World::with(Config::default(), pool);
+    // A slice is a piece, and there is no place but for one, and for whoever has none.
+    let mut pool = pool::Config { slice_us: 1, ..pool::Config::default() };
+    pool.heavy.active_max = 1;
+    let header = HeaderName::from_static("x-api-key");
+    let config = Config { client_header: Some(header), ..Config::default() };
+    let time: (Arc<dyn Clock>, _) = (Arc::new(SystemClock::new()), Health::default());
+    let world = World::caching(large_program(), config, pool, None, time, 1 << 30);
+    let long = call("getProgramAccounts", json!([PROGRAM.to_string(), { "encoding": "base64" }]));
+    let send = |who: &str, body: &str| {
+        let mut client = world.client();
+        let head = format!("host: test\r\naccept-encoding: identity\r\nx-api-key: {who}");
+        client.send(post(body).replace("host: test", &head));
+        client
+    };
+    let heavy = |is: [usize; 4]| {
+        world.wait_pool(|pool| {
+            let heavy = pool.of(Class::Heavy);
+            [heavy.queued, heavy.begun, heavy.running, heavy.parked] == is
+        });
+    };
     let release = world.occupy_pool();
-    let (mut first, mut second) = (world.client(), world.client());
-    let queued = |clients: usize| world.wait_pool(|pool| pool.of(Class::Medium).queued == clients);
-    first.send(post(&batch(&[list(100_000)])));
-    queued(1);
-    // It is to make the answer for all, and begins after the batch.
-    second.send(post(&list(100_000).to_string()));
-    queued(2);
+    let mut makes = send("makes", &long.to_string());
+    heavy([1, 0, 0, 0]);
+    // The thread is taken from him once he has begun.
+    let between = world.queue(Class::Heavy, ClientId(1));
     drop(release);
-    assert_eq!(first.receive().json()[0]["result"], second.receive().json()["result"]);
+    heavy([0, 2, 1, 0]);
+    let mut waits = send("waits", &batch(std::slice::from_ref(&long)));
+    heavy([1, 2, 1, 0]);
+    // And the next one of the batch's client: it has the thread while the batch waits.
+    let next = world.queue(Class::Heavy, ClientId::of_name(b"waits"));
+    drop(between);
+    heavy([0, 3, 1, 1]);
+    assert_eq!(world.class(Class::Heavy).done, 1, "only what was in between");
+    drop(next);
+    assert_eq!(waits.receive().json()[0]["result"].as_array().map(Vec::len), Some(10));
+    makes.read_at_least(26_000_000);
     let counters = world.node.answers.counters();
     assert_eq!((counters.shared, counters.bypassed, counters.entries), (1, 0, 1), "{counters:?}");
 }
