@@ -192,10 +192,10 @@ pub(crate) struct DevFlags {
     /// Write {"rpc": URL, "ws": URL, "tpu": ADDRESS} to this file once the node answers.
     #[arg(long, value_name = "FILE", help_heading = "Serving")]
     pub(crate) endpoints_file: Option<PathBuf>,
-    /// Threads that move bytes and answer light requests [default: half the cores, at least 1].
+    /// Threads that move bytes and answer inline requests [default: half the cores, at least 1].
     #[arg(long, value_name = "COUNT", help_heading = "Serving")]
     pub(crate) io_threads: Option<usize>,
-    /// Threads that read, encode and compress what is not light, and verify signatures, at a lower
+    /// Threads that read, encode and compress what is not inline, and verify signatures, at a lower
     /// priority than the others [default: the cores].
     #[arg(long, value_name = "COUNT", help_heading = "Serving")]
     pub(crate) cpu_threads: Option<usize>,
