@@ -83,7 +83,7 @@ const FULL: Size = Size {
     transactions: 2_000,
 };
 
-const QUICK: Size = Size { accounts: 200_000, runs: 5, transactions: 100, ..FULL };
+const QUICK: Size = Size { accounts: 200_000, transactions: 100, ..FULL };
 
 const TOY: Size = Size {
     accounts: ACCOUNTS_MIN,
