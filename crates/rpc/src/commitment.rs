@@ -5,10 +5,10 @@ use std::sync::LazyLock;
 use chain::View;
 use ledger::{Commitment, Slot};
 use solana_commitment_config::{CommitmentConfig, CommitmentLevel};
-use solana_rpc_client_api::custom_error::RpcCustomError;
 use solana_rpc_client_types::config::RpcContextConfig;
 use solana_rpc_client_types::response::{Response, RpcApiVersion, RpcResponseContext};
 
+use crate::custom_error::RpcCustomError;
 use crate::error::RpcError;
 use crate::node::Node;
 

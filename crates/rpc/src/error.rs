@@ -1,12 +1,10 @@
 //! How a request is refused: one error object, with Agave's codes and words.
 //!
 //! Codes: -32700, -32600 to -32603 as JSON-RPC 2.0 has them; -32001 to -32021 as Agave has them, made
-//! from [`RpcCustomError`] so that the words are Agave's own. One code is ours: [`OVERLOADED`].
+//! from [`RpcCustomError`](crate::custom_error::RpcCustomError). One code is ours: [`OVERLOADED`].
 
-use jsonrpc_core::Error as AgaveError;
 use serde::{Serialize, Serializer, ser::SerializeStruct};
 use serde_json::Value;
-use solana_rpc_client_api::custom_error::RpcCustomError;
 
 /// The CPU pool is full. Agave has no such code, because it has no such bound; -32005 is what its
 /// clients already read as "this node cannot serve you now", so that is the number.
@@ -32,12 +30,12 @@ impl RpcError {
 
     /// The body is not JSON, or not the JSON of any request.
     pub fn parse_error() -> Self {
-        AgaveError::parse_error().into()
+        Self::new(-32700, "Parse error")
     }
 
     /// An object that is no request.
     pub fn malformed_request() -> Self {
-        AgaveError::invalid_request().into()
+        Self::new(-32600, "Invalid request")
     }
 
     /// The request is understood and cannot be served as it is: -32600, as Agave answers limits.
@@ -47,12 +45,12 @@ impl RpcError {
 
     /// `"jsonrpc": "2.0"` is missing.
     pub fn invalid_version() -> Self {
-        AgaveError::invalid_version().into()
+        Self::new(-32600, "Unsupported JSON-RPC protocol version")
     }
 
     /// There is no such method.
     pub fn method_not_found() -> Self {
-        AgaveError::method_not_found().into()
+        Self::new(-32601, "Method not found")
     }
 
     /// A parameter cannot be what it is.
@@ -62,7 +60,7 @@ impl RpcError {
 
     /// Our bug, or a door that is shut: nothing the client did.
     pub fn internal() -> Self {
-        AgaveError::internal_error().into()
+        Self::new(-32603, "Internal error")
     }
 
     /// As [`Self::internal`], with words.
@@ -119,18 +117,6 @@ impl RpcError {
     }
 }
 
-impl From<AgaveError> for RpcError {
-    fn from(err: AgaveError) -> Self {
-        Self { code: err.code.code(), message: err.message, data: err.data }
-    }
-}
-
-impl From<RpcCustomError> for RpcError {
-    fn from(err: RpcCustomError) -> Self {
-        AgaveError::from(err).into()
-    }
-}
-
 impl Serialize for RpcError {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let fields = 2 + usize::from(self.data.is_some());
@@ -146,10 +132,30 @@ impl Serialize for RpcError {
 
 #[cfg(test)]
 mod tests {
+    use jsonrpc_core::Error as AgaveError;
+
     use super::*;
+    use crate::custom_error::RpcCustomError;
+
+    #[track_caller]
+    fn check(ours: RpcError, agaves: AgaveError) {
+        assert_eq!(
+            (ours.code, ours.message, ours.data),
+            (agaves.code.code(), agaves.message, agaves.data)
+        );
+    }
 
     #[test]
     fn words_and_codes_are_agaves() {
+        check(RpcError::parse_error(), AgaveError::parse_error());
+        check(RpcError::malformed_request(), AgaveError::invalid_request());
+        check(RpcError::invalid_version(), AgaveError::invalid_version());
+        check(RpcError::method_not_found(), AgaveError::method_not_found());
+        check(RpcError::internal(), AgaveError::internal_error());
+    }
+
+    #[test]
+    fn an_error_is_an_object_with_data_only_if_it_has_some() {
         let json = |err: RpcError| serde_json::to_string(&err).unwrap_or_default();
         assert_eq!(json(RpcError::parse_error()), r#"{"code":-32700,"message":"Parse error"}"#);
         assert_eq!(

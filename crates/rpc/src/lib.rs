@@ -16,6 +16,7 @@ mod compress;
 mod config;
 mod configs;
 mod content;
+mod custom_error;
 pub mod decode;
 mod dispatch;
 pub mod envelope;

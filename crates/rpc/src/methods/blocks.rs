@@ -11,7 +11,6 @@ use chain::{Block, Executed, HistorySnapshot};
 use ledger::{Commitment, Slot};
 use pool::Slice;
 use solana_commitment_config::CommitmentConfig;
-use solana_rpc_client_api::custom_error::RpcCustomError;
 use solana_rpc_client_types::config::{
     RpcBlockConfig, RpcBlocksConfigWrapper, RpcContextConfig, RpcEncodingConfigWrapper,
 };
@@ -27,6 +26,7 @@ use super::answer::{Frame, write_json, write_number};
 use super::{Answer, Class, Method, MethodResult, PIECE_BYTES, Pieces, Progress};
 use crate::cached::Reads;
 use crate::commitment::{level, view_of};
+use crate::custom_error::RpcCustomError;
 use crate::error::RpcError;
 use crate::node::Node;
 use crate::params::Params;

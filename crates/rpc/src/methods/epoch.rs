@@ -11,7 +11,6 @@ use solana_account::ReadableAccount;
 use solana_commitment_config::CommitmentConfig;
 use solana_epoch_info::EpochInfo;
 use solana_inflation::Inflation;
-use solana_rpc_client_api::custom_error::RpcCustomError;
 use solana_rpc_client_types::config::{
     RpcBlockProductionConfig, RpcContextConfig, RpcEpochConfig, RpcLeaderScheduleConfig,
     RpcLeaderScheduleConfigWrapper,
@@ -25,6 +24,7 @@ use solana_slot_history::{Check, SlotHistory};
 
 use super::{Answer, Class, Method, MethodResult, blocks, read, text};
 use crate::commitment::{view, view_of, with_context};
+use crate::custom_error::RpcCustomError;
 use crate::error::RpcError;
 use crate::node::Node;
 use crate::params::Params;

@@ -11,9 +11,9 @@ use ledger::{Address, Facet};
 use query::Indexed;
 use solana::{Filters, facet};
 use solana_pubkey::Pubkey;
-use solana_rpc_client_api::custom_error::RpcCustomError;
 
 use super::read;
+use crate::custom_error::RpcCustomError;
 use crate::error::RpcError;
 
 /// The keys of a program's accounts that pass filters.

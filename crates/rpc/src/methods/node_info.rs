@@ -4,12 +4,12 @@
 //! and nobody needs a snapshot of us.
 
 use serde_json::Value;
-use solana_rpc_client_api::custom_error::RpcCustomError;
 use solana_rpc_client_types::response::{
     RpcApiVersion, RpcContactInfo, RpcIdentity, RpcVersionInfo,
 };
 
 use super::{Answer, Class, Method, MethodResult};
+use crate::custom_error::RpcCustomError;
 use crate::error::RpcError;
 use crate::health::Status;
 use crate::node::Node;

@@ -13,7 +13,6 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::json;
 use solana_commitment_config::CommitmentConfig;
-use solana_rpc_client_api::custom_error::RpcCustomError;
 use solana_rpc_client_types::config::{RpcRequestAirdropConfig, RpcSendTransactionConfig};
 use solana_rpc_client_types::response::RpcSimulateTransactionResult;
 use solana_transaction::versioned::VersionedTransaction;
@@ -21,6 +20,7 @@ use solana_transaction_error::TransactionError;
 
 use super::{Answer, Budget, Class, Method, MethodResult, node_info, simulate, text, wire};
 use crate::commitment::{view, view_since};
+use crate::custom_error::RpcCustomError;
 use crate::error::{OVERLOADED, RpcError};
 use crate::metrics::Rejection;
 use crate::node::Node;
@@ -95,7 +95,7 @@ fn refusal(err: TransactionError, simulation: Option<Simulation>) -> RpcError {
         .unwrap_or_default();
     RpcCustomError::SendTransactionPreflightFailure {
         message: format!("Transaction simulation failed: {err}"),
-        result: RpcSimulateTransactionResult {
+        result: Box::new(RpcSimulateTransactionResult {
             err: Some(err.into()),
             logs: Some(logs),
             accounts: None,
@@ -110,7 +110,7 @@ fn refusal(err: TransactionError, simulation: Option<Simulation>) -> RpcError {
             pre_token_balances: None,
             post_token_balances: None,
             loaded_addresses: None,
-        },
+        }),
     }
     .into()
 }

@@ -4,7 +4,6 @@
 
 use chain::{AddressEntry, Executed, HistorySnapshot};
 use ledger::{Commitment, Slot};
-use solana_rpc_client_api::custom_error::RpcCustomError;
 use solana_rpc_client_types::config::{
     RpcContextConfig, RpcEncodingConfigWrapper, RpcSignaturesForAddressConfig, RpcTransactionConfig,
 };
@@ -19,6 +18,7 @@ use solana_transaction_status::{
 
 use super::{Answer, Class, Method, MethodResult, blocks, text};
 use crate::cached::Reads;
+use crate::custom_error::RpcCustomError;
 use crate::error::RpcError;
 use crate::node::Node;
 use crate::params::Params;
