@@ -1,10 +1,12 @@
-//! What the fuzz targets do with an input, so that a test can do the same with the seeds.
+//! What the fuzz targets do with an input, so that a test can do the same with the seeds and what they give.
 //!
 //! A target fails by panicking. Properties: nothing panics; a request is read as `jsonrpc-core` reads
 //! it; every answer is JSON of the right envelope; a transaction that is read is written as the same
 //! bytes.
 //! Not here: libFuzzer (`targets/`), how it is run (`cargo xtask fuzz`, README.md).
 
+#[cfg(test)]
+mod generated;
 mod node;
 mod requests;
 mod transactions;
@@ -12,15 +14,36 @@ mod transactions;
 pub use requests::request;
 pub use transactions::transaction;
 
-/// Runs `check` on every seed of a target.
+/// How many inputs a test makes from a target's seeds: some seconds of work. `HYDRANT_FUZZ_INPUTS` sets another
+/// number.
 #[cfg(test)]
-fn for_each_seed(target: &str, check: impl Fn(&[u8])) {
-    let seeds = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("seeds").join(target);
-    let mut seen = 0;
-    for seed in std::fs::read_dir(seeds).expect("the seeds are there") {
-        let path = seed.expect("a seed").path();
-        check(&std::fs::read(&path).expect("a seed can be read"));
-        seen += 1;
+const INPUTS: u64 = 20_000;
+
+/// Runs `check` on every seed of a target, and on inputs that are made from them.
+#[cfg(test)]
+fn for_each_input(target: &str, check: impl Fn(&[u8]) + std::panic::RefUnwindSafe) {
+    let seeds = seeds(target);
+    seeds.iter().for_each(|seed| check(seed));
+    let count = std::env::var("HYDRANT_FUZZ_INPUTS")
+        .map_or(INPUTS, |text| text.parse().expect("HYDRANT_FUZZ_INPUTS is a number"));
+    for number in 0..count {
+        let input = generated::input(&seeds, number);
+        let outcome = std::panic::catch_unwind(|| check(&input));
+        assert!(
+            outcome.is_ok(),
+            "input {number} of {target} fails; as a seed: {}",
+            String::from_utf8_lossy(&input).escape_debug()
+        );
     }
-    assert!(seen >= 5, "only {seen} seeds of {target}");
+}
+
+/// The seeds of a target, in the order of their names.
+#[cfg(test)]
+fn seeds(target: &str) -> Vec<Vec<u8>> {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("seeds").join(target);
+    let entries = std::fs::read_dir(folder).expect("the seeds are there");
+    let mut paths: Vec<_> = entries.map(|entry| entry.expect("a seed").path()).collect();
+    paths.sort();
+    assert!(paths.len() >= 5, "only {} seeds of {target}", paths.len());
+    paths.iter().map(|path| std::fs::read(path).expect("a seed can be read")).collect()
 }

@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn seeds_pass() {
-        crate::for_each_seed("requests", request);
+    fn seeds_and_what_is_made_from_them_pass() {
+        crate::for_each_input("requests", request);
     }
 }

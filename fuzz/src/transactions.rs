@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn seeds_pass() {
-        crate::for_each_seed("transactions", transaction);
+    fn seeds_and_what_is_made_from_them_pass() {
+        crate::for_each_input("transactions", transaction);
     }
 }
