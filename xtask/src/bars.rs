@@ -11,8 +11,12 @@ use std::path::Path;
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::cargo;
+use crate::ci::measured;
 use crate::shell::Cmd;
 use crate::workspace::{root, target_dir};
+
+/// The option of `load` that counts instructions.
+const QUICK: &str = "--quick";
 
 /// A figure and where it must be.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,19 +31,27 @@ struct Bar {
 /// `cargo xtask bench NAME [ARGS...]`.
 pub(crate) fn bench(args: &[String]) -> Result<()> {
     ensure!(!args.is_empty(), "which one? `cargo xtask bench list` names them");
+    if args.iter().any(|arg| arg == QUICK) {
+        // What is recorded is what CI measures.
+        return measured::bench()?.args(args).run();
+    }
     build()?;
     program().args(args).run()
 }
 
-/// Every benchmark at toy size: proof that none has rotted, no figure. Then the quick profile of load, which
-/// fails if an answer costs more instructions than was recorded: some minutes.
+/// Every benchmark at toy size: proof that none has rotted, no figure.
 pub(crate) fn toys() -> Result<()> {
-    build()?;
-    for name in names()? {
-        let lines = program().args([name.as_str(), "--toy"]).run_listening()?;
+    let dir = measured::build()?;
+    for name in names(measured::bench_in(&dir))? {
+        let lines = measured::bench_in(&dir).args([name.as_str(), "--toy"]).run_listening()?;
         bars(&lines)?;
     }
-    program().args(["load", "--quick"]).run_listening().map(drop)
+    Ok(())
+}
+
+/// The quick profile of load: it fails if an answer costs more instructions than was recorded. It takes some minutes.
+pub(crate) fn profile() -> Result<()> {
+    measured::bench()?.args(["load", QUICK]).run_listening().map(drop)
 }
 
 /// `cargo xtask bars [--write] [NAME...]`.
@@ -47,7 +59,7 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
     let write = args.iter().any(|arg| arg == "--write");
     let mut wanted: Vec<String> = args.iter().filter(|arg| *arg != "--write").cloned().collect();
     build()?;
-    let all = names()?;
+    let all = names(program())?;
     if wanted.is_empty() {
         wanted = all.clone();
     }
@@ -86,8 +98,8 @@ fn program() -> Cmd {
     Cmd::new(&release.join("bench").to_string_lossy()).env("HYDRANT", release.join("hydrant"))
 }
 
-fn names() -> Result<Vec<String>> {
-    let list = program().args(["list"]).output()?;
+fn names(program: Cmd) -> Result<Vec<String>> {
+    let list = program.args(["list"]).output()?;
     Ok(list.lines().filter_map(|line| Some(line.split_whitespace().next()?.to_owned())).collect())
 }
 

@@ -1,17 +1,35 @@
-//! All of CI, one step after the other: what fails soonest comes first.
+//! All of CI, in the order of what each step protects, within a budget of time.
 //!
-//! Out: each step with its wall time as it ends, one table at the end, and how many tests ran in the
-//! form that test runners use. A failing step does not keep the later ones from telling theirs.
+//! Out: each step with its wall time as it ends, one table at the end, and how many tests ran in the form that
+//! test runners use. A failed step does not keep the later ones from running.
+//! Bounds: 80 minutes from the start of `.ci/run`, or `HYDRANT_CI_BUDGET_S` seconds. Lints and tests always run.
+//! A later step is skipped if it does not fit into what is left, and ended when nothing is left; the table names
+//! it with the reason, and it is no failure.
+//! Not here: whether a step fits (`budget`), what each step does (the tasks of `main.rs`).
+
+mod budget;
+pub(crate) mod measured;
 
 use std::fmt::Write as _;
 use std::fs;
-use std::time::{Duration, Instant};
+use std::path::Path;
+use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, Result, ensure};
 
-use crate::shell::{Cmd, Listened};
-use crate::workspace::{root, target_dir};
-use crate::{bars, cargo, fuzz, readme, tidy};
+use crate::ci::budget::Budget;
+use crate::shell::{Cmd, Ended, Listened};
+use crate::workspace::root;
+use crate::{cargo, tidy};
+
+/// When `.ci/run` was started, in seconds of the Unix epoch: the time before this program runs counts too.
+const STARTED: &str = "HYDRANT_CI_STARTED";
+
+/// The budget in seconds, if it is not [`budget::TOTAL`].
+const BUDGET: &str = "HYDRANT_CI_BUDGET_S";
+
+/// What `.ci/run` does before the first step, on the reference machine: it builds this program.
+const PREPARATION: Duration = Duration::from_secs(25);
 
 /// How many tests ran, by how they ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -21,33 +39,171 @@ pub(crate) struct Tests {
     pub(crate) ignored: u64,
 }
 
-/// A step that has ended.
+/// A step of a run, and how long it takes on the reference machine when nothing has been built before.
+struct Step {
+    name: &'static str,
+    reference_s: u64,
+    task: Task,
+}
+
+/// How a step is run.
+enum Task {
+    /// Always, to its end.
+    Required(fn(&mut Tests) -> Result<()>),
+    /// If it fits: a task of this program, in a process that can be ended.
+    IfItFits(&'static [&'static str]),
+    /// If it fits: the same for cargo.
+    CargoIfItFits(&'static [&'static str]),
+}
+
+/// The steps in the order of what they protect. The one that needs another build of all dependencies comes last: the
+/// newcomer's first command, with the features of the binary alone.
+const STEPS: &[Step] = &[
+    Step::required("fetch", 5, |_| cargo().args(["fetch", "--locked"]).run()),
+    Step::required("format", 2, |_| cargo().args(["fmt", "--all", "--check"]).run()),
+    Step::required("tidy", 2, |_| tidy::run()),
+    Step::required("lints", 300, |_| lints()),
+    Step::required("tests", 900, all_tests),
+    Step { name: "help text", reference_s: 1, task: Task::IfItFits(&["help-text", "--built"]) },
+    Step { name: "README", reference_s: 20, task: Task::IfItFits(&["readme", "--built"]) },
+    Step { name: "docs", reference_s: 60, task: Task::IfItFits(&["docs"]) },
+    Step { name: "benchmarks", reference_s: 240, task: Task::IfItFits(&["toys"]) },
+    Step { name: "profile", reference_s: 200, task: Task::IfItFits(&["profile"]) },
+    Step {
+        name: "release",
+        reference_s: 400,
+        task: Task::CargoIfItFits(&["build", "--release", "--locked"]),
+    },
+];
+
+impl Step {
+    const fn required(
+        name: &'static str,
+        reference_s: u64,
+        run: fn(&mut Tests) -> Result<()>,
+    ) -> Self {
+        Self { name, reference_s, task: Task::Required(run) }
+    }
+
+    fn reference(&self) -> Duration {
+        Duration::from_secs(self.reference_s)
+    }
+}
+
+/// How a step went.
+enum Outcome {
+    Passed,
+    Failed(String),
+    /// Not started, or ended before it was through.
+    Skipped(String),
+}
+
+/// A step that is over.
 struct Done {
     name: &'static str,
     took: Duration,
-    failure: Option<String>,
+    outcome: Outcome,
 }
 
 pub(crate) fn run() -> Result<()> {
+    let clock = Clock::start()?;
+    let mut budget = Budget::new(budget_total()?);
+    budget.record(PREPARATION, clock.elapsed());
     let mut tests = Tests::default();
     let mut done = Vec::new();
-    step(&mut done, "fetch", || cargo().args(["fetch", "--locked"]).run());
-    step(&mut done, "format", || cargo().args(["fmt", "--all", "--check"]).run());
-    step(&mut done, "tidy", tidy::run);
-    step(&mut done, "lints", lints);
-    step(&mut done, "docs", docs);
-    step(&mut done, "tests", || {
-        let listened = run_tests(&[])?;
-        tests = count(&listened.lines);
-        let failed = names_of_failed(&listened.lines).join(", ");
-        listened.success().map(drop).context(failed)
-    });
-    step(&mut done, "release", || cargo().args(["build", "--release", "--locked"]).run());
-    step(&mut done, "help text", || help_text(false));
-    step(&mut done, "README", readme::run);
-    step(&mut done, "benchmarks", bars::toys);
-    step(&mut done, "fuzzing", || fuzz::run(&[]));
+    for step in STEPS {
+        println!("\n=== {}", step.name);
+        let before = clock.elapsed();
+        let outcome = perform(step, &budget, &clock, &mut tests);
+        let took = clock.elapsed() - before;
+        println!("=== {}: {outcome} ({:.1} s)", step.name, took.as_secs_f64());
+        if !matches!(outcome, Outcome::Skipped(_)) {
+            budget.record(step.reference(), took);
+        }
+        done.push(Done { name: step.name, took, outcome });
+    }
+    println!("\nthis machine took {:.1} times the reference machine's time", budget.slowness());
     summary(&done, tests)
+}
+
+fn perform(step: &Step, budget: &Budget, clock: &Clock, tests: &mut Tests) -> Outcome {
+    let cmd = match &step.task {
+        Task::Required(run) => return Outcome::from(run(tests)),
+        Task::IfItFits(args) => match this_program() {
+            Ok(program) => program.args(*args),
+            Err(err) => return Outcome::from(Err(err)),
+        },
+        Task::CargoIfItFits(args) => cargo().args(*args),
+    };
+    if let Err(why) = budget.check_fits(step.reference(), clock.elapsed()) {
+        return Outcome::Skipped(why);
+    }
+    match cmd.run_within(budget.left(clock.elapsed())) {
+        Ok(Ended::InTime) => Outcome::Passed,
+        Ok(Ended::OutOfTime) => Outcome::Skipped("ended when the budget was spent".to_owned()),
+        Err(err) => Outcome::from(Err(err)),
+    }
+}
+
+impl From<Result<()>> for Outcome {
+    fn from(result: Result<()>) -> Self {
+        result.map_or_else(|err| Self::Failed(format!("{err:#}")), |()| Self::Passed)
+    }
+}
+
+impl std::fmt::Display for Outcome {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Passed => write!(f, "ok"),
+            Self::Failed(why) => write!(f, "{why}"),
+            Self::Skipped(why) => write!(f, "skipped: {why}"),
+        }
+    }
+}
+
+/// The time since `.ci/run` was started.
+struct Clock {
+    /// What had passed when this program was started.
+    before: Duration,
+    started: Instant,
+}
+
+impl Clock {
+    #[expect(clippy::disallowed_methods, reason = "a run has a budget of time")]
+    fn start() -> Result<Self> {
+        let before = match std::env::var(STARTED) {
+            Err(_) => Duration::ZERO,
+            Ok(text) => {
+                let started =
+                    text.parse().with_context(|| format!("{STARTED}: not seconds: {text}"))?;
+                let started = SystemTime::UNIX_EPOCH + Duration::from_secs(started);
+                // A clock that was set back meanwhile says nothing.
+                SystemTime::now().duration_since(started).unwrap_or_default()
+            }
+        };
+        Ok(Self { before, started: Instant::now() })
+    }
+
+    fn elapsed(&self) -> Duration {
+        self.before + self.started.elapsed()
+    }
+}
+
+fn budget_total() -> Result<Duration> {
+    let Ok(text) = std::env::var(BUDGET) else { return Ok(budget::TOTAL) };
+    let seconds = text.parse().with_context(|| format!("{BUDGET}: not seconds: {text}"))?;
+    Ok(Duration::from_secs(seconds))
+}
+
+fn this_program() -> Result<Cmd> {
+    Ok(Cmd::new(&std::env::current_exe()?.to_string_lossy()))
+}
+
+fn all_tests(tests: &mut Tests) -> Result<()> {
+    let listened = run_tests(&[])?;
+    *tests = count(&listened.lines);
+    let failed = names_of_failed(&listened.lines).join(", ");
+    listened.success().map(drop).context(failed)
 }
 
 /// All tests of the workspace: the README's second command.
@@ -58,10 +214,8 @@ pub(crate) fn test(args: &[String]) -> Result<Tests> {
     listened.success().map(|_| tests)
 }
 
-/// Compares the help texts in `docs/` with what the built program says, or writes them.
-pub(crate) fn help_text(write: bool) -> Result<()> {
-    let hydrant = target_dir().join("release/hydrant");
-    cargo().args(["build", "--release", "--quiet"]).run()?;
+/// Compares the help texts in `docs/` with what the program `hydrant` says, or writes them.
+pub(crate) fn help_text(hydrant: &Path, write: bool) -> Result<()> {
     for (command, file) in [("dev", "help.txt"), ("bench", "help-bench.txt")] {
         let help = Cmd::new(&hydrant.to_string_lossy()).args([command, "--help"]).output()?;
         let path = root().join("docs").join(file);
@@ -69,9 +223,9 @@ pub(crate) fn help_text(write: bool) -> Result<()> {
             fs::write(&path, help).with_context(|| format!("write docs/{file}"))?;
             continue;
         }
-        let kept = fs::read_to_string(&path).with_context(|| format!("read docs/{file}"))?;
+        let committed = fs::read_to_string(&path).with_context(|| format!("read docs/{file}"))?;
         ensure!(
-            kept == help,
+            committed == help,
             "docs/{file} is not what `hydrant {command} --help` says; `cargo xtask help-text --write`, and look at docs/configuration.md and docs/operations.md too"
         );
     }
@@ -84,9 +238,12 @@ fn lints() -> Result<()> {
         .run()
 }
 
-fn docs() -> Result<()> {
+/// The documentation of our own crates, without a warning.
+pub(crate) fn docs() -> Result<()> {
+    // With the features of the lints, so that the dependencies need not be checked again.
     cargo()
-        .args(["doc", "--workspace", "--no-deps", "--locked"])
+        .args(["doc", "--workspace", "--no-deps", "--locked", "--lib", "--bins"])
+        .args(measured::EXAMPLE)
         .env("RUSTDOCFLAGS", "-D warnings")
         .run()
 }
@@ -96,29 +253,20 @@ fn run_tests(args: &[String]) -> Result<Listened> {
     cargo().args(["test", "--workspace", "--no-fail-fast"]).args(args).listen()
 }
 
-#[expect(clippy::disallowed_methods, reason = "each step tells how long it took")]
-fn step(done: &mut Vec<Done>, name: &'static str, run: impl FnOnce() -> Result<()>) {
-    println!("\n=== {name}");
-    let started = Instant::now();
-    let failure = run().err().map(|err| format!("{err:#}"));
-    let took = started.elapsed();
-    let how = failure.as_deref().unwrap_or("ok");
-    println!("=== {name}: {how} ({:.1} s)", took.as_secs_f64());
-    done.push(Done { name, took, failure });
-}
-
 fn summary(done: &[Done], tests: Tests) -> Result<()> {
     let mut table = String::from("\nstep          seconds\n");
-    for step in done {
-        let how = step.failure.as_deref().unwrap_or("ok");
+    for Done { name, took, outcome } in done {
         // Writing to a string cannot fail.
-        let _ = writeln!(table, "{:12} {:8.1}  {how}", step.name, step.took.as_secs_f64());
+        let _ = writeln!(table, "{name:12} {:8.1}  {outcome}", took.as_secs_f64());
     }
     let total: Duration = done.iter().map(|step| step.took).sum();
     println!("{table}{:12} {:8.1}\n", "all", total.as_secs_f64());
     println!("tests: {tests}");
-    let failed: Vec<&str> =
-        done.iter().filter(|step| step.failure.is_some()).map(|step| step.name).collect();
+    let failed: Vec<&str> = done
+        .iter()
+        .filter(|step| matches!(step.outcome, Outcome::Failed(_)))
+        .map(|step| step.name)
+        .collect();
     ensure!(failed.is_empty(), "ci: {} failed", failed.join(", "));
     Ok(())
 }

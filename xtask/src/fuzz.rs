@@ -3,6 +3,7 @@
 //! In: the `[[bin]]` targets of `fuzz/Cargo.toml`, seeds in `fuzz/seeds/<target>`. Inputs that reach
 //! something new are kept in `fuzz/corpus/<target>`, those that crash in `fuzz/artifacts/<target>`;
 //! neither is committed.
+//! It needs a C++ compiler. CI runs the seeds and inputs made from them as tests instead (`cargo test -p fuzz`).
 //! Only our own crates are instrumented, by this program standing in for the compiler while they are
 //! built. So what they are built from is shared with every other build, no other toolchain is needed,
 //! and generic code of others that ours instantiates is covered all the same.
@@ -29,7 +30,7 @@ const COVERAGE: &[&str] = &[
     "-Ccodegen-units=1",
 ];
 
-/// Seconds that each target runs when nothing else is said, as in CI.
+/// Seconds that each target runs when nothing else is said.
 const SECONDS: &str = "60";
 
 /// `cargo xtask fuzz [SECONDS [TARGET...]]`.
@@ -46,7 +47,7 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
     }
     let chosen = if wanted.is_empty() { &all[..] } else { wanted };
     cargo()
-        .args(["build", "--package", "fuzz", "--bins"])
+        .args(["build", "--package", "fuzz", "--bins", "--features", "libfuzzer"])
         .env("RUSTC_WORKSPACE_WRAPPER", std::env::current_exe()?)
         .env(AS_COMPILER, "1")
         .run()?;

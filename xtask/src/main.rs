@@ -13,24 +13,31 @@ mod shell;
 mod tidy;
 mod workspace;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Result, bail};
+use anyhow::{Result, bail, ensure};
 
 use crate::shell::Cmd;
+use crate::workspace::target_dir;
 
 const USAGE: &str = "\
 cargo xtask <task>
 
-  ci                   all that CI does: format, tidy, lints, docs, tests, README, benchmarks, fuzzing
+  ci                   all that CI does, within 80 minutes: format, tidy, lints, tests, help text, README, docs,
+                       release, benchmarks, profile; HYDRANT_CI_BUDGET_S sets another limit
   test [ARGS...]       all tests of the workspace; the arguments go to `cargo test`
   tidy                 the rules that neither rustc nor clippy knows; see ARCHITECTURE.md
+  docs                 the documentation of our crates, without a warning
   bench NAME [ARGS...] one benchmark, in release; `bench list` names them
   bars [NAME...]       benchmarks at full size, each figure against its bar; fails if one falls short
                        --write: the table goes into BENCHMARKS.md
-  fuzz [SECONDS [TARGET...]]   each fuzz target for so long
+  toys                 every benchmark at toy size: none has rotted
+  profile              what each kind of answer costs in instructions, beside what is recorded
+  fuzz [SECONDS [TARGET...]]   each fuzz target for that time
   readme               runs every command of README.md
-  help-text [--write]  compares the help texts in docs/ with what the binary says
+  help-text [--write]  compares the help texts in docs/ with those of the binary
+                       --built: both of these with the binary that the tests have built
 ";
 
 fn main() -> ExitCode {
@@ -58,15 +65,29 @@ fn run(args: &[String]) -> Result<()> {
         "tidy" => tidy::run(),
         "bench" => bars::bench(rest),
         "bars" => bars::run(rest),
+        "docs" => ci::docs(),
+        "toys" => bars::toys(),
+        "profile" => bars::profile(),
         "fuzz" => fuzz::run(rest),
-        "readme" => readme::run(),
-        "help-text" => ci::help_text(rest.iter().any(|arg| arg == "--write")),
+        "readme" => readme::run(&hydrant(rest)?),
+        "help-text" => ci::help_text(&hydrant(rest)?, rest.iter().any(|arg| arg == "--write")),
         "help" | "-h" | "--help" => {
             println!("{USAGE}");
             Ok(())
         }
         _ => bail!("no task named `{task}`\n\n{USAGE}"),
     }
+}
+
+/// The program `hydrant`: with `--built` the one that the tests have built, otherwise a release build.
+fn hydrant(args: &[String]) -> Result<PathBuf> {
+    if args.iter().any(|arg| arg == "--built") {
+        let built = target_dir().join("debug/hydrant");
+        ensure!(built.exists(), "{} is not there; `cargo xtask test` builds it", built.display());
+        return Ok(built);
+    }
+    cargo().args(["build", "--release", "--quiet"]).run()?;
+    Ok(target_dir().join("release/hydrant"))
 }
 
 /// `cargo`, the same that started us.

@@ -3,8 +3,9 @@
 //! In: its fenced blocks. A `sh` block is commands, one a line (`\` goes on); any block whose first
 //! line is a comment with a file's name alone is saved under that name. `cargo` commands run at the
 //! repository's root, others in a fresh directory, all in the order of the README.
-//! The one that starts the ledger runs in the background on ports that the system gives, and the
-//! default ports are replaced by those in all that follows. A `curl` must be answered with a result.
+//! The one that starts the ledger runs in the background, with a binary that has been built, on ports that the
+//! system gives. The default ports are replaced by those in all that follows. A `curl` must be answered with a
+//! result.
 //! Not here: commands that are CI steps of their own; see [`IN_CI_ANYWAY`].
 
 use std::fs;
@@ -14,12 +15,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::cargo;
 use crate::shell::Cmd;
 use crate::workspace::root;
 
 /// How the ledger is started.
 const START: &str = "cargo run --release -- dev";
+
+/// What of it is for the binary.
+const START_ARGS: &str = "dev";
 
 /// What CI runs as steps of their own, or would run forever in a circle.
 const IN_CI_ANYWAY: &[&str] =
@@ -28,7 +31,7 @@ const IN_CI_ANYWAY: &[&str] =
 /// The ports that the README speaks of.
 const RPC_PORT: u16 = 8899;
 
-/// How long the ledger may take to answer. It has been built by then, unless somebody edits meanwhile.
+/// How long the ledger may take to answer.
 const READY_WITHIN: Duration = Duration::from_secs(300);
 
 /// A fenced block.
@@ -47,16 +50,15 @@ enum Step {
     Run(String),
 }
 
-pub(crate) fn run() -> Result<()> {
+/// Runs the commands, with `hydrant` as what `cargo run --release --` builds and starts.
+pub(crate) fn run(hydrant: &Path) -> Result<()> {
     let readme = fs::read_to_string(root().join("README.md")).context("read README.md")?;
     let steps = steps(&blocks(&readme));
     for needed in [START, "cargo xtask test"] {
         let is_there = steps.contains(&Step::Run(needed.to_owned()));
         ensure!(is_there, "README.md: no block says `{needed}`");
     }
-    // Built before, so that the time to start is not the time to build.
-    cargo().args(["build", "--release"]).run()?;
-    let mut reader = Reader { dir: scratch_dir()?, port: RPC_PORT, ledger: None };
+    let mut reader = Reader { hydrant, dir: scratch_dir()?, port: RPC_PORT, ledger: None };
     let outcome = steps.iter().try_for_each(|step| reader.perform(step));
     let ended = reader.ledger.map_or(Ok(()), end);
     fs::remove_dir_all(&reader.dir)?;
@@ -64,7 +66,8 @@ pub(crate) fn run() -> Result<()> {
 }
 
 /// Somebody who does what the README says.
-struct Reader {
+struct Reader<'a> {
+    hydrant: &'a Path,
     /// Where files are saved and clients are run.
     dir: PathBuf,
     /// Where the ledger answers, once it runs.
@@ -72,7 +75,7 @@ struct Reader {
     ledger: Option<Child>,
 }
 
-impl Reader {
+impl Reader<'_> {
     fn perform(&mut self, step: &Step) -> Result<()> {
         match step {
             Step::Save { name, text } => {
@@ -93,8 +96,9 @@ impl Reader {
         let endpoints = self.dir.join("endpoints.json");
         let file = endpoints.to_string_lossy();
         let free_ports = ["--rpc-port", "0", "--endpoints-file", file.as_ref()];
-        let args = START.split(' ').skip(1).chain(free_ports);
-        let ledger = self.ledger.insert(cargo().args(args).dir(&root()).spawn()?);
+        let args = START_ARGS.split(' ').chain(free_ports);
+        let program = Cmd::new(&self.hydrant.to_string_lossy());
+        let ledger = self.ledger.insert(program.args(args).dir(&root()).spawn()?);
         let endpoints = wait_for(&endpoints, ledger)?;
         self.port = port_in(&endpoints).with_context(|| format!("no port in {endpoints}"))?;
         Ok(())

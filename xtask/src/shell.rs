@@ -4,8 +4,11 @@
 //! Invariant: nobody we start has a standard input, so nothing can wait for a person.
 
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
@@ -67,6 +70,35 @@ impl Cmd {
         Ok(())
     }
 
+    /// As [`Self::run`], but ends it and all that it has started once `limit` is over.
+    pub(crate) fn run_within(mut self, limit: Duration) -> Result<Ended> {
+        println!("$ {}", self.shown);
+        let mut child = self
+            .command
+            .process_group(0)
+            .spawn()
+            .with_context(|| format!("start `{}`", self.shown))?;
+        let group = format!("-{}", child.id());
+        let (is_over, over) = mpsc::sync_channel::<()>(1);
+        let watchdog = std::thread::spawn(move || {
+            let is_late = over.recv_timeout(limit) == Err(mpsc::RecvTimeoutError::Timeout);
+            if is_late {
+                // It fails only if nothing is left to be ended.
+                let _ = Command::new("kill").args(["-KILL", "--", &group]).status();
+            }
+            is_late
+        });
+        let status = child.wait();
+        drop(is_over);
+        let is_late = watchdog.join().unwrap_or(false);
+        let status = status.with_context(|| format!("wait for `{}`", self.shown))?;
+        match (is_late, status.success()) {
+            (_, true) => Ok(Ended::InTime),
+            (true, false) => Ok(Ended::OutOfTime),
+            (false, false) => bail!("`{}` failed: {status}", self.shown),
+        }
+    }
+
     /// As [`Self::run`]; gives back the lines of its standard output too.
     pub(crate) fn run_listening(mut self) -> Result<Vec<String>> {
         println!("$ {}", self.shown);
@@ -119,6 +151,15 @@ impl Cmd {
     }
 }
 
+/// How a program with a limit of time ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ended {
+    /// By itself, with success.
+    InTime,
+    /// By us, because its time was over.
+    OutOfTime,
+}
+
 /// What a program printed, and whether it failed.
 pub(crate) struct Listened {
     pub(crate) lines: Vec<String>,
@@ -132,5 +173,24 @@ impl Listened {
             None => Ok(self.lines),
             Some(failure) => bail!(failure),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_is_ended_with_all_that_it_started_when_its_time_is_over() {
+        let script = "sleep 1000 & wait";
+        let ended = Cmd::new("sh").args(["-c", script]).run_within(Duration::from_millis(50));
+        assert_eq!(ended.unwrap(), Ended::OutOfTime);
+    }
+
+    #[test]
+    fn a_program_that_ends_in_time_is_judged_by_itself() {
+        let limit = Duration::from_secs(600);
+        assert_eq!(Cmd::new("true").run_within(limit).unwrap(), Ended::InTime);
+        assert!(Cmd::new("false").run_within(limit).is_err());
     }
 }

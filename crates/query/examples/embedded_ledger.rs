@@ -1,0 +1,60 @@
+//! A ledger inside a program: one writer, readers at three commitments, a key that records are found by.
+//!
+//! `cargo run -p query --example embedded_ledger`
+#![expect(clippy::print_stdout, reason = "an example shows what it does")]
+
+use std::error::Error;
+use std::sync::Arc;
+
+use ledger::{Address, BlockId, Change, Commitment, Facet, Record};
+use query::{Ledger, LedgerConfig};
+
+/// What stands under an address: a balance, and who owns it.
+struct Balance {
+    amount: u64,
+    owner: Address,
+}
+
+/// Balances are found by their owner.
+const OWNER: Facet = Facet(0);
+
+impl Record for Balance {
+    fn keys(&self, key: &mut dyn FnMut(Facet, Address)) {
+        key(OWNER, self.owner);
+    }
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let (alice, first, second) = (address("alice")?, address("first")?, address("second")?);
+    let genesis = BlockId { slot: 0, bank: 0 };
+    let (mut ledger, reader) = Ledger::new(LedgerConfig::new(1_000), genesis, Arc::new(()));
+
+    let block = BlockId { slot: 1, bank: 1 };
+    ledger.publish();
+    ledger.open(block, genesis, Arc::new(()))?;
+    let balance = |address, amount| Change {
+        address,
+        record: Some(Arc::new(Balance { amount, owner: alice })),
+    };
+    ledger.apply(block, vec![balance(first, 5), balance(second, 7)], Arc::new(()))?;
+    ledger.publish();
+
+    // The block is processed, and nothing of it is confirmed yet.
+    let amount = |commitment| reader.view(commitment).record(&first).map(|it| it.amount);
+    println!("processed: {:?}", amount(Commitment::Processed));
+    println!("confirmed: {:?}", amount(Commitment::Confirmed));
+    assert_eq!((amount(Commitment::Processed), amount(Commitment::Confirmed)), (Some(5), None));
+
+    ledger.complete(block, Arc::new(()))?;
+    ledger.finalize(block)?;
+    ledger.publish();
+    let finalized = reader.view(Commitment::Finalized);
+    let found = finalized.keyed_len(OWNER, &alice);
+    println!("finalized, found by their owner: {found}");
+    assert_eq!(found, 2);
+    Ok(())
+}
+
+fn address(text: &str) -> Result<Address, ledger::AddressError> {
+    Address::try_from(text.as_bytes())
+}

@@ -1,0 +1,50 @@
+//! The programs that CI measures: `hydrant` and the benchmarks, compiled as in release.
+//!
+//! A release build compiles all 550 dependencies again. This one compiles only our own crates: the dependencies
+//! are those of the tests, which the profile `dev` compiles as in release too.
+//! Cargo unites the features of all that it builds in one command. The example makes it count the features that
+//! only tests name, so that they are the same as in the tests.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+
+use crate::cargo;
+use crate::shell::Cmd;
+use crate::workspace::target_dir;
+
+/// An example of the workspace, so that the dependencies of tests count.
+pub(crate) const EXAMPLE: &[&str] = &["--example", "embedded_ledger"];
+
+/// What `[profile.release]` has and `[profile.dev]` has not.
+const AS_IN_RELEASE: &[(&str, &str)] = &[
+    ("CARGO_PROFILE_DEV_OPT_LEVEL", "3"),
+    ("CARGO_PROFILE_DEV_DEBUG", "false"),
+    ("CARGO_PROFILE_DEV_DEBUG_ASSERTIONS", "false"),
+    ("CARGO_PROFILE_DEV_OVERFLOW_CHECKS", "false"),
+    ("CARGO_PROFILE_DEV_CODEGEN_UNITS", "16"),
+    ("CARGO_INCREMENTAL", "0"),
+];
+
+/// Builds the programs, and returns the folder that they are in.
+pub(crate) fn build() -> Result<PathBuf> {
+    let dir = target_dir().join("measured");
+    let build = cargo().args(["build", "--workspace", "--bins"]).args(EXAMPLE);
+    AS_IN_RELEASE.iter().fold(build, |build, (key, value)| build.env(key, value)).run()?;
+    std::fs::create_dir_all(&dir)?;
+    // The next build for tests puts its own programs into the same place.
+    for program in ["hydrant", "bench", "quic_server", "state-ledger"] {
+        std::fs::copy(target_dir().join("debug").join(program), dir.join(program))?;
+    }
+    Ok(dir)
+}
+
+/// Builds the programs, and returns the one with the benchmarks.
+pub(crate) fn bench() -> Result<Cmd> {
+    Ok(bench_in(&build()?))
+}
+
+/// The program with the benchmarks in the folder that [`build`] returned.
+pub(crate) fn bench_in(dir: &Path) -> Cmd {
+    Cmd::new(&dir.join("bench").to_string_lossy()).env("HYDRANT", dir.join("hydrant"))
+}
