@@ -83,7 +83,7 @@ impl<S: Eq + Hash, M: Message, B> Subs<S, M, B> {
 
     /// Closes listeners if more waits than may ([`Closed::NodeBytesFull`]). Gives how many were closed.
     ///
-    /// [`Self::deliver`] does it by itself. Whoever makes bodies without delivering them calls it too.
+    /// [`Self::deliver`] calls it. A caller that makes bodies without delivering them calls it too.
     pub fn make_room(&self) -> usize {
         let limit = self.shared.limits.queues_bytes_max;
         let memory = &self.shared.memory;

@@ -172,7 +172,7 @@ impl<M: Message> Queue<M> {
     }
 
     /// Ends the queue: what waits in it is dropped. The first reason stays. A message that is being written stays,
-    /// so that the listener can be told the reason after it.
+    /// so that the listener can get the reason after it.
     pub(crate) fn close(&self, why: Closed) {
         let mut inner = self.inner.lock();
         if inner.closed.is_some() {

@@ -49,7 +49,7 @@ pub(super) struct Things {
     charge: Charge,
 }
 
-/// What of a block a set is told of.
+/// What of a block the subscribers of a set get.
 pub(super) enum Items {
     Writes(Vec<Write>),
     Transactions(Vec<Arc<Executed>>),

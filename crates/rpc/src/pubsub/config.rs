@@ -60,7 +60,7 @@ pub struct Config {
     /// Worst-case memory is `queues_bytes_max`.
     pub queue_bytes_max: usize,
     /// Bytes of notifications that wait for all clients or are being written to them; one that several
-    /// share counts once, and each place in a queue counts some 100 bytes. Above it the client that holds
+    /// share counts once, and each queue entry counts some 100 bytes. Above it the client that holds
     /// most loses its largest connections (1008) until an eighth is free. Default 256 MiB, which is the
     /// worst-case memory, and up to 64 MiB that are being encoded.
     pub queues_bytes_max: usize,

@@ -49,7 +49,7 @@ impl Incoming {
 }
 
 impl Reservation {
-    /// Grows to so many bytes. False, and nothing changes, if there is no room.
+    /// Grows to `to` bytes. Without room it returns false and changes nothing.
     pub(super) fn grow(&mut self, to: usize) -> bool {
         let more = to.saturating_sub(self.bytes);
         if more == 0 {

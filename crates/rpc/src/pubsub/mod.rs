@@ -100,7 +100,7 @@ pub struct Stats {
     pub queue_messages: usize,
     /// Their bytes; those of one that several wait for are counted for each.
     pub queue_bytes: usize,
-    /// Bytes of notifications in memory and of their places in queues; what is shared counts once.
+    /// Bytes of notifications in memory and of queue entries; a shared notification counts once.
     pub notification_bytes: usize,
     /// Bytes of the buffers of messages that clients have begun to send.
     pub incoming_bytes: usize,

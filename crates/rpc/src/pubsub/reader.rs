@@ -80,11 +80,11 @@ pub(super) struct Reader {
     buffer: BytesMut,
     frame: Option<Frame>,
     message: Option<Message>,
-    /// The room of the message that was given out last: it is in memory until the next is asked for.
+    /// The room of the message that was returned last. It is in memory until the next call of `next`.
     last: Option<Reservation>,
     /// When what has begun must be whole.
     deadline: Option<Instant>,
-    /// Bytes that were read since others had their turn.
+    /// Bytes that were read since this task last yielded.
     in_a_row: usize,
     limits: Limits,
     incoming: Arc<Incoming>,
@@ -120,7 +120,7 @@ struct Message {
 enum Missing {
     /// Something in the buffer.
     Bytes,
-    /// So many bytes of a payload, which can go where it belongs.
+    /// This number of bytes of a payload, which are read into the message directly.
     Payload(usize),
     /// Room for the message.
     Room,

@@ -737,8 +737,8 @@ impl Snapshot {
     }
 }
 
-/// What was told between the block that a part starts after and now; then it is live. Each time the blocks are
-/// fetched anew: a client that reads slowly holds none of them.
+/// The next blocks between the one that a part starts after and now; then the part is live. The blocks are fetched
+/// anew for each step, so a client that reads slowly holds none of them.
 fn catch_up(pubsub: &Arc<PubSub>, client: &Arc<Client>, mut begun: Begun) -> Stepped {
     let id = begun.part.subscription;
     let steps: Vec<Step<Block>> = match client.go_on(begun.part, begun.commitment, begun.from) {

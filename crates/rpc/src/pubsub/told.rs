@@ -273,7 +273,7 @@ impl Conflating {
         })
     }
 
-    /// The next messages, of about so many bytes, and what is left after them.
+    /// The next messages, of about `bytes` bytes, and what is left after them.
     pub(super) fn step(
         mut self,
         pubsub: &PubSub,

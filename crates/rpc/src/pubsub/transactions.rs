@@ -143,7 +143,7 @@ impl TransactionFilter {
         Ok(Filter::Set(facet::MENTIONED, Arc::new(set)))
     }
 
-    /// Its other addresses, so that they count like those that transactions are looked up by.
+    /// Its other addresses, so that they count like those in [`Self::engine_filter`].
     pub(super) fn counted(&self, table: &Arc<AddressTable>) -> Result<Option<Filter>, TableFull> {
         let by_signature = self.signature.iter().flat_map(|_| &self.include);
         let others = self.required.iter().chain(&self.exclude).chain(by_signature);

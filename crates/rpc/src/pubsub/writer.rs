@@ -4,7 +4,7 @@
 //! payload is written to the socket from the text that all its listeners share, in one frame. Frames of a server are
 //! not masked, so that nothing of it has to be copied.
 //! Bounds: a buffer of [`BUFFER_BYTES`] and one short frame, and one long text at a time. After [`PIECE_BYTES`]
-//! the thread's other sockets have their turn. All operations keep their state here, so dropping their futures loses
+//! the task yields to the thread's other sockets. All operations keep their state here, so dropping their futures loses
 //! nothing.
 //! Not here: what is written when, and how long a client may take (`connection`).
 
@@ -75,7 +75,7 @@ impl Writer {
         self.buffer.extend_from_slice(payload);
     }
 
-    /// Adds a frame whose payload of so many bytes is written from elsewhere.
+    /// Adds a frame whose payload of `len` bytes is written from elsewhere.
     pub(super) fn add_long(&mut self, opcode: OpCode, is_final: bool, len: usize) {
         debug_assert!(self.long.is_none(), "a frame within a frame");
         let header_at = self.buffer.len();
@@ -280,7 +280,7 @@ mod tests {
         let text = text(100_000);
         writer.add_long(TEXT, true, text.len());
         let step = writer.advance(&mut server, || Some(text.clone()));
-        assert!(futures_util::FutureExt::now_or_never(step).is_none(), "nobody reads");
+        assert!(futures_util::FutureExt::now_or_never(step).is_none(), "its peer does not read");
         assert_eq!(waiting.load(Ordering::Relaxed), 10 + 100_000 - 1_000);
         drop(writer);
         assert_eq!(waiting.load(Ordering::Relaxed), 0);
@@ -300,10 +300,10 @@ mod tests {
         assert_eq!(socket.taken, [0x81, 2, b'{', b'}', 0x88, 0]);
 
         let (left, text) = (Cell::new(1), text(100_000));
-        let given = || (left.replace(left.get() - 1) > 0).then(|| text.clone());
+        let available = || (left.replace(left.get() - 1) > 0).then(|| text.clone());
         writer.add_long(TEXT, true, 100_000);
         socket.at_once = 1_000;
-        let ended = writer.advance(&mut socket, given).await;
+        let ended = writer.advance(&mut socket, available).await;
         assert!(matches!(ended, Err(WriteError::Evicted)));
         assert!(!writer.withdraw_long(), "a part of it is on the wire");
     }

@@ -1,3 +1,5 @@
+//! Messages in every cut, the limits, the room and the deadline of what is not whole.
+
 use futures_util::SinkExt;
 use tokio::io::{AsyncWriteExt, DuplexStream, duplex};
 use tokio_tungstenite::WebSocketStream;
@@ -145,7 +147,7 @@ async fn a_message_takes_the_room_of_its_length_and_no_more() {
     let received = reader.next(&mut server).await;
     assert!(matches!(&received, Ok(Received::Binary(bytes)) if bytes.len() == 900_000));
     assert_eq!(incoming.bytes(), 900_000, "while it is worked on");
-    // In pieces, of which nobody knows how many come: at most twice.
+    // In pieces, whose number the reader does not know: at most twice.
     let pieces = 900;
     begin(&mut client, 1_000, 0x02, 1_000).await;
     for piece in 1..=pieces {
@@ -155,7 +157,7 @@ async fn a_message_takes_the_room_of_its_length_and_no_more() {
     let received = reader.next(&mut server).await;
     assert!(matches!(&received, Ok(Received::Binary(bytes)) if bytes.len() == 901_000));
     assert!((901_000..=1 << 20).contains(&incoming.bytes()), "{}", incoming.bytes());
-    // What was given out is not in memory any more once the next is asked for.
+    // The message is not in memory any more once the next is read.
     client.write_all(&frame(0x89, b"")).await.expect("it has room");
     assert_eq!(reader.next(&mut server).await, Ok(Received::Ping(Bytes::new())));
     assert_eq!(incoming.bytes(), 0);

@@ -15,7 +15,7 @@ use super::node::{Node, Tx, account, key};
 
 const MIB: usize = 1024 * 1024;
 
-/// Writes the account that all follow, with so many bytes.
+/// Writes the account that all follow, with `bytes` bytes.
 fn write(node: &mut Node, n: u8, bytes: usize) {
     let data: Vec<u8> = (0..bytes).map(|at| (at % 251) as u8 ^ n).collect();
     let writes = vec![(key(1), account(u64::from(n), key(9), &data))];
@@ -72,7 +72,7 @@ async fn a_client_that_holds_most_of_all_queues_is_closed_and_others_are_not() {
         client.subscribe("account", params(n)).await;
         hostile.push(client);
     }
-    // Nobody reads. Twelve texts of 4 MiB do not fit.
+    // No client reads. Twelve texts of 4 MiB do not fit.
     for n in 1..=3 {
         write(&mut node, n, 3 * MIB);
         node.open();
@@ -92,13 +92,13 @@ async fn a_client_that_holds_most_of_all_queues_is_closed_and_others_are_not() {
     assert!(reasons.iter().all(|reason| reason == knob), "{reasons:?}");
     for slot in 1..=6 {
         let told = other.notification().await;
-        assert_eq!(told["params"]["result"]["slot"], slot, "the other is told all");
+        assert_eq!(told["params"]["result"]["slot"], slot, "the other gets all");
     }
     drop((hostile, other));
     node.until_empty().await;
 }
 
-/// Reads on until the connection ends, or the node has nothing more for anybody.
+/// Reads on until the connection ends, or the node has nothing more for any client.
 async fn until_ended(client: &mut super::node::Client, node: &Node) -> Option<(u16, String)> {
     tokio::select! {
         closed = client.closed() => closed,
@@ -134,7 +134,7 @@ async fn notifications_that_wait_hold_no_blocks() {
     node.until_empty().await;
 }
 
-/// A block after the first, told without the ledger behind it.
+/// A block after the first, without the ledger behind it.
 fn block(n: u8) -> Arc<Block> {
     let account = account(u64::from(n), key(200), &[]).map(|account| Arc::new(Account(account)));
     let id = ledger::AddressId(u32::MAX);

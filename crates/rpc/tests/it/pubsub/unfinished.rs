@@ -71,7 +71,7 @@ async fn a_message_that_does_not_end_closes_its_connection_though_pings_are_answ
                 let late = "a message was not whole within 300 ms (pubsub.message_timeout_ms)";
                 assert_eq!(reason, late);
             }
-            // Who cannot answer pings may be given up for that.
+            // A client that cannot answer pings may be closed for that.
             _ => assert!(reason.contains("(pubsub."), "{what}: {reason}"),
         }
         assert_eq!(end[..2], [0x03, 0xf0], "{what}: 1008");
