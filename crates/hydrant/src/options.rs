@@ -452,7 +452,9 @@ mod tests {
             let err = err(&format!("[rpc]\n{setting} = 0"));
             assert!(err.contains(&format!("rpc.{setting} is 0: ")), "{err}");
         }
-        for setting in ["connections_max", "queue_bytes_max", "events_max", "ping_ms"] {
+        let of_pubsub = ["connections_max", "queue_bytes_max", "events_max", "ping_ms"];
+        let of_all = ["message_timeout_ms", "incoming_bytes_max", "queues_bytes_max"];
+        for setting in of_pubsub.into_iter().chain(of_all) {
             let err = err(&format!("[pubsub]\n{setting} = 0"));
             assert!(err.contains(&format!("pubsub.{setting} is 0: ")), "{err}");
         }

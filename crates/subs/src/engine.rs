@@ -24,6 +24,7 @@ use crate::index::Index;
 use crate::levels::{Gap, Levels, Step, Turn, Window};
 use crate::listener::Listener;
 use crate::lists::SUBSCRIBER_MAX;
+use crate::memory::{OwnerId, QueueMemory};
 use crate::queue::{Closed, Delivery, Message, Queue};
 use crate::set::AddressSet;
 
@@ -58,6 +59,9 @@ pub struct Limits {
     /// Bytes that may wait for one listener. Worst case of memory: this times listeners, if they
     /// share no message.
     pub queue_bytes_max: usize,
+    /// Bytes that may wait for all listeners, with what is being written to them. A message that several share
+    /// counts once. Above it listeners are closed (`memory`).
+    pub queues_bytes_max: usize,
 }
 
 /// Names a subscription. Listeners that share a fixed one know it by the same number; one to a set has
@@ -127,6 +131,8 @@ pub struct Counts {
     pub queue_messages: usize,
     /// Bytes that wait in all queues, what is shared counted for each.
     pub queue_bytes: usize,
+    /// Bytes of what waits for all listeners and of what is written to them, what is shared counted once.
+    pub queue_memory: usize,
     /// Bytes of the blocks that are kept for those who come back.
     pub steps_kept_bytes: usize,
 }
@@ -188,6 +194,9 @@ impl<S, M: Message, B> Clone for Subs<S, M, B> {
 
 pub(crate) struct Shared<S, M: Message, B> {
     pub(crate) limits: Limits,
+    pub(crate) memory: Arc<QueueMemory>,
+    /// Held while room is made. Lock order: before the engine.
+    pub(crate) making_room: Mutex<()>,
     pub(crate) engine: Mutex<Engine<S, M, B>>,
     /// Notified when no publication is under way.
     pub(crate) idle: Condvar,
@@ -259,6 +268,7 @@ pub(crate) struct Waiting {
 }
 
 pub(crate) struct Entry<M: Message> {
+    pub(crate) owner: OwnerId,
     pub(crate) queue: Arc<Queue<M>>,
     /// From what the listener calls a subscription to the one that it shares.
     pub(crate) subscriptions: HashMap<SubscriptionId, SubscriptionId>,
@@ -287,16 +297,18 @@ impl<S: Eq + Hash, M: Message, B> Subs<S, M, B> {
             next_listener: 0,
         };
         let engine = Mutex::new(engine);
-        Self { shared: Arc::new(Shared { limits, engine, idle: Condvar::new() }) }
+        let (memory, making_room, idle) = (Arc::default(), Mutex::default(), Condvar::new());
+        Self { shared: Arc::new(Shared { limits, memory, making_room, engine, idle }) }
     }
 
-    /// A new listener. `wake` is called, possibly under our lock, when its queue has something after
+    /// A new listener of an owner. `wake` is called, possibly under our lock, when its queue has something after
     /// it had nothing, or is closed: it must return at once and not call us.
     pub fn listen(
         &self,
+        owner: OwnerId,
         wake: impl Fn() + Send + Sync + 'static,
     ) -> Result<Listener<S, M, B>, ListenError> {
-        let queue = Arc::new(Queue::new(Box::new(wake)));
+        let queue = Arc::new(Queue::new(Arc::clone(&self.shared.memory), Box::new(wake)));
         let mut engine = self.shared.engine.lock();
         let limit = self.shared.limits.listeners_max;
         if engine.listeners.len() >= limit {
@@ -304,8 +316,8 @@ impl<S: Eq + Hash, M: Message, B> Subs<S, M, B> {
         }
         let id = ListenerId(engine.next_listener);
         engine.next_listener += 1;
-        let entry =
-            Entry { queue: Arc::clone(&queue), subscriptions: HashMap::default(), tracked: 0 };
+        let subscriptions = HashMap::default();
+        let entry = Entry { owner, queue: Arc::clone(&queue), subscriptions, tracked: 0 };
         engine.listeners.insert(id, entry);
         Ok(Listener { subs: self.clone(), id, queue })
     }
@@ -353,8 +365,8 @@ impl<S: Eq + Hash, M: Message, B> Subs<S, M, B> {
         Matches { engine: self.shared.engine.lock() }
     }
 
-    /// Hands messages to the listeners of their subscriptions, in order. Returns how many queues got
-    /// one. Cost: those.
+    /// Hands messages to the listeners of their subscriptions, in order, and closes listeners if more waits
+    /// then than may ([`Self::make_room`]). Returns how many queues got one. Cost: those.
     pub fn deliver(&self, messages: impl IntoIterator<Item = Outgoing<M>>) -> usize {
         let mut delivered = 0;
         let mut ended = Vec::new(); // dropped without the lock
@@ -373,6 +385,7 @@ impl<S: Eq + Hash, M: Message, B> Subs<S, M, B> {
             }
         }
         drop(engine);
+        self.make_room();
         delivered
     }
 
@@ -393,6 +406,7 @@ impl<S: Eq + Hash, M: Message, B> Subs<S, M, B> {
         Counts {
             queue_messages,
             queue_bytes,
+            queue_memory: self.shared.memory.bytes(),
             listeners: engine.listeners.len(),
             subscriptions: engine.pairs,
             distinct: engine.subscriptions.len(),
@@ -519,7 +533,12 @@ impl<S, M: Message, B> Matches<'_, S, M, B> {
 }
 
 impl<M: Message> Member<M> {
-    pub(crate) fn delivery(&mut self, body: M, bytes: usize, at: Position) -> Delivery<M> {
+    pub(crate) fn delivery(&mut self, mut body: M, mut bytes: usize, at: Position) -> Delivery<M> {
+        if self.conflates {
+            bytes += body.conflation_bytes();
+        } else {
+            body.forget_conflation();
+        }
         let sequence = self.next_sequence;
         self.next_sequence += 1;
         let (subscription, conflates) = (self.handle, self.conflates);

@@ -30,6 +30,7 @@ mod lane;
 mod levels;
 mod listener;
 mod lists;
+mod memory;
 mod page;
 mod queue;
 mod set;
@@ -43,6 +44,7 @@ pub use engine::{
 pub use filter::{Filter, Interest, Name, Position, Topic};
 pub use levels::{Gap, Step, Turn};
 pub use listener::{Ending, Listener};
+pub use memory::{Charge, OwnerId, QueueMemory};
 pub use queue::{Closed, Conflated, Delivery, Message, Next};
 pub use set::AddressSet;
 pub use tracked::{Added, Change, Changed, From, GoOn, Part, WhenSlow, Wish};

@@ -101,6 +101,7 @@ impl<S: Eq + Hash, M: Message, B> Listener<S, M, B> {
         self.queue.push(&self.subs.shared.limits, delivery);
         drop(engine);
         self.clear_away(ended);
+        self.subs.make_room();
         true
     }
 
@@ -128,6 +129,22 @@ impl<S: Eq + Hash, M: Message, B> Listener<S, M, B> {
     /// From now on [`Self::next_message`] holds back what waits for one subscription, or for none.
     pub fn hold(&self, held: Option<SubscriptionId>) {
         self.queue.hold(held);
+    }
+
+    /// Keeps a message while it is written to the listener, so that an eviction frees it. A closed listener keeps
+    /// none.
+    pub fn begin_writing(&self, body: M) -> Result<(), Closed> {
+        self.queue.begin_writing(body)
+    }
+
+    /// The message that is being written. `None` if the listener was evicted.
+    pub fn writing(&self) -> Option<M> {
+        self.queue.writing()
+    }
+
+    /// Takes the message that was written.
+    pub fn end_writing(&self) -> Option<M> {
+        self.queue.end_writing()
     }
 
     /// Why it hears nothing more, if so.

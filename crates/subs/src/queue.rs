@@ -7,13 +7,17 @@
 //! taken. If that does not make room, the queue is emptied and closed with the reason.
 //! What waits for one subscription may be held back ([`Queue::hold`]), so that whoever writes to the
 //! client can put something else before it; it counts as waiting like the rest.
+//! A long message that is being written stays here ([`Queue::begin_writing`]), so that its memory is free as soon as
+//! the queue is evicted, whatever its writer waits for.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 use parking_lot::Mutex;
 
 use crate::engine::{Limits, SubscriptionId};
 use crate::filter::Position;
+use crate::memory::QueueMemory;
 
 /// The body of a message. Cloned for each listener, so let cloning it be cheap.
 pub trait Message: Clone {
@@ -23,6 +27,19 @@ pub trait Message: Clone {
     /// Adds this message, the newest, to what is left of those before it. Gives by how many bytes that
     /// grew.
     fn conflate(self, kept: &mut Self::Kept) -> usize;
+
+    /// About how many bytes are free once this clone is dropped: its part of what it shares with others.
+    fn memory(&self) -> usize {
+        0
+    }
+
+    /// Bytes that it holds for [`Self::conflate`] only. They count against a queue that conflates.
+    fn conflation_bytes(&self) -> usize {
+        0
+    }
+
+    /// Drops what only [`Self::conflate`] needs: the listener did not ask for that.
+    fn forget_conflation(&mut self) {}
 }
 
 /// A message for a listener.
@@ -70,6 +87,12 @@ pub enum Closed {
         /// How many may wait.
         limit: usize,
     },
+    /// All listeners together did not take their messages fast enough, and this one's owner held most.
+    #[error("too slow: more than {limit} bytes were waiting for all clients")]
+    NodeBytesFull {
+        /// How many may wait.
+        limit: usize,
+    },
     /// The publisher lost events that this listener may have wanted.
     #[error("the node could not keep up and notifications were lost")]
     EventsLost,
@@ -94,6 +117,8 @@ pub enum Next<M, K> {
 /// The queue.
 pub(crate) struct Queue<M: Message> {
     inner: Mutex<Inner<M>>,
+    /// Where the entries are counted.
+    memory: Arc<QueueMemory>,
     /// Called, without the lock, when the queue was empty and is not any more, or is closed.
     wake: Box<dyn Fn() + Send + Sync>,
 }
@@ -102,20 +127,29 @@ struct Inner<M: Message> {
     messages: VecDeque<Delivery<M>>,
     conflated: BTreeMap<SubscriptionId, Conflated<M::Kept>>,
     bytes: usize,
+    /// Bytes of what was conflated.
+    conflated_bytes: usize,
+    /// What is counted in the queue's memory.
+    charged: usize,
+    /// The message that is being written.
+    writing: Option<M>,
     held: Option<SubscriptionId>,
     closed: Option<Closed>,
 }
 
 impl<M: Message> Queue<M> {
-    pub(crate) fn new(wake: Box<dyn Fn() + Send + Sync>) -> Self {
+    pub(crate) fn new(memory: Arc<QueueMemory>, wake: Box<dyn Fn() + Send + Sync>) -> Self {
         let inner = Inner {
             messages: VecDeque::new(),
             conflated: BTreeMap::new(),
             bytes: 0,
+            conflated_bytes: 0,
+            charged: 0,
+            writing: None,
             held: None,
             closed: None,
         };
-        Self { inner: Mutex::new(inner), wake }
+        Self { inner: Mutex::new(inner), memory, wake }
     }
 
     /// Adds a message. If it does not fit in, what may be conflated is; if that does not help, the
@@ -126,17 +160,19 @@ impl<M: Message> Queue<M> {
             return;
         }
         let was_empty = inner.is_empty();
-        if let Err(why) = inner.push(limits, delivery) {
-            drop(inner);
+        let pushed = inner.push(limits, delivery);
+        inner.recount(&self.memory);
+        drop(inner);
+        if let Err(why) = pushed {
             return self.close(why);
         }
-        drop(inner);
         if was_empty {
             (self.wake)();
         }
     }
 
-    /// Ends the queue: what waits in it is dropped. The first reason stays.
+    /// Ends the queue: what waits in it is dropped. The first reason stays. A message that is being written stays,
+    /// so that the listener can get the reason after it.
     pub(crate) fn close(&self, why: Closed) {
         let mut inner = self.inner.lock();
         if inner.closed.is_some() {
@@ -144,10 +180,52 @@ impl<M: Message> Queue<M> {
         }
         inner.closed = Some(why);
         inner.bytes = 0;
+        inner.conflated_bytes = 0;
         let dropped = (std::mem::take(&mut inner.messages), std::mem::take(&mut inner.conflated));
+        inner.recount(&self.memory);
         drop(inner);
         drop(dropped);
         (self.wake)();
+    }
+
+    /// As [`Self::close`], and drops the message that is being written, also of a queue that is closed already.
+    pub(crate) fn evict(&self, why: Closed) {
+        self.close(why);
+        let writing = self.inner.lock().writing.take();
+        if writing.is_some() {
+            drop(writing);
+            (self.wake)();
+        }
+    }
+
+    /// Keeps a message while it is written. A closed queue keeps none.
+    pub(crate) fn begin_writing(&self, body: M) -> Result<(), Closed> {
+        let mut inner = self.inner.lock();
+        match inner.closed {
+            Some(why) => Err(why),
+            None => {
+                inner.writing = Some(body);
+                Ok(())
+            }
+        }
+    }
+
+    /// The message that is being written. `None` if the queue was evicted.
+    pub(crate) fn writing(&self) -> Option<M> {
+        self.inner.lock().writing.clone()
+    }
+
+    /// Takes the message that was written.
+    pub(crate) fn end_writing(&self) -> Option<M> {
+        self.inner.lock().writing.take()
+    }
+
+    /// About how many bytes evicting it frees. Cost: the messages that wait.
+    pub(crate) fn memory(&self) -> usize {
+        let inner = self.inner.lock();
+        let waiting: usize = inner.messages.iter().map(|waiting| waiting.body.memory()).sum();
+        let writing = inner.writing.as_ref().map_or(0, Message::memory);
+        inner.charged + waiting + writing
     }
 
     pub(crate) fn pop(&self) -> Next<M, M::Kept> {
@@ -155,28 +233,26 @@ impl<M: Message> Queue<M> {
         if let Some(why) = inner.closed {
             return Next::Closed(why);
         }
-        if !inner.messages.is_empty() {
-            return inner.take(0);
-        }
-        match inner.conflated.pop_first() {
-            Some((_, conflated)) => {
-                inner.bytes -= conflated.bytes;
-                Next::Conflated(conflated)
-            }
-            None => Next::Empty,
-        }
+        let next = if inner.messages.is_empty() { inner.take_conflated() } else { inner.take(0) };
+        inner.recount(&self.memory);
+        next
     }
 
     /// As [`Self::pop`], but what was conflated stays, and what is held back.
     pub(crate) fn pop_message(&self) -> Next<M, M::Kept> {
         let mut inner = self.inner.lock();
         let held = inner.held;
-        inner.pop_where(|waiting| Some(waiting.subscription) != held)
+        let next = inner.pop_where(|waiting| Some(waiting.subscription) != held);
+        inner.recount(&self.memory);
+        next
     }
 
     /// The oldest message of one subscription, if it was published up to a position: held back or not.
     pub(crate) fn pop_until(&self, of: SubscriptionId, at: Position) -> Next<M, M::Kept> {
-        self.inner.lock().pop_where(|waiting| waiting.subscription == of && waiting.at <= at)
+        let mut inner = self.inner.lock();
+        let next = inner.pop_where(|waiting| waiting.subscription == of && waiting.at <= at);
+        inner.recount(&self.memory);
+        next
     }
 
     /// Holds back what waits for one subscription, and nothing else; or nothing.
@@ -212,11 +288,37 @@ impl<M: Message> Queue<M> {
         });
         if let Some(conflated) = inner.conflated.remove(&subscription) {
             inner.bytes -= conflated.bytes;
+            inner.conflated_bytes -= conflated.bytes;
         }
+        inner.recount(&self.memory);
+    }
+}
+
+impl<M: Message> Drop for Queue<M> {
+    fn drop(&mut self) {
+        self.memory.replace(self.inner.get_mut().charged, 0);
     }
 }
 
 impl<M: Message> Inner<M> {
+    /// Counts the entries and what was conflated. The bodies of messages count where they are made.
+    fn recount(&mut self, memory: &QueueMemory) {
+        let now = self.messages.len() * size_of::<Delivery<M>>() + self.conflated_bytes;
+        memory.replace(self.charged, now);
+        self.charged = now;
+    }
+
+    fn take_conflated(&mut self) -> Next<M, M::Kept> {
+        match self.conflated.pop_first() {
+            Some((_, conflated)) => {
+                self.bytes -= conflated.bytes;
+                self.conflated_bytes -= conflated.bytes;
+                Next::Conflated(conflated)
+            }
+            None => Next::Empty,
+        }
+    }
+
     fn pop_where(&mut self, wanted: impl FnMut(&Delivery<M>) -> bool) -> Next<M, M::Kept> {
         if let Some(why) = self.closed {
             return Next::Closed(why);
@@ -298,6 +400,7 @@ impl<M: Message> Inner<M> {
         let grown = delivery.body.conflate(&mut conflated.kept);
         conflated.bytes += grown;
         self.bytes += grown;
+        self.conflated_bytes += grown;
     }
 }
 
@@ -320,6 +423,7 @@ mod tests {
         unrooted_max: 0,
         queue_messages_max: 3,
         queue_bytes_max: 10,
+        queues_bytes_max: usize::MAX,
     };
     const ONE: SubscriptionId = SubscriptionId(1);
     const TWO: SubscriptionId = SubscriptionId(2);
@@ -339,7 +443,7 @@ mod tests {
         let wake = move || {
             counted.fetch_add(1, Ordering::Relaxed);
         };
-        (Queue::new(Box::new(wake)), wakes)
+        (Queue::new(Arc::default(), Box::new(wake)), wakes)
     }
 
     fn push(
@@ -449,5 +553,38 @@ mod tests {
         queue.forget(ONE);
         push(&queue, TWO, "d", 6, false);
         assert_eq!((taken(&queue), taken(&queue), taken(&queue)), (Some("b"), Some("d"), None));
+    }
+
+    #[test]
+    fn entries_are_counted_until_they_are_taken_forgotten_conflated_or_dropped() {
+        let memory: Arc<QueueMemory> = Arc::default();
+        let queue = Queue::new(Arc::clone(&memory), Box::new(|| ()));
+        let entry = size_of::<Delivery<&'static str>>();
+        push(&queue, ONE, "a", 1, false);
+        push(&queue, ONE, "b", 1, false);
+        push(&queue, TWO, "c", 1, true);
+        assert_eq!(memory.bytes(), 3 * entry);
+        assert_eq!(taken(&queue), Some("a"));
+        assert_eq!(memory.bytes(), 2 * entry);
+        push(&queue, TWO, "d", 1, true);
+        push(&queue, TWO, "e", 1, true);
+        assert_eq!(memory.bytes(), entry + 3, "three were conflated, a byte each");
+        queue.forget(ONE);
+        assert_eq!(memory.bytes(), 3);
+        push(&queue, ONE, "f", 1, false);
+        drop(queue);
+        assert_eq!(memory.bytes(), 0);
+    }
+
+    #[test]
+    fn a_message_that_is_written_outlives_a_close_and_not_an_eviction() {
+        let (queue, wakes) = queue();
+        assert_eq!(queue.begin_writing("a"), Ok(()));
+        queue.close(Closed::ShutDown);
+        assert_eq!(queue.writing(), Some("a"));
+        queue.evict(Closed::NodeBytesFull { limit: 7 });
+        assert_eq!((queue.writing(), queue.closed()), (None, Some(Closed::ShutDown)));
+        assert_eq!(wakes.load(Ordering::Relaxed), 2, "for the close and for the eviction");
+        assert_eq!(queue.begin_writing("b"), Err(Closed::ShutDown));
     }
 }

@@ -3,20 +3,20 @@
 //!
 //! Invariant: the common beginning is encoded once and shared. It goes out as the first frame of a
 //! WebSocket message whose second frame has the numbers.
+//! Invariant: what waits holds the accounts and transactions that it tells of, and no block with all else in it.
 
 use std::sync::Arc;
 
-use chain::{Block, Executed};
+use chain::Executed;
 use foldhash::HashMap;
-use ledger::Facet;
+use ledger::Slot;
+use solana::Account;
+use solana_account::ReadableAccount;
+use solana_hash::Hash;
 use solana_pubkey::Pubkey;
-use subs::{Message as Queued, SubscriptionId, Turn};
-use tokio_tungstenite::tungstenite::protocol::frame::Frame;
-use tokio_tungstenite::tungstenite::protocol::frame::coding::{Data, OpCode};
-use tokio_tungstenite::tungstenite::{Message, Utf8Bytes};
+use subs::{Charge, Message as Queued, QueueMemory, SubscriptionId, Turn};
 
-use super::subscription::facet;
-use super::told::Place;
+use super::text::SharedText;
 
 /// What a thing that was conflated may cost in memory, about.
 const KEPT_BYTES: usize = 120;
@@ -25,7 +25,7 @@ const KEPT_BYTES: usize = 120;
 #[derive(Clone)]
 pub(super) enum Body {
     /// A whole notification.
-    Whole(Utf8Bytes),
+    Whole(SharedText),
     /// The beginning of one of a set.
     Placed(Placed),
 }
@@ -34,33 +34,71 @@ pub(super) enum Body {
 #[derive(Clone)]
 pub(super) struct Placed {
     /// `{"jsonrpc":...,"params":{"result":{...}`
-    pub(super) beginning: Utf8Bytes,
+    pub(super) beginning: SharedText,
     /// What it tells of, in case it is conflated.
     pub(super) things: Option<Arc<Things>>,
 }
 
 /// Some of what a block did.
 pub(super) struct Things {
-    pub(super) facet: Facet,
     pub(super) turn: Turn,
-    pub(super) block: Arc<Block>,
-    /// Places in the block's writes, or in its transactions where the set is of what those mention.
-    pub(super) places: Vec<Place>,
+    pub(super) slot: Slot,
+    pub(super) blockhash: Hash,
+    pub(super) items: Items,
+    /// The data of accounts that this alone may hold by now.
+    charge: Charge,
+}
+
+/// What of a block the subscribers of a set get.
+pub(super) enum Items {
+    Writes(Vec<Write>),
+    Transactions(Vec<Arc<Executed>>),
+}
+
+/// What a block left under an address.
+#[derive(Clone)]
+pub(super) struct Write {
+    pub(super) pubkey: Pubkey,
+    /// Closed if `None`.
+    pub(super) account: Option<Arc<Account>>,
+    /// Whether it is not found any more by what is followed.
+    pub(super) left: bool,
 }
 
 /// What is left of conflated messages: the newest of each thing.
 #[derive(Default)]
 pub(super) struct Kept {
-    pub(super) newest: Option<Arc<Block>>,
+    pub(super) newest: Option<(Slot, Hash)>,
     pub(super) writes: HashMap<Pubkey, KeptWrite>,
     pub(super) transactions: Vec<(Arc<Executed>, Turn)>,
 }
 
 /// The newest that was told of an account.
 pub(super) struct KeptWrite {
-    pub(super) block: Arc<Block>,
-    pub(super) place: Place,
+    pub(super) slot: Slot,
+    pub(super) write: Write,
     pub(super) turn: Turn,
+}
+
+impl Things {
+    pub(super) fn new(
+        turn: Turn,
+        (slot, blockhash): (Slot, Hash),
+        items: Items,
+        memory: &Arc<QueueMemory>,
+    ) -> Self {
+        let bytes = match &items {
+            Items::Writes(writes) => writes.iter().map(Write::bytes).sum(),
+            Items::Transactions(transactions) => transactions.len() * KEPT_BYTES,
+        };
+        Self { turn, slot, blockhash, items, charge: memory.charge(bytes) }
+    }
+}
+
+impl Write {
+    fn bytes(&self) -> usize {
+        KEPT_BYTES + self.account.as_ref().map_or(0, |account| account.0.data().len())
+    }
 }
 
 impl Body {
@@ -80,28 +118,52 @@ impl Queued for Body {
         // Only sets ask for it.
         let Self::Placed(Placed { things: Some(things), .. }) = self else { return 0 };
         let before = kept.writes.len() + kept.transactions.len();
-        kept.newest = Some(Arc::clone(&things.block));
-        for place in &things.places {
-            if things.facet == facet::MENTIONED {
-                let executed = Arc::clone(&things.block.transactions[place.at()]);
-                kept.transactions.push((executed, things.turn));
-            } else {
-                let pubkey = things.block.writes[place.at()].pubkey;
-                let block = Arc::clone(&things.block);
-                let write = KeptWrite { block, place: *place, turn: things.turn };
-                kept.writes.insert(pubkey, write);
+        kept.newest = Some((things.slot, things.blockhash));
+        match &things.items {
+            Items::Transactions(transactions) => {
+                let told = transactions.iter().map(|executed| (Arc::clone(executed), things.turn));
+                kept.transactions.extend(told);
+            }
+            Items::Writes(writes) => {
+                for write in writes {
+                    let (slot, turn) = (things.slot, things.turn);
+                    let newest = KeptWrite { slot, write: write.clone(), turn };
+                    kept.writes.insert(write.pubkey, newest);
+                }
             }
         }
         (kept.writes.len() + kept.transactions.len() - before) * KEPT_BYTES
     }
+
+    fn memory(&self) -> usize {
+        match self {
+            Self::Whole(text) => text.memory(),
+            Self::Placed(Placed { beginning, things }) => {
+                let things = things.as_ref();
+                let of_things =
+                    things.map_or(0, |things| things.charge.bytes() / Arc::strong_count(things));
+                beginning.memory() + of_things
+            }
+        }
+    }
+
+    fn conflation_bytes(&self) -> usize {
+        match self {
+            Self::Placed(Placed { things: Some(things), .. }) => things.charge.bytes(),
+            Self::Placed(_) | Self::Whole(_) => 0,
+        }
+    }
+
+    fn forget_conflation(&mut self) {
+        if let Self::Placed(placed) = self {
+            placed.things = None;
+        }
+    }
 }
 
 impl Placed {
-    /// The two frames of the message to one listener.
-    pub(super) fn frames(self, subscription: SubscriptionId, sequence: u64) -> [Message; 2] {
-        let end = format!(r#","sequence":{sequence},"subscription":{}}}}}"#, subscription.0);
-        let first = Frame::message(self.beginning, OpCode::Data(Data::Text), false);
-        let second = Frame::message(end, OpCode::Data(Data::Continue), true);
-        [Message::Frame(first), Message::Frame(second)]
+    /// The second frame of the message to one listener.
+    pub(super) fn end(subscription: SubscriptionId, sequence: u64) -> String {
+        format!(r#","sequence":{sequence},"subscription":{}}}}}"#, subscription.0)
     }
 }

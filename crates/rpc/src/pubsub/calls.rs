@@ -211,7 +211,8 @@ fn catch_up(
     let reached = commitment == Commitment::Processed
         || executed.slot <= pubsub.reader.view(commitment).block().slot;
     if reached
-        && let Some(body) = notification::text(subscription, id, notification::processed(executed))
+        && let Some(body) =
+            notification::text(pubsub, subscription, id, notification::processed(executed))
     {
         let bytes = body.len();
         client.finish(id, Body::Whole(body), bytes);

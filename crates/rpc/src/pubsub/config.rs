@@ -31,9 +31,17 @@ pub struct Config {
     /// Bytes of a message from a client. Default 4,096, as Agave's.
     pub message_bytes_max: usize,
     /// Bytes of a message that has addresses in it: `addressesSubscribe`, `addressesUpdate`,
-    /// `transactionSubscribe`. Default 1 MiB: 32,000 addresses in binary. Worst-case memory is this
-    /// times the connections, while all of them send.
+    /// `transactionSubscribe`; a text must name the method within its first `message_bytes_max` bytes.
+    /// Default 1 MiB: 32,000 addresses in binary.
     pub addresses_message_bytes_max: usize,
+    /// Milliseconds in which a message must be whole once it has begun. Default 10,000. Then the
+    /// connection is closed (1008).
+    pub message_timeout_ms: u64,
+    /// Bytes of the buffers of messages that have begun or are worked on, of all connections together;
+    /// short messages that come in one frame need none. A client may have half of what the others
+    /// leave. A message that finds no room is not read on; if there is none by its deadline, the
+    /// connection is closed (1013). Default 64 MiB, which is the worst-case memory.
+    pub incoming_bytes_max: usize,
     /// Messages about sets that the CPU pool works on at once; others wait, one for each connection.
     /// Default half of the cores. Their places and turns are as another client's than those of requests.
     pub sets_at_once: usize,
@@ -49,8 +57,13 @@ pub struct Config {
     /// follows slots. One more closes the connection (1008).
     pub queue_messages_max: usize,
     /// Bytes that may wait for one client. Default 16 MiB. One more closes the connection (1008).
-    /// Worst-case memory is this times the connections, if they share no notification.
+    /// Worst-case memory is `queues_bytes_max`.
     pub queue_bytes_max: usize,
+    /// Bytes of notifications that wait for all clients or are being written to them; one that several
+    /// share counts once, and each queue entry counts some 100 bytes. Above it the client that holds
+    /// most loses its largest connections (1008) until an eighth is free. Default 256 MiB, which is the
+    /// worst-case memory, and up to 64 MiB that are being encoded.
+    pub queues_bytes_max: usize,
     /// Events of the ledger that may wait to be told, all transactions of one publication being one.
     /// Default 16,384: many seconds. One more closes every connection (1013). Memory: about 130 bytes
     /// each, and the transactions and blocks that they hold, which history has as well.
@@ -79,12 +92,15 @@ impl Default for Config {
             tracked_addresses_laid_out: false,
             message_bytes_max: 4_096,
             addresses_message_bytes_max: 1024 * 1024,
+            message_timeout_ms: 10_000,
+            incoming_bytes_max: 64 * 1024 * 1024,
             sets_at_once: std::thread::available_parallelism().map_or(1, |n| (n.get() / 2).max(1)),
             snapshot_accounts_max: 1_000_000,
             resume_blocks: 150,
             resume_bytes: 256 * 1024 * 1024,
             queue_messages_max: 4_096,
             queue_bytes_max: 16 * 1024 * 1024,
+            queues_bytes_max: 256 * 1024 * 1024,
             events_max: 16_384,
             write_timeout_ms: 30_000,
             close_timeout_ms: 5_000,
@@ -111,9 +127,20 @@ impl Config {
             ("pubsub.sets_at_once", self.sets_at_once),
             ("pubsub.queue_messages_max", self.queue_messages_max),
             ("pubsub.queue_bytes_max", self.queue_bytes_max),
+            ("pubsub.queues_bytes_max", self.queues_bytes_max),
             ("pubsub.events_max", self.events_max),
         ])?;
+        let message = self.message_bytes_max.max(self.addresses_message_bytes_max);
+        if self.incoming_bytes_max / 2 < message {
+            return Err(ConfigError {
+                name: "pubsub.incoming_bytes_max",
+                value: self.incoming_bytes_max as u64,
+                wanted: "at least twice pubsub.addresses_message_bytes_max and \
+                         pubsub.message_bytes_max: a client has half of it",
+            });
+        }
         config::times(&[
+            ("pubsub.message_timeout_ms", self.message_timeout_ms),
             ("pubsub.write_timeout_ms", self.write_timeout_ms),
             ("pubsub.close_timeout_ms", self.close_timeout_ms),
             ("pubsub.ping_ms", self.ping_ms),
@@ -137,6 +164,7 @@ impl Config {
             unrooted_max: UNROOTED_MAX,
             queue_messages_max: self.queue_messages_max,
             queue_bytes_max: self.queue_bytes_max,
+            queues_bytes_max: self.queues_bytes_max,
         }
     }
 }

@@ -1,73 +1,74 @@
 //! One WebSocket connection, from its upgrade to its end.
 //!
 //! In: a stream on which the handshake is done. Out: replies, and what the engine queues for this
-//! client. One task does both; while a client does not take what we write, we read nothing from it.
-//! Bounds: messages of `Config::message_bytes_max` bytes come in; what goes out waits in the client's
-//! queue; writing, closing and silence have time limits.
+//! client. One task does both; while a client does not take what we write, we read nothing from it. So a reply to
+//! anything that it sends, a ping included, is written before the next is read.
+//! Bounds: what comes in is the reader's; what goes out waits in the client's queue, and in the writer a buffer and
+//! one long text; writing, closing and silence have time limits.
 //! Ends: 1000 as the client wishes; 1001 we shut down; 1002 a frame out of protocol; 1007 text that is
-//! not UTF-8; 1008 too slow, or silent; 1009 too large; 1013 no room, or events were lost. The reason
-//! names the limit.
+//! not UTF-8; 1008 too slow, or silent, or a message that does not end; 1009 too large; 1013 no room, or events were
+//! lost. The reason names the limit. A client that is closed in the middle of a long message, with no room to finish
+//! it, sees the stream end.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
 use foldhash::HashMap;
-use futures_util::{SinkExt, StreamExt};
 use pool::{ClientId, Ended};
-use subs::{Closed, Next, SubscriptionId};
+use subs::{Closed, Next, OwnerId, SubscriptionId};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::Notify;
-use tokio::time::{Interval, MissedTickBehavior, interval, timeout};
-use tokio_tungstenite::WebSocketStream;
-use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
-use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
-use tokio_tungstenite::tungstenite::{Bytes, Error, Message, Utf8Bytes};
+use tokio::time::{Instant, Interval, MissedTickBehavior, interval, timeout};
+use tokio_tungstenite::tungstenite::Utf8Bytes;
+use tokio_tungstenite::tungstenite::protocol::CloseFrame;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::{CloseCode, Control, Data, OpCode};
 
 use super::body::{Body, Placed};
 use super::calls;
 use super::client::Client;
-use super::counted::{Counted, wire_bytes};
 use super::figures::Told;
+use super::reader::{ReadError, Reader, Received};
 use super::sets::{self, Out, Task};
+use super::text::SharedText;
+use super::writer::{COPIED_BYTES_MAX, WriteError, Writer};
 use super::{Config, PubSub, turns};
 
-/// What is read at once. Messages are smaller.
-const READ_BUFFER_BYTES: usize = 4 * 1024;
-/// What is collected before it is written, unless nothing more waits.
-const WRITE_BUFFER_BYTES: usize = 16 * 1024;
 /// Notifications that are written before we look whether the client says something.
 const BURST_MESSAGES: usize = 256;
 /// Addresses that are let go with the connection on its own thread: some milliseconds.
 const DROPPED_HERE_MAX: usize = 2_000;
+/// A text that is freed on the connection's own thread.
+const FREED_HERE_BYTES_MAX: usize = 256 * 1024;
 /// How long work on a set waits for the notifier, which tells what the work is to follow.
 const REST: Duration = Duration::from_millis(2);
 /// What a client that is being closed may still send before we stop listening.
 const DRAIN_BYTES_MAX: usize = 1024 * 1024;
+/// What a closing frame has room for beside its code.
+const REASON_BYTES_MAX: usize = 123;
+
+const TEXT: OpCode = OpCode::Data(Data::Text);
 
 /// Serves a client until it goes or must go. The handshake must be done; `io` is what follows it, and `of` whose
 /// the connection is.
-pub async fn serve_connection<IO>(io: IO, of: ClientId, pubsub: Arc<PubSub>)
+pub async fn serve_connection<IO>(mut io: IO, of: ClientId, pubsub: Arc<PubSub>)
 where
     IO: AsyncRead + AsyncWrite + Unpin,
 {
-    let config = pubsub.config.clone();
-    let framing = WebSocketConfig::default()
-        .read_buffer_size(READ_BUFFER_BYTES)
-        .write_buffer_size(WRITE_BUFFER_BYTES)
-        .max_message_size(Some(bytes_max(&config)))
-        .max_frame_size(Some(bytes_max(&config)));
-    let io = Counted::new(io);
-    let mut socket = WebSocketStream::from_raw_socket(io, Role::Server, Some(framing)).await;
-    let end = speak(&mut socket, of, &pubsub).await;
+    let mut writer = Writer::new(Arc::clone(&pubsub.unwritten));
+    let (end, rest) = speak(&mut io, &mut writer, of, &pubsub).await;
     // Its subscriptions are gone by now, however long the goodbye takes.
-    match end {
-        End::Gone => {}
-        End::Closing => finish_closing(socket, &config).await,
-        End::Close(code, reason) => {
+    let goodbye = match end {
+        End::Gone => return,
+        End::Closing(frame) => frame,
+        End::Close(code, mut reason) => {
             tracing::debug!(%code, reason, "a WebSocket connection is closed");
-            close(socket, &config, code, reason).await;
+            reason.truncate(REASON_BYTES_MAX); // they are ASCII
+            Some(CloseFrame { code, reason: reason.into() })
         }
-    }
+    };
+    let closing = close(&mut io, &mut writer, rest, goodbye);
+    let _ = timeout(Duration::from_millis(pubsub.config.close_timeout_ms), closing).await;
 }
 
 /// How a conversation ends.
@@ -75,27 +76,29 @@ enum End {
     /// The client is not there any more.
     Gone,
     /// The client closes, and waits for our answer.
-    Closing,
+    Closing(Option<CloseFrame>),
     /// We close.
     Close(CloseCode, String),
 }
 
+/// Speaks with a client; how it ended, and the text that is half written.
 async fn speak<IO>(
-    socket: &mut WebSocketStream<Counted<IO>>,
+    io: &mut IO,
+    writer: &mut Writer,
     of: ClientId,
     pubsub: &Arc<PubSub>,
-) -> End
+) -> (End, Option<SharedText>)
 where
     IO: AsyncRead + AsyncWrite + Unpin,
 {
     let pulse = Arc::new(Notify::new());
     let wake = Arc::clone(&pulse);
-    let client = match pubsub.subs.listen(move || wake.notify_one()) {
+    let client = match pubsub.subs.listen(OwnerId(of.0), move || wake.notify_one()) {
         Ok(client) => client,
         Err(full) => {
             pubsub.figures.add(Told::Refused, 1);
             let reason = format!("{} connections are open (pubsub.connections_max)", full.limit);
-            return End::Close(CloseCode::Again, reason);
+            return (End::Close(CloseCode::Again, reason), None);
         }
     };
     let ping_every = Duration::from_millis(pubsub.config.ping_ms.max(1));
@@ -104,19 +107,23 @@ where
     ping.reset();
     let client = Arc::new(Client::new(client, of));
     let conversation = Conversation {
-        socket,
+        io,
+        reader: Reader::new(&pubsub.config, Arc::clone(&pubsub.incoming), of),
+        writer,
         pubsub,
         client: Arc::clone(&client),
         pulse,
         ping,
         heard: true,
         sequences: HashMap::default(),
-        taken: 0,
     };
     let end = conversation.run().await.unwrap_or_else(|end| end);
     if let Some(why) = client.closed() {
         pubsub.figures.closed(why);
     }
+    // The goodbye may take a while: half of the bound is left to those who are served.
+    let half = pubsub.config.queues_bytes_max / 2;
+    let rest = text_of(client.end_writing()).filter(|_| pubsub.subs.queue_memory().bytes() <= half);
     if client.tracked() > DROPPED_HERE_MAX {
         // Letting a large set go takes as long as taking it in.
         let gone = tokio::task::spawn_blocking(move || drop(client)).await;
@@ -124,16 +131,13 @@ where
             tracing::error!("a connection's sets could not be let go");
         }
     }
-    end
-}
-
-/// The longest message that is read at all.
-fn bytes_max(config: &Config) -> usize {
-    config.message_bytes_max.max(config.addresses_message_bytes_max)
+    (end, rest)
 }
 
 struct Conversation<'a, IO> {
-    socket: &'a mut WebSocketStream<Counted<IO>>,
+    io: &'a mut IO,
+    reader: Reader,
+    writer: &'a mut Writer,
     pubsub: &'a Arc<PubSub>,
     client: Arc<Client>,
     /// Notified when the client's queue has something, or is closed.
@@ -143,55 +147,82 @@ struct Conversation<'a, IO> {
     heard: bool,
     /// The number of the next message of each set.
     sequences: HashMap<SubscriptionId, u64>,
-    /// Bytes that all messages so far took on the wire at least.
-    taken: u64,
+}
+
+/// What a connection wakes up for.
+enum Event {
+    Received(Result<Received, ReadError>),
+    Queued,
+    Ping,
 }
 
 impl<IO: AsyncRead + AsyncWrite + Unpin> Conversation<'_, IO> {
     async fn run(mut self) -> Result<End, End> {
         loop {
-            tokio::select! {
-                received = self.socket.next() => {
+            let event = tokio::select! {
+                received = self.reader.next(self.io) => Event::Received(received),
+                () = self.pulse.notified() => Event::Queued,
+                _ = self.ping.tick() => Event::Ping,
+            };
+            let began = Instant::now();
+            match event {
+                Event::Received(Ok(received)) => {
                     self.heard = true;
-                    match received {
-                        None => return Ok(End::Gone),
-                        Some(Err(err)) => return Ok(end_of(&err, &self.pubsub.config)),
-                        Some(Ok(message)) => self.handle(message).await?,
-                    }
+                    self.pubsub.figures.add(Told::Received, 1);
+                    self.answer(received).await?;
                 }
-                () = self.pulse.notified() => self.send_queued().await?,
-                _ = self.ping.tick() => self.look_after().await?,
+                Event::Received(Err(err)) => return Ok(self.end_of_reading(&err)),
+                Event::Queued => self.send_queued().await?,
+                Event::Ping => self.look_after().await?,
+            }
+            self.reader.defer(began.elapsed());
+        }
+    }
+
+    fn end_of_reading(&self, err: &ReadError) -> End {
+        let config = &self.pubsub.config;
+        match err {
+            ReadError::Gone => End::Gone,
+            ReadError::Protocol(what) => End::Close(CloseCode::Protocol, (*what).to_owned()),
+            ReadError::NotUtf8 => not_utf8(),
+            ReadError::TooLong { limit, knob } => {
+                self.pubsub.figures.add(Told::TooLong, 1);
+                End::Close(CloseCode::Size, format!("a message over {limit} bytes ({knob})"))
+            }
+            ReadError::Late => {
+                self.pubsub.figures.add(Told::Late, 1);
+                let limit = config.message_timeout_ms;
+                let reason = format!(
+                    "a message was not whole within {limit} ms (pubsub.message_timeout_ms)"
+                );
+                End::Close(CloseCode::Policy, reason)
+            }
+            ReadError::NoRoom => {
+                self.pubsub.figures.add(Told::NoRoom, 1);
+                let limit = config.incoming_bytes_max;
+                let reason = format!(
+                    "no room for a message: {limit} bytes of all clients, a share of each \
+                     (pubsub.incoming_bytes_max)"
+                );
+                End::Close(CloseCode::Again, reason)
             }
         }
     }
 
-    async fn handle(&mut self, message: Message) -> Result<(), End> {
-        let bytes = message.len();
-        self.taken += wire_bytes(bytes);
-        self.pubsub.figures.add(Told::Received, 1);
-        self.answer(message).await?;
-        if bytes > READ_BUFFER_BYTES && self.socket.get_ref().bytes_read() == self.taken {
-            // All that was read has been taken, and all that we wrote is flushed.
-            let (io, config) = (self.socket.get_ref().clone(), *self.socket.get_config());
-            *self.socket = WebSocketStream::from_raw_socket(io, Role::Server, Some(config)).await;
-        }
-        Ok(())
-    }
-
-    async fn answer(&mut self, message: Message) -> Result<(), End> {
+    async fn answer(&mut self, received: Received) -> Result<(), End> {
         let limit = self.pubsub.config.message_bytes_max;
-        let reply = match message {
-            Message::Text(text) if Task::is_for(&text, limit) => {
+        let reply = match received {
+            Received::Text(text) if Task::is_for(&text, limit) => {
                 let task = Task::text(self.pubsub, &self.client, text);
                 return self.work(task).await;
             }
-            Message::Text(text) => calls::answer(self.pubsub, &self.client, &text),
-            Message::Binary(bytes) if bytes.first() == Some(&sets::BINARY) => {
+            Received::Text(text) => calls::answer(self.pubsub, &self.client, &text),
+            Received::Binary(bytes) if bytes.first() == Some(&sets::BINARY) => {
                 let task = Task::binary(self.pubsub, &self.client, bytes);
                 return self.work(task).await;
             }
             // Agave takes either for text.
-            Message::Binary(bytes) => match Utf8Bytes::try_from(bytes) {
+            Received::Binary(bytes) => match Utf8Bytes::try_from(bytes) {
                 Ok(text) if Task::is_for(&text, limit) => {
                     let task = Task::text(self.pubsub, &self.client, text);
                     return self.work(task).await;
@@ -199,15 +230,18 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Conversation<'_, IO> {
                 Ok(text) => calls::answer(self.pubsub, &self.client, &text),
                 Err(_) => return Err(not_utf8()),
             },
-            Message::Close(_) => return Err(End::Closing),
-            // Pings are answered by the next read; frames never come out of it.
-            Message::Ping(_) | Message::Pong(_) | Message::Frame(_) => None,
+            Received::Close(frame) => return Err(End::Closing(frame)),
+            Received::Ping(payload) => {
+                self.feed_control(Control::Pong, &payload).await?;
+                return self.flush().await;
+            }
+            Received::Pong => None,
         };
         let Some(reply) = reply else { return Ok(()) };
-        let Ok(reply) = Utf8Bytes::try_from(reply) else {
+        let Ok(reply) = String::from_utf8(reply) else {
             unreachable!("replies are written as JSON")
         };
-        self.feed(Message::Text(reply)).await?;
+        self.feed_reply(reply).await?;
         self.flush().await
     }
 
@@ -227,6 +261,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Conversation<'_, IO> {
                 }
             };
             let (out, next) = stepped.map_err(end_of_work)?;
+            self.make_room()?;
             let rests = out.iter().any(|out| matches!(out, Out::Rest));
             for out in out {
                 self.feed_out(out).await?;
@@ -243,9 +278,21 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Conversation<'_, IO> {
         Ok(())
     }
 
+    /// What was made for this client is in no queue: if there is no room for it, the client is closed.
+    fn make_room(&self) -> Result<(), End> {
+        let limit = self.pubsub.config.queues_bytes_max;
+        self.pubsub.subs.make_room();
+        if self.pubsub.subs.queue_memory().bytes() > limit {
+            let why = Closed::NodeBytesFull { limit };
+            self.pubsub.figures.closed(why);
+            return Err(end_for(why));
+        }
+        Ok(())
+    }
+
     async fn feed_out(&mut self, out: Out) -> Result<(), End> {
         match out {
-            Out::Text(text) => self.feed(Message::Text(text)).await,
+            Out::Text(text) => self.feed_reply(text).await,
             Out::Placed(of, placed) => self.feed_placed(of, placed).await,
             Out::Beginning(of, beginning) => {
                 self.feed_placed(of, Placed { beginning, things: None }).await
@@ -258,18 +305,16 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Conversation<'_, IO> {
 
     async fn feed_placed(&mut self, of: SubscriptionId, placed: Placed) -> Result<(), End> {
         let next = self.sequences.entry(of).or_default();
-        let frames = placed.frames(of, *next);
+        let end = Placed::end(of, *next);
         *next += 1;
-        for frame in frames {
-            self.feed(frame).await?;
-        }
-        Ok(())
+        self.feed_text(TEXT, false, placed.beginning).await?;
+        self.feed(OpCode::Data(Data::Continue), true, end.as_bytes()).await
     }
 
     async fn feed_body(&mut self, of: SubscriptionId, body: Body) -> Result<(), End> {
         self.pubsub.figures.add(Told::Sent, 1);
         match body {
-            Body::Whole(text) => self.feed(Message::Text(text)).await,
+            Body::Whole(text) => self.feed_text(TEXT, true, text).await,
             Body::Placed(placed) => self.feed_placed(of, placed).await,
         }
     }
@@ -337,19 +382,75 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Conversation<'_, IO> {
     }
 
     async fn feed_ping(&mut self) -> Result<(), End> {
-        self.feed(Message::Ping(Bytes::new())).await?;
+        self.feed_control(Control::Ping, &[]).await?;
         self.flush().await
     }
 
-    async fn feed(&mut self, message: Message) -> Result<(), End> {
-        self.client.charge(self.pubsub, message.len());
-        let step = self.socket.feed(message);
-        patiently(&self.client, &self.pulse, &self.pubsub.config, step).await
+    async fn feed_control(&mut self, control: Control, payload: &[u8]) -> Result<(), End> {
+        self.feed(OpCode::Control(control), true, payload).await
+    }
+
+    /// A reply. A long one counts like a notification.
+    async fn feed_reply(&mut self, text: String) -> Result<(), End> {
+        if text.len() <= COPIED_BYTES_MAX {
+            return self.feed(TEXT, true, text.as_bytes()).await;
+        }
+        let text = SharedText::new(text, self.pubsub.subs.queue_memory());
+        self.make_room()?;
+        self.feed_text(TEXT, true, text).await
+    }
+
+    /// Writes a frame whose payload is shared: a long one to its end.
+    async fn feed_text(
+        &mut self,
+        opcode: OpCode,
+        is_final: bool,
+        text: SharedText,
+    ) -> Result<(), End> {
+        if text.len() <= COPIED_BYTES_MAX {
+            return self.feed(opcode, is_final, text.as_bytes()).await;
+        }
+        self.client.charge(self.pubsub, text.len());
+        let len = text.len();
+        self.client.begin_writing(Body::Whole(text)).map_err(end_for)?;
+        self.writer.add_long(opcode, is_final, len);
+        self.flush().await?;
+        if let Some(text) = text_of(self.client.end_writing())
+            && text.is_last()
+            && len > FREED_HERE_BYTES_MAX
+        {
+            // Giving back its pages takes as long as a write.
+            tokio::task::spawn_blocking(move || drop(text));
+        }
+        Ok(())
+    }
+
+    async fn feed(&mut self, opcode: OpCode, is_final: bool, payload: &[u8]) -> Result<(), End> {
+        self.client.charge(self.pubsub, payload.len());
+        if self.writer.is_full() {
+            self.flush().await?;
+        }
+        self.writer.add(opcode, is_final, payload);
+        Ok(())
     }
 
     async fn flush(&mut self) -> Result<(), End> {
-        let step = self.socket.flush();
-        patiently(&self.client, &self.pulse, &self.pubsub.config, step).await
+        loop {
+            let client = &self.client;
+            let step = self.writer.advance(self.io, || text_of(client.writing()));
+            match patiently(client, &self.pulse, &self.pubsub.config, step).await? {
+                ControlFlow::Break(()) => return Ok(()),
+                ControlFlow::Continue(()) => {}
+            }
+        }
+    }
+}
+
+/// The text of a message that is written by itself.
+fn text_of(writing: Option<Body>) -> Option<SharedText> {
+    match writing {
+        Some(Body::Whole(text)) => Some(text),
+        Some(Body::Placed(_)) | None => None,
     }
 }
 
@@ -358,8 +459,8 @@ async fn patiently(
     client: &Client,
     pulse: &Notify,
     config: &Config,
-    step: impl Future<Output = Result<(), Error>>,
-) -> Result<(), End> {
+    step: impl Future<Output = Result<ControlFlow<()>, WriteError>>,
+) -> Result<ControlFlow<()>, End> {
     let step = timeout(Duration::from_millis(config.write_timeout_ms), step);
     let mut step = std::pin::pin!(step);
     let mut pulsed = false;
@@ -379,8 +480,9 @@ async fn patiently(
         pulse.notify_one();
     }
     match done {
-        Ok(Ok(())) => Ok(()),
-        Ok(Err(err)) => Err(end_of(&err, config)),
+        Ok(Ok(progress)) => Ok(progress),
+        Ok(Err(WriteError::Broken)) => Err(End::Gone),
+        Ok(Err(WriteError::Evicted)) => Err(client.closed().map_or(End::Gone, end_for)),
         Err(_) => {
             let limit = config.write_timeout_ms;
             let reason = format!("nothing was read for {limit} ms (pubsub.write_timeout_ms)");
@@ -400,28 +502,6 @@ fn end_of_work(why: Ended) -> End {
     }
 }
 
-/// What a broken conversation comes to.
-fn end_of(err: &Error, config: &Config) -> End {
-    match err {
-        Error::Protocol(
-            tokio_tungstenite::tungstenite::error::ProtocolError::ResetWithoutClosingHandshake,
-        ) => End::Gone,
-        Error::Protocol(err) => End::Close(CloseCode::Protocol, err.to_string()),
-        Error::Utf8(_) => not_utf8(),
-        Error::Capacity(_) => {
-            let limit = bytes_max(config);
-            let knob = if limit > config.message_bytes_max {
-                "pubsub.addresses_message_bytes_max"
-            } else {
-                "pubsub.message_bytes_max"
-            };
-            let reason = format!("a message over {limit} bytes ({knob})");
-            End::Close(CloseCode::Size, reason)
-        }
-        _ => End::Gone,
-    }
-}
-
 fn not_utf8() -> End {
     End::Close(CloseCode::Invalid, "a message that is not UTF-8".to_owned())
 }
@@ -430,6 +510,7 @@ fn end_for(why: Closed) -> End {
     let (code, knob) = match why {
         Closed::MessagesFull { .. } => (CloseCode::Policy, Some("pubsub.queue_messages_max")),
         Closed::BytesFull { .. } => (CloseCode::Policy, Some("pubsub.queue_bytes_max")),
+        Closed::NodeBytesFull { .. } => (CloseCode::Policy, Some("pubsub.queues_bytes_max")),
         Closed::EventsLost => (CloseCode::Again, Some("pubsub.events_max")),
         Closed::ShutDown => (CloseCode::Away, None),
     };
@@ -442,42 +523,36 @@ fn end_for(why: Closed) -> End {
     )
 }
 
-/// Says why, and gives the client some time to read it.
+/// Says goodbye, after the rest of what is half written. If there is no rest, nothing can be said any more.
 async fn close<IO>(
-    mut socket: WebSocketStream<IO>,
-    config: &Config,
-    code: CloseCode,
-    reason: String,
-) where
-    IO: AsyncRead + AsyncWrite + Unpin,
-{
-    let frame = CloseFrame { code, reason: reason.into() };
-    let goodbye = async {
-        socket.close(Some(frame)).await.is_ok().then_some(())?;
-        hang_up(&mut socket).await
-    };
-    let _ = timeout(Duration::from_millis(config.close_timeout_ms), goodbye).await;
-}
-
-/// Sends the answer to the client's goodbye.
-async fn finish_closing<IO>(mut socket: WebSocketStream<IO>, config: &Config)
+    io: &mut IO,
+    writer: &mut Writer,
+    rest: Option<SharedText>,
+    goodbye: Option<CloseFrame>,
+) -> Option<()>
 where
     IO: AsyncRead + AsyncWrite + Unpin,
 {
-    let goodbye = async {
-        socket.flush().await.is_ok().then_some(())?;
-        hang_up(&mut socket).await
-    };
-    let _ = timeout(Duration::from_millis(config.close_timeout_ms), goodbye).await;
+    if !writer.withdraw_long() {
+        let text = || rest.clone();
+        while writer.advance(io, text).await.ok()?.is_continue() {}
+    }
+    drop(rest);
+    let payload = goodbye.map_or_else(Vec::new, |frame| {
+        let code = u16::from(frame.code).to_be_bytes();
+        [&code[..], frame.reason.as_bytes()].concat()
+    });
+    writer.add(OpCode::Control(Control::Close), true, &payload);
+    while writer.advance(io, || None).await.ok()?.is_continue() {}
+    hang_up(io).await
 }
 
 /// Ends our half of the stream, then reads on until the client ends its half: what is not read when a
 /// socket is closed makes the system reset it, and the client would never see our last words.
-async fn hang_up<IO>(socket: &mut WebSocketStream<IO>) -> Option<()>
+async fn hang_up<IO>(io: &mut IO) -> Option<()>
 where
     IO: AsyncRead + AsyncWrite + Unpin,
 {
-    let io = socket.get_mut();
     io.shutdown().await.ok()?;
     let mut rest = [0; 1024];
     let mut left = DRAIN_BYTES_MAX;

@@ -24,11 +24,19 @@ pub(super) enum Told {
     MessagesFull,
     /// A client that was closed because too many bytes waited for it.
     BytesFull,
+    /// A client that was closed because too many bytes waited for all clients.
+    NodeBytesFull,
     /// A client that was closed because events were lost (`pubsub.events_max`).
     EventsLost,
+    /// A client that was closed because a message was over a limit.
+    TooLong,
+    /// A client that was closed because a message was not whole in time (`pubsub.message_timeout_ms`).
+    Late,
+    /// A client that was closed because there was no room for its message (`pubsub.incoming_bytes_max`).
+    NoRoom,
 }
 
-const TOLD: usize = 7;
+const TOLD: usize = 11;
 
 /// What may be called, and where it is answered.
 const METHODS: &[(&str, &str)] = &[
@@ -87,6 +95,7 @@ impl Figures {
         match why {
             Closed::MessagesFull { .. } => self.add(Told::MessagesFull, 1),
             Closed::BytesFull { .. } => self.add(Told::BytesFull, 1),
+            Closed::NodeBytesFull { .. } => self.add(Told::NodeBytesFull, 1),
             Closed::EventsLost => self.add(Told::EventsLost, 1),
             Closed::ShutDown => {}
         }
@@ -128,6 +137,21 @@ impl Source for PubSub {
             ),
             ("hydrant_websocket_queue_bytes", "Bytes of those notifications.", stats.queue_bytes),
             (
+                "hydrant_websocket_notification_bytes",
+                "Bytes of notifications in memory, shared ones once (pubsub.queues_bytes_max).",
+                stats.notification_bytes,
+            ),
+            (
+                "hydrant_websocket_unwritten_bytes",
+                "Bytes that are being written and that clients' sockets have not taken.",
+                stats.unwritten_bytes,
+            ),
+            (
+                "hydrant_websocket_incoming_bytes",
+                "Bytes of messages that clients have begun to send (pubsub.incoming_bytes_max).",
+                stats.incoming_bytes,
+            ),
+            (
                 "hydrant_resume_bytes",
                 "Bytes of the blocks kept for those who resume (pubsub.resume_bytes).",
                 stats.resume_bytes,
@@ -166,15 +190,22 @@ impl Source for PubSub {
         let mut family = to.family("hydrant_websocket_lagged_total", Kind::Counter, help);
         family.put(&[("cause", "messages_full")], told(Told::MessagesFull));
         family.put(&[("cause", "bytes_full")], told(Told::BytesFull));
+        family.put(&[("cause", "queues_full")], told(Told::NodeBytesFull));
         family.put(&[("cause", "events_lost")], told(Told::EventsLost));
+        let help = "Clients closed for a message: too long, not whole in time, or without room.";
+        let name = "hydrant_websocket_messages_refused_total";
+        let mut family = to.family(name, Kind::Counter, help);
+        family.put(&[("cause", "too_long")], told(Told::TooLong));
+        family.put(&[("cause", "timeout")], told(Told::Late));
+        family.put(&[("cause", "incoming_full")], told(Told::NoRoom));
     }
 
     fn memory(&self) -> Vec<(&'static str, u64)> {
         let bytes = self.subs.bytes();
-        let queues = self.subs.counts().queue_bytes;
         vec![
             ("tracked_sets", (bytes.index + bytes.sets) as u64),
-            ("websocket_queues", queues as u64),
+            ("websocket_queues", self.subs.queue_memory().bytes() as u64),
+            ("websocket_messages", self.incoming.bytes() as u64),
         ]
     }
 }

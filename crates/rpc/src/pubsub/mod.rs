@@ -23,21 +23,25 @@ mod calls;
 mod client;
 mod config;
 mod connection;
-mod counted;
 mod figures;
 mod given;
+mod incoming;
 mod notification;
 mod notifier;
+mod reader;
 mod sets;
 mod share;
 mod subscription;
+mod text;
 mod told;
 mod transactions;
 mod turns;
+mod writer;
 
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use chain::{Block, Cluster, History, Reader, View};
 use ledger::Commitment;
@@ -49,6 +53,7 @@ use tokio::sync::Semaphore;
 
 use body::Body;
 use figures::Figures;
+use incoming::Incoming;
 use notifier::{Recent, Stream};
 use subscription::Subscription;
 
@@ -74,6 +79,10 @@ pub struct PubSub {
     figures: Figures,
     /// Who may work on sets.
     set_permits: Semaphore,
+    /// What clients have begun to send.
+    incoming: Arc<Incoming>,
+    /// Bytes that sockets have not taken yet.
+    unwritten: Arc<AtomicUsize>,
 }
 
 /// How much there is now, for a status line.
@@ -91,6 +100,12 @@ pub struct Stats {
     pub queue_messages: usize,
     /// Their bytes; those of one that several wait for are counted for each.
     pub queue_bytes: usize,
+    /// Bytes of notifications in memory and of queue entries; a shared notification counts once.
+    pub notification_bytes: usize,
+    /// Bytes of the buffers of messages that clients have begun to send.
+    pub incoming_bytes: usize,
+    /// Bytes that are being written to clients and that their sockets have not taken.
+    pub unwritten_bytes: usize,
     /// Bytes of the blocks that are kept for those who resume.
     pub resume_bytes: usize,
 }
@@ -115,6 +130,7 @@ impl PubSub {
     ) -> io::Result<(Arc<Self>, Sink)> {
         let subs = Subs::new(config.limits());
         let set_permits = Semaphore::new(config.sets_at_once.max(1));
+        let incoming = Arc::new(Incoming::new(config.incoming_bytes_max));
         let (stream, recent) = (Arc::default(), Mutex::default());
         let pubsub = Arc::new(Self {
             config,
@@ -128,6 +144,8 @@ impl PubSub {
             clients,
             figures: Figures::new(),
             set_permits,
+            incoming,
+            unwritten: Arc::default(),
         });
         pubsub.subs.begin(|commitment| pubsub.present(commitment).block());
         let sink = notifier::start(Arc::clone(&pubsub))?;
@@ -144,6 +162,9 @@ impl PubSub {
             tracked_addresses: counts.tracked,
             queue_messages: counts.queue_messages,
             queue_bytes: counts.queue_bytes,
+            notification_bytes: counts.queue_memory,
+            incoming_bytes: self.incoming.bytes(),
+            unwritten_bytes: self.unwritten.load(Ordering::Relaxed),
             resume_bytes: counts.steps_kept_bytes,
         }
     }

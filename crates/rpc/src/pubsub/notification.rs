@@ -20,9 +20,10 @@ use solana_transaction_status::{
     UiTransactionEncoding, VersionedTransactionWithStatusMeta,
 };
 use subs::SubscriptionId;
-use tokio_tungstenite::tungstenite::Utf8Bytes;
 
+use super::PubSub;
 use super::subscription::{Blocks, Subscription};
+use super::text::SharedText;
 
 #[derive(Serialize)]
 struct Notification<T> {
@@ -39,17 +40,18 @@ struct Params<T> {
 
 /// The text of a notification. `None`, and an entry in the log, if it cannot be written as JSON.
 pub(super) fn text<T: Serialize>(
+    pubsub: &PubSub,
     subscription: &Subscription,
     id: SubscriptionId,
     result: T,
-) -> Option<Utf8Bytes> {
+) -> Option<SharedText> {
     let notification = Notification {
         jsonrpc: "2.0",
         method: subscription.method(),
         params: Params { result, subscription: id.0 },
     };
     match serde_json::to_string(&notification) {
-        Ok(text) => Some(text.into()),
+        Ok(text) => Some(SharedText::new(text, pubsub.subs.queue_memory())),
         Err(err) => {
             tracing::error!(%err, ?subscription, "a notification could not be written as JSON");
             None

@@ -30,11 +30,11 @@ use solana_hash::Hash;
 use solana_pubkey::Pubkey;
 use solana_transaction_status::BlockEncodingOptions;
 use subs::{Closed, Match, Outgoing, Position, Step, SubscriptionId, Then, Turn};
-use tokio_tungstenite::tungstenite::Utf8Bytes;
 
 use super::body::Body;
 use super::share::share_out;
 use super::subscription::{Kind, Subscription, Transactions, facet};
+use super::text::SharedText;
 use super::told::Place;
 use super::{PubSub, notification, told, transactions};
 
@@ -228,12 +228,13 @@ fn tell_slot_updates(outbox: &mut Outbox<'_>, event: &Event) {
 /// A transaction at processed; its signature, and "received" to those who wait for more than that.
 fn tell_executed(outbox: &mut Outbox<'_>, executed: &Arc<Executed>) {
     let found = wanted_transaction(outbox.pubsub, executed, Commitment::Processed);
-    let (at, of) = (outbox.at, Arc::clone(executed));
+    let (at, node, of) = (outbox.at, Arc::clone(outbox.pubsub), Arc::clone(executed));
     outbox.make(
         found,
         |_| TRANSACTION_NS,
         move |wanted, out| {
-            out.extend(transaction(&wanted, &of).map(|body| whole(&wanted, body, at, Then::Stays)));
+            let body = transaction(&node, &wanted, &of);
+            out.extend(body.map(|body| whole(&wanted, body, at, Then::Stays)));
         },
     );
     let topic = Kind::Signature.at(Commitment::Processed);
@@ -273,7 +274,11 @@ fn wanted_transaction(
 }
 
 /// The notification of a transaction, if the filter wants it.
-fn transaction(wanted: &Match<Subscription>, executed: &Executed) -> Option<Utf8Bytes> {
+fn transaction(
+    pubsub: &PubSub,
+    wanted: &Match<Subscription>,
+    executed: &Executed,
+) -> Option<SharedText> {
     let Subscription::Transaction { filter, encoding, details, rewards, version_max, .. } =
         &*wanted.identity
     else {
@@ -283,7 +288,7 @@ fn transaction(wanted: &Match<Subscription>, executed: &Executed) -> Option<Utf8
         return None;
     }
     let told = transactions::told(executed, *encoding, *details, *rewards, *version_max)?;
-    notification::text(&wanted.identity, wanted.id, told)
+    notification::text(pubsub, &wanted.identity, wanted.id, told)
 }
 
 /// The keys of all that a transaction names.
@@ -363,7 +368,7 @@ fn made(
     view: &View,
     wanted: &Match<Subscription>,
     item: Item,
-) -> Option<Utf8Bytes> {
+) -> Option<SharedText> {
     let slot = block.id.slot;
     let effective = |encoding| pubsub.effective(encoding);
     match (&*wanted.identity, item) {
@@ -372,27 +377,27 @@ fn made(
             let write = Some(&block.writes[at]).filter(|write| write.pubkey == *pubkey)?;
             let account = write.account.as_deref();
             let value = notification::account(pubkey, account, effective(*encoding), view);
-            notification::text(&wanted.identity, wanted.id, notification::at(slot, value))
+            notification::text(pubsub, &wanted.identity, wanted.id, notification::at(slot, value))
         }
         (Subscription::Program { encoding, filters, .. }, Item::Program(at)) => {
             let write = &block.writes[at];
             let (encoding, account) = (effective(*encoding), write.account.as_deref()?);
             let pubkey = &write.pubkey;
             let value = notification::program_account(pubkey, account, encoding, filters, view)?;
-            notification::text(&wanted.identity, wanted.id, notification::at(slot, value))
+            notification::text(pubsub, &wanted.identity, wanted.id, notification::at(slot, value))
         }
         (Subscription::Logs { of, .. }, Item::Logs(at)) => {
             let executed = &block.transactions[at];
             let skipped = *of == Transactions::AllButVotes && executed.is_vote;
             let logs = notification::logs(executed).filter(|_| !skipped)?;
-            notification::text(&wanted.identity, wanted.id, notification::at(slot, logs))
+            notification::text(pubsub, &wanted.identity, wanted.id, notification::at(slot, logs))
         }
         (Subscription::Signature { .. }, Item::Signature(at)) => {
             let told = notification::processed(&block.transactions[at]);
-            notification::text(&wanted.identity, wanted.id, told)
+            notification::text(pubsub, &wanted.identity, wanted.id, told)
         }
         (Subscription::Transaction { .. }, Item::Transaction(at)) => {
-            transaction(wanted, &block.transactions[at])
+            transaction(pubsub, wanted, &block.transactions[at])
         }
         (Subscription::Block { of, encoding, details, rewards, version_max, .. }, Item::Block) => {
             let options = BlockEncodingOptions {
@@ -401,7 +406,7 @@ fn made(
                 max_supported_transaction_version: *version_max,
             };
             let update = notification::block(block, *of, *encoding, options)?;
-            notification::text(&wanted.identity, wanted.id, notification::at(slot, update))
+            notification::text(pubsub, &wanted.identity, wanted.id, notification::at(slot, update))
         }
         _ => None,
     }
@@ -483,7 +488,7 @@ impl Owners<'_> {
 }
 
 /// A notification of an event for whoever has a subscription.
-fn whole(to: &Match<Subscription>, text: Utf8Bytes, at: Position, then: Then) -> Outgoing<Body> {
+fn whole(to: &Match<Subscription>, text: SharedText, at: Position, then: Then) -> Outgoing<Body> {
     outgoing(to.id, Body::Whole(text), at, then)
 }
 
@@ -511,7 +516,7 @@ impl Outbox<'_> {
     }
 
     fn send(&mut self, to: &Match<Subscription>, result: &impl serde::Serialize, then: Then) {
-        if let Some(text) = notification::text(&to.identity, to.id, result) {
+        if let Some(text) = notification::text(self.pubsub, &to.identity, to.id, result) {
             self.put(whole(to, text, self.at, then));
         }
     }

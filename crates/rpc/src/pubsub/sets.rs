@@ -40,7 +40,8 @@ use super::calls;
 use super::client::Client;
 use super::given::Given;
 use super::subscription::{Kind, Subscription, facet};
-use super::told::{self, Messages, Place, Told};
+use super::text::SharedText;
+use super::told::{self, Conflating, Messages, Place, Told};
 use crate::envelope::{self, Call, Id, Request};
 use crate::error::RpcError;
 use crate::methods::Answer;
@@ -50,8 +51,8 @@ use crate::params::Params;
 pub(super) const BINARY: u8 = 0xad;
 /// Bytes of a binary message before its addresses.
 const BINARY_HEADER: usize = 16;
-/// What a step of a snapshot makes at most.
-const SNAPSHOT_BYTES: usize = 256 * 1024;
+/// What a step makes, and one account more.
+const STEP_BYTES: usize = 256 * 1024;
 /// Addresses that a step of a snapshot looks at.
 const SNAPSHOT_ADDRESSES: usize = 4_096;
 /// Blocks that a step of catching up encodes.
@@ -62,11 +63,11 @@ const REGISTER_ADDRESSES: usize = 512;
 /// What is to be written.
 pub(super) enum Out {
     /// As it is.
-    Text(Utf8Bytes),
+    Text(String),
     /// A notification, with the listener's numbers.
     Placed(SubscriptionId, Placed),
     /// A notification whose beginning is this.
-    Beginning(SubscriptionId, Utf8Bytes),
+    Beginning(SubscriptionId, SharedText),
     /// What waits of a subscription, up to a step.
     Until(SubscriptionId, u64),
     /// Nothing for a moment.
@@ -91,8 +92,8 @@ enum Work {
     Update(Box<Updating>),
     Begin(Begun),
     Snapshot(Box<Snapshot>),
-    CatchUp(Begun, Vec<Step<Block>>),
-    Conflated(Box<Conflated<Kept>>, Encoding, Commitment),
+    CatchUp(Begun),
+    Conflated(SubscriptionId, Box<Conflating>, Encoding, Commitment),
     End(SubscriptionId, Ask),
     Ending(Box<Ending<Subscription, Body, Block>>, Ask),
 }
@@ -185,7 +186,8 @@ impl Task {
     ) -> Option<Self> {
         let identity = client.identity(conflated.subscription)?;
         let Subscription::Addresses { commitment, encoding, .. } = *identity else { return None };
-        let work = Work::Conflated(Box::new(conflated), encoding, commitment);
+        let conflating = Box::new(Conflating::new(conflated.kept)?);
+        let work = Work::Conflated(conflated.subscription, conflating, encoding, commitment);
         Some(Self::new(pubsub, client, work))
     }
 
@@ -240,12 +242,13 @@ impl Task {
             }
             Work::Begin(begun) => begin(node.0, node.1, begun),
             Work::Snapshot(snapshot) => snapshot.step(&pubsub),
-            Work::CatchUp(begun, steps) => catch_up(&pubsub, &client, begun, steps),
-            Work::Conflated(conflated, encoding, commitment) => {
+            Work::CatchUp(begun) => catch_up(&pubsub, &client, begun),
+            Work::Conflated(id, conflating, encoding, commitment) => {
                 let view = pubsub.reader.view(commitment);
-                let texts = told::conflated(&conflated.kept, encoding, &view);
-                let id = conflated.subscription;
-                (texts.into_iter().map(|text| Out::Beginning(id, text)).collect(), None)
+                let (texts, left) = conflating.step(&pubsub, encoding, &view, STEP_BYTES);
+                let left =
+                    left.map(|left| Work::Conflated(id, Box::new(left), encoding, commitment));
+                (texts.into_iter().map(|text| Out::Beginning(id, text)).collect(), left)
             }
         };
         (out, next.map(|work| Self { pubsub, client, began, work }))
@@ -282,7 +285,7 @@ impl Ask {
 }
 
 fn text(bytes: Vec<u8>) -> Vec<Out> {
-    let Ok(text) = Utf8Bytes::try_from(bytes) else { unreachable!("replies are written as JSON") };
+    let Ok(text) = String::from_utf8(bytes) else { unreachable!("replies are written as JSON") };
     vec![Out::Text(text)]
 }
 
@@ -658,7 +661,7 @@ fn read_binary(
 /// After the reply: the snapshot, if there is to be one.
 fn begin(pubsub: &Arc<PubSub>, client: &Arc<Client>, mut begun: Begun) -> Stepped {
     let Some(view) = begun.snapshot.take() else {
-        return catch_up(pubsub, client, begun, Vec::new());
+        return catch_up(pubsub, client, begun);
     };
     let mut before = Vec::new();
     if begun.added.is_some() {
@@ -700,10 +703,10 @@ fn begin(pubsub: &Arc<PubSub>, client: &Arc<Client>, mut begun: Begun) -> Steppe
 impl Snapshot {
     fn step(mut self: Box<Self>, pubsub: &PubSub) -> Stepped {
         let block = self.view.meta().last_blockhash().to_string();
-        let mut messages = Messages::new(Told::Snapshot, self.view.block().slot, block);
+        let mut messages = Messages::new(pubsub, Told::Snapshot, self.view.block().slot, block);
         let mut looked_at = 0;
         let has_more = loop {
-            if messages.bytes() >= SNAPSHOT_BYTES || looked_at >= SNAPSHOT_ADDRESSES {
+            if messages.bytes() >= STEP_BYTES || looked_at >= SNAPSHOT_ADDRESSES {
                 break true;
             }
             looked_at += 1;
@@ -725,8 +728,7 @@ impl Snapshot {
         };
         let id = self.begun.part.subscription;
         let is_empty = messages.bytes() == 0;
-        let next =
-            if has_more { Work::Snapshot(self) } else { Work::CatchUp(self.begun, Vec::new()) };
+        let next = if has_more { Work::Snapshot(self) } else { Work::CatchUp(self.begun) };
         if has_more && is_empty {
             return (Vec::new(), Some(next)); // many addresses, none with an account
         }
@@ -735,40 +737,39 @@ impl Snapshot {
     }
 }
 
-/// What was told between the block that a part starts after and now; then it is live.
-fn catch_up(
-    pubsub: &Arc<PubSub>,
-    client: &Arc<Client>,
-    mut begun: Begun,
-    mut steps: Vec<Step<Block>>,
-) -> Stepped {
+/// The next blocks between the one that a part starts after and now; then the part is live. The blocks are fetched
+/// anew for each step, so a client that reads slowly holds none of them.
+fn catch_up(pubsub: &Arc<PubSub>, client: &Arc<Client>, mut begun: Begun) -> Stepped {
     let id = begun.part.subscription;
-    if steps.is_empty() {
-        steps = match client.go_on(begun.part, begun.commitment, begun.from) {
-            GoOn::Live => return (Vec::new(), None),
-            GoOn::Steps(steps) => steps,
-            GoOn::Gone => {
-                let reason = "the block to start from is too long ago (pubsub.resume_blocks, \
+    let steps: Vec<Step<Block>> = match client.go_on(begun.part, begun.commitment, begun.from) {
+        GoOn::Live => return (Vec::new(), None),
+        GoOn::Steps(steps) => steps,
+        GoOn::Gone => {
+            let reason = "the block to start from is too long ago (pubsub.resume_blocks, \
                               pubsub.resume_bytes)";
-                return (vec![Out::Close(CloseCode::Policy, reason.to_owned())], None);
-            }
-        };
+            return (vec![Out::Close(CloseCode::Policy, reason.to_owned())], None);
+        }
+    };
+    if steps.is_empty() {
+        return (Vec::new(), None);
     }
-    let rest = steps.split_off(steps.len().min(CATCH_UP_STEPS));
-    let Some(last) = steps.last() else { return (Vec::new(), None) };
-    begun.from = From::Step(last.number);
     let set = client.set(id).ok();
     let contains = |id: u32| match (&begun.added, &set) {
         (Some(added), _) => added.contains(AddressId(id)),
         (None, Some(set)) => set.contains(AddressId(id)),
         (None, None) => false,
     };
-    let mut out = Vec::new();
-    for step in &steps {
+    let (mut out, mut bytes) = (Vec::new(), 0);
+    for step in steps.iter().take(CATCH_UP_STEPS) {
+        if bytes >= STEP_BYTES {
+            break;
+        }
+        begun.from = From::Step(step.number);
         let things = told::things(pubsub, &step.body, begun.facet).into_iter();
         let places = Place::of_set(things.filter(|(id, _)| contains(*id)).map(|(_, place)| place));
         if !places.is_empty() {
             let placed = told::step(pubsub, step, begun.facet, begun.encoding, places);
+            bytes += placed.iter().map(|placed| placed.beginning.len()).sum::<usize>();
             out.push(Out::Until(id, step.number));
             out.extend(placed.into_iter().map(|placed| Out::Placed(id, placed)));
         }
@@ -776,5 +777,5 @@ fn catch_up(
     if let Some(set) = set {
         client.drop_set(set);
     }
-    (out, Some(Work::CatchUp(begun, rest)))
+    (out, Some(Work::CatchUp(begun)))
 }

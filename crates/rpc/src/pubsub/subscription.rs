@@ -35,6 +35,9 @@ pub(super) mod facet {
     ];
 }
 
+/// Nothing is published here. What is filed here counts among the addresses that a client and the node may have.
+const COUNTED: Topic = Topic(u16::MAX);
+
 /// A subscription. Equal ones are one, for however many clients.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Subscription {
@@ -192,7 +195,13 @@ impl Subscription {
                 (Kind::Addresses.at(*commitment), Filter::Set(*facet, nothing))
             }
         };
-        Ok(vec![Interest { topic, filter }])
+        let mut interests = vec![Interest { topic, filter }];
+        if let Self::Transaction { filter, .. } = self
+            && let Some(filter) = filter.counted(addresses)?
+        {
+            interests.push(Interest { topic: COUNTED, filter });
+        }
+        Ok(interests)
     }
 }
 

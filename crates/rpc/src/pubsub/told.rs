@@ -15,13 +15,13 @@ use serde::Serialize;
 use solana::{Account, Encoding};
 use solana_account_decoder_client_types::UiAccount;
 use solana_pubkey::Pubkey;
-use subs::{Step, Turn};
-use tokio_tungstenite::tungstenite::Utf8Bytes;
+use subs::{QueueMemory, Step, Turn};
 
 use super::PubSub;
-use super::body::{Kept, Placed, Things};
+use super::body::{Items, Kept, KeptWrite, Placed, Things, Write};
 use super::notification;
 use super::subscription::facet;
+use super::text::SharedText;
 
 /// What a message has before the next one is begun.
 const MESSAGE_BYTES: usize = 256 * 1024;
@@ -106,12 +106,15 @@ pub(super) struct Messages {
     slot: Slot,
     block: String,
     items: String,
-    done: Vec<Utf8Bytes>,
+    done: Vec<SharedText>,
+    /// Where the texts count.
+    memory: Arc<QueueMemory>,
 }
 
 impl Messages {
-    pub(super) fn new(told: Told, slot: Slot, block: String) -> Self {
-        Self { told, slot, block, items: String::new(), done: Vec::new() }
+    pub(super) fn new(pubsub: &PubSub, told: Told, slot: Slot, block: String) -> Self {
+        let memory = Arc::clone(pubsub.subs.queue_memory());
+        Self { told, slot, block, items: String::new(), done: Vec::new(), memory }
     }
 
     fn add(&mut self, item: &impl Serialize) {
@@ -139,13 +142,11 @@ impl Messages {
             Told::Conflated => "conflated",
         };
         let more = if more { r#","more":true"# } else { "" };
-        self.done.push(
-            format!(
-                r#"{{"jsonrpc":"2.0","method":"addressesNotification","params":{{"result":{{"context":{{"slot":{}}},"block":"{}","kind":"{kind}"{more},"value":{items}]}}"#,
-                self.slot, self.block,
-            )
-            .into(),
+        let text = format!(
+            r#"{{"jsonrpc":"2.0","method":"addressesNotification","params":{{"result":{{"context":{{"slot":{}}},"block":"{}","kind":"{kind}"{more},"value":{items}]}}"#,
+            self.slot, self.block,
         );
+        self.done.push(SharedText::new(text, &self.memory));
     }
 
     /// How much has been added and not cut off yet.
@@ -154,7 +155,7 @@ impl Messages {
     }
 
     /// The messages; the last says whether more of the same follows.
-    pub(super) fn finish(mut self, more: bool) -> Vec<Utf8Bytes> {
+    pub(super) fn finish(mut self, more: bool) -> Vec<SharedText> {
         self.cut(more);
         self.done
     }
@@ -176,14 +177,12 @@ impl Messages {
 
     fn write(
         &mut self,
-        block: &Block,
-        place: Place,
+        write: &Write,
         turn: Turn,
         slot: Option<Slot>,
         encoding: Encoding,
         view: &View,
     ) {
-        let write = &block.writes[place.at()];
         let encoded = |account: &Arc<Account>| {
             notification::account(&write.pubkey, Some(account), encoding, view)
         };
@@ -192,7 +191,7 @@ impl Messages {
             pubkey: write.pubkey.to_string(),
             slot,
             rolled_back: slot.is_some() && !is_applied,
-            left: is_applied && place.is_left(),
+            left: is_applied && write.left,
             account: is_applied.then(|| write.account.as_ref().map(encoded)),
         });
     }
@@ -218,39 +217,84 @@ pub(super) fn step(
     let block = &step.body;
     let told = if step.turn == Turn::Applied { Told::Update } else { Told::Rollback };
     let view = pubsub.reader.view(step.commitment);
-    let mut messages = Messages::new(told, block.id.slot, block.blockhash.to_string());
-    for place in &places {
-        if facet == facet::MENTIONED {
-            messages.transaction(&block.transactions[place.at()], false);
-        } else {
-            messages.write(block, *place, step.turn, None, encoding, &view);
+    let mut messages = Messages::new(pubsub, told, block.id.slot, block.blockhash.to_string());
+    let items = items(block, facet, &places);
+    match &items {
+        Items::Transactions(all) => {
+            all.iter().for_each(|executed| messages.transaction(executed, false));
+        }
+        Items::Writes(writes) => {
+            for write in writes {
+                messages.write(write, step.turn, None, encoding, &view);
+            }
         }
     }
     let texts = messages.finish(false);
     // Whoever conflates the messages of a step gets its things with the last of them.
     let last = texts.len() - 1; // finishing makes one at least
-    let mut places = Some(places);
+    let at_block = (block.id.slot, block.blockhash);
+    let memory = pubsub.subs.queue_memory();
+    let mut things = Some(Arc::new(Things::new(step.turn, at_block, items, memory)));
+    let nothing = || Arc::new(Things::new(step.turn, at_block, Items::Writes(Vec::new()), memory));
     let placed = |(at, beginning)| {
-        let places = if at == last { places.take().unwrap_or_default() } else { Vec::new() };
-        let things = Things { facet, turn: step.turn, block: Arc::clone(block), places };
-        Placed { beginning, things: Some(Arc::new(things)) }
+        let things = if at == last { things.take() } else { Some(nothing()) };
+        Placed { beginning, things }
     };
     texts.into_iter().enumerate().map(placed).collect()
 }
 
-/// What is left of messages that a slow client did not take.
-pub(super) fn conflated(kept: &Kept, encoding: Encoding, view: &View) -> Vec<Utf8Bytes> {
-    let Some(newest) = &kept.newest else { return Vec::new() };
-    let (slot, block) = (newest.id.slot, newest.blockhash.to_string());
-    let mut messages = Messages::new(Told::Conflated, slot, block);
-    for write in kept.writes.values() {
-        let slot = Some(write.block.id.slot);
-        messages.write(&write.block, write.place, write.turn, slot, encoding, view);
+fn items(block: &Block, facet: Facet, places: &[Place]) -> Items {
+    if facet == facet::MENTIONED {
+        let executed = |place: &Place| Arc::clone(&block.transactions[place.at()]);
+        return Items::Transactions(places.iter().map(executed).collect());
     }
-    for (executed, turn) in &kept.transactions {
-        messages.transaction(executed, *turn == Turn::Undone);
+    let write = |place: &Place| {
+        let write = &block.writes[place.at()];
+        Write { pubkey: write.pubkey, account: write.account.clone(), left: place.is_left() }
+    };
+    Items::Writes(places.iter().map(write).collect())
+}
+
+/// What is left of messages that a slow client did not take, on its way out in messages.
+pub(super) struct Conflating {
+    newest: (Slot, String),
+    writes: std::collections::hash_map::IntoIter<Pubkey, KeptWrite>,
+    transactions: std::vec::IntoIter<(Arc<Executed>, Turn)>,
+}
+
+impl Conflating {
+    /// `None` if nothing is left.
+    pub(super) fn new(kept: Kept) -> Option<Self> {
+        let (slot, blockhash) = kept.newest?;
+        Some(Self {
+            newest: (slot, blockhash.to_string()),
+            writes: kept.writes.into_iter(),
+            transactions: kept.transactions.into_iter(),
+        })
     }
-    messages.finish(false)
+
+    /// The next messages, of about `bytes` bytes, and what is left after them.
+    pub(super) fn step(
+        mut self,
+        pubsub: &PubSub,
+        encoding: Encoding,
+        view: &View,
+        bytes: usize,
+    ) -> (Vec<SharedText>, Option<Self>) {
+        let (slot, block) = self.newest.clone();
+        let mut messages = Messages::new(pubsub, Told::Conflated, slot, block);
+        while messages.bytes() < bytes {
+            if let Some((_, KeptWrite { slot, write, turn })) = self.writes.next() {
+                messages.write(&write, turn, Some(slot), encoding, view);
+            } else if let Some((executed, turn)) = self.transactions.next() {
+                messages.transaction(&executed, turn == Turn::Undone);
+            } else {
+                return (messages.finish(false), None);
+            }
+        }
+        let has_more = self.writes.len() + self.transactions.len() > 0;
+        (messages.finish(has_more), has_more.then_some(self))
+    }
 }
 
 /// The things of a block that a set may have under a facet: the number of the address, and the place

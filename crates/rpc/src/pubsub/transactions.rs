@@ -143,6 +143,18 @@ impl TransactionFilter {
         Ok(Filter::Set(facet::MENTIONED, Arc::new(set)))
     }
 
+    /// Its other addresses, so that they count like those in [`Self::engine_filter`].
+    pub(super) fn counted(&self, table: &Arc<AddressTable>) -> Result<Option<Filter>, TableFull> {
+        let by_signature = self.signature.iter().flat_map(|_| &self.include);
+        let others = self.required.iter().chain(&self.exclude).chain(by_signature);
+        let mut others = others.map(|key| Address::from(key.to_bytes())).peekable();
+        if others.peek().is_none() {
+            return Ok(None);
+        }
+        let set = AddressSet::register(table, others)?;
+        Ok(Some(Filter::Set(facet::MENTIONED, Arc::new(set))))
+    }
+
     /// Whether it wants a transaction.
     pub(super) fn wants(&self, executed: &Executed) -> bool {
         let names =

@@ -1,7 +1,9 @@
 //! PubSub over loopback: a ledger that the test writes by hand, and clients of bare frames.
 
 mod counted;
+mod floods;
 mod kinds;
+mod large;
 mod limits;
 mod node;
 mod parameters;
@@ -10,3 +12,4 @@ mod sets;
 mod signatures;
 mod slow;
 mod transactions;
+mod unfinished;

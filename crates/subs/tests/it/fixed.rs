@@ -11,10 +11,10 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use subs::{
     AddressSet, Closed, Counts, Filter, Interest, Limits, Listener, Message, Name, Next, Outgoing,
-    Position, Subs, SubscribeError, SubscriptionId, Then, Topic,
+    OwnerId, Position, Subs, SubscribeError, SubscriptionId, Then, Topic,
 };
 
-const LIMITS: Limits = Limits {
+pub(crate) const LIMITS: Limits = Limits {
     listeners_max: 8,
     subscriptions_max: 30,
     subscriptions_per_listener_max: 6,
@@ -26,6 +26,7 @@ const LIMITS: Limits = Limits {
     unrooted_max: 1,
     queue_messages_max: 12,
     queue_bytes_max: 120,
+    queues_bytes_max: usize::MAX,
 };
 
 /// What a subscription of the test asks for; its own identity.
@@ -179,7 +180,7 @@ impl World {
     }
 
     fn listen(&mut self) {
-        let listener = self.subs.listen(|| ());
+        let listener = self.subs.listen(OwnerId::default(), || ());
         assert_eq!(listener.is_ok(), self.listeners.len() < LIMITS.listeners_max);
         if let Ok(listener) = listener {
             self.listeners.push(Modelled {
@@ -360,7 +361,7 @@ fn random_lives_end_as_the_model_says() {
 fn what_ends_by_its_last_message_while_its_listener_ends_it_is_taken_out_once() {
     let table = Arc::new(AddressTable::new(64, 1));
     let subs: Subs<Wish, Text, ()> = Subs::new(LIMITS);
-    let listener = subs.listen(|| ()).expect("there is room");
+    let listener = subs.listen(OwnerId::default(), || ()).expect("there is room");
     let wish = Wish::Keys(0, 0, vec![7]);
     let subscribed = listener.subscribe(wish.clone(), wish.interests(&table), Position(0));
     let id = subscribed.expect("there is room");

@@ -12,8 +12,8 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use subs::{
     AddressSet, Change, Changed, Closed, Counts, From, GoOn, Limits, Listener, Message, Next,
-    Outgoing, Part, Position, Subs, SubscribeError, SubscriptionId, Then, Topic, Turn, WhenSlow,
-    Wish,
+    Outgoing, OwnerId, Part, Position, Subs, SubscribeError, SubscriptionId, Then, Topic, Turn,
+    WhenSlow, Wish,
 };
 
 const LIMITS: Limits = Limits {
@@ -28,6 +28,7 @@ const LIMITS: Limits = Limits {
     unrooted_max: 1_000,
     queue_messages_max: 40,
     queue_bytes_max: 4_000,
+    queues_bytes_max: usize::MAX,
 };
 const ADDRESSES: u8 = 120;
 const FACETS: [Facet; 2] = [Facet(0), Facet(1)];
@@ -231,7 +232,7 @@ impl World {
     }
 
     fn come(&mut self) {
-        match self.subs.listen(|| ()) {
+        match self.subs.listen(OwnerId::default(), || ()) {
             Ok(listener) => {
                 self.clients.push(Client { listener: Arc::new(listener), subs: Vec::new() });
             }
@@ -573,7 +574,7 @@ fn a_change_or_an_end_that_is_dropped_midway_leaves_nothing() {
     for steps in 0..40 {
         let changes: [fn(AddressSet) -> Change; 3] = [Change::Add, Change::Remove, Change::Replace];
         for change in changes {
-            let listener = Arc::new(subs.listen(|| ()).expect("room"));
+            let listener = Arc::new(subs.listen(OwnerId::default(), || ()).expect("room"));
             let wish = Wish {
                 identity: (Commitment::Confirmed, 0),
                 topic: Topic(0),

@@ -271,6 +271,17 @@ impl Node {
         }
     }
 
+    /// Waits until the counts are as wanted.
+    pub(crate) async fn until(&self, wanted: impl Fn(Stats) -> bool) {
+        let met = async {
+            while !wanted(self.pubsub.stats()) {
+                tokio::task::yield_now().await;
+            }
+        };
+        let met = timeout(PATIENCE, met).await;
+        assert!(met.is_ok(), "the counts stay {:?}", self.pubsub.stats());
+    }
+
     /// Waits until nothing is subscribed and nobody is connected.
     pub(crate) async fn until_empty(&self) {
         let empty = async {

@@ -8,19 +8,27 @@ use super::node::Node;
 
 const VERSION: &str = r#"{"jsonrpc":"2.0","id":1,"method":"getVersion"}"#;
 
-/// A frame as a client sends it, masked with zeros.
-fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
+/// The header of a frame as a client sends it, masked with zeros.
+pub(super) fn header(first: u8, len: usize) -> Vec<u8> {
     let mut bytes = vec![first];
-    match payload.len() {
-        len @ 0..126 => bytes.push(0x80 | len as u8),
-        len => {
+    match len {
+        0..126 => bytes.push(0x80 | len as u8),
+        126..65_536 => {
             bytes.push(0xfe);
             bytes.extend_from_slice(&(len as u16).to_be_bytes());
         }
+        _ => {
+            bytes.push(0xff);
+            bytes.extend_from_slice(&(len as u64).to_be_bytes());
+        }
     }
     bytes.extend_from_slice(&[0; 4]);
-    bytes.extend_from_slice(payload);
     bytes
+}
+
+/// A frame as a client sends it, masked with zeros.
+pub(super) fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
+    [header(first, payload.len()), payload.to_vec()].concat()
 }
 
 /// Sends bytes and reads the frames that come until the end of the stream: first bytes and payloads.
@@ -31,17 +39,25 @@ async fn answers(node: &Node, bytes: &[u8]) -> Vec<(u8, Vec<u8>)> {
     let reading = socket.read_to_end(&mut received);
     let read = tokio::time::timeout(std::time::Duration::from_secs(20), reading);
     read.await.expect("the server ends it").expect("it ends it in order, not by a reset");
+    frames(&received)
+}
+
+/// The frames in what a server sent, by their first bytes and payloads; the last one may be cut short.
+pub(super) fn frames(mut rest: &[u8]) -> Vec<(u8, Vec<u8>)> {
     let mut frames = Vec::new();
-    let mut rest = received.as_slice();
     while let [first, len, after @ ..] = rest {
         let (len, after) = match len {
             126 => {
                 let (len, after) = after.split_at(2);
                 (usize::from(u16::from_be_bytes([len[0], len[1]])), after)
             }
+            127 => {
+                let (len, after) = after.split_at(8);
+                (u64::from_be_bytes(len.try_into().expect("eight bytes")) as usize, after)
+            }
             len => (usize::from(*len), after),
         };
-        let (payload, after) = after.split_at(len);
+        let (payload, after) = after.split_at(len.min(after.len()));
         frames.push((*first, payload.to_vec()));
         rest = after;
     }
@@ -54,8 +70,12 @@ async fn what_is_out_of_protocol_closes_with_its_code() {
     let long = frame(0x81, &[b' '; 4_097]);
     let in_pieces = [frame(0x01, &[b' '; 3_000]), frame(0x80, &[b' '; 3_000])].concat();
     let announced = [&[0x81, 0xff][..], &u64::MAX.to_be_bytes(), &[0; 4]].concat();
+    // The rest of these never comes.
+    let begun = [header(0x81, 1 << 20), vec![b' '; 5_000]].concat();
+    let begun_in_pieces = [frame(0x01, &[b' '; 4_000]), header(0x00, 97)].concat();
+    let begun_in_pieces = [begun_in_pieces, vec![b' '; 97]].concat();
     let unmasked = [&[0x81, 2][..], b"{}"].concat();
-    let cases: [(&str, Vec<u8>, u16); 14] = [
+    let cases: [(&str, Vec<u8>, u16); 16] = [
         ("unmasked", unmasked, 1002),
         ("a reserved bit", frame(0xc1, b"{}"), 1002),
         ("another reserved bit", frame(0x91, b"{}"), 1002),
@@ -70,6 +90,8 @@ async fn what_is_out_of_protocol_closes_with_its_code() {
         ("4,097 bytes", long, 1009),
         ("6,000 bytes in two pieces", in_pieces, 1009),
         ("2^64 bytes announced", announced, 1009),
+        ("the beginning of 1 MiB that is not about addresses", begun, 1009),
+        ("4,097 bytes of a message that goes on", begun_in_pieces, 1009),
     ];
     for (what, bytes, code) in cases {
         let frames = answers(&node, &bytes).await;

@@ -64,3 +64,29 @@ async fn processed_ones_are_told_at_once_and_by_signature_too() {
     let err = client.call("transactionSubscribe", json!([{}])).await.expect_err("no version");
     assert_eq!(err["code"], -32602);
 }
+
+#[tokio::test]
+async fn every_address_of_a_filter_counts_among_those_of_its_connection() {
+    let config = Config { tracked_addresses_per_connection_max: 50, ..Config::default() };
+    let node = Node::start(config).await;
+    let mut client = node.connect().await;
+    let options = json!({ "commitment": "processed", "transactionDetails": "signatures" });
+    let many: Vec<String> = (0..40).map(|n| key(n).to_string()).collect();
+    for (nth, list) in
+        ["accountInclude", "accountRequired", "accountExclude"].into_iter().enumerate()
+    {
+        let filter = json!({ (list): many });
+        let id = client.subscribe("transaction", json!([filter, options])).await;
+        assert!(node.pubsub.stats().tracked_addresses >= 40, "{list}");
+        let more = json!({ (list): many[nth..], "vote": false });
+        let refused = client.call("transactionSubscribe", json!([more, options])).await;
+        let err = refused.expect_err("80 are too many");
+        let knob = "pubsub.tracked_addresses_per_connection_max";
+        assert!(err["message"].as_str().is_some_and(|words| words.contains(knob)), "{list}: {err}");
+        assert_eq!(client.call("transactionUnsubscribe", json!([id])).await, Ok(json!(true)));
+        assert_eq!(node.pubsub.stats().tracked_addresses, 0, "{list}");
+    }
+    drop(client);
+    node.until_empty().await;
+    assert!(node.reader.addresses().is_empty(), "nothing is left of them");
+}

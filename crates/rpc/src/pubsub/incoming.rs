@@ -1,0 +1,126 @@
+//! What clients have begun to send and not finished, on all connections together: one count, one bound, and each
+//! client's share of it.
+//!
+//! Shape: a message that is not whole yet has a [`Reservation`] for its buffer. It asks for more room before the
+//! buffer grows, and gives the room back when the message has been answered or its connection has gone.
+//! Bounds: `Config::incoming_bytes_max`. A client may have half of what the others leave, so that there is always
+//! room for one more client. A message that finds no room is not read on until there is some.
+//! Cost: an uncontended lock for each message that does not come in one read.
+
+use std::sync::Arc;
+
+use foldhash::HashMap;
+use parking_lot::Mutex;
+use pool::ClientId;
+
+/// The bytes of begun messages.
+pub(super) struct Incoming {
+    bytes_max: usize,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    bytes: usize,
+    clients: HashMap<ClientId, usize>,
+}
+
+/// The room of one message. Dropping it gives the room back.
+pub(super) struct Reservation {
+    incoming: Arc<Incoming>,
+    client: ClientId,
+    bytes: usize,
+}
+
+impl Incoming {
+    pub(super) fn new(bytes_max: usize) -> Self {
+        Self { bytes_max, inner: Mutex::default() }
+    }
+
+    /// The bytes of all begun messages.
+    pub(super) fn bytes(&self) -> usize {
+        self.inner.lock().bytes
+    }
+
+    /// A reservation of a client's, of nothing yet.
+    pub(super) fn reserve(self: &Arc<Self>, client: ClientId) -> Reservation {
+        Reservation { incoming: Arc::clone(self), client, bytes: 0 }
+    }
+}
+
+impl Reservation {
+    /// Grows to `to` bytes. Without room it returns false and changes nothing.
+    pub(super) fn grow(&mut self, to: usize) -> bool {
+        let more = to.saturating_sub(self.bytes);
+        if more == 0 {
+            return true;
+        }
+        let mut inner = self.incoming.inner.lock();
+        let inner = &mut *inner;
+        let own = inner.clients.entry(self.client).or_default();
+        let left = self.incoming.bytes_max.saturating_sub(inner.bytes - *own);
+        if *own + more > left / 2 {
+            if *own == 0 {
+                inner.clients.remove(&self.client);
+            }
+            return false;
+        }
+        *own += more;
+        inner.bytes += more;
+        self.bytes = to;
+        true
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        if self.bytes == 0 {
+            return;
+        }
+        let mut inner = self.incoming.inner.lock();
+        inner.bytes -= self.bytes;
+        if let Some(own) = inner.clients.get_mut(&self.client) {
+            *own -= self.bytes;
+            if *own == 0 {
+                inner.clients.remove(&self.client);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reserved(incoming: &Arc<Incoming>, client: u128, bytes: usize) -> Option<Reservation> {
+        let mut reservation = incoming.reserve(ClientId(client));
+        reservation.grow(bytes).then_some(reservation)
+    }
+
+    #[test]
+    fn a_client_has_half_of_what_the_others_leave() {
+        let incoming = Arc::new(Incoming::new(800));
+        let first: Vec<_> = (0..9).filter_map(|_| reserved(&incoming, 1, 100)).collect();
+        assert_eq!((first.len(), incoming.bytes()), (4, 400));
+        let second: Vec<_> = (0..9).filter_map(|_| reserved(&incoming, 2, 100)).collect();
+        assert_eq!(second.len(), 2);
+        assert!(reserved(&incoming, 3, 100).is_some(), "there is room for one more client");
+        drop(first);
+        assert!(reserved(&incoming, 2, 100).is_some(), "what the others left has grown");
+        drop(second);
+        assert_eq!(incoming.bytes(), 0);
+        assert!(incoming.inner.lock().clients.is_empty(), "nothing is left of a client");
+    }
+
+    #[test]
+    fn a_reservation_that_finds_no_room_stays_as_it_is() {
+        let incoming = Arc::new(Incoming::new(200));
+        let mut reservation = incoming.reserve(ClientId(1));
+        assert!(reservation.grow(60));
+        assert!(!reservation.grow(101));
+        assert_eq!(incoming.bytes(), 60);
+        assert!(reservation.grow(100));
+        drop(reservation);
+        assert_eq!(incoming.bytes(), 0);
+    }
+}

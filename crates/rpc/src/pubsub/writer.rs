@@ -1,0 +1,310 @@
+//! The frames that go to a client.
+//!
+//! Shape: short frames are collected in a buffer. A long text is not: its header goes into the buffer, and its
+//! payload is written to the socket from the text that all its listeners share, in one frame. Frames of a server are
+//! not masked, so that nothing of it has to be copied.
+//! Bounds: a buffer of [`BUFFER_BYTES`] and one short frame, and one long text at a time. After [`PIECE_BYTES`]
+//! the task yields to the thread's other sockets. All operations keep their state here, so dropping their futures loses
+//! nothing.
+//! Not here: what is written when, and how long a client may take (`connection`).
+
+use std::future::poll_fn;
+use std::ops::ControlFlow;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, ready};
+
+use tokio::io::AsyncWrite;
+use tokio_tungstenite::tungstenite::protocol::frame::FrameHeader;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::OpCode;
+
+use super::text::SharedText;
+
+/// What is collected before it is written, unless nothing more waits.
+pub(super) const BUFFER_BYTES: usize = 16 * 1024;
+/// A payload that is longer is written from where it is.
+pub(super) const COPIED_BYTES_MAX: usize = 8 * 1024;
+/// What is written in a row: some 20 microseconds.
+pub(super) const PIECE_BYTES: usize = 64 * 1024;
+/// What an idle connection's buffer keeps.
+const IDLE_BYTES: usize = 4 * 1024;
+
+/// Frames on their way to a socket.
+pub(super) struct Writer {
+    buffer: Vec<u8>,
+    /// How much of the buffer has been written.
+    written: usize,
+    long: Option<Long>,
+    /// Bytes that all writers' sockets have not taken yet.
+    waiting: Arc<AtomicUsize>,
+    /// What is counted there for this one.
+    counted: usize,
+}
+
+/// A frame whose payload is not in the buffer. Its header is the buffer's end.
+struct Long {
+    header_at: usize,
+    len: usize,
+    written: usize,
+}
+
+/// Why nothing more can be written.
+#[derive(Debug)]
+pub(super) enum WriteError {
+    /// The socket is broken.
+    Broken,
+    /// The text that was being written is not there any more.
+    Evicted,
+}
+
+impl Writer {
+    pub(super) fn new(waiting: Arc<AtomicUsize>) -> Self {
+        Self { buffer: Vec::new(), written: 0, long: None, waiting, counted: 0 }
+    }
+
+    /// Whether the next frame should wait until this is flushed.
+    pub(super) fn is_full(&self) -> bool {
+        self.long.is_some() || self.buffer.len() >= BUFFER_BYTES
+    }
+
+    /// Adds a frame. No long one may be under way.
+    pub(super) fn add(&mut self, opcode: OpCode, is_final: bool, payload: &[u8]) {
+        debug_assert!(self.long.is_none(), "a frame within a frame");
+        self.add_header(opcode, is_final, payload.len());
+        self.buffer.extend_from_slice(payload);
+    }
+
+    /// Adds a frame whose payload of `len` bytes is written from elsewhere.
+    pub(super) fn add_long(&mut self, opcode: OpCode, is_final: bool, len: usize) {
+        debug_assert!(self.long.is_none(), "a frame within a frame");
+        let header_at = self.buffer.len();
+        self.add_header(opcode, is_final, len);
+        self.long = Some(Long { header_at, len, written: 0 });
+    }
+
+    fn add_header(&mut self, opcode: OpCode, is_final: bool, len: usize) {
+        let header = FrameHeader { is_final, opcode, mask: None, ..FrameHeader::default() };
+        let formatted = header.format(len as u64, &mut self.buffer);
+        debug_assert!(formatted.is_ok(), "writing to memory does not fail");
+    }
+
+    /// Takes back a long frame of which nothing has been written. True if the next frame may follow: none is half
+    /// written.
+    pub(super) fn withdraw_long(&mut self) -> bool {
+        match &self.long {
+            Some(long) if self.written > long.header_at => false,
+            Some(long) => {
+                self.buffer.truncate(long.header_at);
+                self.long = None;
+                true
+            }
+            None => true,
+        }
+    }
+
+    /// Writes [`PIECE_BYTES`], or all that there is: then there is nothing to continue with. `text` gives the
+    /// payload of the long frame.
+    pub(super) async fn advance<IO: AsyncWrite + Unpin>(
+        &mut self,
+        io: &mut IO,
+        text: impl Fn() -> Option<SharedText>,
+    ) -> Result<ControlFlow<()>, WriteError> {
+        let mut left = PIECE_BYTES;
+        let step = poll_fn(|cx| {
+            let polled = self.poll_advance(cx, io, &text, &mut left);
+            self.recount(polled.is_pending());
+            polled
+        });
+        let progress = step.await?;
+        if left < PIECE_BYTES / 2 {
+            // Done also where that was all: what comes next may be as long.
+            tokio::task::yield_now().await;
+        }
+        Ok(progress)
+    }
+
+    fn poll_advance<IO: AsyncWrite + Unpin>(
+        &mut self,
+        cx: &mut Context<'_>,
+        io: &mut IO,
+        text: &impl Fn() -> Option<SharedText>,
+        left: &mut usize,
+    ) -> Poll<Result<ControlFlow<()>, WriteError>> {
+        while self.written < self.buffer.len() {
+            let end = self.buffer.len().min(self.written + *left);
+            let bytes = ready!(poll_write(cx, io, &self.buffer[self.written..end]))?;
+            self.written += bytes;
+            *left -= bytes;
+            if *left == 0 {
+                return Poll::Ready(Ok(ControlFlow::Continue(())));
+            }
+        }
+        while let Some(long) = self.long.as_mut().filter(|long| long.written < long.len) {
+            // Not held while the socket has no room.
+            let text = text().ok_or(WriteError::Evicted)?;
+            let end = long.len.min(long.written + *left);
+            let bytes = ready!(poll_write(cx, io, &text.as_bytes()[long.written..end]))?;
+            long.written += bytes;
+            *left -= bytes;
+            if *left == 0 {
+                return Poll::Ready(Ok(ControlFlow::Continue(())));
+            }
+        }
+        (self.long, self.written) = (None, 0);
+        if self.buffer.capacity() > IDLE_BYTES {
+            self.buffer = Vec::new();
+        }
+        self.buffer.clear();
+        ready!(Pin::new(io).poll_flush(cx)).map_err(|_| WriteError::Broken)?;
+        Poll::Ready(Ok(ControlFlow::Break(())))
+    }
+
+    /// Counts what is left if the socket has no room for it.
+    fn recount(&mut self, is_waiting: bool) {
+        let long = self.long.as_ref().map_or(0, |long| long.len - long.written);
+        let now = if is_waiting { self.buffer.len() - self.written + long } else { 0 };
+        if now > self.counted {
+            self.waiting.fetch_add(now - self.counted, Ordering::Relaxed);
+        } else if now < self.counted {
+            self.waiting.fetch_sub(self.counted - now, Ordering::Relaxed);
+        }
+        self.counted = now;
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.recount(false);
+    }
+}
+
+fn poll_write<IO: AsyncWrite + Unpin>(
+    cx: &mut Context<'_>,
+    io: &mut IO,
+    bytes: &[u8],
+) -> Poll<Result<usize, WriteError>> {
+    match ready!(Pin::new(io).poll_write(cx, bytes)) {
+        Ok(written @ 1..) => Poll::Ready(Ok(written)),
+        Ok(0) | Err(_) => Poll::Ready(Err(WriteError::Broken)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::io;
+
+    use subs::QueueMemory;
+    use tokio_tungstenite::tungstenite::protocol::frame::coding::{Control, Data};
+
+    use super::*;
+
+    const TEXT: OpCode = OpCode::Data(Data::Text);
+
+    /// A socket that takes so much at once, and every so often nothing.
+    struct Socket {
+        taken: Vec<u8>,
+        writes: Vec<usize>,
+        at_once: usize,
+        is_full: bool,
+    }
+
+    impl Socket {
+        fn new(at_once: usize) -> Self {
+            Self { taken: Vec::new(), writes: Vec::new(), at_once, is_full: false }
+        }
+    }
+
+    impl AsyncWrite for Socket {
+        fn poll_write(
+            mut self: Pin<&mut Self>,
+            cx: &mut Context<'_>,
+            from: &[u8],
+        ) -> Poll<io::Result<usize>> {
+            self.is_full = !self.is_full;
+            if self.is_full {
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            let bytes = from.len().min(self.at_once);
+            self.taken.extend_from_slice(&from[..bytes]);
+            self.writes.push(from.len());
+            Poll::Ready(Ok(bytes))
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    fn text(len: usize) -> SharedText {
+        SharedText::new("x".repeat(len), &Arc::<QueueMemory>::default())
+    }
+
+    #[tokio::test]
+    async fn a_long_text_goes_out_in_pieces_that_are_short_and_nothing_of_it_is_copied() {
+        let (len, waiting) = (1_000_000, Arc::<AtomicUsize>::default());
+        let (mut socket, mut writer) = (Socket::new(50_000), Writer::new(Arc::clone(&waiting)));
+        let text = text(len);
+        writer.add(OpCode::Control(Control::Ping), true, b"?");
+        writer.add_long(TEXT, true, len);
+        assert!(writer.buffer.len() < 20, "two headers");
+        let mut steps = 0;
+        loop {
+            let before = socket.taken.len();
+            let step = writer.advance(&mut socket, || Some(text.clone())).await;
+            assert!(socket.taken.len() - before <= PIECE_BYTES);
+            steps += 1;
+            if step.expect("it is taken").is_break() {
+                break;
+            }
+        }
+        assert!(steps >= len / PIECE_BYTES);
+        assert!(socket.writes.iter().all(|offered| *offered <= PIECE_BYTES));
+        let header = [0x81, 127, 0, 0, 0, 0, 0, 0x0f, 0x42, 0x40];
+        let expected = [&[0x89, 1, b'?'], &header[..], text.as_bytes()].concat();
+        assert!(socket.taken == expected);
+        assert_eq!(waiting.load(Ordering::Relaxed), 0);
+    }
+
+    #[tokio::test]
+    async fn what_a_socket_does_not_take_is_counted_until_the_writer_goes() {
+        let (client, mut server) = tokio::io::duplex(1_000);
+        let waiting: Arc<AtomicUsize> = Arc::default();
+        let mut writer = Writer::new(Arc::clone(&waiting));
+        let text = text(100_000);
+        writer.add_long(TEXT, true, text.len());
+        let step = writer.advance(&mut server, || Some(text.clone()));
+        assert!(futures_util::FutureExt::now_or_never(step).is_none(), "its peer does not read");
+        assert_eq!(waiting.load(Ordering::Relaxed), 10 + 100_000 - 1_000);
+        drop(writer);
+        assert_eq!(waiting.load(Ordering::Relaxed), 0);
+        drop(client);
+    }
+
+    #[tokio::test]
+    async fn a_text_that_is_gone_ends_the_write_and_can_be_taken_back_before_its_first_byte() {
+        let mut writer = Writer::new(Arc::default());
+        let mut socket = Socket::new(usize::MAX);
+        writer.add(TEXT, true, b"{}");
+        writer.add_long(TEXT, true, 100_000);
+        assert!(writer.withdraw_long());
+        writer.add(OpCode::Control(Control::Close), true, b"");
+        let step = writer.advance(&mut socket, || None).await.expect("it is taken");
+        assert!(step.is_break());
+        assert_eq!(socket.taken, [0x81, 2, b'{', b'}', 0x88, 0]);
+
+        let (left, text) = (Cell::new(1), text(100_000));
+        let available = || (left.replace(left.get() - 1) > 0).then(|| text.clone());
+        writer.add_long(TEXT, true, 100_000);
+        socket.at_once = 1_000;
+        let ended = writer.advance(&mut socket, available).await;
+        assert!(matches!(ended, Err(WriteError::Evicted)));
+        assert!(!writer.withdraw_long(), "a part of it is on the wire");
+    }
+}

@@ -1,0 +1,110 @@
+//! Clients that send and never read: whatever they send that is answered, the node stops reading before it holds
+//! more than a buffer, and closes them.
+
+use std::sync::Arc;
+
+use pool::ClientId;
+use rpc::pubsub::{Config, serve_connection};
+use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+use tokio::time::timeout;
+
+use super::node::{Node, PATIENCE};
+use super::protocol::{frame, frames};
+
+/// What each direction of a socket holds.
+const SOCKET_BYTES: usize = 64 * 1024;
+/// Far more than a client may make the node hold, and far less than it tries.
+const HELD_BYTES_MAX: usize = 1024 * 1024;
+/// Far more than all buffers.
+const FLOOD_BYTES: usize = 16 * 1024 * 1024;
+
+/// A client that is a socket of known size, and the task that serves it.
+fn connect(node: &Node) -> (DuplexStream, tokio::task::JoinHandle<()>) {
+    let (client, server) = duplex(SOCKET_BYTES);
+    let served = serve_connection(server, ClientId(7), Arc::clone(&node.pubsub));
+    (client, tokio::spawn(served))
+}
+
+fn call(method: &str, params: serde_json::Value) -> Vec<u8> {
+    let call = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
+    frame(0x81, call.to_string().as_bytes())
+}
+
+/// Sends a frame again and again until it is closed; how many bytes were taken, and the most that were held.
+async fn flood(node: &Node, client: &mut DuplexStream, frame: &[u8]) -> (usize, usize) {
+    let frames = frame.repeat(SOCKET_BYTES.div_ceil(frame.len()));
+    let (mut sent, mut held, mut at) = (0, 0, 0);
+    node.until(|stats| stats.connections == 1).await;
+    let flood = async {
+        while sent < FLOOD_BYTES {
+            let Ok(bytes) = client.write(&frames[at..]).await else { break };
+            (sent, at) = (sent + bytes, (at + bytes) % frames.len());
+            let stats = node.pubsub.stats();
+            held = held.max(stats.unwritten_bytes + stats.notification_bytes);
+        }
+    };
+    let closed = node.until(|stats| stats.connections == 0);
+    tokio::select! {
+        () = flood => {}
+        () = closed => {}
+    }
+    (sent, held)
+}
+
+#[tokio::test]
+async fn a_client_that_sends_and_never_reads_is_closed_before_it_is_answered_much() {
+    let node = Node::start(Config { write_timeout_ms: 200, ..Config::default() }).await;
+    let cases: [(&str, Vec<u8>); 8] = [
+        ("pings", frame(0x89, &[7; 125])),
+        ("empty pings", frame(0x89, &[])),
+        ("calls", call("getVersion", json!([]))),
+        ("calls of nothing", call("getEverything", json!([]))),
+        ("no calls", frame(0x81, b"{")),
+        ("no calls as bytes", frame(0x82, b"{")),
+        ("binary messages of nothing", frame(0x82, &[0xad])),
+        ("calls about sets", call("addressesUpdate", json!([7, { "clear": true }]))),
+    ];
+    for (what, frame) in cases {
+        let (mut client, serving) = connect(&node);
+        let (sent, held) = flood(&node, &mut client, &frame).await;
+        assert!(sent < HELD_BYTES_MAX, "{what}: {sent} bytes were taken");
+        assert!(held < HELD_BYTES_MAX, "{what}: {held} bytes were held");
+        // Now it reads: what was answered, then why it is closed.
+        let mut received = Vec::new();
+        let read = timeout(PATIENCE, client.read_to_end(&mut received)).await;
+        read.expect("the server ends it").expect("it is memory");
+        let last = frames(&received).pop();
+        let Some((0x88, reason)) = last else { panic!("{what}: {last:?}") };
+        let reason = String::from_utf8_lossy(&reason[2..]);
+        assert_eq!(reason, "nothing was read for 200 ms (pubsub.write_timeout_ms)", "{what}");
+        drop(client);
+        serving.await.expect("no panic");
+    }
+    node.until_empty().await;
+}
+
+#[tokio::test]
+async fn frames_that_want_no_answer_are_read_for_ever_and_hold_nothing() {
+    let node = Node::start(Config::default()).await;
+    let (mut client, serving) = connect(&node);
+    let notification = b"[{\"jsonrpc\":\"2.0\",\"method\":\"x\"}]";
+    for frame in [frame(0x8a, &[7; 125]), frame(0x81, notification), frame(0x81, b"[]")] {
+        let many = frame.repeat(1_000);
+        for _ in 0..20 {
+            client.write_all(&many).await.expect("it is read");
+            let stats = node.pubsub.stats();
+            assert_eq!((stats.unwritten_bytes, stats.incoming_bytes), (0, 0));
+        }
+    }
+    client.write_all(&call("getVersion", json!([]))).await.expect("it is read");
+    let mut reply = [0; 2];
+    timeout(PATIENCE, client.read_exact(&mut reply))
+        .await
+        .expect("it answers")
+        .expect("it is open");
+    assert_eq!(reply[0], 0x81);
+    drop(client);
+    serving.await.expect("no panic");
+    node.until_empty().await;
+}

@@ -1,0 +1,153 @@
+//! Large notifications: however many clients wait for one, it is in memory once; however many differ, all of them
+//! together have a bound; and they arrive as they were made.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
+
+use chain::{AccountWrite, Block, Event};
+use ledger::BlockId;
+use rpc::pubsub::Config;
+use serde_json::{Value, json};
+use solana::Account;
+use solana_hash::Hash;
+
+use super::node::{Node, Tx, account, key};
+
+const MIB: usize = 1024 * 1024;
+
+/// Writes the account that all follow, with `bytes` bytes.
+fn write(node: &mut Node, n: u8, bytes: usize) {
+    let data: Vec<u8> = (0..bytes).map(|at| (at % 251) as u8 ^ n).collect();
+    let writes = vec![(key(1), account(u64::from(n), key(9), &data))];
+    node.block(Tx { writes, ..Tx::new(n) });
+}
+
+/// An account subscription that differs from others by its slice, which does not cut.
+fn params(offset: usize) -> Value {
+    let slice = json!({ "offset": offset, "length": 1 });
+    let encoding = json!({ "commitment": "confirmed", "encoding": "base64", "dataSlice": slice });
+    json!([key(1).to_string(), encoding])
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_large_notification_is_in_memory_once_for_all_who_do_not_read() {
+    let mut node = Node::start(Config::default()).await;
+    let mut clients = Vec::new();
+    for _ in 0..20 {
+        let mut client = node.connect().await;
+        client.subscribe("account", params(0)).await;
+        clients.push(client);
+    }
+    let bytes = 6 * MIB;
+    let text = bytes / 3 * 4;
+    write(&mut node, 1, bytes);
+    // No socket takes so much: each connection is in the middle of it, and what waits is counted for each.
+    node.until(|stats| stats.unwritten_bytes > 10 * text && stats.queue_messages == 0).await;
+    let stats = node.pubsub.stats();
+    assert!(stats.notification_bytes >= text, "{stats:?}");
+    assert!(stats.notification_bytes < 2 * text + MIB, "one text, and room to grow: {stats:?}");
+    let mut first: Option<Value> = None;
+    for client in &mut clients {
+        let told = client.notification().await;
+        let data = told["params"]["result"]["value"]["data"][0].as_str().expect("base64");
+        assert_eq!(data.len(), text);
+        assert_eq!(first.get_or_insert_with(|| told.clone()), &told, "they are the same");
+    }
+    node.until(|stats| stats.notification_bytes == 0 && stats.unwritten_bytes == 0).await;
+    drop(clients);
+    node.until_empty().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_that_holds_most_of_all_queues_is_closed_and_others_are_not() {
+    let bound = 16 * MIB;
+    let mut node = Node::start(Config { queues_bytes_max: bound, ..Config::default() }).await;
+    node.next_client.store(8, Ordering::SeqCst);
+    let mut other = node.connect().await;
+    other.subscribe("slot", json!([])).await;
+    node.next_client.store(7, Ordering::SeqCst);
+    let mut hostile = Vec::new();
+    for n in 0..12 {
+        let mut client = node.connect().await;
+        client.subscribe("account", params(n)).await;
+        hostile.push(client);
+    }
+    // No client reads. Twelve texts of 4 MiB do not fit.
+    for n in 1..=3 {
+        write(&mut node, n, 3 * MIB);
+        node.open();
+        node.complete();
+    }
+    node.until(|stats| stats.notification_bytes <= bound && stats.connections < 10).await;
+    let mut reasons = Vec::new();
+    for client in &mut hostile {
+        // Each message is whole, or the stream ends.
+        if let Some((code, reason)) = until_ended(client, &node).await {
+            assert_eq!(code, 1008, "{reason}");
+            reasons.push(reason);
+        }
+    }
+    let knob =
+        "too slow: more than 16777216 bytes were waiting for all clients (pubsub.queues_bytes_max)";
+    assert!(reasons.iter().all(|reason| reason == knob), "{reasons:?}");
+    for slot in 1..=6 {
+        let told = other.notification().await;
+        assert_eq!(told["params"]["result"]["slot"], slot, "the other gets all");
+    }
+    drop((hostile, other));
+    node.until_empty().await;
+}
+
+/// Reads on until the connection ends, or the node has nothing more for any client.
+async fn until_ended(client: &mut super::node::Client, node: &Node) -> Option<(u16, String)> {
+    tokio::select! {
+        closed = client.closed() => closed,
+        () = async {
+            node.until(|stats| stats.notification_bytes == 0 && stats.unwritten_bytes == 0).await;
+        } => None,
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn notifications_that_wait_hold_no_blocks() {
+    let config = Config { resume_blocks: 1, ..Config::default() };
+    let mut node = Node::start(config).await;
+    let mut client = node.connect().await;
+    let options = json!({ "commitment": "confirmed", "dataSlice": { "offset": 0, "length": 0 } });
+    let set = json!([[key(1).to_string()], options]);
+    client.call("addressesSubscribe", set).await.expect("it is right");
+    // More than the socket takes: it goes on in the queue.
+    client.subscribe("account", params(0)).await;
+    write(&mut node, 1, 8 * MIB);
+    node.until(|stats| stats.unwritten_bytes > 0 && stats.queue_messages == 1).await;
+    let mut blocks: Vec<Weak<Block>> = Vec::new();
+    for n in 2..40_u8 {
+        let block = block(n);
+        blocks.push(Arc::downgrade(&block));
+        node.tell(&Event::Completed { block: Arc::clone(&block), timestamp_ms: 1 });
+        node.tell(&Event::Finalized { block, timestamp_ms: 1 });
+    }
+    node.until(|stats| stats.queue_messages >= 1 + blocks.len()).await;
+    let old = &blocks[..30];
+    node.until(|_| old.iter().all(|block| block.strong_count() == 0)).await;
+    drop(client);
+    node.until_empty().await;
+}
+
+/// A block after the first, without the ledger behind it.
+fn block(n: u8) -> Arc<Block> {
+    let account = account(u64::from(n), key(200), &[]).map(|account| Arc::new(Account(account)));
+    let id = ledger::AddressId(u32::MAX);
+    Arc::new(Block {
+        id: BlockId { slot: u64::from(n), bank: u64::from(n) },
+        parent_slot: u64::from(n) - 1,
+        block_height: u64::from(n),
+        blockhash: Hash::new_from_array([n; 32]),
+        previous_blockhash: Hash::new_from_array([n - 1; 32]),
+        bank_hash: Hash::default(),
+        block_time: 1,
+        transaction_count: 0,
+        transactions: Vec::new(),
+        writes: vec![AccountWrite { pubkey: key(1), id, account, left: Vec::new() }],
+    })
+}
