@@ -111,6 +111,7 @@ fn merge(flags: DevFlags, file: DevFlags) -> DevFlags {
         identity_weights: flags.identity_weights.or(file.identity_weights),
         forward: flags.forward.into_iter().chain(file.forward).collect(),
         endpoints_file: flags.endpoints_file.or(file.endpoints_file),
+        allow_origin: both(flags.allow_origin, file.allow_origin),
         io_threads: flags.io_threads.or(file.io_threads),
         cpu_threads: flags.cpu_threads.or(file.cpu_threads),
         rpc_max_request_body_size: flags
@@ -143,7 +144,7 @@ impl Options {
             pool,
             cache_bytes_max: flags.cache_bytes_max.unwrap_or(CACHE_BYTES_MAX_DEFAULT),
             quic: quic_config(&flags)?,
-            tpu_port: tpu_port(&flags),
+            tpu_port: tpu_port(&flags)?,
             forward: flags.forward.clone(),
             bind_address: flags.bind_address.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST)),
             rpc_port: rpc_port(&flags)?,
@@ -252,6 +253,7 @@ fn rpc_config(flags: &DevFlags) -> Result<rpc::Config> {
             file.connections_max,
         )?,
         slow_request_ms: flags.slow_request_ms.unwrap_or(file.slow_request_ms),
+        allowed_origins: rpc::AllowedOrigins::new(&flags.allow_origin).context("--allow-origin")?,
         ..file
     };
     config.check()?;
@@ -291,9 +293,17 @@ fn quic_config(flags: &DevFlags) -> Result<quic::Config> {
 }
 
 /// Two after JSON-RPC's; where the system chooses that, it chooses this too.
-fn tpu_port(flags: &DevFlags) -> u16 {
-    let after = |port: u16| if port == 0 { 0 } else { port.checked_add(2).unwrap_or_default() };
-    flags.tpu_port.unwrap_or_else(|| after(flags.rpc_port.unwrap_or(RPC_PORT_DEFAULT)))
+fn tpu_port(flags: &DevFlags) -> Result<u16> {
+    match (flags.tpu_port, flags.rpc_port.unwrap_or(RPC_PORT_DEFAULT)) {
+        (Some(port), _) => Ok(port),
+        (None, 0) => Ok(0),
+        (None, port) => port.checked_add(2).with_context(|| {
+            format!(
+                "--rpc-port {port}: there is no port two after it for transactions over QUIC; \
+                 choose one with --tpu-port (0 takes a free one)"
+            )
+        }),
+    }
 }
 
 fn pubsub_config(flags: &DevFlags) -> Result<rpc::pubsub::Config> {
@@ -424,6 +434,36 @@ mod tests {
     }
 
     #[test]
+    fn origins_of_flags_and_file_come_together_and_are_checked() {
+        let flags = DevFlags {
+            allow_origin: vec!["https://app.example".to_owned()],
+            ..DevFlags::default()
+        };
+        let options = check(flags, "allow-origin = [\"http://localhost:5173\"]");
+        let both = ["https://app.example", "http://localhost:5173"].map(str::to_owned);
+        let allowed = rpc::AllowedOrigins::new(&both).expect("origins");
+        assert_eq!(options.expect("good settings").rpc.allowed_origins, allowed);
+        let any = check(DevFlags::default(), "").expect("good settings").rpc.allowed_origins;
+        assert_eq!(any, rpc::AllowedOrigins::default());
+        let wrong = check(DevFlags::default(), "allow-origin = [\"https://app.example/path\"]");
+        let wrong = format!("{:#}", wrong.err().expect("it has a path"));
+        assert!(wrong.contains("--allow-origin: \"https://app.example/path\" is no"), "{wrong}");
+    }
+
+    #[test]
+    fn a_port_that_leaves_no_room_for_quic_is_refused_unless_that_has_its_own() {
+        let port = |file: &str| check(DevFlags::default(), file).map(|options| options.tpu_port);
+        let refused = format!("{:#}", port("rpc-port = 65534").expect_err("65536 is no port"));
+        assert!(
+            refused.contains("--rpc-port 65534") && refused.contains("--tpu-port"),
+            "{refused}"
+        );
+        assert_eq!(port("rpc-port = 65534\ntpu-port = 9000").expect("its own port"), 9_000);
+        assert_eq!(port("rpc-port = 65533").expect("the last one"), 65_535);
+        assert_eq!(port("rpc-port = 0").expect("free ones"), 0);
+    }
+
+    #[test]
     fn a_block_per_transaction_is_final_at_once() {
         let options = check(DevFlags::default(), "slot-ms = 0").expect("good settings");
         assert_eq!(options.localnet.finalize_after, 0);
@@ -458,6 +498,8 @@ mod tests {
             let err = err(&format!("[pubsub]\n{setting} = 0"));
             assert!(err.contains(&format!("pubsub.{setting} is 0: ")), "{err}");
         }
+        let short = err("[rpc]\nhead_bytes_max = 8191");
+        assert!(short.contains("rpc.head_bytes_max is 8191: from 8192 to 32768"), "{short}");
         let forever = err("[rpc]\nheader_timeout_ms = 86400001");
         assert!(forever.contains("rpc.header_timeout_ms is 86400001: from 1 to"), "{forever}");
         let header = err("[rpc]\nclient_header = \"x api key\"");

@@ -45,11 +45,15 @@ pub(crate) const CODES: &[(i64, u16, &str)] = &[
 const OTHER_NAMES: &[&str] = &[
     "body_too_large",
     "body_too_slow",
+    "header_too_long",
     "method_not_allowed",
     "not_acceptable",
+    "not_implemented",
+    "origin_not_allowed",
     "refused",
     "too_busy",
     "unsupported_media_type",
+    "uri_too_long",
 ];
 
 /// Why a request got no answer.
@@ -128,6 +132,19 @@ impl Problem {
             return problem.with(header::CONNECTION, HeaderValue::from_static("close"));
         }
         problem
+    }
+
+    /// The request is refused by its head, before it is read.
+    pub(crate) fn of_head(status: StatusCode, message: &str) -> Self {
+        let name = match status {
+            StatusCode::FORBIDDEN => "origin_not_allowed",
+            StatusCode::URI_TOO_LONG => "uri_too_long",
+            StatusCode::UNSUPPORTED_MEDIA_TYPE => "unsupported_media_type",
+            StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE => "header_too_long",
+            StatusCode::NOT_IMPLEMENTED => "not_implemented",
+            _ => "invalid_request",
+        };
+        Self::new(status, name, RpcError::invalid_request(message))
     }
 
     pub(crate) fn into_response(self) -> Response<Content> {

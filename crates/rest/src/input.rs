@@ -1,11 +1,12 @@
 //! From a request to the parameters of its route: each checked, nothing that is not known let through.
 //!
-//! Bounds: the URI's are those of the header, the body's those of `rpc::Config`.
+//! Bounds: those of `rpc::Config` for the URI and the body. [`PARAMS_MAX`] parameters of a query, and the addresses
+//! of a list, are counted before they are taken apart.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use hyper::header::CONTENT_TYPE;
-use hyper::http::request::Parts;
+use hyper::Uri;
+use hyper::header::HeaderValue;
 use rpc::Node;
 use serde_json::{Map, Value, json};
 use solana_pubkey::Pubkey;
@@ -16,6 +17,13 @@ use crate::route::{Body, Kind, Most, Param, Place, Route};
 
 /// How much of a wrong text is told back.
 const TOLD_CHARS_MAX: usize = 96;
+
+/// Parameters of a query: more than any route has.
+const PARAMS_MAX: usize = 32;
+
+/// Filters of a list, as getProgramAccounts has it, and all values within them.
+const FILTERS_MAX: usize = 4;
+const FILTER_VALUES_MAX: usize = 1_024;
 
 /// What a node allows: how much may be given is said by its configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,22 +58,27 @@ impl Args {
     /// Reads everything that a request says.
     pub(crate) fn read(
         route: &Route,
-        path: Vec<(&'static str, &str)>,
-        head: &Parts,
+        uri: &Uri,
+        content_type: Option<&HeaderValue>,
         body: &[u8],
         limits: Limits,
     ) -> Result<Self, Problem> {
         let mut args = Self { is_posted: route.body != Body::None, ..Self::default() };
-        for (name, text) in path {
+        for (name, text) in route.matches(uri.path()).unwrap_or_default() {
             args.take_text((route, limits), Place::Path, name, &decoded(text, false)?)?;
         }
-        let query = head.uri.query().unwrap_or_default();
+        let query = uri.query().unwrap_or_default();
+        let params = 1 + query.bytes().filter(|byte| *byte == b'&').count();
+        if params > PARAMS_MAX {
+            let message = format!("a query of {params} parameters, at most {PARAMS_MAX} are read");
+            return Err(Problem::invalid(message));
+        }
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
             let (name, text) = pair.split_once('=').unwrap_or((pair, ""));
             let (name, text) = (decoded(name, true)?, decoded(text, true)?);
             args.take_text((route, limits), Place::Query, &name, &text)?;
         }
-        args.read_body((route, limits), head, body)?;
+        args.read_body((route, limits), content_type, body)?;
         let missing =
             route.params.iter().find(|param| param.is_required && args.of(param.name).is_none());
         match missing {
@@ -105,10 +118,10 @@ impl Args {
     fn read_body(
         &mut self,
         (route, limits): (&Route, Limits),
-        head: &Parts,
+        content_type: Option<&HeaderValue>,
         body: &[u8],
     ) -> Result<(), Problem> {
-        let content_type = head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+        let content_type = content_type.and_then(|value| value.to_str().ok());
         let media = content_type.unwrap_or_default().split(';').next().unwrap_or_default().trim();
         match route.body {
             Body::None => return Ok(()),
@@ -152,7 +165,11 @@ impl Args {
                 "false" => false.into(),
                 _ => Value::Null,
             },
-            Kind::Addresses(_) => text.split(',').collect(),
+            Kind::Addresses(most) => {
+                let count = 1 + text.bytes().filter(|byte| *byte == b',').count();
+                check_count(name, count, limits.addresses(most))?;
+                text.split(',').collect()
+            }
             _ => text.into(),
         };
         check(param, &value, limits)?;
@@ -196,7 +213,7 @@ fn check(param: &Param, value: &Value, limits: Limits) -> Result<(), Problem> {
             value.as_str().is_some_and(|text| words.contains(&text)),
             format!("one of {}", words.join(", ")),
         ),
-        Kind::Filters => (value.is_array(), "a list of filters".to_owned()),
+        Kind::Filters => return check_filters(name, value),
     };
     if is_good { Ok(()) } else { Err(Problem::invalid(format!("{name} is to be {wanted}"))) }
 }
@@ -221,12 +238,47 @@ fn check_key(name: &str, value: &Value, (wanted, is_one): Key) -> Result<(), Pro
     Err(Problem::invalid(format!("{name} is to be {wanted}, not {given}")))
 }
 
-fn check_addresses(name: &str, value: &Value, (max, knob): (usize, &str)) -> Result<(), Problem> {
-    let wanted = format!("{name} is to be a list of 1 to {max} addresses{knob}");
-    let Some(list) = value.as_array() else { return Err(Problem::invalid(wanted)) };
-    if !(1..=max).contains(&list.len()) {
-        return Err(Problem::invalid(format!("{wanted}, not of {}", list.len())));
+/// As many as the method takes, so that what becomes of them is short.
+fn check_filters(name: &str, value: &Value) -> Result<(), Problem> {
+    let wanted = || format!("{name} is to be a list of at most {FILTERS_MAX} filters");
+    let list = value.as_array().ok_or_else(|| Problem::invalid(wanted()))?;
+    if list.len() > FILTERS_MAX {
+        return Err(Problem::invalid(format!("{}, not of {}", wanted(), list.len())));
     }
+    let values: usize = list.iter().map(values_len).sum();
+    if values > FILTER_VALUES_MAX {
+        let message =
+            format!("{name} has {values} values, at most {FILTER_VALUES_MAX} may it have");
+        return Err(Problem::invalid(message));
+    }
+    Ok(())
+}
+
+/// How many values there are in one, itself included. serde_json bounds how deep they are.
+fn values_len(value: &Value) -> usize {
+    1 + match value {
+        Value::Array(list) => list.iter().map(values_len).sum(),
+        Value::Object(members) => members.values().map(values_len).sum(),
+        _ => 0,
+    }
+}
+
+fn addresses_wanted(name: &str, (max, knob): (usize, &str)) -> String {
+    format!("{name} is to be a list of 1 to {max} addresses{knob}")
+}
+
+fn check_count(name: &str, count: usize, limit: (usize, &str)) -> Result<(), Problem> {
+    if (1..=limit.0).contains(&count) {
+        return Ok(());
+    }
+    Err(Problem::invalid(format!("{}, not of {count}", addresses_wanted(name, limit))))
+}
+
+fn check_addresses(name: &str, value: &Value, limit: (usize, &str)) -> Result<(), Problem> {
+    let Some(list) = value.as_array() else {
+        return Err(Problem::invalid(addresses_wanted(name, limit)));
+    };
+    check_count(name, list.len(), limit)?;
     let mut all = list.iter().enumerate();
     all.try_for_each(|(nth, one)| check_key(&format!("{name}[{nth}]"), one, ADDRESS))
 }

@@ -28,6 +28,7 @@ mod waits;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use hyper::header::{self, HeaderValue};
 use hyper::{Method, Response, StatusCode};
@@ -96,7 +97,7 @@ impl Rest {
         let is_read = matches!(request.head.method, Method::GET | Method::HEAD);
         let headers = &request.head.headers;
         let found = find(path, &request.head.method);
-        let route = found.as_ref().ok().map(|(route, _)| *route);
+        let route = found.as_ref().ok().copied();
         *number = route.and_then(|it| routes::ROUTES.iter().position(|one| std::ptr::eq(one, it)));
         // Whatever comes of it, it is a request.
         request.caller.admit(node)?;
@@ -108,7 +109,7 @@ impl Rest {
             "/v1/openapi.json" => return Ok(self.openapi.of(node).await?.respond(headers)),
             _ => {}
         }
-        let (route, path_args) = found?;
+        let route = found?;
         let has_raw = route.answer.has_raw();
         let media = accept::media(headers, has_raw).ok_or_else(|| {
             Problem::not_acceptable(if has_raw {
@@ -118,11 +119,19 @@ impl Rest {
             })
         })?;
         let body = request.body.map_err(|(status, words)| Problem::of_body(status, words))?;
-        let args = Args::read(route, path_args, &request.head, &body, Limits::of(node))?;
-        let uri = &request.head.uri;
-        let (caller, hold_bytes_max) = (request.caller, self.hold_bytes_max);
+        let (uri, caller, hold_bytes_max) =
+            (&request.head.uri, request.caller, self.hold_bytes_max);
+        let (uri_to_read, content_type) = (uri.clone(), headers.get(header::CONTENT_TYPE).cloned());
+        let (bytes, limits) = (body.len(), Limits::of(node));
+        // A long body on the CPU pool.
+        let read = move || {
+            let args = Args::read(route, &uri_to_read, content_type.as_ref(), &body, limits)?;
+            let plan = (route.plan)(&args)?;
+            Ok::<_, Problem>((args, plan))
+        };
+        let (args, plan) = caller.read(node, bytes, read).await??;
         let asked = Asked { node, caller, uri, headers, media, is_read, hold_bytes_max };
-        match (&route.answer, (route.plan)(&args)?) {
+        match (&route.answer, plan) {
             (Answer::Several, plan) => several::answer(&asked, &args, plan).await,
             (Answer::Status, plan) => wait::answer(&asked, &self.waits, &args, plan).await,
             (_, plan) => answer::answer(&asked, route, &args, plan).await,
@@ -167,6 +176,12 @@ impl Web for Rest {
             response
         })
     }
+
+    fn refuse(&self, status: StatusCode, message: &str) -> Response<Content> {
+        let response = Problem::of_head(status, message).into_response();
+        self.figures.count(None, status, Duration::ZERO);
+        response
+    }
 }
 
 impl Source for Rest {
@@ -175,14 +190,11 @@ impl Source for Rest {
     }
 }
 
-/// A route, and the variables of a path by their names.
-type Found<'p> = (&'static Route, Vec<(&'static str, &'p str)>);
-
-/// The route of a request, and what its path holds.
-fn find<'p>(path: &'p str, method: &Method) -> Result<Found<'p>, Problem> {
-    let mut found = routes::ROUTES.iter().filter_map(|route| Some((route, route.matches(path)?)));
+/// The route of a request.
+fn find(path: &str, method: &Method) -> Result<&'static Route, Problem> {
+    let mut found = routes::ROUTES.iter().filter(|route| route.matches(path).is_some());
     // A path without variables comes before one with them.
-    let (first, args) = found.next().ok_or_else(Problem::no_route)?;
+    let first = found.next().ok_or_else(Problem::no_route)?;
     let verb = match *method {
         Method::GET | Method::HEAD => Some(Verb::Get),
         Method::POST => Some(Verb::Post),
@@ -190,7 +202,7 @@ fn find<'p>(path: &'p str, method: &Method) -> Result<Found<'p>, Problem> {
     };
     let of_path = routes::ROUTES.iter().filter(|route| route.path == first.path);
     match of_path.clone().find(|route| Some(route.verb) == verb) {
-        Some(route) => Ok((route, args)),
+        Some(route) => Ok(route),
         None => Err(Problem::method_not_allowed(allowed(of_path.map(|route| route.verb)))),
     }
 }

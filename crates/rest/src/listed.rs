@@ -59,8 +59,9 @@ fn methods(route: &Route, path: &str, body: Option<&Value>) -> Vec<&'static str>
     let request = Request::builder().uri(&path).header("content-type", "application/json");
     let (head, ()) = request.body(()).expect("a request").into_parts();
     let body = body.map(|body| right(&body.to_string())).unwrap_or_default();
-    let variables = route.matches(head.uri.path()).expect("it is of the route");
-    let args = Args::read(route, variables, &head, body.as_bytes(), Limits { accounts_max: 2 });
+    assert!(route.matches(head.uri.path()).is_some(), "it is of the route");
+    let (media, limits) = (head.headers.get("content-type"), Limits { accounts_max: 2 });
+    let args = Args::read(route, &head.uri, media, body.as_bytes(), limits);
     let plan = (route.plan)(&args.expect("parameters are right")).expect("so it has a plan");
     match plan {
         Plan::Call(method, _) => vec![method],

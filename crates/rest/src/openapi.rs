@@ -224,9 +224,9 @@ fn responses(route: &Route) -> Value {
         responses.insert("304".to_owned(), json!({ "description": same, "headers": headers }));
     }
     let mut statuses: Vec<u16> = error::CODES.iter().map(|(_, status, _)| *status).collect();
-    statuses.extend([406, 429]);
+    statuses.extend([403, 406, 414, 415, 429, 431, 501]);
     if route.body != Body::None {
-        statuses.extend([408, 413, 415]);
+        statuses.extend([408, 413]);
     }
     for status in statuses {
         responses.entry(status.to_string()).or_insert_with(|| refusal(status));
@@ -288,11 +288,19 @@ fn refusal(status: u16) -> Value {
         .map(|(_, _, name)| *name)
         .collect();
     let description = match status {
+        403 => {
+            "origin_not_allowed: the page that asks is of an origin that may not (--allow-origin)"
+                .to_owned()
+        }
         406 => "not_acceptable: Accept has nothing that there is".to_owned(),
         408 => "body_too_slow".to_owned(),
         413 => "body_too_large".to_owned(),
+        414 => "uri_too_long".to_owned(),
         415 => "unsupported_media_type".to_owned(),
         429 => "too_busy: come again after Retry-After seconds".to_owned(),
+        431 => "header_too_long; a head that is too long as a whole is refused without a body"
+            .to_owned(),
+        501 => "not_implemented: a Transfer-Encoding other than chunked".to_owned(),
         _ => names.join(", "),
     };
     let mut headers = json!({ "Cache-Control": header("NoStore") });

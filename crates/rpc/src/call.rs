@@ -17,6 +17,7 @@ use crate::content::Content;
 use crate::dispatch::{self, Reply};
 use crate::error::RpcError;
 use crate::node::Node;
+use crate::poll_budget;
 use crate::request_id::RequestId;
 use crate::work::{self, INLINE_BODY_BYTES_MAX};
 
@@ -93,7 +94,8 @@ impl Caller {
         Asker { client, coding: want.coding, want: Some(want), request, arrived: node.pool.now() }
     }
 
-    /// Runs a method where its class says, on parameters that are an array of JSON.
+    /// Runs a method where its class says, on parameters that are an array of JSON. Long ones are read on the CPU
+    /// pool.
     ///
     /// Errors: the method's own, and -32005 if there is no room for it.
     pub async fn call(
@@ -104,26 +106,33 @@ impl Caller {
         want: Want,
     ) -> Result<Called, RpcError> {
         let asker = self.asker(node, want);
-        let (told, coding, content) =
-            match dispatch::answer_method(node, asker, method, params).await {
-                Reply::Nothing => return Err(RpcError::internal()),
-                Reply::Whole(whole) => match whole.told {
-                    Some(told) => (*told, whole.coding, whole.text.into()),
-                    // It was answered where the socket is polled: it is short.
-                    None => {
-                        let (value, told) = Bare::whole(want, whole.text.into());
-                        (told, Coding::Plain, Bytes::from(value).into())
-                    }
-                },
-                Reply::Kept(parts, coding, told) => {
-                    (told, coding, Content::kept(node, self.client, parts))
+        poll_budget::charge(params.len());
+        let reply = if params.len() > INLINE_BODY_BYTES_MAX {
+            Box::pin(dispatch::answer_large_method(node, asker, method, params)).await
+        } else {
+            poll_budget::charge_parsed(params.len());
+            dispatch::answer_method(node, asker, method, params).await
+        };
+        let (told, coding, content) = match reply {
+            Reply::Nothing => return Err(RpcError::internal()),
+            Reply::Whole(whole) => match whole.told {
+                Some(told) => (*told, whole.coding, whole.text.into()),
+                // It was answered where the socket is polled: it is short.
+                None => {
+                    poll_budget::charge(whole.text.len());
+                    let (value, told) = Bare::whole(want, whole.text.into());
+                    (told, Coding::Plain, Bytes::from(value).into())
                 }
-                Reply::Streamed(mut first, rest) => {
-                    let told = first.told.take().ok_or_else(RpcError::internal)?;
-                    let coding = first.coding;
-                    (*told, coding, Content::streamed(node, self.client, first, rest))
-                }
-            };
+            },
+            Reply::Kept(parts, coding, told) => {
+                (told, coding, Content::kept(node, self.client, parts))
+            }
+            Reply::Streamed(mut first, rest) => {
+                let told = first.told.take().ok_or_else(RpcError::internal)?;
+                let coding = first.coding;
+                (*told, coding, Content::streamed(node, self.client, first, rest))
+            }
+        };
         match told.err {
             Some(err) => Err(err),
             None => Ok(Called { told, coding, content }),

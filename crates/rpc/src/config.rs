@@ -4,6 +4,12 @@ use hyper::header::HeaderName;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
+use crate::cors::AllowedOrigins;
+
+/// What a head may have at least and at most. hyper's buffer is never shorter, and parsing a longer one would take
+/// more than some hundred microseconds.
+const HEAD_BYTES: std::ops::RangeInclusive<usize> = 8 * 1024..=32 * 1024;
+
 /// No time limit is longer: a day.
 const TIMEOUT_MS_MAX: u64 = 24 * 60 * 60 * 1_000;
 
@@ -14,13 +20,23 @@ pub struct Config {
     /// Bytes of a request's body. Default 51,200, as Agave's. Memory: so many for each connection
     /// that is sending one.
     pub body_bytes_max: usize,
+    /// Bytes of a request's head, URI and all headers together. Default 16,384; from 8,192 to 32,768. Memory: this
+    /// for each connection that is sending one.
+    pub head_bytes_max: usize,
+    /// Bytes of a request's URI. Default 8,192, which has room for 100 addresses in a list.
+    pub uri_bytes_max: usize,
+    /// Bytes of each header that is read as a list, all its lines together: `If-None-Match`, `Accept`,
+    /// `Accept-Encoding` and their like. Default 4,096, which has room for 100 `ETag`s.
+    pub list_header_bytes_max: usize,
     /// Calls in a batch. Default 1,000: what fits into the default body.
     pub batch_max: usize,
     /// Connections at once, HTTP and WebSocket together. Default 10,000. Memory: about 20 KiB each.
     /// One more waits in the listener's backlog.
     pub connections_max: usize,
     /// Connections at once from one address (an IPv6 network of 64 bits). Default none: as many as there may be at
-    /// all. One more is answered with 429 and closed. Behind a proxy all come from its address.
+    /// all, but for the last tenth, of which an address gets one only if it has fewer than are left. One more is
+    /// answered with 429 and closed. Behind a proxy all come from its address: as many as `connections_max`
+    /// leaves nothing for others.
     pub connections_per_address_max: Option<usize>,
     /// Milliseconds in which a request's header must be complete; also how long a connection may
     /// idle between requests. Default 30,000.
@@ -35,6 +51,9 @@ pub struct Config {
     /// proxy. Whoever reaches the port can set it, too. Default none: a client is its address.
     #[serde(deserialize_with = "header_name")]
     pub client_header: Option<HeaderName>,
+    /// Origins of web pages that may ask. Default any, as Agave's. Not in the configuration's table: it has a flag.
+    #[serde(skip)]
+    pub allowed_origins: AllowedOrigins,
     /// Addresses in one getMultipleAccounts. Default 100, as Agave's.
     pub multiple_accounts_max: usize,
     /// Bytes of account data, of all calls of a batch together, above which a read runs on the CPU pool and not
@@ -55,6 +74,9 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             body_bytes_max: 50 * 1024,
+            head_bytes_max: 16 * 1024,
+            uri_bytes_max: 8 * 1024,
+            list_header_bytes_max: 4 * 1024,
             batch_max: 1_000,
             connections_max: 10_000,
             connections_per_address_max: None,
@@ -62,6 +84,7 @@ impl Default for Config {
             body_timeout_ms: 10_000,
             write_timeout_ms: 30_000,
             client_header: None,
+            allowed_origins: AllowedOrigins::default(),
             multiple_accounts_max: 100,
             inline_bytes_max: 32 * 1024,
             inline_accounts_max: 16,
@@ -88,11 +111,17 @@ impl Config {
     pub fn check(&self) -> Result<(), ConfigError> {
         at_least_one(&[
             ("rpc.body_bytes_max", self.body_bytes_max),
+            ("rpc.uri_bytes_max", self.uri_bytes_max),
+            ("rpc.list_header_bytes_max", self.list_header_bytes_max),
             ("rpc.batch_max", self.batch_max),
             ("rpc.connections_max", self.connections_max),
             ("rpc.connections_per_address_max", self.connections_per_address_max.unwrap_or(1)),
             ("rpc.multiple_accounts_max", self.multiple_accounts_max),
         ])?;
+        if !HEAD_BYTES.contains(&self.head_bytes_max) {
+            let (name, value) = ("rpc.head_bytes_max", self.head_bytes_max as u64);
+            return Err(ConfigError { name, value, wanted: "from 8192 to 32768" });
+        }
         times(&[
             ("rpc.header_timeout_ms", self.header_timeout_ms),
             ("rpc.body_timeout_ms", self.body_timeout_ms),

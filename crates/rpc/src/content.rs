@@ -17,9 +17,9 @@ use crate::node::Node;
 use crate::outlet::{Piece, Taken, Taker};
 use crate::pace::Pace;
 
-/// So many bytes of a kept answer, give or take a part, go to the socket in one call; then other connections
-/// of the thread have their turn: some hundred microseconds.
-const CHUNK_BYTES: usize = 1024 * 1024;
+/// Bytes of a cached response that are handed to the connection at once, give or take a part. They are not copied.
+/// How many of them one poll writes is decided where they are written ([`crate::io`]).
+const CHUNK_BYTES: usize = 256 * 1024;
 
 /// The body of a response.
 pub struct Content {
@@ -29,8 +29,8 @@ pub struct Content {
 
 enum Form {
     Whole(Bytes),
-    /// All there, in order; how many bytes they are, and whether others are to have a turn first.
-    Parts(std::vec::IntoIter<Bytes>, u64, bool),
+    /// All there, in order, and how many bytes they are.
+    Parts(std::vec::IntoIter<Bytes>, u64),
     Streamed(Box<Streamed>),
 }
 
@@ -50,7 +50,7 @@ impl Content {
     /// A body that is kept in parts, counted as the client's as they go.
     pub(crate) fn kept(node: &Node, client: ClientId, parts: Vec<Bytes>) -> Self {
         let bytes = parts.iter().map(|part| part.len() as u64).sum();
-        Self::paced(node, client, Form::Parts(parts.into_iter(), bytes, false))
+        Self::paced(node, client, Form::Parts(parts.into_iter(), bytes))
     }
 
     fn paced(node: &Node, client: ClientId, form: Form) -> Self {
@@ -102,7 +102,7 @@ impl Body for Content {
         self.held_bytes().is_none()
             && match &self.form {
                 Form::Whole(bytes) => bytes.is_empty(),
-                Form::Parts(_, left, _) => *left == 0,
+                Form::Parts(_, left) => *left == 0,
                 Form::Streamed(streamed) => streamed.is_over,
             }
     }
@@ -110,7 +110,7 @@ impl Body for Content {
     fn size_hint(&self) -> SizeHint {
         match &self.form {
             Form::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
-            Form::Parts(_, left, _) => {
+            Form::Parts(_, left) => {
                 SizeHint::with_exact(*left + self.held_bytes().unwrap_or_default() as u64)
             }
             Form::Streamed(_) => SizeHint::default(),
@@ -123,13 +123,8 @@ impl Form {
         match self {
             Self::Whole(bytes) if bytes.is_empty() => Poll::Ready(None),
             Self::Whole(bytes) => Poll::Ready(Some(Ok(std::mem::take(bytes).into()))),
-            Self::Parts(_, 0, _) => Poll::Ready(None),
-            Self::Parts(_, _, yields) if *yields => {
-                *yields = false;
-                cx.waker().wake_by_ref();
-                Poll::Pending
-            }
-            Self::Parts(parts, left, yields) => {
+            Self::Parts(_, 0) => Poll::Ready(None),
+            Self::Parts(parts, left) => {
                 let mut chunk = Chunk::default();
                 while chunk.remaining() < CHUNK_BYTES
                     && let Some(part) = parts.next()
@@ -137,7 +132,6 @@ impl Form {
                     chunk.push(part);
                 }
                 *left -= chunk.remaining() as u64;
-                *yields = true;
                 Poll::Ready(Some(Ok(chunk)))
             }
             Self::Streamed(streamed) => streamed.poll(cx),
@@ -192,7 +186,7 @@ mod tests {
         let read = || {
             let parts: Vec<_> = (0..8).map(|n| Bytes::from(vec![n; 150_000])).collect();
             let whole = parts.concat();
-            let form = Form::Parts(parts.into_iter(), whole.len() as u64, false);
+            let form = Form::Parts(parts.into_iter(), whole.len() as u64);
             let mut content = Content { form, pace: Pace::new(&clients, &pool, client) };
             let (clients, pool) = (&clients, &pool);
             async move {

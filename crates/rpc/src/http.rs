@@ -12,6 +12,8 @@ use std::str::Utf8Error;
 use std::sync::Arc;
 use std::time::Duration;
 
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
@@ -26,16 +28,19 @@ use crate::asker::Asker;
 use crate::call::Caller;
 use crate::compress::Coding;
 use crate::content::Content;
+use crate::cors::Cors;
 use crate::dispatch::{self, Reply};
+use crate::head::{self, HeadError};
 use crate::health::Status;
 use crate::identity;
 use crate::metrics;
 use crate::node::Node;
+use crate::poll_budget::{self, REQUEST_UNITS};
 use crate::request_id::{self, RequestId};
+use crate::work::INLINE_BODY_BYTES_MAX;
 
-/// What a body that is too large may still send so that its sender reads the answer: past it the
-/// connection is closed under its hands.
-const DRAIN_BYTES_MAX: usize = 1024 * 1024;
+/// Bytes of a `Sec-WebSocket-Key`, before they are written as base64 (RFC 6455, 4.1).
+const WEBSOCKET_KEY_BYTES: usize = 16;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json; charset=utf-8");
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
@@ -74,6 +79,9 @@ pub trait Web: Send + Sync + 'static {
         node: &'a Arc<Node>,
         request: WebRequest,
     ) -> Pin<Box<dyn Future<Output = Response<Content>> + Send + 'a>>;
+
+    /// Answers a request that is refused by its head.
+    fn refuse(&self, status: StatusCode, message: &str) -> Response<Content>;
 }
 
 /// A request for [`Web`].
@@ -109,11 +117,17 @@ pub(crate) async fn handle(
     mut request: Request<Incoming>,
 ) -> Handled {
     let id = RequestId::of(request.headers(), from.connection, from.number);
-    let mut handled = if asks_for_websocket(&request) {
-        let client = client(node, from.peer, request.headers());
-        handshake(&mut request, client)
-    } else {
-        respond_to(node, web, port, (from.peer, id), request).await
+    let (uri, headers) = (request.uri(), request.headers());
+    let head_bytes = head::bytes(uri, headers);
+    poll_budget::charge(REQUEST_UNITS);
+    poll_budget::charge_parsed(head_bytes);
+    let mut handled = match head::check(&node.config, uri, headers, head_bytes) {
+        Err(err) => refuse(node, web, port, &err, &request),
+        Ok(()) if asks_for_websocket(&request) => {
+            let client = client(node, from.peer, request.headers());
+            handshake(&mut request, client)
+        }
+        Ok(()) => respond_to(node, web, port, (from.peer, id), request).await,
     };
     let response = &mut handled.response;
     // The answers that cost nothing to make do not tell an id that nobody asked for.
@@ -126,6 +140,42 @@ pub(crate) async fn handle(
     handled
 }
 
+/// Refuses a request by its head. The connection is closed: its body was not read.
+fn refuse(
+    node: &Node,
+    web: Option<&Arc<dyn Web>>,
+    port: Port,
+    err: &HeadError,
+    request: &Request<Incoming>,
+) -> Handled {
+    let (status, message) = (err.status(), err.to_string());
+    let web = of_path(web, port, request);
+    let mut response = match web {
+        Some(web) => web.refuse(status, &message),
+        None => text(status, message + "\n"),
+    };
+    let headers = response.headers_mut();
+    headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+    if status == StatusCode::UNSUPPORTED_MEDIA_TYPE {
+        // What is read instead (RFC 9110, 15.5.16).
+        headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+    }
+    // A page whose origin is not allowed is not to read why.
+    if !matches!(err, HeadError::Origin(_)) {
+        Cors::of(&node.config.allowed_origins, request.headers(), web.is_some()).write(headers);
+    }
+    Handled { response, upgrade: None }
+}
+
+/// The API other than JSON-RPC that has the path of a request.
+fn of_path<'w>(
+    web: Option<&'w Arc<dyn Web>>,
+    port: Port,
+    request: &Request<Incoming>,
+) -> Option<&'w Arc<dyn Web>> {
+    web.filter(|web| port == Port::Rpc && web.has(request.uri().path()))
+}
+
 async fn respond_to(
     node: &Arc<Node>,
     web: Option<&Arc<dyn Web>>,
@@ -133,8 +183,8 @@ async fn respond_to(
     (peer, id): (IpAddr, RequestId),
     request: Request<Incoming>,
 ) -> Handled {
-    let web = web.filter(|web| port == Port::Rpc && web.has(request.uri().path()));
-    let cors = Cors::of(request.headers(), web.is_some());
+    let web = of_path(web, port, &request);
+    let cors = Cors::of(&node.config.allowed_origins, request.headers(), web.is_some());
     let is_options = web.is_none() && *request.method() == Method::OPTIONS;
     let mut response = match (port, web) {
         (Port::PubSub, _) => needs_websocket(),
@@ -144,6 +194,7 @@ async fn respond_to(
             let caller = Caller::new(asker.client, id);
             let (head, body) = request.into_parts();
             let body = read_body(node, body).await.map_err(BodyError::into_words);
+            poll_budget::charge_parsed(body.as_ref().map_or(0, inline_bytes));
             let mut response = web.answer(node, WebRequest { caller, head, body }).await;
             if let Some(id) = id.header() {
                 response.headers_mut().insert(request_id::HEADER, id);
@@ -280,21 +331,21 @@ impl BodyError {
     }
 }
 
+/// Reads a body. One that is too long is refused as soon as that is known, and not read any further: the
+/// connection is to be closed after the answer, and lingers ([`crate::io`]).
 async fn read_body(node: &Node, mut body: Incoming) -> Result<Bytes, BodyError> {
     let (bytes_max, timeout_ms) = (node.config.body_bytes_max, node.config.body_timeout_ms);
+    let announced = body.size_hint().lower();
+    if announced > bytes_max as u64 {
+        return Err(BodyError::TooLarge { bytes_max });
+    }
     let read = tokio::time::timeout(Duration::from_millis(timeout_ms), async {
-        let announced = body.size_hint().lower();
-        if announced > bytes_max as u64 {
-            drain(&mut body).await;
-            return Err(BodyError::TooLarge { bytes_max });
-        }
         let mut whole = BytesMut::new();
         let mut only: Option<Bytes> = None;
         while let Some(frame) = body.frame().await {
             let Ok(chunk) = frame.map_err(|_| BodyError::Broken)?.into_data() else { continue };
             let before = whole.len() + only.as_ref().map_or(0, Bytes::len);
             if before + chunk.len() > bytes_max {
-                drain(&mut body).await;
                 return Err(BodyError::TooLarge { bytes_max });
             }
             // Nearly every body is one chunk, which is then not copied.
@@ -313,16 +364,9 @@ async fn read_body(node: &Node, mut body: Incoming) -> Result<Bytes, BodyError> 
     read.await.unwrap_or(Err(BodyError::TooSlow { timeout_ms }))
 }
 
-/// Reads on for a while, so that the answer is not lost to a connection reset.
-async fn drain(body: &mut Incoming) {
-    let mut left = DRAIN_BYTES_MAX;
-    while let Some(Ok(frame)) = body.frame().await {
-        let bytes = frame.data_ref().map_or(0, Bytes::len);
-        match left.checked_sub(bytes) {
-            Some(rest) => left = rest,
-            None => return,
-        }
-    }
+/// How much of a body is parsed on this thread.
+fn inline_bytes(body: &Bytes) -> usize {
+    if body.len() > INLINE_BODY_BYTES_MAX { 0 } else { body.len() }
 }
 
 fn is_read(request: &Request<Incoming>) -> bool {
@@ -425,8 +469,10 @@ fn handshake(request: &mut Request<Incoming>, client: ClientId) -> Handled {
     let Some(key) = headers.get(header::SEC_WEBSOCKET_KEY) else {
         return refused(StatusCode::BAD_REQUEST, "Sec-WebSocket-Key is required\n");
     };
-    let Ok(accept) = HeaderValue::from_str(&derive_accept_key(key.as_bytes())) else {
-        return refused(StatusCode::BAD_REQUEST, "Sec-WebSocket-Key is not base64\n");
+    let is_key = |key: Vec<u8>| key.len() == WEBSOCKET_KEY_BYTES;
+    let accept = HeaderValue::from_str(&derive_accept_key(key.as_bytes()));
+    let (true, Ok(accept)) = (BASE64_STANDARD.decode(key).is_ok_and(is_key), accept) else {
+        return refused(StatusCode::BAD_REQUEST, "Sec-WebSocket-Key is not 16 bytes in base64\n");
     };
     let mut response = Response::new(Content::default());
     *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
@@ -444,46 +490,6 @@ fn needs_websocket() -> Response<Content> {
     response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
     response.headers_mut().insert(header::UPGRADE, HeaderValue::from_static("websocket"));
     response
-}
-
-/// What a browser's request asks about us: any origin may call.
-struct Cors {
-    has_origin: bool,
-    is_web: bool,
-    asked_headers: Option<HeaderValue>,
-}
-
-impl Cors {
-    fn of(headers: &HeaderMap, is_web: bool) -> Self {
-        Self {
-            is_web,
-            has_origin: headers.contains_key(header::ORIGIN),
-            asked_headers: headers.get(header::ACCESS_CONTROL_REQUEST_HEADERS).cloned(),
-        }
-    }
-
-    fn write(self, headers: &mut HeaderMap) {
-        // What a cache keeps is to be the same whoever asked first.
-        if self.is_web {
-            for name in [header::ACCESS_CONTROL_ALLOW_ORIGIN, header::ACCESS_CONTROL_EXPOSE_HEADERS]
-            {
-                headers.insert(name, HeaderValue::from_static("*"));
-            }
-        }
-        if !self.has_origin {
-            return;
-        }
-        if !self.is_web {
-            headers.append(header::VARY, HeaderValue::from_static("origin"));
-            headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
-        }
-        let methods = if self.is_web { "OPTIONS, GET, HEAD, POST" } else { "OPTIONS, POST" };
-        headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static(methods));
-        headers.insert(header::ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("86400"));
-        if let Some(asked) = self.asked_headers {
-            headers.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, asked);
-        }
-    }
 }
 
 fn json(status: StatusCode, content: Content) -> Response<Content> {

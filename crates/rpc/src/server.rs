@@ -3,8 +3,10 @@
 //! In: listeners that are bound already. Each connection is one task; it speaks HTTP/1.1 with
 //! keep-alive and, once a client asks for it, WebSocket until it ends.
 //! Bounds: `Config::connections_max` connections (the next waits unread, those after it in the
-//! listener's backlog), of which an address may have fewer (one more is told so, 429), and a time limit on
-//! each thing that a client can be slow at: header, body, reading our answer.
+//! listener's backlog), of which an address may have fewer (one more is told so, 429; [`crate::places`]), and a time
+//! limit on each thing that a client can be slow at: header, body, reading our answer. What one poll of a connection
+//! does is bounded as well ([`crate::poll_budget`]); a connection that has more to do yields to others
+//! ([`crate::yield_queue`]).
 //! Whoever comes when the system has no descriptor left is told so (503).
 //! Invariant: when [`serve`] returns no task of it is left.
 
@@ -15,7 +17,7 @@ use std::io;
 use std::net::IpAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use hyper::StatusCode;
@@ -31,11 +33,13 @@ use tokio::task::{JoinError, JoinSet};
 use tokio::time::MissedTickBehavior;
 
 use crate::http::{self, Origin, Port, Upgrade, Web};
-use crate::io::Impatient;
+use crate::io::{Impatient, SocketControl};
 use crate::metrics::Traffic;
 use crate::node::Node;
-use crate::places::{Place, Places};
+use crate::places::{AddressFull, Place, Places};
+use crate::poll_budget::Budgeted;
 use crate::spare::Spare;
+use crate::yield_queue::{YieldQueue, YieldSlot};
 
 /// How long open connections may finish what they are at when the server shuts down.
 const GRACE: Duration = Duration::from_secs(2);
@@ -46,12 +50,8 @@ const ACCEPT_REST: Duration = Duration::from_millis(50);
 /// How often it is looked how far the ledger is.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
-/// What a request's head may take, and how much of a body is read ahead: 64 KiB. A longer head is 431.
+/// How much of a body, and of the requests after it, is read ahead.
 const BUFFER_BYTES_MAX: usize = 64 * 1024;
-
-/// What a client is told whose address has as many connections as it may.
-const REFUSAL: &[u8] = b"HTTP/1.1 429 Too Many Requests\r\nRetry-After: 1\r\nConnection: close\r\n\
-    Content-Length: 77\r\n\r\nas many connections as an address may have (rpc.connections_per_address_max)\n";
 
 /// The ports of a node, bound by the caller.
 pub struct Listeners {
@@ -109,12 +109,16 @@ async fn serve_all(
     let (close, closing) = watch::channel(false);
     let places = Arc::new(Semaphore::new(node.config.connections_max.min(Semaphore::MAX_PERMITS)));
     let config = &node.config;
-    let each_max = config.connections_per_address_max;
-    let each_max = each_max.filter(|max| *max < config.connections_max);
-    let addresses = each_max.map(|max| Arc::new(Places::new(max)));
+    let addresses = Places::new(config.connections_max, config.connections_per_address_max);
+    let addresses = Arc::new(addresses);
+    let yield_queue = Arc::new(YieldQueue::new(Arc::clone(&node.metrics)));
+    let io_threads = tokio::runtime::Handle::current().metrics().num_workers();
+    let mut resuming = JoinSet::new();
+    resuming.spawn(Arc::clone(&yield_queue).run(io_threads));
     let looking = looking(Arc::clone(&node), closing.clone());
     let connections = Arc::default();
-    let server = Server { node, speaker, web, places, addresses, connections, closing };
+    let server =
+        Server { node, speaker, web, places, addresses, connections, yield_queue, closing };
     let rpc = server.accept(listeners.rpc, Port::Rpc);
     let pubsub = async {
         if let Some(listener) = listeners.pubsub {
@@ -127,6 +131,7 @@ async fn serve_all(
         let _ = close.send(true);
     };
     tokio::join!(rpc, pubsub, looking, shutdown);
+    resuming.shutdown().await;
 }
 
 /// Looks how far the ledger is until the server shuts down.
@@ -147,10 +152,12 @@ struct Server {
     speaker: Arc<dyn Speaker>,
     web: Option<Arc<dyn Web>>,
     places: Arc<Semaphore>,
-    /// Who has how many of them, if an address may not have all.
-    addresses: Option<Arc<Places>>,
+    /// How many of them each address has.
+    addresses: Arc<Places>,
     /// Connections so far.
     connections: Arc<AtomicU64>,
+    /// Those that have more to do than one poll may.
+    yield_queue: Arc<YieldQueue>,
     closing: watch::Receiver<bool>,
 }
 
@@ -182,17 +189,14 @@ impl Server {
                 }
             };
             refuses = false;
-            let of_address = match &self.addresses {
-                None => None,
-                Some(addresses) => match addresses.take(socket.1) {
-                    Some(place) => Some(place),
-                    None => {
-                        self.node.metrics.http.count(Traffic::Refused);
-                        // It is new: there is room for so little, unless the client has gone.
-                        let _ = socket.0.try_write(REFUSAL);
-                        continue;
-                    }
-                },
+            let of_address = match self.addresses.take(socket.1) {
+                Ok(place) => place,
+                Err(full) => {
+                    self.node.metrics.http.count(Traffic::Refused);
+                    // It is new: there is room for so little, unless the client has gone.
+                    let _ = socket.0.try_write(refusal(&full).as_bytes());
+                    continue;
+                }
             };
             if self.places.available_permits() == 0 {
                 self.node.metrics.http.count(Traffic::Delayed);
@@ -202,7 +206,8 @@ impl Server {
                 place = Arc::clone(&self.places).acquire_owned() => place,
             };
             let Ok(place) = place else { break }; // nobody closes the semaphore
-            connections.spawn(self.clone().connection(socket, port, (place, of_address)));
+            let connection = self.clone().connection(socket, port, (place, of_address));
+            connections.spawn(Budgeted::new(connection));
         }
         drop(listener);
         // Each connection ends by itself within the grace; the join is only for their last steps.
@@ -215,7 +220,7 @@ impl Server {
         mut self,
         (socket, peer): (TcpStream, IpAddr),
         port: Port,
-        places: (OwnedSemaphorePermit, Option<Place>),
+        places: (OwnedSemaphorePermit, Place),
     ) {
         // It only fails on a socket that is closed already, which the next read finds.
         let _ = socket.set_nodelay(true);
@@ -240,7 +245,10 @@ impl Server {
     async fn http(&mut self, socket: TcpStream, peer: IpAddr, port: Port) -> Option<Upgrade> {
         let config = &self.node.config;
         let write_timeout = Duration::from_millis(config.write_timeout_ms);
+        let yield_slot = YieldSlot::new(&self.yield_queue, ClientId::of_ip(peer));
+        let control = Arc::new(SocketControl { yield_slot, lingers: AtomicBool::new(false) });
         let socket = Impatient::new(socket, write_timeout, Arc::clone(&self.node.metrics));
+        let socket = socket.controlled(&control);
         let upgrade = Arc::new(Mutex::new(None));
         let connection = self.connections.fetch_add(1, Ordering::Relaxed);
         let requests = AtomicU64::new(0);
@@ -250,9 +258,13 @@ impl Server {
             let number = requests.load(Ordering::Relaxed);
             requests.store(number + 1, Ordering::Relaxed);
             let from = Origin { peer, connection, number };
-            let web = self.web.clone();
+            let (web, control) = (self.web.clone(), Arc::clone(&control));
             async move {
+                control.yield_slot.budget().await;
                 let handled = http::handle(&node, web.as_ref(), port, from, request).await;
+                // Not all of a request that is refused was read.
+                let lingers = handled.response.status().is_client_error();
+                control.lingers.store(lingers, Ordering::Relaxed);
                 *upgrade.lock() = handled.upgrade;
                 Ok::<_, Infallible>(handled.response)
             }
@@ -261,7 +273,7 @@ impl Server {
             .timer(TokioTimer::new())
             .header_read_timeout(Duration::from_millis(config.header_timeout_ms))
             .max_buf_size(BUFFER_BYTES_MAX)
-            .max_header_size(BUFFER_BYTES_MAX)
+            .max_header_size(config.head_bytes_max)
             .serve_connection(TokioIo::new(socket), service)
             .with_upgrades();
         let mut serving = pin!(serving);
@@ -295,8 +307,21 @@ struct Ended<'n>(&'n Node);
 
 impl Drop for Ended<'_> {
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.metrics.http.count(Traffic::Panicked);
+        }
         self.0.metrics.http.count(Traffic::Ended);
     }
+}
+
+/// The response to a connection whose address has as many as it may.
+fn refusal(full: &AddressFull) -> String {
+    let text = format!("{full}\n");
+    let bytes = text.len();
+    format!(
+        "HTTP/1.1 429 Too Many Requests\r\nRetry-After: 1\r\nConnection: close\r\n\
+         Content-Length: {bytes}\r\n\r\n{text}"
+    )
 }
 
 /// What ended a connection before its time.

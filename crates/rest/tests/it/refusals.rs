@@ -182,8 +182,15 @@ fn a_list_is_as_long_as_the_node_says() {
             max + 1
         );
         assert_eq!(message(&post(&mut client, "/v1/accounts", &body(max + 1))), wanted);
-        let path = format!("/v1/accounts?addresses={}", all.join(","));
-        assert_eq!(message(&get(&mut client, &path, "")), wanted);
+        let path = |count: usize| format!("/v1/accounts?addresses={}", all[..count].join(","));
+        if max < 200 {
+            assert_eq!(message(&get(&mut client, &path(max + 1), "")), wanted);
+        } else {
+            // By GET as many as a URI has room for.
+            assert_eq!(get(&mut client, &path(150), "").status, 200);
+            let response = get(&mut node.client(), &path(200), "");
+            assert_eq!(problem(&response), (414, "uri_too_long".to_owned()));
+        }
         let none = message(&post(&mut client, "/v1/accounts", &body(0)));
         assert!(none.ends_with("not of 0"), "{none}");
     }
@@ -271,6 +278,95 @@ fn verbs_and_media_that_a_path_has_not_are_told() {
         if status == 406 {
             assert_eq!(problem(&response).1, "not_acceptable");
         }
+    }
+}
+
+#[test]
+fn what_is_too_long_is_refused_before_it_is_taken_apart() {
+    let node = Node::new();
+    let account = format!("/v1/accounts/{WALLET}");
+    let refuse = |path: &str, headers: &str, wanted: (u16, &str), words: &str| {
+        let response = get(&mut node.client(), path, headers);
+        assert_eq!(problem(&response), (wanted.0, wanted.1.to_owned()), "{}", response.body);
+        let body = response.json();
+        let message = body["error"]["message"].as_str().expect("words");
+        assert!(message.contains(words), "{message}");
+    };
+    let commas = |count: usize| format!("/v1/accounts?addresses={}", ",".repeat(count));
+    refuse(&commas(60), "", (400, "invalid_params"), "addresses[0] is to be an address");
+    let many = "1 to 100 addresses (rpc.multiple_accounts_max), not of 8001";
+    refuse(&commas(8_000), "", (400, "invalid_params"), many);
+    let long = "the URI has 10023 bytes, at most 8192 may it have (rpc.uri_bytes_max)";
+    refuse(&commas(10_000), "", (414, "uri_too_long"), long);
+    let pairs = format!("{account}?{}", "&".repeat(8_000));
+    let many = "a query of 8001 parameters, at most 32 are read";
+    refuse(&pairs, "", (400, "invalid_params"), many);
+    let tags: String = (0..400).map(|n| format!("\"{n:08}\", ")).collect();
+    let long = "(rpc.list_header_bytes_max)";
+    for name in ["if-none-match", "accept", "accept-encoding"] {
+        refuse(&account, &format!("{name}: {tags}\r\n"), (431, "header_too_long"), long);
+    }
+    refuse(&account, "content-encoding: gzip\r\n", (415, "unsupported_media_type"), "gzip");
+    refuse(&account, "host: other\r\n", (400, "invalid_request"), "2 Host headers");
+    // What a cache sends is none of that.
+    let mut client = node.client();
+    let etag = get(&mut client, &account, "").header("etag").expect("a tag").to_owned();
+    let others: String = (0..100).map(|n| format!("\"{n:032x}\", ")).collect();
+    let response = get(&mut client, &account, &format!("if-none-match: {others}{etag}\r\n"));
+    assert_eq!(response.status, 304);
+    let addresses = vec![WALLET.to_string(); 100].join(",");
+    let response = get(&mut client, &format!("/v1/accounts?addresses={addresses}"), "");
+    assert_eq!(response.status, 200, "{}", response.body);
+}
+
+#[test]
+fn a_long_body_is_read_on_the_pool() {
+    let node = Node::new();
+    let mut client = node.client();
+    let slices = || {
+        // What is counted last of a task is counted after its answer went.
+        node.world.wait_pool(|pool| pool.sum(|class| class.begun) == 0);
+        node.world.class(pool::Class::Light).slices
+    };
+    let before = slices();
+    let path = format!("/v1/programs/{PROGRAM}/accounts");
+    let filters = json!({ "filters": vec![json!({ "dataSize": 1 }); 2_000] });
+    assert!(filters.to_string().len() > 8 * 1024);
+    let words = message(&post(&mut client, &path, &filters));
+    assert_eq!(words, "filters is to be a list of at most 4 filters, not of 2000");
+    assert_eq!(slices() - before, 1);
+    let deep = json!({ "filters": [{ "memcmp": { "offset": 0, "bytes": vec![0; 2_000] } }] });
+    let words = message(&post(&mut client, &path, &deep));
+    assert_eq!(words, "filters has 2004 values, at most 1024 may it have");
+    let addresses = json!({ "addresses": vec![WALLET.to_string(); 100] });
+    let mut body = addresses.to_string().into_bytes();
+    body.extend(vec![b' '; 10_000]);
+    let before = slices();
+    let response = post_as(&mut client, "/v1/accounts", "application/json", &body);
+    assert_eq!(response.status, 200, "{}", response.body);
+    assert!(slices() > before);
+}
+
+#[test]
+fn a_page_of_an_origin_that_is_not_allowed_is_refused_in_the_one_shape() {
+    let origins = ["https://app.example".to_owned()];
+    let allowed_origins = rpc::AllowedOrigins::new(&origins).expect("an origin");
+    let config = rpc::Config { allowed_origins, ..rpc::Config::default() };
+    let node = Node::on(world::ledger(query::Indices::default()), config);
+    let account = format!("/v1/accounts/{WALLET}");
+    let response = get(&mut node.client(), &account, "origin: https://evil.example\r\n");
+    assert_eq!(problem(&response), (403, "origin_not_allowed".to_owned()));
+    assert_eq!(response.header("access-control-allow-origin"), None);
+    let mut client = node.client();
+    for (origin, allowed) in
+        [("origin: https://app.example\r\n", Some("https://app.example")), ("", None)]
+    {
+        let response = get(&mut client, &account, origin);
+        assert_eq!(response.status, 200);
+        assert_eq!(response.header("access-control-allow-origin"), allowed);
+        // A cache must not give the one's to the other.
+        let varies = |(name, value): &(String, String)| name == "vary" && value.contains("origin");
+        assert!(response.headers.iter().any(varies), "{response:?}");
     }
 }
 

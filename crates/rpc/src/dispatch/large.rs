@@ -39,19 +39,47 @@ pub(super) async fn answer_large(
     let here = Arc::clone(node);
     let look = move || Ok(look_into(&here, &asker, lane, std::str::from_utf8(&body)?));
     Ok(match work::on_pool(node, class, asker.client, look).await {
-        Ok(looked) => match looked? {
-            Large::Answered(reply) => reply.made_on_pool(),
-            Large::Single { id, method, params, class, asked } => {
-                let params = Params::new(params.as_deref());
-                answer_on_pool(node, asker, (&id, method, params, class), asked).await
-            }
-            Large::Batch(calls, class) => match submit_batch(node, asker, calls, class) {
-                Ok(taker) => receive(node, (taker, class), asker, &Id::Null).await,
-                Err(err) => refuse_body(node, &asker, Lane::Pool(class), &err),
-            },
-        },
+        Ok(large) => answer_read(node, asker, large?).await,
         Err(err) => refuse_body(node, &asker, lane, &err),
     })
+}
+
+/// Answers one call of a method whose parameters are long, as the call with the id `null`. They are read on the
+/// pool. It was admitted already.
+pub(crate) async fn answer_large_method(
+    node: &Arc<Node>,
+    asker: Asker,
+    method: &str,
+    params: &str,
+) -> Reply {
+    let class = work::class_of(params.len());
+    let lane = Lane::Pool(class);
+    let here = Arc::clone(node);
+    let (method, params) = (method.to_owned(), params.to_owned());
+    let look = move || {
+        let params = Params::new(Some(&params));
+        let call = Call::Method { id: Id::Null, method: method.as_str().into(), params };
+        look_into_single(&here, &asker, lane, call)
+    };
+    match work::on_pool(node, class, asker.client, look).await {
+        Ok(large) => answer_read(node, asker, large).await,
+        Err(err) => refuse_body(node, &asker, lane, &err),
+    }
+}
+
+/// Answers what was read on the pool.
+async fn answer_read(node: &Arc<Node>, asker: Asker, large: Large) -> Reply {
+    match large {
+        Large::Answered(reply) => reply.made_on_pool(),
+        Large::Single { id, method, params, class, asked } => {
+            let params = Params::new(params.as_deref());
+            answer_on_pool(node, asker, (&id, method, params, class), asked).await
+        }
+        Large::Batch(calls, class) => match submit_batch(node, asker, calls, class) {
+            Ok(taker) => receive(node, (taker, class), asker, &Id::Null).await,
+            Err(err) => refuse_body(node, &asker, Lane::Pool(class), &err),
+        },
+    }
 }
 
 /// What a large body comes to.

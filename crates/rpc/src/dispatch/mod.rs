@@ -32,10 +32,12 @@ use crate::asker::Asker;
 use crate::envelope::Request;
 use crate::metrics::Lane;
 use crate::node::Node;
+use crate::poll_budget;
 use crate::work::INLINE_BODY_BYTES_MAX;
 
 pub(crate) use from_cache::unchanged;
 pub use here::answer_here;
+pub(crate) use large::answer_large_method;
 pub(crate) use reply::Reply;
 pub(crate) use single::answer_method;
 
@@ -51,6 +53,7 @@ pub(crate) async fn answer(
         // In a box: nearly no body is large, and each would carry the room for it.
         return Box::pin(large::answer_large(node, asker, body)).await;
     }
+    poll_budget::charge_parsed(body.len());
     let body = std::str::from_utf8(&body)?;
     Ok(match read::read(node, &asker, Lane::Inline, body) {
         Err(reply) => *reply,

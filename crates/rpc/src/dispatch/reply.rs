@@ -20,6 +20,7 @@ use crate::metrics::{Lane, Outcome, Subject};
 use crate::node::Node;
 use crate::outlet::{Piece, Taker};
 use crate::params::Params;
+use crate::poll_budget;
 
 /// When to come again after there was too much to do: a second's work is gone by then.
 pub(super) const RETRY_AFTER_S: u64 = 1;
@@ -102,7 +103,11 @@ impl Answered {
 
 pub(super) fn reply(result: MethodResult, id: &Id) -> Answered {
     match result.and_then(|answer| answer.into_reply(id)) {
-        Ok(text) => Answered { text, overloaded: false, outcome: Outcome::Answered },
+        Ok(text) => {
+            // Nothing, where the CPU pool makes it.
+            poll_budget::charge(text.len());
+            Answered { text, overloaded: false, outcome: Outcome::Answered }
+        }
         Err(err) => {
             let (overloaded, outcome) = (err.is_overload(), Outcome::Refused(err.code));
             Answered { text: envelope::error_reply(&err, id, true), overloaded, outcome }

@@ -18,7 +18,8 @@ pub(crate) enum Traffic {
     Ended,
     /// A connection waited until another ended (`rpc.connections_max`).
     Delayed,
-    /// A connection was refused because its address has enough (`rpc.connections_per_address_max`).
+    /// A connection was refused because its address has enough (`rpc.connections_per_address_max`, and the part of
+    /// `rpc.connections_max` that is for others).
     Refused,
     /// A connection could not be accepted: the system is out of descriptors.
     AcceptFailed,
@@ -30,18 +31,25 @@ pub(crate) enum Traffic {
     WriteTimeout,
     /// A connection ended in the middle of something, or out of protocol.
     Broken,
+    /// A connection ended because its task panicked.
+    Panicked,
+    /// A connection had more to do than one poll may, and was queued.
+    Yielded,
+    /// A connection that was queued may go on.
+    Resumed,
 }
 
-const TRAFFIC: usize = 11;
+const TRAFFIC: usize = 14;
 
 /// Statuses that are told apart; any other is the last one's number.
-const STATUSES: [(u16, &str); 21] = [
+const STATUSES: [(u16, &str); 23] = [
     (200, "200"),
     (101, "101"),
     (202, "202"),
     (204, "204"),
     (304, "304"),
     (400, "400"),
+    (403, "403"),
     (404, "404"),
     (405, "405"),
     (406, "406"),
@@ -55,6 +63,7 @@ const STATUSES: [(u16, &str); 21] = [
     (429, "429"),
     (431, "431"),
     (500, "500"),
+    (501, "501"),
     (503, "503"),
     (0, "other"),
 ];
@@ -83,7 +92,7 @@ impl HttpCounts {
         self.0.add(TRAFFIC + at.unwrap_or(STATUSES.len() - 1), 1);
     }
 
-    fn of(&self, what: Traffic) -> u64 {
+    pub(super) fn of(&self, what: Traffic) -> u64 {
         self.0.sum(what as usize)
     }
 
@@ -107,7 +116,7 @@ impl HttpCounts {
         let help = "Connections that waited until another ended (rpc.connections_max).";
         to.single(name, Kind::Counter, help, self.of(Traffic::Delayed));
         let name = "hydrant_http_connections_refused_total";
-        let help = "Connections of an address that has enough (rpc.connections_per_address_max).";
+        let help = "Connections of an address that has enough (rpc.connections_per_address_max, rpc.connections_max).";
         to.single(name, Kind::Counter, help, self.of(Traffic::Refused));
         let name = "hydrant_http_accept_failures_total";
         let help = "Connections that the system had no descriptor for.";
@@ -127,6 +136,15 @@ impl HttpCounts {
         cut.put(&[("cause", "head_timeout")], self.of(Traffic::HeadTimeout));
         cut.put(&[("cause", "write_timeout")], self.of(Traffic::WriteTimeout));
         cut.put(&[("cause", "broken")], self.of(Traffic::Broken));
+        cut.put(&[("cause", "panicked")], self.of(Traffic::Panicked));
+        let resumed = self.of(Traffic::Resumed);
+        let yielded = self.of(Traffic::Yielded);
+        let name = "hydrant_http_connections_queued";
+        let help = "Connections that wait to go on after they used up the budget of a poll.";
+        to.single(name, Kind::Gauge, help, yielded.saturating_sub(resumed));
+        let name = "hydrant_http_yields_total";
+        let help = "Times that a connection used up the budget of a poll, and others went first.";
+        to.single(name, Kind::Counter, help, yielded);
         let mut answers =
             to.family("hydrant_http_responses_total", Kind::Counter, "Responses by HTTP status.");
         for (at, (_, status)) in STATUSES.iter().enumerate() {
@@ -149,7 +167,7 @@ mod tests {
 
     #[test]
     fn everything_has_a_place_of_its_own() {
-        assert_eq!(Traffic::Broken as usize + 1, TRAFFIC);
+        assert_eq!(Traffic::Resumed as usize + 1, TRAFFIC);
         let counts = HttpCounts::new();
         counts.count(Traffic::Broken);
         counts.answered(200);

@@ -134,6 +134,11 @@ impl Metrics {
         self.rejections.count(why);
     }
 
+    /// Connections whose task panicked. There is none unless the node has a bug.
+    pub fn connections_panicked(&self) -> u64 {
+        self.http.of(Traffic::Panicked)
+    }
+
     /// Counts a slow request.
     pub(crate) fn count_slow(&self) {
         self.slow_total.fetch_add(1, Ordering::Relaxed);

@@ -231,16 +231,16 @@ fn what_is_no_http_is_told_so() {
 }
 
 #[test]
-fn a_head_may_have_64_kib_and_not_one_byte_more() {
+fn a_head_may_have_16_kib_and_not_one_byte_more() {
     let world = World::new();
     let head = |bytes: usize| {
         let (begin, end) = ("GET /health HTTP/1.1\r\nhost: test\r\nlong: ", "\r\n\r\n");
         format!("{begin}{}{end}", "x".repeat(bytes - begin.len() - end.len()))
     };
     let mut client = world.client();
-    client.send(head(64 * 1024));
+    client.send(head(16 * 1024));
     assert_eq!(client.receive().status, 200);
-    for bytes in [64 * 1024 + 1, 70_000, 71_234] {
+    for bytes in [16 * 1024 + 1, 40_000, 71_234] {
         let mut client = world.client();
         client.send(head(bytes));
         assert!(client.receive_all().starts_with(b"HTTP/1.1 431"), "{bytes}");
@@ -345,6 +345,11 @@ fn a_handshake_that_is_none_is_told_why() {
     assert_eq!(ask(&format!("{key}sec-websocket-version: 8\r\n")), (426, refusal));
     let refusal = "Sec-WebSocket-Key is required\n".to_owned();
     assert_eq!(ask("sec-websocket-version: 13\r\n"), (400, refusal));
+    let refusal = "Sec-WebSocket-Key is not 16 bytes in base64\n".to_owned();
+    for key in ["x", "", "dGhlIHNhbXBsZSBub25jZQ", "dGhlIHNhbXBsZSBub24=", "\u{e4}"] {
+        let lines = format!("sec-websocket-version: 13\r\nsec-websocket-key: {key}\r\n");
+        assert_eq!(ask(&lines), (400, refusal.clone()), "{key}");
+    }
 }
 
 #[test]

@@ -6,6 +6,8 @@ mod accounts;
 mod bad_input;
 mod batches;
 mod cached;
+mod fairness;
+mod heads;
 mod health;
 mod http;
 mod indexed;

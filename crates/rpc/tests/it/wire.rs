@@ -45,6 +45,23 @@ impl Client {
         Self { socket, read: Vec::new() }
     }
 
+    /// A connection from another address of the loopback network.
+    pub(crate) fn connect_from(ip: [u8; 4], server: SocketAddr) -> Self {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.expect("a runtime");
+        let connected = runtime.block_on(async {
+            let socket = tokio::net::TcpSocket::new_v4().expect("a socket");
+            socket.bind(SocketAddr::from((ip, 0))).expect("all of 127.0.0.0/8 is here");
+            tokio::time::timeout(PATIENCE, socket.connect(server)).await
+        });
+        let socket = connected.expect("it is taken in time").expect("connect");
+        let socket = socket.into_std().expect("a socket");
+        socket.set_nonblocking(false).expect("it waits");
+        socket.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+        socket.set_write_timeout(Some(PATIENCE)).expect("a timeout");
+        Self { socket, read: Vec::new() }
+    }
+
     pub(crate) fn send(&mut self, bytes: impl AsRef<[u8]>) {
         self.socket.write_all(bytes.as_ref()).expect("send");
     }

@@ -247,6 +247,15 @@ impl World {
     }
 }
 
+impl Drop for World {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            let panicked = self.node.metrics.connections_panicked();
+            assert_eq!(panicked, 0, "connections panicked; a poll may have done too much");
+        }
+    }
+}
+
 /// A thread of the pool that does nothing else. The order of the fields is that of their ends.
 pub(crate) struct Occupied {
     _release: SyncSender<()>,

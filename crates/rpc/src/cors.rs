@@ -1,0 +1,183 @@
+//! Web pages: the origins that may send requests, and the headers that their browsers need (CORS).
+//!
+//! A browser sends the origin of a page with each request of the page. By default any origin is allowed, as with
+//! Agave. With a list, a request of any other origin is refused before it is read, over HTTP and as a WebSocket. A
+//! request without an origin is no web page's, and is not concerned.
+//! A page of the node itself is allowed as well, but only if its host is an address or `localhost`. Any other name
+//! may be that of another site (DNS rebinding).
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use hyper::Uri;
+use hyper::header::{self, HeaderMap, HeaderValue};
+
+/// The origins that may send requests.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AllowedOrigins(
+    /// None: any.
+    Option<Arc<[HeaderValue]>>,
+);
+
+/// What is no origin. Fix: `*`, `null`, or a scheme, a host and a port as a browser sends them.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is no origin: \"*\", \"null\", or such as https://app.example:8443, without a path")]
+pub struct NoOrigin(String);
+
+impl AllowedOrigins {
+    /// Those of a list. Any, if the list is empty or has `*` in it.
+    pub fn new(origins: &[String]) -> Result<Self, NoOrigin> {
+        let listed: Vec<_> =
+            origins.iter().map(|origin| parse(origin)).collect::<Result<_, _>>()?;
+        let is_any = listed.is_empty() || origins.iter().any(|origin| origin == "*");
+        Ok(Self((!is_any).then(|| listed.into())))
+    }
+
+    /// Whether a request may be answered. If not, the origin that it names.
+    pub(crate) fn check<'h>(&self, headers: &'h HeaderMap) -> Result<(), &'h HeaderValue> {
+        let Some(listed) = &self.0 else { return Ok(()) };
+        let is_allowed = |origin: &&HeaderValue| {
+            listed.contains(*origin) || is_own(origin, headers.get(header::HOST))
+        };
+        match headers.get_all(header::ORIGIN).iter().find(|origin| !is_allowed(origin)) {
+            None => Ok(()),
+            Some(origin) => Err(origin),
+        }
+    }
+}
+
+fn parse(origin: &str) -> Result<HeaderValue, NoOrigin> {
+    let wrong = || NoOrigin(origin.to_owned());
+    if !matches!(origin, "*" | "null") {
+        let uri: Uri = origin.parse().map_err(|_| wrong())?;
+        let (scheme, authority) = uri.scheme_str().zip(uri.authority()).ok_or_else(wrong)?;
+        // As browsers write it: nothing after the port, and no upper case.
+        if origin != format!("{scheme}://{}", authority.as_str().to_ascii_lowercase()) {
+            return Err(wrong());
+        }
+    }
+    HeaderValue::from_str(origin).map_err(|_| wrong())
+}
+
+/// Whether an origin is that of the node itself, by a name that no other site can have.
+fn is_own(origin: &HeaderValue, host: Option<&HeaderValue>) -> bool {
+    let origin = origin.to_str().ok().and_then(|origin| origin.split_once("://"));
+    let Some(((scheme, authority), host)) = origin.zip(host.and_then(|it| it.to_str().ok())) else {
+        return false;
+    };
+    let Ok(uri) = host.parse::<hyper::http::uri::Authority>() else { return false };
+    let name = uri.host().trim_start_matches('[').trim_end_matches(']');
+    let is_safe = name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok();
+    is_safe && matches!(scheme, "http" | "https") && authority.eq_ignore_ascii_case(host)
+}
+
+/// What a browser's request says of its page, and the headers of the response to it.
+pub(crate) struct Cors {
+    /// The origin, if there is one.
+    origin: Option<HeaderValue>,
+    is_any_allowed: bool,
+    is_web: bool,
+    requested_headers: Option<HeaderValue>,
+}
+
+impl Cors {
+    /// Of a request whose origin was checked.
+    pub(crate) fn of(allowed: &AllowedOrigins, headers: &HeaderMap, is_web: bool) -> Self {
+        Self {
+            origin: headers.get(header::ORIGIN).cloned(),
+            is_any_allowed: allowed.0.is_none(),
+            is_web,
+            requested_headers: headers.get(header::ACCESS_CONTROL_REQUEST_HEADERS).cloned(),
+        }
+    }
+
+    pub(crate) fn write(self, headers: &mut HeaderMap) {
+        let any = HeaderValue::from_static("*");
+        // A cache may give the response to a page that did not send the request.
+        if self.is_web {
+            headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, any.clone());
+            if self.is_any_allowed {
+                headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, any.clone());
+            } else {
+                headers.append(header::VARY, HeaderValue::from_static("origin"));
+            }
+        }
+        let Some(origin) = self.origin else { return };
+        if !self.is_web {
+            headers.append(header::VARY, HeaderValue::from_static("origin"));
+        }
+        let origin = if self.is_any_allowed { any } else { origin };
+        headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+        let methods = if self.is_web { "OPTIONS, GET, HEAD, POST" } else { "OPTIONS, POST" };
+        headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static(methods));
+        headers.insert(header::ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("86400"));
+        if let Some(requested) = self.requested_headers {
+            headers.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, requested);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn allowed(origins: &[&str]) -> AllowedOrigins {
+        let origins: Vec<_> = origins.iter().map(|&it| it.to_owned()).collect();
+        AllowedOrigins::new(&origins).expect("origins")
+    }
+
+    fn check(allowed: &AllowedOrigins, origin: &'static str, host: &'static str) -> bool {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::ORIGIN, HeaderValue::from_static(origin));
+        headers.insert(header::HOST, HeaderValue::from_static(host));
+        allowed.check(&headers).is_ok()
+    }
+
+    #[test]
+    fn an_origin_that_is_not_listed_is_refused() {
+        let listed = allowed(&["https://app.example", "http://localhost:5173"]);
+        for (origin, is_good) in [
+            ("https://app.example", true),
+            ("http://localhost:5173", true),
+            ("http://app.example", false),
+            ("https://app.example.evil.example", false),
+            ("https://app.example:444", false),
+            ("null", false),
+            ("", false),
+        ] {
+            assert_eq!(check(&listed, origin, "node.example:8899"), is_good, "{origin}");
+            assert!(check(&allowed(&[]), origin, "node.example:8899"));
+            assert!(check(&allowed(&["*", "https://app.example"]), origin, "x"));
+        }
+        assert!(listed.check(&HeaderMap::new()).is_ok(), "it is no web page");
+        assert!(check(&allowed(&["null"]), "null", "node.example"));
+        let mut two = HeaderMap::new();
+        two.append(header::ORIGIN, HeaderValue::from_static("https://app.example"));
+        two.append(header::ORIGIN, HeaderValue::from_static("https://evil.example"));
+        assert!(listed.check(&two).is_err());
+    }
+
+    #[test]
+    fn a_page_of_the_node_itself_may_ask_unless_its_name_may_be_anothers() {
+        let listed = allowed(&["https://app.example"]);
+        for (origin, host, is_own) in [
+            ("http://127.0.0.1:8899", "127.0.0.1:8899", true),
+            ("http://[::1]:8899", "[::1]:8899", true),
+            ("http://localhost:8899", "localhost:8899", true),
+            ("http://localhost:3000", "localhost:8899", false),
+            ("http://evil.example:8899", "evil.example:8899", false),
+            ("ftp://127.0.0.1:8899", "127.0.0.1:8899", false),
+            ("http://127.0.0.1:8899", "evil.example", false),
+        ] {
+            assert_eq!(check(&listed, origin, host), is_own, "{origin} {host}");
+        }
+    }
+
+    #[test]
+    fn what_no_browser_sends_is_no_origin() {
+        for wrong in ["app.example", "https://app.example/", "https://App.example", "https://", ""]
+        {
+            assert!(AllowedOrigins::new(&[wrong.to_owned()]).is_err(), "{wrong}");
+        }
+    }
+}

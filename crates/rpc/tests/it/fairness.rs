@@ -1,0 +1,101 @@
+//! What one client cannot do to others: take all connections, or the thread that polls them all.
+//!
+//! How much one poll does is checked in every test that serves clients: a poll that does too much panics (`World`).
+
+use rpc::Config;
+use serde_json::json;
+
+use crate::metrics::Figures;
+use crate::wire::{Client, post};
+use crate::world::{PROGRAM, World};
+
+const SLOT: &str = r#"{"jsonrpc":"2.0","id":1,"method":"getSlot"}"#;
+const SLOT_REPLY: &str = "{\"jsonrpc\":\"2.0\",\"result\":100,\"id\":1}\n";
+
+fn yields(world: &World) -> f64 {
+    Figures::of(&mut world.client()).get("hydrant_http_yields_total")
+}
+
+#[test]
+fn a_connection_that_pipelines_yields_after_some_requests() {
+    let world = World::new();
+    assert_eq!(yields(&world), 0.0);
+    let mut client = world.client();
+    let with_id = |id| post(&SLOT.replace("\"id\":1", &format!("\"id\":{id}")));
+    client.send((0..500).map(with_id).collect::<String>());
+    for id in 0..500 {
+        assert_eq!(client.receive().json()["id"], json!(id), "in order");
+    }
+    let yielded = yields(&world);
+    assert!(yielded > 0.0, "500 requests in one go");
+    let figures = Figures::of(&mut world.client());
+    assert_eq!(figures.get("hydrant_http_connections_queued"), 0.0);
+    // One request at a time is within the budget of a poll.
+    for _ in 0..20 {
+        assert_eq!(client.post(SLOT).body, SLOT_REPLY);
+    }
+    assert_eq!(yields(&world), yielded);
+}
+
+#[test]
+fn a_large_answer_is_written_in_pieces_with_others_in_between() {
+    let world = World::new();
+    let call = format!(
+        r#"{{"jsonrpc":"2.0","id":1,"method":"getProgramAccounts","params":["{PROGRAM}",{{"encoding":"base64"}}]}}"#
+    );
+    let mut client = world.client();
+    let first = client.post(&call).bytes;
+    assert!(first.len() > 128 * 1024, "{}", first.len());
+    let before = yields(&world);
+    // From the cache, one after another, as fast as they are read.
+    client.send(post(&call).repeat(20));
+    for _ in 0..20 {
+        assert!(client.receive().bytes == first);
+    }
+    // 2.6 MB, of which one poll writes 256 KiB if it is alone.
+    let yielded = yields(&world) - before;
+    assert!(yielded >= 8.0, "{yielded} yields for 20 answers of {} bytes", first.len());
+}
+
+#[test]
+fn an_address_that_takes_all_connections_leaves_some_to_others() {
+    let config = Config { connections_max: 40, ..Config::default() };
+    let world = World::with(config, pool::Config::default());
+    let mut held = Vec::new();
+    for _ in 0..36 {
+        let mut client = world.client();
+        assert_eq!(client.post(SLOT).body, SLOT_REPLY);
+        held.push(client);
+    }
+    for _ in 0..10 {
+        let mut client = world.client();
+        let response = client.receive();
+        assert_eq!((response.status, response.header("retry-after")), (429, Some("1")));
+        let text = "this address has 36 connections, and the last 4 of 40 are for addresses that have fewer \
+                    (rpc.connections_max, rpc.connections_per_address_max)\n";
+        assert_eq!(response.body, text);
+    }
+    let mut other = Client::connect_from([127, 0, 0, 9], world.rpc);
+    assert_eq!(other.post(SLOT).body, SLOT_REPLY);
+    let mut second = Client::connect_from([127, 0, 0, 9], world.pubsub);
+    assert_eq!(second.post(SLOT).status, 426);
+    // Those that serve: 36 and 2. One that ends makes room.
+    assert_eq!(Client::connect_from([127, 0, 0, 9], world.rpc).receive().status, 429);
+    drop(held);
+    assert_eq!(other.post(SLOT).body, SLOT_REPLY);
+    let figures = Figures::of(&mut other);
+    assert_eq!(figures.get("hydrant_http_connections_refused_total"), 11.0);
+}
+
+#[test]
+fn an_address_that_may_have_all_connections_waits_for_the_end_of_one() {
+    let config =
+        Config { connections_max: 20, connections_per_address_max: Some(20), ..Config::default() };
+    let world = World::with(config, pool::Config::default());
+    let mut held: Vec<_> = (0..20).map(|_| world.client()).collect();
+    for client in &mut held {
+        assert_eq!(client.post(SLOT).body, SLOT_REPLY);
+    }
+    drop(held.pop());
+    assert_eq!(world.client().post(SLOT).body, SLOT_REPLY);
+}

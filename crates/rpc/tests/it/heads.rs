@@ -1,0 +1,231 @@
+//! Heads of requests: what is too long, what another program could understand differently, whose page asks.
+
+use rpc::{AllowedOrigins, Config};
+
+use crate::wire::{Client, Response, post};
+use crate::world::World;
+
+const SLOT: &str = r#"{"jsonrpc":"2.0","id":1,"method":"getSlot"}"#;
+const SLOT_REPLY: &str = "{\"jsonrpc\":\"2.0\",\"result\":100,\"id\":1}\n";
+
+/// A call of getSlot with more header lines.
+fn post_with(lines: &str) -> String {
+    post(SLOT).replacen("host: test\r\n", &format!("host: test\r\n{lines}"), 1)
+}
+
+/// What a request gets that is the last of its connection.
+fn refused(world: &World, request: &str) -> Response {
+    let mut client = world.client();
+    client.send(request);
+    let response = client.receive();
+    assert_eq!(response.header("connection"), Some("close"), "{}", response.body);
+    assert!(client.try_receive().is_none(), "{}", response.body);
+    response
+}
+
+#[test]
+fn a_uri_that_is_too_long_is_told_with_its_length_and_the_limit() {
+    let world = World::new();
+    let uri =
+        |bytes: usize| format!("GET /{} HTTP/1.1\r\nhost: test\r\n\r\n", "a".repeat(bytes - 1));
+    let mut client = world.client();
+    client.send(uri(8 * 1024));
+    assert_eq!(client.receive().status, 405);
+    let response = refused(&world, &uri(8 * 1024 + 1));
+    assert_eq!(response.status, 414);
+    let text = "the URI has 8193 bytes, at most 8192 may it have (rpc.uri_bytes_max)\n";
+    assert_eq!(response.body, text);
+}
+
+#[test]
+fn a_list_in_a_header_that_is_too_long_is_told_with_its_name() {
+    let world = World::new();
+    for name in ["accept", "accept-encoding", "connection", "if-none-match", "upgrade"] {
+        let line = |bytes| format!("{name}: {}\r\n", ",".repeat(bytes));
+        let mut client = world.client();
+        client.send(post_with(&line(4 * 1024)));
+        assert_eq!(client.receive().body, SLOT_REPLY, "{name}");
+        // All lines of a header are one list.
+        for lines in [line(4 * 1024 + 1), line(4 * 1024) + &line(1)] {
+            let response = refused(&world, &post_with(&lines));
+            assert_eq!(response.status, 431, "{name}");
+            let text = format!(
+                "the header {name} has 4097 bytes, at most 4096 may it have (rpc.list_header_bytes_max)\n"
+            );
+            assert_eq!(response.body, text);
+        }
+    }
+    // What is not taken apart may be longer.
+    let mut client = world.client();
+    client.send(post_with(&format!("cookie: {}\r\n", "a".repeat(10_000))));
+    assert_eq!(client.receive().body, SLOT_REPLY);
+}
+
+#[test]
+fn limits_of_a_head_can_be_set() {
+    let config = Config {
+        head_bytes_max: 32 * 1024,
+        uri_bytes_max: 10,
+        list_header_bytes_max: 20,
+        ..Config::default()
+    };
+    let world = World::with(config, pool::Config::default());
+    let mut client = world.client();
+    client.send(post_with(&format!("cookie: {}\r\n", "a".repeat(30_000))));
+    assert_eq!(client.receive().body, SLOT_REPLY);
+    assert_eq!(refused(&world, "GET /abcdefghij HTTP/1.1\r\nhost: test\r\n\r\n").status, 414);
+    assert_eq!(refused(&world, &post_with("accept: application/json, */*\r\n")).status, 431);
+}
+
+#[test]
+fn a_body_that_says_it_is_too_long_is_refused_at_once() {
+    // Nothing is waited for.
+    let config = Config { body_timeout_ms: 86_400_000, ..Config::default() };
+    let world = World::with(config, pool::Config::default());
+    for expect in ["", "expect: 100-continue\r\n"] {
+        let response = refused(
+            &world,
+            &format!(
+                "POST / HTTP/1.1\r\nhost: test\r\ncontent-type: application/json\r\n\
+                 {expect}content-length: 99999999\r\n\r\n"
+            ),
+        );
+        assert_eq!(response.status, 413, "and not 100 before it");
+        let text = "request body size exceeds allowed maximum: 51200 bytes (rpc.body_bytes_max)\n";
+        assert_eq!(response.body, text);
+    }
+    // A body that is let in is asked for.
+    let mut client = world.client();
+    let call = post_with("expect: 100-continue\r\n");
+    let (head, body) = call.split_once("\r\n\r\n").expect("a head");
+    client.send(format!("{head}\r\n\r\n"));
+    assert_eq!(client.receive().status, 100);
+    client.send(body);
+    assert_eq!(client.receive().body, SLOT_REPLY);
+}
+
+#[test]
+fn a_client_that_goes_on_sending_reads_why_it_was_refused() {
+    let world = World::new();
+    let long = 900_000;
+    let mut client = world.client();
+    client.send(format!(
+        "POST / HTTP/1.1\r\nhost: test\r\ncontent-type: application/json\r\ncontent-length: {long}\r\n\r\n{}",
+        " ".repeat(long)
+    ));
+    assert_eq!(client.receive().status, 413);
+    assert!(client.try_receive().is_none());
+}
+
+#[test]
+fn a_body_that_is_coded_is_refused_with_what_is_read_instead() {
+    let world = World::new();
+    for coding in ["gzip", "zstd", "gzip, identity"] {
+        let response = refused(&world, &post_with(&format!("content-encoding: {coding}\r\n")));
+        assert_eq!(response.status, 415);
+        assert_eq!(response.header("accept-encoding"), Some("identity"));
+        assert!(response.body.contains(&format!("{coding:?}")), "{}", response.body);
+    }
+    let mut client = world.client();
+    client.send(post_with("content-encoding: Identity\r\n"));
+    assert_eq!(client.receive().body, SLOT_REPLY);
+    let chunked = |coding: &str, lines: &str| {
+        format!(
+            "POST / HTTP/1.1\r\nhost: test\r\ncontent-type: application/json\r\n{lines}\
+             transfer-encoding: {coding}\r\n\r\n{:x}\r\n{SLOT}\r\n0\r\n\r\n",
+            SLOT.len()
+        )
+    };
+    assert_eq!(refused(&world, &chunked("gzip, chunked", "")).status, 501);
+    let two_lines = refused(&world, &chunked("chunked", "transfer-encoding: gzip\r\n"));
+    assert_eq!(two_lines.status, 501);
+    client.send(chunked("Chunked", ""));
+    assert_eq!(client.receive().body, SLOT_REPLY);
+}
+
+#[test]
+fn a_head_that_can_be_understood_in_two_ways_is_refused() {
+    let world = World::new();
+    let response = refused(&world, &post_with("host: other\r\n"));
+    assert_eq!(
+        (response.status, response.body.as_str()),
+        (400, "2 Host headers: one may be sent\n")
+    );
+    for (lines, status) in [
+        ("content-length: 5\r\n", 400),
+        ("content-length: 18446744073709551615\r\n", 431),
+        ("transfer-encoding: gzip\r\n", 400),
+    ] {
+        // hyper closes before it hands the request over: docs/operations.md.
+        let mut client = world.client();
+        client.send(post_with(lines));
+        let head = String::from_utf8(client.receive_all()).expect("text");
+        assert!(head.starts_with(&format!("HTTP/1.1 {status} ")), "{lines}: {head}");
+    }
+    // Of a length and chunks hyper hands over the chunks alone, and closes after them (RFC 9112, 6.3).
+    let mut client = world.client();
+    client.send(format!(
+        "POST / HTTP/1.1\r\nhost: test\r\ncontent-type: application/json\r\ncontent-length: 5\r\n\
+         transfer-encoding: chunked\r\n\r\n{:x}\r\n{SLOT}\r\n0\r\n\r\n{}",
+        SLOT.len(),
+        post(SLOT)
+    ));
+    assert_eq!(client.receive().body, SLOT_REPLY);
+    assert!(client.try_receive().is_none(), "what follows is not taken for a request");
+}
+
+/// A node that pages of one origin may ask.
+fn listed() -> World {
+    let origins = ["https://app.example".to_owned(), "http://localhost:5173".to_owned()];
+    let allowed_origins = AllowedOrigins::new(&origins).expect("origins");
+    World::with(Config { allowed_origins, ..Config::default() }, pool::Config::default())
+}
+
+#[test]
+fn a_page_of_an_origin_that_is_not_allowed_gets_nothing_done() {
+    let world = listed();
+    let preflight = "OPTIONS / HTTP/1.1\r\nhost: test\r\norigin: https://evil.example\r\n\
+                     access-control-request-method: POST\r\n\r\n";
+    let metrics = "GET /metrics HTTP/1.1\r\nhost: test\r\norigin: https://evil.example\r\n\r\n";
+    let call = post_with("origin: https://evil.example\r\n");
+    for request in [preflight, metrics, &call] {
+        let response = refused(&world, request);
+        assert_eq!(response.status, 403);
+        assert_eq!(
+            response.body,
+            "Origin \"https://evil.example\" may not ask this node (--allow-origin)\n"
+        );
+        assert_eq!(response.header("access-control-allow-origin"), None);
+    }
+    let mut client = world.client();
+    client.send(post_with("origin: https://app.example\r\n"));
+    let response = client.receive();
+    assert_eq!(response.body, SLOT_REPLY);
+    assert_eq!(response.header("access-control-allow-origin"), Some("https://app.example"));
+    assert_eq!(response.header("vary"), Some("origin"));
+    // What is no web page names no origin.
+    client.send(post(SLOT));
+    let response = client.receive();
+    assert_eq!(response.body, SLOT_REPLY);
+    assert_eq!(response.header("access-control-allow-origin"), None);
+}
+
+#[test]
+fn a_websocket_of_an_origin_that_is_not_allowed_is_refused() {
+    let world = listed();
+    for port in [world.rpc, world.pubsub] {
+        for (origin, status) in [
+            ("origin: https://evil.example\r\n", 403),
+            ("origin: null\r\n", 403),
+            ("origin: http://localhost:5173\r\n", 101),
+            ("", 101),
+        ] {
+            let mut client = Client::connect(port);
+            client.send(format!(
+                "GET / HTTP/1.1\r\nhost: test\r\nupgrade: websocket\r\nconnection: Upgrade\r\n{origin}\
+                 sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\nsec-websocket-version: 13\r\n\r\n"
+            ));
+            assert_eq!(client.receive().status, status, "{origin}");
+        }
+    }
+}
