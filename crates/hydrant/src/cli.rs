@@ -99,7 +99,7 @@ pub(crate) struct DevFlags {
     /// Slots of an epoch, at least 32; fixed when the ledger is made [default: 8192].
     #[arg(long, value_name = "SLOTS", help_heading = "Ledger")]
     pub(crate) slots_per_epoch: Option<u64>,
-    /// Begin the next block at this slot.
+    /// Begin the next block at this slot, at most 18446744069414584319.
     #[arg(short, long, value_name = "SLOT", help_heading = "Ledger")]
     pub(crate) warp_slot: Option<u64>,
     /// Slots of history kept: about 3.6 KB for an empty one [default: 10000].

@@ -178,7 +178,7 @@ fn localnet_config(flags: &DevFlags, simulators: usize) -> Result<localnet::Conf
     ensure!(finalize_after <= 4_000, "--finalize-after {finalize_after}: at most 4000");
     let slots_per_epoch = flags.slots_per_epoch.unwrap_or(defaults.slots_per_epoch);
     ensure!(slots_per_epoch >= 32, "--slots-per-epoch {slots_per_epoch}: at least 32");
-    Ok(localnet::Config {
+    let config = localnet::Config {
         slot_ms,
         finalize_after,
         slots_per_epoch,
@@ -198,7 +198,9 @@ fn localnet_config(flags: &DevFlags, simulators: usize) -> Result<localnet::Conf
         accounts: accounts(flags)?,
         programs: programs(flags)?,
         simulators,
-    })
+    };
+    config.check()?;
+    Ok(config)
 }
 
 fn snapshot_file(flags: &DevFlags, threads: usize) -> Result<Option<SnapshotFile>> {
@@ -427,6 +429,16 @@ mod tests {
     fn a_block_per_transaction_is_final_at_once() {
         let options = check(DevFlags::default(), "slot-ms = 0").expect("good settings");
         assert_eq!(options.localnet.finalize_after, 0);
+    }
+
+    #[test]
+    fn a_warp_leaves_slots_to_go_on() {
+        let warp_to = |warp_slot| {
+            check(DevFlags { warp_slot: Some(warp_slot), ..DevFlags::default() }, "").map(drop)
+        };
+        assert!(warp_to(localnet::WARP_SLOT_MAX).is_ok());
+        let err = warp_to(u64::MAX).expect_err("no slot is left").to_string();
+        assert!(err.contains("--warp-slot 18446744073709551615: at most"), "{err}");
     }
 
     #[test]

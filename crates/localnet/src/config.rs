@@ -20,6 +20,10 @@ pub const SLOT_MS_DEFAULT: u64 = 400;
 pub const SLOTS_PER_EPOCH_DEFAULT: u64 = 8_192;
 /// Transactions that may wait for the executing thread, about a second of its work and 30 MB.
 pub const QUEUE_MAX_DEFAULT: usize = 20_000;
+/// The last slot that a ledger is warped to: 2^32 slots are left, which is 54 years of 400 ms.
+pub const WARP_SLOT_MAX: Slot = u64::MAX - (1 << 32);
+/// The last slot of a ledger that is opened: one that was warped has 27 years until then.
+pub(crate) const HEAD_SLOT_MAX: Slot = u64::MAX - (1 << 31);
 /// Addresses that the ledger may know: 100 bytes each once used.
 pub const ADDRESSES_MAX_DEFAULT: u32 = 64_000_000;
 
@@ -85,6 +89,27 @@ pub enum GenesisLoader {
     Final,
     /// `--upgradeable-program`: this key may upgrade it.
     Upgradeable(Pubkey),
+}
+
+/// Which setting is out of its range. Fix: the message says what it may be.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ConfigError {
+    /// The ledger would run out of slots.
+    #[error("--warp-slot {slot}: at most {WARP_SLOT_MAX}, so that slots are left to go on")]
+    WarpSlot {
+        /// What was set.
+        slot: Slot,
+    },
+}
+
+impl Config {
+    /// Whether every setting is in its range.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        match self.warp_slot.filter(|slot| *slot > WARP_SLOT_MAX) {
+            Some(slot) => Err(ConfigError::WarpSlot { slot }),
+            None => Ok(()),
+        }
+    }
 }
 
 impl Default for Config {

@@ -28,6 +28,7 @@ use solana_pubkey::Pubkey;
 use solana_transaction::versioned::VersionedTransaction;
 use solana_transaction_error::TransactionError;
 
+use crate::chain_clock::ChainClock;
 use crate::open_block::OpenBlock;
 use crate::statuses::Statuses;
 use crate::store::{Store, StoreError};
@@ -94,6 +95,7 @@ pub(crate) struct Executor {
     pub(crate) vote_account: Pubkey,
     pub(crate) epoch_schedule: EpochSchedule,
     pub(crate) pace: Pace,
+    pub(crate) clock: ChainClock,
     pub(crate) open: OpenBlock,
     pub(crate) finalized_slot: Slot,
     pub(crate) unfinalized: VecDeque<Arc<Block>>,
@@ -142,7 +144,7 @@ impl Executor {
     /// A block of each transaction, and none without.
     fn run_on_demand(mut self, commands: &Receiver<Command>) -> Result<(), ExecutorError> {
         while let Ok(Command::Execute(transaction)) = commands.recv() {
-            let unix_timestamp = unix_time().as_secs() as i64;
+            let unix_timestamp = self.clock.advance(unix_ms(), now());
             if let Some(clock) = sysvars::set_time(self.set.vm_mut(), unix_timestamp) {
                 self.open.bank.unix_timestamp = unix_timestamp;
                 self.write_accounts(&[clock])?;
@@ -376,12 +378,11 @@ impl Executor {
         let parent_slot = parent.bank.block.slot;
         let slot = (parent_slot + 1).max(self.pace.warp_slot.take().unwrap_or(0));
         let id = BlockId { slot, bank: parent.bank.block.bank + 1 };
-        let time = unix_time();
         let bank = Bank {
             block: id,
             parent_slot,
             block_height: parent.bank.block_height + 1,
-            unix_timestamp: (time.as_secs() as i64).max(parent.bank.unix_timestamp),
+            unix_timestamp: self.clock.advance(unix_ms(), now()).max(parent.bank.unix_timestamp),
             complete: false,
             ..parent.bank.clone()
         };
@@ -390,7 +391,7 @@ impl Executor {
         self.open = OpenBlock::new(bank, parent.bank_hash);
         self.move_sysvars_on(&parent)?;
         self.vote(&parent)?;
-        self.publish_opening(parent_slot, time);
+        self.publish_opening(parent_slot);
         Ok(())
     }
 
@@ -445,11 +446,11 @@ impl Executor {
         Ok(())
     }
 
-    fn publish_opening(&mut self, parent: Slot, time: Duration) {
+    fn publish_opening(&mut self, parent: Slot) {
         self.ledger.publish();
         let slot = self.open.bank.block.slot;
         let root = self.finalized_slot;
-        let timestamp_ms = time.as_millis() as u64;
+        let timestamp_ms = unix_time().as_millis() as u64;
         self.tell(&Event::BankCreated { slot, parent, root, timestamp_ms });
         self.publish();
     }
@@ -489,11 +490,22 @@ fn rest(slot_end: Instant) {
 }
 
 #[expect(clippy::disallowed_methods, reason = "this thread is where the ledger's clock is")]
-fn now() -> Instant {
+pub(crate) fn now() -> Instant {
     Instant::now()
 }
 
+/// The system's time, for events: 0 before 1970.
 #[expect(clippy::disallowed_methods, reason = "this thread is where the ledger's clock is")]
-pub(crate) fn unix_time() -> Duration {
+fn unix_time() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}
+
+/// Milliseconds since 1970 by the system's clock, negative before.
+#[expect(clippy::disallowed_methods, reason = "this thread is where the ledger's clock is")]
+pub(crate) fn unix_ms() -> i64 {
+    let ms = |time: Duration| i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
+    match SystemTime::now().duration_since(UNIX_EPOCH) {
+        Ok(since) => ms(since),
+        Err(before) => -ms(before.duration()),
+    }
 }

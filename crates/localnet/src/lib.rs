@@ -6,6 +6,7 @@
 //! Invariant: reads never wait for execution, and execution never for reads.
 //! Not here: sockets (`rpc`), JSON (`solana`), flags (`hydrant`).
 
+mod chain_clock;
 mod config;
 mod door;
 mod executor;
@@ -31,9 +32,9 @@ mod work;
 mod working_set;
 
 pub use config::{
-    ADDRESSES_MAX_DEFAULT, Config, FINALIZE_AFTER_DEFAULT, GenesisAccount, GenesisLoader,
-    GenesisProgram, HISTORY_BYTES_DEFAULT, HISTORY_SLOTS_DEFAULT, QUEUE_MAX_DEFAULT,
-    SLOT_MS_DEFAULT, SLOTS_PER_EPOCH_DEFAULT,
+    ADDRESSES_MAX_DEFAULT, Config, ConfigError, FINALIZE_AFTER_DEFAULT, GenesisAccount,
+    GenesisLoader, GenesisProgram, HISTORY_BYTES_DEFAULT, HISTORY_SLOTS_DEFAULT, QUEUE_MAX_DEFAULT,
+    SLOT_MS_DEFAULT, SLOTS_PER_EPOCH_DEFAULT, WARP_SLOT_MAX,
 };
 pub use executor::ExecutorError;
 pub use from_snapshot::{LoadedSnapshot, load_snapshot};

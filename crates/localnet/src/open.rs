@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use chain::{Bank, Block, BlockhashQueue, Cluster, EventSink, History, Reader, TransactionDoor};
 use ledger::{BlockId, Commitment};
@@ -12,9 +13,10 @@ use query::{Ledger, LedgerError};
 use solana::Account;
 use solana_pubkey::Pubkey;
 
-use crate::config::Config;
+use crate::chain_clock::ChainClock;
+use crate::config::{Config, ConfigError, HEAD_SLOT_MAX};
 use crate::door::Door;
-use crate::executor::{Command, Executor, ExecutorError, Pace, Parent, unix_time};
+use crate::executor::{Command, Executor, ExecutorError, Pace, Parent, now, unix_ms};
 use crate::filling::Filling;
 use crate::from_snapshot::{self, LoadedSnapshot};
 use crate::genesis::{Genesis, GenesisError};
@@ -34,6 +36,17 @@ const STORE_DIR: &str = "store";
 /// Why a ledger could not be opened, or ended.
 #[derive(Debug, thiserror::Error)]
 pub enum LocalnetError {
+    /// A setting is out of its range.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The ledger's newest block leaves hardly a slot for the next ones: an older version let it be warped there.
+    #[error(
+        "the ledger stands at slot {slot}, after which it cannot go on: at most {HEAD_SLOT_MAX} is opened (start with --reset)"
+    )]
+    NoSlotLeft {
+        /// The slot of its newest block.
+        slot: ledger::Slot,
+    },
     /// Genesis cannot be.
     #[error(transparent)]
     Genesis(#[from] GenesisError),
@@ -124,6 +137,7 @@ struct Start {
 
 /// Opens the ledger of `config.dir`, or makes one there; in memory if there is none.
 pub fn open(config: &Config) -> Result<Localnet, LocalnetError> {
+    config.check()?;
     let start = match &config.dir {
         Some(dir) => match Store::open(&dir.join(STORE_DIR))? {
             Some(opened) => Start::restore(config, dir, opened)?,
@@ -138,11 +152,13 @@ pub fn open(config: &Config) -> Result<Localnet, LocalnetError> {
 /// memory. Its accounts are those of the snapshot, and on top the node's own: faucet, identity, vote
 /// and stake account, and what `config` asks for at genesis.
 pub fn open_snapshot(config: &Config, loaded: LoadedSnapshot) -> Result<Localnet, LocalnetError> {
+    config.check()?;
     if let Some(dir) = &config.dir
         && holds_ledger(dir)?
     {
         return Err(LocalnetError::Exists { dir: dir.display().to_string() });
     }
+    check_head(loaded.snapshot.bank.slot)?;
     let start = Start::snapshot(config, loaded)?;
     Localnet::new(config, start)
 }
@@ -161,7 +177,7 @@ pub fn remove(dir: &Path) -> Result<(), LocalnetError> {
 impl Start {
     fn create(config: &Config) -> Result<Self, LocalnetError> {
         let keys = NodeKeys::generate();
-        let genesis = Genesis::new(config, &keys, unix_time().as_secs() as i64);
+        let genesis = Genesis::new(config, &keys, unix_ms().div_euclid(1_000));
         let set = WorkingSet::of(genesis.build(config, &keys)?);
         let mut filling = Filling::new(config, genesis_bank(&genesis, 0));
         for (key, account) in set.vm().accounts() {
@@ -219,6 +235,7 @@ impl Start {
         let genesis: Genesis = bincode::deserialize(&opened.genesis)
             .map_err(|err| foreign(format!("genesis: {err}")))?;
         let blocks = opened.blocks.clone();
+        check_head(blocks.last().map_or(0, |block| block.id.slot))?;
         let parent = |capitalization| {
             restore::head(&blocks, capitalization).ok_or_else(|| foreign("no block".into()))
         };
@@ -258,6 +275,7 @@ impl Start {
 impl Localnet {
     fn new(config: &Config, start: Start) -> Result<Self, LocalnetError> {
         let root = start.parent.bank.block;
+        let clock = ChainClock::new(start.parent.bank.unix_timestamp, now());
         let history = Arc::new(History::new(config.history));
         for block in &start.blocks {
             history.executed(&block.transactions);
@@ -295,6 +313,7 @@ impl Localnet {
                 finalize_after: config.finalize_after,
                 warp_slot: config.warp_slot,
             },
+            clock,
             open: OpenBlock::new(start.parent.bank.clone(), start.parent.bank_hash),
             finalized_slot: root.slot,
             unfinalized: VecDeque::new(),
@@ -337,6 +356,12 @@ impl Localnet {
         &self.executor.work
     }
 
+    /// By how much the newest block's time is ahead of the system's clock, if it is by seconds: the clock was set
+    /// back, or the ledger comes from a machine with another time.
+    pub fn ahead_of_clock(&self) -> Option<Duration> {
+        self.executor.clock.ahead(unix_ms())
+    }
+
     /// Where transactions are sent.
     pub fn door(&self) -> Arc<dyn TransactionDoor> {
         Arc::clone(&self.door) as Arc<dyn TransactionDoor>
@@ -368,6 +393,11 @@ impl Running {
         let _ = self.commands.send(Command::Stop);
         self.thread.join().map_err(|_| LocalnetError::Panicked)?.map_err(LocalnetError::from)
     }
+}
+
+/// Whether a ledger can go on from its newest block.
+fn check_head(slot: ledger::Slot) -> Result<(), LocalnetError> {
+    if slot > HEAD_SLOT_MAX { Err(LocalnetError::NoSlotLeft { slot }) } else { Ok(()) }
 }
 
 fn genesis_bank(genesis: &Genesis, capitalization: u64) -> Bank {
