@@ -203,9 +203,14 @@ pub(crate) struct DevFlags {
     #[arg(long, value_name = "BYTES", help_heading = "Serving")]
     pub(crate) rpc_max_request_body_size: Option<usize>,
 
-    /// Transactions that may wait for execution; more are refused with 429 [default: 20000].
+    /// Transactions that may wait for execution, at most half of them of one client; more are refused
+    /// with 429 [default: 40000].
     #[arg(long, value_name = "COUNT", help_heading = "Bounds")]
     pub(crate) queue_max: Option<usize>,
+    /// Compute units that those may ask for, at least 10000000, at most half of them by one client; more
+    /// are refused with 429 [default: 8000000000].
+    #[arg(long, value_name = "UNITS", help_heading = "Bounds")]
+    pub(crate) queue_compute_units_max: Option<u64>,
     /// Heavy requests at once, those that wait included, at most half of them of one client; more are
     /// refused with 429 [default: 256].
     #[arg(long, value_name = "COUNT", help_heading = "Bounds")]

@@ -15,6 +15,7 @@ use rpc::{Health, Listeners, Node, SystemClock, Usage};
 use crate::banner::Banner;
 use crate::cli::{DevFlags, LogFormat};
 use crate::options::{self, Options};
+use crate::queue_metrics::QueueMetrics;
 use crate::tpu::Tpu;
 use crate::{descriptors, status_line, usage};
 
@@ -155,6 +156,7 @@ async fn serve(
     node.metrics.add(Arc::clone(&pubsub) as Arc<dyn Source>);
     node.metrics.add(Arc::clone(&rest) as Arc<dyn Source>);
     node.metrics.add(Arc::new(tpu.figures()));
+    node.metrics.add(Arc::new(QueueMetrics(Arc::clone(localnet.queue()))));
     let mint = localnet.mint();
     let running =
         localnet.start(vec![Box::new(sink), Box::new(waits)]).context("start the ledger")?;

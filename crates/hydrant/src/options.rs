@@ -117,6 +117,7 @@ fn merge(flags: DevFlags, file: DevFlags) -> DevFlags {
             .rpc_max_request_body_size
             .or(file.rpc_max_request_body_size),
         queue_max: flags.queue_max.or(file.queue_max),
+        queue_compute_units_max: flags.queue_compute_units_max.or(file.queue_compute_units_max),
         heavy_max: flags.heavy_max.or(file.heavy_max),
         cache_bytes_max: flags.cache_bytes_max.or(file.cache_bytes_max),
         connections_max: flags.connections_max.or(file.connections_max),
@@ -185,6 +186,9 @@ fn localnet_config(flags: &DevFlags, simulators: usize) -> Result<localnet::Conf
         warp_slot: flags.warp_slot,
         history: history(flags, defaults.history, finalize_after)?,
         queue_max: at_least_one("queue-max", flags.queue_max, defaults.queue_max)?,
+        queue_compute_units_max: flags
+            .queue_compute_units_max
+            .unwrap_or(defaults.queue_compute_units_max),
         addresses_max: flags.max_addresses.unwrap_or(defaults.addresses_max),
         indices: indices::from_flags(flags)?,
         faucet_lamports: lamports("faucet-sol", flags.faucet_sol)?
@@ -451,6 +455,8 @@ mod tests {
         assert!(err("[rpc]\nbatchmax = 1").contains("unknown field `batchmax`"));
         assert!(err("slots-per-epoch = 31").contains("--slots-per-epoch 31: at least 32"));
         assert!(err("history-slots = 31").contains("--history-slots 31"));
+        let units = err("queue-compute-units-max = 9999999");
+        assert!(units.contains("--queue-compute-units-max 9999999: at least 10000000"), "{units}");
         assert!(err("cpu-threads = 0").contains("--cpu-threads is at least 1"));
         assert!(err("rpc-port = 65535").contains("--rpc-port 65535"));
         assert!(err("faucet-sol = -1.0").contains("--faucet-sol -1"));

@@ -1,6 +1,6 @@
 //! The one thread that executes transactions and makes blocks.
 //!
-//! In: verified transactions from a bounded queue, and the clock. Out: accounts to `query`, blocks to
+//! In: verified transactions from the queue, in the order that it chose, and the clock. Out: accounts to `query`, blocks to
 //! `History` and the store, events to the sinks; readers see a change before they are told of it.
 //! Order at a block's end: the store has it on disk, history has it, it is the confirmed tip, and
 //! only then is anybody told. What was told as confirmed is on disk.
@@ -11,7 +11,6 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use chain::{
@@ -30,6 +29,7 @@ use solana_transaction_error::TransactionError;
 
 use crate::chain_clock::ChainClock;
 use crate::open_block::OpenBlock;
+use crate::queue::{Next, Receiver};
 use crate::statuses::Statuses;
 use crate::store::{Store, StoreError};
 use crate::sysvars::{self, SlotStart};
@@ -45,22 +45,14 @@ const BATCH_TIME: Duration = Duration::from_millis(2);
 /// How long transactions gather after a publication that left none waiting.
 const REST: Duration = Duration::from_millis(1);
 
-/// Every cause of work of the executing thread.
-pub(crate) enum Command {
-    /// Execute this.
-    Execute(VerifiedTransaction),
-    /// Complete the open block and end.
-    Stop,
-}
-
 /// Why no more was executed before the publication.
 enum BatchEnd {
     /// There was no time or room for more.
     Full,
     /// Nothing waits.
     Empty,
-    /// The queue said stop.
-    Stop,
+    /// The ledger is to end.
+    Closed,
 }
 
 /// Why the executing thread ended before it was told to.
@@ -113,25 +105,22 @@ pub(crate) struct Parent {
 }
 
 impl Executor {
-    /// Makes blocks until told to stop.
-    pub(crate) fn run(mut self, commands: &Receiver<Command>) -> Result<(), ExecutorError> {
+    /// Makes blocks until the queue is closed, then completes the open one.
+    pub(crate) fn run(mut self, queue: &Receiver) -> Result<(), ExecutorError> {
         if self.pace.slot_ms == 0 {
-            return self.run_on_demand(commands);
+            return self.run_on_demand(queue);
         }
         let slot_time = Duration::from_millis(self.pace.slot_ms);
         let mut slot_end = now() + slot_time;
         loop {
-            let wait = slot_end.saturating_duration_since(now());
-            match commands.recv_timeout(wait) {
-                Ok(Command::Execute(first)) => {
-                    match self.execute_batch(first, commands, slot_end)? {
-                        BatchEnd::Full => {}
-                        BatchEnd::Empty => rest(slot_end),
-                        BatchEnd::Stop => return self.stop(),
-                    }
-                }
-                Ok(Command::Stop) | Err(RecvTimeoutError::Disconnected) => return self.stop(),
-                Err(RecvTimeoutError::Timeout) => {}
+            match queue.next(Some(slot_end)) {
+                Next::Execute(first) => match self.execute_batch(first, queue, slot_end)? {
+                    BatchEnd::Full => {}
+                    BatchEnd::Empty => rest(slot_end),
+                    BatchEnd::Closed => return self.complete_block(),
+                },
+                Next::Closed => return self.complete_block(),
+                Next::Empty => {}
             }
             if now() >= slot_end {
                 self.end_block()?;
@@ -142,8 +131,8 @@ impl Executor {
     }
 
     /// A block of each transaction, and none without.
-    fn run_on_demand(mut self, commands: &Receiver<Command>) -> Result<(), ExecutorError> {
-        while let Ok(Command::Execute(transaction)) = commands.recv() {
+    fn run_on_demand(mut self, queue: &Receiver) -> Result<(), ExecutorError> {
+        while let Next::Execute(transaction) = queue.next(None) {
             let unix_timestamp = self.clock.advance(unix_ms(), now());
             if let Some(clock) = sysvars::set_time(self.set.vm_mut(), unix_timestamp) {
                 self.open.bank.unix_timestamp = unix_timestamp;
@@ -154,10 +143,6 @@ impl Executor {
                 self.end_block()?;
             }
         }
-        self.stop()
-    }
-
-    fn stop(mut self) -> Result<(), ExecutorError> {
         self.complete_block()
     }
 
@@ -165,7 +150,7 @@ impl Executor {
     fn execute_batch(
         &mut self,
         first: VerifiedTransaction,
-        commands: &Receiver<Command>,
+        queue: &Receiver,
         slot_end: Instant,
     ) -> Result<BatchEnd, ExecutorError> {
         let batch_end = slot_end.min(now() + BATCH_TIME);
@@ -176,13 +161,13 @@ impl Executor {
             if now() >= batch_end {
                 break;
             }
-            match commands.try_recv() {
-                Ok(Command::Execute(transaction)) => self.execute(transaction)?,
-                Ok(Command::Stop) | Err(TryRecvError::Disconnected) => {
-                    end = BatchEnd::Stop;
+            match queue.try_next() {
+                Next::Execute(transaction) => self.execute(transaction)?,
+                Next::Closed => {
+                    end = BatchEnd::Closed;
                     break;
                 }
-                Err(TryRecvError::Empty) => {
+                Next::Empty => {
                     end = BatchEnd::Empty;
                     break;
                 }

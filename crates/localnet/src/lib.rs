@@ -20,6 +20,7 @@ mod nonce;
 mod open;
 mod open_block;
 mod precompiles;
+mod queue;
 mod restore;
 mod simulator;
 mod stakes;
@@ -33,7 +34,8 @@ mod working_set;
 
 pub use config::{
     ADDRESSES_MAX_DEFAULT, Config, ConfigError, FINALIZE_AFTER_DEFAULT, GenesisAccount,
-    GenesisLoader, GenesisProgram, HISTORY_BYTES_DEFAULT, HISTORY_SLOTS_DEFAULT, QUEUE_MAX_DEFAULT,
+    GenesisLoader, GenesisProgram, HISTORY_BYTES_DEFAULT, HISTORY_SLOTS_DEFAULT,
+    QUEUE_COMPUTE_UNITS_MAX_DEFAULT, QUEUE_COMPUTE_UNITS_MAX_LEAST, QUEUE_MAX_DEFAULT,
     SLOT_MS_DEFAULT, SLOTS_PER_EPOCH_DEFAULT, WARP_SLOT_MAX,
 };
 pub use executor::ExecutorError;
@@ -41,5 +43,6 @@ pub use from_snapshot::{LoadedSnapshot, load_snapshot};
 pub use genesis::GenesisError;
 pub use keys::{KeyError, NodeKeys, read_keypair};
 pub use open::{Localnet, LocalnetError, Running, holds_ledger, open, open_snapshot, remove};
+pub use queue::{Load, QueueStats, TransactionQueue};
 pub use store::StoreError;
 pub use work::Work;

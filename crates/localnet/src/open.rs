@@ -3,7 +3,6 @@
 use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -16,12 +15,13 @@ use solana_pubkey::Pubkey;
 use crate::chain_clock::ChainClock;
 use crate::config::{Config, ConfigError, HEAD_SLOT_MAX};
 use crate::door::Door;
-use crate::executor::{Command, Executor, ExecutorError, Pace, Parent, now, unix_ms};
+use crate::executor::{Executor, ExecutorError, Pace, Parent, now, unix_ms};
 use crate::filling::Filling;
 use crate::from_snapshot::{self, LoadedSnapshot};
 use crate::genesis::{Genesis, GenesisError};
 use crate::keys::{KeyError, NodeKeys};
 use crate::open_block::OpenBlock;
+use crate::queue::{Limits, Receiver, TransactionQueue};
 use crate::restore;
 use crate::simulator::Simulator;
 use crate::statuses::Statuses;
@@ -108,15 +108,15 @@ pub struct Localnet {
     reader: Reader,
     history: Arc<History>,
     door: Arc<Door>,
-    commands: SyncSender<Command>,
-    queue: Receiver<Command>,
+    queue: Arc<TransactionQueue>,
+    receiver: Receiver,
     executor: Executor,
     parent: Parent,
 }
 
 /// A ledger that runs.
 pub struct Running {
-    commands: SyncSender<Command>,
+    queue: Arc<TransactionQueue>,
     thread: JoinHandle<Result<(), ExecutorError>>,
 }
 
@@ -285,11 +285,13 @@ impl Localnet {
 
         let first_slot = start.blocks.first().map_or(0, |block| block.id.slot);
         let cluster = start.genesis.cluster(config, &start.keys, start.set.vm(), first_slot);
-        let (commands, queue) = sync_channel(config.queue_max.max(1));
+        let queue = Arc::new(TransactionQueue::new(Limits {
+            transactions: config.queue_max as u64,
+            compute_units: config.queue_compute_units_max,
+        }));
         let simulator = Simulator::new(start.set.without_plain(), config.simulators);
         let door = Door::new(
-            commands.clone(),
-            config.queue_max,
+            Arc::clone(&queue),
             simulator,
             start.reader.clone(),
             Arc::clone(&history),
@@ -323,7 +325,8 @@ impl Localnet {
         };
         let mint = start.genesis.mint.map(Pubkey::new_from_array);
         let (parent, reader) = (start.parent, start.reader);
-        Ok(Self { cluster, mint, reader, history, door, commands, queue, executor, parent })
+        let receiver = Receiver::new(Arc::clone(&queue));
+        Ok(Self { cluster, mint, reader, history, door, queue, receiver, executor, parent })
     }
 
     /// What never changes while the ledger runs.
@@ -356,6 +359,11 @@ impl Localnet {
         &self.executor.work
     }
 
+    /// What waits for the executing thread.
+    pub fn queue(&self) -> &Arc<TransactionQueue> {
+        &self.queue
+    }
+
     /// By how much the newest block's time is ahead of the system's clock, if it is by seconds: the clock was set
     /// back, or the ledger comes from a machine with another time.
     pub fn ahead_of_clock(&self) -> Option<Duration> {
@@ -372,12 +380,12 @@ impl Localnet {
     pub fn start(mut self, sinks: Vec<Box<dyn EventSink>>) -> Result<Running, LocalnetError> {
         self.executor.sinks = sinks;
         self.executor.open_block(self.parent)?;
-        let (executor, queue) = (self.executor, self.queue);
+        let (executor, receiver) = (self.executor, self.receiver);
         let thread = std::thread::Builder::new()
             .name("executor".into())
-            .spawn(move || executor.run(&queue))
+            .spawn(move || executor.run(&receiver))
             .map_err(LocalnetError::Thread)?;
-        Ok(Running { commands: self.commands, thread })
+        Ok(Running { queue: self.queue, thread })
     }
 }
 
@@ -387,10 +395,10 @@ impl Running {
         self.thread.is_finished()
     }
 
-    /// Completes the open block and ends. Transactions that wait are executed first.
+    /// Ends after the transaction that is being executed, and completes the open block. Those that wait are dropped
+    /// and counted: however many they are, the end does not wait for them.
     pub fn stop(self) -> Result<(), LocalnetError> {
-        // A thread that is gone already takes no command, and tells why below.
-        let _ = self.commands.send(Command::Stop);
+        self.queue.close();
         self.thread.join().map_err(|_| LocalnetError::Panicked)?.map_err(LocalnetError::from)
     }
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use chain::{Block, HistoryLimits, SendError, VerifiedTransaction};
+use chain::{Block, HistoryLimits, QueueBound, SendError, VerifiedTransaction};
 use ledger::{Address, BlockId, Commitment};
 use localnet::store::Store;
 use localnet::{Config, WARP_SLOT_MAX};
@@ -18,7 +18,7 @@ use solana_slot_history::{Check, SlotHistory};
 use solana_stake_interface::stake_history::StakeHistory;
 use solana_system_interface::instruction::transfer;
 
-use crate::fixture::{Node, on_demand, signed};
+use crate::fixture::{CLIENT, Node, on_demand, signed};
 
 const SOL: u64 = 1_000_000_000;
 
@@ -94,7 +94,8 @@ fn a_finalized_block_leaves_no_old_version_of_an_account() {
     let node = Node::start(&on_demand());
     let versions: Vec<_> = (0..20)
         .map(|_| {
-            let airdrop = node.door.airdrop(Keypair::new().pubkey(), SOL, node.blockhash());
+            let airdrop =
+                node.door.airdrop(CLIENT.into(), Keypair::new().pubkey(), SOL, node.blockhash());
             let airdrop = airdrop.expect("an airdrop");
             let block = node.completed(|block| {
                 block.transactions.iter().any(|executed| executed.signature() == airdrop)
@@ -114,7 +115,10 @@ fn a_finalized_block_leaves_no_old_version_of_an_account() {
 fn a_publication_is_followed_by_a_rest_in_which_transactions_gather() {
     let node = Node::start(&Config { slot_ms: 60_000, ..Config::default() });
     let alice = Keypair::new();
-    let airdrop = node.door.airdrop(alice.pubkey(), SOL, node.blockhash()).expect("an airdrop");
+    let airdrop = node
+        .door
+        .airdrop(CLIENT.into(), alice.pubkey(), SOL, node.blockhash())
+        .expect("an airdrop");
     node.executed(&airdrop);
     let blockhash = node.blockhash();
     let all: Vec<_> = (0..200)
@@ -129,7 +133,7 @@ fn a_publication_is_followed_by_a_rest_in_which_transactions_gather() {
     // One after another: each could be published by itself.
     for transaction in all {
         let signature = transaction.signature();
-        node.door.send(transaction).expect("the queue has room");
+        node.door.send(CLIENT.into(), transaction).expect("the queue has room");
         node.executed(&signature);
     }
     let publications = u128::from(moment() - before);
@@ -148,7 +152,8 @@ fn a_full_queue_says_so_and_takes_more_later() {
     let node = Node::start(&Config { queue_max: 1, slot_ms: 50, ..Config::default() });
     let alice = Keypair::new();
     let blockhash = node.blockhash();
-    let airdrop = node.door.airdrop(alice.pubkey(), SOL, blockhash).expect("an airdrop");
+    let airdrop =
+        node.door.airdrop(CLIENT.into(), alice.pubkey(), SOL, blockhash).expect("an airdrop");
     node.confirmed(&airdrop);
     let pay = |lamports| {
         let pay = [transfer(&alice.pubkey(), &alice.pubkey(), lamports)];
@@ -156,11 +161,15 @@ fn a_full_queue_says_so_and_takes_more_later() {
             .expect("a good transaction")
     };
     let all: Vec<_> = (1..2_000).map(pay).collect();
-    let refused = all.into_iter().find_map(|transaction| node.door.send(transaction).err());
-    assert_eq!(refused, Some(SendError::QueueFull { queued: 1, limit: 1 }));
+    let refused =
+        all.into_iter().find_map(|transaction| node.door.send(CLIENT.into(), transaction).err());
+    assert_eq!(
+        refused,
+        Some(SendError::QueueFull { bound: QueueBound::Transactions, queued: 1, limit: 1 })
+    );
     let last = pay(5_000);
     let signature = last.signature();
-    while node.door.send(last.clone()).is_err() {
+    while node.door.send(CLIENT.into(), last.clone()).is_err() {
         std::thread::yield_now();
     }
     node.confirmed(&signature);
@@ -187,7 +196,7 @@ fn a_ledger_without_room_drops_the_transaction_and_goes_on() {
         let pay = [transfer(&alice.pubkey(), &to, SOL / 10)];
         let transaction = signed(&pay, &[&alice], &node.blockhash());
         let verified = VerifiedTransaction::verify(transaction).expect("a good transaction");
-        node.door.send(verified).expect("the queue has room");
+        node.door.send(CLIENT.into(), verified).expect("the queue has room");
     }
     let pay = [transfer(&alice.pubkey(), &alice.pubkey(), 1)];
     node.send(signed(&pay, &[&alice], &node.blockhash()));
