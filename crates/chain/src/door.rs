@@ -67,7 +67,7 @@ impl VerifiedTransaction {
         self.transaction.signatures.first().copied().unwrap_or_default()
     }
 
-    /// Who pays for it: the first of its keys.
+    /// The key that pays its fee: the first one.
     pub fn fee_payer(&self) -> Pubkey {
         self.transaction.message.static_account_keys().first().copied().unwrap_or_default()
     }

@@ -109,16 +109,16 @@ pub enum ConfigError {
         slot: Slot,
     },
     /// No transaction would ever fit.
-    #[error("--queue-max {given}: at least 1")]
+    #[error("--queue-max {transactions}: at least 1")]
     Queue {
         /// What was set.
-        given: usize,
+        transactions: usize,
     },
     /// A transaction that asks for all that one may ask for would never fit.
-    #[error("--queue-compute-units-max {given}: at least {QUEUE_COMPUTE_UNITS_MAX_LEAST}")]
+    #[error("--queue-compute-units-max {compute_units}: at least {QUEUE_COMPUTE_UNITS_MAX_LEAST}")]
     QueueComputeUnits {
         /// What was set.
-        given: u64,
+        compute_units: u64,
     },
 }
 
@@ -129,10 +129,12 @@ impl Config {
             return Err(ConfigError::WarpSlot { slot });
         }
         if self.queue_max == 0 {
-            return Err(ConfigError::Queue { given: self.queue_max });
+            return Err(ConfigError::Queue { transactions: self.queue_max });
         }
         if self.queue_compute_units_max < QUEUE_COMPUTE_UNITS_MAX_LEAST {
-            return Err(ConfigError::QueueComputeUnits { given: self.queue_compute_units_max });
+            return Err(ConfigError::QueueComputeUnits {
+                compute_units: self.queue_compute_units_max,
+            });
         }
         Ok(())
     }

@@ -126,8 +126,8 @@ impl TransactionDoor for Door {
             .and_then(|transaction| VerifiedTransaction::verify(transaction).ok());
         let Some(transaction) = signed else { return Err(SendError::Closed.into()) };
         let signature = transaction.signature();
-        // It stands in the line of the one who gets it, not behind all other airdrops: what that one pays for next
-        // is executed after it.
+        // It waits in the line of its receiver, not behind all other airdrops. So what the receiver pays for next is
+        // executed after it.
         self.queue.send(sender, to, transaction)?;
         Ok(signature)
     }

@@ -295,7 +295,7 @@ mod tests {
     use super::*;
     use crate::received::{Outlet, PeerId};
 
-    /// A ledger that has room for so many, and none for one client.
+    /// A ledger with room for that number of transactions, and none for one client.
     struct Room {
         left: Mutex<usize>,
         full_for: Option<ClientId>,

@@ -104,7 +104,7 @@ impl TransactionQueue {
         })
     }
 
-    /// Takes nothing more in and drops what waits; its senders were not promised anything yet.
+    /// Takes nothing more in and drops what waits; nothing was promised of it yet.
     pub(crate) fn close(&self) {
         let waiting = {
             let mut inner = self.inner.lock();

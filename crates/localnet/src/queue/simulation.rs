@@ -126,13 +126,13 @@ fn run(seed: u64) {
 }
 
 #[test]
-fn nothing_is_lost_or_overtaken_and_nobody_waits_for_more_than_a_visit_of_each_other() {
+fn nothing_is_lost_or_overtaken_and_no_client_waits_for_more_than_a_visit_of_each_other() {
     for seed in 0..200 {
         run(seed);
     }
 }
 
-/// Pushes for so many fee payers until it is refused; how many were taken, and why no more.
+/// Pushes for that number of fee payers until it is refused; how many were taken, and why no more.
 fn fill(queue: &mut RoundRobin<u64>, by: u8, payers: u64, units: u32) -> (u64, Refusal) {
     for n in 0.. {
         let payer = payer(n % payers);
@@ -193,7 +193,7 @@ fn a_client_of_weight_4_gets_4_times_as_much() {
 }
 
 #[test]
-fn whoever_comes_next_finds_room_however_greedy_the_others_are() {
+fn the_next_client_finds_room_however_greedy_the_others_are() {
     let limits = Limits { transactions: 1_024, compute_units: u64::MAX / 2 };
     let mut queue = RoundRobin::new(limits);
     let taken = [1, 2, 3, 4].map(|by| fill(&mut queue, by, 1_000, 3_000));

@@ -59,8 +59,8 @@ pub enum StoreError {
         /// The newest slot of the ledger.
         head: Slot,
     },
-    /// The disk is full, or the quota on it is used up. What was confirmed is kept. Fix: make room on it.
-    #[error("ledger {} cannot be written, its disk is full: {free_bytes} bytes are free; what was confirmed is kept; fix: make room, or name a directory on another disk (--ledger)", dir.display())]
+    /// The disk is full, or the quota on it is used up. What was confirmed stays. Fix: make room on it.
+    #[error("ledger {} cannot be written, its disk is full: {free_bytes} bytes are free; what was confirmed stays on it; fix: make room, or name a directory on another disk (--ledger)", dir.display())]
     DiskFull {
         /// The directory.
         dir: PathBuf,
@@ -81,7 +81,7 @@ pub enum StoreError {
         needed_bytes: u64,
     },
     /// This process may not write files as large as the ledger needs. Fix: raise the limit.
-    #[error("ledger {} cannot be written, a file may have {limit} bytes at most (ulimit -f); what was confirmed is kept; fix: raise that limit", dir.display())]
+    #[error("ledger {} cannot be written, a file may have {limit} bytes at most (ulimit -f); what was confirmed stays on it; fix: raise that limit", dir.display())]
     FileTooLarge {
         /// The directory.
         dir: PathBuf,

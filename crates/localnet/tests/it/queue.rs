@@ -64,7 +64,7 @@ fn verified(
     VerifiedTransaction::verify(signed(instructions, &[payer], blockhash)).expect("it is good")
 }
 
-/// What happens, in order. The ledger waits while nobody takes it.
+/// What happens, in order. The ledger waits while the test takes none.
 struct Events(Receiver<Event>);
 
 struct Sink(SyncSender<Event>);
@@ -230,7 +230,7 @@ fn what_waits_when_the_ledger_ends_is_dropped_and_counted() {
         door.send(FLOOD.into(), light(&alice, n, &blockhash)).expect("there is room");
     }
     let queue = Arc::clone(localnet.queue());
-    // The ledger stands still at the first event that nobody takes.
+    // The ledger stands still at the first event that the test does not take.
     let (events, sinks) = Events::new(0);
     let history = Arc::clone(localnet.history());
     let starting = std::thread::spawn(move || localnet.start(sinks).expect("the ledger starts"));
