@@ -1,6 +1,7 @@
 //! The door for transactions: what a ledger accepts, and how it says no.
 
 use ledger::Slot;
+use pool::ClientId;
 use solana_account::AccountSharedData;
 use solana_hash::Hash;
 use solana_message::VersionedMessage;
@@ -20,6 +21,7 @@ use crate::{View, signatures};
 pub struct VerifiedTransaction {
     transaction: VersionedTransaction,
     message_hash: Hash,
+    message_bytes: usize,
 }
 
 /// Why a transaction is not even tried.
@@ -42,7 +44,7 @@ impl VerifiedTransaction {
             return Err(VerifyError::Signature);
         }
         let message_hash = VersionedMessage::hash_raw_message(&message);
-        Ok(Self { transaction, message_hash })
+        Ok(Self { transaction, message_hash, message_bytes: message.len() })
     }
 
     /// The transaction.
@@ -64,18 +66,122 @@ impl VerifiedTransaction {
     pub fn signature(&self) -> Signature {
         self.transaction.signatures.first().copied().unwrap_or_default()
     }
+
+    /// The key that pays its fee: the first one.
+    pub fn fee_payer(&self) -> Pubkey {
+        self.transaction.message.static_account_keys().first().copied().unwrap_or_default()
+    }
+
+    /// About how many bytes of memory it takes.
+    pub fn memory_bytes(&self) -> usize {
+        size_of::<Self>() + self.message_bytes + self.transaction.signatures.len() * SIGNATURE_BYTES
+    }
+}
+
+/// Bytes of a signature.
+const SIGNATURE_BYTES: usize = 64;
+
+/// The client that a transaction came from: the ledger shares its queue among clients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sender {
+    /// Which client.
+    pub client: ClientId,
+    /// How many times the share of a client of weight 1 it gets.
+    pub weight: u32,
+}
+
+impl From<ClientId> for Sender {
+    /// A client of weight 1.
+    fn from(client: ClientId) -> Self {
+        Self { client, weight: 1 }
+    }
+}
+
+/// A bound of the transaction queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum QueueBound {
+    /// Transactions of all clients.
+    Transactions,
+    /// Compute units that all of them ask for.
+    ComputeUnits,
+    /// Transactions of one client: as many as are left.
+    ClientTransactions,
+    /// Compute units that those of one client ask for: as many as are left.
+    ClientComputeUnits,
+    /// Transactions of one fee payer of one client.
+    PayerTransactions,
+    /// Compute units that those of one fee payer of one client ask for.
+    PayerComputeUnits,
+}
+
+impl QueueBound {
+    /// Every bound, in the order of the variants.
+    pub const ALL: [Self; 6] = [
+        Self::Transactions,
+        Self::ComputeUnits,
+        Self::ClientTransactions,
+        Self::ClientComputeUnits,
+        Self::PayerTransactions,
+        Self::PayerComputeUnits,
+    ];
+
+    /// As metrics name it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Transactions => "transactions",
+            Self::ComputeUnits => "compute_units",
+            Self::ClientTransactions => "client_transactions",
+            Self::ClientComputeUnits => "client_compute_units",
+            Self::PayerTransactions => "payer_transactions",
+            Self::PayerComputeUnits => "payer_compute_units",
+        }
+    }
+
+    /// Whether it is the bound of one client or fee payer, while the queue has room for others.
+    pub fn is_share(self) -> bool {
+        !matches!(self, Self::Transactions | Self::ComputeUnits)
+    }
+
+    fn quantity(self) -> &'static str {
+        match self {
+            Self::Transactions => "waiting",
+            Self::ComputeUnits => "compute units waiting",
+            Self::ClientTransactions => "of this client waiting",
+            Self::ClientComputeUnits => "compute units of this client waiting",
+            Self::PayerTransactions => "of this fee payer waiting",
+            Self::PayerComputeUnits => "compute units of this fee payer waiting",
+        }
+    }
+
+    fn knob(self) -> &'static str {
+        match self {
+            Self::Transactions | Self::ClientTransactions | Self::PayerTransactions => {
+                "--queue-max"
+            }
+            Self::ComputeUnits | Self::ClientComputeUnits | Self::PayerComputeUnits => {
+                "--queue-compute-units-max"
+            }
+        }
+    }
 }
 
 /// Why a transaction was not taken.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SendError {
-    /// The ledger executes as fast as it can and its queue is full. Fix: send again later.
-    #[error("transaction queue is full: {queued} waiting, at most {limit} (--queue-max)")]
+    /// The ledger executes as fast as it can, and the queue, or the client's share of it, is full. Fix: send again
+    /// later.
+    #[error(
+        "transaction queue is full: {queued} {}, at most {limit} ({})",
+        .bound.quantity(),
+        .bound.knob()
+    )]
     QueueFull {
-        /// How many wait.
-        queued: usize,
-        /// How many may.
-        limit: usize,
+        /// Which bound was reached.
+        bound: QueueBound,
+        /// How much waits of it.
+        queued: u64,
+        /// How much may.
+        limit: u64,
     },
     /// The node is shutting down.
     #[error("the ledger is shutting down")]
@@ -168,8 +274,9 @@ pub enum AirdropError {
 
 /// A ledger's way in. Never blocks on the executing thread.
 pub trait TransactionDoor: Send + Sync + 'static {
-    /// Queues a transaction for execution, in the order of arrival.
-    fn send(&self, transaction: VerifiedTransaction) -> Result<(), SendError>;
+    /// Queues a transaction for execution. Those of one client and fee payer are executed in the order of arrival;
+    /// clients, and the fee payers of a client, are served in a circle.
+    fn send(&self, sender: Sender, transaction: VerifiedTransaction) -> Result<(), SendError>;
 
     /// Runs a transaction on the state of `view`, on the calling thread: heavy, so call it from the
     /// CPU pool.
@@ -179,9 +286,11 @@ pub trait TransactionDoor: Send + Sync + 'static {
         request: SimulationRequest,
     ) -> Result<Simulation, SimulationError>;
 
-    /// Queues a transfer from the faucet, naming `blockhash`. Returns its signature.
+    /// Queues a transfer from the faucet, naming `blockhash`. Returns its signature. It is executed before what
+    /// `sender` sends later with `to` as its fee payer.
     fn airdrop(
         &self,
+        sender: Sender,
         to: Pubkey,
         lamports: u64,
         blockhash: Hash,

@@ -17,8 +17,8 @@ pub use bank::{BLOCKHASHES_KEPT, BLOCKHASHES_VALID, Bank, BlockhashQueue};
 pub use block::{AccountWrite, Block, Executed};
 pub use cluster::Cluster;
 pub use door::{
-    AirdropError, SendError, Simulation, SimulationError, SimulationRequest, TransactionDoor,
-    VerifiedTransaction, VerifyError,
+    AirdropError, QueueBound, SendError, Sender, Simulation, SimulationError, SimulationRequest,
+    TransactionDoor, VerifiedTransaction, VerifyError,
 };
 pub use event::{Event, EventSink, Vote};
 pub use history::{AddressEntry, History, HistoryLimits, HistorySnapshot};

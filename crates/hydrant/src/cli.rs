@@ -99,7 +99,7 @@ pub(crate) struct DevFlags {
     /// Slots of an epoch, at least 32; fixed when the ledger is made [default: 8192].
     #[arg(long, value_name = "SLOTS", help_heading = "Ledger")]
     pub(crate) slots_per_epoch: Option<u64>,
-    /// Begin the next block at this slot.
+    /// Begin the next block at this slot, at most 18446744069414584319.
     #[arg(short, long, value_name = "SLOT", help_heading = "Ledger")]
     pub(crate) warp_slot: Option<u64>,
     /// Slots of history kept: about 3.6 KB for an empty one [default: 10000].
@@ -207,9 +207,14 @@ pub(crate) struct DevFlags {
     #[arg(long, value_name = "BYTES", help_heading = "Serving")]
     pub(crate) rpc_max_request_body_size: Option<usize>,
 
-    /// Transactions that may wait for execution; more are refused with 429 [default: 20000].
+    /// Transactions that may wait for execution, at most half of them of one client; more are refused
+    /// with 429 [default: 40000].
     #[arg(long, value_name = "COUNT", help_heading = "Bounds")]
     pub(crate) queue_max: Option<usize>,
+    /// Compute units that those may ask for, at least 10000000, at most half of them by one client; more
+    /// are refused with 429 [default: 8000000000].
+    #[arg(long, value_name = "UNITS", help_heading = "Bounds")]
+    pub(crate) queue_compute_units_max: Option<u64>,
     /// Heavy requests at once, those that wait included, at most half of them of one client; more are
     /// refused with 429 [default: 256].
     #[arg(long, value_name = "COUNT", help_heading = "Bounds")]

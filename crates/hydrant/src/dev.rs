@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use localnet::{Localnet, Running};
 use rpc::metrics::Source;
 use rpc::pubsub::PubSub;
@@ -15,6 +15,7 @@ use rpc::{Health, Listeners, Node, SystemClock, Usage};
 use crate::banner::Banner;
 use crate::cli::{DevFlags, LogFormat};
 use crate::options::{self, Options};
+use crate::queue_metrics::QueueMetrics;
 use crate::tpu::Tpu;
 use crate::{descriptors, status_line, usage};
 
@@ -35,15 +36,26 @@ pub(crate) fn run(flags: DevFlags) -> Result<()> {
     if options.log {
         start_log(options.log_format);
     }
+    ensure!(
+        has_date(),
+        "the system's clock stands before 1970, which no response of HTTP can say: set it"
+    );
     descriptors::raise(options.rpc.connections_max);
     let listeners = bind(&options)?;
-    let localnet = open_ledger(&options)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(options.io_threads)
         .thread_name("io")
         .enable_all()
         .build()
         .context("start the IO threads")?;
+    {
+        let _runtime = runtime.enter();
+        ignore_file_size_signal()?;
+    }
+    let localnet = open_ledger(&options)?;
+    if let Some(ahead) = localnet.ahead_of_clock() {
+        warn_ahead(&options, ahead);
+    }
     runtime.block_on(serve(&options, localnet, listeners, started))
 }
 
@@ -73,6 +85,27 @@ fn open_ledger(options: &Options) -> Result<Localnet> {
         ));
     }
     Ok(localnet)
+}
+
+/// A file that may not grow any more (`ulimit -f`) makes a write fail with an error that is said, instead of ending
+/// the process with SIGXFSZ, which says nothing.
+fn ignore_file_size_signal() -> Result<()> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let number = rustix::process::Signal::XFSZ.as_raw();
+    // The runtime's handler stays for as long as the process runs, and does nothing more than to take the signal.
+    signal(SignalKind::from_raw(number)).map(drop).context("listen for SIGXFSZ")
+}
+
+/// The newest block says a later time than the system: its clock was set back, or is wrong.
+fn warn_ahead(options: &Options, ahead: Duration) {
+    let seconds = ahead.as_secs();
+    tracing::warn!(ahead_s = seconds, "the ledger's time is ahead of the system's clock");
+    if !options.quiet {
+        say(&format!(
+            "The ledger's time is {seconds} s ahead of the system's clock; it advances at three quarters of its \
+             speed until the clock has caught up"
+        ));
+    }
 }
 
 fn reset(options: &Options) -> Result<()> {
@@ -123,6 +156,7 @@ async fn serve(
     node.metrics.add(Arc::clone(&pubsub) as Arc<dyn Source>);
     node.metrics.add(Arc::clone(&rest) as Arc<dyn Source>);
     node.metrics.add(Arc::new(tpu.figures()));
+    node.metrics.add(Arc::new(QueueMetrics(Arc::clone(localnet.queue()))));
     let mint = localnet.mint();
     let running =
         localnet.start(vec![Box::new(sink), Box::new(waits)]).context("start the ledger")?;
@@ -281,4 +315,9 @@ pub(crate) fn say(text: &str) {
 #[expect(clippy::disallowed_methods, reason = "the binary is where time begins")]
 pub(crate) fn now() -> Instant {
     Instant::now()
+}
+
+#[expect(clippy::disallowed_methods, reason = "the binary is where time begins")]
+fn has_date() -> bool {
+    std::time::SystemTime::now() >= std::time::UNIX_EPOCH
 }

@@ -9,6 +9,7 @@ mod dev;
 mod indices;
 mod inspect;
 mod options;
+mod queue_metrics;
 mod snapshot_file;
 mod status_line;
 mod tpu;

@@ -118,6 +118,7 @@ fn merge(flags: DevFlags, file: DevFlags) -> DevFlags {
             .rpc_max_request_body_size
             .or(file.rpc_max_request_body_size),
         queue_max: flags.queue_max.or(file.queue_max),
+        queue_compute_units_max: flags.queue_compute_units_max.or(file.queue_compute_units_max),
         heavy_max: flags.heavy_max.or(file.heavy_max),
         cache_bytes_max: flags.cache_bytes_max.or(file.cache_bytes_max),
         connections_max: flags.connections_max.or(file.connections_max),
@@ -179,13 +180,16 @@ fn localnet_config(flags: &DevFlags, simulators: usize) -> Result<localnet::Conf
     ensure!(finalize_after <= 4_000, "--finalize-after {finalize_after}: at most 4000");
     let slots_per_epoch = flags.slots_per_epoch.unwrap_or(defaults.slots_per_epoch);
     ensure!(slots_per_epoch >= 32, "--slots-per-epoch {slots_per_epoch}: at least 32");
-    Ok(localnet::Config {
+    let config = localnet::Config {
         slot_ms,
         finalize_after,
         slots_per_epoch,
         warp_slot: flags.warp_slot,
         history: history(flags, defaults.history, finalize_after)?,
         queue_max: at_least_one("queue-max", flags.queue_max, defaults.queue_max)?,
+        queue_compute_units_max: flags
+            .queue_compute_units_max
+            .unwrap_or(defaults.queue_compute_units_max),
         addresses_max: flags.max_addresses.unwrap_or(defaults.addresses_max),
         indices: indices::from_flags(flags)?,
         faucet_lamports: lamports("faucet-sol", flags.faucet_sol)?
@@ -199,7 +203,9 @@ fn localnet_config(flags: &DevFlags, simulators: usize) -> Result<localnet::Conf
         accounts: accounts(flags)?,
         programs: programs(flags)?,
         simulators,
-    })
+    };
+    config.check()?;
+    Ok(config)
 }
 
 fn snapshot_file(flags: &DevFlags, threads: usize) -> Result<Option<SnapshotFile>> {
@@ -470,6 +476,16 @@ mod tests {
     }
 
     #[test]
+    fn a_warp_leaves_slots_to_go_on() {
+        let warp_to = |warp_slot| {
+            check(DevFlags { warp_slot: Some(warp_slot), ..DevFlags::default() }, "").map(drop)
+        };
+        assert!(warp_to(localnet::WARP_SLOT_MAX).is_ok());
+        let err = warp_to(u64::MAX).expect_err("no slot is left").to_string();
+        assert!(err.contains("--warp-slot 18446744073709551615: at most"), "{err}");
+    }
+
+    #[test]
     fn bad_settings_are_refused_with_the_knob() {
         let err = |file: &str| match check(DevFlags::default(), file) {
             Ok(_) => panic!("{file:?} was taken"),
@@ -479,6 +495,8 @@ mod tests {
         assert!(err("[rpc]\nbatchmax = 1").contains("unknown field `batchmax`"));
         assert!(err("slots-per-epoch = 31").contains("--slots-per-epoch 31: at least 32"));
         assert!(err("history-slots = 31").contains("--history-slots 31"));
+        let units = err("queue-compute-units-max = 9999999");
+        assert!(units.contains("--queue-compute-units-max 9999999: at least 10000000"), "{units}");
         assert!(err("cpu-threads = 0").contains("--cpu-threads is at least 1"));
         assert!(err("rpc-port = 65535").contains("--rpc-port 65535"));
         assert!(err("faucet-sol = -1.0").contains("--faucet-sol -1"));

@@ -18,8 +18,18 @@ pub const FINALIZE_AFTER_DEFAULT: u64 = 31;
 pub const SLOT_MS_DEFAULT: u64 = 400;
 /// Slots of an epoch, as `solana-test-validator` has.
 pub const SLOTS_PER_EPOCH_DEFAULT: u64 = 8_192;
-/// Transactions that may wait for the executing thread, about a second of its work and 30 MB.
-pub const QUEUE_MAX_DEFAULT: usize = 20_000;
+/// Transactions that may wait for the executing thread: some seconds of its work, and 60 MB of those that fit into a
+/// packet. One client has half of them at most.
+pub const QUEUE_MAX_DEFAULT: usize = 40_000;
+/// Compute units that those may ask for: as many as they ask for by default with one instruction each. If they use
+/// them, it is about ten seconds of the executing thread's work.
+pub const QUEUE_COMPUTE_UNITS_MAX_DEFAULT: u64 = 8_000_000_000;
+/// The fewest compute units that may be set: one transaction asks for up to 1,400,000, and a share must hold it.
+pub const QUEUE_COMPUTE_UNITS_MAX_LEAST: u64 = 10_000_000;
+/// The last slot that a ledger is warped to: 2^32 slots are left, which is 54 years of 400 ms.
+pub const WARP_SLOT_MAX: Slot = u64::MAX - (1 << 32);
+/// The last slot of a ledger that is opened: one that was warped has 27 years until then.
+pub(crate) const HEAD_SLOT_MAX: Slot = u64::MAX - (1 << 31);
 /// Addresses that the ledger may know: 100 bytes each once used.
 pub const ADDRESSES_MAX_DEFAULT: u32 = 64_000_000;
 
@@ -38,6 +48,8 @@ pub struct Config {
     pub history: HistoryLimits,
     /// Transactions that may wait for the executing thread.
     pub queue_max: usize,
+    /// Compute units that those which wait may ask for.
+    pub queue_compute_units_max: u64,
     /// Addresses that the ledger may know.
     pub addresses_max: u32,
     /// By which keys accounts are found.
@@ -87,6 +99,47 @@ pub enum GenesisLoader {
     Upgradeable(Pubkey),
 }
 
+/// Which setting is out of its range. Fix: the message says what it may be.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ConfigError {
+    /// The ledger would run out of slots.
+    #[error("--warp-slot {slot}: at most {WARP_SLOT_MAX}, so that slots are left to go on")]
+    WarpSlot {
+        /// What was set.
+        slot: Slot,
+    },
+    /// No transaction would ever fit.
+    #[error("--queue-max {transactions}: at least 1")]
+    Queue {
+        /// What was set.
+        transactions: usize,
+    },
+    /// A transaction that asks for all that one may ask for would never fit.
+    #[error("--queue-compute-units-max {compute_units}: at least {QUEUE_COMPUTE_UNITS_MAX_LEAST}")]
+    QueueComputeUnits {
+        /// What was set.
+        compute_units: u64,
+    },
+}
+
+impl Config {
+    /// Whether every setting is in its range.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        if let Some(slot) = self.warp_slot.filter(|slot| *slot > WARP_SLOT_MAX) {
+            return Err(ConfigError::WarpSlot { slot });
+        }
+        if self.queue_max == 0 {
+            return Err(ConfigError::Queue { transactions: self.queue_max });
+        }
+        if self.queue_compute_units_max < QUEUE_COMPUTE_UNITS_MAX_LEAST {
+            return Err(ConfigError::QueueComputeUnits {
+                compute_units: self.queue_compute_units_max,
+            });
+        }
+        Ok(())
+    }
+}
+
 impl Default for Config {
     fn default() -> Self {
         Self {
@@ -99,6 +152,7 @@ impl Default for Config {
                 bytes_max: HISTORY_BYTES_DEFAULT,
             },
             queue_max: QUEUE_MAX_DEFAULT,
+            queue_compute_units_max: QUEUE_COMPUTE_UNITS_MAX_DEFAULT,
             addresses_max: ADDRESSES_MAX_DEFAULT,
             indices: Indices::default(),
             faucet_lamports: 1_000_000 * solana_native_token::LAMPORTS_PER_SOL,

@@ -1,13 +1,11 @@
-//! The way in for transactions: a bounded queue to the executing thread, simulation, the faucet.
+//! The way in for transactions: the queue to the executing thread, simulation, the faucet.
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{SyncSender, TrySendError};
 
 use chain::{
-    AirdropError, History, Reader, SendError, Simulation, SimulationError, SimulationRequest,
-    TransactionDoor, VerifiedTransaction, View,
+    AirdropError, History, Reader, SendError, Sender, Simulation, SimulationError,
+    SimulationRequest, TransactionDoor, VerifiedTransaction, View,
 };
 use ledger::{Address, Commitment};
 use parking_lot::Mutex;
@@ -22,14 +20,12 @@ use solana_signer::Signer;
 use solana_transaction::versioned::VersionedTransaction;
 use solana_transaction_error::TransactionError;
 
-use crate::executor::Command;
+use crate::queue::TransactionQueue;
 use crate::simulator::Simulator;
 
 /// A local ledger's way in.
 pub(crate) struct Door {
-    commands: SyncSender<Command>,
-    queue_max: usize,
-    refused: AtomicUsize,
+    queue: Arc<TransactionQueue>,
     simulator: Simulator,
     reader: Reader,
     history: Arc<History>,
@@ -47,8 +43,7 @@ struct Airdrops {
 
 impl Door {
     pub(crate) fn new(
-        commands: SyncSender<Command>,
-        queue_max: usize,
+        queue: Arc<TransactionQueue>,
         simulator: Simulator,
         reader: Reader,
         history: Arc<History>,
@@ -56,9 +51,7 @@ impl Door {
         airdrop_lamports_max: Option<u64>,
     ) -> Arc<Self> {
         Arc::new(Self {
-            commands,
-            queue_max,
-            refused: AtomicUsize::new(0),
+            queue,
             simulator,
             reader,
             history,
@@ -83,16 +76,8 @@ impl Door {
 }
 
 impl TransactionDoor for Door {
-    fn send(&self, transaction: VerifiedTransaction) -> Result<(), SendError> {
-        match self.commands.try_send(Command::Execute(transaction)) {
-            Ok(()) => Ok(()),
-            Err(TrySendError::Full(_)) => {
-                let refused = self.refused.fetch_add(1, Ordering::Relaxed) + 1;
-                tracing::debug!(refused, limit = self.queue_max, "transaction queue is full");
-                Err(SendError::QueueFull { queued: self.queue_max, limit: self.queue_max })
-            }
-            Err(TrySendError::Disconnected(_)) => Err(SendError::Closed),
-        }
+    fn send(&self, sender: Sender, transaction: VerifiedTransaction) -> Result<(), SendError> {
+        self.queue.send(sender, transaction.fee_payer(), transaction)
     }
 
     fn simulate(
@@ -113,6 +98,7 @@ impl TransactionDoor for Door {
 
     fn airdrop(
         &self,
+        sender: Sender,
         to: Pubkey,
         lamports: u64,
         blockhash: Hash,
@@ -140,7 +126,9 @@ impl TransactionDoor for Door {
             .and_then(|transaction| VerifiedTransaction::verify(transaction).ok());
         let Some(transaction) = signed else { return Err(SendError::Closed.into()) };
         let signature = transaction.signature();
-        self.send(transaction)?;
+        // It waits in the line of its receiver, not behind all other airdrops. So what the receiver pays for next is
+        // executed after it.
+        self.queue.send(sender, to, transaction)?;
         Ok(signature)
     }
 }

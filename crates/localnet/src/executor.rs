@@ -1,6 +1,6 @@
 //! The one thread that executes transactions and makes blocks.
 //!
-//! In: verified transactions from a bounded queue, and the clock. Out: accounts to `query`, blocks to
+//! In: verified transactions from the queue, in the order that it chose, and the clock. Out: accounts to `query`, blocks to
 //! `History` and the store, events to the sinks; readers see a change before they are told of it.
 //! Order at a block's end: the store has it on disk, history has it, it is the confirmed tip, and
 //! only then is anybody told. What was told as confirmed is on disk.
@@ -11,7 +11,6 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use chain::{
@@ -28,7 +27,9 @@ use solana_pubkey::Pubkey;
 use solana_transaction::versioned::VersionedTransaction;
 use solana_transaction_error::TransactionError;
 
+use crate::chain_clock::ChainClock;
 use crate::open_block::OpenBlock;
+use crate::queue::{Next, Receiver};
 use crate::statuses::Statuses;
 use crate::store::{Store, StoreError};
 use crate::sysvars::{self, SlotStart};
@@ -44,22 +45,14 @@ const BATCH_TIME: Duration = Duration::from_millis(2);
 /// How long transactions gather after a publication that left none waiting.
 const REST: Duration = Duration::from_millis(1);
 
-/// Every cause of work of the executing thread.
-pub(crate) enum Command {
-    /// Execute this.
-    Execute(VerifiedTransaction),
-    /// Complete the open block and end.
-    Stop,
-}
-
 /// Why no more was executed before the publication.
 enum BatchEnd {
     /// There was no time or room for more.
     Full,
     /// Nothing waits.
     Empty,
-    /// The queue said stop.
-    Stop,
+    /// The ledger is to end.
+    Closed,
 }
 
 /// Why the executing thread ended before it was told to.
@@ -94,6 +87,7 @@ pub(crate) struct Executor {
     pub(crate) vote_account: Pubkey,
     pub(crate) epoch_schedule: EpochSchedule,
     pub(crate) pace: Pace,
+    pub(crate) clock: ChainClock,
     pub(crate) open: OpenBlock,
     pub(crate) finalized_slot: Slot,
     pub(crate) unfinalized: VecDeque<Arc<Block>>,
@@ -111,25 +105,22 @@ pub(crate) struct Parent {
 }
 
 impl Executor {
-    /// Makes blocks until told to stop.
-    pub(crate) fn run(mut self, commands: &Receiver<Command>) -> Result<(), ExecutorError> {
+    /// Makes blocks until the queue is closed, then completes the open one.
+    pub(crate) fn run(mut self, queue: &Receiver) -> Result<(), ExecutorError> {
         if self.pace.slot_ms == 0 {
-            return self.run_on_demand(commands);
+            return self.run_on_demand(queue);
         }
         let slot_time = Duration::from_millis(self.pace.slot_ms);
         let mut slot_end = now() + slot_time;
         loop {
-            let wait = slot_end.saturating_duration_since(now());
-            match commands.recv_timeout(wait) {
-                Ok(Command::Execute(first)) => {
-                    match self.execute_batch(first, commands, slot_end)? {
-                        BatchEnd::Full => {}
-                        BatchEnd::Empty => rest(slot_end),
-                        BatchEnd::Stop => return self.stop(),
-                    }
-                }
-                Ok(Command::Stop) | Err(RecvTimeoutError::Disconnected) => return self.stop(),
-                Err(RecvTimeoutError::Timeout) => {}
+            match queue.next(Some(slot_end)) {
+                Next::Execute(first) => match self.execute_batch(first, queue, slot_end)? {
+                    BatchEnd::Full => {}
+                    BatchEnd::Empty => rest(slot_end),
+                    BatchEnd::Closed => return self.complete_block(),
+                },
+                Next::Closed => return self.complete_block(),
+                Next::Empty => {}
             }
             if now() >= slot_end {
                 self.end_block()?;
@@ -140,9 +131,9 @@ impl Executor {
     }
 
     /// A block of each transaction, and none without.
-    fn run_on_demand(mut self, commands: &Receiver<Command>) -> Result<(), ExecutorError> {
-        while let Ok(Command::Execute(transaction)) = commands.recv() {
-            let unix_timestamp = unix_time().as_secs() as i64;
+    fn run_on_demand(mut self, queue: &Receiver) -> Result<(), ExecutorError> {
+        while let Next::Execute(transaction) = queue.next(None) {
+            let unix_timestamp = self.clock.advance(unix_ms(), now());
             if let Some(clock) = sysvars::set_time(self.set.vm_mut(), unix_timestamp) {
                 self.open.bank.unix_timestamp = unix_timestamp;
                 self.write_accounts(&[clock])?;
@@ -152,10 +143,6 @@ impl Executor {
                 self.end_block()?;
             }
         }
-        self.stop()
-    }
-
-    fn stop(mut self) -> Result<(), ExecutorError> {
         self.complete_block()
     }
 
@@ -163,7 +150,7 @@ impl Executor {
     fn execute_batch(
         &mut self,
         first: VerifiedTransaction,
-        commands: &Receiver<Command>,
+        queue: &Receiver,
         slot_end: Instant,
     ) -> Result<BatchEnd, ExecutorError> {
         let batch_end = slot_end.min(now() + BATCH_TIME);
@@ -174,13 +161,13 @@ impl Executor {
             if now() >= batch_end {
                 break;
             }
-            match commands.try_recv() {
-                Ok(Command::Execute(transaction)) => self.execute(transaction)?,
-                Ok(Command::Stop) | Err(TryRecvError::Disconnected) => {
-                    end = BatchEnd::Stop;
+            match queue.try_next() {
+                Next::Execute(transaction) => self.execute(transaction)?,
+                Next::Closed => {
+                    end = BatchEnd::Closed;
                     break;
                 }
-                Err(TryRecvError::Empty) => {
+                Next::Empty => {
                     end = BatchEnd::Empty;
                     break;
                 }
@@ -376,12 +363,11 @@ impl Executor {
         let parent_slot = parent.bank.block.slot;
         let slot = (parent_slot + 1).max(self.pace.warp_slot.take().unwrap_or(0));
         let id = BlockId { slot, bank: parent.bank.block.bank + 1 };
-        let time = unix_time();
         let bank = Bank {
             block: id,
             parent_slot,
             block_height: parent.bank.block_height + 1,
-            unix_timestamp: (time.as_secs() as i64).max(parent.bank.unix_timestamp),
+            unix_timestamp: self.clock.advance(unix_ms(), now()).max(parent.bank.unix_timestamp),
             complete: false,
             ..parent.bank.clone()
         };
@@ -390,7 +376,7 @@ impl Executor {
         self.open = OpenBlock::new(bank, parent.bank_hash);
         self.move_sysvars_on(&parent)?;
         self.vote(&parent)?;
-        self.publish_opening(parent_slot, time);
+        self.publish_opening(parent_slot);
         Ok(())
     }
 
@@ -445,11 +431,11 @@ impl Executor {
         Ok(())
     }
 
-    fn publish_opening(&mut self, parent: Slot, time: Duration) {
+    fn publish_opening(&mut self, parent: Slot) {
         self.ledger.publish();
         let slot = self.open.bank.block.slot;
         let root = self.finalized_slot;
-        let timestamp_ms = time.as_millis() as u64;
+        let timestamp_ms = unix_time().as_millis() as u64;
         self.tell(&Event::BankCreated { slot, parent, root, timestamp_ms });
         self.publish();
     }
@@ -489,11 +475,22 @@ fn rest(slot_end: Instant) {
 }
 
 #[expect(clippy::disallowed_methods, reason = "this thread is where the ledger's clock is")]
-fn now() -> Instant {
+pub(crate) fn now() -> Instant {
     Instant::now()
 }
 
+/// The system's time, for events: 0 before 1970.
 #[expect(clippy::disallowed_methods, reason = "this thread is where the ledger's clock is")]
-pub(crate) fn unix_time() -> Duration {
+fn unix_time() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}
+
+/// Milliseconds since 1970 by the system's clock, negative before.
+#[expect(clippy::disallowed_methods, reason = "this thread is where the ledger's clock is")]
+pub(crate) fn unix_ms() -> i64 {
+    let ms = |time: Duration| i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
+    match SystemTime::now().duration_since(UNIX_EPOCH) {
+        Ok(since) => ms(since),
+        Err(before) => -ms(before.duration()),
+    }
 }

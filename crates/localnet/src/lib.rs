@@ -6,6 +6,7 @@
 //! Invariant: reads never wait for execution, and execution never for reads.
 //! Not here: sockets (`rpc`), JSON (`solana`), flags (`hydrant`).
 
+mod chain_clock;
 mod config;
 mod door;
 mod executor;
@@ -19,6 +20,7 @@ mod nonce;
 mod open;
 mod open_block;
 mod precompiles;
+mod queue;
 mod restore;
 mod simulator;
 mod stakes;
@@ -31,14 +33,16 @@ mod work;
 mod working_set;
 
 pub use config::{
-    ADDRESSES_MAX_DEFAULT, Config, FINALIZE_AFTER_DEFAULT, GenesisAccount, GenesisLoader,
-    GenesisProgram, HISTORY_BYTES_DEFAULT, HISTORY_SLOTS_DEFAULT, QUEUE_MAX_DEFAULT,
-    SLOT_MS_DEFAULT, SLOTS_PER_EPOCH_DEFAULT,
+    ADDRESSES_MAX_DEFAULT, Config, ConfigError, FINALIZE_AFTER_DEFAULT, GenesisAccount,
+    GenesisLoader, GenesisProgram, HISTORY_BYTES_DEFAULT, HISTORY_SLOTS_DEFAULT,
+    QUEUE_COMPUTE_UNITS_MAX_DEFAULT, QUEUE_COMPUTE_UNITS_MAX_LEAST, QUEUE_MAX_DEFAULT,
+    SLOT_MS_DEFAULT, SLOTS_PER_EPOCH_DEFAULT, WARP_SLOT_MAX,
 };
 pub use executor::ExecutorError;
 pub use from_snapshot::{LoadedSnapshot, load_snapshot};
 pub use genesis::GenesisError;
 pub use keys::{KeyError, NodeKeys, read_keypair};
 pub use open::{Localnet, LocalnetError, Running, holds_ledger, open, open_snapshot, remove};
+pub use queue::{Load, QueueStats, TransactionQueue};
 pub use store::StoreError;
 pub use work::Work;

@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use chain::{Bank, Block, BlockhashQueue, Cluster, EventSink, History, Reader, TransactionDoor};
 use ledger::{BlockId, Commitment};
@@ -12,14 +12,16 @@ use query::{Ledger, LedgerError};
 use solana::Account;
 use solana_pubkey::Pubkey;
 
-use crate::config::Config;
+use crate::chain_clock::ChainClock;
+use crate::config::{Config, ConfigError, HEAD_SLOT_MAX};
 use crate::door::Door;
-use crate::executor::{Command, Executor, ExecutorError, Pace, Parent, unix_time};
+use crate::executor::{Executor, ExecutorError, Pace, Parent, now, unix_ms};
 use crate::filling::Filling;
 use crate::from_snapshot::{self, LoadedSnapshot};
 use crate::genesis::{Genesis, GenesisError};
 use crate::keys::{KeyError, NodeKeys};
 use crate::open_block::OpenBlock;
+use crate::queue::{Limits, Receiver, TransactionQueue};
 use crate::restore;
 use crate::simulator::Simulator;
 use crate::statuses::Statuses;
@@ -34,6 +36,17 @@ const STORE_DIR: &str = "store";
 /// Why a ledger could not be opened, or ended.
 #[derive(Debug, thiserror::Error)]
 pub enum LocalnetError {
+    /// A setting is out of its range.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The ledger's newest block leaves hardly a slot for the next ones: an older version let it be warped there.
+    #[error(
+        "the ledger stands at slot {slot}, after which it cannot go on: at most {HEAD_SLOT_MAX} is opened (start with --reset)"
+    )]
+    NoSlotLeft {
+        /// The slot of its newest block.
+        slot: ledger::Slot,
+    },
     /// Genesis cannot be.
     #[error(transparent)]
     Genesis(#[from] GenesisError),
@@ -95,15 +108,15 @@ pub struct Localnet {
     reader: Reader,
     history: Arc<History>,
     door: Arc<Door>,
-    commands: SyncSender<Command>,
-    queue: Receiver<Command>,
+    queue: Arc<TransactionQueue>,
+    receiver: Receiver,
     executor: Executor,
     parent: Parent,
 }
 
 /// A ledger that runs.
 pub struct Running {
-    commands: SyncSender<Command>,
+    queue: Arc<TransactionQueue>,
     thread: JoinHandle<Result<(), ExecutorError>>,
 }
 
@@ -124,6 +137,7 @@ struct Start {
 
 /// Opens the ledger of `config.dir`, or makes one there; in memory if there is none.
 pub fn open(config: &Config) -> Result<Localnet, LocalnetError> {
+    config.check()?;
     let start = match &config.dir {
         Some(dir) => match Store::open(&dir.join(STORE_DIR))? {
             Some(opened) => Start::restore(config, dir, opened)?,
@@ -138,11 +152,13 @@ pub fn open(config: &Config) -> Result<Localnet, LocalnetError> {
 /// memory. Its accounts are those of the snapshot, and on top the node's own: faucet, identity, vote
 /// and stake account, and what `config` asks for at genesis.
 pub fn open_snapshot(config: &Config, loaded: LoadedSnapshot) -> Result<Localnet, LocalnetError> {
+    config.check()?;
     if let Some(dir) = &config.dir
         && holds_ledger(dir)?
     {
         return Err(LocalnetError::Exists { dir: dir.display().to_string() });
     }
+    check_head(loaded.snapshot.bank.slot)?;
     let start = Start::snapshot(config, loaded)?;
     Localnet::new(config, start)
 }
@@ -161,7 +177,7 @@ pub fn remove(dir: &Path) -> Result<(), LocalnetError> {
 impl Start {
     fn create(config: &Config) -> Result<Self, LocalnetError> {
         let keys = NodeKeys::generate();
-        let genesis = Genesis::new(config, &keys, unix_time().as_secs() as i64);
+        let genesis = Genesis::new(config, &keys, unix_ms().div_euclid(1_000));
         let set = WorkingSet::of(genesis.build(config, &keys)?);
         let mut filling = Filling::new(config, genesis_bank(&genesis, 0));
         for (key, account) in set.vm().accounts() {
@@ -219,6 +235,7 @@ impl Start {
         let genesis: Genesis = bincode::deserialize(&opened.genesis)
             .map_err(|err| foreign(format!("genesis: {err}")))?;
         let blocks = opened.blocks.clone();
+        check_head(blocks.last().map_or(0, |block| block.id.slot))?;
         let parent = |capitalization| {
             restore::head(&blocks, capitalization).ok_or_else(|| foreign("no block".into()))
         };
@@ -258,6 +275,7 @@ impl Start {
 impl Localnet {
     fn new(config: &Config, start: Start) -> Result<Self, LocalnetError> {
         let root = start.parent.bank.block;
+        let clock = ChainClock::new(start.parent.bank.unix_timestamp, now());
         let history = Arc::new(History::new(config.history));
         for block in &start.blocks {
             history.executed(&block.transactions);
@@ -267,11 +285,13 @@ impl Localnet {
 
         let first_slot = start.blocks.first().map_or(0, |block| block.id.slot);
         let cluster = start.genesis.cluster(config, &start.keys, start.set.vm(), first_slot);
-        let (commands, queue) = sync_channel(config.queue_max.max(1));
+        let queue = Arc::new(TransactionQueue::new(Limits {
+            transactions: config.queue_max as u64,
+            compute_units: config.queue_compute_units_max,
+        }));
         let simulator = Simulator::new(start.set.without_plain(), config.simulators);
         let door = Door::new(
-            commands.clone(),
-            config.queue_max,
+            Arc::clone(&queue),
             simulator,
             start.reader.clone(),
             Arc::clone(&history),
@@ -295,6 +315,7 @@ impl Localnet {
                 finalize_after: config.finalize_after,
                 warp_slot: config.warp_slot,
             },
+            clock,
             open: OpenBlock::new(start.parent.bank.clone(), start.parent.bank_hash),
             finalized_slot: root.slot,
             unfinalized: VecDeque::new(),
@@ -304,7 +325,8 @@ impl Localnet {
         };
         let mint = start.genesis.mint.map(Pubkey::new_from_array);
         let (parent, reader) = (start.parent, start.reader);
-        Ok(Self { cluster, mint, reader, history, door, commands, queue, executor, parent })
+        let receiver = Receiver::new(Arc::clone(&queue));
+        Ok(Self { cluster, mint, reader, history, door, queue, receiver, executor, parent })
     }
 
     /// What never changes while the ledger runs.
@@ -337,6 +359,17 @@ impl Localnet {
         &self.executor.work
     }
 
+    /// What waits for the executing thread.
+    pub fn queue(&self) -> &Arc<TransactionQueue> {
+        &self.queue
+    }
+
+    /// By how much the newest block's time is ahead of the system's clock, if it is by seconds: the clock was set
+    /// back, or the ledger comes from a machine with another time.
+    pub fn ahead_of_clock(&self) -> Option<Duration> {
+        self.executor.clock.ahead(unix_ms())
+    }
+
     /// Where transactions are sent.
     pub fn door(&self) -> Arc<dyn TransactionDoor> {
         Arc::clone(&self.door) as Arc<dyn TransactionDoor>
@@ -347,12 +380,12 @@ impl Localnet {
     pub fn start(mut self, sinks: Vec<Box<dyn EventSink>>) -> Result<Running, LocalnetError> {
         self.executor.sinks = sinks;
         self.executor.open_block(self.parent)?;
-        let (executor, queue) = (self.executor, self.queue);
+        let (executor, receiver) = (self.executor, self.receiver);
         let thread = std::thread::Builder::new()
             .name("executor".into())
-            .spawn(move || executor.run(&queue))
+            .spawn(move || executor.run(&receiver))
             .map_err(LocalnetError::Thread)?;
-        Ok(Running { commands: self.commands, thread })
+        Ok(Running { queue: self.queue, thread })
     }
 }
 
@@ -362,12 +395,17 @@ impl Running {
         self.thread.is_finished()
     }
 
-    /// Completes the open block and ends. Transactions that wait are executed first.
+    /// Ends after the transaction that is being executed, and completes the open block. Those that wait are dropped
+    /// and counted: however many they are, the end does not wait for them.
     pub fn stop(self) -> Result<(), LocalnetError> {
-        // A thread that is gone already takes no command, and tells why below.
-        let _ = self.commands.send(Command::Stop);
+        self.queue.close();
         self.thread.join().map_err(|_| LocalnetError::Panicked)?.map_err(LocalnetError::from)
     }
+}
+
+/// Whether a ledger can go on from its newest block.
+fn check_head(slot: ledger::Slot) -> Result<(), LocalnetError> {
+    if slot > HEAD_SLOT_MAX { Err(LocalnetError::NoSlotLeft { slot }) } else { Ok(()) }
 }
 
 fn genesis_bank(genesis: &Genesis, capitalization: u64) -> Bank {

@@ -10,6 +10,7 @@ use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use chain::Sender;
 use foldhash::fast::RandomState;
 use quinn_proto::{Dir, ReadError, StreamId, VarInt};
 
@@ -69,8 +70,8 @@ pub(crate) struct Connection {
     pub(crate) has_left: bool,
     /// The first deadline that the timers know of it.
     pub(crate) deadline: Option<Instant>,
-    /// Who was just admitted, and what he weighs.
-    pub(crate) to_announce: Option<(PeerId, u32)>,
+    /// The peer that was just admitted, and what it counts for.
+    pub(crate) to_announce: Option<(PeerId, Sender)>,
     unfinished: HashMap<StreamId, Unfinished, RandomState>,
     /// What their buffers hold.
     unfinished_bytes: usize,

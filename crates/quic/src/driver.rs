@@ -230,6 +230,7 @@ impl Driver {
         self.unsettled = 0;
         for at in 0..self.dirty.len() {
             self.events(self.dirty[at], now);
+            self.announce(self.dirty[at], outlet);
             if self.batch.len() >= BATCH {
                 outlet.take(&mut self.batch);
             }
@@ -249,10 +250,10 @@ impl Driver {
         }
         while let Some(at) = self.dirty.pop() {
             self.turn(at, now, out);
+            self.announce(at, outlet);
             if self.batch.len() >= BATCH {
                 outlet.take(&mut self.batch);
             }
-            self.announce(at, outlet);
         }
         if !self.batch.is_empty() {
             outlet.take(&mut self.batch);
@@ -410,8 +411,8 @@ impl Driver {
     /// Tells the outlet what a new peer weighs.
     fn announce(&mut self, at: usize, outlet: &dyn Outlet) {
         let Some(Some(connection)) = self.connections.get_mut(at) else { return };
-        if let Some((peer, weight)) = connection.to_announce.take() {
-            outlet.weigh(peer, weight);
+        if let Some((peer, sender)) = connection.to_announce.take() {
+            outlet.weigh(peer, sender);
         }
     }
 
@@ -580,10 +581,10 @@ fn admit(common: &Common, connection: &mut Connection, now: Instant, tally: &mut
         .and_then(|any| any.downcast::<Vec<CertificateDer<'static>>>().ok());
     let identity = certificates.and_then(|chain| chain.first().and_then(pubkey_of));
     match common.gate.admit(connection.address, identity) {
-        Ok((peer, weight)) => {
+        Ok((peer, sender)) => {
             tally.admitted += 1;
             connection.stage = Stage::Open(peer);
-            connection.to_announce = Some((peer, weight));
+            connection.to_announce = Some((peer, sender));
             let standing = common.gate.standing(peer);
             connection.set_window(window::window(&common.config, standing));
         }

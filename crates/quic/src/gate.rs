@@ -11,8 +11,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
+use chain::Sender;
 use foldhash::quality::RandomState;
 use parking_lot::Mutex;
+use pool::ClientId;
 use solana_pubkey::Pubkey;
 
 use crate::config::Config;
@@ -70,8 +72,23 @@ enum Key {
 
 struct Peer {
     key: Key,
+    /// Where its newest connection came from.
+    address: IpAddr,
     connections: usize,
     weight: Option<u32>,
+}
+
+impl Peer {
+    /// Whose share of the ledger's queue its transactions are counted to. An identity costs nothing to make, so only
+    /// those that the weights' file names have one of their own; all others of an address are one client, as over RPC.
+    fn sender(&self) -> Sender {
+        match (self.key, self.weight) {
+            (Key::Identity(identity), Some(weight)) => {
+                Sender { client: ClientId::of_name(identity.as_ref()), weight }
+            }
+            _ => ClientId::of_ip(self.address).into(),
+        }
+    }
 }
 
 impl Gate {
@@ -137,14 +154,14 @@ impl Gate {
         &self,
         address: IpAddr,
         identity: Option<Pubkey>,
-    ) -> Result<(PeerId, u32), Cause> {
+    ) -> Result<(PeerId, Sender), Cause> {
         let state = &mut *self.state.lock();
         state.handshakes -= 1;
         let key = identity.map_or(Key::Address(address), Key::Identity);
         let weight = identity.and_then(|identity| state.weights.get(&identity).copied());
         let at = match state.by_key.get(&key) {
             Some(at) => *at,
-            None => state.add(Peer { key, connections: 0, weight }),
+            None => state.add(Peer { key, address, connections: 0, weight }),
         };
         // The table has it: it was found by its key, or just added.
         let Some(peer) = state.peers[at as usize].as_mut() else { return Err(Cause::Closed) };
@@ -153,11 +170,13 @@ impl Gate {
             return Err(Cause::IdentityFull);
         }
         peer.connections += 1;
+        peer.address = address;
+        let sender = peer.sender();
         if peer.weight.is_none() {
             state.strangers += 1;
         }
         self.version.fetch_add(1, Ordering::Relaxed);
-        Ok((PeerId(at), weight.unwrap_or(1)))
+        Ok((PeerId(at), sender))
     }
 
     /// An admitted connection has ended.
@@ -203,7 +222,7 @@ impl Gate {
     }
 
     /// Puts new weights in force, for those who are connected too. Returns who weighs what now.
-    pub(crate) fn weigh(&self, weights: Weights) -> Vec<(PeerId, u32)> {
+    pub(crate) fn weigh(&self, weights: Weights) -> Vec<(PeerId, Sender)> {
         let state = &mut *self.state.lock();
         state.weights = weights;
         (state.weights_sum, state.strangers) = (0, 0);
@@ -218,7 +237,7 @@ impl Gate {
                 Some(weight) => state.weights_sum += u64::from(weight),
                 None => state.strangers += peer.connections,
             }
-            all.push((PeerId(at as u32), peer.weight.unwrap_or(1)));
+            all.push((PeerId(at as u32), peer.sender()));
         }
         self.version.fetch_add(1, Ordering::Relaxed);
         all
@@ -309,8 +328,8 @@ mod tests {
         });
         let other = IpAddr::from([10, 0, 0, 1]);
         assert_eq!(gate.begin(HERE, false, now), Verdict::Accept);
-        let (peer, weight) = gate.admit(HERE, key(1)).expect("the first");
-        assert_eq!(weight, 1);
+        let (peer, sender) = gate.admit(HERE, key(1)).expect("the first");
+        assert_eq!(sender, ClientId::of_ip(HERE).into());
         assert_eq!(gate.begin(HERE, false, now), Verdict::Accept);
         assert_eq!(gate.admit(HERE, key(1)), Err(Cause::IdentityFull));
         assert_eq!(gate.begin(HERE, false, now), Verdict::Accept);
@@ -354,7 +373,10 @@ mod tests {
         });
         let before = gate.version();
         let weights = [(Pubkey::new_from_array([1; 32]), 30)].into_iter().collect();
-        assert_eq!(gate.weigh(weights), [(peers[0], 30), (peers[1], 1)]);
+        // What the file names has a share of its own, everything else of an address one together.
+        let named = Sender { client: ClientId::of_name(&[1; 32]), weight: 30 };
+        let stranger = Sender::from(ClientId::of_ip(HERE));
+        assert_eq!(gate.weigh(weights), [(peers[0], named), (peers[1], stranger)]);
         assert!(gate.version() > before);
         let standing = gate.standing(peers[0]);
         assert_eq!((standing.weight, standing.weights, standing.strangers), (Some(30), 30, 1));

@@ -11,7 +11,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use chain::Sender;
 use parking_lot::{Condvar, Mutex};
+use pool::ClientId;
 
 use crate::counters::{Cause, Counters};
 use crate::received::{Outlet, PeerId, Received};
@@ -51,12 +53,18 @@ struct Inner {
 /// What waits of one peer.
 struct Lane {
     waiting: VecDeque<Received>,
-    weight: u32,
+    sender: Sender,
+}
+
+impl Lane {
+    fn weight(&self) -> u32 {
+        self.sender.weight
+    }
 }
 
 impl Default for Lane {
     fn default() -> Self {
-        Self { waiting: VecDeque::new(), weight: 1 }
+        Self { waiting: VecDeque::new(), sender: ClientId::default().into() }
     }
 }
 
@@ -72,9 +80,14 @@ impl FairQueue {
         }
     }
 
-    /// Moves up to `count` transactions to `into`, and waits up to `patience` for the first. False once
-    /// the queue is closed and empty.
-    pub fn pop(&self, into: &mut Vec<Received>, count: usize, patience: Duration) -> bool {
+    /// Moves up to `count` transactions to `into`, each with the client that its peer is, and waits up to `patience`
+    /// for the first. False once the queue is closed and empty.
+    pub fn pop(
+        &self,
+        into: &mut Vec<(Received, Sender)>,
+        count: usize,
+        patience: Duration,
+    ) -> bool {
         let mut inner = self.inner.lock();
         if inner.len == 0 && !inner.is_closed {
             inner.sleeping += 1;
@@ -87,6 +100,29 @@ impl FairQueue {
         while into.len() < count {
             let Some(at) = inner.active.pop_front() else { break };
             inner.serve(at, into, count);
+        }
+        self.len.store(inner.len, Ordering::Relaxed);
+        inner.len > 0 || !into.is_empty() || !inner.is_closed
+    }
+
+    /// The same of peers that are none of the clients in `full`, at most one turn of each, without waiting.
+    pub(crate) fn pop_except(
+        &self,
+        into: &mut Vec<(Received, Sender)>,
+        count: usize,
+        full: &[ClientId],
+    ) -> bool {
+        let mut inner = self.inner.lock();
+        for _ in 0..inner.active.len() {
+            if into.len() >= count {
+                break;
+            }
+            let Some(at) = inner.active.pop_front() else { break };
+            if full.contains(&inner.peers[at as usize].sender.client) {
+                inner.active.push_back(at);
+            } else {
+                inner.serve(at, into, count);
+            }
         }
         self.len.store(inner.len, Ordering::Relaxed);
         inner.len > 0 || !into.is_empty() || !inner.is_closed
@@ -137,15 +173,16 @@ impl Outlet for FairQueue {
     fn is_over_share(&self, peer: PeerId) -> bool {
         let inner = self.inner.lock();
         let Some(lane) = inner.peers.get(peer.0 as usize) else { return false };
-        lane.waiting.len() >= inner.share(lane.weight, self.len_max)
+        lane.waiting.len() >= inner.share(lane.weight(), self.len_max)
     }
 
-    fn weigh(&self, peer: PeerId, weight: u32) {
+    fn weigh(&self, peer: PeerId, sender: Sender) {
         let mut inner = self.inner.lock();
         let lane = inner.lane(peer);
-        let before = std::mem::replace(&mut lane.weight, weight);
+        let before = std::mem::replace(&mut lane.sender, sender);
         if !lane.waiting.is_empty() {
-            inner.active_weight = inner.active_weight - u64::from(before) + u64::from(weight);
+            inner.active_weight =
+                inner.active_weight - u64::from(before.weight) + u64::from(sender.weight);
         }
     }
 }
@@ -186,7 +223,7 @@ impl Inner {
     fn push(&mut self, received: Received, len_max: usize) -> u64 {
         let peer = received.peer;
         let lane = self.lane(peer);
-        let (waiting, weight) = (lane.waiting.len(), lane.weight);
+        let (waiting, weight) = (lane.waiting.len(), lane.weight());
         // It counts from now on, so that its share is one of the shares.
         if waiting == 0 {
             if let Some(spare) = self.spare.pop() {
@@ -216,7 +253,7 @@ impl Inner {
     fn make_room(&mut self, len_max: usize) -> bool {
         for _ in 0..self.active.len() {
             let Some(at) = self.active.front().copied() else { return false };
-            let share = self.share(self.peers[at as usize].weight, len_max);
+            let share = self.share(self.peers[at as usize].weight(), len_max);
             let lane = &mut self.peers[at as usize];
             if lane.waiting.len() > share.max(1) {
                 lane.waiting.pop_back();
@@ -230,16 +267,17 @@ impl Inner {
     }
 
     /// Serves the peer whose turn it is.
-    fn serve(&mut self, at: u32, into: &mut Vec<Received>, count: usize) {
+    fn serve(&mut self, at: u32, into: &mut Vec<(Received, Sender)>, count: usize) {
         let lane = &mut self.peers[at as usize];
-        let turn = (TURN * lane.weight as usize).min(TURN_MAX).min(count - into.len());
+        let turn = (TURN * lane.weight() as usize).min(TURN_MAX).min(count - into.len());
         let taken = turn.min(lane.waiting.len());
-        into.extend(lane.waiting.drain(..taken));
+        let sender = lane.sender;
+        into.extend(lane.waiting.drain(..taken).map(|received| (received, sender)));
         self.len -= taken;
         if !lane.waiting.is_empty() {
             return self.active.push_back(at);
         }
-        self.active_weight -= u64::from(lane.weight);
+        self.active_weight -= u64::from(sender.weight);
         self.spare(at);
     }
 }
@@ -265,7 +303,7 @@ mod tests {
         let mut into = Vec::new();
         queue.pop(&mut into, count, Duration::ZERO);
         into.iter()
-            .map(|received| {
+            .map(|(received, _)| {
                 let number = received.bytes.as_ref().try_into().expect("eight bytes");
                 (received.peer.0, usize::from_le_bytes(number))
             })
@@ -297,7 +335,7 @@ mod tests {
     #[test]
     fn a_full_queue_is_shared_by_weight() {
         let queue = queue(90);
-        queue.weigh(PeerId(0), 2);
+        queue.weigh(PeerId(0), Sender { client: ClientId(9), weight: 2 });
         for _ in 0..100 {
             queue.take(&mut batch(0, 3));
             queue.take(&mut batch(1, 3));
@@ -312,6 +350,20 @@ mod tests {
         queue.take(&mut batch(1, 50));
         let first: Vec<u32> = pop(&queue, 12).iter().map(|(of, _)| *of).collect();
         assert_eq!(first, [0, 0, 0, 0, 1, 1, 1, 1, 0, 0, 0, 0]);
+    }
+
+    #[test]
+    fn peers_of_a_client_can_be_passed_over() {
+        let queue = queue(100);
+        for peer in 0..3 {
+            queue.weigh(PeerId(peer), ClientId(u128::from(peer / 2)).into());
+            queue.take(&mut batch(peer, 10));
+        }
+        let mut into = Vec::new();
+        assert!(queue.pop_except(&mut into, 64, &[ClientId(0)]));
+        let of: Vec<_> = into.iter().map(|(one, sender)| (one.peer.0, sender.client.0)).collect();
+        assert_eq!(of, [(2, 1); 4]);
+        assert_eq!(counts(&queue), [10, 10, 6]);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use bytes::Bytes;
+use chain::Sender;
 
 /// A sender as the [`Gate`](crate::Gate) numbers them: one identity, or one address without one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -35,6 +36,6 @@ pub trait Outlet: Send + Sync + 'static {
         false
     }
 
-    /// What `peer` counts for, beside 1 for a stranger.
-    fn weigh(&self, _peer: PeerId, _weight: u32) {}
+    /// What `peer` counts for, beside 1 for a stranger, and which client of the ledger it is.
+    fn weigh(&self, _peer: PeerId, _sender: Sender) {}
 }

@@ -145,8 +145,8 @@ fn look(
         while !ends.load(Ordering::Relaxed) {
             std::thread::park_timeout(LOOK_EVERY);
             if let Some(weights) = watch.changed() {
-                for (peer, weight) in gate.weigh(weights) {
-                    outlet.weigh(peer, weight);
+                for (peer, sender) in gate.weigh(weights) {
+                    outlet.weigh(peer, sender);
                 }
             }
         }

@@ -3,17 +3,21 @@
 //!
 //! Shape: a thread takes a batch, cheapest checks first: repeated → plausible → decoded → executed
 //! already → signatures → the ledger's door → the relay, if there is one.
-//! Bounds: one batch of 64 for each thread. While the ledger's queue is full a thread waits with what it
-//! has, so that the fair queue in front fills up and decides who is refused; after `hand_over_ms` it is
-//! refused itself.
-//! Invariant: what is taken from the queue is accepted or counted under a cause.
+//! Bounds: one batch of 64 for each thread, and [`HELD_MAX`] that are checked and wait for room in the ledger's queue,
+//! about 4 KiB each. While something of a client is held, nothing more of that client is taken, so that the fair
+//! queue in front fills up and decides what is refused; what other clients sent goes on. After `hand_over_ms` what is
+//! held is refused itself.
+//! Invariant: what is taken from the queue is accepted or counted under a cause, and the transactions of one client
+//! that a thread holds stay in order.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use chain::{History, SendError, TransactionDoor, VerifiedTransaction, VerifyError};
+use chain::{History, SendError, Sender, TransactionDoor, VerifiedTransaction, VerifyError};
+use pool::ClientId;
 use solana_transaction::versioned::VersionedTransaction;
 
 use crate::clock;
@@ -29,6 +33,8 @@ use crate::sanitize::is_plausible;
 const BATCH: usize = 64;
 /// How long a thread waits for work before it looks around.
 const PATIENCE: Duration = Duration::from_millis(100);
+/// Transactions that a thread holds until the ledger has room for them.
+const HELD_MAX: usize = 1_024;
 /// How long it waits before it asks a full ledger again.
 const ASK_AGAIN: Duration = Duration::from_millis(1);
 
@@ -99,11 +105,19 @@ impl Drop for Stages {
 impl Shared {
     fn run(&self) {
         let mut batch = Vec::with_capacity(BATCH);
-        while self.queue.pop(&mut batch, BATCH, PATIENCE) {
+        let mut held = VecDeque::new();
+        loop {
+            let is_open = self.pop(&mut batch, &held);
+            if !is_open && held.is_empty() {
+                return;
+            }
             let mut watch = Watch::start();
             self.recent.turn_over(watch.began);
-            for received in batch.drain(..) {
-                if let Err(cause) = self.handle(&received, &mut watch) {
+            // What came first goes first.
+            self.hand_over_held(&mut held, watch.began);
+            watch.ended(Step::HandOver);
+            for (received, sender) in batch.drain(..) {
+                if let Err(cause) = self.handle(received, sender, &mut held, &mut watch) {
                     self.counters.refuse(cause);
                 }
             }
@@ -111,35 +125,95 @@ impl Shared {
         }
     }
 
-    /// All the way of one transaction.
-    fn handle(&self, received: &Received, watch: &mut Watch) -> Result<(), Cause> {
+    /// Takes a batch of clients of which nothing is held. False once there will be no more.
+    fn pop(&self, batch: &mut Vec<(Received, Sender)>, held: &VecDeque<Checked>) -> bool {
+        if held.is_empty() {
+            return self.queue.pop(batch, BATCH, PATIENCE);
+        }
+        let mut full: Vec<ClientId> = held.iter().map(|checked| checked.sender.client).collect();
+        full.sort_unstable();
+        full.dedup();
+        let room = BATCH.min(HELD_MAX.saturating_sub(held.len()));
+        let is_open = self.queue.pop_except(batch, room, &full);
+        if batch.is_empty() {
+            std::thread::park_timeout(ASK_AGAIN);
+        }
+        is_open
+    }
+
+    /// All the way of one transaction, or until it is held.
+    fn handle(
+        &self,
+        received: Received,
+        sender: Sender,
+        held: &mut VecDeque<Checked>,
+        watch: &mut Watch,
+    ) -> Result<(), Cause> {
         let mark = self.recent.insert(&received.bytes);
         watch.ended(Step::Repeated);
         let mark = mark.ok_or(Cause::Repeated)?;
-        let checked = self.check(&received.bytes, watch);
-        let handed_over = checked.and_then(|verified| {
-            let blockhash = *verified.transaction().message.recent_blockhash();
-            self.hand_over(verified).map(|()| blockhash)
-        });
-        let outcome = match handed_over {
-            Ok(blockhash) => {
-                let now = clock::now();
-                self.counters.accept(now.saturating_duration_since(received.since));
-                if let Some(relay) = &self.relay {
-                    relay.offer(&received.bytes, blockhash, now);
-                }
+        let verified = self.check(&received.bytes, watch)?;
+        let checked = Checked { verified, received, sender, mark, since: watch.last };
+        let is_overtaking = held.iter().any(|other| other.sender.client == sender.client);
+        let handed_over =
+            if is_overtaking { Err(NotTaken::Full) } else { self.hand_over(&checked) };
+        watch.ended(Step::HandOver);
+        match handed_over {
+            Ok(()) => Ok(()),
+            Err(NotTaken::Full) => {
+                held.push_back(checked);
                 Ok(())
             }
-            Err(cause) => {
-                // Refused for want of room, it may come again; what is wrong stays wrong.
-                if matches!(cause, Cause::LedgerFull | Cause::Closed) {
-                    self.recent.forget(mark);
+            Err(NotTaken::Closed) => Err(Cause::Closed),
+        }
+    }
+
+    /// Tries again what was held, and refuses what has waited for too long.
+    fn hand_over_held(&self, held: &mut VecDeque<Checked>, now: Instant) {
+        let patience = Duration::from_millis(self.config.hand_over_ms);
+        let is_ending = self.is_ending.load(Ordering::Relaxed);
+        // Whose share is full: what else they have here need not be tried.
+        let mut full: Vec<ClientId> = Vec::new();
+        for checked in std::mem::take(held) {
+            let client = checked.sender.client;
+            let tried =
+                if full.contains(&client) { Err(NotTaken::Full) } else { self.hand_over(&checked) };
+            match tried {
+                Ok(()) => {}
+                Err(NotTaken::Closed) => self.counters.refuse(Cause::Closed),
+                Err(NotTaken::Full) => {
+                    if is_ending || now.saturating_duration_since(checked.since) >= patience {
+                        // It may come again.
+                        self.recent.forget(checked.mark);
+                        self.counters.refuse(Cause::LedgerFull);
+                    } else {
+                        full.push(client);
+                        held.push_back(checked);
+                    }
                 }
-                Err(cause)
             }
-        };
-        watch.ended(Step::HandOver);
-        outcome
+        }
+    }
+
+    /// Gives a transaction to the ledger.
+    fn hand_over(&self, checked: &Checked) -> Result<(), NotTaken> {
+        let Checked { verified, received, sender, mark, .. } = checked;
+        // A copy costs a hundredth of the check, and a full queue drops what it refuses.
+        match self.door.send(*sender, verified.clone()) {
+            Ok(()) => {}
+            Err(SendError::QueueFull { .. }) => return Err(NotTaken::Full),
+            Err(SendError::Closed) => {
+                self.recent.forget(*mark);
+                return Err(NotTaken::Closed);
+            }
+        }
+        let now = clock::now();
+        self.counters.accept(now.saturating_duration_since(received.since));
+        if let Some(relay) = &self.relay {
+            let blockhash = *verified.transaction().message.recent_blockhash();
+            relay.offer(&received.bytes, blockhash, now);
+        }
+        Ok(())
     }
 
     fn check(&self, bytes: &[u8], watch: &mut Watch) -> Result<VerifiedTransaction, Cause> {
@@ -161,28 +235,25 @@ impl Shared {
         watch.ended(Step::Signatures);
         verified
     }
+}
 
-    /// Waits for room in the ledger's queue, for a while.
-    fn hand_over(&self, verified: VerifiedTransaction) -> Result<(), Cause> {
-        let mut asked: Option<Instant> = None;
-        let patience = Duration::from_millis(self.config.hand_over_ms);
-        loop {
-            // A copy costs a hundredth of the check, and a full queue takes what it is given with it.
-            match self.door.send(verified.clone()) {
-                Ok(()) => return Ok(()),
-                Err(SendError::Closed) => return Err(Cause::Closed),
-                Err(SendError::QueueFull { .. }) => {}
-            }
-            let now = clock::now();
-            let since = *asked.get_or_insert(now);
-            if now.saturating_duration_since(since) >= patience
-                || self.is_ending.load(Ordering::Relaxed)
-            {
-                return Err(Cause::LedgerFull);
-            }
-            std::thread::park_timeout(ASK_AGAIN);
-        }
-    }
+/// A transaction that is good and is not in the ledger's queue yet.
+struct Checked {
+    verified: VerifiedTransaction,
+    received: Received,
+    sender: Sender,
+    /// By which its repetitions are known.
+    mark: u64,
+    /// Since when it could be handed over.
+    since: Instant,
+}
+
+/// Why the ledger did not take a transaction.
+enum NotTaken {
+    /// There is no room for it now.
+    Full,
+    /// It has ended.
+    Closed,
 }
 
 fn decode(bytes: &[u8]) -> Option<VersionedTransaction> {
@@ -212,7 +283,7 @@ impl Watch {
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
-    use chain::{AirdropError, Simulation, SimulationError, SimulationRequest, View};
+    use chain::{AirdropError, QueueBound, Simulation, SimulationError, SimulationRequest, View};
     use parking_lot::Mutex;
     use solana_hash::Hash;
     use solana_keypair::Keypair;
@@ -224,16 +295,28 @@ mod tests {
     use super::*;
     use crate::received::{Outlet, PeerId};
 
-    /// A ledger that has room for so many.
-    struct Room(Mutex<usize>);
+    /// A ledger with room for that number of transactions, and none for one client.
+    struct Room {
+        left: Mutex<usize>,
+        full_for: Option<ClientId>,
+        taken: Mutex<Vec<(Sender, Signature)>>,
+    }
+
+    impl Room {
+        fn new(left: usize) -> Self {
+            Self { left: Mutex::new(left), full_for: None, taken: Mutex::default() }
+        }
+    }
 
     impl TransactionDoor for Room {
-        fn send(&self, _: VerifiedTransaction) -> Result<(), SendError> {
-            let mut room = self.0.lock();
-            if *room == 0 {
-                return Err(SendError::QueueFull { queued: 0, limit: 0 });
+        fn send(&self, sender: Sender, transaction: VerifiedTransaction) -> Result<(), SendError> {
+            let mut left = self.left.lock();
+            if *left == 0 || self.full_for == Some(sender.client) {
+                let bound = QueueBound::ClientTransactions;
+                return Err(SendError::QueueFull { bound, queued: 0, limit: 0 });
             }
-            *room -= 1;
+            *left -= 1;
+            self.taken.lock().push((sender, transaction.signature()));
             Ok(())
         }
 
@@ -241,7 +324,13 @@ mod tests {
             Err(SimulationError::Panicked)
         }
 
-        fn airdrop(&self, _: Pubkey, _: u64, _: Hash) -> Result<Signature, AirdropError> {
+        fn airdrop(
+            &self,
+            _: Sender,
+            _: Pubkey,
+            _: u64,
+            _: Hash,
+        ) -> Result<Signature, AirdropError> {
             Err(SendError::Closed.into())
         }
     }
@@ -268,7 +357,7 @@ mod tests {
             .map(|bytes| Received { bytes: Bytes::from(bytes), peer: PeerId(0), since })
             .collect();
         queue.take(&mut batch);
-        let door = Arc::new(Room(Mutex::new(room)));
+        let door = Arc::new(Room::new(room));
         queue.close();
         let stages = Stages::start(config, queue, Arc::clone(&counters), door, None, None);
         for thread in stages.expect("threads").threads.drain(..) {
@@ -296,7 +385,71 @@ mod tests {
     fn a_full_ledger_refuses_after_a_while_and_forgets_that_it_saw_it() {
         let one = transfer(1);
         assert_eq!(run(1, vec![one, transfer(2)]), (1, vec![("ledger_full", 1)]));
-        let two = transfer(2);
-        assert_eq!(run(0, vec![two.clone(), two]), (0, vec![("ledger_full", 2)]));
+        // While it waits its repetition is one; once it was refused it may come again.
+        let config = Arc::new(Config { hand_over_ms: 5, ..Config::default() });
+        let counters = Arc::<Counters>::default();
+        let queue = Arc::new(FairQueue::new(1_000, Arc::clone(&counters)));
+        let (door, outlet) = (Arc::new(Room::new(0)), Arc::clone(&queue));
+        let stages = Stages::start(config, queue, Arc::clone(&counters), door, None, None);
+        let stages = stages.expect("threads");
+        let (bytes, deadline) = (transfer(2), clock::now() + Duration::from_secs(60));
+        for refused in 1..=2 {
+            let bytes = Bytes::from(bytes.clone());
+            outlet.take(&mut vec![Received { bytes, peer: PeerId(0), since: clock::now() }]);
+            while counters.figures().refused(Cause::LedgerFull) < refused {
+                assert!(clock::now() < deadline, "it is not refused");
+                std::thread::yield_now();
+            }
+        }
+        drop(stages);
+        assert_eq!(counters.figures().refused(Cause::Repeated), 0);
+    }
+
+    #[test]
+    fn what_waits_for_its_clients_share_does_not_hold_up_what_others_sent() {
+        let [flood, other] = [1, 2].map(ClientId);
+        let config = Arc::new(Config { hand_over_ms: 86_400_000, ..Config::default() });
+        let counters = Arc::<Counters>::default();
+        let queue = Arc::new(FairQueue::new(1_000, Arc::clone(&counters)));
+        let door = Arc::new(Room { full_for: Some(flood), ..Room::new(1_000) });
+        let stages = Stages::start(
+            config,
+            Arc::clone(&queue),
+            Arc::clone(&counters),
+            Arc::clone(&door) as Arc<dyn TransactionDoor>,
+            None,
+            None,
+        );
+        let stages = stages.expect("threads");
+        let put = |peer: u32, client: ClientId, lamports: std::ops::Range<u64>| -> Vec<Signature> {
+            queue.weigh(PeerId(peer), client.into());
+            let (mut batch, mut signatures) = (Vec::new(), Vec::new());
+            for lamports in lamports {
+                let bytes = transfer(lamports);
+                signatures.push(decode(&bytes).expect("a transaction").signatures[0]);
+                batch.push(Received {
+                    bytes: Bytes::from(bytes),
+                    peer: PeerId(peer),
+                    since: clock::now(),
+                });
+            }
+            queue.take(&mut batch);
+            signatures
+        };
+        put(0, flood, 1..300);
+        let expected = put(1, other, 100..110);
+        let deadline = clock::now() + Duration::from_secs(60);
+        while door.taken.lock().len() < expected.len() && clock::now() < deadline {
+            std::thread::yield_now();
+        }
+        let taken = std::mem::take(&mut *door.taken.lock());
+        // In order, and counted to the client that sent it.
+        let expected: Vec<_> = expected.into_iter().map(|one| (Sender::from(other), one)).collect();
+        assert_eq!(taken, expected);
+        drop(stages);
+        let figures = counters.figures();
+        let all = 299 + figures.accepted;
+        let refused: u64 = figures.causes().map(|(_, count)| count).sum();
+        assert_eq!(refused + figures.accepted, all, "an end does not wait, and counts");
     }
 }

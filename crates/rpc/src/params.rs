@@ -8,6 +8,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 
+use pool::ClientId;
 use serde::de::{DeserializeOwned, DeserializeSeed, Error as _, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
@@ -17,11 +18,12 @@ use crate::error::RpcError;
 /// How deep JSON may nest before it is no request any more; `serde_json`'s own limit.
 pub const NESTING_MAX: usize = 127;
 
-/// The parameters of one call, not read yet.
+/// The parameters of one call, not read yet, and the client that sent it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Params<'a> {
     /// The text of the `params` member: an array, an object or `null`. `None` if there was none.
     text: Option<&'a str>,
+    client: ClientId,
 }
 
 /// `params` as Agave holds them; its `Debug` is part of an error's data.
@@ -35,7 +37,18 @@ enum Read {
 impl<'a> Params<'a> {
     /// Parameters from the text of the `params` member.
     pub fn new(text: Option<&'a str>) -> Self {
-        Self { text }
+        Self { text, client: ClientId::default() }
+    }
+
+    /// The same, sent by `client`.
+    #[must_use]
+    pub(crate) fn sent_by(self, client: ClientId) -> Self {
+        Self { client, ..self }
+    }
+
+    /// Which client sent it: for methods that put something into a queue that clients share.
+    pub(crate) fn client(self) -> ClientId {
+        self.client
     }
 
     /// The text, if there was any.

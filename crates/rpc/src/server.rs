@@ -243,6 +243,10 @@ impl Server {
 
     /// Speaks HTTP until the connection ends, or is to become something else.
     async fn http(&mut self, socket: TcpStream, peer: IpAddr, port: Port) -> Option<Upgrade> {
+        if !has_date() {
+            tracing::error!(%peer, "a connection is closed: the system's clock stands before 1970");
+            return None;
+        }
         let config = &self.node.config;
         let write_timeout = Duration::from_millis(config.write_timeout_ms);
         let yield_slot = YieldSlot::new(&self.yield_queue, ClientId::of_ip(peer));
@@ -300,6 +304,12 @@ impl Server {
         closed(&mut self.closing).await;
         tokio::time::sleep(GRACE).await;
     }
+}
+
+/// Whether the system's clock says a date. Before 1970 hyper panics over the `Date` header, also if it sends none.
+#[expect(clippy::disallowed_methods, reason = "the header says what the system's clock says")]
+fn has_date() -> bool {
+    std::time::SystemTime::now() >= std::time::UNIX_EPOCH
 }
 
 /// Counts the end of a connection, however it comes.

@@ -70,12 +70,13 @@ fn ours(window: usize) -> Result<()> {
     let latencies = Arc::<Latencies>::default();
     let recorded = Arc::clone(&latencies);
     std::thread::spawn(move || {
-        let mut batch = Vec::with_capacity(64);
+        let (mut batch, mut all) = (Vec::with_capacity(64), Vec::<quic::Received>::new());
         while queue.pop(&mut batch, 64, Duration::from_millis(100)) {
-            let bytes = batch.iter().map(|received| received.bytes.len() as u64).sum();
-            counts.add(batch.len() as u64, bytes);
-            recorded.add(&batch);
-            batch.clear();
+            all.extend(batch.drain(..).map(|(received, _)| received));
+            let bytes = all.iter().map(|received| received.bytes.len() as u64).sum();
+            counts.add(all.len() as u64, bytes);
+            recorded.add(&all);
+            all.clear();
         }
     });
     figures::answer(server.address().port(), &received, allocations, || {

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use chain::{
-    AirdropError, Cluster, History, HistoryLimits, Reader, SendError, Simulation, SimulationError,
-    SimulationRequest, TransactionDoor, VerifiedTransaction, View,
+    AirdropError, Cluster, History, HistoryLimits, Reader, SendError, Sender, Simulation,
+    SimulationError, SimulationRequest, TransactionDoor, VerifiedTransaction, View,
 };
 use pool::{ClientId, Clients, Limits, Pool};
 use rpc::{Health, Listeners, Node, Socket, Speaker, SystemClock};
@@ -91,7 +91,7 @@ pub(crate) fn node_with(reader: &Reader, settings: &Settings) -> Result<Node> {
 struct Closed;
 
 impl TransactionDoor for Closed {
-    fn send(&self, _: VerifiedTransaction) -> Result<(), SendError> {
+    fn send(&self, _: Sender, _: VerifiedTransaction) -> Result<(), SendError> {
         Err(SendError::Closed)
     }
 
@@ -99,7 +99,7 @@ impl TransactionDoor for Closed {
         Err(SimulationError::Sanitize("this ledger executes nothing".to_owned()))
     }
 
-    fn airdrop(&self, _: Pubkey, _: u64, _: Hash) -> Result<Signature, AirdropError> {
+    fn airdrop(&self, _: Sender, _: Pubkey, _: u64, _: Hash) -> Result<Signature, AirdropError> {
         Err(SendError::Closed.into())
     }
 }

@@ -6,6 +6,7 @@
 mod bench;
 mod clients;
 mod crash;
+mod disk;
 mod flags;
 mod from_snapshot;
 mod methods;

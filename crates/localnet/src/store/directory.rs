@@ -5,6 +5,7 @@
 //! | `hydrant-ledger` | the mark: that this is a ledger of ours, and in which format             |
 //! | `lock`           | locked while open, with the process's number for the message             |
 //! | `newest`         | the newest slot that was kept, written after it was                      |
+//! | `room`           | written and removed at once, to see whether the disk has room            |
 //! | the engine's     | everything else                                                          |
 //!
 //! `newest` is what notices an engine that quietly falls back to an older state because its files are
@@ -17,6 +18,7 @@ use std::path::{Path, PathBuf};
 use ledger::Slot;
 
 use super::StoreError;
+use super::disk::{self, PROBE};
 
 /// What the mark says this version writes. Raised when the layout changes.
 const FORMAT: u32 = 1;
@@ -54,7 +56,7 @@ pub(super) fn inspect(dir: &Path, engine: &str) -> Result<Holds, StoreError> {
         if name == MARK {
             return Ok(Holds::Ledger);
         }
-        if ![LOCK, NEWEST, engine].iter().any(|ours| name == *ours) {
+        if ![LOCK, NEWEST, PROBE, engine].iter().any(|ours| name == *ours) {
             foreign = foreign.or(Some(name));
         }
     }
@@ -96,6 +98,7 @@ impl Directory {
     /// Removes what a making or a removal that was cut short left behind.
     pub(super) fn clear(&self, engine: &str) -> Result<(), StoreError> {
         remove_file(&self.path.join(engine))?;
+        remove_file(&self.path.join(PROBE))?;
         remove_file(&self.path.join(NEWEST))
     }
 
@@ -198,7 +201,10 @@ fn remove_file(path: &Path) -> Result<(), StoreError> {
 /// Turns an IO error into ours.
 fn io_error(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> StoreError {
     let path = path.to_owned();
-    move |source| StoreError::Io { doing, path, source }
+    move |source| match path.parent() {
+        Some(dir) if disk::is_no_room(source.kind()) => disk::of_io(dir, source),
+        _ => StoreError::Io { doing, path, source },
+    }
 }
 
 /// Who wrote the lock file.

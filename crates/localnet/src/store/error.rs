@@ -59,6 +59,38 @@ pub enum StoreError {
         /// The newest slot of the ledger.
         head: Slot,
     },
+    /// The disk is full, or the quota on it is used up. What was confirmed stays. Fix: make room on it.
+    #[error("ledger {} cannot be written, its disk is full: {free_bytes} bytes are free; what was confirmed stays on it; fix: make room, or name a directory on another disk (--ledger)", dir.display())]
+    DiskFull {
+        /// The directory.
+        dir: PathBuf,
+        /// What is free on its disk.
+        free_bytes: u64,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// The disk has less room than opening the ledger may take. Fix: make room on it.
+    #[error("ledger {} is not opened, its disk has too little room: {free_bytes} bytes are free, {needed_bytes} are needed; fix: make room, or name a directory on another disk (--ledger)", dir.display())]
+    NoRoom {
+        /// The directory.
+        dir: PathBuf,
+        /// What is free on its disk.
+        free_bytes: u64,
+        /// What may be needed.
+        needed_bytes: u64,
+    },
+    /// This process may not write files as large as the ledger needs. Fix: raise the limit.
+    #[error("ledger {} cannot be written, a file may have {limit} bytes at most (ulimit -f); what was confirmed stays on it; fix: raise that limit", dir.display())]
+    FileTooLarge {
+        /// The directory.
+        dir: PathBuf,
+        /// The limit.
+        limit: u64,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
     /// The operating system refused. Fix: the source says what; often a full disk or permissions.
     #[error("{doing} {}", path.display())]
     Io {

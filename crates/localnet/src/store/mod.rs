@@ -10,6 +10,7 @@
 
 mod codec;
 mod directory;
+mod disk;
 mod engine;
 mod error;
 mod restore;
@@ -67,6 +68,7 @@ impl<E: Engine> Store<E> {
         }
         let directory = Directory::lock(dir)?;
         directory.clear(E::PATH)?;
+        disk::require_room(dir, &dir.join(E::PATH))?;
         let engine = open_engine(&directory)?;
         let slot = first_block.id.slot;
         let mut store = Self {
@@ -126,6 +128,7 @@ impl<E: Engine> Store<E> {
         }
         let directory = Directory::lock(dir)?;
         directory.check_mark()?;
+        disk::require_room(dir, &dir.join(E::PATH))?;
         let engine: E = open_engine(&directory)?;
         let read = caught(&directory, || restore::read_all_but_accounts(&directory, &engine));
         let AllButAccounts { head, genesis, blocks } = read?;
@@ -262,7 +265,11 @@ fn caught<T>(
 }
 
 fn engine_failed(directory: &Directory, source: EngineError) -> StoreError {
-    StoreError::Engine { dir: directory.path().into(), source: Box::new(source) }
+    let explained = disk::explain(directory.path(), &source);
+    explained.unwrap_or_else(|| StoreError::Engine {
+        dir: directory.path().into(),
+        source: Box::new(source),
+    })
 }
 
 fn open_engine<E: Engine>(directory: &Directory) -> Result<E, StoreError> {
@@ -270,7 +277,10 @@ fn open_engine<E: Engine>(directory: &Directory) -> Result<E, StoreError> {
     let opened = catch_unwind(|| E::open(&path));
     let opened =
         opened.unwrap_or_else(|panic| Err(EngineError::Damaged(panic_text(panic.as_ref()))));
-    opened.map_err(|err| restore::engine_error(directory, err, E::PATH))
+    opened.map_err(|err| {
+        let explained = disk::explain(directory.path(), &err);
+        explained.unwrap_or_else(|| restore::engine_error(directory, err, E::PATH))
+    })
 }
 
 fn sealer(directory: &Directory) -> Result<Sealer, StoreError> {

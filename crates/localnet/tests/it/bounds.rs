@@ -1,10 +1,12 @@
 //! Sysvars, epochs, and what happens at each bound.
 
+use std::path::Path;
 use std::sync::Arc;
 
-use chain::{HistoryLimits, SendError, VerifiedTransaction};
-use ledger::{Address, Commitment};
-use localnet::Config;
+use chain::{Block, HistoryLimits, QueueBound, SendError, VerifiedTransaction};
+use ledger::{Address, BlockId, Commitment};
+use localnet::store::Store;
+use localnet::{Config, WARP_SLOT_MAX};
 use solana_account::ReadableAccount;
 use solana_clock::Clock;
 use solana_keypair::Keypair;
@@ -16,7 +18,7 @@ use solana_slot_history::{Check, SlotHistory};
 use solana_stake_interface::stake_history::StakeHistory;
 use solana_system_interface::instruction::transfer;
 
-use crate::fixture::{Node, on_demand, signed};
+use crate::fixture::{CLIENT, Node, on_demand, signed};
 
 const SOL: u64 = 1_000_000_000;
 
@@ -92,7 +94,8 @@ fn a_finalized_block_leaves_no_old_version_of_an_account() {
     let node = Node::start(&on_demand());
     let versions: Vec<_> = (0..20)
         .map(|_| {
-            let airdrop = node.door.airdrop(Keypair::new().pubkey(), SOL, node.blockhash());
+            let airdrop =
+                node.door.airdrop(CLIENT.into(), Keypair::new().pubkey(), SOL, node.blockhash());
             let airdrop = airdrop.expect("an airdrop");
             let block = node.completed(|block| {
                 block.transactions.iter().any(|executed| executed.signature() == airdrop)
@@ -112,7 +115,10 @@ fn a_finalized_block_leaves_no_old_version_of_an_account() {
 fn a_publication_is_followed_by_a_rest_in_which_transactions_gather() {
     let node = Node::start(&Config { slot_ms: 60_000, ..Config::default() });
     let alice = Keypair::new();
-    let airdrop = node.door.airdrop(alice.pubkey(), SOL, node.blockhash()).expect("an airdrop");
+    let airdrop = node
+        .door
+        .airdrop(CLIENT.into(), alice.pubkey(), SOL, node.blockhash())
+        .expect("an airdrop");
     node.executed(&airdrop);
     let blockhash = node.blockhash();
     let all: Vec<_> = (0..200)
@@ -127,7 +133,7 @@ fn a_publication_is_followed_by_a_rest_in_which_transactions_gather() {
     // One after another: each could be published by itself.
     for transaction in all {
         let signature = transaction.signature();
-        node.door.send(transaction).expect("the queue has room");
+        node.door.send(CLIENT.into(), transaction).expect("the queue has room");
         node.executed(&signature);
     }
     let publications = u128::from(moment() - before);
@@ -146,7 +152,8 @@ fn a_full_queue_says_so_and_takes_more_later() {
     let node = Node::start(&Config { queue_max: 1, slot_ms: 50, ..Config::default() });
     let alice = Keypair::new();
     let blockhash = node.blockhash();
-    let airdrop = node.door.airdrop(alice.pubkey(), SOL, blockhash).expect("an airdrop");
+    let airdrop =
+        node.door.airdrop(CLIENT.into(), alice.pubkey(), SOL, blockhash).expect("an airdrop");
     node.confirmed(&airdrop);
     let pay = |lamports| {
         let pay = [transfer(&alice.pubkey(), &alice.pubkey(), lamports)];
@@ -154,11 +161,15 @@ fn a_full_queue_says_so_and_takes_more_later() {
             .expect("a good transaction")
     };
     let all: Vec<_> = (1..2_000).map(pay).collect();
-    let refused = all.into_iter().find_map(|transaction| node.door.send(transaction).err());
-    assert_eq!(refused, Some(SendError::QueueFull { queued: 1, limit: 1 }));
+    let refused =
+        all.into_iter().find_map(|transaction| node.door.send(CLIENT.into(), transaction).err());
+    assert_eq!(
+        refused,
+        Some(SendError::QueueFull { bound: QueueBound::Transactions, queued: 1, limit: 1 })
+    );
     let last = pay(5_000);
     let signature = last.signature();
-    while node.door.send(last.clone()).is_err() {
+    while node.door.send(CLIENT.into(), last.clone()).is_err() {
         std::thread::yield_now();
     }
     node.confirmed(&signature);
@@ -185,7 +196,7 @@ fn a_ledger_without_room_drops_the_transaction_and_goes_on() {
         let pay = [transfer(&alice.pubkey(), &to, SOL / 10)];
         let transaction = signed(&pay, &[&alice], &node.blockhash());
         let verified = VerifiedTransaction::verify(transaction).expect("a good transaction");
-        node.door.send(verified).expect("the queue has room");
+        node.door.send(CLIENT.into(), verified).expect("the queue has room");
     }
     let pay = [transfer(&alice.pubkey(), &alice.pubkey(), 1)];
     node.send(signed(&pay, &[&alice], &node.blockhash()));
@@ -209,4 +220,84 @@ fn a_directory_that_is_not_ours_is_left_as_it_is() {
     for path in &theirs {
         assert_eq!(std::fs::read_to_string(path).expect("the file is there"), "theirs");
     }
+}
+
+/// Appends a block to a ledger that no node has open, as `edit` makes it of its newest.
+fn append(dir: &Path, edit: impl FnOnce(&mut Block)) {
+    let (mut store, restored) = <Store>::open_whole(&dir.join("store"))
+        .expect("the store opens")
+        .expect("there is a ledger");
+    let newest = restored.blocks.last().expect("a ledger has a block");
+    let mut block = Block {
+        id: BlockId { slot: newest.id.slot + 1, bank: newest.id.bank + 1 },
+        parent_slot: newest.id.slot,
+        block_height: newest.block_height + 1,
+        previous_blockhash: newest.blockhash,
+        transactions: Vec::new(),
+        writes: Vec::new(),
+        ..(**newest).clone()
+    };
+    edit(&mut block);
+    store.append(&block).expect("the block is kept");
+}
+
+#[test]
+fn a_warp_to_the_end_is_refused_before_anything_is_written() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let warp_slot = Some(WARP_SLOT_MAX + 1);
+    let config = Config { dir: Some(dir.path().into()), warp_slot, ..on_demand() };
+    let err = localnet::open(&config).err().map(|err| err.to_string()).unwrap_or_default();
+    assert!(err.contains(&format!("--warp-slot {}: at most", WARP_SLOT_MAX + 1)), "{err}");
+    assert_eq!(std::fs::read_dir(dir.path()).expect("it is there").count(), 0);
+}
+
+#[test]
+fn a_ledger_that_is_warped_as_far_as_may_be_goes_on() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let config = Config { dir: Some(dir.path().into()), ..on_demand() };
+    let node = Node::start(&Config { warp_slot: Some(WARP_SLOT_MAX), ..config.clone() });
+    assert_eq!(node.airdrop(&Keypair::new().pubkey(), SOL).slot, WARP_SLOT_MAX);
+    assert_eq!(node.airdrop(&Keypair::new().pubkey(), SOL).slot, WARP_SLOT_MAX + 1);
+    node.stop();
+    let node = Node::start(&config);
+    // The block that was open at the end has a slot of its own.
+    assert_eq!(node.airdrop(&Keypair::new().pubkey(), SOL).slot, WARP_SLOT_MAX + 3);
+    node.stop();
+}
+
+#[test]
+fn a_ledger_that_was_warped_to_the_end_is_refused_by_its_slot() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let config = Config { dir: Some(dir.path().into()), ..on_demand() };
+    Node::start(&config).stop();
+    append(dir.path(), |block| block.id.slot = u64::MAX);
+    let err = localnet::open(&config).err().map(|err| err.to_string()).unwrap_or_default();
+    assert!(err.contains("stands at slot 18446744073709551615"), "{err}");
+    assert!(err.contains("--reset"), "{err}");
+}
+
+#[test]
+fn a_ledger_from_the_future_says_so_and_its_time_goes_on() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let config = Config { dir: Some(dir.path().into()), slot_ms: 50, ..Config::default() };
+    Node::start(&config).stop();
+    let mut future = 0;
+    append(dir.path(), |block| {
+        block.block_time += 3_600;
+        future = block.block_time;
+    });
+    let localnet = localnet::open(&config).expect("the ledger opens");
+    let ahead = localnet.ahead_of_clock().expect("it is ahead").as_secs();
+    assert!((3_000..=3_600).contains(&ahead), "{ahead} s");
+    let node = Node::run(localnet);
+    let mut newest = future;
+    // It neither stands still nor goes back, nor forward to where the clock never was.
+    while newest < future + 2 {
+        let block = node.completed(|_| true);
+        assert!(block.block_time >= newest, "{} after {newest}", block.block_time);
+        newest = block.block_time;
+    }
+    let clock: Clock = sysvar(&node, &sysvar::clock::ID);
+    assert!((future..future + 600).contains(&clock.unix_timestamp), "{}", clock.unix_timestamp);
+    node.stop();
 }

@@ -9,6 +9,7 @@ use chain::{
 };
 use ledger::{Address, Commitment};
 use localnet::{Config, Localnet, Running};
+use pool::ClientId;
 use solana::Account;
 use solana_account::ReadableAccount;
 use solana_hash::Hash;
@@ -19,6 +20,9 @@ use solana_pubkey::Pubkey;
 use solana_signature::Signature;
 use solana_signer::Signer;
 use solana_transaction::versioned::VersionedTransaction;
+
+/// The client that a test is.
+pub(crate) const CLIENT: ClientId = ClientId(1);
 
 /// How long a test waits for what must come.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -97,7 +101,7 @@ impl Node {
     pub(crate) fn send(&self, transaction: VersionedTransaction) -> Arc<Executed> {
         let verified = VerifiedTransaction::verify(transaction).expect("a good transaction");
         let signature = verified.signature();
-        self.door.send(verified).expect("the queue has room");
+        self.door.send(CLIENT.into(), verified).expect("the queue has room");
         self.confirmed(&signature)
     }
 
@@ -106,14 +110,15 @@ impl Node {
         let verified = VerifiedTransaction::verify(transaction).expect("a good transaction");
         let signature = verified.signature();
         let before = self.history.snapshot().transaction(&signature).cloned();
-        self.door.send(verified).expect("the queue has room");
+        self.door.send(CLIENT.into(), verified).expect("the queue has room");
         self.airdrop(&fence.pubkey(), 1_000_000);
         let after = self.history.snapshot().transaction(&signature).cloned();
         assert_eq!(before.map(|e| e.slot), after.map(|e| e.slot), "{signature} was executed");
     }
 
     pub(crate) fn airdrop(&self, to: &Pubkey, lamports: u64) -> Arc<Executed> {
-        let signature = self.door.airdrop(*to, lamports, self.blockhash()).expect("an airdrop");
+        let signature =
+            self.door.airdrop(CLIENT.into(), *to, lamports, self.blockhash()).expect("an airdrop");
         self.confirmed(&signature)
     }
 

@@ -8,7 +8,7 @@ use solana_signer::Signer;
 use solana_system_interface::instruction::{advance_nonce_account, create_nonce_account, transfer};
 use solana_transaction_error::TransactionError;
 
-use crate::fixture::{Node, on_demand, signed};
+use crate::fixture::{CLIENT, Node, on_demand, signed};
 
 const SOL: u64 = 1_000_000_000;
 
@@ -84,7 +84,10 @@ fn the_same_transaction_is_not_executed_twice_and_an_unknown_blockhash_not_once(
 fn every_transaction_that_is_taken_is_executed() {
     let node = Node::start(&Config { slot_ms: 50, ..Config::default() });
     let alice = Keypair::new();
-    let airdrop = node.door.airdrop(alice.pubkey(), SOL, node.blockhash()).expect("an airdrop");
+    let airdrop = node
+        .door
+        .airdrop(CLIENT.into(), alice.pubkey(), SOL, node.blockhash())
+        .expect("an airdrop");
     node.confirmed(&airdrop);
     let blockhash = node.blockhash();
     // More than are executed between two publications, all waiting at once.
@@ -97,7 +100,7 @@ fn every_transaction_that_is_taken_is_executed() {
         .collect();
     let signatures: Vec<_> = all.iter().map(|transaction| transaction.signature()).collect();
     for transaction in all {
-        node.door.send(transaction).expect("the queue has room");
+        node.door.send(CLIENT.into(), transaction).expect("the queue has room");
     }
     node.confirmed(signatures.last().expect("there are some"));
     let history = node.history.snapshot();
@@ -111,8 +114,8 @@ fn a_repeated_airdrop_in_one_block_is_given_twice() {
     let node = Node::start(&Config { slot_ms: 200, ..Config::default() });
     let alice = Keypair::new().pubkey();
     let blockhash = node.blockhash();
-    let first = node.door.airdrop(alice, SOL, blockhash).expect("an airdrop");
-    let second = node.door.airdrop(alice, SOL, blockhash).expect("an airdrop");
+    let first = node.door.airdrop(CLIENT.into(), alice, SOL, blockhash).expect("an airdrop");
+    let second = node.door.airdrop(CLIENT.into(), alice, SOL, blockhash).expect("an airdrop");
     assert_ne!(first, second);
     node.confirmed(&second);
     assert_eq!(node.lamports(&alice), 2 * SOL);

@@ -5,4 +5,5 @@ mod fixture;
 mod from_snapshot;
 mod ledger;
 mod precompiles;
+mod queue;
 mod simulation;

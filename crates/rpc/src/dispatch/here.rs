@@ -4,11 +4,11 @@
 
 use super::plan::run;
 use super::reply::reply;
+use crate::asker::Asker;
 use crate::envelope::{self, Call, Id, Request};
 use crate::error::RpcError;
 use crate::methods;
 use crate::node::Node;
-use crate::request_id::RequestId;
 
 /// Answers a body on the calling thread, heavy methods too; `None` if there is nothing to answer.
 ///
@@ -30,7 +30,7 @@ fn answer_call_here(node: &Node, call: Call<'_>) -> Option<Vec<u8>> {
         Call::Invalid { id, versioned, err } => Some(envelope::error_reply(&err, &id, versioned)),
         Call::Method { id, method, params } => {
             let result = methods::find(&method).ok_or_else(RpcError::method_not_found);
-            let result = result.and_then(|method| run(node, method, RequestId::default(), params));
+            let result = result.and_then(|method| run(node, method, &Asker::default(), params));
             Some(reply(result, &id).text)
         }
     }

@@ -18,7 +18,6 @@ use crate::methods::{self, Budget, Class, MethodResult, Named};
 use crate::metrics::{Lane, Subject};
 use crate::node::Node;
 use crate::params::Params;
-use crate::request_id::RequestId;
 
 /// What is to be done with a call.
 pub(super) enum Plan<'a> {
@@ -116,7 +115,7 @@ impl<'a> Plan<'a> {
         let (subject, lane, done) = match self {
             Self::Answered(subject, done) => (subject, lane, done),
             Self::Here { id, method, params } => {
-                let done = reply(run(node, method, asker.request, params), &id);
+                let done = reply(run(node, method, asker, params), &id);
                 (method.subject(), lane, done)
             }
             Self::OnPool { id, method, class, .. } => {
@@ -138,11 +137,7 @@ pub(super) fn heaviest(plans: &[Plan<'_>]) -> Option<PoolClass> {
     plans.iter().filter_map(Plan::class).max_by_key(|class| class.index())
 }
 
-pub(super) fn run(
-    node: &Node,
-    method: Named,
-    request: RequestId,
-    params: Params<'_>,
-) -> MethodResult {
-    guarded(method.name, request, || (method.run)(node, params)).flatten()
+pub(super) fn run(node: &Node, method: Named, asker: &Asker, params: Params<'_>) -> MethodResult {
+    let params = params.sent_by(asker.client);
+    guarded(method.name, asker.request, || (method.run)(node, params)).flatten()
 }

@@ -31,7 +31,7 @@ pub(super) async fn answer_single(node: &Arc<Node>, asker: Asker, call: Call<'_>
         None => return Reply::Nothing,
         Some(Plan::Answered(subject, done)) => (subject, None, done),
         Some(Plan::Here { id, method, params }) => {
-            let done = reply(run(node, method, asker.request, params), &id);
+            let done = reply(run(node, method, &asker, params), &id);
             (method.subject(), Some(params), done)
         }
         Some(Plan::OnPool { id, method, params, class }) => {

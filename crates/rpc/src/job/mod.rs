@@ -203,13 +203,17 @@ impl Job {
         }
     }
 
+    fn params(&self) -> Params<'_> {
+        Params::new(self.params.as_deref()).sent_by(self.about.asker.client)
+    }
+
     fn lane(&self) -> Lane {
         Lane::Pool(self.about.class)
     }
 
     /// The answer to a call that would not come to the pool if it were alone: of others none is made.
     fn run_if_cheap(&self, method: Named) -> Option<MethodResult> {
-        let params = Params::new(self.params.as_deref());
+        let params = self.params();
         let mut budget = Budget::new(&self.node);
         let run = || match method.class {
             Class::Inline => Some((method.run)(&self.node, params)),
@@ -224,7 +228,7 @@ impl Job {
     }
 
     fn run(&mut self, id: Id, method: Named) {
-        let params = Params::new(self.params.as_deref());
+        let params = self.params();
         let request = self.about.asker.request;
         let before = self.stamper.as_ref().and_then(|stamper| stamper.now(&self.node));
         let answer = guarded(method.name, request, || (method.run)(&self.node, params)).flatten();

@@ -4,7 +4,7 @@
 //! preflight), queue for execution. The client learns the signature once the transaction is queued.
 //! Differs from Agave: a wrong signature is refused at once even without preflight (-32003), because
 //! no other node could take it; `maxRetries` is read and means nothing, because nothing is lost on
-//! the way; a full queue is HTTP 429.
+//! the way; a full queue, or a full share of the client, is HTTP 429.
 
 use chain::{
     AirdropError, SendError, Simulation, SimulationRequest, VerifiedTransaction, VerifyError,
@@ -81,7 +81,7 @@ fn send_transaction(node: &Node, params: Params<'_>) -> MethodResult {
         }
     }
     let signature = verified.signature();
-    node.door.send(verified).map_err(|err| not_sent(node, &err))?;
+    node.door.send(params.client().into(), verified).map_err(|err| not_sent(node, &err))?;
     Answer::of(&signature.to_string())
 }
 
@@ -117,7 +117,7 @@ fn refusal(err: TransactionError, simulation: Option<Simulation>) -> RpcError {
 
 fn not_sent(node: &Node, err: &SendError) -> RpcError {
     match err {
-        SendError::QueueFull { queued, limit } => {
+        SendError::QueueFull { queued, limit, .. } => {
             node.metrics.reject(Rejection::TransactionQueue);
             RpcError::new(OVERLOADED, err.to_string())
                 .with_data(json!({ "queued": queued, "limit": limit }))
@@ -135,7 +135,7 @@ fn request_airdrop(node: &Node, params: Params<'_>) -> MethodResult {
         Some(blockhash) => text::hash(blockhash)?,
         None => view(node, config.commitment).meta().last_blockhash(),
     };
-    match node.door.airdrop(to, lamports, blockhash) {
+    match node.door.airdrop(params.client().into(), to, lamports, blockhash) {
         Ok(signature) => Answer::of(&signature.to_string()),
         Err(AirdropError::Send(err)) => Err(not_sent(node, &err)),
         Err(err) => Err(RpcError::internal_with(err.to_string())),

@@ -223,6 +223,34 @@ fn a_client_has_its_share_of_requests_and_another_does_not_notice() {
 }
 
 #[test]
+fn what_is_sent_is_counted_to_the_client_that_sent_it() {
+    let header = HeaderName::from_static("x-api-key");
+    let world = World::with(
+        Config { client_header: Some(header), ..Config::default() },
+        pool::Config::default(),
+    );
+    let mut client = world.client();
+    let mut post = |key: &str, body: &str| {
+        let head = format!("host: test\r\nx-api-key: {key}");
+        client.send(crate::wire::post(body).replace("host: test", &head));
+        assert_eq!(client.receive().status, 200, "{body}");
+    };
+    let send = call(
+        "sendTransaction",
+        &json!([signed(), { "encoding": "base64", "skipPreflight": true }]),
+    );
+    let airdrop = call("requestAirdrop", &json!([crate::world::WALLET.to_string(), 1]));
+    for (key, body) in
+        [("a", send.clone()), ("b", airdrop.clone()), ("c", format!("[{send},{airdrop}]"))]
+    {
+        post(key, &body);
+    }
+    let senders = std::mem::take(&mut *world.door.senders.lock());
+    let of = |key: &[u8]| chain::Sender::from(pool::ClientId::of_name(key));
+    assert_eq!(senders, [of(b"a"), of(b"b"), of(b"c"), of(b"c")]);
+}
+
+#[test]
 fn a_heavy_call_of_a_client_that_left_is_not_run() {
     let world = World::new();
     let release = world.occupy_pool();

@@ -11,8 +11,9 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Instant;
 
 use chain::{
-    AirdropError, Bank, BlockhashQueue, Cluster, History, HistoryLimits, SendError, Simulation,
-    SimulationError, SimulationRequest, TransactionDoor, VerifiedTransaction, View,
+    AirdropError, Bank, BlockhashQueue, Cluster, History, HistoryLimits, QueueBound, SendError,
+    Sender, Simulation, SimulationError, SimulationRequest, TransactionDoor, VerifiedTransaction,
+    View,
 };
 use ledger::{Address, BlockId, Change};
 use parking_lot::Mutex;
@@ -297,6 +298,8 @@ impl Speaker for Greeter {
 #[derive(Default)]
 pub(crate) struct FakeDoor {
     pub(crate) sent: AtomicUsize,
+    /// Of everything that was sent and of every airdrop.
+    pub(crate) senders: Mutex<Vec<Sender>>,
     pub(crate) simulated: AtomicUsize,
     /// Whether its queue takes no more.
     pub(crate) is_full: AtomicBool,
@@ -307,14 +310,17 @@ pub(crate) struct FakeDoor {
 impl FakeDoor {
     fn take(&self) -> Result<(), SendError> {
         match self.is_full.load(Ordering::SeqCst) {
-            true => Err(SendError::QueueFull { queued: 8, limit: 8 }),
+            true => {
+                Err(SendError::QueueFull { bound: QueueBound::Transactions, queued: 8, limit: 8 })
+            }
             false => Ok(()),
         }
     }
 }
 
 impl TransactionDoor for FakeDoor {
-    fn send(&self, _: VerifiedTransaction) -> Result<(), SendError> {
+    fn send(&self, sender: Sender, _: VerifiedTransaction) -> Result<(), SendError> {
+        self.senders.lock().push(sender);
         self.take()?;
         self.sent.fetch_add(1, Ordering::SeqCst);
         Ok(())
@@ -328,7 +334,14 @@ impl TransactionDoor for FakeDoor {
         Err(SimulationError::Sanitize(format!("simulated at {}", view.block().slot)))
     }
 
-    fn airdrop(&self, _: Pubkey, lamports: u64, _: Hash) -> Result<Signature, AirdropError> {
+    fn airdrop(
+        &self,
+        sender: Sender,
+        _: Pubkey,
+        lamports: u64,
+        _: Hash,
+    ) -> Result<Signature, AirdropError> {
+        self.senders.lock().push(sender);
         if lamports > 1_000 * SOL {
             return Err(AirdropError::TooMuch { lamports, limit: 1_000 * SOL });
         }

@@ -2,7 +2,7 @@
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use chain::{AirdropError, SendError, SimulationError};
+use chain::{AirdropError, QueueBound, SendError, SimulationError};
 use serde_json::{Value, json};
 use solana_instruction::error::InstructionError;
 use solana_message::VersionedMessage;
@@ -161,7 +161,8 @@ fn a_transaction_that_makes_no_sense_is_refused() {
 fn a_ledger_that_cannot_take_more_says_so() {
     let world = World::new();
     let params = || json!([base64(&payment()), {"encoding": "base64"}]);
-    *world.door.send.lock() = Err(SendError::QueueFull { queued: 8, limit: 8 });
+    *world.door.send.lock() =
+        Err(SendError::QueueFull { bound: QueueBound::Transactions, queued: 8, limit: 8 });
     let message = "transaction queue is full: 8 waiting, at most 8 (--queue-max)";
     let err = world.refused("sendTransaction", params(), -32005, message);
     assert_eq!(err.data, Some(json!({"queued": 8, "limit": 8})));
@@ -202,7 +203,14 @@ fn an_airdrop_is_refused_with_a_reason() {
     for (err, code) in [
         (AirdropError::TooMuch { lamports: 9, limit: 8 }, -32603),
         (AirdropError::FaucetEmpty { lamports: 9, balance: 8 }, -32603),
-        (AirdropError::Send(SendError::QueueFull { queued: 8, limit: 8 }), -32005),
+        (
+            AirdropError::Send(SendError::QueueFull {
+                bound: QueueBound::Transactions,
+                queued: 8,
+                limit: 8,
+            }),
+            -32005,
+        ),
     ] {
         let message = err.to_string();
         *world.door.airdrop.lock() = Err(err);

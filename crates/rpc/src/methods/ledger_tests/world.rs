@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use chain::{
     AirdropError, Bank, Block, BlockhashQueue, Cluster, Executed, History, HistoryLimits,
-    SendError, Simulation, SimulationError, SimulationRequest, TransactionDoor,
+    SendError, Sender, Simulation, SimulationError, SimulationRequest, TransactionDoor,
     VerifiedTransaction, View,
 };
 use ledger::{Address, BlockId, Change, Slot};
@@ -74,7 +74,7 @@ pub(super) struct Door {
 }
 
 impl TransactionDoor for Door {
-    fn send(&self, transaction: VerifiedTransaction) -> Result<(), SendError> {
+    fn send(&self, _: Sender, transaction: VerifiedTransaction) -> Result<(), SendError> {
         self.sent.lock().push(transaction);
         self.send.lock().clone()
     }
@@ -90,6 +90,7 @@ impl TransactionDoor for Door {
 
     fn airdrop(
         &self,
+        _: Sender,
         to: Pubkey,
         lamports: u64,
         blockhash: Hash,

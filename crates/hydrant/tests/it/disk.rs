@@ -1,0 +1,25 @@
+//! What a node says when its ledger cannot be written.
+
+use std::process::Command;
+
+use anyhow::{Context, Result};
+use tempfile::TempDir;
+
+#[test]
+fn a_limit_of_the_size_of_files_is_named_and_ends_the_start_with_1() -> Result<()> {
+    let files = TempDir::new()?;
+    let ledger = files.path().join("ledger");
+    // 1 MiB in dash, 2 MiB in bash: less than the storage engine lays out for its journal.
+    let output = Command::new("sh")
+        .args(["-c", "ulimit -f 2048; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_hydrant"), "dev"])
+        .args(["--rpc-port", "0", "--quiet", "--ledger"])
+        .arg(&ledger)
+        .env("HOME", files.path())
+        .output()
+        .context("run a node")?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{:?}: {said}", output.status);
+    assert!(said.contains("(ulimit -f)"), "{said}");
+    assert!(said.contains(&ledger.join("store").display().to_string()), "{said}");
+    Ok(())
+}

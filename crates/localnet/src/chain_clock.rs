@@ -1,0 +1,149 @@
+//! The ledger's time: what blocks and the Clock sysvar say.
+//!
+//! In: the system's clock, which may jump, and one that never goes back. Out: seconds since 1970, which never go back.
+//! The ledger follows the system's clock. While it is ahead, because the system's clock was set back, it advances by
+//! three quarters of the time that passes, so that it neither stands still nor stays ahead. Agave bounds the time of
+//! its blocks by the same quarter against the time of its slots (`MAX_ALLOWABLE_DRIFT_PERCENTAGE_FAST`).
+//! Not here: reading clocks (`executor`).
+
+use std::time::{Duration, Instant};
+
+/// By how much less than the time that passes a ledger advances that is ahead: a quarter.
+const HELD_BACK: i64 = 4;
+/// How far ahead is worth a warning: less is what rounding and a clock that is steered make.
+const AHEAD_WARNED: Duration = Duration::from_secs(2);
+
+/// The time of the newest block.
+pub(crate) struct ChainClock {
+    /// Milliseconds since 1970.
+    unix_ms: i64,
+    /// When that was.
+    since: Instant,
+    /// It was said that the ledger is ahead.
+    is_warned: bool,
+}
+
+impl ChainClock {
+    /// The time of a block that says `unix_timestamp` seconds, read at `now`.
+    pub(crate) fn new(unix_timestamp: i64, now: Instant) -> Self {
+        Self { unix_ms: unix_timestamp.saturating_mul(1_000), since: now, is_warned: false }
+    }
+
+    /// By how much the ledger is ahead of the system's clock, if that is worth saying.
+    pub(crate) fn ahead(&self, system_unix_ms: i64) -> Option<Duration> {
+        let ahead = self.unix_ms.saturating_sub(system_unix_ms);
+        let ahead = Duration::from_millis(u64::try_from(ahead).unwrap_or_default());
+        (ahead >= AHEAD_WARNED).then_some(ahead)
+    }
+
+    /// Seconds since 1970 for a block that is made at `now`, when the system's clock says `system_unix_ms`.
+    pub(crate) fn advance(&mut self, system_unix_ms: i64, now: Instant) -> i64 {
+        match self.ahead(system_unix_ms) {
+            Some(ahead) if !self.is_warned => {
+                self.is_warned = true;
+                tracing::warn!(
+                    ahead_s = ahead.as_secs(),
+                    "the system's clock is behind the ledger's time, which advances at three quarters of its speed \
+                     until the clock has caught up"
+                );
+            }
+            None => self.is_warned = false,
+            Some(_) => {}
+        }
+        if system_unix_ms >= self.unix_ms {
+            (self.unix_ms, self.since) = (system_unix_ms, now);
+        } else {
+            let passed = now.saturating_duration_since(self.since).as_millis();
+            let passed = i64::try_from(passed).unwrap_or(i64::MAX);
+            // What is left over of a step is part of the next one.
+            let steps = passed / HELD_BACK;
+            self.unix_ms = self.unix_ms.saturating_add(steps.saturating_mul(HELD_BACK - 1));
+            self.since += Duration::from_millis((steps * HELD_BACK) as u64);
+        }
+        self.unix_ms.div_euclid(1_000)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A ledger and the machine that it runs on.
+    struct World {
+        clock: ChainClock,
+        began: Instant,
+        passed_ms: u64,
+        /// By how much the system's clock is wrong.
+        error_ms: i64,
+    }
+
+    const T0: i64 = 1_700_000_000_000;
+
+    impl World {
+        #[expect(clippy::disallowed_methods, reason = "where the test's time begins")]
+        fn new() -> Self {
+            let began = Instant::now();
+            Self { clock: ChainClock::new(T0 / 1_000, began), began, passed_ms: 0, error_ms: 0 }
+        }
+
+        fn system_ms(&self) -> i64 {
+            T0 + self.passed_ms as i64 + self.error_ms
+        }
+
+        /// Makes blocks for so long; how many seconds the ledger advanced.
+        fn run(&mut self, ms: u64, slot_ms: u64) -> i64 {
+            let before = self.clock.unix_ms.div_euclid(1_000);
+            let mut last = before;
+            for _ in 0..ms / slot_ms {
+                self.passed_ms += slot_ms;
+                let now = self.began + Duration::from_millis(self.passed_ms);
+                let time = self.clock.advance(self.system_ms(), now);
+                assert!(time >= last, "the ledger's time went back");
+                last = time;
+            }
+            last - before
+        }
+
+        fn ahead_s(&self) -> Option<u64> {
+            self.clock.ahead(self.system_ms()).map(|ahead| ahead.as_secs())
+        }
+    }
+
+    #[test]
+    fn a_ledger_follows_the_systems_clock_forward() {
+        let mut world = World::new();
+        assert_eq!(world.run(10_000, 400), 10);
+        world.error_ms = 3_600_000;
+        assert_eq!(world.run(10_000, 400), 3_610);
+        assert_eq!(world.ahead_s(), None);
+    }
+
+    #[test]
+    fn a_clock_that_was_set_back_slows_the_ledger_until_it_has_caught_up() {
+        let mut world = World::new();
+        world.error_ms = 3_600_000;
+        world.run(10_000, 400);
+        world.error_ms = 0;
+        assert_eq!(world.run(400_000, 400), 300);
+        assert_eq!(world.ahead_s(), Some(3_600 - 100));
+        // Steps that no quarter divides, and steps of a millisecond.
+        assert!((299..=300).contains(&world.run(399_999, 37)));
+        assert!((29..=30).contains(&world.run(40_000, 1)));
+        world.run(14_000_000, 400);
+        assert_eq!(world.ahead_s(), None);
+        assert_eq!(world.run(100_000, 400), 100);
+        assert_eq!(world.clock.unix_ms, world.system_ms());
+    }
+
+    #[test]
+    fn a_clock_before_1970_moves_a_new_ledger_and_an_old_one() {
+        let mut world = World::new();
+        world.error_ms = -T0 - 1_000_000;
+        assert_eq!(world.run(100_000, 400), 75);
+        let now = world.began;
+        let mut new = ChainClock::new(-500, now);
+        assert_eq!(new.advance(-499_001, now), -500);
+        assert_eq!(new.advance(-498_000, now), -498);
+        assert_eq!(ChainClock::new(i64::MAX, now).advance(0, now), i64::MAX.div_euclid(1_000));
+    }
+}

@@ -1,0 +1,227 @@
+//! The round robin under random load: nothing is lost or overtaken, and no client waits for more than the others'
+//! visits. A failure names its seed.
+
+use std::collections::{HashMap, VecDeque};
+
+use chain::{QueueBound, Sender};
+use pool::ClientId;
+use solana_pubkey::Pubkey;
+
+use super::round_robin::{Limits, Load, Refusal, RoundRobin, UNITS_MAX};
+
+/// What one visit of a client of weight 1 may cost at most, in compute units: its quantum, which its last
+/// transaction may exceed.
+const VISIT_MAX: u64 = 2 * (UNITS_MAX as u64 + 20_000);
+
+fn client(n: u8) -> ClientId {
+    ClientId(u128::from(n))
+}
+
+fn payer(n: u64) -> Pubkey {
+    let mut bytes = [1; 32];
+    bytes[..8].copy_from_slice(&n.to_le_bytes());
+    Pubkey::new_from_array(bytes)
+}
+
+fn load(compute_units: u32) -> Load {
+    Load { transactions: 1, compute_units: compute_units.into(), bytes: 1 }
+}
+
+const WIDE: Limits = Limits { transactions: 1_000_000, compute_units: 1_000_000_000_000 };
+
+/// An item of the simulation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Item {
+    client: u8,
+    payer: u8,
+    number: u64,
+    units: u32,
+}
+
+/// What the queue must hold, and how much others were served since each client was.
+#[derive(Default)]
+struct Model {
+    lines: HashMap<(u8, u8), VecDeque<Item>>,
+    waiting: HashMap<u8, usize>,
+    /// Of a client that waits: what each other one was served since.
+    served_since: HashMap<u8, HashMap<u8, u64>>,
+}
+
+impl Model {
+    fn push(&mut self, item: Item) {
+        self.lines.entry((item.client, item.payer)).or_default().push_back(item);
+        let waiting = self.waiting.entry(item.client).or_default();
+        *waiting += 1;
+        if *waiting == 1 {
+            self.served_since.insert(item.client, HashMap::new());
+        }
+    }
+
+    fn pop(&mut self, item: Item, weights: &[u32], seed: u64) {
+        let line = self.lines.get_mut(&(item.client, item.payer));
+        let first = line.and_then(VecDeque::pop_front);
+        assert_eq!(first, Some(item), "seed {seed}: overtaken within its line");
+        *self.waiting.get_mut(&item.client).expect("it waits") -= 1;
+        self.served_since.insert(item.client, HashMap::new());
+        if self.waiting[&item.client] == 0 {
+            self.served_since.remove(&item.client);
+        }
+        for (waits, served) in &mut self.served_since {
+            if *waits == item.client {
+                continue;
+            }
+            let units = served.entry(item.client).or_default();
+            *units += u64::from(item.units) + 20_000;
+            let weight = u64::from(weights[usize::from(item.client)]);
+            // One visit that had begun, or the next one; never two.
+            assert!(
+                *units <= VISIT_MAX * weight,
+                "seed {seed}: client {waits} waits while {} is served {units} units",
+                item.client
+            );
+        }
+    }
+}
+
+fn run(seed: u64) {
+    let mut random = fastrand::Rng::with_seed(seed);
+    let weights: Vec<u32> = (0..6).map(|_| *random.choice(&[1, 1, 1, 2, 5]).unwrap()).collect();
+    let limits = Limits {
+        transactions: random.u64(50..2_000),
+        compute_units: random.u64(10_000_000..1_000_000_000),
+    };
+    let (mut queue, mut model) = (RoundRobin::new(limits), Model::default());
+    let mut number = 0;
+    // Phases in which more comes than goes, and the other way round.
+    for _ in 0..20 {
+        let push_chance = random.f64();
+        for _ in 0..500 {
+            if random.f64() < push_chance {
+                number += 1;
+                let item = Item {
+                    client: random.u8(0..6),
+                    payer: random.u8(0..4),
+                    number,
+                    units: *random.choice(&[0, 3_000, 200_000, UNITS_MAX]).unwrap(),
+                };
+                let weight = weights[usize::from(item.client)];
+                let sender = Sender { client: client(item.client), weight };
+                if queue.push(sender, payer(item.payer.into()), load(item.units), item).is_ok() {
+                    model.push(item);
+                }
+            } else if let Some(item) = queue.pop() {
+                model.pop(item, &weights, seed);
+            }
+            let waiting = model.waiting.values().sum::<usize>() as u64;
+            assert_eq!(queue.load().transactions, waiting, "seed {seed}");
+            assert!(queue.load().transactions <= limits.transactions, "seed {seed}");
+            assert!(queue.load().compute_units <= limits.compute_units, "seed {seed}");
+        }
+    }
+    while let Some(item) = queue.pop() {
+        model.pop(item, &weights, seed);
+    }
+    assert!(model.waiting.values().all(|waiting| *waiting == 0), "seed {seed}: something is lost");
+    assert_eq!((queue.load(), queue.clients()), (Load::default(), 0), "seed {seed}");
+}
+
+#[test]
+fn nothing_is_lost_or_overtaken_and_no_client_waits_for_more_than_a_visit_of_each_other() {
+    for seed in 0..200 {
+        run(seed);
+    }
+}
+
+/// Pushes for that number of fee payers until it is refused; how many were taken, and why no more.
+fn fill(queue: &mut RoundRobin<u64>, by: u8, payers: u64, units: u32) -> (u64, Refusal) {
+    for n in 0.. {
+        let payer = payer(n % payers);
+        if let Err(refusal) = queue.push(client(by).into(), payer, load(units), n) {
+            return (n, refusal);
+        }
+    }
+    unreachable!("the queue has bounds")
+}
+
+#[test]
+fn a_flood_of_heavy_transactions_delays_another_clients_by_one_of_them() {
+    let mut queue = RoundRobin::new(WIDE);
+    for n in 0..6_000 {
+        // Many fee payers of one client are one client.
+        queue.push(client(1).into(), payer(n % 200), load(UNITS_MAX), n).unwrap();
+    }
+    for round in 0..100 {
+        queue.push(client(2).into(), payer(7), load(3_000), 10_000 + round).unwrap();
+        let position = (0..).find(|_| queue.pop().is_none_or(|item| item >= 10_000));
+        assert_eq!(position, Some(1), "round {round}");
+    }
+}
+
+#[test]
+fn a_fee_payer_that_floods_delays_another_of_the_same_client_by_one_transaction() {
+    let mut queue = RoundRobin::new(WIDE);
+    for n in 0..6_000 {
+        queue.push(client(1).into(), payer(1), load(UNITS_MAX), n).unwrap();
+    }
+    assert_eq!(queue.pop(), Some(0));
+    queue.push(client(1).into(), payer(2), load(3_000), 10_000).unwrap();
+    assert_eq!([queue.pop(), queue.pop()], [Some(1), Some(10_000)]);
+}
+
+#[test]
+fn clients_share_by_compute_units_and_not_by_transactions() {
+    let mut queue = RoundRobin::new(WIDE);
+    for n in 0..10_000 {
+        queue.push(client(1).into(), payer(1), load(UNITS_MAX), n).unwrap();
+        queue.push(client(2).into(), payer(2), load(120_000), 10_000 + n).unwrap();
+    }
+    let light = (0..1_100).filter(|_| queue.pop().is_some_and(|item| item >= 10_000)).count();
+    // A heavy one costs 1,420,000 and a light one 140,000.
+    assert!((995..=1_005).contains(&light), "{light} of 1,100");
+}
+
+#[test]
+fn a_client_of_weight_4_gets_4_times_as_much() {
+    let mut queue = RoundRobin::new(WIDE);
+    for n in 0..2_000 {
+        let heavy = Sender { client: client(1), weight: 4 };
+        queue.push(heavy, payer(1), load(UNITS_MAX), n).unwrap();
+        queue.push(client(2).into(), payer(2), load(UNITS_MAX), 10_000 + n).unwrap();
+    }
+    let first = (0..1_000).filter(|_| queue.pop().is_some_and(|item| item < 10_000)).count();
+    assert!((795..=805).contains(&first), "{first} of 1,000");
+}
+
+#[test]
+fn the_next_client_finds_room_however_greedy_the_others_are() {
+    let limits = Limits { transactions: 1_024, compute_units: u64::MAX / 2 };
+    let mut queue = RoundRobin::new(limits);
+    let taken = [1, 2, 3, 4].map(|by| fill(&mut queue, by, 1_000, 3_000));
+    assert_eq!(taken.map(|(taken, _)| taken), [512, 256, 128, 64]);
+    let refusal = Refusal { bound: QueueBound::ClientTransactions, queued: 512, limit: 512 };
+    assert_eq!(taken[0].1, refusal);
+
+    let limits = Limits { transactions: 1_000_000, compute_units: 1_024 * 1_000_000 };
+    let mut queue = RoundRobin::new(limits);
+    let taken = [1, 2, 3].map(|by| fill(&mut queue, by, 1_000, 1_000_000));
+    assert_eq!(taken.map(|(taken, _)| taken), [512, 256, 128]);
+    assert_eq!(taken[2].1.bound, QueueBound::ClientComputeUnits);
+}
+
+#[test]
+fn one_fee_payer_leaves_room_to_the_others_of_its_client() {
+    let limits = Limits { transactions: 7_000, compute_units: u64::MAX / 2 };
+    let mut queue = RoundRobin::new(limits);
+    let (taken, refusal) = fill(&mut queue, 1, 1, 3_000);
+    assert_eq!((taken, refusal.bound), (3_000, QueueBound::PayerTransactions));
+    queue.push(client(1).into(), payer(9), load(3_000), 0).unwrap();
+}
+
+#[test]
+fn a_queue_of_one_takes_one() {
+    let limits = Limits { transactions: 1, compute_units: UNITS_MAX.into() };
+    let mut queue = RoundRobin::new(limits);
+    let (taken, refusal) = fill(&mut queue, 1, 1, UNITS_MAX);
+    let full = Refusal { bound: QueueBound::Transactions, queued: 1, limit: 1 };
+    assert_eq!((taken, refusal), (1, full));
+}
