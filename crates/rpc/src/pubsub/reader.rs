@@ -164,6 +164,9 @@ impl Reader {
                 Progress::Received(received) => {
                     if self.message.is_none() {
                         self.deadline = None;
+                    } else if self.is_late() {
+                        // Control frames that keep coming do not make it wait for the socket.
+                        return Err(ReadError::Late);
                     }
                     return Ok(received);
                 }
@@ -173,9 +176,7 @@ impl Reader {
                 self.in_a_row = 0;
                 tokio::task::yield_now().await;
             }
-            if self.has_begun() && self.deadline.is_none() {
-                self.deadline = Some(Instant::now() + self.limits.timeout);
-            }
+            let is_late = self.has_begun() && self.is_late();
             if let Missing::Room = missing {
                 let again = Instant::now() + room_wait;
                 if self.deadline.is_some_and(|deadline| deadline <= again) {
@@ -185,6 +186,9 @@ impl Reader {
                 tokio::time::sleep_until(again).await;
                 room_wait = (room_wait * 2).min(ROOM_WAIT_MAX);
                 continue;
+            }
+            if is_late {
+                return Err(ReadError::Late);
             }
             let deadline = self.deadline;
             let read = self.read(io, missing);
@@ -204,6 +208,12 @@ impl Reader {
         if let Some(deadline) = &mut self.deadline {
             *deadline += by;
         }
+    }
+
+    /// Whether what has begun should be whole by now. The deadline is set if there is none.
+    fn is_late(&mut self) -> bool {
+        let now = Instant::now();
+        *self.deadline.get_or_insert(now + self.limits.timeout) <= now
     }
 
     /// Whether a frame or a message is not whole.
