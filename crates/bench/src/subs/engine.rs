@@ -16,8 +16,8 @@ use solana_account::AccountSharedData;
 use solana_account_decoder_client_types::UiAccountEncoding;
 use solana_pubkey::Pubkey;
 use subs::{
-    AddressSet, From, GoOn, Limits, Listener, Message, Next, Outgoing, Position, Subs, Then, Topic,
-    WhenSlow, Wish,
+    AddressSet, From, GoOn, Limits, Listener, Message, Next, Outgoing, OwnerId, Position, Subs,
+    Then, Topic, WhenSlow, Wish,
 };
 
 use super::{Size, address_of, set_of};
@@ -61,6 +61,7 @@ fn engine() -> Engine {
         unrooted_max: 1 << 20,
         queue_messages_max: 1 << 20,
         queue_bytes_max: 1 << 30,
+        queues_bytes_max: 1 << 30,
     });
     subs.begin(|_| BlockId { slot: 0, bank: 0 });
     subs
@@ -72,7 +73,7 @@ fn subscribed(
     identity: u32,
     addresses: impl Iterator<Item = u32>,
 ) -> Result<Client> {
-    let listener = subs.listen(|| ())?;
+    let listener = subs.listen(OwnerId(0), || ())?;
     let set = AddressSet::register(table, addresses.map(|n| Address::from(address_of(n))))?;
     let when_slow = WhenSlow::Close;
     let part = listener.track(Wish { identity, topic: TOPIC, facet: FACET, set, when_slow })?;
