@@ -7,8 +7,11 @@
 //! Not here: sockets (`rpc`), JSON (`solana`), flags (`hydrant`).
 
 mod config;
+mod cost;
 mod door;
+mod epoch;
 mod executor;
+mod fees;
 mod filling;
 mod from_snapshot;
 mod genesis;
@@ -18,6 +21,7 @@ mod meta;
 mod nonce;
 mod open;
 mod open_block;
+mod payouts;
 mod precompiles;
 mod restore;
 mod simulator;
@@ -39,6 +43,8 @@ pub use executor::ExecutorError;
 pub use from_snapshot::{LoadedSnapshot, load_snapshot};
 pub use genesis::GenesisError;
 pub use keys::{KeyError, NodeKeys, read_keypair};
-pub use open::{Localnet, LocalnetError, Running, holds_ledger, open, open_snapshot, remove};
+pub use open::{
+    LOG_FILE, Localnet, LocalnetError, Running, holds_ledger, open, open_snapshot, remove,
+};
 pub use store::StoreError;
 pub use work::Work;
