@@ -14,6 +14,7 @@ mod status_line;
 mod tpu;
 mod tpu_figures;
 mod usage;
+mod validator_log;
 
 use std::process::ExitCode;
 
