@@ -11,22 +11,16 @@ import {
   Transaction,
   TransactionMessage,
   VersionedTransaction,
+  sendAndConfirmTransaction,
 } from '@solana/web3.js';
 import { until } from '../steps.js';
 import { alice, bob, connection, payer, send, slotAfter, transactionOf } from './world.js';
 
 const toBob = (lamports) => SystemProgram.transfer({ fromPubkey: payer.publicKey, toPubkey: bob.publicKey, lamports });
 
-// web3.js gives a failed transaction's error as a value when the socket was first to tell of it, and
-// throws that value when its own question was.
-const errorOf = async (confirmation) => {
-  try {
-    return (await confirmation).value.err;
-  } catch (thrown) {
-    if (thrown instanceof Error) throw thrown;
-    return thrown;
-  }
-};
+// web3.js makes an Error of what the socket tells, and throws what it finds by its own question as it is:
+// an object without message. The socket has to be first.
+const errorOf = async (confirmation) => (await confirmation).value.err;
 
 export function failingSteps(step, token) {
   // Bob has 350 of the token and Alice's account is closed: he sends himself more than he has.
@@ -41,6 +35,19 @@ export function failingSteps(step, token) {
       assert.ok(error.logs.some((line) => line.includes('insufficient funds')), error.logs.join('\n'));
       return true;
     });
+  });
+
+  step('failing: without preflight each of twenty is an Error that names its signature', async () => {
+    for (let n = 1; n <= 20; n += 1) {
+      const transaction = new Transaction().add(toBob(BigInt(n) * 1_000_000_000_000n));
+      const options = { commitment: 'confirmed', skipPreflight: true };
+      await assert.rejects(sendAndConfirmTransaction(connection, transaction, [payer], options), (error) => {
+        assert.ok(error instanceof SendTransactionError, `${n}: ${JSON.stringify(error)}`);
+        assert.match(error.message, /Transaction \w+ resulted in an error/);
+        assert.match(error.message, /"Custom":1/);
+        return true;
+      });
+    }
   });
 
   step('failing: without preflight it lands with its error, and the fee is paid', async () => {

@@ -61,6 +61,7 @@ fn cluster() -> Cluster {
         vote_account: Pubkey::new_from_array([51; 32]),
         faucet: Pubkey::new_from_array([52; 32]),
         epoch_schedule: EpochSchedule::without_warmup(),
+        inflation: chain::InflationSchedule::default(),
         rent: Rent::default(),
         lamports_per_signature: 5_000,
         slot_ms: 400,

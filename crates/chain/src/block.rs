@@ -9,7 +9,7 @@ use solana_hash::Hash;
 use solana_pubkey::Pubkey;
 use solana_signature::Signature;
 use solana_transaction::versioned::VersionedTransaction;
-use solana_transaction_status::TransactionStatusMeta;
+use solana_transaction_status::{Reward, TransactionStatusMeta};
 
 use crate::history::transaction_bytes;
 
@@ -74,11 +74,21 @@ pub struct Block {
     pub transaction_count: u64,
     /// In the order of execution.
     pub transactions: Vec<Arc<Executed>>,
+    /// What was paid out: commissions and stake rewards of the epoch before, then the leader's fees.
+    pub rewards: Vec<Reward>,
+    /// In the first block of an epoch that pays rewards: how many blocks pay the stake accounts.
+    pub reward_partitions: Option<u64>,
     /// Each account that the block changed, once, as the block left it.
     pub writes: Vec<AccountWrite>,
 }
 
 impl Block {
+    /// Bytes of the rewards, the text of the addresses included.
+    pub(crate) fn rewards_bytes(&self) -> u64 {
+        let text = |reward: &Reward| (size_of::<Reward>() + reward.pubkey.len()) as u64;
+        self.rewards.iter().map(text).sum()
+    }
+
     /// Bytes of all that it holds, estimated from its sizes: what others hold too is counted whole.
     /// Cost: O(block).
     pub fn bytes(&self) -> u64 {
@@ -89,6 +99,7 @@ impl Block {
         let transactions = self.transactions.iter().map(|executed| transaction_bytes(executed));
         size_of::<Self>() as u64
             + transactions.sum::<u64>()
+            + self.rewards_bytes()
             + self.writes.iter().map(written).sum::<u64>()
     }
 }

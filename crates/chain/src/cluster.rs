@@ -8,6 +8,8 @@ use solana_hash::Hash;
 use solana_pubkey::Pubkey;
 use solana_rent::Rent;
 
+use crate::InflationSchedule;
+
 /// What was fixed at genesis or at start.
 #[derive(Clone, Debug)]
 pub struct Cluster {
@@ -23,6 +25,8 @@ pub struct Cluster {
     pub faucet: Pubkey,
     /// How slots make epochs.
     pub epoch_schedule: EpochSchedule,
+    /// How fast lamports are made.
+    pub inflation: InflationSchedule,
     /// What an account must hold to stay.
     pub rent: Rent,
     /// Lamports that each signature costs.

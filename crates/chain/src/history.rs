@@ -105,6 +105,7 @@ impl History {
         let newest = block.id.slot;
         let block = Block {
             transactions: block.transactions.clone(),
+            rewards: block.rewards.clone(),
             writes: Vec::new(), // old versions of accounts are nobody's to keep
             ..*block
         };
@@ -205,7 +206,7 @@ impl HistorySnapshot {
 
 /// A block's own share: its header and a pointer for each transaction.
 fn block_bytes(block: &Block) -> u64 {
-    (size_of::<Block>() + block.transactions.len() * 8) as u64
+    (size_of::<Block>() + block.transactions.len() * 8) as u64 + block.rewards_bytes()
 }
 
 /// What one transaction costs us, maps included: measured sizes, not a guess at the allocator.
@@ -283,6 +284,8 @@ mod tests {
             block_time: 0,
             transaction_count: 0,
             transactions,
+            rewards: Vec::new(),
+            reward_partitions: None,
             writes: Vec::new(),
         }
     }

@@ -9,6 +9,7 @@ mod cluster;
 mod door;
 mod event;
 mod history;
+mod inflation;
 mod signatures;
 
 use solana::Account;
@@ -22,6 +23,7 @@ pub use door::{
 };
 pub use event::{Event, EventSink, Vote};
 pub use history::{AddressEntry, History, HistoryLimits, HistorySnapshot};
+pub use inflation::InflationSchedule;
 
 /// The accounts of a Solana ledger, for whoever reads them.
 pub type Reader = query::Reader<Account, Bank>;

@@ -15,6 +15,8 @@ use crate::usage::Line;
 pub(crate) struct Banner<'a> {
     pub(crate) cluster: &'a Cluster,
     pub(crate) mint: Option<Pubkey>,
+    /// Whether the mint is a wallet that was given or found.
+    pub(crate) has_wallet: bool,
     pub(crate) ledger: Option<&'a Path>,
     pub(crate) rpc: SocketAddr,
     pub(crate) pubsub: SocketAddr,
@@ -40,7 +42,8 @@ impl fmt::Display for Banner<'_> {
         writeln!(f, "  Vote       {}", cluster.vote_account)?;
         writeln!(f, "  Faucet     {}", cluster.faucet)?;
         if let Some(mint) = self.mint {
-            writeln!(f, "  Mint       {mint}")?;
+            let whose = if self.has_wallet { "" } else { " (no wallet: its key is not kept)" };
+            writeln!(f, "  Mint       {mint}{whose}")?;
         }
         match cluster.slot_ms {
             0 => write!(f, "  Slots      one per transaction"),

@@ -96,7 +96,7 @@ pub(crate) struct DevFlags {
     /// Slots from confirmed to finalized [default: 31, and 0 with --slot-ms 0].
     #[arg(long, value_name = "SLOTS", help_heading = "Ledger")]
     pub(crate) finalize_after: Option<u64>,
-    /// Slots of an epoch, at least 32; fixed when the ledger is made [default: 8192].
+    /// Slots of an epoch, at least 32; fixed when the ledger is made [default: 432000].
     #[arg(long, value_name = "SLOTS", help_heading = "Ledger")]
     pub(crate) slots_per_epoch: Option<u64>,
     /// Begin the next block at this slot, at most 18446744069414584319.
@@ -132,6 +132,10 @@ pub(crate) struct DevFlags {
     /// SOL that one airdrop gives at most [default: no limit].
     #[arg(long, value_name = "SOL", help_heading = "Genesis")]
     pub(crate) faucet_per_request_sol_cap: Option<f64>,
+    /// Inflation of this rate for good, all of it for stakes: 0.08 is 8 % a year [default: from 8 %,
+    /// falling, as a new cluster has it].
+    #[arg(long, value_name = "RATE", help_heading = "Genesis")]
+    pub(crate) inflation_fixed: Option<f64>,
     /// An account to begin with, from a file as `solana account --output json` writes it. "-" as
     /// address takes the file's. May be given more than once.
     #[arg(long, num_args = 2, value_names = ["ADDRESS", "FILE"], help_heading = "Genesis")]

@@ -17,7 +17,7 @@ use crate::cli::{DevFlags, LogFormat};
 use crate::options::{self, Options};
 use crate::queue_metrics::QueueMetrics;
 use crate::tpu::Tpu;
-use crate::{descriptors, status_line, usage};
+use crate::{descriptors, status_line, usage, validator_log};
 
 /// How often the executing thread is looked after.
 const WATCH: Duration = Duration::from_millis(100);
@@ -175,6 +175,7 @@ async fn serve(
     let banner = Banner {
         cluster: &cluster,
         mint,
+        has_wallet: options.localnet.mint.is_some(),
         ledger: options.localnet.dir.as_deref(),
         rpc,
         pubsub: pubsub_address,
@@ -247,6 +248,9 @@ async fn until_told_or_ended(running: &Running) -> Result<bool> {
 fn tell_ready(options: &Options, banner: &Banner<'_>) -> Result<()> {
     if !options.quiet {
         say(&banner.to_string());
+    }
+    if let Some(dir) = banner.ledger {
+        validator_log::write(dir, banner)?;
     }
     let Some(path) = &options.endpoints_file else { return Ok(()) };
     let endpoints = serde_json::json!({

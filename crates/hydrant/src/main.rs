@@ -15,6 +15,7 @@ mod status_line;
 mod tpu;
 mod tpu_figures;
 mod usage;
+mod validator_log;
 
 use std::process::ExitCode;
 

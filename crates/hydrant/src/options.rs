@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 use chain::HistoryLimits;
+use solana_inflation::Inflation;
 use solana_native_token::LAMPORTS_PER_SOL;
 
 use crate::accounts_file;
@@ -88,6 +89,7 @@ fn merge(flags: DevFlags, file: DevFlags) -> DevFlags {
         faucet_per_request_sol_cap: flags
             .faucet_per_request_sol_cap
             .or(file.faucet_per_request_sol_cap),
+        inflation_fixed: flags.inflation_fixed.or(file.inflation_fixed),
         account: both(flags.account, file.account),
         account_dir: flags.account_dir.into_iter().chain(file.account_dir).collect(),
         bpf_program: both(flags.bpf_program, file.bpf_program),
@@ -198,6 +200,7 @@ fn localnet_config(flags: &DevFlags, simulators: usize) -> Result<localnet::Conf
             "faucet-per-request-sol-cap",
             flags.faucet_per_request_sol_cap,
         )?,
+        inflation: inflation(flags, defaults.inflation)?,
         mint: mint(flags)?,
         dir: flags.ledger.clone(),
         accounts: accounts(flags)?,
@@ -344,6 +347,12 @@ fn lamports(name: &str, sol: Option<f64>) -> Result<Option<u64>> {
         u64::MAX / 4 / LAMPORTS_PER_SOL
     );
     Ok(Some(lamports as u64))
+}
+
+fn inflation(flags: &DevFlags, default: Inflation) -> Result<Inflation> {
+    let Some(rate) = flags.inflation_fixed else { return Ok(default) };
+    ensure!((0.0..=1.0).contains(&rate), "--inflation-fixed is {rate}: from 0 to 1");
+    Ok(Inflation::new_fixed(rate))
 }
 
 fn mint(flags: &DevFlags) -> Result<Option<solana_pubkey::Pubkey>> {
@@ -499,6 +508,7 @@ mod tests {
         assert!(units.contains("--queue-compute-units-max 9999999: at least 10000000"), "{units}");
         assert!(err("cpu-threads = 0").contains("--cpu-threads is at least 1"));
         assert!(err("rpc-port = 65535").contains("--rpc-port 65535"));
+        assert!(err("inflation-fixed = 1.5").contains("--inflation-fixed is 1.5: from 0 to 1"));
         assert!(err("faucet-sol = -1.0").contains("--faucet-sol -1"));
         assert!(err("from-incremental-snapshot = \"x\"").contains("--from-snapshot"));
         assert!(err("from-snapshot = \"/nowhere\"").contains("--from-snapshot /nowhere"));

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use chain::HistoryLimits;
 use ledger::Slot;
 use query::Indices;
+use solana_inflation::Inflation;
 use solana_pubkey::Pubkey;
 
 /// Slots of history kept when nothing else is said: 67 minutes of 400 ms slots. With one vote a
@@ -17,7 +18,7 @@ pub const FINALIZE_AFTER_DEFAULT: u64 = 31;
 /// Milliseconds of a slot, as on a cluster.
 pub const SLOT_MS_DEFAULT: u64 = 400;
 /// Slots of an epoch, as `solana-test-validator` has.
-pub const SLOTS_PER_EPOCH_DEFAULT: u64 = 8_192;
+pub const SLOTS_PER_EPOCH_DEFAULT: u64 = 432_000;
 /// Transactions that may wait for the executing thread: some seconds of its work, and 60 MB of those that fit into a
 /// packet. One client has half of them at most.
 pub const QUEUE_MAX_DEFAULT: usize = 40_000;
@@ -54,11 +55,13 @@ pub struct Config {
     pub addresses_max: u32,
     /// By which keys accounts are found.
     pub indices: Indices,
+    /// How fast the ledger makes lamports. Fixed at genesis.
+    pub inflation: Inflation,
     /// Lamports of the faucet at genesis.
     pub faucet_lamports: u64,
     /// Lamports that one airdrop gives at most.
     pub airdrop_lamports_max: Option<u64>,
-    /// Who gets the lamports of genesis that are not the faucet's.
+    /// Who gets the lamports of genesis that are not the faucet's: without it, a key that nobody has.
     pub mint: Option<Pubkey>,
     /// Where the ledger is kept; in memory only if not given.
     pub dir: Option<PathBuf>,
@@ -155,6 +158,7 @@ impl Default for Config {
             queue_compute_units_max: QUEUE_COMPUTE_UNITS_MAX_DEFAULT,
             addresses_max: ADDRESSES_MAX_DEFAULT,
             indices: Indices::default(),
+            inflation: Inflation::default(),
             faucet_lamports: 1_000_000 * solana_native_token::LAMPORTS_PER_SOL,
             airdrop_lamports_max: None,
             mint: None,

@@ -16,18 +16,19 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use chain::{
     AccountWrite, Bank, Block, Event, EventSink, Executed, History, Reader, VerifiedTransaction,
 };
-use ledger::{Address, BlockId, Change, Commitment, Slot};
+use ledger::{Address, BlockId, Change, Slot};
 use query::LedgerError;
 use solana::Account;
 use solana_account::{AccountSharedData, ReadableAccount};
-use solana_epoch_schedule::EpochSchedule;
 use solana_hash::Hash;
 use solana_keypair::Keypair;
 use solana_pubkey::Pubkey;
+use solana_stake_interface::stake_history::StakeHistoryEntry;
 use solana_transaction::versioned::VersionedTransaction;
 use solana_transaction_error::TransactionError;
 
 use crate::chain_clock::ChainClock;
+use crate::epoch::Epochs;
 use crate::open_block::OpenBlock;
 use crate::queue::{Next, Receiver};
 use crate::statuses::Statuses;
@@ -36,7 +37,7 @@ use crate::sysvars::{self, SlotStart};
 use crate::vote::{Tower, Vote};
 use crate::work::{Part, Work};
 use crate::working_set::WorkingSet;
-use crate::{meta, nonce, stakes};
+use crate::{cost, meta, nonce};
 
 /// Transactions executed between two publications, at most.
 const BATCH_MAX: usize = 256;
@@ -84,8 +85,10 @@ pub(crate) struct Executor {
     pub(crate) statuses: Statuses,
     pub(crate) tower: Tower,
     pub(crate) identity: Keypair,
+    /// Signs votes.
+    pub(crate) voter: Keypair,
     pub(crate) vote_account: Pubkey,
-    pub(crate) epoch_schedule: EpochSchedule,
+    pub(crate) epochs: Epochs,
     pub(crate) pace: Pace,
     pub(crate) clock: ChainClock,
     pub(crate) open: OpenBlock,
@@ -222,8 +225,12 @@ impl Executor {
             let err = outcome.result.err().unwrap_or(TransactionError::SanitizeFailure);
             return Ok(Err((signature, err)));
         }
+        let loaded_bytes = cost::loaded_bytes(&self.set, &outcome, &transaction.message);
+        let features = self.epochs.features();
+        let cost = cost::of(&transaction, message_hash, &outcome, loaded_bytes, features);
         let (set, ledger) = (&mut self.set, &self.ledger);
-        let meta = meta::of(&outcome, |key| set.account(ledger, key).cloned());
+        let mut meta = meta::of(&outcome, |key| set.account(ledger, key).cloned());
+        meta.cost_units = cost.map(|cost| cost.units);
         let bank = &self.open.bank;
         let lamports = |accounts: &[AccountSharedData]| -> u64 {
             accounts.iter().map(ReadableAccount::lamports).sum()
@@ -241,6 +248,8 @@ impl Executor {
             }
             applied => applied?,
         }
+        let signature_fee = cost.map_or(outcome.fee, |cost| cost.signature_fee);
+        self.open.fees.add(outcome.fee, signature_fee);
         self.open.changed(outcome.changes());
         self.set.commit(outcome.writes());
         self.statuses.insert(message_hash);
@@ -260,7 +269,7 @@ impl Executor {
     }
 
     /// Writes sysvars of the VM that were changed past transactions.
-    fn write_accounts(&mut self, keys: &[Pubkey]) -> Result<(), LedgerError> {
+    pub(crate) fn write_accounts(&mut self, keys: &[Pubkey]) -> Result<(), LedgerError> {
         let accounts: Vec<_> = keys
             .iter()
             .filter_map(|key| self.set.vm().account(key).map(|account| (*key, account.clone())))
@@ -269,7 +278,7 @@ impl Executor {
         self.apply(accounts.iter().map(|(key, account)| (*key, account)), bank)
     }
 
-    fn apply<'a>(
+    pub(crate) fn apply<'a>(
         &mut self,
         writes: impl Iterator<Item = (Pubkey, &'a AccountSharedData)>,
         bank: Bank,
@@ -325,6 +334,7 @@ impl Executor {
 
     /// Ends the open block: kept, then confirmed, then told.
     fn complete_block(&mut self) -> Result<(), ExecutorError> {
+        self.pay_leader()?;
         self.publish();
         let done = OpenBlock::new(self.open.bank.clone(), self.open.parent_bank_hash);
         let (block, bank) = std::mem::replace(&mut self.open, done).complete();
@@ -374,28 +384,26 @@ impl Executor {
         self.ledger.open(id, parent.bank.block, Arc::new(bank.clone()))?;
         self.statuses.open(slot);
         self.open = OpenBlock::new(bank, parent.bank_hash);
-        self.move_sysvars_on(&parent)?;
+        let ended_epoch = self.begin_epoch()?;
+        self.pay_stakes()?;
+        self.move_sysvars_on(&parent, ended_epoch)?;
         self.vote(&parent)?;
         self.publish_opening(parent_slot);
         Ok(())
     }
 
-    fn move_sysvars_on(&mut self, parent: &Parent) -> Result<(), LedgerError> {
-        let slot = self.open.bank.block.slot;
-        let parent_slot = parent.bank.block.slot;
-        let ended = self.epoch_schedule.get_epoch(parent_slot);
-        let ends = self.epoch_schedule.get_epoch(slot) != ended;
+    fn move_sysvars_on(
+        &mut self,
+        parent: &Parent,
+        ended_epoch: Option<(u64, StakeHistoryEntry)>,
+    ) -> Result<(), LedgerError> {
         let start = SlotStart {
-            slot,
-            parent_slot,
+            slot: self.open.bank.block.slot,
+            parent_slot: parent.bank.block.slot,
             parent_hash: parent.bank_hash,
             blockhashes: &parent.bank.blockhashes,
             unix_timestamp: self.open.bank.unix_timestamp,
-            ended_epoch: ends.then(|| {
-                // What the parent left is published, and this block has written nothing yet.
-                let view = self.reader.view(Commitment::Confirmed);
-                (ended, stakes::total(self.set.vm(), &view, ended))
-            }),
+            ended_epoch,
         };
         let changed = sysvars::begin_slot(self.set.vm_mut(), &start);
         self.write_accounts(&changed)
@@ -410,6 +418,7 @@ impl Executor {
         self.tower.vote(parent_slot);
         let vote = Vote {
             identity: &self.identity,
+            voter: &self.voter,
             vote_account: self.vote_account,
             bank_hash: parent.bank_hash,
             unix_timestamp: parent.bank.unix_timestamp,

@@ -131,7 +131,7 @@ pub(crate) fn complete(
     for wallet in config.mint.into_iter().chain([native_mint::id()]) {
         set.account(filling.ledger()?, &wallet);
     }
-    let own = genesis::add_own(set.vm_mut(), config, keys, clock.unix_timestamp)?;
+    let own = genesis::add_own(set.vm_mut(), config, keys)?;
     let (gained, lost) = filling.replace(set.vm(), &own)?;
     let lamports = u128::from(snapshot.lamports) + u128::from(added) + u128::from(gained);
     let lamports = u64::try_from(lamports - u128::from(lost));
@@ -163,6 +163,8 @@ fn block_of(fields: &BankFields, unix_timestamp: i64, capitalization: u64) -> (B
         block_time: unix_timestamp,
         transaction_count: fields.transaction_count,
         transactions: Vec::new(),
+        rewards: Vec::new(),
+        reward_partitions: None,
         writes: Vec::new(),
     };
     let bank = Bank {

@@ -1,17 +1,21 @@
 //! The first block: what is there before any transaction.
 
-use chain::{BlockhashQueue, Cluster};
+use chain::{BlockhashQueue, Cluster, InflationSchedule};
 use ledger::Slot;
 use serde::{Deserialize, Serialize};
 use solana_account::{Account, AccountSharedData};
+use solana_bls_signatures::Keypair as BlsKeypair;
 use solana_clock::Clock;
 use solana_epoch_schedule::EpochSchedule;
+use solana_feature_set::FeatureSet;
 use solana_hash::Hash;
+use solana_inflation::Inflation;
+use solana_keypair::Keypair;
 use solana_loader_v3_interface::get_program_data_address;
 use solana_loader_v3_interface::state::UpgradeableLoaderState;
 use solana_native_token::LAMPORTS_PER_SOL;
 use solana_pubkey::Pubkey;
-use solana_sdk_ids::{bpf_loader_upgradeable, stake, system_program, vote};
+use solana_sdk_ids::{bpf_loader_upgradeable, stake, system_program, sysvar, vote};
 use solana_signer::Signer;
 use solana_stake_interface::stake_flags::StakeFlags;
 use solana_stake_interface::state::{Authorized, Delegation, Lockup, Meta, Stake, StakeStateV2};
@@ -27,8 +31,12 @@ use crate::vm::{LAMPORTS_PER_SIGNATURE, Vm};
 const MINT_LAMPORTS: u64 = 500_000_000 * LAMPORTS_PER_SOL;
 /// Lamports of the validator's identity: pays a vote a slot for more than a year.
 const IDENTITY_LAMPORTS: u64 = 500 * LAMPORTS_PER_SOL;
-/// Lamports staked on the validator.
-const STAKE_LAMPORTS: u64 = LAMPORTS_PER_SOL;
+/// Lamports of the validator's stake account, and of its vote account.
+const STAKE_LAMPORTS: u64 = 1_000_000 * LAMPORTS_PER_SOL;
+/// What the voter signs so that its BLS key follows from the signature, as in Agave.
+const BLS_SEED: &[u8] = b"bls-key-derive-alpenglow";
+/// What the stake program's configuration says: no keys, a rate of 0.25, a penalty of 12 of 256.
+const STAKE_CONFIG: [u8; 10] = [0, 0, 0, 0, 0, 0, 0, 0xd0, 0x3f, 12];
 
 /// What was fixed when the ledger was made, kept with it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -41,6 +49,44 @@ pub(crate) struct Genesis {
     pub(crate) slots_per_epoch: u64,
     /// The mint, for the banner.
     pub(crate) mint: Option<[u8; 32]>,
+    /// How fast lamports are made.
+    pub(crate) inflation: Rates,
+}
+
+/// The parameters of inflation, as they are kept.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) struct Rates {
+    initial: f64,
+    terminal: f64,
+    taper: f64,
+    foundation: f64,
+    foundation_term: f64,
+}
+
+impl From<Inflation> for Rates {
+    fn from(inflation: Inflation) -> Self {
+        let Inflation { initial, terminal, taper, foundation, foundation_term, .. } = inflation;
+        Self { initial, terminal, taper, foundation, foundation_term }
+    }
+}
+
+impl From<Rates> for Inflation {
+    fn from(rates: Rates) -> Self {
+        let mut inflation = Self::new_disabled();
+        let Rates { initial, terminal, taper, foundation, foundation_term } = rates;
+        (inflation.initial, inflation.terminal, inflation.taper) = (initial, terminal, taper);
+        (inflation.foundation, inflation.foundation_term) = (foundation, foundation_term);
+        inflation
+    }
+}
+
+/// What was kept of a ledger before it made lamports.
+#[derive(Deserialize)]
+struct GenesisWithoutInflation {
+    hash: [u8; 32],
+    unix_timestamp: i64,
+    slots_per_epoch: u64,
+    mint: Option<[u8; 32]>,
 }
 
 /// A genesis that cannot be.
@@ -79,7 +125,23 @@ impl Genesis {
             unix_timestamp,
             slots_per_epoch: config.slots_per_epoch,
             mint: config.mint.map(|mint| mint.to_bytes()),
+            inflation: config.inflation.into(),
         }
+    }
+
+    /// The facts of a ledger that was kept. One that was made before there was inflation has none.
+    pub(crate) fn read(bytes: &[u8]) -> bincode::Result<Self> {
+        bincode::deserialize(bytes).or_else(|err| {
+            let before: GenesisWithoutInflation = bincode::deserialize(bytes).map_err(|_| err)?;
+            let GenesisWithoutInflation { hash, unix_timestamp, slots_per_epoch, mint } = before;
+            let inflation = Inflation::new_disabled().into();
+            Ok(Self { hash, unix_timestamp, slots_per_epoch, mint, inflation })
+        })
+    }
+
+    /// Lamports go to a key that nobody has, if they go to nobody.
+    pub(crate) fn ensure_mint(&mut self) {
+        self.mint.get_or_insert_with(|| Keypair::new().pubkey().to_bytes());
     }
 
     pub(crate) fn hash(&self) -> Hash {
@@ -96,15 +158,18 @@ impl Genesis {
         config: &Config,
         keys: &NodeKeys,
         vm: &Vm,
+        features: &FeatureSet,
         first_slot: Slot,
     ) -> Cluster {
+        let epoch_schedule = vm.svm().get_sysvar();
         Cluster {
             genesis_hash: self.hash(),
             genesis_unix_timestamp: self.unix_timestamp,
             identity: keys.identity.pubkey(),
             vote_account: keys.vote_account.pubkey(),
             faucet: keys.faucet.pubkey(),
-            epoch_schedule: vm.svm().get_sysvar(),
+            inflation: InflationSchedule::new(self.inflation.into(), &epoch_schedule, features),
+            epoch_schedule,
             rent: vm.svm().get_sysvar(),
             lamports_per_signature: LAMPORTS_PER_SIGNATURE,
             slot_ms: config.slot_ms,
@@ -125,7 +190,13 @@ impl Genesis {
         let mut vm = Vm::new();
         let blockhashes = BlockhashQueue::new(self.hash());
         sysvars::genesis(&mut vm, &self.epoch_schedule(), &blockhashes, self.unix_timestamp);
-        add_own(&mut vm, config, keys, self.unix_timestamp)?;
+        // Clusters had it until it was of no use.
+        vm.svm_mut().set_account_no_checks(sysvar::fees::ID, AccountSharedData::default());
+        if let Some(mint) = self.mint {
+            vm.put(Pubkey::new_from_array(mint), &wallet(MINT_LAMPORTS));
+        }
+        add_own(&mut vm, config, keys)?;
+        vm.put(solana_stake_interface::config::ID, &stake_config(&vm));
         Ok(vm)
     }
 }
@@ -136,9 +207,7 @@ pub(crate) fn add_own(
     vm: &mut Vm,
     config: &Config,
     keys: &NodeKeys,
-    unix_timestamp: i64,
 ) -> Result<Vec<Pubkey>, GenesisError> {
-    let wallet = |lamports| AccountSharedData::new(lamports, 0, &system_program::ID);
     let mut put = vec![keys.faucet.pubkey(), keys.identity.pubkey()];
     vm.put(keys.faucet.pubkey(), &wallet(config.faucet_lamports));
     vm.put(keys.identity.pubkey(), &wallet(IDENTITY_LAMPORTS));
@@ -148,7 +217,7 @@ pub(crate) fn add_own(
         vm.put(mint, &wallet(MINT_LAMPORTS));
         put.push(mint);
     }
-    vm.put(keys.vote_account.pubkey(), &vote_account(vm, keys, unix_timestamp));
+    vm.put(keys.vote_account.pubkey(), &vote_account(keys));
     vm.put(keys.stake_account.pubkey(), &stake_account(vm, keys));
     put.extend([keys.vote_account.pubkey(), keys.stake_account.pubkey()]);
     if vm.account(&native_mint::id()).is_none() {
@@ -191,38 +260,46 @@ fn first_bytes(hash: &Hash) -> [u8; 4] {
     [bytes[0], bytes[1], bytes[2], bytes[3]]
 }
 
-fn vote_account(vm: &Vm, keys: &NodeKeys, unix_timestamp: i64) -> AccountSharedData {
-    let identity = keys.identity.pubkey();
+fn wallet(lamports: u64) -> AccountSharedData {
+    AccountSharedData::new(lamports, 0, &system_program::ID)
+}
+
+/// Votes for itself, so that its key is the voter's; its commission stays with it, and fees go to the
+/// identity.
+fn vote_account(keys: &NodeKeys) -> AccountSharedData {
+    let (identity, vote_account) = (keys.identity.pubkey(), keys.vote_account.pubkey());
+    let bls = BlsKeypair::derive(keys.vote_account.sign_message(BLS_SEED).as_ref());
     let init = VoteInit {
         node_pubkey: identity,
-        authorized_voter: identity,
-        authorized_withdrawer: identity,
+        authorized_voter: vote_account,
+        authorized_withdrawer: vote_account,
         commission: 0,
     };
-    let clock = Clock { unix_timestamp, ..Clock::default() };
-    let state = VoteStateV4::new_with_defaults(&keys.vote_account.pubkey(), &init, &clock);
+    let mut state = VoteStateV4::new_with_defaults(&vote_account, &init, &Clock::default());
+    state.bls_pubkey_compressed = bls.ok().map(|bls| bls.public.to_bytes_compressed());
+    state.block_revenue_commission_bps = 0;
     let mut data = bincode::serialize(&VoteStateVersions::new_v4(state)).unwrap_or_default();
     data.resize(VoteStateV4::size_of(), 0);
-    owned(vm, data, vote::ID, 0)
+    holding(STAKE_LAMPORTS, data, vote::ID)
 }
 
 #[expect(deprecated, reason = "programs still read the reserve that the account states")]
 fn stake_account(vm: &Vm, keys: &NodeKeys) -> AccountSharedData {
-    let identity = keys.identity.pubkey();
     let space = StakeStateV2::size_of();
     let rent_exempt_reserve = vm.svm().minimum_balance_for_rent_exemption(space);
     let meta = Meta {
         rent_exempt_reserve,
-        authorized: Authorized::auto(&identity),
+        authorized: Authorized::auto(&keys.stake_account.pubkey()),
         lockup: Lockup::default(),
     };
     // Activated before the first epoch, so that it counts from the start.
-    let delegation = Delegation::new(&keys.vote_account.pubkey(), STAKE_LAMPORTS, u64::MAX);
+    let staked = STAKE_LAMPORTS - rent_exempt_reserve;
+    let delegation = Delegation::new(&keys.vote_account.pubkey(), staked, u64::MAX);
     let stake = Stake { delegation, credits_observed: 0 };
     let state = StakeStateV2::Stake(meta, stake, StakeFlags::empty());
     let mut data = bincode::serialize(&state).unwrap_or_default();
     data.resize(space, 0);
-    owned(vm, data, stake::ID, STAKE_LAMPORTS)
+    holding(STAKE_LAMPORTS, data, stake::ID)
 }
 
 /// The mint of wrapped SOL, which every cluster's genesis has. Token-2022's is made by who needs it.
@@ -232,8 +309,19 @@ fn native_mint() -> AccountSharedData {
         data: native_mint::ACCOUNT_DATA.to_vec(),
         owner: token::id(),
         executable: false,
-        rent_epoch: u64::MAX,
+        rent_epoch: 1,
     })
+}
+
+fn stake_config(vm: &Vm) -> AccountSharedData {
+    let lamports = vm.svm().minimum_balance_for_rent_exemption(STAKE_CONFIG.len());
+    holding(lamports, STAKE_CONFIG.to_vec(), solana_sdk_ids::config::ID)
+}
+
+fn holding(lamports: u64, data: Vec<u8>, owner: Pubkey) -> AccountSharedData {
+    let mut account = AccountSharedData::new(lamports, 0, &owner);
+    account.set_data_from_slice(&data);
+    account
 }
 
 fn owned(vm: &Vm, data: Vec<u8>, owner: Pubkey, extra_lamports: u64) -> AccountSharedData {

@@ -8,8 +8,11 @@
 
 mod chain_clock;
 mod config;
+mod cost;
 mod door;
+mod epoch;
 mod executor;
+mod fees;
 mod filling;
 mod from_snapshot;
 mod genesis;
@@ -19,6 +22,7 @@ mod meta;
 mod nonce;
 mod open;
 mod open_block;
+mod payouts;
 mod precompiles;
 mod queue;
 mod restore;
@@ -42,7 +46,9 @@ pub use executor::ExecutorError;
 pub use from_snapshot::{LoadedSnapshot, load_snapshot};
 pub use genesis::GenesisError;
 pub use keys::{KeyError, NodeKeys, read_keypair};
-pub use open::{Localnet, LocalnetError, Running, holds_ledger, open, open_snapshot, remove};
+pub use open::{
+    LOG_FILE, Localnet, LocalnetError, Running, holds_ledger, open, open_snapshot, remove,
+};
 pub use queue::{Load, QueueStats, TransactionQueue};
 pub use store::StoreError;
 pub use work::Work;

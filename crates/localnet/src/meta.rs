@@ -17,13 +17,15 @@ pub(crate) fn of(
     account: impl FnMut(&Pubkey) -> Option<AccountSharedData>,
 ) -> TransactionStatusMeta {
     let tokens = token_balances(outcome, account);
+    let ran = outcome.is_executed();
     TransactionStatusMeta {
         status: outcome.result.clone(),
         fee: outcome.fee,
         pre_balances: lamports(&outcome.before),
         post_balances: lamports(&outcome.after),
-        inner_instructions: Some(inner_instructions(outcome)),
-        log_messages: Some(outcome.logs.clone()),
+        // One that only paid its fee has none, which is not the same as empty.
+        inner_instructions: ran.then(|| inner_instructions(outcome)),
+        log_messages: ran.then(|| outcome.logs.clone()),
         pre_token_balances: Some(tokens.before),
         post_token_balances: Some(tokens.after),
         rewards: Some(Vec::new()),

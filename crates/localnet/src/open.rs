@@ -10,11 +10,14 @@ use chain::{Bank, Block, BlockhashQueue, Cluster, EventSink, History, Reader, Tr
 use ledger::{BlockId, Commitment};
 use query::{Ledger, LedgerError};
 use solana::Account;
+use solana_account::{AccountSharedData, ReadableAccount};
+use solana_feature_set::FeatureSet;
 use solana_pubkey::Pubkey;
 
 use crate::chain_clock::ChainClock;
 use crate::config::{Config, ConfigError, HEAD_SLOT_MAX};
 use crate::door::Door;
+use crate::epoch::{self, Epochs, Voters};
 use crate::executor::{Executor, ExecutorError, Pace, Parent, now, unix_ms};
 use crate::filling::Filling;
 use crate::from_snapshot::{self, LoadedSnapshot};
@@ -26,10 +29,12 @@ use crate::restore;
 use crate::simulator::Simulator;
 use crate::statuses::Statuses;
 use crate::store::{Opened, Store, StoreError};
-use crate::vote::Tower;
+use crate::vote::{self, Tower};
 use crate::work::Work;
-use crate::working_set::WorkingSet;
+use crate::working_set::{Accounts, WorkingSet};
 
+/// What a server may write into a ledger directory about itself.
+pub const LOG_FILE: &str = "validator.log";
 /// Where the store is within a ledger directory.
 const STORE_DIR: &str = "store";
 
@@ -133,6 +138,8 @@ struct Start {
     blocks: Vec<Arc<Block>>,
     statuses: Statuses,
     tower: Tower,
+    /// What was kept of vote accounts.
+    voters: Option<Voters>,
 }
 
 /// Opens the ledger of `config.dir`, or makes one there; in memory if there is none.
@@ -177,10 +184,12 @@ pub fn remove(dir: &Path) -> Result<(), LocalnetError> {
 impl Start {
     fn create(config: &Config) -> Result<Self, LocalnetError> {
         let keys = NodeKeys::generate();
-        let genesis = Genesis::new(config, &keys, unix_ms().div_euclid(1_000));
+        let mut genesis = Genesis::new(config, &keys, unix_ms().div_euclid(1_000));
+        genesis.ensure_mint();
         let set = WorkingSet::of(genesis.build(config, &keys)?);
         let mut filling = Filling::new(config, genesis_bank(&genesis, 0));
-        for (key, account) in set.vm().accounts() {
+        let is_there = |account: &AccountSharedData| account.lamports() > 0;
+        for (key, account) in set.vm().accounts().filter(|(_, account)| is_there(account)) {
             filling.add(*key, Account(account.clone()))?;
         }
         let bank = genesis_bank(&genesis, filling.lamports());
@@ -225,6 +234,7 @@ impl Start {
             blocks: vec![Arc::new(block)],
             statuses,
             tower: Tower::default(),
+            voters: None,
         })
     }
 
@@ -232,10 +242,12 @@ impl Start {
         let foreign =
             |reason: String| LocalnetError::Foreign { dir: dir.display().to_string(), reason };
         let keys = NodeKeys::read(dir)?;
-        let genesis: Genesis = bincode::deserialize(&opened.genesis)
-            .map_err(|err| foreign(format!("genesis: {err}")))?;
+        let genesis =
+            Genesis::read(&opened.genesis).map_err(|err| foreign(format!("genesis: {err}")))?;
         let blocks = opened.blocks.clone();
         check_head(blocks.last().map_or(0, |block| block.id.slot))?;
+        let voters = opened.epochs.as_deref().map(bincode::deserialize).transpose();
+        let voters = voters.map_err(|err| foreign(format!("epochs: {err}")))?;
         let parent = |capitalization| {
             restore::head(&blocks, capitalization).ok_or_else(|| foreign("no block".into()))
         };
@@ -260,6 +272,7 @@ impl Start {
         Ok(Self {
             statuses: restore::statuses(&blocks),
             tower,
+            voters,
             set,
             ledger,
             reader,
@@ -273,7 +286,7 @@ impl Start {
 }
 
 impl Localnet {
-    fn new(config: &Config, start: Start) -> Result<Self, LocalnetError> {
+    fn new(config: &Config, mut start: Start) -> Result<Self, LocalnetError> {
         let root = start.parent.bank.block;
         let clock = ChainClock::new(start.parent.bank.unix_timestamp, now());
         let history = Arc::new(History::new(config.history));
@@ -284,7 +297,12 @@ impl Localnet {
         history.publish();
 
         let first_slot = start.blocks.first().map_or(0, |block| block.id.slot);
-        let cluster = start.genesis.cluster(config, &start.keys, start.set.vm(), first_slot);
+        let features = epoch::active_features(&start.ledger);
+        let vm = start.set.vm();
+        let cluster = start.genesis.cluster(config, &start.keys, vm, &features, first_slot);
+        let epochs = epochs(&mut start, features, &cluster);
+        let vote_account = start.ledger.account(&cluster.vote_account);
+        let voter = vote::voter(vote_account.as_deref(), &start.keys);
         let queue = Arc::new(TransactionQueue::new(Limits {
             transactions: config.queue_max as u64,
             compute_units: config.queue_compute_units_max,
@@ -308,8 +326,9 @@ impl Localnet {
             statuses: start.statuses,
             tower: start.tower,
             identity: start.keys.identity,
+            voter,
             vote_account: cluster.vote_account,
-            epoch_schedule: cluster.epoch_schedule.clone(),
+            epochs,
             pace: Pace {
                 slot_ms: config.slot_ms,
                 finalize_after: config.finalize_after,
@@ -408,6 +427,23 @@ fn check_head(slot: ledger::Slot) -> Result<(), LocalnetError> {
     if slot > HEAD_SLOT_MAX { Err(LocalnetError::NoSlotLeft { slot }) } else { Ok(()) }
 }
 
+/// What the ledger knows of its epochs. Vote accounts that were not kept are those of its newest block.
+fn epochs(start: &mut Start, features: FeatureSet, cluster: &Cluster) -> Epochs {
+    let view = start.reader.view(Commitment::Finalized);
+    let (schedule, vm, head) = (&cluster.epoch_schedule, start.set.vm(), &start.parent.bank);
+    let slot = head.block.slot;
+    let voters = start.voters.take().unwrap_or_else(|| {
+        let known = (schedule.get_epoch(slot), schedule.get_leader_schedule_epoch(slot));
+        Voters::of_now(&features, schedule, vm, &view, known)
+    });
+    if let Some(store) = &mut start.store {
+        store.set_epochs(bincode::serialize(&voters).unwrap_or_default());
+    }
+    let mut epochs = Epochs::new(features, schedule.clone(), cluster.inflation.clone(), voters);
+    epochs.resume(vm, &view, head);
+    epochs
+}
+
 fn genesis_bank(genesis: &Genesis, capitalization: u64) -> Bank {
     Bank {
         block: BlockId { slot: 0, bank: 0 },
@@ -432,7 +468,7 @@ fn create_store(
     std::fs::create_dir_all(dir).map_err(dir_error)?;
     for entry in std::fs::read_dir(dir).map_err(dir_error)? {
         let name = entry.map_err(dir_error)?.file_name();
-        if name != STORE_DIR && !NodeKeys::is_file(&name) {
+        if name != STORE_DIR && name != LOG_FILE && !NodeKeys::is_file(&name) {
             return Err(LocalnetError::NotEmpty {
                 dir: dir.display().to_string(),
                 name: name.display().to_string(),

@@ -11,7 +11,9 @@ use solana_account::{AccountSharedData, ReadableAccount};
 use solana_hash::Hash;
 use solana_pubkey::Pubkey;
 use solana_sha256_hasher::hashv;
+use solana_transaction_status::Reward;
 
+use crate::fees::Fees;
 use crate::vm::is_same;
 
 /// The block that transactions are executed into.
@@ -22,6 +24,12 @@ pub(crate) struct OpenBlock {
     pub(crate) parent_bank_hash: Hash,
     /// In the order of execution.
     pub(crate) transactions: Vec<Arc<Executed>>,
+    /// What was paid out so far.
+    pub(crate) rewards: Vec<Reward>,
+    /// How many blocks pay the stake accounts, if this block begins that.
+    pub(crate) reward_partitions: Option<u64>,
+    /// What the transactions paid so far.
+    pub(crate) fees: Fees,
     writes: HashMap<Pubkey, AccountWrite, RandomState>,
     /// What accounts were found by before the block, of those that lost some of it or are new.
     found_by: HashMap<Pubkey, Vec<(Facet, Address)>, RandomState>,
@@ -31,7 +39,16 @@ impl OpenBlock {
     /// A block with nothing in it.
     pub(crate) fn new(bank: Bank, parent_bank_hash: Hash) -> Self {
         let (writes, found_by) = (HashMap::default(), HashMap::default());
-        Self { bank, parent_bank_hash, transactions: Vec::new(), writes, found_by }
+        Self {
+            bank,
+            parent_bank_hash,
+            transactions: Vec::new(),
+            rewards: Vec::new(),
+            reward_partitions: None,
+            fees: Fees::default(),
+            writes,
+            found_by,
+        }
     }
 
     pub(crate) fn id(&self) -> BlockId {
@@ -41,6 +58,11 @@ impl OpenBlock {
     /// Notes accounts that changed; the last change of each counts.
     pub(crate) fn wrote(&mut self, writes: impl IntoIterator<Item = AccountWrite>) {
         self.writes.extend(writes.into_iter().map(|write| (write.pubkey, write)));
+    }
+
+    /// Whether an account changed in this block.
+    pub(crate) fn has_written(&self, pubkey: &Pubkey) -> bool {
+        self.writes.contains_key(pubkey)
     }
 
     /// Notes accounts before and after a change, for those that are not found as before any more.
@@ -91,6 +113,8 @@ impl OpenBlock {
             block_time: self.bank.unix_timestamp,
             transaction_count: self.bank.transaction_count,
             transactions: self.transactions,
+            rewards: self.rewards,
+            reward_partitions: self.reward_partitions,
             writes,
         };
         let bank = Bank {

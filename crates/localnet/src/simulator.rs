@@ -18,7 +18,8 @@ use crate::working_set::{Accounts, WorkingSet};
 use crate::{meta, nonce};
 
 /// The sysvars that change with slots.
-const SYSVARS: [Pubkey; 6] = [
+const SYSVARS: [Pubkey; 7] = [
+    sysvar::epoch_rewards::ID,
     sysvar::slot_hashes::ID,
     sysvar::slot_history::ID,
     sysvar::recent_blockhashes::ID,

@@ -1,30 +1,49 @@
-//! Stakes: how much is delegated, and what an epoch leaves in the stake history.
+//! Stakes: how much is delegated, to whom, and what an epoch leaves in the stake history.
+
+use std::collections::HashMap;
 
 use solana_account::{AccountSharedData, ReadableAccount};
 use solana_clock::Epoch;
-use solana_sdk_ids::{stake, sysvar};
+use solana_pubkey::Pubkey;
+use solana_sdk_ids::sysvar;
 use solana_stake_interface::stake_history::{StakeHistory, StakeHistoryEntry};
-use solana_stake_interface::state::{Delegation, StakeStateV2};
 
-use chain::View;
-use ledger::Address;
-use solana::facet;
-
+use crate::epoch::Delegated;
 use crate::vm::Vm;
 
-/// The stake of every delegation in an epoch, together. `vm` has the history, `view` the delegations.
-///
-/// Cost: reads every stake account, once an epoch.
-pub(crate) fn total(vm: &Vm, view: &View, epoch: Epoch) -> StakeHistoryEntry {
-    let history = history(vm);
-    delegations(view).fold(StakeHistoryEntry::default(), |total, delegation| {
-        let status = delegation.stake_activating_and_deactivating_v2(epoch, &history, Some(0));
+/// The stake of every delegation in an epoch, together.
+pub(crate) fn total(
+    delegated: &[Delegated],
+    history: &StakeHistory,
+    epoch: Epoch,
+    warmup: Option<Epoch>,
+) -> StakeHistoryEntry {
+    delegated.iter().fold(StakeHistoryEntry::default(), |total, it| {
+        let delegation = &it.stake.delegation;
+        let status = delegation.stake_activating_and_deactivating_v2(epoch, history, warmup);
         StakeHistoryEntry {
             effective: total.effective + status.effective,
             activating: total.activating + status.activating,
             deactivating: total.deactivating + status.deactivating,
         }
     })
+}
+
+/// The stake that counts for each vote account in an epoch.
+pub(crate) fn by_voter(
+    delegated: &[Delegated],
+    history: &StakeHistory,
+    epoch: Epoch,
+    warmup: Option<Epoch>,
+) -> HashMap<Pubkey, u64> {
+    let mut stakes: HashMap<Pubkey, u64> = HashMap::new();
+    for it in delegated {
+        let delegation = &it.stake.delegation;
+        let stake = delegation.stake_v2(epoch, history, warmup);
+        let total = stakes.entry(delegation.voter_pubkey).or_default();
+        *total = total.saturating_add(stake);
+    }
+    stakes
 }
 
 /// The stake history sysvar.
@@ -45,11 +64,4 @@ pub(crate) fn set_history(vm: &mut Vm, history: &StakeHistory) {
     let mut account = AccountSharedData::new(lamports, 0, &sysvar::ID);
     account.set_data_from_slice(&data);
     vm.put(sysvar::stake_history::ID, &account);
-}
-
-fn delegations(view: &View) -> impl Iterator<Item = Delegation> {
-    let program = Address::from(stake::ID.to_bytes());
-    view.keyed(facet::PROGRAM, &program)
-        .filter_map(|(_, account)| bincode::deserialize::<StakeStateV2>(account.0.data()).ok())
-        .filter_map(|state| state.delegation())
 }

@@ -4,6 +4,7 @@ use chain::BlockhashQueue;
 use ledger::Slot;
 use solana_account::{AccountSharedData, ReadableAccount, WritableAccount};
 use solana_clock::Clock;
+use solana_epoch_rewards::EpochRewards;
 use solana_epoch_schedule::EpochSchedule;
 use solana_hash::Hash;
 use solana_pubkey::Pubkey;
@@ -21,6 +22,9 @@ use crate::vm::{LAMPORTS_PER_SIGNATURE, Vm};
 const RECENT_BLOCKHASHES: usize = 150;
 /// Bytes of a full one: a count, then a hash and a fee each.
 const RECENT_BLOCKHASHES_BYTES: usize = 8 + RECENT_BLOCKHASHES * 40;
+
+/// The rent epoch of accounts that the runtime makes.
+const RENT_EPOCH_AT_GENESIS: u64 = 0;
 
 /// Every sysvar that has an account.
 pub(crate) const ALL: [Pubkey; 10] = [
@@ -51,6 +55,7 @@ pub(crate) struct SlotStart<'a> {
 
 /// Moves the sysvars on to a new slot. Returns which accounts changed.
 pub(crate) fn begin_slot(vm: &mut Vm, start: &SlotStart<'_>) -> Vec<Pubkey> {
+    let rent_epoch = rent_epoch(vm, &ids::clock::ID);
     let mut hashes: SlotHashes = vm.svm().get_sysvar();
     hashes.add(start.parent_slot, start.parent_hash);
     vm.svm_mut().set_sysvar(&hashes);
@@ -88,7 +93,7 @@ pub(crate) fn begin_slot(vm: &mut Vm, start: &SlotStart<'_>) -> Vec<Pubkey> {
     });
     changed.push(ids::clock::ID);
     for key in &changed {
-        fund(vm, key);
+        fund(vm, key, rent_epoch);
     }
     changed
 }
@@ -100,9 +105,17 @@ pub(crate) fn set_time(vm: &mut Vm, unix_timestamp: i64) -> Option<Pubkey> {
         return None;
     }
     clock.unix_timestamp = unix_timestamp;
+    let rent_epoch = rent_epoch(vm, &ids::clock::ID);
     vm.svm_mut().set_sysvar(&clock);
-    fund(vm, &ids::clock::ID);
+    fund(vm, &ids::clock::ID, rent_epoch);
     Some(ids::clock::ID)
+}
+
+/// Says how far an epoch's rewards are paid.
+pub(crate) fn set_epoch_rewards(vm: &mut Vm, rewards: &EpochRewards) {
+    let rent_epoch = rent_epoch(vm, &ids::epoch_rewards::ID);
+    vm.svm_mut().set_sysvar(rewards);
+    fund(vm, &ids::epoch_rewards::ID, rent_epoch);
 }
 
 /// Sets the sysvars of genesis.
@@ -130,7 +143,7 @@ pub(crate) fn genesis(
         .map(|(key, _)| *key)
         .collect();
     for key in &sysvars {
-        fund(vm, key);
+        fund(vm, key, RENT_EPOCH_AT_GENESIS);
     }
 }
 
@@ -143,9 +156,14 @@ fn set_recent_blockhashes(vm: &mut Vm, blockhashes: &BlockhashQueue) {
     vm.svm_mut().set_sysvar(&sysvar);
 }
 
+/// A sysvar keeps what it had of this since it was made.
+fn rent_epoch(vm: &Vm, key: &Pubkey) -> u64 {
+    vm.account(key).map_or(RENT_EPOCH_AT_GENESIS, ReadableAccount::rent_epoch)
+}
+
 /// Gives a sysvar the size and the lamports that it has on a cluster; LiteSVM gives what its
 /// present entries need, and one lamport.
-fn fund(vm: &mut Vm, key: &Pubkey) {
+fn fund(vm: &mut Vm, key: &Pubkey, rent_epoch: u64) {
     let Some(account) = vm.account(key) else { return };
     let mut account: AccountSharedData = account.clone();
     if *key == ids::recent_blockhashes::ID {
@@ -153,6 +171,6 @@ fn fund(vm: &mut Vm, key: &Pubkey) {
     }
     let lamports = vm.svm().minimum_balance_for_rent_exemption(account.data().len());
     account.set_lamports(lamports);
-    account.set_rent_epoch(u64::MAX);
+    account.set_rent_epoch(rent_epoch);
     vm.svm_mut().set_account_no_checks(*key, account);
 }

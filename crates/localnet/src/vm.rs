@@ -101,6 +101,11 @@ impl Outcome {
         pairs.map(|(key, (before, after))| (key, before, after))
     }
 
+    /// Whether it ran, however it ended. One whose accounts or programs do not load pays and runs not.
+    pub(crate) fn is_executed(&self) -> bool {
+        self.included && !self.result.as_ref().is_err_and(is_load_failure)
+    }
+
     /// Whether this is a program whose code was changed: an upgrade writes the program data, and the
     /// program, though its own bytes stay as they are, has to be loaded again.
     fn is_upgraded(&self, program: &AccountSharedData) -> bool {

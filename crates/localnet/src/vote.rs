@@ -3,6 +3,8 @@
 use std::collections::VecDeque;
 
 use ledger::Slot;
+use solana::Account;
+use solana_account::ReadableAccount;
 use solana_hash::Hash;
 use solana_keypair::Keypair;
 use solana_message::{Message, VersionedMessage};
@@ -10,7 +12,9 @@ use solana_pubkey::Pubkey;
 use solana_signer::Signer;
 use solana_transaction::versioned::VersionedTransaction;
 use solana_vote_interface::instruction::tower_sync;
-use solana_vote_interface::state::{Lockout, MAX_LOCKOUT_HISTORY, TowerSync};
+use solana_vote_interface::state::{Lockout, MAX_LOCKOUT_HISTORY, TowerSync, VoteStateV4};
+
+use crate::keys::NodeKeys;
 
 /// The lockouts of a validator that votes for every block.
 #[derive(Clone, Debug, Default)]
@@ -61,16 +65,32 @@ impl Tower {
             block_id: vote.bank_hash,
         };
         let identity = vote.identity.pubkey();
-        let instruction = tower_sync(&vote.vote_account, &identity, sync);
+        let instruction = tower_sync(&vote.vote_account, &vote.voter.pubkey(), sync);
         let message = Message::new_with_blockhash(&[instruction], Some(&identity), blockhash);
-        VersionedTransaction::try_new(VersionedMessage::Legacy(message), &[vote.identity]).ok()
+        let signers = [vote.identity, vote.voter];
+        let signers = if vote.voter.pubkey() == identity { &signers[..1] } else { &signers };
+        VersionedTransaction::try_new(VersionedMessage::Legacy(message), signers).ok()
     }
+}
+
+/// The key that a vote account lets vote: its own, or the identity's, which ledgers had at first.
+pub(crate) fn voter(vote_account: Option<&Account>, keys: &NodeKeys) -> Keypair {
+    let identity = keys.identity.pubkey();
+    let state = vote_account.and_then(|account| {
+        VoteStateV4::deserialize(account.0.data(), &keys.vote_account.pubkey()).ok()
+    });
+    let last = state.and_then(|state| state.authorized_voters.last().map(|(_, voter)| *voter));
+    let of_identity = last == Some(identity);
+    let keypair = if of_identity { &keys.identity } else { &keys.vote_account };
+    keypair.insecure_clone()
 }
 
 /// What a vote says beside the tower.
 pub(crate) struct Vote<'a> {
-    /// Pays for the vote and signs it.
+    /// Pays for the vote.
     pub(crate) identity: &'a Keypair,
+    /// May vote: it signs too, if it is another.
+    pub(crate) voter: &'a Keypair,
     /// Where votes are counted.
     pub(crate) vote_account: Pubkey,
     /// The hash of the newest bank voted for.

@@ -47,6 +47,12 @@ pub(crate) enum RpcCustomError {
     MinContextSlotNotReached {
         context_slot: Slot,
     },
+    /// Rewards of the epoch are still being paid. Data: the heights between which that is.
+    EpochRewardsPeriodActive {
+        slot: Slot,
+        current_block_height: u64,
+        rewards_complete_block_height: u64,
+    },
     /// Rewards were asked of a slot in which none are paid. Data: the slot.
     SlotNotEpochBoundary {
         slot: Slot,
@@ -71,6 +77,7 @@ impl RpcCustomError {
             Self::KeyExcludedFromSecondaryIndex { .. } => -32010,
             Self::UnsupportedTransactionVersion(_) => -32015,
             Self::MinContextSlotNotReached { .. } => -32016,
+            Self::EpochRewardsPeriodActive { .. } => -32017,
             Self::SlotNotEpochBoundary { .. } => -32018,
             Self::FilterTransactionNotFound { .. } => -32020,
             Self::NoSlotHistory => -32021,
@@ -106,6 +113,9 @@ impl RpcCustomError {
             Self::MinContextSlotNotReached { .. } => {
                 "Minimum context slot has not been reached".to_owned()
             }
+            Self::EpochRewardsPeriodActive { slot, .. } => {
+                format!("Epoch rewards period still active at slot {slot}")
+            }
             Self::SlotNotEpochBoundary { slot } => format!(
                 "Rewards cannot be found because slot {slot} is not the epoch boundary. This may be due \
                  to gap in the queried node's local ledger or long-term storage"
@@ -126,6 +136,15 @@ impl RpcCustomError {
             Self::MinContextSlotNotReached { context_slot } => {
                 json!({ "contextSlot": context_slot })
             }
+            Self::EpochRewardsPeriodActive {
+                slot,
+                current_block_height,
+                rewards_complete_block_height,
+            } => json!({
+                "currentBlockHeight": current_block_height,
+                "rewardsCompleteBlockHeight": rewards_complete_block_height,
+                "slot": slot,
+            }),
             Self::SlotNotEpochBoundary { slot } => json!({ "slot": slot }),
             _ => return None,
         })
@@ -204,6 +223,18 @@ mod tests {
         check(
             RpcCustomError::MinContextSlotNotReached { context_slot: 7 },
             Agave::MinContextSlotNotReached { context_slot: 7 },
+        );
+        check(
+            RpcCustomError::EpochRewardsPeriodActive {
+                slot: 1,
+                current_block_height: 2,
+                rewards_complete_block_height: 3,
+            },
+            Agave::EpochRewardsPeriodActive {
+                slot: 1,
+                current_block_height: 2,
+                rewards_complete_block_height: 3,
+            },
         );
         check(
             RpcCustomError::SlotNotEpochBoundary { slot: 5 },

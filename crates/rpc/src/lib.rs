@@ -61,7 +61,7 @@ pub use dispatch::answer_here;
 pub use health::{Health, Status};
 pub use http::{Web, WebRequest};
 pub use kept::Answers;
-pub use methods::{Answer, own_keys};
+pub use methods::{Answer, api_version, own_keys};
 pub use metrics::Metrics;
 pub use node::{Node, SystemClock};
 pub use request_id::RequestId;

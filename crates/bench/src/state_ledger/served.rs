@@ -48,6 +48,7 @@ fn node(reader: &Reader) -> Result<Node> {
         vote_account: key(3),
         faucet: key(4),
         epoch_schedule: EpochSchedule::default(),
+        inflation: chain::InflationSchedule::default(),
         rent: Rent::default(),
         lamports_per_signature: 5_000,
         slot_ms: 400,

@@ -75,6 +75,8 @@ impl Ledger {
             block_time: 1_700_000_000 + self.slot as i64,
             transaction_count: self.transactions,
             transactions: executed,
+            rewards: Vec::new(),
+            reward_partitions: None,
             writes,
         }
     }

@@ -95,13 +95,15 @@ pub(super) fn write_block(block: &Block) -> Vec<u8> {
     out.i64(block.block_time);
     out.u64(block.transaction_count);
     out.list(&block.transactions, |out, executed| write_executed(executed, out));
+    out.list(&block.rewards, write_reward);
+    out.option(block.reward_partitions, Writer::u64);
     out.0
 }
 
 pub(super) fn read_block(body: &[u8]) -> Result<Block, WireError> {
     let mut from = Reader::new(body);
     let id = BlockId { slot: from.u64("slot")?, bank: from.u64("bank")? };
-    let block = Block {
+    let mut block = Block {
         id,
         parent_slot: from.u64("parent slot")?,
         block_height: from.u64("height")?,
@@ -112,8 +114,16 @@ pub(super) fn read_block(body: &[u8]) -> Result<Block, WireError> {
         transaction_count: from.u64("transaction count")?,
         transactions: from
             .list("transactions", |from| read_executed(id.slot, from).map(Arc::new))?,
+        rewards: Vec::new(),
+        reward_partitions: None,
         writes: Vec::new(),
     };
+    // Blocks were written without rewards before any were paid.
+    if !from.is_empty() {
+        block.rewards = from.list("block rewards", read_reward)?;
+        block.reward_partitions =
+            from.option("reward partitions", |from| from.u64("reward partitions"))?;
+    }
     from.end().map(|()| block)
 }
 

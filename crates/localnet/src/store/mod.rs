@@ -52,6 +52,8 @@ pub struct Store<E: Engine = Fjall> {
     slots: VecDeque<Slot>,
     /// Blocks below go with the next append.
     keep_from: Slot,
+    /// Written with the next append.
+    epochs: Option<Vec<u8>>,
 }
 
 impl<E: Engine> Store<E> {
@@ -78,6 +80,7 @@ impl<E: Engine> Store<E> {
             head: Head { slot, first_slot: slot, accounts: 0, fingerprints: 0 },
             slots: VecDeque::from([slot]),
             keep_from: 0,
+            epochs: None,
         };
         store.fill(slot, accounts.into_iter())?;
         let mut rows = store.block_rows(first_block);
@@ -131,11 +134,11 @@ impl<E: Engine> Store<E> {
         disk::require_room(dir, &dir.join(E::PATH))?;
         let engine: E = open_engine(&directory)?;
         let read = caught(&directory, || restore::read_all_but_accounts(&directory, &engine));
-        let AllButAccounts { head, genesis, blocks } = read?;
+        let AllButAccounts { head, genesis, epochs, blocks } = read?;
         let sealer = sealer(&directory)?;
         let slots = blocks.iter().map(|block| block.id.slot).collect();
-        let store = Self { engine, directory, sealer, head, slots, keep_from: 0 };
-        Ok(Some(Opened { genesis, blocks, store }))
+        let store = Self { engine, directory, sealer, head, slots, keep_from: 0, epochs: None };
+        Ok(Some(Opened { genesis, epochs, blocks, store }))
     }
 
     /// Opens the ledger in `dir` and reads it into memory: for ledgers that are known to be small.
@@ -162,6 +165,9 @@ impl<E: Engine> Store<E> {
             return Err(StoreError::NotNext { slot, parent, head: self.head.slot });
         }
         let mut rows = self.block_rows(block);
+        if let Some(epochs) = self.epochs.take() {
+            rows.push(self.sealer.seal(Key::Epochs, &epochs));
+        }
         let dropped = self.slots.partition_point(|kept| *kept < self.keep_from);
         rows.extend(
             self.slots.iter().take(dropped).map(|old| Row { key: Key::Block(*old), value: None }),
@@ -176,6 +182,11 @@ impl<E: Engine> Store<E> {
     /// Lets go of the blocks below `slot`, together with the next append. Accounts stay.
     pub fn prune_below(&mut self, slot: Slot) {
         self.keep_from = self.keep_from.max(slot);
+    }
+
+    /// Keeps what the caller knows of epochs, together with the next append.
+    pub fn set_epochs(&mut self, epochs: Vec<u8>) {
+        self.epochs = Some(epochs);
     }
 
     /// The newest block that is kept.
@@ -213,6 +224,8 @@ impl<E: Engine> Store<E> {
 pub struct Opened<E: Engine = Fjall> {
     /// What the caller wrote when the ledger was made.
     pub genesis: Vec<u8>,
+    /// What the caller last kept of epochs.
+    pub epochs: Option<Vec<u8>>,
     /// The blocks that are kept, the oldest first, without their account writes. Never empty.
     pub blocks: Vec<Arc<Block>>,
     store: Store<E>,

@@ -31,6 +31,7 @@ pub struct Restored {
 pub(super) struct AllButAccounts {
     pub(super) head: Head,
     pub(super) genesis: Vec<u8>,
+    pub(super) epochs: Option<Vec<u8>>,
     pub(super) blocks: Vec<Arc<Block>>,
 }
 
@@ -39,7 +40,7 @@ pub(super) fn read_all_but_accounts<E: Engine>(
     directory: &Directory,
     engine: &E,
 ) -> Result<AllButAccounts, StoreError> {
-    let (head, genesis) = read_meta(directory, engine)?;
+    let Meta { head, genesis, epochs } = read_meta(directory, engine)?;
     let head = head.ok_or_else(|| directory.damaged("head: missing"))?;
     let genesis = genesis.ok_or_else(|| directory.damaged("genesis: missing"))?;
     let newest = directory.newest()?;
@@ -48,23 +49,31 @@ pub(super) fn read_all_but_accounts<E: Engine>(
         return Err(directory.damaged(what));
     }
     let blocks = read_blocks(directory, engine, &head)?;
-    Ok(AllButAccounts { head, genesis, blocks })
+    Ok(AllButAccounts { head, genesis, epochs, blocks })
 }
 
-fn read_meta<E: Engine>(
-    directory: &Directory,
-    engine: &E,
-) -> Result<(Option<Head>, Option<Vec<u8>>), StoreError> {
-    let (mut head, mut genesis) = (None, None);
+/// The rows about the ledger as a whole.
+#[derive(Default)]
+struct Meta {
+    head: Option<Head>,
+    genesis: Option<Vec<u8>>,
+    epochs: Option<Vec<u8>>,
+}
+
+fn read_meta<E: Engine>(directory: &Directory, engine: &E) -> Result<Meta, StoreError> {
+    let mut meta = Meta::default();
     each(directory, engine, Table::Meta, |key, value| {
         let body = row::unseal(key, value).map_err(|err| err.to_string())?;
         match key {
-            Key::Head => head = Some(codec::read_head(&body).map_err(|err| err.to_string())?),
-            _ => genesis = Some(body),
+            Key::Head => {
+                meta.head = Some(codec::read_head(&body).map_err(|err| err.to_string())?);
+            }
+            Key::Epochs => meta.epochs = Some(body),
+            _ => meta.genesis = Some(body),
         }
         Ok(())
     })?;
-    Ok((head, genesis))
+    Ok(meta)
 }
 
 fn read_blocks<E: Engine>(

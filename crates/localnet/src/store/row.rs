@@ -4,6 +4,7 @@
 //! |----------|----------------|----------------------------------------------------|
 //! | meta     | `genesis`      | the caller's bytes, written once                   |
 //! | meta     | `head`         | the newest block, and what the other tables hold   |
+//! | meta     | `epochs`       | the caller's bytes, written at times with a block  |
 //! | blocks   | slot, 8 B BE   | one whole block with its transactions              |
 //! | accounts | pubkey, 32 B   | the account as the newest block left it            |
 //!
@@ -45,6 +46,8 @@ pub enum Key {
     Genesis,
     /// The newest block.
     Head,
+    /// What the caller keeps of epochs.
+    Epochs,
     /// One block.
     Block(Slot),
     /// One account.
@@ -78,6 +81,7 @@ impl Table {
         match self {
             Self::Meta if bytes == b"genesis" => Some(Key::Genesis),
             Self::Meta if bytes == b"head" => Some(Key::Head),
+            Self::Meta if bytes == b"epochs" => Some(Key::Epochs),
             Self::Meta => None,
             Self::Blocks => Some(Key::Block(Slot::from_be_bytes(bytes.try_into().ok()?))),
             Self::Accounts => Some(Key::Account(Pubkey::new_from_array(bytes.try_into().ok()?))),
@@ -89,7 +93,7 @@ impl Key {
     /// The table it is in.
     pub fn table(&self) -> Table {
         match self {
-            Self::Genesis | Self::Head => Table::Meta,
+            Self::Genesis | Self::Head | Self::Epochs => Table::Meta,
             Self::Block(_) => Table::Blocks,
             Self::Account(_) => Table::Accounts,
         }
@@ -100,6 +104,7 @@ impl Key {
         match self {
             Self::Genesis => take(b"genesis"),
             Self::Head => take(b"head"),
+            Self::Epochs => take(b"epochs"),
             Self::Block(slot) => take(&slot.to_be_bytes()),
             Self::Account(pubkey) => take(pubkey.as_array()),
         }
@@ -111,6 +116,7 @@ impl fmt::Display for Key {
         match self {
             Self::Genesis => f.write_str("genesis"),
             Self::Head => f.write_str("head"),
+            Self::Epochs => f.write_str("epochs"),
             Self::Block(slot) => write!(f, "block {slot}"),
             Self::Account(pubkey) => write!(f, "account {pubkey}"),
         }

@@ -74,6 +74,11 @@ impl<'a> Reader<'a> {
         Self(bytes)
     }
 
+    /// Whether all was read.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Ends reading: nothing may be left.
     pub(super) fn end(self) -> Result<(), WireError> {
         if self.0.is_empty() { Ok(()) } else { Err(WireError { what: "end" }) }

@@ -43,7 +43,37 @@ fn sysvars_follow_the_chain_and_epochs_leave_their_stake() {
     assert_eq!(slots.check(71), Check::Future);
     let stakes: StakeHistory = sysvar(&node, &sysvar::stake_history::ID);
     let ended: Vec<_> = stakes.iter().map(|(epoch, entry)| (*epoch, entry.effective)).collect();
-    assert_eq!(ended, [(1, SOL), (0, SOL)]);
+    // A million, without what keeps the account exempt from rent.
+    let staked = 1_000_000 * SOL - 2_282_880;
+    assert_eq!(ended, [(1, staked), (0, staked)]);
+    node.stop();
+}
+
+#[test]
+fn genesis_has_the_accounts_of_a_test_validator() {
+    let node = Node::start(&on_demand());
+    node.airdrop(&Keypair::new().pubkey(), SOL);
+    assert_eq!(node.account(&sysvar::fees::ID), None);
+    let stake_config = node.account(&solana_stake_interface::config::ID).expect("StakeConfig");
+    assert_eq!(stake_config.0.lamports(), 960_480);
+    assert_eq!(stake_config.0.data(), [0, 0, 0, 0, 0, 0, 0, 0xd0, 0x3f, 12]);
+    let wrapped = node.account(&spl_generic_token::token::native_mint::id()).expect("a mint");
+    assert_eq!(wrapped.0.rent_epoch(), 1);
+    assert_eq!(node.account(&sysvar::clock::ID).expect("the clock").0.rent_epoch(), 0);
+    let key = node.cluster.vote_account;
+    let account = node.account(&key).expect("the vote account");
+    assert_eq!(account.0.lamports(), 1_000_000 * SOL);
+    let vote = solana_vote_interface::state::VoteStateV4::deserialize(account.0.data(), &key);
+    let vote = vote.expect("a vote state");
+    assert_eq!((vote.authorized_withdrawer, vote.inflation_rewards_collector), (key, key));
+    assert_eq!(vote.authorized_voters.last(), Some((&0, &key)));
+    assert_eq!(vote.block_revenue_collector, node.cluster.identity);
+    assert!(vote.bls_pubkey_compressed.is_some_and(|key| key != [0; 48]));
+    // Nobody was named, so a new key has what a mint has; the faucet and the fees are beside it.
+    let view = node.reader.view(Commitment::Confirmed);
+    let rich = view.all().filter(|(_, account)| account.0.lamports() == 500_000_000 * SOL);
+    assert_eq!(rich.count(), 1);
+    drop(view);
     node.stop();
 }
 

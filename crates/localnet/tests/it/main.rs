@@ -1,6 +1,7 @@
 //! The ledger from outside: what is sent, what is read, what is told.
 
 mod bounds;
+mod epochs;
 mod fixture;
 mod from_snapshot;
 mod ledger;

@@ -321,7 +321,7 @@ fn return_data() -> Value {
 }
 
 fn status() -> Value {
-    let confirmations = "Complete blocks from its own on; null once it is finalized.";
+    let confirmations = "Complete blocks above its own; null once it is finalized.";
     let result = any(
         "As `err`, in an older shape.",
         [

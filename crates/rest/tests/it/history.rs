@@ -63,6 +63,8 @@ pub(crate) fn completed(slot: u64, transactions: Vec<Arc<Executed>>) -> Block {
         block_time: NOW,
         transaction_count: slot * 10,
         transactions,
+        rewards: Vec::new(),
+        reward_partitions: None,
         writes: Vec::new(),
     }
 }

@@ -164,6 +164,8 @@ impl Encoder {
             parent_slot: block.parent_slot,
             block_time: Some(block_time),
             block_height: Some(block.block_height),
+            rewards: block.rewards.clone(),
+            num_partitions: block.reward_partitions,
             ..self.of(None)
         };
         let bare = self.encode(bare)?;

@@ -1,16 +1,18 @@
-//! Epochs, their leaders, and the inflation that this ledger does not have.
+//! Epochs, their leaders, and what they make and pay.
 //!
 //! One node leads every slot, so schedules are known from the epoch schedule alone. As on Agave they
 //! are known up to the epoch that the root's leader schedule reaches, and no further.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 
-use chain::View;
+use chain::{Block, View};
 use ledger::{Commitment, Slot};
+use pool::Slice;
 use solana_account::ReadableAccount;
 use solana_commitment_config::CommitmentConfig;
 use solana_epoch_info::EpochInfo;
-use solana_inflation::Inflation;
+use solana_epoch_rewards_hasher::EpochRewardsHasher;
+use solana_pubkey::Pubkey;
 use solana_rpc_client_types::config::{
     RpcBlockProductionConfig, RpcContextConfig, RpcEpochConfig, RpcLeaderScheduleConfig,
     RpcLeaderScheduleConfigWrapper,
@@ -21,8 +23,13 @@ use solana_rpc_client_types::response::{
     RpcInflationReward, RpcLeaderSchedule,
 };
 use solana_slot_history::{Check, SlotHistory};
+use solana_transaction_status::{Reward, RewardType};
 
-use super::{Answer, Class, Method, MethodResult, blocks, read, text};
+use super::answer::{Frame, write_number};
+use super::search::{Search, search};
+use super::{
+    Answer, Class, Method, MethodResult, PIECE_BYTES, Pieces, Progress, blocks, read, text,
+};
 use crate::commitment::{view, view_of, with_context};
 use crate::custom_error::RpcCustomError;
 use crate::error::RpcError;
@@ -38,7 +45,7 @@ pub(super) const METHODS: &[Method] = &[
     Method { name: "getBlockProduction", class: Class::Medium, run: block_production },
     Method { name: "getInflationGovernor", class: Class::Inline, run: inflation_governor },
     Method { name: "getInflationRate", class: Class::Inline, run: inflation_rate },
-    Method { name: "getInflationReward", class: Class::Inline, run: inflation_reward },
+    Method { name: "getInflationReward", class: Class::Medium, run: inflation_reward },
 ];
 
 fn epoch_info(node: &Node, params: Params<'_>) -> MethodResult {
@@ -105,13 +112,45 @@ fn leader_schedule(node: &Node, params: Params<'_>) -> MethodResult {
         return Answer::of(&None::<RpcLeaderSchedule>);
     }
     let ours = node.cluster.identity.to_string();
-    let mut by_identity = RpcLeaderSchedule::new();
-    if config.identity.is_none_or(|asked| asked == ours) {
-        let slots = node.cluster.epoch_schedule.get_slots_in_epoch(epoch);
-        by_identity.insert(ours, (0..slots as usize).collect());
+    if config.identity.is_some_and(|asked| asked != ours) {
+        return Answer::of(&RpcLeaderSchedule::new());
     }
-    Answer::of(&Some(by_identity))
+    let frame = Frame::around(&RpcLeaderSchedule::from([(ours, Vec::new())]))?;
+    let end = node.cluster.epoch_schedule.get_slots_in_epoch(epoch);
+    Ok(Answer::in_pieces(EverySlot { frame, next: 0, end }))
 }
+
+/// The slots of an epoch, counted from its first, on their way.
+struct EverySlot {
+    frame: Frame,
+    next: u64,
+    end: u64,
+}
+
+impl Pieces for EverySlot {
+    fn write(&mut self, slice: &Slice<'_>, out: &mut Vec<u8>) -> Result<Progress, RpcError> {
+        out.append(&mut self.frame.head);
+        loop {
+            for slot in self.next..self.end.min(self.next + SLOTS) {
+                if slot > 0 {
+                    out.push(b',');
+                }
+                write_number(out, slot);
+            }
+            self.next = self.end.min(self.next + SLOTS);
+            if self.next == self.end {
+                out.append(&mut self.frame.tail);
+                return Ok(Progress::Done);
+            }
+            if out.len() >= PIECE_BYTES || slice.is_over() {
+                return Ok(Progress::More);
+            }
+        }
+    }
+}
+
+/// Slots written, or counted, between two looks at the clock.
+const SLOTS: u64 = 4_096;
 
 fn block_production(node: &Node, params: Params<'_>) -> MethodResult {
     let (config,): (Option<RpcBlockProductionConfig>,) = params.parse(0)?;
@@ -141,14 +180,45 @@ fn block_production(node: &Node, params: Params<'_>) -> MethodResult {
             "lastSlot, {last_slot}, is too large; max {newest}"
         )));
     }
-    let mut by_identity = HashMap::new();
-    if asked.is_none_or(|asked| asked == node.cluster.identity) {
-        let slots = first_slot..=last_slot;
-        let produced = slots.clone().filter(|slot| history.check(*slot) == Check::Found).count();
-        by_identity.insert(node.cluster.identity.to_string(), (slots.count(), produced));
-    }
     let range = RpcBlockProductionRange { first_slot, last_slot };
-    Answer::of(&with_context(&view, RpcBlockProduction { by_identity, range }))
+    if asked.is_some_and(|asked| asked != node.cluster.identity) {
+        let by_identity = HashMap::new();
+        return Answer::of(&with_context(&view, RpcBlockProduction { by_identity, range }));
+    }
+    let identity = node.cluster.identity.to_string();
+    search(Production { view, history, identity, range, next: first_slot, produced: 0 })
+}
+
+/// The count of an epoch's blocks.
+struct Production {
+    view: View,
+    history: SlotHistory,
+    identity: String,
+    range: RpcBlockProductionRange,
+    next: Slot,
+    produced: usize,
+}
+
+impl Search for Production {
+    fn step(&mut self) -> Result<Option<Answer>, RpcError> {
+        let RpcBlockProductionRange { first_slot, last_slot } = self.range;
+        let last = last_slot.min(self.next.saturating_add(SLOTS - 1));
+        let found = |slot: &Slot| self.history.check(*slot) == Check::Found;
+        self.produced += (self.next..=last).filter(found).count();
+        if last < last_slot {
+            self.next = last + 1;
+            return Ok(None);
+        }
+        let slots = (last_slot - first_slot + 1) as usize;
+        let by_identity = HashMap::from([(self.identity.clone(), (slots, self.produced))]);
+        let range = RpcBlockProductionRange { first_slot, last_slot };
+        let production = RpcBlockProduction { by_identity, range };
+        Answer::of(&with_context(&self.view, production)).map(Some)
+    }
+
+    fn touched(&self) -> u64 {
+        self.next - self.range.first_slot
+    }
 }
 
 /// Which of the last million slots have a block, as the ledger's sysvar says.
@@ -157,20 +227,27 @@ fn slot_history(view: &View) -> Option<SlotHistory> {
     bincode::deserialize(account.0.data()).ok()
 }
 
-fn inflation_governor(_: &Node, params: Params<'_>) -> MethodResult {
+fn inflation_governor(node: &Node, params: Params<'_>) -> MethodResult {
     let (_commitment,): (Option<CommitmentConfig>,) = params.parse(0)?;
-    Answer::of(&RpcInflationGovernor::from(Inflation::new_disabled()))
+    Answer::of(&RpcInflationGovernor::from(*node.cluster.inflation.inflation()))
 }
 
 fn inflation_rate(node: &Node, params: Params<'_>) -> MethodResult {
     params.none()?;
     let slot = node.reader.view(Commitment::Finalized).block().slot;
     let epoch = node.cluster.epoch_schedule.get_epoch(slot);
-    Answer::of(&RpcInflationRate { total: 0.0, validator: 0.0, foundation: 0.0, epoch })
+    let (inflation, year) =
+        (node.cluster.inflation.inflation(), node.cluster.inflation.year(epoch));
+    Answer::of(&RpcInflationRate {
+        total: inflation.total(year),
+        validator: inflation.validator(year),
+        foundation: inflation.foundation(year),
+        epoch,
+    })
 }
 
-/// No epoch pays anything, so every address gets a null; but only for an epoch whose first block
-/// after it is there to say so.
+/// What addresses got for an epoch: vote accounts in the first block after it, stake accounts in one of
+/// the blocks that follow, by their address.
 fn inflation_reward(node: &Node, params: Params<'_>) -> MethodResult {
     let (addresses, config): (Vec<String>, Option<RpcEpochConfig>) = params.parse(1)?;
     let addresses = text::pubkeys(&addresses)?;
@@ -203,5 +280,59 @@ fn inflation_reward(node: &Node, params: Params<'_>) -> MethodResult {
     if boundary.parent_slot >= slot {
         return Err(RpcCustomError::SlotNotEpochBoundary { slot: boundary.id.slot }.into());
     }
-    Answer::of(&vec![None::<RpcInflationReward>; addresses.len()])
+    let texts: Vec<String> = addresses.iter().map(Pubkey::to_string).collect();
+    let mut rewards: HashMap<&str, (&Reward, Slot)> = HashMap::new();
+    rewards.extend(paid(boundary, &texts, &[RewardType::Voting]));
+    if let Some(partitions) = boundary.reward_partitions {
+        let hasher = EpochRewardsHasher::new(partitions as usize, &boundary.previous_blockhash);
+        let after = boundary.id.slot.saturating_add(1);
+        let blocks: Vec<_> = history.blocks(after..=last).take(partitions as usize).collect();
+        let mut asked: BTreeMap<usize, Vec<String>> = BTreeMap::new();
+        for (address, text) in addresses.iter().zip(&texts) {
+            if !rewards.contains_key(text.as_str()) {
+                let partition = hasher.clone().hash_address_to_partition(address);
+                asked.entry(partition).or_default().push(text.clone());
+            }
+        }
+        for (partition, texts) in &asked {
+            let block = blocks.get(*partition).ok_or_else(|| {
+                let bank = view(node, config.commitment);
+                RpcCustomError::EpochRewardsPeriodActive {
+                    slot: bank.block().slot,
+                    current_block_height: bank.meta().block_height,
+                    rewards_complete_block_height: boundary.block_height + partitions + 1,
+                }
+            })?;
+            rewards.extend(paid(
+                block,
+                texts,
+                &[RewardType::Staking, RewardType::DeactivatedStake],
+            ));
+        }
+    }
+    let reward = |text: &String| {
+        let (reward, effective_slot) = *rewards.get(text.as_str())?;
+        Some(RpcInflationReward {
+            epoch,
+            effective_slot,
+            amount: reward.lamports.unsigned_abs(),
+            post_balance: reward.post_balance,
+            commission: reward.commission,
+            commission_bps: reward.commission_bps,
+        })
+    };
+    Answer::of(&texts.iter().map(reward).collect::<Vec<_>>())
+}
+
+/// The rewards of some kinds that a block paid to some addresses.
+fn paid<'a>(
+    block: &'a Block,
+    addresses: &[String],
+    kinds: &'a [RewardType],
+) -> impl Iterator<Item = (&'a str, (&'a Reward, Slot))> {
+    let asked: HashSet<String> = addresses.iter().cloned().collect();
+    let of_kind = |reward: &&Reward| reward.reward_type.is_some_and(|kind| kinds.contains(&kind));
+    let found = block.rewards.iter().filter(of_kind);
+    let found = found.filter(move |reward| asked.contains(&reward.pubkey));
+    found.map(|reward| (reward.pubkey.as_str(), (reward, block.id.slot)))
 }

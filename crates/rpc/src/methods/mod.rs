@@ -46,6 +46,7 @@ use crate::params::Params;
 
 pub use answer::Answer;
 pub(crate) use answer::{Form, PIECE_BYTES, PREFIX, Pieces, Progress, close_reply};
+pub use node_info::api_version;
 pub use votes::own_keys;
 pub(crate) use wire::decode;
 

@@ -31,7 +31,7 @@ pub(super) const METHODS: &[Method] = &[
 const CLIENT_ID: &str = "Hydrant";
 
 /// The release of Agave whose shapes and behaviour are served.
-fn api_version() -> String {
+pub fn api_version() -> String {
     RpcApiVersion::default().to_string()
 }
 
@@ -86,7 +86,8 @@ fn cluster_nodes(node: &Node, params: Params<'_>) -> MethodResult {
         tpu: None,
         tpu_quic: cluster.tpu,
         tpu_forwards: None,
-        tpu_forwards_quic: None,
+        // What others forward is taken as what clients send.
+        tpu_forwards_quic: cluster.tpu,
         tpu_vote: None,
         serve_repair: None,
         rpc: cluster.rpc,

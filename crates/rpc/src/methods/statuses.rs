@@ -1,7 +1,12 @@
 //! What became of transactions, by signature.
 //!
-//! As on Agave, what is older than the status cache is found only by who asks for a search. The
-//! confirmations of a transaction are the complete blocks from its own on.
+//! As on Agave, what is older than the status cache is found only by a search. The confirmations of a
+//! transaction are the complete blocks above its own: a vote for a block is in the next one.
+//!
+//! A failed transaction of the open block is not there yet. Clients subscribe to a signature and then ask
+//! once for its status; web3.js rejects with whatever error it finds there, and makes a proper one of what
+//! the subscription tells. On Agave a transaction takes longer to the block than the client to the
+//! question; here it has been executed by then. So the subscription comes first, when the block is complete.
 
 use chain::{BLOCKHASHES_KEPT, Executed};
 use query::Views;
@@ -39,6 +44,10 @@ fn statuses(node: &Node, params: Params<'_>) -> MethodResult {
                 .transaction(signature)
                 .filter(|executed| searches || executed.slot >= oldest_known)
                 .filter(|executed| executed.slot <= views.processed.block().slot)
+                // The next block is opened after subscribers were told of the one before.
+                .filter(|executed| {
+                    executed.meta.status.is_ok() || executed.slot < views.processed.block().slot
+                })
                 .map(|executed| status(executed, &views))
         })
         .collect();
@@ -52,7 +61,7 @@ fn status(executed: &Executed, views: &Views<solana::Account, chain::Bank>) -> T
     let (confirmations, confirmation_status) = if slot <= views.finalized.block().slot {
         (None, TransactionConfirmationStatus::Finalized)
     } else if slot <= confirmed {
-        (Some((confirmed - slot + 1) as usize), TransactionConfirmationStatus::Confirmed)
+        (Some((confirmed - slot) as usize), TransactionConfirmationStatus::Confirmed)
     } else {
         (Some(0), TransactionConfirmationStatus::Processed)
     };

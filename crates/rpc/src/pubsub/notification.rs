@@ -174,8 +174,8 @@ pub(super) fn confirmed(
         blockhash: block.blockhash.to_string(),
         parent_slot: block.parent_slot,
         transactions,
-        rewards: Vec::new(),
-        num_partitions: None,
+        rewards: block.rewards.clone(),
+        num_partitions: block.reward_partitions,
         block_time: Some(block.block_time),
         block_height: Some(block.block_height),
     }

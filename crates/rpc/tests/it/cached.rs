@@ -204,6 +204,8 @@ fn add_to_history(history: &History, slot: u64, parent_slot: u64) {
         block_time: NOW,
         transaction_count: slot,
         transactions: vec![executed],
+        rewards: Vec::new(),
+        reward_partitions: None,
         writes: Vec::new(),
     });
     history.publish();

@@ -124,7 +124,7 @@ fn method_isBlockhashValid() {
 fn method_getInflationGovernor() {
     let governor = ok("getInflationGovernor", json!([]));
     for part in ["initial", "terminal", "taper", "foundation", "foundationTerm"] {
-        assert!(governor[part].is_f64(), "{part} of {governor}");
+        assert!(governor[part].as_f64().is_some_and(|part| part > 0.0), "{part} of {governor}");
     }
 }
 
@@ -132,7 +132,7 @@ fn method_getInflationGovernor() {
 fn method_getInflationRate() {
     let rate = ok("getInflationRate", json!([]));
     for part in ["total", "validator", "foundation"] {
-        assert!(rate[part].is_f64(), "{part} of {rate}");
+        assert!(rate[part].as_f64().is_some_and(|part| part > 0.0), "{part} of {rate}");
     }
     assert!(rate["epoch"].is_u64(), "{rate}");
 }
@@ -144,8 +144,16 @@ fn method_getInflationReward() {
     })
     .expect("epochs of 6 s");
     let vote = ok("getVoteAccounts", json!([]))["current"][0]["votePubkey"].clone();
-    let rewards = ok("getInflationReward", json!([[vote, stage().mint.to_string()], {"epoch": 0}]));
-    assert_eq!(rewards, json!([null, null]));
+    let program = "Stake11111111111111111111111111111111111111";
+    let stakes = ok("getProgramAccounts", json!([program, {"encoding": "base64"}]));
+    let keys = json!([vote, stakes[0]["pubkey"], stage().mint.to_string()]);
+    let rewards = ok("getInflationReward", json!([keys, {"epoch": 0}]));
+    // The commission is 0.
+    assert_eq!((&rewards[0]["epoch"], &rewards[0]["amount"]), (&json!(0), &json!(0)), "{rewards}");
+    assert_eq!(rewards[0]["effectiveSlot"], SLOTS_PER_EPOCH, "{rewards}");
+    assert!(number(&rewards[1]["amount"]) > 0, "{rewards}");
+    assert_eq!(rewards[1]["effectiveSlot"], SLOTS_PER_EPOCH + 1, "{rewards}");
+    assert_eq!(rewards[2], json!(null));
     assert_eq!(
         error("getInflationReward", json!([[stage().mint.to_string()], {"epoch": 1u64 << 40}]))["code"],
         -32004

@@ -64,6 +64,8 @@ impl RandomLedger {
             block_time: self.random.random(),
             transaction_count: self.random.random(),
             transactions: (0..transactions).map(|_| Arc::new(self.executed())).collect(),
+            rewards: self.list(0..3, Self::reward),
+            reward_partitions: self.option(|random| random.random.random()),
             writes: self.writes(),
         }
     }

@@ -12,8 +12,13 @@ fn a_block_as_each_detail_tells_it() {
     let full = block(json!({}));
     let head = json!({
         "blockHeight": 42, "blockTime": GENESIS_TIME + 168, "blockhash": hash(42).to_string(),
-        "parentSlot": 41, "previousBlockhash": hash(41).to_string(), "rewards": [],
+        "parentSlot": 41, "previousBlockhash": hash(41).to_string(), "rewards": full["rewards"],
     });
+    assert_eq!(full["rewards"].as_array().map(Vec::len), Some(1), "{full}");
+    let fee = &full["rewards"][0];
+    assert_eq!(fee["pubkey"], keypair(1).pubkey().to_string());
+    assert_eq!((&fee["rewardType"], &fee["lamports"]), (&json!("Fee"), &json!(2_500)));
+    assert_eq!(full.get("numRewardPartitions"), None);
     let without_transactions = |mut block: Value| {
         let object = block.as_object_mut().expect("a block is an object");
         object.remove("transactions");

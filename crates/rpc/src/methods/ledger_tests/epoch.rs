@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use solana_signer::Signer;
 
-use super::world::{FINALIZED, PROCESSED, World, keypair};
+use super::world::{FINALIZED, PROCESSED, World, keypair, pays};
 
 fn identity() -> String {
     keypair(1).pubkey().to_string()
@@ -90,27 +90,57 @@ fn production_counts_leader_slots_and_blocks() {
 }
 
 #[test]
-fn there_is_no_inflation() {
+fn inflation_is_that_of_a_new_cluster() {
     let world = World::new();
     assert_eq!(
         world.ok("getInflationGovernor", json!([])),
-        json!({"initial": 0.0, "terminal": 0.0, "taper": 0.0, "foundation": 0.0,
-               "foundationTerm": 0.0})
+        json!({"initial": 0.08, "terminal": 0.015, "taper": 0.15, "foundation": 0.05,
+               "foundationTerm": 7.0})
     );
-    assert_eq!(
-        world.ok("getInflationRate", json!([])),
-        json!({"total": 0.0, "validator": 0.0, "foundation": 0.0, "epoch": 1})
-    );
+    let rate = world.ok("getInflationRate", json!([]));
+    assert_eq!(rate["epoch"], 1);
+    let of = |name: &str| rate[name].as_f64().expect("a rate");
+    assert!((0.0799..=0.08).contains(&of("total")), "{rate}");
+    assert!((of("validator") - of("total") * 0.95).abs() < 1e-9, "{rate}");
+    assert!((of("foundation") - of("total") * 0.05).abs() < 1e-9, "{rate}");
 }
 
 #[test]
-fn no_epoch_pays_rewards() {
+fn an_epoch_pays_vote_accounts_in_its_next_block_and_stake_accounts_after_it() {
     let world = World::new();
-    let [one, other] = [4, 5].map(|number| keypair(number).pubkey().to_string());
     // Epoch 1 ends with slot 63; 64 is skipped; 65 is the first block after it.
     let config = json!({"epoch": 1, "commitment": "confirmed"});
-    assert_eq!(world.ok("getInflationReward", json!([[one, other], config])), json!([null, null]));
+    let keys: Vec<_> = [2, 60, 61, 62, 63, 1, 5].map(|number| keypair(number).pubkey()).to_vec();
+    let texts: Vec<String> = keys.iter().map(|key| key.to_string()).collect();
+    let answer = world.ok("getInflationReward", json!([texts, config]));
+    assert_eq!(
+        answer[0],
+        json!({"epoch": 1, "effectiveSlot": 65, "amount": 7, "postBalance": 1_007,
+               "commission": null, "commissionBps": 500})
+    );
+    let mut slots = Vec::new();
+    for (place, number) in (1..5).zip(60..) {
+        assert_eq!(answer[place]["amount"], 100 + number);
+        assert_eq!(answer[place]["effectiveSlot"], pays(&keys[place]));
+        slots.push(pays(&keys[place]));
+    }
+    slots.sort_unstable();
+    slots.dedup();
+    assert_eq!(slots, [66, 67], "both blocks pay someone");
+    // Fees are no rewards of an epoch.
+    assert_eq!(answer[5], Value::Null);
+    assert_eq!(answer[6], Value::Null);
     assert_eq!(world.ok("getInflationReward", json!([[], config])), json!([]));
+    let block = world.ok("getBlock", json!([65, {"commitment": "confirmed"}]));
+    assert_eq!(block["numRewardPartitions"], 2);
+    assert_eq!(block["rewards"][0]["rewardType"], "Voting");
+    assert_eq!(block["rewards"][1]["rewardType"], "Fee");
+}
+
+#[test]
+fn an_epoch_that_is_not_known_has_no_rewards_to_tell() {
+    let world = World::new();
+    let one = keypair(4).pubkey().to_string();
     for (config, code, message) in [
         (
             json!({}),

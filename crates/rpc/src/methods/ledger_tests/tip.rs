@@ -12,7 +12,7 @@ fn each_commitment_tells_of_its_own_block() {
         (Value::Null, FINALIZED, 47, 47 + 7),
         (json!({"commitment": "finalized"}), FINALIZED, 47, 47 + 7),
         (json!({"commitment": "confirmed"}), CONFIRMED, 77, 77 + 8),
-        (json!({"commitment": "processed", "minContextSlot": 80}), PROCESSED, 78, 78 + 9),
+        (json!({"commitment": "processed", "minContextSlot": 80}), PROCESSED, 78, 78 + 10),
     ] {
         let params = || json!([commitment]);
         assert_eq!(world.ok("getSlot", params()), slot);

@@ -195,7 +195,7 @@ fn a_status_says_how_sure_it_is() {
     assert_eq!(statuses[1]["err"], err);
     assert_eq!(statuses[1]["status"], json!({"Err": err}));
     assert_eq!(statuses[2]["confirmationStatus"], "confirmed");
-    assert_eq!(statuses[2]["confirmations"], CONFIRMED - 60 + 1);
+    assert_eq!(statuses[2]["confirmations"], CONFIRMED - 60);
     assert_eq!(statuses[3]["confirmationStatus"], "processed");
     assert_eq!(statuses[3]["confirmations"], 0);
     assert_eq!(statuses[4], Value::Null);
@@ -204,6 +204,18 @@ fn a_status_says_how_sure_it_is() {
     let found = world.value(PROCESSED, "getSignatureStatuses", params);
     assert_eq!(found[0]["slot"], 42);
     assert_eq!(found[1], Value::Null);
+}
+
+#[test]
+fn a_failed_transaction_has_no_status_before_its_block_is_complete() {
+    let world = World::new();
+    let signatures = json!([[world.signature("refused"), world.signature("processed")]]);
+    let statuses = world.value(PROCESSED, "getSignatureStatuses", signatures.clone());
+    assert_eq!(statuses[0], Value::Null);
+    assert_eq!(statuses[1]["slot"], PROCESSED);
+    let search = json!([signatures[0], {"searchTransactionHistory": true}]);
+    let statuses = world.value(PROCESSED, "getSignatureStatuses", search);
+    assert_eq!(statuses[0], Value::Null);
 }
 
 #[test]

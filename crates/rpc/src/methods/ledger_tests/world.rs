@@ -19,6 +19,7 @@ use query::{Ledger, LedgerConfig};
 use serde_json::Value;
 use solana::Account;
 use solana_account::AccountSharedData;
+use solana_epoch_rewards_hasher::EpochRewardsHasher;
 use solana_epoch_schedule::EpochSchedule;
 use solana_hash::Hash;
 use solana_instruction::Instruction;
@@ -36,7 +37,7 @@ use solana_slot_history::SlotHistory;
 use solana_system_interface::instruction::transfer;
 use solana_transaction::versioned::VersionedTransaction;
 use solana_transaction_error::TransactionError;
-use solana_transaction_status::TransactionStatusMeta;
+use solana_transaction_status::{Reward, RewardType, TransactionStatusMeta};
 
 use crate::error::RpcError;
 use crate::methods::find;
@@ -50,6 +51,9 @@ pub(super) const PROCESSED: Slot = 80;
 const SLOT_SECS: i64 = 4;
 const SKIPPED: [Slot; 2] = [46, 64];
 const HISTORY_SLOTS: u64 = 40;
+/// The first block of epoch 2, and how many blocks after it pay.
+pub(super) const BOUNDARY: Slot = 65;
+const PARTITIONS: u64 = 2;
 
 /// A key pair by number: the same in every run.
 pub(super) fn keypair(number: u8) -> Keypair {
@@ -135,7 +139,7 @@ impl World {
     }
 
     /// A transaction of history: `memo` in slot 42, `failed` in 43, `lookup` in 44, `priced` in 45,
-    /// `cheap` and `dear` in 47, `confirmed` in 60, `processed` in 80, `forgotten` in 20.
+    /// `cheap` and `dear` in 47, `confirmed` in 60, `processed` and `refused` in 80, `forgotten` in 20.
     pub(super) fn tx(&self, name: &str) -> &Arc<Executed> {
         self.named.get(name).unwrap_or_else(|| panic!("no transaction is called {name}"))
     }
@@ -199,6 +203,7 @@ impl Builder {
             vote_account: keypair(2).pubkey(),
             faucet: keypair(3).pubkey(),
             epoch_schedule: EpochSchedule::custom(32, 32, false),
+            inflation: chain::InflationSchedule::default(),
             rent: Rent::default(),
             lamports_per_signature: 5_000,
             slot_ms: 4_000,
@@ -298,6 +303,8 @@ impl Builder {
             block_time: bank.unix_timestamp,
             transaction_count: bank.transaction_count,
             transactions,
+            rewards: rewards(slot),
+            reward_partitions: (slot == BOUNDARY).then_some(PARTITIONS),
             writes: Vec::new(),
         }));
         self.ledger.complete(id, Arc::clone(&bank)).expect("the block is open");
@@ -352,7 +359,11 @@ impl Builder {
             }
             45 => ("priced", plain(&[units(200_000), unit_price(1_000), pay(45)])),
             60 => ("confirmed", plain(&[pay(60)])),
-            80 => ("processed", plain(&[pay(80)])),
+            80 => {
+                let mut refused = plain(&[pay(81)]);
+                refused.meta.status = Err(TransactionError::AccountNotFound);
+                return vec![("processed", plain(&[pay(80)])), ("refused", refused)];
+            }
             47 => {
                 let (cheap, dear) = (keypair(12), keypair(14));
                 let pay = |from: &Keypair, to| transfer(&from.pubkey(), &keypair(to).pubkey(), 1);
@@ -367,6 +378,36 @@ impl Builder {
         };
         vec![other]
     }
+}
+
+/// The block that pays a stake account for epoch 1.
+pub(super) fn pays(stake: &Pubkey) -> Slot {
+    let hasher = EpochRewardsHasher::new(PARTITIONS as usize, &hash(BOUNDARY - 2));
+    BOUNDARY + 1 + hasher.hash_address_to_partition(stake) as Slot
+}
+
+/// For epoch 1 the vote account gets 7 lamports, and each stake account 100 and its number. The leader
+/// gets its fees in every block.
+fn rewards(slot: Slot) -> Vec<Reward> {
+    let reward = |number: u8, lamports, kind| Reward {
+        pubkey: keypair(number).pubkey().to_string(),
+        lamports,
+        post_balance: 1_000 + lamports as u64,
+        reward_type: Some(kind),
+        commission: None,
+        commission_bps: Some(500).filter(|_| kind == RewardType::Voting),
+    };
+    let mut all = Vec::new();
+    if slot == BOUNDARY {
+        all.push(reward(2, 7, RewardType::Voting));
+    }
+    for number in 60..70 {
+        if slot == pays(&keypair(number).pubkey()) {
+            all.push(reward(number, 100 + i64::from(number), RewardType::Staking));
+        }
+    }
+    all.push(reward(1, 2_500, RewardType::Fee));
+    all
 }
 
 /// Accounts as changes to the ledger.

@@ -224,6 +224,8 @@ impl Node {
             block_time: 1,
             transaction_count: 0,
             transactions: std::mem::take(&mut self.transactions),
+            rewards: Vec::new(),
+            reward_partitions: None,
             writes: std::mem::take(&mut self.writes),
         });
         self.ledger.complete(block.id, bank(self.tip, true)).expect("it is open");
@@ -342,6 +344,7 @@ fn cluster() -> Arc<Cluster> {
         vote_account: key(251),
         faucet: key(252),
         epoch_schedule: Default::default(),
+        inflation: chain::InflationSchedule::default(),
         rent: Default::default(),
         lamports_per_signature: 5_000,
         slot_ms: 400,

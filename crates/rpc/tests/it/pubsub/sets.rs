@@ -351,6 +351,8 @@ fn forked(parent: (u64, u8), slot: u64, hash: u8, accounts: &[u8]) -> Arc<Block>
         block_time: 1,
         transaction_count: 0,
         transactions: Vec::new(),
+        rewards: Vec::new(),
+        reward_partitions: None,
         writes: accounts.iter().map(write).collect(),
     })
 }

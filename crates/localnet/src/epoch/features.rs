@@ -1,0 +1,22 @@
+//! Which features are active, as the ledger's feature accounts say.
+
+use ledger::Slot;
+use solana_account::ReadableAccount;
+use solana_feature_set::{FEATURE_NAMES, FeatureSet};
+use solana_pubkey::Pubkey;
+
+use crate::working_set::Accounts;
+
+/// The features that are active, and since which slot.
+pub(crate) fn active(accounts: &impl Accounts) -> FeatureSet {
+    let activated = |id: &Pubkey| {
+        let account = accounts.account(id)?;
+        let is_feature = account.0.owner() == &solana_sdk_ids::feature::ID;
+        // All that the account says is the slot, if it has one.
+        bincode::deserialize::<Option<Slot>>(account.0.data()).ok()?.filter(|_| is_feature)
+    };
+    let all = || FEATURE_NAMES.keys();
+    let active = all().filter_map(|id| Some((*id, activated(id)?))).collect();
+    let inactive = all().filter(|id| activated(id).is_none()).copied().collect();
+    FeatureSet::new(active, inactive)
+}

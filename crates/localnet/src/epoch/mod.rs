@@ -1,0 +1,276 @@
+//! Epochs: what happens where one ends, as Agave's runtime has it.
+//!
+//! Shape: the first block of an epoch adds to the stake history, computes what the epoch before made and
+//! whom it goes to (`rewards`), and pays the commissions. The blocks after it pay the stake accounts, each
+//! a part of them (`payout`). In between the EpochRewards sysvar is active, and the stake program waits.
+//! Bounds: about 300 bytes a stake account while rewards are computed, 200 until they are paid.
+//! Invariant: what is paid follows from the accounts at the end of the epoch and from the votes that were
+//! kept (`voters`), so that a ledger that is opened again pays the same.
+//! Not here: how accounts are written (`executor`), which rate an epoch has (`chain`).
+
+mod features;
+mod payout;
+mod points;
+mod rewards;
+mod voters;
+
+use chain::{Bank, InflationSchedule, View};
+use ledger::Slot;
+use solana_account::{AccountSharedData, ReadableAccount};
+use solana_epoch_rewards::EpochRewards;
+use solana_epoch_schedule::EpochSchedule;
+use solana_feature_set::FeatureSet;
+use solana_pubkey::Pubkey;
+use solana_sdk_ids::sysvar;
+use solana_stake_interface::stake_history::{StakeHistory, StakeHistoryEntry};
+use solana_transaction_status::Reward;
+
+pub(crate) use features::active as active_features;
+pub(crate) use payout::Payment;
+use payout::Payout;
+pub(crate) use payout::Rewarded;
+use rewards::Terms;
+pub(crate) use rewards::{Delegated, StakeReward};
+pub(crate) use voters::Voters;
+
+use crate::stakes;
+use crate::vm::Vm;
+
+/// Stake accounts are paid from the second block of an epoch on.
+const CALCULATION_BLOCKS: u64 = 1;
+/// Payments take at most this part of an epoch's slots.
+const PAYING_PART_OF_EPOCH: u64 = 10;
+
+/// What a ledger knows of its epochs.
+pub(crate) struct Epochs {
+    features: FeatureSet,
+    schedule: EpochSchedule,
+    inflation: InflationSchedule,
+    voters: Voters,
+    payout: Option<Payout>,
+}
+
+/// What begins with an epoch.
+pub(crate) struct Begun {
+    /// The stake of the epoch that ended, for the history.
+    pub(crate) ended: StakeHistoryEntry,
+    /// Who gets a commission, and what of it nobody may have.
+    pub(crate) commissions: Vec<Commission>,
+    /// The sysvar for the whole time of payment. Nothing is paid yet.
+    pub(crate) sysvar: EpochRewards,
+}
+
+/// What a vote account, or who collects for it, gets.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Commission {
+    pub(crate) collector: Pubkey,
+    pub(crate) lamports: u64,
+    /// Lamports that are gone, for the collector may not have them.
+    pub(crate) burnt: u64,
+    /// Whether the collector is the vote account itself.
+    pub(crate) is_voter: bool,
+    pub(crate) commission_bps: Option<u16>,
+}
+
+impl Epochs {
+    pub(crate) fn new(
+        features: FeatureSet,
+        schedule: EpochSchedule,
+        inflation: InflationSchedule,
+        voters: Voters,
+    ) -> Self {
+        Self { features, schedule, inflation, voters, payout: None }
+    }
+
+    pub(crate) fn features(&self) -> &FeatureSet {
+        &self.features
+    }
+
+    pub(crate) fn schedule(&self) -> &EpochSchedule {
+        &self.schedule
+    }
+
+    pub(crate) fn voters(&self) -> &Voters {
+        &self.voters
+    }
+
+    /// Who gets the fees of the blocks of an epoch.
+    pub(crate) fn fee_collector(
+        &self,
+        epoch: u64,
+        vote_account: &Pubkey,
+        identity: Pubkey,
+    ) -> Pubkey {
+        if !self.features.snapshot().custom_commission_collector {
+            return identity;
+        }
+        self.voters.of(epoch, vote_account).map_or(identity, |voter| voter.fee_collector())
+    }
+
+    /// Ends the epoch of the parent. `view` is of the parent; `open` is the first block of the new one,
+    /// with nothing in it yet.
+    pub(crate) fn begin(&mut self, vm: &Vm, view: &View, open: &Bank) -> Begun {
+        let slot = open.block.slot;
+        let (epoch, ended) =
+            (self.schedule.get_epoch(slot), self.schedule.get_epoch(open.parent_slot));
+        let delegated = rewards::delegated(view);
+        let warmup = self.features.new_warmup_cooldown_rate_epoch(&self.schedule);
+        let mut history = stakes::history(vm);
+        let entry = stakes::total(&delegated, &history, ended, warmup);
+        history.add(ended, entry.clone());
+
+        let staked = stakes::by_voter(&delegated, &history, epoch, warmup);
+        let scheduled = self.schedule.get_leader_schedule_epoch(slot);
+        self.voters.begin(&self.features, view, &staked, scheduled);
+        let candidates = self.voters.candidates(view, scheduled, ended);
+        let points = points::total(&delegated, &candidates, &history, warmup);
+        let made = self.inflation.lamports(epoch, ended, open.capitalization);
+        // Where nobody has points nothing is made.
+        let total = if points > 0 { made } else { 0 };
+        let terms = self.terms(vm, ended, (total, points), &history);
+        let epochs = [ended, epoch, scheduled];
+        let commission_of = |voter: &Pubkey| self.voters.commission(&self.features, voter, epochs);
+        let redeemed = if points > 0 {
+            rewards::redeem_all(&terms, delegated, &candidates, commission_of)
+        } else {
+            rewards::Redeemed::default()
+        };
+
+        let partitions = self.partitions(slot, redeemed.stakes.len() as u64);
+        let first = open.block_height + CALCULATION_BLOCKS;
+        let sysvar = EpochRewards {
+            distribution_starting_block_height: first,
+            num_partitions: partitions,
+            parent_blockhash: open.last_blockhash(),
+            total_points: points,
+            total_rewards: total,
+            distributed_rewards: 0,
+            active: true,
+        };
+        self.payout = Some(Payout::new(&sysvar, redeemed.stakes));
+        Begun { ended: entry, commissions: redeemed.commissions, sysvar }
+    }
+
+    /// Goes on with what a ledger was paying when it was closed. `head` is its newest block.
+    pub(crate) fn resume(&mut self, vm: &Vm, view: &View, head: &Bank) {
+        let sysvar = sysvar_of(vm);
+        let slot = head.block.slot;
+        let epoch = self.schedule.get_epoch(slot);
+        if !sysvar.active || epoch == 0 {
+            return;
+        }
+        let ended = epoch - 1;
+        let scheduled = self.schedule.get_leader_schedule_epoch(slot);
+        let warmup = self.features.new_warmup_cooldown_rate_epoch(&self.schedule);
+        let history = stakes::history(vm);
+        let delegated = rewards::delegated(view);
+        if !self.voters.has(scheduled) {
+            // A snapshot of another ledger does not say who could vote.
+            let staked = stakes::by_voter(&delegated, &history, epoch, warmup);
+            self.voters.begin(&self.features, view, &staked, scheduled);
+        }
+        let candidates = self.voters.candidates(view, scheduled, ended);
+        let made = (sysvar.total_rewards, sysvar.total_points);
+        let terms = self.terms(vm, ended, made, &history);
+        let epochs = [ended, epoch, scheduled];
+        let commission_of = |voter: &Pubkey| self.voters.commission(&self.features, voter, epochs);
+        let redeemed = if sysvar.total_points > 0 {
+            rewards::redeem_all(&terms, delegated, &candidates, commission_of)
+        } else {
+            rewards::Redeemed::default()
+        };
+        self.payout = Some(Payout::new(&sysvar, redeemed.stakes));
+    }
+
+    /// The stake accounts that a block pays, and whether it is the last that pays any.
+    pub(crate) fn due(&mut self, block_height: u64) -> Option<Due> {
+        let payout = self.payout.as_mut()?;
+        if block_height < payout.first {
+            return None;
+        }
+        let rewards = payout.take(block_height);
+        let is_last = payout.is_over(block_height);
+        if is_last {
+            self.payout = None;
+        }
+        Some(Due { rewards, is_last })
+    }
+
+    /// What stake accounts become, each as it is now. `None` is one that cannot be paid.
+    pub(crate) fn payments(
+        &self,
+        vm: &Vm,
+        epoch: u64,
+        due: &[(StakeReward, Option<AccountSharedData>)],
+    ) -> Vec<Option<Payment>> {
+        let history = stakes::history(vm);
+        let terms = self.terms(vm, epoch.saturating_sub(1), (0, 0), &history);
+        let pay = |(reward, account): &(StakeReward, Option<AccountSharedData>)| {
+            payout::pay(&terms, epoch, reward, account.as_ref()?)
+        };
+        due.iter().map(pay).collect()
+    }
+
+    /// A reward as blocks tell it.
+    pub(crate) fn reward(&self, reward: Rewarded) -> Reward {
+        let in_bps = self.features.snapshot().commission_rate_in_basis_points;
+        let bps = reward.commission_bps;
+        Reward {
+            pubkey: reward.pubkey.to_string(),
+            lamports: i64::try_from(reward.lamports).unwrap_or(i64::MAX),
+            post_balance: reward.post_balance,
+            reward_type: Some(reward.kind),
+            commission: bps.filter(|_| !in_bps).map(|bps| (bps / 100) as u8),
+            commission_bps: bps.filter(|_| in_bps),
+        }
+    }
+
+    fn terms<'a>(
+        &self,
+        vm: &Vm,
+        ended: u64,
+        (rewards, points): (u64, u128),
+        history: &'a StakeHistory,
+    ) -> Terms<'a> {
+        let features = self.features.snapshot();
+        Terms {
+            ended,
+            rewards,
+            points,
+            history,
+            warmup: self.features.new_warmup_cooldown_rate_epoch(&self.schedule),
+            rent: vm.svm().get_sysvar(),
+            adjusts_for_rent: features.relax_post_exec_min_balance_check,
+            has_collectors: features.custom_commission_collector,
+        }
+    }
+
+    fn partitions(&self, slot: Slot, accounts: u64) -> u64 {
+        let per_block = self.inflation.stake_accounts_per_block(slot);
+        let longest = (self.schedule.slots_per_epoch / PAYING_PART_OF_EPOCH).max(1);
+        accounts.div_ceil(per_block).clamp(1, longest)
+    }
+}
+
+/// What a block has to pay.
+pub(crate) struct Due {
+    pub(crate) rewards: Vec<StakeReward>,
+    pub(crate) is_last: bool,
+}
+
+/// The sysvar that says how far an epoch's rewards are paid.
+pub(crate) fn sysvar_of(vm: &Vm) -> EpochRewards {
+    let account = vm.account(&sysvar::epoch_rewards::ID);
+    account.and_then(|account| bincode::deserialize(account.data()).ok()).unwrap_or_default()
+}
+
+/// Whether a fee or a commission may be paid to an account: a wallet that can stay, or what burns it.
+pub(crate) fn may_collect(
+    features: &FeatureSet,
+    rent: &solana_rent::Rent,
+    collector: &Pubkey,
+    lamports_before: u64,
+    account: &AccountSharedData,
+) -> bool {
+    rewards::may_collect(features, rent, collector, lamports_before, account)
+}

@@ -1,0 +1,107 @@
+//! Points: what a stake has earned by the votes of its validator. Lamports are shared out by them.
+
+use std::collections::HashMap;
+
+use solana_pubkey::Pubkey;
+use solana_stake_interface::stake_history::StakeHistory;
+use solana_stake_interface::state::Stake;
+
+use super::rewards::Delegated;
+
+/// The credits of a vote account: of each epoch what it had at its end and at its beginning.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Credits(pub(super) Vec<(u64, u64, u64)>);
+
+impl Credits {
+    /// All credits that it ever had.
+    fn now(&self) -> u64 {
+        self.0.last().map_or(0, |(_, credits, _)| *credits)
+    }
+}
+
+/// What a stake has earned since it was last paid.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Earned {
+    pub(super) points: u128,
+    /// The credits that it has seen after that.
+    pub(super) credits_observed: u64,
+    /// The vote account has fewer credits than the stake had seen: it was made anew.
+    pub(super) is_rewound: bool,
+}
+
+/// What a stake has earned: in each epoch its effective stake for each credit that it has not seen.
+pub(super) fn earned(
+    stake: &Stake,
+    credits: &Credits,
+    history: &StakeHistory,
+    warmup: Option<u64>,
+) -> Earned {
+    let (seen, now) = (stake.credits_observed, credits.now());
+    if now <= seen {
+        return Earned { points: 0, credits_observed: now, is_rewound: now < seen };
+    }
+    let mut earned = Earned { credits_observed: seen, ..Earned::default() };
+    for (epoch, end, start) in &credits.0 {
+        let fresh = if seen < *start {
+            end.saturating_sub(*start)
+        } else {
+            // It came during the epoch, or has seen all of it.
+            end.saturating_sub(earned.credits_observed.max(seen))
+        };
+        earned.credits_observed = earned.credits_observed.max(*end);
+        let effective = stake.delegation.stake_v2(*epoch, history, warmup);
+        earned.points += u128::from(effective) * u128::from(fresh);
+    }
+    earned
+}
+
+/// The points of all stakes that are delegated to one of `voters`.
+pub(super) fn total(
+    delegated: &[Delegated],
+    voters: &HashMap<Pubkey, super::voters::Candidate>,
+    history: &StakeHistory,
+    warmup: Option<u64>,
+) -> u128 {
+    let points = delegated.iter().filter_map(|it| {
+        let voter = voters.get(&it.stake.delegation.voter_pubkey)?;
+        Some(earned(&it.stake, &voter.credits, history, warmup).points)
+    });
+    points.sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use solana_stake_interface::state::Delegation;
+
+    use super::*;
+
+    fn stake(credits_observed: u64) -> Stake {
+        // Fully effective since before the first epoch.
+        let delegation = Delegation::new(&Pubkey::new_from_array([1; 32]), 1_000, u64::MAX);
+        Stake { delegation, credits_observed }
+    }
+
+    fn of(credits_observed: u64, credits: &[(u64, u64, u64)]) -> Earned {
+        let credits = Credits(credits.to_vec());
+        earned(&stake(credits_observed), &credits, &StakeHistory::default(), Some(0))
+    }
+
+    #[test]
+    fn each_credit_that_a_stake_has_not_seen_earns_its_stake() {
+        let credits = [(0, 100, 0), (1, 250, 100)];
+        assert_eq!(of(0, &credits).points, 250_000);
+        assert_eq!(of(100, &credits).points, 150_000);
+        // It came in the middle of the epoch.
+        assert_eq!(of(130, &credits).points, 120_000);
+        assert_eq!(of(130, &credits).credits_observed, 250);
+    }
+
+    #[test]
+    fn without_new_credits_nothing_is_earned() {
+        let same = Earned { points: 0, credits_observed: 250, is_rewound: false };
+        assert_eq!(of(250, &[(1, 250, 100)]), same);
+        let rewound = Earned { points: 0, credits_observed: 250, is_rewound: true };
+        assert_eq!(of(300, &[(1, 250, 100)]), rewound);
+        assert_eq!(of(0, &[]), Earned::default());
+    }
+}

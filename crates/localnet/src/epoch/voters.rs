@@ -1,0 +1,189 @@
+//! Vote accounts as they were when epochs began: who could vote, and for which commission.
+//!
+//! A commission counts only some epochs after it was set, so that no validator takes what it did not
+//! announce. So what vote accounts said is kept for five epochs, and with the ledger if that is kept.
+//! Bounds: 66 bytes for each vote account that has stake, five times; past 2,000 accounts, those of the
+//! most stake.
+
+use std::collections::{BTreeMap, HashMap};
+
+use chain::View;
+use ledger::Address;
+use serde::{Deserialize, Serialize};
+use solana::facet;
+use solana_account::ReadableAccount;
+use solana_epoch_schedule::EpochSchedule;
+use solana_feature_set::FeatureSet;
+use solana_pubkey::Pubkey;
+use solana_rent::Rent;
+use solana_sdk_ids::{sysvar, vote};
+use solana_vote_interface::state::VoteStateV4;
+
+use super::points::Credits;
+use super::rewards;
+use crate::stakes;
+use crate::vm::Vm;
+
+/// Epochs that are kept, as Agave keeps.
+const EPOCHS_KEPT: u64 = 5;
+/// Vote accounts that count, where they are held to conditions at all.
+const ADMITTED_MAX: usize = 2_000;
+
+/// A vote account at the beginning of an epoch.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Voter {
+    pubkey: [u8; 32],
+    commission_bps: u16,
+    fee_collector: [u8; 32],
+}
+
+impl Voter {
+    /// Who gets the fees of its blocks.
+    pub(crate) fn fee_collector(&self) -> Pubkey {
+        Pubkey::new_from_array(self.fee_collector)
+    }
+}
+
+/// A vote account that rewards are computed for.
+#[derive(Clone, Debug)]
+pub(super) struct Candidate {
+    pub(super) credits: Credits,
+    /// Who gets its commission.
+    pub(super) collector: Pubkey,
+}
+
+/// The vote accounts of the last epochs, by the epoch whose leaders they could be; each in the order of
+/// addresses.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Voters(BTreeMap<u64, Vec<Voter>>);
+
+impl Voters {
+    /// Whether an epoch's are known.
+    pub(crate) fn has(&self, epoch: u64) -> bool {
+        self.0.contains_key(&epoch)
+    }
+
+    /// A vote account as it was for the leaders of an epoch.
+    pub(crate) fn of(&self, epoch: u64, pubkey: &Pubkey) -> Option<&Voter> {
+        let voters = self.0.get(&epoch)?;
+        let at = voters.binary_search_by_key(pubkey.as_array(), |voter| voter.pubkey).ok()?;
+        voters.get(at)
+    }
+
+    /// Notes vote accounts as they are in `view`, where an epoch begins, for the leaders of `scheduled`.
+    pub(crate) fn begin(
+        &mut self,
+        features: &FeatureSet,
+        view: &View,
+        staked: &HashMap<Pubkey, u64>,
+        scheduled: u64,
+    ) {
+        let in_bps = features.snapshot().commission_rate_in_basis_points;
+        let reserve = reserve(view);
+        let is_admitted = |candidate: &(Pubkey, u64, VoteStateV4, u64)| {
+            let (_, stake, state, lamports) = candidate;
+            *stake > 0 && state.bls_pubkey_compressed.is_some() && *lamports >= reserve
+        };
+        let mut candidates: Vec<_> = states(view)
+            .map(|(pubkey, state, lamports)| {
+                let stake = staked.get(&pubkey).copied().unwrap_or(0);
+                (pubkey, stake, state, lamports)
+            })
+            .collect();
+        if features.snapshot().validator_admission_ticket {
+            candidates.retain(is_admitted);
+            admit_largest(&mut candidates);
+        }
+        let mut voters: Vec<Voter> = candidates
+            .into_iter()
+            .map(|(pubkey, _, state, _)| {
+                let bps = state.inflation_rewards_commission_bps;
+                Voter {
+                    pubkey: pubkey.to_bytes(),
+                    // A percentage, before there were basis points.
+                    commission_bps: if in_bps { bps } else { bps / 100 * 100 },
+                    fee_collector: state.block_revenue_collector.to_bytes(),
+                }
+            })
+            .collect();
+        voters.sort_unstable_by_key(|voter| voter.pubkey);
+        self.0.insert(scheduled, voters);
+        let oldest = scheduled.saturating_sub(EPOCHS_KEPT - 1);
+        self.0.retain(|epoch, _| *epoch >= oldest);
+    }
+
+    /// The vote accounts of `view`, for all epochs from `first` on whose leaders are known.
+    pub(crate) fn of_now(
+        features: &FeatureSet,
+        schedule: &EpochSchedule,
+        vm: &Vm,
+        view: &View,
+        (first, scheduled): (u64, u64),
+    ) -> Self {
+        let warmup = features.new_warmup_cooldown_rate_epoch(schedule);
+        let delegated = rewards::delegated(view);
+        let staked = stakes::by_voter(&delegated, &stakes::history(vm), first, warmup);
+        let mut voters = Self::default();
+        (first..=scheduled).for_each(|epoch| voters.begin(features, view, &staked, epoch));
+        voters
+    }
+
+    /// The vote accounts that rewards of the epoch `ended` are computed for, with what they earned by its
+    /// end.
+    pub(super) fn candidates(
+        &self,
+        view: &View,
+        scheduled: u64,
+        ended: u64,
+    ) -> HashMap<Pubkey, Candidate> {
+        let admitted = states(view).filter(|(pubkey, ..)| self.of(scheduled, pubkey).is_some());
+        let candidates = admitted.map(|(pubkey, state, _)| {
+            let credits = state.epoch_credits.into_iter().filter(|(epoch, ..)| *epoch <= ended);
+            let collector = state.inflation_rewards_collector;
+            (pubkey, Candidate { credits: Credits(credits.collect()), collector })
+        });
+        candidates.collect()
+    }
+
+    /// The commission that counts for rewards of the epoch `ended`: what a vote account said when the
+    /// epoch before that began, if it was there.
+    pub(super) fn commission(
+        &self,
+        features: &FeatureSet,
+        pubkey: &Pubkey,
+        [ended, now, scheduled]: [u64; 3],
+    ) -> u16 {
+        let is_delayed = features.snapshot().delay_commission_updates;
+        let epochs = if is_delayed { [ended, now, scheduled] } else { [scheduled; 3] };
+        let known = epochs.into_iter().find_map(|epoch| self.of(epoch, pubkey));
+        known.map_or(0, |voter| voter.commission_bps)
+    }
+}
+
+/// Of too many those of the most stake; of equals at the border, none.
+fn admit_largest(candidates: &mut Vec<(Pubkey, u64, VoteStateV4, u64)>) {
+    if candidates.len() <= ADMITTED_MAX {
+        return;
+    }
+    candidates.sort_unstable_by_key(|(_, stake, ..)| std::cmp::Reverse(*stake));
+    let border = candidates[ADMITTED_MAX].1;
+    candidates.retain(|(_, stake, ..)| *stake > border);
+}
+
+/// Every vote account of a view.
+fn states(view: &View) -> impl Iterator<Item = (Pubkey, VoteStateV4, u64)> + '_ {
+    let program = Address::from(vote::ID.to_bytes());
+    view.keyed(facet::PROGRAM, &program).filter_map(|(address, account)| {
+        let pubkey = Pubkey::try_from(address.as_bytes()).ok()?;
+        let state = VoteStateV4::deserialize(account.0.data(), &pubkey).ok()?;
+        Some((pubkey, state, account.0.lamports()))
+    })
+}
+
+/// What a vote account holds at least.
+fn reserve(view: &View) -> u64 {
+    let rent = view.record(&Address::from(sysvar::rent::ID.to_bytes()));
+    let rent: Rent =
+        rent.and_then(|account| bincode::deserialize(account.0.data()).ok()).unwrap_or_default();
+    rent.minimum_balance(VoteStateV4::size_of())
+}

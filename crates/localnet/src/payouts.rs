@@ -1,0 +1,200 @@
+//! What is paid without a transaction: commissions and stake rewards of an epoch, the leader's fees, and
+//! what is burnt.
+//!
+//! Order in a block: commissions, if it begins an epoch; stake accounts, if it is one of those that pay
+//! them; transactions; then the leader's fees, and the incinerator is emptied.
+
+use chain::Bank;
+use ledger::Commitment;
+use query::LedgerError;
+use solana_account::{AccountSharedData, ReadableAccount, WritableAccount};
+use solana_epoch_rewards::EpochRewards;
+use solana_pubkey::Pubkey;
+use solana_sdk_ids::{incinerator, sysvar};
+use solana_signer::Signer;
+use solana_stake_interface::stake_history::StakeHistoryEntry;
+use solana_transaction_status::RewardType;
+
+use crate::epoch::{self, Commission, Rewarded};
+use crate::executor::{Executor, ExecutorError};
+use crate::sysvars;
+
+impl Executor {
+    /// Ends the epoch of the parent, if the open block begins another: computes what it made, and pays the
+    /// commissions. Returns the epoch that ended, and its stake.
+    pub(crate) fn begin_epoch(
+        &mut self,
+    ) -> Result<Option<(u64, StakeHistoryEntry)>, ExecutorError> {
+        let schedule = self.epochs.schedule();
+        let ended = schedule.get_epoch(self.open.bank.parent_slot);
+        if schedule.get_epoch(self.open.bank.block.slot) == ended {
+            return Ok(None);
+        }
+        // What the parent left is published, and this block has written nothing yet.
+        let view = self.reader.view(Commitment::Confirmed);
+        let begun = self.epochs.begin(self.set.vm(), &view, &self.open.bank);
+        let mut sysvar = begun.sysvar;
+        for commission in begun.commissions {
+            sysvar.distributed_rewards += commission.burnt + commission.lamports;
+            self.pay_commission(commission)?;
+        }
+        let distributed = sysvar.distributed_rewards;
+        self.open.reward_partitions = Some(sysvar.num_partitions);
+        self.set_epoch_rewards(&sysvar)?;
+        if let Some(store) = &mut self.store {
+            store.set_epochs(bincode::serialize(self.epochs.voters()).unwrap_or_default());
+        }
+        tracing::info!(
+            epoch = ended,
+            rewards = sysvar.total_rewards,
+            commissions = distributed,
+            blocks = sysvar.num_partitions,
+            "epoch ended"
+        );
+        Ok(Some((ended, begun.ended)))
+    }
+
+    fn pay_commission(&mut self, commission: Commission) -> Result<(), ExecutorError> {
+        let Commission { collector, lamports, is_voter, commission_bps, .. } = commission;
+        let Some(account) = self.collect(&collector, lamports, is_voter) else { return Ok(()) };
+        let post_balance = account.lamports();
+        if !self.pay(vec![(collector, account)], lamports)? {
+            return Ok(());
+        }
+        let kind = RewardType::Voting;
+        let pubkey = collector;
+        let reward = Rewarded { pubkey, lamports, post_balance, kind, commission_bps };
+        self.open.rewards.push(self.epochs.reward(reward));
+        Ok(())
+    }
+
+    /// Pays the stake accounts that this block has to pay.
+    pub(crate) fn pay_stakes(&mut self) -> Result<(), ExecutorError> {
+        let Some(due) = self.epochs.due(self.open.bank.block_height) else { return Ok(()) };
+        let epoch = self.epochs.schedule().get_epoch(self.open.bank.block.slot);
+        let mut sysvar = epoch::sysvar_of(self.set.vm());
+        let mut left = sysvar.total_rewards.saturating_sub(sysvar.distributed_rewards);
+        let (mut paid, mut writes, mut rewards) = (0, Vec::new(), Vec::new());
+        let accounts = due.rewards.into_iter().map(|reward| {
+            let account = self.set.account(&self.ledger, &reward.pubkey).cloned();
+            (reward, account)
+        });
+        let rewarded: Vec<_> = accounts.collect();
+        let payments = self.epochs.payments(self.set.vm(), epoch, &rewarded);
+        for ((reward, _), payment) in rewarded.into_iter().zip(payments) {
+            if reward.lamports > left {
+                tracing::error!(stake = %reward.pubkey, reward = reward.lamports, left, "not paid");
+                continue;
+            }
+            left -= reward.lamports;
+            let Some(payment) = payment else { continue };
+            paid += reward.lamports;
+            if reward.lamports > 0 {
+                rewards.push(self.epochs.reward(Rewarded {
+                    pubkey: reward.pubkey,
+                    lamports: reward.lamports,
+                    post_balance: payment.account.lamports(),
+                    kind: payment.kind,
+                    commission_bps: reward.commission_bps,
+                }));
+            }
+            writes.push((reward.pubkey, payment.account));
+        }
+        if !self.pay(writes, paid)? {
+            return Ok(());
+        }
+        self.open.rewards.extend(rewards);
+        sysvar.distributed_rewards = sysvar.total_rewards - left;
+        sysvar.active = !due.is_last;
+        self.set_epoch_rewards(&sysvar)?;
+        Ok(())
+    }
+
+    /// Ends a block: the leader gets its fees, and what was sent to the incinerator is gone.
+    pub(crate) fn pay_leader(&mut self) -> Result<(), ExecutorError> {
+        let lamports = self.open.fees.of_leader();
+        let epoch = self.epochs.schedule().get_epoch(self.open.bank.block.slot);
+        let identity = self.identity.pubkey();
+        let collector = self.epochs.fee_collector(epoch, &self.vote_account, identity);
+        let is_voter = collector == self.vote_account;
+        if lamports > 0
+            && let Some(account) = self.collect(&collector, lamports, is_voter)
+        {
+            let post_balance = account.lamports();
+            if self.pay(vec![(collector, account)], lamports)? {
+                let kind = RewardType::Fee;
+                let (pubkey, commission_bps) = (collector, None);
+                let reward = Rewarded { pubkey, lamports, post_balance, kind, commission_bps };
+                self.open.rewards.push(self.epochs.reward(reward));
+            }
+        }
+        self.burn()
+    }
+
+    fn burn(&mut self) -> Result<(), ExecutorError> {
+        if !self.open.has_written(&incinerator::ID) {
+            return Ok(());
+        }
+        let account = self.set.account(&self.ledger, &incinerator::ID);
+        let lamports = account.map_or(0, ReadableAccount::lamports);
+        let capitalization = self.open.bank.capitalization.saturating_sub(lamports);
+        let empty = AccountSharedData::default();
+        Ok(self.write(vec![(incinerator::ID, empty)], capitalization)?)
+    }
+
+    /// An account with what it gets; `None` if it may not have it.
+    fn collect(
+        &mut self,
+        collector: &Pubkey,
+        lamports: u64,
+        is_voter: bool,
+    ) -> Option<AccountSharedData> {
+        let account = self.set.account(&self.ledger, collector).cloned();
+        let mut account = account.unwrap_or_default();
+        let before = account.lamports();
+        account.checked_add_lamports(lamports).ok()?;
+        let rent = self.set.vm().svm().get_sysvar();
+        let may = is_voter
+            || epoch::may_collect(self.epochs.features(), &rent, collector, before, &account);
+        may.then_some(account)
+    }
+
+    /// Writes accounts that were paid `lamports` together. False if the ledger has no room for them.
+    fn pay(
+        &mut self,
+        accounts: Vec<(Pubkey, AccountSharedData)>,
+        lamports: u64,
+    ) -> Result<bool, ExecutorError> {
+        let capitalization = self.open.bank.capitalization.saturating_add(lamports);
+        match self.write(accounts, capitalization) {
+            Err(LedgerError::TableFull(full)) => {
+                tracing::error!(lamports, %full, "not paid: no room for the accounts");
+                Ok(false)
+            }
+            written => Ok(written.map(|()| true)?),
+        }
+    }
+
+    fn set_epoch_rewards(&mut self, sysvar: &EpochRewards) -> Result<(), LedgerError> {
+        sysvars::set_epoch_rewards(self.set.vm_mut(), sysvar);
+        self.write_accounts(&[sysvar::epoch_rewards::ID])
+    }
+
+    /// Writes accounts that no transaction changed.
+    fn write(
+        &mut self,
+        accounts: Vec<(Pubkey, AccountSharedData)>,
+        capitalization: u64,
+    ) -> Result<(), LedgerError> {
+        let before: Vec<AccountSharedData> = accounts
+            .iter()
+            .map(|(key, _)| self.set.account(&self.ledger, key).cloned().unwrap_or_default())
+            .collect();
+        let bank = Bank { capitalization, ..self.open.bank.clone() };
+        self.apply(accounts.iter().map(|(key, account)| (*key, account)), bank)?;
+        let changes = accounts.iter().zip(&before);
+        self.open.changed(changes.map(|((key, after), before)| (key, before, after)));
+        self.set.commit(accounts.iter().map(|(key, account)| (*key, account)));
+        Ok(())
+    }
+}
