@@ -228,7 +228,7 @@ impl Executor {
                 None => return Ok(Err((signature, TransactionError::BlockhashNotFound))),
             }
         };
-        let outcome = self.set.vm().run(&transaction, nonce, &last_blockhash);
+        let outcome = self.set.run(&transaction, nonce, &last_blockhash);
         let ran = now();
         self.work.add(Part::Vm, ran - began);
         if !outcome.included {

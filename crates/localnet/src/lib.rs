@@ -9,16 +9,19 @@
 mod config;
 mod door;
 mod executor;
+mod features;
 mod filling;
 mod from_snapshot;
 mod genesis;
 mod held;
 mod keys;
+mod loading;
 mod meta;
 mod nonce;
 mod open;
 mod open_block;
 mod precompiles;
+mod programs;
 mod restore;
 mod simulator;
 mod stakes;
@@ -31,13 +34,14 @@ mod work;
 mod working_set;
 
 pub use config::{
-    ADDRESSES_MAX_DEFAULT, Config, FINALIZE_AFTER_DEFAULT, GenesisAccount, GenesisLoader,
-    GenesisProgram, HISTORY_BYTES_DEFAULT, HISTORY_SLOTS_DEFAULT, QUEUE_MAX_DEFAULT,
-    SLOT_MS_DEFAULT, SLOTS_PER_EPOCH_DEFAULT,
+    ADDRESSES_MAX_DEFAULT, Config, FINALIZE_AFTER_DEFAULT, FeatureBase, FeatureChoice,
+    GenesisAccount, GenesisLoader, GenesisProgram, HISTORY_BYTES_DEFAULT, HISTORY_SLOTS_DEFAULT,
+    QUEUE_MAX_DEFAULT, SLOT_MS_DEFAULT, SLOTS_PER_EPOCH_DEFAULT,
 };
 pub use executor::ExecutorError;
+pub use features::FeatureError;
 pub use from_snapshot::{LoadedSnapshot, load_snapshot};
-pub use genesis::GenesisError;
+pub use genesis::{GenesisError, check};
 pub use keys::{KeyError, NodeKeys, read_keypair};
 pub use open::{Localnet, LocalnetError, Running, holds_ledger, open, open_snapshot, remove};
 pub use store::StoreError;

@@ -15,6 +15,7 @@ use solana_pubkey::Pubkey;
 use crate::config::Config;
 use crate::door::Door;
 use crate::executor::{Command, Executor, ExecutorError, Pace, Parent, unix_time};
+use crate::features::{self, FeatureError};
 use crate::filling::Filling;
 use crate::from_snapshot::{self, LoadedSnapshot};
 use crate::genesis::{Genesis, GenesisError};
@@ -37,6 +38,9 @@ pub enum LocalnetError {
     /// Genesis cannot be.
     #[error(transparent)]
     Genesis(#[from] GenesisError),
+    /// The ledger cannot have the features that were chosen.
+    #[error(transparent)]
+    Features(#[from] FeatureError),
     /// A keypair file of the ledger directory is not one.
     #[error(transparent)]
     Key(#[from] KeyError),
@@ -162,11 +166,14 @@ impl Start {
     fn create(config: &Config) -> Result<Self, LocalnetError> {
         let keys = NodeKeys::generate();
         let genesis = Genesis::new(config, &keys, unix_time().as_secs() as i64);
-        let set = WorkingSet::of(genesis.build(config, &keys)?);
+        let active = features::chosen(&config.features);
+        let vm = genesis.build(config, &keys, active.clone())?;
         let mut filling = Filling::new(config, genesis_bank(&genesis, 0));
-        for (key, account) in set.vm().accounts() {
+        for (key, account) in vm.accounts() {
             filling.add(*key, Account(account.clone()))?;
         }
+        drop(vm);
+        let set = WorkingSet::new(filling.ledger()?, active);
         let bank = genesis_bank(&genesis, filling.lamports());
         let (block, bank) = OpenBlock::new(bank, genesis.hash()).complete();
         // Transactions name the genesis hash first of all, as on a cluster.
@@ -233,7 +240,9 @@ impl Start {
         if let Some(what) = from_snapshot::missing(filling.ledger()?) {
             return Err(foreign(format!("no {what}")));
         }
-        let set = WorkingSet::new(filling.ledger()?);
+        let active = features::of_state(filling.ledger()?);
+        features::check(&config.features, &active)?;
+        let set = WorkingSet::new(filling.ledger()?, active);
         let lacking = filling.lacking(set.vm())?;
         let (more, _) = filling.replace(set.vm(), &lacking)?;
         let parent = parent(filling.lamports().saturating_add(more))?;

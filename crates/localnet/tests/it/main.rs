@@ -1,8 +1,11 @@
 //! The ledger from outside: what is sent, what is read, what is told.
 
 mod bounds;
+mod elf;
+mod features;
 mod fixture;
 mod from_snapshot;
 mod ledger;
 mod precompiles;
+mod programs;
 mod simulation;
