@@ -1,9 +1,11 @@
 //! The facts of a cluster and of this node in it that never change while it runs.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use ledger::Slot;
 use solana_epoch_schedule::EpochSchedule;
+use solana_feature_set::FeatureSet;
 use solana_hash::Hash;
 use solana_pubkey::Pubkey;
 use solana_rent::Rent;
@@ -37,8 +39,10 @@ pub struct Cluster {
     pub first_slot: Slot,
     /// Derived from the genesis hash, as gossip has it.
     pub shred_version: u16,
-    /// Identifies the set of features, as `getVersion` has it.
+    /// Identifies the features that the node knows, active or not, as `getVersion` has it.
     pub feature_set: u32,
+    /// The features that are active in the ledger.
+    pub features: Arc<FeatureSet>,
     /// Where JSON-RPC is served.
     pub rpc: Option<SocketAddr>,
     /// Where PubSub is served.

@@ -136,6 +136,13 @@ pub(crate) struct DevFlags {
     /// falling, as a new cluster has it].
     #[arg(long, value_name = "RATE", help_heading = "Genesis")]
     pub(crate) inflation_fixed: Option<f64>,
+    /// Which features are active: all that the node knows but Alpenglow, or those of mainnet; fixed
+    /// when the ledger is made [default: all].
+    #[arg(long, value_name = "SET", value_enum, help_heading = "Genesis")]
+    pub(crate) features: Option<FeatureBase>,
+    /// A feature that stays inactive. May be given more than once.
+    #[arg(long, value_name = "PUBKEY", num_args = 1.., help_heading = "Genesis")]
+    pub(crate) deactivate_feature: Vec<String>,
     /// An account to begin with, from a file as `solana account --output json` writes it. "-" as
     /// address takes the file's. May be given more than once.
     #[arg(long, num_args = 2, value_names = ["ADDRESS", "FILE"], help_heading = "Genesis")]
@@ -251,6 +258,16 @@ pub(crate) struct DevFlags {
     /// none [default: 1000].
     #[arg(long, value_name = "MS", help_heading = "Output")]
     pub(crate) slow_request_ms: Option<u64>,
+}
+
+/// A set of features.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum FeatureBase {
+    /// As `solana-test-validator` has them.
+    All,
+    /// As mainnet has them.
+    Mainnet,
 }
 
 /// How a line of the log is written.

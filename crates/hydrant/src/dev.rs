@@ -30,6 +30,7 @@ pub(crate) fn run(flags: DevFlags) -> Result<()> {
     let check = flags.check;
     let options = Options::from_flags(options::with_file(flags)?)?;
     if check {
+        localnet::check(&options.localnet).context("the programs of the ledger")?;
         say("settings are good");
         return Ok(());
     }

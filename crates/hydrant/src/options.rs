@@ -9,7 +9,7 @@ use solana_inflation::Inflation;
 use solana_native_token::LAMPORTS_PER_SOL;
 
 use crate::accounts_file;
-use crate::cli::{DevFlags, LogFormat};
+use crate::cli::{DevFlags, FeatureBase, LogFormat};
 use crate::indices;
 use crate::snapshot_file::SnapshotFile;
 
@@ -90,6 +90,8 @@ fn merge(flags: DevFlags, file: DevFlags) -> DevFlags {
             .faucet_per_request_sol_cap
             .or(file.faucet_per_request_sol_cap),
         inflation_fixed: flags.inflation_fixed.or(file.inflation_fixed),
+        features: flags.features.or(file.features),
+        deactivate_feature: both(flags.deactivate_feature, file.deactivate_feature),
         account: both(flags.account, file.account),
         account_dir: flags.account_dir.into_iter().chain(file.account_dir).collect(),
         bpf_program: both(flags.bpf_program, file.bpf_program),
@@ -203,12 +205,25 @@ fn localnet_config(flags: &DevFlags, simulators: usize) -> Result<localnet::Conf
         inflation: inflation(flags, defaults.inflation)?,
         mint: mint(flags)?,
         dir: flags.ledger.clone(),
+        features: features(flags)?,
         accounts: accounts(flags)?,
         programs: programs(flags)?,
         simulators,
     };
     config.check()?;
     Ok(config)
+}
+
+fn features(flags: &DevFlags) -> Result<localnet::FeatureChoice> {
+    let base = flags.features.map(|base| match base {
+        FeatureBase::All => localnet::FeatureBase::All,
+        FeatureBase::Mainnet => localnet::FeatureBase::Mainnet,
+    });
+    let key = |text: &String| {
+        text.parse().with_context(|| format!("--deactivate-feature {text:?}: not an address"))
+    };
+    let deactivated = flags.deactivate_feature.iter().map(key).collect::<Result<_>>()?;
+    Ok(localnet::FeatureChoice { base, deactivated })
 }
 
 fn snapshot_file(flags: &DevFlags, threads: usize) -> Result<Option<SnapshotFile>> {

@@ -65,12 +65,34 @@ pub struct Config {
     pub mint: Option<Pubkey>,
     /// Where the ledger is kept; in memory only if not given.
     pub dir: Option<PathBuf>,
+    /// Which features are active. Fixed at genesis.
+    pub features: FeatureChoice,
     /// Accounts to begin with.
     pub accounts: Vec<GenesisAccount>,
     /// Programs to begin with.
     pub programs: Vec<GenesisProgram>,
     /// Threads that simulate at the same time, each with a VM of its own of about 30 MB.
     pub simulators: usize,
+}
+
+/// Which of Agave's features are active in a ledger.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FeatureChoice {
+    /// The set to begin with. Without one a new ledger has the default, a snapshot's has mainnet's and its own, and
+    /// a ledger that is there already keeps what it has.
+    pub base: Option<FeatureBase>,
+    /// Features of that set which stay inactive all the same.
+    pub deactivated: Vec<Pubkey>,
+}
+
+/// A set of features.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FeatureBase {
+    /// All that the node knows but Alpenglow, as `solana-test-validator` has them.
+    #[default]
+    All,
+    /// Those that are active on mainnet, as LiteSVM lists them.
+    Mainnet,
 }
 
 /// An account that the ledger begins with.
@@ -96,7 +118,7 @@ pub struct GenesisProgram {
 /// Which loader owns a program of genesis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GenesisLoader {
-    /// `--bpf-program`: under the upgradeable loader, and nobody may upgrade it.
+    /// `--bpf-program`: under the upgradeable loader, and its authority is a key that cannot sign.
     Final,
     /// `--upgradeable-program`: this key may upgrade it.
     Upgradeable(Pubkey),
@@ -163,6 +185,7 @@ impl Default for Config {
             airdrop_lamports_max: None,
             mint: None,
             dir: None,
+            features: FeatureChoice::default(),
             accounts: Vec::new(),
             programs: Vec::new(),
             simulators: 2,

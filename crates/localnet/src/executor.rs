@@ -218,16 +218,15 @@ impl Executor {
                 None => return Ok(Err((signature, TransactionError::BlockhashNotFound))),
             }
         };
-        let outcome = self.set.vm().run(&transaction, nonce, &last_blockhash);
+        let outcome = self.set.run(&transaction, nonce, &last_blockhash);
         let ran = now();
         self.work.add(Part::Vm, ran - began);
         if !outcome.included {
             let err = outcome.result.err().unwrap_or(TransactionError::SanitizeFailure);
             return Ok(Err((signature, err)));
         }
-        let loaded_bytes = cost::loaded_bytes(&self.set, &outcome, &transaction.message);
         let features = self.epochs.features();
-        let cost = cost::of(&transaction, message_hash, &outcome, loaded_bytes, features);
+        let cost = cost::of(&transaction, message_hash, &outcome, features);
         let (set, ledger) = (&mut self.set, &self.ledger);
         let mut meta = meta::of(&outcome, |key| set.account(ledger, key).cloned());
         meta.cost_units = cost.map(|cost| cost.units);

@@ -1,7 +1,7 @@
 //! A ledger that goes on from a snapshot of another: its accounts, and the block they are as of.
 //!
-//! It is a ledger of its own: its genesis hash and its validator are new, and features are those of
-//! every ledger of ours. Of the other ledger's blockhashes only the newest is taken: which
+//! It is a ledger of its own: its genesis hash and its validator are new. Features that its accounts say are
+//! active stay so, and those that are chosen beside them get accounts (`features`). Of the other ledger's blockhashes only the newest is taken: which
 //! transactions named the older ones is not known here, and none may be executed twice.
 
 use std::path::Path;
@@ -18,6 +18,7 @@ use solana_sdk_ids::sysvar as ids;
 use spl_generic_token::token::native_mint;
 
 use crate::config::Config;
+use crate::features;
 use crate::filling::Filling;
 use crate::genesis::{self, GenesisError};
 use crate::keys::NodeKeys;
@@ -121,7 +122,8 @@ pub(crate) fn complete(
     if let Some(what) = missing(filling.ledger()?) {
         return Err(GenesisError::Incomplete(what).into());
     }
-    let mut set = WorkingSet::new(filling.ledger()?);
+    let active = features::of_snapshot(&config.features, filling.ledger()?)?;
+    let mut set = WorkingSet::new(filling.ledger()?, active.clone());
     let lacking = filling.lacking(set.vm())?;
     let (added, _) = filling.replace(set.vm(), &lacking)?;
     let clock: Clock = set.vm().svm().get_sysvar();
@@ -131,12 +133,13 @@ pub(crate) fn complete(
     for wallet in config.mint.into_iter().chain([native_mint::id()]) {
         set.account(filling.ledger()?, &wallet);
     }
-    let own = genesis::add_own(set.vm_mut(), config, keys)?;
+    let mut own = genesis::add_own(set.vm_mut(), config, keys)?;
+    own.extend(features::add_accounts(&mut set, filling.ledger()?, &active));
     let (gained, lost) = filling.replace(set.vm(), &own)?;
     let lamports = u128::from(snapshot.lamports) + u128::from(added) + u128::from(gained);
     let lamports = u64::try_from(lamports - u128::from(lost));
     let lamports = lamports.map_err(|_| GenesisError::TooManyLamports)?;
-    Ok((lamports, WorkingSet::new(filling.ledger()?)))
+    Ok((lamports, WorkingSet::new(filling.ledger()?, active)))
 }
 
 /// A sysvar that is not there, and without which no block follows.

@@ -1,5 +1,7 @@
 //! The first block: what is there before any transaction.
 
+use std::sync::Arc;
+
 use chain::{BlockhashQueue, Cluster, InflationSchedule};
 use ledger::Slot;
 use serde::{Deserialize, Serialize};
@@ -11,21 +13,19 @@ use solana_feature_set::FeatureSet;
 use solana_hash::Hash;
 use solana_inflation::Inflation;
 use solana_keypair::Keypair;
-use solana_loader_v3_interface::get_program_data_address;
-use solana_loader_v3_interface::state::UpgradeableLoaderState;
 use solana_native_token::LAMPORTS_PER_SOL;
 use solana_pubkey::Pubkey;
-use solana_sdk_ids::{bpf_loader_upgradeable, stake, system_program, sysvar, vote};
+use solana_sdk_ids::{stake, system_program, sysvar, vote};
 use solana_signer::Signer;
 use solana_stake_interface::stake_flags::StakeFlags;
 use solana_stake_interface::state::{Authorized, Delegation, Lockup, Meta, Stake, StakeStateV2};
 use solana_vote_interface::state::{VoteInit, VoteStateV4, VoteStateVersions};
 use spl_generic_token::token::{self, native_mint};
 
-use crate::config::{Config, GenesisLoader, GenesisProgram};
+use crate::config::{Config, GenesisAccount};
 use crate::keys::NodeKeys;
-use crate::sysvars;
 use crate::vm::{LAMPORTS_PER_SIGNATURE, Vm};
+use crate::{features, programs, sysvars};
 
 /// Lamports of the mint, as `solana-test-validator` gives.
 const MINT_LAMPORTS: u64 = 500_000_000 * LAMPORTS_PER_SOL;
@@ -176,18 +176,27 @@ impl Genesis {
             first_slot,
             shred_version: shred_version(&self.hash()),
             feature_set: feature_set(),
+            features: Arc::new(vm.features().clone()),
             rpc: None,
             pubsub: None,
             tpu: None,
         }
     }
 
-    /// A VM with everything that genesis has.
-    pub(crate) fn build(&self, config: &Config, keys: &NodeKeys) -> Result<Vm, GenesisError> {
+    /// A VM with everything that genesis has. Its programs are data: it is to be read, not to run anything.
+    pub(crate) fn build(
+        &self,
+        config: &Config,
+        keys: &NodeKeys,
+        features: FeatureSet,
+    ) -> Result<Vm, GenesisError> {
         if self.slots_per_epoch < solana_epoch_schedule::MINIMUM_SLOTS_PER_EPOCH {
             return Err(GenesisError::EpochTooShort(self.slots_per_epoch));
         }
-        let mut vm = Vm::new();
+        let mut vm = Vm::new(features);
+        for (key, account) in programs::of_genesis(&vm.svm().get_sysvar()) {
+            vm.put_as_data(key, &account);
+        }
         let blockhashes = BlockhashQueue::new(self.hash());
         sysvars::genesis(&mut vm, &self.epoch_schedule(), &blockhashes, self.unix_timestamp);
         // Clusters had it until it was of no use.
@@ -224,26 +233,35 @@ pub(crate) fn add_own(
         vm.put(native_mint::id(), &native_mint());
         put.push(native_mint::id());
     }
-    for program in &config.programs {
-        add_program(vm, program)?;
-        put.extend([program.program_id, get_program_data_address(&program.program_id)]);
+    // The account of an active feature stays, or the state would deny the feature.
+    let is_free = |key: &Pubkey| !vm.features().is_active(key);
+    let accounts: Vec<_> =
+        config.accounts.iter().filter(|account| is_free(&account.address)).collect();
+    for GenesisAccount { address, account } in accounts {
+        vm.put_as_data(*address, account);
+        put.push(*address);
     }
-    for given in &config.accounts {
-        vm.put(given.address, &given.account);
-        put.push(given.address);
+    programs::verify(vm.svm(), &config.programs)?;
+    let rent = vm.svm().get_sysvar();
+    for (key, account) in config.programs.iter().flat_map(|program| programs::added(program, &rent))
+    {
+        vm.put_as_data(key, &account);
+        put.push(key);
     }
     put.sort_unstable();
     put.dedup();
     Ok(put)
 }
 
-/// The identifier of the features that are active, as `getVersion` has it.
+/// Checks what a new ledger would be made with, as far as that needs no ledger: its programs.
+pub fn check(config: &Config) -> Result<(), GenesisError> {
+    let vm = Vm::bare(features::chosen(&config.features));
+    programs::verify(vm.svm(), &config.programs)
+}
+
+/// The identifier of the features that the node knows, as `getVersion` has it. It is the same for every ledger.
 fn feature_set() -> u32 {
-    let active = litesvm::LiteSVM::mainnet_feature_set();
-    let mut ids: Vec<_> = active.active().keys().collect();
-    ids.sort();
-    let hash = solana_sha256_hasher::hashv(&ids.iter().map(|id| id.as_ref()).collect::<Vec<_>>());
-    u32::from_le_bytes(first_bytes(&hash))
+    u32::from_le_bytes(first_bytes(&solana_feature_set::ID))
 }
 
 /// The shred version of a genesis hash: its halves folded, never 0.
@@ -322,33 +340,4 @@ fn holding(lamports: u64, data: Vec<u8>, owner: Pubkey) -> AccountSharedData {
     let mut account = AccountSharedData::new(lamports, 0, &owner);
     account.set_data_from_slice(&data);
     account
-}
-
-fn owned(vm: &Vm, data: Vec<u8>, owner: Pubkey, extra_lamports: u64) -> AccountSharedData {
-    let lamports = vm.svm().minimum_balance_for_rent_exemption(data.len()) + extra_lamports;
-    AccountSharedData::from(Account {
-        lamports,
-        data,
-        owner,
-        executable: false,
-        rent_epoch: u64::MAX,
-    })
-}
-
-fn add_program(vm: &mut Vm, program: &GenesisProgram) -> Result<(), GenesisError> {
-    let program_id = program.program_id;
-    vm.svm_mut()
-        .add_program(program_id, &program.elf)
-        .map_err(|err| GenesisError::Program { program_id, reason: err.to_string() })?;
-    let GenesisLoader::Upgradeable(authority) = program.loader else { return Ok(()) };
-    let data_address = get_program_data_address(&program_id);
-    let mut data = bincode::serialize(&UpgradeableLoaderState::ProgramData {
-        slot: 0,
-        upgrade_authority_address: Some(authority),
-    })
-    .unwrap_or_default();
-    data.resize(UpgradeableLoaderState::size_of_programdata_metadata(), 0);
-    data.extend_from_slice(&program.elf);
-    vm.put(data_address, &owned(vm, data, bpf_loader_upgradeable::ID, 0));
-    Ok(())
 }

@@ -12,18 +12,21 @@ mod cost;
 mod door;
 mod epoch;
 mod executor;
+mod features;
 mod fees;
 mod filling;
 mod from_snapshot;
 mod genesis;
 mod held;
 mod keys;
+mod loading;
 mod meta;
 mod nonce;
 mod open;
 mod open_block;
 mod payouts;
 mod precompiles;
+mod programs;
 mod queue;
 mod restore;
 mod simulator;
@@ -37,14 +40,15 @@ mod work;
 mod working_set;
 
 pub use config::{
-    ADDRESSES_MAX_DEFAULT, Config, ConfigError, FINALIZE_AFTER_DEFAULT, GenesisAccount,
-    GenesisLoader, GenesisProgram, HISTORY_BYTES_DEFAULT, HISTORY_SLOTS_DEFAULT,
+    ADDRESSES_MAX_DEFAULT, Config, ConfigError, FINALIZE_AFTER_DEFAULT, FeatureBase, FeatureChoice,
+    GenesisAccount, GenesisLoader, GenesisProgram, HISTORY_BYTES_DEFAULT, HISTORY_SLOTS_DEFAULT,
     QUEUE_COMPUTE_UNITS_MAX_DEFAULT, QUEUE_COMPUTE_UNITS_MAX_LEAST, QUEUE_MAX_DEFAULT,
     SLOT_MS_DEFAULT, SLOTS_PER_EPOCH_DEFAULT, WARP_SLOT_MAX,
 };
 pub use executor::ExecutorError;
+pub use features::FeatureError;
 pub use from_snapshot::{LoadedSnapshot, load_snapshot};
-pub use genesis::GenesisError;
+pub use genesis::{GenesisError, check};
 pub use keys::{KeyError, NodeKeys, read_keypair};
 pub use open::{
     LOG_FILE, Localnet, LocalnetError, Running, holds_ledger, open, open_snapshot, remove,

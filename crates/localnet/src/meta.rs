@@ -17,7 +17,7 @@ pub(crate) fn of(
     account: impl FnMut(&Pubkey) -> Option<AccountSharedData>,
 ) -> TransactionStatusMeta {
     let tokens = token_balances(outcome, account);
-    let ran = outcome.is_executed();
+    let ran = outcome.is_executed;
     TransactionStatusMeta {
         status: outcome.result.clone(),
         fee: outcome.fee,

@@ -19,6 +19,7 @@ use crate::config::{Config, ConfigError, HEAD_SLOT_MAX};
 use crate::door::Door;
 use crate::epoch::{self, Epochs, Voters};
 use crate::executor::{Executor, ExecutorError, Pace, Parent, now, unix_ms};
+use crate::features::{self, FeatureError};
 use crate::filling::Filling;
 use crate::from_snapshot::{self, LoadedSnapshot};
 use crate::genesis::{Genesis, GenesisError};
@@ -55,6 +56,9 @@ pub enum LocalnetError {
     /// Genesis cannot be.
     #[error(transparent)]
     Genesis(#[from] GenesisError),
+    /// The ledger cannot have the features that were chosen.
+    #[error(transparent)]
+    Features(#[from] FeatureError),
     /// A keypair file of the ledger directory is not one.
     #[error(transparent)]
     Key(#[from] KeyError),
@@ -186,12 +190,15 @@ impl Start {
         let keys = NodeKeys::generate();
         let mut genesis = Genesis::new(config, &keys, unix_ms().div_euclid(1_000));
         genesis.ensure_mint();
-        let set = WorkingSet::of(genesis.build(config, &keys)?);
+        let active = features::chosen(&config.features);
+        let vm = genesis.build(config, &keys, active.clone())?;
         let mut filling = Filling::new(config, genesis_bank(&genesis, 0));
         let is_there = |account: &AccountSharedData| account.lamports() > 0;
-        for (key, account) in set.vm().accounts().filter(|(_, account)| is_there(account)) {
+        for (key, account) in vm.accounts().filter(|(_, account)| is_there(account)) {
             filling.add(*key, Account(account.clone()))?;
         }
+        drop(vm);
+        let set = WorkingSet::new(filling.ledger()?, active);
         let bank = genesis_bank(&genesis, filling.lamports());
         let (block, bank) = OpenBlock::new(bank, genesis.hash()).complete();
         // Transactions name the genesis hash first of all, as on a cluster.
@@ -262,7 +269,9 @@ impl Start {
         if let Some(what) = from_snapshot::missing(filling.ledger()?) {
             return Err(foreign(format!("no {what}")));
         }
-        let set = WorkingSet::new(filling.ledger()?);
+        let active = features::of_state(filling.ledger()?);
+        features::check(&config.features, &active)?;
+        let set = WorkingSet::new(filling.ledger()?, active);
         let lacking = filling.lacking(set.vm())?;
         let (more, _) = filling.replace(set.vm(), &lacking)?;
         let parent = parent(filling.lamports().saturating_add(more))?;

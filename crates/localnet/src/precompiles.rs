@@ -27,7 +27,7 @@ use solana_program_runtime::solana_sbpf::program::BuiltinFunctionDefinition;
 use solana_pubkey::Pubkey;
 use solana_sdk_ids::{ed25519_program, native_loader, secp256k1_program, secp256r1_program};
 
-/// All of them; no feature gates any on mainnet today.
+/// All of them; a feature gates none: mainnet has those that once did.
 pub(crate) const IDS: [Pubkey; 3] =
     [ed25519_program::ID, secp256k1_program::ID, secp256r1_program::ID];
 
@@ -352,6 +352,7 @@ mod tests {
 
     use k256::ecdsa::SigningKey as SecpSigner;
     use p256::ecdsa::SigningKey as R1Signer;
+    use solana_feature_set::FeatureSet;
     use solana_hash::Hash;
     use solana_instruction::Instruction;
     use solana_keypair::Keypair;
@@ -581,12 +582,12 @@ mod tests {
         let message = Message::new(instructions, Some(&payer.pubkey()));
         let transaction =
             VersionedTransaction::try_new(VersionedMessage::Legacy(message), &[payer]);
-        vm.run(&transaction.expect("signers fit"), None, &Hash::default())
+        vm.run(&transaction.expect("signers fit"), &Hash::default())
     }
 
     #[test]
     fn a_precompile_fails_in_its_turn_and_the_fee_is_paid() {
-        let mut vm = Vm::new();
+        let mut vm = Vm::new(FeatureSet::all_enabled());
         let payer = Keypair::new();
         let wrong = || call(ed25519_program::ID, flipped(&ed25519(OWN), 20));
         let pay = |lamports| transfer(&payer.pubkey(), &Pubkey::new_from_array([5; 32]), lamports);
@@ -610,7 +611,7 @@ mod tests {
 
     #[test]
     fn what_follows_a_precompile_runs_and_only_that_is_logged() {
-        let mut vm = Vm::new();
+        let mut vm = Vm::new(FeatureSet::all_enabled());
         let payer = Keypair::new();
         let instructions = [
             call(ed25519_program::ID, ed25519(OWN)),
@@ -631,7 +632,7 @@ mod tests {
 
     #[test]
     fn a_program_cannot_call_a_precompile() {
-        let mut vm = Vm::new();
+        let mut vm = Vm::new(FeatureSet::all_enabled());
         let caller = Pubkey::new_from_array([7; 32]);
         vm.svm_mut().add_builtin(caller, Caller::register);
         let mut outer = call(caller, Vec::new());
@@ -646,16 +647,17 @@ mod tests {
     fn a_kept_ledger_has_the_precompiles_that_it_was_made_with() {
         let payer = Keypair::new();
         let instruction = call(ed25519_program::ID, ed25519(OWN));
-        let vm = Vm::new();
+        let vm = Vm::new(FeatureSet::all_enabled());
         let kept = || vm.accounts().map(|(key, account)| (*key, account.clone()));
-        let mut restored = WorkingSet::new(&kept().collect::<HashMap<_, _>>());
+        let mut restored =
+            WorkingSet::new(&kept().collect::<HashMap<_, _>>(), vm.features().clone());
         let outcome = run(restored.vm_mut(), std::slice::from_ref(&instruction), &payer);
         assert_eq!(outcome.result, Ok(()));
         for id in IDS {
             assert_eq!(restored.vm().account(&id), vm.account(&id));
         }
         let older: HashMap<_, _> = kept().filter(|(key, _)| !IDS.contains(key)).collect();
-        let mut restored = WorkingSet::new(&older);
+        let mut restored = WorkingSet::new(&older, vm.features().clone());
         let outcome = run(restored.vm_mut(), &[instruction], &payer);
         assert!(outcome.result.is_err());
         assert_eq!(restored.vm().account(&ed25519_program::ID), None);

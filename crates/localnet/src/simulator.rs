@@ -8,7 +8,6 @@
 use chain::{Simulation, SimulationError, SimulationRequest, View};
 use ledger::BlockId;
 use parking_lot::{Condvar, Mutex};
-use solana_account::ReadableAccount;
 use solana_pubkey::Pubkey;
 use solana_sdk_ids::sysvar;
 use solana_transaction_error::TransactionError;
@@ -27,11 +26,6 @@ const SYSVARS: [Pubkey; 7] = [
     sysvar::epoch_schedule::ID,
     sysvar::clock::ID,
 ];
-
-/// What an account counts beside its data.
-const ACCOUNT_BYTES: usize = 64;
-/// What a lookup table counts, whatever it holds.
-const TABLE_BYTES: usize = 8_248;
 
 /// VMs that simulate.
 pub(crate) struct Simulator {
@@ -111,7 +105,7 @@ impl Scratch {
         let is_known = nonce.is_some() || bank.blockhashes.is_valid(recent);
         let refusal =
             refusal.or_else(|| (!is_known).then_some(TransactionError::BlockhashNotFound));
-        let outcome = self.set.vm().run(&transaction, nonce, &last_blockhash);
+        let outcome = self.set.run(&transaction, nonce, &last_blockhash);
         let tokens = meta::token_balances(&outcome, |mint| self.set.account(view, mint).cloned());
         self.set.clear();
 
@@ -122,16 +116,13 @@ impl Scratch {
                 (outcome, err)
             }
         };
-        let tables = transaction.message.address_table_lookups().map_or(0, <[_]>::len);
-        let loaded_accounts_data_size = self.loaded_bytes(&outcome, tables);
         Ok(Simulation {
             slot: bank.block.slot,
             units_consumed: outcome.units_consumed,
             return_data: meta::return_data(&outcome.return_data),
-            inner_instructions: request
-                .inner_instructions
+            inner_instructions: (request.inner_instructions && outcome.is_executed)
                 .then(|| meta::inner_instructions(&outcome)),
-            loaded_accounts_data_size,
+            loaded_accounts_data_size: outcome.loaded_bytes,
             fee: outcome.fee,
             pre_balances: meta::lamports(&outcome.before),
             post_balances: meta::lamports(&outcome.after),
@@ -148,16 +139,6 @@ impl Scratch {
         })
     }
 
-    /// Bytes that a transaction loads, counted as its limit counts them: clients set the limit to it.
-    fn loaded_bytes(&self, outcome: &Outcome, tables: usize) -> u32 {
-        let accounts = outcome.before.iter().filter(|account| account.lamports() > 0);
-        let own = accounts.map(|account| ACCOUNT_BYTES + account.data().len());
-        let program_data = outcome.keys.iter().filter_map(|key| self.set.program_data_bytes(key));
-        let programs = program_data.map(|bytes| ACCOUNT_BYTES + bytes);
-        let total = own.chain(programs).sum::<usize>() + tables * TABLE_BYTES;
-        u32::try_from(total).unwrap_or(u32::MAX)
-    }
-
     fn load_sysvars(&mut self, view: &View) {
         let state = (view.block(), view.meta().unix_timestamp);
         if self.sysvars_of == Some(state) {
@@ -172,9 +153,13 @@ impl Scratch {
     }
 }
 
-/// A run that does not count: nothing changed and nothing was said.
+/// A run that does not count: no block would hold it, so it loaded nothing, paid nothing and changed nothing.
 fn as_before(outcome: Outcome) -> Outcome {
     Outcome {
+        included: false,
+        is_executed: false,
+        loaded_bytes: 0,
+        fee: 0,
         after: outcome.before.clone(),
         logs: Vec::new(),
         inner_instructions: Vec::new(),

@@ -8,29 +8,39 @@
 //! Not here: whether a transaction may run at all (`executor`), how the accounts that it names come in
 //! (`working_set`).
 
+use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
 use ledger::Slot;
 use litesvm::LiteSVM;
 use solana_account::{AccountSharedData, ReadableAccount, WritableAccount};
+use solana_feature_set::FeatureSet;
+use solana_fee::FeeFeatures;
 use solana_hash::Hash;
 use solana_instruction::error::InstructionError;
 use solana_message::inner_instruction::InnerInstructionsList;
 use solana_message::v0::LoadedAddresses;
-use solana_message::{AddressLoader, VersionedMessage};
+use solana_message::{AddressLoader, SimpleAddressLoader, VersionedMessage};
+use solana_nonce_account::{SystemAccountKind, get_system_account_kind};
 use solana_pubkey::Pubkey;
+use solana_runtime_transaction::transaction_meta::TransactionConfiguration;
 use solana_sdk_ids::bpf_loader_upgradeable;
 use solana_signature::Signature;
+use solana_transaction::sanitized::{MAX_TX_ACCOUNT_LOCKS, MessageHash, SanitizedTransaction};
 use solana_transaction::versioned::VersionedTransaction;
 use solana_transaction_context::transaction::TransactionReturnData;
 use solana_transaction_error::TransactionError;
 
+use crate::loading::{self, Loaded, NotLoaded};
 use crate::{nonce, precompiles};
 
 /// Lamports that each signature costs.
 pub(crate) const LAMPORTS_PER_SIGNATURE: u64 = 5_000;
 /// Bytes of logs kept for a transaction, as Agave keeps.
 const LOG_BYTES_MAX: usize = 10_000;
+/// Accounts that a transaction may name before the feature that raises the limit.
+const ACCOUNT_LOCKS_MAX_BEFORE: usize = 64;
 /// The first byte of a program under the upgradeable loader.
 const PROGRAM_TAG: u8 = 2;
 /// The first byte of a program's data account under the upgradeable loader.
@@ -43,7 +53,9 @@ const PROGRAM_SIZE: usize = 36;
 
 /// Where a program of the upgradeable loader has its code.
 pub(crate) fn program_data_key(program: &AccountSharedData) -> Option<Pubkey> {
-    if program.owner() != &bpf_loader_upgradeable::id() {
+    let is_program = program.owner() == &bpf_loader_upgradeable::id()
+        && program.data().first() == Some(&PROGRAM_TAG);
+    if !is_program {
         return None;
     }
     let key = program.data().get(PROGRAM_DATA_KEY_AT..PROGRAM_SIZE)?;
@@ -70,6 +82,10 @@ pub(crate) struct Outcome {
     pub(crate) result: Result<(), TransactionError>,
     /// Whether a block may hold it: it paid its fee, whatever its result.
     pub(crate) included: bool,
+    /// Whether it ran. One that is included and did not run only paid.
+    pub(crate) is_executed: bool,
+    /// Bytes of accounts that it loaded, as its limit counts them; 0 if no block may hold it.
+    pub(crate) loaded_bytes: u32,
     pub(crate) fee: u64,
     pub(crate) logs: Vec<String>,
     pub(crate) inner_instructions: InnerInstructionsList,
@@ -101,11 +117,6 @@ impl Outcome {
         pairs.map(|(key, (before, after))| (key, before, after))
     }
 
-    /// Whether it ran, however it ended. One whose accounts or programs do not load pays and runs not.
-    pub(crate) fn is_executed(&self) -> bool {
-        self.included && !self.result.as_ref().is_err_and(is_load_failure)
-    }
-
     /// Whether this is a program whose code was changed: an upgrade writes the program data, and the
     /// program, though its own bytes stay as they are, has to be loaded again.
     fn is_upgraded(&self, program: &AccountSharedData) -> bool {
@@ -121,6 +132,8 @@ impl Outcome {
         Self {
             result: Err(err),
             included: false,
+            is_executed: false,
+            loaded_bytes: 0,
             fee: 0,
             logs: Vec::new(),
             inner_instructions: Vec::new(),
@@ -149,33 +162,54 @@ impl Keys {
     }
 }
 
+/// A transaction whose accounts are loaded, ready to run.
+pub(crate) struct Ready {
+    keys: Keys,
+    /// Each key's account, in the order of the keys.
+    before: Vec<AccountSharedData>,
+    loaded: Loaded,
+}
+
+impl Ready {
+    /// The programs that it calls and that are not deployed, as they are.
+    pub(crate) fn undeployed(&self) -> impl Iterator<Item = (Pubkey, &AccountSharedData)> {
+        let pairs = self.keys.all.iter().zip(&self.before);
+        pairs
+            .filter(|(key, _)| self.loaded.undeployed.contains(key))
+            .map(|(key, account)| (*key, account))
+    }
+}
+
+/// What a transaction that a block may hold pays, and what it may load.
+struct Terms {
+    fee: u64,
+    loaded_bytes_max: u32,
+}
+
 impl Vm {
-    /// A VM with mainnet's features, the builtins, and the programs everybody expects deployed.
-    pub(crate) fn new() -> Self {
-        let mut svm = LiteSVM::default()
-            .with_mainnet_features()
+    /// A VM with features, the builtins, and the accounts of all that. It has no other programs.
+    pub(crate) fn new(features: FeatureSet) -> Self {
+        let svm = Self::bare(features).svm.with_sysvars().with_feature_accounts();
+        let mut vm = Self { svm };
+        precompiles::add(&mut vm.svm);
+        vm
+    }
+
+    /// A VM with features and the builtins that they allow, and no account but theirs.
+    pub(crate) fn bare(features: FeatureSet) -> Self {
+        let svm = LiteSVM::default()
+            .with_feature_set(features)
             .with_builtins()
-            .with_sysvars()
-            .with_feature_accounts()
-            .with_default_programs()
             .with_sigverify(false)
             .with_blockhash_check(false)
             .with_transaction_history(0)
             .with_log_bytes_limit(Some(LOG_BYTES_MAX));
-        precompiles::add(&mut svm);
         Self { svm }
     }
 
-    /// A VM with mainnet's features and builtins, and no account but theirs.
-    pub(crate) fn bare() -> Self {
-        let svm = LiteSVM::default()
-            .with_mainnet_features()
-            .with_builtins()
-            .with_sigverify(false)
-            .with_blockhash_check(false)
-            .with_transaction_history(0)
-            .with_log_bytes_limit(Some(LOG_BYTES_MAX));
-        Self { svm }
+    /// The features that are active.
+    pub(crate) fn features(&self) -> &FeatureSet {
+        self.svm.get_feature_set_ref()
     }
 
     /// Adds the precompiles whose accounts are there.
@@ -214,23 +248,116 @@ impl Vm {
         Ok(Keys::of(message, loaded))
     }
 
-    /// Runs a transaction and keeps nothing. `nonce` is the nonce account that it advances, if its
-    /// blockhash is a durable nonce; `last_blockhash` is what such an account advances to.
-    pub(crate) fn run(
+    /// Loads what a transaction names, or says what becomes of one that does not run: no block may hold it, or it
+    /// pays and no more. `nonce` and `last_blockhash` are those of [`Self::execute`]; `program_data_bytes` gives
+    /// the size of a program's code account.
+    pub(crate) fn load(
         &self,
         transaction: &VersionedTransaction,
         nonce: Option<Pubkey>,
         last_blockhash: &Hash,
-    ) -> Outcome {
-        let keys = match self.keys(&transaction.message) {
+        program_data_bytes: impl Fn(&Pubkey) -> Option<usize>,
+    ) -> Result<Ready, Box<Outcome>> {
+        let message = &transaction.message;
+        let keys = match self.keys(message) {
             Ok(keys) => keys,
             Err(err) => {
-                let keys = Keys::of(&transaction.message, LoadedAddresses::default());
-                let before = self.load(&keys.all);
-                return Outcome::refused(keys, before, err);
+                let keys = Keys::of(message, LoadedAddresses::default());
+                let before = self.accounts_of(&keys.all);
+                return Err(Box::new(Outcome::refused(keys, before, err)));
             }
         };
-        let before = self.load(&keys.all);
+        let before = self.accounts_of(&keys.all);
+        // Most transactions set no limit, and their budget need not be parsed for it.
+        let (bytes_max, terms) = match loading::bytes_max(message) {
+            Some(bytes_max) => (bytes_max, None),
+            None => match self.terms(transaction, &keys, &before) {
+                Ok(terms) => (terms.loaded_bytes_max, Some(terms)),
+                Err(err) => return Err(Box::new(Outcome::refused(keys, before, err))),
+            },
+        };
+        if matches!(message, VersionedMessage::V1(_)) && !self.features().snapshot().enable_tx_v1 {
+            let err = TransactionError::UnsupportedVersion;
+            return Err(Box::new(Outcome::refused(keys, before, err)));
+        }
+        match loading::load(message, &keys.all, &before, bytes_max, program_data_bytes) {
+            Ok(loaded) => Ok(Ready { keys, before, loaded }),
+            Err(NotLoaded { err, bytes }) => {
+                let terms = terms.map_or_else(|| self.terms(transaction, &keys, &before), Ok);
+                Err(Box::new(match terms {
+                    Err(err) => Outcome::refused(keys, before, err),
+                    Ok(Terms { fee, .. }) => {
+                        let mut outcome = Outcome::refused(keys, before, err);
+                        outcome.charge(fee, nonce, last_blockhash);
+                        outcome.loaded_bytes = self.fee_only_bytes(bytes, nonce, &outcome);
+                        outcome
+                    }
+                }))
+            }
+        }
+    }
+
+    /// Bytes that a transaction counts that only pays: what it loaded, or what it pays with.
+    fn fee_only_bytes(&self, loaded: u32, nonce: Option<Pubkey>, outcome: &Outcome) -> u32 {
+        if self.features().snapshot().define_ltds_fee_only_semantics {
+            return loaded;
+        }
+        let payer = outcome.keys.first().copied();
+        let written = payer.into_iter().chain(nonce.filter(|nonce| Some(*nonce) != payer));
+        let bytes =
+            written.filter_map(|key| self.account(&key)).map(|account| account.data().len());
+        u32::try_from(bytes.sum::<usize>()).unwrap_or(u32::MAX)
+    }
+
+    /// What a transaction pays and may load, or why no block may hold it. In the order of Agave's checks.
+    fn terms(
+        &self,
+        transaction: &VersionedTransaction,
+        keys: &Keys,
+        before: &[AccountSharedData],
+    ) -> Result<Terms, TransactionError> {
+        let sane = SanitizedTransaction::try_create(
+            transaction.clone(),
+            MessageHash::Precomputed(Hash::default()),
+            Some(false),
+            SimpleAddressLoader::Enabled(keys.loaded.clone()),
+            // What may be written is of no account here.
+            &HashSet::new(),
+        )?;
+        let message = sane.message();
+        SanitizedTransaction::validate_account_locks(message, self.account_locks_max())?;
+        let budget =
+            TransactionConfiguration::try_from_sanitized_message(message, self.features())?;
+        let fee = solana_fee::calculate_fee(
+            message,
+            LAMPORTS_PER_SIGNATURE,
+            budget.priority_fee_lamports,
+            FeeFeatures::from(self.features()),
+        );
+        self.check_payer(before.first(), fee)?;
+        Ok(Terms { fee, loaded_bytes_max: budget.loaded_accounts_data_size_limit })
+    }
+
+    /// Accounts that a transaction may name.
+    fn account_locks_max(&self) -> usize {
+        if self.features().snapshot().increase_tx_account_lock_limit {
+            MAX_TX_ACCOUNT_LOCKS
+        } else {
+            ACCOUNT_LOCKS_MAX_BEFORE
+        }
+    }
+
+    /// Runs a loaded transaction and keeps nothing. `nonce` is the nonce account that it advances, if its
+    /// blockhash is a durable nonce; `last_blockhash` is what such an account advances to. Its programs that are
+    /// not deployed are to be [closed](Self::put_undeployed) meanwhile.
+    pub(crate) fn execute(
+        &self,
+        transaction: &VersionedTransaction,
+        ready: Ready,
+        nonce: Option<Pubkey>,
+        last_blockhash: &Hash,
+    ) -> Outcome {
+        let Ready { keys, before, loaded } = ready;
         // The VM takes the message's blockhash for the newest, by which nonces advance; as nobody else
         // looks at it, the newest it is.
         let mut named = transaction.clone();
@@ -241,7 +368,8 @@ impl Vm {
             Ok(Ok(mut info)) => {
                 precompiles::strip_logs(&mut info.meta.logs);
                 let mut after = before.clone();
-                for (key, account) in info.post_accounts {
+                for (key, mut account) in info.post_accounts {
+                    trim(&mut account);
                     if let Some(place) = keys.all.iter().position(|known| *known == key) {
                         after[place] = account;
                     }
@@ -249,6 +377,8 @@ impl Vm {
                 Outcome {
                     result: Ok(()),
                     included: true,
+                    is_executed: true,
+                    loaded_bytes: loaded.bytes,
                     fee: info.meta.fee,
                     logs: info.meta.logs,
                     inner_instructions: info.meta.inner_instructions,
@@ -265,14 +395,18 @@ impl Vm {
                 // LiteSVM names the transaction only once it has a context, which is once its payer
                 // could pay. One whose programs or accounts do not load pays all the same.
                 let fee = failed.meta.fee;
-                let included = failed.meta.signature != Signature::default()
-                    || (is_load_failure(&failed.err) && self.can_pay(before.first(), fee));
+                let is_executed = failed.meta.signature != Signature::default();
+                let included = is_executed
+                    || (is_load_failure(&failed.err)
+                        && self.check_payer(before.first(), fee).is_ok());
                 let mut outcome = Outcome::refused(keys, before, failed.err);
+                outcome.is_executed = is_executed;
                 outcome.logs = failed.meta.logs;
                 outcome.inner_instructions = failed.meta.inner_instructions;
                 outcome.return_data = failed.meta.return_data;
                 outcome.units_consumed = failed.meta.compute_units_consumed;
                 if included {
+                    outcome.loaded_bytes = loaded.bytes;
                     outcome.charge(fee, nonce, last_blockhash);
                 }
                 outcome
@@ -285,6 +419,8 @@ impl Vm {
                 );
                 tracing::error!(signature = ?transaction.signatures.first(), "the VM panicked");
                 let mut outcome = Outcome::refused(keys, before, err);
+                outcome.is_executed = true;
+                outcome.loaded_bytes = loaded.bytes;
                 outcome.charge(fee, nonce, last_blockhash);
                 outcome
             }
@@ -300,12 +436,27 @@ impl Vm {
         if !is_plain {
             if let Err(err) = self.svm.set_account(key, account.clone().into()) {
                 tracing::debug!(%key, %err, "not loadable, kept as data");
-                self.forget_code(key);
+                if account.executable() {
+                    self.close(key);
+                }
             } else if account.lamports() == 0 {
                 return;
             }
         }
         self.svm.set_account_no_checks(key, account.clone());
+    }
+
+    /// Puts an account as it is, and compiles nothing.
+    pub(crate) fn put_as_data(&mut self, key: Pubkey, account: &AccountSharedData) {
+        self.svm.set_account_no_checks(key, account.clone());
+    }
+
+    /// Puts an account as a program that is not deployed, whatever it is, for a transaction that must fail.
+    pub(crate) fn put_closed(&mut self, key: Pubkey, account: &AccountSharedData) {
+        let mut closed = account.clone();
+        closed.set_owner(bpf_loader_upgradeable::ID);
+        closed.set_executable(true);
+        self.put_undeployed(key, &closed);
     }
 
     /// Keeps a program that is not to be called yet.
@@ -317,14 +468,6 @@ impl Vm {
     /// The slot that programs see.
     pub(crate) fn slot(&self) -> Slot {
         self.svm.accounts_db().sysvar_cache.get_clock().map_or(0, |clock| clock.slot)
-    }
-
-    /// Lets go of what a program compiled to when it was another one.
-    fn forget_code(&mut self, key: Pubkey) {
-        if self.svm.accounts_db().programs_cache.find(&key).is_none() {
-            return;
-        }
-        self.close(key);
     }
 
     /// Makes calling a program fail as one that is not deployed. Its account is to be set anew.
@@ -347,19 +490,45 @@ impl Vm {
         let _ = self.svm.set_account(key, solana_account::Account::default());
     }
 
-    /// Whether an account may pay a fee: a plain wallet that has it, and is left empty or exempt.
-    fn can_pay(&self, payer: Option<&AccountSharedData>, fee: u64) -> bool {
-        let Some(payer) = payer else { return false };
-        let left = payer.lamports().checked_sub(fee);
-        let is_wallet = payer.owner() == &solana_sdk_ids::system_program::ID
-            && payer.data().is_empty()
-            && payer.lamports() > 0;
-        let exempt = self.svm.minimum_balance_for_rent_exemption(0);
-        is_wallet && left.is_some_and(|left| left == 0 || left >= exempt)
+    /// Checks that an account may pay a fee: a wallet or a nonce that has it, and is left exempt or empty.
+    fn check_payer(
+        &self,
+        payer: Option<&AccountSharedData>,
+        fee: u64,
+    ) -> Result<(), TransactionError> {
+        let payer = payer.filter(|payer| payer.lamports() > 0);
+        let payer = payer.ok_or(TransactionError::AccountNotFound)?;
+        let exempt = self.svm.minimum_balance_for_rent_exemption(payer.data().len());
+        let left_min = match get_system_account_kind(payer) {
+            Some(SystemAccountKind::System) => 0,
+            Some(SystemAccountKind::Nonce) => exempt,
+            None => return Err(TransactionError::InvalidAccountForFee),
+        };
+        let left = payer.lamports().checked_sub(fee).filter(|left| *left >= left_min);
+        let left = left.ok_or(TransactionError::InsufficientFundsForFee)?;
+        // LiteSVM lets an account pay that was not exempt before.
+        if left > 0 && left < exempt && payer.lamports() >= exempt {
+            return Err(TransactionError::InsufficientFundsForRent { account_index: 0 });
+        }
+        Ok(())
     }
 
-    fn load(&self, keys: &[Pubkey]) -> Vec<AccountSharedData> {
+    fn accounts_of(&self, keys: &[Pubkey]) -> Vec<AccountSharedData> {
         keys.iter().map(|key| self.account(key).cloned().unwrap_or_default()).collect()
+    }
+}
+
+/// Gives back what the VM reserved for an account to grow: 10 KiB of each that was written.
+fn trim(account: &mut AccountSharedData) {
+    let len = account.data().len();
+    if account.capacity() - len > len / 4 {
+        *account = AccountSharedData::create_from_existing_shared_data(
+            account.lamports(),
+            Arc::new(account.data().to_vec()),
+            *account.owner(),
+            account.executable(),
+            account.rent_epoch(),
+        );
     }
 }
 
@@ -400,6 +569,17 @@ impl Outcome {
 }
 
 #[cfg(test)]
+impl Vm {
+    /// Runs a transaction that calls nothing but builtin programs.
+    pub(crate) fn run(&self, transaction: &VersionedTransaction, last_blockhash: &Hash) -> Outcome {
+        match self.load(transaction, None, last_blockhash, |_| None) {
+            Ok(ready) => self.execute(transaction, ready, None, last_blockhash),
+            Err(outcome) => *outcome,
+        }
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use solana_instruction::Instruction;
     use solana_keypair::Keypair;
@@ -409,10 +589,54 @@ mod tests {
     use solana_signer::Signer;
 
     use super::*;
+    use crate::config::{FeatureBase, FeatureChoice};
+    use crate::features;
+
+    fn every_feature() -> FeatureSet {
+        FeatureSet::all_enabled()
+    }
 
     declare_process_instruction!(Panics, 1, |_context| { panic!("a builtin's bug") });
 
     const PROGRAM: Pubkey = Pubkey::new_from_array([7; 32]);
+
+    // Calls itself as often as its instruction says.
+    declare_process_instruction!(Recurses, 1, |context| {
+        let current = context.transaction_context.get_current_instruction_context()?;
+        let left = current.get_instruction_data().first().copied().unwrap_or(0);
+        match left.checked_sub(1) {
+            Some(left) => context.native_invoke_signed(recursion(left), &[]),
+            None => Ok(()),
+        }
+    });
+
+    fn recursion(depth: u8) -> Instruction {
+        let program = solana_instruction::AccountMeta::new_readonly(PROGRAM, false);
+        Instruction { program_id: PROGRAM, accounts: vec![program], data: vec![depth] }
+    }
+
+    #[test]
+    fn programs_call_each_other_as_deep_as_the_features_allow() {
+        let mainnet = FeatureChoice { base: Some(FeatureBase::Mainnet), deactivated: Vec::new() };
+        for (features, most) in
+            [(FeatureChoice::default(), 8), (mainnet, 4)].map(|(it, n)| (features::chosen(&it), n))
+        {
+            let mut vm = Vm::new(features);
+            vm.svm_mut().add_builtin(PROGRAM, Recurses::register);
+            let payer = Keypair::new();
+            let wallet = AccountSharedData::new(1 << 30, 0, &solana_sdk_ids::system_program::ID);
+            vm.put(payer.pubkey(), &wallet);
+            let result = |depth| {
+                let message = Message::new(&[recursion(depth)], Some(&payer.pubkey()));
+                let message = VersionedMessage::Legacy(message);
+                let transaction = VersionedTransaction::try_new(message, &[&payer]);
+                vm.run(&transaction.expect("signers fit"), &Hash::default()).result
+            };
+            assert_eq!(result(most), Ok(()));
+            let too_deep = TransactionError::InstructionError(0, InstructionError::CallDepth);
+            assert_eq!(result(most + 1), Err(too_deep));
+        }
+    }
 
     fn call(payer: &Keypair, program_id: Pubkey) -> VersionedTransaction {
         let call = Instruction { program_id, accounts: Vec::new(), data: Vec::new() };
@@ -422,14 +646,14 @@ mod tests {
 
     #[test]
     fn a_panic_in_the_vm_fails_its_transaction_and_no_other() {
-        let mut vm = Vm::new();
+        let mut vm = Vm::new(every_feature());
         vm.svm_mut().add_builtin(PROGRAM, Panics::register);
         let payer = Keypair::new();
         let lamports = 1_000_000_000;
         let wallet = AccountSharedData::new(lamports, 0, &solana_sdk_ids::system_program::ID);
         vm.put(payer.pubkey(), &wallet);
 
-        let outcome = vm.run(&call(&payer, PROGRAM), None, &Hash::default());
+        let outcome = vm.run(&call(&payer, PROGRAM), &Hash::default());
         let err = InstructionError::ProgramFailedToComplete;
         assert_eq!(outcome.result, Err(TransactionError::InstructionError(0, err)));
         assert!(outcome.included);
@@ -437,14 +661,39 @@ mod tests {
             outcome.writes().map(|(key, account)| (key, account.lamports())).collect();
         assert_eq!(writes, [(payer.pubkey(), lamports - LAMPORTS_PER_SIGNATURE)]);
 
-        let next = vm.run(&call(&payer, solana_sdk_ids::vote::ID), None, &Hash::default());
+        let next = vm.run(&call(&payer, solana_sdk_ids::vote::ID), &Hash::default());
         assert!(matches!(next.result, Err(TransactionError::InstructionError(0, _))));
+    }
+
+    // Writes to its account.
+    declare_process_instruction!(Writes, 1, |context| {
+        let current = context.transaction_context.get_current_instruction_context()?;
+        current.try_borrow_instruction_account(0)?.set_data_from_slice(&[1; 100])
+    });
+
+    #[test]
+    fn what_is_written_keeps_no_room_to_grow() {
+        let mut vm = Vm::new(every_feature());
+        vm.svm_mut().add_builtin(PROGRAM, Writes::register);
+        let (payer, written) = (Keypair::new(), Pubkey::new_from_array([8; 32]));
+        let wallet = AccountSharedData::new(1 << 30, 0, &solana_sdk_ids::system_program::ID);
+        vm.put(payer.pubkey(), &wallet);
+        vm.put(written, &AccountSharedData::new(1 << 30, 100, &PROGRAM));
+        let accounts = vec![solana_instruction::AccountMeta::new(written, false)];
+        let call = Instruction { program_id: PROGRAM, accounts, data: Vec::new() };
+        let message = VersionedMessage::Legacy(Message::new(&[call], Some(&payer.pubkey())));
+        let transaction = VersionedTransaction::try_new(message, &[&payer]).expect("signers fit");
+        let outcome = vm.run(&transaction, &Hash::default());
+        assert_eq!(outcome.result, Ok(()));
+        let (_, after) = outcome.writes().find(|(key, _)| *key == written).expect("it was written");
+        assert_eq!(after.data(), [1; 100]);
+        assert!(after.capacity() <= 125, "{}", after.capacity());
     }
 
     #[test]
     fn who_cannot_pay_is_not_included() {
-        let vm = Vm::new();
-        let outcome = vm.run(&call(&Keypair::new(), PROGRAM), None, &Hash::default());
+        let vm = Vm::new(every_feature());
+        let outcome = vm.run(&call(&Keypair::new(), PROGRAM), &Hash::default());
         assert_eq!(outcome.result, Err(TransactionError::AccountNotFound));
         assert!(!outcome.included);
         assert_eq!(outcome.writes().count(), 0);
@@ -452,7 +701,7 @@ mod tests {
 
     #[test]
     fn a_nonce_advances_once_a_block_whatever_blockhash_its_transactions_name() {
-        let mut vm = Vm::new();
+        let mut vm = Vm::new(every_feature());
         let (payer, nonce) = (Keypair::new(), Pubkey::new_unique());
         let system = solana_sdk_ids::system_program::ID;
         vm.put(payer.pubkey(), &AccountSharedData::new(1 << 40, 0, &system));
@@ -475,7 +724,7 @@ mod tests {
             message.recent_blockhash = named;
             let message = VersionedMessage::Legacy(message);
             let transaction = VersionedTransaction::try_new(message, &[&payer]).expect("signed");
-            let outcome = vm.run(&transaction, None, &newest);
+            let outcome = vm.run(&transaction, &newest);
             outcome.writes().for_each(|(key, account)| vm.put(key, account));
             outcome.result
         };

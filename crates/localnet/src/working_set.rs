@@ -18,12 +18,15 @@ use foldhash::quality::RandomState;
 use ledger::Address;
 use solana::Account;
 use solana_account::{AccountSharedData, ReadableAccount};
+use solana_feature_set::FeatureSet;
+use solana_hash::Hash;
 use solana_message::VersionedMessage;
 use solana_pubkey::Pubkey;
 use solana_sdk_ids::native_loader;
+use solana_transaction::versioned::VersionedTransaction;
 
 use crate::held::Held;
-use crate::vm::{self, Vm};
+use crate::vm::{self, Outcome, Vm};
 use crate::{precompiles, sysvars};
 
 /// Bytes of plain accounts that are held: about 120,000 token accounts.
@@ -79,28 +82,14 @@ pub(crate) struct WorkingSet {
     follows: bool,
     /// A program of the VM is none any more: only a new VM forgets it.
     is_outdated: bool,
+    /// What was called as a program and is not deployed. The VM remembers each.
+    closed: HashSet<Pubkey, RandomState>,
 }
 
 impl WorkingSet {
-    /// What a new ledger's VM was given at once.
-    pub(crate) fn of(vm: Vm) -> Self {
-        let mut set = Self::empty(Vm::bare());
-        let mut held: Vec<(Pubkey, AccountSharedData)> = Vec::new();
-        for (key, account) in vm.accounts() {
-            if sysvars::ALL.contains(key) || account.owner() == &native_loader::ID {
-                set.pinned.insert(*key);
-            } else {
-                held.push((*key, account.clone()));
-            }
-        }
-        set.vm = vm;
-        held.iter().for_each(|(key, account)| set.note(*key, account, true));
-        set
-    }
-
     /// A VM with the sysvars and builtin programs of `source`, and nothing else yet.
-    pub(crate) fn new(source: &impl Accounts) -> Self {
-        let mut set = Self::empty(Vm::bare());
+    pub(crate) fn new(source: &impl Accounts, features: FeatureSet) -> Self {
+        let mut set = Self::empty(Vm::bare(features));
         let builtins: Vec<Pubkey> = set.vm.accounts().map(|(key, _)| *key).collect();
         for key in builtins.into_iter().chain(sysvars::ALL).chain(precompiles::IDS) {
             if let Some(account) = source.account(&key) {
@@ -121,6 +110,7 @@ impl WorkingSet {
             pinned: HashSet::default(),
             follows: true,
             is_outdated: false,
+            closed: HashSet::default(),
         }
     }
 
@@ -131,9 +121,11 @@ impl WorkingSet {
             programs: self.programs.clone(),
             pinned: self.pinned.clone(),
             follows: false,
-            ..Self::empty(Vm::bare())
+            closed: self.closed.clone(),
+            elf_bytes: self.elf_bytes,
+            plain: Held::new(PLAIN_BYTES_MAX),
+            is_outdated: false,
         };
-        set.elf_bytes = self.elf_bytes;
         let is_kept = |key: &Pubkey| set.pinned.contains(key) || set.programs.contains_key(key);
         let plain: Vec<Pubkey> =
             self.vm.accounts().map(|(key, _)| *key).filter(|key| !is_kept(key)).collect();
@@ -179,6 +171,32 @@ impl WorkingSet {
         }
     }
 
+    /// Runs a transaction whose accounts were brought in, and keeps nothing of it.
+    pub(crate) fn run(
+        &mut self,
+        transaction: &VersionedTransaction,
+        nonce: Option<Pubkey>,
+        last_blockhash: &Hash,
+    ) -> Outcome {
+        let data_bytes = |key: &Pubkey| self.program_data_bytes(key);
+        let ready = match self.vm.load(transaction, nonce, last_blockhash, data_bytes) {
+            Ok(ready) => ready,
+            Err(outcome) => return *outcome,
+        };
+        let undeployed: Vec<(Pubkey, AccountSharedData)> =
+            ready.undeployed().map(|(key, account)| (key, account.clone())).collect();
+        // Agave lets such a call begin and then fail. The VM does so only with what looks like a program.
+        for (key, account) in &undeployed {
+            self.vm.put_closed(*key, account);
+            self.closed.insert(*key);
+        }
+        let outcome = self.vm.execute(transaction, ready, nonce, last_blockhash);
+        for (key, account) in &undeployed {
+            self.vm.put_as_data(*key, account);
+        }
+        outcome
+    }
+
     /// One account, brought in if it is not here.
     pub(crate) fn account(
         &mut self,
@@ -213,7 +231,7 @@ impl WorkingSet {
     }
 
     /// Bytes of a program's code account that came in with it.
-    pub(crate) fn program_data_bytes(&self, key: &Pubkey) -> Option<usize> {
+    fn program_data_bytes(&self, key: &Pubkey) -> Option<usize> {
         Some(self.programs.get(key)?.data.as_ref()?.0.data().len())
     }
 
@@ -314,7 +332,8 @@ impl WorkingSet {
     }
 
     fn make_room(&mut self) {
-        let is_full = self.programs.len() > PROGRAMS_MAX || self.elf_bytes > ELF_BYTES_MAX;
+        let programs = self.programs.len() + self.closed.len();
+        let is_full = programs > PROGRAMS_MAX || self.elf_bytes > ELF_BYTES_MAX;
         if is_full || self.is_outdated {
             self.start_anew();
         }
@@ -329,8 +348,10 @@ impl WorkingSet {
     /// A new VM with nothing but what is pinned.
     fn start_anew(&mut self) {
         tracing::debug!(programs = self.programs.len(), self.elf_bytes, "programs are let go");
-        let old = std::mem::replace(self, Self::empty(Vm::bare()));
+        let fresh = Self::empty(Vm::bare(self.vm.features().clone()));
+        let old = std::mem::replace(self, fresh);
         self.pinned = old.pinned;
+        self.follows = old.follows;
         for key in &self.pinned {
             match old.vm.account(key) {
                 Some(account) => self.vm.put(*key, account),
@@ -368,16 +389,24 @@ mod tests {
     use spl_generic_token::{token, token_2022};
 
     use super::*;
+    use crate::programs;
 
     type Map = HashMap<Pubkey, AccountSharedData>;
 
     /// Its programs were deployed in the slot before.
     fn genesis() -> Map {
-        let mut vm = Vm::new();
+        let mut vm = Vm::new(FeatureSet::all_enabled());
         let mut clock: Clock = vm.svm().get_sysvar();
         clock.slot += 1;
         vm.svm_mut().set_sysvar(&clock);
+        for (key, account) in programs::of_genesis(&vm.svm().get_sysvar()) {
+            vm.put_as_data(key, &account);
+        }
         vm.accounts().map(|(key, account)| (*key, account.clone())).collect()
+    }
+
+    fn working_set(map: &Map) -> WorkingSet {
+        WorkingSet::new(map, FeatureSet::all_enabled())
     }
 
     fn wallet(map: &mut Map) -> Keypair {
@@ -401,7 +430,7 @@ mod tests {
     /// Runs a transaction, and keeps what it did in both places.
     fn execute(set: &mut WorkingSet, map: &mut Map, transaction: &VersionedTransaction) {
         set.bring(map, &transaction.message);
-        let outcome = set.vm().run(transaction, None, &Hash::default());
+        let outcome = set.run(transaction, None, &Hash::default());
         assert_eq!(outcome.result, Ok(()));
         set.commit(outcome.writes());
         for (key, account) in outcome.writes() {
@@ -427,7 +456,7 @@ mod tests {
     fn accounts_come_as_they_are_named_and_go_when_there_is_no_room() {
         let mut map = genesis();
         let payers: Vec<Keypair> = (0..40).map(|_| wallet(&mut map)).collect();
-        let mut set = WorkingSet::new(&map);
+        let mut set = working_set(&map);
         let pinned = set.vm().accounts().count();
         set.plain = Held::new(4_000);
         for round in 0..3 {
@@ -449,7 +478,7 @@ mod tests {
     fn an_account_that_is_closed_and_made_again_is_known_as_it_is() {
         let mut map = genesis();
         let (payer, brief) = (wallet(&mut map), Keypair::new());
-        let mut set = WorkingSet::new(&map);
+        let mut set = working_set(&map);
         let fee = vm::LAMPORTS_PER_SIGNATURE;
         for _ in 0..3 {
             assert_eq!(set.account(&map, &brief.pubkey()), None);
@@ -464,7 +493,7 @@ mod tests {
     fn programs_are_compiled_when_they_are_named_and_all_let_go_past_their_bound() {
         let mut map = genesis();
         let payer = wallet(&mut map);
-        let mut set = WorkingSet::new(&map);
+        let mut set = working_set(&map);
         assert!(set.programs.is_empty());
         for program in [token::id(), token_2022::id()] {
             let transaction = make_mint(&mut map, program, &payer);
@@ -482,14 +511,14 @@ mod tests {
     fn a_simulation_sees_programs_as_its_view_has_them() {
         let mut map = genesis();
         let payer = wallet(&mut map);
-        let mut set = WorkingSet::new(&map);
+        let mut set = working_set(&map);
         let transaction = make_mint(&mut map, token_2022::id(), &payer);
         execute(&mut set, &mut map, &transaction);
         let mut beside = set.without_plain();
         let run = |beside: &mut WorkingSet, map: &Map, transaction: &VersionedTransaction| {
             beside.clear();
             beside.bring(map, &transaction.message);
-            beside.vm().run(transaction, None, &Hash::default()).result
+            beside.run(transaction, None, &Hash::default()).result
         };
         let transaction = make_mint(&mut map, token_2022::id(), &payer);
         assert_eq!(run(&mut beside, &map, &transaction), Ok(()));
@@ -503,6 +532,31 @@ mod tests {
         without.remove(&token_2022::id());
         assert!(run(&mut beside, &without, &transaction).is_err());
         assert_eq!(run(&mut beside, &map, &transaction), Ok(()));
+
+        // The same after it has let all programs go.
+        beside.elf_bytes += ELF_BYTES_MAX;
+        assert_eq!(run(&mut beside, &map, &transaction), Ok(()));
+        assert!(run(&mut beside, &broken, &transaction).is_err());
+    }
+
+    #[test]
+    fn what_is_called_and_not_deployed_is_forgotten_past_the_bound_of_programs() {
+        let mut map = genesis();
+        let payer = wallet(&mut map);
+        let mut set = working_set(&map);
+        let owner = solana_sdk_ids::bpf_loader_upgradeable::ID;
+        let unsupported = InstructionError::UnsupportedProgramId;
+        let unsupported = Err(TransactionError::InstructionError(0, unsupported));
+        for _ in 0..PROGRAMS_MAX + 10 {
+            let program_id = Pubkey::new_unique();
+            map.insert(program_id, AccountSharedData::new(1, 0, &owner));
+            let call = Instruction { program_id, accounts: Vec::new(), data: Vec::new() };
+            let transaction = signed(call, &payer);
+            set.bring(&map, &transaction.message);
+            assert_eq!(set.run(&transaction, None, &Hash::default()).result, unsupported);
+            assert_eq!(set.account(&map, &program_id), map.get(&program_id));
+        }
+        assert!(set.closed.len() <= PROGRAMS_MAX, "{}", set.closed.len());
     }
 
     #[test]
@@ -513,7 +567,7 @@ mod tests {
         let deployed = map.remove(&program).expect("a program");
         let code = vm::program_data_key(&deployed).expect("it is upgradeable");
         let mut program_data = map.remove(&code).expect("it has code");
-        let mut set = WorkingSet::new(&map);
+        let mut set = working_set(&map);
         let slot = set.vm().slot();
         program_data.data_as_mut_slice()[4..12].copy_from_slice(&slot.to_le_bytes());
 
@@ -525,7 +579,7 @@ mod tests {
         let transaction = make_mint(&mut map, program, &payer);
         let run = |set: &mut WorkingSet, map: &Map| {
             set.bring(map, &transaction.message);
-            set.vm().run(&transaction, None, &Hash::default()).result
+            set.run(&transaction, None, &Hash::default()).result
         };
         let unsupported = InstructionError::UnsupportedProgramId;
         let not_yet = Err(TransactionError::InstructionError(0, unsupported));

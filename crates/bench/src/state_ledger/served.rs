@@ -55,6 +55,7 @@ fn node(reader: &Reader) -> Result<Node> {
         first_slot: 0,
         shred_version: 1,
         feature_set: 1,
+        features: Arc::default(),
         rpc: None,
         pubsub: None,
         tpu: None,

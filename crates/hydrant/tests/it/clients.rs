@@ -16,8 +16,10 @@ use crate::node::Node;
 
 const INSTALL_MAX: Duration = Duration::from_secs(600);
 const FLOW_MAX: Duration = Duration::from_secs(300);
-/// Short slots, so that what a flow does becomes final while it is still running.
-pub(crate) const NODE_FLAGS: &[&str] = &["--slot-ms", "100"];
+/// Short slots, so that what a flow does becomes final while it is still running. The flows deploy programs of version
+/// 0 of the instruction set, which needs the same flag of `solana-test-validator` 4.2.2.
+pub(crate) const NODE_FLAGS: &[&str] =
+    &["--slot-ms", "100", "--deactivate-feature", "B8JJXCy5amZyWG9r7EnUYLwzXSXTxG7GZ1qZ1qggo83g"];
 
 #[test]
 fn web3_js_flow() -> Result<()> {

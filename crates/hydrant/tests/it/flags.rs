@@ -85,7 +85,8 @@ fn genesis_has_what_the_flags_give() -> Result<()> {
     assert_eq!(lamports(&node, &somebody)?, json!(2_000_000));
     assert_eq!(lamports(&node, &another)?, json!(3_000_000));
     assert_eq!(lamports(&node, &mint)?, json!(500_000_000_000_000_000_u64));
-    for (program, authority) in [(program, Value::Null), (upgradeable, json!(somebody))] {
+    let no_authority = Pubkey::default().to_string();
+    for (program, authority) in [(program, json!(no_authority)), (upgradeable, json!(somebody))] {
         let info = ask(
             &node,
             "getAccountInfo",

@@ -11,6 +11,7 @@ mod flags;
 mod from_snapshot;
 mod methods;
 mod node;
+mod programs;
 mod rust_client;
 mod socket;
 mod storms;

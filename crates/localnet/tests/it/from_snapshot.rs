@@ -23,7 +23,7 @@ const INITIALIZE_MINT: u8 = 20;
 const OWN_ACCOUNTS: usize = 4;
 
 /// The sample is not in the repository: `shared` stands beside the clone.
-fn sample() -> LoadedSnapshot {
+pub(crate) fn sample() -> LoadedSnapshot {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
     let dir = PathBuf::from(root).join("../shared/data/snapshots");
     let entries = std::fs::read_dir(&dir).unwrap_or_else(|err| {

@@ -1,10 +1,13 @@
 //! The ledger from outside: what is sent, what is read, what is told.
 
 mod bounds;
+mod elf;
 mod epochs;
+mod features;
 mod fixture;
 mod from_snapshot;
 mod ledger;
 mod precompiles;
+mod programs;
 mod queue;
 mod simulation;

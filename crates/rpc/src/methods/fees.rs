@@ -5,7 +5,8 @@
 
 use std::collections::{HashMap, HashSet};
 
-use chain::{Block, Executed};
+use chain::{Block, Cluster, Executed};
+use solana_feature_set::FeatureSet;
 use solana_fee::FeeFeatures;
 use solana_message::{SanitizedMessage, SanitizedVersionedMessage, VersionedMessage};
 use solana_pubkey::Pubkey;
@@ -51,7 +52,7 @@ fn fee_for_message(node: &Node, params: Params<'_>) -> MethodResult {
         .map_err(|err| invalid(err.to_string()))?;
     let is_known = view.meta().blockhashes.age(message.recent_blockhash()).is_some()
         || names_its_nonce(&message, &view);
-    let fee = is_known.then(|| fee(&message, node.cluster.lamports_per_signature)).flatten();
+    let fee = is_known.then(|| fee(&message, &node.cluster)).flatten();
     Answer::of(&with_context(&view, fee))
 }
 
@@ -64,11 +65,11 @@ fn names_its_nonce(message: &SanitizedMessage, view: &chain::View) -> bool {
 }
 
 /// Signatures, those that precompiles check included, and the priority that it asks for.
-fn fee(message: &SanitizedMessage, lamports_per_signature: u64) -> Option<u64> {
-    let asked = TransactionConfiguration::try_from_sanitized_message(message, &wire::FEATURES);
+fn fee(message: &SanitizedMessage, cluster: &Cluster) -> Option<u64> {
+    let asked = TransactionConfiguration::try_from_sanitized_message(message, &cluster.features);
     let priority = asked.ok()?.priority_fee_lamports;
-    let features = FeeFeatures::from(&*wire::FEATURES);
-    Some(solana_fee::calculate_fee(message, lamports_per_signature, priority, features))
+    let features = FeeFeatures::from(&*cluster.features);
+    Some(solana_fee::calculate_fee(message, cluster.lamports_per_signature, priority, features))
 }
 
 fn recent_prioritization_fees(node: &Node, params: Params<'_>) -> MethodResult {
@@ -81,7 +82,7 @@ fn recent_prioritization_fees(node: &Node, params: Params<'_>) -> MethodResult {
     let wanted: HashSet<Pubkey> = text::pubkeys(&texts)?.into_iter().collect();
     let history = node.history.snapshot();
     let newest_first = history.blocks(..).rev().take(BLOCKS_SEARCHED);
-    let told = newest_first.filter_map(|block| block_fee(block, &wanted));
+    let told = newest_first.filter_map(|block| block_fee(block, &wanted, &node.cluster.features));
     let mut fees: Vec<RpcPrioritizationFee> = told.take(BLOCKS_MAX).collect();
     fees.reverse();
     Answer::of(&fees)
@@ -89,7 +90,11 @@ fn recent_prioritization_fees(node: &Node, params: Params<'_>) -> MethodResult {
 
 /// The least price at which a transaction landed in a block; if all that wrote to one of `wanted`
 /// paid more, that. `None` for a block of votes only.
-fn block_fee(block: &Block, wanted: &HashSet<Pubkey>) -> Option<RpcPrioritizationFee> {
+fn block_fee(
+    block: &Block,
+    wanted: &HashSet<Pubkey>,
+    features: &FeatureSet,
+) -> Option<RpcPrioritizationFee> {
     let mut floor: Option<u64> = None;
     let mut least_to: HashMap<&Pubkey, u64> = HashMap::new();
     for executed in block.transactions.iter().filter(|executed| !executed.is_vote) {
@@ -97,7 +102,7 @@ fn block_fee(block: &Block, wanted: &HashSet<Pubkey>) -> Option<RpcPrioritizatio
         if floor == Some(0) && written.is_empty() {
             continue;
         }
-        let Some(price) = price(executed) else { continue };
+        let Some(price) = price(executed, features) else { continue };
         floor = Some(floor.map_or(price, |floor| floor.min(price)));
         for pubkey in written {
             let least = least_to.entry(pubkey).or_insert(price);
@@ -109,7 +114,7 @@ fn block_fee(block: &Block, wanted: &HashSet<Pubkey>) -> Option<RpcPrioritizatio
 }
 
 /// Microlamports for a compute unit; `None` if the transaction asks for no units at all.
-fn price(executed: &Executed) -> Option<u64> {
+fn price(executed: &Executed, features: &FeatureSet) -> Option<u64> {
     let message = &executed.transaction.message;
     let is_v1 = matches!(message, VersionedMessage::V1(_));
     if !is_v1 && !message.static_account_keys().contains(&compute_budget::ID) {
@@ -124,7 +129,7 @@ fn price(executed: &Executed) -> Option<u64> {
         hash,
         Some(executed.is_vote),
     );
-    let asked = transaction.ok()?.transaction_configuration(&wire::FEATURES).ok()?;
+    let asked = transaction.ok()?.transaction_configuration(features).ok()?;
     (asked.compute_unit_limit > 0).then(|| asked.compute_unit_price_in_microlamports())
 }
 

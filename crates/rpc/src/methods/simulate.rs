@@ -90,6 +90,8 @@ pub(super) fn run(
     use TransactionError::{AlreadyProcessed, BlockhashNotFound};
     if matches!(done.err, Some(AlreadyProcessed | BlockhashNotFound)) {
         done.fee = 0;
+    }
+    if fee(&done).is_none() {
         done.loaded_accounts_data_size = 0;
     }
     Ok(done)

@@ -15,7 +15,6 @@ use solana_account::ReadableAccount;
 use solana_address_lookup_table_interface::error::AddressLookupError;
 use solana_address_lookup_table_interface::program as lookup_table_program;
 use solana_address_lookup_table_interface::state::AddressLookupTable;
-use solana_feature_set::FeatureSet;
 use solana_hash::Hash;
 use solana_message::AddressLoader;
 use solana_message::v0::{LoadedAddresses, MessageAddressTableLookup};
@@ -47,9 +46,7 @@ const BASE64_V1_PREFIX: &[u8] = b"gQ";
 /// A transaction whose parts fit together and whose lookup tables are resolved.
 pub(super) type Sane = RuntimeTransaction<SanitizedTransaction>;
 
-/// Every feature there is: a new ledger has them on.
-pub(super) static FEATURES: LazyLock<FeatureSet> = LazyLock::new(FeatureSet::all_enabled);
-/// Keys that no transaction may write to, whatever it says.
+/// Keys that no transaction may write to, whatever it says. In this release no feature adds one.
 pub(super) static RESERVED: LazyLock<ReservedAccountKeys> =
     LazyLock::new(ReservedAccountKeys::new_all_activated);
 

@@ -365,6 +365,7 @@ fn cluster() -> Cluster {
         first_slot: 0,
         shred_version: 1,
         feature_set: 2,
+        features: Arc::default(),
         rpc: None,
         pubsub: None,
         tpu: None,

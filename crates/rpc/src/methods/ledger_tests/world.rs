@@ -210,6 +210,7 @@ impl Builder {
             first_slot: 0,
             shred_version: 77,
             feature_set: 1234,
+            features: Arc::default(),
             rpc: Some(([127, 0, 0, 1], 8899).into()),
             pubsub: Some(([127, 0, 0, 1], 8900).into()),
             tpu: None,

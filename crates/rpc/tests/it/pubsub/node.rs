@@ -351,6 +351,7 @@ fn cluster() -> Arc<Cluster> {
         first_slot: 0,
         shred_version: 1,
         feature_set: 77,
+        features: Arc::default(),
         rpc: None,
         pubsub: None,
         tpu: None,

@@ -1,0 +1,119 @@
+//! Programs and features on a real node: what a client learns of a program that is not there, what a transaction
+//! loads, and what the flags refuse. The transactions in base64 are those of the review that found the differences.
+
+use std::fs;
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD as BASE64;
+use serde_json::{Value, json};
+use solana_keypair::Keypair;
+use solana_rpc_client::rpc_client::RpcClient;
+use solana_rpc_client_api::request::RpcRequest;
+use solana_signer::Signer;
+use solana_transaction::versioned::VersionedTransaction;
+use solana_transaction_error::TransactionError;
+use solana_transaction_status_client_types::UiTransactionEncoding;
+use tempfile::TempDir;
+
+use crate::clients::ProgramElves;
+use crate::node::Node;
+use crate::world::World;
+
+const CALL_OF_NOTHING: &str = "AXZYa0Perq30xOLkow/y8NaosnAlgCZWkOWBXHxU/jjYoA9hkBCsY6JbPehmeLjENyM2n6bAKaxKzn23GiTt7QoBAAECiojj3XQJ8ZX9UtstPLpdcspnCb8dlBIb83SIAbQPb1wHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAQEAAQE=";
+const CALL_PAST_ITS_LIMIT: &str = "AbQI6mqAOtkr2dIv39X797RvhA02SvI6iHhIZIDomSTtS+47cvnIxmg7j3T6DYBvd3h0WiP5DVEzyUrlDkZ71gIBAAMEiojj3XQJ8ZX9UtstPLpdcspnCb8dlBIb83SIAbQPb1wDBkZv5SEXMv/srbpyw5vnvIzlu8X3EmssQ5s6QAAAAAabiFf+q4GE+2h/Y0YYwDXaxDncGus7VZig8AAAAAABBt324ddloZPZy+FGzut5rBy0he1fWzeROoz1hX7/AKkAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAIBAAUE6AMAAAMBAgEV";
+const CALL_WITHOUT_PAYER: &str = "AYtKhWa84SBPOwC1VWEwmiczQRvGk8nbyQwursEA7hlifp00a20C0BDLGUxJE5DMWUYm6Tk7tryPzlk1mDeNhwoBAAIDp/bfr484uJuozmSbWU+R5NAf3Ff5yUk99DteUKmYc2cGm4hX/quBhPtof2NGGMA12sQ53BrrO1WYoPAAAAAAAQbd9uHXZaGT2cvhRs7reawctIXtX1s3kTqM9YV+/wCpAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAABAgEBARU=";
+const MEMO: &str = "AZnjgk46hxj7GEyVmRDaMlEsE+l4vLCzzRSWs92uloIKbgNyDwYB4IsF7U6lG9grJZNqmaAZ1R/iX3RM1HZdWgkBAAECiojj3XQJ8ZX9UtstPLpdcspnCb8dlBIb83SIAbQPb1wFSlNamSkhBk0k6HFg2jh8fDW13bySu4HkH6hAQQVEjQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAQEABHRlc3Q=";
+
+fn simulate(rpc: &RpcClient, transaction: &str) -> Result<Value> {
+    let config = json!({
+        "encoding": "base64",
+        "replaceRecentBlockhash": true,
+        "innerInstructions": true,
+        "commitment": "confirmed",
+    });
+    let request = RpcRequest::Custom { method: "simulateTransaction" };
+    let answer: Value = rpc.send(request, json!([transaction, config]))?;
+    Ok(answer["value"].clone())
+}
+
+#[test]
+fn a_client_learns_that_a_program_is_not_there_and_what_was_loaded() -> Result<()> {
+    let node = Node::start(&["--slot-ms", "100"])?;
+    let world = World { payer: Keypair::new_from_array([1; 32]), ..World::on(&node) };
+    world.airdrop(&world.payer.pubkey(), 1)?;
+
+    let result = simulate(&world.rpc, CALL_OF_NOTHING)?;
+    assert_eq!(result["err"], "ProgramAccountNotFound");
+    assert_eq!((&result["fee"], &result["loadedAccountsDataSize"]), (&json!(5_000), &json!(64)));
+    assert_eq!(result["innerInstructions"], Value::Null);
+    let result = simulate(&world.rpc, CALL_PAST_ITS_LIMIT)?;
+    assert_eq!(result["err"], "MaxLoadedAccountsDataSizeExceeded");
+    assert_eq!((&result["fee"], &result["loadedAccountsDataSize"]), (&json!(5_000), &json!(1_000)));
+    let result = simulate(&world.rpc, CALL_WITHOUT_PAYER)?;
+    assert_eq!(result["err"], "AccountNotFound");
+    assert_eq!((&result["fee"], &result["loadedAccountsDataSize"]), (&Value::Null, &json!(0)));
+    let result = simulate(&world.rpc, MEMO)?;
+    assert_eq!((&result["err"], &result["unitsConsumed"]), (&Value::Null, &json!(2_862)));
+    assert_eq!(result["logs"][1], "Program log: Memo (len 4): \"test\"");
+
+    // Sent: refused by the preflight, or in history with the same error.
+    let bytes = BASE64.decode(CALL_OF_NOTHING)?;
+    let mut transaction: VersionedTransaction = bincode::deserialize(&bytes)?;
+    transaction.message.set_recent_blockhash(world.rpc.get_latest_blockhash()?);
+    let transaction = VersionedTransaction::try_new(transaction.message, &[&world.payer])?;
+    let refused = world.rpc.send_transaction(&transaction).err().context("it was sent")?;
+    let text = "Attempt to load a program that does not exist";
+    ensure!(refused.to_string().contains(text), "{refused}");
+    let (signature, status) = world.send_unchecked(&transaction)?;
+    assert_eq!(status, Err(TransactionError::ProgramAccountNotFound));
+    let landed = world.transaction(&signature, UiTransactionEncoding::Json)?;
+    let meta = landed.transaction.meta.context("no meta")?;
+    assert_eq!(meta.err, Some(TransactionError::ProgramAccountNotFound.into()));
+    assert_eq!(meta.fee, 5_000);
+    Ok(())
+}
+
+/// What `hydrant dev` prints, and whether it succeeds.
+fn said(args: &[&str]) -> Result<(bool, String)> {
+    let run = Command::new(env!("CARGO_BIN_EXE_hydrant")).arg("dev").args(args).output()?;
+    let text = [run.stdout, run.stderr].concat();
+    Ok((run.status.success(), String::from_utf8_lossy(&text).into_owned()))
+}
+
+#[test]
+fn a_check_refuses_an_elf_with_an_unknown_symbol() -> Result<()> {
+    let files = TempDir::new()?;
+    let mut elf = fs::read(ProgramElves::find()?.upgrade)?;
+    let (good, bad) = (files.path().join("good.so"), files.path().join("bad.so"));
+    fs::write(&good, &elf)?;
+    let name = b"sol_log_pubkey\0";
+    let at = elf.windows(name.len()).position(|window| window == name).context("the symbol")?;
+    elf[at..at + 9].copy_from_slice(b"sol_bogus");
+    fs::write(&bad, &elf)?;
+    let address = Keypair::new().pubkey().to_string();
+    let checked = |path: &std::path::Path| {
+        said(&["--check", "--bpf-program", &address, &path.to_string_lossy()])
+    };
+    let (is_good, text) = checked(&good)?;
+    ensure!(is_good && text.contains("settings are good"), "{text}");
+    let (is_good, text) = checked(&bad)?;
+    ensure!(!is_good && text.contains("sol_bogusubkey"), "{text}");
+    ensure!(text.contains(&address), "{text}");
+    let (_, text) = said(&["--check", "--deactivate-feature", "nothing"])?;
+    ensure!(text.contains("--deactivate-feature \"nothing\""), "{text}");
+    Ok(())
+}
+
+#[test]
+fn a_ledger_is_not_started_with_other_features_than_its_own() -> Result<()> {
+    let files = TempDir::new()?;
+    let ledger = files.path().join("ledger");
+    let ledger = ledger.to_string_lossy();
+    drop(Node::start(&["--ledger", &ledger, "--features", "mainnet"])?);
+    let (is_good, text) = said(&["--ledger", &ledger, "--features", "all", "--rpc-port", "0"])?;
+    ensure!(!is_good && text.contains("--features"), "{text}");
+    drop(Node::start(&["--ledger", &ledger])?);
+    Ok(())
+}

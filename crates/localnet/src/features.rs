@@ -1,0 +1,128 @@
+//! Which of Agave's features are active in a ledger.
+//!
+//! Shape: a new ledger gets the set that its configuration names, as feature accounts in its state. From then on
+//! those accounts say what is active, so a ledger keeps its features for good. A snapshot's accounts say the same.
+//! Not here: what a feature changes (the VM and its builtin programs).
+
+use solana_feature_gate_interface::{Feature, create_account, from_account};
+use solana_feature_set::{FEATURE_NAMES, FeatureSet, alpenglow};
+use solana_pubkey::Pubkey;
+
+use crate::config::{FeatureBase, FeatureChoice};
+use crate::working_set::{Accounts, WorkingSet};
+
+/// A choice of features that a ledger cannot have.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum FeatureError {
+    /// The ledger was made with a feature that the choice leaves out.
+    #[error(
+        "feature {0} ({name}) is active in the ledger, and --features or --deactivate-feature leave it out. \
+         Features are fixed when a ledger is made: start without these flags, or with --reset",
+        name = name(.0)
+    )]
+    Active(Pubkey),
+    /// The ledger was made without a feature that the choice names.
+    #[error(
+        "feature {0} ({name}) is not active in the ledger, and --features asks for it. \
+         Features are fixed when a ledger is made: start without these flags, or with --reset",
+        name = name(.0)
+    )]
+    Inactive(Pubkey),
+}
+
+/// The features of a new ledger.
+pub(crate) fn chosen(choice: &FeatureChoice) -> FeatureSet {
+    for key in choice.deactivated.iter().filter(|key| !FEATURE_NAMES.contains_key(*key)) {
+        tracing::warn!(%key, "--deactivate-feature: this is no feature that the node knows");
+    }
+    let base = choice.base.unwrap_or_default();
+    of(|key| is_in(base, key) && !choice.deactivated.contains(key))
+}
+
+/// The features of a ledger that begins with a snapshot: those that are active there, and the chosen ones.
+/// Without a choice of a set these are mainnet's, which every snapshot of today has.
+pub(crate) fn of_snapshot(
+    choice: &FeatureChoice,
+    accounts: &impl Accounts,
+) -> Result<FeatureSet, FeatureError> {
+    let there = of_state(accounts);
+    if let Some(key) = choice.deactivated.iter().find(|key| there.is_active(key)) {
+        return Err(FeatureError::Active(*key));
+    }
+    let base = choice.base.unwrap_or(FeatureBase::Mainnet);
+    let chosen = chosen(&FeatureChoice { base: Some(base), ..choice.clone() });
+    Ok(of(|key| there.is_active(key) || chosen.is_active(key)))
+}
+
+/// The features that the accounts of a ledger say are active.
+pub(crate) fn of_state(accounts: &impl Accounts) -> FeatureSet {
+    of(|key| {
+        let feature = accounts.account(key).and_then(|account| from_account(&account.0));
+        feature.is_some_and(|feature| feature.activated_at.is_some())
+    })
+}
+
+/// Checks that a choice fits the features that a ledger has. Without a choice of a set, every ledger fits
+/// that has no feature which is to be inactive.
+pub(crate) fn check(choice: &FeatureChoice, active: &FeatureSet) -> Result<(), FeatureError> {
+    if let Some(key) = choice.deactivated.iter().find(|key| active.is_active(key)) {
+        return Err(FeatureError::Active(*key));
+    }
+    let Some(_) = choice.base else { return Ok(()) };
+    let chosen = chosen(choice);
+    if let Some(key) = least(active.active().keys().filter(|key| !chosen.is_active(key))) {
+        return Err(FeatureError::Active(key));
+    }
+    match least(chosen.active().keys().filter(|key| !active.is_active(key))) {
+        Some(key) => Err(FeatureError::Inactive(key)),
+        None => Ok(()),
+    }
+}
+
+/// Puts the accounts of active features that `source` lacks into the VM of `set`. Returns their keys.
+pub(crate) fn add_accounts(
+    set: &mut WorkingSet,
+    source: &impl Accounts,
+    active: &FeatureSet,
+) -> Vec<Pubkey> {
+    let account = Feature { activated_at: Some(0) };
+    let lamports = set.vm().svm().minimum_balance_for_rent_exemption(Feature::size_of());
+    let account = create_account(&account, lamports);
+    let there = of_state(source);
+    let lacking: Vec<Pubkey> =
+        active.active().keys().filter(|key| !there.is_active(key)).copied().collect();
+    for key in &lacking {
+        set.vm_mut().put(*key, &account);
+    }
+    lacking
+}
+
+/// The features of this release that are wanted, all of them active since the first slot.
+fn of(is_wanted: impl Fn(&Pubkey) -> bool) -> FeatureSet {
+    let (active, inactive): (Vec<Pubkey>, Vec<Pubkey>) =
+        FEATURE_NAMES.keys().copied().partition(|key| is_wanted(key));
+    FeatureSet::new(
+        active.into_iter().map(|key| (key, 0)).collect(),
+        inactive.into_iter().collect(),
+    )
+}
+
+fn is_in(base: FeatureBase, key: &Pubkey) -> bool {
+    match base {
+        // As `solana-test-validator`: Alpenglow is another consensus.
+        FeatureBase::All => *key != alpenglow::id(),
+        FeatureBase::Mainnet => {
+            litesvm::features::MAINNET_ACTIVE_FEATURES.iter().any(|(active, _)| active == key)
+        }
+    }
+}
+
+/// The same of several features whatever the order of the set, so that an error repeats.
+fn least<'a>(keys: impl Iterator<Item = &'a Pubkey>) -> Option<Pubkey> {
+    keys.min().copied()
+}
+
+fn name(key: &Pubkey) -> &'static str {
+    FEATURE_NAMES.get(key).copied().unwrap_or("unknown")
+}
