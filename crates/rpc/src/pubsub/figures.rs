@@ -171,8 +171,10 @@ impl Source for PubSub {
 
     fn memory(&self) -> Vec<(&'static str, u64)> {
         let bytes = self.subs.bytes();
-        let queues = self.subs.counts().queue_bytes;
+        let counts = self.subs.counts();
+        let queues = counts.queue_bytes;
         vec![
+            ("resume", counts.steps_kept_bytes as u64),
             ("tracked_sets", (bytes.index + bytes.sets) as u64),
             ("websocket_queues", queues as u64),
         ]
