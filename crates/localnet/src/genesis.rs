@@ -60,6 +60,25 @@ pub enum GenesisError {
     /// With the node's own accounts there are more lamports than a `u64` holds.
     #[error("the snapshot leaves no room for the lamports of the node's own accounts")]
     TooManyLamports,
+    /// A sysvar that was given cannot be one.
+    #[error("sysvar {address}: {reason}")]
+    Sysvar {
+        /// Which sysvar.
+        address: Pubkey,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+    /// All accounts together have more lamports than leaves room for what is to come.
+    #[error("the accounts to begin with have {lamports} lamports together, at most {max}")]
+    Lamports {
+        /// How many.
+        lamports: u128,
+        /// How many there may be.
+        max: u64,
+    },
+    /// Making the first block panicked; that is a bug of ours or of the VM's.
+    #[error("making the first block panicked: {0}")]
+    Panicked(String),
     /// An epoch is too short.
     #[error("an epoch has at least 32 slots, not {0} (--slots-per-epoch)")]
     EpochTooShort(u64),

@@ -12,6 +12,7 @@ mod executor;
 mod filling;
 mod from_snapshot;
 mod genesis;
+mod genesis_accounts;
 mod held;
 mod keys;
 mod meta;
@@ -38,7 +39,11 @@ pub use config::{
 pub use executor::ExecutorError;
 pub use from_snapshot::{LoadedSnapshot, load_snapshot};
 pub use genesis::GenesisError;
+pub use genesis_accounts::{AccountSource, SLOTS_PER_EPOCH_MAX, SourceError, check_account};
 pub use keys::{KeyError, NodeKeys, read_keypair};
-pub use open::{Localnet, LocalnetError, Running, holds_ledger, open, open_snapshot, remove};
+pub use open::{
+    Localnet, LocalnetError, Running, check, holds_ledger, open, open_snapshot, open_snapshot_with,
+    open_with, remove,
+};
 pub use store::StoreError;
 pub use work::Work;

@@ -3,6 +3,7 @@
 mod bounds;
 mod fixture;
 mod from_snapshot;
+mod genesis_accounts;
 mod ledger;
 mod precompiles;
 mod simulation;
