@@ -1,13 +1,16 @@
 //! The command line: what can be said, and how it reads in `--help`.
 
+use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use anyhow::Result;
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use serde::Deserialize;
 
 use crate::bench::BenchFlags;
 use crate::indices::AccountIndex;
+use crate::test_validator;
 
 /// A read node for ledgers: takes transactions in, keeps the state in memory, serves it to many.
 #[derive(Parser)]
@@ -32,6 +35,25 @@ pub(crate) enum Command {
     ///
     /// What there is to ask for is found out from the endpoint. It changes nothing there.
     Bench(Box<BenchFlags>),
+}
+
+/// The whole command line, with the flags of `solana-test-validator` that are only answered.
+pub(crate) fn command() -> clap::Command {
+    Cli::command().mut_subcommand("dev", test_validator::add)
+}
+
+/// Reads the command line. Flags that are ignored are named on standard error; flags that are refused
+/// are the error. What clap refuses ends the process.
+pub(crate) fn parse() -> Result<Command> {
+    let given = command().get_matches();
+    if let Some(dev) = given.subcommand_matches("dev") {
+        for line in test_validator::answer(dev)? {
+            // A start does not fail because nobody reads this.
+            let _ = writeln!(std::io::stderr(), "hydrant: {line}");
+        }
+    }
+    let cli = Cli::from_arg_matches(&given).unwrap_or_else(|err| err.exit());
+    Ok(cli.command)
 }
 
 /// What `hydrant inspect` can be told.

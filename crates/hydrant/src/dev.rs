@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use localnet::{Localnet, Running};
 use rpc::metrics::Source;
 use rpc::pubsub::PubSub;
@@ -16,11 +16,15 @@ use crate::banner::Banner;
 use crate::cli::{DevFlags, LogFormat};
 use crate::options::{self, Options};
 use crate::queue_metrics::QueueMetrics;
+use crate::signals::EndSignals;
 use crate::tpu::Tpu;
-use crate::{descriptors, status_line, usage, validator_log};
+use crate::usage::ProcessMemory;
+use crate::{accounts_file, descriptors, status_line, usage, validator_log};
 
 /// How often the executing thread is looked after.
 const WATCH: Duration = Duration::from_millis(100);
+/// Stack of the thread that makes or reads a ledger: what a main thread has.
+const OPEN_STACK_BYTES: usize = 8 << 20;
 /// Ports tried when the system chooses: two in a row must be free.
 const PORT_TRIES: usize = 64;
 
@@ -28,9 +32,9 @@ const PORT_TRIES: usize = 64;
 pub(crate) fn run(flags: DevFlags) -> Result<()> {
     let started = now();
     let check = flags.check;
-    let options = Options::from_flags(options::with_file(flags)?)?;
+    let mut options = Options::from_flags(options::with_file(flags)?)?;
     if check {
-        localnet::check(&options.localnet).context("the programs of the ledger")?;
+        check_genesis(&options)?;
         say("settings are good");
         return Ok(());
     }
@@ -53,21 +57,62 @@ pub(crate) fn run(flags: DevFlags) -> Result<()> {
         let _runtime = runtime.enter();
         ignore_file_size_signal()?;
     }
-    let localnet = open_ledger(&options)?;
+    // On a thread that ends: what the allocator held for it goes back to the system.
+    let opened = std::thread::scope(|scope| {
+        let opening = std::thread::Builder::new().name("open".into());
+        let opening = opening.stack_size(OPEN_STACK_BYTES);
+        Ok::<_, std::io::Error>(opening.spawn_scoped(scope, || open_ledger(&options))?.join())
+    });
+    let opened = opened.context("start a thread that opens the ledger")?;
+    let localnet = opened.map_err(|_| anyhow!("the thread that opens the ledger panicked"))??;
+    // The ledger has them now.
+    options.localnet.accounts = Vec::new();
+    options.localnet.programs = Vec::new();
     if let Some(ahead) = localnet.ahead_of_clock() {
         warn_ahead(&options, ahead);
     }
     runtime.block_on(serve(&options, localnet, listeners, started))
 }
 
+/// Refuses what a start would refuse while it makes a ledger, and writes nothing. An archive is not
+/// read: that may take minutes.
+fn check_genesis(options: &Options) -> Result<()> {
+    if options.snapshot.is_some() || (holds_ledger(options)? && !options.reset) {
+        return read_account_dirs(options);
+    }
+    localnet::check(&options.localnet, &mut accounts_of_dirs(options)).context("make the ledger")
+}
+
+/// Reads every file of the directories of accounts, and keeps none of them.
+fn read_account_dirs(options: &Options) -> Result<()> {
+    accounts_file::account_dirs(&options.account_dirs).try_for_each(|read| read.map(drop))
+}
+
+/// The accounts of directories, each read when the ledger takes it in.
+fn accounts_of_dirs(
+    options: &Options,
+) -> impl Iterator<Item = Result<localnet::GenesisAccount, localnet::SourceError>> {
+    accounts_file::account_dirs(&options.account_dirs).map(|read| read.map_err(Into::into))
+}
+
+fn holds_ledger(options: &Options) -> Result<bool> {
+    let Some(dir) = &options.localnet.dir else { return Ok(false) };
+    localnet::holds_ledger(dir).context("open the ledger")
+}
+
 fn open_ledger(options: &Options) -> Result<Localnet> {
     let Some(file) = &options.snapshot else {
+        if options.reset && holds_ledger(options)? {
+            // Before that: a file that is refused costs no ledger.
+            read_account_dirs(options)?;
+        }
         reset(options)?;
-        return localnet::open(&options.localnet).context("open the ledger");
+        let opened = localnet::open_with(&options.localnet, &mut accounts_of_dirs(options));
+        return opened.context("open the ledger");
     };
     if let Some(dir) = &options.localnet.dir
         && !options.reset
-        && localnet::holds_ledger(dir).context("open the ledger")?
+        && holds_ledger(options)?
     {
         bail!(
             "{} holds a ledger already: go on with it without --from-snapshot, or --reset it",
@@ -75,10 +120,15 @@ fn open_ledger(options: &Options) -> Result<Localnet> {
         );
     }
     let loaded = file.load(&options.localnet, options.quiet)?;
+    if options.reset && holds_ledger(options)? {
+        read_account_dirs(options)?;
+    }
     // Only now: an archive that is refused costs no ledger.
     reset(options)?;
     let (slot, accounts) = (loaded.snapshot().bank.slot, loaded.snapshot().accounts_len);
-    let localnet = localnet::open_snapshot(&options.localnet, loaded).context("make the ledger")?;
+    let localnet =
+        localnet::open_snapshot_with(&options.localnet, loaded, &mut accounts_of_dirs(options))
+            .context("make the ledger")?;
     if !options.quiet {
         say(&format!(
             "Begins at slot {slot} with {accounts} accounts of the snapshot; the node's own faucet, \
@@ -126,6 +176,8 @@ async fn serve(
     bound: Bound,
     started: Instant,
 ) -> Result<()> {
+    // Before the node says that it is ready: from then on each signal means what the documentation says.
+    let mut signals = EndSignals::listen()?;
     let (rpc, pubsub_address) = (bound.rpc.local_addr()?, bound.pubsub.local_addr()?);
     let mut cluster = localnet.cluster().clone();
     (cluster.rpc, cluster.pubsub) = (Some(rpc), Some(pubsub_address));
@@ -184,13 +236,14 @@ async fn serve(
         ready_after: now() - started,
         usage: Usage::of(&node),
     };
+    node.metrics.add(Arc::new(ProcessMemory::at_start(&node)));
     tell_ready(options, &banner)?;
     let report = tokio::spawn(tpu.report());
     let usage_log = tokio::spawn(usage::logging(Arc::clone(&node))?);
     let line = (!options.quiet && status_line::has_reader())
         .then(|| tokio::spawn(status_line::draw(node.reader.clone(), Arc::clone(&pubsub))));
 
-    let ended_by_itself = until_told_or_ended(&running).await?;
+    let ended_by_itself = until_told_or_ended(&mut signals, &running).await;
     if let Some(line) = line {
         line.abort();
         say("");
@@ -230,17 +283,13 @@ fn cpu_pool(config: &pool::Config) -> std::io::Result<pool::Pool> {
 }
 
 /// Waits for a signal, or for the ledger to give up; true if it was the ledger.
-async fn until_told_or_ended(running: &Running) -> Result<bool> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let mut terminate = signal(SignalKind::terminate()).context("listen for SIGTERM")?;
-    let mut interrupt = signal(SignalKind::interrupt()).context("listen for SIGINT")?;
+async fn until_told_or_ended(signals: &mut EndSignals, running: &Running) -> bool {
     let mut watch = tokio::time::interval(WATCH);
     loop {
         tokio::select! {
-            _ = terminate.recv() => return Ok(false),
-            _ = interrupt.recv() => return Ok(false),
+            () = signals.next() => return false,
             _ = watch.tick() => if running.is_finished() {
-                return Ok(true);
+                return true;
             },
         }
     }

@@ -3,15 +3,19 @@
 mod accounts_file;
 mod banner;
 mod bench;
+mod bounds;
 mod cli;
 mod descriptors;
 mod dev;
 mod indices;
+mod input_file;
 mod inspect;
 mod options;
 mod queue_metrics;
+mod signals;
 mod snapshot_file;
 mod status_line;
+mod test_validator;
 mod tpu;
 mod tpu_figures;
 mod usage;
@@ -19,9 +23,7 @@ mod validator_log;
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
-use crate::cli::{Cli, Command};
+use crate::cli::Command;
 
 // Many short-lived answers on many threads: the system's allocator is the first to suffer.
 #[global_allocator]
@@ -29,11 +31,11 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 #[expect(clippy::print_stderr, reason = "the last word of a process that could not go on")]
 fn main() -> ExitCode {
-    let ended = match Cli::parse().command {
+    let ended = cli::parse().and_then(|command| match command {
         Command::Dev(flags) => dev::run(*flags),
         Command::Inspect(flags) => inspect::run(&flags),
         Command::Bench(flags) => bench::run(&flags),
-    };
+    });
     match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(err) => {

@@ -9,16 +9,21 @@ use solana_inflation::Inflation;
 use solana_native_token::LAMPORTS_PER_SOL;
 
 use crate::accounts_file;
+use crate::bounds::{self, SHRED_BYTES};
 use crate::cli::{DevFlags, FeatureBase, LogFormat};
 use crate::indices;
+use crate::input_file;
 use crate::snapshot_file::SnapshotFile;
 
 /// Microseconds of a tick: 160 a second, as on a cluster.
 const TICK_US: u64 = 6_250;
-/// Bytes that one shred carries.
-const SHRED_BYTES: u64 = 1_228;
 /// Where clients expect JSON-RPC.
 const RPC_PORT_DEFAULT: u16 = 8899;
+
+/// Bytes of a file of weights, of which 100,000 lines are read.
+const WEIGHTS_BYTES_MAX: u64 = 64 << 20;
+/// Bytes of a configuration file: some ten thousand lines.
+const CONFIG_BYTES_MAX: u64 = 1 << 20;
 
 /// Answers that are kept: a thousand of a quarter of a megabyte.
 const CACHE_BYTES_MAX_DEFAULT: u64 = 256 << 20;
@@ -35,6 +40,8 @@ pub(crate) struct Options {
     pub(crate) bind_address: IpAddr,
     pub(crate) rpc_port: u16,
     pub(crate) endpoints_file: Option<PathBuf>,
+    /// Directories of accounts to begin with, which are read when the ledger is made.
+    pub(crate) account_dirs: Vec<PathBuf>,
     pub(crate) io_threads: usize,
     pub(crate) pool: pool::Config,
     pub(crate) cache_bytes_max: u64,
@@ -47,8 +54,8 @@ pub(crate) struct Options {
 /// Flags with what the file adds to them: a flag wins, lists come together.
 pub(crate) fn with_file(flags: DevFlags) -> Result<DevFlags> {
     let Some(path) = flags.config.clone() else { return Ok(flags) };
-    let text =
-        std::fs::read_to_string(&path).with_context(|| format!("--config {}", path.display()))?;
+    let text = input_file::read(&path, CONFIG_BYTES_MAX).context("--config")?;
+    let text = String::from_utf8(text).with_context(|| format!("--config {}", path.display()))?;
     let file: DevFlags =
         toml::from_str(&text).with_context(|| format!("--config {}", path.display()))?;
     Ok(merge(flags, file))
@@ -138,6 +145,7 @@ fn merge(flags: DevFlags, file: DevFlags) -> DevFlags {
 impl Options {
     /// Settings from flags, with every file that they name read and every number checked.
     pub(crate) fn from_flags(flags: DevFlags) -> Result<Self> {
+        bounds::check(&bounds::flags(&flags))?;
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let pool = pool_config(&flags, cores)?;
         Ok(Self {
@@ -152,9 +160,10 @@ impl Options {
             tpu_port: tpu_port(&flags)?,
             forward: flags.forward.clone(),
             bind_address: flags.bind_address.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST)),
-            rpc_port: rpc_port(&flags)?,
+            rpc_port: flags.rpc_port.unwrap_or(RPC_PORT_DEFAULT),
             endpoints_file: flags.endpoints_file,
-            io_threads: at_least_one("io-threads", flags.io_threads, (cores / 2).max(1))?,
+            io_threads: flags.io_threads.unwrap_or_else(|| (cores / 2).max(1)),
+            account_dirs: flags.account_dir,
             reset: flags.reset,
             quiet: flags.quiet,
             log: flags.log,
@@ -171,26 +180,21 @@ fn localnet_config(flags: &DevFlags, simulators: usize) -> Result<localnet::Conf
     );
     let slot_ms = match (flags.slot_ms, flags.ticks_per_slot) {
         (Some(ms), _) => ms,
-        (None, Some(0)) => bail!("--ticks-per-slot is at least 1"),
         (None, Some(ticks)) => (ticks.saturating_mul(TICK_US) / 1_000).max(1),
         (None, None) => defaults.slot_ms,
     };
-    ensure!(slot_ms <= 3_600_000, "--slot-ms {slot_ms}: at most 3600000, an hour");
     let finalize_after = match (flags.finalize_after, slot_ms) {
         (Some(slots), _) => slots,
         (None, 0) => 0,
         (None, _) => defaults.finalize_after,
     };
-    ensure!(finalize_after <= 4_000, "--finalize-after {finalize_after}: at most 4000");
-    let slots_per_epoch = flags.slots_per_epoch.unwrap_or(defaults.slots_per_epoch);
-    ensure!(slots_per_epoch >= 32, "--slots-per-epoch {slots_per_epoch}: at least 32");
     let config = localnet::Config {
         slot_ms,
         finalize_after,
-        slots_per_epoch,
+        slots_per_epoch: flags.slots_per_epoch.unwrap_or(defaults.slots_per_epoch),
         warp_slot: flags.warp_slot,
         history: history(flags, defaults.history, finalize_after)?,
-        queue_max: at_least_one("queue-max", flags.queue_max, defaults.queue_max)?,
+        queue_max: flags.queue_max.unwrap_or(defaults.queue_max),
         queue_compute_units_max: flags
             .queue_compute_units_max
             .unwrap_or(defaults.queue_compute_units_max),
@@ -266,52 +270,36 @@ fn history(
 fn rpc_config(flags: &DevFlags) -> Result<rpc::Config> {
     let file = flags.rpc.clone();
     let config = rpc::Config {
-        body_bytes_max: at_least_one(
-            "rpc-max-request-body-size",
-            flags.rpc_max_request_body_size,
-            file.body_bytes_max,
-        )?,
-        connections_max: at_least_one(
-            "connections-max",
-            flags.connections_max,
-            file.connections_max,
-        )?,
+        body_bytes_max: flags.rpc_max_request_body_size.unwrap_or(file.body_bytes_max),
+        connections_max: flags.connections_max.unwrap_or(file.connections_max),
         slow_request_ms: flags.slow_request_ms.unwrap_or(file.slow_request_ms),
         allowed_origins: rpc::AllowedOrigins::new(&flags.allow_origin).context("--allow-origin")?,
         ..file
     };
+    bounds::check(&bounds::rpc(&config))?;
     config.check()?;
     Ok(config)
 }
 
 fn pool_config(flags: &DevFlags, cores: usize) -> Result<pool::Config> {
     let mut config = flags.pool.clone();
-    config.threads = at_least_one("cpu-threads", flags.cpu_threads, cores)?;
-    config.heavy.tasks_max = at_least_one("heavy-max", flags.heavy_max, config.heavy.tasks_max)?;
-    ensure!(config.nice <= 19, "pool.nice {}: from 0 to 19", config.nice);
-    for (name, class) in
-        [("light", config.light), ("medium", config.medium), ("heavy", config.heavy)]
-    {
-        let least = class.tasks_max.min(class.active_max).min(class.weight as usize);
-        ensure!(least > 0 && class.deadline_ms > 0, "pool.{name}: each bound is at least 1");
-    }
+    config.threads = flags.cpu_threads.unwrap_or(cores);
+    config.heavy.tasks_max = flags.heavy_max.unwrap_or(config.heavy.tasks_max);
+    bounds::check(&bounds::pool(&config))?;
     Ok(config)
 }
 
 fn quic_config(flags: &DevFlags) -> Result<quic::Config> {
     let file = flags.quic.clone();
     let config = quic::Config {
-        connections_max: at_least_one(
-            "tpu-connections-max",
-            flags.tpu_connections_max,
-            file.connections_max,
-        )?,
+        connections_max: flags.tpu_connections_max.unwrap_or(file.connections_max),
         weights: flags.identity_weights.clone().or_else(|| file.weights.clone()),
         ..file
     };
+    bounds::check(&bounds::quic(&config))?;
     config.check()?;
     if let Some(path) = &config.weights {
-        ensure!(path.is_file(), "--identity-weights {}: no such file", path.display());
+        input_file::check(path, WEIGHTS_BYTES_MAX).context("--identity-weights")?;
     }
     Ok(config)
 }
@@ -332,25 +320,11 @@ fn tpu_port(flags: &DevFlags) -> Result<u16> {
 
 fn pubsub_config(flags: &DevFlags) -> Result<rpc::pubsub::Config> {
     let file = flags.pubsub.clone();
-    let tracked_addresses_max = at_least_one(
-        "max-tracked-addresses",
-        flags.max_tracked_addresses,
-        file.tracked_addresses_max,
-    )?;
+    let tracked_addresses_max = flags.max_tracked_addresses.unwrap_or(file.tracked_addresses_max);
     let config = rpc::pubsub::Config { tracked_addresses_max, ..file };
+    bounds::check(&bounds::pubsub(&config))?;
     config.check()?;
     Ok(config)
-}
-
-fn rpc_port(flags: &DevFlags) -> Result<u16> {
-    let port = flags.rpc_port.unwrap_or(RPC_PORT_DEFAULT);
-    ensure!(port < u16::MAX, "--rpc-port {port}: the next port is needed for WebSocket");
-    Ok(port)
-}
-
-fn at_least_one(name: &str, given: Option<usize>, default: usize) -> Result<usize> {
-    ensure!(given != Some(0), "--{name} is at least 1");
-    Ok(given.unwrap_or(default))
 }
 
 fn lamports(name: &str, sol: Option<f64>) -> Result<Option<u64>> {
@@ -358,7 +332,7 @@ fn lamports(name: &str, sol: Option<f64>) -> Result<Option<u64>> {
     let lamports = sol * LAMPORTS_PER_SOL as f64;
     ensure!(
         lamports >= 0.0 && lamports < (u64::MAX / 4) as f64,
-        "--{name} {sol}: from 0 to {}",
+        "--{name} is {sol}: from 0 to {}",
         u64::MAX / 4 / LAMPORTS_PER_SOL
     );
     Ok(Some(lamports as u64))
@@ -385,10 +359,8 @@ fn accounts(flags: &DevFlags) -> Result<Vec<localnet::GenesisAccount>> {
     let mut accounts = Vec::new();
     for row in flags.account.chunks(2) {
         let [address, path] = row else { bail!("--account takes an address and a file") };
-        accounts.push(accounts_file::account(address, Path::new(path))?);
-    }
-    for dir in &flags.account_dir {
-        accounts.extend(accounts_file::account_dir(dir)?);
+        let account = accounts_file::account(address, Path::new(path)).context("--account")?;
+        accounts.push(account);
     }
     Ok(accounts)
 }
@@ -517,20 +489,21 @@ mod tests {
         };
         assert!(err("slot-mss = 1").contains("unknown field `slot-mss`"));
         assert!(err("[rpc]\nbatchmax = 1").contains("unknown field `batchmax`"));
-        assert!(err("slots-per-epoch = 31").contains("--slots-per-epoch 31: at least 32"));
+        assert!(err("slots-per-epoch = 31").contains("--slots-per-epoch is 31: from 32 to"));
         assert!(err("history-slots = 31").contains("--history-slots 31"));
         let units = err("queue-compute-units-max = 9999999");
-        assert!(units.contains("--queue-compute-units-max 9999999: at least 10000000"), "{units}");
-        assert!(err("cpu-threads = 0").contains("--cpu-threads is at least 1"));
-        assert!(err("rpc-port = 65535").contains("--rpc-port 65535"));
+        assert!(units.contains("--queue-compute-units-max is 9999999: from 10000000 to"), "{units}");
         assert!(err("inflation-fixed = 1.5").contains("--inflation-fixed is 1.5: from 0 to 1"));
-        assert!(err("faucet-sol = -1.0").contains("--faucet-sol -1"));
+        assert!(err("cpu-threads = 0").contains("--cpu-threads is 0: from 1 to 1024"));
+        assert!(err("rpc-port = 65535").contains("--rpc-port is 65535: from 0 to 65534: the next"));
+        assert!(err("rpc-port = 65534").contains("--tpu-port"));
+        assert!(err("faucet-sol = -1.0").contains("--faucet-sol is -1: from 0 to"));
         assert!(err("from-incremental-snapshot = \"x\"").contains("--from-snapshot"));
         assert!(err("from-snapshot = \"/nowhere\"").contains("--from-snapshot /nowhere"));
         let epoch = "from-snapshot = \"/nowhere\"\nslots-per-epoch = 64";
         assert!(err(epoch).contains("--slots-per-epoch"));
         assert!(err("mint = \"nobody\"").contains("--mint"));
-        assert!(err("[quic]\nshards = 0").contains("quic.shards is 0"));
+        assert!(err("[quic]\nshards = 0").contains("quic.shards is 0: from 1 to 256"));
         for setting in ["body_bytes_max", "connections_max", "batch_max", "write_timeout_ms"] {
             let err = err(&format!("[rpc]\n{setting} = 0"));
             assert!(err.contains(&format!("rpc.{setting} is 0: ")), "{err}");
@@ -547,7 +520,10 @@ mod tests {
         assert!(forever.contains("rpc.header_timeout_ms is 86400001: from 1 to"), "{forever}");
         let header = err("[rpc]\nclient_header = \"x api key\"");
         assert!(header.contains("rpc.client_header is \"x api key\""), "{header}");
-        assert!(err("identity-weights = \"/nowhere\"").contains("--identity-weights /nowhere"));
+        assert!(
+            err("identity-weights = \"/nowhere\"")
+                .contains("--identity-weights: /nowhere: No such file")
+        );
         assert!(err("slot-ms = 1\nticks-per-slot = 1").contains("give one"));
         assert!(err("account = [[\"-\", \"/nowhere.json\"]]").contains("/nowhere.json"));
     }

@@ -1,5 +1,5 @@
 //! What the node's parts take in memory, in words: in the banner, and in the log every so often and
-//! whenever the process gets SIGUSR1.
+//! whenever the process gets SIGUSR1; and what the process holds beside them, for `/metrics`.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use indicatif::{HumanBytes, HumanCount};
+use rpc::metrics::{Source, Text};
 use rpc::{Node, Usage};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::MissedTickBehavior;
@@ -62,6 +63,31 @@ pub(crate) fn logging(node: Arc<Node>) -> Result<impl Future<Output = ()>> {
     })
 }
 
+/// What is resident beside the parts that count themselves.
+pub(crate) struct ProcessMemory {
+    /// What stood when the node was ready: compiled programs, the places of queues, threads' own.
+    start_bytes: u64,
+}
+
+impl ProcessMemory {
+    /// To be made when the node is ready, and has answered nothing yet.
+    pub(crate) fn at_start(node: &Node) -> Self {
+        let Usage { ledger, history_bytes, .. } = Usage::of(node);
+        let parts = ledger.total() as u64 + history_bytes;
+        let anonymous = status_bytes("RssAnon:").unwrap_or_default();
+        Self { start_bytes: anonymous.saturating_sub(parts) }
+    }
+}
+
+impl Source for ProcessMemory {
+    fn write(&self, _: &mut Text) {}
+
+    fn memory(&self) -> Vec<(&'static str, u64)> {
+        let executable = status_bytes("RssFile:").unwrap_or_default();
+        vec![("start", self.start_bytes), ("executable", executable)]
+    }
+}
+
 fn log(usage: &Usage) {
     tracing::info!(
         addresses_bytes = usage.ledger.addresses,
@@ -78,8 +104,13 @@ fn log(usage: &Usage) {
 
 /// The resident memory of the whole process, where the system tells.
 fn resident_bytes() -> Option<u64> {
+    status_bytes("VmRSS:")
+}
+
+/// A size of the process, by its name in `/proc/self/status`.
+fn status_bytes(name: &str) -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix(name))?;
     let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     Some(kilobytes * 1_024)
 }
@@ -110,5 +141,7 @@ mod tests {
     #[test]
     fn the_process_has_resident_memory() {
         assert!(resident_bytes().is_none_or(|bytes| bytes > 1 << 20));
+        let parts = [status_bytes("RssAnon:"), status_bytes("RssFile:")];
+        assert!(parts.iter().all(|bytes| bytes.is_none_or(|bytes| bytes > 1 << 16)));
     }
 }

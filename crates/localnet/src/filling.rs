@@ -2,6 +2,7 @@
 //!
 //! Bounds: [`CHUNK_MAX`] accounts wait to be taken in together. Nothing else is kept here.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use chain::{Bank, Reader};
@@ -12,9 +13,12 @@ use solana_account::{AccountSharedData, ReadableAccount};
 use solana_pubkey::Pubkey;
 
 use crate::config::Config;
+use crate::genesis::GenesisError;
 use crate::vm::Vm;
 use crate::working_set::Accounts;
 
+/// Lamports of a new ledger: with as many again, as inflation may make, a `u64` still holds them.
+const LAMPORTS_MAX: u64 = u64::MAX / 2;
 /// Accounts that are taken in together.
 const CHUNK_MAX: usize = 4_096;
 
@@ -25,8 +29,8 @@ pub(crate) struct Filling {
     root: BlockId,
     bank: Arc<Bank>,
     waiting: Vec<Change<Account>>,
-    /// Lamports of all that was [`Self::add`]ed.
-    lamports: u64,
+    /// Lamports of all that was [`Self::add`]ed. More than a `u64` holds may have been given.
+    lamports: u128,
 }
 
 impl Accounts for Filling {
@@ -47,7 +51,7 @@ impl Filling {
 
     /// Takes in an account that is not there yet, sooner or later.
     pub(crate) fn add(&mut self, key: Pubkey, account: Account) -> Result<(), LedgerError> {
-        self.lamports = self.lamports.saturating_add(account.0.lamports());
+        self.lamports += u128::from(account.0.lamports());
         self.waiting.push(change(key, account));
         if self.waiting.len() >= CHUNK_MAX { self.take_in_waiting() } else { Ok(()) }
     }
@@ -78,11 +82,28 @@ impl Filling {
     pub(crate) fn replace(&mut self, vm: &Vm, keys: &[Pubkey]) -> Result<(u64, u64), LedgerError> {
         self.take_in_waiting()?;
         let before = keys.iter().filter_map(|key| self.ledger.account(key));
-        let lost = before.map(|account| account.0.lamports()).sum();
+        let lost = before.map(|account| account.0.lamports()).fold(0, u64::saturating_add);
         let after = || keys.iter().filter_map(|key| Some((*key, vm.account(key)?)));
-        let gained = after().map(|(_, account)| account.lamports()).sum();
+        let gained = after().map(|(_, account)| account.lamports()).fold(0, u64::saturating_add);
         self.put(after().map(|(key, account)| (key, Some(account.clone()))))?;
         Ok((gained, lost))
+    }
+
+    /// Takes in accounts at once, over what is there. An account without lamports takes one away.
+    pub(crate) fn put_over(
+        &mut self,
+        accounts: HashMap<Pubkey, AccountSharedData>,
+    ) -> Result<(), LedgerError> {
+        self.take_in_waiting()?;
+        for (key, account) in &accounts {
+            let before = self.ledger.account(key).map_or(0, |account| account.0.lamports());
+            // What was before was counted.
+            self.lamports += u128::from(account.lamports());
+            self.lamports = self.lamports.saturating_sub(u128::from(before));
+        }
+        let is_there = |account: &AccountSharedData| account.lamports() > 0;
+        self.put(accounts.into_iter().map(|(key, it)| (key, Some(it).filter(is_there))))?;
+        Ok(())
     }
 
     /// What the VM holds and the ledger lacks: builtin programs that another node did not have.
@@ -100,7 +121,21 @@ impl Filling {
 
     /// Lamports of all accounts that were added.
     pub(crate) fn lamports(&self) -> u64 {
-        self.lamports
+        u64::try_from(self.lamports).unwrap_or(u64::MAX)
+    }
+
+    /// Refuses accounts that have so many lamports together that no more could come.
+    pub(crate) fn check_lamports(&self) -> Result<(), GenesisError> {
+        let (lamports, max) = (self.lamports, LAMPORTS_MAX);
+        if lamports > u128::from(max) {
+            return Err(GenesisError::Lamports { lamports, max });
+        }
+        Ok(())
+    }
+
+    /// Says how many lamports all accounts have that are there so far.
+    pub(crate) fn set_lamports(&mut self, lamports: u64) {
+        self.lamports = lamports.into();
     }
 
     /// Ends it: from now on readers see everything.

@@ -11,7 +11,7 @@ use chain::{Bank, Block, BlockhashQueue, View};
 use ledger::{BlockId, Commitment};
 use query::LedgerError;
 use snapshot::{BankFields, Progress, Snapshot, SnapshotError, Table, TableError};
-use solana_account::AccountSharedData;
+use solana_account::{AccountSharedData, ReadableAccount};
 use solana_clock::Clock;
 use solana_pubkey::Pubkey;
 use solana_sdk_ids::sysvar as ids;
@@ -21,6 +21,7 @@ use crate::config::Config;
 use crate::features;
 use crate::filling::Filling;
 use crate::genesis::{self, GenesisError};
+use crate::genesis_accounts::sysvar_fault;
 use crate::keys::NodeKeys;
 use crate::open::LocalnetError;
 use crate::vm::Vm;
@@ -142,9 +143,13 @@ pub(crate) fn complete(
     Ok((lamports, WorkingSet::new(filling.ledger()?, active)))
 }
 
-/// A sysvar that is not there, and without which no block follows.
+/// A sysvar that is not there, or does not parse, and without which no block follows.
 pub(crate) fn missing(accounts: &impl Accounts) -> Option<&'static str> {
-    NEEDED.iter().find(|(key, _)| accounts.account(key).is_none()).map(|(_, what)| *what)
+    let is_usable = |key: &Pubkey| {
+        let account = accounts.account(key);
+        account.is_some_and(|account| sysvar_fault(key, account.0.data()).is_none())
+    };
+    NEEDED.iter().find(|(key, _)| !is_usable(key)).map(|(_, what)| *what)
 }
 
 /// The block that the snapshot was taken at, without its transactions, and its bank.

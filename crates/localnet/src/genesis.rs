@@ -25,7 +25,7 @@ use spl_generic_token::token::{self, native_mint};
 use crate::config::{Config, GenesisAccount};
 use crate::keys::NodeKeys;
 use crate::vm::{LAMPORTS_PER_SIGNATURE, Vm};
-use crate::{features, programs, sysvars};
+use crate::{programs, sysvars};
 
 /// Lamports of the mint, as `solana-test-validator` gives.
 const MINT_LAMPORTS: u64 = 500_000_000 * LAMPORTS_PER_SOL;
@@ -106,6 +106,25 @@ pub enum GenesisError {
     /// With the node's own accounts there are more lamports than a `u64` holds.
     #[error("the snapshot leaves no room for the lamports of the node's own accounts")]
     TooManyLamports,
+    /// A sysvar that was given cannot be one.
+    #[error("sysvar {address}: {reason}")]
+    Sysvar {
+        /// Which sysvar.
+        address: Pubkey,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+    /// All accounts together have more lamports than leaves room for what is to come.
+    #[error("the accounts to begin with have {lamports} lamports together, at most {max}")]
+    Lamports {
+        /// How many.
+        lamports: u128,
+        /// How many there may be.
+        max: u64,
+    },
+    /// Making the first block panicked; that is a bug of ours or of the VM's.
+    #[error("making the first block panicked: {0}")]
+    Panicked(String),
     /// An epoch is too short.
     #[error("an epoch has at least 32 slots, not {0} (--slots-per-epoch)")]
     EpochTooShort(u64),
@@ -233,10 +252,8 @@ pub(crate) fn add_own(
         vm.put(native_mint::id(), &native_mint());
         put.push(native_mint::id());
     }
-    // The account of an active feature stays, or the state would deny the feature.
-    let is_free = |key: &Pubkey| !vm.features().is_active(key);
     let accounts: Vec<_> =
-        config.accounts.iter().filter(|account| is_free(&account.address)).collect();
+        config.accounts.iter().filter(|account| !is_fixed(vm, &account.address)).collect();
     for GenesisAccount { address, account } in accounts {
         vm.put_as_data(*address, account);
         put.push(*address);
@@ -253,10 +270,10 @@ pub(crate) fn add_own(
     Ok(put)
 }
 
-/// Checks what a new ledger would be made with, as far as that needs no ledger: its programs.
-pub fn check(config: &Config) -> Result<(), GenesisError> {
-    let vm = Vm::bare(features::chosen(&config.features));
-    programs::verify(vm.svm(), &config.programs)
+/// Whether an account is as genesis has it, whatever a user gives: that of an active feature, or the state would
+/// deny the feature, and `StakeConfig`, as `solana-test-validator` has it.
+pub(crate) fn is_fixed(vm: &Vm, key: &Pubkey) -> bool {
+    vm.features().is_active(key) || *key == stake::config::ID
 }
 
 /// The identifier of the features that the node knows, as `getVersion` has it. It is the same for every ledger.

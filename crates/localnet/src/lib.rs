@@ -17,6 +17,7 @@ mod fees;
 mod filling;
 mod from_snapshot;
 mod genesis;
+mod genesis_accounts;
 mod held;
 mod keys;
 mod loading;
@@ -48,10 +49,12 @@ pub use config::{
 pub use executor::ExecutorError;
 pub use features::FeatureError;
 pub use from_snapshot::{LoadedSnapshot, load_snapshot};
-pub use genesis::{GenesisError, check};
+pub use genesis::GenesisError;
+pub use genesis_accounts::{AccountSource, SLOTS_PER_EPOCH_MAX, SourceError, check_account};
 pub use keys::{KeyError, NodeKeys, read_keypair};
 pub use open::{
-    LOG_FILE, Localnet, LocalnetError, Running, holds_ledger, open, open_snapshot, remove,
+    LOG_FILE, Localnet, LocalnetError, Running, check, holds_ledger, open, open_snapshot,
+    open_snapshot_with, open_with, remove,
 };
 pub use queue::{Load, QueueStats, TransactionQueue};
 pub use store::StoreError;

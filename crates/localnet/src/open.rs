@@ -23,6 +23,7 @@ use crate::features::{self, FeatureError};
 use crate::filling::Filling;
 use crate::from_snapshot::{self, LoadedSnapshot};
 use crate::genesis::{Genesis, GenesisError};
+use crate::genesis_accounts::{self, AccountSource, SourceError, guarded};
 use crate::keys::{KeyError, NodeKeys};
 use crate::open_block::OpenBlock;
 use crate::queue::{Limits, Receiver, TransactionQueue};
@@ -59,6 +60,9 @@ pub enum LocalnetError {
     /// The ledger cannot have the features that were chosen.
     #[error(transparent)]
     Features(#[from] FeatureError),
+    /// An account to begin with could not be had.
+    #[error(transparent)]
+    Source(SourceError),
     /// A keypair file of the ledger directory is not one.
     #[error(transparent)]
     Key(#[from] KeyError),
@@ -148,21 +152,47 @@ struct Start {
 
 /// Opens the ledger of `config.dir`, or makes one there; in memory if there is none.
 pub fn open(config: &Config) -> Result<Localnet, LocalnetError> {
+    open_with(config, &mut std::iter::empty())
+}
+
+/// As [`open`]. A new ledger begins with `accounts` as well, taken in one at a time: they win over those
+/// of `config`, and the later of two over the earlier. They are not read if the ledger exists.
+pub fn open_with(
+    config: &Config,
+    accounts: &mut AccountSource<'_>,
+) -> Result<Localnet, LocalnetError> {
     config.check()?;
     let start = match &config.dir {
         Some(dir) => match Store::open(&dir.join(STORE_DIR))? {
             Some(opened) => Start::restore(config, dir, opened)?,
-            None => Start::create(config)?,
+            None => guarded(|| Start::create(config, accounts))?,
         },
-        None => Start::create(config)?,
+        None => guarded(|| Start::create(config, accounts))?,
     };
     Localnet::new(config, start)
+}
+
+/// Makes the first block of a new ledger in memory, opens the next, and forgets both: what [`open_with`]
+/// and [`Localnet::start`] would refuse is refused here, and nothing is written.
+pub fn check(config: &Config, accounts: &mut AccountSource<'_>) -> Result<(), LocalnetError> {
+    let config = Config { dir: None, ..config.clone() };
+    let mut localnet = open_with(&config, accounts)?;
+    guarded(|| Ok(localnet.executor.open_block(localnet.parent)?))
 }
 
 /// Makes a ledger whose first block is the one that `loaded` was taken at, in `config.dir` or in
 /// memory. Its accounts are those of the snapshot, and on top the node's own: faucet, identity, vote
 /// and stake account, and what `config` asks for at genesis.
 pub fn open_snapshot(config: &Config, loaded: LoadedSnapshot) -> Result<Localnet, LocalnetError> {
+    open_snapshot_with(config, loaded, &mut std::iter::empty())
+}
+
+/// As [`open_snapshot`], with `accounts` on top as [`open_with`] has them.
+pub fn open_snapshot_with(
+    config: &Config,
+    loaded: LoadedSnapshot,
+    accounts: &mut AccountSource<'_>,
+) -> Result<Localnet, LocalnetError> {
     config.check()?;
     if let Some(dir) = &config.dir
         && holds_ledger(dir)?
@@ -170,7 +200,7 @@ pub fn open_snapshot(config: &Config, loaded: LoadedSnapshot) -> Result<Localnet
         return Err(LocalnetError::Exists { dir: dir.display().to_string() });
     }
     check_head(loaded.snapshot.bank.slot)?;
-    let start = Start::snapshot(config, loaded)?;
+    let start = guarded(|| Start::snapshot(config, loaded, accounts))?;
     Localnet::new(config, start)
 }
 
@@ -186,18 +216,21 @@ pub fn remove(dir: &Path) -> Result<(), LocalnetError> {
 }
 
 impl Start {
-    fn create(config: &Config) -> Result<Self, LocalnetError> {
+    fn create(config: &Config, accounts: &mut AccountSource<'_>) -> Result<Self, LocalnetError> {
+        config.accounts.iter().try_for_each(genesis_accounts::check_account)?;
         let keys = NodeKeys::generate();
         let mut genesis = Genesis::new(config, &keys, unix_ms().div_euclid(1_000));
         genesis.ensure_mint();
         let active = features::chosen(&config.features);
-        let vm = genesis.build(config, &keys, active.clone())?;
+        let mut vm = genesis.build(config, &keys, active.clone())?;
         let mut filling = Filling::new(config, genesis_bank(&genesis, 0));
         let is_there = |account: &AccountSharedData| account.lamports() > 0;
         for (key, account) in vm.accounts().filter(|(_, account)| is_there(account)) {
             filling.add(*key, Account(account.clone()))?;
         }
+        genesis_accounts::take_in(config, &mut vm, &mut filling, accounts)?;
         drop(vm);
+        filling.check_lamports()?;
         let set = WorkingSet::new(filling.ledger()?, active);
         let bank = genesis_bank(&genesis, filling.lamports());
         let (block, bank) = OpenBlock::new(bank, genesis.hash()).complete();
@@ -207,11 +240,23 @@ impl Start {
         Self::begin(config, (genesis, keys), (block, bank), filling, set)
     }
 
-    fn snapshot(config: &Config, loaded: LoadedSnapshot) -> Result<Self, LocalnetError> {
+    fn snapshot(
+        config: &Config,
+        loaded: LoadedSnapshot,
+        accounts: &mut AccountSource<'_>,
+    ) -> Result<Self, LocalnetError> {
+        config.accounts.iter().try_for_each(genesis_accounts::check_account)?;
         let LoadedSnapshot { snapshot, mut filling } = loaded;
         let keys = NodeKeys::generate();
         let genesis = Genesis::new(config, &keys, snapshot.bank.genesis_unix_timestamp);
-        let (lamports, set) = from_snapshot::complete(config, &keys, &snapshot, &mut filling)?;
+        let (lamports, mut set) = from_snapshot::complete(config, &keys, &snapshot, &mut filling)?;
+        filling.set_lamports(lamports);
+        if genesis_accounts::take_in(config, set.vm_mut(), &mut filling, accounts)? {
+            let active = set.vm().features().clone();
+            set = WorkingSet::new(filling.ledger()?, active);
+        }
+        filling.check_lamports()?;
+        let lamports = filling.lamports();
         let first = from_snapshot::first_block(&snapshot.bank, set.vm(), lamports);
         Self::begin(config, (genesis, keys), first, filling, set)
     }
@@ -407,7 +452,8 @@ impl Localnet {
     /// when this returns.
     pub fn start(mut self, sinks: Vec<Box<dyn EventSink>>) -> Result<Running, LocalnetError> {
         self.executor.sinks = sinks;
-        self.executor.open_block(self.parent)?;
+        let (executor, parent) = (&mut self.executor, self.parent);
+        guarded(|| Ok(executor.open_block(parent)?))?;
         let (executor, receiver) = (self.executor, self.receiver);
         let thread = std::thread::Builder::new()
             .name("executor".into())

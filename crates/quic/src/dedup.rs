@@ -2,11 +2,13 @@
 //!
 //! Shape: two generations of buckets of eight hashes, a cache line each. A hash is looked for in both and
 //! put into the newer; when that is half full, or old, the older is emptied and becomes the newer.
-//! Bounds: 2 × `len_max` hashes of 8 bytes. A full bucket forgets its oldest.
+//! Bounds: 2 × `len_max` hashes of 8 bytes. A full bucket forgets its oldest. The table is made when the
+//! first transaction comes: a node without transactions over QUIC does not pay for it.
 //! Invariant: two different transactions are taken for equal with a chance of 2⁻⁶⁰ or so, which a sender
 //! cannot better without the key; the whole bytes are hashed, so nobody can spoil another's signature.
 
 use std::hash::BuildHasher;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
@@ -16,10 +18,15 @@ use parking_lot::Mutex;
 /// Hashes in a bucket.
 const BUCKET: usize = 8;
 
+/// Buckets of hashes.
+type Generation = [[AtomicU64; BUCKET]];
+
 /// What came a moment ago, for all threads.
 pub(crate) struct Recent {
     key: RandomState,
-    generations: [Box<[[AtomicU64; BUCKET]]>; 2],
+    generations: [OnceLock<Box<Generation>>; 2],
+    /// Buckets of a generation, a power of two.
+    buckets: usize,
     newer: AtomicUsize,
     /// Hashes in the newer generation.
     len: AtomicUsize,
@@ -31,10 +38,10 @@ pub(crate) struct Recent {
 impl Recent {
     pub(crate) fn new(len_max: usize, age_max: Duration, now: Instant) -> Self {
         let buckets = (len_max * 2).div_ceil(BUCKET).next_power_of_two();
-        let generation = || (0..buckets).map(|_| Default::default()).collect();
         Self {
             key: RandomState::default(),
-            generations: [generation(), generation()],
+            generations: Default::default(),
+            buckets,
             newer: AtomicUsize::new(0),
             len: AtomicUsize::new(0),
             len_max,
@@ -85,7 +92,10 @@ impl Recent {
         }
         *turned = now;
         let newer = self.newer.load(Ordering::Relaxed) & 1;
-        for place in self.generations[1 - newer].iter().flatten() {
+        // One that was not made yet is empty.
+        for place in
+            self.generations[1 - newer].get().into_iter().flat_map(|all| all.iter().flatten())
+        {
             place.store(0, Ordering::Relaxed);
         }
         self.len.store(0, Ordering::Relaxed);
@@ -93,7 +103,8 @@ impl Recent {
     }
 
     fn bucket(&self, generation: usize, mark: u64) -> &[AtomicU64; BUCKET] {
-        let buckets = &self.generations[generation];
+        let made = || (0..self.buckets).map(|_| Default::default()).collect();
+        let buckets = self.generations[generation].get_or_init(made);
         // A power of two of them; the mask keeps the place inside.
         &buckets[mark as usize & (buckets.len() - 1)]
     }
@@ -112,6 +123,17 @@ mod tests {
         assert_eq!(recent.insert(b"one"), None);
         recent.forget(mark);
         assert!(recent.insert(b"one").is_some());
+    }
+
+    #[test]
+    fn a_table_that_nothing_came_to_takes_no_memory() {
+        let start = clock::now();
+        let recent = Recent::new(100, Duration::from_secs(1), start);
+        let is_made = |recent: &Recent| recent.generations.iter().any(|it| it.get().is_some());
+        recent.turn_over(start + Duration::from_secs(5));
+        assert!(!is_made(&recent));
+        assert!(recent.insert(b"one").is_some());
+        assert!(is_made(&recent));
     }
 
     #[test]

@@ -346,6 +346,10 @@ impl<S: Eq + Hash, M: Message, B> Subs<S, M, B> {
     /// told, in order, to those who want them; dropping them says that this is done.
     pub fn advance(&self, commitment: Commitment, to: BlockId) -> Result<Steps<'_, S, M, B>, Gap> {
         let mut engine = self.shared.engine.lock();
+        // Whoever follows a set may come back and go on with it.
+        if !engine.sets.is_empty() {
+            engine.levels.want();
+        }
         let steps = engine.levels.advance(commitment, to)?;
         for step in steps.iter().filter(|step| step.turn == Turn::Applied) {
             engine.start_waiting(step.commitment, step.block, step.number);

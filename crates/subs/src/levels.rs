@@ -6,7 +6,8 @@
 //! the newest first.
 //! Bounds: each walk's last `steps_max` steps are kept, for those who come back, and all walks together
 //! `bytes_max` bytes of blocks, each block counted once: beyond that the oldest step goes, whosever it
-//! is, so that all walks reach back as far. At most `unrooted_max` blocks wait for a root.
+//! is, so that all walks reach back as far. If nothing that could come back was there for `steps_max`
+//! steps, only [`STEPS_IDLE`] are kept: steps hold all that their blocks wrote. At most `unrooted_max` blocks wait for a root.
 //! Invariant: after a step of a commitment its walk stands on the block that the step names, or, if it
 //! was undone, on that block's parent.
 
@@ -15,6 +16,10 @@ use std::sync::Arc;
 
 use foldhash::{HashMap, HashSet};
 use ledger::{BlockId, Commitment};
+
+/// Steps of each walk that are kept although nothing could come back for them: what a view that a new
+/// subscription begins with may be behind its walk.
+const STEPS_IDLE: usize = 8;
 
 /// One step of a walk.
 pub struct Step<B> {
@@ -68,6 +73,8 @@ pub(crate) struct Levels<B> {
     kept: HashMap<BlockId, Kept>,
     kept_bytes: usize,
     unrooted_max: usize,
+    /// Processed steps since something was there that could come back.
+    steps_unwanted: usize,
 }
 
 /// What is kept for those who come back.
@@ -116,6 +123,7 @@ impl<B> Levels<B> {
             kept: HashMap::default(),
             kept_bytes: 0,
             unrooted_max,
+            steps_unwanted: usize::MAX,
         }
     }
 
@@ -146,6 +154,11 @@ impl<B> Levels<B> {
         }
         self.blocks.insert(block, Node { parent, body, bytes });
         Ok(())
+    }
+
+    /// Says that something is there that could leave and come back.
+    pub(crate) fn want(&mut self) {
+        self.steps_unwanted = 0;
     }
 
     /// The bytes of the blocks that are kept for those who come back, each once.
@@ -270,9 +283,16 @@ impl<B> Levels<B> {
             self.kept_bytes += kept.bytes;
         }
         kept.steps += 1;
+        if step.commitment == Commitment::Processed {
+            self.steps_unwanted = self.steps_unwanted.saturating_add(1);
+        }
         let at = step.commitment as usize;
         self.walks[at].steps.push_back(step);
-        if self.walks[at].steps.len() > self.window.steps_max {
+        let steps_max = self.window.steps_max;
+        // What was there at a step was told it, and goes on after it.
+        let is_wanted = self.steps_unwanted <= steps_max.saturating_add(1);
+        let steps_max = if is_wanted { steps_max } else { steps_max.min(STEPS_IDLE) };
+        while self.walks[at].steps.len() > steps_max {
             self.forget_oldest(at);
         }
     }
@@ -322,6 +342,7 @@ mod tests {
 
     fn levels(steps_max: usize) -> Levels<()> {
         let mut levels = Levels::new(Window { steps_max, bytes_max: 1_000 }, 100);
+        levels.want();
         Commitment::ALL.into_iter().for_each(|level| levels.begin_at(level, id(0, 0)));
         levels
     }
@@ -425,6 +446,33 @@ mod tests {
         assert_eq!(levels.stand(Processed, id(51, 0)), Stand::After(now));
         assert!(levels.since(Processed, now).is_some_and(|steps| steps.is_empty()));
         assert!(levels.since(Processed, now - 1).is_none());
+        Ok(())
+    }
+
+    #[test]
+    fn steps_are_kept_for_those_who_could_come_back_and_for_a_window_after_they_left()
+    -> Result<(), Gap> {
+        let window = Window { steps_max: 20, bytes_max: 1_000_000 };
+        let mut levels: Levels<()> = Levels::new(window, 1_000);
+        Commitment::ALL.into_iter().for_each(|level| levels.begin_at(level, id(0, 0)));
+        let mut slots = 1..;
+        let mut walk = |levels: &mut Levels<()>, steps: usize, is_wanted: bool| {
+            for slot in slots.by_ref().take(steps) {
+                levels.add(id(slot, 0), id(slot - 1, 0), Arc::new(()), 100)?;
+                if is_wanted {
+                    levels.want();
+                }
+                levels.advance(Finalized, id(slot, 0))?;
+            }
+            assert_eq!(levels.kept_bytes(), 100 * levels.walks[0].steps.len());
+            Ok::<_, Gap>(levels.walks.each_ref().map(|walk| walk.steps.len()))
+        };
+        assert_eq!(walk(&mut levels, 50, false)?, [STEPS_IDLE; 3]);
+        assert_eq!(walk(&mut levels, 5, true)?, [STEPS_IDLE + 5; 3]);
+        assert_eq!(walk(&mut levels, 50, true)?, [20; 3]);
+        // It has left, and may come back for as long as the window reaches.
+        assert_eq!(walk(&mut levels, 20, false)?, [20; 3]);
+        assert_eq!(walk(&mut levels, 1, false)?, [STEPS_IDLE; 3]);
         Ok(())
     }
 

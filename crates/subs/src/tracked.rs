@@ -154,6 +154,7 @@ impl<S: Eq + Hash, M: Message, B> Listener<S, M, B> {
             self.drop_set(set);
             return Err(refused);
         }
+        engine.levels.want();
         let handle = engine.new_id();
         let id = known.unwrap_or_else(|| engine.new_id());
         engine.join(self.id, handle, id, count);

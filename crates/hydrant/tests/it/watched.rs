@@ -10,6 +10,8 @@ use serde_json::{Value, json};
 use crate::node::Node;
 use crate::world::until;
 
+const METRICS: &str = "GET /metrics HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\r\n";
+
 fn exchange(node: &Node, request: &str) -> Result<String> {
     let address = node.rpc.strip_prefix("http://").context("a URL")?;
     let mut socket = TcpStream::connect(address)?;
@@ -17,6 +19,11 @@ fn exchange(node: &Node, request: &str) -> Result<String> {
     let mut response = String::new();
     socket.read_to_string(&mut response)?;
     Ok(response)
+}
+
+/// The text of `/metrics`.
+pub(crate) fn metrics(node: &Node) -> Result<String> {
+    exchange(node, METRICS)
 }
 
 #[test]
@@ -38,8 +45,7 @@ fn every_part_has_figures_and_the_log_is_json() -> Result<()> {
     let response = exchange(&node, &request)?;
     ensure!(response.starts_with("HTTP/1.1 200"), "{response}");
     ensure!(response.contains("x-request-id: slow-1\r\n"), "{response}");
-    let get = "GET /metrics HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\r\n";
-    let figures = exchange(&node, get)?;
+    let figures = metrics(&node)?;
     for figure in [
         "hydrant_requests_total{method=\"getAccountInfo\",class=\"medium\",transport=\"http\"} 100\n",
         "hydrant_slow_requests_total 1\n",

@@ -6,6 +6,7 @@ mod epochs;
 mod features;
 mod fixture;
 mod from_snapshot;
+mod genesis_accounts;
 mod ledger;
 mod precompiles;
 mod programs;

@@ -202,7 +202,9 @@ impl Source for PubSub {
 
     fn memory(&self) -> Vec<(&'static str, u64)> {
         let bytes = self.subs.bytes();
+        let counts = self.subs.counts();
         vec![
+            ("resume", counts.steps_kept_bytes as u64),
             ("tracked_sets", (bytes.index + bytes.sets) as u64),
             ("websocket_queues", self.subs.queue_memory().bytes() as u64),
             ("websocket_messages", self.incoming.bytes() as u64),

@@ -1,0 +1,460 @@
+//! Every number that a setting may have: one table, checked before anything is opened.
+//!
+//! Shape: [`flags`], [`rpc`], [`pool`], [`pubsub`] and [`quic`] each list their settings with the value, the
+//! least and the most; [`check`] refuses the first one that is out of its range. A file's table is taken
+//! apart field by field, so that a setting without a range does not compile.
+//! The most is where more would serve nobody: a day for times, what a large machine has for the rest.
+//! Not here: what depends on another setting (`options`, and each crate's own `Config::check`).
+
+use std::ops::RangeInclusive;
+
+use anyhow::{Result, bail};
+
+use crate::cli::DevFlags;
+
+/// Milliseconds.
+const DAY_MS: u64 = 24 * 60 * 60 * 1_000;
+const HOUR_MS: u64 = 60 * 60 * 1_000;
+/// Threads: many times the cores of any machine. Each needs a stack and, some of them, a VM.
+const THREADS_MAX: u64 = 1_024;
+/// Sockets: what a process may have open on a large machine.
+const CONNECTIONS_MAX: u64 = 1_000_000;
+const GIB: u64 = 1 << 30;
+const TIB: u64 = 1 << 40;
+const MILLION: u64 = 1_000_000;
+const BILLION: u64 = 1_000_000_000;
+/// Ticks of 6.25 ms in an hour.
+const TICKS_MAX: u64 = HOUR_MS * 1_000 / 6_250;
+/// Bytes that one shred carries.
+pub(crate) const SHRED_BYTES: u64 = 1_228;
+
+/// A setting that is a number.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Setting {
+    /// The flag, or the key in the file's tables.
+    pub(crate) name: &'static str,
+    pub(crate) value: u64,
+    pub(crate) range: RangeInclusive<u64>,
+    /// What the most means, or why it is that.
+    note: &'static str,
+}
+
+/// Refuses the first setting that is out of its range, by name, value and range.
+pub(crate) fn check(settings: &[Setting]) -> Result<()> {
+    let Some(bad) = settings.iter().find(|it| !it.range.contains(&it.value)) else { return Ok(()) };
+    let Setting { name, value, range, note } = bad;
+    bail!("{name} is {value}: from {} to {}{note}", range.start(), range.end())
+}
+
+/// A setting whose most needs no word.
+fn of(name: &'static str, value: usize, range: RangeInclusive<u64>) -> Setting {
+    Setting { name, value: value as u64, range, note: "" }
+}
+
+/// A time in milliseconds, at most a day.
+fn ms(name: &'static str, value: u64, least: u64) -> Setting {
+    Setting { name, value, range: least..=DAY_MS, note: ", a day" }
+}
+
+/// The flags that were given, or the keys of the same names in the file.
+pub(crate) fn flags(flags: &DevFlags) -> Vec<Setting> {
+    let given = |name, value: Option<u64>, range, note| {
+        value.map(|value| Setting { name, value, range, note })
+    };
+    let size = |value: Option<usize>| value.map(|value| value as u64);
+    [
+        given("--slot-ms", flags.slot_ms, 0..=HOUR_MS, ", an hour"),
+        given("--ticks-per-slot", flags.ticks_per_slot, 1..=TICKS_MAX, ", an hour"),
+        given("--finalize-after", flags.finalize_after, 0..=4_000, ""),
+        given(
+            "--slots-per-epoch",
+            flags.slots_per_epoch,
+            32..=localnet::SLOTS_PER_EPOCH_MAX,
+            ", 46 days of 400 ms slots",
+        ),
+        given(
+            "--warp-slot",
+            flags.warp_slot,
+            0..=localnet::WARP_SLOT_MAX,
+            ": 2^32 slots must be left",
+        ),
+        given("--history-slots", flags.history_slots, 1..=BILLION, ""),
+        given("--history-bytes", flags.history_bytes, 0..=TIB, ", a tebibyte"),
+        given(
+            "--limit-ledger-size",
+            flags.limit_ledger_size,
+            0..=TIB / SHRED_BYTES,
+            ", a tebibyte",
+        ),
+        given(
+            "--rpc-port",
+            flags.rpc_port.map(u64::from),
+            0..=65_534,
+            ": the next port is needed for WebSocket",
+        ),
+        given("--tpu-port", flags.tpu_port.map(u64::from), 0..=65_535, ""),
+        given("--tpu-connections-max", size(flags.tpu_connections_max), 1..=CONNECTIONS_MAX, ""),
+        given("--io-threads", size(flags.io_threads), 1..=THREADS_MAX, ""),
+        given("--cpu-threads", size(flags.cpu_threads), 1..=THREADS_MAX, ""),
+        given(
+            "--rpc-max-request-body-size",
+            size(flags.rpc_max_request_body_size),
+            1..=GIB,
+            ", a gibibyte",
+        ),
+        given("--queue-max", size(flags.queue_max), 1..=MILLION, ""),
+        given(
+            "--queue-compute-units-max",
+            flags.queue_compute_units_max,
+            localnet::QUEUE_COMPUTE_UNITS_MAX_LEAST..=MILLION * BILLION,
+            "",
+        ),
+        given("--heavy-max", size(flags.heavy_max), 1..=MILLION, ""),
+        given("--cache-bytes-max", flags.cache_bytes_max, 0..=TIB, ", a tebibyte"),
+        given("--connections-max", size(flags.connections_max), 1..=CONNECTIONS_MAX, ""),
+        given("--max-addresses", flags.max_addresses.map(u64::from), 1..=4 * BILLION, ""),
+        given("--max-tracked-addresses", size(flags.max_tracked_addresses), 1..=BILLION, ""),
+        given("--slow-request-ms", flags.slow_request_ms, 0..=DAY_MS, ", a day"),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+/// The table `[rpc]`, flags merged in.
+pub(crate) fn rpc(config: &rpc::Config) -> Vec<Setting> {
+    let rpc::Config {
+        body_bytes_max,
+        head_bytes_max,
+        uri_bytes_max,
+        list_header_bytes_max,
+        batch_max,
+        connections_max,
+        connections_per_address_max,
+        header_timeout_ms,
+        body_timeout_ms,
+        write_timeout_ms,
+        client_header: _,
+        allowed_origins: _,
+        multiple_accounts_max,
+        inline_bytes_max,
+        inline_accounts_max,
+        slow_request_ms,
+        stall_ms,
+    } = config.clone();
+    let of_address = connections_per_address_max.unwrap_or(1);
+    vec![
+        of("rpc.body_bytes_max", body_bytes_max, 1..=GIB),
+        of("rpc.head_bytes_max", head_bytes_max, 8_192..=32_768),
+        of("rpc.uri_bytes_max", uri_bytes_max, 1..=32_768),
+        of("rpc.list_header_bytes_max", list_header_bytes_max, 1..=32_768),
+        of("rpc.batch_max", batch_max, 1..=MILLION),
+        of("rpc.connections_max", connections_max, 1..=CONNECTIONS_MAX),
+        of("rpc.connections_per_address_max", of_address, 1..=CONNECTIONS_MAX),
+        ms("rpc.header_timeout_ms", header_timeout_ms, 1),
+        ms("rpc.body_timeout_ms", body_timeout_ms, 1),
+        ms("rpc.write_timeout_ms", write_timeout_ms, 1),
+        of("rpc.multiple_accounts_max", multiple_accounts_max, 1..=MILLION),
+        of("rpc.inline_bytes_max", inline_bytes_max, 0..=GIB),
+        of("rpc.inline_accounts_max", inline_accounts_max, 0..=MILLION),
+        ms("rpc.slow_request_ms", slow_request_ms, 0),
+        ms("rpc.stall_ms", stall_ms, 0),
+    ]
+}
+
+/// The table `[pool]`, flags merged in. The number of its threads is a flag.
+pub(crate) fn pool(config: &pool::Config) -> Vec<Setting> {
+    let pool::Config {
+        threads: _,
+        slice_us,
+        nice,
+        ref light,
+        ref medium,
+        ref heavy,
+        client_heavy_max,
+        clients: pool::Limits { requests_per_s, bytes_per_s },
+    } = *config;
+    let mut settings = vec![
+        Setting { name: "pool.slice_us", value: slice_us, range: 0..=MILLION, note: ", a second" },
+        of("pool.nice", nice.into(), 0..=19),
+        of("pool.client_heavy_max", client_heavy_max, 0..=MILLION),
+        of("pool.clients.requests_per_s", requests_per_s as usize, 0..=BILLION),
+        Setting { name: "pool.clients.bytes_per_s", value: bytes_per_s, range: 0..=TIB, note: "" },
+    ];
+    let names = [
+        [
+            "pool.light.tasks_max",
+            "pool.light.active_max",
+            "pool.light.deadline_ms",
+            "pool.light.weight",
+        ],
+        [
+            "pool.medium.tasks_max",
+            "pool.medium.active_max",
+            "pool.medium.deadline_ms",
+            "pool.medium.weight",
+        ],
+        [
+            "pool.heavy.tasks_max",
+            "pool.heavy.active_max",
+            "pool.heavy.deadline_ms",
+            "pool.heavy.weight",
+        ],
+    ];
+    for (names, class) in names.into_iter().zip([light, medium, heavy]) {
+        let pool::ClassConfig { tasks_max, active_max, deadline_ms, weight } = *class;
+        settings.extend([
+            of(names[0], tasks_max, 1..=MILLION),
+            of(names[1], active_max, 1..=MILLION),
+            ms(names[2], deadline_ms, 1),
+            of(names[3], weight as usize, 1..=MILLION),
+        ]);
+    }
+    settings
+}
+
+/// The table `[pubsub]`, flags merged in.
+pub(crate) fn pubsub(config: &rpc::pubsub::Config) -> Vec<Setting> {
+    let rpc::pubsub::Config {
+        connections_max,
+        subscriptions_max,
+        subscriptions_per_connection_max,
+        tracked_addresses_max,
+        tracked_addresses_per_connection_max,
+        tracked_addresses_laid_out: _,
+        message_bytes_max,
+        addresses_message_bytes_max,
+        message_timeout_ms,
+        incoming_bytes_max,
+        sets_at_once,
+        snapshot_accounts_max,
+        resume_blocks,
+        resume_bytes,
+        queue_messages_max,
+        queue_bytes_max,
+        queues_bytes_max,
+        events_max,
+        write_timeout_ms,
+        close_timeout_ms,
+        ping_ms,
+        honour_data_slice: _,
+    } = *config;
+    let of_one = tracked_addresses_per_connection_max;
+    vec![
+        of("pubsub.connections_max", connections_max, 1..=CONNECTIONS_MAX),
+        of("pubsub.subscriptions_max", subscriptions_max, 1..=BILLION),
+        of(
+            "pubsub.subscriptions_per_connection_max",
+            subscriptions_per_connection_max,
+            1..=BILLION,
+        ),
+        of("pubsub.tracked_addresses_max", tracked_addresses_max, 1..=BILLION),
+        of("pubsub.tracked_addresses_per_connection_max", of_one, 1..=BILLION),
+        of("pubsub.message_bytes_max", message_bytes_max, 1..=GIB),
+        of("pubsub.addresses_message_bytes_max", addresses_message_bytes_max, 1..=GIB),
+        ms("pubsub.message_timeout_ms", message_timeout_ms, 1),
+        of("pubsub.incoming_bytes_max", incoming_bytes_max, 1..=TIB),
+        of("pubsub.sets_at_once", sets_at_once, 1..=THREADS_MAX),
+        of("pubsub.snapshot_accounts_max", snapshot_accounts_max, 0..=BILLION),
+        of("pubsub.resume_blocks", resume_blocks, 0..=MILLION),
+        of("pubsub.resume_bytes", resume_bytes, 0..=TIB),
+        of("pubsub.queue_messages_max", queue_messages_max, 1..=BILLION),
+        of("pubsub.queue_bytes_max", queue_bytes_max, 1..=TIB),
+        of("pubsub.queues_bytes_max", queues_bytes_max, 1..=TIB),
+        of("pubsub.events_max", events_max, 1..=10 * MILLION),
+        ms("pubsub.write_timeout_ms", write_timeout_ms, 1),
+        ms("pubsub.close_timeout_ms", close_timeout_ms, 1),
+        ms("pubsub.ping_ms", ping_ms, 1),
+    ]
+}
+
+/// The table `[quic]`, flags merged in.
+pub(crate) fn quic(config: &quic::Config) -> Vec<Setting> {
+    let quic::Config {
+        shards,
+        verify_threads,
+        connections_max,
+        connections_per_address_max,
+        connections_per_identity_max,
+        window_max,
+        window_min,
+        streams_max,
+        receive_window_bytes,
+        transaction_bytes_max,
+        unfinished_bytes_max,
+        stream_timeout_ms,
+        broken_streams_max,
+        idle_timeout_ms,
+        handshakes_per_second,
+        handshakes_per_address_per_minute,
+        handshakes_max,
+        retry_above,
+        handshake_timeout_ms,
+        buffers_max,
+        socket_bytes,
+        gather_us,
+        receive_offload: _,
+        queue_max,
+        repeat_ms,
+        repeats_max,
+        hand_over_ms,
+        forward_max,
+        weights: _,
+    } = *config;
+    let of_one = connections_per_address_max;
+    let of_address = handshakes_per_address_per_minute as usize;
+    vec![
+        Setting {
+            name: "quic.shards",
+            value: shards as u64,
+            range: 1..=256,
+            note: ": a connection id has one byte for it",
+        },
+        of("quic.verify_threads", verify_threads, 1..=THREADS_MAX),
+        of("quic.connections_max", connections_max, 1..=CONNECTIONS_MAX),
+        of("quic.connections_per_address_max", of_one, 1..=CONNECTIONS_MAX),
+        of("quic.connections_per_identity_max", connections_per_identity_max, 1..=CONNECTIONS_MAX),
+        of("quic.window_max", window_max as usize, 1..=100_000),
+        of("quic.window_min", window_min as usize, 1..=100_000),
+        of("quic.streams_max", streams_max, 0..=BILLION),
+        of("quic.receive_window_bytes", receive_window_bytes as usize, 65_536..=GIB),
+        of("quic.transaction_bytes_max", transaction_bytes_max, 1_232..=65_536),
+        of("quic.unfinished_bytes_max", unfinished_bytes_max, 0..=TIB),
+        ms("quic.stream_timeout_ms", stream_timeout_ms, 1),
+        of("quic.broken_streams_max", broken_streams_max as usize, 0..=BILLION),
+        ms("quic.idle_timeout_ms", idle_timeout_ms, 1),
+        of("quic.handshakes_per_second", handshakes_per_second as usize, 1..=10 * MILLION),
+        of("quic.handshakes_per_address_per_minute", of_address, 1..=BILLION),
+        of("quic.handshakes_max", handshakes_max, 1..=CONNECTIONS_MAX),
+        of("quic.retry_above", retry_above, 0..=CONNECTIONS_MAX),
+        ms("quic.handshake_timeout_ms", handshake_timeout_ms, 1),
+        of("quic.buffers_max", buffers_max, 1..=10 * MILLION),
+        of("quic.socket_bytes", socket_bytes, 0..=GIB),
+        of("quic.gather_us", gather_us as usize, 0..=10_000),
+        of("quic.queue_max", queue_max, 1..=10 * MILLION),
+        ms("quic.repeat_ms", repeat_ms, 0),
+        of("quic.repeats_max", repeats_max, 0..=BILLION),
+        ms("quic.hand_over_ms", hand_over_ms, 0),
+        of("quic.forward_max", forward_max, 0..=10 * MILLION),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use std::any::TypeId;
+
+    use clap::{Args, Parser};
+
+    use super::*;
+    use crate::cli::{Cli, Command};
+
+    /// Every setting that is a number, as the file says it, with what it may be.
+    fn all() -> Vec<Setting> {
+        // One of everything, so that each flag is there.
+        let numbers = numeric_flags();
+        let given = numbers
+            .iter()
+            .map(|name| format!("{name} = {}", if name.contains("sol") { "1.0" } else { "64" }));
+        let given: DevFlags = toml::from_str(&given.collect::<Vec<_>>().join("\n")).expect("flags");
+        let mut all = flags(&given);
+        all.extend(rpc(&given.rpc));
+        all.extend(pool(&given.pool));
+        all.extend(pubsub(&given.pubsub));
+        all.extend(quic(&given.quic));
+        all
+    }
+
+    /// The long names of the flags of `hydrant dev` that take a number.
+    fn numeric_flags() -> Vec<String> {
+        let command = DevFlags::augment_args(clap::Command::new("dev"));
+        let is_number = |arg: &&clap::Arg| {
+            let taken = arg.get_value_parser().type_id();
+            [
+                TypeId::of::<u16>(),
+                TypeId::of::<u32>(),
+                TypeId::of::<u64>(),
+                TypeId::of::<usize>(),
+                TypeId::of::<f64>(),
+            ]
+            .iter()
+            .any(|number| taken == *number)
+        };
+        command
+            .get_arguments()
+            .filter(is_number)
+            .filter_map(|arg| arg.get_long().map(str::to_owned))
+            .collect()
+    }
+
+    /// What the bounds say of one setting in a file.
+    fn in_file(name: &str, value: u64) -> Result<()> {
+        let text = match name.strip_prefix("--") {
+            Some(flag) => format!("{flag} = {value}"),
+            None => {
+                let (table, key) = name.rsplit_once('.').expect("a key of a table");
+                format!("[{table}]\n{key} = {value}")
+            }
+        };
+        let file: DevFlags = toml::from_str(&text)?;
+        [flags(&file), rpc(&file.rpc), pool(&file.pool), pubsub(&file.pubsub), quic(&file.quic)]
+            .iter()
+            .try_for_each(|settings| check(settings))
+    }
+
+    /// What they say of a flag on the command line.
+    fn on_command_line(flag: &str, value: u64) -> Result<()> {
+        let value = value.to_string();
+        let Command::Dev(given) = Cli::try_parse_from(["hydrant", "dev", flag, &value])?.command
+        else {
+            unreachable!("it is `dev`")
+        };
+        check(&flags(&given))
+    }
+
+    #[test]
+    fn every_number_is_refused_past_its_most_and_below_its_least() {
+        let settings = all();
+        assert!(settings.len() > 80, "{} settings", settings.len());
+        for Setting { name, range, .. } in settings {
+            let (least, most) = (*range.start(), *range.end());
+            let ways: &[fn(&str, u64) -> Result<()>] =
+                if name.starts_with("--") { &[in_file, on_command_line] } else { &[in_file] };
+            for way in ways {
+                for good in [least, most] {
+                    if let Err(err) = way(name, good) {
+                        panic!("{name} = {good} was refused: {err}");
+                    }
+                }
+                let below = (least > 0).then_some(0);
+                for bad in [most + 1, u64::MAX].into_iter().chain(below) {
+                    let Err(err) = way(name, bad) else { panic!("{name} = {bad} was taken") };
+                    let said = err.to_string();
+                    let key = name.trim_start_matches("--");
+                    let key = key.rsplit('.').next().unwrap_or(key);
+                    assert!(said.contains(key), "{name} = {bad}: {said}");
+                    let is_of_type = said.contains(&format!("from {least} to {most}"));
+                    // What its type cannot hold is refused as it is read, with the type's range.
+                    assert!(is_of_type || bad > u64::from(u16::MAX), "{name} = {bad}: {said}");
+                    assert!(said.contains(&bad.to_string()), "{name} = {bad}: {said}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_numeric_flag_has_a_range() {
+        let named: Vec<&str> = all().iter().map(|setting| setting.name).collect();
+        for flag in numeric_flags() {
+            // SOL are fractions: `options` has their range.
+            let is_sol = flag.contains("-sol");
+            assert!(is_sol || named.contains(&format!("--{flag}").as_str()), "--{flag}");
+        }
+    }
+
+    #[test]
+    fn defaults_are_in_their_ranges() {
+        let none = DevFlags::default();
+        let lists = [rpc(&none.rpc), pool(&none.pool), pubsub(&none.pubsub), quic(&none.quic)];
+        lists.iter().for_each(|settings| check(settings).expect("defaults are good"));
+    }
+}

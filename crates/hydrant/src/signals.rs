@@ -1,0 +1,71 @@
+//! The signals that end a node cleanly, and the one that it ignores.
+//!
+//! SIGTERM, SIGINT, SIGQUIT and SIGHUP (its terminal was closed) end the node in the same way. A node that
+//! was started with SIGHUP ignored, as `nohup` does it, ignores SIGHUP. SIGUSR2 does nothing: without a
+//! handler it would end the process at once. SIGUSR1 is for `usage`.
+
+use std::future::poll_fn;
+use std::task::Poll;
+
+use anyhow::{Context, Result};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// SIGHUP in the masks of `/proc/self/status`: the lowest bit is signal 1.
+const HANGUP_BIT: u64 = 1;
+
+/// Listens for signals for as long as it lives.
+pub(crate) struct EndSignals {
+    ends: Vec<Signal>,
+    _ignored: Signal,
+}
+
+impl EndSignals {
+    /// From now on these signals no longer end the process by themselves.
+    pub(crate) fn listen() -> Result<Self> {
+        let mut kinds = vec![
+            ("SIGTERM", SignalKind::terminate()),
+            ("SIGINT", SignalKind::interrupt()),
+            ("SIGQUIT", SignalKind::quit()),
+        ];
+        if !ignores_hangup(&std::fs::read_to_string("/proc/self/status").unwrap_or_default()) {
+            kinds.push(("SIGHUP", SignalKind::hangup()));
+        }
+        let ends = kinds
+            .into_iter()
+            .map(|(name, kind)| signal(kind).with_context(|| format!("listen for {name}")))
+            .collect::<Result<Vec<Signal>>>()?;
+        let ignored = signal(SignalKind::user_defined2()).context("listen for SIGUSR2")?;
+        Ok(Self { ends, _ignored: ignored })
+    }
+
+    /// Waits for the next signal that ends the node.
+    pub(crate) async fn next(&mut self) {
+        poll_fn(|context| {
+            // Each one that is asked before one is ready wakes this task.
+            match self.ends.iter_mut().any(|signal| signal.poll_recv(context).is_ready()) {
+                true => Poll::Ready(()),
+                false => Poll::Pending,
+            }
+        })
+        .await;
+    }
+}
+
+/// Whether the process was started with SIGHUP ignored, as the text of `/proc/self/status` says.
+fn ignores_hangup(status: &str) -> bool {
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.is_some_and(|mask| mask & HANGUP_BIT != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nohup_is_recognised_by_the_mask_of_ignored_signals() {
+        assert!(ignores_hangup("Name:\thydrant\nSigIgn:\t0000000000001001\nSigCgt:\t0\n"));
+        assert!(!ignores_hangup("SigBlk:\t0000000000000001\nSigIgn:\t0000000000001000\n"));
+        assert!(!ignores_hangup(""));
+    }
+}

@@ -1,0 +1,117 @@
+//! What signals do to a real node: which end it, how, and which do not.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::Value;
+use solana_commitment_config::CommitmentConfig;
+use solana_pubkey::Pubkey;
+use solana_rpc_client::rpc_client::RpcClient;
+use tempfile::TempDir;
+
+use crate::world::{LAMPORTS_PER_SOL, WAIT, until};
+
+/// A node without a shell around it, so that signals and the exit status are its own.
+struct Plain {
+    child: Child,
+    rpc: RpcClient,
+}
+
+impl Plain {
+    /// Starts `program`, which is hydrant or runs it, with a ledger in `dir` whose block stays open.
+    fn start(program: &[&str], dir: &Path) -> Result<Self> {
+        let endpoints = dir.join("endpoints.json");
+        let _ = fs::remove_file(&endpoints); // of the node before, if there was one
+        let mut child = Command::new(program[0])
+            .args(&program[1..])
+            .args(["dev", "--rpc-port", "0", "--quiet", "--slot-ms", "3600000", "--ledger"])
+            .arg(dir.join("ledger"))
+            .arg("--endpoints-file")
+            .arg(&endpoints)
+            .env("HOME", dir)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .spawn()
+            .context("start hydrant dev")?;
+        let url = until("the node's endpoints", WAIT, || {
+            if let Some(status) = child.try_wait()? {
+                bail!("hydrant dev ended with {status}");
+            }
+            let text = fs::read(&endpoints).ok();
+            let found: Option<Value> = text.and_then(|text| serde_json::from_slice(&text).ok());
+            Ok(found.and_then(|found| found["rpc"].as_str().map(str::to_owned)))
+        })?;
+        let rpc = RpcClient::new_with_commitment(url, CommitmentConfig::processed());
+        Ok(Self { child, rpc })
+    }
+
+    fn signal(&self, name: &str) -> Result<()> {
+        let pid = self.child.id().to_string();
+        let kill = Command::new("kill").args(["-s", name, &pid]).status()?;
+        ensure!(kill.success(), "kill -s {name}: {kill}");
+        Ok(())
+    }
+
+    fn end(&mut self) -> Result<ExitStatus> {
+        until("the node's end", WAIT, || Ok(self.child.try_wait()?))
+    }
+}
+
+impl Drop for Plain {
+    fn drop(&mut self) {
+        // One that has ended already takes no signal.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+const HYDRANT: &str = env!("CARGO_BIN_EXE_hydrant");
+
+#[test]
+fn each_signal_that_ends_the_node_completes_the_open_block_first() -> Result<()> {
+    let files = TempDir::new()?;
+    let somebody = Pubkey::new_from_array([9; 32]);
+    let mut sol = 0;
+    for name in ["TERM", "INT", "QUIT", "HUP"] {
+        let mut node = Plain::start(&[HYDRANT], files.path())?;
+        let before = node.rpc.get_balance(&somebody)?;
+        ensure!(before == sol * LAMPORTS_PER_SOL, "{before} lamports before SIG{name}");
+        sol += 1;
+        node.rpc.request_airdrop(&somebody, LAMPORTS_PER_SOL)?;
+        until("the airdrop, processed", WAIT, || {
+            Ok((node.rpc.get_balance(&somebody)? == sol * LAMPORTS_PER_SOL).then_some(()))
+        })?;
+        node.signal(name)?;
+        let status = node.end()?;
+        ensure!(status.code() == Some(0), "SIG{name}: {status}");
+    }
+    let node = Plain::start(&[HYDRANT], files.path())?;
+    ensure!(node.rpc.get_balance(&somebody)? == sol * LAMPORTS_PER_SOL, "the last one is lost");
+    Ok(())
+}
+
+#[test]
+fn signals_that_are_ignored_leave_the_node_running() -> Result<()> {
+    let files = TempDir::new()?;
+    let mut node = Plain::start(&["nohup", HYDRANT], files.path())?;
+    // What the system does with a signal is decided there, before the node could notice it.
+    let status = fs::read_to_string(format!("/proc/{}/status", node.child.id()))?;
+    let mask = |name: &str| {
+        let mask = status.lines().find_map(|line| line.strip_prefix(name));
+        mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).context("a mask")
+    };
+    let (hangup, user2) = (1, 1 << 11);
+    ensure!(mask("SigIgn:")? & hangup != 0, "SIGHUP is not ignored: {status}");
+    ensure!(mask("SigCgt:")? & hangup == 0, "SIGHUP has a handler: {status}");
+    ensure!(mask("SigCgt:")? & user2 != 0, "SIGUSR2 ends the process: {status}");
+    for name in ["USR2", "HUP"] {
+        node.signal(name)?;
+        node.rpc.get_slot().with_context(|| format!("after SIG{name}"))?;
+    }
+    node.signal("TERM")?;
+    let status = node.end()?;
+    ensure!(status.code() == Some(0), "{status}");
+    Ok(())
+}

@@ -1,0 +1,172 @@
+//! The accounts that a user gives a new ledger: checked, and taken in as a stream.
+//!
+//! Shape: [`check_account`] refuses a sysvar that the ledger could not run with; [`take_in`] puts
+//! accounts from an iterator into the ledger's state. The VM gets only those that it holds already.
+//! Bounds: [`CHUNK_MAX`] accounts or [`CHUNK_BYTES_MAX`] of their data wait; nothing else is kept.
+//! Invariant: what this accepts makes no step of the ledger panic.
+
+use std::any::Any;
+use std::collections::{HashMap, HashSet};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use solana_account::{AccountSharedData, ReadableAccount};
+use solana_clock::Clock;
+use solana_epoch_schedule::{EpochSchedule, MINIMUM_SLOTS_PER_EPOCH};
+use solana_loader_v3_interface::get_program_data_address;
+use solana_pubkey::Pubkey;
+use solana_sdk_ids::sysvar as ids;
+use solana_slot_hashes::SlotHashes;
+use solana_slot_history::{MAX_ENTRIES, SlotHistory};
+use solana_sysvar::epoch_rewards::EpochRewards;
+use solana_sysvar::last_restart_slot::LastRestartSlot;
+use solana_sysvar::rent::Rent;
+use solana_sysvar::stake_history::StakeHistory;
+#[expect(deprecated, reason = "programs still read these sysvars, so a user may give them")]
+use solana_sysvar::{fees::Fees, recent_blockhashes::RecentBlockhashes};
+use wincode::DeserializeOwned;
+
+use crate::config::{Config, GenesisAccount};
+use crate::filling::Filling;
+use crate::genesis::{self, GenesisError};
+use crate::open::LocalnetError;
+use crate::sysvars;
+use crate::vm::Vm;
+
+/// Accounts that are taken in together.
+const CHUNK_MAX: usize = 4_096;
+/// Bytes of data of those accounts. One account more may be there when it is reached.
+const CHUNK_BYTES_MAX: usize = 16 << 20;
+/// Slots of an epoch: 46 days of 400 ms slots. The leader schedule has a place for each.
+pub const SLOTS_PER_EPOCH_MAX: u64 = 10_000_000;
+/// The last slot at which a ledger may begin: room for 54 years of 400 ms slots.
+const FIRST_SLOT_MAX: u64 = u64::MAX - (1 << 32);
+/// The bytes of the largest account.
+const DATA_BYTES_MAX: usize = 10 << 20;
+/// Lamports that a byte costs at most: no account's rent then goes past a `u64`.
+const LAMPORTS_PER_BYTE_MAX: u64 = u64::MAX / (DATA_BYTES_MAX as u64 + 128);
+
+/// Why an account could not be had from where accounts come from.
+pub type SourceError = Box<dyn std::error::Error + Send + Sync>;
+
+/// Where accounts of a new ledger come from, one at a time.
+pub type AccountSource<'a> = dyn Iterator<Item = Result<GenesisAccount, SourceError>> + 'a;
+
+/// Refuses a sysvar that does not parse, or with which the ledger could not make blocks. Any other
+/// account may be anything: a program that does not load fails when it is called.
+pub fn check_account(given: &GenesisAccount) -> Result<(), GenesisError> {
+    let data = given.account.data();
+    // An account of no lamports is none.
+    let fault = if given.account.lamports() == 0 {
+        sysvars::ALL.contains(&given.address).then_some("it has no lamports")
+    } else {
+        sysvar_fault(&given.address, data)
+    };
+    match fault {
+        None => Ok(()),
+        Some(reason) => Err(GenesisError::Sysvar { address: given.address, reason }),
+    }
+}
+
+/// What is wrong with the data of a sysvar, if anything is. Other accounts have no fault.
+pub(crate) fn sysvar_fault(address: &Pubkey, data: &[u8]) -> Option<&'static str> {
+    match *address {
+        ids::clock::ID => fault(data, |clock: &Clock| {
+            (clock.slot > FIRST_SLOT_MAX).then_some("its slot leaves no room for others")
+        }),
+        ids::epoch_schedule::ID => fault(data, epoch_schedule_fault),
+        ids::slot_history::ID => fault(data, |history: &SlotHistory| {
+            let is_whole = history.bits.len() == MAX_ENTRIES;
+            if !is_whole {
+                return Some("it has not a bit for each of its 1048576 slots");
+            }
+            (history.next_slot > FIRST_SLOT_MAX).then_some("its slot leaves no room for others")
+        }),
+        ids::rent::ID => fault(data, |rent: &Rent| {
+            let is_possible = rent.lamports_per_byte <= LAMPORTS_PER_BYTE_MAX
+                && rent.try_minimum_balance(DATA_BYTES_MAX).is_some();
+            (!is_possible).then_some("the rent of a large account is more than a u64 holds")
+        }),
+        ids::slot_hashes::ID => fault(data, |_: &SlotHashes| None),
+        ids::stake_history::ID => fault(data, |_: &StakeHistory| None),
+        ids::epoch_rewards::ID => fault(data, |_: &EpochRewards| None),
+        ids::last_restart_slot::ID => fault(data, |_: &LastRestartSlot| None),
+        #[expect(deprecated, reason = "programs still read these sysvars")]
+        ids::fees::ID => fault(data, |_: &Fees| None),
+        #[expect(deprecated, reason = "programs still read these sysvars")]
+        ids::recent_blockhashes::ID => fault(data, |_: &RecentBlockhashes| None),
+        _ => None,
+    }
+}
+
+/// Parses data as the VM does, and asks further.
+fn fault<T: DeserializeOwned<Dst = T>>(
+    data: &[u8],
+    further: impl FnOnce(&T) -> Option<&'static str>,
+) -> Option<&'static str> {
+    match T::deserialize_from(data) {
+        Ok(sysvar) => further(&sysvar),
+        Err(_) => Some("its data does not parse"),
+    }
+}
+
+fn epoch_schedule_fault(schedule: &EpochSchedule) -> Option<&'static str> {
+    let slots = schedule.slots_per_epoch;
+    if !(MINIMUM_SLOTS_PER_EPOCH..=SLOTS_PER_EPOCH_MAX).contains(&slots) {
+        return Some("an epoch has from 32 to 10000000 slots");
+    }
+    let offset = schedule.leader_schedule_slot_offset;
+    let expected = EpochSchedule::custom(slots, offset, schedule.warmup);
+    (*schedule != expected).then_some("its first normal epoch does not follow from its slots")
+}
+
+/// Puts accounts over what a new ledger has, but for accounts that are fixed and programs of `config`. True if one of
+/// them took the place of an account of `vm` that is not a sysvar: what the VM compiled may then be of before.
+pub(crate) fn take_in(
+    config: &Config,
+    vm: &mut Vm,
+    filling: &mut Filling,
+    accounts: &mut AccountSource<'_>,
+) -> Result<bool, LocalnetError> {
+    let mut chunk: HashMap<Pubkey, AccountSharedData> = HashMap::new();
+    let (mut chunk_bytes, mut is_outdated) = (0, false);
+    let added = config.programs.iter().map(|program| program.program_id);
+    let programs: HashSet<Pubkey> =
+        added.flat_map(|program| [program, get_program_data_address(&program)]).collect();
+    for given in accounts {
+        let given = given.map_err(LocalnetError::Source)?;
+        check_account(&given)?;
+        let GenesisAccount { address, account } = given;
+        if genesis::is_fixed(vm, &address) || programs.contains(&address) {
+            continue;
+        }
+        if sysvars::ALL.contains(&address) {
+            vm.put(address, &account);
+        } else if vm.account(&address).is_some() {
+            vm.put_as_data(address, &account);
+            is_outdated = true;
+        }
+        chunk_bytes += account.data().len();
+        // Of two with the same address the later one counts.
+        chunk.insert(address, account);
+        if chunk.len() >= CHUNK_MAX || chunk_bytes >= CHUNK_BYTES_MAX {
+            filling.put_over(std::mem::take(&mut chunk))?;
+            chunk_bytes = 0;
+        }
+    }
+    filling.put_over(chunk)?;
+    Ok(is_outdated)
+}
+
+/// Runs a step of making a ledger. A panic in it, which is a bug of ours or of the VM's, is an error
+/// like any other: the node says so and ends with 1.
+pub(crate) fn guarded<T>(
+    step: impl FnOnce() -> Result<T, LocalnetError>,
+) -> Result<T, LocalnetError> {
+    catch_unwind(AssertUnwindSafe(step))
+        .unwrap_or_else(|panic| Err(GenesisError::Panicked(message(&*panic)).into()))
+}
+
+fn message(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default()
+}

@@ -1,0 +1,184 @@
+//! Accounts that a user gives a new ledger: which are refused, and that no other makes it panic.
+
+use chain::SimulationRequest;
+use ledger::Commitment;
+use localnet::{AccountSource, Config, GenesisAccount, GenesisError, LocalnetError};
+use solana_account::{Account, AccountSharedData, ReadableAccount};
+use solana_keypair::Keypair;
+use solana_pubkey::Pubkey;
+use solana_sdk_ids::{bpf_loader, system_program, sysvar};
+use solana_signer::Signer;
+use spl_generic_token::token;
+
+use crate::fixture::{Node, on_demand, signed};
+
+fn given(address: Pubkey, owner: Pubkey, data: Vec<u8>) -> GenesisAccount {
+    let account = Account { lamports: 1, data, owner, executable: false, rent_epoch: u64::MAX };
+    GenesisAccount { address, account: AccountSharedData::from(account) }
+}
+
+fn wallet(address: Pubkey, lamports: u64) -> GenesisAccount {
+    let account = AccountSharedData::new(lamports, 0, &system_program::ID);
+    GenesisAccount { address, account }
+}
+
+fn open(accounts: Vec<GenesisAccount>) -> Result<Node, LocalnetError> {
+    let source: &mut AccountSource<'_> = &mut accounts.into_iter().map(Ok);
+    localnet::open_with(&on_demand(), source).map(Node::run)
+}
+
+/// Makes some blocks, with the clock and everything that follows from it.
+fn make_blocks(node: &Node) {
+    let to = Keypair::new().pubkey();
+    for lamports in 1..=3 {
+        node.airdrop(&to, lamports * 1_000_000);
+    }
+    assert_eq!(node.lamports(&to), 6_000_000);
+}
+
+#[test]
+fn a_sysvar_is_refused_or_blocks_are_made_with_it() {
+    let all = [
+        sysvar::clock::ID,
+        sysvar::epoch_rewards::ID,
+        sysvar::epoch_schedule::ID,
+        sysvar::fees::ID,
+        sysvar::last_restart_slot::ID,
+        sysvar::recent_blockhashes::ID,
+        sysvar::rent::ID,
+        sysvar::slot_hashes::ID,
+        sysvar::slot_history::ID,
+        sysvar::stake_history::ID,
+    ];
+    let sizes = [0, 3, 8, 17, 33, 40, 81, 1_000, 20_488, 131_097];
+    let mut refused = 0;
+    for address in all {
+        let mut was_taken = Vec::new();
+        for data in sizes.iter().flat_map(|size| [0, 1, 0xff].map(|byte| vec![byte; *size])) {
+            let account = given(address, sysvar::ID, data.clone());
+            match localnet::check_account(&account) {
+                Err(GenesisError::Sysvar { address: named, .. }) => {
+                    assert_eq!(named, address);
+                    refused += 1;
+                }
+                Err(err) => panic!("{address} of {} bytes: {err}", data.len()),
+                // The largest and the smallest of each byte stand for those between.
+                Ok(()) => was_taken.push(account),
+            }
+        }
+        assert!(was_taken.len() < sizes.len() * 3, "nothing was refused of {address}");
+        let firsts_and_last = was_taken.len().saturating_sub(1);
+        for (at, account) in was_taken.into_iter().enumerate() {
+            if at > 1 && at < firsts_and_last {
+                continue;
+            }
+            let what = format!("{address} {:?}…", account.account.data().get(..8));
+            let node = open(vec![account]).unwrap_or_else(|err| panic!("{what}: {err}"));
+            make_blocks(&node);
+            node.stop();
+        }
+    }
+    assert!(refused > 100, "{refused} were refused");
+}
+
+#[test]
+fn a_sysvar_that_parses_and_cannot_work_is_refused_with_the_reason() {
+    let reason = |address, data: Vec<u8>| {
+        let account = given(address, sysvar::ID, data);
+        localnet::check_account(&account).map_err(|err| err.to_string()).expect_err("it is bad")
+    };
+    // Slots of an epoch, offset, warmup, first normal epoch and slot.
+    let schedule = |slots: u64, first: u64| {
+        [&slots.to_le_bytes()[..], &slots.to_le_bytes(), &[0], &first.to_le_bytes(), &[0; 8]]
+            .concat()
+    };
+    let id = sysvar::epoch_schedule::ID;
+    assert!(reason(id, schedule(0, 0)).contains("an epoch has from 32 to 10000000 slots"));
+    assert!(reason(id, schedule(u64::MAX, 0)).contains("an epoch has from 32"));
+    assert!(reason(id, schedule(64, 7)).contains("first normal epoch"));
+    let clock = [&u64::MAX.to_le_bytes()[..], &[0; 32]].concat();
+    assert!(reason(sysvar::clock::ID, clock).contains("no room for others"));
+    let rent = [&(1_u64 << 60).to_le_bytes()[..], &2_f64.to_le_bytes(), &[50]].concat();
+    assert!(reason(sysvar::rent::ID, rent).contains("more than a u64 holds"));
+    // A history of one block of bits: present, length 1, 64 bits, next slot 1.
+    let history =
+        [&[1][..], &1_u64.to_le_bytes(), &[0; 8], &64_u64.to_le_bytes(), &[1, 0, 0, 0, 0, 0, 0, 0]];
+    assert!(reason(sysvar::slot_history::ID, history.concat()).contains("1048576 slots"));
+}
+
+#[test]
+fn of_two_accounts_the_later_one_counts_and_the_capitalization_is_their_sum() {
+    let [one, two, gone] = [1, 2, 3].map(|n| Pubkey::new_from_array([n; 32]));
+    let config = Config { accounts: vec![wallet(one, 5), wallet(gone, 7)], ..on_demand() };
+    // Enough of them for several chunks.
+    let many = (0..10_000_u32).map(|n| {
+        let mut address = [9; 32];
+        address[..4].copy_from_slice(&n.to_le_bytes());
+        wallet(Pubkey::new_from_array(address), 3)
+    });
+    let last = [wallet(one, 11), wallet(two, 12), wallet(two, 13), wallet(gone, 0)];
+    let source: &mut AccountSource<'_> = &mut many.chain(last).map(Ok);
+    let node = Node::run(localnet::open_with(&config, source).expect("the ledger opens"));
+    make_blocks(&node);
+    assert_eq!((node.lamports(&one), node.lamports(&two)), (11, 13));
+    assert!(node.account(&gone).is_none());
+    let view = node.reader.view(Commitment::Confirmed);
+    let sum: u64 = view.all().map(|(_, account)| account.0.lamports()).sum();
+    assert_eq!(view.meta().capitalization, sum);
+    assert!(view.all().count() > 10_000);
+    node.stop();
+}
+
+#[test]
+fn more_lamports_than_a_ledger_can_count_are_refused() {
+    let [one, two] = [1, 2].map(|n| Pubkey::new_from_array([n; 32]));
+    for config in [vec![wallet(one, u64::MAX)], Vec::new()] {
+        let config = Config { accounts: config, ..on_demand() };
+        let more = [wallet(two, u64::MAX), wallet(one, u64::MAX)].map(Ok);
+        let source: &mut AccountSource<'_> = &mut more.into_iter();
+        let err = localnet::open_with(&config, source).err().expect("it is too much");
+        assert!(
+            err.to_string().contains("lamports together, at most 9223372036854775807"),
+            "{err}"
+        );
+    }
+    let node = open(vec![wallet(one, u64::MAX / 2 - 2_000_000_000_000_000)]).expect("it is not");
+    make_blocks(&node);
+    node.stop();
+}
+
+#[test]
+fn a_source_that_fails_ends_the_opening_with_its_error() {
+    let one = wallet(Pubkey::new_from_array([1; 32]), 5);
+    let source: &mut AccountSource<'_> = &mut [Ok(one), Err("no such file".into())].into_iter();
+    let opened = localnet::open_with(&on_demand(), source);
+    let err = opened.err().expect("it cannot go on").to_string();
+    assert_eq!(err, "no such file");
+}
+
+#[test]
+fn a_program_whose_account_was_replaced_is_the_new_one() {
+    let payer = Keypair::new();
+    let instruction =
+        |program| solana_instruction::Instruction::new_with_bytes(program, &[17], vec![]);
+    let logs = |accounts: Vec<GenesisAccount>| {
+        let node = open(accounts).expect("the ledger opens");
+        node.airdrop(&payer.pubkey(), 1_000_000_000);
+        let transaction = signed(&[instruction(token::id())], &[&payer], &node.blockhash());
+        let view = node.reader.view(Commitment::Confirmed);
+        let request = SimulationRequest {
+            transaction,
+            replace_recent_blockhash: false,
+            inner_instructions: false,
+        };
+        let simulated = node.door.simulate(&view, request).expect("it is simulated");
+        node.stop();
+        simulated.logs
+    };
+    let before = logs(Vec::new());
+    assert!(before.iter().any(|line| line.contains("invoke [1]")), "{before:?}");
+    // No program any more: it is not run.
+    let junk = given(token::id(), bpf_loader::ID, vec![1, 2, 3]);
+    let after = logs(vec![junk]);
+    assert!(after.is_empty(), "{after:?}");
+}
