@@ -7,6 +7,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -21,12 +22,22 @@ pub(crate) const NODE_FLAGS: &[&str] = &["--slot-ms", "100"];
 
 #[test]
 fn web3_js_flow() -> Result<()> {
-    node_js_flow("js-web3")
+    node_js_flow("js-web3", "flow.test.js")
+}
+
+#[test]
+fn spl_token_flow() -> Result<()> {
+    node_js_flow("js-web3", "spl_token.test.js")
 }
 
 #[test]
 fn kit_flow() -> Result<()> {
-    node_js_flow("js-kit")
+    node_js_flow("js-kit", "flow.test.js")
+}
+
+#[test]
+fn anchor_flow() -> Result<()> {
+    node_js_flow("js-anchor", "flow.test.js")
 }
 
 #[test]
@@ -47,11 +58,11 @@ fn python_flow(client: &str, environment: &str) -> Result<()> {
     run_flow(flow)
 }
 
-fn node_js_flow(client: &str) -> Result<()> {
+fn node_js_flow(client: &str, file: &str) -> Result<()> {
     let folder = clients().join(client);
     install_node_js(&folder)?;
     let mut flow = Command::new("node");
-    flow.args(["--test", "--test-reporter=spec", "flow.test.js"]).current_dir(&folder);
+    flow.args(["--test", "--test-reporter=spec", file]).current_dir(&folder);
     run_flow(flow)
 }
 
@@ -70,7 +81,10 @@ fn clients() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../clients")
 }
 
+/// Two flows share a folder: the second one waits, and then finds what the first one installed.
 fn install_node_js(folder: &Path) -> Result<()> {
+    static INSTALLING: Mutex<()> = Mutex::new(());
+    let _installing = INSTALLING.lock().unwrap_or_else(PoisonError::into_inner);
     let (lock, stamp) =
         (folder.join("package-lock.json"), folder.join("node_modules/.installed-lock.json"));
     if same_text(&lock, &stamp) {
