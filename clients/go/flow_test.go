@@ -48,6 +48,7 @@ func TestSolanaGo(t *testing.T) {
 	historySteps(f, w, token)
 	historySteps(f, w, token2022)
 	finalizedSteps(f, w, token)
+	testValidatorSteps(f, w)
 }
 
 // flow runs named steps in order.

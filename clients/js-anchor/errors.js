@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { Keypair, SendTransactionError, SystemProgram, Transaction } from '@solana/web3.js';
 import { until } from '../steps.js';
-import { MOST } from './counter.js';
+import { MOST, counterIdl } from './counter.js';
 import { CONFIRMED, alice, connection, payer } from './world.js';
 
 export function errorSteps(step, world) {
@@ -66,6 +66,15 @@ export function errorSteps(step, world) {
       assert.ok(error instanceof SendTransactionError, `${error}`);
       assert.match(error.message, /custom program error: 0x1/);
       assert.ok(error.logs.some((line) => line.includes('insufficient lamports')), error.logs.join('\n'));
+      return true;
+    });
+  });
+
+  step('errors: a program that is not deployed is said to be not there', async () => {
+    const absent = new anchor.Program(counterIdl(Keypair.generate().publicKey), provider);
+    await assert.rejects(absent.methods.add(new BN(1)).accounts({ counter: world.counter }).rpc(), (error) => {
+      assert.ok(error instanceof SendTransactionError, `${error}`);
+      assert.match(error.message, /Attempt to load a program that does not exist/);
       return true;
     });
   });

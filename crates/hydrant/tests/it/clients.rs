@@ -19,29 +19,33 @@ use crate::node::Node;
 
 const INSTALL_MAX: Duration = Duration::from_secs(600);
 const FLOW_MAX: Duration = Duration::from_secs(300);
-/// Short slots, so that what a flow does becomes final while it is still running.
-pub(crate) const NODE_FLAGS: &[&str] = &["--slot-ms", "100"];
+/// Short slots, so that what a flow does becomes final while it is still running. The flows deploy published
+/// programs, which are of version 0 of the instruction set: the feature that refuses it is not active.
+pub(crate) const NODE_FLAGS: &[&str] =
+    &["--slot-ms", "100", "--deactivate-feature", "B8JJXCy5amZyWG9r7EnUYLwzXSXTxG7GZ1qZ1qggo83g"];
+/// With all features: Anchor's flow deploys a program of version 3.
+const ANCHOR_FLAGS: &[&str] = &["--slot-ms", "100"];
 /// The minor version of Go 1 that `clients/go/go.mod` asks for: the one that Debian 12 has.
 const GO_MINOR_MIN: u32 = 19;
 
 #[test]
 fn web3_js_flow() -> Result<()> {
-    node_js_flow("js-web3", "flow.test.js")
+    node_js_flow("js-web3", "flow.test.js", NODE_FLAGS)
 }
 
 #[test]
 fn spl_token_flow() -> Result<()> {
-    node_js_flow("js-web3", "spl_token.test.js")
+    node_js_flow("js-web3", "spl_token.test.js", NODE_FLAGS)
 }
 
 #[test]
 fn kit_flow() -> Result<()> {
-    node_js_flow("js-kit", "flow.test.js")
+    node_js_flow("js-kit", "flow.test.js", NODE_FLAGS)
 }
 
 #[test]
 fn anchor_flow() -> Result<()> {
-    node_js_flow("js-anchor", "flow.test.js")
+    node_js_flow("js-anchor", "flow.test.js", ANCHOR_FLAGS)
 }
 
 #[test]
@@ -51,7 +55,7 @@ fn solana_go_flow() -> Result<()> {
     };
     let mut flow = Command::new(install_go(go)?);
     flow.arg("-test.v");
-    run_flow(flow)
+    run_flow(flow, NODE_FLAGS)
 }
 
 #[test]
@@ -69,15 +73,15 @@ fn python_flow(client: &str, environment: &str) -> Result<()> {
     let python = install_python(&folder, environment)?;
     let mut flow = Command::new(python);
     flow.args(["-B", "-m", "pytest", "flow.py"]).current_dir(&folder);
-    run_flow(flow)
+    run_flow(flow, NODE_FLAGS)
 }
 
-fn node_js_flow(client: &str, file: &str) -> Result<()> {
+fn node_js_flow(client: &str, file: &str, node_flags: &[&str]) -> Result<()> {
     let folder = clients().join(client);
     install_node_js(&folder)?;
     let mut flow = Command::new("node");
     flow.args(["--test", "--test-reporter=spec", file]).current_dir(&folder);
-    run_flow(flow)
+    run_flow(flow, node_flags)
 }
 
 /// Ends a test that cannot run here. The reason is written past the capture of libtest: a passing test shows nothing.
@@ -87,8 +91,8 @@ fn skip(test: &str, reason: &str) -> Result<()> {
 }
 
 /// Runs a flow against a node of its own, and fails with everything that it printed.
-fn run_flow(mut flow: Command) -> Result<()> {
-    let node = Node::start(NODE_FLAGS)?;
+fn run_flow(mut flow: Command, node_flags: &[&str]) -> Result<()> {
+    let node = Node::start(node_flags)?;
     let elves = ProgramElves::find()?;
     flow.env("HYDRANT_RPC_URL", &node.rpc)
         .env("HYDRANT_WS_URL", &node.ws)
