@@ -63,6 +63,7 @@ export function genesisProgramSteps(step) {
     ], [payer]);
     const { meta, slot } = await transactionOf(signature);
     assert.equal(meta.fee, 5_000 + 10_000);
+    assert.ok(meta.logMessages.includes('Program log: Memo (len 5): "hello"'), meta.logMessages.join('\n'));
     const [listed] = await connection.getSignaturesForAddress(payer.publicKey, { limit: 1 }, 'confirmed');
     assert.deepEqual([listed.signature, listed.memo], [signature, '[5] hello']);
     const paid = await until('the price among the fees', async () => {

@@ -9,6 +9,9 @@ import { Connection, Keypair, LAMPORTS_PER_SOL, Transaction, sendAndConfirmTrans
 import { Inbox, env, until } from '../steps.js';
 
 export const connection = new Connection(env('HYDRANT_RPC_URL'), 'confirmed');
+// web3.js keeps a finalized blockhash for 30 s, with slots of 400 ms in mind. At 100 ms it is over after 12 s: a flow
+// on a slow machine would end with "Blockhash not found". The switch is the one that web3.js's own tests use.
+connection._disableBlockhashCaching = true;
 export const CONFIRMED = { commitment: 'confirmed', preflightCommitment: 'confirmed' };
 
 export const payer = Keypair.generate();

@@ -1,12 +1,15 @@
 //! The flows of the clients that are not Rust: each in its ecosystem's own test runner, one node each.
 //!
 //! What a flow needs from its registry is installed on the first run, from a committed lock file, into
-//! the client's `node_modules` or into a virtual environment under target/.
-//! Bounds: 10 minutes to install, 5 minutes for a flow. Needs node 20, npm and python 3.11 on the path.
+//! the client's `node_modules`, into a virtual environment under target/, or into Go's module cache.
+//! Bounds: 10 minutes to install, 5 minutes for a flow. Needs node 20, npm and python 3.11 on the path, and Go
+//! on the path or in /usr/local/go. A machine without Go skips that one flow, and the reason is printed.
 
 use std::fs;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -16,19 +19,43 @@ use crate::node::Node;
 
 const INSTALL_MAX: Duration = Duration::from_secs(600);
 const FLOW_MAX: Duration = Duration::from_secs(300);
-/// Short slots, so that what a flow does becomes final while it is still running. The flows deploy programs of version
-/// 0 of the instruction set, which needs the same flag of `solana-test-validator` 4.2.2.
+/// Short slots, so that what a flow does becomes final while it is still running. The flows deploy published
+/// programs, which are of version 0 of the instruction set: the feature that refuses it is not active.
 pub(crate) const NODE_FLAGS: &[&str] =
     &["--slot-ms", "100", "--deactivate-feature", "B8JJXCy5amZyWG9r7EnUYLwzXSXTxG7GZ1qZ1qggo83g"];
+/// With all features: Anchor's flow deploys a program of version 3.
+const ANCHOR_FLAGS: &[&str] = &["--slot-ms", "100"];
+/// The minor version of Go 1 that `clients/go/go.mod` asks for: the one that Debian 12 has.
+const GO_MINOR_MIN: u32 = 19;
 
 #[test]
 fn web3_js_flow() -> Result<()> {
-    node_js_flow("js-web3")
+    node_js_flow("js-web3", "flow.test.js", NODE_FLAGS)
+}
+
+#[test]
+fn spl_token_flow() -> Result<()> {
+    node_js_flow("js-web3", "spl_token.test.js", NODE_FLAGS)
 }
 
 #[test]
 fn kit_flow() -> Result<()> {
-    node_js_flow("js-kit")
+    node_js_flow("js-kit", "flow.test.js", NODE_FLAGS)
+}
+
+#[test]
+fn anchor_flow() -> Result<()> {
+    node_js_flow("js-anchor", "flow.test.js", ANCHOR_FLAGS)
+}
+
+#[test]
+fn solana_go_flow() -> Result<()> {
+    let Some(go) = find_go()? else {
+        return skip("solana_go_flow", &format!("there is no Go 1.{GO_MINOR_MIN} or newer"));
+    };
+    let mut flow = Command::new(install_go(go)?);
+    flow.arg("-test.v");
+    run_flow(flow, NODE_FLAGS)
 }
 
 #[test]
@@ -46,20 +73,26 @@ fn python_flow(client: &str, environment: &str) -> Result<()> {
     let python = install_python(&folder, environment)?;
     let mut flow = Command::new(python);
     flow.args(["-B", "-m", "pytest", "flow.py"]).current_dir(&folder);
-    run_flow(flow)
+    run_flow(flow, NODE_FLAGS)
 }
 
-fn node_js_flow(client: &str) -> Result<()> {
+fn node_js_flow(client: &str, file: &str, node_flags: &[&str]) -> Result<()> {
     let folder = clients().join(client);
     install_node_js(&folder)?;
     let mut flow = Command::new("node");
-    flow.args(["--test", "--test-reporter=spec", "flow.test.js"]).current_dir(&folder);
-    run_flow(flow)
+    flow.args(["--test", "--test-reporter=spec", file]).current_dir(&folder);
+    run_flow(flow, node_flags)
+}
+
+/// Ends a test that cannot run here. The reason is written past the capture of libtest: a passing test shows nothing.
+fn skip(test: &str, reason: &str) -> Result<()> {
+    writeln!(io::stderr(), "test clients::{test} is skipped: {reason}")
+        .context("say what is skipped")
 }
 
 /// Runs a flow against a node of its own, and fails with everything that it printed.
-fn run_flow(mut flow: Command) -> Result<()> {
-    let node = Node::start(NODE_FLAGS)?;
+fn run_flow(mut flow: Command, node_flags: &[&str]) -> Result<()> {
+    let node = Node::start(node_flags)?;
     let elves = ProgramElves::find()?;
     flow.env("HYDRANT_RPC_URL", &node.rpc)
         .env("HYDRANT_WS_URL", &node.ws)
@@ -72,7 +105,10 @@ fn clients() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../clients")
 }
 
+/// Two flows share a folder: the second one waits, and then finds what the first one installed.
 fn install_node_js(folder: &Path) -> Result<()> {
+    static INSTALLING: Mutex<()> = Mutex::new(());
+    let _installing = INSTALLING.lock().unwrap_or_else(PoisonError::into_inner);
     let (lock, stamp) =
         (folder.join("package-lock.json"), folder.join("node_modules/.installed-lock.json"));
     if same_text(&lock, &stamp) {
@@ -101,6 +137,51 @@ fn install_python(folder: &Path, environment: &str) -> Result<PathBuf> {
     run(install, INSTALL_MAX).context("pip install")?;
     fs::copy(requirements, stamp).context("note what was installed")?;
     Ok(python)
+}
+
+/// The command of a Go that is new enough, if there is one.
+fn find_go() -> Result<Option<&'static str>> {
+    for go in ["go", "/usr/local/go/bin/go"] {
+        let output = match std::process::Command::new(go).arg("version").output() {
+            Err(err) if err.kind() == io::ErrorKind::NotFound => continue,
+            output => output.with_context(|| format!("{go} version"))?,
+        };
+        let version = String::from_utf8_lossy(&output.stdout).into_owned();
+        if minor_of_go(&version).is_some_and(|minor| minor >= GO_MINOR_MIN) {
+            return Ok(Some(go));
+        }
+    }
+    Ok(None)
+}
+
+/// The minor version in a line such as `go version go1.19.8 linux/amd64`.
+fn minor_of_go(version: &str) -> Option<u32> {
+    let (_, minor) = version.split_once("go1.")?;
+    minor.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
+}
+
+#[test]
+fn the_version_of_go_is_read() {
+    assert_eq!(minor_of_go("go version go1.19.8 linux/amd64"), Some(19));
+    assert_eq!(minor_of_go("go version go1.26rc1 linux/arm64"), Some(26));
+    assert_eq!(minor_of_go("gccgo (Debian 12.2.0-14) 12.2.0"), None);
+}
+
+/// The compiled flow. Go keeps modules and compiled packages in caches of its own.
+fn install_go(go: &str) -> Result<PathBuf> {
+    let flow = Path::new(env!("CARGO_TARGET_TMPDIR")).join("solana-go-flow");
+    let mut install = Command::new(go);
+    install
+        .args(["test", "-c", "-mod=readonly", "-buildvcs=false", "-o"])
+        .arg(&flow)
+        .arg(".")
+        .current_dir(clients().join("go"))
+        // This Go and no newer one; no C compiler, and no flags from outside.
+        .env("GOTOOLCHAIN", "local")
+        .env("CGO_ENABLED", "0")
+        .env("GOFLAGS", "");
+    run(install, INSTALL_MAX).context("go test -c")?;
+    Ok(flow)
 }
 
 fn same_text(one: &Path, other: &Path) -> bool {
