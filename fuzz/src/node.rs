@@ -4,8 +4,8 @@
 use std::sync::{Arc, LazyLock};
 
 use chain::{
-    AirdropError, Bank, BlockhashQueue, Cluster, History, HistoryLimits, SendError, Simulation,
-    SimulationError, SimulationRequest, TransactionDoor, VerifiedTransaction, View,
+    AirdropError, Bank, BlockhashQueue, Cluster, History, HistoryLimits, SendError, Sender,
+    Simulation, SimulationError, SimulationRequest, TransactionDoor, VerifiedTransaction, View,
 };
 use ledger::{Address, BlockId, Change};
 use pool::{Clients, Limits, Pool};
@@ -38,7 +38,7 @@ pub(crate) static NODE: LazyLock<Node> = LazyLock::new(|| Node {
 struct OpenDoor;
 
 impl TransactionDoor for OpenDoor {
-    fn send(&self, _: VerifiedTransaction) -> Result<(), SendError> {
+    fn send(&self, _: Sender, _: VerifiedTransaction) -> Result<(), SendError> {
         Ok(())
     }
 
@@ -46,7 +46,7 @@ impl TransactionDoor for OpenDoor {
         Err(SimulationError::Panicked)
     }
 
-    fn airdrop(&self, _: Pubkey, _: u64, _: Hash) -> Result<Signature, AirdropError> {
+    fn airdrop(&self, _: Sender, _: Pubkey, _: u64, _: Hash) -> Result<Signature, AirdropError> {
         Ok(Signature::default())
     }
 }
@@ -68,6 +68,7 @@ fn cluster() -> Cluster {
         first_slot: 0,
         shred_version: 1,
         feature_set: 2,
+        features: Arc::default(),
         rpc: None,
         pubsub: None,
         tpu: None,

@@ -492,7 +492,10 @@ mod tests {
         assert!(err("slots-per-epoch = 31").contains("--slots-per-epoch is 31: from 32 to"));
         assert!(err("history-slots = 31").contains("--history-slots 31"));
         let units = err("queue-compute-units-max = 9999999");
-        assert!(units.contains("--queue-compute-units-max is 9999999: from 10000000 to"), "{units}");
+        assert!(
+            units.contains("--queue-compute-units-max is 9999999: from 10000000 to"),
+            "{units}"
+        );
         assert!(err("inflation-fixed = 1.5").contains("--inflation-fixed is 1.5: from 0 to 1"));
         assert!(err("cpu-threads = 0").contains("--cpu-threads is 0: from 1 to 1024"));
         assert!(err("rpc-port = 65535").contains("--rpc-port is 65535: from 0 to 65534: the next"));

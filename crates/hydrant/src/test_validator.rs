@@ -281,10 +281,7 @@ mod tests {
             let had = dev.get_arguments().any(|arg| arg.get_long() == Some(name));
             let here = FLAGS.iter().filter(|flag| flag.long == *name).count();
             let groups = usize::from(had) + here;
-            assert!(
-                groups == 1,
-                "--{name} is in {groups} groups"
-            );
+            assert!(groups == 1, "--{name} is in {groups} groups");
         }
         for flag in FLAGS {
             let is_theirs = OF_TEST_VALIDATOR.contains(&flag.long) || flag.long == "gossip-host";

@@ -217,7 +217,7 @@ fn a_program_with_an_unknown_symbol_is_refused_at_the_start_by_its_name() {
         let loader = GenesisLoader::Final;
         let programs = vec![GenesisProgram { program_id, elf: elf.to_vec(), loader }];
         let config = Config { programs, ..config.clone() };
-        let checked = localnet::check(&config).err();
+        let checked = localnet::check(&config, &mut std::iter::empty()).err();
         let opened = localnet::open(&config).err();
         assert_eq!(checked.is_some(), opened.is_some());
         if let Some(err) = opened {

@@ -33,6 +33,7 @@ use super::sets::{self, Out, Task};
 use super::text::SharedText;
 use super::writer::{COPIED_BYTES_MAX, WriteError, Writer};
 use super::{Config, PubSub, turns};
+use crate::poll_budget::{self, Budgeted};
 
 /// Notifications that are written before we look whether the client says something.
 const BURST_MESSAGES: usize = 256;
@@ -50,8 +51,15 @@ const REASON_BYTES_MAX: usize = 123;
 const TEXT: OpCode = OpCode::Data(Data::Text);
 
 /// Serves a client until it goes or must go. The handshake must be done; `io` is what follows it, and `of` whose
-/// the connection is.
-pub async fn serve_connection<IO>(mut io: IO, of: ClientId, pubsub: Arc<PubSub>)
+/// the connection is. What one poll of it does is counted ([`crate::poll_budget`]).
+pub async fn serve_connection<IO>(io: IO, of: ClientId, pubsub: Arc<PubSub>)
+where
+    IO: AsyncRead + AsyncWrite + Unpin,
+{
+    Budgeted::new(serve(io, of, pubsub)).await;
+}
+
+async fn serve<IO>(mut io: IO, of: ClientId, pubsub: Arc<PubSub>)
 where
     IO: AsyncRead + AsyncWrite + Unpin,
 {
@@ -216,7 +224,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Conversation<'_, IO> {
                 let task = Task::text(self.pubsub, &self.client, text);
                 return self.work(task).await;
             }
-            Received::Text(text) => calls::answer(self.pubsub, &self.client, &text),
+            Received::Text(text) => self.call(&text),
             Received::Binary(bytes) if bytes.first() == Some(&sets::BINARY) => {
                 let task = Task::binary(self.pubsub, &self.client, bytes);
                 return self.work(task).await;
@@ -227,7 +235,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Conversation<'_, IO> {
                     let task = Task::text(self.pubsub, &self.client, text);
                     return self.work(task).await;
                 }
-                Ok(text) => calls::answer(self.pubsub, &self.client, &text),
+                Ok(text) => self.call(&text),
                 Err(_) => return Err(not_utf8()),
             },
             Received::Close(frame) => return Err(End::Closing(frame)),
@@ -243,6 +251,13 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Conversation<'_, IO> {
         };
         self.feed_reply(reply).await?;
         self.flush().await
+    }
+
+    fn call(&self, text: &str) -> Option<Vec<u8>> {
+        poll_budget::charge_parsed(text.len());
+        let reply = calls::answer(self.pubsub, &self.client, text);
+        poll_budget::charge(reply.as_ref().map_or(0, Vec::len));
+        reply
     }
 
     /// Does what a message about a set is worth, step by step, elsewhere; what waits for the client is

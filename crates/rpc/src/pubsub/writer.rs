@@ -20,6 +20,7 @@ use tokio_tungstenite::tungstenite::protocol::frame::FrameHeader;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::OpCode;
 
 use super::text::SharedText;
+use crate::poll_budget;
 
 /// What is collected before it is written, unless nothing more waits.
 pub(super) const BUFFER_BYTES: usize = 16 * 1024;
@@ -72,6 +73,7 @@ impl Writer {
     pub(super) fn add(&mut self, opcode: OpCode, is_final: bool, payload: &[u8]) {
         debug_assert!(self.long.is_none(), "a frame within a frame");
         self.add_header(opcode, is_final, payload.len());
+        poll_budget::charge(payload.len());
         self.buffer.extend_from_slice(payload);
     }
 
