@@ -445,9 +445,9 @@ mod tests {
     fn every_numeric_flag_has_a_range() {
         let named: Vec<&str> = all().iter().map(|setting| setting.name).collect();
         for flag in numeric_flags() {
-            // SOL are fractions: `options` has their range.
-            let is_sol = flag.contains("-sol");
-            assert!(is_sol || named.contains(&format!("--{flag}").as_str()), "--{flag}");
+            // SOL and rates are fractions: `options` has their range.
+            let is_fraction = flag.contains("-sol") || flag == "inflation-fixed";
+            assert!(is_fraction || named.contains(&format!("--{flag}").as_str()), "--{flag}");
         }
     }
 

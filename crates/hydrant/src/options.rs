@@ -478,7 +478,7 @@ mod tests {
         };
         assert!(warp_to(localnet::WARP_SLOT_MAX).is_ok());
         let err = warp_to(u64::MAX).expect_err("no slot is left").to_string();
-        assert!(err.contains("--warp-slot 18446744073709551615: at most"), "{err}");
+        assert!(err.contains("--warp-slot is 18446744073709551615: from 0 to"), "{err}");
     }
 
     #[test]
