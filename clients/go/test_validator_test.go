@@ -49,8 +49,11 @@ func testValidatorSteps(f *flow, w *world) {
 		equal("error", failed, "ProgramAccountNotFound")
 		meta := w.rawMeta(signature)
 		equal("fee", string(meta["fee"]), "5000")
-		equal("logs of what never ran", string(meta["logMessages"]), "null")
-		equal("inner instructions of what never ran", string(meta["innerInstructions"]), "null")
+		for _, name := range []string{"logMessages", "innerInstructions"} {
+			value, isThere := meta[name]
+			// solana-go's JSON reader gives no bytes for null.
+			is(isThere && (len(value) == 0 || string(value) == "null"), "%s of what never ran: %q", name, value)
+		}
 	})
 
 	f.step("test-validator: loaded data is limited with the program's own data, and counted only once loaded", func() {

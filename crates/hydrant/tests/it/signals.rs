@@ -74,8 +74,10 @@ fn each_signal_that_ends_the_node_completes_the_open_block_first() -> Result<()>
     let files = TempDir::new()?;
     let somebody = Pubkey::new_from_array([9; 32]);
     let mut sol = 0;
+    // The tests may themselves run with SIGHUP ignored, which a child inherits.
+    let with_hangup = ["env", "--default-signal=HUP", HYDRANT];
     for name in ["TERM", "INT", "QUIT", "HUP"] {
-        let mut node = Plain::start(&[HYDRANT], files.path())?;
+        let mut node = Plain::start(&with_hangup, files.path())?;
         let before = node.rpc.get_balance(&somebody)?;
         ensure!(before == sol * LAMPORTS_PER_SOL, "{before} lamports before SIG{name}");
         sol += 1;
