@@ -180,6 +180,11 @@ impl Size {
         Span::Time { warm_up: self.warm_up, measured: self.measured }
     }
 
+    /// Whether runs are so short that a machine with other work may answer nothing in one of them.
+    fn is_toy(&self) -> bool {
+        self.measured < Duration::from_secs(1)
+    }
+
     fn span_long(&self) -> Span {
         Span::Time { warm_up: self.warm_up, measured: self.long }
     }
