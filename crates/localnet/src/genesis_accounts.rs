@@ -25,7 +25,7 @@ use solana_sysvar::stake_history::StakeHistory;
 use solana_sysvar::{fees::Fees, recent_blockhashes::RecentBlockhashes};
 use wincode::DeserializeOwned;
 
-use crate::config::{Config, GenesisAccount};
+use crate::config::{Config, GenesisAccount, HEAD_SLOT_MAX};
 use crate::filling::Filling;
 use crate::genesis::{self, GenesisError};
 use crate::open::LocalnetError;
@@ -38,8 +38,6 @@ const CHUNK_MAX: usize = 4_096;
 const CHUNK_BYTES_MAX: usize = 16 << 20;
 /// Slots of an epoch: 46 days of 400 ms slots. The leader schedule has a place for each.
 pub const SLOTS_PER_EPOCH_MAX: u64 = 10_000_000;
-/// The last slot at which a ledger may begin: room for 54 years of 400 ms slots.
-const FIRST_SLOT_MAX: u64 = u64::MAX - (1 << 32);
 /// The bytes of the largest account.
 const DATA_BYTES_MAX: usize = 10 << 20;
 /// Lamports that a byte costs at most: no account's rent then goes past a `u64`.
@@ -71,7 +69,7 @@ pub fn check_account(given: &GenesisAccount) -> Result<(), GenesisError> {
 pub(crate) fn sysvar_fault(address: &Pubkey, data: &[u8]) -> Option<&'static str> {
     match *address {
         ids::clock::ID => fault(data, |clock: &Clock| {
-            (clock.slot > FIRST_SLOT_MAX).then_some("its slot leaves no room for others")
+            (clock.slot > HEAD_SLOT_MAX).then_some("its slot leaves no room for others")
         }),
         ids::epoch_schedule::ID => fault(data, epoch_schedule_fault),
         ids::slot_history::ID => fault(data, |history: &SlotHistory| {
@@ -79,7 +77,7 @@ pub(crate) fn sysvar_fault(address: &Pubkey, data: &[u8]) -> Option<&'static str
             if !is_whole {
                 return Some("it has not a bit for each of its 1048576 slots");
             }
-            (history.next_slot > FIRST_SLOT_MAX).then_some("its slot leaves no room for others")
+            (history.next_slot > HEAD_SLOT_MAX).then_some("its slot leaves no room for others")
         }),
         ids::rent::ID => fault(data, |rent: &Rent| {
             let is_possible = rent.lamports_per_byte <= LAMPORTS_PER_BYTE_MAX
