@@ -1,6 +1,6 @@
 //! Every number that a setting may have: one table, checked before anything is opened.
 //!
-//! Shape: [`flags`], [`rpc`], [`pool`], [`pubsub`] and [`quic`] each list their settings with the value, the
+//! Shape: `flags`, `rpc`, `pool`, `pubsub` and `quic` each list their settings with the value, the
 //! least and the most; [`check`] refuses the first one that is out of its range. A file's table is taken
 //! apart field by field, so that a setting without a range does not compile.
 //! The most is where more would serve nobody: a day for times, what a large machine has for the rest.

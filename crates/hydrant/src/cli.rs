@@ -225,7 +225,7 @@ pub(crate) struct DevFlags {
     /// Write {"rpc": URL, "ws": URL, "tpu": ADDRESS} to this file once the node answers.
     #[arg(long, value_name = "FILE", help_heading = "Serving")]
     pub(crate) endpoints_file: Option<PathBuf>,
-    /// Origin of web pages that may send requests, such as https://app.example:8443. May be given more than
+    /// Origin of web pages that may send requests, such as `https://app.example`. May be given more than
     /// once; pages of other origins get 403, also for WebSockets [default: *, any].
     #[arg(long, value_name = "ORIGIN", help_heading = "Serving")]
     pub(crate) allow_origin: Vec<String>,

@@ -10,6 +10,10 @@ use rpc::metrics::{Kind, Source, Text};
 pub(crate) struct QueueMetrics(pub(crate) Arc<TransactionQueue>);
 
 impl Source for QueueMetrics {
+    fn memory(&self) -> Vec<(&'static str, u64)> {
+        vec![("transaction_queue", self.0.stats().waiting.bytes)]
+    }
+
     fn write(&self, to: &mut Text) {
         let stats = self.0.stats();
         let of = |load: Load| {

@@ -33,7 +33,7 @@ use crate::dispatch::{self, Reply};
 use crate::head::{self, HeadError};
 use crate::health::Status;
 use crate::identity;
-use crate::metrics;
+use crate::metrics::{self, Traffic};
 use crate::node::Node;
 use crate::poll_budget::{self, REQUEST_UNITS};
 use crate::request_id::{self, RequestId};
@@ -342,11 +342,15 @@ async fn read_body(node: &Node, mut body: Incoming) -> Result<Bytes, BodyError> 
     let read = tokio::time::timeout(Duration::from_millis(timeout_ms), async {
         let mut whole = BytesMut::new();
         let mut only: Option<Bytes> = None;
+        let mut begun = BegunBody { node, bytes: 0 };
         while let Some(frame) = body.frame().await {
             let Ok(chunk) = frame.map_err(|_| BodyError::Broken)?.into_data() else { continue };
             let before = whole.len() + only.as_ref().map_or(0, Bytes::len);
             if before + chunk.len() > bytes_max {
                 return Err(BodyError::TooLarge { bytes_max });
+            }
+            if !body.is_end_stream() {
+                begun.grow(chunk.len() as u64);
             }
             // Nearly every body is one chunk, which is then not copied.
             if before == 0 {
@@ -362,6 +366,27 @@ async fn read_body(node: &Node, mut body: Incoming) -> Result<Bytes, BodyError> 
         Ok(only.unwrap_or_else(|| whole.freeze()))
     });
     read.await.unwrap_or(Err(BodyError::TooSlow { timeout_ms }))
+}
+
+/// Counts what is there of a body that is not whole yet.
+struct BegunBody<'a> {
+    node: &'a Node,
+    bytes: u64,
+}
+
+impl BegunBody<'_> {
+    fn grow(&mut self, bytes: u64) {
+        self.bytes += bytes;
+        self.node.metrics.http.add(Traffic::BodyBegun, bytes);
+    }
+}
+
+impl Drop for BegunBody<'_> {
+    fn drop(&mut self) {
+        if self.bytes > 0 {
+            self.node.metrics.http.add(Traffic::BodyEnded, self.bytes);
+        }
+    }
 }
 
 /// How much of a body is parsed on this thread.

@@ -216,7 +216,8 @@ fn memory(to: &mut Text, node: &Node, sources: &[Arc<dyn Source>]) {
     ];
     let mut family = to.family("hydrant_memory_bytes", Kind::Gauge, "Memory of each part.");
     let others = sources.iter().flat_map(|source| source.memory());
-    for (part, bytes) in parts.into_iter().chain(others) {
+    let http = node.metrics.http.memory();
+    for (part, bytes) in parts.into_iter().chain(http).chain(others) {
         family.put(&[("part", part)], bytes);
     }
     to.single("hydrant_addresses", Kind::Gauge, "Addresses that are known.", usage.addresses);

@@ -37,9 +37,16 @@ pub(crate) enum Traffic {
     Yielded,
     /// A connection that was queued may go on.
     Resumed,
+    /// Bytes of request bodies that are not whole yet.
+    BodyBegun,
+    /// Of those, the bytes of bodies that are whole by now, or given up.
+    BodyEnded,
 }
 
-const TRAFFIC: usize = 14;
+const TRAFFIC: usize = 16;
+
+/// What an open connection holds: the task, the buffers of its socket, and what HTTP knows of it.
+const CONNECTION_BYTES: u64 = 20 * 1024;
 
 /// Statuses that are told apart; any other is the last one's number.
 const STATUSES: [(u16, &str); 23] = [
@@ -90,6 +97,15 @@ impl HttpCounts {
         // Nearly all are the first.
         let at = STATUSES.iter().position(|(known, _)| *known == status);
         self.0.add(TRAFFIC + at.unwrap_or(STATUSES.len() - 1), 1);
+    }
+
+    /// What connections and unfinished request bodies hold, by part of `hydrant_memory_bytes`.
+    pub(super) fn memory(&self) -> [(&'static str, u64); 2] {
+        // The ends first, as below.
+        let (ended, body_ended) = (self.of(Traffic::Ended), self.of(Traffic::BodyEnded));
+        let open = self.of(Traffic::Accepted).saturating_sub(ended);
+        let bodies = self.of(Traffic::BodyBegun).saturating_sub(body_ended);
+        [("connections", open * CONNECTION_BYTES), ("request_bodies", bodies)]
     }
 
     pub(super) fn of(&self, what: Traffic) -> u64 {
@@ -167,7 +183,7 @@ mod tests {
 
     #[test]
     fn everything_has_a_place_of_its_own() {
-        assert_eq!(Traffic::Resumed as usize + 1, TRAFFIC);
+        assert_eq!(Traffic::BodyEnded as usize + 1, TRAFFIC);
         let counts = HttpCounts::new();
         counts.count(Traffic::Broken);
         counts.answered(200);
