@@ -29,7 +29,9 @@ const AS_IN_RELEASE: &[(&str, &str)] = &[
 /// Builds the programs, and returns the folder that they are in.
 pub(crate) fn build() -> Result<PathBuf> {
     let dir = target_dir().join("measured");
-    let build = cargo().args(["build", "--workspace", "--bins"]).args(EXAMPLE);
+    // Not this program, which is running.
+    let build =
+        cargo().args(["build", "--workspace", "--exclude", "xtask", "--bins"]).args(EXAMPLE);
     AS_IN_RELEASE.iter().fold(build, |build, (key, value)| build.env(key, value)).run()?;
     std::fs::create_dir_all(&dir)?;
     // The next build for tests puts its own programs into the same place.
