@@ -1,7 +1,7 @@
 //! How a request is refused: one error object, with Agave's codes and words.
 //!
 //! Codes: -32700, -32600 to -32603 as JSON-RPC 2.0 has them; -32001 to -32021 as Agave has them, made
-//! from [`RpcCustomError`](crate::custom_error::RpcCustomError). One code is ours: [`OVERLOADED`].
+//! from `RpcCustomError`. One code is ours: [`OVERLOADED`].
 
 use serde::{Serialize, Serializer, ser::SerializeStruct};
 use serde_json::Value;

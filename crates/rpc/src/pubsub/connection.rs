@@ -51,7 +51,7 @@ const REASON_BYTES_MAX: usize = 123;
 const TEXT: OpCode = OpCode::Data(Data::Text);
 
 /// Serves a client until it goes or must go. The handshake must be done; `io` is what follows it, and `of` whose
-/// the connection is. What one poll of it does is counted ([`crate::poll_budget`]).
+/// the connection is. What one poll of it does is counted (`poll_budget`).
 pub async fn serve_connection<IO>(io: IO, of: ClientId, pubsub: Arc<PubSub>)
 where
     IO: AsyncRead + AsyncWrite + Unpin,
