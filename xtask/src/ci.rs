@@ -9,10 +9,11 @@
 
 mod budget;
 pub(crate) mod measured;
+pub(crate) mod one_pass;
 
 use std::fmt::Write as _;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, Result, ensure};
@@ -39,6 +40,16 @@ pub(crate) struct Tests {
     pub(crate) ignored: u64,
 }
 
+/// What a step knows of those before it.
+#[derive(Debug)]
+struct RunState {
+    /// A copy of this program that cargo does not replace.
+    program: PathBuf,
+    /// The tests are built and without a warning.
+    is_lint_free: bool,
+    tests: Tests,
+}
+
 /// A step of a run, and how long it takes on the reference machine when nothing has been built before.
 struct Step {
     name: &'static str,
@@ -49,30 +60,34 @@ struct Step {
 /// How a step is run.
 enum Task {
     /// Always, to its end.
-    Required(fn(&mut Tests) -> Result<()>),
+    Required(fn(&mut RunState) -> Result<()>),
     /// If it fits: a task of this program, in a process that can be ended.
     IfItFits(&'static [&'static str]),
     /// If it fits: the same for cargo.
     CargoIfItFits(&'static [&'static str]),
 }
 
-/// The steps in the order of what they protect. The one that needs another build of all dependencies comes last: the
-/// newcomer's first command, with the features of the binary alone.
+/// The steps in the order of what they protect. The one that needs all dependencies once more comes last: what the
+/// newcomer's first command builds, with the features of the binary alone. A check is enough for it, since the
+/// benchmarks run the same code as in release (`measured`).
 const STEPS: &[Step] = &[
     Step::required("fetch", 5, |_| cargo().args(["fetch", "--locked"]).run()),
     Step::required("format", 2, |_| cargo().args(["fmt", "--all", "--check"]).run()),
     Step::required("tidy", 2, |_| tidy::run()),
-    Step::required("lints", 300, |_| lints()),
-    Step::required("tests", 900, all_tests),
+    Step::required("lints", 700, |state| {
+        lints(&state.program)?;
+        state.is_lint_free = true;
+        Ok(())
+    }),
+    Step::required("tests", 300, all_tests),
     Step { name: "help text", reference_s: 1, task: Task::IfItFits(&["help-text", "--built"]) },
     Step { name: "README", reference_s: 20, task: Task::IfItFits(&["readme", "--built"]) },
-    Step { name: "docs", reference_s: 60, task: Task::IfItFits(&["docs"]) },
     Step { name: "benchmarks", reference_s: 240, task: Task::IfItFits(&["toys"]) },
     Step { name: "profile", reference_s: 200, task: Task::IfItFits(&["profile"]) },
     Step {
-        name: "release",
-        reference_s: 400,
-        task: Task::CargoIfItFits(&["build", "--release", "--locked"]),
+        name: "default features",
+        reference_s: 200,
+        task: Task::CargoIfItFits(&["check", "--release", "--locked"]),
     },
 ];
 
@@ -80,7 +95,7 @@ impl Step {
     const fn required(
         name: &'static str,
         reference_s: u64,
-        run: fn(&mut Tests) -> Result<()>,
+        run: fn(&mut RunState) -> Result<()>,
     ) -> Self {
         Self { name, reference_s, task: Task::Required(run) }
     }
@@ -109,12 +124,13 @@ pub(crate) fn run() -> Result<()> {
     let clock = Clock::start()?;
     let mut budget = Budget::new(budget_total()?);
     budget.record(PREPARATION, clock.elapsed());
-    let mut tests = Tests::default();
+    let program = one_pass::own_copy()?;
+    let mut state = RunState { program, is_lint_free: false, tests: Tests::default() };
     let mut done = Vec::new();
     for step in STEPS {
         println!("\n=== {}", step.name);
         let before = clock.elapsed();
-        let outcome = perform(step, &budget, &clock, &mut tests);
+        let outcome = perform(step, &budget, &clock, &mut state);
         let took = clock.elapsed() - before;
         println!("=== {}: {outcome} ({:.1} s)", step.name, took.as_secs_f64());
         if !matches!(outcome, Outcome::Skipped(_)) {
@@ -123,16 +139,13 @@ pub(crate) fn run() -> Result<()> {
         done.push(Done { name: step.name, took, outcome });
     }
     println!("\nthis machine took {:.1} times the reference machine's time", budget.slowness());
-    summary(&done, tests)
+    summary(&done, state.tests)
 }
 
-fn perform(step: &Step, budget: &Budget, clock: &Clock, tests: &mut Tests) -> Outcome {
+fn perform(step: &Step, budget: &Budget, clock: &Clock, state: &mut RunState) -> Outcome {
     let cmd = match &step.task {
-        Task::Required(run) => return Outcome::from(run(tests)),
-        Task::IfItFits(args) => match this_program() {
-            Ok(program) => program.args(*args),
-            Err(err) => return Outcome::from(Err(err)),
-        },
+        Task::Required(run) => return Outcome::from(run(state)),
+        Task::IfItFits(args) => Cmd::new(&state.program.to_string_lossy()).args(*args),
         Task::CargoIfItFits(args) => cargo().args(*args),
     };
     if let Err(why) = budget.check_fits(step.reference(), clock.elapsed()) {
@@ -195,20 +208,18 @@ fn budget_total() -> Result<Duration> {
     Ok(Duration::from_secs(seconds))
 }
 
-fn this_program() -> Result<Cmd> {
-    Ok(Cmd::new(&std::env::current_exe()?.to_string_lossy()))
-}
-
-fn all_tests(tests: &mut Tests) -> Result<()> {
-    let listened = run_tests(&[])?;
-    *tests = count(&listened.lines);
+fn all_tests(state: &mut RunState) -> Result<()> {
+    // A warning must not keep the tests from running.
+    let cargo = if state.is_lint_free { one_pass::wrap(cargo(), &state.program) } else { cargo() };
+    let listened = run_tests(cargo, &[])?;
+    state.tests = count(&listened.lines);
     let failed = names_of_failed(&listened.lines).join(", ");
     listened.success().map(drop).context(failed)
 }
 
 /// All tests of the workspace: the README's second command.
 pub(crate) fn test(args: &[String]) -> Result<Tests> {
-    let listened = run_tests(args)?;
+    let listened = run_tests(cargo(), args)?;
     let tests = count(&listened.lines);
     println!("\ntests: {tests}");
     listened.success().map(|_| tests)
@@ -232,35 +243,24 @@ pub(crate) fn help_text(hydrant: &Path, write: bool) -> Result<()> {
     Ok(())
 }
 
-fn lints() -> Result<()> {
-    cargo()
-        .args(["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"])
-        .run()
+/// Builds our crates and all tests, with Clippy's lints and the documentation, without a warning.
+pub(crate) fn lints(program: &Path) -> Result<()> {
+    one_pass::wrap(cargo(), program).args(["test", "--workspace", "--no-run", "--locked"]).run()
 }
 
-/// The documentation of our own crates, without a warning.
-pub(crate) fn docs() -> Result<()> {
-    // With the features of the lints, so that the dependencies need not be checked again.
-    cargo()
-        .args(["doc", "--workspace", "--no-deps", "--locked", "--lib", "--bins"])
-        .args(measured::EXAMPLE)
-        .env("RUSTDOCFLAGS", "-D warnings")
-        .run()
-}
-
-fn run_tests(args: &[String]) -> Result<Listened> {
+fn run_tests(cargo: Cmd, args: &[String]) -> Result<Listened> {
     println!("$ cargo test --workspace --no-fail-fast {}", args.join(" "));
-    cargo().args(["test", "--workspace", "--no-fail-fast"]).args(args).listen()
+    cargo.args(["test", "--workspace", "--no-fail-fast"]).args(args).listen()
 }
 
 fn summary(done: &[Done], tests: Tests) -> Result<()> {
-    let mut table = String::from("\nstep          seconds\n");
+    let mut table = String::from("\nstep             seconds\n");
     for Done { name, took, outcome } in done {
         // Writing to a string cannot fail.
-        let _ = writeln!(table, "{name:12} {:8.1}  {outcome}", took.as_secs_f64());
+        let _ = writeln!(table, "{name:16} {:7.1}  {outcome}", took.as_secs_f64());
     }
     let total: Duration = done.iter().map(|step| step.took).sum();
-    println!("{table}{:12} {:8.1}\n", "all", total.as_secs_f64());
+    println!("{table}{:16} {:7.1}\n", "all", total.as_secs_f64());
     println!("tests: {tests}");
     let failed: Vec<&str> = done
         .iter()

@@ -4,24 +4,20 @@
 //! something new are kept in `fuzz/corpus/<target>`, those that crash in `fuzz/artifacts/<target>`;
 //! neither is committed.
 //! It needs a C++ compiler. CI runs the seeds and inputs made from them as tests instead (`cargo test -p fuzz`).
-//! Only our own crates are instrumented, by this program standing in for the compiler while they are
-//! built. So what they are built from is shared with every other build, no other toolchain is needed,
-//! and generic code of others that ours instantiates is covered all the same.
+//! Only our own crates are instrumented (`compiler`). So what they are built from is shared with every other
+//! build, no other toolchain is needed, and generic code of others that ours instantiates is covered all the same.
 
 use std::fs;
-use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::cargo;
+use crate::compiler::Purpose;
 use crate::shell::Cmd;
 use crate::workspace::{root, target_dir};
 
-/// Set while this program stands in for the compiler.
-const AS_COMPILER: &str = "HYDRANT_FUZZ_COMPILER";
-
 /// What libFuzzer needs of the compiler: counters on edges, and comparisons told.
-const COVERAGE: &[&str] = &[
+pub(crate) const COVERAGE: &[&str] = &[
     "-Cpasses=sancov-module",
     "-Cllvm-args=-sanitizer-coverage-level=4",
     "-Cllvm-args=-sanitizer-coverage-inline-8bit-counters",
@@ -46,11 +42,8 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
         bail!("no target `{unknown}`; there are {}", all.join(", "));
     }
     let chosen = if wanted.is_empty() { &all[..] } else { wanted };
-    cargo()
-        .args(["build", "--package", "fuzz", "--bins", "--features", "libfuzzer"])
-        .env("RUSTC_WORKSPACE_WRAPPER", std::env::current_exe()?)
-        .env(AS_COMPILER, "1")
-        .run()?;
+    let build = cargo().args(["build", "--package", "fuzz", "--bins", "--features", "libfuzzer"]);
+    Purpose::Coverage.wrap(build, std::env::current_exe()?).run()?;
     chosen.iter().try_for_each(|name| run_target(name, seconds))
 }
 
@@ -88,21 +81,6 @@ fn targets(manifest: &str) -> Result<Vec<String>> {
         .collect();
     ensure!(!names.is_empty(), "fuzz/Cargo.toml names no programs");
     Ok(names)
-}
-
-/// Compiles a crate of ours with coverage, if that is what we were started for: cargo gives the
-/// compiler's path and its arguments. Returns its exit code then.
-pub(crate) fn compile(args: &[String]) -> Option<Result<u8>> {
-    std::env::var_os(AS_COMPILER)?;
-    let (rustc, rest) = args.split_first()?;
-    let mut compiler = Command::new(rustc);
-    compiler.args(rest).env_remove(AS_COMPILER);
-    // Cargo also asks what the compiler is and can; that must stay as it is.
-    if rest.iter().any(|arg| arg == "--crate-name") && !rest.iter().any(|arg| arg == "___") {
-        compiler.args(COVERAGE);
-    }
-    let status = compiler.status().with_context(|| format!("start {rustc}"));
-    Some(status.map(|status| status.code().map_or(1, |code| code as u8)))
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@
 
 mod bars;
 mod ci;
+mod compiler;
 mod fuzz;
 mod readme;
 mod shell;
@@ -24,11 +25,11 @@ use crate::workspace::target_dir;
 const USAGE: &str = "\
 cargo xtask <task>
 
-  ci                   all that CI does, within 80 minutes: format, tidy, lints, tests, help text, README, docs,
-                       release, benchmarks, profile; HYDRANT_CI_BUDGET_S sets another limit
+  ci                   all that CI does, within 80 minutes: format, tidy, lints, tests, help text, README,
+                       benchmarks, profile, default features; HYDRANT_CI_BUDGET_S sets another limit
   test [ARGS...]       all tests of the workspace; the arguments go to `cargo test`
   tidy                 the rules that neither rustc nor clippy knows; see ARCHITECTURE.md
-  docs                 the documentation of our crates, without a warning
+  lints                builds our crates and tests with Clippy and rustdoc, without a warning
   bench NAME [ARGS...] one benchmark, in release; `bench list` names them
   bars [NAME...]       benchmarks at full size, each figure against its bar; fails if one falls short
                        --write: the table goes into BENCHMARKS.md
@@ -42,7 +43,7 @@ cargo xtask <task>
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    if let Some(compiled) = fuzz::compile(&args) {
+    if let Some(compiled) = compiler::run(&args) {
         return compiled.map_or(ExitCode::FAILURE, ExitCode::from);
     }
     match run(&args) {
@@ -65,7 +66,7 @@ fn run(args: &[String]) -> Result<()> {
         "tidy" => tidy::run(),
         "bench" => bars::bench(rest),
         "bars" => bars::run(rest),
-        "docs" => ci::docs(),
+        "lints" => ci::lints(&ci::one_pass::own_copy()?),
         "toys" => bars::toys(),
         "profile" => bars::profile(),
         "fuzz" => fuzz::run(rest),

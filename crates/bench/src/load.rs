@@ -180,7 +180,7 @@ impl Size {
         Span::Time { warm_up: self.warm_up, measured: self.measured }
     }
 
-    /// Whether runs are so short that a machine with other work may answer nothing in one of them.
+    /// Whether a run is so short that a busy machine may answer nothing in it.
     fn is_toy(&self) -> bool {
         self.measured < Duration::from_secs(1)
     }

@@ -37,6 +37,7 @@ use crate::metrics::{self, Traffic};
 use crate::node::Node;
 use crate::poll_budget::{self, REQUEST_UNITS};
 use crate::request_id::{self, RequestId};
+use crate::server::BUFFER_BYTES_MAX;
 use crate::work::INLINE_BODY_BYTES_MAX;
 
 /// Bytes of a `Sec-WebSocket-Key`, before they are written as base64 (RFC 6455, 4.1).
@@ -341,43 +342,38 @@ async fn read_body(node: &Node, mut body: Incoming) -> Result<Bytes, BodyError> 
     }
     let read = tokio::time::timeout(Duration::from_millis(timeout_ms), async {
         let mut whole = BytesMut::new();
-        let mut only: Option<Bytes> = None;
         let mut begun = BegunBody { node, bytes: 0 };
         while let Some(frame) = body.frame().await {
             let Ok(chunk) = frame.map_err(|_| BodyError::Broken)?.into_data() else { continue };
-            let before = whole.len() + only.as_ref().map_or(0, Bytes::len);
-            if before + chunk.len() > bytes_max {
+            if whole.len() + chunk.len() > bytes_max {
                 return Err(BodyError::TooLarge { bytes_max });
             }
-            if !body.is_end_stream() {
-                begun.grow(chunk.len() as u64);
-            }
-            // Nearly every body is one chunk, which is then not copied.
-            if before == 0 {
-                only = Some(chunk);
-            } else {
-                if let Some(first) = only.take() {
-                    whole.reserve(announced as usize);
-                    whole.extend_from_slice(&first);
+            if whole.is_empty() {
+                // Nearly every body is one chunk, which is not copied.
+                if body.is_end_stream() {
+                    return Ok(chunk);
                 }
-                whole.extend_from_slice(&chunk);
+                whole.reserve(chunk.len().max(announced as usize));
             }
+            whole.extend_from_slice(&chunk);
+            begun.set((whole.capacity() + BUFFER_BYTES_MAX) as u64);
         }
-        Ok(only.unwrap_or_else(|| whole.freeze()))
+        Ok(whole.freeze())
     });
     read.await.unwrap_or(Err(BodyError::TooSlow { timeout_ms }))
 }
 
-/// Counts what is there of a body that is not whole yet.
+/// Counts the memory of a body that is not whole yet, with the buffer that its connection reads into.
 struct BegunBody<'a> {
     node: &'a Node,
     bytes: u64,
 }
 
 impl BegunBody<'_> {
-    fn grow(&mut self, bytes: u64) {
-        self.bytes += bytes;
-        self.node.metrics.http.add(Traffic::BodyBegun, bytes);
+    fn set(&mut self, bytes: u64) {
+        let grown = bytes.saturating_sub(self.bytes);
+        self.bytes += grown;
+        self.node.metrics.http.add(Traffic::BodyBegun, grown);
     }
 }
 

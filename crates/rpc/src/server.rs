@@ -51,7 +51,7 @@ const ACCEPT_REST: Duration = Duration::from_millis(50);
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
 /// How much of a body, and of the requests after it, is read ahead.
-const BUFFER_BYTES_MAX: usize = 64 * 1024;
+pub(crate) const BUFFER_BYTES_MAX: usize = 16 * 1024;
 
 /// The ports of a node, bound by the caller.
 pub struct Listeners {

@@ -76,8 +76,8 @@ fn of_history(size: &Size) -> Result<Vec<Ratio>> {
     let node = Node::start_as(command, &flags, READY_WITHIN)?;
     let mut client = Client::open(node.rpc)?;
     next_slot(&mut client)?;
-    suites::send(node.rpc, size)?;
-    let cases = suites::of_history(node.rpc, SLOTS)?;
+    let payers = suites::send(node.rpc, size)?;
+    let cases = suites::of_history(node.rpc, SLOTS, payers)?;
     let mut counted = Counted { callgrind, process: Process(node.pid()), size };
     counted.ratios(&cases, "suite_", ROUNDS_OF_HISTORY)
 }

@@ -3,6 +3,7 @@
 //! Out: a table, and the ratio of each kind's answers a second to its constant's.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use ::load::{Process, Report, Run, Span, Stream};
@@ -14,6 +15,9 @@ use crate::median;
 /// Before the rounds each kind is asked for so long, so that no round is the first.
 const FIRST: Duration = Duration::from_millis(50);
 
+/// Requests of each kind in a toy run.
+const TOY_REQUESTS: usize = 64;
+
 /// A kind of requests.
 pub(crate) struct Case {
     pub(crate) address: SocketAddr,
@@ -23,6 +27,12 @@ pub(crate) struct Case {
 }
 
 impl Case {
+    /// As many of its requests as a toy run asks. Such a run ends with its last answer, however slow the machine is.
+    fn few(&self) -> Stream {
+        let requests = self.stream.requests.iter().cycle().take(TOY_REQUESTS).cloned().collect();
+        Stream { requests: Arc::new(requests), ..self.stream.clone() }
+    }
+
     /// What came of some requests of its kind. Every answer must be right.
     pub(crate) fn run(
         &self,
@@ -33,8 +43,7 @@ impl Case {
     ) -> Result<Run> {
         let run = size.once(self.address, vec![stream.clone()], span, Some(process))?;
         let (counts, failure) = (run.outcomes[0].counts, &run.outcomes[0].failure);
-        let failed = counts.failed() - if size.is_toy() { counts.timeouts } else { 0 };
-        ensure!(failed == 0, "{}: {counts:?}, such as {failure:?}", stream.name);
+        ensure!(counts.failed() == 0, "{}: {counts:?}, such as {failure:?}", stream.name);
         Ok(run)
     }
 }
@@ -57,6 +66,12 @@ impl Rounds {
             constants: cases.iter().map(|case| case.constant).collect(),
             runs: vec![Vec::new(); cases.len()],
         };
+        if size.is_toy() {
+            for (case, runs) in cases.iter().zip(&mut measured.runs) {
+                runs.push(case.run(&case.few(), Span::Once, process, size)?);
+            }
+            return Ok(measured);
+        }
         let first = Span::Time { warm_up: Duration::ZERO, measured: FIRST.min(size.measured) };
         for case in cases {
             case.run(&case.stream, first, process, size)?;

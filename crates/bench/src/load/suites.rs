@@ -12,6 +12,7 @@ use ::load::{
     Suite, Wanted, status_ok,
 };
 use anyhow::{Context, Result, ensure};
+use solana_signer::Signer as _;
 
 use super::Size;
 use super::rounds::{Case, Rounds};
@@ -42,8 +43,8 @@ pub(crate) fn run(server: &Server, serving: Serving, size: &Size) -> Result<()> 
     measure(&of_accounts(serving.rpc)?, server.process(), size)?;
     let node = Node::start(&[])?;
     println!("suites over hydrant dev, {} transactions", size.transactions);
-    send(node.rpc, size)?;
-    measure(&of_history(node.rpc, u64::MAX)?, Process(node.pid()), size)
+    let payers = send(node.rpc, size)?;
+    measure(&of_history(node.rpc, u64::MAX, payers)?, Process(node.pid()), size)
 }
 
 fn measure(cases: &[Case], process: Process, size: &Size) -> Result<()> {
@@ -62,16 +63,22 @@ pub(crate) fn of_accounts(rpc: SocketAddr) -> Result<Vec<Case>> {
     cases(rpc, &suites, (&mut client, &found), |suite| !suite.needs_history, "mix of accounts")
 }
 
-/// Those that need transactions, after a constant; what asks for slots asks for so many at most.
-pub(crate) fn of_history(rpc: SocketAddr, slots_most: u64) -> Result<Vec<Case>> {
+/// Those that need transactions, after a constant. Suites of slots get the last `slots_max`, suites of accounts get
+/// `accounts`: the history of one that other transactions touch too depends on how long the node has run.
+pub(crate) fn of_history(
+    rpc: SocketAddr,
+    slots_max: u64,
+    accounts: Vec<String>,
+) -> Result<Vec<Case>> {
     let mut client = Client::open(rpc)?;
-    let mut found = look_for_final(&mut client)?;
-    found.slots.0 = found.slots.0.max((found.slots.1 + 1).saturating_sub(slots_most));
+    let mut found = look_for_final(&mut client, accounts)?;
+    found.slots.0 = found.slots.0.max((found.slots.1 + 1).saturating_sub(slots_max));
     cases(rpc, &OF_HISTORY, (&mut client, &found), |suite| suite.needs_history, "mix of history")
 }
 
-/// Transfers by `POST /v1/transactions`, each once, all of them executed.
-pub(crate) fn send(rpc: SocketAddr, size: &Size) -> Result<()> {
+/// Transfers by `POST /v1/transactions`, each once, all of them executed. Returns the addresses that paid: each has
+/// the same number of transactions, up to one.
+pub(crate) fn send(rpc: SocketAddr, size: &Size) -> Result<Vec<String>> {
     let mut client = client::Client::open(rpc)?;
     let payers = transfers::fund_payers(&mut client, 8)?;
     let signed = transfers::signed_transfers(&mut client, &payers, size.transactions)?;
@@ -93,7 +100,8 @@ pub(crate) fn send(rpc: SocketAddr, size: &Size) -> Result<()> {
     let mut report = Report::new("sent", Vec::new());
     report.add(&[], &[run]);
     print!("{}", report.table());
-    transfers::wait_for_all(&mut client, &signatures)
+    transfers::wait_for_all(&mut client, &signatures)?;
+    Ok(payers.iter().map(|payer| payer.pubkey().to_string()).collect())
 }
 
 fn cases(
@@ -136,12 +144,13 @@ fn mixed(suites: &[Suite], found: &Found, endpoint: &Endpoint) -> Result<Vec<Vec
 
 /// What there is to ask for, once its blocks are final, so that every round finds them as the others do: before,
 /// their answers are not kept.
-fn look_for_final(client: &mut Client) -> Result<Found> {
+fn look_for_final(client: &mut Client, addresses: Vec<String>) -> Result<Found> {
+    let wanted = Wanted { addresses, ..Wanted::default() };
     let mut found = Found::default();
     for _ in 0..LOOKS_MOST {
         if found.signatures.is_empty() {
             // Routes of history ask for accounts, too.
-            found = Found::look(client, Needs::ALL, &Wanted::default())?;
+            found = Found::look(client, Needs::ALL, &wanted)?;
         }
         let last = found.blocks.iter().max().copied().unwrap_or(u64::MAX);
         if !found.signatures.is_empty() && is_final(client, last)? {

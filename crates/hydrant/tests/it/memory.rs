@@ -11,6 +11,7 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::json;
 use solana_pubkey::Pubkey;
+use solana_signature::Signature;
 use tempfile::TempDir;
 
 use crate::node::Node;
@@ -142,35 +143,79 @@ fn hold_message(address: &str, bytes: usize) -> Result<TcpStream> {
 #[test]
 fn what_clients_hold_open_is_named_and_given_back() -> Result<()> {
     const CONNECTIONS: usize = 150;
+    const BODIES: usize = 300;
     const BODY_BYTES: usize = 40_000;
     const MESSAGES: usize = 60;
     const MESSAGE_BYTES: usize = 300_000;
+    const UNREAD: usize = 40;
+    const WAITERS: usize = 100;
     let files = TempDir::new()?;
     let config = files.path().join("hydrant.toml");
     // Nothing of it ends while it is measured, however slow the machine is.
     fs::write(
         &config,
-        "[rpc]\nbody_timeout_ms = 600000\nheader_timeout_ms = 600000\n[pubsub]\nmessage_timeout_ms = 600000\n",
+        "[rpc]\nbody_timeout_ms = 600000\nheader_timeout_ms = 600000\nwrite_timeout_ms = 600000\n\
+         [pubsub]\nmessage_timeout_ms = 600000\n",
     )?;
-    let node = Node::start(&["--slot-ms", "50", "--config", &config.display().to_string()])?;
+    let accounts = files.path().join("accounts");
+    fs::create_dir(&accounts)?;
+    write_accounts(&accounts)?;
+    let node = Node::start(&[
+        "--slot-ms",
+        "50",
+        "--config",
+        &config.display().to_string(),
+        "--account-dir",
+        &accounts.display().to_string(),
+    ])?;
     let address = node.rpc.trim_start_matches("http://").trim_end_matches('/').to_owned();
-    let (_, before, _) = memory(&node)?;
-    let head = "POST / HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 50000\r\n\r\n";
-    let body = [head.as_bytes(), &[b' '; BODY_BYTES]].concat();
+    let (_, before, resident_before) = memory(&node)?;
+    let post = |length: usize| {
+        format!(
+            "POST / HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n"
+        )
+    };
+    let body = [post(50_000).as_bytes(), &[b' '; BODY_BYTES]].concat();
+    let list = r#"{"jsonrpc":"2.0","id":1,"method":"getProgramAccounts","params":["TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA",{"encoding":"base64"}]}"#;
+    let list = format!("{}{list}", post(list.len()));
     let mut open = Vec::new();
     for _ in 0..CONNECTIONS {
         open.push(hold(&address, b"GET /health HTTP/1.1\r\nHost: a\r\n\r\n")?);
+    }
+    for _ in 0..BODIES {
         open.push(hold(&address, &body)?);
     }
     for _ in 0..MESSAGES {
         open.push(hold_message(&address, MESSAGE_BYTES)?);
     }
-    let least = CONNECTIONS * (BODY_BYTES + 2 * 20_480) + MESSAGES * (MESSAGE_BYTES + 20_480);
-    let all = 0.95 * least as f64;
-    let grown = || Ok::<f64, anyhow::Error>(memory(&node)?.1 - before);
-    until("what is held, named", WAIT, || Ok((grown()? >= all).then_some(())))
-        .with_context(|| format!("{:?}", memory(&node)))?;
+    for _ in 0..UNREAD {
+        open.push(hold(&address, list.as_bytes())?);
+    }
+    for at in 0..WAITERS {
+        let mut signature = [1; 64];
+        signature[0] = at as u8;
+        let signature = Signature::from(signature);
+        let wait = format!(
+            "GET /v1/transactions/{signature}/status?waitMs=60000 HTTP/1.1\r\nHost: a\r\n\r\n"
+        );
+        open.push(hold(&address, wait.as_bytes())?);
+    }
+    let least = BODIES * BODY_BYTES + MESSAGES * MESSAGE_BYTES + open.len() * 20_480;
+    let least = 0.95 * least as f64;
+    let grown = || {
+        let (parts, named, resident) = memory(&node)?;
+        Ok::<_, anyhow::Error>((parts, named - before, resident - resident_before))
+    };
+    until("what is held, named", WAIT, || Ok((grown()?.1 >= least).then_some(())))
+        .with_context(|| format!("{:?}", grown()))?;
+    let (parts, named, resident) = grown()?;
+    ensure!(
+        resident <= 1.15 * named,
+        "resident {:.1} MiB more, named {:.1} MiB more: {parts:?}",
+        resident / MIB,
+        named / MIB
+    );
     drop(open);
-    until("what was held, given back", WAIT, || Ok((grown()? < 0.2 * all).then_some(())))
-        .with_context(|| format!("{:?}", memory(&node)))
+    until("what was held, given back", WAIT, || Ok((grown()?.1 < 0.2 * least).then_some(())))
+        .with_context(|| format!("{:?}", grown()))
 }
