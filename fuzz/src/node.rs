@@ -8,7 +8,7 @@ use chain::{
     Simulation, SimulationError, SimulationRequest, TransactionDoor, VerifiedTransaction, View,
 };
 use ledger::{Address, BlockId, Change};
-use pool::{Clients, Limits, Pool};
+use pool::{Limits, Pool, RateLimiter};
 use rpc::{Config, Health, Node, SystemClock};
 use solana::Account;
 use solana_account::AccountSharedData;
@@ -29,7 +29,7 @@ pub(crate) static NODE: LazyLock<Node> = LazyLock::new(|| Node {
         Pool::new(pool::Config::default(), Arc::new(SystemClock::new()), || {}).expect("a thread"),
     ),
     answers: Arc::new(rpc::Answers::new(1 << 24)),
-    clients: Arc::new(Clients::new(Limits::default())),
+    clients: Arc::new(RateLimiter::new(Limits::default())),
     health: Arc::new(Health::default()),
     metrics: Arc::new(rpc::Metrics::new()),
     config: Config::default(),

@@ -15,19 +15,19 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use ledger::{ADDRESS_BYTES_MAX, Address, AddressId};
 
 use crate::hash::words;
-use crate::life::Life;
+use crate::refcount::RefState;
 
 /// Ids a chunk: 32 KiB, a size that allocators have without rounding.
 const CHUNK_LEN: usize = 1024;
 /// Ids a chunk of lives: 32 KiB too, so that both fit where the other was.
-const LIVES_LEN: usize = 32 * CHUNK_LEN;
+const REF_COUNTS_LEN: usize = 32 * CHUNK_LEN;
 /// A length byte, then the longest address, in whole words.
 const LONG_WORDS: usize = (1 + ADDRESS_BYTES_MAX).div_ceil(8);
 
 /// Addresses and lives by id.
 pub(crate) struct Arena {
     chunks: Box<[OnceLock<Box<Chunk>>]>,
-    lives: Box<[OnceLock<Box<Lives>>]>,
+    ref_counts: Box<[OnceLock<Box<RefCounts>>]>,
     /// What there is if there ever was an address that has not 32 bytes: a ledger of Solana has none.
     long: OnceLock<LongArena>,
 }
@@ -38,26 +38,26 @@ struct Chunk([[AtomicU64; 4]; CHUNK_LEN]);
 
 /// As a chunk.
 #[repr(align(4096))]
-struct Lives([AtomicU8; LIVES_LEN]);
+struct RefCounts([AtomicU8; REF_COUNTS_LEN]);
 
 /// The addresses that have not 32 bytes.
 struct LongArena {
     /// As many chunks as there may be of ids.
-    chunks: Box<[OnceLock<Box<[Long]>>]>,
+    chunks: Box<[OnceLock<Box<[LongAddress]>>]>,
     /// Which ids of a chunk they stand under, if any.
-    marks: Box<[OnceLock<Box<Marks>>]>,
+    long_bits: Box<[OnceLock<Box<LongAddressBits>>]>,
 }
 
 /// A bit for every id of a chunk.
-struct Marks([AtomicU64; CHUNK_LEN / 64]);
+struct LongAddressBits([AtomicU64; CHUNK_LEN / 64]);
 
 /// An address of any length.
 #[derive(Default)]
-struct Long([AtomicU64; LONG_WORDS]);
+struct LongAddress([AtomicU64; LONG_WORDS]);
 
 /// The places of the long ones, for the writer.
 #[derive(Default)]
-pub(crate) struct LongPlaces {
+pub(crate) struct LongFreeList {
     /// How many were ever in use at once.
     len: u32,
     free: Vec<u32>,
@@ -67,23 +67,23 @@ impl Arena {
     /// Room for `limit` addresses, none of it laid out yet.
     pub(crate) fn new(limit: u32) -> Self {
         let chunks = (limit as usize).div_ceil(CHUNK_LEN);
-        let lives = (limit as usize).div_ceil(LIVES_LEN);
+        let lives = (limit as usize).div_ceil(REF_COUNTS_LEN);
         Self {
             chunks: (0..chunks).map(|_| OnceLock::new()).collect(),
-            lives: (0..lives).map(|_| OnceLock::new()).collect(),
+            ref_counts: (0..lives).map(|_| OnceLock::new()).collect(),
             long: OnceLock::new(),
         }
     }
 
     /// The address of `id`, if it has one.
     pub(crate) fn address(&self, id: AddressId) -> Option<Address> {
-        let (chunk, at) = self.place(id)?;
-        if self.life(id) == Life::Free {
+        let (chunk, at) = self.locate(id)?;
+        if self.ref_state(id) == RefState::Free {
             return None;
         }
         let words = chunk.words(at);
         if self.is_long(id) {
-            return self.long(words[0] as u32);
+            return self.long_address(words[0] as u32);
         }
         let mut bytes = [0; 32];
         for (word, bytes) in words.iter().zip(bytes.chunks_exact_mut(8)) {
@@ -93,7 +93,7 @@ impl Arena {
     }
 
     /// Appends the addresses of `ids` that have 32 bytes.
-    pub(crate) fn append_arrays(
+    pub(crate) fn copy_addresses(
         &self,
         ids: impl ExactSizeIterator<Item = AddressId>,
         into: &mut Vec<[u8; 32]>,
@@ -121,8 +121,8 @@ impl Arena {
     }
 
     /// Has what stands under `ids` in the cache.
-    pub(crate) fn touch(&self, ids: impl Iterator<Item = AddressId>) {
-        let places = ids.filter_map(|id| Some((self.place(id)?, self.byte(id)?)));
+    pub(crate) fn prefetch(&self, ids: impl Iterator<Item = AddressId>) {
+        let places = ids.filter_map(|id| Some((self.locate(id)?, self.byte(id)?)));
         // The sum is of no use: that it is wanted is what has the words loaded.
         black_box(places.fold(0_u64, |sum, ((chunk, at), life)| {
             let address = &chunk.0[at];
@@ -133,59 +133,61 @@ impl Arena {
     }
 
     /// Whether `address` stands under `id`.
-    pub(crate) fn is(&self, id: AddressId, address: &Address) -> bool {
-        let Some((chunk, at)) = self.place(id) else { return false };
+    pub(crate) fn matches(&self, id: AddressId, address: &Address) -> bool {
+        let Some((chunk, at)) = self.locate(id) else { return false };
         match <&[u8; 32]>::try_from(address.as_bytes()) {
             Ok(bytes) => chunk.words(at) == words(bytes) && !self.is_long(id),
-            Err(_) => self.is_long(id) && self.long(chunk.words(at)[0] as u32) == Some(*address),
+            Err(_) => {
+                self.is_long(id) && self.long_address(chunk.words(at)[0] as u32) == Some(*address)
+            }
         }
     }
 
     /// Who counts on `id`.
-    pub(crate) fn life(&self, id: AddressId) -> Life {
+    pub(crate) fn ref_state(&self, id: AddressId) -> RefState {
         let byte = self.byte(id).map(|byte| byte.load(Ordering::Relaxed));
-        byte.map_or(Life::Free, Life::from_byte)
+        byte.map_or(RefState::Free, RefState::from_byte)
     }
 
     /// Says who counts on `id`, which must have been given an address. Writer only.
-    pub(crate) fn set_life(&self, id: AddressId, life: Life) {
+    pub(crate) fn set_ref_state(&self, id: AddressId, life: RefState) {
         if let Some(byte) = self.byte(id) {
             byte.store(life.to_byte(), Ordering::Relaxed);
         }
     }
 
     /// Puts `address` under `id`, which must be below the limit and without one. Writer only.
-    pub(crate) fn set(&self, id: AddressId, address: &Address, places: &mut LongPlaces) {
+    pub(crate) fn set(&self, id: AddressId, address: &Address, places: &mut LongFreeList) {
         let (chunk, at) = (id.0 as usize / CHUNK_LEN, id.0 as usize % CHUNK_LEN);
-        self.lives[id.0 as usize / LIVES_LEN].get_or_init(Lives::new);
+        self.ref_counts[id.0 as usize / REF_COUNTS_LEN].get_or_init(RefCounts::new);
         let chunk = self.chunks[chunk].get_or_init(Chunk::new);
         if let Ok(bytes) = <&[u8; 32]>::try_from(address.as_bytes()) {
             chunk.set(at, words(bytes));
-            self.mark(id, false);
+            self.set_long_bit(id, false);
             return;
         }
         let place = places.free.pop().unwrap_or_else(|| {
             places.len += 1; // at most one each id
             places.len - 1
         });
-        self.set_long(place, address);
+        self.set_long_address(place, address);
         chunk.set(at, [u64::from(place), 0, 0, 0]);
-        self.mark(id, true);
+        self.set_long_bit(id, true);
     }
 
     /// Forgets the address of `id`, and keeps `note` in its place. Writer only.
-    pub(crate) fn clear(&self, id: AddressId, note: u32, places: &mut LongPlaces) {
-        let Some((chunk, at)) = self.place(id) else { return };
+    pub(crate) fn clear(&self, id: AddressId, note: u32, places: &mut LongFreeList) {
+        let Some((chunk, at)) = self.locate(id) else { return };
         if self.is_long(id) {
             places.free.push(chunk.words(at)[0] as u32);
         }
         chunk.set(at, [u64::from(note), 0, 0, 0]);
-        self.mark(id, false);
+        self.set_long_bit(id, false);
     }
 
     /// The note of an id that was cleared. Writer only.
     pub(crate) fn note(&self, id: AddressId) -> u32 {
-        self.place(id).map_or(0, |(chunk, at)| chunk.words(at)[0] as u32)
+        self.locate(id).map_or(0, |(chunk, at)| chunk.words(at)[0] as u32)
     }
 
     /// The heap bytes of it. Cost: O(chunks).
@@ -193,51 +195,51 @@ impl Arena {
         let laid_out = self.chunks.iter().filter(|chunk| chunk.get().is_some()).count();
         let long = self.long.get().map_or(0, |long| {
             let chunks = long.chunks.iter().filter_map(OnceLock::get);
-            let marked = long.marks.iter().filter(|marks| marks.get().is_some()).count();
+            let marked = long.long_bits.iter().filter(|marks| marks.get().is_some()).count();
             size_of_val(&*long.chunks)
-                + size_of_val(&*long.marks)
+                + size_of_val(&*long.long_bits)
                 + chunks.map(|chunk| size_of_val(&**chunk)).sum::<usize>()
-                + marked * size_of::<Marks>()
+                + marked * size_of::<LongAddressBits>()
         });
-        let lives = self.lives.iter().filter(|lives| lives.get().is_some()).count();
+        let lives = self.ref_counts.iter().filter(|lives| lives.get().is_some()).count();
         size_of_val(&*self.chunks)
-            + size_of_val(&*self.lives)
+            + size_of_val(&*self.ref_counts)
             + laid_out * size_of::<Chunk>()
-            + lives * size_of::<Lives>()
+            + lives * size_of::<RefCounts>()
             + long
     }
 
-    fn place(&self, id: AddressId) -> Option<(&Chunk, usize)> {
+    fn locate(&self, id: AddressId) -> Option<(&Chunk, usize)> {
         let id = id.0 as usize;
         Some((self.chunks.get(id / CHUNK_LEN)?.get()?, id % CHUNK_LEN))
     }
 
     fn byte(&self, id: AddressId) -> Option<&AtomicU8> {
         let id = id.0 as usize;
-        Some(&self.lives.get(id / LIVES_LEN)?.get()?.0[id % LIVES_LEN])
+        Some(&self.ref_counts.get(id / REF_COUNTS_LEN)?.get()?.0[id % REF_COUNTS_LEN])
     }
 
     /// Whether the address of `id` has not 32 bytes.
     fn is_long(&self, id: AddressId) -> bool {
         let Some(long) = self.long.get() else { return false };
         let (chunk, at) = (id.0 as usize / CHUNK_LEN, id.0 as usize % CHUNK_LEN);
-        let marks = long.marks.get(chunk).and_then(OnceLock::get);
+        let marks = long.long_bits.get(chunk).and_then(OnceLock::get);
         marks.is_some_and(|marks| marks.0[at / 64].load(Ordering::Relaxed) >> (at % 64) & 1 != 0)
     }
 
     /// Says whether it has. Writer only.
-    fn mark(&self, id: AddressId, is_long: bool) {
+    fn set_long_bit(&self, id: AddressId, is_long: bool) {
         if is_long == self.is_long(id) {
             return;
         }
         let (chunk, at) = (id.0 as usize / CHUNK_LEN, id.0 as usize % CHUNK_LEN);
         let long = self.long.get_or_init(|| LongArena::new(self.chunks.len()));
-        let empty = || Box::new(Marks([const { AtomicU64::new(0) }; CHUNK_LEN / 64]));
-        let word = &long.marks[chunk].get_or_init(empty).0[at / 64];
+        let empty = || Box::new(LongAddressBits([const { AtomicU64::new(0) }; CHUNK_LEN / 64]));
+        let word = &long.long_bits[chunk].get_or_init(empty).0[at / 64];
         word.store(word.load(Ordering::Relaxed) ^ 1 << (at % 64), Ordering::Relaxed);
     }
 
-    fn long(&self, place: u32) -> Option<Address> {
+    fn long_address(&self, place: u32) -> Option<Address> {
         let place = place as usize;
         let chunk = self.long.get()?.chunks.get(place / CHUNK_LEN)?.get()?;
         let mut bytes = [0; LONG_WORDS * 8];
@@ -247,7 +249,7 @@ impl Arena {
         Address::try_from(bytes.get(1..=usize::from(bytes[0]))?).ok()
     }
 
-    fn set_long(&self, place: u32, address: &Address) {
+    fn set_long_address(&self, place: u32, address: &Address) {
         let mut bytes = [0; LONG_WORDS * 8];
         let given = address.as_bytes();
         bytes[0] = given.len() as u8; // at most ADDRESS_BYTES_MAX
@@ -255,7 +257,7 @@ impl Arena {
         let place = place as usize;
         let chunk = self.long.get_or_init(|| LongArena::new(self.chunks.len())).chunks
             [place / CHUNK_LEN]
-            .get_or_init(|| (0..CHUNK_LEN).map(|_| Long::default()).collect());
+            .get_or_init(|| (0..CHUNK_LEN).map(|_| LongAddress::default()).collect());
         for (word, bytes) in chunk[place % CHUNK_LEN].0.iter().zip(bytes.as_chunks::<8>().0) {
             word.store(u64::from_le_bytes(*bytes), Ordering::Relaxed);
         }
@@ -267,14 +269,14 @@ impl LongArena {
     fn new(chunks: usize) -> Self {
         Self {
             chunks: (0..chunks).map(|_| OnceLock::new()).collect(),
-            marks: (0..chunks).map(|_| OnceLock::new()).collect(),
+            long_bits: (0..chunks).map(|_| OnceLock::new()).collect(),
         }
     }
 }
 
-impl Lives {
+impl RefCounts {
     fn new() -> Box<Self> {
-        Box::new(Self([const { AtomicU8::new(0) }; LIVES_LEN]))
+        Box::new(Self([const { AtomicU8::new(0) }; REF_COUNTS_LEN]))
     }
 }
 
@@ -298,22 +300,22 @@ impl Chunk {
 mod tests {
     use super::*;
 
-    const HELD: Life = Life::Counted { low: 1, is_waiting: false };
+    const COUNTED: RefState = RefState::Counted { low: 1, is_queued: false };
 
     #[test]
     fn addresses_of_every_length_come_back() {
         let arena = Arena::new(2_000);
-        let mut places = LongPlaces::default();
+        let mut places = LongFreeList::default();
         assert_eq!(arena.address(AddressId(5)), None);
         for len in 1..=ADDRESS_BYTES_MAX {
             let Ok(address) = Address::try_from(&vec![len as u8; len][..]) else { continue };
             let id = AddressId(1_020 + len as u32);
             arena.set(id, &address, &mut places);
-            arena.set_life(id, HELD);
+            arena.set_ref_state(id, COUNTED);
             assert_eq!(arena.address(id), Some(address));
-            assert!(arena.is(id, &address));
-            assert!(!arena.is(id, &Address::from([99; 32])));
-            arena.set_life(id, Life::Free);
+            assert!(arena.matches(id, &address));
+            assert!(!arena.matches(id, &Address::from([99; 32])));
+            arena.set_ref_state(id, RefState::Free);
             arena.clear(id, 77, &mut places);
             assert_eq!((arena.address(id), arena.note(id)), (None, 77));
         }
@@ -321,24 +323,24 @@ mod tests {
     }
 
     #[test]
-    fn many_addresses_are_told_at_once_the_long_ones_left_out() {
+    fn many_addresses_are_copied_at_once_without_the_long_ones() {
         let arena = Arena::new(5_000);
-        let mut places = LongPlaces::default();
+        let mut places = LongFreeList::default();
         let address = |n: u32| Address::from([n as u8; 32]);
         for n in (0..5_000).step_by(3) {
             arena.set(AddressId(n), &address(n), &mut places);
-            arena.set_life(AddressId(n), HELD);
+            arena.set_ref_state(AddressId(n), COUNTED);
         }
         let ids = [4_998, 0, 3, 1_026, 1_023].map(AddressId);
         let mut told = vec![[7; 32]];
-        arena.append_arrays(ids.into_iter(), &mut told);
+        arena.copy_addresses(ids.into_iter(), &mut told);
         let wanted = [7, 4_998_u32 as u8, 0, 3, 1_026_u32 as u8, 1_023_u32 as u8];
         assert_eq!(told, wanted.map(|byte| [byte; 32]));
         let Ok(long) = Address::try_from(&[1; 36][..]) else { return };
         arena.set(AddressId(4), &long, &mut places);
-        arena.set_life(AddressId(4), HELD);
+        arena.set_ref_state(AddressId(4), COUNTED);
         told.clear();
-        arena.append_arrays([3, 4, 6].map(AddressId).into_iter(), &mut told);
+        arena.copy_addresses([3, 4, 6].map(AddressId).into_iter(), &mut told);
         assert_eq!(told, [[3; 32], [6; 32]]);
     }
 
@@ -350,13 +352,13 @@ mod tests {
     }
 
     #[test]
-    fn a_place_is_not_taken_for_an_address() {
+    fn a_long_address_index_is_not_mistaken_for_an_address() {
         let arena = Arena::new(10);
-        let mut places = LongPlaces::default();
+        let mut places = LongFreeList::default();
         let Ok(short) = Address::try_from(&[1; 20][..]) else { return };
         arena.set(AddressId(3), &short, &mut places);
-        arena.set_life(AddressId(3), HELD);
-        assert!(!arena.is(AddressId(3), &Address::from([0; 32])), "its place is 0");
-        assert!(arena.is(AddressId(3), &short));
+        arena.set_ref_state(AddressId(3), COUNTED);
+        assert!(!arena.matches(AddressId(3), &Address::from([0; 32])), "its place is 0");
+        assert!(arena.matches(AddressId(3), &short));
     }
 }

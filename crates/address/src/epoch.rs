@@ -12,31 +12,31 @@ use std::sync::{Arc, Weak};
 /// address. Made by [`crate::AddressTable::epoch`]; copies are one hold.
 #[derive(Clone, Debug)]
 pub struct Epoch {
-    _held: Arc<()>,
+    _pin: Arc<()>,
 }
 
 /// The epochs that somebody may still hold, the oldest first.
 #[derive(Default)]
 pub(crate) struct Epochs {
     newest: u64,
-    held: VecDeque<(u64, Weak<()>)>,
+    pinned: VecDeque<(u64, Weak<()>)>,
     /// How many were held when dropped ones were last swept out.
     swept: usize,
 }
 
 impl Epochs {
     /// Begins the next epoch.
-    pub(crate) fn begin(&mut self) -> Epoch {
+    pub(crate) fn advance(&mut self) -> Epoch {
         let held = Arc::new(());
         self.newest += 1;
-        self.held.push_back((self.newest, Arc::downgrade(&held)));
+        self.pinned.push_back((self.newest, Arc::downgrade(&held)));
         // A reader that holds an old epoch for long keeps the dropped ones behind it from leaving
         // at the front: sweep whenever they could be half of all.
-        if self.held.len() > 2 * self.swept + 64 {
-            self.held.retain(|(_, held)| held.strong_count() > 0);
-            self.swept = self.held.len();
+        if self.pinned.len() > 2 * self.swept + 64 {
+            self.pinned.retain(|(_, held)| held.strong_count() > 0);
+            self.swept = self.pinned.len();
         }
-        Epoch { _held: held }
+        Epoch { _pin: held }
     }
 
     /// The number of the newest epoch; 0 before the first.
@@ -46,14 +46,14 @@ impl Epochs {
 
     /// The oldest epoch that somebody holds, or the one to come. All that was known only in older
     /// ones is known to nobody.
-    pub(crate) fn oldest_held(&mut self) -> u64 {
-        while self.held.front().is_some_and(|(_, held)| held.strong_count() == 0) {
-            self.held.pop_front();
+    pub(crate) fn oldest_pinned(&mut self) -> u64 {
+        while self.pinned.front().is_some_and(|(_, held)| held.strong_count() == 0) {
+            self.pinned.pop_front();
         }
         // Pairs with the release in which a reader dropped its hold: what it read before that, it
         // read before anything that we write from here on.
         fence(Ordering::Acquire);
-        self.held.front().map_or(self.newest + 1, |(epoch, _)| *epoch)
+        self.pinned.front().map_or(self.newest + 1, |(epoch, _)| *epoch)
     }
 }
 
@@ -62,28 +62,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_oldest_hold_counts() {
+    fn the_oldest_pin_counts() {
         let mut epochs = Epochs::default();
-        assert_eq!(epochs.oldest_held(), 1);
-        let first = epochs.begin();
+        assert_eq!(epochs.oldest_pinned(), 1);
+        let first = epochs.advance();
         let copy = first.clone();
-        let second = epochs.begin();
+        let second = epochs.advance();
         drop(first);
-        assert_eq!(epochs.oldest_held(), 1);
+        assert_eq!(epochs.oldest_pinned(), 1);
         drop(copy);
-        assert_eq!(epochs.oldest_held(), 2);
+        assert_eq!(epochs.oldest_pinned(), 2);
         drop(second);
-        assert_eq!(epochs.oldest_held(), 3);
+        assert_eq!(epochs.oldest_pinned(), 3);
     }
 
     #[test]
-    fn one_long_hold_does_not_pile_up_dropped_epochs() {
+    fn one_long_pin_does_not_pile_up_dropped_epochs() {
         let mut epochs = Epochs::default();
-        let _long = epochs.begin();
+        let _long = epochs.advance();
         for _ in 0..10_000 {
-            epochs.begin();
+            epochs.advance();
         }
-        assert_eq!(epochs.oldest_held(), 1);
-        assert!(epochs.held.len() <= 67, "{} epochs kept", epochs.held.len());
+        assert_eq!(epochs.oldest_pinned(), 1);
+        assert!(epochs.pinned.len() <= 67, "{} epochs kept", epochs.pinned.len());
     }
 }

@@ -22,21 +22,21 @@ impl KeyedHash {
     }
 
     /// The hash of an address' bytes.
-    pub(crate) fn of(&self, bytes: &[u8]) -> u64 {
+    pub(crate) fn hash(&self, bytes: &[u8]) -> u64 {
         if let Ok(bytes) = <&[u8; 32]>::try_from(bytes) {
-            return self.of_words(words(bytes));
+            return self.hash_words(words(bytes));
         }
         let secrets = &self.0;
         let mut hash = secrets[6] ^ bytes.len() as u64;
         for part in bytes.chunks(32) {
             let mut padded = [0; 32];
             padded[..part.len()].copy_from_slice(part);
-            hash = folded(hash ^ secrets[7], self.of_words(words(&padded)) ^ secrets[5]);
+            hash = folded(hash ^ secrets[7], self.hash_words(words(&padded)) ^ secrets[5]);
         }
         hash
     }
 
-    fn of_words(&self, words: [u64; 4]) -> u64 {
+    fn hash_words(&self, words: [u64; 4]) -> u64 {
         let secrets = &self.0;
         let low = folded(words[0] ^ secrets[0], words[1] ^ secrets[1]);
         let high = folded(words[2] ^ secrets[2], words[3] ^ secrets[3]);
@@ -65,12 +65,12 @@ mod tests {
         let hash = KeyedHash::new(7);
         let mut seen = BTreeSet::new();
         for len in 1..=36 {
-            assert!(seen.insert(hash.of(&vec![0; len])), "zeros of another length");
+            assert!(seen.insert(hash.hash(&vec![0; len])), "zeros of another length");
             for at in 0..len {
                 for bit in 0..8 {
                     let mut bytes = vec![0; len];
                     bytes[at] = 1 << bit;
-                    assert!(seen.insert(hash.of(&bytes)), "bit {bit} of byte {at} of {len}");
+                    assert!(seen.insert(hash.hash(&bytes)), "bit {bit} of byte {at} of {len}");
                 }
             }
         }
@@ -79,8 +79,8 @@ mod tests {
     #[test]
     fn another_seed_gives_another_hash() {
         let [one, two] = [1, 2].map(KeyedHash::new);
-        assert_ne!(one.of(&[5; 32]), two.of(&[5; 32]));
-        assert_eq!(one.of(&[5; 32]), KeyedHash::new(1).of(&[5; 32]));
+        assert_ne!(one.hash(&[5; 32]), two.hash(&[5; 32]));
+        assert_eq!(one.hash(&[5; 32]), KeyedHash::new(1).hash(&[5; 32]));
     }
 
     #[test]
@@ -92,7 +92,7 @@ mod tests {
             for n in 0..64_000_u32 {
                 let mut bytes = [b'p'; 32];
                 bytes[at..at + 4].copy_from_slice(&n.to_le_bytes());
-                let hash = hash.of(&bytes);
+                let hash = hash.hash(&bytes);
                 counts.iter_mut().enumerate().for_each(|(bit, count)| *count += hash >> bit & 1);
             }
             for (bit, count) in counts.iter().enumerate() {

@@ -16,11 +16,11 @@
 mod arena;
 mod epoch;
 mod hash;
-mod life;
-mod slots;
+mod hash_shard;
+mod refcount;
+mod retired;
 mod sync;
 mod table;
-mod waiting;
 
 pub use epoch::Epoch;
 pub use table::{AddressRef, AddressTable, TableFull};

@@ -12,12 +12,12 @@ use arc_swap::ArcSwap;
 use ledger::{Address, AddressId};
 use parking_lot::Mutex;
 
-use crate::arena::{Arena, LongPlaces};
+use crate::arena::{Arena, LongFreeList};
 use crate::epoch::{Epoch, Epochs};
 use crate::hash::KeyedHash;
-use crate::life::{Again, Carried, Life};
-use crate::slots::Slots;
-use crate::waiting::Waiting;
+use crate::hash_shard::HashShard;
+use crate::refcount::{RefOverflow, RefState, RetireEpoch};
+use crate::retired::RetiredIds;
 
 /// Ids a shard has at most on average, in a full table: growing one takes about a tenth of a
 /// millisecond.
@@ -25,7 +25,7 @@ const SHARD_LEN: u32 = 2048;
 /// A shard that would grow beyond so many ids is cut in two while it can be: some 6 KiB.
 const SHARD_SPLIT_LEN: usize = 1024;
 /// Shards that a table begins with at most. Few in tests, so that those cut them.
-const SHARDS_AT_FIRST_MAX: usize = if cfg!(test) { 4 } else { 256 };
+const INITIAL_SHARDS_MAX: usize = if cfg!(test) { 4 } else { 256 };
 
 /// The table has no id left. Fix: raise `ledger.addresses_max`, or release addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -46,33 +46,33 @@ pub struct AddressTable {
     /// From id to address and count. Changed under `books`' lock, read without it.
     arena: Arena,
     hash: KeyedHash,
-    books: Mutex<Books>,
+    writer: Mutex<WriterState>,
     limit: u32,
 }
 
 /// The ids of one or several places.
 struct Shard {
-    slots: Slots,
+    hash_shard: HashShard,
     /// In how many places it stands: a power of two, and the first is a multiple of it.
-    places: u32,
+    directory_entries: u32,
 }
 
 /// What only those who register and release look at.
 #[derive(Default)]
-struct Books {
+struct WriterState {
     /// How many ids were ever given out: those below it have been.
-    given_out: u32,
+    issued: u32,
     /// The free id to give out next; each free id notes the next one.
     free: Option<AddressId>,
     free_len: usize,
     /// Ids that nobody counts on. One that was taken up again stays in here until its turn comes,
     /// and leaves then.
-    waiting: Waiting,
+    retired: RetiredIds,
     epochs: Epochs,
     /// Ids with a count.
     counted: usize,
-    carried: Carried,
-    long: LongPlaces,
+    ref_overflow: RefOverflow,
+    long_free_list: LongFreeList,
 }
 
 impl AddressTable {
@@ -83,14 +83,19 @@ impl AddressTable {
     /// use; 40 more for one that has not 32 bytes.
     pub fn new(limit: u32, seed: u64) -> Self {
         let places = limit.div_ceil(SHARD_LEN).next_power_of_two() as usize;
-        let each = places / places.min(SHARDS_AT_FIRST_MAX);
-        let empty = || Arc::new(Shard { slots: Slots::with_room_for(0), places: each as u32 });
+        let each = places / places.min(INITIAL_SHARDS_MAX);
+        let empty = || {
+            Arc::new(Shard {
+                hash_shard: HashShard::with_capacity(0),
+                directory_entries: each as u32,
+            })
+        };
         let shards = (0..places / each).flat_map(|_| vec![empty(); each]);
         Self {
             shards: shards.map(ArcSwap::new).collect(),
             arena: Arena::new(limit),
             hash: KeyedHash::new(seed),
-            books: Mutex::default(),
+            writer: Mutex::default(),
             limit,
         }
     }
@@ -98,7 +103,7 @@ impl AddressTable {
     /// The number of `address`, if it has one. A reader that holds an [`Epoch`] finds every address
     /// that its snapshot knows; the id is good for as long as it holds that epoch.
     pub fn lookup(&self, address: &Address) -> Option<AddressId> {
-        self.find(self.hash.of(address.as_bytes()), address)
+        self.find(self.hash.hash(address.as_bytes()), address)
     }
 
     /// The address of `id`. The caller must hold the id: by an [`AddressRef`], or by an [`Epoch`]
@@ -109,20 +114,20 @@ impl AddressTable {
 
     /// Has what stands under `ids` in the caches, for who asks for these addresses next: a load that
     /// waits for memory is under way for several at a time. Any id may be given.
-    pub fn touch(&self, ids: impl Iterator<Item = AddressId>) {
-        self.arena.touch(ids);
+    pub fn prefetch(&self, ids: impl Iterator<Item = AddressId>) {
+        self.arena.prefetch(ids);
     }
 
     /// Appends the addresses of all `ids` that have 32 bytes, in order; the others are left out. The
     /// caller must hold the ids, as for [`Self::address`].
     ///
     /// Cost: a cache miss each, several at a time; best in the order of ids.
-    pub fn append_arrays(
+    pub fn copy_addresses(
         &self,
         ids: impl ExactSizeIterator<Item = AddressId>,
         into: &mut Vec<[u8; 32]>,
     ) {
-        self.arena.append_arrays(ids, into);
+        self.arena.copy_addresses(ids, into);
     }
 
     /// Registers `address` for as long as the guard lives. For subscribers, on any thread.
@@ -137,23 +142,23 @@ impl AddressTable {
     /// Cost: a short lock and a look-up; for a new address about one look-up more, and once in
     /// several hundred the growth of a shard.
     pub fn retain(&self, address: &Address) -> Result<AddressId, TableFull> {
-        let hash = self.hash.of(address.as_bytes());
-        let books = &mut *self.books.lock();
+        let hash = self.hash.hash(address.as_bytes());
+        let books = &mut *self.writer.lock();
         if let Some(id) = self.find(hash, address) {
-            let (low, is_waiting) = match self.arena.life(id) {
-                Life::Counted { low, is_waiting } => (low, is_waiting),
+            let (low, is_waiting) = match self.arena.ref_state(id) {
+                RefState::Counted { low, is_queued: is_waiting } => (low, is_waiting),
                 // A free id has no address to be found by.
-                Life::Idle { .. } | Life::Free => (0, true),
+                RefState::Idle { .. } | RefState::Free => (0, true),
             };
             books.counted += usize::from(low == 0);
-            let low = books.carried.more(id, low);
-            self.arena.set_life(id, Life::Counted { low, is_waiting });
+            let low = books.ref_overflow.increment(id, low);
+            self.arena.set_ref_state(id, RefState::Counted { low, is_queued: is_waiting });
             return Ok(id);
         }
-        let id = self.free_id(books)?;
+        let id = self.allocate_id(books)?;
         books.counted += 1;
-        self.arena.set(id, address, &mut books.long);
-        self.arena.set_life(id, Life::Counted { low: 1, is_waiting: false });
+        self.arena.set(id, address, &mut books.long_free_list);
+        self.arena.set_ref_state(id, RefState::Counted { low: 1, is_queued: false });
         self.insert(hash, id);
         Ok(id)
     }
@@ -161,48 +166,48 @@ impl AddressTable {
     /// Takes back one [`Self::retain`]. A number that nobody counts on is given to another address
     /// at the earliest when the second snapshot from now is published.
     pub fn release(&self, id: AddressId) {
-        let books = &mut *self.books.lock();
-        let Life::Counted { low, is_waiting } = self.arena.life(id) else {
+        let books = &mut *self.writer.lock();
+        let RefState::Counted { low, is_queued: is_waiting } = self.arena.ref_state(id) else {
             panic!("address id {} is released more often than retained", id.0);
         };
-        if let Some(low) = books.carried.less(id, low) {
-            self.arena.set_life(id, Life::Counted { low, is_waiting });
+        if let Some(low) = books.ref_overflow.decrement(id, low) {
+            self.arena.set_ref_state(id, RefState::Counted { low, is_queued: is_waiting });
             return;
         }
         books.counted -= 1;
         // One epoch more than the readers of today need: whoever tells of the next published block
         // may name ids that it freed.
         let until = books.epochs.newest() + 1;
-        let again = is_waiting.then(|| Again::of(until));
-        self.arena.set_life(id, Life::Idle { again });
+        let again = is_waiting.then(|| RetireEpoch::from_epoch(until));
+        self.arena.set_ref_state(id, RefState::Idle { retired_again: again });
         if !is_waiting {
-            books.waiting.push(until, id);
+            books.retired.push(until, id);
         }
     }
 
     /// Begins an epoch: the hold that a snapshot published from now on keeps on the ids it knows.
     /// Ids are only ever freed for reuse by a table whose epochs go on.
     pub fn epoch(&self) -> Epoch {
-        let books = &mut *self.books.lock();
-        let epoch = books.epochs.begin();
+        let books = &mut *self.writer.lock();
+        let epoch = books.epochs.advance();
         self.reclaim(books);
         epoch
     }
 
     /// The number of the newest epoch; 0 before the first. They count up by one.
     pub fn newest_epoch(&self) -> u64 {
-        self.books.lock().epochs.newest()
+        self.writer.lock().epochs.newest()
     }
 
     /// The oldest epoch that somebody holds, or the one to come. What only readers of older epochs
     /// may need is needed by nobody.
-    pub fn oldest_held_epoch(&self) -> u64 {
-        self.books.lock().epochs.oldest_held()
+    pub fn oldest_pinned_epoch(&self) -> u64 {
+        self.writer.lock().epochs.oldest_pinned()
     }
 
     /// How many addresses somebody counts on.
     pub fn len(&self) -> usize {
-        self.books.lock().counted
+        self.writer.lock().counted
     }
 
     /// Whether nobody counts on any address.
@@ -212,9 +217,9 @@ impl AddressTable {
 
     /// How many numbers cannot be given out now: those counted on, and those that a reader may
     /// still hold.
-    pub fn used(&self) -> usize {
-        let books = self.books.lock();
-        books.given_out as usize - books.free_len
+    pub fn allocated(&self) -> usize {
+        let books = self.writer.lock();
+        books.issued as usize - books.free_len
     }
 
     /// The heap bytes that readers and writers share. Cost: O(addresses / 1,024); for reports.
@@ -223,8 +228,8 @@ impl AddressTable {
         let mut shards = 0;
         while let Some(shard) = self.shards.get(at) {
             let shard = shard.load();
-            shards += size_of::<Shard>() + shard.slots.bytes();
-            at += shard.places as usize;
+            shards += size_of::<Shard>() + shard.hash_shard.bytes();
+            at += shard.directory_entries as usize;
         }
         self.arena.bytes() + size_of_val(&*self.shards) + shards
     }
@@ -235,56 +240,61 @@ impl AddressTable {
     }
 
     fn find(&self, hash: u64, address: &Address) -> Option<AddressId> {
-        let shard = self.shards[self.place(hash)].load();
-        shard.slots.find(hash, |id| self.arena.is(AddressId(id), address)).map(AddressId)
+        let shard = self.shards[self.directory_index(hash)].load();
+        shard.hash_shard.find(hash, |id| self.arena.matches(AddressId(id), address)).map(AddressId)
     }
 
     /// Under `books`' lock.
     fn insert(&self, hash: u64, id: AddressId) {
-        let place = self.place(hash);
+        let place = self.directory_index(hash);
         let full = self.shards[place].load();
-        if !full.slots.is_full() {
-            full.slots.insert(hash, id.0);
+        if !full.hash_shard.is_full() {
+            full.hash_shard.insert(hash, id.0);
             return;
         }
-        let places = full.places as usize;
+        let places = full.directory_entries as usize;
         let first = place & !(places - 1);
-        let old = &full.slots;
-        self.arena.touch(old.ids().map(AddressId));
+        let old = &full.hash_shard;
+        self.arena.prefetch(old.ids().map(AddressId));
         // An id in a shard has an address: both are set and cleared together.
-        let hash_of = |id| Some(self.hash.of(self.arena.address(AddressId(id))?.as_bytes()));
+        let hash_of = |id| Some(self.hash.hash(self.arena.address(AddressId(id))?.as_bytes()));
         let hashed = || old.ids().filter_map(|id| Some((hash_of(id)?, id))).chain([(hash, id.0)]);
         let count = old.ids().count() + 1;
         if count <= SHARD_SPLIT_LEN || places == 1 {
-            return self.put_shard(first..first + places, count, hashed());
+            return self.store_shard(first..first + places, count, hashed());
         }
         let middle = first + places / 2;
-        let is_upper = |(hash, _): &(u64, u32)| self.place(*hash) >= middle;
+        let is_upper = |(hash, _): &(u64, u32)| self.directory_index(*hash) >= middle;
         let upper = hashed().filter(is_upper).count();
         let lower = hashed().filter(|id| !is_upper(id));
-        self.put_shard(first..middle, count - upper, lower);
-        self.put_shard(middle..first + places, upper, hashed().filter(is_upper));
+        self.store_shard(first..middle, count - upper, lower);
+        self.store_shard(middle..first + places, upper, hashed().filter(is_upper));
     }
 
     /// Puts a new shard in some places.
-    fn put_shard(&self, places: Range<usize>, count: usize, ids: impl Iterator<Item = (u64, u32)>) {
-        let slots = Slots::with_room_for(count);
+    fn store_shard(
+        &self,
+        places: Range<usize>,
+        count: usize,
+        ids: impl Iterator<Item = (u64, u32)>,
+    ) {
+        let slots = HashShard::with_capacity(count);
         ids.for_each(|(hash, id)| slots.insert(hash, id));
-        let shard = Arc::new(Shard { slots, places: places.len() as u32 });
+        let shard = Arc::new(Shard { hash_shard: slots, directory_entries: places.len() as u32 });
         self.shards[places].iter().for_each(|place| place.store(Arc::clone(&shard)));
     }
 
     /// Which place knows a hash.
-    fn place(&self, hash: u64) -> usize {
+    fn directory_index(&self, hash: u64) -> usize {
         let bits = self.shards.len().trailing_zeros(); // a power of two
         // In two steps, as a shift by 64 is none.
         (hash >> 1 >> (63 - bits)) as usize
     }
 
-    fn free_id(&self, books: &mut Books) -> Result<AddressId, TableFull> {
-        if books.free.is_none() && books.given_out < self.limit {
-            books.given_out += 1;
-            return Ok(AddressId(books.given_out - 1));
+    fn allocate_id(&self, books: &mut WriterState) -> Result<AddressId, TableFull> {
+        if books.free.is_none() && books.issued < self.limit {
+            books.issued += 1;
+            return Ok(AddressId(books.issued - 1));
         }
         if books.free.is_none() {
             self.reclaim(books);
@@ -296,31 +306,31 @@ impl AddressTable {
     }
 
     /// Frees the ids whose last reader left. Cost: O(those), amortised over their releases.
-    fn reclaim(&self, books: &mut Books) {
-        let oldest_held = books.epochs.oldest_held();
-        while let Some((queued, id)) = books.waiting.pop_before(oldest_held) {
-            match self.arena.life(id) {
-                Life::Counted { low, .. } => {
-                    self.arena.set_life(id, Life::Counted { low, is_waiting: false });
+    fn reclaim(&self, books: &mut WriterState) {
+        let oldest_held = books.epochs.oldest_pinned();
+        while let Some((queued, id)) = books.retired.pop_before(oldest_held) {
+            match self.arena.ref_state(id) {
+                RefState::Counted { low, .. } => {
+                    self.arena.set_ref_state(id, RefState::Counted { low, is_queued: false });
                     continue;
                 }
-                Life::Idle { again: Some(again) } => {
+                RefState::Idle { retired_again: Some(again) } => {
                     let until = again.epoch(queued, books.epochs.newest() + 1);
                     if until >= oldest_held {
-                        self.arena.set_life(id, Life::Idle { again: None });
-                        books.waiting.push(until, id);
+                        self.arena.set_ref_state(id, RefState::Idle { retired_again: None });
+                        books.retired.push(until, id);
                         continue;
                     }
                 }
-                Life::Idle { again: None } => {}
-                Life::Free => continue, // it would not wait
+                RefState::Idle { retired_again: None } => {}
+                RefState::Free => continue, // it would not wait
             }
             if let Some(address) = self.arena.address(id) {
-                let hash = self.hash.of(address.as_bytes());
-                self.shards[self.place(hash)].load().slots.remove(hash, id.0);
+                let hash = self.hash.hash(address.as_bytes());
+                self.shards[self.directory_index(hash)].load().hash_shard.remove(hash, id.0);
             }
-            self.arena.set_life(id, Life::Free);
-            self.arena.clear(id, books.free.map_or(0, |next| next.0), &mut books.long);
+            self.arena.set_ref_state(id, RefState::Free);
+            self.arena.clear(id, books.free.map_or(0, |next| next.0), &mut books.long_free_list);
             books.free = Some(id);
             books.free_len += 1;
         }
@@ -382,7 +392,7 @@ mod tests {
             assert_eq!(table.lookup(&address(n)), Some(AddressId(n)));
             assert_eq!(table.address(AddressId(n)), Some(address(n)));
         }
-        assert_eq!((table.len(), table.used()), (100, 100));
+        assert_eq!((table.len(), table.allocated()), (100, 100));
     }
 
     #[test]
@@ -391,14 +401,14 @@ mod tests {
         for n in 0..50_000 {
             assert_eq!(table.retain(&address(n)), Ok(AddressId(n)));
         }
-        let places = |n| table.shards[table.place(n << 54)].load().places;
+        let places = |n| table.shards[table.directory_index(n << 54)].load().directory_entries;
         assert!((0..1_024_u64).all(|n| places(n) < 64), "256 places began as four shards");
         for n in 0..50_000 {
             assert_eq!(table.lookup(&address(n)), Some(AddressId(n)));
             table.release(AddressId(n));
         }
         (0..4).for_each(|_| drop(table.epoch()));
-        assert_eq!((table.used(), table.lookup(&address(7))), (0, None));
+        assert_eq!((table.allocated(), table.lookup(&address(7))), (0, None));
         let bytes = table.bytes() as f64 / 50_000.0;
         assert!(bytes < 43.5, "{bytes:.1} bytes an address");
     }
@@ -431,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn an_id_waits_until_no_reader_can_hold_it() -> Result<(), TableFull> {
+    fn an_id_is_not_reused_while_a_reader_may_have_it() -> Result<(), TableFull> {
         let table = table(1);
         let reader = table.epoch();
         let id = table.retain(&address(1))?;
@@ -457,12 +467,12 @@ mod tests {
             table.release(id);
             assert_eq!(table.retain(&address(1)), Ok(id));
         }
-        assert_eq!(table.books.lock().waiting.len(), 1);
+        assert_eq!(table.writer.lock().retired.len(), 1);
         for _ in 0..5 {
             table.epoch();
         }
         assert_eq!(table.lookup(&address(1)), Some(id), "it is counted on, though it once waited");
-        assert_eq!(table.books.lock().waiting.len(), 0);
+        assert_eq!(table.writer.lock().retired.len(), 0);
         Ok(())
     }
 
@@ -507,6 +517,6 @@ mod tests {
         drop((table.epoch(), table.epoch(), table.epoch()));
         assert!(table.is_empty());
         drop(table.epoch());
-        assert_eq!(table.used(), 0);
+        assert_eq!(table.allocated(), 0);
     }
 }

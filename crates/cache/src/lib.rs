@@ -4,19 +4,19 @@
 //! answer made before, if it is still what would be made now; or the task to make it, which of all that
 //! ask for it at once one gets: he whose turn comes first.
 //! What "changed" means the caller says: an [`Entry`] has the moment at which it was made and what it
-//! read; [`Cache::find`] asks for each of these when it last changed.
-//! Beside that, [`Known`]: what was worked out of a request before, by its text.
+//! read; [`Cache::lookup`] asks for each of these when it last changed.
+//! Beside that, [`RequestMemo`]: what was worked out of a request before, by its text.
 //! Bounds: [`Config`].
 //! Invariant: no answer is given of which something changed after it was made. Never by time.
 //! Not here: what a request reads, what an answer looks like, waiting (`rpc`).
 #![forbid(unsafe_code)]
 
-mod answers;
-mod flight;
-mod known;
+mod cache;
+mod request_memo;
+mod single_flight;
 #[cfg(test)]
-mod model;
+mod tests;
 
-pub use answers::{Begun, Cache, Config, Counters, Entry, Find, Weigh};
-pub use flight::{Fill, Tell, Turn, Waiting};
-pub use known::{Known, TEXT_BYTES_MAX};
+pub use cache::{Cache, Config, Counters, Entry, FillStart, Lookup, Weight};
+pub use request_memo::{RequestMemo, TEXT_BYTES_MAX};
+pub use single_flight::{FillGuard, FillTicket, OnFilled, WaitGuard};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ledger::{Address, AddressId, BlockId, Facet, Slot};
+use ledger::{Address, AddressId, BlockId, KeyKind, Slot};
 use solana::Account;
 use solana_account::ReadableAccount;
 use solana_hash::Hash;
@@ -50,7 +50,7 @@ pub struct AccountWrite {
     pub account: Option<Arc<Account>>,
     /// The keys that it was found by before the block and is not found by any more: it was closed, or
     /// has another program, owner, mint or delegate now. Mostly none. Not kept in the store.
-    pub left: Vec<(Facet, Address)>,
+    pub left: Vec<(KeyKind, Address)>,
 }
 
 /// A complete block.

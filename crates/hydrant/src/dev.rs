@@ -191,7 +191,7 @@ async fn serve(
         door: localnet.door(),
         pool: Arc::new(cpu_pool(&options.pool).context("start the CPU threads")?),
         answers: Arc::new(rpc::Answers::new(options.cache_bytes_max)),
-        clients: Arc::new(pool::Clients::new(options.pool.clients)),
+        clients: Arc::new(pool::RateLimiter::new(options.pool.clients)),
         health: Arc::new(health(options)),
         metrics: Arc::new(rpc::Metrics::new()),
         config: options.rpc.clone(),

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
-use ledger::{Address, Facet};
-use query::{IndexKeys, Indices};
+use ledger::{Address, KeyKind};
+use query::{IndexConfig, IndexKeyFilter};
 use serde::Deserialize;
 use solana::facet;
 use solana_pubkey::Pubkey;
@@ -33,7 +33,7 @@ pub(crate) enum AccountIndex {
 
 impl AccountIndex {
     /// Those that there are, and what each goes by.
-    const ALL: [(Self, Facet); 4] = [
+    const ALL: [(Self, KeyKind); 4] = [
         (Self::ProgramId, facet::PROGRAM),
         (Self::SplTokenOwner, facet::OWNER),
         (Self::SplTokenMint, facet::MINT),
@@ -42,7 +42,7 @@ impl AccountIndex {
 }
 
 /// What the flags leave of the indices, with what the node itself needs.
-pub(crate) fn from_flags(flags: &DevFlags) -> Result<Indices> {
+pub(crate) fn from_flags(flags: &DevFlags) -> Result<IndexConfig> {
     let on = &flags.account_index;
     ensure!(
         !on.contains(&AccountIndex::None) || on.iter().all(|index| *index == AccountIndex::None),
@@ -54,12 +54,12 @@ pub(crate) fn from_flags(flags: &DevFlags) -> Result<Indices> {
         included.is_none() || excluded.is_none(),
         "--account-index-include-key and --account-index-exclude-key: give one"
     );
-    let kept = included.map(IndexKeys::Only).or_else(|| excluded.map(IndexKeys::AllBut));
+    let kept = included.map(IndexKeyFilter::Only).or_else(|| excluded.map(IndexKeyFilter::AllBut));
     let kept = kept.unwrap_or_default();
-    let mut indices = Indices::default();
+    let mut indices = IndexConfig::default();
     for (index, facet) in AccountIndex::ALL {
         let is_on = on.is_empty() || on.contains(&index);
-        indices = indices.with(facet, if is_on { kept.clone() } else { IndexKeys::Off });
+        indices = indices.with(facet, if is_on { kept.clone() } else { IndexKeyFilter::Off });
     }
     Ok(rpc::own_keys()
         .into_iter()
@@ -78,14 +78,14 @@ fn keys(name: &str, given: &[String]) -> Result<Option<Arc<HashSet<Address>>>> {
 
 #[cfg(test)]
 mod tests {
-    use query::Indexed;
+    use query::IndexCoverage;
 
     use super::*;
 
-    fn check(flags: &DevFlags) -> Result<Vec<[Indexed; 2]>> {
+    fn check(flags: &DevFlags) -> Result<Vec<[IndexCoverage; 2]>> {
         let indices = from_flags(flags)?;
         let facets = [facet::PROGRAM, facet::OWNER, facet::MINT, facet::DELEGATE, facet::LOCKUP];
-        let indexed = |facet| [1, 2].map(|n| indices.indexed(facet, &Address::from([n; 32])));
+        let indexed = |facet| [1, 2].map(|n| indices.coverage(facet, &Address::from([n; 32])));
         Ok(facets.into_iter().map(indexed).collect())
     }
 
@@ -95,28 +95,28 @@ mod tests {
 
     #[test]
     fn indices_are_on_unless_others_are_named() -> Result<()> {
-        use Indexed::{Kept, Off};
-        assert_eq!(check(&DevFlags::default())?, [[Kept; 2]; 5]);
+        use IndexCoverage::{Covered, Off};
+        assert_eq!(check(&DevFlags::default())?, [[Covered; 2]; 5]);
         let account_index = vec![AccountIndex::SplTokenMint, AccountIndex::ProgramId];
         let flags = DevFlags { account_index, ..DevFlags::default() };
-        assert_eq!(check(&flags)?, [[Kept; 2], [Off; 2], [Kept; 2], [Off; 2], [Kept; 2]]);
+        assert_eq!(check(&flags)?, [[Covered; 2], [Off; 2], [Covered; 2], [Off; 2], [Covered; 2]]);
         let none = DevFlags { account_index: vec![AccountIndex::None], ..DevFlags::default() };
-        assert_eq!(check(&none)?, [[Off; 2], [Off; 2], [Off; 2], [Off; 2], [Kept; 2]]);
+        assert_eq!(check(&none)?, [[Off; 2], [Off; 2], [Off; 2], [Off; 2], [Covered; 2]]);
         let own = from_flags(&none)?;
-        assert!(rpc::own_keys().iter().all(|(facet, key)| own.keeps(*facet, key)));
+        assert!(rpc::own_keys().iter().all(|(facet, key)| own.has_entries(*facet, key)));
         Ok(())
     }
 
     #[test]
     fn one_list_of_keys_is_for_every_index() -> Result<()> {
-        use Indexed::{Excluded, Kept};
+        use IndexCoverage::{Covered, Excluded};
         let only = DevFlags { account_index_include_key: vec![key(1)], ..DevFlags::default() };
-        let mut expected = [[Kept, Excluded]; 5];
-        expected[4] = [Kept; 2];
+        let mut expected = [[Covered, Excluded]; 5];
+        expected[4] = [Covered; 2];
         assert_eq!(check(&only)?, expected);
         let but = DevFlags { account_index_exclude_key: vec![key(1)], ..DevFlags::default() };
-        let mut expected = [[Excluded, Kept]; 5];
-        expected[4] = [Kept; 2];
+        let mut expected = [[Excluded, Covered]; 5];
+        expected[4] = [Covered; 2];
         assert_eq!(check(&but)?, expected);
         Ok(())
     }

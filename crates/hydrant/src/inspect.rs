@@ -5,7 +5,7 @@ use std::fmt::Write;
 use anyhow::{Result, ensure};
 use chain::View;
 use indicatif::{HumanBytes, HumanCount};
-use ledger::Facet;
+use ledger::KeyKind;
 use snapshot::{Snapshot, Summary};
 use solana::facet;
 use solana_native_token::LAMPORTS_PER_SOL;
@@ -16,7 +16,7 @@ use crate::dev::say;
 use crate::snapshot_file::SnapshotFile;
 
 /// The indices by their names; whatever is more is small.
-const INDICES: [(&str, Facet); 5] = [
+const INDICES: [(&str, KeyKind); 5] = [
     ("program-id", facet::PROGRAM),
     ("spl-token-owner", facet::OWNER),
     ("spl-token-mint", facet::MINT),
@@ -66,7 +66,7 @@ fn parts(view: &View, accounts: usize) -> String {
         line(&format!("  {name}"), Some(index.entries), index.bytes);
     }
     line("Accounts, packed", None, bytes.packed);
-    line("Accounts, whole", None, bytes.kept);
+    line("Accounts, whole", None, bytes.unpacked);
     line("Ranks", None, bytes.ranks);
     line("Together", None, bytes.total());
     out

@@ -30,7 +30,7 @@ impl fmt::Display for Line {
             count(addresses),
             bytes(ledger.indices),
             bytes(ledger.packed),
-            bytes(ledger.kept),
+            bytes(ledger.unpacked),
             count(accounts),
             bytes(ledger.ranks),
             HumanBytes(history_bytes),
@@ -93,7 +93,7 @@ fn log(usage: &Usage) {
         addresses_bytes = usage.ledger.addresses,
         indices_bytes = usage.ledger.indices,
         packed_bytes = usage.ledger.packed,
-        kept_bytes = usage.ledger.kept,
+        kept_bytes = usage.ledger.unpacked,
         ranks_bytes = usage.ledger.ranks,
         history_bytes = usage.history_bytes,
         resident_bytes = resident_bytes(),
@@ -117,17 +117,17 @@ fn status_bytes(name: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use query::LedgerBytes;
+    use query::LedgerMemory;
 
     use super::*;
 
     #[test]
     fn a_line_names_every_part() {
-        let ledger = LedgerBytes {
+        let ledger = LedgerMemory {
             addresses: 1 << 20,
             indices: 2 << 20,
             packed: 3 << 30,
-            kept: 4_096,
+            unpacked: 4_096,
             ranks: 5,
         };
         let usage = Usage { addresses: 12_345, accounts: 10_000, ledger, history_bytes: 6 << 20 };

@@ -6,32 +6,32 @@ use std::sync::Arc;
 use foldhash::HashMap;
 use ledger::{AddressId, Key};
 
-use crate::large::{LARGE_MIN, Large};
-use crate::postings::{ID_MAX, Postings, Set};
-use crate::slabs::{self, BLOCK_MAX};
+use crate::large_set::{LARGE_MIN, LargeSet};
+use crate::postings::{ID_MAX, Postings, SetRef};
+use crate::small_sets::{self, BLOCK_MAX};
 
-/// Entries that [`Index::settle_a_little`] lets go of at least, if so many wait: a few
+/// Entries that [`Index::reclaim_some`] lets go of at least, if so many wait: a few
 /// microseconds.
-const SETTLED_MIN: usize = 16;
+const RECLAIMED_MIN: usize = 16;
 
 /// The records by key, as the writer sees them: an entry that only old snapshots need is gone.
 pub struct Index {
     postings: Arc<Postings>,
-    slabs: slabs::Books,
-    large: LargePlaces,
+    slab_allocator: small_sets::SlabAllocator,
+    large_set_allocator: LargeSetAllocator,
     /// Entries that go once the epoch is over, the oldest first; each is in here at most once.
-    waiting: VecDeque<(u64, Key, AddressId)>,
+    reclaim_queue: VecDeque<(u64, Key, AddressId)>,
     /// What became of those meanwhile.
-    removed: HashMap<(Key, AddressId), Removed>,
+    retired: HashMap<(Key, AddressId), RetiredEntry>,
     /// How many of a key's entries are removed and still there.
-    removed_of: HashMap<Key, usize>,
-    removed_since_settled: usize,
+    retired_by_key: HashMap<Key, usize>,
+    retired_since_reclaim: usize,
     keys: usize,
     entries: usize,
 }
 
 /// An entry that waits to go.
-struct Removed {
+struct RetiredEntry {
     /// The epoch at which it was removed last.
     known_until: u64,
     /// Whether it was put in again since then.
@@ -40,7 +40,7 @@ struct Removed {
 
 /// The places of large sets.
 #[derive(Default)]
-struct LargePlaces {
+struct LargeSetAllocator {
     /// How many were ever in use at once.
     len: u32,
     free: Vec<u32>,
@@ -55,12 +55,12 @@ impl Index {
     pub fn new(limit: u32, seed: u64) -> Self {
         Self {
             postings: Arc::new(Postings::new(limit, seed)),
-            slabs: slabs::Books::new(),
-            large: LargePlaces::default(),
-            waiting: VecDeque::new(),
-            removed: HashMap::default(),
-            removed_of: HashMap::default(),
-            removed_since_settled: 0,
+            slab_allocator: small_sets::SlabAllocator::new(),
+            large_set_allocator: LargeSetAllocator::default(),
+            reclaim_queue: VecDeque::new(),
+            retired: HashMap::default(),
+            retired_by_key: HashMap::default(),
+            retired_since_reclaim: 0,
             keys: 0,
             entries: 0,
         }
@@ -73,13 +73,13 @@ impl Index {
 
     /// Makes `record` found by `key`; false if it was already.
     pub fn insert(&mut self, key: Key, record: AddressId) -> bool {
-        let comes_back = match self.removed.get_mut(&(key, record)) {
+        let comes_back = match self.retired.get_mut(&(key, record)) {
             Some(removed) => !std::mem::replace(&mut removed.is_back, true),
             None => false,
         };
         if comes_back {
-            self.uncount_removed(key);
-        } else if !self.put(key, record) {
+            self.uncount_retired(key);
+        } else if !self.insert_entry(key, record) {
             return false;
         }
         self.entries += 1;
@@ -90,61 +90,62 @@ impl Index {
     /// Makes `record` no longer found by `key`; false if it was not. Readers whose snapshot was
     /// published in epoch `known_until` or before still find it.
     pub fn remove(&mut self, key: Key, record: AddressId, known_until: u64) -> bool {
-        match self.removed.get_mut(&(key, record)) {
+        match self.retired.get_mut(&(key, record)) {
             Some(removed) if !removed.is_back => return false,
-            Some(removed) => *removed = Removed { known_until, is_back: false },
+            Some(removed) => *removed = RetiredEntry { known_until, is_back: false },
             None if !self.postings.contains(key, record) => return false,
             None => {
-                self.removed.insert((key, record), Removed { known_until, is_back: false });
-                self.waiting.push_back((known_until, key, record));
+                self.retired.insert((key, record), RetiredEntry { known_until, is_back: false });
+                self.reclaim_queue.push_back((known_until, key, record));
             }
         }
-        *self.removed_of.entry(key).or_default() += 1;
-        self.removed_since_settled += 1;
+        *self.retired_by_key.entry(key).or_default() += 1;
+        self.retired_since_reclaim += 1;
         self.entries -= 1;
         self.keys -= usize::from(self.len_of(key) == 0);
         true
     }
 
     /// Lets go of what only readers of epochs before `oldest_held` needed: all of it.
-    pub fn settle(&mut self, oldest_held: u64) {
-        self.settle_some(oldest_held, usize::MAX);
+    pub fn reclaim(&mut self, oldest_held: u64) {
+        self.reclaim_up_to(oldest_held, usize::MAX);
     }
 
-    /// As [`Self::settle`], but at most about twice as much as was removed since the last time: it
+    /// As [`Self::reclaim`], but at most about twice as much as was removed since the last time: it
     /// keeps up, and a long scan that ends does not make one write pay for all that waited for it.
-    pub fn settle_a_little(&mut self, oldest_held: u64) {
-        let at_most = SETTLED_MIN + 2 * self.removed_since_settled + self.waiting.len() / 64;
-        self.settle_some(oldest_held, at_most);
+    pub fn reclaim_some(&mut self, oldest_held: u64) {
+        let at_most =
+            RECLAIMED_MIN + 2 * self.retired_since_reclaim + self.reclaim_queue.len() / 64;
+        self.reclaim_up_to(oldest_held, at_most);
     }
 
-    fn settle_some(&mut self, oldest_held: u64, at_most: usize) {
-        self.removed_since_settled = 0;
+    fn reclaim_up_to(&mut self, oldest_held: u64, at_most: usize) {
+        self.retired_since_reclaim = 0;
         for _ in 0..at_most {
-            let Some((until, key, record)) = self.waiting.front().copied() else { return };
+            let Some((until, key, record)) = self.reclaim_queue.front().copied() else { return };
             if until >= oldest_held {
                 return;
             }
-            self.waiting.pop_front();
-            match self.removed.get(&(key, record)) {
+            self.reclaim_queue.pop_front();
+            match self.retired.get(&(key, record)) {
                 Some(removed) if !removed.is_back && removed.known_until >= oldest_held => {
                     // Put in and removed again since it was queued.
-                    self.waiting.push_back((removed.known_until, key, record));
+                    self.reclaim_queue.push_back((removed.known_until, key, record));
                     continue;
                 }
                 Some(removed) if !removed.is_back => {
-                    self.uncount_removed(key);
-                    self.take(key, record);
+                    self.uncount_retired(key);
+                    self.remove_entry(key, record);
                 }
                 _ => {}
             }
-            self.removed.remove(&(key, record));
+            self.retired.remove(&(key, record));
         }
     }
 
     /// How many records are found by `key`.
     pub fn len_of(&self, key: Key) -> usize {
-        self.postings.len_of(key) - self.removed_of.get(&key).copied().unwrap_or(0)
+        self.postings.len_of(key) - self.retired_by_key.get(&key).copied().unwrap_or(0)
     }
 
     /// How many keys find something.
@@ -163,41 +164,41 @@ impl Index {
     }
 
     /// How many entries were removed while a snapshot may need them, those that came back included.
-    pub fn waiting(&self) -> usize {
-        self.removed.len()
+    pub fn pending_reclaim(&self) -> usize {
+        self.retired.len()
     }
 
-    fn uncount_removed(&mut self, key: Key) {
-        if let Some(count) = self.removed_of.get_mut(&key) {
+    fn uncount_retired(&mut self, key: Key) {
+        if let Some(count) = self.retired_by_key.get_mut(&key) {
             *count -= 1;
             if *count == 0 {
-                self.removed_of.remove(&key);
+                self.retired_by_key.remove(&key);
             }
         }
     }
 
     /// Puts an entry into the set of its key; false if it is there.
-    fn put(&mut self, key: Key, record: AddressId) -> bool {
+    fn insert_entry(&mut self, key: Key, record: AddressId) -> bool {
         assert!(key.id.0 <= ID_MAX, "key id {} is above {ID_MAX}", key.id.0);
         let postings = Arc::clone(&self.postings);
-        let words = postings.words(key.facet);
-        let place = words.lay_out(key.id.0);
+        let words = postings.key_table(key.kind);
+        let place = words.allocate_entry(key.id.0);
         let mut ids = [0; BLOCK_MAX + 1];
-        let (len, old) = match place.word().map(Set::from_word) {
+        let (len, old) = match place.word().map(SetRef::from_word) {
             None => {
-                words.set(place, Set::One(record.0).to_word());
+                words.set(place, SetRef::One(record.0).to_word());
                 return true;
             }
-            Some(Set::Large(at)) => {
-                return postings.large(at).is_some_and(|large| large.insert(record.0));
+            Some(SetRef::Large(at)) => {
+                return postings.large_set(at).is_some_and(|large| large.insert(record.0));
             }
-            Some(Set::One(other)) => {
+            Some(SetRef::One(other)) => {
                 ids[0] = other;
                 (1, None)
             }
-            Some(Set::Block(offset)) => {
+            Some(SetRef::Block(offset)) => {
                 let mut block = [0; BLOCK_MAX];
-                let len = postings.slabs().read(offset, &mut block);
+                let len = postings.small_sets().read(offset, &mut block);
                 ids[..len].copy_from_slice(&block[..len]);
                 (len, Some(offset))
             }
@@ -205,64 +206,64 @@ impl Index {
         let Err(at) = ids[..len].binary_search(&record.0) else { return false };
         ids.copy_within(at..len, at + 1);
         ids[at] = record.0;
-        let set = self.make(&ids[..=len]);
+        let set = self.store_set(&ids[..=len]);
         words.set(place, set.to_word());
-        place.changed();
+        place.mark_changed();
         if let Some(offset) = old {
-            postings.slabs().free(&mut self.slabs, offset);
+            postings.small_sets().free(&mut self.slab_allocator, offset);
         }
         true
     }
 
     /// Takes an entry, which is there, out of the set of its key.
-    fn take(&mut self, key: Key, record: AddressId) {
+    fn remove_entry(&mut self, key: Key, record: AddressId) {
         let postings = Arc::clone(&self.postings);
-        let words = postings.words(key.facet);
-        let place = words.lay_out(key.id.0);
+        let words = postings.key_table(key.kind);
+        let place = words.allocate_entry(key.id.0);
         let mut ids = [0; BLOCK_MAX];
-        match place.word().map(Set::from_word) {
+        match place.word().map(SetRef::from_word) {
             None => {}
-            Some(Set::One(_)) => place.remove(),
-            Some(Set::Block(offset)) => {
-                let len = postings.slabs().read(offset, &mut ids);
+            Some(SetRef::One(_)) => place.remove(),
+            Some(SetRef::Block(offset)) => {
+                let len = postings.small_sets().read(offset, &mut ids);
                 let Ok(at) = ids[..len].binary_search(&record.0) else { return };
                 ids.copy_within(at + 1..len, at);
-                let set = self.make(&ids[..len - 1]);
+                let set = self.store_set(&ids[..len - 1]);
                 words.set(place, set.to_word());
-                place.changed();
-                postings.slabs().free(&mut self.slabs, offset);
+                place.mark_changed();
+                postings.small_sets().free(&mut self.slab_allocator, offset);
             }
-            Some(Set::Large(at)) => {
-                let Some(large) = postings.large(at) else { return };
+            Some(SetRef::Large(at)) => {
+                let Some(large) = postings.large_set(at) else { return };
                 large.remove(record.0);
                 if large.len() >= LARGE_MIN {
                     return;
                 }
                 let mut few = Vec::with_capacity(LARGE_MIN);
                 large.read(0, LARGE_MIN, &mut few);
-                let set = self.make(&few);
+                let set = self.store_set(&few);
                 words.set(place, set.to_word());
-                place.changed();
-                postings.set_large(at, None);
-                self.large.free.push(at);
+                place.mark_changed();
+                postings.set_large_set(at, None);
+                self.large_set_allocator.free.push(at);
             }
         }
     }
 
     /// A set of these ids, which no key leads to yet.
-    fn make(&mut self, ids: &[u32]) -> Set {
+    fn store_set(&mut self, ids: &[u32]) -> SetRef {
         match ids {
-            [one] => Set::One(*one),
+            [one] => SetRef::One(*one),
             ids if ids.len() <= BLOCK_MAX => {
-                Set::Block(self.postings.slabs().put(&mut self.slabs, ids))
+                SetRef::Block(self.postings.small_sets().put(&mut self.slab_allocator, ids))
             }
             ids => {
-                let at = self.large.free.pop().unwrap_or_else(|| {
-                    self.large.len += 1; // bounded by `Chunks`
-                    self.large.len - 1
+                let at = self.large_set_allocator.free.pop().unwrap_or_else(|| {
+                    self.large_set_allocator.len += 1; // bounded by `ChunkedArray`
+                    self.large_set_allocator.len - 1
                 });
-                self.postings.set_large(at, Some(Arc::new(Large::new(ids))));
-                Set::Large(at)
+                self.postings.set_large_set(at, Some(Arc::new(LargeSet::new(ids))));
+                SetRef::Large(at)
             }
         }
     }
@@ -273,13 +274,13 @@ impl Index {
 #[cfg(test)]
 #[cfg(loom)]
 mod loom_tests {
-    use ledger::Facet;
+    use ledger::KeyKind;
     use loom::thread;
 
     use super::*;
 
     fn key(id: u32) -> Key {
-        Key { facet: Facet(0), id: AddressId(id) }
+        Key { kind: KeyKind(0), id: AddressId(id) }
     }
 
     #[test]

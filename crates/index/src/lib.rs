@@ -17,14 +17,14 @@
 //! how long readers hold what (`address`, which numbers the epochs).
 #![forbid(unsafe_code)]
 
-mod chunks;
+mod chunked_array;
 mod index;
-mod large;
-mod leaf;
+mod key_table;
+mod large_set;
+mod large_set_leaf;
 mod postings;
-mod slabs;
+mod small_sets;
 mod sync;
-mod words;
 
 pub use index::Index;
-pub use postings::{FacetUsage, ID_MAX, Postings, Records};
+pub use postings::{ID_MAX, KeyKindUsage, Postings, Records};

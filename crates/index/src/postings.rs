@@ -3,12 +3,12 @@
 use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwapOption;
-use ledger::{AddressId, Facet, Key};
+use ledger::{AddressId, Key, KeyKind};
 
-use crate::chunks::Chunks;
-use crate::large::Large;
-use crate::slabs::{BLOCK_MAX, Slabs};
-use crate::words::{Place, Words};
+use crate::chunked_array::ChunkedArray;
+use crate::key_table::{KeyEntry, KeyTable};
+use crate::large_set::LargeSet;
+use crate::small_sets::{BLOCK_MAX, SmallSets};
 
 /// The largest id of a key or a record: a word needs a bit for itself.
 pub const ID_MAX: u32 = (1 << 31) - 1;
@@ -19,16 +19,16 @@ const TAG_BITS: u32 = 30;
 
 /// The sets of all keys, shared by the writer and all readers.
 pub struct Postings {
-    facets: Box<[OnceLock<Words>]>,
-    slabs: Slabs,
-    large: Chunks<ArcSwapOption<Large>>,
+    key_tables: Box<[OnceLock<KeyTable>]>,
+    small_sets: SmallSets,
+    large_sets: ChunkedArray<ArcSwapOption<LargeSet>>,
     limit: u32,
     seed: u64,
 }
 
 /// What a facet's keys come to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct FacetUsage {
+pub struct KeyKindUsage {
     /// Keys by which something is found.
     pub keys: usize,
     /// Entries under them, those included that only old readers still need.
@@ -39,7 +39,7 @@ pub struct FacetUsage {
 
 /// Where a word leads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Set {
+pub(crate) enum SetRef {
     /// The only record.
     One(u32),
     /// A block of 2 to [`BLOCK_MAX`] records.
@@ -49,13 +49,13 @@ pub(crate) enum Set {
 }
 
 /// A set as it was found.
-enum Found {
+enum SetSnapshot {
     /// So many ids were copied.
     Few(usize),
-    Large(Arc<Large>),
+    Large(Arc<LargeSet>),
 }
 
-impl Set {
+impl SetRef {
     pub(crate) fn from_word(word: u32) -> Self {
         let low = word & ((1 << TAG_BITS) - 1);
         match word >> TAG_BITS {
@@ -81,9 +81,9 @@ impl Set {
 impl Postings {
     pub(crate) fn new(limit: u32, seed: u64) -> Self {
         Self {
-            facets: (0..=usize::from(u8::MAX)).map(|_| OnceLock::new()).collect(),
-            slabs: Slabs::new(),
-            large: Chunks::new(4096),
+            key_tables: (0..=usize::from(u8::MAX)).map(|_| OnceLock::new()).collect(),
+            small_sets: SmallSets::new(),
+            large_sets: ChunkedArray::new(4096),
             limit,
             seed,
         }
@@ -101,25 +101,27 @@ impl Postings {
     pub fn records_from(&self, key: Key, first: AddressId) -> Records {
         let mut few = [0; BLOCK_MAX];
         match self.find(key, &mut few) {
-            Found::Few(len) => {
+            SetSnapshot::Few(len) => {
                 let ids = &few[..len];
                 let at = ids.partition_point(|id| *id < first.0);
-                Records { ids: ids[at..].to_vec(), at: 0, rest: None }
+                Records { ids: ids[at..].to_vec(), at: 0, remaining: None }
             }
-            Found::Large(large) => Records { ids: Vec::new(), at: 0, rest: Some((large, first.0)) },
+            SetSnapshot::Large(large) => {
+                Records { ids: Vec::new(), at: 0, remaining: Some((large, first.0)) }
+            }
         }
     }
 
     /// How many entries `key` has now, with those that only old snapshots need. Cost: a look-up.
     pub fn len_of(&self, key: Key) -> usize {
-        let Some(place) = self.place(key) else { return 0 };
+        let Some(place) = self.key_entry(key) else { return 0 };
         loop {
             let version = place.version();
-            let len = match place.word().map(Set::from_word) {
+            let len = match place.word().map(SetRef::from_word) {
                 None => 0,
-                Some(Set::One(_)) => 1,
-                Some(Set::Block(offset)) => self.slabs.block_len(offset),
-                Some(Set::Large(at)) => self.large(at).map_or(0, |large| large.len()),
+                Some(SetRef::One(_)) => 1,
+                Some(SetRef::Block(offset)) => self.small_sets.block_len(offset),
+                Some(SetRef::Large(at)) => self.large_set(at).map_or(0, |large| large.len()),
             };
             if place.is_unchanged_since(version) {
                 return len;
@@ -131,36 +133,36 @@ impl Postings {
     pub fn contains(&self, key: Key, record: AddressId) -> bool {
         let mut few = [0; BLOCK_MAX];
         match self.find(key, &mut few) {
-            Found::Few(len) => few[..len].contains(&record.0),
-            Found::Large(large) => large.contains(record.0),
+            SetSnapshot::Few(len) => few[..len].contains(&record.0),
+            SetSnapshot::Large(large) => large.contains(record.0),
         }
     }
 
     /// The heap bytes of all sets, about. Cost: O(bytes / 1,024); for reports.
     pub fn bytes(&self) -> usize {
-        let words = self.facets.iter().filter_map(OnceLock::get).map(Words::bytes);
-        let large = self.large.iter().filter_map(|large| Some(large.load_full()?.bytes()));
-        let facets = size_of_val(&*self.facets) + words.sum::<usize>();
-        facets + self.slabs.bytes() + self.large.bytes() + large.sum::<usize>()
+        let words = self.key_tables.iter().filter_map(OnceLock::get).map(KeyTable::bytes);
+        let large = self.large_sets.iter().filter_map(|large| Some(large.load_full()?.bytes()));
+        let facets = size_of_val(&*self.key_tables) + words.sum::<usize>();
+        facets + self.small_sets.bytes() + self.large_sets.bytes() + large.sum::<usize>()
     }
 
     /// What the keys of one facet take, and how much is under them. Room between blocks and the books
     /// that all facets share are in [`Self::bytes`] alone. While the writer goes on, about. Cost:
     /// O(keys); for reports.
-    pub fn usage_of(&self, facet: Facet) -> FacetUsage {
-        let Some(words) = self.facets[usize::from(facet.0)].get() else {
-            return FacetUsage::default();
+    pub fn usage_of(&self, facet: KeyKind) -> KeyKindUsage {
+        let Some(words) = self.key_tables[usize::from(facet.0)].get() else {
+            return KeyKindUsage::default();
         };
-        let mut usage = FacetUsage { bytes: words.bytes(), ..FacetUsage::default() };
+        let mut usage = KeyKindUsage { bytes: words.bytes(), ..KeyKindUsage::default() };
         for word in words.words() {
-            let (entries, bytes) = match Set::from_word(word) {
-                Set::One(_) => (1, 0),
-                Set::Block(offset) => {
-                    let len = self.slabs.block_len(offset);
+            let (entries, bytes) = match SetRef::from_word(word) {
+                SetRef::One(_) => (1, 0),
+                SetRef::Block(offset) => {
+                    let len = self.small_sets.block_len(offset);
                     (len, len * size_of::<u32>())
                 }
-                Set::Large(place) => {
-                    let large = self.large.get(place).and_then(ArcSwapOption::load_full);
+                SetRef::Large(place) => {
+                    let large = self.large_sets.get(place).and_then(ArcSwapOption::load_full);
                     large.map_or((0, 0), |large| (large.len(), large.bytes()))
                 }
             };
@@ -173,18 +175,20 @@ impl Postings {
 
     /// The set of a key, copied if it is small. A reader that is overtaken by a change in the key's
     /// shard reads again.
-    fn find(&self, key: Key, few: &mut [u32; BLOCK_MAX]) -> Found {
-        let Some(place) = self.place(key) else { return Found::Few(0) };
+    fn find(&self, key: Key, few: &mut [u32; BLOCK_MAX]) -> SetSnapshot {
+        let Some(place) = self.key_entry(key) else { return SetSnapshot::Few(0) };
         loop {
             let version = place.version();
-            let found = match place.word().map(Set::from_word) {
-                None => return Found::Few(0),
-                Some(Set::One(record)) => {
+            let found = match place.word().map(SetRef::from_word) {
+                None => return SetSnapshot::Few(0),
+                Some(SetRef::One(record)) => {
                     few[0] = record;
-                    return Found::Few(1);
+                    return SetSnapshot::Few(1);
                 }
-                Some(Set::Block(offset)) => Found::Few(self.slabs.read(offset, few)),
-                Some(Set::Large(at)) => self.large(at).map_or(Found::Few(0), Found::Large),
+                Some(SetRef::Block(offset)) => SetSnapshot::Few(self.small_sets.read(offset, few)),
+                Some(SetRef::Large(at)) => {
+                    self.large_set(at).map_or(SetSnapshot::Few(0), SetSnapshot::Large)
+                }
             };
             if place.is_unchanged_since(version) {
                 return found;
@@ -192,27 +196,27 @@ impl Postings {
         }
     }
 
-    fn place(&self, key: Key) -> Option<Place<'_>> {
-        self.facets[usize::from(key.facet.0)].get()?.place(key.id.0)
+    fn key_entry(&self, key: Key) -> Option<KeyEntry<'_>> {
+        self.key_tables[usize::from(key.kind.0)].get()?.entry(key.id.0)
     }
 
     /// The table of a facet, made if it is not there. Writer only.
-    pub(crate) fn words(&self, facet: Facet) -> &Words {
-        self.facets[usize::from(facet.0)]
-            .get_or_init(|| Words::new(self.limit, self.seed ^ u64::from(facet.0) << 32))
+    pub(crate) fn key_table(&self, facet: KeyKind) -> &KeyTable {
+        self.key_tables[usize::from(facet.0)]
+            .get_or_init(|| KeyTable::new(self.limit, self.seed ^ u64::from(facet.0) << 32))
     }
 
-    pub(crate) fn slabs(&self) -> &Slabs {
-        &self.slabs
+    pub(crate) fn small_sets(&self) -> &SmallSets {
+        &self.small_sets
     }
 
-    pub(crate) fn large(&self, at: u32) -> Option<Arc<Large>> {
-        self.large.get(at)?.load_full()
+    pub(crate) fn large_set(&self, at: u32) -> Option<Arc<LargeSet>> {
+        self.large_sets.get(at)?.load_full()
     }
 
     /// Sets or clears a large set. Writer only.
-    pub(crate) fn set_large(&self, at: u32, large: Option<Arc<Large>>) {
-        self.large.lay_out(at, ArcSwapOption::empty).store(large);
+    pub(crate) fn set_large_set(&self, at: u32, large: Option<Arc<LargeSet>>) {
+        self.large_sets.allocate(at, ArcSwapOption::empty).store(large);
     }
 }
 
@@ -221,7 +225,7 @@ pub struct Records {
     ids: Vec<u32>,
     at: usize,
     /// A large set, and from which id on it is still to be read.
-    rest: Option<(Arc<Large>, u32)>,
+    remaining: Option<(Arc<LargeSet>, u32)>,
 }
 
 impl Records {
@@ -229,19 +233,19 @@ impl Records {
     /// quicker on many at once.
     pub fn batch(&mut self) -> Option<impl ExactSizeIterator<Item = AddressId> + '_> {
         if self.at == self.ids.len() {
-            self.read_on()?;
+            self.read_more()?;
         }
         let from = std::mem::replace(&mut self.at, self.ids.len());
         Some(self.ids[from..].iter().map(|id| AddressId(*id)))
     }
 
     /// Copies the next ids of a large set.
-    fn read_on(&mut self) -> Option<()> {
-        let (large, from) = self.rest.take()?;
+    fn read_more(&mut self) -> Option<()> {
+        let (large, from) = self.remaining.take()?;
         self.ids.clear();
         self.at = 0;
         let next = large.read(from, BATCH_LEN, &mut self.ids);
-        self.rest = next.map(|from| (large, from));
+        self.remaining = next.map(|from| (large, from));
         Some(())
     }
 }
@@ -251,7 +255,7 @@ impl Iterator for Records {
 
     fn next(&mut self) -> Option<AddressId> {
         if self.at == self.ids.len() {
-            self.read_on()?;
+            self.read_more()?;
         }
         let id = *self.ids.get(self.at)?;
         self.at += 1;
@@ -266,9 +270,15 @@ mod tests {
 
     #[test]
     fn a_set_survives_its_word() {
-        let sets = [Set::One(0), Set::One(ID_MAX), Set::Block(0), Set::Block(5), Set::Large(7)];
+        let sets = [
+            SetRef::One(0),
+            SetRef::One(ID_MAX),
+            SetRef::Block(0),
+            SetRef::Block(5),
+            SetRef::Large(7),
+        ];
         for set in sets {
-            assert_eq!(Set::from_word(set.to_word()), set);
+            assert_eq!(SetRef::from_word(set.to_word()), set);
         }
     }
 }

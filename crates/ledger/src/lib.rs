@@ -11,4 +11,4 @@ mod record;
 
 pub use address::{ADDRESS_BYTES_MAX, Address, AddressError, AddressId};
 pub use block::{BlockId, Commitment, Slot};
-pub use record::{Change, Facet, Key, Record};
+pub use record::{Change, Key, KeyKind, Record};

@@ -7,13 +7,13 @@ use crate::{Address, AddressId};
 /// By what a record is found: its program, its token mint, and so on. The dialect gives the numbers
 /// their meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Facet(pub u8);
+pub struct KeyKind(pub u8);
 
 /// One key of an index: "the records whose `facet` is this address".
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
     /// What the address is to the record.
-    pub facet: Facet,
+    pub kind: KeyKind,
     /// The address, as its number.
     pub id: AddressId,
 }
@@ -21,7 +21,7 @@ pub struct Key {
 /// What a ledger keeps under an address.
 pub trait Record: Send + Sync + 'static {
     /// Calls `key` once for every key that this record is found by.
-    fn keys(&self, key: &mut dyn FnMut(Facet, Address));
+    fn keys(&self, key: &mut dyn FnMut(KeyKind, Address));
 
     /// Appends what the record's keys do not say: with the addresses that [`Self::keys`] gives it is
     /// the whole record. False, whatever was appended, if it is better kept as it is: a large or an
@@ -33,7 +33,7 @@ pub trait Record: Send + Sync + 'static {
 
     /// The record of which [`Self::keys`] gave these keys, in their order, and [`Self::pack`] these
     /// bytes; `None` if they are not of that making.
-    fn unpack(keys: &[(Facet, Address)], packed: &[u8]) -> Option<Self>
+    fn unpack(keys: &[(KeyKind, Address)], packed: &[u8]) -> Option<Self>
     where
         Self: Sized,
     {
@@ -41,10 +41,10 @@ pub trait Record: Send + Sync + 'static {
         None
     }
 
-    /// What [`Self::rank_among_all`] or, with a facet, [`Self::rank_under`] gives for the record that
+    /// What [`Self::global_rank`] or, with a facet, [`Self::rank_in`] gives for the record that
     /// packed itself into these bytes, if they say so without its keys: it is asked for many records
     /// at once.
-    fn packed_rank(packed: &[u8], facet: Option<Facet>) -> Option<Option<u64>>
+    fn packed_rank(packed: &[u8], facet: Option<KeyKind>) -> Option<Option<u64>>
     where
         Self: Sized,
     {
@@ -58,13 +58,13 @@ pub trait Record: Send + Sync + 'static {
     }
 
     /// Where this record stands among all, the highest first; `None` if it has no place there.
-    fn rank_among_all(&self) -> Option<u64> {
+    fn global_rank(&self) -> Option<u64> {
         None
     }
 
     /// Where it stands among the records that are found by the same key under `facet`, if that facet
     /// has an order.
-    fn rank_under(&self, facet: Facet) -> Option<u64> {
+    fn rank_in(&self, facet: KeyKind) -> Option<u64> {
         let _ = facet;
         None
     }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use chain::HistoryLimits;
 use ledger::Slot;
-use query::Indices;
+use query::IndexConfig;
 use solana_inflation::Inflation;
 use solana_pubkey::Pubkey;
 
@@ -54,7 +54,7 @@ pub struct Config {
     /// Addresses that the ledger may know.
     pub addresses_max: u32,
     /// By which keys accounts are found.
-    pub indices: Indices,
+    pub indices: IndexConfig,
     /// How fast the ledger makes lamports. Fixed at genesis.
     pub inflation: Inflation,
     /// Lamports of the faucet at genesis.
@@ -179,7 +179,7 @@ impl Default for Config {
             queue_max: QUEUE_MAX_DEFAULT,
             queue_compute_units_max: QUEUE_COMPUTE_UNITS_MAX_DEFAULT,
             addresses_max: ADDRESSES_MAX_DEFAULT,
-            indices: Indices::default(),
+            indices: IndexConfig::default(),
             inflation: Inflation::default(),
             faucet_lamports: 1_000_000 * solana_native_token::LAMPORTS_PER_SOL,
             airdrop_lamports_max: None,

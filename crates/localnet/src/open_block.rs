@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use chain::{AccountWrite, Bank, Block, Executed};
 use foldhash::quality::RandomState;
-use ledger::{Address, BlockId, Facet, Record};
+use ledger::{Address, BlockId, KeyKind, Record};
 use solana::Account;
 use solana_account::{AccountSharedData, ReadableAccount};
 use solana_hash::Hash;
@@ -32,7 +32,7 @@ pub(crate) struct OpenBlock {
     pub(crate) fees: Fees,
     writes: HashMap<Pubkey, AccountWrite, RandomState>,
     /// What accounts were found by before the block, of those that lost some of it or are new.
-    found_by: HashMap<Pubkey, Vec<(Facet, Address)>, RandomState>,
+    found_by: HashMap<Pubkey, Vec<(KeyKind, Address)>, RandomState>,
 }
 
 impl OpenBlock {
@@ -136,7 +136,7 @@ impl OpenBlock {
 }
 
 /// What an account is found by; nothing once its lamports are gone.
-fn keys(account: &AccountSharedData) -> Vec<(Facet, Address)> {
+fn keys(account: &AccountSharedData) -> Vec<(KeyKind, Address)> {
     let mut keys = Vec::new();
     if account.lamports() > 0 {
         Account(account.clone()).keys(&mut |facet, address| keys.push((facet, address)));

@@ -51,7 +51,7 @@ pub struct ClientId(pub u128);
 impl ClientId {
     /// A client by where it comes from. The addresses of one IPv6 network (64 bits) are one client:
     /// whoever has one of them has all.
-    pub fn of_ip(ip: IpAddr) -> Self {
+    pub fn from_ip(ip: IpAddr) -> Self {
         match ip.to_canonical() {
             IpAddr::V4(ip) => Self(u128::from(ip.to_bits())),
             IpAddr::V6(ip) => Self(ip.to_bits() & !u128::from(u64::MAX)),
@@ -59,7 +59,7 @@ impl ClientId {
     }
 
     /// A client by a name that somebody trusted gave it.
-    pub fn of_name(name: &[u8]) -> Self {
+    pub fn from_name(name: &[u8]) -> Self {
         // Two names in 2^64 are one client: it costs the one some of the other's turns.
         let mut hasher = DefaultHasher::new();
         name.hash(&mut hasher);
@@ -69,7 +69,7 @@ impl ClientId {
     /// The same client's work that is not to stand behind the rest of its own: the pool's turns and places take
     /// it for another client's. Not for limits or the log.
     #[must_use]
-    pub fn aside(self) -> Self {
+    pub fn background(self) -> Self {
         // Of the high half an address has no bit and a name all, of the low half a network has none: with one of
         // each turned over it is neither of them, but for a multicast network and one name in 2^64.
         Self(self.0 ^ (1 << 64 | 1 << 32))
@@ -93,25 +93,25 @@ mod tests {
 
     #[test]
     fn a_client_is_an_address_or_a_network() {
-        let of = |text: &str| ClientId::of_ip(text.parse().expect("an address"));
+        let of = |text: &str| ClientId::from_ip(text.parse().expect("an address"));
         assert_eq!(of("10.0.0.1"), of("::ffff:10.0.0.1"));
         assert_ne!(of("10.0.0.1"), of("10.0.0.2"));
         assert_eq!(of("2001:db8::1"), of("2001:db8::2"));
         assert_ne!(of("2001:db8::1"), of("2001:db8:0:1::1"));
-        assert_ne!(ClientId::of_name(b"a"), ClientId::of_name(b"b"));
+        assert_ne!(ClientId::from_name(b"a"), ClientId::from_name(b"b"));
         assert_eq!(of("::ffff:10.0.0.1").to_string(), "10.0.0.1");
         assert_eq!(of("2001:db8::1").to_string(), "2001:db8::/64");
-        assert!(ClientId::of_name(b"a").to_string().starts_with("name-"));
+        assert!(ClientId::from_name(b"a").to_string().starts_with("name-"));
     }
 
     #[test]
-    fn what_is_aside_is_no_other_client() {
-        let of = |text: &str| ClientId::of_ip(text.parse().expect("an address"));
+    fn a_background_id_equals_no_other_clients_id() {
+        let of = |text: &str| ClientId::from_ip(text.parse().expect("an address"));
         let neighbours =
             ["10.0.0.1", "0.0.0.1", "255.255.255.255", "::1", "0:0:0:1::", "2001:db8::"];
         let mut all: Vec<_> = neighbours.map(of).to_vec();
-        all.extend([b"a", b"b"].map(|name| ClientId::of_name(name)));
-        all.extend(all.clone().into_iter().map(ClientId::aside));
+        all.extend([b"a", b"b"].map(|name| ClientId::from_name(name)));
+        all.extend(all.clone().into_iter().map(ClientId::background));
         let different: std::collections::HashSet<_> = all.iter().collect();
         assert_eq!(different.len(), all.len());
         for aside in &all[all.len() / 2..] {

@@ -79,7 +79,7 @@ impl Default for Config {
 /// What a file says of a class; the rest is as it is by default.
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Given {
+struct PartialClassConfig {
     tasks_max: Option<usize>,
     active_max: Option<usize>,
     deadline_ms: Option<u64>,
@@ -87,22 +87,22 @@ struct Given {
 }
 
 fn light<'de, D: Deserializer<'de>>(given: D) -> Result<ClassConfig, D::Error> {
-    over(LIGHT, given)
+    deserialize_with_defaults(LIGHT, given)
 }
 
 fn medium<'de, D: Deserializer<'de>>(given: D) -> Result<ClassConfig, D::Error> {
-    over(MEDIUM, given)
+    deserialize_with_defaults(MEDIUM, given)
 }
 
 fn heavy<'de, D: Deserializer<'de>>(given: D) -> Result<ClassConfig, D::Error> {
-    over(HEAVY, given)
+    deserialize_with_defaults(HEAVY, given)
 }
 
-fn over<'de, D: Deserializer<'de>>(
+fn deserialize_with_defaults<'de, D: Deserializer<'de>>(
     default: ClassConfig,
     given: D,
 ) -> Result<ClassConfig, D::Error> {
-    let given = Given::deserialize(given)?;
+    let given = PartialClassConfig::deserialize(given)?;
     Ok(ClassConfig {
         tasks_max: given.tasks_max.unwrap_or(default.tasks_max),
         active_max: given.active_max.unwrap_or(default.active_max),
@@ -122,7 +122,7 @@ impl Config {
     }
 
     /// How long a step may run.
-    pub(crate) fn slice(&self) -> Duration {
+    pub(crate) fn time_slice(&self) -> Duration {
         match self.slice_us {
             0 => Duration::MAX,
             us => Duration::from_micros(us),

@@ -18,13 +18,13 @@ pub struct ClassCounters {
     /// Tasks in a step right now.
     pub running: usize,
     /// Tasks that have begun, run ones included, and are not done.
-    pub begun: usize,
+    pub active: usize,
     /// Of those, how many wait for their client to take what they made.
-    pub parked: usize,
+    pub blocked: usize,
     /// Steps run.
-    pub slices: u64,
+    pub time_slices: u64,
     /// Tasks that were done.
-    pub done: u64,
+    pub completed: u64,
     /// Tasks whose client left.
     pub cancelled: u64,
     /// Tasks that were refused.
@@ -42,21 +42,21 @@ pub struct ClassCounters {
     /// Time in steps.
     pub busy: Duration,
     /// Time from arrival to the first step.
-    pub waited: Histogram,
+    pub queue_wait: Histogram,
 }
 
 impl Counters {
     /// The figures of a class.
-    pub fn of(&self, class: Class) -> &ClassCounters {
+    pub fn class(&self, class: Class) -> &ClassCounters {
         &self.classes[class.index()]
     }
 
-    pub(crate) fn of_mut(&mut self, class: Class) -> &mut ClassCounters {
+    pub(crate) fn class_mut(&mut self, class: Class) -> &mut ClassCounters {
         &mut self.classes[class.index()]
     }
 
     /// A figure summed over the classes.
-    pub fn sum<N: std::iter::Sum>(&self, of: impl Fn(&ClassCounters) -> N) -> N {
+    pub fn sum_over_classes<N: std::iter::Sum>(&self, of: impl Fn(&ClassCounters) -> N) -> N {
         self.classes.iter().map(of).sum()
     }
 }

@@ -7,16 +7,16 @@ use std::time::Duration;
 pub trait Task: Send {
     /// Works until it is done, or `slice` is over, or there is no room for what it makes.
     ///
-    /// It should look at [`Slice::is_over`] every some tens of microseconds. It must not block.
-    fn step(&mut self, slice: &Slice<'_>) -> Step;
+    /// It should look at [`TimeSlice::is_over`] every some tens of microseconds. It must not block.
+    fn poll(&mut self, slice: &TimeSlice<'_>) -> TaskPoll;
 
     /// Told instead of another step when there will be none. Must be cheap and not panic.
-    fn ended(&mut self, _why: Ended) {}
+    fn on_end(&mut self, _why: TaskEnd) {}
 }
 
 /// Where a task stands after a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum TaskPoll {
     /// There is more to do; it may go on at once.
     More,
     /// It can go on after [`crate::Ticket::wake`], and takes no turns until then.
@@ -27,7 +27,7 @@ pub enum Step {
 
 /// Why a task is not stepped any more though it was not done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ended {
+pub enum TaskEnd {
     /// The deadline of its class was over before it had begun.
     ExpiredWaiting,
     /// The deadline of its class was over.
@@ -47,15 +47,15 @@ pub trait Clock: Send + Sync {
 }
 
 /// What one step may use of a thread.
-pub struct Slice<'a> {
+pub struct TimeSlice<'a> {
     pub(crate) clock: &'a dyn Clock,
     pub(crate) ends_at: Duration,
     pub(crate) cancelled: &'a AtomicBool,
 }
 
-impl<'a> Slice<'a> {
+impl<'a> TimeSlice<'a> {
     /// A slice until `ends_at` by `clock`, or until `cancelled`: for whoever runs a task by himself.
-    pub fn until(clock: &'a dyn Clock, ends_at: Duration, cancelled: &'a AtomicBool) -> Self {
+    pub fn ending_at(clock: &'a dyn Clock, ends_at: Duration, cancelled: &'a AtomicBool) -> Self {
         Self { clock, ends_at, cancelled }
     }
 

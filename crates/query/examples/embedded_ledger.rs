@@ -6,7 +6,7 @@
 use std::error::Error;
 use std::sync::Arc;
 
-use ledger::{Address, BlockId, Change, Commitment, Facet, Record};
+use ledger::{Address, BlockId, Change, Commitment, KeyKind, Record};
 use query::{Ledger, LedgerConfig};
 
 /// What stands under an address: a balance, and who owns it.
@@ -16,10 +16,10 @@ struct Balance {
 }
 
 /// Balances are found by their owner.
-const OWNER: Facet = Facet(0);
+const OWNER: KeyKind = KeyKind(0);
 
 impl Record for Balance {
-    fn keys(&self, key: &mut dyn FnMut(Facet, Address)) {
+    fn keys(&self, key: &mut dyn FnMut(KeyKind, Address)) {
         key(OWNER, self.owner);
     }
 }
@@ -49,7 +49,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     ledger.finalize(block)?;
     ledger.publish();
     let finalized = reader.view(Commitment::Finalized);
-    let found = finalized.keyed_len(OWNER, &alice);
+    let found = finalized.records_by_key_len(OWNER, &alice);
     println!("finalized, found by their owner: {found}");
     assert_eq!(found, 2);
     Ok(())

@@ -7,29 +7,29 @@
 //! Not here: what a record is (the dialect says), who may ask what and for how long (`pool`, `rpc`).
 #![forbid(unsafe_code)]
 
-mod batch;
-mod changes;
+mod batch_read;
+mod block_writes;
+mod change_tracker;
 #[cfg(test)]
-mod changes_model;
-mod highest;
-mod indices;
-mod keyed;
+mod change_tracker_tests;
+mod index_config;
+mod key_query;
+mod ledger_writer;
+mod memory_usage;
 mod page;
-mod prepare;
-mod ranks;
-mod touched;
-mod usage;
+mod rank_index;
+mod resolve_changes;
+mod scan;
+mod top_records;
 mod view;
-mod visit;
-mod writer;
 
 pub use address::{AddressRef, AddressTable, TableFull};
-pub use changes::{Changes, Read, WATCHED_MAX};
-pub use highest::Ranked;
-pub use index::FacetUsage;
-pub use indices::{IndexKeys, Indexed, Indices};
+pub use change_tracker::{ChangeTracker, Dependency, WATCHED_MAX};
+pub use index::KeyKindUsage;
+pub use index_config::{IndexConfig, IndexCoverage, IndexKeyFilter};
+pub use ledger_writer::{Ledger, LedgerConfig, LedgerError, LedgerMemory, LedgerUsage};
 pub use page::{Cursor, Page, PageLimits, PageSearch, StaleCursor};
-pub use ranks::RankBounds;
+pub use rank_index::RankBounds;
 pub use state::{BlockError, UNROOTED_MAX};
-pub use view::{Reader, View, Views};
-pub use writer::{Ledger, LedgerBytes, LedgerConfig, LedgerError, LedgerUsage};
+pub use top_records::RankedRecord;
+pub use view::{CommitmentViews, Reader, View};

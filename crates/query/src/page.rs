@@ -7,8 +7,8 @@
 
 use std::sync::Arc;
 
-use ledger::{Address, AddressId, Facet, Record, Slot};
-use state::Seen;
+use ledger::{Address, AddressId, KeyKind, Record, Slot};
+use state::VisibleVersion;
 
 use crate::View;
 
@@ -16,7 +16,7 @@ use crate::View;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cursor {
     /// Of which run of the ledger: another one gives other ids.
-    run: u64,
+    instance: u64,
     after: AddressId,
 }
 
@@ -81,7 +81,7 @@ impl Cursor {
     /// For clients to keep.
     pub fn to_bytes(self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
-        bytes[..8].copy_from_slice(&self.run.to_be_bytes());
+        bytes[..8].copy_from_slice(&self.instance.to_be_bytes());
         bytes[8..].copy_from_slice(&self.after.0.to_be_bytes());
         bytes
     }
@@ -89,8 +89,8 @@ impl Cursor {
     /// From what a client kept.
     pub fn from_bytes(bytes: [u8; Self::BYTES]) -> Self {
         let [a, b, c, d, e, f, g, h, after @ ..] = bytes;
-        let run = u64::from_be_bytes([a, b, c, d, e, f, g, h]);
-        Self { run, after: AddressId(u32::from_be_bytes(after)) }
+        let instance = u64::from_be_bytes([a, b, c, d, e, f, g, h]);
+        Self { instance, after: AddressId(u32::from_be_bytes(after)) }
     }
 }
 
@@ -101,19 +101,19 @@ impl<R: Record, M> View<R, M> {
     /// Cost: O(records looked at), however far into the list the page is.
     pub fn page(
         &self,
-        keys: &[(Facet, Address)],
+        keys: &[(KeyKind, Address)],
         limits: PageLimits,
         weigh: impl Fn(&R) -> Option<usize>,
     ) -> Result<Page<R>, StaleCursor> {
-        let mut search = self.begin_page(limits)?;
-        while self.go_on_page(&mut search, keys, usize::MAX, &weigh) {}
+        let mut search = self.start_page(limits)?;
+        while self.continue_page(&mut search, keys, usize::MAX, &weigh) {}
         Ok(search.page)
     }
 
     /// A page that is looked for step by step.
-    pub fn begin_page(&self, limits: PageLimits) -> Result<PageSearch<R>, StaleCursor> {
-        let run = self.published.run;
-        if limits.after.is_some_and(|cursor| cursor.run != run) {
+    pub fn start_page(&self, limits: PageLimits) -> Result<PageSearch<R>, StaleCursor> {
+        let run = self.published.instance;
+        if limits.after.is_some_and(|cursor| cursor.instance != run) {
             return Err(StaleCursor);
         }
         let page = Page { records: Vec::new(), next: None };
@@ -124,28 +124,31 @@ impl<R: Record, M> View<R, M> {
 
     /// Looks at the next `visits_max` records for a page that was begun on this view; whether there are more
     /// to look at.
-    pub fn go_on_page(
+    pub fn continue_page(
         &self,
         search: &mut PageSearch<R>,
-        keys: &[(Facet, Address)],
+        keys: &[(KeyKind, Address)],
         visits_max: usize,
         weigh: impl Fn(&R) -> Option<usize>,
     ) -> bool {
-        let (Some(first), Some(keys)) = (search.next.take(), self.keys(keys)) else { return false };
-        let (run, limits) = (self.published.run, search.limits);
-        let cursor = |after| Cursor { run, after };
-        let mut ids = self.candidates(keys.narrowest, first);
-        let is_wanted = |version: &Seen<'_, R>| {
-            keys.find(version) && limits.changed_since.is_none_or(|since| version.slot() >= since)
+        let (Some(first), Some(keys)) = (search.next.take(), self.resolve_keys(keys)) else {
+            return false;
         };
-        for (id, version) in self.read_each(ids.by_ref().take(visits_max), is_wanted) {
+        let (run, limits) = (self.published.instance, search.limits);
+        let cursor = |after| Cursor { instance: run, after };
+        let mut ids = self.candidates(keys.narrowest, first);
+        let is_wanted = |version: &VisibleVersion<'_, R>| {
+            keys.matches(version)
+                && limits.changed_since.is_none_or(|since| version.slot() >= since)
+        };
+        for (id, version) in self.read_batched(ids.by_ref().take(visits_max), is_wanted) {
             if search.visits >= limits.visits_max {
                 search.page.next = search.last.map(cursor);
                 return false;
             }
             search.visits += 1;
             if let Some(version) = version
-                && let Some(found) = self.answer(id, &version)
+                && let Some(found) = self.resolve_record(id, &version)
                 && let Some(weighs) = weigh(&found.1)
             {
                 search.weight = search.weight.saturating_add(weighs);
@@ -177,7 +180,7 @@ mod tests {
     use crate::{Ledger, LedgerConfig, LedgerError};
 
     const ROOT: BlockId = BlockId { slot: 0, bank: 0 };
-    const OWNER: Facet = Facet(0);
+    const OWNER: KeyKind = KeyKind(0);
     const LIMITS: PageLimits = PageLimits {
         after: None,
         changed_since: None,
@@ -189,7 +192,7 @@ mod tests {
     struct Owned;
 
     impl Record for Owned {
-        fn keys(&self, key: &mut dyn FnMut(Facet, Address)) {
+        fn keys(&self, key: &mut dyn FnMut(KeyKind, Address)) {
             key(OWNER, address(255));
         }
     }
@@ -203,7 +206,7 @@ mod tests {
         of.into_iter().map(|n| Change { address: address(n), record: record() }).collect()
     }
 
-    fn keys() -> [(Facet, Address); 1] {
+    fn keys() -> [(KeyKind, Address); 1] {
         [(OWNER, address(255))]
     }
 
@@ -243,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cursor_of_another_run_is_refused() -> Result<(), LedgerError> {
+    fn a_cursor_of_another_instance_is_refused() -> Result<(), LedgerError> {
         let first_page = |after| -> Result<Option<Cursor>, LedgerError> {
             let config = LedgerConfig::new(1_000);
             let (mut ledger, reader) = Ledger::new(config, ROOT, Arc::new(()));

@@ -6,11 +6,11 @@ use address::{AddressTable, Epoch};
 use arc_swap::ArcSwap;
 use imbl::OrdMap;
 use index::Postings;
-use ledger::{Address, AddressId, BlockId, Commitment, Facet, Key, Record};
-use state::{Seen, Snapshot, StateBytes};
+use ledger::{Address, AddressId, BlockId, Commitment, Key, KeyKind, Record};
+use state::{Snapshot, StateMemory, VisibleVersion};
 
-use crate::ranks::{self, Among, Top};
-use crate::{Changes, Indexed, Indices, LedgerBytes};
+use crate::rank_index::{self, RankScope, TopRecords};
+use crate::{ChangeTracker, IndexConfig, IndexCoverage, LedgerMemory};
 
 /// One published moment.
 pub(crate) struct Published<R, M> {
@@ -20,13 +20,13 @@ pub(crate) struct Published<R, M> {
     /// All that is needed here is in it for as long as the epoch is held.
     pub(crate) postings: Arc<Postings>,
     /// For which keys `postings` has entries.
-    pub(crate) indices: Arc<Indices>,
-    pub(crate) tops: OrdMap<Among, Top>,
-    pub(crate) state_bytes: StateBytes,
+    pub(crate) indices: Arc<IndexConfig>,
+    pub(crate) tops: OrdMap<RankScope, TopRecords>,
+    pub(crate) state_memory: StateMemory,
     /// Which ledger of all that there ever were: ids mean nothing beyond it.
-    pub(crate) run: u64,
+    pub(crate) instance: u64,
     /// How many publishes there were.
-    pub(crate) moment: u64,
+    pub(crate) version: u64,
     pub(crate) addresses: Arc<AddressTable>,
     /// Keeps every id that is known here from being given to another address, and every posting.
     pub(crate) _epoch: Epoch,
@@ -36,7 +36,7 @@ pub(crate) struct Published<R, M> {
 pub struct Reader<R, M> {
     pub(crate) published: Arc<ArcSwap<Published<R, M>>>,
     pub(crate) addresses: Arc<AddressTable>,
-    pub(crate) changes: Arc<Changes>,
+    pub(crate) change_tracker: Arc<ChangeTracker>,
 }
 
 /// One block's state at the moment it was published. Immutable, cheap to clone; keeps its state
@@ -47,7 +47,7 @@ pub struct View<R, M> {
 }
 
 /// The views of one published moment.
-pub struct Views<R, M> {
+pub struct CommitmentViews<R, M> {
     /// The open block, or whatever block the ledger has as its tip.
     pub processed: View<R, M>,
     /// The block completed last.
@@ -63,10 +63,10 @@ impl<R: Record, M> Reader<R, M> {
     }
 
     /// The newest published state at every commitment, all of one moment.
-    pub fn views(&self) -> Views<R, M> {
+    pub fn views(&self) -> CommitmentViews<R, M> {
         let published = self.published.load_full();
         let view = |commitment| View { published: Arc::clone(&published), commitment };
-        Views {
+        CommitmentViews {
             processed: view(Commitment::Processed),
             confirmed: view(Commitment::Confirmed),
             finalized: view(Commitment::Finalized),
@@ -75,28 +75,28 @@ impl<R: Record, M> Reader<R, M> {
 
     /// A reader to whom what is newest now stays the newest, whatever is published: for several reads that are
     /// to be of one moment. Keeps that moment's state alive while it lives.
-    pub fn still(&self) -> Self {
+    pub fn pinned(&self) -> Self {
         Self {
             published: Arc::new(ArcSwap::new(self.published.load_full())),
             addresses: Arc::clone(&self.addresses),
-            changes: Arc::clone(&self.changes),
+            change_tracker: Arc::clone(&self.change_tracker),
         }
     }
 
     /// What the ledger takes in memory. Cost: O(bytes / 1,024) at most; for reports.
-    pub fn bytes(&self) -> LedgerBytes {
+    pub fn bytes(&self) -> LedgerMemory {
         let now = self.published.load();
-        LedgerBytes::new(
+        LedgerMemory::new(
             &self.addresses,
             &now.postings,
-            now.state_bytes,
-            ranks::bytes_of(&now.tops),
+            now.state_memory,
+            rank_index::bytes_of(&now.tops),
         )
     }
 
     /// When what somebody read has changed.
-    pub fn changes(&self) -> &Arc<Changes> {
-        &self.changes
+    pub fn change_tracker(&self) -> &Arc<ChangeTracker> {
+        &self.change_tracker
     }
 
     /// The address table, for whoever registers addresses of his own.
@@ -112,9 +112,9 @@ impl<R: Record, M> View<R, M> {
     }
 
     /// How many publishes there were before it and with it. What changed by a later one, this view does
-    /// not see ([`Changes`]).
-    pub fn moment(&self) -> u64 {
-        self.published.moment
+    /// not see ([`ChangeTracker`]).
+    pub fn version(&self) -> u64 {
+        self.published.version
     }
 
     /// The block's facts.
@@ -125,46 +125,46 @@ impl<R: Record, M> View<R, M> {
     /// What stands under `address`.
     pub fn record(&self, address: &Address) -> Option<Arc<R>> {
         let id = self.published.addresses.lookup(address)?;
-        Some(self.snapshot().version(id)?.record(self.resolve()))
+        Some(self.snapshot().version(id)?.record(self.address_resolver()))
     }
 
     /// Where the record under `address` stands among all. A packed one is not unpacked for it.
-    pub fn rank_among_all(&self, address: &Address) -> Option<u64> {
+    pub fn global_rank(&self, address: &Address) -> Option<u64> {
         let id = self.published.addresses.lookup(address)?;
-        self.snapshot().version(id)?.rank(None, self.resolve())
+        self.snapshot().version(id)?.rank(None, self.address_resolver())
     }
 
     /// The records found by `key` under `facet`, by id. Of a large set a thousand ids at a time are
     /// copied; a record that the index knows but that this block does not see under the key is left
     /// out. A key that the index has no entries for is looked for in all records.
-    pub fn keyed(
+    pub fn records_by_key(
         &self,
-        facet: Facet,
+        facet: KeyKind,
         key: &Address,
     ) -> impl Iterator<Item = (Address, Arc<R>)> + use<'_, R, M> {
-        let key = self.key(facet, key);
+        let key = self.resolve_key(facet, key);
         key.into_iter().flat_map(move |key| {
             let ids = self.candidates(self.entries(key), AddressId(0));
-            let versions = self.read_each(ids, move |version| version.has_key(key));
-            versions.filter_map(|(id, version)| self.answer(id, &version?))
+            let versions = self.read_batched(ids, move |version| version.has_key(key));
+            versions.filter_map(|(id, version)| self.resolve_record(id, &version?))
         })
     }
 
-    /// How many records [`Self::keyed`] gives at most, if no more come to the index meanwhile. Cost:
+    /// How many records [`Self::records_by_key`] gives at most, if no more come to the index meanwhile. Cost:
     /// two look-ups; for cost classes.
-    pub fn keyed_len(&self, facet: Facet, key: &Address) -> usize {
-        self.key(facet, key).map_or(0, |key| self.candidates_len(self.entries(key)))
+    pub fn records_by_key_len(&self, facet: KeyKind, key: &Address) -> usize {
+        self.resolve_key(facet, key).map_or(0, |key| self.candidates_len(self.entries(key)))
     }
 
     /// Whether the index has entries for a key. Without, its records are found at the cost of another
     /// key, or of all records.
-    pub fn indexed(&self, facet: Facet, key: &Address) -> Indexed {
-        self.published.indices.indexed(facet, key)
+    pub fn index_coverage(&self, facet: KeyKind, key: &Address) -> IndexCoverage {
+        self.published.indices.coverage(facet, key)
     }
 
     /// All records, by id.
     pub fn all(&self) -> impl Iterator<Item = (Address, Arc<R>)> + use<'_, R, M> {
-        self.snapshot().versions().filter_map(|(id, version)| self.answer(id, &version))
+        self.snapshot().versions().filter_map(|(id, version)| self.resolve_record(id, &version))
     }
 
     /// How many records [`Self::all`] gives at most. O(1).
@@ -177,20 +177,24 @@ impl<R: Record, M> View<R, M> {
         self.len() == 0
     }
 
-    pub(crate) fn key(&self, facet: Facet, key: &Address) -> Option<Key> {
+    pub(crate) fn resolve_key(&self, facet: KeyKind, key: &Address) -> Option<Key> {
         let id = self.published.addresses.lookup(key)?;
-        Some(Key { facet, id })
+        Some(Key { kind: facet, id })
     }
 
-    pub(crate) fn answer(&self, id: AddressId, version: &Seen<'_, R>) -> Option<(Address, Arc<R>)> {
+    pub(crate) fn resolve_record(
+        &self,
+        id: AddressId,
+        version: &VisibleVersion<'_, R>,
+    ) -> Option<(Address, Arc<R>)> {
         let address = self.published.addresses.address(id);
         debug_assert!(address.is_some(), "the epoch keeps the address of {id:?}");
-        Some((address?, version.record(self.resolve())))
+        Some((address?, version.record(self.address_resolver())))
     }
 
     /// The addresses of the keys of what this block sees: the epoch keeps them.
-    pub(crate) fn resolve(&self) -> impl Fn(AddressId) -> Address {
-        resolve(&self.published.addresses)
+    pub(crate) fn address_resolver(&self) -> impl Fn(AddressId) -> Address {
+        address_resolver(&self.published.addresses)
     }
 
     pub(crate) fn snapshot(&self) -> &Snapshot<R, M> {
@@ -203,7 +207,7 @@ impl<R: Record, M> View<R, M> {
 }
 
 /// The addresses of numbers that somebody counts on, or that are kept by an epoch.
-pub(crate) fn resolve(addresses: &AddressTable) -> impl Fn(AddressId) -> Address {
+pub(crate) fn address_resolver(addresses: &AddressTable) -> impl Fn(AddressId) -> Address {
     |id| addresses.address(id).unwrap_or_else(|| panic!("{id:?} of a version has no address"))
 }
 
@@ -212,7 +216,7 @@ impl<R, M> Clone for Reader<R, M> {
         Self {
             published: Arc::clone(&self.published),
             addresses: Arc::clone(&self.addresses),
-            changes: Arc::clone(&self.changes),
+            change_tracker: Arc::clone(&self.change_tracker),
         }
     }
 }
@@ -223,7 +227,7 @@ impl<R, M> Clone for View<R, M> {
     }
 }
 
-impl<R, M> Clone for Views<R, M> {
+impl<R, M> Clone for CommitmentViews<R, M> {
     fn clone(&self) -> Self {
         Self {
             processed: self.processed.clone(),

@@ -84,9 +84,9 @@ impl Peer {
     fn sender(&self) -> Sender {
         match (self.key, self.weight) {
             (Key::Identity(identity), Some(weight)) => {
-                Sender { client: ClientId::of_name(identity.as_ref()), weight }
+                Sender { client: ClientId::from_name(identity.as_ref()), weight }
             }
-            _ => ClientId::of_ip(self.address).into(),
+            _ => ClientId::from_ip(self.address).into(),
         }
     }
 }
@@ -329,7 +329,7 @@ mod tests {
         let other = IpAddr::from([10, 0, 0, 1]);
         assert_eq!(gate.begin(HERE, false, now), Verdict::Accept);
         let (peer, sender) = gate.admit(HERE, key(1)).expect("the first");
-        assert_eq!(sender, ClientId::of_ip(HERE).into());
+        assert_eq!(sender, ClientId::from_ip(HERE).into());
         assert_eq!(gate.begin(HERE, false, now), Verdict::Accept);
         assert_eq!(gate.admit(HERE, key(1)), Err(Cause::IdentityFull));
         assert_eq!(gate.begin(HERE, false, now), Verdict::Accept);
@@ -374,8 +374,8 @@ mod tests {
         let before = gate.version();
         let weights = [(Pubkey::new_from_array([1; 32]), 30)].into_iter().collect();
         // What the file names has a share of its own, everything else of an address one together.
-        let named = Sender { client: ClientId::of_name(&[1; 32]), weight: 30 };
-        let stranger = Sender::from(ClientId::of_ip(HERE));
+        let named = Sender { client: ClientId::from_name(&[1; 32]), weight: 30 };
+        let stranger = Sender::from(ClientId::from_ip(HERE));
         assert_eq!(gate.weigh(weights), [(peers[0], named), (peers[1], stranger)]);
         assert!(gate.version() > before);
         let standing = gate.standing(peers[0]);

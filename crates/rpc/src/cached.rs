@@ -8,8 +8,8 @@
 
 use std::sync::Arc;
 
-use ledger::{Address, Commitment, Facet, Slot};
-use query::{Changes, Read};
+use ledger::{Address, Commitment, KeyKind, Slot};
+use query::{ChangeTracker, Dependency};
 use serde_json::Value;
 
 use crate::compress::Coding;
@@ -26,7 +26,7 @@ pub(crate) struct Reads {
     pub(crate) commitment: Commitment,
     pub(crate) min_context_slot: Option<Slot>,
     /// Any one key by which everything is found that the answer has.
-    key: Option<(Facet, Address)>,
+    key: Option<(KeyKind, Address)>,
     /// Records that are in it, or say what is looked for.
     records: Vec<Address>,
     block: bool,
@@ -92,7 +92,7 @@ impl Reads {
     }
 
     /// And everything that a key finds.
-    pub(crate) fn key(self, key: (Facet, Address)) -> Self {
+    pub(crate) fn key(self, key: (KeyKind, Address)) -> Self {
         Self { key: Some(key), ..self }
     }
 
@@ -136,10 +136,10 @@ impl Reads {
     }
 
     /// Begins to watch all of it.
-    pub(crate) fn watch(&self, changes: &Arc<Changes>) -> Box<[u64]> {
-        let key = self.key.iter().map(|(facet, key)| Read::Key(*facet, key));
-        let records = self.records.iter().map(Read::Record);
-        let block = self.block.then_some(Read::Block);
+    pub(crate) fn watch(&self, changes: &Arc<ChangeTracker>) -> Box<[u64]> {
+        let key = self.key.iter().map(|(facet, key)| Dependency::Key(*facet, key));
+        let records = self.records.iter().map(Dependency::Record);
+        let block = self.block.then_some(Dependency::Block);
         key.chain(records).chain(block).map(|read| changes.watch(read)).collect()
     }
 }

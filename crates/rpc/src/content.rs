@@ -170,7 +170,7 @@ mod tests {
     use std::future::poll_fn;
     use std::sync::Arc;
 
-    use pool::{Clients, Limits, Pool};
+    use pool::{Limits, Pool, RateLimiter};
 
     use super::*;
     use crate::SystemClock;
@@ -180,7 +180,7 @@ mod tests {
         let clock = Arc::new(SystemClock::new());
         let pool = Arc::new(Pool::new(pool::Config::default(), clock, || {}).expect("a thread"));
         let limits = Limits { requests_per_s: 0, bytes_per_s: 1_000_000 };
-        let clients = Arc::new(Clients::new(limits));
+        let clients = Arc::new(RateLimiter::new(limits));
         let client = ClientId(1);
         // 1.2 MB to each of two connections of his: a second's worth at once, the rest takes its time.
         let read = || {

@@ -69,7 +69,7 @@ impl RpcError {
     }
 
     /// The CPU pool cannot take it.
-    pub(crate) fn full(full: &pool::Full) -> Self {
+    pub(crate) fn full(full: &pool::PoolFull) -> Self {
         let data = serde_json::json!({
             "class": full.class.name(), "queued": full.tasks, "limit": full.limit,
         });
@@ -77,21 +77,21 @@ impl RpcError {
     }
 
     /// A client had its share.
-    pub(crate) fn too_many(too_many: &pool::TooMany) -> Self {
+    pub(crate) fn too_many(too_many: &pool::RateLimited) -> Self {
         let retry_after_ms = too_many.retry_after.as_millis() as u64;
         let data = serde_json::json!({ "limit": too_many.limit, "retryAfterMs": retry_after_ms });
         Self::new(OVERLOADED, too_many.to_string()).with_data(data)
     }
 
     /// A task of the CPU pool ended before it was done and before it said anything.
-    pub(crate) fn ended(why: Option<pool::Ended>, class: pool::Class, deadline_ms: u64) -> Self {
+    pub(crate) fn ended(why: Option<pool::TaskEnd>, class: pool::Class, deadline_ms: u64) -> Self {
         let late = match why {
-            Some(pool::Ended::ExpiredWaiting) => "begun",
-            Some(pool::Ended::Expired) => "done",
-            Some(pool::Ended::ShutDown | pool::Ended::Cancelled) => {
+            Some(pool::TaskEnd::ExpiredWaiting) => "begun",
+            Some(pool::TaskEnd::Expired) => "done",
+            Some(pool::TaskEnd::ShutDown | pool::TaskEnd::Cancelled) => {
                 return Self::internal_with("the node is shutting down");
             }
-            Some(pool::Ended::Panicked) | None => return Self::internal(),
+            Some(pool::TaskEnd::Panicked) | None => return Self::internal(),
         };
         let class = class.name();
         let message = format!(

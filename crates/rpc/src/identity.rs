@@ -12,7 +12,7 @@ use pool::ClientId;
 /// Who asks, by where he is connected from and what the header says, if one is to be looked at.
 pub(crate) fn client(header: Option<&HeaderName>, peer: IpAddr, headers: &HeaderMap) -> ClientId {
     let said = header.and_then(|header| last(headers, header));
-    said.map_or_else(|| ClientId::of_ip(peer), of)
+    said.map_or_else(|| ClientId::from_ip(peer), of)
 }
 
 /// The last of all values of a header.
@@ -28,7 +28,7 @@ fn of(value: &[u8]) -> ClientId {
     let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
     let ip = bare.parse::<IpAddr>().ok();
     let ip = ip.or_else(|| text.parse::<SocketAddr>().ok().map(|address| address.ip()));
-    ip.map_or_else(|| ClientId::of_name(value), ClientId::of_ip)
+    ip.map_or_else(|| ClientId::from_name(value), ClientId::from_ip)
 }
 
 #[cfg(test)]
@@ -50,7 +50,7 @@ mod tests {
     }
 
     fn ip(text: &str) -> ClientId {
-        ClientId::of_ip(text.parse().expect("an address"))
+        ClientId::from_ip(text.parse().expect("an address"))
     }
 
     #[test]
@@ -61,8 +61,8 @@ mod tests {
         assert_eq!(who(&["1.1.1.1, 203.0.113.7"]), him);
         assert_eq!(who(&["1.1.1.1,2.2.2.2 ,203.0.113.7 "]), him);
         assert_eq!(who(&["1.1.1.1", "another", "203.0.113.7"]), him);
-        assert_eq!(who(&["key-a"]), ClientId::of_name(b"key-a"));
-        assert_eq!(who(&["key-b, key-a"]), ClientId::of_name(b"key-a"));
+        assert_eq!(who(&["key-a"]), ClientId::from_name(b"key-a"));
+        assert_eq!(who(&["key-b, key-a"]), ClientId::from_name(b"key-a"));
     }
 
     #[test]
@@ -77,10 +77,10 @@ mod tests {
     #[test]
     fn nobody_is_said_to_be_anybody_by_an_empty_header() {
         for lines in [&[][..], &[""], &["1.1.1.1, "], &["1.1.1.1", " "]] {
-            assert_eq!(who(lines), ClientId::of_ip(PROXY), "{lines:?}");
+            assert_eq!(who(lines), ClientId::from_ip(PROXY), "{lines:?}");
         }
         let mut headers = HeaderMap::new();
         headers.insert(HEADER, HeaderValue::from_static("1.1.1.1"));
-        assert_eq!(client(None, PROXY, &headers), ClientId::of_ip(PROXY), "nobody is asked");
+        assert_eq!(client(None, PROXY, &headers), ClientId::from_ip(PROXY), "nobody is asked");
     }
 }

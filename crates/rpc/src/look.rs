@@ -1,13 +1,13 @@
 //! Looking into the answer cache for a call: what may come from there, what is there, and who makes it else.
 //!
-//! Invariant: a task that gets [`ToMake::Make`] makes the answer for all, and waits for nobody before it is made: so
+//! Invariant: a task that gets [`ToMake::FillGuard`] makes the answer for all, and waits for nobody before it is made: so
 //! nobody waits for ever, though calls wait as tasks of the pool. Nobody waits for another client's task that has
 //! not begun, for his own turn may come earlier.
 //! Not here: running calls, and waiting (`dispatch`, `job`).
 
 use std::sync::Arc;
 
-use cache::{Begun, Entry, Find, Tell, Turn, Waiting};
+use cache::{Entry, FillStart, FillTicket, Lookup, OnFilled, WaitGuard};
 use ledger::Slot;
 use pool::ClientId;
 
@@ -33,9 +33,9 @@ pub(crate) enum Looked {
     /// It is there.
     Hit(Hit),
     /// It is to be made by a task of one's own, unless somebody is ahead of it.
-    Turn(Turn<Kept>),
+    Turn(FillTicket<Kept>),
     /// Somebody makes it, and tells.
-    Wait(Waiting<Kept>),
+    Wait(WaitGuard<Kept>),
     /// It is to be made for whoever asks alone; what the log says of that.
     Alone(&'static str),
 }
@@ -47,7 +47,7 @@ pub(crate) enum ToMake {
     /// It is to be made here, and kept: from here on all wait for it.
     Make(Keeping),
     /// Somebody makes it, and tells.
-    Wait(Waiting<Kept>),
+    Wait(WaitGuard<Kept>),
     /// It is to be made for whoever asks alone; what the log says of that.
     Alone(&'static str),
 }
@@ -77,9 +77,9 @@ pub(crate) fn known(
     if meaning.min_context_slot.is_some_and(|min| slot < min) || !meaning.may_be_kept(node) {
         return None;
     }
-    let changes = node.reader.changes();
+    let changes = node.reader.change_tracker();
     let changed_at = |number| changes.changed_at(meaning.commitment, number);
-    let entry = node.answers.cache.peek(&meaning.key, view.moment(), changed_at)?;
+    let entry = node.answers.cache.peek(&meaning.key, view.version(), changed_at)?;
     Some(Hit { entry, slot })
 }
 
@@ -105,22 +105,22 @@ pub(crate) fn look(
     asked: &Asked,
     (coding, method, params): (Coding, &Method, Params<'_>),
     client: ClientId,
-    tell: impl FnOnce() -> Tell<Kept>,
+    tell: impl FnOnce() -> OnFilled<Kept>,
 ) -> Looked {
     let (moment, slot) = match is_wanted(node, asked) {
         Ok(now) => now,
         Err(why) => return Looked::Alone(why),
     };
-    let changes = node.reader.changes();
+    let changes = node.reader.change_tracker();
     let changed_at = |number| changes.changed_at(asked.reads.commitment, number);
-    match node.answers.cache.find(&asked.key, (client.0, moment), changed_at, tell) {
-        Find::Hit(entry) => {
+    match node.answers.cache.lookup(&asked.key, (client.0, moment), changed_at, tell) {
+        Lookup::Hit(entry) => {
             learn(node, asked, (coding, method, params));
             Looked::Hit(Hit { entry, slot })
         }
-        Find::Turn(turn) => Looked::Turn(turn),
-        Find::Wait(waiting) => Looked::Wait(waiting),
-        Find::Bypass => Looked::Alone("bypass"),
+        Lookup::Ticket(turn) => Looked::Turn(turn),
+        Lookup::Wait(waiting) => Looked::Wait(waiting),
+        Lookup::Bypass => Looked::Alone("bypass"),
     }
 }
 
@@ -128,23 +128,23 @@ pub(crate) fn look(
 /// that. Without something to tell it does not wait.
 pub(crate) fn look_to_make(
     node: &Node,
-    (asked, turn): (&Asked, Option<Turn<Kept>>),
+    (asked, turn): (&Asked, Option<FillTicket<Kept>>),
     (coding, method, params): (Coding, &Method, Params<'_>),
     client: ClientId,
-    tell: impl FnOnce() -> Option<Tell<Kept>>,
+    tell: impl FnOnce() -> Option<OnFilled<Kept>>,
 ) -> ToMake {
     let (moment, slot) = match is_wanted(node, asked) {
         Ok(now) => now,
         Err(why) => return ToMake::Alone(why),
     };
-    let changes = node.reader.changes();
+    let changes = node.reader.change_tracker();
     let changed_at = |number| changes.changed_at(asked.reads.commitment, number);
-    match node.answers.cache.begin(&asked.key, turn, moment, changed_at, tell) {
-        Begun::Hit(entry) => {
+    match node.answers.cache.start_fill(&asked.key, turn, moment, changed_at, tell) {
+        FillStart::Hit(entry) => {
             learn(node, asked, (coding, method, params));
             ToMake::Hit(Hit { entry, slot })
         }
-        Begun::Make(fill) => {
+        FillStart::Fill(fill) => {
             let read = asked.reads.watch(changes);
             let (made_at, _) = now(node, asked);
             let keeping = Keeping::new(&node.answers, fill, made_at, read, (coding, client));
@@ -154,8 +154,8 @@ pub(crate) fn look_to_make(
                 false => ToMake::Alone(GaveUp::NoRoom.name()),
             }
         }
-        Begun::Wait(waiting) => ToMake::Wait(waiting),
-        Begun::Bypass => ToMake::Alone("bypass"),
+        FillStart::Wait(waiting) => ToMake::Wait(waiting),
+        FillStart::Bypass => ToMake::Alone("bypass"),
     }
 }
 
@@ -174,20 +174,20 @@ fn is_wanted(node: &Node, asked: &Asked) -> Result<(u64, Slot), &'static str> {
 /// What the text of a call means whose answer is kept.
 fn learn(node: &Node, asked: &Asked, (coding, method, params): (Coding, &Method, Params<'_>)) {
     if let Some(text) = cached::text(method, params, coding) {
-        node.answers.known.put(&text, Meaning::of(asked));
+        node.answers.known.insert(&text, Meaning::of(asked));
     }
 }
 
 /// What somebody told who made the answer, if it is what would be made now.
 pub(crate) fn still_good(node: &Node, asked: &Asked, entry: Arc<Entry<Kept>>) -> Option<Hit> {
     let (moment, slot) = now(node, asked);
-    let changes = node.reader.changes();
+    let changes = node.reader.change_tracker();
     let changed_at = |number| changes.changed_at(asked.reads.commitment, number);
-    entry.is_good(moment, changed_at).then_some(Hit { entry, slot })
+    entry.is_valid_at(moment, changed_at).then_some(Hit { entry, slot })
 }
 
 /// Not the view itself: whoever waits is to keep no state alive.
 fn now(node: &Node, asked: &Asked) -> (u64, Slot) {
     let view = node.reader.view(asked.reads.commitment);
-    (view.moment(), view.block().slot)
+    (view.version(), view.block().slot)
 }

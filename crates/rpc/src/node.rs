@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use chain::{Cluster, History, Reader, TransactionDoor};
-use pool::{ClientId, Clients, Pool, TooMany};
+use pool::{ClientId, Pool, RateLimited, RateLimiter};
 
 use crate::metrics::Metrics;
 use crate::{Answers, Config, Health};
@@ -24,7 +24,7 @@ pub struct Node {
     /// Answers that are still good.
     pub answers: Arc<Answers>,
     /// What each client has had.
-    pub clients: Arc<Clients>,
+    pub clients: Arc<RateLimiter>,
     /// How the ledger is, as `getHealth` and `GET /health` tell.
     pub health: Arc<Health>,
     /// What was asked and answered.
@@ -39,7 +39,7 @@ impl Node {
     pub fn still(&self) -> Self {
         Self {
             cluster: Arc::clone(&self.cluster),
-            reader: self.reader.still(),
+            reader: self.reader.pinned(),
             history: Arc::clone(&self.history),
             door: Arc::clone(&self.door),
             pool: Arc::clone(&self.pool),
@@ -71,14 +71,14 @@ impl Node {
 
     /// Counts bytes that go to a client.
     pub(crate) fn charge(&self, client: ClientId, bytes: usize) {
-        if self.clients.counts_bytes() {
-            self.clients.charge(client, bytes as u64, self.pool.now());
+        if self.clients.limits_bytes() {
+            self.clients.charge_bytes(client, bytes as u64, self.pool.now());
         }
     }
 
     /// Takes requests of a client's share.
-    pub(crate) fn admit(&self, client: ClientId, requests: usize) -> Result<(), TooMany> {
-        if self.clients.has_limits() {
+    pub(crate) fn admit(&self, client: ClientId, requests: usize) -> Result<(), RateLimited> {
+        if self.clients.is_enabled() {
             let requests = u32::try_from(requests).unwrap_or(u32::MAX);
             return self.clients.admit(client, requests, self.pool.now());
         }

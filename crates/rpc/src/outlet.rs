@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use bytes::Bytes;
 use cache::Entry;
-use pool::{Ended, Ticket};
+use pool::{TaskEnd, Ticket};
 use tokio::sync::mpsc;
 
 use crate::bare::{Bare, Told, Want};
@@ -41,13 +41,13 @@ pub(crate) enum Taken {
     /// All of it, as it is kept, and the slot that it was made at. Nothing comes before or after.
     Kept(Arc<Entry<Kept>>, u64),
     /// There is no more, and what there was is not all.
-    Ended(Option<Ended>),
+    Ended(Option<TaskEnd>),
 }
 
 enum Message {
     Piece(Piece),
     Kept(Arc<Entry<Kept>>, u64),
-    Ended(Ended),
+    Ended(TaskEnd),
 }
 
 /// Lets the maker go on, for somebody else than the socket's end; it keeps nothing running.
@@ -198,7 +198,7 @@ impl Writer {
     }
 
     /// Tells why there will be no more, if there is room for it; if not, the end is told by itself.
-    pub(crate) fn end(&mut self, why: Ended) {
+    pub(crate) fn end(&mut self, why: TaskEnd) {
         let _ = self.sender.try_send(Message::Ended(why));
     }
 }

@@ -1,7 +1,7 @@
 //! The pace of an answer whose client has a share of bytes (`pool.clients.bytes_per_s`).
 //!
 //! In: the answer's bytes, as they come. Out: the same, cut into pieces that are a part of a second's worth, each at
-//! the moment that [`Clients::pace`] gives it; who makes them waits meanwhile, since nobody takes what he made. What
+//! the moment that [`RateLimiter::reserve_bytes`] gives it; who makes them waits meanwhile, since nobody takes what he made. What
 //! is not sent yet is not the client's debt, but for one piece of each answer.
 //! Bounds: what came at once is held. It waits with a timer, and is not polled meanwhile.
 
@@ -10,14 +10,14 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::Buf;
-use pool::{ClientId, Clients, Pool};
+use pool::{ClientId, Pool, RateLimiter};
 use tokio::time::Sleep;
 
 use crate::chunk::Chunk;
 
 /// The pace of one answer.
 pub(crate) struct Pace {
-    clients: Arc<Clients>,
+    clients: Arc<RateLimiter>,
     pool: Arc<Pool>,
     client: ClientId,
     held: Option<Held>,
@@ -36,13 +36,13 @@ struct Held {
 impl Pace {
     /// For an answer to a client; none if bytes are not counted.
     pub(crate) fn new(
-        clients: &Arc<Clients>,
+        clients: &Arc<RateLimiter>,
         pool: &Arc<Pool>,
         client: ClientId,
     ) -> Option<Box<Self>> {
         let (clients, pool) = (Arc::clone(clients), Arc::clone(pool));
         let (held, rest) = (None, Chunk::default());
-        clients.counts_bytes().then(|| Box::new(Self { clients, pool, client, held, rest }))
+        clients.limits_bytes().then(|| Box::new(Self { clients, pool, client, held, rest }))
     }
 
     /// The bytes that came and wait for their moment.
@@ -67,7 +67,7 @@ impl Pace {
                         end => return Poll::Ready(end),
                     }
                 }
-                let piece = self.rest.split_to(self.clients.piece_bytes());
+                let piece = self.rest.split_to(self.clients.max_reservation_bytes());
                 self.count(piece)
             }
         };
@@ -84,7 +84,8 @@ impl Pace {
     }
 
     fn count(&self, chunk: Chunk) -> Held {
-        let counted = self.clients.pace(self.client, chunk.remaining() as u64, self.pool.now());
+        let counted =
+            self.clients.reserve_bytes(self.client, chunk.remaining() as u64, self.pool.now());
         let (wait, is_counted) = match counted {
             Ok(wait) => (wait, true),
             Err(again) => (again, false),
@@ -112,7 +113,7 @@ mod tests {
         let pool = Pool::new(pool::Config::default(), clock, || {}).expect("a thread");
         let pool = Arc::new(pool);
         let limits = Limits { requests_per_s: 0, bytes_per_s: 1_000_000 };
-        let clients = Arc::new(Clients::new(limits));
+        let clients = Arc::new(RateLimiter::new(limits));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
         // Each is a second's worth, in ten parts, which go in two pieces each.
         let answer = || {
@@ -147,7 +148,7 @@ mod tests {
         }
         // Who has no share is not held up.
         assert!(
-            Pace::new(&Arc::new(Clients::new(Limits::default())), &pool, ClientId(1)).is_none()
+            Pace::new(&Arc::new(RateLimiter::new(Limits::default())), &pool, ClientId(1)).is_none()
         );
     }
 }

@@ -65,7 +65,7 @@ impl Places {
     /// Counts one more connection of an address, or says why it may not have one. When all are taken, an address
     /// without a connection is let through, and waits until a connection of another address ends.
     pub(crate) fn take(self: &Arc<Self>, ip: IpAddr) -> Result<Place, AddressFull> {
-        let address = ClientId::of_ip(ip);
+        let address = ClientId::from_ip(ip);
         let mut taken = self.taken.lock();
         let count = taken.of.get(&address).copied().unwrap_or_default();
         if let Some(limit) = self.each_max.filter(|limit| count >= *limit) {

@@ -249,7 +249,7 @@ impl Server {
         }
         let config = &self.node.config;
         let write_timeout = Duration::from_millis(config.write_timeout_ms);
-        let yield_slot = YieldSlot::new(&self.yield_queue, ClientId::of_ip(peer));
+        let yield_slot = YieldSlot::new(&self.yield_queue, ClientId::from_ip(peer));
         let control = Arc::new(SocketControl { yield_slot, lingers: AtomicBool::new(false) });
         let socket = Impatient::new(socket, write_timeout, Arc::clone(&self.node.metrics));
         let socket = socket.controlled(&control);

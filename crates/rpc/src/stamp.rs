@@ -52,7 +52,7 @@ impl Stamper {
     /// Begins to watch what is read.
     pub(crate) fn new(node: &Node, asked: &Asked) -> Self {
         let Reads { commitment, name, .. } = asked.reads;
-        let read = asked.reads.watch(node.reader.changes());
+        let read = asked.reads.watch(node.reader.change_tracker());
         Self { key: asked.key.clone(), commitment, read, name }
     }
 
@@ -69,10 +69,10 @@ impl Stamper {
             }
             None => blake3::Hasher::new_keyed(&node.answers.run.0),
         };
-        let changes = node.reader.changes();
+        let changes = node.reader.change_tracker();
         for number in &self.read {
             let changed_at = changes.changed_at(self.commitment, *number);
-            if changed_at > view.moment() {
+            if changed_at > view.version() {
                 return None;
             }
             hasher.update(&number.to_le_bytes()).update(&changed_at.to_le_bytes());

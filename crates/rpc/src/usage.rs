@@ -1,7 +1,7 @@
 //! What the node's parts take in memory: one place for whoever reports it.
 
 use ledger::Commitment;
-use query::LedgerBytes;
+use query::LedgerMemory;
 
 use crate::Node;
 
@@ -13,7 +13,7 @@ pub struct Usage {
     /// Accounts, those of unrooted blocks included.
     pub accounts: usize,
     /// The address table, the indices, the accounts.
-    pub ledger: LedgerBytes,
+    pub ledger: LedgerMemory,
     /// Blocks, transactions and signatures by address, estimated from their sizes.
     pub history_bytes: u64,
 }

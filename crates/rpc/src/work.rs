@@ -4,7 +4,7 @@
 //! what it reads.
 //! Invariant: nothing is begun for a client that has gone: dropping the future takes the task out of the pool.
 
-use pool::{Class, ClientId, Ended, Slice, Step, Task};
+use pool::{Class, ClientId, Task, TaskEnd, TaskPoll, TimeSlice};
 use tokio::sync::oneshot;
 
 use crate::error::RpcError;
@@ -42,8 +42,8 @@ pub(crate) async fn on_pool<T: Send + 'static>(
 
 /// What is told instead of the answer of a task that ended before it said anything; it is counted if that is a
 /// refusal.
-pub(crate) fn ended(node: &Node, class: Class, why: Option<Ended>) -> RpcError {
-    if matches!(why, Some(Ended::Expired | Ended::ExpiredWaiting)) {
+pub(crate) fn ended(node: &Node, class: Class, why: Option<TaskEnd>) -> RpcError {
+    if matches!(why, Some(TaskEnd::Expired | TaskEnd::ExpiredWaiting)) {
         node.metrics.reject(Rejection::Deadline(class));
     }
     RpcError::ended(why, class, node.pool.deadline_ms(class))
@@ -51,11 +51,11 @@ pub(crate) fn ended(node: &Node, class: Class, why: Option<Ended>) -> RpcError {
 
 struct Work<W, T> {
     work: Option<W>,
-    tell: Option<oneshot::Sender<Result<T, Ended>>>,
+    tell: Option<oneshot::Sender<Result<T, TaskEnd>>>,
 }
 
 impl<W, T> Work<W, T> {
-    fn tell(&mut self, what: Result<T, Ended>) {
+    fn tell(&mut self, what: Result<T, TaskEnd>) {
         if let Some(sender) = self.tell.take() {
             // Who waited may have gone.
             let _ = sender.send(what);
@@ -64,15 +64,15 @@ impl<W, T> Work<W, T> {
 }
 
 impl<T: Send, W: FnOnce() -> T + Send> Task for Work<W, T> {
-    fn step(&mut self, _: &Slice<'_>) -> Step {
+    fn poll(&mut self, _: &TimeSlice<'_>) -> TaskPoll {
         if let Some(work) = self.work.take() {
             let made = work();
             self.tell(Ok(made));
         }
-        Step::Done
+        TaskPoll::Done
     }
 
-    fn ended(&mut self, why: Ended) {
+    fn on_end(&mut self, why: TaskEnd) {
         self.tell(Err(why));
     }
 }

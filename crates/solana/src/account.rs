@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ledger::{Address, Facet, Record};
+use ledger::{Address, KeyKind, Record};
 use solana_account::{AccountSharedData, ReadableAccount};
 use spl_generic_token::token::GenericTokenAccount;
 use spl_generic_token::{is_known_spl_token_id, token, token_2022};
@@ -11,18 +11,18 @@ use crate::{holding, pack};
 
 /// What a key's address is to an account.
 pub mod facet {
-    use ledger::Facet;
+    use ledger::KeyKind;
 
     /// The program that owns the account.
-    pub const PROGRAM: Facet = Facet(0);
+    pub const PROGRAM: KeyKind = KeyKind(0);
     /// The mint of a token account, of either token program.
-    pub const MINT: Facet = Facet(1);
+    pub const MINT: KeyKind = KeyKind(1);
     /// The wallet that owns a token account.
-    pub const OWNER: Facet = Facet(2);
+    pub const OWNER: KeyKind = KeyKind(2);
     /// The wallet that may spend from a token account in its owner's place.
-    pub const DELEGATE: Facet = Facet(3);
+    pub const DELEGATE: KeyKind = KeyKind(3);
     /// The stake program, of a stake account with a lockup: one that is or was in force. Few have one.
-    pub const LOCKUP: Facet = Facet(4);
+    pub const LOCKUP: KeyKind = KeyKind(4);
 }
 
 /// An account. Its data is shared with the VM that wrote it, until its block is rooted and it is
@@ -38,7 +38,7 @@ impl Account {
 }
 
 impl Record for Account {
-    fn keys(&self, key: &mut dyn FnMut(Facet, Address)) {
+    fn keys(&self, key: &mut dyn FnMut(KeyKind, Address)) {
         let program = Address::from(self.0.owner().to_bytes());
         key(facet::PROGRAM, program);
         if *self.0.owner() == solana_sdk_ids::stake::id() && has_lockup(self.0.data()) {
@@ -58,11 +58,11 @@ impl Record for Account {
         pack::pack(&self.0, packed)
     }
 
-    fn unpack(keys: &[(Facet, Address)], packed: &[u8]) -> Option<Self> {
+    fn unpack(keys: &[(KeyKind, Address)], packed: &[u8]) -> Option<Self> {
         pack::unpack(keys, packed).map(Self)
     }
 
-    fn packed_rank(packed: &[u8], facet: Option<Facet>) -> Option<Option<u64>> {
+    fn packed_rank(packed: &[u8], facet: Option<KeyKind>) -> Option<Option<u64>> {
         match facet {
             None => pack::lamports(packed).map(Some),
             Some(facet::MINT) => pack::amount(packed).map(Some),
@@ -77,12 +77,12 @@ impl Record for Account {
     }
 
     /// By lamports.
-    fn rank_among_all(&self) -> Option<u64> {
+    fn global_rank(&self) -> Option<u64> {
         Some(self.0.lamports())
     }
 
     /// The holders of a mint by amount.
-    fn rank_under(&self, facet: Facet) -> Option<u64> {
+    fn rank_in(&self, facet: KeyKind) -> Option<u64> {
         (facet == facet::MINT).then(|| holding(&self.0).map_or(0, |(_, amount)| amount))
     }
 }
@@ -116,11 +116,11 @@ mod tests {
 
     use super::*;
 
-    fn keys(owner: Pubkey, data: &[u8]) -> Vec<Facet> {
+    fn keys(owner: Pubkey, data: &[u8]) -> Vec<KeyKind> {
         let mut account = AccountSharedData::new(7, 0, &owner);
         account.set_data_from_slice(data);
         let account = Account(account);
-        assert_eq!(account.rank_among_all(), Some(7));
+        assert_eq!(account.global_rank(), Some(7));
         let mut keys = Vec::new();
         account.keys(&mut |facet, _| keys.push(facet));
         keys

@@ -2,7 +2,7 @@
 //!
 //! Bounds: 4 filters, 128 bytes each. Bytes are decoded once, not once an account.
 
-use ledger::Facet;
+use ledger::KeyKind;
 use solana_account::{AccountSharedData, ReadableAccount};
 use solana_pubkey::Pubkey;
 use solana_rpc_client_types::filter::{Memcmp, RpcFilterError, RpcFilterType};
@@ -88,7 +88,7 @@ impl Filters {
     ///
     /// Errors: an owner, or without one a mint, that is not 32 bytes. As Agave, which uses the owner
     /// if both are named.
-    pub fn keys(&self, program: &Pubkey) -> Result<Vec<(Facet, Pubkey)>, FilterError> {
+    pub fn keys(&self, program: &Pubkey) -> Result<Vec<(KeyKind, Pubkey)>, FilterError> {
         let mut keys = vec![(facet::PROGRAM, *program)];
         if !is_known_spl_token_id(program) {
             return Ok(keys);

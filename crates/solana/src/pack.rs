@@ -7,7 +7,7 @@
 //! where there should be none) has these bytes as they are, or all of its data.
 //! Bounds: data of at most [`DATA_MAX`] bytes; larger ones are kept as they are.
 
-use ledger::{Address, Facet};
+use ledger::{Address, KeyKind};
 use solana_account::{Account as Plain, AccountSharedData, ReadableAccount};
 use solana_pubkey::Pubkey;
 
@@ -87,8 +87,8 @@ pub(crate) fn pack(account: &AccountSharedData, packed: &mut Vec<u8>) -> bool {
 }
 
 /// The account with these keys that [`pack`] made these bytes of.
-pub(crate) fn unpack(keys: &[(Facet, Address)], packed: &[u8]) -> Option<AccountSharedData> {
-    let key = |facet: Facet| -> Option<[u8; 32]> {
+pub(crate) fn unpack(keys: &[(KeyKind, Address)], packed: &[u8]) -> Option<AccountSharedData> {
+    let key = |facet: KeyKind| -> Option<[u8; 32]> {
         keys.iter().find(|(other, _)| *other == facet)?.1.to_array()
     };
     let (flags, mut rest) = packed.split_first()?;
@@ -239,7 +239,7 @@ impl<'a, const N: usize> Maybe<'a, N> {
 
 fn unpack_token(
     flags: u8,
-    key: impl Fn(Facet) -> Option<[u8; 32]>,
+    key: impl Fn(KeyKind) -> Option<[u8; 32]>,
     mut rest: &[u8],
 ) -> Option<Vec<u8>> {
     let extras = if flags & flag::EXTRAS == 0 { 0 } else { take::<1>(&mut rest)?[0] };
@@ -342,10 +342,10 @@ mod tests {
             assert_eq!(packed[..3], [9; 3]);
             for facet in keys.iter().map(|(facet, _)| *facet) {
                 let rank = Account::packed_rank(&packed[3..], Some(facet));
-                assert!(rank.is_none_or(|rank| rank == account.rank_under(facet)));
+                assert!(rank.is_none_or(|rank| rank == account.rank_in(facet)));
             }
             let rank = Account::packed_rank(&packed[3..], None);
-            assert!(rank.is_none_or(|rank| rank == account.rank_among_all()));
+            assert!(rank.is_none_or(|rank| rank == account.global_rank()));
             assert_eq!(Account::unpack(&keys, &packed[3..]), Some(account));
         }
         is_packed.then_some(packed.len() - 3)

@@ -1,6 +1,6 @@
 //! The records by address id and block: forks, roots, and snapshots of one block.
 //!
-//! Shape: [`State`] is the writer's; [`Snapshot`] is one block's state, immutable, and shares all
+//! Shape: [`TaskState`] is the writer's; [`Snapshot`] is one block's state, immutable, and shares all
 //! but what changed with the state it was taken from. A record has one rooted version and a short
 //! list of unrooted ones; a read sees the newest among its block's ancestors. Rooted versions that
 //! pack ([`ledger::Record::pack`]) stand without their keys' addresses in blobs of 64 records; the
@@ -10,17 +10,17 @@
 //! Not here: addresses (`address`), finding records by key (`index`), who publishes (`query`).
 #![forbid(unsafe_code)]
 
+mod fork_tree;
 mod leaf;
-mod leaves;
-mod packs;
-mod pages;
+mod leaf_map;
+mod packed_leaf;
+mod persistent_array;
 mod snapshot;
 mod state;
-mod tree;
-mod versions;
+mod version;
 
-pub use leaves::StateBytes;
+pub use fork_tree::{BlockError, UNROOTED_MAX};
+pub use leaf_map::StateMemory;
 pub use snapshot::Snapshot;
-pub use state::{Removed, State};
-pub use tree::{BlockError, UNROOTED_MAX};
-pub use versions::{Seen, Version};
+pub use state::{RemovedVersion, State};
+pub use version::{Version, VisibleVersion};

@@ -5,17 +5,17 @@ use std::sync::Arc;
 
 use ledger::{AddressId, BlockId};
 
-use crate::leaf::{Leaf, bits, id_of, leaf_of, place_of};
-use crate::leaves::ids_from;
-use crate::pages::{BATCH, Pages};
-use crate::versions::Seen;
+use crate::leaf::{Leaf, bits, id_of, leaf_of, position_of};
+use crate::leaf_map::ids_from;
+use crate::persistent_array::{BATCH, PersistentArray};
+use crate::version::VisibleVersion;
 
 /// One block's state, as it was when the snapshot was taken. Immutable; copies are cheap.
 pub struct Snapshot<R, M> {
     pub(crate) block: BlockId,
     pub(crate) meta: Arc<M>,
     pub(crate) ancestors: Arc<[BlockId]>,
-    pub(crate) leaves: Pages<Leaf<R>>,
+    pub(crate) leaves: PersistentArray<Leaf<R>>,
     pub(crate) len: usize,
 }
 
@@ -34,8 +34,8 @@ impl<R, M> Snapshot<R, M> {
     }
 
     /// The version of `id` that the block sees; never a removal.
-    pub fn version(&self, id: AddressId) -> Option<Seen<'_, R>> {
-        self.leaves.get(leaf_of(id))?.seen(place_of(id), &self.ancestors)
+    pub fn version(&self, id: AddressId) -> Option<VisibleVersion<'_, R>> {
+        self.leaves.get(leaf_of(id))?.visible_version(position_of(id), &self.ancestors)
     }
 
     /// What [`Self::version`] gives for each of `ids`, at most [`Self::BATCH_MAX`], in their order; in
@@ -43,7 +43,11 @@ impl<R, M> Snapshot<R, M> {
     ///
     /// Cost: a read that finds nothing in the caches waits for some ten loads, one after the other.
     /// Here each is under way for all ids at once.
-    pub fn versions_of<'a>(&'a self, ids: &[AddressId], found: &mut Vec<Option<Seen<'a, R>>>) {
+    pub fn versions_of<'a>(
+        &'a self,
+        ids: &[AddressId],
+        found: &mut Vec<Option<VisibleVersion<'a, R>>>,
+    ) {
         found.clear();
         if let [id] = ids {
             found.push(self.version(*id));
@@ -55,21 +59,22 @@ impl<R, M> Snapshot<R, M> {
         }
         let leaves = &self.leaves.get_each(&numbers[..ids.len()])[..ids.len()];
         // The sums are of no use: that they are wanted is what has the bytes loaded.
-        black_box(leaves.iter().flatten().map(|leaf| leaf.touch()).sum::<usize>());
-        black_box(leaves.iter().flatten().map(|leaf| leaf.touch_below()).sum::<usize>());
+        black_box(leaves.iter().flatten().map(|leaf| leaf.prefetch()).sum::<usize>());
+        black_box(leaves.iter().flatten().map(|leaf| leaf.prefetch_children()).sum::<usize>());
         let seen = |(leaf, id): (&Option<&'a Leaf<R>>, &AddressId)| {
-            leaf.as_ref()?.seen(place_of(*id), &self.ancestors)
+            leaf.as_ref()?.visible_version(position_of(*id), &self.ancestors)
         };
         found.extend(leaves.iter().zip(ids).map(seen));
-        black_box(found.iter().flatten().map(Seen::touch).sum::<usize>());
+        black_box(found.iter().flatten().map(VisibleVersion::prefetch).sum::<usize>());
     }
 
     /// All records that the block sees, by id.
-    pub fn versions(&self) -> impl Iterator<Item = (AddressId, Seen<'_, R>)> {
+    pub fn versions(&self) -> impl Iterator<Item = (AddressId, VisibleVersion<'_, R>)> {
         self.leaves.iter().flat_map(move |(number, leaf)| {
-            let found =
-                move |place| Some((id_of(number, place), leaf.seen(place, &self.ancestors)?));
-            bits(leaf.places()).filter_map(found)
+            let found = move |place| {
+                Some((id_of(number, place), leaf.visible_version(place, &self.ancestors)?))
+            };
+            bits(leaf.occupied()).filter_map(found)
         })
     }
 

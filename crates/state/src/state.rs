@@ -5,37 +5,37 @@ use std::sync::Arc;
 
 use ledger::{AddressId, BlockId, Key, Record};
 
-use crate::leaf::{Hidden, leaf_of, place_of};
-use crate::leaves::{Leaves, ids_from};
-use crate::tree::Tree;
-use crate::{BlockError, Seen, Snapshot, StateBytes, Version};
+use crate::fork_tree::ForkTree;
+use crate::leaf::{SupersededVersion, leaf_of, position_of};
+use crate::leaf_map::{LeafMap, ids_from};
+use crate::{BlockError, Snapshot, StateMemory, Version, VisibleVersion};
 
 /// Records of type `R` by address id, and facts of type `M` by block.
 ///
 /// The root is open at first, so that it can be filled; it takes no child until it is complete.
 pub struct State<R, M> {
-    tree: Tree<M>,
-    leaves: Leaves<R>,
+    tree: ForkTree<M>,
+    leaves: LeafMap<R>,
 }
 
 /// A version that no read of the state can see any more. Snapshots taken before still do.
-pub struct Removed<R> {
+pub struct RemovedVersion<R> {
     /// Whose it was.
     pub id: AddressId,
     /// Whether it was the record's last version: nothing is known under the id now.
     pub is_last: bool,
-    hidden: Option<Hidden<R>>,
+    superseded: Option<SupersededVersion<R>>,
 }
 
-impl<R> Removed<R> {
+impl<R> RemovedVersion<R> {
     /// The version; `None` if it was a removal.
-    pub fn version(&self) -> Option<Seen<'_, R>> {
-        self.hidden.as_ref()?.seen(place_of(self.id))
+    pub fn version(&self) -> Option<VisibleVersion<'_, R>> {
+        self.superseded.as_ref()?.visible_version(position_of(self.id))
     }
 
     /// Unless it removed nothing at all.
     fn push_to(self, removed: &mut Vec<Self>) {
-        if self.is_last || self.hidden.is_some() {
+        if self.is_last || self.superseded.is_some() {
             removed.push(self);
         }
     }
@@ -44,7 +44,7 @@ impl<R> Removed<R> {
 impl<R: Record, M> State<R, M> {
     /// A state with no records at an open root.
     pub fn new(root: BlockId, meta: Arc<M>) -> Self {
-        Self { tree: Tree::new(root, meta), leaves: Leaves::new() }
+        Self { tree: ForkTree::new(root, meta), leaves: LeafMap::new() }
     }
 
     /// The newest block that cannot be taken back.
@@ -97,7 +97,7 @@ impl<R: Record, M> State<R, M> {
         &mut self,
         block: BlockId,
         mut versions: Vec<(AddressId, Version<R>)>,
-        removed: &mut Vec<Removed<R>>,
+        removed: &mut Vec<RemovedVersion<R>>,
     ) -> Result<Vec<AddressId>, BlockError> {
         let is_root = block == self.tree.root();
         let written = &mut self.tree.writable(block)?.written;
@@ -109,20 +109,21 @@ impl<R: Record, M> State<R, M> {
                 while let Some((id, version)) =
                     versions.next_if(|(next, _)| leaf_of(*next) == number)
                 {
-                    let place = place_of(id);
+                    let place = position_of(id);
                     if is_root {
                         let is_last = version.record.is_none();
-                        let hidden = leaf.root(place, block, version, repack);
+                        let hidden = leaf.root_version(place, block, version, repack);
                         known.extend(hidden.is_some().then_some(id));
-                        Removed { id, is_last, hidden }.push_to(removed);
+                        RemovedVersion { id, is_last, superseded: hidden }.push_to(removed);
                         continue;
                     }
                     known.extend(leaf.has(place).then_some(id));
                     match leaf.write(place, block, version) {
                         None => written.push(id),
                         Some(before) => {
-                            let hidden = Some(Hidden::Loose(before, block));
-                            Removed { id, is_last: false, hidden }.push_to(removed);
+                            let hidden = Some(SupersededVersion::Unpacked(before, block));
+                            RemovedVersion { id, is_last: false, superseded: hidden }
+                                .push_to(removed);
                         }
                     }
                 }
@@ -143,13 +144,13 @@ impl<R: Record, M> State<R, M> {
     pub fn finalize(
         &mut self,
         block: BlockId,
-        removed: &mut Vec<Removed<R>>,
+        removed: &mut Vec<RemovedVersion<R>>,
     ) -> Result<(), BlockError> {
         let path = self.tree.path(block)?;
-        for fork in self.tree.beside(&path) {
-            self.vanish(fork, removed);
+        for fork in self.tree.siblings(&path) {
+            self.remove_versions(fork, removed);
         }
-        path.into_iter().try_for_each(|block| self.settle(block, removed))
+        path.into_iter().try_for_each(|block| self.root_block(block, removed))
     }
 
     /// Takes back `block` and all that is built on it; gives the blocks that are gone. `removed`
@@ -159,7 +160,7 @@ impl<R: Record, M> State<R, M> {
     pub fn drop_fork(
         &mut self,
         block: BlockId,
-        removed: &mut Vec<Removed<R>>,
+        removed: &mut Vec<RemovedVersion<R>>,
     ) -> Result<BTreeSet<BlockId>, BlockError> {
         self.tree.block(block)?;
         if block == self.tree.root() {
@@ -167,7 +168,7 @@ impl<R: Record, M> State<R, M> {
         }
         let gone = self.tree.with_descendants(block);
         for block in &gone {
-            self.vanish(*block, removed);
+            self.remove_versions(*block, removed);
         }
         Ok(gone)
     }
@@ -179,26 +180,26 @@ impl<R: Record, M> State<R, M> {
             block,
             meta: Arc::clone(&found.meta),
             ancestors: Arc::clone(&found.ancestors),
-            leaves: self.leaves.pages().clone(),
+            leaves: self.leaves.array().clone(),
             len: self.leaves.len(),
         })
     }
 
     /// All versions of `id` that a read may still see, the one written last first; no removals.
-    pub fn versions_of(&self, id: AddressId) -> impl Iterator<Item = Seen<'_, R>> {
-        let leaf = self.leaves.pages().get(leaf_of(id)).into_iter();
-        leaf.flat_map(move |leaf| leaf.versions_at(place_of(id)))
+    pub fn versions_of(&self, id: AddressId) -> impl Iterator<Item = VisibleVersion<'_, R>> {
+        let leaf = self.leaves.array().get(leaf_of(id)).into_iter();
+        leaf.flat_map(move |leaf| leaf.versions_at(position_of(id)))
     }
 
     /// The ids from `first` on that have a version. Cost: one look-up.
     pub fn ids_from(&self, first: AddressId) -> impl Iterator<Item = AddressId> {
-        ids_from(self.leaves.pages(), first)
+        ids_from(self.leaves.array(), first)
     }
 
     /// Whether a version of `id` is found by `key`.
     pub fn is_found_by(&self, id: AddressId, key: Key) -> bool {
-        let leaf = self.leaves.pages().get(leaf_of(id));
-        leaf.is_some_and(|leaf| leaf.is_found_by(place_of(id), key))
+        let leaf = self.leaves.array().get(leaf_of(id));
+        leaf.is_some_and(|leaf| leaf.is_found_by(position_of(id), key))
     }
 
     /// How many ids have a version, removals included.
@@ -213,44 +214,48 @@ impl<R: Record, M> State<R, M> {
 
     /// How many versions there are. Cost: O(records); for tests and reports.
     pub fn versions(&self) -> usize {
-        self.leaves.pages().iter().map(|(_, leaf)| leaf.versions()).sum()
+        self.leaves.array().iter().map(|(_, leaf)| leaf.versions()).sum()
     }
 
     /// What it takes in memory. O(1).
-    pub fn bytes(&self) -> StateBytes {
+    pub fn bytes(&self) -> StateMemory {
         self.leaves.bytes()
     }
 
     /// Takes back what `block` wrote.
-    fn vanish(&mut self, block: BlockId, removed: &mut Vec<Removed<R>>) {
+    fn remove_versions(&mut self, block: BlockId, removed: &mut Vec<RemovedVersion<R>>) {
         let mut written = self.tree.remove(block);
         written.sort_unstable();
         for ids in written.chunk_by(|left, right| leaf_of(*left) == leaf_of(*right)) {
             self.leaves.change(leaf_of(ids[0]), |leaf, _| {
                 for id in ids {
-                    let place = place_of(*id);
-                    let Some(version) = leaf.take(place, block) else { continue };
+                    let place = position_of(*id);
+                    let Some(version) = leaf.take_version(place, block) else { continue };
                     let is_last = !leaf.has(place);
-                    let hidden = Some(Hidden::Loose(version, block));
-                    removed.push(Removed { id: *id, is_last, hidden });
+                    let hidden = Some(SupersededVersion::Unpacked(version, block));
+                    removed.push(RemovedVersion { id: *id, is_last, superseded: hidden });
                 }
             });
         }
     }
 
     /// Makes `block`, a child of the root, the root, and what it wrote rooted.
-    fn settle(&mut self, block: BlockId, removed: &mut Vec<Removed<R>>) -> Result<(), BlockError> {
+    fn root_block(
+        &mut self,
+        block: BlockId,
+        removed: &mut Vec<RemovedVersion<R>>,
+    ) -> Result<(), BlockError> {
         let mut written = self.tree.advance(block)?;
         written.sort_unstable();
         for ids in written.chunk_by(|left, right| leaf_of(*left) == leaf_of(*right)) {
             self.leaves.change(leaf_of(ids[0]), |leaf, repack| {
                 for id in ids {
-                    let place = place_of(*id);
-                    let Some(version) = leaf.take(place, block) else { continue };
+                    let place = position_of(*id);
+                    let Some(version) = leaf.take_version(place, block) else { continue };
                     let is_removal = version.record.is_none();
-                    let hidden = leaf.root(place, block, version, repack);
-                    let is_last = is_removal && !leaf.has_loose(place);
-                    Removed { id: *id, is_last, hidden }.push_to(removed);
+                    let hidden = leaf.root_version(place, block, version, repack);
+                    let is_last = is_removal && !leaf.has_unpacked(place);
+                    RemovedVersion { id: *id, is_last, superseded: hidden }.push_to(removed);
                 }
             });
         }
@@ -260,12 +265,12 @@ impl<R: Record, M> State<R, M> {
 
 #[cfg(test)]
 mod tests {
-    use ledger::{Address, Facet};
+    use ledger::{Address, KeyKind};
 
     use super::*;
     use crate::UNROOTED_MAX;
 
-    type Done = Result<(), BlockError>;
+    type TestResult = Result<(), BlockError>;
 
     const ROOT: BlockId = block(10, 0);
 
@@ -278,8 +283,8 @@ mod tests {
     struct Number(u32);
 
     impl Record for Number {
-        fn keys(&self, key: &mut dyn FnMut(Facet, Address)) {
-            key(Facet(0), address(AddressId(self.0)));
+        fn keys(&self, key: &mut dyn FnMut(KeyKind, Address)) {
+            key(KeyKind(0), address(AddressId(self.0)));
         }
 
         fn pack(&self, packed: &mut Vec<u8>) -> bool {
@@ -287,12 +292,12 @@ mod tests {
             self.0 % 4 != 3
         }
 
-        fn rank_among_all(&self) -> Option<u64> {
+        fn global_rank(&self) -> Option<u64> {
             Some(self.0.into())
         }
 
-        fn unpack(keys: &[(Facet, Address)], packed: &[u8]) -> Option<Self> {
-            let [(Facet(0), key)] = keys else { return None };
+        fn unpack(keys: &[(KeyKind, Address)], packed: &[u8]) -> Option<Self> {
+            let [(KeyKind(0), key)] = keys else { return None };
             let number = u32::from_le_bytes(key.as_bytes()[..4].try_into().ok()?);
             let is_whole = packed.iter().all(|byte| *byte == 7);
             (is_whole && packed.len() == number as usize % 4 % 3).then_some(Self(number))
@@ -334,7 +339,7 @@ mod tests {
     }
 
     fn key(record: u32) -> Key {
-        Key { facet: Facet(0), id: AddressId(record) }
+        Key { kind: KeyKind(0), id: AddressId(record) }
     }
 
     /// What went of whose: 0 if it was a removal.
@@ -349,12 +354,13 @@ mod tests {
         Gone { id, record, is_last }
     }
 
-    fn all_gone(removed: Vec<Removed<Number>>) -> Vec<Gone> {
-        let number = |removed: &Removed<Number>| removed.version().map_or(0, |seen| number(&seen));
+    fn all_gone(removed: Vec<RemovedVersion<Number>>) -> Vec<Gone> {
+        let number =
+            |removed: &RemovedVersion<Number>| removed.version().map_or(0, |seen| number(&seen));
         removed.iter().map(|one| gone(one.id.0, number(one), one.is_last)).collect()
     }
 
-    fn number(seen: &Seen<'_, Number>) -> u32 {
+    fn number(seen: &VisibleVersion<'_, Number>) -> u32 {
         let number = seen.record(address).0;
         assert!(seen.has_key(key(number)) && !seen.has_key(key(number + 1)));
         assert_eq!(seen.keys().collect::<Vec<_>>(), [key(number)]);
@@ -362,7 +368,7 @@ mod tests {
         number
     }
 
-    fn seen(snapshot: &Snapshot<Number, ()>) -> Vec<(u32, u32)> {
+    fn visible(snapshot: &Snapshot<Number, ()>) -> Vec<(u32, u32)> {
         for (id, found) in snapshot.versions() {
             let alone = snapshot.version(id).map(|alone| number(&alone));
             assert_eq!(alone, Some(number(&found)));
@@ -370,38 +376,41 @@ mod tests {
         snapshot.versions().map(|(id, found)| (id.0, number(&found))).collect()
     }
 
-    fn at(state: &State<Number, ()>, block: BlockId) -> Result<Vec<(u32, u32)>, BlockError> {
+    fn visible_at(
+        state: &State<Number, ()>,
+        block: BlockId,
+    ) -> Result<Vec<(u32, u32)>, BlockError> {
         assert_eq!((state.len(), state.bytes()), state.leaves.counted());
-        Ok(seen(&state.snapshot(block)?))
+        Ok(visible(&state.snapshot(block)?))
     }
 
     #[test]
-    fn a_block_sees_its_ancestors_and_not_the_forks_beside() -> Done {
+    fn a_block_sees_its_ancestors_and_not_sibling_forks() -> TestResult {
         let mut state = state()?;
         let (left, right, tip) = (block(11, 1), block(11, 2), block(13, 3));
         add(&mut state, left, ROOT, &[(1, 100), (2, 200)])?;
         add(&mut state, right, ROOT, &[(1, 101), (3, 301)])?;
         add(&mut state, tip, left, &[(2, 0), (4, 402)])?;
-        assert_eq!(at(&state, ROOT)?, []);
-        assert_eq!(at(&state, left)?, [(1, 100), (2, 200)]);
-        assert_eq!(at(&state, right)?, [(1, 101), (3, 301)]);
-        assert_eq!(at(&state, tip)?, [(1, 100), (4, 402)]);
+        assert_eq!(visible_at(&state, ROOT)?, []);
+        assert_eq!(visible_at(&state, left)?, [(1, 100), (2, 200)]);
+        assert_eq!(visible_at(&state, right)?, [(1, 101), (3, 301)]);
+        assert_eq!(visible_at(&state, tip)?, [(1, 100), (4, 402)]);
         Ok(())
     }
 
     #[test]
-    fn the_last_write_of_a_block_hides_its_earlier_ones() -> Done {
+    fn the_last_write_of_a_block_hides_its_earlier_ones() -> TestResult {
         let mut state = state()?;
         let one = block(11, 1);
         let removed = add(&mut state, one, ROOT, &[(1, 100), (1, 101), (1, 0), (1, 103)])?;
         assert_eq!(removed, [gone(1, 100, false), gone(1, 101, false), gone(1, 0, false)]);
-        assert_eq!(at(&state, one)?, [(1, 103)]);
+        assert_eq!(visible_at(&state, one)?, [(1, 103)]);
         assert_eq!(state.versions(), 1);
         Ok(())
     }
 
     #[test]
-    fn rooting_takes_the_blocks_on_the_way_and_drops_those_beside() -> Done {
+    fn rooting_includes_the_blocks_on_the_path_and_drops_their_siblings() -> TestResult {
         let mut state = state()?;
         let (low, beside, high, above) = (block(11, 1), block(12, 2), block(12, 3), block(13, 4));
         add(&mut state, low, ROOT, &[(1, 100), (2, 200)])?;
@@ -414,16 +423,16 @@ mod tests {
             all_gone(removed),
             [gone(1, 101, false), gone(5, 501, true), gone(2, 200, false)]
         );
-        assert_eq!(at(&state, high)?, [(1, 100), (2, 202)]);
-        assert_eq!(at(&state, above)?, [(1, 100), (2, 202), (3, 303)]);
-        assert_eq!(at(&state, low), Err(BlockError::Unknown(low)));
-        assert_eq!(at(&state, beside), Err(BlockError::Unknown(beside)));
+        assert_eq!(visible_at(&state, high)?, [(1, 100), (2, 202)]);
+        assert_eq!(visible_at(&state, above)?, [(1, 100), (2, 202), (3, 303)]);
+        assert_eq!(visible_at(&state, low), Err(BlockError::Unknown(low)));
+        assert_eq!(visible_at(&state, beside), Err(BlockError::Unknown(beside)));
         assert_eq!((state.root(), state.unrooted()), (high, 1));
         Ok(())
     }
 
     #[test]
-    fn a_removed_record_leaves_nothing_once_rooted() -> Done {
+    fn a_removed_record_leaves_nothing_once_rooted() -> TestResult {
         let mut state = state()?;
         let (one, two) = (block(11, 1), block(12, 2));
         add(&mut state, one, ROOT, &[(1, 100)])?;
@@ -437,7 +446,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dropped_fork_leaves_nothing() -> Done {
+    fn a_dropped_fork_leaves_nothing() -> TestResult {
         let mut state = state()?;
         let (one, two, kept) = (block(11, 1), block(12, 2), block(12, 3));
         add(&mut state, kept, ROOT, &[(1, 103)])?;
@@ -454,12 +463,12 @@ mod tests {
         assert!(!state.is_found_by(AddressId(1), key(100)));
         assert!(state.is_found_by(AddressId(1), key(103)));
         add(&mut state, one, ROOT, &[(2, 7)])?;
-        assert_eq!(at(&state, one)?, [(2, 7)], "the same block again, with other content");
+        assert_eq!(visible_at(&state, one)?, [(2, 7)], "the same block again, with other content");
         Ok(())
     }
 
     #[test]
-    fn an_old_snapshot_keeps_its_answers() -> Done {
+    fn an_old_snapshot_does_not_change() -> TestResult {
         let mut state = state()?;
         let (one, two, three) = (block(11, 1), block(11, 2), block(12, 3));
         add(&mut state, one, ROOT, &[(1, 100), (2, 200)])?;
@@ -469,15 +478,15 @@ mod tests {
         state.finalize(one, &mut Vec::new())?;
         add(&mut state, three, one, &[(1, 0), (2, 202)])?;
         state.finalize(three, &mut Vec::new())?;
-        assert_eq!(seen(&old[0]), []);
-        assert_eq!(seen(&old[1]), [(1, 100), (2, 200)]);
-        assert_eq!(seen(&old[2]), [(1, 101)]);
-        assert_eq!(at(&state, three)?, [(2, 202)]);
+        assert_eq!(visible(&old[0]), []);
+        assert_eq!(visible(&old[1]), [(1, 100), (2, 200)]);
+        assert_eq!(visible(&old[2]), [(1, 101)]);
+        assert_eq!(visible_at(&state, three)?, [(2, 202)]);
         Ok(())
     }
 
     #[test]
-    fn many_read_at_once_are_what_each_is_alone() -> Done {
+    fn a_batch_read_equals_single_reads() -> TestResult {
         let mut state = state()?;
         let mut random = 7_u64;
         let mut below = |bound: usize| {
@@ -514,7 +523,7 @@ mod tests {
                 snapshot.versions_of(&batch, &mut found);
                 assert_eq!(found.len(), batch.len());
                 for (id, found) in batch.iter().zip(&found) {
-                    let told = |seen: &Seen<'_, Number>| (number(seen), seen.slot());
+                    let told = |seen: &VisibleVersion<'_, Number>| (number(seen), seen.slot());
                     let alone = snapshot.version(*id);
                     assert_eq!(found.as_ref().map(told), alone.as_ref().map(told), "{id:?}");
                     *if alone.is_some() { &mut seen } else { &mut unseen } += 1;
@@ -526,7 +535,7 @@ mod tests {
     }
 
     #[test]
-    fn a_read_knows_the_slot_of_the_write() -> Done {
+    fn a_read_knows_the_slot_of_the_write() -> TestResult {
         let mut state = state()?;
         let (one, two, three) = (block(11, 1), block(12, 2), block(13, 3));
         add(&mut state, one, ROOT, &[(1, 100), (2, 200)])?;
@@ -545,21 +554,21 @@ mod tests {
     }
 
     #[test]
-    fn an_open_root_is_filled_in_place() -> Done {
+    fn an_open_root_is_filled_in_place() -> TestResult {
         let mut state = State::new(ROOT, Arc::new(()));
         let mut removed = Vec::new();
         for (id, record) in [(1, 100), (1, 101), (2, 200), (2, 0), (3, 0)] {
             state.write(ROOT, vec![(AddressId(id), version(record))], &mut removed)?;
         }
         assert_eq!(all_gone(removed), [gone(1, 100, false), gone(2, 200, true), gone(3, 0, true)]);
-        assert_eq!(at(&state, ROOT)?, [(1, 101)]);
+        assert_eq!(visible_at(&state, ROOT)?, [(1, 101)]);
         let child = state.open(block(11, 1), ROOT, Arc::new(()));
         assert_eq!(child, Err(BlockError::Open(ROOT)));
         Ok(())
     }
 
     #[test]
-    fn only_open_blocks_are_written_and_only_complete_ones_are_built_on() -> Done {
+    fn only_open_blocks_are_written_and_only_complete_ones_are_built_on() -> TestResult {
         let mut state = state()?;
         let one = block(11, 1);
         state.open(one, ROOT, Arc::new(()))?;
@@ -577,7 +586,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reorg_below_the_root_is_refused() -> Done {
+    fn a_reorg_below_the_root_is_refused() -> TestResult {
         let mut state = state()?;
         let one = block(11, 1);
         add(&mut state, one, ROOT, &[])?;
@@ -591,7 +600,7 @@ mod tests {
     }
 
     #[test]
-    fn unrooted_blocks_are_bounded() -> Done {
+    fn unrooted_blocks_are_bounded() -> TestResult {
         let mut state = state()?;
         let nth = |n: usize| block(11, n as u64);
         for n in 0..UNROOTED_MAX {

@@ -9,7 +9,7 @@
 use std::hash::Hash;
 use std::sync::Arc;
 
-use ledger::Facet;
+use ledger::KeyKind;
 
 use crate::engine::{Pending, SubscribeError, SubscriptionId};
 use crate::filter::{Position, Topic};
@@ -25,7 +25,7 @@ pub struct Changing<S: Eq + Hash, M: Message, B> {
     handle: SubscriptionId,
     id: SubscriptionId,
     topic: Topic,
-    facet: Facet,
+    facet: KeyKind,
     phase: Phase,
 }
 

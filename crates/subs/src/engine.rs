@@ -15,7 +15,7 @@ use std::ops::Deref;
 use std::sync::{Arc, Weak};
 
 use foldhash::HashMap;
-use ledger::{BlockId, Commitment, Facet, Key};
+use ledger::{BlockId, Commitment, Key, KeyKind};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::filter::{Filter, Interest, Position, Topic};
@@ -485,7 +485,7 @@ impl<S, M: Message, B> Matches<'_, S, M, B> {
     }
 
     /// Whether anybody tracks anything of a topic under a facet.
-    pub fn has_facet(&self, topic: Topic, facet: Facet) -> bool {
+    pub fn has_facet(&self, topic: Topic, facet: KeyKind) -> bool {
         self.engine.index.tracking(topic, facet).is_some()
     }
 
@@ -510,7 +510,7 @@ impl<S, M: Message, B> Matches<'_, S, M, B> {
     pub fn tracking(
         &self,
         topic: Topic,
-        facet: Facet,
+        facet: KeyKind,
         step: u64,
         things: impl IntoIterator<Item = (u32, u32)>,
     ) -> Vec<(Match<S>, Vec<u32>)> {

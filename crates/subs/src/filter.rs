@@ -3,7 +3,7 @@
 use std::borrow::Borrow;
 use std::sync::Arc;
 
-use ledger::Facet;
+use ledger::KeyKind;
 
 use crate::set::AddressSet;
 
@@ -13,7 +13,7 @@ use crate::set::AddressSet;
 pub struct Topic(pub u16);
 
 /// A place in the stream of what is published; a later one is greater. The caller counts, except on
-/// the topics of tracked sets, where it is the number of a [`crate::Step`].
+/// the topics of tracked sets, where it is the number of a [`crate::Poll`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Position(pub u64);
 
@@ -37,7 +37,7 @@ pub enum Filter {
     /// Every one.
     All,
     /// Those that carry one of these addresses under the facet. An empty set means none, never all.
-    Set(Facet, Arc<AddressSet>),
+    Set(KeyKind, Arc<AddressSet>),
     /// Those of this name.
     Name(Name),
 }

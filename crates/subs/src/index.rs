@@ -6,7 +6,7 @@
 //! empty are removed, so what nobody wants costs nothing.
 
 use foldhash::HashMap;
-use ledger::{Facet, Key};
+use ledger::{Key, KeyKind};
 
 use crate::filter::{Filter, Interest, Name, Topic};
 use crate::ids::in_pieces;
@@ -23,7 +23,7 @@ pub(crate) struct Index {
 #[derive(Default)]
 struct TopicIndex {
     all: Vec<u32>,
-    lanes: Vec<(Facet, Lane)>,
+    lanes: Vec<(KeyKind, Lane)>,
     names: HashMap<Name, Vec<u32>>,
 }
 
@@ -70,7 +70,7 @@ impl Index {
     }
 
     /// Enters a subscription under ids that are sorted and do not have it.
-    pub(crate) fn track(&mut self, topic: Topic, facet: Facet, ids: &[u32], place: u32) {
+    pub(crate) fn track(&mut self, topic: Topic, facet: KeyKind, ids: &[u32], place: u32) {
         if ids.is_empty() {
             return;
         }
@@ -88,7 +88,7 @@ impl Index {
     }
 
     /// Takes a subscription out from under sorted ids.
-    pub(crate) fn untrack(&mut self, topic: Topic, facet: Facet, ids: &[u32], place: u32) {
+    pub(crate) fn untrack(&mut self, topic: Topic, facet: KeyKind, ids: &[u32], place: u32) {
         let lanes = &mut self.topic(topic).lanes;
         if let Some((_, lane)) = lanes.iter_mut().find(|(of, _)| *of == facet) {
             lane.remove(ids, place);
@@ -110,7 +110,7 @@ impl Index {
         }
         let mut hits = 0;
         for key in keys {
-            let Some(lane) = topic.lane(key.facet) else { continue };
+            let Some(lane) = topic.lane(key.kind) else { continue };
             let before = found.len();
             lane.of(key.id.0, |place| found.push(place));
             hits += usize::from(found.len() > before);
@@ -126,7 +126,7 @@ impl Index {
     pub(crate) fn tracking(
         &self,
         topic: Topic,
-        facet: Facet,
+        facet: KeyKind,
     ) -> Option<impl Fn(u32, &mut dyn FnMut(u32)) + '_> {
         let lane = self.topics.get(&topic)?.lane(facet)?;
         Some(|id, found: &mut dyn FnMut(u32)| lane.of(id, found))
@@ -171,7 +171,7 @@ impl Index {
 }
 
 impl TopicIndex {
-    fn lane(&self, facet: Facet) -> Option<&Lane> {
+    fn lane(&self, facet: KeyKind) -> Option<&Lane> {
         let (_, lane) = self.lanes.iter().find(|(of, _)| *of == facet)?;
         Some(lane)
     }

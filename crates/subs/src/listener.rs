@@ -5,7 +5,7 @@
 use std::hash::Hash;
 use std::sync::Arc;
 
-use ledger::Facet;
+use ledger::KeyKind;
 
 use crate::engine::{
     Engine, ListenerId, Member, Subs, SubscribeError, Subscription, SubscriptionId, fingerprint,
@@ -164,7 +164,7 @@ pub struct Ending<S: Eq + Hash, M: Message, B> {
     subs: Subs<S, M, B>,
     /// Which subscription it was, and its place in the index.
     place: Option<(SubscriptionId, u32)>,
-    entered: Vec<(Topic, Facet, Arc<AddressSet>)>,
+    entered: Vec<(Topic, KeyKind, Arc<AddressSet>)>,
     at: Cursor,
     taken_out: Vec<Arc<AddressSet>>,
     letting_go: Vec<LettingGo>,

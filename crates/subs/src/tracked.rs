@@ -11,7 +11,7 @@
 use std::hash::Hash;
 use std::sync::Arc;
 
-use ledger::{AddressId, BlockId, Commitment, Facet};
+use ledger::{AddressId, BlockId, Commitment, KeyKind};
 
 use crate::changing::Changing;
 use crate::engine::{Engine, Member, Pending, SubscribeError, SubscriptionId, Waiting};
@@ -29,7 +29,7 @@ pub struct Wish<S> {
     /// The topic of its steps.
     pub topic: Topic,
     /// What the addresses are to what is published.
-    pub facet: Facet,
+    pub facet: KeyKind,
     /// The addresses. None means nothing, never all.
     pub set: AddressSet,
     /// What happens when the listener is slow: its messages become one, or it is closed.
@@ -276,7 +276,7 @@ impl<S: Eq + Hash, M: Message, B> Listener<S, M, B> {
     pub(crate) fn tracked_set(
         &self,
         handle: SubscriptionId,
-    ) -> Result<(SubscriptionId, Topic, Facet, Arc<AddressSet>), SubscribeError> {
+    ) -> Result<(SubscriptionId, Topic, KeyKind, Arc<AddressSet>), SubscribeError> {
         let mut engine = self.subs.shared.engine.lock();
         let id = engine.entry(self.id).subscriptions.get(&handle).copied();
         // Fixed subscriptions have one number for both.
@@ -384,7 +384,7 @@ impl<S: Eq + Hash, M: Message, B> Listener<S, M, B> {
         Ok(())
     }
 
-    fn enter(&self, topic: Topic, facet: Facet, place: u32, ids: impl Iterator<Item = u32>) {
+    fn enter(&self, topic: Topic, facet: KeyKind, place: u32, ids: impl Iterator<Item = u32>) {
         in_pieces(ids, |piece| {
             self.subs.shared.engine.lock().index.track(topic, facet, piece, place);
         });
@@ -392,7 +392,7 @@ impl<S: Eq + Hash, M: Message, B> Listener<S, M, B> {
 }
 
 impl<S: Eq + Hash, M: Message, B> Engine<S, M, B> {
-    fn interest_of(&self, id: SubscriptionId) -> Option<(Topic, Facet, &Arc<AddressSet>)> {
+    fn interest_of(&self, id: SubscriptionId) -> Option<(Topic, KeyKind, &Arc<AddressSet>)> {
         match self.subscriptions.get(&id)?.interests.first()? {
             Interest { topic, filter: Filter::Set(facet, set) } => Some((*topic, *facet, set)),
             _ => None,

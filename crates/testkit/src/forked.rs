@@ -3,15 +3,16 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use ledger::{Address, AddressId, BlockId, Change, Commitment, Facet, Record, Slot};
+use ledger::{Address, AddressId, BlockId, Change, Commitment, KeyKind, Record, Slot};
 use query::{
-    Indices, Ledger, LedgerConfig, LedgerError, LedgerUsage, PageLimits, RankBounds, Reader, View,
+    IndexConfig, Ledger, LedgerConfig, LedgerError, LedgerUsage, PageLimits, RankBounds, Reader,
+    View,
 };
 
 use crate::{Facts, Model, Note, Step};
 
 /// So small that sets overflow, run dry and are filled again all the time.
-const RANK_BOUNDS: RankBounds = RankBounds { scanned_max: 4, kept_max: 10, refilled_at_once: 3 };
+const RANK_BOUNDS: RankBounds = RankBounds { scanned_max: 4, entries_max: 10, refill_batch_len: 3 };
 
 /// A `query::Ledger` under the fork injector, and the model of what it must answer.
 pub struct ForkedLedger {
@@ -24,7 +25,7 @@ pub struct ForkedLedger {
     /// What was published last.
     published: Model<Note>,
     /// What is indexed.
-    indices: Indices,
+    indices: IndexConfig,
 }
 
 /// A view, and all that it must answer for as long as it lives.
@@ -46,7 +47,7 @@ impl ForkedLedger {
         let meta = Arc::new(model.facts(root));
         let indices = config.indices.clone();
         let (ledger, reader) = Ledger::new(config, root, Arc::clone(&meta));
-        let mut ledger = ledger.rank_within(RANK_BOUNDS);
+        let mut ledger = ledger.with_rank_bounds(RANK_BOUNDS);
         for changes in writes {
             let mut filled = model.clone();
             filled.fill(&changes);
@@ -134,15 +135,15 @@ impl ForkedLedger {
         for _ in 0..5 {
             self.step(Step::Publish, Vec::new)?;
         }
-        assert_eq!(self.ledger.ranked(), 0, "nothing has a rank");
+        assert_eq!(self.ledger.ranked_len(), 0, "nothing has a rank");
         Ok(self.ledger.usage())
     }
 
     /// Compares what the ledger holds with what the model says it may hold.
     pub fn check_usage(&self) {
         let mut entries = self.model.entries();
-        entries.retain(|(facet, key, _)| self.indices.keeps(*facet, key));
-        let mut keys: Vec<(Facet, Address)> =
+        entries.retain(|(facet, key, _)| self.indices.has_entries(*facet, key));
+        let mut keys: Vec<(KeyKind, Address)> =
             entries.iter().map(|(facet, key, _)| (*facet, *key)).collect();
         keys.dedup();
         let expected = LedgerUsage {
@@ -178,7 +179,7 @@ impl KeptView {
         &self,
         reader: &Reader<Note, Facts>,
         address: Address,
-        (facet, key): (Facet, Address),
+        (facet, key): (KeyKind, Address),
     ) {
         assert_eq!(self.view.block(), self.block);
         assert_eq!(**self.view.meta(), self.facts);
@@ -188,22 +189,22 @@ impl KeptView {
         assert_eq!(BTreeMap::from_iter(all), self.records);
         assert_eq!(self.view.record(&address), self.records.get(&address).cloned());
 
-        let keyed: Vec<_> = self.view.keyed(facet, &key).collect();
+        let keyed: Vec<_> = self.view.records_by_key(facet, &key).collect();
         let is_keyed = |note: &Note| note.keys.contains(&(facet, key));
         let expected = self.records.iter().filter(|(_, note)| is_keyed(note));
-        assert!(keyed.len() <= self.view.keyed_len(facet, &key));
+        assert!(keyed.len() <= self.view.records_by_key_len(facet, &key));
         assert_eq!(keyed.len(), expected.clone().count(), "each keyed record once");
         assert_eq!(
             BTreeMap::from_iter(keyed),
             expected.map(|(address, note)| (*address, Arc::clone(note))).collect()
         );
 
-        let both = [(facet, key), (Facet(1), address)];
-        let found: BTreeMap<_, _> = self.view.keyed_by_all(&both).collect();
+        let both = [(facet, key), (KeyKind(1), address)];
+        let found: BTreeMap<_, _> = self.view.records_by_keys(&both).collect();
         let has_both = |note: &Note| both.iter().all(|key| note.keys.contains(key));
         let expected = self.records.iter().filter(|(_, note)| has_both(note));
         assert_eq!(found, expected.map(|(address, note)| (*address, Arc::clone(note))).collect());
-        assert!(found.len() <= self.view.keyed_by_all_len(&both));
+        assert!(found.len() <= self.view.records_by_keys_len(&both));
 
         self.check_highest(None);
         self.check_highest(Some((facet, key)));
@@ -218,10 +219,10 @@ impl KeptView {
     }
 
     /// Of all records, or of those under a key, with every second value left out or not.
-    fn check_highest(&self, key: Option<(Facet, Address)>) {
+    fn check_highest(&self, key: Option<(KeyKind, Address)>) {
         let rank = |note: &Note| match key {
-            None => note.rank_among_all(),
-            Some(key) => note.keys.contains(&key).then(|| note.rank_under(key.0)).flatten(),
+            None => note.global_rank(),
+            Some(key) => note.keys.contains(&key).then(|| note.rank_in(key.0)).flatten(),
         };
         for (limit, keeps_odd) in [(1, true), (3, false), (5, true), (1_000, false)] {
             let keep = |note: &Note| keeps_odd || note.value.is_multiple_of(2);
@@ -241,7 +242,7 @@ impl KeptView {
     }
 
     /// The pages of a list, of all sizes, are together the list in the order of ids.
-    fn check_pages(&self, (facet, key): (Facet, Address), changed_since: Option<Slot>) {
+    fn check_pages(&self, (facet, key): (KeyKind, Address), changed_since: Option<Slot>) {
         let is_wanted = |address: &Address, note: &Note| {
             let is_new = changed_since.is_none_or(|since| self.slots[address] >= since);
             is_new && note.keys.contains(&(facet, key)) && !note.value.is_multiple_of(3)
@@ -260,9 +261,9 @@ impl KeptView {
                     let weight = (note.value % 3) as usize;
                     (weight > 0).then_some(weight)
                 };
-                let mut search = self.view.begin_page(limits).expect("the same run");
+                let mut search = self.view.start_page(limits).expect("the same run");
                 let step = records_max + 2;
-                while self.view.go_on_page(&mut search, &[(facet, key)], step, weigh) {}
+                while self.view.continue_page(&mut search, &[(facet, key)], step, weigh) {}
                 let page = search.into_page();
                 assert!(page.records.len() <= records_max);
                 found.extend(page.records.iter().map(|(address, _)| *address));

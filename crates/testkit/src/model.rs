@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use ledger::{Address, BlockId, Change, Commitment, Facet, Record, Slot};
+use ledger::{Address, BlockId, Change, Commitment, KeyKind, Record, Slot};
 
 /// What the tests' ledgers know of a block beside its records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,7 +114,7 @@ impl<R: Record> Model<R> {
     }
 
     /// Every record by every key of any version.
-    pub fn entries(&self) -> BTreeSet<(Facet, Address, Address)> {
+    pub fn entries(&self) -> BTreeSet<(KeyKind, Address, Address)> {
         let mut entries = BTreeSet::new();
         for (address, record) in self.kept() {
             if let Some(record) = record {

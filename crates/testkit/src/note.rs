@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use fastrand::Rng;
-use ledger::{Address, Change, Facet, Record};
+use ledger::{Address, Change, KeyKind, Record};
 
 /// A record that says whose it is, so that a reader can tell a mixed-up answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,11 +13,11 @@ pub struct Note {
     /// Whatever the test counts.
     pub value: u64,
     /// What it is found by.
-    pub keys: Vec<(Facet, Address)>,
+    pub keys: Vec<(KeyKind, Address)>,
 }
 
 impl Record for Note {
-    fn keys(&self, key: &mut dyn FnMut(Facet, Address)) {
+    fn keys(&self, key: &mut dyn FnMut(KeyKind, Address)) {
         self.keys.iter().for_each(|(facet, address)| key(*facet, *address));
     }
 
@@ -32,7 +32,7 @@ impl Record for Note {
         !self.value.is_multiple_of(11)
     }
 
-    fn unpack(keys: &[(Facet, Address)], packed: &[u8]) -> Option<Self> {
+    fn unpack(keys: &[(KeyKind, Address)], packed: &[u8]) -> Option<Self> {
         let (len, rest) = packed.split_first()?;
         let (address, rest) = rest.split_at_checked(usize::from(*len))?;
         let (value, padding) = rest.split_first_chunk()?;
@@ -43,24 +43,24 @@ impl Record for Note {
     }
 
     /// Told without the record for some.
-    fn packed_rank(packed: &[u8], facet: Option<Facet>) -> Option<Option<u64>> {
+    fn packed_rank(packed: &[u8], facet: Option<KeyKind>) -> Option<Option<u64>> {
         let (len, rest) = packed.split_first()?;
         let (_, rest) = rest.split_at_checked(usize::from(*len))?;
         let value = u64::from_le_bytes(*rest.first_chunk()?);
         match facet {
             None if value.is_multiple_of(2) => Some(rank_among_all(value)),
-            Some(Facet(1)) => Some(Some(value % 7)),
+            Some(KeyKind(1)) => Some(Some(value % 7)),
             _ => None,
         }
     }
 
     /// With many equal ones.
-    fn rank_among_all(&self) -> Option<u64> {
+    fn global_rank(&self) -> Option<u64> {
         rank_among_all(self.value)
     }
 
-    fn rank_under(&self, facet: Facet) -> Option<u64> {
-        (facet != Facet(2)).then_some(self.value % 7)
+    fn rank_in(&self, facet: KeyKind) -> Option<u64> {
+        (facet != KeyKind(2)).then_some(self.value % 7)
     }
 }
 
@@ -101,8 +101,8 @@ impl NoteMaker {
     }
 
     /// A key that some note may have.
-    pub fn key(&self, rng: &mut Rng) -> (Facet, Address) {
-        (Facet(rng.u8(..3)), self.address(rng.usize(..self.keys)))
+    pub fn key(&self, rng: &mut Rng) -> (KeyKind, Address) {
+        (KeyKind(rng.u8(..3)), self.address(rng.usize(..self.keys)))
     }
 
     /// Changes of one write. Some change an address twice, some notes name a key twice.

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use fastrand::Rng;
-use ledger::{Address, BlockId, Change, Facet};
+use ledger::{Address, BlockId, Change, KeyKind};
 use peak_alloc::PeakAlloc;
 use query::{Ledger, LedgerConfig};
 use testkit::{Facts, Note, NoteMaker};
@@ -32,7 +32,7 @@ impl Fresh {
         let address = WORLD.address(1_000_000 + self.next);
         // Values from a few, so that at all times as many do not pack.
         let value = self.rng.u64(..1_000);
-        let keys = (0..3).map(|facet| (Facet(facet), WORLD.key(&mut self.rng).1)).collect();
+        let keys = (0..3).map(|facet| (KeyKind(facet), WORLD.key(&mut self.rng).1)).collect();
         Change { address, record: Some(Arc::new(Note { address, value, keys })) }
     }
 }

@@ -17,7 +17,7 @@ struct Snapshot {
 }
 
 #[test]
-fn the_table_answers_like_plain_maps() {
+fn the_table_behaves_like_plain_maps() {
     let mut rng = fastrand::Rng::with_seed(1);
     let table = AddressTable::new(LIMIT, 99);
     let mut counts: BTreeMap<u32, (AddressId, u32)> = BTreeMap::new();
@@ -59,7 +59,7 @@ fn the_table_answers_like_plain_maps() {
             }
         }
         assert_eq!(table.len(), counts.len());
-        assert!(table.used() <= LIMIT as usize);
+        assert!(table.allocated() <= LIMIT as usize);
         let found = table.lookup(&address(n));
         if let Some((id, _)) = counts.get(&n) {
             assert_eq!(found, Some(*id));
@@ -81,7 +81,7 @@ fn the_table_answers_like_plain_maps() {
     }
     snapshots.clear();
     (0..3).for_each(|_| drop(table.epoch()));
-    assert_eq!((table.len(), table.used()), (0, 0));
+    assert_eq!((table.len(), table.allocated()), (0, 0));
     for n in 0..LIMIT {
         assert!(table.retain(&address(n)).is_ok(), "every id is free again");
     }

@@ -43,16 +43,16 @@ fn what_was_registered_is_found_while_shards_grow() {
 }
 
 /// One published moment: who is registered, and the hold on their ids.
-struct Moment {
+struct PublishedVersion {
     known: Vec<(u32, AddressId)>,
     _epoch: Epoch,
 }
 
 #[test]
-fn a_held_epoch_keeps_its_addresses_while_ids_go_round() {
+fn a_pinned_epoch_retains_its_addresses_while_ids_are_reused() {
     // Half as many ids as addresses that come and go.
     let table = AddressTable::new(64, 5);
-    let now = ArcSwap::from_pointee(Moment { known: Vec::new(), _epoch: table.epoch() });
+    let now = ArcSwap::from_pointee(PublishedVersion { known: Vec::new(), _epoch: table.epoch() });
     let is_over = AtomicBool::new(false);
     let looks = AtomicU32::new(0);
     std::thread::scope(|threads| {
@@ -81,7 +81,7 @@ fn a_held_epoch_keeps_its_addresses_while_ids_go_round() {
                     known.push((n, id));
                 }
             }
-            now.store(Arc::new(Moment { known: known.clone(), _epoch: table.epoch() }));
+            now.store(Arc::new(PublishedVersion { known: known.clone(), _epoch: table.epoch() }));
             published += 1;
         }
         is_over.store(true, Ordering::Relaxed);

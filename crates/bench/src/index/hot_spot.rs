@@ -14,14 +14,14 @@ use anyhow::Result;
 use arc_swap::ArcSwap;
 use hdrhistogram::Histogram;
 use index::{Index, Postings};
-use ledger::{Address, AddressId, Facet, Key};
+use ledger::{Address, AddressId, Key, KeyKind};
 
 use super::keys::{Numbers, pubkey};
 use super::rivals::{Agave, Dash, Locked, Rival};
 use crate::{bar, now};
 
 const READERS: usize = 2;
-const KEY: Key = Key { facet: Facet(0), id: AddressId(0) };
+const KEY: Key = Key { kind: KeyKind(0), id: AddressId(0) };
 
 pub(crate) struct Size {
     entries: u32,
@@ -190,7 +190,7 @@ impl Candidate for Ours {
             self.index.remove(KEY, id, self.table.newest_epoch());
         }
         self.published.store(Arc::new(self.table.epoch()));
-        self.index.settle_a_little(self.table.oldest_held_epoch());
+        self.index.reclaim_some(self.table.oldest_pinned_epoch());
     }
 
     fn scanner(&self) -> Box<dyn Fn() -> usize + Send + Sync> {

@@ -6,7 +6,7 @@ use address::AddressTable;
 use anyhow::Result;
 use cpu_time::ThreadTime;
 use index::Index;
-use ledger::{Address, AddressId, Facet, Key};
+use ledger::{Address, AddressId, Key, KeyKind};
 
 use super::keys::{Numbers, pubkey};
 use super::rivals::{Agave, Dash, Locked, Rival};
@@ -149,7 +149,7 @@ pub(crate) fn ours_of_one(keys: u32) -> Built {
         let mut index = Index::new(2 * keys, 42);
         let start = ThreadTime::now();
         for n in 0..keys {
-            let key = Key { facet: Facet(0), id: AddressId(n) };
+            let key = Key { kind: KeyKind(0), id: AddressId(n) };
             index.insert(key, AddressId(keys + (n ^ 0x55) % keys));
         }
         (index, start.elapsed(), keys)
@@ -161,7 +161,7 @@ fn ours_of_many(entries: u32, universe: u32) -> Built {
     measured(|| {
         let mut index = Index::new(universe, 42);
         let mut numbers = Numbers(7);
-        let key = Key { facet: Facet(0), id: AddressId(3) };
+        let key = Key { kind: KeyKind(0), id: AddressId(3) };
         let start = ThreadTime::now();
         while index.len() < entries as usize {
             index.insert(key, AddressId(numbers.below(universe)));
@@ -183,7 +183,7 @@ pub(crate) fn ours_of_shape(accounts: u32) -> Built {
                 let Some(key) = key else { continue };
                 let key = table.retain(&Address::from(pubkey(key).to_bytes()));
                 if let (Ok(id), Ok(account)) = (key, account) {
-                    index.insert(Key { facet: Facet(facet), id }, account);
+                    index.insert(Key { kind: KeyKind(facet), id }, account);
                 }
             }
         }

@@ -92,7 +92,7 @@ impl Built {
         figure("addresses_bytes", bytes.addresses as f64);
         figure("indices_bytes", bytes.indices as f64);
         figure("packed_bytes", bytes.packed as f64);
-        figure("kept_bytes", bytes.kept as f64);
+        figure("kept_bytes", bytes.unpacked as f64);
         figure("ranks_bytes", bytes.ranks as f64);
         figure("applied_per_second", accounts / self.applying.as_secs_f64());
         figure("applied_cpu_ns", self.applying_cpu.as_nanos() as f64 / accounts);

@@ -24,7 +24,7 @@ pub(crate) fn run(ledger: &Synthetic, reader: &Reader) -> Result<()> {
         let by_owner = measured(reads, |nth| {
             let view = reader.view(Commitment::Finalized);
             let keys = [(facet::OWNER, owners[nth % owners.len()])];
-            view.keyed_by_all(&keys).map(|(_, account)| account.0.data().len().min(1)).sum()
+            view.records_by_keys(&keys).map(|(_, account)| account.0.data().len().min(1)).sum()
         })?;
         ensure!(by_owner.found == accounts as usize * reads, "{} found", by_owner.found);
         figure(&format!("state_owner_{accounts}_us"), by_owner.us(0.5));
@@ -42,7 +42,7 @@ pub(crate) fn run(ledger: &Synthetic, reader: &Reader) -> Result<()> {
     figure("state_largest_us", largest.us(0.5));
     let stake = address(&solana_sdk_ids::stake::id());
     let locked = measured(READS, |_| {
-        reader.view(Commitment::Finalized).keyed(facet::LOCKUP, &stake).count()
+        reader.view(Commitment::Finalized).records_by_key(facet::LOCKUP, &stake).count()
     })?;
     figure("state_lockups", (locked.found / READS) as f64);
     figure("state_lockups_us", locked.us(0.5));

@@ -9,7 +9,7 @@ use chain::{
     AirdropError, Cluster, History, HistoryLimits, Reader, SendError, Sender, Simulation,
     SimulationError, SimulationRequest, TransactionDoor, VerifiedTransaction, View,
 };
-use pool::{ClientId, Clients, Limits, Pool};
+use pool::{ClientId, Limits, Pool, RateLimiter};
 use rpc::{Health, Listeners, Node, Socket, Speaker, SystemClock};
 use solana_epoch_schedule::EpochSchedule;
 use solana_hash::Hash;
@@ -68,7 +68,7 @@ fn node(reader: &Reader) -> Result<Node> {
         door: Arc::new(Closed),
         pool: Arc::new(pool),
         answers: Arc::new(rpc::Answers::new(1 << 24)),
-        clients: Arc::new(Clients::new(Limits::default())),
+        clients: Arc::new(RateLimiter::new(Limits::default())),
         health: Arc::new(Health::default()),
         metrics: Arc::new(rpc::Metrics::new()),
         config: rpc::Config::default(),

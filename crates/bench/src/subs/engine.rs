@@ -6,7 +6,7 @@ use std::sync::Arc;
 use address::AddressTable;
 use anyhow::{Result, ensure};
 use cpu_time::ThreadTime;
-use ledger::{Address, BlockId, Commitment, Facet};
+use ledger::{Address, BlockId, Commitment, KeyKind};
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
@@ -24,7 +24,7 @@ use super::{Size, address_of, set_of};
 use crate::index::heap;
 
 const TOPIC: Topic = Topic(0);
-const FACET: Facet = Facet(0);
+const FACET: KeyKind = KeyKind(0);
 /// Matches of a measured block.
 const MATCHES: usize = 100;
 /// Addresses of each listener whose number does not matter.

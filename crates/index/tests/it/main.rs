@@ -3,8 +3,8 @@
 mod model;
 mod readers;
 
-use ledger::{AddressId, Facet, Key};
+use ledger::{AddressId, Key, KeyKind};
 
 pub(crate) fn key(n: u32) -> Key {
-    Key { facet: Facet((n % 3) as u8), id: AddressId(n / 3) }
+    Key { kind: KeyKind((n % 3) as u8), id: AddressId(n / 3) }
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use index::{Index, Postings};
-use ledger::{AddressId, Facet, Key};
+use ledger::{AddressId, Key, KeyKind};
 
 use crate::key;
 
@@ -28,17 +28,17 @@ fn records_come_sorted_whatever_the_order_of_inserts() {
 }
 
 #[test]
-fn usage_counts_every_key_and_entry_of_a_facet() {
+fn usage_counts_every_key_and_entry_of_a_key_kind() {
     let mut index = Index::new(10_000, 1);
-    let of = |facet, id| Key { facet: Facet(facet), id: AddressId(id) };
+    let of = |facet, id| Key { kind: KeyKind(facet), id: AddressId(id) };
     for (key, records) in [(1, 1), (2, 1), (3, 20), (4, 5_000)] {
         (0..records).for_each(|record| assert!(index.insert(of(1, key), AddressId(record))));
     }
     assert!(index.insert(of(2, 1), AddressId(1)));
-    let [one, two, none] = [1, 2, 3].map(|facet| index.postings().usage_of(Facet(facet)));
+    let [one, two, none] = [1, 2, 3].map(|facet| index.postings().usage_of(KeyKind(facet)));
     assert_eq!((one.keys, one.entries), (4, 5_022));
     assert_eq!((two.keys, two.entries), (1, 1));
-    assert_eq!(none, index::FacetUsage::default());
+    assert_eq!(none, index::KeyKindUsage::default());
     // A dense set of 5,000 is a bitmap; the block is twenty words.
     assert!(one.bytes > two.bytes + 80 + 600, "{one:?} {two:?}");
     let all = index.postings().bytes();
@@ -46,9 +46,9 @@ fn usage_counts_every_key_and_entry_of_a_facet() {
 }
 
 #[test]
-fn keys_differ_by_facet_and_by_id() {
+fn keys_differ_by_kind_and_by_id() {
     let mut index = Index::new(100, 1);
-    let of = |facet, id| Key { facet: Facet(facet), id: AddressId(id) };
+    let of = |facet, id| Key { kind: KeyKind(facet), id: AddressId(id) };
     assert!(index.insert(of(1, 1), AddressId(10)));
     assert!(index.insert(of(2, 1), AddressId(11)));
     assert_eq!(records(index.postings(), of(1, 1)), [10]);
@@ -58,7 +58,7 @@ fn keys_differ_by_facet_and_by_id() {
 }
 
 #[test]
-fn inserting_and_removing_tell_whether_anything_changed() {
+fn inserting_and_removing_report_whether_anything_changed() {
     let mut index = Index::new(100, 1);
     let one = key(1);
     assert!(!index.remove(one, AddressId(10), 1));
@@ -73,12 +73,12 @@ fn inserting_and_removing_tell_whether_anything_changed() {
     assert_eq!((index.len_of(one), index.len(), index.keys()), (1, 1, 1));
     assert_eq!(records(index.postings(), one), [10, 11]);
     assert!(index.remove(one, AddressId(11), 1));
-    assert_eq!((index.is_empty(), index.keys(), index.waiting()), (true, 0, 2));
-    index.settle(1);
+    assert_eq!((index.is_empty(), index.keys(), index.pending_reclaim()), (true, 0, 2));
+    index.reclaim(1);
     assert_eq!(records(index.postings(), one), [10, 11], "somebody still holds epoch 1");
-    index.settle(2);
+    index.reclaim(2);
     assert_eq!(records(index.postings(), one), []);
-    assert_eq!(index.waiting(), 0);
+    assert_eq!(index.pending_reclaim(), 0);
 }
 
 #[test]
@@ -106,30 +106,30 @@ fn what_comes_back_before_it_is_gone_stays() {
     assert!(index.insert(one, AddressId(10)));
     assert!(index.remove(one, AddressId(10), 1));
     assert!(index.insert(one, AddressId(10)), "to the writer it was gone");
-    index.settle(2);
+    index.reclaim(2);
     assert_eq!((records(index.postings(), one), index.len()), (vec![10], 1));
     assert!(index.remove(one, AddressId(10), 2));
     assert!(index.insert(one, AddressId(10)));
     assert!(index.remove(one, AddressId(10), 5));
-    index.settle(5);
+    index.reclaim(5);
     assert_eq!(records(index.postings(), one), [10], "the later removal counts");
-    index.settle(6);
-    assert_eq!((records(index.postings(), one), index.waiting()), (vec![], 0));
+    index.reclaim(6);
+    assert_eq!((records(index.postings(), one), index.pending_reclaim()), (vec![], 0));
 }
 
 #[test]
-fn a_reader_who_stays_for_ever_costs_one_place_an_entry() {
+fn a_reader_that_never_leaves_costs_one_queue_slot_per_entry() {
     let mut index = Index::new(100, 1);
     for epoch in 1..10_000 {
         assert!(index.insert(key(1), AddressId(10)));
         assert!(index.remove(key(1), AddressId(10), epoch));
-        index.settle_a_little(1);
-        assert_eq!((index.waiting(), index.len()), (1, 0));
+        index.reclaim_some(1);
+        assert_eq!((index.pending_reclaim(), index.len()), (1, 0));
     }
-    index.settle(9_999);
+    index.reclaim(9_999);
     assert_eq!(records(index.postings(), key(1)), [10], "removed last in epoch 9,999");
-    index.settle(10_000);
-    assert_eq!((records(index.postings(), key(1)), index.waiting()), (vec![], 0));
+    index.reclaim(10_000);
+    assert_eq!((records(index.postings(), key(1)), index.pending_reclaim()), (vec![], 0));
 }
 
 /// How a run's world is made: ids are spread over `span`, keys are drawn with a few hot ones.
@@ -176,7 +176,7 @@ fn run(World { seed, keys, span, steps }: &World) {
                 snapshots.swap_remove(rng.usize(..snapshots.len()));
             }
             let oldest = snapshots.iter().map(|snapshot| snapshot.epoch).min();
-            index.settle_a_little(oldest.unwrap_or(epoch + 1));
+            index.reclaim_some(oldest.unwrap_or(epoch + 1));
             assert_eq!(index.keys(), model.values().filter(|set| !set.is_empty()).count());
         }
         if step % 1_500 == 0 {
@@ -188,7 +188,7 @@ fn run(World { seed, keys, span, steps }: &World) {
             }
         }
     }
-    index.settle(epoch + 1);
+    index.reclaim(epoch + 1);
     for (n, set) in &model {
         assert_eq!(records(&postings, key(*n)), set.iter().copied().collect::<Vec<_>>());
         assert!(set.iter().all(|record| postings.contains(key(*n), AddressId(*record))));
@@ -196,15 +196,15 @@ fn run(World { seed, keys, span, steps }: &World) {
             assert!(index.remove(key(*n), AddressId(*record), epoch));
         }
     }
-    index.settle(epoch + 1);
-    assert_eq!((index.len(), index.keys(), index.waiting()), (0, 0, 0));
+    index.reclaim(epoch + 1);
+    assert_eq!((index.len(), index.keys(), index.pending_reclaim()), (0, 0, 0));
     for n in 0..*keys {
         assert_eq!(records(&postings, key(n)), []);
     }
 }
 
 #[test]
-fn an_index_answers_like_plain_sets() {
+fn an_index_behaves_like_plain_sets() {
     run(&World { seed: 1, keys: 400, span: 30_000, steps: 150_000 });
     run(&World { seed: 2, keys: 40, span: 1 << 31, steps: 100_000 });
     run(&World { seed: 3, keys: 9, span: 90_000, steps: 200_000 });

@@ -63,7 +63,7 @@ fn run(keys: u32, span: u32, stays_every: u32, passes_min: u32) {
                     index.insert(key(n), AddressId(record * spread));
                 } else {
                     index.remove(key(n), AddressId(record * spread), 0);
-                    index.settle(1);
+                    index.reclaim(1);
                 }
             }
             step = step.wrapping_add(1);

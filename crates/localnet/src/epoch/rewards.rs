@@ -72,7 +72,7 @@ pub(super) struct Redeemed {
 /// Cost: reads every stake account, once an epoch.
 pub(super) fn delegated(view: &View) -> Vec<Delegated> {
     let program = Address::from(stake::ID.to_bytes());
-    let accounts = view.keyed(facet::PROGRAM, &program);
+    let accounts = view.records_by_key(facet::PROGRAM, &program);
     let delegated = accounts.filter_map(|(address, account)| {
         let state = bincode::deserialize::<StakeStateV2>(account.0.data()).ok()?;
         Some(Delegated {

@@ -158,7 +158,7 @@ fn a_publication_is_followed_by_a_rest_in_which_transactions_gather() {
             VerifiedTransaction::verify(transaction).expect("a good transaction")
         })
         .collect();
-    let moment = || node.reader.view(Commitment::Processed).moment();
+    let moment = || node.reader.view(Commitment::Processed).version();
     let (before, began) = (moment(), now());
     // One after another: each could be published by itself.
     for transaction in all {

@@ -35,7 +35,7 @@ struct Node {
 
 impl Node {
     fn new() -> Self {
-        Self::on(world::ledger(query::Indices::default()), rpc::Config::default())
+        Self::on(world::ledger(query::IndexConfig::default()), rpc::Config::default())
     }
 
     fn on(reader: chain::Reader, config: rpc::Config) -> Self {

@@ -166,7 +166,7 @@ fn a_list_is_as_long_as_the_node_says() {
     };
     for max in [3, 100, 1_050] {
         let config = rpc::Config { multiple_accounts_max: max, ..rpc::Config::default() };
-        let node = Node::on(world::ledger(query::Indices::default()), config);
+        let node = Node::on(world::ledger(query::IndexConfig::default()), config);
         let mut client = node.client();
         let document = crate::good(&mut client, "/v1/openapi.json");
         let path = &document["paths"]["/v1/accounts"];
@@ -325,8 +325,8 @@ fn a_long_body_is_read_on_the_pool() {
     let mut client = node.client();
     let slices = || {
         // What is counted last of a task is counted after its answer went.
-        node.world.wait_pool(|pool| pool.sum(|class| class.begun) == 0);
-        node.world.class(pool::Class::Light).slices
+        node.world.wait_pool(|pool| pool.sum_over_classes(|class| class.active) == 0);
+        node.world.class(pool::Class::Light).time_slices
     };
     let before = slices();
     let path = format!("/v1/programs/{PROGRAM}/accounts");
@@ -352,7 +352,7 @@ fn a_page_of_an_origin_that_is_not_allowed_is_refused_in_the_one_shape() {
     let origins = ["https://app.example".to_owned()];
     let allowed_origins = rpc::AllowedOrigins::new(&origins).expect("an origin");
     let config = rpc::Config { allowed_origins, ..rpc::Config::default() };
-    let node = Node::on(world::ledger(query::Indices::default()), config);
+    let node = Node::on(world::ledger(query::IndexConfig::default()), config);
     let account = format!("/v1/accounts/{WALLET}");
     let response = get(&mut node.client(), &account, "origin: https://evil.example\r\n");
     assert_eq!(problem(&response), (403, "origin_not_allowed".to_owned()));
@@ -430,7 +430,7 @@ fn slot_and_commitment_are_with_every_answer() {
 fn a_full_pool_is_told_with_retry_after() {
     let mut config = pool::Config { threads: 1, ..pool::Config::default() };
     config.medium.tasks_max = 0;
-    let reader = world::ledger(query::Indices::default());
+    let reader = world::ledger(query::IndexConfig::default());
     let node = Node::with(reader, rpc::Config::default(), config);
     let occupied = node.world.occupy_pool();
     let response = get(&mut node.client(), "/v1/supply", "");
@@ -443,7 +443,7 @@ fn a_full_pool_is_told_with_retry_after() {
 /// A node that gives each client so much.
 fn sharing(clients: pool::Limits) -> Node {
     let config = pool::Config { clients, ..pool::Config::default() };
-    Node::with(world::ledger(query::Indices::default()), rpc::Config::default(), config)
+    Node::with(world::ledger(query::IndexConfig::default()), rpc::Config::default(), config)
 }
 
 #[test]

@@ -102,7 +102,7 @@ const KINDS: [&str; 7] = ["supply", "program", "tokens", "holders", "few", "many
 /// How many answers were begun on the CPU pool, whatever became of them.
 fn made(node: &Node) -> u64 {
     let class = node.world.class(pool::Class::Medium);
-    class.done + class.cancelled + class.expired + (class.queued + class.begun) as u64
+    class.completed + class.cancelled + class.expired + (class.queued + class.active) as u64
 }
 
 /// What a client kept of one request: its `ETag`s, and the bytes of each.

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use cache::Weigh;
+use cache::Weight;
 use pool::Class as PoolClass;
 
 use super::count::count;
@@ -63,7 +63,7 @@ pub(super) fn all_known(node: &Node, asker: &Asker, plans: &[Plan<'_>]) -> Optio
     for plan in plans {
         if let Plan::OnPool { method, params, .. } = plan {
             let hit = look::known(node, Coding::Plain, method, *params)?;
-            room = room.checked_sub(hit.entry.answer.as_ref()?.bytes())?;
+            room = room.checked_sub(hit.entry.value.as_ref()?.bytes())?;
             hits.push(hit);
         }
     }
@@ -83,7 +83,7 @@ pub(super) fn answer_known_here(
         parts.push(bytes::Bytes::from_static(if parts.is_empty() { b"[" } else { b"," }));
         let subject = plan.subject();
         let hit = plan.class().and_then(|_| hits.next());
-        let known = hit.as_ref().and_then(|hit| Some((hit.entry.answer.as_ref()?, hit.slot)));
+        let known = hit.as_ref().and_then(|hit| Some((hit.entry.value.as_ref()?, hit.slot)));
         match (plan, known) {
             (Plan::OnPool { id, .. }, Some((kept, slot))) => {
                 parts.extend(kept.reply_in_batch(slot, &id));

@@ -5,7 +5,7 @@
 //! Not here: what may come from the cache ([`crate::look`], [`crate::cached`]), calls of a batch ([`super::batch`],
 //! and [`crate::job`] when their turn comes).
 
-use cache::{Tell, Turn};
+use cache::{FillTicket, OnFilled};
 use pool::Class as PoolClass;
 use tokio::sync::oneshot;
 
@@ -38,7 +38,7 @@ pub(super) fn known(
         return None;
     }
     let Hit { entry, slot } = look::known(node, asker.coding, &method, params)?;
-    let reply = Reply::kept(entry.answer.as_ref()?, asker, slot, id);
+    let reply = Reply::kept(entry.value.as_ref()?, asker, slot, id);
     look::count_known(node);
     let subject = (method.subject(), Some(params));
     count(node, &asker, subject, Lane::Cached, Outcome::Answered);
@@ -70,14 +70,14 @@ pub(super) async fn kept(
 ) -> Result<Reply, Run> {
     let mut run = Run::alone("bypass");
     let answer = |hit: &Hit| {
-        let reply = Reply::kept(hit.entry.answer.as_ref()?, asker, hit.slot, id);
+        let reply = Reply::kept(hit.entry.value.as_ref()?, asker, hit.slot, id);
         let subject = (method.subject(), Some(params));
         count(node, &asker, subject, Lane::Cached, Outcome::Answered);
         Some(reply)
     };
     for _ in 0..ATTEMPTS {
         let (sender, told) = oneshot::channel();
-        let tell = || -> Tell<Kept> {
+        let tell = || -> OnFilled<Kept> {
             Box::new(move |entry| {
                 // Who waited may have gone.
                 let _ = sender.send(entry);
@@ -109,7 +109,7 @@ pub(super) struct Run {
     /// What the log says of the cache.
     pub(super) cache: &'static str,
     /// It is for the cache as well.
-    pub(super) turn: Option<Turn<Kept>>,
+    pub(super) turn: Option<FillTicket<Kept>>,
     /// Some of its time has gone.
     pub(super) has_waited: bool,
 }

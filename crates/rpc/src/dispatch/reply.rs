@@ -5,7 +5,7 @@
 //! Invariant: who is to come again later is told so only if nothing of his body was answered.
 //! Not here: making an answer ([`super::plan`]), its way to the client (`http`).
 
-use pool::{Class as PoolClass, TooMany};
+use pool::{Class as PoolClass, RateLimited};
 
 use super::count::count;
 use crate::asker::Asker;
@@ -74,7 +74,7 @@ impl Reply {
     }
 
     /// That a client is to come again later.
-    pub(crate) fn too_many(too_many: &TooMany, id: &Id) -> Self {
+    pub(crate) fn too_many(too_many: &RateLimited, id: &Id) -> Self {
         let err = RpcError::too_many(too_many);
         let text = envelope::error_reply(&err, id, true);
         let retry_after_s = Some(too_many.retry_after.as_secs() + 1);

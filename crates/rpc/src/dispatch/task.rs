@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use pool::{Class as PoolClass, Ended};
+use pool::{Class as PoolClass, TaskEnd};
 
 use super::reply::{RETRY_AFTER_S, Reply, Whole, reply};
 use crate::asker::Asker;
@@ -29,7 +29,7 @@ pub(super) async fn receive(
             Reply::Whole(Whole { text, coding, retry_after_s, told, is_from_pool })
         }
         Taken::Piece(piece) => Reply::Streamed(piece, taker),
-        Taken::Kept(entry, slot) => match &entry.answer {
+        Taken::Kept(entry, slot) => match &entry.value {
             Some(kept) => Reply::kept(kept, asker, slot, id),
             None => Reply::whole(reply(Err(RpcError::internal()), id)),
         },
@@ -47,6 +47,6 @@ pub(super) async fn in_time<T>(
 ) -> Result<T, RpcError> {
     let waited = node.pool.now().saturating_sub(asker.arrived);
     let left = Duration::from_millis(node.pool.deadline_ms(class)).saturating_sub(waited);
-    let late = |_| work::ended(node, class, Some(Ended::ExpiredWaiting));
+    let late = |_| work::ended(node, class, Some(TaskEnd::ExpiredWaiting));
     tokio::time::timeout(left, awaited).await.map_err(late)
 }

@@ -20,8 +20,8 @@ mod write;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cache::Turn;
-use pool::{Ended, Slice, Step, Task};
+use cache::FillTicket;
+use pool::{Task, TaskEnd, TaskPoll, TimeSlice};
 
 use crate::cached::Asked;
 use crate::envelope::Id;
@@ -65,7 +65,7 @@ pub(crate) struct Job {
     /// It is collected, and being coded; for the call of that id.
     coder: Option<(Coder, Id)>,
     /// What is looked for in the cache when the only call is begun.
-    sought: Option<(Asked, Turn<Kept>)>,
+    sought: Option<(Asked, FillTicket<Kept>)>,
     /// Somebody makes the answer to the call that was begun last.
     waiting: Option<Waiting>,
     /// What names the answer if it is long.
@@ -121,7 +121,7 @@ impl Job {
     }
 
     /// The same for a single call that is looked for in the cache once its turn has come, and made for it.
-    pub(crate) fn look_for_it(mut self, sought: Option<(Asked, Turn<Kept>)>) -> Self {
+    pub(crate) fn look_for_it(mut self, sought: Option<(Asked, FillTicket<Kept>)>) -> Self {
         self.sought = sought;
         self
     }
@@ -133,24 +133,24 @@ impl Job {
     }
 
     /// Works on until the slice is over; whether there is more.
-    fn work(&mut self, slice: &Slice<'_>) -> std::io::Result<Step> {
+    fn work(&mut self, slice: &TimeSlice<'_>) -> std::io::Result<TaskPoll> {
         if !self.writer.has_room() {
-            return Ok(Step::Wait);
+            return Ok(TaskPoll::Wait);
         }
         loop {
             if self.out.len() >= PIECE_BYTES && self.unsent.is_none() && self.may_send() {
                 self.pass_on()?;
                 if !self.writer.has_room() {
-                    return Ok(Step::Wait);
+                    return Ok(TaskPoll::Wait);
                 }
             }
             if slice.is_cancelled() {
-                return Ok(Step::More);
+                return Ok(TaskPoll::More);
             }
             if let Some(unsent) = self.unsent.take() {
                 self.send_unsent(unsent)?;
                 if !self.writer.has_room() {
-                    return Ok(Step::Wait);
+                    return Ok(TaskPoll::Wait);
                 }
             } else if let Some(coder) = self.coder.take() {
                 if let Some(step) = self.code(coder)? {
@@ -171,7 +171,7 @@ impl Job {
                 return Ok(self.leave());
             }
             if slice.is_over() {
-                return Ok(Step::More);
+                return Ok(TaskPoll::More);
             }
         }
     }
@@ -260,7 +260,7 @@ impl Job {
         }
     }
 
-    fn go_on(&mut self, mut current: Current, slice: &Slice<'_>) {
+    fn go_on(&mut self, mut current: Current, slice: &TimeSlice<'_>) {
         let (before, touched) = (self.out.len(), current.pieces.touched());
         let (name, request) = (current.name, self.about.asker.request);
         let wrote = guarded(name, request, || current.pieces.write(slice, &mut self.out)).flatten();
@@ -282,7 +282,7 @@ impl Job {
 }
 
 impl Task for Job {
-    fn step(&mut self, slice: &Slice<'_>) -> Step {
+    fn poll(&mut self, slice: &TimeSlice<'_>) -> TaskPoll {
         if self.is_closed {
             return self.leave();
         }
@@ -297,12 +297,12 @@ impl Task for Job {
         step
     }
 
-    fn ended(&mut self, why: Ended) {
+    fn on_end(&mut self, why: TaskEnd) {
         let outcome = match why {
             _ if self.made.bytes > 0 => Outcome::Cut,
-            Ended::Cancelled => Outcome::Cut,
-            Ended::Expired | Ended::ExpiredWaiting => Outcome::Refused(OVERLOADED),
-            Ended::Panicked | Ended::ShutDown => Outcome::Refused(RpcError::internal().code),
+            TaskEnd::Cancelled => Outcome::Cut,
+            TaskEnd::Expired | TaskEnd::ExpiredWaiting => Outcome::Refused(OVERLOADED),
+            TaskEnd::Panicked | TaskEnd::ShutDown => Outcome::Refused(RpcError::internal().code),
         };
         self.slice_began = self.node.pool.now();
         self.count(outcome);

@@ -6,8 +6,8 @@
 
 use std::sync::Arc;
 
-use cache::{Entry, Tell, Turn};
-use pool::Step;
+use cache::{Entry, FillTicket, OnFilled};
+use pool::TaskPoll;
 use tokio::sync::oneshot;
 use tokio::sync::oneshot::error::TryRecvError;
 
@@ -30,7 +30,7 @@ pub(super) struct Waiting {
     asked: Asked,
     told: oneshot::Receiver<Option<Arc<Entry<Kept>>>>,
     /// For as long as it is to be told.
-    place: cache::Waiting<Kept>,
+    place: cache::WaitGuard<Kept>,
     /// How often it may be looked for again.
     attempts: usize,
 }
@@ -57,15 +57,15 @@ impl Job {
     pub(super) fn look_for(
         &mut self,
         asked: Asked,
-        turn: Option<Turn<Kept>>,
+        turn: Option<FillTicket<Kept>>,
         (id, method): (Id, Named),
         attempts: usize,
     ) {
         let (sender, told) = oneshot::channel();
         let waker = self.writer.waker();
-        let tell = || -> Option<Tell<Kept>> {
+        let tell = || -> Option<OnFilled<Kept>> {
             let waker = waker.clone();
-            (attempts > 0).then(|| -> Tell<Kept> {
+            (attempts > 0).then(|| -> OnFilled<Kept> {
                 Box::new(move |entry| {
                     // Who waited may have gone.
                     let _ = sender.send(entry);
@@ -100,20 +100,20 @@ impl Job {
     }
 
     /// Looks whether somebody told the answer that is waited for.
-    pub(super) fn go_on_waiting(&mut self, mut waiting: Waiting) -> Option<Step> {
+    pub(super) fn go_on_waiting(&mut self, mut waiting: Waiting) -> Option<TaskPoll> {
         // Asked before: what is told after it wakes.
         let can_be_woken = self.writer.waker().is_there();
         let told = match waiting.told.try_recv() {
             Err(TryRecvError::Empty) => {
                 self.waiting = Some(waiting);
-                return Some(if can_be_woken { Step::Wait } else { Step::More });
+                return Some(if can_be_woken { TaskPoll::Wait } else { TaskPoll::More });
             }
             told => told.ok().flatten(),
         };
         let Waiting { id, method, asked, attempts, place, .. } = waiting;
         drop(place);
         match told.and_then(|entry| look::still_good(&self.node, &asked, entry)) {
-            Some(hit) if hit.entry.answer.is_some() => self.copy_hit(hit, id),
+            Some(hit) if hit.entry.value.is_some() => self.copy_hit(hit, id),
             _ => self.look_for(asked, None, (id, method), attempts),
         }
         None

@@ -4,7 +4,7 @@
 //! Invariant: nothing is sent of an answer before all of it that can fail has not failed.
 //! Not here: the way to the client ([`crate::outlet`]), coding ([`crate::kept`]).
 
-use pool::Step;
+use pool::TaskPoll;
 
 use super::Job;
 use crate::envelope::{self, Id};
@@ -108,7 +108,10 @@ impl Job {
     }
 
     /// Codes a piece of what is kept, and sends it when that was the last; of a batch it is then copied out.
-    pub(super) fn code(&mut self, (mut coder, id): (Coder, Id)) -> std::io::Result<Option<Step>> {
+    pub(super) fn code(
+        &mut self,
+        (mut coder, id): (Coder, Id),
+    ) -> std::io::Result<Option<TaskPoll>> {
         if coder.step()? {
             self.coder = Some((coder, id));
             return Ok(None);
@@ -126,7 +129,7 @@ impl Job {
         Ok(Some(self.leave()))
     }
 
-    pub(super) fn close(&mut self) -> std::io::Result<Step> {
+    pub(super) fn close(&mut self) -> std::io::Result<TaskPoll> {
         if self.about.is_batch && self.answered > 0 {
             self.out.push(b']');
         }
@@ -136,7 +139,7 @@ impl Job {
         Ok(self.leave())
     }
 
-    pub(super) fn leave(&mut self) -> Step {
-        if self.writer.flush() { Step::Done } else { Step::Wait }
+    pub(super) fn leave(&mut self) -> TaskPoll {
+        if self.writer.flush() { TaskPoll::Done } else { TaskPoll::Wait }
     }
 }

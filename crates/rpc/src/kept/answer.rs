@@ -4,7 +4,7 @@
 //! Not here: how it is coded ([`super::coder`]), which are kept ([`super::store`]).
 
 use bytes::Bytes;
-use cache::Weigh;
+use cache::Weight;
 
 use super::around::{gzip_around, raw_blocks};
 use crate::bare::Told;
@@ -39,7 +39,7 @@ pub(super) enum Coded {
     Zstd([u8; ZSTD_HEAD_BYTES]),
 }
 
-impl Weigh for Kept {
+impl Weight for Kept {
     fn bytes(&self) -> u64 {
         self.pieces.iter().map(|piece| piece.len() as u64).sum()
     }

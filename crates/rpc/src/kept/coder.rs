@@ -123,7 +123,10 @@ impl Coder {
         let (has_slot, hash) = (slot.is_some(), bare::short(&hasher));
         let answer = Some(Kept { head, has_slot, middle, pieces, beginning, hash, coded });
         let Keeping { fill, made_at, read, .. } = keeping;
-        (fill.done(Entry { answer, made_at, read }), slot.unwrap_or_default())
+        (
+            fill.complete(Entry { value: answer, valid_at: made_at, dependencies: read }),
+            slot.unwrap_or_default(),
+        )
     }
 }
 

@@ -1,12 +1,12 @@
 //! A kept answer as one of a batch.
 //!
 //! Bounds: a piece ends with the part of the answer that fills [`PIECE_BYTES`].
-//! Not here: a kept answer alone, whose parts are sent as they are ([`Kept::reply`]).
+//! Not here: a kept answer alone, whose parts are sent as they are ([`Covered::reply`]).
 
 use std::sync::Arc;
 
 use cache::Entry;
-use pool::Slice;
+use pool::TimeSlice;
 
 use super::answer::Kept;
 use crate::compress::Coding;
@@ -22,7 +22,7 @@ pub(crate) struct Copying {
 impl Copying {
     /// Appends the beginning of the reply, true at `slot`; `None` if there is no answer, or it is compressed.
     pub(crate) fn begin(entry: Arc<Entry<Kept>>, slot: u64, out: &mut Vec<u8>) -> Option<Self> {
-        let kept = entry.answer.as_ref()?;
+        let kept = entry.value.as_ref()?;
         if kept.coding() != Coding::Plain {
             return None;
         }
@@ -32,8 +32,8 @@ impl Copying {
 }
 
 impl Pieces for Copying {
-    fn write(&mut self, slice: &Slice<'_>, out: &mut Vec<u8>) -> Result<Progress, RpcError> {
-        let kept = self.entry.answer.as_ref().ok_or_else(RpcError::internal)?;
+    fn write(&mut self, slice: &TimeSlice<'_>, out: &mut Vec<u8>) -> Result<Progress, RpcError> {
+        let kept = self.entry.value.as_ref().ok_or_else(RpcError::internal)?;
         while let Some(part) = kept.pieces.get(self.copied) {
             if out.len() >= PIECE_BYTES || slice.is_over() {
                 return Ok(Progress::More);

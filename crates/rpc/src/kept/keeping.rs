@@ -4,7 +4,7 @@
 //! Invariant: whoever waits for it is told, whatever becomes of it.
 //! Not here: coding what is whole ([`super::coder`]).
 
-use cache::{Entry, Fill};
+use cache::{Entry, FillGuard};
 use pool::ClientId;
 
 use super::answer::Kept;
@@ -14,7 +14,7 @@ use crate::held::Collected;
 
 /// An answer on its way into the cache.
 pub(crate) struct Keeping {
-    pub(super) fill: Fill<Kept>,
+    pub(super) fill: FillGuard<Kept>,
     pub(super) made_at: u64,
     pub(super) read: Box<[u64]>,
     pub(super) coding: Coding,
@@ -43,7 +43,7 @@ impl GaveUp {
 impl Keeping {
     pub(crate) fn new(
         answers: &Answers,
-        fill: Fill<Kept>,
+        fill: FillGuard<Kept>,
         made_at: u64,
         read: Box<[u64]>,
         (coding, client): (Coding, ClientId),
@@ -56,7 +56,7 @@ impl Keeping {
     pub(crate) fn has_room(&self) -> bool {
         let (cache, room) = (self.fill.cache(), self.collected.room());
         if room.is_full() {
-            cache.make_room(self.fill.bytes_max());
+            cache.evict_for(self.fill.bytes_max());
         }
         !room.is_full() && self.collected.bytes() < self.collected.share(cache.bytes())
     }
@@ -80,10 +80,10 @@ impl Keeping {
 
     /// Whoever waits for it is told at once; that it is too large is told to all who ask next as well.
     fn give_up(self, why: GaveUp) -> Collected {
-        let entry = Entry { answer: None, made_at: self.made_at, read: self.read };
+        let entry = Entry { value: None, valid_at: self.made_at, dependencies: self.read };
         match why {
-            GaveUp::TooLarge => drop(self.fill.done(entry)),
-            GaveUp::NoRoom => self.fill.not_now(entry),
+            GaveUp::TooLarge => drop(self.fill.complete(entry)),
+            GaveUp::NoRoom => self.fill.abort(entry),
         }
         self.collected
     }

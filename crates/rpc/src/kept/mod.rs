@@ -37,7 +37,8 @@ mod tests {
 
     /// To make the answer to a key of which something has changed at a moment.
     fn keeping(answers: &Answers, key: &[u8], at: u64, coding: Coding) -> Keeping {
-        let cache::Begun::Make(fill) = answers.cache.begin(key, None, at, |_| at, || None) else {
+        let cache::FillStart::Fill(fill) = answers.cache.start_fill(key, None, at, |_| at, || None)
+        else {
             panic!("it is not there")
         };
         Keeping::new(answers, fill, at, [0].into(), (coding, ClientId(1)))
@@ -106,7 +107,7 @@ mod tests {
                 for coding in [Coding::Plain, Coding::Gzip, Coding::Zstd] {
                     let (entry, slot) = code(coding, reply.as_bytes());
                     assert_eq!(slot, if context.is_empty() { 0 } else { 123 });
-                    let kept = entry.answer.as_ref().expect("it is kept");
+                    let kept = entry.value.as_ref().expect("it is kept");
                     let sent = kept.reply(45_678, id).concat();
                     let mut read = String::new();
                     let is_short = reply.len() < COMPRESS_BYTES_MIN;

@@ -5,7 +5,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use cache::{Cache, Config, Known};
+use cache::{Cache, Config, RequestMemo};
 
 use super::answer::Kept;
 use crate::cached::Meaning;
@@ -20,7 +20,7 @@ pub struct Answers {
     /// Of this start of the process alone.
     pub(crate) run: Run,
     /// What requests mean whose answers are kept, by their texts.
-    pub(crate) known: Known<Meaning>,
+    pub(crate) known: RequestMemo<Meaning>,
     known_hits: AtomicU64,
 }
 
@@ -32,7 +32,7 @@ impl Answers {
     pub fn new(bytes_max: u64) -> Self {
         let entry_bytes_max = bytes_max / 16;
         let cache = Cache::new(Config { bytes_max, entry_bytes_max, waiters_max: 4_096 });
-        let (known, known_hits) = (Known::new(KNOWN_MAX), AtomicU64::new(0));
+        let (known, known_hits) = (RequestMemo::new(KNOWN_MAX), AtomicU64::new(0));
         let room = Room::new(bytes_max);
         Self { cache, room, run: Run::new(), known, known_hits }
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use chain::View;
-use pool::Slice;
+use pool::TimeSlice;
 use solana::{Account, Encoding, LONG_BYTES_MIN, Rest};
 use solana_account::ReadableAccount;
 use solana_account_decoder_client_types::UiAccountEncoding;
@@ -234,7 +234,7 @@ impl Several {
 }
 
 impl Pieces for Several {
-    fn write(&mut self, slice: &Slice<'_>, out: &mut Vec<u8>) -> Result<Progress, RpcError> {
+    fn write(&mut self, slice: &TimeSlice<'_>, out: &mut Vec<u8>) -> Result<Progress, RpcError> {
         while self.step(out)? == Progress::More {
             if out.len() >= PIECE_BYTES || slice.is_over() {
                 return Ok(Progress::More);

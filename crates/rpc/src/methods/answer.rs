@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use chain::View;
-use pool::{Clock, Slice};
+use pool::{Clock, TimeSlice};
 use serde::Serialize;
 use solana_rpc_client_types::response::Response;
 
@@ -39,7 +39,7 @@ pub(crate) trait Pieces: Send {
     /// Appends JSON to `out` until there is no more, `slice` is over, or it is [`PIECE_BYTES`] long.
     ///
     /// Errors: only as long as nothing was appended in any step.
-    fn write(&mut self, slice: &Slice<'_>, out: &mut Vec<u8>) -> Result<Progress, RpcError>;
+    fn write(&mut self, slice: &TimeSlice<'_>, out: &mut Vec<u8>) -> Result<Progress, RpcError>;
 
     /// How many records were looked at so far, for the log.
     fn touched(&self) -> u64 {
@@ -108,7 +108,7 @@ impl Answer {
             Form::InPieces(mut pieces) => {
                 let mut bytes = PREFIX.to_vec();
                 let never = AtomicBool::new(false);
-                let slice = Slice::until(&Stopped, Duration::MAX, &never);
+                let slice = TimeSlice::ending_at(&Stopped, Duration::MAX, &never);
                 while pieces.write(&slice, &mut bytes)? == Progress::More {}
                 Ok(bytes)
             }

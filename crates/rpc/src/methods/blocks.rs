@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use chain::{Block, Executed, HistorySnapshot};
 use ledger::{Commitment, Slot};
-use pool::Slice;
+use pool::TimeSlice;
 use solana_commitment_config::CommitmentConfig;
 use solana_rpc_client_types::config::{
     RpcBlockConfig, RpcBlocksConfigWrapper, RpcContextConfig, RpcEncodingConfigWrapper,
@@ -243,7 +243,7 @@ struct Transactions {
 }
 
 impl Pieces for Transactions {
-    fn write(&mut self, slice: &Slice<'_>, out: &mut Vec<u8>) -> Result<Progress, RpcError> {
+    fn write(&mut self, slice: &TimeSlice<'_>, out: &mut Vec<u8>) -> Result<Progress, RpcError> {
         out.append(&mut self.frame.head);
         while let Some(executed) = self.block.transactions.get(self.written) {
             if self.written > 0 {
@@ -331,7 +331,7 @@ impl Slots {
 }
 
 impl Pieces for Slots {
-    fn write(&mut self, slice: &Slice<'_>, out: &mut Vec<u8>) -> Result<Progress, RpcError> {
+    fn write(&mut self, slice: &TimeSlice<'_>, out: &mut Vec<u8>) -> Result<Progress, RpcError> {
         loop {
             let many = self.left.min(SLOTS);
             let mut written = 0;

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use chain::{Block, View};
 use ledger::{Commitment, Slot};
-use pool::Slice;
+use pool::TimeSlice;
 use solana_account::ReadableAccount;
 use solana_commitment_config::CommitmentConfig;
 use solana_epoch_info::EpochInfo;
@@ -128,7 +128,7 @@ struct EverySlot {
 }
 
 impl Pieces for EverySlot {
-    fn write(&mut self, slice: &Slice<'_>, out: &mut Vec<u8>) -> Result<Progress, RpcError> {
+    fn write(&mut self, slice: &TimeSlice<'_>, out: &mut Vec<u8>) -> Result<Progress, RpcError> {
         out.append(&mut self.frame.head);
         loop {
             for slot in self.next..self.end.min(self.next + SLOTS) {

@@ -7,8 +7,8 @@
 //! Not here: which index is the narrowest, and searching without any (`query`).
 
 use chain::View;
-use ledger::{Address, Facet};
-use query::Indexed;
+use ledger::{Address, KeyKind};
+use query::IndexCoverage;
 use solana::{Filters, facet};
 use solana_pubkey::Pubkey;
 
@@ -21,11 +21,12 @@ pub(super) fn program_keys(
     view: &View,
     program: &Pubkey,
     filters: &Filters,
-) -> Result<Vec<(Facet, Address)>, RpcError> {
+) -> Result<Vec<(KeyKind, Address)>, RpcError> {
     let keys = filters.keys(program)?;
     let of = |facet| keys.iter().copied().find(|key| key.0 == facet);
     // Agave has no such index: one that leaves the delegate out must not refuse what Agave answers.
-    let delegate = || of(facet::DELEGATE).filter(|key| indexed(view, key) == Indexed::Kept);
+    let delegate =
+        || of(facet::DELEGATE).filter(|key| indexed(view, key) == IndexCoverage::Covered);
     let first = of(facet::OWNER).or_else(|| of(facet::MINT)).or_else(delegate);
     check(view, first.into_iter().chain([(facet::PROGRAM, *program)]))?;
     Ok(read::keys(keys))
@@ -34,27 +35,27 @@ pub(super) fn program_keys(
 /// The keys of token accounts: by `first`, an owner, delegate or mint, and by `mint` if there is one.
 pub(super) fn token_keys(
     view: &View,
-    first: (Facet, Pubkey),
+    first: (KeyKind, Pubkey),
     mint: Option<Pubkey>,
     program: Pubkey,
-) -> Result<Vec<(Facet, Address)>, RpcError> {
+) -> Result<Vec<(KeyKind, Address)>, RpcError> {
     let mint = mint.map(|mint| (facet::MINT, mint));
     let program = (facet::PROGRAM, program);
     // An owner's accounts are never found by the mint in Agave, so a mint does not refuse them.
     let second = mint.filter(|_| first.0 != facet::OWNER);
     check(view, [Some(first), second, Some(program)].into_iter().flatten())?;
-    let is_found_by_first = indexed(view, &first) == Indexed::Kept;
+    let is_found_by_first = indexed(view, &first) == IndexCoverage::Covered;
     let program = (!is_found_by_first).then_some(program);
     Ok(read::keys([Some(first), mint, program].into_iter().flatten()))
 }
 
 /// Refuses if the first of these keys whose index is on is left out of it.
-fn check(view: &View, keys: impl IntoIterator<Item = (Facet, Pubkey)>) -> Result<(), RpcError> {
+fn check(view: &View, keys: impl IntoIterator<Item = (KeyKind, Pubkey)>) -> Result<(), RpcError> {
     for key in keys {
         match indexed(view, &key) {
-            Indexed::Off => continue,
-            Indexed::Kept => break,
-            Indexed::Excluded => {
+            IndexCoverage::Off => continue,
+            IndexCoverage::Covered => break,
+            IndexCoverage::Excluded => {
                 let index_key = key.1.to_string();
                 return Err(RpcCustomError::KeyExcludedFromSecondaryIndex { index_key }.into());
             }
@@ -63,6 +64,6 @@ fn check(view: &View, keys: impl IntoIterator<Item = (Facet, Pubkey)>) -> Result
     Ok(())
 }
 
-fn indexed(view: &View, (facet, key): &(Facet, Pubkey)) -> Indexed {
-    view.indexed(*facet, &read::address(key))
+fn indexed(view: &View, (facet, key): &(KeyKind, Pubkey)) -> IndexCoverage {
+    view.index_coverage(*facet, &read::address(key))
 }

@@ -13,8 +13,8 @@ use std::io::Write;
 use std::sync::Arc;
 
 use chain::View;
-use ledger::{Address, AddressId, Facet};
-use pool::Slice;
+use ledger::{Address, AddressId, KeyKind};
+use pool::TimeSlice;
 use serde::Serialize;
 use solana::{Account, Encoding, MintFacts, Rest};
 use solana_account_decoder_client_types::UiAccountEncoding;
@@ -52,7 +52,7 @@ pub(super) type Keep = Box<dyn Fn(&Account) -> bool + Send>;
 /// What is looked for.
 pub(super) struct Wanted {
     /// Found by each of these.
-    pub(super) keys: Vec<(Facet, Address)>,
+    pub(super) keys: Vec<(KeyKind, Address)>,
     /// And passing this, if the keys do not say it all.
     pub(super) keep: Option<Keep>,
     /// In the order of pubkeys.
@@ -76,7 +76,7 @@ pub(super) fn found(
     empty: &impl Serialize,
 ) -> MethodResult {
     let source = if wanted.sorted || may_be_too_long(form.encoding) {
-        let candidates = view.keyed_by_all_len(&wanted.keys);
+        let candidates = view.records_by_keys_len(&wanted.keys);
         Source::Sorted(Sorting::new(candidates.div_ceil(SORTED_MAX).max(1)))
     } else {
         Source::AsFound(VecDeque::new())
@@ -186,7 +186,7 @@ impl List {
                 _ => Ok(self.search_on()),
             };
         }
-        let found = self.view.records_of(ids.into_iter());
+        let found = self.view.records(ids.into_iter());
         self.read.extend(
             found.filter_map(|(address, account)| Some((read::pubkey(&address)?, account))),
         );
@@ -201,7 +201,7 @@ impl List {
         let Some(first) = search.next else { return Next::End };
         let Wanted { keys, keep, .. } = &search.wanted;
         let touched = &mut self.touched;
-        search.next = self.view.visit(keys, first, VISITS, |id, account| {
+        search.next = self.view.scan(keys, first, VISITS, |id, account| {
             *touched += 1;
             if keep.as_ref().is_none_or(|keep| keep(&account())) {
                 ids.push_back(id);
@@ -227,7 +227,7 @@ impl List {
         let checks = sorting.pass == 0 && may_be_too_long(encoding);
         let mut checked = Ok(());
         let touched = &mut self.touched;
-        search.next = view.visit(keys, first, VISITS, |id, account| {
+        search.next = view.scan(keys, first, VISITS, |id, account| {
             *touched += 1;
             if checked.is_err() {
                 return;
@@ -239,7 +239,7 @@ impl List {
                 }
                 checked = read::check(&account, encoding);
             }
-            if let Some(address) = view.address_of(id) {
+            if let Some(address) = view.address(id) {
                 sorting.push(&address, id);
             }
         });
@@ -304,7 +304,7 @@ impl List {
 }
 
 impl Pieces for List {
-    fn write(&mut self, slice: &Slice<'_>, out: &mut Vec<u8>) -> Result<Progress, RpcError> {
+    fn write(&mut self, slice: &TimeSlice<'_>, out: &mut Vec<u8>) -> Result<Progress, RpcError> {
         let mut written = 0;
         loop {
             if let Some(long) = self.long.take() {

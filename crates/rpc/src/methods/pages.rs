@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use ledger::{Address, Facet, Slot};
+use ledger::{Address, KeyKind, Slot};
 use query::{Cursor, PageLimits, PageSearch, StaleCursor};
 use serde::{Deserialize, Serialize};
 use solana::{Encoding, Filters, facet};
@@ -120,7 +120,7 @@ fn by_mint(node: &Node, params: Params<'_>) -> MethodResult {
 fn tokens(
     node: &Node,
     config: &PageConfig,
-    first: (Facet, Pubkey),
+    first: (KeyKind, Pubkey),
     (program, mint): (Option<Pubkey>, Option<Pubkey>),
 ) -> MethodResult {
     let view = view_since(node, config.account.commitment, config.account.min_context_slot)?;
@@ -176,7 +176,7 @@ pub(super) fn reads_of_mint(node: &Node, params: Params<'_>) -> Option<Reads> {
 fn reads_of_tokens(
     node: &Node,
     config: &PageConfig,
-    first: (Facet, Pubkey),
+    first: (KeyKind, Pubkey),
     (program, mint): (Option<Pubkey>, Option<Pubkey>),
 ) -> Option<Reads> {
     let view = node.reader.view(level(config.account.commitment));
@@ -190,11 +190,11 @@ fn reads_of_tokens(
 fn reads(
     view: &chain::View,
     config: &PageConfig,
-    keys: &[(Facet, Address)],
+    keys: &[(KeyKind, Address)],
     of_tokens: bool,
 ) -> Option<Reads> {
-    let narrowest = *keys.iter().min_by_key(|(facet, key)| view.keyed_len(*facet, key))?;
-    let is_whole = |view: &chain::View, keys: &[_]| view.keyed_by_all_len(keys) <= VISITS_MAX;
+    let narrowest = *keys.iter().min_by_key(|(facet, key)| view.records_by_key_len(*facet, key))?;
+    let is_whole = |view: &chain::View, keys: &[_]| view.records_by_keys_len(keys) <= VISITS_MAX;
     if !is_whole(view, keys) {
         return None;
     }
@@ -210,7 +210,7 @@ fn reads(
 fn page(
     view: chain::View,
     config: &PageConfig,
-    keys: Vec<(Facet, Address)>,
+    keys: Vec<(KeyKind, Address)>,
     (of_tokens, keep): (bool, Keep),
     write: impl FnOnce(&chain::View, Vec<Keyed>, Form, Option<String>) -> MethodResult + Send + 'static,
 ) -> MethodResult {
@@ -225,7 +225,7 @@ fn page(
         weight_max: PAGE_BYTES_MAX,
         visits_max: VISITS_MAX,
     };
-    let page = Some(view.begin_page(limits)?);
+    let page = Some(view.start_page(limits)?);
     let (form, write, visits) = (Form { encoding, of_tokens }, Some(write), 0);
     search(PageOnItsWay { view, keys, page, keep, form, write, visits })
 }
@@ -233,7 +233,7 @@ fn page(
 /// A page that is looked for, step by step.
 struct PageOnItsWay<W> {
     view: chain::View,
-    keys: Vec<(Facet, Address)>,
+    keys: Vec<(KeyKind, Address)>,
     page: Option<PageSearch<solana::Account>>,
     keep: Keep,
     form: Form,
@@ -250,7 +250,7 @@ where
         let (keep, encoding) = (&self.keep, self.form.encoding);
         let weigh =
             |account: &solana::Account| keep(account).then(|| encoding.encoded_len(&account.0));
-        let is_more = self.view.go_on_page(&mut page, &self.keys, VISITS, weigh);
+        let is_more = self.view.continue_page(&mut page, &self.keys, VISITS, weigh);
         self.visits = page.visits() as u64;
         if is_more {
             self.page = Some(page);

@@ -52,7 +52,7 @@ pub(super) fn reads(node: &Node, params: Params<'_>) -> Option<Reads> {
     let is_of_all = filters.is_empty() && !(is_parsed && of_tokens);
     let bytes_min =
         if is_of_all { sizes::bytes_min(&view, &keys, encoding(&account_config)) } else { 0 };
-    let key = keys.into_iter().min_by_key(|(facet, key)| view.keyed_len(*facet, key))?;
+    let key = keys.into_iter().min_by_key(|(facet, key)| view.records_by_key_len(*facet, key))?;
     let reads = Reads::nothing(commitment, account_config.min_context_slot).key(key);
     Some(reads.at_least(bytes_min).block_if(is_parsed && of_tokens))
 }

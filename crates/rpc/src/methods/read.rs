@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use chain::View;
-use ledger::{Address, Facet};
+use ledger::{Address, KeyKind};
 use solana::{Account, Encoding, MintFacts, Rest};
 use solana_account::ReadableAccount;
 use solana_pubkey::Pubkey;
@@ -17,7 +17,7 @@ pub(crate) fn address(pubkey: &Pubkey) -> Address {
 }
 
 /// Keys of the index as the ledger's.
-pub(crate) fn keys(keys: impl IntoIterator<Item = (Facet, Pubkey)>) -> Vec<(Facet, Address)> {
+pub(crate) fn keys(keys: impl IntoIterator<Item = (KeyKind, Pubkey)>) -> Vec<(KeyKind, Address)> {
     keys.into_iter().map(|(facet, key)| (facet, address(&key))).collect()
 }
 
@@ -28,7 +28,7 @@ pub(crate) fn account(view: &View, pubkey: &Pubkey) -> Option<Arc<Account>> {
 
 /// The lamports of a pubkey's account. The account is not made for it.
 pub(crate) fn lamports(view: &View, pubkey: &Pubkey) -> Option<u64> {
-    view.rank_among_all(&address(pubkey))
+    view.global_rank(&address(pubkey))
 }
 
 /// Whether an account can be had in an encoding; -32600 if it is too long for base58.
@@ -36,7 +36,7 @@ pub(crate) fn check(account: &Account, encoding: Encoding) -> Result<(), RpcErro
     encoding.check(&account.0).map_err(|err| RpcError::invalid_request(err.to_string()))
 }
 
-/// The same as [`begin`], all of it.
+/// The same as [`start_fill`], all of it.
 pub(crate) fn write(
     out: &mut Vec<u8>,
     view: &View,

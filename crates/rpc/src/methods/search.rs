@@ -2,7 +2,7 @@
 //!
 //! Bounds: what a search keeps, it bounds itself.
 
-use pool::Slice;
+use pool::TimeSlice;
 
 use super::{Answer, Form, MethodResult, PREFIX, Pieces, Progress};
 use crate::error::RpcError;
@@ -30,7 +30,7 @@ struct Searched<S> {
 }
 
 impl<S: Search> Pieces for Searched<S> {
-    fn write(&mut self, slice: &Slice<'_>, out: &mut Vec<u8>) -> Result<Progress, RpcError> {
+    fn write(&mut self, slice: &TimeSlice<'_>, out: &mut Vec<u8>) -> Result<Progress, RpcError> {
         if let Some(found) = &mut self.found {
             return found.write(slice, out);
         }

@@ -5,7 +5,7 @@
 //! Bounds: [`SUMMED_MAX`] accounts are looked at: some ten microseconds.
 
 use chain::View;
-use ledger::{Address, AddressId, Facet};
+use ledger::{Address, AddressId, KeyKind};
 use solana::{Account, Encoding};
 use solana_account_decoder_client_types::UiAccountEncoding;
 
@@ -49,8 +49,8 @@ impl Touches {
     }
 
     /// The accounts found by keys. The bytes of a scan are not looked at: it is heavy without them.
-    pub(super) fn found(view: &View, keys: &[(Facet, Address)], encoding: Encoding) -> Self {
-        let accounts = view.keyed_by_all_len(keys);
+    pub(super) fn found(view: &View, keys: &[(KeyKind, Address)], encoding: Encoding) -> Self {
+        let accounts = view.records_by_keys_len(keys);
         if accounts >= SCAN_MIN {
             return Self { accounts, bytes: 0 };
         }
@@ -83,8 +83,8 @@ pub(super) fn inline_cost(bytes: u64, form: UiAccountEncoding) -> Option<u64> {
 }
 
 /// So many bytes a list of all accounts found by keys takes at least, however they are encoded.
-pub(super) fn bytes_min(view: &View, keys: &[(Facet, Address)], encoding: Encoding) -> u64 {
-    let accounts = view.keyed_by_all_len(keys);
+pub(super) fn bytes_min(view: &View, keys: &[(KeyKind, Address)], encoding: Encoding) -> u64 {
+    let accounts = view.records_by_keys_len(keys);
     let is_data_as_it_is = encoding.form == UiAccountEncoding::Base64;
     let data = if accounts <= SUMMED_MAX && is_data_as_it_is {
         summed(view, keys, encoding) / 3 * 4
@@ -94,9 +94,9 @@ pub(super) fn bytes_min(view: &View, keys: &[(Facet, Address)], encoding: Encodi
     accounts as u64 * JSON_BYTES_MIN + data
 }
 
-fn summed(view: &View, keys: &[(Facet, Address)], encoding: Encoding) -> u64 {
+fn summed(view: &View, keys: &[(KeyKind, Address)], encoding: Encoding) -> u64 {
     let mut bytes = 0;
-    view.visit(keys, AddressId(0), SUMMED_MAX, |_, account| {
+    view.scan(keys, AddressId(0), SUMMED_MAX, |_, account| {
         bytes += encoding.encoded_len(&account().0) as u64;
     });
     bytes

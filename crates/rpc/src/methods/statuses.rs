@@ -9,7 +9,7 @@
 //! question; here it has been executed by then. So the subscription comes first, when the block is complete.
 
 use chain::{BLOCKHASHES_KEPT, Executed};
-use query::Views;
+use query::CommitmentViews;
 use solana_rpc_client_types::config::RpcSignatureStatusConfig;
 use solana_rpc_client_types::request::MAX_GET_SIGNATURE_STATUSES_QUERY_ITEMS;
 use solana_signature::Signature;
@@ -55,7 +55,10 @@ fn statuses(node: &Node, params: Params<'_>) -> MethodResult {
 }
 
 /// How sure a transaction is, at one moment.
-fn status(executed: &Executed, views: &Views<solana::Account, chain::Bank>) -> TransactionStatus {
+fn status(
+    executed: &Executed,
+    views: &CommitmentViews<solana::Account, chain::Bank>,
+) -> TransactionStatus {
     let slot = executed.slot;
     let confirmed = views.confirmed.block().slot;
     let (confirmations, confirmation_status) = if slot <= views.finalized.block().slot {

@@ -8,8 +8,8 @@ use std::cmp::Reverse;
 use std::collections::HashSet;
 
 use chain::View;
-use ledger::{Address, AddressId, Facet};
-use query::Ranked;
+use ledger::{Address, AddressId, KeyKind};
+use query::RankedRecord;
 use solana::{Account, facet};
 use solana_account::ReadableAccount;
 use solana_clock::Clock;
@@ -90,7 +90,7 @@ fn circulating(view: &View, locked: &HashSet<Pubkey>) -> MethodResult {
         locked.is_empty() || read::pubkey(address).is_some_and(|it| !locked.contains(&it))
     };
     let highest = view.highest(None, NUM_LARGEST_ACCOUNTS, |address, _| circulates(address));
-    let entry = |it: &Ranked<Account>| Some((it.rank, read::pubkey(&it.address)?));
+    let entry = |it: &RankedRecord<Account>| Some((it.rank, read::pubkey(&it.address)?));
     balances(view, highest.iter().filter_map(entry))
 }
 
@@ -126,7 +126,7 @@ fn locked(
 struct Locked<T> {
     view: View,
     now: Clock,
-    key: (Facet, Address),
+    key: (KeyKind, Address),
     next: Option<AddressId>,
     locked: Vec<(Pubkey, u64)>,
     tell: Option<T>,
@@ -140,10 +140,10 @@ where
     fn step(&mut self) -> Result<Option<Answer>, RpcError> {
         let Self { view, now, key, next, locked, visits, .. } = self;
         if let Some(first) = next.take() {
-            *next = view.visit(&[*key], first, VISITS, |id, account| {
+            *next = view.scan(&[*key], first, VISITS, |id, account| {
                 *visits += 1;
                 let account = account();
-                let pubkey = || read::pubkey(&view.address_of(id)?);
+                let pubkey = || read::pubkey(&view.address(id)?);
                 if is_locked(account.0.data(), now)
                     && let Some(pubkey) = pubkey()
                 {

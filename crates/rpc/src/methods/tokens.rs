@@ -4,8 +4,8 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use chain::View;
-use ledger::{Address, AddressId, Facet};
-use query::{Indexed, Ranked};
+use ledger::{Address, AddressId, KeyKind};
+use query::{IndexCoverage, RankedRecord};
 use solana::{Account, Encoding, MintFacts, facet};
 use solana_account::ReadableAccount;
 use solana_account_decoder_client_types::UiAccountEncoding;
@@ -86,12 +86,12 @@ fn largest_accounts(node: &Node, params: Params<'_>) -> MethodResult {
     }
     let keys = token_keys(&view, (facet::MINT, mint), None, program)?;
     let key = read::address(&mint);
-    if view.indexed(facet::MINT, &key) == Indexed::Kept {
+    if view.index_coverage(facet::MINT, &key) == IndexCoverage::Covered {
         let holders =
             view.highest(Some((facet::MINT, &key)), NUM_LARGEST_ACCOUNTS, |_, account| {
                 *account.0.owner() == program
             });
-        let held = |it: &Ranked<Account>| Some((it.rank, read::pubkey(&it.address)?));
+        let held = |it: &RankedRecord<Account>| Some((it.rank, read::pubkey(&it.address)?));
         return largest_of(&view, &facts, holders.iter().filter_map(held));
     }
     let (next, largest) = (Some(AddressId(0)), BinaryHeap::new());
@@ -118,12 +118,12 @@ fn largest_class(node: &Node, params: Params<'_>, _: &mut Budget) -> Option<pool
         let (mint, commitment): (String, Option<CommitmentConfig>) = params.parse(1).ok()?;
         let mint = text::pubkey(&mint).ok()?;
         let view = view(node, commitment);
-        if view.indexed(facet::MINT, &read::address(&mint)) == Indexed::Kept {
+        if view.index_coverage(facet::MINT, &read::address(&mint)) == IndexCoverage::Covered {
             return None;
         }
         let (program, _) = read::named_mint(&view, &mint).ok()?;
         let keys = token_keys(&view, (facet::MINT, mint), None, program).ok()?;
-        Some(Touches { accounts: view.keyed_by_all_len(&keys), bytes: 0 })
+        Some(Touches { accounts: view.records_by_keys_len(&keys), bytes: 0 })
     };
     Some(looked_at().unwrap_or_default().class())
 }
@@ -132,7 +132,7 @@ fn largest_class(node: &Node, params: Params<'_>, _: &mut Budget) -> Option<pool
 /// address first.
 struct Holders {
     view: View,
-    keys: Vec<(Facet, Address)>,
+    keys: Vec<(KeyKind, Address)>,
     program: Pubkey,
     facts: MintFacts,
     next: Option<AddressId>,
@@ -144,10 +144,10 @@ impl Search for Holders {
     fn step(&mut self) -> Result<Option<Answer>, RpcError> {
         let Self { view, keys, program, next, largest, visits, .. } = self;
         if let Some(first) = next.take() {
-            *next = view.visit(keys, first, VISITS, |id, account| {
+            *next = view.scan(keys, first, VISITS, |id, account| {
                 *visits += 1;
                 let account = account();
-                let address = view.address_of(id).as_ref().and_then(read::pubkey);
+                let address = view.address(id).as_ref().and_then(read::pubkey);
                 let Some(address) = address.filter(|_| account.0.owner() == program) else {
                     return;
                 };
@@ -178,7 +178,7 @@ fn by_delegate(node: &Node, params: Params<'_>) -> MethodResult {
     by_key(node, params, facet::DELEGATE)
 }
 
-fn by_key(node: &Node, params: Params<'_>, facet: Facet) -> MethodResult {
+fn by_key(node: &Node, params: Params<'_>, facet: KeyKind) -> MethodResult {
     let (key, filter, config): AccountsParams = params.parse(2)?;
     let key = text::pubkey(&key)?;
     let (program, mint) = program_or_mint(filter)?;
@@ -234,7 +234,7 @@ fn delegated(node: &Node, params: Params<'_>, budget: &mut Budget) -> Option<poo
 fn class(
     node: &Node,
     params: Params<'_>,
-    facet: Facet,
+    facet: KeyKind,
     budget: &mut Budget,
 ) -> Option<pool::Class> {
     let (key, filter, config): AccountsParams = params.parse(2).ok()?;
@@ -254,7 +254,7 @@ fn class(
 }
 
 /// What an answer reads: the accounts of the wallet, and the mint, which says the program.
-pub(super) fn reads(node: &Node, params: Params<'_>, facet: Facet) -> Option<Reads> {
+pub(super) fn reads(node: &Node, params: Params<'_>, facet: KeyKind) -> Option<Reads> {
     let (key, filter, config): AccountsParams = params.parse(2).ok()?;
     let key = text::pubkey(&key).ok()?;
     let (program, mint) = program_or_mint(filter).ok()?;

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 
 use chain::View;
-use ledger::{Address, Facet, Slot};
+use ledger::{Address, KeyKind, Slot};
 use solana::facet;
 use solana_account::ReadableAccount;
 use solana_pubkey::Pubkey;
@@ -34,7 +34,7 @@ pub(super) const METHODS: &[Method] = &[
 
 /// Keys that must be indexed for the node's own reads, whatever clients may ask by: without them every
 /// getVoteAccounts would look at all accounts.
-pub fn own_keys() -> [(Facet, Address); 2] {
+pub fn own_keys() -> [(KeyKind, Address); 2] {
     [vote::ID, stake::ID].map(|program| (facet::PROGRAM, read::address(&program)))
 }
 
@@ -51,7 +51,7 @@ fn vote_accounts(node: &Node, params: Params<'_>) -> MethodResult {
     let slot = view.block().slot;
     let stakes = activated_stakes(node, &view);
     let mut infos: Vec<RpcVoteAccountInfo> = view
-        .keyed(facet::PROGRAM, &read::address(&vote::ID))
+        .records_by_key(facet::PROGRAM, &read::address(&vote::ID))
         .filter_map(|(address, account)| Some((read::pubkey(&address)?, account)))
         .filter(|(pubkey, _)| asked.is_none_or(|asked| asked == *pubkey))
         .filter_map(|(pubkey, account)| {
@@ -101,7 +101,7 @@ fn activated_stakes(node: &Node, view: &View) -> HashMap<Pubkey, u64> {
         .and_then(|account| bincode::deserialize(account.0.data()).ok())
         .unwrap_or_default();
     let mut stakes = HashMap::new();
-    for (_, account) in view.keyed(facet::PROGRAM, &read::address(&stake::ID)) {
+    for (_, account) in view.records_by_key(facet::PROGRAM, &read::address(&stake::ID)) {
         let state = bincode::deserialize::<StakeStateV2>(account.0.data());
         let Some(delegation) = state.ok().and_then(|state| state.delegation()) else { continue };
         let stake = delegation.stake_v2(epoch, &history, NEW_RATE_ACTIVATION_EPOCH);

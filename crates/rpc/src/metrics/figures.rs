@@ -68,20 +68,20 @@ fn pool(to: &mut Text, node: &Node) {
         (
             "hydrant_requests_in_flight",
             "Requests on the CPU pool whose answer is not made.",
-            |it| (it.queued + it.begun) as u64,
+            |it| (it.queued + it.active) as u64,
         ),
         ("hydrant_pool_queue_depth", "Tasks that have not begun.", |it| it.queued as u64),
         ("hydrant_pool_running", "Tasks in a slice right now.", |it| it.running as u64),
-        ("hydrant_pool_begun", "Tasks begun and not done.", |it| it.begun as u64),
+        ("hydrant_pool_begun", "Tasks begun and not done.", |it| it.active as u64),
         (
             "hydrant_pool_parked",
             "Tasks that wait for their client to read, or for the answer of another.",
-            |it| it.parked as u64,
+            |it| it.blocked as u64,
         ),
     ];
     let totals: [(&str, &str, Figure); 4] = [
-        ("hydrant_pool_slices_total", "Slices run.", |it| it.slices),
-        ("hydrant_pool_done_total", "Tasks that were done.", |it| it.done),
+        ("hydrant_pool_slices_total", "Slices run.", |it| it.time_slices),
+        ("hydrant_pool_done_total", "Tasks that were done.", |it| it.completed),
         ("hydrant_pool_cancelled_total", "Tasks whose client left.", |it| it.cancelled),
         ("hydrant_pool_panicked_total", "Tasks that panicked.", |it| it.panicked),
     ];
@@ -90,13 +90,13 @@ fn pool(to: &mut Text, node: &Node) {
     for (name, kind, help, figure) in gauges.into_iter().chain(totals) {
         let mut family = to.family(name, kind, help);
         for class in Class::ALL {
-            family.put(&[("class", class.name())], figure(counters.of(class)));
+            family.put(&[("class", class.name())], figure(counters.class(class)));
         }
     }
     let help = "Tasks whose deadline was over before they began, or were done.";
     let mut family = to.family("hydrant_pool_expired_total", Kind::Counter, help);
     for class in Class::ALL {
-        let of = counters.of(class);
+        let of = counters.class(class);
         let labels = |when| [("class", class.name()), ("when", when)];
         family.put(&labels("waiting"), of.expired_waiting);
         family.put(&labels("begun"), of.expired - of.expired_waiting);
@@ -104,7 +104,7 @@ fn pool(to: &mut Text, node: &Node) {
     let help = "Requests refused because there is too much to do, by what was full.";
     let mut family = to.family("hydrant_rejected_total", Kind::Counter, help);
     for class in Class::ALL {
-        let of = counters.of(class);
+        let of = counters.class(class);
         let labels = |cause| [("class", class.name()), ("cause", cause)];
         family.put(&labels("queue_full"), of.rejected - of.rejected_client - of.rejected_share);
         family.put(&labels("client_share"), of.rejected_share);
@@ -112,19 +112,19 @@ fn pool(to: &mut Text, node: &Node) {
             family.put(&labels("client_heavy"), of.rejected_client);
         }
     }
-    let (requests, bytes) = node.clients.refused();
+    let (requests, bytes) = node.clients.rejected();
     family.put(&[("class", "any"), ("cause", "client_rate")], requests);
     family.put(&[("class", "any"), ("cause", "client_bytes")], bytes);
     node.metrics.rejections.write(&mut family);
     let help = "Time of CPU threads in slices.";
     let mut family = to.family("hydrant_pool_busy_seconds_total", Kind::Counter, help);
     for class in Class::ALL {
-        family.put(&[("class", class.name())], seconds(counters.of(class).busy));
+        family.put(&[("class", class.name())], seconds(counters.class(class).busy));
     }
     let help = "Time from a task's arrival to its first slice.";
     let mut family = to.family("hydrant_pool_wait_seconds", Kind::Histogram, help);
     for class in Class::ALL {
-        let waited = &counters.of(class).waited;
+        let waited = &counters.class(class).queue_wait;
         let last = pool::Histogram::BUCKETS - 1;
         let buckets = waited.buckets().enumerate().map(|(at, (below_us, count))| {
             let bound = if at == last { f64::INFINITY } else { below_us as f64 / 1e6 };
@@ -136,8 +136,16 @@ fn pool(to: &mut Text, node: &Node) {
 }
 
 fn answers(to: &mut Text, node: &Node) {
-    let cache::Counters { hits, misses, stale, shared, bypassed, evicted, bytes, entries } =
-        node.answers.counters();
+    let cache::Counters {
+        hits,
+        misses,
+        stale,
+        coalesced: shared,
+        bypassed,
+        evicted,
+        bytes,
+        entries,
+    } = node.answers.counters();
     let cache = ("cache", "answers");
     let help = "Look-ups of a cache: hit; miss (not there); stale (there, but what it was read from \
                 changed). Of those that were no hit: waited for another's, or bypassed the cache.";
@@ -209,7 +217,7 @@ fn memory(to: &mut Text, node: &Node, sources: &[Arc<dyn Source>]) {
         ("addresses", bytes.addresses as u64),
         ("indices", bytes.indices as u64),
         ("packed", bytes.packed as u64),
-        ("kept", bytes.kept as u64),
+        ("kept", bytes.unpacked as u64),
         ("ranks", bytes.ranks as u64),
         ("history", usage.history_bytes),
         ("answers", node.answers.counters().bytes),

@@ -31,12 +31,12 @@ impl Client {
     /// Whose its work on sets is to the pool: its own, and aside, so that who may work on sets waits for nothing
     /// that the client asks for over HTTP.
     pub(super) fn turn(&self) -> ClientId {
-        self.id.aside()
+        self.id.background()
     }
 
     /// Takes calls of the client's share; -32005 if he had it.
     pub(super) fn admit(&self, pubsub: &PubSub, calls: usize) -> Result<(), RpcError> {
-        if !pubsub.clients.has_limits() {
+        if !pubsub.clients.is_enabled() {
             return Ok(());
         }
         let calls = u32::try_from(calls).unwrap_or(u32::MAX);
@@ -47,13 +47,13 @@ impl Client {
     /// Takes calls of the client's share whether or not he had it: those that end subscriptions.
     pub(super) fn count(&self, pubsub: &PubSub, calls: usize) {
         let calls = u32::try_from(calls).unwrap_or(u32::MAX);
-        pubsub.clients.count(self.id, calls, pubsub.pool.now());
+        pubsub.clients.charge_requests(self.id, calls, pubsub.pool.now());
     }
 
     /// Counts bytes that go to the client.
     pub(super) fn charge(&self, pubsub: &PubSub, bytes: usize) {
-        if pubsub.clients.counts_bytes() {
-            pubsub.clients.charge(self.id, bytes as u64, pubsub.pool.now());
+        if pubsub.clients.limits_bytes() {
+            pubsub.clients.charge_bytes(self.id, bytes as u64, pubsub.pool.now());
         }
     }
 }

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use foldhash::HashMap;
-use pool::{ClientId, Ended};
+use pool::{ClientId, TaskEnd};
 use subs::{Closed, Next, OwnerId, SubscriptionId};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::Notify;
@@ -507,13 +507,13 @@ async fn patiently(
 }
 
 /// What it comes to when the pool ends what a client waits for.
-fn end_of_work(why: Ended) -> End {
+fn end_of_work(why: TaskEnd) -> End {
     match why {
-        Ended::Panicked => End::Close(CloseCode::Error, "internal error".to_owned()),
-        Ended::ExpiredWaiting | Ended::Expired => {
+        TaskEnd::Panicked => End::Close(CloseCode::Error, "internal error".to_owned()),
+        TaskEnd::ExpiredWaiting | TaskEnd::Expired => {
             End::Close(CloseCode::Again, "the node is busy (pool.medium.deadline_ms)".to_owned())
         }
-        Ended::Cancelled | Ended::ShutDown => end_for(Closed::ShutDown),
+        TaskEnd::Cancelled | TaskEnd::ShutDown => end_for(Closed::ShutDown),
     }
 }
 

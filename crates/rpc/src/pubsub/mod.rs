@@ -46,7 +46,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use chain::{Block, Cluster, History, Reader, View};
 use ledger::Commitment;
 use parking_lot::Mutex;
-use pool::{ClientId, Clients, Pool};
+use pool::{ClientId, Pool, RateLimiter};
 use solana::Encoding;
 use subs::{Closed, Subs};
 use tokio::sync::Semaphore;
@@ -75,7 +75,7 @@ pub struct PubSub {
     stream: Arc<Stream>,
     recent: Mutex<Recent>,
     pool: Arc<Pool>,
-    clients: Arc<Clients>,
+    clients: Arc<RateLimiter>,
     figures: Figures,
     /// Who may work on sets.
     set_permits: Semaphore,
@@ -126,7 +126,7 @@ impl PubSub {
         cluster: Arc<Cluster>,
         reader: Reader,
         history: Arc<History>,
-        (pool, clients): (Arc<Pool>, Arc<Clients>),
+        (pool, clients): (Arc<Pool>, Arc<RateLimiter>),
     ) -> io::Result<(Arc<Self>, Sink)> {
         let subs = Subs::new(config.limits());
         let set_permits = Semaphore::new(config.sets_at_once.max(1));

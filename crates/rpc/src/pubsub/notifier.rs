@@ -9,7 +9,7 @@
 //! Rules: accounts, programs, logs and blocks are told when their block is complete (once as
 //! processed, once as confirmed) and when it is finalized, every block of the final chain; signatures
 //! and transactions at processed as soon as they are executed. The engine walks from block to block
-//! (`subs::Step`), so that nothing is jumped; blocks of a fork that was left are told to sets.
+//! (`subs::Poll`), so that nothing is jumped; blocks of a fork that was left are told to sets.
 //! Invariant: a notification is encoded once for each distinct subscription, without any lock, and
 //! those of a subscription are handed out in the order of events.
 
@@ -294,7 +294,7 @@ fn transaction(
 /// The keys of all that a transaction names.
 fn mentioned(pubsub: &PubSub, executed: &Executed) -> impl Iterator<Item = Key> {
     let ids = executed.keys.iter().filter_map(|key| pubsub.lookup(key));
-    ids.map(|id| Key { facet: facet::MENTIONED, id })
+    ids.map(|id| Key { kind: facet::MENTIONED, id })
 }
 
 /// What is to be made into a notification: a place in the block's writes or transactions.
@@ -428,7 +428,7 @@ fn wanted(pubsub: &PubSub, block: &Block, commitment: Commitment) -> Vec<Wanted>
         for (at, write) in block.writes.iter().enumerate() {
             // Not by the write's own number: this may be told long after the block.
             let Some(id) = pubsub.lookup(&write.pubkey) else { continue };
-            let key = Key { facet: facet::ITSELF, id };
+            let key = Key { kind: facet::ITSELF, id };
             let found = matches.matching(topic, [key]);
             wanted.extend(found.into_iter().map(|found| (found, Item::Account(at))));
         }
@@ -439,7 +439,7 @@ fn wanted(pubsub: &PubSub, block: &Block, commitment: Commitment) -> Vec<Wanted>
         for (at, write) in block.writes.iter().enumerate() {
             let Some(account) = write.account.as_deref() else { continue };
             let Some(id) = owners.id(account) else { continue };
-            let found = matches.matching(topic, [Key { facet: facet::PROGRAM, id }]);
+            let found = matches.matching(topic, [Key { kind: facet::PROGRAM, id }]);
             wanted.extend(found.into_iter().map(|found| (found, Item::Program(at))));
         }
     }

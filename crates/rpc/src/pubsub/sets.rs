@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chain::{Block, View};
-use ledger::{Address, AddressId, BlockId, Commitment, Facet, Slot};
+use ledger::{Address, AddressId, BlockId, Commitment, KeyKind, Slot};
 use pool::Class;
 use serde::Deserialize;
 use serde_json::json;
@@ -134,7 +134,7 @@ struct Wanted {
 /// What a subscription to a set is, but for the set.
 #[derive(Clone, Copy)]
 struct Tracked {
-    facet: Facet,
+    facet: KeyKind,
     commitment: Commitment,
     encoding: Encoding,
 }
@@ -150,7 +150,7 @@ struct Updating {
 /// A subscription, or an addition to one, that is on its way to be live.
 struct Begun {
     part: Part,
-    facet: Facet,
+    facet: KeyKind,
     commitment: Commitment,
     encoding: Encoding,
     /// The addresses that are new; all of the set if `None`.
@@ -352,7 +352,7 @@ enum FacetGiven {
 }
 
 impl FacetGiven {
-    fn facet(self) -> Facet {
+    fn facet(self) -> KeyKind {
         match self {
             Self::Account => facet::ITSELF,
             Self::Program => facet::PROGRAM,
@@ -463,7 +463,7 @@ fn subscribe(
     Ok((Given::text(given), Asked::Subscribe(wanted)))
 }
 
-fn check_snapshot(is_wanted: bool, facet: Facet) -> Result<(), RpcError> {
+fn check_snapshot(is_wanted: bool, facet: KeyKind) -> Result<(), RpcError> {
     if is_wanted && facet == facet::MENTIONED {
         let message = "Invalid params: snapshot: what mentions an address has no present state";
         return Err(RpcError::invalid_params(message));
@@ -687,7 +687,7 @@ fn begin(pubsub: &Arc<PubSub>, client: &Arc<Client>, mut begun: Begun) -> Steppe
         let addresses = ids.iter().filter_map(|id| pubsub.reader.addresses().address(*id));
         let mut count = 0;
         for address in addresses {
-            count += view.keyed_len(begun.facet, &address);
+            count += view.records_by_key_len(begun.facet, &address);
             if count > limit {
                 let reason = format!(
                     "a snapshot of more than {limit} accounts (pubsub.snapshot_accounts_max)"
@@ -722,7 +722,8 @@ impl Snapshot {
                     messages.present(&address, &account, self.begun.encoding, &self.view);
                 }
             } else {
-                let accounts: Vec<_> = self.view.keyed(self.begun.facet, &address).collect();
+                let accounts: Vec<_> =
+                    self.view.records_by_key(self.begun.facet, &address).collect();
                 self.accounts = accounts.into_iter();
             }
         };

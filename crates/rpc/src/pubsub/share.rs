@@ -11,7 +11,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
 use parking_lot::{Condvar, Mutex};
-use pool::{Class, ClientId, Pool, Slice, Step, Task, Ticket};
+use pool::{Class, ClientId, Pool, Task, TaskPoll, Ticket, TimeSlice};
 
 /// Threads of the pool that help at most.
 const HELPERS_MAX: usize = 8;
@@ -88,13 +88,13 @@ where
     R: Send,
     F: Fn(P) -> R + Send + Sync,
 {
-    fn step(&mut self, slice: &Slice<'_>) -> Step {
+    fn poll(&mut self, slice: &TimeSlice<'_>) -> TaskPoll {
         while !slice.is_over() {
             if !self.0.make_one() {
-                return Step::Done;
+                return TaskPoll::Done;
             }
         }
-        Step::More
+        TaskPoll::More
     }
 }
 

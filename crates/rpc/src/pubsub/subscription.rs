@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use address::{AddressTable, TableFull};
-use ledger::{Address, Commitment, Facet};
+use ledger::{Address, Commitment, KeyKind};
 use solana::{Encoding, Filters};
 use solana_pubkey::Pubkey;
 use solana_signature::Signature;
@@ -15,17 +15,17 @@ use super::transactions::TransactionFilter;
 
 /// What an address is to a notification, beside what it is to an account (`solana::facet`).
 pub(super) mod facet {
-    use ledger::Facet;
+    use ledger::KeyKind;
 
     /// The account itself.
-    pub(in crate::pubsub) const ITSELF: Facet = Facet(128);
+    pub(in crate::pubsub) const ITSELF: KeyKind = KeyKind(128);
     /// The account's program.
-    pub(in crate::pubsub) const PROGRAM: Facet = solana::facet::PROGRAM;
+    pub(in crate::pubsub) const PROGRAM: KeyKind = solana::facet::PROGRAM;
     /// Any account that a transaction names.
-    pub(in crate::pubsub) const MENTIONED: Facet = Facet(129);
+    pub(in crate::pubsub) const MENTIONED: KeyKind = KeyKind(129);
 
     /// Those that a set can be of.
-    pub(in crate::pubsub) const ALL: [Facet; 6] = [
+    pub(in crate::pubsub) const ALL: [KeyKind; 6] = [
         ITSELF,
         PROGRAM,
         solana::facet::OWNER,
@@ -87,7 +87,7 @@ pub(super) enum Subscription {
     },
     /// What happens to a set of addresses. The set itself is the engine's.
     Addresses {
-        facet: Facet,
+        facet: KeyKind,
         commitment: Commitment,
         encoding: Encoding,
     },
@@ -160,7 +160,7 @@ impl Subscription {
         &self,
         addresses: &Arc<AddressTable>,
     ) -> Result<Vec<Interest>, TableFull> {
-        let held = |facet: Facet, pubkey: &Pubkey| {
+        let held = |facet: KeyKind, pubkey: &Pubkey| {
             let set = AddressSet::register(addresses, [Address::from(pubkey.to_bytes())])?;
             Ok(Filter::Set(facet, Arc::new(set)))
         };

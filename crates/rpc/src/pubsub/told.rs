@@ -10,7 +10,7 @@
 use std::sync::Arc;
 
 use chain::{Block, Executed, View};
-use ledger::{Address, Facet, Record, Slot};
+use ledger::{Address, KeyKind, Record, Slot};
 use serde::Serialize;
 use solana::{Account, Encoding};
 use solana_account_decoder_client_types::UiAccount;
@@ -210,7 +210,7 @@ impl Messages {
 pub(super) fn step(
     pubsub: &PubSub,
     step: &Step<Block>,
-    facet: Facet,
+    facet: KeyKind,
     encoding: Encoding,
     places: Vec<Place>,
 ) -> Vec<Placed> {
@@ -243,7 +243,7 @@ pub(super) fn step(
     texts.into_iter().enumerate().map(placed).collect()
 }
 
-fn items(block: &Block, facet: Facet, places: &[Place]) -> Items {
+fn items(block: &Block, facet: KeyKind, places: &[Place]) -> Items {
     if facet == facet::MENTIONED {
         let executed = |place: &Place| Arc::clone(&block.transactions[place.at()]);
         return Items::Transactions(places.iter().map(executed).collect());
@@ -298,8 +298,8 @@ impl Conflating {
 }
 
 /// The things of a block that a set may have under a facet: the number of the address, and the place
-/// in the block's writes or transactions, for [`Place::of_set`].
-pub(super) fn things(pubsub: &PubSub, block: &Block, facet: Facet) -> Vec<(u32, u32)> {
+/// in the block's writes or transactions, for [`WatchSlot::of_set`].
+pub(super) fn things(pubsub: &PubSub, block: &Block, facet: KeyKind) -> Vec<(u32, u32)> {
     let id = |address: &Address| pubsub.reader.addresses().lookup(address);
     let mut things = Vec::new();
     if facet == facet::MENTIONED {

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use pool::{ClientId, Ended, Pool, Slice, Step};
+use pool::{ClientId, Pool, TaskEnd, TaskPoll, TimeSlice};
 use tokio::sync::{Semaphore, oneshot};
 
 use super::sets::{Out, Task};
@@ -31,7 +31,7 @@ pub(super) async fn stepped(
     (permits, pool): (&Semaphore, &Pool),
     client: ClientId,
     task: Task,
-) -> Result<Stepped, Ended> {
+) -> Result<Stepped, TaskEnd> {
     let class = task.class();
     let task = Arc::new(Mutex::new(Some(task)));
     loop {
@@ -43,7 +43,7 @@ pub(super) async fn stepped(
             // task is let go where it runs, not here.
             Ok(_ticket) => {
                 drop(task);
-                return stepped.await.unwrap_or(Err(Ended::ShutDown));
+                return stepped.await.unwrap_or(Err(TaskEnd::ShutDown));
             }
             Err(full) => tracing::debug!(%full, "work on a set waits"),
         }
@@ -56,14 +56,14 @@ pub(super) async fn stepped(
 struct Turns {
     /// Not here if the pool had no room.
     task: Arc<Mutex<Option<Task>>>,
-    done: Option<oneshot::Sender<Result<Stepped, Ended>>>,
+    done: Option<oneshot::Sender<Result<Stepped, TaskEnd>>>,
 }
 
 impl pool::Task for Turns {
-    fn step(&mut self, slice: &Slice<'_>) -> Step {
+    fn poll(&mut self, slice: &TimeSlice<'_>) -> TaskPoll {
         // By itself: a step may take a while, and may panic.
         let task = self.task.lock().take();
-        let Some(mut task) = task else { return Step::Done };
+        let Some(mut task) = task else { return TaskPoll::Done };
         let class = task.class();
         loop {
             let (out, next) = task.step();
@@ -71,23 +71,23 @@ impl pool::Task for Turns {
                 Some(next) if out.is_empty() && next.class() == class => next,
                 next => {
                     self.send(Ok((out, next)));
-                    return Step::Done;
+                    return TaskPoll::Done;
                 }
             };
             if slice.is_over() {
                 *self.task.lock() = Some(task);
-                return Step::More;
+                return TaskPoll::More;
             }
         }
     }
 
-    fn ended(&mut self, why: Ended) {
+    fn on_end(&mut self, why: TaskEnd) {
         self.send(Err(why));
     }
 }
 
 impl Turns {
-    fn send(&mut self, stepped: Result<Stepped, Ended>) {
+    fn send(&mut self, stepped: Result<Stepped, TaskEnd>) {
         if let Some(done) = self.done.take() {
             // The client may have gone.
             let _ = done.send(stepped);

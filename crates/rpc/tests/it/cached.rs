@@ -9,7 +9,7 @@ use fastrand::Rng;
 use hyper::header::HeaderName;
 use ledger::{Address, Change};
 use pool::{Class, ClientId};
-use query::{Indices, Ledger, LedgerConfig};
+use query::{IndexConfig, Ledger, LedgerConfig};
 use rpc::{Config, answer_here};
 use serde_json::json;
 use solana::Account;
@@ -305,8 +305,11 @@ fn an_answer_from_the_cache_is_what_would_be_made_now() {
 
 #[test]
 fn equal_requests_at_once_are_computed_once() {
-    let world =
-        World::on(world::ledger(Indices::default()), Config::default(), pool::Config::default());
+    let world = World::on(
+        world::ledger(IndexConfig::default()),
+        Config::default(),
+        pool::Config::default(),
+    );
     let release = world.occupy_pool();
     let body = json!({ "jsonrpc": "2.0", "id": 1, "method": "getProgramAccounts",
         "params": [PROGRAM.to_string(), { "encoding": "base64" }] })
@@ -318,11 +321,11 @@ fn equal_requests_at_once_are_computed_once() {
     for (at, client) in clients.iter_mut().enumerate() {
         client.send(post(if at % 2 == 0 { &body } else { &other }));
     }
-    world.wait_answers(|answers| answers.shared == 19);
+    world.wait_answers(|answers| answers.coalesced == 19);
     drop(release);
     let replies: Vec<_> = clients.iter_mut().map(|client| client.receive().json()).collect();
     assert!(replies.iter().all(|reply| *reply == replies[0] && reply["result"].is_array()));
-    assert_eq!(world.class(pool::Class::Medium).done, 1);
+    assert_eq!(world.class(pool::Class::Medium).completed, 1);
 }
 
 /// What a program has: ten accounts of 2 MB, which are 27 MB of base64.
@@ -363,14 +366,14 @@ fn answers_that_nobody_reads_hold_no_more_than_the_cache_may_collect() {
             client
         })
         .collect();
-    world.wait_pool(|pool| pool.of(Class::Heavy).parked == clients.len());
+    world.wait_pool(|pool| pool.class(Class::Heavy).blocked == clients.len());
     let held = world.node.answers.held_bytes();
     assert!(held <= CACHE_BYTES / 4 + (1 << 20), "{held}");
     // Others' tests are in it as well.
     let grown = resident_bytes().saturating_sub(before);
     assert!(grown < 200 << 20, "{grown} bytes for 20 answers of 27 MB");
     drop(clients);
-    world.wait_pool(|pool| pool.of(Class::Heavy).begun == 0);
+    world.wait_pool(|pool| pool.class(Class::Heavy).active == 0);
     let whole = world.client().post(&from_byte(0, false));
     let plain = answer_here(&world.node, &from_byte(0, false)).expect("a call is answered");
     assert_eq!(whole.bytes[..whole.bytes.len() - 1], plain, "given up, and whole");
@@ -382,7 +385,7 @@ fn what_is_known_to_be_too_large_is_not_collected() {
     let world = World::cached(large_program(), 256 << 20);
     let mut client = world.client();
     client.send(post(&from_byte(0, true)));
-    world.wait_pool(|pool| pool.of(Class::Heavy).parked == 1);
+    world.wait_pool(|pool| pool.class(Class::Heavy).blocked == 1);
     assert_eq!(world.node.answers.held_bytes(), 0);
     assert_eq!(world.node.answers.counters().misses, 0, "it is not looked for");
     let whole = client.receive();
@@ -398,7 +401,7 @@ fn no_slice_handles_more_than_a_piece() {
         let mut client = world.client();
         let bytes = ask(&mut client, &from_byte(0, is_known), coding).len();
         assert!(bytes > 25 << 20);
-        let slices = world.class(Class::Heavy).slices as usize;
+        let slices = world.class(Class::Heavy).time_slices as usize;
         assert!(slices >= bytes / (256 << 10), "{slices} slices for {bytes} bytes, {coding}");
     }
 }
@@ -416,14 +419,14 @@ fn of_client(name: &str, bytes: usize) -> String {
 fn nobody_waits_at_the_back_of_another_clients_queue() {
     let config =
         Config { client_header: Some(HeaderName::from_static("x-api-key")), ..Config::default() };
-    let world = World::on(world::ledger(Indices::default()), config, pool::Config::default());
+    let world = World::on(world::ledger(IndexConfig::default()), config, pool::Config::default());
     let release = world.occupy_pool();
-    let queued = |tasks| world.wait_pool(|pool| pool.of(Class::Medium).queued == tasks);
+    let queued = |tasks| world.wait_pool(|pool| pool.class(Class::Medium).queued == tasks);
     let (mut first, mut same, mut other) = (world.client(), world.client(), world.client());
     first.send(of_client("a", 1));
     queued(1);
     // The same client's next task takes its thread for as long as it likes.
-    let blocking = world.queue(Class::Medium, ClientId::of_name(b"a"));
+    let blocking = world.queue(Class::Medium, ClientId::from_name(b"a"));
     queued(2);
     same.send(of_client("a", 2));
     queued(3);
@@ -437,20 +440,20 @@ fn nobody_waits_at_the_back_of_another_clients_queue() {
     assert_eq!(same.receive().json(), answer.json());
     assert!(first.receive().json()["result"].is_array());
     let counters = world.node.answers.counters();
-    assert_eq!((counters.misses, counters.shared, counters.entries), (3, 1, 2), "{counters:?}");
+    assert_eq!((counters.misses, counters.coalesced, counters.entries), (3, 1, 2), "{counters:?}");
 }
 
 #[test]
 fn who_waits_for_an_answer_is_told_when_his_deadline_is_over() {
     let mut pool = pool::Config::default();
     pool.medium.deadline_ms = 50;
-    let world = World::on(world::ledger(Indices::default()), Config::default(), pool);
+    let world = World::on(world::ledger(IndexConfig::default()), Config::default(), pool);
     let _release = world.occupy_pool();
     let (mut makes, mut waits) = (world.client(), world.client());
     makes.send(of_client("a", 1));
-    world.wait_pool(|pool| pool.of(Class::Medium).queued == 1);
+    world.wait_pool(|pool| pool.class(Class::Medium).queued == 1);
     waits.send(of_client("a", 1));
-    world.wait_answers(|answers| answers.shared == 1);
+    world.wait_answers(|answers| answers.coalesced == 1);
     // The pool has no thread that could tell it.
     let response = waits.receive();
     assert_eq!((response.status, response.header("retry-after")), (429, Some("1")));

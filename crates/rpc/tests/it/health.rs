@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use pool::Clock;
-use query::{Indices, Ledger, LedgerConfig};
+use query::{IndexConfig, Ledger, LedgerConfig};
 use rpc::{Config, Health};
 use serde_json::json;
 
@@ -46,7 +46,7 @@ fn health(client: &mut Client) -> (String, u16, Option<serde_json::Value>) {
 
 #[test]
 fn a_writer_that_stops_is_told_of_everywhere_until_it_goes_on() {
-    let config = LedgerConfig { addresses_max: 10, indices: Indices::default() };
+    let config = LedgerConfig { addresses_max: 10, indices: IndexConfig::default() };
     let (mut ledger, reader) = Ledger::new(config, block(FINALIZED), bank(FINALIZED));
     let clock = Arc::new(Hand::default());
     let timed = (Arc::clone(&clock) as Arc<dyn Clock>, Health::watching(SLOT, STALL));

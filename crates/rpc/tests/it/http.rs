@@ -369,7 +369,7 @@ fn stopping_lets_a_request_finish_and_closes_what_idles() {
     let release = world.occupy_pool();
     let mut busy = world.client();
     busy.send(post(r#"{"jsonrpc":"2.0","id":1,"method":"getSupply"}"#));
-    world.wait_pool(|pool| pool.sum(|class| class.queued) == 1);
+    world.wait_pool(|pool| pool.sum_over_classes(|class| class.queued) == 1);
     world.stop();
     assert!(idle.try_receive().is_none());
     drop(release);

@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use ledger::{Address, Facet};
-use query::{IndexKeys, Indices};
+use ledger::{Address, KeyKind};
+use query::{IndexConfig, IndexKeyFilter};
 use rpc::Config;
 use serde_json::{Value, json};
 use solana::facet;
@@ -15,7 +15,7 @@ use crate::world::{
     World,
 };
 
-const FACETS: [Facet; 4] = [facet::PROGRAM, facet::OWNER, facet::MINT, facet::DELEGATE];
+const FACETS: [KeyKind; 4] = [facet::PROGRAM, facet::OWNER, facet::MINT, facet::DELEGATE];
 
 type Request = (&'static str, Value);
 
@@ -83,7 +83,7 @@ fn requests() -> Vec<Request> {
 }
 
 /// What a node answers, by request.
-fn answers(indices: Indices) -> Vec<(Request, Value)> {
+fn answers(indices: IndexConfig) -> Vec<(Request, Value)> {
     let world = World::indexed(indices);
     let mut client = world.client();
     let answer = |request: Request| {
@@ -100,17 +100,17 @@ fn list(keys: &[Pubkey]) -> Arc<HashSet<Address>> {
 }
 
 /// Those indices on, with these keys, and the others off.
-fn only(facets: &[Facet], keys: &IndexKeys) -> Indices {
-    FACETS.iter().fold(Indices::default(), |indices, facet| {
+fn only(facets: &[KeyKind], keys: &IndexKeyFilter) -> IndexConfig {
+    FACETS.iter().fold(IndexConfig::default(), |indices, facet| {
         let is_on = facets.contains(facet);
-        indices.with(*facet, if is_on { keys.clone() } else { IndexKeys::Off })
+        indices.with(*facet, if is_on { keys.clone() } else { IndexKeyFilter::Off })
     })
 }
 
 /// The refusals of a node whose indices `facets` leave `keys` out, as method, parameters and key. Who
 /// is not refused must be answered as if all was indexed.
-fn refusals(facets: &[Facet], keys: &IndexKeys) -> Vec<(Request, String)> {
-    let everything = answers(Indices::default());
+fn refusals(facets: &[KeyKind], keys: &IndexKeyFilter) -> Vec<(Request, String)> {
+    let everything = answers(IndexConfig::default());
     let mut refusals = Vec::new();
     for ((request, answer), (_, expected)) in
         answers(only(facets, keys)).into_iter().zip(everything)
@@ -131,19 +131,19 @@ fn refusals(facets: &[Facet], keys: &IndexKeys) -> Vec<(Request, String)> {
 
 #[test]
 fn answers_are_the_same_whichever_index_is_off() {
-    for (_, answer) in answers(Indices::default()) {
+    for (_, answer) in answers(IndexConfig::default()) {
         assert!(answer.get("error").is_none(), "{answer}");
     }
     for on in 0..1 << FACETS.len() {
-        let facets: Vec<Facet> =
+        let facets: Vec<KeyKind> =
             (0..FACETS.len()).filter(|n| on >> n & 1 == 1).map(|n| FACETS[n]).collect();
-        assert_eq!(refusals(&facets, &IndexKeys::All), []);
+        assert_eq!(refusals(&facets, &IndexKeyFilter::All), []);
     }
 }
 
 #[test]
 fn an_excluded_owner_is_refused_wherever_it_is_what_is_asked_by() {
-    let owners = IndexKeys::AllBut(list(&[WALLET]));
+    let owners = IndexKeyFilter::AllBut(list(&[WALLET]));
     let refused = refusals(&[facet::PROGRAM, facet::OWNER, facet::MINT], &owners);
     let names_wallet = |(method, params): &Request| {
         let params = params.to_string();
@@ -162,7 +162,7 @@ fn an_excluded_owner_is_refused_wherever_it_is_what_is_asked_by() {
 
 #[test]
 fn an_excluded_mint_is_refused_where_agave_looks_it_up() {
-    let mints = IndexKeys::AllBut(list(&[MINT]));
+    let mints = IndexKeyFilter::AllBut(list(&[MINT]));
     let refused = refusals(&[facet::PROGRAM, facet::OWNER, facet::MINT], &mints);
     let size = json!({ "dataSize": 165 });
     let mint = json!([at(0, MINT), size]);
@@ -179,8 +179,8 @@ fn an_excluded_mint_is_refused_where_agave_looks_it_up() {
 
 #[test]
 fn an_excluded_program_is_refused_unless_another_index_answers() {
-    let programs = IndexKeys::AllBut(list(&[token_program()]));
-    let excluded = |facets: &[Facet]| -> Vec<Request> {
+    let programs = IndexKeyFilter::AllBut(list(&[token_program()]));
+    let excluded = |facets: &[KeyKind]| -> Vec<Request> {
         let refused = refusals(facets, &programs);
         assert!(refused.iter().all(|(_, key)| *key == token_program().to_string()));
         refused.into_iter().map(|(request, _)| request).collect()
@@ -208,7 +208,7 @@ fn an_excluded_program_is_refused_unless_another_index_answers() {
 
 #[test]
 fn an_excluded_delegate_is_refused_by_its_own_index_alone() {
-    let delegates = IndexKeys::AllBut(list(&[DELEGATE]));
+    let delegates = IndexKeyFilter::AllBut(list(&[DELEGATE]));
     let refused = refusals(&FACETS, &delegates);
     let by_delegate = |filter| token_accounts("getTokenAccountsByDelegate", DELEGATE, filter);
     let expected = [by_delegate(of_program()), by_delegate(of_mint())];
@@ -217,7 +217,7 @@ fn an_excluded_delegate_is_refused_by_its_own_index_alone() {
 
 #[test]
 fn of_included_keys_alone_others_are_refused() {
-    let keys = IndexKeys::Only(list(&[WALLET, MINT, token_program(), DELEGATE]));
+    let keys = IndexKeyFilter::Only(list(&[WALLET, MINT, token_program(), DELEGATE]));
     let refused = refusals(&FACETS, &keys);
     let keys: Vec<&str> = refused.iter().map(|(_, key)| key.as_str()).collect();
     let (program, other, wallet) =
@@ -228,7 +228,7 @@ fn of_included_keys_alone_others_are_refused() {
 
 #[test]
 fn reading_all_accounts_is_heavy() {
-    let heavy = |indices: Indices| {
+    let heavy = |indices: IndexConfig| {
         let config = Config { inline_accounts_max: 3, ..Config::default() };
         let mut pool = pool::Config::default();
         pool.medium.tasks_max = 0;
@@ -237,15 +237,15 @@ fn reading_all_accounts_is_heavy() {
         let reply = world.client().call(method, params);
         reply["error"]["code"] == json!(-32005)
     };
-    assert!(!heavy(Indices::default()));
-    assert!(!heavy(only(&[facet::OWNER], &IndexKeys::All)));
-    assert!(heavy(only(&[facet::PROGRAM], &IndexKeys::All)), "four are of the program");
-    assert!(heavy(only(&[], &IndexKeys::All)));
+    assert!(!heavy(IndexConfig::default()));
+    assert!(!heavy(only(&[facet::OWNER], &IndexKeyFilter::All)));
+    assert!(heavy(only(&[facet::PROGRAM], &IndexKeyFilter::All)), "four are of the program");
+    assert!(heavy(only(&[], &IndexKeyFilter::All)));
 }
 
 #[test]
 fn pages_of_what_is_not_indexed_follow_each_other() {
-    let world = World::indexed(only(&[], &IndexKeys::All));
+    let world = World::indexed(only(&[], &IndexKeyFilter::All));
     let mut client = world.client();
     let mut found = Vec::new();
     let mut key = Value::Null;

@@ -138,7 +138,7 @@ fn figures_move_by_exactly_what_was_asked() {
     }
     client.send("GET / HTTP/1.1\r\nhost: test\r\n\r\n");
     assert_eq!(client.receive().status, 405);
-    world.wait_pool(|pool| pool.of(Class::Medium).done == 3);
+    world.wait_pool(|pool| pool.class(Class::Medium).completed == 3);
     let after = Figures::of(&mut client);
     let moved = |name: &str| after.get(name) - before.get(name);
     for (name, by) in [
@@ -206,7 +206,7 @@ fn refusals_and_what_waits_are_told_by_their_cause() {
     let release = world.occupy_pool();
     let mut waiting = world.client();
     waiting.send(post(SUPPLY));
-    world.wait_pool(|pool| pool.of(Class::Medium).queued == 1);
+    world.wait_pool(|pool| pool.class(Class::Medium).queued == 1);
     let mut client = world.client();
     assert_eq!(client.post(SUPPLY).status, 429);
     assert_eq!(client.post(&format!("[{SUPPLY},{SUPPLY}]")).status, 429);
@@ -228,7 +228,7 @@ fn refusals_and_what_waits_are_told_by_their_cause() {
     }
     // Who leaves is counted as well.
     drop(waiting);
-    world.wait_pool(|pool| pool.of(Class::Medium).cancelled == 1);
+    world.wait_pool(|pool| pool.class(Class::Medium).cancelled == 1);
     drop(release);
     let cut =
         "hydrant_request_errors_total{code=\"cut\",method=\"getVoteAccounts\",transport=\"http\"}";
@@ -249,7 +249,7 @@ fn a_slow_request_is_counted_and_a_limit_of_0_counts_none() {
         let release = world.occupy_pool();
         let mut client = world.client();
         client.send(post(SUPPLY));
-        world.wait_pool(|pool| pool.of(Class::Medium).queued == 1);
+        world.wait_pool(|pool| pool.class(Class::Medium).queued == 1);
         let until = world.node.pool.now() + std::time::Duration::from_millis(2);
         while world.node.pool.now() < until {
             std::thread::yield_now();

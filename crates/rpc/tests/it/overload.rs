@@ -31,7 +31,7 @@ fn a_full_pool_is_told_at_once_and_cheap_calls_go_on() {
     let release = world.occupy_pool();
     let mut waiting = world.client();
     waiting.send(crate::wire::post(SUPPLY));
-    world.wait_pool(|pool| pool.of(Class::Medium).queued == 1);
+    world.wait_pool(|pool| pool.class(Class::Medium).queued == 1);
     let mut client = world.client();
     let response = client.post(SUPPLY);
     assert_eq!(response.status, 429);
@@ -66,7 +66,7 @@ fn a_call_that_is_not_begun_before_its_deadline_is_told() {
     let release = world.occupy_pool();
     let mut client = world.client();
     client.send(crate::wire::post(SUPPLY));
-    world.wait_pool(|pool| pool.of(Class::Medium).queued == 1);
+    world.wait_pool(|pool| pool.class(Class::Medium).queued == 1);
     // Another millisecond goes by before a thread is free: the pool's clock says so.
     let until = world.node.pool.now() + std::time::Duration::from_millis(2);
     while world.node.pool.now() < until {
@@ -120,13 +120,13 @@ fn a_transaction_that_is_tried_first_runs_as_what_runs_the_vm() {
     };
     let untried = send(json!({ "encoding": "base64", "skipPreflight": true }));
     let _untried = sent(&untried);
-    world.wait_pool(|pool| pool.of(Class::Light).queued == 1);
+    world.wait_pool(|pool| pool.class(Class::Light).queued == 1);
     let tried = send(json!({ "encoding": "base64" }));
     let _tried = sent(&tried);
-    world.wait_pool(|pool| pool.of(Class::Medium).queued == 1);
+    world.wait_pool(|pool| pool.class(Class::Medium).queued == 1);
     // A long batch of them is not looked at call by call, and none of them can be heavy.
     let _batch = sent(&format!("[{}]", vec![untried; 17].join(",")));
-    world.wait_pool(|pool| pool.of(Class::Medium).queued == 2);
+    world.wait_pool(|pool| pool.class(Class::Medium).queued == 2);
     assert_eq!(world.class(Class::Heavy).queued, 0);
     drop(release);
 }
@@ -139,7 +139,7 @@ fn a_large_body_is_read_on_the_pool_and_cheap_calls_go_on() {
     let large = format!("{}{SLOT}", " ".repeat(9_000));
     let mut waiting = world.client();
     waiting.send(crate::wire::post(&large));
-    world.wait_pool(|pool| pool.of(Class::Light).queued == 1);
+    world.wait_pool(|pool| pool.class(Class::Light).queued == 1);
     let mut client = world.client();
     assert_eq!(client.post(SLOT).status, 200);
     let response = client.post(&large);
@@ -246,7 +246,7 @@ fn what_is_sent_is_counted_to_the_client_that_sent_it() {
         post(key, &body);
     }
     let senders = std::mem::take(&mut *world.door.senders.lock());
-    let of = |key: &[u8]| chain::Sender::from(pool::ClientId::of_name(key));
+    let of = |key: &[u8]| chain::Sender::from(pool::ClientId::from_name(key));
     assert_eq!(senders, [of(b"a"), of(b"b"), of(b"c"), of(b"c")]);
 }
 
@@ -256,11 +256,11 @@ fn a_heavy_call_of_a_client_that_left_is_not_run() {
     let release = world.occupy_pool();
     let mut leaving = world.client();
     leaving.send(crate::wire::post(&simulate()));
-    world.wait_pool(|pool| pool.of(Class::Medium).queued == 1);
+    world.wait_pool(|pool| pool.class(Class::Medium).queued == 1);
     drop(leaving);
-    world.wait_pool(|pool| pool.of(Class::Medium).cancelled == 1);
+    world.wait_pool(|pool| pool.class(Class::Medium).cancelled == 1);
     drop(release);
-    world.wait_pool(|pool| pool.of(Class::Light).done == 1);
+    world.wait_pool(|pool| pool.class(Class::Light).completed == 1);
     assert_eq!(world.door.simulated.load(Ordering::SeqCst), 0);
 }
 

@@ -88,8 +88,8 @@ fn what_a_single_call_made_is_there_for_a_batch_and_for_a_long_body() {
     is_computed(&world, &mut client, &single, "identity");
     // A task is done after its answer went.
     let done = || {
-        world.wait_pool(|pool| Class::ALL.iter().all(|class| pool.of(*class).begun == 0));
-        (world.class(Class::Medium).done, world.class(Class::Heavy).done)
+        world.wait_pool(|pool| Class::ALL.iter().all(|class| pool.class(*class).active == 0));
+        (world.class(Class::Medium).completed, world.class(Class::Heavy).completed)
     };
     let before = done();
     is_computed(&world, &mut client, &padded(&single), "identity");
@@ -134,10 +134,10 @@ fn equal_batches_at_once_are_computed_once() {
         assert!(client.receive().bytes == computed);
     }
     let counters = world.node.answers.counters();
-    assert!(counters.shared > 0, "somebody came while it was made: {counters:?}");
+    assert!(counters.coalesced > 0, "somebody came while it was made: {counters:?}");
     assert_eq!((counters.entries, counters.bypassed), (3, 0), "{counters:?}");
     // Of the look-ups that found nothing each made it or waited for who did.
-    assert_eq!(counters.misses - counters.shared, 3, "{counters:?}");
+    assert_eq!(counters.misses - counters.coalesced, 3, "{counters:?}");
 }
 
 #[test]
@@ -158,8 +158,8 @@ fn a_batch_that_waits_leaves_its_place_to_whom_it_waits_for() {
     };
     let heavy = |is: [usize; 4]| {
         world.wait_pool(|pool| {
-            let heavy = pool.of(Class::Heavy);
-            [heavy.queued, heavy.begun, heavy.running, heavy.parked] == is
+            let heavy = pool.class(Class::Heavy);
+            [heavy.queued, heavy.active, heavy.running, heavy.blocked] == is
         });
     };
     let release = world.occupy_pool();
@@ -172,15 +172,19 @@ fn a_batch_that_waits_leaves_its_place_to_whom_it_waits_for() {
     let mut waits = send("waits", &batch(std::slice::from_ref(&long)));
     heavy([1, 2, 1, 0]);
     // And the next one of the batch's client: it has the thread while the batch waits.
-    let next = world.queue(Class::Heavy, ClientId::of_name(b"waits"));
+    let next = world.queue(Class::Heavy, ClientId::from_name(b"waits"));
     drop(between);
     heavy([0, 3, 1, 1]);
-    assert_eq!(world.class(Class::Heavy).done, 1, "only what was in between");
+    assert_eq!(world.class(Class::Heavy).completed, 1, "only what was in between");
     drop(next);
     assert_eq!(waits.receive().json()[0]["result"].as_array().map(Vec::len), Some(10));
     makes.read_at_least(26_000_000);
     let counters = world.node.answers.counters();
-    assert_eq!((counters.shared, counters.bypassed, counters.entries), (1, 0, 1), "{counters:?}");
+    assert_eq!(
+        (counters.coalesced, counters.bypassed, counters.entries),
+        (1, 0, 1),
+        "{counters:?}"
+    );
 }
 
 #[test]
@@ -193,7 +197,7 @@ fn whoever_waits_for_an_answer_that_fails_makes_it_himself() {
     let release = world.occupy_pool();
     let mut clients: Vec<Client> = (0..12).map(|_| world.client()).collect();
     clients.iter_mut().for_each(|client| client.send(post(&body)));
-    world.wait_pool(|pool| pool.of(Class::Heavy).queued == clients.len());
+    world.wait_pool(|pool| pool.class(Class::Heavy).queued == clients.len());
     drop(release);
     let computed = computed(&world, &body);
     assert!(computed.starts_with(br#"[{"jsonrpc":"2.0","error""#));
@@ -201,7 +205,7 @@ fn whoever_waits_for_an_answer_that_fails_makes_it_himself() {
         assert!(client.receive().bytes == computed);
     }
     let counters = world.node.answers.counters();
-    assert!(counters.shared > 0 && counters.entries == 0, "{counters:?}");
+    assert!(counters.coalesced > 0 && counters.entries == 0, "{counters:?}");
 }
 
 #[test]
@@ -267,13 +271,13 @@ fn whoever_leaves_while_a_kept_answer_is_copied_to_him_holds_none_of_it() {
     // Made in a batch, for a client who has not left yet.
     let mut leaves = world.client();
     leaves.send(post(&batch(&vec![long.clone(); 2])));
-    world.wait_pool(|pool| pool.of(Class::Heavy).parked == 1);
+    world.wait_pool(|pool| pool.class(Class::Heavy).blocked == 1);
     let kept = held();
     assert!(kept > 20_000_000, "{kept}");
     // And copied for another.
     let mut copies = world.client();
     copies.send(post(&batch(std::slice::from_ref(&long))));
-    world.wait_pool(|pool| pool.of(Class::Heavy).parked == 2);
+    world.wait_pool(|pool| pool.class(Class::Heavy).blocked == 2);
     assert_eq!((held(), world.node.answers.counters().hits), (kept, 1), "the same bytes");
     // Another answer takes the place of that one in the cache.
     ledger.open(block(101), block(100), bank(101)).expect("open");
@@ -282,8 +286,8 @@ fn whoever_leaves_while_a_kept_answer_is_copied_to_him_holds_none_of_it() {
     is_computed(&world, &mut client, &batch(&[long]), "identity");
     assert_eq!(held(), 2 * kept, "one that is kept, one that two clients read");
     drop(leaves);
-    world.wait_pool(|pool| pool.of(Class::Heavy).parked == 1);
+    world.wait_pool(|pool| pool.class(Class::Heavy).blocked == 1);
     drop(copies);
-    world.wait_pool(|pool| pool.of(Class::Heavy).begun == 0 && held() == kept);
+    world.wait_pool(|pool| pool.class(Class::Heavy).active == 0 && held() == kept);
     assert_eq!(world.class(Class::Heavy).cancelled, 2);
 }

@@ -2,7 +2,7 @@
 
 use ledger::{Address, Change};
 use pool::Class;
-use query::{IndexKeys, Indices, Ledger, LedgerConfig};
+use query::{IndexConfig, IndexKeyFilter, Ledger, LedgerConfig};
 use rpc::Config;
 use serde_json::{Value, json};
 use solana::{Account, facet};
@@ -30,7 +30,7 @@ fn key(kind: u8, n: u32) -> Pubkey {
 fn world() -> World {
     let tokens = spl_token_interface::id();
     let (mut config, root) = (LedgerConfig::new(100_000), block(100));
-    config.indices = Indices::default().with(facet::MINT, IndexKeys::Off);
+    config.indices = IndexConfig::default().with(facet::MINT, IndexKeyFilter::Off);
     let (mut ledger, reader) = Ledger::new(config, root, bank(100));
     let of_token =
         |n| change(key(1, n), with_data(tokens, &token(MINT, WALLET, u64::from(n), None)));
@@ -46,11 +46,11 @@ fn world() -> World {
 /// The answer, and in how many slices of which class it was made.
 fn ask(world: &World, method: &str, params: Value) -> (Value, Class, u64) {
     let classes = [Class::Light, Class::Medium, Class::Heavy];
-    let before = classes.map(|class| world.class(class).slices);
+    let before = classes.map(|class| world.class(class).time_slices);
     let result = world.client().result(method, params);
     // What is counted last of a task is counted after its answer went.
-    world.wait_pool(|pool| classes.iter().all(|class| pool.of(*class).begun == 0));
-    let grown = |at: usize| world.class(classes[at]).slices - before[at];
+    world.wait_pool(|pool| classes.iter().all(|class| pool.class(*class).active == 0));
+    let grown = |at: usize| world.class(classes[at]).time_slices - before[at];
     let at = (0..3).find(|at| grown(*at) > 0).expect("it ran on the pool");
     (result, classes[at], grown(at))
 }
@@ -91,7 +91,7 @@ fn many_bytes_of_few_accounts_are_heavy() {
 fn what_a_batch_encodes_where_it_arrives_has_one_bound() {
     let world = World::new();
     let mut client = world.client();
-    let begun = || [Class::Light, Class::Medium].map(|class| world.class(class).slices);
+    let begun = || [Class::Light, Class::Medium].map(|class| world.class(class).time_slices);
     let before = begun();
     let call = |method: &str, params: &Value| -> String {
         json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }).to_string()
@@ -114,7 +114,7 @@ fn what_a_batch_encodes_where_it_arrives_has_one_bound() {
     for body in [parsed(7), batch(&[&long, &long]), batch(&[&parsed(4), &parsed(4)])] {
         let reply = client.post(&body);
         // What is counted last of a task is counted after its answer went.
-        world.wait_pool(|pool| Class::ALL.iter().all(|class| pool.of(*class).begun == 0));
+        world.wait_pool(|pool| Class::ALL.iter().all(|class| pool.class(*class).active == 0));
         assert!(begun() > before, "{body}");
         let made_here = rpc::answer_here(&world.node, &body).expect("it is answered");
         assert_eq!(reply.bytes[..reply.bytes.len() - 1], made_here);

@@ -77,13 +77,13 @@ fn an_answer_that_nobody_reads_is_not_made_and_costs_no_memory() {
     let before = resident_bytes();
     let mut client = world.client();
     client.send(post(&batch(1_000)));
-    world.wait_pool(|pool| pool.of(Class::Heavy).parked == 1);
+    world.wait_pool(|pool| pool.class(Class::Heavy).blocked == 1);
     let grown = resident_bytes().saturating_sub(before);
     assert!(grown < 48 << 20, "{grown} bytes for an answer of 133 MB");
     // Others have the pool meanwhile.
     assert_eq!(world.client().post(&batch(1)).status, 200);
     assert_eq!(client.receive().json().as_array().map(Vec::len), Some(1_000));
-    assert_eq!(world.class(Class::Heavy).done, 1);
+    assert_eq!(world.class(Class::Heavy).completed, 1);
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn long_answers_go_at_their_clients_rate_and_are_made_no_faster() {
     let mut clients = [world.client(), world.client()];
     let began = std::time::Instant::now();
     clients.iter_mut().for_each(|client| client.send(post(&batch(30))));
-    world.wait_pool(|pool| pool.of(Class::Heavy).parked == 2);
+    world.wait_pool(|pool| pool.class(Class::Heavy).blocked == 2);
     for client in &mut clients {
         assert_eq!(client.receive().json().as_array().map(Vec::len), Some(30));
     }
@@ -124,7 +124,7 @@ fn a_kept_answer_goes_at_its_clients_rate_too() {
     let took = began.elapsed().as_secs_f64();
     assert!(took > 0.9, "{took} s");
     assert!(world.node.answers.counters().hits >= 3, "{:?}", world.node.answers.counters());
-    assert_eq!(world.node.clients.refused(), (0, 0));
+    assert_eq!(world.node.clients.rejected(), (0, 0));
 }
 
 #[test]
@@ -135,11 +135,11 @@ fn a_client_that_leaves_ends_its_work() {
         let mut client = world.client();
         client.send(post(&batch(1_000)));
         client.read_at_least(leaves_after);
-        world.wait_pool(|pool| pool.of(Class::Heavy).begun == 1);
+        world.wait_pool(|pool| pool.class(Class::Heavy).active == 1);
         drop(client);
-        world.wait_pool(|pool| pool.of(Class::Heavy).cancelled == before.cancelled + 1);
+        world.wait_pool(|pool| pool.class(Class::Heavy).cancelled == before.cancelled + 1);
         let after = world.class(Class::Heavy);
-        assert_eq!((after.begun, after.running, after.done), (0, 0, before.done));
+        assert_eq!((after.active, after.running, after.completed), (0, 0, before.completed));
     }
 }
 
@@ -150,7 +150,7 @@ fn an_answer_that_is_not_done_at_its_deadline_is_cut_off() {
     let world = World::with(long_config(), config);
     let mut client = world.client();
     client.send(post(&batch(1_000)));
-    world.wait_pool(|pool| pool.of(Class::Heavy).expired == 1);
+    world.wait_pool(|pool| pool.class(Class::Heavy).expired == 1);
     let read = client.receive_all();
     assert!(read.starts_with(b"HTTP/1.1 200"));
     assert!(!read.ends_with(b"0\r\n\r\n"), "the last chunk is missing");
@@ -169,14 +169,14 @@ fn a_client_with_one_scan_is_not_delayed_by_one_with_many() {
             let stop = &stop;
             scope.spawn(move || read_until(&mut client, stop));
         }
-        world.wait_pool(|pool| pool.of(Class::Heavy).begun == 8);
+        world.wait_pool(|pool| pool.class(Class::Heavy).active == 8);
         modest.send(with_headers(&batch(17), "x-api-key: modest"));
         let replies = modest.receive().json();
         let done = world.class(Class::Heavy);
         stop.store(true, Ordering::Relaxed);
         assert_eq!(replies.as_array().map(Vec::len), Some(17));
         // The modest one's own may not be counted yet.
-        assert!(done.done <= 1 && done.begun >= 8, "the greedy one's are not: {done:?}");
+        assert!(done.completed <= 1 && done.active >= 8, "the greedy one's are not: {done:?}");
     });
 }
 

@@ -17,8 +17,10 @@ use chain::{
 };
 use ledger::{Address, BlockId, Change};
 use parking_lot::Mutex;
-use pool::{Class, ClassCounters, ClientId, Clients, Clock, Counters, Pool, Slice, Step, Task};
-use query::{Indices, LedgerConfig};
+use pool::{
+    Class, ClassCounters, ClientId, Clock, Counters, Pool, RateLimiter, Task, TaskPoll, TimeSlice,
+};
+use query::{IndexConfig, LedgerConfig};
 use rpc::{Config, Health, Listeners, Node, Socket, Speaker, SystemClock};
 use solana::Account;
 use solana_account::AccountSharedData;
@@ -91,12 +93,12 @@ impl World {
     }
 
     /// A node of which not all is indexed.
-    pub(crate) fn indexed(indices: Indices) -> Self {
+    pub(crate) fn indexed(indices: IndexConfig) -> Self {
         Self::on(ledger(indices), Config::default(), pool::Config::default())
     }
 
     pub(crate) fn with(config: Config, pool: pool::Config) -> Self {
-        Self::on(ledger(Indices::default()), config, pool)
+        Self::on(ledger(IndexConfig::default()), config, pool)
     }
 
     pub(crate) fn on(reader: chain::Reader, config: Config, pool: pool::Config) -> Self {
@@ -146,7 +148,7 @@ impl World {
             history: Arc::new(History::new(HistoryLimits { slots_max: 100, bytes_max: 1 << 20 })),
             door: Arc::clone(&door) as Arc<dyn TransactionDoor>,
             answers: Arc::new(rpc::Answers::new(cache_bytes_max)),
-            clients: Arc::new(Clients::new(pool.clients)),
+            clients: Arc::new(RateLimiter::new(pool.clients)),
             pool: Arc::new(Pool::new(pool, clock, || {}).expect("threads")),
             health: Arc::new(health),
             metrics: Arc::new(rpc::Metrics::new()),
@@ -232,7 +234,7 @@ impl World {
 
     /// The figures of a class of the pool.
     pub(crate) fn class(&self, class: Class) -> ClassCounters {
-        *self.node.pool.counters().of(class)
+        *self.node.pool.counters().class(class)
     }
 
     /// Asks the server to stop.
@@ -269,11 +271,11 @@ struct Occupier {
 }
 
 impl Task for Occupier {
-    fn step(&mut self, _: &Slice<'_>) -> Step {
+    fn poll(&mut self, _: &TimeSlice<'_>) -> TaskPoll {
         // Who queued it may not wait for it.
         let _ = self.begun.send(());
         let _ = self.held.recv();
-        Step::Done
+        TaskPoll::Done
     }
 }
 
@@ -389,7 +391,7 @@ pub(crate) fn bank(slot: u64) -> Arc<Bank> {
     })
 }
 
-pub(crate) fn ledger(indices: Indices) -> chain::Reader {
+pub(crate) fn ledger(indices: IndexConfig) -> chain::Reader {
     let config = LedgerConfig { addresses_max: 10_000, indices };
     let (mut ledger, reader) = query::Ledger::new(config, block(FINALIZED), bank(FINALIZED));
     let change = |pubkey: Pubkey, account: AccountSharedData| Change {

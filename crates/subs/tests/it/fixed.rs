@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use address::AddressTable;
-use ledger::{Address, Facet, Key};
+use ledger::{Address, Key, KeyKind};
 use rand::seq::{IndexedMutRandom, IteratorRandom};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -86,7 +86,7 @@ impl Wish {
             Self::Keys(topic, facet, keys) => {
                 let addresses = keys.iter().map(|n| Address::from([*n; 32]));
                 let set = AddressSet::register(table, addresses).expect("room");
-                (topic, Filter::Set(Facet(*facet), Arc::new(set)))
+                (topic, Filter::Set(KeyKind(*facet), Arc::new(set)))
             }
             Self::Name(topic, name) => (topic, Filter::Name(Name::from(&[*name][..]))),
         };
@@ -270,7 +270,7 @@ impl World {
             .iter()
             .filter_map(|(facet, n)| {
                 let id = self.table.lookup(&Address::from([*n; 32]))?;
-                Some(Key { facet: Facet(*facet), id })
+                Some(Key { kind: KeyKind(*facet), id })
             })
             .collect();
         let matches = self.subs.matches();
@@ -371,7 +371,7 @@ fn what_ends_by_its_last_message_while_its_listener_ends_it_is_taken_out_once() 
     let body = Text("last".to_owned());
     let last = Outgoing { subscription: id, body, bytes: 4, at: Position(1), then: Then::Ends };
     assert_eq!(subs.deliver([last]), 0);
-    assert_eq!(subs.matches().matching(Topic(0), [Key { facet: Facet(0), id: tracked }]).len(), 1);
+    assert_eq!(subs.matches().matching(Topic(0), [Key { kind: KeyKind(0), id: tracked }]).len(), 1);
     drop(ending);
     assert!(table.is_empty());
     drop(listener);

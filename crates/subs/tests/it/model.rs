@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use address::AddressTable;
-use ledger::{Address, AddressId, BlockId, Commitment, Facet};
+use ledger::{Address, AddressId, BlockId, Commitment, KeyKind};
 use rand::seq::{IndexedRandom, IteratorRandom};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -31,7 +31,7 @@ const LIMITS: Limits = Limits {
     queues_bytes_max: usize::MAX,
 };
 const ADDRESSES: u8 = 120;
-const FACETS: [Facet; 2] = [Facet(0), Facet(1)];
+const FACETS: [KeyKind; 2] = [KeyKind(0), KeyKind(1)];
 const ROOT: BlockId = BlockId { slot: 0, bank: 0 };
 
 /// What was told of a step.

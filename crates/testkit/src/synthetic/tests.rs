@@ -22,7 +22,7 @@ fn accounts(ledger: &Synthetic) -> Accounts {
 }
 
 /// How many accounts each key of a facet has.
-fn keyed(accounts: &Accounts, of: ledger::Facet) -> HashMap<Pubkey, u64> {
+fn keyed(accounts: &Accounts, of: ledger::KeyKind) -> HashMap<Pubkey, u64> {
     let mut counts = HashMap::new();
     for account in accounts.values() {
         Account(account.clone()).keys(&mut |facet, key| {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use fastrand::Rng;
-use ledger::{Address, BlockId, Change, Commitment, Facet};
+use ledger::{Address, BlockId, Change, Commitment, KeyKind};
 use query::{Ledger, LedgerConfig, Reader};
 use testkit::{Facts, Note, NoteMaker};
 
@@ -15,7 +15,7 @@ const BLOCKS: u64 = 1_500;
 const READERS: usize = 2;
 /// How often readers must have looked before the writer stops.
 const LOOKS_MIN: usize = 500;
-const PURSE: Facet = Facet(0);
+const PURSE: KeyKind = KeyKind(0);
 const WORLD: NoteMaker = NoteMaker { addresses: 60, keys: 4, changes_max: 1, removals: 0 };
 /// Room for a third of the world: ids go round.
 const ADDRESSES_MAX: u32 = 26;
@@ -139,8 +139,8 @@ fn look(reader: &Reader<Note, Facts>, rng: &mut Rng, root_before: u64) -> u64 {
         total += note.value;
     }
     assert_eq!(total, TOTAL, "half a block was seen, at {:?}", view.block());
-    let by_key =
-        (0..WORLD.keys).flat_map(|key| view.keyed(PURSE, &key_address(key)).collect::<Vec<_>>());
+    let by_key = (0..WORLD.keys)
+        .flat_map(|key| view.records_by_key(PURSE, &key_address(key)).collect::<Vec<_>>());
     let keyed = by_key.map(|(address, note)| {
         assert_eq!(address, note.address, "an index entry led to another address");
         note.value

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use fastrand::Rng;
-use ledger::{Address, BlockId, Change, Commitment, Facet};
+use ledger::{Address, BlockId, Change, Commitment, KeyKind};
 use query::{Ledger, LedgerConfig, Reader};
 use testkit::{Facts, Note, NoteMaker};
 
-const OWNER: Facet = Facet(1);
+const OWNER: KeyKind = KeyKind(1);
 const WORLD: NoteMaker = NoteMaker { addresses: 3_000, keys: 3, changes_max: 1, removals: 0 };
 const READERS: usize = 2;
 const LOOKS_MIN: usize = 150;
@@ -85,7 +85,7 @@ fn look(reader: &Reader<Note, Facts>, commitment: Commitment) {
     let mut found = vec![false; WORLD.addresses];
     for key in 0..WORLD.keys {
         let key = (OWNER, WORLD.address(5_000 + key));
-        for (address, note) in view.keyed(key.0, &key.1) {
+        for (address, note) in view.records_by_key(key.0, &key.1) {
             assert_eq!(address, note.address, "an index entry led to another address");
             assert_eq!(note.keys, [key], "a record was found by a key that it does not have");
             let is_again = std::mem::replace(&mut found[note.value as usize], true);

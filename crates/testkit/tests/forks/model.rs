@@ -5,8 +5,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
 use fastrand::Rng;
-use ledger::{Commitment, Facet};
-use query::{IndexKeys, Indices, LedgerConfig, LedgerError};
+use ledger::{Commitment, KeyKind};
+use query::{IndexConfig, IndexKeyFilter, LedgerConfig, LedgerError};
 use testkit::{ForkInjector, ForkedLedger, KeptView, NoteMaker, Step};
 
 /// Fewer addresses than the world has, so that ids run out and are used again.
@@ -16,7 +16,7 @@ const WORLD: NoteMaker = NoteMaker { addresses: 300, keys: 40, changes_max: 6, r
 #[test]
 fn a_forked_ledger_answers_like_plain_maps() {
     let seeds = seeds(8);
-    let run = |seed: u64| named(seed, || run(seed, 4_000, Indices::default()));
+    let run = |seed: u64| named(seed, || run(seed, 4_000, IndexConfig::default()));
     let full_tables: usize = seeds.iter().map(|seed| run(*seed)).sum();
     assert!(seeds.len() == 1 || full_tables > 0, "the bound of the table was never met");
 }
@@ -24,12 +24,13 @@ fn a_forked_ledger_answers_like_plain_maps() {
 #[test]
 fn answers_and_counts_are_right_whatever_is_indexed() {
     let some = || Arc::new((0..WORLD.keys / 2).map(|n| WORLD.address(n)).collect());
-    let off = Indices::default().with(Facet(0), IndexKeys::Off);
-    let none = off.clone().with(Facet(1), IndexKeys::Off).with(Facet(2), IndexKeys::Off);
-    let lists = Indices::default()
-        .with(Facet(0), IndexKeys::Only(some()))
-        .with(Facet(1), IndexKeys::AllBut(some()));
-    let own = none.clone().with_own(Facet(1), WORLD.address(3));
+    let off = IndexConfig::default().with(KeyKind(0), IndexKeyFilter::Off);
+    let none =
+        off.clone().with(KeyKind(1), IndexKeyFilter::Off).with(KeyKind(2), IndexKeyFilter::Off);
+    let lists = IndexConfig::default()
+        .with(KeyKind(0), IndexKeyFilter::Only(some()))
+        .with(KeyKind(1), IndexKeyFilter::AllBut(some()));
+    let own = none.clone().with_own(KeyKind(1), WORLD.address(3));
     for seed in seeds(2) {
         for indices in [&off, &none, &own, &lists] {
             named(seed, || run(seed, 2_000, indices.clone()));
@@ -54,7 +55,7 @@ fn named<T>(seed: u64, test: impl FnOnce() -> T) -> T {
 }
 
 /// Gives how often the address table was full.
-fn run(seed: u64, steps: usize, indices: Indices) -> usize {
+fn run(seed: u64, steps: usize, indices: IndexConfig) -> usize {
     let mut injector = ForkInjector::new(seed, 24);
     let config = LedgerConfig { addresses_max: ADDRESSES_MAX, indices };
     let rng = injector.rng();
@@ -78,15 +79,19 @@ fn run(seed: u64, steps: usize, indices: Indices) -> usize {
     let left = forked.wind_down().expect("room for nothing");
     assert_eq!(left, query::LedgerUsage::default());
     let bytes = forked.ledger.bytes();
-    assert_eq!((bytes.packed, bytes.kept, bytes.ranks), (0, 0, 0), "nothing is kept for nothing");
-    assert_eq!(forked.reader.addresses().used(), 0, "no id is held back");
+    assert_eq!(
+        (bytes.packed, bytes.unpacked, bytes.ranks),
+        (0, 0, 0),
+        "nothing is kept for nothing"
+    );
+    assert_eq!(forked.reader.addresses().allocated(), 0, "no id is held back");
     full_tables
 }
 
 /// False if there was no room in the address table, and rightly so.
 fn try_step(forked: &mut ForkedLedger, step: Step, rng: &mut Rng) -> bool {
     let table = forked.reader.addresses().clone();
-    let used_before = table.used();
+    let used_before = table.allocated();
     let changes = WORLD.changes(rng);
     let mut touched: Vec<_> = changes.iter().map(|change| change.address).collect();
     let notes = changes.iter().filter_map(|change| change.record.as_deref());

@@ -16,7 +16,7 @@ use address::{AddressTable, Epoch};
 use anyhow::Result;
 use arc_swap::ArcSwap;
 use index::{Index, Postings};
-use ledger::{Address, AddressId, Facet, Key};
+use ledger::{Address, AddressId, Key, KeyKind};
 use solana_pubkey::Pubkey;
 
 use super::super::keys::{Shuffled, pubkey};
@@ -139,7 +139,7 @@ impl World {
         let key = address(u32::MAX);
         if let Some(id) = self.table.lookup(&key) {
             for n in 0..prior {
-                index.insert(Key { facet: Facet(0), id }, AddressId(self.records.at(n)));
+                index.insert(Key { kind: KeyKind(0), id }, AddressId(self.records.at(n)));
             }
         }
         let reader = |_| -> Box<dyn Worker> {
@@ -216,7 +216,7 @@ impl Worker for OurReader {
     fn work(&mut self) {
         let _epoch = self.published.load();
         let Some(id) = self.table.lookup(&self.key) else { return };
-        let mut records = self.postings.records(Key { facet: Facet(0), id });
+        let mut records = self.postings.records(Key { kind: KeyKind(0), id });
         match &mut self.seen {
             Seen::Ids(seen) => {
                 seen.clear();
@@ -228,7 +228,7 @@ impl Worker for OurReader {
             Seen::Addresses(seen) => {
                 seen.clear();
                 while let Some(ids) = records.batch() {
-                    self.table.append_arrays(ids, seen);
+                    self.table.copy_addresses(ids, seen);
                 }
                 std::hint::black_box(seen);
             }
@@ -249,7 +249,7 @@ struct OurWriter {
 impl Worker for OurWriter {
     fn work(&mut self) {
         let Some(id) = self.table.lookup(&self.key) else { return };
-        self.index.insert(Key { facet: Facet(0), id }, AddressId(self.records.at(self.next)));
+        self.index.insert(Key { kind: KeyKind(0), id }, AddressId(self.records.at(self.next)));
         self.next += 1;
         self.unshown += 1;
         if self.unshown == SHOWN_AT_MOST {
@@ -260,7 +260,7 @@ impl Worker for OurWriter {
     fn rest(&mut self) {
         if std::mem::take(&mut self.unshown) > 0 {
             self.published.store(Arc::new(self.table.epoch()));
-            self.index.settle_a_little(self.table.oldest_held_epoch());
+            self.index.reclaim_some(self.table.oldest_pinned_epoch());
         }
     }
 }

@@ -14,7 +14,7 @@ use chain::{
 };
 use ledger::{Address, BlockId, Change, Slot};
 use parking_lot::Mutex;
-use pool::{Clients, Limits, Pool};
+use pool::{Limits, Pool, RateLimiter};
 use query::{Ledger, LedgerConfig};
 use serde_json::Value;
 use solana::Account;
@@ -249,7 +249,7 @@ impl Builder {
                     .expect("a thread starts"),
             ),
             answers: Arc::new(crate::Answers::new(1 << 24)),
-            clients: Arc::new(Clients::new(Limits::default())),
+            clients: Arc::new(RateLimiter::new(Limits::default())),
             health: Arc::new(Health::default()),
             metrics: Arc::new(crate::Metrics::new()),
             config: Config::default(),

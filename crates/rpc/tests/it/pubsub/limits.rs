@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, sync_channel};
 
-use pool::{Class, ClientId, Limits, Slice, Step, Task};
+use pool::{Class, ClientId, Limits, Task, TaskPoll, TimeSlice};
 use rpc::pubsub::Config;
 use serde_json::{Value, json};
 use tokio::time::timeout;
@@ -221,9 +221,9 @@ async fn the_end_of_the_ledger_closes_everyone_after_the_last_notification() {
 struct Scan(Receiver<()>);
 
 impl Task for Scan {
-    fn step(&mut self, _: &Slice<'_>) -> Step {
+    fn poll(&mut self, _: &TimeSlice<'_>) -> TaskPoll {
         let _ = self.0.recv();
-        Step::Done
+        TaskPoll::Done
     }
 }
 
@@ -232,7 +232,7 @@ async fn a_snapshot_is_its_clients_heavy_work_and_others_do_not_wait_for_it() {
     let mut node = Node::start(Config { sets_at_once: 1, ..Config::default() }).await;
     node.write(1, 5);
     let (release, held) = sync_channel(0);
-    let scanning = node.pool.submit(Class::Heavy, ClientId(7).aside(), Box::new(Scan(held)));
+    let scanning = node.pool.submit(Class::Heavy, ClientId(7).background(), Box::new(Scan(held)));
     let scanning = scanning.unwrap_or_else(|full| panic!("{full}"));
     let options = json!({ "commitment": "confirmed", "snapshot": true });
     let params = json!([[key(1).to_string()], options]);
@@ -240,7 +240,7 @@ async fn a_snapshot_is_its_clients_heavy_work_and_others_do_not_wait_for_it() {
     busy.call("addressesSubscribe", params.clone()).await.expect("it is right");
     // The client has its one heavy task of sets: its snapshot waits.
     let waits = async {
-        while node.pool.counters().of(Class::Heavy).rejected_client == 0 {
+        while node.pool.counters().class(Class::Heavy).rejected_client == 0 {
             tokio::task::yield_now().await;
         }
     };
@@ -260,8 +260,8 @@ async fn a_snapshot_is_its_clients_heavy_work_and_others_do_not_wait_for_it() {
 struct Endless;
 
 impl Task for Endless {
-    fn step(&mut self, _: &Slice<'_>) -> Step {
-        Step::More
+    fn poll(&mut self, _: &TimeSlice<'_>) -> TaskPoll {
+        TaskPoll::More
     }
 }
 
@@ -283,6 +283,6 @@ async fn work_on_sets_does_not_wait_for_what_its_client_asks_for_over_http() {
         let told = client.notification().await;
         assert_eq!(told["params"]["result"]["kind"], "snapshot", "{told}");
     }
-    assert_eq!(node.pool.counters().of(Class::Medium).rejected, 0);
+    assert_eq!(node.pool.counters().class(Class::Medium).rejected, 0);
     drop(requests);
 }

@@ -12,8 +12,8 @@ use chain::{
     HistoryLimits, Reader,
 };
 use futures_util::{SinkExt, StreamExt};
-use ledger::{Address, BlockId, Change, Facet, Record, Slot};
-use pool::{ClientId, Clients, Limits, Pool};
+use ledger::{Address, BlockId, Change, KeyKind, Record, Slot};
+use pool::{ClientId, Limits, Pool, RateLimiter};
 use query::{Ledger, LedgerConfig};
 use rpc::SystemClock;
 use rpc::pubsub::{Config, PubSub, Sink, Stats, serve_connection};
@@ -55,7 +55,7 @@ pub(crate) struct Node {
     transactions: Vec<Arc<Executed>>,
     writes: Vec<AccountWrite>,
     /// What each account is found by. A test writes an account once in a block.
-    accounts: HashMap<Pubkey, Vec<(Facet, Address)>>,
+    accounts: HashMap<Pubkey, Vec<(KeyKind, Address)>>,
     complete: VecDeque<Arc<Block>>,
     _server: JoinSet<()>,
 }
@@ -115,7 +115,7 @@ impl Node {
         let pool = Pool::new(pool, Arc::new(SystemClock::new()), || {}).expect("threads start");
         let pool = Arc::new(pool);
         let (node, past) = (reader.clone(), Arc::clone(&history));
-        let work = (Arc::clone(&pool), Arc::new(Clients::new(limits)));
+        let work = (Arc::clone(&pool), Arc::new(RateLimiter::new(limits)));
         let (pubsub, sink) =
             PubSub::start(config, cluster(), node, past, work).expect("a thread starts");
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback");
@@ -311,7 +311,7 @@ async fn accept(listener: TcpListener, next_client: Arc<AtomicU64>, pubsub: Arc<
     }
 }
 
-fn keys_of(account: Option<&Account>) -> Vec<(Facet, Address)> {
+fn keys_of(account: Option<&Account>) -> Vec<(KeyKind, Address)> {
     let mut keys = Vec::new();
     if let Some(account) = account {
         account.keys(&mut |facet, address| keys.push((facet, address)));

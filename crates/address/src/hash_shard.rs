@@ -1,0 +1,289 @@
+//! One shard of the table from hash to id: groups of 16 slots, each a tag byte and an id.
+//!
+//! Shape: a look-up begins in the group that the hash names and goes on to the next while groups are
+//! full. Slots hold no key: whoever looks up compares the address that stands under the id.
+//! Bounds: at most 15 of 16 slots are used, so every search ends. A full shard is not grown in
+//! place: its ids are put into a larger one, which takes its place.
+//! Invariant: a group that was full once is never seen with an empty slot again (what is removed
+//! from it leaves a tombstone). So a search that passes it misses nothing that comes and goes.
+//! Invariant: one thread changes slots; others may search meanwhile. An id that is in the shard
+//! throughout a search is found by it.
+
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
+
+const GROUP_LEN: usize = 16;
+const EMPTY: u8 = 0;
+const TOMBSTONE: u8 = 1;
+/// Set in the tag of every slot that holds an id.
+const OCCUPIED: u8 = 0x80;
+
+const ONES: u64 = 0x0101_0101_0101_0101;
+const HIGHS: u64 = ONES << 7;
+
+/// A shard.
+pub(crate) struct HashShard {
+    groups: Box<[Group]>,
+    /// Slots with an id. For the writer.
+    live: AtomicU32,
+    /// Slots with an id or a tombstone. For the writer.
+    used: AtomicU32,
+}
+
+struct Group {
+    tags: [AtomicU64; 2],
+    ids: [AtomicU32; GROUP_LEN],
+}
+
+impl HashShard {
+    /// An empty shard with room for `ids` and about a fifth more; none at all for no ids. It has a size
+    /// that allocators have without rounding.
+    pub(crate) fn with_capacity(ids: usize) -> Self {
+        let groups = match ids {
+            0 => 0,
+            1..GROUP_LEN => 1,
+            _ => {
+                // A few bytes more, which mimalloc may need to align it.
+                let more = size_of::<u64>();
+                let groups = (ids * 6).div_ceil(5 * (GROUP_LEN - 1));
+                let least = groups * size_of::<Group>() + more;
+                // Four sizes to each power of two.
+                let step = 1 << (least.ilog2() - 2);
+                (least.next_multiple_of(step) - more) / size_of::<Group>()
+            }
+        };
+        let group = |_| Group {
+            tags: std::array::from_fn(|_| AtomicU64::new(0)),
+            ids: std::array::from_fn(|_| AtomicU32::new(0)),
+        };
+        let groups = (0..groups).map(group).collect();
+        Self { groups, live: AtomicU32::new(0), used: AtomicU32::new(0) }
+    }
+
+    /// Whether no further id may be put in.
+    pub(crate) fn is_full(&self) -> bool {
+        let used = self.used.load(Ordering::Relaxed) as usize;
+        used + 1 > self.groups.len() * (GROUP_LEN - 1)
+    }
+
+    /// How many ids it holds.
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.live.load(Ordering::Relaxed) as usize
+    }
+
+    /// The heap bytes of it.
+    pub(crate) fn bytes(&self) -> usize {
+        size_of::<Self>() + size_of_val(&*self.groups)
+    }
+
+    /// The id with this hash for which `is_it` holds.
+    pub(crate) fn find(&self, hash: u64, is_it: impl Fn(u32) -> bool) -> Option<u32> {
+        let wanted = ONES * u64::from(tag(hash));
+        for group in self.path(hash) {
+            let mut has_empty = false;
+            for (half, tags) in group.tags.iter().enumerate() {
+                // Pairs with the release of `put`: the tag's id, and the address under it, are there.
+                let tags = tags.load(Ordering::Acquire);
+                let mut hits = zero_bytes(tags ^ wanted);
+                while hits != 0 {
+                    let at = half * 8 + hits.trailing_zeros() as usize / 8;
+                    let id = group.ids[at].load(Ordering::Relaxed);
+                    if is_it(id) {
+                        return Some(id);
+                    }
+                    hits &= hits - 1;
+                }
+                has_empty |= zero_bytes(tags) != 0;
+            }
+            if has_empty {
+                return None;
+            }
+        }
+        None
+    }
+
+    /// Puts in an id that is not in. The shard must not be full. Writer only.
+    pub(crate) fn insert(&self, hash: u64, id: u32) {
+        debug_assert!(!self.is_full());
+        for group in self.path(hash) {
+            for (half, tags) in group.tags.iter().enumerate() {
+                let now = tags.load(Ordering::Relaxed);
+                let free = !now & HIGHS;
+                if free == 0 {
+                    continue;
+                }
+                let at = free.trailing_zeros() / 8;
+                let shift = at * 8;
+                let was = (now >> shift) as u8;
+                group.ids[half * 8 + at as usize].store(id, Ordering::Relaxed);
+                set_tag(tags, shift, tag(hash));
+                self.live.store(self.live.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+                if was == EMPTY {
+                    self.used.store(self.used.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+                }
+                return;
+            }
+        }
+        unreachable!("a shard that is not full has a free slot");
+    }
+
+    /// Takes out an id. Writer only.
+    pub(crate) fn remove(&self, hash: u64, id: u32) {
+        let wanted = ONES * u64::from(tag(hash));
+        for group in self.path(hash) {
+            let tags = group.tags.each_ref().map(|tags| tags.load(Ordering::Relaxed));
+            let has_empty = tags.iter().any(|tags| zero_bytes(*tags) != 0);
+            for (half, tags) in tags.into_iter().enumerate() {
+                let mut hits = zero_bytes(tags ^ wanted);
+                while hits != 0 {
+                    let at = hits.trailing_zeros() / 8;
+                    if group.ids[half * 8 + at as usize].load(Ordering::Relaxed) == id {
+                        set_tag(
+                            &group.tags[half],
+                            at * 8,
+                            if has_empty { EMPTY } else { TOMBSTONE },
+                        );
+                        self.live.store(self.live.load(Ordering::Relaxed) - 1, Ordering::Relaxed);
+                        if has_empty {
+                            let used = self.used.load(Ordering::Relaxed);
+                            self.used.store(used - 1, Ordering::Relaxed);
+                        }
+                        return;
+                    }
+                    hits &= hits - 1;
+                }
+            }
+            if has_empty {
+                break;
+            }
+        }
+        debug_assert!(false, "id {id} is not in its shard");
+    }
+
+    /// All ids. Writer only.
+    pub(crate) fn ids(&self) -> impl Iterator<Item = u32> {
+        self.groups.iter().flat_map(|group| {
+            group.ids.iter().enumerate().filter_map(|(at, id)| {
+                let tags = group.tags[at / 8].load(Ordering::Relaxed);
+                let is_taken = (tags >> (at % 8 * 8)) as u8 & OCCUPIED != 0;
+                is_taken.then(|| id.load(Ordering::Relaxed))
+            })
+        })
+    }
+
+    /// The groups in the order in which a hash looks at them, each once.
+    fn path(&self, hash: u64) -> impl Iterator<Item = &Group> {
+        // The middle bits: the highest choose the shard, the lowest are the tag.
+        let first = (((hash >> 8) & 0xffff_ffff) * self.groups.len() as u64) >> 32;
+        let (before, from) = self.groups.split_at(first as usize);
+        from.iter().chain(before)
+    }
+}
+
+fn tag(hash: u64) -> u8 {
+    OCCUPIED | hash as u8
+}
+
+/// Sets one tag. Whoever sees it sees what was written before.
+fn set_tag(tags: &AtomicU64, shift: u32, tag: u8) {
+    let others = tags.load(Ordering::Relaxed) & !(0xff << shift);
+    tags.store(others | u64::from(tag) << shift, Ordering::Release);
+}
+
+/// The high bit of every byte that is zero. Above a zero byte it may name one that is 1 as well.
+fn zero_bytes(bytes: u64) -> u64 {
+    bytes.wrapping_sub(ONES) & !bytes & HIGHS
+}
+
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    /// Eight hashes for many ids: tags and groups collide all the time.
+    fn crowded(id: u32) -> u64 {
+        let hash = u64::from(id % 8).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        hash ^ hash >> 29
+    }
+
+    #[test]
+    fn what_is_in_is_found_and_what_is_out_is_not() {
+        let slots = HashShard::with_capacity(100);
+        let mut model = BTreeMap::new();
+        let mut random = 1_u64;
+        for _ in 0..100_000 {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let id = (random >> 33) as u32 % 90;
+            if model.remove(&id).is_some() {
+                slots.remove(crowded(id), id);
+            } else if !slots.is_full() {
+                slots.insert(crowded(id), id);
+                model.insert(id, ());
+            }
+            assert_eq!(slots.len(), model.len());
+            let probe = (random >> 40) as u32 % 90;
+            let found = slots.find(crowded(probe), |id| id == probe);
+            assert_eq!(found.is_some(), model.contains_key(&probe));
+        }
+        let mut ids: Vec<u32> = slots.ids().collect();
+        ids.sort_unstable();
+        assert_eq!(ids, model.into_keys().collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn zero_capacity_finds_nothing() {
+        let slots = HashShard::with_capacity(0);
+        assert!(slots.is_full());
+        assert_eq!(slots.find(7, |_| true), None);
+        let slots = HashShard::with_capacity(1);
+        (0..15).for_each(|id| slots.insert(0, id));
+        assert!(slots.is_full());
+        assert_eq!(slots.find(0, |id| id == 99), None);
+    }
+}
+
+/// Every interleaving of one writer and a reader: `RUSTFLAGS="--cfg loom" cargo test -p address`.
+#[cfg(test)]
+#[cfg(loom)]
+mod loom_tests {
+    use loom::sync::Arc;
+    use loom::thread;
+
+    use super::*;
+
+    #[test]
+    fn an_id_that_stays_is_found_while_others_come_and_go() {
+        loom::model(|| {
+            let slots = Arc::new(HashShard::with_capacity(20));
+            // The first group is full, 15 lies in the second.
+            (0..16).for_each(|id| slots.insert(0, id));
+            slots.insert(0, 99);
+            let reader = {
+                let slots = Arc::clone(&slots);
+                thread::spawn(move || slots.find(0, |id| id == 99))
+            };
+            slots.remove(0, 3);
+            slots.insert(0, 50);
+            assert_eq!(reader.join().ok(), Some(Some(99)));
+        });
+    }
+
+    #[test]
+    fn a_reader_that_sees_an_id_sees_its_address() {
+        loom::model(|| {
+            let slots = Arc::new(HashShard::with_capacity(1));
+            let address = Arc::new(AtomicU64::new(0));
+            let reader = {
+                let (slots, address) = (Arc::clone(&slots), Arc::clone(&address));
+                thread::spawn(move || slots.find(7, |_| address.load(Ordering::Relaxed) == 5))
+            };
+            address.store(5, Ordering::Relaxed);
+            slots.insert(7, 1);
+            // Found, or not there yet; never there with another address.
+            assert!(matches!(reader.join().ok(), Some(None | Some(1))));
+            assert_eq!(slots.find(7, |_| address.load(Ordering::Relaxed) == 5), Some(1));
+        });
+    }
+}

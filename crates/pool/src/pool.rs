@@ -1,0 +1,425 @@
+//! The threads, and what a submitter holds of his task.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
+
+use crate::scheduler::{Action, Scheduler, TaskId};
+use crate::task::{Clock, Task, TaskEnd, TaskPoll, TimeSlice};
+use crate::{Class, ClientId, Config, Counters, PoolFull};
+
+/// The threads and what waits for them.
+pub struct Pool {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// A task that was taken on. Dropping it cancels the task: it is not stepped again.
+pub struct Ticket {
+    pool: Weak<Shared>,
+    task: TaskId,
+    flags: Arc<TaskFlags>,
+}
+
+struct Shared {
+    clock: Arc<dyn Clock>,
+    time_slice: Duration,
+    deadlines_ms: [u64; 3],
+    state: Mutex<PoolState>,
+    arrived: Condvar,
+}
+
+struct PoolState {
+    scheduler: Scheduler<RunningTask>,
+    closed: bool,
+    idle: usize,
+}
+
+struct RunningTask {
+    task: Box<dyn Task>,
+    flags: Arc<TaskFlags>,
+}
+
+/// What a task and its ticket tell each other without the lock.
+#[derive(Default)]
+struct TaskFlags {
+    cancelled: AtomicBool,
+    ended: AtomicBool,
+    woken: AtomicBool,
+    blocked: AtomicBool,
+}
+
+impl Pool {
+    /// Starts the threads; each calls `on_thread_start` first.
+    ///
+    /// Errors: the system gives no more threads.
+    pub fn new(
+        config: Config,
+        clock: Arc<dyn Clock>,
+        on_thread_start: impl Fn() + Send + Sync + 'static,
+    ) -> std::io::Result<Self> {
+        let (threads, slice) = (config.threads.max(1), config.time_slice());
+        let deadlines_ms = Class::ALL.map(|class| config.class(class).deadline_ms);
+        let inner = PoolState { scheduler: Scheduler::new(config), closed: false, idle: 0 };
+        let shared = Arc::new(Shared {
+            clock,
+            time_slice: slice,
+            deadlines_ms,
+            state: Mutex::new(inner),
+            arrived: Condvar::new(),
+        });
+        let on_thread_start = Arc::new(on_thread_start);
+        let mut pool = Self { shared, threads: Vec::new() };
+        for number in 0..threads {
+            let shared = Arc::clone(&pool.shared);
+            let on_start = Arc::clone(&on_thread_start);
+            let name = format!("pool-{number}");
+            let thread = std::thread::Builder::new().name(name).spawn(move || {
+                on_start();
+                shared.run_worker();
+            })?;
+            pool.threads.push(thread);
+        }
+        Ok(pool)
+    }
+
+    /// Takes a task on, or refuses it. Never waits.
+    pub fn submit(
+        &self,
+        class: Class,
+        client: ClientId,
+        task: Box<dyn Task>,
+    ) -> Result<Ticket, PoolFull> {
+        let flags = Arc::new(TaskFlags::default());
+        let work = RunningTask { task, flags: Arc::clone(&flags) };
+        let mut inner = self.shared.state.lock();
+        let now = self.shared.clock.now();
+        let admitted = inner.scheduler.admit(now, class, client, work);
+        let idle = inner.idle > 0;
+        drop(inner);
+        // What is refused is dropped outside the lock.
+        let job = admitted.map_err(|(_, full)| full)?;
+        if idle {
+            self.shared.arrived.notify_one();
+        }
+        Ok(Ticket { pool: Arc::downgrade(&self.shared), task: job, flags })
+    }
+
+    /// What the pool has done and is doing.
+    pub fn counters(&self) -> Counters {
+        self.shared.state.lock().scheduler.counters()
+    }
+
+    /// How long after its arrival a task of a class is ended, in milliseconds.
+    pub fn deadline_ms(&self, class: Class) -> u64 {
+        self.shared.deadlines_ms[class.index()]
+    }
+
+    /// The time by the pool's clock.
+    pub fn now(&self) -> Duration {
+        self.shared.clock.now()
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        let ended = {
+            let mut inner = self.shared.state.lock();
+            inner.closed = true;
+            inner.scheduler.shut_down()
+        };
+        for (work, why) in ended {
+            work.end(why);
+        }
+        self.shared.arrived.notify_all();
+        let me = std::thread::current().id();
+        for thread in self.threads.drain(..) {
+            // A task may hold the last handle to its own pool: then that thread ends by itself.
+            if thread.thread().id() != me {
+                // A worker catches every panic, so there is none to pass on.
+                let _ = thread.join();
+            }
+        }
+    }
+}
+
+impl Ticket {
+    /// Lets a task go on that waits ([`Poll::Wait`]). Cheap if it does not.
+    pub fn wake(&self) {
+        // Before `parked` is looked at, as the worker sets `parked` before it looks at `woken`: one
+        // of the two sees the other.
+        self.flags.woken.store(true, Ordering::SeqCst);
+        if !self.flags.blocked.load(Ordering::SeqCst) {
+            return;
+        }
+        let Some(pool) = self.pool.upgrade() else { return };
+        pool.unblock(&mut pool.state.lock(), self.task, &self.flags);
+        pool.arrived.notify_one();
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        if self.flags.ended.load(Ordering::Acquire) {
+            return;
+        }
+        self.flags.cancelled.store(true, Ordering::Relaxed);
+        let Some(pool) = self.pool.upgrade() else { return };
+        pool.state.lock().scheduler.end(self.task, TaskEnd::Cancelled);
+        // Whatever it holds is let go on a thread of the pool.
+        pool.arrived.notify_one();
+    }
+}
+
+impl RunningTask {
+    fn end(mut self, why: TaskEnd) {
+        self.flags.ended.store(true, Ordering::Release);
+        // A task that panics over being told has been told.
+        let _ = catch_unwind(AssertUnwindSafe(|| self.task.on_end(why)));
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(self.task)));
+    }
+}
+
+impl Shared {
+    fn run_worker(&self) {
+        let mut used = Duration::ZERO;
+        while let Some(next) = self.next_action() {
+            match next {
+                Action::Poll(job, work) => used = used.saturating_add(self.poll_task(job, work)),
+                Action::End(work, why) => work.end(why),
+            }
+            // A thread that polls sockets and was woken on this core would wait for the end of the
+            // kernel's time slice, which is some milliseconds: it goes first now.
+            if used >= self.time_slice {
+                std::thread::yield_now();
+                used = Duration::ZERO;
+            }
+        }
+    }
+
+    /// What to do next; `None` once the pool is closed.
+    fn next_action(&self) -> Option<Action<RunningTask>> {
+        let mut inner = self.state.lock();
+        loop {
+            if inner.closed {
+                return None;
+            }
+            let now = self.clock.now();
+            if let Some(next) = inner.scheduler.next_action(now) {
+                return Some(next);
+            }
+            inner.idle += 1;
+            match inner.scheduler.next_deadline() {
+                // Whoever waits for a client to take something must not wait for ever.
+                Some(deadline) => {
+                    let _ = self.arrived.wait_for(&mut inner, deadline.saturating_sub(now));
+                }
+                None => self.arrived.wait(&mut inner),
+            }
+            inner.idle -= 1;
+        }
+    }
+
+    /// One step of a task; gives the time that it took.
+    fn poll_task(&self, job: TaskId, mut work: RunningTask) -> Duration {
+        let began = self.clock.now();
+        let ends_at = began.saturating_add(self.time_slice);
+        let slice = TimeSlice { clock: &*self.clock, ends_at, cancelled: &work.flags.cancelled };
+        let stepped = if slice.is_cancelled() {
+            Ok(TaskPoll::More) // the schedule knows it, and ends it now
+        } else {
+            catch_unwind(AssertUnwindSafe(|| work.task.poll(&slice)))
+        };
+        let used = self.clock.now().saturating_sub(began);
+        match stepped {
+            Ok(TaskPoll::Done) => {
+                work.flags.ended.store(true, Ordering::Release);
+                self.state.lock().scheduler.finish(job, used, false);
+                let _ = catch_unwind(AssertUnwindSafe(|| drop(work)));
+            }
+            Err(_) => {
+                self.state.lock().scheduler.finish(job, used, true);
+                work.end(TaskEnd::Panicked);
+            }
+            Ok(step) => self.put_back(job, work, used, step == TaskPoll::More),
+        }
+        used
+    }
+
+    fn put_back(&self, job: TaskId, work: RunningTask, used: Duration, ready: bool) {
+        let flags = Arc::clone(&work.flags);
+        let mut inner = self.state.lock();
+        if inner.closed {
+            drop(inner);
+            work.end(TaskEnd::ShutDown);
+            return;
+        }
+        if ready {
+            flags.woken.store(false, Ordering::SeqCst);
+        }
+        if inner.scheduler.on_yield(job, work, used, ready) {
+            flags.blocked.store(true, Ordering::SeqCst);
+            if flags.woken.load(Ordering::SeqCst) {
+                self.unblock(&mut inner, job, &flags);
+            }
+        }
+    }
+
+    fn unblock(&self, inner: &mut PoolState, job: TaskId, flags: &TaskFlags) {
+        if flags.blocked.swap(false, Ordering::SeqCst) {
+            flags.woken.store(false, Ordering::SeqCst);
+            inner.scheduler.wake(job);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicU64;
+    use std::sync::mpsc::{SyncSender, sync_channel};
+
+    use super::*;
+
+    const RECV_TIMEOUT: Duration = Duration::from_secs(30);
+
+    /// A clock that a test moves.
+    #[derive(Default)]
+    struct ManualClock(AtomicU64);
+
+    impl Clock for ManualClock {
+        fn now(&self) -> Duration {
+            Duration::from_millis(self.0.load(Ordering::SeqCst))
+        }
+    }
+
+    struct FnTask<F>(F, SyncSender<TaskEnd>);
+
+    impl<F: FnMut(&TimeSlice<'_>) -> TaskPoll + Send> Task for FnTask<F> {
+        fn poll(&mut self, slice: &TimeSlice<'_>) -> TaskPoll {
+            (self.0)(slice)
+        }
+
+        fn on_end(&mut self, why: TaskEnd) {
+            self.1.send(why).expect("the test listens");
+        }
+    }
+
+    fn pool() -> (Pool, Arc<ManualClock>) {
+        let clock = Arc::new(ManualClock::default());
+        let pool = Pool::new(Config::default(), Arc::clone(&clock) as Arc<dyn Clock>, || {});
+        (pool.expect("threads are there in tests"), clock)
+    }
+
+    fn submit(
+        pool: &Pool,
+        step: impl FnMut(&TimeSlice<'_>) -> TaskPoll + Send + 'static,
+    ) -> (Ticket, std::sync::mpsc::Receiver<TaskEnd>) {
+        let (out, ended) = sync_channel(1);
+        let task = Box::new(FnTask(step, out));
+        (pool.submit(Class::Heavy, ClientId(1), task).expect("there is room"), ended)
+    }
+
+    #[test]
+    fn a_panic_ends_its_task_only() {
+        let (pool, _) = pool();
+        let (_panics, ended) = submit(&pool, |_| panic!("on purpose"));
+        assert_eq!(ended.recv_timeout(RECV_TIMEOUT), Ok(TaskEnd::Panicked));
+        let (out, ran) = sync_channel(1);
+        let _ticket = submit(&pool, move |_| {
+            out.send(7).expect("the test listens");
+            TaskPoll::Done
+        });
+        assert_eq!(ran.recv_timeout(RECV_TIMEOUT), Ok(7));
+        assert_eq!(pool.counters().class(Class::Heavy).panicked, 1);
+    }
+
+    #[test]
+    fn a_blocked_task_resumes_when_it_is_woken_and_not_before() {
+        let (pool, _) = pool();
+        let (out, ran) = sync_channel(4);
+        let mut steps = 0;
+        let (ticket, _ended) = submit(&pool, move |_| {
+            steps += 1;
+            out.send(steps).expect("the test listens");
+            if steps < 3 { TaskPoll::Wait } else { TaskPoll::Done }
+        });
+        for step in 1..=3 {
+            assert_eq!(ran.recv_timeout(RECV_TIMEOUT), Ok(step));
+            ticket.wake();
+        }
+        assert!(
+            ran.recv_timeout(RECV_TIMEOUT).is_err(),
+            "the task is gone, and its sender with it"
+        );
+        assert_eq!(pool.counters().class(Class::Heavy).completed, 1);
+    }
+
+    #[test]
+    fn a_dropped_ticket_ends_a_running_task_and_a_blocked_one() {
+        let (pool, _) = pool();
+        let (begun_out, begun) = sync_channel(1);
+        let (running, running_ended) = submit(&pool, move |slice| {
+            let _ = begun_out.try_send(());
+            // Time stands still, so only the cancellation ends the slice.
+            while !slice.is_over() {
+                std::thread::yield_now();
+            }
+            TaskPoll::More
+        });
+        begun.recv_timeout(RECV_TIMEOUT).expect("begun");
+        let (_waits, waiting) = submit(&pool, |_| TaskPoll::Wait);
+        drop(running);
+        assert_eq!(running_ended.recv_timeout(RECV_TIMEOUT), Ok(TaskEnd::Cancelled));
+        drop(_waits);
+        assert_eq!(waiting.recv_timeout(RECV_TIMEOUT), Ok(TaskEnd::Cancelled));
+        assert_eq!(pool.counters().class(Class::Heavy).cancelled, 2);
+    }
+
+    #[test]
+    fn two_endless_tasks_share_one_thread() {
+        let (pool, clock) = pool();
+        let (out, ran) = sync_channel(0);
+        let endless = |name: u8| {
+            let (out, clock) = (out.clone(), Arc::clone(&clock));
+            move |slice: &TimeSlice<'_>| {
+                while !slice.is_over() {
+                    clock.0.fetch_add(1, Ordering::SeqCst);
+                }
+                if out.send(name).is_ok() { TaskPoll::More } else { TaskPoll::Done }
+            }
+        };
+        let _tickets = [submit(&pool, endless(1)), submit(&pool, endless(2))];
+        let seen: Vec<u8> =
+            (0..20).map(|_| ran.recv_timeout(RECV_TIMEOUT).expect("runs")).collect();
+        let ones = seen[10..].iter().filter(|name| **name == 1).count();
+        assert_eq!(ones, 5, "{seen:?}");
+        drop(ran);
+    }
+
+    #[test]
+    fn dropping_the_pool_ends_what_waits_and_what_runs() {
+        let (pool, _) = pool();
+        let (begun_out, begun) = sync_channel(1);
+        let goes_on = Arc::new(AtomicBool::new(true));
+        let flag = Arc::clone(&goes_on);
+        let (_ticket, running) = submit(&pool, move |_| {
+            let _ = begun_out.try_send(());
+            while flag.load(Ordering::SeqCst) {
+                std::thread::yield_now();
+            }
+            TaskPoll::More
+        });
+        begun.recv_timeout(RECV_TIMEOUT).expect("begun");
+        let (_other, waiting) = submit(&pool, |_| TaskPoll::Done);
+        let dropping = std::thread::spawn(move || drop(pool));
+        // The one that waits is ended before the one that runs is done with its step.
+        assert_eq!(waiting.recv_timeout(RECV_TIMEOUT), Ok(TaskEnd::ShutDown));
+        goes_on.store(false, Ordering::SeqCst);
+        assert_eq!(running.recv_timeout(RECV_TIMEOUT), Ok(TaskEnd::ShutDown));
+        dropping.join().expect("the pool ends");
+    }
+}

@@ -1,0 +1,121 @@
+//! What each block touched, until every commitment has seen it: the writer's part of [`ChangeTracker`].
+//!
+//! Bounds: eight bytes for each record written above the root and for each of its keys.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use address::AddressTable;
+use ledger::{AddressId, BlockId, Commitment, Key};
+
+use crate::change_tracker::{ChangeTracker, Dependency};
+
+/// Block by block, what was touched.
+pub(crate) struct BlockWrites {
+    change_tracker: Arc<ChangeTracker>,
+    blocks: HashMap<BlockId, Block>,
+    version: u64,
+    /// What each commitment was shown last.
+    published: [PublishedUpTo; 3],
+}
+
+struct Block {
+    parent: Option<BlockId>,
+    numbers: Vec<u64>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct PublishedUpTo {
+    tip: BlockId,
+    /// How much of what the tip touched.
+    len: usize,
+}
+
+const COMMITMENTS: [Commitment; 3] =
+    [Commitment::Processed, Commitment::Confirmed, Commitment::Finalized];
+
+impl BlockWrites {
+    pub(crate) fn new(root: BlockId) -> Self {
+        let block = Block { parent: None, numbers: Vec::new() };
+        Self {
+            change_tracker: Arc::new(ChangeTracker::new()),
+            blocks: HashMap::from([(root, block)]),
+            version: 0,
+            published: [PublishedUpTo { tip: root, len: 0 }; 3],
+        }
+    }
+
+    pub(crate) fn change_tracker(&self) -> &Arc<ChangeTracker> {
+        &self.change_tracker
+    }
+
+    pub(crate) fn open(&mut self, block: BlockId, parent: BlockId) {
+        self.blocks.insert(block, Block { parent: Some(parent), numbers: Vec::new() });
+    }
+
+    /// A block writes a record that has these keys from now on, and had those in other versions.
+    pub(crate) fn write(
+        &mut self,
+        block: BlockId,
+        addresses: &AddressTable,
+        id: AddressId,
+        keys: &[Key],
+        before: impl Iterator<Item = Key>,
+    ) {
+        let Some(block) = self.blocks.get_mut(&block) else { return };
+        let address = |id| addresses.address(id);
+        let changes = &self.change_tracker;
+        let record = address(id).map(|it| changes.number(Dependency::Record(&it)));
+        let number = |key: Key| Some(changes.number(Dependency::Key(key.kind, &address(key.id)?)));
+        let gone = before.filter(|key| !keys.contains(key));
+        block.numbers.extend(record);
+        block.numbers.extend(keys.iter().copied().chain(gone).filter_map(number));
+    }
+
+    /// Marks what becomes visible when these blocks are shown; those that have new facts are given.
+    /// Gives the moment by which they will be known.
+    pub(crate) fn publish(&mut self, tips: [BlockId; 3], has_new_facts: [bool; 3]) -> u64 {
+        self.version += 1;
+        self.change_tracker.prepare(self.version);
+        for (at, commitment) in COMMITMENTS.into_iter().enumerate() {
+            let (shown, tip) = (self.published[at], tips[at]);
+            let len = self.blocks.get(&tip).map_or(0, |block| block.numbers.len());
+            if shown != (PublishedUpTo { tip, len }) || has_new_facts[at] {
+                self.change_tracker.mark_block(commitment, self.version);
+            }
+            if self.mark(commitment, shown, tip).is_none() {
+                self.change_tracker.mark_all(commitment, self.version);
+            }
+            self.published[at] = PublishedUpTo { tip, len };
+        }
+        self.version
+    }
+
+    /// Marks what was touched from what was shown to `tip`; `None` if `tip` does not stand on it.
+    fn mark(&self, commitment: Commitment, shown: PublishedUpTo, tip: BlockId) -> Option<()> {
+        let mut at = tip;
+        loop {
+            let block = self.blocks.get(&at)?;
+            let known = if at == shown.tip { shown.len } else { 0 };
+            for number in &block.numbers[known..] {
+                self.change_tracker.mark(commitment, *number, self.version);
+            }
+            if at == shown.tip {
+                return Some(());
+            }
+            at = block.parent?;
+        }
+    }
+
+    /// Everything has changed, as far as anybody knows.
+    pub(crate) fn mark_all(&self) {
+        for commitment in COMMITMENTS {
+            self.change_tracker.mark_all(commitment, self.version + 1);
+        }
+    }
+
+    /// Forgets the blocks that nothing can be built on any more.
+    pub(crate) fn retain_blocks(&mut self, is_there: impl Fn(BlockId) -> bool) {
+        self.blocks.retain(|block, _| is_there(*block));
+    }
+}

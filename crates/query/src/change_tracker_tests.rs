@@ -1,0 +1,179 @@
+//! What is told as unchanged is unchanged: random forks, writes, roots and publishes, and after each of
+//! them everything that was read before is read again.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use fastrand::Rng;
+use ledger::{Address, BlockId, Change, Commitment, KeyKind, Record};
+
+use crate::{Dependency, Ledger, LedgerConfig, Reader, View};
+
+const OWNER: KeyKind = KeyKind(0);
+const COMMITMENTS: [Commitment; 3] =
+    [Commitment::Processed, Commitment::Confirmed, Commitment::Finalized];
+
+#[derive(Debug, PartialEq, Eq)]
+struct Purse {
+    owner: Address,
+    amount: u64,
+}
+
+impl Record for Purse {
+    fn keys(&self, key: &mut dyn FnMut(KeyKind, Address)) {
+        key(OWNER, self.owner);
+    }
+}
+
+fn address(n: u64) -> Address {
+    let mut bytes = [7; 32];
+    bytes[..8].copy_from_slice(&n.to_le_bytes());
+    Address::from(bytes)
+}
+
+/// What was read, and what it was.
+#[derive(Clone, Copy)]
+enum Item {
+    Record(u64),
+    Owner(u64),
+    Block,
+}
+
+impl Item {
+    fn watch(self, reader: &Reader<Purse, u64>) -> u64 {
+        match self {
+            Self::Record(n) => reader.change_tracker().watch(Dependency::Record(&address(n))),
+            Self::Owner(n) => reader.change_tracker().watch(Dependency::Key(OWNER, &address(n))),
+            Self::Block => reader.change_tracker().watch(Dependency::Block),
+        }
+    }
+
+    fn read(self, view: &View<Purse, u64>) -> String {
+        match self {
+            Self::Record(n) => format!("{:?}", view.record(&address(n))),
+            Self::Owner(n) => {
+                let mut found: Vec<_> = view.records_by_key(OWNER, &address(n)).collect();
+                found.sort_by_key(|(address, _)| *address);
+                format!("{found:?}")
+            }
+            Self::Block => format!("{:?} {}", view.block(), view.meta()),
+        }
+    }
+}
+
+struct Observation {
+    item: Item,
+    commitment: Commitment,
+    number: u64,
+    version: u64,
+    value: String,
+}
+
+#[test]
+fn what_is_reported_as_unchanged_is_unchanged() {
+    let (mut good, mut gone) = (0, 0);
+    for seed in 1..=70 {
+        let (kept, changed) = run(seed);
+        good += kept;
+        gone += changed;
+    }
+    assert!(good > 50_000 && gone > 50_000, "{good} unchanged, {gone} changed");
+}
+
+fn run(seed: u64) -> (usize, usize) {
+    let mut random = Rng::with_seed(seed);
+    let root = BlockId { slot: 0, bank: 0 };
+    let (mut ledger, reader) = Ledger::new(LedgerConfig::new(1_000), root, Arc::new(0));
+    let purse =
+        |random: &mut Rng| Purse { owner: address(100 + random.u64(..5)), amount: random.u64(..3) };
+    let change = |random: &mut Rng| {
+        let record = (random.u64(..4) > 0).then(|| Arc::new(purse(random)));
+        Change { address: address(random.u64(..12)), record }
+    };
+    let first = (0..8).map(|_| change(&mut random)).collect();
+    ledger.apply(root, first, Arc::new(0)).expect("the root is open");
+    ledger.publish();
+    let mut complete = BTreeSet::from([root]);
+    let mut open: Option<BlockId> = None;
+    let mut known: Vec<Observation> = Vec::new();
+    let (mut good, mut gone) = (0, 0);
+    for step in 1..400_u64 {
+        complete.retain(|block| ledger.root() == *block || block.slot > ledger.root().slot);
+        let some = |random: &mut Rng| {
+            let at = random.usize(..complete.len());
+            complete.iter().nth(at).copied().expect("the root is one")
+        };
+        match (random.u64(..12), open) {
+            (0..4, None) => {
+                let parent = if random.u64(..4) == 0 {
+                    some(&mut random)
+                } else {
+                    *complete.last().expect("the root")
+                };
+                let block = BlockId { slot: parent.slot + 1 + random.u64(..2), bank: step };
+                if ledger.open(block, parent, Arc::new(step)).is_ok() {
+                    open = Some(block);
+                }
+            }
+            (0..6, Some(block)) => {
+                let changes = (0..random.u64(..3)).map(|_| change(&mut random)).collect();
+                let _ = ledger.apply(block, changes, Arc::new(step));
+            }
+            (6, Some(block)) => {
+                if ledger.complete(block, Arc::new(step)).is_ok() {
+                    complete.insert(block);
+                }
+                open = None;
+            }
+            (7, _) => {
+                let block = some(&mut random);
+                let _ = ledger.finalize(block);
+            }
+            (8, None) => {
+                let block = some(&mut random);
+                if random.u64(..3) == 0 && ledger.drop_fork(block).is_ok() {
+                    complete.remove(&block);
+                } else {
+                    let _ = ledger.set_tip(block);
+                }
+            }
+            _ => {
+                ledger.publish();
+                watch_more(&reader, &mut known, &mut random);
+            }
+        }
+        // What is not published is not seen, so this holds after every step.
+        known.retain(|known| {
+            let view = reader.view(known.commitment);
+            let changed_at = reader.change_tracker().changed_at(known.commitment, known.number);
+            if changed_at > known.version {
+                gone += 1;
+                return false;
+            }
+            assert_eq!(known.item.read(&view), known.value, "seed {seed} step {step}");
+            good += 1;
+            true
+        });
+    }
+    (good, gone)
+}
+
+fn watch_more(reader: &Reader<Purse, u64>, known: &mut Vec<Observation>, random: &mut Rng) {
+    for _ in 0..6 {
+        let commitment = COMMITMENTS[random.usize(..3)];
+        let item = match random.u64(..5) {
+            0 => Item::Block,
+            1 | 2 => Item::Record(random.u64(..12)),
+            _ => Item::Owner(100 + random.u64(..5)),
+        };
+        let number = item.watch(reader);
+        let view = reader.view(commitment);
+        known.push(Observation {
+            item,
+            commitment,
+            number,
+            version: view.version(),
+            value: item.read(&view),
+        });
+    }
+}

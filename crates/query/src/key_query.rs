@@ -1,0 +1,77 @@
+//! Records that are found by several keys at once.
+
+use std::sync::Arc;
+
+use ledger::{Address, AddressId, Key, KeyKind, Record};
+use state::VisibleVersion;
+
+use crate::View;
+
+/// Several keys, as numbers.
+pub(crate) struct ResolvedKeys {
+    /// Of those that have entries, the one that has the fewest; `None` if none has, and every record
+    /// is to be looked at.
+    pub(crate) narrowest: Option<Key>,
+    all: Vec<Key>,
+}
+
+impl<R: Record, M> View<R, M> {
+    /// The records that are found by each of `keys`, by id; none if there is no key.
+    ///
+    /// Cost: O(records found by the key of the fewest); one that another key does not find is left
+    /// out by its number, without a look at the record. O(all records) if the index has entries for
+    /// none of the keys.
+    pub fn records_by_keys(
+        &self,
+        keys: &[(KeyKind, Address)],
+    ) -> impl Iterator<Item = (Address, Arc<R>)> + use<'_, R, M> {
+        self.resolve_keys(keys).into_iter().flat_map(move |keys| {
+            let ids = self.candidates(keys.narrowest, AddressId(0));
+            let versions = self.read_batched(ids, move |version| keys.matches(version));
+            versions.filter_map(|(id, version)| self.resolve_record(id, &version?))
+        })
+    }
+
+    /// How many records [`Self::records_by_keys`] looks at, at most. Cost: two look-ups a key.
+    pub fn records_by_keys_len(&self, keys: &[(KeyKind, Address)]) -> usize {
+        self.resolve_keys(keys).map_or(0, |keys| self.candidates_len(keys.narrowest))
+    }
+
+    /// The keys as numbers; `None` if there is none, or one that nothing is found by.
+    pub(crate) fn resolve_keys(&self, keys: &[(KeyKind, Address)]) -> Option<ResolvedKeys> {
+        let all: Option<Vec<Key>> =
+            keys.iter().map(|(facet, key)| self.resolve_key(*facet, key)).collect();
+        let all = all.filter(|all| !all.is_empty())?;
+        let kept = all.iter().filter_map(|key| self.entries(*key));
+        let narrowest = kept.min_by_key(|key| self.published.postings.len_of(*key));
+        Some(ResolvedKeys { narrowest, all })
+    }
+
+    /// The key, if the index has entries for it.
+    pub(crate) fn entries(&self, key: Key) -> Option<Key> {
+        self.published.indices.has_entries_for_id(key, &self.published.addresses).then_some(key)
+    }
+
+    /// The ids from `first` on that may be found by a key: those of its entries, or without one all.
+    pub(crate) fn candidates(
+        &self,
+        key: Option<Key>,
+        first: AddressId,
+    ) -> impl Iterator<Item = AddressId> + use<'_, R, M> {
+        let entries = key.map(|key| self.published.postings.records_from(key, first));
+        let all = key.is_none().then(|| self.snapshot().ids_from(first));
+        entries.into_iter().flatten().chain(all.into_iter().flatten())
+    }
+
+    /// How many [`Self::candidates`] there are at most.
+    pub(crate) fn candidates_len(&self, key: Option<Key>) -> usize {
+        key.map_or_else(|| self.len(), |key| self.published.postings.len_of(key))
+    }
+}
+
+impl ResolvedKeys {
+    /// Whether a version is found by each of them.
+    pub(crate) fn matches<R>(&self, version: &VisibleVersion<'_, R>) -> bool {
+        self.all.iter().all(|key| version.has_key(*key))
+    }
+}

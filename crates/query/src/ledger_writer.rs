@@ -1,0 +1,675 @@
+//! The one writer: takes blocks and changes, keeps state, indices and address counts in step, and
+//! publishes.
+//!
+//! Who counts on an address: the state, once for every id that has a version, and once for every key
+//! of such an id, of whichever of its versions: a packed version is not whole without its keys'
+//! addresses. It lets go when the last version that needed it is hidden for good.
+
+use std::hash::BuildHasher;
+use std::sync::Arc;
+
+use address::{AddressTable, TableFull};
+use arc_swap::ArcSwap;
+use index::{Index, Postings};
+use ledger::{Address, AddressId, BlockId, Change, Key, Record};
+use state::{BlockError, RemovedVersion, Snapshot, State, StateMemory};
+
+use crate::block_writes::BlockWrites;
+use crate::rank_index::{RankBounds, RankIndex};
+use crate::resolve_changes::{ResolvedChanges, ResolvedWrite};
+use crate::view::{Published, address_resolver};
+use crate::{IndexConfig, Reader};
+
+/// What a ledger is allowed to use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LedgerConfig {
+    /// How many addresses there may be at once: of records, of the keys they are found by, and of
+    /// subscribers. About 43 bytes each, and 20 for every 1,024 at once.
+    pub addresses_max: u32,
+    /// Which index entries there are.
+    pub indices: IndexConfig,
+}
+
+impl LedgerConfig {
+    /// So many addresses, and every index.
+    pub fn new(addresses_max: u32) -> Self {
+        Self { addresses_max, indices: IndexConfig::default() }
+    }
+}
+
+/// Why the ledger did not take something. It is as if it had not been tried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LedgerError {
+    /// Not with this block: a mistake of the ledger that writes.
+    #[error(transparent)]
+    Block(#[from] BlockError),
+    /// No room for another address. Fix: raise `ledger.addresses_max`.
+    #[error(transparent)]
+    TableFull(#[from] TableFull),
+}
+
+/// How much a ledger holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LedgerUsage {
+    /// Addresses that somebody counts on.
+    pub addresses: usize,
+    /// Addresses with a record, removals that are not rooted included.
+    pub records: usize,
+    /// Keys by which something is found.
+    pub index_keys: usize,
+    /// Entries under all keys.
+    pub index_entries: usize,
+    /// Blocks above the root.
+    pub unrooted_blocks: usize,
+}
+
+/// The heap bytes of a ledger, part by part: what it holds now, without what only old views hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LedgerMemory {
+    /// Of the address table.
+    pub addresses: usize,
+    /// Of all indices.
+    pub indices: usize,
+    /// Of packed records, and of what leads to them.
+    pub packed: usize,
+    /// Of records that are kept as they are, and of unrooted versions. What they share with a VM is
+    /// counted.
+    pub unpacked: usize,
+    /// Of the places of the highest-ranked records, about.
+    pub ranks: usize,
+}
+
+impl LedgerMemory {
+    pub(crate) fn new(
+        addresses: &AddressTable,
+        postings: &Postings,
+        state: StateMemory,
+        ranks: usize,
+    ) -> Self {
+        Self {
+            addresses: addresses.bytes(),
+            indices: postings.bytes(),
+            packed: state.packed + state.pages,
+            unpacked: state.unpacked,
+            ranks,
+        }
+    }
+
+    /// All of them.
+    pub fn total(&self) -> usize {
+        self.addresses + self.indices + self.packed + self.unpacked + self.ranks
+    }
+}
+
+/// The one writer. Nothing that it does is seen by readers before [`Ledger::publish`]: index entries
+/// are there earlier, but lead to records that a reader's block does not see under their key.
+pub struct Ledger<R, M> {
+    addresses: Arc<AddressTable>,
+    state: State<R, M>,
+    index: Index,
+    indices: Arc<IndexConfig>,
+    ranks: RankIndex,
+    /// Tells cursors of this ledger from those of any other.
+    instance: u64,
+    processed: BlockId,
+    confirmed: BlockId,
+    block_writes: BlockWrites,
+    published: Arc<ArcSwap<Published<R, M>>>,
+    /// Until the first publish or child, the root takes changes.
+    root_is_open: bool,
+}
+
+impl<R: Record, M: Send + Sync + 'static> Ledger<R, M> {
+    /// A ledger whose first block is `root`, and the way for readers. Until the first publish the
+    /// root is filled by [`Self::apply`]; readers see it empty.
+    pub fn new(config: LedgerConfig, root: BlockId, meta: Arc<M>) -> (Self, Reader<R, M>) {
+        // From the operating system: whoever chooses addresses must not know it.
+        let random = std::hash::RandomState::new();
+        let addresses_max = config.addresses_max;
+        let addresses = Arc::new(AddressTable::new(addresses_max, random.hash_one((root, 0))));
+        let state = State::new(root, Arc::clone(&meta));
+        let index = Index::new(addresses_max, random.hash_one((root, 1)));
+        let indices = Arc::new(config.indices);
+        let ranks = RankIndex::new(RankBounds::default());
+        let run = random.hash_one((root, 2));
+        let snapshot = State::new(root, meta).snapshot(root).expect("a state contains its root");
+        let published = Published {
+            processed: snapshot.clone(),
+            confirmed: snapshot.clone(),
+            finalized: snapshot,
+            postings: Arc::clone(index.postings()),
+            indices: Arc::clone(&indices),
+            tops: ranks.tops().clone(),
+            instance: run,
+            version: 0,
+            state_memory: state.bytes(),
+            addresses: Arc::clone(&addresses),
+            _epoch: addresses.epoch(),
+        };
+        let published = Arc::new(ArcSwap::from_pointee(published));
+        let touched = BlockWrites::new(root);
+        let reader = Reader {
+            published: Arc::clone(&published),
+            addresses: Arc::clone(&addresses),
+            change_tracker: Arc::clone(touched.change_tracker()),
+        };
+        let ledger = Self {
+            addresses,
+            state,
+            index,
+            indices,
+            ranks,
+            instance: run,
+            processed: root,
+            confirmed: root,
+            block_writes: touched,
+            published,
+            root_is_open: true,
+        };
+        (ledger, reader)
+    }
+
+    /// Keeps more or less of the highest-ranked records than by default. Only before anything is
+    /// written.
+    #[must_use]
+    pub fn with_rank_bounds(mut self, bounds: RankBounds) -> Self {
+        debug_assert!(self.state.is_empty(), "what is written already would have no rank");
+        self.ranks = RankIndex::new(bounds);
+        self
+    }
+
+    /// Opens `block` on top of `parent`, which must be complete. It becomes the processed tip.
+    pub fn open(
+        &mut self,
+        block: BlockId,
+        parent: BlockId,
+        meta: Arc<M>,
+    ) -> Result<(), LedgerError> {
+        self.seal_root();
+        self.state.open(block, parent, meta)?;
+        self.block_writes.open(block, parent);
+        self.processed = block;
+        Ok(())
+    }
+
+    /// Applies `changes` to an open block, all or nothing; of several changes to one address the
+    /// last counts. Gives the id of every change's address, in their order: good until the block is
+    /// rooted or dropped, and then until the second publish after that.
+    ///
+    /// Cost: per record a few look-ups, and a path of pages once a publish. Keys that the record
+    /// had before cost nothing more.
+    pub fn apply(
+        &mut self,
+        block: BlockId,
+        changes: Vec<Change<R>>,
+        meta: Arc<M>,
+    ) -> Result<Vec<AddressId>, LedgerError> {
+        self.state.check_writable(block)?;
+        let ResolvedChanges { ids, writes, surplus } =
+            ResolvedChanges::new(&self.addresses, &self.state, changes)?;
+        self.state.set_meta(block, meta)?;
+        let mut removed = Vec::new();
+        for ResolvedWrite { id, version, new_keys } in &writes {
+            for key in new_keys {
+                if self.indices.has_entries_for_id(*key, &self.addresses) {
+                    self.index.insert(*key, *id);
+                }
+            }
+            self.ranks.insert(&self.addresses, &self.index, (*id, version, new_keys));
+            if !self.root_is_open {
+                let before = self.state.versions_of(*id).flat_map(|version| version.keys());
+                self.block_writes.write(block, &self.addresses, *id, &version.keys, before);
+            }
+        }
+        let versions = writes.into_iter().map(|write| (write.id, write.version)).collect();
+        let known = self.state.write(block, versions, &mut removed)?;
+        known.into_iter().chain(surplus).for_each(|id| self.addresses.release(id));
+        self.release_removed(&removed);
+        if !self.root_is_open {
+            self.ranks.refill(&self.addresses, (&self.state, &self.index), ids.len());
+        }
+        Ok(ids)
+    }
+
+    /// Closes `block` to changes. It becomes the confirmed tip.
+    pub fn complete(&mut self, block: BlockId, meta: Arc<M>) -> Result<(), LedgerError> {
+        self.state.complete(block)?;
+        self.state.set_meta(block, meta)?;
+        self.confirmed = block;
+        Ok(())
+    }
+
+    /// Makes `block`, which must be complete, the root, and so every block below it. Forks beside it
+    /// vanish; a tip that stood on one falls back to the root, the processed tip to the confirmed.
+    ///
+    /// Cost: O(records that the rooted and vanished blocks wrote).
+    pub fn finalize(&mut self, block: BlockId) -> Result<(), LedgerError> {
+        let mut removed = Vec::new();
+        self.state.finalize(block, &mut removed)?;
+        self.release_removed(&removed);
+        if !self.state.contains_block(self.confirmed) {
+            self.confirmed = block;
+        }
+        if !self.state.contains_block(self.processed) {
+            self.processed = self.confirmed;
+        }
+        Ok(())
+    }
+
+    /// Takes back `block` and all that is built on it. A tip that stood there falls back to the
+    /// block's parent.
+    pub fn drop_fork(&mut self, block: BlockId) -> Result<(), LedgerError> {
+        let parent = self.state.parent(block)?;
+        let mut removed = Vec::new();
+        let gone = self.state.drop_fork(block, &mut removed)?;
+        self.release_removed(&removed);
+        let parent = parent.unwrap_or(block); // only the root has none, and it was refused
+        for tip in [&mut self.processed, &mut self.confirmed] {
+            if gone.contains(tip) {
+                *tip = parent;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes `block` the processed tip: the choice between forks.
+    pub fn set_tip(&mut self, block: BlockId) -> Result<(), LedgerError> {
+        self.state.parent(block)?;
+        self.processed = block;
+        Ok(())
+    }
+
+    /// Shows readers everything since the last publish, at once.
+    ///
+    /// Cost: each page written afterwards is copied once. The state that nobody reads any more is
+    /// freed here, and the index entries that were kept for it alone.
+    pub fn publish(&mut self) {
+        self.seal_root();
+        self.ranks.refill(&self.addresses, (&self.state, &self.index), 0);
+        let snapshot = |block| self.state.snapshot(block).expect("tips are the root or above it");
+        let tips = [self.processed, self.confirmed, self.state.root()];
+        let [processed, confirmed, finalized] = tips.map(snapshot);
+        let before = self.published.load();
+        let is_new =
+            |before: &Snapshot<R, M>, now: &Snapshot<R, M>| !Arc::ptr_eq(before.meta(), now.meta());
+        let has_new_facts = [
+            is_new(&before.processed, &processed),
+            is_new(&before.confirmed, &confirmed),
+            is_new(&before.finalized, &finalized),
+        ];
+        drop(before);
+        let moment = self.block_writes.publish(tips, has_new_facts);
+        let published = Published {
+            processed,
+            confirmed,
+            finalized,
+            version: moment,
+            postings: Arc::clone(self.index.postings()),
+            indices: Arc::clone(&self.indices),
+            tops: self.ranks.tops().clone(),
+            instance: self.instance,
+            state_memory: self.state.bytes(),
+            addresses: Arc::clone(&self.addresses),
+            _epoch: self.addresses.epoch(),
+        };
+        self.published.store(Arc::new(published));
+        self.block_writes.retain_blocks(|block| self.state.contains_block(block));
+        self.index.reclaim_some(self.addresses.oldest_pinned_epoch());
+    }
+
+    /// What stands under `address` at the processed tip, published or not. For the writer itself.
+    ///
+    /// Cost: two look-ups, whatever the ledger's size.
+    pub fn record(&self, address: &Address) -> Option<Arc<R>> {
+        let id = self.addresses.lookup(address)?;
+        let snapshot = self.state.snapshot(self.processed).ok()?;
+        Some(snapshot.version(id)?.record(address_resolver(&self.addresses)))
+    }
+
+    /// The root.
+    pub fn root(&self) -> BlockId {
+        self.state.root()
+    }
+
+    /// How much it holds. Cost: O(1).
+    pub fn usage(&self) -> LedgerUsage {
+        LedgerUsage {
+            addresses: self.addresses.len(),
+            records: self.state.len(),
+            index_keys: self.index.keys(),
+            index_entries: self.index.len(),
+            unrooted_blocks: self.state.unrooted(),
+        }
+    }
+
+    /// What it takes in memory. Cost: O(bytes / 1,024) at most; for reports.
+    pub fn bytes(&self) -> LedgerMemory {
+        let ranks = self.ranks.bytes();
+        LedgerMemory::new(&self.addresses, self.index.postings(), self.state.bytes(), ranks)
+    }
+
+    /// How many versions of records a read could still see. Cost: O(records); for tests and reports.
+    pub fn versions(&self) -> usize {
+        self.state.versions()
+    }
+
+    /// How many places of highest-ranked records are kept. Cost: O(keys of many records).
+    pub fn ranked_len(&self) -> usize {
+        self.ranks.len()
+    }
+
+    fn seal_root(&mut self) {
+        if self.root_is_open {
+            self.root_is_open = false;
+            // What fills the root is not looked at one by one.
+            self.block_writes.mark_all();
+            // The root exists and nobody but us completes it; if it was completed by hand, fine.
+            let _ = self.state.complete(self.state.root());
+            self.ranks.refill_all(&self.addresses, (&self.state, &self.index));
+        }
+    }
+
+    /// Takes out of the index and the address table what only the removed versions needed. Whoever
+    /// reads a snapshot published before still finds it in both.
+    fn release_removed(&mut self, removed: &[RemovedVersion<R>]) {
+        let epoch = self.addresses.newest_epoch();
+        let keys = removed.iter().filter_map(|removed| Some((removed.id, removed.version()?)));
+        let keys = keys.flat_map(|(id, version)| version.keys().map(move |key| (id, key)));
+        let mut gone: Vec<(AddressId, Key)> =
+            keys.filter(|(id, key)| !self.state.is_found_by(*id, *key)).collect();
+        gone.sort_unstable();
+        gone.dedup(); // several versions of one record may have gone
+        for (id, key) in &gone {
+            // Does nothing where an index leaves the key out.
+            self.index.remove(*key, *id, epoch);
+        }
+        for version in removed {
+            self.ranks.remove(&self.addresses, (&self.state, &self.index), version);
+        }
+        gone.iter().for_each(|(_, key)| self.addresses.release(key.id));
+        let last = removed.iter().filter(|removed| removed.is_last);
+        last.for_each(|removed| self.addresses.release(removed.id));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ledger::{Commitment, KeyKind};
+
+    use super::*;
+    use crate::View;
+
+    type TestResult = Result<(), LedgerError>;
+
+    const ROOT: BlockId = block(0, 0);
+    const OWNER: KeyKind = KeyKind(2);
+
+    /// Something with an owner and an amount.
+    #[derive(Debug, PartialEq, Eq)]
+    struct Purse {
+        owner: Address,
+        amount: u64,
+    }
+
+    impl Record for Purse {
+        fn keys(&self, key: &mut dyn FnMut(KeyKind, Address)) {
+            key(OWNER, self.owner);
+        }
+    }
+
+    const fn block(slot: u64, bank: u64) -> BlockId {
+        BlockId { slot, bank }
+    }
+
+    fn address(n: u8) -> Address {
+        Address::from([n; 32])
+    }
+
+    fn purse(at: u8, owner: u8, amount: u64) -> Change<Purse> {
+        let record = Purse { owner: address(owner), amount };
+        Change { address: address(at), record: Some(Arc::new(record)) }
+    }
+
+    fn closed(at: u8) -> Change<Purse> {
+        Change { address: address(at), record: None }
+    }
+
+    /// A published empty ledger. Its blocks' facts are a word.
+    fn ledger(addresses_max: u32) -> (Ledger<Purse, &'static str>, Reader<Purse, &'static str>) {
+        let (mut ledger, reader) =
+            Ledger::new(LedgerConfig::new(addresses_max), ROOT, Arc::new("root"));
+        ledger.publish();
+        (ledger, reader)
+    }
+
+    /// Opens a block with these changes and completes it.
+    fn add(
+        ledger: &mut Ledger<Purse, &'static str>,
+        block: BlockId,
+        parent: BlockId,
+        changes: Vec<Change<Purse>>,
+    ) -> Result<Vec<AddressId>, LedgerError> {
+        ledger.open(block, parent, Arc::new("open"))?;
+        let ids = ledger.apply(block, changes, Arc::new("written"))?;
+        ledger.complete(block, Arc::new("complete"))?;
+        Ok(ids)
+    }
+
+    /// Amounts by address, over all records.
+    fn amounts(view: &View<Purse, &'static str>) -> Vec<(u8, u64)> {
+        let all = view.all().map(|(address, purse)| (address.as_bytes()[0], purse.amount));
+        all.collect()
+    }
+
+    fn owned(view: &View<Purse, &'static str>, owner: u8) -> Vec<u8> {
+        let keyed = view.records_by_key(OWNER, &address(owner));
+        keyed.map(|(address, _)| address.as_bytes()[0]).collect()
+    }
+
+    #[test]
+    fn readers_see_nothing_before_it_is_published() -> TestResult {
+        let (mut ledger, reader) = ledger(10);
+        let one = block(1, 1);
+        ledger.open(one, ROOT, Arc::new("open"))?;
+        ledger.apply(one, vec![purse(1, 9, 5)], Arc::new("written"))?;
+        let before = reader.view(Commitment::Processed);
+        assert_eq!((before.block(), **before.meta(), amounts(&before)), (ROOT, "root", vec![]));
+        let own = ledger.record(&address(1)).map(|purse| purse.amount);
+        assert_eq!(own, Some(5), "the writer sees what it wrote");
+        ledger.publish();
+        let after = reader.view(Commitment::Processed);
+        assert_eq!((after.block(), **after.meta()), (one, "written"));
+        assert_eq!(amounts(&after), [(1, 5)]);
+        assert_eq!(after.record(&address(1)).map(|purse| purse.amount), Some(5));
+        assert_eq!(after.record(&address(9)), None, "a key is no record");
+        assert_eq!(amounts(&before), [], "a view stays as it is");
+        Ok(())
+    }
+
+    #[test]
+    fn each_commitment_sees_its_own_block() -> TestResult {
+        let (mut ledger, reader) = ledger(20);
+        let (one, two, three) = (block(1, 1), block(2, 2), block(3, 3));
+        add(&mut ledger, one, ROOT, vec![purse(1, 9, 1)])?;
+        add(&mut ledger, two, one, vec![purse(1, 9, 2)])?;
+        ledger.open(three, two, Arc::new("open"))?;
+        ledger.apply(three, vec![purse(1, 8, 3)], Arc::new("written"))?;
+        ledger.finalize(one)?;
+        ledger.publish();
+        let views = reader.views();
+        assert_eq!(amounts(&views.processed), [(1, 3)]);
+        assert_eq!(amounts(&views.confirmed), [(1, 2)]);
+        assert_eq!(amounts(&views.finalized), [(1, 1)]);
+        assert_eq!((owned(&views.processed, 9), owned(&views.processed, 8)), (vec![], vec![1]));
+        assert_eq!((owned(&views.confirmed, 9), owned(&views.confirmed, 8)), (vec![1], vec![]));
+        assert_eq!(views.confirmed.records_by_key_len(OWNER, &address(8)), 1, "an upper bound");
+        assert_eq!(**views.confirmed.meta(), "complete");
+        Ok(())
+    }
+
+    #[test]
+    fn the_root_is_filled_until_the_first_publish() -> TestResult {
+        let (mut ledger, reader) = Ledger::new(LedgerConfig::new(10), ROOT, Arc::new("root"));
+        ledger.apply(ROOT, vec![purse(1, 9, 1), purse(2, 9, 2)], Arc::new("filled"))?;
+        ledger.apply(ROOT, vec![closed(1), closed(3)], Arc::new("filled"))?;
+        assert!(reader.view(Commitment::Finalized).is_empty());
+        ledger.publish();
+        for commitment in Commitment::ALL {
+            let view = reader.view(commitment);
+            assert_eq!((amounts(&view), **view.meta()), (vec![(2, 2)], "filled"));
+        }
+        assert_eq!(ledger.usage().addresses, 2);
+        let late = ledger.apply(ROOT, vec![purse(1, 9, 1)], Arc::new("late"));
+        assert_eq!(late, Err(LedgerError::Block(BlockError::Complete(ROOT))));
+        Ok(())
+    }
+
+    #[test]
+    fn the_last_change_of_an_address_counts_and_ids_come_in_order() -> TestResult {
+        let (mut ledger, reader) = ledger(10);
+        let changes =
+            vec![purse(1, 9, 1), purse(2, 9, 2), purse(1, 8, 3), closed(2), purse(2, 7, 4)];
+        let ids = add(&mut ledger, block(1, 1), ROOT, changes)?;
+        ledger.publish();
+        let addresses: Vec<_> = ids.iter().map(|id| reader.addresses().address(*id)).collect();
+        assert_eq!(addresses, [1, 2, 1, 2, 2].map(|n| Some(address(n))));
+        let view = reader.view(Commitment::Confirmed);
+        assert_eq!(amounts(&view), [(1, 3), (2, 4)]);
+        assert_eq!((owned(&view, 9), owned(&view, 8), owned(&view, 7)), (vec![], vec![1], vec![2]));
+        let expected = LedgerUsage {
+            addresses: 4,
+            records: 2,
+            index_keys: 2,
+            index_entries: 2,
+            unrooted_blocks: 1,
+        };
+        assert_eq!(ledger.usage(), expected);
+        Ok(())
+    }
+
+    #[test]
+    fn a_full_table_applies_nothing() -> TestResult {
+        let (mut ledger, reader) = ledger(4);
+        let one = block(1, 1);
+        add(&mut ledger, one, ROOT, vec![purse(1, 9, 1)])?;
+        let two = block(2, 2);
+        ledger.open(two, one, Arc::new("open"))?;
+        let before = ledger.usage();
+        let full = Err(LedgerError::TableFull(TableFull { limit: 4 }));
+        let records = vec![closed(1), purse(2, 9, 1), purse(3, 9, 1), purse(4, 9, 1)];
+        assert_eq!(ledger.apply(two, records, Arc::new("written")), full);
+        assert_eq!(ledger.usage(), before);
+        let keys = vec![purse(1, 8, 1), purse(2, 7, 1)];
+        assert_eq!(ledger.apply(two, keys, Arc::new("written")), full);
+        assert_eq!(ledger.usage(), before);
+        ledger.publish();
+        let view = reader.view(Commitment::Processed);
+        assert_eq!((amounts(&view), owned(&view, 9)), (vec![(1, 1)], vec![1]));
+        assert_eq!(**view.meta(), "open");
+        Ok(())
+    }
+
+    #[test]
+    fn a_closed_record_frees_its_id_once_rooted() -> TestResult {
+        let (mut ledger, reader) = ledger(4);
+        let (one, two) = (block(1, 1), block(2, 2));
+        let ids = add(&mut ledger, one, ROOT, vec![purse(1, 9, 1)])?;
+        add(&mut ledger, two, one, vec![closed(1)])?;
+        ledger.finalize(one)?;
+        ledger.publish();
+        assert_eq!(owned(&reader.view(Commitment::Processed), 9), []);
+        assert_eq!(owned(&reader.view(Commitment::Finalized), 9), [1]);
+        assert_eq!(ledger.usage().addresses, 2);
+        ledger.finalize(two)?;
+        assert_eq!(ledger.usage(), LedgerUsage::default());
+        ledger.publish();
+        let address_of_old = reader.addresses().address(ids[0]);
+        assert_eq!(address_of_old, Some(address(1)), "who tells of the block still knows it");
+        ledger.publish();
+        ledger.publish();
+        assert_eq!(reader.addresses().allocated(), 0);
+        Ok(())
+    }
+
+    #[test]
+    fn an_id_that_a_view_knows_is_not_reused() -> TestResult {
+        let (mut ledger, reader) = ledger(4);
+        let (one, two, three) = (block(1, 1), block(2, 2), block(3, 3));
+        add(&mut ledger, one, ROOT, vec![purse(1, 9, 1)])?;
+        ledger.finalize(one)?;
+        ledger.publish();
+        let old = reader.view(Commitment::Finalized);
+        add(&mut ledger, two, one, vec![closed(1)])?;
+        ledger.finalize(two)?;
+        for _ in 0..5 {
+            ledger.publish();
+        }
+        let crowd = || vec![purse(2, 3, 1), purse(4, 5, 1)];
+        ledger.open(three, two, Arc::new("open"))?;
+        assert!(ledger.apply(three, crowd(), Arc::new("written")).is_err(), "two ids are held");
+        assert_eq!((amounts(&old), owned(&old, 9)), (vec![(1, 1)], vec![1]));
+        drop(old);
+        ledger.publish(); // what the refused changes took was free again an epoch later
+        ledger.publish();
+        ledger.apply(three, crowd(), Arc::new("written"))?;
+        assert_eq!(ledger.usage().addresses, 4);
+        Ok(())
+    }
+
+    #[test]
+    fn tips_fall_back_from_what_vanishes() -> TestResult {
+        let (mut ledger, reader) = ledger(20);
+        let (one, left, right, tip) = (block(1, 1), block(2, 2), block(2, 3), block(3, 4));
+        let tips = |ledger: &mut Ledger<Purse, &'static str>| {
+            ledger.publish();
+            let views = reader.views();
+            (views.processed.block(), views.confirmed.block(), views.finalized.block())
+        };
+        add(&mut ledger, one, ROOT, vec![purse(1, 9, 1)])?;
+        add(&mut ledger, right, one, vec![purse(1, 9, 3)])?;
+        add(&mut ledger, left, one, vec![purse(1, 9, 2)])?;
+        ledger.open(tip, left, Arc::new("open"))?;
+        assert_eq!(tips(&mut ledger), (tip, left, ROOT));
+        ledger.drop_fork(left)?;
+        assert_eq!(tips(&mut ledger), (one, one, ROOT));
+        ledger.open(tip, one, Arc::new("open"))?;
+        ledger.finalize(right)?;
+        assert_eq!(tips(&mut ledger), (right, right, right));
+        let unknown = Err(LedgerError::Block(BlockError::Unknown(tip)));
+        assert_eq!(ledger.set_tip(tip), unknown);
+        assert_eq!(ledger.drop_fork(right), Err(LedgerError::Block(BlockError::Root(right))));
+        Ok(())
+    }
+
+    #[test]
+    fn the_tip_may_move_between_forks() -> TestResult {
+        let (mut ledger, reader) = ledger(20);
+        let (left, right) = (block(1, 1), block(1, 2));
+        add(&mut ledger, left, ROOT, vec![purse(1, 9, 1)])?;
+        add(&mut ledger, right, ROOT, vec![purse(1, 9, 2)])?;
+        for (tip, amount) in [(left, 1), (right, 2), (ROOT, 0)] {
+            ledger.set_tip(tip)?;
+            ledger.publish();
+            let view = reader.view(Commitment::Processed);
+            let held = view.record(&address(1)).map_or(0, |purse| purse.amount);
+            assert_eq!((view.block(), held), (tip, amount));
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn a_record_that_is_its_own_key_is_counted_for_both() -> TestResult {
+        let (mut ledger, reader) = ledger(2);
+        let (one, two) = (block(1, 1), block(2, 2));
+        add(&mut ledger, one, ROOT, vec![purse(1, 1, 1)])?;
+        ledger.finalize(one)?;
+        ledger.publish();
+        assert_eq!(owned(&reader.view(Commitment::Finalized), 1), [1]);
+        assert_eq!(ledger.usage().addresses, 1);
+        add(&mut ledger, two, one, vec![closed(1)])?;
+        ledger.finalize(two)?;
+        assert_eq!(ledger.usage(), LedgerUsage::default());
+        Ok(())
+    }
+}

@@ -1,0 +1,189 @@
+//! The tree of unrooted blocks above the root, and what each of them wrote.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use ledger::{AddressId, BlockId};
+
+/// How many blocks may be unrooted at once: 27 minutes of 400 ms slots.
+pub const UNROOTED_MAX: usize = 4_096;
+
+/// Why a block cannot be touched that way. Each is a mistake of the ledger that writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum BlockError {
+    /// Neither the root nor above it: never opened, dropped, or below the root.
+    #[error("block {0:?} is neither the root nor above it")]
+    Unknown(BlockId),
+    /// Opened twice.
+    #[error("block {0:?} is open already")]
+    Exists(BlockId),
+    /// A block stands in a later slot than its parent.
+    #[error("block {block:?} is not in a later slot than its parent {parent:?}")]
+    NotAfterParent {
+        /// The block to be opened.
+        block: BlockId,
+        /// What it was to be built on.
+        parent: BlockId,
+    },
+    /// Something that only a complete block can do: having children, becoming the root.
+    #[error("block {0:?} is still open")]
+    Open(BlockId),
+    /// Something that only an open block can do: being written.
+    #[error("block {0:?} is complete")]
+    Complete(BlockId),
+    /// The root cannot be dropped or rooted again.
+    #[error("block {0:?} is the root")]
+    Root(BlockId),
+    /// Nothing was rooted for too long. Fix: root blocks.
+    #[error("{UNROOTED_MAX} blocks are above the root, no more can be opened")]
+    TooManyUnrooted,
+}
+
+/// The root and the blocks above it.
+pub(crate) struct ForkTree<M> {
+    root: BlockId,
+    /// A block's slot is later than its parent's, so parents come before children.
+    blocks: BTreeMap<BlockId, Block<M>>,
+}
+
+pub(crate) struct Block<M> {
+    /// Nothing that is still known, for the root.
+    parent: BlockId,
+    is_complete: bool,
+    pub(crate) meta: Arc<M>,
+    /// The block itself and its ancestors above the root of the time it was opened, sorted. Those
+    /// that are rooted by now do no harm: no unrooted version names them.
+    pub(crate) ancestors: Arc<[BlockId]>,
+    /// Whose records it wrote, each once. Empty for the root.
+    pub(crate) written: Vec<AddressId>,
+}
+
+impl<M> ForkTree<M> {
+    /// A tree of an open root.
+    pub(crate) fn new(root: BlockId, meta: Arc<M>) -> Self {
+        let block = Block {
+            parent: root,
+            is_complete: false,
+            meta,
+            ancestors: Arc::default(),
+            written: Vec::new(),
+        };
+        Self { root, blocks: BTreeMap::from([(root, block)]) }
+    }
+
+    pub(crate) fn root(&self) -> BlockId {
+        self.root
+    }
+
+    pub(crate) fn contains(&self, block: BlockId) -> bool {
+        self.blocks.contains_key(&block)
+    }
+
+    /// How many blocks are above the root.
+    pub(crate) fn unrooted(&self) -> usize {
+        self.blocks.len() - 1
+    }
+
+    pub(crate) fn block(&self, block: BlockId) -> Result<&Block<M>, BlockError> {
+        self.blocks.get(&block).ok_or(BlockError::Unknown(block))
+    }
+
+    pub(crate) fn block_mut(&mut self, block: BlockId) -> Result<&mut Block<M>, BlockError> {
+        self.blocks.get_mut(&block).ok_or(BlockError::Unknown(block))
+    }
+
+    /// The block, if it may be written.
+    pub(crate) fn writable(&mut self, block: BlockId) -> Result<&mut Block<M>, BlockError> {
+        let found = self.block_mut(block)?;
+        if found.is_complete {
+            return Err(BlockError::Complete(block));
+        }
+        Ok(found)
+    }
+
+    /// What `block` is built on; `None` for the root.
+    pub(crate) fn parent(&self, block: BlockId) -> Result<Option<BlockId>, BlockError> {
+        Ok(Some(self.block(block)?.parent).filter(|_| block != self.root))
+    }
+
+    pub(crate) fn open(
+        &mut self,
+        block: BlockId,
+        parent: BlockId,
+        meta: Arc<M>,
+    ) -> Result<(), BlockError> {
+        if self.contains(block) {
+            return Err(BlockError::Exists(block));
+        }
+        let below = self.block(parent)?;
+        if !below.is_complete {
+            return Err(BlockError::Open(parent));
+        }
+        if block.slot <= parent.slot {
+            return Err(BlockError::NotAfterParent { block, parent });
+        }
+        if self.unrooted() >= UNROOTED_MAX {
+            return Err(BlockError::TooManyUnrooted);
+        }
+        let unrooted = below.ancestors.iter().filter(|known| **known > self.root);
+        let ancestors = unrooted.copied().chain([block]).collect();
+        let opened = Block { parent, is_complete: false, meta, ancestors, written: Vec::new() };
+        self.blocks.insert(block, opened);
+        Ok(())
+    }
+
+    pub(crate) fn complete(&mut self, block: BlockId) -> Result<(), BlockError> {
+        self.writable(block)?.is_complete = true;
+        Ok(())
+    }
+
+    /// The blocks from the root, without it, to `block`: those to root, the lowest first.
+    pub(crate) fn path(&self, block: BlockId) -> Result<Vec<BlockId>, BlockError> {
+        if block == self.root {
+            return Err(BlockError::Root(block));
+        }
+        if !self.block(block)?.is_complete {
+            return Err(BlockError::Open(block));
+        }
+        let mut path = Vec::new();
+        let mut at = block;
+        while at != self.root {
+            path.push(at);
+            at = self.block(at)?.parent;
+        }
+        path.reverse();
+        Ok(path)
+    }
+
+    /// `block` and all that is built on it, parents first.
+    pub(crate) fn with_descendants(&self, block: BlockId) -> BTreeSet<BlockId> {
+        let mut found = BTreeSet::from([block]);
+        for (id, later) in self.blocks.range(block..) {
+            if found.contains(&later.parent) && *id != self.root {
+                found.insert(*id);
+            }
+        }
+        found
+    }
+
+    /// The blocks that are neither on `path` nor built on its last.
+    pub(crate) fn siblings(&self, path: &[BlockId]) -> Vec<BlockId> {
+        let above = path.last().map(|last| self.with_descendants(*last)).unwrap_or_default();
+        let kept = |id: &BlockId| *id == self.root || path.contains(id) || above.contains(id);
+        self.blocks.keys().filter(|id| !kept(id)).copied().collect()
+    }
+
+    /// Forgets `block` and gives what it wrote.
+    pub(crate) fn remove(&mut self, block: BlockId) -> Vec<AddressId> {
+        self.blocks.remove(&block).map(|removed| removed.written).unwrap_or_default()
+    }
+
+    /// Makes `block`, a child of the root, the root, and gives what it wrote.
+    pub(crate) fn advance(&mut self, block: BlockId) -> Result<Vec<AddressId>, BlockError> {
+        let written = std::mem::take(&mut self.block_mut(block)?.written);
+        self.blocks.remove(&self.root);
+        self.root = block;
+        Ok(written)
+    }
+}
