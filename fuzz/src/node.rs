@@ -4,8 +4,9 @@
 use std::sync::{Arc, LazyLock};
 
 use chain::{
-    AirdropError, Bank, BlockhashQueue, Cluster, History, HistoryLimits, SendError, Sender,
-    Simulation, SimulationError, SimulationRequest, TransactionDoor, VerifiedTransaction, View,
+    AirdropError, BlockInfo, BlockhashQueue, ClusterInfo, History, HistoryLimits, SendError,
+    Sender, Simulation, SimulationError, SimulationRequest, TransactionService,
+    VerifiedTransaction, View,
 };
 use ledger::{Address, BlockId, Change};
 use pool::{Limits, Pool, RateLimiter};
@@ -37,7 +38,7 @@ pub(crate) static NODE: LazyLock<Node> = LazyLock::new(|| Node {
 
 struct OpenDoor;
 
-impl TransactionDoor for OpenDoor {
+impl TransactionService for OpenDoor {
     fn send(&self, _: Sender, _: VerifiedTransaction) -> Result<(), SendError> {
         Ok(())
     }
@@ -53,8 +54,8 @@ impl TransactionDoor for OpenDoor {
 
 const SLOT: u64 = 1_000;
 
-fn cluster() -> Cluster {
-    Cluster {
+fn cluster() -> ClusterInfo {
+    ClusterInfo {
         genesis_hash: Hash::new_from_array([5; 32]),
         genesis_unix_timestamp: 1_600_000_000,
         identity: Pubkey::new_from_array([50; 32]),
@@ -77,7 +78,7 @@ fn cluster() -> Cluster {
 
 fn reader() -> chain::Reader {
     let block = BlockId { slot: SLOT, bank: 0 };
-    let bank = Arc::new(Bank {
+    let bank = Arc::new(BlockInfo {
         block,
         parent_slot: SLOT - 1,
         block_height: SLOT,

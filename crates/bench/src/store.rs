@@ -359,7 +359,7 @@ impl Engine for Nothing {
 fn payload_bytes(block: &Block) -> u64 {
     let transactions = block.transactions.iter().map(|executed| {
         let logs: usize = executed.meta.log_messages.iter().flatten().map(String::len).sum();
-        64 + 32 * executed.keys.len() + 60 + 16 * executed.keys.len() + logs
+        64 + 32 * executed.account_keys.len() + 60 + 16 * executed.account_keys.len() + logs
     });
     let accounts = block.writes.iter().flat_map(|write| &write.account);
     let accounts = accounts.map(|account| 32 + 49 + account.0.data().len());

@@ -15,7 +15,7 @@ use crate::history::transaction_bytes;
 
 /// A transaction that was executed, and all that came of it.
 #[derive(Clone, Debug)]
-pub struct Executed {
+pub struct ExecutedTransaction {
     /// Which block holds it.
     pub slot: Slot,
     /// Its place within the block.
@@ -27,12 +27,12 @@ pub struct Executed {
     /// Status, fee, balances, logs, inner instructions, return data, loaded addresses.
     pub meta: TransactionStatusMeta,
     /// Every account it names: static keys, then loaded writable, then loaded read-only.
-    pub keys: Vec<Pubkey>,
+    pub account_keys: Vec<Pubkey>,
     /// Whether it is one validator's vote and nothing else.
     pub is_vote: bool,
 }
 
-impl Executed {
+impl ExecutedTransaction {
     /// The first signature, which names the transaction.
     pub fn signature(&self) -> Signature {
         self.transaction.signatures.first().copied().unwrap_or_default()
@@ -50,7 +50,7 @@ pub struct AccountWrite {
     pub account: Option<Arc<Account>>,
     /// The keys that it was found by before the block and is not found by any more: it was closed, or
     /// has another program, owner, mint or delegate now. Mostly none. Not kept in the store.
-    pub left: Vec<(KeyKind, Address)>,
+    pub removed_keys: Vec<(KeyKind, Address)>,
 }
 
 /// A complete block.
@@ -73,7 +73,7 @@ pub struct Block {
     /// Transactions since genesis, this block's included.
     pub transaction_count: u64,
     /// In the order of execution.
-    pub transactions: Vec<Arc<Executed>>,
+    pub transactions: Vec<Arc<ExecutedTransaction>>,
     /// What was paid out: commissions and stake rewards of the epoch before, then the leader's fees.
     pub rewards: Vec<Reward>,
     /// In the first block of an epoch that pays rewards: how many blocks pay the stake accounts.

@@ -14,7 +14,7 @@ use crate::InflationSchedule;
 
 /// What was fixed at genesis or at start.
 #[derive(Clone, Debug)]
-pub struct Cluster {
+pub struct ClusterInfo {
     /// Names the ledger; clients tell clusters apart by it.
     pub genesis_hash: Hash,
     /// Seconds since 1970.

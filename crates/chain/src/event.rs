@@ -7,12 +7,12 @@ use solana_hash::Hash;
 use solana_pubkey::Pubkey;
 use solana_signature::Signature;
 
-use crate::{Block, Executed};
+use crate::{Block, ExecutedTransaction};
 
 /// Something happened. Told by the one writer, in the order in which it became true for readers: a
 /// reader who learns of it sees at least that state.
 #[derive(Clone, Debug)]
-pub enum Event {
+pub enum LedgerEvent {
     /// A block was begun.
     BankCreated {
         /// Its slot.
@@ -25,7 +25,7 @@ pub enum Event {
         timestamp_ms: u64,
     },
     /// Transactions were executed, in this order: they are processed. All that became visible at once.
-    Executed(Arc<[Arc<Executed>]>),
+    Executed(Arc<[Arc<ExecutedTransaction>]>),
     /// A block is complete, and kept if the ledger is kept: it is confirmed.
     Completed {
         /// The block.
@@ -63,5 +63,5 @@ pub struct Vote {
 /// listeners do.
 pub trait EventSink: Send {
     /// Takes one event.
-    fn event(&mut self, event: &Event);
+    fn send(&mut self, event: &LedgerEvent);
 }

@@ -20,7 +20,7 @@ use parking_lot::Mutex;
 use solana_pubkey::Pubkey;
 use solana_signature::Signature;
 
-use crate::{Block, Executed};
+use crate::{Block, ExecutedTransaction};
 
 /// How much history is kept.
 #[derive(Clone, Copy, Debug)]
@@ -33,11 +33,11 @@ pub struct HistoryLimits {
 
 /// One transaction that names an address.
 #[derive(Clone, Debug)]
-pub struct AddressEntry(pub Arc<Executed>);
+pub struct AddressSignature(pub Arc<ExecutedTransaction>);
 
 /// Where a transaction stands.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct TransactionPosition {
     slot: Slot,
     /// Among its block's, in the order of execution.
     index: usize,
@@ -51,25 +51,25 @@ type Map<K, V> = GenericHashMap<K, V, RandomState, DefaultSharedPtr>;
 pub struct HistorySnapshot {
     blocks: OrdMap<Slot, Arc<Block>>,
     /// The transactions of the block that is not complete yet.
-    open: Vector<Arc<Executed>>,
+    open: Vector<Arc<ExecutedTransaction>>,
     /// Of every transaction, those of the open block too.
-    places: Map<Signature, Place>,
-    by_address: Map<Pubkey, Vector<AddressEntry>>,
+    positions: Map<Signature, TransactionPosition>,
+    by_address: Map<Pubkey, Vector<AddressSignature>>,
     bytes: u64,
 }
 
 /// What the writer has of it.
 #[derive(Default)]
-struct Writing {
+struct WriterState {
     all: HistorySnapshot,
     /// As of the newest complete block.
-    by_address: Map<Pubkey, Vector<AddressEntry>>,
+    by_address: Map<Pubkey, Vector<AddressSignature>>,
 }
 
 /// The history of a ledger: one writer, any number of readers.
 pub struct History {
     limits: HistoryLimits,
-    writing: Mutex<Writing>,
+    writer: Mutex<WriterState>,
     published: ArcSwap<HistorySnapshot>,
 }
 
@@ -78,7 +78,7 @@ impl History {
     pub fn new(limits: HistoryLimits) -> Self {
         Self {
             limits,
-            writing: Mutex::default(),
+            writer: Mutex::default(),
             published: ArcSwap::from_pointee(HistorySnapshot::default()),
         }
     }
@@ -90,8 +90,8 @@ impl History {
 
     /// Adds transactions of the open block, in the order of execution. Readers see them after
     /// [`Self::publish`], and in the lists of addresses after that of their block.
-    pub fn executed(&self, executed: &[Arc<Executed>]) {
-        let mut writing = self.writing.lock();
+    pub fn record_transactions(&self, executed: &[Arc<ExecutedTransaction>]) {
+        let mut writing = self.writer.lock();
         for transaction in executed {
             writing.all.add(transaction);
         }
@@ -99,9 +99,9 @@ impl History {
 
     /// Adds a complete block whose transactions have been added, and no others since the block before,
     /// without the accounts that it wrote, and lets go of the oldest blocks past the limits.
-    pub fn completed(&self, block: &Block) {
-        let mut writing = self.writing.lock();
-        let Writing { all, by_address } = &mut *writing;
+    pub fn record_block(&self, block: &Block) {
+        let mut writing = self.writer.lock();
+        let WriterState { all, by_address } = &mut *writing;
         let newest = block.id.slot;
         let block = Block {
             transactions: block.transactions.clone(),
@@ -124,7 +124,7 @@ impl History {
 
     /// Lets readers see all that was added.
     pub fn publish(&self) {
-        let writing = self.writing.lock();
+        let writing = self.writer.lock();
         let by_address = writing.by_address.clone();
         let snapshot = HistorySnapshot { by_address, ..writing.all.clone() };
         drop(writing);
@@ -152,15 +152,15 @@ impl HistorySnapshot {
     }
 
     /// The transaction of a signature.
-    pub fn transaction(&self, signature: &Signature) -> Option<&Arc<Executed>> {
-        let Place { slot, index } = *self.places.get(signature)?;
+    pub fn transaction(&self, signature: &Signature) -> Option<&Arc<ExecutedTransaction>> {
+        let TransactionPosition { slot, index } = *self.positions.get(signature)?;
         let in_block = self.blocks.get(&slot).and_then(|block| block.transactions.get(index));
         let found = in_block.into_iter().chain(self.open.get(index));
         found.into_iter().find(|executed| executed.signature() == *signature)
     }
 
     /// The transactions of complete blocks that name an address, the oldest first.
-    pub fn by_address(&self, address: &Pubkey) -> Option<&Vector<AddressEntry>> {
+    pub fn signatures_for_address(&self, address: &Pubkey) -> Option<&Vector<AddressSignature>> {
         self.by_address.get(address)
     }
 
@@ -169,13 +169,13 @@ impl HistorySnapshot {
         self.bytes
     }
 
-    fn add(&mut self, executed: &Arc<Executed>) {
+    fn add(&mut self, executed: &Arc<ExecutedTransaction>) {
         self.bytes += transaction_bytes(executed);
-        let place = Place { slot: executed.slot, index: self.open.len() };
-        self.places.insert(executed.signature(), place);
+        let place = TransactionPosition { slot: executed.slot, index: self.open.len() };
+        self.positions.insert(executed.signature(), place);
         self.open.push_back(Arc::clone(executed));
-        for key in &executed.keys {
-            let entry = AddressEntry(Arc::clone(executed));
+        for key in &executed.account_keys {
+            let entry = AddressSignature(Arc::clone(executed));
             self.by_address.entry(*key).or_default().push_back(entry);
         }
     }
@@ -186,8 +186,8 @@ impl HistorySnapshot {
         self.bytes = self.bytes.saturating_sub(block_bytes(&block));
         for executed in &block.transactions {
             self.bytes = self.bytes.saturating_sub(transaction_bytes(executed));
-            self.places.remove(&executed.signature());
-            for key in &executed.keys {
+            self.positions.remove(&executed.signature());
+            for key in &executed.account_keys {
                 self.forget_oldest_of(key, block.id.slot);
             }
         }
@@ -210,7 +210,7 @@ fn block_bytes(block: &Block) -> u64 {
 }
 
 /// What one transaction costs us, maps included: measured sizes, not a guess at the allocator.
-pub(crate) fn transaction_bytes(executed: &Executed) -> u64 {
+pub(crate) fn transaction_bytes(executed: &ExecutedTransaction) -> u64 {
     let meta = &executed.meta;
     let message = &executed.transaction.message;
     let instructions: usize = message
@@ -228,10 +228,10 @@ pub(crate) fn transaction_bytes(executed: &Executed) -> u64 {
         .sum();
     let tokens = meta.pre_token_balances.iter().flatten().count()
         + meta.post_token_balances.iter().flatten().count();
-    (size_of::<Executed>()
+    (size_of::<ExecutedTransaction>()
         + executed.transaction.signatures.len() * 64
         + message.static_account_keys().len() * 32
-        + executed.keys.len() * (32 + 16 + 24)
+        + executed.account_keys.len() * (32 + 16 + 24)
         + meta.pre_balances.len() * 16
         + instructions
         + logs
@@ -258,8 +258,8 @@ mod tests {
         bytes.into()
     }
 
-    fn executed(slot: Slot, index: usize) -> Arc<Executed> {
-        Arc::new(Executed {
+    fn executed(slot: Slot, index: usize) -> Arc<ExecutedTransaction> {
+        Arc::new(ExecutedTransaction {
             slot,
             index: index as u32,
             block_time: 0,
@@ -268,12 +268,12 @@ mod tests {
                 ..VersionedTransaction::default()
             },
             meta: TransactionStatusMeta::default(),
-            keys: Vec::new(),
+            account_keys: Vec::new(),
             is_vote: false,
         })
     }
 
-    fn block(slot: Slot, transactions: Vec<Arc<Executed>>) -> Block {
+    fn block(slot: Slot, transactions: Vec<Arc<ExecutedTransaction>>) -> Block {
         Block {
             id: BlockId { slot, bank: slot },
             parent_slot: slot.saturating_sub(1),
@@ -309,13 +309,13 @@ mod tests {
             let (first, second) = all.split_at(PER_BLOCK / 3);
             for (part, len) in [(first, first.len()), (second, PER_BLOCK)] {
                 let before = history.snapshot();
-                history.executed(part);
+                history.record_transactions(part);
                 assert_eq!(known(&before, slot), len - part.len());
                 history.publish();
                 assert_eq!(known(&history.snapshot(), slot), len);
                 assert_eq!(known(&before, slot), len - part.len(), "a snapshot stays as it was");
             }
-            history.completed(&block(slot, all));
+            history.record_block(&block(slot, all));
             history.publish();
             old.push(history.snapshot());
         }

@@ -3,29 +3,29 @@
 //!
 //! Not here: accounts (`query`, `solana`), execution (`localnet`), sockets (`rpc`).
 
-mod bank;
 mod block;
+mod block_info;
 mod cluster;
-mod door;
 mod event;
 mod history;
 mod inflation;
 mod signatures;
+mod transaction_service;
 
 use solana::Account;
 
-pub use bank::{BLOCKHASHES_KEPT, BLOCKHASHES_VALID, Bank, BlockhashQueue};
-pub use block::{AccountWrite, Block, Executed};
-pub use cluster::Cluster;
-pub use door::{
-    AirdropError, QueueBound, SendError, Sender, Simulation, SimulationError, SimulationRequest,
-    TransactionDoor, VerifiedTransaction, VerifyError,
-};
-pub use event::{Event, EventSink, Vote};
-pub use history::{AddressEntry, History, HistoryLimits, HistorySnapshot};
+pub use block::{AccountWrite, Block, ExecutedTransaction};
+pub use block_info::{BLOCKHASHES_VALID, BlockInfo, BlockhashQueue, RECENT_BLOCKHASHES_MAX};
+pub use cluster::ClusterInfo;
+pub use event::{EventSink, LedgerEvent, Vote};
+pub use history::{AddressSignature, History, HistoryLimits, HistorySnapshot};
 pub use inflation::InflationSchedule;
+pub use transaction_service::{
+    AirdropError, QueueBound, SendError, Sender, Simulation, SimulationError, SimulationRequest,
+    TransactionService, VerifiedTransaction, VerifyError,
+};
 
 /// The accounts of a Solana ledger, for whoever reads them.
-pub type Reader = query::Reader<Account, Bank>;
+pub type Reader = query::Reader<Account, BlockInfo>;
 /// The accounts of a Solana ledger at one block.
-pub type View = query::View<Account, Bank>;
+pub type View = query::View<Account, BlockInfo>;

@@ -6,7 +6,7 @@
 //! equation is checked by encoding what R must be: where it holds, R is that encoding to the byte. Of the
 //! points of small order there are eight, and so eight encodings. To decode the key is as dear, and who
 //! signs one transaction mostly signs more: each thread keeps the keys that it decoded.
-//! Bounds: [`DECODED_MAX`] keys for each thread that checks signatures, 200 kB.
+//! Bounds: [`KEY_CACHE_MAX`] keys for each thread that checks signatures, 200 kB.
 
 use std::cell::RefCell;
 
@@ -14,10 +14,10 @@ use ed25519_dalek::{Signature as EdSignature, Verifier, VerifyingKey};
 use solana_transaction::versioned::VersionedTransaction;
 
 /// Keys that a thread keeps, each in a place of its own: a key takes the place of another.
-const DECODED_MAX: usize = 1_024;
+const KEY_CACHE_MAX: usize = 1_024;
 
 thread_local! {
-    static DECODED: RefCell<Vec<Option<VerifyingKey>>> = RefCell::new(vec![None; DECODED_MAX]);
+    static KEY_CACHE: RefCell<Vec<Option<VerifyingKey>>> = RefCell::new(vec![None; KEY_CACHE_MAX]);
 }
 
 /// The bit of an encoding's last byte that says which of two points it is.
@@ -48,28 +48,28 @@ const SMALL_ORDER: [[u8; 32]; 5] = [
 ];
 
 /// Whether each signature is of its key over `message`, which is the transaction's own, as sent.
-pub(crate) fn are_right(transaction: &VersionedTransaction, message: &[u8]) -> bool {
+pub(crate) fn verify(transaction: &VersionedTransaction, message: &[u8]) -> bool {
     let keys = transaction.message.static_account_keys();
     let mut signed = transaction.signatures.iter().zip(keys);
-    signed.all(|(signature, key)| is_right(signature.as_array(), key.as_array(), message))
+    signed.all(|(signature, key)| verify_one(signature.as_array(), key.as_array(), message))
 }
 
-fn is_right(signature: &[u8; 64], key: &[u8; 32], message: &[u8]) -> bool {
+fn verify_one(signature: &[u8; 64], key: &[u8; 32], message: &[u8]) -> bool {
     let signature = EdSignature::from_bytes(signature);
-    let Some(key) = decoded(key) else { return false };
+    let Some(key) = decode_key(key) else { return false };
     !is_of_small_order(signature.r_bytes()) && key.verify(message, &signature).is_ok()
 }
 
 /// The key that is encoded so, if it is one and of a large order.
-fn decoded(key: &[u8; 32]) -> Option<VerifyingKey> {
+fn decode_key(key: &[u8; 32]) -> Option<VerifyingKey> {
     let [.., high, low] = *key;
-    let place = usize::from(u16::from_be_bytes([high, low])) % DECODED_MAX;
-    let known = DECODED.with_borrow(|keys| keys[place]);
+    let place = usize::from(u16::from_be_bytes([high, low])) % KEY_CACHE_MAX;
+    let known = KEY_CACHE.with_borrow(|keys| keys[place]);
     if let Some(known) = known.filter(|known| known.as_bytes() == key) {
         return Some(known);
     }
     let new = VerifyingKey::from_bytes(key).ok().filter(|key| !key.is_weak())?;
-    DECODED.with_borrow_mut(|keys| keys[place] = Some(new));
+    KEY_CACHE.with_borrow_mut(|keys| keys[place] = Some(new));
     Some(new)
 }
 
@@ -93,7 +93,7 @@ mod tests {
 
     /// What we say, and whether the equation holds, orders left aside; we must say what others do.
     fn check(signature: &[u8; 64], key: &[u8; 32], message: &[u8]) -> (bool, bool) {
-        let ours = is_right(signature, key, message);
+        let ours = verify_one(signature, key, message);
         let theirs = Signature::from(*signature).verify(key, message);
         assert_eq!(ours, theirs, "{signature:?} {key:?} {message:?}");
         let equation = VerifyingKey::from_bytes(key)

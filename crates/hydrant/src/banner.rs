@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
-use chain::Cluster;
+use chain::ClusterInfo;
 use rpc::Usage;
 use solana_pubkey::Pubkey;
 
@@ -13,7 +13,7 @@ use crate::usage::Line;
 
 /// What a user needs to know first.
 pub(crate) struct Banner<'a> {
-    pub(crate) cluster: &'a Cluster,
+    pub(crate) cluster: &'a ClusterInfo,
     pub(crate) mint: Option<Pubkey>,
     /// Whether the mint is a wallet that was given or found.
     pub(crate) has_wallet: bool,

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use localnet::{Localnet, Running};
-use rpc::metrics::Source;
+use rpc::metrics::Collector;
 use rpc::pubsub::PubSub;
 use rpc::{Health, Listeners, Node, SystemClock, Usage};
 
@@ -206,8 +206,8 @@ async fn serve(
     .context("start PubSub")?;
     let (rest, waits) = rest::Rest::start().context("start REST")?;
     let rest = Arc::new(rest);
-    node.metrics.add(Arc::clone(&pubsub) as Arc<dyn Source>);
-    node.metrics.add(Arc::clone(&rest) as Arc<dyn Source>);
+    node.metrics.add(Arc::clone(&pubsub) as Arc<dyn Collector>);
+    node.metrics.add(Arc::clone(&rest) as Arc<dyn Collector>);
     node.metrics.add(Arc::new(tpu.figures()));
     node.metrics.add(Arc::new(QueueMetrics(Arc::clone(localnet.queue()))));
     let mint = localnet.mint();

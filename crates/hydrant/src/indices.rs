@@ -10,7 +10,7 @@ use clap::ValueEnum;
 use ledger::{Address, KeyKind};
 use query::{IndexConfig, IndexKeyFilter};
 use serde::Deserialize;
-use solana::facet;
+use solana::key_kind;
 use solana_pubkey::Pubkey;
 
 use crate::cli::DevFlags;
@@ -34,10 +34,10 @@ pub(crate) enum AccountIndex {
 impl AccountIndex {
     /// Those that there are, and what each goes by.
     const ALL: [(Self, KeyKind); 4] = [
-        (Self::ProgramId, facet::PROGRAM),
-        (Self::SplTokenOwner, facet::OWNER),
-        (Self::SplTokenMint, facet::MINT),
-        (Self::SplTokenDelegate, facet::DELEGATE),
+        (Self::ProgramId, key_kind::PROGRAM),
+        (Self::SplTokenOwner, key_kind::OWNER),
+        (Self::SplTokenMint, key_kind::MINT),
+        (Self::SplTokenDelegate, key_kind::DELEGATE),
     ];
 }
 
@@ -61,7 +61,7 @@ pub(crate) fn from_flags(flags: &DevFlags) -> Result<IndexConfig> {
         let is_on = on.is_empty() || on.contains(&index);
         indices = indices.with(facet, if is_on { kept.clone() } else { IndexKeyFilter::Off });
     }
-    Ok(rpc::own_keys()
+    Ok(rpc::required_index_keys()
         .into_iter()
         .fold(indices, |indices, (facet, key)| indices.with_own(facet, key)))
 }
@@ -84,7 +84,13 @@ mod tests {
 
     fn check(flags: &DevFlags) -> Result<Vec<[IndexCoverage; 2]>> {
         let indices = from_flags(flags)?;
-        let facets = [facet::PROGRAM, facet::OWNER, facet::MINT, facet::DELEGATE, facet::LOCKUP];
+        let facets = [
+            key_kind::PROGRAM,
+            key_kind::OWNER,
+            key_kind::MINT,
+            key_kind::DELEGATE,
+            key_kind::LOCKUP,
+        ];
         let indexed = |facet| [1, 2].map(|n| indices.coverage(facet, &Address::from([n; 32])));
         Ok(facets.into_iter().map(indexed).collect())
     }
@@ -103,7 +109,7 @@ mod tests {
         let none = DevFlags { account_index: vec![AccountIndex::None], ..DevFlags::default() };
         assert_eq!(check(&none)?, [[Off; 2], [Off; 2], [Off; 2], [Off; 2], [Covered; 2]]);
         let own = from_flags(&none)?;
-        assert!(rpc::own_keys().iter().all(|(facet, key)| own.has_entries(*facet, key)));
+        assert!(rpc::required_index_keys().iter().all(|(facet, key)| own.has_entries(*facet, key)));
         Ok(())
     }
 

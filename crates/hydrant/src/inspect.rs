@@ -7,7 +7,7 @@ use chain::View;
 use indicatif::{HumanBytes, HumanCount};
 use ledger::KeyKind;
 use snapshot::{Snapshot, Summary};
-use solana::facet;
+use solana::key_kind;
 use solana_native_token::LAMPORTS_PER_SOL;
 use solana_pubkey::Pubkey;
 
@@ -17,11 +17,11 @@ use crate::snapshot_file::SnapshotFile;
 
 /// The indices by their names; whatever is more is small.
 const INDICES: [(&str, KeyKind); 5] = [
-    ("program-id", facet::PROGRAM),
-    ("spl-token-owner", facet::OWNER),
-    ("spl-token-mint", facet::MINT),
-    ("spl-token-delegate", facet::DELEGATE),
-    ("lockups", facet::LOCKUP),
+    ("program-id", key_kind::PROGRAM),
+    ("spl-token-owner", key_kind::OWNER),
+    ("spl-token-mint", key_kind::MINT),
+    ("spl-token-delegate", key_kind::DELEGATE),
+    ("lockups", key_kind::LOCKUP),
 ];
 
 /// Loads and checks the archive, and prints what is in it.
@@ -40,7 +40,7 @@ pub(crate) fn run(flags: &InspectFlags) -> Result<()> {
         // Every address of a snapshot is a pubkey.
         Some((Pubkey::try_from(address.as_bytes()).ok()?, account.0.clone()))
     });
-    let summary = Summary::of(accounts, flags.largest);
+    let summary = Summary::from_accounts(accounts, flags.largest);
     let mut out = text(&snapshot, &summary, flags.largest);
     out.push_str(&parts(&view, snapshot.accounts_len));
     say(out.trim_end());

@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 
 use localnet::Work;
 use quic::{Counters, Destination, Relay};
-use rpc::metrics::{Kind, Source, Text};
+use rpc::metrics::{Collector, Exposition, MetricKind};
 
 /// The counts of a door. The relay is not kept alive by who tells of it.
 pub(crate) struct TpuFigures {
@@ -14,8 +14,8 @@ pub(crate) struct TpuFigures {
     pub(crate) relay: Option<Weak<Relay>>,
 }
 
-impl Source for TpuFigures {
-    fn write(&self, to: &mut Text) {
+impl Collector for TpuFigures {
+    fn write(&self, to: &mut Exposition) {
         let figures = self.counters.figures();
         let counts = [
             (
@@ -38,30 +38,30 @@ impl Source for TpuFigures {
             ("hydrant_quic_retries_total", "Retry tokens sent.", figures.retries),
         ];
         for (name, help, count) in counts {
-            to.single(name, Kind::Counter, help, count);
+            to.single(name, MetricKind::Counter, help, count);
         }
         let name = "hydrant_quic_connections_open";
-        to.single(name, Kind::Gauge, "Connections that are open.", figures.open);
+        to.single(name, MetricKind::Gauge, "Connections that are open.", figures.open);
         let help = "Transactions, streams, connections and handshakes refused, by cause.";
-        let mut family = to.family("hydrant_quic_refused_total", Kind::Counter, help);
+        let mut family = to.family("hydrant_quic_refused_total", MetricKind::Counter, help);
         for (cause, count) in figures.causes() {
             family.put(&[("cause", cause)], count);
         }
         let name = "hydrant_quic_transaction_duration_seconds";
         let help = "Time from a transaction's first byte until the ledger took it.";
-        let mut family = to.family(name, Kind::Histogram, help);
+        let mut family = to.family(name, MetricKind::Histogram, help);
         let last = figures.latencies().count() - 1;
         let buckets = figures.latencies().enumerate().map(|(at, (below_us, count))| {
             (if at == last { f64::INFINITY } else { below_us as f64 / 1e6 }, count)
         });
         family.buckets(&[], buckets, figures.latency_us as f64 / 1e6);
         let help = "Time of the threads that check transactions, by what they did.";
-        let mut family = to.family("hydrant_quic_step_seconds_total", Kind::Counter, help);
+        let mut family = to.family("hydrant_quic_step_seconds_total", MetricKind::Counter, help);
         for (step, took) in figures.steps() {
             family.put(&[("step", step)], took.as_secs_f64());
         }
         let help = "Time of the thread that executes transactions, by what it did.";
-        let mut family = to.family("hydrant_executor_seconds_total", Kind::Counter, help);
+        let mut family = to.family("hydrant_executor_seconds_total", MetricKind::Counter, help);
         for (part, took) in self.work.parts() {
             family.put(&[("part", part)], took.as_secs_f64());
         }
@@ -73,7 +73,7 @@ impl Source for TpuFigures {
 
 type Figure = fn(&Destination) -> &AtomicU64;
 
-fn forwarded(to: &mut Text, relay: &Relay) {
+fn forwarded(to: &mut Exposition, relay: &Relay) {
     let destinations: Vec<_> = relay
         .destinations()
         .into_iter()
@@ -88,7 +88,7 @@ fn forwarded(to: &mut Text, relay: &Relay) {
         ("full", |it| &it.full),
     ];
     let help = "Forwarded transactions by destination and by what became of them.";
-    let mut family = to.family("hydrant_forwarded_total", Kind::Counter, help);
+    let mut family = to.family("hydrant_forwarded_total", MetricKind::Counter, help);
     for (address, counts) in &destinations {
         for (outcome, figure) in outcomes {
             let count = figure(counts).load(Ordering::Relaxed);
@@ -98,7 +98,7 @@ fn forwarded(to: &mut Text, relay: &Relay) {
     let outcomes: [(&str, Figure); 2] =
         [("made", |it| &it.connections), ("broken", |it| &it.broken)];
     let help = "Connections to destinations that were made, and that broke.";
-    let mut family = to.family("hydrant_forward_connections_total", Kind::Counter, help);
+    let mut family = to.family("hydrant_forward_connections_total", MetricKind::Counter, help);
     for (address, counts) in &destinations {
         for (outcome, figure) in outcomes {
             let count = figure(counts).load(Ordering::Relaxed);

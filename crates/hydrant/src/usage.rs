@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use indicatif::{HumanBytes, HumanCount};
-use rpc::metrics::{Source, Text};
+use rpc::metrics::{Collector, Exposition};
 use rpc::{Node, Usage};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::MissedTickBehavior;
@@ -79,8 +79,8 @@ impl ProcessMemory {
     }
 }
 
-impl Source for ProcessMemory {
-    fn write(&self, _: &mut Text) {}
+impl Collector for ProcessMemory {
+    fn write(&self, _: &mut Exposition) {}
 
     fn memory(&self) -> Vec<(&'static str, u64)> {
         let executable = status_bytes("RssFile:").unwrap_or_default();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use chain::{
     AirdropError, History, Reader, SendError, Sender, Simulation, SimulationError,
-    SimulationRequest, TransactionDoor, VerifiedTransaction, View,
+    SimulationRequest, TransactionService, VerifiedTransaction, View,
 };
 use ledger::{Address, Commitment};
 use parking_lot::Mutex;
@@ -75,7 +75,7 @@ impl Door {
     }
 }
 
-impl TransactionDoor for Door {
+impl TransactionService for Door {
     fn send(&self, sender: Sender, transaction: VerifiedTransaction) -> Result<(), SendError> {
         self.queue.send(sender, transaction.fee_payer(), transaction)
     }

@@ -14,7 +14,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use chain::{
-    AccountWrite, Bank, Block, Event, EventSink, Executed, History, Reader, VerifiedTransaction,
+    AccountWrite, Block, BlockInfo, EventSink, ExecutedTransaction, History, LedgerEvent, Reader,
+    VerifiedTransaction,
 };
 use ledger::{Address, BlockId, Change, Slot};
 use query::LedgerError;
@@ -77,7 +78,7 @@ pub(crate) struct Pace {
 /// All that the executing thread owns.
 pub(crate) struct Executor {
     pub(crate) set: WorkingSet,
-    pub(crate) ledger: query::Ledger<Account, Bank>,
+    pub(crate) ledger: query::Ledger<Account, BlockInfo>,
     pub(crate) reader: Reader,
     pub(crate) history: Arc<History>,
     pub(crate) store: Option<Store>,
@@ -97,13 +98,13 @@ pub(crate) struct Executor {
     /// The vote of the open block, told with its first publication.
     pub(crate) voted: Option<chain::Vote>,
     /// Transactions executed since the last publication.
-    pub(crate) fresh: Vec<Arc<Executed>>,
+    pub(crate) fresh: Vec<Arc<ExecutedTransaction>>,
     pub(crate) work: Arc<Work>,
 }
 
 /// What the first block is built on.
 pub(crate) struct Parent {
-    pub(crate) bank: Bank,
+    pub(crate) bank: BlockInfo,
     pub(crate) bank_hash: Hash,
 }
 
@@ -234,7 +235,7 @@ impl Executor {
         let lamports = |accounts: &[AccountSharedData]| -> u64 {
             accounts.iter().map(ReadableAccount::lamports).sum()
         };
-        let bank = Bank {
+        let bank = BlockInfo {
             transaction_count: bank.transaction_count + 1,
             capitalization: bank.capitalization + lamports(&outcome.after)
                 - lamports(&outcome.before),
@@ -252,14 +253,14 @@ impl Executor {
         self.open.changed(outcome.changes());
         self.set.commit(outcome.writes());
         self.statuses.insert(message_hash);
-        let executed = Arc::new(Executed {
+        let executed = Arc::new(ExecutedTransaction {
             slot: self.open.bank.block.slot,
             index: self.open.transactions.len() as u32,
             block_time: self.open.bank.unix_timestamp,
             is_vote: is_vote(&transaction),
             transaction,
             meta,
-            keys: outcome.keys,
+            account_keys: outcome.keys,
         });
         self.open.transactions.push(Arc::clone(&executed));
         self.fresh.push(executed);
@@ -280,7 +281,7 @@ impl Executor {
     pub(crate) fn apply<'a>(
         &mut self,
         writes: impl Iterator<Item = (Pubkey, &'a AccountSharedData)>,
-        bank: Bank,
+        bank: BlockInfo,
     ) -> Result<(), LedgerError> {
         let (pubkeys, changes): (Vec<Pubkey>, Vec<Change<Account>>) = writes
             .map(|(pubkey, account)| {
@@ -296,7 +297,7 @@ impl Executor {
             pubkey,
             id,
             account,
-            left: Vec::new(),
+            removed_keys: Vec::new(),
         }));
         Ok(())
     }
@@ -307,14 +308,14 @@ impl Executor {
         self.ledger.publish();
         let fresh = std::mem::take(&mut self.fresh);
         if !fresh.is_empty() {
-            self.history.executed(&fresh);
+            self.history.record_transactions(&fresh);
             self.history.publish();
         }
         if let Some(vote) = self.voted.take() {
-            self.tell(&Event::Voted(vote));
+            self.tell(&LedgerEvent::Voted(vote));
         }
         if !fresh.is_empty() {
-            self.tell(&Event::Executed(fresh.into()));
+            self.tell(&LedgerEvent::Executed(fresh.into()));
         }
         self.work.add(Part::Publish, now() - began);
     }
@@ -341,14 +342,14 @@ impl Executor {
         if let Some(store) = &mut self.store {
             store.append(&block)?;
         }
-        self.history.completed(&block);
+        self.history.record_block(&block);
         self.history.publish();
         self.open.bank = bank.clone();
         self.ledger.complete(block.id, Arc::new(bank))?;
         self.ledger.publish();
         self.prune_store(block.id.slot);
         self.unfinalized.push_back(Arc::clone(&block));
-        self.tell(&Event::Completed { block, timestamp_ms: unix_time().as_millis() as u64 });
+        self.tell(&LedgerEvent::Completed { block, timestamp_ms: unix_time().as_millis() as u64 });
         Ok(())
     }
 
@@ -357,7 +358,7 @@ impl Executor {
         self.ledger.finalize(block.id)?;
         self.ledger.publish();
         self.finalized_slot = block.id.slot;
-        self.tell(&Event::Finalized { block, timestamp_ms: unix_time().as_millis() as u64 });
+        self.tell(&LedgerEvent::Finalized { block, timestamp_ms: unix_time().as_millis() as u64 });
         Ok(())
     }
 
@@ -372,7 +373,7 @@ impl Executor {
         let parent_slot = parent.bank.block.slot;
         let slot = (parent_slot + 1).max(self.pace.warp_slot.take().unwrap_or(0));
         let id = BlockId { slot, bank: parent.bank.block.bank + 1 };
-        let bank = Bank {
+        let bank = BlockInfo {
             block: id,
             parent_slot,
             block_height: parent.bank.block_height + 1,
@@ -444,7 +445,7 @@ impl Executor {
         let slot = self.open.bank.block.slot;
         let root = self.finalized_slot;
         let timestamp_ms = unix_time().as_millis() as u64;
-        self.tell(&Event::BankCreated { slot, parent, root, timestamp_ms });
+        self.tell(&LedgerEvent::BankCreated { slot, parent, root, timestamp_ms });
         self.publish();
     }
 
@@ -453,13 +454,13 @@ impl Executor {
         let Some(store) = &mut self.store else { return };
         let first_kept = self.history.snapshot().first_slot().unwrap_or(0);
         // A restart needs the hashes and transactions of the whole window.
-        let window = slot.saturating_sub(chain::BLOCKHASHES_KEPT as u64);
+        let window = slot.saturating_sub(chain::RECENT_BLOCKHASHES_MAX as u64);
         store.prune_below(first_kept.min(window));
     }
 
-    fn tell(&mut self, event: &Event) {
+    fn tell(&mut self, event: &LedgerEvent) {
         for sink in &mut self.sinks {
-            sink.event(event);
+            sink.send(event);
         }
     }
 }

@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use chain::{Bank, Reader};
+use chain::{BlockInfo, Reader};
 use ledger::{Address, AddressId, BlockId, Change};
 use query::{Ledger, LedgerConfig, LedgerError, LedgerUsage};
 use solana::Account;
@@ -24,10 +24,10 @@ const CHUNK_MAX: usize = 4_096;
 
 /// A ledger that is being filled.
 pub(crate) struct Filling {
-    ledger: Ledger<Account, Bank>,
+    ledger: Ledger<Account, BlockInfo>,
     reader: Reader,
     root: BlockId,
-    bank: Arc<Bank>,
+    bank: Arc<BlockInfo>,
     waiting: Vec<Change<Account>>,
     /// Lamports of all that was [`Self::add`]ed. More than a `u64` holds may have been given.
     lamports: u128,
@@ -41,7 +41,7 @@ impl Accounts for Filling {
 
 impl Filling {
     /// An empty ledger whose root is the block of `bank`, which may change until the end.
-    pub(crate) fn new(config: &Config, bank: Bank) -> Self {
+    pub(crate) fn new(config: &Config, bank: BlockInfo) -> Self {
         let (root, bank) = (bank.block, Arc::new(bank));
         let ledger_config =
             LedgerConfig { addresses_max: config.addresses_max, indices: config.indices.clone() };
@@ -114,7 +114,7 @@ impl Filling {
     }
 
     /// What is there so far.
-    pub(crate) fn ledger(&mut self) -> Result<&Ledger<Account, Bank>, LedgerError> {
+    pub(crate) fn ledger(&mut self) -> Result<&Ledger<Account, BlockInfo>, LedgerError> {
         self.take_in_waiting()?;
         Ok(&self.ledger)
     }
@@ -141,8 +141,8 @@ impl Filling {
     /// Ends it: from now on readers see everything.
     pub(crate) fn finish(
         mut self,
-        bank: Bank,
-    ) -> Result<(Ledger<Account, Bank>, Reader), LedgerError> {
+        bank: BlockInfo,
+    ) -> Result<(Ledger<Account, BlockInfo>, Reader), LedgerError> {
         self.take_in_waiting()?;
         self.ledger.apply(self.root, Vec::new(), Arc::new(bank))?;
         self.ledger.publish();

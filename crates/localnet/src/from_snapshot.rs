@@ -7,10 +7,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use chain::{Bank, Block, BlockhashQueue, View};
+use chain::{Block, BlockInfo, BlockhashQueue, View};
 use ledger::{BlockId, Commitment};
 use query::LedgerError;
-use snapshot::{BankFields, Progress, Snapshot, SnapshotError, Table, TableError};
+use snapshot::{AccountSink, AccountSinkError, BankFields, Progress, Snapshot, SnapshotError};
 use solana_account::{AccountSharedData, ReadableAccount};
 use solana_clock::Clock;
 use solana_pubkey::Pubkey;
@@ -89,14 +89,14 @@ impl LedgerTable<'_> {
     }
 }
 
-impl Table for LedgerTable<'_> {
-    fn begin(&mut self, fields: &BankFields) -> Result<(), TableError> {
+impl AccountSink for LedgerTable<'_> {
+    fn start(&mut self, fields: &BankFields) -> Result<(), AccountSinkError> {
         let (_, bank) = block_of(fields, 0, fields.capitalization);
         self.filling = Some(Filling::new(self.config, bank));
         Ok(())
     }
 
-    fn number(&self, key: &Pubkey) -> Option<u32> {
+    fn id_of(&self, key: &Pubkey) -> Option<u32> {
         self.filling.as_ref()?.number(key).map(|id| id.0)
     }
 
@@ -107,7 +107,7 @@ impl Table for LedgerTable<'_> {
     fn put(
         &mut self,
         changes: Vec<(Pubkey, Option<AccountSharedData>)>,
-    ) -> Result<Vec<u32>, TableError> {
+    ) -> Result<Vec<u32>, AccountSinkError> {
         let ids = self.filling().put(changes.into_iter())?;
         Ok(ids.into_iter().map(|id| id.0).collect())
     }
@@ -153,12 +153,12 @@ pub(crate) fn missing(accounts: &impl Accounts) -> Option<&'static str> {
 }
 
 /// The block that the snapshot was taken at, without its transactions, and its bank.
-pub(crate) fn first_block(fields: &BankFields, vm: &Vm, capitalization: u64) -> (Block, Bank) {
+pub(crate) fn first_block(fields: &BankFields, vm: &Vm, capitalization: u64) -> (Block, BlockInfo) {
     let clock: Clock = vm.svm().get_sysvar();
     block_of(fields, clock.unix_timestamp, capitalization)
 }
 
-fn block_of(fields: &BankFields, unix_timestamp: i64, capitalization: u64) -> (Block, Bank) {
+fn block_of(fields: &BankFields, unix_timestamp: i64, capitalization: u64) -> (Block, BlockInfo) {
     let newest_first = || fields.blockhashes.iter().rev().copied();
     let blockhash = newest_first().next().unwrap_or_default();
     let block = Block {
@@ -175,7 +175,7 @@ fn block_of(fields: &BankFields, unix_timestamp: i64, capitalization: u64) -> (B
         reward_partitions: None,
         writes: Vec::new(),
     };
-    let bank = Bank {
+    let bank = BlockInfo {
         block: block.id,
         parent_slot: block.parent_slot,
         block_height: block.block_height,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use chain::{BlockhashQueue, Cluster, InflationSchedule};
+use chain::{BlockhashQueue, ClusterInfo, InflationSchedule};
 use ledger::Slot;
 use serde::{Deserialize, Serialize};
 use solana_account::{Account, AccountSharedData};
@@ -179,9 +179,9 @@ impl Genesis {
         vm: &Vm,
         features: &FeatureSet,
         first_slot: Slot,
-    ) -> Cluster {
+    ) -> ClusterInfo {
         let epoch_schedule = vm.svm().get_sysvar();
-        Cluster {
+        ClusterInfo {
             genesis_hash: self.hash(),
             genesis_unix_timestamp: self.unix_timestamp,
             identity: keys.identity.pubkey(),

@@ -82,7 +82,7 @@ pub(crate) fn token_balances(
             .filter(|(_, holding)| is_known_spl_token_id(holding.owner()))
             .filter_map(|(place, holding)| {
                 let mint = |key: &Pubkey| named(outcome, key).cloned().or_else(|| account(key));
-                let balance = TokenBalance::of(holding, mint)?;
+                let balance = TokenBalance::from_account(holding, mint)?;
                 Some(TransactionTokenBalance {
                     account_index: place as u8,
                     mint: balance.mint.to_string(),

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use chain::{Bank, Block, BlockhashQueue, Cluster, EventSink, History, Reader, TransactionDoor};
+use chain::{
+    Block, BlockInfo, BlockhashQueue, ClusterInfo, EventSink, History, Reader, TransactionService,
+};
 use ledger::{BlockId, Commitment};
 use query::{Ledger, LedgerError};
 use solana::Account;
@@ -116,7 +118,7 @@ pub enum LocalnetError {
 
 /// A ledger that is open and not running yet.
 pub struct Localnet {
-    cluster: Cluster,
+    cluster: ClusterInfo,
     mint: Option<Pubkey>,
     reader: Reader,
     history: Arc<History>,
@@ -136,7 +138,7 @@ pub struct Running {
 /// What a ledger goes on from.
 struct Start {
     set: WorkingSet,
-    ledger: Ledger<Account, Bank>,
+    ledger: Ledger<Account, BlockInfo>,
     reader: Reader,
     genesis: Genesis,
     keys: NodeKeys,
@@ -236,7 +238,7 @@ impl Start {
         let (block, bank) = OpenBlock::new(bank, genesis.hash()).complete();
         // Transactions name the genesis hash first of all, as on a cluster.
         let block = Block { blockhash: genesis.hash(), ..block };
-        let bank = Bank { blockhashes: Arc::new(BlockhashQueue::new(genesis.hash())), ..bank };
+        let bank = BlockInfo { blockhashes: Arc::new(BlockhashQueue::new(genesis.hash())), ..bank };
         Self::begin(config, (genesis, keys), (block, bank), filling, set)
     }
 
@@ -265,7 +267,7 @@ impl Start {
     fn begin(
         config: &Config,
         (genesis, keys): (Genesis, NodeKeys),
-        (block, bank): (Block, Bank),
+        (block, bank): (Block, BlockInfo),
         filling: Filling,
         set: WorkingSet,
     ) -> Result<Self, LocalnetError> {
@@ -345,8 +347,8 @@ impl Localnet {
         let clock = ChainClock::new(start.parent.bank.unix_timestamp, now());
         let history = Arc::new(History::new(config.history));
         for block in &start.blocks {
-            history.executed(&block.transactions);
-            history.completed(block);
+            history.record_transactions(&block.transactions);
+            history.record_block(block);
         }
         history.publish();
 
@@ -403,7 +405,7 @@ impl Localnet {
     }
 
     /// What never changes while the ledger runs.
-    pub fn cluster(&self) -> &Cluster {
+    pub fn cluster(&self) -> &ClusterInfo {
         &self.cluster
     }
 
@@ -444,8 +446,8 @@ impl Localnet {
     }
 
     /// Where transactions are sent.
-    pub fn door(&self) -> Arc<dyn TransactionDoor> {
-        Arc::clone(&self.door) as Arc<dyn TransactionDoor>
+    pub fn door(&self) -> Arc<dyn TransactionService> {
+        Arc::clone(&self.door) as Arc<dyn TransactionService>
     }
 
     /// Runs the ledger on a thread of its own, telling `sinks` what happens. The first block is open
@@ -483,7 +485,7 @@ fn check_head(slot: ledger::Slot) -> Result<(), LocalnetError> {
 }
 
 /// What the ledger knows of its epochs. Vote accounts that were not kept are those of its newest block.
-fn epochs(start: &mut Start, features: FeatureSet, cluster: &Cluster) -> Epochs {
+fn epochs(start: &mut Start, features: FeatureSet, cluster: &ClusterInfo) -> Epochs {
     let view = start.reader.view(Commitment::Finalized);
     let (schedule, vm, head) = (&cluster.epoch_schedule, start.set.vm(), &start.parent.bank);
     let slot = head.block.slot;
@@ -499,8 +501,8 @@ fn epochs(start: &mut Start, features: FeatureSet, cluster: &Cluster) -> Epochs 
     epochs
 }
 
-fn genesis_bank(genesis: &Genesis, capitalization: u64) -> Bank {
-    Bank {
+fn genesis_bank(genesis: &Genesis, capitalization: u64) -> BlockInfo {
+    BlockInfo {
         block: BlockId { slot: 0, bank: 0 },
         parent_slot: 0,
         block_height: 0,

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use chain::{AccountWrite, Bank, Block, Executed};
+use chain::{AccountWrite, Block, BlockInfo, ExecutedTransaction};
 use foldhash::quality::RandomState;
 use ledger::{Address, BlockId, KeyKind, Record};
 use solana::Account;
@@ -19,11 +19,11 @@ use crate::vm::is_same;
 /// The block that transactions are executed into.
 pub(crate) struct OpenBlock {
     /// Its facts so far.
-    pub(crate) bank: Bank,
+    pub(crate) bank: BlockInfo,
     /// The hash of the bank it was built on.
     pub(crate) parent_bank_hash: Hash,
     /// In the order of execution.
-    pub(crate) transactions: Vec<Arc<Executed>>,
+    pub(crate) transactions: Vec<Arc<ExecutedTransaction>>,
     /// What was paid out so far.
     pub(crate) rewards: Vec<Reward>,
     /// How many blocks pay the stake accounts, if this block begins that.
@@ -37,7 +37,7 @@ pub(crate) struct OpenBlock {
 
 impl OpenBlock {
     /// A block with nothing in it.
-    pub(crate) fn new(bank: Bank, parent_bank_hash: Hash) -> Self {
+    pub(crate) fn new(bank: BlockInfo, parent_bank_hash: Hash) -> Self {
         let (writes, found_by) = (HashMap::default(), HashMap::default());
         Self {
             bank,
@@ -88,7 +88,7 @@ impl OpenBlock {
     }
 
     /// The block with all that is in it, and its bank as it is once complete.
-    pub(crate) fn complete(self) -> (Block, Bank) {
+    pub(crate) fn complete(self) -> (Block, BlockInfo) {
         let previous_blockhash = self.bank.last_blockhash();
         let blockhash = self.blockhash(&previous_blockhash);
         let bank_hash = hashv(&[
@@ -101,7 +101,7 @@ impl OpenBlock {
         for write in &mut writes {
             let Some(had) = self.found_by.get(&write.pubkey) else { continue };
             let has = write.account.as_deref().map(|account| keys(&account.0)).unwrap_or_default();
-            write.left = had.iter().filter(|key| !has.contains(key)).copied().collect();
+            write.removed_keys = had.iter().filter(|key| !has.contains(key)).copied().collect();
         }
         let block = Block {
             id: self.bank.block,
@@ -117,7 +117,7 @@ impl OpenBlock {
             reward_partitions: self.reward_partitions,
             writes,
         };
-        let bank = Bank {
+        let bank = BlockInfo {
             blockhashes: Arc::new(self.bank.blockhashes.with(blockhash)),
             complete: true,
             ..self.bank
@@ -159,7 +159,7 @@ mod tests {
     /// Owners before each change and after the last, 0 for a closed account; whose it is told to have
     /// left.
     fn check(owners: &[u8], left: &[u8]) {
-        let bank = Bank {
+        let bank = BlockInfo {
             block: BlockId { slot: 1, bank: 1 },
             parent_slot: 0,
             block_height: 1,
@@ -175,10 +175,16 @@ mod tests {
             let (before, after) = (account(change[0]), account(change[1]));
             open.changed(std::iter::once((&pubkey, &before, &after)));
             let account = Account(after).into_record();
-            open.wrote([AccountWrite { pubkey, id: AddressId(0), account, left: Vec::new() }]);
+            open.wrote([AccountWrite {
+                pubkey,
+                id: AddressId(0),
+                account,
+                removed_keys: Vec::new(),
+            }]);
         }
         let (block, _) = open.complete();
-        let told: Vec<u8> = block.writes[0].left.iter().map(|(_, key)| key.as_bytes()[0]).collect();
+        let told: Vec<u8> =
+            block.writes[0].removed_keys.iter().map(|(_, key)| key.as_bytes()[0]).collect();
         assert_eq!(told, left, "{owners:?}");
     }
 

@@ -4,7 +4,7 @@
 //! Order in a block: commissions, if it begins an epoch; stake accounts, if it is one of those that pay
 //! them; transactions; then the leader's fees, and the incinerator is emptied.
 
-use chain::Bank;
+use chain::BlockInfo;
 use ledger::Commitment;
 use query::LedgerError;
 use solana_account::{AccountSharedData, ReadableAccount, WritableAccount};
@@ -190,7 +190,7 @@ impl Executor {
             .iter()
             .map(|(key, _)| self.set.account(&self.ledger, key).cloned().unwrap_or_default())
             .collect();
-        let bank = Bank { capitalization, ..self.open.bank.clone() };
+        let bank = BlockInfo { capitalization, ..self.open.bank.clone() };
         self.apply(accounts.iter().map(|(key, account)| (*key, account)), bank)?;
         let changes = accounts.iter().zip(&before);
         self.open.changed(changes.map(|((key, after), before)| (key, before, after)));

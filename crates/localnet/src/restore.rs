@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use chain::{BLOCKHASHES_KEPT, Bank, Block, BlockhashQueue};
+use chain::{Block, BlockInfo, BlockhashQueue, RECENT_BLOCKHASHES_MAX};
 use solana_account::ReadableAccount;
 use solana_pubkey::Pubkey;
 use solana_vote_interface::state::{LandedVote, VoteStateV4};
@@ -15,9 +15,9 @@ use crate::working_set::Accounts;
 /// The bank of the newest block kept. Every kept block is complete, so it is the root.
 pub(crate) fn head(blocks: &[Arc<Block>], capitalization: u64) -> Option<Parent> {
     let head = blocks.last()?;
-    let first = blocks.len().saturating_sub(BLOCKHASHES_KEPT);
+    let first = blocks.len().saturating_sub(RECENT_BLOCKHASHES_MAX);
     let blockhashes = BlockhashQueue::restore(blocks[first..].iter().map(|block| block.blockhash))?;
-    let bank = Bank {
+    let bank = BlockInfo {
         block: head.id,
         parent_slot: head.parent_slot,
         block_height: head.block_height,
@@ -33,7 +33,7 @@ pub(crate) fn head(blocks: &[Arc<Block>], capitalization: u64) -> Option<Parent>
 /// The transactions that must not be executed again.
 pub(crate) fn statuses(blocks: &[Arc<Block>]) -> Statuses {
     let mut statuses = Statuses::default();
-    for block in &blocks[blocks.len().saturating_sub(BLOCKHASHES_KEPT)..] {
+    for block in &blocks[blocks.len().saturating_sub(RECENT_BLOCKHASHES_MAX)..] {
         statuses.open(block.id.slot);
         for executed in &block.transactions {
             statuses.insert(executed.transaction.message.hash());

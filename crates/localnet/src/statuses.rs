@@ -6,12 +6,12 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use chain::BLOCKHASHES_KEPT;
+use chain::RECENT_BLOCKHASHES_MAX;
 use foldhash::quality::RandomState;
 use ledger::Slot;
 use solana_hash::Hash;
 
-/// The executed transactions of the last [`BLOCKHASHES_KEPT`] blocks.
+/// The executed transactions of the last [`RECENT_BLOCKHASHES_MAX`] blocks.
 #[derive(Default)]
 pub(crate) struct Statuses {
     executed: HashMap<Hash, Slot, RandomState>,
@@ -22,7 +22,7 @@ impl Statuses {
     /// Begins a block, and forgets the one that falls out of the window.
     pub(crate) fn open(&mut self, slot: Slot) {
         self.blocks.push_back((slot, Vec::new()));
-        if self.blocks.len() > BLOCKHASHES_KEPT {
+        if self.blocks.len() > RECENT_BLOCKHASHES_MAX {
             let Some((oldest, hashes)) = self.blocks.pop_front() else { return };
             for hash in hashes {
                 if self.executed.get(&hash) == Some(&oldest) {

@@ -1,7 +1,7 @@
 //! The accounts that a VM holds: those that transactions name, brought in from a ledger's state as they
 //! are named, and let go again.
 //!
-//! Shape: a [`Vm`], and whatever [`Accounts`] has the state: the executing thread brings in from the
+//! Shape: a [`Vm`], and whatever [`VersionResolver`] has the state: the executing thread brings in from the
 //! open block and writes every change here and there, a simulation from its view. Sysvars and builtin
 //! programs are always here; of other programs what they compile to stays, for that is dear to make.
 //! Bounds: plain accounts [`PLAIN_BYTES_MAX`]; programs [`PROGRAMS_MAX`], or [`ELF_BYTES_MAX`] of code,
@@ -13,7 +13,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use chain::{Bank, View};
+use chain::{BlockInfo, View};
 use foldhash::quality::RandomState;
 use ledger::Address;
 use solana::Account;
@@ -48,7 +48,7 @@ impl Accounts for View {
     }
 }
 
-impl Accounts for query::Ledger<Account, Bank> {
+impl Accounts for query::Ledger<Account, BlockInfo> {
     fn account(&self, key: &Pubkey) -> Option<Arc<Account>> {
         self.record(&Address::from(key.to_bytes()))
     }

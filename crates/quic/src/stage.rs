@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use chain::{History, SendError, Sender, TransactionDoor, VerifiedTransaction, VerifyError};
+use chain::{History, SendError, Sender, TransactionService, VerifiedTransaction, VerifyError};
 use pool::ClientId;
 use solana_transaction::versioned::VersionedTransaction;
 
@@ -44,7 +44,7 @@ struct Shared {
     queue: Arc<FairQueue>,
     counters: Arc<Counters>,
     recent: Recent,
-    door: Arc<dyn TransactionDoor>,
+    door: Arc<dyn TransactionService>,
     history: Option<Arc<History>>,
     relay: Option<Arc<Relay>>,
     is_ending: AtomicBool,
@@ -65,7 +65,7 @@ impl Stages {
         config: Arc<Config>,
         queue: Arc<FairQueue>,
         counters: Arc<Counters>,
-        door: Arc<dyn TransactionDoor>,
+        door: Arc<dyn TransactionService>,
         history: Option<Arc<History>>,
         relay: Option<Arc<Relay>>,
     ) -> std::io::Result<Self> {
@@ -308,7 +308,7 @@ mod tests {
         }
     }
 
-    impl TransactionDoor for Room {
+    impl TransactionService for Room {
         fn send(&self, sender: Sender, transaction: VerifiedTransaction) -> Result<(), SendError> {
             let mut left = self.left.lock();
             if *left == 0 || self.full_for == Some(sender.client) {
@@ -416,7 +416,7 @@ mod tests {
             config,
             Arc::clone(&queue),
             Arc::clone(&counters),
-            Arc::clone(&door) as Arc<dyn TransactionDoor>,
+            Arc::clone(&door) as Arc<dyn TransactionService>,
             None,
             None,
         );

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use hyper::StatusCode;
-use rpc::metrics::{Counts, Durations, Kind, Source, Text};
+use rpc::metrics::{Collector, Counters, Exposition, Histograms, MetricKind};
 
 use crate::route::Verb;
 use crate::routes::ROUTES;
@@ -15,14 +15,14 @@ const STATUSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
 
 /// The counts, by the place of a route in [`ROUTES`]; what is no route comes after them.
 pub(crate) struct Figures {
-    durations: Durations,
-    statuses: Counts,
+    durations: Histograms,
+    statuses: Counters,
 }
 
 impl Figures {
     pub(crate) fn new() -> Self {
         let len = ROUTES.len() + 1;
-        Self { durations: Durations::new(len), statuses: Counts::new(len * STATUSES.len()) }
+        Self { durations: Histograms::new(len), statuses: Counters::new(len * STATUSES.len()) }
     }
 
     /// Counts an answer that took so long until it began.
@@ -34,8 +34,8 @@ impl Figures {
     }
 }
 
-impl Source for Figures {
-    fn write(&self, to: &mut Text) {
+impl Collector for Figures {
+    fn write(&self, to: &mut Exposition) {
         let name = |route: usize| match ROUTES.get(route) {
             Some(route) => {
                 let verb = if route.verb == Verb::Get { "GET" } else { "POST" };
@@ -46,7 +46,7 @@ impl Source for Figures {
         };
         let all: Vec<String> = (0..=ROUTES.len()).map(name).collect();
         let help = "Requests to REST by route and status.";
-        let mut family = to.family("hydrant_rest_requests_total", Kind::Counter, help);
+        let mut family = to.family("hydrant_rest_requests_total", MetricKind::Counter, help);
         for (number, route) in all.iter().enumerate() {
             for (class, status) in STATUSES.iter().enumerate() {
                 let count = self.statuses.sum(number * STATUSES.len() + class);
@@ -57,7 +57,7 @@ impl Source for Figures {
         }
         let name = "hydrant_rest_request_duration_seconds";
         let help = "Time from a request to REST to the beginning of its answer.";
-        let mut family = to.family(name, Kind::Histogram, help);
+        let mut family = to.family(name, MetricKind::Histogram, help);
         for (number, route) in all.iter().enumerate() {
             let histogram = self.durations.histogram(number);
             if histogram.count() > 0 {

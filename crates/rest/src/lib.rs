@@ -32,7 +32,7 @@ use std::time::Duration;
 
 use hyper::header::{self, HeaderValue};
 use hyper::{Method, Response, StatusCode};
-use rpc::metrics::{Source, Text};
+use rpc::metrics::{Collector, Exposition};
 use rpc::{Content, Node, Web, WebRequest};
 
 use crate::answer::Asked;
@@ -184,8 +184,8 @@ impl Web for Rest {
     }
 }
 
-impl Source for Rest {
-    fn write(&self, to: &mut Text) {
+impl Collector for Rest {
+    fn write(&self, to: &mut Exposition) {
         self.figures.write(to);
     }
 }

@@ -51,7 +51,7 @@ pub(crate) async fn answer(
             .ok_or_else(|| Problem::invalid("signature is to be a signature in base58"))?;
         let waiting = waits.wait_for(signature).inspect_err(|_| {
             // Its only reason.
-            asked.node.metrics.reject(Rejection::Waits);
+            asked.node.metrics.record_rejection(Rejection::Waits);
         })?;
         let until = Instant::now() + wait;
         loop {

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 
-use chain::{Event, EventSink};
+use chain::{EventSink, LedgerEvent};
 use parking_lot::Mutex;
 use rpc::error::{OVERLOADED, RpcError};
 use serde_json::json;
@@ -41,7 +41,7 @@ struct Shared {
 /// Where the ledger's one writer puts its events. Never blocks. Dropping it ends the thread behind it.
 pub struct Events {
     shared: Arc<Shared>,
-    events: SyncSender<Event>,
+    events: SyncSender<LedgerEvent>,
 }
 
 /// Somebody who waits; no longer once it is dropped.
@@ -110,9 +110,13 @@ impl Drop for Waiting {
 }
 
 impl EventSink for Events {
-    fn event(&mut self, event: &Event) {
-        let is_known =
-            matches!(event, Event::Executed(_) | Event::Completed { .. } | Event::Finalized { .. });
+    fn send(&mut self, event: &LedgerEvent) {
+        let is_known = matches!(
+            event,
+            LedgerEvent::Executed(_)
+                | LedgerEvent::Completed { .. }
+                | LedgerEvent::Finalized { .. }
+        );
         if !is_known || self.shared.waiting.load(Ordering::SeqCst) == 0 {
             return;
         }
@@ -126,17 +130,19 @@ impl EventSink for Events {
     }
 }
 
-fn run(shared: &Shared, events: &Receiver<Event>) {
+fn run(shared: &Shared, events: &Receiver<LedgerEvent>) {
     while let Ok(event) = events.recv() {
         if shared.lost.swap(false, Ordering::AcqRel) {
             shared.by_signature.lock().values().flatten().for_each(|it| it.notify_one());
         }
         match &event {
-            Event::Executed(all) => shared.wake(all.iter().map(|executed| executed.signature())),
-            Event::Completed { block, .. } | Event::Finalized { block, .. } => {
+            LedgerEvent::Executed(all) => {
+                shared.wake(all.iter().map(|executed| executed.signature()))
+            }
+            LedgerEvent::Completed { block, .. } | LedgerEvent::Finalized { block, .. } => {
                 shared.wake(block.transactions.iter().map(|executed| executed.signature()));
             }
-            Event::BankCreated { .. } | Event::Voted(_) => {}
+            LedgerEvent::BankCreated { .. } | LedgerEvent::Voted(_) => {}
         }
     }
 }

@@ -33,7 +33,7 @@ use crate::dispatch::{self, Reply};
 use crate::head::{self, HeadError};
 use crate::health::Status;
 use crate::identity;
-use crate::metrics::{self, Traffic};
+use crate::metrics::{self, HttpEvent};
 use crate::node::Node;
 use crate::poll_budget::{self, REQUEST_UNITS};
 use crate::request_id::{self, RequestId};
@@ -137,7 +137,7 @@ pub(crate) async fn handle(
     {
         response.headers_mut().entry(request_id::HEADER).or_insert(id);
     }
-    node.metrics.http.answered(response.status().as_u16());
+    node.metrics.http.record_response(response.status().as_u16());
     handled
 }
 
@@ -373,14 +373,14 @@ impl BegunBody<'_> {
     fn set(&mut self, bytes: u64) {
         let grown = bytes.saturating_sub(self.bytes);
         self.bytes += grown;
-        self.node.metrics.http.add(Traffic::BodyBegun, grown);
+        self.node.metrics.http.add(HttpEvent::BodyStarted, grown);
     }
 }
 
 impl Drop for BegunBody<'_> {
     fn drop(&mut self) {
         if self.bytes > 0 {
-            self.node.metrics.http.add(Traffic::BodyEnded, self.bytes);
+            self.node.metrics.http.add(HttpEvent::BodyEnded, self.bytes);
         }
     }
 }
@@ -438,10 +438,10 @@ async fn figures(node: &Arc<Node>, client: ClientId) -> Response<Content> {
         response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
         return response;
     }
-    match metrics::text(node).await {
+    match metrics::scrape_text(node).await {
         Some(text) => {
             node.charge(client, text.len());
-            let media = HeaderValue::from_static(metrics::MEDIA);
+            let media = HeaderValue::from_static(metrics::MEDIA_TYPE);
             fresh(respond(StatusCode::OK, media, text.into()))
         }
         None => text(StatusCode::INTERNAL_SERVER_ERROR, "the figures could not be told\n"),

@@ -20,7 +20,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
 
-use crate::metrics::{Metrics, Traffic};
+use crate::metrics::{HttpEvent, Metrics};
 use crate::poll_budget;
 use crate::yield_queue::YieldSlot;
 
@@ -121,7 +121,7 @@ impl<IO> Impatient<IO> {
     ) -> Poll<io::Result<usize>> {
         if let Poll::Ready(result) = &written {
             if let Ok(bytes) = result {
-                self.metrics.http.add(Traffic::BytesOut, *bytes as u64);
+                self.metrics.http.add(HttpEvent::BytesOut, *bytes as u64);
                 self.taken += bytes;
                 if *bytes == offered || self.taken >= PROGRESS_BYTES {
                     (self.waiting, self.taken) = (None, 0);
@@ -153,7 +153,7 @@ impl<IO: AsyncRead + Unpin> AsyncRead for Impatient<IO> {
         let bytes = into.filled().len() - before;
         poll_budget::charge(bytes);
         if bytes > 0 {
-            self.metrics.http.add(Traffic::BytesIn, bytes as u64);
+            self.metrics.http.add(HttpEvent::BytesIn, bytes as u64);
         }
         read
     }

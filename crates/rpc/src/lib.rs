@@ -1,7 +1,7 @@
 //! JSON-RPC over HTTP and PubSub over WebSocket, as Agave 4.2 speaks them.
 //!
 //! In: bytes of clients. Out: answers from one view each of [`chain::Reader`] and history, and
-//! transactions for [`chain::TransactionDoor`].
+//! transactions for [`chain::TransactionService`].
 //! Invariant: a thread that polls sockets never does more than microseconds of a method's work; what
 //! is more runs on [`pool::Pool`], and a full pool is told to the client at once.
 //! Not here: state and index (`query`), execution (`localnet`), configuration files (`hydrant`).
@@ -61,7 +61,7 @@ pub use dispatch::answer_here;
 pub use health::{Health, Status};
 pub use http::{Web, WebRequest};
 pub use kept::Answers;
-pub use methods::{Answer, api_version, own_keys};
+pub use methods::{MethodOutput, api_version, required_index_keys};
 pub use metrics::Metrics;
 pub use node::{Node, SystemClock};
 pub use request_id::RequestId;

@@ -59,7 +59,7 @@ pub(crate) fn kept_call(
     method: &Method,
     params: Params<'_>,
 ) -> Option<Asked> {
-    let reads = methods::reads(method, node, params).filter(|reads| reads.is_kept)?;
+    let reads = methods::dependencies(method, node, params).filter(|reads| reads.is_kept)?;
     Some(Asked { key: cached::key(method, params, coding)?, reads })
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use chain::{Cluster, History, Reader, TransactionDoor};
+use chain::{ClusterInfo, History, Reader, TransactionService};
 use pool::{ClientId, Pool, RateLimited, RateLimiter};
 
 use crate::metrics::Metrics;
@@ -12,13 +12,13 @@ use crate::{Answers, Config, Health};
 /// The node as its methods see it.
 pub struct Node {
     /// What never changes while the node runs.
-    pub cluster: Arc<Cluster>,
+    pub cluster: Arc<ClusterInfo>,
     /// Accounts and block facts, at each commitment.
     pub reader: Reader,
     /// Blocks, transactions, signatures by address.
     pub history: Arc<History>,
     /// Where transactions go in.
-    pub door: Arc<dyn TransactionDoor>,
+    pub door: Arc<dyn TransactionService>,
     /// Where whatever is not cheap runs.
     pub pool: Arc<Pool>,
     /// Answers that are still good.
@@ -57,7 +57,7 @@ impl Node {
         let (views, now) = (self.reader.views(), self.pool.now());
         let slots = [&views.processed, &views.confirmed, &views.finalized];
         self.health.look(now, slots.map(|view| view.block().slot));
-        let left_out = self.metrics.slow.untold(now);
+        let left_out = self.metrics.slow_log.take_unreported(now);
         if left_out > 0 {
             tracing::warn!(left_out, "slow requests that were not logged");
         }

@@ -2,7 +2,7 @@
 //!
 //! [`Writer`] is the maker's end: it takes bytes, codes them, and says when there is no room. [`Taker`] is
 //! the socket's end: it takes pieces, lets the maker go on, and ends the maker's task when it is dropped.
-//! Bounds: [`PIECES_MAX`] pieces of [`PIECE_BYTES`] between the two, and one step's bytes with the maker.
+//! Bounds: [`PIECES_MAX`] pieces of [`RESULT_CHUNK_BYTES`] between the two, and one step's bytes with the maker.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock, Weak};
@@ -15,12 +15,12 @@ use tokio::sync::mpsc;
 use crate::bare::{Bare, Told, Want};
 use crate::compress::{COMPRESS_BYTES_MIN, Coding, Encoder};
 use crate::kept::Kept;
-use crate::methods::PIECE_BYTES;
+use crate::methods::RESULT_CHUNK_BYTES;
 use crate::request_id::RequestId;
 use crate::stamp::Stamp;
 
 /// Pieces that wait for the socket: a megabyte of an answer at most, since a piece is sent once it is
-/// [`PIECE_BYTES`] long, and has at most about as much again.
+/// [`RESULT_CHUNK_BYTES`] long, and has at most about as much again.
 const PIECES_MAX: usize = 4;
 
 /// A part of an answer.
@@ -183,8 +183,8 @@ impl Writer {
         if let Some(bare) = &mut self.bare {
             bare.sends(&bytes);
         }
-        while bytes.len() > 2 * PIECE_BYTES {
-            let bytes = bytes.split_to(PIECE_BYTES);
+        while bytes.len() > 2 * RESULT_CHUNK_BYTES {
+            let bytes = bytes.split_to(RESULT_CHUNK_BYTES);
             self.ready.push_back(Piece { bytes, coding, is_last: false, is_overload, told: None });
         }
         if is_last || !bytes.is_empty() {

@@ -34,7 +34,7 @@ use tokio::time::MissedTickBehavior;
 
 use crate::http::{self, Origin, Port, Upgrade, Web};
 use crate::io::{Impatient, SocketControl};
-use crate::metrics::Traffic;
+use crate::metrics::HttpEvent;
 use crate::node::Node;
 use crate::places::{AddressFull, Place, Places};
 use crate::poll_budget::Budgeted;
@@ -178,7 +178,7 @@ impl Server {
             let socket = match accepted {
                 Ok((socket, peer)) => (socket, peer.ip()),
                 Err(err) => {
-                    self.node.metrics.http.count(Traffic::AcceptFailed);
+                    self.node.metrics.http.record(HttpEvent::AcceptFailed);
                     if !std::mem::replace(&mut refuses, true) {
                         tracing::warn!(%err, "connections cannot be accepted");
                     }
@@ -192,14 +192,14 @@ impl Server {
             let of_address = match self.addresses.take(socket.1) {
                 Ok(place) => place,
                 Err(full) => {
-                    self.node.metrics.http.count(Traffic::Refused);
+                    self.node.metrics.http.record(HttpEvent::Refused);
                     // It is new: there is room for so little, unless the client has gone.
                     let _ = socket.0.try_write(refusal(&full).as_bytes());
                     continue;
                 }
             };
             if self.places.available_permits() == 0 {
-                self.node.metrics.http.count(Traffic::Delayed);
+                self.node.metrics.http.record(HttpEvent::Delayed);
             }
             let place = tokio::select! {
                 () = closed(&mut closing) => break,
@@ -225,13 +225,13 @@ impl Server {
         // It only fails on a socket that is closed already, which the next read finds.
         let _ = socket.set_nodelay(true);
         let node = Arc::clone(&self.node);
-        node.metrics.http.count(Traffic::Accepted);
+        node.metrics.http.record(HttpEvent::Accepted);
         let _ended = Ended(&node);
         let upgrade = self.http(socket, peer, port).await;
         if let Some(upgrade) = upgrade
             && let Ok(upgraded) = upgrade.connection.await
         {
-            node.metrics.http.count(Traffic::Upgraded);
+            node.metrics.http.record(HttpEvent::Upgraded);
             let speaking = Arc::clone(&self.speaker).speak(TokioIo::new(upgraded), upgrade.client);
             tokio::select! {
                 () = speaking => {}
@@ -290,9 +290,9 @@ impl Server {
             }
         };
         if let Err(err) = ended {
-            self.node.metrics.http.count(cause(&err));
+            self.node.metrics.http.record(cause(&err));
             if let Some(status) = status_of(&err) {
-                self.node.metrics.http.answered(status.as_u16());
+                self.node.metrics.http.record_response(status.as_u16());
             }
             tracing::debug!(%peer, connection, %err, "a connection ended badly");
         }
@@ -318,9 +318,9 @@ struct Ended<'n>(&'n Node);
 impl Drop for Ended<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.0.metrics.http.count(Traffic::Panicked);
+            self.0.metrics.http.record(HttpEvent::Panicked);
         }
-        self.0.metrics.http.count(Traffic::Ended);
+        self.0.metrics.http.record(HttpEvent::Ended);
     }
 }
 
@@ -335,14 +335,14 @@ fn refusal(full: &AddressFull) -> String {
 }
 
 /// What ended a connection before its time.
-fn cause(err: &hyper::Error) -> Traffic {
+fn cause(err: &hyper::Error) -> HttpEvent {
     let io = err.source().and_then(|source| source.downcast_ref::<io::Error>());
     if err.is_timeout() {
-        Traffic::HeadTimeout
+        HttpEvent::HeadTimeout
     } else if io.is_some_and(|io| io.kind() == io::ErrorKind::TimedOut) {
-        Traffic::WriteTimeout
+        HttpEvent::WriteTimeout
     } else {
-        Traffic::Broken
+        HttpEvent::Broken
     }
 }
 

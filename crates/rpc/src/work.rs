@@ -44,7 +44,7 @@ pub(crate) async fn on_pool<T: Send + 'static>(
 /// refusal.
 pub(crate) fn ended(node: &Node, class: Class, why: Option<TaskEnd>) -> RpcError {
     if matches!(why, Some(TaskEnd::Expired | TaskEnd::ExpiredWaiting)) {
-        node.metrics.reject(Rejection::Deadline(class));
+        node.metrics.record_rejection(Rejection::Deadline(class));
     }
     RpcError::ended(why, class, node.pool.deadline_ms(class))
 }

@@ -20,7 +20,7 @@ use parking_lot::Mutex;
 use pool::ClientId;
 use tokio::sync::Notify;
 
-use crate::metrics::{Metrics, Traffic};
+use crate::metrics::{HttpEvent, Metrics};
 use crate::poll_budget::{self, GRANT_UNITS, UNITS};
 
 /// Connections that a round wakes for each IO thread: with [`UNITS`] each, some 200 microseconds.
@@ -93,7 +93,7 @@ impl YieldQueue {
                 state.now.store(each.clamp(UNITS, GRANT_UNITS), Ordering::Relaxed);
             }
         }
-        self.metrics.http.add(Traffic::Resumed, woken.len() as u64);
+        self.metrics.http.add(HttpEvent::Resumed, woken.len() as u64);
         woken.iter().for_each(|state| state.waker.wake());
         !woken.is_empty()
     }
@@ -176,7 +176,7 @@ impl YieldSlot {
         }
         waiting.push(self.client, Arc::clone(&self.state));
         drop(waiting);
-        self.queue.metrics.http.count(Traffic::Yielded);
+        self.queue.metrics.http.record(HttpEvent::Yielded);
         self.queue.entered.notify_one();
         Poll::Pending
     }

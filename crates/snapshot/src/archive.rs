@@ -10,7 +10,7 @@ use std::path::Path;
 
 use zstd::stream::read::Decoder;
 
-use crate::error::{Place, SnapshotError};
+use crate::error::{ArchiveOffset, SnapshotError};
 use crate::progress::Progress;
 
 const BLOCK: usize = 512;
@@ -25,15 +25,15 @@ const TYPE: usize = 156;
 const MAGIC: std::ops::Range<usize> = 257..262;
 
 /// A file that counts what is read from it.
-struct Counted<'a> {
+struct ProgressReader<'a> {
     file: File,
     progress: &'a Progress,
 }
 
-impl Read for Counted<'_> {
+impl Read for ProgressReader<'_> {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         let read = self.file.read(buf)?;
-        self.progress.read(read);
+        self.progress.record_read(read);
         Ok(read)
     }
 }
@@ -41,7 +41,7 @@ impl Read for Counted<'_> {
 /// An archive that is being read.
 pub(crate) struct Archive<'a> {
     name: String,
-    unpacked: BufReader<Decoder<'static, BufReader<Counted<'a>>>>,
+    unpacked: BufReader<Decoder<'static, BufReader<ProgressReader<'a>>>>,
     /// Bytes unpacked so far.
     position: u64,
     entry: Option<Entry>,
@@ -61,9 +61,9 @@ impl<'a> Archive<'a> {
         let open_error = |err| SnapshotError::Open { path: path.to_owned(), err };
         let file = File::open(path).map_err(open_error)?;
         progress.add_total(file.metadata().map_err(open_error)?.len());
-        let mut input = BufReader::with_capacity(BUFFER_BYTES, Counted { file, progress });
+        let mut input = BufReader::with_capacity(BUFFER_BYTES, ProgressReader { file, progress });
         let name = path.file_name().unwrap_or(path.as_os_str()).display().to_string();
-        let place = || Place { archive: name.clone(), file: None, offset: 0 };
+        let place = || ArchiveOffset { archive: name.clone(), file: None, offset: 0 };
         let first = input.fill_buf().map_err(open_error)?;
         if first.len() < ZSTD_MAGIC.len() {
             return Err(SnapshotError::Truncated { place: place() });
@@ -74,7 +74,7 @@ impl<'a> Archive<'a> {
             } else {
                 "not compressed with Zstandard (tar.zst)"
             };
-            return Err(SnapshotError::Foreign { place: place(), reason: reason.to_owned() });
+            return Err(SnapshotError::Unsupported { place: place(), reason: reason.to_owned() });
         }
         let decoder = Decoder::with_buffer(input).map_err(open_error)?;
         Ok(Self {
@@ -91,35 +91,35 @@ impl<'a> Archive<'a> {
     }
 
     /// Where reading goes on.
-    pub(crate) fn place(&self) -> Place {
+    pub(crate) fn current_offset(&self) -> ArchiveOffset {
         match &self.entry {
-            Some(entry) => self.place_in_entry(&entry.name, self.entry_position),
-            None => Place { archive: self.name.clone(), file: None, offset: self.position },
+            Some(entry) => self.offset_in_entry(&entry.name, self.entry_position),
+            None => ArchiveOffset { archive: self.name.clone(), file: None, offset: self.position },
         }
     }
 
-    fn place_in_entry(&self, file: &str, offset: u64) -> Place {
-        Place { archive: self.name.clone(), file: Some(file.to_owned()), offset }
+    fn offset_in_entry(&self, file: &str, offset: u64) -> ArchiveOffset {
+        ArchiveOffset { archive: self.name.clone(), file: Some(file.to_owned()), offset }
     }
 
-    pub(crate) fn foreign(&self, reason: impl Into<String>) -> SnapshotError {
-        SnapshotError::Foreign { place: self.place(), reason: reason.into() }
+    pub(crate) fn unsupported(&self, reason: impl Into<String>) -> SnapshotError {
+        SnapshotError::Unsupported { place: self.current_offset(), reason: reason.into() }
     }
 
     pub(crate) fn damaged(&self, reason: impl Into<String>) -> SnapshotError {
-        SnapshotError::Damaged { place: self.place(), reason: reason.into() }
+        SnapshotError::Damaged { place: self.current_offset(), reason: reason.into() }
     }
 
     /// Damage at a place that was passed already, or is not reached yet.
     pub(crate) fn damaged_at(&self, offset: u64, reason: impl Into<String>) -> SnapshotError {
-        let place = Place { offset, ..self.place() };
+        let place = ArchiveOffset { offset, ..self.current_offset() };
         SnapshotError::Damaged { place, reason: reason.into() }
     }
 
     /// Skips what is left of the present entry and goes to the next regular file; `None` at the end
     /// of the archive, when also what follows the end was read.
     pub(crate) fn next_file(&mut self) -> Result<Option<Entry>, SnapshotError> {
-        self.leave_entry()?;
+        self.finish_entry()?;
         loop {
             let mut header = [0; BLOCK];
             self.fill(&mut header)?;
@@ -137,7 +137,7 @@ impl<'a> Archive<'a> {
                 b'5' if size == 0 => {}
                 _ => {
                     let kind = char::from(kind);
-                    return Err(self.foreign(format!("{name:?} is an entry of type {kind:?}")));
+                    return Err(self.unsupported(format!("{name:?} is an entry of type {kind:?}")));
                 }
             }
         }
@@ -145,7 +145,7 @@ impl<'a> Archive<'a> {
 
     /// Reads exactly `buf` from the present entry.
     pub(crate) fn read_exact(&mut self, buf: &mut [u8]) -> Result<(), SnapshotError> {
-        if buf.len() as u64 > self.left() {
+        if buf.len() as u64 > self.remaining() {
             return Err(self.damaged("the file ends in the middle of a value"));
         }
         self.fill(buf)?;
@@ -161,13 +161,13 @@ impl<'a> Archive<'a> {
     }
 
     /// Bytes of the present entry that were not read.
-    pub(crate) fn left(&self) -> u64 {
+    pub(crate) fn remaining(&self) -> u64 {
         self.entry.as_ref().map_or(0, |entry| entry.size - self.entry_position)
     }
 
     /// Passes over `len` bytes of the present entry.
     pub(crate) fn skip(&mut self, mut len: u64) -> Result<(), SnapshotError> {
-        if len > self.left() {
+        if len > self.remaining() {
             return Err(self.damaged("the file ends in the middle of a value"));
         }
         let mut scratch = [0; 4_096];
@@ -179,8 +179,8 @@ impl<'a> Archive<'a> {
         Ok(())
     }
 
-    fn leave_entry(&mut self) -> Result<(), SnapshotError> {
-        self.skip(self.left())?;
+    fn finish_entry(&mut self) -> Result<(), SnapshotError> {
+        self.skip(self.remaining())?;
         let Some(entry) = self.entry.take() else { return Ok(()) };
         let padding = entry.size.next_multiple_of(BLOCK as u64) - entry.size;
         let mut scratch = [0; BLOCK];
@@ -217,7 +217,7 @@ impl<'a> Archive<'a> {
     }
 
     fn unreadable(&self, err: io::Error) -> SnapshotError {
-        let place = self.place();
+        let place = self.current_offset();
         match err.kind() {
             ErrorKind::UnexpectedEof => SnapshotError::Truncated { place },
             _ => SnapshotError::Unreadable { place, err },
@@ -226,8 +226,8 @@ impl<'a> Archive<'a> {
 
     fn header(&self, header: &[u8; BLOCK]) -> Result<Header, SnapshotError> {
         let at = self.position - BLOCK as u64;
-        let foreign = |reason: &str| SnapshotError::Foreign {
-            place: Place { archive: self.name.clone(), file: None, offset: at },
+        let foreign = |reason: &str| SnapshotError::Unsupported {
+            place: ArchiveOffset { archive: self.name.clone(), file: None, offset: at },
             reason: reason.to_owned(),
         };
         if &header[MAGIC] != b"ustar" {

@@ -8,7 +8,7 @@ use solana_hash::Hash;
 
 /// A place in an archive.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct ArchiveOffset {
     /// File name of the archive.
     pub archive: String,
     /// Which file within it; none if it is the archive's own structure.
@@ -17,7 +17,7 @@ pub struct Place {
     pub offset: u64,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for ArchiveOffset {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.file {
             Some(file) => write!(f, "{}: {file} at byte {}", self.archive, self.offset),
@@ -43,22 +43,22 @@ pub enum SnapshotError {
     #[error("{place}: the archive is cut off here")]
     Truncated {
         /// Where the bytes ran out.
-        place: Place,
+        place: ArchiveOffset,
     },
     /// The disk failed, or what is compressed does not decompress. Fix: fetch it again.
     #[error("{place}: the archive cannot be read on")]
     Unreadable {
         /// How far it could be read.
-        place: Place,
+        place: ArchiveOffset,
         /// What the system, or the decompressor, said.
         #[source]
         err: io::Error,
     },
     /// The file is something else. Fix: give a snapshot archive of Agave 4, compressed as tar.zst.
     #[error("{place}: not a snapshot archive as Agave 4 writes it: {reason}")]
-    Foreign {
+    Unsupported {
         /// Where that was found.
-        place: Place,
+        place: ArchiveOffset,
         /// What is there instead.
         reason: String,
     },
@@ -66,13 +66,13 @@ pub enum SnapshotError {
     #[error("{place}: the archive is damaged: {reason}")]
     Damaged {
         /// Where that was found.
-        place: Place,
+        place: ArchiveOffset,
         /// What is wrong.
         reason: String,
     },
     /// The content is not what the archive's own hash says. Fix: fetch it again, from somebody else.
     #[error("{archive}: the archive was altered: {what} is {found}, and {source} says {expected}", source = .says)]
-    Altered {
+    ChecksumMismatch {
         /// File name of the archive.
         archive: String,
         /// What was computed.
@@ -96,21 +96,21 @@ pub enum SnapshotError {
     },
     /// The accounts could not be taken in; the source says why.
     #[error("take in the accounts of the snapshot")]
-    Table(#[source] crate::TableError),
+    AccountSink(#[source] crate::AccountSinkError),
     /// A thread could not be started. Fix: fewer threads.
     #[error("start a thread")]
     Thread(#[source] io::Error),
 }
 
 impl SnapshotError {
-    pub(crate) fn altered(
+    pub(crate) fn checksum_mismatch(
         archive: &str,
         what: &'static str,
         found: Hash,
         says: &'static str,
         expected: impl fmt::Display,
     ) -> Self {
-        Self::Altered {
+        Self::ChecksumMismatch {
             archive: archive.to_owned(),
             what,
             found: found.to_string(),

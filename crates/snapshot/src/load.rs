@@ -1,6 +1,6 @@
 //! Loading: one thread unpacks, others parse and hash, the calling one puts into a table.
 //!
-//! In: archives. Out: accounts to a [`Table`], and a [`Snapshot`] once they were compared with everything
+//! In: archives. Out: accounts to a [`AccountSink`], and a [`Snapshot`] once they were compared with everything
 //! the archives say of themselves. Between the threads are two bounded queues of batches; a full one
 //! makes who fills it wait.
 //! Bounds: in each queue [`BATCHES_PER_THREAD`] batches a thread, and one in work, of 1 MiB, or as long as
@@ -15,13 +15,13 @@ use std::thread;
 use parking_lot::Mutex;
 use solana_hash::Hash;
 
-use crate::accounts::{Accounts, Table};
+use crate::account_versions::{AccountSink, VersionResolver};
+use crate::append_vec::{self, Batch, ParsedBatch};
 use crate::archive::{Archive, Entry};
-use crate::bank::{BankFields, StorageFile};
+use crate::archive_name::ArchiveName;
+use crate::bank_fields::{BankFields, StorageFile};
 use crate::error::SnapshotError;
-use crate::name::ArchiveName;
 use crate::progress::Progress;
-use crate::storage::{self, Batch, Parsed};
 
 /// Batches that may wait before the threads that parse, and behind them, for each of them.
 const BATCHES_PER_THREAD: usize = 2;
@@ -54,25 +54,25 @@ pub fn load(
     incremental: Option<&Path>,
     threads: usize,
     progress: &Progress,
-    table: &mut impl Table,
+    table: &mut impl AccountSink,
 ) -> Result<Snapshot, SnapshotError> {
     let mut archive = Archive::open(full, progress)?;
     let mut incremental = incremental.map(|path| Archive::open(path, progress)).transpose()?;
     if ArchiveName::parse(archive.name()).is_some_and(|name| name.base.is_some()) {
-        return Err(archive.foreign("an incremental snapshot where a full one is needed"));
+        return Err(archive.unsupported("an incremental snapshot where a full one is needed"));
     }
     let bank = read_bank(&mut archive)?;
     let newer = incremental.as_mut().map(|archive| read_bank_on_top(archive, &bank)).transpose()?;
-    table.begin(newer.as_ref().unwrap_or(&bank)).map_err(SnapshotError::Table)?;
-    let accounts = Accounts::new(table);
-    let mut loading = Loading { accounts, files: 0, threads: threads.max(1), progress };
+    table.start(newer.as_ref().unwrap_or(&bank)).map_err(SnapshotError::AccountSink)?;
+    let accounts = VersionResolver::new(table);
+    let mut loading = Loader { accounts, files: 0, threads: threads.max(1), progress };
     loading.load(&mut archive, &bank)?;
     let mut newest = bank;
     if let (Some(archive), Some(bank)) = (&mut incremental, newer) {
         loading.load(archive, &bank)?;
         newest = bank;
     }
-    let Accounts { sum, len, .. } = loading.accounts;
+    let VersionResolver { sum, len, .. } = loading.accounts;
     Ok(Snapshot {
         lamports: newest.capitalization,
         bank: newest,
@@ -104,15 +104,15 @@ fn read_bank_on_top(
 }
 
 /// What is common to both archives.
-struct Loading<'a, T> {
-    accounts: Accounts<'a, T>,
+struct Loader<'a, T> {
+    accounts: VersionResolver<'a, T>,
     /// Storage files of the archives before.
     files: u32,
     threads: usize,
     progress: &'a Progress,
 }
 
-impl<T: Table> Loading<'_, T> {
+impl<T: AccountSink> Loader<'_, T> {
     /// Takes one archive in, and checks what there is then.
     fn load(&mut self, archive: &mut Archive<'_>, bank: &BankFields) -> Result<(), SnapshotError> {
         let files = Files::new(&bank.storages, self.files);
@@ -143,7 +143,7 @@ impl<T: Table> Loading<'_, T> {
             let unpacker =
                 start("unpack").spawn_scoped(scope, move || unpack(archive, files, &batch_sender));
             let unpacker = unpacker.map_err(SnapshotError::Thread)?;
-            let taken = self.take(parsed_receiver);
+            let taken = self.apply_batches(parsed_receiver);
             let unpacked = match unpacker.join() {
                 Ok(unpacked) => unpacked,
                 Err(panic) => std::panic::resume_unwind(panic),
@@ -154,15 +154,15 @@ impl<T: Table> Loading<'_, T> {
     }
 
     /// Puts what comes until there is no more. Nothing more is parsed once this has returned.
-    fn take(
+    fn apply_batches(
         &mut self,
-        batches: Receiver<Result<Parsed, SnapshotError>>,
+        batches: Receiver<Result<ParsedBatch, SnapshotError>>,
     ) -> Result<(), SnapshotError> {
         for batch in batches {
             let batch = batch?;
             let (written, bytes) = (batch.written, batch.bytes);
-            self.accounts.take(batch).map_err(SnapshotError::Table)?;
-            self.progress.took(written, bytes);
+            self.accounts.apply_batch(batch).map_err(SnapshotError::AccountSink)?;
+            self.progress.record_accounts(written, bytes);
         }
         Ok(())
     }
@@ -172,7 +172,7 @@ impl<T: Table> Loading<'_, T> {
         let found = self.accounts.sum.checksum();
         let altered = |says, expected: &dyn std::fmt::Display| {
             let what = "the hash over all accounts";
-            SnapshotError::altered(archive.name(), what, found, says, expected)
+            SnapshotError::checksum_mismatch(archive.name(), what, found, says, expected)
         };
         let written = bank.accounts_hash.hash();
         if written != self.accounts.sum {
@@ -219,7 +219,7 @@ fn read_bank(archive: &mut Archive<'_>) -> Result<BankFields, SnapshotError> {
             ["snapshots", "status_cache"] => {}
             ["snapshots", slot, file] if slot == file && is_number(slot) => {
                 if !has_version {
-                    return Err(archive.foreign("the bank's fields stand before the version"));
+                    return Err(archive.unsupported("the bank's fields stand before the version"));
                 }
                 let bank = BankFields::read(archive)?;
                 let named = ArchiveName::parse(archive.name()).map(|name| name.slot);
@@ -231,12 +231,12 @@ fn read_bank(archive: &mut Archive<'_>) -> Result<BankFields, SnapshotError> {
                 return Ok(bank);
             }
             ["accounts", file] if storage_name(file).is_some() => {
-                return Err(archive.foreign("accounts stand before the bank's fields"));
+                return Err(archive.unsupported("accounts stand before the bank's fields"));
             }
-            _ => return Err(archive.foreign("no such file belongs here")),
+            _ => return Err(archive.unsupported("no such file belongs here")),
         }
     }
-    Err(archive.foreign("there is no bank in it"))
+    Err(archive.unsupported("there is no bank in it"))
 }
 
 fn check_version(archive: &mut Archive<'_>, entry: &Entry) -> Result<(), SnapshotError> {
@@ -244,7 +244,7 @@ fn check_version(archive: &mut Archive<'_>, entry: &Entry) -> Result<(), Snapsho
     archive.append(&mut version, entry.size.min(32) as usize)?;
     if version.trim_ascii() != VERSION {
         let version = String::from_utf8_lossy(&version).into_owned();
-        return Err(archive.foreign(format!("version {version:?}, not 1.2.0")));
+        return Err(archive.unsupported(format!("version {version:?}, not 1.2.0")));
     }
     Ok(())
 }
@@ -262,7 +262,7 @@ fn unpack(
         }
         let name = entry.name.strip_prefix("accounts/").and_then(storage_name);
         let Some((slot, id)) = name else {
-            return Err(archive.foreign("no such file belongs here"));
+            return Err(archive.unsupported("no such file belongs here"));
         };
         let file = missing.remove(&slot).filter(|(_, file)| file.id == id);
         let Some((number, file)) = file else {
@@ -273,7 +273,7 @@ fn unpack(
             return Err(archive.damaged(reason));
         }
         let send = |batch| batches.send(batch).is_ok();
-        if !storage::batches(archive, &entry.name, number, file.bytes, send)? {
+        if !append_vec::batches(archive, &entry.name, number, file.bytes, send)? {
             return Ok(());
         }
     }
@@ -287,7 +287,10 @@ fn unpack(
 }
 
 /// A worker: parses batches until there are no more, or nobody takes them any more.
-fn parse(batches: &Mutex<Receiver<Batch>>, parsed: &SyncSender<Result<Parsed, SnapshotError>>) {
+fn parse(
+    batches: &Mutex<Receiver<Batch>>,
+    parsed: &SyncSender<Result<ParsedBatch, SnapshotError>>,
+) {
     loop {
         // One waits at the queue, the others for their turn at it.
         let Ok(batch) = batches.lock().recv() else { return };

@@ -36,11 +36,11 @@ impl Progress {
         self.archive_bytes_total.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    pub(crate) fn read(&self, bytes: usize) {
+    pub(crate) fn record_read(&self, bytes: usize) {
         self.archive_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
-    pub(crate) fn took(&self, accounts: u64, bytes: usize) {
+    pub(crate) fn record_accounts(&self, accounts: u64, bytes: usize) {
         self.accounts.fetch_add(accounts, Ordering::Relaxed);
         self.unpacked_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
     }

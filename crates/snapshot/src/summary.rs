@@ -9,7 +9,7 @@ use solana_pubkey::Pubkey;
 
 /// What a program's accounts come to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Holding {
+pub struct ProgramHoldings {
     /// How many accounts it owns.
     pub accounts: u64,
     /// Bytes of their data.
@@ -20,7 +20,7 @@ pub struct Holding {
 
 /// A large account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Largest {
+pub struct LargestAccount {
     /// Bytes of its data.
     pub data_bytes: usize,
     /// Its address.
@@ -35,18 +35,18 @@ pub struct Summary {
     /// Bytes of all accounts' data.
     pub data_bytes: u64,
     /// Programs, those with the most data first.
-    pub programs: Vec<(Pubkey, Holding)>,
+    pub programs: Vec<(Pubkey, ProgramHoldings)>,
     /// The accounts with the most data, the largest first.
-    pub largest: Vec<Largest>,
+    pub largest: Vec<LargestAccount>,
 }
 
 impl Summary {
     /// Counts all accounts of a snapshot, keeping its `largest_max` largest. Memory: one entry a program.
-    pub fn of<A: Borrow<AccountSharedData>>(
+    pub fn from_accounts<A: Borrow<AccountSharedData>>(
         accounts: impl IntoIterator<Item = (Pubkey, A)>,
         largest_max: usize,
     ) -> Self {
-        let mut programs: HashMap<Pubkey, Holding> = HashMap::new();
+        let mut programs: HashMap<Pubkey, ProgramHoldings> = HashMap::new();
         let mut largest = BinaryHeap::new();
         for (address, account) in accounts {
             let account = account.borrow();
@@ -56,7 +56,7 @@ impl Summary {
             holding.data_bytes += data_bytes as u64;
             // Does not overflow: all lamports together are the capitalization, a u64.
             holding.lamports += account.lamports();
-            largest.push(Reverse(Largest { data_bytes, address, owner }));
+            largest.push(Reverse(LargestAccount { data_bytes, address, owner }));
             if largest.len() > largest_max {
                 largest.pop();
             }

@@ -10,7 +10,7 @@ use spl_generic_token::{is_known_spl_token_id, token, token_2022};
 use crate::{holding, pack};
 
 /// What a key's address is to an account.
-pub mod facet {
+pub mod key_kind {
     use ledger::KeyKind;
 
     /// The program that owns the account.
@@ -40,17 +40,17 @@ impl Account {
 impl Record for Account {
     fn keys(&self, key: &mut dyn FnMut(KeyKind, Address)) {
         let program = Address::from(self.0.owner().to_bytes());
-        key(facet::PROGRAM, program);
+        key(key_kind::PROGRAM, program);
         if *self.0.owner() == solana_sdk_ids::stake::id() && has_lockup(self.0.data()) {
-            key(facet::LOCKUP, program);
+            key(key_kind::LOCKUP, program);
         }
         let Some(data) = token_data(&self.0) else { return };
         let mint = token_2022::Account::unpack_account_mint_unchecked(data);
         let owner = token_2022::Account::unpack_account_owner_unchecked(data);
-        key(facet::MINT, Address::from(mint.to_bytes()));
-        key(facet::OWNER, Address::from(owner.to_bytes()));
+        key(key_kind::MINT, Address::from(mint.to_bytes()));
+        key(key_kind::OWNER, Address::from(owner.to_bytes()));
         if let Some(delegate) = delegate(data) {
-            key(facet::DELEGATE, delegate);
+            key(key_kind::DELEGATE, delegate);
         }
     }
 
@@ -65,7 +65,7 @@ impl Record for Account {
     fn packed_rank(packed: &[u8], facet: Option<KeyKind>) -> Option<Option<u64>> {
         match facet {
             None => pack::lamports(packed).map(Some),
-            Some(facet::MINT) => pack::amount(packed).map(Some),
+            Some(key_kind::MINT) => pack::amount(packed).map(Some),
             Some(_) => Some(None),
         }
     }
@@ -83,7 +83,7 @@ impl Record for Account {
 
     /// The holders of a mint by amount.
     fn rank_in(&self, facet: KeyKind) -> Option<u64> {
-        (facet == facet::MINT).then(|| holding(&self.0).map_or(0, |(_, amount)| amount))
+        (facet == key_kind::MINT).then(|| holding(&self.0).map_or(0, |(_, amount)| amount))
     }
 }
 
@@ -136,7 +136,7 @@ mod tests {
             data
         };
         let program = solana_sdk_ids::stake::id();
-        let both = [facet::PROGRAM, facet::LOCKUP];
+        let both = [key_kind::PROGRAM, key_kind::LOCKUP];
         assert_eq!(keys(program, &stake(1, 5, 0)), both);
         assert_eq!(keys(program, &stake(2, 0, 5)), both);
         assert_eq!(keys(program, &stake(2, 0, 0)), both[..1]);

@@ -16,7 +16,7 @@ use solana_account_decoder_client_types::{
 use solana_pubkey::Pubkey;
 use spl_generic_token::is_known_spl_token_id;
 
-use crate::token::{MintFacts, mint_of};
+use crate::token::{MintInfo, mint_of};
 
 /// Data too long for base58. Fix: ask for another encoding, or for a slice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -60,7 +60,7 @@ impl Encoding {
         &self,
         pubkey: &Pubkey,
         account: &AccountSharedData,
-        mint: impl FnOnce(&Pubkey) -> Option<MintFacts>,
+        mint: impl FnOnce(&Pubkey) -> Option<MintInfo>,
     ) -> UiAccount {
         if self.form == UiAccountEncoding::JsonParsed && is_known_spl_token_id(account.owner()) {
             return parse_token(pubkey, account, mint);
@@ -77,7 +77,7 @@ impl Encoding {
         out: &mut Vec<u8>,
         pubkey: &Pubkey,
         account: &AccountSharedData,
-        mint: impl FnOnce(&Pubkey) -> Option<MintFacts>,
+        mint: impl FnOnce(&Pubkey) -> Option<MintInfo>,
     ) -> serde_json::Result<()> {
         if self.form != UiAccountEncoding::Base64 {
             return serde_json::to_writer(out, &self.encode(pubkey, account, mint));
@@ -117,7 +117,7 @@ pub(crate) fn write_base64(out: &mut Vec<u8>, data: &[u8]) {
 pub fn parsed_token(
     pubkey: &Pubkey,
     account: &AccountSharedData,
-    mint: impl FnOnce(&Pubkey) -> Option<MintFacts>,
+    mint: impl FnOnce(&Pubkey) -> Option<MintInfo>,
 ) -> Option<UiAccount> {
     let encoded = parse_token(pubkey, account, mint);
     matches!(encoded.data, UiAccountData::Json(_)).then_some(encoded)
@@ -126,7 +126,7 @@ pub fn parsed_token(
 fn parse_token(
     pubkey: &Pubkey,
     account: &AccountSharedData,
-    mint: impl FnOnce(&Pubkey) -> Option<MintFacts>,
+    mint: impl FnOnce(&Pubkey) -> Option<MintInfo>,
 ) -> UiAccount {
     let facts = mint_of(account)
         .and_then(|key| mint(&key))

@@ -10,7 +10,7 @@ use solana_rpc_client_types::request::MAX_GET_PROGRAM_ACCOUNT_FILTERS;
 use spl_generic_token::token::GenericTokenAccount;
 use spl_generic_token::{is_known_spl_token_id, token, token_2022};
 
-use crate::facet;
+use crate::key_kind;
 
 /// Offsets within a token account, of either program.
 mod offset {
@@ -73,7 +73,7 @@ impl Filters {
     }
 
     /// Whether an account passes all.
-    pub fn allow(&self, account: &AccountSharedData) -> bool {
+    pub fn matches(&self, account: &AccountSharedData) -> bool {
         let data = account.data();
         self.0.iter().all(|filter| match filter {
             RpcFilterType::DataSize(size) => data.len() as u64 == *size,
@@ -89,7 +89,7 @@ impl Filters {
     /// Errors: an owner, or without one a mint, that is not 32 bytes. As Agave, which uses the owner
     /// if both are named.
     pub fn keys(&self, program: &Pubkey) -> Result<Vec<(KeyKind, Pubkey)>, FilterError> {
-        let mut keys = vec![(facet::PROGRAM, *program)];
+        let mut keys = vec![(key_kind::PROGRAM, *program)];
         if !is_known_spl_token_id(program) {
             return Ok(keys);
         }
@@ -100,9 +100,9 @@ impl Filters {
             mint => mint?,
         };
         if only_token_accounts {
-            keys.extend(owner.map(|owner| (facet::OWNER, owner)));
-            keys.extend(mint.map(|mint| (facet::MINT, mint)));
-            keys.extend(self.delegate().map(|delegate| (facet::DELEGATE, delegate)));
+            keys.extend(owner.map(|owner| (key_kind::OWNER, owner)));
+            keys.extend(mint.map(|mint| (key_kind::MINT, mint)));
+            keys.extend(self.delegate().map(|delegate| (key_kind::DELEGATE, delegate)));
         }
         Ok(keys)
     }
@@ -168,7 +168,7 @@ mod tests {
     fn passes(json: &str, data: &[u8]) -> bool {
         let mut account = AccountSharedData::new(1, 0, &Pubkey::default());
         account.set_data_from_slice(data);
-        filters(json).expect("they are right").allow(&account)
+        filters(json).expect("they are right").matches(&account)
     }
 
     #[test]
@@ -203,7 +203,7 @@ mod tests {
         let keys = |json: &str, program| {
             let filters = filters(json).expect("they are right");
             let keys = filters.keys(&program).map_err(|err| err.to_string())?;
-            assert_eq!(keys[0], (facet::PROGRAM, program));
+            assert_eq!(keys[0], (key_kind::PROGRAM, program));
             Ok::<_, String>(keys[1..].to_vec())
         };
         let one = Pubkey::new_from_array([1; 32]);
@@ -214,7 +214,7 @@ mod tests {
         let (owner, mint) = (at(32, one.as_array()), at(0, one.as_array()));
         let size = r#"{"dataSize":165}"#;
         let (old, new) = (token::id(), token_2022::id());
-        let (by_owner, by_mint) = ((facet::OWNER, one), (facet::MINT, one));
+        let (by_owner, by_mint) = ((key_kind::OWNER, one), (key_kind::MINT, one));
         assert_eq!(keys(&format!("[{owner},{size}]"), old), Ok(vec![by_owner]));
         let both = format!("[{mint},{owner},{size}]");
         assert_eq!(keys(&both, old), Ok(vec![by_owner, by_mint]));
@@ -231,7 +231,7 @@ mod tests {
         let short_mint = format!("[{owner},{},{size}]", at(0, &[1]));
         assert_eq!(keys(&short_mint, old), Ok(vec![by_owner]), "it was not looked at");
 
-        let by_delegate = Ok(vec![(facet::DELEGATE, one)]);
+        let by_delegate = Ok(vec![(key_kind::DELEGATE, one)]);
         let tag = [1, 0, 0, 0];
         let tagged = at(72, &[&tag, one.as_ref()].concat());
         assert_eq!(keys(&format!("[{tagged},{size}]"), old), by_delegate);

@@ -5,12 +5,12 @@
 mod account;
 mod encode;
 mod filter;
-mod long;
+mod incremental;
 mod pack;
 mod token;
 
-pub use account::{Account, facet};
+pub use account::{Account, key_kind};
 pub use encode::{Base58TooLong, Encoding, parsed_token};
 pub use filter::{FilterError, Filters};
-pub use long::{LONG_BYTES_MIN, Rest};
-pub use token::{MintFacts, TokenBalance, holding, is_native_mint, mint_of, supply};
+pub use incremental::{AccountEncoder, LONG_BYTES_MIN};
+pub use token::{MintInfo, TokenBalance, holding, is_native_mint, mint_of, supply};

@@ -11,7 +11,7 @@ use ledger::{Address, KeyKind};
 use solana_account::{Account as Plain, AccountSharedData, ReadableAccount};
 use solana_pubkey::Pubkey;
 
-use crate::account::{facet, token_data};
+use crate::account::{key_kind, token_data};
 
 /// More than a stake account or a mint with a few extensions has.
 const DATA_MAX: usize = 450;
@@ -99,7 +99,7 @@ pub(crate) fn unpack(keys: &[(KeyKind, Address)], packed: &[u8]) -> Option<Accou
     Some(AccountSharedData::from(Plain {
         lamports: given_lamports.unwrap_or_else(|| rent(data.len())),
         data,
-        owner: Pubkey::new_from_array(key(facet::PROGRAM)?),
+        owner: Pubkey::new_from_array(key(key_kind::PROGRAM)?),
         executable: has(flag::EXECUTABLE),
         rent_epoch,
     }))
@@ -115,7 +115,7 @@ pub(crate) fn lamports(packed: &[u8]) -> Option<u64> {
     if flags & flag::TOKEN == 0 {
         return Some(rent(rest.len()));
     }
-    let extras = if flags & flag::EXTRAS == 0 { 0 } else { take::<1>(&mut rest)?[0] };
+    let extras = if flags & flag::EXTRAS == 0 { 0 } else { take_array::<1>(&mut rest)?[0] };
     let tail = if flags & flag::IMMUTABLE_OWNER == 0 { 0 } else { IMMUTABLE_OWNER.len() };
     (extras & extra::TAIL == 0).then(|| rent(TOKEN_BYTES + tail))
 }
@@ -130,7 +130,7 @@ pub(crate) fn amount(packed: &[u8]) -> Option<u64> {
         take_varint(&mut rest)?;
     }
     skip_rent_epoch(*flags, &mut rest)?;
-    let extras = if flags & flag::EXTRAS == 0 { 0 } else { take::<1>(&mut rest)?[0] };
+    let extras = if flags & flag::EXTRAS == 0 { 0 } else { take_array::<1>(&mut rest)?[0] };
     if extras & extra::TAIL != 0 {
         return None;
     }
@@ -145,19 +145,19 @@ fn skip_rent_epoch(flags: u8, rest: &mut &[u8]) -> Option<()> {
 }
 
 /// Something that may be there, as token accounts have it.
-struct Maybe<'a, const N: usize> {
-    is_there: bool,
+struct OptionalField<'a, const N: usize> {
+    is_some: bool,
     value: &'a [u8; N],
 }
 
 /// What of a token account its keys do not say.
 struct Token<'a> {
     amount: u64,
-    delegate: Maybe<'a, 32>,
+    delegate: OptionalField<'a, 32>,
     state: u8,
-    native: Maybe<'a, 8>,
+    native: OptionalField<'a, 8>,
     delegated: u64,
-    close: Maybe<'a, 32>,
+    close: OptionalField<'a, 32>,
     tail: &'a [u8],
 }
 
@@ -167,12 +167,12 @@ impl<'a> Token<'a> {
     fn read(data: &'a [u8]) -> Option<Self> {
         let (_mint_and_owner, mut rest) = data.split_at_checked(64)?;
         Some(Self {
-            amount: u64::from_le_bytes(*take(&mut rest)?),
-            delegate: Maybe::read(&mut rest)?,
-            state: take::<1>(&mut rest)?[0],
-            native: Maybe::read(&mut rest)?,
-            delegated: u64::from_le_bytes(*take(&mut rest)?),
-            close: Maybe::read(&mut rest)?,
+            amount: u64::from_le_bytes(*take_array(&mut rest)?),
+            delegate: OptionalField::read(&mut rest)?,
+            state: take_array::<1>(&mut rest)?[0],
+            native: OptionalField::read(&mut rest)?,
+            delegated: u64::from_le_bytes(*take_array(&mut rest)?),
+            close: OptionalField::read(&mut rest)?,
             tail: rest,
         })
     }
@@ -220,16 +220,16 @@ impl<'a> Token<'a> {
     }
 }
 
-impl<'a, const N: usize> Maybe<'a, N> {
+impl<'a, const N: usize> OptionalField<'a, N> {
     fn read(rest: &mut &'a [u8]) -> Option<Self> {
-        let tag = *take(rest)?;
-        let value = take(rest)?;
-        (tag == SOME || tag == NONE).then_some(Self { is_there: tag == SOME, value })
+        let tag = *take_array(rest)?;
+        let value = take_array(rest)?;
+        (tag == SOME || tag == NONE).then_some(Self { is_some: tag == SOME, value })
     }
 
     /// Which of the bits says what is there.
     fn extra(&self, there: u8, left: u8) -> u8 {
-        match (self.is_there, *self.value == [0; N]) {
+        match (self.is_some, *self.value == [0; N]) {
             (true, _) => there,
             (false, true) => 0,
             (false, false) => left,
@@ -242,27 +242,27 @@ fn unpack_token(
     key: impl Fn(KeyKind) -> Option<[u8; 32]>,
     mut rest: &[u8],
 ) -> Option<Vec<u8>> {
-    let extras = if flags & flag::EXTRAS == 0 { 0 } else { take::<1>(&mut rest)?[0] };
+    let extras = if flags & flag::EXTRAS == 0 { 0 } else { take_array::<1>(&mut rest)?[0] };
     let has = |extra: u8| extras & extra != 0;
     let mut image = [0; TOKEN_BYTES];
-    put(&mut image, 0, key(facet::MINT)?);
-    put(&mut image, 32, key(facet::OWNER)?);
+    put(&mut image, 0, key(key_kind::MINT)?);
+    put(&mut image, 32, key(key_kind::OWNER)?);
     put(&mut image, 64, take_varint(&mut rest)?.to_le_bytes());
     image[108] = if flags & flag::FROZEN == 0 { 1 } else { 2 };
     if extras != 0 {
         if has(extra::DELEGATE) {
             put(&mut image, 72, SOME);
-            put(&mut image, 76, key(facet::DELEGATE)?);
+            put(&mut image, 76, key(key_kind::DELEGATE)?);
         }
         if has(extra::DELEGATE_LEFT) {
-            put::<32>(&mut image, 76, *take(&mut rest)?);
+            put::<32>(&mut image, 76, *take_array(&mut rest)?);
         }
         if has(extra::NATIVE) {
             put(&mut image, 109, SOME);
             put(&mut image, 113, take_varint(&mut rest)?.to_le_bytes());
         }
         if has(extra::NATIVE_LEFT) {
-            put::<8>(&mut image, 113, *take(&mut rest)?);
+            put::<8>(&mut image, 113, *take_array(&mut rest)?);
         }
         if has(extra::DELEGATED) {
             put(&mut image, 121, take_varint(&mut rest)?.to_le_bytes());
@@ -271,7 +271,7 @@ fn unpack_token(
             put(&mut image, 129, SOME);
         }
         if has(extra::CLOSE | extra::CLOSE_LEFT) {
-            put::<32>(&mut image, 133, *take(&mut rest)?);
+            put::<32>(&mut image, 133, *take_array(&mut rest)?);
         }
     }
     let tail = match flags & flag::IMMUTABLE_OWNER {
@@ -304,7 +304,7 @@ fn put_varint(packed: &mut Vec<u8>, mut n: u64) {
 fn take_varint(rest: &mut &[u8]) -> Option<u64> {
     let mut n = 0;
     for shift in (0..u64::BITS).step_by(7) {
-        let byte = take::<1>(rest)?[0];
+        let byte = take_array::<1>(rest)?[0];
         n |= u64::from(byte & 0x7f) << shift;
         if byte & 0x80 == 0 {
             return Some(n);
@@ -313,7 +313,7 @@ fn take_varint(rest: &mut &[u8]) -> Option<u64> {
     None
 }
 
-fn take<'a, const N: usize>(rest: &mut &'a [u8]) -> Option<&'a [u8; N]> {
+fn take_array<'a, const N: usize>(rest: &mut &'a [u8]) -> Option<&'a [u8; N]> {
     let (taken, left) = rest.split_first_chunk()?;
     *rest = left;
     Some(taken)
@@ -403,7 +403,7 @@ mod tests {
     #[test]
     fn bytes_of_another_making_are_refused() {
         let whole = account(token::id(), 7, &token(500));
-        let keys = [facet::PROGRAM, facet::MINT, facet::OWNER];
+        let keys = [key_kind::PROGRAM, key_kind::MINT, key_kind::OWNER];
         let keys = keys.map(|facet| (facet, Address::from([1; 32])));
         let mut packed = Vec::new();
         pack(&whole, &mut packed);

@@ -13,12 +13,12 @@ use spl_token_2022_interface::state::{Account as TokenAccount, Mint};
 
 /// What of a mint it takes to write an amount of its tokens.
 #[derive(Clone, Copy)]
-pub struct MintFacts(pub(crate) SplTokenAdditionalDataV2);
+pub struct MintInfo(pub(crate) SplTokenAdditionalDataV2);
 
-impl MintFacts {
+impl MintInfo {
     /// The facts of the mint in `data`, at a time: amounts of some mints grow with it.
     /// `None` if it is no mint.
-    pub fn of(data: &[u8], unix_timestamp: i64) -> Option<Self> {
+    pub fn from_data(data: &[u8], unix_timestamp: i64) -> Option<Self> {
         let mint = StateWithExtensions::<Mint>::unpack(data).ok()?;
         let interest = mint.get_extension::<InterestBearingConfig>().ok();
         let scale = mint.get_extension::<ScaledUiAmountConfig>().ok();
@@ -83,7 +83,7 @@ impl TokenBalance {
     /// The balance in `account`. `mint` gives the account of a mint.
     ///
     /// `None` if it is no token account, or its mint is gone or belongs to another program.
-    pub fn of(
+    pub fn from_account(
         account: &AccountSharedData,
         mint: impl FnOnce(&Pubkey) -> Option<AccountSharedData>,
     ) -> Option<Self> {
@@ -97,7 +97,7 @@ impl TokenBalance {
             return None;
         }
         let decimals = generic_token::Mint::unpack(mint_account.data(), &program_id)?.decimals;
-        let amount = MintFacts::with_decimals(decimals).amount(token.amount);
+        let amount = MintInfo::with_decimals(decimals).amount(token.amount);
         Some(Self { mint: token.mint, owner: token.owner, program_id, amount })
     }
 }
@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn a_balance_names_mint_owner_and_program() {
-        let balance = TokenBalance::of(&token(), |_| Some(mint())).expect("it is one");
+        let balance = TokenBalance::from_account(&token(), |_| Some(mint())).expect("it is one");
         assert_eq!(balance.mint, Pubkey::new_from_array([1; 32]));
         assert_eq!(balance.owner, Pubkey::new_from_array([2; 32]));
         assert_eq!(balance.program_id, spl_token_interface::id());
@@ -146,10 +146,10 @@ mod tests {
 
     #[test]
     fn no_balance_without_the_mint_of_the_same_program() {
-        assert_eq!(TokenBalance::of(&token(), |_| None), None);
+        assert_eq!(TokenBalance::from_account(&token(), |_| None), None);
         let elsewhere = account(spl_token_2022_interface::id(), mint().data());
-        assert_eq!(TokenBalance::of(&token(), |_| Some(elsewhere)), None);
-        assert_eq!(TokenBalance::of(&mint(), |_| Some(mint())), None);
+        assert_eq!(TokenBalance::from_account(&token(), |_| Some(elsewhere)), None);
+        assert_eq!(TokenBalance::from_account(&mint(), |_| Some(mint())), None);
     }
 
     #[test]

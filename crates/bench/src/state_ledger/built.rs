@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
-use chain::{Bank, BlockhashQueue, Reader};
+use chain::{BlockInfo, BlockhashQueue, Reader};
 use cpu_time::ThreadTime;
 use ledger::BlockId;
 use query::{Ledger, LedgerConfig};
@@ -26,7 +26,7 @@ const ROOT_TIME: i64 = 1_750_000_000;
 
 /// A filled ledger.
 pub(crate) struct Built {
-    pub(crate) ledger: Ledger<Account, Bank>,
+    pub(crate) ledger: Ledger<Account, BlockInfo>,
     pub(crate) reader: Reader,
     /// In `Ledger::apply`, without the making of accounts.
     applying: Duration,
@@ -101,9 +101,9 @@ impl Built {
 }
 
 /// The facts of a block. 400 ms a slot.
-pub(crate) fn bank(block: BlockId, capitalization: u64) -> Bank {
+pub(crate) fn bank(block: BlockId, capitalization: u64) -> BlockInfo {
     let slots = block.slot - ROOT.slot;
-    Bank {
+    BlockInfo {
         block,
         parent_slot: block.slot.saturating_sub(1),
         block_height: block.slot,

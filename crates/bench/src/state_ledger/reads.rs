@@ -4,7 +4,7 @@ use anyhow::{Result, ensure};
 use chain::Reader;
 use hdrhistogram::Histogram;
 use ledger::{Address, Commitment};
-use solana::facet;
+use solana::key_kind;
 use solana_account::ReadableAccount;
 use solana_pubkey::Pubkey;
 use testkit::synthetic::{KnownOwner, Synthetic};
@@ -23,7 +23,7 @@ pub(crate) fn run(ledger: &Synthetic, reader: &Reader) -> Result<()> {
         let owners = of(accounts);
         let by_owner = measured(reads, |nth| {
             let view = reader.view(Commitment::Finalized);
-            let keys = [(facet::OWNER, owners[nth % owners.len()])];
+            let keys = [(key_kind::OWNER, owners[nth % owners.len()])];
             view.records_by_keys(&keys).map(|(_, account)| account.0.data().len().min(1)).sum()
         })?;
         ensure!(by_owner.found == accounts as usize * reads, "{} found", by_owner.found);
@@ -32,7 +32,7 @@ pub(crate) fn run(ledger: &Synthetic, reader: &Reader) -> Result<()> {
     let mint = address(&ledger.most_held_mint());
     let largest = measured(READS, |_| {
         let view = reader.view(Commitment::Finalized);
-        view.highest(Some((facet::MINT, &mint)), 20, |_, _| true).len()
+        view.highest(Some((key_kind::MINT, &mint)), 20, |_, _| true).len()
     })?;
     ensure!(largest.found == 20 * READS, "20 hold the most");
     figure("state_largest_holders_us", largest.us(0.5));
@@ -42,7 +42,7 @@ pub(crate) fn run(ledger: &Synthetic, reader: &Reader) -> Result<()> {
     figure("state_largest_us", largest.us(0.5));
     let stake = address(&solana_sdk_ids::stake::id());
     let locked = measured(READS, |_| {
-        reader.view(Commitment::Finalized).records_by_key(facet::LOCKUP, &stake).count()
+        reader.view(Commitment::Finalized).records_by_key(key_kind::LOCKUP, &stake).count()
     })?;
     figure("state_lockups", (locked.found / READS) as f64);
     figure("state_lockups_us", locked.us(0.5));

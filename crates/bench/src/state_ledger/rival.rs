@@ -7,7 +7,7 @@ use std::sync::RwLock;
 use anyhow::{Context, Result};
 use dashmap::DashMap;
 use ledger::Record;
-use solana::facet;
+use solana::key_kind;
 use solana_account::AccountSharedData;
 use solana_pubkey::Pubkey;
 use testkit::synthetic::Synthetic;
@@ -40,7 +40,7 @@ pub(crate) fn run(ledger: &Synthetic) -> Result<()> {
         let account = change.record.context("an account")?;
         let pubkey = Pubkey::new_from_array(change.address.to_array().context("a pubkey")?);
         account.keys(&mut |facet, key| {
-            let kept = [facet::PROGRAM, facet::MINT, facet::OWNER];
+            let kept = [key_kind::PROGRAM, key_kind::MINT, key_kind::OWNER];
             let index = kept.iter().position(|kept| *kept == facet);
             if let (Some(index), Some(key)) = (index, key.to_array()) {
                 indices[index].insert(Pubkey::new_from_array(key), pubkey);

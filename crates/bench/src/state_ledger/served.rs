@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use chain::{
-    AirdropError, Cluster, History, HistoryLimits, Reader, SendError, Sender, Simulation,
-    SimulationError, SimulationRequest, TransactionDoor, VerifiedTransaction, View,
+    AirdropError, ClusterInfo, History, HistoryLimits, Reader, SendError, Sender, Simulation,
+    SimulationError, SimulationRequest, TransactionService, VerifiedTransaction, View,
 };
 use pool::{ClientId, Limits, Pool, RateLimiter};
 use rpc::{Health, Listeners, Node, Socket, Speaker, SystemClock};
@@ -41,7 +41,7 @@ pub(crate) fn run(reader: &Reader, wait: impl FnOnce() -> Result<()>) -> Result<
 
 fn node(reader: &Reader) -> Result<Node> {
     let key = |n| Pubkey::new_from_array([n; 32]);
-    let cluster = Cluster {
+    let cluster = ClusterInfo {
         genesis_hash: Hash::new_from_array([1; 32]),
         genesis_unix_timestamp: 0,
         identity: key(2),
@@ -92,7 +92,7 @@ pub(crate) fn node_with(reader: &Reader, settings: &Settings) -> Result<Node> {
 /// A door that is closed.
 struct Closed;
 
-impl TransactionDoor for Closed {
+impl TransactionService for Closed {
     fn send(&self, _: Sender, _: VerifiedTransaction) -> Result<(), SendError> {
         Err(SendError::Closed)
     }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use chain::{AccountWrite, Block, Executed};
+use chain::{AccountWrite, Block, ExecutedTransaction};
 use ledger::{AddressId, BlockId, Slot};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -92,7 +92,7 @@ impl Ledger {
     }
 
     /// A transaction in the likeness of a token transfer, and what it wrote.
-    fn executed(&mut self, index: usize, writes: &mut Vec<AccountWrite>) -> Executed {
+    fn executed(&mut self, index: usize, writes: &mut Vec<AccountWrite>) -> ExecutedTransaction {
         let accounts: [u64; WRITES] =
             std::array::from_fn(|_| self.random.random_range(0..ACCOUNTS));
         let program = Pubkey::new_from_array([9; 32]);
@@ -139,7 +139,7 @@ impl Ledger {
             compute_units_consumed: Some(4645),
             ..TransactionStatusMeta::default()
         };
-        Executed {
+        ExecutedTransaction {
             slot: self.slot,
             index: index as u32,
             block_time: 1_700_000_000 + self.slot as i64,
@@ -148,7 +148,7 @@ impl Ledger {
                 message,
             },
             meta,
-            keys,
+            account_keys: keys,
             is_vote: false,
         }
     }
@@ -172,5 +172,10 @@ fn write(pubkey: Pubkey, data: Vec<u8>, owner: Pubkey) -> AccountWrite {
     let account =
         solana_account::Account { lamports: 1, data, owner, executable: false, rent_epoch: 0 };
     let account = Account(AccountSharedData::from(account));
-    AccountWrite { pubkey, id: AddressId(0), account: Some(Arc::new(account)), left: Vec::new() }
+    AccountWrite {
+        pubkey,
+        id: AddressId(0),
+        account: Some(Arc::new(account)),
+        removed_keys: Vec::new(),
+    }
 }

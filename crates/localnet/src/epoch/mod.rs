@@ -14,7 +14,7 @@ mod points;
 mod rewards;
 mod voters;
 
-use chain::{Bank, InflationSchedule, View};
+use chain::{BlockInfo, InflationSchedule, View};
 use ledger::Slot;
 use solana_account::{AccountSharedData, ReadableAccount};
 use solana_epoch_rewards::EpochRewards;
@@ -109,7 +109,7 @@ impl Epochs {
 
     /// Ends the epoch of the parent. `view` is of the parent; `open` is the first block of the new one,
     /// with nothing in it yet.
-    pub(crate) fn begin(&mut self, vm: &Vm, view: &View, open: &Bank) -> Begun {
+    pub(crate) fn begin(&mut self, vm: &Vm, view: &View, open: &BlockInfo) -> Begun {
         let slot = open.block.slot;
         let (epoch, ended) =
             (self.schedule.get_epoch(slot), self.schedule.get_epoch(open.parent_slot));
@@ -152,7 +152,7 @@ impl Epochs {
     }
 
     /// Goes on with what a ledger was paying when it was closed. `head` is its newest block.
-    pub(crate) fn resume(&mut self, vm: &Vm, view: &View, head: &Bank) {
+    pub(crate) fn resume(&mut self, vm: &Vm, view: &View, head: &BlockInfo) {
         let sysvar = sysvar_of(vm);
         let slot = head.block.slot;
         let epoch = self.schedule.get_epoch(slot);

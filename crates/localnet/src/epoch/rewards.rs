@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use agave_reserved_account_keys::ReservedAccountKeys;
 use chain::View;
 use ledger::Address;
-use solana::facet;
+use solana::key_kind;
 use solana_account::{AccountSharedData, ReadableAccount};
 use solana_feature_set::FeatureSet;
 use solana_pubkey::Pubkey;
@@ -72,7 +72,7 @@ pub(super) struct Redeemed {
 /// Cost: reads every stake account, once an epoch.
 pub(super) fn delegated(view: &View) -> Vec<Delegated> {
     let program = Address::from(stake::ID.to_bytes());
-    let accounts = view.records_by_key(facet::PROGRAM, &program);
+    let accounts = view.records_by_key(key_kind::PROGRAM, &program);
     let delegated = accounts.filter_map(|(address, account)| {
         let state = bincode::deserialize::<StakeStateV2>(account.0.data()).ok()?;
         Some(Delegated {

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, HashMap};
 use chain::View;
 use ledger::Address;
 use serde::{Deserialize, Serialize};
-use solana::facet;
+use solana::key_kind;
 use solana_account::ReadableAccount;
 use solana_epoch_schedule::EpochSchedule;
 use solana_feature_set::FeatureSet;
@@ -173,7 +173,7 @@ fn admit_largest(candidates: &mut Vec<(Pubkey, u64, VoteStateV4, u64)>) {
 /// Every vote account of a view.
 fn states(view: &View) -> impl Iterator<Item = (Pubkey, VoteStateV4, u64)> + '_ {
     let program = Address::from(vote::ID.to_bytes());
-    view.records_by_key(facet::PROGRAM, &program).filter_map(|(address, account)| {
+    view.records_by_key(key_kind::PROGRAM, &program).filter_map(|(address, account)| {
         let pubkey = Pubkey::try_from(address.as_bytes()).ok()?;
         let state = VoteStateV4::deserialize(account.0.data(), &pubkey).ok()?;
         Some((pubkey, state, account.0.lamports()))

@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use chain::{Block, Executed};
+use chain::{Block, ExecutedTransaction};
 use ledger::{BlockId, Slot};
 use solana::Account;
 use solana_account::{AccountSharedData, ReadableAccount};
@@ -128,8 +128,16 @@ pub(super) fn read_block(body: &[u8]) -> Result<Block, WireError> {
 }
 
 /// The keys are not written: they are the message's own and the loaded ones.
-fn write_executed(executed: &Executed, out: &mut Writer) {
-    let Executed { slot: _, index, block_time, transaction, meta, keys, is_vote } = executed;
+fn write_executed(executed: &ExecutedTransaction, out: &mut Writer) {
+    let ExecutedTransaction {
+        slot: _,
+        index,
+        block_time,
+        transaction,
+        meta,
+        account_keys: keys,
+        is_vote,
+    } = executed;
     debug_assert_eq!(*keys, keys_of(transaction, &meta.loaded_addresses));
     out.u32(*index);
     out.i64(*block_time);
@@ -141,7 +149,7 @@ fn write_executed(executed: &Executed, out: &mut Writer) {
     write_meta(meta, out);
 }
 
-fn read_executed(slot: Slot, from: &mut Reader<'_>) -> Result<Executed, WireError> {
+fn read_executed(slot: Slot, from: &mut Reader<'_>) -> Result<ExecutedTransaction, WireError> {
     let index = from.u32("transaction index")?;
     let block_time = from.i64("transaction time")?;
     let is_vote = from.bool("vote flag")?;
@@ -149,7 +157,15 @@ fn read_executed(slot: Slot, from: &mut Reader<'_>) -> Result<Executed, WireErro
         .map_err(|_| WireError { what: "transaction" })?;
     let meta = read_meta(from)?;
     let keys = keys_of(&transaction, &meta.loaded_addresses);
-    Ok(Executed { slot, index, block_time, transaction, meta, keys, is_vote })
+    Ok(ExecutedTransaction {
+        slot,
+        index,
+        block_time,
+        transaction,
+        meta,
+        account_keys: keys,
+        is_vote,
+    })
 }
 
 fn keys_of(transaction: &VersionedTransaction, loaded: &LoadedAddresses) -> Vec<Pubkey> {

@@ -99,7 +99,7 @@ fn history_keeps_so_many_slots_and_forgets_all_of_the_rest() {
     let kept = node.history.snapshot();
     assert_eq!(kept.first_slot(), Some(22));
     assert!(kept.transaction(&first.signature()).is_none());
-    assert_eq!(kept.by_address(&alice).map(|entries| entries.len()), Some(10));
+    assert_eq!(kept.signatures_for_address(&alice).map(|entries| entries.len()), Some(10));
     // Old versions of accounts would be 160 KB of sysvars a block.
     assert!(kept.blocks(..).all(|block| block.writes.is_empty()));
     node.stop();

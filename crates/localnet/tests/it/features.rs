@@ -236,7 +236,7 @@ fn a_program_with_an_unknown_symbol_is_refused_at_the_start_by_its_name() {
 }
 
 /// Deploys a program from a buffer of genesis, and calls it in the next slot.
-fn deploy(features: FeatureChoice, elf: &[u8]) -> std::sync::Arc<chain::Executed> {
+fn deploy(features: FeatureChoice, elf: &[u8]) -> std::sync::Arc<chain::ExecutedTransaction> {
     let (payer, program) = (Keypair::new(), Keypair::new());
     let buffer = Pubkey::new_from_array([4; 32]);
     let state = UpgradeableLoaderState::Buffer { authority_address: Some(payer.pubkey()) };

@@ -5,7 +5,8 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 
 use chain::{
-    Block, Event, EventSink, Executed, History, Reader, TransactionDoor, VerifiedTransaction,
+    Block, EventSink, ExecutedTransaction, History, LedgerEvent, Reader, TransactionService,
+    VerifiedTransaction,
 };
 use ledger::{Address, Commitment};
 use localnet::{Config, Localnet, Running};
@@ -28,22 +29,22 @@ pub(crate) const CLIENT: ClientId = ClientId(1);
 const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(crate) struct Node {
-    pub(crate) door: Arc<dyn TransactionDoor>,
+    pub(crate) door: Arc<dyn TransactionService>,
     pub(crate) reader: Reader,
     pub(crate) history: Arc<History>,
-    pub(crate) cluster: chain::Cluster,
-    events: Receiver<Event>,
+    pub(crate) cluster: chain::ClusterInfo,
+    events: Receiver<LedgerEvent>,
     running: Option<Running>,
 }
 
 /// Passes events on, each transaction by itself.
-struct Sink(SyncSender<Event>);
+struct Sink(SyncSender<LedgerEvent>);
 
 impl EventSink for Sink {
-    fn event(&mut self, event: &Event) {
+    fn send(&mut self, event: &LedgerEvent) {
         let each = match event {
-            Event::Executed(all) => {
-                all.iter().map(|one| Event::Executed([Arc::clone(one)].into())).collect()
+            LedgerEvent::Executed(all) => {
+                all.iter().map(|one| LedgerEvent::Executed([Arc::clone(one)].into())).collect()
             }
             event => vec![event.clone()],
         };
@@ -98,7 +99,7 @@ impl Node {
     }
 
     /// Sends, and waits until the block with it is complete.
-    pub(crate) fn send(&self, transaction: VersionedTransaction) -> Arc<Executed> {
+    pub(crate) fn send(&self, transaction: VersionedTransaction) -> Arc<ExecutedTransaction> {
         let verified = VerifiedTransaction::verify(transaction).expect("a good transaction");
         let signature = verified.signature();
         self.door.send(CLIENT.into(), verified).expect("the queue has room");
@@ -116,13 +117,13 @@ impl Node {
         assert_eq!(before.map(|e| e.slot), after.map(|e| e.slot), "{signature} was executed");
     }
 
-    pub(crate) fn airdrop(&self, to: &Pubkey, lamports: u64) -> Arc<Executed> {
+    pub(crate) fn airdrop(&self, to: &Pubkey, lamports: u64) -> Arc<ExecutedTransaction> {
         let signature =
             self.door.airdrop(CLIENT.into(), *to, lamports, self.blockhash()).expect("an airdrop");
         self.confirmed(&signature)
     }
 
-    pub(crate) fn confirmed(&self, signature: &Signature) -> Arc<Executed> {
+    pub(crate) fn confirmed(&self, signature: &Signature) -> Arc<ExecutedTransaction> {
         let block = self.completed(|block| {
             block.transactions.iter().any(|executed| executed.signature() == *signature)
         });
@@ -134,7 +135,7 @@ impl Node {
     pub(crate) fn executed(&self, signature: &Signature) {
         loop {
             let event = self.events.recv_timeout(PATIENCE).expect("an event within patience");
-            if matches!(event, Event::Executed(one) if one[0].signature() == *signature) {
+            if matches!(event, LedgerEvent::Executed(one) if one[0].signature() == *signature) {
                 return;
             }
         }
@@ -144,7 +145,7 @@ impl Node {
     pub(crate) fn opened(&self, wanted: ledger::Slot) {
         loop {
             let event = self.events.recv_timeout(PATIENCE).expect("an event within patience");
-            if matches!(event, Event::BankCreated { slot, .. } if slot == wanted) {
+            if matches!(event, LedgerEvent::BankCreated { slot, .. } if slot == wanted) {
                 return;
             }
         }
@@ -154,7 +155,7 @@ impl Node {
     pub(crate) fn completed(&self, wanted: impl Fn(&Block) -> bool) -> Arc<Block> {
         loop {
             let event = self.events.recv_timeout(PATIENCE).expect("an event within patience");
-            if let Event::Completed { block, .. } = event
+            if let LedgerEvent::Completed { block, .. } = event
                 && wanted(&block)
             {
                 return block;

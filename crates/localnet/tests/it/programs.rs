@@ -58,7 +58,10 @@ fn simulate(node: &Node, transaction: VersionedTransaction) -> Simulation {
 }
 
 /// The same message on the newest blockhash, signed by the payer.
-fn sent(node: &Node, mut transaction: VersionedTransaction) -> std::sync::Arc<chain::Executed> {
+fn sent(
+    node: &Node,
+    mut transaction: VersionedTransaction,
+) -> std::sync::Arc<chain::ExecutedTransaction> {
     transaction.message.set_recent_blockhash(node.blockhash());
     let signed = VersionedTransaction::try_new(transaction.message, &[&payer()]);
     node.send(signed.expect("signers fit"))

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 
-use chain::{Event, EventSink, Executed, QueueBound, SendError, VerifiedTransaction};
+use chain::{
+    EventSink, ExecutedTransaction, LedgerEvent, QueueBound, SendError, VerifiedTransaction,
+};
 use localnet::{Config, GenesisAccount, Localnet};
 use pool::ClientId;
 use solana_account::AccountSharedData;
@@ -65,12 +67,12 @@ fn verified(
 }
 
 /// What happens, in order. The ledger waits while the test takes none.
-struct Events(Receiver<Event>);
+struct Events(Receiver<LedgerEvent>);
 
-struct Sink(SyncSender<Event>);
+struct Sink(SyncSender<LedgerEvent>);
 
 impl EventSink for Sink {
-    fn event(&mut self, event: &Event) {
+    fn send(&mut self, event: &LedgerEvent) {
         // A test that has ended listens no more.
         let _ = self.0.send(event.clone());
     }
@@ -83,15 +85,15 @@ impl Events {
         (Self(events), vec![Box::new(Sink(send))])
     }
 
-    fn next(&self) -> Event {
+    fn next(&self) -> LedgerEvent {
         self.0.recv_timeout(PATIENCE).expect("an event within patience")
     }
 
     /// The transactions that are executed next, but for votes; none once the ledger has ended.
-    fn executed(&self) -> Option<Vec<Arc<Executed>>> {
+    fn executed(&self) -> Option<Vec<Arc<ExecutedTransaction>>> {
         loop {
             match self.0.recv_timeout(PATIENCE).ok()? {
-                Event::Executed(all) => {
+                LedgerEvent::Executed(all) => {
                     let own = all.iter().filter(|one| !one.is_vote).cloned().collect::<Vec<_>>();
                     if !own.is_empty() {
                         return Some(own);
@@ -245,10 +247,10 @@ fn what_waits_when_the_ledger_ends_is_dropped_and_counted() {
     let mut completed = false;
     while let Ok(event) = events.0.recv_timeout(PATIENCE) {
         match event {
-            Event::Executed(all) => {
+            LedgerEvent::Executed(all) => {
                 executed += all.iter().filter(|one| !one.is_vote).count() as u64
             }
-            Event::Completed { .. } => completed = true,
+            LedgerEvent::Completed { .. } => completed = true,
             _ => {}
         }
     }
@@ -278,8 +280,8 @@ fn blocks_are_completed_while_transactions_wait() {
     let (mut blocks, mut executed) = (0, 0);
     while executed < SENT / 2 {
         match events.next() {
-            Event::Executed(all) => executed += all.len(),
-            Event::Completed { .. } => blocks += 1,
+            LedgerEvent::Executed(all) => executed += all.len(),
+            LedgerEvent::Completed { .. } => blocks += 1,
             _ => {}
         }
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use chain::{Block, Executed};
+use chain::{Block, ExecutedTransaction};
 use serde_json::json;
 use solana_hash::Hash;
 use solana_message::{Message, MessageHeader, VersionedMessage};
@@ -27,7 +27,7 @@ pub(crate) fn signature(slot: u64, index: u32) -> Signature {
 }
 
 /// A transaction of `WALLET` that names a program and does nothing.
-pub(crate) fn executed(slot: u64, index: u32, balances: usize) -> Arc<Executed> {
+pub(crate) fn executed(slot: u64, index: u32, balances: usize) -> Arc<ExecutedTransaction> {
     let message = Message {
         header: MessageHeader {
             num_required_signatures: 1,
@@ -49,10 +49,18 @@ pub(crate) fn executed(slot: u64, index: u32, balances: usize) -> Arc<Executed> 
         ..TransactionStatusMeta::default()
     };
     let keys = transaction.message.static_account_keys().to_vec();
-    Arc::new(Executed { slot, index, block_time: NOW, transaction, meta, keys, is_vote: false })
+    Arc::new(ExecutedTransaction {
+        slot,
+        index,
+        block_time: NOW,
+        transaction,
+        meta,
+        account_keys: keys,
+        is_vote: false,
+    })
 }
 
-pub(crate) fn completed(slot: u64, transactions: Vec<Arc<Executed>>) -> Block {
+pub(crate) fn completed(slot: u64, transactions: Vec<Arc<ExecutedTransaction>>) -> Block {
     Block {
         id: block(slot),
         parent_slot: slot - 1,
@@ -77,8 +85,8 @@ fn node() -> Node {
         [(FINALIZED - 1, 5, 2), (FINALIZED, 1, 40_000), (CONFIRMED, 1, 2)]
     {
         let all: Vec<_> = (0..transactions).map(|index| executed(slot, index, balances)).collect();
-        history.executed(&all);
-        history.completed(&completed(slot, all));
+        history.record_transactions(&all);
+        history.record_block(&completed(slot, all));
     }
     history.publish();
     node
@@ -183,8 +191,8 @@ fn the_description_shows_what_this_node_has() {
     let (by_signature, by_slot) = ("/v1/transactions/{signature}", "/v1/blocks/{slot}");
     assert_eq!(example(&mut client, by_signature, "signature"), json!(null));
     let history = &node.world.node.history;
-    history.executed(&[executed(FINALIZED, 0, 2)]);
-    history.completed(&completed(FINALIZED, vec![executed(FINALIZED, 0, 2)]));
+    history.record_transactions(&[executed(FINALIZED, 0, 2)]);
+    history.record_block(&completed(FINALIZED, vec![executed(FINALIZED, 0, 2)]));
     history.publish();
     let told = example(&mut client, by_signature, "signature");
     assert_eq!(told, json!(signature(FINALIZED, 0).to_string()));

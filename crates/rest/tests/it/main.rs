@@ -78,7 +78,7 @@ impl Node {
         let web = Arc::clone(&rest) as Arc<dyn rpc::Web>;
         let time = (clock, rpc::Health::default());
         let world = World::caching(reader, config, pool, Some(web), time, cache_bytes_max);
-        world.node.metrics.add(Arc::clone(&rest) as Arc<dyn rpc::metrics::Source>);
+        world.node.metrics.add(Arc::clone(&rest) as Arc<dyn rpc::metrics::Collector>);
         Self { world, rest, events }
     }
 

@@ -72,12 +72,12 @@ fn an_answer_is_what_the_method_answers() {
 }
 
 /// A ledger whose block 100 is complete and final.
-fn short_ledger() -> (Ledger<Account, chain::Bank>, chain::Reader) {
+fn short_ledger() -> (Ledger<Account, chain::BlockInfo>, chain::Reader) {
     Ledger::new(LedgerConfig::new(100), block(100), bank(100))
 }
 
 /// Publishes the next block as processed and confirmed, and the one before it as finalized, in one.
-fn next(ledger: &mut Ledger<Account, chain::Bank>, slot: u64) {
+fn next(ledger: &mut Ledger<Account, chain::BlockInfo>, slot: u64) {
     ledger.open(block(slot), block(slot - 1), bank(slot)).expect("open");
     ledger.complete(block(slot), bank(slot)).expect("complete");
     if slot > 101 {
@@ -87,7 +87,7 @@ fn next(ledger: &mut Ledger<Account, chain::Bank>, slot: u64) {
 }
 
 /// Time that goes on with the ledger: whoever looks at it, as each call does, finds one more block after it.
-struct Going(Mutex<(Ledger<Account, chain::Bank>, u64)>, rpc::SystemClock);
+struct Going(Mutex<(Ledger<Account, chain::BlockInfo>, u64)>, rpc::SystemClock);
 
 impl pool::Clock for Going {
     fn now(&self) -> Duration {

@@ -57,7 +57,7 @@ fn of(at: Pubkey, account: Option<AccountSharedData>) -> Change<Account> {
 }
 
 /// A ledger of all those accounts.
-fn ledger(random: &mut Rng) -> (Ledger<Account, chain::Bank>, chain::Reader) {
+fn ledger(random: &mut Rng) -> (Ledger<Account, chain::BlockInfo>, chain::Reader) {
     let (mut ledger, reader) = Ledger::new(LedgerConfig::new(10_000), block(100), bank(100));
     let mut all: Vec<_> = (0..TOKENS).map(|n| holding(n, random)).collect();
     let data = |n| with_data(PROGRAM, &vec![n; 40_000]);
@@ -185,8 +185,8 @@ fn compare(seed: u64, cache_bytes_max: u64) -> HashMap<&'static str, u64> {
                 for node in [&node, &fresh] {
                     let history = &node.world.node.history;
                     let all = vec![executed(tip, 0, 2)];
-                    history.executed(&all);
-                    history.completed(&completed(tip, all));
+                    history.record_transactions(&all);
+                    history.record_block(&completed(tip, all));
                     history.publish();
                 }
             }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use chain::{Event, EventSink};
+use chain::{EventSink, LedgerEvent};
 
 use crate::history::{completed, executed, signature};
 use crate::wire::PATIENCE;
@@ -37,13 +37,13 @@ fn who_waits_is_woken_by_the_event_of_his_transaction() {
         until(|| node.rest.waiting() == 1);
         let transaction = executed(slot, 0, 2);
         let history = &node.world.node.history;
-        history.executed(&[executed(slot, 1, 2), transaction.clone()]);
+        history.record_transactions(&[executed(slot, 1, 2), transaction.clone()]);
         history.publish();
         let block = completed(slot, vec![executed(slot, 1, 2), transaction.clone()]).into();
-        node.events.event(&match commitment {
-            "processed" => Event::Executed([transaction].into()),
-            "confirmed" => Event::Completed { block, timestamp_ms: 0 },
-            _ => Event::Finalized { block, timestamp_ms: 0 },
+        node.events.send(&match commitment {
+            "processed" => LedgerEvent::Executed([transaction].into()),
+            "confirmed" => LedgerEvent::Completed { block, timestamp_ms: 0 },
+            _ => LedgerEvent::Finalized { block, timestamp_ms: 0 },
         });
         let response = waiting.receive();
         assert_eq!(response.status, 200, "{}", response.body);
@@ -59,7 +59,7 @@ fn who_waits_is_woken_by_the_event_of_his_transaction() {
 fn who_waits_in_vain_is_told_what_is_known() {
     let node = Node::new();
     let history = &node.world.node.history;
-    history.executed(&[executed(CONFIRMED, 0, 2)]);
+    history.record_transactions(&[executed(CONFIRMED, 0, 2)]);
     history.publish();
     let mut client = node.client();
     let path = format!("/v1/transactions/{}/status?waitMs=50", signature(CONFIRMED, 0));

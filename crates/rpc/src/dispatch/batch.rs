@@ -20,7 +20,7 @@ use crate::error::RpcError;
 use crate::job::{About, Job, OwnedCall, Way};
 use crate::look::{self, Hit};
 use crate::methods;
-use crate::metrics::{Lane, Outcome, Subject};
+use crate::metrics::{ExecutionPath, MethodLabel, Outcome};
 use crate::node::Node;
 use crate::outlet::Taker;
 
@@ -33,23 +33,23 @@ pub(super) async fn answer_batch(node: &Arc<Node>, asker: Asker, calls: Vec<Call
     }
     let plans = plan(node, &asker, calls);
     let Some(class) = heaviest(&plans) else {
-        return answer_all_here(node, &asker, Lane::Inline, plans, &RpcError::internal());
+        return answer_all_here(node, &asker, ExecutionPath::Inline, plans, &RpcError::internal());
     };
     if let Some(hits) = all_known(node, &asker, &plans) {
-        return answer_known_here(node, &asker, Lane::Inline, plans, hits);
+        return answer_known_here(node, &asker, ExecutionPath::Inline, plans, hits);
     }
     let calls = plans.iter().map(Plan::to_owned_call).collect();
     match submit_batch(node, asker, calls, class) {
         Ok(taker) => receive(node, (taker, class), asker, &Id::Null).await,
         // The cheap ones are answered all the same.
-        Err(err) => answer_all_here(node, &asker, Lane::Inline, plans, &err),
+        Err(err) => answer_all_here(node, &asker, ExecutionPath::Inline, plans, &err),
     }
 }
 
 pub(super) fn answer_all_here(
     node: &Node,
     asker: &Asker,
-    lane: Lane,
+    lane: ExecutionPath,
     plans: Vec<Plan<'_>>,
     refusal: &RpcError,
 ) -> Reply {
@@ -74,7 +74,7 @@ pub(super) fn all_known(node: &Node, asker: &Asker, plans: &[Plan<'_>]) -> Optio
 pub(super) fn answer_known_here(
     node: &Node,
     asker: &Asker,
-    lane: Lane,
+    lane: ExecutionPath,
     plans: Vec<Plan<'_>>,
     hits: Vec<Hit>,
 ) -> Reply {
@@ -88,7 +88,7 @@ pub(super) fn answer_known_here(
             (Plan::OnPool { id, .. }, Some((kept, slot))) => {
                 parts.extend(kept.reply_in_batch(slot, &id));
                 look::count_known(node);
-                count(node, asker, (subject, None), Lane::Cached, Outcome::Answered);
+                count(node, asker, (subject, None), ExecutionPath::Cached, Outcome::Succeeded);
             }
             // Every call that is not cheap has its answer.
             (plan, _) => {
@@ -109,7 +109,7 @@ async fn answer_long_batch(node: &Arc<Node>, asker: Asker, calls: Vec<Call<'_>>)
     }
     match submit_batch(node, asker, calls, class) {
         Ok(taker) => receive(node, (taker, class), asker, &Id::Null).await,
-        Err(err) => refuse_body(node, &asker, Lane::Pool(class), &err),
+        Err(err) => refuse_body(node, &asker, ExecutionPath::Pool(class), &err),
     }
 }
 
@@ -117,7 +117,7 @@ async fn answer_long_batch(node: &Arc<Node>, asker: Asker, calls: Vec<Call<'_>>)
 pub(super) fn own(calls: Vec<Call<'_>>) -> (Vec<OwnedCall>, PoolClass) {
     let is_heavy = |call: &Call<'_>| match call {
         Call::Method { method, .. } => {
-            methods::find(method).is_some_and(|method| methods::may_be_heavy(&method))
+            methods::find_method(method).is_some_and(|method| methods::may_be_heavy(&method))
         }
         Call::Notification | Call::Invalid { .. } => false,
     };
@@ -125,11 +125,13 @@ pub(super) fn own(calls: Vec<Call<'_>>) -> (Vec<OwnedCall>, PoolClass) {
     let owned = |call| match call {
         Call::Notification => None,
         Call::Invalid { id, versioned, err } => {
-            Some(invalid(&err, &id, versioned).into_owned_call(Subject::none()))
+            Some(invalid(&err, &id, versioned).into_owned_call(MethodLabel::none()))
         }
-        Call::Method { id, method, params } => Some(match methods::find(&method) {
+        Call::Method { id, method, params } => Some(match methods::find_method(&method) {
             Some(method) => OwnedCall::new(id, method, params, Way::ByCost),
-            None => reply(Err(RpcError::method_not_found()), &id).into_owned_call(Subject::other()),
+            None => {
+                reply(Err(RpcError::method_not_found()), &id).into_owned_call(MethodLabel::other())
+            }
         }),
     };
     (calls.into_iter().filter_map(owned).collect(), class)

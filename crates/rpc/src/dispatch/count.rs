@@ -3,7 +3,7 @@
 //! Not here: calls of a task, which counts them itself ([`crate::job`]).
 
 use crate::asker::Asker;
-use crate::metrics::{Lane, Outcome, Slow, Subject};
+use crate::metrics::{ExecutionPath, MethodLabel, Outcome, SlowRequest};
 use crate::node::Node;
 use crate::params::Params;
 
@@ -12,16 +12,24 @@ use crate::params::Params;
 pub(super) fn count(
     node: &Node,
     asker: &Asker,
-    (subject, params): (Subject, Option<Params<'_>>),
-    lane: Lane,
+    (subject, params): (MethodLabel, Option<Params<'_>>),
+    lane: ExecutionPath,
     outcome: Outcome,
 ) {
     let now = node.pool.now();
     let took = now.saturating_sub(asker.arrived);
-    node.metrics.count(subject, lane, took, outcome);
+    node.metrics.record_call(subject, lane, took, outcome);
     if node.is_slow(took) {
         let params = params.and_then(|params| params.text());
-        Slow { asker, method: subject.name(), params, lane, took, outcome, made: None }
-            .tell(&node.metrics, now);
+        SlowRequest {
+            context: asker,
+            method: subject.name(),
+            params,
+            path: lane,
+            took,
+            outcome,
+            stats: None,
+        }
+        .log(&node.metrics, now);
     }
 }

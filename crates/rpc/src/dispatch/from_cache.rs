@@ -18,8 +18,8 @@ use crate::cached::{self, Asked};
 use crate::envelope::Id;
 use crate::kept::Kept;
 use crate::look::{self, ATTEMPTS, Hit, Looked};
-use crate::methods::{self, Class, Method, Named};
-use crate::metrics::{Lane, Outcome};
+use crate::methods::{self, Class, Method, MethodRef};
+use crate::metrics::{ExecutionPath, Outcome};
 use crate::node::Node;
 use crate::params::Params;
 use crate::stamp::{Stamp, Stamper};
@@ -28,10 +28,10 @@ use crate::stamp::{Stamp, Stamper};
 pub(super) fn known(
     node: &Node,
     asker: Asker,
-    (id, method, params): (&Id, Named, Params<'_>),
+    (id, method, params): (&Id, MethodRef, Params<'_>),
 ) -> Option<Reply> {
     // Those are answered at once, or nearly always.
-    if matches!(method.class, Class::Inline | Class::Try(_)) {
+    if matches!(method.class, Class::Inline | Class::TryInline(_)) {
         return None;
     }
     if asker.want.is_some_and(|want| want.shaper.is_some()) {
@@ -40,8 +40,8 @@ pub(super) fn known(
     let Hit { entry, slot } = look::known(node, asker.coding, &method, params)?;
     let reply = Reply::kept(entry.value.as_ref()?, asker, slot, id);
     look::count_known(node);
-    let subject = (method.subject(), Some(params));
-    count(node, &asker, subject, Lane::Cached, Outcome::Answered);
+    let subject = (method.label(), Some(params));
+    count(node, &asker, subject, ExecutionPath::Cached, Outcome::Succeeded);
     Some(reply)
 }
 
@@ -55,7 +55,7 @@ pub(super) fn asked(
     if asker.want.is_some_and(|want| want.shaper.is_some()) {
         return None;
     }
-    let reads = methods::reads(method, node, params)?;
+    let reads = methods::dependencies(method, node, params)?;
     let is_wanted = reads.is_kept || asker.want.is_some();
     let key = is_wanted.then(|| cached::key(method, params, asker.coding))??;
     Some(Asked { key, reads })
@@ -65,14 +65,14 @@ pub(super) fn asked(
 pub(super) async fn kept(
     node: &Node,
     asker: Asker,
-    (id, method, params, class): (&Id, Named, Params<'_>, PoolClass),
+    (id, method, params, class): (&Id, MethodRef, Params<'_>, PoolClass),
     asked: &Asked,
 ) -> Result<Reply, Run> {
     let mut run = Run::alone("bypass");
     let answer = |hit: &Hit| {
         let reply = Reply::kept(hit.entry.value.as_ref()?, asker, hit.slot, id);
-        let subject = (method.subject(), Some(params));
-        count(node, &asker, subject, Lane::Cached, Outcome::Answered);
+        let subject = (method.label(), Some(params));
+        count(node, &asker, subject, ExecutionPath::Cached, Outcome::Succeeded);
         Some(reply)
     };
     for _ in 0..ATTEMPTS {
@@ -133,13 +133,13 @@ pub(crate) fn unchanged(
     (method, params): (&str, &str),
     is_known: impl FnOnce(&Stamp) -> bool,
 ) -> Option<Told> {
-    let (method, params) = (methods::find(method)?, Params::new(Some(params)));
+    let (method, params) = (methods::find_method(method)?, Params::new(Some(params)));
     let asked = asked(node, &asker, &method, params)?;
     let (stamp, slot) = Stamper::new(node, &asked).now(node)?;
     if asked.reads.min_context_slot.is_some_and(|min| slot < min) || !is_known(&stamp) {
         return None;
     }
-    let subject = (method.subject(), Some(params));
-    count(node, &asker, subject, Lane::Cached, Outcome::Answered);
+    let subject = (method.label(), Some(params));
+    count(node, &asker, subject, ExecutionPath::Cached, Outcome::Succeeded);
     Some(Told { slot: Some(slot), hash: Some(stamp), ..Told::default() })
 }

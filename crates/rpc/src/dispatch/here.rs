@@ -29,7 +29,7 @@ fn answer_call_here(node: &Node, call: Call<'_>) -> Option<Vec<u8>> {
         Call::Notification => None,
         Call::Invalid { id, versioned, err } => Some(envelope::error_reply(&err, &id, versioned)),
         Call::Method { id, method, params } => {
-            let result = methods::find(&method).ok_or_else(RpcError::method_not_found);
+            let result = methods::find_method(&method).ok_or_else(RpcError::method_not_found);
             let result = result.and_then(|method| run(node, method, &Asker::default(), params));
             Some(reply(result, &id).text)
         }

@@ -22,8 +22,8 @@ use crate::cached::Asked;
 use crate::envelope::{Call, Id, Request};
 use crate::error::RpcError;
 use crate::job::OwnedCall;
-use crate::methods::Named;
-use crate::metrics::Lane;
+use crate::methods::MethodRef;
+use crate::metrics::ExecutionPath;
 use crate::node::Node;
 use crate::params::Params;
 use crate::work;
@@ -35,7 +35,7 @@ pub(super) async fn answer_large(
     body: bytes::Bytes,
 ) -> Result<Reply, Utf8Error> {
     let class = work::class_of(body.len());
-    let lane = Lane::Pool(class);
+    let lane = ExecutionPath::Pool(class);
     let here = Arc::clone(node);
     let look = move || Ok(look_into(&here, &asker, lane, std::str::from_utf8(&body)?));
     Ok(match work::on_pool(node, class, asker.client, look).await {
@@ -53,7 +53,7 @@ pub(crate) async fn answer_large_method(
     params: &str,
 ) -> Reply {
     let class = work::class_of(params.len());
-    let lane = Lane::Pool(class);
+    let lane = ExecutionPath::Pool(class);
     let here = Arc::clone(node);
     let (method, params) = (method.to_owned(), params.to_owned());
     let look = move || {
@@ -77,7 +77,7 @@ async fn answer_read(node: &Arc<Node>, asker: Asker, large: Large) -> Reply {
         }
         Large::Batch(calls, class) => match submit_batch(node, asker, calls, class) {
             Ok(taker) => receive(node, (taker, class), asker, &Id::Null).await,
-            Err(err) => refuse_body(node, &asker, Lane::Pool(class), &err),
+            Err(err) => refuse_body(node, &asker, ExecutionPath::Pool(class), &err),
         },
     }
 }
@@ -89,7 +89,7 @@ enum Large {
     /// One call, to be run on the pool; what it reads was looked up already.
     Single {
         id: Id,
-        method: Named,
+        method: MethodRef,
         params: Option<Box<str>>,
         class: PoolClass,
         asked: Option<Asked>,
@@ -98,7 +98,7 @@ enum Large {
     Batch(Vec<OwnedCall>, PoolClass),
 }
 
-fn look_into(node: &Node, asker: &Asker, lane: Lane, body: &str) -> Large {
+fn look_into(node: &Node, asker: &Asker, lane: ExecutionPath, body: &str) -> Large {
     let calls = match read(node, asker, lane, body) {
         Err(reply) => return Large::Answered(*reply),
         Ok(Request::Single(call)) => return look_into_single(node, asker, lane, call),
@@ -122,7 +122,7 @@ fn look_into(node: &Node, asker: &Asker, lane: Lane, body: &str) -> Large {
     }
 }
 
-fn look_into_single(node: &Node, asker: &Asker, lane: Lane, call: Call<'_>) -> Large {
+fn look_into_single(node: &Node, asker: &Asker, lane: ExecutionPath, call: Call<'_>) -> Large {
     let plan = match plan_single(node, *asker, call) {
         Ok(Some(plan)) => plan,
         Ok(None) => return Large::Answered(Reply::Nothing),

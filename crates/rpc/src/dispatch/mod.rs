@@ -6,7 +6,7 @@
 //! ([`crate::look`]): for a call alone that is looked for here, for those of a batch when their turn comes, unless
 //! all of a short one is known.
 //! Bounds: `Config::batch_max` calls; the pool's own, past which the client is told at once.
-//! Invariant: nothing is left running for a client that has gone: dropping what [`answer`] gives, or its
+//! Invariant: nothing is left running for a client that has gone: dropping what [`into_result`] gives, or its
 //! future, ends the task.
 //! Invariant: a file uses only those named before it.
 //!
@@ -30,7 +30,7 @@ use std::sync::Arc;
 
 use crate::asker::Asker;
 use crate::envelope::Request;
-use crate::metrics::Lane;
+use crate::metrics::ExecutionPath;
 use crate::node::Node;
 use crate::poll_budget;
 use crate::work::INLINE_BODY_BYTES_MAX;
@@ -55,7 +55,7 @@ pub(crate) async fn answer(
     }
     poll_budget::charge_parsed(body.len());
     let body = std::str::from_utf8(&body)?;
-    Ok(match read::read(node, &asker, Lane::Inline, body) {
+    Ok(match read::read(node, &asker, ExecutionPath::Inline, body) {
         Err(reply) => *reply,
         Ok(Request::Single(call)) => single::answer_single(node, asker, call).await,
         Ok(Request::Batch(calls)) => batch::answer_batch(node, asker, calls).await,

@@ -8,14 +8,14 @@ use super::reply::{Reply, refuse_body};
 use crate::asker::Asker;
 use crate::envelope::{self, Bounded, Id, Request};
 use crate::error::{OVERLOADED, RpcError};
-use crate::metrics::{Lane, Outcome, Subject};
+use crate::metrics::{ExecutionPath, MethodLabel, Outcome};
 use crate::node::Node;
 
 /// Reads a body and takes its calls of the client's share; gives the answer to one that is refused.
 pub(super) fn read<'b>(
     node: &Node,
     asker: &Asker,
-    lane: Lane,
+    lane: ExecutionPath,
     body: &'b str,
 ) -> Result<Request<'b>, Box<Reply>> {
     let limit = node.config.batch_max;
@@ -27,7 +27,7 @@ pub(super) fn read<'b>(
         Bounded::TooLong { calls } => (*calls, None),
     };
     if let Err(too_many) = node.admit(asker.client, calls) {
-        count(node, asker, (Subject::none(), None), lane, Outcome::Refused(OVERLOADED));
+        count(node, asker, (MethodLabel::none(), None), lane, Outcome::Refused(OVERLOADED));
         return Err(Box::new(Reply::too_many(&too_many, id.unwrap_or(&Id::Null))));
     }
     match read {

@@ -15,8 +15,8 @@ use crate::envelope::{self, Id};
 use crate::error::RpcError;
 use crate::job::OwnedCall;
 use crate::kept::Kept;
-use crate::methods::{MethodResult, Named};
-use crate::metrics::{Lane, Outcome, Subject};
+use crate::methods::{MethodRef, MethodResult};
+use crate::metrics::{ExecutionPath, MethodLabel, Outcome};
 use crate::node::Node;
 use crate::outlet::{Piece, Taker};
 use crate::params::Params;
@@ -96,17 +96,17 @@ pub(super) struct Answered {
 }
 
 impl Answered {
-    pub(super) fn into_owned_call(self, subject: Subject) -> OwnedCall {
+    pub(super) fn into_owned_call(self, subject: MethodLabel) -> OwnedCall {
         OwnedCall::Answered { text: self.text, subject, outcome: self.outcome }
     }
 }
 
 pub(super) fn reply(result: MethodResult, id: &Id) -> Answered {
-    match result.and_then(|answer| answer.into_reply(id)) {
+    match result.and_then(|answer| answer.into_response(id)) {
         Ok(text) => {
             // Nothing, where the CPU pool makes it.
             poll_budget::charge(text.len());
-            Answered { text, overloaded: false, outcome: Outcome::Answered }
+            Answered { text, overloaded: false, outcome: Outcome::Succeeded }
         }
         Err(err) => {
             let (overloaded, outcome) = (err.is_overload(), Outcome::Refused(err.code));
@@ -134,12 +134,17 @@ pub(super) fn join(answers: impl Iterator<Item = Answered>) -> Reply {
         return Reply::Nothing;
     }
     text.push(b']');
-    Reply::whole(Answered { text, overloaded, outcome: Outcome::Answered })
+    Reply::whole(Answered { text, overloaded, outcome: Outcome::Succeeded })
 }
 
 /// The answer to a body that is not to be looked at any further.
-pub(super) fn refuse_body(node: &Node, asker: &Asker, lane: Lane, err: &RpcError) -> Reply {
-    count(node, asker, (Subject::none(), None), lane, Outcome::Refused(err.code));
+pub(super) fn refuse_body(
+    node: &Node,
+    asker: &Asker,
+    lane: ExecutionPath,
+    err: &RpcError,
+) -> Reply {
+    count(node, asker, (MethodLabel::none(), None), lane, Outcome::Refused(err.code));
     Reply::error(err)
 }
 
@@ -147,11 +152,11 @@ pub(super) fn refuse_body(node: &Node, asker: &Asker, lane: Lane, err: &RpcError
 pub(super) fn refuse_call(
     node: &Node,
     asker: &Asker,
-    (id, method, params, class): (&Id, Named, Params<'_>, PoolClass),
+    (id, method, params, class): (&Id, MethodRef, Params<'_>, PoolClass),
     err: RpcError,
 ) -> Reply {
     let done = reply(Err(err), id);
-    count(node, asker, (method.subject(), Some(params)), Lane::Pool(class), done.outcome);
+    count(node, asker, (method.label(), Some(params)), ExecutionPath::Pool(class), done.outcome);
     Reply::whole(done)
 }
 

@@ -17,8 +17,8 @@ use crate::cached::Asked;
 use crate::envelope::{Call, Id};
 use crate::error::RpcError;
 use crate::job::{About, Job, OwnedCall, Way};
-use crate::methods::{self, Budget, Named};
-use crate::metrics::Lane;
+use crate::methods::{self, InlineBudget, MethodRef};
+use crate::metrics::ExecutionPath;
 use crate::node::Node;
 use crate::params::Params;
 
@@ -32,14 +32,14 @@ pub(super) async fn answer_single(node: &Arc<Node>, asker: Asker, call: Call<'_>
         Some(Plan::Answered(subject, done)) => (subject, None, done),
         Some(Plan::Here { id, method, params }) => {
             let done = reply(run(node, method, &asker, params), &id);
-            (method.subject(), Some(params), done)
+            (method.label(), Some(params), done)
         }
         Some(Plan::OnPool { id, method, params, class }) => {
             let asked = asked(node, &asker, &method, params);
             return answer_on_pool(node, asker, (&id, method, params, class), asked).await;
         }
     };
-    count(node, &asker, (subject, params), Lane::Inline, done.outcome);
+    count(node, &asker, (subject, params), ExecutionPath::Inline, done.outcome);
     Reply::whole(done)
 }
 
@@ -61,12 +61,12 @@ pub(super) fn plan_single<'a>(
     asker: Asker,
     call: Call<'a>,
 ) -> Result<Option<Plan<'a>>, Box<Reply>> {
-    let mut budget = Budget::new(node);
+    let mut budget = InlineBudget::new(node);
     let (id, name, params) = match call {
         Call::Method { id, method, params } => (id, method, params),
         call => return Ok(Plan::of(node, &asker, call, &mut budget)),
     };
-    let Some(method) = methods::find(&name) else {
+    let Some(method) = methods::find_method(&name) else {
         let call = Call::Method { id, method: name, params };
         return Ok(Plan::of(node, &asker, call, &mut budget));
     };
@@ -80,7 +80,7 @@ pub(super) fn plan_single<'a>(
 pub(super) async fn answer_on_pool(
     node: &Arc<Node>,
     asker: Asker,
-    (id, method, params, class): (&Id, Named, Params<'_>, PoolClass),
+    (id, method, params, class): (&Id, MethodRef, Params<'_>, PoolClass),
     asked: Option<Asked>,
 ) -> Reply {
     let call = (id, method, params, class);

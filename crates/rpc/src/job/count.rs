@@ -3,14 +3,14 @@
 //! Not here: calls without a task (`dispatch`).
 
 use super::{About, Job};
-use crate::metrics::{Lane, Outcome, Slow};
+use crate::metrics::{ExecutionPath, Outcome, SlowRequest};
 
 impl Job {
     /// Counts the call whose answer was being made.
     pub(super) fn count(&mut self, outcome: Outcome) {
         let Some((subject, lane)) = self.subject.take() else { return };
         let took = self.node.pool.now().saturating_sub(self.about.asker.arrived);
-        self.node.metrics.count(subject, lane, took, outcome);
+        self.node.metrics.record_call(subject, lane, took, outcome);
         self.made.last = Some((subject, outcome));
     }
 
@@ -23,15 +23,15 @@ impl Job {
             return;
         };
         self.made.ran += now.saturating_sub(self.slice_began);
-        let slow = Slow {
-            asker,
+        let slow = SlowRequest {
+            context: asker,
             method: if *is_batch { "batch" } else { subject.name() },
             params: self.params.as_deref().filter(|_| !is_batch),
-            lane: Lane::Pool(*class),
+            path: ExecutionPath::Pool(*class),
             took,
             outcome,
-            made: Some(&self.made),
+            stats: Some(&self.made),
         };
-        slow.tell(&self.node.metrics, now);
+        slow.log(&self.node.metrics, now);
     }
 }

@@ -31,9 +31,10 @@ use crate::held::Collected;
 use crate::kept::{Coder, Keeping, Kept};
 use crate::look::ATTEMPTS;
 use crate::methods::{
-    self, Budget, Class, Form, MethodResult, Named, PIECE_BYTES, Pieces, Progress,
+    self, Class, InlineBudget, MethodRef, MethodResult, OutputKind, RESULT_CHUNK_BYTES,
+    StreamState, StreamedResult,
 };
-use crate::metrics::{Lane, Made, Outcome, Subject};
+use crate::metrics::{ExecutionPath, ExecutionStats, MethodLabel, Outcome};
 use crate::node::Node;
 use crate::outlet::{Taker, Writer, outlet};
 use crate::params::Params;
@@ -71,10 +72,10 @@ pub(crate) struct Job {
     /// What names the answer if it is long.
     stamper: Option<Stamper>,
     /// What the call is of whose answer is being made, and where it comes from.
-    subject: Option<(Subject, Lane)>,
+    subject: Option<(MethodLabel, ExecutionPath)>,
     /// Of the call that was begun last.
     params: Option<Box<str>>,
-    made: Made,
+    made: ExecutionStats,
     slice_began: Duration,
 }
 
@@ -82,7 +83,7 @@ pub(crate) struct Job {
 struct Current {
     id: Id,
     name: &'static str,
-    pieces: Box<dyn Pieces>,
+    pieces: Box<dyn StreamedResult>,
     /// Where in `out` the reply begins as long as nothing of the result is there.
     begins_at: Option<usize>,
 }
@@ -114,7 +115,7 @@ impl Job {
             stamper: None,
             subject: None,
             params: None,
-            made: Made { cache: about.cache, ..Made::default() },
+            made: ExecutionStats { cache: about.cache, ..ExecutionStats::default() },
             slice_began: Duration::ZERO,
         };
         (job, taker)
@@ -138,7 +139,7 @@ impl Job {
             return Ok(TaskPoll::Wait);
         }
         loop {
-            if self.out.len() >= PIECE_BYTES && self.unsent.is_none() && self.may_send() {
+            if self.out.len() >= RESULT_CHUNK_BYTES && self.unsent.is_none() && self.may_send() {
                 self.pass_on()?;
                 if !self.writer.has_room() {
                     return Ok(TaskPoll::Wait);
@@ -189,7 +190,7 @@ impl Job {
             }
             OwnedCall::Run { id, method, params, way } => (id, method, params, way),
         };
-        (self.subject, self.params) = (Some((method.subject(), self.lane())), params);
+        (self.subject, self.params) = (Some((method.label(), self.lane())), params);
         if let Some((asked, turn)) = self.sought.take() {
             return self.look_for(asked, Some(turn), (id, method), ATTEMPTS);
         }
@@ -207,27 +208,27 @@ impl Job {
         Params::new(self.params.as_deref()).sent_by(self.about.asker.client)
     }
 
-    fn lane(&self) -> Lane {
-        Lane::Pool(self.about.class)
+    fn lane(&self) -> ExecutionPath {
+        ExecutionPath::Pool(self.about.class)
     }
 
     /// The answer to a call that would not come to the pool if it were alone: of others none is made.
-    fn run_if_cheap(&self, method: Named) -> Option<MethodResult> {
+    fn run_if_cheap(&self, method: MethodRef) -> Option<MethodResult> {
         let params = self.params();
-        let mut budget = Budget::new(&self.node);
+        let mut budget = InlineBudget::new(&self.node);
         let run = || match method.class {
             Class::Inline => Some((method.run)(&self.node, params)),
             Class::Light | Class::Medium => None,
-            Class::By { class, .. } => match class(&self.node, params, &mut budget) {
+            Class::ByCost { class, .. } => match class(&self.node, params, &mut budget) {
                 None => Some((method.run)(&self.node, params)),
                 Some(_) => None,
             },
-            Class::Try(run) => run(&self.node, params, &mut budget).ok(),
+            Class::TryInline(run) => run(&self.node, params, &mut budget).ok(),
         };
         guarded(method.name, self.about.asker.request, run).unwrap_or_else(|err| Some(Err(err)))
     }
 
-    fn run(&mut self, id: Id, method: Named) {
+    fn run(&mut self, id: Id, method: MethodRef) {
         let params = self.params();
         let request = self.about.asker.request;
         let before = self.stamper.as_ref().and_then(|stamper| stamper.now(&self.node));
@@ -240,10 +241,10 @@ impl Job {
     }
 
     /// Takes what a method gave.
-    fn take(&mut self, answer: MethodResult, id: Id, method: Named) {
-        match answer.map(methods::Answer::into_form) {
+    fn take(&mut self, answer: MethodResult, id: Id, method: MethodRef) {
+        match answer.map(methods::MethodOutput::into_kind) {
             Err(err) => self.refuse(&err, &id),
-            Ok(Form::Whole(bytes)) => {
+            Ok(OutputKind::Full(bytes)) => {
                 // Nearly every body is one call, whose answer is then not copied.
                 if self.out.is_empty() {
                     self.out = bytes;
@@ -252,7 +253,7 @@ impl Job {
                 }
                 self.close_reply(id);
             }
-            Ok(Form::InPieces(pieces)) => {
+            Ok(OutputKind::Streamed(pieces)) => {
                 let begins_at = Some(self.out.len());
                 self.out.extend_from_slice(methods::PREFIX);
                 self.current = Some(Current { id, name: method.name, pieces, begins_at });
@@ -261,16 +262,16 @@ impl Job {
     }
 
     fn go_on(&mut self, mut current: Current, slice: &TimeSlice<'_>) {
-        let (before, touched) = (self.out.len(), current.pieces.touched());
+        let (before, touched) = (self.out.len(), current.pieces.records_visited());
         let (name, request) = (current.name, self.about.asker.request);
         let wrote = guarded(name, request, || current.pieces.write(slice, &mut self.out)).flatten();
-        self.made.touched += current.pieces.touched() - touched;
+        self.made.records_visited += current.pieces.records_visited() - touched;
         if self.out.len() > before {
             current.begins_at = if wrote.is_ok() { None } else { current.begins_at };
         }
         match (wrote, current.begins_at) {
-            (Ok(Progress::More), _) => self.current = Some(current),
-            (Ok(Progress::Done), _) => self.close_reply(current.id),
+            (Ok(StreamState::More), _) => self.current = Some(current),
+            (Ok(StreamState::Done), _) => self.close_reply(current.id),
             (Err(err), Some(begins_at)) => {
                 self.out.truncate(begins_at);
                 self.refuse(&err, &current.id);
@@ -299,8 +300,8 @@ impl Task for Job {
 
     fn on_end(&mut self, why: TaskEnd) {
         let outcome = match why {
-            _ if self.made.bytes > 0 => Outcome::Cut,
-            TaskEnd::Cancelled => Outcome::Cut,
+            _ if self.made.bytes > 0 => Outcome::Truncated,
+            TaskEnd::Cancelled => Outcome::Truncated,
             TaskEnd::Expired | TaskEnd::ExpiredWaiting => Outcome::Refused(OVERLOADED),
             TaskEnd::Panicked | TaskEnd::ShutDown => Outcome::Refused(RpcError::internal().code),
         };

@@ -6,16 +6,16 @@ use pool::Class as PoolClass;
 
 use crate::asker::Asker;
 use crate::envelope::Id;
-use crate::methods::Named;
-use crate::metrics::{Outcome, Subject};
+use crate::methods::MethodRef;
+use crate::metrics::{MethodLabel, Outcome};
 use crate::params::Params;
 
 /// A call that owns what it needs.
 pub(crate) enum OwnedCall {
     /// The reply is there already.
-    Answered { text: Vec<u8>, subject: Subject, outcome: Outcome },
+    Answered { text: Vec<u8>, subject: MethodLabel, outcome: Outcome },
     /// To be run.
-    Run { id: Id, method: Named, params: Option<Box<str>>, way: Way },
+    Run { id: Id, method: MethodRef, params: Option<Box<str>>, way: Way },
 }
 
 /// What comes before a call is run.
@@ -30,14 +30,14 @@ pub(crate) enum Way {
 }
 
 impl OwnedCall {
-    pub(crate) fn new(id: Id, method: Named, params: Params<'_>, way: Way) -> Self {
+    pub(crate) fn new(id: Id, method: MethodRef, params: Params<'_>, way: Way) -> Self {
         Self::Run { id, method, params: params.text().map(Box::from), way }
     }
 
-    pub(crate) fn subject(&self) -> Subject {
+    pub(crate) fn subject(&self) -> MethodLabel {
         match self {
             Self::Answered { subject, .. } => *subject,
-            Self::Run { method, .. } => method.subject(),
+            Self::Run { method, .. } => method.label(),
         }
     }
 }

@@ -19,14 +19,14 @@ use crate::error::RpcError;
 use crate::guard::guarded;
 use crate::kept::{Copying, Kept};
 use crate::look::{self, ATTEMPTS, Hit, ToMake};
-use crate::methods::Named;
-use crate::metrics::{Lane, Outcome};
+use crate::methods::MethodRef;
+use crate::metrics::{ExecutionPath, Outcome};
 use crate::params::Params;
 
 /// A call whose answer somebody else is making.
 pub(super) struct Waiting {
     id: Id,
-    method: Named,
+    method: MethodRef,
     asked: Asked,
     told: oneshot::Receiver<Option<Arc<Entry<Kept>>>>,
     /// For as long as it is to be told.
@@ -37,7 +37,7 @@ pub(super) struct Waiting {
 
 impl Job {
     /// Answers a call of a batch from the cache, or for it.
-    pub(super) fn look(&mut self, id: Id, method: Named) {
+    pub(super) fn look(&mut self, id: Id, method: MethodRef) {
         let params = Params::new(self.params.as_deref());
         let look = || match look::known(&self.node, Coding::Plain, &method, params) {
             Some(hit) => Err(hit),
@@ -58,7 +58,7 @@ impl Job {
         &mut self,
         asked: Asked,
         turn: Option<FillTicket<Kept>>,
-        (id, method): (Id, Named),
+        (id, method): (Id, MethodRef),
         attempts: usize,
     ) {
         let (sender, told) = oneshot::channel();
@@ -121,7 +121,7 @@ impl Job {
 
     fn copy_hit(&mut self, hit: Hit, id: Id) {
         if let Some((_, lane)) = &mut self.subject {
-            *lane = Lane::Cached;
+            *lane = ExecutionPath::Cached;
         }
         if self.made.cache == "none" {
             self.made.cache = "hit";
@@ -129,7 +129,7 @@ impl Job {
         if self.about.is_batch {
             return self.copy(hit, id);
         }
-        self.count(Outcome::Answered);
+        self.count(Outcome::Succeeded);
         self.tell();
         self.writer.keep(hit.entry, hit.slot);
         self.is_closed = true;

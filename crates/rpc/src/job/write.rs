@@ -1,6 +1,6 @@
 //! What a task has written on its way out: sent piece by piece, or collected whole for the cache.
 //!
-//! Bounds: a piece is of about [`PIECE_BYTES`]; those of [`crate::held`] for what is collected.
+//! Bounds: a piece is of about [`RESULT_CHUNK_BYTES`]; those of [`crate::held`] for what is collected.
 //! Invariant: nothing is sent of an answer before all of it that can fail has not failed.
 //! Not here: the way to the client ([`crate::outlet`]), coding ([`crate::kept`]).
 
@@ -12,7 +12,7 @@ use crate::error::RpcError;
 use crate::held::Collected;
 use crate::kept::Coder;
 use crate::look::Hit;
-use crate::methods::{self, PIECE_BYTES};
+use crate::methods::{self, RESULT_CHUNK_BYTES};
 use crate::metrics::Outcome;
 
 impl Job {
@@ -37,7 +37,7 @@ impl Job {
     pub(super) fn pass_on(&mut self) -> std::io::Result<()> {
         let collected = match self.keeping.take() {
             Some(keeping) => keeping.collect(std::mem::take(&mut self.out)),
-            None if self.out.len() <= 2 * PIECE_BYTES => return self.send(false),
+            None if self.out.len() <= 2 * RESULT_CHUNK_BYTES => return self.send(false),
             None => {
                 let mut collected =
                     Collected::new(&self.node.answers.room, self.about.asker.client);
@@ -59,13 +59,13 @@ impl Job {
             }
         }
         // The next piece will be as long, and a little more.
-        self.out.reserve(PIECE_BYTES + PIECE_BYTES / 8);
+        self.out.reserve(RESULT_CHUNK_BYTES + RESULT_CHUNK_BYTES / 8);
         Ok(())
     }
 
     /// Sends the next piece of what is to go before `out`.
     pub(super) fn send_unsent(&mut self, mut unsent: Collected) -> std::io::Result<()> {
-        if let Some(piece) = unsent.pop(PIECE_BYTES) {
+        if let Some(piece) = unsent.pop(RESULT_CHUNK_BYTES) {
             self.made.bytes += piece.len() as u64;
             self.writer.write(piece.into(), false)?;
         }
@@ -103,8 +103,8 @@ impl Job {
             self.coder = Some((coder, id));
             return;
         }
-        methods::close_reply(&mut self.out, &id);
-        self.count(Outcome::Answered);
+        methods::close_response(&mut self.out, &id);
+        self.count(Outcome::Succeeded);
     }
 
     /// Codes a piece of what is kept, and sends it when that was the last; of a batch it is then copied out.
@@ -122,7 +122,7 @@ impl Job {
             self.copy(Hit { entry, slot }, id);
             return Ok(None);
         }
-        self.count(Outcome::Answered);
+        self.count(Outcome::Succeeded);
         self.tell();
         self.writer.keep(entry, slot);
         self.is_closed = true;

@@ -10,7 +10,7 @@ use super::around::{gzip_around, raw_blocks};
 use crate::bare::Told;
 use crate::compress::Coding;
 use crate::envelope::Id;
-use crate::methods::close_reply;
+use crate::methods::close_response;
 
 /// Magic, frame header, window: what a zstd frame of unknown length begins with.
 pub(super) const ZSTD_HEAD_BYTES: usize = 6;
@@ -59,7 +59,7 @@ impl Kept {
         let (mut head, mut tail) = (Vec::new(), Vec::new());
         self.write_head(slot, &mut head);
         self.write_end(&mut tail);
-        close_reply(&mut tail, id);
+        close_response(&mut tail, id);
         tail.push(b'\n');
         self.between(head, tail)
     }

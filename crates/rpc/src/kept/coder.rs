@@ -1,6 +1,6 @@
 //! From a reply that was collected whole to what is kept of it: parted from slot and end, and coded piece by piece.
 //!
-//! Bounds: [`PIECE_BYTES`] are coded at a time.
+//! Bounds: [`RESULT_CHUNK_BYTES`] are coded at a time.
 //! Not here: what is put around it again ([`super::around`]), who codes and when ([`crate::job`]).
 
 use std::io::Write;
@@ -15,7 +15,7 @@ use super::keeping::Keeping;
 use crate::bare::{self, BEGINNING_BYTES};
 use crate::compress::{COMPRESS_BYTES_MIN, Coding};
 use crate::held::Collected;
-use crate::methods::{PIECE_BYTES, PREFIX};
+use crate::methods::{PREFIX, RESULT_CHUNK_BYTES};
 
 /// What precedes the slot within a result that has a context.
 const CONTEXT: &[u8] = br#"{"context":{"slot":"#;
@@ -80,7 +80,7 @@ impl Keeping {
 impl Coder {
     /// Codes a piece; whether there is more.
     pub(crate) fn step(&mut self) -> std::io::Result<bool> {
-        let piece = self.body.pop(PIECE_BYTES).unwrap_or_default();
+        let piece = self.body.pop(RESULT_CHUNK_BYTES).unwrap_or_default();
         let is_last = self.body.is_empty();
         let room = self.body.room();
         match &mut self.by {

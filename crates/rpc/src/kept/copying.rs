@@ -1,6 +1,6 @@
 //! A kept answer as one of a batch.
 //!
-//! Bounds: a piece ends with the part of the answer that fills [`PIECE_BYTES`].
+//! Bounds: a piece ends with the part of the answer that fills [`RESULT_CHUNK_BYTES`].
 //! Not here: a kept answer alone, whose parts are sent as they are ([`Covered::reply`]).
 
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use pool::TimeSlice;
 use super::answer::Kept;
 use crate::compress::Coding;
 use crate::error::RpcError;
-use crate::methods::{PIECE_BYTES, Pieces, Progress};
+use crate::methods::{RESULT_CHUNK_BYTES, StreamState, StreamedResult};
 
 /// A kept answer on its way into a batch, part by part: it is held, and never copied as a whole.
 pub(crate) struct Copying {
@@ -31,17 +31,17 @@ impl Copying {
     }
 }
 
-impl Pieces for Copying {
-    fn write(&mut self, slice: &TimeSlice<'_>, out: &mut Vec<u8>) -> Result<Progress, RpcError> {
+impl StreamedResult for Copying {
+    fn write(&mut self, slice: &TimeSlice<'_>, out: &mut Vec<u8>) -> Result<StreamState, RpcError> {
         let kept = self.entry.value.as_ref().ok_or_else(RpcError::internal)?;
         while let Some(part) = kept.pieces.get(self.copied) {
-            if out.len() >= PIECE_BYTES || slice.is_over() {
-                return Ok(Progress::More);
+            if out.len() >= RESULT_CHUNK_BYTES || slice.is_over() {
+                return Ok(StreamState::More);
             }
             out.extend_from_slice(part);
             self.copied += 1;
         }
         kept.write_end(out);
-        Ok(Progress::Done)
+        Ok(StreamState::Done)
     }
 }

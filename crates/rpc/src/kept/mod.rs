@@ -33,7 +33,7 @@ mod tests {
     use super::*;
     use crate::compress::{COMPRESS_BYTES_MIN, Coding};
     use crate::envelope::{Call, Id, Request};
-    use crate::methods::{PIECE_BYTES, close_reply};
+    use crate::methods::{RESULT_CHUNK_BYTES, close_response};
 
     /// To make the answer to a key of which something has changed at a moment.
     fn keeping(answers: &Answers, key: &[u8], at: u64, coding: Coding) -> Keeping {
@@ -73,7 +73,7 @@ mod tests {
         let answers = Answers::new(1 << 30);
         let mut keeping = keeping(&answers, b"key", 0, coding);
         let (parts, last) = reply.split_at(reply.len().saturating_sub(1) / 1_000 * 1_000);
-        for part in parts.chunks(PIECE_BYTES) {
+        for part in parts.chunks(RESULT_CHUNK_BYTES) {
             keeping = keeping.collect(part.to_vec()).unwrap_or_else(|_| panic!("there is room"));
         }
         let mut coder = keeping.code(last.to_vec()).expect("it begins");
@@ -128,7 +128,7 @@ mod tests {
                         }
                     }
                     let mut wanted = reply.replace(":123,", ":45678,").into_bytes();
-                    close_reply(&mut wanted, id);
+                    close_response(&mut wanted, id);
                     wanted.push(b'\n');
                     assert!(read.as_bytes() == wanted, "{coding:?} of {} bytes", wanted.len());
                 }

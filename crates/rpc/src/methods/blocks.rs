@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use chain::{Block, Executed, HistorySnapshot};
+use chain::{Block, ExecutedTransaction, HistorySnapshot};
 use ledger::{Commitment, Slot};
 use pool::TimeSlice;
 use solana_commitment_config::CommitmentConfig;
@@ -22,8 +22,10 @@ use solana_transaction_status::{
     VersionedTransactionWithStatusMeta,
 };
 
-use super::answer::{Frame, write_json, write_number};
-use super::{Answer, Class, Method, MethodResult, PIECE_BYTES, Pieces, Progress};
+use super::output::{ListTemplate, write_json, write_number};
+use super::{
+    Class, Method, MethodOutput, MethodResult, RESULT_CHUNK_BYTES, StreamState, StreamedResult,
+};
 use crate::cached::Reads;
 use crate::commitment::{level, view_of};
 use crate::custom_error::RpcCustomError;
@@ -65,7 +67,7 @@ pub(super) fn first_available(node: &Node, history: &HistorySnapshot) -> Slot {
 }
 
 /// A transaction as Agave's encoders take it.
-pub(super) fn with_meta(executed: &Executed) -> VersionedTransactionWithStatusMeta {
+pub(super) fn with_meta(executed: &ExecutedTransaction) -> VersionedTransactionWithStatusMeta {
     VersionedTransactionWithStatusMeta {
         transaction: executed.transaction.clone(),
         meta: executed.meta.clone(),
@@ -73,20 +75,20 @@ pub(super) fn with_meta(executed: &Executed) -> VersionedTransactionWithStatusMe
 }
 
 fn block(node: &Node, params: Params<'_>) -> MethodResult {
-    type Given = (Slot, Option<RpcEncodingConfigWrapper<RpcBlockConfig>>);
-    let (slot, config): Given = params.parse(1)?;
+    type BlockParams = (Slot, Option<RpcEncodingConfigWrapper<RpcBlockConfig>>);
+    let (slot, config): BlockParams = params.parse(1)?;
     let config = config.map(|config| config.convert_to_current()).unwrap_or_default();
     let commitment = at_least_confirmed(config.commitment)?;
     let history = node.history.snapshot();
     let block = available(node, &history, slot, commitment)?;
     let encoding = config.encoding.unwrap_or(UiTransactionEncoding::Json);
-    let encoder = Encoder {
+    let encoder = BlockEncoder {
         encoding,
         details: config.transaction_details.unwrap_or_default(),
         show_rewards: config.rewards.unwrap_or(true),
         version_max: config.max_supported_transaction_version,
     };
-    encoder.answer(node, block)
+    encoder.into_result(node, block)
 }
 
 /// The block of a slot as far as a commitment sees it.
@@ -107,9 +109,9 @@ fn available<'a>(
 
 /// A block never changes once it is complete, and its hash says which it is; one that is finalized and
 /// still kept is the only one of its slot.
-pub(super) fn reads(node: &Node, params: Params<'_>) -> Option<Reads> {
-    type Given = (Slot, Option<RpcEncodingConfigWrapper<RpcBlockConfig>>);
-    let (slot, config): Given = params.parse(1).ok()?;
+pub(super) fn dependencies(node: &Node, params: Params<'_>) -> Option<Reads> {
+    type BlockParams = (Slot, Option<RpcEncodingConfigWrapper<RpcBlockConfig>>);
+    let (slot, config): BlockParams = params.parse(1).ok()?;
     let config = config.map(|config| config.convert_to_current()).unwrap_or_default();
     let commitment = at_least_confirmed(config.commitment).ok()?;
     let is_final = slot <= node.reader.view(Commitment::Finalized).block().slot;
@@ -145,16 +147,16 @@ fn rooted<'a>(
 }
 
 /// How a block is wanted.
-struct Encoder {
+struct BlockEncoder {
     encoding: UiTransactionEncoding,
     details: TransactionDetails,
     show_rewards: bool,
     version_max: Option<u8>,
 }
 
-impl Encoder {
+impl BlockEncoder {
     /// The block without its transactions, then each of them, one at a time.
-    fn answer(self, node: &Node, block: &Arc<Block>) -> MethodResult {
+    fn into_result(self, node: &Node, block: &Arc<Block>) -> MethodResult {
         let is_genesis = block.id.slot == 0;
         let block_time =
             if is_genesis { node.cluster.genesis_unix_timestamp } else { block.block_time };
@@ -166,28 +168,28 @@ impl Encoder {
             block_height: Some(block.block_height),
             rewards: block.rewards.clone(),
             num_partitions: block.reward_partitions,
-            ..self.of(None)
+            ..self.partial_block(None)
         };
         let bare = self.encode(bare)?;
         match self.details {
-            TransactionDetails::None => return Answer::of(&bare),
+            TransactionDetails::None => return MethodOutput::json(&bare),
             TransactionDetails::Signatures => {}
             // Nothing may fail once the answer has begun.
             TransactionDetails::Full | TransactionDetails::Accounts => {
                 block.transactions.iter().try_for_each(|executed| self.check(executed))?;
             }
         }
-        let frame = Frame::around_first(&bare)?;
-        Ok(Answer::in_pieces(Transactions {
+        let frame = ListTemplate::at_first_list(&bare)?;
+        Ok(MethodOutput::streamed(TransactionStream {
             block: Arc::clone(block),
             encoder: self,
-            frame,
+            template: frame,
             written: 0,
         }))
     }
 
     /// Agave refuses transactions of versions that a client does not say it knows.
-    fn check(&self, executed: &Executed) -> Result<(), RpcError> {
+    fn check(&self, executed: &ExecutedTransaction) -> Result<(), RpcError> {
         let TransactionVersion::Number(version) = executed.transaction.version() else {
             return Ok(());
         };
@@ -198,7 +200,7 @@ impl Encoder {
     }
 
     /// A block of that transaction, or of none.
-    fn of(&self, executed: Option<&Executed>) -> ConfirmedBlock {
+    fn partial_block(&self, executed: Option<&ExecutedTransaction>) -> ConfirmedBlock {
         let transactions =
             executed.map(|executed| TransactionWithStatusMeta::Complete(with_meta(executed)));
         ConfirmedBlock {
@@ -224,75 +226,76 @@ impl Encoder {
     }
 
     /// Appends a transaction as the wanted details have it.
-    fn write(&self, out: &mut Vec<u8>, executed: &Executed) -> Result<(), RpcError> {
+    fn write(&self, out: &mut Vec<u8>, executed: &ExecutedTransaction) -> Result<(), RpcError> {
         if self.details == TransactionDetails::Signatures {
             return write_json(out, &executed.signature().to_string());
         }
         // Agave encodes transactions by the block only, where just their accounts are wanted.
-        let encoded = self.encode(self.of(Some(executed)))?.transactions.unwrap_or_default();
+        let encoded =
+            self.encode(self.partial_block(Some(executed)))?.transactions.unwrap_or_default();
         encoded.iter().try_for_each(|transaction| write_json(out, transaction))
     }
 }
 
 /// A block's transactions on their way.
-struct Transactions {
+struct TransactionStream {
     block: Arc<Block>,
-    encoder: Encoder,
-    frame: Frame,
+    encoder: BlockEncoder,
+    template: ListTemplate,
     written: usize,
 }
 
-impl Pieces for Transactions {
-    fn write(&mut self, slice: &TimeSlice<'_>, out: &mut Vec<u8>) -> Result<Progress, RpcError> {
-        out.append(&mut self.frame.head);
+impl StreamedResult for TransactionStream {
+    fn write(&mut self, slice: &TimeSlice<'_>, out: &mut Vec<u8>) -> Result<StreamState, RpcError> {
+        out.append(&mut self.template.head);
         while let Some(executed) = self.block.transactions.get(self.written) {
             if self.written > 0 {
                 out.push(b',');
             }
             self.encoder.write(out, executed)?;
             self.written += 1;
-            if out.len() >= PIECE_BYTES || slice.is_over() {
-                return Ok(Progress::More);
+            if out.len() >= RESULT_CHUNK_BYTES || slice.is_over() {
+                return Ok(StreamState::More);
             }
         }
-        out.append(&mut self.frame.tail);
-        Ok(Progress::Done)
+        out.append(&mut self.template.tail);
+        Ok(StreamState::Done)
     }
 }
 
 fn block_time(node: &Node, params: Params<'_>) -> MethodResult {
     let (slot,): (Slot,) = params.parse(1)?;
     if slot == 0 {
-        return Answer::of(&Some(node.cluster.genesis_unix_timestamp));
+        return MethodOutput::json(&Some(node.cluster.genesis_unix_timestamp));
     }
     let views = node.reader.views();
     let history = node.history.snapshot();
     let root = views.finalized.block().slot;
     if slot <= root {
-        return Answer::of(&Some(rooted(node, &history, slot, root)?.block_time));
+        return MethodOutput::json(&Some(rooted(node, &history, slot, root)?.block_time));
     }
     if slot == views.processed.block().slot {
-        return Answer::of(&Some(views.processed.meta().unix_timestamp));
+        return MethodOutput::json(&Some(views.processed.meta().unix_timestamp));
     }
     let block = history.block(slot).ok_or(RpcCustomError::BlockNotAvailable { slot })?;
-    Answer::of(&Some(block.block_time))
+    MethodOutput::json(&Some(block.block_time))
 }
 
 fn blocks(node: &Node, params: Params<'_>) -> MethodResult {
-    type Given = (Slot, Option<RpcBlocksConfigWrapper>, Option<RpcContextConfig>);
-    let (start, wrapper, config): Given = params.parse(1)?;
+    type BlocksParams = (Slot, Option<RpcBlocksConfigWrapper>, Option<RpcContextConfig>);
+    let (start, wrapper, config): BlocksParams = params.parse(1)?;
     let (end, wrapped) = wrapper.map(|wrapper| wrapper.unzip()).unwrap_or_default();
     let newest = confirmed_slot(node, config.or(wrapped).unwrap_or_default())?;
     let end = end.unwrap_or_else(|| start.saturating_add(MAX_GET_CONFIRMED_BLOCKS_RANGE));
     let end = end.min(newest);
     if end < start {
-        return Answer::of(&[(); 0]);
+        return MethodOutput::json(&[(); 0]);
     }
     if end - start > MAX_GET_CONFIRMED_BLOCKS_RANGE {
         let message = format!("Slot range too large; max {MAX_GET_CONFIRMED_BLOCKS_RANGE}");
         return Err(RpcError::invalid_params(message));
     }
-    Ok(Slots::answer(node, (start, end), usize::MAX))
+    Ok(SlotStream::start(node, (start, end), usize::MAX))
 }
 
 fn blocks_with_limit(node: &Node, params: Params<'_>) -> MethodResult {
@@ -305,50 +308,50 @@ fn blocks_with_limit(node: &Node, params: Params<'_>) -> MethodResult {
     }
     let newest = confirmed_slot(node, config)?;
     if newest < start {
-        return Answer::of(&[(); 0]);
+        return MethodOutput::json(&[(); 0]);
     }
-    Ok(Slots::answer(node, (start, newest), limit))
+    Ok(SlotStream::start(node, (start, newest), limit))
 }
 
 /// Slots that have a block, on their way.
-struct Slots {
+struct SlotStream {
     history: Arc<HistorySnapshot>,
     next: Slot,
     end: Slot,
     /// So many more at most.
-    left: usize,
-    has_begun: bool,
+    remaining: usize,
+    has_started: bool,
 }
 
 /// Slots written between two looks at the clock.
 const SLOTS: usize = 512;
 
-impl Slots {
-    fn answer(node: &Node, (next, end): (Slot, Slot), left: usize) -> Answer {
+impl SlotStream {
+    fn start(node: &Node, (next, end): (Slot, Slot), left: usize) -> MethodOutput {
         let history = node.history.snapshot();
-        Answer::in_pieces(Self { history, next, end, left, has_begun: false })
+        MethodOutput::streamed(Self { history, next, end, remaining: left, has_started: false })
     }
 }
 
-impl Pieces for Slots {
-    fn write(&mut self, slice: &TimeSlice<'_>, out: &mut Vec<u8>) -> Result<Progress, RpcError> {
+impl StreamedResult for SlotStream {
+    fn write(&mut self, slice: &TimeSlice<'_>, out: &mut Vec<u8>) -> Result<StreamState, RpcError> {
         loop {
-            let many = self.left.min(SLOTS);
+            let many = self.remaining.min(SLOTS);
             let mut written = 0;
             for block in self.history.blocks(self.next..=self.end).take(many) {
                 let slot = block.id.slot;
-                out.push(if std::mem::replace(&mut self.has_begun, true) { b',' } else { b'[' });
+                out.push(if std::mem::replace(&mut self.has_started, true) { b',' } else { b'[' });
                 write_number(out, slot);
                 self.next = slot.saturating_add(1);
                 written += 1;
             }
-            self.left -= written;
+            self.remaining -= written;
             if written < SLOTS || self.next > self.end {
-                out.extend_from_slice(if self.has_begun { b"]" } else { b"[]" });
-                return Ok(Progress::Done);
+                out.extend_from_slice(if self.has_started { b"]" } else { b"[]" });
+                return Ok(StreamState::Done);
             }
-            if out.len() >= PIECE_BYTES || slice.is_over() {
-                return Ok(Progress::More);
+            if out.len() >= RESULT_CHUNK_BYTES || slice.is_over() {
+                return Ok(StreamState::More);
             }
         }
     }
@@ -356,5 +359,5 @@ impl Pieces for Slots {
 
 fn first_available_block(node: &Node, params: Params<'_>) -> MethodResult {
     params.none()?;
-    Answer::of(&first_available(node, &node.history.snapshot()))
+    MethodOutput::json(&first_available(node, &node.history.snapshot()))
 }

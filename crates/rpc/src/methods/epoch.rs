@@ -25,10 +25,11 @@ use solana_rpc_client_types::response::{
 use solana_slot_history::{Check, SlotHistory};
 use solana_transaction_status::{Reward, RewardType};
 
-use super::answer::{Frame, write_number};
-use super::search::{Search, search};
+use super::incremental::{IncrementalQuery, run_incremental};
+use super::output::{ListTemplate, write_number};
 use super::{
-    Answer, Class, Method, MethodResult, PIECE_BYTES, Pieces, Progress, blocks, read, text,
+    Class, Method, MethodOutput, MethodResult, RESULT_CHUNK_BYTES, StreamState, StreamedResult,
+    accounts_reader, blocks, parse_key,
 };
 use crate::commitment::{view, view_of, with_context};
 use crate::custom_error::RpcCustomError;
@@ -53,7 +54,7 @@ fn epoch_info(node: &Node, params: Params<'_>) -> MethodResult {
     let view = view_of(node, config)?;
     let slot = view.block().slot;
     let (epoch, slot_index) = node.cluster.epoch_schedule.get_epoch_and_slot_index(slot);
-    Answer::of(&EpochInfo {
+    MethodOutput::json(&EpochInfo {
         epoch,
         slot_index,
         slots_in_epoch: node.cluster.epoch_schedule.get_slots_in_epoch(epoch),
@@ -65,7 +66,7 @@ fn epoch_info(node: &Node, params: Params<'_>) -> MethodResult {
 
 fn epoch_schedule(node: &Node, params: Params<'_>) -> MethodResult {
     params.none()?;
-    Answer::of(&node.cluster.epoch_schedule)
+    MethodOutput::json(&node.cluster.epoch_schedule)
 }
 
 /// The last epoch whose leaders are known.
@@ -77,7 +78,7 @@ fn last_scheduled_epoch(node: &Node) -> u64 {
 fn slot_leader(node: &Node, params: Params<'_>) -> MethodResult {
     let (config,): (Option<RpcContextConfig>,) = params.parse(0)?;
     view_of(node, config)?;
-    Answer::of(&node.cluster.identity.to_string())
+    MethodOutput::json(&node.cluster.identity.to_string())
 }
 
 fn slot_leaders(node: &Node, params: Params<'_>) -> MethodResult {
@@ -95,41 +96,42 @@ fn slot_leaders(node: &Node, params: Params<'_>) -> MethodResult {
             "Invalid slot range: leader schedule for epoch {epoch} is unavailable"
         )));
     }
-    Answer::of(&vec![node.cluster.identity.to_string(); limit as usize])
+    MethodOutput::json(&vec![node.cluster.identity.to_string(); limit as usize])
 }
 
 fn leader_schedule(node: &Node, params: Params<'_>) -> MethodResult {
-    type Given = (Option<RpcLeaderScheduleConfigWrapper>, Option<RpcLeaderScheduleConfig>);
-    let (first, second): Given = params.parse(0)?;
+    type LeaderScheduleParams =
+        (Option<RpcLeaderScheduleConfigWrapper>, Option<RpcLeaderScheduleConfig>);
+    let (first, second): LeaderScheduleParams = params.parse(0)?;
     let (slot, first_config) = first.map(|first| first.unzip()).unwrap_or_default();
     let config = first_config.or(second).unwrap_or_default();
     if let Some(identity) = &config.identity {
-        text::pubkey(identity)?;
+        parse_key::pubkey(identity)?;
     }
     let slot = slot.unwrap_or_else(|| view(node, config.commitment).block().slot);
     let epoch = node.cluster.epoch_schedule.get_epoch(slot);
     if epoch > last_scheduled_epoch(node) {
-        return Answer::of(&None::<RpcLeaderSchedule>);
+        return MethodOutput::json(&None::<RpcLeaderSchedule>);
     }
     let ours = node.cluster.identity.to_string();
     if config.identity.is_some_and(|asked| asked != ours) {
-        return Answer::of(&RpcLeaderSchedule::new());
+        return MethodOutput::json(&RpcLeaderSchedule::new());
     }
-    let frame = Frame::around(&RpcLeaderSchedule::from([(ours, Vec::new())]))?;
+    let frame = ListTemplate::at_last_list(&RpcLeaderSchedule::from([(ours, Vec::new())]))?;
     let end = node.cluster.epoch_schedule.get_slots_in_epoch(epoch);
-    Ok(Answer::in_pieces(EverySlot { frame, next: 0, end }))
+    Ok(MethodOutput::streamed(EpochSlotStream { template: frame, next: 0, end }))
 }
 
 /// The slots of an epoch, counted from its first, on their way.
-struct EverySlot {
-    frame: Frame,
+struct EpochSlotStream {
+    template: ListTemplate,
     next: u64,
     end: u64,
 }
 
-impl Pieces for EverySlot {
-    fn write(&mut self, slice: &TimeSlice<'_>, out: &mut Vec<u8>) -> Result<Progress, RpcError> {
-        out.append(&mut self.frame.head);
+impl StreamedResult for EpochSlotStream {
+    fn write(&mut self, slice: &TimeSlice<'_>, out: &mut Vec<u8>) -> Result<StreamState, RpcError> {
+        out.append(&mut self.template.head);
         loop {
             for slot in self.next..self.end.min(self.next + SLOTS) {
                 if slot > 0 {
@@ -139,11 +141,11 @@ impl Pieces for EverySlot {
             }
             self.next = self.end.min(self.next + SLOTS);
             if self.next == self.end {
-                out.append(&mut self.frame.tail);
-                return Ok(Progress::Done);
+                out.append(&mut self.template.tail);
+                return Ok(StreamState::Done);
             }
-            if out.len() >= PIECE_BYTES || slice.is_over() {
-                return Ok(Progress::More);
+            if out.len() >= RESULT_CHUNK_BYTES || slice.is_over() {
+                return Ok(StreamState::More);
             }
         }
     }
@@ -155,7 +157,7 @@ const SLOTS: u64 = 4_096;
 fn block_production(node: &Node, params: Params<'_>) -> MethodResult {
     let (config,): (Option<RpcBlockProductionConfig>,) = params.parse(0)?;
     let config = config.unwrap_or_default();
-    let asked = config.identity.as_deref().map(text::pubkey).transpose()?;
+    let asked = config.identity.as_deref().map(parse_key::pubkey).transpose()?;
     let view = view(node, config.commitment);
     let slot = view.block().slot;
     let schedule = &node.cluster.epoch_schedule;
@@ -183,14 +185,21 @@ fn block_production(node: &Node, params: Params<'_>) -> MethodResult {
     let range = RpcBlockProductionRange { first_slot, last_slot };
     if asked.is_some_and(|asked| asked != node.cluster.identity) {
         let by_identity = HashMap::new();
-        return Answer::of(&with_context(&view, RpcBlockProduction { by_identity, range }));
+        return MethodOutput::json(&with_context(&view, RpcBlockProduction { by_identity, range }));
     }
     let identity = node.cluster.identity.to_string();
-    search(Production { view, history, identity, range, next: first_slot, produced: 0 })
+    run_incremental(BlockProductionQuery {
+        view,
+        history,
+        identity,
+        range,
+        next: first_slot,
+        produced: 0,
+    })
 }
 
 /// The count of an epoch's blocks.
-struct Production {
+struct BlockProductionQuery {
     view: View,
     history: SlotHistory,
     identity: String,
@@ -199,8 +208,8 @@ struct Production {
     produced: usize,
 }
 
-impl Search for Production {
-    fn step(&mut self) -> Result<Option<Answer>, RpcError> {
+impl IncrementalQuery for BlockProductionQuery {
+    fn step(&mut self) -> Result<Option<MethodOutput>, RpcError> {
         let RpcBlockProductionRange { first_slot, last_slot } = self.range;
         let last = last_slot.min(self.next.saturating_add(SLOTS - 1));
         let found = |slot: &Slot| self.history.check(*slot) == Check::Found;
@@ -213,23 +222,23 @@ impl Search for Production {
         let by_identity = HashMap::from([(self.identity.clone(), (slots, self.produced))]);
         let range = RpcBlockProductionRange { first_slot, last_slot };
         let production = RpcBlockProduction { by_identity, range };
-        Answer::of(&with_context(&self.view, production)).map(Some)
+        MethodOutput::json(&with_context(&self.view, production)).map(Some)
     }
 
-    fn touched(&self) -> u64 {
+    fn records_visited(&self) -> u64 {
         self.next - self.range.first_slot
     }
 }
 
 /// Which of the last million slots have a block, as the ledger's sysvar says.
 fn slot_history(view: &View) -> Option<SlotHistory> {
-    let account = read::account(view, &solana_sdk_ids::sysvar::slot_history::ID)?;
+    let account = accounts_reader::account(view, &solana_sdk_ids::sysvar::slot_history::ID)?;
     bincode::deserialize(account.0.data()).ok()
 }
 
 fn inflation_governor(node: &Node, params: Params<'_>) -> MethodResult {
     let (_commitment,): (Option<CommitmentConfig>,) = params.parse(0)?;
-    Answer::of(&RpcInflationGovernor::from(*node.cluster.inflation.inflation()))
+    MethodOutput::json(&RpcInflationGovernor::from(*node.cluster.inflation.inflation()))
 }
 
 fn inflation_rate(node: &Node, params: Params<'_>) -> MethodResult {
@@ -238,7 +247,7 @@ fn inflation_rate(node: &Node, params: Params<'_>) -> MethodResult {
     let epoch = node.cluster.epoch_schedule.get_epoch(slot);
     let (inflation, year) =
         (node.cluster.inflation.inflation(), node.cluster.inflation.year(epoch));
-    Answer::of(&RpcInflationRate {
+    MethodOutput::json(&RpcInflationRate {
         total: inflation.total(year),
         validator: inflation.validator(year),
         foundation: inflation.foundation(year),
@@ -250,7 +259,7 @@ fn inflation_rate(node: &Node, params: Params<'_>) -> MethodResult {
 /// the blocks that follow, by their address.
 fn inflation_reward(node: &Node, params: Params<'_>) -> MethodResult {
     let (addresses, config): (Vec<String>, Option<RpcEpochConfig>) = params.parse(1)?;
-    let addresses = text::pubkeys(&addresses)?;
+    let addresses = parse_key::pubkeys(&addresses)?;
     let config = config.unwrap_or_default();
     let context = RpcContextConfig {
         commitment: config.commitment,
@@ -321,7 +330,7 @@ fn inflation_reward(node: &Node, params: Params<'_>) -> MethodResult {
             commission_bps: reward.commission_bps,
         })
     };
-    Answer::of(&texts.iter().map(reward).collect::<Vec<_>>())
+    MethodOutput::json(&texts.iter().map(reward).collect::<Vec<_>>())
 }
 
 /// The rewards of some kinds that a block paid to some addresses.

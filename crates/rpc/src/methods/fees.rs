@@ -1,11 +1,11 @@
 //! What a message costs, and what transactions lately paid beyond that.
 //!
 //! Bounds: [`BLOCKS_MAX`] blocks that hold something other than votes, found within the last
-//! [`BLOCKS_SEARCHED`]; Agave remembers as many, however old.
+//! [`BLOCKS_SCANNED_MAX`]; Agave remembers as many, however old.
 
 use std::collections::{HashMap, HashSet};
 
-use chain::{Block, Cluster, Executed};
+use chain::{Block, ClusterInfo, ExecutedTransaction};
 use solana_feature_set::FeatureSet;
 use solana_fee::FeeFeatures;
 use solana_message::{SanitizedMessage, SanitizedVersionedMessage, VersionedMessage};
@@ -19,7 +19,9 @@ use solana_transaction::sanitized::{MAX_TX_ACCOUNT_LOCKS, MessageHash};
 use solana_transaction::versioned::sanitized::SanitizedVersionedTransaction;
 use solana_transaction_status::TransactionBinaryEncoding;
 
-use super::{Answer, Class, Method, MethodResult, read, text, wire};
+use super::{
+    Class, Method, MethodOutput, MethodResult, accounts_reader, parse_key, transaction_codec,
+};
 use crate::commitment::{view_of, with_context};
 use crate::error::RpcError;
 use crate::node::Node;
@@ -37,35 +39,36 @@ pub(super) const METHODS: &[Method] = &[
 /// Blocks in an answer: a minute of 400 ms slots that are all used.
 const BLOCKS_MAX: usize = 150;
 /// Blocks looked at: ten minutes of 400 ms slots.
-const BLOCKS_SEARCHED: usize = 1_500;
+const BLOCKS_SCANNED_MAX: usize = 1_500;
 
 fn fee_for_message(node: &Node, params: Params<'_>) -> MethodResult {
     let (text, config): (String, Option<RpcContextConfig>) = params.parse(1)?;
-    let message: VersionedMessage = wire::decode(&text, TransactionBinaryEncoding::Base64)?;
+    let message: VersionedMessage =
+        transaction_codec::decode(&text, TransactionBinaryEncoding::Base64)?;
     let view = view_of(node, config)?;
     let invalid =
         |err: String| RpcError::invalid_params(format!("invalid transaction message: {err}"));
     let message =
         SanitizedVersionedMessage::try_from(message).map_err(|err| invalid(err.to_string()))?;
-    let tables = wire::LookupTables(&view);
-    let message = SanitizedMessage::try_new(message, tables, &wire::RESERVED.active)
+    let tables = transaction_codec::LookupTables(&view);
+    let message = SanitizedMessage::try_new(message, tables, &transaction_codec::RESERVED.active)
         .map_err(|err| invalid(err.to_string()))?;
     let is_known = view.meta().blockhashes.age(message.recent_blockhash()).is_some()
         || names_its_nonce(&message, &view);
     let fee = is_known.then(|| fee(&message, &node.cluster)).flatten();
-    Answer::of(&with_context(&view, fee))
+    MethodOutput::json(&with_context(&view, fee))
 }
 
 /// Whether the message's blockhash is the durable nonce that it advances.
 fn names_its_nonce(message: &SanitizedMessage, view: &chain::View) -> bool {
-    let account = message.get_durable_nonce().and_then(|key| read::account(view, key));
+    let account = message.get_durable_nonce().and_then(|key| accounts_reader::account(view, key));
     account.is_some_and(|account| {
         solana_nonce_account::verify_nonce_account(&account.0, message.recent_blockhash()).is_some()
     })
 }
 
 /// Signatures, those that precompiles check included, and the priority that it asks for.
-fn fee(message: &SanitizedMessage, cluster: &Cluster) -> Option<u64> {
+fn fee(message: &SanitizedMessage, cluster: &ClusterInfo) -> Option<u64> {
     let asked = TransactionConfiguration::try_from_sanitized_message(message, &cluster.features);
     let priority = asked.ok()?.priority_fee_lamports;
     let features = FeeFeatures::from(&*cluster.features);
@@ -79,13 +82,13 @@ fn recent_prioritization_fees(node: &Node, params: Params<'_>) -> MethodResult {
         let message = format!("Too many inputs provided; max {MAX_TX_ACCOUNT_LOCKS}");
         return Err(RpcError::invalid_params(message));
     }
-    let wanted: HashSet<Pubkey> = text::pubkeys(&texts)?.into_iter().collect();
+    let wanted: HashSet<Pubkey> = parse_key::pubkeys(&texts)?.into_iter().collect();
     let history = node.history.snapshot();
-    let newest_first = history.blocks(..).rev().take(BLOCKS_SEARCHED);
+    let newest_first = history.blocks(..).rev().take(BLOCKS_SCANNED_MAX);
     let told = newest_first.filter_map(|block| block_fee(block, &wanted, &node.cluster.features));
     let mut fees: Vec<RpcPrioritizationFee> = told.take(BLOCKS_MAX).collect();
     fees.reverse();
-    Answer::of(&fees)
+    MethodOutput::json(&fees)
 }
 
 /// The least price at which a transaction landed in a block; if all that wrote to one of `wanted`
@@ -114,7 +117,7 @@ fn block_fee(
 }
 
 /// Microlamports for a compute unit; `None` if the transaction asks for no units at all.
-fn price(executed: &Executed, features: &FeatureSet) -> Option<u64> {
+fn price(executed: &ExecutedTransaction, features: &FeatureSet) -> Option<u64> {
     let message = &executed.transaction.message;
     let is_v1 = matches!(message, VersionedMessage::V1(_));
     if !is_v1 && !message.static_account_keys().contains(&compute_budget::ID) {
@@ -135,20 +138,20 @@ fn price(executed: &Executed, features: &FeatureSet) -> Option<u64> {
 
 /// Which of `wanted` a transaction may write to.
 fn written<'a>(
-    executed: &'a Executed,
+    executed: &'a ExecutedTransaction,
     wanted: &'a HashSet<Pubkey>,
 ) -> impl Iterator<Item = &'a Pubkey> {
     let message = &executed.transaction.message;
     let static_len = message.static_account_keys().len();
     let loaded_end = static_len + executed.meta.loaded_addresses.writable.len();
     let is_writable = move |place: usize, pubkey: &Pubkey| {
-        let reserved = &wire::RESERVED.active;
+        let reserved = &transaction_codec::RESERVED.active;
         if place < static_len {
             return message.is_maybe_writable_with_reserved_addresses(place, Some(reserved));
         }
         place < loaded_end && !reserved.contains(pubkey)
     };
-    let keys = if wanted.is_empty() { &[][..] } else { &executed.keys[..] };
+    let keys = if wanted.is_empty() { &[][..] } else { &executed.account_keys[..] };
     let named = keys.iter().enumerate().filter(|(_, pubkey)| wanted.contains(*pubkey));
     named.filter(move |(place, pubkey)| is_writable(*place, pubkey)).map(|(_, pubkey)| pubkey)
 }

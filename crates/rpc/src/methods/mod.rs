@@ -5,32 +5,32 @@
 //! It must not block, sleep or keep anything; it may panic, which ends its request only (-32603).
 //! Not here: sockets, batches, the pool (`dispatch`).
 
+mod account_list;
 mod accounts;
-mod answer;
+mod accounts_reader;
 mod blocks;
+mod cost;
 mod epoch;
 mod fees;
-mod indexed;
-#[cfg(test)]
-mod ledger_tests;
-mod list;
+mod incremental;
+mod index_selection;
 mod node_info;
-mod pages;
+mod output;
+mod paginated;
+mod parse_key;
 mod programs;
-mod read;
 mod samples;
-mod search;
 mod send;
 mod simulate;
-mod sizes;
+mod slot;
 mod statuses;
 mod supply;
-mod text;
-mod tip;
+#[cfg(test)]
+mod tests;
 mod tokens;
+mod transaction_codec;
 mod transactions;
 mod votes;
-mod wire;
 
 use std::collections::HashMap;
 use std::ops::Deref;
@@ -40,15 +40,17 @@ use foldhash::fast::RandomState;
 
 use crate::cached::Reads;
 use crate::error::RpcError;
-use crate::metrics::Subject;
+use crate::metrics::MethodLabel;
 use crate::node::Node;
 use crate::params::Params;
 
-pub use answer::Answer;
-pub(crate) use answer::{Form, PIECE_BYTES, PREFIX, Pieces, Progress, close_reply};
 pub use node_info::api_version;
-pub use votes::own_keys;
-pub(crate) use wire::decode;
+pub use output::MethodOutput;
+pub(crate) use output::{
+    OutputKind, PREFIX, RESULT_CHUNK_BYTES, StreamState, StreamedResult, close_response,
+};
+pub(crate) use transaction_codec::decode;
+pub use votes::required_index_keys;
 
 /// Which files have methods. One line a file.
 const FILES: &[&[Method]] = &[
@@ -57,21 +59,21 @@ const FILES: &[&[Method]] = &[
     epoch::METHODS,
     fees::METHODS,
     node_info::METHODS,
-    pages::METHODS,
+    paginated::METHODS,
     programs::METHODS,
     samples::METHODS,
     send::METHODS,
     simulate::METHODS,
     statuses::METHODS,
     supply::METHODS,
-    tip::METHODS,
+    slot::METHODS,
     tokens::METHODS,
     transactions::METHODS,
     votes::METHODS,
 ];
 
 /// What a method gives: an answer, or why not.
-pub(crate) type MethodResult = Result<Answer, RpcError>;
+pub(crate) type MethodResult = Result<MethodOutput, RpcError>;
 
 /// One method.
 pub(crate) struct Method {
@@ -93,24 +95,27 @@ pub(crate) enum Class {
     Medium,
     /// As the function says of this call, and nothing heavier than `heaviest`; `None` is inline. The function
     /// itself must be cheap, and may say anything of parameters that are wrong.
-    By { heaviest: pool::Class, class: fn(&Node, Params<'_>, &mut Budget) -> Option<pool::Class> },
+    ByCost {
+        class_max: pool::Class,
+        class: fn(&Node, Params<'_>, &mut InlineBudget) -> Option<pool::Class>,
+    },
     /// Tried on the thread that polls the socket, which gives up before it does much: then on the CPU
     /// pool, as it says.
-    Try(fn(&Node, Params<'_>, &mut Budget) -> Result<MethodResult, pool::Class>),
+    TryInline(fn(&Node, Params<'_>, &mut InlineBudget) -> Result<MethodResult, pool::Class>),
 }
 
 /// What all calls of a body together may still encode where they are looked at, in bytes of account data as
 /// `sizes` weighs them.
-pub(crate) struct Budget(u64);
+pub(crate) struct InlineBudget(u64);
 
-impl Budget {
+impl InlineBudget {
     /// Of one body.
     pub(crate) fn new(node: &Node) -> Self {
         Self(node.config.inline_bytes_max as u64)
     }
 
     /// Takes so many of it, or nothing if it has not as many; `None` is more than it ever has.
-    fn take(&mut self, bytes: Option<u64>) -> bool {
+    fn try_spend(&mut self, bytes: Option<u64>) -> bool {
         let left = bytes.and_then(|bytes| self.0.checked_sub(bytes));
         self.0 = left.unwrap_or(self.0);
         left.is_some()
@@ -118,21 +123,23 @@ impl Budget {
 }
 
 /// What a call reads, if its answer may come from the cache.
-pub(crate) fn reads(method: &Method, node: &Node, params: Params<'_>) -> Option<Reads> {
+pub(crate) fn dependencies(method: &Method, node: &Node, params: Params<'_>) -> Option<Reads> {
     match method.name {
-        "getProgramAccounts" => programs::reads(node, params),
-        "getTokenAccountsByOwner" => tokens::reads(node, params, solana::facet::OWNER),
-        "getTokenAccountsByDelegate" => tokens::reads(node, params, solana::facet::DELEGATE),
-        "getTokenLargestAccounts" => tokens::reads_of_largest(node, params),
-        "getProgramAccountsV2" => pages::reads_of_program(node, params),
-        "getTokenAccountsByOwnerV2" => pages::reads_of_owner(node, params),
-        "getTokenAccountsByMint" => pages::reads_of_mint(node, params),
-        "getAccountInfo" => accounts::reads_of_one(params),
-        "getMultipleAccounts" => accounts::reads_of_several(params),
-        "getSupply" => supply::reads(params),
-        "getLargestAccounts" => supply::reads_of_largest(params),
-        "getBlock" => blocks::reads(node, params),
-        "getTransaction" => transactions::reads(node, params),
+        "getProgramAccounts" => programs::dependencies(node, params),
+        "getTokenAccountsByOwner" => tokens::dependencies(node, params, solana::key_kind::OWNER),
+        "getTokenAccountsByDelegate" => {
+            tokens::dependencies(node, params, solana::key_kind::DELEGATE)
+        }
+        "getTokenLargestAccounts" => tokens::largest_dependencies(node, params),
+        "getProgramAccountsV2" => paginated::program_dependencies(node, params),
+        "getTokenAccountsByOwnerV2" => paginated::owner_dependencies(node, params),
+        "getTokenAccountsByMint" => paginated::mint_dependencies(node, params),
+        "getAccountInfo" => accounts::account_dependencies(params),
+        "getMultipleAccounts" => accounts::multiple_accounts_dependencies(params),
+        "getSupply" => supply::dependencies(params),
+        "getLargestAccounts" => supply::largest_dependencies(params),
+        "getBlock" => blocks::dependencies(node, params),
+        "getTransaction" => transactions::dependencies(node, params),
         _ => None,
     }
 }
@@ -140,24 +147,24 @@ pub(crate) fn reads(method: &Method, node: &Node, params: Params<'_>) -> Option<
 /// Whether a call of it may be heavy, by its name alone: for those that are not looked at one by one.
 pub(crate) fn may_be_heavy(method: &Method) -> bool {
     // What is tried is small nearly always.
-    matches!(method.class, Class::By { heaviest: pool::Class::Heavy, .. })
+    matches!(method.class, Class::ByCost { class_max: pool::Class::Heavy, .. })
 }
 
-/// A method with its place in [`by_name`], by which it is counted.
+/// A method with its place in [`all_methods`], by which it is counted.
 #[derive(Clone, Copy)]
-pub(crate) struct Named {
+pub(crate) struct MethodRef {
     method: &'static Method,
     number: u16,
 }
 
-impl Named {
+impl MethodRef {
     /// As metrics know it.
-    pub(crate) fn subject(self) -> Subject {
-        Subject::method(self.number)
+    pub(crate) fn label(self) -> MethodLabel {
+        MethodLabel::for_method(self.number)
     }
 }
 
-impl Deref for Named {
+impl Deref for MethodRef {
     type Target = Method;
 
     fn deref(&self) -> &Method {
@@ -166,20 +173,20 @@ impl Deref for Named {
 }
 
 /// The method of that name.
-pub(crate) fn find(name: &str) -> Option<Named> {
-    static METHODS: LazyLock<HashMap<&str, Named, RandomState>> = LazyLock::new(|| {
-        let numbered = by_name().iter().zip(0..);
-        numbered.map(|(method, number)| (method.name, Named { method, number })).collect()
+pub(crate) fn find_method(name: &str) -> Option<MethodRef> {
+    static METHODS: LazyLock<HashMap<&str, MethodRef, RandomState>> = LazyLock::new(|| {
+        let numbered = all_methods().iter().zip(0..);
+        numbered.map(|(method, number)| (method.name, MethodRef { method, number })).collect()
     });
     METHODS.get(name).copied()
 }
 
 /// Every method, in the order of names.
-pub(crate) fn by_name() -> &'static [&'static Method] {
-    static BY_NAME: LazyLock<Vec<&'static Method>> = LazyLock::new(|| {
+pub(crate) fn all_methods() -> &'static [&'static Method] {
+    static ALL_METHODS: LazyLock<Vec<&'static Method>> = LazyLock::new(|| {
         let mut by_name: Vec<_> = FILES.iter().copied().flatten().collect();
         by_name.sort_unstable_by_key(|method| method.name);
         by_name
     });
-    &BY_NAME
+    &ALL_METHODS
 }

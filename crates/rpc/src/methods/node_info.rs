@@ -8,7 +8,7 @@ use solana_rpc_client_types::response::{
     RpcApiVersion, RpcContactInfo, RpcIdentity, RpcVersionInfo,
 };
 
-use super::{Answer, Class, Method, MethodResult};
+use super::{Class, Method, MethodOutput, MethodResult};
 use crate::custom_error::RpcCustomError;
 use crate::error::RpcError;
 use crate::health::Status;
@@ -38,7 +38,7 @@ pub fn api_version() -> String {
 fn health(node: &Node, params: Params<'_>) -> MethodResult {
     params.none()?;
     check_health(node)?;
-    Answer::of(&"ok")
+    MethodOutput::json(&"ok")
 }
 
 /// -32005 if the ledger is not as fresh as it can be.
@@ -60,12 +60,12 @@ pub(super) fn check_health(node: &Node) -> Result<(), RpcError> {
 
 fn identity(node: &Node, params: Params<'_>) -> MethodResult {
     params.none()?;
-    Answer::of(&RpcIdentity { identity: node.cluster.identity.to_string() })
+    MethodOutput::json(&RpcIdentity { identity: node.cluster.identity.to_string() })
 }
 
 fn version(node: &Node, params: Params<'_>) -> MethodResult {
     params.none()?;
-    Answer::of(&RpcVersionInfo {
+    MethodOutput::json(&RpcVersionInfo {
         solana_core: api_version(),
         feature_set: Some(node.cluster.feature_set),
     })
@@ -73,13 +73,13 @@ fn version(node: &Node, params: Params<'_>) -> MethodResult {
 
 fn genesis_hash(node: &Node, params: Params<'_>) -> MethodResult {
     params.none()?;
-    Answer::of(&node.cluster.genesis_hash.to_string())
+    MethodOutput::json(&node.cluster.genesis_hash.to_string())
 }
 
 fn cluster_nodes(node: &Node, params: Params<'_>) -> MethodResult {
     params.none()?;
     let cluster = &node.cluster;
-    Answer::of(&[RpcContactInfo {
+    MethodOutput::json(&[RpcContactInfo {
         pubkey: cluster.identity.to_string(),
         gossip: None,
         tvu: None,
@@ -107,11 +107,11 @@ fn highest_snapshot_slot(_: &Node, params: Params<'_>) -> MethodResult {
 /// There are no shreds: the newest slot is known here as soon as anywhere.
 fn newest_slot(node: &Node, params: Params<'_>) -> MethodResult {
     params.none()?;
-    Answer::of(&node.reader.view(ledger::Commitment::Processed).block().slot)
+    MethodOutput::json(&node.reader.view(ledger::Commitment::Processed).block().slot)
 }
 
 /// This ledger votes on chain, as a cluster that has not migrated to Alpenglow.
 fn alpenglow_certificate(_: &Node, params: Params<'_>) -> MethodResult {
     params.none()?;
-    Answer::of(&None::<()>)
+    MethodOutput::json(&None::<()>)
 }

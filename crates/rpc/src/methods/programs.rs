@@ -5,10 +5,10 @@ use solana_account_decoder_client_types::UiAccountEncoding;
 use solana_rpc_client_types::config::{RpcAccountInfoConfig, RpcProgramAccountsConfig};
 use spl_generic_token::is_known_spl_token_id;
 
-use super::indexed::program_keys;
-use super::list::{self, Form, Keep, Wanted};
-use super::sizes::{self, Touches};
-use super::{Budget, Class, Method, MethodResult, text};
+use super::account_list::{self, AccountFilter, ListFormat, ListQuery};
+use super::cost::{self, CostEstimate};
+use super::index_selection::program_keys;
+use super::{Class, InlineBudget, Method, MethodResult, parse_key};
 use crate::cached::Reads;
 use crate::commitment::{level, view, view_since, with_context};
 use crate::error::RpcError;
@@ -17,29 +17,29 @@ use crate::params::Params;
 
 pub(super) const METHODS: &[Method] = &[Method {
     name: "getProgramAccounts",
-    class: Class::By { heaviest: pool::Class::Heavy, class: by_candidates },
+    class: Class::ByCost { class_max: pool::Class::Heavy, class: by_candidates },
     run: program_accounts,
 }];
 
 /// By how many accounts there are to look at, and how many bytes they have. Never inline: each may be large.
-fn by_candidates(node: &Node, params: Params<'_>, _: &mut Budget) -> Option<pool::Class> {
+fn by_candidates(node: &Node, params: Params<'_>, _: &mut InlineBudget) -> Option<pool::Class> {
     let touches = || {
-        type Given = (String, Option<RpcProgramAccountsConfig>);
-        let (program, config): Given = params.parse(1).ok()?;
-        let program = text::pubkey(&program).ok()?;
+        type ProgramParams = (String, Option<RpcProgramAccountsConfig>);
+        let (program, config): ProgramParams = params.parse(1).ok()?;
+        let program = parse_key::pubkey(&program).ok()?;
         let config = config.unwrap_or_default();
         let filters = Filters::new(config.filters.unwrap_or_default()).ok()?;
         let view = view(node, config.account_config.commitment);
         let keys = program_keys(&view, &program, &filters).ok()?;
-        Some(Touches::found(&view, &keys, encoding(&config.account_config)))
+        Some(CostEstimate::of_keys(&view, &keys, encoding(&config.account_config)))
     };
     Some(touches().unwrap_or_default().class())
 }
 
 /// What an answer reads: of the keys that find its accounts, the one that finds the fewest.
-pub(super) fn reads(node: &Node, params: Params<'_>) -> Option<Reads> {
+pub(super) fn dependencies(node: &Node, params: Params<'_>) -> Option<Reads> {
     let (program, config): (String, Option<RpcProgramAccountsConfig>) = params.parse(1).ok()?;
-    let program = text::pubkey(&program).ok()?;
+    let program = parse_key::pubkey(&program).ok()?;
     let config = config.unwrap_or_default();
     let filters = Filters::new(config.filters.unwrap_or_default()).ok()?;
     let account_config = config.account_config;
@@ -51,7 +51,7 @@ pub(super) fn reads(node: &Node, params: Params<'_>) -> Option<Reads> {
     // Filters may leave out any, and so does parsing of token accounts.
     let is_of_all = filters.is_empty() && !(is_parsed && of_tokens);
     let bytes_min =
-        if is_of_all { sizes::bytes_min(&view, &keys, encoding(&account_config)) } else { 0 };
+        if is_of_all { cost::bytes_min(&view, &keys, encoding(&account_config)) } else { 0 };
     let key = keys.into_iter().min_by_key(|(facet, key)| view.records_by_key_len(*facet, key))?;
     let reads = Reads::nothing(commitment, account_config.min_context_slot).key(key);
     Some(reads.at_least(bytes_min).block_if(is_parsed && of_tokens))
@@ -59,25 +59,25 @@ pub(super) fn reads(node: &Node, params: Params<'_>) -> Option<Reads> {
 
 fn program_accounts(node: &Node, params: Params<'_>) -> MethodResult {
     let (program, config): (String, Option<RpcProgramAccountsConfig>) = params.parse(1)?;
-    let program = text::pubkey(&program)?;
+    let program = parse_key::pubkey(&program)?;
     let config = config.unwrap_or_default();
     let filters = Filters::new(config.filters.unwrap_or_default())?;
     let account_config = config.account_config;
     let view = view_since(node, account_config.commitment, account_config.min_context_slot)?;
     let keys = program_keys(&view, &program, &filters)?;
-    let wanted = Wanted {
+    let wanted = ListQuery {
         keys,
         // The program is one of the keys.
-        keep: (!filters.is_empty())
-            .then(|| -> Keep { Box::new(move |account| filters.allow(&account.0)) }),
+        filter: (!filters.is_empty())
+            .then(|| -> AccountFilter { Box::new(move |account| filters.matches(&account.0)) }),
         sorted: config.sort_results.unwrap_or(true),
     };
     let encoding = encoding(&account_config);
-    let form = Form { encoding, of_tokens: is_known_spl_token_id(&program) };
+    let form = ListFormat { encoding, is_token_list: is_known_spl_token_id(&program) };
     if config.with_context.unwrap_or_default() {
-        list::found(&view, wanted, form, &with_context(&view, [(); 0]))
+        account_list::stream_matching(&view, wanted, form, &with_context(&view, [(); 0]))
     } else {
-        list::found(&view, wanted, form, &[(); 0])
+        account_list::stream_matching(&view, wanted, form, &[(); 0])
     }
 }
 

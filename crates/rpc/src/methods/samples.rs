@@ -6,7 +6,7 @@
 use chain::{Block, HistorySnapshot};
 use solana_rpc_client_types::response::RpcPerfSample;
 
-use super::{Answer, Class, Method, MethodResult};
+use super::{Class, Method, MethodOutput, MethodResult};
 use crate::error::RpcError;
 use crate::node::Node;
 use crate::params::Params;
@@ -27,7 +27,7 @@ fn samples(node: &Node, params: Params<'_>) -> MethodResult {
         return Err(RpcError::invalid_params(message));
     }
     let history = node.history.snapshot();
-    Answer::of(&newest_first(&history, node.cluster.genesis_unix_timestamp, limit))
+    MethodOutput::json(&newest_first(&history, node.cluster.genesis_unix_timestamp, limit))
 }
 
 /// The samples of the minutes that are over and whose every block is kept.

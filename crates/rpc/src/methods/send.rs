@@ -18,7 +18,10 @@ use solana_rpc_client_types::response::RpcSimulateTransactionResult;
 use solana_transaction::versioned::VersionedTransaction;
 use solana_transaction_error::TransactionError;
 
-use super::{Answer, Budget, Class, Method, MethodResult, node_info, simulate, text, wire};
+use super::{
+    Class, InlineBudget, Method, MethodOutput, MethodResult, node_info, parse_key, simulate,
+    transaction_codec,
+};
 use crate::commitment::{view, view_since};
 use crate::custom_error::RpcCustomError;
 use crate::error::{OVERLOADED, RpcError};
@@ -29,14 +32,14 @@ use crate::params::Params;
 pub(super) const METHODS: &[Method] = &[
     Method {
         name: "sendTransaction",
-        class: Class::By { heaviest: pool::Class::Medium, class: sending },
+        class: Class::ByCost { class_max: pool::Class::Medium, class: sending },
         run: send_transaction,
     },
     Method { name: "requestAirdrop", class: Class::Light, run: request_airdrop },
 ];
 
 /// With preflight it is a run of the VM, as simulateTransaction; without, a signature.
-fn sending(_: &Node, params: Params<'_>, _: &mut Budget) -> Option<pool::Class> {
+fn sending(_: &Node, params: Params<'_>, _: &mut InlineBudget) -> Option<pool::Class> {
     #[derive(Default, Deserialize)]
     #[serde(rename_all = "camelCase", default)]
     struct Preflight {
@@ -50,14 +53,15 @@ fn sending(_: &Node, params: Params<'_>, _: &mut Budget) -> Option<pool::Class> 
 fn send_transaction(node: &Node, params: Params<'_>) -> MethodResult {
     let (text, config): (String, Option<RpcSendTransactionConfig>) = params.parse(1)?;
     let config = config.unwrap_or_default();
-    let transaction: VersionedTransaction = wire::decode(&text, wire::binary(config.encoding)?)?;
+    let transaction: VersionedTransaction =
+        transaction_codec::decode(&text, transaction_codec::binary(config.encoding)?)?;
     let commitment = if config.skip_preflight {
         Some(CommitmentConfig::processed())
     } else {
         config.preflight_commitment.map(|commitment| CommitmentConfig { commitment })
     };
     let view = view_since(node, commitment, config.min_context_slot)?;
-    wire::sanitize(transaction.clone(), &view)?;
+    transaction_codec::sanitize(transaction.clone(), &view)?;
     let verified = match VerifiedTransaction::verify(transaction) {
         Ok(verified) => verified,
         Err(VerifyError::Sanitize(why)) => return Err(simulate::unsound(&why)),
@@ -82,7 +86,7 @@ fn send_transaction(node: &Node, params: Params<'_>) -> MethodResult {
     }
     let signature = verified.signature();
     node.door.send(params.client().into(), verified).map_err(|err| not_sent(node, &err))?;
-    Answer::of(&signature.to_string())
+    MethodOutput::json(&signature.to_string())
 }
 
 /// -32002 with what the preflight showed; without one if it did not come that far.
@@ -118,7 +122,7 @@ fn refusal(err: TransactionError, simulation: Option<Simulation>) -> RpcError {
 fn not_sent(node: &Node, err: &SendError) -> RpcError {
     match err {
         SendError::QueueFull { queued, limit, .. } => {
-            node.metrics.reject(Rejection::TransactionQueue);
+            node.metrics.record_rejection(Rejection::TransactionQueue);
             RpcError::new(OVERLOADED, err.to_string())
                 .with_data(json!({ "queued": queued, "limit": limit }))
         }
@@ -127,16 +131,16 @@ fn not_sent(node: &Node, err: &SendError) -> RpcError {
 }
 
 fn request_airdrop(node: &Node, params: Params<'_>) -> MethodResult {
-    type Given = (String, u64, Option<RpcRequestAirdropConfig>);
-    let (to, lamports, config): Given = params.parse(2)?;
-    let to = text::pubkey(&to)?;
+    type AirdropParams = (String, u64, Option<RpcRequestAirdropConfig>);
+    let (to, lamports, config): AirdropParams = params.parse(2)?;
+    let to = parse_key::pubkey(&to)?;
     let config = config.unwrap_or_default();
     let blockhash = match &config.recent_blockhash {
-        Some(blockhash) => text::hash(blockhash)?,
+        Some(blockhash) => parse_key::hash(blockhash)?,
         None => view(node, config.commitment).meta().last_blockhash(),
     };
     match node.door.airdrop(params.client().into(), to, lamports, blockhash) {
-        Ok(signature) => Answer::of(&signature.to_string()),
+        Ok(signature) => MethodOutput::json(&signature.to_string()),
         Err(AirdropError::Send(err)) => Err(not_sent(node, &err)),
         Err(err) => Err(RpcError::internal_with(err.to_string())),
     }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use chain::{
     Simulation, SimulationError, SimulationRequest, VerifiedTransaction, VerifyError, View,
 };
-use solana::{Encoding, MintFacts};
+use solana::{Encoding, MintInfo};
 use solana_account::{AccountSharedData, ReadableAccount};
 use solana_account_decoder_client_types::{UiAccount, UiAccountEncoding};
 use solana_message::AccountKeys;
@@ -18,7 +18,9 @@ use solana_transaction::versioned::VersionedTransaction;
 use solana_transaction_error::TransactionError;
 use solana_transaction_status::{UiLoadedAddresses, parse_ui_inner_instructions};
 
-use super::{Answer, Class, Method, MethodResult, read, text, wire};
+use super::{
+    Class, Method, MethodOutput, MethodResult, accounts_reader, parse_key, transaction_codec,
+};
 use crate::commitment::{view_since, with_context};
 use crate::error::RpcError;
 use crate::node::Node;
@@ -40,14 +42,15 @@ pub(super) fn fee(simulation: &Simulation) -> Option<u64> {
 fn simulate_transaction(node: &Node, params: Params<'_>) -> MethodResult {
     let (text, config): (String, Option<RpcSimulateTransactionConfig>) = params.parse(1)?;
     let config = config.unwrap_or_default();
-    let transaction: VersionedTransaction = wire::decode(&text, wire::binary(config.encoding)?)?;
+    let transaction: VersionedTransaction =
+        transaction_codec::decode(&text, transaction_codec::binary(config.encoding)?)?;
     let view = view_since(node, config.commitment, config.min_context_slot)?;
     if config.replace_recent_blockhash && config.sig_verify {
         return Err(RpcError::invalid_params(
             "sigVerify may not be used with replaceRecentBlockhash",
         ));
     }
-    let sane = wire::sanitize(transaction.clone(), &view)?;
+    let sane = transaction_codec::sanitize(transaction.clone(), &view)?;
     let keys = sane.message().account_keys();
     let wanted = config.accounts.as_ref();
     let encoding = wanted.map(|wanted| accounts_encoding(wanted, keys.len())).transpose()?;
@@ -70,10 +73,10 @@ fn simulate_transaction(node: &Node, params: Params<'_>) -> MethodResult {
             None => vec![None; wanted.addresses.len()],
         });
     }
-    let mut result = done.map_or_else(wrongly_signed, |done| told(done, &keys));
+    let mut result = done.map_or_else(wrongly_signed, |done| simulation_result(done, &keys));
     result.accounts = accounts;
     result.loaded_addresses = Some(UiLoadedAddresses::from(&sane.get_loaded_addresses()));
-    Answer::of(&with_context(&view, result))
+    MethodOutput::json(&with_context(&view, result))
 }
 
 /// Runs a transaction on a view. What is refused before it runs is told as Agave tells it: it has
@@ -132,15 +135,15 @@ fn after(
         done.post_accounts.iter().map(|(pubkey, account)| (*pubkey, account)).collect();
     let account = |pubkey: &Pubkey| match changed.get(pubkey) {
         Some(account) => Some((*account).clone()),
-        None => read::account(view, pubkey).map(|record| record.0.clone()),
+        None => accounts_reader::account(view, pubkey).map(|record| record.0.clone()),
     };
     let encode = |address: &String| {
-        let pubkey = text::pubkey(address)?;
+        let pubkey = parse_key::pubkey(address)?;
         let mint = |key: &Pubkey| {
             if solana::is_native_mint(key) {
-                return Some(MintFacts::native());
+                return Some(MintInfo::native());
             }
-            MintFacts::of(account(key)?.data(), view.meta().unix_timestamp)
+            MintInfo::from_data(account(key)?.data(), view.meta().unix_timestamp)
         };
         Ok(account(&pubkey).map(|account| encoding.encode(&pubkey, &account, mint)))
     };
@@ -148,7 +151,7 @@ fn after(
 }
 
 /// What is told of a transaction that ran.
-fn told(done: Simulation, keys: &AccountKeys<'_>) -> RpcSimulateTransactionResult {
+fn simulation_result(done: Simulation, keys: &AccountKeys<'_>) -> RpcSimulateTransactionResult {
     let fee = fee(&done);
     let inner_instructions = done.inner_instructions.map(|lists| {
         lists.into_iter().map(|list| parse_ui_inner_instructions(list, keys)).collect()

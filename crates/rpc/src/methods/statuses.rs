@@ -8,14 +8,14 @@
 //! the subscription tells. On Agave a transaction takes longer to the block than the client to the
 //! question; here it has been executed by then. So the subscription comes first, when the block is complete.
 
-use chain::{BLOCKHASHES_KEPT, Executed};
+use chain::{ExecutedTransaction, RECENT_BLOCKHASHES_MAX};
 use query::CommitmentViews;
 use solana_rpc_client_types::config::RpcSignatureStatusConfig;
 use solana_rpc_client_types::request::MAX_GET_SIGNATURE_STATUSES_QUERY_ITEMS;
 use solana_signature::Signature;
 use solana_transaction_status::{TransactionConfirmationStatus, TransactionStatus};
 
-use super::{Answer, Class, Method, MethodResult, text};
+use super::{Class, Method, MethodOutput, MethodResult, parse_key};
 use crate::commitment::with_context;
 use crate::error::RpcError;
 use crate::node::Node;
@@ -32,11 +32,11 @@ fn statuses(node: &Node, params: Params<'_>) -> MethodResult {
         )));
     }
     let signatures: Vec<Signature> =
-        texts.iter().map(|text| text::signature(text)).collect::<Result<_, _>>()?;
+        texts.iter().map(|text| parse_key::signature(text)).collect::<Result<_, _>>()?;
     let searches = config.is_some_and(|config| config.search_transaction_history);
     let views = node.reader.views();
     let history = node.history.snapshot();
-    let oldest_known = views.finalized.block().slot.saturating_sub(BLOCKHASHES_KEPT as u64);
+    let oldest_known = views.finalized.block().slot.saturating_sub(RECENT_BLOCKHASHES_MAX as u64);
     let statuses: Vec<Option<TransactionStatus>> = signatures
         .iter()
         .map(|signature| {
@@ -51,13 +51,13 @@ fn statuses(node: &Node, params: Params<'_>) -> MethodResult {
                 .map(|executed| status(executed, &views))
         })
         .collect();
-    Answer::of(&with_context(&views.processed, statuses))
+    MethodOutput::json(&with_context(&views.processed, statuses))
 }
 
 /// How sure a transaction is, at one moment.
 fn status(
-    executed: &Executed,
-    views: &CommitmentViews<solana::Account, chain::Bank>,
+    executed: &ExecutedTransaction,
+    views: &CommitmentViews<solana::Account, chain::BlockInfo>,
 ) -> TransactionStatus {
     let slot = executed.slot;
     let confirmed = views.confirmed.block().slot;

@@ -10,7 +10,7 @@ use std::collections::HashSet;
 use chain::View;
 use ledger::{Address, AddressId, KeyKind};
 use query::RankedRecord;
-use solana::{Account, facet};
+use solana::{Account, key_kind};
 use solana_account::ReadableAccount;
 use solana_clock::Clock;
 use solana_pubkey::Pubkey;
@@ -21,8 +21,8 @@ use solana_rpc_client_types::request::NUM_LARGEST_ACCOUNTS;
 use solana_rpc_client_types::response::{RpcAccountBalance, RpcSupply};
 use solana_stake_interface::state::StakeStateV2;
 
-use super::search::{Search, VISITS, search};
-use super::{Answer, Class, Method, MethodResult, read};
+use super::incremental::{IncrementalQuery, VISITS, run_incremental};
+use super::{Class, Method, MethodOutput, MethodResult, accounts_reader};
 use crate::cached::Reads;
 use crate::commitment::{level, view, with_context};
 use crate::error::RpcError;
@@ -39,7 +39,7 @@ fn supply(node: &Node, params: Params<'_>) -> MethodResult {
     let config = config.unwrap_or_default();
     let view = view(node, config.commitment);
     let lists = !config.exclude_non_circulating_accounts_list;
-    locked(node, view, move |view, locked| {
+    locked_accounts(node, view, move |view, locked| {
         let total = view.meta().capitalization;
         let non_circulating = locked.iter().map(|(_, lamports)| lamports).sum();
         let listed = locked.iter().filter(|_| lists);
@@ -49,19 +49,19 @@ fn supply(node: &Node, params: Params<'_>) -> MethodResult {
             non_circulating,
             non_circulating_accounts: listed.map(|(pubkey, _)| pubkey.to_string()).collect(),
         };
-        Answer::of(&with_context(view, supply))
+        MethodOutput::json(&with_context(view, supply))
     })
 }
 
 /// What the supply is read from: all of the block.
-pub(super) fn reads(params: Params<'_>) -> Option<Reads> {
+pub(super) fn dependencies(params: Params<'_>) -> Option<Reads> {
     let (config,): (Option<RpcSupplyConfig>,) = params.parse(0).ok()?;
     let commitment = level(config.unwrap_or_default().commitment);
     Some(Reads::nothing(commitment, None).block_if(true))
 }
 
 /// The same for the largest accounts.
-pub(super) fn reads_of_largest(params: Params<'_>) -> Option<Reads> {
+pub(super) fn largest_dependencies(params: Params<'_>) -> Option<Reads> {
     let (config,): (Option<RpcLargestAccountsConfig>,) = params.parse(0).ok()?;
     let commitment = level(config.unwrap_or_default().commitment);
     Some(Reads::nothing(commitment, None).block_if(true))
@@ -73,24 +73,29 @@ fn largest_accounts(node: &Node, params: Params<'_>) -> MethodResult {
     let view = view(node, config.commitment);
     match config.filter {
         None => circulating(&view, &HashSet::new()),
-        Some(RpcLargestAccountsFilter::NonCirculating) => locked(node, view, |view, mut locked| {
-            locked.sort_unstable_by_key(|(pubkey, lamports)| Reverse((*lamports, *pubkey)));
-            let highest = locked.into_iter().take(NUM_LARGEST_ACCOUNTS);
-            balances(view, highest.map(|(pubkey, lamports)| (lamports, pubkey)))
-        }),
-        Some(RpcLargestAccountsFilter::Circulating) => locked(node, view, |view, locked| {
-            circulating(view, &locked.into_iter().map(|(pubkey, _)| pubkey).collect())
-        }),
+        Some(RpcLargestAccountsFilter::NonCirculating) => {
+            locked_accounts(node, view, |view, mut locked| {
+                locked.sort_unstable_by_key(|(pubkey, lamports)| Reverse((*lamports, *pubkey)));
+                let highest = locked.into_iter().take(NUM_LARGEST_ACCOUNTS);
+                balances(view, highest.map(|(pubkey, lamports)| (lamports, pubkey)))
+            })
+        }
+        Some(RpcLargestAccountsFilter::Circulating) => {
+            locked_accounts(node, view, |view, locked| {
+                circulating(view, &locked.into_iter().map(|(pubkey, _)| pubkey).collect())
+            })
+        }
     }
 }
 
 /// The largest of all accounts but some.
 fn circulating(view: &View, locked: &HashSet<Pubkey>) -> MethodResult {
     let circulates = |address: &Address| {
-        locked.is_empty() || read::pubkey(address).is_some_and(|it| !locked.contains(&it))
+        locked.is_empty()
+            || accounts_reader::pubkey(address).is_some_and(|it| !locked.contains(&it))
     };
     let highest = view.highest(None, NUM_LARGEST_ACCOUNTS, |address, _| circulates(address));
-    let entry = |it: &RankedRecord<Account>| Some((it.rank, read::pubkey(&it.address)?));
+    let entry = |it: &RankedRecord<Account>| Some((it.rank, accounts_reader::pubkey(&it.address)?));
     balances(view, highest.iter().filter_map(entry))
 }
 
@@ -98,7 +103,7 @@ fn balances(view: &View, highest: impl Iterator<Item = (u64, Pubkey)>) -> Method
     let largest: Vec<_> = highest
         .map(|(lamports, pubkey)| RpcAccountBalance { address: pubkey.to_string(), lamports })
         .collect();
-    Answer::of(&with_context(view, largest))
+    MethodOutput::json(&with_context(view, largest))
 }
 
 /// The answer that `tell` makes of the stake accounts whose lockup is in force, with what is in them, in the
@@ -106,7 +111,7 @@ fn balances(view: &View, highest: impl Iterator<Item = (u64, Pubkey)>) -> Method
 ///
 /// Cost: O(stake accounts that have a lockup): few of all, so that nothing need be kept between
 /// requests.
-fn locked(
+fn locked_accounts(
     node: &Node,
     view: View,
     tell: impl FnOnce(&View, Vec<(Pubkey, u64)>) -> MethodResult + Send + 'static,
@@ -117,33 +122,41 @@ fn locked(
         unix_timestamp: view.meta().unix_timestamp,
         ..Clock::default()
     };
-    let key = (facet::LOCKUP, read::address(&solana_sdk_ids::stake::id()));
+    let key = (key_kind::LOCKUP, accounts_reader::address(&solana_sdk_ids::stake::id()));
     let (next, tell) = (Some(AddressId(0)), Some(tell));
-    search(Locked { view, now, key, next, locked: Vec::new(), tell, visits: 0 })
+    run_incremental(LockedAccountsQuery {
+        view,
+        now,
+        key,
+        next,
+        locked: Vec::new(),
+        build_result: tell,
+        visits: 0,
+    })
 }
 
 /// The search for what is locked.
-struct Locked<T> {
+struct LockedAccountsQuery<T> {
     view: View,
     now: Clock,
     key: (KeyKind, Address),
     next: Option<AddressId>,
     locked: Vec<(Pubkey, u64)>,
-    tell: Option<T>,
+    build_result: Option<T>,
     visits: u64,
 }
 
-impl<T> Search for Locked<T>
+impl<T> IncrementalQuery for LockedAccountsQuery<T>
 where
     T: FnOnce(&View, Vec<(Pubkey, u64)>) -> MethodResult + Send,
 {
-    fn step(&mut self) -> Result<Option<Answer>, RpcError> {
+    fn step(&mut self) -> Result<Option<MethodOutput>, RpcError> {
         let Self { view, now, key, next, locked, visits, .. } = self;
         if let Some(first) = next.take() {
             *next = view.scan(&[*key], first, VISITS, |id, account| {
                 *visits += 1;
                 let account = account();
-                let pubkey = || read::pubkey(&view.address(id)?);
+                let pubkey = || accounts_reader::pubkey(&view.address(id)?);
                 if is_locked(account.0.data(), now)
                     && let Some(pubkey) = pubkey()
                 {
@@ -156,11 +169,11 @@ where
         }
         let mut locked = std::mem::take(locked);
         locked.sort_unstable();
-        let tell = self.tell.take().ok_or_else(RpcError::internal)?;
+        let tell = self.build_result.take().ok_or_else(RpcError::internal)?;
         tell(&self.view, locked).map(Some)
     }
 
-    fn touched(&self) -> u64 {
+    fn records_visited(&self) -> u64 {
         self.visits
     }
 }

@@ -6,7 +6,7 @@ use std::collections::BinaryHeap;
 use chain::View;
 use ledger::{Address, AddressId, KeyKind};
 use query::{IndexCoverage, RankedRecord};
-use solana::{Account, Encoding, MintFacts, facet};
+use solana::{Account, Encoding, MintInfo, key_kind};
 use solana_account::ReadableAccount;
 use solana_account_decoder_client_types::UiAccountEncoding;
 use solana_commitment_config::CommitmentConfig;
@@ -16,11 +16,11 @@ use solana_rpc_client_types::request::NUM_LARGEST_ACCOUNTS;
 use solana_rpc_client_types::response::RpcTokenAccountBalance;
 use spl_generic_token::is_known_spl_token_id;
 
-use super::indexed::token_keys;
-use super::list::{self, Form, Wanted};
-use super::search::{Search, VISITS, search};
-use super::sizes::{Touches, inline_cost};
-use super::{Answer, Budget, Class, Method, MethodResult, read, text};
+use super::account_list::{self, ListFormat, ListQuery};
+use super::cost::{CostEstimate, inline_bytes};
+use super::incremental::{IncrementalQuery, VISITS, run_incremental};
+use super::index_selection::token_keys;
+use super::{Class, InlineBudget, Method, MethodOutput, MethodResult, accounts_reader, parse_key};
 use crate::cached::Reads;
 use crate::commitment::{level, view, view_since, with_context};
 use crate::error::RpcError;
@@ -32,17 +32,17 @@ pub(super) const METHODS: &[Method] = &[
     Method { name: "getTokenSupply", class: Class::Inline, run: supply },
     Method {
         name: "getTokenLargestAccounts",
-        class: Class::By { heaviest: pool::Class::Heavy, class: largest_class },
+        class: Class::ByCost { class_max: pool::Class::Heavy, class: largest_class },
         run: largest_accounts,
     },
     Method {
         name: "getTokenAccountsByOwner",
-        class: Class::By { heaviest: pool::Class::Heavy, class: owned },
+        class: Class::ByCost { class_max: pool::Class::Heavy, class: owned },
         run: by_owner,
     },
     Method {
         name: "getTokenAccountsByDelegate",
-        class: Class::By { heaviest: pool::Class::Heavy, class: delegated },
+        class: Class::ByCost { class_max: pool::Class::Heavy, class: delegated },
         run: by_delegate,
     },
 ];
@@ -51,56 +51,65 @@ type AccountsParams = (String, RpcTokenAccountsFilter, Option<RpcAccountInfoConf
 
 fn account_balance(node: &Node, params: Params<'_>) -> MethodResult {
     let (pubkey, commitment): (String, Option<CommitmentConfig>) = params.parse(1)?;
-    let pubkey = text::pubkey(&pubkey)?;
+    let pubkey = parse_key::pubkey(&pubkey)?;
     let view = view(node, commitment);
-    let account = read::account(&view, &pubkey).ok_or_else(no_account)?;
+    let account = accounts_reader::account(&view, &pubkey).ok_or_else(no_account)?;
     let (mint, amount) = solana::holding(&account.0)
         .ok_or_else(|| RpcError::invalid_params("Invalid param: not a Token account"))?;
-    let (_, facts) = read::named_mint(&view, &mint)?;
-    Answer::of(&with_context(&view, facts.amount(amount)))
+    let (_, facts) = accounts_reader::require_mint(&view, &mint)?;
+    MethodOutput::json(&with_context(&view, facts.amount(amount)))
 }
 
 fn supply(node: &Node, params: Params<'_>) -> MethodResult {
     let (mint, commitment): (String, Option<CommitmentConfig>) = params.parse(1)?;
-    let mint = text::pubkey(&mint)?;
+    let mint = parse_key::pubkey(&mint)?;
     let view = view(node, commitment);
-    let account = read::account(&view, &mint).ok_or_else(no_account)?;
+    let account = accounts_reader::account(&view, &mint).ok_or_else(no_account)?;
     if !is_known_spl_token_id(account.0.owner()) {
         return Err(not_a_mint());
     }
     let data = account.0.data();
-    let facts = MintFacts::of(data, view.meta().unix_timestamp);
+    let facts = MintInfo::from_data(data, view.meta().unix_timestamp);
     let (Some(facts), Some(supply)) = (facts, solana::supply(data)) else {
         return Err(RpcError::invalid_params("Invalid param: mint could not be unpacked"));
     };
-    Answer::of(&with_context(&view, facts.amount(supply)))
+    MethodOutput::json(&with_context(&view, facts.amount(supply)))
 }
 
 fn largest_accounts(node: &Node, params: Params<'_>) -> MethodResult {
     let (mint, commitment): (String, Option<CommitmentConfig>) = params.parse(1)?;
-    let mint = text::pubkey(&mint)?;
+    let mint = parse_key::pubkey(&mint)?;
     let view = view(node, commitment);
-    let (program, facts) = read::named_mint(&view, &mint)?;
+    let (program, facts) = accounts_reader::require_mint(&view, &mint)?;
     if !is_known_spl_token_id(&program) {
         return Err(not_a_mint());
     }
-    let keys = token_keys(&view, (facet::MINT, mint), None, program)?;
-    let key = read::address(&mint);
-    if view.index_coverage(facet::MINT, &key) == IndexCoverage::Covered {
+    let keys = token_keys(&view, (key_kind::MINT, mint), None, program)?;
+    let key = accounts_reader::address(&mint);
+    if view.index_coverage(key_kind::MINT, &key) == IndexCoverage::Covered {
         let holders =
-            view.highest(Some((facet::MINT, &key)), NUM_LARGEST_ACCOUNTS, |_, account| {
+            view.highest(Some((key_kind::MINT, &key)), NUM_LARGEST_ACCOUNTS, |_, account| {
                 *account.0.owner() == program
             });
-        let held = |it: &RankedRecord<Account>| Some((it.rank, read::pubkey(&it.address)?));
-        return largest_of(&view, &facts, holders.iter().filter_map(held));
+        let held =
+            |it: &RankedRecord<Account>| Some((it.rank, accounts_reader::pubkey(&it.address)?));
+        return largest_result(&view, &facts, holders.iter().filter_map(held));
     }
     let (next, largest) = (Some(AddressId(0)), BinaryHeap::new());
-    search(Holders { view, keys, program, facts, next, largest, visits: 0 })
+    run_incremental(LargestHoldersQuery {
+        view,
+        keys,
+        program,
+        mint_info: facts,
+        next,
+        largest,
+        visits: 0,
+    })
 }
 
-fn largest_of(
+fn largest_result(
     view: &View,
-    facts: &MintFacts,
+    facts: &MintInfo,
     held: impl Iterator<Item = (u64, Pubkey)>,
 ) -> MethodResult {
     let largest: Vec<_> = held
@@ -109,45 +118,47 @@ fn largest_of(
             amount: facts.amount(amount),
         })
         .collect();
-    Answer::of(&with_context(view, largest))
+    MethodOutput::json(&with_context(view, largest))
 }
 
 /// By how many accounts are looked at if no index has the mint's.
-fn largest_class(node: &Node, params: Params<'_>, _: &mut Budget) -> Option<pool::Class> {
+fn largest_class(node: &Node, params: Params<'_>, _: &mut InlineBudget) -> Option<pool::Class> {
     let looked_at = || {
         let (mint, commitment): (String, Option<CommitmentConfig>) = params.parse(1).ok()?;
-        let mint = text::pubkey(&mint).ok()?;
+        let mint = parse_key::pubkey(&mint).ok()?;
         let view = view(node, commitment);
-        if view.index_coverage(facet::MINT, &read::address(&mint)) == IndexCoverage::Covered {
+        if view.index_coverage(key_kind::MINT, &accounts_reader::address(&mint))
+            == IndexCoverage::Covered
+        {
             return None;
         }
-        let (program, _) = read::named_mint(&view, &mint).ok()?;
-        let keys = token_keys(&view, (facet::MINT, mint), None, program).ok()?;
-        Some(Touches { accounts: view.records_by_keys_len(&keys), bytes: 0 })
+        let (program, _) = accounts_reader::require_mint(&view, &mint).ok()?;
+        let keys = token_keys(&view, (key_kind::MINT, mint), None, program).ok()?;
+        Some(CostEstimate { accounts: view.records_by_keys_len(&keys), bytes: 0 })
     };
     Some(looked_at().unwrap_or_default().class())
 }
 
 /// The search for the largest holders of a mint that no index has, the largest first; of equal ones the higher
 /// address first.
-struct Holders {
+struct LargestHoldersQuery {
     view: View,
     keys: Vec<(KeyKind, Address)>,
     program: Pubkey,
-    facts: MintFacts,
+    mint_info: MintInfo,
     next: Option<AddressId>,
     largest: BinaryHeap<Reverse<(u64, Pubkey)>>,
     visits: u64,
 }
 
-impl Search for Holders {
-    fn step(&mut self) -> Result<Option<Answer>, RpcError> {
+impl IncrementalQuery for LargestHoldersQuery {
+    fn step(&mut self) -> Result<Option<MethodOutput>, RpcError> {
         let Self { view, keys, program, next, largest, visits, .. } = self;
         if let Some(first) = next.take() {
             *next = view.scan(keys, first, VISITS, |id, account| {
                 *visits += 1;
                 let account = account();
-                let address = view.address(id).as_ref().and_then(read::pubkey);
+                let address = view.address(id).as_ref().and_then(accounts_reader::pubkey);
                 let Some(address) = address.filter(|_| account.0.owner() == program) else {
                     return;
                 };
@@ -162,38 +173,38 @@ impl Search for Holders {
             return Ok(None);
         }
         let held = std::mem::take(largest).into_sorted_vec().into_iter().map(|Reverse(held)| held);
-        largest_of(&self.view, &self.facts, held).map(Some)
+        largest_result(&self.view, &self.mint_info, held).map(Some)
     }
 
-    fn touched(&self) -> u64 {
+    fn records_visited(&self) -> u64 {
         self.visits
     }
 }
 
 fn by_owner(node: &Node, params: Params<'_>) -> MethodResult {
-    by_key(node, params, facet::OWNER)
+    by_key(node, params, key_kind::OWNER)
 }
 
 fn by_delegate(node: &Node, params: Params<'_>) -> MethodResult {
-    by_key(node, params, facet::DELEGATE)
+    by_key(node, params, key_kind::DELEGATE)
 }
 
 fn by_key(node: &Node, params: Params<'_>, facet: KeyKind) -> MethodResult {
     let (key, filter, config): AccountsParams = params.parse(2)?;
-    let key = text::pubkey(&key)?;
+    let key = parse_key::pubkey(&key)?;
     let (program, mint) = program_or_mint(filter)?;
     let config = config.unwrap_or_default();
     let view = view_since(node, config.commitment, config.min_context_slot)?;
     let program = token_program(&view, program, mint.as_ref())?;
     let keys = token_keys(&view, (facet, key), mint, program)?;
     let keep = Box::new(move |account: &Account| *account.0.owner() == program);
-    let wanted = Wanted { keys, keep: Some(keep), sorted: true };
+    let wanted = ListQuery { keys, filter: Some(keep), sorted: true };
     let encoding = Encoding {
         form: config.encoding.unwrap_or(UiAccountEncoding::Binary),
         slice: config.data_slice,
     };
-    let form = Form { encoding, of_tokens: true };
-    list::found(&view, wanted, form, &with_context(&view, [(); 0]))
+    let form = ListFormat { encoding, is_token_list: true };
+    account_list::stream_matching(&view, wanted, form, &with_context(&view, [(); 0]))
 }
 
 /// Which of the two a filter names.
@@ -201,8 +212,8 @@ pub(super) fn program_or_mint(
     filter: RpcTokenAccountsFilter,
 ) -> Result<(Option<Pubkey>, Option<Pubkey>), RpcError> {
     Ok(match filter {
-        RpcTokenAccountsFilter::Mint(mint) => (None, Some(text::pubkey(&mint)?)),
-        RpcTokenAccountsFilter::ProgramId(program) => (Some(text::pubkey(&program)?), None),
+        RpcTokenAccountsFilter::Mint(mint) => (None, Some(parse_key::pubkey(&mint)?)),
+        RpcTokenAccountsFilter::ProgramId(program) => (Some(parse_key::pubkey(&program)?), None),
     })
 }
 
@@ -213,7 +224,7 @@ pub(super) fn token_program(
     mint: Option<&Pubkey>,
 ) -> Result<Pubkey, RpcError> {
     if let Some(mint) = mint {
-        let (program, _) = read::named_mint(view, mint)?;
+        let (program, _) = accounts_reader::require_mint(view, mint)?;
         return is_known_spl_token_id(&program).then_some(program).ok_or_else(not_a_mint);
     }
     program
@@ -221,12 +232,12 @@ pub(super) fn token_program(
         .ok_or_else(|| RpcError::invalid_params("Invalid param: unrecognized Token program id"))
 }
 
-fn owned(node: &Node, params: Params<'_>, budget: &mut Budget) -> Option<pool::Class> {
-    class(node, params, facet::OWNER, budget)
+fn owned(node: &Node, params: Params<'_>, budget: &mut InlineBudget) -> Option<pool::Class> {
+    class(node, params, key_kind::OWNER, budget)
 }
 
-fn delegated(node: &Node, params: Params<'_>, budget: &mut Budget) -> Option<pool::Class> {
-    class(node, params, facet::DELEGATE, budget)
+fn delegated(node: &Node, params: Params<'_>, budget: &mut InlineBudget) -> Option<pool::Class> {
+    class(node, params, key_kind::DELEGATE, budget)
 }
 
 /// By how many accounts are looked at for a wallet, and how many bytes they have: its token accounts, or those
@@ -235,10 +246,10 @@ fn class(
     node: &Node,
     params: Params<'_>,
     facet: KeyKind,
-    budget: &mut Budget,
+    budget: &mut InlineBudget,
 ) -> Option<pool::Class> {
     let (key, filter, config): AccountsParams = params.parse(2).ok()?;
-    let key = text::pubkey(&key).ok()?;
+    let key = parse_key::pubkey(&key).ok()?;
     let (program, mint) = program_or_mint(filter).ok()?;
     let config = config.unwrap_or_default();
     let view = node.reader.view(level(config.commitment));
@@ -247,16 +258,16 @@ fn class(
     let form = config.encoding.unwrap_or(UiAccountEncoding::Binary);
     // What is parsed is parsed whole.
     let slice = config.data_slice.filter(|_| form != UiAccountEncoding::JsonParsed);
-    let touches = Touches::found(&view, &keys, Encoding { form, slice });
+    let touches = CostEstimate::of_keys(&view, &keys, Encoding { form, slice });
     let is_more = touches.accounts > node.config.inline_accounts_max
-        || (touches.accounts > 0 && !budget.take(inline_cost(touches.bytes, form)));
+        || (touches.accounts > 0 && !budget.try_spend(inline_bytes(touches.bytes, form)));
     is_more.then(|| touches.class())
 }
 
 /// What an answer reads: the accounts of the wallet, and the mint, which says the program.
-pub(super) fn reads(node: &Node, params: Params<'_>, facet: KeyKind) -> Option<Reads> {
+pub(super) fn dependencies(node: &Node, params: Params<'_>, facet: KeyKind) -> Option<Reads> {
     let (key, filter, config): AccountsParams = params.parse(2).ok()?;
-    let key = text::pubkey(&key).ok()?;
+    let key = parse_key::pubkey(&key).ok()?;
     let (program, mint) = program_or_mint(filter).ok()?;
     let config = config.unwrap_or_default();
     let commitment = level(config.commitment);
@@ -265,18 +276,18 @@ pub(super) fn reads(node: &Node, params: Params<'_>, facet: KeyKind) -> Option<R
         .ok()?;
     let is_parsed = config.encoding == Some(UiAccountEncoding::JsonParsed);
     let reads = Reads::nothing(commitment, config.min_context_slot);
-    let reads = reads.key((facet, read::address(&key))).block_if(is_parsed);
-    reads.records(mint.iter().map(read::address))
+    let reads = reads.key((facet, accounts_reader::address(&key))).block_if(is_parsed);
+    reads.records(mint.iter().map(accounts_reader::address))
 }
 
 /// What the largest holders are read from: the mint and its accounts; the time too, by which some mints
 /// write their amounts.
-pub(super) fn reads_of_largest(node: &Node, params: Params<'_>) -> Option<Reads> {
+pub(super) fn largest_dependencies(node: &Node, params: Params<'_>) -> Option<Reads> {
     let (mint, commitment): (String, Option<CommitmentConfig>) = params.parse(1).ok()?;
-    let mint = text::pubkey(&mint).ok()?;
+    let mint = parse_key::pubkey(&mint).ok()?;
     let commitment = level(commitment);
-    let (program, _) = read::named_mint(&node.reader.view(commitment), &mint).ok()?;
-    let key = (facet::MINT, read::address(&mint));
+    let (program, _) = accounts_reader::require_mint(&node.reader.view(commitment), &mint).ok()?;
+    let key = (key_kind::MINT, accounts_reader::address(&mint));
     let reads = Reads::nothing(commitment, None).key(key);
     reads.block_if(program != spl_token_interface::id()).records([key.1])
 }

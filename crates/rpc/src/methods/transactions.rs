@@ -2,7 +2,7 @@
 //!
 //! Bounds: [`MAX_GET_CONFIRMED_SIGNATURES_FOR_ADDRESS2_LIMIT`] signatures an answer.
 
-use chain::{AddressEntry, Executed, HistorySnapshot};
+use chain::{AddressSignature, ExecutedTransaction, HistorySnapshot};
 use ledger::{Commitment, Slot};
 use solana_rpc_client_types::config::{
     RpcContextConfig, RpcEncodingConfigWrapper, RpcSignaturesForAddressConfig, RpcTransactionConfig,
@@ -16,7 +16,7 @@ use solana_transaction_status::{
     extract_and_fmt_memos,
 };
 
-use super::{Answer, Class, Method, MethodResult, blocks, text};
+use super::{Class, Method, MethodOutput, MethodResult, blocks, parse_key};
 use crate::cached::Reads;
 use crate::custom_error::RpcCustomError;
 use crate::error::RpcError;
@@ -29,16 +29,16 @@ pub(super) const METHODS: &[Method] = &[
 ];
 
 fn transaction(node: &Node, params: Params<'_>) -> MethodResult {
-    type Given = (String, Option<RpcEncodingConfigWrapper<RpcTransactionConfig>>);
-    let (signature, config): Given = params.parse(1)?;
-    let signature = text::signature(&signature)?;
+    type TransactionParams = (String, Option<RpcEncodingConfigWrapper<RpcTransactionConfig>>);
+    let (signature, config): TransactionParams = params.parse(1)?;
+    let signature = parse_key::signature(&signature)?;
     let config = config.map(|config| config.convert_to_current()).unwrap_or_default();
     let commitment = blocks::at_least_confirmed(config.commitment)?;
     let newest = node.reader.view(commitment).block().slot;
     let history = node.history.snapshot();
     let executed = history.transaction(&signature).filter(|executed| executed.slot <= newest);
     let Some(executed) = executed else {
-        return Answer::of(&None::<EncodedConfirmedTransactionWithStatusMeta>);
+        return MethodOutput::json(&None::<EncodedConfirmedTransactionWithStatusMeta>);
     };
     let confirmed = ConfirmedTransactionWithStatusMeta {
         slot: executed.slot,
@@ -48,14 +48,14 @@ fn transaction(node: &Node, params: Params<'_>) -> MethodResult {
     };
     let encoding = config.encoding.unwrap_or(UiTransactionEncoding::Json);
     let encoded = confirmed.encode(encoding, config.max_supported_transaction_version);
-    Answer::of(&encoded.map_err(RpcCustomError::from)?)
+    MethodOutput::json(&encoded.map_err(RpcCustomError::from)?)
 }
 
 /// A transaction that is finalized and still kept never changes.
-pub(super) fn reads(node: &Node, params: Params<'_>) -> Option<Reads> {
-    type Given = (String, Option<RpcEncodingConfigWrapper<RpcTransactionConfig>>);
-    let (signature, _): Given = params.parse(1).ok()?;
-    let signature = text::signature(&signature).ok()?;
+pub(super) fn dependencies(node: &Node, params: Params<'_>) -> Option<Reads> {
+    type TransactionParams = (String, Option<RpcEncodingConfigWrapper<RpcTransactionConfig>>);
+    let (signature, _): TransactionParams = params.parse(1).ok()?;
+    let signature = parse_key::signature(&signature).ok()?;
     let is_final = move |node: &Node| {
         let root = node.reader.view(Commitment::Finalized).block().slot;
         let history = node.history.snapshot();
@@ -65,18 +65,18 @@ pub(super) fn reads(node: &Node, params: Params<'_>) -> Option<Reads> {
 }
 
 /// Where a transaction stands in the ledger's order.
-type Place = (Slot, u32);
+type LedgerPosition = (Slot, u32);
 
-fn place(executed: &Executed) -> Place {
+fn position_of(executed: &ExecutedTransaction) -> LedgerPosition {
     (executed.slot, executed.index)
 }
 
 fn signatures_for_address(node: &Node, params: Params<'_>) -> MethodResult {
     let (address, config): (String, Option<RpcSignaturesForAddressConfig>) = params.parse(1)?;
     let config = config.unwrap_or_default();
-    let address = text::pubkey(&address)?;
-    let before = config.before.as_deref().map(text::signature).transpose()?;
-    let until = config.until.as_deref().map(text::signature).transpose()?;
+    let address = parse_key::pubkey(&address)?;
+    let before = config.before.as_deref().map(parse_key::signature).transpose()?;
+    let until = config.until.as_deref().map(parse_key::signature).transpose()?;
     let limit = config.limit.unwrap_or(MAX_GET_CONFIRMED_SIGNATURES_FOR_ADDRESS2_LIMIT);
     if limit == 0 || limit > MAX_GET_CONFIRMED_SIGNATURES_FOR_ADDRESS2_LIMIT {
         return Err(RpcError::invalid_params(format!(
@@ -90,33 +90,43 @@ fn signatures_for_address(node: &Node, params: Params<'_>) -> MethodResult {
     let newest = blocks::confirmed_slot(node, context)?;
     let root = node.reader.view(Commitment::Finalized).block().slot;
     let history = node.history.snapshot();
-    let before = before.map(|before| find(&history, &before, newest)).transpose()?;
-    let until = until.map(|until| find(&history, &until, newest)).transpose()?;
+    let before = before.map(|before| find_position(&history, &before, newest)).transpose()?;
+    let until = until.map(|until| find_position(&history, &until, newest)).transpose()?;
     let end = before.unwrap_or_else(|| (newest.saturating_add(1), 0));
     let found: Vec<RpcConfirmedTransactionStatusWithSignature> = history
-        .by_address(&address)
+        .signatures_for_address(&address)
         .map(|entries| {
             let count = entries
-                .binary_search_by_key(&end, |entry| place(&entry.0))
+                .binary_search_by_key(&end, |entry| position_of(&entry.0))
                 .unwrap_or_else(|insert_at| insert_at);
             let older = entries.focus().narrow(..count).into_iter().rev();
             let in_range =
-                older.take_while(|entry| until.is_none_or(|until| place(&entry.0) > until));
-            in_range.take(limit).map(|AddressEntry(executed)| told(executed, root)).collect()
+                older.take_while(|entry| until.is_none_or(|until| position_of(&entry.0) > until));
+            in_range
+                .take(limit)
+                .map(|AddressSignature(executed)| signature_status(executed, root))
+                .collect()
         })
         .unwrap_or_default();
-    Answer::of(&found)
+    MethodOutput::json(&found)
 }
 
 /// The place of a transaction that bounds a listing; -32020 if it is not known at this commitment.
-fn find(history: &HistorySnapshot, signature: &Signature, newest: Slot) -> Result<Place, RpcError> {
+fn find_position(
+    history: &HistorySnapshot,
+    signature: &Signature,
+    newest: Slot,
+) -> Result<LedgerPosition, RpcError> {
     let executed = history.transaction(signature).filter(|executed| executed.slot <= newest);
-    executed.map(|executed| place(executed)).ok_or_else(|| {
+    executed.map(|executed| position_of(executed)).ok_or_else(|| {
         RpcCustomError::FilterTransactionNotFound { signature: signature.to_string() }.into()
     })
 }
 
-fn told(executed: &Executed, root: Slot) -> RpcConfirmedTransactionStatusWithSignature {
+fn signature_status(
+    executed: &ExecutedTransaction,
+    root: Slot,
+) -> RpcConfirmedTransactionStatusWithSignature {
     let confirmation_status = if executed.slot <= root {
         TransactionConfirmationStatus::Finalized
     } else {
@@ -134,10 +144,10 @@ fn told(executed: &Executed, root: Slot) -> RpcConfirmedTransactionStatusWithSig
 }
 
 /// The memos of a transaction as Agave writes them: `[length] text`, joined by `; `.
-fn memo(executed: &Executed) -> Option<String> {
+fn memo(executed: &ExecutedTransaction) -> Option<String> {
     use spl_memo_interface::{v1, v3, v4};
     let is_memo = |key: &_| v1::check_id(key) || v3::check_id(key) || v4::check_id(key);
     // Agave's reader wants a copy of its own, so it is made only where there is something to read.
-    let has_memo = executed.keys.iter().any(is_memo);
+    let has_memo = executed.account_keys.iter().any(is_memo);
     has_memo.then(|| extract_and_fmt_memos(&blocks::with_meta(executed))).flatten()
 }

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use chain::View;
 use ledger::{Address, KeyKind, Slot};
-use solana::facet;
+use solana::key_kind;
 use solana_account::ReadableAccount;
 use solana_pubkey::Pubkey;
 use solana_rpc_client_types::config::RpcGetVoteAccountsConfig;
@@ -22,7 +22,7 @@ use solana_stake_interface::stake_history::StakeHistory;
 use solana_stake_interface::state::StakeStateV2;
 use solana_vote_interface::state::{MAX_LOCKOUT_HISTORY, VoteStateV4, VoteStateVersions};
 
-use super::{Answer, Class, Method, MethodResult, read, text};
+use super::{Class, Method, MethodOutput, MethodResult, accounts_reader, parse_key};
 use crate::commitment::view;
 use crate::node::Node;
 use crate::params::Params;
@@ -34,25 +34,25 @@ pub(super) const METHODS: &[Method] = &[
 
 /// Keys that must be indexed for the node's own reads, whatever clients may ask by: without them every
 /// getVoteAccounts would look at all accounts.
-pub fn own_keys() -> [(KeyKind, Address); 2] {
-    [vote::ID, stake::ID].map(|program| (facet::PROGRAM, read::address(&program)))
+pub fn required_index_keys() -> [(KeyKind, Address); 2] {
+    [vote::ID, stake::ID].map(|program| (key_kind::PROGRAM, accounts_reader::address(&program)))
 }
 
 /// Stake may warm up at this ledger's faster rate since its first epoch.
 const NEW_RATE_ACTIVATION_EPOCH: Option<u64> = Some(0);
 /// Below the root, stake is told for so many slots: what Agave's status cache holds.
-const ROOTED_SLOTS_TOLD: u64 = 300;
+const ROOTED_SLOTS_REPORTED: u64 = 300;
 
 fn vote_accounts(node: &Node, params: Params<'_>) -> MethodResult {
     let (config,): (Option<RpcGetVoteAccountsConfig>,) = params.parse(0)?;
     let config = config.unwrap_or_default();
-    let asked = config.vote_pubkey.as_deref().map(text::pubkey).transpose()?;
+    let asked = config.vote_pubkey.as_deref().map(parse_key::pubkey).transpose()?;
     let view = view(node, config.commitment);
     let slot = view.block().slot;
     let stakes = activated_stakes(node, &view);
     let mut infos: Vec<RpcVoteAccountInfo> = view
-        .records_by_key(facet::PROGRAM, &read::address(&vote::ID))
-        .filter_map(|(address, account)| Some((read::pubkey(&address)?, account)))
+        .records_by_key(key_kind::PROGRAM, &accounts_reader::address(&vote::ID))
+        .filter_map(|(address, account)| Some((accounts_reader::pubkey(&address)?, account)))
         .filter(|(pubkey, _)| asked.is_none_or(|asked| asked == *pubkey))
         .filter_map(|(pubkey, account)| {
             let stake = stakes.get(&pubkey).copied().unwrap_or(0);
@@ -70,7 +70,7 @@ fn vote_accounts(node: &Node, params: Params<'_>) -> MethodResult {
     if !config.keep_unstaked_delinquents.unwrap_or_default() {
         delinquent.retain(|info| info.activated_stake > 0);
     }
-    Answer::of(&RpcVoteAccountStatus { current, delinquent })
+    MethodOutput::json(&RpcVoteAccountStatus { current, delinquent })
 }
 
 fn info(pubkey: &Pubkey, data: &[u8], activated_stake: u64) -> Option<RpcVoteAccountInfo> {
@@ -97,11 +97,13 @@ fn info(pubkey: &Pubkey, data: &[u8], activated_stake: u64) -> Option<RpcVoteAcc
 /// The stake that counts for each vote account in the epoch of the view.
 fn activated_stakes(node: &Node, view: &View) -> HashMap<Pubkey, u64> {
     let epoch = node.cluster.epoch_schedule.get_epoch(view.block().slot);
-    let history: StakeHistory = read::account(view, &sysvar::stake_history::ID)
+    let history: StakeHistory = accounts_reader::account(view, &sysvar::stake_history::ID)
         .and_then(|account| bincode::deserialize(account.0.data()).ok())
         .unwrap_or_default();
     let mut stakes = HashMap::new();
-    for (_, account) in view.records_by_key(facet::PROGRAM, &read::address(&stake::ID)) {
+    for (_, account) in
+        view.records_by_key(key_kind::PROGRAM, &accounts_reader::address(&stake::ID))
+    {
         let state = bincode::deserialize::<StakeStateV2>(account.0.data());
         let Some(delegation) = state.ok().and_then(|state| state.delegation()) else { continue };
         let stake = delegation.stake_v2(epoch, &history, NEW_RATE_ACTIVATION_EPOCH);
@@ -117,7 +119,7 @@ fn block_commitment(node: &Node, params: Params<'_>) -> MethodResult {
     let views = node.reader.views();
     let total_stake: u64 = activated_stakes(node, &views.finalized).values().sum();
     let root = views.finalized.block().slot;
-    let is_told = slot.saturating_add(ROOTED_SLOTS_TOLD) > root;
+    let is_told = slot.saturating_add(ROOTED_SLOTS_REPORTED) > root;
     let history = node.history.snapshot();
     let block = history.block(slot).filter(|_| is_told && slot <= views.confirmed.block().slot);
     let commitment = block.map(|block| {
@@ -131,5 +133,5 @@ fn block_commitment(node: &Node, params: Params<'_>) -> MethodResult {
         stakes[depth] = total_stake; // the array is one longer than the deepest
         stakes
     });
-    Answer::of(&RpcBlockCommitment { commitment, total_stake })
+    MethodOutput::json(&RpcBlockCommitment { commitment, total_stake })
 }

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use super::counts::Counts;
-use super::text::{Kind, Text};
+use super::counters::Counters;
+use super::exposition::{Exposition, MetricKind};
 
 /// What is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Traffic {
+pub(crate) enum HttpEvent {
     /// Bytes read from sockets.
     BytesIn,
     /// Bytes written to sockets.
@@ -38,12 +38,12 @@ pub(crate) enum Traffic {
     /// A connection that was queued may go on.
     Resumed,
     /// Bytes of request bodies that are not whole yet.
-    BodyBegun,
+    BodyStarted,
     /// Of those, the bytes of bodies that are whole by now, or given up.
     BodyEnded,
 }
 
-const TRAFFIC: usize = 16;
+const HTTP_EVENTS: usize = 16;
 
 /// The memory of an open connection that waits for a request: its task, the buffers of its socket, and the state of
 /// HTTP. Measured over 1,000 of them.
@@ -77,95 +77,98 @@ const STATUSES: [(u16, &str); 23] = [
 ];
 
 /// The counts.
-pub(crate) struct HttpCounts(Counts);
+pub(crate) struct HttpCounters(Counters);
 
-impl HttpCounts {
+impl HttpCounters {
     pub(crate) fn new() -> Self {
-        Self(Counts::new(TRAFFIC + STATUSES.len()))
+        Self(Counters::new(HTTP_EVENTS + STATUSES.len()))
     }
 
     /// Counts one.
-    pub(crate) fn count(&self, what: Traffic) {
+    pub(crate) fn record(&self, what: HttpEvent) {
         self.add(what, 1);
     }
 
-    pub(crate) fn add(&self, what: Traffic, by: u64) {
+    pub(crate) fn add(&self, what: HttpEvent, by: u64) {
         self.0.add(what as usize, by);
     }
 
     /// Counts an answer.
-    pub(crate) fn answered(&self, status: u16) {
+    pub(crate) fn record_response(&self, status: u16) {
         // Nearly all are the first.
         let at = STATUSES.iter().position(|(known, _)| *known == status);
-        self.0.add(TRAFFIC + at.unwrap_or(STATUSES.len() - 1), 1);
+        self.0.add(HTTP_EVENTS + at.unwrap_or(STATUSES.len() - 1), 1);
     }
 
     /// What connections and unfinished request bodies hold, by part of `hydrant_memory_bytes`.
     pub(super) fn memory(&self) -> [(&'static str, u64); 2] {
         // The ends first, as below.
-        let (ended, body_ended) = (self.of(Traffic::Ended), self.of(Traffic::BodyEnded));
-        let open = self.of(Traffic::Accepted).saturating_sub(ended);
-        let bodies = self.of(Traffic::BodyBegun).saturating_sub(body_ended);
+        let (ended, body_ended) = (self.total(HttpEvent::Ended), self.total(HttpEvent::BodyEnded));
+        let open = self.total(HttpEvent::Accepted).saturating_sub(ended);
+        let bodies = self.total(HttpEvent::BodyStarted).saturating_sub(body_ended);
         [("connections", open * CONNECTION_BYTES), ("request_bodies", bodies)]
     }
 
-    pub(super) fn of(&self, what: Traffic) -> u64 {
+    pub(super) fn total(&self, what: HttpEvent) -> u64 {
         self.0.sum(what as usize)
     }
 
-    pub(super) fn write(&self, to: &mut Text) {
+    pub(super) fn write(&self, to: &mut Exposition) {
         let mut bytes = to.family(
             "hydrant_http_bytes_total",
-            Kind::Counter,
+            MetricKind::Counter,
             "Bytes on the sockets of HTTP, WebSocket included.",
         );
-        bytes.put(&[("direction", "in")], self.of(Traffic::BytesIn));
-        bytes.put(&[("direction", "out")], self.of(Traffic::BytesOut));
+        bytes.put(&[("direction", "in")], self.total(HttpEvent::BytesIn));
+        bytes.put(&[("direction", "out")], self.total(HttpEvent::BytesOut));
         // The end first: a connection that ends in between must not make the difference negative.
-        let ended = self.of(Traffic::Ended);
-        let accepted = self.of(Traffic::Accepted);
+        let ended = self.total(HttpEvent::Ended);
+        let accepted = self.total(HttpEvent::Accepted);
         let name = "hydrant_http_connections_open";
         let help = "Connections, those that are WebSockets by now included.";
-        to.single(name, Kind::Gauge, help, accepted.saturating_sub(ended));
+        to.single(name, MetricKind::Gauge, help, accepted.saturating_sub(ended));
         let name = "hydrant_http_connections_accepted_total";
-        to.single(name, Kind::Counter, "Connections taken on.", accepted);
+        to.single(name, MetricKind::Counter, "Connections taken on.", accepted);
         let name = "hydrant_http_connections_delayed_total";
         let help = "Connections that waited until another ended (rpc.connections_max).";
-        to.single(name, Kind::Counter, help, self.of(Traffic::Delayed));
+        to.single(name, MetricKind::Counter, help, self.total(HttpEvent::Delayed));
         let name = "hydrant_http_connections_refused_total";
         let help = "Connections of an address that has enough (rpc.connections_per_address_max, rpc.connections_max).";
-        to.single(name, Kind::Counter, help, self.of(Traffic::Refused));
+        to.single(name, MetricKind::Counter, help, self.total(HttpEvent::Refused));
         let name = "hydrant_http_accept_failures_total";
         let help = "Connections that the system had no descriptor for.";
-        to.single(name, Kind::Counter, help, self.of(Traffic::AcceptFailed));
+        to.single(name, MetricKind::Counter, help, self.total(HttpEvent::AcceptFailed));
         let name = "hydrant_http_upgrades_total";
         to.single(
             name,
-            Kind::Counter,
+            MetricKind::Counter,
             "Connections that became WebSockets.",
-            self.of(Traffic::Upgraded),
+            self.total(HttpEvent::Upgraded),
         );
         let mut cut = to.family(
             "hydrant_http_connections_cut_total",
-            Kind::Counter,
+            MetricKind::Counter,
             "Connections that ended by a time limit or out of protocol.",
         );
-        cut.put(&[("cause", "head_timeout")], self.of(Traffic::HeadTimeout));
-        cut.put(&[("cause", "write_timeout")], self.of(Traffic::WriteTimeout));
-        cut.put(&[("cause", "broken")], self.of(Traffic::Broken));
-        cut.put(&[("cause", "panicked")], self.of(Traffic::Panicked));
-        let resumed = self.of(Traffic::Resumed);
-        let yielded = self.of(Traffic::Yielded);
+        cut.put(&[("cause", "head_timeout")], self.total(HttpEvent::HeadTimeout));
+        cut.put(&[("cause", "write_timeout")], self.total(HttpEvent::WriteTimeout));
+        cut.put(&[("cause", "broken")], self.total(HttpEvent::Broken));
+        cut.put(&[("cause", "panicked")], self.total(HttpEvent::Panicked));
+        let resumed = self.total(HttpEvent::Resumed);
+        let yielded = self.total(HttpEvent::Yielded);
         let name = "hydrant_http_connections_queued";
         let help = "Connections that wait to go on after they used up the budget of a poll.";
-        to.single(name, Kind::Gauge, help, yielded.saturating_sub(resumed));
+        to.single(name, MetricKind::Gauge, help, yielded.saturating_sub(resumed));
         let name = "hydrant_http_yields_total";
         let help = "Times that a connection used up the budget of a poll, and others went first.";
-        to.single(name, Kind::Counter, help, yielded);
-        let mut answers =
-            to.family("hydrant_http_responses_total", Kind::Counter, "Responses by HTTP status.");
+        to.single(name, MetricKind::Counter, help, yielded);
+        let mut answers = to.family(
+            "hydrant_http_responses_total",
+            MetricKind::Counter,
+            "Responses by HTTP status.",
+        );
         for (at, (_, status)) in STATUSES.iter().enumerate() {
-            let count = self.0.sum(TRAFFIC + at);
+            let count = self.0.sum(HTTP_EVENTS + at);
             if count > 0 {
                 answers.put(&[("status", status)], count);
             }
@@ -183,14 +186,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn everything_has_a_place_of_its_own() {
-        assert_eq!(Traffic::BodyEnded as usize + 1, TRAFFIC);
-        let counts = HttpCounts::new();
-        counts.count(Traffic::Broken);
-        counts.answered(200);
-        counts.answered(418);
-        assert_eq!(counts.of(Traffic::Broken), 1);
-        let mut text = Text::default();
+    fn every_event_and_status_has_its_own_counter() {
+        assert_eq!(HttpEvent::BodyEnded as usize + 1, HTTP_EVENTS);
+        let counts = HttpCounters::new();
+        counts.record(HttpEvent::Broken);
+        counts.record_response(200);
+        counts.record_response(418);
+        assert_eq!(counts.total(HttpEvent::Broken), 1);
+        let mut text = Exposition::default();
         counts.write(&mut text);
         let text = text.into_string();
         for line in ["{cause=\"broken\"} 1", "{status=\"200\"} 1", "{status=\"other\"} 1"] {

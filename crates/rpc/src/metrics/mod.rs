@@ -1,22 +1,22 @@
-//! What the node counts of itself, and how it tells: Prometheus' text, all of it made here or by a [`Source`].
+//! What the node counts of itself, and how it tells: Prometheus' text, all of it made here or by a [`AccountSource`].
 //!
 //! Every call is counted once, when the last byte of its answer is made, by its method and by where it was
-//! answered (`Lane`); what HTTP and sockets do is counted where it happens. To count takes nanoseconds
+//! answered (`ExecutionPath`); what HTTP and sockets do is counted where it happens. To count takes nanoseconds
 //! and shares nothing between threads (`counts`); to tell takes a walk over all of it.
 //! Bounds: memory is fixed when a thread first counts, 160 KiB each; names of methods that do not exist are
 //! one name.
-//! Not here: what goes into the text of other parts (`figures`, and each [`Source`]).
+//! Not here: what goes into the text of other parts (`figures`, and each [`AccountSource`]).
 
-mod counts;
-mod durations;
-mod figures;
+mod collect;
+mod counters;
+mod exposition;
+mod histogram;
 mod http;
 mod process;
 mod rejections;
-mod scrapes;
-mod slow;
-mod spoken;
-mod text;
+mod scrape;
+mod slow_log;
+mod websocket;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -26,21 +26,21 @@ use parking_lot::Mutex;
 
 use crate::methods;
 
-pub use counts::Counts;
-pub use durations::{Durations, Histogram};
+pub use counters::Counters;
+pub use exposition::{Exposition, Labels, MetricFamily, MetricKind};
+pub use histogram::{Histogram, Histograms};
 pub use rejections::Rejection;
-pub use spoken::Spoken;
-pub use text::{Family, Kind, Labels, Text};
+pub use websocket::WebSocketMetrics;
 
-pub(crate) use http::{HttpCounts, Traffic};
-pub(crate) use scrapes::text;
-pub(crate) use slow::{Made, Slow, SlowLog};
-pub(crate) use text::MEDIA;
+pub(crate) use exposition::MEDIA_TYPE;
+pub(crate) use http::{HttpCounters, HttpEvent};
+pub(crate) use scrape::scrape_text;
+pub(crate) use slow_log::{ExecutionStats, SlowLog, SlowRequest};
 
 /// A part of the node that has figures of its own.
-pub trait Source: Send + Sync {
+pub trait Collector: Send + Sync {
     /// Writes its families. Called on a thread that may take its time.
-    fn write(&self, to: &mut Text);
+    fn write(&self, to: &mut Exposition);
 
     /// What its parts hold now, in heap bytes, by their names in `hydrant_memory_bytes`.
     fn memory(&self) -> Vec<(&'static str, u64)> {
@@ -48,31 +48,31 @@ pub trait Source: Send + Sync {
     }
 
     /// Its calls over WebSocket, which are told with those over HTTP.
-    fn spoken(&self) -> Option<&Spoken> {
+    fn websocket_metrics(&self) -> Option<&WebSocketMetrics> {
         None
     }
 }
 
 /// What was asked and answered.
 pub struct Metrics {
-    calls: Durations,
-    errors: Counts,
-    pub(crate) http: HttpCounts,
+    calls: Histograms,
+    errors: Counters,
+    pub(crate) http: HttpCounters,
     rejections: rejections::Rejections,
-    pub(crate) slow: SlowLog,
+    pub(crate) slow_log: SlowLog,
     /// Slow requests, logged or not.
     slow_total: AtomicU64,
-    sources: Mutex<Vec<Arc<dyn Source>>>,
-    scrapes: scrapes::Scrapes,
+    collectors: Mutex<Vec<Arc<dyn Collector>>>,
+    scrape_cache: scrape::ScrapeCache,
 }
 
 /// What a call is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Subject(u16);
+pub(crate) struct MethodLabel(u16);
 
 /// Where a call was answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Lane {
+pub(crate) enum ExecutionPath {
     /// On the thread that polls the socket.
     Inline,
     /// With an answer that was kept, or that somebody else was making.
@@ -85,14 +85,14 @@ pub(crate) enum Lane {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// With a result.
-    Answered,
+    Succeeded,
     /// With an error of that code.
     Refused(i64),
     /// Without the end of an answer: its client had gone, or it took too long to stop there.
-    Cut,
+    Truncated,
 }
 
-const LANES: usize = 5;
+const EXECUTION_PATHS: usize = 5;
 
 /// Codes that are told apart: those of JSON-RPC, then Agave's from -32001 down, then any other, then
 /// answers that were cut.
@@ -103,44 +103,50 @@ const STANDARD_CODES: [i64; 5] = [-32700, -32600, -32601, -32602, -32603];
 impl Metrics {
     /// Nothing has happened yet.
     pub fn new() -> Self {
-        let subjects = Subject::count();
+        let subjects = MethodLabel::count();
         Self {
-            calls: Durations::new(subjects * LANES),
-            errors: Counts::new(subjects * CODES),
-            http: HttpCounts::new(),
+            calls: Histograms::new(subjects * EXECUTION_PATHS),
+            errors: Counters::new(subjects * CODES),
+            http: HttpCounters::new(),
             rejections: rejections::Rejections::new(),
-            slow: SlowLog::default(),
+            slow_log: SlowLog::default(),
             slow_total: AtomicU64::new(0),
-            sources: Mutex::default(),
-            scrapes: scrapes::Scrapes::default(),
+            collectors: Mutex::default(),
+            scrape_cache: scrape::ScrapeCache::default(),
         }
     }
 
     /// Adds a part's figures to the text.
-    pub fn add(&self, source: Arc<dyn Source>) {
-        self.sources.lock().push(source);
+    pub fn add(&self, source: Arc<dyn Collector>) {
+        self.collectors.lock().push(source);
     }
 
     /// Counts a call.
-    pub(crate) fn count(&self, subject: Subject, lane: Lane, took: Duration, outcome: Outcome) {
-        self.calls.record(subject.number() * LANES + lane.number(), took);
-        if outcome != Outcome::Answered {
+    pub(crate) fn record_call(
+        &self,
+        subject: MethodLabel,
+        lane: ExecutionPath,
+        took: Duration,
+        outcome: Outcome,
+    ) {
+        self.calls.record(subject.number() * EXECUTION_PATHS + lane.number(), took);
+        if outcome != Outcome::Succeeded {
             self.errors.add(subject.number() * CODES + outcome.number(), 1);
         }
     }
 
     /// Counts a request that was refused because there is too much to do.
-    pub fn reject(&self, why: Rejection) {
-        self.rejections.count(why);
+    pub fn record_rejection(&self, why: Rejection) {
+        self.rejections.record(why);
     }
 
     /// Connections whose task panicked. There is none unless the node has a bug.
     pub fn connections_panicked(&self) -> u64 {
-        self.http.of(Traffic::Panicked)
+        self.http.total(HttpEvent::Panicked)
     }
 
     /// Counts a slow request.
-    pub(crate) fn count_slow(&self) {
+    pub(crate) fn record_slow(&self) {
         self.slow_total.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -150,9 +156,11 @@ impl Metrics {
 
     /// Each subject and lane that there was, with how long it took.
     fn calls(&self) -> Vec<(&'static str, &'static str, Histogram)> {
-        let all = Subject::all().flat_map(|subject| Lane::ALL.map(|lane| (subject, lane)));
-        let of = |(subject, lane): (Subject, Lane)| {
-            let histogram = self.calls.histogram(subject.number() * LANES + lane.number());
+        let all =
+            MethodLabel::all().flat_map(|subject| ExecutionPath::ALL.map(|lane| (subject, lane)));
+        let of = |(subject, lane): (MethodLabel, ExecutionPath)| {
+            let histogram =
+                self.calls.histogram(subject.number() * EXECUTION_PATHS + lane.number());
             (histogram.count() > 0).then(|| (subject.name(), lane.name(), histogram))
         };
         all.filter_map(of).collect()
@@ -160,8 +168,9 @@ impl Metrics {
 
     /// Each subject and code that there was, and how often.
     fn errors(&self) -> Vec<(&'static str, String, u64)> {
-        let all = Subject::all().flat_map(|subject| (0..CODES).map(move |code| (subject, code)));
-        let of = |(subject, code): (Subject, usize)| {
+        let all =
+            MethodLabel::all().flat_map(|subject| (0..CODES).map(move |code| (subject, code)));
+        let of = |(subject, code): (MethodLabel, usize)| {
             let count = self.errors.sum(subject.number() * CODES + code);
             (count > 0).then(|| (subject.name(), code_name(code), count))
         };
@@ -175,24 +184,24 @@ impl Default for Metrics {
     }
 }
 
-impl Subject {
+impl MethodLabel {
     /// The method of that number.
-    pub(crate) fn method(number: u16) -> Self {
+    pub(crate) fn for_method(number: u16) -> Self {
         Self(number)
     }
 
     /// A method that there is not.
     pub(crate) fn other() -> Self {
-        Self(methods::by_name().len() as u16)
+        Self(methods::all_methods().len() as u16)
     }
 
     /// A body that is no call, or a batch as a whole.
     pub(crate) fn none() -> Self {
-        Self(methods::by_name().len() as u16 + 1)
+        Self(methods::all_methods().len() as u16 + 1)
     }
 
     fn count() -> usize {
-        methods::by_name().len() + 2
+        methods::all_methods().len() + 2
     }
 
     fn all() -> impl Iterator<Item = Self> {
@@ -204,7 +213,7 @@ impl Subject {
     }
 
     pub(crate) fn name(self) -> &'static str {
-        match methods::by_name().get(self.number()) {
+        match methods::all_methods().get(self.number()) {
             Some(method) => method.name,
             None if self == Self::other() => "other",
             None => "none",
@@ -212,8 +221,8 @@ impl Subject {
     }
 }
 
-impl Lane {
-    const ALL: [Self; LANES] = [
+impl ExecutionPath {
+    const ALL: [Self; EXECUTION_PATHS] = [
         Self::Inline,
         Self::Cached,
         Self::Pool(pool::Class::Light),
@@ -273,17 +282,22 @@ mod tests {
         for code in [0, 1, -32000, -32022, i64::MAX] {
             assert_eq!(code_name(Outcome::Refused(code).number()), "other");
         }
-        assert_eq!(code_name(Outcome::Cut.number()), "cut");
+        assert_eq!(code_name(Outcome::Truncated.number()), "cut");
     }
 
     #[test]
-    fn what_was_not_asked_has_no_series() {
+    fn a_method_that_was_not_called_has_no_series() {
         let metrics = Metrics::new();
         assert!(metrics.calls().is_empty() && metrics.errors().is_empty());
         let took = Duration::from_micros(3);
-        let lane = Lane::Pool(pool::Class::Heavy);
-        metrics.count(Subject::other(), Lane::Inline, took, Outcome::Refused(-32601));
-        metrics.count(Subject::none(), lane, took, Outcome::Answered);
+        let lane = ExecutionPath::Pool(pool::Class::Heavy);
+        metrics.record_call(
+            MethodLabel::other(),
+            ExecutionPath::Inline,
+            took,
+            Outcome::Refused(-32601),
+        );
+        metrics.record_call(MethodLabel::none(), lane, took, Outcome::Succeeded);
         let calls = metrics.calls().into_iter().map(|(name, lane, it)| (name, lane, it.count()));
         let calls: Vec<_> = calls.collect();
         assert_eq!(calls, [("other", "inline", 1), ("none", "heavy", 1)]);

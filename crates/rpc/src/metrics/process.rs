@@ -1,25 +1,25 @@
 //! What the system says of the process, under the names that Prometheus' own clients use. Where there is no
 //! `/proc` there is nothing to say.
 
-use super::text::{Kind, Text};
+use super::exposition::{Exposition, MetricKind};
 
 /// What the system counts time in for programs: on every Linux that there is, hundredths of a second.
 const TICKS_A_SECOND: f64 = 100.0;
 
-pub(super) fn write(to: &mut Text) {
+pub(super) fn write(to: &mut Exposition) {
     let read = |name: &str| std::fs::read_to_string(format!("/proc/self/{name}")).ok();
     if let Some(bytes) = read("status").as_deref().and_then(resident_bytes) {
         let name = "process_resident_memory_bytes";
-        to.single(name, Kind::Gauge, "Memory of the process that is in RAM.", bytes);
+        to.single(name, MetricKind::Gauge, "Memory of the process that is in RAM.", bytes);
     }
     if let Some((ticks, threads)) = read("stat").as_deref().and_then(ticks_and_threads) {
         let name = "process_cpu_seconds_total";
         let help = "CPU time of the process, user and system.";
-        to.single(name, Kind::Counter, help, ticks as f64 / TICKS_A_SECOND);
-        to.single("process_threads", Kind::Gauge, "Threads of the process.", threads);
+        to.single(name, MetricKind::Counter, help, ticks as f64 / TICKS_A_SECOND);
+        to.single("process_threads", MetricKind::Gauge, "Threads of the process.", threads);
     }
     if let Ok(open) = std::fs::read_dir("/proc/self/fd") {
-        to.single("process_open_fds", Kind::Gauge, "Open file descriptors.", open.count());
+        to.single("process_open_fds", MetricKind::Gauge, "Open file descriptors.", open.count());
     }
 }
 

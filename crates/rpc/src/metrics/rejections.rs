@@ -3,8 +3,8 @@
 
 use pool::Class;
 
-use super::counts::Counts;
-use super::text::Family;
+use super::counters::Counters;
+use super::exposition::MetricFamily;
 
 /// Why a request was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub enum Rejection {
 const REJECTIONS: usize = 5;
 
 /// The counts.
-pub(super) struct Rejections(Counts);
+pub(super) struct Rejections(Counters);
 
 impl Rejection {
     fn all() -> impl Iterator<Item = Self> {
@@ -47,14 +47,14 @@ impl Rejection {
 
 impl Rejections {
     pub(super) fn new() -> Self {
-        Self(Counts::new(REJECTIONS))
+        Self(Counters::new(REJECTIONS))
     }
 
-    pub(super) fn count(&self, why: Rejection) {
+    pub(super) fn record(&self, why: Rejection) {
         self.0.add(why.number(), 1);
     }
 
-    pub(super) fn write(&self, family: &mut Family<'_>) {
+    pub(super) fn write(&self, family: &mut MetricFamily<'_>) {
         for why in Rejection::all() {
             let (class, cause) = why.labels();
             family.put(&[("class", class), ("cause", cause)], self.0.sum(why.number()));
@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_cause_has_a_place_of_its_own() {
+    fn every_cause_has_its_own_counter() {
         let numbers: Vec<_> = Rejection::all().map(Rejection::number).collect();
         assert_eq!(numbers, (0..REJECTIONS).collect::<Vec<_>>());
     }

@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use chain::Executed;
+use chain::ExecutedTransaction;
 use foldhash::HashMap;
 use ledger::Slot;
 use solana::Account;
@@ -52,7 +52,7 @@ pub(super) struct Things {
 /// What of a block the subscribers of a set get.
 pub(super) enum Items {
     Writes(Vec<Write>),
-    Transactions(Vec<Arc<Executed>>),
+    Transactions(Vec<Arc<ExecutedTransaction>>),
 }
 
 /// What a block left under an address.
@@ -70,7 +70,7 @@ pub(super) struct Write {
 pub(super) struct Kept {
     pub(super) newest: Option<(Slot, Hash)>,
     pub(super) writes: HashMap<Pubkey, KeptWrite>,
-    pub(super) transactions: Vec<(Arc<Executed>, Turn)>,
+    pub(super) transactions: Vec<(Arc<ExecutedTransaction>, Turn)>,
 }
 
 /// The newest that was told of an account.

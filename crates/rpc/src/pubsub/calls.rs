@@ -14,7 +14,7 @@ use super::{PubSub, notification, sets, transactions};
 use crate::commitment::level;
 use crate::envelope::{self, Call, Id, Request};
 use crate::error::RpcError;
-use crate::methods::{Answer, MethodResult};
+use crate::methods::{MethodOutput, MethodResult};
 use crate::params::Params;
 use ledger::Commitment;
 use serde::Serialize;
@@ -95,7 +95,7 @@ pub(super) fn count(
     pubsub: &PubSub,
     method: Option<&str>,
     began: Duration,
-    answer: Result<&Answer, &RpcError>,
+    answer: Result<&MethodOutput, &RpcError>,
 ) {
     let took = pubsub.pool.now().saturating_sub(began);
     pubsub.figures.spoke(method, took, answer);
@@ -121,7 +121,7 @@ fn answer_call(
         Err(RpcError::internal())
     });
     count(pubsub, Some(&method), began, result.as_ref());
-    let reply = result.and_then(|answer| answer.into_reply(&id));
+    let reply = result.and_then(|answer| answer.into_response(&id));
     Some(reply.unwrap_or_else(|err| envelope::error_reply(&err, &id, true)))
 }
 
@@ -138,7 +138,7 @@ fn run(pubsub: &PubSub, client: &Client, method: &str, params: Params<'_>) -> Me
     if let Subscription::Signature { signature, commitment, .. } = &subscription {
         catch_up(pubsub, client, &subscription, id, signature, *commitment);
     }
-    Answer::of(&id.0)
+    MethodOutput::json(&id.0)
 }
 
 /// The subscription that a call asks for; `None` if its method is no subscribing one.
@@ -225,12 +225,12 @@ fn unsubscribe(client: &Client, params: Params<'_>) -> MethodResult {
     if !client.unsubscribe(SubscriptionId(id)) {
         return Err(RpcError::invalid_params("Invalid subscription id."));
     }
-    Answer::of(&true)
+    MethodOutput::json(&true)
 }
 
 fn version(pubsub: &PubSub, params: Params<'_>) -> MethodResult {
     params.none()?;
-    Answer::of(&sorted(&RpcVersionInfo {
+    MethodOutput::json(&sorted(&RpcVersionInfo {
         solana_core: RpcApiVersion::default().to_string(),
         feature_set: Some(pubsub.cluster.feature_set),
     })?)

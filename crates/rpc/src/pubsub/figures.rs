@@ -6,8 +6,8 @@ use subs::Closed;
 
 use super::PubSub;
 use crate::error::RpcError;
-use crate::methods::Answer;
-use crate::metrics::{Counts, Kind, Outcome, Source, Spoken, Text};
+use crate::methods::MethodOutput;
+use crate::metrics::{Collector, Counters, Exposition, MetricKind, Outcome, WebSocketMetrics};
 
 /// What is counted of connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,11 +67,11 @@ const METHODS: &[(&str, &str)] = &[
 ];
 
 /// The counts, of all connections together.
-pub(super) struct Figures(Counts, Spoken);
+pub(super) struct Figures(Counters, WebSocketMetrics);
 
 impl Figures {
     pub(super) fn new() -> Self {
-        Self(Counts::new(TOLD), Spoken::new(METHODS))
+        Self(Counters::new(TOLD), WebSocketMetrics::new(METHODS))
     }
 
     /// Counts a call, or what is none, by its answer.
@@ -79,10 +79,10 @@ impl Figures {
         &self,
         method: Option<&str>,
         took: Duration,
-        answer: Result<&Answer, &RpcError>,
+        answer: Result<&MethodOutput, &RpcError>,
     ) {
-        let outcome = answer.map_or_else(|err| Outcome::Refused(err.code), |_| Outcome::Answered);
-        self.1.count(method, took, outcome);
+        let outcome = answer.map_or_else(|err| Outcome::Refused(err.code), |_| Outcome::Succeeded);
+        self.1.record(method, took, outcome);
     }
 
     /// Counts so many.
@@ -102,12 +102,12 @@ impl Figures {
     }
 }
 
-impl Source for PubSub {
-    fn spoken(&self) -> Option<&Spoken> {
+impl Collector for PubSub {
+    fn websocket_metrics(&self) -> Option<&WebSocketMetrics> {
         Some(&self.figures.1)
     }
 
-    fn write(&self, to: &mut Text) {
+    fn write(&self, to: &mut Exposition) {
         let stats = self.stats();
         let gauges = [
             (
@@ -158,7 +158,7 @@ impl Source for PubSub {
             ),
         ];
         for (name, help, figure) in gauges {
-            to.single(name, Kind::Gauge, help, figure);
+            to.single(name, MetricKind::Gauge, help, figure);
         }
         let told = |what: Told| self.figures.0.sum(what as usize);
         let counters = [
@@ -184,17 +184,17 @@ impl Source for PubSub {
             ),
         ];
         for (name, help, count) in counters {
-            to.single(name, Kind::Counter, help, count);
+            to.single(name, MetricKind::Counter, help, count);
         }
         let help = "Clients closed because they lagged, or because events were lost.";
-        let mut family = to.family("hydrant_websocket_lagged_total", Kind::Counter, help);
+        let mut family = to.family("hydrant_websocket_lagged_total", MetricKind::Counter, help);
         family.put(&[("cause", "messages_full")], told(Told::MessagesFull));
         family.put(&[("cause", "bytes_full")], told(Told::BytesFull));
         family.put(&[("cause", "queues_full")], told(Told::NodeBytesFull));
         family.put(&[("cause", "events_lost")], told(Told::EventsLost));
         let help = "Clients closed for a message: too long, not whole in time, or without room.";
         let name = "hydrant_websocket_messages_refused_total";
-        let mut family = to.family(name, Kind::Counter, help);
+        let mut family = to.family(name, MetricKind::Counter, help);
         family.put(&[("cause", "too_long")], told(Told::TooLong));
         family.put(&[("cause", "timeout")], told(Told::Late));
         family.put(&[("cause", "incoming_full")], told(Told::NoRoom));

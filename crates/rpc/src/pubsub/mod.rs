@@ -43,7 +43,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use chain::{Block, Cluster, History, Reader, View};
+use chain::{Block, ClusterInfo, History, Reader, View};
 use ledger::Commitment;
 use parking_lot::Mutex;
 use pool::{ClientId, Pool, RateLimiter};
@@ -68,7 +68,7 @@ pub use notifier::Sink;
 /// The subscriptions of a node.
 pub struct PubSub {
     config: Config,
-    cluster: Arc<Cluster>,
+    cluster: Arc<ClusterInfo>,
     reader: Reader,
     history: Arc<History>,
     subs: Subs<Subscription, Body, Block>,
@@ -123,7 +123,7 @@ impl PubSub {
     /// Errors: the thread could not be started.
     pub fn start(
         config: Config,
-        cluster: Arc<Cluster>,
+        cluster: Arc<ClusterInfo>,
         reader: Reader,
         history: Arc<History>,
         (pool, clients): (Arc<Pool>, Arc<RateLimiter>),

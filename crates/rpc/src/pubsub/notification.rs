@@ -3,10 +3,10 @@
 //! Cost: that of the account's or block's encoding, once for each distinct subscription.
 //! Not here: who gets them (`notifier`).
 
-use chain::{Block, Event, Executed, View, Vote};
+use chain::{Block, ExecutedTransaction, LedgerEvent, View, Vote};
 use ledger::{Address, Slot};
 use serde::Serialize;
-use solana::{Account, Encoding, Filters, MintFacts, parsed_token};
+use solana::{Account, Encoding, Filters, MintInfo, parsed_token};
 use solana_account::{AccountSharedData, ReadableAccount};
 use solana_account_decoder_client_types::{UiAccount, UiAccountEncoding};
 use solana_pubkey::Pubkey;
@@ -87,7 +87,7 @@ pub(super) fn program_account(
     view: &View,
 ) -> Option<RpcKeyedAccount> {
     let account = &account.0;
-    if !filters.allow(account) {
+    if !filters.matches(account) {
         return None;
     }
     let mint = |mint: &Pubkey| mint_facts(view, mint);
@@ -100,16 +100,16 @@ pub(super) fn program_account(
     Some(RpcKeyedAccount { pubkey: pubkey.to_string(), account })
 }
 
-pub(super) fn mint_facts(view: &View, mint: &Pubkey) -> Option<MintFacts> {
+pub(super) fn mint_facts(view: &View, mint: &Pubkey) -> Option<MintInfo> {
     if solana::is_native_mint(mint) {
-        return Some(MintFacts::native());
+        return Some(MintInfo::native());
     }
     let record = view.record(&Address::from(mint.to_bytes()))?;
-    MintFacts::of(record.0.data(), view.meta().unix_timestamp)
+    MintInfo::from_data(record.0.data(), view.meta().unix_timestamp)
 }
 
 /// The logs of a transaction; `None` if it has none, not even empty ones.
-pub(super) fn logs(executed: &Executed) -> Option<RpcLogsResponse> {
+pub(super) fn logs(executed: &ExecutedTransaction) -> Option<RpcLogsResponse> {
     Some(RpcLogsResponse {
         signature: executed.signature().to_string(),
         err: executed.meta.status.clone().err().map(Into::into),
@@ -118,13 +118,13 @@ pub(super) fn logs(executed: &Executed) -> Option<RpcLogsResponse> {
 }
 
 /// That a signature reached the commitment that was asked for.
-pub(super) fn processed(executed: &Executed) -> Response<RpcSignatureResult> {
+pub(super) fn processed(executed: &ExecutedTransaction) -> Response<RpcSignatureResult> {
     let err = executed.meta.status.clone().err().map(Into::into);
     at(executed.slot, RpcSignatureResult::ProcessedSignature(ProcessedSignatureResult { err }))
 }
 
 /// That a signature was seen.
-pub(super) fn received(executed: &Executed) -> Response<RpcSignatureResult> {
+pub(super) fn received(executed: &ExecutedTransaction) -> Response<RpcSignatureResult> {
     let received = ReceivedSignatureResult::ReceivedSignature;
     at(executed.slot, RpcSignatureResult::ReceivedSignature(received))
 }
@@ -136,9 +136,9 @@ pub(super) fn block(
     encoding: UiTransactionEncoding,
     options: BlockEncodingOptions,
 ) -> Option<RpcBlockUpdate> {
-    let wanted = |executed: &&std::sync::Arc<Executed>| match of {
+    let wanted = |executed: &&std::sync::Arc<ExecutedTransaction>| match of {
         Blocks::All => true,
-        Blocks::Mentioning(pubkey) => executed.keys.contains(&pubkey),
+        Blocks::Mentioning(pubkey) => executed.account_keys.contains(&pubkey),
     };
     let transactions: Vec<_> = block
         .transactions
@@ -187,13 +187,13 @@ pub(super) fn slot(slot: Slot, parent: Slot, root: Slot) -> SlotInfo {
 }
 
 /// What `slotsUpdatesSubscribe` tells of an event, in order.
-pub(super) fn slot_updates(event: &Event) -> Vec<SlotUpdate> {
+pub(super) fn slot_updates(event: &LedgerEvent) -> Vec<SlotUpdate> {
     match event {
-        Event::BankCreated { slot, parent, timestamp_ms, .. } => {
+        LedgerEvent::BankCreated { slot, parent, timestamp_ms, .. } => {
             let (slot, parent, timestamp) = (*slot, *parent, *timestamp_ms);
             vec![SlotUpdate::CreatedBank { slot, parent, timestamp }]
         }
-        Event::Completed { block, timestamp_ms } => {
+        LedgerEvent::Completed { block, timestamp_ms } => {
             let (slot, timestamp) = (block.id.slot, *timestamp_ms);
             vec![
                 SlotUpdate::Completed { slot, timestamp },
@@ -201,10 +201,10 @@ pub(super) fn slot_updates(event: &Event) -> Vec<SlotUpdate> {
                 SlotUpdate::OptimisticConfirmation { slot, timestamp },
             ]
         }
-        Event::Finalized { block, timestamp_ms } => {
+        LedgerEvent::Finalized { block, timestamp_ms } => {
             vec![SlotUpdate::Root { slot: block.id.slot, timestamp: *timestamp_ms }]
         }
-        Event::Executed(_) | Event::Voted(_) => Vec::new(),
+        LedgerEvent::Executed(_) | LedgerEvent::Voted(_) => Vec::new(),
     }
 }
 

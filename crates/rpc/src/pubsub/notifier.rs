@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 
-use chain::{Block, Event, EventSink, Executed, View};
+use chain::{Block, EventSink, ExecutedTransaction, LedgerEvent, View};
 use foldhash::HashMap;
 use ledger::{Address, AddressId, BlockId, Commitment, Key};
 use solana::Account;
@@ -54,7 +54,7 @@ const ROUND_NS: u64 = 64_000_000;
 ///
 /// Dropping it is the end of the ledger: every connection is closed once what waits has been told.
 pub struct Sink {
-    events: SyncSender<(Position, Event)>,
+    events: SyncSender<(Position, LedgerEvent)>,
     stream: Arc<Stream>,
 }
 
@@ -75,7 +75,7 @@ impl Stream {
 }
 
 impl EventSink for Sink {
-    fn event(&mut self, event: &Event) {
+    fn send(&mut self, event: &LedgerEvent) {
         let at = Position(self.stream.told.fetch_add(1, Ordering::Release) + 1);
         match self.events.try_send((at, event.clone())) {
             Ok(()) => {}
@@ -98,7 +98,7 @@ pub(super) fn start(pubsub: Arc<PubSub>) -> io::Result<Sink> {
 
 struct Notifier {
     pubsub: Arc<PubSub>,
-    events: Receiver<(Position, Event)>,
+    events: Receiver<(Position, LedgerEvent)>,
 }
 
 impl Notifier {
@@ -123,17 +123,17 @@ impl Notifier {
 }
 
 /// Tells one event to whoever wants it.
-fn tell(pubsub: &Arc<PubSub>, at: Position, event: &Event) {
+fn tell(pubsub: &Arc<PubSub>, at: Position, event: &LedgerEvent) {
     let mut outbox = Outbox { pubsub, at, messages: Vec::new(), bytes: 0 };
     match event {
-        Event::BankCreated { slot, parent, root, .. } => {
+        LedgerEvent::BankCreated { slot, parent, root, .. } => {
             outbox.broadcast(Kind::Slot, &notification::slot(*slot, *parent, *root));
             tell_slot_updates(&mut outbox, event);
         }
-        Event::Executed(all) => {
+        LedgerEvent::Executed(all) => {
             all.iter().for_each(|executed| tell_executed(&mut outbox, executed));
         }
-        Event::Completed { block, .. } => {
+        LedgerEvent::Completed { block, .. } => {
             tell_slot_updates(&mut outbox, event);
             let parent = pubsub.recent.lock().parent_of(block);
             let parent = parent.or_else(|| pubsub.subs.tip(Commitment::Processed));
@@ -146,8 +146,8 @@ fn tell(pubsub: &Arc<PubSub>, at: Position, event: &Event) {
             advance(&mut outbox, block, Commitment::Processed);
             advance(&mut outbox, block, Commitment::Confirmed);
         }
-        Event::Voted(vote) => outbox.broadcast(Kind::Vote, &notification::vote(vote)),
-        Event::Finalized { block, .. } => {
+        LedgerEvent::Voted(vote) => outbox.broadcast(Kind::Vote, &notification::vote(vote)),
+        LedgerEvent::Finalized { block, .. } => {
             tell_slot_updates(&mut outbox, event);
             outbox.broadcast(Kind::Root, &block.id.slot);
             advance(&mut outbox, block, Commitment::Finalized);
@@ -219,14 +219,14 @@ fn tell_sets(outbox: &mut Outbox<'_>, step: &Step<Block>) {
     }
 }
 
-fn tell_slot_updates(outbox: &mut Outbox<'_>, event: &Event) {
+fn tell_slot_updates(outbox: &mut Outbox<'_>, event: &LedgerEvent) {
     for update in notification::slot_updates(event) {
         outbox.broadcast(Kind::SlotsUpdates, &update);
     }
 }
 
 /// A transaction at processed; its signature, and "received" to those who wait for more than that.
-fn tell_executed(outbox: &mut Outbox<'_>, executed: &Arc<Executed>) {
+fn tell_executed(outbox: &mut Outbox<'_>, executed: &Arc<ExecutedTransaction>) {
     let found = wanted_transaction(outbox.pubsub, executed, Commitment::Processed);
     let (at, node, of) = (outbox.at, Arc::clone(outbox.pubsub), Arc::clone(executed));
     outbox.make(
@@ -260,7 +260,7 @@ fn tell_executed(outbox: &mut Outbox<'_>, executed: &Arc<Executed>) {
 /// Who wants a transaction whole.
 fn wanted_transaction(
     pubsub: &PubSub,
-    executed: &Executed,
+    executed: &ExecutedTransaction,
     commitment: Commitment,
 ) -> Vec<Match<Subscription>> {
     let topic = Kind::Transaction.at(commitment);
@@ -277,7 +277,7 @@ fn wanted_transaction(
 fn transaction(
     pubsub: &PubSub,
     wanted: &Match<Subscription>,
-    executed: &Executed,
+    executed: &ExecutedTransaction,
 ) -> Option<SharedText> {
     let Subscription::Transaction { filter, encoding, details, rewards, version_max, .. } =
         &*wanted.identity
@@ -292,8 +292,8 @@ fn transaction(
 }
 
 /// The keys of all that a transaction names.
-fn mentioned(pubsub: &PubSub, executed: &Executed) -> impl Iterator<Item = Key> {
-    let ids = executed.keys.iter().filter_map(|key| pubsub.lookup(key));
+fn mentioned(pubsub: &PubSub, executed: &ExecutedTransaction) -> impl Iterator<Item = Key> {
+    let ids = executed.account_keys.iter().filter_map(|key| pubsub.lookup(key));
     ids.map(|id| Key { kind: facet::MENTIONED, id })
 }
 

@@ -44,7 +44,7 @@ use super::text::SharedText;
 use super::told::{self, Conflating, Messages, Place, Told};
 use crate::envelope::{self, Call, Id, Request};
 use crate::error::RpcError;
-use crate::methods::Answer;
+use crate::methods::MethodOutput;
 use crate::params::Params;
 
 /// The first byte of a binary message about a set. No text begins with it.
@@ -237,7 +237,7 @@ impl Task {
                 if ending.step() {
                     (Vec::new(), Some(Work::Ending(ending, ask)))
                 } else {
-                    (ask.reply(&pubsub, Answer::of(&true)), None)
+                    (ask.reply(&pubsub, MethodOutput::json(&true)), None)
                 }
             }
             Work::Begin(begun) => begin(node.0, node.1, begun),
@@ -264,9 +264,9 @@ pub(super) fn not_in_a_batch() -> RpcError {
 
 impl Ask {
     /// Its reply, which is counted.
-    fn reply(&self, pubsub: &PubSub, answer: Result<Answer, RpcError>) -> Vec<Out> {
+    fn reply(&self, pubsub: &PubSub, answer: Result<MethodOutput, RpcError>) -> Vec<Out> {
         calls::count(pubsub, Some(self.method), self.began, answer.as_ref());
-        let reply = answer.and_then(|answer| answer.into_reply(&self.id));
+        let reply = answer.and_then(|answer| answer.into_response(&self.id));
         text(reply.unwrap_or_else(|err| envelope::error_reply(&err, &self.id, true)))
     }
 
@@ -356,9 +356,9 @@ impl FacetGiven {
         match self {
             Self::Account => facet::ITSELF,
             Self::Program => facet::PROGRAM,
-            Self::TokenOwner => solana::facet::OWNER,
-            Self::TokenMint => solana::facet::MINT,
-            Self::TokenDelegate => solana::facet::DELEGATE,
+            Self::TokenOwner => solana::key_kind::OWNER,
+            Self::TokenMint => solana::key_kind::MINT,
+            Self::TokenDelegate => solana::key_kind::DELEGATE,
             Self::Mentions => facet::MENTIONED,
         }
     }
@@ -507,7 +507,7 @@ fn track(
         from: From::Block(from.unwrap_or(present)),
         snapshot: snapshot.then_some(view),
     };
-    Ok((ask.reply(pubsub, Answer::of(&answer)), Some(Work::Begin(begun))))
+    Ok((ask.reply(pubsub, MethodOutput::json(&answer)), Some(Work::Begin(begun))))
 }
 
 fn resume(
@@ -612,7 +612,7 @@ impl Updating {
                 snapshot: self.snapshot.then_some(view),
             })
         });
-        (self.ask.reply(pubsub, Answer::of(&answer)), next)
+        (self.ask.reply(pubsub, MethodOutput::json(&answer)), next)
     }
 }
 

@@ -20,7 +20,7 @@ pub(super) mod facet {
     /// The account itself.
     pub(in crate::pubsub) const ITSELF: KeyKind = KeyKind(128);
     /// The account's program.
-    pub(in crate::pubsub) const PROGRAM: KeyKind = solana::facet::PROGRAM;
+    pub(in crate::pubsub) const PROGRAM: KeyKind = solana::key_kind::PROGRAM;
     /// Any account that a transaction names.
     pub(in crate::pubsub) const MENTIONED: KeyKind = KeyKind(129);
 
@@ -28,9 +28,9 @@ pub(super) mod facet {
     pub(in crate::pubsub) const ALL: [KeyKind; 6] = [
         ITSELF,
         PROGRAM,
-        solana::facet::OWNER,
-        solana::facet::MINT,
-        solana::facet::DELEGATE,
+        solana::key_kind::OWNER,
+        solana::key_kind::MINT,
+        solana::key_kind::DELEGATE,
         MENTIONED,
     ];
 }

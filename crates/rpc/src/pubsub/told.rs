@@ -9,7 +9,7 @@
 
 use std::sync::Arc;
 
-use chain::{Block, Executed, View};
+use chain::{Block, ExecutedTransaction, View};
 use ledger::{Address, KeyKind, Record, Slot};
 use serde::Serialize;
 use solana::{Account, Encoding};
@@ -196,7 +196,7 @@ impl Messages {
         });
     }
 
-    fn transaction(&mut self, executed: &Executed, rolled_back: bool) {
+    fn transaction(&mut self, executed: &ExecutedTransaction, rolled_back: bool) {
         self.add(&TransactionTold {
             signature: executed.signature().to_string(),
             slot: executed.slot,
@@ -259,7 +259,7 @@ fn items(block: &Block, facet: KeyKind, places: &[Place]) -> Items {
 pub(super) struct Conflating {
     newest: (Slot, String),
     writes: std::collections::hash_map::IntoIter<Pubkey, KeptWrite>,
-    transactions: std::vec::IntoIter<(Arc<Executed>, Turn)>,
+    transactions: std::vec::IntoIter<(Arc<ExecutedTransaction>, Turn)>,
 }
 
 impl Conflating {
@@ -304,7 +304,8 @@ pub(super) fn things(pubsub: &PubSub, block: &Block, facet: KeyKind) -> Vec<(u32
     let mut things = Vec::new();
     if facet == facet::MENTIONED {
         for (place, executed) in block.transactions.iter().enumerate() {
-            let ids = executed.keys.iter().filter_map(|key| id(&Address::from(key.to_bytes())));
+            let ids =
+                executed.account_keys.iter().filter_map(|key| id(&Address::from(key.to_bytes())));
             things.extend(ids.map(|id| (id.0, place as u32)));
         }
         return things;
@@ -316,7 +317,7 @@ pub(super) fn things(pubsub: &PubSub, block: &Block, facet: KeyKind) -> Vec<(u32
             things.extend(id(&Address::from(write.pubkey.to_bytes())).map(|id| (id.0, place)));
             continue;
         }
-        let left = write.left.iter().filter(|(of, _)| *of == facet);
+        let left = write.removed_keys.iter().filter(|(of, _)| *of == facet);
         things.extend(left.filter_map(|(_, key)| Some((id(key)?.0, place | Place::LEFT))));
         if let Some(account) = &write.account {
             account.keys(&mut |of, key| {

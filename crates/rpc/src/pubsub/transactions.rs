@@ -10,7 +10,7 @@
 use std::sync::Arc;
 
 use address::{AddressTable, TableFull};
-use chain::Executed;
+use chain::ExecutedTransaction;
 use ledger::Address;
 use serde::Deserialize;
 use serde::Serialize;
@@ -156,21 +156,22 @@ impl TransactionFilter {
     }
 
     /// Whether it wants a transaction.
-    pub(super) fn wants(&self, executed: &Executed) -> bool {
-        let names =
-            |list: &[Pubkey]| executed.keys.iter().any(|key| list.binary_search(key).is_ok());
+    pub(super) fn wants(&self, executed: &ExecutedTransaction) -> bool {
+        let names = |list: &[Pubkey]| {
+            executed.account_keys.iter().any(|key| list.binary_search(key).is_ok())
+        };
         self.vote.is_none_or(|vote| vote == executed.is_vote)
             && self.failed.is_none_or(|failed| failed == executed.meta.status.is_err())
             && self.signature.is_none_or(|signature| signature == executed.signature())
             && (self.include.is_empty() || names(&self.include))
             && !names(&self.exclude)
-            && self.required.iter().all(|key| executed.keys.contains(key))
+            && self.required.iter().all(|key| executed.account_keys.contains(key))
     }
 }
 
 /// What is told of a transaction; `None` if it cannot be had as asked.
 pub(super) fn told(
-    executed: &Executed,
+    executed: &ExecutedTransaction,
     encoding: UiTransactionEncoding,
     details: TransactionDetails,
     rewards: bool,
@@ -197,7 +198,7 @@ pub(super) fn told(
 
 /// Encoded as the one transaction of a block, of which nothing else is told.
 fn encoded(
-    executed: &Executed,
+    executed: &ExecutedTransaction,
     encoding: UiTransactionEncoding,
     options: BlockEncodingOptions,
 ) -> Option<EncodedTransactionWithStatusMeta> {

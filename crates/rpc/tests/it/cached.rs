@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io::Read;
 use std::sync::Arc;
 
-use chain::{Block, Executed, History};
+use chain::{Block, ExecutedTransaction, History};
 use fastrand::Rng;
 use hyper::header::HeaderName;
 use ledger::{Address, Change};
@@ -177,7 +177,7 @@ fn add_to_history(history: &History, slot: u64, parent_slot: u64) {
     let message = Message::new(&[transfer(&from, &to, slot)], Some(&from));
     let keys = message.account_keys.clone();
     let balances = vec![slot; keys.len()];
-    let executed = Arc::new(Executed {
+    let executed = Arc::new(ExecutedTransaction {
         slot,
         index: 0,
         block_time: NOW,
@@ -190,11 +190,11 @@ fn add_to_history(history: &History, slot: u64, parent_slot: u64) {
             post_balances: balances,
             ..TransactionStatusMeta::default()
         },
-        keys,
+        account_keys: keys,
         is_vote: false,
     });
-    history.executed(&[Arc::clone(&executed)]);
-    history.completed(&Block {
+    history.record_transactions(&[Arc::clone(&executed)]);
+    history.record_block(&Block {
         id: block(slot),
         parent_slot,
         block_height: slot,

@@ -7,7 +7,7 @@ use ledger::{Address, KeyKind};
 use query::{IndexConfig, IndexKeyFilter};
 use rpc::Config;
 use serde_json::{Value, json};
-use solana::facet;
+use solana::key_kind;
 use solana_pubkey::Pubkey;
 
 use crate::world::{
@@ -15,7 +15,8 @@ use crate::world::{
     World,
 };
 
-const FACETS: [KeyKind; 4] = [facet::PROGRAM, facet::OWNER, facet::MINT, facet::DELEGATE];
+const FACETS: [KeyKind; 4] =
+    [key_kind::PROGRAM, key_kind::OWNER, key_kind::MINT, key_kind::DELEGATE];
 
 type Request = (&'static str, Value);
 
@@ -144,7 +145,7 @@ fn answers_are_the_same_whichever_index_is_off() {
 #[test]
 fn an_excluded_owner_is_refused_wherever_it_is_what_is_asked_by() {
     let owners = IndexKeyFilter::AllBut(list(&[WALLET]));
-    let refused = refusals(&[facet::PROGRAM, facet::OWNER, facet::MINT], &owners);
+    let refused = refusals(&[key_kind::PROGRAM, key_kind::OWNER, key_kind::MINT], &owners);
     let names_wallet = |(method, params): &Request| {
         let params = params.to_string();
         match *method {
@@ -163,7 +164,7 @@ fn an_excluded_owner_is_refused_wherever_it_is_what_is_asked_by() {
 #[test]
 fn an_excluded_mint_is_refused_where_agave_looks_it_up() {
     let mints = IndexKeyFilter::AllBut(list(&[MINT]));
-    let refused = refusals(&[facet::PROGRAM, facet::OWNER, facet::MINT], &mints);
+    let refused = refusals(&[key_kind::PROGRAM, key_kind::OWNER, key_kind::MINT], &mints);
     let size = json!({ "dataSize": 165 });
     let mint = json!([at(0, MINT), size]);
     let expected = [
@@ -192,7 +193,7 @@ fn an_excluded_program_is_refused_unless_another_index_answers() {
     let (first, second) = ("getProgramAccounts", "getProgramAccountsV2");
     assert_eq!(excluded(&FACETS), [all_of(first), all_of(second)]);
     assert_eq!(
-        excluded(&[facet::PROGRAM, facet::OWNER, facet::MINT]),
+        excluded(&[key_kind::PROGRAM, key_kind::OWNER, key_kind::MINT]),
         [
             all_of(first),
             delegated_of(first),
@@ -202,7 +203,7 @@ fn an_excluded_program_is_refused_unless_another_index_answers() {
             token_accounts("getTokenAccountsByDelegate", WALLET, of_program()),
         ]
     );
-    let alone = excluded(&[facet::PROGRAM]);
+    let alone = excluded(&[key_kind::PROGRAM]);
     assert_eq!(alone.len(), requests().len() - 3 - 4, "all that are of the token program");
 }
 
@@ -238,8 +239,8 @@ fn reading_all_accounts_is_heavy() {
         reply["error"]["code"] == json!(-32005)
     };
     assert!(!heavy(IndexConfig::default()));
-    assert!(!heavy(only(&[facet::OWNER], &IndexKeyFilter::All)));
-    assert!(heavy(only(&[facet::PROGRAM], &IndexKeyFilter::All)), "four are of the program");
+    assert!(!heavy(only(&[key_kind::OWNER], &IndexKeyFilter::All)));
+    assert!(heavy(only(&[key_kind::PROGRAM], &IndexKeyFilter::All)), "four are of the program");
     assert!(heavy(only(&[], &IndexKeyFilter::All)));
 }
 

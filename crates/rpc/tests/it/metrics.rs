@@ -289,8 +289,8 @@ struct Patient {
     nothing: (Mutex<()>, Condvar),
 }
 
-impl rpc::metrics::Source for Patient {
-    fn write(&self, _: &mut rpc::metrics::Text) {
+impl rpc::metrics::Collector for Patient {
+    fn write(&self, _: &mut rpc::metrics::Exposition) {
         let asking = self.asking.fetch_add(1, Ordering::SeqCst) + 1;
         self.at_once_max.fetch_max(asking, Ordering::SeqCst);
         let lock = self.nothing.0.lock().expect("no panic before");

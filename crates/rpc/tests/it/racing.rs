@@ -8,7 +8,7 @@ use std::thread;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use chain::Bank;
+use chain::BlockInfo;
 use fastrand::Rng;
 use ledger::{Address, Change};
 use query::{Ledger, LedgerConfig};
@@ -45,7 +45,7 @@ fn changes(slot: u64) -> Vec<Change<Account>> {
 }
 
 /// Makes the blocks, each once clients have been answered some more.
-fn write(mut ledger: Ledger<Account, Bank>, answered: &Receiver<()>) {
+fn write(mut ledger: Ledger<Account, BlockInfo>, answered: &Receiver<()>) {
     for slot in ROOT + 1..=ROOT + BLOCKS {
         for _ in 0..ANSWERS_A_BLOCK {
             answered.recv().expect("clients ask for as long as blocks come");

@@ -5,7 +5,7 @@ use pool::Class;
 use query::{IndexConfig, IndexKeyFilter, Ledger, LedgerConfig};
 use rpc::Config;
 use serde_json::{Value, json};
-use solana::{Account, facet};
+use solana::{Account, key_kind};
 use solana_account::AccountSharedData;
 use solana_pubkey::Pubkey;
 
@@ -30,7 +30,7 @@ fn key(kind: u8, n: u32) -> Pubkey {
 fn world() -> World {
     let tokens = spl_token_interface::id();
     let (mut config, root) = (LedgerConfig::new(100_000), block(100));
-    config.indices = IndexConfig::default().with(facet::MINT, IndexKeyFilter::Off);
+    config.indices = IndexConfig::default().with(key_kind::MINT, IndexKeyFilter::Off);
     let (mut ledger, reader) = Ledger::new(config, root, bank(100));
     let of_token =
         |n| change(key(1, n), with_data(tokens, &token(MINT, WALLET, u64::from(n), None)));

@@ -11,9 +11,9 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Instant;
 
 use chain::{
-    AirdropError, Bank, BlockhashQueue, Cluster, History, HistoryLimits, QueueBound, SendError,
-    Sender, Simulation, SimulationError, SimulationRequest, TransactionDoor, VerifiedTransaction,
-    View,
+    AirdropError, BlockInfo, BlockhashQueue, ClusterInfo, History, HistoryLimits, QueueBound,
+    SendError, Sender, Simulation, SimulationError, SimulationRequest, TransactionService,
+    VerifiedTransaction, View,
 };
 use ledger::{Address, BlockId, Change};
 use parking_lot::Mutex;
@@ -146,7 +146,7 @@ impl World {
             cluster: Arc::new(cluster()),
             reader,
             history: Arc::new(History::new(HistoryLimits { slots_max: 100, bytes_max: 1 << 20 })),
-            door: Arc::clone(&door) as Arc<dyn TransactionDoor>,
+            door: Arc::clone(&door) as Arc<dyn TransactionService>,
             answers: Arc::new(rpc::Answers::new(cache_bytes_max)),
             clients: Arc::new(RateLimiter::new(pool.clients)),
             pool: Arc::new(Pool::new(pool, clock, || {}).expect("threads")),
@@ -320,7 +320,7 @@ impl FakeDoor {
     }
 }
 
-impl TransactionDoor for FakeDoor {
+impl TransactionService for FakeDoor {
     fn send(&self, sender: Sender, _: VerifiedTransaction) -> Result<(), SendError> {
         self.senders.lock().push(sender);
         self.take()?;
@@ -352,8 +352,8 @@ impl TransactionDoor for FakeDoor {
     }
 }
 
-fn cluster() -> Cluster {
-    Cluster {
+fn cluster() -> ClusterInfo {
+    ClusterInfo {
         genesis_hash: Hash::new_from_array([5; 32]),
         genesis_unix_timestamp: NOW - 1_000,
         identity: Pubkey::new_from_array([50; 32]),
@@ -378,8 +378,8 @@ pub(crate) fn block(slot: u64) -> BlockId {
     BlockId { slot, bank: slot }
 }
 
-pub(crate) fn bank(slot: u64) -> Arc<Bank> {
-    Arc::new(Bank {
+pub(crate) fn bank(slot: u64) -> Arc<BlockInfo> {
+    Arc::new(BlockInfo {
         block: block(slot),
         parent_slot: slot - 1,
         block_height: slot - 10,

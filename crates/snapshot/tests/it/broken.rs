@@ -119,7 +119,10 @@ fn every_altered_byte_of_a_storage_file_is_noticed() {
         entries[3].1[at] ^= 0x10;
         let refused = load_bytes(dir.path(), &name, &pack(&entries));
         assert!(
-            matches!(refused, Err(SnapshotError::Altered { .. } | SnapshotError::Damaged { .. })),
+            matches!(
+                refused,
+                Err(SnapshotError::ChecksumMismatch { .. } | SnapshotError::Damaged { .. })
+            ),
             "byte {at}: {:?}",
             refused.map(|_| ())
         );
@@ -181,15 +184,15 @@ fn what_does_not_add_up_is_refused() {
 }
 
 #[test]
-fn a_table_that_is_full_ends_the_load_and_says_so() {
+fn a_sink_that_is_full_ends_the_load_and_says_so() {
     let dir = TempDir::new().expect("a directory");
     let bytes: Vec<u8> = (0..250).flat_map(|key| stored(key, 1, &[key; 30_000])).collect();
     let path = Forge::full(10, vec![(3, bytes)]).write(dir.path());
     for threads in [1, 4] {
-        let mut map = Map { room: Some(100), ..Map::default() };
+        let mut map = Map { accounts_max: Some(100), ..Map::default() };
         let progress = Progress::default();
         let refused = snapshot::load(&path, None, threads, &progress, &mut map);
-        let Err(SnapshotError::Table(source)) = refused else { panic!("it was taken") };
+        let Err(SnapshotError::AccountSink(source)) = refused else { panic!("it was taken") };
         assert_eq!(source.to_string(), "the map is full");
     }
 }

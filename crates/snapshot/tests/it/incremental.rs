@@ -28,7 +28,7 @@ fn lamports(map: Map) -> BTreeMap<Pubkey, u64> {
 }
 
 #[test]
-fn the_newest_version_counts_by_slot_then_by_place_and_closed_accounts_go() {
+fn the_newest_version_counts_by_slot_then_by_offset_and_closed_accounts_go() {
     let dir = dir();
     let path = full().write(dir.path());
     for threads in [1, 4] {
@@ -94,11 +94,11 @@ fn an_incremental_snapshot_of_another_full_one_is_refused() {
     let mut altered = Forge::on_top_of(&full, 15, changes);
     altered.below.insert("accounts/1.8".to_owned(), stored(99, 1, b""));
     let refused = load(&path, Some(&altered.write(dir.path())), 1, &Progress::default());
-    assert!(matches!(refused, Err(SnapshotError::Altered { .. })));
+    assert!(matches!(refused, Err(SnapshotError::ChecksumMismatch { .. })));
 
     // The two the wrong way round.
     let refused = load(&incremental, Some(&path), 1, &Progress::default());
-    assert!(matches!(refused, Err(SnapshotError::Foreign { .. })));
+    assert!(matches!(refused, Err(SnapshotError::Unsupported { .. })));
 }
 
 /// Many versions of few accounts, closed and opened again, in files that stand in any order: what

@@ -3,29 +3,29 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use snapshot::{BankFields, Progress, Snapshot, SnapshotError, Table, TableError};
+use snapshot::{AccountSink, AccountSinkError, BankFields, Progress, Snapshot, SnapshotError};
 use solana_account::AccountSharedData;
 use solana_pubkey::Pubkey;
 
 #[derive(Default)]
 pub(crate) struct Map {
     pub(crate) accounts: BTreeMap<Pubkey, AccountSharedData>,
-    pub(crate) numbers: BTreeMap<Pubkey, u32>,
+    pub(crate) ids: BTreeMap<Pubkey, u32>,
     /// The slot of the bank that it was told of.
     pub(crate) slot: Option<u64>,
     /// Accounts that it takes before it is full.
-    pub(crate) room: Option<usize>,
+    pub(crate) accounts_max: Option<usize>,
 }
 
-impl Table for Map {
-    fn begin(&mut self, bank: &BankFields) -> Result<(), TableError> {
+impl AccountSink for Map {
+    fn start(&mut self, bank: &BankFields) -> Result<(), AccountSinkError> {
         assert_eq!(self.slot, None, "begun once");
         self.slot = Some(bank.slot);
         Ok(())
     }
 
-    fn number(&self, key: &Pubkey) -> Option<u32> {
-        self.numbers.get(key).copied()
+    fn id_of(&self, key: &Pubkey) -> Option<u32> {
+        self.ids.get(key).copied()
     }
 
     fn account(&self, key: &Pubkey) -> Option<AccountSharedData> {
@@ -35,18 +35,18 @@ impl Table for Map {
     fn put(
         &mut self,
         changes: Vec<(Pubkey, Option<AccountSharedData>)>,
-    ) -> Result<Vec<u32>, TableError> {
+    ) -> Result<Vec<u32>, AccountSinkError> {
         let mut given = Vec::new();
         for (key, account) in changes {
             match account {
                 Some(account) => self.accounts.insert(key, account),
                 None => self.accounts.remove(&key),
             };
-            if self.room.is_some_and(|room| self.accounts.len() > room) {
+            if self.accounts_max.is_some_and(|room| self.accounts.len() > room) {
                 return Err("the map is full".into());
             }
-            let next = self.numbers.len() as u32;
-            given.push(*self.numbers.entry(key).or_insert(next));
+            let next = self.ids.len() as u32;
+            given.push(*self.ids.entry(key).or_insert(next));
         }
         Ok(given)
     }

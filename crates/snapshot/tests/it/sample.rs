@@ -62,7 +62,7 @@ fn every_account_of_the_sample_is_read_as_the_second_reader_reads_it() {
 fn the_summary_adds_up() {
     let loaded = load(&sample(), None, 1, &Progress::default()).expect("the sample loads");
     let (snapshot, map) = loaded;
-    let summary = Summary::of(map.accounts, 5);
+    let summary = Summary::from_accounts(map.accounts, 5);
     let accounts: u64 = summary.programs.iter().map(|(_, held)| held.accounts).sum();
     assert_eq!(accounts, snapshot.accounts_len as u64);
     let lamports: u64 = summary.programs.iter().map(|(_, held)| held.lamports).sum();

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use ledger::Record;
-use solana::facet;
+use solana::key_kind;
 use solana_account::{AccountSharedData, ReadableAccount};
 use spl_token_2022_interface::extension::{BaseStateWithExtensions, StateWithExtensions};
 use spl_token_2022_interface::state::{Account as Token, Mint};
@@ -105,10 +105,10 @@ fn shares_are_those_of_the_shape() {
     let bytes: usize = accounts.values().map(|it| it.data().len()).sum();
     assert!((300..500).contains(&(bytes / ALL)), "{} bytes an account", bytes / ALL);
 
-    let programs = keyed(&accounts, facet::PROGRAM);
+    let programs = keyed(&accounts, key_kind::PROGRAM);
     let most = programs[&spl_token_interface::id()] as usize;
     assert!(most > ALL * 60 / 100, "{most} of one program");
-    let owners = keyed(&accounts, facet::OWNER);
+    let owners = keyed(&accounts, key_kind::OWNER);
     let is_account = |key: &&Pubkey| accounts.contains_key(&Address::from(key.to_bytes()));
     is_about(
         "owners that are accounts",
@@ -116,9 +116,9 @@ fn shares_are_those_of_the_shape() {
         owners.len(),
         0.667,
     );
-    let mints = keyed(&accounts, facet::MINT);
+    let mints = keyed(&accounts, key_kind::MINT);
     assert!(mints.keys().all(|key| is_account(&key)), "every mint is an account");
-    assert!(keyed(&accounts, facet::LOCKUP).values().eq([&5]), "of 100 stake accounts");
+    assert!(keyed(&accounts, key_kind::LOCKUP).values().eq([&5]), "of 100 stake accounts");
 }
 
 fn is_token_program(program: &Pubkey) -> bool {
@@ -129,7 +129,7 @@ fn is_token_program(program: &Pubkey) -> bool {
 fn zipf_s_heads_and_the_known_owners_have_what_they_should() {
     let ledger = mainnet(5, 100_000);
     let accounts = accounts(&ledger);
-    let owners = keyed(&accounts, facet::OWNER);
+    let owners = keyed(&accounts, key_kind::OWNER);
     for known in KnownOwner::all() {
         assert_eq!(owners[&ledger.known_owner(known)], known.accounts(), "{known:?}");
     }
@@ -138,7 +138,7 @@ fn zipf_s_heads_and_the_known_owners_have_what_they_should() {
     assert_eq!(sizes[0], 10_000, "the known one");
     let head = sizes[1] as f64 / sizes[2] as f64;
     assert!((1.6..1.85).contains(&head), "{sizes:?}");
-    let mints = keyed(&accounts, facet::MINT);
+    let mints = keyed(&accounts, key_kind::MINT);
     assert_eq!(mints[&ledger.most_held_mint()], 70_000 * 15 / 100);
     for rank in [0, 1, 2, 7, 40] {
         assert_eq!(mints[&ledger.address(Kind::Mint(rank))], ledger.holders(rank), "{rank}");

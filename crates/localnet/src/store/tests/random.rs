@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use chain::{AccountWrite, Block, Executed};
+use chain::{AccountWrite, Block, ExecutedTransaction};
 use ledger::{AddressId, BlockId, Slot};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -83,7 +83,7 @@ impl RandomLedger {
                 pubkey: pubkey(account),
                 id: AddressId(0),
                 account: account_now,
-                left: Vec::new(),
+                removed_keys: Vec::new(),
             }
         };
         accounts.into_iter().map(write).collect()
@@ -105,19 +105,19 @@ impl RandomLedger {
         })))
     }
 
-    fn executed(&mut self) -> Executed {
+    fn executed(&mut self) -> ExecutedTransaction {
         let transaction = self.transaction();
         let meta = self.meta();
         let own = transaction.message.static_account_keys();
         let loaded = &meta.loaded_addresses;
         let keys = [own, &loaded.writable, &loaded.readonly].concat();
-        Executed {
+        ExecutedTransaction {
             slot: self.slot,
             index: self.random.random(),
             block_time: self.random.random(),
             transaction,
             meta,
-            keys,
+            account_keys: keys,
             is_vote: self.random.random(),
         }
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ::ledger::{Address, Change};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use chain::{Executed, Simulation};
+use chain::{ExecutedTransaction, Simulation};
 use query::{Ledger, LedgerConfig};
 use serde_json::{Value, json};
 use solana::Account;
@@ -115,8 +115,8 @@ pub(super) fn node() -> Node {
     let history = &node.world.node.history;
     let older = vec![of_v0(FINALIZED, 0), of_v1(FINALIZED, 1), legacy(FINALIZED, 2)];
     for (slot, all) in [(FINALIZED, older), (CONFIRMED, vec![executed(CONFIRMED, 0, 2)])] {
-        history.executed(&all);
-        history.completed(&completed(slot, all));
+        history.record_transactions(&all);
+        history.record_block(&completed(slot, all));
     }
     history.publish();
     node
@@ -143,15 +143,23 @@ fn of(
     (slot, index): (u64, u32),
     message: VersionedMessage,
     meta: TransactionStatusMeta,
-) -> Arc<Executed> {
+) -> Arc<ExecutedTransaction> {
     let mut keys = message.static_account_keys().to_vec();
     keys.extend(meta.loaded_addresses.writable.iter().chain(&meta.loaded_addresses.readonly));
     let transaction = VersionedTransaction { signatures: vec![signature(slot, index)], message };
-    Arc::new(Executed { slot, index, block_time: NOW, transaction, meta, keys, is_vote: false })
+    Arc::new(ExecutedTransaction {
+        slot,
+        index,
+        block_time: NOW,
+        transaction,
+        meta,
+        account_keys: keys,
+        is_vote: false,
+    })
 }
 
 /// Of which nothing is known but what must be.
-fn legacy(slot: u64, index: u32) -> Arc<Executed> {
+fn legacy(slot: u64, index: u32) -> Arc<ExecutedTransaction> {
     let message = Message {
         header: header(1),
         account_keys: vec![WALLET, spl_memo_interface::v4::id()],
@@ -161,7 +169,7 @@ fn legacy(slot: u64, index: u32) -> Arc<Executed> {
     of((slot, index), VersionedMessage::Legacy(message), TransactionStatusMeta::default())
 }
 
-fn of_v1(slot: u64, index: u32) -> Arc<Executed> {
+fn of_v1(slot: u64, index: u32) -> Arc<ExecutedTransaction> {
     let config = TransactionConfig { priority_fee: Some(5), ..TransactionConfig::empty() };
     let keys = vec![WALLET, OTHER_WALLET, system_program::ID];
     let blockhash = Hash::new_from_array([6; 32]);
@@ -170,7 +178,7 @@ fn of_v1(slot: u64, index: u32) -> Arc<Executed> {
 }
 
 /// Of which all is known: it brought keys from a table, called, logged, returned, and failed.
-fn of_v0(slot: u64, index: u32) -> Arc<Executed> {
+fn of_v0(slot: u64, index: u32) -> Arc<ExecutedTransaction> {
     let message = v0::Message {
         header: header(2),
         account_keys: vec![WALLET, PROGRAM, system_program::ID],

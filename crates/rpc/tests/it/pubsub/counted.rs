@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use rpc::metrics::Source;
+use rpc::metrics::Collector;
 use rpc::pubsub::Config;
 use serde_json::json;
 
@@ -44,7 +44,7 @@ fn calls_over_websocket_are_counted_by_method() {
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     let node = runtime.block_on(ask());
     let world = World::new();
-    world.node.metrics.add(Arc::clone(&node.pubsub) as Arc<dyn Source>);
+    world.node.metrics.add(Arc::clone(&node.pubsub) as Arc<dyn Collector>);
     let mut client = world.client();
     client.result("getVersion", json!([]));
     let figures = Figures::of(&mut client);

@@ -1,6 +1,6 @@
 //! Every kind of subscription, at every commitment: what is told, when, and how it is written.
 
-use chain::{Event, Vote};
+use chain::{LedgerEvent, Vote};
 use serde_json::{Value, json};
 use solana_hash::Hash;
 use solana_program_pack::Pack;
@@ -282,7 +282,7 @@ async fn slots_roots_votes_and_updates_are_told() {
     node.execute(Tx { err: failed, ..Tx::new(1) });
     node.execute(Tx::new(2));
     node.complete();
-    node.tell(&Event::Voted(Vote {
+    node.tell(&LedgerEvent::Voted(Vote {
         vote_pubkey: key(1),
         slots: vec![1],
         hash: Hash::new_from_array([2; 32]),

@@ -4,7 +4,7 @@
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
-use chain::{AccountWrite, Block, Event};
+use chain::{AccountWrite, Block, LedgerEvent};
 use ledger::BlockId;
 use rpc::pubsub::Config;
 use serde_json::{Value, json};
@@ -124,8 +124,8 @@ async fn notifications_that_wait_hold_no_blocks() {
     for n in 2..40_u8 {
         let block = block(n);
         blocks.push(Arc::downgrade(&block));
-        node.tell(&Event::Completed { block: Arc::clone(&block), timestamp_ms: 1 });
-        node.tell(&Event::Finalized { block, timestamp_ms: 1 });
+        node.tell(&LedgerEvent::Completed { block: Arc::clone(&block), timestamp_ms: 1 });
+        node.tell(&LedgerEvent::Finalized { block, timestamp_ms: 1 });
     }
     node.until(|stats| stats.queue_messages > blocks.len()).await;
     let old = &blocks[..30];
@@ -150,6 +150,6 @@ fn block(n: u8) -> Arc<Block> {
         transactions: Vec::new(),
         rewards: Vec::new(),
         reward_partitions: None,
-        writes: vec![AccountWrite { pubkey: key(1), id, account, left: Vec::new() }],
+        writes: vec![AccountWrite { pubkey: key(1), id, account, removed_keys: Vec::new() }],
     })
 }

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use chain::{
-    AccountWrite, Bank, Block, BlockhashQueue, Cluster, Event, EventSink, Executed, History,
-    HistoryLimits, Reader,
+    AccountWrite, Block, BlockInfo, BlockhashQueue, ClusterInfo, EventSink, ExecutedTransaction,
+    History, HistoryLimits, LedgerEvent, Reader,
 };
 use futures_util::{SinkExt, StreamExt};
 use ledger::{Address, BlockId, Change, KeyKind, Record, Slot};
@@ -50,9 +50,9 @@ pub(crate) struct Node {
     pub(crate) history: Arc<History>,
     pub(crate) sink: Sink,
     address: SocketAddr,
-    ledger: Ledger<Account, Bank>,
+    ledger: Ledger<Account, BlockInfo>,
     tip: Slot,
-    transactions: Vec<Arc<Executed>>,
+    transactions: Vec<Arc<ExecutedTransaction>>,
     writes: Vec<AccountWrite>,
     /// What each account is found by. A test writes an account once in a block.
     accounts: HashMap<Pubkey, Vec<(KeyKind, Address)>>,
@@ -149,8 +149,8 @@ impl Node {
         TcpStream::connect(self.address).await.expect("the server listens")
     }
 
-    pub(crate) fn tell(&mut self, event: &Event) {
-        self.sink.event(event);
+    pub(crate) fn tell(&mut self, event: &LedgerEvent) {
+        self.sink.send(event);
     }
 
     /// Opens the next block.
@@ -160,12 +160,12 @@ impl Node {
         self.ledger.open(id(slot), id(parent), bank(slot, false)).expect("the parent is complete");
         self.ledger.publish();
         self.tip = slot;
-        self.tell(&Event::BankCreated { slot, parent, root: 0, timestamp_ms: 1 });
+        self.tell(&LedgerEvent::BankCreated { slot, parent, root: 0, timestamp_ms: 1 });
         slot
     }
 
     /// Executes a transaction in the open block; nobody is told yet.
-    pub(crate) fn execute_silently(&mut self, tx: Tx<'_>) -> Arc<Executed> {
+    pub(crate) fn execute_silently(&mut self, tx: Tx<'_>) -> Arc<ExecutedTransaction> {
         let changes = tx
             .writes
             .iter()
@@ -182,9 +182,9 @@ impl Node {
             let has = keys_of(account.as_deref());
             let had = self.accounts.insert(pubkey, has.clone()).unwrap_or_default();
             let left = had.into_iter().filter(|key| !has.contains(key)).collect();
-            self.writes.push(AccountWrite { pubkey, id, account, left });
+            self.writes.push(AccountWrite { pubkey, id, account, removed_keys: left });
         }
-        let executed = Arc::new(Executed {
+        let executed = Arc::new(ExecutedTransaction {
             slot: self.tip,
             index: self.transactions.len() as u32,
             block_time: 1,
@@ -197,11 +197,11 @@ impl Node {
                 log_messages: Some(tx.logs.iter().map(|line| (*line).to_owned()).collect()),
                 ..TransactionStatusMeta::default()
             },
-            keys: tx.keys.to_vec(),
+            account_keys: tx.keys.to_vec(),
             is_vote: tx.is_vote,
         });
         self.ledger.publish();
-        self.history.executed(&[Arc::clone(&executed)]);
+        self.history.record_transactions(&[Arc::clone(&executed)]);
         self.history.publish();
         self.transactions.push(Arc::clone(&executed));
         executed
@@ -209,7 +209,7 @@ impl Node {
 
     pub(crate) fn execute(&mut self, tx: Tx<'_>) {
         let executed = self.execute_silently(tx);
-        self.tell(&Event::Executed([executed].into()));
+        self.tell(&LedgerEvent::Executed([executed].into()));
     }
 
     /// Completes the open block.
@@ -230,10 +230,10 @@ impl Node {
         });
         self.ledger.complete(block.id, bank(self.tip, true)).expect("it is open");
         self.ledger.publish();
-        self.history.completed(&block);
+        self.history.record_block(&block);
         self.history.publish();
         self.complete.push_back(Arc::clone(&block));
-        self.tell(&Event::Completed { block, timestamp_ms: 2 });
+        self.tell(&LedgerEvent::Completed { block, timestamp_ms: 2 });
     }
 
     /// Finalizes the oldest block that is complete and not final.
@@ -241,7 +241,7 @@ impl Node {
         let block = self.complete.pop_front().expect("one is complete");
         self.ledger.finalize(block.id).expect("it is next to the root");
         self.ledger.publish();
-        self.tell(&Event::Finalized { block, timestamp_ms: 3 });
+        self.tell(&LedgerEvent::Finalized { block, timestamp_ms: 3 });
     }
 
     /// A block of one transaction, complete.
@@ -261,7 +261,7 @@ impl Node {
     /// All notifications of a client up to now, without those of slots.
     pub(crate) async fn told(&mut self, client: &mut Client) -> Vec<Value> {
         client.subscribe("slot", json!([])).await;
-        self.tell(&Event::BankCreated { slot: MARK, parent: 0, root: 0, timestamp_ms: 0 });
+        self.tell(&LedgerEvent::BankCreated { slot: MARK, parent: 0, root: 0, timestamp_ms: 0 });
         let mut told = Vec::new();
         loop {
             let notification = client.notification().await;
@@ -323,8 +323,8 @@ fn id(slot: Slot) -> BlockId {
     BlockId { slot, bank: slot }
 }
 
-fn bank(slot: Slot, complete: bool) -> Arc<Bank> {
-    Arc::new(Bank {
+fn bank(slot: Slot, complete: bool) -> Arc<BlockInfo> {
+    Arc::new(BlockInfo {
         block: id(slot),
         parent_slot: slot.saturating_sub(1),
         block_height: slot,
@@ -336,8 +336,8 @@ fn bank(slot: Slot, complete: bool) -> Arc<Bank> {
     })
 }
 
-fn cluster() -> Arc<Cluster> {
-    Arc::new(Cluster {
+fn cluster() -> Arc<ClusterInfo> {
+    Arc::new(ClusterInfo {
         genesis_hash: Hash::default(),
         genesis_unix_timestamp: 0,
         identity: key(250),

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use chain::{AccountWrite, Block, Event};
+use chain::{AccountWrite, Block, LedgerEvent};
 use ledger::BlockId;
 use rpc::pubsub::Config;
 use serde_json::{Value, json};
@@ -339,7 +339,7 @@ fn forked(parent: (u64, u8), slot: u64, hash: u8, accounts: &[u8]) -> Arc<Block>
         pubkey: key(*n),
         id: ledger::AddressId(u32::MAX),
         account: account(u64::from(hash), key(200), &[]).map(|account| Arc::new(Account(account))),
-        left: Vec::new(),
+        removed_keys: Vec::new(),
     };
     Arc::new(Block {
         id: BlockId { slot, bank: u64::from(hash) },
@@ -365,7 +365,7 @@ async fn a_fork_that_drops_blocks_is_told_as_it_was() {
     track(&mut client, &keys(1..4), options.clone()).await;
     let tell = |node: &mut Node, parent, slot, hash, accounts: &[u8]| {
         let block = forked(parent, slot, hash, accounts);
-        node.tell(&Event::Completed { block, timestamp_ms: 1 });
+        node.tell(&LedgerEvent::Completed { block, timestamp_ms: 1 });
     };
     tell(&mut node, (0, 0), 1, 1, &[1]);
     tell(&mut node, (1, 1), 2, 2, &[2]);
@@ -403,10 +403,10 @@ async fn a_writer_that_jumps_ten_slots_loses_nothing() {
     client.subscribe("account", account).await;
     for n in 1..=10 {
         let block = forked((u64::from(n) - 1, n - 1), u64::from(n), n, &[n]);
-        node.tell(&Event::Completed { block, timestamp_ms: 1 });
+        node.tell(&LedgerEvent::Completed { block, timestamp_ms: 1 });
     }
     let block = forked((9, 9), 10, 10, &[10]);
-    node.tell(&Event::Finalized { block, timestamp_ms: 1 });
+    node.tell(&LedgerEvent::Finalized { block, timestamp_ms: 1 });
     let all = node.told(&mut client).await;
     let of = |method: &str| -> Vec<_> {
         let told = all.iter().filter(|told| told["method"] == method);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use chain::Event;
+use chain::LedgerEvent;
 use serde_json::{Value, json};
 use solana_transaction_error::TransactionError;
 
@@ -113,13 +113,13 @@ async fn subscribing_races_with_executing_and_nothing_is_lost_or_doubled() {
     node.open();
     for n in 0..=200 {
         let executed = node.execute_silently(Tx::new(n));
-        let event = Event::Executed([Arc::clone(&executed)].into());
+        let event = LedgerEvent::Executed([Arc::clone(&executed)].into());
         let (id, ()) = tokio::join!(subscribe(&mut client, n, "processed", false), async {
             // Somewhere within the round trip, by the number.
             for _ in 0..n % 7 {
                 tokio::task::yield_now().await;
             }
-            chain::EventSink::event(&mut node.sink, &event);
+            chain::EventSink::send(&mut node.sink, &event);
         });
         let told = node.told(&mut client).await;
         assert_eq!(values(&told), [(id, json!({ "err": null }))], "transaction {n}");

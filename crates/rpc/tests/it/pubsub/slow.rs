@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use chain::Event;
+use chain::LedgerEvent;
 use rpc::pubsub::{Config, Stats};
 use serde_json::json;
 
@@ -54,7 +54,7 @@ async fn too_many_messages_close_too() {
     client.subscribe("slot", json!([])).await;
     // One thread: the connection cannot run before we wait, so all of this is queued or too much.
     for slot in 0..1_000 {
-        node.tell(&Event::BankCreated { slot, parent: 0, root: 0, timestamp_ms: 0 });
+        node.tell(&LedgerEvent::BankCreated { slot, parent: 0, root: 0, timestamp_ms: 0 });
     }
     let reason = "too slow: 10 messages were waiting (pubsub.queue_messages_max)";
     assert_eq!(client.closed().await, Some((1008, reason.to_owned())));
@@ -109,7 +109,7 @@ async fn the_writer_never_waits_and_lost_events_close_everyone() {
     }
     node.complete();
     for slot in 0..100_000 {
-        node.tell(&Event::BankCreated { slot, parent: 0, root: 0, timestamp_ms: 0 });
+        node.tell(&LedgerEvent::BankCreated { slot, parent: 0, root: 0, timestamp_ms: 0 });
     }
     let reason = "the node could not keep up and notifications were lost (pubsub.events_max)";
     assert_eq!(client.closed().await, Some((1013, reason.to_owned())));

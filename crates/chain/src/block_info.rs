@@ -1,0 +1,116 @@
+//! The facts of one block that are not accounts: its place, its hashes, its counts.
+
+use std::sync::Arc;
+
+use ledger::{BlockId, Slot};
+use solana_hash::Hash;
+
+/// How many blockhashes are remembered: the window of `AlreadyProcessed`.
+pub const RECENT_BLOCKHASHES_MAX: usize = 300;
+/// How many of them a transaction may name: a minute of 400 ms slots.
+pub const BLOCKHASHES_VALID: u64 = 150;
+
+/// One block, open or complete, as readers of its state see it.
+#[derive(Clone, Debug)]
+pub struct BlockInfo {
+    /// Which block this is.
+    pub block: BlockId,
+    /// The slot that it was built on; its own at genesis.
+    pub parent_slot: Slot,
+    /// How many blocks precede it on its chain.
+    pub block_height: u64,
+    /// The hashes that transactions may name; a complete block's own is the newest.
+    pub blockhashes: Arc<BlockhashQueue>,
+    /// Transactions since genesis, votes included.
+    pub transaction_count: u64,
+    /// Seconds since 1970, as the clock sysvar of this block says.
+    pub unix_timestamp: i64,
+    /// Lamports in all accounts.
+    pub capitalization: u64,
+    /// Whether the block is complete.
+    pub complete: bool,
+}
+
+impl BlockInfo {
+    /// The newest blockhash that a transaction may name.
+    pub fn last_blockhash(&self) -> Hash {
+        self.blockhashes.last()
+    }
+
+    /// The last block height at which a transaction naming `hash` is accepted.
+    pub fn last_valid_block_height(&self, hash: &Hash) -> Option<u64> {
+        let age = self.blockhashes.age(hash)?;
+        (age <= BLOCKHASHES_VALID).then(|| self.block_height + BLOCKHASHES_VALID - age)
+    }
+}
+
+/// The last [`RECENT_BLOCKHASHES_MAX`] blockhashes of a chain, the oldest first.
+#[derive(Clone, Debug)]
+pub struct BlockhashQueue {
+    hashes: Vec<Hash>,
+}
+
+impl BlockhashQueue {
+    /// A queue that begins with the genesis hash.
+    pub fn new(genesis: Hash) -> Self {
+        Self { hashes: vec![genesis] }
+    }
+
+    /// A queue as it was, the oldest first. Keeps the newest [`RECENT_BLOCKHASHES_MAX`].
+    pub fn restore(hashes: impl IntoIterator<Item = Hash>) -> Option<Self> {
+        let mut hashes: Vec<Hash> = hashes.into_iter().collect();
+        hashes.drain(..hashes.len().saturating_sub(RECENT_BLOCKHASHES_MAX));
+        (!hashes.is_empty()).then_some(Self { hashes })
+    }
+
+    /// The queue with one more block's hash.
+    pub fn with(&self, hash: Hash) -> Self {
+        let first_kept = (self.hashes.len() + 1).saturating_sub(RECENT_BLOCKHASHES_MAX);
+        let mut hashes = Vec::with_capacity(RECENT_BLOCKHASHES_MAX);
+        hashes.extend_from_slice(&self.hashes[first_kept..]);
+        hashes.push(hash);
+        Self { hashes }
+    }
+
+    /// The newest hash.
+    pub fn last(&self) -> Hash {
+        self.hashes[self.hashes.len() - 1] // never empty: made with one, only ever grows
+    }
+
+    /// How many blocks ago `hash` was the newest.
+    pub fn age(&self, hash: &Hash) -> Option<u64> {
+        self.hashes.iter().rev().position(|kept| kept == hash).map(|age| age as u64)
+    }
+
+    /// Whether a transaction that names `hash` would be accepted.
+    pub fn is_valid(&self, hash: &Hash) -> bool {
+        self.age(hash).is_some_and(|age| age <= BLOCKHASHES_VALID)
+    }
+
+    /// All hashes, the oldest first.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Hash> {
+        self.hashes.iter()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hash(n: usize) -> Hash {
+        let mut bytes = [0; 32];
+        bytes[..8].copy_from_slice(&n.to_le_bytes());
+        Hash::new_from_array(bytes)
+    }
+
+    #[test]
+    fn a_blockhash_is_valid_for_150_blocks_and_remembered_for_300() {
+        let queue = (1..=400).fold(BlockhashQueue::new(hash(0)), |queue, n| queue.with(hash(n)));
+        assert_eq!(queue.last(), hash(400));
+        assert!(queue.is_valid(&hash(250)));
+        assert!(!queue.is_valid(&hash(249)));
+        assert_eq!(queue.age(&hash(101)), Some(299));
+        assert_eq!(queue.age(&hash(100)), None);
+        assert_eq!(queue.iter().count(), RECENT_BLOCKHASHES_MAX);
+    }
+}

@@ -1,0 +1,112 @@
+//! What methods read of a view, in Solana's words: accounts by pubkey, and mints.
+
+use std::sync::Arc;
+
+use chain::View;
+use ledger::{Address, KeyKind};
+use solana::{Account, AccountEncoder, Encoding, MintInfo};
+use solana_account::ReadableAccount;
+use solana_pubkey::Pubkey;
+
+use super::StreamState;
+use crate::error::RpcError;
+
+/// A pubkey as the ledger's address.
+pub(crate) fn address(pubkey: &Pubkey) -> Address {
+    Address::from(pubkey.to_bytes())
+}
+
+/// Keys of the index as the ledger's.
+pub(crate) fn keys(keys: impl IntoIterator<Item = (KeyKind, Pubkey)>) -> Vec<(KeyKind, Address)> {
+    keys.into_iter().map(|(facet, key)| (facet, address(&key))).collect()
+}
+
+/// The account of a pubkey.
+pub(crate) fn account(view: &View, pubkey: &Pubkey) -> Option<Arc<Account>> {
+    view.record(&address(pubkey))
+}
+
+/// The lamports of a pubkey's account. The account is not made for it.
+pub(crate) fn lamports(view: &View, pubkey: &Pubkey) -> Option<u64> {
+    view.global_rank(&address(pubkey))
+}
+
+/// Whether an account can be had in an encoding; -32600 if it is too long for base58.
+pub(crate) fn check_encoding(account: &Account, encoding: Encoding) -> Result<(), RpcError> {
+    encoding.check(&account.0).map_err(|err| RpcError::invalid_request(err.to_string()))
+}
+
+/// The same as [`start_fill`], all of it.
+pub(crate) fn write_account(
+    out: &mut Vec<u8>,
+    view: &View,
+    pubkey: &Pubkey,
+    account: Option<&Account>,
+    encoding: Encoding,
+) -> Result<(), RpcError> {
+    let mut rest = start_account(out, view, pubkey, account, encoding)?;
+    while let (Some(more), Some(account)) = (&mut rest, account) {
+        if write_next_chunk(more, account, out)? == StreamState::Done {
+            rest = None;
+        }
+    }
+    Ok(())
+}
+
+/// Appends a piece of what is left of an account.
+pub(crate) fn write_next_chunk(
+    rest: &mut AccountEncoder,
+    account: &Account,
+    out: &mut Vec<u8>,
+) -> Result<StreamState, RpcError> {
+    let is_more = rest.write(out, &account.0).map_err(|err| {
+        tracing::error!(%err, "an account could not be compressed");
+        RpcError::internal()
+    })?;
+    Ok(if is_more { StreamState::More } else { StreamState::Done })
+}
+
+/// Appends an account as JSON, `null` for none, or the beginning of a long one; -32600 if it is too long for
+/// base58.
+pub(crate) fn start_account(
+    out: &mut Vec<u8>,
+    view: &View,
+    pubkey: &Pubkey,
+    account: Option<&Account>,
+    encoding: Encoding,
+) -> Result<Option<AccountEncoder>, RpcError> {
+    let Some(account) = account else {
+        out.extend_from_slice(b"null");
+        return Ok(None);
+    };
+    check_encoding(account, encoding)?;
+    let written = encoding.start(out, pubkey, &account.0, |mint| mint_info(view, mint));
+    written.map_err(|err| super::output::not_json(&err))
+}
+
+/// What it takes to write amounts of a mint, as a token account's JSON does; `None` if it is none.
+pub(crate) fn mint_info(view: &View, mint: &Pubkey) -> Option<MintInfo> {
+    if solana::is_native_mint(mint) {
+        return Some(MintInfo::native());
+    }
+    MintInfo::from_data(account(view, mint)?.0.data(), view.meta().unix_timestamp)
+}
+
+/// The program and the facts of a mint that a client names; -32602 if it is none.
+pub(crate) fn require_mint(view: &View, mint: &Pubkey) -> Result<(Pubkey, MintInfo), RpcError> {
+    if solana::is_native_mint(mint) {
+        return Ok((spl_token_interface::id(), MintInfo::native()));
+    }
+    let found = account(view, mint)
+        .ok_or_else(|| RpcError::invalid_params("Invalid param: could not find mint"))?;
+    let facts =
+        MintInfo::from_data(found.0.data(), view.meta().unix_timestamp).ok_or_else(|| {
+            RpcError::invalid_params("Invalid param: Token mint could not be unpacked")
+        })?;
+    Ok((*found.0.owner(), facts))
+}
+
+/// An address as a pubkey. Every address of a Solana ledger is one.
+pub(crate) fn pubkey(address: &Address) -> Option<Pubkey> {
+    address.to_array().map(Pubkey::new_from_array)
+}

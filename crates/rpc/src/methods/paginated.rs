@@ -1,0 +1,304 @@
+//! Lists in pages: getProgramAccountsV2, getTokenAccountsByOwnerV2, getTokenAccountsByMint.
+//!
+//! Agave has none of them. Shapes are those that providers of Solana RPC agree on: `limit`,
+//! `paginationKey` and `changedSinceSlot` beside the parameters of the method without V2; a page's
+//! `paginationKey` is null on the last page, and a page may be shorter than its limit.
+//! Bounds: 10,000 accounts and 32 MiB of their data a page, and 100,000 accounts looked at for it.
+//! What a page promises under writes: `query::Page`.
+
+use std::sync::Arc;
+
+use ledger::{Address, KeyKind, Slot};
+use query::{Cursor, PageLimits, PageSearch, StaleCursor};
+use serde::{Deserialize, Serialize};
+use solana::{Encoding, Filters, key_kind};
+use solana_account::ReadableAccount;
+use solana_account_decoder_client_types::UiAccountEncoding;
+use solana_pubkey::Pubkey;
+use solana_rpc_client_types::config::{RpcAccountInfoConfig, RpcTokenAccountsFilter};
+use solana_rpc_client_types::filter::RpcFilterType;
+use spl_generic_token::is_known_spl_token_id;
+
+use super::account_list::{self, AccountFilter, ListFormat};
+use super::incremental::{IncrementalQuery, VISITS, run_incremental};
+use super::index_selection::{program_keys, token_keys};
+use super::tokens::{program_or_mint, token_program};
+use super::{Class, Method, MethodOutput, MethodResult, accounts_reader, parse_key};
+use crate::cached::Reads;
+use crate::commitment::{level, view_since, with_context as in_context};
+use crate::error::RpcError;
+use crate::node::Node;
+use crate::params::Params;
+
+pub(super) const METHODS: &[Method] = &[
+    Method { name: "getProgramAccountsV2", class: Class::Medium, run: program_accounts },
+    Method { name: "getTokenAccountsByOwnerV2", class: Class::Medium, run: by_owner },
+    Method { name: "getTokenAccountsByMint", class: Class::Medium, run: by_mint },
+];
+
+/// Accounts on a page if the client says nothing.
+const LIMIT_DEFAULT: usize = 1_000;
+/// As providers have it.
+const LIMIT_MAX: usize = 10_000;
+/// Bytes of data on a page, before they are encoded.
+const PAGE_BYTES_MAX: usize = 32 * 1024 * 1024;
+/// Accounts looked at for a page: some ten milliseconds.
+const VISITS_MAX: usize = 100_000;
+
+/// An account with its pubkey.
+type KeyedAccount = (Pubkey, Arc<solana::Account>);
+
+/// What a client may say of a page.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct PageConfig {
+    limit: Option<usize>,
+    pagination_key: Option<String>,
+    changed_since_slot: Option<Slot>,
+    with_context: Option<bool>,
+    /// Of getProgramAccountsV2 alone.
+    filters: Option<Vec<RpcFilterType>>,
+    #[serde(flatten)]
+    account: RpcAccountInfoConfig,
+}
+
+/// A page as most answers have it.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct AccountsPage<T> {
+    /// First, so that whoever reads a stream knows it before the accounts.
+    pagination_key: Option<String>,
+    accounts: T,
+}
+
+/// A page of token accounts without context.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ValuePage<T> {
+    value: T,
+    pagination_key: Option<String>,
+}
+
+fn program_accounts(node: &Node, params: Params<'_>) -> MethodResult {
+    let (program, config): (String, Option<PageConfig>) = params.parse(1)?;
+    let program = parse_key::pubkey(&program)?;
+    let mut config = config.unwrap_or_default();
+    let filters = Filters::new(config.filters.take().unwrap_or_default())?;
+    let view = view_since(node, config.account.commitment, config.account.min_context_slot)?;
+    let keys = program_keys(&view, &program, &filters)?;
+    let of_tokens = is_known_spl_token_id(&program);
+    let keep: AccountFilter =
+        Box::new(move |account| *account.0.owner() == program && filters.matches(&account.0));
+    let with_context = config.with_context.unwrap_or_default();
+    page(view, &config, keys, (of_tokens, keep), move |view, found, form, pagination_key| {
+        let page = AccountsPage { pagination_key, accounts: [(); 0] };
+        if with_context {
+            account_list::stream_given(view, found, form, &in_context(view, page))
+        } else {
+            account_list::stream_given(view, found, form, &page)
+        }
+    })
+}
+
+fn by_owner(node: &Node, params: Params<'_>) -> MethodResult {
+    type OwnerParams = (String, RpcTokenAccountsFilter, Option<PageConfig>);
+    let (owner, filter, config): OwnerParams = params.parse(2)?;
+    let owner = parse_key::pubkey(&owner)?;
+    let (program, mint) = program_or_mint(filter)?;
+    let config = config.unwrap_or_default();
+    tokens(node, &config, (key_kind::OWNER, owner), (program, mint))
+}
+
+fn by_mint(node: &Node, params: Params<'_>) -> MethodResult {
+    let (mint, config): (String, Option<PageConfig>) = params.parse(1)?;
+    let mint = parse_key::pubkey(&mint)?;
+    let config = config.unwrap_or_default();
+    tokens(node, &config, (key_kind::MINT, mint), (None, Some(mint)))
+}
+
+/// A page of the token accounts found by `first`, of a program, or of a mint and its program.
+fn tokens(
+    node: &Node,
+    config: &PageConfig,
+    first: (KeyKind, Pubkey),
+    (program, mint): (Option<Pubkey>, Option<Pubkey>),
+) -> MethodResult {
+    let view = view_since(node, config.account.commitment, config.account.min_context_slot)?;
+    let program = token_program(&view, program, mint.as_ref())?;
+    let mint = mint.filter(|_| first.0 != key_kind::MINT);
+    let keys = token_keys(&view, first, mint, program)?;
+    let keep: AccountFilter = Box::new(move |account| *account.0.owner() == program);
+    let with_context = config.with_context.unwrap_or_default();
+    page(view, config, keys, (true, keep), move |view, found, form, pagination_key| {
+        if with_context {
+            let page = AccountsPage { accounts: [(); 0], pagination_key };
+            account_list::stream_given(view, found, form, &in_context(view, page))
+        } else {
+            account_list::stream_given(
+                view,
+                found,
+                form,
+                &ValuePage { value: [(); 0], pagination_key },
+            )
+        }
+    })
+}
+
+/// What a page of a program's accounts is read from: of the keys that find them, the one that finds the
+/// fewest.
+pub(super) fn program_dependencies(node: &Node, params: Params<'_>) -> Option<Reads> {
+    let (program, config): (String, Option<PageConfig>) = params.parse(1).ok()?;
+    let program = parse_key::pubkey(&program).ok()?;
+    let mut config = config.unwrap_or_default();
+    let filters = Filters::new(config.filters.take().unwrap_or_default()).ok()?;
+    let view = node.reader.view(level(config.account.commitment));
+    let keys = program_keys(&view, &program, &filters).ok()?;
+    dependencies(&view, &config, &keys, is_known_spl_token_id(&program))
+}
+
+/// The same of a wallet's token accounts.
+pub(super) fn owner_dependencies(node: &Node, params: Params<'_>) -> Option<Reads> {
+    type OwnerParams = (String, RpcTokenAccountsFilter, Option<PageConfig>);
+    let (owner, filter, config): OwnerParams = params.parse(2).ok()?;
+    let owner = parse_key::pubkey(&owner).ok()?;
+    token_dependencies(
+        node,
+        &config.unwrap_or_default(),
+        (key_kind::OWNER, owner),
+        program_or_mint(filter).ok()?,
+    )
+}
+
+/// The same of a mint's.
+pub(super) fn mint_dependencies(node: &Node, params: Params<'_>) -> Option<Reads> {
+    let (mint, config): (String, Option<PageConfig>) = params.parse(1).ok()?;
+    let mint = parse_key::pubkey(&mint).ok()?;
+    let config = config.unwrap_or_default();
+    token_dependencies(node, &config, (key_kind::MINT, mint), (None, Some(mint)))
+}
+
+/// And the mint, which says the program.
+fn token_dependencies(
+    node: &Node,
+    config: &PageConfig,
+    first: (KeyKind, Pubkey),
+    (program, mint): (Option<Pubkey>, Option<Pubkey>),
+) -> Option<Reads> {
+    let view = node.reader.view(level(config.account.commitment));
+    let program = token_program(&view, program, mint.as_ref()).ok()?;
+    let other_mint = mint.filter(|_| first.0 != key_kind::MINT);
+    let keys = token_keys(&view, first, other_mint, program).ok()?;
+    dependencies(&view, config, &keys, true)?.records(mint.iter().map(accounts_reader::address))
+}
+
+/// Not of a page that may end where too much was looked at: what is looked at and not on it may change.
+fn dependencies(
+    view: &chain::View,
+    config: &PageConfig,
+    keys: &[(KeyKind, Address)],
+    of_tokens: bool,
+) -> Option<Reads> {
+    let narrowest = *keys.iter().min_by_key(|(facet, key)| view.records_by_key_len(*facet, key))?;
+    let is_whole = |view: &chain::View, keys: &[_]| view.records_by_keys_len(keys) <= VISITS_MAX;
+    if !is_whole(view, keys) {
+        return None;
+    }
+    let account = &config.account;
+    let reads = Reads::nothing(level(account.commitment), account.min_context_slot);
+    let is_parsed = account.encoding == Some(UiAccountEncoding::JsonParsed);
+    let (commitment, keys) = (reads.commitment, Box::from(keys));
+    let reads = reads.only_if(move |node| is_whole(&node.reader.view(commitment), &keys));
+    Some(reads.key(narrowest).block_if(is_parsed && of_tokens))
+}
+
+/// The answer that `write` makes of a page's accounts and the key of the next one.
+fn page(
+    view: chain::View,
+    config: &PageConfig,
+    keys: Vec<(KeyKind, Address)>,
+    (of_tokens, keep): (bool, AccountFilter),
+    write: impl FnOnce(&chain::View, Vec<KeyedAccount>, ListFormat, Option<String>) -> MethodResult
+    + Send
+    + 'static,
+) -> MethodResult {
+    let encoding = Encoding {
+        form: config.account.encoding.unwrap_or(UiAccountEncoding::Base64),
+        slice: config.account.data_slice,
+    };
+    let limits = PageLimits {
+        after: config.pagination_key.as_deref().map(cursor).transpose()?,
+        changed_since: config.changed_since_slot,
+        records_max: limit(config.limit)?,
+        weight_max: PAGE_BYTES_MAX,
+        visits_max: VISITS_MAX,
+    };
+    let page = Some(view.start_page(limits)?);
+    let (form, write, visits) = (ListFormat { encoding, is_token_list: of_tokens }, Some(write), 0);
+    run_incremental(PageQuery { view, keys, page, filter: keep, form, write, visits })
+}
+
+/// A page that is looked for, step by step.
+struct PageQuery<W> {
+    view: chain::View,
+    keys: Vec<(KeyKind, Address)>,
+    page: Option<PageSearch<solana::Account>>,
+    filter: AccountFilter,
+    form: ListFormat,
+    write: Option<W>,
+    visits: u64,
+}
+
+impl<W> IncrementalQuery for PageQuery<W>
+where
+    W: FnOnce(&chain::View, Vec<KeyedAccount>, ListFormat, Option<String>) -> MethodResult + Send,
+{
+    fn step(&mut self) -> Result<Option<MethodOutput>, RpcError> {
+        let Some(mut page) = self.page.take() else { return Err(RpcError::internal()) };
+        let (keep, encoding) = (&self.filter, self.form.encoding);
+        let weigh =
+            |account: &solana::Account| keep(account).then(|| encoding.encoded_len(&account.0));
+        let is_more = self.view.continue_page(&mut page, &self.keys, VISITS, weigh);
+        self.visits = page.visits() as u64;
+        if is_more {
+            self.page = Some(page);
+            return Ok(None);
+        }
+        let page = page.into_page();
+        let accounts = page.records.into_iter();
+        let accounts =
+            accounts.filter_map(|(address, it)| Some((accounts_reader::pubkey(&address)?, it)));
+        let next = page.next.map(|cursor| bs58::encode(cursor.to_bytes()).into_string());
+        let write = self.write.take().ok_or_else(RpcError::internal)?;
+        write(&self.view, accounts.collect(), self.form, next).map(Some)
+    }
+
+    fn records_visited(&self) -> u64 {
+        self.visits
+    }
+}
+
+fn limit(given: Option<usize>) -> Result<usize, RpcError> {
+    let limit = given.unwrap_or(LIMIT_DEFAULT);
+    if (1..=LIMIT_MAX).contains(&limit) {
+        return Ok(limit);
+    }
+    let message = format!("Invalid param: limit {limit} is not from 1 to {LIMIT_MAX}");
+    Err(RpcError::invalid_params(message))
+}
+
+/// A cursor from base58.
+fn cursor(text: &str) -> Result<Cursor, RpcError> {
+    let mut bytes = [0; Cursor::BYTES];
+    match bs58::decode(text).onto(&mut bytes) {
+        Ok(Cursor::BYTES) => Ok(Cursor::from_bytes(bytes)),
+        _ => Err(RpcError::invalid_params("Invalid param: paginationKey is not one of ours")),
+    }
+}
+
+impl From<StaleCursor> for RpcError {
+    fn from(_: StaleCursor) -> Self {
+        Self::invalid_params(
+            "Invalid param: paginationKey is of another run of this node, begin with the first page",
+        )
+    }
+}

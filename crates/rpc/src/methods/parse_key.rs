@@ -1,0 +1,34 @@
+//! Keys as clients write them: base58, refused in Agave's words.
+
+use std::fmt::Debug;
+use std::str::FromStr;
+
+use solana_hash::Hash;
+use solana_pubkey::Pubkey;
+use solana_signature::Signature;
+
+use crate::error::RpcError;
+
+/// An address.
+pub(crate) fn pubkey(text: &str) -> Result<Pubkey, RpcError> {
+    parse(text)
+}
+
+/// Addresses, all of them or the first error.
+pub(crate) fn pubkeys(texts: &[String]) -> Result<Vec<Pubkey>, RpcError> {
+    texts.iter().map(|text| pubkey(text)).collect()
+}
+
+/// A blockhash.
+pub(crate) fn hash(text: &str) -> Result<Hash, RpcError> {
+    parse(text)
+}
+
+/// A transaction's name.
+pub(crate) fn signature(text: &str) -> Result<Signature, RpcError> {
+    parse(text)
+}
+
+fn parse<T: FromStr<Err: Debug>>(text: &str) -> Result<T, RpcError> {
+    text.parse().map_err(|err| RpcError::invalid_params(format!("Invalid param: {err:?}")))
+}

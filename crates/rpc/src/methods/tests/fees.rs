@@ -1,0 +1,95 @@
+//! What messages cost, and what was paid lately.
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use serde_json::{Value, json};
+use solana_hash::Hash;
+use solana_instruction::Instruction;
+use solana_message::{Message, VersionedMessage};
+use solana_nonce::state::DurableNonce;
+use solana_signer::Signer;
+use solana_system_interface::instruction::{advance_nonce_account, transfer};
+
+use super::world::{FINALIZED, PROCESSED, World, hash, keypair, unit_price, units, with_lookup};
+
+fn encoded(message: &VersionedMessage) -> String {
+    BASE64_STANDARD.encode(wincode::serialize(message).expect("a message has a size"))
+}
+
+fn legacy(instructions: &[Instruction], blockhash: Hash) -> VersionedMessage {
+    let payer = keypair(10).pubkey();
+    VersionedMessage::Legacy(Message::new_with_blockhash(instructions, Some(&payer), &blockhash))
+}
+
+#[test]
+fn a_message_costs_its_signatures_and_its_priority() {
+    let world = World::new();
+    let pay = || transfer(&keypair(10).pubkey(), &keypair(11).pubkey(), 1);
+    let two_payers = [pay(), transfer(&keypair(12).pubkey(), &keypair(11).pubkey(), 1)];
+    // 200,000 units at 1,000 microlamports are 200 lamports.
+    let prioritized = [units(200_000), unit_price(1_000), pay()];
+    let nonce = DurableNonce::from_blockhash(&hash(77));
+    let advance = [advance_nonce_account(&keypair(21).pubkey(), &keypair(10).pubkey()), pay()];
+    for (message, wanted) in [
+        (legacy(&[pay()], hash(40)), json!(5_000)),
+        (legacy(&two_payers, hash(40)), json!(10_000)),
+        (legacy(&prioritized, hash(40)), json!(5_200)),
+        (with_lookup(&keypair(10), hash(40)).0.message, json!(5_000)),
+        (legacy(&[pay()], hash(999)), Value::Null),
+        (legacy(&advance, *nonce.as_hash()), json!(5_000)),
+        (legacy(&advance, hash(999)), Value::Null),
+    ] {
+        let params = json!([encoded(&message)]);
+        assert_eq!(world.value(FINALIZED, "getFeeForMessage", params), wanted);
+    }
+    // What is no blockhash yet for the finalized state is one for the processed.
+    let params = json!([encoded(&legacy(&[pay()], hash(79))), {"commitment": "processed"}]);
+    assert_eq!(world.value(PROCESSED, "getFeeForMessage", params), 5_000);
+}
+
+#[test]
+fn a_message_that_is_none_is_refused() {
+    let world = World::new();
+    let message = "invalid base64 encoding: InvalidByte(0, 33)";
+    world.refused("getFeeForMessage", json!(["!!!!"]), -32602, message);
+    let VersionedMessage::Legacy(mut unsound) = legacy(&[], hash(40)) else {
+        panic!("it is legacy");
+    };
+    unsound.header.num_required_signatures = 9;
+    let params = json!([encoded(&VersionedMessage::Legacy(unsound))]);
+    let err = world.call("getFeeForMessage", &params).err();
+    assert_eq!(
+        err.map(|err| (err.code, err.message)),
+        Some((-32602, "invalid transaction message: index out of bounds".into()))
+    );
+    let params = json!([encoded(&legacy(&[], hash(40))), {"minContextSlot": 49}]);
+    let message = "Minimum context slot has not been reached";
+    world.refused("getFeeForMessage", params, -32016, message);
+}
+
+#[test]
+fn fees_are_reported_for_blocks_with_more_than_votes() {
+    let world = World::new();
+    let fees = |params: Value| -> Vec<(u64, u64)> {
+        let told = world.ok("getRecentPrioritizationFees", params);
+        let told = told.as_array().expect("a list").clone();
+        let number = |entry: &Value, key: &str| entry[key].as_u64().expect("a number");
+        told.iter()
+            .map(|entry| (number(entry, "slot"), number(entry, "prioritizationFee")))
+            .collect()
+    };
+    let all = vec![(42, 0), (43, 0), (44, 0), (45, 1_000), (47, 0), (60, 0)];
+    assert_eq!(fees(json!([])), all);
+    assert_eq!(fees(json!([[keypair(11).pubkey().to_string()]])), all);
+    let keys = vec![keypair(10).pubkey().to_string(); 128];
+    assert_eq!(fees(json!([keys])), all);
+    // Who writes to 15 in slot 47 pays more than the block's least; a program is written to by none.
+    let keys = [keypair(15).pubkey(), solana_sdk_ids::system_program::ID];
+    let fees_to = fees(json!([keys.map(|key| key.to_string())]));
+    assert_eq!(fees_to[4], (47, 2_000));
+    let message = "Too many inputs provided; max 128";
+    let keys = vec![keypair(10).pubkey().to_string(); 129];
+    world.refused("getRecentPrioritizationFees", json!([keys]), -32602, message);
+    let message = "Invalid param: WrongSize";
+    world.refused("getRecentPrioritizationFees", json!([["x"]]), -32602, message);
+}

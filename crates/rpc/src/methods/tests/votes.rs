@@ -1,0 +1,127 @@
+//! Vote accounts, their stake, and the stake behind a block.
+
+use std::collections::VecDeque;
+
+use serde_json::{Value, json};
+use solana_account::AccountSharedData;
+use solana_address_lookup_table_interface::program as lookup_table_program;
+use solana_address_lookup_table_interface::state::{AddressLookupTable, LookupTableMeta};
+use solana_nonce::state::{Data, DurableNonce, State};
+use solana_nonce::versions::Versions;
+use solana_pubkey::Pubkey;
+use solana_sdk_ids::{stake, system_program, vote};
+use solana_signer::Signer;
+use solana_stake_interface::stake_flags::StakeFlags;
+use solana_stake_interface::state::{Delegation, Meta, Stake, StakeStateV2};
+use solana_vote_interface::state::{LandedVote, Lockout, VoteStateV4, VoteStateVersions};
+
+use super::world::{World, account, hash, keypair, table};
+
+/// Vote account 2 votes and is staked, 40 voted once and is staked, 41 has neither; 21 is a nonce
+/// account of 10 with the nonce of blockhash 77; beside them the lookup table.
+pub(super) fn accounts() -> Vec<(Pubkey, AccountSharedData)> {
+    let key = |number| keypair(number).pubkey();
+    let table = table();
+    let meta = LookupTableMeta { deactivation_slot: u64::MAX, ..Default::default() };
+    let data = AddressLookupTable { meta, addresses: table.addresses.into() };
+    let data = data.serialize_for_tests().expect("a table has a size");
+    let nonce = Data::new(key(10), DurableNonce::from_blockhash(&hash(77)), 5_000);
+    let nonce = bincode::serialize(&Versions::new(State::Initialized(nonce)));
+    vec![
+        (key(2), vote_account(1, &[70, 78], 7)),
+        (key(40), vote_account(42, &[1], 0)),
+        (key(41), vote_account(43, &[], 0)),
+        (key(44), account(&vote::ID, &[0; 3762])),
+        (key(50), stake_account(2, 500, u64::MAX)),
+        (key(51), stake_account(2, 300, u64::MAX)),
+        (key(52), stake_account(40, 50, u64::MAX)),
+        // Warms up in an epoch that has not come.
+        (key(53), stake_account(2, 1_000, 7)),
+        (table.key, account(&lookup_table_program::ID, &data)),
+        (key(21), account(&system_program::ID, &nonce.expect("a nonce has a size"))),
+    ]
+}
+
+fn vote_account(node: u8, votes: &[u64], epochs: u64) -> AccountSharedData {
+    let landed = |slot: &u64| LandedVote { latency: 1, lockout: Lockout::new(*slot) };
+    let state = VoteStateV4 {
+        node_pubkey: keypair(node).pubkey(),
+        inflation_rewards_commission_bps: 1_050,
+        votes: votes.iter().map(landed).collect::<VecDeque<_>>(),
+        root_slot: votes.first().map(|slot| slot - 1),
+        epoch_credits: (0..epochs).map(|epoch| (epoch, epoch * 10 + 10, epoch * 10)).collect(),
+        ..Default::default()
+    };
+    let mut data = vec![0; VoteStateV4::size_of()];
+    bincode::serialize_into(&mut data[..], &VoteStateVersions::new_v4(state)).expect("it fits");
+    account(&vote::ID, &data)
+}
+
+fn stake_account(voter: u8, lamports: u64, activation_epoch: u64) -> AccountSharedData {
+    let voter = keypair(voter).pubkey();
+    let delegation = Delegation::new(&voter, lamports, activation_epoch);
+    let stake = Stake { delegation, credits_observed: 0 };
+    let state = StakeStateV2::Stake(Meta::default(), stake, StakeFlags::empty());
+    account(&stake::ID, &bincode::serialize(&state).expect("a stake has a size"))
+}
+
+#[test]
+fn vote_accounts_with_their_stake() {
+    let world = World::new();
+    let accounts = world.ok("getVoteAccounts", json!([]));
+    let ours = json!({
+        "votePubkey": keypair(2).pubkey().to_string(), "nodePubkey": keypair(1).pubkey().to_string(),
+        "activatedStake": 800, "commission": 11, "inflationRewardsCommissionBps": 1050,
+        "epochVoteAccount": true, "lastVote": 78, "rootSlot": 69,
+        "epochCredits": [[2, 30, 20], [3, 40, 30], [4, 50, 40], [5, 60, 50], [6, 70, 60]],
+    });
+    assert_eq!(accounts["current"][0], ours);
+    assert_eq!(accounts["current"].as_array().map(Vec::len), Some(2));
+    assert_eq!(accounts["current"][1]["activatedStake"], 50);
+    assert_eq!(accounts["delinquent"], json!([]));
+}
+
+#[test]
+fn a_validator_that_has_not_voted_for_long_is_delinquent() {
+    let world = World::new();
+    let told = |config: Value| -> [Vec<u64>; 2] {
+        let accounts = world.ok("getVoteAccounts", json!([config]));
+        ["current", "delinquent"].map(|which| {
+            let infos = accounts[which].as_array().expect("a list");
+            infos.iter().filter_map(|info| info["lastVote"].as_u64()).collect()
+        })
+    };
+    let near = |keep| {
+        json!({"commitment": "processed", "delinquentSlotDistance": 10,
+               "keepUnstakedDelinquents": keep})
+    };
+    assert_eq!(told(near(false)), [vec![78], vec![1]]);
+    assert_eq!(told(near(true)), [vec![78], vec![1, 0]]);
+    let one = json!({"votePubkey": keypair(40).pubkey().to_string()});
+    assert_eq!(told(one), [vec![1], vec![]]);
+    let stranger = json!({"votePubkey": keypair(1).pubkey().to_string()});
+    assert_eq!(told(stranger), [vec![0; 0], vec![]]);
+    let message = "Invalid param: WrongSize";
+    world.refused("getVoteAccounts", json!([{"votePubkey": "x"}]), -32602, message);
+}
+
+#[test]
+fn all_stake_stands_behind_every_block() {
+    let world = World::new();
+    let told = |slot: u64| world.ok("getBlockCommitment", json!([slot]));
+    let at = |depth: usize| {
+        let mut stakes = [0; 32];
+        stakes[depth] = 850;
+        json!({"commitment": stakes, "totalStake": 850})
+    };
+    assert_eq!(told(79), at(0));
+    assert_eq!(told(78), at(1));
+    assert_eq!(told(63), at(15));
+    assert_eq!(told(48), at(31));
+    assert_eq!(told(40), at(31));
+    for without in [39, 64, 80, 1_000] {
+        assert_eq!(told(without), json!({"commitment": null, "totalStake": 850}), "{without}");
+    }
+    let message = "Invalid params: invalid type: string \"1\", expected u64.";
+    world.refused("getBlockCommitment", json!(["1"]), -32602, message);
+}

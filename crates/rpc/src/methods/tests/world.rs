@@ -1,0 +1,508 @@
+//! A ledger made by hand, and a door that does what a test tells it.
+//!
+//! Slots 1 to 80 of 4 seconds, 32 to an epoch. 46 and 64 are skipped. 48 is finalized, 79 confirmed,
+//! 80 open. History keeps 40 slots: the first available is 40. Every block holds a vote; [`World::tx`]
+//! names the others.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use chain::{
+    AirdropError, Block, BlockInfo, BlockhashQueue, ClusterInfo, ExecutedTransaction, History,
+    HistoryLimits, SendError, Sender, Simulation, SimulationError, SimulationRequest,
+    TransactionService, VerifiedTransaction, View,
+};
+use ledger::{Address, BlockId, Change, Slot};
+use parking_lot::Mutex;
+use pool::{Limits, Pool, RateLimiter};
+use query::{Ledger, LedgerConfig};
+use serde_json::Value;
+use solana::Account;
+use solana_account::AccountSharedData;
+use solana_epoch_rewards_hasher::EpochRewardsHasher;
+use solana_epoch_schedule::EpochSchedule;
+use solana_hash::Hash;
+use solana_instruction::Instruction;
+use solana_instruction::error::InstructionError;
+use solana_keypair::Keypair;
+use solana_message::v0::LoadedAddresses;
+use solana_message::{AddressLookupTableAccount, Message, VersionedMessage, v0};
+use solana_pubkey::Pubkey;
+use solana_rent::Rent;
+use solana_sdk_ids::{compute_budget, sysvar};
+use solana_signature::Signature;
+use solana_signer::Signer;
+use solana_slot_hashes::SlotHashes;
+use solana_slot_history::SlotHistory;
+use solana_system_interface::instruction::transfer;
+use solana_transaction::versioned::VersionedTransaction;
+use solana_transaction_error::TransactionError;
+use solana_transaction_status::{Reward, RewardType, TransactionStatusMeta};
+
+use crate::error::RpcError;
+use crate::methods::find_method;
+use crate::params::Params;
+use crate::{Config, Health, Node, SystemClock};
+
+pub(super) const GENESIS_TIME: i64 = 1_700_000_000;
+pub(super) const FINALIZED: Slot = 48;
+pub(super) const CONFIRMED: Slot = 79;
+pub(super) const PROCESSED: Slot = 80;
+const SLOT_SECS: i64 = 4;
+const SKIPPED: [Slot; 2] = [46, 64];
+const HISTORY_SLOTS: u64 = 40;
+/// The first block of epoch 2, and how many blocks after it pay.
+pub(super) const BOUNDARY: Slot = 65;
+const PARTITIONS: u64 = 2;
+
+/// A key pair by number: the same in every run.
+pub(super) fn keypair(number: u8) -> Keypair {
+    Keypair::new_from_array([number; 32])
+}
+
+/// The blockhash of a slot.
+pub(super) fn hash(slot: Slot) -> Hash {
+    let mut bytes = [7; 32];
+    bytes[..8].copy_from_slice(&slot.to_le_bytes());
+    Hash::new_from_array(bytes)
+}
+
+/// What the door does next, and what was asked of it.
+pub(super) struct FakeTransactionService {
+    pub(super) sent: Mutex<Vec<VerifiedTransaction>>,
+    pub(super) send: Mutex<Result<(), SendError>>,
+    pub(super) simulated: Mutex<Vec<(Slot, SimulationRequest)>>,
+    pub(super) simulation: Mutex<Result<Simulation, SimulationError>>,
+    pub(super) airdrops: Mutex<Vec<(Pubkey, u64, Hash)>>,
+    pub(super) airdrop: Mutex<Result<Signature, AirdropError>>,
+}
+
+impl TransactionService for FakeTransactionService {
+    fn send(&self, _: Sender, transaction: VerifiedTransaction) -> Result<(), SendError> {
+        self.sent.lock().push(transaction);
+        self.send.lock().clone()
+    }
+
+    fn simulate(
+        &self,
+        view: &View,
+        request: SimulationRequest,
+    ) -> Result<Simulation, SimulationError> {
+        self.simulated.lock().push((view.block().slot, request));
+        self.simulation.lock().clone()
+    }
+
+    fn airdrop(
+        &self,
+        _: Sender,
+        to: Pubkey,
+        lamports: u64,
+        blockhash: Hash,
+    ) -> Result<Signature, AirdropError> {
+        self.airdrops.lock().push((to, lamports, blockhash));
+        self.airdrop.lock().clone()
+    }
+}
+
+/// A simulation of which nothing is remarkable.
+pub(super) fn simulation() -> Simulation {
+    Simulation {
+        slot: FINALIZED,
+        err: None,
+        logs: vec!["Program 11111111111111111111111111111111 invoke [1]".into()],
+        units_consumed: 150,
+        return_data: None,
+        inner_instructions: None,
+        post_accounts: Vec::new(),
+        fee: 5_000,
+        pre_balances: vec![100, 0],
+        post_balances: vec![40, 60],
+        pre_token_balances: Vec::new(),
+        post_token_balances: Vec::new(),
+        loaded_addresses: LoadedAddresses::default(),
+        loaded_accounts_data_size: 9,
+        replacement_blockhash: None,
+    }
+}
+
+/// The node, its door, and the transactions that its history holds.
+pub(super) struct World {
+    pub(super) node: Node,
+    pub(super) transaction_service: Arc<FakeTransactionService>,
+    named: HashMap<&'static str, Arc<ExecutedTransaction>>,
+}
+
+impl World {
+    /// The ledger that the top of this file tells of.
+    pub(super) fn new() -> Self {
+        Builder::new().build()
+    }
+
+    /// A transaction of history: `memo` in slot 42, `failed` in 43, `lookup` in 44, `priced` in 45,
+    /// `cheap` and `dear` in 47, `confirmed` in 60, `processed` and `refused` in 80, `forgotten` in 20.
+    pub(super) fn tx(&self, name: &str) -> &Arc<ExecutedTransaction> {
+        self.named.get(name).unwrap_or_else(|| panic!("no transaction is called {name}"))
+    }
+
+    /// The signature of [`Self::tx`].
+    pub(super) fn signature(&self, name: &str) -> String {
+        self.tx(name).signature().to_string()
+    }
+
+    /// Calls a method as a client would.
+    pub(super) fn call(&self, method: &str, params: &Value) -> Result<Value, RpcError> {
+        let text = params.to_string();
+        let method = find_method(method).unwrap_or_else(|| panic!("no method is called {method}"));
+        let answer = (method.run)(&self.node, Params::new(Some(&text)))?;
+        Ok(serde_json::from_slice(&answer.into_json()?).expect("an answer is JSON"))
+    }
+
+    /// The result of a call that must have one.
+    pub(super) fn ok(&self, method: &str, params: Value) -> Value {
+        let answer = self.call(method, &params);
+        answer.unwrap_or_else(|err| panic!("{method} {params}: {err}"))
+    }
+
+    /// The `value` of a call's result, which must be true at `slot`.
+    pub(super) fn value(&self, slot: Slot, method: &str, params: Value) -> Value {
+        let mut result = self.ok(method, params);
+        assert_eq!(result["context"]["slot"], slot, "{method}");
+        assert_eq!(result["context"]["apiVersion"], "4.2.2", "{method}");
+        result["value"].take()
+    }
+
+    /// Checks that a call is refused, and how.
+    pub(super) fn refused(
+        &self,
+        method: &str,
+        params: Value,
+        code: i64,
+        message: &str,
+    ) -> RpcError {
+        let Err(err) = self.call(method, &params) else { panic!("{method} {params} was answered") };
+        assert_eq!((err.code, err.message.as_str()), (code, message), "{method} {params}");
+        err
+    }
+}
+
+struct Builder {
+    cluster: ClusterInfo,
+    ledger: Ledger<Account, BlockInfo>,
+    node: Node,
+    transaction_service: Arc<FakeTransactionService>,
+    slot_history: SlotHistory,
+    named: HashMap<&'static str, Arc<ExecutedTransaction>>,
+}
+
+impl Builder {
+    fn new() -> Self {
+        let cluster = ClusterInfo {
+            genesis_hash: hash(0),
+            genesis_unix_timestamp: GENESIS_TIME,
+            identity: keypair(1).pubkey(),
+            vote_account: keypair(2).pubkey(),
+            faucet: keypair(3).pubkey(),
+            epoch_schedule: EpochSchedule::custom(32, 32, false),
+            inflation: chain::InflationSchedule::default(),
+            rent: Rent::default(),
+            lamports_per_signature: 5_000,
+            slot_ms: 4_000,
+            first_slot: 0,
+            shred_version: 77,
+            feature_set: 1234,
+            features: Arc::default(),
+            rpc: Some(([127, 0, 0, 1], 8899).into()),
+            pubsub: Some(([127, 0, 0, 1], 8900).into()),
+            tpu: None,
+        };
+        let root = BlockId { slot: 0, bank: 0 };
+        let bank = Arc::new(BlockInfo {
+            block: root,
+            parent_slot: 0,
+            block_height: 0,
+            blockhashes: Arc::new(BlockhashQueue::new(hash(0))),
+            transaction_count: 0,
+            unix_timestamp: GENESIS_TIME,
+            capitalization: 1_000_000,
+            complete: true,
+        });
+        let config = LedgerConfig::new(1_000);
+        let (mut ledger, reader) = Ledger::new(config, root, Arc::clone(&bank));
+        ledger.apply(root, changes(super::votes::accounts()), bank).expect("the root is open");
+        ledger.publish();
+        let transaction_service = Arc::new(FakeTransactionService {
+            sent: Mutex::default(),
+            send: Mutex::new(Ok(())),
+            simulated: Mutex::default(),
+            simulation: Mutex::new(Ok(simulation())),
+            airdrops: Mutex::default(),
+            airdrop: Mutex::new(Ok(Signature::from([9; 64]))),
+        });
+        let limits = HistoryLimits { slots_max: HISTORY_SLOTS, bytes_max: u64::MAX };
+        let node = Node {
+            cluster: Arc::new(cluster.clone()),
+            reader,
+            history: Arc::new(History::new(limits)),
+            door: Arc::clone(&transaction_service) as Arc<dyn TransactionService>,
+            pool: Arc::new(
+                Pool::new(pool::Config::default(), Arc::new(SystemClock::new()), || {})
+                    .expect("a thread starts"),
+            ),
+            answers: Arc::new(crate::Answers::new(1 << 24)),
+            clients: Arc::new(RateLimiter::new(Limits::default())),
+            health: Arc::new(Health::default()),
+            metrics: Arc::new(crate::Metrics::new()),
+            config: Config::default(),
+        };
+        let slot_history = SlotHistory::default();
+        Self { cluster, ledger, node, transaction_service, slot_history, named: HashMap::new() }
+    }
+
+    fn build(mut self) -> World {
+        let mut parent = self.node.reader.view(ledger::Commitment::Processed).meta().clone();
+        for slot in (1..=PROCESSED).filter(|slot| !SKIPPED.contains(slot)) {
+            let done = self.block(slot, &parent);
+            parent = done;
+        }
+        self.ledger.publish();
+        self.node.history.publish();
+        World { node: self.node, transaction_service: self.transaction_service, named: self.named }
+    }
+
+    /// Opens, fills and completes a block; leaves the last one open.
+    fn block(&mut self, slot: Slot, parent: &Arc<BlockInfo>) -> Arc<BlockInfo> {
+        let id = BlockId { slot, bank: slot };
+        let transactions = self.transactions(slot);
+        let mut bank = BlockInfo {
+            block: id,
+            parent_slot: parent.block.slot,
+            block_height: parent.block_height + 1,
+            transaction_count: parent.transaction_count + transactions.len() as u64,
+            unix_timestamp: GENESIS_TIME + slot as i64 * SLOT_SECS,
+            complete: false,
+            ..(**parent).clone()
+        };
+        let open = Arc::new(bank.clone());
+        self.ledger.open(id, parent.block, Arc::clone(&open)).expect("the parent is complete");
+        self.slot_history.add(slot);
+        let sysvars = changes(sysvars(&self.slot_history, parent.block.slot));
+        self.ledger.apply(id, sysvars, Arc::clone(&open)).expect("the block is open");
+        self.node.history.record_transactions(&transactions);
+        if slot == PROCESSED {
+            return open;
+        }
+        bank.complete = true;
+        bank.blockhashes = Arc::new(bank.blockhashes.with(hash(slot)));
+        let bank = Arc::new(bank);
+        self.node.history.record_block(&Arc::new(Block {
+            id,
+            parent_slot: bank.parent_slot,
+            block_height: bank.block_height,
+            blockhash: hash(slot),
+            previous_blockhash: hash(bank.parent_slot),
+            bank_hash: hash(1_000 + slot),
+            block_time: bank.unix_timestamp,
+            transaction_count: bank.transaction_count,
+            transactions,
+            rewards: rewards(slot),
+            reward_partitions: (slot == BOUNDARY).then_some(PARTITIONS),
+            writes: Vec::new(),
+        }));
+        self.ledger.complete(id, Arc::clone(&bank)).expect("the block is open");
+        if slot <= FINALIZED {
+            self.ledger.finalize(id).expect("the block is complete");
+        }
+        bank
+    }
+
+    /// A vote, and what [`World::tx`] says is in that slot.
+    fn transactions(&mut self, slot: Slot) -> Vec<Arc<ExecutedTransaction>> {
+        let identity = keypair(1);
+        let to_vote = Instruction::new_with_bytes(
+            solana_sdk_ids::vote::ID,
+            &[],
+            vec![solana_instruction::AccountMeta::new(self.cluster.vote_account, false)],
+        );
+        let vote = signed(&[to_vote], &identity, slot);
+        let mut all = vec![Arc::new(executed(slot, 0, vote, &LoadedAddresses::default(), true))];
+        for (name, mut other) in self.others(slot) {
+            other.index = all.len() as u32;
+            let other = Arc::new(other);
+            self.named.insert(name, Arc::clone(&other));
+            all.push(other);
+        }
+        all
+    }
+
+    fn others(&self, slot: Slot) -> Vec<(&'static str, ExecutedTransaction)> {
+        let (payer, to) = (keypair(10), keypair(11).pubkey());
+        let pay = |lamports| transfer(&payer.pubkey(), &to, lamports);
+        let none = LoadedAddresses::default();
+        let plain = |instructions: &[Instruction]| {
+            executed(slot, 1, signed(instructions, &payer, slot), &none, false)
+        };
+        let other = match slot {
+            20 => ("forgotten", plain(&[pay(20)])),
+            42 => {
+                let memo =
+                    Instruction::new_with_bytes(spl_memo_interface::v3::id(), b"hello", vec![]);
+                ("memo", plain(&[pay(42), memo]))
+            }
+            43 => {
+                let mut failed = plain(&[pay(43)]);
+                let err = TransactionError::InstructionError(0, InstructionError::Custom(1));
+                failed.meta.status = Err(err);
+                ("failed", failed)
+            }
+            44 => {
+                let (transaction, loaded) = with_lookup(&payer, hash(slot - 1));
+                ("lookup", executed(slot, 1, transaction, &loaded, false))
+            }
+            45 => ("priced", plain(&[units(200_000), unit_price(1_000), pay(45)])),
+            60 => ("confirmed", plain(&[pay(60)])),
+            80 => {
+                let mut refused = plain(&[pay(81)]);
+                refused.meta.status = Err(TransactionError::AccountNotFound);
+                return vec![("processed", plain(&[pay(80)])), ("refused", refused)];
+            }
+            47 => {
+                let (cheap, dear) = (keypair(12), keypair(14));
+                let pay = |from: &Keypair, to| transfer(&from.pubkey(), &keypair(to).pubkey(), 1);
+                let cheap = signed(&[pay(&cheap, 13)], &cheap, slot);
+                let dear = signed(&[unit_price(2_000), pay(&dear, 15)], &dear, slot);
+                return vec![
+                    ("cheap", executed(slot, 1, cheap, &none, false)),
+                    ("dear", executed(slot, 1, dear, &none, false)),
+                ];
+            }
+            _ => return Vec::new(),
+        };
+        vec![other]
+    }
+}
+
+/// The block that pays a stake account for epoch 1.
+pub(super) fn pays(stake: &Pubkey) -> Slot {
+    let hasher = EpochRewardsHasher::new(PARTITIONS as usize, &hash(BOUNDARY - 2));
+    BOUNDARY + 1 + hasher.hash_address_to_partition(stake) as Slot
+}
+
+/// For epoch 1 the vote account gets 7 lamports, and each stake account 100 and its number. The leader
+/// gets its fees in every block.
+fn rewards(slot: Slot) -> Vec<Reward> {
+    let reward = |number: u8, lamports, kind| Reward {
+        pubkey: keypair(number).pubkey().to_string(),
+        lamports,
+        post_balance: 1_000 + lamports as u64,
+        reward_type: Some(kind),
+        commission: None,
+        commission_bps: Some(500).filter(|_| kind == RewardType::Voting),
+    };
+    let mut all = Vec::new();
+    if slot == BOUNDARY {
+        all.push(reward(2, 7, RewardType::Voting));
+    }
+    for number in 60..70 {
+        if slot == pays(&keypair(number).pubkey()) {
+            all.push(reward(number, 100 + i64::from(number), RewardType::Staking));
+        }
+    }
+    all.push(reward(1, 2_500, RewardType::Fee));
+    all
+}
+
+/// Accounts as changes to the ledger.
+fn changes(accounts: Vec<(Pubkey, AccountSharedData)>) -> Vec<Change<Account>> {
+    let change = |(pubkey, account): (Pubkey, AccountSharedData)| Change {
+        address: Address::from(pubkey.to_bytes()),
+        record: Account(account).into_record(),
+    };
+    accounts.into_iter().map(change).collect()
+}
+
+/// An account that holds `data`.
+pub(super) fn account(owner: &Pubkey, data: &[u8]) -> AccountSharedData {
+    let mut account = AccountSharedData::new(1_000_000, 0, owner);
+    account.set_data_from_slice(data);
+    account
+}
+
+fn sysvars(history: &SlotHistory, parent: Slot) -> Vec<(Pubkey, AccountSharedData)> {
+    let bytes = |value: Result<Vec<u8>, _>| value.expect("a sysvar has a size");
+    let history = bytes(bincode::serialize(history));
+    let hashes = bytes(bincode::serialize(&SlotHashes::new(&[(parent, hash(parent))])));
+    vec![
+        (sysvar::slot_history::ID, account(&sysvar::ID, &history)),
+        (sysvar::slot_hashes::ID, account(&sysvar::ID, &hashes)),
+    ]
+}
+
+/// `SetComputeUnitLimit`.
+pub(super) fn units(limit: u32) -> Instruction {
+    let data = [&[2][..], &limit.to_le_bytes()].concat();
+    Instruction::new_with_bytes(compute_budget::ID, &data, vec![])
+}
+
+/// `SetComputeUnitPrice`.
+pub(super) fn unit_price(microlamports: u64) -> Instruction {
+    let data = [&[3][..], &microlamports.to_le_bytes()].concat();
+    Instruction::new_with_bytes(compute_budget::ID, &data, vec![])
+}
+
+/// A legacy transaction that names the blockhash before `slot`'s.
+pub(super) fn signed(
+    instructions: &[Instruction],
+    payer: &Keypair,
+    slot: Slot,
+) -> VersionedTransaction {
+    let before = hash(slot.saturating_sub(1));
+    let message = Message::new_with_blockhash(instructions, Some(&payer.pubkey()), &before);
+    VersionedTransaction::try_new(VersionedMessage::Legacy(message), &[payer]).expect("one signer")
+}
+
+/// The lookup table that the ledger holds.
+pub(super) fn table() -> AddressLookupTableAccount {
+    let addresses = vec![keypair(30).pubkey(), keypair(31).pubkey()];
+    AddressLookupTableAccount { key: keypair(20).pubkey(), addresses }
+}
+
+/// A version 0 transaction that pays the first address of [`sink`].
+pub(super) fn with_lookup(
+    payer: &Keypair,
+    blockhash: Hash,
+) -> (VersionedTransaction, LoadedAddresses) {
+    let table = table();
+    let pay = transfer(&payer.pubkey(), &table.addresses[0], 5);
+    let loaded = LoadedAddresses { writable: vec![table.addresses[0]], readonly: Vec::new() };
+    let message = v0::Message::try_compile(&payer.pubkey(), &[pay], &[table], blockhash)
+        .expect("the keys fit");
+    let message = VersionedMessage::V0(message);
+    (VersionedTransaction::try_new(message, &[payer]).expect("one signer"), loaded)
+}
+
+fn executed(
+    slot: Slot,
+    index: u32,
+    transaction: VersionedTransaction,
+    loaded: &LoadedAddresses,
+    is_vote: bool,
+) -> ExecutedTransaction {
+    let mut keys = transaction.message.static_account_keys().to_vec();
+    keys.extend_from_slice(&loaded.writable);
+    keys.extend_from_slice(&loaded.readonly);
+    let meta = TransactionStatusMeta {
+        fee: 5_000,
+        pre_balances: vec![100; keys.len()],
+        post_balances: vec![90; keys.len()],
+        inner_instructions: Some(Vec::new()),
+        log_messages: Some(vec!["ran".into()]),
+        pre_token_balances: Some(Vec::new()),
+        post_token_balances: Some(Vec::new()),
+        rewards: Some(Vec::new()),
+        loaded_addresses: loaded.clone(),
+        compute_units_consumed: Some(150),
+        ..Default::default()
+    };
+    let block_time = GENESIS_TIME + slot as i64 * SLOT_SECS;
+    ExecutedTransaction { slot, index, block_time, transaction, meta, account_keys: keys, is_vote }
+}
