@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use ledger::KeyKind;
 
-use crate::set::AddressSet;
+use crate::address_set::AddressSet;
 
 /// A kind of publication, at one commitment if it has one. The caller gives the numbers their
 /// meaning.
@@ -19,7 +19,7 @@ pub struct Position(pub u64);
 
 impl Position {
     /// Later than all: who waits for it hears nothing yet.
-    pub(crate) const NEVER: Self = Self(u64::MAX);
+    pub(crate) const MAX: Self = Self(u64::MAX);
 }
 
 /// One topic, and what of it.
@@ -39,21 +39,21 @@ pub enum Filter {
     /// Those that carry one of these addresses under the facet. An empty set means none, never all.
     Set(KeyKind, Arc<AddressSet>),
     /// Those of this name.
-    Name(Name),
+    Exact(ExactKey),
 }
 
 /// Opaque bytes that name a publication exactly, where an address would not do (a signature). The
 /// caller bounds their length.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Name(Box<[u8]>);
+pub struct ExactKey(Box<[u8]>);
 
-impl From<&[u8]> for Name {
+impl From<&[u8]> for ExactKey {
     fn from(bytes: &[u8]) -> Self {
         Self(bytes.into())
     }
 }
 
-impl Borrow<[u8]> for Name {
+impl Borrow<[u8]> for ExactKey {
     fn borrow(&self) -> &[u8] {
         &self.0
     }

@@ -8,42 +8,42 @@
 use foldhash::HashMap;
 use ledger::{Key, KeyKind};
 
-use crate::filter::{Filter, Interest, Name, Topic};
-use crate::ids::in_pieces;
-use crate::lane::Lane;
+use crate::filter::{ExactKey, Filter, Interest, Topic};
+use crate::id_postings::IdPostings;
+use crate::id_set::in_batches;
 
 /// The subscriptions by topic.
 #[derive(Default)]
 pub(crate) struct Index {
     topics: HashMap<Topic, TopicIndex>,
     /// Room that a new lane is laid out with.
-    lane_ids: usize,
+    preallocated_ids: usize,
 }
 
 #[derive(Default)]
 struct TopicIndex {
     all: Vec<u32>,
-    lanes: Vec<(KeyKind, Lane)>,
-    names: HashMap<Name, Vec<u32>>,
+    postings: Vec<(KeyKind, IdPostings)>,
+    exact: HashMap<ExactKey, Vec<u32>>,
 }
 
 impl Index {
     /// An index whose lanes have room for so many ids from the start.
-    pub(crate) fn new(lane_ids: usize) -> Self {
-        Self { topics: HashMap::default(), lane_ids }
+    pub(crate) fn new(preallocated_ids: usize) -> Self {
+        Self { topics: HashMap::default(), preallocated_ids }
     }
 
     /// Enters a subscription under one of its interests, or, if that is a set, under the empty part
-    /// of it: ids are entered by [`Self::track`].
+    /// of it: ids are entered by [`Self::insert_ids`].
     pub(crate) fn insert(&mut self, place: u32, interest: &Interest) {
         match &interest.filter {
             Filter::All => self.topic(interest.topic).all.push(place),
             Filter::Set(facet, set) => {
                 let ids = set.ids().map(|id| id.0);
-                in_pieces(ids, |piece| self.track(interest.topic, *facet, piece, place));
+                in_batches(ids, |piece| self.insert_ids(interest.topic, *facet, piece, place));
             }
-            Filter::Name(name) => {
-                self.topic(interest.topic).names.entry(name.clone()).or_default().push(place);
+            Filter::Exact(name) => {
+                self.topic(interest.topic).exact.entry(name.clone()).or_default().push(place);
             }
         }
     }
@@ -53,13 +53,13 @@ impl Index {
         match &interest.filter {
             Filter::Set(facet, set) => {
                 let ids = set.ids().map(|id| id.0);
-                return in_pieces(ids, |ids| self.untrack(interest.topic, *facet, ids, place));
+                return in_batches(ids, |ids| self.remove_ids(interest.topic, *facet, ids, place));
             }
-            Filter::All => forget(&mut self.topic(interest.topic).all, place),
-            Filter::Name(name) => {
-                let names = &mut self.topic(interest.topic).names;
+            Filter::All => remove_slot(&mut self.topic(interest.topic).all, place),
+            Filter::Exact(name) => {
+                let names = &mut self.topic(interest.topic).exact;
                 if let Some(places) = names.get_mut(name) {
-                    forget(places, place);
+                    remove_slot(places, place);
                     if places.is_empty() {
                         names.remove(name);
                     }
@@ -70,14 +70,14 @@ impl Index {
     }
 
     /// Enters a subscription under ids that are sorted and do not have it.
-    pub(crate) fn track(&mut self, topic: Topic, facet: KeyKind, ids: &[u32], place: u32) {
+    pub(crate) fn insert_ids(&mut self, topic: Topic, facet: KeyKind, ids: &[u32], place: u32) {
         if ids.is_empty() {
             return;
         }
-        let lane_ids = self.lane_ids;
-        let lanes = &mut self.topic(topic).lanes;
+        let lane_ids = self.preallocated_ids;
+        let lanes = &mut self.topic(topic).postings;
         let at = lanes.iter().position(|(of, _)| *of == facet).unwrap_or_else(|| {
-            let mut lane = Lane::default();
+            let mut lane = IdPostings::default();
             if lane_ids > 0 {
                 lane.reserve(lane_ids);
             }
@@ -88,8 +88,8 @@ impl Index {
     }
 
     /// Takes a subscription out from under sorted ids.
-    pub(crate) fn untrack(&mut self, topic: Topic, facet: KeyKind, ids: &[u32], place: u32) {
-        let lanes = &mut self.topic(topic).lanes;
+    pub(crate) fn remove_ids(&mut self, topic: Topic, facet: KeyKind, ids: &[u32], place: u32) {
+        let lanes = &mut self.topic(topic).postings;
         if let Some((_, lane)) = lanes.iter_mut().find(|(of, _)| *of == facet) {
             lane.remove(ids, place);
         }
@@ -105,14 +105,14 @@ impl Index {
     pub(crate) fn matching(&self, topic: Topic, keys: impl IntoIterator<Item = Key>) -> Vec<u32> {
         let Some(topic) = self.topics.get(&topic) else { return Vec::new() };
         let mut found = topic.all.clone();
-        if topic.lanes.is_empty() {
+        if topic.postings.is_empty() {
             return found;
         }
         let mut hits = 0;
         for key in keys {
-            let Some(lane) = topic.lane(key.kind) else { continue };
+            let Some(lane) = topic.postings_for(key.kind) else { continue };
             let before = found.len();
-            lane.of(key.id.0, |place| found.push(place));
+            lane.for_each_match(key.id.0, |place| found.push(place));
             hits += usize::from(found.len() > before);
         }
         if hits > 1 {
@@ -123,26 +123,26 @@ impl Index {
     }
 
     /// Who wants an address under a facet, each once.
-    pub(crate) fn tracking(
+    pub(crate) fn set_lookup(
         &self,
         topic: Topic,
         facet: KeyKind,
     ) -> Option<impl Fn(u32, &mut dyn FnMut(u32)) + '_> {
-        let lane = self.topics.get(&topic)?.lane(facet)?;
-        Some(|id, found: &mut dyn FnMut(u32)| lane.of(id, found))
+        let lane = self.topics.get(&topic)?.postings_for(facet)?;
+        Some(|id, found: &mut dyn FnMut(u32)| lane.for_each_match(id, found))
     }
 
     /// Who wants the publication of that name.
-    pub(crate) fn named(&self, topic: Topic, name: &[u8]) -> &[u32] {
+    pub(crate) fn matching_exact(&self, topic: Topic, name: &[u8]) -> &[u32] {
         self.topics
             .get(&topic)
-            .and_then(|topic| topic.names.get(name))
+            .and_then(|topic| topic.exact.get(name))
             .map_or(&[], |places| places.as_slice())
     }
 
     /// The heap bytes of the lanes.
     pub(crate) fn bytes(&self) -> usize {
-        let lanes = self.topics.values().flat_map(|topic| &topic.lanes);
+        let lanes = self.topics.values().flat_map(|topic| &topic.postings);
         lanes.map(|(_, lane)| lane.bytes()).sum()
     }
 
@@ -156,28 +156,28 @@ impl Index {
     }
 
     fn tidy(&mut self, topic: Topic) {
-        let lane_ids = self.lane_ids;
+        let lane_ids = self.preallocated_ids;
         let Some(index) = self.topics.get_mut(&topic) else { return };
         // What was laid out beforehand stays.
-        index.lanes.retain(|(_, lane)| lane_ids > 0 || !lane.is_empty());
-        let lanes_idle = index.lanes.iter().all(|(_, lane)| lane.is_empty());
-        if index.names.is_empty() {
-            index.names = HashMap::default(); // a map that was once large gives its memory back
+        index.postings.retain(|(_, lane)| lane_ids > 0 || !lane.is_empty());
+        let lanes_idle = index.postings.iter().all(|(_, lane)| lane.is_empty());
+        if index.exact.is_empty() {
+            index.exact = HashMap::default(); // a map that was once large gives its memory back
         }
-        if index.all.is_empty() && index.names.is_empty() && lanes_idle && lane_ids == 0 {
+        if index.all.is_empty() && index.exact.is_empty() && lanes_idle && lane_ids == 0 {
             self.topics.remove(&topic);
         }
     }
 }
 
 impl TopicIndex {
-    fn lane(&self, facet: KeyKind) -> Option<&Lane> {
-        let (_, lane) = self.lanes.iter().find(|(of, _)| *of == facet)?;
+    fn postings_for(&self, facet: KeyKind) -> Option<&IdPostings> {
+        let (_, lane) = self.postings.iter().find(|(of, _)| *of == facet)?;
         Some(lane)
     }
 }
 
-fn forget(places: &mut Vec<u32>, place: u32) {
+fn remove_slot(places: &mut Vec<u32>, place: u32) {
     if let Some(at) = places.iter().position(|entered| *entered == place) {
         places.swap_remove(at);
     }

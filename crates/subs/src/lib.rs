@@ -4,9 +4,9 @@
 //! Shape: a [`Listener`] (one connected client) holds subscriptions; listeners whose subscriptions are
 //! equal share one, so that a message is made once for all of them. Fixed ones
 //! ([`Listener::subscribe`]) hear of what is published after a position; those to a set of addresses
-//! ([`Listener::track`]) start at an exact block and change in place. A publisher tells of blocks
-//! ([`Subs::advance`]), asks [`Subs::matches`] who wants what, makes the messages, and hands them to
-//! [`Subs::deliver`].
+//! ([`Listener::subscribe_set`]) start at an exact block and change in place. A publisher tells of blocks
+//! ([`Subscriptions::advance`]), asks [`Subscriptions::matches`] who wants what, makes the messages, and hands them to
+//! [`Subscriptions::deliver`].
 //! Bounds: [`Limits`]. At one, subscribing fails with an error that names it, all or nothing; a queue
 //! that is full is conflated or closes its listener, and never makes the publisher wait.
 //! Invariant: finding who wants a publication costs its matches and its own keys, never the number of
@@ -21,30 +21,33 @@
 //! Not here: sockets, the wire's words, time, tasks. What is published, and when: the caller's.
 #![forbid(unsafe_code)]
 
-mod changing;
-mod engine;
+mod address_set;
+mod address_set_subscription;
+mod block_log;
 mod filter;
-mod ids;
+mod id_postings;
+mod id_set;
 mod index;
-mod lane;
-mod levels;
 mod listener;
-mod lists;
-mod memory;
-mod page;
+mod posting_lists;
+mod posting_page;
 mod queue;
-mod set;
-mod tracked;
+mod queue_memory;
+mod registry;
+mod set_update;
 
-pub use changing::Changing;
-pub use engine::{
-    Bytes, Counts, Limits, ListenError, Match, Matches, Outgoing, Steps, Subs, SubscribeError,
-    SubscriptionId, Then,
+pub use address_set::AddressSet;
+pub use address_set_subscription::{
+    Activation, AddedIds, CatchUp, ResumeFrom, SetChange, SetChangeResult, SetSubscription,
+    SlowConsumerPolicy,
 };
-pub use filter::{Filter, Interest, Name, Position, Topic};
-pub use levels::{Gap, Step, Turn};
-pub use listener::{Ending, Listener};
-pub use memory::{Charge, OwnerId, QueueMemory};
-pub use queue::{Closed, Conflated, Delivery, Message, Next};
-pub use set::AddressSet;
-pub use tracked::{Added, Change, Changed, From, GoOn, Part, WhenSlow, Wish};
+pub use block_log::{BlockStep, Direction, MissingParent};
+pub use filter::{ExactKey, Filter, Interest, Position, Topic};
+pub use listener::{Listener, UnsubscribeTask};
+pub use queue::{CloseReason, Conflated, Delivery, Message, Next};
+pub use queue_memory::{Charge, OwnerId, QueueMemory};
+pub use registry::{
+    AfterDelivery, Limits, ListenError, Match, Matches, MemoryUsage, Publication, Stats, Steps,
+    SubscribeError, SubscriptionId, Subscriptions,
+};
+pub use set_update::SetUpdate;

@@ -7,18 +7,18 @@ use std::sync::Arc;
 
 use ledger::KeyKind;
 
-use crate::engine::{
-    Engine, ListenerId, Member, Subs, SubscribeError, Subscription, SubscriptionId, fingerprint,
-    tracked,
-};
+use crate::address_set::{AddressSet, ReleaseTask};
 use crate::filter::{Filter, Interest, Position, Topic};
-use crate::ids::Cursor;
-use crate::queue::{Closed, Message, Next, Queue};
-use crate::set::{AddressSet, LettingGo};
+use crate::id_set::Cursor;
+use crate::queue::{CloseReason, Message, Next, Queue};
+use crate::registry::{
+    ListenerId, Registry, SubscribeError, Subscriber, Subscription, SubscriptionId, Subscriptions,
+    count_addresses, fingerprint,
+};
 
 /// One connected client. Dropping it ends its subscriptions.
 pub struct Listener<S: Eq + Hash, M: Message, B> {
-    pub(crate) subs: Subs<S, M, B>,
+    pub(crate) subscriptions: Subscriptions<S, M, B>,
     pub(crate) id: ListenerId,
     pub(crate) queue: Arc<Queue<M>>,
 }
@@ -40,19 +40,24 @@ impl<S: Eq + Hash, M: Message, B> Listener<S, M, B> {
             return Err(why.into());
         }
         let key = (Arc::new(identity), fingerprint(&interests));
-        let count = tracked(&interests);
-        let mut engine = self.subs.shared.engine.lock();
+        let count = count_addresses(&interests);
+        let mut engine = self.subscriptions.shared.registry.lock();
         let engine = &mut *engine;
         let known = engine.by_identity.get(&key).copied();
-        let entry = engine.entry(self.id);
+        let entry = engine.listener_entry(self.id);
         if let Some(id) = known
             && entry.subscriptions.contains_key(&id)
         {
             return Ok(id);
         }
-        engine.check(&self.subs, self.id, count, if known.is_some() { 0 } else { count })?;
+        engine.check(
+            &self.subscriptions,
+            self.id,
+            count,
+            if known.is_some() { 0 } else { count },
+        )?;
         let id = known.unwrap_or_else(|| engine.new_id());
-        let member = Member {
+        let member = Subscriber {
             listener: self.id,
             handle: id,
             queue: Arc::clone(&self.queue),
@@ -62,10 +67,10 @@ impl<S: Eq + Hash, M: Message, B> Listener<S, M, B> {
         };
         engine.join(self.id, id, id, count);
         match engine.subscriptions.get_mut(&id) {
-            Some(shared) => shared.members.push(member),
+            Some(shared) => shared.subscribers.push(member),
             None => {
                 engine.by_identity.insert(key.clone(), id);
-                let place = engine.begin(id, key.0, interests, vec![member]);
+                let place = engine.add_subscription(id, key.0, interests, vec![member]);
                 if let Some(begun) = engine.subscriptions.get(&id) {
                     for interest in &begun.interests {
                         engine.index.insert(place, interest);
@@ -79,62 +84,62 @@ impl<S: Eq + Hash, M: Message, B> Listener<S, M, B> {
     /// Ends a subscription of this listener; messages that wait for it are dropped. False if it has
     /// none of that id. Cost: its addresses.
     pub fn unsubscribe(&self, id: SubscriptionId) -> bool {
-        self.begin_unsubscribe(id).is_some()
+        self.start_unsubscribe(id).is_some()
     }
 
-    /// As [`Self::unsubscribe`]: it has ended, and what is left of it goes by [`Ending::step`].
-    pub fn begin_unsubscribe(&self, id: SubscriptionId) -> Option<Ending<S, M, B>> {
-        let mut engine = self.subs.shared.engine.lock();
-        let ended = engine.leave(self.id, id)?;
-        self.queue.forget(id);
+    /// As [`Self::unsubscribe`]: it has ended, and what is left of it goes by [`UnsubscribeTask::step`].
+    pub fn start_unsubscribe(&self, id: SubscriptionId) -> Option<UnsubscribeTask<S, M, B>> {
+        let mut engine = self.subscriptions.shared.registry.lock();
+        let ended = engine.remove_subscriber(self.id, id)?;
+        self.queue.remove_subscription(id);
         drop(engine);
-        Some(Ending::new(&self.subs, ended))
+        Some(UnsubscribeTask::new(&self.subscriptions, ended))
     }
 
     /// Sends this listener alone the last message of one of its subscriptions, which ends. False, and
     /// nothing is sent, if it has none of that id: it ended before.
     pub fn finish(&self, id: SubscriptionId, body: M, bytes: usize) -> bool {
-        let mut engine = self.subs.shared.engine.lock();
-        let Some(member) = engine.member(self.id, id) else { return false };
-        let delivery = member.delivery(body, bytes, Position::NEVER);
-        let Some(ended) = engine.leave(self.id, id) else { return false };
-        self.queue.push(&self.subs.shared.limits, delivery);
+        let mut engine = self.subscriptions.shared.registry.lock();
+        let Some(member) = engine.subscriber(self.id, id) else { return false };
+        let delivery = member.delivery(body, bytes, Position::MAX);
+        let Some(ended) = engine.remove_subscriber(self.id, id) else { return false };
+        self.queue.push(&self.subscriptions.shared.limits, delivery);
         drop(engine);
-        self.clear_away(ended);
-        self.subs.make_room();
+        self.cleanup(ended);
+        self.subscriptions.enforce_memory_limit();
         true
     }
 
     /// How many addresses its sets have.
-    pub fn tracked(&self) -> usize {
-        self.subs.shared.engine.lock().entry(self.id).tracked
+    pub fn tracked_addresses(&self) -> usize {
+        self.subscriptions.shared.registry.lock().listener_entry(self.id).tracked_addresses
     }
 
     /// Takes the oldest message.
-    pub fn next(&self) -> Next<M, M::Kept> {
+    pub fn next(&self) -> Next<M, M::Conflated> {
         self.queue.pop()
     }
 
     /// Takes the oldest message; what was conflated stays for [`Self::next`].
-    pub fn next_message(&self) -> Next<M, M::Kept> {
+    pub fn next_message(&self) -> Next<M, M::Conflated> {
         self.queue.pop_message()
     }
 
     /// As [`Self::next_message`], but only what was published of a subscription up to a step, though
     /// it is held back.
-    pub fn next_until(&self, of: SubscriptionId, step: u64) -> Next<M, M::Kept> {
+    pub fn next_until(&self, of: SubscriptionId, step: u64) -> Next<M, M::Conflated> {
         self.queue.pop_until(of, Position(step))
     }
 
     /// From now on [`Self::next_message`] holds back what waits for one subscription, or for none.
-    pub fn hold(&self, held: Option<SubscriptionId>) {
-        self.queue.hold(held);
+    pub fn pause_delivery(&self, held: Option<SubscriptionId>) {
+        self.queue.pause_delivery(held);
     }
 
     /// Keeps a message while it is written to the listener, so that an eviction frees it. A closed listener keeps
     /// none.
-    pub fn begin_writing(&self, body: M) -> Result<(), Closed> {
-        self.queue.begin_writing(body)
+    pub fn start_writing(&self, body: M) -> Result<(), CloseReason> {
+        self.queue.start_writing(body)
     }
 
     /// The message that is being written. `None` if the listener was evicted.
@@ -143,50 +148,53 @@ impl<S: Eq + Hash, M: Message, B> Listener<S, M, B> {
     }
 
     /// Takes the message that was written.
-    pub fn end_writing(&self) -> Option<M> {
-        self.queue.end_writing()
+    pub fn finish_writing(&self) -> Option<M> {
+        self.queue.finish_writing()
     }
 
     /// Why it hears nothing more, if so.
-    pub fn closed(&self) -> Option<Closed> {
+    pub fn closed(&self) -> Option<CloseReason> {
         self.queue.closed()
     }
 
     /// Takes what ended out of the index in slices, then gives its addresses back.
-    pub(crate) fn clear_away(&self, ended: Option<(SubscriptionId, Subscription<S, M>)>) {
-        drop(Ending::new(&self.subs, ended));
+    pub(crate) fn cleanup(&self, ended: Option<(SubscriptionId, Subscription<S, M>)>) {
+        drop(UnsubscribeTask::new(&self.subscriptions, ended));
     }
 }
 
 /// What is left of a subscription that ended, on its way out in steps of some tens of microseconds.
 /// Dropping it does the rest.
-pub struct Ending<S: Eq + Hash, M: Message, B> {
-    subs: Subs<S, M, B>,
+pub struct UnsubscribeTask<S: Eq + Hash, M: Message, B> {
+    subscriptions: Subscriptions<S, M, B>,
     /// Which subscription it was, and its place in the index.
-    place: Option<(SubscriptionId, u32)>,
-    entered: Vec<(Topic, KeyKind, Arc<AddressSet>)>,
-    at: Cursor,
-    taken_out: Vec<Arc<AddressSet>>,
-    letting_go: Vec<LettingGo>,
+    index_slot: Option<(SubscriptionId, u32)>,
+    indexed: Vec<(Topic, KeyKind, Arc<AddressSet>)>,
+    cursor: Cursor,
+    removed_sets: Vec<Arc<AddressSet>>,
+    releases: Vec<ReleaseTask>,
 }
 
-impl<S: Eq + Hash, M: Message, B> Ending<S, M, B> {
-    fn new(subs: &Subs<S, M, B>, ended: Option<(SubscriptionId, Subscription<S, M>)>) -> Self {
+impl<S: Eq + Hash, M: Message, B> UnsubscribeTask<S, M, B> {
+    fn new(
+        subs: &Subscriptions<S, M, B>,
+        ended: Option<(SubscriptionId, Subscription<S, M>)>,
+    ) -> Self {
         let mut ending = Self {
-            subs: subs.clone(),
-            place: None,
-            entered: Vec::new(),
-            at: Cursor::default(),
-            taken_out: Vec::new(),
-            letting_go: Vec::new(),
+            subscriptions: subs.clone(),
+            index_slot: None,
+            indexed: Vec::new(),
+            cursor: Cursor::default(),
+            removed_sets: Vec::new(),
+            releases: Vec::new(),
         };
         let Some((id, ended)) = ended else { return ending };
-        ending.place = Some((id, ended.place));
+        ending.index_slot = Some((id, ended.index_slot));
         for interest in ended.interests {
             match interest.filter {
-                Filter::Set(facet, set) => ending.entered.push((interest.topic, facet, set)),
-                Filter::All | Filter::Name(_) => {
-                    subs.shared.engine.lock().index.remove(ended.place, &interest);
+                Filter::Set(facet, set) => ending.indexed.push((interest.topic, facet, set)),
+                Filter::All | Filter::Exact(_) => {
+                    subs.shared.registry.lock().index.remove(ended.index_slot, &interest);
                 }
             }
         }
@@ -195,34 +203,36 @@ impl<S: Eq + Hash, M: Message, B> Ending<S, M, B> {
 
     /// Does the next step. False if nothing is left to do.
     pub fn step(&mut self) -> bool {
-        if let (Some((_, place)), Some((topic, facet, set))) = (self.place, self.entered.last()) {
-            if let Some(piece) = self.at.next(set.id_set()) {
-                let index = &mut self.subs.shared.engine.lock().index;
-                index.untrack(*topic, *facet, &piece, place);
+        if let (Some((_, place)), Some((topic, facet, set))) =
+            (self.index_slot, self.indexed.last())
+        {
+            if let Some(piece) = self.cursor.next(set.id_set()) {
+                let index = &mut self.subscriptions.shared.registry.lock().index;
+                index.remove_ids(*topic, *facet, &piece, place);
                 return true;
             }
-            self.at = Cursor::default();
-            self.taken_out.extend(self.entered.pop().map(|(_, _, set)| set));
+            self.cursor = Cursor::default();
+            self.removed_sets.extend(self.indexed.pop().map(|(_, _, set)| set));
             return true;
         }
-        if let Some((id, place)) = self.place.take() {
-            let mut engine = self.subs.shared.engine.lock();
-            engine.vacate(id, place);
-            self.taken_out.iter().for_each(|set| engine.forget_set(set));
+        if let Some((id, place)) = self.index_slot.take() {
+            let mut engine = self.subscriptions.shared.registry.lock();
+            engine.free_slot(id, place);
+            self.removed_sets.iter().for_each(|set| engine.remove_set(set));
             drop(engine);
-            let last = self.taken_out.drain(..).filter_map(Arc::into_inner);
-            self.letting_go.extend(last.map(LettingGo::of));
+            let last = self.removed_sets.drain(..).filter_map(Arc::into_inner);
+            self.releases.extend(last.map(ReleaseTask::new));
             return true;
         }
-        let Some(going) = self.letting_go.last_mut() else { return false };
+        let Some(going) = self.releases.last_mut() else { return false };
         if !going.step() {
-            self.letting_go.pop();
+            self.releases.pop();
         }
         true
     }
 }
 
-impl<S: Eq + Hash, M: Message, B> Drop for Ending<S, M, B> {
+impl<S: Eq + Hash, M: Message, B> Drop for UnsubscribeTask<S, M, B> {
     fn drop(&mut self) {
         while self.step() {}
     }
@@ -231,20 +241,24 @@ impl<S: Eq + Hash, M: Message, B> Drop for Ending<S, M, B> {
 impl<S: Eq + Hash, M: Message, B> Drop for Listener<S, M, B> {
     fn drop(&mut self) {
         loop {
-            let mut engine = self.subs.shared.engine.lock();
-            let Some(handle) = engine.entry(self.id).subscriptions.keys().next().copied() else {
+            let mut engine = self.subscriptions.shared.registry.lock();
+            let Some(handle) = engine.listener_entry(self.id).subscriptions.keys().next().copied()
+            else {
                 engine.listeners.remove(&self.id);
                 return;
             };
-            let ended = engine.leave(self.id, handle);
+            let ended = engine.remove_subscriber(self.id, handle);
             drop(engine);
-            self.clear_away(ended.flatten());
+            self.cleanup(ended.flatten());
         }
     }
 }
 
-impl<S: Eq + Hash, M: Message, B> Engine<S, M, B> {
-    pub(crate) fn entry(&mut self, listener: ListenerId) -> &mut crate::engine::Entry<M> {
+impl<S: Eq + Hash, M: Message, B> Registry<S, M, B> {
+    pub(crate) fn listener_entry(
+        &mut self,
+        listener: ListenerId,
+    ) -> &mut crate::registry::ListenerEntry<M> {
         let Some(entry) = self.listeners.get_mut(&listener) else {
             unreachable!("an entry lives as long as its listener")
         };
@@ -252,13 +266,13 @@ impl<S: Eq + Hash, M: Message, B> Engine<S, M, B> {
     }
 
     /// A listener's part in one of its subscriptions.
-    pub(crate) fn member(
+    pub(crate) fn subscriber(
         &mut self,
         listener: ListenerId,
         handle: SubscriptionId,
-    ) -> Option<&mut Member<M>> {
-        let id = *self.entry(listener).subscriptions.get(&handle)?;
-        let members = &mut self.subscriptions.get_mut(&id)?.members;
+    ) -> Option<&mut Subscriber<M>> {
+        let id = *self.listener_entry(listener).subscriptions.get(&handle)?;
+        let members = &mut self.subscriptions.get_mut(&id)?.subscribers;
         members.iter_mut().find(|member| member.listener == listener && member.handle == handle)
     }
 
@@ -266,39 +280,39 @@ impl<S: Eq + Hash, M: Message, B> Engine<S, M, B> {
     /// new to the node.
     pub(crate) fn check(
         &mut self,
-        subs: &Subs<S, M, B>,
+        subs: &Subscriptions<S, M, B>,
         listener: ListenerId,
         count: usize,
         new: usize,
     ) -> Result<(), SubscribeError> {
         let limits = &subs.shared.limits;
         let limit = limits.subscriptions_per_listener_max;
-        if self.entry(listener).subscriptions.len() >= limit {
+        if self.listener_entry(listener).subscriptions.len() >= limit {
             return Err(SubscribeError::ListenerFull { limit });
         }
         let limit = limits.subscriptions_max;
-        if self.pairs >= limit || !self.has_place() {
+        if self.pairs >= limit || !self.has_free_slot() {
             return Err(SubscribeError::NodeFull { limit });
         }
-        self.check_tracked(subs, listener, count, new)
+        self.check_addresses(subs, listener, count, new)
     }
 
     /// Whether a listener may have so many addresses more, of which so many are new to the node.
-    pub(crate) fn check_tracked(
+    pub(crate) fn check_addresses(
         &mut self,
-        subs: &Subs<S, M, B>,
+        subs: &Subscriptions<S, M, B>,
         listener: ListenerId,
         count: usize,
         new: usize,
     ) -> Result<(), SubscribeError> {
         let limits = &subs.shared.limits;
-        let limit = limits.tracked_per_listener_max;
-        if self.entry(listener).tracked + count > limit {
-            return Err(SubscribeError::ListenerTrackedFull { limit });
+        let limit = limits.addresses_per_listener_max;
+        if self.listener_entry(listener).tracked_addresses + count > limit {
+            return Err(SubscribeError::ListenerAddressesFull { limit });
         }
-        let limit = limits.tracked_max;
-        if self.tracked + new > limit {
-            return Err(SubscribeError::TrackedFull { limit });
+        let limit = limits.addresses_max;
+        if self.tracked_addresses + new > limit {
+            return Err(SubscribeError::AddressesFull { limit });
         }
         Ok(())
     }
@@ -311,9 +325,9 @@ impl<S: Eq + Hash, M: Message, B> Engine<S, M, B> {
         id: SubscriptionId,
         count: usize,
     ) {
-        let entry = self.entry(listener);
+        let entry = self.listener_entry(listener);
         entry.subscriptions.insert(handle, id);
-        entry.tracked += count;
+        entry.tracked_addresses += count;
         self.pairs += 1;
     }
 }

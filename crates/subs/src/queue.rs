@@ -5,9 +5,9 @@
 //! Invariant: a full queue never blocks the publisher. What waits for subscriptions that asked for it
 //! is conflated: kept as the newest of each thing told, and told as one message once the rest has been
 //! taken. If that does not make room, the queue is emptied and closed with the reason.
-//! What waits for one subscription may be held back ([`Queue::hold`]), so that whoever writes to the
+//! What waits for one subscription may be held back ([`Queue::pause_delivery`]), so that whoever writes to the
 //! client can put something else before it; it counts as waiting like the rest.
-//! A long message that is being written stays here ([`Queue::begin_writing`]), so that its memory is free as soon as
+//! A long message that is being written stays here ([`Queue::start_writing`]), so that its memory is free as soon as
 //! the queue is evicted, whatever its writer waits for.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -15,18 +15,18 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::engine::{Limits, SubscriptionId};
 use crate::filter::Position;
-use crate::memory::QueueMemory;
+use crate::queue_memory::QueueMemory;
+use crate::registry::{Limits, SubscriptionId};
 
 /// The body of a message. Cloned for each listener, so let cloning it be cheap.
 pub trait Message: Clone {
     /// What is left of messages that were conflated.
-    type Kept: Default;
+    type Conflated: Default;
 
     /// Adds this message, the newest, to what is left of those before it. Gives by how many bytes that
     /// grew.
-    fn conflate(self, kept: &mut Self::Kept) -> usize;
+    fn conflate(self, kept: &mut Self::Conflated) -> usize;
 
     /// About how many bytes are free once this clone is dropped: its part of what it shares with others.
     fn memory(&self) -> usize {
@@ -68,13 +68,13 @@ pub struct Conflated<K> {
     /// How many they were.
     pub messages: u64,
     /// What is left of them.
-    pub kept: K,
+    pub state: K,
     bytes: usize,
 }
 
 /// Why a listener hears nothing more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Closed {
+pub enum CloseReason {
     /// It did not take its messages fast enough.
     #[error("too slow: {limit} messages were waiting")]
     MessagesFull {
@@ -111,7 +111,7 @@ pub enum Next<M, K> {
     /// Nothing now; the listener's `wake` is called when there is.
     Empty,
     /// Nothing ever again.
-    Closed(Closed),
+    Closed(CloseReason),
 }
 
 /// The queue.
@@ -125,7 +125,7 @@ pub(crate) struct Queue<M: Message> {
 
 struct Inner<M: Message> {
     messages: VecDeque<Delivery<M>>,
-    conflated: BTreeMap<SubscriptionId, Conflated<M::Kept>>,
+    conflated: BTreeMap<SubscriptionId, Conflated<M::Conflated>>,
     bytes: usize,
     /// Bytes of what was conflated.
     conflated_bytes: usize,
@@ -133,8 +133,8 @@ struct Inner<M: Message> {
     charged: usize,
     /// The message that is being written.
     writing: Option<M>,
-    held: Option<SubscriptionId>,
-    closed: Option<Closed>,
+    paused: Option<SubscriptionId>,
+    closed: Option<CloseReason>,
 }
 
 impl<M: Message> Queue<M> {
@@ -146,7 +146,7 @@ impl<M: Message> Queue<M> {
             conflated_bytes: 0,
             charged: 0,
             writing: None,
-            held: None,
+            paused: None,
             closed: None,
         };
         Self { inner: Mutex::new(inner), memory, wake }
@@ -173,7 +173,7 @@ impl<M: Message> Queue<M> {
 
     /// Ends the queue: what waits in it is dropped. The first reason stays. A message that is being written stays,
     /// so that the listener can get the reason after it.
-    pub(crate) fn close(&self, why: Closed) {
+    pub(crate) fn close(&self, why: CloseReason) {
         let mut inner = self.inner.lock();
         if inner.closed.is_some() {
             return;
@@ -189,7 +189,7 @@ impl<M: Message> Queue<M> {
     }
 
     /// As [`Self::close`], and drops the message that is being written, also of a queue that is closed already.
-    pub(crate) fn evict(&self, why: Closed) {
+    pub(crate) fn evict(&self, why: CloseReason) {
         self.close(why);
         let writing = self.inner.lock().writing.take();
         if writing.is_some() {
@@ -199,7 +199,7 @@ impl<M: Message> Queue<M> {
     }
 
     /// Keeps a message while it is written. A closed queue keeps none.
-    pub(crate) fn begin_writing(&self, body: M) -> Result<(), Closed> {
+    pub(crate) fn start_writing(&self, body: M) -> Result<(), CloseReason> {
         let mut inner = self.inner.lock();
         match inner.closed {
             Some(why) => Err(why),
@@ -216,7 +216,7 @@ impl<M: Message> Queue<M> {
     }
 
     /// Takes the message that was written.
-    pub(crate) fn end_writing(&self) -> Option<M> {
+    pub(crate) fn finish_writing(&self) -> Option<M> {
         self.inner.lock().writing.take()
     }
 
@@ -228,27 +228,28 @@ impl<M: Message> Queue<M> {
         inner.charged + waiting + writing
     }
 
-    pub(crate) fn pop(&self) -> Next<M, M::Kept> {
+    pub(crate) fn pop(&self) -> Next<M, M::Conflated> {
         let mut inner = self.inner.lock();
         if let Some(why) = inner.closed {
             return Next::Closed(why);
         }
-        let next = if inner.messages.is_empty() { inner.take_conflated() } else { inner.take(0) };
+        let next =
+            if inner.messages.is_empty() { inner.take_conflated() } else { inner.take_message(0) };
         inner.recount(&self.memory);
         next
     }
 
     /// As [`Self::pop`], but what was conflated stays, and what is held back.
-    pub(crate) fn pop_message(&self) -> Next<M, M::Kept> {
+    pub(crate) fn pop_message(&self) -> Next<M, M::Conflated> {
         let mut inner = self.inner.lock();
-        let held = inner.held;
+        let held = inner.paused;
         let next = inner.pop_where(|waiting| Some(waiting.subscription) != held);
         inner.recount(&self.memory);
         next
     }
 
     /// The oldest message of one subscription, if it was published up to a position: held back or not.
-    pub(crate) fn pop_until(&self, of: SubscriptionId, at: Position) -> Next<M, M::Kept> {
+    pub(crate) fn pop_until(&self, of: SubscriptionId, at: Position) -> Next<M, M::Conflated> {
         let mut inner = self.inner.lock();
         let next = inner.pop_where(|waiting| waiting.subscription == of && waiting.at <= at);
         inner.recount(&self.memory);
@@ -256,8 +257,8 @@ impl<M: Message> Queue<M> {
     }
 
     /// Holds back what waits for one subscription, and nothing else; or nothing.
-    pub(crate) fn hold(&self, held: Option<SubscriptionId>) {
-        self.inner.lock().held = held;
+    pub(crate) fn pause_delivery(&self, held: Option<SubscriptionId>) {
+        self.inner.lock().paused = held;
     }
 
     /// Messages that wait, one that was conflated counted once, and what they count in bytes.
@@ -271,12 +272,12 @@ impl<M: Message> Queue<M> {
         self.inner.is_locked()
     }
 
-    pub(crate) fn closed(&self) -> Option<Closed> {
+    pub(crate) fn closed(&self) -> Option<CloseReason> {
         self.inner.lock().closed
     }
 
     /// Drops what waits for a subscription that its listener has ended.
-    pub(crate) fn forget(&self, subscription: SubscriptionId) {
+    pub(crate) fn remove_subscription(&self, subscription: SubscriptionId) {
         let mut inner = self.inner.lock();
         let inner = &mut *inner;
         inner.messages.retain(|delivery| {
@@ -308,7 +309,7 @@ impl<M: Message> Inner<M> {
         self.charged = now;
     }
 
-    fn take_conflated(&mut self) -> Next<M, M::Kept> {
+    fn take_conflated(&mut self) -> Next<M, M::Conflated> {
         match self.conflated.pop_first() {
             Some((_, conflated)) => {
                 self.bytes -= conflated.bytes;
@@ -319,17 +320,17 @@ impl<M: Message> Inner<M> {
         }
     }
 
-    fn pop_where(&mut self, wanted: impl FnMut(&Delivery<M>) -> bool) -> Next<M, M::Kept> {
+    fn pop_where(&mut self, wanted: impl FnMut(&Delivery<M>) -> bool) -> Next<M, M::Conflated> {
         if let Some(why) = self.closed {
             return Next::Closed(why);
         }
         match self.messages.iter().position(wanted) {
-            Some(at) => self.take(at),
+            Some(at) => self.take_message(at),
             None => Next::Empty,
         }
     }
 
-    fn take(&mut self, at: usize) -> Next<M, M::Kept> {
+    fn take_message(&mut self, at: usize) -> Next<M, M::Conflated> {
         let Some(delivery) = self.messages.remove(at) else { return Next::Empty };
         self.bytes -= delivery.bytes;
         if self.messages.is_empty() {
@@ -342,12 +343,12 @@ impl<M: Message> Inner<M> {
         self.messages.is_empty() && self.conflated.is_empty()
     }
 
-    fn push(&mut self, limits: &Limits, delivery: Delivery<M>) -> Result<(), Closed> {
+    fn push(&mut self, limits: &Limits, delivery: Delivery<M>) -> Result<(), CloseReason> {
         if delivery.conflates && self.conflated.contains_key(&delivery.subscription) {
             self.conflate(delivery);
             return self.check_bytes(limits);
         }
-        if let Err(why) = self.room_for(limits, delivery.bytes) {
+        if let Err(why) = self.check_capacity(limits, delivery.bytes) {
             if self.messages.iter().any(|waiting| waiting.conflates) {
                 let waiting = std::mem::take(&mut self.messages);
                 for waiting in waiting {
@@ -364,26 +365,26 @@ impl<M: Message> Inner<M> {
                 self.conflate(delivery);
                 return self.check_bytes(limits);
             }
-            self.room_for(limits, delivery.bytes).map_err(|_| why)?;
+            self.check_capacity(limits, delivery.bytes).map_err(|_| why)?;
         }
         self.bytes += delivery.bytes;
         self.messages.push_back(delivery);
         Ok(())
     }
 
-    fn room_for(&self, limits: &Limits, bytes: usize) -> Result<(), Closed> {
+    fn check_capacity(&self, limits: &Limits, bytes: usize) -> Result<(), CloseReason> {
         if self.messages.len() >= limits.queue_messages_max {
-            return Err(Closed::MessagesFull { limit: limits.queue_messages_max });
+            return Err(CloseReason::MessagesFull { limit: limits.queue_messages_max });
         }
         if self.bytes + bytes > limits.queue_bytes_max {
-            return Err(Closed::BytesFull { limit: limits.queue_bytes_max });
+            return Err(CloseReason::BytesFull { limit: limits.queue_bytes_max });
         }
         Ok(())
     }
 
-    fn check_bytes(&self, limits: &Limits) -> Result<(), Closed> {
+    fn check_bytes(&self, limits: &Limits) -> Result<(), CloseReason> {
         let limit = limits.queue_bytes_max;
-        if self.bytes > limit { Err(Closed::BytesFull { limit }) } else { Ok(()) }
+        if self.bytes > limit { Err(CloseReason::BytesFull { limit }) } else { Ok(()) }
     }
 
     fn conflate(&mut self, delivery: Delivery<M>) {
@@ -392,12 +393,12 @@ impl<M: Message> Inner<M> {
             subscription,
             sequence: 0,
             messages: 0,
-            kept: M::Kept::default(),
+            state: M::Conflated::default(),
             bytes: 0,
         });
         conflated.sequence = delivery.sequence;
         conflated.messages += 1;
-        let grown = delivery.body.conflate(&mut conflated.kept);
+        let grown = delivery.body.conflate(&mut conflated.state);
         conflated.bytes += grown;
         self.bytes += grown;
         self.conflated_bytes += grown;
@@ -415,11 +416,11 @@ mod tests {
         listeners_max: 1,
         subscriptions_max: 1,
         subscriptions_per_listener_max: 1,
-        tracked_max: 1,
-        tracked_per_listener_max: 1,
-        lane_ids_laid_out: 0,
-        steps_kept: 0,
-        steps_kept_bytes: 0,
+        addresses_max: 1,
+        addresses_per_listener_max: 1,
+        preallocated_ids: 0,
+        retained_steps: 0,
+        retained_bytes: 0,
         unrooted_max: 0,
         queue_messages_max: 3,
         queue_bytes_max: 10,
@@ -429,9 +430,9 @@ mod tests {
     const TWO: SubscriptionId = SubscriptionId(2);
 
     impl Message for &'static str {
-        type Kept = Vec<&'static str>;
+        type Conflated = Vec<&'static str>;
 
-        fn conflate(self, kept: &mut Self::Kept) -> usize {
+        fn conflate(self, kept: &mut Self::Conflated) -> usize {
             kept.push(self);
             1
         }
@@ -484,10 +485,10 @@ mod tests {
             push(&queue, ONE, "a", 1, false);
         }
         assert_eq!(wakes.load(Ordering::Relaxed), 2, "for the first and for the end");
-        assert_eq!(queue.pop(), Next::Closed(Closed::MessagesFull { limit: 3 }));
+        assert_eq!(queue.pop(), Next::Closed(CloseReason::MessagesFull { limit: 3 }));
         push(&queue, ONE, "b", 1, false);
-        queue.close(Closed::ShutDown);
-        assert_eq!(queue.pop(), Next::Closed(Closed::MessagesFull { limit: 3 }));
+        queue.close(CloseReason::ShutDown);
+        assert_eq!(queue.pop(), Next::Closed(CloseReason::MessagesFull { limit: 3 }));
     }
 
     #[test]
@@ -497,7 +498,7 @@ mod tests {
         assert_eq!(taken(&queue), Some("a"));
         push(&queue, ONE, "b", 4, false);
         push(&queue, ONE, "c", 7, false);
-        assert_eq!(queue.pop(), Next::Closed(Closed::BytesFull { limit: 10 }));
+        assert_eq!(queue.pop(), Next::Closed(CloseReason::BytesFull { limit: 10 }));
     }
 
     #[test]
@@ -511,18 +512,18 @@ mod tests {
         assert_eq!((taken(&queue), taken(&queue)), (Some("b"), Some("d")));
         let Next::Conflated(one) = queue.pop() else { panic!("it is left") };
         assert_eq!((one.subscription, one.messages, one.sequence), (ONE, 3, 7));
-        assert_eq!(one.kept, ["a", "c", "e"]);
+        assert_eq!(one.state, ["a", "c", "e"]);
         push(&queue, ONE, "f", 10, true);
         assert_eq!(taken(&queue), Some("f"), "all bytes were given back");
     }
 
     #[test]
-    fn what_is_held_back_waits_and_keeps_its_place() {
+    fn a_paused_subscription_waits_and_stays_in_order() {
         let (queue, _) = queue();
         push(&queue, ONE, "a", 1, false);
         push(&queue, TWO, "b", 1, false);
         push(&queue, ONE, "c", 2, false);
-        queue.hold(Some(ONE));
+        queue.pause_delivery(Some(ONE));
         let message = |next| match next {
             Next::Message(Delivery { body, .. }) => Some(body),
             Next::Empty | Next::Conflated(_) | Next::Closed(_) => None,
@@ -531,7 +532,7 @@ mod tests {
         assert_eq!(message(queue.pop_message()), None);
         assert_eq!(message(queue.pop_until(ONE, Position(1))), Some("a"));
         assert_eq!(message(queue.pop_until(ONE, Position(1))), None, "it was published at 2");
-        queue.hold(None);
+        queue.pause_delivery(None);
         assert_eq!(message(queue.pop_message()), Some("c"));
     }
 
@@ -541,7 +542,7 @@ mod tests {
         for _ in 0..20 {
             push(&queue, ONE, "a", 1, true);
         }
-        assert_eq!(queue.pop(), Next::Closed(Closed::BytesFull { limit: 10 }));
+        assert_eq!(queue.pop(), Next::Closed(CloseReason::BytesFull { limit: 10 }));
     }
 
     #[test]
@@ -550,7 +551,7 @@ mod tests {
         push(&queue, ONE, "a", 6, true);
         push(&queue, TWO, "b", 4, false);
         push(&queue, ONE, "c", 4, true);
-        queue.forget(ONE);
+        queue.remove_subscription(ONE);
         push(&queue, TWO, "d", 6, false);
         assert_eq!((taken(&queue), taken(&queue), taken(&queue)), (Some("b"), Some("d"), None));
     }
@@ -569,7 +570,7 @@ mod tests {
         push(&queue, TWO, "d", 1, true);
         push(&queue, TWO, "e", 1, true);
         assert_eq!(memory.bytes(), entry + 3, "three were conflated, a byte each");
-        queue.forget(ONE);
+        queue.remove_subscription(ONE);
         assert_eq!(memory.bytes(), 3);
         push(&queue, ONE, "f", 1, false);
         drop(queue);
@@ -579,12 +580,12 @@ mod tests {
     #[test]
     fn a_message_that_is_written_outlives_a_close_and_not_an_eviction() {
         let (queue, wakes) = queue();
-        assert_eq!(queue.begin_writing("a"), Ok(()));
-        queue.close(Closed::ShutDown);
+        assert_eq!(queue.start_writing("a"), Ok(()));
+        queue.close(CloseReason::ShutDown);
         assert_eq!(queue.writing(), Some("a"));
-        queue.evict(Closed::NodeBytesFull { limit: 7 });
-        assert_eq!((queue.writing(), queue.closed()), (None, Some(Closed::ShutDown)));
+        queue.evict(CloseReason::NodeBytesFull { limit: 7 });
+        assert_eq!((queue.writing(), queue.closed()), (None, Some(CloseReason::ShutDown)));
         assert_eq!(wakes.load(Ordering::Relaxed), 2, "for the close and for the eviction");
-        assert_eq!(queue.begin_writing("b"), Err(Closed::ShutDown));
+        assert_eq!(queue.start_writing("b"), Err(CloseReason::ShutDown));
     }
 }

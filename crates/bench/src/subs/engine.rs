@@ -16,8 +16,8 @@ use solana_account::AccountSharedData;
 use solana_account_decoder_client_types::UiAccountEncoding;
 use solana_pubkey::Pubkey;
 use subs::{
-    AddressSet, From, GoOn, Limits, Listener, Message, Next, Outgoing, OwnerId, Position, Subs,
-    Then, Topic, WhenSlow, Wish,
+    AddressSet, AfterDelivery, CatchUp, Limits, Listener, Message, Next, OwnerId, Position,
+    Publication, ResumeFrom, SetSubscription, SlowConsumerPolicy, Subscriptions, Topic,
 };
 
 use super::{Size, address_of, set_of};
@@ -38,14 +38,14 @@ const DRAIN_EVERY: u64 = 20;
 struct Body(#[expect(dead_code, reason = "nobody reads it here")] Arc<str>);
 
 impl Message for Body {
-    type Kept = ();
+    type Conflated = ();
 
     fn conflate(self, (): &mut ()) -> usize {
         0
     }
 }
 
-type Engine = Subs<u32, Body, Vec<u32>>;
+type Engine = Subscriptions<u32, Body, Vec<u32>>;
 type Client = Listener<u32, Body, Vec<u32>>;
 
 fn engine() -> Engine {
@@ -53,17 +53,17 @@ fn engine() -> Engine {
         listeners_max: 1 << 20,
         subscriptions_max: 1 << 20,
         subscriptions_per_listener_max: 10,
-        tracked_max: 1 << 27,
-        tracked_per_listener_max: 1 << 27,
-        lane_ids_laid_out: 0,
-        steps_kept: 4,
-        steps_kept_bytes: 1 << 30,
+        addresses_max: 1 << 27,
+        addresses_per_listener_max: 1 << 27,
+        preallocated_ids: 0,
+        retained_steps: 4,
+        retained_bytes: 1 << 30,
         unrooted_max: 1 << 20,
         queue_messages_max: 1 << 20,
         queue_bytes_max: 1 << 30,
         queues_bytes_max: 1 << 30,
     });
-    subs.begin(|_| BlockId { slot: 0, bank: 0 });
+    subs.start_at(|_| BlockId { slot: 0, bank: 0 });
     subs
 }
 
@@ -75,11 +75,17 @@ fn subscribed(
 ) -> Result<Client> {
     let listener = subs.listen(OwnerId(0), || ())?;
     let set = AddressSet::register(table, addresses.map(|n| Address::from(address_of(n))))?;
-    let when_slow = WhenSlow::Close;
-    let part = listener.track(Wish { identity, topic: TOPIC, facet: FACET, set, when_slow })?;
+    let when_slow = SlowConsumerPolicy::Close;
+    let part = listener.subscribe_set(SetSubscription {
+        identity,
+        topic: TOPIC,
+        key_kind: FACET,
+        set,
+        slow_consumer_policy: when_slow,
+    })?;
     let Some(tip) = subs.tip(Commitment::Processed) else { unreachable!("it began") };
-    let gone = listener.go_on(part, Commitment::Processed, From::Block(tip));
-    ensure!(matches!(gone, GoOn::Live), "the tip is the present");
+    let gone = listener.catch_up(part, Commitment::Processed, ResumeFrom::Block(tip));
+    ensure!(matches!(gone, CatchUp::Live), "the tip is the present");
     Ok(listener)
 }
 
@@ -125,7 +131,7 @@ pub(super) fn account(sets: &[Vec<u32>]) -> Result<[(&'static str, f64); 4]> {
     let clients = (0..).zip(sets).map(|(n, set)| subscribed(&subs, &table, n, set.iter().copied()));
     let clients: Vec<Client> = clients.collect::<Result<_>>()?;
     let all = heap::now() - before;
-    let (addresses, bytes) = (table.bytes() - empty, subs.bytes());
+    let (addresses, bytes) = (table.bytes() - empty, subs.memory_usage());
     drop(clients);
     let rest = all as f64 - (addresses + bytes.index + bytes.sets) as f64;
     Ok([
@@ -174,7 +180,7 @@ fn beside_the_table(name: &str, sets: &[Vec<u32>], known: u32) -> Result<f64> {
     let before = heap::now();
     let clients = (0..).zip(sets).map(|(n, set)| subscribed(&subs, &table, n, set.iter().copied()));
     let clients: Vec<Client> = clients.collect::<Result<_>>()?;
-    let pairs = subs.counts().tracked;
+    let pairs = subs.stats().tracked_addresses;
     let all = (heap::now() - before) as f64 / pairs as f64;
     println!("  {name}: {pairs} pairs of {unique} addresses, {all:.1} beside the table");
     drop(clients);
@@ -221,13 +227,13 @@ impl Published {
         self.step += 1;
         let started = ThreadTime::now();
         let things = touched.iter().map(|id| (*id, *id));
-        let found = self.subs.matches().tracking(TOPIC, FACET, self.step, things);
-        let messages = found.into_iter().map(|(wanted, _)| Outgoing {
+        let found = self.subs.matches().matching_sets(TOPIC, FACET, self.step, things);
+        let messages = found.into_iter().map(|(wanted, _)| Publication {
             subscription: wanted.id,
             body: message(),
             bytes: 300,
             at: Position(self.step),
-            then: Then::Stays,
+            after_delivery: AfterDelivery::Continue,
         });
         self.subs.deliver(messages);
         let took = started.elapsed();

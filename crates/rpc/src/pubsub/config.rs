@@ -152,15 +152,15 @@ impl Config {
             listeners_max: self.connections_max,
             subscriptions_max: self.subscriptions_max,
             subscriptions_per_listener_max: self.subscriptions_per_connection_max,
-            tracked_max: self.tracked_addresses_max,
-            tracked_per_listener_max: self.tracked_addresses_per_connection_max,
-            lane_ids_laid_out: if self.tracked_addresses_laid_out {
+            addresses_max: self.tracked_addresses_max,
+            addresses_per_listener_max: self.tracked_addresses_per_connection_max,
+            preallocated_ids: if self.tracked_addresses_laid_out {
                 self.tracked_addresses_max
             } else {
                 0
             },
-            steps_kept: self.resume_blocks,
-            steps_kept_bytes: self.resume_bytes,
+            retained_steps: self.resume_blocks,
+            retained_bytes: self.resume_bytes,
             unrooted_max: UNROOTED_MAX,
             queue_messages_max: self.queue_messages_max,
             queue_bytes_max: self.queue_bytes_max,

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use foldhash::HashMap;
 use pool::{ClientId, TaskEnd};
-use subs::{Closed, Next, OwnerId, SubscriptionId};
+use subs::{CloseReason, Next, OwnerId, SubscriptionId};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::Notify;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval, timeout};
@@ -24,15 +24,15 @@ use tokio_tungstenite::tungstenite::Utf8Bytes;
 use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::{CloseCode, Control, Data, OpCode};
 
-use super::body::{Body, Placed};
-use super::calls;
-use super::client::Client;
-use super::figures::Told;
-use super::reader::{ReadError, Reader, Received};
-use super::sets::{self, Out, Task};
-use super::text::SharedText;
-use super::writer::{COPIED_BYTES_MAX, WriteError, Writer};
-use super::{Config, PubSub, turns};
+use super::address_sets::{self, SessionOutput, SetTask};
+use super::methods;
+use super::metrics::SessionEvent;
+use super::payload::{Payload, SplitPayload};
+use super::reader::{MessageReader, ReadError, Received};
+use super::session::Session;
+use super::shared_text::SharedText;
+use super::writer::{COPIED_BYTES_MAX, FrameWriter, WriteError};
+use super::{Config, PubSub, set_task};
 use crate::poll_budget::{self, Budgeted};
 
 /// Notifications that are written before we look whether the client says something.
@@ -42,7 +42,7 @@ const DROPPED_HERE_MAX: usize = 2_000;
 /// A text that is freed on the connection's own thread.
 const FREED_HERE_BYTES_MAX: usize = 256 * 1024;
 /// How long work on a set waits for the notifier, which tells what the work is to follow.
-const REST: Duration = Duration::from_millis(2);
+const NOTIFIER_BACKOFF: Duration = Duration::from_millis(2);
 /// What a client that is being closed may still send before we stop listening.
 const DRAIN_BYTES_MAX: usize = 1024 * 1024;
 /// What a closing frame has room for beside its code.
@@ -63,13 +63,13 @@ async fn serve<IO>(mut io: IO, of: ClientId, pubsub: Arc<PubSub>)
 where
     IO: AsyncRead + AsyncWrite + Unpin,
 {
-    let mut writer = Writer::new(Arc::clone(&pubsub.unwritten));
-    let (end, rest) = speak(&mut io, &mut writer, of, &pubsub).await;
+    let mut writer = FrameWriter::new(Arc::clone(&pubsub.unwritten));
+    let (end, rest) = run_session(&mut io, &mut writer, of, &pubsub).await;
     // Its subscriptions are gone by now, however long the goodbye takes.
     let goodbye = match end {
-        End::Gone => return,
-        End::Closing(frame) => frame,
-        End::Close(code, mut reason) => {
+        ConnectionEnd::Gone => return,
+        ConnectionEnd::Closing(frame) => frame,
+        ConnectionEnd::Close(code, mut reason) => {
             tracing::debug!(%code, reason, "a WebSocket connection is closed");
             reason.truncate(REASON_BYTES_MAX); // they are ASCII
             Some(CloseFrame { code, reason: reason.into() })
@@ -80,7 +80,7 @@ where
 }
 
 /// How a conversation ends.
-enum End {
+enum ConnectionEnd {
     /// The client is not there any more.
     Gone,
     /// The client closes, and waits for our answer.
@@ -90,36 +90,36 @@ enum End {
 }
 
 /// Speaks with a client; how it ended, and the text that is half written.
-async fn speak<IO>(
+async fn run_session<IO>(
     io: &mut IO,
-    writer: &mut Writer,
+    writer: &mut FrameWriter,
     of: ClientId,
     pubsub: &Arc<PubSub>,
-) -> (End, Option<SharedText>)
+) -> (ConnectionEnd, Option<SharedText>)
 where
     IO: AsyncRead + AsyncWrite + Unpin,
 {
     let pulse = Arc::new(Notify::new());
     let wake = Arc::clone(&pulse);
-    let client = match pubsub.subs.listen(OwnerId(of.0), move || wake.notify_one()) {
+    let client = match pubsub.subscriptions.listen(OwnerId(of.0), move || wake.notify_one()) {
         Ok(client) => client,
         Err(full) => {
-            pubsub.figures.add(Told::Refused, 1);
+            pubsub.metrics.add(SessionEvent::Refused, 1);
             let reason = format!("{} connections are open (pubsub.connections_max)", full.limit);
-            return (End::Close(CloseCode::Again, reason), None);
+            return (ConnectionEnd::Close(CloseCode::Again, reason), None);
         }
     };
     let ping_every = Duration::from_millis(pubsub.config.ping_ms.max(1));
     let mut ping = interval(ping_every);
     ping.set_missed_tick_behavior(MissedTickBehavior::Delay);
     ping.reset();
-    let client = Arc::new(Client::new(client, of));
-    let conversation = Conversation {
+    let client = Arc::new(Session::new(client, of));
+    let conversation = Connection {
         io,
-        reader: Reader::new(&pubsub.config, Arc::clone(&pubsub.incoming), of),
+        reader: MessageReader::new(&pubsub.config, Arc::clone(&pubsub.incoming), of),
         writer,
         pubsub,
-        client: Arc::clone(&client),
+        session: Arc::clone(&client),
         pulse,
         ping,
         heard: true,
@@ -127,12 +127,13 @@ where
     };
     let end = conversation.run().await.unwrap_or_else(|end| end);
     if let Some(why) = client.closed() {
-        pubsub.figures.closed(why);
+        pubsub.metrics.record_close(why);
     }
     // The goodbye may take a while: half of the bound is left to those who are served.
     let half = pubsub.config.queues_bytes_max / 2;
-    let rest = text_of(client.end_writing()).filter(|_| pubsub.subs.queue_memory().bytes() <= half);
-    if client.tracked() > DROPPED_HERE_MAX {
+    let rest = text_of(client.finish_writing())
+        .filter(|_| pubsub.subscriptions.queue_memory().bytes() <= half);
+    if client.tracked_addresses() > DROPPED_HERE_MAX {
         // Letting a large set go takes as long as taking it in.
         let gone = tokio::task::spawn_blocking(move || drop(client)).await;
         if gone.is_err() {
@@ -142,12 +143,12 @@ where
     (end, rest)
 }
 
-struct Conversation<'a, IO> {
+struct Connection<'a, IO> {
     io: &'a mut IO,
-    reader: Reader,
-    writer: &'a mut Writer,
+    reader: MessageReader,
+    writer: &'a mut FrameWriter,
     pubsub: &'a Arc<PubSub>,
-    client: Arc<Client>,
+    session: Arc<Session>,
     /// Notified when the client's queue has something, or is closed.
     pulse: Arc<Notify>,
     ping: Interval,
@@ -164,8 +165,8 @@ enum Event {
     Ping,
 }
 
-impl<IO: AsyncRead + AsyncWrite + Unpin> Conversation<'_, IO> {
-    async fn run(mut self) -> Result<End, End> {
+impl<IO: AsyncRead + AsyncWrite + Unpin> Connection<'_, IO> {
+    async fn run(mut self) -> Result<ConnectionEnd, ConnectionEnd> {
         loop {
             let event = tokio::select! {
                 received = self.reader.next(self.io) => Event::Received(received),
@@ -176,69 +177,74 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Conversation<'_, IO> {
             match event {
                 Event::Received(Ok(received)) => {
                     self.heard = true;
-                    self.pubsub.figures.add(Told::Received, 1);
-                    self.answer(received).await?;
+                    self.pubsub.metrics.add(SessionEvent::Received, 1);
+                    self.handle_received(received).await?;
                 }
                 Event::Received(Err(err)) => return Ok(self.end_of_reading(&err)),
                 Event::Queued => self.send_queued().await?,
-                Event::Ping => self.look_after().await?,
+                Event::Ping => self.check_liveness().await?,
             }
             self.reader.defer(began.elapsed());
         }
     }
 
-    fn end_of_reading(&self, err: &ReadError) -> End {
+    fn end_of_reading(&self, err: &ReadError) -> ConnectionEnd {
         let config = &self.pubsub.config;
         match err {
-            ReadError::Gone => End::Gone,
-            ReadError::Protocol(what) => End::Close(CloseCode::Protocol, (*what).to_owned()),
+            ReadError::Gone => ConnectionEnd::Gone,
+            ReadError::Protocol(what) => {
+                ConnectionEnd::Close(CloseCode::Protocol, (*what).to_owned())
+            }
             ReadError::NotUtf8 => not_utf8(),
             ReadError::TooLong { limit, knob } => {
-                self.pubsub.figures.add(Told::TooLong, 1);
-                End::Close(CloseCode::Size, format!("a message over {limit} bytes ({knob})"))
+                self.pubsub.metrics.add(SessionEvent::TooLong, 1);
+                ConnectionEnd::Close(
+                    CloseCode::Size,
+                    format!("a message over {limit} bytes ({knob})"),
+                )
             }
             ReadError::Late => {
-                self.pubsub.figures.add(Told::Late, 1);
+                self.pubsub.metrics.add(SessionEvent::Late, 1);
                 let limit = config.message_timeout_ms;
                 let reason = format!(
                     "a message was not whole within {limit} ms (pubsub.message_timeout_ms)"
                 );
-                End::Close(CloseCode::Policy, reason)
+                ConnectionEnd::Close(CloseCode::Policy, reason)
             }
-            ReadError::NoRoom => {
-                self.pubsub.figures.add(Told::NoRoom, 1);
+            ReadError::IncomingFull => {
+                self.pubsub.metrics.add(SessionEvent::IncomingFull, 1);
                 let limit = config.incoming_bytes_max;
                 let reason = format!(
                     "no room for a message: {limit} bytes of all clients, a share of each \
                      (pubsub.incoming_bytes_max)"
                 );
-                End::Close(CloseCode::Again, reason)
+                ConnectionEnd::Close(CloseCode::Again, reason)
             }
         }
     }
 
-    async fn answer(&mut self, received: Received) -> Result<(), End> {
+    async fn handle_received(&mut self, received: Received) -> Result<(), ConnectionEnd> {
         let limit = self.pubsub.config.message_bytes_max;
         let reply = match received {
-            Received::Text(text) if Task::is_for(&text, limit) => {
-                let task = Task::text(self.pubsub, &self.client, text);
-                return self.work(task).await;
+            Received::Text(text) if SetTask::is_set_message(&text, limit) => {
+                let task = SetTask::from_text(self.pubsub, &self.session, text);
+                return self.run_set_task(task).await;
             }
             Received::Text(text) => self.call(&text),
-            Received::Binary(bytes) if bytes.first() == Some(&sets::BINARY) => {
-                let task = Task::binary(self.pubsub, &self.client, bytes);
-                return self.work(task).await;
+            Received::Binary(bytes) if bytes.first() == Some(&address_sets::BINARY) => {
+                let task = SetTask::from_binary(self.pubsub, &self.session, bytes);
+                return self.run_set_task(task).await;
             }
             // Agave takes either for text.
             Received::Binary(bytes) => match Utf8Bytes::try_from(bytes) {
-                Ok(text) if Task::is_for(&text, limit) => {
-                    let task = Task::text(self.pubsub, &self.client, text);
-                    return self.work(task).await;
+                Ok(text) if SetTask::is_set_message(&text, limit) => {
+                    let task = SetTask::from_text(self.pubsub, &self.session, text);
+                    return self.run_set_task(task).await;
                 }
                 Ok(text) => self.call(&text),
                 Err(_) => return Err(not_utf8()),
             },
-            Received::Close(frame) => return Err(End::Closing(frame)),
+            Received::Close(frame) => return Err(ConnectionEnd::Closing(frame)),
             Received::Ping(payload) => {
                 self.feed_control(Control::Pong, &payload).await?;
                 return self.flush().await;
@@ -255,18 +261,22 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Conversation<'_, IO> {
 
     fn call(&self, text: &str) -> Option<Vec<u8>> {
         poll_budget::charge_parsed(text.len());
-        let reply = calls::answer(self.pubsub, &self.client, text);
+        let reply = methods::handle_message(self.pubsub, &self.session, text);
         poll_budget::charge(reply.as_ref().map_or(0, Vec::len));
         reply
     }
 
     /// Does what a message about a set is worth, step by step, elsewhere; what waits for the client is
     /// written in between. Nothing more is read from it meanwhile.
-    async fn work(&mut self, task: Task) -> Result<(), End> {
+    async fn run_set_task(&mut self, task: SetTask) -> Result<(), ConnectionEnd> {
         let mut left = Some(task);
         while let Some(task) = left {
             let room = (&self.pubsub.set_permits, &*self.pubsub.pool);
-            let mut step = std::pin::pin!(turns::stepped(room, self.client.turn(), task));
+            let mut step = std::pin::pin!(set_task::run_until_output(
+                room,
+                self.session.set_task_client(),
+                task
+            ));
             let stepped = loop {
                 tokio::select! {
                     biased;
@@ -275,70 +285,78 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Conversation<'_, IO> {
                     _ = self.ping.tick() => self.feed_ping().await?,
                 }
             };
-            let (out, next) = stepped.map_err(end_of_work)?;
-            self.make_room()?;
-            let rests = out.iter().any(|out| matches!(out, Out::Rest));
+            let (out, next) = stepped.map_err(end_for_task_error)?;
+            self.enforce_memory_limit()?;
+            let rests = out.iter().any(|out| matches!(out, SessionOutput::Backoff));
             for out in out {
-                self.feed_out(out).await?;
+                self.feed_output(out).await?;
             }
             self.flush().await?;
             if rests {
-                tokio::time::sleep(REST).await;
+                tokio::time::sleep(NOTIFIER_BACKOFF).await;
             }
             left = next;
         }
-        self.client.hold(None);
+        self.session.pause_delivery(None);
         self.heard = true; // we did not listen
         self.pulse.notify_one();
         Ok(())
     }
 
     /// What was made for this client is in no queue: if there is no room for it, the client is closed.
-    fn make_room(&self) -> Result<(), End> {
+    fn enforce_memory_limit(&self) -> Result<(), ConnectionEnd> {
         let limit = self.pubsub.config.queues_bytes_max;
-        self.pubsub.subs.make_room();
-        if self.pubsub.subs.queue_memory().bytes() > limit {
-            let why = Closed::NodeBytesFull { limit };
-            self.pubsub.figures.closed(why);
+        self.pubsub.subscriptions.enforce_memory_limit();
+        if self.pubsub.subscriptions.queue_memory().bytes() > limit {
+            let why = CloseReason::NodeBytesFull { limit };
+            self.pubsub.metrics.record_close(why);
             return Err(end_for(why));
         }
         Ok(())
     }
 
-    async fn feed_out(&mut self, out: Out) -> Result<(), End> {
+    async fn feed_output(&mut self, out: SessionOutput) -> Result<(), ConnectionEnd> {
         match out {
-            Out::Text(text) => self.feed_reply(text).await,
-            Out::Placed(of, placed) => self.feed_placed(of, placed).await,
-            Out::Beginning(of, beginning) => {
-                self.feed_placed(of, Placed { beginning, things: None }).await
+            SessionOutput::Text(text) => self.feed_reply(text).await,
+            SessionOutput::Split(of, placed) => self.feed_split(of, placed).await,
+            SessionOutput::Prefix(of, beginning) => {
+                self.feed_split(of, SplitPayload { prefix: beginning, block_items: None }).await
             }
-            Out::Until(of, step) => self.send_until(of, step).await,
-            Out::Rest => Ok(()),
-            Out::Close(code, reason) => Err(End::Close(code, reason)),
+            SessionOutput::QueuedUntil(of, step) => self.send_until(of, step).await,
+            SessionOutput::Backoff => Ok(()),
+            SessionOutput::Close(code, reason) => Err(ConnectionEnd::Close(code, reason)),
         }
     }
 
-    async fn feed_placed(&mut self, of: SubscriptionId, placed: Placed) -> Result<(), End> {
+    async fn feed_split(
+        &mut self,
+        of: SubscriptionId,
+        placed: SplitPayload,
+    ) -> Result<(), ConnectionEnd> {
         let next = self.sequences.entry(of).or_default();
-        let end = Placed::end(of, *next);
+        let end = SplitPayload::suffix(of, *next);
         *next += 1;
-        self.feed_text(TEXT, false, placed.beginning).await?;
+        self.feed_text(TEXT, false, placed.prefix).await?;
         self.feed(OpCode::Data(Data::Continue), true, end.as_bytes()).await
     }
 
-    async fn feed_body(&mut self, of: SubscriptionId, body: Body) -> Result<(), End> {
-        self.pubsub.figures.add(Told::Sent, 1);
+    async fn feed_payload(
+        &mut self,
+        of: SubscriptionId,
+        body: Payload,
+    ) -> Result<(), ConnectionEnd> {
+        self.pubsub.metrics.add(SessionEvent::Sent, 1);
         match body {
-            Body::Whole(text) => self.feed_text(TEXT, true, text).await,
-            Body::Placed(placed) => self.feed_placed(of, placed).await,
+            Payload::Whole(text) => self.feed_text(TEXT, true, text).await,
+            Payload::Split(placed) => self.feed_split(of, placed).await,
         }
     }
 
     /// Writes what was told of a subscription up to a step.
-    async fn send_until(&mut self, of: SubscriptionId, step: u64) -> Result<(), End> {
+    async fn send_until(&mut self, of: SubscriptionId, step: u64) -> Result<(), ConnectionEnd> {
         loop {
-            match self.client.next_until(of, step) {
-                Next::Message(delivery) => self.feed_body(of, delivery.body).await?,
+            match self.session.next_until(of, step) {
+                Next::Message(delivery) => self.feed_payload(of, delivery.body).await?,
                 Next::Empty | Next::Conflated(_) => return Ok(()),
                 Next::Closed(why) => return Err(end_for(why)),
             }
@@ -346,11 +364,11 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Conversation<'_, IO> {
     }
 
     /// Writes messages that wait; what was conflated waits on, and what is held back.
-    async fn send_waiting(&mut self) -> Result<(), End> {
+    async fn send_waiting(&mut self) -> Result<(), ConnectionEnd> {
         for _ in 0..BURST_MESSAGES {
-            match self.client.next_message() {
+            match self.session.next_message() {
                 Next::Message(delivery) => {
-                    self.feed_body(delivery.subscription, delivery.body).await?;
+                    self.feed_payload(delivery.subscription, delivery.body).await?;
                 }
                 Next::Empty | Next::Conflated(_) => break,
                 Next::Closed(why) => return Err(end_for(why)),
@@ -360,21 +378,21 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Conversation<'_, IO> {
     }
 
     /// Writes what waits for the client, and yields after a while so that the client is heard too.
-    async fn send_queued(&mut self) -> Result<(), End> {
+    async fn send_queued(&mut self) -> Result<(), ConnectionEnd> {
         for _ in 0..BURST_MESSAGES {
-            match self.client.next() {
+            match self.session.next() {
                 Next::Message(delivery) => {
-                    self.feed_body(delivery.subscription, delivery.body).await?;
+                    self.feed_payload(delivery.subscription, delivery.body).await?;
                 }
                 Next::Conflated(conflated) => {
-                    self.pubsub.figures.add(Told::Conflated, conflated.messages);
+                    self.pubsub.metrics.add(SessionEvent::Conflated, conflated.messages);
                     self.flush().await?;
                     let of = conflated.subscription;
-                    let task = Task::conflated(self.pubsub, &self.client, conflated);
+                    let task = SetTask::from_conflated(self.pubsub, &self.session, conflated);
                     if let Some(task) = task {
                         // What comes after it is newer.
-                        self.client.hold(Some(of));
-                        Box::pin(self.work(task)).await?;
+                        self.session.pause_delivery(Some(of));
+                        Box::pin(self.run_set_task(task)).await?;
                     }
                 }
                 Next::Empty => return self.flush().await,
@@ -386,32 +404,36 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Conversation<'_, IO> {
     }
 
     /// Sends a ping; ends with a client from which nothing came since the last.
-    async fn look_after(&mut self) -> Result<(), End> {
+    async fn check_liveness(&mut self) -> Result<(), ConnectionEnd> {
         if !self.heard {
             let ping_ms = self.pubsub.config.ping_ms;
             let reason = format!("no answer to a ping within {ping_ms} ms (pubsub.ping_ms)");
-            return Err(End::Close(CloseCode::Policy, reason));
+            return Err(ConnectionEnd::Close(CloseCode::Policy, reason));
         }
         self.heard = false;
         self.feed_ping().await
     }
 
-    async fn feed_ping(&mut self) -> Result<(), End> {
+    async fn feed_ping(&mut self) -> Result<(), ConnectionEnd> {
         self.feed_control(Control::Ping, &[]).await?;
         self.flush().await
     }
 
-    async fn feed_control(&mut self, control: Control, payload: &[u8]) -> Result<(), End> {
+    async fn feed_control(
+        &mut self,
+        control: Control,
+        payload: &[u8],
+    ) -> Result<(), ConnectionEnd> {
         self.feed(OpCode::Control(control), true, payload).await
     }
 
     /// A reply. A long one counts like a notification.
-    async fn feed_reply(&mut self, text: String) -> Result<(), End> {
+    async fn feed_reply(&mut self, text: String) -> Result<(), ConnectionEnd> {
         if text.len() <= COPIED_BYTES_MAX {
             return self.feed(TEXT, true, text.as_bytes()).await;
         }
-        let text = SharedText::new(text, self.pubsub.subs.queue_memory());
-        self.make_room()?;
+        let text = SharedText::new(text, self.pubsub.subscriptions.queue_memory());
+        self.enforce_memory_limit()?;
         self.feed_text(TEXT, true, text).await
     }
 
@@ -421,16 +443,16 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Conversation<'_, IO> {
         opcode: OpCode,
         is_final: bool,
         text: SharedText,
-    ) -> Result<(), End> {
+    ) -> Result<(), ConnectionEnd> {
         if text.len() <= COPIED_BYTES_MAX {
             return self.feed(opcode, is_final, text.as_bytes()).await;
         }
-        self.client.charge(self.pubsub, text.len());
+        self.session.charge(self.pubsub, text.len());
         let len = text.len();
-        self.client.begin_writing(Body::Whole(text)).map_err(end_for)?;
+        self.session.start_writing(Payload::Whole(text)).map_err(end_for)?;
         self.writer.add_long(opcode, is_final, len);
         self.flush().await?;
-        if let Some(text) = text_of(self.client.end_writing())
+        if let Some(text) = text_of(self.session.finish_writing())
             && text.is_last()
             && len > FREED_HERE_BYTES_MAX
         {
@@ -440,8 +462,13 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Conversation<'_, IO> {
         Ok(())
     }
 
-    async fn feed(&mut self, opcode: OpCode, is_final: bool, payload: &[u8]) -> Result<(), End> {
-        self.client.charge(self.pubsub, payload.len());
+    async fn feed(
+        &mut self,
+        opcode: OpCode,
+        is_final: bool,
+        payload: &[u8],
+    ) -> Result<(), ConnectionEnd> {
+        self.session.charge(self.pubsub, payload.len());
         if self.writer.is_full() {
             self.flush().await?;
         }
@@ -449,11 +476,11 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Conversation<'_, IO> {
         Ok(())
     }
 
-    async fn flush(&mut self) -> Result<(), End> {
+    async fn flush(&mut self) -> Result<(), ConnectionEnd> {
         loop {
-            let client = &self.client;
+            let client = &self.session;
             let step = self.writer.advance(self.io, || text_of(client.writing()));
-            match patiently(client, &self.pulse, &self.pubsub.config, step).await? {
+            match with_write_timeout(client, &self.pulse, &self.pubsub.config, step).await? {
                 ControlFlow::Break(()) => return Ok(()),
                 ControlFlow::Continue(()) => {}
             }
@@ -462,20 +489,20 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Conversation<'_, IO> {
 }
 
 /// The text of a message that is written by itself.
-fn text_of(writing: Option<Body>) -> Option<SharedText> {
+fn text_of(writing: Option<Payload>) -> Option<SharedText> {
     match writing {
-        Some(Body::Whole(text)) => Some(text),
-        Some(Body::Placed(_)) | None => None,
+        Some(Payload::Whole(text)) => Some(text),
+        Some(Payload::Split(_)) | None => None,
     }
 }
 
 /// Waits for a write, but not for ever, and not when the client is to be closed anyway.
-async fn patiently(
-    client: &Client,
+async fn with_write_timeout(
+    client: &Session,
     pulse: &Notify,
     config: &Config,
     step: impl Future<Output = Result<ControlFlow<()>, WriteError>>,
-) -> Result<ControlFlow<()>, End> {
+) -> Result<ControlFlow<()>, ConnectionEnd> {
     let step = timeout(Duration::from_millis(config.write_timeout_ms), step);
     let mut step = std::pin::pin!(step);
     let mut pulsed = false;
@@ -496,40 +523,41 @@ async fn patiently(
     }
     match done {
         Ok(Ok(progress)) => Ok(progress),
-        Ok(Err(WriteError::Broken)) => Err(End::Gone),
-        Ok(Err(WriteError::Evicted)) => Err(client.closed().map_or(End::Gone, end_for)),
+        Ok(Err(WriteError::Broken)) => Err(ConnectionEnd::Gone),
+        Ok(Err(WriteError::Evicted)) => Err(client.closed().map_or(ConnectionEnd::Gone, end_for)),
         Err(_) => {
             let limit = config.write_timeout_ms;
             let reason = format!("nothing was read for {limit} ms (pubsub.write_timeout_ms)");
-            Err(End::Close(CloseCode::Policy, reason))
+            Err(ConnectionEnd::Close(CloseCode::Policy, reason))
         }
     }
 }
 
 /// What it comes to when the pool ends what a client waits for.
-fn end_of_work(why: TaskEnd) -> End {
+fn end_for_task_error(why: TaskEnd) -> ConnectionEnd {
     match why {
-        TaskEnd::Panicked => End::Close(CloseCode::Error, "internal error".to_owned()),
-        TaskEnd::ExpiredWaiting | TaskEnd::Expired => {
-            End::Close(CloseCode::Again, "the node is busy (pool.medium.deadline_ms)".to_owned())
-        }
-        TaskEnd::Cancelled | TaskEnd::ShutDown => end_for(Closed::ShutDown),
+        TaskEnd::Panicked => ConnectionEnd::Close(CloseCode::Error, "internal error".to_owned()),
+        TaskEnd::ExpiredWaiting | TaskEnd::Expired => ConnectionEnd::Close(
+            CloseCode::Again,
+            "the node is busy (pool.medium.deadline_ms)".to_owned(),
+        ),
+        TaskEnd::Cancelled | TaskEnd::ShutDown => end_for(CloseReason::ShutDown),
     }
 }
 
-fn not_utf8() -> End {
-    End::Close(CloseCode::Invalid, "a message that is not UTF-8".to_owned())
+fn not_utf8() -> ConnectionEnd {
+    ConnectionEnd::Close(CloseCode::Invalid, "a message that is not UTF-8".to_owned())
 }
 
-fn end_for(why: Closed) -> End {
+fn end_for(why: CloseReason) -> ConnectionEnd {
     let (code, knob) = match why {
-        Closed::MessagesFull { .. } => (CloseCode::Policy, Some("pubsub.queue_messages_max")),
-        Closed::BytesFull { .. } => (CloseCode::Policy, Some("pubsub.queue_bytes_max")),
-        Closed::NodeBytesFull { .. } => (CloseCode::Policy, Some("pubsub.queues_bytes_max")),
-        Closed::EventsLost => (CloseCode::Again, Some("pubsub.events_max")),
-        Closed::ShutDown => (CloseCode::Away, None),
+        CloseReason::MessagesFull { .. } => (CloseCode::Policy, Some("pubsub.queue_messages_max")),
+        CloseReason::BytesFull { .. } => (CloseCode::Policy, Some("pubsub.queue_bytes_max")),
+        CloseReason::NodeBytesFull { .. } => (CloseCode::Policy, Some("pubsub.queues_bytes_max")),
+        CloseReason::EventsLost => (CloseCode::Again, Some("pubsub.events_max")),
+        CloseReason::ShutDown => (CloseCode::Away, None),
     };
-    End::Close(
+    ConnectionEnd::Close(
         code,
         match knob {
             Some(knob) => format!("{why} ({knob})"),
@@ -541,7 +569,7 @@ fn end_for(why: Closed) -> End {
 /// Says goodbye, after the rest of what is half written. If there is no rest, nothing can be said any more.
 async fn close<IO>(
     io: &mut IO,
-    writer: &mut Writer,
+    writer: &mut FrameWriter,
     rest: Option<SharedText>,
     goodbye: Option<CloseFrame>,
 ) -> Option<()>
@@ -559,12 +587,12 @@ where
     });
     writer.add(OpCode::Control(Control::Close), true, &payload);
     while writer.advance(io, || None).await.ok()?.is_continue() {}
-    hang_up(io).await
+    half_close(io).await
 }
 
 /// Ends our half of the stream, then reads on until the client ends its half: what is not read when a
 /// socket is closed makes the system reset it, and the client would never see our last words.
-async fn hang_up<IO>(io: &mut IO) -> Option<()>
+async fn half_close<IO>(io: &mut IO) -> Option<()>
 where
     IO: AsyncRead + AsyncWrite + Unpin,
 {

@@ -1,6 +1,6 @@
 //! Solana's PubSub over WebSocket: nine kinds of subscriptions, as Agave 4.2 serves them.
 //!
-//! In: events of the ledger ([`Sink`]), and clients' connections ([`serve_connection`]). Out:
+//! In: events of the ledger ([`EventSender`]), and clients' connections ([`serve_connection`]). Out:
 //! notifications, each encoded once for all who have the same subscription.
 //! What Agave does and clients rely on:
 //! - an account is told once for each slot that changed it, never when it is subscribed to; a closed
@@ -18,24 +18,24 @@
 //! notifications come for every block, none is jumped; a slow client is closed with a reason.
 //! Bounds: [`Config`]. Not here: matching and queues (`subs`), the upgrade from HTTP (`http`).
 
-mod body;
-mod calls;
-mod client;
+mod address_notification;
+mod address_sets;
+mod address_stream;
 mod config;
 mod connection;
-mod figures;
-mod given;
-mod incoming;
+mod fork_join;
+mod incoming_budget;
+mod methods;
+mod metrics;
 mod notification;
 mod notifier;
+mod payload;
 mod reader;
-mod sets;
-mod share;
+mod session;
+mod set_task;
+mod shared_text;
 mod subscription;
-mod text;
-mod told;
-mod transactions;
-mod turns;
+mod transaction_filter;
 mod writer;
 
 use std::io;
@@ -48,13 +48,13 @@ use ledger::Commitment;
 use parking_lot::Mutex;
 use pool::{ClientId, Pool, RateLimiter};
 use solana::Encoding;
-use subs::{Closed, Subs};
+use subs::{CloseReason, Subscriptions};
 use tokio::sync::Semaphore;
 
-use body::Body;
-use figures::Figures;
-use incoming::Incoming;
-use notifier::{Recent, Stream};
+use incoming_budget::IncomingBudget;
+use metrics::PubSubMetrics;
+use notifier::{EventCursor, RecentBlocks};
+use payload::Payload;
 use subscription::Subscription;
 
 use crate::error::RpcError;
@@ -63,7 +63,7 @@ use crate::{Socket, Speaker};
 
 pub use config::Config;
 pub use connection::serve_connection;
-pub use notifier::Sink;
+pub use notifier::EventSender;
 
 /// The subscriptions of a node.
 pub struct PubSub {
@@ -71,16 +71,16 @@ pub struct PubSub {
     cluster: Arc<ClusterInfo>,
     reader: Reader,
     history: Arc<History>,
-    subs: Subs<Subscription, Body, Block>,
-    stream: Arc<Stream>,
-    recent: Mutex<Recent>,
+    subscriptions: Subscriptions<Subscription, Payload, Block>,
+    event_cursor: Arc<EventCursor>,
+    recent_blocks: Mutex<RecentBlocks>,
     pool: Arc<Pool>,
     clients: Arc<RateLimiter>,
-    figures: Figures,
+    metrics: PubSubMetrics,
     /// Who may work on sets.
     set_permits: Semaphore,
     /// What clients have begun to send.
-    incoming: Arc<Incoming>,
+    incoming: Arc<IncomingBudget>,
     /// Bytes that sockets have not taken yet.
     unwritten: Arc<AtomicUsize>,
 }
@@ -112,7 +112,7 @@ pub struct Stats {
 
 /// Reads the parameters of a call; whether it is one that subscribes.
 pub(crate) fn read_call(method: &str, params: Params<'_>) -> Result<bool, RpcError> {
-    Ok(calls::asked(method, params)?.is_some())
+    Ok(methods::parse_subscription(method, params)?.is_some())
 }
 
 impl PubSub {
@@ -127,61 +127,61 @@ impl PubSub {
         reader: Reader,
         history: Arc<History>,
         (pool, clients): (Arc<Pool>, Arc<RateLimiter>),
-    ) -> io::Result<(Arc<Self>, Sink)> {
-        let subs = Subs::new(config.limits());
+    ) -> io::Result<(Arc<Self>, EventSender)> {
+        let subs = Subscriptions::new(config.limits());
         let set_permits = Semaphore::new(config.sets_at_once.max(1));
-        let incoming = Arc::new(Incoming::new(config.incoming_bytes_max));
+        let incoming = Arc::new(IncomingBudget::new(config.incoming_bytes_max));
         let (stream, recent) = (Arc::default(), Mutex::default());
         let pubsub = Arc::new(Self {
             config,
             cluster,
             reader,
             history,
-            subs,
-            stream,
-            recent,
+            subscriptions: subs,
+            event_cursor: stream,
+            recent_blocks: recent,
             pool,
             clients,
-            figures: Figures::new(),
+            metrics: PubSubMetrics::new(),
             set_permits,
             incoming,
             unwritten: Arc::default(),
         });
-        pubsub.subs.begin(|commitment| pubsub.present(commitment).block());
+        pubsub.subscriptions.start_at(|commitment| pubsub.complete_view(commitment).block());
         let sink = notifier::start(Arc::clone(&pubsub))?;
         Ok((pubsub, sink))
     }
 
     /// How much there is now.
     pub fn stats(&self) -> Stats {
-        let counts = self.subs.counts();
+        let counts = self.subscriptions.stats();
         Stats {
             connections: counts.listeners,
             subscriptions: counts.subscriptions,
             distinct_subscriptions: counts.distinct,
-            tracked_addresses: counts.tracked,
+            tracked_addresses: counts.tracked_addresses,
             queue_messages: counts.queue_messages,
             queue_bytes: counts.queue_bytes,
             notification_bytes: counts.queue_memory,
             incoming_bytes: self.incoming.bytes(),
             unwritten_bytes: self.unwritten.load(Ordering::Relaxed),
-            resume_bytes: counts.steps_kept_bytes,
+            resume_bytes: counts.retained_bytes,
         }
     }
 
     /// Closes every connection (1001). New ones are served until the server stops taking them.
     pub fn shut_down(&self) {
-        self.subs.close_all(Closed::ShutDown);
+        self.subscriptions.close_all(CloseReason::ShutDown);
     }
 
     /// The newest complete block of a commitment: what sets are told of is told by whole blocks.
-    fn present(&self, commitment: Commitment) -> View {
+    fn complete_view(&self, commitment: Commitment) -> View {
         let view = self.reader.view(commitment);
         if view.meta().complete { view } else { self.reader.view(Commitment::Confirmed) }
     }
 
     /// The encoding that notifications really have.
-    fn effective(&self, encoding: Encoding) -> Encoding {
+    fn effective_encoding(&self, encoding: Encoding) -> Encoding {
         let slice = encoding.slice.filter(|_| self.config.honour_data_slice);
         Encoding { slice, ..encoding }
     }

@@ -22,8 +22,8 @@ use solana_transaction_status::{
 use subs::SubscriptionId;
 
 use super::PubSub;
-use super::subscription::{Blocks, Subscription};
-use super::text::SharedText;
+use super::shared_text::SharedText;
+use super::subscription::{BlockFilter, Subscription};
 
 #[derive(Serialize)]
 struct Notification<T> {
@@ -51,7 +51,7 @@ pub(super) fn text<T: Serialize>(
         params: Params { result, subscription: id.0 },
     };
     match serde_json::to_string(&notification) {
-        Ok(text) => Some(SharedText::new(text, pubsub.subs.queue_memory())),
+        Ok(text) => Some(SharedText::new(text, pubsub.subscriptions.queue_memory())),
         Err(err) => {
             tracing::error!(%err, ?subscription, "a notification could not be written as JSON");
             None
@@ -72,7 +72,7 @@ pub(super) fn account(
     view: &View,
 ) -> UiAccount {
     match account {
-        Some(account) => encoding.encode(pubkey, &account.0, |mint| mint_facts(view, mint)),
+        Some(account) => encoding.encode(pubkey, &account.0, |mint| mint_info(view, mint)),
         None => encoding.encode(pubkey, &AccountSharedData::default(), |_| None),
     }
 }
@@ -90,7 +90,7 @@ pub(super) fn program_account(
     if !filters.matches(account) {
         return None;
     }
-    let mint = |mint: &Pubkey| mint_facts(view, mint);
+    let mint = |mint: &Pubkey| mint_info(view, mint);
     let is_token = spl_generic_token::is_known_spl_token_id(account.owner());
     let account = if is_token && encoding.form == UiAccountEncoding::JsonParsed {
         parsed_token(pubkey, account, mint)?
@@ -100,7 +100,7 @@ pub(super) fn program_account(
     Some(RpcKeyedAccount { pubkey: pubkey.to_string(), account })
 }
 
-pub(super) fn mint_facts(view: &View, mint: &Pubkey) -> Option<MintInfo> {
+pub(super) fn mint_info(view: &View, mint: &Pubkey) -> Option<MintInfo> {
     if solana::is_native_mint(mint) {
         return Some(MintInfo::native());
     }
@@ -132,13 +132,13 @@ pub(super) fn received(executed: &ExecutedTransaction) -> Response<RpcSignatureR
 /// A block, or why it cannot be had as asked. `None` if nothing in it is wanted.
 pub(super) fn block(
     block: &Block,
-    of: Blocks,
+    of: BlockFilter,
     encoding: UiTransactionEncoding,
     options: BlockEncodingOptions,
 ) -> Option<RpcBlockUpdate> {
     let wanted = |executed: &&std::sync::Arc<ExecutedTransaction>| match of {
-        Blocks::All => true,
-        Blocks::Mentioning(pubkey) => executed.account_keys.contains(&pubkey),
+        BlockFilter::All => true,
+        BlockFilter::Mentioning(pubkey) => executed.account_keys.contains(&pubkey),
     };
     let transactions: Vec<_> = block
         .transactions
@@ -151,7 +151,7 @@ pub(super) fn block(
             })
         })
         .collect();
-    if transactions.is_empty() && of != Blocks::All {
+    if transactions.is_empty() && of != BlockFilter::All {
         return None;
     }
     let slot = block.id.slot;

@@ -29,19 +29,21 @@ use solana_account_decoder_client_types::UiAccountEncoding;
 use solana_hash::Hash;
 use solana_pubkey::Pubkey;
 use solana_transaction_status::BlockEncodingOptions;
-use subs::{Closed, Match, Outgoing, Position, Step, SubscriptionId, Then, Turn};
+use subs::{
+    AfterDelivery, BlockStep, CloseReason, Direction, Match, Position, Publication, SubscriptionId,
+};
 
-use super::body::Body;
-use super::share::share_out;
-use super::subscription::{Kind, Subscription, Transactions, facet};
-use super::text::SharedText;
-use super::told::Place;
-use super::{PubSub, notification, told, transactions};
+use super::address_notification::ItemRef;
+use super::fork_join::fork_join;
+use super::payload::Payload;
+use super::shared_text::SharedText;
+use super::subscription::{LogsFilter, Subscription, SubscriptionKind, key_kind};
+use super::{PubSub, address_notification, notification, transaction_filter};
 
 /// Notifications that are made before they are handed out: bounds what waits in between.
-const OUTBOX_MESSAGES_MAX: usize = 256;
-/// As [`OUTBOX_MESSAGES_MAX`], in bytes.
-const OUTBOX_BYTES_MAX: usize = 1024 * 1024;
+const BATCH_MESSAGES_MAX: usize = 256;
+/// As [`BATCH_MESSAGES_MAX`], in bytes.
+const BATCH_BYTES_MAX: usize = 1024 * 1024;
 /// Encoding that takes no longer, in nanoseconds, the notifier does alone: to share it out costs some
 /// tens of microseconds.
 const ALONE_NS: u64 = 200_000;
@@ -53,34 +55,34 @@ const ROUND_NS: u64 = 64_000_000;
 /// Where the ledger's one writer puts its events. Never blocks.
 ///
 /// Dropping it is the end of the ledger: every connection is closed once what waits has been told.
-pub struct Sink {
+pub struct EventSender {
     events: SyncSender<(Position, LedgerEvent)>,
-    stream: Arc<Stream>,
+    cursor: Arc<EventCursor>,
 }
 
 /// How far the stream of events is.
 #[derive(Default)]
-pub(super) struct Stream {
+pub(super) struct EventCursor {
     /// Events so far, lost ones included.
-    told: AtomicU64,
+    sent: AtomicU64,
     /// Whether one was lost of which the listeners do not know yet.
     lost: AtomicBool,
 }
 
-impl Stream {
+impl EventCursor {
     /// The position of the newest event. All that it and those before it made true can be read.
-    pub(super) fn now(&self) -> Position {
-        Position(self.told.load(Ordering::Acquire))
+    pub(super) fn position(&self) -> Position {
+        Position(self.sent.load(Ordering::Acquire))
     }
 }
 
-impl EventSink for Sink {
+impl EventSink for EventSender {
     fn send(&mut self, event: &LedgerEvent) {
-        let at = Position(self.stream.told.fetch_add(1, Ordering::Release) + 1);
+        let at = Position(self.cursor.sent.fetch_add(1, Ordering::Release) + 1);
         match self.events.try_send((at, event.clone())) {
             Ok(()) => {}
             // The notifier looks at the flag after each event, and it has a queue full of them.
-            Err(TrySendError::Full(_)) => self.stream.lost.store(true, Ordering::Release),
+            Err(TrySendError::Full(_)) => self.cursor.lost.store(true, Ordering::Release),
             // The notifier ends only with this sink: its thread could not go on.
             Err(TrySendError::Disconnected(_)) => {}
         }
@@ -88,12 +90,12 @@ impl EventSink for Sink {
 }
 
 /// Starts the notifier.
-pub(super) fn start(pubsub: Arc<PubSub>) -> io::Result<Sink> {
+pub(super) fn start(pubsub: Arc<PubSub>) -> io::Result<EventSender> {
     let (sender, events) = sync_channel(pubsub.config.events_max.max(1));
-    let stream = Arc::clone(&pubsub.stream);
+    let stream = Arc::clone(&pubsub.event_cursor);
     let notifier = Notifier { pubsub, events };
     std::thread::Builder::new().name("notifier".to_owned()).spawn(move || notifier.run())?;
-    Ok(Sink { events: sender, stream })
+    Ok(EventSender { events: sender, cursor: stream })
 }
 
 struct Notifier {
@@ -104,18 +106,18 @@ struct Notifier {
 impl Notifier {
     fn run(self) {
         while let Ok((at, event)) = self.events.recv() {
-            if self.pubsub.stream.lost.swap(false, Ordering::AcqRel) {
+            if self.pubsub.event_cursor.lost.swap(false, Ordering::AcqRel) {
                 let limit = self.pubsub.config.events_max;
                 tracing::error!(
                     limit,
                     "events were lost (pubsub.events_max): all subscribers are closed"
                 );
-                self.pubsub.subs.close_all(Closed::EventsLost);
+                self.pubsub.subscriptions.close_all(CloseReason::EventsLost);
             }
             // A panic costs the subscribers this event, of which they are told; not the rest.
-            if catch_unwind(AssertUnwindSafe(|| tell(&self.pubsub, at, &event))).is_err() {
+            if catch_unwind(AssertUnwindSafe(|| publish_event(&self.pubsub, at, &event))).is_err() {
                 tracing::error!("the notifier panicked: all subscribers are closed");
-                self.pubsub.subs.close_all(Closed::EventsLost);
+                self.pubsub.subscriptions.close_all(CloseReason::EventsLost);
             }
         }
         self.pubsub.shut_down();
@@ -123,85 +125,89 @@ impl Notifier {
 }
 
 /// Tells one event to whoever wants it.
-fn tell(pubsub: &Arc<PubSub>, at: Position, event: &LedgerEvent) {
-    let mut outbox = Outbox { pubsub, at, messages: Vec::new(), bytes: 0 };
+fn publish_event(pubsub: &Arc<PubSub>, at: Position, event: &LedgerEvent) {
+    let mut outbox = NotificationBatch { pubsub, at, messages: Vec::new(), bytes: 0 };
     match event {
         LedgerEvent::BankCreated { slot, parent, root, .. } => {
-            outbox.broadcast(Kind::Slot, &notification::slot(*slot, *parent, *root));
-            tell_slot_updates(&mut outbox, event);
+            outbox.broadcast(SubscriptionKind::Slot, &notification::slot(*slot, *parent, *root));
+            publish_slot_updates(&mut outbox, event);
         }
         LedgerEvent::Executed(all) => {
-            all.iter().for_each(|executed| tell_executed(&mut outbox, executed));
+            all.iter().for_each(|executed| publish_transaction(&mut outbox, executed));
         }
         LedgerEvent::Completed { block, .. } => {
-            tell_slot_updates(&mut outbox, event);
-            let parent = pubsub.recent.lock().parent_of(block);
-            let parent = parent.or_else(|| pubsub.subs.tip(Commitment::Processed));
-            pubsub.recent.lock().add(block);
+            publish_slot_updates(&mut outbox, event);
+            let parent = pubsub.recent_blocks.lock().parent_of(block);
+            let parent = parent.or_else(|| pubsub.subscriptions.tip(Commitment::Processed));
+            pubsub.recent_blocks.lock().add(block);
             let parent = parent.unwrap_or(block.id);
             let bytes = usize::try_from(block.bytes()).unwrap_or(usize::MAX);
-            if pubsub.subs.add_block(block.id, parent, Arc::clone(block), bytes).is_err() {
-                return lost(pubsub, block);
+            if pubsub.subscriptions.add_block(block.id, parent, Arc::clone(block), bytes).is_err() {
+                return handle_missing_parent(pubsub, block);
             }
             advance(&mut outbox, block, Commitment::Processed);
             advance(&mut outbox, block, Commitment::Confirmed);
         }
-        LedgerEvent::Voted(vote) => outbox.broadcast(Kind::Vote, &notification::vote(vote)),
+        LedgerEvent::Voted(vote) => {
+            outbox.broadcast(SubscriptionKind::Vote, &notification::vote(vote))
+        }
         LedgerEvent::Finalized { block, .. } => {
-            tell_slot_updates(&mut outbox, event);
-            outbox.broadcast(Kind::Root, &block.id.slot);
+            publish_slot_updates(&mut outbox, event);
+            outbox.broadcast(SubscriptionKind::Root, &block.id.slot);
             advance(&mut outbox, block, Commitment::Finalized);
         }
     }
-    outbox.hand_out();
+    outbox.flush();
 }
 
 /// A block has a commitment now: tells of it, and of all that this brings with it.
-fn advance(outbox: &mut Outbox<'_>, block: &Block, commitment: Commitment) {
-    let Ok(steps) = outbox.pubsub.subs.advance(commitment, block.id) else {
-        return lost(outbox.pubsub, block);
+fn advance(outbox: &mut NotificationBatch<'_>, block: &Block, commitment: Commitment) {
+    let Ok(steps) = outbox.pubsub.subscriptions.advance(commitment, block.id) else {
+        return handle_missing_parent(outbox.pubsub, block);
     };
     for step in steps.iter() {
-        if step.turn == Turn::Applied {
-            let wanted = wanted(outbox.pubsub, &step.body, step.commitment);
-            tell_block(outbox, &step.body, step.commitment, wanted);
+        if step.direction == Direction::Applied {
+            let wanted = match_items(outbox.pubsub, &step.body, step.commitment);
+            publish_items(outbox, &step.body, step.commitment, wanted);
         }
-        tell_sets(outbox, step);
+        publish_to_sets(outbox, step);
     }
-    outbox.hand_out(); // before the steps are let go: then they count as told
-    let steps: Vec<Step<Block>> = steps.to_vec();
-    for step in steps.iter().filter(|step| step.turn == Turn::Applied) {
-        let wanted = wanted_whole(outbox.pubsub, step.commitment);
-        tell_block(outbox, &step.body, step.commitment, wanted);
+    outbox.flush(); // before the steps are let go: then they count as told
+    let steps: Vec<BlockStep<Block>> = steps.to_vec();
+    for step in steps.iter().filter(|step| step.direction == Direction::Applied) {
+        let wanted = match_block_subscriptions(outbox.pubsub, step.commitment);
+        publish_items(outbox, &step.body, step.commitment, wanted);
     }
 }
 
 /// The blocks do not hang together: nobody can be told what is between them.
-fn lost(pubsub: &PubSub, block: &Block) {
+fn handle_missing_parent(pubsub: &PubSub, block: &Block) {
     tracing::error!(slot = block.id.slot, "a block without its parent: all subscribers are closed");
-    pubsub.subs.close_all(Closed::EventsLost);
-    pubsub.subs.begin(|_| block.id);
+    pubsub.subscriptions.close_all(CloseReason::EventsLost);
+    pubsub.subscriptions.start_at(|_| block.id);
 }
 
 /// What a step is to sets of addresses. Cost: a look-up for each write, and the matches.
-fn tell_sets(outbox: &mut Outbox<'_>, step: &Step<Block>) {
+fn publish_to_sets(outbox: &mut NotificationBatch<'_>, step: &BlockStep<Block>) {
     let pubsub = outbox.pubsub;
-    let topic = Kind::Addresses.at(step.commitment);
-    for facet in facet::ALL {
-        if !pubsub.subs.matches().has_facet(topic, facet) {
+    let topic = SubscriptionKind::Addresses.at(step.commitment);
+    for facet in key_kind::ALL {
+        if !pubsub.subscriptions.matches().has_key_kind(topic, facet) {
             continue;
         }
-        let things = told::things(pubsub, &step.body, facet);
-        let found = pubsub.subs.matches().tracking(topic, facet, step.number, things);
-        let found: Vec<_> =
-            found.into_iter().map(|(wanted, places)| (wanted, Place::of_set(places))).collect();
-        let cost = |(wanted, places): &(Match<Subscription>, Vec<Place>)| {
+        let things = address_notification::block_items(pubsub, &step.body, facet);
+        let found = pubsub.subscriptions.matches().matching_sets(topic, facet, step.number, things);
+        let found: Vec<_> = found
+            .into_iter()
+            .map(|(wanted, places)| (wanted, ItemRef::merge_refs(places)))
+            .collect();
+        let cost = |(wanted, places): &(Match<Subscription>, Vec<ItemRef>)| {
             let form = match &*wanted.identity {
                 Subscription::Addresses { encoding, .. } => encoding.form,
                 _ => UiAccountEncoding::Base64,
             };
-            let of = |place: &Place| match step.body.writes.get(place.at()) {
-                Some(write) if facet != facet::MENTIONED => {
+            let of = |place: &ItemRef| match step.body.writes.get(place.index()) {
+                Some(write) if facet != key_kind::MENTIONED => {
                     account_ns(write.account.as_deref(), form)
                 }
                 _ => MESSAGE_NS,
@@ -209,72 +215,75 @@ fn tell_sets(outbox: &mut Outbox<'_>, step: &Step<Block>) {
             MESSAGE_NS + places.iter().map(of).sum::<u64>()
         };
         let (node, whole) = (Arc::clone(pubsub), step.clone());
-        outbox.make(found, cost, move |(wanted, places), out| {
+        outbox.encode_all(found, cost, move |(wanted, places), out| {
             let Subscription::Addresses { encoding, .. } = &*wanted.identity else { return };
-            for placed in told::step(&node, &whole, facet, *encoding, places) {
-                let (body, at) = (Body::Placed(placed), Position(whole.number));
-                out.push(outgoing(wanted.id, body, at, Then::Stays));
+            for placed in address_notification::encode_step(&node, &whole, facet, *encoding, places)
+            {
+                let (body, at) = (Payload::Split(placed), Position(whole.number));
+                out.push(new_publication(wanted.id, body, at, AfterDelivery::Continue));
             }
         });
     }
 }
 
-fn tell_slot_updates(outbox: &mut Outbox<'_>, event: &LedgerEvent) {
+fn publish_slot_updates(outbox: &mut NotificationBatch<'_>, event: &LedgerEvent) {
     for update in notification::slot_updates(event) {
-        outbox.broadcast(Kind::SlotsUpdates, &update);
+        outbox.broadcast(SubscriptionKind::SlotsUpdates, &update);
     }
 }
 
 /// A transaction at processed; its signature, and "received" to those who wait for more than that.
-fn tell_executed(outbox: &mut Outbox<'_>, executed: &Arc<ExecutedTransaction>) {
-    let found = wanted_transaction(outbox.pubsub, executed, Commitment::Processed);
+fn publish_transaction(outbox: &mut NotificationBatch<'_>, executed: &Arc<ExecutedTransaction>) {
+    let found = match_transaction(outbox.pubsub, executed, Commitment::Processed);
     let (at, node, of) = (outbox.at, Arc::clone(outbox.pubsub), Arc::clone(executed));
-    outbox.make(
+    outbox.encode_all(
         found,
         |_| TRANSACTION_NS,
         move |wanted, out| {
-            let body = transaction(&node, &wanted, &of);
-            out.extend(body.map(|body| whole(&wanted, body, at, Then::Stays)));
+            let body = encode_transaction(&node, &wanted, &of);
+            out.extend(
+                body.map(|body| text_publication(&wanted, body, at, AfterDelivery::Continue)),
+            );
         },
     );
-    let topic = Kind::Signature.at(Commitment::Processed);
-    let matches = outbox.pubsub.subs.matches();
+    let topic = SubscriptionKind::Signature.at(Commitment::Processed);
+    let matches = outbox.pubsub.subscriptions.matches();
     if !matches.has(topic) {
         return;
     }
-    let found = matches.named(topic, executed.signature().as_ref());
+    let found = matches.matching_exact(topic, executed.signature().as_ref());
     drop(matches);
     for wanted in found {
         let Subscription::Signature { commitment, received, .. } = &*wanted.identity else {
             continue;
         };
         if *received {
-            outbox.send(&wanted, &notification::received(executed), Then::Stays);
+            outbox.send(&wanted, &notification::received(executed), AfterDelivery::Continue);
         }
         if *commitment == Commitment::Processed {
-            outbox.send(&wanted, &notification::processed(executed), Then::Ends);
+            outbox.send(&wanted, &notification::processed(executed), AfterDelivery::End);
         }
     }
 }
 
 /// Who wants a transaction whole.
-fn wanted_transaction(
+fn match_transaction(
     pubsub: &PubSub,
     executed: &ExecutedTransaction,
     commitment: Commitment,
 ) -> Vec<Match<Subscription>> {
-    let topic = Kind::Transaction.at(commitment);
-    let matches = pubsub.subs.matches();
+    let topic = SubscriptionKind::Transaction.at(commitment);
+    let matches = pubsub.subscriptions.matches();
     if !matches.has(topic) {
         return Vec::new();
     }
-    let mut found = matches.matching(topic, mentioned(pubsub, executed));
-    found.extend(matches.named(topic, executed.signature().as_ref()));
+    let mut found = matches.matching(topic, mentioned_keys(pubsub, executed));
+    found.extend(matches.matching_exact(topic, executed.signature().as_ref()));
     found
 }
 
 /// The notification of a transaction, if the filter wants it.
-fn transaction(
+fn encode_transaction(
     pubsub: &PubSub,
     wanted: &Match<Subscription>,
     executed: &ExecutedTransaction,
@@ -284,22 +293,28 @@ fn transaction(
     else {
         return None;
     };
-    if !filter.wants(executed) {
+    if !filter.matches(executed) {
         return None;
     }
-    let told = transactions::told(executed, *encoding, *details, *rewards, *version_max)?;
+    let told = transaction_filter::encode_notification(
+        executed,
+        *encoding,
+        *details,
+        *rewards,
+        *version_max,
+    )?;
     notification::text(pubsub, &wanted.identity, wanted.id, told)
 }
 
 /// The keys of all that a transaction names.
-fn mentioned(pubsub: &PubSub, executed: &ExecutedTransaction) -> impl Iterator<Item = Key> {
-    let ids = executed.account_keys.iter().filter_map(|key| pubsub.lookup(key));
-    ids.map(|id| Key { kind: facet::MENTIONED, id })
+fn mentioned_keys(pubsub: &PubSub, executed: &ExecutedTransaction) -> impl Iterator<Item = Key> {
+    let ids = executed.account_keys.iter().filter_map(|key| pubsub.lookup_address(key));
+    ids.map(|id| Key { kind: key_kind::MENTIONED, id })
 }
 
 /// What is to be made into a notification: a place in the block's writes or transactions.
 #[derive(Clone, Copy)]
-enum Item {
+enum BlockItem {
     Account(usize),
     Program(usize),
     Logs(usize),
@@ -308,7 +323,7 @@ enum Item {
     Block,
 }
 
-type Wanted = (Match<Subscription>, Item);
+type MatchedItem = (Match<Subscription>, BlockItem);
 
 /// What a message costs that is small, in nanoseconds, about.
 const MESSAGE_NS: u64 = 1_000;
@@ -325,24 +340,24 @@ fn account_ns(account: Option<&Account>, form: UiAccountEncoding) -> u64 {
     }
 }
 
-fn cost_ns(block: &Block, (wanted, item): &Wanted) -> u64 {
+fn cost_ns(block: &Block, (wanted, item): &MatchedItem) -> u64 {
     match (&*wanted.identity, item) {
         (
             Subscription::Account { encoding, .. } | Subscription::Program { encoding, .. },
-            Item::Account(at) | Item::Program(at),
+            BlockItem::Account(at) | BlockItem::Program(at),
         ) => account_ns(block.writes[*at].account.as_deref(), encoding.form),
-        (_, Item::Transaction(_)) => TRANSACTION_NS,
-        (_, Item::Block) => TRANSACTION_NS * (1 + block.transactions.len() as u64),
+        (_, BlockItem::Transaction(_)) => TRANSACTION_NS,
+        (_, BlockItem::Block) => TRANSACTION_NS * (1 + block.transactions.len() as u64),
         _ => MESSAGE_NS,
     }
 }
 
 /// What of a block is wanted, at a commitment.
-fn tell_block(
-    outbox: &mut Outbox<'_>,
+fn publish_items(
+    outbox: &mut NotificationBatch<'_>,
     block: &Arc<Block>,
     commitment: Commitment,
-    wanted: Vec<Wanted>,
+    wanted: Vec<MatchedItem>,
 ) {
     if wanted.is_empty() {
         return;
@@ -350,56 +365,59 @@ fn tell_block(
     // At least as new as the block, and the mints that it is asked for do not change.
     let view = outbox.pubsub.reader.view(commitment);
     let (at, node, of) = (outbox.at, Arc::clone(outbox.pubsub), Arc::clone(block));
-    let cost = |wanted: &Wanted| cost_ns(block, wanted);
-    outbox.make(wanted, cost, move |(wanted, item), out| {
+    let cost = |wanted: &MatchedItem| cost_ns(block, wanted);
+    outbox.encode_all(wanted, cost, move |(wanted, item), out| {
         let then = match item {
-            Item::Signature(_) => Then::Ends,
-            _ => Then::Stays,
+            BlockItem::Signature(_) => AfterDelivery::End,
+            _ => AfterDelivery::Continue,
         };
-        let made = made(&node, &of, &view, &wanted, item);
-        out.extend(made.map(|body| whole(&wanted, body, at, then)));
+        let made = encode_item(&node, &of, &view, &wanted, item);
+        out.extend(made.map(|body| text_publication(&wanted, body, at, then)));
     });
 }
 
 /// The notification of an item, if its subscription wants it when it is looked at closely.
-fn made(
+fn encode_item(
     pubsub: &PubSub,
     block: &Block,
     view: &View,
     wanted: &Match<Subscription>,
-    item: Item,
+    item: BlockItem,
 ) -> Option<SharedText> {
     let slot = block.id.slot;
-    let effective = |encoding| pubsub.effective(encoding);
+    let effective = |encoding| pubsub.effective_encoding(encoding);
     match (&*wanted.identity, item) {
         // An id may have been another address' before: the events are behind the writer.
-        (Subscription::Account { pubkey, encoding, .. }, Item::Account(at)) => {
+        (Subscription::Account { pubkey, encoding, .. }, BlockItem::Account(at)) => {
             let write = Some(&block.writes[at]).filter(|write| write.pubkey == *pubkey)?;
             let account = write.account.as_deref();
             let value = notification::account(pubkey, account, effective(*encoding), view);
             notification::text(pubsub, &wanted.identity, wanted.id, notification::at(slot, value))
         }
-        (Subscription::Program { encoding, filters, .. }, Item::Program(at)) => {
+        (Subscription::Program { encoding, filters, .. }, BlockItem::Program(at)) => {
             let write = &block.writes[at];
             let (encoding, account) = (effective(*encoding), write.account.as_deref()?);
             let pubkey = &write.pubkey;
             let value = notification::program_account(pubkey, account, encoding, filters, view)?;
             notification::text(pubsub, &wanted.identity, wanted.id, notification::at(slot, value))
         }
-        (Subscription::Logs { of, .. }, Item::Logs(at)) => {
+        (Subscription::Logs { filter: of, .. }, BlockItem::Logs(at)) => {
             let executed = &block.transactions[at];
-            let skipped = *of == Transactions::AllButVotes && executed.is_vote;
+            let skipped = *of == LogsFilter::AllButVotes && executed.is_vote;
             let logs = notification::logs(executed).filter(|_| !skipped)?;
             notification::text(pubsub, &wanted.identity, wanted.id, notification::at(slot, logs))
         }
-        (Subscription::Signature { .. }, Item::Signature(at)) => {
+        (Subscription::Signature { .. }, BlockItem::Signature(at)) => {
             let told = notification::processed(&block.transactions[at]);
             notification::text(pubsub, &wanted.identity, wanted.id, told)
         }
-        (Subscription::Transaction { .. }, Item::Transaction(at)) => {
-            transaction(pubsub, wanted, &block.transactions[at])
+        (Subscription::Transaction { .. }, BlockItem::Transaction(at)) => {
+            encode_transaction(pubsub, wanted, &block.transactions[at])
         }
-        (Subscription::Block { of, encoding, details, rewards, version_max, .. }, Item::Block) => {
+        (
+            Subscription::Block { filter: of, encoding, details, rewards, version_max, .. },
+            BlockItem::Block,
+        ) => {
             let options = BlockEncodingOptions {
                 transaction_details: *details,
                 show_rewards: *rewards,
@@ -413,163 +431,179 @@ fn made(
 }
 
 /// Who wants whole blocks.
-fn wanted_whole(pubsub: &PubSub, commitment: Commitment) -> Vec<Wanted> {
-    let blocks = pubsub.subs.matches().matching(Kind::Block.at(commitment), []);
-    blocks.into_iter().map(|found| (found, Item::Block)).collect()
+fn match_block_subscriptions(pubsub: &PubSub, commitment: Commitment) -> Vec<MatchedItem> {
+    let blocks =
+        pubsub.subscriptions.matches().matching(SubscriptionKind::Block.at(commitment), []);
+    blocks.into_iter().map(|found| (found, BlockItem::Block)).collect()
 }
 
 /// Who wants what of a block, but for all of it. Cost: a look-up for each write, transaction and name
 /// of the block whose topic anybody listens to, and the matches.
-fn wanted(pubsub: &PubSub, block: &Block, commitment: Commitment) -> Vec<Wanted> {
+fn match_items(pubsub: &PubSub, block: &Block, commitment: Commitment) -> Vec<MatchedItem> {
     let mut wanted = Vec::new();
-    let matches = pubsub.subs.matches();
-    let topic = Kind::Account.at(commitment);
+    let matches = pubsub.subscriptions.matches();
+    let topic = SubscriptionKind::Account.at(commitment);
     if matches.has(topic) {
         for (at, write) in block.writes.iter().enumerate() {
             // Not by the write's own number: this may be told long after the block.
-            let Some(id) = pubsub.lookup(&write.pubkey) else { continue };
-            let key = Key { kind: facet::ITSELF, id };
+            let Some(id) = pubsub.lookup_address(&write.pubkey) else { continue };
+            let key = Key { kind: key_kind::ITSELF, id };
             let found = matches.matching(topic, [key]);
-            wanted.extend(found.into_iter().map(|found| (found, Item::Account(at))));
+            wanted.extend(found.into_iter().map(|found| (found, BlockItem::Account(at))));
         }
     }
-    let topic = Kind::Program.at(commitment);
+    let topic = SubscriptionKind::Program.at(commitment);
     if matches.has(topic) {
-        let mut owners = Owners { pubsub, last: None };
+        let mut owners = OwnerLookup { pubsub, last: None };
         for (at, write) in block.writes.iter().enumerate() {
             let Some(account) = write.account.as_deref() else { continue };
-            let Some(id) = owners.id(account) else { continue };
-            let found = matches.matching(topic, [Key { kind: facet::PROGRAM, id }]);
-            wanted.extend(found.into_iter().map(|found| (found, Item::Program(at))));
+            let Some(id) = owners.owner_id(account) else { continue };
+            let found = matches.matching(topic, [Key { kind: key_kind::PROGRAM, id }]);
+            wanted.extend(found.into_iter().map(|found| (found, BlockItem::Program(at))));
         }
     }
-    let topic = Kind::Logs.at(commitment);
+    let topic = SubscriptionKind::Logs.at(commitment);
     if matches.has(topic) {
         for (at, executed) in block.transactions.iter().enumerate() {
-            let found = matches.matching(topic, mentioned(pubsub, executed));
-            wanted.extend(found.into_iter().map(|found| (found, Item::Logs(at))));
+            let found = matches.matching(topic, mentioned_keys(pubsub, executed));
+            wanted.extend(found.into_iter().map(|found| (found, BlockItem::Logs(at))));
         }
     }
-    let topic = Kind::Signature.at(commitment);
+    let topic = SubscriptionKind::Signature.at(commitment);
     if commitment != Commitment::Processed && matches.has(topic) {
         for (at, executed) in block.transactions.iter().enumerate() {
-            let found = matches.named(topic, executed.signature().as_ref());
-            wanted.extend(found.into_iter().map(|found| (found, Item::Signature(at))));
+            let found = matches.matching_exact(topic, executed.signature().as_ref());
+            wanted.extend(found.into_iter().map(|found| (found, BlockItem::Signature(at))));
         }
     }
     drop(matches);
     if commitment != Commitment::Processed {
         for (at, executed) in block.transactions.iter().enumerate() {
-            let found = wanted_transaction(pubsub, executed, commitment);
-            wanted.extend(found.into_iter().map(|found| (found, Item::Transaction(at))));
+            let found = match_transaction(pubsub, executed, commitment);
+            wanted.extend(found.into_iter().map(|found| (found, BlockItem::Transaction(at))));
         }
     }
     wanted
 }
 
 /// The numbers of owners. Neighbouring writes mostly have the same one.
-struct Owners<'a> {
+struct OwnerLookup<'a> {
     pubsub: &'a PubSub,
     last: Option<(Pubkey, Option<AddressId>)>,
 }
 
-impl Owners<'_> {
-    fn id(&mut self, account: &Account) -> Option<AddressId> {
+impl OwnerLookup<'_> {
+    fn owner_id(&mut self, account: &Account) -> Option<AddressId> {
         let owner = account.0.owner();
         if let Some((last, id)) = self.last
             && last == *owner
         {
             return id;
         }
-        let id = self.pubsub.lookup(owner);
+        let id = self.pubsub.lookup_address(owner);
         self.last = Some((*owner, id));
         id
     }
 }
 
 /// A notification of an event for whoever has a subscription.
-fn whole(to: &Match<Subscription>, text: SharedText, at: Position, then: Then) -> Outgoing<Body> {
-    outgoing(to.id, Body::Whole(text), at, then)
+fn text_publication(
+    to: &Match<Subscription>,
+    text: SharedText,
+    at: Position,
+    then: AfterDelivery,
+) -> Publication<Payload> {
+    new_publication(to.id, Payload::Whole(text), at, then)
 }
 
-fn outgoing(subscription: SubscriptionId, body: Body, at: Position, then: Then) -> Outgoing<Body> {
+fn new_publication(
+    subscription: SubscriptionId,
+    body: Payload,
+    at: Position,
+    then: AfterDelivery,
+) -> Publication<Payload> {
     let bytes = body.bytes();
-    Outgoing { subscription, body, bytes, at, then }
+    Publication { subscription, body, bytes, at, after_delivery: then }
 }
 
 /// Notifications on their way to the queues.
-struct Outbox<'a> {
+struct NotificationBatch<'a> {
     pubsub: &'a Arc<PubSub>,
     /// The event that they tell of.
     at: Position,
-    messages: Vec<Outgoing<Body>>,
+    messages: Vec<Publication<Payload>>,
     bytes: usize,
 }
 
-impl Outbox<'_> {
+impl NotificationBatch<'_> {
     /// To everyone who listens to a kind that has no commitment.
-    fn broadcast(&mut self, kind: Kind, result: &impl serde::Serialize) {
-        let found = self.pubsub.subs.matches().matching(kind.topic(), []);
+    fn broadcast(&mut self, kind: SubscriptionKind, result: &impl serde::Serialize) {
+        let found = self.pubsub.subscriptions.matches().matching(kind.topic(), []);
         for wanted in found {
-            self.send(&wanted, result, Then::Stays);
+            self.send(&wanted, result, AfterDelivery::Continue);
         }
     }
 
-    fn send(&mut self, to: &Match<Subscription>, result: &impl serde::Serialize, then: Then) {
+    fn send(
+        &mut self,
+        to: &Match<Subscription>,
+        result: &impl serde::Serialize,
+        then: AfterDelivery,
+    ) {
         if let Some(text) = notification::text(self.pubsub, &to.identity, to.id, result) {
-            self.put(whole(to, text, self.at, then));
+            self.push(text_publication(to, text, self.at, then));
         }
     }
 
     /// Makes messages of things, in their order: here if that is soon done, else in parts that the
     /// pool helps with.
-    fn make<T: Send + 'static>(
+    fn encode_all<T: Send + 'static>(
         &mut self,
         things: Vec<T>,
         cost_ns: impl Fn(&T) -> u64,
-        make: impl Fn(T, &mut Vec<Outgoing<Body>>) + Send + Sync + 'static,
+        make: impl Fn(T, &mut Vec<Publication<Payload>>) + Send + Sync + 'static,
     ) {
         let costs: Vec<u64> = things.iter().map(cost_ns).collect();
         let mut made = Vec::new();
         if things.len() < 2 || costs.iter().sum::<u64>() < ALONE_NS {
             for thing in things {
                 make(thing, &mut made);
-                made.drain(..).for_each(|message| self.put(message));
+                made.drain(..).for_each(|message| self.push(message));
             }
             return;
         }
         let make = Arc::new(make);
         let mut things = things.into_iter().zip(costs).peekable();
         while things.peek().is_some() {
-            let parts = round(&mut things);
+            let parts = next_round(&mut things);
             let make = Arc::clone(&make);
-            let made = share_out(&self.pubsub.pool, parts, move |part| {
+            let made = fork_join(&self.pubsub.pool, parts, move |part| {
                 let mut made = Vec::new();
                 part.into_iter().for_each(|thing| make(thing, &mut made));
                 made
             });
-            made.into_iter().flatten().for_each(|message| self.put(message));
+            made.into_iter().flatten().for_each(|message| self.push(message));
         }
     }
 
-    fn put(&mut self, message: Outgoing<Body>) {
+    fn push(&mut self, message: Publication<Payload>) {
         self.bytes += message.bytes;
         self.messages.push(message);
-        if self.messages.len() >= OUTBOX_MESSAGES_MAX || self.bytes >= OUTBOX_BYTES_MAX {
-            self.hand_out();
+        if self.messages.len() >= BATCH_MESSAGES_MAX || self.bytes >= BATCH_BYTES_MAX {
+            self.flush();
         }
     }
 
-    fn hand_out(&mut self) {
+    fn flush(&mut self) {
         self.bytes = 0;
         if !self.messages.is_empty() {
-            self.pubsub.subs.deliver(self.messages.drain(..));
+            self.pubsub.subscriptions.deliver(self.messages.drain(..));
         }
     }
 }
 
 /// The next things, in parts.
-fn round<T>(things: &mut impl Iterator<Item = (T, u64)>) -> Vec<Vec<T>> {
+fn next_round<T>(things: &mut impl Iterator<Item = (T, u64)>) -> Vec<Vec<T>> {
     let (mut parts, mut part, mut part_ns, mut round_ns) = (Vec::new(), Vec::new(), 0, 0);
     for (thing, ns) in things {
         part.push(thing);
@@ -591,7 +625,7 @@ fn round<T>(things: &mut impl Iterator<Item = (T, u64)>) -> Vec<Vec<T>> {
 
 /// The last blocks, by their hashes: what clients and children call them by.
 #[derive(Default)]
-pub(super) struct Recent {
+pub(super) struct RecentBlocks {
     by_hash: HashMap<Hash, BlockId>,
     order: VecDeque<Hash>,
 }
@@ -599,7 +633,7 @@ pub(super) struct Recent {
 /// More than wait for a root and are kept for those who resume.
 const RECENT_MAX: usize = 16_384;
 
-impl Recent {
+impl RecentBlocks {
     pub(super) fn find(&self, hash: &Hash) -> Option<BlockId> {
         self.by_hash.get(hash).copied()
     }
@@ -621,7 +655,7 @@ impl Recent {
 }
 
 impl PubSub {
-    fn lookup(&self, pubkey: &Pubkey) -> Option<AddressId> {
+    fn lookup_address(&self, pubkey: &Pubkey) -> Option<AddressId> {
         self.reader.addresses().lookup(&Address::from(pubkey.to_bytes()))
     }
 }

@@ -8,7 +8,7 @@
 //! must be whole within `Config::message_timeout_ms`, not counting the time in which nothing is read from the client.
 //! Why not tungstenite's reader: it collects a message without a bound on all connections together, twice, and
 //! answers pings into a buffer without a bound.
-//! Dropping the future of [`Reader::next`] loses nothing.
+//! Dropping the future of [`MessageReader::next`] loses nothing.
 
 use std::io::Cursor;
 use std::sync::Arc;
@@ -24,8 +24,8 @@ use tokio_tungstenite::tungstenite::protocol::frame::FrameHeader;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::{CloseCode, Control, Data, OpCode};
 
 use super::Config;
-use super::incoming::{Incoming, Reservation};
-use super::sets;
+use super::address_sets;
+use super::incoming_budget::{IncomingBudget, Reservation};
 
 /// What is read at once of short messages.
 const BUFFER_BYTES: usize = 4 * 1024;
@@ -36,8 +36,8 @@ const CONTROL_BYTES_MAX: u64 = 125;
 /// The methods whose messages may be long.
 const LONG_METHODS: [&str; 3] = ["addressesSubscribe", "addressesUpdate", "transactionSubscribe"];
 /// How long a message waits before it asks again for room, at first and at last.
-const ROOM_WAIT: Duration = Duration::from_millis(10);
-const ROOM_WAIT_MAX: Duration = Duration::from_millis(500);
+const RESERVE_BACKOFF: Duration = Duration::from_millis(10);
+const RESERVE_BACKOFF_MAX: Duration = Duration::from_millis(500);
 
 /// What a client sent.
 #[derive(Debug, PartialEq, Eq)]
@@ -64,7 +64,7 @@ pub(super) enum ReadError {
     /// A message that was begun and not finished in time.
     Late,
     /// As [`Self::Late`], because there was no room for it.
-    NoRoom,
+    IncomingFull,
 }
 
 /// The limits of a reader.
@@ -76,10 +76,10 @@ struct Limits {
 }
 
 /// Frames on their way from a socket.
-pub(super) struct Reader {
+pub(super) struct MessageReader {
     buffer: BytesMut,
     frame: Option<Frame>,
-    message: Option<Message>,
+    message: Option<PartialMessage>,
     /// The room of the message that was returned last. It is in memory until the next call of `next`.
     last: Option<Reservation>,
     /// When what has begun must be whole.
@@ -87,7 +87,7 @@ pub(super) struct Reader {
     /// Bytes that were read since this task last yielded.
     in_a_row: usize,
     limits: Limits,
-    incoming: Arc<Incoming>,
+    incoming: Arc<IncomingBudget>,
     client: ClientId,
 }
 
@@ -108,7 +108,7 @@ enum FrameKind {
 }
 
 /// A message that is not whole.
-struct Message {
+struct PartialMessage {
     is_text: bool,
     bytes: BytesMut,
     /// Whether it may be longer than `message_bytes_max`, once that is known.
@@ -123,7 +123,7 @@ enum Missing {
     /// This number of bytes of a payload, which are read into the message directly.
     Payload(usize),
     /// Room for the message.
-    Room,
+    Memory,
 }
 
 enum Progress {
@@ -131,8 +131,8 @@ enum Progress {
     Missing(Missing),
 }
 
-impl Reader {
-    pub(super) fn new(config: &Config, incoming: Arc<Incoming>, client: ClientId) -> Self {
+impl MessageReader {
+    pub(super) fn new(config: &Config, incoming: Arc<IncomingBudget>, client: ClientId) -> Self {
         let short_max = config.message_bytes_max;
         let limits = Limits {
             short_max,
@@ -158,7 +158,7 @@ impl Reader {
         io: &mut IO,
     ) -> Result<Received, ReadError> {
         self.last = None;
-        let mut room_wait = ROOM_WAIT;
+        let mut room_wait = RESERVE_BACKOFF;
         loop {
             let missing = match self.progress()? {
                 Progress::Received(received) => {
@@ -176,15 +176,15 @@ impl Reader {
                 self.in_a_row = 0;
                 tokio::task::yield_now().await;
             }
-            let is_late = self.has_begun() && self.is_late();
-            if let Missing::Room = missing {
+            let is_late = self.is_incomplete() && self.is_late();
+            if let Missing::Memory = missing {
                 let again = Instant::now() + room_wait;
                 if self.deadline.is_some_and(|deadline| deadline <= again) {
                     tokio::time::sleep_until(self.deadline.unwrap_or(again)).await;
-                    return Err(ReadError::NoRoom);
+                    return Err(ReadError::IncomingFull);
                 }
                 tokio::time::sleep_until(again).await;
-                room_wait = (room_wait * 2).min(ROOM_WAIT_MAX);
+                room_wait = (room_wait * 2).min(RESERVE_BACKOFF_MAX);
                 continue;
             }
             if is_late {
@@ -217,7 +217,7 @@ impl Reader {
     }
 
     /// Whether a frame or a message is not whole.
-    fn has_begun(&self) -> bool {
+    fn is_incomplete(&self) -> bool {
         self.frame.is_some() || self.message.is_some() || !self.buffer.is_empty()
     }
 
@@ -250,7 +250,7 @@ impl Reader {
     fn progress(&mut self) -> Result<Progress, ReadError> {
         loop {
             let Some(frame) = &self.frame else {
-                if !self.begin_frame()? {
+                if !self.start_frame()? {
                     return Ok(Progress::Missing(Missing::Bytes));
                 }
                 continue;
@@ -276,7 +276,7 @@ impl Reader {
     }
 
     /// Reads the header of the next frame. False if it is not there yet.
-    fn begin_frame(&mut self) -> Result<bool, ReadError> {
+    fn start_frame(&mut self) -> Result<bool, ReadError> {
         let mut cursor = Cursor::new(&self.buffer[..]);
         let header = FrameHeader::parse(&mut cursor)
             .map_err(|_| ReadError::Protocol("an opcode that is reserved"))?;
@@ -295,7 +295,7 @@ impl Reader {
             }
             OpCode::Control(control) => FrameKind::Control(control),
             OpCode::Data(data) => {
-                self.begin_data(data, len)?;
+                self.start_data(data, len)?;
                 FrameKind::Data
             }
         };
@@ -307,14 +307,14 @@ impl Reader {
     }
 
     /// Begins a message with a frame, or goes on with one.
-    fn begin_data(&mut self, data: Data, len: u64) -> Result<(), ReadError> {
+    fn start_data(&mut self, data: Data, len: u64) -> Result<(), ReadError> {
         let message = match (data, self.message.take()) {
             (Data::Continue, Some(message)) => message,
             (Data::Continue, None) => {
                 return Err(ReadError::Protocol("a continuation of nothing"));
             }
             (_, Some(_)) => return Err(ReadError::Protocol("a message within a message")),
-            (_, None) => Message {
+            (_, None) => PartialMessage {
                 is_text: data == Data::Text,
                 bytes: BytesMut::new(),
                 may_be_long: None,
@@ -379,7 +379,7 @@ impl Reader {
                 false => until.max((message.bytes.capacity() * 2).min(limit)),
             };
             if !message.reservation.grow(capacity) {
-                return Ok(Some(Progress::Missing(Missing::Room)));
+                return Ok(Some(Progress::Missing(Missing::Memory)));
             }
             let mut bytes = BytesMut::with_capacity(capacity);
             bytes.extend_from_slice(&message.bytes);
@@ -410,7 +410,7 @@ impl Limits {
 
 /// Whether a message that begins so may be long.
 fn is_for_long(is_text: bool, beginning: &[u8]) -> bool {
-    if !is_text && beginning.first() == Some(&sets::BINARY) {
+    if !is_text && beginning.first() == Some(&address_sets::BINARY) {
         return true;
     }
     let text = String::from_utf8_lossy(beginning);

@@ -9,12 +9,12 @@ use solana::{Encoding, Filters};
 use solana_pubkey::Pubkey;
 use solana_signature::Signature;
 use solana_transaction_status::{TransactionDetails, UiTransactionEncoding};
-use subs::{AddressSet, Filter, Interest, Name, Topic};
+use subs::{AddressSet, ExactKey, Filter, Interest, Topic};
 
-use super::transactions::TransactionFilter;
+use super::transaction_filter::TransactionFilter;
 
 /// What an address is to a notification, beside what it is to an account (`solana::facet`).
-pub(super) mod facet {
+pub(super) mod key_kind {
     use ledger::KeyKind;
 
     /// The account itself.
@@ -55,7 +55,7 @@ pub(super) enum Subscription {
         with_context: bool,
     },
     Logs {
-        of: Transactions,
+        filter: LogsFilter,
         commitment: Commitment,
     },
     Signature {
@@ -65,7 +65,7 @@ pub(super) enum Subscription {
         received: bool,
     },
     Block {
-        of: Blocks,
+        filter: BlockFilter,
         commitment: Commitment,
         encoding: UiTransactionEncoding,
         details: TransactionDetails,
@@ -87,7 +87,7 @@ pub(super) enum Subscription {
     },
     /// What happens to a set of addresses. The set itself is the engine's.
     Addresses {
-        facet: KeyKind,
+        key_kind: KeyKind,
         commitment: Commitment,
         encoding: Encoding,
     },
@@ -95,7 +95,7 @@ pub(super) enum Subscription {
 
 /// Whose logs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Transactions {
+pub(super) enum LogsFilter {
     AllButVotes,
     All,
     Mentioning(Pubkey),
@@ -103,7 +103,7 @@ pub(super) enum Transactions {
 
 /// Which blocks, and what of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Blocks {
+pub(super) enum BlockFilter {
     All,
     /// Those with a transaction that names it, and of those only such transactions.
     Mentioning(Pubkey),
@@ -111,7 +111,7 @@ pub(super) enum Blocks {
 
 /// The kinds of publications; with a commitment, a topic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum SubscriptionKind {
     Account,
     Program,
     Logs,
@@ -125,7 +125,7 @@ pub(super) enum Kind {
     Addresses,
 }
 
-impl Kind {
+impl SubscriptionKind {
     /// The topic of a kind that has commitments.
     pub(super) fn at(self, commitment: Commitment) -> Topic {
         Topic(self as u16 * 3 + commitment as u16)
@@ -166,38 +166,40 @@ impl Subscription {
         };
         let (topic, filter) = match self {
             Self::Account { pubkey, commitment, .. } => {
-                (Kind::Account.at(*commitment), held(facet::ITSELF, pubkey)?)
+                (SubscriptionKind::Account.at(*commitment), held(key_kind::ITSELF, pubkey)?)
             }
             Self::Program { program, commitment, .. } => {
-                (Kind::Program.at(*commitment), held(facet::PROGRAM, program)?)
+                (SubscriptionKind::Program.at(*commitment), held(key_kind::PROGRAM, program)?)
             }
-            Self::Logs { of, commitment } => {
+            Self::Logs { filter: of, commitment } => {
                 let filter = match of {
-                    Transactions::All | Transactions::AllButVotes => Filter::All,
-                    Transactions::Mentioning(pubkey) => held(facet::MENTIONED, pubkey)?,
+                    LogsFilter::All | LogsFilter::AllButVotes => Filter::All,
+                    LogsFilter::Mentioning(pubkey) => held(key_kind::MENTIONED, pubkey)?,
                 };
-                (Kind::Logs.at(*commitment), filter)
+                (SubscriptionKind::Logs.at(*commitment), filter)
             }
             Self::Signature { signature, commitment, received } => {
                 return Ok(signature_interests(signature, *commitment, *received));
             }
             // Blocks are few: which of their transactions count is looked at when they are encoded.
-            Self::Block { commitment, .. } => (Kind::Block.at(*commitment), Filter::All),
-            Self::Slot => (Kind::Slot.topic(), Filter::All),
-            Self::SlotsUpdates => (Kind::SlotsUpdates.topic(), Filter::All),
-            Self::Root => (Kind::Root.topic(), Filter::All),
-            Self::Vote => (Kind::Vote.topic(), Filter::All),
-            Self::Transaction { filter, commitment, .. } => {
-                (Kind::Transaction.at(*commitment), filter.engine_filter(addresses)?)
+            Self::Block { commitment, .. } => {
+                (SubscriptionKind::Block.at(*commitment), Filter::All)
             }
-            Self::Addresses { facet, commitment, .. } => {
+            Self::Slot => (SubscriptionKind::Slot.topic(), Filter::All),
+            Self::SlotsUpdates => (SubscriptionKind::SlotsUpdates.topic(), Filter::All),
+            Self::Root => (SubscriptionKind::Root.topic(), Filter::All),
+            Self::Vote => (SubscriptionKind::Vote.topic(), Filter::All),
+            Self::Transaction { filter, commitment, .. } => {
+                (SubscriptionKind::Transaction.at(*commitment), filter.lookup_filter(addresses)?)
+            }
+            Self::Addresses { key_kind: facet, commitment, .. } => {
                 let nothing = Arc::new(AddressSet::empty(addresses));
-                (Kind::Addresses.at(*commitment), Filter::Set(*facet, nothing))
+                (SubscriptionKind::Addresses.at(*commitment), Filter::Set(*facet, nothing))
             }
         };
         let mut interests = vec![Interest { topic, filter }];
         if let Self::Transaction { filter, .. } = self
-            && let Some(filter) = filter.counted(addresses)?
+            && let Some(filter) = filter.counted_filter(addresses)?
         {
             interests.push(Interest { topic: COUNTED, filter });
         }
@@ -213,8 +215,8 @@ fn signature_interests(
     received: bool,
 ) -> Vec<Interest> {
     let interest = |commitment| Interest {
-        topic: Kind::Signature.at(commitment),
-        filter: Filter::Name(Name::from(signature.as_ref())),
+        topic: SubscriptionKind::Signature.at(commitment),
+        filter: Filter::Exact(ExactKey::from(signature.as_ref())),
     };
     let mut interests = vec![interest(commitment)];
     if received && commitment != Commitment::Processed {
@@ -231,7 +233,7 @@ mod tests {
 
     #[test]
     fn no_two_kinds_share_a_topic() {
-        use Kind::{
+        use SubscriptionKind::{
             Account, Addresses, Block, Logs, Program, Root, Signature, Slot, SlotsUpdates,
             Transaction, Vote,
         };

@@ -19,7 +19,7 @@ use tokio::io::AsyncWrite;
 use tokio_tungstenite::tungstenite::protocol::frame::FrameHeader;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::OpCode;
 
-use super::text::SharedText;
+use super::shared_text::SharedText;
 use crate::poll_budget;
 
 /// What is collected before it is written, unless nothing more waits.
@@ -32,11 +32,11 @@ pub(super) const PIECE_BYTES: usize = 64 * 1024;
 const IDLE_BYTES: usize = 4 * 1024;
 
 /// Frames on their way to a socket.
-pub(super) struct Writer {
+pub(super) struct FrameWriter {
     buffer: Vec<u8>,
     /// How much of the buffer has been written.
     written: usize,
-    long: Option<Long>,
+    long: Option<LongFrame>,
     /// Bytes that all writers' sockets have not taken yet.
     waiting: Arc<AtomicUsize>,
     /// What is counted there for this one.
@@ -44,7 +44,7 @@ pub(super) struct Writer {
 }
 
 /// A frame whose payload is not in the buffer. Its header is the buffer's end.
-struct Long {
+struct LongFrame {
     header_at: usize,
     len: usize,
     written: usize,
@@ -59,7 +59,7 @@ pub(super) enum WriteError {
     Evicted,
 }
 
-impl Writer {
+impl FrameWriter {
     pub(super) fn new(waiting: Arc<AtomicUsize>) -> Self {
         Self { buffer: Vec::new(), written: 0, long: None, waiting, counted: 0 }
     }
@@ -82,7 +82,7 @@ impl Writer {
         debug_assert!(self.long.is_none(), "a frame within a frame");
         let header_at = self.buffer.len();
         self.add_header(opcode, is_final, len);
-        self.long = Some(Long { header_at, len, written: 0 });
+        self.long = Some(LongFrame { header_at, len, written: 0 });
     }
 
     fn add_header(&mut self, opcode: OpCode, is_final: bool, len: usize) {
@@ -175,7 +175,7 @@ impl Writer {
     }
 }
 
-impl Drop for Writer {
+impl Drop for FrameWriter {
     fn drop(&mut self) {
         self.recount(false);
     }
@@ -251,7 +251,8 @@ mod tests {
     #[tokio::test]
     async fn a_long_text_goes_out_in_pieces_that_are_short_and_nothing_of_it_is_copied() {
         let (len, waiting) = (1_000_000, Arc::<AtomicUsize>::default());
-        let (mut socket, mut writer) = (Socket::new(50_000), Writer::new(Arc::clone(&waiting)));
+        let (mut socket, mut writer) =
+            (Socket::new(50_000), FrameWriter::new(Arc::clone(&waiting)));
         let text = text(len);
         writer.add(OpCode::Control(Control::Ping), true, b"?");
         writer.add_long(TEXT, true, len);
@@ -278,7 +279,7 @@ mod tests {
     async fn what_a_socket_does_not_take_is_counted_until_the_writer_goes() {
         let (client, mut server) = tokio::io::duplex(1_000);
         let waiting: Arc<AtomicUsize> = Arc::default();
-        let mut writer = Writer::new(Arc::clone(&waiting));
+        let mut writer = FrameWriter::new(Arc::clone(&waiting));
         let text = text(100_000);
         writer.add_long(TEXT, true, text.len());
         let step = writer.advance(&mut server, || Some(text.clone()));
@@ -291,7 +292,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_text_that_is_gone_ends_the_write_and_can_be_taken_back_before_its_first_byte() {
-        let mut writer = Writer::new(Arc::default());
+        let mut writer = FrameWriter::new(Arc::default());
         let mut socket = Socket::new(usize::MAX);
         writer.add(TEXT, true, b"{}");
         writer.add_long(TEXT, true, 100_000);

@@ -1,5 +1,6 @@
 //! PubSub over loopback: a ledger that the test writes by hand, and clients of bare frames.
 
+mod address_sets;
 mod counted;
 mod floods;
 mod kinds;
@@ -8,7 +9,6 @@ mod limits;
 mod node;
 mod parameters;
 mod protocol;
-mod sets;
 mod signatures;
 mod slow;
 mod transactions;

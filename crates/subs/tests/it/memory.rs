@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use subs::{
-    Charge, Closed, Filter, Interest, Limits, Listener, Message, Next, Outgoing, OwnerId, Position,
-    QueueMemory, Subs, SubscriptionId, Then, Topic,
+    AfterDelivery, Charge, CloseReason, Filter, Interest, Limits, Listener, Message, Next, OwnerId,
+    Position, Publication, QueueMemory, SubscriptionId, Subscriptions, Topic,
 };
 
 use crate::fixed::LIMITS;
@@ -20,7 +20,7 @@ impl Body {
 }
 
 impl Message for Body {
-    type Kept = ();
+    type Conflated = ();
 
     fn conflate(self, (): &mut ()) -> usize {
         unreachable!("fixed subscriptions are not conflated")
@@ -31,12 +31,12 @@ impl Message for Body {
     }
 }
 
-type Node = Subs<u16, Body, ()>;
+type Node = Subscriptions<u16, Body, ()>;
 
 fn node(queues_bytes_max: usize) -> Node {
     let limits =
         Limits { queues_bytes_max, listeners_max: 100, queue_bytes_max: 1 << 30, ..LIMITS };
-    Subs::new(Limits { subscriptions_max: 100, queue_messages_max: 100, ..limits })
+    Subscriptions::new(Limits { subscriptions_max: 100, queue_messages_max: 100, ..limits })
 }
 
 /// A listener of an owner to a topic.
@@ -47,30 +47,30 @@ fn listener(node: &Node, owner: u128, topic: u16) -> (Listener<u16, Body, ()>, S
     (listener, id)
 }
 
-fn tell(node: &Node, to: SubscriptionId, bytes: usize) {
+fn publish(node: &Node, to: SubscriptionId, bytes: usize) {
     let body = Body::new(bytes, node.queue_memory());
-    let (at, then) = (Position(1), Then::Stays);
-    node.deliver([Outgoing { subscription: to, body, bytes, at, then }]);
+    let (at, then) = (Position(1), AfterDelivery::Continue);
+    node.deliver([Publication { subscription: to, body, bytes, at, after_delivery: then }]);
 }
 
 #[test]
 fn the_owner_that_holds_most_loses_its_largest_listener_first() {
     let node = node(100_000);
     let (quiet, to_quiet) = listener(&node, 1, 0);
-    tell(&node, to_quiet, 20_000);
+    publish(&node, to_quiet, 20_000);
     let hostile: Vec<_> = (1..=4).map(|topic| listener(&node, 2, topic)).collect();
     for (nth, (_, id)) in hostile.iter().enumerate() {
-        tell(&node, *id, 21_000 + 1_000 * nth);
+        publish(&node, *id, 21_000 + 1_000 * nth);
     }
     // 20, 21, 22, 23 and 24 thousand do not fit: the largest goes.
     let limit = 100_000;
     let closed: Vec<_> = hostile.iter().map(|(listener, _)| listener.closed()).collect();
-    assert_eq!(closed, [None, None, None, Some(Closed::NodeBytesFull { limit })]);
+    assert_eq!(closed, [None, None, None, Some(CloseReason::NodeBytesFull { limit })]);
     assert_eq!(quiet.closed(), None);
     assert!(node.queue_memory().bytes() <= limit / 8 * 7);
     // One small listener more of another's is no reason to close the first.
     let (third, to_third) = listener(&node, 3, 9);
-    tell(&node, to_third, 15_000);
+    publish(&node, to_third, 15_000);
     assert_eq!((quiet.closed(), third.closed()), (None, None));
     assert_eq!(hostile.iter().filter(|(listener, _)| listener.closed().is_some()).count(), 2);
     drop((quiet, third, hostile));
@@ -81,25 +81,25 @@ fn the_owner_that_holds_most_loses_its_largest_listener_first() {
 fn what_is_shared_counts_once_and_is_not_held_against_those_who_share_it() {
     let node = node(100_000);
     let shared: Vec<_> = (0..50).map(|_| listener(&node, 1, 0)).collect();
-    tell(&node, shared[0].1, 60_000);
+    publish(&node, shared[0].1, 60_000);
     assert!(node.queue_memory().bytes() < 70_000);
     let (alone, to_alone) = listener(&node, 2, 1);
-    tell(&node, to_alone, 70_000);
+    publish(&node, to_alone, 70_000);
     assert!(alone.closed().is_some(), "it holds 70,000 by itself, the others 60,000 together");
     assert!(shared.iter().all(|(listener, _)| listener.closed().is_none()));
 }
 
 #[test]
-fn what_is_being_written_is_let_go_as_well() {
+fn what_is_being_written_is_freed_as_well() {
     let node = node(100_000);
     let (slow, id) = listener(&node, 1, 0);
-    tell(&node, id, 90_000);
+    publish(&node, id, 90_000);
     let Next::Message(delivery) = slow.next() else { panic!("it waits") };
-    slow.begin_writing(delivery.body).expect("it is open");
+    slow.start_writing(delivery.body).expect("it is open");
     let (other, to_other) = listener(&node, 2, 1);
-    tell(&node, to_other, 30_000);
+    publish(&node, to_other, 30_000);
     assert!(slow.writing().is_none());
-    assert_eq!(slow.closed(), Some(Closed::NodeBytesFull { limit: 100_000 }));
+    assert_eq!(slow.closed(), Some(CloseReason::NodeBytesFull { limit: 100_000 }));
     assert_eq!(other.closed(), None);
     assert!(node.queue_memory().bytes() < 31_000);
 }

@@ -11,20 +11,21 @@ use rand::seq::{IndexedRandom, IteratorRandom};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use subs::{
-    AddressSet, Change, Changed, Closed, Counts, From, GoOn, Limits, Listener, Message, Next,
-    Outgoing, OwnerId, Part, Position, Subs, SubscribeError, SubscriptionId, Then, Topic, Turn,
-    WhenSlow, Wish,
+    Activation, AddressSet, AfterDelivery, CatchUp, CloseReason, Direction, Limits, Listener,
+    Message, Next, OwnerId, Position, Publication, ResumeFrom, SetChange, SetChangeResult,
+    SetSubscription, SlowConsumerPolicy, Stats, SubscribeError, SubscriptionId, Subscriptions,
+    Topic,
 };
 
 const LIMITS: Limits = Limits {
     listeners_max: 8,
     subscriptions_max: 30,
     subscriptions_per_listener_max: 6,
-    tracked_max: 2_000,
-    tracked_per_listener_max: 400,
-    lane_ids_laid_out: 0,
-    steps_kept: 40,
-    steps_kept_bytes: 1 << 20,
+    addresses_max: 2_000,
+    addresses_per_listener_max: 400,
+    preallocated_ids: 0,
+    retained_steps: 40,
+    retained_bytes: 1 << 20,
     unrooted_max: 1_000,
     queue_messages_max: 40,
     queue_bytes_max: 4_000,
@@ -36,15 +37,15 @@ const ROOT: BlockId = BlockId { slot: 0, bank: 0 };
 
 /// What was told of a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Told {
+struct StepUpdate {
     step: u64,
     touched: Vec<u8>,
 }
 
-impl Message for Told {
-    type Kept = Vec<Self>;
+impl Message for StepUpdate {
+    type Conflated = Vec<Self>;
 
-    fn conflate(self, kept: &mut Self::Kept) -> usize {
+    fn conflate(self, kept: &mut Self::Conflated) -> usize {
         kept.push(self);
         10
     }
@@ -58,7 +59,7 @@ type Identity = (Commitment, u8);
 struct Logged {
     number: u64,
     commitment: Commitment,
-    turn: Turn,
+    direction: Direction,
     block: BlockId,
     body: Arc<Body>,
 }
@@ -70,7 +71,7 @@ enum Start {
     With(BlockId),
 }
 
-struct Sub {
+struct ModelSubscription {
     id: SubscriptionId,
     commitment: Commitment,
     facet: usize,
@@ -78,20 +79,20 @@ struct Sub {
     starts: BTreeMap<u8, Start>,
     /// Nothing of it is heard before this block.
     waiting: Option<BlockId>,
-    expected: Vec<Told>,
-    received: Vec<Told>,
+    expected: Vec<StepUpdate>,
+    received: Vec<StepUpdate>,
     next_sequence: u64,
 }
 
 struct Client {
-    listener: Arc<Listener<Identity, Told, Body>>,
-    subs: Vec<Sub>,
+    listener: Arc<Listener<Identity, StepUpdate, Body>>,
+    subscriptions: Vec<ModelSubscription>,
 }
 
 struct World {
     rng: ChaCha8Rng,
     table: Arc<AddressTable>,
-    subs: Subs<Identity, Told, Body>,
+    subscriptions: Subscriptions<Identity, StepUpdate, Body>,
     clients: Vec<Client>,
     log: Vec<Logged>,
     /// Blocks that may still be built on, with their parents.
@@ -113,12 +114,12 @@ fn topic(commitment: Commitment) -> Topic {
 
 impl World {
     fn new(seed: u64) -> Self {
-        let subs = Subs::new(LIMITS);
-        subs.begin(|_| ROOT);
+        let subscriptions = Subscriptions::new(LIMITS);
+        subscriptions.start_at(|_| ROOT);
         Self {
             rng: ChaCha8Rng::seed_from_u64(seed),
             table: Arc::new(AddressTable::new(100_000, seed)),
-            subs,
+            subscriptions,
             clients: Vec::new(),
             log: Vec::new(),
             tree: BTreeMap::from([(ROOT, ROOT)]),
@@ -143,12 +144,12 @@ impl World {
         match self.rng.random_range(0..100) {
             0..30 => self.add_block(),
             30..58 => self.advance(),
-            58..64 => self.come(),
-            64..66 => self.go(),
-            66..74 => self.track(),
+            58..64 => self.connect(),
+            64..66 => self.disconnect(),
+            66..74 => self.subscribe_set(),
             74..86 => self.change(),
             86..89 => self.unsubscribe(),
-            _ => self.take(),
+            _ => self.receive_messages(),
         }
     }
 
@@ -161,7 +162,9 @@ impl World {
         let block = BlockId { slot, bank: self.next_bank };
         self.next_bank += 1;
         let body: Body = [self.random_set(), self.random_set()];
-        self.subs.add_block(block, parent, Arc::new(body), 1).expect("bounded by the roots below");
+        self.subscriptions
+            .add_block(block, parent, Arc::new(body), 1)
+            .expect("bounded by the roots below");
         self.tree.insert(block, parent);
     }
 
@@ -186,12 +189,12 @@ impl World {
         {
             return;
         }
-        let steps = self.subs.advance(commitment, to).expect("it is in the tree");
+        let steps = self.subscriptions.advance(commitment, to).expect("it is in the tree");
         for step in steps.iter() {
             self.log.push(Logged {
                 number: step.number,
                 commitment: step.commitment,
-                turn: step.turn,
+                direction: step.direction,
                 block: step.block,
                 body: Arc::clone(&step.body),
             });
@@ -201,25 +204,28 @@ impl World {
                     .filter_map(|n| Some((self.table.lookup(&address(*n))?.0, u32::from(*n))));
                 let ids: Vec<_> = ids.collect();
                 let topic = topic(step.commitment);
-                let found = self.subs.matches().tracking(topic, *name, step.number, ids);
-                self.subs.deliver(found.into_iter().map(|(wanted, touched)| Outgoing {
-                    subscription: wanted.id,
-                    body: Told {
-                        step: step.number,
-                        touched: touched.into_iter().map(|n| n as u8).collect(),
-                    },
-                    bytes: 10,
-                    at: Position(step.number),
-                    then: Then::Stays,
+                let found =
+                    self.subscriptions.matches().matching_sets(topic, *name, step.number, ids);
+                self.subscriptions.deliver(found.into_iter().map(|(wanted, touched)| {
+                    Publication {
+                        subscription: wanted.id,
+                        body: StepUpdate {
+                            step: step.number,
+                            touched: touched.into_iter().map(|n| n as u8).collect(),
+                        },
+                        bytes: 10,
+                        at: Position(step.number),
+                        after_delivery: AfterDelivery::Continue,
+                    }
                 }));
             }
             let (logged, level) = (self.log.len() - 1, step.commitment as usize);
-            self.tips[level] = match step.turn {
-                Turn::Applied => step.block,
-                Turn::Undone => self.tree[&step.block],
+            self.tips[level] = match step.direction {
+                Direction::Applied => step.block,
+                Direction::Reverted => self.tree[&step.block],
             };
-            for sub in self.clients.iter_mut().flat_map(|client| &mut client.subs) {
-                sub.hear(&self.log[logged]);
+            for sub in self.clients.iter_mut().flat_map(|client| &mut client.subscriptions) {
+                sub.expect_step(&self.log[logged]);
             }
         }
         drop(steps);
@@ -231,39 +237,44 @@ impl World {
         }
     }
 
-    fn come(&mut self) {
-        match self.subs.listen(OwnerId::default(), || ()) {
+    fn connect(&mut self) {
+        match self.subscriptions.listen(OwnerId::default(), || ()) {
             Ok(listener) => {
-                self.clients.push(Client { listener: Arc::new(listener), subs: Vec::new() });
+                self.clients
+                    .push(Client { listener: Arc::new(listener), subscriptions: Vec::new() });
             }
             Err(full) => assert_eq!((full.limit, self.clients.len()), (8, 8)),
         }
     }
 
-    fn go(&mut self) {
+    fn disconnect(&mut self) {
         if let Some(at) = (0..self.clients.len()).choose(&mut self.rng) {
             self.clients.swap_remove(at);
         }
     }
 
-    fn track(&mut self) {
+    fn subscribe_set(&mut self) {
         let Some(at) = (0..self.clients.len()).choose(&mut self.rng) else { return };
         let commitment = *Commitment::ALL.choose(&mut self.rng).expect("three");
         let facet = self.rng.random_range(0..2);
         let set = self.random_set();
         let conflates = self.rng.random_bool(0.5);
-        let wish = Wish {
+        let wish = SetSubscription {
             identity: (commitment, facet as u8),
             topic: topic(commitment),
-            facet: FACETS[facet],
+            key_kind: FACETS[facet],
             set: self.registered(&set),
-            when_slow: if conflates { WhenSlow::Conflate } else { WhenSlow::Close },
+            slow_consumer_policy: if conflates {
+                SlowConsumerPolicy::Conflate
+            } else {
+                SlowConsumerPolicy::Close
+            },
         };
-        let part = match self.clients[at].listener.track(wish) {
+        let part = match self.clients[at].listener.subscribe_set(wish) {
             Ok(part) => part,
             Err(refused) => return self.check_refusal(at, refused, set.len()),
         };
-        let sub = Sub {
+        let sub = ModelSubscription {
             id: part.subscription,
             commitment,
             facet,
@@ -274,8 +285,8 @@ impl World {
             received: Vec::new(),
             next_sequence: 0,
         };
-        self.clients[at].subs.push(sub);
-        let last = self.clients[at].subs.len() - 1;
+        self.clients[at].subscriptions.push(sub);
+        let last = self.clients[at].subscriptions.len() - 1;
         self.start(at, last, part, &set);
     }
 
@@ -283,79 +294,80 @@ impl World {
         self.refused += 1;
         let client = &self.clients[at];
         match refused {
-            SubscribeError::ListenerFull { limit } => assert_eq!(client.subs.len(), limit),
+            SubscribeError::ListenerFull { limit } => assert_eq!(client.subscriptions.len(), limit),
             SubscribeError::NodeFull { limit } => {
                 assert_eq!(
-                    self.clients.iter().map(|client| client.subs.len()).sum::<usize>(),
+                    self.clients.iter().map(|client| client.subscriptions.len()).sum::<usize>(),
                     limit
                 );
             }
-            SubscribeError::ListenerTrackedFull { limit } => {
-                let has: usize = client.subs.iter().map(|sub| sub.starts.len()).sum();
-                assert_eq!(has, client.listener.tracked());
+            SubscribeError::ListenerAddressesFull { limit } => {
+                let has: usize = client.subscriptions.iter().map(|sub| sub.starts.len()).sum();
+                assert_eq!(has, client.listener.tracked_addresses());
                 assert!(has + more > limit);
             }
-            SubscribeError::Closed(_) => self.let_go(at),
+            SubscribeError::Closed(_) => self.drop_client(at),
             refused => panic!("{refused}"),
         }
     }
 
-    fn let_go(&mut self, at: usize) {
+    fn drop_client(&mut self, at: usize) {
         assert!(matches!(
             self.clients[at].listener.closed(),
-            Some(Closed::MessagesFull { .. } | Closed::BytesFull { .. })
+            Some(CloseReason::MessagesFull { .. } | CloseReason::BytesFull { .. })
         ));
-        let waited = |sub: &Sub| sub.expected.len() - sub.received.len();
-        let waiting: usize = self.clients[at].subs.iter().map(waited).sum();
+        let waited = |sub: &ModelSubscription| sub.expected.len() - sub.received.len();
+        let waiting: usize = self.clients[at].subscriptions.iter().map(waited).sum();
         assert!(waiting > LIMITS.queue_messages_max, "{waiting} waited");
-        assert!(self.clients[at].subs.iter().any(|sub| !sub.conflates));
+        assert!(self.clients[at].subscriptions.iter().any(|sub| !sub.conflates));
         self.closed += 1;
         self.clients.swap_remove(at);
     }
 
     /// Starts a part from some block: the present, a kept one, or one ahead.
-    fn start(&mut self, at: usize, sub: usize, part: Part, added: &BTreeSet<u8>) {
-        let commitment = self.clients[at].subs[sub].commitment;
+    fn start(&mut self, at: usize, sub: usize, part: Activation, added: &BTreeSet<u8>) {
+        let commitment = self.clients[at].subscriptions[sub].commitment;
         let tip = self.tips[commitment as usize];
-        let mut from = From::Block(match self.rng.random_range(0..4) {
+        let mut from = ResumeFrom::Block(match self.rng.random_range(0..4) {
             0 => self.log_block(commitment).unwrap_or(tip),
             1 => self.ahead_of(tip).unwrap_or(tip),
             _ => tip,
         });
-        if let Some(block) = self.clients[at].subs[sub].waiting {
-            from = From::Block(block);
+        if let Some(block) = self.clients[at].subscriptions[sub].waiting {
+            from = ResumeFrom::Block(block);
         }
-        let From::Block(block) = from else { unreachable!() };
+        let ResumeFrom::Block(block) = from else { unreachable!() };
         let client = &mut self.clients[at];
-        let begun = &mut client.subs[sub];
+        let begun = &mut client.subscriptions[sub];
         let mut steps_told = Vec::new();
         loop {
-            match client.listener.go_on(part, commitment, from) {
-                GoOn::Live => break,
-                GoOn::Gone if matches!(from, From::Block(block) if block != tip) => {
-                    from = From::Block(tip);
+            match client.listener.catch_up(part, commitment, from) {
+                CatchUp::Live => break,
+                CatchUp::Expired if matches!(from, ResumeFrom::Block(block) if block != tip) => {
+                    from = ResumeFrom::Block(tip);
                     continue;
                 }
-                GoOn::Gone => panic!("the tip is kept"),
-                GoOn::Steps(steps) => {
+                CatchUp::Expired => panic!("the tip is kept"),
+                CatchUp::Steps(steps) => {
                     for step in steps {
                         let touched = &step.body[begun.facet];
                         let touched: Vec<u8> = touched.intersection(added).copied().collect();
                         if !touched.is_empty() {
-                            steps_told.push(Told { step: step.number, touched });
+                            steps_told.push(StepUpdate { step: step.number, touched });
                         }
-                        from = From::Step(step.number);
+                        from = ResumeFrom::Step(step.number);
                     }
                 }
             }
         }
         let of = |logged: &&Logged| logged.commitment == commitment;
-        let applied =
-            |logged: &&Logged| of(logged) && logged.turn == Turn::Applied && logged.block == block;
+        let applied = |logged: &&Logged| {
+            of(logged) && logged.direction == Direction::Applied && logged.block == block
+        };
         let stand = self.log.iter().rev().find(applied).map(|logged| logged.number);
         let newest = self.log.last().map_or(0, |logged| logged.number);
         let (start, kept) = match stand {
-            Some(number) if matches!(from, From::Step(_)) || block == tip => (number, true),
+            Some(number) if matches!(from, ResumeFrom::Step(_)) || block == tip => (number, true),
             None if block == tip => (0, true), // the root that all began on
             Some(_) => (newest, false),        // too long ago: it began at the tip
             None if block.slot > tip.slot => {
@@ -369,8 +381,8 @@ impl World {
         };
         if kept {
             let after = self.log.iter().filter(of).filter(|logged| logged.number > start);
-            let told: Vec<Told> = after
-                .filter_map(|logged| told(logged, begun.facet, |n| added.contains(&n)))
+            let told: Vec<StepUpdate> = after
+                .filter_map(|logged| expected_update(logged, begun.facet, |n| added.contains(&n)))
                 .collect();
             assert_eq!(steps_told, told);
         }
@@ -380,7 +392,9 @@ impl World {
     }
 
     fn log_block(&mut self, commitment: Commitment) -> Option<BlockId> {
-        let of = |logged: &&Logged| logged.commitment == commitment && logged.turn == Turn::Applied;
+        let of = |logged: &&Logged| {
+            logged.commitment == commitment && logged.direction == Direction::Applied
+        };
         Some(self.log.iter().rev().filter(of).take(20).choose(&mut self.rng)?.block)
     }
 
@@ -392,22 +406,24 @@ impl World {
 
     fn random_sub(&mut self) -> Option<(usize, usize)> {
         let all = self.clients.iter().enumerate();
-        let all = all.flat_map(|(at, client)| (0..client.subs.len()).map(move |sub| (at, sub)));
+        let all =
+            all.flat_map(|(at, client)| (0..client.subscriptions.len()).map(move |sub| (at, sub)));
         all.choose(&mut self.rng)
     }
 
     fn change(&mut self) {
         let Some((at, sub)) = self.random_sub() else { return };
         let set = self.random_set();
-        let had: BTreeSet<u8> = self.clients[at].subs[sub].starts.keys().copied().collect();
+        let had: BTreeSet<u8> =
+            self.clients[at].subscriptions[sub].starts.keys().copied().collect();
         let given = self.registered(&set);
         let (change, now): (_, BTreeSet<u8>) = match self.rng.random_range(0..3) {
-            0 => (Change::Add(given), had.union(&set).copied().collect()),
-            1 => (Change::Remove(given), had.difference(&set).copied().collect()),
-            _ => (Change::Replace(given), set),
+            0 => (SetChange::Add(given), had.union(&set).copied().collect()),
+            1 => (SetChange::Remove(given), had.difference(&set).copied().collect()),
+            _ => (SetChange::Replace(given), set),
         };
-        let id = self.clients[at].subs[sub].id;
-        let changed = match changed(&self.clients[at].listener, id, change) {
+        let id = self.clients[at].subscriptions[sub].id;
+        let changed = match change_set(&self.clients[at].listener, id, change) {
             Ok(changed) => changed,
             Err(refused) => {
                 return self.check_refusal(at, refused, now.len().saturating_sub(had.len()));
@@ -418,8 +434,8 @@ impl World {
             added.iter().filter_map(|n| self.table.lookup(&address(*n))).collect();
         assert!(changed.added.ids().eq(ids.iter().copied()));
         assert_eq!((changed.len, changed.removed), (now.len(), had.difference(&now).count()));
-        self.clients[at].subs[sub].starts.retain(|n, _| now.contains(n));
-        match changed.part {
+        self.clients[at].subscriptions[sub].starts.retain(|n, _| now.contains(n));
+        match changed.activation {
             Some(part) => self.start(at, sub, part, &added),
             None => assert!(added.is_empty()),
         }
@@ -428,10 +444,10 @@ impl World {
     fn unsubscribe(&mut self) {
         let Some((at, sub)) = self.random_sub() else { return };
         if self.clients[at].listener.closed().is_some() {
-            return self.let_go(at); // while all that it missed is counted
+            return self.drop_client(at); // while all that it missed is counted
         }
-        let ended = self.clients[at].subs.swap_remove(sub);
-        let ending = self.clients[at].listener.begin_unsubscribe(ended.id);
+        let ended = self.clients[at].subscriptions.swap_remove(sub);
+        let ending = self.clients[at].listener.start_unsubscribe(ended.id);
         let mut ending = ending.expect("it has it");
         (0..self.rng.random_range(0..4)).for_each(|_| {
             ending.step();
@@ -440,24 +456,24 @@ impl World {
         assert!(!self.clients[at].listener.unsubscribe(ended.id));
     }
 
-    fn take(&mut self) {
+    fn receive_messages(&mut self) {
         let Some(at) = (0..self.clients.len()).choose(&mut self.rng) else { return };
         let count = self.rng.random_range(0..60);
         for _ in 0..count {
             let client = &mut self.clients[at];
             match client.listener.next() {
                 Next::Message(told) => {
-                    client.sub(told.subscription).receive(told.sequence, [told.body]);
+                    client.subscription(told.subscription).receive(told.sequence, [told.body]);
                 }
                 Next::Conflated(conflated) => {
-                    assert_eq!(conflated.messages, conflated.kept.len() as u64);
+                    assert_eq!(conflated.messages, conflated.state.len() as u64);
                     let first = conflated.sequence + 1 - conflated.messages;
-                    client.sub(conflated.subscription).receive(first, conflated.kept);
+                    client.subscription(conflated.subscription).receive(first, conflated.state);
                     self.conflated += 1;
                 }
-                Next::Closed(_) => return self.let_go(at),
+                Next::Closed(_) => return self.drop_client(at),
                 Next::Empty => {
-                    for sub in &client.subs {
+                    for sub in &client.subscriptions {
                         assert_eq!(sub.received, sub.expected);
                     }
                     return;
@@ -468,23 +484,27 @@ impl World {
 }
 
 impl Client {
-    fn sub(&mut self, id: SubscriptionId) -> &mut Sub {
-        self.subs.iter_mut().find(|sub| sub.id == id).expect("it has it")
+    fn subscription(&mut self, id: SubscriptionId) -> &mut ModelSubscription {
+        self.subscriptions.iter_mut().find(|sub| sub.id == id).expect("it has it")
     }
 }
 
-fn told(logged: &Logged, facet: usize, wants: impl Fn(u8) -> bool) -> Option<Told> {
+fn expected_update(
+    logged: &Logged,
+    facet: usize,
+    wants: impl Fn(u8) -> bool,
+) -> Option<StepUpdate> {
     let touched: Vec<u8> = logged.body[facet].iter().copied().filter(|n| wants(*n)).collect();
-    (!touched.is_empty()).then_some(Told { step: logged.number, touched })
+    (!touched.is_empty()).then_some(StepUpdate { step: logged.number, touched })
 }
 
-impl Sub {
+impl ModelSubscription {
     /// The model of what is told.
-    fn hear(&mut self, logged: &Logged) {
+    fn expect_step(&mut self, logged: &Logged) {
         if logged.commitment != self.commitment {
             return;
         }
-        if logged.turn == Turn::Applied {
+        if logged.direction == Direction::Applied {
             // One that waits for a block that is left aside begins with the first from its slot on.
             let after = |block: BlockId| {
                 let is_it = block == logged.block;
@@ -504,10 +524,10 @@ impl Sub {
             Some(Start::After(number)) => *number < logged.number,
             Some(Start::With(_)) | None => false,
         };
-        self.expected.extend(told(logged, self.facet, wants));
+        self.expected.extend(expected_update(logged, self.facet, wants));
     }
 
-    fn receive(&mut self, first: u64, told: impl IntoIterator<Item = Told>) {
+    fn receive(&mut self, first: u64, told: impl IntoIterator<Item = StepUpdate>) {
         for (told, sequence) in told.into_iter().zip(first..) {
             assert_eq!(sequence, self.next_sequence, "none left out");
             self.next_sequence += 1;
@@ -519,12 +539,12 @@ impl Sub {
 }
 
 /// Changes a set, all steps at once.
-fn changed(
-    listener: &Arc<Listener<Identity, Told, Body>>,
+fn change_set(
+    listener: &Arc<Listener<Identity, StepUpdate, Body>>,
     of: SubscriptionId,
-    change: Change,
-) -> Result<Changed, SubscribeError> {
-    let mut changing = listener.begin_change(of, change)?;
+    change: SetChange,
+) -> Result<SetChangeResult, SubscribeError> {
+    let mut changing = listener.start_set_update(of, change)?;
     loop {
         if let Some(changed) = changing.step()? {
             return Ok(changed);
@@ -540,8 +560,8 @@ fn every_listener_hears_what_a_scan_of_all_sets_says_and_nothing_is_left() {
         for _ in 0..1_500 {
             world.step();
         }
-        let counts = world.subs.counts();
-        let subs = || world.clients.iter().flat_map(|client| &client.subs);
+        let counts = world.subscriptions.stats();
+        let subs = || world.clients.iter().flat_map(|client| &client.subscriptions);
         assert_eq!(counts.listeners, world.clients.len());
         assert_eq!(counts.subscriptions, subs().count());
         assert!(counts.distinct <= counts.subscriptions);
@@ -549,9 +569,9 @@ fn every_listener_hears_what_a_scan_of_all_sets_says_and_nothing_is_left() {
         conflated += world.conflated;
         refused += world.refused;
         world.clients.clear();
-        let kept = Counts { steps_kept_bytes: counts.steps_kept_bytes, ..Counts::default() };
-        assert_eq!(world.subs.counts(), kept, "seed {seed}");
-        assert!(world.subs.is_idle() && world.table.is_empty(), "seed {seed}");
+        let kept = Stats { retained_bytes: counts.retained_bytes, ..Stats::default() };
+        assert_eq!(world.subscriptions.stats(), kept, "seed {seed}");
+        assert!(world.subscriptions.is_idle() && world.table.is_empty(), "seed {seed}");
     }
     assert!(closed > 10 && conflated > 10 && refused > 10, "{closed} {conflated} {refused}");
 }
@@ -567,29 +587,35 @@ fn a_change_or_an_end_that_is_dropped_midway_leaves_nothing() {
     };
     let table = Arc::new(AddressTable::new(100_000, 1));
     let registered = |first| AddressSet::register(&table, many(first)).expect("room");
-    let limits = Limits { tracked_max: 100_000, tracked_per_listener_max: 100_000, ..LIMITS };
-    let subs = Subs::<Identity, Told, Body>::new(limits);
-    subs.begin(|_| ROOT);
+    let limits = Limits { addresses_max: 100_000, addresses_per_listener_max: 100_000, ..LIMITS };
+    let subs = Subscriptions::<Identity, StepUpdate, Body>::new(limits);
+    subs.start_at(|_| ROOT);
     let mut done = 0;
     for steps in 0..40 {
-        let changes: [fn(AddressSet) -> Change; 3] = [Change::Add, Change::Remove, Change::Replace];
+        let changes: [fn(AddressSet) -> SetChange; 3] =
+            [SetChange::Add, SetChange::Remove, SetChange::Replace];
         for change in changes {
             let listener = Arc::new(subs.listen(OwnerId::default(), || ()).expect("room"));
-            let wish = Wish {
+            let wish = SetSubscription {
                 identity: (Commitment::Confirmed, 0),
                 topic: Topic(0),
-                facet: FACETS[0],
+                key_kind: FACETS[0],
                 set: registered(0),
-                when_slow: WhenSlow::Close,
+                slow_consumer_policy: SlowConsumerPolicy::Close,
             };
-            let part = listener.track(wish).expect("room");
+            let part = listener.subscribe_set(wish).expect("room");
             let change = change(registered(1_500));
-            let mut changing = listener.begin_change(part.subscription, change).expect("it has it");
+            let mut changing =
+                listener.start_set_update(part.subscription, change).expect("it has it");
             let came_to = (0..steps).find_map(|_| changing.step().expect("room"));
             done += usize::from(came_to.is_some());
             drop(changing);
-            assert_eq!(table.len(), listener.tracked(), "all that is counted on is in the set");
-            let ending = listener.begin_unsubscribe(part.subscription);
+            assert_eq!(
+                table.len(),
+                listener.tracked_addresses(),
+                "all that is counted on is in the set"
+            );
+            let ending = listener.start_unsubscribe(part.subscription);
             let mut ending = ending.expect("it has it");
             (0..steps).for_each(|_| {
                 ending.step();

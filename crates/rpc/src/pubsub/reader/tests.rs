@@ -15,9 +15,9 @@ fn config() -> Config {
     Config { message_timeout_ms: 60_000, ..Config::default() }
 }
 
-fn reader(config: &Config) -> (Reader, Arc<Incoming>) {
-    let incoming = Arc::new(Incoming::new(config.incoming_bytes_max));
-    (Reader::new(config, Arc::clone(&incoming), CLIENT), incoming)
+fn reader(config: &Config) -> (MessageReader, Arc<IncomingBudget>) {
+    let incoming = Arc::new(IncomingBudget::new(config.incoming_bytes_max));
+    (MessageReader::new(config, Arc::clone(&incoming), CLIENT), incoming)
 }
 
 /// The header of a frame that is masked with zeros.
@@ -48,7 +48,7 @@ async fn messages_are_those_that_a_client_sent_however_they_are_cut() {
         let (client, server) = duplex(1 + rng.usize(0..70_000));
         let long = format!("addressesUpdate{}", "é".repeat(rng.usize(0..60_000)));
         let mut binary: Vec<u8> = (0..rng.usize(0..100_000)).map(|_| rng.u8(..)).collect();
-        binary.insert(0, sets::BINARY);
+        binary.insert(0, address_sets::BINARY);
         let texts = ["", "x", &"é".repeat(62), &"y".repeat(9_000), &long];
         let mut expected: Vec<Received> =
             texts.iter().map(|text| Received::Text((*text).to_owned().into())).collect();
@@ -126,14 +126,15 @@ async fn a_message_over_its_limit_is_refused_by_its_header_or_its_beginning() {
     for first in [0x81, 0x82] {
         assert_eq!(first_of(&config, &header(first, (1 << 20) + 1)).await, Err(long()));
     }
-    let grown = [frame(0x02, &[[sets::BINARY].as_slice(), &spaces].concat()), header(0, 1 << 20)];
+    let grown =
+        [frame(0x02, &[[address_sets::BINARY].as_slice(), &spaces].concat()), header(0, 1 << 20)];
     assert_eq!(first_of(&config, &grown.concat()).await, Err(long()));
 }
 
 /// Sends what begins a binary message about a set, then as many bytes as there is room for.
-async fn begin(client: &mut DuplexStream, announced: usize, first: u8, bytes: usize) {
+async fn start_message(client: &mut DuplexStream, announced: usize, first: u8, bytes: usize) {
     let mut payload = vec![0; bytes];
-    payload[0] = sets::BINARY;
+    payload[0] = address_sets::BINARY;
     client.write_all(&header(first, announced)).await.expect("it has room");
     client.write_all(&payload).await.expect("it has room");
 }
@@ -142,14 +143,14 @@ async fn begin(client: &mut DuplexStream, announced: usize, first: u8, bytes: us
 async fn a_message_takes_the_room_of_its_length_and_no_more() {
     let (mut client, mut server) = duplex(4 << 20);
     let (mut reader, incoming) = reader(&config());
-    begin(&mut client, 900_000, 0x82, 899_999).await;
+    start_message(&mut client, 900_000, 0x82, 899_999).await;
     client.write_all(&[7]).await.expect("it has room");
     let received = reader.next(&mut server).await;
     assert!(matches!(&received, Ok(Received::Binary(bytes)) if bytes.len() == 900_000));
     assert_eq!(incoming.bytes(), 900_000, "while it is worked on");
     // In pieces, whose number the reader does not know: at most twice.
     let pieces = 900;
-    begin(&mut client, 1_000, 0x02, 1_000).await;
+    start_message(&mut client, 1_000, 0x02, 1_000).await;
     for piece in 1..=pieces {
         let last = if piece == pieces { 0x80 } else { 0 };
         client.write_all(&frame(last, &[7; 1_000])).await.expect("it has room");
@@ -170,13 +171,13 @@ async fn a_message_without_room_waits_for_it_until_its_deadline() {
     let (mut reader, incoming) = reader(&config);
     let mut all = incoming.reserve(CLIENT);
     assert!(all.grow(config.incoming_bytes_max / 2));
-    begin(&mut client, 100_000, 0x82, 100_000).await;
-    assert_eq!(reader.next(&mut server).await, Err(ReadError::NoRoom));
+    start_message(&mut client, 100_000, 0x82, 100_000).await;
+    assert_eq!(reader.next(&mut server).await, Err(ReadError::IncomingFull));
 
     let config = Config { message_timeout_ms: 60_000, ..config };
     let (mut client, mut server) = duplex(1 << 20);
-    let mut reader = Reader::new(&config, Arc::clone(&incoming), CLIENT);
-    begin(&mut client, 100_000, 0x82, 100_000).await;
+    let mut reader = MessageReader::new(&config, Arc::clone(&incoming), CLIENT);
+    start_message(&mut client, 100_000, 0x82, 100_000).await;
     let release = async {
         tokio::task::yield_now().await;
         drop(all);

@@ -11,7 +11,7 @@ use crate::metrics::Figures;
 use crate::world::World;
 
 /// Asks everything that the test counts.
-async fn ask() -> Node {
+async fn make_calls() -> Node {
     let node = Node::start(Config::default()).await;
     let mut client = node.connect().await;
     let slot = client.subscribe("slot", json!([])).await;
@@ -21,12 +21,12 @@ async fn ask() -> Node {
     }
     client.call("getVersion", json!([])).await.expect("it is there");
     client.call("getEverything", json!([])).await.expect_err("it is not there");
-    client.ask("{").await;
+    client.request("{").await;
     let batch = r#"[{"jsonrpc":"2.0","id":1,"method":"getVersion"},
         {"jsonrpc":"2.0","id":2,"method":"addressesSubscribe","params":[[]]},
         {"jsonrpc":"2.0","method":"getVersion"}]"#;
     // A text that names a set's method goes another way, whatever it is.
-    assert_eq!(client.ask(batch).await.as_array().map(Vec::len), Some(2));
+    assert_eq!(client.request(batch).await.as_array().map(Vec::len), Some(2));
     let set = client.call("addressesSubscribe", json!([[key(1).to_string()]])).await;
     let set = set.expect("it is right")["subscription"].clone();
     let clear = json!({ "clear": true });
@@ -42,7 +42,7 @@ async fn ask() -> Node {
 #[test]
 fn calls_over_websocket_are_counted_by_method() {
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
-    let node = runtime.block_on(ask());
+    let node = runtime.block_on(make_calls());
     let world = World::new();
     world.node.metrics.add(Arc::clone(&node.pubsub) as Arc<dyn Collector>);
     let mut client = world.client();

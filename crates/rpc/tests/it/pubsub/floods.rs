@@ -9,13 +9,13 @@ use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::time::timeout;
 
-use super::node::{Node, PATIENCE};
+use super::node::{Node, TEST_TIMEOUT};
 use super::protocol::{frame, frames};
 
 /// What each direction of a socket holds.
 const SOCKET_BYTES: usize = 64 * 1024;
 /// Far more than a client may make the node hold, and far less than it tries.
-const HELD_BYTES_MAX: usize = 1024 * 1024;
+const NODE_BYTES_MAX: usize = 1024 * 1024;
 /// Far more than all buffers.
 const FLOOD_BYTES: usize = 16 * 1024 * 1024;
 
@@ -35,7 +35,7 @@ fn call(method: &str, params: serde_json::Value) -> Vec<u8> {
 async fn flood(node: &Node, client: &mut DuplexStream, frame: &[u8]) -> (usize, usize) {
     let frames = frame.repeat(SOCKET_BYTES.div_ceil(frame.len()));
     let (mut sent, mut held, mut at) = (0, 0, 0);
-    node.until(|stats| stats.connections == 1).await;
+    node.wait_until(|stats| stats.connections == 1).await;
     let flood = async {
         while sent < FLOOD_BYTES {
             let Ok(bytes) = client.write(&frames[at..]).await else { break };
@@ -44,7 +44,7 @@ async fn flood(node: &Node, client: &mut DuplexStream, frame: &[u8]) -> (usize, 
             held = held.max(stats.unwritten_bytes + stats.notification_bytes);
         }
     };
-    let closed = node.until(|stats| stats.connections == 0);
+    let closed = node.wait_until(|stats| stats.connections == 0);
     tokio::select! {
         () = flood => {}
         () = closed => {}
@@ -68,11 +68,11 @@ async fn a_client_that_sends_and_never_reads_is_closed_before_it_is_answered_muc
     for (what, frame) in cases {
         let (mut client, serving) = connect(&node);
         let (sent, held) = flood(&node, &mut client, &frame).await;
-        assert!(sent < HELD_BYTES_MAX, "{what}: {sent} bytes were taken");
-        assert!(held < HELD_BYTES_MAX, "{what}: {held} bytes were held");
+        assert!(sent < NODE_BYTES_MAX, "{what}: {sent} bytes were taken");
+        assert!(held < NODE_BYTES_MAX, "{what}: {held} bytes were held");
         // Now it reads: what was answered, then why it is closed.
         let mut received = Vec::new();
-        let read = timeout(PATIENCE, client.read_to_end(&mut received)).await;
+        let read = timeout(TEST_TIMEOUT, client.read_to_end(&mut received)).await;
         read.expect("the server ends it").expect("it is memory");
         let last = frames(&received).pop();
         let Some((0x88, reason)) = last else { panic!("{what}: {last:?}") };
@@ -81,7 +81,7 @@ async fn a_client_that_sends_and_never_reads_is_closed_before_it_is_answered_muc
         drop(client);
         serving.await.expect("no panic");
     }
-    node.until_empty().await;
+    node.wait_until_empty().await;
 }
 
 #[tokio::test]
@@ -99,12 +99,12 @@ async fn frames_that_want_no_answer_are_read_for_ever_and_hold_nothing() {
     }
     client.write_all(&call("getVersion", json!([]))).await.expect("it is read");
     let mut reply = [0; 2];
-    timeout(PATIENCE, client.read_exact(&mut reply))
+    timeout(TEST_TIMEOUT, client.read_exact(&mut reply))
         .await
         .expect("it answers")
         .expect("it is open");
     assert_eq!(reply[0], 0x81);
     drop(client);
     serving.await.expect("no panic");
-    node.until_empty().await;
+    node.wait_until_empty().await;
 }

@@ -12,7 +12,7 @@ use super::node::{Client, Node, Tx, account, key, signature};
 const LEVELS: [&str; 3] = ["processed", "confirmed", "finalized"];
 
 /// Subscribes at each commitment; the ids in their order.
-async fn at_each(client: &mut Client, kind: &str, of: Value) -> Vec<u64> {
+async fn subscribe_at_each(client: &mut Client, kind: &str, of: Value) -> Vec<u64> {
     let mut ids = Vec::new();
     for level in LEVELS {
         ids.push(client.subscribe(kind, json!([of, { "commitment": level }])).await);
@@ -29,21 +29,21 @@ fn result(told: &Value) -> &Value {
 }
 
 #[tokio::test]
-async fn an_account_is_told_once_a_slot_at_each_commitment() {
+async fn an_account_is_sent_once_a_slot_at_each_commitment() {
     let mut node = Node::start(Default::default()).await;
     let mut client = node.connect().await;
     node.write(1, 5);
-    let subscribed = at_each(&mut client, "account", json!(key(1).to_string())).await;
-    assert!(node.told(&mut client).await.is_empty(), "no snapshot");
+    let subscribed = subscribe_at_each(&mut client, "account", json!(key(1).to_string())).await;
+    assert!(node.notifications(&mut client).await.is_empty(), "no snapshot");
 
     let slot = node.open();
     for lamports in [6, 7] {
         let writes = vec![(key(1), account(lamports, key(9), b"data"))];
         node.execute(Tx { writes, ..Tx::new(2) });
     }
-    assert!(node.told(&mut client).await.is_empty(), "the block is open");
+    assert!(node.notifications(&mut client).await.is_empty(), "the block is open");
     node.complete();
-    let told = node.told(&mut client).await;
+    let told = node.notifications(&mut client).await;
     assert_eq!(ids(&told), subscribed[..2]);
     assert_eq!(
         *result(&told[0]),
@@ -56,7 +56,7 @@ async fn an_account_is_told_once_a_slot_at_each_commitment() {
     assert_eq!(result(&told[0]), result(&told[1]));
 
     node.finalize();
-    let told = node.told(&mut client).await;
+    let told = node.notifications(&mut client).await;
     assert_eq!(told.len(), 1, "the first block");
     assert_eq!(result(&told[0])["context"]["slot"], slot - 1);
     assert_eq!(result(&told[0])["value"]["lamports"], 5);
@@ -64,7 +64,7 @@ async fn an_account_is_told_once_a_slot_at_each_commitment() {
     node.complete();
     node.finalize();
     node.finalize();
-    let told = node.told(&mut client).await;
+    let told = node.notifications(&mut client).await;
     assert_eq!(ids(&told), subscribed[2..], "a block that leaves it alone tells nothing");
     assert_eq!(result(&told[0])["context"]["slot"], slot);
 }
@@ -85,7 +85,7 @@ async fn members_come_in_agaves_order() {
 }
 
 #[tokio::test]
-async fn a_closed_account_is_told_as_one_that_holds_nothing() {
+async fn a_closed_account_is_sent_as_an_empty_one() {
     let mut node = Node::start(Default::default()).await;
     let mut client = node.connect().await;
     let params = json!([key(1).to_string(), { "encoding": "base64", "commitment": "processed" }]);
@@ -93,9 +93,9 @@ async fn a_closed_account_is_told_as_one_that_holds_nothing() {
     let params = json!([key(9).to_string(), { "encoding": "base64", "commitment": "processed" }]);
     client.subscribe("program", params).await;
     node.block(Tx { writes: vec![(key(1), account(5, key(9), &[1]))], ..Tx::new(1) });
-    assert_eq!(node.told(&mut client).await.len(), 2);
+    assert_eq!(node.notifications(&mut client).await.len(), 2);
     node.block(Tx { writes: vec![(key(1), None)], ..Tx::new(2) });
-    let told = node.told(&mut client).await;
+    let told = node.notifications(&mut client).await;
     assert_eq!(told.len(), 1, "its program is not told");
     assert_eq!(
         result(&told[0])["value"],
@@ -107,7 +107,7 @@ async fn a_closed_account_is_told_as_one_that_holds_nothing() {
 }
 
 #[tokio::test]
-async fn encodings_are_those_asked_for() {
+async fn encodings_are_those_requested() {
     let mut node = Node::start(Default::default()).await;
     let mut client = node.connect().await;
     let pubkey = key(1).to_string();
@@ -123,7 +123,7 @@ async fn encodings_are_those_asked_for() {
     let writes =
         vec![(key(1), account(5, key(9), b"test data")), (key(2), account(5, key(9), &[1; 129]))];
     node.block(Tx { writes, ..Tx::new(1) });
-    let mut told = node.told(&mut client).await;
+    let mut told = node.notifications(&mut client).await;
     told.sort_by_key(|told| told["params"]["subscription"].as_u64());
     let data: Vec<_> = told.iter().map(|told| result(told)["value"]["data"].clone()).collect();
     let expected = [
@@ -140,7 +140,7 @@ async fn encodings_are_those_asked_for() {
 }
 
 #[tokio::test]
-async fn a_slice_cuts_where_the_node_is_told_so() {
+async fn a_slice_cuts_where_the_node_is_configured_so() {
     let config = rpc::pubsub::Config { honour_data_slice: true, ..Default::default() };
     let mut node = Node::start(config).await;
     let mut client = node.connect().await;
@@ -148,16 +148,16 @@ async fn a_slice_cuts_where_the_node_is_told_so() {
         "dataSlice": { "offset": 5, "length": 100 } });
     client.subscribe("account", json!([key(1).to_string(), sliced])).await;
     node.block(Tx { writes: vec![(key(1), account(5, key(9), b"test data"))], ..Tx::new(1) });
-    let told = node.told(&mut client).await;
+    let told = node.notifications(&mut client).await;
     assert_eq!(result(&told[0])["value"]["data"], json!(["ZGF0YQ==", "base64"]));
     assert_eq!(result(&told[0])["value"]["space"], 9);
 }
 
 #[tokio::test]
-async fn a_program_is_told_of_each_account_that_changed() {
+async fn a_program_subscription_gets_each_account_that_changed() {
     let mut node = Node::start(Default::default()).await;
     let mut client = node.connect().await;
-    let subscribed = at_each(&mut client, "program", json!(key(9).to_string())).await;
+    let subscribed = subscribe_at_each(&mut client, "program", json!(key(9).to_string())).await;
     let filters = json!([{ "dataSize": 2 }, { "memcmp": { "offset": 1, "bytes": [4] } }]);
     let config = json!({ "commitment": "processed", "encoding": "base64", "filters": filters });
     let filtered = client.subscribe("program", json!([key(9).to_string(), config])).await;
@@ -167,7 +167,7 @@ async fn a_program_is_told_of_each_account_that_changed() {
         (key(3), account(7, key(8), &[3, 4])),
     ];
     let slot = node.block(Tx { writes, ..Tx::new(1) });
-    let told = node.told(&mut client).await;
+    let told = node.notifications(&mut client).await;
     let by_id = |id: u64| -> Vec<_> {
         told.iter().filter(|told| told["params"]["subscription"] == id).map(result).collect()
     };
@@ -182,7 +182,7 @@ async fn a_program_is_told_of_each_account_that_changed() {
     }});
     assert_eq!(by_id(filtered), [&json!({ "context": { "slot": slot }, "value": value })]);
     node.finalize();
-    assert_eq!(ids(&node.told(&mut client).await), [subscribed[2], subscribed[2]]);
+    assert_eq!(ids(&node.notifications(&mut client).await), [subscribed[2], subscribed[2]]);
 }
 
 fn token(mint: u8) -> Vec<u8> {
@@ -216,7 +216,7 @@ async fn token_accounts_are_parsed_with_their_mints_decimals() {
         (key(3), account(1, program, &token(6))),
     ];
     node.block(Tx { writes, ..Tx::new(1) });
-    let told = node.told(&mut client).await;
+    let told = node.notifications(&mut client).await;
     assert_eq!(ids(&told), [of_account, of_program, of_program], "what is no token is left out");
     let parsed = &result(&told[0])["value"]["data"]["parsed"];
     assert_eq!(parsed["info"]["tokenAmount"]["uiAmountString"], "1.5");
@@ -226,21 +226,22 @@ async fn token_accounts_are_parsed_with_their_mints_decimals() {
 }
 
 #[tokio::test]
-async fn logs_are_told_of_all_of_votes_or_of_who_is_named() {
+async fn logs_are_sent_for_all_for_votes_or_for_a_mentioned_address() {
     let mut node = Node::start(Default::default()).await;
     let mut client = node.connect().await;
-    let plain = at_each(&mut client, "logs", json!("all")).await;
-    let votes = at_each(&mut client, "logs", json!("allWithVotes")).await;
-    let named = at_each(&mut client, "logs", json!({ "mentions": [key(1).to_string()] })).await;
+    let plain = subscribe_at_each(&mut client, "logs", json!("all")).await;
+    let votes = subscribe_at_each(&mut client, "logs", json!("allWithVotes")).await;
+    let named =
+        subscribe_at_each(&mut client, "logs", json!({ "mentions": [key(1).to_string()] })).await;
     let slot = node.open();
     let failed = Some(TransactionError::AccountNotFound);
     let keys = &[key(4), key(1), key(1)][..];
     node.execute(Tx { keys, logs: &["a", "b"], err: failed, ..Tx::new(1) });
     node.execute(Tx { keys: &[key(2)], is_vote: true, ..Tx::new(2) });
     node.execute(Tx { keys: &[key(3)], ..Tx::new(3) });
-    assert!(node.told(&mut client).await.is_empty(), "the block is open");
+    assert!(node.notifications(&mut client).await.is_empty(), "the block is open");
     node.complete();
-    let told = node.told(&mut client).await;
+    let told = node.notifications(&mut client).await;
     let signatures = |told: &[Value], id: u64| -> Vec<_> {
         told.iter()
             .filter(|told| told["params"]["subscription"] == id)
@@ -262,7 +263,7 @@ async fn logs_are_told_of_all_of_votes_or_of_who_is_named() {
         }})
     );
     node.finalize();
-    let told = node.told(&mut client).await;
+    let told = node.notifications(&mut client).await;
     assert_eq!(signatures(&told, plain[2]), names(&[1, 3]));
     assert_eq!(signatures(&told, votes[2]), names(&[1, 2, 3]));
     assert_eq!(signatures(&told, named[2]), names(&[1]));
@@ -270,7 +271,7 @@ async fn logs_are_told_of_all_of_votes_or_of_who_is_named() {
 }
 
 #[tokio::test]
-async fn slots_roots_votes_and_updates_are_told() {
+async fn slots_roots_votes_and_updates_are_sent() {
     let mut node = Node::start(Default::default()).await;
     let mut client = node.connect().await;
     let slot = client.subscribe("slot", json!([])).await;
@@ -282,7 +283,7 @@ async fn slots_roots_votes_and_updates_are_told() {
     node.execute(Tx { err: failed, ..Tx::new(1) });
     node.execute(Tx::new(2));
     node.complete();
-    node.tell(&LedgerEvent::Voted(Vote {
+    node.send_event(&LedgerEvent::Voted(Vote {
         vote_pubkey: key(1),
         slots: vec![1],
         hash: Hash::new_from_array([2; 32]),
@@ -325,7 +326,7 @@ async fn slots_roots_votes_and_updates_are_told() {
 }
 
 #[tokio::test]
-async fn blocks_are_told_when_confirmed_and_when_finalized() {
+async fn blocks_are_sent_when_confirmed_and_when_finalized() {
     let mut node = Node::start(Default::default()).await;
     let mut client = node.connect().await;
     let signatures = json!({ "transactionDetails": "signatures", "commitment": "confirmed" });
@@ -339,14 +340,14 @@ async fn blocks_are_told_when_confirmed_and_when_finalized() {
     node.execute(Tx::new(2));
     node.complete();
     node.block(Tx::new(3));
-    let told = node.told(&mut client).await;
+    let told = node.notifications(&mut client).await;
     assert_eq!(ids(&told), [all, named, all], "no block that does not name it");
     let of = |told: &Value| result(told)["value"]["block"]["signatures"].clone();
     let (one, two) = (signature(1).to_string(), signature(2).to_string());
     assert_eq!(of(&told[0]), json!([one, two]));
     assert_eq!(of(&told[1]), json!([one]));
     node.finalize();
-    let told = node.told(&mut client).await;
+    let told = node.notifications(&mut client).await;
     assert_eq!(ids(&told), [finalized]);
     let hash = |n| Hash::new_from_array([n; 32]).to_string();
     assert_eq!(

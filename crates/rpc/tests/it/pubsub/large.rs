@@ -42,7 +42,7 @@ async fn a_large_notification_is_in_memory_once_for_all_who_do_not_read() {
     let text = bytes / 3 * 4;
     write(&mut node, 1, bytes);
     // No socket takes so much: each connection is in the middle of it, and what waits is counted for each.
-    node.until(|stats| stats.unwritten_bytes > 10 * text && stats.queue_messages == 0).await;
+    node.wait_until(|stats| stats.unwritten_bytes > 10 * text && stats.queue_messages == 0).await;
     let stats = node.pubsub.stats();
     assert!(stats.notification_bytes >= text, "{stats:?}");
     assert!(stats.notification_bytes < 2 * text + MIB, "one text, and room to grow: {stats:?}");
@@ -53,9 +53,9 @@ async fn a_large_notification_is_in_memory_once_for_all_who_do_not_read() {
         assert_eq!(data.len(), text);
         assert_eq!(first.get_or_insert_with(|| told.clone()), &told, "they are the same");
     }
-    node.until(|stats| stats.notification_bytes == 0 && stats.unwritten_bytes == 0).await;
+    node.wait_until(|stats| stats.notification_bytes == 0 && stats.unwritten_bytes == 0).await;
     drop(clients);
-    node.until_empty().await;
+    node.wait_until_empty().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -78,7 +78,7 @@ async fn a_client_that_holds_most_of_all_queues_is_closed_and_others_are_not() {
         node.open();
         node.complete();
     }
-    node.until(|stats| stats.notification_bytes <= bound && stats.connections < 10).await;
+    node.wait_until(|stats| stats.notification_bytes <= bound && stats.connections < 10).await;
     let mut reasons = Vec::new();
     for client in &mut hostile {
         // Each message is whole, or the stream ends.
@@ -95,7 +95,7 @@ async fn a_client_that_holds_most_of_all_queues_is_closed_and_others_are_not() {
         assert_eq!(told["params"]["result"]["slot"], slot, "the other gets all");
     }
     drop((hostile, other));
-    node.until_empty().await;
+    node.wait_until_empty().await;
 }
 
 /// Reads on until the connection ends, or the node has nothing more for any client.
@@ -103,7 +103,7 @@ async fn until_ended(client: &mut super::node::Client, node: &Node) -> Option<(u
     tokio::select! {
         closed = client.closed() => closed,
         () = async {
-            node.until(|stats| stats.notification_bytes == 0 && stats.unwritten_bytes == 0).await;
+            node.wait_until(|stats| stats.notification_bytes == 0 && stats.unwritten_bytes == 0).await;
         } => None,
     }
 }
@@ -119,19 +119,19 @@ async fn notifications_that_wait_hold_no_blocks() {
     // More than the socket takes: it goes on in the queue.
     client.subscribe("account", params(0)).await;
     write(&mut node, 1, 8 * MIB);
-    node.until(|stats| stats.unwritten_bytes > 0 && stats.queue_messages == 1).await;
+    node.wait_until(|stats| stats.unwritten_bytes > 0 && stats.queue_messages == 1).await;
     let mut blocks: Vec<Weak<Block>> = Vec::new();
     for n in 2..40_u8 {
         let block = block(n);
         blocks.push(Arc::downgrade(&block));
-        node.tell(&LedgerEvent::Completed { block: Arc::clone(&block), timestamp_ms: 1 });
-        node.tell(&LedgerEvent::Finalized { block, timestamp_ms: 1 });
+        node.send_event(&LedgerEvent::Completed { block: Arc::clone(&block), timestamp_ms: 1 });
+        node.send_event(&LedgerEvent::Finalized { block, timestamp_ms: 1 });
     }
-    node.until(|stats| stats.queue_messages > blocks.len()).await;
+    node.wait_until(|stats| stats.queue_messages > blocks.len()).await;
     let old = &blocks[..30];
-    node.until(|_| old.iter().all(|block| block.strong_count() == 0)).await;
+    node.wait_until(|_| old.iter().all(|block| block.strong_count() == 0)).await;
     drop(client);
-    node.until_empty().await;
+    node.wait_until_empty().await;
 }
 
 /// A block after the first, without the ledger behind it.

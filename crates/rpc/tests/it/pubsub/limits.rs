@@ -8,7 +8,7 @@ use rpc::pubsub::Config;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use super::node::{Node, PATIENCE, Tx, account, key, signature};
+use super::node::{Node, TEST_TIMEOUT, Tx, account, key, signature};
 
 /// That a call was refused for a limit of the client's, which the message names.
 fn assert_too_many(reply: &Value, id: &Value, knob: &str) {
@@ -20,23 +20,23 @@ fn assert_too_many(reply: &Value, id: &Value, knob: &str) {
 #[tokio::test]
 async fn all_connections_of_a_client_share_its_requests() {
     let limits = Limits { requests_per_s: 1, bytes_per_s: 0 };
-    let node = Node::limited(Config::default(), limits).await;
+    let node = Node::with_limits(Config::default(), limits).await;
     let (mut one, mut other) = (node.connect().await, node.connect().await);
     // Half a minute's worth: it is let in because there was nothing before.
     let call = json!({ "jsonrpc": "2.0", "id": 1, "method": "getVersion" });
-    let reply = one.ask(Value::from(vec![call.clone(); 30]).to_string()).await;
+    let reply = one.request(Value::from(vec![call.clone(); 30]).to_string()).await;
     assert_eq!(reply.as_array().map(Vec::len), Some(30), "{reply}");
     let knob = "pool.clients.requests_per_s";
-    assert_too_many(&other.ask(call.to_string()).await, &json!(1), knob);
-    assert_too_many(&other.ask(json!([call]).to_string()).await, &Value::Null, knob);
-    assert_too_many(&other.ask("{").await, &Value::Null, knob);
+    assert_too_many(&other.request(call.to_string()).await, &json!(1), knob);
+    assert_too_many(&other.request(json!([call]).to_string()).await, &Value::Null, knob);
+    assert_too_many(&other.request("{").await, &Value::Null, knob);
     for (id, method) in ["addressesSubscribe", "addressesUpdate"].into_iter().enumerate() {
         let params = json!([7, {}]);
         let call = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
-        assert_too_many(&other.ask(call.to_string()).await, &json!(id), knob);
+        assert_too_many(&other.request(call.to_string()).await, &json!(id), knob);
     }
     for (binary, id) in [(vec![0xad], Value::Null), (update(9), json!(9))] {
-        assert_too_many(&other.ask_binary(binary).await, &id, knob);
+        assert_too_many(&other.request_binary(binary).await, &id, knob);
     }
 }
 
@@ -46,9 +46,9 @@ fn update(request: u8) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn what_a_client_is_told_counts_as_its_bytes() {
+async fn what_a_client_is_sent_counts_as_its_bytes() {
     let limits = Limits { requests_per_s: 0, bytes_per_s: 100 };
-    let mut node = Node::limited(Config::default(), limits).await;
+    let mut node = Node::with_limits(Config::default(), limits).await;
     let (mut one, mut other) = (node.connect().await, node.connect().await);
     let config = json!({ "encoding": "base64", "commitment": "processed" });
     one.subscribe("account", json!([key(1).to_string(), config])).await;
@@ -56,14 +56,14 @@ async fn what_a_client_is_told_counts_as_its_bytes() {
     node.block(Tx { writes, ..Tx::new(1) });
     one.notification().await;
     let call = json!({ "jsonrpc": "2.0", "id": 1, "method": "getVersion" });
-    let reply = other.ask(call.to_string()).await;
+    let reply = other.request(call.to_string()).await;
     assert_too_many(&reply, &json!(1), "pool.clients.bytes_per_s");
 }
 
 #[tokio::test]
-async fn who_had_more_than_its_share_can_still_end_its_subscriptions() {
+async fn a_client_over_its_share_can_still_end_its_subscriptions() {
     let limits = Limits { requests_per_s: 10, bytes_per_s: 100 };
-    let mut node = Node::limited(Config::default(), limits).await;
+    let mut node = Node::with_limits(Config::default(), limits).await;
     let mut client = node.connect().await;
     let config = json!({ "encoding": "base64", "commitment": "processed" });
     let pubkey = key(1).to_string();
@@ -77,18 +77,18 @@ async fn who_had_more_than_its_share_can_still_end_its_subscriptions() {
     let knob = "pool.clients.bytes_per_s";
     while client.notification().await["method"] != "accountNotification" {}
     assert_too_many(
-        &client.ask(call(1, "getVersion", json!([])).to_string()).await,
+        &client.request(call(1, "getVersion", json!([])).to_string()).await,
         &json!(1),
         knob,
     );
     // Nor with another call beside it.
     let mixed =
         json!([call(1, "slotUnsubscribe", json!([slot])), call(2, "getVersion", json!([]))]);
-    assert_too_many(&client.ask(mixed.to_string()).await, &Value::Null, knob);
+    assert_too_many(&client.request(mixed.to_string()).await, &Value::Null, knob);
     assert_eq!(client.call("accountUnsubscribe", json!([follows])).await, Ok(json!(true)));
     assert_eq!(client.call("addressesUnsubscribe", json!([set])).await, Ok(json!(true)));
     let batch = json!([call(1, "slotUnsubscribe", json!([slot]))]);
-    assert_eq!(client.ask(batch.to_string()).await[0]["result"], true);
+    assert_eq!(client.request(batch.to_string()).await[0]["result"], true);
     assert_eq!(node.pubsub.stats().subscriptions, 0);
 }
 
@@ -96,14 +96,14 @@ async fn who_had_more_than_its_share_can_still_end_its_subscriptions() {
 async fn calls_that_end_subscriptions_are_counted() {
     let limits = Limits { requests_per_s: 1, bytes_per_s: 0 };
     for method in ["rootUnsubscribe", "addressesUnsubscribe"] {
-        let node = Node::limited(Config::default(), limits).await;
+        let node = Node::with_limits(Config::default(), limits).await;
         let mut client = node.connect().await;
         for _ in 0..30 {
             let refused = client.call(method, json!([5])).await.expect_err("there is none");
             assert_eq!(refused["code"], -32602, "{refused}");
         }
         let call = json!({ "jsonrpc": "2.0", "id": 1, "method": "getVersion" });
-        let reply = client.ask(call.to_string()).await;
+        let reply = client.request(call.to_string()).await;
         assert_too_many(&reply, &json!(1), "pool.clients.requests_per_s");
     }
 }
@@ -151,7 +151,7 @@ async fn a_full_address_table_refuses() {
 }
 
 #[tokio::test]
-async fn a_connection_too_many_is_told_to_come_again() {
+async fn a_connection_too_many_is_closed_with_try_again_later() {
     let config = Config { connections_max: 1, ..Config::default() };
     let node = Node::start(config).await;
     let mut one = node.connect().await;
@@ -160,7 +160,7 @@ async fn a_connection_too_many_is_told_to_come_again() {
     let reason = "1 connections are open (pubsub.connections_max)".to_owned();
     assert_eq!(other.closed().await, Some((1013, reason)));
     one.socket.close(None).await.expect("it is open");
-    node.until_empty().await;
+    node.wait_until_empty().await;
     node.connect().await.subscribe("slot", json!([])).await;
 }
 
@@ -199,7 +199,7 @@ async fn every_way_of_going_leaves_nothing() {
                 assert_eq!(client.closed().await, Some((1001, reason)));
             }
         }
-        node.until_empty().await;
+        node.wait_until_empty().await;
         assert!(node.reader.addresses().is_empty());
     }
 }
@@ -212,8 +212,8 @@ async fn the_end_of_the_ledger_closes_everyone_after_the_last_notification() {
     node.open();
     let told = client.notification().await;
     assert_eq!(told["params"]["result"]["slot"], 1);
-    let Node { sink, .. } = node;
-    drop(sink);
+    let Node { event_sender, .. } = node;
+    drop(event_sender);
     assert_eq!(client.closed().await, Some((1001, "the node is shutting down".to_owned())));
 }
 
@@ -244,7 +244,7 @@ async fn a_snapshot_is_its_clients_heavy_work_and_others_do_not_wait_for_it() {
             tokio::task::yield_now().await;
         }
     };
-    timeout(PATIENCE, waits).await.expect("it is refused");
+    timeout(TEST_TIMEOUT, waits).await.expect("it is refused");
     node.next_client.store(8, Ordering::SeqCst);
     let mut other = node.connect().await;
     other.call("addressesSubscribe", params).await.expect("it is right");

@@ -16,7 +16,7 @@ use ledger::{Address, BlockId, Change, KeyKind, Record, Slot};
 use pool::{ClientId, Limits, Pool, RateLimiter};
 use query::{Ledger, LedgerConfig};
 use rpc::SystemClock;
-use rpc::pubsub::{Config, PubSub, Sink, Stats, serve_connection};
+use rpc::pubsub::{Config, EventSender, PubSub, Stats, serve_connection};
 use serde_json::{Value, json};
 use solana::Account;
 use solana_account::AccountSharedData;
@@ -35,7 +35,7 @@ use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role};
 use tokio_tungstenite::tungstenite::{Message, Utf8Bytes};
 
 /// Longer than anything here takes; a test that waits so long has failed.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const TEST_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The slot of the event that marks "all before it has been told".
 const MARK: Slot = 999_999_999;
@@ -48,7 +48,7 @@ pub(crate) struct Node {
     pub(crate) next_client: Arc<AtomicU64>,
     pub(crate) reader: Reader,
     pub(crate) history: Arc<History>,
-    pub(crate) sink: Sink,
+    pub(crate) event_sender: EventSender,
     address: SocketAddr,
     ledger: Ledger<Account, BlockInfo>,
     tip: Slot,
@@ -101,11 +101,11 @@ pub(crate) fn account(lamports: u64, owner: Pubkey, data: &[u8]) -> Option<Accou
 
 impl Node {
     pub(crate) async fn start(config: Config) -> Self {
-        Self::limited(config, Limits::default()).await
+        Self::with_limits(config, Limits::default()).await
     }
 
     /// A node that gives each client so much. Whoever connects is one and the same.
-    pub(crate) async fn limited(config: Config, limits: Limits) -> Self {
+    pub(crate) async fn with_limits(config: Config, limits: Limits) -> Self {
         let root = BlockId { slot: 0, bank: 0 };
         let (mut ledger, reader) = Ledger::new(LedgerConfig::new(10_000), root, bank(0, true));
         ledger.publish();
@@ -129,7 +129,7 @@ impl Node {
             next_client,
             reader,
             history,
-            sink,
+            event_sender: sink,
             address,
             ledger,
             tip: 0,
@@ -149,8 +149,8 @@ impl Node {
         TcpStream::connect(self.address).await.expect("the server listens")
     }
 
-    pub(crate) fn tell(&mut self, event: &LedgerEvent) {
-        self.sink.send(event);
+    pub(crate) fn send_event(&mut self, event: &LedgerEvent) {
+        self.event_sender.send(event);
     }
 
     /// Opens the next block.
@@ -160,7 +160,7 @@ impl Node {
         self.ledger.open(id(slot), id(parent), bank(slot, false)).expect("the parent is complete");
         self.ledger.publish();
         self.tip = slot;
-        self.tell(&LedgerEvent::BankCreated { slot, parent, root: 0, timestamp_ms: 1 });
+        self.send_event(&LedgerEvent::BankCreated { slot, parent, root: 0, timestamp_ms: 1 });
         slot
     }
 
@@ -209,7 +209,7 @@ impl Node {
 
     pub(crate) fn execute(&mut self, tx: Tx<'_>) {
         let executed = self.execute_silently(tx);
-        self.tell(&LedgerEvent::Executed([executed].into()));
+        self.send_event(&LedgerEvent::Executed([executed].into()));
     }
 
     /// Completes the open block.
@@ -233,7 +233,7 @@ impl Node {
         self.history.record_block(&block);
         self.history.publish();
         self.complete.push_back(Arc::clone(&block));
-        self.tell(&LedgerEvent::Completed { block, timestamp_ms: 2 });
+        self.send_event(&LedgerEvent::Completed { block, timestamp_ms: 2 });
     }
 
     /// Finalizes the oldest block that is complete and not final.
@@ -241,7 +241,7 @@ impl Node {
         let block = self.complete.pop_front().expect("one is complete");
         self.ledger.finalize(block.id).expect("it is next to the root");
         self.ledger.publish();
-        self.tell(&LedgerEvent::Finalized { block, timestamp_ms: 3 });
+        self.send_event(&LedgerEvent::Finalized { block, timestamp_ms: 3 });
     }
 
     /// A block of one transaction, complete.
@@ -259,9 +259,14 @@ impl Node {
     }
 
     /// All notifications of a client up to now, without those of slots.
-    pub(crate) async fn told(&mut self, client: &mut Client) -> Vec<Value> {
+    pub(crate) async fn notifications(&mut self, client: &mut Client) -> Vec<Value> {
         client.subscribe("slot", json!([])).await;
-        self.tell(&LedgerEvent::BankCreated { slot: MARK, parent: 0, root: 0, timestamp_ms: 0 });
+        self.send_event(&LedgerEvent::BankCreated {
+            slot: MARK,
+            parent: 0,
+            root: 0,
+            timestamp_ms: 0,
+        });
         let mut told = Vec::new();
         loop {
             let notification = client.notification().await;
@@ -274,18 +279,18 @@ impl Node {
     }
 
     /// Waits until the counts are as wanted.
-    pub(crate) async fn until(&self, wanted: impl Fn(Stats) -> bool) {
+    pub(crate) async fn wait_until(&self, wanted: impl Fn(Stats) -> bool) {
         let met = async {
             while !wanted(self.pubsub.stats()) {
                 tokio::task::yield_now().await;
             }
         };
-        let met = timeout(PATIENCE, met).await;
+        let met = timeout(TEST_TIMEOUT, met).await;
         assert!(met.is_ok(), "the counts stay {:?}", self.pubsub.stats());
     }
 
     /// Waits until nothing is subscribed and nobody is connected.
-    pub(crate) async fn until_empty(&self) {
+    pub(crate) async fn wait_until_empty(&self) {
         let empty = async {
             loop {
                 let stats = self.pubsub.stats();
@@ -297,7 +302,7 @@ impl Node {
                 tokio::task::yield_now().await;
             }
         };
-        timeout(PATIENCE, empty).await.expect("clients leave nothing behind");
+        timeout(TEST_TIMEOUT, empty).await.expect("clients leave nothing behind");
     }
 }
 
@@ -379,7 +384,7 @@ impl Client {
     /// The next message as text, or how the connection was closed; `None` at its bare end.
     pub(crate) async fn message(&mut self) -> Option<Result<Utf8Bytes, Option<CloseFrame>>> {
         loop {
-            let message = timeout(PATIENCE, self.socket.next()).await.expect("a message comes");
+            let message = timeout(TEST_TIMEOUT, self.socket.next()).await.expect("a message comes");
             match message {
                 Some(Ok(Message::Text(text))) => return Some(Ok(text)),
                 Some(Ok(Message::Close(frame))) => return Some(Err(frame)),
@@ -414,13 +419,13 @@ impl Client {
     }
 
     /// The reply to a text.
-    pub(crate) async fn ask(&mut self, text: impl Into<Utf8Bytes>) -> Value {
+    pub(crate) async fn request(&mut self, text: impl Into<Utf8Bytes>) -> Value {
         self.send(text).await;
         self.reply().await
     }
 
     /// The reply to a binary message.
-    pub(crate) async fn ask_binary(&mut self, message: Vec<u8>) -> Value {
+    pub(crate) async fn request_binary(&mut self, message: Vec<u8>) -> Value {
         let sent = self.socket.send(Message::Binary(message.into())).await;
         sent.expect("the server reads");
         self.reply().await
@@ -441,7 +446,7 @@ impl Client {
         let id = self.next_id;
         self.next_id += 1;
         let request = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
-        let mut reply = self.ask(request.to_string()).await;
+        let mut reply = self.request(request.to_string()).await;
         assert_eq!((&reply["id"], &reply["jsonrpc"]), (&json!(id), &json!("2.0")), "{reply}");
         match reply.get_mut("error") {
             Some(err) => Err(err.take()),

@@ -151,9 +151,9 @@ async fn equal_parameters_are_one_subscription() {
     assert_eq!(again, error(-32602, "Invalid subscription id."), "one ends it");
     node.write(1, 5);
     node.finalize();
-    let told = node.told(&mut client).await;
+    let told = node.notifications(&mut client).await;
     assert!(told.iter().all(|told| told["params"]["subscription"] != plain), "{told:?}");
-    assert_eq!(node.told(&mut other).await.len(), 1, "the other goes on");
+    assert_eq!(node.notifications(&mut other).await.len(), 1, "the other goes on");
 }
 
 #[tokio::test]

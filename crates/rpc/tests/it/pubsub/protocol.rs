@@ -32,7 +32,7 @@ pub(super) fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
 }
 
 /// Sends bytes and reads the frames that come until the end of the stream: first bytes and payloads.
-async fn answers(node: &Node, bytes: &[u8]) -> Vec<(u8, Vec<u8>)> {
+async fn response_frames(node: &Node, bytes: &[u8]) -> Vec<(u8, Vec<u8>)> {
     let mut socket = node.socket().await;
     socket.write_all(bytes).await.expect("it is open");
     let mut received = Vec::new();
@@ -94,7 +94,7 @@ async fn what_is_out_of_protocol_closes_with_its_code() {
         ("4,097 bytes of a message that goes on", begun_in_pieces, 1009),
     ];
     for (what, bytes, code) in cases {
-        let frames = answers(&node, &bytes).await;
+        let frames = response_frames(&node, &bytes).await;
         let [(0x88, payload)] = frames.as_slice() else {
             panic!("{what}: one closing frame was expected, not {frames:?}")
         };
@@ -102,20 +102,20 @@ async fn what_is_out_of_protocol_closes_with_its_code() {
         assert_eq!(u16::from_be_bytes([given[0], given[1]]), code, "{what}");
         assert!(std::str::from_utf8(reason).is_ok_and(|reason| !reason.is_empty()), "{what}");
     }
-    node.until_empty().await;
+    node.wait_until_empty().await;
 }
 
 #[tokio::test]
 async fn a_goodbye_is_answered_in_kind() {
     let node = Node::start(Config::default()).await;
-    let frames = answers(&node, &frame(0x88, &[0x03, 0xe8])).await;
+    let frames = response_frames(&node, &frame(0x88, &[0x03, 0xe8])).await;
     assert_eq!(frames, [(0x88, vec![0x03, 0xe8])]);
-    let frames = answers(&node, &frame(0x88, &[])).await;
+    let frames = response_frames(&node, &frame(0x88, &[])).await;
     assert_eq!(frames, [(0x88, vec![])]);
     // A code that nobody may send.
-    let frames = answers(&node, &frame(0x88, &[0x03, 0xed])).await;
+    let frames = response_frames(&node, &frame(0x88, &[0x03, 0xed])).await;
     assert_eq!(frames[0].1[..2], [0x03, 0xea], "1002");
-    node.until_empty().await;
+    node.wait_until_empty().await;
 }
 
 #[tokio::test]
@@ -129,7 +129,7 @@ async fn pieces_pings_and_bytes_are_all_understood() {
         frame(0x82, VERSION.as_bytes()),
         frame(0x88, &[0x03, 0xe8]),
     ];
-    let frames = answers(&node, &bytes.concat()).await;
+    let frames = response_frames(&node, &bytes.concat()).await;
     let firsts: Vec<_> = frames.iter().map(|(first, _)| *first).collect();
     assert_eq!(firsts, [0x8a, 0x81, 0x81, 0x88]);
     assert_eq!(frames[0].1, b"hello");
@@ -141,7 +141,7 @@ async fn a_message_of_4096_bytes_is_taken() {
     let node = Node::start(Config::default()).await;
     let mut client = node.connect().await;
     let padded = format!("{VERSION}{}", " ".repeat(4_096 - VERSION.len()));
-    assert_eq!(client.ask(padded).await["result"]["feature-set"], 77);
+    assert_eq!(client.request(padded).await["result"]["feature-set"], 77);
 }
 
 #[tokio::test]
@@ -156,5 +156,5 @@ async fn half_a_frame_and_then_nothing_is_no_harm() {
     }
     other.subscribe("slot", json!([])).await;
     other.socket.close(None).await.expect("it is open");
-    node.until_empty().await;
+    node.wait_until_empty().await;
 }

@@ -24,7 +24,7 @@ fn values(told: &[Value]) -> Vec<(u64, Value)> {
 }
 
 #[tokio::test]
-async fn a_signature_is_told_once_at_its_commitment() {
+async fn a_signature_is_notified_once_at_its_commitment() {
     let mut node = Node::start(Default::default()).await;
     let mut client = node.connect().await;
     let processed = subscribe(&mut client, 1, "processed", false).await;
@@ -33,17 +33,17 @@ async fn a_signature_is_told_once_at_its_commitment() {
     let done = json!({ "err": null });
     let slot = node.open();
     node.execute(Tx::new(1));
-    let told = node.told(&mut client).await;
+    let told = node.notifications(&mut client).await;
     assert_eq!(values(&told), [(processed, done.clone())], "at once, in the open block");
     assert_eq!(told[0]["params"]["result"]["context"], json!({ "slot": slot }));
     node.complete();
-    assert_eq!(values(&node.told(&mut client).await), [(confirmed, done.clone())]);
+    assert_eq!(values(&node.notifications(&mut client).await), [(confirmed, done.clone())]);
     node.block(Tx::new(2));
-    assert!(node.told(&mut client).await.is_empty());
+    assert!(node.notifications(&mut client).await.is_empty());
     node.finalize();
-    assert_eq!(values(&node.told(&mut client).await), [(finalized, done)]);
+    assert_eq!(values(&node.notifications(&mut client).await), [(finalized, done)]);
     node.finalize();
-    assert!(node.told(&mut client).await.is_empty());
+    assert!(node.notifications(&mut client).await.is_empty());
     for id in [processed, confirmed, finalized] {
         let err = client.call("signatureUnsubscribe", json!([id])).await;
         let expected = json!({ "code": -32602, "message": "Invalid subscription id." });
@@ -52,7 +52,7 @@ async fn a_signature_is_told_once_at_its_commitment() {
 }
 
 #[tokio::test]
-async fn received_is_told_before_processed_to_those_who_ask() {
+async fn received_is_sent_before_processed_if_requested() {
     let mut node = Node::start(Default::default()).await;
     let mut client = node.connect().await;
     let processed = subscribe(&mut client, 1, "processed", true).await;
@@ -60,7 +60,7 @@ async fn received_is_told_before_processed_to_those_who_ask() {
     let failed = Some(TransactionError::AccountNotFound);
     node.block(Tx { err: failed, ..Tx::new(1) });
     node.finalize();
-    let mut told = values(&node.told(&mut client).await);
+    let mut told = values(&node.notifications(&mut client).await);
     told.sort_by_key(|(id, _)| *id);
     let (received, done) = (json!("receivedSignature"), json!({ "err": "AccountNotFound" }));
     let expected = [
@@ -73,7 +73,7 @@ async fn received_is_told_before_processed_to_those_who_ask() {
 }
 
 #[tokio::test]
-async fn a_signature_that_is_there_already_is_told_at_once() {
+async fn a_signature_that_is_there_already_is_notified_at_once() {
     let mut node = Node::start(Default::default()).await;
     let mut client = node.connect().await;
     node.block(Tx::new(1));
@@ -82,15 +82,15 @@ async fn a_signature_that_is_there_already_is_told_at_once() {
     let confirmed = subscribe(&mut client, 1, "confirmed", false).await;
     let finalized = subscribe(&mut client, 1, "finalized", false).await;
     let expected = [(processed, done.clone()), (confirmed, done.clone())];
-    assert_eq!(values(&node.told(&mut client).await), expected);
+    assert_eq!(values(&node.notifications(&mut client).await), expected);
     node.finalize();
-    assert_eq!(values(&node.told(&mut client).await), [(finalized, done)]);
+    assert_eq!(values(&node.notifications(&mut client).await), [(finalized, done)]);
     assert_eq!(node.pubsub.stats().subscriptions, 1, "that of slots");
 }
 
 /// The reply with the id comes first, or clients could not tell whose notification it is.
 #[tokio::test]
-async fn the_id_is_told_before_the_signature() {
+async fn the_id_is_sent_before_the_signature() {
     let mut node = Node::start(Default::default()).await;
     let mut client = node.connect().await;
     node.block(Tx::new(1));
@@ -119,9 +119,9 @@ async fn subscribing_races_with_executing_and_nothing_is_lost_or_doubled() {
             for _ in 0..n % 7 {
                 tokio::task::yield_now().await;
             }
-            chain::EventSink::send(&mut node.sink, &event);
+            chain::EventSink::send(&mut node.event_sender, &event);
         });
-        let told = node.told(&mut client).await;
+        let told = node.notifications(&mut client).await;
         assert_eq!(values(&told), [(id, json!({ "err": null }))], "transaction {n}");
     }
 }
@@ -140,7 +140,7 @@ async fn subscribing_races_with_becoming_visible() {
             node.execute(Tx::new(n));
             node.complete();
         });
-        let told = node.told(&mut client).await;
+        let told = node.notifications(&mut client).await;
         assert_eq!(values(&told), [(id, json!({ "err": null }))], "transaction {n}");
     }
 }

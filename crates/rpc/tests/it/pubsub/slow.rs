@@ -11,7 +11,7 @@ use super::node::{Node, Tx, account, key};
 /// An account whose notification is about as many bytes, in base64.
 const BYTES: usize = 100_000;
 
-async fn until(node: &Node, wanted: impl Fn(Stats) -> bool) {
+async fn wait_until(node: &Node, wanted: impl Fn(Stats) -> bool) {
     let met = async {
         while !wanted(node.pubsub.stats()) {
             tokio::task::yield_now().await;
@@ -54,7 +54,7 @@ async fn too_many_messages_close_too() {
     client.subscribe("slot", json!([])).await;
     // One thread: the connection cannot run before we wait, so all of this is queued or too much.
     for slot in 0..1_000 {
-        node.tell(&LedgerEvent::BankCreated { slot, parent: 0, root: 0, timestamp_ms: 0 });
+        node.send_event(&LedgerEvent::BankCreated { slot, parent: 0, root: 0, timestamp_ms: 0 });
     }
     let reason = "too slow: 10 messages were waiting (pubsub.queue_messages_max)";
     assert_eq!(client.closed().await, Some((1008, reason.to_owned())));
@@ -71,7 +71,7 @@ async fn a_client_that_takes_nothing_is_given_up() {
         let writes = vec![(key(1), account(5, key(9), &[n; BYTES]))];
         node.block(Tx { writes, ..Tx::new(1) });
     }
-    until(&node, |stats| stats.connections == 0).await;
+    wait_until(&node, |stats| stats.connections == 0).await;
     drop(client);
 }
 
@@ -90,7 +90,7 @@ async fn a_silent_client_is_closed_and_one_that_answers_pings_is_not() {
     };
     tokio::select! {
         () = reading => {}
-        () = until(&node, |stats| stats.connections == 1) => {}
+        () = wait_until(&node, |stats| stats.connections == 1) => {}
     }
     let reason = "no answer to a ping within 20 ms (pubsub.ping_ms)";
     assert_eq!(silent.closed().await, Some((1008, reason.to_owned())));
@@ -109,7 +109,7 @@ async fn the_writer_never_waits_and_lost_events_close_everyone() {
     }
     node.complete();
     for slot in 0..100_000 {
-        node.tell(&LedgerEvent::BankCreated { slot, parent: 0, root: 0, timestamp_ms: 0 });
+        node.send_event(&LedgerEvent::BankCreated { slot, parent: 0, root: 0, timestamp_ms: 0 });
     }
     let reason = "the node could not keep up and notifications were lost (pubsub.events_max)";
     assert_eq!(client.closed().await, Some((1013, reason.to_owned())));

@@ -7,7 +7,7 @@ use solana_transaction_error::TransactionError;
 use super::node::{Node, Tx, key, signature};
 
 #[tokio::test]
-async fn transactions_are_told_by_what_they_name() {
+async fn transactions_are_sent_by_the_accounts_that_they_name() {
     let mut node = Node::start(Config::default()).await;
     let mut client = node.connect().await;
     let text = |n: u8| key(n).to_string();
@@ -33,7 +33,7 @@ async fn transactions_are_told_by_what_they_name() {
     node.execute(Tx { keys: &keys(&[1, 3]), err: failed, ..Tx::new(6) });
     node.execute(Tx { keys: &keys(&[1, 3]), is_vote: true, ..Tx::new(7) });
     node.complete();
-    let told = node.told(&mut client).await;
+    let told = node.notifications(&mut client).await;
     let signatures: Vec<_> =
         told.iter().map(|told| told["params"]["result"]["signature"].clone()).collect();
     assert_eq!(signatures, [json!(signature(1).to_string()), json!(signature(5).to_string())]);
@@ -47,7 +47,7 @@ async fn transactions_are_told_by_what_they_name() {
 }
 
 #[tokio::test]
-async fn processed_ones_are_told_at_once_and_by_signature_too() {
+async fn processed_ones_are_sent_at_once_and_by_signature_too() {
     let mut node = Node::start(Config::default()).await;
     let mut client = node.connect().await;
     let options = json!({ "commitment": "processed", "transactionDetails": "signatures" });
@@ -57,7 +57,7 @@ async fn processed_ones_are_told_at_once_and_by_signature_too() {
     node.open();
     node.execute(Tx::new(1));
     node.execute(Tx::new(2));
-    let told = node.told(&mut client).await;
+    let told = node.notifications(&mut client).await;
     let slots = told.iter().filter(|told| told["params"]["result"]["slot"] == 1);
     assert_eq!(slots.count(), 3, "before the block is complete");
     assert!(told[0]["params"]["result"].get("transaction").is_none());
@@ -87,6 +87,6 @@ async fn every_address_of_a_filter_counts_among_those_of_its_connection() {
         assert_eq!(node.pubsub.stats().tracked_addresses, 0, "{list}");
     }
     drop(client);
-    node.until_empty().await;
+    node.wait_until_empty().await;
     assert!(node.reader.addresses().is_empty(), "nothing is left of them");
 }

@@ -9,13 +9,13 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::node::{Node, PATIENCE, key};
+use super::node::{Node, TEST_TIMEOUT, key};
 use super::protocol::{frame, frames, header};
 
 /// What a connection was sent until its end.
-async fn rest(mut socket: TcpStream) -> Vec<(u8, Vec<u8>)> {
+async fn remaining_frames(mut socket: TcpStream) -> Vec<(u8, Vec<u8>)> {
     let mut received = Vec::new();
-    let read = timeout(PATIENCE, socket.read_to_end(&mut received)).await;
+    let read = timeout(TEST_TIMEOUT, socket.read_to_end(&mut received)).await;
     read.expect("the server ends it").expect("it ends it in order, not by a reset");
     frames(&received)
 }
@@ -51,7 +51,7 @@ async fn a_message_that_does_not_end_closes_its_connection_though_pings_are_answ
         let mut frames = Vec::new();
         let end = loop {
             let mut head = [0; 2];
-            let read = timeout(PATIENCE, socket.read_exact(&mut head)).await;
+            let read = timeout(TEST_TIMEOUT, socket.read_exact(&mut head)).await;
             read.expect("something comes").expect("the end is a frame");
             let mut payload = vec![0; usize::from(head[1])];
             socket.read_exact(&mut payload).await.expect("it is whole");
@@ -76,7 +76,7 @@ async fn a_message_that_does_not_end_closes_its_connection_though_pings_are_answ
         }
         assert_eq!(end[..2], [0x03, 0xf0], "{what}: 1008");
     }
-    node.until_empty().await;
+    node.wait_until_empty().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -103,12 +103,12 @@ async fn unfinished_messages_of_one_client_leave_room_for_others() {
             socket
         }));
     }
-    node.until(|stats| stats.incoming_bytes > bound / 4 && stats.connections == 30).await;
+    node.wait_until(|stats| stats.incoming_bytes > bound / 4 && stats.connections == 30).await;
     // Another client sends long messages and is answered.
     node.next_client.store(8, Ordering::SeqCst);
     let mut other = node.connect().await;
     for _ in 0..10 {
-        let reply = other.ask(padded(message - 100)).await;
+        let reply = other.request(padded(message - 100)).await;
         assert!(reply["result"]["subscription"].is_u64(), "{reply}");
         let held = node.pubsub.stats().incoming_bytes;
         assert!(held <= bound, "{held} bytes are held");
@@ -122,7 +122,7 @@ async fn unfinished_messages_of_one_client_leave_room_for_others() {
     for socket in begun {
         drop(socket.await.expect("no panic"));
     }
-    node.until_empty().await;
+    node.wait_until_empty().await;
 }
 
 #[tokio::test]
@@ -146,7 +146,7 @@ async fn a_message_for_which_there_is_no_room_closes_its_connection() {
     // One has the client's share, and goes with the others: which of them finds room in between is open.
     let mut reasons = Vec::new();
     for socket in sockets {
-        let ended = rest(socket).await;
+        let ended = remaining_frames(socket).await;
         let Some((0x88, payload)) = ended.last() else { panic!("{ended:x?}") };
         reasons.push(String::from_utf8_lossy(&payload[2..]).into_owned());
     }
@@ -157,5 +157,5 @@ async fn a_message_for_which_there_is_no_room_closes_its_connection() {
         4,
         "{reasons:?}"
     );
-    node.until_empty().await;
+    node.wait_until_empty().await;
 }

@@ -13,24 +13,24 @@ use pool::ClientId;
 use subs::Listener;
 
 use super::PubSub;
-use super::body::Body;
+use super::payload::Payload;
 use super::subscription::Subscription;
 use crate::error::RpcError;
 
 /// A connection.
-pub(super) struct Client {
-    listener: Arc<Listener<Subscription, Body, Block>>,
+pub(super) struct Session {
+    listener: Arc<Listener<Subscription, Payload, Block>>,
     id: ClientId,
 }
 
-impl Client {
-    pub(super) fn new(listener: Listener<Subscription, Body, Block>, id: ClientId) -> Self {
+impl Session {
+    pub(super) fn new(listener: Listener<Subscription, Payload, Block>, id: ClientId) -> Self {
         Self { listener: Arc::new(listener), id }
     }
 
     /// Whose its work on sets is to the pool: its own, and aside, so that who may work on sets waits for nothing
     /// that the client asks for over HTTP.
-    pub(super) fn turn(&self) -> ClientId {
+    pub(super) fn set_task_client(&self) -> ClientId {
         self.id.background()
     }
 
@@ -45,7 +45,7 @@ impl Client {
     }
 
     /// Takes calls of the client's share whether or not he had it: those that end subscriptions.
-    pub(super) fn count(&self, pubsub: &PubSub, calls: usize) {
+    pub(super) fn count_calls(&self, pubsub: &PubSub, calls: usize) {
         let calls = u32::try_from(calls).unwrap_or(u32::MAX);
         pubsub.clients.charge_requests(self.id, calls, pubsub.pool.now());
     }
@@ -58,8 +58,8 @@ impl Client {
     }
 }
 
-impl Deref for Client {
-    type Target = Arc<Listener<Subscription, Body, Block>>;
+impl Deref for Session {
+    type Target = Arc<Listener<Subscription, Payload, Block>>;
 
     fn deref(&self) -> &Self::Target {
         &self.listener

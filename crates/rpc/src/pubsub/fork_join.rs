@@ -18,22 +18,22 @@ const HELPERS_MAX: usize = 8;
 /// Whose work it is, beside that of clients: no address is this one.
 const NOTIFIER: ClientId = ClientId(u128::MAX);
 
-struct Work<P, R, F> {
+struct ForkJoin<P, R, F> {
     parts: Mutex<std::iter::Enumerate<std::vec::IntoIter<P>>>,
     run: F,
-    made: Mutex<Made<R>>,
+    state: Mutex<JoinState<R>>,
     /// Notified when a helper has made its part.
     ready: Condvar,
 }
 
-struct Made<R> {
+struct JoinState<R> {
     results: Vec<Option<Result<R, Box<dyn Any + Send>>>>,
     left: usize,
 }
 
 /// Runs all parts, with the pool's help if there are several. A panic in one goes on in the caller,
 /// once all are done.
-pub(super) fn share_out<P, R, F>(pool: &Pool, parts: Vec<P>, run: F) -> Vec<R>
+pub(super) fn fork_join<P, R, F>(pool: &Pool, parts: Vec<P>, run: F) -> Vec<R>
 where
     P: Send + 'static,
     R: Send + 'static,
@@ -43,17 +43,17 @@ where
     if count < 2 {
         return parts.into_iter().map(run).collect();
     }
-    let made = Made { results: (0..count).map(|_| None).collect(), left: count };
+    let made = JoinState { results: (0..count).map(|_| None).collect(), left: count };
     let parts = Mutex::new(parts.into_iter().enumerate());
-    let work = Arc::new(Work { parts, run, made: Mutex::new(made), ready: Condvar::new() });
+    let work = Arc::new(ForkJoin { parts, run, state: Mutex::new(made), ready: Condvar::new() });
     let helper = || {
-        let task = Box::new(Helper(Arc::clone(&work)));
+        let task = Box::new(HelperTask(Arc::clone(&work)));
         pool.submit(Class::Medium, NOTIFIER, task).ok()
     };
     // Those that have not begun when all is done are ended with their tickets.
     let _helpers: Vec<Ticket> = (0..(count - 1).min(HELPERS_MAX)).map_while(|_| helper()).collect();
-    while work.make_one() {}
-    let mut made = work.made.lock();
+    while work.run_next_part() {}
+    let mut made = work.state.lock();
     work.ready.wait_while(&mut made, |made| made.left > 0);
     let results = std::mem::take(&mut made.results);
     drop(made);
@@ -65,12 +65,12 @@ where
     results.into_iter().map(result).collect()
 }
 
-impl<P, R, F: Fn(P) -> R> Work<P, R, F> {
+impl<P, R, F: Fn(P) -> R> ForkJoin<P, R, F> {
     /// Takes a part and makes it. False if all are taken.
-    fn make_one(&self) -> bool {
+    fn run_next_part(&self) -> bool {
         let Some((at, part)) = self.parts.lock().next() else { return false };
         let result = catch_unwind(AssertUnwindSafe(|| (self.run)(part)));
-        let mut made = self.made.lock();
+        let mut made = self.state.lock();
         made.results[at] = Some(result);
         made.left -= 1;
         if made.left == 0 {
@@ -80,9 +80,9 @@ impl<P, R, F: Fn(P) -> R> Work<P, R, F> {
     }
 }
 
-struct Helper<P, R, F>(Arc<Work<P, R, F>>);
+struct HelperTask<P, R, F>(Arc<ForkJoin<P, R, F>>);
 
-impl<P, R, F> Task for Helper<P, R, F>
+impl<P, R, F> Task for HelperTask<P, R, F>
 where
     P: Send,
     R: Send,
@@ -90,7 +90,7 @@ where
 {
     fn poll(&mut self, slice: &TimeSlice<'_>) -> TaskPoll {
         while !slice.is_over() {
-            if !self.0.make_one() {
+            if !self.0.run_next_part() {
                 return TaskPoll::Done;
             }
         }
@@ -112,9 +112,9 @@ mod tests {
     }
 
     #[test]
-    fn results_come_in_the_order_of_the_parts_whoever_makes_them() {
+    fn results_come_in_the_order_of_the_parts_whichever_thread_runs_them() {
         let pool = pool(Config { threads: 2, ..Config::default() });
-        let all = share_out(&pool, (0..1_000_u64).collect(), |n| n * 2);
+        let all = fork_join(&pool, (0..1_000_u64).collect(), |n| n * 2);
         assert_eq!(all, (0..1_000).map(|n| n * 2).collect::<Vec<_>>());
     }
 
@@ -123,7 +123,7 @@ mod tests {
         let pool = pool(Config { threads: 1, ..Config::default() });
         // Neither part ends before the other has begun.
         let both = Arc::new(Barrier::new(2));
-        let threads = share_out(&pool, vec![(); 2], move |()| {
+        let threads = fork_join(&pool, vec![(); 2], move |()| {
             both.wait();
             std::thread::current().id()
         });
@@ -135,15 +135,15 @@ mod tests {
         let none = ClassConfig { tasks_max: 0, active_max: 0, deadline_ms: 1, weight: 1 };
         let pool = pool(Config { medium: none, ..Config::default() });
         let me = std::thread::current().id();
-        let threads = share_out(&pool, vec![(); 9], |()| std::thread::current().id());
+        let threads = fork_join(&pool, vec![(); 9], |()| std::thread::current().id());
         assert_eq!(threads, [me; 9]);
     }
 
     #[test]
     fn a_panic_in_a_part_is_the_callers_once_all_are_done() {
         let pool = pool(Config { threads: 2, ..Config::default() });
-        let shared = || share_out(&pool, (0..9).collect(), |n| assert!(n != 4, "on purpose"));
+        let shared = || fork_join(&pool, (0..9).collect(), |n| assert!(n != 4, "on purpose"));
         assert!(catch_unwind(AssertUnwindSafe(shared)).is_err());
-        assert_eq!(share_out(&pool, vec![1, 2, 3], |n| n), [1, 2, 3]);
+        assert_eq!(fork_join(&pool, vec![1, 2, 3], |n| n), [1, 2, 3]);
     }
 }

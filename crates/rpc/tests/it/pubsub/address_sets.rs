@@ -18,13 +18,13 @@ fn keys(range: std::ops::Range<u8>) -> Vec<String> {
     range.map(|n| key(n).to_string()).collect()
 }
 
-async fn track(client: &mut Client, addresses: &[String], options: Value) -> Value {
+async fn subscribe_set(client: &mut Client, addresses: &[String], options: Value) -> Value {
     client.call("addressesSubscribe", json!([addresses, options])).await.expect("it is right")
 }
 
 /// Slots, kinds and the numbers of the accounts that were told, up to now.
-async fn told(node: &mut Node, client: &mut Client) -> Vec<(u64, String, Vec<u8>)> {
-    let told = node.told(client).await;
+async fn set_notifications(node: &mut Node, client: &mut Client) -> Vec<(u64, String, Vec<u8>)> {
+    let told = node.notifications(client).await;
     let sets = told.iter().filter(|told| told["method"] == "addressesNotification");
     sets.map(|told| {
         let result = &told["params"]["result"];
@@ -48,14 +48,15 @@ fn update(slot: u64, accounts: &[u8]) -> (u64, String, Vec<u8>) {
 async fn a_set_hears_of_its_addresses_and_of_nothing_else() {
     let mut node = Node::start(Config::default()).await;
     let mut client = node.connect().await;
-    let answer = track(&mut client, &keys(1..4), json!({ "commitment": "confirmed" })).await;
+    let answer =
+        subscribe_set(&mut client, &keys(1..4), json!({ "commitment": "confirmed" })).await;
     assert_eq!((&answer["addresses"], &answer["slot"]), (&json!(3), &json!(0)));
     let id = answer["subscription"].clone();
     node.write(1, 11);
     node.write(9, 12);
     let writes = (2..6).map(|n| (key(n), account(5, key(200), &[n]))).collect();
     node.block(Tx { writes, ..Tx::new(7) });
-    let all = node.told(&mut client).await;
+    let all = node.notifications(&mut client).await;
     assert_eq!(all.len(), 2);
     assert_eq!(all[0]["params"]["subscription"], id);
     assert_eq!(
@@ -68,9 +69,9 @@ async fn a_set_hears_of_its_addresses_and_of_nothing_else() {
     assert_eq!(all[1]["params"]["result"]["value"].as_array().map(Vec::len), Some(2));
     assert_eq!(client.call("addressesUnsubscribe", json!([id])).await, Ok(json!(true)));
     node.write(1, 13);
-    assert!(node.told(&mut client).await.is_empty());
+    assert!(node.notifications(&mut client).await.is_empty());
     drop(client);
-    node.until_empty().await;
+    node.wait_until_empty().await;
 }
 
 #[tokio::test]
@@ -78,9 +79,10 @@ async fn a_set_changes_in_place_and_an_empty_one_means_nothing() {
     let mut node = Node::start(Config::default()).await;
     let mut client = node.connect().await;
     let id =
-        track(&mut client, &[], json!({ "commitment": "confirmed" })).await["subscription"].clone();
+        subscribe_set(&mut client, &[], json!({ "commitment": "confirmed" })).await["subscription"]
+            .clone();
     node.write(1, 1);
-    assert_eq!(told(&mut node, &mut client).await, []);
+    assert_eq!(set_notifications(&mut node, &mut client).await, []);
     let change = async |client: &mut Client, change: Value| {
         client.call("addressesUpdate", json!([id, change])).await.expect("it is right")
     };
@@ -91,19 +93,19 @@ async fn a_set_changes_in_place_and_an_empty_one_means_nothing() {
     );
     node.write(1, 2);
     node.write(3, 2);
-    assert_eq!(told(&mut node, &mut client).await, [update(2, &[1])]);
+    assert_eq!(set_notifications(&mut node, &mut client).await, [update(2, &[1])]);
     let answer = change(&mut client, json!({ "remove": keys(1..2) })).await;
     assert_eq!((&answer["addresses"], &answer["removed"]), (&json!(1), &json!(1)));
     node.write(1, 3);
     node.write(2, 3);
-    assert_eq!(told(&mut node, &mut client).await, [update(5, &[2])]);
+    assert_eq!(set_notifications(&mut node, &mut client).await, [update(5, &[2])]);
     change(&mut client, json!({ "replace": keys(3..5) })).await;
     node.write(2, 4);
     node.write(4, 4);
-    assert_eq!(told(&mut node, &mut client).await, [update(7, &[4])]);
+    assert_eq!(set_notifications(&mut node, &mut client).await, [update(7, &[4])]);
     assert_eq!(change(&mut client, json!({ "clear": true })).await["addresses"], 0);
     node.write(4, 5);
-    assert_eq!(told(&mut node, &mut client).await, []);
+    assert_eq!(set_notifications(&mut node, &mut client).await, []);
     for wrong in [json!({}), json!({ "add": [], "clear": true })] {
         let err =
             client.call("addressesUpdate", json!([id, wrong])).await.expect_err("it is wrong");
@@ -117,7 +119,8 @@ async fn a_set_changes_in_place_and_an_empty_one_means_nothing() {
 async fn binary_messages_change_sets_too() {
     let mut node = Node::start(Config::default()).await;
     let mut client = node.connect().await;
-    let answer = track(&mut client, &keys(1..2), json!({ "commitment": "processed" })).await;
+    let answer =
+        subscribe_set(&mut client, &keys(1..2), json!({ "commitment": "processed" })).await;
     let id = answer["subscription"].as_u64().expect("a number");
     let mut message = vec![0xad, 1, 0, 0];
     message.extend_from_slice(&77_u32.to_le_bytes());
@@ -127,7 +130,7 @@ async fn binary_messages_change_sets_too() {
     let reply = binary(&mut client, message.clone()).await;
     assert_eq!((&reply["id"], &reply["result"]["addresses"]), (&json!(77), &json!(200)));
     node.write(150, 1);
-    assert_eq!(told(&mut node, &mut client).await, [update(1, &[150])]);
+    assert_eq!(set_notifications(&mut node, &mut client).await, [update(1, &[150])]);
     message.pop();
     let reply = binary(&mut client, message).await;
     assert_eq!(reply["error"]["message"], "Invalid binary message: addresses have 32 bytes each");
@@ -153,19 +156,19 @@ async fn a_snapshot_and_the_stream_meet_without_a_gap() {
     }
     let mut client = node.connect().await;
     let options = json!({ "commitment": "confirmed", "snapshot": true });
-    let answer = track(&mut client, &keys(2..6), options).await;
+    let answer = subscribe_set(&mut client, &keys(2..6), options).await;
     assert_eq!(answer["slot"], 3);
     node.write(4, 9);
-    let (slot, kind, mut accounts) = told(&mut node, &mut client).await.remove(0);
+    let (slot, kind, mut accounts) = set_notifications(&mut node, &mut client).await.remove(0);
     accounts.sort_unstable();
     assert_eq!((slot, kind.as_str(), accounts), (3, "snapshot", vec![2, 3]));
     node.write(2, 9);
-    assert_eq!(told(&mut node, &mut client).await, [update(5, &[2])]);
+    assert_eq!(set_notifications(&mut node, &mut client).await, [update(5, &[2])]);
     let id = answer["subscription"].clone();
     let change = json!([id, { "add": keys(1..2), "snapshot": true }]);
     client.call("addressesUpdate", change).await.expect("it is right");
     let snapshot = (5, "snapshot".to_owned(), vec![1]);
-    assert_eq!(told(&mut node, &mut client).await, [snapshot]);
+    assert_eq!(set_notifications(&mut node, &mut client).await, [snapshot]);
 }
 
 /// Blocks of which each writes 200 accounts, while those come to a set one by one.
@@ -175,7 +178,8 @@ async fn blocks_stay_in_order_while_a_set_grows_under_a_writer() {
     let mut node = Node::start(Config::default()).await;
     let mut client = node.connect().await;
     let id =
-        track(&mut client, &[], json!({ "commitment": "confirmed" })).await["subscription"].clone();
+        subscribe_set(&mut client, &[], json!({ "commitment": "confirmed" })).await["subscription"]
+            .clone();
     let writer = tokio::task::spawn_blocking(move || {
         for n in 0..250 {
             let write = |k| (key(k), account(u64::from(n) + 1, key(201), &[]));
@@ -190,7 +194,7 @@ async fn blocks_stay_in_order_while_a_set_grows_under_a_writer() {
         after.push(answer["slot"].as_u64().expect("a slot"));
     }
     let mut node = writer.await.expect("it writes");
-    let told = told(&mut node, &mut client).await;
+    let told = set_notifications(&mut node, &mut client).await;
     let slots: Vec<u64> = told.iter().map(|(slot, ..)| *slot).collect();
     assert!(slots.is_sorted(), "{slots:?}");
     for (n, after) in (0..ACCOUNTS).zip(after) {
@@ -205,16 +209,16 @@ async fn blocks_stay_in_order_while_a_set_grows_under_a_writer() {
 }
 
 #[tokio::test]
-async fn other_facets_hear_of_what_belongs_to_an_address() {
+async fn other_key_kinds_hear_of_what_belongs_to_an_address() {
     let mut node = Node::start(Config::default()).await;
     let mut client = node.connect().await;
     let owners = vec![key(200).to_string()];
     let facet = |name: &str| json!({ "commitment": "confirmed", "facet": name });
-    let program = track(&mut client, &owners, facet("program")).await;
-    let mentions = track(&mut client, &keys(30..31), facet("mentions")).await;
+    let program = subscribe_set(&mut client, &owners, facet("program")).await;
+    let mentions = subscribe_set(&mut client, &keys(30..31), facet("mentions")).await;
     node.write(1, 5);
     node.block(Tx { keys: &[key(30), key(31)], ..Tx::new(8) });
-    let all = node.told(&mut client).await;
+    let all = node.notifications(&mut client).await;
     assert_eq!(all.len(), 2, "{all:?}");
     // There is no order between two subscriptions.
     let told = |answer: &Value| {
@@ -236,12 +240,12 @@ async fn a_client_that_comes_back_misses_nothing() {
     let at =
         |slot: u8| json!({ "slot": slot, "block": Hash::new_from_array([slot; 32]).to_string() });
     let options = |slot: u8| json!({ "commitment": "confirmed", "resume": at(slot) });
-    node.told(&mut client).await; // the blocks are known
-    let answer = track(&mut client, &keys(5..8), options(5)).await;
+    node.notifications(&mut client).await; // the blocks are known
+    let answer = subscribe_set(&mut client, &keys(5..8), options(5)).await;
     assert_eq!(answer["slot"], 8);
     node.write(5, 2);
     assert_eq!(
-        told(&mut node, &mut client).await,
+        set_notifications(&mut node, &mut client).await,
         [update(6, &[6]), update(7, &[7]), update(9, &[5])]
     );
     let params = json!([keys(5..8), options(1)]);
@@ -251,7 +255,7 @@ async fn a_client_that_comes_back_misses_nothing() {
 }
 
 #[tokio::test]
-async fn a_client_that_comes_back_is_told_what_is_beyond_the_bytes() {
+async fn a_resume_beyond_the_retained_bytes_is_refused() {
     let mut node = Node::start(Config { resume_bytes: 1, ..Config::default() }).await;
     for n in 1..4 {
         node.write(n, 1);
@@ -260,7 +264,7 @@ async fn a_client_that_comes_back_is_told_what_is_beyond_the_bytes() {
     let at =
         |slot: u8| json!({ "slot": slot, "block": Hash::new_from_array([slot; 32]).to_string() });
     let options = |slot: u8| json!({ "commitment": "confirmed", "resume": at(slot) });
-    node.told(&mut client).await;
+    node.notifications(&mut client).await;
     let params = json!([keys(1..9), options(2)]);
     let err = client.call("addressesSubscribe", params).await.expect_err("too much since");
     assert!(err["message"].as_str().expect("words").contains("pubsub.resume_bytes"), "{err}");
@@ -268,8 +272,8 @@ async fn a_client_that_comes_back_is_told_what_is_beyond_the_bytes() {
     let stats = node.pubsub.stats();
     assert_eq!((stats.resume_bytes, stats.tracked_addresses), (0, 0));
     let newest = node.write(5, 1) as u8;
-    node.told(&mut client).await;
-    track(&mut client, &keys(1..9), options(newest)).await;
+    node.notifications(&mut client).await;
+    subscribe_set(&mut client, &keys(1..9), options(newest)).await;
 }
 
 #[tokio::test]
@@ -283,7 +287,7 @@ async fn long_messages_are_done_whole_and_in_their_order() {
             Pubkey::new_from_array(bytes).to_string()
         })
         .collect();
-    let answer = track(&mut client, &[], json!({ "commitment": "processed" })).await;
+    let answer = subscribe_set(&mut client, &[], json!({ "commitment": "processed" })).await;
     let id = &answer["subscription"];
     let update = |n: u32, change: Value| {
         let params = json!([id, change]);
@@ -318,7 +322,7 @@ async fn long_messages_are_done_whole_and_in_their_order() {
     assert_eq!(counts(6), [Some(0), Some(0), Some(3_000)]);
     assert_eq!(counts(7), [Some(1), Some(1), Some(0)]);
     node.write(1, 1);
-    assert_eq!(told(&mut node, &mut client).await, [self::update(1, &[1])]);
+    assert_eq!(set_notifications(&mut node, &mut client).await, [self::update(1, &[1])]);
     // Who goes while his message is worked on leaves nothing.
     many.pop();
     for round in 0..20_u32 {
@@ -330,7 +334,7 @@ async fn long_messages_are_done_whole_and_in_their_order() {
         client.send(update(round, json!({ "replace": many[round as usize..] }))).await;
     }
     drop(client);
-    node.until_empty().await;
+    node.wait_until_empty().await;
 }
 
 /// A block on a chosen parent, told as processed and confirmed, without the ledger behind it.
@@ -358,14 +362,14 @@ fn forked(parent: (u64, u8), slot: u64, hash: u8, accounts: &[u8]) -> Arc<Block>
 }
 
 #[tokio::test]
-async fn a_fork_that_drops_blocks_is_told_as_it_was() {
+async fn a_fork_that_drops_blocks_is_sent_as_it_was() {
     let mut node = Node::start(Config::default()).await;
     let mut client = node.connect().await;
     let options = json!({ "commitment": "confirmed" });
-    track(&mut client, &keys(1..4), options.clone()).await;
+    subscribe_set(&mut client, &keys(1..4), options.clone()).await;
     let tell = |node: &mut Node, parent, slot, hash, accounts: &[u8]| {
         let block = forked(parent, slot, hash, accounts);
-        node.tell(&LedgerEvent::Completed { block, timestamp_ms: 1 });
+        node.send_event(&LedgerEvent::Completed { block, timestamp_ms: 1 });
     };
     tell(&mut node, (0, 0), 1, 1, &[1]);
     tell(&mut node, (1, 1), 2, 2, &[2]);
@@ -373,7 +377,7 @@ async fn a_fork_that_drops_blocks_is_told_as_it_was() {
     tell(&mut node, (1, 1), 4, 4, &[1, 2]);
     let rollback = |slot, accounts: &[u8]| (slot, "rollback".to_owned(), accounts.to_vec());
     assert_eq!(
-        told(&mut node, &mut client).await,
+        set_notifications(&mut node, &mut client).await,
         [
             update(1, &[1]),
             update(2, &[2]),
@@ -387,27 +391,27 @@ async fn a_fork_that_drops_blocks_is_told_as_it_was() {
     let mut late = node.connect().await;
     let at = json!({ "slot": 3, "block": Hash::new_from_array([3; 32]).to_string() });
     let options = json!({ "commitment": "confirmed", "resume": at });
-    track(&mut late, &keys(1..4), options).await;
+    subscribe_set(&mut late, &keys(1..4), options).await;
     let expected = [rollback(3, &[3]), rollback(2, &[2]), update(4, &[1, 2])];
-    assert_eq!(told(&mut node, &mut late).await, expected);
+    assert_eq!(set_notifications(&mut node, &mut late).await, expected);
     drop((client, late));
-    node.until_empty().await;
+    node.wait_until_empty().await;
 }
 
 #[tokio::test]
 async fn a_writer_that_jumps_ten_slots_loses_nothing() {
     let mut node = Node::start(Config::default()).await;
     let mut client = node.connect().await;
-    track(&mut client, &keys(1..20), json!({ "commitment": "finalized" })).await;
+    subscribe_set(&mut client, &keys(1..20), json!({ "commitment": "finalized" })).await;
     let account = json!([key(3).to_string(), { "encoding": "base64" }]);
     client.subscribe("account", account).await;
     for n in 1..=10 {
         let block = forked((u64::from(n) - 1, n - 1), u64::from(n), n, &[n]);
-        node.tell(&LedgerEvent::Completed { block, timestamp_ms: 1 });
+        node.send_event(&LedgerEvent::Completed { block, timestamp_ms: 1 });
     }
     let block = forked((9, 9), 10, 10, &[10]);
-    node.tell(&LedgerEvent::Finalized { block, timestamp_ms: 1 });
-    let all = node.told(&mut client).await;
+    node.send_event(&LedgerEvent::Finalized { block, timestamp_ms: 1 });
+    let all = node.notifications(&mut client).await;
     let of = |method: &str| -> Vec<_> {
         let told = all.iter().filter(|told| told["method"] == method);
         told.map(|told| told["params"]["result"]["context"]["slot"].as_u64()).collect()
@@ -426,7 +430,7 @@ async fn each_bound_is_refused_whole_and_names_its_knob() {
     };
     let node = Node::start(config).await;
     let (mut a, mut b) = (node.connect().await, node.connect().await);
-    let id = track(&mut a, &keys(0..90), json!({})).await["subscription"].clone();
+    let id = subscribe_set(&mut a, &keys(0..90), json!({})).await["subscription"].clone();
     let addresses = node.reader.addresses().len();
     let refused = async |client: &mut Client, method: &str, params: Value, knob: &str| {
         let err = client.call(method, params).await.expect_err("over a bound");
@@ -438,13 +442,13 @@ async fn each_bound_is_refused_whole_and_names_its_knob() {
     let knob = "--max-tracked-addresses";
     refused(&mut b, "addressesSubscribe", json!([keys(100..170)]), knob).await;
     assert_eq!(node.reader.addresses().len(), addresses, "nothing is left of what was refused");
-    track(&mut b, &keys(0..90), json!({})).await;
+    subscribe_set(&mut b, &keys(0..90), json!({})).await;
     assert_eq!(node.pubsub.stats().tracked_addresses, 90, "equal sets are one");
-    track(&mut b, &[], json!({})).await;
+    subscribe_set(&mut b, &[], json!({})).await;
     let knob = "pubsub.subscriptions_per_connection_max";
     refused(&mut b, "addressesSubscribe", json!([[]]), knob).await;
     drop((a, b));
-    node.until_empty().await;
+    node.wait_until_empty().await;
     assert_eq!(node.reader.addresses().len(), 0);
 }
 
@@ -453,21 +457,21 @@ async fn shared_sets_part_when_one_of_them_changes() {
     let mut node = Node::start(Config::default()).await;
     let (mut a, mut b) = (node.connect().await, node.connect().await);
     let options = json!({ "commitment": "confirmed" });
-    let id = track(&mut a, &keys(1..5), options.clone()).await["subscription"].clone();
-    track(&mut b, &keys(1..5), options).await;
+    let id = subscribe_set(&mut a, &keys(1..5), options.clone()).await["subscription"].clone();
+    subscribe_set(&mut b, &keys(1..5), options).await;
     assert_eq!(node.pubsub.stats().distinct_subscriptions, 1);
     node.write(1, 1);
     // What is removed is not told any more, not even of a block that was on its way.
-    assert_eq!(told(&mut node, &mut a).await, [update(1, &[1])]);
+    assert_eq!(set_notifications(&mut node, &mut a).await, [update(1, &[1])]);
     let change = json!([id, { "replace": keys(2..7) }]);
     a.call("addressesUpdate", change).await.expect("it is right");
     assert_eq!(node.pubsub.stats().distinct_subscriptions, 3, "and that to slots, of `told`");
     node.write(1, 2);
     node.write(6, 2);
-    assert_eq!(told(&mut node, &mut a).await, [update(3, &[6])]);
-    assert_eq!(told(&mut node, &mut b).await, [update(1, &[1]), update(2, &[1])]);
+    assert_eq!(set_notifications(&mut node, &mut a).await, [update(3, &[6])]);
+    assert_eq!(set_notifications(&mut node, &mut b).await, [update(1, &[1]), update(2, &[1])]);
     drop((a, b));
-    node.until_empty().await;
+    node.wait_until_empty().await;
     assert_eq!(node.reader.addresses().len(), 3, "two accounts and their owner are left");
 }
 
@@ -477,7 +481,7 @@ async fn a_slow_client_is_conflated_if_it_asked_for_that() {
     let mut node = Node::start(config).await;
     let mut client = node.connect().await;
     let options = json!({ "commitment": "confirmed", "whenSlow": "conflate" });
-    track(&mut client, &keys(1..4), options).await;
+    subscribe_set(&mut client, &keys(1..4), options).await;
     // One thread: the connection cannot run before we wait; the notifier can.
     let rounds = 40;
     for round in 0..rounds {
@@ -501,7 +505,7 @@ async fn a_slow_client_is_conflated_if_it_asked_for_that() {
     }
     assert!(conflated > 0 || sequence == u64::from(rounds), "told less than all, and said so");
     drop(client);
-    node.until_empty().await;
+    node.wait_until_empty().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -528,25 +532,25 @@ async fn clients_that_vanish_storm_and_loop_leave_nothing() {
         node.write(round, 1);
         let last = &mut clients[24];
         for _ in 0..20 {
-            let answer = track(last, &keys(0..50), json!({})).await;
+            let answer = subscribe_set(last, &keys(0..50), json!({})).await;
             let id = answer["subscription"].clone();
             assert_eq!(last.call("addressesUnsubscribe", json!([id])).await, Ok(json!(true)));
         }
         drop(clients);
     }
-    node.until_empty().await;
+    node.wait_until_empty().await;
     assert_eq!(node.reader.addresses().len(), 20 + 1, "the accounts and their owner are left");
 }
 
 #[tokio::test]
-async fn who_follows_a_program_hears_of_accounts_that_leave_it() {
+async fn a_follower_of_a_program_hears_of_accounts_that_leave_it() {
     let mut node = Node::start(Config::default()).await;
     let mut client = node.connect().await;
     let [old, new] = [key(200), key(201)];
     let options = json!({ "commitment": "confirmed", "facet": "program" });
-    track(&mut client, &[old.to_string()], options.clone()).await;
+    subscribe_set(&mut client, &[old.to_string()], options.clone()).await;
     let both = vec![old.to_string(), new.to_string()];
-    let both = track(&mut client, &both, options).await["subscription"].clone();
+    let both = subscribe_set(&mut client, &both, options).await["subscription"].clone();
     let write =
         |node: &mut Node, n: u8, to| node.block(Tx { writes: vec![(key(1), to)], ..Tx::new(n) });
     write(&mut node, 1, account(5, old, &[1]));
@@ -555,7 +559,7 @@ async fn who_follows_a_program_hears_of_accounts_that_leave_it() {
     write(&mut node, 4, account(6, old, &[1]));
     write(&mut node, 5, None);
     let (mut one, mut two) = (Vec::new(), Vec::new());
-    for told in node.told(&mut client).await {
+    for told in node.notifications(&mut client).await {
         let result = &told["params"]["result"];
         let item = &result["value"][0];
         let told_to = if told["params"]["subscription"] == both { &mut two } else { &mut one };

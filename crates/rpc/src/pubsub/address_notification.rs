@@ -15,13 +15,13 @@ use serde::Serialize;
 use solana::{Account, Encoding};
 use solana_account_decoder_client_types::UiAccount;
 use solana_pubkey::Pubkey;
-use subs::{QueueMemory, Step, Turn};
+use subs::{BlockStep, Direction, QueueMemory};
 
 use super::PubSub;
-use super::body::{Items, Kept, KeptWrite, Placed, Things, Write};
 use super::notification;
-use super::subscription::facet;
-use super::text::SharedText;
+use super::payload::{BlockItems, ConflatedState, Items, LatestWrite, SplitPayload, Write};
+use super::shared_text::SharedText;
+use super::subscription::key_kind;
 
 /// What a message has before the next one is begun.
 const MESSAGE_BYTES: usize = 256 * 1024;
@@ -29,7 +29,7 @@ const MESSAGE_BYTES: usize = 256 * 1024;
 /// What a message is.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Told {
+pub(super) enum NotificationKind {
     Update,
     Rollback,
     Snapshot,
@@ -38,7 +38,7 @@ pub(super) enum Told {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct AccountTold {
+struct AccountUpdate {
     pubkey: String,
     /// Which block left it so, where the message is of several.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -56,14 +56,14 @@ struct AccountTold {
 /// One of a block's things: a place in its writes, or in its transactions; as one number, as the engine
 /// takes it.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct Place(u32);
+pub(super) struct ItemRef(u32);
 
-impl Place {
+impl ItemRef {
     /// Set if the account is not found by the key any more.
     const LEFT: u32 = 1 << 31;
 
     /// Where it stands in its list.
-    pub(super) fn at(self) -> usize {
+    pub(super) fn index(self) -> usize {
         (self.0 & !Self::LEFT) as usize
     }
 
@@ -73,10 +73,10 @@ impl Place {
 
     /// From the numbers that the engine gave back. What left one address of a set and is found by
     /// another has not left.
-    pub(super) fn of_set(found: impl IntoIterator<Item = u32>) -> Vec<Self> {
+    pub(super) fn merge_refs(found: impl IntoIterator<Item = u32>) -> Vec<Self> {
         let mut places: Vec<Self> = Vec::new();
         for place in found.into_iter().map(Self) {
-            match places.last_mut().filter(|last| last.at() == place.at()) {
+            match places.last_mut().filter(|last| last.index() == place.index()) {
                 Some(last) if last.is_left() => *last = place,
                 Some(_) => {}
                 None => places.push(place),
@@ -88,7 +88,7 @@ impl Place {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct TransactionTold {
+struct TransactionUpdate {
     signature: String,
     slot: Slot,
     #[serde(skip_serializing_if = "is_false")]
@@ -101,20 +101,20 @@ fn is_false(value: &bool) -> bool {
 }
 
 /// Messages under way: items are added, and cut into messages.
-pub(super) struct Messages {
-    told: Told,
+pub(super) struct MessageBuilder {
+    kind: NotificationKind,
     slot: Slot,
     block: String,
     items: String,
-    done: Vec<SharedText>,
+    finished: Vec<SharedText>,
     /// Where the texts count.
     memory: Arc<QueueMemory>,
 }
 
-impl Messages {
-    pub(super) fn new(pubsub: &PubSub, told: Told, slot: Slot, block: String) -> Self {
-        let memory = Arc::clone(pubsub.subs.queue_memory());
-        Self { told, slot, block, items: String::new(), done: Vec::new(), memory }
+impl MessageBuilder {
+    pub(super) fn new(pubsub: &PubSub, kind: NotificationKind, slot: Slot, block: String) -> Self {
+        let memory = Arc::clone(pubsub.subscriptions.queue_memory());
+        Self { kind, slot, block, items: String::new(), finished: Vec::new(), memory }
     }
 
     fn add(&mut self, item: &impl Serialize) {
@@ -135,33 +135,33 @@ impl Messages {
             none if none.is_empty() => "[".to_owned(),
             items => items,
         };
-        let kind = match self.told {
-            Told::Update => "update",
-            Told::Rollback => "rollback",
-            Told::Snapshot => "snapshot",
-            Told::Conflated => "conflated",
+        let kind = match self.kind {
+            NotificationKind::Update => "update",
+            NotificationKind::Rollback => "rollback",
+            NotificationKind::Snapshot => "snapshot",
+            NotificationKind::Conflated => "conflated",
         };
         let more = if more { r#","more":true"# } else { "" };
         let text = format!(
             r#"{{"jsonrpc":"2.0","method":"addressesNotification","params":{{"result":{{"context":{{"slot":{}}},"block":"{}","kind":"{kind}"{more},"value":{items}]}}"#,
             self.slot, self.block,
         );
-        self.done.push(SharedText::new(text, &self.memory));
+        self.finished.push(SharedText::new(text, &self.memory));
     }
 
     /// How much has been added and not cut off yet.
     pub(super) fn bytes(&self) -> usize {
-        self.items.len() + self.done.iter().map(|text| text.len()).sum::<usize>()
+        self.items.len() + self.finished.iter().map(|text| text.len()).sum::<usize>()
     }
 
     /// The messages; the last says whether more of the same follows.
     pub(super) fn finish(mut self, more: bool) -> Vec<SharedText> {
         self.cut(more);
-        self.done
+        self.finished
     }
 
     /// An account as it is now, for a snapshot.
-    pub(super) fn present(
+    pub(super) fn add_account(
         &mut self,
         address: &Address,
         account: &Account,
@@ -172,13 +172,13 @@ impl Messages {
         let account = notification::account(&pubkey, Some(account), encoding, view);
         let pubkey = pubkey.to_string();
         let account = Some(Some(account));
-        self.add(&AccountTold { pubkey, slot: None, rolled_back: false, left: false, account });
+        self.add(&AccountUpdate { pubkey, slot: None, rolled_back: false, left: false, account });
     }
 
-    fn write(
+    fn add_write(
         &mut self,
         write: &Write,
-        turn: Turn,
+        turn: Direction,
         slot: Option<Slot>,
         encoding: Encoding,
         view: &View,
@@ -186,8 +186,8 @@ impl Messages {
         let encoded = |account: &Arc<Account>| {
             notification::account(&write.pubkey, Some(account), encoding, view)
         };
-        let is_applied = turn == Turn::Applied;
-        self.add(&AccountTold {
+        let is_applied = turn == Direction::Applied;
+        self.add(&AccountUpdate {
             pubkey: write.pubkey.to_string(),
             slot,
             rolled_back: slot.is_some() && !is_applied,
@@ -196,8 +196,8 @@ impl Messages {
         });
     }
 
-    fn transaction(&mut self, executed: &ExecutedTransaction, rolled_back: bool) {
-        self.add(&TransactionTold {
+    fn add_transaction(&mut self, executed: &ExecutedTransaction, rolled_back: bool) {
+        self.add(&TransactionUpdate {
             signature: executed.signature().to_string(),
             slot: executed.slot,
             rolled_back,
@@ -207,25 +207,30 @@ impl Messages {
 }
 
 /// What a step tells of some of its things, once for all who want the same.
-pub(super) fn step(
+pub(super) fn encode_step(
     pubsub: &PubSub,
-    step: &Step<Block>,
+    step: &BlockStep<Block>,
     facet: KeyKind,
     encoding: Encoding,
-    places: Vec<Place>,
-) -> Vec<Placed> {
+    places: Vec<ItemRef>,
+) -> Vec<SplitPayload> {
     let block = &step.body;
-    let told = if step.turn == Turn::Applied { Told::Update } else { Told::Rollback };
+    let told = if step.direction == Direction::Applied {
+        NotificationKind::Update
+    } else {
+        NotificationKind::Rollback
+    };
     let view = pubsub.reader.view(step.commitment);
-    let mut messages = Messages::new(pubsub, told, block.id.slot, block.blockhash.to_string());
-    let items = items(block, facet, &places);
+    let mut messages =
+        MessageBuilder::new(pubsub, told, block.id.slot, block.blockhash.to_string());
+    let items = select_items(block, facet, &places);
     match &items {
         Items::Transactions(all) => {
-            all.iter().for_each(|executed| messages.transaction(executed, false));
+            all.iter().for_each(|executed| messages.add_transaction(executed, false));
         }
         Items::Writes(writes) => {
             for write in writes {
-                messages.write(write, step.turn, None, encoding, &view);
+                messages.add_write(write, step.direction, None, encoding, &view);
             }
         }
     }
@@ -233,38 +238,39 @@ pub(super) fn step(
     // Whoever conflates the messages of a step gets its things with the last of them.
     let last = texts.len() - 1; // finishing makes one at least
     let at_block = (block.id.slot, block.blockhash);
-    let memory = pubsub.subs.queue_memory();
-    let mut things = Some(Arc::new(Things::new(step.turn, at_block, items, memory)));
-    let nothing = || Arc::new(Things::new(step.turn, at_block, Items::Writes(Vec::new()), memory));
+    let memory = pubsub.subscriptions.queue_memory();
+    let mut things = Some(Arc::new(BlockItems::new(step.direction, at_block, items, memory)));
+    let nothing =
+        || Arc::new(BlockItems::new(step.direction, at_block, Items::Writes(Vec::new()), memory));
     let placed = |(at, beginning)| {
         let things = if at == last { things.take() } else { Some(nothing()) };
-        Placed { beginning, things }
+        SplitPayload { prefix: beginning, block_items: things }
     };
     texts.into_iter().enumerate().map(placed).collect()
 }
 
-fn items(block: &Block, facet: KeyKind, places: &[Place]) -> Items {
-    if facet == facet::MENTIONED {
-        let executed = |place: &Place| Arc::clone(&block.transactions[place.at()]);
+fn select_items(block: &Block, facet: KeyKind, places: &[ItemRef]) -> Items {
+    if facet == key_kind::MENTIONED {
+        let executed = |place: &ItemRef| Arc::clone(&block.transactions[place.index()]);
         return Items::Transactions(places.iter().map(executed).collect());
     }
-    let write = |place: &Place| {
-        let write = &block.writes[place.at()];
+    let write = |place: &ItemRef| {
+        let write = &block.writes[place.index()];
         Write { pubkey: write.pubkey, account: write.account.clone(), left: place.is_left() }
     };
     Items::Writes(places.iter().map(write).collect())
 }
 
 /// What is left of messages that a slow client did not take, on its way out in messages.
-pub(super) struct Conflating {
+pub(super) struct ConflatedEncoder {
     newest: (Slot, String),
-    writes: std::collections::hash_map::IntoIter<Pubkey, KeptWrite>,
-    transactions: std::vec::IntoIter<(Arc<ExecutedTransaction>, Turn)>,
+    writes: std::collections::hash_map::IntoIter<Pubkey, LatestWrite>,
+    transactions: std::vec::IntoIter<(Arc<ExecutedTransaction>, Direction)>,
 }
 
-impl Conflating {
+impl ConflatedEncoder {
     /// `None` if nothing is left.
-    pub(super) fn new(kept: Kept) -> Option<Self> {
+    pub(super) fn new(kept: ConflatedState) -> Option<Self> {
         let (slot, blockhash) = kept.newest?;
         Some(Self {
             newest: (slot, blockhash.to_string()),
@@ -282,12 +288,12 @@ impl Conflating {
         bytes: usize,
     ) -> (Vec<SharedText>, Option<Self>) {
         let (slot, block) = self.newest.clone();
-        let mut messages = Messages::new(pubsub, Told::Conflated, slot, block);
+        let mut messages = MessageBuilder::new(pubsub, NotificationKind::Conflated, slot, block);
         while messages.bytes() < bytes {
-            if let Some((_, KeptWrite { slot, write, turn })) = self.writes.next() {
-                messages.write(&write, turn, Some(slot), encoding, view);
+            if let Some((_, LatestWrite { slot, write, direction: turn })) = self.writes.next() {
+                messages.add_write(&write, turn, Some(slot), encoding, view);
             } else if let Some((executed, turn)) = self.transactions.next() {
-                messages.transaction(&executed, turn == Turn::Undone);
+                messages.add_transaction(&executed, turn == Direction::Reverted);
             } else {
                 return (messages.finish(false), None);
             }
@@ -299,10 +305,10 @@ impl Conflating {
 
 /// The things of a block that a set may have under a facet: the number of the address, and the place
 /// in the block's writes or transactions, for [`WatchSlot::of_set`].
-pub(super) fn things(pubsub: &PubSub, block: &Block, facet: KeyKind) -> Vec<(u32, u32)> {
+pub(super) fn block_items(pubsub: &PubSub, block: &Block, facet: KeyKind) -> Vec<(u32, u32)> {
     let id = |address: &Address| pubsub.reader.addresses().lookup(address);
     let mut things = Vec::new();
-    if facet == facet::MENTIONED {
+    if facet == key_kind::MENTIONED {
         for (place, executed) in block.transactions.iter().enumerate() {
             let ids =
                 executed.account_keys.iter().filter_map(|key| id(&Address::from(key.to_bytes())));
@@ -312,13 +318,13 @@ pub(super) fn things(pubsub: &PubSub, block: &Block, facet: KeyKind) -> Vec<(u32
     }
     for (place, write) in block.writes.iter().enumerate() {
         let place = place as u32;
-        if facet == facet::ITSELF {
+        if facet == key_kind::ITSELF {
             // Not by the write's own number: this may be told long after the block.
             things.extend(id(&Address::from(write.pubkey.to_bytes())).map(|id| (id.0, place)));
             continue;
         }
         let left = write.removed_keys.iter().filter(|(of, _)| *of == facet);
-        things.extend(left.filter_map(|(_, key)| Some((id(key)?.0, place | Place::LEFT))));
+        things.extend(left.filter_map(|(_, key)| Some((id(key)?.0, place | ItemRef::LEFT))));
         if let Some(account) = &write.account {
             account.keys(&mut |of, key| {
                 if of == facet {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use subs::Closed;
+use subs::CloseReason;
 
 use super::PubSub;
 use crate::error::RpcError;
@@ -11,7 +11,7 @@ use crate::metrics::{Collector, Counters, Exposition, MetricKind, Outcome, WebSo
 
 /// What is counted of connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Told {
+pub(super) enum SessionEvent {
     /// A message of a client.
     Received,
     /// A notification, to one client.
@@ -33,10 +33,10 @@ pub(super) enum Told {
     /// A client that was closed because a message was not whole in time (`pubsub.message_timeout_ms`).
     Late,
     /// A client that was closed because there was no room for its message (`pubsub.incoming_bytes_max`).
-    NoRoom,
+    IncomingFull,
 }
 
-const TOLD: usize = 11;
+const SESSION_EVENTS: usize = 11;
 
 /// What may be called, and where it is answered.
 const METHODS: &[(&str, &str)] = &[
@@ -67,15 +67,15 @@ const METHODS: &[(&str, &str)] = &[
 ];
 
 /// The counts, of all connections together.
-pub(super) struct Figures(Counters, WebSocketMetrics);
+pub(super) struct PubSubMetrics(Counters, WebSocketMetrics);
 
-impl Figures {
+impl PubSubMetrics {
     pub(super) fn new() -> Self {
-        Self(Counters::new(TOLD), WebSocketMetrics::new(METHODS))
+        Self(Counters::new(SESSION_EVENTS), WebSocketMetrics::new(METHODS))
     }
 
     /// Counts a call, or what is none, by its answer.
-    pub(super) fn spoke(
+    pub(super) fn record_call(
         &self,
         method: Option<&str>,
         took: Duration,
@@ -86,25 +86,25 @@ impl Figures {
     }
 
     /// Counts so many.
-    pub(super) fn add(&self, what: Told, by: u64) {
+    pub(super) fn add(&self, what: SessionEvent, by: u64) {
         self.0.add(what as usize, by);
     }
 
     /// Counts why a client was closed.
-    pub(super) fn closed(&self, why: Closed) {
+    pub(super) fn record_close(&self, why: CloseReason) {
         match why {
-            Closed::MessagesFull { .. } => self.add(Told::MessagesFull, 1),
-            Closed::BytesFull { .. } => self.add(Told::BytesFull, 1),
-            Closed::NodeBytesFull { .. } => self.add(Told::NodeBytesFull, 1),
-            Closed::EventsLost => self.add(Told::EventsLost, 1),
-            Closed::ShutDown => {}
+            CloseReason::MessagesFull { .. } => self.add(SessionEvent::MessagesFull, 1),
+            CloseReason::BytesFull { .. } => self.add(SessionEvent::BytesFull, 1),
+            CloseReason::NodeBytesFull { .. } => self.add(SessionEvent::NodeBytesFull, 1),
+            CloseReason::EventsLost => self.add(SessionEvent::EventsLost, 1),
+            CloseReason::ShutDown => {}
         }
     }
 }
 
 impl Collector for PubSub {
     fn websocket_metrics(&self) -> Option<&WebSocketMetrics> {
-        Some(&self.figures.1)
+        Some(&self.metrics.1)
     }
 
     fn write(&self, to: &mut Exposition) {
@@ -160,27 +160,27 @@ impl Collector for PubSub {
         for (name, help, figure) in gauges {
             to.single(name, MetricKind::Gauge, help, figure);
         }
-        let told = |what: Told| self.figures.0.sum(what as usize);
+        let told = |what: SessionEvent| self.metrics.0.sum(what as usize);
         let counters = [
             (
                 "hydrant_websocket_messages_received_total",
                 "Messages of clients.",
-                told(Told::Received),
+                told(SessionEvent::Received),
             ),
             (
                 "hydrant_notifications_sent_total",
                 "Notifications written to a client, each client's counted.",
-                told(Told::Sent),
+                told(SessionEvent::Sent),
             ),
             (
                 "hydrant_notifications_conflated_total",
                 "Notifications that became one with others because their client was slow.",
-                told(Told::Conflated),
+                told(SessionEvent::Conflated),
             ),
             (
                 "hydrant_websocket_refused_total",
                 "Connections closed at once (pubsub.connections_max).",
-                told(Told::Refused),
+                told(SessionEvent::Refused),
             ),
         ];
         for (name, help, count) in counters {
@@ -188,25 +188,25 @@ impl Collector for PubSub {
         }
         let help = "Clients closed because they lagged, or because events were lost.";
         let mut family = to.family("hydrant_websocket_lagged_total", MetricKind::Counter, help);
-        family.put(&[("cause", "messages_full")], told(Told::MessagesFull));
-        family.put(&[("cause", "bytes_full")], told(Told::BytesFull));
-        family.put(&[("cause", "queues_full")], told(Told::NodeBytesFull));
-        family.put(&[("cause", "events_lost")], told(Told::EventsLost));
+        family.put(&[("cause", "messages_full")], told(SessionEvent::MessagesFull));
+        family.put(&[("cause", "bytes_full")], told(SessionEvent::BytesFull));
+        family.put(&[("cause", "queues_full")], told(SessionEvent::NodeBytesFull));
+        family.put(&[("cause", "events_lost")], told(SessionEvent::EventsLost));
         let help = "Clients closed for a message: too long, not whole in time, or without room.";
         let name = "hydrant_websocket_messages_refused_total";
         let mut family = to.family(name, MetricKind::Counter, help);
-        family.put(&[("cause", "too_long")], told(Told::TooLong));
-        family.put(&[("cause", "timeout")], told(Told::Late));
-        family.put(&[("cause", "incoming_full")], told(Told::NoRoom));
+        family.put(&[("cause", "too_long")], told(SessionEvent::TooLong));
+        family.put(&[("cause", "timeout")], told(SessionEvent::Late));
+        family.put(&[("cause", "incoming_full")], told(SessionEvent::IncomingFull));
     }
 
     fn memory(&self) -> Vec<(&'static str, u64)> {
-        let bytes = self.subs.bytes();
-        let counts = self.subs.counts();
+        let bytes = self.subscriptions.memory_usage();
+        let counts = self.subscriptions.stats();
         vec![
-            ("resume", counts.steps_kept_bytes as u64),
+            ("resume", counts.retained_bytes as u64),
             ("tracked_sets", (bytes.index + bytes.sets) as u64),
-            ("websocket_queues", self.subs.queue_memory().bytes() as u64),
+            ("websocket_queues", self.subscriptions.queue_memory().bytes() as u64),
             ("websocket_messages", self.incoming.bytes() as u64),
         ]
     }

@@ -14,34 +14,34 @@ use solana::Account;
 use solana_account::ReadableAccount;
 use solana_hash::Hash;
 use solana_pubkey::Pubkey;
-use subs::{Charge, Message as Queued, QueueMemory, SubscriptionId, Turn};
+use subs::{Charge, Direction, Message as Queued, QueueMemory, SubscriptionId};
 
-use super::text::SharedText;
+use super::shared_text::SharedText;
 
 /// What a thing that was conflated may cost in memory, about.
-const KEPT_BYTES: usize = 120;
+const CONFLATED_ITEM_BYTES: usize = 120;
 
 /// The body of a queued message.
 #[derive(Clone)]
-pub(super) enum Body {
+pub(super) enum Payload {
     /// A whole notification.
     Whole(SharedText),
     /// The beginning of one of a set.
-    Placed(Placed),
+    Split(SplitPayload),
 }
 
 /// A notification of a set up to the listener's numbers.
 #[derive(Clone)]
-pub(super) struct Placed {
+pub(super) struct SplitPayload {
     /// `{"jsonrpc":...,"params":{"result":{...}`
-    pub(super) beginning: SharedText,
+    pub(super) prefix: SharedText,
     /// What it tells of, in case it is conflated.
-    pub(super) things: Option<Arc<Things>>,
+    pub(super) block_items: Option<Arc<BlockItems>>,
 }
 
 /// Some of what a block did.
-pub(super) struct Things {
-    pub(super) turn: Turn,
+pub(super) struct BlockItems {
+    pub(super) direction: Direction,
     pub(super) slot: Slot,
     pub(super) blockhash: Hash,
     pub(super) items: Items,
@@ -67,78 +67,79 @@ pub(super) struct Write {
 
 /// What is left of conflated messages: the newest of each thing.
 #[derive(Default)]
-pub(super) struct Kept {
+pub(super) struct ConflatedState {
     pub(super) newest: Option<(Slot, Hash)>,
-    pub(super) writes: HashMap<Pubkey, KeptWrite>,
-    pub(super) transactions: Vec<(Arc<ExecutedTransaction>, Turn)>,
+    pub(super) writes: HashMap<Pubkey, LatestWrite>,
+    pub(super) transactions: Vec<(Arc<ExecutedTransaction>, Direction)>,
 }
 
 /// The newest that was told of an account.
-pub(super) struct KeptWrite {
+pub(super) struct LatestWrite {
     pub(super) slot: Slot,
     pub(super) write: Write,
-    pub(super) turn: Turn,
+    pub(super) direction: Direction,
 }
 
-impl Things {
+impl BlockItems {
     pub(super) fn new(
-        turn: Turn,
+        direction: Direction,
         (slot, blockhash): (Slot, Hash),
         items: Items,
         memory: &Arc<QueueMemory>,
     ) -> Self {
         let bytes = match &items {
             Items::Writes(writes) => writes.iter().map(Write::bytes).sum(),
-            Items::Transactions(transactions) => transactions.len() * KEPT_BYTES,
+            Items::Transactions(transactions) => transactions.len() * CONFLATED_ITEM_BYTES,
         };
-        Self { turn, slot, blockhash, items, charge: memory.charge(bytes) }
+        Self { direction, slot, blockhash, items, charge: memory.charge(bytes) }
     }
 }
 
 impl Write {
     fn bytes(&self) -> usize {
-        KEPT_BYTES + self.account.as_ref().map_or(0, |account| account.0.data().len())
+        CONFLATED_ITEM_BYTES + self.account.as_ref().map_or(0, |account| account.0.data().len())
     }
 }
 
-impl Body {
+impl Payload {
     /// What it counts against a queue's bytes.
     pub(super) fn bytes(&self) -> usize {
         match self {
             Self::Whole(text) => text.len(),
-            Self::Placed(placed) => placed.beginning.len(),
+            Self::Split(placed) => placed.prefix.len(),
         }
     }
 }
 
-impl Queued for Body {
-    type Kept = Kept;
+impl Queued for Payload {
+    type Conflated = ConflatedState;
 
-    fn conflate(self, kept: &mut Kept) -> usize {
+    fn conflate(self, kept: &mut ConflatedState) -> usize {
         // Only sets ask for it.
-        let Self::Placed(Placed { things: Some(things), .. }) = self else { return 0 };
+        let Self::Split(SplitPayload { block_items: Some(things), .. }) = self else { return 0 };
         let before = kept.writes.len() + kept.transactions.len();
         kept.newest = Some((things.slot, things.blockhash));
         match &things.items {
             Items::Transactions(transactions) => {
-                let told = transactions.iter().map(|executed| (Arc::clone(executed), things.turn));
+                let told =
+                    transactions.iter().map(|executed| (Arc::clone(executed), things.direction));
                 kept.transactions.extend(told);
             }
             Items::Writes(writes) => {
                 for write in writes {
-                    let (slot, turn) = (things.slot, things.turn);
-                    let newest = KeptWrite { slot, write: write.clone(), turn };
+                    let (slot, turn) = (things.slot, things.direction);
+                    let newest = LatestWrite { slot, write: write.clone(), direction: turn };
                     kept.writes.insert(write.pubkey, newest);
                 }
             }
         }
-        (kept.writes.len() + kept.transactions.len() - before) * KEPT_BYTES
+        (kept.writes.len() + kept.transactions.len() - before) * CONFLATED_ITEM_BYTES
     }
 
     fn memory(&self) -> usize {
         match self {
             Self::Whole(text) => text.memory(),
-            Self::Placed(Placed { beginning, things }) => {
+            Self::Split(SplitPayload { prefix: beginning, block_items: things }) => {
                 let things = things.as_ref();
                 let of_things =
                     things.map_or(0, |things| things.charge.bytes() / Arc::strong_count(things));
@@ -149,21 +150,21 @@ impl Queued for Body {
 
     fn conflation_bytes(&self) -> usize {
         match self {
-            Self::Placed(Placed { things: Some(things), .. }) => things.charge.bytes(),
-            Self::Placed(_) | Self::Whole(_) => 0,
+            Self::Split(SplitPayload { block_items: Some(things), .. }) => things.charge.bytes(),
+            Self::Split(_) | Self::Whole(_) => 0,
         }
     }
 
     fn forget_conflation(&mut self) {
-        if let Self::Placed(placed) = self {
-            placed.things = None;
+        if let Self::Split(placed) = self {
+            placed.block_items = None;
         }
     }
 }
 
-impl Placed {
+impl SplitPayload {
     /// The second frame of the message to one listener.
-    pub(super) fn end(subscription: SubscriptionId, sequence: u64) -> String {
+    pub(super) fn suffix(subscription: SubscriptionId, sequence: u64) -> String {
         format!(r#","sequence":{sequence},"subscription":{}}}}}"#, subscription.0)
     }
 }

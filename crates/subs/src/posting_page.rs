@@ -5,17 +5,17 @@
 //! each id. One with more different words has them all as they are.
 //! Memory: 4 to 256 bytes, or 1 KiB.
 
-use crate::lists::Word;
+use crate::posting_lists::PostingRef;
 
 /// Ids of a page.
 pub(crate) const PAGE_IDS: usize = 256;
 /// Words that a palette can have.
 const PALETTE_MAX: usize = 16;
 /// Changes of one word each, after which a page of whole words is looked at for fewer bits.
-const LOOK_AGAIN: u8 = 32;
+const REPACK_INTERVAL: u8 = 32;
 
 /// The page.
-pub(crate) struct Page {
+pub(crate) struct PostingPage {
     /// The palette, then what each id has of it, `bits` each; or all words.
     words: Box<[u32]>,
     bits: u8,
@@ -26,10 +26,10 @@ pub(crate) struct Page {
 /// `bits` of a page that has all words.
 const WHOLE: u8 = 32;
 
-impl Page {
-    pub(crate) fn of(words: &[Word; PAGE_IDS]) -> Self {
-        let used = words.iter().filter(|word| **word != Word::NOTHING).count() as u16;
-        let mut palette = [Word::NOTHING; PALETTE_MAX];
+impl PostingPage {
+    pub(crate) fn from_postings(words: &[PostingRef; PAGE_IDS]) -> Self {
+        let used = words.iter().filter(|word| **word != PostingRef::EMPTY).count() as u16;
+        let mut palette = [PostingRef::EMPTY; PALETTE_MAX];
         let mut codes = [0_u8; PAGE_IDS];
         let (mut len, mut last) = (0, 0);
         for (word, code) in words.iter().zip(&mut codes) {
@@ -61,11 +61,11 @@ impl Page {
     }
 
     /// All words.
-    pub(crate) fn words(&self) -> [Word; PAGE_IDS] {
+    pub(crate) fn postings(&self) -> [PostingRef; PAGE_IDS] {
         std::array::from_fn(|at| self.get(at))
     }
 
-    pub(crate) fn get(&self, at: usize) -> Word {
+    pub(crate) fn get(&self, at: usize) -> PostingRef {
         let word = match self.bits {
             0 => self.words[0],
             WHOLE => self.words[at],
@@ -74,29 +74,29 @@ impl Page {
                 self.words[(self.words[place] >> shift) as usize & ((1 << bits) - 1)]
             }
         };
-        Word::from_bits(word)
+        PostingRef::from_bits(word)
     }
 
-    pub(crate) fn set(&mut self, at: usize, word: Word) {
+    pub(crate) fn set(&mut self, at: usize, word: PostingRef) {
         let old = self.get(at);
         if old == word {
             return;
         }
         self.changes = self.changes.wrapping_add(1);
-        if self.bits == WHOLE && !self.changes.is_multiple_of(LOOK_AGAIN) {
+        if self.bits == WHOLE && !self.changes.is_multiple_of(REPACK_INTERVAL) {
             self.words[at] = word.to_bits();
         } else if let Some(code) = self.palette().iter().position(|known| *known == word.to_bits())
             && (self.bits > 0 && self.bits != WHOLE)
         {
             self.put(at, code);
         } else {
-            let mut words = self.words();
+            let mut words = self.postings();
             words[at] = word;
-            *self = Self::of(&words);
+            *self = Self::from_postings(&words);
             return;
         }
-        self.used += u16::from(word != Word::NOTHING);
-        self.used -= u16::from(old != Word::NOTHING);
+        self.used += u16::from(word != PostingRef::EMPTY);
+        self.used -= u16::from(old != PostingRef::EMPTY);
     }
 
     /// Ids that have something.
@@ -137,22 +137,22 @@ mod tests {
     fn every_form_is_the_words_it_stands_for() {
         let mut rng = ChaCha8Rng::seed_from_u64(3);
         for different in [1, 2, 3, 4, 9, 16, 17, 200] {
-            let mut words = [Word::NOTHING; PAGE_IDS];
-            let mut page = Page::of(&words);
+            let mut words = [PostingRef::EMPTY; PAGE_IDS];
+            let mut page = PostingPage::from_postings(&words);
             assert_eq!((page.used(), page.bytes()), (0, 4));
             for round in 0..2_000 {
                 let (at, word) = (rng.random_range(0..PAGE_IDS), rng.random_range(0..different));
-                words[at] = Word::from_bits(word);
+                words[at] = PostingRef::from_bits(word);
                 page.set(at, words[at]);
                 assert_eq!(page.get(at), words[at]);
                 if round % 50 == 0 {
-                    assert_eq!(page.words(), words);
-                    let used = words.iter().filter(|word| **word != Word::NOTHING).count();
+                    assert_eq!(page.postings(), words);
+                    let used = words.iter().filter(|word| **word != PostingRef::EMPTY).count();
                     assert_eq!(page.used(), used);
-                    assert_eq!(Page::of(&words).words(), words);
+                    assert_eq!(PostingPage::from_postings(&words).postings(), words);
                 }
             }
-            let bytes = Page::of(&words).bytes();
+            let bytes = PostingPage::from_postings(&words).bytes();
             let most = [(1, 4), (2, 40), (4, 80), (16, 192), (u32::MAX, 1_024)];
             let most = most.iter().find(|(up_to, _)| different <= *up_to).map(|(_, bytes)| *bytes);
             assert_eq!(Some(bytes), most, "of {different} different ones");

@@ -3,7 +3,7 @@
 //!
 //! In: charges of message bodies, which the caller makes when it encodes them ([`QueueMemory::charge`]), and of queue
 //! entries, which the queues make themselves. A body that many queues share is charged once.
-//! Bounds: `Limits::queues_bytes_max`. Above it [`Subs::make_room`] closes listeners until an eighth is free. The
+//! Bounds: `Limits::queues_bytes_max`. Above it [`Subscriptions::enforce_memory_limit`] closes listeners until an eighth is free. The
 //! owner whose listeners hold most loses its largest listener first, then the next. An owner with little is closed
 //! only when no other has more, so one owner cannot crowd out another.
 //! Cost: an atomic addition for each message and queue; at the bound a walk over everything that waits.
@@ -13,8 +13,8 @@ use std::hash::Hash;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::engine::Subs;
-use crate::queue::{Closed, Message, Queue};
+use crate::queue::{CloseReason, Message, Queue};
+use crate::registry::Subscriptions;
 
 /// Whose a listener is. Listeners of one owner share what the owner may hold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -69,46 +69,46 @@ impl Drop for Charge {
 }
 
 /// The listeners of an owner, by what closing them frees.
-struct Holdings<M: Message> {
+struct OwnerUsage<M: Message> {
     bytes: usize,
     /// The largest is last.
     queues: Vec<(usize, Arc<Queue<M>>)>,
 }
 
-impl<S: Eq + Hash, M: Message, B> Subs<S, M, B> {
+impl<S: Eq + Hash, M: Message, B> Subscriptions<S, M, B> {
     /// The count of what waits for all listeners.
     pub fn queue_memory(&self) -> &Arc<QueueMemory> {
         &self.shared.memory
     }
 
-    /// Closes listeners if more waits than may ([`Closed::NodeBytesFull`]). Gives how many were closed.
+    /// Closes listeners if more waits than may ([`CloseReason::NodeBytesFull`]). Gives how many were closed.
     ///
     /// [`Self::deliver`] calls it. A caller that makes bodies without delivering them calls it too.
-    pub fn make_room(&self) -> usize {
+    pub fn enforce_memory_limit(&self) -> usize {
         let limit = self.shared.limits.queues_bytes_max;
         let memory = &self.shared.memory;
         if memory.bytes() <= limit {
             return 0;
         }
-        let _making_room = self.shared.making_room.lock();
+        let _making_room = self.shared.eviction_lock.lock();
         if memory.bytes() <= limit {
             return 0; // another thread made it
         }
-        let engine = self.shared.engine.lock();
+        let engine = self.shared.registry.lock();
         let queues: Vec<_> = engine
             .listeners
             .values()
             .map(|entry| (entry.owner, Arc::clone(&entry.queue)))
             .collect();
         drop(engine);
-        let mut owners: HashMap<OwnerId, Holdings<M>> = HashMap::new();
+        let mut owners: HashMap<OwnerId, OwnerUsage<M>> = HashMap::new();
         for (owner, queue) in queues {
             let bytes = queue.memory();
             if bytes == 0 {
                 continue;
             }
             let holdings =
-                owners.entry(owner).or_insert_with(|| Holdings { bytes: 0, queues: Vec::new() });
+                owners.entry(owner).or_insert_with(|| OwnerUsage { bytes: 0, queues: Vec::new() });
             holdings.bytes += bytes;
             holdings.queues.push((bytes, queue));
         }
@@ -122,7 +122,7 @@ impl<S: Eq + Hash, M: Message, B> Subs<S, M, B> {
             let Some((_, owner)) = largest.pop() else { break };
             let Some(holdings) = owners.get_mut(&owner) else { continue };
             let Some((bytes, queue)) = holdings.queues.pop() else { continue };
-            queue.evict(Closed::NodeBytesFull { limit });
+            queue.evict(CloseReason::NodeBytesFull { limit });
             closed += 1;
             holdings.bytes -= bytes;
             largest.push((holdings.bytes, owner));

@@ -21,9 +21,9 @@ use solana_transaction_status::{
     BlockEncodingOptions, ConfirmedBlock, EncodedTransactionWithStatusMeta, TransactionDetails,
     TransactionWithStatusMeta, UiTransactionEncoding, VersionedTransactionWithStatusMeta,
 };
-use subs::{AddressSet, Filter, Name};
+use subs::{AddressSet, ExactKey, Filter};
 
-use super::subscription::{Subscription, facet};
+use super::subscription::{Subscription, key_kind};
 use crate::commitment::level;
 use crate::error::RpcError;
 use crate::params::Params;
@@ -45,7 +45,7 @@ pub(super) struct TransactionFilter {
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-struct FilterGiven {
+struct TransactionFilterParams {
     vote: Option<bool>,
     failed: Option<bool>,
     signature: Option<String>,
@@ -67,7 +67,7 @@ struct Options {
 
 /// What is told of a transaction.
 #[derive(Serialize)]
-pub(super) struct TransactionTold {
+pub(super) struct TransactionNotification {
     #[serde(skip_serializing_if = "Option::is_none")]
     transaction: Option<EncodedTransactionWithStatusMeta>,
     signature: String,
@@ -77,8 +77,8 @@ pub(super) struct TransactionTold {
 }
 
 /// The subscription that the parameters ask for.
-pub(super) fn asked(params: Params<'_>) -> Result<Subscription, RpcError> {
-    let (filter, options): (FilterGiven, Option<Options>) = params.parse(1)?;
+pub(super) fn parse_subscription(params: Params<'_>) -> Result<Subscription, RpcError> {
+    let (filter, options): (TransactionFilterParams, Option<Options>) = params.parse(1)?;
     let options = options.unwrap_or_default();
     let details = options.transaction_details.unwrap_or_default();
     let version_max = options.max_supported_transaction_version;
@@ -96,9 +96,9 @@ pub(super) fn asked(params: Params<'_>) -> Result<Subscription, RpcError> {
         vote: filter.vote,
         failed: filter.failed,
         signature: signature.transpose()?,
-        include: addresses("accountInclude", &filter.account_include)?,
-        exclude: addresses("accountExclude", &filter.account_exclude)?,
-        required: addresses("accountRequired", &filter.account_required)?,
+        include: parse_addresses("accountInclude", &filter.account_include)?,
+        exclude: parse_addresses("accountExclude", &filter.account_exclude)?,
+        required: parse_addresses("accountRequired", &filter.account_required)?,
     };
     Ok(Subscription::Transaction {
         filter: Arc::new(filter),
@@ -110,7 +110,7 @@ pub(super) fn asked(params: Params<'_>) -> Result<Subscription, RpcError> {
     })
 }
 
-fn addresses(name: &str, given: &[String]) -> Result<Vec<Pubkey>, RpcError> {
+fn parse_addresses(name: &str, given: &[String]) -> Result<Vec<Pubkey>, RpcError> {
     if given.len() > ADDRESSES_MAX {
         let message = format!("Invalid params: {name} has more than {ADDRESSES_MAX} addresses");
         return Err(RpcError::invalid_params(message));
@@ -127,9 +127,9 @@ fn addresses(name: &str, given: &[String]) -> Result<Vec<Pubkey>, RpcError> {
 
 impl TransactionFilter {
     /// The part of it that transactions are looked up by.
-    pub(super) fn engine_filter(&self, table: &Arc<AddressTable>) -> Result<Filter, TableFull> {
+    pub(super) fn lookup_filter(&self, table: &Arc<AddressTable>) -> Result<Filter, TableFull> {
         if let Some(signature) = &self.signature {
-            return Ok(Filter::Name(Name::from(signature.as_ref())));
+            return Ok(Filter::Exact(ExactKey::from(signature.as_ref())));
         }
         let by = if self.include.is_empty() {
             &self.required[..self.required.len().min(1)]
@@ -140,11 +140,14 @@ impl TransactionFilter {
             return Ok(Filter::All);
         }
         let set = AddressSet::register(table, by.iter().map(|key| Address::from(key.to_bytes())))?;
-        Ok(Filter::Set(facet::MENTIONED, Arc::new(set)))
+        Ok(Filter::Set(key_kind::MENTIONED, Arc::new(set)))
     }
 
-    /// Its other addresses, so that they count like those in [`Self::engine_filter`].
-    pub(super) fn counted(&self, table: &Arc<AddressTable>) -> Result<Option<Filter>, TableFull> {
+    /// Its other addresses, so that they count like those in [`Self::lookup_filter`].
+    pub(super) fn counted_filter(
+        &self,
+        table: &Arc<AddressTable>,
+    ) -> Result<Option<Filter>, TableFull> {
         let by_signature = self.signature.iter().flat_map(|_| &self.include);
         let others = self.required.iter().chain(&self.exclude).chain(by_signature);
         let mut others = others.map(|key| Address::from(key.to_bytes())).peekable();
@@ -152,11 +155,11 @@ impl TransactionFilter {
             return Ok(None);
         }
         let set = AddressSet::register(table, others)?;
-        Ok(Some(Filter::Set(facet::MENTIONED, Arc::new(set))))
+        Ok(Some(Filter::Set(key_kind::MENTIONED, Arc::new(set))))
     }
 
     /// Whether it wants a transaction.
-    pub(super) fn wants(&self, executed: &ExecutedTransaction) -> bool {
+    pub(super) fn matches(&self, executed: &ExecutedTransaction) -> bool {
         let names = |list: &[Pubkey]| {
             executed.account_keys.iter().any(|key| list.binary_search(key).is_ok())
         };
@@ -170,13 +173,13 @@ impl TransactionFilter {
 }
 
 /// What is told of a transaction; `None` if it cannot be had as asked.
-pub(super) fn told(
+pub(super) fn encode_notification(
     executed: &ExecutedTransaction,
     encoding: UiTransactionEncoding,
     details: TransactionDetails,
     rewards: bool,
     version_max: Option<u8>,
-) -> Option<TransactionTold> {
+) -> Option<TransactionNotification> {
     let transaction = match details {
         TransactionDetails::Full | TransactionDetails::Accounts => {
             let options = BlockEncodingOptions {
@@ -184,11 +187,11 @@ pub(super) fn told(
                 show_rewards: rewards,
                 max_supported_transaction_version: version_max,
             };
-            Some(encoded(executed, encoding, options)?)
+            Some(encode_transaction(executed, encoding, options)?)
         }
         TransactionDetails::Signatures | TransactionDetails::None => None,
     };
-    Some(TransactionTold {
+    Some(TransactionNotification {
         transaction,
         signature: executed.signature().to_string(),
         slot: executed.slot,
@@ -197,7 +200,7 @@ pub(super) fn told(
 }
 
 /// Encoded as the one transaction of a block, of which nothing else is told.
-fn encoded(
+fn encode_transaction(
     executed: &ExecutedTransaction,
     encoding: UiTransactionEncoding,
     options: BlockEncodingOptions,

@@ -1,6 +1,6 @@
 //! Lists of subscriptions that many ids share.
 //!
-//! Shape: a [`Word`] is nothing, one subscription, or names a list. Ids that came to the same
+//! Shape: a [`PostingRef`] is nothing, one subscription, or names a list. Ids that came to the same
 //! subscriptions together share one list, counted; lists of two to eight lie in slabs, longer ones on
 //! their own.
 //! Memory: an id with one subscription needs no list; an unshared list costs four bytes a subscription
@@ -10,10 +10,10 @@
 
 /// Subscriptions of an id: nothing, one, or a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Word(u32);
+pub(crate) struct PostingRef(u32);
 
 /// The greatest number that a word can carry beside what it is.
-pub(crate) const SUBSCRIBER_MAX: u32 = (1 << TAG_SHIFT) - 1;
+pub(crate) const INDEX_SLOT_MAX: u32 = (1 << TAG_SHIFT) - 1;
 
 const TAG_SHIFT: u32 = 28;
 const ONE: u32 = 1;
@@ -25,8 +25,8 @@ const BLOCK_LISTS: usize = 512;
 /// Ends the chain of free lists.
 const NONE: u32 = u32::MAX;
 
-impl Word {
-    pub(crate) const NOTHING: Self = Self(0);
+impl PostingRef {
+    pub(crate) const EMPTY: Self = Self(0);
 
     pub(crate) fn to_bits(self) -> u32 {
         self.0
@@ -37,7 +37,7 @@ impl Word {
     }
 
     fn tagged(tag: u32, number: u32) -> Self {
-        debug_assert!(number <= SUBSCRIBER_MAX, "bounded by the engine's limits");
+        debug_assert!(number <= INDEX_SLOT_MAX, "bounded by the engine's limits");
         Self(tag << TAG_SHIFT | number)
     }
 
@@ -46,21 +46,21 @@ impl Word {
     }
 
     fn number(self) -> u32 {
-        self.0 & SUBSCRIBER_MAX
+        self.0 & INDEX_SLOT_MAX
     }
 }
 
 /// All lists.
 #[derive(Default)]
-pub(crate) struct Lists {
+pub(crate) struct PostingLists {
     /// By length less two.
-    slabs: [Slab; SLAB_LEN_MAX as usize - 1],
-    long: Vec<Long>,
+    slabs: [ListSlab; SLAB_LEN_MAX as usize - 1],
+    long: Vec<LongList>,
     long_free: Vec<u32>,
 }
 
 #[derive(Default)]
-struct Slab {
+struct ListSlab {
     /// Each of [`BLOCK_LISTS`] lists: a count, then the subscriptions. Of a free one the first
     /// subscription is the next free list.
     blocks: Vec<Box<[u32]>>,
@@ -68,32 +68,37 @@ struct Slab {
     used: usize,
 }
 
-struct Long {
+struct LongList {
     count: u32,
-    subscribers: Vec<u32>,
+    index_slots: Vec<u32>,
 }
 
-impl Lists {
+impl PostingLists {
     /// The subscriptions behind a word.
-    pub(crate) fn of<'a>(&'a self, word: &'a Word, one: &'a mut u32) -> &'a [u32] {
+    pub(crate) fn index_slots<'a>(&'a self, word: &'a PostingRef, one: &'a mut u32) -> &'a [u32] {
         match word.tag() {
             0 => &[],
             ONE => {
                 *one = word.number();
                 std::slice::from_ref(one)
             }
-            LONG => &self.long[word.number() as usize].subscribers,
+            LONG => &self.long[word.number() as usize].index_slots,
             len => self.slabs[slab_of(len)].list(len, word.number()),
         }
     }
 
     /// The word of an id that had `word` and gets `subscriber` too. The count of the id goes over to
     /// the new word. `memo` is what this made of other words for the same subscriber.
-    pub(crate) fn with(&mut self, word: Word, subscriber: u32, memo: &mut Memo) -> Word {
+    pub(crate) fn with_slot(
+        &mut self,
+        word: PostingRef,
+        subscriber: u32,
+        memo: &mut MergeMemo,
+    ) -> PostingRef {
         match word.tag() {
-            0 => return Word::tagged(ONE, subscriber),
+            0 => return PostingRef::tagged(ONE, subscriber),
             LONG if self.long[word.number() as usize].count == 1 => {
-                self.long[word.number() as usize].subscribers.push(subscriber);
+                self.long[word.number() as usize].index_slots.push(subscriber);
                 return word;
             }
             _ => {}
@@ -104,18 +109,23 @@ impl Lists {
             return made;
         }
         let mut one = 0;
-        let mut subscribers = self.of(&word, &mut one).to_vec();
+        let mut subscribers = self.index_slots(&word, &mut one).to_vec();
         subscribers.push(subscriber);
         self.replace(word, subscribers, memo)
     }
 
     /// The word of an id that had `word` and loses `subscriber`; the same if it does not have it.
-    pub(crate) fn without(&mut self, word: Word, subscriber: u32, memo: &mut Memo) -> Word {
+    pub(crate) fn without_slot(
+        &mut self,
+        word: PostingRef,
+        subscriber: u32,
+        memo: &mut MergeMemo,
+    ) -> PostingRef {
         match word.tag() {
             0 => return word,
-            ONE => return if word.number() == subscriber { Word::NOTHING } else { word },
+            ONE => return if word.number() == subscriber { PostingRef::EMPTY } else { word },
             LONG if self.long[word.number() as usize].count == 1 => {
-                let list = &mut self.long[word.number() as usize].subscribers;
+                let list = &mut self.long[word.number() as usize].index_slots;
                 if list.len() > SLAB_LEN_MAX as usize + 1 {
                     if let Some(at) = list.iter().position(|kept| *kept == subscriber) {
                         list.swap_remove(at);
@@ -132,7 +142,7 @@ impl Lists {
             return made;
         }
         let mut one = 0;
-        let mut subscribers = self.of(&word, &mut one).to_vec();
+        let mut subscribers = self.index_slots(&word, &mut one).to_vec();
         let Some(at) = subscribers.iter().position(|kept| *kept == subscriber) else {
             return word;
         };
@@ -143,10 +153,10 @@ impl Lists {
     /// The heap bytes of it. Cost: O(lists / 512 + long lists).
     pub(crate) fn bytes(&self) -> usize {
         let blocks = self.slabs.iter().flat_map(|slab| &slab.blocks);
-        let long = self.long.iter().map(|long| long.subscribers.capacity() * 4);
+        let long = self.long.iter().map(|long| long.index_slots.capacity() * 4);
         blocks.map(|block| size_of_val(&**block)).sum::<usize>()
             + long.sum::<usize>()
-            + self.long.capacity() * size_of::<Long>()
+            + self.long.capacity() * size_of::<LongList>()
             + self.long_free.capacity() * 4
     }
 
@@ -156,7 +166,12 @@ impl Lists {
         self.long.is_empty() && self.slabs.iter().all(|slab| slab.blocks.is_empty())
     }
 
-    fn replace(&mut self, old: Word, subscribers: Vec<u32>, memo: &mut Memo) -> Word {
+    fn replace(
+        &mut self,
+        old: PostingRef,
+        subscribers: Vec<u32>,
+        memo: &mut MergeMemo,
+    ) -> PostingRef {
         // The new one first: were the old one's place used again, the memo would take one for the
         // other.
         let made = self.insert(subscribers);
@@ -165,15 +180,15 @@ impl Lists {
         made
     }
 
-    fn insert(&mut self, subscribers: Vec<u32>) -> Word {
+    fn insert(&mut self, subscribers: Vec<u32>) -> PostingRef {
         match subscribers.len() as u32 {
-            0 => Word::NOTHING,
-            1 => Word::tagged(ONE, subscribers[0]),
+            0 => PostingRef::EMPTY,
+            1 => PostingRef::tagged(ONE, subscribers[0]),
             len if len <= SLAB_LEN_MAX => {
-                Word::tagged(len, self.slabs[slab_of(len)].insert(len, &subscribers))
+                PostingRef::tagged(len, self.slabs[slab_of(len)].insert(len, &subscribers))
             }
             _ => {
-                let list = Long { count: 1, subscribers };
+                let list = LongList { count: 1, index_slots: subscribers };
                 let at = match self.long_free.pop() {
                     Some(at) => {
                         self.long[at as usize] = list;
@@ -184,12 +199,12 @@ impl Lists {
                         self.long.len() as u32 - 1
                     }
                 };
-                Word::tagged(LONG, at)
+                PostingRef::tagged(LONG, at)
             }
         }
     }
 
-    fn count_one_more(&mut self, word: Word) {
+    fn count_one_more(&mut self, word: PostingRef) {
         match word.tag() {
             0 | ONE => {}
             LONG => self.long[word.number() as usize].count += 1,
@@ -197,7 +212,7 @@ impl Lists {
         }
     }
 
-    fn release(&mut self, word: Word) {
+    fn release(&mut self, word: PostingRef) {
         match word.tag() {
             0 | ONE => {}
             LONG => {
@@ -206,7 +221,7 @@ impl Lists {
                 if list.count > 0 {
                     return;
                 }
-                list.subscribers = Vec::new();
+                list.index_slots = Vec::new();
                 self.long_free.push(word.number());
                 if self.long_free.len() == self.long.len() {
                     (self.long, self.long_free) = (Vec::new(), Vec::new());
@@ -221,25 +236,25 @@ fn slab_of(len: u32) -> usize {
     len as usize - 2
 }
 
-impl Slab {
-    fn place(len: u32, number: u32) -> (usize, usize) {
+impl ListSlab {
+    fn locate(len: u32, number: u32) -> (usize, usize) {
         let number = number as usize;
         (number / BLOCK_LISTS, number % BLOCK_LISTS * (len as usize + 1))
     }
 
     fn list(&self, len: u32, number: u32) -> &[u32] {
-        let (block, at) = Self::place(len, number);
+        let (block, at) = Self::locate(len, number);
         &self.blocks[block][at + 1..=at + len as usize]
     }
 
     fn count(&mut self, len: u32, number: u32) -> &mut u32 {
-        let (block, at) = Self::place(len, number);
+        let (block, at) = Self::locate(len, number);
         &mut self.blocks[block][at]
     }
 
     fn insert(&mut self, len: u32, subscribers: &[u32]) -> u32 {
         let number = self.free.unwrap_or_else(|| self.grow(len));
-        let (block, at) = Self::place(len, number);
+        let (block, at) = Self::locate(len, number);
         let list = &mut self.blocks[block][at..=at + len as usize];
         self.free = Some(list[1]).filter(|next| *next != NONE);
         list[0] = 1;
@@ -250,7 +265,7 @@ impl Slab {
 
     fn release(&mut self, len: u32, number: u32) {
         let next = self.free.unwrap_or(NONE);
-        let (block, at) = Self::place(len, number);
+        let (block, at) = Self::locate(len, number);
         let list = &mut self.blocks[block][at..=at + len as usize];
         list[0] -= 1;
         if list[0] > 0 {
@@ -280,13 +295,13 @@ impl Slab {
 
 /// What became of words in one sweep over ids. Good only while nobody else changes the lists.
 #[derive(Default)]
-pub(crate) struct Memo {
-    last: Option<(Word, Word)>,
-    all: foldhash::HashMap<Word, Word>,
+pub(crate) struct MergeMemo {
+    last: Option<(PostingRef, PostingRef)>,
+    all: foldhash::HashMap<PostingRef, PostingRef>,
 }
 
-impl Memo {
-    fn get(&mut self, word: Word) -> Option<Word> {
+impl MergeMemo {
+    fn get(&mut self, word: PostingRef) -> Option<PostingRef> {
         if let Some((old, new)) = self.last
             && old == word
         {
@@ -297,7 +312,7 @@ impl Memo {
         Some(new)
     }
 
-    fn put(&mut self, old: Word, new: Word) {
+    fn put(&mut self, old: PostingRef, new: PostingRef) {
         self.last = Some((old, new));
         self.all.insert(old, new);
     }

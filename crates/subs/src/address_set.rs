@@ -9,7 +9,7 @@ use std::sync::Arc;
 use address::{AddressTable, TableFull};
 use ledger::{Address, AddressId};
 
-use crate::ids::{Cursor, IdSet, PIECE_IDS};
+use crate::id_set::{BATCH_IDS, Cursor, IdSet};
 
 /// Addresses that stay registered while this lives.
 pub struct AddressSet {
@@ -43,13 +43,13 @@ impl AddressSet {
     pub fn add(&mut self, addresses: impl IntoIterator<Item = Address>) -> Result<(), TableFull> {
         let mut addresses = addresses.into_iter().peekable();
         let table = Arc::clone(&self.table);
-        let mut held = Held { table: &table, ids: Vec::new() };
+        let mut held = RetainGuard { table: &table, ids: Vec::new() };
         while addresses.peek().is_some() {
-            for address in addresses.by_ref().take(PIECE_IDS) {
+            for address in addresses.by_ref().take(BATCH_IDS) {
                 held.ids.push(table.retain(&address)?.0);
             }
             held.ids.sort_unstable();
-            self.take(&held.ids);
+            self.adopt_counted(&held.ids);
             held.ids.clear();
         }
         Ok(())
@@ -57,7 +57,7 @@ impl AddressSet {
 
     /// Takes over counts on sorted ids, of which some may be given twice, or be in the set: then the
     /// count is one too many, and is given back. Returns how many came to it.
-    pub(crate) fn take(&mut self, counted: &[u32]) -> usize {
+    pub(crate) fn adopt_counted(&mut self, counted: &[u32]) -> usize {
         let mut new: Vec<u32> = Vec::with_capacity(counted.len());
         for id in counted {
             if new.last() == Some(id) || self.ids.contains(*id) {
@@ -111,7 +111,7 @@ impl AddressSet {
     }
 
     /// The empty set of the same table.
-    pub(crate) fn without_any(&self) -> Self {
+    pub(crate) fn empty_like(&self) -> Self {
         Self::empty(&self.table)
     }
 
@@ -133,7 +133,7 @@ impl AddressSet {
     }
 
     /// Takes sorted ids out that are in it, and gives back the counts on them.
-    pub(crate) fn give_up(&mut self, ids: &[u32]) {
+    pub(crate) fn release_ids(&mut self, ids: &[u32]) {
         self.ids.remove(ids);
         self.fingerprint = self.fingerprint.wrapping_sub(fingerprint(ids));
         ids.iter().for_each(|id| self.table.release(AddressId(*id)));
@@ -141,14 +141,14 @@ impl AddressSet {
 }
 
 /// A set on its way out, piece by piece. Dropping it does the rest.
-pub(crate) struct LettingGo {
+pub(crate) struct ReleaseTask {
     table: Arc<AddressTable>,
     ids: IdSet,
     at: Cursor,
 }
 
-impl LettingGo {
-    pub(crate) fn of(mut set: AddressSet) -> Self {
+impl ReleaseTask {
+    pub(crate) fn new(mut set: AddressSet) -> Self {
         let table = Arc::clone(&set.table);
         Self { table, ids: std::mem::take(&mut set.ids), at: Cursor::default() }
     }
@@ -161,7 +161,7 @@ impl LettingGo {
     }
 }
 
-impl Drop for LettingGo {
+impl Drop for ReleaseTask {
     fn drop(&mut self) {
         while self.step() {}
     }
@@ -189,12 +189,12 @@ impl fmt::Debug for AddressSet {
 }
 
 /// Counts taken one by one; given back if not all could be.
-struct Held<'a> {
+struct RetainGuard<'a> {
     table: &'a AddressTable,
     ids: Vec<u32>,
 }
 
-impl Drop for Held<'_> {
+impl Drop for RetainGuard<'_> {
     fn drop(&mut self) {
         self.ids.iter().for_each(|id| self.table.release(AddressId(*id)));
     }
@@ -232,23 +232,23 @@ mod tests {
         assert_eq!((a.len(), table.len()), (100, 100));
         let b = AddressSet::register(&table, addresses(90..150))?;
         let counted: Vec<u32> = b.into_counted_ids().iter().collect();
-        assert_eq!(a.take(&counted), 50);
+        assert_eq!(a.adopt_counted(&counted), 50);
         a.add(addresses(100..110))?;
         assert_eq!((a.len(), table.len()), (150, 150));
         let same = AddressSet::register(&table, addresses(0..150))?;
         assert_eq!(a, same);
         assert_eq!(a.copy(), same);
         let some: Vec<u32> = a.ids().take(100).map(|id| id.0).collect();
-        a.give_up(&some);
+        a.release_ids(&some);
         assert_ne!(a, same);
         drop(same);
         assert_eq!((a.len(), table.len()), (50, 50));
-        let mut going = LettingGo::of(a);
+        let mut going = ReleaseTask::new(a);
         assert!(going.step());
         drop(going);
         assert!(table.is_empty());
         let many = AddressSet::register(&table, addresses(0..900))?;
-        drop(LettingGo::of(many));
+        drop(ReleaseTask::new(many));
         assert!(table.is_empty());
         Ok(())
     }

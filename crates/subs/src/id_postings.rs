@@ -10,13 +10,13 @@
 
 use foldhash::HashMap;
 
-use crate::lists::{Lists, Memo, Word};
-use crate::page::{PAGE_IDS, Page};
+use crate::posting_lists::{MergeMemo, PostingLists, PostingRef};
+use crate::posting_page::{PAGE_IDS, PostingPage};
 
 /// So many ids of one page at once are worth looking whether a page would cost less.
-const PAGE_LOOK: usize = 16;
+const PAGE_CHECK_MIN: usize = 16;
 /// Of the ids that come to the table one by one, one in so many has us look: a power of two.
-const PAGE_LOOK_EVERY: u64 = 32;
+const PAGE_CHECK_INTERVAL: u64 = 32;
 /// What a page costs beside its words.
 const PAGE_BYTES: usize = 40;
 /// What an id costs in the table, about.
@@ -25,30 +25,30 @@ const SLOT_BYTES: usize = 9;
 const SHARDS: usize = 256;
 
 /// The subscriptions by id.
-pub(crate) struct Lane {
-    pages: HashMap<u32, Page>,
+pub(crate) struct IdPostings {
+    pages: HashMap<u32, PostingPage>,
     shards: Vec<Shard>,
-    lists: Lists,
+    lists: PostingLists,
     /// Ids with a word.
     ids: usize,
     /// Ids with a word in a shard.
     scattered: usize,
 }
 
-impl Default for Lane {
+impl Default for IdPostings {
     fn default() -> Self {
         let shards = (0..SHARDS).map(|_| Shard::default()).collect();
-        let (pages, lists) = (HashMap::default(), Lists::default());
+        let (pages, lists) = (HashMap::default(), PostingLists::default());
         Self { pages, shards, lists, ids: 0, scattered: 0 }
     }
 }
 
-impl Lane {
+impl IdPostings {
     /// Who wants an id, each once.
-    pub(crate) fn of(&self, id: u32, mut found: impl FnMut(u32)) {
-        let word = self.word(id);
+    pub(crate) fn for_each_match(&self, id: u32, mut found: impl FnMut(u32)) {
+        let word = self.posting(id);
         let mut one = 0;
-        self.lists.of(&word, &mut one).iter().for_each(|subscriber| found(*subscriber));
+        self.lists.index_slots(&word, &mut one).iter().for_each(|subscriber| found(*subscriber));
     }
 
     /// Whether somebody wants anything.
@@ -59,23 +59,23 @@ impl Lane {
     /// Makes room for so many scattered ids.
     pub(crate) fn reserve(&mut self, ids: usize) {
         for shard in &mut self.shards {
-            shard.resize(room_for(ids.div_ceil(SHARDS)));
+            shard.resize(slots_for(ids.div_ceil(SHARDS)));
         }
     }
 
     /// Enters a subscription under ids that are sorted and do not have it.
     pub(crate) fn insert(&mut self, ids: &[u32], subscriber: u32) {
-        let mut memo = Memo::default();
+        let mut memo = MergeMemo::default();
         for part in ids.chunk_by(|a, b| page_of(*a) == page_of(*b)) {
-            self.change(part, |lists, word| lists.with(word, subscriber, &mut memo));
+            self.change(part, |lists, word| lists.with_slot(word, subscriber, &mut memo));
         }
     }
 
     /// Takes a subscription out from under ids that are sorted; those that do not have it stay.
     pub(crate) fn remove(&mut self, ids: &[u32], subscriber: u32) {
-        let mut memo = Memo::default();
+        let mut memo = MergeMemo::default();
         for part in ids.chunk_by(|a, b| page_of(*a) == page_of(*b)) {
-            self.change(part, |lists, word| lists.without(word, subscriber, &mut memo));
+            self.change(part, |lists, word| lists.without_slot(word, subscriber, &mut memo));
         }
     }
 
@@ -86,48 +86,52 @@ impl Lane {
         pages + slots + self.shards.capacity() * size_of::<Shard>() + self.lists.bytes()
     }
 
-    fn word(&self, id: u32) -> Word {
+    fn posting(&self, id: u32) -> PostingRef {
         if let Some(page) = self.pages.get(&page_of(id)) {
-            return page.get(place_in_page(id));
+            return page.get(offset_in_page(id));
         }
-        if self.scattered == 0 { Word::NOTHING } else { self.shards[shard_of(id)].get(id) }
+        if self.scattered == 0 { PostingRef::EMPTY } else { self.shards[shard_of(id)].get(id) }
     }
 
     /// Changes the words of some ids of one page.
-    fn change(&mut self, part: &[u32], mut change: impl FnMut(&mut Lists, Word) -> Word) {
+    fn change(
+        &mut self,
+        part: &[u32],
+        mut change: impl FnMut(&mut PostingLists, PostingRef) -> PostingRef,
+    ) {
         let number = page_of(part[0]);
         if let Some(page) = self.pages.get_mut(&number) {
             let before = page.used();
-            if part.len() < PAGE_LOOK {
+            if part.len() < PAGE_CHECK_MIN {
                 for id in part {
-                    let at = place_in_page(*id);
+                    let at = offset_in_page(*id);
                     page.set(at, change(&mut self.lists, page.get(at)));
                 }
             } else {
-                let mut words = page.words();
+                let mut words = page.postings();
                 for id in part {
-                    let word = &mut words[place_in_page(*id)];
+                    let word = &mut words[offset_in_page(*id)];
                     *word = change(&mut self.lists, *word);
                 }
-                *page = Page::of(&words);
+                *page = PostingPage::from_postings(&words);
             }
             self.ids = self.ids - before + page.used();
             // Some more than what has one begun, so that a page on the edge does not come and go.
             if page.bytes() + PAGE_BYTES > page.used() * (SLOT_BYTES + SLOT_BYTES / 2) {
-                self.end_page(number);
+                self.dissolve_page(number);
             }
             return;
         }
-        if part.len() >= PAGE_LOOK {
-            let old = self.scattered_words(number);
+        if part.len() >= PAGE_CHECK_MIN {
+            let old = self.scattered_postings(number);
             let mut new = old;
             for id in part {
-                let word = &mut new[place_in_page(*id)];
+                let word = &mut new[offset_in_page(*id)];
                 *word = change(&mut self.lists, *word);
             }
-            if !self.begin_page(number, &old, &new) {
+            if !self.create_page(number, &old, &new) {
                 for id in part {
-                    let at = place_in_page(*id);
+                    let at = offset_in_page(*id);
                     self.put_scattered(*id, old[at], new[at]);
                 }
             }
@@ -138,29 +142,30 @@ impl Lane {
             let old = self.shards[shard_of(*id)].get(*id);
             let new = change(&mut self.lists, old);
             self.put_scattered(*id, old, new);
-            look |= old == Word::NOTHING && hash(*id) >> 32 & (PAGE_LOOK_EVERY - 1) == 0;
+            look |= old == PostingRef::EMPTY && hash(*id) >> 32 & (PAGE_CHECK_INTERVAL - 1) == 0;
         }
         if look {
-            let words = self.scattered_words(number);
-            self.begin_page(number, &words, &words);
+            let words = self.scattered_postings(number);
+            self.create_page(number, &words, &words);
         }
     }
 
-    fn put_scattered(&mut self, id: u32, old: Word, new: Word) {
+    fn put_scattered(&mut self, id: u32, old: PostingRef, new: PostingRef) {
         let shard = &mut self.shards[shard_of(id)];
-        if new == Word::NOTHING {
+        if new == PostingRef::EMPTY {
             shard.remove(id);
         } else if old != new {
             shard.set(id, new);
         }
-        let (more, less) = (usize::from(new != Word::NOTHING), usize::from(old != Word::NOTHING));
+        let (more, less) =
+            (usize::from(new != PostingRef::EMPTY), usize::from(old != PostingRef::EMPTY));
         self.ids = self.ids + more - less;
         self.scattered = self.scattered + more - less;
     }
 
     /// The words of a page's ids in the table.
-    fn scattered_words(&self, number: u32) -> [Word; PAGE_IDS] {
-        let mut words = [Word::NOTHING; PAGE_IDS];
+    fn scattered_postings(&self, number: u32) -> [PostingRef; PAGE_IDS] {
+        let mut words = [PostingRef::EMPTY; PAGE_IDS];
         if self.scattered > 0 {
             for (id, word) in ids_of_page(number).zip(&mut words) {
                 *word = self.shards[shard_of(id)].get(id);
@@ -171,14 +176,19 @@ impl Lane {
 
     /// Puts the ids of a page from the table, where they have their old words, into one with their new
     /// words, if that costs less.
-    fn begin_page(&mut self, number: u32, old: &[Word; PAGE_IDS], new: &[Word; PAGE_IDS]) -> bool {
-        let page = Page::of(new);
+    fn create_page(
+        &mut self,
+        number: u32,
+        old: &[PostingRef; PAGE_IDS],
+        new: &[PostingRef; PAGE_IDS],
+    ) -> bool {
+        let page = PostingPage::from_postings(new);
         if page.bytes() + PAGE_BYTES > page.used() * SLOT_BYTES {
             return false;
         }
         let mut left = 0;
         for (id, word) in ids_of_page(number).zip(old) {
-            if *word != Word::NOTHING {
+            if *word != PostingRef::EMPTY {
                 self.shards[shard_of(id)].remove(id);
                 left += 1;
             }
@@ -189,10 +199,10 @@ impl Lane {
         true
     }
 
-    fn end_page(&mut self, number: u32) {
+    fn dissolve_page(&mut self, number: u32) {
         let Some(page) = self.pages.remove(&number) else { return };
-        for (id, word) in ids_of_page(number).zip(page.words()) {
-            if word != Word::NOTHING {
+        for (id, word) in ids_of_page(number).zip(page.postings()) {
+            if word != PostingRef::EMPTY {
                 self.shards[shard_of(id)].set(id, word);
                 self.scattered += 1;
             }
@@ -207,7 +217,7 @@ fn page_of(id: u32) -> u32 {
     id / PAGE_IDS as u32
 }
 
-fn place_in_page(id: u32) -> usize {
+fn offset_in_page(id: u32) -> usize {
     id as usize % PAGE_IDS
 }
 
@@ -219,7 +229,7 @@ fn ids_of_page(number: u32) -> impl Iterator<Item = u32> {
 /// One shard of the table: open addressing, linear probing, no graves.
 #[derive(Default)]
 struct Shard {
-    slots: Box<[(u32, Word)]>,
+    slots: Box<[(u32, PostingRef)]>,
     used: usize,
 }
 
@@ -232,7 +242,7 @@ fn shard_of(id: u32) -> usize {
 }
 
 /// Slots for so many ids: seven of eight are used when it is full.
-fn room_for(ids: usize) -> usize {
+fn slots_for(ids: usize) -> usize {
     (ids * 8).div_ceil(7)
 }
 
@@ -249,32 +259,32 @@ impl Shard {
     /// Where an id is, or the free slot where it would be. Some slot is always free.
     fn find(&self, id: u32) -> usize {
         let mut at = self.ideal(id);
-        while self.slots[at].1 != Word::NOTHING && self.slots[at].0 != id {
+        while self.slots[at].1 != PostingRef::EMPTY && self.slots[at].0 != id {
             at = self.next(at);
         }
         at
     }
 
-    fn get(&self, id: u32) -> Word {
-        if self.used == 0 { Word::NOTHING } else { self.slots[self.find(id)].1 }
+    fn get(&self, id: u32) -> PostingRef {
+        if self.used == 0 { PostingRef::EMPTY } else { self.slots[self.find(id)].1 }
     }
 
-    fn set(&mut self, id: u32, word: Word) {
-        if room_for(self.used + 1) > self.slots.len() {
-            self.resize(room_for(self.used + self.used / 4 + 2));
+    fn set(&mut self, id: u32, word: PostingRef) {
+        if slots_for(self.used + 1) > self.slots.len() {
+            self.resize(slots_for(self.used + self.used / 4 + 2));
         }
         let at = self.find(id);
-        self.used += usize::from(self.slots[at].1 == Word::NOTHING);
+        self.used += usize::from(self.slots[at].1 == PostingRef::EMPTY);
         self.slots[at] = (id, word);
     }
 
-    fn remove(&mut self, id: u32) -> Word {
+    fn remove(&mut self, id: u32) -> PostingRef {
         if self.used == 0 {
-            return Word::NOTHING;
+            return PostingRef::EMPTY;
         }
         let mut hole = self.find(id);
         let word = self.slots[hole].1;
-        if word == Word::NOTHING {
+        if word == PostingRef::EMPTY {
             return word;
         }
         self.used -= 1;
@@ -282,7 +292,7 @@ impl Shard {
         loop {
             at = self.next(at);
             let (moved, its_word) = self.slots[at];
-            if its_word == Word::NOTHING {
+            if its_word == PostingRef::EMPTY {
                 break;
             }
             // It may fill the hole unless that would put it before its ideal place.
@@ -293,20 +303,22 @@ impl Shard {
                 hole = at;
             }
         }
-        self.slots[hole] = (0, Word::NOTHING);
+        self.slots[hole] = (0, PostingRef::EMPTY);
         if self.slots.len() > 16 && self.used * 4 < self.slots.len() {
-            self.resize(room_for(self.used + self.used / 4 + 2));
+            self.resize(slots_for(self.used + self.used / 4 + 2));
         }
         word
     }
 
     fn resize(&mut self, slots: usize) {
         // Never full: one slot more than ids at least.
-        let slots = slots.max(room_for(self.used + 1));
-        let old =
-            std::mem::replace(&mut self.slots, vec![(0, Word::NOTHING); slots].into_boxed_slice());
+        let slots = slots.max(slots_for(self.used + 1));
+        let old = std::mem::replace(
+            &mut self.slots,
+            vec![(0, PostingRef::EMPTY); slots].into_boxed_slice(),
+        );
         for (id, word) in old {
-            if word != Word::NOTHING {
+            if word != PostingRef::EMPTY {
                 let at = self.find(id);
                 self.slots[at] = (id, word);
             }
@@ -323,9 +335,9 @@ mod tests {
 
     use super::*;
 
-    fn found(lane: &Lane, id: u32) -> Vec<u32> {
+    fn found(lane: &IdPostings, id: u32) -> Vec<u32> {
         let mut found = Vec::new();
-        lane.of(id, |subscriber| found.push(subscriber));
+        lane.for_each_match(id, |subscriber| found.push(subscriber));
         found.sort_unstable();
         found
     }
@@ -333,7 +345,7 @@ mod tests {
     #[test]
     fn it_is_the_map_it_stands_for_and_leaves_nothing() {
         let mut rng = ChaCha8Rng::seed_from_u64(2);
-        let mut lane = Lane::default();
+        let mut lane = IdPostings::default();
         let mut sets: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
         for round in 0..600_u32 {
             let subscriber = rng.random_range(0..24);
@@ -368,7 +380,7 @@ mod tests {
         assert_eq!(lane.scattered, 0);
     }
 
-    fn check(lane: &Lane, sets: &BTreeMap<u32, BTreeSet<u32>>) {
+    fn check(lane: &IdPostings, sets: &BTreeMap<u32, BTreeSet<u32>>) {
         let mut model: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
         for (subscriber, set) in sets {
             set.iter().for_each(|id| model.entry(*id).or_default().push(*subscriber));

@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use pool::ClientId;
 
 /// The bytes of begun messages.
-pub(super) struct Incoming {
+pub(super) struct IncomingBudget {
     bytes_max: usize,
     inner: Mutex<Inner>,
 }
@@ -27,12 +27,12 @@ struct Inner {
 
 /// The room of one message. Dropping it gives the room back.
 pub(super) struct Reservation {
-    incoming: Arc<Incoming>,
+    incoming: Arc<IncomingBudget>,
     client: ClientId,
     bytes: usize,
 }
 
-impl Incoming {
+impl IncomingBudget {
     pub(super) fn new(bytes_max: usize) -> Self {
         Self { bytes_max, inner: Mutex::default() }
     }
@@ -92,14 +92,14 @@ impl Drop for Reservation {
 mod tests {
     use super::*;
 
-    fn reserved(incoming: &Arc<Incoming>, client: u128, bytes: usize) -> Option<Reservation> {
+    fn reserved(incoming: &Arc<IncomingBudget>, client: u128, bytes: usize) -> Option<Reservation> {
         let mut reservation = incoming.reserve(ClientId(client));
         reservation.grow(bytes).then_some(reservation)
     }
 
     #[test]
     fn a_client_has_half_of_what_the_others_leave() {
-        let incoming = Arc::new(Incoming::new(800));
+        let incoming = Arc::new(IncomingBudget::new(800));
         let first: Vec<_> = (0..9).filter_map(|_| reserved(&incoming, 1, 100)).collect();
         assert_eq!((first.len(), incoming.bytes()), (4, 400));
         let second: Vec<_> = (0..9).filter_map(|_| reserved(&incoming, 2, 100)).collect();
@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn a_reservation_that_finds_no_room_stays_as_it_is() {
-        let incoming = Arc::new(Incoming::new(200));
+        let incoming = Arc::new(IncomingBudget::new(200));
         let mut reservation = incoming.reserve(ClientId(1));
         assert!(reservation.grow(60));
         assert!(!reservation.grow(101));

@@ -19,33 +19,33 @@ use crate::error::RpcError;
 const BASE58_MAX: usize = 44;
 
 /// The addresses that are still to be read.
-pub(super) enum Given {
+pub(super) enum AddressList {
     /// 32 bytes each.
     Binary(Bytes),
     /// A JSON array, and how much of it has been read.
     Text(Box<RawValue>, usize),
 }
 
-impl Given {
+impl AddressList {
     /// None.
-    pub(super) fn nothing() -> Self {
+    pub(super) fn empty() -> Self {
         Self::Binary(Bytes::new())
     }
 
     /// Those of a JSON array.
-    pub(super) fn text(list: Box<RawValue>) -> Self {
+    pub(super) fn from_json(list: Box<RawValue>) -> Self {
         Self::Text(list, 0)
     }
 
     /// Those of a binary message after its header. `None` if the last is cut short.
-    pub(super) fn binary(addresses: Bytes) -> Option<Self> {
+    pub(super) fn from_binary(addresses: Bytes) -> Option<Self> {
         addresses.len().is_multiple_of(32).then_some(Self::Binary(addresses))
     }
 
     /// The next addresses, at most so many; none if all have been read.
     ///
     /// Errors: what is no address, in the words of every other parameter.
-    pub(super) fn take(&mut self, count: usize) -> Result<Vec<Address>, RpcError> {
+    pub(super) fn next_addresses(&mut self, count: usize) -> Result<Vec<Address>, RpcError> {
         match self {
             Self::Binary(left) => {
                 let piece = left.split_to(left.len().min(count * 32));
@@ -55,13 +55,13 @@ impl Given {
             Self::Text(list, read) => {
                 let mut addresses = Vec::with_capacity(count.min(list.get().len() / 34));
                 while addresses.len() < count {
-                    match next_of(list.get(), read) {
-                        Some(Next::Address(address)) => addresses.push(address),
-                        Some(Next::End) => break,
+                    match next_address(list.get(), read) {
+                        Some(NextAddress::Address(address)) => addresses.push(address),
+                        Some(NextAddress::End) => break,
                         None => {
                             // Wrong, or written in an unusual way: then some come once more.
                             *read = list.get().len();
-                            return whole(list.get());
+                            return parse_whole_list(list.get());
                         }
                     }
                 }
@@ -71,13 +71,13 @@ impl Given {
     }
 }
 
-enum Next {
+enum NextAddress {
     Address(Address),
     End,
 }
 
 /// The next address of a JSON array, whose text is known to be JSON. `None` if there is anything else.
-fn next_of(list: &str, read: &mut usize) -> Option<Next> {
+fn next_address(list: &str, read: &mut usize) -> Option<NextAddress> {
     let bytes = list.as_bytes();
     if *read == 0 {
         bytes.first().filter(|first| **first == b'[')?;
@@ -85,20 +85,20 @@ fn next_of(list: &str, read: &mut usize) -> Option<Next> {
     }
     let is_between = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\n' | b'\r' | b',');
     let Some(gap) = bytes[*read..].iter().position(|byte| !is_between(byte)) else {
-        return Some(Next::End);
+        return Some(NextAddress::End);
     };
     let start = *read + gap;
     match bytes[start] {
         b']' => {
             *read = bytes.len();
-            Some(Next::End)
+            Some(NextAddress::End)
         }
         b'"' => {
             let text = &bytes[start + 1..bytes.len().min(start + 2 + BASE58_MAX)];
             let end = start + 1 + text.iter().position(|byte| *byte == b'"')?;
             let pubkey = Pubkey::from_str(list.get(start + 1..end)?).ok()?;
             *read = end + 1;
-            Some(Next::Address(Address::from(pubkey.to_bytes())))
+            Some(NextAddress::Address(Address::from(pubkey.to_bytes())))
         }
         _ => None,
     }
@@ -106,7 +106,7 @@ fn next_of(list: &str, read: &mut usize) -> Option<Next> {
 
 /// All at once, as every other parameter is read, and with its words for what is wrong.
 #[cold]
-fn whole(list: &str) -> Result<Vec<Address>, RpcError> {
+fn parse_whole_list(list: &str) -> Result<Vec<Address>, RpcError> {
     let value = serde_json::from_str::<Value>(list);
     let read = value.and_then(serde_json::from_value::<Vec<Base58>>);
     let read = read.map_err(|err| RpcError::invalid_params(format!("Invalid params: {err}.")))?;
@@ -142,10 +142,10 @@ mod tests {
 
     fn read(list: &str, count: usize) -> Result<Vec<Address>, RpcError> {
         let list = RawValue::from_string(list.to_owned()).expect("JSON");
-        let mut given = Given::text(list);
+        let mut given = AddressList::from_json(list);
         let mut all = Vec::new();
         loop {
-            let piece = given.take(count)?;
+            let piece = given.next_addresses(count)?;
             if piece.is_empty() {
                 return Ok(all);
             }
@@ -168,11 +168,11 @@ mod tests {
         let all = read(&escaped, 1).expect("addresses");
         assert!(all.ends_with(&[expected[7], expected[0]]));
         assert_eq!(read("[]", 9).ok(), Some(Vec::new()));
-        let mut binary = Given::binary(Bytes::from(vec![3; 96])).expect("three");
-        assert_eq!(binary.take(2).map(|some| some.len()).ok(), Some(2));
-        assert_eq!(binary.take(2).map(|some| some.len()).ok(), Some(1));
-        assert_eq!(binary.take(2).map(|some| some.len()).ok(), Some(0));
-        assert!(Given::binary(Bytes::from(vec![3; 95])).is_none());
+        let mut binary = AddressList::from_binary(Bytes::from(vec![3; 96])).expect("three");
+        assert_eq!(binary.next_addresses(2).map(|some| some.len()).ok(), Some(2));
+        assert_eq!(binary.next_addresses(2).map(|some| some.len()).ok(), Some(1));
+        assert_eq!(binary.next_addresses(2).map(|some| some.len()).ok(), Some(0));
+        assert!(AddressList::from_binary(Bytes::from(vec![3; 95])).is_none());
     }
 
     #[test]

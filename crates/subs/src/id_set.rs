@@ -5,7 +5,7 @@
 //! as little as an eighth of a byte.
 //! Cost: asking for an id is a binary search, or two. Sets are changed in bulk: O(set + change) while
 //! they are one list, O(chunks touched) beyond. Large sets are made and changed in pieces of
-//! [`PIECE_IDS`], so that nothing larger than a chunk is ever laid out for a moment: allocators keep
+//! [`BATCH_IDS`], so that nothing larger than a chunk is ever laid out for a moment: allocators keep
 //! what a thread needed once.
 //! Not here: who counts on the ids (`set`).
 
@@ -18,7 +18,7 @@ const CHUNK_WORDS: usize = 1_024;
 const CHUNK_IDS_MIN: usize = 32;
 
 /// Ids that are sorted, merged or handed on at once: 4 KiB of them, some 20 microseconds of the index.
-pub(crate) const PIECE_IDS: usize = 1_024;
+pub(crate) const BATCH_IDS: usize = 1_024;
 
 /// The set.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,7 +50,7 @@ impl IdSet {
     /// A set of ids that come sorted, each once, however many they are.
     pub(crate) fn from_sorted_iter(ids: impl Iterator<Item = u32>) -> Self {
         let mut set = Self::default();
-        in_pieces(ids, |piece| set.add(piece));
+        in_batches(ids, |piece| set.add(piece));
         set
     }
 
@@ -93,12 +93,12 @@ impl IdSet {
         }
     }
 
-    /// The next [`PIECE_IDS`] ids from one on, the least first.
-    fn piece_from(&self, from: u32) -> Vec<u32> {
+    /// The next [`BATCH_IDS`] ids from one on, the least first.
+    fn batch_from(&self, from: u32) -> Vec<u32> {
         match &self.form {
             Form::List(ids) => {
                 let rest = &ids[ids.partition_point(|id| *id < from)..];
-                rest[..rest.len().min(PIECE_IDS)].to_vec()
+                rest[..rest.len().min(BATCH_IDS)].to_vec()
             }
             Form::Chunks(chunks) => {
                 let first = chunks.partition_point(|(key, _)| *key < upper(from));
@@ -107,7 +107,7 @@ impl IdSet {
                     let base = u32::from(*key) << 16;
                     chunk.iter_from(low).map(move |low| base | u32::from(low))
                 });
-                ids.take(PIECE_IDS).collect()
+                ids.take(BATCH_IDS).collect()
             }
         }
     }
@@ -141,7 +141,7 @@ impl IdSet {
                     let key = upper(part[0]);
                     match chunks.binary_search_by_key(&key, |(key, _)| *key) {
                         Ok(at) => chunks[at].1.add(part),
-                        Err(at) => chunks.insert(at, (key, Chunk::of(part))),
+                        Err(at) => chunks.insert(at, (key, Chunk::from_ids(part))),
                     }
                 }
             }
@@ -185,12 +185,12 @@ pub(crate) struct Cursor {
 }
 
 impl Cursor {
-    /// The next [`PIECE_IDS`] ids, the least first; `None` once all have been given.
+    /// The next [`BATCH_IDS`] ids, the least first; `None` once all have been given.
     pub(crate) fn next(&mut self, of: &IdSet) -> Option<Vec<u32>> {
         if self.is_over {
             return None;
         }
-        let piece = of.piece_from(self.from);
+        let piece = of.batch_from(self.from);
         match piece.last().and_then(|last| last.checked_add(1)) {
             Some(from) => self.from = from,
             None => self.is_over = true,
@@ -200,7 +200,7 @@ impl Cursor {
 }
 
 impl Chunk {
-    fn of(ids: &[u32]) -> Self {
+    fn from_ids(ids: &[u32]) -> Self {
         if ids.len() <= SORTED_CHUNK_MAX {
             return Self::Sorted(ids.iter().map(|id| *id as u16).collect());
         }
@@ -304,7 +304,7 @@ fn worth_chunks(ids: &[u32]) -> bool {
 
 fn chunks_of(ids: &[u32]) -> Vec<(u16, Chunk)> {
     let parts = ids.chunk_by(|a, b| upper(*a) == upper(*b));
-    parts.map(|part| (upper(part[0]), Chunk::of(part))).collect()
+    parts.map(|part| (upper(part[0]), Chunk::from_ids(part))).collect()
 }
 
 /// Two sorted lists as one.
@@ -322,11 +322,11 @@ fn merged<T: Copy + Ord>(a: &[T], b: impl ExactSizeIterator<Item = T>) -> Vec<T>
 }
 
 /// Hands ids on in pieces, in their order.
-pub(crate) fn in_pieces(ids: impl Iterator<Item = u32>, mut each: impl FnMut(&[u32])) {
+pub(crate) fn in_batches(ids: impl Iterator<Item = u32>, mut each: impl FnMut(&[u32])) {
     let mut ids = ids.peekable();
     let mut piece = Vec::new();
     while ids.peek().is_some() {
-        piece.extend(ids.by_ref().take(PIECE_IDS));
+        piece.extend(ids.by_ref().take(BATCH_IDS));
         each(&piece);
         piece.clear();
     }
@@ -363,7 +363,7 @@ mod tests {
                 assert!(set.iter().eq(model.iter().copied()));
                 let mut at = Cursor::default();
                 let pieces: Vec<_> = std::iter::from_fn(|| at.next(&set)).collect();
-                assert!(pieces.iter().all(|piece| !piece.is_empty() && piece.len() <= PIECE_IDS));
+                assert!(pieces.iter().all(|piece| !piece.is_empty() && piece.len() <= BATCH_IDS));
                 assert!(pieces.iter().flatten().eq(&model));
                 assert_eq!(set.contains(count), model.contains(&count));
                 assert!(model.iter().take(20).all(|id| set.contains(*id)));

@@ -7,10 +7,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::str::FromStr;
 use std::time::Duration;
 
-use super::body::Body;
-use super::client::Client;
-use super::subscription::{Blocks, Subscription, Transactions};
-use super::{PubSub, notification, sets, transactions};
+use super::payload::Payload;
+use super::session::Session;
+use super::subscription::{BlockFilter, LogsFilter, Subscription};
+use super::{PubSub, address_sets, notification, transaction_filter};
 use crate::commitment::level;
 use crate::envelope::{self, Call, Id, Request};
 use crate::error::RpcError;
@@ -31,30 +31,30 @@ use solana_transaction_status::UiTransactionEncoding;
 use subs::{SubscribeError, SubscriptionId};
 
 /// The answer to a message; `None` if it wants none.
-pub(super) fn answer(pubsub: &PubSub, client: &Client, message: &str) -> Option<Vec<u8>> {
+pub(super) fn handle_message(pubsub: &PubSub, client: &Session, message: &str) -> Option<Vec<u8>> {
     let began = pubsub.pool.now();
     let read = envelope::read(message);
     let (calls, id, only_ends) = match &read {
         Err(_) => (1, None, false),
-        Ok(Request::Single(call)) => (1, call.id(), is_end(call)),
-        Ok(Request::Batch(calls)) => (calls.len(), None, calls.iter().all(is_end)),
+        Ok(Request::Single(call)) => (1, call.id(), is_unsubscribe_call(call)),
+        Ok(Request::Batch(calls)) => (calls.len(), None, calls.iter().all(is_unsubscribe_call)),
     };
     if only_ends {
-        client.count(pubsub, calls);
+        client.count_calls(pubsub, calls);
     } else if let Err(err) = client.admit(pubsub, calls) {
-        count(pubsub, None, began, Err(&err));
+        record_call(pubsub, None, began, Err(&err));
         return Some(envelope::error_reply(&err, id.unwrap_or(&Id::Null), true));
     }
     match read {
         Err(err) => {
-            count(pubsub, None, began, Err(&err));
+            record_call(pubsub, None, began, Err(&err));
             Some(envelope::error_reply(&err, &Id::Null, true))
         }
-        Ok(Request::Single(call)) => answer_call(pubsub, client, began, call),
+        Ok(Request::Single(call)) => handle_call(pubsub, client, began, call),
         Ok(Request::Batch(calls)) => {
             let mut text = Vec::new();
             for call in calls {
-                let Some(reply) = answer_call(pubsub, client, began, call) else { continue };
+                let Some(reply) = handle_call(pubsub, client, began, call) else { continue };
                 text.push(if text.is_empty() { b'[' } else { b',' });
                 text.extend_from_slice(&reply);
             }
@@ -68,12 +68,12 @@ pub(super) fn answer(pubsub: &PubSub, client: &Client, message: &str) -> Option<
 }
 
 /// Whether a call ends a subscription: no limit of the client's refuses it.
-fn is_end(call: &Call<'_>) -> bool {
-    matches!(call, Call::Method { method, .. } if ends(method))
+fn is_unsubscribe_call(call: &Call<'_>) -> bool {
+    matches!(call, Call::Method { method, .. } if is_unsubscribe(method))
 }
 
 /// Whether a method ends subscriptions.
-fn ends(method: &str) -> bool {
+fn is_unsubscribe(method: &str) -> bool {
     matches!(
         method,
         "accountUnsubscribe"
@@ -91,26 +91,26 @@ fn ends(method: &str) -> bool {
 }
 
 /// Counts a call that came at `began`, by its answer; `None` is what is no call.
-pub(super) fn count(
+pub(super) fn record_call(
     pubsub: &PubSub,
     method: Option<&str>,
     began: Duration,
     answer: Result<&MethodOutput, &RpcError>,
 ) {
     let took = pubsub.pool.now().saturating_sub(began);
-    pubsub.figures.spoke(method, took, answer);
+    pubsub.metrics.record_call(method, took, answer);
 }
 
-fn answer_call(
+fn handle_call(
     pubsub: &PubSub,
-    client: &Client,
+    client: &Session,
     began: Duration,
     call: Call<'_>,
 ) -> Option<Vec<u8>> {
     let (id, method, params) = match call {
         Call::Notification => return None,
         Call::Invalid { id, versioned, err } => {
-            count(pubsub, None, began, Err(&err));
+            record_call(pubsub, None, began, Err(&err));
             return Some(envelope::error_reply(&err, &id, versioned));
         }
         Call::Method { id, method, params } => (id, method, params),
@@ -120,16 +120,16 @@ fn answer_call(
         tracing::error!(%method, "a method panicked; its request got -32603");
         Err(RpcError::internal())
     });
-    count(pubsub, Some(&method), began, result.as_ref());
+    record_call(pubsub, Some(&method), began, result.as_ref());
     let reply = result.and_then(|answer| answer.into_response(&id));
     Some(reply.unwrap_or_else(|err| envelope::error_reply(&err, &id, true)))
 }
 
-fn run(pubsub: &PubSub, client: &Client, method: &str, params: Params<'_>) -> MethodResult {
-    let Some(subscription) = asked(method, params)? else {
+fn run(pubsub: &PubSub, client: &Session, method: &str, params: Params<'_>) -> MethodResult {
+    let Some(subscription) = parse_subscription(method, params)? else {
         return match method {
-            _ if ends(method) => unsubscribe(client, params),
-            "addressesSubscribe" | "addressesUpdate" => Err(sets::not_in_a_batch()),
+            _ if is_unsubscribe(method) => unsubscribe(client, params),
+            "addressesSubscribe" | "addressesUpdate" => Err(address_sets::not_in_a_batch()),
             "getVersion" => version(pubsub, params),
             _ => Err(RpcError::method_not_found()),
         };
@@ -142,25 +142,28 @@ fn run(pubsub: &PubSub, client: &Client, method: &str, params: Params<'_>) -> Me
 }
 
 /// The subscription that a call asks for; `None` if its method is no subscribing one.
-pub(super) fn asked(method: &str, params: Params<'_>) -> Result<Option<Subscription>, RpcError> {
+pub(super) fn parse_subscription(
+    method: &str,
+    params: Params<'_>,
+) -> Result<Option<Subscription>, RpcError> {
     Ok(Some(match method {
         "accountSubscribe" => account(params)?,
         "programSubscribe" => program(params)?,
         "logsSubscribe" => logs(params)?,
         "signatureSubscribe" => signature(params)?,
         "blockSubscribe" => block(params)?,
-        "slotSubscribe" => nothing(params, Subscription::Slot)?,
-        "slotsUpdatesSubscribe" => nothing(params, Subscription::SlotsUpdates)?,
-        "rootSubscribe" => nothing(params, Subscription::Root)?,
-        "voteSubscribe" => nothing(params, Subscription::Vote)?,
-        "transactionSubscribe" => transactions::asked(params)?,
+        "slotSubscribe" => without_params(params, Subscription::Slot)?,
+        "slotsUpdatesSubscribe" => without_params(params, Subscription::SlotsUpdates)?,
+        "rootSubscribe" => without_params(params, Subscription::Root)?,
+        "voteSubscribe" => without_params(params, Subscription::Vote)?,
+        "transactionSubscribe" => transaction_filter::parse_subscription(params)?,
         _ => return Ok(None),
     }))
 }
 
 fn subscribe(
     pubsub: &PubSub,
-    client: &Client,
+    client: &Session,
     subscription: Subscription,
 ) -> Result<SubscriptionId, RpcError> {
     let refused = |why: &dyn std::fmt::Display| {
@@ -168,22 +171,22 @@ fn subscribe(
     };
     let interests =
         subscription.interests(pubsub.reader.addresses()).map_err(|full| refused(&full))?;
-    let id = client.subscribe(subscription, interests, pubsub.stream.now());
-    id.map_err(|err| refusal(&err))
+    let id = client.subscribe(subscription, interests, pubsub.event_cursor.position());
+    id.map_err(|err| subscribe_error(&err))
 }
 
 /// Why a subscription is refused, with the knob. All or nothing: nothing of it is left.
-pub(super) fn refusal(err: &SubscribeError) -> RpcError {
+pub(super) fn subscribe_error(err: &SubscribeError) -> RpcError {
     let why = match err {
         SubscribeError::NodeFull { .. } => "Node subscription limit reached".to_owned(),
         SubscribeError::ListenerFull { limit } => format!(
             "Connection subscription limit reached: {limit} \
              (pubsub.subscriptions_per_connection_max)"
         ),
-        SubscribeError::TrackedFull { limit } => {
+        SubscribeError::AddressesFull { limit } => {
             format!("Node address limit reached: {limit} (--max-tracked-addresses)")
         }
-        SubscribeError::ListenerTrackedFull { limit } => format!(
+        SubscribeError::ListenerAddressesFull { limit } => format!(
             "Connection address limit reached: {limit} \
              (pubsub.tracked_addresses_per_connection_max)"
         ),
@@ -200,7 +203,7 @@ pub(super) fn refusal(err: &SubscribeError) -> RpcError {
 /// later: then the engine lets only the first of the two deliver.
 fn catch_up(
     pubsub: &PubSub,
-    client: &Client,
+    client: &Session,
     subscription: &Subscription,
     id: SubscriptionId,
     signature: &Signature,
@@ -215,12 +218,12 @@ fn catch_up(
             notification::text(pubsub, subscription, id, notification::processed(executed))
     {
         let bytes = body.len();
-        client.finish(id, Body::Whole(body), bytes);
+        client.finish(id, Payload::Whole(body), bytes);
     }
 }
 
 /// Any `...Unsubscribe` ends a subscription of any kind, as on Agave.
-fn unsubscribe(client: &Client, params: Params<'_>) -> MethodResult {
+fn unsubscribe(client: &Session, params: Params<'_>) -> MethodResult {
     let (id,): (u64,) = params.parse(1)?;
     if !client.unsubscribe(SubscriptionId(id)) {
         return Err(RpcError::invalid_params("Invalid subscription id."));
@@ -241,7 +244,10 @@ fn sorted(result: &impl Serialize) -> Result<serde_json::Value, RpcError> {
     serde_json::to_value(result).map_err(|_| RpcError::internal())
 }
 
-fn nothing(params: Params<'_>, subscription: Subscription) -> Result<Subscription, RpcError> {
+fn without_params(
+    params: Params<'_>,
+    subscription: Subscription,
+) -> Result<Subscription, RpcError> {
     params.none()?;
     Ok(subscription)
 }
@@ -273,20 +279,23 @@ fn program(params: Params<'_>) -> Result<Subscription, RpcError> {
 }
 
 fn logs(params: Params<'_>) -> Result<Subscription, RpcError> {
-    type Given = (RpcTransactionLogsFilter, Option<RpcTransactionLogsConfig>);
-    let (filter, config): Given = params.parse(1)?;
+    type LogsParams = (RpcTransactionLogsFilter, Option<RpcTransactionLogsConfig>);
+    let (filter, config): LogsParams = params.parse(1)?;
     let of = match filter {
-        RpcTransactionLogsFilter::All => Transactions::AllButVotes,
-        RpcTransactionLogsFilter::AllWithVotes => Transactions::All,
+        RpcTransactionLogsFilter::All => LogsFilter::AllButVotes,
+        RpcTransactionLogsFilter::AllWithVotes => LogsFilter::All,
         RpcTransactionLogsFilter::Mentions(keys) => match keys.as_slice() {
-            [key] => Transactions::Mentioning(parse(key, "mentions")?),
+            [key] => LogsFilter::Mentioning(parse(key, "mentions")?),
             _ => {
                 let message = "Invalid Request: Only 1 address supported";
                 return Err(RpcError::invalid_params(message));
             }
         },
     };
-    Ok(Subscription::Logs { of, commitment: level(config.and_then(|config| config.commitment)) })
+    Ok(Subscription::Logs {
+        filter: of,
+        commitment: level(config.and_then(|config| config.commitment)),
+    })
 }
 
 fn signature(params: Params<'_>) -> Result<Subscription, RpcError> {
@@ -300,8 +309,8 @@ fn signature(params: Params<'_>) -> Result<Subscription, RpcError> {
 }
 
 fn block(params: Params<'_>) -> Result<Subscription, RpcError> {
-    type Given = (RpcBlockSubscribeFilter, Option<RpcBlockSubscribeConfig>);
-    let (filter, config): Given = params.parse(1)?;
+    type BlockParams = (RpcBlockSubscribeFilter, Option<RpcBlockSubscribeConfig>);
+    let (filter, config): BlockParams = params.parse(1)?;
     let config = config.unwrap_or_default();
     let commitment = level(config.commitment);
     if commitment == Commitment::Processed {
@@ -309,13 +318,13 @@ fn block(params: Params<'_>) -> Result<Subscription, RpcError> {
         return Err(RpcError::invalid_params(message));
     }
     let of = match filter {
-        RpcBlockSubscribeFilter::All => Blocks::All,
+        RpcBlockSubscribeFilter::All => BlockFilter::All,
         RpcBlockSubscribeFilter::MentionsAccountOrProgram(key) => {
-            Blocks::Mentioning(parse(&key, "mentions_account_or_program")?)
+            BlockFilter::Mentioning(parse(&key, "mentions_account_or_program")?)
         }
     };
     Ok(Subscription::Block {
-        of,
+        filter: of,
         commitment,
         encoding: config.encoding.unwrap_or(UiTransactionEncoding::Base64),
         details: config.transaction_details.unwrap_or_default(),
