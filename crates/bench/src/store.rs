@@ -346,7 +346,7 @@ impl Engine for Nothing {
         Ok(())
     }
 
-    fn fill(&mut self, _: &[Row]) -> Result<(), EngineError> {
+    fn bulk_insert(&mut self, _: &[Row]) -> Result<(), EngineError> {
         Ok(())
     }
 

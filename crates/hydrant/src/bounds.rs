@@ -106,7 +106,7 @@ pub(crate) fn flags(flags: &DevFlags) -> Vec<Setting> {
         given(
             "--queue-compute-units-max",
             flags.queue_compute_units_max,
-            localnet::QUEUE_COMPUTE_UNITS_MAX_LEAST..=MILLION * BILLION,
+            localnet::QUEUE_COMPUTE_UNITS_MAX_MIN..=MILLION * BILLION,
             "",
         ),
         given("--heavy-max", size(flags.heavy_max), 1..=MILLION, ""),

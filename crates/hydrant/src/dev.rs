@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use localnet::{Localnet, Running};
+use localnet::{Localnet, LocalnetHandle};
 use rpc::metrics::Collector;
 use rpc::pubsub::PubSub;
 use rpc::{Health, Listeners, Node, SystemClock, Usage};
@@ -97,7 +97,7 @@ fn accounts_of_dirs(
 
 fn holds_ledger(options: &Options) -> Result<bool> {
     let Some(dir) = &options.localnet.dir else { return Ok(false) };
-    localnet::holds_ledger(dir).context("open the ledger")
+    localnet::contains_ledger(dir).context("open the ledger")
 }
 
 fn open_ledger(options: &Options) -> Result<Localnet> {
@@ -161,7 +161,7 @@ fn warn_ahead(options: &Options, ahead: Duration) {
 
 fn reset(options: &Options) -> Result<()> {
     let (true, Some(dir)) = (options.reset, &options.localnet.dir) else { return Ok(()) };
-    localnet::remove(dir).with_context(|| format!("--reset {}", dir.display()))
+    localnet::reset_directory(dir).with_context(|| format!("--reset {}", dir.display()))
 }
 
 /// The two ports of a node, bound.
@@ -188,7 +188,7 @@ async fn serve(
         cluster: Arc::clone(&cluster),
         reader: localnet.reader().clone(),
         history: Arc::clone(localnet.history()),
-        door: localnet.door(),
+        door: localnet.transaction_service(),
         pool: Arc::new(cpu_pool(&options.pool).context("start the CPU threads")?),
         answers: Arc::new(rpc::Answers::new(options.cache_bytes_max)),
         clients: Arc::new(pool::RateLimiter::new(options.pool.clients)),
@@ -283,7 +283,7 @@ fn cpu_pool(config: &pool::Config) -> std::io::Result<pool::Pool> {
 }
 
 /// Waits for a signal, or for the ledger to give up; true if it was the ledger.
-async fn until_told_or_ended(signals: &mut EndSignals, running: &Running) -> bool {
+async fn until_told_or_ended(signals: &mut EndSignals, running: &LocalnetHandle) -> bool {
     let mut watch = tokio::time::interval(WATCH);
     loop {
         tokio::select! {

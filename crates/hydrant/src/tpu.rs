@@ -7,8 +7,8 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use chain::Reader;
 use ledger::Commitment;
-use localnet::{Localnet, Work};
-use quic::{Counters, FairQueue, Identity, Relay, Server, Stages};
+use localnet::{ExecutorMetrics, Localnet};
+use quic::{Counters, FairQueue, Forwarder, Server, SigVerifyStage, TlsIdentity};
 use solana_signer::Signer;
 
 use crate::options::Options;
@@ -20,25 +20,25 @@ const REPORT_EVERY: Duration = Duration::from_secs(10);
 /// A running door. Fields are dropped in this order: nothing comes in while what is behind ends.
 pub(crate) struct Tpu {
     server: Server,
-    _stages: Stages,
-    relay: Option<Arc<Relay>>,
-    work: Arc<Work>,
+    _stages: SigVerifyStage,
+    relay: Option<Arc<Forwarder>>,
+    work: Arc<ExecutorMetrics>,
 }
 
 impl Tpu {
     /// Opens the door of `localnet`.
     pub(crate) fn start(options: &Options, localnet: &Localnet) -> Result<Self> {
         let keypair = localnet.identity();
-        let identity = Identity::new(*keypair.secret_bytes(), keypair.pubkey());
+        let identity = TlsIdentity::new(*keypair.secret_bytes(), keypair.pubkey());
         let config = Arc::new(options.quic.clone());
         let relay = relay(options, &identity, localnet.reader().clone())?;
         let counters = Arc::<Counters>::default();
         let queue = Arc::new(FairQueue::new(config.queue_max, Arc::clone(&counters)));
-        let stages = Stages::start(
+        let stages = SigVerifyStage::start(
             Arc::clone(&config),
             Arc::clone(&queue),
             Arc::clone(&counters),
-            localnet.door(),
+            localnet.transaction_service(),
             Some(Arc::clone(localnet.history())),
             relay.clone(),
         )
@@ -46,7 +46,7 @@ impl Tpu {
         let address = SocketAddr::new(options.bind_address, options.tpu_port);
         let server = Server::start(config, address, &identity, queue, counters)
             .context("serve transactions over QUIC (--bind-address, --tpu-port)")?;
-        Ok(Self { server, _stages: stages, relay, work: Arc::clone(localnet.work()) })
+        Ok(Self { server, _stages: stages, relay, work: Arc::clone(localnet.executor_metrics()) })
     }
 
     /// Where it listens.
@@ -66,10 +66,10 @@ impl Tpu {
         let (counters, relay) = (Arc::clone(self.server.counters()), self.relay.clone());
         async move {
             let mut every = tokio::time::interval(REPORT_EVERY);
-            let mut told = counters.figures();
+            let mut told = counters.snapshot();
             loop {
                 every.tick().await;
-                let figures = counters.figures();
+                let figures = counters.snapshot();
                 if figures == told {
                     continue;
                 }
@@ -83,14 +83,18 @@ impl Tpu {
     }
 }
 
-fn relay(options: &Options, identity: &Identity, reader: Reader) -> Result<Option<Arc<Relay>>> {
+fn relay(
+    options: &Options,
+    identity: &TlsIdentity,
+    reader: Reader,
+) -> Result<Option<Arc<Forwarder>>> {
     if options.forward.is_empty() {
         return Ok(None);
     }
-    let is_valid: quic::IsValid = Box::new(move |blockhash| {
+    let is_valid: quic::BlockhashCheck = Box::new(move |blockhash| {
         reader.view(Commitment::Processed).meta().blockhashes.is_valid(blockhash)
     });
-    let relay = Relay::start(&options.forward, identity, options.quic.forward_max, is_valid)
+    let relay = Forwarder::start(&options.forward, identity, options.quic.forward_max, is_valid)
         .context("start the relay (--forward)")?;
     Ok(Some(Arc::new(relay)))
 }

@@ -3,20 +3,20 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
-use localnet::Work;
-use quic::{Counters, Destination, Relay};
+use localnet::ExecutorMetrics;
+use quic::{Counters, DestinationStats, Forwarder};
 use rpc::metrics::{Collector, Exposition, MetricKind};
 
 /// The counts of a door. The relay is not kept alive by who tells of it.
 pub(crate) struct TpuFigures {
     pub(crate) counters: Arc<Counters>,
-    pub(crate) work: Arc<Work>,
-    pub(crate) relay: Option<Weak<Relay>>,
+    pub(crate) work: Arc<ExecutorMetrics>,
+    pub(crate) relay: Option<Weak<Forwarder>>,
 }
 
 impl Collector for TpuFigures {
     fn write(&self, to: &mut Exposition) {
-        let figures = self.counters.figures();
+        let figures = self.counters.snapshot();
         let counts = [
             (
                 "hydrant_quic_transactions_received_total",
@@ -44,7 +44,7 @@ impl Collector for TpuFigures {
         to.single(name, MetricKind::Gauge, "Connections that are open.", figures.open);
         let help = "Transactions, streams, connections and handshakes refused, by cause.";
         let mut family = to.family("hydrant_quic_refused_total", MetricKind::Counter, help);
-        for (cause, count) in figures.causes() {
+        for (cause, count) in figures.drop_reasons() {
             family.put(&[("cause", cause)], count);
         }
         let name = "hydrant_quic_transaction_duration_seconds";
@@ -62,7 +62,7 @@ impl Collector for TpuFigures {
         }
         let help = "Time of the thread that executes transactions, by what it did.";
         let mut family = to.family("hydrant_executor_seconds_total", MetricKind::Counter, help);
-        for (part, took) in self.work.parts() {
+        for (part, took) in self.work.phases() {
             family.put(&[("part", part)], took.as_secs_f64());
         }
         if let Some(relay) = self.relay.as_ref().and_then(Weak::upgrade) {
@@ -71,9 +71,9 @@ impl Collector for TpuFigures {
     }
 }
 
-type Figure = fn(&Destination) -> &AtomicU64;
+type Figure = fn(&DestinationStats) -> &AtomicU64;
 
-fn forwarded(to: &mut Exposition, relay: &Relay) {
+fn forwarded(to: &mut Exposition, relay: &Forwarder) {
     let destinations: Vec<_> = relay
         .destinations()
         .into_iter()
@@ -82,10 +82,10 @@ fn forwarded(to: &mut Exposition, relay: &Relay) {
     let outcomes: [(&str, Figure); 6] = [
         ("sent", |it| &it.sent),
         ("delivered", |it| &it.delivered),
-        ("again", |it| &it.again),
+        ("again", |it| &it.requeued),
         ("refused", |it| &it.refused),
         ("expired", |it| &it.expired),
-        ("full", |it| &it.full),
+        ("full", |it| &it.queue_full),
     ];
     let help = "Forwarded transactions by destination and by what became of them.";
     let mut family = to.family("hydrant_forwarded_total", MetricKind::Counter, help);

@@ -9,9 +9,9 @@
 use std::time::{Duration, Instant};
 
 /// By how much less than the time that passes a ledger advances that is ahead: a quarter.
-const HELD_BACK: i64 = 4;
+const SLOWDOWN_DIVISOR: i64 = 4;
 /// How far ahead is worth a warning: less is what rounding and a clock that is steered make.
-const AHEAD_WARNED: Duration = Duration::from_secs(2);
+const AHEAD_WARN_THRESHOLD: Duration = Duration::from_secs(2);
 
 /// The time of the newest block.
 pub(crate) struct ChainClock {
@@ -33,7 +33,7 @@ impl ChainClock {
     pub(crate) fn ahead(&self, system_unix_ms: i64) -> Option<Duration> {
         let ahead = self.unix_ms.saturating_sub(system_unix_ms);
         let ahead = Duration::from_millis(u64::try_from(ahead).unwrap_or_default());
-        (ahead >= AHEAD_WARNED).then_some(ahead)
+        (ahead >= AHEAD_WARN_THRESHOLD).then_some(ahead)
     }
 
     /// Seconds since 1970 for a block that is made at `now`, when the system's clock says `system_unix_ms`.
@@ -56,9 +56,9 @@ impl ChainClock {
             let passed = now.saturating_duration_since(self.since).as_millis();
             let passed = i64::try_from(passed).unwrap_or(i64::MAX);
             // What is left over of a step is part of the next one.
-            let steps = passed / HELD_BACK;
-            self.unix_ms = self.unix_ms.saturating_add(steps.saturating_mul(HELD_BACK - 1));
-            self.since += Duration::from_millis((steps * HELD_BACK) as u64);
+            let steps = passed / SLOWDOWN_DIVISOR;
+            self.unix_ms = self.unix_ms.saturating_add(steps.saturating_mul(SLOWDOWN_DIVISOR - 1));
+            self.since += Duration::from_millis((steps * SLOWDOWN_DIVISOR) as u64);
         }
         self.unix_ms.div_euclid(1_000)
     }
@@ -71,7 +71,7 @@ mod tests {
     /// A ledger and the machine that it runs on.
     struct World {
         clock: ChainClock,
-        began: Instant,
+        started_at: Instant,
         passed_ms: u64,
         /// By how much the system's clock is wrong.
         error_ms: i64,
@@ -82,8 +82,13 @@ mod tests {
     impl World {
         #[expect(clippy::disallowed_methods, reason = "where the test's time begins")]
         fn new() -> Self {
-            let began = Instant::now();
-            Self { clock: ChainClock::new(T0 / 1_000, began), began, passed_ms: 0, error_ms: 0 }
+            let started_at = Instant::now();
+            Self {
+                clock: ChainClock::new(T0 / 1_000, started_at),
+                started_at,
+                passed_ms: 0,
+                error_ms: 0,
+            }
         }
 
         fn system_ms(&self) -> i64 {
@@ -96,7 +101,7 @@ mod tests {
             let mut last = before;
             for _ in 0..ms / slot_ms {
                 self.passed_ms += slot_ms;
-                let now = self.began + Duration::from_millis(self.passed_ms);
+                let now = self.started_at + Duration::from_millis(self.passed_ms);
                 let time = self.clock.advance(self.system_ms(), now);
                 assert!(time >= last, "the ledger's time went back");
                 last = time;
@@ -140,7 +145,7 @@ mod tests {
         let mut world = World::new();
         world.error_ms = -T0 - 1_000_000;
         assert_eq!(world.run(100_000, 400), 75);
-        let now = world.began;
+        let now = world.started_at;
         let mut new = ChainClock::new(-500, now);
         assert_eq!(new.advance(-499_001, now), -500);
         assert_eq!(new.advance(-498_000, now), -498);

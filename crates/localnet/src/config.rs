@@ -26,7 +26,7 @@ pub const QUEUE_MAX_DEFAULT: usize = 40_000;
 /// them, it is about ten seconds of the executing thread's work.
 pub const QUEUE_COMPUTE_UNITS_MAX_DEFAULT: u64 = 8_000_000_000;
 /// The fewest compute units that may be set: one transaction asks for up to 1,400,000, and a share must hold it.
-pub const QUEUE_COMPUTE_UNITS_MAX_LEAST: u64 = 10_000_000;
+pub const QUEUE_COMPUTE_UNITS_MAX_MIN: u64 = 10_000_000;
 /// The last slot that a ledger is warped to: 2^32 slots are left, which is 54 years of 400 ms.
 pub const WARP_SLOT_MAX: Slot = u64::MAX - (1 << 32);
 /// The last slot of a ledger that is opened: one that was warped has 27 years until then.
@@ -140,7 +140,7 @@ pub enum ConfigError {
         transactions: usize,
     },
     /// A transaction that asks for all that one may ask for would never fit.
-    #[error("--queue-compute-units-max {compute_units}: at least {QUEUE_COMPUTE_UNITS_MAX_LEAST}")]
+    #[error("--queue-compute-units-max {compute_units}: at least {QUEUE_COMPUTE_UNITS_MAX_MIN}")]
     QueueComputeUnits {
         /// What was set.
         compute_units: u64,
@@ -156,7 +156,7 @@ impl Config {
         if self.queue_max == 0 {
             return Err(ConfigError::Queue { transactions: self.queue_max });
         }
-        if self.queue_compute_units_max < QUEUE_COMPUTE_UNITS_MAX_LEAST {
+        if self.queue_compute_units_max < QUEUE_COMPUTE_UNITS_MAX_MIN {
             return Err(ConfigError::QueueComputeUnits {
                 compute_units: self.queue_compute_units_max,
             });

@@ -11,7 +11,7 @@ use solana_runtime_transaction::transaction_meta::TransactionMeta;
 use solana_transaction::sanitized::{MessageHash, SanitizedTransaction};
 use solana_transaction::versioned::VersionedTransaction;
 
-use crate::vm::{LAMPORTS_PER_SIGNATURE, Outcome};
+use crate::vm::{ExecutionOutcome, LAMPORTS_PER_SIGNATURE};
 
 /// Cost units by kind: Agave's `block_cost_limits`. Its crate `solana-cost-model` is not used, because its metrics
 /// bring an HTTP client and 40 other crates along. A test compares the two.
@@ -38,10 +38,10 @@ pub(crate) struct Cost {
 }
 
 /// The cost of a transaction by what it did.
-pub(crate) fn of(
+pub(crate) fn transaction_cost(
     transaction: &VersionedTransaction,
     message_hash: Hash,
-    outcome: &Outcome,
+    outcome: &ExecutionOutcome,
     features: &FeatureSet,
 ) -> Option<Cost> {
     // Which keys are reserved does not matter: a lock that is asked for costs what it costs.

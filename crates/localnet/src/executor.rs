@@ -6,7 +6,7 @@
 //! only then is anybody told. What was told as confirmed is on disk.
 //! Bounds: at most [`BATCH_MAX`] transactions or [`BATCH_TIME`] between two publications. To publish, to
 //! tell and to wake cost the same for one transaction as for many: whoever has emptied the queue rests
-//! for [`REST`], so that what comes meanwhile is published together; what finds him waiting is at once.
+//! for [`BATCH_GATHER_INTERVAL`], so that what comes meanwhile is published together; what finds him waiting is at once.
 //! Not here: what a transaction does (`vm`), how a block looks (`open_block`).
 
 use std::collections::VecDeque;
@@ -28,24 +28,24 @@ use solana_stake_interface::stake_history::StakeHistoryEntry;
 use solana_transaction::versioned::VersionedTransaction;
 use solana_transaction_error::TransactionError;
 
+use crate::block_builder::BlockBuilder;
 use crate::chain_clock::ChainClock;
 use crate::epoch::Epochs;
-use crate::open_block::OpenBlock;
+use crate::executor_metrics::{ExecutorMetrics, Phase};
 use crate::queue::{Next, Receiver};
-use crate::statuses::Statuses;
+use crate::status_cache::StatusCache;
 use crate::store::{Store, StoreError};
-use crate::sysvars::{self, SlotStart};
+use crate::sysvars::{self, SlotContext};
 use crate::vote::{Tower, Vote};
-use crate::work::{Part, Work};
 use crate::working_set::WorkingSet;
-use crate::{cost, meta, nonce};
+use crate::{cost, nonce, status_meta};
 
 /// Transactions executed between two publications, at most.
 const BATCH_MAX: usize = 256;
 /// Time spent executing between two publications, at most (one transaction may exceed it).
 const BATCH_TIME: Duration = Duration::from_millis(2);
 /// How long transactions gather after a publication that left none waiting.
-const REST: Duration = Duration::from_millis(1);
+const BATCH_GATHER_INTERVAL: Duration = Duration::from_millis(1);
 
 /// Why no more was executed before the publication.
 enum BatchEnd {
@@ -69,7 +69,7 @@ pub enum ExecutorError {
 }
 
 /// How blocks are made.
-pub(crate) struct Pace {
+pub(crate) struct BlockTiming {
     pub(crate) slot_ms: u64,
     pub(crate) finalize_after: u64,
     pub(crate) warp_slot: Option<Slot>,
@@ -83,23 +83,23 @@ pub(crate) struct Executor {
     pub(crate) history: Arc<History>,
     pub(crate) store: Option<Store>,
     pub(crate) sinks: Vec<Box<dyn EventSink>>,
-    pub(crate) statuses: Statuses,
+    pub(crate) status_cache: StatusCache,
     pub(crate) tower: Tower,
     pub(crate) identity: Keypair,
     /// Signs votes.
     pub(crate) voter: Keypair,
     pub(crate) vote_account: Pubkey,
     pub(crate) epochs: Epochs,
-    pub(crate) pace: Pace,
+    pub(crate) timing: BlockTiming,
     pub(crate) clock: ChainClock,
-    pub(crate) open: OpenBlock,
+    pub(crate) builder: BlockBuilder,
     pub(crate) finalized_slot: Slot,
     pub(crate) unfinalized: VecDeque<Arc<Block>>,
     /// The vote of the open block, told with its first publication.
-    pub(crate) voted: Option<chain::Vote>,
+    pub(crate) unpublished_vote: Option<chain::Vote>,
     /// Transactions executed since the last publication.
-    pub(crate) fresh: Vec<Arc<ExecutedTransaction>>,
-    pub(crate) work: Arc<Work>,
+    pub(crate) unpublished: Vec<Arc<ExecutedTransaction>>,
+    pub(crate) metrics: Arc<ExecutorMetrics>,
 }
 
 /// What the first block is built on.
@@ -111,16 +111,16 @@ pub(crate) struct Parent {
 impl Executor {
     /// Makes blocks until the queue is closed, then completes the open one.
     pub(crate) fn run(mut self, queue: &Receiver) -> Result<(), ExecutorError> {
-        if self.pace.slot_ms == 0 {
+        if self.timing.slot_ms == 0 {
             return self.run_on_demand(queue);
         }
-        let slot_time = Duration::from_millis(self.pace.slot_ms);
+        let slot_time = Duration::from_millis(self.timing.slot_ms);
         let mut slot_end = now() + slot_time;
         loop {
             match queue.next(Some(slot_end)) {
                 Next::Execute(first) => match self.execute_batch(first, queue, slot_end)? {
                     BatchEnd::Full => {}
-                    BatchEnd::Empty => rest(slot_end),
+                    BatchEnd::Empty => wait_for_batch(slot_end),
                     BatchEnd::Closed => return self.complete_block(),
                 },
                 Next::Closed => return self.complete_block(),
@@ -139,7 +139,7 @@ impl Executor {
         while let Next::Execute(transaction) = queue.next(None) {
             let unix_timestamp = self.clock.advance(unix_ms(), now());
             if let Some(clock) = sysvars::set_time(self.set.vm_mut(), unix_timestamp) {
-                self.open.bank.unix_timestamp = unix_timestamp;
+                self.builder.bank.unix_timestamp = unix_timestamp;
                 self.write_accounts(&[clock])?;
             }
             if self.execute(transaction)? {
@@ -198,19 +198,19 @@ impl Executor {
         &mut self,
         transaction: VersionedTransaction,
         message_hash: Hash,
-    ) -> Result<Result<(), Dropped>, ExecutorError> {
+    ) -> Result<Result<(), DroppedTransaction>, ExecutorError> {
         let signature = transaction.signatures.first().copied().unwrap_or_default();
-        if self.statuses.contains(&message_hash) {
+        if self.status_cache.contains(&message_hash) {
             return Ok(Err((signature, TransactionError::AlreadyProcessed)));
         }
-        let last_blockhash = self.open.bank.last_blockhash();
+        let last_blockhash = self.builder.bank.last_blockhash();
         let recent = transaction.message.recent_blockhash();
-        let is_valid = self.open.bank.blockhashes.is_valid(recent);
+        let is_valid = self.builder.bank.blockhashes.is_valid(recent);
         if !is_valid && !nonce::is_named(&transaction.message) {
             return Ok(Err((signature, TransactionError::BlockhashNotFound)));
         }
         let began = now();
-        self.set.bring(&self.ledger, &transaction.message);
+        self.set.load(&self.ledger, &transaction.message);
         let nonce = if is_valid {
             None
         } else {
@@ -221,17 +221,18 @@ impl Executor {
         };
         let outcome = self.set.run(&transaction, nonce, &last_blockhash);
         let ran = now();
-        self.work.add(Part::Vm, ran - began);
-        if !outcome.included {
+        self.metrics.add(Phase::Vm, ran - began);
+        if !outcome.is_included {
             let err = outcome.result.err().unwrap_or(TransactionError::SanitizeFailure);
             return Ok(Err((signature, err)));
         }
         let features = self.epochs.features();
-        let cost = cost::of(&transaction, message_hash, &outcome, features);
+        let cost = cost::transaction_cost(&transaction, message_hash, &outcome, features);
         let (set, ledger) = (&mut self.set, &self.ledger);
-        let mut meta = meta::of(&outcome, |key| set.account(ledger, key).cloned());
+        let mut meta =
+            status_meta::transaction_status_meta(&outcome, |key| set.account(ledger, key).cloned());
         meta.cost_units = cost.map(|cost| cost.units);
-        let bank = &self.open.bank;
+        let bank = &self.builder.bank;
         let lamports = |accounts: &[AccountSharedData]| -> u64 {
             accounts.iter().map(ReadableAccount::lamports).sum()
         };
@@ -249,22 +250,22 @@ impl Executor {
             applied => applied?,
         }
         let signature_fee = cost.map_or(outcome.fee, |cost| cost.signature_fee);
-        self.open.fees.add(outcome.fee, signature_fee);
-        self.open.changed(outcome.changes());
+        self.builder.fees.add(outcome.fee, signature_fee);
+        self.builder.record_key_changes(outcome.changes());
         self.set.commit(outcome.writes());
-        self.statuses.insert(message_hash);
+        self.status_cache.insert(message_hash);
         let executed = Arc::new(ExecutedTransaction {
-            slot: self.open.bank.block.slot,
-            index: self.open.transactions.len() as u32,
-            block_time: self.open.bank.unix_timestamp,
+            slot: self.builder.bank.block.slot,
+            index: self.builder.transactions.len() as u32,
+            block_time: self.builder.bank.unix_timestamp,
             is_vote: is_vote(&transaction),
             transaction,
             meta,
             account_keys: outcome.keys,
         });
-        self.open.transactions.push(Arc::clone(&executed));
-        self.fresh.push(executed);
-        self.work.add(Part::Write, now() - ran);
+        self.builder.transactions.push(Arc::clone(&executed));
+        self.unpublished.push(executed);
+        self.metrics.add(Phase::Write, now() - ran);
         Ok(Ok(()))
     }
 
@@ -274,7 +275,7 @@ impl Executor {
             .iter()
             .filter_map(|key| self.set.vm().account(key).map(|account| (*key, account.clone())))
             .collect();
-        let bank = self.open.bank.clone();
+        let bank = self.builder.bank.clone();
         self.apply(accounts.iter().map(|(key, account)| (*key, account)), bank)
     }
 
@@ -290,10 +291,10 @@ impl Executor {
             })
             .unzip();
         let records: Vec<_> = changes.iter().map(|change| change.record.clone()).collect();
-        let ids = self.ledger.apply(self.open.id(), changes, Arc::new(bank.clone()))?;
-        self.open.bank = bank;
+        let ids = self.ledger.apply(self.builder.id(), changes, Arc::new(bank.clone()))?;
+        self.builder.bank = bank;
         let writes = pubkeys.into_iter().zip(ids).zip(records);
-        self.open.wrote(writes.map(|((pubkey, id), account)| AccountWrite {
+        self.builder.record_writes(writes.map(|((pubkey, id), account)| AccountWrite {
             pubkey,
             id,
             account,
@@ -306,28 +307,28 @@ impl Executor {
     fn publish(&mut self) {
         let began = now();
         self.ledger.publish();
-        let fresh = std::mem::take(&mut self.fresh);
+        let fresh = std::mem::take(&mut self.unpublished);
         if !fresh.is_empty() {
             self.history.record_transactions(&fresh);
             self.history.publish();
         }
-        if let Some(vote) = self.voted.take() {
-            self.tell(&LedgerEvent::Voted(vote));
+        if let Some(vote) = self.unpublished_vote.take() {
+            self.emit(&LedgerEvent::Voted(vote));
         }
         if !fresh.is_empty() {
-            self.tell(&LedgerEvent::Executed(fresh.into()));
+            self.emit(&LedgerEvent::Executed(fresh.into()));
         }
-        self.work.add(Part::Publish, now() - began);
+        self.metrics.add(Phase::Publish, now() - began);
     }
 
     fn end_block(&mut self) -> Result<(), ExecutorError> {
         self.complete_block()?;
         let block = self.unfinalized.back().map(Arc::clone);
-        while self.unfinalized.len() as u64 > self.pace.finalize_after {
+        while self.unfinalized.len() as u64 > self.timing.finalize_after {
             self.finalize_oldest()?;
         }
         if let Some(block) = block {
-            self.begin_block(&block)?;
+            self.start_block(&block)?;
         }
         Ok(())
     }
@@ -336,20 +337,20 @@ impl Executor {
     fn complete_block(&mut self) -> Result<(), ExecutorError> {
         self.pay_leader()?;
         self.publish();
-        let done = OpenBlock::new(self.open.bank.clone(), self.open.parent_bank_hash);
-        let (block, bank) = std::mem::replace(&mut self.open, done).complete();
+        let done = BlockBuilder::new(self.builder.bank.clone(), self.builder.parent_bank_hash);
+        let (block, bank) = std::mem::replace(&mut self.builder, done).complete();
         let block = Arc::new(block);
         if let Some(store) = &mut self.store {
             store.append(&block)?;
         }
         self.history.record_block(&block);
         self.history.publish();
-        self.open.bank = bank.clone();
+        self.builder.bank = bank.clone();
         self.ledger.complete(block.id, Arc::new(bank))?;
         self.ledger.publish();
         self.prune_store(block.id.slot);
         self.unfinalized.push_back(Arc::clone(&block));
-        self.tell(&LedgerEvent::Completed { block, timestamp_ms: unix_time().as_millis() as u64 });
+        self.emit(&LedgerEvent::Completed { block, timestamp_ms: unix_time().as_millis() as u64 });
         Ok(())
     }
 
@@ -358,20 +359,20 @@ impl Executor {
         self.ledger.finalize(block.id)?;
         self.ledger.publish();
         self.finalized_slot = block.id.slot;
-        self.tell(&LedgerEvent::Finalized { block, timestamp_ms: unix_time().as_millis() as u64 });
+        self.emit(&LedgerEvent::Finalized { block, timestamp_ms: unix_time().as_millis() as u64 });
         Ok(())
     }
 
     /// Opens the block after `parent`, which is complete and still `self.open.bank`.
-    fn begin_block(&mut self, parent: &Block) -> Result<(), ExecutorError> {
-        let bank = self.open.bank.clone();
+    fn start_block(&mut self, parent: &Block) -> Result<(), ExecutorError> {
+        let bank = self.builder.bank.clone();
         self.open_block(Parent { bank, bank_hash: parent.bank_hash })
     }
 
     /// Opens a block: sysvars move on, the validator votes for the parent.
     pub(crate) fn open_block(&mut self, parent: Parent) -> Result<(), ExecutorError> {
         let parent_slot = parent.bank.block.slot;
-        let slot = (parent_slot + 1).max(self.pace.warp_slot.take().unwrap_or(0));
+        let slot = (parent_slot + 1).max(self.timing.warp_slot.take().unwrap_or(0));
         let id = BlockId { slot, bank: parent.bank.block.bank + 1 };
         let bank = BlockInfo {
             block: id,
@@ -382,30 +383,30 @@ impl Executor {
             ..parent.bank.clone()
         };
         self.ledger.open(id, parent.bank.block, Arc::new(bank.clone()))?;
-        self.statuses.open(slot);
-        self.open = OpenBlock::new(bank, parent.bank_hash);
-        let ended_epoch = self.begin_epoch()?;
+        self.status_cache.start_block(slot);
+        self.builder = BlockBuilder::new(bank, parent.bank_hash);
+        let ended_epoch = self.start_epoch()?;
         self.pay_stakes()?;
-        self.move_sysvars_on(&parent, ended_epoch)?;
+        self.advance_sysvars(&parent, ended_epoch)?;
         self.vote(&parent)?;
         self.publish_opening(parent_slot);
         Ok(())
     }
 
-    fn move_sysvars_on(
+    fn advance_sysvars(
         &mut self,
         parent: &Parent,
         ended_epoch: Option<(u64, StakeHistoryEntry)>,
     ) -> Result<(), LedgerError> {
-        let start = SlotStart {
-            slot: self.open.bank.block.slot,
+        let start = SlotContext {
+            slot: self.builder.bank.block.slot,
             parent_slot: parent.bank.block.slot,
             parent_hash: parent.bank_hash,
             blockhashes: &parent.bank.blockhashes,
-            unix_timestamp: self.open.bank.unix_timestamp,
+            unix_timestamp: self.builder.bank.unix_timestamp,
             ended_epoch,
         };
-        let changed = sysvars::begin_slot(self.set.vm_mut(), &start);
+        let changed = sysvars::start_slot(self.set.vm_mut(), &start);
         self.write_accounts(&changed)
     }
 
@@ -423,7 +424,7 @@ impl Executor {
             bank_hash: parent.bank_hash,
             unix_timestamp: parent.bank.unix_timestamp,
         };
-        let blockhash = self.open.bank.last_blockhash();
+        let blockhash = self.builder.bank.last_blockhash();
         let Some(transaction) = self.tower.transaction(&vote, &blockhash) else { return Ok(()) };
         let told = chain::Vote {
             vote_pubkey: self.vote_account,
@@ -434,7 +435,7 @@ impl Executor {
         };
         let message_hash = transaction.message.hash();
         match self.try_execute(transaction, message_hash)? {
-            Ok(()) => self.voted = Some(told),
+            Ok(()) => self.unpublished_vote = Some(told),
             Err((_, err)) => tracing::warn!(%err, slot = parent_slot, "vote not executed"),
         }
         Ok(())
@@ -442,10 +443,10 @@ impl Executor {
 
     fn publish_opening(&mut self, parent: Slot) {
         self.ledger.publish();
-        let slot = self.open.bank.block.slot;
+        let slot = self.builder.bank.block.slot;
         let root = self.finalized_slot;
         let timestamp_ms = unix_time().as_millis() as u64;
-        self.tell(&LedgerEvent::BankCreated { slot, parent, root, timestamp_ms });
+        self.emit(&LedgerEvent::BankCreated { slot, parent, root, timestamp_ms });
         self.publish();
     }
 
@@ -458,7 +459,7 @@ impl Executor {
         store.prune_below(first_kept.min(window));
     }
 
-    fn tell(&mut self, event: &LedgerEvent) {
+    fn emit(&mut self, event: &LedgerEvent) {
         for sink in &mut self.sinks {
             sink.send(event);
         }
@@ -466,7 +467,7 @@ impl Executor {
 }
 
 /// A transaction that no block may hold, and why.
-type Dropped = (solana_signature::Signature, TransactionError);
+type DroppedTransaction = (solana_signature::Signature, TransactionError);
 
 fn is_vote(transaction: &VersionedTransaction) -> bool {
     let message = &transaction.message;
@@ -479,8 +480,8 @@ fn is_vote(transaction: &VersionedTransaction) -> bool {
 
 /// Lets transactions gather, not past the slot's end. Those who send them wake nobody meanwhile.
 #[expect(clippy::disallowed_methods, reason = "the ledger's clock is here; nothing is waited for")]
-fn rest(slot_end: Instant) {
-    std::thread::sleep(REST.min(slot_end.saturating_duration_since(now())));
+fn wait_for_batch(slot_end: Instant) {
+    std::thread::sleep(BATCH_GATHER_INTERVAL.min(slot_end.saturating_duration_since(now())));
 }
 
 #[expect(clippy::disallowed_methods, reason = "this thread is where the ledger's clock is")]

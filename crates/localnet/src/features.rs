@@ -9,7 +9,7 @@ use solana_feature_set::{FEATURE_NAMES, FeatureSet, alpenglow};
 use solana_pubkey::Pubkey;
 
 use crate::config::{FeatureBase, FeatureChoice};
-use crate::working_set::{Accounts, WorkingSet};
+use crate::working_set::{AccountSource, WorkingSet};
 
 /// A choice of features that a ledger cannot have.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -37,27 +37,27 @@ pub(crate) fn chosen(choice: &FeatureChoice) -> FeatureSet {
         tracing::warn!(%key, "--deactivate-feature: this is no feature that the node knows");
     }
     let base = choice.base.unwrap_or_default();
-    of(|key| is_in(base, key) && !choice.deactivated.contains(key))
+    feature_set_where(|key| is_in(base, key) && !choice.deactivated.contains(key))
 }
 
 /// The features of a ledger that begins with a snapshot: those that are active there, and the chosen ones.
 /// Without a choice of a set these are mainnet's, which every snapshot of today has.
-pub(crate) fn of_snapshot(
+pub(crate) fn for_snapshot(
     choice: &FeatureChoice,
-    accounts: &impl Accounts,
+    accounts: &impl AccountSource,
 ) -> Result<FeatureSet, FeatureError> {
-    let there = of_state(accounts);
+    let there = from_accounts(accounts);
     if let Some(key) = choice.deactivated.iter().find(|key| there.is_active(key)) {
         return Err(FeatureError::Active(*key));
     }
     let base = choice.base.unwrap_or(FeatureBase::Mainnet);
     let chosen = chosen(&FeatureChoice { base: Some(base), ..choice.clone() });
-    Ok(of(|key| there.is_active(key) || chosen.is_active(key)))
+    Ok(feature_set_where(|key| there.is_active(key) || chosen.is_active(key)))
 }
 
 /// The features that the accounts of a ledger say are active.
-pub(crate) fn of_state(accounts: &impl Accounts) -> FeatureSet {
-    of(|key| {
+pub(crate) fn from_accounts(accounts: &impl AccountSource) -> FeatureSet {
+    feature_set_where(|key| {
         let feature = accounts.account(key).and_then(|account| from_account(&account.0));
         feature.is_some_and(|feature| feature.activated_at.is_some())
     })
@@ -71,10 +71,10 @@ pub(crate) fn check(choice: &FeatureChoice, active: &FeatureSet) -> Result<(), F
     }
     let Some(_) = choice.base else { return Ok(()) };
     let chosen = chosen(choice);
-    if let Some(key) = least(active.active().keys().filter(|key| !chosen.is_active(key))) {
+    if let Some(key) = min_key(active.active().keys().filter(|key| !chosen.is_active(key))) {
         return Err(FeatureError::Active(key));
     }
-    match least(chosen.active().keys().filter(|key| !active.is_active(key))) {
+    match min_key(chosen.active().keys().filter(|key| !active.is_active(key))) {
         Some(key) => Err(FeatureError::Inactive(key)),
         None => Ok(()),
     }
@@ -83,13 +83,13 @@ pub(crate) fn check(choice: &FeatureChoice, active: &FeatureSet) -> Result<(), F
 /// Puts the accounts of active features that `source` lacks into the VM of `set`. Returns their keys.
 pub(crate) fn add_accounts(
     set: &mut WorkingSet,
-    source: &impl Accounts,
+    source: &impl AccountSource,
     active: &FeatureSet,
 ) -> Vec<Pubkey> {
     let account = Feature { activated_at: Some(0) };
     let lamports = set.vm().svm().minimum_balance_for_rent_exemption(Feature::size_of());
     let account = create_account(&account, lamports);
-    let there = of_state(source);
+    let there = from_accounts(source);
     let lacking: Vec<Pubkey> =
         active.active().keys().filter(|key| !there.is_active(key)).copied().collect();
     for key in &lacking {
@@ -99,7 +99,7 @@ pub(crate) fn add_accounts(
 }
 
 /// The features of this release that are wanted, all of them active since the first slot.
-fn of(is_wanted: impl Fn(&Pubkey) -> bool) -> FeatureSet {
+fn feature_set_where(is_wanted: impl Fn(&Pubkey) -> bool) -> FeatureSet {
     let (active, inactive): (Vec<Pubkey>, Vec<Pubkey>) =
         FEATURE_NAMES.keys().copied().partition(|key| is_wanted(key));
     FeatureSet::new(
@@ -119,7 +119,7 @@ fn is_in(base: FeatureBase, key: &Pubkey) -> bool {
 }
 
 /// The same of several features whatever the order of the set, so that an error repeats.
-fn least<'a>(keys: impl Iterator<Item = &'a Pubkey>) -> Option<Pubkey> {
+fn min_key<'a>(keys: impl Iterator<Item = &'a Pubkey>) -> Option<Pubkey> {
     keys.min().copied()
 }
 

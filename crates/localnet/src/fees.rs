@@ -21,7 +21,7 @@ impl Fees {
     }
 
     /// What the leader gets: what was paid to be preferred, and half of the rest.
-    pub(crate) fn of_leader(&self) -> u64 {
+    pub(crate) fn leader_share(&self) -> u64 {
         self.priority + self.signatures - self.signatures * BURNT_PERCENT / 100
     }
 }
@@ -36,9 +36,9 @@ mod tests {
         fees.add(5_000, 5_000);
         fees.add(10_007, 5_000);
         assert_eq!(fees, Fees { signatures: 10_000, priority: 5_007 });
-        assert_eq!(fees.of_leader(), 10_007);
+        assert_eq!(fees.leader_share(), 10_007);
         // Of an odd lamport the leader has the larger half.
         fees.add(1, 1);
-        assert_eq!(fees.of_leader(), 10_008);
+        assert_eq!(fees.leader_share(), 10_008);
     }
 }

@@ -17,15 +17,15 @@ use solana_pubkey::Pubkey;
 use solana_sdk_ids::sysvar as ids;
 use spl_generic_token::token::native_mint;
 
+use crate::bulk_load::BulkLoader;
 use crate::config::Config;
 use crate::features;
-use crate::filling::Filling;
 use crate::genesis::{self, GenesisError};
 use crate::genesis_accounts::sysvar_fault;
-use crate::keys::NodeKeys;
-use crate::open::LocalnetError;
+use crate::keypairs::NodeKeypairs;
+use crate::localnet::LocalnetError;
 use crate::vm::Vm;
-use crate::working_set::{Accounts, WorkingSet};
+use crate::working_set::{AccountSource, WorkingSet};
 
 /// Sysvars that every next block follows from.
 const NEEDED: &[(Pubkey, &str)] = &[
@@ -39,7 +39,7 @@ const NEEDED: &[(Pubkey, &str)] = &[
 /// A snapshot whose accounts are in a ledger that is not running yet.
 pub struct LoadedSnapshot {
     pub(crate) snapshot: Snapshot,
-    pub(crate) filling: Filling,
+    pub(crate) loader: BulkLoader,
 }
 
 /// Loads snapshot archives into a new ledger, as [`snapshot::load`] does.
@@ -52,10 +52,10 @@ pub fn load_snapshot(
     threads: usize,
     progress: &Progress,
 ) -> Result<LoadedSnapshot, SnapshotError> {
-    let mut table = LedgerTable { config, filling: None };
+    let mut table = LedgerTable { config, loader: None };
     let snapshot = snapshot::load(full, incremental, threads, progress, &mut table)?;
-    let Some(filling) = table.filling else { unreachable!("a load begins its table") };
-    Ok(LoadedSnapshot { snapshot, filling })
+    let Some(filling) = table.loader else { unreachable!("a load begins its table") };
+    Ok(LoadedSnapshot { snapshot, loader: filling })
 }
 
 impl LoadedSnapshot {
@@ -67,24 +67,24 @@ impl LoadedSnapshot {
     /// The accounts, to be read only.
     pub fn into_view(self) -> Result<View, LedgerError> {
         let (_, bank) = block_of(&self.snapshot.bank, 0, self.snapshot.lamports);
-        Ok(self.filling.finish(bank)?.1.view(Commitment::Finalized))
+        Ok(self.loader.finish(bank)?.1.view(Commitment::Finalized))
     }
 
     /// What the ledger's parts hold.
     pub fn usage(&self) -> query::LedgerUsage {
-        self.filling.usage()
+        self.loader.usage()
     }
 }
 
 /// A ledger that takes a snapshot's accounts. It is made when the snapshot's slot is known.
 struct LedgerTable<'a> {
     config: &'a Config,
-    filling: Option<Filling>,
+    loader: Option<BulkLoader>,
 }
 
 impl LedgerTable<'_> {
-    fn filling(&mut self) -> &mut Filling {
-        let Some(filling) = &mut self.filling else { unreachable!("a load begins its table") };
+    fn loader(&mut self) -> &mut BulkLoader {
+        let Some(filling) = &mut self.loader else { unreachable!("a load begins its table") };
         filling
     }
 }
@@ -92,23 +92,23 @@ impl LedgerTable<'_> {
 impl AccountSink for LedgerTable<'_> {
     fn start(&mut self, fields: &BankFields) -> Result<(), AccountSinkError> {
         let (_, bank) = block_of(fields, 0, fields.capitalization);
-        self.filling = Some(Filling::new(self.config, bank));
+        self.loader = Some(BulkLoader::new(self.config, bank));
         Ok(())
     }
 
     fn id_of(&self, key: &Pubkey) -> Option<u32> {
-        self.filling.as_ref()?.number(key).map(|id| id.0)
+        self.loader.as_ref()?.number(key).map(|id| id.0)
     }
 
     fn account(&self, key: &Pubkey) -> Option<AccountSharedData> {
-        self.filling.as_ref()?.account(key).map(|account| account.0.clone())
+        self.loader.as_ref()?.account(key).map(|account| account.0.clone())
     }
 
     fn put(
         &mut self,
         changes: Vec<(Pubkey, Option<AccountSharedData>)>,
     ) -> Result<Vec<u32>, AccountSinkError> {
-        let ids = self.filling().put(changes.into_iter())?;
+        let ids = self.loader().put(changes.into_iter())?;
         Ok(ids.into_iter().map(|id| id.0).collect())
     }
 }
@@ -116,16 +116,16 @@ impl AccountSink for LedgerTable<'_> {
 /// Puts the node's own accounts on top of those of a snapshot. Gives all lamports then, and a VM.
 pub(crate) fn complete(
     config: &Config,
-    keys: &NodeKeys,
+    keys: &NodeKeypairs,
     snapshot: &Snapshot,
-    filling: &mut Filling,
+    filling: &mut BulkLoader,
 ) -> Result<(u64, WorkingSet), LocalnetError> {
     if let Some(what) = missing(filling.ledger()?) {
         return Err(GenesisError::Incomplete(what).into());
     }
-    let active = features::of_snapshot(&config.features, filling.ledger()?)?;
+    let active = features::for_snapshot(&config.features, filling.ledger()?)?;
     let mut set = WorkingSet::new(filling.ledger()?, active.clone());
-    let lacking = filling.lacking(set.vm())?;
+    let lacking = filling.missing_accounts(set.vm())?;
     let (added, _) = filling.replace(set.vm(), &lacking)?;
     let clock: Clock = set.vm().svm().get_sysvar();
     if clock.slot != snapshot.bank.slot {
@@ -144,7 +144,7 @@ pub(crate) fn complete(
 }
 
 /// A sysvar that is not there, or does not parse, and without which no block follows.
-pub(crate) fn missing(accounts: &impl Accounts) -> Option<&'static str> {
+pub(crate) fn missing(accounts: &impl AccountSource) -> Option<&'static str> {
     let is_usable = |key: &Pubkey| {
         let account = accounts.account(key);
         account.is_some_and(|account| sysvar_fault(key, account.0.data()).is_none())

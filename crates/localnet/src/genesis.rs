@@ -23,7 +23,7 @@ use solana_vote_interface::state::{VoteInit, VoteStateV4, VoteStateVersions};
 use spl_generic_token::token::{self, native_mint};
 
 use crate::config::{Config, GenesisAccount};
-use crate::keys::NodeKeys;
+use crate::keypairs::NodeKeypairs;
 use crate::vm::{LAMPORTS_PER_SIGNATURE, Vm};
 use crate::{programs, sysvars};
 
@@ -132,7 +132,7 @@ pub enum GenesisError {
 
 impl Genesis {
     /// The facts of a new ledger. Its hash depends on its keys, so no two ledgers share one.
-    pub(crate) fn new(config: &Config, keys: &NodeKeys, unix_timestamp: i64) -> Self {
+    pub(crate) fn new(config: &Config, keys: &NodeKeypairs, unix_timestamp: i64) -> Self {
         let hash = solana_sha256_hasher::hashv(&[
             b"hydrant genesis",
             keys.identity.pubkey().as_ref(),
@@ -175,7 +175,7 @@ impl Genesis {
     pub(crate) fn cluster(
         &self,
         config: &Config,
-        keys: &NodeKeys,
+        keys: &NodeKeypairs,
         vm: &Vm,
         features: &FeatureSet,
         first_slot: Slot,
@@ -206,14 +206,14 @@ impl Genesis {
     pub(crate) fn build(
         &self,
         config: &Config,
-        keys: &NodeKeys,
+        keys: &NodeKeypairs,
         features: FeatureSet,
     ) -> Result<Vm, GenesisError> {
         if self.slots_per_epoch < solana_epoch_schedule::MINIMUM_SLOTS_PER_EPOCH {
             return Err(GenesisError::EpochTooShort(self.slots_per_epoch));
         }
         let mut vm = Vm::new(features);
-        for (key, account) in programs::of_genesis(&vm.svm().get_sysvar()) {
+        for (key, account) in programs::genesis_programs(&vm.svm().get_sysvar()) {
             vm.put_as_data(key, &account);
         }
         let blockhashes = BlockhashQueue::new(self.hash());
@@ -234,7 +234,7 @@ impl Genesis {
 pub(crate) fn add_own(
     vm: &mut Vm,
     config: &Config,
-    keys: &NodeKeys,
+    keys: &NodeKeypairs,
 ) -> Result<Vec<Pubkey>, GenesisError> {
     let mut put = vec![keys.faucet.pubkey(), keys.identity.pubkey()];
     vm.put(keys.faucet.pubkey(), &wallet(config.faucet_lamports));
@@ -301,7 +301,7 @@ fn wallet(lamports: u64) -> AccountSharedData {
 
 /// Votes for itself, so that its key is the voter's; its commission stays with it, and fees go to the
 /// identity.
-fn vote_account(keys: &NodeKeys) -> AccountSharedData {
+fn vote_account(keys: &NodeKeypairs) -> AccountSharedData {
     let (identity, vote_account) = (keys.identity.pubkey(), keys.vote_account.pubkey());
     let bls = BlsKeypair::derive(keys.vote_account.sign_message(BLS_SEED).as_ref());
     let init = VoteInit {
@@ -315,11 +315,11 @@ fn vote_account(keys: &NodeKeys) -> AccountSharedData {
     state.block_revenue_commission_bps = 0;
     let mut data = bincode::serialize(&VoteStateVersions::new_v4(state)).unwrap_or_default();
     data.resize(VoteStateV4::size_of(), 0);
-    holding(STAKE_LAMPORTS, data, vote::ID)
+    account_with_data(STAKE_LAMPORTS, data, vote::ID)
 }
 
 #[expect(deprecated, reason = "programs still read the reserve that the account states")]
-fn stake_account(vm: &Vm, keys: &NodeKeys) -> AccountSharedData {
+fn stake_account(vm: &Vm, keys: &NodeKeypairs) -> AccountSharedData {
     let space = StakeStateV2::size_of();
     let rent_exempt_reserve = vm.svm().minimum_balance_for_rent_exemption(space);
     let meta = Meta {
@@ -334,7 +334,7 @@ fn stake_account(vm: &Vm, keys: &NodeKeys) -> AccountSharedData {
     let state = StakeStateV2::Stake(meta, stake, StakeFlags::empty());
     let mut data = bincode::serialize(&state).unwrap_or_default();
     data.resize(space, 0);
-    holding(STAKE_LAMPORTS, data, stake::ID)
+    account_with_data(STAKE_LAMPORTS, data, stake::ID)
 }
 
 /// The mint of wrapped SOL, which every cluster's genesis has. Token-2022's is made by who needs it.
@@ -350,10 +350,10 @@ fn native_mint() -> AccountSharedData {
 
 fn stake_config(vm: &Vm) -> AccountSharedData {
     let lamports = vm.svm().minimum_balance_for_rent_exemption(STAKE_CONFIG.len());
-    holding(lamports, STAKE_CONFIG.to_vec(), solana_sdk_ids::config::ID)
+    account_with_data(lamports, STAKE_CONFIG.to_vec(), solana_sdk_ids::config::ID)
 }
 
-fn holding(lamports: u64, data: Vec<u8>, owner: Pubkey) -> AccountSharedData {
+fn account_with_data(lamports: u64, data: Vec<u8>, owner: Pubkey) -> AccountSharedData {
     let mut account = AccountSharedData::new(lamports, 0, &owner);
     account.set_data_from_slice(&data);
     account

@@ -1,6 +1,6 @@
 //! The accounts that a user gives a new ledger: checked, and taken in as a stream.
 //!
-//! Shape: [`check_account`] refuses a sysvar that the ledger could not run with; [`take_in`] puts
+//! Shape: [`check_account`] refuses a sysvar that the ledger could not run with; [`load_genesis_accounts`] puts
 //! accounts from an iterator into the ledger's state. The VM gets only those that it holds already.
 //! Bounds: [`CHUNK_MAX`] accounts or [`CHUNK_BYTES_MAX`] of their data wait; nothing else is kept.
 //! Invariant: what this accepts makes no step of the ledger panic.
@@ -25,10 +25,10 @@ use solana_sysvar::stake_history::StakeHistory;
 use solana_sysvar::{fees::Fees, recent_blockhashes::RecentBlockhashes};
 use wincode::DeserializeOwned;
 
+use crate::bulk_load::BulkLoader;
 use crate::config::{Config, GenesisAccount, HEAD_SLOT_MAX};
-use crate::filling::Filling;
 use crate::genesis::{self, GenesisError};
-use crate::open::LocalnetError;
+use crate::localnet::LocalnetError;
 use crate::sysvars;
 use crate::vm::Vm;
 
@@ -47,7 +47,7 @@ const LAMPORTS_PER_BYTE_MAX: u64 = u64::MAX / (DATA_BYTES_MAX as u64 + 128);
 pub type SourceError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Where accounts of a new ledger come from, one at a time.
-pub type AccountSource<'a> = dyn Iterator<Item = Result<GenesisAccount, SourceError>> + 'a;
+pub type GenesisAccountSource<'a> = dyn Iterator<Item = Result<GenesisAccount, SourceError>> + 'a;
 
 /// Refuses a sysvar that does not parse, or with which the ledger could not make blocks. Any other
 /// account may be anything: a program that does not load fails when it is called.
@@ -119,11 +119,11 @@ fn epoch_schedule_fault(schedule: &EpochSchedule) -> Option<&'static str> {
 
 /// Puts accounts over what a new ledger has, but for accounts that are fixed and programs of `config`. True if one of
 /// them took the place of an account of `vm` that is not a sysvar: what the VM compiled may then be of before.
-pub(crate) fn take_in(
+pub(crate) fn load_genesis_accounts(
     config: &Config,
     vm: &mut Vm,
-    filling: &mut Filling,
-    accounts: &mut AccountSource<'_>,
+    filling: &mut BulkLoader,
+    accounts: &mut GenesisAccountSource<'_>,
 ) -> Result<bool, LocalnetError> {
     let mut chunk: HashMap<Pubkey, AccountSharedData> = HashMap::new();
     let (mut chunk_bytes, mut is_outdated) = (0, false);

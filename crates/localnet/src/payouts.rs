@@ -22,24 +22,24 @@ use crate::sysvars;
 impl Executor {
     /// Ends the epoch of the parent, if the open block begins another: computes what it made, and pays the
     /// commissions. Returns the epoch that ended, and its stake.
-    pub(crate) fn begin_epoch(
+    pub(crate) fn start_epoch(
         &mut self,
     ) -> Result<Option<(u64, StakeHistoryEntry)>, ExecutorError> {
         let schedule = self.epochs.schedule();
-        let ended = schedule.get_epoch(self.open.bank.parent_slot);
-        if schedule.get_epoch(self.open.bank.block.slot) == ended {
+        let ended = schedule.get_epoch(self.builder.bank.parent_slot);
+        if schedule.get_epoch(self.builder.bank.block.slot) == ended {
             return Ok(None);
         }
         // What the parent left is published, and this block has written nothing yet.
         let view = self.reader.view(Commitment::Confirmed);
-        let begun = self.epochs.begin(self.set.vm(), &view, &self.open.bank);
+        let begun = self.epochs.start_epoch(self.set.vm(), &view, &self.builder.bank);
         let mut sysvar = begun.sysvar;
         for commission in begun.commissions {
             sysvar.distributed_rewards += commission.burnt + commission.lamports;
             self.pay_commission(commission)?;
         }
         let distributed = sysvar.distributed_rewards;
-        self.open.reward_partitions = Some(sysvar.num_partitions);
+        self.builder.reward_partitions = Some(sysvar.num_partitions);
         self.set_epoch_rewards(&sysvar)?;
         if let Some(store) = &mut self.store {
             store.set_epochs(bincode::serialize(self.epochs.voters()).unwrap_or_default());
@@ -64,14 +64,14 @@ impl Executor {
         let kind = RewardType::Voting;
         let pubkey = collector;
         let reward = Rewarded { pubkey, lamports, post_balance, kind, commission_bps };
-        self.open.rewards.push(self.epochs.reward(reward));
+        self.builder.rewards.push(self.epochs.reward(reward));
         Ok(())
     }
 
     /// Pays the stake accounts that this block has to pay.
     pub(crate) fn pay_stakes(&mut self) -> Result<(), ExecutorError> {
-        let Some(due) = self.epochs.due(self.open.bank.block_height) else { return Ok(()) };
-        let epoch = self.epochs.schedule().get_epoch(self.open.bank.block.slot);
+        let Some(due) = self.epochs.due(self.builder.bank.block_height) else { return Ok(()) };
+        let epoch = self.epochs.schedule().get_epoch(self.builder.bank.block.slot);
         let mut sysvar = epoch::sysvar_of(self.set.vm());
         let mut left = sysvar.total_rewards.saturating_sub(sysvar.distributed_rewards);
         let (mut paid, mut writes, mut rewards) = (0, Vec::new(), Vec::new());
@@ -103,7 +103,7 @@ impl Executor {
         if !self.pay(writes, paid)? {
             return Ok(());
         }
-        self.open.rewards.extend(rewards);
+        self.builder.rewards.extend(rewards);
         sysvar.distributed_rewards = sysvar.total_rewards - left;
         sysvar.active = !due.is_last;
         self.set_epoch_rewards(&sysvar)?;
@@ -112,8 +112,8 @@ impl Executor {
 
     /// Ends a block: the leader gets its fees, and what was sent to the incinerator is gone.
     pub(crate) fn pay_leader(&mut self) -> Result<(), ExecutorError> {
-        let lamports = self.open.fees.of_leader();
-        let epoch = self.epochs.schedule().get_epoch(self.open.bank.block.slot);
+        let lamports = self.builder.fees.leader_share();
+        let epoch = self.epochs.schedule().get_epoch(self.builder.bank.block.slot);
         let identity = self.identity.pubkey();
         let collector = self.epochs.fee_collector(epoch, &self.vote_account, identity);
         let is_voter = collector == self.vote_account;
@@ -125,19 +125,19 @@ impl Executor {
                 let kind = RewardType::Fee;
                 let (pubkey, commission_bps) = (collector, None);
                 let reward = Rewarded { pubkey, lamports, post_balance, kind, commission_bps };
-                self.open.rewards.push(self.epochs.reward(reward));
+                self.builder.rewards.push(self.epochs.reward(reward));
             }
         }
         self.burn()
     }
 
     fn burn(&mut self) -> Result<(), ExecutorError> {
-        if !self.open.has_written(&incinerator::ID) {
+        if !self.builder.has_written(&incinerator::ID) {
             return Ok(());
         }
         let account = self.set.account(&self.ledger, &incinerator::ID);
         let lamports = account.map_or(0, ReadableAccount::lamports);
-        let capitalization = self.open.bank.capitalization.saturating_sub(lamports);
+        let capitalization = self.builder.bank.capitalization.saturating_sub(lamports);
         let empty = AccountSharedData::default();
         Ok(self.write(vec![(incinerator::ID, empty)], capitalization)?)
     }
@@ -165,7 +165,7 @@ impl Executor {
         accounts: Vec<(Pubkey, AccountSharedData)>,
         lamports: u64,
     ) -> Result<bool, ExecutorError> {
-        let capitalization = self.open.bank.capitalization.saturating_add(lamports);
+        let capitalization = self.builder.bank.capitalization.saturating_add(lamports);
         match self.write(accounts, capitalization) {
             Err(LedgerError::TableFull(full)) => {
                 tracing::error!(lamports, %full, "not paid: no room for the accounts");
@@ -190,10 +190,10 @@ impl Executor {
             .iter()
             .map(|(key, _)| self.set.account(&self.ledger, key).cloned().unwrap_or_default())
             .collect();
-        let bank = BlockInfo { capitalization, ..self.open.bank.clone() };
+        let bank = BlockInfo { capitalization, ..self.builder.bank.clone() };
         self.apply(accounts.iter().map(|(key, account)| (*key, account)), bank)?;
         let changes = accounts.iter().zip(&before);
-        self.open.changed(changes.map(|((key, after), before)| (key, before, after)));
+        self.builder.record_key_changes(changes.map(|((key, after), before)| (key, before, after)));
         self.set.commit(accounts.iter().map(|(key, account)| (*key, account)));
         Ok(())
     }

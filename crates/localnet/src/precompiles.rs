@@ -32,7 +32,7 @@ pub(crate) const IDS: [Pubkey; 3] =
     [ed25519_program::ID, secp256k1_program::ID, secp256r1_program::ID];
 
 /// The instruction that holds the offsets itself, where indices are two bytes.
-const OWN: u16 = u16::MAX;
+const THIS_INSTRUCTION: u16 = u16::MAX;
 const SIGNATURE_SIZE: usize = 64;
 const ED25519_KEY_SIZE: usize = 32;
 const ETH_ADDRESS_SIZE: usize = 20;
@@ -87,7 +87,7 @@ fn process(context: &InvokeContext<'_, '_>) -> Result<(), InstructionError> {
         return Err(InstructionError::ProgramFailedToComplete);
     }
     let id = *current.get_program_key()?;
-    make_room_for_logs(context, &id);
+    reserve_log_space(context, &id);
 
     let top_level =
         transaction.get_instruction_trace_length() - transaction.number_of_cpis_in_trace();
@@ -99,7 +99,7 @@ fn process(context: &InvokeContext<'_, '_>) -> Result<(), InstructionError> {
 }
 
 /// The two lines that are taken out later are not to cost others their place.
-fn make_room_for_logs(context: &InvokeContext<'_, '_>, id: &Pubkey) {
+fn reserve_log_space(context: &InvokeContext<'_, '_>, id: &Pubkey) {
     let Some(log) = context.get_log_collector() else { return };
     let Ok(mut log) = log.try_borrow_mut() else { return };
     let lines = format!("Program {id} invoke [1]Program {id} success");
@@ -123,7 +123,7 @@ fn verify_ed25519(data: &[u8], datas: &[&[u8]]) -> Result<(), PrecompileError> {
     if count == 0 && !entries.is_empty() {
         return Err(PrecompileError::InvalidInstructionDataSize);
     }
-    for offsets in wide_offsets(usize::from(count), entries)? {
+    for offsets in parse_offsets16(usize::from(count), entries)? {
         let signature = offsets.signature(data, datas)?;
         let signature = EdSignature::from_slice(signature)
             .ok()
@@ -146,7 +146,7 @@ fn verify_secp256r1(data: &[u8], datas: &[&[u8]]) -> Result<(), PrecompileError>
     if count == 0 || count > SECP256R1_SIGNATURES_MAX {
         return Err(PrecompileError::InvalidInstructionDataSize);
     }
-    for offsets in wide_offsets(count, entries)? {
+    for offsets in parse_offsets16(count, entries)? {
         let signature = offsets.signature(data, datas)?;
         let key = offsets.key(data, datas, SECP256R1_KEY_SIZE)?;
         let message = offsets.message(data, datas)?;
@@ -175,7 +175,7 @@ fn verify_secp256k1(data: &[u8], datas: &[&[u8]]) -> Result<(), PrecompileError>
         return Err(PrecompileError::InvalidInstructionDataSize);
     }
     for entry in entries_of(usize::from(count), entries)? {
-        let offsets = NarrowOffsets::parse(entry);
+        let offsets = Offsets8::parse(entry);
         let (signature, recovery_id) = offsets.signature(datas)?;
         // A half not below the order is refused now, a half of zero only once all is read.
         if !signature.chunks_exact(SIGNATURE_SIZE / 2).all(is_secp256k1_scalar) {
@@ -225,38 +225,38 @@ fn entries_of<const SIZE: usize>(
 }
 
 /// Where things lie, as the Ed25519 and Secp256r1 programs have it: all little-endian u16.
-struct WideOffsets {
-    signature: WidePlace,
-    key: WidePlace,
-    message: WidePlace,
+struct Offsets16 {
+    signature: DataRef16,
+    key: DataRef16,
+    message: DataRef16,
     message_size: usize,
 }
 
 /// A place in the data of an instruction.
-struct WidePlace {
+struct DataRef16 {
     start: u16,
     instruction: u16,
 }
 
-const WIDE_OFFSETS_SIZE: usize = 14;
+const OFFSETS16_SIZE: usize = 14;
 
-fn wide_offsets(
+fn parse_offsets16(
     count: usize,
     entries: &[u8],
-) -> Result<impl Iterator<Item = WideOffsets>, PrecompileError> {
-    let entries: &[[u8; WIDE_OFFSETS_SIZE]] = entries_of(count, entries)?;
+) -> Result<impl Iterator<Item = Offsets16>, PrecompileError> {
+    let entries: &[[u8; OFFSETS16_SIZE]] = entries_of(count, entries)?;
     Ok(entries.iter().map(|entry| {
         let field = |at: usize| u16::from_le_bytes([entry[at], entry[at + 1]]);
-        WideOffsets {
-            signature: WidePlace { start: field(0), instruction: field(2) },
-            key: WidePlace { start: field(4), instruction: field(6) },
-            message: WidePlace { start: field(8), instruction: field(12) },
+        Offsets16 {
+            signature: DataRef16 { start: field(0), instruction: field(2) },
+            key: DataRef16 { start: field(4), instruction: field(6) },
+            message: DataRef16 { start: field(8), instruction: field(12) },
             message_size: usize::from(field(10)),
         }
     }))
 }
 
-impl WideOffsets {
+impl Offsets16 {
     fn signature<'a>(
         &self,
         own: &'a [u8],
@@ -279,7 +279,7 @@ impl WideOffsets {
     }
 }
 
-impl WidePlace {
+impl DataRef16 {
     fn bytes<'a>(
         &self,
         own: &'a [u8],
@@ -287,7 +287,7 @@ impl WidePlace {
         size: usize,
     ) -> Result<&'a [u8], PrecompileError> {
         let data = match self.instruction {
-            OWN => Some(own),
+            THIS_INSTRUCTION => Some(own),
             place => datas.get(usize::from(place)).copied(),
         };
         let start = usize::from(self.start);
@@ -297,28 +297,28 @@ impl WidePlace {
 }
 
 /// Where things lie, as the Secp256k1 program has it: instructions are one byte, and none is "own".
-struct NarrowOffsets {
-    signature: NarrowPlace,
-    address: NarrowPlace,
-    message: NarrowPlace,
+struct Offsets8 {
+    signature: DataRef8,
+    address: DataRef8,
+    message: DataRef8,
     message_size: usize,
 }
 
 /// A place in the data of an instruction.
-struct NarrowPlace {
+struct DataRef8 {
     start: u16,
     instruction: u8,
 }
 
-const NARROW_OFFSETS_SIZE: usize = 11;
+const OFFSETS8_SIZE: usize = 11;
 
-impl NarrowOffsets {
-    fn parse(entry: &[u8; NARROW_OFFSETS_SIZE]) -> Self {
+impl Offsets8 {
+    fn parse(entry: &[u8; OFFSETS8_SIZE]) -> Self {
         let field = |at: usize| u16::from_le_bytes([entry[at], entry[at + 1]]);
         Self {
-            signature: NarrowPlace { start: field(0), instruction: entry[2] },
-            address: NarrowPlace { start: field(3), instruction: entry[5] },
-            message: NarrowPlace { start: field(6), instruction: entry[10] },
+            signature: DataRef8 { start: field(0), instruction: entry[2] },
+            address: DataRef8 { start: field(3), instruction: entry[5] },
+            message: DataRef8 { start: field(6), instruction: entry[10] },
             message_size: usize::from(field(8)),
         }
     }
@@ -337,7 +337,7 @@ impl NarrowOffsets {
     }
 }
 
-impl NarrowPlace {
+impl DataRef8 {
     fn bytes<'a>(&self, datas: &[&'a [u8]], size: usize) -> Result<&'a [u8], PrecompileError> {
         let data =
             datas.get(usize::from(self.instruction)).ok_or(PrecompileError::InvalidDataOffsets)?;
@@ -363,7 +363,7 @@ mod tests {
     use solana_transaction_error::TransactionError;
 
     use super::*;
-    use crate::vm::{Outcome, Vm};
+    use crate::vm::{ExecutionOutcome, Vm};
     use crate::working_set::WorkingSet;
 
     const MESSAGE: &[u8] = b"what was signed";
@@ -374,7 +374,7 @@ mod tests {
     }
 
     /// One signature whose parts follow its offsets, all in the instruction `instruction`.
-    fn wide(instruction: u16, signature: &[u8], key: &[u8]) -> Vec<u8> {
+    fn data_with_offsets16(instruction: u16, signature: &[u8], key: &[u8]) -> Vec<u8> {
         let key_at = 16 + signature.len() as u16;
         let message_at = key_at + key.len() as u16;
         let size = MESSAGE.len() as u16;
@@ -384,12 +384,16 @@ mod tests {
 
     fn ed25519(instruction: u16) -> Vec<u8> {
         let signer = Keypair::new_from_array([3; 32]);
-        wide(instruction, signer.sign_message(MESSAGE).as_ref(), signer.pubkey().as_ref())
+        data_with_offsets16(
+            instruction,
+            signer.sign_message(MESSAGE).as_ref(),
+            signer.pubkey().as_ref(),
+        )
     }
 
     fn secp256r1(instruction: u16) -> Vec<u8> {
         let (signature, key) = secp256r1_signed();
-        wide(instruction, &signature.to_bytes(), &key)
+        data_with_offsets16(instruction, &signature.to_bytes(), &key)
     }
 
     fn secp256r1_signed() -> (R1Signature, Vec<u8>) {
@@ -402,7 +406,12 @@ mod tests {
     }
 
     /// One signature with its recovery id and address, all in the instruction `instruction`.
-    fn narrow(instruction: u8, signature: &[u8], recovery_id: u8, address: &[u8]) -> Vec<u8> {
+    fn data_with_offsets8(
+        instruction: u8,
+        signature: &[u8],
+        recovery_id: u8,
+        address: &[u8],
+    ) -> Vec<u8> {
         let size = MESSAGE.len() as u8;
         let offsets = [12, 0, instruction, 77, 0, instruction, 97, 0, size, 0, instruction];
         [&[1][..], &offsets, signature, &[recovery_id], address, MESSAGE].concat()
@@ -417,7 +426,7 @@ mod tests {
 
     fn secp256k1(instruction: u8) -> Vec<u8> {
         let (signature, recovery_id, address) = secp256k1_signed();
-        narrow(instruction, &signature.to_bytes(), recovery_id, &address)
+        data_with_offsets8(instruction, &signature.to_bytes(), recovery_id, &address)
     }
 
     #[track_caller]
@@ -441,7 +450,7 @@ mod tests {
     fn ed25519_checks_in_agaves_order() {
         use PrecompileError::*;
         let id = ed25519_program::ID;
-        let good = ed25519(OWN);
+        let good = ed25519(THIS_INSTRUCTION);
         check(id, &good, Ok(()));
         check(id, &ed25519(0), Ok(()));
         // The second byte is padding.
@@ -453,20 +462,32 @@ mod tests {
         check(id, &flipped(&good, good.len() - 1), Err(InvalidSignature));
         // The top bits of a signature are looked at before the key is.
         let no_point = [2; 32];
-        check(id, &wide(OWN, &[0x10; 64], &no_point), Err(InvalidPublicKey));
-        check(id, &wide(OWN, &[0xff; 64], &no_point), Err(InvalidSignature));
+        check(
+            id,
+            &data_with_offsets16(THIS_INSTRUCTION, &[0x10; 64], &no_point),
+            Err(InvalidPublicKey),
+        );
+        check(
+            id,
+            &data_with_offsets16(THIS_INSTRUCTION, &[0xff; 64], &no_point),
+            Err(InvalidSignature),
+        );
         // A key of small order signs anything, and strictly nothing.
         let mut identity = [0; 32];
         identity[0] = 1;
         let signature = [identity, [0; 32]].concat();
-        check(id, &wide(OWN, &signature, &identity), Err(InvalidSignature));
+        check(
+            id,
+            &data_with_offsets16(THIS_INSTRUCTION, &signature, &identity),
+            Err(InvalidSignature),
+        );
     }
 
     #[test]
     fn ed25519_offsets_stay_within_their_instruction() {
         use PrecompileError::*;
         let id = ed25519_program::ID;
-        let good = ed25519(OWN);
+        let good = ed25519(THIS_INSTRUCTION);
         for (at, byte) in [(3, 1), (7, 1), (11, 1), (10, 200), (12, 16), (4, 1), (8, 1), (14, 1)] {
             check(id, &with(&good, at, byte), Err(InvalidDataOffsets));
         }
@@ -482,7 +503,7 @@ mod tests {
     fn secp256r1_checks_in_agaves_order() {
         use PrecompileError::*;
         let id = secp256r1_program::ID;
-        let good = secp256r1(OWN);
+        let good = secp256r1(THIS_INSTRUCTION);
         check(id, &good, Ok(()));
         check(id, &secp256r1(0), Ok(()));
         check(id, &flipped(&good, good.len() - 1), Err(InvalidSignature));
@@ -490,9 +511,17 @@ mod tests {
         // The other of the two signatures that ECDSA takes.
         let (signature, key) = secp256r1_signed();
         let high = R1Signature::from_scalars(signature.r(), -signature.s()).expect("a signature");
-        check(id, &wide(OWN, &high.to_bytes(), &key), Err(InvalidSignature));
-        check(id, &wide(OWN, &[0; 64], &key), Err(InvalidSignature));
-        check(id, &wide(OWN, &[0xff; 64], &[9; 33]), Err(InvalidSignature));
+        check(
+            id,
+            &data_with_offsets16(THIS_INSTRUCTION, &high.to_bytes(), &key),
+            Err(InvalidSignature),
+        );
+        check(id, &data_with_offsets16(THIS_INSTRUCTION, &[0; 64], &key), Err(InvalidSignature));
+        check(
+            id,
+            &data_with_offsets16(THIS_INSTRUCTION, &[0xff; 64], &[9; 33]),
+            Err(InvalidSignature),
+        );
         // What kinds of keys there are, as OpenSSL knows them.
         for kind in [0, 4, 5, 6] {
             check(id, &with(&good, 80, kind), Err(InvalidPublicKey));
@@ -505,7 +534,7 @@ mod tests {
     fn secp256r1_offsets_stay_within_their_instruction() {
         use PrecompileError::*;
         let id = secp256r1_program::ID;
-        let good = secp256r1(OWN);
+        let good = secp256r1(THIS_INSTRUCTION);
         for (at, byte) in [(3, 1), (7, 1), (11, 1), (10, 200), (12, 16), (4, 1), (8, 1), (14, 1)] {
             check(id, &with(&good, at, byte), Err(InvalidDataOffsets));
         }
@@ -532,12 +561,16 @@ mod tests {
         // Both signatures that ECDSA takes recover the key.
         let (signature, recovery_id, address) = secp256k1_signed();
         let high = SecpSignature::from_scalars(signature.r(), -signature.s()).expect("a signature");
-        check(id, &narrow(0, &high.to_bytes(), recovery_id ^ 1, &address), Ok(()));
-        check(id, &narrow(0, &high.to_bytes(), recovery_id, &address), Err(InvalidSignature));
+        check(id, &data_with_offsets8(0, &high.to_bytes(), recovery_id ^ 1, &address), Ok(()));
+        check(
+            id,
+            &data_with_offsets8(0, &high.to_bytes(), recovery_id, &address),
+            Err(InvalidSignature),
+        );
         // Over the order before the recovery id, zero after it.
-        check(id, &narrow(0, &[0xff; 64], 4, &address), Err(InvalidSignature));
-        check(id, &narrow(0, &[0; 64], 4, &address), Err(InvalidRecoveryId));
-        check(id, &narrow(0, &[0; 64], 0, &address), Err(InvalidSignature));
+        check(id, &data_with_offsets8(0, &[0xff; 64], 4, &address), Err(InvalidSignature));
+        check(id, &data_with_offsets8(0, &[0; 64], 4, &address), Err(InvalidRecoveryId));
+        check(id, &data_with_offsets8(0, &[0; 64], 0, &address), Err(InvalidSignature));
     }
 
     #[test]
@@ -577,7 +610,7 @@ mod tests {
         Instruction { program_id, accounts: Vec::new(), data }
     }
 
-    fn run(vm: &mut Vm, instructions: &[Instruction], payer: &Keypair) -> Outcome {
+    fn run(vm: &mut Vm, instructions: &[Instruction], payer: &Keypair) -> ExecutionOutcome {
         vm.put(payer.pubkey(), &AccountSharedData::new(SOL, 0, &Pubkey::default()));
         let message = Message::new(instructions, Some(&payer.pubkey()));
         let transaction =
@@ -586,16 +619,16 @@ mod tests {
     }
 
     #[test]
-    fn a_precompile_fails_in_its_turn_and_the_fee_is_paid() {
+    fn a_precompile_fails_in_instruction_order_and_the_fee_is_paid() {
         let mut vm = Vm::new(FeatureSet::all_enabled());
         let payer = Keypair::new();
-        let wrong = || call(ed25519_program::ID, flipped(&ed25519(OWN), 20));
+        let wrong = || call(ed25519_program::ID, flipped(&ed25519(THIS_INSTRUCTION), 20));
         let pay = |lamports| transfer(&payer.pubkey(), &Pubkey::new_from_array([5; 32]), lamports);
 
         let outcome = run(&mut vm, &[pay(SOL / 2), wrong()], &payer);
         let err = InstructionError::Custom(PrecompileError::InvalidSignature as u32);
         assert_eq!(outcome.result, Err(TransactionError::InstructionError(1, err)));
-        assert!(outcome.included);
+        assert!(outcome.is_included);
         // Its own signature and the one to be checked.
         assert_eq!(outcome.fee, 10_000);
         let writes: Vec<_> = outcome.writes().map(|(key, _)| key).collect();
@@ -614,7 +647,7 @@ mod tests {
         let mut vm = Vm::new(FeatureSet::all_enabled());
         let payer = Keypair::new();
         let instructions = [
-            call(ed25519_program::ID, ed25519(OWN)),
+            call(ed25519_program::ID, ed25519(THIS_INSTRUCTION)),
             // The parts of these two lie in themselves, named by their index.
             call(secp256k1_program::ID, secp256k1(1)),
             call(secp256r1_program::ID, secp256r1(2)),
@@ -627,7 +660,7 @@ mod tests {
     }
 
     declare_process_instruction!(Caller, 1, |context| {
-        context.native_invoke_signed(call(ed25519_program::ID, ed25519(OWN)), &[])
+        context.native_invoke_signed(call(ed25519_program::ID, ed25519(THIS_INSTRUCTION)), &[])
     });
 
     #[test]
@@ -644,9 +677,9 @@ mod tests {
     }
 
     #[test]
-    fn a_kept_ledger_has_the_precompiles_that_it_was_made_with() {
+    fn a_restored_ledger_has_the_precompiles_that_it_was_made_with() {
         let payer = Keypair::new();
-        let instruction = call(ed25519_program::ID, ed25519(OWN));
+        let instruction = call(ed25519_program::ID, ed25519(THIS_INSTRUCTION));
         let vm = Vm::new(FeatureSet::all_enabled());
         let kept = || vm.accounts().map(|(key, account)| (*key, account.clone()));
         let mut restored =

@@ -27,7 +27,7 @@ const NO_AUTHORITY: Pubkey = Pubkey::new_from_array([0; 32]);
 const ALLOC_FREE: &[u8] = b"sol_alloc_free_";
 
 /// The accounts of the programs that `solana-test-validator` begins with, byte for byte.
-pub(crate) fn of_genesis(rent: &Rent) -> Vec<(Pubkey, AccountSharedData)> {
+pub(crate) fn genesis_programs(rent: &Rent) -> Vec<(Pubkey, AccountSharedData)> {
     // No program of the release waits for a feature.
     let mut accounts = solana_program_binaries::core_bpf_programs(rent, |_| true);
     accounts.extend(solana_program_binaries::spl_programs(rent));

@@ -8,9 +8,9 @@ use solana_pubkey::Pubkey;
 use solana_vote_interface::state::{LandedVote, VoteStateV4};
 
 use crate::executor::Parent;
-use crate::statuses::Statuses;
+use crate::status_cache::StatusCache;
 use crate::vote::Tower;
-use crate::working_set::Accounts;
+use crate::working_set::AccountSource;
 
 /// The bank of the newest block kept. Every kept block is complete, so it is the root.
 pub(crate) fn head(blocks: &[Arc<Block>], capitalization: u64) -> Option<Parent> {
@@ -31,10 +31,10 @@ pub(crate) fn head(blocks: &[Arc<Block>], capitalization: u64) -> Option<Parent>
 }
 
 /// The transactions that must not be executed again.
-pub(crate) fn statuses(blocks: &[Arc<Block>]) -> Statuses {
-    let mut statuses = Statuses::default();
+pub(crate) fn status_cache(blocks: &[Arc<Block>]) -> StatusCache {
+    let mut statuses = StatusCache::default();
     for block in &blocks[blocks.len().saturating_sub(RECENT_BLOCKHASHES_MAX)..] {
-        statuses.open(block.id.slot);
+        statuses.start_block(block.id.slot);
         for executed in &block.transactions {
             statuses.insert(executed.transaction.message.hash());
         }
@@ -43,7 +43,7 @@ pub(crate) fn statuses(blocks: &[Arc<Block>]) -> Statuses {
 }
 
 /// The tower that the vote account tells of.
-pub(crate) fn tower(accounts: &impl Accounts, vote_account: &Pubkey) -> Tower {
+pub(crate) fn tower(accounts: &impl AccountSource, vote_account: &Pubkey) -> Tower {
     accounts
         .account(vote_account)
         .and_then(|account| VoteStateV4::deserialize(account.0.data(), vote_account).ok())

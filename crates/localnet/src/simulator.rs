@@ -12,9 +12,9 @@ use solana_pubkey::Pubkey;
 use solana_sdk_ids::sysvar;
 use solana_transaction_error::TransactionError;
 
-use crate::vm::Outcome;
-use crate::working_set::{Accounts, WorkingSet};
-use crate::{meta, nonce};
+use crate::vm::ExecutionOutcome;
+use crate::working_set::{AccountSource, WorkingSet};
+use crate::{nonce, status_meta};
 
 /// The sysvars that change with slots.
 const SYSVARS: [Pubkey; 7] = [
@@ -29,12 +29,12 @@ const SYSVARS: [Pubkey; 7] = [
 
 /// VMs that simulate.
 pub(crate) struct Simulator {
-    idle: Mutex<Vec<Scratch>>,
+    idle: Mutex<Vec<ScratchVm>>,
     freed: Condvar,
-    fresh: WorkingSet,
+    template: WorkingSet,
 }
 
-struct Scratch {
+struct ScratchVm {
     set: WorkingSet,
     /// Which state the sysvars are of.
     sysvars_of: Option<(BlockId, i64)>,
@@ -42,9 +42,9 @@ struct Scratch {
 
 impl Simulator {
     /// `count` VMs like `fresh`.
-    pub(crate) fn new(fresh: WorkingSet, count: usize) -> Self {
-        let idle = (0..count.max(1)).map(|_| Scratch::new(fresh.without_plain())).collect();
-        Self { idle: Mutex::new(idle), freed: Condvar::new(), fresh }
+    pub(crate) fn new(template: WorkingSet, count: usize) -> Self {
+        let idle = (0..count.max(1)).map(|_| ScratchVm::new(template.clone_programs())).collect();
+        Self { idle: Mutex::new(idle), freed: Condvar::new(), template }
     }
 
     /// Runs a transaction on the state of a view. `refusal` is why a block would not hold it, if
@@ -56,16 +56,18 @@ impl Simulator {
         refusal: Option<TransactionError>,
     ) -> Result<Simulation, SimulationError> {
         request.transaction.sanitize().map_err(|err| SimulationError::Sanitize(err.to_string()))?;
-        let mut scratch = self.take();
+        let mut scratch = self.take_vm();
         let run = std::panic::AssertUnwindSafe(|| scratch.simulate(view, request, refusal));
         let simulated = std::panic::catch_unwind(run);
         let done = simulated.is_ok().then_some(scratch);
-        self.idle.lock().push(done.unwrap_or_else(|| Scratch::new(self.fresh.without_plain())));
+        self.idle
+            .lock()
+            .push(done.unwrap_or_else(|| ScratchVm::new(self.template.clone_programs())));
         self.freed.notify_one();
         simulated.map_err(|_| SimulationError::Panicked)?
     }
 
-    fn take(&self) -> Scratch {
+    fn take_vm(&self) -> ScratchVm {
         let mut idle = self.idle.lock();
         loop {
             if let Some(scratch) = idle.pop() {
@@ -76,7 +78,7 @@ impl Simulator {
     }
 }
 
-impl Scratch {
+impl ScratchVm {
     fn new(set: WorkingSet) -> Self {
         Self { set, sysvars_of: None }
     }
@@ -96,7 +98,7 @@ impl Scratch {
         self.load_sysvars(view);
         // What a run that panicked has left behind is of another view.
         self.set.clear();
-        self.set.bring(view, &transaction.message);
+        self.set.load(view, &transaction.message);
 
         let recent = transaction.message.recent_blockhash();
         let nonce = (!bank.blockhashes.is_valid(recent))
@@ -106,7 +108,8 @@ impl Scratch {
         let refusal =
             refusal.or_else(|| (!is_known).then_some(TransactionError::BlockhashNotFound));
         let outcome = self.set.run(&transaction, nonce, &last_blockhash);
-        let tokens = meta::token_balances(&outcome, |mint| self.set.account(view, mint).cloned());
+        let tokens =
+            status_meta::token_balances(&outcome, |mint| self.set.account(view, mint).cloned());
         self.set.clear();
 
         let (outcome, err) = match refusal {
@@ -119,13 +122,13 @@ impl Scratch {
         Ok(Simulation {
             slot: bank.block.slot,
             units_consumed: outcome.units_consumed,
-            return_data: meta::return_data(&outcome.return_data),
+            return_data: status_meta::return_data(&outcome.return_data),
             inner_instructions: (request.inner_instructions && outcome.is_executed)
-                .then(|| meta::inner_instructions(&outcome)),
+                .then(|| status_meta::inner_instructions(&outcome)),
             loaded_accounts_data_size: outcome.loaded_bytes,
             fee: outcome.fee,
-            pre_balances: meta::lamports(&outcome.before),
-            post_balances: meta::lamports(&outcome.after),
+            pre_balances: status_meta::lamports(&outcome.before),
+            post_balances: status_meta::lamports(&outcome.after),
             pre_token_balances: tokens.before,
             post_token_balances: tokens.after,
             replacement_blockhash: request.replace_recent_blockhash.then(|| {
@@ -154,9 +157,9 @@ impl Scratch {
 }
 
 /// A run that does not count: no block would hold it, so it loaded nothing, paid nothing and changed nothing.
-fn as_before(outcome: Outcome) -> Outcome {
-    Outcome {
-        included: false,
+fn as_before(outcome: ExecutionOutcome) -> ExecutionOutcome {
+    ExecutionOutcome {
+        is_included: false,
         is_executed: false,
         loaded_bytes: 0,
         fee: 0,

@@ -41,7 +41,7 @@ pub(crate) const ALL: [Pubkey; 10] = [
 ];
 
 /// What the sysvars of a new block follow from.
-pub(crate) struct SlotStart<'a> {
+pub(crate) struct SlotContext<'a> {
     pub(crate) slot: Slot,
     pub(crate) parent_slot: Slot,
     /// The bank hash of the parent.
@@ -54,7 +54,7 @@ pub(crate) struct SlotStart<'a> {
 }
 
 /// Moves the sysvars on to a new slot. Returns which accounts changed.
-pub(crate) fn begin_slot(vm: &mut Vm, start: &SlotStart<'_>) -> Vec<Pubkey> {
+pub(crate) fn start_slot(vm: &mut Vm, start: &SlotContext<'_>) -> Vec<Pubkey> {
     let rent_epoch = rent_epoch(vm, &ids::clock::ID);
     let mut hashes: SlotHashes = vm.svm().get_sysvar();
     hashes.add(start.parent_slot, start.parent_hash);

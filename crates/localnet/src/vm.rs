@@ -2,7 +2,7 @@
 //! changed only when told to.
 //!
 //! Shape: LiteSVM runs each transaction once, on `&self`; [`Vm::run`] turns what it tells into an
-//! [`Outcome`], fee and nonce of a failed transaction included; [`Vm::commit`] writes accounts back.
+//! [`ReadOutcome`], fee and nonce of a failed transaction included; [`Vm::commit`] writes accounts back.
 //! Invariant: a panic inside the VM ends that transaction only: running takes `&self`, so nothing
 //! half-done can stay.
 //! Not here: whether a transaction may run at all (`executor`), how the accounts that it names come in
@@ -78,10 +78,10 @@ pub(crate) struct Vm {
 
 /// What a transaction did, or would do.
 #[derive(Debug)]
-pub(crate) struct Outcome {
+pub(crate) struct ExecutionOutcome {
     pub(crate) result: Result<(), TransactionError>,
     /// Whether a block may hold it: it paid its fee, whatever its result.
-    pub(crate) included: bool,
+    pub(crate) is_included: bool,
     /// Whether it ran. One that is included and did not run only paid.
     pub(crate) is_executed: bool,
     /// Bytes of accounts that it loaded, as its limit counts them; 0 if no block may hold it.
@@ -100,7 +100,7 @@ pub(crate) struct Outcome {
     pub(crate) after: Vec<AccountSharedData>,
 }
 
-impl Outcome {
+impl ExecutionOutcome {
     /// The accounts that are not as they were, and programs whose code is not.
     pub(crate) fn writes(&self) -> impl Iterator<Item = (Pubkey, &AccountSharedData)> + Clone {
         let pairs = self.keys.iter().zip(self.before.iter().zip(&self.after));
@@ -128,10 +128,10 @@ impl Outcome {
         place.is_some_and(|place| !is_same(&self.before[place], &self.after[place]))
     }
 
-    fn refused(keys: Keys, before: Vec<AccountSharedData>, err: TransactionError) -> Self {
+    fn refused(keys: AccountKeys, before: Vec<AccountSharedData>, err: TransactionError) -> Self {
         Self {
             result: Err(err),
-            included: false,
+            is_included: false,
             is_executed: false,
             loaded_bytes: 0,
             fee: 0,
@@ -148,13 +148,13 @@ impl Outcome {
 }
 
 /// All keys that a transaction names.
-pub(crate) struct Keys {
+pub(crate) struct AccountKeys {
     pub(crate) all: Vec<Pubkey>,
     pub(crate) loaded: LoadedAddresses,
 }
 
-impl Keys {
-    fn of(message: &VersionedMessage, loaded: LoadedAddresses) -> Self {
+impl AccountKeys {
+    fn new(message: &VersionedMessage, loaded: LoadedAddresses) -> Self {
         let mut all = message.static_account_keys().to_vec();
         all.extend_from_slice(&loaded.writable);
         all.extend_from_slice(&loaded.readonly);
@@ -164,7 +164,7 @@ impl Keys {
 
 /// A transaction whose accounts are loaded, ready to run.
 pub(crate) struct Ready {
-    keys: Keys,
+    keys: AccountKeys,
     /// Each key's account, in the order of the keys.
     before: Vec<AccountSharedData>,
     loaded: Loaded,
@@ -189,14 +189,14 @@ struct Terms {
 impl Vm {
     /// A VM with features, the builtins, and the accounts of all that. It has no other programs.
     pub(crate) fn new(features: FeatureSet) -> Self {
-        let svm = Self::bare(features).svm.with_sysvars().with_feature_accounts();
+        let svm = Self::without_programs(features).svm.with_sysvars().with_feature_accounts();
         let mut vm = Self { svm };
         precompiles::add(&mut vm.svm);
         vm
     }
 
     /// A VM with features and the builtins that they allow, and no account but theirs.
-    pub(crate) fn bare(features: FeatureSet) -> Self {
+    pub(crate) fn without_programs(features: FeatureSet) -> Self {
         let svm = LiteSVM::default()
             .with_feature_set(features)
             .with_builtins()
@@ -238,14 +238,14 @@ impl Vm {
     }
 
     /// The keys that a message names, lookup tables resolved.
-    pub(crate) fn keys(&self, message: &VersionedMessage) -> Result<Keys, TransactionError> {
+    pub(crate) fn keys(&self, message: &VersionedMessage) -> Result<AccountKeys, TransactionError> {
         let loaded = match message.address_table_lookups() {
             Some(lookups) if !lookups.is_empty() => {
                 self.svm.accounts_db().load_addresses(lookups)?
             }
             _ => LoadedAddresses::default(),
         };
-        Ok(Keys::of(message, loaded))
+        Ok(AccountKeys::new(message, loaded))
     }
 
     /// Loads what a transaction names, or says what becomes of one that does not run: no block may hold it, or it
@@ -257,14 +257,14 @@ impl Vm {
         nonce: Option<Pubkey>,
         last_blockhash: &Hash,
         program_data_bytes: impl Fn(&Pubkey) -> Option<usize>,
-    ) -> Result<Ready, Box<Outcome>> {
+    ) -> Result<Ready, Box<ExecutionOutcome>> {
         let message = &transaction.message;
         let keys = match self.keys(message) {
             Ok(keys) => keys,
             Err(err) => {
-                let keys = Keys::of(message, LoadedAddresses::default());
+                let keys = AccountKeys::new(message, LoadedAddresses::default());
                 let before = self.accounts_of(&keys.all);
-                return Err(Box::new(Outcome::refused(keys, before, err)));
+                return Err(Box::new(ExecutionOutcome::refused(keys, before, err)));
             }
         };
         let before = self.accounts_of(&keys.all);
@@ -273,21 +273,21 @@ impl Vm {
             Some(bytes_max) => (bytes_max, None),
             None => match self.terms(transaction, &keys, &before) {
                 Ok(terms) => (terms.loaded_bytes_max, Some(terms)),
-                Err(err) => return Err(Box::new(Outcome::refused(keys, before, err))),
+                Err(err) => return Err(Box::new(ExecutionOutcome::refused(keys, before, err))),
             },
         };
         if matches!(message, VersionedMessage::V1(_)) && !self.features().snapshot().enable_tx_v1 {
             let err = TransactionError::UnsupportedVersion;
-            return Err(Box::new(Outcome::refused(keys, before, err)));
+            return Err(Box::new(ExecutionOutcome::refused(keys, before, err)));
         }
         match loading::load(message, &keys.all, &before, bytes_max, program_data_bytes) {
             Ok(loaded) => Ok(Ready { keys, before, loaded }),
             Err(NotLoaded { err, bytes }) => {
                 let terms = terms.map_or_else(|| self.terms(transaction, &keys, &before), Ok);
                 Err(Box::new(match terms {
-                    Err(err) => Outcome::refused(keys, before, err),
+                    Err(err) => ExecutionOutcome::refused(keys, before, err),
                     Ok(Terms { fee, .. }) => {
-                        let mut outcome = Outcome::refused(keys, before, err);
+                        let mut outcome = ExecutionOutcome::refused(keys, before, err);
                         outcome.charge(fee, nonce, last_blockhash);
                         outcome.loaded_bytes = self.fee_only_bytes(bytes, nonce, &outcome);
                         outcome
@@ -298,7 +298,12 @@ impl Vm {
     }
 
     /// Bytes that a transaction counts that only pays: what it loaded, or what it pays with.
-    fn fee_only_bytes(&self, loaded: u32, nonce: Option<Pubkey>, outcome: &Outcome) -> u32 {
+    fn fee_only_bytes(
+        &self,
+        loaded: u32,
+        nonce: Option<Pubkey>,
+        outcome: &ExecutionOutcome,
+    ) -> u32 {
         if self.features().snapshot().define_ltds_fee_only_semantics {
             return loaded;
         }
@@ -313,7 +318,7 @@ impl Vm {
     fn terms(
         &self,
         transaction: &VersionedTransaction,
-        keys: &Keys,
+        keys: &AccountKeys,
         before: &[AccountSharedData],
     ) -> Result<Terms, TransactionError> {
         let sane = SanitizedTransaction::try_create(
@@ -356,7 +361,7 @@ impl Vm {
         ready: Ready,
         nonce: Option<Pubkey>,
         last_blockhash: &Hash,
-    ) -> Outcome {
+    ) -> ExecutionOutcome {
         let Ready { keys, before, loaded } = ready;
         // The VM takes the message's blockhash for the newest, by which nonces advance; as nobody else
         // looks at it, the newest it is.
@@ -374,9 +379,9 @@ impl Vm {
                         after[place] = account;
                     }
                 }
-                Outcome {
+                ExecutionOutcome {
                     result: Ok(()),
-                    included: true,
+                    is_included: true,
                     is_executed: true,
                     loaded_bytes: loaded.bytes,
                     fee: info.meta.fee,
@@ -399,7 +404,7 @@ impl Vm {
                 let included = is_executed
                     || (is_load_failure(&failed.err)
                         && self.check_payer(before.first(), fee).is_ok());
-                let mut outcome = Outcome::refused(keys, before, failed.err);
+                let mut outcome = ExecutionOutcome::refused(keys, before, failed.err);
                 outcome.is_executed = is_executed;
                 outcome.logs = failed.meta.logs;
                 outcome.inner_instructions = failed.meta.inner_instructions;
@@ -418,7 +423,7 @@ impl Vm {
                     InstructionError::ProgramFailedToComplete,
                 );
                 tracing::error!(signature = ?transaction.signatures.first(), "the VM panicked");
-                let mut outcome = Outcome::refused(keys, before, err);
+                let mut outcome = ExecutionOutcome::refused(keys, before, err);
                 outcome.is_executed = true;
                 outcome.loaded_bytes = loaded.bytes;
                 outcome.charge(fee, nonce, last_blockhash);
@@ -456,11 +461,11 @@ impl Vm {
         let mut closed = account.clone();
         closed.set_owner(bpf_loader_upgradeable::ID);
         closed.set_executable(true);
-        self.put_undeployed(key, &closed);
+        self.put_invisible_program(key, &closed);
     }
 
     /// Keeps a program that is not to be called yet.
-    pub(crate) fn put_undeployed(&mut self, key: Pubkey, program: &AccountSharedData) {
+    pub(crate) fn put_invisible_program(&mut self, key: Pubkey, program: &AccountSharedData) {
         self.close(key);
         self.svm.set_account_no_checks(key, program.clone());
     }
@@ -553,14 +558,14 @@ fn is_load_failure(err: &TransactionError) -> bool {
     )
 }
 
-impl Outcome {
+impl ExecutionOutcome {
     /// A failed transaction still pays, and still advances its nonce.
     fn charge(&mut self, fee: u64, nonce: Option<Pubkey>, last_blockhash: &Hash) {
         let Some(payer) = self.after.first_mut() else { return };
         let fee = fee.min(payer.lamports());
         payer.set_lamports(payer.lamports() - fee);
         self.fee = fee;
-        self.included = true;
+        self.is_included = true;
         if let Some(place) = nonce.and_then(|nonce| self.keys.iter().position(|key| *key == nonce))
         {
             nonce::advance(&mut self.after[place], last_blockhash);
@@ -571,7 +576,11 @@ impl Outcome {
 #[cfg(test)]
 impl Vm {
     /// Runs a transaction that calls nothing but builtin programs.
-    pub(crate) fn run(&self, transaction: &VersionedTransaction, last_blockhash: &Hash) -> Outcome {
+    pub(crate) fn run(
+        &self,
+        transaction: &VersionedTransaction,
+        last_blockhash: &Hash,
+    ) -> ExecutionOutcome {
         match self.load(transaction, None, last_blockhash, |_| None) {
             Ok(ready) => self.execute(transaction, ready, None, last_blockhash),
             Err(outcome) => *outcome,
@@ -656,7 +665,7 @@ mod tests {
         let outcome = vm.run(&call(&payer, PROGRAM), &Hash::default());
         let err = InstructionError::ProgramFailedToComplete;
         assert_eq!(outcome.result, Err(TransactionError::InstructionError(0, err)));
-        assert!(outcome.included);
+        assert!(outcome.is_included);
         let writes: Vec<_> =
             outcome.writes().map(|(key, account)| (key, account.lamports())).collect();
         assert_eq!(writes, [(payer.pubkey(), lamports - LAMPORTS_PER_SIGNATURE)]);
@@ -672,7 +681,7 @@ mod tests {
     });
 
     #[test]
-    fn what_is_written_keeps_no_room_to_grow() {
+    fn what_is_written_reserves_no_spare_capacity() {
         let mut vm = Vm::new(every_feature());
         vm.svm_mut().add_builtin(PROGRAM, Writes::register);
         let (payer, written) = (Keypair::new(), Pubkey::new_from_array([8; 32]));
@@ -691,11 +700,11 @@ mod tests {
     }
 
     #[test]
-    fn who_cannot_pay_is_not_included() {
+    fn a_payer_that_cannot_pay_is_not_included() {
         let vm = Vm::new(every_feature());
         let outcome = vm.run(&call(&Keypair::new(), PROGRAM), &Hash::default());
         assert_eq!(outcome.result, Err(TransactionError::AccountNotFound));
-        assert!(!outcome.included);
+        assert!(!outcome.is_included);
         assert_eq!(outcome.writes().count(), 0);
     }
 

@@ -14,7 +14,7 @@ use solana_transaction::versioned::VersionedTransaction;
 use solana_vote_interface::instruction::tower_sync;
 use solana_vote_interface::state::{Lockout, MAX_LOCKOUT_HISTORY, TowerSync, VoteStateV4};
 
-use crate::keys::NodeKeys;
+use crate::keypairs::NodeKeypairs;
 
 /// The lockouts of a validator that votes for every block.
 #[derive(Clone, Debug, Default)]
@@ -74,7 +74,7 @@ impl Tower {
 }
 
 /// The key that a vote account lets vote: its own, or the identity's, which ledgers had at first.
-pub(crate) fn voter(vote_account: Option<&Account>, keys: &NodeKeys) -> Keypair {
+pub(crate) fn voter(vote_account: Option<&Account>, keys: &NodeKeypairs) -> Keypair {
     let identity = keys.identity.pubkey();
     let state = vote_account.and_then(|account| {
         VoteStateV4::deserialize(account.0.data(), &keys.vote_account.pubkey()).ok()

@@ -25,8 +25,8 @@ use solana_pubkey::Pubkey;
 use solana_sdk_ids::native_loader;
 use solana_transaction::versioned::VersionedTransaction;
 
-use crate::held::Held;
-use crate::vm::{self, Outcome, Vm};
+use crate::clock_cache::ClockCache;
+use crate::vm::{self, ExecutionOutcome, Vm};
 use crate::{precompiles, sysvars};
 
 /// Bytes of plain accounts that are held: about 120,000 token accounts.
@@ -37,18 +37,18 @@ const PROGRAMS_MAX: usize = 256;
 const ELF_BYTES_MAX: usize = 64 << 20;
 
 /// Where the accounts of a ledger are as of one block.
-pub(crate) trait Accounts {
+pub(crate) trait AccountSource {
     /// What stands under `key`.
     fn account(&self, key: &Pubkey) -> Option<Arc<Account>>;
 }
 
-impl Accounts for View {
+impl AccountSource for View {
     fn account(&self, key: &Pubkey) -> Option<Arc<Account>> {
         self.record(&Address::from(key.to_bytes()))
     }
 }
 
-impl Accounts for query::Ledger<Account, BlockInfo> {
+impl AccountSource for query::Ledger<Account, BlockInfo> {
     fn account(&self, key: &Pubkey) -> Option<Arc<Account>> {
         self.record(&Address::from(key.to_bytes()))
     }
@@ -73,13 +73,13 @@ impl Program {
 /// A VM, and what it holds.
 pub(crate) struct WorkingSet {
     vm: Vm,
-    plain: Held,
+    plain: ClockCache,
     programs: HashMap<Pubkey, Program, RandomState>,
     elf_bytes: usize,
     /// Sysvars and builtin programs.
     pinned: HashSet<Pubkey, RandomState>,
     /// Whether everything that the source becomes is written here too.
-    follows: bool,
+    write_through: bool,
     /// A program of the VM is none any more: only a new VM forgets it.
     is_outdated: bool,
     /// What was called as a program and is not deployed. The VM remembers each.
@@ -88,8 +88,8 @@ pub(crate) struct WorkingSet {
 
 impl WorkingSet {
     /// A VM with the sysvars and builtin programs of `source`, and nothing else yet.
-    pub(crate) fn new(source: &impl Accounts, features: FeatureSet) -> Self {
-        let mut set = Self::empty(Vm::bare(features));
+    pub(crate) fn new(source: &impl AccountSource, features: FeatureSet) -> Self {
+        let mut set = Self::empty(Vm::without_programs(features));
         let builtins: Vec<Pubkey> = set.vm.accounts().map(|(key, _)| *key).collect();
         for key in builtins.into_iter().chain(sysvars::ALL).chain(precompiles::IDS) {
             if let Some(account) = source.account(&key) {
@@ -104,26 +104,26 @@ impl WorkingSet {
     fn empty(vm: Vm) -> Self {
         Self {
             vm,
-            plain: Held::new(PLAIN_BYTES_MAX),
+            plain: ClockCache::new(PLAIN_BYTES_MAX),
             programs: HashMap::default(),
             elf_bytes: 0,
             pinned: HashSet::default(),
-            follows: true,
+            write_through: true,
             is_outdated: false,
             closed: HashSet::default(),
         }
     }
 
     /// The same without plain accounts: for simulations, which bring in those of their view.
-    pub(crate) fn without_plain(&self) -> Self {
+    pub(crate) fn clone_programs(&self) -> Self {
         let mut set = Self {
             vm: self.vm.clone(),
             programs: self.programs.clone(),
             pinned: self.pinned.clone(),
-            follows: false,
+            write_through: false,
             closed: self.closed.clone(),
             elf_bytes: self.elf_bytes,
-            plain: Held::new(PLAIN_BYTES_MAX),
+            plain: ClockCache::new(PLAIN_BYTES_MAX),
             is_outdated: false,
         };
         let is_kept = |key: &Pubkey| set.pinned.contains(key) || set.programs.contains_key(key);
@@ -145,29 +145,29 @@ impl WorkingSet {
 
     /// Brings in all that a transaction needs, if it is not here: what it names itself, its lookup
     /// tables, and what it names by those.
-    pub(crate) fn bring(&mut self, source: &impl Accounts, message: &VersionedMessage) {
-        self.make_room();
-        self.bring_all(source, message);
+    pub(crate) fn load(&mut self, source: &impl AccountSource, message: &VersionedMessage) {
+        self.evict_excess();
+        self.load_all(source, message);
         if self.is_outdated {
-            self.start_anew();
-            self.bring_all(source, message);
+            self.rebuild();
+            self.load_all(source, message);
         }
     }
 
-    fn bring_all(&mut self, source: &impl Accounts, message: &VersionedMessage) {
+    fn load_all(&mut self, source: &impl AccountSource, message: &VersionedMessage) {
         let own = message.static_account_keys();
         for key in own {
-            self.bring_one(source, key);
+            self.load_one(source, key);
         }
         let lookups = message.address_table_lookups().unwrap_or_default();
         for lookup in lookups {
-            self.bring_one(source, &lookup.account_key);
+            self.load_one(source, &lookup.account_key);
         }
         // Tables that do not resolve fail the transaction, which then needs no more than its own keys.
         if !lookups.is_empty()
             && let Ok(keys) = self.vm.keys(message)
         {
-            keys.all[own.len()..].iter().for_each(|key| self.bring_one(source, key));
+            keys.all[own.len()..].iter().for_each(|key| self.load_one(source, key));
         }
     }
 
@@ -177,7 +177,7 @@ impl WorkingSet {
         transaction: &VersionedTransaction,
         nonce: Option<Pubkey>,
         last_blockhash: &Hash,
-    ) -> Outcome {
+    ) -> ExecutionOutcome {
         let data_bytes = |key: &Pubkey| self.program_data_bytes(key);
         let ready = match self.vm.load(transaction, nonce, last_blockhash, data_bytes) {
             Ok(ready) => ready,
@@ -200,10 +200,10 @@ impl WorkingSet {
     /// One account, brought in if it is not here.
     pub(crate) fn account(
         &mut self,
-        source: &impl Accounts,
+        source: &impl AccountSource,
         key: &Pubkey,
     ) -> Option<&AccountSharedData> {
-        self.bring_one(source, key);
+        self.load_one(source, key);
         self.vm.account(key)
     }
 
@@ -214,7 +214,7 @@ impl WorkingSet {
     ) {
         for (key, account) in writes.clone().filter(|(_, account)| !is_program(account)) {
             self.vm.put(key, account);
-            self.note(key, account, true);
+            self.track(key, account, true);
         }
         for (key, account) in writes.filter(|(_, account)| is_program(account)) {
             self.put_program(key, account);
@@ -235,9 +235,9 @@ impl WorkingSet {
         Some(self.programs.get(key)?.data.as_ref()?.0.data().len())
     }
 
-    fn bring_one(&mut self, source: &impl Accounts, key: &Pubkey) {
+    fn load_one(&mut self, source: &impl AccountSource, key: &Pubkey) {
         let is_here = match self.programs.get(key) {
-            Some(had) => self.follows && self.is_settled(had),
+            Some(had) => self.write_through && self.is_settled(had),
             None => self.plain.touch(key) || self.pinned.contains(key),
         };
         if is_here {
@@ -246,19 +246,19 @@ impl WorkingSet {
         let Some(account) = source.account(key) else {
             self.is_outdated |= self.forget_program(key);
             self.vm.remove(*key);
-            self.plain.hold(*key, 0);
+            self.plain.insert(*key, 0);
             return;
         };
         if is_program(&account.0) {
-            self.bring_program(source, *key, account);
+            self.load_program(source, *key, account);
             return;
         }
         self.vm.put(*key, &account.0);
-        self.note(*key, &account.0, true);
+        self.track(*key, &account.0, true);
     }
 
     /// Brings a program in, unless it is here just so: compiling is what costs.
-    fn bring_program(&mut self, source: &impl Accounts, key: Pubkey, account: Arc<Account>) {
+    fn load_program(&mut self, source: &impl AccountSource, key: Pubkey, account: Arc<Account>) {
         let data_key = vm::program_data_key(&account.0);
         let data = data_key.and_then(|data_key| source.account(&data_key));
         let code = |data: &Option<Arc<Account>>| data.as_ref().map(|data| data.0.clone());
@@ -274,7 +274,7 @@ impl WorkingSet {
                 Some(data) => self.vm.put(data_key, &data.0),
                 None => self.vm.remove(data_key),
             }
-            self.plain.hold(data_key, data.map_or(0, |data| data.0.data().len()));
+            self.plain.insert(data_key, data.map_or(0, |data| data.0.data().len()));
         }
         // The VM expects to find who owns a program.
         let owner = account.0.owner();
@@ -283,7 +283,7 @@ impl WorkingSet {
             && let Some(account) = source.account(owner)
         {
             self.vm.put(*owner, &account.0);
-            self.plain.hold(*owner, account.0.data().len());
+            self.plain.insert(*owner, account.0.data().len());
         }
         self.put_program(key, &account.0);
     }
@@ -301,20 +301,20 @@ impl WorkingSet {
         if is_visible {
             self.vm.put(key, account);
         } else {
-            self.vm.put_undeployed(key, account);
+            self.vm.put_invisible_program(key, account);
         }
-        self.note(key, account, is_visible);
+        self.track(key, account, is_visible);
     }
 
     /// Counts what the VM was given.
-    fn note(&mut self, key: Pubkey, account: &AccountSharedData, is_visible: bool) {
+    fn track(&mut self, key: Pubkey, account: &AccountSharedData, is_visible: bool) {
         if self.pinned.contains(&key) {
             return;
         }
         let was_program = self.forget_program(&key);
         if !is_program(account) {
             self.is_outdated |= was_program;
-            self.plain.hold(key, account.data().len());
+            self.plain.insert(key, account.data().len());
             return;
         }
         let data = vm::program_data_key(account).and_then(|key| self.vm.account(&key));
@@ -331,13 +331,13 @@ impl WorkingSet {
         true
     }
 
-    fn make_room(&mut self) {
+    fn evict_excess(&mut self) {
         let programs = self.programs.len() + self.closed.len();
         let is_full = programs > PROGRAMS_MAX || self.elf_bytes > ELF_BYTES_MAX;
         if is_full || self.is_outdated {
-            self.start_anew();
+            self.rebuild();
         }
-        while let Some(key) = self.plain.next_to_go() {
+        while let Some(key) = self.plain.evict_one() {
             // It may have become a program since.
             if !self.programs.contains_key(&key) {
                 self.vm.remove(key);
@@ -346,12 +346,12 @@ impl WorkingSet {
     }
 
     /// A new VM with nothing but what is pinned.
-    fn start_anew(&mut self) {
+    fn rebuild(&mut self) {
         tracing::debug!(programs = self.programs.len(), self.elf_bytes, "programs are let go");
-        let fresh = Self::empty(Vm::bare(self.vm.features().clone()));
+        let fresh = Self::empty(Vm::without_programs(self.vm.features().clone()));
         let old = std::mem::replace(self, fresh);
         self.pinned = old.pinned;
-        self.follows = old.follows;
+        self.write_through = old.write_through;
         for key in &self.pinned {
             match old.vm.account(key) {
                 Some(account) => self.vm.put(*key, account),
@@ -368,7 +368,7 @@ fn is_program(account: &AccountSharedData) -> bool {
 }
 
 #[cfg(test)]
-impl Accounts for HashMap<Pubkey, AccountSharedData> {
+impl AccountSource for HashMap<Pubkey, AccountSharedData> {
     fn account(&self, key: &Pubkey) -> Option<Arc<Account>> {
         self.get(key).map(|account| Arc::new(Account(account.clone())))
     }
@@ -399,7 +399,7 @@ mod tests {
         let mut clock: Clock = vm.svm().get_sysvar();
         clock.slot += 1;
         vm.svm_mut().set_sysvar(&clock);
-        for (key, account) in programs::of_genesis(&vm.svm().get_sysvar()) {
+        for (key, account) in programs::genesis_programs(&vm.svm().get_sysvar()) {
             vm.put_as_data(key, &account);
         }
         vm.accounts().map(|(key, account)| (*key, account.clone())).collect()
@@ -429,7 +429,7 @@ mod tests {
 
     /// Runs a transaction, and keeps what it did in both places.
     fn execute(set: &mut WorkingSet, map: &mut Map, transaction: &VersionedTransaction) {
-        set.bring(map, &transaction.message);
+        set.load(map, &transaction.message);
         let outcome = set.run(transaction, None, &Hash::default());
         assert_eq!(outcome.result, Ok(()));
         set.commit(outcome.writes());
@@ -453,12 +453,12 @@ mod tests {
     }
 
     #[test]
-    fn accounts_come_as_they_are_named_and_go_when_there_is_no_room() {
+    fn accounts_are_loaded_when_named_and_evicted_past_the_bound() {
         let mut map = genesis();
         let payers: Vec<Keypair> = (0..40).map(|_| wallet(&mut map)).collect();
         let mut set = working_set(&map);
         let pinned = set.vm().accounts().count();
-        set.plain = Held::new(4_000);
+        set.plain = ClockCache::new(4_000);
         for round in 0..3 {
             for payer in &payers {
                 let to = payers[round].pubkey();
@@ -490,7 +490,7 @@ mod tests {
     }
 
     #[test]
-    fn programs_are_compiled_when_they_are_named_and_all_let_go_past_their_bound() {
+    fn programs_are_compiled_when_named_and_all_evicted_past_their_bound() {
         let mut map = genesis();
         let payer = wallet(&mut map);
         let mut set = working_set(&map);
@@ -514,10 +514,10 @@ mod tests {
         let mut set = working_set(&map);
         let transaction = make_mint(&mut map, token_2022::id(), &payer);
         execute(&mut set, &mut map, &transaction);
-        let mut beside = set.without_plain();
+        let mut beside = set.clone_programs();
         let run = |beside: &mut WorkingSet, map: &Map, transaction: &VersionedTransaction| {
             beside.clear();
-            beside.bring(map, &transaction.message);
+            beside.load(map, &transaction.message);
             beside.run(transaction, None, &Hash::default()).result
         };
         let transaction = make_mint(&mut map, token_2022::id(), &payer);
@@ -552,7 +552,7 @@ mod tests {
             map.insert(program_id, AccountSharedData::new(1, 0, &owner));
             let call = Instruction { program_id, accounts: Vec::new(), data: Vec::new() };
             let transaction = signed(call, &payer);
-            set.bring(&map, &transaction.message);
+            set.load(&map, &transaction.message);
             assert_eq!(set.run(&transaction, None, &Hash::default()).result, unsupported);
             assert_eq!(set.account(&map, &program_id), map.get(&program_id));
         }
@@ -578,12 +578,12 @@ mod tests {
 
         let transaction = make_mint(&mut map, program, &payer);
         let run = |set: &mut WorkingSet, map: &Map| {
-            set.bring(map, &transaction.message);
+            set.load(map, &transaction.message);
             set.run(&transaction, None, &Hash::default()).result
         };
         let unsupported = InstructionError::UnsupportedProgramId;
         let not_yet = Err(TransactionError::InstructionError(0, unsupported));
-        let mut beside = set.without_plain();
+        let mut beside = set.clone_programs();
         assert_eq!(run(&mut set, &map), not_yet);
         assert_eq!(run(&mut beside, &map), not_yet);
 

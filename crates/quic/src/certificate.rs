@@ -26,12 +26,12 @@ const PKCS8_PREFIX: [u8; 16] =
     [0x30, 0x2e, 2, 1, 0, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20];
 
 /// A key and the certificate that shows it.
-pub struct Identity {
+pub struct TlsIdentity {
     pubkey: Pubkey,
     seed: [u8; 32],
 }
 
-impl Identity {
+impl TlsIdentity {
     /// The identity of a keypair: its secret seed and its public key.
     pub fn new(seed: [u8; 32], pubkey: Pubkey) -> Self {
         Self { pubkey, seed }
@@ -52,11 +52,11 @@ impl Identity {
     }
 
     /// TLS for the server's side: clients must show a certificate.
-    pub(crate) fn server(&self) -> Result<QuicServerConfig, TlsError> {
+    pub(crate) fn server_config(&self) -> Result<QuicServerConfig, TlsError> {
         let provider = provider();
         let mut tls = rustls::ServerConfig::builder_with_provider(Arc::clone(&provider))
             .with_protocol_versions(&[&rustls::version::TLS13])?
-            .with_client_cert_verifier(Arc::new(AnyKey(provider)))
+            .with_client_cert_verifier(Arc::new(AcceptAnyKey(provider)))
             .with_single_cert(self.chain(), self.key())?;
         tls.alpn_protocols = vec![ALPN.to_vec()];
         // No session is resumed: a client proves its key each time.
@@ -66,12 +66,12 @@ impl Identity {
 }
 
 /// TLS for the client's side, as Solana's clients have it: any server, our certificate shown.
-pub fn client_config(identity: &Identity) -> Result<QuicClientConfig, TlsError> {
+pub fn client_config(identity: &TlsIdentity) -> Result<QuicClientConfig, TlsError> {
     let provider = provider();
     let mut tls = rustls::ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_protocol_versions(&[&rustls::version::TLS13])?
         .dangerous()
-        .with_custom_certificate_verifier(Arc::new(AnyKey(provider)))
+        .with_custom_certificate_verifier(Arc::new(AcceptAnyKey(provider)))
         .with_client_auth_cert(identity.chain(), identity.key())?;
     tls.alpn_protocols = vec![ALPN.to_vec()];
     tls.resumption = rustls::client::Resumption::disabled();
@@ -148,9 +148,9 @@ fn not_in_quic() -> rustls::Error {
 
 /// Takes any certificate, and checks that the peer has its key.
 #[derive(Debug)]
-struct AnyKey(Arc<CryptoProvider>);
+struct AcceptAnyKey(Arc<CryptoProvider>);
 
-impl ClientCertVerifier for AnyKey {
+impl ClientCertVerifier for AcceptAnyKey {
     fn root_hint_subjects(&self) -> &[DistinguishedName] {
         &[]
     }
@@ -187,7 +187,7 @@ impl ClientCertVerifier for AnyKey {
     }
 }
 
-impl ServerCertVerifier for AnyKey {
+impl ServerCertVerifier for AcceptAnyKey {
     fn verify_server_cert(
         &self,
         _: &CertificateDer<'_>,

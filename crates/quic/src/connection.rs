@@ -14,15 +14,15 @@ use chain::Sender;
 use foldhash::fast::RandomState;
 use quinn_proto::{Dir, ReadError, StreamId, VarInt};
 
-use crate::assembly::{Held, Workbench};
 use crate::config::Config;
-use crate::counters::Cause;
-use crate::driver::Tally;
-use crate::received::{PeerId, Received};
+use crate::counters::DropReason;
+use crate::driver::DriverStats;
+use crate::reassembly::{PartialTransaction, Reassembler};
+use crate::transaction::{PeerId, ReceivedTransaction};
 
 /// Why a connection is closed, as its peer is told: the numbers of Agave's servers, and one of ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Code {
+pub(crate) enum CloseCode {
     /// It was idle, or the node is going.
     Dropped = 1,
     /// There are too many.
@@ -34,9 +34,9 @@ pub(crate) enum Code {
 }
 
 /// What a stream that is stopped is told.
-const STOPPED: u32 = 5;
+const STOP_SENDING_CODE: u32 = 5;
 /// Bad habits are forgotten after so long.
-const FORGIVEN_AFTER: Duration = Duration::from_secs(60);
+const BROKEN_STREAMS_INTERVAL: Duration = Duration::from_secs(60);
 /// Stream frames for each stream beyond which a connection only makes work: a transaction fits into
 /// four datagrams.
 const FRAMES_PER_STREAM_MAX: u64 = 64;
@@ -45,11 +45,11 @@ const FRAMES_FREE: u64 = 16_384;
 
 /// How far a connection has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stage {
+pub(crate) enum ConnectionState {
     Handshake,
     Open(PeerId),
     /// Closed by one side; only its last packets are still of interest.
-    Over,
+    Closed,
 }
 
 /// One connection.
@@ -57,22 +57,22 @@ pub(crate) struct Connection {
     pub(crate) inner: quinn_proto::Connection,
     /// The address that it was counted under; it may have moved since.
     pub(crate) address: IpAddr,
-    pub(crate) stage: Stage,
+    pub(crate) state: ConnectionState,
     pub(crate) since: Instant,
     /// When a datagram of it came last.
-    pub(crate) heard: Instant,
+    pub(crate) last_datagram_at: Instant,
     /// When a transaction of it came last.
-    pub(crate) busy: Instant,
+    pub(crate) last_transaction_at: Instant,
     /// Streams that may be open at once.
     pub(crate) window: u32,
-    pub(crate) is_dirty: bool,
+    pub(crate) needs_processing: bool,
     /// The peer has closed it: there is nothing more to say.
-    pub(crate) has_left: bool,
+    pub(crate) is_closed_by_peer: bool,
     /// The first deadline that the timers know of it.
     pub(crate) deadline: Option<Instant>,
     /// The peer that was just admitted, and what it counts for.
-    pub(crate) to_announce: Option<(PeerId, Sender)>,
-    unfinished: HashMap<StreamId, Unfinished, RandomState>,
+    pub(crate) unreported_peer: Option<(PeerId, Sender)>,
+    unfinished: HashMap<StreamId, UnfinishedStream, RandomState>,
     /// What their buffers hold.
     unfinished_bytes: usize,
     /// Streams that have ended or been stopped.
@@ -82,16 +82,16 @@ pub(crate) struct Connection {
 }
 
 /// A stream that has not ended yet.
-struct Unfinished {
-    held: Held,
+struct UnfinishedStream {
+    partial: PartialTransaction,
     since: Instant,
 }
 
 /// How reading a stream went.
-enum Outcome {
+enum ReadOutcome {
     Whole,
-    Waits,
-    Refused(Cause),
+    Incomplete,
+    Refused(DropReason),
 }
 
 impl Connection {
@@ -99,15 +99,15 @@ impl Connection {
         Self {
             inner,
             address,
-            stage: Stage::Handshake,
+            state: ConnectionState::Handshake,
             since: now,
-            heard: now,
-            busy: now,
+            last_datagram_at: now,
+            last_transaction_at: now,
             window: 0,
-            is_dirty: false,
-            has_left: false,
+            needs_processing: false,
+            is_closed_by_peer: false,
             deadline: None,
-            to_announce: None,
+            unreported_peer: None,
             unfinished: HashMap::default(),
             unfinished_bytes: 0,
             ended: 0,
@@ -121,44 +121,44 @@ impl Connection {
         &mut self,
         peer: PeerId,
         now: Instant,
-        bench: &mut Workbench,
-        out: &mut Vec<Received>,
-        tally: &mut Tally,
+        bench: &mut Reassembler,
+        out: &mut Vec<ReceivedTransaction>,
+        tally: &mut DriverStats,
     ) {
         while let Some(id) = self.inner.streams().accept(Dir::Uni) {
-            let fresh = Unfinished { held: Held::Nothing, since: now };
-            self.read(id, fresh, peer, now, bench, out, tally);
+            let fresh = UnfinishedStream { partial: PartialTransaction::Nothing, since: now };
+            self.read_stream(id, fresh, peer, now, bench, out, tally);
         }
     }
 
     /// Goes on reading a stream.
-    pub(crate) fn read_on(
+    pub(crate) fn resume_stream(
         &mut self,
         id: StreamId,
         peer: PeerId,
         now: Instant,
-        bench: &mut Workbench,
-        out: &mut Vec<Received>,
-        tally: &mut Tally,
+        bench: &mut Reassembler,
+        out: &mut Vec<ReceivedTransaction>,
+        tally: &mut DriverStats,
     ) {
         // What is not waited for has been stopped, or read to its end already.
         let Some(unfinished) = self.unfinished.remove(&id) else { return };
-        bench.go_on(&unfinished.held, &mut self.unfinished_bytes);
-        self.read(id, unfinished, peer, now, bench, out, tally);
+        bench.resume_partial(&unfinished.partial, &mut self.unfinished_bytes);
+        self.read_stream(id, unfinished, peer, now, bench, out, tally);
     }
 
     #[expect(clippy::too_many_arguments, reason = "the parts of a driver, borrowed apart")]
-    fn read(
+    fn read_stream(
         &mut self,
         id: StreamId,
-        unfinished: Unfinished,
+        unfinished: UnfinishedStream,
         peer: PeerId,
         now: Instant,
-        bench: &mut Workbench,
-        out: &mut Vec<Received>,
-        tally: &mut Tally,
+        bench: &mut Reassembler,
+        out: &mut Vec<ReceivedTransaction>,
+        tally: &mut DriverStats,
     ) {
-        let Unfinished { mut held, since } = unfinished;
+        let UnfinishedStream { partial: mut held, since } = unfinished;
         let outcome = {
             let mut stream = self.inner.recv_stream(id);
             let Ok(mut chunks) = stream.read(true) else { return bench.discard(held) };
@@ -167,12 +167,12 @@ impl Connection {
                     Ok(Some(chunk)) if chunk.bytes.is_empty() => {}
                     Ok(Some(chunk)) => {
                         if let Err(cause) = held.add(chunk.bytes, bench) {
-                            break Outcome::Refused(cause);
+                            break ReadOutcome::Refused(cause);
                         }
                     }
-                    Ok(None) => break Outcome::Whole,
-                    Err(ReadError::Blocked) => break Outcome::Waits,
-                    Err(ReadError::Reset(_)) => break Outcome::Refused(Cause::Reset),
+                    Ok(None) => break ReadOutcome::Whole,
+                    Err(ReadError::Blocked) => break ReadOutcome::Incomplete,
+                    Err(ReadError::Reset(_)) => break ReadOutcome::Refused(DropReason::Reset),
                 }
             };
             // What has to be told the peer goes out with this round's packets.
@@ -180,38 +180,46 @@ impl Connection {
             outcome
         };
         match outcome {
-            Outcome::Whole => {
+            ReadOutcome::Whole => {
                 self.ended += 1;
-                self.busy = now;
+                self.last_transaction_at = now;
                 match bench.finish(held) {
                     Some(bytes) => deliver(bytes, peer, since, out, tally),
-                    None => self.refuse(Cause::Empty, now, tally),
+                    None => self.record_broken_stream(DropReason::Empty, now, tally),
                 }
             }
-            Outcome::Waits => match bench.keep(held, &mut self.unfinished_bytes) {
-                Ok(held) => {
-                    self.unfinished.insert(id, Unfinished { held, since });
+            ReadOutcome::Incomplete => {
+                match bench.store_partial(held, &mut self.unfinished_bytes) {
+                    Ok(held) => {
+                        self.unfinished.insert(id, UnfinishedStream { partial: held, since });
+                    }
+                    Err(cause) => self.stop_stream(id, cause, now, tally),
                 }
-                Err(cause) => self.stop(id, cause, now, tally),
-            },
-            Outcome::Refused(cause) => {
+            }
+            ReadOutcome::Refused(cause) => {
                 bench.discard(held);
-                self.stop(id, cause, now, tally);
+                self.stop_stream(id, cause, now, tally);
             }
         }
     }
 
     /// Wants nothing more of a stream.
-    fn stop(&mut self, id: StreamId, cause: Cause, now: Instant, tally: &mut Tally) {
+    fn stop_stream(
+        &mut self,
+        id: StreamId,
+        cause: DropReason,
+        now: Instant,
+        tally: &mut DriverStats,
+    ) {
         // A stream that has ended meanwhile needs no stopping.
-        let _ = self.inner.recv_stream(id).stop(VarInt::from_u32(STOPPED));
+        let _ = self.inner.recv_stream(id).stop(VarInt::from_u32(STOP_SENDING_CODE));
         self.ended += 1;
-        self.refuse(cause, now, tally);
+        self.record_broken_stream(cause, now, tally);
     }
 
-    fn refuse(&mut self, cause: Cause, now: Instant, tally: &mut Tally) {
+    fn record_broken_stream(&mut self, cause: DropReason, now: Instant, tally: &mut DriverStats) {
         tally.refuse(cause);
-        if now.saturating_duration_since(self.broken_since) > FORGIVEN_AFTER {
+        if now.saturating_duration_since(self.broken_since) > BROKEN_STREAMS_INTERVAL {
             (self.broken, self.broken_since) = (0, now);
         }
         self.broken += 1;
@@ -222,20 +230,21 @@ impl Connection {
         &mut self,
         config: &Config,
         now: Instant,
-        bench: &mut Workbench,
-        tally: &mut Tally,
+        bench: &mut Reassembler,
+        tally: &mut DriverStats,
     ) -> bool {
         let timeout = config.stream_timeout();
-        let is_late = |stream: &Unfinished| now.saturating_duration_since(stream.since) >= timeout;
+        let is_late =
+            |stream: &UnfinishedStream| now.saturating_duration_since(stream.since) >= timeout;
         if !self.unfinished.values().any(is_late) {
             return false;
         }
-        let late: Vec<(StreamId, Unfinished)> =
+        let late: Vec<(StreamId, UnfinishedStream)> =
             self.unfinished.extract_if(|_, stream| is_late(stream)).collect();
         for (id, stream) in late {
-            bench.go_on(&stream.held, &mut self.unfinished_bytes);
-            bench.discard(stream.held);
-            self.stop(id, Cause::Stalled, now, tally);
+            bench.resume_partial(&stream.partial, &mut self.unfinished_bytes);
+            bench.discard(stream.partial);
+            self.stop_stream(id, DropReason::Stalled, now, tally);
         }
         true
     }
@@ -262,23 +271,29 @@ impl Connection {
     }
 
     /// Says good-bye.
-    pub(crate) fn close(&mut self, code: Code, reason: &'static str, now: Instant) {
+    pub(crate) fn close(&mut self, code: CloseCode, reason: &'static str, now: Instant) {
         let reason = Bytes::from_static(reason.as_bytes());
         self.inner.close(now, VarInt::from_u32(code as u32), reason);
     }
 
     /// Lets go of what was begun; each unfinished transaction is counted.
-    pub(crate) fn cut_off(&mut self, bench: &mut Workbench, tally: &mut Tally) {
+    pub(crate) fn discard_unfinished(&mut self, bench: &mut Reassembler, tally: &mut DriverStats) {
         for (_, stream) in std::mem::take(&mut self.unfinished) {
-            bench.go_on(&stream.held, &mut self.unfinished_bytes);
-            bench.discard(stream.held);
-            tally.refuse(Cause::CutOff);
+            bench.resume_partial(&stream.partial, &mut self.unfinished_bytes);
+            bench.discard(stream.partial);
+            tally.refuse(DropReason::CutOff);
         }
     }
 }
 
-fn deliver(bytes: Bytes, peer: PeerId, since: Instant, out: &mut Vec<Received>, tally: &mut Tally) {
+fn deliver(
+    bytes: Bytes,
+    peer: PeerId,
+    since: Instant,
+    out: &mut Vec<ReceivedTransaction>,
+    tally: &mut DriverStats,
+) {
     tally.received += 1;
     tally.received_bytes += bytes.len() as u64;
-    out.push(Received { bytes, peer, since });
+    out.push(ReceivedTransaction { bytes, peer, since });
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 /// Why something was refused, or a connection ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cause {
+pub enum DropReason {
     /// A transaction of more bytes than its version has.
     TooLong,
     /// A stream that ended without a byte.
@@ -50,32 +50,32 @@ pub enum Cause {
 }
 
 /// Every cause, with its name.
-const CAUSES: [(Cause, &str); 20] = [
-    (Cause::TooLong, "too_long"),
-    (Cause::Empty, "empty"),
-    (Cause::Reset, "reset"),
-    (Cause::Stalled, "stalled"),
-    (Cause::UnfinishedFull, "unfinished_full"),
-    (Cause::CutOff, "cut_off"),
-    (Cause::QueueFull, "queue_full"),
-    (Cause::Repeated, "repeated"),
-    (Cause::Executed, "executed"),
-    (Cause::Malformed, "malformed"),
-    (Cause::Signature, "signature"),
-    (Cause::LedgerFull, "ledger_full"),
-    (Cause::Closed, "closed"),
-    (Cause::HandshakeRate, "handshake_rate"),
-    (Cause::HandshakeFailed, "handshake_failed"),
-    (Cause::ConnectionsFull, "connections_full"),
-    (Cause::AddressFull, "address_full"),
-    (Cause::IdentityFull, "identity_full"),
-    (Cause::Misbehaved, "misbehaved"),
-    (Cause::DatagramTooLong, "datagram_too_long"),
+const DROP_REASONS: [(DropReason, &str); 20] = [
+    (DropReason::TooLong, "too_long"),
+    (DropReason::Empty, "empty"),
+    (DropReason::Reset, "reset"),
+    (DropReason::Stalled, "stalled"),
+    (DropReason::UnfinishedFull, "unfinished_full"),
+    (DropReason::CutOff, "cut_off"),
+    (DropReason::QueueFull, "queue_full"),
+    (DropReason::Repeated, "repeated"),
+    (DropReason::Executed, "executed"),
+    (DropReason::Malformed, "malformed"),
+    (DropReason::Signature, "signature"),
+    (DropReason::LedgerFull, "ledger_full"),
+    (DropReason::Closed, "closed"),
+    (DropReason::HandshakeRate, "handshake_rate"),
+    (DropReason::HandshakeFailed, "handshake_failed"),
+    (DropReason::ConnectionsFull, "connections_full"),
+    (DropReason::AddressFull, "address_full"),
+    (DropReason::IdentityFull, "identity_full"),
+    (DropReason::Misbehaved, "misbehaved"),
+    (DropReason::DatagramTooLong, "datagram_too_long"),
 ];
 
 /// What a thread between the queue and the ledger does with a transaction, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum VerifyStep {
     /// Whether an equal one came a moment ago.
     Repeated,
     /// Whether its bytes are a transaction.
@@ -89,20 +89,20 @@ pub enum Step {
 }
 
 /// Every step, with its name.
-const STEPS: [(Step, &str); 5] = [
-    (Step::Repeated, "repeated"),
-    (Step::Shape, "shape"),
-    (Step::Executed, "executed"),
-    (Step::Signatures, "signatures"),
-    (Step::HandOver, "hand_over"),
+const VERIFY_STEPS: [(VerifyStep, &str); 5] = [
+    (VerifyStep::Repeated, "repeated"),
+    (VerifyStep::Shape, "shape"),
+    (VerifyStep::Executed, "executed"),
+    (VerifyStep::Signatures, "signatures"),
+    (VerifyStep::HandOver, "hand_over"),
 ];
 
 /// How long each step of some transactions took.
 #[derive(Default)]
-pub(crate) struct Steps([Duration; STEPS.len()]);
+pub(crate) struct VerifyStepTimes([Duration; VERIFY_STEPS.len()]);
 
-impl Steps {
-    pub(crate) fn add(&mut self, step: Step, took: Duration) {
+impl VerifyStepTimes {
+    pub(crate) fn add(&mut self, step: VerifyStep, took: Duration) {
         self.0[step as usize] += took;
     }
 }
@@ -131,21 +131,21 @@ pub struct Counters {
     pub open: AtomicU64,
     /// Retry tokens sent.
     pub retries: AtomicU64,
-    refused: [AtomicU64; CAUSES.len()],
+    refused: [AtomicU64; DROP_REASONS.len()],
     latencies: [AtomicU64; LATENCIES],
     latency_us: AtomicU64,
     /// Nanoseconds.
-    steps: [AtomicU64; STEPS.len()],
+    steps: [AtomicU64; VERIFY_STEPS.len()],
 }
 
 impl Counters {
     /// Counts one refusal.
-    pub fn refuse(&self, cause: Cause) {
+    pub fn refuse(&self, cause: DropReason) {
         self.refuse_many(cause, 1);
     }
 
     /// Counts refusals of one cause.
-    pub fn refuse_many(&self, cause: Cause, count: u64) {
+    pub fn refuse_many(&self, cause: DropReason, count: u64) {
         if count > 0 {
             self.refused[cause as usize].fetch_add(count, Ordering::Relaxed);
         }
@@ -161,7 +161,7 @@ impl Counters {
     }
 
     /// Adds what a batch's steps took.
-    pub(crate) fn took(&self, steps: &Steps) {
+    pub(crate) fn record_steps(&self, steps: &VerifyStepTimes) {
         for (count, took) in self.steps.iter().zip(steps.0) {
             let ns = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
             count.fetch_add(ns, Ordering::Relaxed);
@@ -169,9 +169,9 @@ impl Counters {
     }
 
     /// All counts as they are now.
-    pub fn figures(&self) -> Figures {
+    pub fn snapshot(&self) -> MetricsSnapshot {
         let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        Figures {
+        MetricsSnapshot {
             received: load(&self.received),
             received_bytes: load(&self.received_bytes),
             accepted: load(&self.accepted),
@@ -191,7 +191,7 @@ impl Counters {
 
 /// All counts at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Figures {
+pub struct MetricsSnapshot {
     /// Transactions read whole.
     pub received: u64,
     /// Their bytes.
@@ -212,25 +212,28 @@ pub struct Figures {
     pub retries: u64,
     /// Microseconds from first byte to the ledger, summed over the accepted.
     pub latency_us: u64,
-    refused: [u64; CAUSES.len()],
+    refused: [u64; DROP_REASONS.len()],
     latencies: [u64; LATENCIES],
-    steps: [u64; STEPS.len()],
+    steps: [u64; VERIFY_STEPS.len()],
 }
 
-impl Figures {
+impl MetricsSnapshot {
     /// How long the threads between the queue and the ledger were at each step, all in all, by its name.
     pub fn steps(&self) -> impl Iterator<Item = (&'static str, Duration)> + '_ {
-        STEPS.iter().zip(self.steps).map(|((_, name), ns)| (*name, Duration::from_nanos(ns)))
+        VERIFY_STEPS.iter().zip(self.steps).map(|((_, name), ns)| (*name, Duration::from_nanos(ns)))
     }
 
     /// How often something was refused for `cause`.
-    pub fn refused(&self, cause: Cause) -> u64 {
+    pub fn refused(&self, cause: DropReason) -> u64 {
         self.refused[cause as usize]
     }
 
     /// Every cause that there was, by name.
-    pub fn causes(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        CAUSES.iter().map(|(cause, name)| (*name, self.refused(*cause))).filter(|(_, n)| *n > 0)
+    pub fn drop_reasons(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        DROP_REASONS
+            .iter()
+            .map(|(cause, name)| (*name, self.refused(*cause)))
+            .filter(|(_, n)| *n > 0)
     }
 
     /// How many of the accepted took less than so many microseconds from first byte to the ledger, and not
@@ -254,14 +257,14 @@ impl Figures {
     }
 }
 
-impl fmt::Display for Figures {
+impl fmt::Display for MetricsSnapshot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
             "{} received, {} accepted, {} connections",
             self.received, self.accepted, self.open
         )?;
-        self.causes().try_for_each(|(name, count)| write!(f, ", {name} {count}"))
+        self.drop_reasons().try_for_each(|(name, count)| write!(f, ", {name} {count}"))
     }
 }
 
@@ -270,24 +273,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_cause_is_counted_under_its_own_name() {
+    fn every_drop_reason_is_counted_under_its_own_name() {
         let counters = Counters::default();
-        for (at, (cause, _)) in CAUSES.iter().enumerate() {
+        for (at, (cause, _)) in DROP_REASONS.iter().enumerate() {
             assert_eq!(*cause as usize, at);
             counters.refuse_many(*cause, at as u64 + 1);
         }
-        let figures = counters.figures();
-        let causes: Vec<_> = figures.causes().collect();
-        assert_eq!(causes.len(), CAUSES.len());
+        let figures = counters.snapshot();
+        let causes: Vec<_> = figures.drop_reasons().collect();
+        assert_eq!(causes.len(), DROP_REASONS.len());
         assert!(causes.iter().enumerate().all(|(at, (_, count))| *count == at as u64 + 1));
     }
 
     #[test]
-    fn latencies_are_told_as_powers_of_two() {
+    fn latencies_are_reported_as_powers_of_two() {
         let counters = Counters::default();
         (0..99).for_each(|_| counters.accept(Duration::from_micros(100)));
         counters.accept(Duration::from_millis(10));
-        let figures = counters.figures();
+        let figures = counters.snapshot();
         assert_eq!((figures.latency_us(0.5), figures.latency_us(0.999)), (128, 16_384));
         let told: Vec<_> = figures.latencies().filter(|(_, count)| *count > 0).collect();
         assert_eq!((told, figures.latency_us), (vec![(128, 99), (16_384, 1)], 19_900));

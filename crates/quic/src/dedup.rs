@@ -22,7 +22,7 @@ const BUCKET: usize = 8;
 type Generation = [[AtomicU64; BUCKET]];
 
 /// What came a moment ago, for all threads.
-pub(crate) struct Recent {
+pub(crate) struct DedupFilter {
     key: RandomState,
     generations: [OnceLock<Box<Generation>>; 2],
     /// Buckets of a generation, a power of two.
@@ -32,10 +32,10 @@ pub(crate) struct Recent {
     len: AtomicUsize,
     len_max: usize,
     age_max: Duration,
-    turned: Mutex<Instant>,
+    rotated_at: Mutex<Instant>,
 }
 
-impl Recent {
+impl DedupFilter {
     pub(crate) fn new(len_max: usize, age_max: Duration, now: Instant) -> Self {
         let buckets = (len_max * 2).div_ceil(BUCKET).next_power_of_two();
         Self {
@@ -46,7 +46,7 @@ impl Recent {
             len: AtomicUsize::new(0),
             len_max,
             age_max,
-            turned: Mutex::new(now),
+            rotated_at: Mutex::new(now),
         }
     }
 
@@ -84,8 +84,8 @@ impl Recent {
     }
 
     /// Turns the generations over if it is time; call it now and then.
-    pub(crate) fn turn_over(&self, now: Instant) {
-        let Some(mut turned) = self.turned.try_lock() else { return };
+    pub(crate) fn rotate(&self, now: Instant) {
+        let Some(mut turned) = self.rotated_at.try_lock() else { return };
         let is_old = now.saturating_duration_since(*turned) >= self.age_max;
         if !is_old && self.len.load(Ordering::Relaxed) < self.len_max {
             return;
@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn a_repetition_is_known_until_it_is_forgotten() {
-        let recent = Recent::new(100, Duration::from_secs(1), clock::now());
+        let recent = DedupFilter::new(100, Duration::from_secs(1), clock::now());
         let mark = recent.insert(b"one").expect("new");
         assert!(recent.insert(b"two").is_some());
         assert_eq!(recent.insert(b"one"), None);
@@ -128,33 +128,33 @@ mod tests {
     #[test]
     fn a_table_that_nothing_came_to_takes_no_memory() {
         let start = clock::now();
-        let recent = Recent::new(100, Duration::from_secs(1), start);
-        let is_made = |recent: &Recent| recent.generations.iter().any(|it| it.get().is_some());
-        recent.turn_over(start + Duration::from_secs(5));
+        let recent = DedupFilter::new(100, Duration::from_secs(1), start);
+        let is_made = |recent: &DedupFilter| recent.generations.iter().any(|it| it.get().is_some());
+        recent.rotate(start + Duration::from_secs(5));
         assert!(!is_made(&recent));
         assert!(recent.insert(b"one").is_some());
         assert!(is_made(&recent));
     }
 
     #[test]
-    fn what_came_is_known_for_one_turn_and_gone_after_two() {
+    fn what_came_is_known_for_one_rotation_and_gone_after_two() {
         let start = clock::now();
-        let recent = Recent::new(100, Duration::from_secs(1), start);
+        let recent = DedupFilter::new(100, Duration::from_secs(1), start);
         assert!(recent.insert(b"one").is_some());
-        recent.turn_over(start + Duration::from_millis(999));
-        recent.turn_over(start + Duration::from_secs(1));
+        recent.rotate(start + Duration::from_millis(999));
+        recent.rotate(start + Duration::from_secs(1));
         assert_eq!(recent.insert(b"one"), None);
-        recent.turn_over(start + Duration::from_secs(2));
+        recent.rotate(start + Duration::from_secs(2));
         assert!(recent.insert(b"one").is_some());
     }
 
     #[test]
     fn ten_times_too_many_are_no_trouble_and_none_is_mistaken() {
         let now = clock::now();
-        let recent = Recent::new(1_000, Duration::from_secs(1), now);
+        let recent = DedupFilter::new(1_000, Duration::from_secs(1), now);
         for n in 0..10_000u32 {
             assert!(recent.insert(&n.to_le_bytes()).is_some(), "{n}");
-            recent.turn_over(now);
+            recent.rotate(now);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The driver of one endpoint: datagrams and the time in, transactions and datagrams out. No I/O, no
 //! clock: the same code runs behind a socket and in a simulation.
 //!
-//! Shape: a round is any number of [`Driver::datagram`], then one [`Driver::drive`], which turns every
+//! Shape: a round is any number of [`Driver::handle_datagram`], then one [`Driver::drive`], which turns every
 //! connection that something happened to once: its timers, its streams, what it has to say. The larger
 //! the round, the fewer packets are sent back and the fewer allocations they cost.
 //! Between rounds nothing happens before [`Driver::next_timeout`]; [`Driver::sweep`] is for what needs no
@@ -22,17 +22,17 @@ use quinn_proto::{
 };
 use rustls::pki_types::CertificateDer;
 
-use crate::assembly::Workbench;
-use crate::buffers::Ring;
-use crate::certificate::{Identity, TlsError, pubkey_of};
-use crate::cid::ShardCids;
+use crate::buffer_pool::BufferPool;
+use crate::certificate::{TlsError, TlsIdentity, pubkey_of};
 use crate::config::Config;
-use crate::connection::{Code, Connection, Stage};
-use crate::counters::{Cause, Counters};
-use crate::gate::{Gate, Verdict};
-use crate::received::{Outlet, Received};
+use crate::connection::{CloseCode, Connection, ConnectionState};
+use crate::connection_admission::{ConnectionAdmission, IncomingDecision};
+use crate::connection_id::ShardConnectionIds;
+use crate::counters::{Counters, DropReason};
+use crate::reassembly::Reassembler;
+use crate::stream_window;
 use crate::timers::Timers;
-use crate::window;
+use crate::transaction::{ReceivedTransaction, TransactionSink};
 
 /// Bytes of a receive buffer: more than any datagram that we agree to (1,472).
 const BUFFER_BYTES: usize = 2_048;
@@ -42,25 +42,25 @@ const STREAM_WINDOW_BYTES: u32 = 16_384;
 /// Transactions handed on at once: a thread behind is woken for them, and that is not free.
 const BATCH: usize = 256;
 /// Datagrams for each connection from which on streams are read before the round has ended.
-const SETTLES_FROM: usize = 4;
+const DATAGRAMS_PER_CONNECTION_MIN: usize = 4;
 /// Between two sweeps.
-const SWEEP: Duration = Duration::from_millis(100);
+const SWEEP_INTERVAL: Duration = Duration::from_millis(100);
 /// Between two looks at what is seldom wrong.
-const SLOW_SWEEP: Duration = Duration::from_secs(1);
+const SLOW_SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 /// Connections at once after which the endpoint's tables are made anew when the last has gone.
-const MANY: usize = 64;
+const ENDPOINT_REBUILD_CONNECTIONS_MIN: usize = 64;
 /// How often a connection is turned in one round, if each turn brings more.
-const TURNS: usize = 4;
+const PROCESS_PASSES_MAX: usize = 4;
 
 /// Takes datagrams to be sent.
-pub trait Outgoing {
+pub trait DatagramSender {
     /// Sends one datagram, or loses it.
     fn send(&mut self, transmit: &Transmit, datagram: &[u8]);
 }
 
 /// Counts of one driver since they were last published.
 #[derive(Default)]
-pub(crate) struct Tally {
+pub(crate) struct DriverStats {
     pub(crate) received: u64,
     pub(crate) received_bytes: u64,
     datagrams: u64,
@@ -69,11 +69,11 @@ pub(crate) struct Tally {
     ended: u64,
     retries: u64,
     buffers_made: u64,
-    refused: Vec<(Cause, u64)>,
+    refused: Vec<(DropReason, u64)>,
 }
 
-impl Tally {
-    pub(crate) fn refuse(&mut self, cause: Cause) {
+impl DriverStats {
+    pub(crate) fn refuse(&mut self, cause: DropReason) {
         match self.refused.iter_mut().find(|(known, _)| *known == cause) {
             Some((_, count)) => *count += 1,
             None => self.refused.push((cause, 1)),
@@ -82,31 +82,36 @@ impl Tally {
 }
 
 /// What all shards of a server have in common.
-pub(crate) struct Common {
+pub(crate) struct SharedConfig {
     pub(crate) config: Arc<Config>,
-    pub(crate) gate: Arc<Gate>,
+    pub(crate) admission: Arc<ConnectionAdmission>,
     endpoint: EndpointConfig,
     server: Arc<ServerConfig>,
 }
 
-impl Common {
+impl SharedConfig {
     pub(crate) fn new(
         config: Arc<Config>,
-        gate: Arc<Gate>,
-        identity: &Identity,
+        gate: Arc<ConnectionAdmission>,
+        identity: &TlsIdentity,
     ) -> Result<Self, TlsError> {
-        let mut server = ServerConfig::with_crypto(Arc::new(identity.server()?));
+        let mut server = ServerConfig::with_crypto(Arc::new(identity.server_config()?));
         server
             .transport_config(Arc::new(transport(&config)))
             .max_incoming(config.handshakes_max)
             .incoming_buffer_size(16 << 10)
             .incoming_buffer_size_total(1 << 20);
-        Ok(Self { config, gate, endpoint: EndpointConfig::default(), server: Arc::new(server) })
+        Ok(Self {
+            config,
+            admission: gate,
+            endpoint: EndpointConfig::default(),
+            server: Arc::new(server),
+        })
     }
 
-    fn endpoint(&self, shard: u8) -> Endpoint {
+    fn new_endpoint(&self, shard: u8) -> Endpoint {
         let mut config = self.endpoint.clone();
-        config.cid_generator(move || Box::new(ShardCids { shard }));
+        config.cid_generator(move || Box::new(ShardConnectionIds { shard }));
         Endpoint::new(Arc::new(config), Some(Arc::clone(&self.server)), true, None)
     }
 }
@@ -132,76 +137,76 @@ fn transport(config: &Config) -> TransportConfig {
 
 /// The driver of one endpoint.
 pub struct Driver {
-    common: Arc<Common>,
+    shared: Arc<SharedConfig>,
     shard: u8,
     endpoint: Endpoint,
     connections: Vec<Option<Box<Connection>>>,
     open: usize,
     /// The most connections since the endpoint was made.
-    open_most: usize,
-    dirty: Vec<usize>,
+    open_max: usize,
+    process_queue: Vec<usize>,
     timers: Timers,
-    buffers: Ring,
-    bench: Workbench,
-    batch: Vec<Received>,
+    buffers: BufferPool,
+    reassembler: Reassembler,
+    batch: Vec<ReceivedTransaction>,
     scratch: Vec<u8>,
-    tally: Tally,
-    swept: Instant,
-    slowly_swept: Instant,
+    stats: DriverStats,
+    swept_at: Instant,
+    slow_swept_at: Instant,
     windows_version: u64,
     was_under_pressure: bool,
     /// Datagrams since streams were read.
-    unsettled: usize,
+    datagrams_since_read: usize,
 }
 
 impl Driver {
     /// A driver alone, for one endpoint without a socket.
     pub fn new(
         config: Arc<Config>,
-        gate: Arc<Gate>,
-        identity: &Identity,
+        gate: Arc<ConnectionAdmission>,
+        identity: &TlsIdentity,
         now: Instant,
     ) -> Result<Self, TlsError> {
-        Ok(Self::of_shard(Arc::new(Common::new(config, gate, identity)?), 0, now))
+        Ok(Self::for_shard(Arc::new(SharedConfig::new(config, gate, identity)?), 0, now))
     }
 
-    pub(crate) fn of_shard(common: Arc<Common>, shard: u8, now: Instant) -> Self {
+    pub(crate) fn for_shard(shared: Arc<SharedConfig>, shard: u8, now: Instant) -> Self {
         Self {
-            endpoint: common.endpoint(shard),
+            endpoint: shared.new_endpoint(shard),
             shard,
             connections: Vec::new(),
             open: 0,
-            open_most: 0,
-            dirty: Vec::new(),
+            open_max: 0,
+            process_queue: Vec::new(),
             timers: Timers::default(),
-            buffers: Ring::new(BUFFER_BYTES, common.config.buffers_max),
-            bench: Workbench::new(&common.config),
+            buffers: BufferPool::new(BUFFER_BYTES, shared.config.buffers_max),
+            reassembler: Reassembler::new(&shared.config),
             batch: Vec::with_capacity(BATCH),
             scratch: Vec::new(),
-            tally: Tally::default(),
-            swept: now,
-            slowly_swept: now,
+            stats: DriverStats::default(),
+            swept_at: now,
+            slow_swept_at: now,
             windows_version: 0,
             was_under_pressure: false,
-            unsettled: 0,
-            common,
+            datagrams_since_read: 0,
+            shared,
         }
     }
 
     /// Takes a datagram in.
-    pub fn datagram(
+    pub fn handle_datagram(
         &mut self,
         now: Instant,
         remote: SocketAddr,
         local_ip: Option<IpAddr>,
         ecn: Option<EcnCodepoint>,
         datagram: &[u8],
-        out: &mut dyn Outgoing,
+        out: &mut dyn DatagramSender,
     ) {
-        self.tally.datagrams += 1;
-        self.unsettled += 1;
+        self.stats.datagrams += 1;
+        self.datagrams_since_read += 1;
         if datagram.len() > BUFFER_BYTES {
-            return self.tally.refuse(Cause::DatagramTooLong);
+            return self.stats.refuse(DropReason::DatagramTooLong);
         }
         let bytes = self.buffers.copy(datagram);
         self.scratch.clear();
@@ -209,11 +214,13 @@ impl Driver {
             None => {}
             Some(DatagramEvent::ConnectionEvent(handle, event)) => {
                 let Some(Some(connection)) = self.connections.get_mut(handle.0) else { return };
-                connection.heard = now;
+                connection.last_datagram_at = now;
                 connection.inner.handle_event(event);
-                self.mark(handle.0);
+                self.mark_needs_processing(handle.0);
             }
-            Some(DatagramEvent::NewConnection(incoming)) => self.incoming(incoming, now, out),
+            Some(DatagramEvent::NewConnection(incoming)) => {
+                self.handle_incoming(incoming, now, out)
+            }
             Some(DatagramEvent::Response(transmit)) => {
                 out.send(&transmit, &self.scratch[..transmit.size]);
             }
@@ -222,50 +229,55 @@ impl Driver {
 
     /// Hands on what is whole already, in the middle of a round: buffers come back while they are in the
     /// processor's cache. Nothing is sent, so that a round still has one acknowledgement.
-    pub fn settle(&mut self, now: Instant, outlet: &dyn Outlet) {
+    pub fn read_streams(&mut self, now: Instant, outlet: &dyn TransactionSink) {
         // With a datagram or two for each connection there is nothing to gain.
-        if self.dirty.len() * SETTLES_FROM > self.unsettled {
+        if self.process_queue.len() * DATAGRAMS_PER_CONNECTION_MIN > self.datagrams_since_read {
             return;
         }
-        self.unsettled = 0;
-        for at in 0..self.dirty.len() {
-            self.events(self.dirty[at], now);
-            self.announce(self.dirty[at], outlet);
+        self.datagrams_since_read = 0;
+        for at in 0..self.process_queue.len() {
+            self.poll_events(self.process_queue[at], now);
+            self.report_peer_weight(self.process_queue[at], outlet);
             if self.batch.len() >= BATCH {
-                outlet.take(&mut self.batch);
+                outlet.push_batch(&mut self.batch);
             }
         }
     }
 
     /// Ends a round.
-    pub fn drive(&mut self, now: Instant, out: &mut dyn Outgoing, outlet: &dyn Outlet) {
-        self.tally.rounds += 1;
-        self.unsettled = 0;
+    pub fn drive(
+        &mut self,
+        now: Instant,
+        out: &mut dyn DatagramSender,
+        outlet: &dyn TransactionSink,
+    ) {
+        self.stats.rounds += 1;
+        self.datagrams_since_read = 0;
         while let Some((when, at)) = self.timers.due(now) {
             let Some(Some(connection)) = self.connections.get_mut(at) else { continue };
             if connection.deadline == Some(when) {
                 connection.deadline = None;
-                self.mark(at);
+                self.mark_needs_processing(at);
             }
         }
-        while let Some(at) = self.dirty.pop() {
-            self.turn(at, now, out);
-            self.announce(at, outlet);
+        while let Some(at) = self.process_queue.pop() {
+            self.process_connection(at, now, out);
+            self.report_peer_weight(at, outlet);
             if self.batch.len() >= BATCH {
-                outlet.take(&mut self.batch);
+                outlet.push_batch(&mut self.batch);
             }
         }
         if !self.batch.is_empty() {
-            outlet.take(&mut self.batch);
+            outlet.push_batch(&mut self.batch);
         }
-        if now.saturating_duration_since(self.swept) >= SWEEP {
+        if now.saturating_duration_since(self.swept_at) >= SWEEP_INTERVAL {
             self.sweep(now, out, outlet);
         }
     }
 
     /// When [`Driver::drive`] is to be called although nothing came.
     pub fn next_timeout(&self) -> Option<Instant> {
-        let sweep = (self.open > 0).then(|| self.swept + SWEEP);
+        let sweep = (self.open > 0).then(|| self.swept_at + SWEEP_INTERVAL);
         self.timers.next().into_iter().chain(sweep).min()
     }
 
@@ -274,33 +286,35 @@ impl Driver {
         self.open
     }
 
-    fn mark(&mut self, at: usize) {
+    fn mark_needs_processing(&mut self, at: usize) {
         if let Some(Some(connection)) = self.connections.get_mut(at)
-            && !connection.is_dirty
+            && !connection.needs_processing
         {
-            connection.is_dirty = true;
-            self.dirty.push(at);
+            connection.needs_processing = true;
+            self.process_queue.push(at);
         }
     }
 
-    fn incoming(&mut self, incoming: Incoming, now: Instant, out: &mut dyn Outgoing) {
+    fn handle_incoming(&mut self, incoming: Incoming, now: Instant, out: &mut dyn DatagramSender) {
         let address = incoming.remote_address().ip();
         let is_proved = incoming.remote_address_validated() || !incoming.may_retry();
         self.scratch.clear();
-        let response = match self.common.gate.begin(address, is_proved, now) {
-            Verdict::Accept => match self.endpoint.accept(incoming, now, &mut self.scratch, None) {
-                Ok((handle, inner)) => {
-                    self.insert(handle, Connection::new(inner, address, now));
-                    None
+        let response = match self.shared.admission.on_incoming(address, is_proved, now) {
+            IncomingDecision::Accept => {
+                match self.endpoint.accept(incoming, now, &mut self.scratch, None) {
+                    Ok((handle, inner)) => {
+                        self.insert(handle, Connection::new(inner, address, now));
+                        None
+                    }
+                    Err(err) => {
+                        self.shared.admission.on_handshake_failed(address);
+                        self.stats.refuse(DropReason::HandshakeFailed);
+                        err.response
+                    }
                 }
-                Err(err) => {
-                    self.common.gate.abandon(address);
-                    self.tally.refuse(Cause::HandshakeFailed);
-                    err.response
-                }
-            },
-            Verdict::Retry => {
-                self.tally.retries += 1;
+            }
+            IncomingDecision::Retry => {
+                self.stats.retries += 1;
                 match self.endpoint.retry(incoming, &mut self.scratch) {
                     Ok(transmit) => Some(transmit),
                     Err(err) => {
@@ -309,12 +323,12 @@ impl Driver {
                     }
                 }
             }
-            Verdict::Refuse(cause) => {
-                self.tally.refuse(cause);
+            IncomingDecision::Refuse(cause) => {
+                self.stats.refuse(cause);
                 Some(self.endpoint.refuse(incoming, &mut self.scratch))
             }
-            Verdict::Ignore(cause) => {
-                self.tally.refuse(cause);
+            IncomingDecision::Ignore(cause) => {
+                self.stats.refuse(cause);
                 self.endpoint.ignore(incoming);
                 None
             }
@@ -330,26 +344,26 @@ impl Driver {
         }
         self.connections[handle.0] = Some(Box::new(connection));
         self.open += 1;
-        self.open_most = self.open_most.max(self.open);
-        self.mark(handle.0);
+        self.open_max = self.open_max.max(self.open);
+        self.mark_needs_processing(handle.0);
     }
 
     /// Lets one connection do all that it can.
-    fn turn(&mut self, at: usize, now: Instant, out: &mut dyn Outgoing) {
-        for _ in 0..TURNS {
+    fn process_connection(&mut self, at: usize, now: Instant, out: &mut dyn DatagramSender) {
+        for _ in 0..PROCESS_PASSES_MAX {
             let Some(Some(connection)) = self.connections.get_mut(at) else { return };
-            connection.is_dirty = false;
+            connection.needs_processing = false;
             if connection.inner.poll_timeout().is_some_and(|timeout| timeout <= now) {
                 connection.inner.handle_timeout(now);
             }
-            self.events(at, now);
+            self.poll_events(at, now);
             let Some(Some(connection)) = self.connections.get_mut(at) else { return };
             while let Some(event) = connection.inner.poll_endpoint_events() {
                 if let Some(event) = self.endpoint.handle_event(ConnectionHandle(at), event) {
                     connection.inner.handle_event(event);
                 }
             }
-            if connection.has_left {
+            if connection.is_closed_by_peer {
                 // Nothing may be sent any more. What is still under way to us is answered with a reset,
                 // so its state need not be kept: thousands that leave at once give their memory back at once.
                 self.endpoint.handle_event(ConnectionHandle(at), EndpointEvent::drained());
@@ -383,24 +397,32 @@ impl Driver {
     }
 
     /// What a connection has to tell us.
-    fn events(&mut self, at: usize, now: Instant) {
+    fn poll_events(&mut self, at: usize, now: Instant) {
         let Some(Some(connection)) = self.connections.get_mut(at) else { return };
         while let Some(event) = connection.inner.poll() {
-            match (event, connection.stage) {
-                (Event::Connected, Stage::Handshake) => {
-                    admit(&self.common, connection, now, &mut self.tally);
+            match (event, connection.state) {
+                (Event::Connected, ConnectionState::Handshake) => {
+                    admit(&self.shared, connection, now, &mut self.stats);
                 }
                 (Event::ConnectionLost { reason }, _) => {
-                    connection.has_left = is_farewell(&reason);
-                    end(&self.common, connection, &mut self.bench, &mut self.tally);
+                    connection.is_closed_by_peer = is_closed_by_peer(&reason);
+                    end_connection(
+                        &self.shared,
+                        connection,
+                        &mut self.reassembler,
+                        &mut self.stats,
+                    );
                 }
-                (Event::Stream(StreamEvent::Opened { dir: Dir::Uni }), Stage::Open(peer)) => {
-                    let (bench, batch) = (&mut self.bench, &mut self.batch);
-                    connection.accept_streams(peer, now, bench, batch, &mut self.tally);
+                (
+                    Event::Stream(StreamEvent::Opened { dir: Dir::Uni }),
+                    ConnectionState::Open(peer),
+                ) => {
+                    let (bench, batch) = (&mut self.reassembler, &mut self.batch);
+                    connection.accept_streams(peer, now, bench, batch, &mut self.stats);
                 }
-                (Event::Stream(StreamEvent::Readable { id }), Stage::Open(peer)) => {
-                    let (bench, batch) = (&mut self.bench, &mut self.batch);
-                    connection.read_on(id, peer, now, bench, batch, &mut self.tally);
+                (Event::Stream(StreamEvent::Readable { id }), ConnectionState::Open(peer)) => {
+                    let (bench, batch) = (&mut self.reassembler, &mut self.batch);
+                    connection.resume_stream(id, peer, now, bench, batch, &mut self.stats);
                 }
                 // We send no streams, and want no datagrams.
                 _ => {}
@@ -409,10 +431,10 @@ impl Driver {
     }
 
     /// Tells the outlet what a new peer weighs.
-    fn announce(&mut self, at: usize, outlet: &dyn Outlet) {
+    fn report_peer_weight(&mut self, at: usize, outlet: &dyn TransactionSink) {
         let Some(Some(connection)) = self.connections.get_mut(at) else { return };
-        if let Some((peer, sender)) = connection.to_announce.take() {
-            outlet.weigh(peer, sender);
+        if let Some((peer, sender)) = connection.unreported_peer.take() {
+            outlet.set_peer_weight(peer, sender);
         }
     }
 
@@ -420,105 +442,109 @@ impl Driver {
         let Some(mut connection) = self.connections.get_mut(at).and_then(Option::take) else {
             return;
         };
-        end(&self.common, &mut connection, &mut self.bench, &mut self.tally);
+        end_connection(&self.shared, &mut connection, &mut self.reassembler, &mut self.stats);
         self.open -= 1;
     }
 
-    fn sweep(&mut self, now: Instant, out: &mut dyn Outgoing, outlet: &dyn Outlet) {
-        self.swept = now;
-        let is_slow = now.saturating_duration_since(self.slowly_swept) >= SLOW_SWEEP;
+    fn sweep(&mut self, now: Instant, out: &mut dyn DatagramSender, outlet: &dyn TransactionSink) {
+        self.swept_at = now;
+        let is_slow = now.saturating_duration_since(self.slow_swept_at) >= SLOW_SWEEP_INTERVAL;
         let pressure = outlet.pressure();
-        let version = self.common.gate.version();
+        let version = self.shared.admission.version();
         let has_pressure = pressure >= 0.5;
         let windows_change =
             version != self.windows_version || has_pressure || self.was_under_pressure;
         (self.windows_version, self.was_under_pressure) = (version, has_pressure);
-        let is_crowded = is_slow && self.common.gate.is_crowded();
+        let is_crowded = is_slow && self.shared.admission.is_crowded();
 
         for at in 0..self.connections.len() {
             let Some(connection) = self.connections[at].as_mut() else { continue };
-            let config = &self.common.config;
+            let config = &self.shared.config;
             let passed = |since: Instant| now.saturating_duration_since(since);
             let idle = Duration::from_millis(config.idle_timeout_ms);
             // Only who has something to be told gets a turn.
             let mut has_news = false;
-            let farewell = match connection.stage {
-                Stage::Handshake => {
+            let farewell = match connection.state {
+                ConnectionState::Handshake => {
                     let timeout = Duration::from_millis(config.handshake_timeout_ms);
-                    (passed(connection.since) >= timeout).then_some((Code::Slow, "handshake"))
+                    (passed(connection.since) >= timeout).then_some((CloseCode::Slow, "handshake"))
                 }
-                Stage::Over => None,
-                Stage::Open(peer) => {
-                    let bench = &mut self.bench;
-                    has_news = connection.stop_stalled(config, now, bench, &mut self.tally);
+                ConnectionState::Closed => None,
+                ConnectionState::Open(peer) => {
+                    let bench = &mut self.reassembler;
+                    has_news = connection.stop_stalled(config, now, bench, &mut self.stats);
                     if windows_change {
                         let over_share = has_pressure && outlet.is_over_share(peer);
-                        let standing = self.common.gate.standing(peer);
-                        let window = window::window(config, standing);
-                        let window = window::under_pressure(config, window, pressure, over_share);
+                        let standing = self.shared.admission.peer_load(peer);
+                        let window = stream_window::window(config, standing);
+                        let window =
+                            stream_window::under_pressure(config, window, pressure, over_share);
                         has_news |= connection.set_window(window);
                     }
-                    if passed(connection.heard) >= idle {
-                        Some((Code::Dropped, "idle"))
-                    } else if is_crowded && passed(connection.busy) >= idle {
-                        Some((Code::TooMany, "idle, and others want in"))
+                    if passed(connection.last_datagram_at) >= idle {
+                        Some((CloseCode::Dropped, "idle"))
+                    } else if is_crowded && passed(connection.last_transaction_at) >= idle {
+                        Some((CloseCode::TooMany, "idle, and others want in"))
                     } else if connection.breaks_too_much(config)
                         || is_slow && connection.wastes_frames()
                     {
-                        self.tally.refuse(Cause::Misbehaved);
-                        Some((Code::InvalidStream, "too many broken streams"))
+                        self.stats.refuse(DropReason::Misbehaved);
+                        Some((CloseCode::InvalidStream, "too many broken streams"))
                     } else {
                         None
                     }
                 }
             };
             if let Some((code, reason)) = farewell {
-                if connection.stage == Stage::Handshake {
-                    self.tally.refuse(Cause::HandshakeFailed);
+                if connection.state == ConnectionState::Handshake {
+                    self.stats.refuse(DropReason::HandshakeFailed);
                 }
                 connection.close(code, reason, now);
-                end(&self.common, connection, &mut self.bench, &mut self.tally);
+                end_connection(&self.shared, connection, &mut self.reassembler, &mut self.stats);
                 has_news = true;
             }
             if has_news {
-                self.turn(at, now, out);
+                self.process_connection(at, now, out);
             }
         }
         if is_slow {
-            self.slowly_swept = now;
-            self.give_back(now);
+            self.slow_swept_at = now;
+            self.release_memory(now);
         }
     }
 
     /// Gives memory back that a burst left.
-    fn give_back(&mut self, now: Instant) {
+    fn release_memory(&mut self, now: Instant) {
         self.buffers.shrink();
-        self.bench.shrink();
+        self.reassembler.shrink();
         self.timers.shrink();
         while self.connections.last().is_some_and(Option::is_none) {
             self.connections.pop();
         }
         self.connections.shrink_to(self.connections.len() * 2);
-        self.dirty.shrink_to(self.connections.len() * 2);
+        self.process_queue.shrink_to(self.connections.len() * 2);
         self.batch.shrink_to(BATCH);
         if self.shard == 0 {
-            self.common.gate.tidy(now);
+            self.shared.admission.evict_stale(now);
         }
-        if self.open == 0 && self.open_most > MANY && self.endpoint.open_connections() == 0 {
+        if self.open == 0
+            && self.open_max > ENDPOINT_REBUILD_CONNECTIONS_MIN
+            && self.endpoint.open_connections() == 0
+        {
             // Its tables never shrink. The keys are common to all, so tokens and resets stay valid.
-            self.endpoint = self.common.endpoint(self.shard);
+            self.endpoint = self.shared.new_endpoint(self.shard);
             self.timers = Timers::default();
-            self.open_most = 0;
+            self.open_max = 0;
         }
     }
 
     /// Closes everything: the node is going.
-    pub fn close(&mut self, now: Instant, out: &mut dyn Outgoing) {
+    pub fn close(&mut self, now: Instant, out: &mut dyn DatagramSender) {
         for at in 0..self.connections.len() {
             let Some(connection) = self.connections[at].as_mut() else { continue };
-            connection.close(Code::Dropped, "shutting down", now);
-            end(&self.common, connection, &mut self.bench, &mut self.tally);
-            self.turn(at, now, out);
+            connection.close(CloseCode::Dropped, "shutting down", now);
+            end_connection(&self.shared, connection, &mut self.reassembler, &mut self.stats);
+            self.process_connection(at, now, out);
         }
         self.forget_connections();
     }
@@ -526,17 +552,17 @@ impl Driver {
     /// Forgets all connections and says nothing, as after a restart with the same keys.
     pub fn forget_connections(&mut self) {
         for mut connection in self.connections.drain(..).flatten() {
-            end(&self.common, &mut connection, &mut self.bench, &mut self.tally);
+            end_connection(&self.shared, &mut connection, &mut self.reassembler, &mut self.stats);
         }
         self.open = 0;
-        self.dirty.clear();
+        self.process_queue.clear();
         self.timers = Timers::default();
-        self.endpoint = self.common.endpoint(self.shard);
+        self.endpoint = self.shared.new_endpoint(self.shard);
     }
 
     /// Adds what was counted since the last call.
     pub fn publish(&mut self, counters: &Counters) {
-        let tally = std::mem::take(&mut self.tally);
+        let tally = std::mem::take(&mut self.stats);
         let add = |to: &std::sync::atomic::AtomicU64, count: u64| {
             if count > 0 {
                 to.fetch_add(count, Ordering::Relaxed);
@@ -550,20 +576,20 @@ impl Driver {
         add(&counters.connections, tally.admitted);
         add(&counters.open, tally.admitted);
         counters.open.fetch_sub(tally.ended, Ordering::Relaxed);
-        let made = self.buffers.made + self.bench.made();
+        let made = self.buffers.made + self.reassembler.buffers_made();
         add(&counters.buffers_made, made - tally.buffers_made);
-        self.tally.buffers_made = made;
+        self.stats.buffers_made = made;
         for (cause, count) in &tally.refused {
             counters.refuse_many(*cause, *count);
         }
         // Its memory is used again.
-        self.tally.refused = tally.refused;
-        self.tally.refused.clear();
+        self.stats.refused = tally.refused;
+        self.stats.refused.clear();
     }
 }
 
 /// Whether the peer said good-bye, or does not know of the connection any more.
-fn is_farewell(reason: &ConnectionError) -> bool {
+fn is_closed_by_peer(reason: &ConnectionError) -> bool {
     matches!(
         reason,
         ConnectionError::ConnectionClosed(_)
@@ -573,38 +599,48 @@ fn is_farewell(reason: &ConnectionError) -> bool {
 }
 
 /// A handshake is complete: the peer comes in, or is told why not.
-fn admit(common: &Common, connection: &mut Connection, now: Instant, tally: &mut Tally) {
+fn admit(
+    common: &SharedConfig,
+    connection: &mut Connection,
+    now: Instant,
+    tally: &mut DriverStats,
+) {
     let certificates = connection
         .inner
         .crypto_session()
         .peer_identity()
         .and_then(|any| any.downcast::<Vec<CertificateDer<'static>>>().ok());
     let identity = certificates.and_then(|chain| chain.first().and_then(pubkey_of));
-    match common.gate.admit(connection.address, identity) {
+    match common.admission.admit(connection.address, identity) {
         Ok((peer, sender)) => {
             tally.admitted += 1;
-            connection.stage = Stage::Open(peer);
-            connection.to_announce = Some((peer, sender));
-            let standing = common.gate.standing(peer);
-            connection.set_window(window::window(&common.config, standing));
+            connection.state = ConnectionState::Open(peer);
+            connection.unreported_peer = Some((peer, sender));
+            let standing = common.admission.peer_load(peer);
+            connection.set_window(stream_window::window(&common.config, standing));
         }
         Err(cause) => {
             tally.refuse(cause);
-            connection.stage = Stage::Over;
-            connection.close(Code::TooMany, "too many connections of this identity", now);
+            connection.state = ConnectionState::Closed;
+            connection.close(CloseCode::TooMany, "too many connections of this identity", now);
         }
     }
 }
 
 /// A connection has ended, or is about to: the gate hears of it once.
-fn end(common: &Common, connection: &mut Connection, bench: &mut Workbench, tally: &mut Tally) {
-    match std::mem::replace(&mut connection.stage, Stage::Over) {
-        Stage::Handshake => common.gate.abandon(connection.address),
-        Stage::Open(peer) => {
+fn end_connection(
+    common: &SharedConfig,
+    connection: &mut Connection,
+    bench: &mut Reassembler,
+    tally: &mut DriverStats,
+) {
+    match std::mem::replace(&mut connection.state, ConnectionState::Closed) {
+        ConnectionState::Handshake => common.admission.on_handshake_failed(connection.address),
+        ConnectionState::Open(peer) => {
             tally.ended += 1;
-            common.gate.leave(connection.address, peer);
+            common.admission.on_closed(connection.address, peer);
         }
-        Stage::Over => {}
+        ConnectionState::Closed => {}
     }
-    connection.cut_off(bench, tally);
+    connection.discard_unfinished(bench, tally);
 }

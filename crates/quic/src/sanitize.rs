@@ -13,7 +13,7 @@ const VERSIONED: u8 = 0x80;
 const SIGNATURES_MAX: usize = 12;
 
 /// Whether these bytes may be a transaction.
-pub(crate) fn is_plausible(bytes: &[u8]) -> bool {
+pub(crate) fn precheck(bytes: &[u8]) -> bool {
     match bytes.first() {
         // From version 1 on, signatures are at the end; the decoder does all of it.
         Some(first) if first & VERSIONED != 0 => bytes.len() > SIGNATURE + 2 * KEY,
@@ -22,13 +22,13 @@ pub(crate) fn is_plausible(bytes: &[u8]) -> bool {
             let signatures = usize::from(*signatures);
             bytes
                 .get(1 + signatures * SIGNATURE..)
-                .is_some_and(|message| is_plausible_message(message, signatures))
+                .is_some_and(|message| precheck_message(message, signatures))
         }
         _ => false,
     }
 }
 
-fn is_plausible_message(message: &[u8], signatures: usize) -> bool {
+fn precheck_message(message: &[u8], signatures: usize) -> bool {
     let message = match message.split_first() {
         Some((&VERSIONED, rest)) => rest,
         Some((first, _)) if first & VERSIONED == 0 => message,
@@ -66,8 +66,8 @@ mod tests {
     #[test]
     fn a_transfer_passes_and_its_parts_do_not() {
         let bytes = transfer();
-        assert!(is_plausible(&bytes));
-        assert!((0..150).all(|len| !is_plausible(&bytes[..len])));
+        assert!(precheck(&bytes));
+        assert!((0..150).all(|len| !precheck(&bytes[..len])));
     }
 
     #[test]
@@ -76,17 +76,17 @@ mod tests {
         for (at, value) in [(0, 0), (0, 2), (0, 13), (65, 0), (65, 2), (66, 1), (68, 0), (68, 40)] {
             let mut bytes = bytes.clone();
             bytes[at] = value;
-            assert!(!is_plausible(&bytes), "byte {at} as {value}");
+            assert!(!precheck(&bytes), "byte {at} as {value}");
         }
     }
 
     proptest! {
         #[test]
-        fn what_decodes_is_plausible(mut bytes in Just(transfer()), at in 0usize..215, value: u8) {
+        fn what_decodes_passes_the_precheck(mut bytes in Just(transfer()), at in 0usize..215, value: u8) {
             bytes[at] = value;
             let decoded = wincode::deserialize::<VersionedTransaction>(&bytes);
             if decoded.is_ok_and(|transaction| transaction.sanitize().is_ok()) {
-                prop_assert!(is_plausible(&bytes));
+                prop_assert!(precheck(&bytes));
             }
         }
     }

@@ -7,19 +7,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use crate::certificate::{Identity, TlsError};
+use crate::certificate::{TlsError, TlsIdentity};
 use crate::clock;
 use crate::config::{Config, ConfigError};
+use crate::connection_admission::ConnectionAdmission;
 use crate::counters::Counters;
-use crate::driver::{Common, Driver};
-use crate::gate::Gate;
-use crate::received::Outlet;
+use crate::driver::{Driver, SharedConfig};
 use crate::shard::{Inbox, Shard};
 use crate::socket::{self, Socket};
-use crate::weights::{self, Watch, WeightsError};
+use crate::transaction::TransactionSink;
+use crate::weights::{self, WeightsError, WeightsFile};
 
 /// Between two looks at the file of weights.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+const WEIGHTS_POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Why there is no door.
 #[derive(Debug, thiserror::Error)]
@@ -50,8 +50,8 @@ pub struct Server {
     address: SocketAddr,
     inboxes: Arc<[Arc<Inbox>]>,
     threads: Vec<JoinHandle<()>>,
-    looker: Option<(Arc<AtomicBool>, JoinHandle<()>)>,
-    gate: Arc<Gate>,
+    weights_watcher: Option<(Arc<AtomicBool>, JoinHandle<()>)>,
+    admission: Arc<ConnectionAdmission>,
     counters: Arc<Counters>,
 }
 
@@ -60,18 +60,18 @@ impl Server {
     pub fn start(
         config: Arc<Config>,
         address: SocketAddr,
-        identity: &Identity,
-        outlet: Arc<dyn Outlet>,
+        identity: &TlsIdentity,
+        outlet: Arc<dyn TransactionSink>,
         counters: Arc<Counters>,
     ) -> Result<Self, ServerError> {
         config.check()?;
         let now = clock::now();
-        let gate = Arc::new(Gate::new(Arc::clone(&config), now));
-        let watch = config.weights.clone().map(Watch::new);
+        let gate = Arc::new(ConnectionAdmission::new(Arc::clone(&config), now));
+        let watch = config.weights.clone().map(WeightsFile::new);
         if let Some(path) = &config.weights {
-            gate.weigh(weights::read(path)?);
+            gate.set_weights(weights::read(path)?);
         }
-        let common = Arc::new(Common::new(Arc::clone(&config), Arc::clone(&gate), identity)?);
+        let common = Arc::new(SharedConfig::new(Arc::clone(&config), Arc::clone(&gate), identity)?);
         let listen = |err| ServerError::Listen { address, err };
         let sockets = socket::bind(address, config.shards, config.socket_bytes).map_err(listen)?;
         let bound = sockets.first().map_or(Ok(address), |socket| socket.local_addr());
@@ -86,8 +86,8 @@ impl Server {
             address: bound.map_err(listen)?,
             inboxes: inboxes.into(),
             threads: Vec::new(),
-            looker: None,
-            gate,
+            weights_watcher: None,
+            admission: gate,
             counters: Arc::clone(&counters),
         };
         for (number, (socket, wakes)) in sockets.into_iter().zip(wakes).enumerate() {
@@ -95,11 +95,11 @@ impl Server {
             let number = number as u8;
             let shard = Shard {
                 number,
-                driver: Driver::of_shard(Arc::clone(&common), number, now),
+                driver: Driver::for_shard(Arc::clone(&common), number, now),
                 socket: Socket::new(socket, config.receive_offload).map_err(listen)?,
                 wakes,
                 inboxes: Arc::clone(&server.inboxes),
-                outlet: Arc::clone(&outlet),
+                sink: Arc::clone(&outlet),
                 counters: Arc::clone(&counters),
                 gather: Duration::from_micros(config.gather_us),
             };
@@ -112,7 +112,10 @@ impl Server {
             server.threads.push(thread.map_err(listen)?);
         }
         if let Some(watch) = watch {
-            server.looker = Some(look(watch, Arc::clone(&server.gate), outlet).map_err(listen)?);
+            server.weights_watcher = Some(
+                spawn_weights_watcher(watch, Arc::clone(&server.admission), outlet)
+                    .map_err(listen)?,
+            );
         }
         Ok(server)
     }
@@ -128,25 +131,25 @@ impl Server {
     }
 
     /// Who is connected.
-    pub fn gate(&self) -> &Arc<Gate> {
-        &self.gate
+    pub fn admission(&self) -> &Arc<ConnectionAdmission> {
+        &self.admission
     }
 }
 
 /// A thread that reads the weights again whenever their file changes.
-fn look(
-    mut watch: Watch,
-    gate: Arc<Gate>,
-    outlet: Arc<dyn Outlet>,
+fn spawn_weights_watcher(
+    mut watch: WeightsFile,
+    gate: Arc<ConnectionAdmission>,
+    outlet: Arc<dyn TransactionSink>,
 ) -> io::Result<(Arc<AtomicBool>, JoinHandle<()>)> {
     let is_ending = Arc::new(AtomicBool::new(false));
     let ends = Arc::clone(&is_ending);
     let thread = std::thread::Builder::new().name("quic-weights".into()).spawn(move || {
         while !ends.load(Ordering::Relaxed) {
-            std::thread::park_timeout(LOOK_EVERY);
-            if let Some(weights) = watch.changed() {
-                for (peer, sender) in gate.weigh(weights) {
-                    outlet.weigh(peer, sender);
+            std::thread::park_timeout(WEIGHTS_POLL_INTERVAL);
+            if let Some(weights) = watch.reload_if_changed() {
+                for (peer, sender) in gate.set_weights(weights) {
+                    outlet.set_peer_weight(peer, sender);
                 }
             }
         }
@@ -156,13 +159,13 @@ fn look(
 
 impl Drop for Server {
     fn drop(&mut self) {
-        if let Some((is_ending, thread)) = self.looker.take() {
+        if let Some((is_ending, thread)) = self.weights_watcher.take() {
             is_ending.store(true, Ordering::Relaxed);
             thread.thread().unpark();
             // A panic of it has been told by its hook already; so below.
             let _ = thread.join();
         }
-        self.inboxes.iter().for_each(|inbox| inbox.end());
+        self.inboxes.iter().for_each(|inbox| inbox.stop());
         for thread in self.threads.drain(..) {
             let _ = thread.join();
         }

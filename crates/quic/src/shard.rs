@@ -16,33 +16,33 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use quinn_proto::EcnCodepoint;
 
-use crate::cid::shard_of;
 use crate::clock;
+use crate::connection_id::shard_of;
 use crate::counters::Counters;
 use crate::driver::Driver;
-use crate::received::Outlet;
 use crate::socket::{Socket, Unsent, wait_for_waker};
+use crate::transaction::TransactionSink;
 
 /// Datagrams of a round, at most.
 const ROUND_MAX: usize = 1_024;
 /// Datagrams of a round from which on it is large enough not to wait for more.
-const ROUND_ENOUGH: usize = 64;
+const ROUND_MIN: usize = 64;
 /// Datagrams after which what came is handed on, though the round goes on.
-const SETTLE_AFTER: usize = 64;
+const DATAGRAMS_PER_STREAM_READ: usize = 64;
 /// The longest it blocks.
-const BLOCKS_MAX: Duration = Duration::from_millis(500);
+const POLL_TIMEOUT: Duration = Duration::from_millis(500);
 /// Datagrams that may wait in an inbox.
 const INBOX_MAX: usize = 1_024;
 
 /// Where other shards leave what is not theirs.
 pub(crate) struct Inbox {
-    stray: Mutex<Vec<Stray>>,
+    misrouted: Mutex<Vec<MisroutedDatagram>>,
     waker: UnixStream,
     is_ending: AtomicBool,
 }
 
 /// A datagram that came to another socket.
-struct Stray {
+struct MisroutedDatagram {
     remote: SocketAddr,
     local_ip: Option<IpAddr>,
     ecn: Option<EcnCodepoint>,
@@ -55,12 +55,12 @@ impl Inbox {
         let (waker, wakes) = UnixStream::pair()?;
         waker.set_nonblocking(true)?;
         wakes.set_nonblocking(true)?;
-        let inbox = Self { stray: Mutex::default(), waker, is_ending: AtomicBool::new(false) };
+        let inbox = Self { misrouted: Mutex::default(), waker, is_ending: AtomicBool::new(false) };
         Ok((Arc::new(inbox), wakes))
     }
 
-    fn leave(&self, stray: Stray) {
-        let mut inbox = self.stray.lock();
+    fn push_datagram(&self, stray: MisroutedDatagram) {
+        let mut inbox = self.misrouted.lock();
         if inbox.len() < INBOX_MAX {
             inbox.push(stray);
             drop(inbox);
@@ -69,7 +69,7 @@ impl Inbox {
     }
 
     /// Ends the shard.
-    pub(crate) fn end(&self) {
+    pub(crate) fn stop(&self) {
         self.is_ending.store(true, Ordering::Relaxed);
         self.wake();
     }
@@ -87,7 +87,7 @@ pub(crate) struct Shard {
     pub(crate) socket: Socket,
     pub(crate) wakes: UnixStream,
     pub(crate) inboxes: Arc<[Arc<Inbox>]>,
-    pub(crate) outlet: Arc<dyn Outlet>,
+    pub(crate) sink: Arc<dyn TransactionSink>,
     pub(crate) counters: Arc<Counters>,
     pub(crate) gather: Duration,
 }
@@ -98,11 +98,11 @@ impl Shard {
         let mut unsent = Unsent::default();
         let own = Arc::clone(&self.inboxes[usize::from(self.number)]);
         while !own.is_ending.load(Ordering::Relaxed) {
-            let read = self.round(&own, &mut unsent)?;
+            let read = self.read_round(&own, &mut unsent)?;
             let now = clock::now();
-            self.driver.drive(now, &mut self.socket.sender(&mut unsent), &*self.outlet);
+            self.driver.drive(now, &mut self.socket.sender(&mut unsent), &*self.sink);
             self.driver.publish(&self.counters);
-            if read >= ROUND_ENOUGH {
+            if read >= ROUND_MIN {
                 continue;
             }
             if read > 0 && !self.gather.is_zero() {
@@ -110,8 +110,8 @@ impl Shard {
                 continue;
             }
             let until = self.driver.next_timeout();
-            let timeout = until.map_or(BLOCKS_MAX, |until| until.saturating_duration_since(now));
-            self.socket.wait(&self.wakes, timeout.min(BLOCKS_MAX))?;
+            let timeout = until.map_or(POLL_TIMEOUT, |until| until.saturating_duration_since(now));
+            self.socket.wait(&self.wakes, timeout.min(POLL_TIMEOUT))?;
         }
         self.driver.close(clock::now(), &mut self.socket.sender(&mut unsent));
         self.driver.publish(&self.counters);
@@ -119,8 +119,8 @@ impl Shard {
     }
 
     /// Reads what is there. How many datagrams that were.
-    fn round(&mut self, own: &Inbox, unsent: &mut Unsent) -> io::Result<usize> {
-        let Self { driver, socket, inboxes, number, outlet, .. } = self;
+    fn read_round(&mut self, own: &Inbox, unsent: &mut Unsent) -> io::Result<usize> {
+        let Self { driver, socket, inboxes, number, sink: outlet, .. } = self;
         let (mut count, mut settled) = (0, 0);
         while count < ROUND_MAX {
             let now = clock::now();
@@ -129,27 +129,27 @@ impl Shard {
                 match to.and_then(|to| inboxes.get(usize::from(to))) {
                     Some(inbox) => {
                         let datagram = datagram.to_vec();
-                        inbox.leave(Stray { remote, local_ip, ecn, datagram });
+                        inbox.push_datagram(MisroutedDatagram { remote, local_ip, ecn, datagram });
                     }
-                    None => driver.datagram(now, remote, local_ip, ecn, datagram, out),
+                    None => driver.handle_datagram(now, remote, local_ip, ecn, datagram, out),
                 }
             })?;
             count += read;
             if read == 0 {
                 break;
             }
-            if count - settled >= SETTLE_AFTER {
+            if count - settled >= DATAGRAMS_PER_STREAM_READ {
                 settled = count;
-                driver.settle(now, &**outlet);
+                driver.read_streams(now, &**outlet);
             }
         }
         if inboxes.len() > 1 {
-            let strays = std::mem::take(&mut *own.stray.lock());
+            let strays = std::mem::take(&mut *own.misrouted.lock());
             let now = clock::now();
             let mut out = socket.sender(unsent);
             for stray in &strays {
-                let Stray { remote, local_ip, ecn, datagram } = stray;
-                driver.datagram(now, *remote, *local_ip, *ecn, datagram, &mut out);
+                let MisroutedDatagram { remote, local_ip, ecn, datagram } = stray;
+                driver.handle_datagram(now, *remote, *local_ip, *ecn, datagram, &mut out);
             }
             count += strays.len();
         }

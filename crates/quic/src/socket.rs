@@ -11,7 +11,7 @@ use quinn_udp::{BATCH_SIZE, RecvMeta, UdpSocketState};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::{Domain, Protocol, Socket as RawSocket, Type};
 
-use crate::driver::Outgoing;
+use crate::driver::DatagramSender;
 
 /// Bytes of a message that offload may have put together: as long as one can be.
 const OFFLOADED_BYTES: usize = 65_536;
@@ -74,7 +74,13 @@ impl Socket {
     pub(crate) fn receive(
         &mut self,
         out: &mut Unsent,
-        mut each: impl FnMut(SocketAddr, Option<IpAddr>, Option<EcnCodepoint>, &[u8], &mut dyn Outgoing),
+        mut each: impl FnMut(
+            SocketAddr,
+            Option<IpAddr>,
+            Option<EcnCodepoint>,
+            &[u8],
+            &mut dyn DatagramSender,
+        ),
     ) -> io::Result<usize> {
         let mut parts = self.scratch.chunks_exact_mut(self.message_bytes);
         let mut slices: [IoSliceMut<'_>; BATCH_SIZE] =
@@ -89,7 +95,7 @@ impl Socket {
             Err(err) => return Err(err),
         };
         let mut count = 0;
-        let mut sender = Sender { socket: &self.inner, state: &self.state, out };
+        let mut sender = SocketSender { socket: &self.inner, state: &self.state, out };
         for (meta, message) in
             self.metas.iter().take(messages).zip(self.scratch.chunks_exact(self.message_bytes))
         {
@@ -105,8 +111,8 @@ impl Socket {
     }
 
     /// Whatever sends through this socket.
-    pub(crate) fn sender<'a>(&'a self, out: &'a mut Unsent) -> Sender<'a> {
-        Sender { socket: &self.inner, state: &self.state, out }
+    pub(crate) fn sender<'a>(&'a self, out: &'a mut Unsent) -> SocketSender<'a> {
+        SocketSender { socket: &self.inner, state: &self.state, out }
     }
 
     /// Waits until a datagram is there, somebody wakes us, or it is time.
@@ -136,13 +142,13 @@ fn wait(fds: &mut [PollFd<'_>], timeout: Duration) -> io::Result<()> {
 pub(crate) struct Unsent(pub(crate) u64);
 
 /// Sends one datagram a call.
-pub(crate) struct Sender<'a> {
+pub(crate) struct SocketSender<'a> {
     socket: &'a UdpSocket,
     state: &'a UdpSocketState,
     out: &'a mut Unsent,
 }
 
-impl Outgoing for Sender<'_> {
+impl DatagramSender for SocketSender<'_> {
     fn send(&mut self, transmit: &Transmit, datagram: &[u8]) {
         let ecn = transmit.ecn.and_then(|ecn| quinn_udp::EcnCodepoint::from_bits(ecn as u8));
         let transmit = quinn_udp::Transmit {

@@ -75,20 +75,20 @@ fn parse(line: &str) -> Option<(Pubkey, u32)> {
 }
 
 /// Looks after a file that may change.
-pub(crate) struct Watch {
+pub(crate) struct WeightsFile {
     path: PathBuf,
     seen: Option<(SystemTime, u64)>,
 }
 
-impl Watch {
+impl WeightsFile {
     pub(crate) fn new(path: PathBuf) -> Self {
-        let seen = stamp(&path);
+        let seen = modified_at(&path);
         Self { path, seen }
     }
 
     /// The weights, if the file is another than at the last look.
-    pub(crate) fn changed(&mut self) -> Option<Weights> {
-        let stamp = stamp(&self.path);
+    pub(crate) fn reload_if_changed(&mut self) -> Option<Weights> {
+        let stamp = modified_at(&self.path);
         if stamp == self.seen {
             return None;
         }
@@ -106,7 +106,7 @@ impl Watch {
     }
 }
 
-fn stamp(path: &Path) -> Option<(SystemTime, u64)> {
+fn modified_at(path: &Path) -> Option<(SystemTime, u64)> {
     let metadata = fs::metadata(path).ok()?;
     Some((metadata.modified().ok()?, metadata.len()))
 }
@@ -136,11 +136,11 @@ mod tests {
         let path = dir.path().join("weights");
         let key = Pubkey::new_from_array([5; 32]);
         fs::write(&path, format!("{key} 3")).expect("written");
-        let mut watch = Watch::new(path.clone());
-        assert!(watch.changed().is_none());
+        let mut watch = WeightsFile::new(path.clone());
+        assert!(watch.reload_if_changed().is_none());
         fs::write(&path, format!("{key} 345")).expect("written");
-        assert_eq!(watch.changed().expect("read").get(&key), Some(&345));
+        assert_eq!(watch.reload_if_changed().expect("read").get(&key), Some(&345));
         fs::write(&path, "nonsense!").expect("written");
-        assert!(watch.changed().is_none());
+        assert!(watch.reload_if_changed().is_none());
     }
 }

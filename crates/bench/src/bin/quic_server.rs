@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use figures::Received;
-use quic::{Config, Counters, FairQueue, Identity, Server};
+use quic::{Config, Counters, FairQueue, Server, TlsIdentity};
 use solana_keypair::Keypair;
 use solana_signer::Signer;
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
@@ -61,16 +61,17 @@ fn ours(window: usize) -> Result<()> {
     let counters = Arc::<Counters>::default();
     let queue = Arc::new(FairQueue::new(config.queue_max, Arc::clone(&counters)));
     let keypair = Keypair::new();
-    let identity = Identity::new(*keypair.secret_bytes(), keypair.pubkey());
+    let identity = TlsIdentity::new(*keypair.secret_bytes(), keypair.pubkey());
     let any = SocketAddr::from(([127, 0, 0, 1], 0));
-    let outlet = Arc::clone(&queue) as Arc<dyn quic::Outlet>;
+    let outlet = Arc::clone(&queue) as Arc<dyn quic::TransactionSink>;
     let server = Server::start(config, any, &identity, outlet, Arc::clone(&counters))?;
     let received = Arc::<Received>::default();
     let counts = Arc::clone(&received);
     let latencies = Arc::<Latencies>::default();
     let recorded = Arc::clone(&latencies);
     std::thread::spawn(move || {
-        let (mut batch, mut all) = (Vec::with_capacity(64), Vec::<quic::Received>::new());
+        let (mut batch, mut all) =
+            (Vec::with_capacity(64), Vec::<quic::ReceivedTransaction>::new());
         while queue.pop(&mut batch, 64, Duration::from_millis(100)) {
             all.extend(batch.drain(..).map(|(received, _)| received));
             let bytes = all.iter().map(|received| received.bytes.len() as u64).sum();
@@ -80,14 +81,14 @@ fn ours(window: usize) -> Result<()> {
         }
     });
     figures::answer(server.address().port(), &received, allocations, || {
-        let figures = counters.figures();
+        let figures = counters.snapshot();
         let [half, most] = latencies.take();
         let mut extra = format!(
             ",\"datagrams\":{},\"rounds\":{},\"buffers_made\":{},\"open\":{},\
              \"latency_p50_us\":{half},\"latency_p99_us\":{most},\"refused\":{{",
             figures.datagrams, figures.rounds, figures.buffers_made, figures.open
         );
-        for (at, (name, count)) in figures.causes().enumerate() {
+        for (at, (name, count)) in figures.drop_reasons().enumerate() {
             let comma = if at > 0 { "," } else { "" };
             extra.push_str(&format!("{comma}\"{name}\":{count}"));
         }
@@ -108,7 +109,7 @@ impl Latencies {
     /// Takes the oldest of a batch for all of it: a count for each would cost more than some of what is
     /// measured.
     #[expect(clippy::disallowed_methods, reason = "a benchmark measures real time")]
-    fn add(&self, batch: &[quic::Received]) {
+    fn add(&self, batch: &[quic::ReceivedTransaction]) {
         let Some(first) = batch.first() else { return };
         let us = Instant::now().saturating_duration_since(first.since).as_micros() as u64;
         let us = us.clamp(PARTS, u64::from(u32::MAX));

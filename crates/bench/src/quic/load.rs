@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use bytes::{Bytes, BytesMut};
-use quic::{Identity, client_config};
+use quic::{TlsIdentity, client_config};
 use quinn_proto::{
     ClientConfig, Connection, ConnectionHandle, DatagramEvent, Dir, Endpoint, EndpointConfig,
     Event, StreamEvent, StreamId, TransportConfig, VarInt, WriteError,
@@ -154,7 +154,7 @@ const SEED: [u8; 32] = [7; 32];
 /// The configuration of one connection.
 fn config(plan: &Plan) -> Result<ClientConfig> {
     let keypair = if plan.one_identity { Keypair::new_from_array(SEED) } else { Keypair::new() };
-    let identity = Identity::new(*keypair.secret_bytes(), keypair.pubkey());
+    let identity = TlsIdentity::new(*keypair.secret_bytes(), keypair.pubkey());
     let mut config = ClientConfig::new(Arc::new(client_config(&identity)?));
     let mut transport = TransportConfig::default();
     transport

@@ -25,7 +25,7 @@ impl Engine for Redb {
         commit(&self.0, batch).map_err(engine_error)
     }
 
-    fn fill(&mut self, rows: &[Row]) -> Result<(), EngineError> {
+    fn bulk_insert(&mut self, rows: &[Row]) -> Result<(), EngineError> {
         fill(&self.0, rows).map_err(engine_error)
     }
 

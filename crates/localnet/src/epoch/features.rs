@@ -5,10 +5,10 @@ use solana_account::ReadableAccount;
 use solana_feature_set::{FEATURE_NAMES, FeatureSet};
 use solana_pubkey::Pubkey;
 
-use crate::working_set::Accounts;
+use crate::working_set::AccountSource;
 
 /// The features that are active, and since which slot.
-pub(crate) fn active(accounts: &impl Accounts) -> FeatureSet {
+pub(crate) fn active(accounts: &impl AccountSource) -> FeatureSet {
     let activated = |id: &Pubkey| {
         let account = accounts.account(id)?;
         let is_feature = account.0.owner() == &solana_sdk_ids::feature::ID;

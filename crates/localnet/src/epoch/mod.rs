@@ -51,7 +51,7 @@ pub(crate) struct Epochs {
 }
 
 /// What begins with an epoch.
-pub(crate) struct Begun {
+pub(crate) struct EpochStart {
     /// The stake of the epoch that ended, for the history.
     pub(crate) ended: StakeHistoryEntry,
     /// Who gets a commission, and what of it nobody may have.
@@ -104,12 +104,12 @@ impl Epochs {
         if !self.features.snapshot().custom_commission_collector {
             return identity;
         }
-        self.voters.of(epoch, vote_account).map_or(identity, |voter| voter.fee_collector())
+        self.voters.voter(epoch, vote_account).map_or(identity, |voter| voter.fee_collector())
     }
 
     /// Ends the epoch of the parent. `view` is of the parent; `open` is the first block of the new one,
     /// with nothing in it yet.
-    pub(crate) fn begin(&mut self, vm: &Vm, view: &View, open: &BlockInfo) -> Begun {
+    pub(crate) fn start_epoch(&mut self, vm: &Vm, view: &View, open: &BlockInfo) -> EpochStart {
         let slot = open.block.slot;
         let (epoch, ended) =
             (self.schedule.get_epoch(slot), self.schedule.get_epoch(open.parent_slot));
@@ -121,7 +121,7 @@ impl Epochs {
 
         let staked = stakes::by_voter(&delegated, &history, epoch, warmup);
         let scheduled = self.schedule.get_leader_schedule_epoch(slot);
-        self.voters.begin(&self.features, view, &staked, scheduled);
+        self.voters.record_epoch(&self.features, view, &staked, scheduled);
         let candidates = self.voters.candidates(view, scheduled, ended);
         let points = points::total(&delegated, &candidates, &history, warmup);
         let made = self.inflation.lamports(epoch, ended, open.capitalization);
@@ -148,7 +148,7 @@ impl Epochs {
             active: true,
         };
         self.payout = Some(Payout::new(&sysvar, redeemed.stakes));
-        Begun { ended: entry, commissions: redeemed.commissions, sysvar }
+        EpochStart { ended: entry, commissions: redeemed.commissions, sysvar }
     }
 
     /// Goes on with what a ledger was paying when it was closed. `head` is its newest block.
@@ -167,7 +167,7 @@ impl Epochs {
         if !self.voters.has(scheduled) {
             // A snapshot of another ledger does not say who could vote.
             let staked = stakes::by_voter(&delegated, &history, epoch, warmup);
-            self.voters.begin(&self.features, view, &staked, scheduled);
+            self.voters.record_epoch(&self.features, view, &staked, scheduled);
         }
         let candidates = self.voters.candidates(view, scheduled, ended);
         let made = (sysvar.total_rewards, sysvar.total_points);
@@ -188,7 +188,7 @@ impl Epochs {
         if block_height < payout.first {
             return None;
         }
-        let rewards = payout.take(block_height);
+        let rewards = payout.take_rewards(block_height);
         let is_last = payout.is_over(block_height);
         if is_last {
             self.payout = None;

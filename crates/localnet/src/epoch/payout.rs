@@ -49,7 +49,7 @@ impl Payout {
     }
 
     /// The rewards that the block of this height pays.
-    pub(super) fn take(&mut self, block_height: u64) -> Vec<StakeReward> {
+    pub(super) fn take_rewards(&mut self, block_height: u64) -> Vec<StakeReward> {
         let block = usize::try_from(block_height - self.first).unwrap_or(usize::MAX);
         self.partitions.get_mut(block).map(std::mem::take).unwrap_or_default()
     }

@@ -81,7 +81,7 @@ mod tests {
         Stake { delegation, credits_observed }
     }
 
-    fn of(credits_observed: u64, credits: &[(u64, u64, u64)]) -> Earned {
+    fn earned_from(credits_observed: u64, credits: &[(u64, u64, u64)]) -> Earned {
         let credits = Credits(credits.to_vec());
         earned(&stake(credits_observed), &credits, &StakeHistory::default(), Some(0))
     }
@@ -89,19 +89,19 @@ mod tests {
     #[test]
     fn each_credit_that_a_stake_has_not_seen_earns_its_stake() {
         let credits = [(0, 100, 0), (1, 250, 100)];
-        assert_eq!(of(0, &credits).points, 250_000);
-        assert_eq!(of(100, &credits).points, 150_000);
+        assert_eq!(earned_from(0, &credits).points, 250_000);
+        assert_eq!(earned_from(100, &credits).points, 150_000);
         // It came in the middle of the epoch.
-        assert_eq!(of(130, &credits).points, 120_000);
-        assert_eq!(of(130, &credits).credits_observed, 250);
+        assert_eq!(earned_from(130, &credits).points, 120_000);
+        assert_eq!(earned_from(130, &credits).credits_observed, 250);
     }
 
     #[test]
     fn without_new_credits_nothing_is_earned() {
         let same = Earned { points: 0, credits_observed: 250, is_rewound: false };
-        assert_eq!(of(250, &[(1, 250, 100)]), same);
+        assert_eq!(earned_from(250, &[(1, 250, 100)]), same);
         let rewound = Earned { points: 0, credits_observed: 250, is_rewound: true };
-        assert_eq!(of(300, &[(1, 250, 100)]), rewound);
-        assert_eq!(of(0, &[]), Earned::default());
+        assert_eq!(earned_from(300, &[(1, 250, 100)]), rewound);
+        assert_eq!(earned_from(0, &[]), Earned::default());
     }
 }

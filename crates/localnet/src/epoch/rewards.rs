@@ -120,7 +120,8 @@ pub(super) fn redeem_all(
             entry.others += split.voter;
         }
     }
-    let commissions = collected.into_iter().map(|(collector, collected)| collected.of(collector));
+    let commissions =
+        collected.into_iter().map(|(collector, collected)| collected.into_commission(collector));
     redeemed.commissions = commissions.collect();
     redeemed
 }
@@ -137,7 +138,7 @@ struct Collected {
 
 impl Collected {
     /// A vote account collects for itself only: what others wanted to give it is burnt.
-    fn of(self, collector: Pubkey) -> Commission {
+    fn into_commission(self, collector: Pubkey) -> Commission {
         let Self { own, others, commission_bps } = self;
         let (lamports, burnt) = own.map_or((others, 0), |own| (own, others));
         Commission { collector, lamports, burnt, is_voter: own.is_some(), commission_bps }

@@ -25,7 +25,7 @@ use crate::stakes;
 use crate::vm::Vm;
 
 /// Epochs that are kept, as Agave keeps.
-const EPOCHS_KEPT: u64 = 5;
+const EPOCHS_RETAINED: u64 = 5;
 /// Vote accounts that count, where they are held to conditions at all.
 const ADMITTED_MAX: usize = 2_000;
 
@@ -64,14 +64,14 @@ impl Voters {
     }
 
     /// A vote account as it was for the leaders of an epoch.
-    pub(crate) fn of(&self, epoch: u64, pubkey: &Pubkey) -> Option<&Voter> {
+    pub(crate) fn voter(&self, epoch: u64, pubkey: &Pubkey) -> Option<&Voter> {
         let voters = self.0.get(&epoch)?;
         let at = voters.binary_search_by_key(pubkey.as_array(), |voter| voter.pubkey).ok()?;
         voters.get(at)
     }
 
     /// Notes vote accounts as they are in `view`, where an epoch begins, for the leaders of `scheduled`.
-    pub(crate) fn begin(
+    pub(crate) fn record_epoch(
         &mut self,
         features: &FeatureSet,
         view: &View,
@@ -108,12 +108,12 @@ impl Voters {
             .collect();
         voters.sort_unstable_by_key(|voter| voter.pubkey);
         self.0.insert(scheduled, voters);
-        let oldest = scheduled.saturating_sub(EPOCHS_KEPT - 1);
+        let oldest = scheduled.saturating_sub(EPOCHS_RETAINED - 1);
         self.0.retain(|epoch, _| *epoch >= oldest);
     }
 
     /// The vote accounts of `view`, for all epochs from `first` on whose leaders are known.
-    pub(crate) fn of_now(
+    pub(crate) fn from_view(
         features: &FeatureSet,
         schedule: &EpochSchedule,
         vm: &Vm,
@@ -124,7 +124,7 @@ impl Voters {
         let delegated = rewards::delegated(view);
         let staked = stakes::by_voter(&delegated, &stakes::history(vm), first, warmup);
         let mut voters = Self::default();
-        (first..=scheduled).for_each(|epoch| voters.begin(features, view, &staked, epoch));
+        (first..=scheduled).for_each(|epoch| voters.record_epoch(features, view, &staked, epoch));
         voters
     }
 
@@ -136,7 +136,7 @@ impl Voters {
         scheduled: u64,
         ended: u64,
     ) -> HashMap<Pubkey, Candidate> {
-        let admitted = states(view).filter(|(pubkey, ..)| self.of(scheduled, pubkey).is_some());
+        let admitted = states(view).filter(|(pubkey, ..)| self.voter(scheduled, pubkey).is_some());
         let candidates = admitted.map(|(pubkey, state, _)| {
             let credits = state.epoch_credits.into_iter().filter(|(epoch, ..)| *epoch <= ended);
             let collector = state.inflation_rewards_collector;
@@ -155,7 +155,7 @@ impl Voters {
     ) -> u16 {
         let is_delayed = features.snapshot().delay_commission_updates;
         let epochs = if is_delayed { [ended, now, scheduled] } else { [scheduled; 3] };
-        let known = epochs.into_iter().find_map(|epoch| self.of(epoch, pubkey));
+        let known = epochs.into_iter().find_map(|epoch| self.voter(epoch, pubkey));
         known.map_or(0, |voter| voter.commission_bps)
     }
 }

@@ -212,10 +212,10 @@ impl<T> RoundRobin<T> {
 
     /// Gives back what a burst of clients and fee payers took.
     fn forget_burst(&mut self) {
-        const KEPT: usize = 1_024;
-        self.circle.shrink_to(KEPT);
-        self.clients.shrink_to(KEPT);
-        self.lines.shrink_to(KEPT);
+        const RETAINED_MAX: usize = 1_024;
+        self.circle.shrink_to(RETAINED_MAX);
+        self.clients.shrink_to(RETAINED_MAX);
+        self.lines.shrink_to(RETAINED_MAX);
     }
 
     /// How much waits.

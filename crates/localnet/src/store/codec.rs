@@ -23,7 +23,7 @@ use solana_transaction_status::{
     TransactionTokenBalance,
 };
 
-use super::wire::{Reader, WireError, Writer};
+use super::byte_codec::{ByteReader, ByteWriter, DecodeError};
 
 /// What the ledger on disk should hold: written with every block, checked when it is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,13 +40,13 @@ pub(super) struct Head {
 
 pub(super) fn write_head(head: &Head) -> Vec<u8> {
     let Head { slot, first_slot, accounts, fingerprints } = *head;
-    let mut out = Writer::default();
+    let mut out = ByteWriter::default();
     [slot, first_slot, accounts, fingerprints].into_iter().for_each(|number| out.u64(number));
     out.0
 }
 
-pub(super) fn read_head(body: &[u8]) -> Result<Head, WireError> {
-    let mut from = Reader::new(body);
+pub(super) fn read_head(body: &[u8]) -> Result<Head, DecodeError> {
+    let mut from = ByteReader::new(body);
     let head = Head {
         slot: from.u64("slot")?,
         first_slot: from.u64("first slot")?,
@@ -59,7 +59,7 @@ pub(super) fn read_head(body: &[u8]) -> Result<Head, WireError> {
 /// An account and the slot of the block that wrote it.
 pub(super) fn write_account(slot: Slot, account: &Account) -> Vec<u8> {
     let account = &account.0;
-    let mut out = Writer::default();
+    let mut out = ByteWriter::default();
     out.u64(slot);
     out.u64(account.lamports());
     out.key(account.owner().as_array());
@@ -69,8 +69,8 @@ pub(super) fn write_account(slot: Slot, account: &Account) -> Vec<u8> {
     out.0
 }
 
-pub(super) fn read_account(body: &[u8]) -> Result<(Slot, Account), WireError> {
-    let mut from = Reader::new(body);
+pub(super) fn read_account(body: &[u8]) -> Result<(Slot, Account), DecodeError> {
+    let mut from = ByteReader::new(body);
     let slot = from.u64("slot")?;
     let account = solana_account::Account {
         lamports: from.u64("lamports")?,
@@ -84,7 +84,7 @@ pub(super) fn read_account(body: &[u8]) -> Result<(Slot, Account), WireError> {
 
 /// A block with its transactions, without its account writes.
 pub(super) fn write_block(block: &Block) -> Vec<u8> {
-    let mut out = Writer::default();
+    let mut out = ByteWriter::default();
     out.u64(block.id.slot);
     out.u64(block.id.bank);
     out.u64(block.parent_slot);
@@ -96,12 +96,12 @@ pub(super) fn write_block(block: &Block) -> Vec<u8> {
     out.u64(block.transaction_count);
     out.list(&block.transactions, |out, executed| write_executed(executed, out));
     out.list(&block.rewards, write_reward);
-    out.option(block.reward_partitions, Writer::u64);
+    out.option(block.reward_partitions, ByteWriter::u64);
     out.0
 }
 
-pub(super) fn read_block(body: &[u8]) -> Result<Block, WireError> {
-    let mut from = Reader::new(body);
+pub(super) fn read_block(body: &[u8]) -> Result<Block, DecodeError> {
+    let mut from = ByteReader::new(body);
     let id = BlockId { slot: from.u64("slot")?, bank: from.u64("bank")? };
     let mut block = Block {
         id,
@@ -128,7 +128,7 @@ pub(super) fn read_block(body: &[u8]) -> Result<Block, WireError> {
 }
 
 /// The keys are not written: they are the message's own and the loaded ones.
-fn write_executed(executed: &ExecutedTransaction, out: &mut Writer) {
+fn write_executed(executed: &ExecutedTransaction, out: &mut ByteWriter) {
     let ExecutedTransaction {
         slot: _,
         index,
@@ -149,12 +149,15 @@ fn write_executed(executed: &ExecutedTransaction, out: &mut Writer) {
     write_meta(meta, out);
 }
 
-fn read_executed(slot: Slot, from: &mut Reader<'_>) -> Result<ExecutedTransaction, WireError> {
+fn read_executed(
+    slot: Slot,
+    from: &mut ByteReader<'_>,
+) -> Result<ExecutedTransaction, DecodeError> {
     let index = from.u32("transaction index")?;
     let block_time = from.i64("transaction time")?;
     let is_vote = from.bool("vote flag")?;
     let transaction: VersionedTransaction = wincode::deserialize_exact(from.bytes("transaction")?)
-        .map_err(|_| WireError { what: "transaction" })?;
+        .map_err(|_| DecodeError { what: "transaction" })?;
     let meta = read_meta(from)?;
     let keys = keys_of(&transaction, &meta.loaded_addresses);
     Ok(ExecutedTransaction {
@@ -173,7 +176,7 @@ fn keys_of(transaction: &VersionedTransaction, loaded: &LoadedAddresses) -> Vec<
     [own, &loaded.writable, &loaded.readonly].concat()
 }
 
-fn write_meta(meta: &TransactionStatusMeta, out: &mut Writer) {
+fn write_meta(meta: &TransactionStatusMeta, out: &mut ByteWriter) {
     let TransactionStatusMeta {
         status,
         fee,
@@ -207,13 +210,13 @@ fn write_meta(meta: &TransactionStatusMeta, out: &mut Writer) {
         out.key(returned.program_id.as_array());
         out.bytes(&returned.data);
     });
-    out.option(*compute_units_consumed, Writer::u64);
-    out.option(*cost_units, Writer::u64);
+    out.option(*compute_units_consumed, ByteWriter::u64);
+    out.option(*cost_units, ByteWriter::u64);
 }
 
-fn read_meta(from: &mut Reader<'_>) -> Result<TransactionStatusMeta, WireError> {
+fn read_meta(from: &mut ByteReader<'_>) -> Result<TransactionStatusMeta, DecodeError> {
     let err = from.option("status", |from| {
-        bincode::deserialize(from.bytes("error")?).map_err(|_| WireError { what: "error" })
+        bincode::deserialize(from.bytes("error")?).map_err(|_| DecodeError { what: "error" })
     })?;
     Ok(TransactionStatusMeta {
         status: err.map_or(Ok(()), Err),
@@ -241,7 +244,7 @@ fn read_meta(from: &mut Reader<'_>) -> Result<TransactionStatusMeta, WireError> 
     })
 }
 
-fn write_inner(out: &mut Writer, list: &InnerInstructions) {
+fn write_inner(out: &mut ByteWriter, list: &InnerInstructions) {
     let InnerInstructions { index, instructions } = list;
     out.u8(*index);
     out.list(instructions, |out, InnerInstruction { instruction, stack_height }| {
@@ -249,11 +252,11 @@ fn write_inner(out: &mut Writer, list: &InnerInstructions) {
         out.u8(*program_id_index);
         out.bytes(accounts);
         out.bytes(data);
-        out.option(*stack_height, Writer::u32);
+        out.option(*stack_height, ByteWriter::u32);
     });
 }
 
-fn read_inner(from: &mut Reader<'_>) -> Result<InnerInstructions, WireError> {
+fn read_inner(from: &mut ByteReader<'_>) -> Result<InnerInstructions, DecodeError> {
     let index = from.u8("inner instructions")?;
     let instructions = from.list("inner instructions", |from| {
         let instruction = CompiledInstruction {
@@ -267,7 +270,7 @@ fn read_inner(from: &mut Reader<'_>) -> Result<InnerInstructions, WireError> {
     Ok(InnerInstructions { index, instructions })
 }
 
-fn write_token_balance(out: &mut Writer, balance: &TransactionTokenBalance) {
+fn write_token_balance(out: &mut ByteWriter, balance: &TransactionTokenBalance) {
     let TransactionTokenBalance { account_index, mint, ui_token_amount, owner, program_id } =
         balance;
     let UiTokenAmount { ui_amount, decimals, amount, ui_amount_string } = ui_token_amount;
@@ -281,7 +284,7 @@ fn write_token_balance(out: &mut Writer, balance: &TransactionTokenBalance) {
     out.str(program_id);
 }
 
-fn read_token_balance(from: &mut Reader<'_>) -> Result<TransactionTokenBalance, WireError> {
+fn read_token_balance(from: &mut ByteReader<'_>) -> Result<TransactionTokenBalance, DecodeError> {
     Ok(TransactionTokenBalance {
         account_index: from.u8("token account")?,
         mint: from.str("mint")?,
@@ -297,7 +300,7 @@ fn read_token_balance(from: &mut Reader<'_>) -> Result<TransactionTokenBalance, 
     })
 }
 
-fn write_reward(out: &mut Writer, reward: &Reward) {
+fn write_reward(out: &mut ByteWriter, reward: &Reward) {
     let Reward { pubkey, lamports, post_balance, reward_type, commission, commission_bps } = reward;
     out.str(pubkey);
     out.i64(*lamports);
@@ -311,11 +314,11 @@ fn write_reward(out: &mut Writer, reward: &Reward) {
             RewardType::DeactivatedStake => 4,
         });
     });
-    out.option(*commission, Writer::u8);
-    out.option(*commission_bps, Writer::u16);
+    out.option(*commission, ByteWriter::u8);
+    out.option(*commission_bps, ByteWriter::u16);
 }
 
-fn read_reward(from: &mut Reader<'_>) -> Result<Reward, WireError> {
+fn read_reward(from: &mut ByteReader<'_>) -> Result<Reward, DecodeError> {
     Ok(Reward {
         pubkey: from.str("rewarded account")?,
         lamports: from.i64("reward")?,
@@ -326,17 +329,17 @@ fn read_reward(from: &mut Reader<'_>) -> Result<Reward, WireError> {
             2 => Ok(RewardType::Staking),
             3 => Ok(RewardType::Voting),
             4 => Ok(RewardType::DeactivatedStake),
-            _ => Err(WireError { what: "kind of reward" }),
+            _ => Err(DecodeError { what: "kind of reward" }),
         })?,
         commission: from.option("commission", |from| from.u8("commission"))?,
         commission_bps: from.option("commission", |from| from.u16("commission"))?,
     })
 }
 
-fn pubkey(from: &mut Reader<'_>, what: &'static str) -> Result<Pubkey, WireError> {
+fn pubkey(from: &mut ByteReader<'_>, what: &'static str) -> Result<Pubkey, DecodeError> {
     from.key(what).map(Pubkey::new_from_array)
 }
 
-fn hash(from: &mut Reader<'_>, what: &'static str) -> Result<Hash, WireError> {
+fn hash(from: &mut ByteReader<'_>, what: &'static str) -> Result<Hash, DecodeError> {
     from.key(what).map(Hash::new_from_array)
 }

@@ -29,7 +29,7 @@ const NEWEST: &str = "newest";
 
 /// What a directory holds before anything in it is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Holds {
+pub(super) enum DirectoryContents {
     /// It is not there, or empty, or the making of a ledger was cut short before its mark.
     Nothing,
     /// A ledger of ours.
@@ -44,17 +44,17 @@ pub(super) struct Directory {
 }
 
 /// What a directory holds. Fails if that is somebody else's.
-pub(super) fn inspect(dir: &Path, engine: &str) -> Result<Holds, StoreError> {
+pub(super) fn inspect(dir: &Path, engine: &str) -> Result<DirectoryContents, StoreError> {
     let entries = match fs::read_dir(dir) {
         Ok(entries) => entries,
-        Err(err) if err.kind() == io::ErrorKind::NotFound => return Ok(Holds::Nothing),
+        Err(err) if err.kind() == io::ErrorKind::NotFound => return Ok(DirectoryContents::Nothing),
         Err(err) => return Err(io_error("read", dir)(err)),
     };
     let mut foreign = None;
     for entry in entries {
         let name = entry.map_err(io_error("read", dir))?.file_name();
         if name == MARK {
-            return Ok(Holds::Ledger);
+            return Ok(DirectoryContents::Ledger);
         }
         if ![LOCK, NEWEST, PROBE, engine].iter().any(|ours| name == *ours) {
             foreign = foreign.or(Some(name));
@@ -64,7 +64,7 @@ pub(super) fn inspect(dir: &Path, engine: &str) -> Result<Holds, StoreError> {
         Some(name) => {
             Err(StoreError::Foreign { dir: dir.into(), found: name.to_string_lossy().into_owned() })
         }
-        None => Ok(Holds::Nothing),
+        None => Ok(DirectoryContents::Nothing),
     }
 }
 
@@ -182,7 +182,7 @@ impl Directory {
 /// Removes a ledger and leaves what is not ours. Without its mark it is none, so that goes first. The
 /// lock file stays: who waits for it must find the same one.
 pub(super) fn remove(dir: &Path, engine: &str) -> Result<(), StoreError> {
-    if inspect(dir, engine)? == Holds::Ledger {
+    if inspect(dir, engine)? == DirectoryContents::Ledger {
         let directory = Directory::lock(dir)?;
         remove_file(&dir.join(MARK))?;
         directory.clear(engine)?;
@@ -202,7 +202,7 @@ fn remove_file(path: &Path) -> Result<(), StoreError> {
 fn io_error(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> StoreError {
     let path = path.to_owned();
     move |source| match path.parent() {
-        Some(dir) if disk::is_no_room(source.kind()) => disk::of_io(dir, source),
+        Some(dir) if disk::is_no_space(source.kind()) => disk::from_io(dir, source),
         _ => StoreError::Io { doing, path, source },
     }
 }

@@ -26,14 +26,14 @@ const FILE_BLOCK_BYTES: u64 = 512;
 
 /// Fails if the disk of `dir` has not enough room to go on: what the journals at `engine` hold may have to be
 /// written once more while it is opened.
-pub(super) fn require_room(dir: &Path, engine: &Path) -> Result<(), StoreError> {
+pub(super) fn require_free_space(dir: &Path, engine: &Path) -> Result<(), StoreError> {
     let needed_bytes = FREE_BYTES_MIN + journal_bytes(engine);
     match free_bytes(dir) {
         Some(free_bytes) if free_bytes < needed_bytes => {
-            Err(StoreError::NoRoom { dir: dir.into(), free_bytes, needed_bytes })
+            Err(StoreError::InsufficientSpace { dir: dir.into(), free_bytes, needed_bytes })
         }
         _ => match write_probe(dir) {
-            Err(err) => Err(of_io(dir, err)),
+            Err(err) => Err(from_io(dir, err)),
             Ok(()) => Ok(()),
         },
     }
@@ -43,13 +43,13 @@ pub(super) fn require_room(dir: &Path, engine: &Path) -> Result<(), StoreError> 
 pub(super) fn explain(dir: &Path, err: &EngineError) -> Option<StoreError> {
     let EngineError::Failed(err) = err else { return None };
     match io_error(&**err) {
-        Some(err) => is_no_room(err.kind()).then(|| of_io(dir, copy(err))),
+        Some(err) => is_no_space(err.kind()).then(|| from_io(dir, copy(err))),
         // The engine does not say. What a small write finds is the reason, and so is a disk that is all but full.
         None => match write_probe(dir) {
-            Err(err) if is_no_room(err.kind()) => Some(of_io(dir, err)),
+            Err(err) if is_no_space(err.kind()) => Some(from_io(dir, err)),
             Err(_) => None,
             Ok(()) if free_bytes(dir).is_some_and(|free| free < FREE_BYTES_MIN) => {
-                Some(of_io(dir, ErrorKind::StorageFull.into()))
+                Some(from_io(dir, ErrorKind::StorageFull.into()))
             }
             Ok(()) => file_bytes_max().map(|limit| StoreError::FileTooLarge {
                 dir: dir.into(),
@@ -61,12 +61,12 @@ pub(super) fn explain(dir: &Path, err: &EngineError) -> Option<StoreError> {
 }
 
 /// An error of the system about something in `dir`, in the words that say what can be done.
-pub(super) fn of_io(dir: &Path, source: io::Error) -> StoreError {
+pub(super) fn from_io(dir: &Path, source: io::Error) -> StoreError {
     match (source.kind(), file_bytes_max()) {
         (ErrorKind::FileTooLarge, Some(limit)) => {
             StoreError::FileTooLarge { dir: dir.into(), limit, source }
         }
-        (kind, _) if is_no_room(kind) => {
+        (kind, _) if is_no_space(kind) => {
             let free_bytes = free_bytes(dir).unwrap_or_default();
             StoreError::DiskFull { dir: dir.into(), free_bytes, source }
         }
@@ -75,7 +75,7 @@ pub(super) fn of_io(dir: &Path, source: io::Error) -> StoreError {
 }
 
 /// Whether a file cannot grow: the disk, a quota or a limit of the process is in the way.
-pub(super) fn is_no_room(kind: ErrorKind) -> bool {
+pub(super) fn is_no_space(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge)
 }
 

@@ -49,7 +49,7 @@ pub trait Engine: Sized + Send {
     fn commit(&mut self, batch: &mut dyn Batch) -> Result<(), EngineError>;
 
     /// Writes rows under keys that are not there yet. They are on disk once a batch is that comes later.
-    fn fill(&mut self, rows: &[Row]) -> Result<(), EngineError>;
+    fn bulk_insert(&mut self, rows: &[Row]) -> Result<(), EngineError>;
 
     /// Calls `row` with each key and value of a table, in the order of keys, until it says `false`.
     fn scan(
@@ -121,7 +121,7 @@ impl Engine for Fjall {
         writes.commit().map_err(engine_error)
     }
 
-    fn fill(&mut self, rows: &[Row]) -> Result<(), EngineError> {
+    fn bulk_insert(&mut self, rows: &[Row]) -> Result<(), EngineError> {
         let mut writes = self.database.batch();
         for row in rows {
             let (keyspace, value) = (self.keyspace(row.key.table()), row.value.as_deref());

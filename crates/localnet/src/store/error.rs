@@ -72,7 +72,7 @@ pub enum StoreError {
     },
     /// The disk has less room than opening the ledger may take. Fix: make room on it.
     #[error("ledger {} is not opened, its disk has too little room: {free_bytes} bytes are free, {needed_bytes} are needed; fix: make room, or name a directory on another disk (--ledger)", dir.display())]
-    NoRoom {
+    InsufficientSpace {
         /// The directory.
         dir: PathBuf,
         /// What is free on its disk.

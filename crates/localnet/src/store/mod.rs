@@ -8,6 +8,7 @@
 //! Bounds: history is pruned by [`Store::prune_below`]; accounts are as many as the ledger has.
 //! Why this engine, with figures: docs/ledger-on-disk.md.
 
+mod byte_codec;
 mod codec;
 mod directory;
 mod disk;
@@ -17,7 +18,6 @@ mod restore;
 mod row;
 #[cfg(test)]
 mod tests;
-mod wire;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -30,28 +30,28 @@ use solana::Account;
 use solana_pubkey::Pubkey;
 
 use codec::Head;
-use directory::{Directory, Holds};
+use directory::{Directory, DirectoryContents};
 pub use engine::{Batch, Engine, EngineError, Fjall};
 pub use error::StoreError;
-use restore::AllButAccounts;
 pub use restore::Restored;
-use row::Sealer;
+use restore::RestoredBlocks;
+use row::RowCodec;
 pub use row::{Key, Row, Table};
 
 /// Accounts of a new ledger that are written at a time, and bytes of them, one account more or less.
-const FILL_ROWS_MAX: usize = 16_384;
-const FILL_BYTES_MAX: usize = 4 << 20;
+const BULK_INSERT_ROWS_MAX: usize = 16_384;
+const BULK_INSERT_BYTES_MAX: usize = 4 << 20;
 
 /// A ledger on disk, open. Owned by the one writer; closed when dropped.
 pub struct Store<E: Engine = Fjall> {
     engine: E,
     directory: Directory,
-    sealer: Sealer,
+    row_codec: RowCodec,
     head: Head,
     /// The blocks that are kept, the oldest first. 8 bytes a block.
     slots: VecDeque<Slot>,
     /// Blocks below go with the next append.
-    keep_from: Slot,
+    retain_from: Slot,
     /// Written with the next append.
     epochs: Option<Vec<u8>>,
 }
@@ -65,26 +65,26 @@ impl<E: Engine> Store<E> {
         accounts: impl IntoIterator<Item = (Pubkey, Arc<Account>)>,
         first_block: &Block,
     ) -> Result<Self, StoreError> {
-        if directory::inspect(dir, E::PATH)? == Holds::Ledger {
+        if directory::inspect(dir, E::PATH)? == DirectoryContents::Ledger {
             return Err(StoreError::Exists { dir: dir.into() });
         }
         let directory = Directory::lock(dir)?;
         directory.clear(E::PATH)?;
-        disk::require_room(dir, &dir.join(E::PATH))?;
+        disk::require_free_space(dir, &dir.join(E::PATH))?;
         let engine = open_engine(&directory)?;
         let slot = first_block.id.slot;
         let mut store = Self {
             engine,
-            sealer: sealer(&directory)?,
+            row_codec: new_row_codec(&directory)?,
             directory,
             head: Head { slot, first_slot: slot, accounts: 0, fingerprints: 0 },
             slots: VecDeque::from([slot]),
-            keep_from: 0,
+            retain_from: 0,
             epochs: None,
         };
-        store.fill(slot, accounts.into_iter())?;
+        store.bulk_insert(slot, accounts.into_iter())?;
         let mut rows = store.block_rows(first_block);
-        rows.push(store.sealer.seal(Key::Genesis, genesis));
+        rows.push(store.row_codec.encode_row(Key::Genesis, genesis));
         store.commit(rows, slot, slot)?;
         store.directory.set_newest(slot)?;
         store.directory.sync()?;
@@ -95,7 +95,7 @@ impl<E: Engine> Store<E> {
     }
 
     /// Writes the accounts of a new ledger, some at a time.
-    fn fill(
+    fn bulk_insert(
         &mut self,
         slot: Slot,
         accounts: impl Iterator<Item = (Pubkey, Arc<Account>)>,
@@ -103,14 +103,21 @@ impl<E: Engine> Store<E> {
         let (mut rows, mut bytes) = (Vec::new(), 0);
         let mut accounts = accounts.peekable();
         while let Some((pubkey, account)) = accounts.next() {
-            let row = self.sealer.seal(Key::Account(pubkey), &codec::write_account(slot, &account));
+            let row = self
+                .row_codec
+                .encode_row(Key::Account(pubkey), &codec::write_account(slot, &account));
             let value = row.value.as_deref().unwrap_or_default();
             self.head.accounts += 1;
             self.head.fingerprints = self.head.fingerprints.wrapping_add(row::fingerprint(value));
             bytes += value.len();
             rows.push(row);
-            if rows.len() == FILL_ROWS_MAX || bytes >= FILL_BYTES_MAX || accounts.peek().is_none() {
-                self.engine.fill(&rows).map_err(|source| engine_failed(&self.directory, source))?;
+            if rows.len() == BULK_INSERT_ROWS_MAX
+                || bytes >= BULK_INSERT_BYTES_MAX
+                || accounts.peek().is_none()
+            {
+                self.engine
+                    .bulk_insert(&rows)
+                    .map_err(|source| engine_failed(&self.directory, source))?;
                 rows.clear();
                 bytes = 0;
             }
@@ -120,24 +127,32 @@ impl<E: Engine> Store<E> {
 
     /// Whether there is a ledger in `dir`. Fails if what is there is not ours.
     pub fn is_in(dir: &Path) -> Result<bool, StoreError> {
-        Ok(directory::inspect(dir, E::PATH)? != Holds::Nothing)
+        Ok(directory::inspect(dir, E::PATH)? != DirectoryContents::Nothing)
     }
 
     /// Opens the ledger in `dir` and reads all but its accounts, which are to be read next. `None` if
     /// there is none.
     pub fn open(dir: &Path) -> Result<Option<Opened<E>>, StoreError> {
-        if directory::inspect(dir, E::PATH)? == Holds::Nothing {
+        if directory::inspect(dir, E::PATH)? == DirectoryContents::Nothing {
             return Ok(None);
         }
         let directory = Directory::lock(dir)?;
         directory.check_mark()?;
-        disk::require_room(dir, &dir.join(E::PATH))?;
+        disk::require_free_space(dir, &dir.join(E::PATH))?;
         let engine: E = open_engine(&directory)?;
-        let read = caught(&directory, || restore::read_all_but_accounts(&directory, &engine));
-        let AllButAccounts { head, genesis, epochs, blocks } = read?;
-        let sealer = sealer(&directory)?;
+        let read = caught(&directory, || restore::read_restored_blocks(&directory, &engine));
+        let RestoredBlocks { head, genesis, epochs, blocks } = read?;
+        let sealer = new_row_codec(&directory)?;
         let slots = blocks.iter().map(|block| block.id.slot).collect();
-        let store = Self { engine, directory, sealer, head, slots, keep_from: 0, epochs: None };
+        let store = Self {
+            engine,
+            directory,
+            row_codec: sealer,
+            head,
+            slots,
+            retain_from: 0,
+            epochs: None,
+        };
         Ok(Some(Opened { genesis, epochs, blocks, store }))
     }
 
@@ -166,9 +181,9 @@ impl<E: Engine> Store<E> {
         }
         let mut rows = self.block_rows(block);
         if let Some(epochs) = self.epochs.take() {
-            rows.push(self.sealer.seal(Key::Epochs, &epochs));
+            rows.push(self.row_codec.encode_row(Key::Epochs, &epochs));
         }
-        let dropped = self.slots.partition_point(|kept| *kept < self.keep_from);
+        let dropped = self.slots.partition_point(|kept| *kept < self.retain_from);
         rows.extend(
             self.slots.iter().take(dropped).map(|old| Row { key: Key::Block(*old), value: None }),
         );
@@ -181,7 +196,7 @@ impl<E: Engine> Store<E> {
 
     /// Lets go of the blocks below `slot`, together with the next append. Accounts stay.
     pub fn prune_below(&mut self, slot: Slot) {
-        self.keep_from = self.keep_from.max(slot);
+        self.retain_from = self.retain_from.max(slot);
     }
 
     /// Keeps what the caller knows of epochs, together with the next append.
@@ -200,11 +215,13 @@ impl<E: Engine> Store<E> {
         let writes = block.writes.iter().map(|write| (write.pubkey, write.account.as_ref()));
         let accounts: BTreeMap<_, _> = writes.collect();
         let mut rows = Vec::with_capacity(accounts.len() + 2);
-        rows.push(self.sealer.seal(Key::Block(slot), &codec::write_block(block)));
+        rows.push(self.row_codec.encode_row(Key::Block(slot), &codec::write_block(block)));
         for (pubkey, account) in accounts {
             let key = Key::Account(pubkey);
             rows.push(match account {
-                Some(account) => self.sealer.seal(key, &codec::write_account(slot, account)),
+                Some(account) => {
+                    self.row_codec.encode_row(key, &codec::write_account(slot, account))
+                }
                 None => Row { key, value: None },
             });
         }
@@ -213,7 +230,7 @@ impl<E: Engine> Store<E> {
 
     fn commit(&mut self, rows: Vec<Row>, slot: Slot, first_slot: Slot) -> Result<(), StoreError> {
         let head = Head { slot, first_slot, ..self.head };
-        let mut batch = BlockBatch { rows, head, sealer: &mut self.sealer };
+        let mut batch = BlockBatch { rows, head, row_codec: &mut self.row_codec };
         self.engine.commit(&mut batch).map_err(|source| engine_failed(&self.directory, source))?;
         self.head = batch.head;
         Ok(())
@@ -245,7 +262,7 @@ impl<E: Engine> Opened<E> {
 struct BlockBatch<'a> {
     rows: Vec<Row>,
     head: Head,
-    sealer: &'a mut Sealer,
+    row_codec: &'a mut RowCodec,
 }
 
 impl Batch for BlockBatch<'_> {
@@ -264,7 +281,7 @@ impl Batch for BlockBatch<'_> {
     }
 
     fn last(&mut self) -> Row {
-        self.sealer.seal(Key::Head, &codec::write_head(&self.head))
+        self.row_codec.encode_row(Key::Head, &codec::write_head(&self.head))
     }
 }
 
@@ -296,8 +313,8 @@ fn open_engine<E: Engine>(directory: &Directory) -> Result<E, StoreError> {
     })
 }
 
-fn sealer(directory: &Directory) -> Result<Sealer, StoreError> {
-    Sealer::new().map_err(|source| StoreError::Io {
+fn new_row_codec(directory: &Directory) -> Result<RowCodec, StoreError> {
+    RowCodec::new().map_err(|source| StoreError::Io {
         doing: "prepare to compress for",
         path: directory.path().into(),
         source,

@@ -28,7 +28,7 @@ pub struct Restored {
 }
 
 /// What is read before the accounts.
-pub(super) struct AllButAccounts {
+pub(super) struct RestoredBlocks {
     pub(super) head: Head,
     pub(super) genesis: Vec<u8>,
     pub(super) epochs: Option<Vec<u8>>,
@@ -36,10 +36,10 @@ pub(super) struct AllButAccounts {
 }
 
 /// Reads the head, the caller's bytes and the blocks.
-pub(super) fn read_all_but_accounts<E: Engine>(
+pub(super) fn read_restored_blocks<E: Engine>(
     directory: &Directory,
     engine: &E,
-) -> Result<AllButAccounts, StoreError> {
+) -> Result<RestoredBlocks, StoreError> {
     let Meta { head, genesis, epochs } = read_meta(directory, engine)?;
     let head = head.ok_or_else(|| directory.damaged("head: missing"))?;
     let genesis = genesis.ok_or_else(|| directory.damaged("genesis: missing"))?;
@@ -49,7 +49,7 @@ pub(super) fn read_all_but_accounts<E: Engine>(
         return Err(directory.damaged(what));
     }
     let blocks = read_blocks(directory, engine, &head)?;
-    Ok(AllButAccounts { head, genesis, epochs, blocks })
+    Ok(RestoredBlocks { head, genesis, epochs, blocks })
 }
 
 /// The rows about the ledger as a whole.
@@ -63,7 +63,7 @@ struct Meta {
 fn read_meta<E: Engine>(directory: &Directory, engine: &E) -> Result<Meta, StoreError> {
     let mut meta = Meta::default();
     each(directory, engine, Table::Meta, |key, value| {
-        let body = row::unseal(key, value).map_err(|err| err.to_string())?;
+        let body = row::decode_row(key, value).map_err(|err| err.to_string())?;
         match key {
             Key::Head => {
                 meta.head = Some(codec::read_head(&body).map_err(|err| err.to_string())?);
@@ -83,7 +83,7 @@ fn read_blocks<E: Engine>(
 ) -> Result<Vec<Arc<Block>>, StoreError> {
     let mut blocks: Vec<Arc<Block>> = Vec::new();
     each(directory, engine, Table::Blocks, |key, value| {
-        let body = row::unseal(key, value).map_err(|err| err.to_string())?;
+        let body = row::decode_row(key, value).map_err(|err| err.to_string())?;
         let block = codec::read_block(&body).map_err(|err| err.to_string())?;
         if Key::Block(block.id.slot) != key {
             return Err(format!("holds block {}", block.id.slot));
@@ -126,7 +126,7 @@ pub(super) fn read_accounts<E: Engine>(
     let mut count = 0_u64;
     let mut fingerprints = 0_u64;
     each(directory, engine, Table::Accounts, |key, value| {
-        let body = row::unseal(key, value).map_err(|err| err.to_string())?;
+        let body = row::decode_row(key, value).map_err(|err| err.to_string())?;
         let (slot, account) = codec::read_account(&body).map_err(|err| err.to_string())?;
         if slot > head.slot {
             return Err(format!(

@@ -124,16 +124,16 @@ impl fmt::Display for Key {
 }
 
 /// Seals values. Keeps the compressor's tables between values.
-pub(crate) struct Sealer(zstd::bulk::Compressor<'static>);
+pub(crate) struct RowCodec(zstd::bulk::Compressor<'static>);
 
-impl Sealer {
+impl RowCodec {
     /// A sealer. Fails only if there is no memory for the compressor.
     pub(crate) fn new() -> std::io::Result<Self> {
         zstd::bulk::Compressor::new(ZSTD_LEVEL).map(Self)
     }
 
     /// `body` as the row's value on disk.
-    pub(crate) fn seal(&mut self, key: Key, body: &[u8]) -> Row {
+    pub(crate) fn encode_row(&mut self, key: Key, body: &[u8]) -> Row {
         assert!(body.len() <= VALUE_BYTES_MAX, "{key} has {} bytes", body.len());
         let compressed = (body.len() > PLAIN_BYTES_MAX)
             .then(|| self.0.compress(body).ok())
@@ -157,7 +157,7 @@ impl Sealer {
 
 /// What is wrong with a value.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum SealError {
+pub(crate) enum RowError {
     #[error("{0} bytes are too few for a value")]
     Short(usize),
     #[error("checksum {found:08x}, expected {expected:08x}")]
@@ -171,46 +171,46 @@ pub(crate) enum SealError {
 }
 
 /// The body of a value, if it is as it was sealed.
-pub(crate) fn unseal(key: Key, value: &[u8]) -> Result<Vec<u8>, SealError> {
+pub(crate) fn decode_row(key: Key, value: &[u8]) -> Result<Vec<u8>, RowError> {
     let Some((header, body)) = value.split_at_checked(HEADER_BYTES) else {
-        return Err(SealError::Short(value.len()));
+        return Err(RowError::Short(value.len()));
     };
-    let (expected, found) = (sealed_checksum(value), checksum(key, value));
+    let (expected, found) = (stored_checksum(value), checksum(key, value));
     if expected != found {
-        return Err(SealError::Checksum { expected, found });
+        return Err(RowError::Checksum { expected, found });
     }
     if header[0] != VERSION {
-        return Err(SealError::Version(header[0]));
+        return Err(RowError::Version(header[0]));
     }
     match header[1] {
         0 => Ok(body.to_vec()),
         1 => decompress(body),
-        form => Err(SealError::Form(form)),
+        form => Err(RowError::Form(form)),
     }
 }
 
 /// A number that tells one version of a row from every other: what the head sums up for the accounts.
 /// Only a well-mixed number may be summed, hence the last step (splitmix64's).
 pub(crate) fn fingerprint(value: &[u8]) -> u64 {
-    let seed = (value.len() as u64) << 32 | u64::from(sealed_checksum(value));
+    let seed = (value.len() as u64) << 32 | u64::from(stored_checksum(value));
     let mixed = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     mixed ^ (mixed >> 31)
 }
 
-fn decompress(body: &[u8]) -> Result<Vec<u8>, SealError> {
-    let (plain_bytes, compressed) = body.split_first_chunk().ok_or(SealError::Compression)?;
+fn decompress(body: &[u8]) -> Result<Vec<u8>, RowError> {
+    let (plain_bytes, compressed) = body.split_first_chunk().ok_or(RowError::Compression)?;
     let plain_bytes = u32::from_le_bytes(*plain_bytes) as usize;
     if plain_bytes > VALUE_BYTES_MAX {
-        return Err(SealError::Compression);
+        return Err(RowError::Compression);
     }
     let plain = zstd::bulk::decompress(compressed, plain_bytes);
-    plain.ok().filter(|plain| plain.len() == plain_bytes).ok_or(SealError::Compression)
+    plain.ok().filter(|plain| plain.len() == plain_bytes).ok_or(RowError::Compression)
 }
 
 /// The checksum that a value carries; 0 if it is too short to carry one.
-fn sealed_checksum(value: &[u8]) -> u32 {
+fn stored_checksum(value: &[u8]) -> u32 {
     let carried = value.get(2..HEADER_BYTES).and_then(|bytes| bytes.try_into().ok());
     carried.map_or(0, u32::from_le_bytes)
 }

@@ -88,7 +88,7 @@ fn a_warp_leaves_slots_without_blocks() {
 }
 
 #[test]
-fn history_keeps_so_many_slots_and_forgets_all_of_the_rest() {
+fn history_retains_up_to_its_slot_limit_and_drops_the_rest() {
     let history = HistoryLimits { slots_max: 10, bytes_max: u64::MAX };
     let node = Node::start(&Config { history, ..on_demand() });
     let alice = Keypair::new().pubkey();
@@ -106,7 +106,7 @@ fn history_keeps_so_many_slots_and_forgets_all_of_the_rest() {
 }
 
 #[test]
-fn history_keeps_so_many_bytes() {
+fn history_retains_up_to_its_byte_limit() {
     let history = HistoryLimits { slots_max: u64::MAX, bytes_max: 100_000 };
     let node = Node::start(&Config { history, ..on_demand() });
     for _ in 0..100 {
@@ -124,8 +124,12 @@ fn a_finalized_block_leaves_no_old_version_of_an_account() {
     let node = Node::start(&on_demand());
     let versions: Vec<_> = (0..20)
         .map(|_| {
-            let airdrop =
-                node.door.airdrop(CLIENT.into(), Keypair::new().pubkey(), SOL, node.blockhash());
+            let airdrop = node.transaction_service.airdrop(
+                CLIENT.into(),
+                Keypair::new().pubkey(),
+                SOL,
+                node.blockhash(),
+            );
             let airdrop = airdrop.expect("an airdrop");
             let block = node.completed(|block| {
                 block.transactions.iter().any(|executed| executed.signature() == airdrop)
@@ -142,11 +146,11 @@ fn a_finalized_block_leaves_no_old_version_of_an_account() {
 }
 
 #[test]
-fn a_publication_is_followed_by_a_rest_in_which_transactions_gather() {
+fn a_publication_is_followed_by_a_pause_in_which_transactions_gather() {
     let node = Node::start(&Config { slot_ms: 60_000, ..Config::default() });
     let alice = Keypair::new();
     let airdrop = node
-        .door
+        .transaction_service
         .airdrop(CLIENT.into(), alice.pubkey(), SOL, node.blockhash())
         .expect("an airdrop");
     node.executed(&airdrop);
@@ -163,7 +167,7 @@ fn a_publication_is_followed_by_a_rest_in_which_transactions_gather() {
     // One after another: each could be published by itself.
     for transaction in all {
         let signature = transaction.signature();
-        node.door.send(CLIENT.into(), transaction).expect("the queue has room");
+        node.transaction_service.send(CLIENT.into(), transaction).expect("the queue has room");
         node.executed(&signature);
     }
     let publications = u128::from(moment() - before);
@@ -182,8 +186,10 @@ fn a_full_queue_says_so_and_takes_more_later() {
     let node = Node::start(&Config { queue_max: 1, slot_ms: 50, ..Config::default() });
     let alice = Keypair::new();
     let blockhash = node.blockhash();
-    let airdrop =
-        node.door.airdrop(CLIENT.into(), alice.pubkey(), SOL, blockhash).expect("an airdrop");
+    let airdrop = node
+        .transaction_service
+        .airdrop(CLIENT.into(), alice.pubkey(), SOL, blockhash)
+        .expect("an airdrop");
     node.confirmed(&airdrop);
     let pay = |lamports| {
         let pay = [transfer(&alice.pubkey(), &alice.pubkey(), lamports)];
@@ -191,15 +197,16 @@ fn a_full_queue_says_so_and_takes_more_later() {
             .expect("a good transaction")
     };
     let all: Vec<_> = (1..2_000).map(pay).collect();
-    let refused =
-        all.into_iter().find_map(|transaction| node.door.send(CLIENT.into(), transaction).err());
+    let refused = all
+        .into_iter()
+        .find_map(|transaction| node.transaction_service.send(CLIENT.into(), transaction).err());
     assert_eq!(
         refused,
         Some(SendError::QueueFull { bound: QueueBound::Transactions, queued: 1, limit: 1 })
     );
     let last = pay(5_000);
     let signature = last.signature();
-    while node.door.send(CLIENT.into(), last.clone()).is_err() {
+    while node.transaction_service.send(CLIENT.into(), last.clone()).is_err() {
         std::thread::yield_now();
     }
     node.confirmed(&signature);
@@ -226,7 +233,7 @@ fn a_ledger_without_room_drops_the_transaction_and_goes_on() {
         let pay = [transfer(&alice.pubkey(), &to, SOL / 10)];
         let transaction = signed(&pay, &[&alice], &node.blockhash());
         let verified = VerifiedTransaction::verify(transaction).expect("a good transaction");
-        node.door.send(CLIENT.into(), verified).expect("the queue has room");
+        node.transaction_service.send(CLIENT.into(), verified).expect("the queue has room");
     }
     let pay = [transfer(&alice.pubkey(), &alice.pubkey(), 1)];
     node.send(signed(&pay, &[&alice], &node.blockhash()));

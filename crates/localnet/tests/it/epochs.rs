@@ -45,7 +45,7 @@ fn newest(node: &Node) -> Slot {
     node.reader.view(Commitment::Confirmed).block().slot
 }
 
-fn of_kind(block: &Block, kind: RewardType) -> Vec<&Reward> {
+fn rewards_of_kind(block: &Block, kind: RewardType) -> Vec<&Reward> {
     block.rewards.iter().filter(|reward| reward.reward_type == Some(kind)).collect()
 }
 
@@ -94,12 +94,12 @@ fn an_epoch_pays_the_rate_of_inflation_and_the_supply_grows_by_it() {
         assert_eq!(boundary.reward_partitions, Some(1));
         assert_eq!(paying.reward_partitions, None);
         // The commission is 0: the vote account is told of it, and gets nothing.
-        let voting = of_kind(boundary, RewardType::Voting);
+        let voting = rewards_of_kind(boundary, RewardType::Voting);
         assert_eq!(voting.len(), 1);
         assert_eq!(voting[0].pubkey, vote_account.to_string());
         assert_eq!(voting[0].lamports, 0);
-        assert!(of_kind(boundary, RewardType::Staking).is_empty());
-        let staking = of_kind(paying, RewardType::Staking);
+        assert!(rewards_of_kind(boundary, RewardType::Staking).is_empty());
+        let staking = rewards_of_kind(paying, RewardType::Staking);
         assert_eq!(staking.len(), 1);
         assert_eq!(staking[0].pubkey, stake_account.to_string());
         assert_eq!(staking[0].lamports, made as i64);
@@ -190,12 +190,12 @@ fn a_clients_stake_earns_its_share_after_the_epoch_that_activated_it() {
     );
     let sent = node.send(signed(&instructions, &[&staker, &account], &node.blockhash()));
     assert_eq!(sent.meta.status, Ok(()));
-    let own = own_stake_beside(&node, &account.pubkey());
+    let own = own_stake_other_than(&node, &account.pubkey());
 
     // In the epoch of its activation it earns nothing.
     let blocks = advance(&node, 2 * SLOTS + 1);
     let paid = |block: &Block| -> Vec<(String, i64)> {
-        let rewards = of_kind(block, RewardType::Staking);
+        let rewards = rewards_of_kind(block, RewardType::Staking);
         rewards.iter().map(|reward| (reward.pubkey.clone(), reward.lamports)).collect()
     };
     let paying = blocks.last().expect("a block that pays");
@@ -230,7 +230,7 @@ fn a_clients_stake_earns_its_share_after_the_epoch_that_activated_it() {
     let sent = node.send(signed(&[stop], &[&staker], &node.blockhash()));
     assert_eq!(sent.meta.status, Ok(()));
     let blocks = advance(&node, 4 * SLOTS + 1);
-    let last = of_kind(blocks.last().expect("a block"), RewardType::DeactivatedStake);
+    let last = rewards_of_kind(blocks.last().expect("a block"), RewardType::DeactivatedStake);
     assert_eq!(last.len(), 1);
     assert_eq!(last[0].pubkey, account.pubkey().to_string());
     let blocks = advance(&node, 5 * SLOTS + 1);
@@ -239,7 +239,7 @@ fn a_clients_stake_earns_its_share_after_the_epoch_that_activated_it() {
     node.stop();
 }
 
-fn own_stake_beside(node: &Node, other: &Pubkey) -> Pubkey {
+fn own_stake_other_than(node: &Node, other: &Pubkey) -> Pubkey {
     let view = node.reader.view(Commitment::Confirmed);
     let stakes = view.all().filter(|(_, account)| account.0.owner() == &stake::ID);
     let mut keys = stakes.filter_map(|(address, _)| Pubkey::try_from(address.as_bytes()).ok());
@@ -261,10 +261,10 @@ fn a_ledger_that_was_closed_between_an_epoch_and_its_payment_pays_all_the_same()
     let history = node.history.snapshot();
     let boundary = history.block(2 * SLOTS).expect("the first block of the epoch is kept");
     assert_eq!(boundary.reward_partitions, Some(1));
-    assert_eq!(of_kind(boundary, RewardType::Voting).len(), 1);
+    assert_eq!(rewards_of_kind(boundary, RewardType::Voting).len(), 1);
     let had = node.lamports(&stake_account);
     let blocks = advance(&node, 2 * SLOTS + 1);
-    let staking = of_kind(&blocks[0], RewardType::Staking);
+    let staking = rewards_of_kind(&blocks[0], RewardType::Staking);
     assert_eq!(staking.len(), 1);
     assert_eq!(staking[0].lamports, made as i64);
     assert_eq!(staking[0].post_balance, had + made);
@@ -294,7 +294,7 @@ fn a_ledger_without_inflation_makes_nothing() {
     let had = node.lamports(&stake_account);
     let blocks = advance(&node, 2 * SLOTS + 1);
     assert_eq!(node.lamports(&stake_account), had);
-    assert!(blocks.iter().all(|block| of_kind(block, RewardType::Staking).is_empty()));
+    assert!(blocks.iter().all(|block| rewards_of_kind(block, RewardType::Staking).is_empty()));
     assert_eq!(supply(&node), all_lamports(&node));
     node.stop();
 }

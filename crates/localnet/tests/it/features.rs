@@ -175,7 +175,7 @@ fn names_accounts(
         replace_recent_blockhash: false,
         inner_instructions: false,
     };
-    node.door.simulate(&view, request).expect("a simulation").err
+    node.transaction_service.simulate(&view, request).expect("a simulation").err
 }
 
 #[test]
@@ -320,7 +320,7 @@ fn a_version_1_message_is_refused_where_its_feature_is_not_active() {
             inner_instructions: false,
         };
         let view = node.reader.view(Commitment::Confirmed);
-        let result = node.door.simulate(&view, request).expect("a simulation");
+        let result = node.transaction_service.simulate(&view, request).expect("a simulation");
         let refused = (!is_taken).then_some(TransactionError::UnsupportedVersion);
         assert_eq!(result.err, refused);
         assert_eq!(result.fee, if is_taken { 5_000 } else { 0 });

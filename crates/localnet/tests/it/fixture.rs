@@ -9,7 +9,7 @@ use chain::{
     VerifiedTransaction,
 };
 use ledger::{Address, Commitment};
-use localnet::{Config, Localnet, Running};
+use localnet::{Config, Localnet, LocalnetHandle};
 use pool::ClientId;
 use solana::Account;
 use solana_account::ReadableAccount;
@@ -26,15 +26,15 @@ use solana_transaction::versioned::VersionedTransaction;
 pub(crate) const CLIENT: ClientId = ClientId(1);
 
 /// How long a test waits for what must come.
-const PATIENCE: Duration = Duration::from_secs(30);
+const EVENT_TIMEOUT: Duration = Duration::from_secs(30);
 
 pub(crate) struct Node {
-    pub(crate) door: Arc<dyn TransactionService>,
+    pub(crate) transaction_service: Arc<dyn TransactionService>,
     pub(crate) reader: Reader,
     pub(crate) history: Arc<History>,
     pub(crate) cluster: chain::ClusterInfo,
     events: Receiver<LedgerEvent>,
-    running: Option<Running>,
+    handle: Option<LocalnetHandle>,
 }
 
 /// Passes events on, each transaction by itself.
@@ -68,17 +68,17 @@ impl Node {
     pub(crate) fn run(localnet: Localnet) -> Self {
         let (send, events) = sync_channel(100_000);
         Self {
-            door: localnet.door(),
+            transaction_service: localnet.transaction_service(),
             reader: localnet.reader().clone(),
             history: Arc::clone(localnet.history()),
             cluster: localnet.cluster().clone(),
             events,
-            running: Some(localnet.start(vec![Box::new(Sink(send))]).expect("the ledger starts")),
+            handle: Some(localnet.start(vec![Box::new(Sink(send))]).expect("the ledger starts")),
         }
     }
 
     pub(crate) fn stop(mut self) {
-        let running = self.running.take().expect("a node is stopped once");
+        let running = self.handle.take().expect("a node is stopped once");
         running.stop().expect("the ledger ends well");
     }
 
@@ -102,7 +102,7 @@ impl Node {
     pub(crate) fn send(&self, transaction: VersionedTransaction) -> Arc<ExecutedTransaction> {
         let verified = VerifiedTransaction::verify(transaction).expect("a good transaction");
         let signature = verified.signature();
-        self.door.send(CLIENT.into(), verified).expect("the queue has room");
+        self.transaction_service.send(CLIENT.into(), verified).expect("the queue has room");
         self.confirmed(&signature)
     }
 
@@ -111,15 +111,17 @@ impl Node {
         let verified = VerifiedTransaction::verify(transaction).expect("a good transaction");
         let signature = verified.signature();
         let before = self.history.snapshot().transaction(&signature).cloned();
-        self.door.send(CLIENT.into(), verified).expect("the queue has room");
+        self.transaction_service.send(CLIENT.into(), verified).expect("the queue has room");
         self.airdrop(&fence.pubkey(), 1_000_000);
         let after = self.history.snapshot().transaction(&signature).cloned();
         assert_eq!(before.map(|e| e.slot), after.map(|e| e.slot), "{signature} was executed");
     }
 
     pub(crate) fn airdrop(&self, to: &Pubkey, lamports: u64) -> Arc<ExecutedTransaction> {
-        let signature =
-            self.door.airdrop(CLIENT.into(), *to, lamports, self.blockhash()).expect("an airdrop");
+        let signature = self
+            .transaction_service
+            .airdrop(CLIENT.into(), *to, lamports, self.blockhash())
+            .expect("an airdrop");
         self.confirmed(&signature)
     }
 
@@ -134,7 +136,7 @@ impl Node {
     /// Waits until a transaction is executed.
     pub(crate) fn executed(&self, signature: &Signature) {
         loop {
-            let event = self.events.recv_timeout(PATIENCE).expect("an event within patience");
+            let event = self.events.recv_timeout(EVENT_TIMEOUT).expect("an event within patience");
             if matches!(event, LedgerEvent::Executed(one) if one[0].signature() == *signature) {
                 return;
             }
@@ -144,7 +146,7 @@ impl Node {
     /// Waits until the block of a slot is open.
     pub(crate) fn opened(&self, wanted: ledger::Slot) {
         loop {
-            let event = self.events.recv_timeout(PATIENCE).expect("an event within patience");
+            let event = self.events.recv_timeout(EVENT_TIMEOUT).expect("an event within patience");
             if matches!(event, LedgerEvent::BankCreated { slot, .. } if slot == wanted) {
                 return;
             }
@@ -154,7 +156,7 @@ impl Node {
     /// The next completed block that is as wanted.
     pub(crate) fn completed(&self, wanted: impl Fn(&Block) -> bool) -> Arc<Block> {
         loop {
-            let event = self.events.recv_timeout(PATIENCE).expect("an event within patience");
+            let event = self.events.recv_timeout(EVENT_TIMEOUT).expect("an event within patience");
             if let LedgerEvent::Completed { block, .. } = event
                 && wanted(&block)
             {

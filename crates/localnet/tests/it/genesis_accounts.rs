@@ -2,7 +2,7 @@
 
 use chain::SimulationRequest;
 use ledger::Commitment;
-use localnet::{AccountSource, Config, GenesisAccount, GenesisError, LocalnetError};
+use localnet::{Config, GenesisAccount, GenesisAccountSource, GenesisError, LocalnetError};
 use solana_account::{Account, AccountSharedData, ReadableAccount};
 use solana_keypair::Keypair;
 use solana_pubkey::Pubkey;
@@ -12,7 +12,7 @@ use spl_generic_token::token;
 
 use crate::fixture::{Node, on_demand, signed};
 
-fn given(address: Pubkey, owner: Pubkey, data: Vec<u8>) -> GenesisAccount {
+fn genesis_account(address: Pubkey, owner: Pubkey, data: Vec<u8>) -> GenesisAccount {
     let account = Account { lamports: 1, data, owner, executable: false, rent_epoch: u64::MAX };
     GenesisAccount { address, account: AccountSharedData::from(account) }
 }
@@ -23,7 +23,7 @@ fn wallet(address: Pubkey, lamports: u64) -> GenesisAccount {
 }
 
 fn open(accounts: Vec<GenesisAccount>) -> Result<Node, LocalnetError> {
-    let source: &mut AccountSource<'_> = &mut accounts.into_iter().map(Ok);
+    let source: &mut GenesisAccountSource<'_> = &mut accounts.into_iter().map(Ok);
     localnet::open_with(&on_demand(), source).map(Node::run)
 }
 
@@ -55,7 +55,7 @@ fn a_sysvar_is_refused_or_blocks_are_made_with_it() {
     for address in all {
         let mut was_taken = Vec::new();
         for data in sizes.iter().flat_map(|size| [0, 1, 0xff].map(|byte| vec![byte; *size])) {
-            let account = given(address, sysvar::ID, data.clone());
+            let account = genesis_account(address, sysvar::ID, data.clone());
             match localnet::check_account(&account) {
                 Err(GenesisError::Sysvar { address: named, .. }) => {
                     assert_eq!(named, address);
@@ -84,7 +84,7 @@ fn a_sysvar_is_refused_or_blocks_are_made_with_it() {
 #[test]
 fn a_sysvar_that_parses_and_cannot_work_is_refused_with_the_reason() {
     let reason = |address, data: Vec<u8>| {
-        let account = given(address, sysvar::ID, data);
+        let account = genesis_account(address, sysvar::ID, data);
         localnet::check_account(&account).map_err(|err| err.to_string()).expect_err("it is bad")
     };
     // Slots of an epoch, offset, warmup, first normal epoch and slot.
@@ -117,7 +117,7 @@ fn of_two_accounts_the_later_one_counts_and_the_capitalization_is_their_sum() {
         wallet(Pubkey::new_from_array(address), 3)
     });
     let last = [wallet(one, 11), wallet(two, 12), wallet(two, 13), wallet(gone, 0)];
-    let source: &mut AccountSource<'_> = &mut many.chain(last).map(Ok);
+    let source: &mut GenesisAccountSource<'_> = &mut many.chain(last).map(Ok);
     let node = Node::run(localnet::open_with(&config, source).expect("the ledger opens"));
     make_blocks(&node);
     assert_eq!((node.lamports(&one), node.lamports(&two)), (11, 13));
@@ -135,7 +135,7 @@ fn more_lamports_than_a_ledger_can_count_are_refused() {
     for config in [vec![wallet(one, u64::MAX)], Vec::new()] {
         let config = Config { accounts: config, ..on_demand() };
         let more = [wallet(two, u64::MAX), wallet(one, u64::MAX)].map(Ok);
-        let source: &mut AccountSource<'_> = &mut more.into_iter();
+        let source: &mut GenesisAccountSource<'_> = &mut more.into_iter();
         let err = localnet::open_with(&config, source).err().expect("it is too much");
         assert!(
             err.to_string().contains("lamports together, at most 9223372036854775807"),
@@ -151,7 +151,8 @@ fn more_lamports_than_a_ledger_can_count_are_refused() {
 #[test]
 fn a_source_that_fails_ends_the_opening_with_its_error() {
     let one = wallet(Pubkey::new_from_array([1; 32]), 5);
-    let source: &mut AccountSource<'_> = &mut [Ok(one), Err("no such file".into())].into_iter();
+    let source: &mut GenesisAccountSource<'_> =
+        &mut [Ok(one), Err("no such file".into())].into_iter();
     let opened = localnet::open_with(&on_demand(), source);
     let err = opened.err().expect("it cannot go on").to_string();
     assert_eq!(err, "no such file");
@@ -172,14 +173,14 @@ fn a_program_whose_account_was_replaced_is_the_new_one() {
             replace_recent_blockhash: false,
             inner_instructions: false,
         };
-        let simulated = node.door.simulate(&view, request).expect("it is simulated");
+        let simulated = node.transaction_service.simulate(&view, request).expect("it is simulated");
         node.stop();
         simulated.logs
     };
     let before = logs(Vec::new());
     let is_run = |logs: &[String]| !logs.iter().any(|line| line == "Program is not deployed");
     assert!(!before.is_empty() && is_run(&before), "{before:?}");
-    let junk = given(token::id(), bpf_loader::ID, vec![1, 2, 3]);
+    let junk = genesis_account(token::id(), bpf_loader::ID, vec![1, 2, 3]);
     let after = logs(vec![junk]);
     assert!(!is_run(&after), "{after:?}");
 }

@@ -85,7 +85,7 @@ fn every_transaction_that_is_taken_is_executed() {
     let node = Node::start(&Config { slot_ms: 50, ..Config::default() });
     let alice = Keypair::new();
     let airdrop = node
-        .door
+        .transaction_service
         .airdrop(CLIENT.into(), alice.pubkey(), SOL, node.blockhash())
         .expect("an airdrop");
     node.confirmed(&airdrop);
@@ -100,7 +100,7 @@ fn every_transaction_that_is_taken_is_executed() {
         .collect();
     let signatures: Vec<_> = all.iter().map(|transaction| transaction.signature()).collect();
     for transaction in all {
-        node.door.send(CLIENT.into(), transaction).expect("the queue has room");
+        node.transaction_service.send(CLIENT.into(), transaction).expect("the queue has room");
     }
     node.confirmed(signatures.last().expect("there are some"));
     let history = node.history.snapshot();
@@ -114,8 +114,10 @@ fn a_repeated_airdrop_in_one_block_is_given_twice() {
     let node = Node::start(&Config { slot_ms: 200, ..Config::default() });
     let alice = Keypair::new().pubkey();
     let blockhash = node.blockhash();
-    let first = node.door.airdrop(CLIENT.into(), alice, SOL, blockhash).expect("an airdrop");
-    let second = node.door.airdrop(CLIENT.into(), alice, SOL, blockhash).expect("an airdrop");
+    let first =
+        node.transaction_service.airdrop(CLIENT.into(), alice, SOL, blockhash).expect("an airdrop");
+    let second =
+        node.transaction_service.airdrop(CLIENT.into(), alice, SOL, blockhash).expect("an airdrop");
     assert_ne!(first, second);
     node.confirmed(&second);
     assert_eq!(node.lamports(&alice), 2 * SOL);

@@ -25,7 +25,7 @@ use crate::fixture::signed;
 const SOL: u64 = 1_000_000_000;
 const FLOOD: ClientId = ClientId(7);
 const OTHER: ClientId = ClientId(8);
-const PATIENCE: Duration = Duration::from_secs(60);
+const EVENT_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A ledger that is open and executes nothing yet.
 fn open(config: Config, wallets: &[&Keypair]) -> Localnet {
@@ -86,13 +86,13 @@ impl Events {
     }
 
     fn next(&self) -> LedgerEvent {
-        self.0.recv_timeout(PATIENCE).expect("an event within patience")
+        self.0.recv_timeout(EVENT_TIMEOUT).expect("an event within patience")
     }
 
     /// The transactions that are executed next, but for votes; none once the ledger has ended.
     fn executed(&self) -> Option<Vec<Arc<ExecutedTransaction>>> {
         loop {
-            match self.0.recv_timeout(PATIENCE).ok()? {
+            match self.0.recv_timeout(EVENT_TIMEOUT).ok()? {
                 LedgerEvent::Executed(all) => {
                     let own = all.iter().filter(|one| !one.is_vote).cloned().collect::<Vec<_>>();
                     if !own.is_empty() {
@@ -124,7 +124,7 @@ fn a_flood_of_one_client_with_many_fee_payers_delays_anothers_transfer_by_one_tr
     let other = Keypair::new();
     let wallets: Vec<_> = payers.iter().chain([&other]).collect();
     let localnet = open(long_slots(), &wallets);
-    let (door, blockhash) = (localnet.door(), blockhash(&localnet));
+    let (door, blockhash) = (localnet.transaction_service(), blockhash(&localnet));
     for n in 0..1_000 {
         let payer = &payers[n % payers.len()];
         door.send(FLOOD.into(), heavy(payer, n as u64, &blockhash)).expect("there is room");
@@ -147,7 +147,7 @@ fn a_flood_of_one_client_with_many_fee_payers_delays_anothers_transfer_by_one_tr
 #[test]
 fn airdrops_of_one_client_do_not_delay_anothers_and_come_before_what_they_pay_for() {
     let localnet = open(long_slots(), &[]);
-    let (door, blockhash) = (localnet.door(), blockhash(&localnet));
+    let (door, blockhash) = (localnet.transaction_service(), blockhash(&localnet));
     let alice = Keypair::new();
     for n in 0..500 {
         let to = Keypair::new().pubkey();
@@ -183,7 +183,7 @@ fn a_client_that_has_filled_its_share_leaves_room_to_others() {
     let [alice, bob] = [Keypair::new(), Keypair::new()];
     let config = Config { queue_max: 70, ..long_slots() };
     let localnet = open(config, &[&alice, &bob]);
-    let (door, blockhash) = (localnet.door(), blockhash(&localnet));
+    let (door, blockhash) = (localnet.transaction_service(), blockhash(&localnet));
     let refused = (0..).find_map(|n| door.send(FLOOD.into(), light(&alice, n, &blockhash)).err());
     let bound = QueueBound::PayerTransactions;
     assert_eq!(refused, Some(SendError::QueueFull { bound, queued: 30, limit: 30 }));
@@ -208,7 +208,7 @@ fn the_queue_is_bounded_in_compute_units_too() {
     let alice = Keypair::new();
     let config = Config { queue_compute_units_max: 14_000_000, ..long_slots() };
     let localnet = open(config, &[&alice]);
-    let (door, blockhash) = (localnet.door(), blockhash(&localnet));
+    let (door, blockhash) = (localnet.transaction_service(), blockhash(&localnet));
     let refused = (0..).find_map(|n| {
         let payer = Keypair::new();
         door.send(FLOOD.into(), heavy(&payer, n, &blockhash)).err()
@@ -227,7 +227,7 @@ fn what_waits_when_the_ledger_ends_is_dropped_and_counted() {
     const SENT: u64 = 3_000;
     let alice = Keypair::new();
     let localnet = open(long_slots(), &[&alice]);
-    let (door, blockhash) = (localnet.door(), blockhash(&localnet));
+    let (door, blockhash) = (localnet.transaction_service(), blockhash(&localnet));
     for n in 0..SENT {
         door.send(FLOOD.into(), light(&alice, n, &blockhash)).expect("there is room");
     }
@@ -245,7 +245,7 @@ fn what_waits_when_the_ledger_ends_is_dropped_and_counted() {
         std::thread::yield_now();
     }
     let mut completed = false;
-    while let Ok(event) = events.0.recv_timeout(PATIENCE) {
+    while let Ok(event) = events.0.recv_timeout(EVENT_TIMEOUT) {
         match event {
             LedgerEvent::Executed(all) => {
                 executed += all.iter().filter(|one| !one.is_vote).count() as u64
@@ -271,7 +271,7 @@ fn blocks_are_completed_while_transactions_wait() {
     const SENT: usize = 6_000;
     let alice = Keypair::new();
     let localnet = open(Config { slot_ms: 2, ..Config::default() }, &[&alice]);
-    let (door, blockhash) = (localnet.door(), blockhash(&localnet));
+    let (door, blockhash) = (localnet.transaction_service(), blockhash(&localnet));
     for n in 0..SENT as u64 {
         door.send(FLOOD.into(), light(&alice, n, &blockhash)).expect("there is room");
     }

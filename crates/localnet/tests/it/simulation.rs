@@ -17,7 +17,7 @@ fn request(transaction: solana_transaction::versioned::VersionedTransaction) -> 
 }
 
 #[test]
-fn a_simulation_tells_what_would_be_and_changes_nothing() {
+fn a_simulation_reports_what_would_be_and_changes_nothing() {
     let node = Node::start(&on_demand());
     let (alice, bob) = (Keypair::new(), Keypair::new());
     node.airdrop(&alice.pubkey(), SOL);
@@ -27,7 +27,8 @@ fn a_simulation_tells_what_would_be_and_changes_nothing() {
         &node.blockhash(),
     );
     let view = node.reader.view(Commitment::Confirmed);
-    let told = node.door.simulate(&view, request(pay.clone())).expect("a simulation");
+    let told =
+        node.transaction_service.simulate(&view, request(pay.clone())).expect("a simulation");
     assert_eq!(told.err, None);
     assert_eq!(told.slot, view.block().slot);
     assert_eq!(told.fee, 5_000);
@@ -39,7 +40,7 @@ fn a_simulation_tells_what_would_be_and_changes_nothing() {
     // It was not executed, so it still can be; once.
     assert_eq!(node.send(pay.clone()).meta.status, Ok(()));
     let view = node.reader.view(Commitment::Confirmed);
-    let told = node.door.simulate(&view, request(pay)).expect("a simulation");
+    let told = node.transaction_service.simulate(&view, request(pay)).expect("a simulation");
     assert_eq!(told.err, Some(TransactionError::AlreadyProcessed));
     node.stop();
 }
@@ -53,14 +54,17 @@ fn a_simulation_sees_the_block_of_its_view() {
     let pay =
         || signed(&[transfer(&alice.pubkey(), &alice.pubkey(), 1)], &[&alice], &node.blockhash());
     let replaced = SimulationRequest { replace_recent_blockhash: true, ..request(pay()) };
-    let told = node.door.simulate(&before, replaced).expect("a simulation");
+    let told = node.transaction_service.simulate(&before, replaced).expect("a simulation");
     assert_eq!(told.err, Some(TransactionError::AccountNotFound));
     assert_eq!(
         told.replacement_blockhash.map(|(hash, _)| hash),
         Some(before.meta().last_blockhash())
     );
     let now = node.reader.view(Commitment::Confirmed);
-    assert_eq!(node.door.simulate(&now, request(pay())).expect("a simulation").err, None);
+    assert_eq!(
+        node.transaction_service.simulate(&now, request(pay())).expect("a simulation").err,
+        None
+    );
     node.stop();
 }
 
@@ -72,14 +76,14 @@ fn an_unknown_blockhash_fails_a_simulation_too() {
     let stale = solana_hash::Hash::new_from_array([9; 32]);
     let pay = signed(&[transfer(&alice.pubkey(), &alice.pubkey(), 1)], &[&alice], &stale);
     let view = node.reader.view(Commitment::Confirmed);
-    let told = node.door.simulate(&view, request(pay)).expect("a simulation");
+    let told = node.transaction_service.simulate(&view, request(pay)).expect("a simulation");
     assert_eq!(told.err, Some(TransactionError::BlockhashNotFound));
     assert!(told.logs.is_empty());
     node.stop();
 }
 
 #[test]
-fn simulations_run_beside_each_other_and_beside_execution() {
+fn simulations_run_concurrently_with_each_other_and_with_execution() {
     let node = Node::start(&on_demand());
     let alice = Keypair::new();
     node.airdrop(&alice.pubkey(), SOL);
@@ -90,7 +94,7 @@ fn simulations_run_beside_each_other_and_beside_execution() {
             scope.spawn(|| {
                 for _ in 0..50 {
                     let view = node.reader.view(Commitment::Processed);
-                    let told = node.door.simulate(&view, request(pay.clone()));
+                    let told = node.transaction_service.simulate(&view, request(pay.clone()));
                     assert_eq!(told.expect("a simulation").err, None);
                 }
             });

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
-use quic::{Identity, client_config};
+use quic::{TlsIdentity, client_config};
 use quinn_proto::{
     ClientConfig, Connection, ConnectionHandle, DatagramEvent, Dir, Endpoint, EndpointConfig,
     Event, StreamEvent, StreamId, TransportConfig, VarInt, WriteError,
@@ -41,8 +41,8 @@ pub(crate) struct Client {
     scratch: Vec<u8>,
 }
 
-pub(crate) fn identity(keypair: &Keypair) -> Identity {
-    Identity::new(*keypair.secret_bytes(), keypair.pubkey())
+pub(crate) fn identity(keypair: &Keypair) -> TlsIdentity {
+    TlsIdentity::new(*keypair.secret_bytes(), keypair.pubkey())
 }
 
 impl Client {

@@ -2,8 +2,8 @@
 
 mod broken;
 mod client;
-mod outlet;
-mod relay;
+mod collecting_sink;
+mod forwarder;
 mod simulation;
 mod sockets;
 mod world;

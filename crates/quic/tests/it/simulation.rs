@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use quic::{Cause, Config};
+use quic::{Config, DropReason};
 
 use crate::world::{Link, World, transactions};
 
@@ -20,10 +20,10 @@ fn everything_arrives_once(link: Link, bytes: usize, seed: u64) {
         world.client(at).send(some.clone());
         sent.extend(some);
     }
-    world.run_until(Duration::from_secs(120), |world| world.kept.len() >= 4_000);
+    world.run_until(Duration::from_secs(120), |world| world.sink.len() >= 4_000);
     world.run_for(Duration::from_secs(3));
-    assert!(sorted(world.kept.all()) == sorted(sent), "seed {seed}: not what was sent");
-    let figures = world.figures();
+    assert!(sorted(world.sink.all()) == sorted(sent), "seed {seed}: not what was sent");
+    let figures = world.metrics();
     assert_eq!((figures.received, figures.open), (4_000, 4), "seed {seed}");
 }
 
@@ -49,21 +49,21 @@ fn version_1_has_4096_bytes() {
     let mut all = transactions(0, 100, 4_096);
     all.iter_mut().for_each(|transaction| transaction[0] = 0x81);
     world.client(at).send(all.clone());
-    world.run_until(Duration::from_secs(10), |world| world.kept.len() == 100);
-    assert!(sorted(world.kept.all()) == sorted(all));
+    world.run_until(Duration::from_secs(10), |world| world.sink.len() == 100);
+    assert!(sorted(world.sink.all()) == sorted(all));
 }
 
 #[test]
-fn a_client_that_moves_keeps_its_connection() {
+fn a_client_that_changes_its_address_stays_connected() {
     let mut world = World::new(Config::default(), Link::default(), 4);
     let at = world.connect();
     world.client(at).send(transactions(0, 100, 300));
-    world.run_until(Duration::from_secs(10), |world| world.kept.len() == 100);
+    world.run_until(Duration::from_secs(10), |world| world.sink.len() == 100);
     // Another port, as behind a router that forgot.
     world.addresses[at].set_port(6_000);
     world.client(at).send(transactions(100, 500, 300));
-    world.run_until(Duration::from_secs(20), |world| world.kept.len() == 600);
-    assert_eq!(world.figures().connections, 1);
+    world.run_until(Duration::from_secs(20), |world| world.sink.len() == 600);
+    assert_eq!(world.metrics().connections, 1);
     assert_eq!(world.client(at).lost, None);
 }
 
@@ -72,7 +72,7 @@ fn an_unknown_connection_is_reset_without_state() {
     let mut world = World::new(Config::default(), Link::default(), 5);
     let at = world.connect();
     world.client(at).send(transactions(0, 10, 300));
-    world.run_until(Duration::from_secs(10), |world| world.kept.len() == 10);
+    world.run_until(Duration::from_secs(10), |world| world.sink.len() == 10);
     // The server forgets all and keeps its keys, as one that was restarted with them.
     world.server.forget_connections();
     world.client(at).send(transactions(10, 10, 300));
@@ -81,13 +81,13 @@ fn an_unknown_connection_is_reset_without_state() {
 }
 
 #[test]
-fn a_server_that_is_asked_too_often_wants_a_proof() {
+fn a_server_with_too_many_handshakes_requires_a_retry_token() {
     let config = Config { retry_above: 0, ..Config::default() };
     let mut world = World::new(config, Link::default(), 6);
     let at = world.connect();
     world.client(at).send(transactions(0, 10, 300));
-    world.run_until(Duration::from_secs(10), |world| world.kept.len() == 10);
-    assert_eq!(world.figures().retries, 1);
+    world.run_until(Duration::from_secs(10), |world| world.sink.len() == 10);
+    assert_eq!(world.metrics().retries, 1);
 }
 
 #[test]
@@ -100,7 +100,7 @@ fn two_thousand_connections_come_and_vanish() {
             world.client(*at).send(some);
         }
         let wanted = (round + 1) * 5_000;
-        world.run_until(Duration::from_secs(60), |world| world.kept.len() >= wanted);
+        world.run_until(Duration::from_secs(60), |world| world.sink.len() >= wanted);
         for (n, at) in clients.into_iter().enumerate() {
             // Half of them say good-bye.
             if n % 2 == 0 {
@@ -111,13 +111,13 @@ fn two_thousand_connections_come_and_vanish() {
             world.vanish(at);
         }
     }
-    assert_eq!(world.figures().connections, 2_000);
+    assert_eq!(world.metrics().connections, 2_000);
     world.run_until(Duration::from_secs(120), |world| world.server.connections() == 0);
-    assert_eq!((world.gate.connections(), world.figures().open), (0, 0));
+    assert_eq!((world.admission.connections(), world.metrics().open), (0, 0));
     // And it is as good as new.
     let at = world.connect();
     world.client(at).send(transactions(1_000_000, 10, 300));
-    world.run_until(Duration::from_secs(10), |world| world.kept.len() == 20_010);
+    world.run_until(Duration::from_secs(10), |world| world.sink.len() == 20_010);
 }
 
 #[test]
@@ -132,5 +132,5 @@ fn a_connection_cut_off_in_the_middle_is_counted() {
     let now = world.now;
     world.client(at).close(now);
     world.run_for(Duration::from_secs(1));
-    assert_eq!(world.figures().refused(Cause::CutOff), 10);
+    assert_eq!(world.metrics().refused(DropReason::CutOff), 10);
 }

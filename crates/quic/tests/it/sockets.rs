@@ -8,7 +8,7 @@ use quic::{Config, Counters, Server};
 use solana_keypair::Keypair;
 
 use crate::client::{Client, identity};
-use crate::outlet::Kept;
+use crate::collecting_sink::CollectingSink;
 use crate::world::transactions;
 
 #[expect(clippy::disallowed_methods, reason = "a socket works in real time")]
@@ -44,20 +44,20 @@ fn socket() -> UdpSocket {
     socket
 }
 
-fn start(config: Config, kept: &Arc<Kept>) -> Server {
+fn start(config: Config, kept: &Arc<CollectingSink>) -> Server {
     start_at(SocketAddr::from(([127, 0, 0, 1], 0)), config, kept)
 }
 
-pub(crate) fn start_at(address: SocketAddr, config: Config, kept: &Arc<Kept>) -> Server {
+pub(crate) fn start_at(address: SocketAddr, config: Config, kept: &Arc<CollectingSink>) -> Server {
     let identity = identity(&Keypair::new());
-    let outlet = Arc::clone(kept) as Arc<dyn quic::Outlet>;
+    let outlet = Arc::clone(kept) as Arc<dyn quic::TransactionSink>;
     Server::start(Arc::new(config), address, &identity, outlet, Arc::<Counters>::default())
         .expect("a server")
 }
 
 #[test]
 fn several_shards_serve_one_port_and_a_client_that_moves_is_found() {
-    let kept = Arc::<Kept>::default();
+    let kept = Arc::<CollectingSink>::default();
     let server = start(Config { shards: 3, ..Config::default() }, &kept);
     let mut client = Client::connect(server.address(), &Keypair::new(), now());
     client.send(transactions(0, 500, 300));
@@ -75,7 +75,7 @@ fn several_shards_serve_one_port_and_a_client_that_moves_is_found() {
 
 #[test]
 fn a_server_that_goes_says_so() {
-    let kept = Arc::<Kept>::default();
+    let kept = Arc::<CollectingSink>::default();
     let server = start(Config::default(), &kept);
     let address = server.address();
     let socket = socket();
@@ -89,8 +89,8 @@ fn a_server_that_goes_says_so() {
 }
 
 #[test]
-fn bytes_stay_in_place_while_they_are_held() {
-    let kept = Arc::<Kept>::default();
+fn received_bytes_stay_unchanged_while_they_are_referenced() {
+    let kept = Arc::<CollectingSink>::default();
     let config = Config { buffers_max: 16, ..Config::default() };
     let server = start(config, &kept);
     let mut client = Client::connect(server.address(), &Keypair::new(), now());
@@ -99,7 +99,7 @@ fn bytes_stay_in_place_while_they_are_held() {
     run(&mut client, &socket(), server.address(), |client| client.finished == 2_000);
     kept.wait_for(2_000);
     let mut held: Vec<Vec<u8>> =
-        kept.take().into_iter().map(|received| received.bytes.to_vec()).collect();
+        kept.take_all().into_iter().map(|received| received.bytes.to_vec()).collect();
     held.sort();
     let mut all = all;
     all.sort();

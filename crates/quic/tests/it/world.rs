@@ -8,14 +8,14 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use quic::{Config, Counters, Driver, Figures, Gate, Outgoing};
+use quic::{Config, ConnectionAdmission, Counters, DatagramSender, Driver, MetricsSnapshot};
 use quinn_proto::Transmit;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use solana_keypair::Keypair;
 
 use crate::client::{Client, identity};
-use crate::outlet::Kept;
+use crate::collecting_sink::CollectingSink;
 
 /// What links do to datagrams.
 #[derive(Clone, Copy, Debug, Default)]
@@ -35,9 +35,9 @@ type Flying = Reverse<(Instant, u64, Option<usize>, Vec<u8>)>;
 pub(crate) struct World {
     pub(crate) now: Instant,
     pub(crate) server: Driver,
-    pub(crate) kept: Kept,
+    pub(crate) sink: CollectingSink,
     pub(crate) counters: Counters,
-    pub(crate) gate: Arc<Gate>,
+    pub(crate) admission: Arc<ConnectionAdmission>,
     pub(crate) clients: Vec<Option<Client>>,
     pub(crate) addresses: Vec<SocketAddr>,
     flying: BinaryHeap<Flying>,
@@ -50,30 +50,30 @@ pub(crate) struct World {
 #[derive(Default)]
 struct Sent(Vec<(SocketAddr, Vec<u8>)>);
 
-impl Outgoing for Sent {
+impl DatagramSender for Sent {
     fn send(&mut self, transmit: &Transmit, datagram: &[u8]) {
         self.0.push((transmit.destination, datagram.to_vec()));
     }
 }
 
 #[expect(clippy::disallowed_methods, reason = "simulated time has to begin somewhere")]
-fn begin() -> Instant {
+fn start_time() -> Instant {
     Instant::now()
 }
 
 impl World {
     pub(crate) fn new(config: Config, link: Link, seed: u64) -> Self {
-        let now = begin();
+        let now = start_time();
         let config = Arc::new(config);
-        let gate = Arc::new(Gate::new(Arc::clone(&config), now));
-        let server =
-            Driver::new(config, Arc::clone(&gate), &identity(&Keypair::new()), now).expect("TLS");
+        let admission = Arc::new(ConnectionAdmission::new(Arc::clone(&config), now));
+        let server = Driver::new(config, Arc::clone(&admission), &identity(&Keypair::new()), now)
+            .expect("TLS");
         Self {
             now,
             server,
-            kept: Kept::default(),
+            sink: CollectingSink::default(),
             counters: Counters::default(),
-            gate,
+            admission,
             clients: Vec::new(),
             addresses: Vec::new(),
             flying: BinaryHeap::new(),
@@ -114,7 +114,7 @@ impl World {
         let end = self.now + limit;
         while !done(self) {
             if !self.step(end) && !done(self) {
-                let figures = self.figures();
+                let figures = self.metrics();
                 panic!("not done after {limit:?}: {figures}");
             }
         }
@@ -125,9 +125,9 @@ impl World {
         while self.step(end) {}
     }
 
-    pub(crate) fn figures(&mut self) -> Figures {
+    pub(crate) fn metrics(&mut self) -> MetricsSnapshot {
         self.server.publish(&self.counters);
-        self.counters.figures()
+        self.counters.snapshot()
     }
 
     /// Goes to the next moment at which anything happens; false if that is after `end`.
@@ -160,11 +160,11 @@ impl World {
                     let (from, datagram) = datagram.split_at(8);
                     let at = u64::from_le_bytes(from.try_into().expect("eight bytes")) as usize;
                     let from = self.addresses[at];
-                    self.server.datagram(self.now, from, None, None, datagram, &mut sent);
+                    self.server.handle_datagram(self.now, from, None, None, datagram, &mut sent);
                 }
             }
         }
-        self.server.drive(self.now, &mut sent, &self.kept);
+        self.server.drive(self.now, &mut sent, &self.sink);
         for (to, datagram) in sent.0 {
             if let Some(at) = self.addresses.iter().position(|address| *address == to) {
                 self.fly(Some(at), datagram);

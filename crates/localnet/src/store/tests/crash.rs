@@ -39,7 +39,7 @@ fn append_until_killed() {
 }
 
 #[test]
-fn nothing_kept_is_lost_when_the_writer_is_killed() {
+fn nothing_appended_is_lost_when_the_writer_is_killed() {
     let dir = tempfile::tempdir().expect("a directory");
     drop(create(dir.path(), &mut RandomLedger::new(SEED)));
     let mut random = StdRng::seed_from_u64(SEED);

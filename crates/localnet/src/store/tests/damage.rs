@@ -186,8 +186,8 @@ fn an_account_newer_than_the_head_is_noticed() {
     let head = model.blocks[model.blocks.len() - 1].id.slot;
     let (pubkey, account) = model.accounts.first_key_value().expect("an account");
     let body = crate::store::codec::write_account(head + 1, account);
-    let mut sealer = crate::store::row::Sealer::new().expect("a sealer");
-    let row = sealer.seal(Key::Account(*pubkey), &body);
+    let mut sealer = crate::store::row::RowCodec::new().expect("a sealer");
+    let row = sealer.encode_row(Key::Account(*pubkey), &body);
     set(dir.path(), vec![(row.key, row.value)]);
     let expected = format!(
         "ledger DIR is damaged: account {pubkey}: was written by block {}, which is past the head, {head}; fix: start with --reset",
@@ -208,7 +208,7 @@ fn a_value_under_another_key_is_noticed() {
 }
 
 #[test]
-fn files_beside_the_engine_are_checked_as_well() {
+fn files_outside_the_engine_are_checked_as_well() {
     let dir = tempfile::tempdir().expect("a directory");
     let model = ledger(dir.path(), 5);
     let check = |file: &str, bytes: Option<&[u8]>, expected: &str| {

@@ -7,7 +7,7 @@ use super::*;
 use crate::store::StoreError;
 
 #[test]
-fn everything_kept_comes_back_field_by_field() {
+fn everything_stored_comes_back_field_by_field() {
     for seed in 0..30 {
         println!("seed {seed}");
         let dir = tempfile::tempdir().expect("a directory");
@@ -47,7 +47,7 @@ fn pruned_blocks_are_gone_after_the_next_append_and_accounts_stay() {
 }
 
 #[test]
-fn pruning_keeps_the_newest_block_whatever_it_is_told() {
+fn pruning_retains_the_newest_block_whatever_slot_it_is_given() {
     let dir = tempfile::tempdir().expect("a directory");
     let mut random = RandomLedger::new(2);
     let (mut store, mut model) = create(dir.path(), &mut random);
@@ -63,7 +63,7 @@ fn pruning_keeps_the_newest_block_whatever_it_is_told() {
 }
 
 #[test]
-fn a_block_that_does_not_follow_is_refused_and_nothing_of_it_kept() {
+fn a_block_that_does_not_follow_is_refused_and_nothing_of_it_stored() {
     let dir = tempfile::tempdir().expect("a directory");
     let mut random = RandomLedger::new(3);
     let (mut store, mut model) = create(dir.path(), &mut random);
@@ -101,7 +101,7 @@ fn a_directory_of_something_else_is_refused_and_left_alone() {
 }
 
 #[test]
-fn a_ledger_that_is_open_is_refused_to_everybody_else() {
+fn a_ledger_that_is_open_cannot_be_opened_again() {
     let dir = tempfile::tempdir().expect("a directory");
     let (store, _) = create(dir.path(), &mut RandomLedger::new(5));
     let user = std::process::id();
@@ -133,7 +133,7 @@ fn a_ledger_is_not_made_over_another_and_is_after_it_was_removed() {
 }
 
 #[test]
-fn a_making_that_was_cut_short_is_begun_anew() {
+fn an_interrupted_creation_is_started_again() {
     let dir = tempfile::tempdir().expect("a directory");
     let (store, _) = create(dir.path(), &mut RandomLedger::new(9));
     drop(store);

@@ -16,26 +16,26 @@ use solana_account::{AccountSharedData, ReadableAccount};
 use solana_feature_set::FeatureSet;
 use solana_pubkey::Pubkey;
 
+use crate::block_builder::BlockBuilder;
+use crate::bulk_load::BulkLoader;
 use crate::chain_clock::ChainClock;
 use crate::config::{Config, ConfigError, HEAD_SLOT_MAX};
-use crate::door::Door;
 use crate::epoch::{self, Epochs, Voters};
-use crate::executor::{Executor, ExecutorError, Pace, Parent, now, unix_ms};
+use crate::executor::{BlockTiming, Executor, ExecutorError, Parent, now, unix_ms};
+use crate::executor_metrics::ExecutorMetrics;
 use crate::features::{self, FeatureError};
-use crate::filling::Filling;
 use crate::from_snapshot::{self, LoadedSnapshot};
 use crate::genesis::{Genesis, GenesisError};
-use crate::genesis_accounts::{self, AccountSource, SourceError, guarded};
-use crate::keys::{KeyError, NodeKeys};
-use crate::open_block::OpenBlock;
+use crate::genesis_accounts::{self, GenesisAccountSource, SourceError, guarded};
+use crate::keypairs::{KeyError, NodeKeypairs};
 use crate::queue::{Limits, Receiver, TransactionQueue};
 use crate::restore;
 use crate::simulator::Simulator;
-use crate::statuses::Statuses;
+use crate::status_cache::StatusCache;
 use crate::store::{Opened, Store, StoreError};
+use crate::transaction_service::LocalTransactionService;
 use crate::vote::{self, Tower};
-use crate::work::Work;
-use crate::working_set::{Accounts, WorkingSet};
+use crate::working_set::{AccountSource, WorkingSet};
 
 /// What a server may write into a ledger directory about itself.
 pub const LOG_FILE: &str = "validator.log";
@@ -122,7 +122,7 @@ pub struct Localnet {
     mint: Option<Pubkey>,
     reader: Reader,
     history: Arc<History>,
-    door: Arc<Door>,
+    transaction_service: Arc<LocalTransactionService>,
     queue: Arc<TransactionQueue>,
     receiver: Receiver,
     executor: Executor,
@@ -130,23 +130,23 @@ pub struct Localnet {
 }
 
 /// A ledger that runs.
-pub struct Running {
+pub struct LocalnetHandle {
     queue: Arc<TransactionQueue>,
     thread: JoinHandle<Result<(), ExecutorError>>,
 }
 
 /// What a ledger goes on from.
-struct Start {
+struct InitialState {
     set: WorkingSet,
     ledger: Ledger<Account, BlockInfo>,
     reader: Reader,
     genesis: Genesis,
-    keys: NodeKeys,
+    keypairs: NodeKeypairs,
     store: Option<Store>,
     parent: Parent,
     /// The oldest first; never empty.
     blocks: Vec<Arc<Block>>,
-    statuses: Statuses,
+    status_cache: StatusCache,
     tower: Tower,
     /// What was kept of vote accounts.
     voters: Option<Voters>,
@@ -157,26 +157,29 @@ pub fn open(config: &Config) -> Result<Localnet, LocalnetError> {
     open_with(config, &mut std::iter::empty())
 }
 
-/// As [`open`]. A new ledger begins with `accounts` as well, taken in one at a time: they win over those
+/// As [`builder`]. A new ledger begins with `accounts` as well, taken in one at a time: they win over those
 /// of `config`, and the later of two over the earlier. They are not read if the ledger exists.
 pub fn open_with(
     config: &Config,
-    accounts: &mut AccountSource<'_>,
+    accounts: &mut GenesisAccountSource<'_>,
 ) -> Result<Localnet, LocalnetError> {
     config.check()?;
     let start = match &config.dir {
         Some(dir) => match Store::open(&dir.join(STORE_DIR))? {
-            Some(opened) => Start::restore(config, dir, opened)?,
-            None => guarded(|| Start::create(config, accounts))?,
+            Some(opened) => InitialState::restore(config, dir, opened)?,
+            None => guarded(|| InitialState::create(config, accounts))?,
         },
-        None => guarded(|| Start::create(config, accounts))?,
+        None => guarded(|| InitialState::create(config, accounts))?,
     };
     Localnet::new(config, start)
 }
 
 /// Makes the first block of a new ledger in memory, opens the next, and forgets both: what [`open_with`]
 /// and [`Localnet::start`] would refuse is refused here, and nothing is written.
-pub fn check(config: &Config, accounts: &mut AccountSource<'_>) -> Result<(), LocalnetError> {
+pub fn check(
+    config: &Config,
+    accounts: &mut GenesisAccountSource<'_>,
+) -> Result<(), LocalnetError> {
     let config = Config { dir: None, ..config.clone() };
     let mut localnet = open_with(&config, accounts)?;
     guarded(|| Ok(localnet.executor.open_block(localnet.parent)?))
@@ -193,100 +196,103 @@ pub fn open_snapshot(config: &Config, loaded: LoadedSnapshot) -> Result<Localnet
 pub fn open_snapshot_with(
     config: &Config,
     loaded: LoadedSnapshot,
-    accounts: &mut AccountSource<'_>,
+    accounts: &mut GenesisAccountSource<'_>,
 ) -> Result<Localnet, LocalnetError> {
     config.check()?;
     if let Some(dir) = &config.dir
-        && holds_ledger(dir)?
+        && contains_ledger(dir)?
     {
         return Err(LocalnetError::Exists { dir: dir.display().to_string() });
     }
     check_head(loaded.snapshot.bank.slot)?;
-    let start = guarded(|| Start::snapshot(config, loaded, accounts))?;
+    let start = guarded(|| InitialState::from_snapshot(config, loaded, accounts))?;
     Localnet::new(config, start)
 }
 
 /// Whether a directory holds a ledger of ours, readable or not.
-pub fn holds_ledger(dir: &Path) -> Result<bool, LocalnetError> {
+pub fn contains_ledger(dir: &Path) -> Result<bool, LocalnetError> {
     Ok(<Store>::is_in(&dir.join(STORE_DIR))?)
 }
 
 /// Empties a ledger directory: its store and its keys go, what else is there stays.
-pub fn remove(dir: &Path) -> Result<(), LocalnetError> {
+pub fn reset_directory(dir: &Path) -> Result<(), LocalnetError> {
     <Store>::remove(&dir.join(STORE_DIR))?;
-    Ok(NodeKeys::remove(dir)?)
+    Ok(NodeKeypairs::remove(dir)?)
 }
 
-impl Start {
-    fn create(config: &Config, accounts: &mut AccountSource<'_>) -> Result<Self, LocalnetError> {
+impl InitialState {
+    fn create(
+        config: &Config,
+        accounts: &mut GenesisAccountSource<'_>,
+    ) -> Result<Self, LocalnetError> {
         config.accounts.iter().try_for_each(genesis_accounts::check_account)?;
-        let keys = NodeKeys::generate();
+        let keys = NodeKeypairs::generate();
         let mut genesis = Genesis::new(config, &keys, unix_ms().div_euclid(1_000));
         genesis.ensure_mint();
         let active = features::chosen(&config.features);
         let mut vm = genesis.build(config, &keys, active.clone())?;
-        let mut filling = Filling::new(config, genesis_bank(&genesis, 0));
+        let mut filling = BulkLoader::new(config, genesis_bank(&genesis, 0));
         let is_there = |account: &AccountSharedData| account.lamports() > 0;
         for (key, account) in vm.accounts().filter(|(_, account)| is_there(account)) {
             filling.add(*key, Account(account.clone()))?;
         }
-        genesis_accounts::take_in(config, &mut vm, &mut filling, accounts)?;
+        genesis_accounts::load_genesis_accounts(config, &mut vm, &mut filling, accounts)?;
         drop(vm);
         filling.check_lamports()?;
         let set = WorkingSet::new(filling.ledger()?, active);
         let bank = genesis_bank(&genesis, filling.lamports());
-        let (block, bank) = OpenBlock::new(bank, genesis.hash()).complete();
+        let (block, bank) = BlockBuilder::new(bank, genesis.hash()).complete();
         // Transactions name the genesis hash first of all, as on a cluster.
         let block = Block { blockhash: genesis.hash(), ..block };
         let bank = BlockInfo { blockhashes: Arc::new(BlockhashQueue::new(genesis.hash())), ..bank };
-        Self::begin(config, (genesis, keys), (block, bank), filling, set)
+        Self::with_first_block(config, (genesis, keys), (block, bank), filling, set)
     }
 
-    fn snapshot(
+    fn from_snapshot(
         config: &Config,
         loaded: LoadedSnapshot,
-        accounts: &mut AccountSource<'_>,
+        accounts: &mut GenesisAccountSource<'_>,
     ) -> Result<Self, LocalnetError> {
         config.accounts.iter().try_for_each(genesis_accounts::check_account)?;
-        let LoadedSnapshot { snapshot, mut filling } = loaded;
-        let keys = NodeKeys::generate();
+        let LoadedSnapshot { snapshot, loader: mut filling } = loaded;
+        let keys = NodeKeypairs::generate();
         let genesis = Genesis::new(config, &keys, snapshot.bank.genesis_unix_timestamp);
         let (lamports, mut set) = from_snapshot::complete(config, &keys, &snapshot, &mut filling)?;
         filling.set_lamports(lamports);
-        if genesis_accounts::take_in(config, set.vm_mut(), &mut filling, accounts)? {
+        if genesis_accounts::load_genesis_accounts(config, set.vm_mut(), &mut filling, accounts)? {
             let active = set.vm().features().clone();
             set = WorkingSet::new(filling.ledger()?, active);
         }
         filling.check_lamports()?;
         let lamports = filling.lamports();
         let first = from_snapshot::first_block(&snapshot.bank, set.vm(), lamports);
-        Self::begin(config, (genesis, keys), first, filling, set)
+        Self::with_first_block(config, (genesis, keys), first, filling, set)
     }
 
     /// A new ledger, kept if `config` says where.
-    fn begin(
+    fn with_first_block(
         config: &Config,
-        (genesis, keys): (Genesis, NodeKeys),
+        (genesis, keys): (Genesis, NodeKeypairs),
         (block, bank): (Block, BlockInfo),
-        filling: Filling,
+        filling: BulkLoader,
         set: WorkingSet,
     ) -> Result<Self, LocalnetError> {
         let (ledger, reader) = filling.finish(bank.clone())?;
         let dir = config.dir.as_deref();
         let store =
             dir.map(|dir| create_store(dir, &genesis, &keys, &reader, &block)).transpose()?;
-        let mut statuses = Statuses::default();
-        statuses.open(block.id.slot);
+        let mut statuses = StatusCache::default();
+        statuses.start_block(block.id.slot);
         Ok(Self {
             set,
             ledger,
             reader,
             genesis,
-            keys,
+            keypairs: keys,
             store,
             parent: Parent { bank, bank_hash: block.bank_hash },
             blocks: vec![Arc::new(block)],
-            statuses,
+            status_cache: statuses,
             tower: Tower::default(),
             voters: None,
         })
@@ -295,7 +301,7 @@ impl Start {
     fn restore(config: &Config, dir: &Path, opened: Opened) -> Result<Self, LocalnetError> {
         let foreign =
             |reason: String| LocalnetError::Foreign { dir: dir.display().to_string(), reason };
-        let keys = NodeKeys::read(dir)?;
+        let keys = NodeKeypairs::read(dir)?;
         let genesis =
             Genesis::read(&opened.genesis).map_err(|err| foreign(format!("genesis: {err}")))?;
         let blocks = opened.blocks.clone();
@@ -305,7 +311,7 @@ impl Start {
         let parent = |capitalization| {
             restore::head(&blocks, capitalization).ok_or_else(|| foreign("no block".into()))
         };
-        let mut filling = Filling::new(config, parent(0)?.bank);
+        let mut filling = BulkLoader::new(config, parent(0)?.bank);
         let mut added = Ok(());
         let store = opened.read(|key, account| {
             if added.is_ok() {
@@ -316,24 +322,24 @@ impl Start {
         if let Some(what) = from_snapshot::missing(filling.ledger()?) {
             return Err(foreign(format!("no {what}")));
         }
-        let active = features::of_state(filling.ledger()?);
+        let active = features::from_accounts(filling.ledger()?);
         features::check(&config.features, &active)?;
         let set = WorkingSet::new(filling.ledger()?, active);
-        let lacking = filling.lacking(set.vm())?;
+        let lacking = filling.missing_accounts(set.vm())?;
         let (more, _) = filling.replace(set.vm(), &lacking)?;
         let parent = parent(filling.lamports().saturating_add(more))?;
         let vote_account = solana_signer::Signer::pubkey(&keys.vote_account);
         let tower = restore::tower(filling.ledger()?, &vote_account);
         let (ledger, reader) = filling.finish(parent.bank.clone())?;
         Ok(Self {
-            statuses: restore::statuses(&blocks),
+            status_cache: restore::status_cache(&blocks),
             tower,
             voters,
             set,
             ledger,
             reader,
             genesis,
-            keys,
+            keypairs: keys,
             store: Some(store),
             parent,
             blocks,
@@ -342,7 +348,7 @@ impl Start {
 }
 
 impl Localnet {
-    fn new(config: &Config, mut start: Start) -> Result<Self, LocalnetError> {
+    fn new(config: &Config, mut start: InitialState) -> Result<Self, LocalnetError> {
         let root = start.parent.bank.block;
         let clock = ChainClock::new(start.parent.bank.unix_timestamp, now());
         let history = Arc::new(History::new(config.history));
@@ -355,21 +361,21 @@ impl Localnet {
         let first_slot = start.blocks.first().map_or(0, |block| block.id.slot);
         let features = epoch::active_features(&start.ledger);
         let vm = start.set.vm();
-        let cluster = start.genesis.cluster(config, &start.keys, vm, &features, first_slot);
-        let epochs = epochs(&mut start, features, &cluster);
+        let cluster = start.genesis.cluster(config, &start.keypairs, vm, &features, first_slot);
+        let epochs = restore_epochs(&mut start, features, &cluster);
         let vote_account = start.ledger.account(&cluster.vote_account);
-        let voter = vote::voter(vote_account.as_deref(), &start.keys);
+        let voter = vote::voter(vote_account.as_deref(), &start.keypairs);
         let queue = Arc::new(TransactionQueue::new(Limits {
             transactions: config.queue_max as u64,
             compute_units: config.queue_compute_units_max,
         }));
-        let simulator = Simulator::new(start.set.without_plain(), config.simulators);
-        let door = Door::new(
+        let simulator = Simulator::new(start.set.clone_programs(), config.simulators);
+        let door = LocalTransactionService::new(
             Arc::clone(&queue),
             simulator,
             start.reader.clone(),
             Arc::clone(&history),
-            start.keys.faucet,
+            start.keypairs.faucet,
             config.airdrop_lamports_max,
         );
         let executor = Executor {
@@ -379,29 +385,39 @@ impl Localnet {
             history: Arc::clone(&history),
             store: start.store,
             sinks: Vec::new(),
-            statuses: start.statuses,
+            status_cache: start.status_cache,
             tower: start.tower,
-            identity: start.keys.identity,
+            identity: start.keypairs.identity,
             voter,
             vote_account: cluster.vote_account,
             epochs,
-            pace: Pace {
+            timing: BlockTiming {
                 slot_ms: config.slot_ms,
                 finalize_after: config.finalize_after,
                 warp_slot: config.warp_slot,
             },
             clock,
-            open: OpenBlock::new(start.parent.bank.clone(), start.parent.bank_hash),
+            builder: BlockBuilder::new(start.parent.bank.clone(), start.parent.bank_hash),
             finalized_slot: root.slot,
             unfinalized: VecDeque::new(),
-            voted: None,
-            fresh: Vec::new(),
-            work: Arc::default(),
+            unpublished_vote: None,
+            unpublished: Vec::new(),
+            metrics: Arc::default(),
         };
         let mint = start.genesis.mint.map(Pubkey::new_from_array);
         let (parent, reader) = (start.parent, start.reader);
         let receiver = Receiver::new(Arc::clone(&queue));
-        Ok(Self { cluster, mint, reader, history, door, queue, receiver, executor, parent })
+        Ok(Self {
+            cluster,
+            mint,
+            reader,
+            history,
+            transaction_service: door,
+            queue,
+            receiver,
+            executor,
+            parent,
+        })
     }
 
     /// What never changes while the ledger runs.
@@ -430,8 +446,8 @@ impl Localnet {
     }
 
     /// Where the executing thread's time goes.
-    pub fn work(&self) -> &Arc<Work> {
-        &self.executor.work
+    pub fn executor_metrics(&self) -> &Arc<ExecutorMetrics> {
+        &self.executor.metrics
     }
 
     /// What waits for the executing thread.
@@ -446,13 +462,16 @@ impl Localnet {
     }
 
     /// Where transactions are sent.
-    pub fn door(&self) -> Arc<dyn TransactionService> {
-        Arc::clone(&self.door) as Arc<dyn TransactionService>
+    pub fn transaction_service(&self) -> Arc<dyn TransactionService> {
+        Arc::clone(&self.transaction_service) as Arc<dyn TransactionService>
     }
 
     /// Runs the ledger on a thread of its own, telling `sinks` what happens. The first block is open
     /// when this returns.
-    pub fn start(mut self, sinks: Vec<Box<dyn EventSink>>) -> Result<Running, LocalnetError> {
+    pub fn start(
+        mut self,
+        sinks: Vec<Box<dyn EventSink>>,
+    ) -> Result<LocalnetHandle, LocalnetError> {
         self.executor.sinks = sinks;
         let (executor, parent) = (&mut self.executor, self.parent);
         guarded(|| Ok(executor.open_block(parent)?))?;
@@ -461,11 +480,11 @@ impl Localnet {
             .name("executor".into())
             .spawn(move || executor.run(&receiver))
             .map_err(LocalnetError::Thread)?;
-        Ok(Running { queue: self.queue, thread })
+        Ok(LocalnetHandle { queue: self.queue, thread })
     }
 }
 
-impl Running {
+impl LocalnetHandle {
     /// Whether the executing thread has ended, which it does by itself only on an error.
     pub fn is_finished(&self) -> bool {
         self.thread.is_finished()
@@ -485,13 +504,13 @@ fn check_head(slot: ledger::Slot) -> Result<(), LocalnetError> {
 }
 
 /// What the ledger knows of its epochs. Vote accounts that were not kept are those of its newest block.
-fn epochs(start: &mut Start, features: FeatureSet, cluster: &ClusterInfo) -> Epochs {
+fn restore_epochs(start: &mut InitialState, features: FeatureSet, cluster: &ClusterInfo) -> Epochs {
     let view = start.reader.view(Commitment::Finalized);
     let (schedule, vm, head) = (&cluster.epoch_schedule, start.set.vm(), &start.parent.bank);
     let slot = head.block.slot;
     let voters = start.voters.take().unwrap_or_else(|| {
         let known = (schedule.get_epoch(slot), schedule.get_leader_schedule_epoch(slot));
-        Voters::of_now(&features, schedule, vm, &view, known)
+        Voters::from_view(&features, schedule, vm, &view, known)
     });
     if let Some(store) = &mut start.store {
         store.set_epochs(bincode::serialize(&voters).unwrap_or_default());
@@ -517,7 +536,7 @@ fn genesis_bank(genesis: &Genesis, capitalization: u64) -> BlockInfo {
 fn create_store(
     dir: &Path,
     genesis: &Genesis,
-    keys: &NodeKeys,
+    keys: &NodeKeypairs,
     reader: &Reader,
     block: &Block,
 ) -> Result<Store, LocalnetError> {
@@ -525,7 +544,7 @@ fn create_store(
     std::fs::create_dir_all(dir).map_err(dir_error)?;
     for entry in std::fs::read_dir(dir).map_err(dir_error)? {
         let name = entry.map_err(dir_error)?.file_name();
-        if name != STORE_DIR && name != LOG_FILE && !NodeKeys::is_file(&name) {
+        if name != STORE_DIR && name != LOG_FILE && !NodeKeypairs::is_file(&name) {
             return Err(LocalnetError::NotEmpty {
                 dir: dir.display().to_string(),
                 name: name.display().to_string(),

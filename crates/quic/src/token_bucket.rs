@@ -8,28 +8,28 @@ use foldhash::quality::RandomState;
 
 /// So many a second, and a burst.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Rate {
+pub(crate) struct RateConfig {
     pub(crate) per_second: f64,
     pub(crate) burst: f64,
 }
 
 /// How much of a rate is left.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Bucket {
+pub(crate) struct TokenBucket {
     tokens: f64,
-    filled: Instant,
+    refilled_at: Instant,
 }
 
-impl Bucket {
-    pub(crate) fn full(rate: Rate, now: Instant) -> Self {
-        Self { tokens: rate.burst, filled: now }
+impl TokenBucket {
+    pub(crate) fn new_full(rate: RateConfig, now: Instant) -> Self {
+        Self { tokens: rate.burst, refilled_at: now }
     }
 
     /// Takes one, if there is one.
-    pub(crate) fn take(&mut self, rate: Rate, now: Instant) -> bool {
-        let passed = now.saturating_duration_since(self.filled).as_secs_f64();
+    pub(crate) fn take_token(&mut self, rate: RateConfig, now: Instant) -> bool {
+        let passed = now.saturating_duration_since(self.refilled_at).as_secs_f64();
         self.tokens = (self.tokens + passed * rate.per_second).min(rate.burst);
-        self.filled = now;
+        self.refilled_at = now;
         let is_there = self.tokens >= 1.0;
         if is_there {
             self.tokens -= 1.0;
@@ -43,30 +43,34 @@ impl Bucket {
 /// Bounds: `len_max` addresses, about 64 bytes each. When full, those whose bucket has filled up again
 /// are forgotten; if none has, an address that is not in it is let through, since the common bucket and
 /// retry tokens still stand.
-pub(crate) struct RateTable {
-    buckets: HashMap<IpAddr, Bucket, RandomState>,
-    rate: Rate,
+pub(crate) struct TokenBucketTable {
+    buckets: HashMap<IpAddr, TokenBucket, RandomState>,
+    rate: RateConfig,
     len_max: usize,
 }
 
-impl RateTable {
-    pub(crate) fn new(rate: Rate, len_max: usize) -> Self {
+impl TokenBucketTable {
+    pub(crate) fn new(rate: RateConfig, len_max: usize) -> Self {
         Self { buckets: HashMap::default(), rate, len_max }
     }
 
     /// Whether one more from `address` is within the rate.
-    pub(crate) fn take(&mut self, address: IpAddr, now: Instant) -> bool {
+    pub(crate) fn take_token(&mut self, address: IpAddr, now: Instant) -> bool {
         if self.buckets.len() >= self.len_max && !self.buckets.contains_key(&address) {
             return true;
         }
         let rate = self.rate;
-        self.buckets.entry(address).or_insert_with(|| Bucket::full(rate, now)).take(rate, now)
+        self.buckets
+            .entry(address)
+            .or_insert_with(|| TokenBucket::new_full(rate, now))
+            .take_token(rate, now)
     }
 
     /// Forgets addresses whose bucket is full again.
-    pub(crate) fn forget(&mut self, now: Instant) {
+    pub(crate) fn evict_full(&mut self, now: Instant) {
         let full_after = Duration::from_secs_f64(self.rate.burst / self.rate.per_second);
-        self.buckets.retain(|_, bucket| now.saturating_duration_since(bucket.filled) < full_after);
+        self.buckets
+            .retain(|_, bucket| now.saturating_duration_since(bucket.refilled_at) < full_after);
         if self.buckets.capacity() > 64 && self.buckets.len() < self.buckets.capacity() / 4 {
             self.buckets.shrink_to(self.buckets.len() * 2);
         }
@@ -78,27 +82,28 @@ mod tests {
     use super::*;
     use crate::clock;
 
-    const RATE: Rate = Rate { per_second: 10.0, burst: 3.0 };
+    const RATE: RateConfig = RateConfig { per_second: 10.0, burst: 3.0 };
 
     #[test]
     fn a_burst_and_then_the_rate() {
         let start = clock::now();
-        let mut bucket = Bucket::full(RATE, start);
-        let taken = |bucket: &mut Bucket, at| (0..10).filter(|_| bucket.take(RATE, at)).count();
+        let mut bucket = TokenBucket::new_full(RATE, start);
+        let taken =
+            |bucket: &mut TokenBucket, at| (0..10).filter(|_| bucket.take_token(RATE, at)).count();
         assert_eq!(taken(&mut bucket, start), 3);
         assert_eq!(taken(&mut bucket, start + Duration::from_millis(200)), 2);
         assert_eq!(taken(&mut bucket, start + Duration::from_secs(60)), 3);
     }
 
     #[test]
-    fn the_table_forgets_who_was_quiet_and_stays_bounded() {
+    fn the_table_evicts_idle_addresses_and_stays_bounded() {
         let start = clock::now();
-        let mut table = RateTable::new(RATE, 100);
+        let mut table = TokenBucketTable::new(RATE, 100);
         for n in 0..1_000u32 {
-            assert!(table.take(IpAddr::from(n.to_be_bytes()), start));
+            assert!(table.take_token(IpAddr::from(n.to_be_bytes()), start));
         }
         assert_eq!(table.buckets.len(), 100);
-        table.forget(start + Duration::from_secs(1));
+        table.evict_full(start + Duration::from_secs(1));
         assert_eq!(table.buckets.len(), 0);
     }
 }

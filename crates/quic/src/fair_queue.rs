@@ -15,13 +15,13 @@ use chain::Sender;
 use parking_lot::{Condvar, Mutex};
 use pool::ClientId;
 
-use crate::counters::{Cause, Counters};
-use crate::received::{Outlet, PeerId, Received};
+use crate::counters::{Counters, DropReason};
+use crate::transaction::{PeerId, ReceivedTransaction, TransactionSink};
 
 /// Transactions that a stranger may have taken in one turn; others as many times as they weigh.
-const TURN: usize = 4;
+const QUANTUM: usize = 4;
 /// And nobody more than this.
-const TURN_MAX: usize = 64;
+const QUANTUM_MAX: usize = 64;
 /// Empty lanes' memory that is kept for the next that fill up: peers come and go faster than allocations
 /// should.
 const SPARE_MAX: usize = 64;
@@ -37,32 +37,32 @@ pub struct FairQueue {
 
 #[derive(Default)]
 struct Inner {
-    peers: Vec<Lane>,
+    peers: Vec<PeerQueue>,
     /// Those with something waiting, in the order in which they are served.
     active: VecDeque<u32>,
     /// The sum of their weights.
     active_weight: u64,
     len: usize,
     /// Memory of lanes that are empty now.
-    spare: Vec<VecDeque<Received>>,
+    spare: Vec<VecDeque<ReceivedTransaction>>,
     /// Threads that wait.
     sleeping: usize,
     is_closed: bool,
 }
 
 /// What waits of one peer.
-struct Lane {
-    waiting: VecDeque<Received>,
+struct PeerQueue {
+    waiting: VecDeque<ReceivedTransaction>,
     sender: Sender,
 }
 
-impl Lane {
+impl PeerQueue {
     fn weight(&self) -> u32 {
         self.sender.weight
     }
 }
 
-impl Default for Lane {
+impl Default for PeerQueue {
     fn default() -> Self {
         Self { waiting: VecDeque::new(), sender: ClientId::default().into() }
     }
@@ -84,7 +84,7 @@ impl FairQueue {
     /// for the first. False once the queue is closed and empty.
     pub fn pop(
         &self,
-        into: &mut Vec<(Received, Sender)>,
+        into: &mut Vec<(ReceivedTransaction, Sender)>,
         count: usize,
         patience: Duration,
     ) -> bool {
@@ -108,7 +108,7 @@ impl FairQueue {
     /// The same of peers that are none of the clients in `full`, at most one turn of each, without waiting.
     pub(crate) fn pop_except(
         &self,
-        into: &mut Vec<(Received, Sender)>,
+        into: &mut Vec<(ReceivedTransaction, Sender)>,
         count: usize,
         full: &[ClientId],
     ) -> bool {
@@ -145,13 +145,13 @@ impl FairQueue {
     }
 }
 
-impl Outlet for FairQueue {
-    fn take(&self, batch: &mut Vec<Received>) {
+impl TransactionSink for FairQueue {
+    fn push_batch(&self, batch: &mut Vec<ReceivedTransaction>) {
         let mut refused = 0;
         let wakes = {
             let mut inner = self.inner.lock();
             if inner.is_closed {
-                self.counters.refuse_many(Cause::Closed, batch.len() as u64);
+                self.counters.refuse_many(DropReason::Closed, batch.len() as u64);
                 return batch.clear();
             }
             for received in batch.drain(..) {
@@ -163,7 +163,7 @@ impl Outlet for FairQueue {
         if wakes {
             self.arrived.notify_one();
         }
-        self.counters.refuse_many(Cause::QueueFull, refused);
+        self.counters.refuse_many(DropReason::QueueFull, refused);
     }
 
     fn pressure(&self) -> f32 {
@@ -176,9 +176,9 @@ impl Outlet for FairQueue {
         lane.waiting.len() >= inner.share(lane.weight(), self.len_max)
     }
 
-    fn weigh(&self, peer: PeerId, sender: Sender) {
+    fn set_peer_weight(&self, peer: PeerId, sender: Sender) {
         let mut inner = self.inner.lock();
-        let lane = inner.lane(peer);
+        let lane = inner.peer_queue(peer);
         let before = std::mem::replace(&mut lane.sender, sender);
         if !lane.waiting.is_empty() {
             inner.active_weight =
@@ -188,10 +188,10 @@ impl Outlet for FairQueue {
 }
 
 impl Inner {
-    fn lane(&mut self, peer: PeerId) -> &mut Lane {
+    fn peer_queue(&mut self, peer: PeerId) -> &mut PeerQueue {
         let at = peer.0 as usize;
         if self.peers.len() <= at {
-            self.peers.resize_with(at + 1, Lane::default);
+            self.peers.resize_with(at + 1, PeerQueue::default);
         }
         &mut self.peers[at]
     }
@@ -205,7 +205,7 @@ impl Inner {
     }
 
     /// Keeps the memory of a lane that is empty.
-    fn spare(&mut self, at: u32) {
+    fn recycle_queue(&mut self, at: u32) {
         let empty = std::mem::take(&mut self.peers[at as usize].waiting);
         if self.spare.len() < SPARE_MAX {
             self.spare.push(empty);
@@ -220,14 +220,14 @@ impl Inner {
     }
 
     /// Puts one in; how many were refused for it, itself included.
-    fn push(&mut self, received: Received, len_max: usize) -> u64 {
+    fn push(&mut self, received: ReceivedTransaction, len_max: usize) -> u64 {
         let peer = received.peer;
-        let lane = self.lane(peer);
+        let lane = self.peer_queue(peer);
         let (waiting, weight) = (lane.waiting.len(), lane.weight());
         // It counts from now on, so that its share is one of the shares.
         if waiting == 0 {
             if let Some(spare) = self.spare.pop() {
-                self.lane(peer).waiting = spare;
+                self.peer_queue(peer).waiting = spare;
             }
             self.active.push_back(peer.0);
             self.active_weight += u64::from(weight);
@@ -235,22 +235,22 @@ impl Inner {
         let mut refused = 0;
         if self.len >= len_max {
             refused = 1;
-            if waiting >= self.share(weight, len_max) || !self.make_room(len_max) {
+            if waiting >= self.share(weight, len_max) || !self.evict_over_share(len_max) {
                 if waiting == 0 {
                     self.active.retain(|at| *at != peer.0);
                     self.active_weight -= u64::from(weight);
-                    self.spare(peer.0);
+                    self.recycle_queue(peer.0);
                 }
                 return refused;
             }
         }
-        self.lane(peer).waiting.push_back(received);
+        self.peer_queue(peer).waiting.push_back(received);
         self.len += 1;
         refused
     }
 
     /// Drops the newest of somebody who has more than his share.
-    fn make_room(&mut self, len_max: usize) -> bool {
+    fn evict_over_share(&mut self, len_max: usize) -> bool {
         for _ in 0..self.active.len() {
             let Some(at) = self.active.front().copied() else { return false };
             let share = self.share(self.peers[at as usize].weight(), len_max);
@@ -267,9 +267,9 @@ impl Inner {
     }
 
     /// Serves the peer whose turn it is.
-    fn serve(&mut self, at: u32, into: &mut Vec<(Received, Sender)>, count: usize) {
+    fn serve(&mut self, at: u32, into: &mut Vec<(ReceivedTransaction, Sender)>, count: usize) {
         let lane = &mut self.peers[at as usize];
-        let turn = (TURN * lane.weight() as usize).min(TURN_MAX).min(count - into.len());
+        let turn = (QUANTUM * lane.weight() as usize).min(QUANTUM_MAX).min(count - into.len());
         let taken = turn.min(lane.waiting.len());
         let sender = lane.sender;
         into.extend(lane.waiting.drain(..taken).map(|received| (received, sender)));
@@ -278,7 +278,7 @@ impl Inner {
             return self.active.push_back(at);
         }
         self.active_weight -= u64::from(sender.weight);
-        self.spare(at);
+        self.recycle_queue(at);
     }
 }
 
@@ -289,9 +289,9 @@ mod tests {
     use super::*;
     use crate::clock;
 
-    fn batch(peer: u32, count: usize) -> Vec<Received> {
+    fn batch(peer: u32, count: usize) -> Vec<ReceivedTransaction> {
         let since = clock::now();
-        let one = |n: usize| Received {
+        let one = |n: usize| ReceivedTransaction {
             bytes: Bytes::copy_from_slice(&n.to_le_bytes()),
             peer: PeerId(peer),
             since,
@@ -320,11 +320,11 @@ mod tests {
     }
 
     #[test]
-    fn a_flood_does_not_push_out_who_sends_little() {
+    fn a_flood_does_not_evict_a_peer_that_sends_little() {
         let queue = queue(100);
-        queue.take(&mut batch(0, 1_000));
-        queue.take(&mut batch(1, 10));
-        assert_eq!(queue.counters.figures().refused(Cause::QueueFull), 910);
+        queue.push_batch(&mut batch(0, 1_000));
+        queue.push_batch(&mut batch(1, 10));
+        assert_eq!(queue.counters.snapshot().refused(DropReason::QueueFull), 910);
         let all = pop(&queue, usize::MAX);
         let flood: Vec<usize> = all.iter().filter(|(of, _)| *of == 0).map(|(_, n)| *n).collect();
         // The newest made room.
@@ -335,19 +335,19 @@ mod tests {
     #[test]
     fn a_full_queue_is_shared_by_weight() {
         let queue = queue(90);
-        queue.weigh(PeerId(0), Sender { client: ClientId(9), weight: 2 });
+        queue.set_peer_weight(PeerId(0), Sender { client: ClientId(9), weight: 2 });
         for _ in 0..100 {
-            queue.take(&mut batch(0, 3));
-            queue.take(&mut batch(1, 3));
+            queue.push_batch(&mut batch(0, 3));
+            queue.push_batch(&mut batch(1, 3));
         }
         assert_eq!(counts(&queue), [60, 30, 0]);
     }
 
     #[test]
-    fn peers_are_served_in_turn() {
+    fn peers_are_served_round_robin() {
         let queue = queue(100);
-        queue.take(&mut batch(0, 50));
-        queue.take(&mut batch(1, 50));
+        queue.push_batch(&mut batch(0, 50));
+        queue.push_batch(&mut batch(1, 50));
         let first: Vec<u32> = pop(&queue, 12).iter().map(|(of, _)| *of).collect();
         assert_eq!(first, [0, 0, 0, 0, 1, 1, 1, 1, 0, 0, 0, 0]);
     }
@@ -356,8 +356,8 @@ mod tests {
     fn peers_of_a_client_can_be_passed_over() {
         let queue = queue(100);
         for peer in 0..3 {
-            queue.weigh(PeerId(peer), ClientId(u128::from(peer / 2)).into());
-            queue.take(&mut batch(peer, 10));
+            queue.set_peer_weight(PeerId(peer), ClientId(u128::from(peer / 2)).into());
+            queue.push_batch(&mut batch(peer, 10));
         }
         let mut into = Vec::new();
         assert!(queue.pop_except(&mut into, 64, &[ClientId(0)]));
@@ -367,14 +367,14 @@ mod tests {
     }
 
     #[test]
-    fn more_peers_than_room_is_fine() {
+    fn more_peers_than_capacity_is_fine() {
         let queue = queue(4);
         for peer in 0..10 {
-            queue.take(&mut batch(peer, 2));
+            queue.push_batch(&mut batch(peer, 2));
         }
         assert_eq!(pop(&queue, 100).len(), 4);
-        assert_eq!(queue.counters.figures().refused(Cause::QueueFull), 16);
-        queue.take(&mut batch(3, 2));
+        assert_eq!(queue.counters.snapshot().refused(DropReason::QueueFull), 16);
+        queue.push_batch(&mut batch(3, 2));
         assert_eq!(pop(&queue, 100).len(), 2);
         assert_eq!(queue.inner.lock().active_weight, 0);
     }
@@ -382,13 +382,13 @@ mod tests {
     #[test]
     fn a_closed_queue_is_emptied_and_counts_what_comes_after() {
         let queue = queue(100);
-        queue.take(&mut batch(0, 5));
+        queue.push_batch(&mut batch(0, 5));
         queue.close();
-        queue.take(&mut batch(0, 7));
+        queue.push_batch(&mut batch(0, 7));
         let mut into = Vec::new();
         assert!(queue.pop(&mut into, 100, Duration::ZERO));
         assert_eq!(into.len(), 5);
         assert!(!queue.pop(&mut Vec::new(), 100, Duration::ZERO));
-        assert_eq!(queue.counters.figures().refused(Cause::Closed), 7);
+        assert_eq!(queue.counters.snapshot().refused(DropReason::Closed), 7);
     }
 }

@@ -1,7 +1,7 @@
 //! Who may connect: counts of connections in all, by address and by identity; rates of handshakes; the
 //! weights of identities. One gate for all shards, asked only when connections come and go.
 //!
-//! Invariant: each [`Gate::begin`] that let one in is followed by exactly one of `abandon`, or `admit`
+//! Invariant: each [`ConnectionAdmission::on_incoming`] that let one in is followed by exactly one of `abandon`, or `admit`
 //! and, if that let it in, `leave`.
 //! Not here: how many streams a connection gets (`window`).
 
@@ -18,29 +18,29 @@ use pool::ClientId;
 use solana_pubkey::Pubkey;
 
 use crate::config::Config;
-use crate::counters::Cause;
-use crate::rate::{Bucket, Rate, RateTable};
-use crate::received::PeerId;
+use crate::counters::DropReason;
+use crate::stream_window::PeerLoad;
+use crate::token_bucket::{RateConfig, TokenBucket, TokenBucketTable};
+use crate::transaction::PeerId;
 use crate::weights::Weights;
-use crate::window::Standing;
 
 /// Addresses whose rate of handshakes is known: about 4 MB.
 const RATED_ADDRESSES_MAX: usize = 65_536;
 
 /// What becomes of a first packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum IncomingDecision {
     Accept,
     /// Prove your address first.
     Retry,
     /// No answer, which costs least.
-    Ignore(Cause),
+    Ignore(DropReason),
     /// An answer that says no.
-    Refuse(Cause),
+    Refuse(DropReason),
 }
 
 /// The one gate of all shards.
-pub struct Gate {
+pub struct ConnectionAdmission {
     config: Arc<Config>,
     state: Mutex<State>,
     /// Changes whenever a window may have to.
@@ -58,9 +58,9 @@ struct State {
     /// The sum of weights of connected identities that have one.
     weights_sum: u64,
     /// Connections of all others.
-    strangers: usize,
-    common: Bucket,
-    rates: RateTable,
+    unweighted_connections: usize,
+    global_bucket: TokenBucket,
+    address_buckets: TokenBucketTable,
 }
 
 /// What a peer is known by: a certificate whose key is not Ed25519 shows no identity.
@@ -91,13 +91,13 @@ impl Peer {
     }
 }
 
-impl Gate {
+impl ConnectionAdmission {
     /// A gate with nobody inside.
     pub fn new(config: Arc<Config>, now: Instant) -> Self {
         let per_minute = f64::from(config.handshakes_per_address_per_minute);
-        let common = common_rate(&config);
-        let rates = RateTable::new(
-            Rate { per_second: per_minute / 60.0, burst: per_minute },
+        let common = global_rate(&config);
+        let rates = TokenBucketTable::new(
+            RateConfig { per_second: per_minute / 60.0, burst: per_minute },
             RATED_ADDRESSES_MAX,
         );
         let state = State {
@@ -109,44 +109,51 @@ impl Gate {
             free: Vec::new(),
             weights: Weights::default(),
             weights_sum: 0,
-            strangers: 0,
-            common: Bucket::full(common, now),
-            rates,
+            unweighted_connections: 0,
+            global_bucket: TokenBucket::new_full(common, now),
+            address_buckets: rates,
         };
         Self { config, state: Mutex::new(state), version: AtomicU64::new(0) }
     }
 
     /// Decides about a first packet from `address`.
-    pub(crate) fn begin(&self, address: IpAddr, is_proved: bool, now: Instant) -> Verdict {
+    pub(crate) fn on_incoming(
+        &self,
+        address: IpAddr,
+        is_proved: bool,
+        now: Instant,
+    ) -> IncomingDecision {
         let state = &mut *self.state.lock();
         let config = &self.config;
         if !is_proved && state.handshakes >= config.retry_above {
-            return Verdict::Retry;
+            return IncomingDecision::Retry;
         }
         if state.handshakes >= config.handshakes_max {
-            return Verdict::Ignore(Cause::HandshakeRate);
+            return IncomingDecision::Ignore(DropReason::HandshakeRate);
         }
         if state.connections >= config.connections_max {
-            return Verdict::Refuse(Cause::ConnectionsFull);
+            return IncomingDecision::Refuse(DropReason::ConnectionsFull);
         }
         let from_address = state.addresses.get(&address).copied().unwrap_or_default();
         if from_address >= config.connections_per_address_max {
-            return Verdict::Refuse(Cause::AddressFull);
+            return IncomingDecision::Refuse(DropReason::AddressFull);
         }
-        if !state.rates.take(address, now) || !state.common.take(common_rate(config), now) {
-            return Verdict::Ignore(Cause::HandshakeRate);
+        if !state.address_buckets.take_token(address, now)
+            || !state.global_bucket.take_token(global_rate(config), now)
+        {
+            return IncomingDecision::Ignore(DropReason::HandshakeRate);
         }
         state.connections += 1;
         state.handshakes += 1;
         *state.addresses.entry(address).or_default() += 1;
-        Verdict::Accept
+        IncomingDecision::Accept
     }
 
     /// A handshake came to nothing.
-    pub(crate) fn abandon(&self, address: IpAddr) {
+    pub(crate) fn on_handshake_failed(&self, address: IpAddr) {
         let state = &mut *self.state.lock();
         state.handshakes -= 1;
-        state.forget(address);
+        state.release_connection(address);
     }
 
     /// A handshake is complete: who is it, and may he?
@@ -154,39 +161,39 @@ impl Gate {
         &self,
         address: IpAddr,
         identity: Option<Pubkey>,
-    ) -> Result<(PeerId, Sender), Cause> {
+    ) -> Result<(PeerId, Sender), DropReason> {
         let state = &mut *self.state.lock();
         state.handshakes -= 1;
         let key = identity.map_or(Key::Address(address), Key::Identity);
         let weight = identity.and_then(|identity| state.weights.get(&identity).copied());
         let at = match state.by_key.get(&key) {
             Some(at) => *at,
-            None => state.add(Peer { key, address, connections: 0, weight }),
+            None => state.insert_peer(Peer { key, address, connections: 0, weight }),
         };
         // The table has it: it was found by its key, or just added.
-        let Some(peer) = state.peers[at as usize].as_mut() else { return Err(Cause::Closed) };
+        let Some(peer) = state.peers[at as usize].as_mut() else { return Err(DropReason::Closed) };
         if peer.connections >= self.config.connections_per_identity_max {
-            state.forget(address);
-            return Err(Cause::IdentityFull);
+            state.release_connection(address);
+            return Err(DropReason::IdentityFull);
         }
         peer.connections += 1;
         peer.address = address;
         let sender = peer.sender();
         if peer.weight.is_none() {
-            state.strangers += 1;
+            state.unweighted_connections += 1;
         }
         self.version.fetch_add(1, Ordering::Relaxed);
         Ok((PeerId(at), sender))
     }
 
     /// An admitted connection has ended.
-    pub(crate) fn leave(&self, address: IpAddr, peer: PeerId) {
+    pub(crate) fn on_closed(&self, address: IpAddr, peer: PeerId) {
         let state = &mut *self.state.lock();
-        state.forget(address);
+        state.release_connection(address);
         let Some(Some(entry)) = state.peers.get_mut(peer.0 as usize) else { return };
         entry.connections -= 1;
         match entry.weight {
-            None => state.strangers -= 1,
+            None => state.unweighted_connections -= 1,
             Some(weight) if entry.connections == 0 => state.weights_sum -= u64::from(weight),
             Some(_) => {}
         }
@@ -200,14 +207,14 @@ impl Gate {
     }
 
     /// What a peer's windows depend on.
-    pub(crate) fn standing(&self, peer: PeerId) -> Standing {
+    pub(crate) fn peer_load(&self, peer: PeerId) -> PeerLoad {
         let state = self.state.lock();
         let entry = state.peers.get(peer.0 as usize).and_then(Option::as_ref);
-        Standing {
+        PeerLoad {
             weight: entry.and_then(|peer| peer.weight),
             connections: entry.map_or(0, |peer| peer.connections),
             weights: state.weights_sum,
-            strangers: state.strangers,
+            unweighted_connections: state.unweighted_connections,
         }
     }
 
@@ -222,10 +229,10 @@ impl Gate {
     }
 
     /// Puts new weights in force, for those who are connected too. Returns who weighs what now.
-    pub(crate) fn weigh(&self, weights: Weights) -> Vec<(PeerId, Sender)> {
+    pub(crate) fn set_weights(&self, weights: Weights) -> Vec<(PeerId, Sender)> {
         let state = &mut *self.state.lock();
         state.weights = weights;
-        (state.weights_sum, state.strangers) = (0, 0);
+        (state.weights_sum, state.unweighted_connections) = (0, 0);
         let mut all = Vec::new();
         for (at, peer) in state.peers.iter_mut().enumerate() {
             let Some(peer) = peer else { continue };
@@ -235,7 +242,7 @@ impl Gate {
             };
             match peer.weight {
                 Some(weight) => state.weights_sum += u64::from(weight),
-                None => state.strangers += peer.connections,
+                None => state.unweighted_connections += peer.connections,
             }
             all.push((PeerId(at as u32), peer.sender()));
         }
@@ -244,9 +251,9 @@ impl Gate {
     }
 
     /// Forgets what is of no use any more; call it now and then.
-    pub(crate) fn tidy(&self, now: Instant) {
+    pub(crate) fn evict_stale(&self, now: Instant) {
         let state = &mut *self.state.lock();
-        state.rates.forget(now);
+        state.address_buckets.evict_full(now);
         while state.peers.last().is_some_and(Option::is_none) {
             state.peers.pop();
         }
@@ -265,7 +272,7 @@ impl Gate {
 }
 
 impl State {
-    fn add(&mut self, peer: Peer) -> u32 {
+    fn insert_peer(&mut self, peer: Peer) -> u32 {
         if let Some(weight) = peer.weight {
             self.weights_sum += u64::from(weight);
         }
@@ -284,7 +291,7 @@ impl State {
         at
     }
 
-    fn forget(&mut self, address: IpAddr) {
+    fn release_connection(&mut self, address: IpAddr) {
         self.connections -= 1;
         if let Some(count) = self.addresses.get_mut(&address) {
             *count -= 1;
@@ -295,9 +302,9 @@ impl State {
     }
 }
 
-fn common_rate(config: &Config) -> Rate {
+fn global_rate(config: &Config) -> RateConfig {
     let per_second = f64::from(config.handshakes_per_second);
-    Rate { per_second, burst: per_second }
+    RateConfig { per_second, burst: per_second }
 }
 
 #[cfg(test)]
@@ -309,9 +316,9 @@ mod tests {
 
     const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
 
-    fn gate(config: Config) -> (Gate, Instant) {
+    fn admission(config: Config) -> (ConnectionAdmission, Instant) {
         let now = clock::now();
-        (Gate::new(Arc::new(config), now), now)
+        (ConnectionAdmission::new(Arc::new(config), now), now)
     }
 
     fn key(n: u8) -> Option<Pubkey> {
@@ -319,56 +326,66 @@ mod tests {
     }
 
     #[test]
-    fn each_limit_has_its_own_answer_and_leaving_makes_room() {
-        let (gate, now) = gate(Config {
+    fn each_limit_has_its_own_decision_and_closing_frees_a_connection() {
+        let (gate, now) = admission(Config {
             connections_max: 3,
             connections_per_address_max: 2,
             connections_per_identity_max: 1,
             ..Config::default()
         });
         let other = IpAddr::from([10, 0, 0, 1]);
-        assert_eq!(gate.begin(HERE, false, now), Verdict::Accept);
+        assert_eq!(gate.on_incoming(HERE, false, now), IncomingDecision::Accept);
         let (peer, sender) = gate.admit(HERE, key(1)).expect("the first");
         assert_eq!(sender, ClientId::from_ip(HERE).into());
-        assert_eq!(gate.begin(HERE, false, now), Verdict::Accept);
-        assert_eq!(gate.admit(HERE, key(1)), Err(Cause::IdentityFull));
-        assert_eq!(gate.begin(HERE, false, now), Verdict::Accept);
-        assert_eq!(gate.begin(HERE, false, now), Verdict::Refuse(Cause::AddressFull));
-        assert_eq!(gate.begin(other, false, now), Verdict::Accept);
-        assert_eq!(gate.begin(other, false, now), Verdict::Refuse(Cause::ConnectionsFull));
-        gate.leave(HERE, peer);
-        assert_eq!(gate.begin(other, false, now), Verdict::Accept);
-        gate.abandon(other);
+        assert_eq!(gate.on_incoming(HERE, false, now), IncomingDecision::Accept);
+        assert_eq!(gate.admit(HERE, key(1)), Err(DropReason::IdentityFull));
+        assert_eq!(gate.on_incoming(HERE, false, now), IncomingDecision::Accept);
+        assert_eq!(
+            gate.on_incoming(HERE, false, now),
+            IncomingDecision::Refuse(DropReason::AddressFull)
+        );
+        assert_eq!(gate.on_incoming(other, false, now), IncomingDecision::Accept);
+        assert_eq!(
+            gate.on_incoming(other, false, now),
+            IncomingDecision::Refuse(DropReason::ConnectionsFull)
+        );
+        gate.on_closed(HERE, peer);
+        assert_eq!(gate.on_incoming(other, false, now), IncomingDecision::Accept);
+        gate.on_handshake_failed(other);
         assert_eq!(gate.connections(), 2);
     }
 
     #[test]
-    fn many_handshakes_under_way_ask_for_a_proof_and_then_for_patience() {
-        let (gate, now) = gate(Config { retry_above: 1, handshakes_max: 2, ..Config::default() });
-        assert_eq!(gate.begin(HERE, false, now), Verdict::Accept);
-        assert_eq!(gate.begin(HERE, false, now), Verdict::Retry);
-        assert_eq!(gate.begin(HERE, true, now), Verdict::Accept);
-        assert_eq!(gate.begin(HERE, true, now), Verdict::Ignore(Cause::HandshakeRate));
+    fn many_handshakes_under_way_require_a_retry_and_then_are_ignored() {
+        let (gate, now) =
+            admission(Config { retry_above: 1, handshakes_max: 2, ..Config::default() });
+        assert_eq!(gate.on_incoming(HERE, false, now), IncomingDecision::Accept);
+        assert_eq!(gate.on_incoming(HERE, false, now), IncomingDecision::Retry);
+        assert_eq!(gate.on_incoming(HERE, true, now), IncomingDecision::Accept);
+        assert_eq!(
+            gate.on_incoming(HERE, true, now),
+            IncomingDecision::Ignore(DropReason::HandshakeRate)
+        );
     }
 
     #[test]
     fn handshakes_of_an_address_have_a_rate() {
         let (gate, now) =
-            gate(Config { handshakes_per_address_per_minute: 60, ..Config::default() });
+            admission(Config { handshakes_per_address_per_minute: 60, ..Config::default() });
         let let_in = |at| {
             (0..100)
-                .filter(|_| gate.begin(HERE, true, at) == Verdict::Accept)
-                .inspect(|_| gate.abandon(HERE))
+                .filter(|_| gate.on_incoming(HERE, true, at) == IncomingDecision::Accept)
+                .inspect(|_| gate.on_handshake_failed(HERE))
                 .count()
         };
         assert_eq!((let_in(now), let_in(now + Duration::from_secs(10))), (60, 10));
     }
 
     #[test]
-    fn weights_come_into_force_for_those_who_are_inside() {
-        let (gate, now) = gate(Config::default());
+    fn new_weights_apply_to_connected_peers() {
+        let (gate, now) = admission(Config::default());
         let peers = [1, 2].map(|n| {
-            assert_eq!(gate.begin(HERE, true, now), Verdict::Accept);
+            assert_eq!(gate.on_incoming(HERE, true, now), IncomingDecision::Accept);
             gate.admit(HERE, key(n)).expect("let in").0
         });
         let before = gate.version();
@@ -376,14 +393,20 @@ mod tests {
         // What the file names has a share of its own, everything else of an address one together.
         let named = Sender { client: ClientId::from_name(&[1; 32]), weight: 30 };
         let stranger = Sender::from(ClientId::from_ip(HERE));
-        assert_eq!(gate.weigh(weights), [(peers[0], named), (peers[1], stranger)]);
+        assert_eq!(gate.set_weights(weights), [(peers[0], named), (peers[1], stranger)]);
         assert!(gate.version() > before);
-        let standing = gate.standing(peers[0]);
-        assert_eq!((standing.weight, standing.weights, standing.strangers), (Some(30), 30, 1));
-        peers.into_iter().for_each(|peer| gate.leave(HERE, peer));
-        let standing = gate.standing(peers[0]);
-        assert_eq!((standing.weights, standing.strangers, gate.connections()), (0, 0, 0));
-        gate.tidy(now);
+        let standing = gate.peer_load(peers[0]);
+        assert_eq!(
+            (standing.weight, standing.weights, standing.unweighted_connections),
+            (Some(30), 30, 1)
+        );
+        peers.into_iter().for_each(|peer| gate.on_closed(HERE, peer));
+        let standing = gate.peer_load(peers[0]);
+        assert_eq!(
+            (standing.weights, standing.unweighted_connections, gate.connections()),
+            (0, 0, 0)
+        );
+        gate.evict_stale(now);
         assert_eq!(gate.state.lock().peers.len(), 0);
     }
 }

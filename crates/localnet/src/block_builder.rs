@@ -17,7 +17,7 @@ use crate::fees::Fees;
 use crate::vm::is_same;
 
 /// The block that transactions are executed into.
-pub(crate) struct OpenBlock {
+pub(crate) struct BlockBuilder {
     /// Its facts so far.
     pub(crate) bank: BlockInfo,
     /// The hash of the bank it was built on.
@@ -35,7 +35,7 @@ pub(crate) struct OpenBlock {
     found_by: HashMap<Pubkey, Vec<(KeyKind, Address)>, RandomState>,
 }
 
-impl OpenBlock {
+impl BlockBuilder {
     /// A block with nothing in it.
     pub(crate) fn new(bank: BlockInfo, parent_bank_hash: Hash) -> Self {
         let (writes, found_by) = (HashMap::default(), HashMap::default());
@@ -56,7 +56,7 @@ impl OpenBlock {
     }
 
     /// Notes accounts that changed; the last change of each counts.
-    pub(crate) fn wrote(&mut self, writes: impl IntoIterator<Item = AccountWrite>) {
+    pub(crate) fn record_writes(&mut self, writes: impl IntoIterator<Item = AccountWrite>) {
         self.writes.extend(writes.into_iter().map(|write| (write.pubkey, write)));
     }
 
@@ -66,7 +66,7 @@ impl OpenBlock {
     }
 
     /// Notes accounts before and after a change, for those that are not found as before any more.
-    pub(crate) fn changed<'a>(
+    pub(crate) fn record_key_changes<'a>(
         &mut self,
         changes: impl Iterator<Item = (&'a Pubkey, &'a AccountSharedData, &'a AccountSharedData)>,
     ) {
@@ -169,13 +169,13 @@ mod tests {
             capitalization: 0,
             complete: false,
         };
-        let mut open = OpenBlock::new(bank, Hash::default());
+        let mut open = BlockBuilder::new(bank, Hash::default());
         let pubkey = Pubkey::from([9; 32]);
         for change in owners.windows(2) {
             let (before, after) = (account(change[0]), account(change[1]));
-            open.changed(std::iter::once((&pubkey, &before, &after)));
+            open.record_key_changes(std::iter::once((&pubkey, &before, &after)));
             let account = Account(after).into_record();
-            open.wrote([AccountWrite {
+            open.record_writes([AccountWrite {
                 pubkey,
                 id: AddressId(0),
                 account,

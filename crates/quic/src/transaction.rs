@@ -5,13 +5,13 @@ use std::time::Instant;
 use bytes::Bytes;
 use chain::Sender;
 
-/// A sender as the [`Gate`](crate::Gate) numbers them: one identity, or one address without one.
+/// A sender as the [`ConnectionAdmission`](crate::Gate) numbers them: one identity, or one address without one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PeerId(pub u32);
 
 /// One whole transaction.
 #[derive(Clone, Debug)]
-pub struct Received {
+pub struct ReceivedTransaction {
     /// Its bytes, where they were received: a slice of the datagram's buffer if it came in one piece.
     /// The buffer is used again when the last slice of it is dropped.
     pub bytes: Bytes,
@@ -22,9 +22,9 @@ pub struct Received {
 }
 
 /// Takes transactions from a shard, on the shard's thread: it must neither wait nor work.
-pub trait Outlet: Send + Sync + 'static {
+pub trait TransactionSink: Send + Sync + 'static {
     /// Takes all of `batch` and leaves it empty, so that its memory is used again.
-    fn take(&self, batch: &mut Vec<Received>);
+    fn push_batch(&self, batch: &mut Vec<ReceivedTransaction>);
 
     /// How full whatever lies behind is: 0 for empty, 1 for full.
     fn pressure(&self) -> f32 {
@@ -37,5 +37,5 @@ pub trait Outlet: Send + Sync + 'static {
     }
 
     /// What `peer` counts for, beside 1 for a stranger, and which client of the ledger it is.
-    fn weigh(&self, _peer: PeerId, _sender: Sender) {}
+    fn set_peer_weight(&self, _peer: PeerId, _sender: Sender) {}
 }

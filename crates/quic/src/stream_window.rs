@@ -8,7 +8,7 @@ use crate::config::Config;
 
 /// What a connection's window depends on.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Standing {
+pub(crate) struct PeerLoad {
     /// The weight of the connection's identity, if the file names it.
     pub(crate) weight: Option<u32>,
     /// Open connections of that identity.
@@ -16,18 +16,18 @@ pub(crate) struct Standing {
     /// The sum of weights of all identities of the file that are connected.
     pub(crate) weights: u64,
     /// Open connections of identities that it does not name.
-    pub(crate) strangers: usize,
+    pub(crate) unweighted_connections: usize,
 }
 
 /// Streams open at once for a connection.
-pub(crate) fn window(config: &Config, standing: Standing) -> u32 {
+pub(crate) fn window(config: &Config, standing: PeerLoad) -> u32 {
     let all = config.streams_max as u64;
     let known = if standing.weights > 0 { all / 4 * 3 } else { 0 };
     let share = match standing.weight {
         Some(weight) => {
             known * u64::from(weight) / standing.weights.max(1) / standing.connections.max(1) as u64
         }
-        None => (all - known) / standing.strangers.max(1) as u64,
+        None => (all - known) / standing.unweighted_connections.max(1) as u64,
     };
     let share = u32::try_from(share).unwrap_or(u32::MAX);
     share.clamp(config.window_min, config.window_max)
@@ -52,24 +52,26 @@ mod tests {
     }
 
     #[test]
-    fn strangers_share_all_while_nobody_is_known() {
-        let strangers =
-            |count| window(&config(), Standing { strangers: count, ..Standing::default() });
+    fn unweighted_connections_share_all_while_no_identity_has_a_weight() {
+        let strangers = |count| {
+            window(&config(), PeerLoad { unweighted_connections: count, ..PeerLoad::default() })
+        };
         assert_eq!((strangers(1), strangers(10), strangers(10_000)), (400, 100, 4));
     }
 
     #[test]
-    fn the_known_share_by_weight_and_strangers_what_is_left() {
-        let standing = Standing { weight: None, connections: 0, weights: 10, strangers: 5 };
+    fn weighted_identities_share_by_weight_and_the_others_the_remainder() {
+        let standing =
+            PeerLoad { weight: None, connections: 0, weights: 10, unweighted_connections: 5 };
         assert_eq!(window(&config(), standing), 50);
-        let heavy = Standing { weight: Some(4), connections: 1, ..standing };
-        let light = Standing { weight: Some(1), connections: 1, ..standing };
+        let heavy = PeerLoad { weight: Some(4), connections: 1, ..standing };
+        let light = PeerLoad { weight: Some(1), connections: 1, ..standing };
         assert_eq!((window(&config(), heavy), window(&config(), light)), (300, 75));
-        assert_eq!(window(&config(), Standing { connections: 3, ..heavy }), 100);
+        assert_eq!(window(&config(), PeerLoad { connections: 3, ..heavy }), 100);
     }
 
     #[test]
-    fn only_who_has_too_much_waiting_gets_less() {
+    fn only_a_peer_over_its_share_gets_a_smaller_window() {
         let config = config();
         assert_eq!(under_pressure(&config, 400, 0.9, false), 400);
         assert_eq!(under_pressure(&config, 400, 0.4, true), 400);

@@ -14,32 +14,32 @@ use std::collections::VecDeque;
 use bytes::BytesMut;
 
 /// How many handles are looked at before a buffer is made.
-const TRIES: usize = 4;
+const RECLAIM_ATTEMPTS_MAX: usize = 4;
 /// One take in so many looks at a second handle, so that the line gets shorter after a burst.
-const SECOND_LOOK: usize = 4;
+const TAKES_PER_EXTRA_RECLAIM: usize = 4;
 
 /// Buffers of one size.
-pub(crate) struct Ring {
+pub(crate) struct BufferPool {
     /// Given back, with slices that may live on.
-    lent: VecDeque<BytesMut>,
+    in_use: VecDeque<BytesMut>,
     /// Nobody else holds anything of these.
     free: Vec<BytesMut>,
-    /// The fewest free ones since the last [`Ring::shrink`].
-    free_least: usize,
+    /// The fewest free ones since the last [`BufferPool::shrink`].
+    free_min: usize,
     buffer_bytes: usize,
     len_max: usize,
     /// Buffers made.
     pub(crate) made: u64,
-    /// Buffers taken since the last [`Ring::shrink`].
+    /// Buffers taken since the last [`BufferPool::shrink`].
     taken: usize,
 }
 
-impl Ring {
+impl BufferPool {
     pub(crate) fn new(buffer_bytes: usize, len_max: usize) -> Self {
         Self {
-            lent: VecDeque::new(),
+            in_use: VecDeque::new(),
             free: Vec::new(),
-            free_least: 0,
+            free_min: 0,
             buffer_bytes,
             len_max,
             made: 0,
@@ -48,25 +48,25 @@ impl Ring {
     }
 
     /// An empty buffer with room for `buffer_bytes`.
-    pub(crate) fn take(&mut self) -> BytesMut {
+    pub(crate) fn take_buffer(&mut self) -> BytesMut {
         self.taken += 1;
-        self.look();
-        if self.taken.is_multiple_of(SECOND_LOOK) {
-            self.look();
+        self.reclaim_oldest();
+        if self.taken.is_multiple_of(TAKES_PER_EXTRA_RECLAIM) {
+            self.reclaim_oldest();
         }
-        for _ in 0..TRIES {
+        for _ in 0..RECLAIM_ATTEMPTS_MAX {
             if !self.free.is_empty() {
                 break;
             }
-            self.look();
+            self.reclaim_oldest();
         }
         match self.free.pop() {
             Some(handle) => {
-                self.free_least = self.free_least.min(self.free.len());
+                self.free_min = self.free_min.min(self.free.len());
                 handle
             }
             None => {
-                self.free_least = 0;
+                self.free_min = 0;
                 self.made += 1;
                 BytesMut::with_capacity(self.buffer_bytes)
             }
@@ -74,52 +74,52 @@ impl Ring {
     }
 
     /// Looks whether the oldest handle has its memory back.
-    fn look(&mut self) {
-        let Some(mut handle) = self.lent.pop_front() else { return };
+    fn reclaim_oldest(&mut self) {
+        let Some(mut handle) = self.in_use.pop_front() else { return };
         if handle.try_reclaim(self.buffer_bytes) {
             self.free.push(handle);
         } else {
             // Still held somewhere: it gets another turn.
-            self.lent.push_back(handle);
+            self.in_use.push_back(handle);
         }
     }
 
     /// Gives a buffer back; slices split off from it may live on.
-    pub(crate) fn give(&mut self, handle: BytesMut) {
+    pub(crate) fn release(&mut self, handle: BytesMut) {
         if self.len() < self.len_max {
-            self.lent.push_back(handle);
+            self.in_use.push_back(handle);
         }
     }
 
     /// Copies `bytes` into a buffer of their own.
     pub(crate) fn copy(&mut self, bytes: &[u8]) -> BytesMut {
-        let mut handle = self.take();
+        let mut handle = self.take_buffer();
         handle.extend_from_slice(bytes);
         let copied = handle.split();
-        self.give(handle);
+        self.release(handle);
         copied
     }
 
     /// Lets go of three quarters of what was not needed since the last call.
     pub(crate) fn shrink(&mut self) {
-        if self.taken < self.lent.len() {
+        if self.taken < self.in_use.len() {
             // Too quiet for takes to find out who is free.
-            (0..self.lent.len()).for_each(|_| self.look());
+            (0..self.in_use.len()).for_each(|_| self.reclaim_oldest());
         }
-        let idle = self.free_least.min(self.free.len());
+        let idle = self.free_min.min(self.free.len());
         self.free.truncate(self.free.len() - (idle * 3).div_ceil(4));
-        if self.lent.capacity() > 64 && self.lent.len() < self.lent.capacity() / 4 {
-            self.lent.shrink_to(self.lent.len() * 2);
+        if self.in_use.capacity() > 64 && self.in_use.len() < self.in_use.capacity() / 4 {
+            self.in_use.shrink_to(self.in_use.len() * 2);
         }
         if self.free.capacity() > 64 && self.free.len() < self.free.capacity() / 4 {
             self.free.shrink_to(self.free.len() * 2);
         }
-        self.free_least = self.free.len();
+        self.free_min = self.free.len();
         self.taken = 0;
     }
 
     fn len(&self) -> usize {
-        self.lent.len() + self.free.len()
+        self.in_use.len() + self.free.len()
     }
 }
 
@@ -128,8 +128,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_dropped_slice_gives_its_buffer_back() {
-        let mut ring = Ring::new(64, 8);
+    fn a_dropped_slice_frees_its_buffer() {
+        let mut ring = BufferPool::new(64, 8);
         for round in 0..100u8 {
             let copied = ring.copy(&[round; 64]).freeze();
             assert_eq!(copied, vec![round; 64]);
@@ -138,8 +138,8 @@ mod tests {
     }
 
     #[test]
-    fn after_a_burst_only_as_many_are_in_use_as_are_held() {
-        let mut ring = Ring::new(64, 1_000);
+    fn after_a_burst_only_as_many_are_in_use_as_have_live_slices() {
+        let mut ring = BufferPool::new(64, 1_000);
         let burst: Vec<_> = (0..1_000).map(|_| ring.copy(b"x")).collect();
         assert_eq!(ring.made, 1_000);
         drop(burst);
@@ -151,20 +151,20 @@ mod tests {
             }
         }
         assert_eq!((ring.made, ring.len()), (1_000, 1_000));
-        assert!(ring.lent.len() < 40, "{} are in use", ring.lent.len());
+        assert!(ring.in_use.len() < 40, "{} are in use", ring.in_use.len());
     }
 
     #[test]
-    fn a_held_slice_pins_its_own_buffer_only_and_the_ring_stays_bounded() {
-        let mut ring = Ring::new(64, 8);
+    fn a_live_slice_pins_its_own_buffer_only_and_the_pool_stays_bounded() {
+        let mut ring = BufferPool::new(64, 8);
         let held: Vec<_> = (0..100u8).map(|n| ring.copy(&[n; 10]).freeze()).collect();
         assert!(ring.len() <= 8);
         assert!(held.iter().enumerate().all(|(n, bytes)| bytes == &vec![n as u8; 10]));
     }
 
     #[test]
-    fn an_idle_ring_shrinks_to_nothing() {
-        let mut ring = Ring::new(64, 100);
+    fn an_idle_pool_shrinks_to_nothing() {
+        let mut ring = BufferPool::new(64, 100);
         let held: Vec<_> = (0..100).map(|_| ring.copy(b"x")).collect();
         assert_eq!(ring.len(), 100);
         drop(held);

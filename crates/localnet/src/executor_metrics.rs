@@ -5,13 +5,13 @@ use std::time::Duration;
 
 /// Time of the executing thread since the start, by what it did.
 #[derive(Debug, Default)]
-pub struct Work {
-    parts: [AtomicU64; PARTS.len()],
+pub struct ExecutorMetrics {
+    phase_ns: [AtomicU64; PHASES.len()],
 }
 
 /// What it does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Part {
+pub(crate) enum Phase {
     /// Brings accounts to the VM, and runs transactions.
     Vm,
     /// Writes what they changed to state and indices.
@@ -20,18 +20,18 @@ pub(crate) enum Part {
     Publish,
 }
 
-const PARTS: [(Part, &str); 3] =
-    [(Part::Vm, "vm"), (Part::Write, "write"), (Part::Publish, "publish")];
+const PHASES: [(Phase, &str); 3] =
+    [(Phase::Vm, "vm"), (Phase::Write, "write"), (Phase::Publish, "publish")];
 
-impl Work {
-    pub(crate) fn add(&self, part: Part, took: Duration) {
+impl ExecutorMetrics {
+    pub(crate) fn add(&self, part: Phase, took: Duration) {
         let ns = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
-        self.parts[part as usize].fetch_add(ns, Ordering::Relaxed);
+        self.phase_ns[part as usize].fetch_add(ns, Ordering::Relaxed);
     }
 
     /// Each part by its name.
-    pub fn parts(&self) -> impl Iterator<Item = (&'static str, Duration)> + '_ {
-        PARTS.iter().zip(&self.parts).map(|((_, name), ns)| {
+    pub fn phases(&self) -> impl Iterator<Item = (&'static str, Duration)> + '_ {
+        PHASES.iter().zip(&self.phase_ns).map(|((_, name), ns)| {
             let ns = ns.load(Ordering::Relaxed);
             (*name, Duration::from_nanos(ns))
         })
@@ -43,13 +43,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_part_has_its_own_name() {
-        let work = Work::default();
-        for (at, (part, _)) in PARTS.iter().enumerate() {
+    fn each_phase_has_its_own_name() {
+        let work = ExecutorMetrics::default();
+        for (at, (part, _)) in PHASES.iter().enumerate() {
             assert_eq!(*part as usize, at);
             work.add(*part, Duration::from_nanos(at as u64 + 1));
         }
-        let told: Vec<_> = work.parts().map(|(name, took)| (name, took.as_nanos())).collect();
+        let told: Vec<_> = work.phases().map(|(name, took)| (name, took.as_nanos())).collect();
         assert_eq!(told, [("vm", 1), ("write", 2), ("publish", 3)]);
     }
 }

@@ -12,11 +12,11 @@ use rand::Rng;
 const CID_BYTES: usize = 8;
 
 /// Makes the ids of one shard.
-pub(crate) struct ShardCids {
+pub(crate) struct ShardConnectionIds {
     pub(crate) shard: u8,
 }
 
-impl ConnectionIdGenerator for ShardCids {
+impl ConnectionIdGenerator for ShardConnectionIds {
     fn generate_cid(&mut self) -> ConnectionId {
         let mut bytes = [0; CID_BYTES];
         rand::rng().fill(&mut bytes[1..]);

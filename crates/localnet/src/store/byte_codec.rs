@@ -5,19 +5,19 @@
 
 /// Bytes being written.
 #[derive(Default)]
-pub(super) struct Writer(pub(super) Vec<u8>);
+pub(super) struct ByteWriter(pub(super) Vec<u8>);
 
 /// Bytes being read.
-pub(super) struct Reader<'a>(&'a [u8]);
+pub(super) struct ByteReader<'a>(&'a [u8]);
 
 /// Bytes that do not say what they should: `what` was being read.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot read its {what}")]
-pub(super) struct WireError {
+pub(super) struct DecodeError {
     pub(super) what: &'static str,
 }
 
-impl Writer {
+impl ByteWriter {
     pub(super) fn u8(&mut self, value: u8) {
         self.0.push(value);
     }
@@ -69,7 +69,7 @@ impl Writer {
     }
 }
 
-impl<'a> Reader<'a> {
+impl<'a> ByteReader<'a> {
     pub(super) fn new(bytes: &'a [u8]) -> Self {
         Self(bytes)
     }
@@ -80,63 +80,63 @@ impl<'a> Reader<'a> {
     }
 
     /// Ends reading: nothing may be left.
-    pub(super) fn end(self) -> Result<(), WireError> {
-        if self.0.is_empty() { Ok(()) } else { Err(WireError { what: "end" }) }
+    pub(super) fn end(self) -> Result<(), DecodeError> {
+        if self.0.is_empty() { Ok(()) } else { Err(DecodeError { what: "end" }) }
     }
 
-    pub(super) fn u8(&mut self, what: &'static str) -> Result<u8, WireError> {
+    pub(super) fn u8(&mut self, what: &'static str) -> Result<u8, DecodeError> {
         self.array(what).map(|[byte]| byte)
     }
 
-    pub(super) fn bool(&mut self, what: &'static str) -> Result<bool, WireError> {
+    pub(super) fn bool(&mut self, what: &'static str) -> Result<bool, DecodeError> {
         match self.u8(what)? {
             0 => Ok(false),
             1 => Ok(true),
-            _ => Err(WireError { what }),
+            _ => Err(DecodeError { what }),
         }
     }
 
-    pub(super) fn u16(&mut self, what: &'static str) -> Result<u16, WireError> {
+    pub(super) fn u16(&mut self, what: &'static str) -> Result<u16, DecodeError> {
         self.array(what).map(u16::from_le_bytes)
     }
 
-    pub(super) fn u32(&mut self, what: &'static str) -> Result<u32, WireError> {
+    pub(super) fn u32(&mut self, what: &'static str) -> Result<u32, DecodeError> {
         self.array(what).map(u32::from_le_bytes)
     }
 
-    pub(super) fn u64(&mut self, what: &'static str) -> Result<u64, WireError> {
+    pub(super) fn u64(&mut self, what: &'static str) -> Result<u64, DecodeError> {
         self.array(what).map(u64::from_le_bytes)
     }
 
-    pub(super) fn i64(&mut self, what: &'static str) -> Result<i64, WireError> {
+    pub(super) fn i64(&mut self, what: &'static str) -> Result<i64, DecodeError> {
         self.array(what).map(i64::from_le_bytes)
     }
 
-    pub(super) fn key(&mut self, what: &'static str) -> Result<[u8; 32], WireError> {
+    pub(super) fn key(&mut self, what: &'static str) -> Result<[u8; 32], DecodeError> {
         self.array(what)
     }
 
-    pub(super) fn bytes(&mut self, what: &'static str) -> Result<&'a [u8], WireError> {
+    pub(super) fn bytes(&mut self, what: &'static str) -> Result<&'a [u8], DecodeError> {
         let len = self.u32(what)? as usize;
-        let (bytes, rest) = self.0.split_at_checked(len).ok_or(WireError { what })?;
+        let (bytes, rest) = self.0.split_at_checked(len).ok_or(DecodeError { what })?;
         self.0 = rest;
         Ok(bytes)
     }
 
-    pub(super) fn str(&mut self, what: &'static str) -> Result<String, WireError> {
+    pub(super) fn str(&mut self, what: &'static str) -> Result<String, DecodeError> {
         let bytes = self.bytes(what)?.to_vec();
-        String::from_utf8(bytes).map_err(|_| WireError { what })
+        String::from_utf8(bytes).map_err(|_| DecodeError { what })
     }
 
     pub(super) fn list<T>(
         &mut self,
         what: &'static str,
-        mut read: impl FnMut(&mut Self) -> Result<T, WireError>,
-    ) -> Result<Vec<T>, WireError> {
+        mut read: impl FnMut(&mut Self) -> Result<T, DecodeError>,
+    ) -> Result<Vec<T>, DecodeError> {
         let len = self.u32(what)? as usize;
         // Every item has at least a byte, so a longer list than bytes is a lie.
         if len > self.0.len() {
-            return Err(WireError { what });
+            return Err(DecodeError { what });
         }
         let mut items = Vec::new();
         for _ in 0..len {
@@ -148,13 +148,13 @@ impl<'a> Reader<'a> {
     pub(super) fn option<T>(
         &mut self,
         what: &'static str,
-        read: impl FnOnce(&mut Self) -> Result<T, WireError>,
-    ) -> Result<Option<T>, WireError> {
+        read: impl FnOnce(&mut Self) -> Result<T, DecodeError>,
+    ) -> Result<Option<T>, DecodeError> {
         if self.bool(what)? { read(self).map(Some) } else { Ok(None) }
     }
 
-    fn array<const N: usize>(&mut self, what: &'static str) -> Result<[u8; N], WireError> {
-        let (array, rest) = self.0.split_first_chunk().ok_or(WireError { what })?;
+    fn array<const N: usize>(&mut self, what: &'static str) -> Result<[u8; N], DecodeError> {
+        let (array, rest) = self.0.split_first_chunk().ok_or(DecodeError { what })?;
         self.0 = rest;
         Ok(*array)
     }

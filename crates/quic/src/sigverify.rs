@@ -3,7 +3,7 @@
 //!
 //! Shape: a thread takes a batch, cheapest checks first: repeated → plausible → decoded → executed
 //! already → signatures → the ledger's door → the relay, if there is one.
-//! Bounds: one batch of 64 for each thread, and [`HELD_MAX`] that are checked and wait for room in the ledger's queue,
+//! Bounds: one batch of 64 for each thread, and [`PENDING_MAX`] that are checked and wait for room in the ledger's queue,
 //! about 4 KiB each. While something of a client is held, nothing more of that client is taken, so that the fair
 //! queue in front fills up and decides what is refused; what other clients sent goes on. After `hand_over_ms` what is
 //! held is refused itself.
@@ -22,41 +22,41 @@ use solana_transaction::versioned::VersionedTransaction;
 
 use crate::clock;
 use crate::config::Config;
-use crate::counters::{Cause, Counters, Step, Steps};
-use crate::dedup::Recent;
-use crate::queue::FairQueue;
-use crate::received::Received;
-use crate::relay::Relay;
-use crate::sanitize::is_plausible;
+use crate::counters::{Counters, DropReason, VerifyStep, VerifyStepTimes};
+use crate::dedup::DedupFilter;
+use crate::fair_queue::FairQueue;
+use crate::forwarder::Forwarder;
+use crate::sanitize::precheck;
+use crate::transaction::ReceivedTransaction;
 
 /// Transactions that a thread takes at once.
 const BATCH: usize = 64;
 /// How long a thread waits for work before it looks around.
-const PATIENCE: Duration = Duration::from_millis(100);
+const POP_TIMEOUT: Duration = Duration::from_millis(100);
 /// Transactions that a thread holds until the ledger has room for them.
-const HELD_MAX: usize = 1_024;
+const PENDING_MAX: usize = 1_024;
 /// How long it waits before it asks a full ledger again.
-const ASK_AGAIN: Duration = Duration::from_millis(1);
+const LEDGER_RETRY_BACKOFF: Duration = Duration::from_millis(1);
 
 /// What all threads share.
 struct Shared {
     config: Arc<Config>,
     queue: Arc<FairQueue>,
     counters: Arc<Counters>,
-    recent: Recent,
-    door: Arc<dyn TransactionService>,
+    dedup: DedupFilter,
+    transaction_service: Arc<dyn TransactionService>,
     history: Option<Arc<History>>,
-    relay: Option<Arc<Relay>>,
+    forwarder: Option<Arc<Forwarder>>,
     is_ending: AtomicBool,
 }
 
 /// The threads between the queue and the ledger.
-pub struct Stages {
+pub struct SigVerifyStage {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
 }
 
-impl Stages {
+impl SigVerifyStage {
     /// Starts `config.verify_threads` of them.
     ///
     /// `history` says what has been executed already; `relay` gets what the ledger took.
@@ -67,16 +67,16 @@ impl Stages {
         counters: Arc<Counters>,
         door: Arc<dyn TransactionService>,
         history: Option<Arc<History>>,
-        relay: Option<Arc<Relay>>,
+        relay: Option<Arc<Forwarder>>,
     ) -> std::io::Result<Self> {
         let repeat = Duration::from_millis(config.repeat_ms);
         let shared = Arc::new(Shared {
-            recent: Recent::new(config.repeats_max, repeat, clock::now()),
+            dedup: DedupFilter::new(config.repeats_max, repeat, clock::now()),
             queue,
             counters,
-            door,
+            transaction_service: door,
             history,
-            relay,
+            forwarder: relay,
             is_ending: AtomicBool::new(false),
             config,
         });
@@ -91,7 +91,7 @@ impl Stages {
     }
 }
 
-impl Drop for Stages {
+impl Drop for SigVerifyStage {
     fn drop(&mut self) {
         self.shared.is_ending.store(true, Ordering::Relaxed);
         self.shared.queue.close();
@@ -111,32 +111,36 @@ impl Shared {
             if !is_open && held.is_empty() {
                 return;
             }
-            let mut watch = Watch::start();
-            self.recent.turn_over(watch.began);
+            let mut watch = StageTimer::start();
+            self.dedup.rotate(watch.started_at);
             // What came first goes first.
-            self.hand_over_held(&mut held, watch.began);
-            watch.ended(Step::HandOver);
+            self.hand_over_pending(&mut held, watch.started_at);
+            watch.record_step(VerifyStep::HandOver);
             for (received, sender) in batch.drain(..) {
                 if let Err(cause) = self.handle(received, sender, &mut held, &mut watch) {
                     self.counters.refuse(cause);
                 }
             }
-            self.counters.took(&watch.steps);
+            self.counters.record_steps(&watch.steps);
         }
     }
 
     /// Takes a batch of clients of which nothing is held. False once there will be no more.
-    fn pop(&self, batch: &mut Vec<(Received, Sender)>, held: &VecDeque<Checked>) -> bool {
+    fn pop(
+        &self,
+        batch: &mut Vec<(ReceivedTransaction, Sender)>,
+        held: &VecDeque<CheckedTransaction>,
+    ) -> bool {
         if held.is_empty() {
-            return self.queue.pop(batch, BATCH, PATIENCE);
+            return self.queue.pop(batch, BATCH, POP_TIMEOUT);
         }
         let mut full: Vec<ClientId> = held.iter().map(|checked| checked.sender.client).collect();
         full.sort_unstable();
         full.dedup();
-        let room = BATCH.min(HELD_MAX.saturating_sub(held.len()));
+        let room = BATCH.min(PENDING_MAX.saturating_sub(held.len()));
         let is_open = self.queue.pop_except(batch, room, &full);
         if batch.is_empty() {
-            std::thread::park_timeout(ASK_AGAIN);
+            std::thread::park_timeout(LEDGER_RETRY_BACKOFF);
         }
         is_open
     }
@@ -144,48 +148,57 @@ impl Shared {
     /// All the way of one transaction, or until it is held.
     fn handle(
         &self,
-        received: Received,
+        received: ReceivedTransaction,
         sender: Sender,
-        held: &mut VecDeque<Checked>,
-        watch: &mut Watch,
-    ) -> Result<(), Cause> {
-        let mark = self.recent.insert(&received.bytes);
-        watch.ended(Step::Repeated);
-        let mark = mark.ok_or(Cause::Repeated)?;
+        held: &mut VecDeque<CheckedTransaction>,
+        watch: &mut StageTimer,
+    ) -> Result<(), DropReason> {
+        let mark = self.dedup.insert(&received.bytes);
+        watch.record_step(VerifyStep::Repeated);
+        let mark = mark.ok_or(DropReason::Repeated)?;
         let verified = self.check(&received.bytes, watch)?;
-        let checked = Checked { verified, received, sender, mark, since: watch.last };
+        let checked = CheckedTransaction {
+            verified,
+            received,
+            sender,
+            fingerprint: mark,
+            since: watch.last_step_at,
+        };
         let is_overtaking = held.iter().any(|other| other.sender.client == sender.client);
         let handed_over =
-            if is_overtaking { Err(NotTaken::Full) } else { self.hand_over(&checked) };
-        watch.ended(Step::HandOver);
+            if is_overtaking { Err(HandOverError::Full) } else { self.hand_over(&checked) };
+        watch.record_step(VerifyStep::HandOver);
         match handed_over {
             Ok(()) => Ok(()),
-            Err(NotTaken::Full) => {
+            Err(HandOverError::Full) => {
                 held.push_back(checked);
                 Ok(())
             }
-            Err(NotTaken::Closed) => Err(Cause::Closed),
+            Err(HandOverError::Closed) => Err(DropReason::Closed),
         }
     }
 
     /// Tries again what was held, and refuses what has waited for too long.
-    fn hand_over_held(&self, held: &mut VecDeque<Checked>, now: Instant) {
+    fn hand_over_pending(&self, held: &mut VecDeque<CheckedTransaction>, now: Instant) {
         let patience = Duration::from_millis(self.config.hand_over_ms);
         let is_ending = self.is_ending.load(Ordering::Relaxed);
         // Whose share is full: what else they have here need not be tried.
         let mut full: Vec<ClientId> = Vec::new();
         for checked in std::mem::take(held) {
             let client = checked.sender.client;
-            let tried =
-                if full.contains(&client) { Err(NotTaken::Full) } else { self.hand_over(&checked) };
+            let tried = if full.contains(&client) {
+                Err(HandOverError::Full)
+            } else {
+                self.hand_over(&checked)
+            };
             match tried {
                 Ok(()) => {}
-                Err(NotTaken::Closed) => self.counters.refuse(Cause::Closed),
-                Err(NotTaken::Full) => {
+                Err(HandOverError::Closed) => self.counters.refuse(DropReason::Closed),
+                Err(HandOverError::Full) => {
                     if is_ending || now.saturating_duration_since(checked.since) >= patience {
                         // It may come again.
-                        self.recent.forget(checked.mark);
-                        self.counters.refuse(Cause::LedgerFull);
+                        self.dedup.forget(checked.fingerprint);
+                        self.counters.refuse(DropReason::LedgerFull);
                     } else {
                         full.push(client);
                         held.push_back(checked);
@@ -196,60 +209,64 @@ impl Shared {
     }
 
     /// Gives a transaction to the ledger.
-    fn hand_over(&self, checked: &Checked) -> Result<(), NotTaken> {
-        let Checked { verified, received, sender, mark, .. } = checked;
+    fn hand_over(&self, checked: &CheckedTransaction) -> Result<(), HandOverError> {
+        let CheckedTransaction { verified, received, sender, fingerprint: mark, .. } = checked;
         // A copy costs a hundredth of the check, and a full queue drops what it refuses.
-        match self.door.send(*sender, verified.clone()) {
+        match self.transaction_service.send(*sender, verified.clone()) {
             Ok(()) => {}
-            Err(SendError::QueueFull { .. }) => return Err(NotTaken::Full),
+            Err(SendError::QueueFull { .. }) => return Err(HandOverError::Full),
             Err(SendError::Closed) => {
-                self.recent.forget(*mark);
-                return Err(NotTaken::Closed);
+                self.dedup.forget(*mark);
+                return Err(HandOverError::Closed);
             }
         }
         let now = clock::now();
         self.counters.accept(now.saturating_duration_since(received.since));
-        if let Some(relay) = &self.relay {
+        if let Some(relay) = &self.forwarder {
             let blockhash = *verified.transaction().message.recent_blockhash();
-            relay.offer(&received.bytes, blockhash, now);
+            relay.forward(&received.bytes, blockhash, now);
         }
         Ok(())
     }
 
-    fn check(&self, bytes: &[u8], watch: &mut Watch) -> Result<VerifiedTransaction, Cause> {
+    fn check(
+        &self,
+        bytes: &[u8],
+        watch: &mut StageTimer,
+    ) -> Result<VerifiedTransaction, DropReason> {
         let decoded = decode(bytes);
-        watch.ended(Step::Shape);
-        let transaction = decoded.ok_or(Cause::Malformed)?;
+        watch.record_step(VerifyStep::Shape);
+        let transaction = decoded.ok_or(DropReason::Malformed)?;
         let is_executed = match (&self.history, transaction.signatures.first()) {
             (Some(history), Some(signature)) => history.snapshot().transaction(signature).is_some(),
             _ => false,
         };
-        watch.ended(Step::Executed);
+        watch.record_step(VerifyStep::Executed);
         if is_executed {
-            return Err(Cause::Executed);
+            return Err(DropReason::Executed);
         }
         let verified = VerifiedTransaction::verify(transaction).map_err(|err| match err {
-            VerifyError::Sanitize(_) => Cause::Malformed,
-            VerifyError::Signature => Cause::Signature,
+            VerifyError::Sanitize(_) => DropReason::Malformed,
+            VerifyError::Signature => DropReason::Signature,
         });
-        watch.ended(Step::Signatures);
+        watch.record_step(VerifyStep::Signatures);
         verified
     }
 }
 
 /// A transaction that is good and is not in the ledger's queue yet.
-struct Checked {
+struct CheckedTransaction {
     verified: VerifiedTransaction,
-    received: Received,
+    received: ReceivedTransaction,
     sender: Sender,
     /// By which its repetitions are known.
-    mark: u64,
+    fingerprint: u64,
     /// Since when it could be handed over.
     since: Instant,
 }
 
 /// Why the ledger did not take a transaction.
-enum NotTaken {
+enum HandOverError {
     /// There is no room for it now.
     Full,
     /// It has ended.
@@ -257,26 +274,26 @@ enum NotTaken {
 }
 
 fn decode(bytes: &[u8]) -> Option<VersionedTransaction> {
-    is_plausible(bytes).then(|| wincode::deserialize_exact(bytes).ok())?
+    precheck(bytes).then(|| wincode::deserialize_exact(bytes).ok())?
 }
 
 /// Where a batch's time goes: one look at the clock a step.
-struct Watch {
-    began: Instant,
-    last: Instant,
-    steps: Steps,
+struct StageTimer {
+    started_at: Instant,
+    last_step_at: Instant,
+    steps: VerifyStepTimes,
 }
 
-impl Watch {
+impl StageTimer {
     fn start() -> Self {
         let now = clock::now();
-        Self { began: now, last: now, steps: Steps::default() }
+        Self { started_at: now, last_step_at: now, steps: VerifyStepTimes::default() }
     }
 
-    fn ended(&mut self, step: Step) {
+    fn record_step(&mut self, step: VerifyStep) {
         let now = clock::now();
-        self.steps.add(step, now.saturating_duration_since(self.last));
-        self.last = now;
+        self.steps.add(step, now.saturating_duration_since(self.last_step_at));
+        self.last_step_at = now;
     }
 }
 
@@ -293,22 +310,22 @@ mod tests {
     use solana_signer::Signer;
 
     use super::*;
-    use crate::received::{Outlet, PeerId};
+    use crate::transaction::{PeerId, TransactionSink};
 
     /// A ledger with room for that number of transactions, and none for one client.
-    struct Room {
+    struct BoundedLedger {
         left: Mutex<usize>,
         full_for: Option<ClientId>,
         taken: Mutex<Vec<(Sender, Signature)>>,
     }
 
-    impl Room {
+    impl BoundedLedger {
         fn new(left: usize) -> Self {
             Self { left: Mutex::new(left), full_for: None, taken: Mutex::default() }
         }
     }
 
-    impl TransactionService for Room {
+    impl TransactionService for BoundedLedger {
         fn send(&self, sender: Sender, transaction: VerifiedTransaction) -> Result<(), SendError> {
             let mut left = self.left.lock();
             if *left == 0 || self.full_for == Some(sender.client) {
@@ -354,17 +371,17 @@ mod tests {
         let since = clock::now();
         let mut batch: Vec<_> = transactions
             .into_iter()
-            .map(|bytes| Received { bytes: Bytes::from(bytes), peer: PeerId(0), since })
+            .map(|bytes| ReceivedTransaction { bytes: Bytes::from(bytes), peer: PeerId(0), since })
             .collect();
-        queue.take(&mut batch);
-        let door = Arc::new(Room::new(room));
+        queue.push_batch(&mut batch);
+        let door = Arc::new(BoundedLedger::new(room));
         queue.close();
-        let stages = Stages::start(config, queue, Arc::clone(&counters), door, None, None);
+        let stages = SigVerifyStage::start(config, queue, Arc::clone(&counters), door, None, None);
         for thread in stages.expect("threads").threads.drain(..) {
             thread.join().expect("no panic");
         }
-        let figures = counters.figures();
-        let causes = figures.causes().collect();
+        let figures = counters.snapshot();
+        let causes = figures.drop_reasons().collect();
         (figures.accepted, causes)
     }
 
@@ -389,20 +406,24 @@ mod tests {
         let config = Arc::new(Config { hand_over_ms: 5, ..Config::default() });
         let counters = Arc::<Counters>::default();
         let queue = Arc::new(FairQueue::new(1_000, Arc::clone(&counters)));
-        let (door, outlet) = (Arc::new(Room::new(0)), Arc::clone(&queue));
-        let stages = Stages::start(config, queue, Arc::clone(&counters), door, None, None);
+        let (door, outlet) = (Arc::new(BoundedLedger::new(0)), Arc::clone(&queue));
+        let stages = SigVerifyStage::start(config, queue, Arc::clone(&counters), door, None, None);
         let stages = stages.expect("threads");
         let (bytes, deadline) = (transfer(2), clock::now() + Duration::from_secs(60));
         for refused in 1..=2 {
             let bytes = Bytes::from(bytes.clone());
-            outlet.take(&mut vec![Received { bytes, peer: PeerId(0), since: clock::now() }]);
-            while counters.figures().refused(Cause::LedgerFull) < refused {
+            outlet.push_batch(&mut vec![ReceivedTransaction {
+                bytes,
+                peer: PeerId(0),
+                since: clock::now(),
+            }]);
+            while counters.snapshot().refused(DropReason::LedgerFull) < refused {
                 assert!(clock::now() < deadline, "it is not refused");
                 std::thread::yield_now();
             }
         }
         drop(stages);
-        assert_eq!(counters.figures().refused(Cause::Repeated), 0);
+        assert_eq!(counters.snapshot().refused(DropReason::Repeated), 0);
     }
 
     #[test]
@@ -411,8 +432,8 @@ mod tests {
         let config = Arc::new(Config { hand_over_ms: 86_400_000, ..Config::default() });
         let counters = Arc::<Counters>::default();
         let queue = Arc::new(FairQueue::new(1_000, Arc::clone(&counters)));
-        let door = Arc::new(Room { full_for: Some(flood), ..Room::new(1_000) });
-        let stages = Stages::start(
+        let door = Arc::new(BoundedLedger { full_for: Some(flood), ..BoundedLedger::new(1_000) });
+        let stages = SigVerifyStage::start(
             config,
             Arc::clone(&queue),
             Arc::clone(&counters),
@@ -422,18 +443,18 @@ mod tests {
         );
         let stages = stages.expect("threads");
         let put = |peer: u32, client: ClientId, lamports: std::ops::Range<u64>| -> Vec<Signature> {
-            queue.weigh(PeerId(peer), client.into());
+            queue.set_peer_weight(PeerId(peer), client.into());
             let (mut batch, mut signatures) = (Vec::new(), Vec::new());
             for lamports in lamports {
                 let bytes = transfer(lamports);
                 signatures.push(decode(&bytes).expect("a transaction").signatures[0]);
-                batch.push(Received {
+                batch.push(ReceivedTransaction {
                     bytes: Bytes::from(bytes),
                     peer: PeerId(peer),
                     since: clock::now(),
                 });
             }
-            queue.take(&mut batch);
+            queue.push_batch(&mut batch);
             signatures
         };
         put(0, flood, 1..300);
@@ -447,9 +468,9 @@ mod tests {
         let expected: Vec<_> = expected.into_iter().map(|one| (Sender::from(other), one)).collect();
         assert_eq!(taken, expected);
         drop(stages);
-        let figures = counters.figures();
+        let figures = counters.snapshot();
         let all = 299 + figures.accepted;
-        let refused: u64 = figures.causes().map(|(_, count)| count).sum();
+        let refused: u64 = figures.drop_reasons().map(|(_, count)| count).sum();
         assert_eq!(refused + figures.accepted, all, "an end does not wait, and counts");
     }
 }

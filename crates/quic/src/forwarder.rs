@@ -5,7 +5,7 @@
 //! way when a connection broke is sent again over the next one, until its blockhash has expired.
 //! Bounds: `forward_max` transactions for each destination, waiting or under way; the newest beyond that
 //! is let go of and counted. A connection that cannot be made is tried again after 0.1 to 5 s.
-//! Not here: who leads when. Whoever knows calls [`Relay::aim`].
+//! Not here: who leads when. Whoever knows calls [`Forwarder::set_destinations`].
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
@@ -26,59 +26,60 @@ use quinn_proto::{
 };
 use solana_hash::Hash;
 
-use crate::certificate::{Identity, TlsError, client_config};
+use crate::certificate::{TlsError, TlsIdentity, client_config};
 use crate::clock;
-use crate::driver::Outgoing;
+use crate::driver::DatagramSender;
 use crate::socket::{self, Socket, Unsent};
 
 /// The first and the longest time between two tries to connect.
-const RETRY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
+const RECONNECT_BACKOFF: (Duration, Duration) =
+    (Duration::from_millis(100), Duration::from_secs(5));
 /// How long a transaction lives whose blockhash was never known here: that of a nonce, perhaps.
-const UNKNOWN_LIVES: Duration = Duration::from_secs(60);
+const UNKNOWN_BLOCKHASH_TIMEOUT: Duration = Duration::from_secs(60);
 /// Between two looks for what has expired.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
+const EXPIRY_CHECK_INTERVAL: Duration = Duration::from_millis(500);
 /// Between two pings, so that the connection is there when it is wanted.
-const KEEP_ALIVE: Duration = Duration::from_secs(2);
+const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(2);
 /// Silence after which a peer is gone.
-const IDLE: Duration = Duration::from_secs(10);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Datagrams read at once, and the longest that blocks.
 const ROUND_MAX: usize = 1_024;
 /// Streams written between two looks at the socket.
 const WRITES_MAX: usize = 1_024;
 
 /// Whether a blockhash may still be named.
-pub type IsValid = Box<dyn Fn(&Hash) -> bool + Send + Sync>;
+pub type BlockhashCheck = Box<dyn Fn(&Hash) -> bool + Send + Sync>;
 
 /// What became of the transactions for one destination.
 #[derive(Debug, Default)]
-pub struct Destination {
+pub struct DestinationStats {
     /// Written to a stream, for the first time or again.
     pub sent: AtomicU64,
     /// Acknowledged whole.
     pub delivered: AtomicU64,
     /// Under way when a connection broke, and waiting again.
-    pub again: AtomicU64,
+    pub requeued: AtomicU64,
     /// Stopped by the peer.
     pub refused: AtomicU64,
     /// Let go of because their blockhash expired.
     pub expired: AtomicU64,
     /// Let go of because too many waited.
-    pub full: AtomicU64,
+    pub queue_full: AtomicU64,
     /// Connections made.
     pub connections: AtomicU64,
     /// Connections, or tries, that broke.
     pub broken: AtomicU64,
 }
 
-impl fmt::Display for Destination {
+impl fmt::Display for DestinationStats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
         write!(f, "{} sent, {} delivered", load(&self.sent), load(&self.delivered))?;
         for (name, count) in [
-            ("again", &self.again),
+            ("again", &self.requeued),
             ("refused", &self.refused),
             ("expired", &self.expired),
-            ("full", &self.full),
+            ("full", &self.queue_full),
             ("broken connections", &self.broken),
         ] {
             let count = load(count);
@@ -91,48 +92,48 @@ impl fmt::Display for Destination {
 }
 
 /// A running relay. Dropped, it ends; what was not delivered is not.
-pub struct Relay {
+pub struct Forwarder {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
 
 struct Shared {
     inbox: Mutex<Inbox>,
-    counts: Mutex<Aim>,
+    destinations: Mutex<Destinations>,
     waker: UnixStream,
-    is_valid: IsValid,
+    is_blockhash_valid: BlockhashCheck,
     len_max: usize,
 }
 
 #[derive(Default)]
 struct Inbox {
-    offered: Vec<Arc<Forward>>,
+    pending: Vec<Arc<PendingTransaction>>,
     /// Where to from now on.
-    aim: Option<Aim>,
+    new_destinations: Option<Destinations>,
     is_ending: bool,
 }
 
 /// Destinations, each with its counts.
-type Aim = Vec<(SocketAddr, Arc<Destination>)>;
+type Destinations = Vec<(SocketAddr, Arc<DestinationStats>)>;
 
 /// A transaction on its way.
-struct Forward {
+struct PendingTransaction {
     bytes: Bytes,
     blockhash: Hash,
     since: Instant,
     was_known: bool,
 }
 
-impl Relay {
+impl Forwarder {
     /// Starts a relay to `destinations`.
     ///
     /// Errors: no socket or thread, or an identity that TLS does not take.
     pub fn start(
         destinations: &[SocketAddr],
-        identity: &Identity,
+        identity: &TlsIdentity,
         len_max: usize,
-        is_valid: IsValid,
-    ) -> Result<Self, RelayError> {
+        is_valid: BlockhashCheck,
+    ) -> Result<Self, ForwarderError> {
         let any = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
         let socket = socket::bind(any, 1, 1 << 20)?.pop().ok_or(io::ErrorKind::NotFound)?;
         let socket = Socket::new(socket, false)?;
@@ -143,21 +144,21 @@ impl Relay {
         config.transport_config(Arc::new(transport()));
         let shared = Arc::new(Shared {
             inbox: Mutex::default(),
-            counts: Mutex::default(),
+            destinations: Mutex::default(),
             waker,
-            is_valid,
+            is_blockhash_valid: is_valid,
             len_max,
         });
-        let sender = Sender {
+        let sender = ForwarderThread {
             endpoint: Endpoint::new(Arc::new(EndpointConfig::default()), None, false, None),
             config,
             socket,
             wakes,
-            links: Vec::new(),
+            destinations: Vec::new(),
             shared: Arc::clone(&shared),
             scratch: Vec::new(),
             unsent: Unsent::default(),
-            looked: clock::now(),
+            expiry_checked_at: clock::now(),
         };
         let thread = std::thread::Builder::new().name("quic-relay".into()).spawn(move || {
             if let Err(err) = sender.run() {
@@ -165,14 +166,14 @@ impl Relay {
             }
         })?;
         let relay = Self { shared, thread: Some(thread) };
-        relay.aim(destinations);
+        relay.set_destinations(destinations);
         Ok(relay)
     }
 
     /// Sends to these from now on. Connections to those that stay are kept.
-    pub fn aim(&self, destinations: &[SocketAddr]) {
-        let aim: Aim = {
-            let mut counts = self.shared.counts.lock();
+    pub fn set_destinations(&self, destinations: &[SocketAddr]) {
+        let aim: Destinations = {
+            let mut counts = self.shared.destinations.lock();
             let known = |address: &SocketAddr| counts.iter().find(|(of, _)| of == address).cloned();
             let aim = destinations
                 .iter()
@@ -181,20 +182,20 @@ impl Relay {
             counts.clone_from(&aim);
             aim
         };
-        self.shared.inbox.lock().aim = Some(aim);
+        self.shared.inbox.lock().new_destinations = Some(aim);
         self.shared.wake();
     }
 
     /// Takes a transaction that the ledger took.
-    pub fn offer(&self, bytes: &[u8], blockhash: Hash, now: Instant) {
+    pub fn forward(&self, bytes: &[u8], blockhash: Hash, now: Instant) {
         // A copy: it may wait long, and must not pin the buffer it was received in.
         let bytes = Bytes::copy_from_slice(bytes);
-        let was_known = (self.shared.is_valid)(&blockhash);
-        let forward = Arc::new(Forward { bytes, blockhash, since: now, was_known });
+        let was_known = (self.shared.is_blockhash_valid)(&blockhash);
+        let forward = Arc::new(PendingTransaction { bytes, blockhash, since: now, was_known });
         let mut inbox = self.shared.inbox.lock();
-        if inbox.offered.len() < self.shared.len_max {
-            let is_first = inbox.offered.is_empty();
-            inbox.offered.push(forward);
+        if inbox.pending.len() < self.shared.len_max {
+            let is_first = inbox.pending.is_empty();
+            inbox.pending.push(forward);
             drop(inbox);
             if is_first {
                 self.shared.wake();
@@ -202,18 +203,18 @@ impl Relay {
             return;
         }
         drop(inbox);
-        for (_, counts) in self.shared.counts.lock().iter() {
-            counts.full.fetch_add(1, Ordering::Relaxed);
+        for (_, counts) in self.shared.destinations.lock().iter() {
+            counts.queue_full.fetch_add(1, Ordering::Relaxed);
         }
     }
 
     /// What became of everything, by destination.
-    pub fn destinations(&self) -> Vec<(SocketAddr, Arc<Destination>)> {
-        self.shared.counts.lock().clone()
+    pub fn destinations(&self) -> Vec<(SocketAddr, Arc<DestinationStats>)> {
+        self.shared.destinations.lock().clone()
     }
 }
 
-impl Drop for Relay {
+impl Drop for Forwarder {
     fn drop(&mut self) {
         self.shared.inbox.lock().is_ending = true;
         self.shared.wake();
@@ -234,7 +235,7 @@ impl Shared {
 /// Why there is no relay.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum RelayError {
+pub enum ForwarderError {
     /// The system has no more sockets or threads.
     #[error("open the relay's socket")]
     Io(#[from] io::Error),
@@ -243,7 +244,7 @@ pub enum RelayError {
     Tls(#[from] TlsError),
 }
 
-impl From<io::ErrorKind> for RelayError {
+impl From<io::ErrorKind> for ForwarderError {
     fn from(kind: io::ErrorKind) -> Self {
         Self::Io(kind.into())
     }
@@ -252,8 +253,8 @@ impl From<io::ErrorKind> for RelayError {
 fn transport() -> TransportConfig {
     let mut transport = TransportConfig::default();
     transport
-        .keep_alive_interval(Some(KEEP_ALIVE))
-        .max_idle_timeout(IdleTimeout::try_from(IDLE).ok())
+        .keep_alive_interval(Some(KEEP_ALIVE_INTERVAL))
+        .max_idle_timeout(IdleTimeout::try_from(IDLE_TIMEOUT).ok())
         .max_concurrent_uni_streams(VarInt::from_u32(0))
         .max_concurrent_bidi_streams(VarInt::from_u32(0))
         .datagram_receive_buffer_size(None)
@@ -264,50 +265,50 @@ fn transport() -> TransportConfig {
 }
 
 /// The relay's thread.
-struct Sender {
+struct ForwarderThread {
     endpoint: Endpoint,
     config: ClientConfig,
     socket: Socket,
     wakes: UnixStream,
-    links: Vec<Link>,
+    destinations: Vec<DestinationConnection>,
     shared: Arc<Shared>,
     scratch: Vec<u8>,
     unsent: Unsent,
-    looked: Instant,
+    expiry_checked_at: Instant,
 }
 
 /// One destination.
-struct Link {
+struct DestinationConnection {
     address: SocketAddr,
-    counts: Arc<Destination>,
-    waiting: VecDeque<Arc<Forward>>,
-    open: Option<Open>,
+    stats: Arc<DestinationStats>,
+    waiting: VecDeque<Arc<PendingTransaction>>,
+    open: Option<OpenConnection>,
     /// When to try next, and how long to wait after that.
     retry_at: Instant,
     retry_after: Duration,
 }
 
 /// Its connection.
-struct Open {
+struct OpenConnection {
     handle: ConnectionHandle,
     connection: Connection,
     is_connected: bool,
-    under_way: HashMap<StreamId, Arc<Forward>, RandomState>,
+    in_flight: HashMap<StreamId, Arc<PendingTransaction>, RandomState>,
 }
 
-impl Sender {
+impl ForwarderThread {
     fn run(mut self) -> io::Result<()> {
         loop {
             let now = clock::now();
-            if self.take_inbox(now) {
+            if self.drain_inbox(now) {
                 self.close(now);
                 return Ok(());
             }
             let read = self.receive()?;
             let has_more = self.drive(now);
-            if now.saturating_duration_since(self.looked) >= LOOK_EVERY {
-                self.looked = now;
-                self.expire(now);
+            if now.saturating_duration_since(self.expiry_checked_at) >= EXPIRY_CHECK_INTERVAL {
+                self.expiry_checked_at = now;
+                self.drop_expired(now);
             }
             if read == 0 && !has_more {
                 let timeout = self.timeout(now);
@@ -318,22 +319,22 @@ impl Sender {
     }
 
     /// Distributes what was offered. True when it is over.
-    fn take_inbox(&mut self, now: Instant) -> bool {
+    fn drain_inbox(&mut self, now: Instant) -> bool {
         let (offered, aim) = {
             let mut inbox = self.shared.inbox.lock();
             if inbox.is_ending {
                 return true;
             }
-            (std::mem::take(&mut inbox.offered), inbox.aim.take())
+            (std::mem::take(&mut inbox.pending), inbox.new_destinations.take())
         };
         if let Some(aim) = aim {
-            self.aim(aim, now);
+            self.set_destinations(aim, now);
         }
         for forward in offered {
-            for link in &mut self.links {
-                let under_way = link.open.as_ref().map_or(0, |open| open.under_way.len());
+            for link in &mut self.destinations {
+                let under_way = link.open.as_ref().map_or(0, |open| open.in_flight.len());
                 if link.waiting.len() + under_way >= self.shared.len_max {
-                    link.counts.full.fetch_add(1, Ordering::Relaxed);
+                    link.stats.queue_full.fetch_add(1, Ordering::Relaxed);
                 } else {
                     link.waiting.push_back(Arc::clone(&forward));
                 }
@@ -342,31 +343,31 @@ impl Sender {
         false
     }
 
-    fn aim(&mut self, aim: Aim, now: Instant) {
+    fn set_destinations(&mut self, aim: Destinations, now: Instant) {
         let (kept, gone): (Vec<_>, Vec<_>) = self
-            .links
+            .destinations
             .drain(..)
             .partition(|link| aim.iter().any(|(address, _)| *address == link.address));
-        self.links = kept;
+        self.destinations = kept;
         for mut link in gone {
             link.close(&mut self.endpoint, &self.socket, &mut self.unsent, now);
         }
         for (address, counts) in aim {
-            if !self.links.iter().any(|link| link.address == address) {
-                self.links.push(Link {
+            if !self.destinations.iter().any(|link| link.address == address) {
+                self.destinations.push(DestinationConnection {
                     address,
-                    counts,
+                    stats: counts,
                     waiting: VecDeque::new(),
                     open: None,
                     retry_at: now,
-                    retry_after: RETRY.0,
+                    retry_after: RECONNECT_BACKOFF.0,
                 });
             }
         }
     }
 
     fn receive(&mut self) -> io::Result<usize> {
-        let Self { socket, endpoint, links, unsent, scratch, .. } = self;
+        let Self { socket, endpoint, destinations: links, unsent, scratch, .. } = self;
         let mut count = 0;
         while count < ROUND_MAX {
             let read = socket.receive(unsent, |remote, local_ip, ecn, datagram, out| {
@@ -397,7 +398,7 @@ impl Sender {
     /// Lets every link do what it can; whether one has more to write than it wrote.
     fn drive(&mut self, now: Instant) -> bool {
         let mut has_more = false;
-        for link in &mut self.links {
+        for link in &mut self.destinations {
             if link.open.is_none() && !link.waiting.is_empty() && link.retry_at <= now {
                 link.connect(&mut self.endpoint, &self.config, now);
             }
@@ -407,48 +408,54 @@ impl Sender {
         has_more
     }
 
-    fn expire(&mut self, now: Instant) {
-        let is_valid = &self.shared.is_valid;
-        let has_expired = |forward: &Forward| match forward.was_known {
+    fn drop_expired(&mut self, now: Instant) {
+        let is_valid = &self.shared.is_blockhash_valid;
+        let has_expired = |forward: &PendingTransaction| match forward.was_known {
             true => !is_valid(&forward.blockhash),
-            false => now.saturating_duration_since(forward.since) >= UNKNOWN_LIVES,
+            false => now.saturating_duration_since(forward.since) >= UNKNOWN_BLOCKHASH_TIMEOUT,
         };
-        for link in &mut self.links {
+        for link in &mut self.destinations {
             let before = link.waiting.len();
             link.waiting.retain(|forward| !has_expired(forward));
             let expired = (before - link.waiting.len()) as u64;
-            link.counts.expired.fetch_add(expired, Ordering::Relaxed);
+            link.stats.expired.fetch_add(expired, Ordering::Relaxed);
         }
     }
 
     fn timeout(&mut self, now: Instant) -> Duration {
-        let timers = self.links.iter_mut().filter_map(|link| match &mut link.open {
+        let timers = self.destinations.iter_mut().filter_map(|link| match &mut link.open {
             Some(open) => open.connection.poll_timeout(),
             None => (!link.waiting.is_empty()).then_some(link.retry_at),
         });
-        let next = timers.min().map_or(LOOK_EVERY, |next| next.saturating_duration_since(now));
-        next.min(LOOK_EVERY)
+        let next =
+            timers.min().map_or(EXPIRY_CHECK_INTERVAL, |next| next.saturating_duration_since(now));
+        next.min(EXPIRY_CHECK_INTERVAL)
     }
 
     fn close(&mut self, now: Instant) {
-        for link in &mut self.links {
+        for link in &mut self.destinations {
             link.close(&mut self.endpoint, &self.socket, &mut self.unsent, now);
         }
     }
 }
 
-impl Link {
+impl DestinationConnection {
     fn connect(&mut self, endpoint: &mut Endpoint, config: &ClientConfig, now: Instant) {
         self.retry_at = now + self.retry_after;
-        self.retry_after = (self.retry_after * 2).min(RETRY.1);
+        self.retry_after = (self.retry_after * 2).min(RECONNECT_BACKOFF.1);
         // The name is not looked at: identities are keys.
         match endpoint.connect(now, config.clone(), self.address, "hydrant") {
             Ok((handle, connection)) => {
                 let under_way = HashMap::default();
-                self.open = Some(Open { handle, connection, is_connected: false, under_way });
+                self.open = Some(OpenConnection {
+                    handle,
+                    connection,
+                    is_connected: false,
+                    in_flight: under_way,
+                });
             }
             Err(err) => {
-                self.counts.broken.fetch_add(1, Ordering::Relaxed);
+                self.stats.broken.fetch_add(1, Ordering::Relaxed);
                 tracing::warn!(address = %self.address, %err, "no connection to forward over");
             }
         }
@@ -472,20 +479,20 @@ impl Link {
             match event {
                 Event::Connected => {
                     open.is_connected = true;
-                    self.retry_after = RETRY.0;
-                    self.counts.connections.fetch_add(1, Ordering::Relaxed);
+                    self.retry_after = RECONNECT_BACKOFF.0;
+                    self.stats.connections.fetch_add(1, Ordering::Relaxed);
                 }
                 Event::ConnectionLost { reason } => {
                     tracing::debug!(address = %self.address, %reason, "a relay's connection broke");
                     is_lost = true;
                 }
                 Event::Stream(StreamEvent::Finished { id }) => {
-                    let delivered = open.under_way.remove(&id).is_some();
-                    self.counts.delivered.fetch_add(delivered.into(), Ordering::Relaxed);
+                    let delivered = open.in_flight.remove(&id).is_some();
+                    self.stats.delivered.fetch_add(delivered.into(), Ordering::Relaxed);
                 }
                 Event::Stream(StreamEvent::Stopped { id, .. }) => {
-                    if open.under_way.remove(&id).is_some() {
-                        self.counts.refused.fetch_add(1, Ordering::Relaxed);
+                    if open.in_flight.remove(&id).is_some() {
+                        self.stats.refused.fetch_add(1, Ordering::Relaxed);
                     }
                     // It may have been acknowledged meanwhile; then there is nothing to reset.
                     let _ = open.connection.send_stream(id).reset(VarInt::from_u32(0));
@@ -493,7 +500,7 @@ impl Link {
                 _ => {}
             }
         }
-        let has_more = open.is_connected && !is_lost && open.write(&mut self.waiting, &self.counts);
+        let has_more = open.is_connected && !is_lost && open.write(&mut self.waiting, &self.stats);
         while let Some(event) = open.connection.poll_endpoint_events() {
             if let Some(event) = endpoint.handle_event(open.handle, event) {
                 open.connection.handle_event(event);
@@ -505,18 +512,18 @@ impl Link {
             scratch.clear();
         }
         if is_lost {
-            self.lose(endpoint, now);
+            self.on_connection_lost(endpoint, now);
         }
         has_more
     }
 
     /// What was under way waits again, in front of what waits.
-    fn lose(&mut self, endpoint: &mut Endpoint, now: Instant) {
+    fn on_connection_lost(&mut self, endpoint: &mut Endpoint, now: Instant) {
         let Some(mut open) = self.open.take() else { return };
-        self.counts.broken.fetch_add(1, Ordering::Relaxed);
-        let mut under_way: Vec<_> = open.under_way.drain().collect();
+        self.stats.broken.fetch_add(1, Ordering::Relaxed);
+        let mut under_way: Vec<_> = open.in_flight.drain().collect();
         under_way.sort_by_key(|(id, _)| id.index());
-        self.counts.again.fetch_add(under_way.len() as u64, Ordering::Relaxed);
+        self.stats.requeued.fetch_add(under_way.len() as u64, Ordering::Relaxed);
         for (_, forward) in under_way.into_iter().rev() {
             self.waiting.push_front(forward);
         }
@@ -544,9 +551,13 @@ impl Link {
     }
 }
 
-impl Open {
+impl OpenConnection {
     /// Writes what waits, as far as the peer lets us; whether there is more that it would let us.
-    fn write(&mut self, waiting: &mut VecDeque<Arc<Forward>>, counts: &Destination) -> bool {
+    fn write(
+        &mut self,
+        waiting: &mut VecDeque<Arc<PendingTransaction>>,
+        counts: &DestinationStats,
+    ) -> bool {
         for _ in 0..WRITES_MAX {
             let Some(forward) = waiting.front() else { return false };
             let Some(id) = self.connection.streams().open(Dir::Uni) else { return false };
@@ -564,7 +575,7 @@ impl Open {
             }
             counts.sent.fetch_add(1, Ordering::Relaxed);
             if let Some(forward) = waiting.pop_front() {
-                self.under_way.insert(id, forward);
+                self.in_flight.insert(id, forward);
             }
         }
         !waiting.is_empty()

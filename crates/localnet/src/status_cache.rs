@@ -13,14 +13,14 @@ use solana_hash::Hash;
 
 /// The executed transactions of the last [`RECENT_BLOCKHASHES_MAX`] blocks.
 #[derive(Default)]
-pub(crate) struct Statuses {
+pub(crate) struct StatusCache {
     executed: HashMap<Hash, Slot, RandomState>,
     blocks: VecDeque<(Slot, Vec<Hash>)>,
 }
 
-impl Statuses {
+impl StatusCache {
     /// Begins a block, and forgets the one that falls out of the window.
-    pub(crate) fn open(&mut self, slot: Slot) {
+    pub(crate) fn start_block(&mut self, slot: Slot) {
         self.blocks.push_back((slot, Vec::new()));
         if self.blocks.len() > RECENT_BLOCKHASHES_MAX {
             let Some((oldest, hashes)) = self.blocks.pop_front() else { return };
@@ -51,13 +51,13 @@ mod tests {
 
     #[test]
     fn a_transaction_is_remembered_for_300_blocks() {
-        let mut statuses = Statuses::default();
+        let mut statuses = StatusCache::default();
         let hash = Hash::new_from_array([7; 32]);
-        statuses.open(0);
+        statuses.start_block(0);
         statuses.insert(hash);
-        (1..300).for_each(|slot| statuses.open(slot));
+        (1..300).for_each(|slot| statuses.start_block(slot));
         assert!(statuses.contains(&hash));
-        statuses.open(300);
+        statuses.start_block(300);
         assert!(!statuses.contains(&hash));
         assert!(statuses.executed.is_empty());
     }

@@ -3,21 +3,21 @@
 use std::sync::Mutex;
 use std::time::Duration;
 
-use quic::{Outlet, Received};
+use quic::{ReceivedTransaction, TransactionSink};
 
 use crate::sockets::now;
 
 /// Keeps every transaction.
 #[derive(Default)]
-pub(crate) struct Kept(Mutex<Vec<Received>>);
+pub(crate) struct CollectingSink(Mutex<Vec<ReceivedTransaction>>);
 
-impl Outlet for Kept {
-    fn take(&self, batch: &mut Vec<Received>) {
+impl TransactionSink for CollectingSink {
+    fn push_batch(&self, batch: &mut Vec<ReceivedTransaction>) {
         self.0.lock().expect("not poisoned").append(batch);
     }
 }
 
-impl Kept {
+impl CollectingSink {
     pub(crate) fn all(&self) -> Vec<Vec<u8>> {
         let kept = self.0.lock().expect("not poisoned");
         kept.iter().map(|received| received.bytes.to_vec()).collect()
@@ -36,7 +36,7 @@ impl Kept {
         }
     }
 
-    pub(crate) fn take(&self) -> Vec<Received> {
+    pub(crate) fn take_all(&self) -> Vec<ReceivedTransaction> {
         std::mem::take(&mut *self.0.lock().expect("not poisoned"))
     }
 }

@@ -24,7 +24,7 @@ use crate::queue::TransactionQueue;
 use crate::simulator::Simulator;
 
 /// A local ledger's way in.
-pub(crate) struct Door {
+pub(crate) struct LocalTransactionService {
     queue: Arc<TransactionQueue>,
     simulator: Simulator,
     reader: Reader,
@@ -38,10 +38,10 @@ pub(crate) struct Door {
 #[derive(Default)]
 struct Airdrops {
     blockhash: Hash,
-    given: HashSet<(Pubkey, u64, u32)>,
+    issued: HashSet<(Pubkey, u64, u32)>,
 }
 
-impl Door {
+impl LocalTransactionService {
     pub(crate) fn new(
         queue: Arc<TransactionQueue>,
         simulator: Simulator,
@@ -62,20 +62,20 @@ impl Door {
     }
 
     /// Which of the same wishes for one blockhash this is, from 0.
-    fn repetition(&self, to: Pubkey, lamports: u64, blockhash: Hash) -> u32 {
+    fn next_repetition(&self, to: Pubkey, lamports: u64, blockhash: Hash) -> u32 {
         let mut airdrops = self.airdrops.lock();
         if airdrops.blockhash != blockhash {
-            *airdrops = Airdrops { blockhash, given: HashSet::new() };
+            *airdrops = Airdrops { blockhash, issued: HashSet::new() };
         }
         let mut repetition = 0;
-        while !airdrops.given.insert((to, lamports, repetition)) {
+        while !airdrops.issued.insert((to, lamports, repetition)) {
             repetition += 1;
         }
         repetition
     }
 }
 
-impl TransactionService for Door {
+impl TransactionService for LocalTransactionService {
     fn send(&self, sender: Sender, transaction: VerifiedTransaction) -> Result<(), SendError> {
         self.queue.send(sender, transaction.fee_payer(), transaction)
     }
@@ -115,7 +115,7 @@ impl TransactionService for Door {
         }
         let mut instructions =
             vec![solana_system_interface::instruction::transfer(&faucet, &to, lamports)];
-        let repetition = self.repetition(to, lamports, blockhash);
+        let repetition = self.next_repetition(to, lamports, blockhash);
         if repetition > 0 {
             instructions.push(compute_unit_limit(AIRDROP_UNITS + repetition));
         }

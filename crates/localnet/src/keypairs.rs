@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use solana_keypair::Keypair;
 
 /// Who the node is and what it owns.
-pub struct NodeKeys {
+pub struct NodeKeypairs {
     /// Signs votes and leads every slot.
     pub identity: Keypair,
     /// The validator's vote account.
@@ -46,7 +46,7 @@ const FILES: [&str; 4] = [
     "faucet-keypair.json",
 ];
 
-impl NodeKeys {
+impl NodeKeypairs {
     /// New keys.
     pub fn generate() -> Self {
         Self {
@@ -123,18 +123,18 @@ mod tests {
     use solana_signer::Signer;
 
     #[test]
-    fn keys_come_back_as_they_were_and_nobody_else_may_read_them() {
+    fn keypairs_round_trip_and_only_their_owner_may_read_them() {
         let dir = tempfile::tempdir().expect("a temporary directory");
-        let keys = NodeKeys::generate();
+        let keys = NodeKeypairs::generate();
         keys.write(dir.path()).expect("keys are written");
-        let read = NodeKeys::read(dir.path()).expect("keys are read");
+        let read = NodeKeypairs::read(dir.path()).expect("keys are read");
         assert_eq!(read.faucet.pubkey(), keys.faucet.pubkey());
         use std::os::unix::fs::PermissionsExt;
         let file = dir.path().join("faucet-keypair.json");
         let mode = fs::metadata(&file).expect("the file is there").permissions().mode();
         assert_eq!(mode & 0o077, 0);
         fs::write(&file, "[1,2,3]").expect("the file is overwritten");
-        let err = NodeKeys::read(dir.path()).err().map(|err| err.to_string());
+        let err = NodeKeypairs::read(dir.path()).err().map(|err| err.to_string());
         assert!(err.is_some_and(|err| err.contains("is not a keypair file")));
     }
 }

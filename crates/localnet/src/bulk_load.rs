@@ -15,7 +15,7 @@ use solana_pubkey::Pubkey;
 use crate::config::Config;
 use crate::genesis::GenesisError;
 use crate::vm::Vm;
-use crate::working_set::Accounts;
+use crate::working_set::AccountSource;
 
 /// Lamports of a new ledger: with as many again, as inflation may make, a `u64` still holds them.
 const LAMPORTS_MAX: u64 = u64::MAX / 2;
@@ -23,37 +23,37 @@ const LAMPORTS_MAX: u64 = u64::MAX / 2;
 const CHUNK_MAX: usize = 4_096;
 
 /// A ledger that is being filled.
-pub(crate) struct Filling {
+pub(crate) struct BulkLoader {
     ledger: Ledger<Account, BlockInfo>,
     reader: Reader,
     root: BlockId,
     bank: Arc<BlockInfo>,
-    waiting: Vec<Change<Account>>,
+    pending: Vec<Change<Account>>,
     /// Lamports of all that was [`Self::add`]ed. More than a `u64` holds may have been given.
     lamports: u128,
 }
 
-impl Accounts for Filling {
+impl AccountSource for BulkLoader {
     fn account(&self, key: &Pubkey) -> Option<Arc<Account>> {
         self.ledger.account(key)
     }
 }
 
-impl Filling {
+impl BulkLoader {
     /// An empty ledger whose root is the block of `bank`, which may change until the end.
     pub(crate) fn new(config: &Config, bank: BlockInfo) -> Self {
         let (root, bank) = (bank.block, Arc::new(bank));
         let ledger_config =
             LedgerConfig { addresses_max: config.addresses_max, indices: config.indices.clone() };
         let (ledger, reader) = Ledger::new(ledger_config, root, Arc::clone(&bank));
-        Self { ledger, reader, root, bank, waiting: Vec::new(), lamports: 0 }
+        Self { ledger, reader, root, bank, pending: Vec::new(), lamports: 0 }
     }
 
     /// Takes in an account that is not there yet, sooner or later.
     pub(crate) fn add(&mut self, key: Pubkey, account: Account) -> Result<(), LedgerError> {
         self.lamports += u128::from(account.0.lamports());
-        self.waiting.push(change(key, account));
-        if self.waiting.len() >= CHUNK_MAX { self.take_in_waiting() } else { Ok(()) }
+        self.pending.push(change(key, account));
+        if self.pending.len() >= CHUNK_MAX { self.flush() } else { Ok(()) }
     }
 
     /// Takes in accounts at once, each at most once; `None` takes one away. Gives their numbers.
@@ -80,7 +80,7 @@ impl Filling {
 
     /// Puts accounts of a VM in the place of what is there; gives lamports gained and lost by it.
     pub(crate) fn replace(&mut self, vm: &Vm, keys: &[Pubkey]) -> Result<(u64, u64), LedgerError> {
-        self.take_in_waiting()?;
+        self.flush()?;
         let before = keys.iter().filter_map(|key| self.ledger.account(key));
         let lost = before.map(|account| account.0.lamports()).fold(0, u64::saturating_add);
         let after = || keys.iter().filter_map(|key| Some((*key, vm.account(key)?)));
@@ -94,7 +94,7 @@ impl Filling {
         &mut self,
         accounts: HashMap<Pubkey, AccountSharedData>,
     ) -> Result<(), LedgerError> {
-        self.take_in_waiting()?;
+        self.flush()?;
         for (key, account) in &accounts {
             let before = self.ledger.account(key).map_or(0, |account| account.0.lamports());
             // What was before was counted.
@@ -107,15 +107,15 @@ impl Filling {
     }
 
     /// What the VM holds and the ledger lacks: builtin programs that another node did not have.
-    pub(crate) fn lacking(&mut self, vm: &Vm) -> Result<Vec<Pubkey>, LedgerError> {
-        self.take_in_waiting()?;
+    pub(crate) fn missing_accounts(&mut self, vm: &Vm) -> Result<Vec<Pubkey>, LedgerError> {
+        self.flush()?;
         let keys = vm.accounts().map(|(key, _)| *key);
         Ok(keys.filter(|key| self.ledger.account(key).is_none()).collect())
     }
 
     /// What is there so far.
     pub(crate) fn ledger(&mut self) -> Result<&Ledger<Account, BlockInfo>, LedgerError> {
-        self.take_in_waiting()?;
+        self.flush()?;
         Ok(&self.ledger)
     }
 
@@ -143,17 +143,17 @@ impl Filling {
         mut self,
         bank: BlockInfo,
     ) -> Result<(Ledger<Account, BlockInfo>, Reader), LedgerError> {
-        self.take_in_waiting()?;
+        self.flush()?;
         self.ledger.apply(self.root, Vec::new(), Arc::new(bank))?;
         self.ledger.publish();
         Ok((self.ledger, self.reader))
     }
 
-    fn take_in_waiting(&mut self) -> Result<(), LedgerError> {
-        if self.waiting.is_empty() {
+    fn flush(&mut self) -> Result<(), LedgerError> {
+        if self.pending.is_empty() {
             return Ok(());
         }
-        let waiting = std::mem::take(&mut self.waiting);
+        let waiting = std::mem::take(&mut self.pending);
         self.ledger.apply(self.root, waiting, Arc::clone(&self.bank)).map(|_| ())
     }
 }

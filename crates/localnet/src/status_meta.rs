@@ -9,11 +9,11 @@ use solana_transaction_status::{
 };
 use spl_generic_token::is_known_spl_token_id;
 
-use crate::vm::Outcome;
+use crate::vm::ExecutionOutcome;
 
 /// Everything that history tells of an executed transaction. `account` gives others than its own.
-pub(crate) fn of(
-    outcome: &Outcome,
+pub(crate) fn transaction_status_meta(
+    outcome: &ExecutionOutcome,
     account: impl FnMut(&Pubkey) -> Option<AccountSharedData>,
 ) -> TransactionStatusMeta {
     let tokens = token_balances(outcome, account);
@@ -47,7 +47,7 @@ pub(crate) fn return_data(data: &TransactionReturnData) -> Option<TransactionRet
 }
 
 /// The calls that each instruction made, for those that made any.
-pub(crate) fn inner_instructions(outcome: &Outcome) -> Vec<InnerInstructions> {
+pub(crate) fn inner_instructions(outcome: &ExecutionOutcome) -> Vec<InnerInstructions> {
     let lists = outcome.inner_instructions.iter().enumerate();
     lists
         .filter(|(_, list)| !list.is_empty())
@@ -73,7 +73,7 @@ pub(crate) struct TokenBalances {
 /// Token balances of a transaction's accounts, before and after. `account` gives a mint that the
 /// transaction does not name.
 pub(crate) fn token_balances(
-    outcome: &Outcome,
+    outcome: &ExecutionOutcome,
     mut account: impl FnMut(&Pubkey) -> Option<AccountSharedData>,
 ) -> TokenBalances {
     let mut of = |accounts: &[AccountSharedData]| -> Vec<TransactionTokenBalance> {
@@ -97,7 +97,7 @@ pub(crate) fn token_balances(
 }
 
 /// An account that the transaction names, be it made by the transaction itself.
-fn named<'a>(outcome: &'a Outcome, key: &Pubkey) -> Option<&'a AccountSharedData> {
+fn named<'a>(outcome: &'a ExecutionOutcome, key: &Pubkey) -> Option<&'a AccountSharedData> {
     let place = outcome.keys.iter().position(|known| known == key)?;
     let pair = [outcome.after.get(place)?, outcome.before.get(place)?];
     pair.into_iter().find(|account| account.lamports() > 0)
