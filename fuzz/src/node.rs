@@ -24,12 +24,12 @@ pub(crate) static NODE: LazyLock<Node> = LazyLock::new(|| Node {
     cluster: Arc::new(cluster()),
     reader: reader(),
     history: Arc::new(History::new(HistoryLimits { slots_max: 10, bytes_max: 1 << 20 })),
-    door: Arc::new(OpenDoor),
+    transaction_service: Arc::new(OpenDoor),
     // Never used: requests are answered on the calling thread.
     pool: Arc::new(
         Pool::new(pool::Config::default(), Arc::new(SystemClock::new()), || {}).expect("a thread"),
     ),
-    answers: Arc::new(rpc::Answers::new(1 << 24)),
+    response_cache: Arc::new(rpc::ResponseCache::new(1 << 24)),
     clients: Arc::new(RateLimiter::new(Limits::default())),
     health: Arc::new(Health::default()),
     metrics: Arc::new(rpc::Metrics::new()),

@@ -2,7 +2,7 @@
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use rpc::{answer_here, decode};
+use rpc::{fuzzing, handle_blocking};
 use serde_json::json;
 use solana_transaction::versioned::VersionedTransaction;
 use solana_transaction_status::TransactionBinaryEncoding;
@@ -20,15 +20,15 @@ pub fn transaction(bytes: &[u8]) {
 
 fn text_of(text: &[u8], encoding: TransactionBinaryEncoding) {
     let Ok(text) = std::str::from_utf8(text) else { return };
-    if let Ok(transaction) = decode::transaction(text, encoding) {
+    if let Ok(transaction) = fuzzing::transaction(text, encoding) {
         check(transaction);
     }
-    let _ = decode::message(text);
+    let _ = fuzzing::message(text);
 }
 
 fn bytes_of(bytes: &[u8]) {
     let text = BASE64_STANDARD.encode(bytes);
-    let Ok(transaction) = decode::transaction(&text, TransactionBinaryEncoding::Base64) else {
+    let Ok(transaction) = fuzzing::transaction(&text, TransactionBinaryEncoding::Base64) else {
         return;
     };
     let written = wincode::serialize(&transaction).expect("what was read can be written");
@@ -53,7 +53,7 @@ fn check(transaction: VersionedTransaction) {
 
 fn call(method: &str, text: &str, config: &serde_json::Value) {
     let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": [text, config] });
-    let reply = answer_here(&NODE, &body.to_string()).expect("a call is answered");
+    let reply = handle_blocking(&NODE, &body.to_string()).expect("a call is answered");
     let _: serde_json::Value = serde_json::from_slice(&reply).expect("a reply is JSON");
 }
 

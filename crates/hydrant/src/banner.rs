@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use chain::ClusterInfo;
-use rpc::Usage;
+use rpc::NodeMemory;
 use solana_pubkey::Pubkey;
 
 use crate::usage::Line;
@@ -22,7 +22,7 @@ pub(crate) struct Banner<'a> {
     pub(crate) pubsub: SocketAddr,
     pub(crate) tpu: SocketAddr,
     pub(crate) ready_after: Duration,
-    pub(crate) usage: Usage,
+    pub(crate) usage: NodeMemory,
 }
 
 impl fmt::Display for Banner<'_> {

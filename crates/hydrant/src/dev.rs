@@ -10,7 +10,7 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use localnet::{Localnet, LocalnetHandle};
 use rpc::metrics::Collector;
 use rpc::pubsub::PubSub;
-use rpc::{Health, Listeners, Node, SystemClock, Usage};
+use rpc::{Health, Listeners, Node, NodeMemory, SystemClock};
 
 use crate::banner::Banner;
 use crate::cli::{DevFlags, LogFormat};
@@ -188,9 +188,9 @@ async fn serve(
         cluster: Arc::clone(&cluster),
         reader: localnet.reader().clone(),
         history: Arc::clone(localnet.history()),
-        door: localnet.transaction_service(),
+        transaction_service: localnet.transaction_service(),
         pool: Arc::new(cpu_pool(&options.pool).context("start the CPU threads")?),
-        answers: Arc::new(rpc::Answers::new(options.cache_bytes_max)),
+        response_cache: Arc::new(rpc::ResponseCache::new(options.cache_bytes_max)),
         clients: Arc::new(pool::RateLimiter::new(options.pool.clients)),
         health: Arc::new(health(options)),
         metrics: Arc::new(rpc::Metrics::new()),
@@ -217,9 +217,9 @@ async fn serve(
     let listeners =
         Listeners { rpc: tokio_listener(bound.rpc)?, pubsub: Some(tokio_listener(bound.pubsub)?) };
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-    let server = tokio::spawn(rpc::serve_with_web(
+    let server = tokio::spawn(rpc::serve_with_http_api(
         Arc::clone(&node),
-        Arc::clone(&pubsub) as Arc<dyn rpc::Speaker>,
+        Arc::clone(&pubsub) as Arc<dyn rpc::WebSocketHandler>,
         rest,
         listeners,
         // Dropped or used, either way it is time to stop.
@@ -234,7 +234,7 @@ async fn serve(
         pubsub: pubsub_address,
         tpu: tpu.address(),
         ready_after: now() - started,
-        usage: Usage::of(&node),
+        usage: NodeMemory::for_node(&node),
     };
     node.metrics.add(Arc::new(ProcessMemory::at_start(&node)));
     tell_ready(options, &banner)?;
@@ -266,7 +266,7 @@ async fn serve(
 /// Blocks come by the clock, if there is one: whoever waits for them in vain is told.
 fn health(options: &Options) -> Health {
     let ms = Duration::from_millis;
-    Health::watching(ms(options.localnet.slot_ms), ms(options.rpc.stall_ms))
+    Health::with_slot_clock(ms(options.localnet.slot_ms), ms(options.rpc.stall_ms))
 }
 
 /// The CPU pool. Its threads stand behind those that poll sockets, so that on a machine of few cores a

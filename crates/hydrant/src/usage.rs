@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use indicatif::{HumanBytes, HumanCount};
 use rpc::metrics::{Collector, Exposition};
-use rpc::{Node, Usage};
+use rpc::{Node, NodeMemory};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::MissedTickBehavior;
 
@@ -16,11 +16,11 @@ use tokio::time::MissedTickBehavior;
 const LOG_EVERY: Duration = Duration::from_secs(300);
 
 /// A node's usage on one line.
-pub(crate) struct Line(pub(crate) Usage);
+pub(crate) struct Line(pub(crate) NodeMemory);
 
 impl fmt::Display for Line {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Usage { addresses, accounts, ledger, history_bytes } = self.0;
+        let NodeMemory { addresses, accounts, ledger, history_bytes } = self.0;
         let (count, bytes) =
             (|count: usize| HumanCount(count as u64), |bytes: usize| HumanBytes(bytes as u64));
         write!(
@@ -55,7 +55,7 @@ pub(crate) fn logging(node: Arc<Node>) -> Result<impl Future<Output = ()>> {
             }
             let node = Arc::clone(&node);
             // It reads megabytes of a large ledger: too much for a thread that polls sockets.
-            let said = tokio::task::spawn_blocking(move || log(&Usage::of(&node)));
+            let said = tokio::task::spawn_blocking(move || log(&NodeMemory::for_node(&node)));
             if said.await.is_err() {
                 return; // it panicked or the runtime ends: nothing more to tell
             }
@@ -72,7 +72,7 @@ pub(crate) struct ProcessMemory {
 impl ProcessMemory {
     /// To be made when the node is ready, and has answered nothing yet.
     pub(crate) fn at_start(node: &Node) -> Self {
-        let Usage { ledger, history_bytes, .. } = Usage::of(node);
+        let NodeMemory { ledger, history_bytes, .. } = NodeMemory::for_node(node);
         let parts = ledger.total() as u64 + history_bytes;
         let anonymous = status_bytes("RssAnon:").unwrap_or_default();
         Self { start_bytes: anonymous.saturating_sub(parts) }
@@ -88,7 +88,7 @@ impl Collector for ProcessMemory {
     }
 }
 
-fn log(usage: &Usage) {
+fn log(usage: &NodeMemory) {
     tracing::info!(
         addresses_bytes = usage.ledger.addresses,
         indices_bytes = usage.ledger.indices,
@@ -130,7 +130,8 @@ mod tests {
             unpacked: 4_096,
             ranks: 5,
         };
-        let usage = Usage { addresses: 12_345, accounts: 10_000, ledger, history_bytes: 6 << 20 };
+        let usage =
+            NodeMemory { addresses: 12_345, accounts: 10_000, ledger, history_bytes: 6 << 20 };
         assert_eq!(
             Line(usage).to_string(),
             "addresses 1.00 MiB (12,345), indices 2.00 MiB, accounts 3.00 GiB packed and 4.00 KiB \

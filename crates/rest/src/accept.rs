@@ -64,7 +64,7 @@ impl Liked {
             };
             if exactness > best.0 {
                 // What is no weight says nothing against it.
-                let q = rpc::weight(params).unwrap_or(1_000);
+                let q = rpc::parse_qvalue(params).unwrap_or(1_000);
                 best = (exactness, Self { q, is_named: exactness == 3, at });
             }
         }

@@ -14,7 +14,10 @@ use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Response, StatusCode, Uri};
 use ledger::{Commitment, Slot};
 use rpc::error::RpcError;
-use rpc::{Called, Caller, Coding, Content, Node, Told, Want};
+use rpc::{
+    ContentEncoding, MethodClient, MethodResponse, Node, ResponseBody, ResponseMeta,
+    ResponseOptions,
+};
 
 use crate::accept::{Media, RAW};
 use crate::error::Problem;
@@ -41,7 +44,7 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
 /// Who asks, and how.
 pub(crate) struct Asked<'a> {
     pub(crate) node: &'a Arc<Node>,
-    pub(crate) caller: Caller,
+    pub(crate) caller: MethodClient,
     pub(crate) uri: &'a Uri,
     pub(crate) headers: &'a HeaderMap,
     pub(crate) media: Media,
@@ -52,7 +55,11 @@ pub(crate) struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    pub(crate) async fn call(&self, plan: &Plan, want: Want) -> Result<Called, Problem> {
+    pub(crate) async fn call(
+        &self,
+        plan: &Plan,
+        want: ResponseOptions,
+    ) -> Result<MethodResponse, Problem> {
         let Plan::Call(method, params) = plan else { return Err(RpcError::internal().into()) };
         Ok(self.caller.call(self.node, method, &params.to_string(), want).await?)
     }
@@ -62,8 +69,8 @@ impl Asked<'_> {
         self.node.reader.view(commitment).block().slot
     }
 
-    fn coding(&self) -> Coding {
-        Coding::asked_by(self.headers)
+    fn coding(&self) -> ContentEncoding {
+        ContentEncoding::negotiate(self.headers)
     }
 }
 
@@ -82,7 +89,7 @@ pub(crate) async fn answer(
     route: &Route,
     args: &Args,
     mut plan: Plan,
-) -> Result<Response<Content>, Problem> {
+) -> Result<Response<ResponseBody>, Problem> {
     let is_raw = asked.media == Media::Raw;
     if is_raw && let Plan::Call(_, params) = &mut plan {
         params[1]["encoding"] = "base64".into();
@@ -96,9 +103,9 @@ pub(crate) async fn answer(
         let commitment = if is_fixed { Commitment::Finalized } else { commitment };
         Moment { slot, commitment, is_fixed }
     };
-    let moment = |told: &Told| match route.answer {
+    let moment = |told: &ResponseMeta| match route.answer {
         Answer::Block => at_slot(args.number("slot").unwrap_or(reached)),
-        Answer::Transaction => at_slot(slot_of_transaction(&told.beginning).unwrap_or(reached)),
+        Answer::Transaction => at_slot(slot_of_transaction(&told.prefix).unwrap_or(reached)),
         _ => {
             let slot = told.slot.unwrap_or(reached);
             Moment { slot, commitment, is_fixed: false }
@@ -107,25 +114,25 @@ pub(crate) async fn answer(
     let want = want(asked, route, args);
     if let Some(told) = unchanged(asked, route, &plan, want) {
         let mut response = not_modified();
-        response.headers_mut().extend(told.hash.map(|hash| (header::ETAG, etag(&hash))));
+        response.headers_mut().extend(told.etag.map(|hash| (header::ETAG, etag(&hash))));
         write_moment(response.headers_mut(), moment(&told));
         return Ok(response);
     }
     let called = asked.call(&plan, want).await;
     // What the method did not find, was not there at the slot reached before it looked.
     let called = called.map_err(|problem| problem.at(reached, commitment))?;
-    if called.told.beginning == b"null" {
+    if called.meta.prefix == b"null" {
         let what = if route.answer == Answer::Transaction { "transaction" } else { "account" };
-        let slot = called.told.slot.unwrap_or(reached);
+        let slot = called.meta.slot.unwrap_or(reached);
         return Err(Problem::not_found(what).at(slot, commitment));
     }
-    let (beginning, moment) = (&called.told.beginning, moment(&called.told));
+    let (beginning, moment) = (&called.meta.prefix, moment(&called.meta));
     if route.answer == Answer::Sent {
         return sent(&called, moment);
     }
-    let etag = called.told.hash.map(|hash| etag(&hash));
-    let next = link::next(asked.uri, args, beginning, &called.told.beside);
-    let Called { told, coding, content } = called;
+    let etag = called.meta.etag.map(|hash| etag(&hash));
+    let next = link::next(asked.uri, args, beginning, &called.meta.extra_headers);
+    let MethodResponse { meta: told, coding, body: content } = called;
     let media = if is_raw { HeaderValue::from_static(RAW) } else { JSON };
     let mut response = tagged(asked, content, media, etag);
     let headers = response.headers_mut();
@@ -136,7 +143,7 @@ pub(crate) async fn answer(
         response.headers_mut().insert(header::CONTENT_ENCODING, coding);
     }
     let headers = response.headers_mut();
-    headers.extend(told.beside.into_iter().filter(|(name, _)| *name != CURSOR));
+    headers.extend(told.extra_headers.into_iter().filter(|(name, _)| *name != CURSOR));
     if let Some(next) = next {
         headers.insert(header::LINK, next);
     }
@@ -144,7 +151,12 @@ pub(crate) async fn answer(
 }
 
 /// What is told of an answer that the client has, if that can be known without making it.
-fn unchanged(asked: &Asked<'_>, route: &Route, plan: &Plan, want: Want) -> Option<Told> {
+fn unchanged(
+    asked: &Asked<'_>,
+    route: &Route,
+    plan: &Plan,
+    want: ResponseOptions,
+) -> Option<ResponseMeta> {
     let is_named = matches!(route.answer, Answer::State | Answer::Block);
     let has_one = asked.is_read && asked.headers.contains_key(header::IF_NONE_MATCH);
     let Plan::Call(method, params) = plan else { return None };
@@ -153,11 +165,11 @@ fn unchanged(asked: &Asked<'_>, route: &Route, plan: &Plan, want: Want) -> Optio
     }
     // Whatever there is, is what `*` means: whether there is, only an answer says.
     let is_known = |hash: &[u8; 16]| names(asked.headers, etag(hash).as_bytes());
-    asked.caller.unchanged(asked.node, method, &params.to_string(), want, is_known)
+    asked.caller.revalidate(asked.node, method, &params.to_string(), want, is_known)
 }
 
 /// How a route wants what its method answers.
-fn want(asked: &Asked<'_>, route: &Route, args: &Args) -> Want {
+fn want(asked: &Asked<'_>, route: &Route, args: &Args) -> ResponseOptions {
     let shaper = match route.answer {
         Answer::Signatures => {
             Some(shape::signatures(args.number("limit").unwrap_or(1_000) as usize))
@@ -170,8 +182,8 @@ fn want(asked: &Asked<'_>, route: &Route, args: &Args) -> Want {
         _ => asked.hold_bytes_max,
     };
     // What was sent is answered with an object of two members.
-    let coding = if route.answer == Answer::Sent { Coding::Plain } else { asked.coding() };
-    Want { coding, hold_bytes_max, shaper }
+    let coding = if route.answer == Answer::Sent { ContentEncoding::Plain } else { asked.coding() };
+    ResponseOptions { coding, etag_buffer_bytes_max: hold_bytes_max, transform: shaper }
 }
 
 /// The commitment of a request.
@@ -191,10 +203,10 @@ fn slot_of_transaction(json: &[u8]) -> Option<Slot> {
 }
 
 /// The answer to a transaction that was queued.
-fn sent(called: &Called, moment: Moment) -> Result<Response<Content>, Problem> {
+fn sent(called: &MethodResponse, moment: Moment) -> Result<Response<ResponseBody>, Problem> {
     // A signature in base58, in quotes: all of it is the beginning.
     let signature: String =
-        serde_json::from_slice(&called.told.beginning).map_err(|_| RpcError::internal())?;
+        serde_json::from_slice(&called.meta.prefix).map_err(|_| RpcError::internal())?;
     let body = serde_json::json!({ "signature": signature }).to_string();
     let mut response = typed(Bytes::from(body).into(), JSON);
     *response.status_mut() = StatusCode::ACCEPTED;
@@ -208,7 +220,7 @@ fn sent(called: &Called, moment: Moment) -> Result<Response<Content>, Problem> {
 }
 
 /// An answer that is all there, and short: as it is.
-pub(crate) fn whole(asked: &Asked<'_>, body: Vec<u8>, moment: Moment) -> Response<Content> {
+pub(crate) fn whole(asked: &Asked<'_>, body: Vec<u8>, moment: Moment) -> Response<ResponseBody> {
     let mut half = [0; 16];
     half.copy_from_slice(&blake3::hash(&body).as_bytes()[..16]);
     let mut response = tagged(asked, Bytes::from(body).into(), JSON, Some(etag(&half)));
@@ -219,10 +231,10 @@ pub(crate) fn whole(asked: &Asked<'_>, body: Vec<u8>, moment: Moment) -> Respons
 /// A response, or 304 if the client has it.
 fn tagged(
     asked: &Asked<'_>,
-    content: Content,
+    content: ResponseBody,
     media: HeaderValue,
     etag: Option<HeaderValue>,
-) -> Response<Content> {
+) -> Response<ResponseBody> {
     let is_had = asked.is_read && etag.as_ref().is_some_and(|etag| is_known(asked.headers, etag));
     let mut response = if is_had { not_modified() } else { typed(content, media) };
     if let Some(etag) = etag {
@@ -231,14 +243,14 @@ fn tagged(
     response
 }
 
-fn typed(content: Content, media: HeaderValue) -> Response<Content> {
+fn typed(content: ResponseBody, media: HeaderValue) -> Response<ResponseBody> {
     let mut response = Response::new(content);
     response.headers_mut().insert(header::CONTENT_TYPE, media);
     response
 }
 
-fn not_modified() -> Response<Content> {
-    let mut response = Response::new(Content::default());
+fn not_modified() -> Response<ResponseBody> {
+    let mut response = Response::new(ResponseBody::default());
     *response.status_mut() = StatusCode::NOT_MODIFIED;
     response
 }
@@ -287,22 +299,23 @@ fn given(headers: &HeaderMap) -> impl Iterator<Item = &str> {
 #[derive(Debug)]
 pub(crate) struct Fixed {
     media: &'static str,
-    coded: Vec<(Coding, Bytes, HeaderValue)>,
+    coded: Vec<(ContentEncoding, Bytes, HeaderValue)>,
 }
 
 impl Fixed {
     pub(crate) fn new(media: &'static str, body: &[u8]) -> Self {
-        let codings = [Coding::Plain, Coding::Gzip, Coding::Zstd].into_iter();
+        let codings =
+            [ContentEncoding::Plain, ContentEncoding::Gzip, ContentEncoding::Zstd].into_iter();
         let coded = codings.filter_map(|coding| {
-            let bytes = rpc::coded(coding, body).ok()?;
+            let bytes = rpc::encode_all(coding, body).ok()?;
             let etag = etag(&blake3::hash(&bytes).as_bytes()[..16]);
             Some((coding, bytes.into(), etag))
         });
         Self { media, coded: coded.collect() }
     }
 
-    pub(crate) fn respond(&self, headers: &HeaderMap) -> Response<Content> {
-        let asked = Coding::asked_by(headers);
+    pub(crate) fn respond(&self, headers: &HeaderMap) -> Response<ResponseBody> {
+        let asked = ContentEncoding::negotiate(headers);
         let wanted = self.coded.iter().find(|(coding, ..)| *coding == asked);
         let Some((coding, body, etag)) = wanted.or_else(|| self.coded.first()) else {
             return Problem::from(RpcError::internal()).into_response();

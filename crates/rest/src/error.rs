@@ -7,7 +7,7 @@
 use hyper::header::{self, HeaderValue};
 use hyper::{Response, StatusCode};
 use ledger::{Commitment, Slot};
-use rpc::Content;
+use rpc::ResponseBody;
 use rpc::error::RpcError;
 use serde_json::{Value, json};
 
@@ -147,7 +147,7 @@ impl Problem {
         Self::new(status, name, RpcError::invalid_request(message))
     }
 
-    pub(crate) fn into_response(self) -> Response<Content> {
+    pub(crate) fn into_response(self) -> Response<ResponseBody> {
         let mut err = json!({
             "code": self.err.code, "name": self.name, "message": self.err.message,
         });
@@ -156,7 +156,7 @@ impl Problem {
         }
         let mut text = json!({ "error": err }).to_string();
         text.push('\n');
-        let mut response = Response::new(Content::from(bytes::Bytes::from(text)));
+        let mut response = Response::new(ResponseBody::from(bytes::Bytes::from(text)));
         *response.status_mut() = self.status;
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));

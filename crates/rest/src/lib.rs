@@ -1,6 +1,6 @@
 //! REST: a second door to the methods of JSON-RPC, for scripts, spreadsheets and HTTP caches.
 //!
-//! In: requests below `/v1/`, on the port of JSON-RPC ([`rpc::Web`]). Out: what the method of a `route::Route` answers, without its envelope: the slot and the commitment are in headers.
+//! In: requests below `/v1/`, on the port of JSON-RPC ([`rpc::HttpApi`]). Out: what the method of a `route::Route` answers, without its envelope: the slot and the commitment are in headers.
 //! Bounds: those of the methods, which run as JSON-RPC's do, limits and cancellation included; beside them
 //! `answer::HOLD_BYTES_MAX` of an answer are held to know its `ETag`, and what is longer is streamed.
 //! Invariant: nothing is read here but slots and examples. What a route answers, methods of `rpc` have answered.
@@ -33,7 +33,7 @@ use std::time::Duration;
 use hyper::header::{self, HeaderValue};
 use hyper::{Method, Response, StatusCode};
 use rpc::metrics::{Collector, Exposition};
-use rpc::{Content, Node, Web, WebRequest};
+use rpc::{HttpApi, HttpApiRequest, Node, ResponseBody};
 
 use crate::answer::Asked;
 use crate::document::Document;
@@ -90,9 +90,9 @@ impl Rest {
     async fn respond(
         &self,
         node: &Arc<Node>,
-        request: WebRequest,
+        request: HttpApiRequest,
         number: &mut Option<usize>,
-    ) -> Result<Response<Content>, Problem> {
+    ) -> Result<Response<ResponseBody>, Problem> {
         let path = request.head.uri.path();
         let is_read = matches!(request.head.method, Method::GET | Method::HEAD);
         let headers = &request.head.headers;
@@ -100,7 +100,7 @@ impl Rest {
         let route = found.as_ref().ok().copied();
         *number = route.and_then(|it| routes::ROUTES.iter().position(|one| std::ptr::eq(one, it)));
         // Whatever comes of it, it is a request.
-        request.caller.admit(node)?;
+        request.method_client.admit(node)?;
         match path {
             "/v1" | "/v1/" | "/v1/openapi.json" if !is_read => {
                 return Err(Problem::method_not_allowed(READS));
@@ -120,7 +120,7 @@ impl Rest {
         })?;
         let body = request.body.map_err(|(status, words)| Problem::of_body(status, words))?;
         let (uri, caller, hold_bytes_max) =
-            (&request.head.uri, request.caller, self.hold_bytes_max);
+            (&request.head.uri, request.method_client, self.hold_bytes_max);
         let (uri_to_read, content_type) = (uri.clone(), headers.get(header::CONTENT_TYPE).cloned());
         let (bytes, limits) = (body.len(), Limits::of(node));
         // A long body on the CPU pool.
@@ -129,7 +129,7 @@ impl Rest {
             let plan = (route.plan)(&args)?;
             Ok::<_, Problem>((args, plan))
         };
-        let (args, plan) = caller.read(node, bytes, read).await??;
+        let (args, plan) = caller.parse_offloaded(node, bytes, read).await??;
         let asked = Asked { node, caller, uri, headers, media, is_read, hold_bytes_max };
         match (&route.answer, plan) {
             (Answer::Several, plan) => several::answer(&asked, &args, plan).await,
@@ -148,28 +148,28 @@ impl Default for Rest {
 /// What a path answers that only reads.
 const READS: &str = "GET, HEAD, OPTIONS";
 
-impl Web for Rest {
-    fn has(&self, path: &str) -> bool {
+impl HttpApi for Rest {
+    fn owns_path(&self, path: &str) -> bool {
         path == "/v1" || path.starts_with("/v1/")
     }
 
-    fn answer<'a>(
+    fn handle<'a>(
         &'a self,
         node: &'a Arc<Node>,
-        request: WebRequest,
-    ) -> Pin<Box<dyn Future<Output = Response<Content>> + Send + 'a>> {
+        request: HttpApiRequest,
+    ) -> Pin<Box<dyn Future<Output = Response<ResponseBody>> + Send + 'a>> {
         Box::pin(async move {
             if request.head.method == Method::OPTIONS {
                 return options(request.head.uri.path());
             }
             let (began, mut number) = (node.pool.now(), None);
-            let (caller, is_head) = (request.caller, request.head.method == Method::HEAD);
+            let (caller, is_head) = (request.method_client, request.head.method == Method::HEAD);
             let response = match self.respond(node, request, &mut number).await {
                 Ok(response) => response,
                 Err(problem) => problem.into_response(),
             };
             if !is_head {
-                caller.charge(node, response.body().bytes_there());
+                caller.charge(node, response.body().immediate_bytes());
             }
             let took = node.pool.now().saturating_sub(began);
             self.figures.count(number, response.status(), took);
@@ -177,7 +177,7 @@ impl Web for Rest {
         })
     }
 
-    fn refuse(&self, status: StatusCode, message: &str) -> Response<Content> {
+    fn refuse(&self, status: StatusCode, message: &str) -> Response<ResponseBody> {
         let response = Problem::of_head(status, message).into_response();
         self.figures.count(None, status, Duration::ZERO);
         response
@@ -216,7 +216,7 @@ fn allowed(verbs: impl Iterator<Item = Verb>) -> &'static str {
     }
 }
 
-fn options(path: &str) -> Response<Content> {
+fn options(path: &str) -> Response<ResponseBody> {
     let allow = match routes::ROUTES.iter().find(|route| route.matches(path).is_some()) {
         Some(first) => {
             let of_path = routes::ROUTES.iter().filter(|route| route.path == first.path);
@@ -225,7 +225,7 @@ fn options(path: &str) -> Response<Content> {
         None if matches!(path, "/v1" | "/v1/" | "/v1/openapi.json") => READS,
         None => return Problem::no_route().into_response(),
     };
-    let mut response = Response::new(Content::default());
+    let mut response = Response::new(ResponseBody::default());
     *response.status_mut() = StatusCode::NO_CONTENT;
     response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(allow));
     response

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use http_body_util::BodyExt;
 use hyper::Response;
 use rpc::error::RpcError;
-use rpc::{Called, Content, Want};
+use rpc::{MethodResponse, ResponseBody, ResponseOptions};
 
 use crate::answer::{self, Asked, HOLD_BYTES_MAX, Moment};
 use crate::error::Problem;
@@ -18,9 +18,9 @@ pub(crate) async fn answer(
     asked: &Asked<'_>,
     args: &Args,
     plan: Plan,
-) -> Result<Response<Content>, Problem> {
+) -> Result<Response<ResponseBody>, Problem> {
     let Plan::Several(calls) = plan else { return Err(RpcError::internal().into()) };
-    let still = Arc::new(asked.node.still());
+    let still = Arc::new(asked.node.pinned());
     let asked = &Asked { node: &still, ..*asked };
     let commitment = answer::level(args);
     let moment = Moment { slot: asked.slot(commitment), commitment, is_fixed: false };
@@ -37,12 +37,12 @@ pub(crate) async fn answer(
 }
 
 /// As it is, and all of it: for answers that are short by their nature.
-pub(crate) fn plain() -> Want {
-    Want { hold_bytes_max: HOLD_BYTES_MAX, ..Want::default() }
+pub(crate) fn plain() -> ResponseOptions {
+    ResponseOptions { etag_buffer_bytes_max: HOLD_BYTES_MAX, ..ResponseOptions::default() }
 }
 
 /// All bytes of a result that is short.
-pub(crate) async fn bytes(called: Called) -> Result<bytes::Bytes, Problem> {
-    let collected = called.content.collect().await.map_err(|_| RpcError::internal())?;
+pub(crate) async fn bytes(called: MethodResponse) -> Result<bytes::Bytes, Problem> {
+    let collected = called.body.collect().await.map_err(|_| RpcError::internal())?;
     Ok(collected.to_bytes())
 }

@@ -9,7 +9,7 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use hyper::header::{HeaderName, HeaderValue};
 use rpc::error::RpcError;
-use rpc::{MakeShaper, Shaper};
+use rpc::{BodyTransform, BodyTransformFactory};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -28,11 +28,15 @@ const HEADERS: &[(&str, &str)] = &[
 ];
 
 /// Bytes as they are, of JSON with one value `["…","base64"]`; what stands around it goes into headers.
-pub(crate) const DATA: MakeShaper = MakeShaper(|_| Box::new(Data::default()), 0);
+pub(crate) const DATA: BodyTransformFactory =
+    BodyTransformFactory(|_| Box::new(Data::default()), 0);
 
 /// A page of a list of signatures; there is another one if it has `limit` of them.
-pub(crate) fn signatures(limit: usize) -> MakeShaper {
-    MakeShaper(|limit| Box::new(Signatures { limit, list: Vec::new(), next: None }), limit)
+pub(crate) fn signatures(limit: usize) -> BodyTransformFactory {
+    BodyTransformFactory(
+        |limit| Box::new(Signatures { limit, list: Vec::new(), next: None }),
+        limit,
+    )
 }
 
 #[derive(Default)]
@@ -67,8 +71,13 @@ impl Data {
     }
 }
 
-impl Shaper for Data {
-    fn take(&mut self, part: &[u8], is_last: bool, out: &mut Vec<u8>) -> Result<(), RpcError> {
+impl BodyTransform for Data {
+    fn transform_part(
+        &mut self,
+        part: &[u8],
+        is_last: bool,
+        out: &mut Vec<u8>,
+    ) -> Result<(), RpcError> {
         const OPEN: &[u8] = b"[\"";
         if self.state == State::Head && part == b"null" {
             return Ok(()); // nothing there: whoever asked looks at the beginning
@@ -93,7 +102,7 @@ impl Shaper for Data {
         if is_last && !is_whole { Err(RpcError::internal()) } else { Ok(()) }
     }
 
-    fn beside(&mut self) -> Vec<(HeaderName, HeaderValue)> {
+    fn extra_headers(&mut self) -> Vec<(HeaderName, HeaderValue)> {
         let around: Value = serde_json::from_slice(&self.around).unwrap_or_default();
         let headers = HEADERS.iter().filter_map(|(member, name)| {
             let text = match around.get(member)? {
@@ -116,8 +125,13 @@ struct Signatures {
     next: Option<String>,
 }
 
-impl Shaper for Signatures {
-    fn take(&mut self, part: &[u8], is_last: bool, out: &mut Vec<u8>) -> Result<(), RpcError> {
+impl BodyTransform for Signatures {
+    fn transform_part(
+        &mut self,
+        part: &[u8],
+        is_last: bool,
+        out: &mut Vec<u8>,
+    ) -> Result<(), RpcError> {
         #[derive(Deserialize)]
         struct Entry<'a> {
             signature: &'a str,
@@ -143,7 +157,7 @@ impl Shaper for Signatures {
         Ok(())
     }
 
-    fn beside(&mut self) -> Vec<(HeaderName, HeaderValue)> {
+    fn extra_headers(&mut self) -> Vec<(HeaderName, HeaderValue)> {
         let next = self.next.as_deref().and_then(|next| HeaderValue::from_str(next).ok());
         next.map(|next| (CURSOR, next)).into_iter().collect()
     }
@@ -153,15 +167,19 @@ impl Shaper for Signatures {
 mod tests {
     use super::*;
 
-    fn shape(shaper: MakeShaper, json: &str, size: usize) -> Result<(Vec<u8>, String), RpcError> {
-        let MakeShaper(make, with) = shaper;
+    fn shape(
+        shaper: BodyTransformFactory,
+        json: &str,
+        size: usize,
+    ) -> Result<(Vec<u8>, String), RpcError> {
+        let BodyTransformFactory(make, with) = shaper;
         let (mut shaper, mut out) = (make(with), Vec::new());
         let (head, rest) = json.as_bytes().split_at(json.len().min(40));
         let parts: Vec<&[u8]> = std::iter::once(head).chain(rest.chunks(size)).collect();
         for (at, part) in parts.iter().enumerate() {
-            shaper.take(part, at + 1 == parts.len(), &mut out)?;
+            shaper.transform_part(part, at + 1 == parts.len(), &mut out)?;
         }
-        let beside = shaper.beside();
+        let beside = shaper.extra_headers();
         let told = beside
             .iter()
             .map(|(name, value)| format!("{name}: {} ", value.to_str().expect("text")));

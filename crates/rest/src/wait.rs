@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use hyper::Response;
 use ledger::{Commitment, Slot};
-use rpc::Content;
+use rpc::ResponseBody;
 use rpc::error::RpcError;
 use rpc::metrics::Rejection;
 use serde::Deserialize;
@@ -39,7 +39,7 @@ pub(crate) async fn answer(
     waits: &Waits,
     args: &Args,
     plan: Plan,
-) -> Result<Response<Content>, Problem> {
+) -> Result<Response<ResponseBody>, Problem> {
     let wanted = rank(args.text("commitment").unwrap_or("confirmed"));
     let wait = Duration::from_millis(args.number("waitMs").unwrap_or(0));
     let mut told = look(asked, &plan).await?;
@@ -76,7 +76,7 @@ async fn look(asked: &Asked<'_>, plan: &Plan) -> Result<Told, Problem> {
         confirmation_status: &'a str,
     }
     let called = asked.call(plan, several::plain()).await?;
-    let slot = called.told.slot.ok_or_else(RpcError::internal)?;
+    let slot = called.meta.slot.ok_or_else(RpcError::internal)?;
     let list = several::bytes(called).await?;
     let json = list.slice(1..list.len().saturating_sub(1).max(1)); // a list of one
     let status: Option<Status<'_>> =

@@ -96,20 +96,20 @@ impl Default for Config {
 
 /// A setting that cannot be.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{name} is {value}: {wanted}")]
+#[error("{name} is {value}: {expected}")]
 pub struct ConfigError {
     /// Which, with its table.
     pub name: &'static str,
     /// What was given.
     pub value: u64,
     /// What can be.
-    pub wanted: &'static str,
+    pub expected: &'static str,
 }
 
 impl Config {
     /// Checks every number: with one of these at 0 nobody would be answered, or not what he asks for.
     pub fn check(&self) -> Result<(), ConfigError> {
-        at_least_one(&[
+        check_nonzero(&[
             ("rpc.body_bytes_max", self.body_bytes_max),
             ("rpc.uri_bytes_max", self.uri_bytes_max),
             ("rpc.list_header_bytes_max", self.list_header_bytes_max),
@@ -120,9 +120,9 @@ impl Config {
         ])?;
         if !HEAD_BYTES.contains(&self.head_bytes_max) {
             let (name, value) = ("rpc.head_bytes_max", self.head_bytes_max as u64);
-            return Err(ConfigError { name, value, wanted: "from 8192 to 32768" });
+            return Err(ConfigError { name, value, expected: "from 8192 to 32768" });
         }
-        times(&[
+        check_timeouts(&[
             ("rpc.header_timeout_ms", self.header_timeout_ms),
             ("rpc.body_timeout_ms", self.body_timeout_ms),
             ("rpc.write_timeout_ms", self.write_timeout_ms),
@@ -131,19 +131,19 @@ impl Config {
 }
 
 /// Refuses what is 0.
-pub(crate) fn at_least_one(settings: &[(&'static str, usize)]) -> Result<(), ConfigError> {
+pub(crate) fn check_nonzero(settings: &[(&'static str, usize)]) -> Result<(), ConfigError> {
     match settings.iter().find(|(_, value)| *value == 0) {
         None => Ok(()),
-        Some((name, _)) => Err(ConfigError { name, value: 0, wanted: "at least 1" }),
+        Some((name, _)) => Err(ConfigError { name, value: 0, expected: "at least 1" }),
     }
 }
 
 /// Refuses milliseconds that are no time to do anything in, or more than a day.
-pub(crate) fn times(settings: &[(&'static str, u64)]) -> Result<(), ConfigError> {
+pub(crate) fn check_timeouts(settings: &[(&'static str, u64)]) -> Result<(), ConfigError> {
     match settings.iter().find(|(_, ms)| !(1..=TIMEOUT_MS_MAX).contains(ms)) {
         None => Ok(()),
         Some((name, value)) => {
-            Err(ConfigError { name, value: *value, wanted: "from 1 to 86400000, a day" })
+            Err(ConfigError { name, value: *value, expected: "from 1 to 86400000, a day" })
         }
     }
 }

@@ -72,21 +72,25 @@ fn is_own(origin: &HeaderValue, host: Option<&HeaderValue>) -> bool {
 }
 
 /// What a browser's request says of its page, and the headers of the response to it.
-pub(crate) struct Cors {
+pub(crate) struct CorsHeaders {
     /// The origin, if there is one.
     origin: Option<HeaderValue>,
     is_any_allowed: bool,
-    is_web: bool,
+    is_http_api: bool,
     requested_headers: Option<HeaderValue>,
 }
 
-impl Cors {
+impl CorsHeaders {
     /// Of a request whose origin was checked.
-    pub(crate) fn of(allowed: &AllowedOrigins, headers: &HeaderMap, is_web: bool) -> Self {
+    pub(crate) fn from_headers(
+        allowed: &AllowedOrigins,
+        headers: &HeaderMap,
+        is_http_api: bool,
+    ) -> Self {
         Self {
             origin: headers.get(header::ORIGIN).cloned(),
             is_any_allowed: allowed.0.is_none(),
-            is_web,
+            is_http_api,
             requested_headers: headers.get(header::ACCESS_CONTROL_REQUEST_HEADERS).cloned(),
         }
     }
@@ -94,7 +98,7 @@ impl Cors {
     pub(crate) fn write(self, headers: &mut HeaderMap) {
         let any = HeaderValue::from_static("*");
         // A cache may give the response to a page that did not send the request.
-        if self.is_web {
+        if self.is_http_api {
             headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, any.clone());
             if self.is_any_allowed {
                 headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, any.clone());
@@ -103,12 +107,12 @@ impl Cors {
             }
         }
         let Some(origin) = self.origin else { return };
-        if !self.is_web {
+        if !self.is_http_api {
             headers.append(header::VARY, HeaderValue::from_static("origin"));
         }
         let origin = if self.is_any_allowed { any } else { origin };
         headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
-        let methods = if self.is_web { "OPTIONS, GET, HEAD, POST" } else { "OPTIONS, POST" };
+        let methods = if self.is_http_api { "OPTIONS, GET, HEAD, POST" } else { "OPTIONS, POST" };
         headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static(methods));
         headers.insert(header::ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("86400"));
         if let Some(requested) = self.requested_headers {
@@ -158,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_of_the_node_itself_may_ask_unless_its_name_may_be_anothers() {
+    fn a_page_of_the_node_itself_is_allowed_unless_its_name_may_be_anothers() {
         let listed = allowed(&["https://app.example"]);
         for (origin, host, is_own) in [
             ("http://127.0.0.1:8899", "127.0.0.1:8899", true),

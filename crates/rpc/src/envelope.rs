@@ -19,8 +19,8 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::error::RpcError;
+use crate::fast_parse;
 use crate::params::{NESTING_MAX, Params};
-use crate::quick;
 
 /// A body.
 #[derive(Debug)]
@@ -93,7 +93,7 @@ impl Id {
 
 /// A body, of which no more is read than may be answered.
 #[derive(Debug)]
-pub(crate) enum Bounded<'a> {
+pub(crate) enum ParsedBody<'a> {
     /// All of it.
     Request(Request<'a>),
     /// A batch of so many calls, which is too many. Those past the bound were looked at only as far as to tell
@@ -103,13 +103,13 @@ pub(crate) enum Bounded<'a> {
 
 /// Reads a body. The error is the one -32700 that answers it.
 pub fn read(body: &str) -> Result<Request<'_>, RpcError> {
-    quick::call(body).map_or_else(|| read_slowly(body), |call| Ok(Request::Single(call)))
+    fast_parse::parse_call(body).map_or_else(|| read_slowly(body), |call| Ok(Request::Single(call)))
 }
 
 /// The same, of a batch at most `calls_max` calls.
-pub(crate) fn read_bounded(body: &str, calls_max: usize) -> Result<Bounded<'_>, RpcError> {
-    match quick::call(body) {
-        Some(call) => Ok(Bounded::Request(Request::Single(call))),
+pub(crate) fn read_bounded(body: &str, calls_max: usize) -> Result<ParsedBody<'_>, RpcError> {
+    match fast_parse::parse_call(body) {
+        Some(call) => Ok(ParsedBody::Request(Request::Single(call))),
         None => read_slowly_bounded(body, calls_max),
     }
 }
@@ -117,16 +117,16 @@ pub(crate) fn read_bounded(body: &str, calls_max: usize) -> Result<Bounded<'_>, 
 /// The same for any body, not only for plain ones.
 pub(crate) fn read_slowly(body: &str) -> Result<Request<'_>, RpcError> {
     match read_slowly_bounded(body, usize::MAX)? {
-        Bounded::Request(request) => Ok(request),
-        Bounded::TooLong { .. } => Err(RpcError::internal()), // nothing is longer
+        ParsedBody::Request(request) => Ok(request),
+        ParsedBody::TooLong { .. } => Err(RpcError::internal()), // nothing is longer
     }
 }
 
-fn read_slowly_bounded(body: &str, calls_max: usize) -> Result<Bounded<'_>, RpcError> {
-    let readable = match Look::at(body) {
-        Look::Plain => true,
-        Look::Doubtful => serde_json::from_str::<Value>(body).is_ok(),
-        Look::TooDeep => false,
+fn read_slowly_bounded(body: &str, calls_max: usize) -> Result<ParsedBody<'_>, RpcError> {
+    let readable = match Prescan::scan(body) {
+        Prescan::Plain => true,
+        Prescan::Doubtful => serde_json::from_str::<Value>(body).is_ok(),
+        Prescan::TooDeep => false,
     };
     if !readable {
         return Err(RpcError::parse_error());
@@ -137,7 +137,7 @@ fn read_slowly_bounded(body: &str, calls_max: usize) -> Result<Bounded<'_>, RpcE
         let batch = Batch { calls_max }.deserialize(&mut reader);
         batch.and_then(|batch| reader.end().map(|()| batch))
     } else {
-        serde_json::from_str(body).map(|call| Bounded::Request(Request::Single(call)))
+        serde_json::from_str(body).map(|call| ParsedBody::Request(Request::Single(call)))
     };
     read.map_err(|_| RpcError::parse_error())
 }
@@ -148,7 +148,7 @@ struct Batch {
 }
 
 impl<'de> DeserializeSeed<'de> for Batch {
-    type Value = Bounded<'de>;
+    type Value = ParsedBody<'de>;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
         deserializer.deserialize_seq(self)
@@ -156,7 +156,7 @@ impl<'de> DeserializeSeed<'de> for Batch {
 }
 
 impl<'de> Visitor<'de> for Batch {
-    type Value = Bounded<'de>;
+    type Value = ParsedBody<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an array of requests")
@@ -167,37 +167,37 @@ impl<'de> Visitor<'de> for Batch {
         while calls.len() < self.calls_max {
             match array.next_element()? {
                 Some(call) => calls.push(call),
-                None => return Ok(Bounded::Request(Request::Batch(calls))),
+                None => return Ok(ParsedBody::Request(Request::Batch(calls))),
             }
         }
         let mut calls_len = calls.len();
-        while array.next_element::<Skipped>()?.is_some() {
+        while array.next_element::<IgnoredObject>()?.is_some() {
             calls_len += 1;
         }
         Ok(if calls_len == calls.len() {
-            Bounded::Request(Request::Batch(calls))
+            ParsedBody::Request(Request::Batch(calls))
         } else {
-            Bounded::TooLong { calls: calls_len }
+            ParsedBody::TooLong { calls: calls_len }
         })
     }
 }
 
 /// An object, whatever is in it.
-struct Skipped;
+struct IgnoredObject;
 
-impl<'de> Deserialize<'de> for Skipped {
+impl<'de> Deserialize<'de> for IgnoredObject {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Object;
         impl<'de> Visitor<'de> for Object {
-            type Value = Skipped;
+            type Value = IgnoredObject;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a request object")
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Skipped, A::Error> {
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<IgnoredObject, A::Error> {
                 while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-                Ok(Skipped)
+                Ok(IgnoredObject)
             }
         }
         deserializer.deserialize_map(Object)
@@ -205,7 +205,7 @@ impl<'de> Deserialize<'de> for Skipped {
 }
 
 /// The reply that says why, without the newline.
-pub fn error_reply(err: &RpcError, id: &Id, versioned: bool) -> Vec<u8> {
+pub fn error_response(err: &RpcError, id: &Id, versioned: bool) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(128);
     bytes.extend_from_slice(if versioned {
         br#"{"jsonrpc":"2.0","error":"#
@@ -223,7 +223,7 @@ pub fn error_reply(err: &RpcError, id: &Id, versioned: bool) -> Vec<u8> {
 /// What a first look over a body tells. Agave reads all of it at once, and what it cannot read is no
 /// request; we skip over parameters at first, so we must look by ourselves.
 #[derive(Debug, PartialEq, Eq)]
-enum Look {
+enum Prescan {
     /// Skipping over it finds what reading it would.
     Plain,
     /// It has characters by number or numbers with exponents: rare, and only reading tells whether
@@ -233,8 +233,8 @@ enum Look {
     TooDeep,
 }
 
-impl Look {
-    fn at(body: &str) -> Self {
+impl Prescan {
+    fn scan(body: &str) -> Self {
         let (mut depth, mut doubtful) = (0usize, false);
         let (mut in_string, mut escaped, mut after_digit) = (false, false, false);
         for byte in body.bytes() {
@@ -264,7 +264,7 @@ impl Look {
 
 /// The members of a call's object, each as it was found.
 #[derive(Default)]
-struct Members<'a> {
+struct RawMembers<'a> {
     jsonrpc: Option<&'a RawValue>,
     method: Option<&'a RawValue>,
     params: Option<&'a RawValue>,
@@ -277,14 +277,14 @@ impl<'de> Deserialize<'de> for Call<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Object;
         impl<'de> Visitor<'de> for Object {
-            type Value = Members<'de>;
+            type Value = RawMembers<'de>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a request object")
             }
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut members = Members::default();
+                let mut members = RawMembers::default();
                 while let Some(name) = map.next_key::<Name>()? {
                     let place = match name {
                         Name::Jsonrpc => &mut members.jsonrpc,
@@ -321,7 +321,7 @@ enum Name {
     Other,
 }
 
-impl<'a> Members<'a> {
+impl<'a> RawMembers<'a> {
     fn into_call(self) -> Result<Call<'a>, &'static str> {
         let id = self.id.map(read_id).transpose()?;
         let invalid = |id: Option<Id>| Call::Invalid {
@@ -382,9 +382,9 @@ mod tests {
         let batch = |calls: &[&str]| format!("[{}]", calls.join(", "));
         let slot = r#"{"jsonrpc":"2.0","id":1,"method":"getSlot","params":[{"a":[1]}]}"#;
         let read = |body: &str| match read_bounded(body, 3) {
-            Ok(Bounded::Request(Request::Batch(calls))) => (calls.len(), "read"),
-            Ok(Bounded::Request(Request::Single(_))) => (1, "single"),
-            Ok(Bounded::TooLong { calls }) => (calls, "too long"),
+            Ok(ParsedBody::Request(Request::Batch(calls))) => (calls.len(), "read"),
+            Ok(ParsedBody::Request(Request::Single(_))) => (1, "single"),
+            Ok(ParsedBody::TooLong { calls }) => (calls, "too long"),
             Err(err) => (0, if err == RpcError::parse_error() { "no JSON" } else { "other" }),
         };
         assert_eq!(read(slot), (1, "single"));

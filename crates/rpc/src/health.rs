@@ -1,6 +1,6 @@
 //! How fresh the ledger is: what its feeder says, and what is seen of it by looking.
 //!
-//! In: slots at each commitment, looked at several times a second ([`crate::Node::look`]). Out: whether
+//! In: slots at each commitment, looked at several times a second ([`crate::Node::poll_health`]). Out: whether
 //! requests are to be sent here. A ledger that should make blocks by the clock and makes none, or
 //! confirms none, is behind by the slots that it should have made.
 //! Not here: a clock (it comes in).
@@ -18,11 +18,11 @@ const STALL_SLOTS_MIN: u32 = 4;
 #[derive(Debug, Default)]
 pub struct Health {
     /// As its feeder says.
-    told: Word,
+    reported: AtomicStatus,
     /// As it looks.
-    seen: Word,
-    pace: Option<Pace>,
-    moved: Mutex<Option<[Moved; 3]>>,
+    observed: AtomicStatus,
+    slot_clock: Option<SlotClock>,
+    slot_changes: Mutex<Option<[SlotChange; 3]>>,
 }
 
 /// What a health check is told.
@@ -41,14 +41,14 @@ pub enum Status {
 
 /// How fast blocks are to come.
 #[derive(Clone, Copy, Debug)]
-struct Pace {
+struct SlotClock {
     slot: Duration,
     stall: Duration,
 }
 
 /// The slot of a commitment, and since when it is that.
 #[derive(Clone, Copy, Debug)]
-struct Moved {
+struct SlotChange {
     slot: Slot,
     at: Duration,
 }
@@ -57,61 +57,61 @@ impl Health {
     /// Of a ledger that makes a block every `slot` and is behind when no new one comes, or none is
     /// confirmed, for `stall`. With a slot of 0 blocks come when there are transactions, and then
     /// nothing can be seen from their absence.
-    pub fn watching(slot: Duration, stall: Duration) -> Self {
+    pub fn with_slot_clock(slot: Duration, stall: Duration) -> Self {
         let stall = stall.max(slot * STALL_SLOTS_MIN);
-        let pace = (!slot.is_zero()).then_some(Pace { slot, stall });
-        Self { pace, ..Self::default() }
+        let slot_clock = (!slot.is_zero()).then_some(SlotClock { slot, stall });
+        Self { slot_clock, ..Self::default() }
     }
 
     /// Tells how the ledger is, as its feeder knows it. What is seen may be worse.
     pub fn set(&self, status: Status) {
-        self.told.set(status);
+        self.reported.set(status);
     }
 
     /// How the ledger is, as of the last look. Cheap.
     pub fn status(&self) -> Status {
-        match self.told.status() {
-            Status::Ok => self.seen.status(),
+        match self.reported.status() {
+            Status::Ok => self.observed.status(),
             told => told,
         }
     }
 
     /// Takes in the slots at processed, confirmed and finalized as they are at `now`.
-    pub(crate) fn look(&self, now: Duration, slots: [Slot; 3]) {
-        let mut moved = self.moved.lock();
-        let moved = moved.get_or_insert_with(|| slots.map(|slot| Moved { slot, at: now }));
+    pub(crate) fn observe(&self, now: Duration, slots: [Slot; 3]) {
+        let mut moved = self.slot_changes.lock();
+        let moved = moved.get_or_insert_with(|| slots.map(|slot| SlotChange { slot, at: now }));
         for (moved, slot) in moved.iter_mut().zip(slots) {
             if moved.slot != slot {
-                *moved = Moved { slot, at: now };
+                *moved = SlotChange { slot, at: now };
             }
         }
-        let Some(Pace { slot, stall }) = self.pace else { return };
+        let Some(SlotClock { slot, stall }) = self.slot_clock else { return };
         let [processed, confirmed, _] = *moved;
-        let missed = |moved: Moved| {
+        let missed = |moved: SlotChange| {
             let age = now.saturating_sub(moved.at);
             (age >= stall).then(|| (age.as_nanos() / slot.as_nanos()) as u64)
         };
         let unconfirmed = processed.slot.saturating_sub(confirmed.slot);
         let slots = match (missed(processed), missed(confirmed)) {
-            (None, None) => return self.seen.set(Status::Ok),
+            (None, None) => return self.observed.set(Status::Ok),
             (made, confirmed) => made.max(confirmed.map(|slots| slots.max(unconfirmed))),
         };
-        self.seen.set(Status::Behind { slots: slots.unwrap_or_default() });
+        self.observed.set(Status::Behind { slots: slots.unwrap_or_default() });
     }
 
     /// For how long the slots at processed, confirmed and finalized have been what they are; unknown
     /// before the first look.
-    pub fn ages(&self, now: Duration) -> Option<[Duration; 3]> {
-        let moved = *self.moved.lock();
+    pub fn slot_ages(&self, now: Duration) -> Option<[Duration; 3]> {
+        let moved = *self.slot_changes.lock();
         Some(moved?.map(|moved| now.saturating_sub(moved.at)))
     }
 }
 
 /// A status that threads share.
 #[derive(Debug, Default)]
-struct Word(AtomicU64);
+struct AtomicStatus(AtomicU64);
 
-impl Word {
+impl AtomicStatus {
     fn set(&self, status: Status) {
         let word = match status {
             Status::Ok => 0,
@@ -142,29 +142,29 @@ mod tests {
 
     #[test]
     fn a_ledger_that_stops_is_behind_by_the_slots_that_it_missed_until_it_goes_on() {
-        let health = Health::watching(ms(400), STALL);
+        let health = Health::with_slot_clock(ms(400), STALL);
         let mut now = 0;
         for slot in 0..100 {
             now = slot * 400;
-            health.look(ms(now), [slot + 1, slot, slot.saturating_sub(31)]);
+            health.observe(ms(now), [slot + 1, slot, slot.saturating_sub(31)]);
             assert_eq!(health.status(), Status::Ok, "slot {slot}");
         }
-        health.look(ms(now + 9_999), [100, 99, 68]);
+        health.observe(ms(now + 9_999), [100, 99, 68]);
         assert_eq!(health.status(), Status::Ok);
-        health.look(ms(now + 10_000), [100, 99, 68]);
+        health.observe(ms(now + 10_000), [100, 99, 68]);
         assert_eq!(health.status(), Status::Behind { slots: 25 });
-        health.look(ms(now + 60_000), [100, 99, 68]);
+        health.observe(ms(now + 60_000), [100, 99, 68]);
         assert_eq!(health.status(), Status::Behind { slots: 150 });
-        assert_eq!(health.ages(ms(now + 60_000)).map(|ages| ages[0]), Some(ms(60_000)));
-        health.look(ms(now + 60_001), [101, 100, 69]);
+        assert_eq!(health.slot_ages(ms(now + 60_000)).map(|ages| ages[0]), Some(ms(60_000)));
+        health.observe(ms(now + 60_001), [101, 100, 69]);
         assert_eq!(health.status(), Status::Ok);
     }
 
     #[test]
     fn a_ledger_that_confirms_nothing_is_behind_though_it_makes_blocks() {
-        let health = Health::watching(ms(400), STALL);
+        let health = Health::with_slot_clock(ms(400), STALL);
         for slot in 0..=25 {
-            health.look(ms(slot * 400), [1_000 + slot * 3, 990, 900]);
+            health.observe(ms(slot * 400), [1_000 + slot * 3, 990, 900]);
         }
         // It made more blocks than the clock asks for: those are not confirmed.
         assert_eq!(health.status(), Status::Behind { slots: 85 });
@@ -173,9 +173,9 @@ mod tests {
     #[test]
     fn slow_slots_are_no_stall_and_neither_is_a_ledger_without_a_clock() {
         for (slot, stalls_at) in [(60_000, Some(240_000)), (0, None)] {
-            let health = Health::watching(ms(slot), STALL);
+            let health = Health::with_slot_clock(ms(slot), STALL);
             let statuses = (0..=400_000).step_by(1_000).map(|now| {
-                health.look(ms(now), [7, 6, 5]);
+                health.observe(ms(now), [7, 6, 5]);
                 (now, health.status())
             });
             let first = statuses.into_iter().find(|(_, status)| *status != Status::Ok);
@@ -185,9 +185,9 @@ mod tests {
 
     #[test]
     fn what_the_feeder_knows_goes_first() {
-        let health = Health::watching(ms(400), STALL);
+        let health = Health::with_slot_clock(ms(400), STALL);
         health.set(Status::Behind { slots: 7 });
-        health.look(ms(0), [1, 1, 1]);
+        health.observe(ms(0), [1, 1, 1]);
         assert_eq!(health.status(), Status::Behind { slots: 7 });
         health.set(Status::Ok);
         assert_eq!(health.status(), Status::Ok);

@@ -7,7 +7,7 @@ use chain::{ClusterInfo, History, Reader, TransactionService};
 use pool::{ClientId, Pool, RateLimited, RateLimiter};
 
 use crate::metrics::Metrics;
-use crate::{Answers, Config, Health};
+use crate::{Config, Health, ResponseCache};
 
 /// The node as its methods see it.
 pub struct Node {
@@ -18,11 +18,11 @@ pub struct Node {
     /// Blocks, transactions, signatures by address.
     pub history: Arc<History>,
     /// Where transactions go in.
-    pub door: Arc<dyn TransactionService>,
+    pub transaction_service: Arc<dyn TransactionService>,
     /// Where whatever is not cheap runs.
     pub pool: Arc<Pool>,
     /// Answers that are still good.
-    pub answers: Arc<Answers>,
+    pub response_cache: Arc<ResponseCache>,
     /// What each client has had.
     pub clients: Arc<RateLimiter>,
     /// How the ledger is, as `getHealth` and `GET /health` tell.
@@ -36,14 +36,14 @@ pub struct Node {
 impl Node {
     /// The same node, with the accounts and block facts of this moment for as long as it lives: for several
     /// methods whose answers are to be of one view. History and health go on. Cost: some counters.
-    pub fn still(&self) -> Self {
+    pub fn pinned(&self) -> Self {
         Self {
             cluster: Arc::clone(&self.cluster),
             reader: self.reader.pinned(),
             history: Arc::clone(&self.history),
-            door: Arc::clone(&self.door),
+            transaction_service: Arc::clone(&self.transaction_service),
             pool: Arc::clone(&self.pool),
-            answers: Arc::clone(&self.answers),
+            response_cache: Arc::clone(&self.response_cache),
             clients: Arc::clone(&self.clients),
             health: Arc::clone(&self.health),
             metrics: Arc::clone(&self.metrics),
@@ -53,10 +53,10 @@ impl Node {
 
     /// Looks how far the ledger is, and tells what the log left out. To be done several times a second:
     /// [`crate::serve`] does.
-    pub fn look(&self) {
+    pub fn poll_health(&self) {
         let (views, now) = (self.reader.views(), self.pool.now());
         let slots = [&views.processed, &views.confirmed, &views.finalized];
-        self.health.look(now, slots.map(|view| view.block().slot));
+        self.health.observe(now, slots.map(|view| view.block().slot));
         let left_out = self.metrics.slow_log.take_unreported(now);
         if left_out > 0 {
             tracing::warn!(left_out, "slow requests that were not logged");

@@ -28,7 +28,7 @@ pub struct Params<'a> {
 
 /// `params` as Agave holds them; its `Debug` is part of an error's data.
 #[derive(Debug)]
-enum Read {
+enum RawParams {
     None,
     Array(Vec<Value>),
     Map(serde_json::Map<String, Value>),
@@ -68,26 +68,28 @@ impl<'a> Params<'a> {
     /// are `Option`s that may be left out.
     ///
     /// Example: `let (pubkey, config): (String, Option<RpcContextConfig>) = params.parse(1)?;`
-    pub fn parse<T: Positional>(self, required: usize) -> Result<T, RpcError> {
-        self.quick(required).map_or_else(|| self.parse_slowly(required), Ok)
+    pub fn parse<T: PositionalParams>(self, required: usize) -> Result<T, RpcError> {
+        self.parse_fast(required).map_or_else(|| self.parse_slowly(required), Ok)
     }
 
     /// The same, or nothing if anything is not as it should be.
-    pub(crate) fn quick<T: Positional>(self, required: usize) -> Option<T> {
+    pub(crate) fn parse_fast<T: PositionalParams>(self, required: usize) -> Option<T> {
         T::read(self.text?, required).ok()
     }
 
     /// Agave's order of checks and its words: the count first, then the types.
     #[cold]
-    fn parse_slowly<T: Positional>(self, required: usize) -> Result<T, RpcError> {
+    fn parse_slowly<T: PositionalParams>(self, required: usize) -> Result<T, RpcError> {
         let read = self.read()?;
         if required == T::COUNT {
             return from_value(read.into_value());
         }
         let mut given = match read {
-            Read::None => Vec::new(),
-            Read::Array(given) => given,
-            Read::Map(_) => return Err(RpcError::invalid_params("`params` should be an array")),
+            RawParams::None => Vec::new(),
+            RawParams::Array(given) => given,
+            RawParams::Map(_) => {
+                return Err(RpcError::invalid_params("`params` should be an array"));
+            }
         };
         if given.len() < required {
             let message = format!("`params` should have at least {required} argument(s)");
@@ -101,12 +103,12 @@ impl<'a> Params<'a> {
         from_value(Value::Array(given))
     }
 
-    fn read(self) -> Result<Read, RpcError> {
-        let Some(text) = self.text else { return Ok(Read::None) };
+    fn read(self) -> Result<RawParams, RpcError> {
+        let Some(text) = self.text else { return Ok(RawParams::None) };
         match serde_json::from_str(text) {
-            Ok(Value::Null) => Ok(Read::None),
-            Ok(Value::Array(given)) => Ok(Read::Array(given)),
-            Ok(Value::Object(given)) => Ok(Read::Map(given)),
+            Ok(Value::Null) => Ok(RawParams::None),
+            Ok(Value::Array(given)) => Ok(RawParams::Array(given)),
+            Ok(Value::Object(given)) => Ok(RawParams::Map(given)),
             Ok(_) => Err(RpcError::malformed_request()),
             // Text that only looks like JSON from outside: half a surrogate pair, 1e999.
             Err(_) => Err(RpcError::parse_error()),
@@ -114,7 +116,7 @@ impl<'a> Params<'a> {
     }
 }
 
-impl Read {
+impl RawParams {
     fn expect_none(self) -> Result<(), RpcError> {
         match self {
             Self::None => Ok(()),
@@ -143,7 +145,7 @@ fn from_value<T: DeserializeOwned>(value: Value) -> Result<T, RpcError> {
 }
 
 /// Tuples that [`Params::parse`] can make: of one to four members.
-pub trait Positional: DeserializeOwned {
+pub trait PositionalParams: DeserializeOwned {
     /// How many members.
     const COUNT: usize;
 
@@ -173,7 +175,7 @@ fn element<'de, A: SeqAccess<'de>, T: Deserialize<'de>>(
 
 macro_rules! positional {
     ($count:literal: $($index:literal $name:ident),+) => {
-        impl<$($name: DeserializeOwned),+> Positional for ($($name,)+) {
+        impl<$($name: DeserializeOwned),+> PositionalParams for ($($name,)+) {
             const COUNT: usize = $count;
 
             fn read(text: &str, required: usize) -> serde_json::Result<Self> {

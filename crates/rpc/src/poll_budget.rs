@@ -97,7 +97,7 @@ impl<F: Future> Future for Budgeted<F> {
             // It is a part of a task that is counted as a whole.
             return self.0.as_mut().poll(cx);
         }
-        let metered = Metered::begin();
+        let metered = Metered::start();
         let polled = self.0.as_mut().poll(cx);
         let spent = metered.end();
         debug_assert!(
@@ -112,7 +112,7 @@ impl<F: Future> Future for Budgeted<F> {
 struct Metered;
 
 impl Metered {
-    fn begin() -> Self {
+    fn start() -> Self {
         METER.set(Some(Meter { spent: 0, write_max: UNITS, is_granted: false }));
         Self
     }

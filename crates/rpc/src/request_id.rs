@@ -15,16 +15,16 @@ const BYTES_MAX: usize = 64;
 
 /// A request's name. Cheap to copy, made without memory.
 #[derive(Clone, Copy)]
-pub struct RequestId(Form);
+pub struct RequestId(IdKind);
 
 #[derive(Clone, Copy)]
-enum Form {
+enum IdKind {
     /// The connection of all that there were, and the request of all on it.
-    Made {
+    Generated {
         connection: u64,
         number: u64,
     },
-    Given {
+    Supplied {
         len: u8,
         bytes: [u8; BYTES_MAX],
     },
@@ -32,21 +32,21 @@ enum Form {
 
 impl RequestId {
     /// The id of a request on a connection.
-    pub(crate) fn of(headers: &HeaderMap, connection: u64, number: u64) -> Self {
+    pub(crate) fn from_headers(headers: &HeaderMap, connection: u64, number: u64) -> Self {
         let given = headers.get(HEADER).map(HeaderValue::as_bytes).filter(|id| is_fit(id));
         Self(match given {
-            None => Form::Made { connection, number },
+            None => IdKind::Generated { connection, number },
             Some(given) => {
                 let mut bytes = [0; BYTES_MAX];
                 bytes[..given.len()].copy_from_slice(given);
-                Form::Given { len: given.len() as u8, bytes }
+                IdKind::Supplied { len: given.len() as u8, bytes }
             }
         })
     }
 
     /// Whether it is the client's own.
-    pub(crate) fn is_given(&self) -> bool {
-        matches!(self.0, Form::Given { .. })
+    pub(crate) fn is_supplied(&self) -> bool {
+        matches!(self.0, IdKind::Supplied { .. })
     }
 
     /// It as a header.
@@ -57,7 +57,7 @@ impl RequestId {
 
 impl Default for RequestId {
     fn default() -> Self {
-        Self(Form::Made { connection: 0, number: 0 })
+        Self(IdKind::Generated { connection: 0, number: 0 })
     }
 }
 
@@ -73,10 +73,10 @@ impl fmt::Display for RequestId {
         static PROCESS: LazyLock<u32> =
             LazyLock::new(|| RandomState::new().build_hasher().finish() as u32);
         match &self.0 {
-            Form::Made { connection, number } => {
+            IdKind::Generated { connection, number } => {
                 write!(f, "{:08x}-{connection:x}-{number:x}", *PROCESS)
             }
-            Form::Given { len, bytes } => {
+            IdKind::Supplied { len, bytes } => {
                 f.write_str(std::str::from_utf8(&bytes[..usize::from(*len)]).unwrap_or_default())
             }
         }
@@ -96,7 +96,7 @@ mod tests {
     fn id(given: &[u8]) -> RequestId {
         let mut headers = HeaderMap::new();
         headers.insert(HEADER, HeaderValue::from_bytes(given).expect("a header"));
-        RequestId::of(&headers, 10, 11)
+        RequestId::from_headers(&headers, 10, 11)
     }
 
     #[test]
@@ -108,9 +108,9 @@ mod tests {
         let too_long = "a".repeat(BYTES_MAX + 1);
         for unfit in [&b""[..], b"a b", b"a\"b", b"a{b}", "ä".as_bytes(), too_long.as_bytes()] {
             let made = id(unfit);
-            assert!(!made.is_given() && made.to_string().ends_with("-a-b"), "{made}");
+            assert!(!made.is_supplied() && made.to_string().ends_with("-a-b"), "{made}");
         }
-        let made = RequestId::of(&HeaderMap::new(), 10, 11);
+        let made = RequestId::from_headers(&HeaderMap::new(), 10, 11);
         assert_eq!(made.to_string(), id(b"").to_string());
         assert_eq!(made.header().expect("a header").as_bytes(), made.to_string().as_bytes());
     }

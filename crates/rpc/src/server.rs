@@ -32,23 +32,23 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::MissedTickBehavior;
 
-use crate::http::{self, Origin, Port, Upgrade, Web};
-use crate::io::{Impatient, SocketControl};
+use crate::fd_reserve::ReservedFd;
+use crate::ip_connection_limit::{AddressFull, ConnectionPermit, IpConnectionLimit};
 use crate::metrics::HttpEvent;
 use crate::node::Node;
-use crate::places::{AddressFull, Place, Places};
 use crate::poll_budget::Budgeted;
-use crate::spare::Spare;
+use crate::service::{self, HttpApi, ListenerKind, RequestOrigin, Upgrade};
+use crate::write_timeout::{SocketControl, WriteTimeout};
 use crate::yield_queue::{YieldQueue, YieldSlot};
 
 /// How long open connections may finish what they are at when the server shuts down.
-const GRACE: Duration = Duration::from_secs(2);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// How long accepting rests after it failed and nobody could be told so.
-const ACCEPT_REST: Duration = Duration::from_millis(50);
+const ACCEPT_BACKOFF: Duration = Duration::from_millis(50);
 
 /// How often it is looked how far the ledger is.
-const LOOK_EVERY: Duration = Duration::from_millis(250);
+const HEALTH_POLL_INTERVAL: Duration = Duration::from_millis(250);
 
 /// How much of a body, and of the requests after it, is read ahead.
 pub(crate) const BUFFER_BYTES_MAX: usize = 16 * 1024;
@@ -65,10 +65,10 @@ pub struct Listeners {
 pub type Socket = TokioIo<Upgraded>;
 
 /// Who speaks on sockets once they are WebSocket: PubSub (`crate::pubsub`).
-pub trait Speaker: Send + Sync + 'static {
+pub trait WebSocketHandler: Send + Sync + 'static {
     /// Speaks with the client that asked for it until either side has had enough. Dropped when the server's grace
     /// is over.
-    fn speak(
+    fn handle(
         self: Arc<Self>,
         socket: Socket,
         of: ClientId,
@@ -81,7 +81,7 @@ pub trait Speaker: Send + Sync + 'static {
 /// threads the tokio runtime of the caller has; heavy methods run on `node.pool`.
 pub async fn serve(
     node: Arc<Node>,
-    speaker: Arc<dyn Speaker>,
+    speaker: Arc<dyn WebSocketHandler>,
     listeners: Listeners,
     shutdown: impl Future<Output = ()>,
 ) {
@@ -89,10 +89,10 @@ pub async fn serve(
 }
 
 /// As [`serve`], with `web` on the port of JSON-RPC beside it.
-pub async fn serve_with_web(
+pub async fn serve_with_http_api(
     node: Arc<Node>,
-    speaker: Arc<dyn Speaker>,
-    web: Arc<dyn Web>,
+    speaker: Arc<dyn WebSocketHandler>,
+    web: Arc<dyn HttpApi>,
     listeners: Listeners,
     shutdown: impl Future<Output = ()>,
 ) {
@@ -101,28 +101,37 @@ pub async fn serve_with_web(
 
 async fn serve_all(
     node: Arc<Node>,
-    speaker: Arc<dyn Speaker>,
-    web: Option<Arc<dyn Web>>,
+    speaker: Arc<dyn WebSocketHandler>,
+    web: Option<Arc<dyn HttpApi>>,
     listeners: Listeners,
     shutdown: impl Future<Output = ()>,
 ) {
     let (close, closing) = watch::channel(false);
     let places = Arc::new(Semaphore::new(node.config.connections_max.min(Semaphore::MAX_PERMITS)));
     let config = &node.config;
-    let addresses = Places::new(config.connections_max, config.connections_per_address_max);
+    let addresses =
+        IpConnectionLimit::new(config.connections_max, config.connections_per_address_max);
     let addresses = Arc::new(addresses);
     let yield_queue = Arc::new(YieldQueue::new(Arc::clone(&node.metrics)));
     let io_threads = tokio::runtime::Handle::current().metrics().num_workers();
     let mut resuming = JoinSet::new();
     resuming.spawn(Arc::clone(&yield_queue).run(io_threads));
-    let looking = looking(Arc::clone(&node), closing.clone());
+    let looking = run_health_polls(Arc::clone(&node), closing.clone());
     let connections = Arc::default();
-    let server =
-        Server { node, speaker, web, places, addresses, connections, yield_queue, closing };
-    let rpc = server.accept(listeners.rpc, Port::Rpc);
+    let server = Server {
+        node,
+        websocket_handler: speaker,
+        http_api: web,
+        connection_permits: places,
+        ip_limit: addresses,
+        connections,
+        yield_queue,
+        closing,
+    };
+    let rpc = server.accept(listeners.rpc, ListenerKind::Rpc);
     let pubsub = async {
         if let Some(listener) = listeners.pubsub {
-            server.accept(listener, Port::PubSub).await;
+            server.accept(listener, ListenerKind::PubSub).await;
         }
     };
     let shutdown = async {
@@ -135,13 +144,13 @@ async fn serve_all(
 }
 
 /// Looks how far the ledger is until the server shuts down.
-async fn looking(node: Arc<Node>, mut closing: watch::Receiver<bool>) {
-    let mut every = tokio::time::interval(LOOK_EVERY);
+async fn run_health_polls(node: Arc<Node>, mut closing: watch::Receiver<bool>) {
+    let mut every = tokio::time::interval(HEALTH_POLL_INTERVAL);
     every.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tokio::select! {
             () = closed(&mut closing) => return,
-            _ = every.tick() => node.look(),
+            _ = every.tick() => node.poll_health(),
         }
     }
 }
@@ -149,11 +158,11 @@ async fn looking(node: Arc<Node>, mut closing: watch::Receiver<bool>) {
 #[derive(Clone)]
 struct Server {
     node: Arc<Node>,
-    speaker: Arc<dyn Speaker>,
-    web: Option<Arc<dyn Web>>,
-    places: Arc<Semaphore>,
+    websocket_handler: Arc<dyn WebSocketHandler>,
+    http_api: Option<Arc<dyn HttpApi>>,
+    connection_permits: Arc<Semaphore>,
     /// How many of them each address has.
-    addresses: Arc<Places>,
+    ip_limit: Arc<IpConnectionLimit>,
     /// Connections so far.
     connections: Arc<AtomicU64>,
     /// Those that have more to do than one poll may.
@@ -162,10 +171,10 @@ struct Server {
 }
 
 impl Server {
-    async fn accept(&self, listener: TcpListener, port: Port) {
+    async fn accept(&self, listener: TcpListener, port: ListenerKind) {
         let mut connections = JoinSet::new();
         let mut closing = self.closing.clone();
-        let (mut spare, mut refuses) = (Spare::new(), false);
+        let (mut spare, mut refuses) = (ReservedFd::new(), false);
         loop {
             let accepted = tokio::select! {
                 () = closed(&mut closing) => break,
@@ -183,13 +192,13 @@ impl Server {
                         tracing::warn!(%err, "connections cannot be accepted");
                     }
                     if !spare.refuse(&listener, &err) {
-                        tokio::time::sleep(ACCEPT_REST).await;
+                        tokio::time::sleep(ACCEPT_BACKOFF).await;
                     }
                     continue;
                 }
             };
             refuses = false;
-            let of_address = match self.addresses.take(socket.1) {
+            let of_address = match self.ip_limit.try_acquire(socket.1) {
                 Ok(place) => place,
                 Err(full) => {
                     self.node.metrics.http.record(HttpEvent::Refused);
@@ -198,12 +207,12 @@ impl Server {
                     continue;
                 }
             };
-            if self.places.available_permits() == 0 {
+            if self.connection_permits.available_permits() == 0 {
                 self.node.metrics.http.record(HttpEvent::Delayed);
             }
             let place = tokio::select! {
                 () = closed(&mut closing) => break,
-                place = Arc::clone(&self.places).acquire_owned() => place,
+                place = Arc::clone(&self.connection_permits).acquire_owned() => place,
             };
             let Ok(place) = place else { break }; // nobody closes the semaphore
             let connection = self.clone().connection(socket, port, (place, of_address));
@@ -219,20 +228,21 @@ impl Server {
     async fn connection(
         mut self,
         (socket, peer): (TcpStream, IpAddr),
-        port: Port,
-        places: (OwnedSemaphorePermit, Place),
+        port: ListenerKind,
+        places: (OwnedSemaphorePermit, ConnectionPermit),
     ) {
         // It only fails on a socket that is closed already, which the next read finds.
         let _ = socket.set_nodelay(true);
         let node = Arc::clone(&self.node);
         node.metrics.http.record(HttpEvent::Accepted);
-        let _ended = Ended(&node);
+        let _ended = ConnectionGuard(&node);
         let upgrade = self.http(socket, peer, port).await;
         if let Some(upgrade) = upgrade
             && let Ok(upgraded) = upgrade.connection.await
         {
             node.metrics.http.record(HttpEvent::Upgraded);
-            let speaking = Arc::clone(&self.speaker).speak(TokioIo::new(upgraded), upgrade.client);
+            let speaking =
+                Arc::clone(&self.websocket_handler).handle(TokioIo::new(upgraded), upgrade.client);
             tokio::select! {
                 () = speaking => {}
                 () = self.closed_for_good() => {}
@@ -242,7 +252,12 @@ impl Server {
     }
 
     /// Speaks HTTP until the connection ends, or is to become something else.
-    async fn http(&mut self, socket: TcpStream, peer: IpAddr, port: Port) -> Option<Upgrade> {
+    async fn http(
+        &mut self,
+        socket: TcpStream,
+        peer: IpAddr,
+        port: ListenerKind,
+    ) -> Option<Upgrade> {
         if !has_date() {
             tracing::error!(%peer, "a connection is closed: the system's clock stands before 1970");
             return None;
@@ -251,7 +266,7 @@ impl Server {
         let write_timeout = Duration::from_millis(config.write_timeout_ms);
         let yield_slot = YieldSlot::new(&self.yield_queue, ClientId::from_ip(peer));
         let control = Arc::new(SocketControl { yield_slot, lingers: AtomicBool::new(false) });
-        let socket = Impatient::new(socket, write_timeout, Arc::clone(&self.node.metrics));
+        let socket = WriteTimeout::new(socket, write_timeout, Arc::clone(&self.node.metrics));
         let socket = socket.controlled(&control);
         let upgrade = Arc::new(Mutex::new(None));
         let connection = self.connections.fetch_add(1, Ordering::Relaxed);
@@ -261,11 +276,11 @@ impl Server {
             // One after another: only this task adds to it.
             let number = requests.load(Ordering::Relaxed);
             requests.store(number + 1, Ordering::Relaxed);
-            let from = Origin { peer, connection, number };
-            let (web, control) = (self.web.clone(), Arc::clone(&control));
+            let from = RequestOrigin { peer, connection, number };
+            let (web, control) = (self.http_api.clone(), Arc::clone(&control));
             async move {
                 control.yield_slot.budget().await;
-                let handled = http::handle(&node, web.as_ref(), port, from, request).await;
+                let handled = service::handle(&node, web.as_ref(), port, from, request).await;
                 // Not all of a request that is refused was read.
                 let lingers = handled.response.status().is_client_error();
                 control.lingers.store(lingers, Ordering::Relaxed);
@@ -286,7 +301,7 @@ impl Server {
             ended = serving.as_mut() => ended,
             () = closed(&mut closing) => {
                 serving.as_mut().graceful_shutdown();
-                tokio::time::timeout(GRACE, serving).await.unwrap_or(Ok(()))
+                tokio::time::timeout(SHUTDOWN_TIMEOUT, serving).await.unwrap_or(Ok(()))
             }
         };
         if let Err(err) = ended {
@@ -302,7 +317,7 @@ impl Server {
     /// Done when the grace after the beginning of the shutdown is over.
     async fn closed_for_good(&mut self) {
         closed(&mut self.closing).await;
-        tokio::time::sleep(GRACE).await;
+        tokio::time::sleep(SHUTDOWN_TIMEOUT).await;
     }
 }
 
@@ -313,9 +328,9 @@ fn has_date() -> bool {
 }
 
 /// Counts the end of a connection, however it comes.
-struct Ended<'n>(&'n Node);
+struct ConnectionGuard<'n>(&'n Node);
 
-impl Drop for Ended<'_> {
+impl Drop for ConnectionGuard<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.0.metrics.http.record(HttpEvent::Panicked);

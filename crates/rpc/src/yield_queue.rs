@@ -43,7 +43,7 @@ pub(crate) struct YieldQueue {
 #[derive(Default)]
 struct Waiting {
     /// Never an empty list.
-    of: HashMap<ClientId, VecDeque<Arc<State>>>,
+    by_client: HashMap<ClientId, VecDeque<Arc<State>>>,
     /// Each client of `of` once.
     clients: VecDeque<ClientId>,
 }
@@ -101,7 +101,7 @@ impl YieldQueue {
 
 impl Waiting {
     fn push(&mut self, client: ClientId, state: Arc<State>) {
-        match self.of.entry(client) {
+        match self.by_client.entry(client) {
             Entry::Occupied(mut of_client) => of_client.get_mut().push_back(state),
             Entry::Vacant(of_client) => {
                 of_client.insert(VecDeque::from([state]));
@@ -112,10 +112,10 @@ impl Waiting {
 
     fn pop(&mut self) -> Option<Arc<State>> {
         let client = self.clients.pop_front()?;
-        let of_client = self.of.get_mut(&client)?;
+        let of_client = self.by_client.get_mut(&client)?;
         let state = of_client.pop_front();
         if of_client.is_empty() {
-            self.of.remove(&client);
+            self.by_client.remove(&client);
         } else {
             self.clients.push_back(client);
         }
@@ -214,7 +214,9 @@ mod tests {
         let rounds = std::iter::from_fn(|| queue.wake_round(1).then_some(())).count();
         assert_eq!(rounds, 297_usize.div_ceil(PER_THREAD));
         assert!(granted(&many).iter().all(|state| *state >= UNITS));
-        assert!(queue.waiting.lock().of.is_empty() && queue.waiting.lock().clients.is_empty());
+        assert!(
+            queue.waiting.lock().by_client.is_empty() && queue.waiting.lock().clients.is_empty()
+        );
     }
 
     #[test]

@@ -67,7 +67,7 @@ fn serve(
         let listeners = Listeners { rpc: listener, pubsub: None };
         let (speaker, web) = (Arc::new(served::Mute), Arc::new(Rest::new()));
         let mut stopped = stopped.clone();
-        servers.push(runtime.spawn(rpc::serve_with_web(
+        servers.push(runtime.spawn(rpc::serve_with_http_api(
             node,
             speaker,
             web,

@@ -10,7 +10,7 @@ use chain::{
     SimulationError, SimulationRequest, TransactionService, VerifiedTransaction, View,
 };
 use pool::{ClientId, Limits, Pool, RateLimiter};
-use rpc::{Health, Listeners, Node, Socket, Speaker, SystemClock};
+use rpc::{Health, Listeners, Node, Socket, SystemClock, WebSocketHandler};
 use solana_epoch_schedule::EpochSchedule;
 use solana_hash::Hash;
 use solana_pubkey::Pubkey;
@@ -65,9 +65,9 @@ fn node(reader: &Reader) -> Result<Node> {
         cluster: Arc::new(cluster),
         reader: reader.clone(),
         history: Arc::new(History::new(HistoryLimits { slots_max: 1, bytes_max: 0 })),
-        door: Arc::new(Closed),
+        transaction_service: Arc::new(Closed),
         pool: Arc::new(pool),
-        answers: Arc::new(rpc::Answers::new(1 << 24)),
+        response_cache: Arc::new(rpc::ResponseCache::new(1 << 24)),
         clients: Arc::new(RateLimiter::new(Limits::default())),
         health: Arc::new(Health::default()),
         metrics: Arc::new(rpc::Metrics::new()),
@@ -84,9 +84,9 @@ pub(crate) fn node_with(reader: &Reader, settings: &Settings) -> Result<Node> {
         // Of this thread alone, on Linux. Raising the value is always allowed.
         let _ = rustix::process::setpriority_process(None, nice.into());
     })?;
-    let (pool, answers) = (Arc::new(pool), Arc::new(rpc::Answers::new(cache_bytes)));
+    let (pool, answers) = (Arc::new(pool), Arc::new(rpc::ResponseCache::new(cache_bytes)));
     let config = rpc::Config { inline_bytes_max: inline_bytes, ..rpc::Config::default() };
-    Ok(Node { pool, answers, config, ..node(reader)? })
+    Ok(Node { pool, response_cache: answers, config, ..node(reader)? })
 }
 
 /// A door that is closed.
@@ -109,8 +109,8 @@ impl TransactionService for Closed {
 /// Says nothing over WebSocket.
 pub(crate) struct Mute;
 
-impl Speaker for Mute {
-    fn speak(self: Arc<Self>, _: Socket, _: ClientId) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+impl WebSocketHandler for Mute {
+    fn handle(self: Arc<Self>, _: Socket, _: ClientId) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         Box::pin(std::future::ready(()))
     }
 }

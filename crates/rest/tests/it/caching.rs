@@ -146,10 +146,14 @@ fn what_the_cache_keeps_is_the_same_again_however_long() {
     for coding in ["identity", "gzip", "zstd"] {
         let accept = format!("accept-encoding: {coding}\r\n");
         let first = get(&mut client, &path, &accept);
-        let (hits, etag) = (node.world.node.answers.counters().hits, first.header("etag"));
+        let (hits, etag) = (node.world.node.response_cache.counters().hits, first.header("etag"));
         assert!(plain(&first).len() > 2 * 128 * 1024, "more than one piece");
         let again = get(&mut client, &path, &accept);
-        assert_eq!(node.world.node.answers.counters().hits, hits + 1, "{coding}: from the cache");
+        assert_eq!(
+            node.world.node.response_cache.counters().hits,
+            hits + 1,
+            "{coding}: from the cache"
+        );
         assert!(first.bytes == again.bytes && again.header("etag") == etag);
         assert_eq!(again.header("hydrant-slot"), Some("100"));
         let length = again.header("content-length").expect("a length");

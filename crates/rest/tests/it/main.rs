@@ -75,7 +75,7 @@ impl Node {
         cache_bytes_max: u64,
     ) -> Self {
         let rest = Arc::new(rest);
-        let web = Arc::clone(&rest) as Arc<dyn rpc::Web>;
+        let web = Arc::clone(&rest) as Arc<dyn rpc::HttpApi>;
         let time = (clock, rpc::Health::default());
         let world = World::caching(reader, config, pool, Some(web), time, cache_bytes_max);
         world.node.metrics.add(Arc::clone(&rest) as Arc<dyn rpc::metrics::Collector>);

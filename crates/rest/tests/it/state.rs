@@ -130,11 +130,11 @@ fn the_ledger_is_told_of_one_moment_though_it_goes_on_between_the_calls() {
 fn a_still_node_reads_what_was_published_when_it_was_made() {
     let (mut ledger, reader) = short_ledger();
     let node = Node::on(reader, rpc::Config::default());
-    let still = node.world.node.still();
+    let still = node.world.node.pinned();
     next(&mut ledger, 101);
     let slot = |node: &rpc::Node| node.reader.view(Commitment::Processed).block().slot;
     assert_eq!((slot(&still), slot(&node.world.node)), (100, 101));
-    assert_eq!(slot(&node.world.node.still()), 101);
+    assert_eq!(slot(&node.world.node.pinned()), 101);
 }
 
 #[test]

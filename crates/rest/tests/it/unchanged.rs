@@ -201,10 +201,10 @@ fn compare(seed: u64, cache_bytes_max: u64) -> HashMap<&'static str, u64> {
             let (kind, path) = request(&mut random, slots[slots.len() - 1]);
             let coding = ["identity", "gzip", "zstd"][random.usize(..3)];
             let had = had.entry((path.clone(), coding)).or_default();
-            let before = (made(&node), node.world.node.answers.counters().hits);
+            let before = (made(&node), node.world.node.response_cache.counters().hits);
             let tells = random.u8(..4) > 0;
             if ask((&mut client, &mut making), (&path, coding), had, (tells, is_cached))
-                && before == (made(&node), node.world.node.answers.counters().hits)
+                && before == (made(&node), node.world.node.response_cache.counters().hits)
             {
                 *unmade.entry(kind).or_default() += 1;
             }

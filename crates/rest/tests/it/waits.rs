@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use chain::{EventSink, LedgerEvent};
 
 use crate::history::{completed, executed, signature};
-use crate::wire::PATIENCE;
+use crate::wire::IO_TIMEOUT;
 use crate::world::{CONFIRMED, FINALIZED, PROCESSED};
 use crate::{Node, get};
 
@@ -13,7 +13,7 @@ use crate::{Node, get};
 fn until(is_so: impl Fn() -> bool) {
     let began = Instant::now();
     while !is_so() {
-        assert!(began.elapsed() < PATIENCE);
+        assert!(began.elapsed() < IO_TIMEOUT);
         std::thread::yield_now();
     }
 }

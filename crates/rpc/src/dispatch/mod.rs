@@ -15,49 +15,49 @@
 //! call alone), `batch`, `large` (bodies read on the pool).
 
 mod batch;
-mod count;
-mod from_cache;
-mod here;
-mod large;
+mod blocking;
+mod cached;
+mod offloaded;
+mod parse;
 mod plan;
-mod read;
-mod reply;
+mod receive;
+mod record;
+mod response;
 mod single;
-mod task;
 
 use std::str::Utf8Error;
 use std::sync::Arc;
 
-use crate::asker::Asker;
 use crate::envelope::Request;
 use crate::metrics::ExecutionPath;
 use crate::node::Node;
+use crate::offload::INLINE_BODY_BYTES_MAX;
 use crate::poll_budget;
-use crate::work::INLINE_BODY_BYTES_MAX;
+use crate::request_context::RequestContext;
 
-pub(crate) use from_cache::unchanged;
-pub use here::answer_here;
-pub(crate) use large::answer_large_method;
-pub(crate) use reply::Reply;
-pub(crate) use single::answer_method;
+pub use blocking::handle_blocking;
+pub(crate) use cached::revalidate;
+pub(crate) use offloaded::call_method_offloaded;
+pub(crate) use response::JsonRpcResponse;
+pub(crate) use single::call_method;
 
 /// Answers a body. A large one is read on the pool.
 ///
 /// Errors: it is no text.
-pub(crate) async fn answer(
+pub(crate) async fn handle_body(
     node: &Arc<Node>,
-    asker: Asker,
+    asker: RequestContext,
     body: bytes::Bytes,
-) -> Result<Reply, Utf8Error> {
+) -> Result<JsonRpcResponse, Utf8Error> {
     if body.len() > INLINE_BODY_BYTES_MAX {
         // In a box: nearly no body is large, and each would carry the room for it.
-        return Box::pin(large::answer_large(node, asker, body)).await;
+        return Box::pin(offloaded::handle_offloaded_body(node, asker, body)).await;
     }
     poll_budget::charge_parsed(body.len());
     let body = std::str::from_utf8(&body)?;
-    Ok(match read::read(node, &asker, ExecutionPath::Inline, body) {
+    Ok(match parse::read(node, &asker, ExecutionPath::Inline, body) {
         Err(reply) => *reply,
-        Ok(Request::Single(call)) => single::answer_single(node, asker, call).await,
-        Ok(Request::Batch(calls)) => batch::answer_batch(node, asker, calls).await,
+        Ok(Request::Single(call)) => single::handle_single(node, asker, call).await,
+        Ok(Request::Batch(calls)) => batch::handle_batch(node, asker, calls).await,
     })
 }

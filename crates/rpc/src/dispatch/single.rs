@@ -7,106 +7,110 @@ use std::sync::Arc;
 
 use pool::Class as PoolClass;
 
-use super::count::count;
-use super::from_cache::{Run, asked, kept, known, stamper};
-use super::plan::{Plan, run};
-use super::reply::{Reply, refuse_call, reply};
-use super::task::{in_time, receive};
-use crate::asker::Asker;
-use crate::cached::Asked;
+use super::cached::{CacheMiss, await_cached, cacheable, lookup_text, validator_builder};
+use super::plan::{CallPlan, run_method};
+use super::receive::{recv_response, with_deadline};
+use super::record::record_call;
+use super::response::{JsonRpcResponse, encode_response, refuse_call};
+use crate::dependencies::CacheableCall;
 use crate::envelope::{Call, Id};
 use crate::error::RpcError;
-use crate::job::{About, Job, OwnedCall, Way};
 use crate::methods::{self, InlineBudget, MethodRef};
 use crate::metrics::ExecutionPath;
 use crate::node::Node;
 use crate::params::Params;
+use crate::request_context::RequestContext;
+use crate::task::{CachePolicy, CallTask, OwnedCall, TaskInfo};
 
-pub(super) async fn answer_single(node: &Arc<Node>, asker: Asker, call: Call<'_>) -> Reply {
+pub(super) async fn handle_single(
+    node: &Arc<Node>,
+    asker: RequestContext,
+    call: Call<'_>,
+) -> JsonRpcResponse {
     let plan = match plan_single(node, asker, call) {
         Ok(plan) => plan,
         Err(kept) => return *kept,
     };
     let (subject, params, done) = match plan {
-        None => return Reply::Nothing,
-        Some(Plan::Answered(subject, done)) => (subject, None, done),
-        Some(Plan::Here { id, method, params }) => {
-            let done = reply(run(node, method, &asker, params), &id);
+        None => return JsonRpcResponse::Empty,
+        Some(CallPlan::Answered(subject, done)) => (subject, None, done),
+        Some(CallPlan::Inline { id, method, params }) => {
+            let done = encode_response(run_method(node, method, &asker, params), &id);
             (method.label(), Some(params), done)
         }
-        Some(Plan::OnPool { id, method, params, class }) => {
-            let asked = asked(node, &asker, &method, params);
-            return answer_on_pool(node, asker, (&id, method, params, class), asked).await;
+        Some(CallPlan::OnPool { id, method, params, class }) => {
+            let asked = cacheable(node, &asker, &method, params);
+            return respond_on_pool(node, asker, (&id, method, params, class), asked).await;
         }
     };
-    count(node, &asker, (subject, params), ExecutionPath::Inline, done.outcome);
-    Reply::whole(done)
+    record_call(node, &asker, (subject, params), ExecutionPath::Inline, done.outcome);
+    JsonRpcResponse::from_call(done)
 }
 
 /// Answers one call of a method, which was admitted already, as the call with the id `null`.
-pub(crate) async fn answer_method(
+pub(crate) async fn call_method(
     node: &Arc<Node>,
-    asker: Asker,
+    asker: RequestContext,
     method: &str,
     params: &str,
-) -> Reply {
+) -> JsonRpcResponse {
     let call =
         Call::Method { id: Id::Null, method: method.into(), params: Params::new(Some(params)) };
-    answer_single(node, asker, call).await
+    handle_single(node, asker, call).await
 }
 
 /// What is to be done with a call that comes alone; or its answer, if its text came before and that is kept.
 pub(super) fn plan_single<'a>(
     node: &Node,
-    asker: Asker,
+    asker: RequestContext,
     call: Call<'a>,
-) -> Result<Option<Plan<'a>>, Box<Reply>> {
+) -> Result<Option<CallPlan<'a>>, Box<JsonRpcResponse>> {
     let mut budget = InlineBudget::new(node);
     let (id, name, params) = match call {
         Call::Method { id, method, params } => (id, method, params),
-        call => return Ok(Plan::of(node, &asker, call, &mut budget)),
+        call => return Ok(CallPlan::for_call(node, &asker, call, &mut budget)),
     };
     let Some(method) = methods::find_method(&name) else {
         let call = Call::Method { id, method: name, params };
-        return Ok(Plan::of(node, &asker, call, &mut budget));
+        return Ok(CallPlan::for_call(node, &asker, call, &mut budget));
     };
-    match known(node, asker, (&id, method, params)) {
+    match lookup_text(node, asker, (&id, method, params)) {
         Some(kept) => Err(Box::new(kept)),
-        None => Ok(Some(Plan::of_method(node, &asker, (id, method, params), &mut budget))),
+        None => Ok(Some(CallPlan::for_method(node, &asker, (id, method, params), &mut budget))),
     }
 }
 
 /// Answers a call of which it is known that it is not cheap: from the cache, or on the pool.
-pub(super) async fn answer_on_pool(
+pub(super) async fn respond_on_pool(
     node: &Arc<Node>,
-    asker: Asker,
+    asker: RequestContext,
     (id, method, params, class): (&Id, MethodRef, Params<'_>, PoolClass),
-    asked: Option<Asked>,
-) -> Reply {
+    asked: Option<CacheableCall>,
+) -> JsonRpcResponse {
     let call = (id, method, params, class);
-    let run = match asked.as_ref().filter(|asked| asked.reads.is_kept) {
-        Some(asked) => match kept(node, asker, call, asked).await {
+    let run = match asked.as_ref().filter(|asked| asked.dependencies.is_cacheable) {
+        Some(asked) => match await_cached(node, asker, call, asked).await {
             Ok(kept) => return kept,
             Err(run) => run,
         },
-        None => Run::alone("none"),
+        None => CacheMiss::uncached("none"),
     };
-    let about = About { asker, class, cache: run.cache, is_batch: false };
-    let calls = vec![OwnedCall::new(id.clone(), method, params, Way::Run)];
-    let stamper = stamper(node, &asker, asked.as_ref());
-    let (job, taker) = Job::new(Arc::clone(node), about, calls);
-    let job = job.stamp(stamper).look_for_it(asked.zip(run.turn));
+    let about = TaskInfo { context: asker, class, cache: run.cache, is_batch: false };
+    let calls = vec![OwnedCall::new(id.clone(), method, params, CachePolicy::Bypass)];
+    let stamper = validator_builder(node, &asker, asked.as_ref());
+    let (job, taker) = CallTask::new(Arc::clone(node), about, calls);
+    let job = job.with_validator_builder(stamper).with_cache_fill(asked.zip(run.ticket));
     let taker = match node.pool.submit(class, asker.client, Box::new(job)) {
-        Ok(ticket) => taker.of(ticket),
+        Ok(ticket) => taker.with_ticket(ticket),
         Err(full) => return refuse_call(node, &asker, call, RpcError::full(&full)),
     };
-    let receiving = receive(node, (taker, class), asker, id);
+    let receiving = recv_response(node, (taker, class), asker, id);
     if !run.has_waited {
         return receiving.await; // the pool sees to its deadline
     }
-    match in_time(node, &asker, class, receiving).await {
+    match with_deadline(node, &asker, class, receiving).await {
         Ok(reply) => reply,
         // Its task counts it.
-        Err(late) => Reply::whole(reply(Err(late), id)),
+        Err(late) => JsonRpcResponse::from_call(encode_response(Err(late), id)),
     }
 }

@@ -18,10 +18,10 @@ use super::{
     Class, InlineBudget, Method, MethodOutput, MethodResult, RESULT_CHUNK_BYTES, StreamState,
     StreamedResult, accounts_reader, parse_key,
 };
-use crate::cached::Reads;
 use crate::commitment::{level, view_of, view_since, with_context};
-use crate::configs;
+use crate::dependencies::Dependencies;
 use crate::error::RpcError;
+use crate::fast_config;
 use crate::node::Node;
 use crate::params::Params;
 
@@ -52,7 +52,7 @@ const DATA_BYTES_MAX: usize = 10 * 1024 * 1024;
 const DELEGATION_LAMPORTS_MIN: u64 = 1_000_000_000;
 
 fn balance(node: &Node, params: Params<'_>) -> MethodResult {
-    let (pubkey, config) = configs::key_and_context(params)?;
+    let (pubkey, config) = fast_config::key_and_context(params)?;
     let pubkey = parse_key::pubkey(&pubkey)?;
     let view = view_of(node, config)?;
     let lamports = accounts_reader::lamports(&view, &pubkey).unwrap_or(0);
@@ -103,7 +103,7 @@ fn small_account_info(
 }
 
 fn parse_account_query(node: &Node, params: Params<'_>) -> Result<AccountsQuery<Pubkey>, RpcError> {
-    let (pubkey, config) = configs::keys_and_account_config::<String>(params)?;
+    let (pubkey, config) = fast_config::keys_and_account_config::<String>(params)?;
     let keys = parse_key::pubkey(&pubkey)?;
     let config = config.unwrap_or_default();
     let encoding = encoding(&config, UiAccountEncoding::Binary);
@@ -112,28 +112,28 @@ fn parse_account_query(node: &Node, params: Params<'_>) -> Result<AccountsQuery<
 }
 
 /// What an account that is long is read from.
-pub(super) fn account_dependencies(params: Params<'_>) -> Option<Reads> {
-    let (pubkey, config) = configs::keys_and_account_config::<String>(params).ok()?;
+pub(super) fn account_dependencies(params: Params<'_>) -> Option<Dependencies> {
+    let (pubkey, config) = fast_config::keys_and_account_config::<String>(params).ok()?;
     dependencies([pubkey], config)
 }
 
 /// The same for several.
-pub(super) fn multiple_accounts_dependencies(params: Params<'_>) -> Option<Reads> {
-    let (pubkeys, config) = configs::keys_and_account_config::<Vec<String>>(params).ok()?;
+pub(super) fn multiple_accounts_dependencies(params: Params<'_>) -> Option<Dependencies> {
+    let (pubkeys, config) = fast_config::keys_and_account_config::<Vec<String>>(params).ok()?;
     dependencies(pubkeys, config)
 }
 
 fn dependencies(
     pubkeys: impl IntoIterator<Item = String>,
     config: Option<RpcAccountInfoConfig>,
-) -> Option<Reads> {
+) -> Option<Dependencies> {
     let config = config.unwrap_or_default();
     let keys = pubkeys
         .into_iter()
         .map(|pubkey| Some(accounts_reader::address(&parse_key::pubkey(&pubkey).ok()?)));
-    let reads = Reads::nothing(level(config.commitment), config.min_context_slot);
+    let reads = Dependencies::none(level(config.commitment), config.min_context_slot);
     let is_parsed = config.encoding == Some(UiAccountEncoding::JsonParsed);
-    Some(reads.block_if(is_parsed).records_or_block(keys.collect::<Option<Vec<_>>>()?))
+    Some(reads.with_block_if(is_parsed).with_records_or_block(keys.collect::<Option<Vec<_>>>()?))
 }
 
 fn single_account(asked: &AccountsQuery<Pubkey>, account: Option<&Account>) -> MethodResult {
@@ -191,7 +191,7 @@ fn parse_accounts_query(
     node: &Node,
     params: Params<'_>,
 ) -> Result<AccountsQuery<Vec<Pubkey>>, RpcError> {
-    let (pubkeys, config) = configs::keys_and_account_config::<Vec<String>>(params)?;
+    let (pubkeys, config) = fast_config::keys_and_account_config::<Vec<String>>(params)?;
     let limit = node.config.multiple_accounts_max;
     if pubkeys.len() > limit {
         let message = format!("Too many inputs provided; max {limit}");

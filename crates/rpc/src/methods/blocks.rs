@@ -26,13 +26,13 @@ use super::output::{ListTemplate, write_json, write_number};
 use super::{
     Class, Method, MethodOutput, MethodResult, RESULT_CHUNK_BYTES, StreamState, StreamedResult,
 };
-use crate::cached::Reads;
 use crate::commitment::{level, view_of};
 use crate::custom_error::RpcCustomError;
+use crate::dependencies::Dependencies;
 use crate::error::RpcError;
+use crate::etag::ImmutableId;
 use crate::node::Node;
 use crate::params::Params;
-use crate::stamp::Name;
 
 pub(super) const METHODS: &[Method] = &[
     Method { name: "getBlock", class: Class::Medium, run: block },
@@ -109,16 +109,17 @@ fn available<'a>(
 
 /// A block never changes once it is complete, and its hash says which it is; one that is finalized and
 /// still kept is the only one of its slot.
-pub(super) fn dependencies(node: &Node, params: Params<'_>) -> Option<Reads> {
+pub(super) fn dependencies(node: &Node, params: Params<'_>) -> Option<Dependencies> {
     type BlockParams = (Slot, Option<RpcEncodingConfigWrapper<RpcBlockConfig>>);
     let (slot, config): BlockParams = params.parse(1).ok()?;
     let config = config.map(|config| config.convert_to_current()).unwrap_or_default();
     let commitment = at_least_confirmed(config.commitment).ok()?;
     let is_final = slot <= node.reader.view(Commitment::Finalized).block().slot;
     blockhash(node, slot, commitment)?;
-    let reads = Reads::nothing(commitment, None).named(Name { slot, hash: blockhash });
+    let reads =
+        Dependencies::none(commitment, None).immutable(ImmutableId { slot, hash: blockhash });
     let is_there = move |node: &Node| blockhash(node, slot, commitment).is_some();
-    Some(if is_final { reads.only_if(is_there) } else { reads.not_kept() })
+    Some(if is_final { reads.with_precondition(is_there) } else { reads.not_cacheable() })
 }
 
 fn blockhash(node: &Node, slot: Slot, commitment: Commitment) -> Option<[u8; 32]> {

@@ -38,7 +38,7 @@ use std::sync::LazyLock;
 
 use foldhash::fast::RandomState;
 
-use crate::cached::Reads;
+use crate::dependencies::Dependencies;
 use crate::error::RpcError;
 use crate::metrics::MethodLabel;
 use crate::node::Node;
@@ -123,7 +123,11 @@ impl InlineBudget {
 }
 
 /// What a call reads, if its answer may come from the cache.
-pub(crate) fn dependencies(method: &Method, node: &Node, params: Params<'_>) -> Option<Reads> {
+pub(crate) fn dependencies(
+    method: &Method,
+    node: &Node,
+    params: Params<'_>,
+) -> Option<Dependencies> {
     match method.name {
         "getProgramAccounts" => programs::dependencies(node, params),
         "getTokenAccountsByOwner" => tokens::dependencies(node, params, solana::key_kind::OWNER),

@@ -50,7 +50,7 @@ pub(super) fn check_health(node: &Node) -> Result<(), RpcError> {
     };
     let mut err = RpcError::from(RpcCustomError::NodeUnhealthy { num_slots_behind });
     if let (Some(data), Some([processed, ..])) =
-        (err.data.as_mut().and_then(Value::as_object_mut), node.health.ages(node.pool.now()))
+        (err.data.as_mut().and_then(Value::as_object_mut), node.health.slot_ages(node.pool.now()))
     {
         // Beside what Agave tells: for how long there has been no new block.
         data.insert("lastBlockAgeMs".to_owned(), (processed.as_millis() as u64).into());

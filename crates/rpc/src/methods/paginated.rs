@@ -24,8 +24,8 @@ use super::incremental::{IncrementalQuery, VISITS, run_incremental};
 use super::index_selection::{program_keys, token_keys};
 use super::tokens::{program_or_mint, token_program};
 use super::{Class, Method, MethodOutput, MethodResult, accounts_reader, parse_key};
-use crate::cached::Reads;
 use crate::commitment::{level, view_since, with_context as in_context};
+use crate::dependencies::Dependencies;
 use crate::error::RpcError;
 use crate::node::Node;
 use crate::params::Params;
@@ -146,7 +146,7 @@ fn tokens(
 
 /// What a page of a program's accounts is read from: of the keys that find them, the one that finds the
 /// fewest.
-pub(super) fn program_dependencies(node: &Node, params: Params<'_>) -> Option<Reads> {
+pub(super) fn program_dependencies(node: &Node, params: Params<'_>) -> Option<Dependencies> {
     let (program, config): (String, Option<PageConfig>) = params.parse(1).ok()?;
     let program = parse_key::pubkey(&program).ok()?;
     let mut config = config.unwrap_or_default();
@@ -157,7 +157,7 @@ pub(super) fn program_dependencies(node: &Node, params: Params<'_>) -> Option<Re
 }
 
 /// The same of a wallet's token accounts.
-pub(super) fn owner_dependencies(node: &Node, params: Params<'_>) -> Option<Reads> {
+pub(super) fn owner_dependencies(node: &Node, params: Params<'_>) -> Option<Dependencies> {
     type OwnerParams = (String, RpcTokenAccountsFilter, Option<PageConfig>);
     let (owner, filter, config): OwnerParams = params.parse(2).ok()?;
     let owner = parse_key::pubkey(&owner).ok()?;
@@ -170,7 +170,7 @@ pub(super) fn owner_dependencies(node: &Node, params: Params<'_>) -> Option<Read
 }
 
 /// The same of a mint's.
-pub(super) fn mint_dependencies(node: &Node, params: Params<'_>) -> Option<Reads> {
+pub(super) fn mint_dependencies(node: &Node, params: Params<'_>) -> Option<Dependencies> {
     let (mint, config): (String, Option<PageConfig>) = params.parse(1).ok()?;
     let mint = parse_key::pubkey(&mint).ok()?;
     let config = config.unwrap_or_default();
@@ -183,12 +183,13 @@ fn token_dependencies(
     config: &PageConfig,
     first: (KeyKind, Pubkey),
     (program, mint): (Option<Pubkey>, Option<Pubkey>),
-) -> Option<Reads> {
+) -> Option<Dependencies> {
     let view = node.reader.view(level(config.account.commitment));
     let program = token_program(&view, program, mint.as_ref()).ok()?;
     let other_mint = mint.filter(|_| first.0 != key_kind::MINT);
     let keys = token_keys(&view, first, other_mint, program).ok()?;
-    dependencies(&view, config, &keys, true)?.records(mint.iter().map(accounts_reader::address))
+    dependencies(&view, config, &keys, true)?
+        .with_records(mint.iter().map(accounts_reader::address))
 }
 
 /// Not of a page that may end where too much was looked at: what is looked at and not on it may change.
@@ -197,18 +198,18 @@ fn dependencies(
     config: &PageConfig,
     keys: &[(KeyKind, Address)],
     of_tokens: bool,
-) -> Option<Reads> {
+) -> Option<Dependencies> {
     let narrowest = *keys.iter().min_by_key(|(facet, key)| view.records_by_key_len(*facet, key))?;
     let is_whole = |view: &chain::View, keys: &[_]| view.records_by_keys_len(keys) <= VISITS_MAX;
     if !is_whole(view, keys) {
         return None;
     }
     let account = &config.account;
-    let reads = Reads::nothing(level(account.commitment), account.min_context_slot);
+    let reads = Dependencies::none(level(account.commitment), account.min_context_slot);
     let is_parsed = account.encoding == Some(UiAccountEncoding::JsonParsed);
     let (commitment, keys) = (reads.commitment, Box::from(keys));
-    let reads = reads.only_if(move |node| is_whole(&node.reader.view(commitment), &keys));
-    Some(reads.key(narrowest).block_if(is_parsed && of_tokens))
+    let reads = reads.with_precondition(move |node| is_whole(&node.reader.view(commitment), &keys));
+    Some(reads.with_key(narrowest).with_block_if(is_parsed && of_tokens))
 }
 
 /// The answer that `write` makes of a page's accounts and the key of the next one.

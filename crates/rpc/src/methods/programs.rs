@@ -9,8 +9,8 @@ use super::account_list::{self, AccountFilter, ListFormat, ListQuery};
 use super::cost::{self, CostEstimate};
 use super::index_selection::program_keys;
 use super::{Class, InlineBudget, Method, MethodResult, parse_key};
-use crate::cached::Reads;
 use crate::commitment::{level, view, view_since, with_context};
+use crate::dependencies::Dependencies;
 use crate::error::RpcError;
 use crate::node::Node;
 use crate::params::Params;
@@ -37,7 +37,7 @@ fn by_candidates(node: &Node, params: Params<'_>, _: &mut InlineBudget) -> Optio
 }
 
 /// What an answer reads: of the keys that find its accounts, the one that finds the fewest.
-pub(super) fn dependencies(node: &Node, params: Params<'_>) -> Option<Reads> {
+pub(super) fn dependencies(node: &Node, params: Params<'_>) -> Option<Dependencies> {
     let (program, config): (String, Option<RpcProgramAccountsConfig>) = params.parse(1).ok()?;
     let program = parse_key::pubkey(&program).ok()?;
     let config = config.unwrap_or_default();
@@ -53,8 +53,8 @@ pub(super) fn dependencies(node: &Node, params: Params<'_>) -> Option<Reads> {
     let bytes_min =
         if is_of_all { cost::bytes_min(&view, &keys, encoding(&account_config)) } else { 0 };
     let key = keys.into_iter().min_by_key(|(facet, key)| view.records_by_key_len(*facet, key))?;
-    let reads = Reads::nothing(commitment, account_config.min_context_slot).key(key);
-    Some(reads.at_least(bytes_min).block_if(is_parsed && of_tokens))
+    let reads = Dependencies::none(commitment, account_config.min_context_slot).with_key(key);
+    Some(reads.min_bytes(bytes_min).with_block_if(is_parsed && of_tokens))
 }
 
 fn program_accounts(node: &Node, params: Params<'_>) -> MethodResult {

@@ -45,7 +45,7 @@ fn sending(_: &Node, params: Params<'_>, _: &mut InlineBudget) -> Option<pool::C
     struct Preflight {
         skip_preflight: bool,
     }
-    let given = params.quick::<(IgnoredAny, Option<Preflight>)>(1);
+    let given = params.parse_fast::<(IgnoredAny, Option<Preflight>)>(1);
     let is_skipped = given.and_then(|(_, config)| config).unwrap_or_default().skip_preflight;
     Some(if is_skipped { pool::Class::Light } else { pool::Class::Medium })
 }
@@ -85,7 +85,9 @@ fn send_transaction(node: &Node, params: Params<'_>) -> MethodResult {
         }
     }
     let signature = verified.signature();
-    node.door.send(params.client().into(), verified).map_err(|err| not_sent(node, &err))?;
+    node.transaction_service
+        .send(params.client().into(), verified)
+        .map_err(|err| not_sent(node, &err))?;
     MethodOutput::json(&signature.to_string())
 }
 
@@ -139,7 +141,7 @@ fn request_airdrop(node: &Node, params: Params<'_>) -> MethodResult {
         Some(blockhash) => parse_key::hash(blockhash)?,
         None => view(node, config.commitment).meta().last_blockhash(),
     };
-    match node.door.airdrop(params.client().into(), to, lamports, blockhash) {
+    match node.transaction_service.airdrop(params.client().into(), to, lamports, blockhash) {
         Ok(signature) => MethodOutput::json(&signature.to_string()),
         Err(AirdropError::Send(err)) => Err(not_sent(node, &err)),
         Err(err) => Err(RpcError::internal_with(err.to_string())),

@@ -86,7 +86,7 @@ pub(super) fn run(
     view: &View,
     request: SimulationRequest,
 ) -> Result<Simulation, RpcError> {
-    let mut done = node.door.simulate(view, request).map_err(|err| match err {
+    let mut done = node.transaction_service.simulate(view, request).map_err(|err| match err {
         SimulationError::Sanitize(why) => unsound(&why),
         SimulationError::Panicked => RpcError::internal_with(err.to_string()),
     })?;

@@ -8,8 +8,8 @@ use solana_rpc_client_types::response::RpcBlockhash;
 use super::output::write_json;
 use super::{Class, Method, MethodOutput, MethodResult};
 use crate::commitment::{view_of, with_context};
-use crate::configs;
 use crate::error::RpcError;
+use crate::fast_config;
 use crate::node::Node;
 use crate::params::Params;
 
@@ -22,22 +22,22 @@ pub(super) const METHODS: &[Method] = &[
 ];
 
 fn slot(node: &Node, params: Params<'_>) -> MethodResult {
-    let config = configs::context(params)?;
+    let config = fast_config::context(params)?;
     MethodOutput::json(&view_of(node, config)?.block().slot)
 }
 
 fn block_height(node: &Node, params: Params<'_>) -> MethodResult {
-    let config = configs::context(params)?;
+    let config = fast_config::context(params)?;
     MethodOutput::json(&view_of(node, config)?.meta().block_height)
 }
 
 fn transaction_count(node: &Node, params: Params<'_>) -> MethodResult {
-    let config = configs::context(params)?;
+    let config = fast_config::context(params)?;
     MethodOutput::json(&view_of(node, config)?.meta().transaction_count)
 }
 
 fn latest_blockhash(node: &Node, params: Params<'_>) -> MethodResult {
-    let config = configs::context(params)?;
+    let config = fast_config::context(params)?;
     let view = view_of(node, config)?;
     let blockhash = view.meta().last_blockhash();
     let last_valid_block_height = view.meta().last_valid_block_height(&blockhash);
@@ -50,7 +50,7 @@ fn latest_blockhash(node: &Node, params: Params<'_>) -> MethodResult {
 }
 
 fn is_blockhash_valid(node: &Node, params: Params<'_>) -> MethodResult {
-    let (text, config) = configs::key_and_context(params)?;
+    let (text, config) = fast_config::key_and_context(params)?;
     // Agave says this one without "Invalid param".
     let blockhash =
         Hash::from_str(&text).map_err(|err| RpcError::invalid_params(format!("{err:?}")))?;

@@ -23,8 +23,8 @@ use solana_stake_interface::state::StakeStateV2;
 
 use super::incremental::{IncrementalQuery, VISITS, run_incremental};
 use super::{Class, Method, MethodOutput, MethodResult, accounts_reader};
-use crate::cached::Reads;
 use crate::commitment::{level, view, with_context};
+use crate::dependencies::Dependencies;
 use crate::error::RpcError;
 use crate::node::Node;
 use crate::params::Params;
@@ -54,17 +54,17 @@ fn supply(node: &Node, params: Params<'_>) -> MethodResult {
 }
 
 /// What the supply is read from: all of the block.
-pub(super) fn dependencies(params: Params<'_>) -> Option<Reads> {
+pub(super) fn dependencies(params: Params<'_>) -> Option<Dependencies> {
     let (config,): (Option<RpcSupplyConfig>,) = params.parse(0).ok()?;
     let commitment = level(config.unwrap_or_default().commitment);
-    Some(Reads::nothing(commitment, None).block_if(true))
+    Some(Dependencies::none(commitment, None).with_block_if(true))
 }
 
 /// The same for the largest accounts.
-pub(super) fn largest_dependencies(params: Params<'_>) -> Option<Reads> {
+pub(super) fn largest_dependencies(params: Params<'_>) -> Option<Dependencies> {
     let (config,): (Option<RpcLargestAccountsConfig>,) = params.parse(0).ok()?;
     let commitment = level(config.unwrap_or_default().commitment);
-    Some(Reads::nothing(commitment, None).block_if(true))
+    Some(Dependencies::none(commitment, None).with_block_if(true))
 }
 
 fn largest_accounts(node: &Node, params: Params<'_>) -> MethodResult {

@@ -21,8 +21,8 @@ use super::cost::{CostEstimate, inline_bytes};
 use super::incremental::{IncrementalQuery, VISITS, run_incremental};
 use super::index_selection::token_keys;
 use super::{Class, InlineBudget, Method, MethodOutput, MethodResult, accounts_reader, parse_key};
-use crate::cached::Reads;
 use crate::commitment::{level, view, view_since, with_context};
+use crate::dependencies::Dependencies;
 use crate::error::RpcError;
 use crate::node::Node;
 use crate::params::Params;
@@ -265,7 +265,11 @@ fn class(
 }
 
 /// What an answer reads: the accounts of the wallet, and the mint, which says the program.
-pub(super) fn dependencies(node: &Node, params: Params<'_>, facet: KeyKind) -> Option<Reads> {
+pub(super) fn dependencies(
+    node: &Node,
+    params: Params<'_>,
+    facet: KeyKind,
+) -> Option<Dependencies> {
     let (key, filter, config): AccountsParams = params.parse(2).ok()?;
     let key = parse_key::pubkey(&key).ok()?;
     let (program, mint) = program_or_mint(filter).ok()?;
@@ -275,21 +279,21 @@ pub(super) fn dependencies(node: &Node, params: Params<'_>, facet: KeyKind) -> O
     token_keys(&view, (facet, key), mint, token_program(&view, program, mint.as_ref()).ok()?)
         .ok()?;
     let is_parsed = config.encoding == Some(UiAccountEncoding::JsonParsed);
-    let reads = Reads::nothing(commitment, config.min_context_slot);
-    let reads = reads.key((facet, accounts_reader::address(&key))).block_if(is_parsed);
-    reads.records(mint.iter().map(accounts_reader::address))
+    let reads = Dependencies::none(commitment, config.min_context_slot);
+    let reads = reads.with_key((facet, accounts_reader::address(&key))).with_block_if(is_parsed);
+    reads.with_records(mint.iter().map(accounts_reader::address))
 }
 
 /// What the largest holders are read from: the mint and its accounts; the time too, by which some mints
 /// write their amounts.
-pub(super) fn largest_dependencies(node: &Node, params: Params<'_>) -> Option<Reads> {
+pub(super) fn largest_dependencies(node: &Node, params: Params<'_>) -> Option<Dependencies> {
     let (mint, commitment): (String, Option<CommitmentConfig>) = params.parse(1).ok()?;
     let mint = parse_key::pubkey(&mint).ok()?;
     let commitment = level(commitment);
     let (program, _) = accounts_reader::require_mint(&node.reader.view(commitment), &mint).ok()?;
     let key = (key_kind::MINT, accounts_reader::address(&mint));
-    let reads = Reads::nothing(commitment, None).key(key);
-    reads.block_if(program != spl_token_interface::id()).records([key.1])
+    let reads = Dependencies::none(commitment, None).with_key(key);
+    reads.with_block_if(program != spl_token_interface::id()).with_records([key.1])
 }
 
 fn no_account() -> RpcError {

@@ -17,8 +17,8 @@ use solana_transaction_status::{
 };
 
 use super::{Class, Method, MethodOutput, MethodResult, blocks, parse_key};
-use crate::cached::Reads;
 use crate::custom_error::RpcCustomError;
+use crate::dependencies::Dependencies;
 use crate::error::RpcError;
 use crate::node::Node;
 use crate::params::Params;
@@ -52,7 +52,7 @@ fn transaction(node: &Node, params: Params<'_>) -> MethodResult {
 }
 
 /// A transaction that is finalized and still kept never changes.
-pub(super) fn dependencies(node: &Node, params: Params<'_>) -> Option<Reads> {
+pub(super) fn dependencies(node: &Node, params: Params<'_>) -> Option<Dependencies> {
     type TransactionParams = (String, Option<RpcEncodingConfigWrapper<RpcTransactionConfig>>);
     let (signature, _): TransactionParams = params.parse(1).ok()?;
     let signature = parse_key::signature(&signature).ok()?;
@@ -61,7 +61,8 @@ pub(super) fn dependencies(node: &Node, params: Params<'_>) -> Option<Reads> {
         let history = node.history.snapshot();
         history.transaction(&signature).is_some_and(|executed| executed.slot <= root)
     };
-    is_final(node).then(|| Reads::nothing(Commitment::Finalized, None).only_if(is_final))
+    is_final(node)
+        .then(|| Dependencies::none(Commitment::Finalized, None).with_precondition(is_final))
 }
 
 /// Where a transaction stands in the ledger's order.

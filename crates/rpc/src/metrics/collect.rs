@@ -8,7 +8,7 @@ use pool::{Class, ClassCounters};
 use super::exposition::{Exposition, MetricKind};
 use super::http::seconds;
 use super::{Collector, WebSocketMetrics, process};
-use crate::{Node, Status, Usage};
+use crate::{Node, NodeMemory, Status};
 
 /// All figures. Memory is counted by walking the ledger, so not on a thread that polls sockets.
 pub(crate) fn collect_text(node: &Node) -> String {
@@ -146,7 +146,7 @@ fn response_cache(to: &mut Exposition, node: &Node) {
         evicted,
         bytes,
         entries,
-    } = node.answers.counters();
+    } = node.response_cache.counters();
     let cache = ("cache", "answers");
     let help = "Look-ups of a cache: hit; miss (not there); stale (there, but what it was read from \
                 changed). Of those that were no hit: waited for another's, or bypassed the cache.";
@@ -191,7 +191,7 @@ fn ledger(to: &mut Exposition, node: &Node) {
     }
     let help = "For how long the slot has not moved.";
     let mut family = to.family("hydrant_slot_age_seconds", MetricKind::Gauge, help);
-    let ages = node.health.ages(node.pool.now());
+    let ages = node.health.slot_ages(node.pool.now());
     for ((level, _), age) in levels.into_iter().zip(ages.into_iter().flatten()) {
         family.put(&[("commitment", level)], seconds(age));
     }
@@ -213,7 +213,7 @@ fn ledger(to: &mut Exposition, node: &Node) {
 }
 
 fn memory(to: &mut Exposition, node: &Node, sources: &[Arc<dyn Collector>]) {
-    let usage = Usage::of(node);
+    let usage = NodeMemory::for_node(node);
     let bytes = usage.ledger;
     let parts = [
         ("addresses", bytes.addresses as u64),
@@ -222,7 +222,7 @@ fn memory(to: &mut Exposition, node: &Node, sources: &[Arc<dyn Collector>]) {
         ("kept", bytes.unpacked as u64),
         ("ranks", bytes.ranks as u64),
         ("history", usage.history_bytes),
-        ("answers", node.answers.counters().bytes),
+        ("answers", node.response_cache.counters().bytes),
     ];
     let mut family = to.family("hydrant_memory_bytes", MetricKind::Gauge, "Memory of each part.");
     let others = sources.iter().flat_map(|source| source.memory());

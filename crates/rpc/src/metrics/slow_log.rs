@@ -7,7 +7,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use super::{ExecutionPath, MethodLabel, Metrics, Outcome};
-use crate::asker::Asker;
+use crate::request_context::RequestContext;
 
 /// Lines in the log of a second: enough to see what is slow, too few to fill a disk.
 const LINES_PER_SECOND_MAX: u32 = 10;
@@ -19,7 +19,7 @@ const PARAMS_BYTES_MAX: usize = 256;
 
 /// A request that took too long.
 pub(crate) struct SlowRequest<'a> {
-    pub(crate) context: &'a Asker,
+    pub(crate) context: &'a RequestContext,
     pub(crate) method: &'a str,
     pub(crate) params: Option<&'a str>,
     pub(crate) path: ExecutionPath,

@@ -278,7 +278,7 @@ impl PendingReply {
     fn reply(&self, pubsub: &PubSub, answer: Result<MethodOutput, RpcError>) -> Vec<SessionOutput> {
         methods::record_call(pubsub, Some(self.method), self.received_at, answer.as_ref());
         let reply = answer.and_then(|answer| answer.into_response(&self.id));
-        text(reply.unwrap_or_else(|err| envelope::error_reply(&err, &self.id, true)))
+        text(reply.unwrap_or_else(|err| envelope::error_response(&err, &self.id, true)))
     }
 
     /// A step of what it is worth; an error, or a panic, is its answer.

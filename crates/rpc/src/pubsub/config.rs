@@ -113,7 +113,7 @@ impl Default for Config {
 impl Config {
     /// Checks every number.
     pub fn check(&self) -> Result<(), ConfigError> {
-        config::at_least_one(&[
+        config::check_nonzero(&[
             ("pubsub.connections_max", self.connections_max),
             ("pubsub.subscriptions_max", self.subscriptions_max),
             ("pubsub.subscriptions_per_connection_max", self.subscriptions_per_connection_max),
@@ -135,11 +135,11 @@ impl Config {
             return Err(ConfigError {
                 name: "pubsub.incoming_bytes_max",
                 value: self.incoming_bytes_max as u64,
-                wanted: "at least twice pubsub.addresses_message_bytes_max and \
+                expected: "at least twice pubsub.addresses_message_bytes_max and \
                          pubsub.message_bytes_max: a client has half of it",
             });
         }
-        config::times(&[
+        config::check_timeouts(&[
             ("pubsub.message_timeout_ms", self.message_timeout_ms),
             ("pubsub.write_timeout_ms", self.write_timeout_ms),
             ("pubsub.close_timeout_ms", self.close_timeout_ms),

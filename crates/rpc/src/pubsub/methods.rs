@@ -43,12 +43,12 @@ pub(super) fn handle_message(pubsub: &PubSub, client: &Session, message: &str) -
         client.count_calls(pubsub, calls);
     } else if let Err(err) = client.admit(pubsub, calls) {
         record_call(pubsub, None, began, Err(&err));
-        return Some(envelope::error_reply(&err, id.unwrap_or(&Id::Null), true));
+        return Some(envelope::error_response(&err, id.unwrap_or(&Id::Null), true));
     }
     match read {
         Err(err) => {
             record_call(pubsub, None, began, Err(&err));
-            Some(envelope::error_reply(&err, &Id::Null, true))
+            Some(envelope::error_response(&err, &Id::Null, true))
         }
         Ok(Request::Single(call)) => handle_call(pubsub, client, began, call),
         Ok(Request::Batch(calls)) => {
@@ -111,7 +111,7 @@ fn handle_call(
         Call::Notification => return None,
         Call::Invalid { id, versioned, err } => {
             record_call(pubsub, None, began, Err(&err));
-            return Some(envelope::error_reply(&err, &id, versioned));
+            return Some(envelope::error_response(&err, &id, versioned));
         }
         Call::Method { id, method, params } => (id, method, params),
     };
@@ -122,7 +122,7 @@ fn handle_call(
     });
     record_call(pubsub, Some(&method), began, result.as_ref());
     let reply = result.and_then(|answer| answer.into_response(&id));
-    Some(reply.unwrap_or_else(|err| envelope::error_reply(&err, &id, true)))
+    Some(reply.unwrap_or_else(|err| envelope::error_response(&err, &id, true)))
 }
 
 fn run(pubsub: &PubSub, client: &Session, method: &str, params: Params<'_>) -> MethodResult {

@@ -59,7 +59,7 @@ use subscription::Subscription;
 
 use crate::error::RpcError;
 use crate::params::Params;
-use crate::{Socket, Speaker};
+use crate::{Socket, WebSocketHandler};
 
 pub use config::Config;
 pub use connection::serve_connection;
@@ -187,8 +187,8 @@ impl PubSub {
     }
 }
 
-impl Speaker for PubSub {
-    fn speak(
+impl WebSocketHandler for PubSub {
+    fn handle(
         self: Arc<Self>,
         socket: Socket,
         of: ClientId,

@@ -137,7 +137,7 @@ fn a_token_account_is_parsed_with_the_decimals_of_its_mint() {
 }
 
 #[test]
-fn several_accounts_come_in_the_order_asked() {
+fn several_accounts_come_in_the_order_requested() {
     let world = World::new();
     let mut client = world.client();
     let asked = [WALLET, PROGRAM, DATA[0], WALLET].map(|pubkey| pubkey.to_string());
@@ -174,7 +174,7 @@ fn an_account_must_hold_something() {
 }
 
 #[test]
-fn the_least_stake_is_a_lamport_until_the_feature_is_on() {
+fn the_minimum_stake_is_a_lamport_until_the_feature_is_on() {
     let world = World::new();
     let result = world.client().result("getStakeMinimumDelegation", json!([]));
     assert_eq!((&result["value"], &result["context"]["slot"]), (&json!(1), &json!(100)));

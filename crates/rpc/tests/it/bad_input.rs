@@ -129,7 +129,7 @@ fn bytes(transaction: &VersionedTransaction) -> Vec<u8> {
 }
 
 /// What a transaction's bytes are told by both methods that take one.
-fn told(world: &World, bytes: &[u8]) -> [(i64, String); 2] {
+fn errors_by_method(world: &World, bytes: &[u8]) -> [(i64, String); 2] {
     let config = json!({ "encoding": "base64" });
     let params = json!([BASE64_STANDARD.encode(bytes), config]);
     ["sendTransaction", "simulateTransaction"]
@@ -141,15 +141,15 @@ fn a_transaction_cut_anywhere_is_no_transaction() {
     let world = World::new();
     let whole = bytes(&transfer());
     for length in 0..whole.len() {
-        for (code, message) in told(&world, &whole[..length]) {
+        for (code, message) in errors_by_method(&world, &whole[..length]) {
             let start =
                 "failed to deserialize solana_transaction::versioned::VersionedTransaction: ";
             assert_eq!(code, -32602, "cut to {length}: {message}");
             assert!(message.starts_with(start), "cut to {length}: {message}");
         }
     }
-    assert_eq!(world.door.sent.load(Ordering::SeqCst), 0);
-    assert_eq!(world.door.simulated.load(Ordering::SeqCst), 0);
+    assert_eq!(world.transaction_service.sent.load(Ordering::SeqCst), 0);
+    assert_eq!(world.transaction_service.simulated.load(Ordering::SeqCst), 0);
 }
 
 #[test]
@@ -160,10 +160,10 @@ fn a_transaction_with_bytes_left_over_or_changed_does_no_harm() {
         let mut changed = whole.clone();
         changed[at] ^= 0xff;
         // Each is refused for one reason or another; none reaches the door with a wrong signature.
-        let [sent, _] = told(&world, &changed);
+        let [sent, _] = errors_by_method(&world, &changed);
         assert!([-32602, -32002].contains(&sent.0), "byte {at}: {sent:?}");
     }
-    assert_eq!(world.door.sent.load(Ordering::SeqCst), 0);
+    assert_eq!(world.transaction_service.sent.load(Ordering::SeqCst), 0);
 }
 
 #[test]
@@ -185,7 +185,7 @@ fn a_wrong_signature_is_refused_with_and_without_preflight() {
     let config = json!({ "encoding": "base64", "sigVerify": true });
     let simulated = world.client().result("simulateTransaction", json!([text, config]));
     assert_eq!(simulated["value"]["err"], json!("SignatureFailure"));
-    assert_eq!(world.door.sent.load(Ordering::SeqCst), 0);
+    assert_eq!(world.transaction_service.sent.load(Ordering::SeqCst), 0);
 }
 
 #[test]
@@ -199,7 +199,7 @@ fn a_transaction_that_contradicts_itself_is_refused() {
         };
         change(&mut transaction, &mut message);
         transaction.message = VersionedMessage::Legacy(message);
-        for (code, message) in told(&world, &bytes(&transaction)) {
+        for (code, message) in errors_by_method(&world, &bytes(&transaction)) {
             assert_eq!(code, -32602, "{why}: {message}");
             assert!(message.starts_with("invalid transaction: "), "{why}: {message}");
         }
@@ -216,5 +216,5 @@ fn a_transaction_that_contradicts_itself_is_refused() {
     });
     refused("more signers than keys", &|_, message| message.header.num_required_signatures = 9);
     refused("the payer as a program", &|_, message| message.instructions[0].program_id_index = 0);
-    assert_eq!(world.door.sent.load(Ordering::SeqCst), 0);
+    assert_eq!(world.transaction_service.sent.load(Ordering::SeqCst), 0);
 }

@@ -39,7 +39,7 @@ fn a_batch_mixes_cheap_and_heavy_and_keeps_their_order() {
 }
 
 #[test]
-fn nothing_to_answer_is_an_empty_answer() {
+fn nothing_to_answer_is_an_empty_response() {
     let world = World::new();
     let mut client = world.client();
     let notification = r#"{"jsonrpc":"2.0","method":"getSlot"}"#;

@@ -10,7 +10,7 @@ use hyper::header::HeaderName;
 use ledger::{Address, Change};
 use pool::{Class, ClientId};
 use query::{IndexConfig, Ledger, LedgerConfig};
-use rpc::{Config, answer_here};
+use rpc::{Config, handle_blocking};
 use serde_json::json;
 use solana::Account;
 use solana_hash::Hash;
@@ -211,7 +211,7 @@ fn add_to_history(history: &History, slot: u64, parent_slot: u64) {
     history.publish();
 }
 
-pub(crate) fn ask(client: &mut Client, body: &str, coding: &str) -> Vec<u8> {
+pub(crate) fn post_decoded(client: &mut Client, body: &str, coding: &str) -> Vec<u8> {
     let head = format!("host: test\r\naccept-encoding: {coding}");
     client.send(post(body).replace("host: test", &head));
     let response = client.receive();
@@ -228,7 +228,7 @@ pub(crate) fn ask(client: &mut Client, body: &str, coding: &str) -> Vec<u8> {
 }
 
 #[test]
-fn an_answer_from_the_cache_is_what_would_be_made_now() {
+fn a_cached_response_is_what_would_be_computed_now() {
     let config = LedgerConfig::new(10_000);
     let (mut ledger, reader) = Ledger::new(config, block(100), bank(100));
     let mut random = Rng::with_seed(7);
@@ -241,10 +241,11 @@ fn an_answer_from_the_cache_is_what_would_be_made_now() {
     let mut client = world.client();
     let (mut slots, mut root, mut asked) = (vec![100], 0, 0);
     let mut hits: HashMap<&str, u64> = HashMap::new();
-    let hits_now = || world.node.answers.counters().hits;
+    let hits_now = || world.node.response_cache.counters().hits;
     let mut check = |body: &str, coding: &str| {
-        let cached = ask(&mut client, body, coding);
-        let fresh = answer_here(&world.node, body).map(|fresh| [fresh, b"\n".to_vec()].concat());
+        let cached = post_decoded(&mut client, body, coding);
+        let fresh =
+            handle_blocking(&world.node, body).map(|fresh| [fresh, b"\n".to_vec()].concat());
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         assert_eq!(text(&cached), text(&fresh.unwrap_or_default()), "{coding} {body}");
     };
@@ -296,10 +297,10 @@ fn an_answer_from_the_cache_is_what_would_be_made_now() {
     assert!(METHODS.iter().all(|method| hits.get(method) > Some(&0)), "{hits:?}");
     let first_kept = world.node.history.snapshot().first_slot();
     assert!(first_kept.is_some_and(|first| first > slots[1]), "history went over its end");
-    let counters = world.node.answers.counters();
+    let counters = world.node.response_cache.counters();
     assert!(counters.hits > asked / 10 && counters.stale > 100, "{counters:?} of {asked}");
     // Of these some are known by their text alone.
-    let known = world.node.answers.known_hits();
+    let known = world.node.response_cache.memo_hits();
     assert!(known > 100 && known < counters.hits, "{known} of {counters:?}");
 }
 
@@ -321,7 +322,7 @@ fn equal_requests_at_once_are_computed_once() {
     for (at, client) in clients.iter_mut().enumerate() {
         client.send(post(if at % 2 == 0 { &body } else { &other }));
     }
-    world.wait_answers(|answers| answers.coalesced == 19);
+    world.wait_response_cache(|answers| answers.coalesced == 19);
     drop(release);
     let replies: Vec<_> = clients.iter_mut().map(|client| client.receive().json()).collect();
     assert!(replies.iter().all(|reply| *reply == replies[0] && reply["result"].is_array()));
@@ -355,7 +356,7 @@ pub(crate) fn from_byte(offset: usize, is_known: bool) -> String {
 }
 
 #[test]
-fn answers_that_nobody_reads_hold_no_more_than_the_cache_may_collect() {
+fn unread_responses_use_no_more_memory_than_the_cache_may_collect() {
     const CACHE_BYTES: u64 = 256 << 20;
     let world = World::cached(large_program(), CACHE_BYTES);
     let before = resident_bytes();
@@ -367,7 +368,7 @@ fn answers_that_nobody_reads_hold_no_more_than_the_cache_may_collect() {
         })
         .collect();
     world.wait_pool(|pool| pool.class(Class::Heavy).blocked == clients.len());
-    let held = world.node.answers.held_bytes();
+    let held = world.node.response_cache.used_bytes();
     assert!(held <= CACHE_BYTES / 4 + (1 << 20), "{held}");
     // Others' tests are in it as well.
     let grown = resident_bytes().saturating_sub(before);
@@ -375,9 +376,9 @@ fn answers_that_nobody_reads_hold_no_more_than_the_cache_may_collect() {
     drop(clients);
     world.wait_pool(|pool| pool.class(Class::Heavy).active == 0);
     let whole = world.client().post(&from_byte(0, false));
-    let plain = answer_here(&world.node, &from_byte(0, false)).expect("a call is answered");
+    let plain = handle_blocking(&world.node, &from_byte(0, false)).expect("a call is answered");
     assert_eq!(whole.bytes[..whole.bytes.len() - 1], plain, "given up, and whole");
-    assert_eq!(world.node.answers.held_bytes(), 0, "and all of it is let go");
+    assert_eq!(world.node.response_cache.used_bytes(), 0, "and all of it is let go");
 }
 
 #[test]
@@ -386,10 +387,10 @@ fn what_is_known_to_be_too_large_is_not_collected() {
     let mut client = world.client();
     client.send(post(&from_byte(0, true)));
     world.wait_pool(|pool| pool.class(Class::Heavy).blocked == 1);
-    assert_eq!(world.node.answers.held_bytes(), 0);
-    assert_eq!(world.node.answers.counters().misses, 0, "it is not looked for");
+    assert_eq!(world.node.response_cache.used_bytes(), 0);
+    assert_eq!(world.node.response_cache.counters().misses, 0, "it is not looked for");
     let whole = client.receive();
-    let plain = answer_here(&world.node, &from_byte(0, true)).expect("a call is answered");
+    let plain = handle_blocking(&world.node, &from_byte(0, true)).expect("a call is answered");
     assert_eq!(whole.bytes[..whole.bytes.len() - 1], plain);
 }
 
@@ -399,7 +400,7 @@ fn no_slice_handles_more_than_a_piece() {
     for (coding, is_known) in [("gzip", false), ("gzip", true), ("identity", false)] {
         let world = World::on(large_program(), Config::default(), pool.clone());
         let mut client = world.client();
-        let bytes = ask(&mut client, &from_byte(0, is_known), coding).len();
+        let bytes = post_decoded(&mut client, &from_byte(0, is_known), coding).len();
         assert!(bytes > 25 << 20);
         let slices = world.class(Class::Heavy).time_slices as usize;
         assert!(slices >= bytes / (256 << 10), "{slices} slices for {bytes} bytes, {coding}");
@@ -407,7 +408,7 @@ fn no_slice_handles_more_than_a_piece() {
 }
 
 /// A request of a named client for the first so many bytes of each account of the program.
-fn of_client(name: &str, bytes: usize) -> String {
+fn request_from_client(name: &str, bytes: usize) -> String {
     let config = json!({ "encoding": "base64", "dataSlice": { "offset": 0, "length": bytes } });
     let params = json!([PROGRAM.to_string(), config]);
     let body =
@@ -416,21 +417,21 @@ fn of_client(name: &str, bytes: usize) -> String {
 }
 
 #[test]
-fn nobody_waits_at_the_back_of_another_clients_queue() {
+fn no_client_waits_at_the_back_of_another_clients_queue() {
     let config =
         Config { client_header: Some(HeaderName::from_static("x-api-key")), ..Config::default() };
     let world = World::on(world::ledger(IndexConfig::default()), config, pool::Config::default());
     let release = world.occupy_pool();
     let queued = |tasks| world.wait_pool(|pool| pool.class(Class::Medium).queued == tasks);
     let (mut first, mut same, mut other) = (world.client(), world.client(), world.client());
-    first.send(of_client("a", 1));
+    first.send(request_from_client("a", 1));
     queued(1);
     // The same client's next task takes its thread for as long as it likes.
     let blocking = world.queue(Class::Medium, ClientId::from_name(b"a"));
     queued(2);
-    same.send(of_client("a", 2));
+    same.send(request_from_client("a", 2));
     queued(3);
-    other.send(of_client("b", 2));
+    other.send(request_from_client("b", 2));
     queued(4);
     drop(release);
     let answer = other.receive();
@@ -439,26 +440,26 @@ fn nobody_waits_at_the_back_of_another_clients_queue() {
     drop(blocking);
     assert_eq!(same.receive().json(), answer.json());
     assert!(first.receive().json()["result"].is_array());
-    let counters = world.node.answers.counters();
+    let counters = world.node.response_cache.counters();
     assert_eq!((counters.misses, counters.coalesced, counters.entries), (3, 1, 2), "{counters:?}");
 }
 
 #[test]
-fn who_waits_for_an_answer_is_told_when_his_deadline_is_over() {
+fn a_client_that_waits_for_a_response_gets_an_error_when_its_deadline_is_over() {
     let mut pool = pool::Config::default();
     pool.medium.deadline_ms = 50;
     let world = World::on(world::ledger(IndexConfig::default()), Config::default(), pool);
     let _release = world.occupy_pool();
     let (mut makes, mut waits) = (world.client(), world.client());
-    makes.send(of_client("a", 1));
+    makes.send(request_from_client("a", 1));
     world.wait_pool(|pool| pool.class(Class::Medium).queued == 1);
-    waits.send(of_client("a", 1));
-    world.wait_answers(|answers| answers.coalesced == 1);
+    waits.send(request_from_client("a", 1));
+    world.wait_response_cache(|answers| answers.coalesced == 1);
     // The pool has no thread that could tell it.
     let response = waits.receive();
     assert_eq!((response.status, response.header("retry-after")), (429, Some("1")));
     assert!(response.body.contains("pool.medium.deadline_ms"), "{}", response.body);
-    let figures = crate::metrics::Figures::of(&mut waits);
+    let figures = crate::metrics::ScrapedMetrics::scrape(&mut waits);
     let told = figures.get("hydrant_rejected_total{cause=\"deadline\",class=\"medium\"}");
     assert_eq!(told, 1.0, "{:?}", figures.all());
 }

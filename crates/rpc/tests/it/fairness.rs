@@ -5,7 +5,7 @@
 use rpc::Config;
 use serde_json::json;
 
-use crate::metrics::Figures;
+use crate::metrics::ScrapedMetrics;
 use crate::wire::{Client, post};
 use crate::world::{PROGRAM, World};
 
@@ -13,7 +13,7 @@ const SLOT: &str = r#"{"jsonrpc":"2.0","id":1,"method":"getSlot"}"#;
 const SLOT_REPLY: &str = "{\"jsonrpc\":\"2.0\",\"result\":100,\"id\":1}\n";
 
 fn yields(world: &World) -> f64 {
-    Figures::of(&mut world.client()).get("hydrant_http_yields_total")
+    ScrapedMetrics::scrape(&mut world.client()).get("hydrant_http_yields_total")
 }
 
 #[test]
@@ -28,7 +28,7 @@ fn a_connection_that_pipelines_yields_after_some_requests() {
     }
     let yielded = yields(&world);
     assert!(yielded > 0.0, "500 requests in one go");
-    let figures = Figures::of(&mut world.client());
+    let figures = ScrapedMetrics::scrape(&mut world.client());
     assert_eq!(figures.get("hydrant_http_connections_queued"), 0.0);
     // One request at a time is within the budget of a poll.
     for _ in 0..20 {
@@ -38,7 +38,7 @@ fn a_connection_that_pipelines_yields_after_some_requests() {
 }
 
 #[test]
-fn a_large_answer_is_written_in_pieces_with_others_in_between() {
+fn a_large_response_is_written_in_chunks_with_others_in_between() {
     let world = World::new();
     let call = format!(
         r#"{{"jsonrpc":"2.0","id":1,"method":"getProgramAccounts","params":["{PROGRAM}",{{"encoding":"base64"}}]}}"#
@@ -83,7 +83,7 @@ fn an_address_that_takes_all_connections_leaves_some_to_others() {
     assert_eq!(Client::connect_from([127, 0, 0, 9], world.rpc).receive().status, 429);
     drop(held);
     assert_eq!(other.post(SLOT).body, SLOT_REPLY);
-    let figures = Figures::of(&mut other);
+    let figures = ScrapedMetrics::scrape(&mut other);
     assert_eq!(figures.get("hydrant_http_connections_refused_total"), 11.0);
 }
 

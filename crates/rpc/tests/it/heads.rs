@@ -24,7 +24,7 @@ fn refused(world: &World, request: &str) -> Response {
 }
 
 #[test]
-fn a_uri_that_is_too_long_is_told_with_its_length_and_the_limit() {
+fn a_uri_that_is_too_long_is_refused_with_its_length_and_the_limit() {
     let world = World::new();
     let uri =
         |bytes: usize| format!("GET /{} HTTP/1.1\r\nhost: test\r\n\r\n", "a".repeat(bytes - 1));
@@ -38,7 +38,7 @@ fn a_uri_that_is_too_long_is_told_with_its_length_and_the_limit() {
 }
 
 #[test]
-fn a_list_in_a_header_that_is_too_long_is_told_with_its_name() {
+fn a_list_in_a_header_that_is_too_long_is_refused_with_its_name() {
     let world = World::new();
     for name in ["accept", "accept-encoding", "connection", "if-none-match", "upgrade"] {
         let line = |bytes| format!("{name}: {}\r\n", ",".repeat(bytes));

@@ -17,15 +17,15 @@ const STALL: Duration = Duration::from_secs(10);
 
 /// A clock that a test moves.
 #[derive(Default)]
-struct Hand(AtomicU64);
+struct ManualClock(AtomicU64);
 
-impl Hand {
-    fn go_on(&self, by: Duration) {
+impl ManualClock {
+    fn advance(&self, by: Duration) {
         self.0.fetch_add(by.as_millis() as u64, Ordering::SeqCst);
     }
 }
 
-impl Clock for Hand {
+impl Clock for ManualClock {
     fn now(&self) -> Duration {
         Duration::from_millis(self.0.load(Ordering::SeqCst))
     }
@@ -45,11 +45,11 @@ fn health(client: &mut Client) -> (String, u16, Option<serde_json::Value>) {
 }
 
 #[test]
-fn a_writer_that_stops_is_told_of_everywhere_until_it_goes_on() {
+fn a_writer_that_stops_is_reported_everywhere_until_it_goes_on() {
     let config = LedgerConfig { addresses_max: 10, indices: IndexConfig::default() };
     let (mut ledger, reader) = Ledger::new(config, block(FINALIZED), bank(FINALIZED));
-    let clock = Arc::new(Hand::default());
-    let timed = (Arc::clone(&clock) as Arc<dyn Clock>, Health::watching(SLOT, STALL));
+    let clock = Arc::new(ManualClock::default());
+    let timed = (Arc::clone(&clock) as Arc<dyn Clock>, Health::with_slot_clock(SLOT, STALL));
     let world = World::timed(reader, Config::default(), pool::Config::default(), None, timed);
     let mut client = world.client();
     let mut make_block = |slot: u64| {
@@ -57,18 +57,18 @@ fn a_writer_that_stops_is_told_of_everywhere_until_it_goes_on() {
         let complete = Arc::new(chain::BlockInfo { complete: true, ..(*bank(slot)).clone() });
         ledger.complete(block(slot), complete).expect("complete");
         ledger.publish();
-        clock.go_on(SLOT);
-        world.node.look();
+        clock.advance(SLOT);
+        world.node.poll_health();
     };
     (FINALIZED + 1..FINALIZED + 40).for_each(&mut make_block);
     assert_eq!(health(&mut client), ("ok".to_owned(), 200, None));
 
-    clock.go_on(STALL - 2 * SLOT);
-    world.node.look();
+    clock.advance(STALL - 2 * SLOT);
+    world.node.poll_health();
     assert_eq!(health(&mut client), ("ok".to_owned(), 200, None), "it may be late");
 
-    clock.go_on(2 * SLOT);
-    world.node.look();
+    clock.advance(2 * SLOT);
+    world.node.poll_health();
     let (word, ready, err) = health(&mut client);
     assert_eq!((word.as_str(), ready), ("behind", 503));
     // Its last block came with the look after it: the stall is ten seconds, 25 slots.
@@ -89,7 +89,7 @@ fn a_writer_that_stops_is_told_of_everywhere_until_it_goes_on() {
         assert!(figures.contains(line), "{line}{figures}");
     }
 
-    clock.go_on(Duration::from_secs(3_600));
+    clock.advance(Duration::from_secs(3_600));
     make_block(FINALIZED + 40);
     assert_eq!(health(&mut client), ("ok".to_owned(), 200, None));
 }

@@ -17,7 +17,7 @@ fn world(config: Config) -> World {
 }
 
 #[test]
-fn an_answer_ends_in_a_newline_and_the_connection_stays() {
+fn a_response_ends_in_a_newline_and_the_connection_stays() {
     let world = World::new();
     let mut client = world.client();
     for _ in 0..3 {
@@ -106,7 +106,7 @@ fn other_verbs_are_refused() {
 }
 
 #[test]
-fn health_is_told_in_a_word() {
+fn health_is_reported_in_a_word() {
     let world = World::new();
     let mut client = world.client();
     let mut health = || {
@@ -210,7 +210,7 @@ fn half_a_request_and_then_nothing_is_no_harm() {
 }
 
 #[test]
-fn what_is_no_http_is_told_so() {
+fn what_is_no_http_gets_an_error() {
     let world = World::new();
     for bytes in
         [&b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"[..], b"hello\r\n\r\n", b"POST\r\n\r\n"]
@@ -269,7 +269,7 @@ fn a_client_that_does_not_read_is_closed() {
 }
 
 #[test]
-fn one_connection_too_many_waits_for_a_place() {
+fn one_connection_too_many_waits_for_a_permit() {
     let world = world(Config { connections_max: 1, ..Config::default() });
     let mut first = world.client();
     assert_eq!(first.post(SLOT).body, SLOT_REPLY);
@@ -281,7 +281,7 @@ fn one_connection_too_many_waits_for_a_place() {
 }
 
 #[test]
-fn an_address_with_as_many_connections_as_it_may_have_is_told_so() {
+fn an_address_with_as_many_connections_as_it_may_have_gets_429() {
     let config = Config { connections_per_address_max: Some(2), ..Config::default() };
     let world = world(config);
     let (mut first, mut second) = (world.client(), Client::connect(world.pubsub));
@@ -298,7 +298,7 @@ fn an_address_with_as_many_connections_as_it_may_have_is_told_so() {
 }
 
 #[test]
-fn both_ports_speak_websocket() {
+fn both_ports_serve_websocket() {
     let world = World::new();
     for port in [world.rpc, world.pubsub] {
         let mut client = Client::connect(port);
@@ -329,7 +329,7 @@ fn a_websocket_is_its_clients_behind_a_proxy_as_well() {
 }
 
 #[test]
-fn a_handshake_that_is_none_is_told_why() {
+fn a_handshake_that_is_none_is_refused_with_the_reason() {
     let world = World::new();
     let mut client = world.client();
     let mut ask = |lines: &str| {

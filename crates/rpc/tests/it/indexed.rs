@@ -84,7 +84,7 @@ fn requests() -> Vec<Request> {
 }
 
 /// What a node answers, by request.
-fn answers(indices: IndexConfig) -> Vec<(Request, Value)> {
+fn responses(indices: IndexConfig) -> Vec<(Request, Value)> {
     let world = World::indexed(indices);
     let mut client = world.client();
     let answer = |request: Request| {
@@ -111,10 +111,10 @@ fn only(facets: &[KeyKind], keys: &IndexKeyFilter) -> IndexConfig {
 /// The refusals of a node whose indices `facets` leave `keys` out, as method, parameters and key. Who
 /// is not refused must be answered as if all was indexed.
 fn refusals(facets: &[KeyKind], keys: &IndexKeyFilter) -> Vec<(Request, String)> {
-    let everything = answers(IndexConfig::default());
+    let everything = responses(IndexConfig::default());
     let mut refusals = Vec::new();
     for ((request, answer), (_, expected)) in
-        answers(only(facets, keys)).into_iter().zip(everything)
+        responses(only(facets, keys)).into_iter().zip(everything)
     {
         if answer.get("error").is_none() {
             assert_eq!(answer, expected, "{request:?}");
@@ -131,8 +131,8 @@ fn refusals(facets: &[KeyKind], keys: &IndexKeyFilter) -> Vec<(Request, String)>
 }
 
 #[test]
-fn answers_are_the_same_whichever_index_is_off() {
-    for (_, answer) in answers(IndexConfig::default()) {
+fn responses_are_the_same_whichever_index_is_off() {
+    for (_, answer) in responses(IndexConfig::default()) {
         assert!(answer.get("error").is_none(), "{answer}");
     }
     for on in 0..1 << FACETS.len() {
@@ -143,7 +143,7 @@ fn answers_are_the_same_whichever_index_is_off() {
 }
 
 #[test]
-fn an_excluded_owner_is_refused_wherever_it_is_what_is_asked_by() {
+fn an_excluded_owner_is_refused_wherever_the_query_is_by_owner() {
     let owners = IndexKeyFilter::AllBut(list(&[WALLET]));
     let refused = refusals(&[key_kind::PROGRAM, key_kind::OWNER, key_kind::MINT], &owners);
     let names_wallet = |(method, params): &Request| {

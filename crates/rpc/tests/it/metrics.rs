@@ -17,10 +17,10 @@ const SUPPLY: &str = r#"{"jsonrpc":"2.0","id":1,"method":"getVoteAccounts"}"#;
 const SCRAPE: &str = "GET /metrics HTTP/1.1\r\nhost: test\r\n\r\n";
 
 /// Figures by their name and labels as they are written, buckets left out.
-pub(crate) struct Figures(BTreeMap<String, f64>);
+pub(crate) struct ScrapedMetrics(BTreeMap<String, f64>);
 
-impl Figures {
-    pub(crate) fn of(client: &mut Client) -> Self {
+impl ScrapedMetrics {
+    pub(crate) fn scrape(client: &mut Client) -> Self {
         client.send(SCRAPE);
         let response = client.receive();
         assert_eq!(response.status, 200);
@@ -101,10 +101,10 @@ fn check(text: &str) {
 }
 
 #[test]
-fn figures_move_by_exactly_what_was_asked() {
+fn metrics_move_by_exactly_what_was_requested() {
     let world = World::new();
     let mut client = world.client();
-    let before = Figures::of(&mut client);
+    let before = ScrapedMetrics::scrape(&mut client);
     assert_eq!(before.get("hydrant_slot{commitment=\"processed\"}"), 102.0);
     assert_eq!(before.get("hydrant_http_connections_open"), 1.0);
     let accounts = format!(
@@ -139,7 +139,7 @@ fn figures_move_by_exactly_what_was_asked() {
     client.send("GET / HTTP/1.1\r\nhost: test\r\n\r\n");
     assert_eq!(client.receive().status, 405);
     world.wait_pool(|pool| pool.class(Class::Medium).completed == 3);
-    let after = Figures::of(&mut client);
+    let after = ScrapedMetrics::scrape(&mut client);
     let moved = |name: &str| after.get(name) - before.get(name);
     for (name, by) in [
         ("hydrant_requests_total{class=\"inline\",method=\"getSlot\",transport=\"http\"}", 5.0),
@@ -199,7 +199,7 @@ fn figures_move_by_exactly_what_was_asked() {
 }
 
 #[test]
-fn refusals_and_what_waits_are_told_by_their_cause() {
+fn refusals_and_what_waits_are_reported_by_their_cause() {
     let mut pool = pool::Config::default();
     pool.medium.tasks_max = 1;
     let world = World::with(Config::default(), pool);
@@ -210,7 +210,7 @@ fn refusals_and_what_waits_are_told_by_their_cause() {
     let mut client = world.client();
     assert_eq!(client.post(SUPPLY).status, 429);
     assert_eq!(client.post(&format!("[{SUPPLY},{SUPPLY}]")).status, 429);
-    let figures = Figures::of(&mut client);
+    let figures = ScrapedMetrics::scrape(&mut client);
     for (name, figure) in [
         ("hydrant_rejected_total{cause=\"queue_full\",class=\"medium\"}", 2.0),
         ("hydrant_rejected_total{cause=\"client_rate\",class=\"any\"}", 0.0),
@@ -232,10 +232,10 @@ fn refusals_and_what_waits_are_told_by_their_cause() {
     drop(release);
     let cut =
         "hydrant_request_errors_total{code=\"cut\",method=\"getVoteAccounts\",transport=\"http\"}";
-    while Figures::of(&mut client).get(cut) < 1.0 {
+    while ScrapedMetrics::scrape(&mut client).get(cut) < 1.0 {
         std::thread::yield_now();
     }
-    let figures = Figures::of(&mut client);
+    let figures = ScrapedMetrics::scrape(&mut client);
     assert_eq!(figures.get("hydrant_pool_cancelled_total{class=\"medium\"}"), 1.0);
     assert_eq!(figures.get("hydrant_requests_in_flight{class=\"medium\"}"), 0.0);
     assert_eq!(figures.get(cut), 1.0);
@@ -256,12 +256,12 @@ fn a_slow_request_is_counted_and_a_limit_of_0_counts_none() {
         }
         drop(release);
         assert_eq!(client.receive().status, 200);
-        assert_eq!(Figures::of(&mut client).get("hydrant_slow_requests_total"), slow);
+        assert_eq!(ScrapedMetrics::scrape(&mut client).get("hydrant_slow_requests_total"), slow);
     }
 }
 
 #[test]
-fn a_request_has_an_id_which_is_told_where_it_costs_nothing() {
+fn a_request_has_an_id_which_is_sent_where_it_costs_nothing() {
     let world = World::new();
     let mut client = world.client();
     let mut id = |body: &str, header: &str| {
@@ -281,29 +281,29 @@ fn a_request_has_an_id_which_is_told_where_it_costs_nothing() {
 
 /// A part whose figures take a while, and that knows how many ask for them at once.
 #[derive(Default)]
-struct Patient {
-    asking: AtomicUsize,
-    at_once_max: AtomicUsize,
-    told: AtomicUsize,
+struct SlowCollector {
+    concurrent: AtomicUsize,
+    concurrent_max: AtomicUsize,
+    collections: AtomicUsize,
     /// Never notified: only what waits with a limit.
     nothing: (Mutex<()>, Condvar),
 }
 
-impl rpc::metrics::Collector for Patient {
+impl rpc::metrics::Collector for SlowCollector {
     fn write(&self, _: &mut rpc::metrics::Exposition) {
-        let asking = self.asking.fetch_add(1, Ordering::SeqCst) + 1;
-        self.at_once_max.fetch_max(asking, Ordering::SeqCst);
+        let asking = self.concurrent.fetch_add(1, Ordering::SeqCst) + 1;
+        self.concurrent_max.fetch_max(asking, Ordering::SeqCst);
         let lock = self.nothing.0.lock().expect("no panic before");
         let _ = self.nothing.1.wait_timeout(lock, Duration::from_millis(20));
-        self.asking.fetch_sub(1, Ordering::SeqCst);
-        self.told.fetch_add(1, Ordering::SeqCst);
+        self.concurrent.fetch_sub(1, Ordering::SeqCst);
+        self.collections.fetch_add(1, Ordering::SeqCst);
     }
 }
 
 #[test]
-fn whoever_asks_for_the_figures_at_once_shares_one_walk() {
+fn concurrent_scrapes_share_one_collection() {
     let world = World::new();
-    let patient = Arc::new(Patient::default());
+    let patient = Arc::new(SlowCollector::default());
     world.node.metrics.add(patient.clone());
     let mut clients: Vec<Client> = (0..50).map(|_| world.client()).collect();
     clients.iter_mut().for_each(|client| client.send(SCRAPE));
@@ -314,13 +314,13 @@ fn whoever_asks_for_the_figures_at_once_shares_one_walk() {
     for client in &mut clients {
         assert_eq!(client.receive().status, 200);
     }
-    assert_eq!(patient.at_once_max.load(Ordering::SeqCst), 1);
-    let told = patient.told.load(Ordering::SeqCst);
+    assert_eq!(patient.concurrent_max.load(Ordering::SeqCst), 1);
+    let told = patient.collections.load(Ordering::SeqCst);
     assert!(told < 50, "{told} walks");
 }
 
 #[test]
-fn the_figures_are_of_a_clients_share() {
+fn a_scrape_counts_as_a_request_of_its_client() {
     let mut pool = pool::Config::default();
     pool.clients.requests_per_s = 2;
     let world = World::with(Config::default(), pool);
@@ -346,13 +346,13 @@ fn what_is_refused_before_it_is_a_request_is_counted() {
         client.send(wrong);
         client.receive_all();
     }
-    let figures = Figures::of(&mut world.client());
+    let figures = ScrapedMetrics::scrape(&mut world.client());
     assert_eq!(figures.get("hydrant_http_responses_total{status=\"400\"}"), 1.0, "{:?}", figures.0);
     assert_eq!(figures.get("hydrant_http_responses_total{status=\"431\"}"), 2.0, "{:?}", figures.0);
 }
 
 #[test]
-fn the_figures_are_read_and_nothing_else() {
+fn metrics_are_read_and_nothing_else() {
     let world = World::new();
     let mut client = world.client();
     for path in ["/metrics", "/ready"] {

@@ -25,7 +25,7 @@ fn small(edit: impl FnOnce(&mut pool::Config)) -> pool::Config {
 }
 
 #[test]
-fn a_full_pool_is_told_at_once_and_cheap_calls_go_on() {
+fn a_full_pool_is_reported_at_once_and_cheap_calls_go_on() {
     let config = small(|config| config.medium.tasks_max = 1);
     let world = World::with(Config::default(), config);
     let release = world.occupy_pool();
@@ -60,7 +60,7 @@ fn a_full_pool_is_told_at_once_and_cheap_calls_go_on() {
 }
 
 #[test]
-fn a_call_that_is_not_begun_before_its_deadline_is_told() {
+fn a_call_that_is_not_started_before_its_deadline_is_refused() {
     let config = small(|config| config.medium.deadline_ms = 1);
     let world = World::with(Config::default(), config);
     let release = world.occupy_pool();
@@ -80,14 +80,14 @@ fn a_call_that_is_not_begun_before_its_deadline_is_told() {
     assert_eq!(response.json()["error"]["message"], json!(message));
     assert_eq!(world.class(Class::Medium).expired, 1);
     let line = "hydrant_rejected_total{class=\"medium\",cause=\"deadline\"} 1\n";
-    let figures = figures(&mut client);
+    let figures = scrape(&mut client);
     assert!(figures.contains(line), "{figures}");
 }
 
 #[test]
-fn a_full_transaction_queue_is_told_as_any_other() {
+fn a_full_transaction_queue_is_reported_as_any_other() {
     let world = World::new();
-    world.door.is_full.store(true, Ordering::SeqCst);
+    world.transaction_service.is_full.store(true, Ordering::SeqCst);
     let mut client = world.client();
     let send = call(
         "sendTransaction",
@@ -100,12 +100,12 @@ fn a_full_transaction_queue_is_told_as_any_other() {
         assert!(response.body.contains("(--queue-max)"), "{}", response.body);
     }
     assert_eq!(client.post(&format!("[{send},{SLOT}]")).status, 200, "one of them was answered");
-    let figures = figures(&mut client);
+    let figures = scrape(&mut client);
     let line = "hydrant_rejected_total{class=\"any\",cause=\"transaction_queue\"} 5\n";
     assert!(figures.contains(line), "{figures}");
-    world.door.is_full.store(false, Ordering::SeqCst);
+    world.transaction_service.is_full.store(false, Ordering::SeqCst);
     assert_eq!(client.post(&send).status, 200);
-    assert_eq!(world.door.sent.load(Ordering::SeqCst), 1);
+    assert_eq!(world.transaction_service.sent.load(Ordering::SeqCst), 1);
 }
 
 #[test]
@@ -150,7 +150,7 @@ fn a_large_body_is_read_on_the_pool_and_cheap_calls_go_on() {
 }
 
 #[test]
-fn a_body_has_one_answer_however_large_it_is() {
+fn a_body_has_one_response_however_large_it_is() {
     let config = Config { batch_max: 20, body_bytes_max: 1 << 20, ..Config::default() };
     let world = World::with(config, pool::Config::default());
     let mut client = world.client();
@@ -245,7 +245,7 @@ fn what_is_sent_is_counted_to_the_client_that_sent_it() {
     {
         post(key, &body);
     }
-    let senders = std::mem::take(&mut *world.door.senders.lock());
+    let senders = std::mem::take(&mut *world.transaction_service.senders.lock());
     let of = |key: &[u8]| chain::Sender::from(pool::ClientId::from_name(key));
     assert_eq!(senders, [of(b"a"), of(b"b"), of(b"c"), of(b"c")]);
 }
@@ -261,14 +261,14 @@ fn a_heavy_call_of_a_client_that_left_is_not_run() {
     world.wait_pool(|pool| pool.class(Class::Medium).cancelled == 1);
     drop(release);
     world.wait_pool(|pool| pool.class(Class::Light).completed == 1);
-    assert_eq!(world.door.simulated.load(Ordering::SeqCst), 0);
+    assert_eq!(world.transaction_service.simulated.load(Ordering::SeqCst), 0);
 }
 
 #[test]
 fn a_heavy_call_of_a_client_that_stays_is_run() {
     let world = World::new();
     let reply = world.client().post(&simulate()).json();
-    assert_eq!(world.door.simulated.load(Ordering::SeqCst), 1, "{reply}");
+    assert_eq!(world.transaction_service.simulated.load(Ordering::SeqCst), 1, "{reply}");
 }
 
 /// A simulateTransaction of a transaction that does nothing.
@@ -285,7 +285,7 @@ fn signed() -> String {
     base64(&VersionedTransaction::try_new(message, &[&payer]).expect("it is signed"))
 }
 
-fn figures(client: &mut crate::wire::Client) -> String {
+fn scrape(client: &mut crate::wire::Client) -> String {
     client.send("GET /metrics HTTP/1.1\r\nhost: test\r\n\r\n");
     client.receive().body
 }

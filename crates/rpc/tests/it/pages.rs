@@ -121,7 +121,7 @@ fn a_mints_token_accounts_come_in_pages() {
 }
 
 #[test]
-fn what_is_asked_of_a_page_must_make_sense() {
+fn the_parameters_of_a_page_must_make_sense() {
     let world = World::new();
     let mut client = world.client();
     let mut refusal = |config: Value| {

@@ -17,7 +17,7 @@ fn found(world: &World, program: &str, config: Value) -> Vec<String> {
 }
 
 #[test]
-fn a_programs_accounts_come_in_order_bare_or_with_context() {
+fn a_programs_accounts_come_in_order_with_or_without_context() {
     let world = World::new();
     let mut client = world.client();
     let program = PROGRAM.to_string();

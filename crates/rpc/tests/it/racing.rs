@@ -16,7 +16,7 @@ use rpc::Config;
 use serde_json::{Value, json};
 use solana::Account;
 
-use crate::cached::{ask, key};
+use crate::cached::{key, post_decoded};
 use crate::shared::padded;
 use crate::wire::Client;
 use crate::world::{PROGRAM, World, bank, block, with_data};
@@ -28,7 +28,7 @@ const ROOT_AFTER: u64 = 5;
 const WRITES_EVERY: u64 = 3;
 const CLIENTS: u64 = 4;
 /// Answers that clients get, all of them together, between two blocks at least.
-const ANSWERS_A_BLOCK: usize = 8;
+const RESPONSES_PER_BLOCK: usize = 8;
 const ACCOUNTS: u8 = 5;
 
 /// The number that all accounts have at a slot.
@@ -47,7 +47,7 @@ fn changes(slot: u64) -> Vec<Change<Account>> {
 /// Makes the blocks, each once clients have been answered some more.
 fn write(mut ledger: Ledger<Account, BlockInfo>, answered: &Receiver<()>) {
     for slot in ROOT + 1..=ROOT + BLOCKS {
-        for _ in 0..ANSWERS_A_BLOCK {
+        for _ in 0..RESPONSES_PER_BLOCK {
             answered.recv().expect("clients ask for as long as blocks come");
         }
         ledger.open(block(slot), block(slot - 1), bank(slot)).expect("open");
@@ -75,7 +75,7 @@ fn read(mut client: Client, mut random: Rng, answered: &SyncSender<()>) -> u64 {
         let calls: Vec<_> = (0..calls).map(|n| call(&mut random, asked + n)).collect();
         let body = if is_batch { json!(calls) } else { calls[0].clone() }.to_string();
         let body = if random.u8(..4) == 0 { padded(&body) } else { body };
-        let reply = ask(&mut client, &body, coding);
+        let reply = post_decoded(&mut client, &body, coding);
         let reply: Value = serde_json::from_slice(&reply).expect("JSON");
         if is_batch {
             let replies = reply.as_array().expect("a batch");
@@ -118,7 +118,7 @@ fn check(reply: &Value, id: u64) {
 }
 
 #[test]
-fn an_answer_is_true_at_its_slot_whoever_writes_meanwhile() {
+fn a_response_is_true_at_its_slot_whatever_is_written_meanwhile() {
     let (mut ledger, reader) = Ledger::new(LedgerConfig::new(10_000), block(ROOT), bank(ROOT));
     ledger.apply(block(ROOT), changes(ROOT), bank(ROOT)).expect("the root takes accounts");
     ledger.publish();
@@ -139,7 +139,7 @@ fn an_answer_is_true_at_its_slot_whoever_writes_meanwhile() {
         drop(answered);
         reading.into_iter().map(|reading| reading.join().expect("every answer is true")).sum()
     });
-    let counters = world.node.answers.counters();
-    assert!(asked >= BLOCKS * ANSWERS_A_BLOCK as u64);
+    let counters = world.node.response_cache.counters();
+    assert!(asked >= BLOCKS * RESPONSES_PER_BLOCK as u64);
     assert!(counters.hits > 100 && counters.stale > 100, "{counters:?} of {asked}");
 }

@@ -7,12 +7,12 @@ use hyper::header::HeaderName;
 use ledger::{Address, Change};
 use pool::{Class, ClientId, Clock};
 use query::{Ledger, LedgerConfig};
-use rpc::{Config, Health, SystemClock, answer_here};
+use rpc::{Config, Health, SystemClock, handle_blocking};
 use serde_json::{Value, json};
 use solana::Account;
 
-use crate::cached::{ask, from_byte, key, large_program};
-use crate::metrics::Figures;
+use crate::cached::{from_byte, key, large_program, post_decoded};
+use crate::metrics::ScrapedMetrics;
 use crate::wire::{Client, post};
 use crate::world::{PROGRAM, World, bank, block, with_data};
 
@@ -38,13 +38,13 @@ fn list(bytes: usize) -> Value {
 
 /// What the body is answered by a node that keeps nothing.
 fn computed(world: &World, body: &str) -> Vec<u8> {
-    let mut computed = answer_here(&world.node, body).expect("something is answered");
+    let mut computed = handle_blocking(&world.node, body).expect("something is answered");
     computed.push(b'\n');
     computed
 }
 
 fn is_computed(world: &World, client: &mut Client, body: &str, coding: &str) {
-    let answer = ask(client, body, coding);
+    let answer = post_decoded(client, body, coding);
     let beginning = String::from_utf8_lossy(&answer[..answer.len().min(200)]).into_owned();
     assert!(answer == computed(world, body), "{coding}: {beginning}");
 }
@@ -61,13 +61,13 @@ fn equal_calls_of_a_batch_are_computed_once_and_of_the_next_batch_not_at_all() {
     let body = batch(&vec![list(100_000); 20]);
     for (asked, coding) in [(20, "identity"), (40, "gzip"), (60, "zstd")] {
         is_computed(&world, &mut client, &body, coding);
-        let counters = world.node.answers.counters();
+        let counters = world.node.response_cache.counters();
         assert_eq!((counters.misses, counters.entries), (1, 1), "{counters:?}");
         assert_eq!((counters.hits, counters.bypassed), (asked - 1, 0), "{counters:?}");
     }
     // Alone it is kept in the same form.
     is_computed(&world, &mut client, &list(100_000).to_string(), "identity");
-    let figures = Figures::of(&mut client);
+    let figures = ScrapedMetrics::scrape(&mut client);
     let of = |class: &str| {
         let labels = format!("class=\"{class}\",method=\"getProgramAccounts\",transport=\"http\"");
         figures.get(&format!("hydrant_requests_total{{{labels}}}"))
@@ -95,11 +95,11 @@ fn what_a_single_call_made_is_there_for_a_batch_and_for_a_long_body() {
     is_computed(&world, &mut client, &padded(&single), "identity");
     is_computed(&world, &mut client, &batch(&[list(100_000), list(100_000)]), "identity");
     is_computed(&world, &mut client, &padded(&batch(&[list(100_000)])), "identity");
-    let counters = world.node.answers.counters();
+    let counters = world.node.response_cache.counters();
     assert_eq!((counters.hits, counters.misses), (4, 1), "{counters:?}");
     // Nothing but the reading of long bodies was a task. From the second time on its text is known.
     assert_eq!(done(), before);
-    assert_eq!(world.node.answers.known_hits(), 3);
+    assert_eq!(world.node.response_cache.memo_hits(), 3);
 }
 
 #[test]
@@ -109,11 +109,11 @@ fn a_long_body_makes_what_others_take() {
     let single = list(100_000).to_string();
     for hits in 0..3 {
         is_computed(&world, &mut client, &padded(&single), "gzip");
-        let counters = world.node.answers.counters();
+        let counters = world.node.response_cache.counters();
         assert_eq!((counters.hits, counters.misses), (hits, 1), "{counters:?}");
     }
     is_computed(&world, &mut client, &single, "gzip");
-    assert_eq!(world.node.answers.counters().hits, 3);
+    assert_eq!(world.node.response_cache.counters().hits, 3);
 }
 
 #[test]
@@ -133,7 +133,7 @@ fn equal_batches_at_once_are_computed_once() {
     for client in &mut clients {
         assert!(client.receive().bytes == computed);
     }
-    let counters = world.node.answers.counters();
+    let counters = world.node.response_cache.counters();
     assert!(counters.coalesced > 0, "somebody came while it was made: {counters:?}");
     assert_eq!((counters.entries, counters.bypassed), (3, 0), "{counters:?}");
     // Of the look-ups that found nothing each made it or waited for who did.
@@ -141,7 +141,7 @@ fn equal_batches_at_once_are_computed_once() {
 }
 
 #[test]
-fn a_batch_that_waits_leaves_its_place_to_whom_it_waits_for() {
+fn a_batch_that_waits_frees_its_slot_for_the_task_that_it_waits_for() {
     // A slice is a piece, and there is no place but for one, and for whoever has none.
     let mut pool = pool::Config { slice_us: 1, ..pool::Config::default() };
     pool.heavy.active_max = 1;
@@ -179,7 +179,7 @@ fn a_batch_that_waits_leaves_its_place_to_whom_it_waits_for() {
     drop(next);
     assert_eq!(waits.receive().json()[0]["result"].as_array().map(Vec::len), Some(10));
     makes.read_at_least(26_000_000);
-    let counters = world.node.answers.counters();
+    let counters = world.node.response_cache.counters();
     assert_eq!(
         (counters.coalesced, counters.bypassed, counters.entries),
         (1, 0, 1),
@@ -188,7 +188,7 @@ fn a_batch_that_waits_leaves_its_place_to_whom_it_waits_for() {
 }
 
 #[test]
-fn whoever_waits_for_an_answer_that_fails_makes_it_himself() {
+fn a_task_that_waits_for_a_response_that_fails_computes_it_itself() {
     let pool = pool::Config { slice_us: 1, ..pool::Config::default() };
     let world = World::on(large_program(), Config::default(), pool);
     // Too long for base58, which is found out once all of them were looked at.
@@ -204,12 +204,12 @@ fn whoever_waits_for_an_answer_that_fails_makes_it_himself() {
     for client in &mut clients {
         assert!(client.receive().bytes == computed);
     }
-    let counters = world.node.answers.counters();
+    let counters = world.node.response_cache.counters();
     assert!(counters.coalesced > 0 && counters.entries == 0, "{counters:?}");
 }
 
 #[test]
-fn errors_are_answered_each_time_and_not_kept() {
+fn errors_are_computed_each_time_and_not_cached() {
     let world = World::new();
     let mut client = world.client();
     // That the slot was not reached is found out where the answer would be made.
@@ -228,13 +228,13 @@ fn errors_are_answered_each_time_and_not_kept() {
             is_computed(&world, &mut client, &padded(&batch(&calls)), coding);
         }
     }
-    let counters = world.node.answers.counters();
+    let counters = world.node.response_cache.counters();
     assert!(counters.hits > 50, "{counters:?}");
     assert_eq!(counters.entries, 1, "{counters:?}");
 }
 
 #[test]
-fn a_long_answer_is_right_in_a_batch_kept_or_too_large_to_be_kept() {
+fn a_long_response_is_right_in_a_batch_cached_or_too_large_to_be_cached() {
     let part = |from: usize| serde_json::from_str::<Value>(&from_byte(from, false)).expect("JSON");
     let slot = call("getSlot", json!([]));
     // 2.7 MB: more than the smaller cache keeps of one answer, and less than the larger.
@@ -245,16 +245,16 @@ fn a_long_answer_is_right_in_a_batch_kept_or_too_large_to_be_kept() {
         for coding in ["gzip", "zstd", "identity"] {
             is_computed(&world, &mut client, &body, coding);
         }
-        let counters = world.node.answers.counters();
+        let counters = world.node.response_cache.counters();
         assert_eq!(counters.hits, hits, "{counters:?}");
         // But for keys and places in the table nothing else is held than what the cache has.
-        let others = || counters.bytes.abs_diff(world.node.answers.held_bytes());
+        let others = || counters.bytes.abs_diff(world.node.response_cache.used_bytes());
         world.wait_pool(|_| others() < 10_000);
     }
 }
 
 #[test]
-fn whoever_leaves_while_a_kept_answer_is_copied_to_him_holds_none_of_it() {
+fn a_client_that_disconnects_while_a_cached_response_is_copied_to_it_retains_none_of_it() {
     let (mut ledger, reader) = Ledger::new(LedgerConfig::new(10_000), block(100), bank(100));
     let write = |n: u8| {
         let data = vec![n; 20_000_000];
@@ -267,7 +267,7 @@ fn whoever_leaves_while_a_kept_answer_is_copied_to_him_holds_none_of_it() {
     let mut client = world.client();
     let config = json!({ "encoding": "base64", "commitment": "processed" });
     let long = call("getProgramAccounts", json!([PROGRAM.to_string(), config]));
-    let held = || world.node.answers.held_bytes();
+    let held = || world.node.response_cache.used_bytes();
     // Made in a batch, for a client who has not left yet.
     let mut leaves = world.client();
     leaves.send(post(&batch(&vec![long.clone(); 2])));
@@ -278,7 +278,7 @@ fn whoever_leaves_while_a_kept_answer_is_copied_to_him_holds_none_of_it() {
     let mut copies = world.client();
     copies.send(post(&batch(std::slice::from_ref(&long))));
     world.wait_pool(|pool| pool.class(Class::Heavy).blocked == 2);
-    assert_eq!((held(), world.node.answers.counters().hits), (kept, 1), "the same bytes");
+    assert_eq!((held(), world.node.response_cache.counters().hits), (kept, 1), "the same bytes");
     // Another answer takes the place of that one in the cache.
     ledger.open(block(101), block(100), bank(101)).expect("open");
     ledger.apply(block(101), write(2), bank(101)).expect("apply");

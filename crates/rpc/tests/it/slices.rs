@@ -44,7 +44,7 @@ fn world() -> World {
 }
 
 /// The answer, and in how many slices of which class it was made.
-fn ask(world: &World, method: &str, params: Value) -> (Value, Class, u64) {
+fn call_counting_slices(world: &World, method: &str, params: Value) -> (Value, Class, u64) {
     let classes = [Class::Light, Class::Medium, Class::Heavy];
     let before = classes.map(|class| world.class(class).time_slices);
     let result = world.client().result(method, params);
@@ -56,15 +56,16 @@ fn ask(world: &World, method: &str, params: Value) -> (Value, Class, u64) {
 }
 
 #[test]
-fn whatever_is_looked_for_gives_way() {
+fn every_scan_yields() {
     let world = world();
     let none = json!([{ "memcmp": { "offset": 0, "bytes": "3" } }]);
     let config = json!({ "encoding": "base64", "filters": none });
     let page = json!([PROGRAM.to_string(), config]);
-    let (found, _, slices) = ask(&world, "getProgramAccountsV2", page);
+    let (found, _, slices) = call_counting_slices(&world, "getProgramAccountsV2", page);
     assert_eq!(found["accounts"], json!([]));
     assert!(slices > 100, "{slices} slices for a page");
-    let (found, class, slices) = ask(&world, "getTokenLargestAccounts", json!([MINT.to_string()]));
+    let (found, class, slices) =
+        call_counting_slices(&world, "getTokenLargestAccounts", json!([MINT.to_string()]));
     let largest: Vec<_> = found["value"].as_array().into_iter().flatten().collect();
     assert_eq!((largest.len(), &largest[0]["amount"]), (20, &json!("19999")));
     assert_eq!(largest[0]["address"], json!(key(1, ACCOUNTS - 1).to_string()));
@@ -75,14 +76,15 @@ fn whatever_is_looked_for_gives_way() {
 fn many_bytes_of_few_accounts_are_heavy() {
     let world = world();
     let owner = key(9, 9).to_string();
-    let of_program = |config| ask(&world, "getProgramAccounts", json!([owner, config])).1;
+    let of_program =
+        |config| call_counting_slices(&world, "getProgramAccounts", json!([owner, config])).1;
     assert_eq!(of_program(json!({ "encoding": "base64" })), Class::Heavy);
     let slice = json!({ "offset": 0, "length": 100 });
     assert_eq!(of_program(json!({ "encoding": "base64", "dataSlice": slice })), Class::Medium);
     let several = |n| -> Class {
         let keys: Vec<_> = (0..n).map(|n| key(3, n).to_string()).collect();
         let config = json!({ "encoding": "base64" });
-        ask(&world, "getMultipleAccounts", json!([keys, config])).1
+        call_counting_slices(&world, "getMultipleAccounts", json!([keys, config])).1
     };
     assert_eq!((several(2), several(20)), (Class::Medium, Class::Heavy));
 }
@@ -116,7 +118,7 @@ fn what_a_batch_encodes_where_it_arrives_has_one_bound() {
         // What is counted last of a task is counted after its answer went.
         world.wait_pool(|pool| Class::ALL.iter().all(|class| pool.class(*class).active == 0));
         assert!(begun() > before, "{body}");
-        let made_here = rpc::answer_here(&world.node, &body).expect("it is answered");
+        let made_here = rpc::handle_blocking(&world.node, &body).expect("it is answered");
         assert_eq!(reply.bytes[..reply.bytes.len() - 1], made_here);
         before = begun();
     }

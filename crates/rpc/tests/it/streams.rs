@@ -22,7 +22,7 @@ fn with_headers(body: &str, headers: &str) -> String {
     post(body).replace("host: test", &format!("host: test\r\n{headers}"))
 }
 
-fn ask(world: &World, body: &str, accept: &str) -> Response {
+fn post_accepting(world: &World, body: &str, accept: &str) -> Response {
     let mut client = world.client();
     client.send(with_headers(body, &format!("accept-encoding: {accept}")));
     client.receive()
@@ -34,7 +34,7 @@ fn long_config() -> Config {
 }
 
 #[test]
-fn a_long_answer_comes_in_chunks_and_says_what_the_short_ones_say() {
+fn a_long_response_comes_in_chunks_and_says_what_the_short_ones_say() {
     let world = World::new();
     let one = world.client().post(&batch(1)).json();
     assert_eq!(one[0]["result"].as_array().map(Vec::len), Some(3));
@@ -52,27 +52,28 @@ fn a_long_answer_comes_in_chunks_and_says_what_the_short_ones_say() {
 }
 
 #[test]
-fn an_answer_is_compressed_as_the_client_likes_it() {
+fn a_response_is_compressed_as_the_client_likes_it() {
     let world = World::new();
-    let plain = ask(&world, &batch(5), "identity");
+    let plain = post_accepting(&world, &batch(5), "identity");
     assert_eq!(plain.header("content-encoding"), None);
-    let gzip = ask(&world, &batch(5), "gzip, deflate");
+    let gzip = post_accepting(&world, &batch(5), "gzip, deflate");
     assert_eq!(gzip.header("content-encoding"), Some("gzip"));
     assert_eq!(gzip.header("vary"), Some("accept-encoding"));
     let mut read = String::new();
     flate2::read::GzDecoder::new(&gzip.bytes[..]).read_to_string(&mut read).expect("gzip");
     assert_eq!(read, plain.body);
-    let zstd = ask(&world, &batch(5), "gzip, zstd");
+    let zstd = post_accepting(&world, &batch(5), "gzip, zstd");
     assert_eq!(zstd.header("content-encoding"), Some("zstd"));
     let read = zstd::stream::decode_all(&zstd.bytes[..]).expect("zstd");
     assert_eq!(read, plain.bytes);
     assert!(zstd.bytes.len() < plain.bytes.len() / 10);
-    let short = ask(&world, r#"{"jsonrpc":"2.0","id":1,"method":"getSupply"}"#, "gzip, zstd");
+    let short =
+        post_accepting(&world, r#"{"jsonrpc":"2.0","id":1,"method":"getSupply"}"#, "gzip, zstd");
     assert_eq!(short.header("content-encoding"), None, "not worth it");
 }
 
 #[test]
-fn an_answer_that_nobody_reads_is_not_made_and_costs_no_memory() {
+fn an_unread_response_is_not_computed_and_costs_no_memory() {
     let world = World::with(long_config(), pool::Config::default());
     let before = resident_bytes();
     let mut client = world.client();
@@ -88,7 +89,7 @@ fn an_answer_that_nobody_reads_is_not_made_and_costs_no_memory() {
 
 #[test]
 #[expect(clippy::disallowed_methods, reason = "a rate is a matter of time")]
-fn long_answers_go_at_their_clients_rate_and_are_made_no_faster() {
+fn long_responses_go_at_their_clients_rate_and_are_made_no_faster() {
     let mut config = pool::Config::default();
     config.clients.bytes_per_s = 4_000_000;
     let world = World::with(long_config(), config);
@@ -107,7 +108,7 @@ fn long_answers_go_at_their_clients_rate_and_are_made_no_faster() {
 
 #[test]
 #[expect(clippy::disallowed_methods, reason = "a rate is a matter of time")]
-fn a_kept_answer_goes_at_its_clients_rate_too() {
+fn a_cached_response_goes_at_its_clients_rate_too() {
     let mut config = pool::Config::default();
     config.clients.bytes_per_s = 200_000;
     let world = World::with(Config::default(), config);
@@ -123,12 +124,16 @@ fn a_kept_answer_goes_at_its_clients_rate_too() {
     // 533 KB.
     let took = began.elapsed().as_secs_f64();
     assert!(took > 0.9, "{took} s");
-    assert!(world.node.answers.counters().hits >= 3, "{:?}", world.node.answers.counters());
+    assert!(
+        world.node.response_cache.counters().hits >= 3,
+        "{:?}",
+        world.node.response_cache.counters()
+    );
     assert_eq!(world.node.clients.rejected(), (0, 0));
 }
 
 #[test]
-fn a_client_that_leaves_ends_its_work() {
+fn a_client_that_disconnects_ends_its_task() {
     let world = World::with(long_config(), pool::Config::default());
     for leaves_after in [0, 1_000_000] {
         let before = world.class(Class::Heavy);
@@ -144,7 +149,7 @@ fn a_client_that_leaves_ends_its_work() {
 }
 
 #[test]
-fn an_answer_that_is_not_done_at_its_deadline_is_cut_off() {
+fn a_response_that_is_not_finished_at_its_deadline_is_cut_off() {
     let mut config = pool::Config::default();
     config.heavy.deadline_ms = 300;
     let world = World::with(long_config(), config);

@@ -21,7 +21,7 @@ fn a_balance_and_a_supply_are_amounts_with_decimals() {
 }
 
 #[test]
-fn what_is_no_token_account_or_mint_is_told_so() {
+fn what_is_no_token_account_or_mint_is_refused() {
     let world = World::new();
     let mut client = world.client();
     let nobody = DELEGATE.to_string();

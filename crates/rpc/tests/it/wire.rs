@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 /// Far more than anything here takes; only a bug reaches it.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const IO_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A connection, and what was read of it past the last response.
 pub(crate) struct Client {
@@ -39,9 +39,9 @@ impl Response {
 
 impl Client {
     pub(crate) fn connect(server: SocketAddr) -> Self {
-        let socket = TcpStream::connect_timeout(&server, PATIENCE).expect("connect");
-        socket.set_read_timeout(Some(PATIENCE)).expect("a timeout");
-        socket.set_write_timeout(Some(PATIENCE)).expect("a timeout");
+        let socket = TcpStream::connect_timeout(&server, IO_TIMEOUT).expect("connect");
+        socket.set_read_timeout(Some(IO_TIMEOUT)).expect("a timeout");
+        socket.set_write_timeout(Some(IO_TIMEOUT)).expect("a timeout");
         Self { socket, read: Vec::new() }
     }
 
@@ -52,13 +52,13 @@ impl Client {
         let connected = runtime.block_on(async {
             let socket = tokio::net::TcpSocket::new_v4().expect("a socket");
             socket.bind(SocketAddr::from((ip, 0))).expect("all of 127.0.0.0/8 is here");
-            tokio::time::timeout(PATIENCE, socket.connect(server)).await
+            tokio::time::timeout(IO_TIMEOUT, socket.connect(server)).await
         });
         let socket = connected.expect("it is taken in time").expect("connect");
         let socket = socket.into_std().expect("a socket");
         socket.set_nonblocking(false).expect("it waits");
-        socket.set_read_timeout(Some(PATIENCE)).expect("a timeout");
-        socket.set_write_timeout(Some(PATIENCE)).expect("a timeout");
+        socket.set_read_timeout(Some(IO_TIMEOUT)).expect("a timeout");
+        socket.set_write_timeout(Some(IO_TIMEOUT)).expect("a timeout");
         Self { socket, read: Vec::new() }
     }
 

@@ -21,7 +21,7 @@ use pool::{
     Class, ClassCounters, ClientId, Clock, Counters, Pool, RateLimiter, Task, TaskPoll, TimeSlice,
 };
 use query::{IndexConfig, LedgerConfig};
-use rpc::{Config, Health, Listeners, Node, Socket, Speaker, SystemClock};
+use rpc::{Config, Health, Listeners, Node, Socket, SystemClock, WebSocketHandler};
 use solana::Account;
 use solana_account::AccountSharedData;
 use solana_epoch_schedule::EpochSchedule;
@@ -36,7 +36,7 @@ use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 
-use crate::wire::PATIENCE;
+use crate::wire::IO_TIMEOUT;
 
 pub(crate) const SOL: u64 = 1_000_000_000;
 pub(crate) const FINALIZED: u64 = 100;
@@ -78,7 +78,7 @@ pub(crate) const FREE_STAKE: Pubkey = Pubkey::new_from_array([41; 32]);
 /// A served node. Dropping it stops the server.
 pub(crate) struct World {
     pub(crate) node: Arc<Node>,
-    pub(crate) door: Arc<FakeDoor>,
+    pub(crate) transaction_service: Arc<FakeTransactionService>,
     pub(crate) rpc: SocketAddr,
     pub(crate) pubsub: SocketAddr,
     stop: Option<oneshot::Sender<()>>,
@@ -110,7 +110,7 @@ impl World {
         reader: chain::Reader,
         config: Config,
         pool: pool::Config,
-        web: Option<Arc<dyn rpc::Web>>,
+        web: Option<Arc<dyn rpc::HttpApi>>,
     ) -> Self {
         Self::timed(reader, config, pool, web, (Arc::new(SystemClock::new()), Health::default()))
     }
@@ -126,7 +126,7 @@ impl World {
         reader: chain::Reader,
         config: Config,
         pool: pool::Config,
-        web: Option<Arc<dyn rpc::Web>>,
+        web: Option<Arc<dyn rpc::HttpApi>>,
         time: (Arc<dyn Clock>, Health),
     ) -> Self {
         Self::caching(reader, config, pool, web, time, 1 << 24)
@@ -137,17 +137,17 @@ impl World {
         reader: chain::Reader,
         config: Config,
         pool: pool::Config,
-        web: Option<Arc<dyn rpc::Web>>,
+        web: Option<Arc<dyn rpc::HttpApi>>,
         (clock, health): (Arc<dyn Clock>, Health),
         cache_bytes_max: u64,
     ) -> Self {
-        let door = Arc::new(FakeDoor::default());
+        let transaction_service = Arc::new(FakeTransactionService::default());
         let node = Arc::new(Node {
             cluster: Arc::new(cluster()),
             reader,
             history: Arc::new(History::new(HistoryLimits { slots_max: 100, bytes_max: 1 << 20 })),
-            door: Arc::clone(&door) as Arc<dyn TransactionService>,
-            answers: Arc::new(rpc::Answers::new(cache_bytes_max)),
+            transaction_service: Arc::clone(&transaction_service) as Arc<dyn TransactionService>,
+            response_cache: Arc::new(rpc::ResponseCache::new(cache_bytes_max)),
             clients: Arc::new(RateLimiter::new(pool.clients)),
             pool: Arc::new(Pool::new(pool, clock, || {}).expect("threads")),
             health: Arc::new(health),
@@ -172,14 +172,14 @@ impl World {
             match web {
                 None => rpc::serve(serving, greeter, listeners, stopped).await,
                 Some(web) => {
-                    rpc::serve_with_web(serving, greeter, web, listeners, stopped).await;
+                    rpc::serve_with_http_api(serving, greeter, web, listeners, stopped).await;
                 }
             }
             let _ = ended.send(());
         });
         Self {
             node,
-            door,
+            transaction_service,
             rpc: addresses.0,
             pubsub: addresses.1,
             stop: Some(stop),
@@ -196,10 +196,10 @@ impl World {
     pub(crate) fn occupy_pool(&self) -> Occupied {
         let (release, held): (_, Receiver<()>) = sync_channel(0);
         let (begun, beginning) = sync_channel(1);
-        let task = Box::new(Occupier { begun, held });
+        let task = Box::new(Occupier { started: begun, release: held });
         let ticket = self.node.pool.submit(Class::Light, ClientId(0), task);
         let ticket = ticket.unwrap_or_else(|full| panic!("{full}"));
-        beginning.recv_timeout(PATIENCE).expect("the pool works");
+        beginning.recv_timeout(IO_TIMEOUT).expect("the pool works");
         Occupied { _release: release, _ticket: ticket }
     }
 
@@ -207,7 +207,11 @@ impl World {
     pub(crate) fn queue(&self, class: Class, client: ClientId) -> Occupied {
         let (release, held): (_, Receiver<()>) = sync_channel(0);
         let (begun, _beginning) = sync_channel(1);
-        let ticket = self.node.pool.submit(class, client, Box::new(Occupier { begun, held }));
+        let ticket = self.node.pool.submit(
+            class,
+            client,
+            Box::new(Occupier { started: begun, release: held }),
+        );
         let ticket = ticket.unwrap_or_else(|full| panic!("{full}"));
         Occupied { _release: release, _ticket: ticket }
     }
@@ -217,17 +221,17 @@ impl World {
     pub(crate) fn wait_pool(&self, until: impl Fn(&Counters) -> bool) {
         let began = Instant::now();
         while !until(&self.node.pool.counters()) {
-            assert!(began.elapsed() < PATIENCE, "{:?}", self.node.pool.counters());
+            assert!(began.elapsed() < IO_TIMEOUT, "{:?}", self.node.pool.counters());
             std::thread::yield_now();
         }
     }
 
     /// Waits until the answer cache is as asked.
     #[expect(clippy::disallowed_methods, reason = "patience is a matter of time")]
-    pub(crate) fn wait_answers(&self, until: impl Fn(&cache::Counters) -> bool) {
+    pub(crate) fn wait_response_cache(&self, until: impl Fn(&cache::Counters) -> bool) {
         let began = Instant::now();
-        while !until(&self.node.answers.counters()) {
-            assert!(began.elapsed() < PATIENCE, "{:?}", self.node.answers.counters());
+        while !until(&self.node.response_cache.counters()) {
+            assert!(began.elapsed() < IO_TIMEOUT, "{:?}", self.node.response_cache.counters());
             std::thread::yield_now();
         }
     }
@@ -245,7 +249,8 @@ impl World {
     /// Waits until the server has stopped.
     pub(crate) fn wait_stopped(&mut self) {
         let served = self.served.take().expect("waited for once");
-        let waited = self.runtime.block_on(async { tokio::time::timeout(PATIENCE, served).await });
+        let waited =
+            self.runtime.block_on(async { tokio::time::timeout(IO_TIMEOUT, served).await });
         waited.expect("the server stops in time").expect("the server does not panic");
     }
 }
@@ -266,15 +271,15 @@ pub(crate) struct Occupied {
 }
 
 struct Occupier {
-    begun: SyncSender<()>,
-    held: Receiver<()>,
+    started: SyncSender<()>,
+    release: Receiver<()>,
 }
 
 impl Task for Occupier {
     fn poll(&mut self, _: &TimeSlice<'_>) -> TaskPoll {
         // Who queued it may not wait for it.
-        let _ = self.begun.send(());
-        let _ = self.held.recv();
+        let _ = self.started.send(());
+        let _ = self.release.recv();
         TaskPoll::Done
     }
 }
@@ -282,8 +287,8 @@ impl Task for Occupier {
 /// Says "hello" to whoever upgrades, with his name, and leaves.
 struct Greeter;
 
-impl Speaker for Greeter {
-    fn speak(
+impl WebSocketHandler for Greeter {
+    fn handle(
         self: Arc<Self>,
         socket: Socket,
         of: ClientId,
@@ -298,7 +303,7 @@ impl Speaker for Greeter {
 
 /// A door that takes everything, does nothing, and counts.
 #[derive(Default)]
-pub(crate) struct FakeDoor {
+pub(crate) struct FakeTransactionService {
     pub(crate) sent: AtomicUsize,
     /// Of everything that was sent and of every airdrop.
     pub(crate) senders: Mutex<Vec<Sender>>,
@@ -309,8 +314,8 @@ pub(crate) struct FakeDoor {
     pub(crate) simulation: Mutex<Option<Simulation>>,
 }
 
-impl FakeDoor {
-    fn take(&self) -> Result<(), SendError> {
+impl FakeTransactionService {
+    fn check_queue(&self) -> Result<(), SendError> {
         match self.is_full.load(Ordering::SeqCst) {
             true => {
                 Err(SendError::QueueFull { bound: QueueBound::Transactions, queued: 8, limit: 8 })
@@ -320,10 +325,10 @@ impl FakeDoor {
     }
 }
 
-impl TransactionService for FakeDoor {
+impl TransactionService for FakeTransactionService {
     fn send(&self, sender: Sender, _: VerifiedTransaction) -> Result<(), SendError> {
         self.senders.lock().push(sender);
-        self.take()?;
+        self.check_queue()?;
         self.sent.fetch_add(1, Ordering::SeqCst);
         Ok(())
     }
@@ -347,7 +352,7 @@ impl TransactionService for FakeDoor {
         if lamports > 1_000 * SOL {
             return Err(AirdropError::TooMuch { lamports, limit: 1_000 * SOL });
         }
-        self.take().map_err(AirdropError::Send)?;
+        self.check_queue().map_err(AirdropError::Send)?;
         Ok(Signature::from([7; 64]))
     }
 }

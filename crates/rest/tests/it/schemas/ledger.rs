@@ -354,7 +354,7 @@ pub(super) fn submit(asking: &mut Asking, node: &Node) {
         (failed.clone(), json!({ "transaction": transaction, "accounts": wanted })),
         (failed, body),
     ] {
-        *node.world.door.simulation.lock() = Some(done);
+        *node.world.transaction_service.simulation.lock() = Some(done);
         asking.post("simulateTransaction", "/v1/transactions/simulate?commitment=processed", &body);
     }
     // Nothing runs that is wrongly signed.

@@ -51,7 +51,7 @@ fn refusals_are_as_they_are_told() {
     let node = ledger::node();
     let (mut client, mut judge) = (node.client(), judge(&node));
     let body = ledger::signed_body();
-    node.world.door.is_full.store(true, Ordering::SeqCst);
+    node.world.transaction_service.is_full.store(true, Ordering::SeqCst);
     let nobody = "/v1/accounts/4uQeVj5tqViQh7yWWGStvkEG1Zmhx6uasJtWCJziofM";
     let answers = [
         (400, get(&mut client, "/v1/accounts/x", "")),

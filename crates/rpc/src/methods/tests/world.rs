@@ -243,12 +243,12 @@ impl Builder {
             cluster: Arc::new(cluster.clone()),
             reader,
             history: Arc::new(History::new(limits)),
-            door: Arc::clone(&transaction_service) as Arc<dyn TransactionService>,
+            transaction_service: Arc::clone(&transaction_service) as Arc<dyn TransactionService>,
             pool: Arc::new(
                 Pool::new(pool::Config::default(), Arc::new(SystemClock::new()), || {})
                     .expect("a thread starts"),
             ),
-            answers: Arc::new(crate::Answers::new(1 << 24)),
+            response_cache: Arc::new(crate::ResponseCache::new(1 << 24)),
             clients: Arc::new(RateLimiter::new(Limits::default())),
             health: Arc::new(Health::default()),
             metrics: Arc::new(crate::Metrics::new()),

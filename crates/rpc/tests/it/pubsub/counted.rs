@@ -7,7 +7,7 @@ use rpc::pubsub::Config;
 use serde_json::json;
 
 use super::node::{Node, key};
-use crate::metrics::Figures;
+use crate::metrics::ScrapedMetrics;
 use crate::world::World;
 
 /// Asks everything that the test counts.
@@ -47,7 +47,7 @@ fn calls_over_websocket_are_counted_by_method() {
     world.node.metrics.add(Arc::clone(&node.pubsub) as Arc<dyn Collector>);
     let mut client = world.client();
     client.result("getVersion", json!([]));
-    let figures = Figures::of(&mut client);
+    let figures = ScrapedMetrics::scrape(&mut client);
     for (method, class, calls) in [
         ("slotSubscribe", "inline", 1.0),
         ("slotUnsubscribe", "inline", 2.0),

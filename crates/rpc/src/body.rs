@@ -1,0 +1,223 @@
+//! The body of a response: bytes that are there, or pieces as they come.
+//!
+//! One of a client with a share of bytes goes at its rate ([`SlotClock`]), however it is made.
+//! Invariant: a body whose maker ended early ends in an error, so that its client sees that it is cut off:
+//! the last chunk is not sent and the connection is closed.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::{Buf, Bytes};
+use hyper::body::{Body, Frame, SizeHint};
+use pool::ClientId;
+
+use crate::buf_list::BufList;
+use crate::node::Node;
+use crate::rate_limited_body::RateLimitedBody;
+use crate::response_channel::{BodyChunk, Received, ResponseReceiver};
+
+/// Bytes of a cached response that are handed to the connection at once, give or take a part. They are not copied.
+/// How many of them one poll writes is decided where they are written ([`crate::io`]).
+const CHUNK_BYTES: usize = 256 * 1024;
+
+/// The body of a response.
+pub struct ResponseBody {
+    kind: BodyKind,
+    rate_limited: Option<Box<RateLimitedBody>>,
+}
+
+enum BodyKind {
+    Whole(Bytes),
+    /// All there, in order, and how many bytes they are.
+    Parts(std::vec::IntoIter<Bytes>, u64),
+    Streamed(Box<StreamedBody>),
+}
+
+struct StreamedBody {
+    next: Option<BodyChunk>,
+    rest: ResponseReceiver,
+    is_over: bool,
+}
+
+impl ResponseBody {
+    /// A body that goes on for as long as pieces come, counted as the client's as they go.
+    pub(crate) fn streamed(
+        node: &Node,
+        client: ClientId,
+        first: BodyChunk,
+        rest: ResponseReceiver,
+    ) -> Self {
+        let streamed = StreamedBody { next: Some(first), rest, is_over: false };
+        Self::with_rate_limit(node, client, BodyKind::Streamed(Box::new(streamed)))
+    }
+
+    /// A body that is kept in parts, counted as the client's as they go.
+    pub(crate) fn from_cached(node: &Node, client: ClientId, parts: Vec<Bytes>) -> Self {
+        let bytes = parts.iter().map(|part| part.len() as u64).sum();
+        Self::with_rate_limit(node, client, BodyKind::Parts(parts.into_iter(), bytes))
+    }
+
+    fn with_rate_limit(node: &Node, client: ClientId, kind: BodyKind) -> Self {
+        Self { kind, rate_limited: RateLimitedBody::new(&node.clients, &node.pool, client) }
+    }
+
+    /// How many bytes go at once and are to be counted as a client's; others are, as they go.
+    pub fn immediate_bytes(&self) -> usize {
+        match &self.kind {
+            BodyKind::Whole(bytes) => bytes.len(),
+            BodyKind::Parts(..) | BodyKind::Streamed(_) => 0,
+        }
+    }
+
+    fn pending_bytes(&self) -> Option<usize> {
+        self.rate_limited.as_ref()?.pending_bytes()
+    }
+}
+
+impl Default for ResponseBody {
+    fn default() -> Self {
+        Bytes::new().into()
+    }
+}
+
+impl From<Bytes> for ResponseBody {
+    fn from(bytes: Bytes) -> Self {
+        Self { kind: BodyKind::Whole(bytes), rate_limited: None }
+    }
+}
+
+impl Body for ResponseBody {
+    type Data = BufList;
+    type Error = io::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<io::Result<Frame<BufList>>>> {
+        let Self { kind: form, rate_limited: pace } = &mut *self;
+        let chunk = match pace {
+            None => form.poll(cx),
+            Some(pace) => pace.poll(cx, |cx| form.poll(cx)),
+        };
+        chunk.map_ok(Frame::data)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.pending_bytes().is_none()
+            && match &self.kind {
+                BodyKind::Whole(bytes) => bytes.is_empty(),
+                BodyKind::Parts(_, left) => *left == 0,
+                BodyKind::Streamed(streamed) => streamed.is_over,
+            }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.kind {
+            BodyKind::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            BodyKind::Parts(_, left) => {
+                SizeHint::with_exact(*left + self.pending_bytes().unwrap_or_default() as u64)
+            }
+            BodyKind::Streamed(_) => SizeHint::default(),
+        }
+    }
+}
+
+impl BodyKind {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<BufList>>> {
+        match self {
+            Self::Whole(bytes) if bytes.is_empty() => Poll::Ready(None),
+            Self::Whole(bytes) => Poll::Ready(Some(Ok(std::mem::take(bytes).into()))),
+            Self::Parts(_, 0) => Poll::Ready(None),
+            Self::Parts(parts, left) => {
+                let mut chunk = BufList::default();
+                while chunk.remaining() < CHUNK_BYTES
+                    && let Some(part) = parts.next()
+                {
+                    chunk.push(part);
+                }
+                *left -= chunk.remaining() as u64;
+                Poll::Ready(Some(Ok(chunk)))
+            }
+            Self::Streamed(streamed) => streamed.poll(cx),
+        }
+    }
+}
+
+impl StreamedBody {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<BufList>>> {
+        if self.is_over {
+            return Poll::Ready(None);
+        }
+        let piece = match self.next.take() {
+            Some(piece) => piece,
+            None => match ready!(self.rest.poll_recv(cx)) {
+                Received::Chunk(piece) => piece,
+                // Of a kept answer nothing comes before it.
+                Received::Cached(..) => {
+                    return Poll::Ready(Some(Err(io::ErrorKind::InvalidData.into())));
+                }
+                Received::Ended(why) => {
+                    self.is_over = true;
+                    let request = self.rest.request;
+                    tracing::warn!(%request, ?why, "an answer was cut off: it ended after it had begun");
+                    return Poll::Ready(Some(Err(io::ErrorKind::UnexpectedEof.into())));
+                }
+            },
+        };
+        self.is_over = piece.is_last;
+        Poll::Ready(Some(Ok(piece.bytes.into())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::sync::Arc;
+
+    use pool::{Limits, Pool, RateLimiter};
+
+    use super::*;
+    use crate::SystemClock;
+
+    #[test]
+    fn a_client_that_reads_a_long_cached_response_at_its_rate_may_send_more_requests_meanwhile() {
+        let clock = Arc::new(SystemClock::new());
+        let pool = Arc::new(Pool::new(pool::Config::default(), clock, || {}).expect("a thread"));
+        let limits = Limits { requests_per_s: 0, bytes_per_s: 1_000_000 };
+        let clients = Arc::new(RateLimiter::new(limits));
+        let client = ClientId(1);
+        // 1.2 MB to each of two connections of his: a second's worth at once, the rest takes its time.
+        let read = || {
+            let parts: Vec<_> = (0..8).map(|n| Bytes::from(vec![n; 150_000])).collect();
+            let whole = parts.concat();
+            let form = BodyKind::Parts(parts.into_iter(), whole.len() as u64);
+            let mut content = ResponseBody {
+                kind: form,
+                rate_limited: RateLimitedBody::new(&clients, &pool, client),
+            };
+            let (clients, pool) = (&clients, &pool);
+            async move {
+                let mut read = Vec::new();
+                while !content.is_end_stream() {
+                    let left = (whole.len() - read.len()) as u64;
+                    assert_eq!(content.size_hint().exact(), Some(left));
+                    let frame = poll_fn(|cx| {
+                        let frame = Pin::new(&mut content).poll_frame(cx);
+                        assert_eq!(clients.admit(client, 1, pool.now()), Ok(()));
+                        frame
+                    });
+                    let frame = frame.await.expect("it is not over").expect("it is there");
+                    let mut chunk = frame.into_data().ok().expect("bytes");
+                    read.extend_from_slice(&chunk.copy_to_bytes(chunk.remaining()));
+                }
+                assert!(read == whole);
+            }
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
+        let began = pool.now();
+        runtime.expect("a runtime").block_on(async { tokio::join!(read(), read()) });
+        let took = pool.now() - began;
+        assert!(took.as_millis() >= 1_300, "2.4 seconds' worth, one at once: {took:?}");
+    }
+}

@@ -1,0 +1,40 @@
+//! Answering on the calling thread, for tools and fuzzing.
+//!
+//! Not here: clients. Nothing is bounded, shared, kept or counted.
+
+use super::plan::run_method;
+use super::response::encode_response;
+use crate::envelope::{self, Call, Id, Request};
+use crate::error::RpcError;
+use crate::methods;
+use crate::node::Node;
+use crate::request_context::RequestContext;
+
+/// Answers a body on the calling thread, heavy methods too; `None` if there is nothing to answer.
+///
+/// For tools and fuzzing: it has no pool, no bound on a batch but its own, and takes as long as it takes.
+pub fn handle_blocking(node: &Node, body: &str) -> Option<Vec<u8>> {
+    let calls = match envelope::read(body) {
+        Err(err) => return Some(envelope::error_response(&err, &Id::Null, true)),
+        Ok(Request::Single(call)) => return handle_call_blocking(node, call),
+        Ok(Request::Batch(calls)) => calls,
+    };
+    let replies: Vec<_> =
+        calls.into_iter().filter_map(|call| handle_call_blocking(node, call)).collect();
+    (!replies.is_empty()).then(|| [&b"["[..], &replies.join(&b',')[..], b"]"].concat())
+}
+
+fn handle_call_blocking(node: &Node, call: Call<'_>) -> Option<Vec<u8>> {
+    match call {
+        Call::Notification => None,
+        Call::Invalid { id, versioned, err } => {
+            Some(envelope::error_response(&err, &id, versioned))
+        }
+        Call::Method { id, method, params } => {
+            let result = methods::find_method(&method).ok_or_else(RpcError::method_not_found);
+            let result = result
+                .and_then(|method| run_method(node, method, &RequestContext::default(), params));
+            Some(encode_response(result, &id).text)
+        }
+    }
+}
