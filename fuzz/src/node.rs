@@ -24,7 +24,7 @@ pub(crate) static NODE: LazyLock<Node> = LazyLock::new(|| Node {
     cluster: Arc::new(cluster()),
     reader: reader(),
     history: Arc::new(History::new(HistoryLimits { slots_max: 10, bytes_max: 1 << 20 })),
-    transaction_service: Arc::new(OpenDoor),
+    transaction_service: Arc::new(AcceptingTransactionService),
     // Never used: requests are answered on the calling thread.
     pool: Arc::new(
         Pool::new(pool::Config::default(), Arc::new(SystemClock::new()), || {}).expect("a thread"),
@@ -36,9 +36,9 @@ pub(crate) static NODE: LazyLock<Node> = LazyLock::new(|| Node {
     config: Config::default(),
 });
 
-struct OpenDoor;
+struct AcceptingTransactionService;
 
-impl TransactionService for OpenDoor {
+impl TransactionService for AcceptingTransactionService {
     fn send(&self, _: Sender, _: VerifiedTransaction) -> Result<(), SendError> {
         Ok(())
     }

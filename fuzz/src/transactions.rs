@@ -12,13 +12,13 @@ use crate::node::NODE;
 /// Checks one transaction, given as its bytes, or after a `'` or a `"` as its text in base58 or base64.
 pub fn transaction(bytes: &[u8]) {
     match bytes.split_first() {
-        Some((b'\'', text)) => text_of(text, TransactionBinaryEncoding::Base58),
-        Some((b'"', text)) => text_of(text, TransactionBinaryEncoding::Base64),
-        _ => bytes_of(bytes),
+        Some((b'\'', text)) => check_text(text, TransactionBinaryEncoding::Base58),
+        Some((b'"', text)) => check_text(text, TransactionBinaryEncoding::Base64),
+        _ => check_bytes(bytes),
     }
 }
 
-fn text_of(text: &[u8], encoding: TransactionBinaryEncoding) {
+fn check_text(text: &[u8], encoding: TransactionBinaryEncoding) {
     let Ok(text) = std::str::from_utf8(text) else { return };
     if let Ok(transaction) = fuzzing::transaction(text, encoding) {
         check(transaction);
@@ -26,7 +26,7 @@ fn text_of(text: &[u8], encoding: TransactionBinaryEncoding) {
     let _ = fuzzing::message(text);
 }
 
-fn bytes_of(bytes: &[u8]) {
+fn check_bytes(bytes: &[u8]) {
     let text = BASE64_STANDARD.encode(bytes);
     let Ok(transaction) = fuzzing::transaction(&text, TransactionBinaryEncoding::Base64) else {
         return;

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant, SystemTime};
 use anyhow::{Context, Result, ensure};
 
 use crate::ci::budget::Budget;
-use crate::shell::{Cmd, Ended, Listened};
+use crate::shell::{CapturedOutput, Cmd, CommandEnd};
 use crate::workspace::root;
 use crate::{cargo, tidy};
 
@@ -106,7 +106,7 @@ impl Step {
 }
 
 /// How a step went.
-enum Outcome {
+enum StepOutcome {
     Passed,
     Failed(String),
     /// Not started, or ended before it was through.
@@ -114,10 +114,10 @@ enum Outcome {
 }
 
 /// A step that is over.
-struct Done {
+struct FinishedStep {
     name: &'static str,
     took: Duration,
-    outcome: Outcome,
+    outcome: StepOutcome,
 }
 
 pub(crate) fn run() -> Result<()> {
@@ -133,38 +133,40 @@ pub(crate) fn run() -> Result<()> {
         let outcome = perform(step, &budget, &clock, &mut state);
         let took = clock.elapsed() - before;
         println!("=== {}: {outcome} ({:.1} s)", step.name, took.as_secs_f64());
-        if !matches!(outcome, Outcome::Skipped(_)) {
+        if !matches!(outcome, StepOutcome::Skipped(_)) {
             budget.record(step.reference(), took);
         }
-        done.push(Done { name: step.name, took, outcome });
+        done.push(FinishedStep { name: step.name, took, outcome });
     }
     println!("\nthis machine took {:.1} times the reference machine's time", budget.slowness());
     summary(&done, state.tests)
 }
 
-fn perform(step: &Step, budget: &Budget, clock: &Clock, state: &mut RunState) -> Outcome {
+fn perform(step: &Step, budget: &Budget, clock: &Clock, state: &mut RunState) -> StepOutcome {
     let cmd = match &step.task {
-        Task::Required(run) => return Outcome::from(run(state)),
+        Task::Required(run) => return StepOutcome::from(run(state)),
         Task::IfItFits(args) => Cmd::new(&state.program.to_string_lossy()).args(*args),
         Task::CargoIfItFits(args) => cargo().args(*args),
     };
     if let Err(why) = budget.check_fits(step.reference(), clock.elapsed()) {
-        return Outcome::Skipped(why);
+        return StepOutcome::Skipped(why);
     }
-    match cmd.run_within(budget.left(clock.elapsed())) {
-        Ok(Ended::InTime) => Outcome::Passed,
-        Ok(Ended::OutOfTime) => Outcome::Skipped("ended when the budget was spent".to_owned()),
-        Err(err) => Outcome::from(Err(err)),
+    match cmd.run_with_timeout(budget.left(clock.elapsed())) {
+        Ok(CommandEnd::InTime) => StepOutcome::Passed,
+        Ok(CommandEnd::OutOfTime) => {
+            StepOutcome::Skipped("ended when the budget was spent".to_owned())
+        }
+        Err(err) => StepOutcome::from(Err(err)),
     }
 }
 
-impl From<Result<()>> for Outcome {
+impl From<Result<()>> for StepOutcome {
     fn from(result: Result<()>) -> Self {
         result.map_or_else(|err| Self::Failed(format!("{err:#}")), |()| Self::Passed)
     }
 }
 
-impl std::fmt::Display for Outcome {
+impl std::fmt::Display for StepOutcome {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Passed => write!(f, "ok"),
@@ -248,14 +250,14 @@ pub(crate) fn lints(program: &Path) -> Result<()> {
     one_pass::wrap(cargo(), program).args(["test", "--workspace", "--no-run", "--locked"]).run()
 }
 
-fn run_tests(cargo: Cmd, args: &[String]) -> Result<Listened> {
+fn run_tests(cargo: Cmd, args: &[String]) -> Result<CapturedOutput> {
     println!("$ cargo test --workspace --no-fail-fast {}", args.join(" "));
-    cargo.args(["test", "--workspace", "--no-fail-fast"]).args(args).listen()
+    cargo.args(["test", "--workspace", "--no-fail-fast"]).args(args).capture()
 }
 
-fn summary(done: &[Done], tests: Tests) -> Result<()> {
+fn summary(done: &[FinishedStep], tests: Tests) -> Result<()> {
     let mut table = String::from("\nstep             seconds\n");
-    for Done { name, took, outcome } in done {
+    for FinishedStep { name, took, outcome } in done {
         // Writing to a string cannot fail.
         let _ = writeln!(table, "{name:16} {:7.1}  {outcome}", took.as_secs_f64());
     }
@@ -264,7 +266,7 @@ fn summary(done: &[Done], tests: Tests) -> Result<()> {
     println!("tests: {tests}");
     let failed: Vec<&str> = done
         .iter()
-        .filter(|step| matches!(step.outcome, Outcome::Failed(_)))
+        .filter(|step| matches!(step.outcome, StepOutcome::Failed(_)))
         .map(|step| step.name)
         .collect();
     ensure!(failed.is_empty(), "ci: {} failed", failed.join(", "));

@@ -5,12 +5,12 @@
 #![forbid(unsafe_code)]
 #![expect(clippy::print_stdout, reason = "a task talks to whoever started it")]
 
-mod bars;
 mod ci;
 mod compiler;
 mod fuzz;
 mod readme;
 mod shell;
+mod thresholds;
 mod tidy;
 mod workspace;
 
@@ -64,11 +64,11 @@ fn run(args: &[String]) -> Result<()> {
         "ci" => ci::run(),
         "test" => ci::test(rest).map(drop),
         "tidy" => tidy::run(),
-        "bench" => bars::bench(rest),
-        "bars" => bars::run(rest),
+        "bench" => thresholds::bench(rest),
+        "bars" => thresholds::run(rest),
         "lints" => ci::lints(&ci::one_pass::own_copy()?),
-        "toys" => bars::toys(),
-        "profile" => bars::profile(),
+        "toys" => thresholds::run_toys(),
+        "profile" => thresholds::profile(),
         "fuzz" => fuzz::run(rest),
         "readme" => readme::run(&hydrant(rest)?),
         "help-text" => ci::help_text(&hydrant(rest)?, rest.iter().any(|arg| arg == "--write")),

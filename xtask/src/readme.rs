@@ -6,7 +6,7 @@
 //! The one that starts the ledger runs in the background, with a binary that has been built, on ports that the
 //! system gives. The default ports are replaced by those in all that follows. A `curl` must be answered with a
 //! result.
-//! Not here: commands that are CI steps of their own; see [`IN_CI_ANYWAY`].
+//! Not here: commands that are CI steps of their own; see [`COVERED_BY_CI`].
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -25,14 +25,14 @@ const START: &str = "cargo run --release -- dev";
 const START_ARGS: &str = "dev";
 
 /// What CI runs as steps of their own, or would run forever in a circle.
-const IN_CI_ANYWAY: &[&str] =
+const COVERED_BY_CI: &[&str] =
     &["cargo xtask test", "cargo xtask ci", "cargo xtask bars", "cargo xtask bench rpc"];
 
 /// The ports that the README speaks of.
 const RPC_PORT: u16 = 8899;
 
 /// How long the ledger may take to answer.
-const READY_WITHIN: Duration = Duration::from_secs(300);
+const READY_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// A fenced block.
 #[derive(Debug, PartialEq, Eq)]
@@ -83,7 +83,7 @@ impl Reader<'_> {
                 fs::write(self.dir.join(name), with_ports(text, self.port))
                     .with_context(|| name.clone())
             }
-            Step::Run(command) if IN_CI_ANYWAY.contains(&command.as_str()) => {
+            Step::Run(command) if COVERED_BY_CI.contains(&command.as_str()) => {
                 println!("({command}: a step of its own)");
                 Ok(())
             }
@@ -107,7 +107,7 @@ impl Reader<'_> {
     fn run_command(&self, command: &str) -> Result<()> {
         let at = if command.starts_with("cargo ") { root() } else { self.dir.clone() };
         let script = format!("set -euo pipefail; {command}");
-        let lines = Cmd::new("bash").args(["-c", &script]).dir(&at).run_listening()?;
+        let lines = Cmd::new("bash").args(["-c", &script]).dir(&at).run_captured()?;
         let is_answered = lines.iter().any(|line| line.contains("\"result\""));
         ensure!(is_answered || !command.starts_with("curl "), "no result: {command}");
         Ok(())
@@ -177,7 +177,7 @@ fn scratch_dir() -> Result<PathBuf> {
 #[expect(clippy::disallowed_methods, reason = "waits for another process, with a limit")]
 fn wait_for(path: &Path, writer: &mut Child) -> Result<String> {
     let started = Instant::now();
-    while started.elapsed() < READY_WITHIN {
+    while started.elapsed() < READY_TIMEOUT {
         if path.exists() {
             return fs::read_to_string(path).with_context(|| path.display().to_string());
         }
@@ -186,7 +186,7 @@ fn wait_for(path: &Path, writer: &mut Child) -> Result<String> {
         }
         std::thread::sleep(Duration::from_millis(20));
     }
-    bail!("the ledger was not ready within {READY_WITHIN:?}")
+    bail!("the ledger was not ready within {READY_TIMEOUT:?}")
 }
 
 /// The port in `{"rpc":"http://127.0.0.1:4000",...}`.

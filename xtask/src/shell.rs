@@ -13,11 +13,11 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 
 /// How those variables begin that cargo sets for a program that it runs.
-const ABOUT_US: &[&str] =
+const CARGO_ENV_PREFIXES: &[&str] =
     &["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_", "CARGO_CRATE_NAME", "CARGO_PRIMARY_PACKAGE"];
 
 /// How the line begins in which a program of ours says why it failed.
-const SAYS_WHY: &str = "error: ";
+const ERROR_PREFIX: &str = "error: ";
 
 /// A program to be run, with its arguments.
 pub(crate) struct Cmd {
@@ -33,7 +33,7 @@ impl Cmd {
         // look at it would run again, and all that is built upon them.
         for (key, _) in std::env::vars_os() {
             let key = key.to_string_lossy();
-            if ABOUT_US.iter().any(|prefix| key.starts_with(prefix)) {
+            if CARGO_ENV_PREFIXES.iter().any(|prefix| key.starts_with(prefix)) {
                 command.env_remove(key.as_ref());
             }
         }
@@ -71,7 +71,7 @@ impl Cmd {
     }
 
     /// As [`Self::run`], but ends it and all that it has started once `limit` is over.
-    pub(crate) fn run_within(mut self, limit: Duration) -> Result<Ended> {
+    pub(crate) fn run_with_timeout(mut self, limit: Duration) -> Result<CommandEnd> {
         println!("$ {}", self.shown);
         let mut child = self
             .command
@@ -93,21 +93,21 @@ impl Cmd {
         let is_late = watchdog.join().unwrap_or(false);
         let status = status.with_context(|| format!("wait for `{}`", self.shown))?;
         match (is_late, status.success()) {
-            (_, true) => Ok(Ended::InTime),
-            (true, false) => Ok(Ended::OutOfTime),
+            (_, true) => Ok(CommandEnd::InTime),
+            (true, false) => Ok(CommandEnd::OutOfTime),
             (false, false) => bail!("`{}` failed: {status}", self.shown),
         }
     }
 
     /// As [`Self::run`]; gives back the lines of its standard output too.
-    pub(crate) fn run_listening(mut self) -> Result<Vec<String>> {
+    pub(crate) fn run_captured(mut self) -> Result<Vec<String>> {
         println!("$ {}", self.shown);
-        self.listen()?.success()
+        self.capture()?.success()
     }
 
-    /// As [`Self::run_listening`], and a failure does not lose the lines. It tells what the program said of it
+    /// As [`Self::run_captured`], and a failure does not lose the lines. It tells what the program said of it
     /// last, so that the end of a long log tells it too.
-    pub(crate) fn listen(&mut self) -> Result<Listened> {
+    pub(crate) fn capture(&mut self) -> Result<CapturedOutput> {
         let mut child = self
             .command
             .stdout(Stdio::piped())
@@ -124,11 +124,11 @@ impl Cmd {
         }
         let status = child.wait()?;
         let failure = (!status.success()).then(|| {
-            let said = lines.iter().rev().find(|line| line.starts_with(SAYS_WHY));
+            let said = lines.iter().rev().find(|line| line.starts_with(ERROR_PREFIX));
             let why = said.map_or_else(String::new, |why| format!("; {why}"));
             format!("`{}` failed: {status}{why}", self.shown)
         });
-        Ok(Listened { lines, failure })
+        Ok(CapturedOutput { lines, failure })
     }
 
     /// Runs it unseen and gives back its standard output.
@@ -153,7 +153,7 @@ impl Cmd {
 
 /// How a program with a limit of time ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ended {
+pub(crate) enum CommandEnd {
     /// By itself, with success.
     InTime,
     /// By us, because its time was over.
@@ -161,12 +161,12 @@ pub(crate) enum Ended {
 }
 
 /// What a program printed, and whether it failed.
-pub(crate) struct Listened {
+pub(crate) struct CapturedOutput {
     pub(crate) lines: Vec<String>,
     failure: Option<String>,
 }
 
-impl Listened {
+impl CapturedOutput {
     /// The lines, if it did not fail.
     pub(crate) fn success(self) -> Result<Vec<String>> {
         match self.failure {
@@ -183,14 +183,14 @@ mod tests {
     #[test]
     fn a_program_is_ended_with_all_that_it_started_when_its_time_is_over() {
         let script = "sleep 1000 & wait";
-        let ended = Cmd::new("sh").args(["-c", script]).run_within(Duration::from_millis(50));
-        assert_eq!(ended.unwrap(), Ended::OutOfTime);
+        let ended = Cmd::new("sh").args(["-c", script]).run_with_timeout(Duration::from_millis(50));
+        assert_eq!(ended.unwrap(), CommandEnd::OutOfTime);
     }
 
     #[test]
-    fn a_program_that_ends_in_time_is_judged_by_itself() {
+    fn a_program_that_ends_in_time_reports_its_own_status() {
         let limit = Duration::from_secs(600);
-        assert_eq!(Cmd::new("true").run_within(limit).unwrap(), Ended::InTime);
-        assert!(Cmd::new("false").run_within(limit).is_err());
+        assert_eq!(Cmd::new("true").run_with_timeout(limit).unwrap(), CommandEnd::InTime);
+        assert!(Cmd::new("false").run_with_timeout(limit).is_err());
     }
 }

@@ -7,9 +7,9 @@
 //! same `deny.toml` where there is a network).
 
 mod dependencies;
-mod floors;
-mod licences;
-mod papers;
+mod docs;
+mod layers;
+mod licenses;
 mod sources;
 
 use std::fs;
@@ -52,13 +52,13 @@ fn check(workspace: &Workspace) -> Result<Vec<String>> {
     let manifest = Source::read(root, Path::new("Cargo.toml"))?;
     let deny = Source::read(root, Path::new("deny.toml"))?;
     let architecture = Source::read(root, Path::new("ARCHITECTURE.md"))?;
-    let policy = licences::Policy::parse(&deny.text)?;
+    let policy = licenses::Policy::parse(&deny.text)?;
 
-    let mut complaints = floors::check(&workspace.crates);
+    let mut complaints = layers::check(&workspace.crates);
     for source in &rust {
         complaints.extend(sources::check(source));
         if let Some(owner) = owner_of(source, &workspace.crates) {
-            complaints.extend(sources::check_for_floor(source, floors::floor_of(&owner.name)));
+            complaints.extend(sources::check_for_layer(source, layers::layer_of(&owner.name)));
         }
     }
     complaints.extend(dependencies::without_reason(&manifest.text));
@@ -68,14 +68,14 @@ fn check(workspace: &Workspace) -> Result<Vec<String>> {
         let code = rust.iter().filter(|source| source.path.starts_with(&krate.dir));
         complaints.extend(dependencies::unused(krate, &own.text, code));
     }
-    complaints.extend(licences::check(&policy, workspace));
-    complaints.extend(papers::crate_list(&architecture.text, &workspace.crates));
+    complaints.extend(licenses::check(&policy, workspace));
+    complaints.extend(docs::crate_list(&architecture.text, &workspace.crates));
     let help = Source::read(root, Path::new("docs/help.txt"))?;
     let configuration = Source::read(root, Path::new("docs/configuration.md"))?;
-    complaints.extend(papers::flags_without_cost(&help.text, &configuration.text));
-    for path in papers::markdown_files(root)? {
+    complaints.extend(docs::flags_without_cost(&help.text, &configuration.text));
+    for path in docs::markdown_files(root)? {
         let paper = Source::read(root, &path)?;
-        complaints.extend(papers::dead_links(&paper, |link| root.join(link).exists()));
+        complaints.extend(docs::dead_links(&paper, |link| root.join(link).exists()));
     }
     Ok(complaints)
 }

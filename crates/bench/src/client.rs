@@ -10,10 +10,10 @@ use solana_hash::Hash;
 use crate::{node, now};
 
 /// How long a transaction may take to be executed, everything before it included.
-const EXECUTED_WITHIN: Duration = Duration::from_secs(60);
+const EXECUTION_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// How often we ask.
-const ASK_EVERY: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// A client with one connection.
 pub(crate) struct Client(::load::Client);
@@ -51,8 +51,11 @@ impl Client {
             if statuses.iter().all(|status| !status.is_null()) {
                 return Ok(());
             }
-            ensure!(started.elapsed() < EXECUTED_WITHIN, "not executed within {EXECUTED_WITHIN:?}");
-            node::nap(ASK_EVERY);
+            ensure!(
+                started.elapsed() < EXECUTION_TIMEOUT,
+                "not executed within {EXECUTION_TIMEOUT:?}"
+            );
+            node::sleep_for(POLL_INTERVAL);
         }
     }
 }

@@ -10,13 +10,13 @@
 //! many keys.
 //! Not here: what the figures must reach is in the lines `bar`.
 
+mod baselines;
 mod cores;
 mod grid;
 pub(crate) mod heap;
-mod hot_spot;
+mod hot_key;
 mod keys;
 mod memory;
-mod rivals;
 
 use anyhow::{Context, Result, ensure};
 
@@ -31,7 +31,7 @@ struct Size {
     keys: [u32; 2],
     /// Entries of one key.
     entries: u32,
-    hot_spot: hot_spot::Size,
+    hot_key: hot_key::Size,
     heap_bytes_max: usize,
 }
 
@@ -48,7 +48,7 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
             accounts: 20_000,
             keys: [2_000, 20_000],
             entries: 20_000,
-            hot_spot: hot_spot::TOY,
+            hot_key: hot_key::TOY,
             heap_bytes_max,
         }
     } else {
@@ -57,12 +57,12 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
             accounts: 10_000_000,
             keys: [1_000_000, 10_000_000],
             entries: 5_000_000,
-            hot_spot: hot_spot::FULL,
+            hot_key: hot_key::FULL,
             heap_bytes_max,
         }
     };
-    if let Some(keys) = value_of(args, cores::CHILD)? {
-        return cores::tell(keys);
+    if let Some(keys) = value_of(args, cores::CHILD_FLAG)? {
+        return cores::print_bytes(keys);
     }
     let only = value_of(args, "--only")?;
     let parts = ["memory", "cores", "hot-spot", "grid"];
@@ -81,7 +81,7 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
         cores::run(&size)?;
     }
     if is_wanted("hot-spot") {
-        hot_spot::run(&size.hot_spot, candidate)?;
+        hot_key::run(&size.hot_key, candidate)?;
     }
     if is_wanted("grid") {
         grid::run(&grid)?;

@@ -7,29 +7,29 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::child::{self, Child};
+use crate::child_process::{self, Child};
 
 pub(crate) struct LedgerProcess {
     child: Child,
-    figures: Figures,
+    metrics: LedgerMetrics,
 }
 
 /// What was measured, by name.
 #[derive(Default)]
-pub(crate) struct Figures(HashMap<String, f64>);
+pub(crate) struct LedgerMetrics(HashMap<String, f64>);
 
 impl LedgerProcess {
     pub(crate) fn start(mode: &str, shape: &str, accounts: u32, more: &[&str]) -> Result<Self> {
-        Self::start_as(Command::new(Self::program()?), mode, shape, accounts, more)
+        Self::start_command(Command::new(Self::program()?), mode, shape, accounts, more)
     }
 
     /// The program of such a process.
     pub(crate) fn program() -> Result<PathBuf> {
-        child::beside("state-ledger")
+        child_process::sibling_binary("state-ledger")
     }
 
     /// The same by a command that starts the program.
-    pub(crate) fn start_as(
+    pub(crate) fn start_command(
         mut command: Command,
         mode: &str,
         shape: &str,
@@ -37,21 +37,21 @@ impl LedgerProcess {
         more: &[&str],
     ) -> Result<Self> {
         command.args([mode, shape, &accounts.to_string()]).args(more);
-        Ok(Self { child: Child::start(&mut command)?, figures: Figures::default() })
+        Ok(Self { child: Child::start(&mut command)?, metrics: LedgerMetrics::default() })
     }
 
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }
 
-    pub(crate) fn say(&mut self, line: &str) -> Result<()> {
-        self.child.say(line)
+    pub(crate) fn send_line(&mut self, line: &str) -> Result<()> {
+        self.child.send_line(line)
     }
 
     /// Waits until it serves; tells where, and what it measured so far.
-    pub(crate) fn serving(&mut self) -> Result<(SocketAddr, &Figures)> {
+    pub(crate) fn serving(&mut self) -> Result<(SocketAddr, &LedgerMetrics)> {
         let address = self.line_after("serving ")?.parse()?;
-        Ok((address, &self.figures))
+        Ok((address, &self.metrics))
     }
 
     /// Passes on what it prints up to a line that begins so; gives the rest of that one.
@@ -66,13 +66,13 @@ impl LedgerProcess {
     }
 
     /// Passes on what it prints, until it ends.
-    pub(crate) fn end(mut self) -> Result<Figures> {
+    pub(crate) fn end(mut self) -> Result<LedgerMetrics> {
         while let Some(line) = self.line()? {
             println!("{line}");
         }
         let status = self.child.wait()?;
         ensure!(status.success(), "the ledger ended with {status}");
-        Ok(self.figures)
+        Ok(self.metrics)
     }
 
     /// The next line that is not a figure.
@@ -80,13 +80,13 @@ impl LedgerProcess {
         while let Some(line) = self.child.line()? {
             let Some(figure) = line.strip_prefix("figure ") else { return Ok(Some(line)) };
             let (name, value) = figure.split_once(' ').context("a figure has a value")?;
-            self.figures.0.insert(name.to_owned(), value.parse()?);
+            self.metrics.0.insert(name.to_owned(), value.parse()?);
         }
         Ok(None)
     }
 }
 
-impl Figures {
+impl LedgerMetrics {
     pub(crate) fn get(&self, name: &str) -> Result<f64> {
         self.0.get(name).copied().with_context(|| format!("the ledger did not tell {name}"))
     }

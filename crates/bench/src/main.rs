@@ -7,22 +7,22 @@
 #![forbid(unsafe_code)]
 #![expect(clippy::print_stdout, reason = "what a benchmark measured is for whoever started it")]
 
-mod agreed;
-mod bar;
-mod child;
+mod child_process;
 mod client;
 mod http;
 mod index;
 mod ledger_process;
-mod load;
 mod node;
-mod quic;
+mod protocol;
 mod rpc;
+mod serving;
 mod snapshot;
 mod start;
 mod state;
 mod store;
 mod subs;
+mod threshold;
+mod tpu;
 mod transfers;
 
 use std::process::ExitCode;
@@ -44,12 +44,12 @@ const BENCHMARKS: &[Benchmark] = &[
     (
         "quic",
         "transactions in over QUIC, beside three rivals, and all the way to the ledger",
-        quic::run,
+        tpu::run,
     ),
     (
         "load",
         "serving under load: isolation, ladder, large answers, overload, thread sweep, suites",
-        load::run,
+        serving::run,
     ),
     ("snapshot", "a ledger from a snapshot archive: rate, memory, sums", snapshot::run),
     (
@@ -85,7 +85,7 @@ fn run(args: &[String]) -> Result<()> {
     }
     // The generator of `quic`, in a process of its own.
     if name == "quic-load" {
-        return quic::load::run(rest);
+        return tpu::generator::run(rest);
     }
     match BENCHMARKS.iter().find(|(known, ..)| *known == name) {
         Some((_, _, benchmark)) => benchmark(rest),

@@ -11,21 +11,21 @@ use ::load::Process;
 use anyhow::{Context, Result, bail, ensure};
 use tempfile::TempDir;
 
-use crate::child::{Owned, beside};
+use crate::child_process::{KillOnDrop, sibling_binary};
 use crate::now;
 
 /// How long a node may take to be ready.
-const READY_WITHIN: Duration = Duration::from_secs(30);
+const READY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How long one may take that loads a large archive.
-pub(crate) const LOADED_WITHIN: Duration = Duration::from_secs(1_800);
+pub(crate) const LOAD_TIMEOUT: Duration = Duration::from_secs(1_800);
 
 /// How often we look whether it is.
-const LOOK_EVERY: Duration = Duration::from_millis(1);
+const POLL_INTERVAL: Duration = Duration::from_millis(1);
 
 /// A running node.
 pub(crate) struct Node {
-    process: Owned,
+    process: KillOnDrop,
     /// Where it answers JSON-RPC.
     pub(crate) rpc: SocketAddr,
     /// When its process was started.
@@ -37,16 +37,16 @@ pub(crate) struct Node {
 impl Node {
     /// Starts a node and waits until it says that it answers.
     pub(crate) fn start(flags: &[&str]) -> Result<Self> {
-        Self::start_within(flags, READY_WITHIN)
+        Self::start_with_timeout(flags, READY_TIMEOUT)
     }
 
     /// The same, for a node that may take longer to be ready.
-    pub(crate) fn start_within(flags: &[&str], ready_within: Duration) -> Result<Self> {
-        Self::start_as(Command::new(program()?), flags, ready_within)
+    pub(crate) fn start_with_timeout(flags: &[&str], ready_within: Duration) -> Result<Self> {
+        Self::start_command(Command::new(program()?), flags, ready_within)
     }
 
     /// The same by a command that starts the program.
-    pub(crate) fn start_as(
+    pub(crate) fn start_command(
         mut command: Command,
         flags: &[&str],
         ready_within: Duration,
@@ -61,7 +61,7 @@ impl Node {
             .stdin(Stdio::null())
             .spawn()
             .with_context(|| format!("start {}", command.get_program().display()))?;
-        let mut process = Owned(process);
+        let mut process = KillOnDrop(process);
         while !endpoints.exists() {
             if let Some(status) = process.0.try_wait()? {
                 bail!("the node ended before it was ready: {status}");
@@ -70,7 +70,7 @@ impl Node {
                 started.elapsed() < ready_within,
                 "the node was not ready within {ready_within:?}"
             );
-            nap(LOOK_EVERY);
+            sleep_for(POLL_INTERVAL);
         }
         let endpoints: serde_json::Value = serde_json::from_slice(&fs::read(&endpoints)?)?;
         let url = endpoints["rpc"].as_str().context("the node does not say where it answers")?;
@@ -94,8 +94,8 @@ impl Node {
     }
 
     /// The most bytes of memory that were ever resident.
-    pub(crate) fn resident_bytes_most(&self) -> Result<u64> {
-        Ok(Process(self.pid()).resident_bytes_most()?)
+    pub(crate) fn peak_resident_bytes(&self) -> Result<u64> {
+        Ok(Process(self.pid()).peak_resident_bytes()?)
     }
 }
 
@@ -110,10 +110,10 @@ pub(crate) fn program() -> Result<PathBuf> {
     if let Some(path) = std::env::var_os("HYDRANT") {
         return Ok(path.into());
     }
-    beside("hydrant")
+    sibling_binary("hydrant")
 }
 
 #[expect(clippy::disallowed_methods, reason = "another process has no value to wait on")]
-pub(crate) fn nap(duration: Duration) {
+pub(crate) fn sleep_for(duration: Duration) {
     std::thread::sleep(duration);
 }

@@ -10,7 +10,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use ::load::{Judge, Plan, Process, Run, Span, Stream, Verdict, json_rpc};
+use ::load::{Classifier, LoadPlan, Process, Run, RunLength, Stream, Verdict, json_rpc};
 use anyhow::{Context, Result, bail, ensure};
 use hdrhistogram::Histogram;
 use serde_json::{Value, json};
@@ -28,7 +28,7 @@ const USAGE: &str = "usage: rpc [--toy] [--url http://IP:PORT] [--connections N]
 
 /// What of the constant answer's rate a cheap method must reach: where the first figures stand, less
 /// what a busy machine takes of them. To be raised with them.
-const BAR_OF_CONSTANT: f64 = 0.7;
+const RATIO_OF_CONSTANT_MIN: f64 = 0.7;
 
 /// How much is measured.
 struct Size {
@@ -124,8 +124,8 @@ impl Bench {
         let address = self.address;
         let mut constant = f64::NAN;
         if self.has_constant {
-            let run = self.offer("constant", vec![constant_request(address)], constant_judge)?;
-            constant = run.outcomes[0].rate();
+            let run = self.offer("constant", vec![constant_request(address)], classify_constant)?;
+            constant = run.stats[0].rate();
             add(rows, "constant", false, constant, run)?;
         }
         for (name, calls) in self.reads() {
@@ -155,17 +155,27 @@ impl Bench {
     }
 
     /// Offers one kind of request for the size's time; one wrong answer ends the benchmark.
-    fn offer(&self, name: &str, requests: Vec<Vec<u8>>, judge: Judge) -> Result<Run> {
-        let span = Span::Time { warm_up: self.size.warm_up, measured: self.size.measured };
+    fn offer(&self, name: &str, requests: Vec<Vec<u8>>, judge: Classifier) -> Result<Run> {
+        let span = RunLength::Time { warm_up: self.size.warm_up, measured: self.size.measured };
         self.run(name, requests, span, judge)
     }
 
-    fn run(&self, name: &str, requests: Vec<Vec<u8>>, span: Span, judge: Judge) -> Result<Run> {
+    fn run(
+        &self,
+        name: &str,
+        requests: Vec<Vec<u8>>,
+        span: RunLength,
+        judge: Classifier,
+    ) -> Result<Run> {
         let Size { connections, threads, .. } = self.size;
-        let stream = Stream { judge, threads, ..Stream::closed(name, requests, connections) };
+        let stream = Stream {
+            classifier: judge,
+            threads,
+            ..Stream::closed_loop(name, requests, connections)
+        };
         let process = self.node.as_ref().map(|node| Process(node.pid()));
-        let plan = Plan { process, ..Plan::of(self.address.into(), stream, span) };
-        all_right(name, plan.run()?)
+        let plan = LoadPlan { process, ..LoadPlan::new(self.address.into(), stream, span) };
+        require_ok(name, plan.run()?)
     }
 
     /// Sends transfers that were signed before, each once, and waits until all have been executed.
@@ -183,7 +193,7 @@ impl Bench {
             .map(|transaction| self.send_request(transaction, skip_preflight))
             .collect::<Result<Vec<_>>>()?;
         let started = now();
-        let run = self.run(name, requests, Span::Once, json_rpc)?;
+        let run = self.run(name, requests, RunLength::Once, json_rpc)?;
         let signatures: Vec<String> =
             signed.iter().map(|transaction| transaction.signatures[0].to_string()).collect();
         // The last to be executed are among the last that were sent.
@@ -221,7 +231,7 @@ impl Bench {
         }
         for row in rows.iter().filter(|row| row.is_cheap && self.has_constant) {
             let ratio = median(row.of_constant.clone());
-            println!("bar rpc_{}_of_constant {ratio:.2} x >= {BAR_OF_CONSTANT}", row.name);
+            println!("bar rpc_{}_of_constant {ratio:.2} x >= {RATIO_OF_CONSTANT_MIN}", row.name);
         }
     }
 }
@@ -256,7 +266,7 @@ fn add(
     run: Run,
 ) -> Result<()> {
     let at = rows.iter().position(|row| row.name == name);
-    let outcome = &run.outcomes[0];
+    let outcome = &run.stats[0];
     let row = match at {
         Some(at) => &mut rows[at],
         None => {
@@ -268,21 +278,21 @@ fn add(
     };
     row.rates.push(outcome.rate());
     row.of_constant.push(outcome.rate() / constant);
-    let cpu_s = run.used.as_ref().map_or(0.0, |used| used.cpu_s);
-    row.cpu_us.push(cpu_s * 1e6 / outcome.counts.right as f64);
+    let cpu_s = run.usage.as_ref().map_or(0.0, |used| used.cpu_s);
+    row.cpu_us.push(cpu_s * 1e6 / outcome.counts.ok as f64);
     row.latencies.add(&outcome.latencies)?;
     Ok(())
 }
 
 /// One wrong answer ends the benchmark.
-fn all_right(name: &str, run: Run) -> Result<Run> {
-    let (counts, name) = (run.outcomes[0].counts, name.trim());
+fn require_ok(name: &str, run: Run) -> Result<Run> {
+    let (counts, name) = (run.stats[0].counts, name.trim());
     if counts.failed() > 0 {
-        let failure = run.outcomes[0].failure.as_deref().unwrap_or("a refusal");
-        let (failed, all) = (counts.failed(), counts.all());
+        let failure = run.stats[0].failure.as_deref().unwrap_or("a refusal");
+        let (failed, all) = (counts.failed(), counts.total());
         bail!("{name}: {failed} of {all} answers are wrong, such as: {failure}");
     }
-    ensure!(counts.right > 0, "{name}: no request was answered in time");
+    ensure!(counts.ok > 0, "{name}: no request was answered in time");
     Ok(run)
 }
 
@@ -296,6 +306,6 @@ fn is_constant(status: u16, body: &[u8]) -> bool {
     status == 200 && body == b"ok"
 }
 
-fn constant_judge(status: u16, body: &[u8]) -> Verdict {
-    if is_constant(status, body) { Verdict::Right } else { Verdict::Wrong }
+fn classify_constant(status: u16, body: &[u8]) -> Verdict {
+    if is_constant(status, body) { Verdict::Ok } else { Verdict::Error }
 }

@@ -16,7 +16,7 @@ use anyhow::{Context, Result, ensure};
 use testkit::archive::{self, Accounts};
 
 use crate::node::{self, Node};
-use crate::{bar, now, value_of};
+use crate::{now, threshold, value_of};
 
 /// Token accounts of the forged archive.
 const ACCOUNTS: u64 = 2_000_000;
@@ -54,7 +54,7 @@ impl Sample {
         Expected {
             accounts: self.accounts.open().count() as u64,
             lamports: self.accounts.lamports(),
-            hash: self.accounts.lattice().checksum().to_string(),
+            hash: self.accounts.lt_hash().checksum().to_string(),
             written: self.accounts.written,
             bytes: self.accounts.bytes,
         }
@@ -76,7 +76,7 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
     let expected = read.expected();
     println!("archive          accounts   lamports, hash over all accounts");
     println!("sample         {:10}   {}, {}", expected.accounts, expected.lamports, expected.hash);
-    let sample_is_right = is_right(&sample, &expected)?;
+    let sample_is_right = matches_inspect(&sample, &expected)?;
 
     let dir = tempfile::tempdir()?;
     let (forged, forged_expected) = forge::write(dir.path(), &read, accounts, SEED)?;
@@ -85,7 +85,7 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
         "forged         {:10}   {}, {}",
         forged_expected.accounts, forged_expected.lamports, forged_expected.hash
     );
-    let forged_is_right = is_right(&forged, &forged_expected)?;
+    let forged_is_right = matches_inspect(&forged, &forged_expected)?;
 
     println!("\narchive          MB    MB unpacked   accounts/s   MB/s   MB/s unpacked   seconds");
     for (name, path, expected) in
@@ -104,7 +104,13 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
     }
     memory(&forged, &forged_expected)?;
     for (name, is_right) in [("sample", sample_is_right), ("forged", forged_is_right)] {
-        bar::line(&format!("snapshot_{name}_as_computed"), u8::from(is_right), "of_1", ">=", 1);
+        threshold::line(
+            &format!("snapshot_{name}_as_computed"),
+            u8::from(is_right),
+            "of_1",
+            ">=",
+            1,
+        );
     }
     Ok(())
 }
@@ -113,9 +119,9 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
 fn memory(archive: &Path, expected: &Expected) -> Result<()> {
     let empty = Node::start(&[])?.resident_bytes()?;
     let path = archive.to_str().context("the path is text")?;
-    let node = Node::start_within(&["--from-snapshot", path], node::LOADED_WITHIN)?;
+    let node = Node::start_with_timeout(&["--from-snapshot", path], node::LOAD_TIMEOUT)?;
     let ready = node.started.elapsed().as_secs_f64();
-    let (rests, most) = (node.resident_bytes()?, node.resident_bytes_most()?);
+    let (rests, most) = (node.resident_bytes()?, node.peak_resident_bytes()?);
     let each = |bytes: u64| bytes.saturating_sub(empty) as f64 / expected.accounts as f64;
     println!("\na node from the forged archive: ready after {ready:.2} s");
     println!("  resident, B an account: {:.1} at rest, {:.1} at most", each(rests), each(most));
@@ -130,7 +136,7 @@ fn own_bytes(expected: &Expected) -> f64 {
 }
 
 /// Whether the node finds what was computed here.
-fn is_right(archive: &Path, expected: &Expected) -> Result<bool> {
+fn matches_inspect(archive: &Path, expected: &Expected) -> Result<bool> {
     let (text, _) = inspect(archive)?;
     let said = |name: &str| {
         let line = text.lines().find(|line| line.starts_with(name));

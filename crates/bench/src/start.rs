@@ -7,14 +7,14 @@ use serde_json::json;
 
 use crate::client::Client;
 use crate::node::Node;
-use crate::{bar, http, median};
+use crate::{http, median, threshold};
 
 /// Runs at full size; one more before them reads the program from disk and does not count.
 const RUNS: usize = 20;
 const RUNS_TOY: usize = 1;
 
 /// "Ready in under a second."
-const BAR_MS: f64 = 1_000.0;
+const START_MS_MAX: f64 = 1_000.0;
 
 pub(crate) fn run(args: &[String]) -> Result<()> {
     let runs = match args {
@@ -22,11 +22,11 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
         [toy] if toy == "--toy" => RUNS_TOY,
         _ => bail!("usage: start [--toy]"),
     };
-    first_answer()?;
+    first_response()?;
     let mut times = Vec::new();
     let mut resident = Vec::new();
     for _ in 0..runs {
-        let (ms, bytes) = first_answer()?;
+        let (ms, bytes) = first_response()?;
         times.push(ms);
         resident.push(bytes as f64 / (1 << 20) as f64);
     }
@@ -36,12 +36,12 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
     println!("process start to the first answered getHealth, {runs} runs after one that warms up:");
     println!("  median {middle:.1} ms, least {least:.1} ms, most {most:.1} ms");
     println!("resident memory then: median {:.1} MiB", median(resident));
-    bar::line("start_ms", format_args!("{middle:.1}"), "ms", "<=", BAR_MS);
+    threshold::line("start_ms", format_args!("{middle:.1}"), "ms", "<=", START_MS_MAX);
     Ok(())
 }
 
 /// Milliseconds from start to answer, and the bytes that are resident then.
-fn first_answer() -> Result<(f64, u64)> {
+fn first_response() -> Result<(f64, u64)> {
     let node = Node::start(&[])?;
     let mut client = Client::open(node.rpc)?;
     let (status, body) = client.exchange(&http::call(node.rpc, "getHealth", &json!([])))?;

@@ -16,8 +16,8 @@ mod methods;
 use anyhow::{Context, Result, ensure};
 use testkit::synthetic::ACCOUNTS_MIN;
 
-use crate::ledger_process::{Figures, LedgerProcess};
-use crate::{bar, value_of};
+use crate::ledger_process::{LedgerMetrics, LedgerProcess};
+use crate::{threshold, value_of};
 
 /// How much is measured.
 struct Size {
@@ -69,8 +69,8 @@ fn token_accounts(size: &Size) -> Result<()> {
          {:.1} times ours",
         rival / smaller
     );
-    bar::at_most("state_resident_token_account", larger, "B", 130.0);
-    bar::at_most("state_resident_of_agave", smaller / rival, "x", 0.25);
+    threshold::at_most("state_resident_token_account", larger, "B", 130.0);
+    threshold::at_most("state_resident_of_agave", smaller / rival, "x", 0.25);
     Ok(())
 }
 
@@ -102,11 +102,11 @@ fn parts(size: &Size) -> Result<()> {
         each(whole.get("data_bytes")?)
     );
     build_rate(&whole)?;
-    bar::at_most("state_addresses_and_indices", each(addresses + index), "B/account", 90.0);
+    threshold::at_most("state_addresses_and_indices", each(addresses + index), "B/account", 90.0);
     Ok(())
 }
 
-fn build_rate(figures: &Figures) -> Result<()> {
+fn build_rate(figures: &LedgerMetrics) -> Result<()> {
     println!(
         "applied at the root: {:.0} accounts a second, {:.0} ns CPU each; resident at most {:.1} MB",
         figures.get("applied_per_second")?,

@@ -26,7 +26,7 @@ use solana_account::ReadableAccount;
 
 use self::ledgers::Ledger;
 use self::redb::Redb;
-use crate::{bar, now};
+use crate::{now, threshold};
 
 /// Blocks of each size: transactions, and how many blocks.
 struct Size {
@@ -40,19 +40,19 @@ const FULL: Size =
     Size { blocks: &[(1, 1000), (100, 500), (5000, 40)], long: 10_000, kills: 20, damages: 200 };
 const TOY: Size = Size { blocks: &[(1, 20), (100, 3)], long: 50, kills: 2, damages: 5 };
 /// The engine in use is there for its appends: it may not take longer than the rival.
-const BAR_APPEND: f64 = 1.0;
+const APPEND_RATIO_MAX: f64 = 1.0;
 /// And for how little it writes.
-const BAR_WRITTEN: f64 = 0.5;
+const WRITTEN_RATIO_MAX: f64 = 0.5;
 /// Transactions of a block of the long ledger.
 const LONG_TRANSACTIONS: usize = 10;
 /// Transactions of a block of the ledger whose writer is killed.
 const KILL_TRANSACTIONS: usize = 1_000;
 /// Set for a process that appends until it is killed: `engine:transactions:directory`.
-const CHILD: &str = "HYDRANT_BENCH_STORE_CHILD";
+const CHILD_ENV: &str = "HYDRANT_BENCH_STORE_CHILD";
 
 /// Runs everything, or what a killed child runs.
 pub(crate) fn run(args: &[String]) -> anyhow::Result<()> {
-    if let Ok(child) = env::var(CHILD) {
+    if let Ok(child) = env::var(CHILD_ENV) {
         return append_until_killed(&child);
     }
     let size = match args {
@@ -63,7 +63,7 @@ pub(crate) fn run(args: &[String]) -> anyhow::Result<()> {
     let mut bars = Vec::new();
     println!("engine  block      append p50     p99     max  written  amplified  on disk");
     for (transactions, blocks) in size.blocks {
-        appends::<Nothing>("none", *transactions, *blocks)?;
+        appends::<NullEngine>("none", *transactions, *blocks)?;
         let rival = appends::<Redb>("redb", *transactions, *blocks)?;
         let ours = appends::<Fjall>("fjall", *transactions, *blocks)?;
         bars.push((*transactions, ours.p50_ms / rival.p50_ms, ours.written / rival.written));
@@ -81,10 +81,11 @@ pub(crate) fn run(args: &[String]) -> anyhow::Result<()> {
     damages::<Redb>("redb", size.damages)?;
     damages::<Fjall>("fjall", size.damages)?;
     for (transactions, p50, written) in bars {
-        for (what, ratio, most) in [("append", p50, BAR_APPEND), ("written", written, BAR_WRITTEN)]
+        for (what, ratio, most) in
+            [("append", p50, APPEND_RATIO_MAX), ("written", written, WRITTEN_RATIO_MAX)]
         {
             let name = format!("store_{what}_{transactions}_of_rival");
-            bar::line(&name, format_args!("{ratio:.2}"), "x", "<=", most);
+            threshold::line(&name, format_args!("{ratio:.2}"), "x", "<=", most);
         }
     }
     Ok(())
@@ -284,7 +285,7 @@ fn kill_child(engine: &str, dir: &Path, tell: usize, transactions: usize) -> any
     let child = format!("{engine}:{transactions}:{}", dir.display());
     let mut child = Command::new(env::current_exe()?)
         .args(env::args().skip(1))
-        .env(CHILD, child)
+        .env(CHILD_ENV, child)
         .stdout(Stdio::piped())
         .spawn()?;
     // The pipe stays open until the child is dead: it must not end by itself.
@@ -299,7 +300,7 @@ fn kill_child(engine: &str, dir: &Path, tell: usize, transactions: usize) -> any
 
 fn append_until_killed(child: &str) -> anyhow::Result<()> {
     let [engine, transactions, dir] = child.splitn(3, ':').collect::<Vec<_>>()[..] else {
-        bail!("{CHILD} is engine:transactions:directory");
+        bail!("{CHILD_ENV} is engine:transactions:directory");
     };
     match engine {
         "redb" => append_forever::<Redb>(Path::new(dir), transactions.parse()?),
@@ -310,7 +311,7 @@ fn append_until_killed(child: &str) -> anyhow::Result<()> {
 fn append_forever<E: Engine>(dir: &Path, transactions: usize) -> anyhow::Result<()> {
     let (mut store, restored) = Store::<E>::open_whole(dir)?.context("no ledger")?;
     let last = restored.blocks.last().context("no blocks")?;
-    let mut ledger = Ledger::after(last);
+    let mut ledger = Ledger::from_last_block(last);
     drop(restored);
     loop {
         store.append(&ledger.block(transactions))?;
@@ -332,9 +333,9 @@ fn create<E: Engine>(dir: &Path, ledger: &mut Ledger) -> anyhow::Result<Store<E>
 }
 
 /// An engine that keeps nothing: the cost of everything above one.
-struct Nothing;
+struct NullEngine;
 
-impl Engine for Nothing {
+impl Engine for NullEngine {
     const PATH: &'static str = "nothing";
 
     fn open(_path: &Path) -> Result<Self, EngineError> {

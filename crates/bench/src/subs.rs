@@ -8,11 +8,11 @@
 //! What the set-ups are: those of Kaspa's `subscribe_benchmarks` (500 clients, every hundredth a
 //! monitor of up to a million addresses, the others wallets of 800), with transactions that hit them.
 
-mod bare;
-mod engine;
-mod hot;
+mod broadcast;
+mod hot_account;
 mod latency;
 mod million;
+mod registry;
 mod sets;
 mod transfers;
 
@@ -74,7 +74,7 @@ const TOY: Size = Size {
 
 pub(crate) fn run(args: &[String]) -> Result<()> {
     if args.first().is_some_and(|arg| arg == "bare") {
-        return bare::run(args);
+        return broadcast::run(args);
     }
     let mut size = if args.iter().any(|arg| arg == "--toy") { TOY } else { FULL };
     if let Some(seconds) = value_of(args, "--seconds")? {
@@ -84,9 +84,9 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
     let csv = value_of(args, "--csv")?;
     let mut parts = 0;
     for (name, part) in [
-        ("engine", engine::run as fn(&Size) -> Result<()>),
+        ("engine", registry::run as fn(&Size) -> Result<()>),
         ("million", million::run),
-        ("hot", hot::run),
+        ("hot", hot_account::run),
     ] {
         if only.is_none_or(|only| only == name) {
             part(&size)?;

@@ -23,10 +23,10 @@ use crate::client::Client;
 const PAYER_LAMPORTS: u64 = 100_000_000_000;
 
 /// Token accounts that one transaction makes: as many as fit into its 1,232 bytes.
-const TOKEN_ACCOUNTS_AT_ONCE: usize = 2;
+const TOKEN_ACCOUNTS_PER_TRANSACTION: usize = 2;
 
 /// Transactions whose status is asked for at once, as many as `getSignatureStatuses` takes.
-const STATUSES_AT_ONCE: usize = 256;
+const STATUSES_PER_CALL: usize = 256;
 
 /// Accounts with lamports.
 pub(crate) fn fund_payers(client: &mut Client, count: usize) -> Result<Vec<Keypair>> {
@@ -62,7 +62,7 @@ pub(crate) fn make_token_accounts(
     let rent = self::rent(client, TokenAccount::LEN)?;
     let blockhash = client.latest_blockhash()?;
     let mut signatures = Vec::new();
-    for some in accounts.chunks(TOKEN_ACCOUNTS_AT_ONCE) {
+    for some in accounts.chunks(TOKEN_ACCOUNTS_PER_TRANSACTION) {
         let mut instructions = Vec::new();
         for account in some {
             let account = account.pubkey();
@@ -123,7 +123,7 @@ pub(crate) fn send_params(transaction: &Transaction, skip_preflight: bool) -> Re
 /// Waits until all have been executed, and wants each to succeed.
 pub(crate) fn wait_for_all(client: &mut Client, signatures: &[String]) -> Result<()> {
     ensure!(!signatures.is_empty(), "nothing to wait for");
-    signatures.chunks(STATUSES_AT_ONCE).try_for_each(|some| client.wait_for(some))
+    signatures.chunks(STATUSES_PER_CALL).try_for_each(|some| client.wait_for(some))
 }
 
 fn send(client: &mut Client, transaction: &Transaction) -> Result<String> {

@@ -9,7 +9,7 @@ use chain::ClusterInfo;
 use rpc::NodeMemory;
 use solana_pubkey::Pubkey;
 
-use crate::usage::Line;
+use crate::memory_report::MemoryLine;
 
 /// What a user needs to know first.
 pub(crate) struct Banner<'a> {
@@ -36,7 +36,7 @@ impl fmt::Display for Banner<'_> {
             Some(dir) => writeln!(f, "  Ledger     {}", dir.display())?,
             None => writeln!(f, "  Ledger     in memory (--ledger DIR keeps it)")?,
         }
-        writeln!(f, "  Memory     {}", Line(self.usage))?;
+        writeln!(f, "  Memory     {}", MemoryLine(self.usage))?;
         writeln!(f, "  Genesis    {}", cluster.genesis_hash)?;
         writeln!(f, "  Identity   {}", cluster.identity)?;
         writeln!(f, "  Vote       {}", cluster.vote_account)?;

@@ -11,11 +11,12 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use load::{
-    Client, Endpoint, Found, LoadError, Mix, Needs, Pace, Plan, Process, Replay, Report, RestSuite,
-    Run, Span, Stream, Suite, Wanted, read_log, scans, write_log,
+    Arrival, Client, DiscoveryConfig, Endpoint, InputKinds, Inputs, LoadError, LoadPlan, Mix,
+    Process, Replay, Report, RestSuite, Run, RunLength, Stream, Suite, read_log, scan_requests,
+    write_log,
 };
 
-use crate::dev::say;
+use crate::dev::print_line;
 
 /// Open loops need a connection for each request in flight.
 const OPEN_CONNECTIONS_DEFAULT: usize = 64;
@@ -110,7 +111,7 @@ pub(crate) struct BenchFlags {
 }
 
 /// What is measured.
-enum Subject {
+enum Target {
     Suite(Suite),
     Mix,
     Rest(RestSuite),
@@ -123,38 +124,38 @@ pub(crate) fn run(flags: &BenchFlags) -> Result<()> {
     if let Some(path) = &flags.replay {
         return replay(flags, &endpoint, path);
     }
-    let subjects = subjects(&flags.suite)?;
+    let subjects = parse_targets(&flags.suite)?;
     check_uses(flags, &subjects)?;
     let mut client = Client::open(endpoint.clone())?;
-    let wanted = Wanted {
+    let wanted = DiscoveryConfig {
         addresses: flags.address.clone(),
         program: flags.program.clone(),
-        ..Wanted::default()
+        ..DiscoveryConfig::default()
     };
-    let needs = Needs::of(subjects.iter().map(Subject::needs));
-    let found = Found::look(&mut client, needs, &wanted)?;
+    let needs = InputKinds::union(subjects.iter().map(Target::required_inputs));
+    let found = Inputs::discover(&mut client, needs, &wanted)?;
     if let Some(path) = &flags.generate {
         return generate(flags, &subjects, &found, path);
     }
     let mut report = Report::new("hydrant bench", notes(flags));
     let scans = match flags.scans {
         0 => None,
-        clients => Some(Stream::closed("scans", scans(&mut client, &found)?, clients)),
+        clients => Some(Stream::closed_loop("scans", scan_requests(&mut client, &found)?, clients)),
     };
     for subject in &subjects {
         let streams = match streams(flags, subject, &mut client, &found, scans.as_ref()) {
             Ok(streams) => streams,
             // One that was asked for by name must be there.
             Err(LoadError::NoInput { suite, why }) if !is_named(flags, subject) => {
-                say(&format!("{suite}: left out, {why}"));
+                print_line(&format!("{suite}: left out, {why}"));
                 continue;
             }
             Err(err) => return Err(err.into()),
         };
-        let plan = plan(flags, &endpoint, streams, time(flags));
-        report.add(&paces(&plan), &runs(flags, &plan)?);
+        let plan = plan(flags, &endpoint, streams, run_length(flags));
+        report.add(&arrivals(&plan), &runs(flags, &plan)?);
     }
-    tell(flags, &report)
+    print_report(flags, &report)
 }
 
 fn check(flags: &BenchFlags) -> Result<()> {
@@ -173,20 +174,20 @@ fn check(flags: &BenchFlags) -> Result<()> {
 }
 
 /// Refuses what would be told for nothing.
-fn check_uses(flags: &BenchFlags, subjects: &[Subject]) -> Result<()> {
-    let needs = Needs::of(subjects.iter().map(Subject::needs));
+fn check_uses(flags: &BenchFlags, subjects: &[Target]) -> Result<()> {
+    let needs = InputKinds::union(subjects.iter().map(Target::required_inputs));
     ensure!(
         flags.address.is_empty() || needs.accounts,
         "--address: none of these suites asks for accounts"
     );
     let is_of_program =
-        |it: &Subject| matches!(it, Subject::Mix | Subject::Suite(Suite::ProgramAccounts));
+        |it: &Target| matches!(it, Target::Mix | Target::Suite(Suite::ProgramAccounts));
     ensure!(
         flags.program.is_none() || flags.scans > 0 || subjects.iter().any(is_of_program),
         "--program: neither program-accounts nor mix is measured, and nothing scans (--scans)"
     );
     let rest = subjects.iter().find_map(|subject| match subject {
-        Subject::Rest(suite) => Some(suite.name),
+        Target::Rest(suite) => Some(suite.name),
         _ => None,
     });
     if let (Some(_), Some(rest)) = (&flags.generate, rest) {
@@ -195,27 +196,27 @@ fn check_uses(flags: &BenchFlags, subjects: &[Subject]) -> Result<()> {
     Ok(())
 }
 
-impl Subject {
-    fn needs(&self) -> Needs {
+impl Target {
+    fn required_inputs(&self) -> InputKinds {
         match self {
-            Self::Suite(suite) => suite.needs(),
-            Self::Mix => Needs::of(Suite::ALL.map(Suite::needs)),
-            Self::Rest(suite) => suite.needs(),
+            Self::Suite(suite) => suite.required_inputs(),
+            Self::Mix => InputKinds::union(Suite::ALL.map(Suite::required_inputs)),
+            Self::Rest(suite) => suite.required_inputs(),
         }
     }
 }
 
-fn subjects(names: &[String]) -> Result<Vec<Subject>> {
+fn parse_targets(names: &[String]) -> Result<Vec<Target>> {
     if names.is_empty() {
-        return Ok(Suite::ALL.into_iter().map(Subject::Suite).collect());
+        return Ok(Suite::ALL.into_iter().map(Target::Suite).collect());
     }
     let mut subjects = Vec::new();
     for name in names {
         match (name.as_str(), Suite::parse(name), RestSuite::parse(name)) {
-            ("mix", ..) => subjects.push(Subject::Mix),
-            ("rest", ..) => subjects.extend(RestSuite::ALL.iter().copied().map(Subject::Rest)),
-            (_, Some(suite), _) => subjects.push(Subject::Suite(suite)),
-            (_, _, Some(suite)) => subjects.push(Subject::Rest(suite)),
+            ("mix", ..) => subjects.push(Target::Mix),
+            ("rest", ..) => subjects.extend(RestSuite::ALL.iter().copied().map(Target::Rest)),
+            (_, Some(suite), _) => subjects.push(Target::Suite(suite)),
+            (_, _, Some(suite)) => subjects.push(Target::Rest(suite)),
             _ => {
                 let suites = Suite::ALL.into_iter().map(Suite::name);
                 let routes = RestSuite::ALL.iter().map(|suite| suite.name);
@@ -228,31 +229,32 @@ fn subjects(names: &[String]) -> Result<Vec<Subject>> {
 }
 
 /// Whether a subject was asked for by its own name.
-fn is_named(flags: &BenchFlags, subject: &Subject) -> bool {
+fn is_named(flags: &BenchFlags, subject: &Target) -> bool {
     match subject {
-        Subject::Mix => true,
-        Subject::Suite(_) => !flags.suite.is_empty(),
-        Subject::Rest(suite) => flags.suite.iter().any(|name| name == suite.name),
+        Target::Mix => true,
+        Target::Suite(_) => !flags.suite.is_empty(),
+        Target::Rest(suite) => flags.suite.iter().any(|name| name == suite.name),
     }
 }
 
 /// The subject's own stream, and that of the scans.
 fn streams(
     flags: &BenchFlags,
-    subject: &Subject,
+    subject: &Target,
     client: &mut Client,
-    found: &Found,
+    found: &Inputs,
     scans: Option<&Stream>,
 ) -> Result<Vec<Stream>, LoadError> {
     let (name, requests) = match subject {
-        Subject::Suite(suite) => (suite.name(), suite.requests(client, found)?),
-        Subject::Mix => ("mix", mix(Suite::ALL, found)?.requests(client.endpoint())),
-        Subject::Rest(suite) => (suite.name, suite.requests(client, found)?),
+        Target::Suite(suite) => (suite.name(), suite.requests(client, found)?),
+        Target::Mix => ("mix", mix(Suite::ALL, found)?.requests(client.endpoint())),
+        Target::Rest(suite) => (suite.name, suite.requests(client, found)?),
     };
-    let stream = Stream::closed(name, requests, connections(flags));
-    let pace = flags.rate.map_or(Pace::Closed, |rate| Pace::Open { rate });
-    let judge = if let Subject::Rest(suite) = subject { suite.judge() } else { stream.judge };
-    let mut streams = vec![Stream { pace, judge, threads: flags.threads, ..stream }];
+    let stream = Stream::closed_loop(name, requests, connections(flags));
+    let arrival = flags.rate.map_or(Arrival::Closed, |rate| Arrival::Open { rate });
+    let classifier =
+        if let Target::Rest(suite) = subject { suite.classifier() } else { stream.classifier };
+    let mut streams = vec![Stream { arrival, classifier, threads: flags.threads, ..stream }];
     if let Some(scans) = scans {
         streams.push(Stream { name: format!("{name}: scans beside it"), ..scans.clone() });
     }
@@ -266,7 +268,7 @@ fn connections(flags: &BenchFlags) -> usize {
 }
 
 /// Every suite that the endpoint has input for, by weight; at least one.
-fn mix(suites: impl IntoIterator<Item = Suite>, found: &Found) -> Result<Mix, LoadError> {
+fn mix(suites: impl IntoIterator<Item = Suite>, found: &Inputs) -> Result<Mix, LoadError> {
     let mut mix = Mix::new(SEED);
     for suite in suites {
         match suite.params(found) {
@@ -282,18 +284,18 @@ fn mix(suites: impl IntoIterator<Item = Suite>, found: &Found) -> Result<Mix, Lo
     Ok(mix)
 }
 
-fn generate(flags: &BenchFlags, subjects: &[Subject], found: &Found, path: &Path) -> Result<()> {
+fn generate(flags: &BenchFlags, subjects: &[Target], found: &Inputs, path: &Path) -> Result<()> {
     let suites = subjects.iter().flat_map(|subject| match subject {
-        Subject::Suite(suite) => vec![*suite],
-        Subject::Mix => Suite::ALL.to_vec(),
+        Target::Suite(suite) => vec![*suite],
+        Target::Mix => Suite::ALL.to_vec(),
         // They were refused.
-        Subject::Rest(_) => Vec::new(),
+        Target::Rest(_) => Vec::new(),
     });
     let rate = flags.rate.context("--generate takes --rate")?;
     ensure!(rate.is_finite() && rate > 0.0, "--rate {rate}: above 0");
     let log = mix(suites, found)?.log(rate, Duration::from_secs_f64(flags.duration));
     write_log(path, &log)?;
-    say(&format!("{} requests in {}", log.len(), path.display()));
+    print_line(&format!("{} requests in {}", log.len(), path.display()));
     Ok(())
 }
 
@@ -302,39 +304,44 @@ fn replay(flags: &BenchFlags, endpoint: &Endpoint, path: &Path) -> Result<()> {
     let replay = Replay::new(&entries, endpoint, flags.speed)?;
     let name = format!("replay of {}", path.display());
     let stream = replay.stream(&name, connections(flags), flags.threads);
-    let plan = plan(flags, endpoint, vec![stream], Span::Once);
+    let plan = plan(flags, endpoint, vec![stream], RunLength::Once);
     let mut report = Report::new("hydrant bench", notes(flags));
-    report.add(&paces(&plan), &runs(flags, &plan)?);
-    tell(flags, &report)
+    report.add(&arrivals(&plan), &runs(flags, &plan)?);
+    print_report(flags, &report)
 }
 
-fn plan(flags: &BenchFlags, endpoint: &Endpoint, streams: Vec<Stream>, span: Span) -> Plan {
-    Plan {
+fn plan(
+    flags: &BenchFlags,
+    endpoint: &Endpoint,
+    streams: Vec<Stream>,
+    span: RunLength,
+) -> LoadPlan {
+    LoadPlan {
         endpoint: endpoint.clone(),
         streams,
-        span,
+        run_length: span,
         timeout: Some(Duration::from_secs_f64(flags.timeout)),
         process: flags.pid.map(Process),
     }
 }
 
-fn time(flags: &BenchFlags) -> Span {
+fn run_length(flags: &BenchFlags) -> RunLength {
     let (warm_up, measured) = (flags.warm_up, flags.duration);
-    Span::Time {
+    RunLength::Time {
         warm_up: Duration::from_secs_f64(warm_up),
         measured: Duration::from_secs_f64(measured),
     }
 }
 
-fn runs(flags: &BenchFlags, plan: &Plan) -> Result<Vec<Run>> {
+fn runs(flags: &BenchFlags, plan: &LoadPlan) -> Result<Vec<Run>> {
     Ok((0..flags.runs).map(|_| plan.run()).collect::<Result<_, _>>()?)
 }
 
-fn paces(plan: &Plan) -> Vec<String> {
-    let pace = |stream: &Stream| match &stream.pace {
-        Pace::Closed => format!("closed loop, {}", stream.connections),
-        Pace::Open { rate } => format!("{rate}/s, {}", stream.connections),
-        Pace::At(times) => format!("a log of {}, {}", times.len(), stream.connections),
+fn arrivals(plan: &LoadPlan) -> Vec<String> {
+    let pace = |stream: &Stream| match &stream.arrival {
+        Arrival::Closed => format!("closed loop, {}", stream.connections),
+        Arrival::Open { rate } => format!("{rate}/s, {}", stream.connections),
+        Arrival::At(times) => format!("a log of {}, {}", times.len(), stream.connections),
     };
     plan.streams.iter().map(pace).collect()
 }
@@ -356,23 +363,23 @@ fn notes(flags: &BenchFlags) -> Vec<String> {
     ]
 }
 
-fn tell(flags: &BenchFlags, report: &Report) -> Result<()> {
+fn print_report(flags: &BenchFlags, report: &Report) -> Result<()> {
     for note in &report.notes {
-        say(note);
+        print_line(note);
     }
-    say(report.table().trim_end());
+    print_line(report.table().trim_end());
     for (path, text) in [(&flags.json, report.json()), (&flags.html, report.html())] {
         if let Some(path) = path {
             fs::write(path, text).with_context(|| format!("write {}", path.display()))?;
         }
     }
-    judge(report)
+    check_results(report)
 }
 
 /// An error if any of what was to be measured was not.
-fn judge(report: &Report) -> Result<()> {
+fn check_results(report: &Report) -> Result<()> {
     ensure!(!report.rows.is_empty(), "nothing was measured");
-    let failed = report.rows.iter().filter(|row| row.counts.right == 0);
+    let failed = report.rows.iter().filter(|row| row.counts.ok == 0);
     let failed: Vec<&str> = failed.map(|row| row.name.as_str()).collect();
     ensure!(failed.is_empty(), "nothing was answered rightly: {}", failed.join(", "));
     Ok(())
@@ -397,15 +404,18 @@ mod tests {
 
     #[test]
     fn a_suite_that_does_not_exist_is_named_with_those_that_do() {
-        let err = match subjects(&flags(&["--suite", "slot", "slots"]).suite) {
+        let err = match parse_targets(&flags(&["--suite", "slot", "slots"]).suite) {
             Ok(_) => panic!("`slots` was taken"),
             Err(err) => err.to_string(),
         };
         assert!(err.contains("--suite slots") && err.contains("slot, supply"), "{err}");
-        assert_eq!(subjects(&flags(&["--suite", "mix", "slot"]).suite).expect("both are").len(), 2);
-        assert_eq!(subjects(&[]).expect("all are").len(), Suite::ALL.len());
+        assert_eq!(
+            parse_targets(&flags(&["--suite", "mix", "slot"]).suite).expect("both are").len(),
+            2
+        );
+        assert_eq!(parse_targets(&[]).expect("all are").len(), Suite::ALL.len());
         let rest = flags(&["--suite", "rest", "rest-node"]);
-        let subjects = subjects(&rest.suite).expect("they are");
+        let subjects = parse_targets(&rest.suite).expect("they are");
         assert_eq!(subjects.len(), RestSuite::ALL.len() + 1);
         let named = subjects.iter().filter(|subject| is_named(&rest, subject)).count();
         assert_eq!(named, 2, "rest-node, twice");
@@ -449,7 +459,7 @@ mod tests {
             ("--generate f --rate 9 --suite rest slot", "rest-node is REST"),
         ] {
             let flags = flags(&line.split(' ').collect::<Vec<_>>());
-            let subjects = subjects(&flags.suite).expect("they are suites");
+            let subjects = parse_targets(&flags.suite).expect("they are suites");
             let err = check_uses(&flags, &subjects).expect_err(line).to_string();
             assert!(err.contains(why), "{err}");
         }
@@ -460,7 +470,7 @@ mod tests {
             "--suite rest --address A",
         ] {
             let flags = flags(&line.split(' ').collect::<Vec<_>>());
-            let subjects = subjects(&flags.suite).expect("they are suites");
+            let subjects = parse_targets(&flags.suite).expect("they are suites");
             check_uses(&flags, &subjects).expect(line);
         }
         assert!(check(&flags(&["--ca", "f"])).is_err());
@@ -470,15 +480,15 @@ mod tests {
     #[test]
     fn a_suite_without_one_right_answer_fails_by_its_name() {
         let row = |name: &str, right| {
-            let counts = Counts { right, wrong: 7, ..Counts::default() };
+            let counts = Counts { ok: right, errors: 7, ..Counts::default() };
             Row { name: name.to_owned(), counts, ..Row::default() }
         };
         let of = |rows| Report { rows, ..Report::default() };
-        judge(&of(vec![row("slot", 1)])).expect("it was answered");
+        check_results(&of(vec![row("slot", 1)])).expect("it was answered");
         let rows = vec![row("slot", 9), row("supply", 0), row("supply: scans beside it", 0)];
-        let err = judge(&of(rows)).expect_err("two were not").to_string();
+        let err = check_results(&of(rows)).expect_err("two were not").to_string();
         assert_eq!(err, "nothing was answered rightly: supply, supply: scans beside it");
-        assert!(judge(&of(Vec::new())).is_err());
+        assert!(check_results(&of(Vec::new())).is_err());
     }
 
     #[test]

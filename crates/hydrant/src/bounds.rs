@@ -47,12 +47,12 @@ pub(crate) fn check(settings: &[Setting]) -> Result<()> {
 }
 
 /// A setting whose most needs no word.
-fn of(name: &'static str, value: usize, range: RangeInclusive<u64>) -> Setting {
+fn setting(name: &'static str, value: usize, range: RangeInclusive<u64>) -> Setting {
     Setting { name, value: value as u64, range, note: "" }
 }
 
 /// A time in milliseconds, at most a day.
-fn ms(name: &'static str, value: u64, least: u64) -> Setting {
+fn setting_ms(name: &'static str, value: u64, least: u64) -> Setting {
     Setting { name, value, range: least..=DAY_MS, note: ", a day" }
 }
 
@@ -144,21 +144,21 @@ pub(crate) fn rpc(config: &rpc::Config) -> Vec<Setting> {
     } = config.clone();
     let of_address = connections_per_address_max.unwrap_or(1);
     vec![
-        of("rpc.body_bytes_max", body_bytes_max, 1..=GIB),
-        of("rpc.head_bytes_max", head_bytes_max, 8_192..=32_768),
-        of("rpc.uri_bytes_max", uri_bytes_max, 1..=32_768),
-        of("rpc.list_header_bytes_max", list_header_bytes_max, 1..=32_768),
-        of("rpc.batch_max", batch_max, 1..=MILLION),
-        of("rpc.connections_max", connections_max, 1..=CONNECTIONS_MAX),
-        of("rpc.connections_per_address_max", of_address, 1..=CONNECTIONS_MAX),
-        ms("rpc.header_timeout_ms", header_timeout_ms, 1),
-        ms("rpc.body_timeout_ms", body_timeout_ms, 1),
-        ms("rpc.write_timeout_ms", write_timeout_ms, 1),
-        of("rpc.multiple_accounts_max", multiple_accounts_max, 1..=MILLION),
-        of("rpc.inline_bytes_max", inline_bytes_max, 0..=GIB),
-        of("rpc.inline_accounts_max", inline_accounts_max, 0..=MILLION),
-        ms("rpc.slow_request_ms", slow_request_ms, 0),
-        ms("rpc.stall_ms", stall_ms, 0),
+        setting("rpc.body_bytes_max", body_bytes_max, 1..=GIB),
+        setting("rpc.head_bytes_max", head_bytes_max, 8_192..=32_768),
+        setting("rpc.uri_bytes_max", uri_bytes_max, 1..=32_768),
+        setting("rpc.list_header_bytes_max", list_header_bytes_max, 1..=32_768),
+        setting("rpc.batch_max", batch_max, 1..=MILLION),
+        setting("rpc.connections_max", connections_max, 1..=CONNECTIONS_MAX),
+        setting("rpc.connections_per_address_max", of_address, 1..=CONNECTIONS_MAX),
+        setting_ms("rpc.header_timeout_ms", header_timeout_ms, 1),
+        setting_ms("rpc.body_timeout_ms", body_timeout_ms, 1),
+        setting_ms("rpc.write_timeout_ms", write_timeout_ms, 1),
+        setting("rpc.multiple_accounts_max", multiple_accounts_max, 1..=MILLION),
+        setting("rpc.inline_bytes_max", inline_bytes_max, 0..=GIB),
+        setting("rpc.inline_accounts_max", inline_accounts_max, 0..=MILLION),
+        setting_ms("rpc.slow_request_ms", slow_request_ms, 0),
+        setting_ms("rpc.stall_ms", stall_ms, 0),
     ]
 }
 
@@ -176,9 +176,9 @@ pub(crate) fn pool(config: &pool::Config) -> Vec<Setting> {
     } = *config;
     let mut settings = vec![
         Setting { name: "pool.slice_us", value: slice_us, range: 0..=MILLION, note: ", a second" },
-        of("pool.nice", nice.into(), 0..=19),
-        of("pool.client_heavy_max", client_heavy_max, 0..=MILLION),
-        of("pool.clients.requests_per_s", requests_per_s as usize, 0..=BILLION),
+        setting("pool.nice", nice.into(), 0..=19),
+        setting("pool.client_heavy_max", client_heavy_max, 0..=MILLION),
+        setting("pool.clients.requests_per_s", requests_per_s as usize, 0..=BILLION),
         Setting { name: "pool.clients.bytes_per_s", value: bytes_per_s, range: 0..=TIB, note: "" },
     ];
     let names = [
@@ -204,10 +204,10 @@ pub(crate) fn pool(config: &pool::Config) -> Vec<Setting> {
     for (names, class) in names.into_iter().zip([light, medium, heavy]) {
         let pool::ClassConfig { tasks_max, active_max, deadline_ms, weight } = *class;
         settings.extend([
-            of(names[0], tasks_max, 1..=MILLION),
-            of(names[1], active_max, 1..=MILLION),
-            ms(names[2], deadline_ms, 1),
-            of(names[3], weight as usize, 1..=MILLION),
+            setting(names[0], tasks_max, 1..=MILLION),
+            setting(names[1], active_max, 1..=MILLION),
+            setting_ms(names[2], deadline_ms, 1),
+            setting(names[3], weight as usize, 1..=MILLION),
         ]);
     }
     settings
@@ -241,30 +241,30 @@ pub(crate) fn pubsub(config: &rpc::pubsub::Config) -> Vec<Setting> {
     } = *config;
     let of_one = tracked_addresses_per_connection_max;
     vec![
-        of("pubsub.connections_max", connections_max, 1..=CONNECTIONS_MAX),
-        of("pubsub.subscriptions_max", subscriptions_max, 1..=BILLION),
-        of(
+        setting("pubsub.connections_max", connections_max, 1..=CONNECTIONS_MAX),
+        setting("pubsub.subscriptions_max", subscriptions_max, 1..=BILLION),
+        setting(
             "pubsub.subscriptions_per_connection_max",
             subscriptions_per_connection_max,
             1..=BILLION,
         ),
-        of("pubsub.tracked_addresses_max", tracked_addresses_max, 1..=BILLION),
-        of("pubsub.tracked_addresses_per_connection_max", of_one, 1..=BILLION),
-        of("pubsub.message_bytes_max", message_bytes_max, 1..=GIB),
-        of("pubsub.addresses_message_bytes_max", addresses_message_bytes_max, 1..=GIB),
-        ms("pubsub.message_timeout_ms", message_timeout_ms, 1),
-        of("pubsub.incoming_bytes_max", incoming_bytes_max, 1..=TIB),
-        of("pubsub.sets_at_once", sets_at_once, 1..=THREADS_MAX),
-        of("pubsub.snapshot_accounts_max", snapshot_accounts_max, 0..=BILLION),
-        of("pubsub.resume_blocks", resume_blocks, 0..=MILLION),
-        of("pubsub.resume_bytes", resume_bytes, 0..=TIB),
-        of("pubsub.queue_messages_max", queue_messages_max, 1..=BILLION),
-        of("pubsub.queue_bytes_max", queue_bytes_max, 1..=TIB),
-        of("pubsub.queues_bytes_max", queues_bytes_max, 1..=TIB),
-        of("pubsub.events_max", events_max, 1..=10 * MILLION),
-        ms("pubsub.write_timeout_ms", write_timeout_ms, 1),
-        ms("pubsub.close_timeout_ms", close_timeout_ms, 1),
-        ms("pubsub.ping_ms", ping_ms, 1),
+        setting("pubsub.tracked_addresses_max", tracked_addresses_max, 1..=BILLION),
+        setting("pubsub.tracked_addresses_per_connection_max", of_one, 1..=BILLION),
+        setting("pubsub.message_bytes_max", message_bytes_max, 1..=GIB),
+        setting("pubsub.addresses_message_bytes_max", addresses_message_bytes_max, 1..=GIB),
+        setting_ms("pubsub.message_timeout_ms", message_timeout_ms, 1),
+        setting("pubsub.incoming_bytes_max", incoming_bytes_max, 1..=TIB),
+        setting("pubsub.sets_at_once", sets_at_once, 1..=THREADS_MAX),
+        setting("pubsub.snapshot_accounts_max", snapshot_accounts_max, 0..=BILLION),
+        setting("pubsub.resume_blocks", resume_blocks, 0..=MILLION),
+        setting("pubsub.resume_bytes", resume_bytes, 0..=TIB),
+        setting("pubsub.queue_messages_max", queue_messages_max, 1..=BILLION),
+        setting("pubsub.queue_bytes_max", queue_bytes_max, 1..=TIB),
+        setting("pubsub.queues_bytes_max", queues_bytes_max, 1..=TIB),
+        setting("pubsub.events_max", events_max, 1..=10 * MILLION),
+        setting_ms("pubsub.write_timeout_ms", write_timeout_ms, 1),
+        setting_ms("pubsub.close_timeout_ms", close_timeout_ms, 1),
+        setting_ms("pubsub.ping_ms", ping_ms, 1),
     ]
 }
 
@@ -310,32 +310,36 @@ pub(crate) fn quic(config: &quic::Config) -> Vec<Setting> {
             range: 1..=256,
             note: ": a connection id has one byte for it",
         },
-        of("quic.verify_threads", verify_threads, 1..=THREADS_MAX),
-        of("quic.connections_max", connections_max, 1..=CONNECTIONS_MAX),
-        of("quic.connections_per_address_max", of_one, 1..=CONNECTIONS_MAX),
-        of("quic.connections_per_identity_max", connections_per_identity_max, 1..=CONNECTIONS_MAX),
-        of("quic.window_max", window_max as usize, 1..=100_000),
-        of("quic.window_min", window_min as usize, 1..=100_000),
-        of("quic.streams_max", streams_max, 0..=BILLION),
-        of("quic.receive_window_bytes", receive_window_bytes as usize, 65_536..=GIB),
-        of("quic.transaction_bytes_max", transaction_bytes_max, 1_232..=65_536),
-        of("quic.unfinished_bytes_max", unfinished_bytes_max, 0..=TIB),
-        ms("quic.stream_timeout_ms", stream_timeout_ms, 1),
-        of("quic.broken_streams_max", broken_streams_max as usize, 0..=BILLION),
-        ms("quic.idle_timeout_ms", idle_timeout_ms, 1),
-        of("quic.handshakes_per_second", handshakes_per_second as usize, 1..=10 * MILLION),
-        of("quic.handshakes_per_address_per_minute", of_address, 1..=BILLION),
-        of("quic.handshakes_max", handshakes_max, 1..=CONNECTIONS_MAX),
-        of("quic.retry_above", retry_above, 0..=CONNECTIONS_MAX),
-        ms("quic.handshake_timeout_ms", handshake_timeout_ms, 1),
-        of("quic.buffers_max", buffers_max, 1..=10 * MILLION),
-        of("quic.socket_bytes", socket_bytes, 0..=GIB),
-        of("quic.gather_us", gather_us as usize, 0..=10_000),
-        of("quic.queue_max", queue_max, 1..=10 * MILLION),
-        ms("quic.repeat_ms", repeat_ms, 0),
-        of("quic.repeats_max", repeats_max, 0..=BILLION),
-        ms("quic.hand_over_ms", hand_over_ms, 0),
-        of("quic.forward_max", forward_max, 0..=10 * MILLION),
+        setting("quic.verify_threads", verify_threads, 1..=THREADS_MAX),
+        setting("quic.connections_max", connections_max, 1..=CONNECTIONS_MAX),
+        setting("quic.connections_per_address_max", of_one, 1..=CONNECTIONS_MAX),
+        setting(
+            "quic.connections_per_identity_max",
+            connections_per_identity_max,
+            1..=CONNECTIONS_MAX,
+        ),
+        setting("quic.window_max", window_max as usize, 1..=100_000),
+        setting("quic.window_min", window_min as usize, 1..=100_000),
+        setting("quic.streams_max", streams_max, 0..=BILLION),
+        setting("quic.receive_window_bytes", receive_window_bytes as usize, 65_536..=GIB),
+        setting("quic.transaction_bytes_max", transaction_bytes_max, 1_232..=65_536),
+        setting("quic.unfinished_bytes_max", unfinished_bytes_max, 0..=TIB),
+        setting_ms("quic.stream_timeout_ms", stream_timeout_ms, 1),
+        setting("quic.broken_streams_max", broken_streams_max as usize, 0..=BILLION),
+        setting_ms("quic.idle_timeout_ms", idle_timeout_ms, 1),
+        setting("quic.handshakes_per_second", handshakes_per_second as usize, 1..=10 * MILLION),
+        setting("quic.handshakes_per_address_per_minute", of_address, 1..=BILLION),
+        setting("quic.handshakes_max", handshakes_max, 1..=CONNECTIONS_MAX),
+        setting("quic.retry_above", retry_above, 0..=CONNECTIONS_MAX),
+        setting_ms("quic.handshake_timeout_ms", handshake_timeout_ms, 1),
+        setting("quic.buffers_max", buffers_max, 1..=10 * MILLION),
+        setting("quic.socket_bytes", socket_bytes, 0..=GIB),
+        setting("quic.gather_us", gather_us as usize, 0..=10_000),
+        setting("quic.queue_max", queue_max, 1..=10 * MILLION),
+        setting_ms("quic.repeat_ms", repeat_ms, 0),
+        setting("quic.repeats_max", repeats_max, 0..=BILLION),
+        setting_ms("quic.hand_over_ms", hand_over_ms, 0),
+        setting("quic.forward_max", forward_max, 0..=10 * MILLION),
     ]
 }
 
@@ -412,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn every_number_is_refused_past_its_most_and_below_its_least() {
+    fn every_number_is_refused_above_its_max_and_below_its_min() {
         let settings = all();
         assert!(settings.len() > 80, "{} settings", settings.len());
         for Setting { name, range, .. } in settings {

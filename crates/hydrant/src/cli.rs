@@ -9,7 +9,7 @@ use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use serde::Deserialize;
 
 use crate::bench::BenchFlags;
-use crate::indices::AccountIndex;
+use crate::index_flags::AccountIndex;
 use crate::test_validator;
 
 /// A read node for ledgers: takes transactions in, keeps the state in memory, serves it to many.
@@ -47,7 +47,7 @@ pub(crate) fn command() -> clap::Command {
 pub(crate) fn parse() -> Result<Command> {
     let given = command().get_matches();
     if let Some(dev) = given.subcommand_matches("dev") {
-        for line in test_validator::answer(dev)? {
+        for line in test_validator::check_flags(dev)? {
             // A start does not fail because nobody reads this.
             let _ = writeln!(std::io::stderr(), "hydrant: {line}");
         }

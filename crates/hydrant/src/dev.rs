@@ -14,15 +14,15 @@ use rpc::{Health, Listeners, Node, NodeMemory, SystemClock};
 
 use crate::banner::Banner;
 use crate::cli::{DevFlags, LogFormat};
-use crate::options::{self, Options};
+use crate::config::{self, NodeConfig};
+use crate::memory_report::ProcessMemory;
 use crate::queue_metrics::QueueMetrics;
 use crate::signals::EndSignals;
 use crate::tpu::Tpu;
-use crate::usage::ProcessMemory;
-use crate::{accounts_file, descriptors, status_line, usage, validator_log};
+use crate::{accounts_file, memory_report, rlimit, status_line, validator_log};
 
 /// How often the executing thread is looked after.
-const WATCH: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// Stack of the thread that makes or reads a ledger: what a main thread has.
 const OPEN_STACK_BYTES: usize = 8 << 20;
 /// Ports tried when the system chooses: two in a row must be free.
@@ -32,10 +32,10 @@ const PORT_TRIES: usize = 64;
 pub(crate) fn run(flags: DevFlags) -> Result<()> {
     let started = now();
     let check = flags.check;
-    let mut options = Options::from_flags(options::with_file(flags)?)?;
+    let mut options = NodeConfig::from_flags(config::with_file(flags)?)?;
     if check {
         check_genesis(&options)?;
-        say("settings are good");
+        print_line("settings are good");
         return Ok(());
     }
     if options.log {
@@ -45,7 +45,7 @@ pub(crate) fn run(flags: DevFlags) -> Result<()> {
         has_date(),
         "the system's clock stands before 1970, which no response of HTTP can say: set it"
     );
-    descriptors::raise(options.rpc.connections_max);
+    rlimit::raise_nofile(options.rpc.connections_max);
     let listeners = bind(&options)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(options.io_threads)
@@ -76,33 +76,33 @@ pub(crate) fn run(flags: DevFlags) -> Result<()> {
 
 /// Refuses what a start would refuse while it makes a ledger, and writes nothing. An archive is not
 /// read: that may take minutes.
-fn check_genesis(options: &Options) -> Result<()> {
-    if options.snapshot.is_some() || (holds_ledger(options)? && !options.reset) {
+fn check_genesis(options: &NodeConfig) -> Result<()> {
+    if options.snapshot.is_some() || (contains_ledger(options)? && !options.reset) {
         return read_account_dirs(options);
     }
     localnet::check(&options.localnet, &mut accounts_of_dirs(options)).context("make the ledger")
 }
 
 /// Reads every file of the directories of accounts, and keeps none of them.
-fn read_account_dirs(options: &Options) -> Result<()> {
+fn read_account_dirs(options: &NodeConfig) -> Result<()> {
     accounts_file::account_dirs(&options.account_dirs).try_for_each(|read| read.map(drop))
 }
 
 /// The accounts of directories, each read when the ledger takes it in.
 fn accounts_of_dirs(
-    options: &Options,
+    options: &NodeConfig,
 ) -> impl Iterator<Item = Result<localnet::GenesisAccount, localnet::SourceError>> {
     accounts_file::account_dirs(&options.account_dirs).map(|read| read.map_err(Into::into))
 }
 
-fn holds_ledger(options: &Options) -> Result<bool> {
+fn contains_ledger(options: &NodeConfig) -> Result<bool> {
     let Some(dir) = &options.localnet.dir else { return Ok(false) };
     localnet::contains_ledger(dir).context("open the ledger")
 }
 
-fn open_ledger(options: &Options) -> Result<Localnet> {
+fn open_ledger(options: &NodeConfig) -> Result<Localnet> {
     let Some(file) = &options.snapshot else {
-        if options.reset && holds_ledger(options)? {
+        if options.reset && contains_ledger(options)? {
             // Before that: a file that is refused costs no ledger.
             read_account_dirs(options)?;
         }
@@ -112,7 +112,7 @@ fn open_ledger(options: &Options) -> Result<Localnet> {
     };
     if let Some(dir) = &options.localnet.dir
         && !options.reset
-        && holds_ledger(options)?
+        && contains_ledger(options)?
     {
         bail!(
             "{} holds a ledger already: go on with it without --from-snapshot, or --reset it",
@@ -120,7 +120,7 @@ fn open_ledger(options: &Options) -> Result<Localnet> {
         );
     }
     let loaded = file.load(&options.localnet, options.quiet)?;
-    if options.reset && holds_ledger(options)? {
+    if options.reset && contains_ledger(options)? {
         read_account_dirs(options)?;
     }
     // Only now: an archive that is refused costs no ledger.
@@ -130,7 +130,7 @@ fn open_ledger(options: &Options) -> Result<Localnet> {
         localnet::open_snapshot_with(&options.localnet, loaded, &mut accounts_of_dirs(options))
             .context("make the ledger")?;
     if !options.quiet {
-        say(&format!(
+        print_line(&format!(
             "Begins at slot {slot} with {accounts} accounts of the snapshot; the node's own faucet, \
              identity, vote and stake accounts are on top"
         ));
@@ -148,32 +148,32 @@ fn ignore_file_size_signal() -> Result<()> {
 }
 
 /// The newest block says a later time than the system: its clock was set back, or is wrong.
-fn warn_ahead(options: &Options, ahead: Duration) {
+fn warn_ahead(options: &NodeConfig, ahead: Duration) {
     let seconds = ahead.as_secs();
     tracing::warn!(ahead_s = seconds, "the ledger's time is ahead of the system's clock");
     if !options.quiet {
-        say(&format!(
+        print_line(&format!(
             "The ledger's time is {seconds} s ahead of the system's clock; it advances at three quarters of its \
              speed until the clock has caught up"
         ));
     }
 }
 
-fn reset(options: &Options) -> Result<()> {
+fn reset(options: &NodeConfig) -> Result<()> {
     let (true, Some(dir)) = (options.reset, &options.localnet.dir) else { return Ok(()) };
     localnet::reset_directory(dir).with_context(|| format!("--reset {}", dir.display()))
 }
 
 /// The two ports of a node, bound.
-struct Bound {
+struct BoundListeners {
     rpc: TcpListener,
     pubsub: TcpListener,
 }
 
 async fn serve(
-    options: &Options,
+    options: &NodeConfig,
     localnet: Localnet,
-    bound: Bound,
+    bound: BoundListeners,
     started: Instant,
 ) -> Result<()> {
     // Before the node says that it is ready: from then on each signal means what the documentation says.
@@ -208,7 +208,7 @@ async fn serve(
     let rest = Arc::new(rest);
     node.metrics.add(Arc::clone(&pubsub) as Arc<dyn Collector>);
     node.metrics.add(Arc::clone(&rest) as Arc<dyn Collector>);
-    node.metrics.add(Arc::new(tpu.figures()));
+    node.metrics.add(Arc::new(tpu.metrics()));
     node.metrics.add(Arc::new(QueueMetrics(Arc::clone(localnet.queue()))));
     let mint = localnet.mint();
     let running =
@@ -237,16 +237,16 @@ async fn serve(
         usage: NodeMemory::for_node(&node),
     };
     node.metrics.add(Arc::new(ProcessMemory::at_start(&node)));
-    tell_ready(options, &banner)?;
-    let report = tokio::spawn(tpu.report());
-    let usage_log = tokio::spawn(usage::logging(Arc::clone(&node))?);
+    announce_ready(options, &banner)?;
+    let report = tokio::spawn(tpu.log_periodically());
+    let usage_log = tokio::spawn(memory_report::log_periodically(Arc::clone(&node))?);
     let line = (!options.quiet && status_line::has_reader())
         .then(|| tokio::spawn(status_line::draw(node.reader.clone(), Arc::clone(&pubsub))));
 
-    let ended_by_itself = until_told_or_ended(&mut signals, &running).await;
+    let ended_by_itself = wait_for_shutdown(&mut signals, &running).await;
     if let Some(line) = line {
         line.abort();
-        say("");
+        print_line("");
     }
     usage_log.abort();
     report.abort();
@@ -264,7 +264,7 @@ async fn serve(
 }
 
 /// Blocks come by the clock, if there is one: whoever waits for them in vain is told.
-fn health(options: &Options) -> Health {
+fn health(options: &NodeConfig) -> Health {
     let ms = Duration::from_millis;
     Health::with_slot_clock(ms(options.localnet.slot_ms), ms(options.rpc.stall_ms))
 }
@@ -283,8 +283,8 @@ fn cpu_pool(config: &pool::Config) -> std::io::Result<pool::Pool> {
 }
 
 /// Waits for a signal, or for the ledger to give up; true if it was the ledger.
-async fn until_told_or_ended(signals: &mut EndSignals, running: &LocalnetHandle) -> bool {
-    let mut watch = tokio::time::interval(WATCH);
+async fn wait_for_shutdown(signals: &mut EndSignals, running: &LocalnetHandle) -> bool {
+    let mut watch = tokio::time::interval(POLL_INTERVAL);
     loop {
         tokio::select! {
             () = signals.next() => return false,
@@ -295,9 +295,9 @@ async fn until_told_or_ended(signals: &mut EndSignals, running: &LocalnetHandle)
     }
 }
 
-fn tell_ready(options: &Options, banner: &Banner<'_>) -> Result<()> {
+fn announce_ready(options: &NodeConfig, banner: &Banner<'_>) -> Result<()> {
     if !options.quiet {
-        say(&banner.to_string());
+        print_line(&banner.to_string());
     }
     if let Some(dir) = banner.ledger {
         validator_log::write(dir, banner)?;
@@ -308,12 +308,12 @@ fn tell_ready(options: &Options, banner: &Banner<'_>) -> Result<()> {
         "ws": format!("ws://{}", banner.pubsub),
         "tpu": banner.tpu.to_string(),
     });
-    write_whole(path, &endpoints.to_string())
+    write_atomic(path, &endpoints.to_string())
         .with_context(|| format!("--endpoints-file {}", path.display()))
 }
 
 /// Writes a file so that nobody ever sees half of it.
-fn write_whole(path: &Path, text: &str) -> std::io::Result<()> {
+fn write_atomic(path: &Path, text: &str) -> std::io::Result<()> {
     let mut beside = path.as_os_str().to_owned();
     beside.push(".new");
     let beside = PathBuf::from(beside);
@@ -322,13 +322,13 @@ fn write_whole(path: &Path, text: &str) -> std::io::Result<()> {
 }
 
 /// Binds JSON-RPC's port and the next; with port 0, the first two in a row that are free.
-fn bind(options: &Options) -> Result<Bound> {
+fn bind(options: &NodeConfig) -> Result<BoundListeners> {
     let ip = options.bind_address;
     let listen = |port: u16| TcpListener::bind(SocketAddr::new(ip, port));
     if options.rpc_port != 0 {
         let port = options.rpc_port;
         let taken = |port: u16| format!("listen on {ip}:{port} (--bind-address, --rpc-port)");
-        return Ok(Bound {
+        return Ok(BoundListeners {
             rpc: listen(port).with_context(|| taken(port))?,
             pubsub: listen(port + 1).with_context(|| taken(port + 1))?,
         });
@@ -337,7 +337,7 @@ fn bind(options: &Options) -> Result<Bound> {
         let rpc = listen(0).with_context(|| format!("listen on {ip} (--bind-address)"))?;
         let Some(next) = rpc.local_addr()?.port().checked_add(1) else { continue };
         if let Ok(pubsub) = listen(next) {
-            return Ok(Bound { rpc, pubsub });
+            return Ok(BoundListeners { rpc, pubsub });
         }
     }
     bail!("no two free ports in a row on {ip} (--rpc-port)")
@@ -362,7 +362,7 @@ fn start_log(format: LogFormat) {
 }
 
 #[expect(clippy::print_stdout, reason = "the banner is what this command prints")]
-pub(crate) fn say(text: &str) {
+pub(crate) fn print_line(text: &str) {
     println!("{text}");
 }
 

@@ -12,7 +12,7 @@ use solana_native_token::LAMPORTS_PER_SOL;
 use solana_pubkey::Pubkey;
 
 use crate::cli::InspectFlags;
-use crate::dev::say;
+use crate::dev::print_line;
 use crate::snapshot_file::SnapshotFile;
 
 /// The indices by their names; whatever is more is small.
@@ -43,7 +43,7 @@ pub(crate) fn run(flags: &InspectFlags) -> Result<()> {
     let summary = Summary::from_accounts(accounts, flags.largest);
     let mut out = text(&snapshot, &summary, flags.largest);
     out.push_str(&parts(&view, snapshot.accounts_len));
-    say(out.trim_end());
+    print_line(out.trim_end());
     Ok(())
 }
 

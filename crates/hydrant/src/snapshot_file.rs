@@ -16,8 +16,8 @@ use snapshot::Progress;
 
 use crate::dev::now;
 
-const REDRAW: Duration = Duration::from_millis(100);
-const LINE_EVERY: Duration = Duration::from_secs(5);
+const REDRAW_INTERVAL: Duration = Duration::from_millis(100);
+const LINE_INTERVAL: Duration = Duration::from_secs(5);
 const BAR: &str = "{msg} [{bar:30}] {bytes}/{total_bytes} at {bytes_per_sec}, {eta} left";
 
 /// Which archives, and on how many threads.
@@ -36,15 +36,19 @@ impl SnapshotFile {
         let incremental = self.incremental.as_deref();
         let load =
             || localnet::load_snapshot(config, &self.full, incremental, self.threads, &progress);
-        let loaded = if quiet { load() } else { watched(load, &progress, started)? };
-        let loaded = loaded.with_context(|| self.what())?;
+        let loaded = if quiet { load() } else { with_progress(load, &progress, started)? };
+        let loaded = loaded.with_context(|| self.description())?;
         if !quiet {
-            note(&format!("{}: {}", self.what(), counts(&progress, now() - started)));
+            print_stderr(&format!(
+                "{}: {}",
+                self.description(),
+                counts(&progress, now() - started)
+            ));
         }
         Ok(loaded)
     }
 
-    fn what(&self) -> String {
+    fn description(&self) -> String {
         let name = |path: &Path| path.display().to_string();
         match &self.incremental {
             Some(incremental) => format!("load {} and {}", name(&self.full), name(incremental)),
@@ -54,7 +58,7 @@ impl SnapshotFile {
 }
 
 /// Runs `load` on a thread of its own and shows its progress until it is done.
-fn watched<T: Send>(
+fn with_progress<T: Send>(
     load: impl FnOnce() -> T + Send,
     progress: &Progress,
     started: Instant,
@@ -81,7 +85,7 @@ fn draw(done: &Receiver<()>, progress: &Progress) {
     bar.set_style(
         ProgressStyle::with_template(BAR).unwrap_or_else(|_| ProgressStyle::default_bar()),
     );
-    while done.recv_timeout(REDRAW) == Err(RecvTimeoutError::Timeout) {
+    while done.recv_timeout(REDRAW_INTERVAL) == Err(RecvTimeoutError::Timeout) {
         bar.set_length(progress.archive_bytes_total());
         bar.set_position(progress.archive_bytes());
         bar.set_message(format!("{} accounts", HumanCount(progress.accounts())));
@@ -90,11 +94,11 @@ fn draw(done: &Receiver<()>, progress: &Progress) {
 }
 
 fn print_lines(done: &Receiver<()>, progress: &Progress, started: Instant) {
-    while done.recv_timeout(LINE_EVERY) == Err(RecvTimeoutError::Timeout) {
+    while done.recv_timeout(LINE_INTERVAL) == Err(RecvTimeoutError::Timeout) {
         let (read, total) = (progress.archive_bytes(), progress.archive_bytes_total());
         let taken = now() - started;
         let left = taken.as_secs_f64() * (total as f64 / read.max(1) as f64 - 1.0).max(0.0);
-        note(&format!(
+        print_stderr(&format!(
             "{} of {} of the archive, {}, {left:.0} s left",
             HumanBytes(read),
             HumanBytes(total),
@@ -116,6 +120,6 @@ fn counts(progress: &Progress, taken: Duration) -> String {
 }
 
 /// A line on standard error. If nobody reads it, that is no reason to end.
-fn note(text: &str) {
+fn print_stderr(text: &str) {
     let _ = writeln!(std::io::stderr(), "{text}");
 }

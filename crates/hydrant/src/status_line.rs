@@ -8,11 +8,11 @@ use chain::Reader;
 use rpc::pubsub::PubSub;
 
 /// How often the line is drawn: as often as a slot may pass.
-const REDRAW: Duration = Duration::from_millis(400);
+const REDRAW_INTERVAL: Duration = Duration::from_millis(400);
 
 /// Draws the line until the task is ended.
 pub(crate) async fn draw(reader: Reader, pubsub: Arc<PubSub>) {
-    let mut redraw = tokio::time::interval(REDRAW);
+    let mut redraw = tokio::time::interval(REDRAW_INTERVAL);
     loop {
         redraw.tick().await;
         let mut out = std::io::stdout().lock();

@@ -2,7 +2,7 @@
 //!
 //! Shape: [`FLAGS`] lists them in two groups. Those that mean nothing here, or that say what is so anyway,
 //! are accepted, and a line at the start says why. Those that would change what a user sees are refused,
-//! with what to use instead. [`add`] puts them into the command, hidden; [`answer`] deals with those given.
+//! with what to use instead. [`add`] puts them into the command, hidden; [`response`] deals with those given.
 //! Not here: the flags that both have (`cli`).
 
 use anyhow::{Result, bail};
@@ -10,7 +10,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 
 /// What becomes of a flag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Answer {
+pub(crate) enum FlagHandling {
     /// It is accepted, and does nothing, for this reason.
     Ignored(&'static str),
     /// It is refused, with what to use instead.
@@ -35,11 +35,11 @@ struct Flag {
     /// Another long name of it.
     alias: Option<&'static str>,
     values: Values,
-    answer: Answer,
+    handling: FlagHandling,
 }
 
-const fn flag(long: &'static str, values: Values, answer: Answer) -> Flag {
-    Flag { long, short: None, alias: None, values, answer }
+const fn flag(long: &'static str, values: Values, answer: FlagHandling) -> Flag {
+    Flag { long, short: None, alias: None, values, handling: answer }
 }
 
 const fn short(short: char, flag: Flag) -> Flag {
@@ -50,18 +50,18 @@ const fn alias(alias: &'static str, flag: Flag) -> Flag {
     Flag { alias: Some(alias), ..flag }
 }
 
-use Answer::{Ignored, Refused};
+use FlagHandling::{Ignored, Refused};
 use Values::{AtMostOne, Many, None as No, One};
 
-const NO_GOSSIP: Answer = Ignored("this ledger has one node and no gossip");
-const NO_BIGTABLE: Answer = Ignored("no Bigtable is used here");
-const NO_CLONE: Answer = Refused(
+const NO_GOSSIP: FlagHandling = Ignored("this ledger has one node and no gossip");
+const NO_BIGTABLE: FlagHandling = Ignored("no Bigtable is used here");
+const NO_CLONE: FlagHandling = Refused(
     "nothing is fetched from a cluster here; save the account with `solana account ADDRESS --output \
      json --output-file FILE` and give it with --account or --account-dir",
 );
-const HISTORY: Answer =
+const HISTORY: FlagHandling =
     Refused("history is kept by the node itself: see --history-slots and --history-bytes");
-const BLOCK_AND_VOTE: Answer = Ignored("this subscription is always there");
+const BLOCK_AND_VOTE: FlagHandling = Ignored("this subscription is always there");
 
 /// The flags of `solana-test-validator` 4.2.2 that are not flags of `hydrant dev`, and `--gossip-host` of
 /// versions before, which Anchor still passes.
@@ -186,12 +186,12 @@ pub(crate) fn add(command: Command) -> Command {
 }
 
 /// The lines that say which of the given flags do nothing, and why. An error if one is refused.
-pub(crate) fn answer(given: &ArgMatches) -> Result<Vec<String>> {
+pub(crate) fn check_flags(given: &ArgMatches) -> Result<Vec<String>> {
     let is_given =
         |id: &str| given.value_source(id) == Some(clap::parser::ValueSource::CommandLine);
     let (mut ignored, mut refused) = (Vec::new(), Vec::new());
     for flag in FLAGS.iter().filter(|flag| is_given(flag.long)) {
-        match flag.answer {
+        match flag.handling {
             Ignored(why) => ignored.push(format!("--{} is ignored: {why}", flag.long)),
             Refused(why) => refused.push(format!("--{}: {why}", flag.long)),
         }
@@ -269,7 +269,7 @@ mod tests {
     fn parse(flags: &[&str]) -> Result<Vec<String>> {
         let command = crate::cli::command();
         let given = command.try_get_matches_from([&["hydrant", "dev"], flags].concat())?;
-        answer(given.subcommand_matches("dev").expect("it is `dev`"))
+        check_flags(given.subcommand_matches("dev").expect("it is `dev`"))
     }
 
     #[test]
@@ -299,7 +299,7 @@ mod tests {
                     One => vec![name.as_str(), "1"],
                     Many => vec![name.as_str(), "1", "2"],
                 };
-                match (flag.answer, parse(&given)) {
+                match (flag.handling, parse(&given)) {
                     (Ignored(why), Ok(lines)) => {
                         assert_eq!(lines, [format!("--{} is ignored: {why}", flag.long)]);
                     }
@@ -334,7 +334,7 @@ mod tests {
         ));
         let text = text.expect("the file is there");
         for flag in FLAGS {
-            let group = match flag.answer {
+            let group = match flag.handling {
                 Ignored(_) => "ignored",
                 Refused(_) => "refused",
             };

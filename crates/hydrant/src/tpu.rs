@@ -11,27 +11,27 @@ use localnet::{ExecutorMetrics, Localnet};
 use quic::{Counters, FairQueue, Forwarder, Server, SigVerifyStage, TlsIdentity};
 use solana_signer::Signer;
 
-use crate::options::Options;
-use crate::tpu_figures::TpuFigures;
+use crate::config::NodeConfig;
+use crate::tpu_metrics::TpuMetrics;
 
 /// Between two lines in the log.
-const REPORT_EVERY: Duration = Duration::from_secs(10);
+const REPORT_INTERVAL: Duration = Duration::from_secs(10);
 
 /// A running door. Fields are dropped in this order: nothing comes in while what is behind ends.
 pub(crate) struct Tpu {
     server: Server,
-    _stages: SigVerifyStage,
-    relay: Option<Arc<Forwarder>>,
-    work: Arc<ExecutorMetrics>,
+    _sigverify: SigVerifyStage,
+    forwarder: Option<Arc<Forwarder>>,
+    executor_metrics: Arc<ExecutorMetrics>,
 }
 
 impl Tpu {
     /// Opens the door of `localnet`.
-    pub(crate) fn start(options: &Options, localnet: &Localnet) -> Result<Self> {
+    pub(crate) fn start(options: &NodeConfig, localnet: &Localnet) -> Result<Self> {
         let keypair = localnet.identity();
         let identity = TlsIdentity::new(*keypair.secret_bytes(), keypair.pubkey());
         let config = Arc::new(options.quic.clone());
-        let relay = relay(options, &identity, localnet.reader().clone())?;
+        let relay = start_forwarder(options, &identity, localnet.reader().clone())?;
         let counters = Arc::<Counters>::default();
         let queue = Arc::new(FairQueue::new(config.queue_max, Arc::clone(&counters)));
         let stages = SigVerifyStage::start(
@@ -46,7 +46,12 @@ impl Tpu {
         let address = SocketAddr::new(options.bind_address, options.tpu_port);
         let server = Server::start(config, address, &identity, queue, counters)
             .context("serve transactions over QUIC (--bind-address, --tpu-port)")?;
-        Ok(Self { server, _stages: stages, relay, work: Arc::clone(localnet.executor_metrics()) })
+        Ok(Self {
+            server,
+            _sigverify: stages,
+            forwarder: relay,
+            executor_metrics: Arc::clone(localnet.executor_metrics()),
+        })
     }
 
     /// Where it listens.
@@ -55,17 +60,21 @@ impl Tpu {
     }
 
     /// What it has counted, for whoever watches.
-    pub(crate) fn figures(&self) -> TpuFigures {
+    pub(crate) fn metrics(&self) -> TpuMetrics {
         let counters = Arc::clone(self.server.counters());
-        let relay = self.relay.as_ref().map(Arc::downgrade);
-        TpuFigures { counters, work: Arc::clone(&self.work), relay }
+        let relay = self.forwarder.as_ref().map(Arc::downgrade);
+        TpuMetrics {
+            counters,
+            executor_metrics: Arc::clone(&self.executor_metrics),
+            forwarder: relay,
+        }
     }
 
     /// Logs what was counted, now and then, for as long as the task lives.
-    pub(crate) fn report(&self) -> impl Future<Output = ()> + Send + 'static {
-        let (counters, relay) = (Arc::clone(self.server.counters()), self.relay.clone());
+    pub(crate) fn log_periodically(&self) -> impl Future<Output = ()> + Send + 'static {
+        let (counters, relay) = (Arc::clone(self.server.counters()), self.forwarder.clone());
         async move {
-            let mut every = tokio::time::interval(REPORT_EVERY);
+            let mut every = tokio::time::interval(REPORT_INTERVAL);
             let mut told = counters.snapshot();
             loop {
                 every.tick().await;
@@ -83,8 +92,8 @@ impl Tpu {
     }
 }
 
-fn relay(
-    options: &Options,
+fn start_forwarder(
+    options: &NodeConfig,
     identity: &TlsIdentity,
     reader: Reader,
 ) -> Result<Option<Arc<Forwarder>>> {

@@ -9,7 +9,7 @@ use crate::http::Connection;
 use crate::{Endpoint, LoadError};
 
 /// How long an answer may take.
-const ANSWER_WITHIN: Duration = Duration::from_secs(120);
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// A client with one connection, which it opens again when it broke.
 pub struct Client {
@@ -48,13 +48,13 @@ impl Client {
 
     /// Sends any request and gives its answer's status and body.
     pub fn exchange(&mut self, request: &[u8]) -> Result<(u16, Vec<u8>), LoadError> {
-        let (status, body, _) = self.exchange_tagged(request)?;
+        let (status, body, _) = self.exchange_with_etag(request)?;
         Ok((status, body))
     }
 
     /// Sends any request and gives its answer's status and at least so many bytes of its body, if it has them; the
     /// rest is left to the server, with the connection.
-    pub(crate) fn exchange_beginning(
+    pub(crate) fn exchange_prefix(
         &mut self,
         request: &[u8],
         bytes: usize,
@@ -62,16 +62,16 @@ impl Client {
         let Self { endpoint, runtime, .. } = self;
         runtime.block_on(async {
             let mut open = Connection::open(endpoint.clone()).await?;
-            let beginning = open.exchange_beginning(request, bytes as u64);
-            let (status, _) = tokio::time::timeout(ANSWER_WITHIN, beginning)
+            let beginning = open.exchange_prefix(request, bytes as u64);
+            let (status, _) = tokio::time::timeout(RESPONSE_TIMEOUT, beginning)
                 .await
                 .unwrap_or_else(|_| Err(LoadError::Broken(std::io::ErrorKind::TimedOut.into())))?;
-            Ok((status, open.beginning().to_vec()))
+            Ok((status, open.body_prefix().to_vec()))
         })
     }
 
     /// Sends any request and gives its answer's status, body and `ETag`.
-    pub(crate) fn exchange_tagged(
+    pub(crate) fn exchange_with_etag(
         &mut self,
         request: &[u8],
     ) -> Result<(u16, Vec<u8>, Option<String>), LoadError> {
@@ -81,7 +81,7 @@ impl Client {
             None => runtime.block_on(Connection::open(endpoint.clone()))?,
         };
         let answered = runtime.block_on(async {
-            let timeout = tokio::time::timeout(ANSWER_WITHIN, open.exchange(request)).await;
+            let timeout = tokio::time::timeout(RESPONSE_TIMEOUT, open.exchange(request)).await;
             let answer = timeout
                 .unwrap_or_else(|_| Err(LoadError::Broken(std::io::ErrorKind::TimedOut.into())))?;
             let (status, body) = (answer.status, answer.body.to_vec());

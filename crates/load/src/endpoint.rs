@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use serde_json::{Value, json};
 
 use crate::LoadError;
-use crate::socket::Tls;
+use crate::connection_io::Tls;
 
 /// A server: its addresses, and what its URL said beside them.
 #[derive(Clone, Debug)]
@@ -16,7 +16,7 @@ pub struct Endpoint {
     /// At least one.
     addresses: Arc<[SocketAddr]>,
     /// Which of them took the last connection: all go there, also those of clones, as long as it takes them.
-    taken: Arc<AtomicUsize>,
+    preferred: Arc<AtomicUsize>,
     host: String,
     path: String,
     tls: Option<Tls>,
@@ -52,24 +52,24 @@ impl Endpoint {
         // The root of the host may be left out, also before a query.
         let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
         let tls = has_tls.then(|| Tls::new(name.trim_matches(['[', ']']), ca)).transpose()?;
-        Ok(Self { addresses, taken: Arc::default(), host: host.to_owned(), path, tls })
+        Ok(Self { addresses, preferred: Arc::default(), host: host.to_owned(), path, tls })
     }
 
     /// Of one server's addresses, at least one.
-    fn at(addresses: &[SocketAddr]) -> Self {
+    fn from_addresses(addresses: &[SocketAddr]) -> Self {
         let (host, path) = (addresses[0].to_string(), "/".to_owned());
-        Self { addresses: addresses.into(), taken: Arc::default(), host, path, tls: None }
+        Self { addresses: addresses.into(), preferred: Arc::default(), host, path, tls: None }
     }
 
     /// All addresses in the order in which they are tried, with their places.
     pub(crate) fn addresses(&self) -> impl ExactSizeIterator<Item = (usize, SocketAddr)> {
-        let (count, first) = (self.addresses.len(), self.taken.load(Ordering::Relaxed));
+        let (count, first) = (self.addresses.len(), self.preferred.load(Ordering::Relaxed));
         (0..count).map(move |nth| (first + nth) % count).map(|place| (place, self.addresses[place]))
     }
 
     /// Remembers which one took a connection.
-    pub(crate) fn take(&self, place: usize) {
-        self.taken.store(place, Ordering::Relaxed);
+    pub(crate) fn prefer(&self, place: usize) {
+        self.preferred.store(place, Ordering::Relaxed);
     }
 
     pub(crate) fn tls(&self) -> Option<&Tls> {
@@ -122,7 +122,7 @@ impl Endpoint {
 
 impl From<SocketAddr> for Endpoint {
     fn from(address: SocketAddr) -> Self {
-        Self::at(&[address])
+        Self::from_addresses(&[address])
     }
 }
 
@@ -151,18 +151,18 @@ mod tests {
     }
 
     #[test]
-    fn of_a_names_addresses_the_first_is_taken_that_takes_connections() {
+    fn the_first_address_of_a_name_that_accepts_connections_is_used() {
         // Nobody listens where somebody did, as nobody does on ::1 where `localhost` is both.
         let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
         let gone = listener.local_addr().expect("it is bound");
         drop(listener);
         let there = serve(|_, socket| respond(socket, 200, r#"{"result":7}"#));
-        let endpoint = Endpoint::at(&[gone, there]);
+        let endpoint = Endpoint::from_addresses(&[gone, there]);
         let mut client = Client::open(endpoint.clone()).expect("one of them listens");
         assert_eq!(client.call("getSlot", &json!([])).expect("an answer"), 7);
         let order = |endpoint: &Endpoint| endpoint.addresses().map(|it| it.1).collect::<Vec<_>>();
         assert_eq!(order(&endpoint), [there, gone], "the next goes there at once");
-        match Client::open(Endpoint::at(&[gone, gone])).err().expect("nobody listens") {
+        match Client::open(Endpoint::from_addresses(&[gone, gone])).err().expect("nobody listens") {
             LoadError::Connect { address, .. } => assert_eq!(address, gone),
             err => panic!("{err}"),
         }

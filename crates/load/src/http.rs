@@ -7,7 +7,7 @@
 
 use std::io;
 
-use crate::socket::Socket;
+use crate::connection_io::Socket;
 use crate::{Endpoint, LoadError};
 
 /// Bytes that are made room for at a time: at first, and once a body is known to be long.
@@ -27,13 +27,13 @@ pub struct Connection {
     head: Vec<u8>,
     /// The beginning of a body that did not stay in `buffer`.
     body: Vec<u8>,
-    kept_bytes: usize,
+    body_bytes_max: usize,
     closes: bool,
 }
 
 /// An answer. Its body is borrowed from the connection.
 #[derive(Debug)]
-pub struct Answer<'a> {
+pub struct HttpResponse<'a> {
     /// HTTP's.
     pub status: u16,
     /// The body, or its beginning.
@@ -45,18 +45,18 @@ pub struct Answer<'a> {
 impl Connection {
     /// Connects. Answers are kept whole.
     pub async fn open(endpoint: impl Into<Endpoint>) -> Result<Self, LoadError> {
-        Self::open_keeping(endpoint, usize::MAX).await
+        Self::open_with_body_limit(endpoint, usize::MAX).await
     }
 
     /// Connects. Of an answer's body at most so many bytes are kept.
-    pub async fn open_keeping(
+    pub async fn open_with_body_limit(
         endpoint: impl Into<Endpoint>,
         kept_bytes: usize,
     ) -> Result<Self, LoadError> {
         let socket = Socket::connect(&endpoint.into()).await?;
         let buffer = Vec::with_capacity(READ_BYTES);
         let (head, body) = (Vec::new(), Vec::new());
-        Ok(Self { socket, buffer, at: 0, head, body, kept_bytes, closes: false })
+        Ok(Self { socket, buffer, at: 0, head, body, body_bytes_max: kept_bytes, closes: false })
     }
 
     /// Whether the server said that it closes the connection after the last answer.
@@ -73,41 +73,41 @@ impl Connection {
     /// Sends a whole request and waits for the whole answer.
     ///
     /// Errors: after one the connection is of no use any more.
-    pub async fn exchange(&mut self, request: &[u8]) -> Result<Answer<'_>, LoadError> {
-        let head = self.begin(request).await?;
+    pub async fn exchange(&mut self, request: &[u8]) -> Result<HttpResponse<'_>, LoadError> {
+        let head = self.send_request(request).await?;
         match head.body {
-            BodyLength::Bytes(bytes) if bytes <= self.kept_bytes => {
+            BodyLength::Bytes(bytes) if bytes <= self.body_bytes_max => {
                 while self.buffer.len() - self.at < bytes {
                     self.read(bytes - (self.buffer.len() - self.at)).await?;
                 }
                 let body = &self.buffer[self.at..self.at + bytes];
-                Ok(Answer { status: head.status, body, body_bytes: bytes as u64 })
+                Ok(HttpResponse { status: head.status, body, body_bytes: bytes as u64 })
             }
             length => {
                 let body_bytes = self.drain(length, u64::MAX).await?;
-                Ok(Answer { status: head.status, body: &self.body, body_bytes })
+                Ok(HttpResponse { status: head.status, body: &self.body, body_bytes })
             }
         }
     }
 
     /// Sends a request and reads its answer's body until at least so many bytes of it have come, or all;
     /// gives the status and how many came. What is to be done then is to drop the connection.
-    pub async fn exchange_beginning(
+    pub async fn exchange_prefix(
         &mut self,
         request: &[u8],
         bytes: u64,
     ) -> Result<(u16, u64), LoadError> {
-        let head = self.begin(request).await?;
+        let head = self.send_request(request).await?;
         let came = self.drain(head.body, bytes).await?;
         Ok((head.status, came))
     }
 
-    /// What was read of the body by [`Connection::exchange_beginning`].
-    pub(crate) fn beginning(&self) -> &[u8] {
+    /// What was read of the body by [`Connection::exchange_prefix`].
+    pub(crate) fn body_prefix(&self) -> &[u8] {
         &self.body
     }
 
-    async fn begin(&mut self, request: &[u8]) -> Result<Head, LoadError> {
+    async fn send_request(&mut self, request: &[u8]) -> Result<Head, LoadError> {
         self.socket.send(request).await.map_err(LoadError::Broken)?;
         self.buffer.clear();
         self.body.clear();
@@ -166,7 +166,7 @@ impl Connection {
         loop {
             let there =
                 (self.buffer.len() - self.at).min(usize::try_from(left).unwrap_or(usize::MAX));
-            let kept = there.min(self.kept_bytes - self.body.len().min(self.kept_bytes));
+            let kept = there.min(self.body_bytes_max - self.body.len().min(self.body_bytes_max));
             self.body.extend_from_slice(&self.buffer[self.at..self.at + kept]);
             self.at += there;
             left -= there as u64;
@@ -275,7 +275,7 @@ mod tests {
     use crate::testing::{block_on, serve};
 
     /// Longer than any answer takes.
-    const WITHIN: Duration = Duration::from_secs(20);
+    const TIMEOUT: Duration = Duration::from_secs(20);
 
     #[test]
     fn a_head_is_read_once_it_is_whole() {
@@ -298,7 +298,7 @@ mod tests {
         let address = serve(move |_, socket| std::io::Write::write_all(socket, answer).is_ok());
         block_on(async {
             let mut connection =
-                Connection::open_keeping(address, kept_bytes).await.expect("it listens");
+                Connection::open_with_body_limit(address, kept_bytes).await.expect("it listens");
             let mut answers = Vec::new();
             for _ in 0..2 {
                 let answer = connection.exchange(b"x").await.expect("an answer");
@@ -314,7 +314,7 @@ mod tests {
         6;a=b\r\nhello \r\n5\r\nworld\r\n0\r\n\r\n";
 
     #[test]
-    fn bodies_are_read_whole_and_kept_as_far_as_was_said() {
+    fn bodies_are_read_whole_and_stored_up_to_the_limit() {
         let twice = |answer: (u16, &str, u64)| vec![(answer.0, answer.1.to_owned(), answer.2); 2];
         assert_eq!(exchanged(SIZED, usize::MAX), twice((200, "hello world", 11)));
         assert_eq!(exchanged(SIZED, 4), twice((200, "hell", 11)));
@@ -347,7 +347,7 @@ mod tests {
                 ("GET /HEAD x", 200, 11),
             ] {
                 let answered = connection.exchange(request.as_bytes());
-                let answered = tokio::time::timeout(WITHIN, answered).await;
+                let answered = tokio::time::timeout(TIMEOUT, answered).await;
                 let answer = answered.unwrap_or_else(|_| panic!("{request}: waits for a body"));
                 let answer = answer.expect("an answer");
                 assert_eq!((answer.status, answer.body_bytes), (status, bytes), "{request}");
@@ -373,12 +373,12 @@ mod tests {
     }
 
     #[test]
-    fn a_beginning_is_enough_if_that_is_what_was_wanted() {
+    fn a_prefix_is_enough_if_that_was_requested() {
         let endless = b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\nhello";
         let address = serve(move |_, socket| std::io::Write::write_all(socket, endless).is_ok());
         let came = block_on(async {
             let mut connection = Connection::open(address).await.expect("it listens");
-            connection.exchange_beginning(b"x", 5).await.expect("a beginning")
+            connection.exchange_prefix(b"x", 5).await.expect("a beginning")
         });
         assert_eq!(came, (200, 5));
     }

@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::{Endpoint, LogEntry};
 
 /// Calls of a mix that are taken in turn: so many that each method has its weight.
-const IN_TURN: f64 = 10_000.0;
+const SEQUENCE_CALLS: f64 = 10_000.0;
 
 /// Numbers below a bound, the first ones often: the nth with a weight of 1 / (n + 1)^s.
 #[derive(Clone, Debug)]
@@ -74,7 +74,7 @@ impl Mix {
 
     /// Its calls in one order that is always the same, to be taken in turn at any pace.
     pub fn requests(&self, endpoint: &Endpoint) -> Vec<Vec<u8>> {
-        let log = self.log(IN_TURN, Duration::from_secs(1));
+        let log = self.log(SEQUENCE_CALLS, Duration::from_secs(1));
         let bodies = log.iter().filter_map(|entry| entry.body.as_ref());
         bodies.map(|body| endpoint.body(&body.to_string())).collect()
     }
@@ -83,7 +83,7 @@ impl Mix {
     /// between them that are exponentially distributed.
     pub fn log(&self, rate: f64, span: Duration) -> Vec<LogEntry> {
         let mut entries = Vec::new();
-        let mut chance = Chance(self.seed);
+        let mut chance = RandomDraw(self.seed);
         let weights: f64 = self.kinds.iter().map(|kind| kind.weight).sum();
         let mut at = 0.0;
         loop {
@@ -104,9 +104,9 @@ impl Mix {
 }
 
 /// SplitMix64.
-struct Chance(u64);
+struct RandomDraw(u64);
 
-impl Chance {
+impl RandomDraw {
     /// From 0 to 1, without 1.
     fn draw(&mut self) -> f64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);

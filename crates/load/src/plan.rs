@@ -5,18 +5,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::judge::{self, Judge};
+use crate::classify::{self, Classifier};
 use crate::{Endpoint, LoadError, Process};
 
 /// What is offered, and for how long.
 #[derive(Clone)]
-pub struct Plan {
+pub struct LoadPlan {
     /// Where to.
     pub endpoint: Endpoint,
     /// All at once.
     pub streams: Vec<Stream>,
     /// How long.
-    pub span: Span,
+    pub run_length: RunLength,
     /// How long an answer may take; it is then given up with its connection. `None`: for ever.
     pub timeout: Option<Duration>,
     /// The server's process, if it runs here.
@@ -25,7 +25,7 @@ pub struct Plan {
 
 /// How long a load is offered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Span {
+pub enum RunLength {
     /// The requests in turn, again and again.
     Time {
         /// Offered and not counted.
@@ -45,15 +45,15 @@ pub struct Stream {
     /// Whole requests as they go over the wire, taken in turn.
     pub requests: Arc<Vec<Vec<u8>>>,
     /// When they go.
-    pub pace: Pace,
+    pub arrival: Arrival,
     /// How many may be in flight.
     pub connections: usize,
     /// Threads that share them.
     pub threads: usize,
     /// What an answer is.
-    pub judge: Judge,
+    pub classifier: Classifier,
     /// The same, one for each request, if they are not of one kind.
-    pub judges: Option<Arc<Vec<Judge>>>,
+    pub classifiers: Option<Arc<Vec<Classifier>>>,
     /// How far its threads stand behind those of other streams, and of a server on this machine, as a nice
     /// value: what reads much would else take the cores from what is measured.
     pub nice: u8,
@@ -61,7 +61,7 @@ pub struct Stream {
 
 /// When requests go.
 #[derive(Clone, Debug)]
-pub enum Pace {
+pub enum Arrival {
     /// On each connection once the last is answered.
     Closed,
     /// So many a second, at equal distances.
@@ -69,38 +69,38 @@ pub enum Pace {
         /// Requests a second.
         rate: f64,
     },
-    /// Each so long after the first, ascending; one for each request. Only for [`Span::Once`].
+    /// Each so long after the first, ascending; one for each request. Only for [`RunLength::Once`].
     At(Arc<Vec<Duration>>),
 }
 
-impl Plan {
+impl LoadPlan {
     /// One stream, without a limit on time for an answer.
-    pub fn of(endpoint: Endpoint, stream: Stream, span: Span) -> Self {
-        Self { endpoint, streams: vec![stream], span, timeout: None, process: None }
+    pub fn new(endpoint: Endpoint, stream: Stream, run_length: RunLength) -> Self {
+        Self { endpoint, streams: vec![stream], run_length, timeout: None, process: None }
     }
 }
 
 impl Stream {
     /// A closed loop over so many connections, from one thread, of JSON-RPC.
-    pub fn closed(name: &str, requests: Vec<Vec<u8>>, connections: usize) -> Self {
+    pub fn closed_loop(name: &str, requests: Vec<Vec<u8>>, connections: usize) -> Self {
         let (name, requests) = (name.to_owned(), Arc::new(requests));
-        let judge = judge::json_rpc;
-        let (pace, threads, judges) = (Pace::Closed, 1, None);
-        Self { name, requests, pace, connections, threads, judge, judges, nice: 0 }
+        let classifier = classify::json_rpc;
+        let (arrival, threads, classifiers) = (Arrival::Closed, 1, None);
+        Self { name, requests, arrival, connections, threads, classifier, classifiers, nice: 0 }
     }
 
     /// An open loop of so many requests a second over at most so many connections.
-    pub fn open(name: &str, requests: Vec<Vec<u8>>, rate: f64, connections: usize) -> Self {
-        Self { pace: Pace::Open { rate }, ..Self::closed(name, requests, connections) }
+    pub fn open_loop(name: &str, requests: Vec<Vec<u8>>, rate: f64, connections: usize) -> Self {
+        Self { arrival: Arrival::Open { rate }, ..Self::closed_loop(name, requests, connections) }
     }
 
     /// The same from threads that stand behind others.
     #[must_use]
-    pub fn behind(self, nice: u8) -> Self {
+    pub fn with_nice(self, nice: u8) -> Self {
         Self { nice, ..self }
     }
 
-    pub(crate) fn check(&self, span: Span) -> Result<(), LoadError> {
+    pub(crate) fn check(&self, span: RunLength) -> Result<(), LoadError> {
         let wrong = |why: &str| Err(LoadError::Plan(format!("{}: {why}", self.name)));
         if self.requests.is_empty() {
             return wrong("no requests");
@@ -108,12 +108,12 @@ impl Stream {
         if self.connections == 0 || self.threads == 0 {
             return wrong("at least one connection and one thread");
         }
-        if self.judges.as_ref().is_some_and(|judges| judges.len() != self.requests.len()) {
+        if self.classifiers.as_ref().is_some_and(|judges| judges.len() != self.requests.len()) {
             return wrong("one judge for each request");
         }
-        match &self.pace {
-            Pace::Open { rate } if !rate.is_finite() || *rate <= 0.0 => wrong("a rate above 0"),
-            Pace::At(times) if span != Span::Once || times.len() != self.requests.len() => {
+        match &self.arrival {
+            Arrival::Open { rate } if !rate.is_finite() || *rate <= 0.0 => wrong("a rate above 0"),
+            Arrival::At(times) if span != RunLength::Once || times.len() != self.requests.len() => {
                 wrong("a log has one time for each request, and each goes once")
             }
             _ => Ok(()),
@@ -122,10 +122,10 @@ impl Stream {
 
     /// When the nth is due, from the beginning; `None` in a closed loop.
     pub(crate) fn due(&self, nth: usize) -> Option<Duration> {
-        match &self.pace {
-            Pace::Closed => None,
-            Pace::Open { rate } => Some(Duration::from_secs_f64(nth as f64 / rate)),
-            Pace::At(times) => times.get(nth).copied(),
+        match &self.arrival {
+            Arrival::Closed => None,
+            Arrival::Open { rate } => Some(Duration::from_secs_f64(nth as f64 / rate)),
+            Arrival::At(times) => times.get(nth).copied(),
         }
     }
 

@@ -26,7 +26,7 @@ pub struct Sample {
 
 /// What a server used while it was measured.
 #[derive(Clone, Debug, Default, PartialEq, serde::Serialize)]
-pub struct Used {
+pub struct ResourceUsage {
     /// Seconds of CPU time.
     pub cpu_s: f64,
     /// Of one core; 2.0 is two of them.
@@ -34,7 +34,7 @@ pub struct Used {
     /// Resident memory when it began.
     pub resident_bytes_before: u64,
     /// The most that was seen, at ten looks a second.
-    pub resident_bytes_most: u64,
+    pub peak_resident_bytes: u64,
     /// Every look.
     pub samples: Vec<Sample>,
 }
@@ -74,7 +74,7 @@ impl Process {
     }
 
     /// The most bytes of memory that were ever resident.
-    pub fn resident_bytes_most(self) -> Result<u64, LoadError> {
+    pub fn peak_resident_bytes(self) -> Result<u64, LoadError> {
         self.status_bytes("VmHWM:")
     }
 
@@ -132,9 +132,9 @@ fn name_and_cpu_time(stat: &str) -> Option<(&str, Duration)> {
     Some((name.split_once('(')?.1, time))
 }
 
-impl Used {
+impl ResourceUsage {
     /// From looks in their order.
-    pub(crate) fn between(samples: Vec<Sample>) -> Option<Self> {
+    pub(crate) fn from_samples(samples: Vec<Sample>) -> Option<Self> {
         let (first, last) = (*samples.first()?, *samples.last()?);
         let cpu_s = last.cpu_s - first.cpu_s;
         let took_s = (last.at_ms - first.at_ms) / 1e3;
@@ -142,7 +142,7 @@ impl Used {
             cpu_s,
             cores: if took_s > 0.0 { cpu_s / took_s } else { 0.0 },
             resident_bytes_before: first.resident_bytes,
-            resident_bytes_most: samples.iter().map(|look| look.resident_bytes).max()?,
+            peak_resident_bytes: samples.iter().map(|look| look.resident_bytes).max()?,
             samples,
         })
     }
@@ -157,7 +157,7 @@ mod tests {
         let us = Process(std::process::id());
         let resident = us.resident_bytes().expect("we are there");
         assert!(resident > 100_000, "{resident} bytes resident");
-        assert!(us.resident_bytes_most().expect("we are there") >= resident / 2);
+        assert!(us.peak_resident_bytes().expect("we are there") >= resident / 2);
         us.cpu_time().expect("we are there");
         let by_thread = us.cpu_time_by_thread().expect("we are there");
         assert!(!by_thread.is_empty());
@@ -175,12 +175,16 @@ mod tests {
     }
 
     #[test]
-    fn use_is_the_last_look_less_the_first() {
+    fn usage_is_the_last_sample_minus_the_first() {
         let look = |at_ms, cpu_s, resident_bytes| Sample { at_ms, cpu_s, resident_bytes };
-        let used = Used::between(vec![look(0.0, 1.0, 5), look(500.0, 1.5, 9), look(1e3, 2.5, 7)]);
+        let used = ResourceUsage::from_samples(vec![
+            look(0.0, 1.0, 5),
+            look(500.0, 1.5, 9),
+            look(1e3, 2.5, 7),
+        ]);
         let used = used.expect("three looks");
         assert_eq!((used.cpu_s, used.cores), (1.5, 1.5));
-        assert_eq!((used.resident_bytes_before, used.resident_bytes_most), (5, 9));
-        assert_eq!(Used::between(Vec::new()), None);
+        assert_eq!((used.resident_bytes_before, used.peak_resident_bytes), (5, 9));
+        assert_eq!(ResourceUsage::from_samples(Vec::new()), None);
     }
 }

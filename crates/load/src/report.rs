@@ -3,9 +3,9 @@
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
-use crate::outcome::{Counts, Outcome, Second, ms};
 use crate::process::Sample;
 use crate::run::Run;
+use crate::stats::{Counts, Second, StreamStats, ms};
 
 /// The quantiles at which a row's curve is drawn.
 const CURVE: [f64; 15] =
@@ -28,9 +28,9 @@ pub struct Spread {
     /// The lower of two middle ones.
     pub median: f64,
     /// The least.
-    pub least: f64,
+    pub min: f64,
     /// The most.
-    pub most: f64,
+    pub max: f64,
 }
 
 /// One stream over all runs.
@@ -39,7 +39,7 @@ pub struct Row {
     /// Of the stream.
     pub name: String,
     /// How it was offered.
-    pub pace: String,
+    pub arrival: String,
     /// How many.
     pub runs: usize,
     /// Right answers a second.
@@ -59,11 +59,11 @@ pub struct Row {
     /// Milliseconds until a refusal, 99 of 100, of all runs; 0 if there was none.
     pub refusal_p99_ms: f64,
     /// Bytes of an answer on average.
-    pub answer_bytes: f64,
+    pub response_bytes: f64,
     /// Cores that the server used, if its process is known.
     pub cores: Option<Spread>,
     /// Bytes of its memory at most.
-    pub resident_bytes_most: Option<u64>,
+    pub peak_resident_bytes: Option<u64>,
     /// What the first failure was: a wrong answer's status and beginning, or what else happened.
     pub failure: Option<String>,
     /// Seconds that the last run measured.
@@ -78,11 +78,11 @@ pub struct Row {
 
 impl Spread {
     /// Of values in any order; of none it is NaN.
-    pub fn of(mut values: Vec<f64>) -> Self {
+    pub fn from_values(mut values: Vec<f64>) -> Self {
         values.sort_by(f64::total_cmp);
         let at = |index: usize| values.get(index).copied().unwrap_or(f64::NAN);
         let last = values.len().saturating_sub(1);
-        Self { median: at(last / 2), least: at(0), most: at(last) }
+        Self { median: at(last / 2), min: at(0), max: at(last) }
     }
 }
 
@@ -94,15 +94,15 @@ impl Report {
 
     /// Adds a row for each stream of these runs of one plan.
     pub fn add(&mut self, pace: &[String], runs: &[Run]) {
-        let streams = runs.first().map_or(0, |run| run.outcomes.len());
+        let streams = runs.first().map_or(0, |run| run.stats.len());
         for stream in 0..streams {
-            let outcomes: Vec<&Outcome> = runs.iter().map(|run| &run.outcomes[stream]).collect();
-            let mut row = Row::of(&outcomes);
-            row.pace = pace.get(stream).cloned().unwrap_or_default();
-            let used: Vec<_> = runs.iter().filter_map(|run| run.used.as_ref()).collect();
+            let outcomes: Vec<&StreamStats> = runs.iter().map(|run| &run.stats[stream]).collect();
+            let mut row = Row::from_runs(&outcomes);
+            row.arrival = pace.get(stream).cloned().unwrap_or_default();
+            let used: Vec<_> = runs.iter().filter_map(|run| run.usage.as_ref()).collect();
             if let Some(last) = used.last() {
-                row.cores = Some(Spread::of(used.iter().map(|used| used.cores).collect()));
-                row.resident_bytes_most = used.iter().map(|used| used.resident_bytes_most).max();
+                row.cores = Some(Spread::from_values(used.iter().map(|used| used.cores).collect()));
+                row.peak_resident_bytes = used.iter().map(|used| used.peak_resident_bytes).max();
                 row.samples.clone_from(&last.samples);
             }
             self.rows.push(row);
@@ -117,7 +117,7 @@ impl Report {
 
     /// As one HTML page that needs nothing else.
     pub fn html(&self) -> String {
-        crate::html::page(self)
+        crate::html_report::page(self)
     }
 
     /// As a table for people; under a row that failed, how, and an example.
@@ -137,14 +137,14 @@ impl Report {
             "failed"
         );
         for row in &self.rows {
-            let spread = match (row.rate.most - row.rate.least) / row.rate.median * 100.0 {
+            let spread = match (row.rate.max - row.rate.min) / row.rate.median * 100.0 {
                 spread if spread.is_finite() => format!("{spread:.1}%"),
                 // Of nothing.
                 _ => "-".to_owned(),
             };
             let rejected = row.counts.rejected;
             let failed = row.counts.failed() - rejected;
-            let (cores, mb) = match (row.cores, row.resident_bytes_most) {
+            let (cores, mb) = match (row.cores, row.peak_resident_bytes) {
                 (Some(cores), Some(most)) => {
                     (format!("{:.2}", cores.median), format!("{:.0}", most as f64 / 1e6))
                 }
@@ -182,22 +182,23 @@ impl Row {
     }
 
     /// Of the same stream, run by run.
-    pub fn of(outcomes: &[&Outcome]) -> Self {
-        let mut all = Outcome::new("");
+    pub fn from_runs(outcomes: &[&StreamStats]) -> Self {
+        let mut all = StreamStats::new("");
         for outcome in outcomes {
             all.merge(outcome);
         }
-        let latencies: Vec<Histogram<u64>> = outcomes.iter().map(|outcome| outcome.all()).collect();
+        let latencies: Vec<Histogram<u64>> =
+            outcomes.iter().map(|outcome| outcome.all_latencies()).collect();
         let quantile = |quantile: f64| {
-            Spread::of(latencies.iter().map(|latencies| ms(latencies, quantile)).collect())
+            Spread::from_values(latencies.iter().map(|latencies| ms(latencies, quantile)).collect())
         };
-        let merged = all.all();
+        let merged = all.all_latencies();
         let last = outcomes.last();
         Self {
             name: last.map(|last| last.name.clone()).unwrap_or_default(),
-            pace: String::new(),
+            arrival: String::new(),
             runs: outcomes.len(),
-            rate: Spread::of(outcomes.iter().map(|outcome| outcome.rate()).collect()),
+            rate: Spread::from_values(outcomes.iter().map(|outcome| outcome.rate()).collect()),
             counts: all.counts,
             p50_ms: quantile(0.5),
             p90_ms: quantile(0.9),
@@ -205,9 +206,9 @@ impl Row {
             p999_ms: quantile(0.999),
             longest_ms: ms(&merged, 1.0),
             refusal_p99_ms: ms(&all.refusals, 0.99),
-            answer_bytes: all.body_bytes as f64 / all.counts.right.max(1) as f64,
+            response_bytes: all.body_bytes as f64 / all.counts.ok.max(1) as f64,
             cores: None,
-            resident_bytes_most: None,
+            peak_resident_bytes: None,
             failure: all.failure.clone(),
             took_s: last.map_or(0.0, |last| last.took.as_secs_f64()),
             curve: CURVE.map(|quantile| (quantile, ms(&merged, quantile))).to_vec(),
@@ -222,19 +223,23 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::judge::Verdict;
-    use crate::outcome::Fate;
-    use crate::process::Used;
+    use crate::classify::Verdict;
+    use crate::process::ResourceUsage;
+    use crate::stats::RequestResult;
 
     fn run(answers: u64, latency_ms: u64) -> Run {
-        let mut outcome = Outcome::new("slot <&>");
+        let mut outcome = StreamStats::new("slot <&>");
         for _ in 0..answers {
-            let fate =
-                Fate::Answered { verdict: Verdict::Right, status: 200, body: b"", body_bytes: 9 };
-            outcome.count(Duration::from_millis(latency_ms), Duration::ZERO, fate);
+            let fate = RequestResult::Answered {
+                verdict: Verdict::Ok,
+                status: 200,
+                body: b"",
+                body_bytes: 9,
+            };
+            outcome.record(Duration::from_millis(latency_ms), Duration::ZERO, fate);
         }
         outcome.took = Duration::from_secs(1);
-        Run { outcomes: vec![outcome], used: None }
+        Run { stats: vec![outcome], usage: None }
     }
 
     fn report() -> Report {
@@ -247,24 +252,29 @@ mod tests {
     fn a_row_has_the_median_and_the_spread_of_its_runs() {
         let report = report();
         let row = &report.rows[0];
-        assert_eq!(row.rate, Spread { median: 20.0, least: 10.0, most: 30.0 });
-        assert_eq!((row.counts.right, row.runs, row.answer_bytes), (60, 3, 9.0));
+        assert_eq!(row.rate, Spread { median: 20.0, min: 10.0, max: 30.0 });
+        assert_eq!((row.counts.ok, row.runs, row.response_bytes), (60, 3, 9.0));
         assert!((row.p99_ms.median - 3.0).abs() < 0.01 && (row.longest_ms - 4.0).abs() < 0.01);
         assert!(report.table().contains("slot <&>"));
     }
 
     #[test]
-    fn failures_are_told_apart_under_their_row_with_an_example() {
-        let mut outcome = Outcome::new("getSlot");
+    fn failures_are_listed_under_their_row_with_an_example() {
+        let mut outcome = StreamStats::new("getSlot");
         let (second, body) = (Duration::from_secs(1), b"no\x1b[2J\nsuch <thing>");
-        let fate = Fate::Answered { verdict: Verdict::Wrong, status: 500, body, body_bytes: 9 };
-        outcome.count(second, Duration::ZERO, fate);
-        outcome.count(second, Duration::ZERO, Fate::TimedOut);
-        outcome.count(second, Duration::ZERO, Fate::Unserved);
+        let fate =
+            RequestResult::Answered { verdict: Verdict::Error, status: 500, body, body_bytes: 9 };
+        outcome.record(second, Duration::ZERO, fate);
+        outcome.record(second, Duration::ZERO, RequestResult::TimedOut);
+        outcome.record(second, Duration::ZERO, RequestResult::Unsent);
         outcome.took = second;
         let mut report = Report::new("", Vec::new());
-        let used = Used { cores: 0.5, resident_bytes_most: 7_000_000, ..Used::default() };
-        report.add(&[], &[Run { outcomes: vec![outcome], used: Some(used) }]);
+        let used = ResourceUsage {
+            cores: 0.5,
+            peak_resident_bytes: 7_000_000,
+            ..ResourceUsage::default()
+        };
+        report.add(&[], &[Run { stats: vec![outcome], usage: Some(used) }]);
         let told = "1 wrong, 1 timed out, 1 unserved; such as: 500 no [2J such ";
         let table = report.table();
         assert!(table.ends_with(&format!(" {told}<thing>\n")), "{table}");

@@ -6,7 +6,7 @@
 //! and if none is, it waits, with its latency running. The pacer is a thread that sleeps, as tokio's
 //! timers are whole milliseconds. What was due before the end is sent for [`LATE_MAX`] after it, as threads
 //! are held up by the machine just then, too. As long a closed loop waits for what is in flight at the end: what
-//! then has no answer is not counted if that may just be bad timing, and is a timeout if it [`hangs`].
+//! then has no answer is not counted if that may just be bad timing, and is a timeout if it [`is_hung`].
 //! Bounds: a request in flight for each connection; what is due beyond them is a number.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,48 +18,48 @@ use tokio::sync::Semaphore;
 
 use crate::clock::{now, sleep_until};
 use crate::http::Connection;
-use crate::outcome::{Fate, Outcome};
-use crate::process::Used;
-use crate::{Endpoint, LoadError, Pace, Plan, Span, Stream};
+use crate::process::ResourceUsage;
+use crate::stats::{RequestResult, StreamStats};
+use crate::{Arrival, Endpoint, LoadError, LoadPlan, RunLength, Stream};
 
 /// How many bytes of an answer's body are looked at.
-pub const KEPT_BYTES: usize = 64 * 1024;
+pub const BODY_PREFIX_BYTES: usize = 64 * 1024;
 
 /// How often the server's process is looked at.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+const SAMPLE_INTERVAL: Duration = Duration::from_millis(100);
 
 /// From when all are connected to the first request.
-const LEAD: Duration = Duration::from_millis(2);
+const START_DELAY: Duration = Duration::from_millis(2);
 
 /// The pacer lets due requests go at most this often.
-const PACE_LEAST: Duration = Duration::from_micros(20);
+const PACER_INTERVAL_MIN: Duration = Duration::from_micros(20);
 
 /// So long after the end what was due before it is still sent, and what was sent is waited for: many times as long
 /// as a machine holds up a thread. What then has found no connection is unserved.
 const LATE_MAX: Duration = Duration::from_millis(100);
 
 /// How long a connection that broke waits before it is opened again.
-const RECONNECT_AFTER: Duration = Duration::from_millis(10);
+const RECONNECT_BACKOFF: Duration = Duration::from_millis(10);
 
 /// What came of it.
 #[derive(Clone, Debug)]
 pub struct Run {
     /// In the order of the streams.
-    pub outcomes: Vec<Outcome>,
+    pub stats: Vec<StreamStats>,
     /// Of the server's process.
-    pub used: Option<Used>,
+    pub usage: Option<ResourceUsage>,
 }
 
-impl Plan {
+impl LoadPlan {
     /// Offers it, on threads of its own, and waits until it is over.
     ///
     /// Errors: the plan makes no sense; nobody answers at the beginning; the process is not there.
     pub fn run(&self) -> Result<Run, LoadError> {
         for stream in &self.streams {
-            stream.check(self.span)?;
+            stream.check(self.run_length)?;
         }
         let threads: usize = self.streams.iter().map(Stream::threads).sum();
-        let gate = Arc::new(Gate::new(threads));
+        let gate = Arc::new(StartBarrier::new(threads));
         let mut running = Vec::new();
         for stream in &self.streams {
             running.push(Arc::new(Shared::new(self, stream.clone(), Arc::clone(&gate))));
@@ -68,9 +68,9 @@ impl Plan {
         for shared in &running {
             handles.push(shared.spawn()?);
         }
-        let began = gate.open();
+        let began = gate.release();
         let pacers: Vec<_> = running.iter().map(|shared| shared.spawn_pacer()).collect();
-        let used = self.watch(began, &handles);
+        let used = self.sample_process(began, &handles);
         let mut outcomes = Vec::new();
         for (shared, handles) in running.iter().zip(handles) {
             outcomes.push(shared.join(handles, began));
@@ -79,19 +79,19 @@ impl Plan {
             // It only sleeps and counts.
             let _ = pacer.join();
         }
-        Ok(Run { outcomes: outcomes.into_iter().collect::<Result<_, _>>()?, used: used? })
+        Ok(Run { stats: outcomes.into_iter().collect::<Result<_, _>>()?, usage: used? })
     }
 
     /// Looks at the server's process until the load is over.
-    fn watch(
+    fn sample_process(
         &self,
         began: Instant,
-        handles: &[Vec<JoinHandle<Result<Outcome, LoadError>>>],
-    ) -> Result<Option<Used>, LoadError> {
+        handles: &[Vec<JoinHandle<Result<StreamStats, LoadError>>>],
+    ) -> Result<Option<ResourceUsage>, LoadError> {
         let Some(process) = self.process else { return Ok(None) };
-        let (first, last) = match self.span {
-            Span::Time { warm_up, measured } => (warm_up, Some(warm_up + measured)),
-            Span::Once => (Duration::ZERO, None),
+        let (first, last) = match self.run_length {
+            RunLength::Time { warm_up, measured } => (warm_up, Some(warm_up + measured)),
+            RunLength::Once => (Duration::ZERO, None),
         };
         let mut at = first;
         let mut samples = Vec::new();
@@ -100,39 +100,39 @@ impl Plan {
             samples.push(process.sample(began.elapsed())?);
             let is_over = || handles.iter().flatten().all(JoinHandle::is_finished);
             if last.map_or_else(is_over, |last| at >= last) {
-                return Ok(Used::between(samples));
+                return Ok(ResourceUsage::from_samples(samples));
             }
-            at = (at + LOOK_EVERY).min(last.unwrap_or(Duration::MAX));
+            at = (at + SAMPLE_INTERVAL).min(last.unwrap_or(Duration::MAX));
         }
     }
 }
 
 /// Where all threads wait until each has its connections.
-struct Gate {
+struct StartBarrier {
     arrived: Barrier,
-    leaving: Barrier,
-    began: OnceLock<Instant>,
+    released: Barrier,
+    start: OnceLock<Instant>,
 }
 
-impl Gate {
+impl StartBarrier {
     fn new(threads: usize) -> Self {
         let barrier = || Barrier::new(threads + 1);
-        Self { arrived: barrier(), leaving: barrier(), began: OnceLock::new() }
+        Self { arrived: barrier(), released: barrier(), start: OnceLock::new() }
     }
 
     /// Lets all go once all are there; gives the time that the load begins at.
-    fn open(&self) -> Instant {
+    fn release(&self) -> Instant {
         self.arrived.wait();
-        let began = *self.began.get_or_init(|| now() + LEAD);
-        self.leaving.wait();
+        let began = *self.start.get_or_init(|| now() + START_DELAY);
+        self.released.wait();
         began
     }
 
-    fn pass(&self) -> Instant {
+    fn wait(&self) -> Instant {
         self.arrived.wait();
-        self.leaving.wait();
+        self.released.wait();
         // It was set between the two.
-        *self.began.get_or_init(now)
+        *self.start.get_or_init(now)
     }
 }
 
@@ -140,12 +140,12 @@ impl Gate {
 struct Shared {
     endpoint: Endpoint,
     stream: Stream,
-    span: Span,
+    run_length: RunLength,
     timeout: Option<Duration>,
     next: AtomicUsize,
     /// Of an open loop: how many may go.
     permits: Semaphore,
-    gate: Arc<Gate>,
+    start_barrier: Arc<StartBarrier>,
     /// Of a closed loop: when was sent what is without an answer at the end; one a connection at most. The lock is
     /// never held across a wait.
     unanswered: Mutex<Vec<Instant>>,
@@ -154,44 +154,46 @@ struct Shared {
 /// The time that is measured.
 #[derive(Clone, Copy)]
 struct Window {
-    began: Instant,
+    start: Instant,
     from: Instant,
     /// `None`: until all have been sent.
     until: Option<Instant>,
 }
 
 /// What a thread's connections have seen. The lock is never held across a wait and has no rival.
-type Seen = Arc<Mutex<Outcome>>;
+type SharedStats = Arc<Mutex<StreamStats>>;
 
 impl Shared {
-    fn new(plan: &Plan, stream: Stream, gate: Arc<Gate>) -> Self {
+    fn new(plan: &LoadPlan, stream: Stream, start_barrier: Arc<StartBarrier>) -> Self {
         Self {
             endpoint: plan.endpoint.clone(),
             stream,
-            span: plan.span,
+            run_length: plan.run_length,
             timeout: plan.timeout,
             next: AtomicUsize::new(0),
             permits: Semaphore::new(0),
-            gate,
+            start_barrier,
             unanswered: Mutex::default(),
         }
     }
 
     fn window(&self, began: Instant) -> Window {
-        match self.span {
-            Span::Time { warm_up, measured } => {
+        match self.run_length {
+            RunLength::Time { warm_up, measured } => {
                 let from = began + warm_up;
-                Window { began, from, until: Some(from + measured) }
+                Window { start: began, from, until: Some(from + measured) }
             }
-            Span::Once => Window { began, from: began, until: None },
+            RunLength::Once => Window { start: began, from: began, until: None },
         }
     }
 
     fn is_paced(&self) -> bool {
-        !matches!(self.stream.pace, Pace::Closed)
+        !matches!(self.stream.arrival, Arrival::Closed)
     }
 
-    fn spawn(self: &Arc<Self>) -> Result<Vec<JoinHandle<Result<Outcome, LoadError>>>, LoadError> {
+    fn spawn(
+        self: &Arc<Self>,
+    ) -> Result<Vec<JoinHandle<Result<StreamStats, LoadError>>>, LoadError> {
         let Stream { connections, .. } = self.stream;
         let threads = self.stream.threads();
         let mut handles = Vec::new();
@@ -206,9 +208,9 @@ impl Shared {
 
     /// When the nth is due, from the beginning; `None` if that is after the end, or never.
     fn due(&self, nth: usize) -> Option<Duration> {
-        let end = match self.span {
-            Span::Time { warm_up, measured } => warm_up + measured,
-            Span::Once => Duration::MAX,
+        let end = match self.run_length {
+            RunLength::Time { warm_up, measured } => warm_up + measured,
+            RunLength::Once => Duration::MAX,
         };
         self.stream.due(nth).filter(|due| *due < end)
     }
@@ -220,7 +222,7 @@ impl Shared {
         }
         let shared = Arc::clone(self);
         let pace = move || {
-            let began = *shared.gate.began.get_or_init(now);
+            let began = *shared.start_barrier.start.get_or_init(now);
             let mut let_go = 0;
             while let Some(due) = shared.due(let_go) {
                 sleep_until(began + due);
@@ -231,7 +233,7 @@ impl Shared {
                     let_go += 1;
                 }
                 shared.permits.add_permits(let_go - first);
-                sleep_until(now() + PACE_LEAST);
+                sleep_until(now() + PACER_INTERVAL_MIN);
             }
             // Whoever waits then finds that there is nothing left.
             shared.permits.close();
@@ -239,7 +241,7 @@ impl Shared {
         Some(spawn("pacer", pace))
     }
 
-    fn run_thread(self: &Arc<Self>, connections: usize) -> Result<Outcome, LoadError> {
+    fn run_thread(self: &Arc<Self>, connections: usize) -> Result<StreamStats, LoadError> {
         if self.stream.nice > 0 {
             // Of this thread alone, on Linux. Raising the value is always allowed; without it the load is
             // the same, and what is beside it is told a little late.
@@ -248,7 +250,7 @@ impl Shared {
         let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
             Ok(runtime) => runtime,
             Err(err) => {
-                self.gate.pass();
+                self.start_barrier.wait();
                 return Err(LoadError::Thread(err.to_string()));
             }
         };
@@ -256,7 +258,9 @@ impl Shared {
             let mut open = Vec::new();
             let mut failed = None;
             for _ in 0..connections {
-                match Connection::open_keeping(self.endpoint.clone(), KEPT_BYTES).await {
+                match Connection::open_with_body_limit(self.endpoint.clone(), BODY_PREFIX_BYTES)
+                    .await
+                {
                     Ok(connection) => open.push(connection),
                     Err(err) => {
                         failed = Some(err);
@@ -265,11 +269,11 @@ impl Shared {
                 }
             }
             // All threads pass, so that none waits for one that failed.
-            let window = self.window(self.gate.pass());
+            let window = self.window(self.start_barrier.wait());
             if let Some(err) = failed {
                 return Err(err);
             }
-            let seen = Arc::new(Mutex::new(Outcome::new(&self.stream.name)));
+            let seen = Arc::new(Mutex::new(StreamStats::new(&self.stream.name)));
             let mut tasks = Vec::new();
             for connection in open {
                 let (shared, seen) = (Arc::clone(self), Arc::clone(&seen));
@@ -279,14 +283,25 @@ impl Shared {
                 task.await.map_err(|err| LoadError::Thread(err.to_string()))?;
             }
             let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
-            Ok(std::mem::replace(&mut *seen, Outcome::new(&self.stream.name)))
+            Ok(std::mem::replace(&mut *seen, StreamStats::new(&self.stream.name)))
         })
     }
 
-    async fn run_connection(self: Arc<Self>, connection: Connection, window: Window, seen: Seen) {
-        tokio::time::sleep_until(window.began.into()).await;
+    async fn run_connection(
+        self: Arc<Self>,
+        connection: Connection,
+        window: Window,
+        seen: SharedStats,
+    ) {
+        tokio::time::sleep_until(window.start.into()).await;
         let connection = Some(connection);
-        let mut line = Line { shared: &self, connection, window, seen, sent: None };
+        let mut line = ConnectionLoop {
+            shared: &self,
+            connection,
+            window,
+            stats: seen,
+            in_flight_since: None,
+        };
         match window.until {
             // The one in flight at the end is waited for.
             _ if self.is_paced() => line.paced().await,
@@ -296,7 +311,7 @@ impl Shared {
                 let looping = line.closed_loop(until);
                 let _ = tokio::time::timeout_at((until + LATE_MAX).into(), looping).await;
                 let unanswered = self.unanswered.lock();
-                unanswered.unwrap_or_else(PoisonError::into_inner).extend(line.sent);
+                unanswered.unwrap_or_else(PoisonError::into_inner).extend(line.in_flight_since);
             }
         }
     }
@@ -304,11 +319,11 @@ impl Shared {
     /// What all threads saw, with what was never sent.
     fn join(
         &self,
-        handles: Vec<JoinHandle<Result<Outcome, LoadError>>>,
+        handles: Vec<JoinHandle<Result<StreamStats, LoadError>>>,
         began: Instant,
-    ) -> Result<Outcome, LoadError> {
+    ) -> Result<StreamStats, LoadError> {
         let window = self.window(began);
-        let mut all = Outcome::new(&self.stream.name);
+        let mut all = StreamStats::new(&self.stream.name);
         let mut result = Ok(());
         for handle in handles {
             let joined = handle.join().map_err(|_| LoadError::Thread("it panicked".to_owned()));
@@ -327,12 +342,12 @@ impl Shared {
             let (longest, took) = (Duration::from_nanos(longest), all.took);
             let unanswered = self.unanswered.lock().unwrap_or_else(PoisonError::into_inner);
             let waited = unanswered.iter().map(|sent| until.saturating_duration_since(*sent));
-            for waited in waited.filter(|waited| hangs(*waited, longest, took)) {
-                all.count(waited, until - window.from, Fate::TimedOut);
+            for waited in waited.filter(|waited| is_hung(*waited, longest, took)) {
+                all.record(waited, until - window.from, RequestResult::TimedOut);
             }
             let unsent = (self.next.load(Ordering::Relaxed)..).map_while(|nth| self.due(nth));
             for due in unsent.map(|due| began + due).filter(|due| *due >= window.from) {
-                all.count(until + LATE_MAX - due, until - window.from, Fate::Unserved);
+                all.record(until + LATE_MAX - due, until - window.from, RequestResult::Unsent);
             }
         }
         // What came after the end, or just at it, belongs to the last second.
@@ -341,7 +356,7 @@ impl Shared {
             && let Some(late) = all.seconds.pop()
             && let Some(last) = all.seconds.last_mut()
         {
-            last.right += late.right;
+            last.ok += late.ok;
             last.rejected += late.rejected;
             last.failed += late.failed;
             last.longest_us = last.longest_us.max(late.longest_us);
@@ -351,16 +366,16 @@ impl Shared {
 }
 
 /// One connection at work.
-struct Line<'a> {
+struct ConnectionLoop<'a> {
     shared: &'a Shared,
     connection: Option<Connection>,
     window: Window,
-    seen: Seen,
+    stats: SharedStats,
     /// Of a closed loop: when that was sent of which nothing has become yet.
-    sent: Option<Instant>,
+    in_flight_since: Option<Instant>,
 }
 
-impl Line<'_> {
+impl ConnectionLoop<'_> {
     async fn closed_loop(&mut self, until: Instant) {
         loop {
             let nth = self.shared.next.fetch_add(1, Ordering::Relaxed);
@@ -368,7 +383,7 @@ impl Line<'_> {
             if sent >= until {
                 return;
             }
-            self.sent = Some(sent);
+            self.in_flight_since = Some(sent);
             self.exchange(nth, sent).await;
         }
     }
@@ -396,7 +411,7 @@ impl Line<'_> {
             }
             let nth = self.shared.next.fetch_add(1, Ordering::Relaxed);
             let Some(due) = self.shared.due(nth) else { return };
-            self.exchange(nth, self.window.began + due).await;
+            self.exchange(nth, self.window.start + due).await;
         }
     }
 
@@ -405,16 +420,16 @@ impl Line<'_> {
         let Shared { stream, timeout, .. } = self.shared;
         let place = nth % stream.requests.len();
         let request = &stream.requests[place];
-        let judge = stream.judges.as_ref().map_or(stream.judge, |judges| judges[place]);
+        let judge = stream.classifiers.as_ref().map_or(stream.classifier, |judges| judges[place]);
         let connection = match &mut self.connection {
             Some(connection) => connection,
             None => match self.open().await {
                 Ok(connection) => self.connection.insert(connection),
                 Err(err) => {
-                    if self.count(began, Fate::Broken(with_source(&err))) {
-                        self.sent = None;
+                    if self.record(began, RequestResult::Broken(with_source(&err))) {
+                        self.in_flight_since = None;
                     }
-                    tokio::time::sleep(RECONNECT_AFTER).await;
+                    tokio::time::sleep(RECONNECT_BACKOFF).await;
                     return;
                 }
             },
@@ -426,19 +441,20 @@ impl Line<'_> {
         };
         let done = now();
         let fate = match &answered {
-            None => Fate::TimedOut,
-            Some(Err(err)) => Fate::Broken(with_source(err)),
-            Some(Ok(answer)) => Fate::Answered {
+            None => RequestResult::TimedOut,
+            Some(Err(err)) => RequestResult::Broken(with_source(err)),
+            Some(Ok(answer)) => RequestResult::Answered {
                 verdict: judge(answer.status, answer.body),
                 status: answer.status,
                 body: answer.body,
                 body_bytes: answer.body_bytes,
             },
         };
-        let is_counted = count(&self.seen, self.window, began, done, fate, self.shared.is_paced());
+        let is_counted =
+            record(&self.stats, self.window, began, done, fate, self.shared.is_paced());
         let is_usable = matches!(answered, Some(Ok(_)));
         if is_counted || is_usable {
-            self.sent = None;
+            self.in_flight_since = None;
         }
         if !is_usable || self.connection.as_ref().is_some_and(Connection::closes) {
             self.connection = None;
@@ -446,7 +462,8 @@ impl Line<'_> {
     }
 
     async fn open(&self) -> Result<Connection, LoadError> {
-        let opening = Connection::open_keeping(self.shared.endpoint.clone(), KEPT_BYTES);
+        let opening =
+            Connection::open_with_body_limit(self.shared.endpoint.clone(), BODY_PREFIX_BYTES);
         match self.shared.timeout {
             None => opening.await,
             Some(timeout) => tokio::time::timeout(timeout, opening)
@@ -455,27 +472,27 @@ impl Line<'_> {
         }
     }
 
-    fn count(&self, began: Instant, fate: Fate<'_>) -> bool {
-        count(&self.seen, self.window, began, now(), fate, self.shared.is_paced())
+    fn record(&self, began: Instant, fate: RequestResult<'_>) -> bool {
+        record(&self.stats, self.window, began, now(), fate, self.shared.is_paced())
     }
 }
 
 /// Whether what a closed loop has in flight at the end will not be answered, as far as one can tell: it has waited
 /// since before the measured time began, or twice as long as the longest answer took. All others may be answered
 /// as soon as those before them, and count for neither.
-fn hangs(waited: Duration, longest: Duration, measured: Duration) -> bool {
+fn is_hung(waited: Duration, longest: Duration, measured: Duration) -> bool {
     let is_longer = waited > longest && waited > LATE_MAX;
     is_longer && (waited >= measured || waited > longest * 2)
 }
 
 /// Counts a request if it belongs to the measured time, and says whether it does: in an open loop if it was due in
 /// it, in a closed loop if it was answered in it, so that long answers make the same rate as short ones.
-fn count(
-    seen: &Seen,
+fn record(
+    seen: &SharedStats,
     window: Window,
     began: Instant,
     done: Instant,
-    fate: Fate<'_>,
+    fate: RequestResult<'_>,
     is_paced: bool,
 ) -> bool {
     let belongs = if is_paced { began } else { done };
@@ -484,7 +501,7 @@ fn count(
     }
     let latency = done.saturating_duration_since(began);
     let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
-    seen.count(latency, done.saturating_duration_since(window.from), fate);
+    seen.record(latency, done.saturating_duration_since(window.from), fate);
     true
 }
 
@@ -509,7 +526,7 @@ mod tests {
 
     use super::*;
     use crate::Process;
-    use crate::judge::Verdict;
+    use crate::classify::Verdict;
     use crate::testing::{respond, serve};
 
     const MS: Duration = Duration::from_millis(1);
@@ -527,39 +544,44 @@ mod tests {
         })
     }
 
-    fn judge(status: u16, body: &[u8]) -> Verdict {
+    fn classify(status: u16, body: &[u8]) -> Verdict {
         match (status, body) {
-            (200, b"ok") => Verdict::Right,
+            (200, b"ok") => Verdict::Ok,
             (429, _) => Verdict::Rejected,
-            _ => Verdict::Wrong,
+            _ => Verdict::Error,
         }
     }
 
-    fn stream(requests: &[&str], connections: usize, pace: Pace) -> Stream {
+    fn stream(requests: &[&str], connections: usize, pace: Arrival) -> Stream {
         let requests = requests.iter().map(|request| request.as_bytes().to_vec()).collect();
-        Stream { pace, judge, threads: 2, ..Stream::closed("x", requests, connections) }
+        Stream {
+            arrival: pace,
+            classifier: judge,
+            threads: 2,
+            ..Stream::closed_loop("x", requests, connections)
+        }
     }
 
-    fn offer(address: SocketAddr, stream: Stream, span: Span) -> Outcome {
-        let mut run = Plan::of(address.into(), stream, span).run().expect("it listens");
-        run.outcomes.remove(0)
+    fn offer(address: SocketAddr, stream: Stream, span: RunLength) -> StreamStats {
+        let mut run = LoadPlan::new(address.into(), stream, span).run().expect("it listens");
+        run.stats.remove(0)
     }
 
     #[test]
-    fn each_request_is_sent_once_and_every_fate_is_counted() {
+    fn each_request_is_sent_once_and_every_result_is_counted() {
         let requests = ["a", "x", "b", "f", "xx", "d", "c", "e"];
-        let outcome = offer(server(), stream(&requests, 3, Pace::Closed), Span::Once);
+        let outcome = offer(server(), stream(&requests, 3, Arrival::Closed), RunLength::Once);
         let counts = outcome.counts;
-        assert_eq!((counts.right, counts.wrong, counts.rejected, counts.broken), (4, 2, 1, 1));
-        assert_eq!(outcome.all().len(), 8);
+        assert_eq!((counts.ok, counts.errors, counts.rejected, counts.broken), (4, 2, 1, 1));
+        assert_eq!(outcome.all_latencies().len(), 8);
         assert!(outcome.failure.is_some());
     }
 
     #[test]
-    fn a_closed_loop_goes_on_for_as_long_as_was_said() {
-        let span = Span::Time { warm_up: 5 * MS, measured: 30 * MS };
-        let outcome = offer(server(), stream(&["a", "b"], 3, Pace::Closed), span);
-        assert!(outcome.counts.right > 2, "{:?}", outcome.counts);
+    fn a_closed_loop_runs_for_the_planned_time() {
+        let span = RunLength::Time { warm_up: 5 * MS, measured: 30 * MS };
+        let outcome = offer(server(), stream(&["a", "b"], 3, Arrival::Closed), span);
+        assert!(outcome.counts.ok > 2, "{:?}", outcome.counts);
         assert_eq!(outcome.counts.failed(), 0);
         assert_eq!(outcome.took, 30 * MS);
     }
@@ -571,10 +593,10 @@ mod tests {
             crate::clock::sleep_until(now() + 60 * MS);
             respond(socket, 200, "ok")
         });
-        let span = Span::Time { warm_up: 30 * MS, measured: 60 * MS };
-        let outcome = offer(address, stream(&["a"], 2, Pace::Closed), span);
+        let span = RunLength::Time { warm_up: 30 * MS, measured: 60 * MS };
+        let outcome = offer(address, stream(&["a"], 2, Arrival::Closed), span);
         // What they sent then is in flight at the end, and no failure.
-        assert_eq!((outcome.counts.right, outcome.counts.failed()), (2, 0));
+        assert_eq!((outcome.counts.ok, outcome.counts.failed()), (2, 0));
     }
 
     #[test]
@@ -585,12 +607,12 @@ mod tests {
             let address = serve(move |_, socket| {
                 asked.fetch_add(1, Ordering::Relaxed) == 0 || respond(socket, 200, "ok")
             });
-            let span = Span::Time { warm_up: 50 * MS, measured: 250 * MS };
-            let mut plan = Plan::of(address.into(), stream(&["a"], 4, Pace::Closed), span);
+            let span = RunLength::Time { warm_up: 50 * MS, measured: 250 * MS };
+            let mut plan = LoadPlan::new(address.into(), stream(&["a"], 4, Arrival::Closed), span);
             plan.timeout = timeout;
-            let outcome = plan.run().expect("it listens").outcomes.remove(0);
+            let outcome = plan.run().expect("it listens").stats.remove(0);
             let counts = outcome.counts;
-            assert!(counts.right > 0, "{counts:?}");
+            assert!(counts.ok > 0, "{counts:?}");
             assert_eq!((counts.timeouts, counts.failed()), (1, 1));
             assert!(outcome.ms(1.0) > 249.0, "{} ms", outcome.ms(1.0));
         }
@@ -598,7 +620,7 @@ mod tests {
 
     #[test]
     fn what_was_sent_just_before_the_end_is_no_failure() {
-        let hangs = |waited: u32, longest: u32| hangs(waited * MS, longest * MS, 1_000 * MS);
+        let hangs = |waited: u32, longest: u32| is_hung(waited * MS, longest * MS, 1_000 * MS);
         // As long as others, or a little longer.
         assert!(!hangs(90, 1) && !hangs(400, 400) && !hangs(700, 400));
         // Twice as long as any answer took, or all the time.
@@ -608,11 +630,11 @@ mod tests {
     }
 
     #[test]
-    fn an_open_loop_offers_what_was_said_however_fast_answers_are() {
-        let span = Span::Time { warm_up: 20 * MS, measured: 100 * MS };
-        let outcome = offer(server(), stream(&["a"], 4, Pace::Open { rate: 1_000.0 }), span);
+    fn an_open_loop_offers_its_rate_however_fast_responses_are() {
+        let span = RunLength::Time { warm_up: 20 * MS, measured: 100 * MS };
+        let outcome = offer(server(), stream(&["a"], 4, Arrival::Open { rate: 1_000.0 }), span);
         // Due in the measured time, all of them, and no more.
-        assert_eq!(outcome.counts.all(), 100);
+        assert_eq!(outcome.counts.total(), 100);
     }
 
     #[test]
@@ -622,19 +644,19 @@ mod tests {
         let address = serve(move |_, socket| {
             first.fetch_add(1, Ordering::Relaxed) > 0 || respond(socket, 200, "ok")
         });
-        let stream = stream(&["a"], 1, Pace::Open { rate: 100.0 });
-        let span = Span::Time { warm_up: Duration::ZERO, measured: 200 * MS };
-        let mut plan = Plan::of(address.into(), stream, span);
+        let stream = stream(&["a"], 1, Arrival::Open { rate: 100.0 });
+        let span = RunLength::Time { warm_up: Duration::ZERO, measured: 200 * MS };
+        let mut plan = LoadPlan::new(address.into(), stream, span);
         plan.timeout = Some(300 * MS);
-        let outcome = plan.run().expect("it listens").outcomes.remove(0);
-        assert_eq!(outcome.counts.all(), 20);
-        assert_eq!((outcome.counts.right, outcome.counts.timeouts), (1, 1));
-        assert_eq!(outcome.counts.unserved, 18);
+        let outcome = plan.run().expect("it listens").stats.remove(0);
+        assert_eq!(outcome.counts.total(), 20);
+        assert_eq!((outcome.counts.ok, outcome.counts.timeouts), (1, 1));
+        assert_eq!(outcome.counts.unsent, 18);
         assert!(outcome.ms(0.5) > 80.0, "{} ms", outcome.ms(0.5));
     }
 
     #[test]
-    fn what_was_due_before_the_end_is_sent_after_it_by_who_comes_free() {
+    fn what_was_due_before_the_end_is_sent_after_it_by_a_free_connection() {
         // The first answer comes after the end, the others at once.
         let answered = Arc::new(AtomicUsize::new(0));
         let address = serve(move |_, socket| {
@@ -643,9 +665,9 @@ mod tests {
             }
             respond(socket, 200, "ok")
         });
-        let span = Span::Time { warm_up: Duration::ZERO, measured: 50 * MS };
-        let outcome = offer(address, stream(&["a"], 1, Pace::Open { rate: 100.0 }), span);
-        assert_eq!((outcome.counts.right, outcome.counts.all()), (5, 5), "{:?}", outcome.counts);
+        let span = RunLength::Time { warm_up: Duration::ZERO, measured: 50 * MS };
+        let outcome = offer(address, stream(&["a"], 1, Arrival::Open { rate: 100.0 }), span);
+        assert_eq!((outcome.counts.ok, outcome.counts.total()), (5, 5), "{:?}", outcome.counts);
         // Due at 10 ms, and not sent before 60.
         assert!(outcome.ms(0.7) > 40.0, "{} ms", outcome.ms(0.7));
         assert_eq!(outcome.took, 50 * MS);
@@ -654,43 +676,44 @@ mod tests {
     #[test]
     fn a_log_is_replayed_at_its_times() {
         let times = Arc::new(vec![Duration::ZERO, 20 * MS, 60 * MS]);
-        let outcome = offer(server(), stream(&["a", "b", "f"], 2, Pace::At(times)), Span::Once);
-        assert_eq!((outcome.counts.right, outcome.counts.rejected), (2, 1));
+        let outcome =
+            offer(server(), stream(&["a", "b", "f"], 2, Arrival::At(times)), RunLength::Once);
+        assert_eq!((outcome.counts.ok, outcome.counts.rejected), (2, 1));
         assert!(outcome.took >= 60 * MS, "{:?}", outcome.took);
     }
 
     #[test]
     fn streams_run_at_once_and_the_process_is_watched() {
-        let closed = stream(&["a"], 2, Pace::Closed);
-        let open = stream(&["a"], 2, Pace::Open { rate: 500.0 });
-        let span = Span::Time { warm_up: MS, measured: 150 * MS };
-        let mut plan = Plan::of(server().into(), closed, span);
+        let closed = stream(&["a"], 2, Arrival::Closed);
+        let open = stream(&["a"], 2, Arrival::Open { rate: 500.0 });
+        let span = RunLength::Time { warm_up: MS, measured: 150 * MS };
+        let mut plan = LoadPlan::new(server().into(), closed, span);
         plan.streams.push(open);
         plan.process = Some(Process(std::process::id()));
         let run = plan.run().expect("it listens");
-        assert!(run.outcomes[0].counts.right > 0);
-        assert_eq!(run.outcomes[1].counts.all(), 75);
-        let used = run.used.expect("it was watched");
-        assert!(used.samples.len() >= 2 && used.resident_bytes_most > 0, "{used:?}");
+        assert!(run.stats[0].counts.ok > 0);
+        assert_eq!(run.stats[1].counts.total(), 75);
+        let used = run.usage.expect("it was watched");
+        assert!(used.samples.len() >= 2 && used.peak_resident_bytes > 0, "{used:?}");
     }
 
     #[test]
     fn what_cannot_be_is_refused_before_anything_is_sent() {
-        let span = Span::Time { warm_up: MS, measured: MS };
+        let span = RunLength::Time { warm_up: MS, measured: MS };
         for wrong in [
-            stream(&[], 1, Pace::Closed),
-            stream(&["a"], 0, Pace::Closed),
-            stream(&["a"], 1, Pace::Open { rate: 0.0 }),
-            stream(&["a"], 1, Pace::At(Arc::new(vec![MS]))),
+            stream(&[], 1, Arrival::Closed),
+            stream(&["a"], 0, Arrival::Closed),
+            stream(&["a"], 1, Arrival::Open { rate: 0.0 }),
+            stream(&["a"], 1, Arrival::At(Arc::new(vec![MS]))),
         ] {
-            let err = Plan::of(server().into(), wrong, span).run().expect_err("it is wrong");
+            let err = LoadPlan::new(server().into(), wrong, span).run().expect_err("it is wrong");
             assert!(matches!(err, LoadError::Plan(_)), "{err}");
         }
         // Nobody listens where somebody did.
         let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
         let gone = listener.local_addr().expect("it is bound");
         drop(listener);
-        let err = Plan::of(gone.into(), stream(&["a"], 2, Pace::Closed), span)
+        let err = LoadPlan::new(gone.into(), stream(&["a"], 2, Arrival::Closed), span)
             .run()
             .expect_err("nobody listens");
         assert!(matches!(err, LoadError::Connect { .. }), "{err}");

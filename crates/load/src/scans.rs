@@ -1,33 +1,33 @@
 //! Scans: a whole program's accounts, asked for so that no cache has the answer.
 //!
-//! Shape: [`DIFFERENT`] calls of getProgramAccounts, without any filter that an index could serve; each wants
+//! Shape: [`VARIANTS`] calls of getProgramAccounts, without any filter that an index could serve; each wants
 //! another slice of the accounts' data, so that the bytes of no two answers are the same. They are taken in
 //! turn: a server that kept every answer would have to keep that many before one could serve it again.
 
 use serde_json::{Value, json};
 
 use crate::suites::TOKEN_PROGRAM;
-use crate::{Client, Endpoint, Found, LoadError};
+use crate::{Client, Endpoint, Inputs, LoadError};
 
 /// Slices begin at so many places, and have so many lengths: together a token account's data, at most.
 const OFFSETS: usize = 64;
 const LENGTHS: usize = 100;
 
 /// So many scans differ from each other.
-const DIFFERENT: usize = OFFSETS * LENGTHS;
+const VARIANTS: usize = OFFSETS * LENGTHS;
 
 /// So much of an answer has an account, if it has any.
-const BEGINNING_BYTES: usize = 1024;
+const PREFIX_BYTES: usize = 1024;
 
 /// Requests that scan: the program that was wanted, or the token program. Whether there is anything to scan is
 /// asked before, by a scan of its own of which the beginning is read.
 ///
 /// Errors: [`LoadError::NoInput`] if the program has no account, or the endpoint scans for nobody.
-pub fn scans(client: &mut Client, found: &Found) -> Result<Vec<Vec<u8>>, LoadError> {
+pub fn scan_requests(client: &mut Client, found: &Inputs) -> Result<Vec<Vec<u8>>, LoadError> {
     let no_input = |why: String| LoadError::NoInput { suite: "scans", why };
     // Without any data: none of those that are measured.
     let request = call(client.endpoint(), &params(found, 0, 0));
-    let (status, beginning) = client.exchange_beginning(&request, BEGINNING_BYTES)?;
+    let (status, beginning) = client.exchange_prefix(&request, PREFIX_BYTES)?;
     let beginning = String::from_utf8_lossy(&beginning);
     if status != 200 || !beginning.contains("\"result\"") {
         let beginning: String = beginning.chars().take(200).collect();
@@ -37,7 +37,7 @@ pub fn scans(client: &mut Client, found: &Found) -> Result<Vec<Vec<u8>>, LoadErr
         let program = found.program.as_deref().unwrap_or(TOKEN_PROGRAM);
         return Err(no_input(format!("the endpoint has no account of {program} to scan")));
     }
-    let different = different(found);
+    let different = scan_params(found);
     Ok(different.iter().map(|params| call(client.endpoint(), params)).collect())
 }
 
@@ -45,12 +45,12 @@ fn call(endpoint: &Endpoint, params: &Value) -> Vec<u8> {
     endpoint.call("getProgramAccounts", params)
 }
 
-fn different(found: &Found) -> Vec<Value> {
-    let nths = 0..DIFFERENT;
+fn scan_params(found: &Inputs) -> Vec<Value> {
+    let nths = 0..VARIANTS;
     nths.map(|nth| params(found, nth % OFFSETS, 1 + nth / OFFSETS)).collect()
 }
 
-fn params(found: &Found, offset: usize, length: usize) -> Value {
+fn params(found: &Inputs, offset: usize, length: usize) -> Value {
     let program = found.program.as_deref().unwrap_or(TOKEN_PROGRAM);
     json!([program, { "encoding": "base64", "dataSlice": { "offset": offset, "length": length } }])
 }
@@ -70,10 +70,10 @@ mod tests {
                 respond(socket, 200, body)
             });
             let mut client = Client::open(address).expect("it listens");
-            scans(&mut client, &Found::default())
+            scan_requests(&mut client, &Inputs::default())
         };
         let some = of(r#"{"jsonrpc":"2.0","result":[{"pubkey":"A","account":{}}],"id":1}"#);
-        assert_eq!(some.expect("there is one").len(), DIFFERENT);
+        assert_eq!(some.expect("there is one").len(), VARIANTS);
         let none = of(r#"{"jsonrpc":"2.0","result":[],"id":1}"#).expect_err("none").to_string();
         let why = format!("scans: the endpoint has no account of {TOKEN_PROGRAM} to scan");
         assert_eq!(none, why);
@@ -83,13 +83,13 @@ mod tests {
 
     #[test]
     fn no_two_scans_are_the_same_and_none_has_a_filter() {
-        let of_program = Found { program: Some("P".to_owned()), ..Found::default() };
-        for (found, program) in [(of_program, "P"), (Found::default(), TOKEN_PROGRAM)] {
-            let params = different(&found);
+        let of_program = Inputs { program: Some("P".to_owned()), ..Inputs::default() };
+        for (found, program) in [(of_program, "P"), (Inputs::default(), TOKEN_PROGRAM)] {
+            let params = scan_params(&found);
             assert!(params.iter().all(|params| params[0] == program));
             assert!(params.iter().all(|params| params[1]["filters"].is_null()));
             let different: HashSet<String> = params.iter().map(Value::to_string).collect();
-            assert_eq!((params.len(), different.len()), (DIFFERENT, DIFFERENT));
+            assert_eq!((params.len(), different.len()), (VARIANTS, VARIANTS));
         }
     }
 }

@@ -3,17 +3,17 @@
 //! They are those of Agave's `accounts-cluster-bench` under its names, with supply really supply, and
 //! program-accounts, which that tool could not select. Their methods and one program's address are
 //! text.
-//! Shape: [`Suite::params`] makes calls of what was [`Found`].
+//! Shape: [`Suite::params`] makes calls of what was [`Inputs`].
 
 use serde_json::{Value, json};
 
-use crate::{Client, Found, LoadError, Needs};
+use crate::{Client, InputKinds, Inputs, LoadError};
 
 /// The token program's address: its accounts tell of owners, mints and delegates.
 pub(crate) const TOKEN_PROGRAM: &str = "TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA";
 
 /// Answers of each suite that are looked at before it is measured.
-const CHECKED: usize = 8;
+const CHECKED_RESPONSES: usize = 8;
 
 /// What is measured by one suite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -128,7 +128,7 @@ impl Suite {
     /// The parameters of its calls, to be taken in turn.
     ///
     /// Errors: [`LoadError::NoInput`] if the endpoint has nothing that it could ask for.
-    pub fn params(self, found: &Found) -> Result<Vec<Value>, LoadError> {
+    pub fn params(self, found: &Inputs) -> Result<Vec<Value>, LoadError> {
         let base64 = json!({ "encoding": "base64" });
         let token = json!({ "programId": TOKEN_PROGRAM });
         let of_each = |list: &[String], make: &dyn Fn(&String) -> Value, what: &str| {
@@ -194,9 +194,9 @@ impl Suite {
     }
 
     /// Its requests; some are sent, and their answers must be results.
-    pub fn requests(self, client: &mut Client, found: &Found) -> Result<Vec<Vec<u8>>, LoadError> {
+    pub fn requests(self, client: &mut Client, found: &Inputs) -> Result<Vec<Vec<u8>>, LoadError> {
         let params = self.params(found)?;
-        let every = params.len().div_ceil(CHECKED);
+        let every = params.len().div_ceil(CHECKED_RESPONSES);
         for params in params.iter().step_by(every) {
             if client.call(self.method(), params)?.is_null() {
                 let why = format!("null is the answer to {} {params}", self.method());
@@ -208,20 +208,22 @@ impl Suite {
     }
 
     /// What must be found out for it.
-    pub fn needs(self) -> Needs {
+    pub fn required_inputs(self) -> InputKinds {
         match self {
-            Self::FirstAvailableBlock | Self::Slot | Self::Supply | Self::Version => Needs::NONE,
+            Self::FirstAvailableBlock | Self::Slot | Self::Supply | Self::Version => {
+                InputKinds::NONE
+            }
             Self::AccountInfo
             | Self::MultipleAccounts
             | Self::TokenAccountsByOwner
             | Self::TokenSupply
-            | Self::ProgramAccounts => Needs { accounts: true, ..Needs::NONE },
+            | Self::ProgramAccounts => InputKinds { accounts: true, ..InputKinds::NONE },
             Self::TokenAccountsByDelegate => {
-                Needs { accounts: true, delegates: true, ..Needs::NONE }
+                InputKinds { accounts: true, delegates: true, ..InputKinds::NONE }
             }
-            Self::Blocks => Needs { slots: true, ..Needs::NONE },
+            Self::Blocks => InputKinds { slots: true, ..InputKinds::NONE },
             Self::Block | Self::Transaction | Self::TransactionParsed => {
-                Needs { blocks: true, ..Needs::NONE }
+                InputKinds { blocks: true, ..InputKinds::NONE }
             }
         }
     }
@@ -233,15 +235,15 @@ mod tests {
 
     use super::*;
     use crate::testing::{respond, serve};
-    use crate::{RestSuite, Wanted};
+    use crate::{DiscoveryConfig, RestSuite};
 
     /// A node of one token account with a delegate, one block with one transaction, and no pages if so.
     fn node(has_pages: bool) -> Client {
-        node_that_notes(has_pages, Arc::default())
+        recording_node(has_pages, Arc::default())
     }
 
     /// The same; the methods that it is asked are noted.
-    fn node_that_notes(has_pages: bool, asked: Arc<Mutex<Vec<String>>>) -> Client {
+    fn recording_node(has_pages: bool, asked: Arc<Mutex<Vec<String>>>) -> Client {
         let address = serve(move |request, socket| {
             let text = String::from_utf8_lossy(request);
             let body: Value =
@@ -276,8 +278,12 @@ mod tests {
     #[test]
     fn every_suite_finds_its_input_with_pages_and_without() {
         for has_pages in [true, false] {
-            let found = Found::look(&mut node(has_pages), Needs::ALL, &Wanted::default())
-                .expect("the node answers");
+            let found = Inputs::discover(
+                &mut node(has_pages),
+                InputKinds::ALL,
+                &DiscoveryConfig::default(),
+            )
+            .expect("the node answers");
             assert_eq!(
                 (&found.accounts[..], &found.owners[..]),
                 (&["A".into()][..], &["O".into()][..])
@@ -302,33 +308,50 @@ mod tests {
     }
 
     #[test]
-    fn an_endpoint_is_asked_for_nothing_that_no_suite_needs() {
-        let asked_for = |needs: Needs| {
+    fn an_endpoint_gets_no_request_that_no_suite_needs() {
+        let asked_for = |needs: InputKinds| {
             let asked = Arc::default();
-            let mut node = node_that_notes(true, Arc::clone(&asked));
-            Found::look(&mut node, needs, &Wanted::default()).expect("the node answers");
+            let mut node = recording_node(true, Arc::clone(&asked));
+            Inputs::discover(&mut node, needs, &DiscoveryConfig::default())
+                .expect("the node answers");
             let asked = asked.lock().expect("nobody panics with it").clone();
             asked.join(" ")
         };
-        let rest = |name| RestSuite::parse(name).expect("it is one").needs();
-        assert_eq!(asked_for(Needs::of([Suite::Slot.needs(), rest("rest-node")])), "");
-        for needs in [Suite::AccountInfo.needs(), rest("rest-account-transactions")] {
+        let rest = |name| RestSuite::parse(name).expect("it is one").required_inputs();
+        assert_eq!(
+            asked_for(InputKinds::union([Suite::Slot.required_inputs(), rest("rest-node")])),
+            ""
+        );
+        for needs in [Suite::AccountInfo.required_inputs(), rest("rest-account-transactions")] {
             assert_eq!(asked_for(needs), "getProgramAccountsV2");
         }
-        assert_eq!(asked_for(Suite::Blocks.needs()), "getSlot getFirstAvailableBlock");
+        assert_eq!(asked_for(Suite::Blocks.required_inputs()), "getSlot getFirstAvailableBlock");
         let blocks = "getSlot getFirstAvailableBlock getBlocks getBlock getBlock";
-        for needs in [Suite::Transaction.needs(), rest("rest-block")] {
+        for needs in [Suite::Transaction.required_inputs(), rest("rest-block")] {
             assert_eq!(asked_for(needs), blocks);
         }
         let all = format!("getProgramAccountsV2 {blocks} getTransaction");
-        assert_eq!(asked_for(Needs::of(Suite::ALL.map(Suite::needs))) + " getTransaction", all);
-        assert_eq!(asked_for(Needs::of(RestSuite::ALL.iter().map(|suite| suite.needs()))), all);
+        assert_eq!(
+            asked_for(InputKinds::union(Suite::ALL.map(Suite::required_inputs)))
+                + " getTransaction",
+            all
+        );
+        assert_eq!(
+            asked_for(InputKinds::union(
+                RestSuite::ALL.iter().map(|suite| suite.required_inputs())
+            )),
+            all
+        );
     }
 
     #[test]
-    fn every_suite_has_its_input_if_it_is_found_for_it_alone() {
+    fn every_suite_has_its_input_if_it_is_discovered_for_it_alone() {
         for suite in Suite::ALL {
-            let found = Found::look(&mut node(true), suite.needs(), &Wanted::default());
+            let found = Inputs::discover(
+                &mut node(true),
+                suite.required_inputs(),
+                &DiscoveryConfig::default(),
+            );
             suite.params(&found.expect("the node answers")).expect("there is input");
         }
     }
@@ -346,23 +369,24 @@ mod tests {
             respond(socket, 200, &format!(r#"{{"result":{result}}}"#))
         });
         let mut node = Client::open(address).expect("the node listens");
-        let needs = Suite::AccountInfo.needs();
-        let found = Found::look(&mut node, needs, &Wanted::default()).expect("the node answers");
+        let needs = Suite::AccountInfo.required_inputs();
+        let found = Inputs::discover(&mut node, needs, &DiscoveryConfig::default())
+            .expect("the node answers");
         assert_eq!(found.accounts, ["L", "V"]);
     }
 
     #[test]
     fn what_is_answered_with_an_error_or_nothing_is_no_suite() {
         let mut node = node(true);
-        let found =
-            Found::look(&mut node, Needs::ALL, &Wanted::default()).expect("the node answers");
+        let found = Inputs::discover(&mut node, InputKinds::ALL, &DiscoveryConfig::default())
+            .expect("the node answers");
         Suite::AccountInfo.requests(&mut node, &found).expect("it has an account");
         let missing =
             Suite::Transaction.requests(&mut node, &found).expect_err("the node has none");
         assert!(matches!(missing, LoadError::NoInput { suite: "transaction", .. }), "{missing}");
         let err = Suite::Supply.requests(&mut node, &found).expect_err("the node has none");
         assert!(err.to_string().contains("Method not found"), "{err}");
-        let empty = Found::default();
+        let empty = Inputs::default();
         let err = Suite::TokenSupply.params(&empty).expect_err("nothing was found").to_string();
         assert_eq!(err, "token-supply: the endpoint has no mint to ask for");
     }

@@ -11,7 +11,7 @@ use rpc::ResponseBody;
 use rpc::error::RpcError;
 use serde_json::{Value, json};
 
-use crate::answer::{self, COMMITMENT, SLOT};
+use crate::response::{self, COMMITMENT, SLOT};
 
 /// Of what is not there and has no code in JSON-RPC, where it is a null: ours.
 pub(crate) const NOT_FOUND: i64 = -32044;
@@ -58,19 +58,19 @@ const OTHER_NAMES: &[&str] = &[
 
 /// Why a request got no answer.
 #[derive(Debug)]
-pub(crate) struct Problem {
+pub(crate) struct ApiError {
     status: StatusCode,
     name: &'static str,
     err: RpcError,
     headers: Vec<(header::HeaderName, HeaderValue)>,
 }
 
-impl Problem {
+impl ApiError {
     fn new(status: StatusCode, name: &'static str, err: RpcError) -> Self {
         Self { status, name, err, headers: Vec::new() }
     }
 
-    fn with(mut self, name: header::HeaderName, value: HeaderValue) -> Self {
+    fn with_header(mut self, name: header::HeaderName, value: HeaderValue) -> Self {
         self.headers.push((name, value));
         self
     }
@@ -86,13 +86,13 @@ impl Problem {
     }
 
     /// At which slot it is true that there is nothing; other problems are of no slot.
-    pub(crate) fn at(mut self, slot: Slot, commitment: Commitment) -> Self {
+    pub(crate) fn at_slot(mut self, slot: Slot, commitment: Commitment) -> Self {
         if self.status != StatusCode::NOT_FOUND {
             return self;
         }
-        let name = answer::name(commitment);
+        let name = response::commitment_name(commitment);
         self.err.data.get_or_insert_with(|| json!({ "slot": slot, "commitment": name }));
-        self.with(SLOT, slot.into()).with(COMMITMENT, HeaderValue::from_static(name))
+        self.with_header(SLOT, slot.into()).with_header(COMMITMENT, HeaderValue::from_static(name))
     }
 
     /// No route has that path.
@@ -104,7 +104,7 @@ impl Problem {
     pub(crate) fn method_not_allowed(allow: &'static str) -> Self {
         let err = RpcError::new(-32601, format!("{allow} only"));
         Self::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", err)
-            .with(header::ALLOW, HeaderValue::from_static(allow))
+            .with_header(header::ALLOW, HeaderValue::from_static(allow))
     }
 
     /// The client takes nothing that there is.
@@ -115,13 +115,13 @@ impl Problem {
     }
 
     /// The body is of a type that is not read here.
-    pub(crate) fn media_type(allowed: &str) -> Self {
+    pub(crate) fn unsupported_media_type(allowed: &str) -> Self {
         let err = RpcError::invalid_request(format!("the body is to be {allowed}"));
         Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", err)
     }
 
     /// The body was not read.
-    pub(crate) fn of_body(status: StatusCode, words: String) -> Self {
+    pub(crate) fn from_body_error(status: StatusCode, words: String) -> Self {
         let (name, closes) = match status {
             StatusCode::PAYLOAD_TOO_LARGE => ("body_too_large", true),
             StatusCode::REQUEST_TIMEOUT => ("body_too_slow", true),
@@ -129,13 +129,13 @@ impl Problem {
         };
         let problem = Self::new(status, name, RpcError::invalid_request(words.trim_end()));
         if closes {
-            return problem.with(header::CONNECTION, HeaderValue::from_static("close"));
+            return problem.with_header(header::CONNECTION, HeaderValue::from_static("close"));
         }
         problem
     }
 
     /// The request is refused by its head, before it is read.
-    pub(crate) fn of_head(status: StatusCode, message: &str) -> Self {
+    pub(crate) fn from_head_error(status: StatusCode, message: &str) -> Self {
         let name = match status {
             StatusCode::FORBIDDEN => "origin_not_allowed",
             StatusCode::URI_TOO_LONG => "uri_too_long",
@@ -166,13 +166,13 @@ impl Problem {
     }
 }
 
-impl From<RpcError> for Problem {
+impl From<RpcError> for ApiError {
     fn from(err: RpcError) -> Self {
         if err.is_overload() {
             let ms = err.data.as_ref().and_then(|data| data.get("retryAfterMs")?.as_u64());
             let seconds = ms.map_or(1, |ms| ms / 1_000 + 1);
             return Self::new(StatusCode::TOO_MANY_REQUESTS, "too_busy", err)
-                .with(header::RETRY_AFTER, seconds.into());
+                .with_header(header::RETRY_AFTER, seconds.into());
         }
         let known = CODES.iter().find(|(code, ..)| *code == err.code);
         let (status, name) = known.map_or((400, "refused"), |(_, status, name)| (*status, *name));

@@ -2,11 +2,11 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::document::Examples;
-use crate::input::Limits;
-use crate::route::{Answer, Body, Kind, Param, Place, Route, Verb};
-use crate::routes::GROUPS;
-use crate::{error, input, schema};
+use crate::openapi_document::Examples;
+use crate::params::Limits;
+use crate::route::{HttpMethod, Param, ParamLocation, ParamType, RequestBody, ResponseKind, Route};
+use crate::routes::TAGS;
+use crate::{error, params, schema};
 
 /// Addresses that every Solana ledger has, so that whoever tries the API gets an answer.
 const EXAMPLE_ADDRESSES: [&str; 2] =
@@ -26,9 +26,9 @@ const EXAMPLE_TRANSACTION: &str = concat!(
 pub(crate) fn document(routes: &[Route], examples: &Examples, limits: Limits) -> Value {
     let mut paths: Map<String, Value> = Map::new();
     for route in routes {
-        let verb = match route.verb {
-            Verb::Get => "get",
-            Verb::Post => "post",
+        let verb = match route.method {
+            HttpMethod::Get => "get",
+            HttpMethod::Post => "post",
         };
         let path = paths.entry(route.path).or_insert_with(|| json!({}));
         path[verb] = operation(route, examples, limits);
@@ -45,15 +45,15 @@ pub(crate) fn document(routes: &[Route], examples: &Examples, limits: Limits) ->
                 that it has not is 405 with `Allow`, both in the shape of `Error`.",
         },
         "servers": [{ "url": "/" }],
-        "tags": GROUPS.iter().map(|group| json!({ "name": group.name })).collect::<Vec<_>>(),
+        "tags": TAGS.iter().map(|group| json!({ "name": group.name })).collect::<Vec<_>>(),
         "paths": paths,
         "components": { "schemas": schema::all(), "headers": headers() },
     })
 }
 
 fn operation(route: &Route, examples: &Examples, limits: Limits) -> Value {
-    let groups = GROUPS.iter().filter(|group| group.has(route));
-    let outside = route.params.iter().filter(|param| param.place != Place::Body);
+    let groups = TAGS.iter().filter(|group| group.contains(route));
+    let outside = route.params.iter().filter(|param| param.location != ParamLocation::Body);
     let mut operation = json!({
         "operationId": route.id,
         "summary": route.summary,
@@ -61,36 +61,36 @@ fn operation(route: &Route, examples: &Examples, limits: Limits) -> Value {
         "parameters": outside.map(|param| parameter(route, param, examples, limits)).collect::<Vec<_>>(),
         "responses": responses(route),
     });
-    if route.body != Body::None {
+    if route.body != RequestBody::None {
         operation["requestBody"] = body(route, limits);
     }
     operation
 }
 
 fn parameter(route: &Route, param: &Param, examples: &Examples, limits: Limits) -> Value {
-    let place = if param.place == Place::Path { "path" } else { "query" };
+    let place = if param.location == ParamLocation::Path { "path" } else { "query" };
     let mut told = json!({
         "name": param.name,
         "in": place,
         "required": param.is_required,
         "description": param.doc,
-        "schema": input::schema(param.kind, limits),
+        "schema": params::schema(param.kind, limits),
     });
-    match (param.kind, param.place) {
-        (Kind::Addresses(_), _) => {
+    match (param.kind, param.location) {
+        (ParamType::Addresses(_), _) => {
             (told["style"], told["explode"]) = ("form".into(), false.into());
             told["example"] = json!(EXAMPLE_ADDRESSES);
         }
-        (Kind::Address, Place::Path) => {
+        (ParamType::Address, ParamLocation::Path) => {
             let is_mint = route.path.starts_with("/v1/mints/");
             told["example"] = if is_mint { EXAMPLE_MINT } else { EXAMPLE_ADDRESSES[0] }.into();
         }
-        (Kind::Signature, Place::Path) => {
+        (ParamType::Signature, ParamLocation::Path) => {
             if let Some(signature) = &examples.signature {
                 told["example"] = signature.as_str().into();
             }
         }
-        (Kind::Number(..), Place::Path) => {
+        (ParamType::Number(..), ParamLocation::Path) => {
             if let Some(slot) = examples.slot {
                 told["example"] = slot.into();
             }
@@ -102,11 +102,11 @@ fn parameter(route: &Route, param: &Param, examples: &Examples, limits: Limits) 
 
 fn body(route: &Route, limits: Limits) -> Value {
     let members: Vec<&Param> =
-        route.params.iter().filter(|param| param.place == Place::Body).collect();
+        route.params.iter().filter(|param| param.location == ParamLocation::Body).collect();
     let properties: Map<String, Value> = members
         .iter()
         .map(|param| {
-            let mut schema = input::schema(param.kind, limits);
+            let mut schema = params::schema(param.kind, limits);
             schema["description"] = param.doc.into();
             (param.name.to_owned(), schema)
         })
@@ -122,7 +122,7 @@ fn body(route: &Route, limits: Limits) -> Value {
         .filter_map(|param| Some((param.name.to_owned(), example(param.kind)?)))
         .collect();
     let mut content = json!({ "application/json": { "schema": object, "example": example } });
-    if route.body == Body::JsonOrTransaction {
+    if route.body == RequestBody::JsonOrTransaction {
         content["application/octet-stream"] =
             json!({ "schema": { "type": "string", "format": "binary" } });
     }
@@ -130,11 +130,11 @@ fn body(route: &Route, limits: Limits) -> Value {
 }
 
 /// What a member of a body may be.
-pub(crate) fn example(kind: Kind) -> Option<Value> {
+pub(crate) fn example(kind: ParamType) -> Option<Value> {
     match kind {
-        Kind::Addresses(_) => Some(json!(EXAMPLE_ADDRESSES)),
-        Kind::Base64 => Some(EXAMPLE_TRANSACTION.into()),
-        Kind::Filters => Some(json!([{ "dataSize": 165 }])),
+        ParamType::Addresses(_) => Some(json!(EXAMPLE_ADDRESSES)),
+        ParamType::Base64 => Some(EXAMPLE_TRANSACTION.into()),
+        ParamType::Filters => Some(json!([{ "dataSize": 165 }])),
         _ => None,
     }
 }
@@ -183,7 +183,7 @@ fn header(name: &str) -> Value {
 fn responses(route: &Route) -> Value {
     let schema = json!({ "$ref": format!("#/components/schemas/{}", route.schema) });
     let mut content = json!({ "application/json": { "schema": schema } });
-    if route.answer.has_raw() {
+    if route.response.has_raw() {
         content["application/octet-stream"] =
             json!({ "schema": { "type": "string", "format": "binary" } });
     }
@@ -193,7 +193,7 @@ fn responses(route: &Route) -> Value {
         "Cache-Control": header("CacheControl"),
         "Vary": header("Vary"),
     });
-    let is_sent = route.answer == Answer::Sent;
+    let is_sent = route.response == ResponseKind::Submitted;
     let unchanged = headers.clone();
     if is_sent {
         headers["Location"] = header("Location");
@@ -201,10 +201,10 @@ fn responses(route: &Route) -> Value {
         headers["ETag"] = header("ETag");
         headers["Content-Encoding"] = header("ContentEncoding");
     }
-    if route.params.iter().any(|param| param.name == "cursor") && route.verb == Verb::Get {
+    if route.params.iter().any(|param| param.name == "cursor") && route.method == HttpMethod::Get {
         headers["Link"] = header("Link");
     }
-    if route.answer == Answer::Account {
+    if route.response == ResponseKind::Account {
         for name in ["Lamports", "Owner", "Executable", "Space"] {
             headers[format!("Hydrant-{name}")] = header(name);
         }
@@ -217,7 +217,7 @@ fn responses(route: &Route) -> Value {
         answer["links"] = links;
     }
     responses.insert(good.to_owned(), answer);
-    if route.verb == Verb::Get {
+    if route.method == HttpMethod::Get {
         let mut headers = unchanged;
         headers["ETag"] = header("ETag");
         let same = "The client has it: If-None-Match named its ETag";
@@ -225,7 +225,7 @@ fn responses(route: &Route) -> Value {
     }
     let mut statuses: Vec<u16> = error::CODES.iter().map(|(_, status, _)| *status).collect();
     statuses.extend([403, 406, 414, 415, 429, 431, 501]);
-    if route.body != Body::None {
+    if route.body != RequestBody::None {
         statuses.extend([408, 413]);
     }
     for status in statuses {
@@ -239,10 +239,10 @@ fn links(route: &Route) -> Option<Value> {
     let given: Map<String, Value> = route
         .params
         .iter()
-        .filter(|param| param.place == Place::Path)
+        .filter(|param| param.location == ParamLocation::Path)
         .map(|param| (param.name.to_owned(), format!("$request.path.{}", param.name).into()))
         .collect();
-    if route.answer == Answer::Sent {
+    if route.response == ResponseKind::Submitted {
         let status = json!({ "operationId": "getTransactionStatus",
             "parameters": { "signature": "$response.body#/signature" } });
         return Some(json!({ "status": status }));
@@ -250,7 +250,7 @@ fn links(route: &Route) -> Option<Value> {
     let link = |name: &str, operation: &str, given: Value| {
         Some(json!({ name: { "operationId": operation, "parameters": given } }))
     };
-    match (route.id, &route.answer) {
+    match (route.id, &route.response) {
         ("getNode", _) => {
             let identity = json!({ "address": "$response.body#/identity/identity" });
             return link("identity", "getAccountTransactions", identity);
@@ -258,20 +258,22 @@ fn links(route: &Route) -> Option<Value> {
         ("getLedger", _) => {
             return link("block", "getBlock", json!({ "slot": "$response.body#/finalizedSlot" }));
         }
-        (_, Answer::Transaction) => {
+        (_, ResponseKind::Transaction) => {
             return link("status", "getTransactionStatus", given.into());
         }
-        (_, Answer::Account) => return link("history", "getAccountTransactions", given.into()),
+        (_, ResponseKind::Account) => {
+            return link("history", "getAccountTransactions", given.into());
+        }
         _ => {}
     }
     let is_page = route.params.iter().any(|param| param.name == "cursor");
-    if !is_page || route.verb != Verb::Get {
+    if !is_page || route.method != HttpMethod::Get {
         return None;
     }
     let mut next = given;
     next.insert("cursor".to_owned(), "$response.body#/paginationKey".into());
     let mut links = json!({ "next": { "operationId": route.id, "parameters": next } });
-    if route.answer == Answer::Signatures {
+    if route.response == ResponseKind::Signatures {
         let signature = json!({ "signature": "$response.body#/transactions/0/signature" });
         links["newest"] = json!({ "operationId": "getTransaction", "parameters": signature });
     } else {
@@ -325,10 +327,10 @@ mod tests {
     use crate::routes::ROUTES;
 
     #[test]
-    fn every_route_is_told_with_its_variables_and_a_schema() {
+    fn every_route_is_described_with_its_variables_and_a_schema() {
         let document = document(ROUTES, &Examples::default(), Limits { accounts_max: 7 });
         for route in ROUTES {
-            let verb = if route.verb == Verb::Get { "get" } else { "post" };
+            let verb = if route.method == HttpMethod::Get { "get" } else { "post" };
             let told = &document["paths"][route.path][verb];
             assert_eq!(told["operationId"], route.id);
             assert_eq!(
@@ -351,12 +353,12 @@ mod tests {
             let params: Vec<&str> = route
                 .params
                 .iter()
-                .filter(|param| param.place == Place::Path)
+                .filter(|param| param.location == ParamLocation::Path)
                 .map(|param| param.name)
                 .collect();
             assert_eq!(variables, params, "{}", route.path);
-            let in_body = route.params.iter().any(|param| param.place == Place::Body);
-            assert_eq!(in_body, route.body != Body::None, "{}", route.id);
+            let in_body = route.params.iter().any(|param| param.location == ParamLocation::Body);
+            assert_eq!(in_body, route.body != RequestBody::None, "{}", route.id);
         }
     }
 

@@ -4,12 +4,12 @@
 
 use serde_json::Value;
 
-use crate::error::Problem;
-use crate::input::Args;
+use crate::error::ApiError;
+use crate::params::Params;
 
 /// How a route is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verb {
+pub(crate) enum HttpMethod {
     /// HEAD, too.
     Get,
     Post,
@@ -18,47 +18,47 @@ pub(crate) enum Verb {
 /// One route.
 #[derive(Debug)]
 pub(crate) struct Route {
-    pub(crate) verb: Verb,
+    pub(crate) method: HttpMethod,
     /// Variables stand in braces, each a whole segment.
     pub(crate) path: &'static str,
     /// Names the operation for those who generate clients.
     pub(crate) id: &'static str,
     pub(crate) summary: &'static str,
     pub(crate) params: &'static [Param],
-    pub(crate) body: Body,
+    pub(crate) body: RequestBody,
     /// Name of the answer's schema: `schema`.
     pub(crate) schema: &'static str,
-    pub(crate) answer: Answer,
+    pub(crate) response: ResponseKind,
     /// What is to be called.
-    pub(crate) plan: fn(&Args) -> Result<Plan, Problem>,
+    pub(crate) build_call: fn(&Params) -> Result<MethodCall, ApiError>,
 }
 
 /// Routes of one subject.
 #[derive(Debug)]
-pub(crate) struct Group {
+pub(crate) struct Tag {
     pub(crate) name: &'static str,
     /// First segments of their paths, behind `/v1/`.
     pub(crate) segments: &'static [&'static str],
 }
 
-impl Group {
-    pub(crate) fn has(&self, route: &Route) -> bool {
+impl Tag {
+    pub(crate) fn contains(&self, route: &Route) -> bool {
         self.segments.contains(&route.path.split('/').nth(2).unwrap_or_default())
     }
 }
 
 /// What is called for a request.
 #[derive(Debug)]
-pub(crate) enum Plan {
+pub(crate) enum MethodCall {
     /// A method and its parameters.
-    Call(&'static str, Value),
+    Single(&'static str, Value),
     /// Cheap methods, each under its name in the answer.
-    Several(Vec<(&'static str, &'static str, Value)>),
+    Composite(Vec<(&'static str, &'static str, Value)>),
 }
 
 /// How what a method answers becomes the answer of a route.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Answer {
+pub(crate) enum ResponseKind {
     /// What stands beside the context.
     State,
     /// The same; its bytes as they are, if asked for.
@@ -70,14 +70,14 @@ pub(crate) enum Answer {
     /// A list of signatures becomes a page.
     Signatures,
     /// A signature becomes an object.
-    Sent,
+    Submitted,
     /// Answers of several methods.
-    Several,
+    Composite,
     /// A transaction's status, waited for.
     Status,
 }
 
-impl Answer {
+impl ResponseKind {
     /// Whether `Accept: application/octet-stream` is understood.
     pub(crate) fn has_raw(&self) -> bool {
         matches!(self, Self::Account | Self::Transaction)
@@ -86,7 +86,7 @@ impl Answer {
 
 /// What a POST brings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Body {
+pub(crate) enum RequestBody {
     None,
     /// An object of the parameters whose place is the body.
     Json,
@@ -98,15 +98,15 @@ pub(crate) enum Body {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Param {
     pub(crate) name: &'static str,
-    pub(crate) place: Place,
-    pub(crate) kind: Kind,
+    pub(crate) location: ParamLocation,
+    pub(crate) kind: ParamType,
     pub(crate) is_required: bool,
     pub(crate) doc: &'static str,
 }
 
 /// Where a parameter stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum ParamLocation {
     Path,
     Query,
     Body,
@@ -114,11 +114,11 @@ pub(crate) enum Place {
 
 /// What a parameter can be.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Kind {
+pub(crate) enum ParamType {
     /// 32 bytes in base58.
     Address,
     /// Addresses: between commas in a query, a list in a body.
-    Addresses(Most),
+    Addresses(MaxItems),
     /// 64 bytes in base58.
     Signature,
     /// A whole number, both ends included.
@@ -135,7 +135,7 @@ pub(crate) enum Kind {
 
 /// How many addresses a list may have.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Most {
+pub(crate) enum MaxItems {
     /// As the node is configured for lists of accounts.
     Accounts,
     /// That many, whatever the node.

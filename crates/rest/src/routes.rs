@@ -4,14 +4,17 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::error::Problem;
-use crate::input::Args;
-use crate::route::Kind::{
+use crate::error::ApiError;
+use crate::params::Params;
+use crate::route::ParamLocation::{Body as InBody, Path, Query};
+use crate::route::ParamType::{
     Address, Addresses, Base58, Base64, Bool, Filters, Number, OneOf, Signature,
 };
-use crate::route::Place::{Body as InBody, Path, Query};
-use crate::route::{Answer, Body, Group, Kind, Most, Param, Place, Plan, Route, Verb};
-use crate::wait::WAIT_MS_MAX;
+use crate::route::{
+    HttpMethod, MaxItems, MethodCall, Param, ParamLocation, ParamType, RequestBody, ResponseKind,
+    Route, Tag,
+};
+use crate::transaction_status::WAIT_MS_MAX;
 
 /// What providers of Solana RPC allow a page.
 const PAGE_MAX: u64 = 10_000;
@@ -20,17 +23,27 @@ const SIGNATURES_MAX: u64 = 1_000;
 /// A page's key is 16 bytes; a signature in base58 is longer.
 const CURSOR_CHARS_MAX: usize = 88;
 /// What the one-byte indices of a transaction can name.
-const NAMED: Most = Most::Fixed(256);
+const TRANSACTION_KEYS_MAX: MaxItems = MaxItems::Fixed(256);
 /// The token program, whose accounts are meant if a request says nothing.
 const TOKEN_PROGRAM: &str = "TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA";
 
-const fn param(name: &'static str, place: Place, kind: Kind, doc: &'static str) -> Param {
+const fn param(
+    name: &'static str,
+    place: ParamLocation,
+    kind: ParamType,
+    doc: &'static str,
+) -> Param {
     let is_required = matches!(place, Path);
-    Param { name, place, kind, is_required, doc }
+    Param { name, location: place, kind, is_required, doc }
 }
 
-const fn required(name: &'static str, place: Place, kind: Kind, doc: &'static str) -> Param {
-    Param { name, place, kind, is_required: true, doc }
+const fn required(
+    name: &'static str,
+    place: ParamLocation,
+    kind: ParamType,
+    doc: &'static str,
+) -> Param {
+    Param { name, location: place, kind, is_required: true, doc }
 }
 
 const ADDRESS: Param = param("address", Path, Address, "The account's address.");
@@ -41,13 +54,13 @@ const COMMITMENT: Param = param(
     OneOf(&["processed", "confirmed", "finalized"]),
     "Of which state; finalized if it is not given.",
 );
-const SURE: Param = param(
+const TARGET_COMMITMENT: Param = param(
     "commitment",
     Query,
     OneOf(&["confirmed", "finalized"]),
     "How sure it is to be; finalized if it is not given.",
 );
-const SINCE: Param = param(
+const MIN_CONTEXT_SLOT: Param = param(
     "minContextSlot",
     Query,
     Number(0, u64::MAX),
@@ -79,7 +92,7 @@ const CURSOR: Param = param(
     Base58(CURSOR_CHARS_MAX),
     "The paginationKey of the page before; the first page has none.",
 );
-const CHANGED: Param = param(
+const CHANGED_SINCE_SLOT: Param = param(
     "changedSinceSlot",
     Query,
     Number(0, u64::MAX),
@@ -101,106 +114,111 @@ const TRANSACTION: Param =
     required("transaction", InBody, Base64, "The signed transaction, in base64.");
 
 /// Every subject, in the order of the page.
-pub(crate) const GROUPS: &[Group] = &[
-    Group { name: "Node and ledger", segments: &["node", "ledger", "supply"] },
-    Group { name: "Accounts", segments: &["accounts"] },
-    Group { name: "Tokens", segments: &["owners", "mints"] },
-    Group { name: "Programs", segments: &["programs"] },
-    Group { name: "Transactions", segments: &["transactions"] },
-    Group { name: "Blocks", segments: &["blocks"] },
+pub(crate) const TAGS: &[Tag] = &[
+    Tag { name: "Node and ledger", segments: &["node", "ledger", "supply"] },
+    Tag { name: "Accounts", segments: &["accounts"] },
+    Tag { name: "Tokens", segments: &["owners", "mints"] },
+    Tag { name: "Programs", segments: &["programs"] },
+    Tag { name: "Transactions", segments: &["transactions"] },
+    Tag { name: "Blocks", segments: &["blocks"] },
 ];
 
 /// Every route.
 pub(crate) const ROUTES: &[Route] = &[
     Route {
-        verb: Verb::Get,
+        method: HttpMethod::Get,
         path: "/v1/node",
         id: "getNode",
         summary: "What the node is",
         params: &[],
-        body: Body::None,
+        body: RequestBody::None,
         schema: "Node",
-        answer: Answer::Several,
-        plan: node,
+        response: ResponseKind::Composite,
+        build_call: node,
     },
     Route {
-        verb: Verb::Get,
+        method: HttpMethod::Get,
         path: "/v1/ledger",
         id: "getLedger",
         summary: "Where the ledger stands",
         params: &[COMMITMENT],
-        body: Body::None,
+        body: RequestBody::None,
         schema: "Ledger",
-        answer: Answer::Several,
-        plan: ledger,
+        response: ResponseKind::Composite,
+        build_call: ledger,
     },
     Route {
-        verb: Verb::Get,
+        method: HttpMethod::Get,
         path: "/v1/supply",
         id: "getSupply",
         summary: "Lamports that there are",
         params: &[COMMITMENT],
-        body: Body::None,
+        body: RequestBody::None,
         schema: "Supply",
-        answer: Answer::State,
-        plan: |args| Ok(call("getSupply", [commitment(args)])),
+        response: ResponseKind::State,
+        build_call: |args| Ok(call("getSupply", [commitment(args)])),
     },
     Route {
-        verb: Verb::Get,
+        method: HttpMethod::Get,
         path: "/v1/accounts",
         id: "getAccounts",
         summary: "Several accounts, null for those that are not there",
         params: &[
-            required("addresses", Query, Addresses(Most::Accounts), "Between commas."),
+            required("addresses", Query, Addresses(MaxItems::Accounts), "Between commas."),
             COMMITMENT,
-            SINCE,
+            MIN_CONTEXT_SLOT,
             ENCODING,
             OFFSET,
             LENGTH,
         ],
-        body: Body::None,
+        body: RequestBody::None,
         schema: "Accounts",
-        answer: Answer::State,
-        plan: accounts,
+        response: ResponseKind::State,
+        build_call: accounts,
     },
     Route {
-        verb: Verb::Post,
+        method: HttpMethod::Post,
         path: "/v1/accounts",
         id: "postAccounts",
         summary: "Several accounts, for lists that are too long for a URI",
         params: &[
-            required("addresses", InBody, Addresses(Most::Accounts), "In the order of the answer."),
+            required(
+                "addresses",
+                InBody,
+                Addresses(MaxItems::Accounts),
+                "In the order of the answer.",
+            ),
             COMMITMENT,
-            SINCE,
+            MIN_CONTEXT_SLOT,
             ENCODING,
             OFFSET,
             LENGTH,
         ],
-        body: Body::Json,
+        body: RequestBody::Json,
         schema: "Accounts",
-        answer: Answer::State,
-        plan: accounts,
+        response: ResponseKind::State,
+        build_call: accounts,
     },
     Route {
-        verb: Verb::Get,
+        method: HttpMethod::Get,
         path: "/v1/accounts/{address}",
         id: "getAccount",
         summary: "An account",
-        params: &[ADDRESS, COMMITMENT, SINCE, ENCODING, OFFSET, LENGTH],
-        body: Body::None,
+        params: &[ADDRESS, COMMITMENT, MIN_CONTEXT_SLOT, ENCODING, OFFSET, LENGTH],
+        body: RequestBody::None,
         schema: "Account",
-        answer: Answer::Account,
-        plan: account,
+        response: ResponseKind::Account,
+        build_call: account,
     },
     Route {
-        verb: Verb::Get,
+        method: HttpMethod::Get,
         path: "/v1/accounts/{address}/transactions",
         id: "getAccountTransactions",
         summary: "Signatures of the transactions that name an address, the newest first",
         params: &[
             ADDRESS,
-            SURE,
-            SINCE,
+            TARGET_COMMITMENT,
+            MIN_CONTEXT_SLOT,
             param(
                 "limit",
                 Query,
@@ -210,13 +228,13 @@ pub(crate) const ROUTES: &[Route] = &[
             param("cursor", Query, Signature, "The paginationKey of the page before."),
             param("until", Query, Signature, "Only transactions after this one."),
         ],
-        body: Body::None,
+        body: RequestBody::None,
         schema: "SignaturesPage",
-        answer: Answer::Signatures,
-        plan: transactions_of,
+        response: ResponseKind::Signatures,
+        build_call: transactions_of,
     },
     Route {
-        verb: Verb::Get,
+        method: HttpMethod::Get,
         path: "/v1/owners/{address}/tokens",
         id: "getOwnerTokens",
         summary: "Token accounts of an owner",
@@ -225,43 +243,55 @@ pub(crate) const ROUTES: &[Route] = &[
             param("mint", Query, Address, "Only those of a mint; not with program."),
             param("program", Query, Address, "Of that token program; SPL Token if not given."),
             COMMITMENT,
-            SINCE,
+            MIN_CONTEXT_SLOT,
             ENCODING,
             OFFSET,
             LENGTH,
             LIMIT,
             CURSOR,
-            CHANGED,
+            CHANGED_SINCE_SLOT,
         ],
-        body: Body::None,
+        body: RequestBody::None,
         schema: "AccountsPage",
-        answer: Answer::State,
-        plan: tokens_of,
+        response: ResponseKind::State,
+        build_call: tokens_of,
     },
     Route {
-        verb: Verb::Get,
+        method: HttpMethod::Get,
         path: "/v1/mints/{address}/holders",
         id: "getMintHolders",
         summary: "Token accounts of a mint",
-        params: &[ADDRESS, COMMITMENT, SINCE, ENCODING, OFFSET, LENGTH, LIMIT, CURSOR, CHANGED],
-        body: Body::None,
+        params: &[
+            ADDRESS,
+            COMMITMENT,
+            MIN_CONTEXT_SLOT,
+            ENCODING,
+            OFFSET,
+            LENGTH,
+            LIMIT,
+            CURSOR,
+            CHANGED_SINCE_SLOT,
+        ],
+        body: RequestBody::None,
         schema: "AccountsPage",
-        answer: Answer::State,
-        plan: |args| Ok(call("getTokenAccountsByMint", [args.json("address"), page_config(args)?])),
+        response: ResponseKind::State,
+        build_call: |args| {
+            Ok(call("getTokenAccountsByMint", [args.json("address"), page_config(args)?]))
+        },
     },
     Route {
-        verb: Verb::Get,
+        method: HttpMethod::Get,
         path: "/v1/mints/{address}/supply",
         id: "getMintSupply",
         summary: "How much of a token there is",
         params: &[ADDRESS, COMMITMENT],
-        body: Body::None,
+        body: RequestBody::None,
         schema: "Amount",
-        answer: Answer::State,
-        plan: |args| Ok(call("getTokenSupply", [args.json("address"), commitment(args)])),
+        response: ResponseKind::State,
+        build_call: |args| Ok(call("getTokenSupply", [args.json("address"), commitment(args)])),
     },
     Route {
-        verb: Verb::Get,
+        method: HttpMethod::Get,
         path: "/v1/programs/{address}/accounts",
         id: "getProgramAccounts",
         summary: "Accounts that a program owns",
@@ -271,21 +301,21 @@ pub(crate) const ROUTES: &[Route] = &[
             param("memcmpOffset", Query, Number(0, u32::MAX as u64), "Where memcmpBytes stand."),
             param("memcmpBytes", Query, Base58(175), "Only accounts that have them there."),
             COMMITMENT,
-            SINCE,
+            MIN_CONTEXT_SLOT,
             ENCODING,
             OFFSET,
             LENGTH,
             LIMIT,
             CURSOR,
-            CHANGED,
+            CHANGED_SINCE_SLOT,
         ],
-        body: Body::None,
+        body: RequestBody::None,
         schema: "AccountsPage",
-        answer: Answer::State,
-        plan: program_accounts,
+        response: ResponseKind::State,
+        build_call: program_accounts,
     },
     Route {
-        verb: Verb::Post,
+        method: HttpMethod::Post,
         path: "/v1/programs/{address}/accounts",
         id: "postProgramAccounts",
         summary: "Accounts that a program owns and filters let through",
@@ -293,21 +323,21 @@ pub(crate) const ROUTES: &[Route] = &[
             ADDRESS,
             required("filters", InBody, Filters, "As getProgramAccounts has them."),
             COMMITMENT,
-            SINCE,
+            MIN_CONTEXT_SLOT,
             ENCODING,
             OFFSET,
             LENGTH,
             LIMIT,
             CURSOR,
-            CHANGED,
+            CHANGED_SINCE_SLOT,
         ],
-        body: Body::Json,
+        body: RequestBody::Json,
         schema: "AccountsPage",
-        answer: Answer::State,
-        plan: program_accounts,
+        response: ResponseKind::State,
+        build_call: program_accounts,
     },
     Route {
-        verb: Verb::Post,
+        method: HttpMethod::Post,
         path: "/v1/transactions",
         id: "postTransaction",
         summary: "Submit a transaction",
@@ -320,48 +350,53 @@ pub(crate) const ROUTES: &[Route] = &[
                 OneOf(&["processed", "confirmed", "finalized"]),
                 "On which state it is tried.",
             ),
-            SINCE,
+            MIN_CONTEXT_SLOT,
         ],
-        body: Body::JsonOrTransaction,
+        body: RequestBody::JsonOrTransaction,
         schema: "Sent",
-        answer: Answer::Sent,
-        plan: send,
+        response: ResponseKind::Submitted,
+        build_call: send,
     },
     Route {
-        verb: Verb::Post,
+        method: HttpMethod::Post,
         path: "/v1/transactions/simulate",
         id: "simulateTransaction",
         summary: "What a transaction would do",
         params: &[
             TRANSACTION,
-            param("accounts", InBody, Addresses(NAMED), "Tell these as they would be after it."),
+            param(
+                "accounts",
+                InBody,
+                Addresses(TRANSACTION_KEYS_MAX),
+                "Tell these as they would be after it.",
+            ),
             COMMITMENT,
-            SINCE,
+            MIN_CONTEXT_SLOT,
             param("sigVerify", Query, Bool, "Look at its signatures."),
             param("replaceRecentBlockhash", Query, Bool, "Give it the latest blockhash."),
             param("innerInstructions", Query, Bool, "Tell them."),
         ],
-        body: Body::JsonOrTransaction,
+        body: RequestBody::JsonOrTransaction,
         schema: "Simulation",
-        answer: Answer::State,
-        plan: simulate,
+        response: ResponseKind::State,
+        build_call: simulate,
     },
     Route {
-        verb: Verb::Get,
+        method: HttpMethod::Get,
         path: "/v1/transactions/{signature}",
         id: "getTransaction",
         summary: "A transaction",
-        params: &[SIGNATURE, SURE, TX_ENCODING, VERSION],
-        body: Body::None,
+        params: &[SIGNATURE, TARGET_COMMITMENT, TX_ENCODING, VERSION],
+        body: RequestBody::None,
         schema: "Transaction",
-        answer: Answer::Transaction,
-        plan: |args| {
+        response: ResponseKind::Transaction,
+        build_call: |args| {
             let config = config(args, &["commitment", "encoding"], versions(args));
             Ok(call("getTransaction", [args.json("signature"), config]))
         },
     },
     Route {
-        verb: Verb::Get,
+        method: HttpMethod::Get,
         path: "/v1/transactions/{signature}/status",
         id: "getTransactionStatus",
         summary: "What became of a transaction, waited for",
@@ -380,22 +415,22 @@ pub(crate) const ROUTES: &[Route] = &[
                 "How sure is waited for; confirmed if it is not given.",
             ),
         ],
-        body: Body::None,
+        body: RequestBody::None,
         schema: "Status",
-        answer: Answer::Status,
-        plan: |args| {
+        response: ResponseKind::Status,
+        build_call: |args| {
             let search = json!({ "searchTransactionHistory": true });
             Ok(call("getSignatureStatuses", [json!([args.json("signature")]), search]))
         },
     },
     Route {
-        verb: Verb::Get,
+        method: HttpMethod::Get,
         path: "/v1/blocks/{slot}",
         id: "getBlock",
         summary: "A block",
         params: &[
             param("slot", Path, Number(0, u64::MAX), "The block's slot."),
-            SURE,
+            TARGET_COMMITMENT,
             TX_ENCODING,
             VERSION,
             param(
@@ -406,41 +441,41 @@ pub(crate) const ROUTES: &[Route] = &[
             ),
             param("rewards", Query, Bool, "Tell rewards; true if it is not given."),
         ],
-        body: Body::None,
+        body: RequestBody::None,
         schema: "Block",
-        answer: Answer::Block,
-        plan: |args| {
+        response: ResponseKind::Block,
+        build_call: |args| {
             let given = ["commitment", "encoding", "transactionDetails", "rewards"];
             Ok(call("getBlock", [args.json("slot"), config(args, &given, versions(args))]))
         },
     },
 ];
 
-fn call<const N: usize>(method: &'static str, params: [Value; N]) -> Plan {
-    Plan::Call(method, Value::from(params.to_vec()))
+fn call<const N: usize>(method: &'static str, params: [Value; N]) -> MethodCall {
+    MethodCall::Single(method, Value::from(params.to_vec()))
 }
 
 /// A config of the parameters of these names that were given, besides `fixed`.
-fn config(args: &Args, names: &[&str], mut fixed: Map<String, Value>) -> Value {
+fn config(args: &Params, names: &[&str], mut fixed: Map<String, Value>) -> Value {
     for name in names {
-        if let Some(value) = args.of(name) {
+        if let Some(value) = args.get(name) {
             fixed.insert((*name).to_owned(), value.clone());
         }
     }
     fixed.into()
 }
 
-fn commitment(args: &Args) -> Value {
+fn commitment(args: &Params) -> Value {
     // Always named: some methods take no config without one.
     json!({ "commitment": args.text("commitment").unwrap_or("finalized") })
 }
 
-fn versions(args: &Args) -> Map<String, Value> {
+fn versions(args: &Params) -> Map<String, Value> {
     let version = args.number("maxSupportedTransactionVersion").unwrap_or(1);
     Map::from_iter([("maxSupportedTransactionVersion".to_owned(), version.into())])
 }
 
-fn account_config(args: &Args) -> Result<Map<String, Value>, Problem> {
+fn account_config(args: &Params) -> Result<Map<String, Value>, ApiError> {
     let mut config = Map::new();
     config.insert("encoding".to_owned(), args.text("encoding").unwrap_or("base64").into());
     match (args.number("dataOffset"), args.number("dataLength")) {
@@ -448,17 +483,17 @@ fn account_config(args: &Args) -> Result<Map<String, Value>, Problem> {
         (Some(offset), Some(length)) => {
             config.insert("dataSlice".to_owned(), json!({ "offset": offset, "length": length }));
         }
-        _ => return Err(Problem::invalid("dataOffset and dataLength go together")),
+        _ => return Err(ApiError::invalid("dataOffset and dataLength go together")),
     }
     for name in ["commitment", "minContextSlot"] {
-        if let Some(value) = args.of(name) {
+        if let Some(value) = args.get(name) {
             config.insert(name.to_owned(), value.clone());
         }
     }
     Ok(config)
 }
 
-fn page_config(args: &Args) -> Result<Value, Problem> {
+fn page_config(args: &Params) -> Result<Value, ApiError> {
     let mut config = account_config(args)?;
     config.insert("withContext".to_owned(), true.into());
     for (name, of_method) in [
@@ -467,15 +502,15 @@ fn page_config(args: &Args) -> Result<Value, Problem> {
         ("changedSinceSlot", "changedSinceSlot"),
         ("filters", "filters"),
     ] {
-        if let Some(value) = args.of(name) {
+        if let Some(value) = args.get(name) {
             config.insert(of_method.to_owned(), value.clone());
         }
     }
     Ok(config.into())
 }
 
-fn node(_: &Args) -> Result<Plan, Problem> {
-    Ok(Plan::Several(vec![
+fn node(_: &Params) -> Result<MethodCall, ApiError> {
+    Ok(MethodCall::Composite(vec![
         ("version", "getVersion", json!([])),
         ("identity", "getIdentity", json!([])),
         ("genesisHash", "getGenesisHash", json!([])),
@@ -484,8 +519,8 @@ fn node(_: &Args) -> Result<Plan, Problem> {
     ]))
 }
 
-fn ledger(args: &Args) -> Result<Plan, Problem> {
-    Ok(Plan::Several(vec![
+fn ledger(args: &Params) -> Result<MethodCall, ApiError> {
+    Ok(MethodCall::Composite(vec![
         ("epochInfo", "getEpochInfo", json!([commitment(args)])),
         ("latestBlockhash", "getLatestBlockhash", json!([commitment(args)])),
         ("firstAvailableBlock", "getFirstAvailableBlock", json!([])),
@@ -495,24 +530,24 @@ fn ledger(args: &Args) -> Result<Plan, Problem> {
     ]))
 }
 
-fn account(args: &Args) -> Result<Plan, Problem> {
+fn account(args: &Params) -> Result<MethodCall, ApiError> {
     Ok(call("getAccountInfo", [args.json("address"), account_config(args)?.into()]))
 }
 
-fn accounts(args: &Args) -> Result<Plan, Problem> {
+fn accounts(args: &Params) -> Result<MethodCall, ApiError> {
     Ok(call("getMultipleAccounts", [args.json("addresses"), account_config(args)?.into()]))
 }
 
-fn transactions_of(args: &Args) -> Result<Plan, Problem> {
-    let before = args.of("cursor").map(|cursor| ("before".to_owned(), cursor.clone()));
+fn transactions_of(args: &Params) -> Result<MethodCall, ApiError> {
+    let before = args.get("cursor").map(|cursor| ("before".to_owned(), cursor.clone()));
     let given = ["commitment", "minContextSlot", "limit", "until"];
     let config = config(args, &given, before.into_iter().collect());
     Ok(call("getSignaturesForAddress", [args.json("address"), config]))
 }
 
-fn tokens_of(args: &Args) -> Result<Plan, Problem> {
+fn tokens_of(args: &Params) -> Result<MethodCall, ApiError> {
     let filter = match (args.text("mint"), args.text("program")) {
-        (Some(_), Some(_)) => return Err(Problem::invalid("mint or program, not both")),
+        (Some(_), Some(_)) => return Err(ApiError::invalid("mint or program, not both")),
         (Some(mint), None) => json!({ "mint": mint }),
         (None, program) => json!({ "programId": program.unwrap_or(TOKEN_PROGRAM) }),
     };
@@ -520,7 +555,7 @@ fn tokens_of(args: &Args) -> Result<Plan, Problem> {
     Ok(call("getTokenAccountsByOwnerV2", params))
 }
 
-fn program_accounts(args: &Args) -> Result<Plan, Problem> {
+fn program_accounts(args: &Params) -> Result<MethodCall, ApiError> {
     let mut filters = Vec::new();
     if let Some(size) = args.number("dataSize") {
         filters.push(json!({ "dataSize": size }));
@@ -530,7 +565,7 @@ fn program_accounts(args: &Args) -> Result<Plan, Problem> {
         (Some(offset), Some(bytes)) => {
             filters.push(json!({ "memcmp": { "offset": offset, "bytes": bytes } }));
         }
-        _ => return Err(Problem::invalid("memcmpOffset and memcmpBytes go together")),
+        _ => return Err(ApiError::invalid("memcmpOffset and memcmpBytes go together")),
     }
     let mut config = page_config(args)?;
     if !filters.is_empty() {
@@ -539,15 +574,15 @@ fn program_accounts(args: &Args) -> Result<Plan, Problem> {
     Ok(call("getProgramAccountsV2", [args.json("address"), config]))
 }
 
-fn send(args: &Args) -> Result<Plan, Problem> {
+fn send(args: &Params) -> Result<MethodCall, ApiError> {
     let base64 = Map::from_iter([("encoding".to_owned(), "base64".into())]);
     let given = ["skipPreflight", "preflightCommitment", "minContextSlot"];
     Ok(call("sendTransaction", [args.json("transaction"), config(args, &given, base64)]))
 }
 
-fn simulate(args: &Args) -> Result<Plan, Problem> {
+fn simulate(args: &Params) -> Result<MethodCall, ApiError> {
     let mut fixed = Map::from_iter([("encoding".to_owned(), "base64".into())]);
-    if let Some(addresses) = args.of("accounts") {
+    if let Some(addresses) = args.get("accounts") {
         let accounts = json!({ "encoding": "base64", "addresses": addresses });
         fixed.insert("accounts".to_owned(), accounts);
     }

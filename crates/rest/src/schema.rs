@@ -7,8 +7,8 @@
 
 mod account;
 mod block;
-mod failure;
-mod kit;
+mod builder;
+mod errors;
 mod node;
 mod transaction;
 
@@ -16,11 +16,11 @@ use serde_json::{Map, Value};
 
 /// Every schema that a route names, and what those are made of, under their names.
 pub(crate) fn all() -> Value {
-    let mut all = vec![("Error", crate::error::schema()), ("Sent", node::sent())];
+    let mut all = vec![("Error", crate::error::schema()), ("Sent", node::submitted())];
     all.extend(node::all());
     all.extend(account::all());
     all.extend(transaction::all());
     all.extend(block::all());
-    all.extend(failure::all());
+    all.extend(errors::all());
     all.into_iter().map(|(name, schema)| (name.to_owned(), schema)).collect::<Map<_, _>>().into()
 }

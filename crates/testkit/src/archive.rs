@@ -1,20 +1,20 @@
 //! Snapshot archives as Agave writes them, made and read the plain way: whoever checks a reader must not
 //! ask the reader.
 //!
-//! In: accounts, in storage files by slot. Out: an archive's bytes ([`bank_fields`], [`put`], [`append`]), what
-//! one holds ([`Accounts`]), and the hash over all of it ([`Lattice`]).
+//! In: accounts, in storage files by slot. Out: an archive's bytes ([`bank_fields`], [`insert`], [`append`]), what
+//! one holds ([`Accounts`]), and the hash over all of it ([`LtHash`]).
 //! Bounds: none; everything is in memory at once.
 //! Not here: which accounts there are (tests and benchmarks choose), the reader that Hydrant uses (`snapshot`).
 
-mod bank;
-mod lattice;
+mod bank_fields;
+mod lt_hash;
 mod read;
 
 use std::io::{self, Write};
 
-pub use bank::{StorageFile, bank_fields};
-pub use lattice::Lattice;
-pub use read::{Accounts, Placed, files};
+pub use bank_fields::{StorageFile, bank_fields};
+pub use lt_hash::LtHash;
+pub use read::{Accounts, LocatedAccount, files};
 
 /// Bytes of an account in a storage file before its data.
 const HEAD_BYTES: usize = 136;

@@ -7,7 +7,7 @@ use ledger::{Address, BlockId, Change, Commitment, KeyKind, Record, Slot};
 
 /// What the tests' ledgers know of a block beside its records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Facts {
+pub struct BlockMeta {
     /// Which block.
     pub block: BlockId,
     /// How many writes it took.
@@ -32,15 +32,15 @@ pub struct Model<R> {
 #[derive(Clone, Debug)]
 struct Block<R> {
     parent: Option<BlockId>,
-    facts: Facts,
+    meta: BlockMeta,
     written: BTreeMap<Address, Option<Arc<R>>>,
 }
 
 impl<R: Record> Model<R> {
     /// An empty ledger at a complete root.
     pub fn new(root: BlockId) -> Self {
-        let facts = Facts { block: root, writes: 0, is_complete: true };
-        let block = Block { parent: None, facts, written: BTreeMap::new() };
+        let facts = BlockMeta { block: root, writes: 0, is_complete: true };
+        let block = Block { parent: None, meta: facts, written: BTreeMap::new() };
         let blocks = BTreeMap::from([(root, block)]);
         Self {
             root,
@@ -69,13 +69,13 @@ impl<R: Record> Model<R> {
     /// The blocks above the root that are complete, or those that are open.
     pub fn unrooted(&self, is_complete: bool) -> Vec<BlockId> {
         let wanted =
-            |block: &&Block<R>| block.parent.is_some() && block.facts.is_complete == is_complete;
-        self.blocks.values().filter(wanted).map(|block| block.facts.block).collect()
+            |block: &&Block<R>| block.parent.is_some() && block.meta.is_complete == is_complete;
+        self.blocks.values().filter(wanted).map(|block| block.meta.block).collect()
     }
 
     /// What is known of `block`.
-    pub fn facts(&self, block: BlockId) -> Facts {
-        self.blocks[&block].facts
+    pub fn meta(&self, block: BlockId) -> BlockMeta {
+        self.blocks[&block].meta
     }
 
     /// All records as `block` sees them.
@@ -91,7 +91,7 @@ impl<R: Record> Model<R> {
     pub fn slots(&self, block: BlockId) -> BTreeMap<Address, Slot> {
         let mut slots = self.rooted_slots.clone();
         for block in self.chain(block) {
-            slots.extend(block.written.keys().map(|address| (*address, block.facts.block.slot)));
+            slots.extend(block.written.keys().map(|address| (*address, block.meta.block.slot)));
         }
         slots
     }
@@ -116,7 +116,7 @@ impl<R: Record> Model<R> {
     /// Every record by every key of any version.
     pub fn entries(&self) -> BTreeSet<(KeyKind, Address, Address)> {
         let mut entries = BTreeSet::new();
-        for (address, record) in self.kept() {
+        for (address, record) in self.retained_versions() {
             if let Some(record) = record {
                 record.keys(&mut |facet, key| {
                     entries.insert((facet, key, *address));
@@ -128,7 +128,7 @@ impl<R: Record> Model<R> {
 
     /// Every address with a version, removals included.
     pub fn written_addresses(&self) -> BTreeSet<Address> {
-        self.kept().map(|(address, _)| *address).collect()
+        self.retained_versions().map(|(address, _)| *address).collect()
     }
 
     /// Every address that has a version or is a key of one.
@@ -155,8 +155,8 @@ impl<R: Record> Model<R> {
 
     /// As `query::Ledger::open`.
     pub fn open(&mut self, block: BlockId, parent: BlockId) {
-        let facts = Facts { block, writes: 0, is_complete: false };
-        let opened = Block { parent: Some(parent), facts, written: BTreeMap::new() };
+        let facts = BlockMeta { block, writes: 0, is_complete: false };
+        let opened = Block { parent: Some(parent), meta: facts, written: BTreeMap::new() };
         self.blocks.insert(block, opened);
         self.processed = block;
     }
@@ -164,7 +164,7 @@ impl<R: Record> Model<R> {
     /// As `query::Ledger::apply`.
     pub fn apply(&mut self, block: BlockId, changes: &[Change<R>]) {
         let block = self.blocks.get_mut(&block).expect("only open blocks are written");
-        block.facts.writes += 1;
+        block.meta.writes += 1;
         for change in changes {
             block.written.insert(change.address, change.record.clone());
         }
@@ -173,7 +173,7 @@ impl<R: Record> Model<R> {
     /// As `query::Ledger::complete`.
     pub fn complete(&mut self, block: BlockId) {
         let found = self.blocks.get_mut(&block).expect("only open blocks are completed");
-        found.facts.is_complete = true;
+        found.meta.is_complete = true;
         self.confirmed = block;
     }
 
@@ -229,7 +229,7 @@ impl<R: Record> Model<R> {
         false
     }
 
-    fn kept(&self) -> impl Iterator<Item = (&Address, Option<&Arc<R>>)> {
+    fn retained_versions(&self) -> impl Iterator<Item = (&Address, Option<&Arc<R>>)> {
         let rooted = self.rooted.iter().map(|(address, record)| (address, Some(record)));
         let unrooted = self.blocks.values().flat_map(|block| &block.written);
         rooted.chain(unrooted.map(|(address, record)| (address, record.as_ref())))

@@ -3,7 +3,7 @@
 //!
 //! ```ignore
 //! let node = Node::start(program, &["--slot-ms", "200"]).await?;
-//! let memory = Memory::of(&node, Duration::from_secs(1));
+//! let memory = MemorySampler::new(&node, Duration::from_secs(1));
 //! let mut scenario = Scenario::default();
 //! scenario.add(memory.task());
 //! scenario.add(send_at(node.rpc, 100.0, transfers));
@@ -19,8 +19,8 @@
 //! Not here: what is measured and which bars there are (`bench`), the node's insides.
 
 mod client;
-mod figures;
 mod memory;
+mod metrics;
 mod node;
 mod sender;
 mod storm;
@@ -32,11 +32,11 @@ use anyhow::{Context, Result};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-pub use client::{Client, Told};
-pub use figures::Figures;
-pub use memory::Memory;
+pub use client::{Client, SeenNotification};
+pub use memory::MemorySampler;
+pub use metrics::ScrapedMetrics;
 pub use node::Node;
-pub use sender::{Sent, send_at};
+pub use sender::{SendStats, send_at_rate};
 pub use storm::Storm;
 
 /// Work of a scenario. It ends soon after it is told to stop.

@@ -197,7 +197,7 @@ impl Synthetic {
     pub fn new(config: SyntheticConfig) -> Self {
         let SyntheticConfig { seed, accounts, shape, .. } = config;
         assert!(accounts >= ACCOUNTS_MIN, "{accounts} accounts: too few for the shape");
-        let counts = Counts::of(shape, accounts.into());
+        let counts = Counts::from_shape(shape, accounts.into());
         let of_known: u64 = KnownOwner::all().map(KnownOwner::accounts).sum();
         let first_mint = counts.first_mint();
         // 18 for every 70 token accounts, and a multiple of three.
@@ -233,7 +233,7 @@ impl Synthetic {
 
     /// All accounts, in the order in which they might come: a random one.
     pub fn changes(&self) -> impl Iterator<Item = Change<Account>> + use<'_> {
-        (0..u64::from(self.config.accounts)).map(|n| self.change(self.order.place(n)))
+        (0..u64::from(self.config.accounts)).map(|n| self.change(self.order.position(n)))
     }
 
     /// The account of a number below the count of accounts, kind by kind.
@@ -282,7 +282,7 @@ impl Synthetic {
     }
 
     /// The mint that most token accounts are of: 15 % of them.
-    pub fn most_held_mint(&self) -> Pubkey {
+    pub fn largest_mint(&self) -> Pubkey {
         self.address(Kind::Mint(0))
     }
 
@@ -303,12 +303,12 @@ impl Synthetic {
             0 => 0,
             mint => self.counts.first_mint() + self.mints.before(mint - 1),
         };
-        self.by_mint.back(before + holding.holder)
+        self.by_mint.at_position(before + holding.holder)
     }
 
     /// Whose tokens a token account holds.
     fn holding(&self, token: u64) -> Holding {
-        let place = self.by_mint.place(token);
+        let place = self.by_mint.position(token);
         let first_mint = self.counts.first_mint();
         if place < first_mint {
             return Holding { mint: 0, holder: place };
@@ -320,7 +320,7 @@ impl Synthetic {
 
     /// The owner of a token account.
     fn owner(&self, token: u64) -> Pubkey {
-        let mut place = self.by_owner.place(token);
+        let mut place = self.by_owner.position(token);
         for known in KnownOwner::all() {
             if place < known.accounts() {
                 return self.known_owner(known);
@@ -352,7 +352,7 @@ impl Synthetic {
 }
 
 impl Counts {
-    fn of(shape: Shape, accounts: u64) -> Self {
+    fn from_shape(shape: Shape, accounts: u64) -> Self {
         let none =
             Self { tokens: 0, mints: 0, wallets: 0, programs: 1, stakes: 0, others: 0, large: 0 };
         match shape {

@@ -8,12 +8,13 @@ use fastrand::Rng;
 use ledger::{Address, BlockId, Change, KeyKind};
 use peak_alloc::PeakAlloc;
 use query::{Ledger, LedgerConfig};
-use testkit::{Facts, Note, NoteMaker};
+use testkit::{BlockMeta, TestRecord, TestRecordGenerator};
 
 #[global_allocator]
 static HEAP: PeakAlloc = PeakAlloc;
 
-const WORLD: NoteMaker = NoteMaker { addresses: 0, keys: 700, changes_max: 0, removals: 0 };
+const WORLD: TestRecordGenerator =
+    TestRecordGenerator { addresses: 0, keys: 700, changes_max: 0, removals: 0 };
 const RECORDS: usize = 4_000;
 const CLOSED_PER_BLOCK: usize = 400;
 /// Blocks after which every record was closed and made again, as another one, twice.
@@ -27,24 +28,24 @@ struct Fresh {
 }
 
 impl Fresh {
-    fn change(&mut self) -> Change<Note> {
+    fn change(&mut self) -> Change<TestRecord> {
         self.next += 1;
         let address = WORLD.address(1_000_000 + self.next);
         // Values from a few, so that at all times as many do not pack.
         let value = self.rng.u64(..1_000);
         let keys = (0..3).map(|facet| (KeyKind(facet), WORLD.key(&mut self.rng).1)).collect();
-        Change { address, record: Some(Arc::new(Note { address, value, keys })) }
+        Change { address, record: Some(Arc::new(TestRecord { address, value, keys })) }
     }
 }
 
 #[test]
 fn what_closed_accounts_leave_is_used_again() {
-    let facts = |block| Arc::new(Facts { block, writes: 0, is_complete: true });
+    let facts = |block| Arc::new(BlockMeta { block, writes: 0, is_complete: true });
     let block = |slot| BlockId { slot, bank: 0 };
     let config = LedgerConfig::new(2 * RECORDS as u32);
     let (mut ledger, reader) = Ledger::new(config, block(0), facts(block(0)));
     let mut fresh = Fresh { next: 0, rng: Rng::with_seed(7) };
-    let first: Vec<Change<Note>> = (0..RECORDS).map(|_| fresh.change()).collect();
+    let first: Vec<Change<TestRecord>> = (0..RECORDS).map(|_| fresh.change()).collect();
     let mut living: VecDeque<Address> = first.iter().map(|change| change.address).collect();
     ledger.apply(block(0), first, facts(block(0))).expect("the world fits");
     ledger.publish();
@@ -52,7 +53,7 @@ fn what_closed_accounts_leave_is_used_again() {
     for slot in 1..=BLOCKS {
         ledger.open(block(slot), block(slot - 1), facts(block(slot))).expect("it is the tip");
         let closed = living.drain(..CLOSED_PER_BLOCK);
-        let mut changes: Vec<Change<Note>> =
+        let mut changes: Vec<Change<TestRecord>> =
             closed.map(|address| Change { address, record: None }).collect();
         changes.extend((0..CLOSED_PER_BLOCK).map(|_| fresh.change()));
         living.extend(changes[CLOSED_PER_BLOCK..].iter().map(|change| change.address));

@@ -89,7 +89,7 @@ mod tests {
         line.split(' ').map(str::to_owned).collect()
     }
 
-    fn of<'a>(args: &'a [String]) -> Compilation<'a> {
+    fn compilation<'a>(args: &'a [String]) -> Compilation<'a> {
         Compilation { rustc: Path::new("/bin/rustc"), args }
     }
 
@@ -100,7 +100,7 @@ mod tests {
              --out-dir /t/debug/deps --extern log=/t/liblog.rlib",
         );
         assert_eq!(
-            rustdoc_args(&of(&args), Path::new("/t/ci/doc")).join(" "),
+            rustdoc_args(&compilation(&args), Path::new("/t/ci/doc")).join(" "),
             "--out-dir /t/ci/doc/libraries --crate-name pool --edition=2024 src/lib.rs --crate-type lib \
              -C opt-level=1 --extern log=/t/liblog.rlib -Dwarnings"
         );
@@ -108,8 +108,10 @@ mod tests {
 
     #[test]
     fn tests_and_build_scripts_have_no_pages() {
-        assert!(is_documented(&of(&args("--crate-name pool --crate-type lib"))));
-        assert!(!is_documented(&of(&args("--crate-name pool --test"))));
-        assert!(!is_documented(&of(&args("--crate-name build_script_build --crate-type bin"))));
+        assert!(is_documented(&compilation(&args("--crate-name pool --crate-type lib"))));
+        assert!(!is_documented(&compilation(&args("--crate-name pool --test"))));
+        assert!(!is_documented(&compilation(&args(
+            "--crate-name build_script_build --crate-type bin"
+        ))));
     }
 }

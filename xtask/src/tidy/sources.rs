@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use super::Source;
-use super::floors::LAST_NEUTRAL_FLOOR;
+use super::layers::LAST_NEUTRAL_LAYER;
 
 /// A file longer than this says at its top why: a line with [`LONG_REASON`].
 const LINES_MAX: usize = 800;
@@ -18,9 +18,9 @@ const LONG_REASON: &str = "Long because";
 const UNSAFE_ALLOWED: &[&str] = &[];
 
 /// The last floor without clock, socket, file or task.
-const LAST_PURE_FLOOR: usize = 1;
+const LAST_PURE_LAYER: usize = 1;
 
-/// What [`LAST_PURE_FLOOR`] and below do without.
+/// What [`LAST_PURE_LAYER`] and below do without.
 const IMPURE: &[&str] = &[
     "std::net",
     "std::fs",
@@ -76,10 +76,10 @@ pub(crate) fn check(source: &Source) -> Vec<String> {
 }
 
 /// Rules for the lowest floors. Tests are free of them.
-pub(crate) fn check_for_floor(source: &Source, floor: Option<usize>) -> Vec<String> {
+pub(crate) fn check_for_layer(source: &Source, floor: Option<usize>) -> Vec<String> {
     let Some(floor) = floor else { return Vec::new() };
     let is_test = source.path.iter().any(|part| part == "tests" || part == "tests.rs");
-    if floor > LAST_NEUTRAL_FLOOR || is_test {
+    if floor > LAST_NEUTRAL_LAYER || is_test {
         return Vec::new();
     }
     let path = source.path.display();
@@ -89,7 +89,7 @@ pub(crate) fn check_for_floor(source: &Source, floor: Option<usize>) -> Vec<Stri
             complaints.push(format!("{path}:{number}: L{floor} knows a chain: `{}`", line.trim()));
         }
         for impure in IMPURE.iter().filter(|impure| line.contains(**impure)) {
-            if floor <= LAST_PURE_FLOOR {
+            if floor <= LAST_PURE_LAYER {
                 complaints.push(format!(
                     "{path}:{number}: L{floor} uses {impure}; take it as an argument"
                 ));
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lint_that_is_allowed_and_a_wanted_panic_are_caught() {
+    fn a_lint_that_is_allowed_and_an_expected_panic_are_caught() {
         let open = "#[";
         let complaints = check(&source(&format!("//! X.\n{open}allow(dead_code)]\n")));
         assert_eq!(
@@ -190,18 +190,18 @@ mod tests {
     }
 
     #[test]
-    fn a_chain_on_a_neutral_floor_is_caught_in_code_and_allowed_in_tests_and_comments() {
+    fn a_chain_in_a_neutral_layer_is_caught_in_code_and_allowed_in_tests_and_comments() {
         let use_line = source("//! X.\nuse solana_pubkey::Pubkey;\n");
-        assert_eq!(check_for_floor(&use_line, Some(2)).len(), 1);
-        assert_eq!(check_for_floor(&use_line, Some(3)), [""; 0]);
+        assert_eq!(check_for_layer(&use_line, Some(2)).len(), 1);
+        assert_eq!(check_for_layer(&use_line, Some(3)), [""; 0]);
         let comment = source("//! As in solana.\n// solana\n#[cfg(test)]\nuse solana_pubkey;\n");
-        assert_eq!(check_for_floor(&comment, Some(1)), [""; 0]);
+        assert_eq!(check_for_layer(&comment, Some(1)), [""; 0]);
     }
 
     #[test]
-    fn a_clock_or_a_file_on_a_pure_floor_is_caught() {
+    fn a_clock_or_a_file_in_a_pure_layer_is_caught() {
         let clock = source("//! X.\nlet now = Instant::now();\nlet f = std::fs::read(p);\n");
-        assert_eq!(check_for_floor(&clock, Some(1)).len(), 2);
-        assert_eq!(check_for_floor(&clock, Some(2)), [""; 0]);
+        assert_eq!(check_for_layer(&clock, Some(1)).len(), 2);
+        assert_eq!(check_for_layer(&clock, Some(2)), [""; 0]);
     }
 }

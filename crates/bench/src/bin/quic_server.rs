@@ -3,9 +3,9 @@
 //! Counts its allocations; says what it is asked on standard input (`quic/figures.rs`).
 #![forbid(unsafe_code)]
 
-#[path = "../quic/figures.rs"]
-mod figures;
-#[path = "../quic/quinn_server.rs"]
+#[path = "../tpu/metrics.rs"]
+mod metrics;
+#[path = "../tpu/quinn_server.rs"]
 mod quinn_server;
 
 use std::alloc::System;
@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
-use figures::Received;
+use metrics::Received;
 use quic::{Config, Counters, FairQueue, Server, TlsIdentity};
 use solana_keypair::Keypair;
 use solana_signer::Signer;
@@ -32,7 +32,7 @@ fn main() -> Result<()> {
     };
     let window = value("--window").unwrap_or(512);
     match args.first().map(String::as_str) {
-        Some("ours") => ours(window),
+        Some("ours") => serve_hydrant(window),
         Some("quinn") => quinn_server::serve(window, value("--bytes").unwrap_or(0), allocations),
         _ => bail!("quic_server ours|quinn"),
     }
@@ -48,7 +48,7 @@ fn allocations() -> (u64, u64, u64) {
 
 /// Our door, up to the queue and a thread that takes transactions from it, as those that check
 /// signatures do.
-fn ours(window: usize) -> Result<()> {
+fn serve_hydrant(window: usize) -> Result<()> {
     let config = Arc::new(Config {
         window_max: window as u32,
         connections_per_identity_max: usize::MAX,
@@ -80,9 +80,9 @@ fn ours(window: usize) -> Result<()> {
             all.clear();
         }
     });
-    figures::answer(server.address().port(), &received, allocations, || {
+    metrics::answer(server.address().port(), &received, allocations, || {
         let figures = counters.snapshot();
-        let [half, most] = latencies.take();
+        let [half, most] = latencies.take_quantiles();
         let mut extra = format!(
             ",\"datagrams\":{},\"rounds\":{},\"buffers_made\":{},\"open\":{},\
              \"latency_p50_us\":{half},\"latency_p99_us\":{most},\"refused\":{{",
@@ -120,7 +120,7 @@ impl Latencies {
     }
 
     /// The median and the 99th percentile in microseconds; it begins anew.
-    fn take(&self) -> [u64; 2] {
+    fn take_quantiles(&self) -> [u64; 2] {
         let counts: Vec<u64> =
             self.0.iter().flatten().map(|count| count.swap(0, Ordering::Relaxed)).collect();
         let all: u64 = counts.iter().sum();

@@ -10,19 +10,19 @@ use std::process::Command;
 use anyhow::{Context, Result};
 
 use super::Size;
+use super::baselines::{Agave, Baseline, Dash, Locked, shards_on_cores};
 use super::keys::pubkey;
 use super::memory::{self, Built};
-use super::rivals::{Agave, Dash, Locked, Rival, shards_on_cores};
-use crate::bar;
+use crate::threshold;
 
 /// The flag by which a process of its own tells the bytes of ours.
-pub(crate) const CHILD: &str = "--bytes-of-ours";
+pub(crate) const CHILD_FLAG: &str = "--bytes-of-ours";
 
 const CORES: [usize; 2] = [2, 128];
 
-type Make = fn(usize) -> Box<dyn Rival>;
+type Make = fn(usize) -> Box<dyn Baseline>;
 
-const RIVALS: [(&str, Make); 3] = [
+const BASELINES: [(&str, Make); 3] = [
     ("rwlock-hashmap", |_| Box::new(Locked::default())),
     ("agave", |cores| Box::new(Agave::on_cores(cores))),
     ("dashmap", |cores| Box::new(Dash::new(shards_on_cores(cores)))),
@@ -32,31 +32,31 @@ pub(crate) fn run(size: &Size) -> Result<()> {
     let (keys, accounts) = (size.keys[0], size.keys[0]);
     println!("\nwhatever the cores: B an entry, a DashMap taking 4 shards a core");
     println!("{:30}{:>14}{:>14}", "", "on 2", "as if on 128");
-    for (name, make) in RIVALS {
+    for (name, make) in BASELINES {
         let of_keys = |cores| {
             let one = |n| (pubkey(n), pubkey(n | 1 << 31));
-            memory::built_rival(&mut *make(cores), keys, size.heap_bytes_max, one)
+            memory::build_baseline(&mut *make(cores), keys, size.heap_bytes_max, one)
         };
         line(name, "keys of one", keys, CORES.map(of_keys));
         let of_shape =
-            |cores| memory::rival_of_shape(|| make(cores), accounts, size.heap_bytes_max);
+            |cores| memory::baseline_of_shape(|| make(cores), accounts, size.heap_bytes_max);
         line(name, "mainnet shape", accounts, CORES.map(of_shape));
     }
-    let of_keys = CORES.map(|_| memory::ours_of_one(keys));
-    let of_shape = CORES.map(|_| memory::ours_of_shape(accounts));
+    let of_keys = CORES.map(|_| memory::hydrant_of_one(keys));
+    let of_shape = CORES.map(|_| memory::hydrant_of_shape(accounts));
     let ratio = |built: &[Built; 2]| built[1].heap_bytes as f64 / built[0].heap_bytes as f64;
     let worst = ratio(&of_keys).max(ratio(&of_shape));
     line("ours", "keys of one", keys, of_keys);
     line("ours", "mainnet shape", accounts, of_shape);
-    bar::at_most("index_bytes_on_128_of_2_cores", worst, "x", 1.0);
+    threshold::at_most("index_bytes_on_128_of_2_cores", worst, "x", 1.0);
     match on_one_core(keys)? {
         Some(one) => {
-            let all = told_by(Command::new(std::env::current_exe()?), keys)?;
+            let all = bytes_from_child(Command::new(std::env::current_exe()?), keys)?;
             let cores = std::thread::available_parallelism()?;
             println!(
                 "ours, {keys} keys of one: {one} bytes in a process on 1 core, {all} on {cores}"
             );
-            bar::at_most("index_bytes_on_all_of_1_core", all as f64 / one as f64, "x", 1.0);
+            threshold::at_most("index_bytes_on_all_of_1_core", all as f64 / one as f64, "x", 1.0);
         }
         None => println!("ours on one core: not measured, there is no `taskset` here"),
     }
@@ -64,9 +64,9 @@ pub(crate) fn run(size: &Size) -> Result<()> {
 }
 
 /// In the process of its own: prints how many bytes ours takes for so many keys.
-pub(crate) fn tell(keys: &str) -> Result<()> {
+pub(crate) fn print_bytes(keys: &str) -> Result<()> {
     let keys = keys.parse().context("as many keys as a number says")?;
-    println!("{}", memory::ours_of_one(keys).heap_bytes);
+    println!("{}", memory::hydrant_of_one(keys).heap_bytes);
     Ok(())
 }
 
@@ -79,11 +79,11 @@ fn on_one_core(keys: u32) -> Result<Option<usize>> {
     }
     let mut command = Command::new("taskset");
     command.args(["--cpu-list", "0"]).arg(std::env::current_exe()?);
-    told_by(command, keys).map(Some)
+    bytes_from_child(command, keys).map(Some)
 }
 
-fn told_by(mut command: Command, keys: u32) -> Result<usize> {
-    let output = command.args(["index", CHILD, &keys.to_string()]).output()?;
+fn bytes_from_child(mut command: Command, keys: u32) -> Result<usize> {
+    let output = command.args(["index", CHILD_FLAG, &keys.to_string()]).output()?;
     let text = String::from_utf8_lossy(&output.stdout);
     text.trim().parse().with_context(|| format!("bytes were to be told, not `{text}`"))
 }

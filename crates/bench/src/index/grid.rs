@@ -12,18 +12,18 @@
 //! Not here: the load (`load`), what is compared (`sets`), what is told of it (`tables`, `svg`, `csv`).
 
 mod csv;
-mod load;
 mod sets;
 mod svg;
 mod tables;
+mod workload;
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use self::load::{Focus, Load, Side, Times};
 use self::sets::{CANDIDATES, World};
+use self::workload::{Focus, Side, Times, Workload};
 use super::keys::Numbers;
 use crate::value_of;
 
@@ -31,7 +31,7 @@ use crate::value_of;
 const NOISE: f64 = 1.05;
 
 /// CPU seconds below which nobody cares who takes less.
-const CPU_LEAST: f64 = 0.001;
+const CPU_MIN: f64 = 0.001;
 
 /// What each of the three may be.
 const LEVELS: [u32; 9] = [0, 1, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000];
@@ -87,7 +87,7 @@ const PROFILES: [Profile; 3] = [
 ];
 
 /// What became of a cell under each candidate, in their order.
-struct Outcome {
+struct CellResult {
     cell: Cell,
     sides: [Sides; CANDIDATES.len()],
 }
@@ -180,14 +180,14 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let mut csv = options.csv.as_deref().map(csv::Csv::create).transpose()?;
     let mut outcomes = Vec::with_capacity(cells.len());
     for (nth, cell) in cells.into_iter().enumerate() {
-        let mut outcome = Outcome { cell, sides: [Sides::default(); CANDIDATES.len()] };
+        let mut outcome = CellResult { cell, sides: [Sides::default(); CANDIDATES.len()] };
         for turn in 0..CANDIDATES.len() {
             // Nobody is always the first after a change of cells.
             let at = (nth + turn) % CANDIDATES.len();
             let workers = world.workers(CANDIDATES[at], cell.prior);
             let Cell { reads, writes, .. } = cell;
-            let load = Load { reads, writes, focus: options.focus, times: options.times };
-            let (reads, writes) = load::offer(workers.readers, workers.writers, &load);
+            let load = Workload { reads, writes, focus: options.focus, times: options.times };
+            let (reads, writes) = workload::offer(workers.readers, workers.writers, &load);
             outcome.sides[at] = Sides { reads, writes };
         }
         tables::row(&outcome, options);
@@ -214,7 +214,7 @@ fn cells(options: &Options) -> Vec<Cell> {
     for prior in levels.clone() {
         for reads in levels.clone() {
             let cells = levels.clone().map(|writes| Cell { prior, reads, writes });
-            all.extend(cells.filter(|cell| cell.is_wanted(options.focus)));
+            all.extend(cells.filter(|cell| cell.is_selected(options.focus)));
         }
     }
     let Some(wanted) = options.sample else { return all };
@@ -223,7 +223,7 @@ fn cells(options: &Options) -> Vec<Cell> {
     let strata = PROFILES.len() + 1;
     for stratum in 0..strata {
         let in_stratum =
-            |cell: &Cell| PROFILES.get(stratum).is_none_or(|profile| profile.has(cell));
+            |cell: &Cell| PROFILES.get(stratum).is_none_or(|profile| profile.contains(cell));
         let mut pool: Vec<Cell> = all.iter().copied().filter(in_stratum).collect();
         pool.retain(|cell| !sample.contains(cell));
         let share = wanted / strata + usize::from(stratum < wanted % strata);
@@ -245,7 +245,7 @@ impl Cell {
         Ok(Self { prior, reads, writes })
     }
 
-    fn is_wanted(&self, focus: Focus) -> bool {
+    fn is_selected(&self, focus: Focus) -> bool {
         match focus {
             Focus::Both => self.reads + self.writes > 0,
             Focus::Reads => self.reads > 0,
@@ -273,17 +273,17 @@ impl Axis {
 }
 
 impl Profile {
-    fn has(&self, cell: &Cell) -> bool {
-        AXES.iter().all(|axis| self.of(*axis).contains(&cell.level(*axis)))
+    fn contains(&self, cell: &Cell) -> bool {
+        AXES.iter().all(|axis| self.range(*axis).contains(&cell.level(*axis)))
     }
 
     /// Whether a cell belongs to the profile but for where it stands on one axis.
-    fn has_but_for(&self, axis: Axis, cell: &Cell) -> bool {
+    fn contains_except(&self, axis: Axis, cell: &Cell) -> bool {
         let others = AXES.iter().filter(|other| **other != axis);
-        others.into_iter().all(|other| self.of(*other).contains(&cell.level(*other)))
+        others.into_iter().all(|other| self.range(*other).contains(&cell.level(*other)))
     }
 
-    fn of(&self, axis: Axis) -> &RangeInclusive<u32> {
+    fn range(&self, axis: Axis) -> &RangeInclusive<u32> {
         match axis {
             Axis::Prior => &self.prior,
             Axis::Reads => &self.reads,
@@ -313,13 +313,13 @@ impl Measure {
     }
 
     /// Seconds for the work that was offered.
-    fn of(self, sides: &Sides, times: &Times) -> f64 {
+    fn seconds(self, sides: &Sides, times: &Times) -> f64 {
         let Sides { reads, writes } = sides;
         match self {
             Self::Whole => reads.seconds(times).max(writes.seconds(times)),
             Self::Reads => reads.seconds(times),
             Self::Writes => writes.seconds(times),
-            Self::Cpu => (reads.cpu_seconds() + writes.cpu_seconds()).max(CPU_LEAST),
+            Self::Cpu => (reads.cpu_seconds() + writes.cpu_seconds()).max(CPU_MIN),
         }
     }
 }

@@ -8,10 +8,10 @@ use cpu_time::ThreadTime;
 use index::Index;
 use ledger::{Address, AddressId, Key, KeyKind};
 
+use super::baselines::{Agave, Baseline, Dash, Locked};
 use super::keys::{Numbers, pubkey};
-use super::rivals::{Agave, Dash, Locked, Rival};
 use super::{Size, heap};
-use crate::{bar, median};
+use crate::{median, threshold};
 
 /// What building something took.
 pub(crate) struct Built {
@@ -33,13 +33,13 @@ pub(crate) fn run(size: &Size, only: Option<&str>) -> Result<()> {
     let mut stopped = Vec::new();
     for keys in size.keys {
         if is_wanted("ours") {
-            let built = ours_of_one(keys);
+            let built = hydrant_of_one(keys);
             row("ours", keys, &built);
             if keys == size.keys[1] {
-                bar::at_most("index_keys_of_one_bytes", built.per_entry(), "B/entry", 12.0);
+                threshold::at_most("index_keys_of_one_bytes", built.per_entry(), "B/entry", 12.0);
             }
         }
-        for (name, mut rival) in rivals() {
+        for (name, mut rival) in baselines() {
             if !is_wanted(name) {
                 continue;
             }
@@ -48,7 +48,7 @@ pub(crate) fn run(size: &Size, only: Option<&str>) -> Result<()> {
                 continue;
             }
             let one = |n| (pubkey(n), pubkey(n | 1 << 31));
-            let built = built_rival(&mut *rival, keys, bound, one);
+            let built = build_baseline(&mut *rival, keys, bound, one);
             row(name, keys, &built);
             if built.entries < keys {
                 stopped.push(name);
@@ -59,26 +59,31 @@ pub(crate) fn run(size: &Size, only: Option<&str>) -> Result<()> {
     if is_wanted("ours") {
         // Dense: half of all ids. Sparse: one of 200 in a ledger of a billion.
         for (name, universe, limit) in [("dense", 2, 0.5), ("sparse", 200, 4.0)] {
-            let built = ours_of_many(size.entries, size.entries * universe);
+            let built = hydrant_of_many(size.entries, size.entries * universe);
             row(&format!("ours, {name}"), size.entries, &built);
-            bar::at_most(&format!("index_{name}_key_bytes"), built.per_entry(), "B/entry", limit);
+            threshold::at_most(
+                &format!("index_{name}_key_bytes"),
+                built.per_entry(),
+                "B/entry",
+                limit,
+            );
         }
     }
-    for (name, mut rival) in rivals() {
+    for (name, mut rival) in baselines() {
         if is_wanted(name) {
             let one = |n| (pubkey(u32::MAX), pubkey(n));
-            row(name, size.entries, &built_rival(&mut *rival, size.entries, bound, one));
+            row(name, size.entries, &build_baseline(&mut *rival, size.entries, bound, one));
         }
     }
     head("mainnet shape", "account");
     if is_wanted("ours") {
-        let built = ours_of_shape(size.accounts);
+        let built = hydrant_of_shape(size.accounts);
         row("ours, addresses", size.accounts, &built);
-        bar::at_most("index_mainnet_shape_bytes", built.per_entry(), "B/account", 90.0);
+        threshold::at_most("index_mainnet_shape_bytes", built.per_entry(), "B/account", 90.0);
     }
-    for (name, make) in RIVALS {
+    for (name, make) in BASELINES {
         if is_wanted(name) {
-            row(name, size.accounts, &rival_of_shape(make, size.accounts, bound));
+            row(name, size.accounts, &baseline_of_shape(make, size.accounts, bound));
         }
     }
     Ok(())
@@ -109,9 +114,9 @@ fn addresses(count: u32) -> Result<()> {
         "addresses {count}: {each:.2} B each, {build_ns:.0} ns CPU each with the clock read twice, \
          longest inserts {longest:.3?} ms"
     );
-    bar::at_most("address_bytes", each, "B/address", 44.0);
-    bar::at_most("address_growth_peak", peak_ratio, "x", 1.1);
-    bar::at_most("address_insert_longest_ms", median(longest), "ms", 5.0);
+    threshold::at_most("address_bytes", each, "B/address", 44.0);
+    threshold::at_most("address_growth_peak", peak_ratio, "x", 1.1);
+    threshold::at_most("address_insert_longest_ms", median(longest), "ms", 5.0);
     Ok(())
 }
 
@@ -144,7 +149,7 @@ fn table(count: u32) -> Result<Table> {
 }
 
 /// Keys and records are ids of their own; records do not come in order.
-pub(crate) fn ours_of_one(keys: u32) -> Built {
+pub(crate) fn hydrant_of_one(keys: u32) -> Built {
     measured(|| {
         let mut index = Index::new(2 * keys, 42);
         let start = ThreadTime::now();
@@ -157,7 +162,7 @@ pub(crate) fn ours_of_one(keys: u32) -> Built {
 }
 
 /// One key of random records among `universe` ids.
-fn ours_of_many(entries: u32, universe: u32) -> Built {
+fn hydrant_of_many(entries: u32, universe: u32) -> Built {
     measured(|| {
         let mut index = Index::new(universe, 42);
         let mut numbers = Numbers(7);
@@ -171,7 +176,7 @@ fn ours_of_many(entries: u32, universe: u32) -> Built {
 }
 
 /// Addresses and four indices of a ledger of [`Shape`].
-pub(crate) fn ours_of_shape(accounts: u32) -> Built {
+pub(crate) fn hydrant_of_shape(accounts: u32) -> Built {
     measured(|| {
         let start = ThreadTime::now();
         let table = AddressTable::new(accounts + accounts / 2, 42);
@@ -192,8 +197,8 @@ pub(crate) fn ours_of_shape(accounts: u32) -> Built {
 }
 
 /// The same four indices as a rival keeps them, one of its own each.
-pub(crate) fn rival_of_shape(
-    make: impl Fn() -> Box<dyn Rival>,
+pub(crate) fn baseline_of_shape(
+    make: impl Fn() -> Box<dyn Baseline>,
     accounts: u32,
     heap_bytes_max: usize,
 ) -> Built {
@@ -249,9 +254,9 @@ fn rank(numbers: &mut Numbers, ranks: u32) -> u32 {
 }
 
 /// A rival's name, and how one is made.
-type Named = (&'static str, fn() -> Box<dyn Rival>);
+type NamedBaseline = (&'static str, fn() -> Box<dyn Baseline>);
 
-const RIVALS: [Named; 6] = [
+const BASELINES: [NamedBaseline; 6] = [
     ("rwlock-hashmap", || Box::new(Locked::default())),
     ("agave", || Box::new(Agave::default())),
     ("dashmap-4", || Box::new(Dash::new(4))),
@@ -260,12 +265,12 @@ const RIVALS: [Named; 6] = [
     ("dashmap-512", || Box::new(Dash::new(512))),
 ];
 
-fn rivals() -> impl Iterator<Item = (&'static str, Box<dyn Rival>)> {
-    RIVALS.into_iter().map(|(name, make)| (name, make()))
+fn baselines() -> impl Iterator<Item = (&'static str, Box<dyn Baseline>)> {
+    BASELINES.into_iter().map(|(name, make)| (name, make()))
 }
 
-pub(crate) fn built_rival(
-    rival: &mut dyn Rival,
+pub(crate) fn build_baseline(
+    rival: &mut dyn Baseline,
     entries: u32,
     heap_bytes_max: usize,
     entry: impl Fn(u32) -> (solana_pubkey::Pubkey, solana_pubkey::Pubkey),

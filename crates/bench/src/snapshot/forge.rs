@@ -13,7 +13,7 @@ use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand::{RngCore, SeedableRng};
 use solana_sha256_hasher::hashv;
-use testkit::archive::{self, Lattice, StorageFile, Stored};
+use testkit::archive::{self, LtHash, StorageFile, Stored};
 
 use super::{Expected, Sample};
 
@@ -30,7 +30,7 @@ pub(super) fn write(
 ) -> Result<(PathBuf, Expected)> {
     ensure!(sample.slot > 2, "the sample's slot leaves no room for older files");
     let forge = Forge { sample, accounts, seed };
-    let mut lattice = Lattice::default();
+    let mut lattice = LtHash::default();
     let mut expected =
         Expected { accounts: 0, lamports: 0, hash: String::new(), written: 0, bytes: 0 };
     let mut files = Vec::new();

@@ -10,9 +10,9 @@ use testkit::synthetic::{KnownOwner, Synthetic, SyntheticConfig};
 
 use super::Size;
 use super::client::Client;
-use crate::agreed::SEED;
-use crate::ledger_process::{Figures, LedgerProcess};
-use crate::{bar, now};
+use crate::ledger_process::{LedgerMetrics, LedgerProcess};
+use crate::protocol::SEED;
+use crate::{now, threshold};
 
 /// Larger by so much is the machine's noise.
 const GROWTH_MAX: f64 = 1.3;
@@ -22,7 +22,7 @@ const AGGREGATE_MS_MAX: f64 = 1.0;
 /// A method with its calls, and the figure of the read within it.
 struct Row {
     name: String,
-    bar: String,
+    threshold: String,
     method: &'static str,
     params: Vec<Value>,
     /// How many accounts the answers have at least, each; `None` if they are no list of accounts.
@@ -65,17 +65,24 @@ pub(crate) fn run(size: &Size) -> Result<()> {
     }
     for (row, (before, after)) in rows(larger).iter().zip(before.iter().zip(&after)) {
         match row.accounts_min {
-            Some(_) => bar::at_most(&row.bar, after.p50_ms / before.p50_ms, "x", GROWTH_MAX),
-            None => bar::at_most(&row.bar, after.p50_ms, "ms", AGGREGATE_MS_MAX),
+            Some(_) => {
+                threshold::at_most(&row.threshold, after.p50_ms / before.p50_ms, "x", GROWTH_MAX)
+            }
+            None => threshold::at_most(&row.threshold, after.p50_ms, "ms", AGGREGATE_MS_MAX),
         }
     }
-    bar::at_most("state_stream_50000_growth", figures.get("stream_50000_growth")?, "x", 1.02);
-    bar::at_most("state_stream_50000_cpu_share", figures.get("stream_50000_cpu_share")?, "x", 0.5);
+    threshold::at_most("state_stream_50000_growth", figures.get("stream_50000_growth")?, "x", 1.02);
+    threshold::at_most(
+        "state_stream_50000_cpu_share",
+        figures.get("stream_50000_cpu_share")?,
+        "x",
+        0.5,
+    );
     Ok(())
 }
 
 /// Asks a ledger of that many accounts, then lets the stream of writes go over it.
-fn over(accounts: u32, size: &Size, slots: u32) -> Result<(Vec<Times>, Figures)> {
+fn over(accounts: u32, size: &Size, slots: u32) -> Result<(Vec<Times>, LedgerMetrics)> {
     println!("\nmainnet's shape, {accounts} accounts");
     let mut ledger = LedgerProcess::start("serve", "mainnet", accounts, &[&slots.to_string()])?;
     let (address, figures) = ledger.serving()?;
@@ -89,7 +96,7 @@ fn over(accounts: u32, size: &Size, slots: u32) -> Result<(Vec<Times>, Figures)>
     }
     drop(client);
     // After that line it goes on to the stream.
-    ledger.say("")?;
+    ledger.send_line("")?;
     Ok((times, ledger.end()?))
 }
 
@@ -112,7 +119,7 @@ fn rows(accounts: u32) -> Vec<Row> {
         let state = Some(format!("state_owner_{accounts}_us"));
         rows.push(Row {
             name: format!("getTokenAccountsByOwner, {accounts}"),
-            bar: format!("state_owner_{accounts}_read_growth"),
+            threshold: format!("state_owner_{accounts}_read_growth"),
             method: "getTokenAccountsByOwner",
             params: owners.iter().map(by_owner).collect(),
             accounts_min,
@@ -121,7 +128,7 @@ fn rows(accounts: u32) -> Vec<Row> {
         });
         rows.push(Row {
             name: format!("getProgramAccounts, memcmp, {accounts}"),
-            bar: format!("state_memcmp_{accounts}_read_growth"),
+            threshold: format!("state_memcmp_{accounts}_read_growth"),
             method: "getProgramAccounts",
             params: owners.iter().map(by_memcmp).collect(),
             accounts_min,
@@ -130,7 +137,7 @@ fn rows(accounts: u32) -> Vec<Row> {
         });
     }
     let without_list = json!([{ "excludeNonCirculatingAccountsList": true }]);
-    let mint = ledger.most_held_mint().to_string();
+    let mint = ledger.largest_mint().to_string();
     for (name, method, params, state) in [
         ("getSupply", "getSupply", json!([]), Some("state_lockups_us")),
         ("getSupply, without list", "getSupply", without_list, Some("state_lockups_us")),
@@ -145,7 +152,7 @@ fn rows(accounts: u32) -> Vec<Row> {
         let suffix = if name == method { "" } else { "_without_list" };
         rows.push(Row {
             name: name.to_owned(),
-            bar: format!("state_{method}{suffix}_ms"),
+            threshold: format!("state_{method}{suffix}_ms"),
             method,
             params: vec![params],
             accounts_min: None,

@@ -8,13 +8,13 @@
 #![forbid(unsafe_code)]
 #![expect(clippy::print_stdout, reason = "what was measured is for whoever started it")]
 
-mod again;
-#[path = "../agreed.rs"]
-mod agreed;
-mod built;
+mod baseline;
+mod fixture;
+#[path = "../protocol.rs"]
+mod protocol;
 mod reads;
-mod rival;
-mod served;
+mod serve;
+mod serve_repeatedly;
 mod stream;
 
 use std::io::{BufRead, stdin};
@@ -24,8 +24,8 @@ use anyhow::{Context, Result, bail};
 use load::Process;
 use testkit::synthetic::{Synthetic, SyntheticConfig};
 
-use crate::agreed::SEED;
-use crate::built::Built;
+use crate::fixture::LedgerFixture;
+use crate::protocol::SEED;
 
 // As the binary's.
 #[global_allocator]
@@ -44,19 +44,19 @@ fn main() -> Result<()> {
     };
     let ledger = Synthetic::new(config);
     match mode.as_str() {
-        "memory" => Built::new(&ledger)?.tell(&ledger),
-        "rival" => rival::run(&ledger),
+        "memory" => LedgerFixture::new(&ledger)?.print_metrics(&ledger),
+        "rival" => baseline::run(&ledger),
         "serve" => serve(&ledger, rest.first().map_or("0", String::as_str).parse()?),
-        "again" => again::run(&Built::new(&ledger)?.reader),
+        "again" => serve_repeatedly::run(&LedgerFixture::new(&ledger)?.reader),
         _ => bail!("{mode}: unknown"),
     }
 }
 
 fn serve(ledger: &Synthetic, slots: u32) -> Result<()> {
-    let built = Built::new(ledger)?;
-    built.tell(ledger)?;
+    let built = LedgerFixture::new(ledger)?;
+    built.print_metrics(ledger)?;
     reads::run(ledger, &built.reader)?;
-    served::run(&built.reader, || {
+    serve::run(&built.reader, || {
         stdin().lock().read_line(&mut String::new())?;
         Ok(())
     })?;
@@ -64,12 +64,12 @@ fn serve(ledger: &Synthetic, slots: u32) -> Result<()> {
 }
 
 /// This process.
-fn us() -> Process {
+fn own_process() -> Process {
     Process(std::process::id())
 }
 
 /// A figure for whoever started us.
-fn figure(name: &str, value: f64) {
+fn print_metric(name: &str, value: f64) {
     println!("figure {name} {value}");
 }
 

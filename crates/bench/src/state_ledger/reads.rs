@@ -9,7 +9,7 @@ use solana_account::ReadableAccount;
 use solana_pubkey::Pubkey;
 use testkit::synthetic::{KnownOwner, Synthetic};
 
-use crate::{figure, now};
+use crate::{now, print_metric};
 
 /// Reads of each kind; a tenth of them of the owner of ten thousand.
 const READS: usize = 2_000;
@@ -27,25 +27,25 @@ pub(crate) fn run(ledger: &Synthetic, reader: &Reader) -> Result<()> {
             view.records_by_keys(&keys).map(|(_, account)| account.0.data().len().min(1)).sum()
         })?;
         ensure!(by_owner.found == accounts as usize * reads, "{} found", by_owner.found);
-        figure(&format!("state_owner_{accounts}_us"), by_owner.us(0.5));
+        print_metric(&format!("state_owner_{accounts}_us"), by_owner.us(0.5));
     }
-    let mint = address(&ledger.most_held_mint());
+    let mint = address(&ledger.largest_mint());
     let largest = measured(READS, |_| {
         let view = reader.view(Commitment::Finalized);
         view.highest(Some((key_kind::MINT, &mint)), 20, |_, _| true).len()
     })?;
     ensure!(largest.found == 20 * READS, "20 hold the most");
-    figure("state_largest_holders_us", largest.us(0.5));
+    print_metric("state_largest_holders_us", largest.us(0.5));
     let largest = measured(READS, |_| {
         reader.view(Commitment::Finalized).highest(None, 20, |_, _| true).len()
     })?;
-    figure("state_largest_us", largest.us(0.5));
+    print_metric("state_largest_us", largest.us(0.5));
     let stake = address(&solana_sdk_ids::stake::id());
     let locked = measured(READS, |_| {
         reader.view(Commitment::Finalized).records_by_key(key_kind::LOCKUP, &stake).count()
     })?;
-    figure("state_lockups", (locked.found / READS) as f64);
-    figure("state_lockups_us", locked.us(0.5));
+    print_metric("state_lockups", (locked.found / READS) as f64);
+    print_metric("state_lockups_us", locked.us(0.5));
     Ok(())
 }
 

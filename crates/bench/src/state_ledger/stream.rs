@@ -14,8 +14,8 @@ use hdrhistogram::Histogram;
 use ledger::{BlockId, Commitment};
 use testkit::synthetic::{Synthetic, Updates};
 
-use crate::built::{Built, ROOT, bank};
-use crate::{figure, now, us};
+use crate::fixture::{LedgerFixture, ROOT, bank};
+use crate::{now, own_process, print_metric};
 
 const SLOT: Duration = Duration::from_millis(400);
 const RATES: [usize; 3] = [1_000, 10_000, 50_000];
@@ -23,7 +23,7 @@ const RATES: [usize; 3] = [1_000, 10_000, 50_000];
 const FINAL_AFTER: u64 = 32;
 
 /// So many slots at each rate.
-pub(crate) fn run(synthetic: &Synthetic, built: Built, slots: u32) -> Result<()> {
+pub(crate) fn run(synthetic: &Synthetic, built: LedgerFixture, slots: u32) -> Result<()> {
     let mut stream = Stream { built, updates: Updates::new(synthetic), block: ROOT };
     println!(
         "writes/s   slots  apply p50/p99/max ms  publish p99 ms  writer's CPU  resident MiB by quarter"
@@ -35,7 +35,7 @@ pub(crate) fn run(synthetic: &Synthetic, built: Built, slots: u32) -> Result<()>
 }
 
 struct Stream {
-    built: Built,
+    built: LedgerFixture,
     updates: Updates,
     block: BlockId,
 }
@@ -58,7 +58,7 @@ impl Stream {
             sleep_until(began + SLOT * slot);
             self.slot(changes, &mut times)?;
             if (slot + 1) % (slots / 4).max(1) == 0 {
-                resident.push(us().resident_bytes()? as f64);
+                resident.push(own_process().resident_bytes()? as f64);
             }
         }
         let took = began.elapsed().max(SLOT * slots);
@@ -75,11 +75,11 @@ impl Stream {
             share * 100.0,
             mib.join(" "),
         );
-        figure(&format!("stream_{rate}_cpu_share"), share);
-        figure(&format!("stream_{rate}_apply_p99_ms"), ms(&times.apply, 0.99));
+        print_metric(&format!("stream_{rate}_cpu_share"), share);
+        print_metric(&format!("stream_{rate}_apply_p99_ms"), ms(&times.apply, 0.99));
         // The first quarter meets each account for the first time, and fills the unrooted blocks.
         if let [_, second, .., last] = resident.as_slice() {
-            figure(&format!("stream_{rate}_growth"), last / second);
+            print_metric(&format!("stream_{rate}_growth"), last / second);
         }
         Ok(())
     }

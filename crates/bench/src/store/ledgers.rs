@@ -42,7 +42,7 @@ impl Ledger {
     }
 
     /// The ledger whose newest block is `last`.
-    pub(super) fn after(last: &Block) -> Self {
+    pub(super) fn from_last_block(last: &Block) -> Self {
         let slot = last.id.slot;
         Self {
             slot,

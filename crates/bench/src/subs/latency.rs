@@ -15,7 +15,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use anyhow::{Context, Result, ensure};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use testkit::scenario::{Client, Node, Scenario, Sent, Task, send_at, task};
+use testkit::scenario::{Client, Node, Scenario, SendStats, Task, send_at_rate, task};
 
 use super::transfers::Transfers;
 use super::{Size, address_of, runtime};
@@ -28,7 +28,7 @@ const SLOT_MS: &str = "200";
 /// Connections that send.
 const SENDERS: usize = 4;
 /// Transfers that are signed to find the capacity: more than any node takes meanwhile.
-const SIGNED_AT_MOST: f64 = 15_000.0;
+const SIGNED_MAX: f64 = 15_000.0;
 /// Addresses of a wallet: all together are more than a block writes, so that each transfer is told.
 const WALLET: u32 = 800;
 /// Percent of capacity.
@@ -39,7 +39,7 @@ type Arrival = (u64, u64, usize);
 
 /// What the clients of a run share.
 #[derive(Clone, Default)]
-struct Heard {
+struct Observations {
     arrivals: Arc<Mutex<Vec<Arrival>>>,
     /// When a slot was confirmed, in milliseconds since 1970.
     confirmed: Arc<Mutex<HashMap<u64, u64>>>,
@@ -48,7 +48,7 @@ struct Heard {
 struct Row {
     load: u32,
     offered: f64,
-    told: f64,
+    delivered: f64,
     messages: usize,
     p50_ms: f64,
     p99_ms: f64,
@@ -63,7 +63,7 @@ pub(super) fn run(size: &Size, csv: Option<&str>) -> Result<()> {
     let node = runtime.block_on(Node::start(&program()?, &["--slot-ms", SLOT_MS]))?;
     let mut caller = Caller::open(node.rpc)?;
     let transfers = Transfers::new(fund_payers(&mut caller, 64)?, caller.latest_blockhash()?);
-    let heard = Heard::default();
+    let heard = Observations::default();
     let listening = listen(&node, clients, &heard)?;
     let addresses = clients as u32 * WALLET;
     let mut next = 0;
@@ -78,8 +78,8 @@ pub(super) fn run(size: &Size, csv: Option<&str>) -> Result<()> {
         let bodies: Vec<String> = transfers.requests(numbers(count).into_iter()).collect();
         runtime.block_on(step(&node, &transfers, &heard, bodies, (load, rate, seconds)))
     };
-    let most = measured(0, f64::INFINITY, SIGNED_AT_MOST * seconds)?;
-    let capacity = most.told;
+    let most = measured(0, f64::INFINITY, SIGNED_MAX * seconds)?;
+    let capacity = most.delivered;
     println!(
         "{clients} wallets of {WALLET} addresses, slots of {SLOT_MS} ms; capacity {capacity:.0} \
          transactions a second ({:.2} cores of the node):",
@@ -92,7 +92,7 @@ pub(super) fn run(size: &Size, csv: Option<&str>) -> Result<()> {
         let row = measured(*load, rate, (rate * seconds).max(1.0))?;
         println!(
             "  {:>3} % {:>11.0} {:>11.0} {:>9} {:>8.1} {:>8.1} {:>7.2}",
-            row.load, row.offered, row.told, row.messages, row.p50_ms, row.p99_ms, row.cores
+            row.load, row.offered, row.delivered, row.messages, row.p50_ms, row.p99_ms, row.cores
         );
         rows.push(row);
     }
@@ -104,7 +104,7 @@ pub(super) fn run(size: &Size, csv: Option<&str>) -> Result<()> {
 }
 
 /// The clients, on a thread of their own. They end with what this gives.
-fn listen(node: &Node, clients: usize, heard: &Heard) -> Result<Listening> {
+fn listen(node: &Node, clients: usize, heard: &Observations) -> Result<ListenerThread> {
     let (ws, heard) = (node.ws, heard.clone());
     let (ready, is_ready) = std::sync::mpsc::sync_channel(1);
     let (over, is_over) = tokio::sync::oneshot::channel::<()>();
@@ -117,7 +117,7 @@ fn listen(node: &Node, clients: usize, heard: &Heard) -> Result<Listening> {
             for number in 0..clients as u32 {
                 let mut client = Client::connect(ws).await?;
                 let set = number * WALLET..(number + 1) * WALLET;
-                client.track("confirmed", set.map(address_of)).await?;
+                client.subscribe_set("confirmed", set.map(address_of)).await?;
                 scenario.add(arrivals(client, heard.clone()));
             }
             Ok::<_, anyhow::Error>(())
@@ -131,16 +131,16 @@ fn listen(node: &Node, clients: usize, heard: &Heard) -> Result<Listening> {
         runtime.block_on(work)
     })?;
     is_ready.recv().context("no clients")??;
-    Ok(Listening { over: Some(over), thread: Some(thread) })
+    Ok(ListenerThread { over: Some(over), thread: Some(thread) })
 }
 
 /// Clients that listen. Dropping it ends them, and says what went wrong.
-struct Listening {
+struct ListenerThread {
     over: Option<tokio::sync::oneshot::Sender<()>>,
     thread: Option<std::thread::JoinHandle<Result<()>>>,
 }
 
-impl Drop for Listening {
+impl Drop for ListenerThread {
     fn drop(&mut self) {
         drop(self.over.take());
         match self.thread.take().map(std::thread::JoinHandle::join) {
@@ -151,7 +151,7 @@ impl Drop for Listening {
     }
 }
 
-fn arrivals(mut client: Client, heard: Heard) -> Task {
+fn arrivals(mut client: Client, heard: Observations) -> Task {
     task(async move |mut stop| {
         loop {
             let text = tokio::select! {
@@ -159,13 +159,13 @@ fn arrivals(mut client: Client, heard: Heard) -> Task {
                 text = client.notification() => text?,
             };
             let at = unix_us();
-            let told = Client::told(&text)?;
+            let told = Client::parse_notification(&text)?;
             heard.arrivals.lock().push((told.slot, at, told.pubkeys.len()));
         }
     })
 }
 
-fn confirmations(mut client: Client, heard: Heard) -> Task {
+fn confirmations(mut client: Client, heard: Observations) -> Task {
     task(async move |mut stop| {
         loop {
             let text = tokio::select! {
@@ -187,7 +187,7 @@ fn confirmations(mut client: Client, heard: Heard) -> Task {
 async fn step(
     node: &Node,
     transfers: &Transfers,
-    heard: &Heard,
+    heard: &Observations,
     bodies: Vec<String>,
     (load, rate, seconds): (u32, f64, f64),
 ) -> Result<Row> {
@@ -197,12 +197,12 @@ async fn step(
     for (at, body) in bodies.into_iter().enumerate() {
         shares[at % SENDERS].push(body);
     }
-    let sent = Sent::default();
+    let sent = SendStats::default();
     let mut scenario = Scenario::default();
     scenario.add(transfers.refresh(node.rpc));
     for share in shares {
         let rate = (rate / SENDERS as f64).min(1e6);
-        scenario.add(send_at(node.rpc, rate, &sent, share.into_iter()));
+        scenario.add(send_at_rate(node.rpc, rate, &sent, share.into_iter()));
     }
     let cpu = node.cpu_time()?;
     scenario.run(tokio::time::sleep(Duration::from_secs_f64(seconds))).await?;
@@ -230,7 +230,7 @@ async fn step(
     Ok(Row {
         load,
         offered,
-        told: sent.count() as f64 / seconds,
+        delivered: sent.count() as f64 / seconds,
         messages: arrivals.len(),
         p50_ms: at(0.5),
         p99_ms: at(0.99),
@@ -270,7 +270,7 @@ fn write(path: &Path, rows: &[Row]) -> Result<()> {
         }
     }
     for row in rows {
-        let Row { load, offered, told, messages, p50_ms, p99_ms, cores } = row;
+        let Row { load, offered, delivered: told, messages, p50_ms, p99_ms, cores } = row;
         writeln!(
             text,
             "{load},{offered:.1},{told:.1},{messages},{p50_ms:.3},{p99_ms:.3},{cores:.3}"

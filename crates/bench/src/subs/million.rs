@@ -21,19 +21,20 @@ use crate::node::program;
 use crate::now;
 
 /// Between two requests of the client that asks for little.
-const ASK_EVERY: Duration = Duration::from_millis(2);
+const REQUEST_INTERVAL: Duration = Duration::from_millis(2);
 /// How often a million is subscribed to.
 const ROUNDS: usize = 5;
 /// How long the others are measured alone.
-const ALONE: Duration = Duration::from_secs(4);
+const BASELINE_DURATION: Duration = Duration::from_secs(4);
 /// Addresses in a message of 64 KB, and in one of a mebibyte.
-const AT_ONCE: [(&str, usize); 2] = [("", 2_000), ("_long", 32_767)];
+const ADDRESSES_PER_MESSAGE: [(&str, usize); 2] = [("", 2_000), ("_long", 32_767)];
 /// How far the large client stands behind, as a nice value.
-const BEHIND: i32 = 19;
+const CLIENT_NICE: i32 = 19;
 
 pub(super) fn run(size: &Size) -> Result<()> {
-    let (alone, rounds) = if size.is_toy { (ALONE / 10, 1) } else { (ALONE, ROUNDS) };
-    for (name, at_once) in AT_ONCE {
+    let (alone, rounds) =
+        if size.is_toy { (BASELINE_DURATION / 10, 1) } else { (BASELINE_DURATION, ROUNDS) };
+    for (name, at_once) in ADDRESSES_PER_MESSAGE {
         run_with(size.million, alone, rounds, name, at_once)?;
     }
     Ok(())
@@ -47,55 +48,58 @@ fn run_with(
     at_once: usize,
 ) -> Result<()> {
     let node = runtime()?.block_on(Node::start(&program()?, &[]))?;
-    let asking = Asking::begin(node.rpc)?;
+    let asking = LightClient::start(node.rpc)?;
     // On a thread of its own: a thread cannot come forward again.
     let measured = std::thread::spawn(move || -> Result<()> {
-        rustix::process::setpriority_process(None, BEHIND)?;
+        rustix::process::setpriority_process(None, CLIENT_NICE)?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let work = Work { count, at_once, alone, rounds, name };
+        let work =
+            SetWorkload { count, addresses_per_message: at_once, baseline: alone, rounds, name };
         runtime.block_on(measure(&node, &asking, &work))?;
-        asking.end()
+        asking.stop()
     });
     measured.join().map_err(|_| anyhow!("the measurement panicked"))?
 }
 
 /// What the large client does.
-struct Work {
+struct SetWorkload {
     /// Addresses of its set.
     count: u32,
     /// Addresses in a message.
-    at_once: usize,
+    addresses_per_message: usize,
     /// How long the others are measured alone.
-    alone: Duration,
+    baseline: Duration,
     rounds: usize,
     /// What its figures are called.
     name: &'static str,
 }
 
-async fn measure(node: &Node, asking: &Asking, work: &Work) -> Result<()> {
-    let Work { count, at_once, alone, rounds, name } = *work;
+async fn measure(node: &Node, asking: &LightClient, work: &SetWorkload) -> Result<()> {
+    let SetWorkload { count, addresses_per_message: at_once, baseline: alone, rounds, name } =
+        *work;
     let mut client = Client::connect(node.ws).await?;
-    client.addresses_at_once = at_once;
+    client.addresses_per_message = at_once;
     // Made beforehand: what the client needs for it is not the server's.
     let addresses: Vec<[u8; 32]> = (0..count).map(address_of).collect();
-    asking.take();
+    asking.take_times();
     let (cpu, started) = (node.cpu_time()?, now());
     tokio::time::sleep(alone).await;
     let idle = (node.cpu_time()? - cpu).as_secs_f64() / started.elapsed().as_secs_f64();
-    let mut quiet = asking.take();
+    let mut quiet = asking.take_times();
     let (mut busy, mut took) = (Vec::new(), (Vec::new(), Vec::new()));
     for _ in 0..rounds {
         let (cpu, started) = (node.cpu_time()?, now());
-        let (subscription, _) = client.track("confirmed", addresses.iter().copied()).await?;
+        let (subscription, _) =
+            client.subscribe_set("confirmed", addresses.iter().copied()).await?;
         took.0.push(spent(node, cpu, started, idle)?);
         let (cpu, started) = (node.cpu_time()?, now());
         let ended = client.call("addressesUnsubscribe", json!([subscription])).await?;
         ensure!(ended == true, "{ended}");
         took.1.push(spent(node, cpu, started, idle)?);
-        busy.extend(asking.take());
+        busy.extend(asking.take_times());
         // As long again alone, so that both are of the same seconds.
         tokio::time::sleep(started.elapsed().max(alone / 10)).await;
-        quiet.extend(asking.take());
+        quiet.extend(asking.take_times());
     }
     let middle = |times: &[(f64, f64)]| {
         let of = |pick: fn(&(f64, f64)) -> f64| crate::median(times.iter().map(pick).collect());
@@ -129,39 +133,43 @@ fn spent(node: &Node, cpu: Duration, started: Instant, idle: f64) -> Result<(f64
 }
 
 /// Somebody who asks for an account all the time, on a thread of its own, and what it waited.
-struct Asking {
+struct LightClient {
     times_ms: Arc<Mutex<Vec<f64>>>,
     over: Arc<AtomicBool>,
     thread: JoinHandle<Result<()>>,
 }
 
-impl Asking {
-    fn begin(rpc: SocketAddr) -> Result<Self> {
+impl LightClient {
+    fn start(rpc: SocketAddr) -> Result<Self> {
         let (times_ms, over) = (Arc::default(), Arc::<AtomicBool>::default());
         let (into, is_over) = (Arc::clone(&times_ms), Arc::clone(&over));
         let asks = move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-            runtime.block_on(ask(rpc, &into, &is_over))
+            runtime.block_on(request_loop(rpc, &into, &is_over))
         };
         let thread = std::thread::Builder::new().name("asking".to_owned()).spawn(asks)?;
         Ok(Self { times_ms, over, thread })
     }
 
     /// What it waited since this was asked last, in milliseconds.
-    fn take(&self) -> Vec<f64> {
+    fn take_times(&self) -> Vec<f64> {
         std::mem::take(&mut *self.times_ms.lock())
     }
 
-    fn end(self) -> Result<()> {
+    fn stop(self) -> Result<()> {
         self.over.store(true, Ordering::Release);
         self.thread.join().map_err(|_| anyhow!("the one who asks panicked"))?
     }
 }
 
-async fn ask(rpc: SocketAddr, times_ms: &Mutex<Vec<f64>>, over: &AtomicBool) -> Result<()> {
+async fn request_loop(
+    rpc: SocketAddr,
+    times_ms: &Mutex<Vec<f64>>,
+    over: &AtomicBool,
+) -> Result<()> {
     let mut connection = Connection::open(rpc).await.context("connect")?;
     let request = http::call(rpc, "getAccountInfo", &json!(["11111111111111111111111111111111"]));
-    let mut due = tokio::time::interval(ASK_EVERY);
+    let mut due = tokio::time::interval(REQUEST_INTERVAL);
     while !over.load(Ordering::Acquire) {
         due.tick().await;
         let started = now();

@@ -18,11 +18,13 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use testkit::scenario::{Client, Memory, Node, Scenario, Sent, Stop, send_at, task};
+use testkit::scenario::{
+    Client, MemorySampler, Node, Scenario, SendStats, Stop, send_at_rate, task,
+};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::transfers::Transfers;
-use super::{Size, address_of, engine, number_of, runtime, set_of};
+use super::{Size, address_of, number_of, registry, runtime, set_of};
 use crate::client::Client as Caller;
 use crate::node::program;
 use crate::transfers::fund_payers;
@@ -32,17 +34,17 @@ const PART_OF_A: f64 = 0.4;
 /// The part of a set-up that is warm-up.
 const WARM_UP: f64 = 0.33;
 /// How often memory is looked at.
-const SAMPLE_EVERY: Duration = Duration::from_millis(500);
+const SAMPLE_INTERVAL: Duration = Duration::from_millis(500);
 /// Cycles of E.
-const CYCLES_MOST: u32 = 41;
+const CYCLES_MAX: u32 = 41;
 /// How long the last notifications may take.
-const DRAIN: Duration = Duration::from_secs(20);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(20);
 /// Payers: no two transfers in a row are of the same.
 const PAYERS: usize = 16;
 
 /// What clients do.
 #[derive(Clone, Copy)]
-enum Habit {
+enum ClientBehavior {
     Nothing,
     Once,
     /// So many cycles in the whole run.
@@ -56,7 +58,7 @@ struct Stretch {
     after: u64,
     /// The slot up to which it was told of for certain.
     through: u64,
-    told: Vec<(u64, Vec<u32>)>,
+    notifications: Vec<(u64, Vec<u32>)>,
     sequence: u64,
 }
 
@@ -68,17 +70,17 @@ struct Life {
 }
 
 impl Stretch {
-    fn note(&mut self, text: &str) -> Result<()> {
-        let told = Client::told(text)?;
+    fn record(&mut self, text: &str) -> Result<()> {
+        let told = Client::parse_notification(text)?;
         ensure!(told.sequence == self.sequence, "{} for {}", told.sequence, self.sequence);
         self.sequence += 1;
         let numbers = told.pubkeys.iter().map(|pubkey| number_of(pubkey));
-        self.told.push((told.slot, numbers.collect::<Result<_>>()?));
+        self.notifications.push((told.slot, numbers.collect::<Result<_>>()?));
         Ok(())
     }
 }
 
-struct Outcome {
+struct SetupResult {
     name: char,
     samples: Vec<u64>,
     /// The fewest cycles of any client.
@@ -100,11 +102,11 @@ pub(super) fn run(size: &Size, which: &str, csv: Option<&str>) -> Result<()> {
     );
     let part = |of: f64| (size.seconds as f64 * of) as u64;
     let set_ups = [
-        ('a', Habit::Nothing, part(PART_OF_A)),
-        ('b', Habit::Once, size.seconds),
-        ('c', Habit::Cycles(2), part(0.4)),
-        ('d', Habit::Cycles(8), part(0.5)),
-        ('e', Habit::Cycles(CYCLES_MOST.min(size.seconds as u32)), size.seconds),
+        ('a', ClientBehavior::Nothing, part(PART_OF_A)),
+        ('b', ClientBehavior::Once, size.seconds),
+        ('c', ClientBehavior::Cycles(2), part(0.4)),
+        ('d', ClientBehavior::Cycles(8), part(0.5)),
+        ('e', ClientBehavior::Cycles(CYCLES_MAX.min(size.seconds as u32)), size.seconds),
     ];
     let mut outcomes = Vec::new();
     for (name, habit, seconds) in set_ups.into_iter().filter(|(name, ..)| which.contains(*name)) {
@@ -140,7 +142,7 @@ pub(super) fn run(size: &Size, which: &str, csv: Option<&str>) -> Result<()> {
         println!(
             "bar subs_e_cycles {} cycles >= {}",
             e.cycles,
-            CYCLES_MOST.min(40).min(size.seconds as u32)
+            CYCLES_MAX.min(40).min(size.seconds as u32)
         );
     }
     if let Some(csv) = csv {
@@ -149,10 +151,10 @@ pub(super) fn run(size: &Size, which: &str, csv: Option<&str>) -> Result<()> {
     Ok(())
 }
 
-impl Outcome {
+impl SetupResult {
     /// The mean of resident memory between two seconds.
     fn bytes(&self, from: f64, to: f64) -> f64 {
-        let at = |second: f64| (second / SAMPLE_EVERY.as_secs_f64()) as usize;
+        let at = |second: f64| (second / SAMPLE_INTERVAL.as_secs_f64()) as usize;
         let end = at(to).clamp(1, self.samples.len().max(1));
         let counted = self.samples.get(at(from).min(end - 1)..end).unwrap_or_default();
         counted.iter().sum::<u64>() as f64 / counted.len() as f64
@@ -163,7 +165,7 @@ impl Outcome {
 /// with the same sets, and the rest.
 fn account(size: &Size, more: f64) -> Result<()> {
     let sets: Vec<_> = (0..size.clients).map(|client| set_of(size, client).collect()).collect();
-    let parts = engine::account(&sets)?;
+    let parts = registry::account(&sets)?;
     let pairs = sets.iter().map(Vec::len).sum::<usize>() as f64;
     println!("  B over A, {:.1} MB, in bytes a pair:", more / 1e6);
     for (name, bytes) in &parts {
@@ -177,12 +179,12 @@ fn account(size: &Size, more: f64) -> Result<()> {
     Ok(())
 }
 
-fn set_up(size: &Size, name: char, habit: Habit, seconds: u64) -> Result<Outcome> {
+fn set_up(size: &Size, name: char, habit: ClientBehavior, seconds: u64) -> Result<SetupResult> {
     let runtime = runtime()?;
     let node = runtime.block_on(Node::start(&program()?, &["--slot-ms", "200"]))?;
     let mut caller = Caller::open(node.rpc)?;
     let transfers = Transfers::new(fund_payers(&mut caller, PAYERS)?, caller.latest_blockhash()?);
-    let memory = Memory::of(&node, SAMPLE_EVERY);
+    let memory = MemorySampler::new(&node, SAMPLE_INTERVAL);
     let lives: Arc<Mutex<Vec<Life>>> = Arc::default();
     let outcome = async {
         let mut scenario = Scenario::default();
@@ -192,7 +194,7 @@ fn set_up(size: &Size, name: char, habit: Habit, seconds: u64) -> Result<Outcome
         for number in 0..size.clients {
             let client = Client::connect(node.ws).await?;
             let every = match habit {
-                Habit::Nothing => {
+                ClientBehavior::Nothing => {
                     scenario.add(task(async move |mut stop| {
                         stop.stopped().await;
                         drop(client);
@@ -200,8 +202,8 @@ fn set_up(size: &Size, name: char, habit: Habit, seconds: u64) -> Result<Outcome
                     }));
                     continue;
                 }
-                Habit::Once => None,
-                Habit::Cycles(count) => Some(Duration::from_secs(seconds) / count),
+                ClientBehavior::Once => None,
+                ClientBehavior::Cycles(count) => Some(Duration::from_secs(seconds) / count),
             };
             let (transfers, lives) = (transfers.clone(), Arc::clone(&lives));
             let set = set_of(size, number);
@@ -214,21 +216,26 @@ fn set_up(size: &Size, name: char, habit: Habit, seconds: u64) -> Result<Outcome
         let count = (size.rate * seconds as f64) as u32;
         let all = u64::from(size.addresses);
         let numbers = (0..count).map(move |n| (u64::from(n) * 7_919 % all) as u32);
-        scenario.add(send_at(node.rpc, size.rate, &Sent::default(), transfers.requests(numbers)));
+        scenario.add(send_at_rate(
+            node.rpc,
+            size.rate,
+            &SendStats::default(),
+            transfers.requests(numbers),
+        ));
         let over = Instant::now() + Duration::from_secs(seconds);
         let until = async {
             sleep_until(over).await;
             let all_told = async {
-                while transfers.told_len() < count as usize {
+                while transfers.included_len() < count as usize {
                     tokio::time::sleep(Duration::from_millis(50)).await;
                 }
             };
-            let _ = timeout(DRAIN, all_told).await;
+            let _ = timeout(DRAIN_TIMEOUT, all_told).await;
         };
         scenario.run(until).await
     };
     runtime.block_on(outcome)?;
-    let truth = transfers.told();
+    let truth = transfers.included();
     ensure!(!truth.is_empty(), "no transaction was in any block");
     let lives = std::mem::take(&mut *lives.lock());
     let (mut expected, mut received) = (0, 0);
@@ -240,7 +247,7 @@ fn set_up(size: &Size, name: char, habit: Habit, seconds: u64) -> Result<Outcome
     let watched =
         |number: &u32| (0..size.clients).any(|client| set_of(size, client).contains(number));
     let hits = truth.iter().filter(|(_, number)| watched(number)).count();
-    Ok(Outcome {
+    Ok(SetupResult {
         name,
         samples: memory.samples(),
         cycles: lives.iter().map(|life| life.stretches.len()).min().unwrap_or_default(),
@@ -266,10 +273,12 @@ async fn live(
     let mut began = born;
     let mut subscribed = Duration::ZERO;
     while !stop.is_stopped() {
-        let (subscription, after) = client.track("confirmed", set.clone().map(address_of)).await?;
+        let (subscription, after) =
+            client.subscribe_set("confirmed", set.clone().map(address_of)).await?;
         let tracked = Instant::now();
         let set = set.clone();
-        let mut stretch = Stretch { set, after, through: after, told: Vec::new(), sequence: 0 };
+        let mut stretch =
+            Stretch { set, after, through: after, notifications: Vec::new(), sequence: 0 };
         let until = every.map(|every| began + every * 2 / 3);
         let leave = async {
             match until {
@@ -284,7 +293,7 @@ async fn live(
                 () = &mut leave => break,
                 text = client.notification() => text?,
             };
-            stretch.note(&text)?;
+            stretch.record(&text)?;
         }
         // All that was in blocks when it was stopped; else all up to some block.
         let least = if stop.is_stopped() { transfers.last_slot() } else { 0 };
@@ -296,7 +305,7 @@ async fn live(
                 let parent = told["params"]["result"]["parent"].as_u64().context("no parent")?;
                 stretch.through = parent.max(stretch.through);
             } else {
-                stretch.note(&text)?;
+                stretch.record(&text)?;
             }
         }
         client.call("slotUnsubscribe", json!([slots])).await?;
@@ -304,7 +313,7 @@ async fn live(
         ensure!(ended == true, "{ended}");
         for text in client.take_early() {
             if !text.contains("\"slotNotification\"") {
-                stretch.note(&text)?;
+                stretch.record(&text)?;
             }
         }
         stretches.push(stretch);
@@ -324,9 +333,9 @@ async fn live(
 
 /// How many accounts a client was to be told of, and how many it was: each once, block by block.
 fn compared(stretch: &Stretch, truth: &[(u64, u32)]) -> Result<(usize, usize)> {
-    ensure!(stretch.told.is_sorted_by_key(|(slot, _)| *slot), "blocks are out of order");
+    ensure!(stretch.notifications.is_sorted_by_key(|(slot, _)| *slot), "blocks are out of order");
     let mut told: BTreeMap<u64, Vec<u32>> = BTreeMap::new();
-    for (slot, numbers) in &stretch.told {
+    for (slot, numbers) in &stretch.notifications {
         told.entry(*slot).or_default().extend(numbers);
     }
     let through = told.keys().last().copied().unwrap_or_default().max(stretch.through);
@@ -359,7 +368,7 @@ fn compared(stretch: &Stretch, truth: &[(u64, u32)]) -> Result<(usize, usize)> {
 }
 
 /// Memory over time, as numbers and as a drawing.
-fn write(path: &Path, outcomes: &[Outcome]) -> Result<()> {
+fn write(path: &Path, outcomes: &[SetupResult]) -> Result<()> {
     let mut text = String::from("set_up,sample,bytes\n");
     let mut svg = String::from(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 660 420\" font-family=\"sans-serif\" font-size=\"12\">\n",

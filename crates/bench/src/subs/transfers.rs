@@ -25,7 +25,7 @@ use crate::transfers::send_params;
 /// Enough for an account to stay.
 const LAMPORTS: u64 = 1_000_000;
 /// How often a new blockhash is asked for; one is good for a minute.
-const BLOCKHASH_EVERY: Duration = Duration::from_secs(2);
+const BLOCKHASH_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Transfers, and what became of them.
 #[derive(Clone)]
@@ -35,7 +35,7 @@ pub(super) struct Transfers {
     /// Which address each transaction is to.
     to: Arc<Mutex<HashMap<String, u32>>>,
     /// Slot and address of those that are in blocks, in their order.
-    told: Arc<Mutex<Vec<(u64, u32)>>>,
+    included: Arc<Mutex<Vec<(u64, u32)>>>,
 }
 
 impl Transfers {
@@ -44,7 +44,7 @@ impl Transfers {
             payers: Arc::new(payers),
             blockhash: Arc::new(Mutex::new(blockhash)),
             to: Arc::default(),
-            told: Arc::default(),
+            included: Arc::default(),
         }
     }
 
@@ -86,7 +86,7 @@ impl Transfers {
                 *all.blockhash.lock() = hash.parse()?;
                 tokio::select! {
                     () = stop.stopped() => return Ok(()),
-                    () = tokio::time::sleep(BLOCKHASH_EVERY) => {}
+                    () = tokio::time::sleep(BLOCKHASH_INTERVAL) => {}
                 }
             }
         })
@@ -112,23 +112,23 @@ impl Transfers {
                 let slot = result["slot"].as_u64().context("no slot")?;
                 let signature = result["signature"].as_str().context("no signature")?;
                 if let Some(number) = all.to.lock().get(signature) {
-                    all.told.lock().push((slot, *number));
+                    all.included.lock().push((slot, *number));
                 }
             }
         }))
     }
 
     /// What is in blocks so far.
-    pub(super) fn told(&self) -> Vec<(u64, u32)> {
-        self.told.lock().clone()
+    pub(super) fn included(&self) -> Vec<(u64, u32)> {
+        self.included.lock().clone()
     }
 
     /// The newest block that has any.
     pub(super) fn last_slot(&self) -> u64 {
-        self.told.lock().last().map_or(0, |(slot, _)| *slot)
+        self.included.lock().last().map_or(0, |(slot, _)| *slot)
     }
 
-    pub(super) fn told_len(&self) -> usize {
-        self.told.lock().len()
+    pub(super) fn included_len(&self) -> usize {
+        self.included.lock().len()
     }
 }

@@ -39,8 +39,8 @@ fn suites_are_measured_and_reported() -> Result<()> {
     for suite in ["account-info", "blocks", "slot", "supply", "version"] {
         let row = rows.iter().find(|row| row["name"] == suite);
         let counts = row.map_or(&Value::Null, |row| &row["counts"]);
-        ensure!(counts["right"].as_u64() > Some(0), "{suite}: {counts}");
-        ensure!(counts["wrong"] == 0 && counts["broken"] == 0, "{suite}: {counts}");
+        ensure!(counts["ok"].as_u64() > Some(0), "{suite}: {counts}");
+        ensure!(counts["errors"] == 0 && counts["broken"] == 0, "{suite}: {counts}");
     }
     ensure!(fs::read_to_string(&page)?.contains("<svg"), "no plot");
     let named = ["--suite", "token-accounts-by-delegate"];
@@ -68,14 +68,14 @@ fn a_generated_mix_is_replayed() -> Result<()> {
     let replay = ["--url", &url, "--replay", &log_text, "--speed", "2", "--runs", "1"];
     bench(&[&replay[..], &["--json", &report_text]].concat(), true)?;
     let counts = json(&report)?["rows"][0]["counts"].clone();
-    ensure!(counts["right"] == requests + 1, "{counts} of {requests} and one");
+    ensure!(counts["ok"] == requests + 1, "{counts} of {requests} and one");
     let both = bench(&[&replay[..], &["--scans", "4"]].concat(), false)?;
     ensure!(both.contains("cannot be used with '--scans <COUNT>'"), "{both}");
     Ok(())
 }
 
 #[test]
-fn rest_is_measured_with_the_process_beside_it() -> Result<()> {
+fn rest_is_measured_together_with_the_process() -> Result<()> {
     let node = Node::start(&["--slot-ms", "50"])?;
     let files = TempDir::new()?;
     let report = files.path().join("report.json").display().to_string();
@@ -90,9 +90,9 @@ fn rest_is_measured_with_the_process_beside_it() -> Result<()> {
         let row = rows.iter().find(|row| row["name"] == suite).unwrap_or(&Value::Null);
         // 200 a second for a fifth of one; on a machine that is busy, the last may come too late.
         let counts = |name: &str| row["counts"][name].as_u64().unwrap_or_default();
-        let (right, late) = (counts("right"), counts("unserved"));
+        let (right, late) = (counts("ok"), counts("unsent"));
         ensure!(right > 0 && right + late == 40, "{suite}: {}", row["counts"]);
-        ensure!(row["resident_bytes_most"].as_u64() > Some(1_000_000), "{suite}: {row}");
+        ensure!(row["peak_resident_bytes"].as_u64() > Some(1_000_000), "{suite}: {row}");
     }
     let said = bench(&[&short[..], &["--suite", "rest-everything"]].concat(), false)?;
     ensure!(said.contains("rest-program-accounts-post"), "{said}");
@@ -112,8 +112,8 @@ fn scans_are_answered_by_no_cache() -> Result<()> {
     ensure!(said.contains("scans: the endpoint has no account of 1nc1nerator"), "{said}");
     bench(&[&short[..], &scans, &system].concat(), true)?;
     let row = json(Path::new(&report))?["rows"][1].clone();
-    ensure!(row["name"] == "slot: scans beside it" && row["counts"]["wrong"] == 0, "{row}");
-    ensure!(row["counts"]["right"].as_u64() > Some(0), "{row}");
+    ensure!(row["name"] == "slot: scans beside it" && row["counts"]["errors"] == 0, "{row}");
+    ensure!(row["counts"]["ok"].as_u64() > Some(0), "{row}");
     let endpoint = Endpoint::parse(&node.rpc)?;
     let metrics = endpoint.request("GET", "/metrics", None);
     let (_, metrics) = Client::open(endpoint)?.exchange(&metrics)?;

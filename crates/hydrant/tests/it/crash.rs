@@ -28,7 +28,7 @@ use solana_signer::Signer;
 use solana_system_interface::instruction::transfer;
 use solana_transaction::versioned::VersionedTransaction;
 
-use crate::world::{CONFIRMED, WAIT, until};
+use crate::world::{CONFIRMED, WAIT_TIMEOUT, wait_until};
 
 const ROUNDS: &str = "HYDRANT_CRASH_ROUNDS";
 const ROUNDS_DEFAULT: usize = 5;
@@ -49,7 +49,7 @@ struct Node {
 }
 
 /// A transfer, and what was said of it.
-struct Sent {
+struct SentTransfer {
     transaction: VersionedTransaction,
     to: Pubkey,
     lamports: u64,
@@ -63,7 +63,7 @@ fn nothing_confirmed_is_lost_when_the_node_is_killed() -> Result<()> {
     let rounds = env::var(ROUNDS).map_or(Ok(ROUNDS_DEFAULT), |rounds| rounds.parse())?;
     let files = tempfile::tempdir()?;
     let payer = Keypair::new();
-    let mut fresh: Vec<Sent> = Vec::new();
+    let mut fresh: Vec<SentTransfer> = Vec::new();
     let mut confirmed: Vec<(Pubkey, u64)> = Vec::new();
     let mut sent = 0;
     for round in 0..rounds {
@@ -88,7 +88,7 @@ fn nothing_confirmed_is_lost_when_the_node_is_killed() -> Result<()> {
 }
 
 /// Sends transfers to a node until it is killed at a random moment.
-fn load_until_killed(mut node: Node, payer: &Keypair) -> Result<Vec<Sent>> {
+fn load_until_killed(mut node: Node, payer: &Keypair) -> Result<Vec<SentTransfer>> {
     let moment = Duration::from_millis(200 + RandomState::new().hash_one(()) % 1_500);
     let (ended, end) = sync_channel(SENDERS);
     let url = node.url.clone();
@@ -121,16 +121,16 @@ fn load_until_killed(mut node: Node, payer: &Keypair) -> Result<Vec<Sent>> {
 }
 
 /// Sends transfers and asks what became of them, until the node does not answer. Returns why.
-fn send_until_error(url: &str, payer: &Keypair, sent: &mut Vec<Sent>) -> anyhow::Error {
+fn send_until_error(url: &str, payer: &Keypair, sent: &mut Vec<SentTransfer>) -> anyhow::Error {
     let rpc = RpcClient::new_with_commitment(url.to_owned(), CONFIRMED);
     loop {
-        if let Err(err) = send_burst(&rpc, payer, sent).and_then(|()| ask(&rpc, sent)) {
+        if let Err(err) = send_burst(&rpc, payer, sent).and_then(|()| poll_statuses(&rpc, sent)) {
             return err;
         }
     }
 }
 
-fn send_burst(rpc: &RpcClient, payer: &Keypair, sent: &mut Vec<Sent>) -> Result<()> {
+fn send_burst(rpc: &RpcClient, payer: &Keypair, sent: &mut Vec<SentTransfer>) -> Result<()> {
     let blockhash = rpc.get_latest_blockhash()?;
     for _ in 0..BURST {
         let (to, lamports) = (Keypair::new().pubkey(), LAMPORTS + sent.len() as u64);
@@ -140,17 +140,17 @@ fn send_burst(rpc: &RpcClient, payer: &Keypair, sent: &mut Vec<Sent>) -> Result<
         let message = VersionedMessage::Legacy(message);
         let transaction = VersionedTransaction::try_new(message, &[payer])?;
         // Noted before it goes out: it may be executed though its answer never comes.
-        sent.push(Sent { transaction: transaction.clone(), to, lamports, confirmed: None });
+        sent.push(SentTransfer { transaction: transaction.clone(), to, lamports, confirmed: None });
         rpc.send_transaction_with_config(&transaction, skip_preflight())?;
     }
     Ok(())
 }
 
 /// Notes which of the youngest transfers are confirmed, and holds their accounts to it at once.
-fn ask(rpc: &RpcClient, sent: &mut [Sent]) -> Result<()> {
+fn poll_statuses(rpc: &RpcClient, sent: &mut [SentTransfer]) -> Result<()> {
     let first = sent.len().saturating_sub(256);
     let asked = &mut sent[first..];
-    let signatures: Vec<Signature> = asked.iter().map(Sent::signature).collect();
+    let signatures: Vec<Signature> = asked.iter().map(SentTransfer::signature).collect();
     let statuses = rpc.get_signature_statuses(&signatures)?.value;
     for (sent, status) in asked.iter_mut().zip(statuses) {
         let Some(status) = status else { continue };
@@ -170,10 +170,10 @@ fn ask(rpc: &RpcClient, sent: &mut [Sent]) -> Result<()> {
 }
 
 /// Holds a node that was started again to what was said before it was killed.
-fn check(node: &Node, sent: &[Sent]) -> Result<()> {
+fn check(node: &Node, sent: &[SentTransfer]) -> Result<()> {
     let rpc = RpcClient::new_with_commitment(node.url.clone(), CONFIRMED);
     for sent in sent.chunks(100) {
-        let signatures: Vec<Signature> = sent.iter().map(Sent::signature).collect();
+        let signatures: Vec<Signature> = sent.iter().map(SentTransfer::signature).collect();
         let statuses = rpc.get_signature_statuses_with_history(&signatures)?.value;
         let keys: Vec<Pubkey> = sent.iter().map(|sent| sent.to).collect();
         let accounts = rpc.get_multiple_accounts(&keys)?;
@@ -211,7 +211,7 @@ fn check_accounts(node: &Node, confirmed: &[(Pubkey, u64)]) -> Result<()> {
 }
 
 /// A transfer that was executed before the kill is not executed again, though its blockhash is valid.
-fn repeat(rpc: &RpcClient, sent: &Sent) -> Result<()> {
+fn repeat(rpc: &RpcClient, sent: &SentTransfer) -> Result<()> {
     let blockhash = sent.transaction.message.recent_blockhash();
     if !rpc.is_blockhash_valid(blockhash, CONFIRMED)? {
         return Ok(());
@@ -221,12 +221,14 @@ fn repeat(rpc: &RpcClient, sent: &Sent) -> Result<()> {
     ensure!(refused.contains("already been processed"), "sent again: {refused}");
     rpc.send_transaction_with_config(&sent.transaction, skip_preflight())?;
     let slot = rpc.get_slot()?;
-    until("a block after the repetition", WAIT, || Ok((rpc.get_slot()? > slot + 1).then_some(())))?;
+    wait_until("a block after the repetition", WAIT_TIMEOUT, || {
+        Ok((rpc.get_slot()? > slot + 1).then_some(()))
+    })?;
     ensure!(rpc.get_balance(&sent.to)? == sent.lamports, "{} ran twice", sent.signature());
     Ok(())
 }
 
-impl Sent {
+impl SentTransfer {
     fn signature(&self) -> Signature {
         self.transaction.signatures[0]
     }
@@ -253,7 +255,7 @@ impl Node {
             .stderr(File::create(&log)?)
             .spawn()?;
         let mut node = Self { process, url: String::new() };
-        let found = until("the node's endpoints", WAIT, || {
+        let found = wait_until("the node's endpoints", WAIT_TIMEOUT, || {
             if let Some(status) = node.process.try_wait()? {
                 bail!("hydrant dev ended with {status}: {}", fs::read_to_string(&log)?);
             }

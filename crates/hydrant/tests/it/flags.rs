@@ -14,14 +14,14 @@ use tempfile::TempDir;
 
 use crate::clients::ProgramElves;
 use crate::node::Node;
-use crate::world::until;
+use crate::world::wait_until;
 
 /// An address nobody has the key of.
 fn address(n: u8) -> String {
     Pubkey::new_from_array([n; 32]).to_string()
 }
 
-fn ask(node: &Node, method: &'static str, params: &Value) -> Result<Value> {
+fn call(node: &Node, method: &'static str, params: &Value) -> Result<Value> {
     let client = RpcClient::new(&node.rpc);
     client.send(RpcRequest::Custom { method }, params.clone()).context(method)
 }
@@ -45,7 +45,7 @@ fn account_file(dir: &Path, address: &str, lamports: u64) -> Result<PathBuf> {
 }
 
 fn lamports(node: &Node, address: &str) -> Result<Value> {
-    Ok(ask(node, "getBalance", &json!([address, {"commitment": "processed"}]))?["value"].clone())
+    Ok(call(node, "getBalance", &json!([address, {"commitment": "processed"}]))?["value"].clone())
 }
 
 #[test]
@@ -87,7 +87,7 @@ fn genesis_has_what_the_flags_give() -> Result<()> {
     assert_eq!(lamports(&node, &mint)?, json!(500_000_000_000_000_000_u64));
     let no_authority = Pubkey::default().to_string();
     for (program, authority) in [(program, json!(no_authority)), (upgradeable, json!(somebody))] {
-        let info = ask(
+        let info = call(
             &node,
             "getAccountInfo",
             &json!([program, {"commitment": "processed", "encoding": "jsonParsed"}]),
@@ -95,25 +95,25 @@ fn genesis_has_what_the_flags_give() -> Result<()> {
         assert_eq!(info["value"]["executable"], json!(true), "{program}");
         let data = info["value"]["data"]["parsed"]["info"]["programData"].clone();
         let params = json!([data, {"commitment": "processed", "encoding": "jsonParsed"}]);
-        let data = ask(&node, "getAccountInfo", &params)?;
+        let data = call(&node, "getAccountInfo", &params)?;
         assert_eq!(data["value"]["data"]["parsed"]["info"]["authority"], authority, "{program}");
     }
-    let schedule = ask(&node, "getEpochSchedule", &json!([]))?;
+    let schedule = call(&node, "getEpochSchedule", &json!([]))?;
     assert_eq!(schedule["slotsPerEpoch"], json!(64));
-    let slot = ask(&node, "getSlot", &json!([{"commitment": "processed"}]))?;
+    let slot = call(&node, "getSlot", &json!([{"commitment": "processed"}]))?;
     ensure!(slot.as_u64() >= Some(1_000), "slot {slot}");
-    let refused = ask(&node, "requestAirdrop", &json!([somebody, 3_000_000_000_u64]));
+    let refused = call(&node, "requestAirdrop", &json!([somebody, 3_000_000_000_u64]));
     let refused = format!("{:#}", refused.expect_err("more than the cap"));
     ensure!(refused.contains("--faucet-per-request-sol-cap"), "{refused}");
     Ok(())
 }
 
 #[test]
-fn a_ledger_directory_is_kept_until_reset() -> Result<()> {
+fn a_ledger_directory_persists_until_reset() -> Result<()> {
     let files = TempDir::new()?;
     let dir = files.path().join("ledger").display().to_string();
     let flags = ["--ledger", &dir, "--slot-ms", "0"];
-    let hash = |node: &Node| ask(node, "getGenesisHash", &json!([]));
+    let hash = |node: &Node| call(node, "getGenesisHash", &json!([]));
     let first = hash(&Node::start(&flags)?)?;
     assert_eq!(hash(&Node::start(&flags)?)?, first);
     let reset = [&flags[..], &["--reset"]].concat();
@@ -130,12 +130,12 @@ fn a_ledger_directory_has_a_log_with_what_scripts_look_for() -> Result<()> {
     let node = Node::start(&["--ledger", &dir.display().to_string(), "--slot-ms", "0"])?;
     let log = || fs::read_to_string(dir.join("validator.log"));
     let text = log()?;
-    let hash = ask(&node, "getGenesisHash", &json!([]))?;
+    let hash = call(&node, "getGenesisHash", &json!([]))?;
     let hash = hash.as_str().context("a hash")?;
     ensure!(text.contains(&format!("genesis hash: {hash}\n")), "{text}");
     let port = node.rpc.rsplit(':').next().context("a port")?;
     ensure!(text.contains(&format!("rpc bound to 127.0.0.1:{port}\n")), "{text}");
-    let version = ask(&node, "getVersion", &json!([]))?;
+    let version = call(&node, "getVersion", &json!([]))?;
     let feature_set = format!("feat:{},", version["feature-set"]);
     ensure!(text.contains(&feature_set), "{text}");
     drop(node);
@@ -149,14 +149,14 @@ fn a_ledger_directory_has_a_log_with_what_scripts_look_for() -> Result<()> {
 #[test]
 fn inflation_is_fixed_if_a_flag_says_so() -> Result<()> {
     let node = Node::start(&["--inflation-fixed", "0.25"])?;
-    let governor = ask(&node, "getInflationGovernor", &json!([]))?;
+    let governor = call(&node, "getInflationGovernor", &json!([]))?;
     let expected = json!({"initial": 0.25, "terminal": 0.25, "taper": 1.0, "foundation": 0.0,
                           "foundationTerm": 0.0});
     assert_eq!(governor, expected);
     let node = Node::start(&[])?;
-    let schedule = ask(&node, "getEpochSchedule", &json!([]))?;
+    let schedule = call(&node, "getEpochSchedule", &json!([]))?;
     assert_eq!(schedule["slotsPerEpoch"], json!(432_000));
-    let slots = ask(&node, "getLeaderSchedule", &json!([]))?;
+    let slots = call(&node, "getLeaderSchedule", &json!([]))?;
     let slots = slots.as_object().and_then(|by| by.values().next()).context("one leader")?;
     assert_eq!(slots.as_array().map(Vec::len), Some(432_000));
     assert_eq!(slots[431_999], json!(431_999));
@@ -184,7 +184,7 @@ fn a_configuration_file_says_the_same_and_is_checked() -> Result<()> {
     ensure!(good.0 && good.1.contains("settings are good"), "{}", good.1);
 
     let node = Node::start(&["--config", &config])?;
-    let schedule = ask(&node, "getEpochSchedule", &json!([]))?;
+    let schedule = call(&node, "getEpochSchedule", &json!([]))?;
     assert_eq!(schedule["slotsPerEpoch"], json!(64));
     Ok(())
 }
@@ -206,7 +206,7 @@ fn an_index_is_off_or_leaves_a_key_out() -> Result<()> {
     let vote = "Vote111111111111111111111111111111111111111";
     let accounts = |node: &Node, program: &str| {
         let config = json!({"commitment": "processed", "encoding": "base64"});
-        ask(node, "getProgramAccounts", &json!([program, config]))
+        call(node, "getProgramAccounts", &json!([program, config]))
     };
     let flags = ["--account-index", "spl-token-mint", "--account-index", "program-id"];
     let out = ["--account-index-exclude-key", system.as_str()];
@@ -218,17 +218,17 @@ fn an_index_is_off_or_leaves_a_key_out() -> Result<()> {
     let node = Node::start(&["--account-index", "none"])?;
     ensure!(accounts(&node, &system)?.as_array().is_some_and(|found| !found.is_empty()));
     assert_eq!(accounts(&node, vote)?.as_array().map(Vec::len), Some(1));
-    let validators = ask(&node, "getVoteAccounts", &json!([{"commitment": "processed"}]))?;
+    let validators = call(&node, "getVoteAccounts", &json!([{"commitment": "processed"}]))?;
     let count = |which: &str| validators[which].as_array().map_or(0, Vec::len);
     assert_eq!(count("current") + count("delinquent"), 1, "which it is, is a matter of time");
     Ok(())
 }
 
 #[test]
-fn the_log_tells_what_each_part_uses_and_again_when_asked() -> Result<()> {
+fn memory_use_is_logged_at_start_and_on_request() -> Result<()> {
     let node = Node::start(&[])?;
     let told = |times: usize| {
-        until("a line of memory", Duration::from_secs(30), || {
+        wait_until("a line of memory", Duration::from_secs(30), || {
             let log = node.log_end();
             Ok((log.matches("memory: addresses ").count() >= times).then_some(log))
         })

@@ -27,7 +27,7 @@ fn hydrant(args: &[&str]) -> Result<Output> {
 }
 
 #[test]
-fn a_node_goes_on_from_a_snapshot() -> Result<()> {
+fn a_node_resumes_from_a_snapshot() -> Result<()> {
     let sample = sample()?;
     let node = Node::start(&["--from-snapshot", &sample.to_string_lossy()])?;
     let client = RpcClient::new_with_commitment(node.rpc.clone(), CommitmentConfig::processed());

@@ -111,7 +111,7 @@ fn accounts_that_programs_would_not_expect_leave_the_node_running() -> Result<()
         account_file(files.path(), address, "AAAA")?;
     }
     let node = Node::start(&["--account-dir", &files.path().display().to_string()])?;
-    let world = crate::world::World::on(&node);
+    let world = crate::world::World::new(&node);
     let slot = world.rpc.get_slot()?;
     world.slot_after(slot + 1)?;
     let log = node.log();
@@ -126,7 +126,7 @@ fn a_bad_file_of_a_directory_costs_no_ledger() -> Result<()> {
     fs::create_dir(&accounts)?;
     let ledger = ledger.display().to_string();
     let hash = |node: &Node| -> Result<String> {
-        Ok(crate::world::World::on(node).rpc.get_genesis_hash()?.to_string())
+        Ok(crate::world::World::new(node).rpc.get_genesis_hash()?.to_string())
     };
     let first = hash(&Node::start(&["--ledger", &ledger])?)?;
     fs::write(accounts.join("a.json"), "{}")?;

@@ -15,11 +15,11 @@ use solana_signature::Signature;
 use tempfile::TempDir;
 
 use crate::node::Node;
-use crate::world::{World, until};
+use crate::world::{World, wait_until};
 
 const ACCOUNTS: u32 = 20_000;
 const MIB: f64 = 1_048_576.0;
-const WAIT: Duration = Duration::from_secs(120);
+const WAIT_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Token accounts of 50 mints, two of each owner.
 fn write_accounts(dir: &Path) -> Result<()> {
@@ -51,7 +51,7 @@ type Parts = Vec<(String, f64)>;
 
 /// The parts, their sum, and the resident size.
 fn memory(node: &Node) -> Result<(Parts, f64, f64)> {
-    let text = crate::watched::metrics(node)?;
+    let text = crate::observability::metrics(node)?;
     let value = |line: &str| -> Result<f64> {
         line.rsplit(' ').next().and_then(|value| value.parse().ok()).context("a value")
     };
@@ -67,7 +67,7 @@ fn memory(node: &Node) -> Result<(Parts, f64, f64)> {
 
 /// Bytes that no part names, of a node that has stood for some slots.
 fn unnamed(node: &Node) -> Result<(f64, String)> {
-    let world = World::on(node);
+    let world = World::new(node);
     let slot = world.rpc.get_slot()?;
     world.slot_after(slot + 20)?;
     let (parts, sum, resident) = memory(node)?;
@@ -93,14 +93,14 @@ fn what_is_resident_is_named_and_a_directory_of_accounts_leaves_its_accounts_and
 }
 
 #[test]
-fn blocks_are_kept_for_clients_that_come_back_only_if_there_are_any() -> Result<()> {
+fn blocks_are_retained_for_resuming_clients_only_if_there_are_any() -> Result<()> {
     let node = Node::start(&["--slot-ms", "20"])?;
     let resume = || -> Result<f64> {
         let parts = memory(&node)?.0;
         let part = parts.iter().find(|(part, _)| part == "resume");
         part.map(|(_, bytes)| *bytes).context("the part `resume`")
     };
-    let world = World::on(&node);
+    let world = World::new(&node);
     let slot = world.rpc.get_slot()?;
     world.slot_after(slot + 60)?;
     let alone = resume()?;
@@ -110,7 +110,7 @@ fn blocks_are_kept_for_clients_that_come_back_only_if_there_are_any() -> Result<
 }
 
 /// Connects to a node, sends `bytes`, and leaves the connection open.
-fn hold(address: &str, bytes: &[u8]) -> Result<TcpStream> {
+fn open_connection(address: &str, bytes: &[u8]) -> Result<TcpStream> {
     let mut stream = TcpStream::connect(address)?;
     stream.set_read_timeout(Some(Duration::from_secs(60)))?;
     stream.write_all(bytes)?;
@@ -118,10 +118,10 @@ fn hold(address: &str, bytes: &[u8]) -> Result<TcpStream> {
 }
 
 /// A WebSocket with a message that has begun and does not end.
-fn hold_message(address: &str, bytes: usize) -> Result<TcpStream> {
+fn open_unfinished_message(address: &str, bytes: usize) -> Result<TcpStream> {
     let upgrade = "GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
                    Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
-    let mut stream = hold(address, upgrade.as_bytes())?;
+    let mut stream = open_connection(address, upgrade.as_bytes())?;
     let mut response = Vec::new();
     while !response.ends_with(b"\r\n\r\n") {
         let mut byte = [0];
@@ -141,7 +141,7 @@ fn hold_message(address: &str, bytes: usize) -> Result<TcpStream> {
 }
 
 #[test]
-fn what_clients_hold_open_is_named_and_given_back() -> Result<()> {
+fn memory_of_open_connections_is_reported_and_released() -> Result<()> {
     const CONNECTIONS: usize = 150;
     const BODIES: usize = 300;
     const BODY_BYTES: usize = 40_000;
@@ -180,16 +180,16 @@ fn what_clients_hold_open_is_named_and_given_back() -> Result<()> {
     let list = format!("{}{list}", post(list.len()));
     let mut open = Vec::new();
     for _ in 0..CONNECTIONS {
-        open.push(hold(&address, b"GET /health HTTP/1.1\r\nHost: a\r\n\r\n")?);
+        open.push(open_connection(&address, b"GET /health HTTP/1.1\r\nHost: a\r\n\r\n")?);
     }
     for _ in 0..BODIES {
-        open.push(hold(&address, &body)?);
+        open.push(open_connection(&address, &body)?);
     }
     for _ in 0..MESSAGES {
-        open.push(hold_message(&address, MESSAGE_BYTES)?);
+        open.push(open_unfinished_message(&address, MESSAGE_BYTES)?);
     }
     for _ in 0..UNREAD {
-        open.push(hold(&address, list.as_bytes())?);
+        open.push(open_connection(&address, list.as_bytes())?);
     }
     for at in 0..WAITERS {
         let mut signature = [1; 64];
@@ -198,7 +198,7 @@ fn what_clients_hold_open_is_named_and_given_back() -> Result<()> {
         let wait = format!(
             "GET /v1/transactions/{signature}/status?waitMs=60000 HTTP/1.1\r\nHost: a\r\n\r\n"
         );
-        open.push(hold(&address, wait.as_bytes())?);
+        open.push(open_connection(&address, wait.as_bytes())?);
     }
     let least = BODIES * BODY_BYTES + MESSAGES * MESSAGE_BYTES + open.len() * 20_480;
     let least = 0.95 * least as f64;
@@ -206,7 +206,7 @@ fn what_clients_hold_open_is_named_and_given_back() -> Result<()> {
         let (parts, named, resident) = memory(&node)?;
         Ok::<_, anyhow::Error>((parts, named - before, resident - resident_before))
     };
-    until("what is held, named", WAIT, || Ok((grown()?.1 >= least).then_some(())))
+    wait_until("what is held, named", WAIT_TIMEOUT, || Ok((grown()?.1 >= least).then_some(())))
         .with_context(|| format!("{:?}", grown()))?;
     let (parts, named, resident) = grown()?;
     ensure!(
@@ -216,6 +216,8 @@ fn what_clients_hold_open_is_named_and_given_back() -> Result<()> {
         named / MIB
     );
     drop(open);
-    until("what was held, given back", WAIT, || Ok((grown()?.1 < 0.2 * least).then_some(())))
-        .with_context(|| format!("{:?}", grown()))
+    wait_until("what was held, given back", WAIT_TIMEOUT, || {
+        Ok((grown()?.1 < 0.2 * least).then_some(()))
+    })
+    .with_context(|| format!("{:?}", grown()))
 }

@@ -14,10 +14,10 @@ use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::world::until;
+use crate::world::wait_until;
 
 /// Runs its arguments, and ends them when standard input does.
-const WATCH: &str =
+const WATCHDOG: &str =
     r#"exec 3<&0; "$@" 3<&- & node=$!; (read -r _ <&3; kill $node 2>/dev/null) & wait $node"#;
 const LOG_LINES_SHOWN: usize = 60;
 
@@ -29,7 +29,7 @@ pub(crate) struct Node {
     pub(crate) ws: String,
     /// Address of the TPU, over QUIC.
     pub(crate) tpu: String,
-    watch: Child,
+    watchdog: Child,
     log: PathBuf,
     _files: TempDir,
 }
@@ -43,7 +43,7 @@ impl Node {
         let watch = Command::new("sh")
             .args([
                 "-c",
-                WATCH,
+                WATCHDOG,
                 "sh",
                 env!("CARGO_BIN_EXE_hydrant"),
                 "dev",
@@ -66,12 +66,12 @@ impl Node {
             rpc: String::new(),
             ws: String::new(),
             tpu: String::new(),
-            watch,
+            watchdog: watch,
             log,
             _files: files,
         };
-        let found = until("the node's endpoints", Duration::from_secs(30), || {
-            if let Some(status) = node.watch.try_wait()? {
+        let found = wait_until("the node's endpoints", Duration::from_secs(30), || {
+            if let Some(status) = node.watchdog.try_wait()? {
                 bail!("hydrant dev ended with {status}");
             }
             Ok(fs::read(&endpoints)
@@ -87,7 +87,7 @@ impl Node {
 
     /// The process of the node itself, under the shell that watches it.
     pub(crate) fn pid(&self) -> Result<String> {
-        let children = format!("/proc/{0}/task/{0}/children", self.watch.id());
+        let children = format!("/proc/{0}/task/{0}/children", self.watchdog.id());
         let children = fs::read_to_string(&children).context(children)?;
         let is_node = |pid: &&str| {
             let name = fs::read_to_string(format!("/proc/{pid}/comm"));
@@ -109,8 +109,8 @@ impl Node {
     }
 
     fn stop(&mut self) -> io::Result<()> {
-        drop(self.watch.stdin.take());
-        self.watch.wait().map(drop)
+        drop(self.watchdog.stdin.take());
+        self.watchdog.wait().map(drop)
     }
 }
 

@@ -41,7 +41,7 @@ fn simulate(rpc: &RpcClient, transaction: &str) -> Result<Value> {
 #[test]
 fn a_client_learns_that_a_program_is_not_there_and_what_was_loaded() -> Result<()> {
     let node = Node::start(&["--slot-ms", "100"])?;
-    let world = World { payer: Keypair::new_from_array([1; 32]), ..World::on(&node) };
+    let world = World { payer: Keypair::new_from_array([1; 32]), ..World::new(&node) };
     world.airdrop(&world.payer.pubkey(), 1)?;
 
     let result = simulate(&world.rpc, CALL_OF_NOTHING)?;
@@ -76,7 +76,7 @@ fn a_client_learns_that_a_program_is_not_there_and_what_was_loaded() -> Result<(
 }
 
 /// What `hydrant dev` prints, and whether it succeeds.
-fn said(args: &[&str]) -> Result<(bool, String)> {
+fn run_dev(args: &[&str]) -> Result<(bool, String)> {
     let run = Command::new(env!("CARGO_BIN_EXE_hydrant")).arg("dev").args(args).output()?;
     let text = [run.stdout, run.stderr].concat();
     Ok((run.status.success(), String::from_utf8_lossy(&text).into_owned()))
@@ -94,14 +94,14 @@ fn a_check_refuses_an_elf_with_an_unknown_symbol() -> Result<()> {
     fs::write(&bad, &elf)?;
     let address = Keypair::new().pubkey().to_string();
     let checked = |path: &std::path::Path| {
-        said(&["--check", "--bpf-program", &address, &path.to_string_lossy()])
+        run_dev(&["--check", "--bpf-program", &address, &path.to_string_lossy()])
     };
     let (is_good, text) = checked(&good)?;
     ensure!(is_good && text.contains("settings are good"), "{text}");
     let (is_good, text) = checked(&bad)?;
     ensure!(!is_good && text.contains("sol_bogusubkey"), "{text}");
     ensure!(text.contains(&address), "{text}");
-    let (_, text) = said(&["--check", "--deactivate-feature", "nothing"])?;
+    let (_, text) = run_dev(&["--check", "--deactivate-feature", "nothing"])?;
     ensure!(text.contains("--deactivate-feature \"nothing\""), "{text}");
     Ok(())
 }
@@ -112,7 +112,7 @@ fn a_ledger_is_not_started_with_other_features_than_its_own() -> Result<()> {
     let ledger = files.path().join("ledger");
     let ledger = ledger.to_string_lossy();
     drop(Node::start(&["--ledger", &ledger, "--features", "mainnet"])?);
-    let (is_good, text) = said(&["--ledger", &ledger, "--features", "all", "--rpc-port", "0"])?;
+    let (is_good, text) = run_dev(&["--ledger", &ledger, "--features", "all", "--rpc-port", "0"])?;
     ensure!(!is_good && text.contains("--features"), "{text}");
     drop(Node::start(&["--ledger", &ledger])?);
     Ok(())

@@ -19,7 +19,7 @@ use crate::world::{LAMPORTS_PER_SOL, World};
 #[test]
 fn rust_client_flow() -> Result<()> {
     let node = Node::start(NODE_FLAGS)?;
-    let (world, socket) = (World::on(&node), Socket::open(&node.ws)?);
+    let (world, socket) = (World::new(&node), Socket::open(&node.ws)?);
     flow(&world, &socket).with_context(|| format!("the node's log ends\n{}", node.log_end()))
 }
 

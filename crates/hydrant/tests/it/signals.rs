@@ -11,7 +11,7 @@ use solana_pubkey::Pubkey;
 use solana_rpc_client::rpc_client::RpcClient;
 use tempfile::TempDir;
 
-use crate::world::{LAMPORTS_PER_SOL, WAIT, until};
+use crate::world::{LAMPORTS_PER_SOL, WAIT_TIMEOUT, wait_until};
 
 /// A node without a shell around it, so that signals and the exit status are its own.
 struct Plain {
@@ -35,7 +35,7 @@ impl Plain {
             .stdout(Stdio::null())
             .spawn()
             .context("start hydrant dev")?;
-        let url = until("the node's endpoints", WAIT, || {
+        let url = wait_until("the node's endpoints", WAIT_TIMEOUT, || {
             if let Some(status) = child.try_wait()? {
                 bail!("hydrant dev ended with {status}");
             }
@@ -55,7 +55,7 @@ impl Plain {
     }
 
     fn end(&mut self) -> Result<ExitStatus> {
-        until("the node's end", WAIT, || Ok(self.child.try_wait()?))
+        wait_until("the node's end", WAIT_TIMEOUT, || Ok(self.child.try_wait()?))
     }
 }
 
@@ -82,7 +82,7 @@ fn each_signal_that_ends_the_node_completes_the_open_block_first() -> Result<()>
         ensure!(before == sol * LAMPORTS_PER_SOL, "{before} lamports before SIG{name}");
         sol += 1;
         node.rpc.request_airdrop(&somebody, LAMPORTS_PER_SOL)?;
-        until("the airdrop, processed", WAIT, || {
+        wait_until("the airdrop, processed", WAIT_TIMEOUT, || {
             Ok((node.rpc.get_balance(&somebody)? == sol * LAMPORTS_PER_SOL).then_some(()))
         })?;
         node.signal(name)?;

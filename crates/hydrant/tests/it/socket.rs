@@ -14,7 +14,7 @@ use solana_pubsub_client::nonblocking::pubsub_client::{PubsubClient, PubsubClien
 use tokio::runtime::Runtime;
 
 const INBOX_ITEMS_MAX: usize = 10_000;
-const WAIT: Duration = Duration::from_secs(30);
+const WAIT_TIMEOUT: Duration = Duration::from_secs(30);
 
 type Subscribed<T> = (BoxStream<'static, T>, Box<dyn FnOnce() -> BoxFuture<'static, ()> + Send>);
 
@@ -70,7 +70,7 @@ pub(crate) struct Inbox<T> {
 impl<T: std::fmt::Debug> Inbox<T> {
     /// The next notification.
     pub(crate) fn next(&self) -> Result<T> {
-        self.items.recv_timeout(WAIT).context("no notification in 30 s")
+        self.items.recv_timeout(WAIT_TIMEOUT).context("no notification in 30 s")
     }
 
     /// Every notification up to the first that `last` accepts, which ends the list.

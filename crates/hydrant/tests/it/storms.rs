@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
-use testkit::scenario::{Client, Figures, Node, Storm};
+use testkit::scenario::{Client, Node, ScrapedMetrics, Storm};
 
 /// A slot of the node in the storm.
 const SLOT: Duration = Duration::from_millis(400);
@@ -18,7 +18,7 @@ const CLIENTS: u32 = 5_000;
 /// Storms, one after the other.
 const STORMS: usize = 4;
 /// Nothing of any client.
-const NOTHING: [(&str, f64); 5] = [
+const IDLE_METRICS: [(&str, f64); 5] = [
     ("hydrant_websocket_connections", 0.0),
     ("hydrant_subscriptions", 0.0),
     ("hydrant_tracked_addresses", 0.0),
@@ -46,7 +46,7 @@ fn clients() -> u32 {
 }
 
 /// One who listens through all of it, and must miss nothing.
-async fn slots(ws: std::net::SocketAddr) -> Result<Client> {
+async fn slot_client(ws: std::net::SocketAddr) -> Result<Client> {
     let mut client = Client::connect(ws).await?;
     client.call("slotSubscribe", json!([])).await?;
     Ok(client)
@@ -62,10 +62,10 @@ async fn next_slot(client: &mut Client) -> Result<u64> {
 async fn storms_of_clients_that_loop_and_vanish_leave_nothing() -> Result<()> {
     let clients = clients();
     let node = Node::start(program(), &["--slot-ms", &SLOT.as_millis().to_string()]).await?;
-    let mut listener = slots(node.ws).await?;
+    let mut listener = slot_client(node.ws).await?;
     let first = next_slot(&mut listener).await?;
     let with_listener = {
-        let mut figures = NOTHING;
+        let mut figures = IDLE_METRICS;
         (figures[0].1, figures[1].1) = (1.0, 1.0);
         figures
     };
@@ -74,10 +74,10 @@ async fn storms_of_clients_that_loop_and_vanish_leave_nothing() -> Result<()> {
     for _ in 0..STORMS {
         let storm = Storm::run(&node, clients, now).await?;
         // What waits for the listener is for it to read.
-        Figures::until(node.rpc, &with_listener[..3]).await?;
+        ScrapedMetrics::wait_until(node.rpc, &with_listener[..3]).await?;
         println!(
             "{clients} clients within {:?}; {} MiB before all, {} with them, {} after",
-            storm.up,
+            storm.connect_time,
             before >> 20,
             storm.resident_bytes >> 20,
             node.resident_bytes()? >> 20,
@@ -101,12 +101,12 @@ async fn storms_of_clients_that_loop_and_vanish_leave_nothing() -> Result<()> {
         }
     }
     drop(listener);
-    Figures::until(node.rpc, &NOTHING).await?;
+    ScrapedMetrics::wait_until(node.rpc, &IDLE_METRICS).await?;
     Ok(())
 }
 
 /// The node under a limit of open files.
-fn limited(dir: &Path, files: u32) -> Result<PathBuf> {
+fn with_fd_limit(dir: &Path, files: u32) -> Result<PathBuf> {
     use std::os::unix::fs::PermissionsExt;
     let script = dir.join("hydrant");
     let text = format!("#!/bin/sh\nulimit -n {files}\nexec '{}' \"$@\"\n", program().display());
@@ -116,10 +116,10 @@ fn limited(dir: &Path, files: u32) -> Result<PathBuf> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_node_out_of_descriptors_refuses_at_once_and_goes_on() -> Result<()> {
+async fn a_node_out_of_descriptors_refuses_at_once_and_recovers() -> Result<()> {
     let dir = tempfile::tempdir()?;
-    let node = Node::start(&limited(dir.path(), 128)?, &["--slot-ms", "100"]).await?;
-    let mut listener = slots(node.ws).await?;
+    let node = Node::start(&with_fd_limit(dir.path(), 128)?, &["--slot-ms", "100"]).await?;
+    let mut listener = slot_client(node.ws).await?;
     let mut last = next_slot(&mut listener).await?;
     let (mut taken, mut refused) = (Vec::new(), 0);
     for _ in 0..300 {
@@ -141,8 +141,8 @@ async fn a_node_out_of_descriptors_refuses_at_once_and_goes_on() -> Result<()> {
     ensure!(spun < Duration::from_secs(1), "{spun:?} of CPU with nothing to do");
     drop(taken);
     drop(listener);
-    Figures::until(node.rpc, &NOTHING).await?;
-    let mut again = slots(node.ws).await?;
+    ScrapedMetrics::wait_until(node.rpc, &IDLE_METRICS).await?;
+    let mut again = slot_client(node.ws).await?;
     next_slot(&mut again).await?;
     Ok(())
 }

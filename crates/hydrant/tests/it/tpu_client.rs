@@ -25,14 +25,14 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::clients::{NODE_FLAGS, ProgramElves};
 use crate::node::Node;
-use crate::world::{CONFIRMED, WAIT, World, until};
+use crate::world::{CONFIRMED, WAIT_TIMEOUT, World, wait_until};
 
 const CHUNK: usize = 900;
 
 #[test]
 fn transfers_over_quic_land() -> Result<()> {
     let node = Node::start(NODE_FLAGS)?;
-    let world = World::on(&node);
+    let world = World::new(&node);
     world.airdrop(&world.payer.pubkey(), 10)?;
     let nodes = world.rpc.get_cluster_nodes()?;
     ensure!(nodes[0].tpu_quic.is_some_and(|tpu| tpu.to_string() == node.tpu), "{nodes:?}");
@@ -74,7 +74,7 @@ fn send(
 #[test]
 fn a_program_is_deployed_over_quic() -> Result<()> {
     let node = Node::start(NODE_FLAGS)?;
-    let world = World::on(&node);
+    let world = World::new(&node);
     world.airdrop(&world.payer.pubkey(), 100)?;
     let elf = fs::read(&ProgramElves::find()?.first).context("read the ELF")?;
     let (payer, buffer, program) = (world.payer.pubkey(), Keypair::new(), Keypair::new());
@@ -128,7 +128,7 @@ fn a_program_is_deployed_over_quic() -> Result<()> {
 
     // The client may fall back to RPC; the node's own count says that it had no need.
     let wanted = messages.len() as u64;
-    until("the node's count of transactions over QUIC", WAIT, || {
+    wait_until("the node's count of transactions over QUIC", WAIT_TIMEOUT, || {
         Ok((accepted(&node.log_end()) >= wanted).then_some(()))
     })
 }
@@ -149,7 +149,7 @@ fn what_is_accepted_is_forwarded() -> Result<()> {
     let second = Node::start(NODE_FLAGS)?;
     let to = second.tpu.clone();
     let first = Node::start(&[NODE_FLAGS, &["--forward", &to]].concat())?;
-    let world = World::on(&first);
+    let world = World::new(&first);
     world.airdrop(&world.payer.pubkey(), 10)?;
     let blockhash = world.rpc.get_latest_blockhash()?;
     let transfers = (1_000_000..1_000_010).map(|lamports| {
@@ -157,11 +157,11 @@ fn what_is_accepted_is_forwarded() -> Result<()> {
         world.sign(&[transfer], &[], &[], blockhash)
     });
     let _client = send(&first, &transfers.collect::<Result<Vec<_>>>()?)?;
-    until("the second node's count", WAIT, || {
+    wait_until("the second node's count", WAIT_TIMEOUT, || {
         Ok(second.log_end().contains("10 received").then_some(()))
     })
     .with_context(|| format!("{}\n{}", first.log_end(), second.log_end()))?;
-    until("the first node's count", Duration::from_secs(15), || {
+    wait_until("the first node's count", Duration::from_secs(15), || {
         Ok(first.log_end().contains("10 sent, 10 delivered").then_some(()))
     })?;
     Ok(())

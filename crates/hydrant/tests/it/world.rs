@@ -22,7 +22,7 @@ use solana_transaction_status_client_types::{
 use crate::node::Node;
 
 pub(crate) const LAMPORTS_PER_SOL: u64 = 1_000_000_000;
-pub(crate) const WAIT: Duration = Duration::from_secs(30);
+pub(crate) const WAIT_TIMEOUT: Duration = Duration::from_secs(30);
 pub(crate) const CONFIRMED: CommitmentConfig = CommitmentConfig::confirmed();
 
 /// A client at `confirmed`, and three funded people.
@@ -35,7 +35,7 @@ pub(crate) struct World {
 
 impl World {
     /// Nobody has anything yet.
-    pub(crate) fn on(node: &Node) -> Self {
+    pub(crate) fn new(node: &Node) -> Self {
         let rpc = RpcClient::new_with_commitment(node.rpc.clone(), CONFIRMED);
         Self { rpc, payer: Keypair::new(), alice: Keypair::new(), bob: Keypair::new() }
     }
@@ -100,7 +100,7 @@ impl World {
 
     /// How the transaction landed, once it is confirmed.
     pub(crate) fn confirmed(&self, signature: &Signature) -> Result<TransactionResult<()>> {
-        until("a confirmed signature", WAIT, || {
+        wait_until("a confirmed signature", WAIT_TIMEOUT, || {
             Ok(self.rpc.get_signature_status_with_commitment(signature, CONFIRMED)?)
         })
     }
@@ -125,7 +125,9 @@ impl World {
 
     /// Returns once a slot after `slot` is confirmed.
     pub(crate) fn slot_after(&self, slot: u64) -> Result<()> {
-        until("a later confirmed slot", WAIT, || Ok((self.rpc.get_slot()? > slot).then_some(())))
+        wait_until("a later confirmed slot", WAIT_TIMEOUT, || {
+            Ok((self.rpc.get_slot()? > slot).then_some(()))
+        })
     }
 
     pub(crate) fn rent(&self, size: usize) -> Result<u64> {
@@ -138,7 +140,7 @@ impl World {
     clippy::disallowed_methods,
     reason = "a process outside has no other way to say that it is ready"
 )]
-pub(crate) fn until<T>(
+pub(crate) fn wait_until<T>(
     what: &str,
     wait: Duration,
     mut probe: impl FnMut() -> Result<Option<T>>,

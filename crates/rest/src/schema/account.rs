@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::kit::*;
+use super::builder::*;
 use super::node::next_page;
 
 /// Token programs, as parsed data names them.
@@ -65,9 +65,9 @@ pub(super) fn all() -> Vec<(&'static str, Value)> {
         ("Amount", amount()),
         (
             "Accounts",
-            list(
+            array(
                 "In the order of the request.",
-                maybe(named("Account", "The account; null if there is none.")),
+                nullable(reference("Account", "The account; null if there is none.")),
             ),
         ),
         ("AccountsPage", page()),
@@ -80,34 +80,36 @@ fn account() -> Value {
         [
             ("lamports", lamports("Its balance.")),
             ("owner", key("The program that it belongs to.")),
-            ("executable", flag("Whether it is a program.")),
+            ("executable", boolean("Whether it is a program.")),
             ("rentEpoch", uint(64, "When it owes rent; 2^64 - 1 if never.")),
             ("space", uint(64, "Bytes of all its data, whatever part of it is told.")),
-            ("data", named("AccountData", "Its data, as `encoding` asks for it.")),
+            ("data", reference("AccountData", "Its data, as `encoding` asks for it.")),
         ],
     )
 }
 
 fn data() -> Value {
     let encodings = &["base58", "base64", "base64+zstd"];
-    let bytes = [text("The bytes."), word("How they are encoded.", encodings)];
-    any(
+    let bytes = [string("The bytes."), string_enum("How they are encoded.", encodings)];
+    any_of(
         "Its bytes; with `encoding=jsonParsed` what they mean, or base64 where that is not known.",
         [
             tuple("Its bytes and their encoding.", bytes),
-            named("ParsedToken", "Of a token program."),
-            named("ParsedData", "Of another program."),
+            reference("ParsedToken", "Of a token program."),
+            reference("ParsedData", "Of another program."),
         ],
     )
 }
 
 fn parsed_token() -> Value {
     let of = |told: &str, kind: &str, name: &str| {
-        let members =
-            [("type", word("What it is.", &[kind])), ("info", named(name, "Its members."))];
+        let members = [
+            ("type", string_enum("What it is.", &[kind])),
+            ("info", reference(name, "Its members.")),
+        ];
         object(told, members)
     };
-    let parsed = any(
+    let parsed = any_of(
         "What the data means.",
         [
             of("A token account.", "account", "TokenAccount"),
@@ -118,7 +120,7 @@ fn parsed_token() -> Value {
     object(
         "Data of a token program.",
         [
-            ("program", word("The program.", TOKEN_PROGRAMS)),
+            ("program", string_enum("The program.", TOKEN_PROGRAMS)),
             ("parsed", parsed),
             ("space", uint(64, "Bytes of the data.")),
         ],
@@ -131,12 +133,15 @@ fn token_account() -> Value {
         [
             ("mint", key("Their mint.")),
             ("owner", key("Whose they are.")),
-            ("tokenAmount", named("Amount", "How many.")),
-            ("state", word("Whether they can be moved.", TOKEN_STATES)),
-            ("isNative", flag("Whether they stand for lamports.")),
-            ("rentExemptReserve?", named("Amount", "Of native ones: what is not theirs to move.")),
+            ("tokenAmount", reference("Amount", "How many.")),
+            ("state", string_enum("Whether they can be moved.", TOKEN_STATES)),
+            ("isNative", boolean("Whether they stand for lamports.")),
+            (
+                "rentExemptReserve?",
+                reference("Amount", "Of native ones: what is not theirs to move."),
+            ),
             ("delegate?", key("Who else may move some.")),
-            ("delegatedAmount?", named("Amount", "How many he may move.")),
+            ("delegatedAmount?", reference("Amount", "How many he may move.")),
             ("closeAuthority?", key("Who else may close the account.")),
             ("extensions?", extensions()),
         ],
@@ -147,11 +152,11 @@ fn mint() -> Value {
     object(
         "A kind of token.",
         [
-            ("mintAuthority", maybe(key("Who may make more; null if nobody."))),
-            ("supply", digits("How many there are, in the smallest unit.")),
+            ("mintAuthority", nullable(key("Who may make more; null if nobody."))),
+            ("supply", integer_string("How many there are, in the smallest unit.")),
             ("decimals", uint(8, "Digits after the point of a whole token.")),
-            ("isInitialized", flag("Whether it is in use.")),
-            ("freezeAuthority", maybe(key("Who may freeze accounts; null if nobody."))),
+            ("isInitialized", boolean("Whether it is in use.")),
+            ("freezeAuthority", nullable(key("Who may freeze accounts; null if nobody."))),
             ("extensions?", extensions()),
         ],
     )
@@ -163,22 +168,22 @@ fn multisig() -> Value {
         [
             ("numRequiredSigners", uint(8, "How many are to sign.")),
             ("numValidSigners", uint(8, "How many there are.")),
-            ("isInitialized", flag("Whether it is in use.")),
-            ("signers", list("They.", key("An address."))),
+            ("isInitialized", boolean("Whether it is in use.")),
+            ("signers", array("They.", key("An address."))),
         ],
     )
 }
 
 fn extensions() -> Value {
-    list("What Token-2022 has put behind it.", named("TokenExtension", "One of them."))
+    array("What Token-2022 has put behind it.", reference("TokenExtension", "One of them."))
 }
 
 fn extension() -> Value {
     object(
         "An extension of Token-2022.",
         [
-            ("extension", word("Which one.", EXTENSIONS)),
-            ("state?", anything("Its members, as Agave tells them; missing if it has none.")),
+            ("extension", string_enum("Which one.", EXTENSIONS)),
+            ("state?", any("Its members, as Agave tells them; missing if it has none.")),
         ],
     )
 }
@@ -187,14 +192,14 @@ fn parsed() -> Value {
     object(
         "Data of a program that is no token program.",
         [
-            ("program", word("The program.", PARSED_PROGRAMS)),
+            ("program", string_enum("The program.", PARSED_PROGRAMS)),
             (
                 "parsed",
                 object(
                     "What the data means.",
                     [
-                        ("type", text("What it is, in the program's words.")),
-                        ("info?", anything("Its members, as Agave tells them.")),
+                        ("type", string("What it is, in the program's words.")),
+                        ("info?", any("Its members, as Agave tells them.")),
                     ],
                 ),
             ),
@@ -207,10 +212,10 @@ fn amount() -> Value {
     object(
         "How many tokens.",
         [
-            ("amount", digits("In the smallest unit.")),
+            ("amount", integer_string("In the smallest unit.")),
             ("decimals", uint(8, "Digits after the point of a whole token.")),
-            ("uiAmount", maybe(float("Whole tokens, rounded to what a double holds."))),
-            ("uiAmountString", text("Whole tokens, exactly.")),
+            ("uiAmount", nullable(float("Whole tokens, rounded to what a double holds."))),
+            ("uiAmountString", string("Whole tokens, exactly.")),
         ],
     )
 }
@@ -218,12 +223,12 @@ fn amount() -> Value {
 fn page() -> Value {
     let keyed = object(
         "An account by its address.",
-        [("pubkey", key("Its address.")), ("account", named("Account", "What it holds."))],
+        [("pubkey", key("Its address.")), ("account", reference("Account", "What it holds."))],
     );
     object(
         "A page of accounts.",
         [
-            ("accounts", list("In no order but the pages' own.", keyed)),
+            ("accounts", array("In no order but the pages' own.", keyed)),
             ("paginationKey", next_page()),
         ],
     )

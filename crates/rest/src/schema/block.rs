@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::kit::*;
+use super::builder::*;
 use super::transaction;
 
 pub(crate) const REWARD_TYPES: &[&str] = &["Fee", "Rent", "Staking", "Voting", "DeactivatedStake"];
@@ -23,10 +23,10 @@ fn block() -> Value {
             ("blockHeight", uint(64, "Blocks below it.")),
             (
                 "transactions?",
-                list("With `full` and `accounts`.", named("BlockTransaction", "One of them.")),
+                array("With `full` and `accounts`.", reference("BlockTransaction", "One of them.")),
             ),
-            ("signatures?", list("With `signatures`: each one's first.", signature("It."))),
-            ("rewards?", list("Unless `rewards=false`.", named("Reward", "One of them."))),
+            ("signatures?", array("With `signatures`: each one's first.", signature("It."))),
+            ("rewards?", array("Unless `rewards=false`.", reference("Reward", "One of them."))),
             ("numRewardPartitions?", uint(64, parts)),
         ],
     )
@@ -36,7 +36,7 @@ fn block_transaction() -> Value {
     let accounts = object(
         "With `transactionDetails=accounts`.",
         [
-            ("signatures", list("Its signatures.", signature("One of them."))),
+            ("signatures", array("Its signatures.", signature("One of them."))),
             ("accountKeys", transaction::account_keys()),
         ],
     );
@@ -45,9 +45,9 @@ fn block_transaction() -> Value {
         [
             (
                 "transaction",
-                any("What was sent.", [named("TransactionBody", "With `full`."), accounts]),
+                any_of("What was sent.", [reference("TransactionBody", "With `full`."), accounts]),
             ),
-            ("meta", named("TransactionMeta", "What it did.")),
+            ("meta", reference("TransactionMeta", "What it did.")),
             ("version", transaction::version()),
         ],
     )
@@ -60,8 +60,8 @@ fn reward() -> Value {
             ("pubkey", key("The account.")),
             ("lamports", int64("What was added; below 0 for what was taken.")),
             ("postBalance", lamports("The balance after it.")),
-            ("rewardType", maybe(word("What for.", REWARD_TYPES))),
-            ("commission", maybe(uint(8, "Percent that a vote account keeps."))),
+            ("rewardType", nullable(string_enum("What for.", REWARD_TYPES))),
+            ("commission", nullable(uint(8, "Percent that a vote account keeps."))),
             ("commissionBps?", uint(16, "The same, in hundredths of a percent.")),
         ],
     )

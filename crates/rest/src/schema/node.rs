@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::kit::*;
+use super::builder::*;
 
 pub(super) fn all() -> Vec<(&'static str, Value)> {
     vec![
@@ -24,17 +24,17 @@ fn node() -> Value {
                 object(
                     "Whose shapes are served.",
                     [
-                        ("solana-core", text("The release of Agave.")),
+                        ("solana-core", string("The release of Agave.")),
                         ("feature-set", uint(32, "The first 4 bytes of its feature set's id.")),
                     ],
                 ),
             ),
             ("identity", object("Who it is.", [("identity", key("The node's address."))])),
             ("genesisHash", key("The hash that names the ledger.")),
-            ("epochSchedule", named("EpochSchedule", "How slots are divided into epochs.")),
+            ("epochSchedule", reference("EpochSchedule", "How slots are divided into epochs.")),
             (
                 "clusterNodes",
-                list("The nodes of the cluster.", named("ClusterNode", "One of them.")),
+                array("The nodes of the cluster.", reference("ClusterNode", "One of them.")),
             ),
         ],
     )
@@ -49,7 +49,7 @@ fn epoch_schedule() -> Value {
                 "leaderScheduleSlotOffset",
                 uint(64, "So many slots before an epoch its leaders are known."),
             ),
-            ("warmup", flag("Whether epochs began short and grew.")),
+            ("warmup", boolean("Whether epochs began short and grew.")),
             ("firstNormalEpoch", uint(64, "The first epoch of full length.")),
             ("firstNormalSlot", slot("The first slot of that.")),
         ],
@@ -57,7 +57,8 @@ fn epoch_schedule() -> Value {
 }
 
 fn cluster_node() -> Value {
-    let socket = |told: &str| maybe(text(&format!("{told} IP and port; null if it has none.")));
+    let socket =
+        |told: &str| nullable(string(&format!("{told} IP and port; null if it has none.")));
     object(
         "A node and where it listens.",
         [
@@ -72,10 +73,10 @@ fn cluster_node() -> Value {
             ("serveRepair", socket("Repair, over UDP.")),
             ("rpc", socket("JSON-RPC and this API, over HTTP.")),
             ("pubsub", socket("Subscriptions, over WebSocket.")),
-            ("version", maybe(text("The release of Agave whose shapes it serves."))),
-            ("clientId", maybe(text("The software."))),
-            ("featureSet", maybe(uint(32, "The first 4 bytes of its feature set's id."))),
-            ("shredVersion", maybe(uint(16, "The version of its shreds."))),
+            ("version", nullable(string("The release of Agave whose shapes it serves."))),
+            ("clientId", nullable(string("The software."))),
+            ("featureSet", nullable(uint(32, "The first 4 bytes of its feature set's id."))),
+            ("shredVersion", nullable(uint(16, "The version of its shreds."))),
         ],
     )
 }
@@ -94,7 +95,7 @@ fn ledger() -> Value {
         "Where the ledger stands, all of one moment.",
         [
             ("epochInfo", object("Of the commitment that was asked for.", epoch)),
-            ("latestBlockhash", named("Blockhash", "What a transaction is to name.")),
+            ("latestBlockhash", reference("Blockhash", "What a transaction is to name.")),
             ("firstAvailableBlock", slot("The oldest slot whose block is kept.")),
             ("processedSlot", slot("The slot that is being executed.")),
             ("confirmedSlot", slot("The newest slot that is confirmed.")),
@@ -118,20 +119,20 @@ fn supply() -> Value {
             ("total", lamports("All of them.")),
             ("circulating", lamports("All that are not locked up.")),
             ("nonCirculating", lamports("Those that are locked up, in stake accounts.")),
-            ("nonCirculatingAccounts", list("Where those are.", key("An address."))),
+            ("nonCirculatingAccounts", array("Where those are.", key("An address."))),
         ],
     )
 }
 
 /// What a submitted transaction is answered with.
-pub(super) fn sent() -> Value {
+pub(super) fn submitted() -> Value {
     let signature = signature("The transaction's first signature, by which its status is found.");
     object("The transaction is queued.", [("signature", signature)])
 }
 
 /// The key of the next page.
 pub(super) fn next_page() -> Value {
-    let mut key = maybe(base58("`cursor` of the next page; null on the last one."));
+    let mut key = nullable(base58("`cursor` of the next page; null on the last one."));
     key["minLength"] = json!(1);
     key
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::kit::*;
+use super::builder::*;
 use super::node::next_page;
 
 pub(crate) const CONFIRMATIONS: &[&str] = &["processed", "confirmed", "finalized"];
@@ -49,33 +49,36 @@ fn transaction() -> Value {
             ("transactionIndex", uint(32, "Its place in the block, from 0.")),
             ("blockTime", unix_time("When the block was made.")),
             ("version", version()),
-            ("transaction", named("TransactionBody", "What was sent.")),
-            ("meta", named("TransactionMeta", "What it did.")),
+            ("transaction", reference("TransactionBody", "What was sent.")),
+            ("meta", reference("TransactionMeta", "What it did.")),
         ],
     )
 }
 
 pub(super) fn version() -> Value {
-    any("Its version.", [word("Before there were any.", &["legacy"]), uint(8, "0 or later.")])
+    any_of(
+        "Its version.",
+        [string_enum("Before there were any.", &["legacy"]), uint(8, "0 or later.")],
+    )
 }
 
 fn body() -> Value {
-    let encodings = word("How they are encoded.", &["base58", "base64"]);
-    let message = any(
+    let encodings = string_enum("How they are encoded.", &["base58", "base64"]);
+    let message = any_of(
         "What it asks for.",
         [
-            named("Message", "With `encoding=json`."),
-            named("ParsedMessage", "With `encoding=jsonParsed`."),
+            reference("Message", "With `encoding=json`."),
+            reference("ParsedMessage", "With `encoding=jsonParsed`."),
         ],
     );
-    any(
+    any_of(
         "What was sent, as `encoding` asks for it.",
         [
-            tuple("Its bytes and their encoding.", [text("The bytes."), encodings]),
+            tuple("Its bytes and their encoding.", [string("The bytes."), encodings]),
             object(
                 "With `json` and `jsonParsed`.",
                 [
-                    ("signatures", list("One of each signer, in their order.", signature("It."))),
+                    ("signatures", array("One of each signer, in their order.", signature("It."))),
                     ("message", message),
                 ],
             ),
@@ -93,11 +96,14 @@ fn message() -> Value {
         "What a transaction asks for, as it was sent.",
         [
             ("header", object("Which keys sign, and which are only read.", header)),
-            ("accountKeys", list("The keys that it brings; the first one pays.", key("It."))),
+            ("accountKeys", array("The keys that it brings; the first one pays.", key("It."))),
             ("recentBlockhash", recent_blockhash()),
-            ("instructions", list("In their order.", named("Instruction", "Keys by their place."))),
+            (
+                "instructions",
+                array("In their order.", reference("Instruction", "Keys by their place.")),
+            ),
             ("addressTableLookups?", lookups()),
-            ("transactionConfig?", named("TransactionConfig", "Of version 1 and later.")),
+            ("transactionConfig?", reference("TransactionConfig", "Of version 1 and later.")),
         ],
     )
 }
@@ -108,9 +114,12 @@ fn parsed_message() -> Value {
         [
             ("accountKeys", account_keys()),
             ("recentBlockhash", recent_blockhash()),
-            ("instructions", list("In their order.", named("ParsedInstruction", "One of them."))),
+            (
+                "instructions",
+                array("In their order.", reference("ParsedInstruction", "One of them.")),
+            ),
             ("addressTableLookups?", lookups()),
-            ("transactionConfig?", named("TransactionConfig", "Of version 1 and later.")),
+            ("transactionConfig?", reference("TransactionConfig", "Of version 1 and later.")),
         ],
     )
 }
@@ -125,16 +134,16 @@ pub(super) fn account_keys() -> Value {
         "A key, and what the transaction may do with it.",
         [
             ("pubkey", key("The address.")),
-            ("signer", flag("Whether it signs.")),
-            ("writable", flag("Whether it may be written.")),
-            ("source", word("Where it stands.", KEY_SOURCES)),
+            ("signer", boolean("Whether it signs.")),
+            ("writable", boolean("Whether it may be written.")),
+            ("source", string_enum("Where it stands.", KEY_SOURCES)),
         ],
     );
-    list("All its keys, those of lookup tables last.", key)
+    array("All its keys, those of lookup tables last.", key)
 }
 
 fn lookups() -> Value {
-    list("Of version 0: keys that lookup tables bring.", named("TableLookup", "Of one table."))
+    array("Of version 0: keys that lookup tables bring.", reference("TableLookup", "Of one table."))
 }
 
 fn lookup() -> Value {
@@ -143,8 +152,8 @@ fn lookup() -> Value {
         "Keys that a lookup table brings.",
         [
             ("accountKey", key("The table.")),
-            ("writableIndexes", list("Keys to be written.", place())),
-            ("readonlyIndexes", list("Keys that are only read.", place())),
+            ("writableIndexes", array("Keys to be written.", place())),
+            ("readonlyIndexes", array("Keys that are only read.", place())),
         ],
     )
 }
@@ -154,16 +163,16 @@ fn config() -> Value {
     object(
         "What a transaction of version 1 asks of the runtime; null for what it does not say.",
         [
-            ("priorityFee", maybe(lamports("What it pays beside the signatures."))),
-            ("computeUnitLimit", maybe(uint(32, "Compute units that it may use."))),
-            ("loadedAccountsDataSizeLimit", maybe(uint(32, bytes))),
-            ("heapSize", maybe(uint(32, "Bytes of heap for each program."))),
+            ("priorityFee", nullable(lamports("What it pays beside the signatures."))),
+            ("computeUnitLimit", nullable(uint(32, "Compute units that it may use."))),
+            ("loadedAccountsDataSizeLimit", nullable(uint(32, bytes))),
+            ("heapSize", nullable(uint(32, "Bytes of heap for each program."))),
         ],
     )
 }
 
 fn stack_height() -> Value {
-    maybe(uint(32, "How deep the call is: 1 for the transaction's own; null if not known."))
+    nullable(uint(32, "How deep the call is: 1 for the transaction's own; null if not known."))
 }
 
 fn instruction() -> Value {
@@ -171,7 +180,7 @@ fn instruction() -> Value {
         "An instruction. Keys are places in the list of all keys.",
         [
             ("programIdIndex", uint(8, "The program.")),
-            ("accounts", list("What it is given.", uint(8, "A key."))),
+            ("accounts", array("What it is given.", uint(8, "A key."))),
             ("data", base58("Its bytes, in base58.")),
             ("stackHeight", stack_height()),
         ],
@@ -182,19 +191,19 @@ fn parsed_instruction() -> Value {
     let words = object(
         "Of all other programs.",
         [
-            ("type", text("What it does, in the program's words.")),
-            ("info?", anything("What with, as Agave tells it.")),
+            ("type", string("What it does, in the program's words.")),
+            ("info?", any("What with, as Agave tells it.")),
         ],
     );
-    any(
+    any_of(
         "An instruction with its keys; in words if its program is known.",
         [
             object(
                 "Of a known program.",
                 [
-                    ("program", word("The program's name.", PARSED_PROGRAMS)),
+                    ("program", string_enum("The program's name.", PARSED_PROGRAMS)),
                     ("programId", key("The program.")),
-                    ("parsed", any("What it does.", [text("A memo."), words])),
+                    ("parsed", any_of("What it does.", [string("A memo."), words])),
                     ("stackHeight", stack_height()),
                 ],
             ),
@@ -202,7 +211,7 @@ fn parsed_instruction() -> Value {
                 "Of any other program.",
                 [
                     ("programId", key("The program.")),
-                    ("accounts", list("What it is given.", key("An address."))),
+                    ("accounts", array("What it is given.", key("An address."))),
                     ("data", base58("Its bytes, in base58.")),
                     ("stackHeight", stack_height()),
                 ],
@@ -212,40 +221,40 @@ fn parsed_instruction() -> Value {
 }
 
 fn inner_instructions() -> Value {
-    let one = any(
+    let one = any_of(
         "One of them.",
         [
-            named("Instruction", "Unless they are parsed."),
-            named("ParsedInstruction", "With `encoding=jsonParsed`, and of a simulation."),
+            reference("Instruction", "Unless they are parsed."),
+            reference("ParsedInstruction", "With `encoding=jsonParsed`, and of a simulation."),
         ],
     );
     object(
         "What an instruction called.",
         [
             ("index", uint(8, "The instruction, from 0.")),
-            ("instructions", list("In the order of the calls.", one)),
+            ("instructions", array("In the order of the calls.", one)),
         ],
     )
 }
 
 fn balances(when: &str) -> Value {
-    list(&format!("Of each key, {when}."), lamports("A balance."))
+    array(&format!("Of each key, {when}."), lamports("A balance."))
 }
 
 fn token_balances(when: &str) -> Value {
-    list(&format!("Of each token account, {when}."), named("TokenBalance", "One of them."))
+    array(&format!("Of each token account, {when}."), reference("TokenBalance", "One of them."))
 }
 
 fn logs() -> Value {
-    list("What the programs logged.", text("A line."))
+    array("What the programs logged.", string("A line."))
 }
 
 fn meta() -> Value {
-    let result = any(
+    let result = any_of(
         "As `err`, in an older shape.",
         [
             object("It did what it was to do.", [("Ok", json!({ "type": "null" }))]),
-            object("It failed.", [("Err", named("TransactionError", "Why."))]),
+            object("It failed.", [("Err", reference("TransactionError", "Why."))]),
         ],
     );
     let costs = "What it counted for the limits of its block.";
@@ -257,25 +266,28 @@ fn meta() -> Value {
             ("fee", lamports("What it paid.")),
             ("preBalances", balances("before it")),
             ("postBalances", balances("after it")),
-            ("preTokenBalances", maybe(token_balances("before it"))),
-            ("postTokenBalances", maybe(token_balances("after it"))),
+            ("preTokenBalances", nullable(token_balances("before it"))),
+            ("postTokenBalances", nullable(token_balances("after it"))),
             (
                 "innerInstructions?",
-                maybe(list(
+                nullable(array(
                     "Calls between programs. Missing with `transactionDetails=accounts`.",
-                    named("InnerInstructions", "Those of one instruction."),
+                    reference("InnerInstructions", "Those of one instruction."),
                 )),
             ),
-            ("logMessages?", maybe(logs())),
+            ("logMessages?", nullable(logs())),
             (
                 "rewards?",
-                maybe(list("Null or missing if not asked for.", named("Reward", "One of them."))),
+                nullable(array(
+                    "Null or missing if not asked for.",
+                    reference("Reward", "One of them."),
+                )),
             ),
             (
                 "loadedAddresses?",
-                named("LoadedAddresses", "Unless its keys are told with their sources."),
+                reference("LoadedAddresses", "Unless its keys are told with their sources."),
             ),
-            ("returnData?", named("ReturnData", "If a program returned any.")),
+            ("returnData?", reference("ReturnData", "If a program returned any.")),
             ("computeUnitsConsumed?", uint(64, "Compute units that it used.")),
             ("costUnits?", uint(64, costs)),
         ],
@@ -283,7 +295,7 @@ fn meta() -> Value {
 }
 
 fn err() -> Value {
-    maybe(named("TransactionError", "Why it failed; null if it did not."))
+    nullable(reference("TransactionError", "Why it failed; null if it did not."))
 }
 
 fn token_balance() -> Value {
@@ -292,7 +304,7 @@ fn token_balance() -> Value {
         [
             ("accountIndex", uint(8, "The key.")),
             ("mint", key("The mint.")),
-            ("uiTokenAmount", named("Amount", "How many.")),
+            ("uiTokenAmount", reference("Amount", "How many.")),
             ("owner?", key("Whose they are.")),
             ("programId?", key("The token program.")),
         ],
@@ -303,14 +315,14 @@ fn loaded_addresses() -> Value {
     object(
         "Keys that lookup tables brought. They stand behind the transaction's own.",
         [
-            ("writable", list("Those that may be written, first.", key("An address."))),
-            ("readonly", list("Those that are only read.", key("An address."))),
+            ("writable", array("Those that may be written, first.", key("An address."))),
+            ("readonly", array("Those that are only read.", key("An address."))),
         ],
     )
 }
 
 fn return_data() -> Value {
-    let data = [text("The bytes."), word("How they are encoded.", &["base64"])];
+    let data = [string("The bytes."), string_enum("How they are encoded.", &["base64"])];
     object(
         "What the last program that returned something returned.",
         [
@@ -322,21 +334,21 @@ fn return_data() -> Value {
 
 fn status() -> Value {
     let confirmations = "Complete blocks above its own; null once it is finalized.";
-    let result = any(
+    let result = any_of(
         "As `err`, in an older shape.",
         [
             object("It did what it was to do.", [("Ok", json!({ "type": "null" }))]),
-            object("It failed.", [("Err", named("TransactionError", "Why."))]),
+            object("It failed.", [("Err", reference("TransactionError", "Why."))]),
         ],
     );
     object(
         "What became of a transaction.",
         [
             ("slot", slot("The slot of its block.")),
-            ("confirmations", maybe(uint(64, confirmations))),
+            ("confirmations", nullable(uint(64, confirmations))),
             ("status", result),
             ("err", err()),
-            ("confirmationStatus", word("How sure it is.", CONFIRMATIONS)),
+            ("confirmationStatus", string_enum("How sure it is.", CONFIRMATIONS)),
         ],
     )
 }
@@ -349,14 +361,14 @@ fn signatures_page() -> Value {
             ("slot", slot("The slot of its block.")),
             ("transactionIndex", uint(32, "Its place in the block, from 0.")),
             ("err", err()),
-            ("memo", maybe(text("Its memos, `[length] text`, joined by `; `; null if none."))),
+            ("memo", nullable(string("Its memos, `[length] text`, joined by `; `; null if none."))),
             ("blockTime", unix_time("When the block was made.")),
-            ("confirmationStatus", word("How sure it is.", &CONFIRMATIONS[1..])),
+            ("confirmationStatus", string_enum("How sure it is.", &CONFIRMATIONS[1..])),
         ],
     );
     object(
         "A page of transactions.",
-        [("transactions", list("The newest first.", one)), ("paginationKey", next_page())],
+        [("transactions", array("The newest first.", one)), ("paginationKey", next_page())],
     )
 }
 
@@ -370,31 +382,34 @@ fn simulation() -> Value {
             ("logs", logs()),
             (
                 "accounts",
-                maybe(list(
+                nullable(array(
                     "Those that were asked for, as they would be after it; null if none were.",
-                    maybe(named("Account", "Null if there is none, or it failed.")),
+                    nullable(reference("Account", "Null if there is none, or it failed.")),
                 )),
             ),
             ("unitsConsumed", uint(64, "Compute units that it used.")),
             ("loadedAccountsDataSize", uint(32, loads)),
-            ("returnData", maybe(named("ReturnData", "Null if no program returned any."))),
+            ("returnData", nullable(reference("ReturnData", "Null if no program returned any."))),
             (
                 "innerInstructions",
-                maybe(list(
+                nullable(array(
                     "Calls between programs; null unless `innerInstructions=true`.",
-                    named("InnerInstructions", "Those of one instruction."),
+                    reference("InnerInstructions", "Those of one instruction."),
                 )),
             ),
             (
                 "replacementBlockhash",
-                maybe(named("Blockhash", "What it ran with if `replaceRecentBlockhash=true`.")),
+                nullable(reference(
+                    "Blockhash",
+                    "What it ran with if `replaceRecentBlockhash=true`.",
+                )),
             ),
-            ("fee", maybe(lamports("What it would pay; null if nothing."))),
-            ("preBalances", maybe(balances(&format!("before it. {keys}")))),
-            ("postBalances", maybe(balances(&format!("after it. {keys}")))),
-            ("preTokenBalances", maybe(token_balances(&format!("before it. {keys}")))),
-            ("postTokenBalances", maybe(token_balances(&format!("after it. {keys}")))),
-            ("loadedAddresses", named("LoadedAddresses", "Keys that lookup tables bring.")),
+            ("fee", nullable(lamports("What it would pay; null if nothing."))),
+            ("preBalances", nullable(balances(&format!("before it. {keys}")))),
+            ("postBalances", nullable(balances(&format!("after it. {keys}")))),
+            ("preTokenBalances", nullable(token_balances(&format!("before it. {keys}")))),
+            ("postTokenBalances", nullable(token_balances(&format!("after it. {keys}")))),
+            ("loadedAddresses", reference("LoadedAddresses", "Keys that lookup tables bring.")),
         ],
     )
 }

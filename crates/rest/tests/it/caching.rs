@@ -9,7 +9,7 @@ use solana_pubkey::Pubkey;
 use crate::world::{
     DATA, MINT, OTHER_TOKEN, PROCESSED, PROGRAM, TOKEN, WALLET, bank, block, with_data,
 };
-use crate::{Node, get, good, head, plain, post};
+use crate::{Node, decoded_body, get, get_json, head, post};
 
 /// A ledger at slot 100 whose program has so many accounts of so many bytes.
 fn ledger(accounts: u32, bytes: usize) -> (Ledger<Account, chain::BlockInfo>, chain::Reader) {
@@ -60,7 +60,7 @@ fn an_etag_is_of_the_value_and_is_answered_with_304() {
 #[test]
 fn an_etag_lasts_until_what_it_is_of_is_written() {
     let (mut ledger, reader) = ledger(300, 1_000);
-    let node = Node::on(reader, rpc::Config::default());
+    let node = Node::with_config(reader, rpc::Config::default());
     let mut client = node.client();
     let list = format!("/v1/programs/{PROGRAM}/accounts");
     let account = format!("/v1/accounts/{}", numbered(7));
@@ -94,7 +94,7 @@ fn an_etag_lasts_until_what_it_is_of_is_written() {
 fn each_coding_has_its_own_etag_and_is_the_same_when_decoded() {
     // Kept by the cache, of many pieces and of one; streamed, and named by what it is made of; never kept.
     let (_ledger, reader) = ledger(6_000, 1_000);
-    let node = Node::on(reader, rpc::Config::default());
+    let node = Node::with_config(reader, rpc::Config::default());
     let mut client = node.client();
     let several: Vec<String> = (0..100).map(|n| numbered(n).to_string()).collect();
     for (path, has_etag) in [
@@ -122,7 +122,7 @@ fn each_coding_has_its_own_etag_and_is_the_same_when_decoded() {
                 assert_eq!(again.header("content-encoding"), None);
                 tags.push(etag.to_owned());
             }
-            bodies.push(plain(&response));
+            bodies.push(decoded_body(&response));
         }
         assert!(bodies.iter().all(|body| *body == bodies[0]), "{path}");
         tags.sort_unstable();
@@ -133,13 +133,13 @@ fn each_coding_has_its_own_etag_and_is_the_same_when_decoded() {
     let path = format!("/v1/programs/{PROGRAM}/accounts");
     let config = json!({ "encoding": "base64", "withContext": true });
     let told = client.result("getProgramAccountsV2", json!([PROGRAM.to_string(), config]));
-    assert_eq!(good(&mut client, &path), told["value"]);
+    assert_eq!(get_json(&mut client, &path), told["value"]);
 }
 
 #[test]
-fn what_the_cache_keeps_is_the_same_again_however_long() {
+fn a_cached_response_is_the_same_again_however_long() {
     let (_ledger, reader) = ledger(3_000, 1_000);
-    let node = Node::on(reader, rpc::Config::default());
+    let node = Node::with_config(reader, rpc::Config::default());
     let mut client = node.client();
     // The world's cache takes answers of 1 MiB: about 700 accounts.
     let path = format!("/v1/programs/{PROGRAM}/accounts?limit=600");
@@ -147,7 +147,7 @@ fn what_the_cache_keeps_is_the_same_again_however_long() {
         let accept = format!("accept-encoding: {coding}\r\n");
         let first = get(&mut client, &path, &accept);
         let (hits, etag) = (node.world.node.response_cache.counters().hits, first.header("etag"));
-        assert!(plain(&first).len() > 2 * 128 * 1024, "more than one piece");
+        assert!(decoded_body(&first).len() > 2 * 128 * 1024, "more than one piece");
         let again = get(&mut client, &path, &accept);
         assert_eq!(
             node.world.node.response_cache.counters().hits,
@@ -159,7 +159,7 @@ fn what_the_cache_keeps_is_the_same_again_however_long() {
         let length = again.header("content-length").expect("a length");
         assert_eq!(length, again.bytes.len().to_string());
         // A method that asks the same gets the same value from the same entry.
-        let value: Value = serde_json::from_slice(&plain(&again)).expect("JSON");
+        let value: Value = serde_json::from_slice(&decoded_body(&again)).expect("JSON");
         let config = json!({ "encoding": "base64", "withContext": true, "limit": 600 });
         let told = client.result("getProgramAccountsV2", json!([PROGRAM.to_string(), config]));
         assert!(value == told["value"], "{coding}");
@@ -196,7 +196,7 @@ fn follow(client: &mut crate::wire::Client, path: &str, member: &str) -> (Vec<Va
 #[test]
 fn pages_to_the_end_are_the_whole_list() {
     let (_ledger, reader) = ledger(1_000, 50);
-    let node = Node::on(reader, rpc::Config::default());
+    let node = Node::with_config(reader, rpc::Config::default());
     let mut client = node.client();
     let path = format!("/v1/programs/{PROGRAM}/accounts");
     let (mut whole, pages) = follow(&mut client, &format!("{path}?limit=10000"), "accounts");
@@ -226,7 +226,7 @@ fn pages_follow_each_other() {
     let mut wanted = DATA.map(|address| address.to_string());
     wanted.sort_unstable();
     assert_eq!(found, wanted);
-    let holders = good(&mut client, &format!("/v1/mints/{MINT}/holders"));
+    let holders = get_json(&mut client, &format!("/v1/mints/{MINT}/holders"));
     let holders: Vec<_> =
         holders["accounts"].as_array().expect("a list").iter().map(|it| &it["pubkey"]).collect();
     assert_eq!(holders.len(), 2);

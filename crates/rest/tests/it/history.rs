@@ -14,7 +14,7 @@ use solana_transaction::versioned::VersionedTransaction;
 use solana_transaction_status::TransactionStatusMeta;
 
 use crate::world::{CONFIRMED, FINALIZED, NOW, WALLET, block};
-use crate::{Node, get, good, plain};
+use crate::{Node, decoded_body, get, get_json};
 
 const IMMUTABLE: &str = "public, max-age=31536000, immutable";
 
@@ -93,7 +93,7 @@ fn node() -> Node {
 }
 
 #[test]
-fn what_is_final_never_changes_and_what_is_not_is_asked_for_again() {
+fn finalized_responses_are_immutable_and_others_are_revalidated() {
     let node = node();
     let mut client = node.client();
     let transaction = |slot| format!("/v1/transactions/{}", signature(slot, 0));
@@ -108,7 +108,7 @@ fn what_is_final_never_changes_and_what_is_not_is_asked_for_again() {
             let accept = format!("accept-encoding: {coding}\r\n");
             let first = get(&mut client, &path, &accept);
             assert_eq!(first.status, 200, "{}", first.body);
-            assert_eq!(plain(&first).len() > 1024 * 1024, is_long, "{path}");
+            assert_eq!(decoded_body(&first).len() > 1024 * 1024, is_long, "{path}");
             assert_eq!(first.header("cache-control"), Some(IMMUTABLE));
             assert_eq!(first.header("hydrant-slot"), Some(slot.to_string().as_str()));
             assert_eq!(first.header("hydrant-commitment"), Some("finalized"));
@@ -148,7 +148,7 @@ fn a_transaction_comes_as_it_was_sent() {
     assert_eq!(raw.header("content-type"), Some("application/octet-stream"));
     assert_eq!(raw.header("hydrant-slot"), Some((FINALIZED - 1).to_string().as_str()));
     assert_eq!(raw.header("cache-control"), Some(IMMUTABLE));
-    let json = good(&mut client, &format!("{path}?encoding=base64"));
+    let json = get_json(&mut client, &format!("{path}?encoding=base64"));
     let wanted = json["transaction"][0].as_str().expect("base64");
     assert_eq!(raw.bytes, BASE64_STANDARD.decode(wanted).expect("base64"));
     let missing = format!("/v1/transactions/{}", signature(7, 7));
@@ -162,7 +162,7 @@ fn transactions_of_an_address_come_in_pages() {
     let node = node();
     let mut client = node.client();
     let path = format!("/v1/accounts/{WALLET}/transactions?commitment=confirmed");
-    let whole = good(&mut client, &path)["transactions"].as_array().expect("a list").clone();
+    let whole = get_json(&mut client, &path)["transactions"].as_array().expect("a list").clone();
     assert_eq!(whole.len(), 7);
     let (mut path, mut found) = (format!("{path}&limit=3"), Vec::new());
     loop {
@@ -182,7 +182,7 @@ fn the_description_shows_what_this_node_has() {
     let node = Node::new();
     let mut client = node.client();
     let example = |client: &mut _, path: &str, of: &str| {
-        let document = good(client, "/v1/openapi.json");
+        let document = get_json(client, "/v1/openapi.json");
         let params =
             document["paths"][path]["get"]["parameters"].as_array().expect("a list").clone();
         let param = params.iter().find(|param| param["name"] == of).expect("it has that").clone();

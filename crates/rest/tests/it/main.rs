@@ -7,10 +7,10 @@
 mod caching;
 mod history;
 mod refusals;
+mod revalidation;
 mod schemas;
 mod state;
-mod unchanged;
-mod waits;
+mod transaction_status;
 #[expect(dead_code, reason = "shared with the tests of rpc, which use more of it")]
 #[path = "../../../rpc/tests/it/wire.rs"]
 mod wire;
@@ -20,7 +20,7 @@ mod world;
 
 use std::sync::Arc;
 
-use rest::{Events, Rest};
+use rest::{Rest, WaiterEvents};
 use serde_json::Value;
 
 use crate::wire::{Client, Response};
@@ -30,45 +30,49 @@ use crate::world::World;
 struct Node {
     world: World,
     rest: Arc<Rest>,
-    events: Events,
+    events: WaiterEvents,
 }
 
 impl Node {
     fn new() -> Self {
-        Self::on(world::ledger(query::IndexConfig::default()), rpc::Config::default())
+        Self::with_config(world::ledger(query::IndexConfig::default()), rpc::Config::default())
     }
 
-    fn on(reader: chain::Reader, config: rpc::Config) -> Self {
-        Self::with(reader, config, pool::Config::default())
+    fn with_config(reader: chain::Reader, config: rpc::Config) -> Self {
+        Self::with_pool(reader, config, pool::Config::default())
     }
 
-    fn with(reader: chain::Reader, config: rpc::Config, pool: pool::Config) -> Self {
-        Self::of(Rest::start().expect("a thread"), reader, config, pool, 1 << 24)
+    fn with_pool(reader: chain::Reader, config: rpc::Config, pool: pool::Config) -> Self {
+        Self::from_rest(Rest::start().expect("a thread"), reader, config, pool, 1 << 24)
     }
 
     /// A node that holds so much of an answer to hash it, and has so many bytes for answers.
-    fn holding(reader: chain::Reader, hold_bytes_max: usize, cache_bytes_max: u64) -> Self {
+    fn with_etag_buffer(
+        reader: chain::Reader,
+        hold_bytes_max: usize,
+        cache_bytes_max: u64,
+    ) -> Self {
         // What the accounts of a test are, is small: nothing is to be answered inline for that.
         let config =
             rpc::Config { inline_accounts_max: 0, inline_bytes_max: 0, ..rpc::Config::default() };
         let (rest, events) = Rest::start().expect("a thread");
-        let rest = rest.hold(hold_bytes_max);
-        Self::of((rest, events), reader, config, pool::Config::default(), cache_bytes_max)
+        let rest = rest.with_etag_buffer(hold_bytes_max);
+        Self::from_rest((rest, events), reader, config, pool::Config::default(), cache_bytes_max)
     }
 
-    fn of(
-        (rest, events): (Rest, Events),
+    fn from_rest(
+        (rest, events): (Rest, WaiterEvents),
         reader: chain::Reader,
         config: rpc::Config,
         pool: pool::Config,
         cache_bytes_max: u64,
     ) -> Self {
         let clock = Arc::new(rpc::SystemClock::new());
-        Self::timed((rest, events), reader, (config, pool), clock, cache_bytes_max)
+        Self::with_clock((rest, events), reader, (config, pool), clock, cache_bytes_max)
     }
 
-    fn timed(
-        (rest, events): (Rest, Events),
+    fn with_clock(
+        (rest, events): (Rest, WaiterEvents),
         reader: chain::Reader,
         (config, pool): (rpc::Config, pool::Config),
         clock: Arc<dyn pool::Clock>,
@@ -88,13 +92,13 @@ impl Node {
 }
 
 /// Asks with headers, each of them a whole line.
-fn ask(client: &mut Client, verb: &str, path: &str, headers: &str) -> Response {
+fn send_request(client: &mut Client, verb: &str, path: &str, headers: &str) -> Response {
     client.send(format!("{verb} {path} HTTP/1.1\r\nhost: test\r\n{headers}\r\n"));
     client.receive()
 }
 
 fn get(client: &mut Client, path: &str, headers: &str) -> Response {
-    ask(client, "GET", path, headers)
+    send_request(client, "GET", path, headers)
 }
 
 fn post_as(client: &mut Client, path: &str, media: &str, body: &[u8]) -> Response {
@@ -121,14 +125,14 @@ fn head(node: &Node, path: &str) -> (u16, String) {
 }
 
 /// An answer that must be there, as JSON.
-fn good(client: &mut Client, path: &str) -> Value {
+fn get_json(client: &mut Client, path: &str) -> Value {
     let response = get(client, path, "");
     assert_eq!(response.status, 200, "{path}: {}", response.body);
     response.json()
 }
 
 /// The body as it was before it was coded.
-fn plain(response: &Response) -> Vec<u8> {
+fn decoded_body(response: &Response) -> Vec<u8> {
     match response.header("content-encoding") {
         Some(coding) => decode(coding, &response.bytes),
         None => response.bytes.clone(),

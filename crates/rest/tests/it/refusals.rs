@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::world::{self, MINT, PROGRAM, WALLET};
-use crate::{Node, ask, get, head, post, post_as};
+use crate::{Node, get, head, post, post_as, send_request};
 
 #[test]
 fn what_is_wrong_is_refused_in_one_shape() {
@@ -80,7 +80,7 @@ fn what_is_not_there_is_not_there_at_a_slot() {
             }
             let path = path + query;
             let response = get(&mut client, &path, &format!("accept: {accept}\r\n"));
-            assert_eq!(problem(&response).0, 404, "{path}: {}", response.body);
+            assert_eq!(api_error(&response).0, 404, "{path}: {}", response.body);
             assert_eq!(response.header("hydrant-slot"), Some(slot.to_string().as_str()), "{path}");
             assert_eq!(response.header("hydrant-commitment"), Some(commitment), "{path}");
             let wanted = json!({ "slot": slot, "commitment": commitment });
@@ -91,7 +91,7 @@ fn what_is_not_there_is_not_there_at_a_slot() {
     assert_eq!(asked, 2 + 3 * 5);
     // A status is told as of the processed state, whatever is waited for.
     let response = get(&mut client, &format!("{nothing}/status?commitment=finalized"), "");
-    assert_eq!(problem(&response).0, 404);
+    assert_eq!(api_error(&response).0, 404);
     let slot = world::PROCESSED.to_string();
     assert_eq!(response.header("hydrant-slot"), Some(slot.as_str()));
     assert_eq!(response.header("hydrant-commitment"), Some("processed"));
@@ -103,19 +103,19 @@ fn what_is_not_there_is_not_there_at_a_slot() {
             (None, None)
         );
     }
-    let document = crate::good(&mut client, "/v1/openapi.json");
+    let document = crate::get_json(&mut client, "/v1/openapi.json");
     let told = &document["paths"]["/v1/accounts/{address}"]["get"]["responses"]["404"]["headers"];
     assert!(told["Hydrant-Slot"].is_object() && told["Hydrant-Commitment"].is_object(), "{told}");
 }
 
 /// What a refusal says to people.
 fn message(response: &crate::wire::Response) -> String {
-    assert_eq!(problem(response), (400, "invalid_params".to_owned()), "{}", response.body);
+    assert_eq!(api_error(response), (400, "invalid_params".to_owned()), "{}", response.body);
     response.json()["error"]["message"].as_str().expect("words").to_owned()
 }
 
 #[test]
-fn a_wrong_key_is_told_with_its_name_and_place_and_what_it_is_to_be() {
+fn a_wrong_key_is_reported_with_its_name_position_and_expected_form() {
     let node = Node::new();
     let mut client = node.client();
     let (one, other) = (WALLET.to_string(), MINT.to_string());
@@ -166,9 +166,9 @@ fn a_list_is_as_long_as_the_node_says() {
     };
     for max in [3, 100, 1_050] {
         let config = rpc::Config { multiple_accounts_max: max, ..rpc::Config::default() };
-        let node = Node::on(world::ledger(query::IndexConfig::default()), config);
+        let node = Node::with_config(world::ledger(query::IndexConfig::default()), config);
         let mut client = node.client();
-        let document = crate::good(&mut client, "/v1/openapi.json");
+        let document = crate::get_json(&mut client, "/v1/openapi.json");
         let path = &document["paths"]["/v1/accounts"];
         assert_eq!(path["get"]["parameters"][0]["schema"]["maxItems"], max);
         let body = &path["post"]["requestBody"]["content"]["application/json"]["schema"];
@@ -189,7 +189,7 @@ fn a_list_is_as_long_as_the_node_says() {
             // By GET as many as a URI has room for.
             assert_eq!(get(&mut client, &path(150), "").status, 200);
             let response = get(&mut node.client(), &path(200), "");
-            assert_eq!(problem(&response), (414, "uri_too_long".to_owned()));
+            assert_eq!(api_error(&response), (414, "uri_too_long".to_owned()));
         }
         let none = message(&post(&mut client, "/v1/accounts", &body(0)));
         assert!(none.ends_with("not of 0"), "{none}");
@@ -197,7 +197,7 @@ fn a_list_is_as_long_as_the_node_says() {
 }
 
 /// The error in a response, which must have the one shape.
-fn problem(response: &crate::wire::Response) -> (u16, String) {
+fn api_error(response: &crate::wire::Response) -> (u16, String) {
     assert_eq!(response.header("content-type"), Some("application/json"), "{response:?}");
     assert_eq!(response.header("cache-control"), Some("no-store"), "{response:?}");
     let body = response.json();
@@ -222,7 +222,7 @@ fn what_is_posted_wrong_is_refused() {
         ("/v1/nothing", json!({}), 404),
     ] {
         let response = post(&mut client, path, &body);
-        assert_eq!(problem(&response).0, status, "{path} {body}: {}", response.body);
+        assert_eq!(api_error(&response).0, status, "{path} {body}: {}", response.body);
     }
     for (path, media, body, status, name) in [
         ("/v1/accounts", "text/plain", &b"{}"[..], 415, "unsupported_media_type"),
@@ -233,16 +233,16 @@ fn what_is_posted_wrong_is_refused() {
         ("/v1/transactions", "application/octet-stream", b"\x01", 400, "invalid_params"),
     ] {
         let response = post_as(&mut client, path, media, body);
-        assert_eq!(problem(&response), (status, name.to_owned()), "{path} {media}");
+        assert_eq!(api_error(&response), (status, name.to_owned()), "{path} {media}");
     }
     let long = vec![b' '; rpc::Config::default().body_bytes_max + 1];
     let response = post_as(&mut client, "/v1/accounts", "application/json", &long);
-    assert_eq!(problem(&response), (413, "body_too_large".to_owned()));
+    assert_eq!(api_error(&response), (413, "body_too_large".to_owned()));
     assert_eq!(response.header("connection"), Some("close"));
 }
 
 #[test]
-fn verbs_and_media_that_a_path_has_not_are_told() {
+fn methods_and_media_that_a_path_lacks_are_reported() {
     let node = Node::new();
     let mut client = node.client();
     let account = format!("/v1/accounts/{WALLET}");
@@ -257,14 +257,18 @@ fn verbs_and_media_that_a_path_has_not_are_told() {
         ("/v1/transactions/simulate", "OPTIONS, POST"),
     ] {
         for verb in ["DELETE", "PUT", "PATCH", "TRACE", "QUERY"] {
-            let response = ask(&mut client, verb, path, "");
-            assert_eq!(problem(&response), (405, "method_not_allowed".to_owned()), "{verb} {path}");
+            let response = send_request(&mut client, verb, path, "");
+            assert_eq!(
+                api_error(&response),
+                (405, "method_not_allowed".to_owned()),
+                "{verb} {path}"
+            );
             assert_eq!(response.header("allow"), Some(allow), "{path}");
         }
-        let response = ask(&mut client, "OPTIONS", path, "");
+        let response = send_request(&mut client, "OPTIONS", path, "");
         assert_eq!((response.status, response.header("allow")), (204, Some(allow)), "{path}");
     }
-    assert_eq!(problem(&ask(&mut client, "OPTIONS", "/v1/nothing", "")).0, 404);
+    assert_eq!(api_error(&send_request(&mut client, "OPTIONS", "/v1/nothing", "")).0, 404);
     for (path, accept, status) in [
         (account.as_str(), "application/json", 200),
         (account.as_str(), "text/html, */*;q=0.1", 200),
@@ -276,7 +280,7 @@ fn verbs_and_media_that_a_path_has_not_are_told() {
         let response = get(&mut client, path, &format!("accept: {accept}\r\n"));
         assert_eq!(response.status, status, "{path} {accept}");
         if status == 406 {
-            assert_eq!(problem(&response).1, "not_acceptable");
+            assert_eq!(api_error(&response).1, "not_acceptable");
         }
     }
 }
@@ -287,7 +291,7 @@ fn what_is_too_long_is_refused_before_it_is_taken_apart() {
     let account = format!("/v1/accounts/{WALLET}");
     let refuse = |path: &str, headers: &str, wanted: (u16, &str), words: &str| {
         let response = get(&mut node.client(), path, headers);
-        assert_eq!(problem(&response), (wanted.0, wanted.1.to_owned()), "{}", response.body);
+        assert_eq!(api_error(&response), (wanted.0, wanted.1.to_owned()), "{}", response.body);
         let body = response.json();
         let message = body["error"]["message"].as_str().expect("words");
         assert!(message.contains(words), "{message}");
@@ -352,10 +356,10 @@ fn a_page_of_an_origin_that_is_not_allowed_is_refused_in_the_one_shape() {
     let origins = ["https://app.example".to_owned()];
     let allowed_origins = rpc::AllowedOrigins::new(&origins).expect("an origin");
     let config = rpc::Config { allowed_origins, ..rpc::Config::default() };
-    let node = Node::on(world::ledger(query::IndexConfig::default()), config);
+    let node = Node::with_config(world::ledger(query::IndexConfig::default()), config);
     let account = format!("/v1/accounts/{WALLET}");
     let response = get(&mut node.client(), &account, "origin: https://evil.example\r\n");
-    assert_eq!(problem(&response), (403, "origin_not_allowed".to_owned()));
+    assert_eq!(api_error(&response), (403, "origin_not_allowed".to_owned()));
     assert_eq!(response.header("access-control-allow-origin"), None);
     let mut client = node.client();
     for (origin, allowed) in
@@ -371,12 +375,12 @@ fn a_page_of_an_origin_that_is_not_allowed_is_refused_in_the_one_shape() {
 }
 
 #[test]
-fn any_origin_may_ask() {
+fn any_origin_may_send_requests() {
     let node = Node::new();
     let mut client = node.client();
     let preflight = "origin: http://there\r\naccess-control-request-method: GET\r\n\
                      access-control-request-headers: if-none-match\r\n";
-    let response = ask(&mut client, "OPTIONS", "/v1/supply", preflight);
+    let response = send_request(&mut client, "OPTIONS", "/v1/supply", preflight);
     assert_eq!(response.status, 204);
     assert_eq!(response.header("access-control-allow-origin"), Some("*"));
     assert_eq!(response.header("access-control-allow-headers"), Some("if-none-match"));
@@ -400,7 +404,7 @@ fn any_origin_may_ask() {
 fn slot_and_commitment_are_with_every_answer() {
     let node = Node::new();
     let mut client = node.client();
-    let document = crate::good(&mut client, "/v1/openapi.json");
+    let document = crate::get_json(&mut client, "/v1/openapi.json");
     let mut asked = 0;
     for (path, verbs) in document["paths"].as_object().expect("paths") {
         if verbs.get("get").is_none() || path.contains("{signature}") || path.contains("{slot}") {
@@ -427,11 +431,11 @@ fn slot_and_commitment_are_with_every_answer() {
 }
 
 #[test]
-fn a_full_pool_is_told_with_retry_after() {
+fn a_full_pool_is_reported_with_retry_after() {
     let mut config = pool::Config { threads: 1, ..pool::Config::default() };
     config.medium.tasks_max = 0;
     let reader = world::ledger(query::IndexConfig::default());
-    let node = Node::with(reader, rpc::Config::default(), config);
+    let node = Node::with_pool(reader, rpc::Config::default(), config);
     let occupied = node.world.occupy_pool();
     let response = get(&mut node.client(), "/v1/supply", "");
     assert_eq!(response.status, 429, "{}", response.body);
@@ -441,26 +445,26 @@ fn a_full_pool_is_told_with_retry_after() {
 }
 
 /// A node that gives each client so much.
-fn sharing(clients: pool::Limits) -> Node {
+fn node_with_client_limits(clients: pool::Limits) -> Node {
     let config = pool::Config { clients, ..pool::Config::default() };
-    Node::with(world::ledger(query::IndexConfig::default()), rpc::Config::default(), config)
+    Node::with_pool(world::ledger(query::IndexConfig::default()), rpc::Config::default(), config)
 }
 
 #[test]
-fn whatever_is_asked_is_of_the_clients_share() {
+fn every_request_counts_against_the_clients_share() {
     let account = format!("/v1/accounts/{WALLET}");
     for path in ["/v1/", "/v1/openapi.json", "/v1/nothing", account.as_str()] {
-        let node = sharing(pool::Limits { requests_per_s: 1, bytes_per_s: 0 });
+        let node = node_with_client_limits(pool::Limits { requests_per_s: 1, bytes_per_s: 0 });
         let mut client = node.client();
         // One a second: what is asked at once is not all let in.
         let statuses: Vec<u16> = (0..50).map(|_| get(&mut client, path, "").status).collect();
         assert_ne!(statuses[0], 429, "{path}");
         assert!(statuses.contains(&429), "{path}: {statuses:?}");
     }
-    let node = sharing(pool::Limits { requests_per_s: 1, bytes_per_s: 0 });
+    let node = node_with_client_limits(pool::Limits { requests_per_s: 1, bytes_per_s: 0 });
     let mut client = node.client();
     let refused = |response: crate::wire::Response| response.status == 429;
-    assert!((0..50).any(|_| refused(ask(&mut client, "DELETE", &account, ""))), "405");
+    assert!((0..50).any(|_| refused(send_request(&mut client, "DELETE", &account, ""))), "405");
     let not_that = "accept: text/csv\r\n";
     assert!((0..50).any(|_| refused(get(&mut client, &account, not_that))), "406");
 }
@@ -469,14 +473,14 @@ fn whatever_is_asked_is_of_the_clients_share() {
 fn what_is_sent_is_counted_and_what_is_not_sent_is_not() {
     // Of a page of some ten kilobytes: one is far beyond a second's worth.
     let limits = pool::Limits { requests_per_s: 0, bytes_per_s: 100 };
-    let node = sharing(limits);
+    let node = node_with_client_limits(limits);
     for _ in 0..3 {
         assert_eq!(head(&node, "/v1/").0, 200, "the body was not sent");
     }
     let mut client = node.client();
     assert_eq!(get(&mut client, "/v1/", "").status, 200);
     assert_eq!(get(&mut client, "/v1/", "").status, 429);
-    let node = sharing(limits);
+    let node = node_with_client_limits(limits);
     let mut client = node.client();
     assert_eq!(get(&mut client, "/v1/openapi.json", "").status, 200);
     assert_eq!(get(&mut client, "/v1/nothing", "").status, 429);

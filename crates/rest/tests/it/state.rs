@@ -13,10 +13,10 @@ use crate::world::{
     CONFIRMED, DATA, DATA_BYTES, FINALIZED, MINT, PROCESSED, PROGRAM, SOL, TOKEN, WALLET, bank,
     block,
 };
-use crate::{Node, get, good, post};
+use crate::{Node, get, get_json, post};
 
 #[test]
-fn an_account_is_told_with_slot_and_commitment_of_its_state() {
+fn an_account_comes_with_slot_and_commitment_of_its_state() {
     let node = Node::new();
     let mut client = node.client();
     for (commitment, slot, sol) in
@@ -33,7 +33,7 @@ fn an_account_is_told_with_slot_and_commitment_of_its_state() {
 }
 
 #[test]
-fn an_answer_is_what_the_method_answers() {
+fn a_response_is_the_methods_result() {
     let node = Node::new();
     let mut client = node.client();
     let base64 = json!({ "encoding": "base64" });
@@ -61,14 +61,14 @@ fn an_answer_is_what_the_method_answers() {
         ),
     ];
     for (path, method, params) in cases {
-        let told = good(&mut client, &path);
+        let told = get_json(&mut client, &path);
         assert_eq!(told, client.result(method, params)["value"], "{path}");
     }
-    let ledger = good(&mut client, "/v1/ledger");
+    let ledger = get_json(&mut client, "/v1/ledger");
     assert_eq!(ledger["processedSlot"], PROCESSED);
     assert_eq!(ledger["finalizedSlot"], FINALIZED);
     let genesis = client.result("getGenesisHash", json!([]));
-    assert_eq!(good(&mut client, "/v1/node")["genesisHash"], genesis);
+    assert_eq!(get_json(&mut client, "/v1/node")["genesisHash"], genesis);
 }
 
 /// A ledger whose block 100 is complete and final.
@@ -77,7 +77,7 @@ fn short_ledger() -> (Ledger<Account, chain::BlockInfo>, chain::Reader) {
 }
 
 /// Publishes the next block as processed and confirmed, and the one before it as finalized, in one.
-fn next(ledger: &mut Ledger<Account, chain::BlockInfo>, slot: u64) {
+fn publish_next_block(ledger: &mut Ledger<Account, chain::BlockInfo>, slot: u64) {
     ledger.open(block(slot), block(slot - 1), bank(slot)).expect("open");
     ledger.complete(block(slot), bank(slot)).expect("complete");
     if slot > 101 {
@@ -87,25 +87,25 @@ fn next(ledger: &mut Ledger<Account, chain::BlockInfo>, slot: u64) {
 }
 
 /// Time that goes on with the ledger: whoever looks at it, as each call does, finds one more block after it.
-struct Going(Mutex<(Ledger<Account, chain::BlockInfo>, u64)>, rpc::SystemClock);
+struct AdvancingClock(Mutex<(Ledger<Account, chain::BlockInfo>, u64)>, rpc::SystemClock);
 
-impl pool::Clock for Going {
+impl pool::Clock for AdvancingClock {
     fn now(&self) -> Duration {
         let mut going = self.0.lock().expect("nobody failed");
         let (ledger, slot) = &mut *going;
         *slot += 1;
-        next(ledger, *slot);
+        publish_next_block(ledger, *slot);
         self.1.now()
     }
 }
 
 #[test]
-fn the_ledger_is_told_of_one_moment_though_it_goes_on_between_the_calls() {
+fn the_ledger_is_read_at_one_version_though_it_advances_between_the_calls() {
     let (mut ledger, reader) = short_ledger();
-    next(&mut ledger, 101);
-    let clock = Arc::new(Going(Mutex::new((ledger, 101)), rpc::SystemClock::new()));
+    publish_next_block(&mut ledger, 101);
+    let clock = Arc::new(AdvancingClock(Mutex::new((ledger, 101)), rpc::SystemClock::new()));
     let rest = Rest::start().expect("a thread");
-    let node = Node::timed(rest, reader, Default::default(), clock, 0);
+    let node = Node::with_clock(rest, reader, Default::default(), clock, 0);
     let mut client = node.client();
     let mut last = 0;
     for n in 0..30 {
@@ -127,11 +127,11 @@ fn the_ledger_is_told_of_one_moment_though_it_goes_on_between_the_calls() {
 }
 
 #[test]
-fn a_still_node_reads_what_was_published_when_it_was_made() {
+fn a_pinned_node_reads_what_was_published_when_it_was_made() {
     let (mut ledger, reader) = short_ledger();
-    let node = Node::on(reader, rpc::Config::default());
+    let node = Node::with_config(reader, rpc::Config::default());
     let still = node.world.node.pinned();
-    next(&mut ledger, 101);
+    publish_next_block(&mut ledger, 101);
     let slot = |node: &rpc::Node| node.reader.view(Commitment::Processed).block().slot;
     assert_eq!((slot(&still), slot(&node.world.node)), (100, 101));
     assert_eq!(slot(&node.world.node.pinned()), 101);
@@ -145,17 +145,17 @@ fn lists_may_be_posted() {
     let response = post(&mut client, "/v1/accounts", &several);
     assert_eq!(
         response.json(),
-        good(&mut client, &format!("/v1/accounts?addresses={TOKEN},{WALLET}"))
+        get_json(&mut client, &format!("/v1/accounts?addresses={TOKEN},{WALLET}"))
     );
     let filters = json!({ "filters": [{ "dataSize": DATA_BYTES[1] }] });
     let path = format!("/v1/programs/{PROGRAM}/accounts");
     let found = post(&mut client, &path, &filters).json();
     assert_eq!(found["accounts"][0]["pubkey"], DATA[1].to_string());
-    assert_eq!(found, good(&mut client, &format!("{path}?dataSize={}", DATA_BYTES[1])));
+    assert_eq!(found, get_json(&mut client, &format!("{path}?dataSize={}", DATA_BYTES[1])));
 }
 
 #[test]
-fn account_data_comes_as_it_is_if_asked_for() {
+fn account_data_comes_raw_if_requested() {
     let node = Node::new();
     let mut client = node.client();
     for (address, bytes) in DATA.iter().zip(DATA_BYTES) {
@@ -174,10 +174,10 @@ fn account_data_comes_as_it_is_if_asked_for() {
 }
 
 #[test]
-fn the_description_the_page_and_the_figures_are_served() {
+fn the_openapi_document_the_explorer_and_the_metrics_are_served() {
     let node = Node::new();
     let mut client = node.client();
-    let openapi = good(&mut client, "/v1/openapi.json");
+    let openapi = get_json(&mut client, "/v1/openapi.json");
     assert_eq!(openapi["openapi"], "3.1.0");
     let page = get(&mut client, "/v1/", "");
     assert!(page.body.contains("/v1/accounts/{address}"));

@@ -72,7 +72,7 @@ impl Forge {
             bytes: bytes.len() as u64,
         };
         let files: Vec<_> = self.storages.iter().map(file).collect();
-        let (lattice, lamports) = (accounts.lattice(), accounts.lamports() + self.lamports_off);
+        let (lattice, lamports) = (accounts.lt_hash(), accounts.lamports() + self.lamports_off);
         let bank = archive::bank_fields(self.slot, &files, lamports, &lattice);
         (bank, lattice.checksum().to_string())
     }

@@ -130,7 +130,7 @@ fn whatever_order_versions_come_in_the_newest_counts() {
         let threads = 1 + round % 3;
         let (snapshot, map) = load(&paths.0, Some(&paths.1), threads, &Progress::default())
             .unwrap_or_else(|err| panic!("round {round}: {err}"));
-        assert_eq!(snapshot.accounts_hash, written.lattice().checksum());
+        assert_eq!(snapshot.accounts_hash, written.lt_hash().checksum());
         let found = map.accounts.iter().map(|(key, account)| (*key, account.data().to_vec()));
         let expected = written.open().map(|(key, account)| (*key, account.data.clone()));
         assert_eq!(found.collect::<Vec<_>>(), expected.collect::<Vec<_>>(), "round {round}");

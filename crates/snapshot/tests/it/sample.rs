@@ -34,7 +34,7 @@ fn every_account_of_the_sample_is_read_as_the_second_reader_reads_it() {
 
     assert_eq!(snapshot.accounts_len, expected.len());
     assert_eq!(snapshot.lamports, written.lamports());
-    assert_eq!(snapshot.accounts_hash, written.lattice().checksum());
+    assert_eq!(snapshot.accounts_hash, written.lt_hash().checksum());
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
     assert!(name.is_some_and(|name| name.contains(&snapshot.accounts_hash.to_string())));
 

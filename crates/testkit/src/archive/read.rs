@@ -8,13 +8,13 @@ use std::path::Path;
 
 use solana_pubkey::Pubkey;
 
-use super::{HEAD_BYTES, Lattice, Stored};
+use super::{HEAD_BYTES, LtHash, Stored};
 
 /// An account and where it was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Placed {
+pub struct LocatedAccount {
     /// The slot of its file, and the first byte in it.
-    pub place: (u64, usize),
+    pub location: (u64, usize),
     /// What it has; nothing: it is closed.
     pub lamports: u64,
     /// The program that owns it.
@@ -27,7 +27,7 @@ pub struct Placed {
     pub data: Vec<u8>,
 }
 
-impl Placed {
+impl LocatedAccount {
     /// As it is to be written.
     pub fn stored(&self) -> Stored<'_> {
         let Self { lamports, owner, executable, rent_epoch, ref data, .. } = *self;
@@ -39,7 +39,7 @@ impl Placed {
 #[derive(Clone, Debug, Default)]
 pub struct Accounts {
     /// By address.
-    pub newest: BTreeMap<Pubkey, Placed>,
+    pub newest: BTreeMap<Pubkey, LocatedAccount>,
     /// How many were seen, older versions and closed ones included.
     pub written: u64,
     /// The bytes of their files.
@@ -84,8 +84,8 @@ impl Accounts {
             let key = |from: usize| bytes.get(at + from..at + from + 32)?.try_into().ok();
             let len = number(8)? as usize;
             let data = at + HEAD_BYTES;
-            let placed = Placed {
-                place: (slot, at),
+            let placed = LocatedAccount {
+                location: (slot, at),
                 lamports: number(48)?,
                 rent_epoch: number(56)?,
                 owner: key(64)?,
@@ -93,8 +93,8 @@ impl Accounts {
                 data: bytes.get(data..data + len)?.to_vec(),
             };
             let address = Pubkey::new_from_array(key(16)?);
-            let newest = self.newest.get(&address).map(|kept| kept.place);
-            if newest.is_none_or(|newest| newest < placed.place) {
+            let newest = self.newest.get(&address).map(|kept| kept.location);
+            if newest.is_none_or(|newest| newest < placed.location) {
                 self.newest.insert(address, placed);
             }
             self.written += 1;
@@ -105,7 +105,7 @@ impl Accounts {
     }
 
     /// Those that are open.
-    pub fn open(&self) -> impl Iterator<Item = (&Pubkey, &Placed)> {
+    pub fn open(&self) -> impl Iterator<Item = (&Pubkey, &LocatedAccount)> {
         self.newest.iter().filter(|(_, placed)| placed.lamports > 0)
     }
 
@@ -115,8 +115,8 @@ impl Accounts {
     }
 
     /// The hash over the open ones.
-    pub fn lattice(&self) -> Lattice {
-        let mut lattice = Lattice::default();
+    pub fn lt_hash(&self) -> LtHash {
+        let mut lattice = LtHash::default();
         self.open().for_each(|(key, placed)| lattice.add(&key.to_bytes(), &placed.stored()));
         lattice
     }

@@ -16,9 +16,9 @@ use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use tokio_tungstenite::tungstenite::{Bytes, Message, Utf8Bytes};
 
 /// Longer than any answer takes.
-const PATIENCE: Duration = Duration::from_secs(60);
-/// Addresses of one binary message unless [`Client::addresses_at_once`] is changed: half a mebibyte.
-const ADDRESSES_AT_ONCE: usize = 16_000;
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(60);
+/// Addresses of one binary message unless [`Client::addresses_per_message`] is changed: half a mebibyte.
+const ADDRESSES_PER_MESSAGE: usize = 16_000;
 
 /// A connected client.
 pub struct Client {
@@ -26,12 +26,12 @@ pub struct Client {
     early: VecDeque<Utf8Bytes>,
     next_id: u32,
     /// Addresses in a message of [`Self::add`].
-    pub addresses_at_once: usize,
+    pub addresses_per_message: usize,
 }
 
 /// A notification of a set, without its accounts.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Told {
+pub struct SeenNotification {
     /// Which block.
     pub slot: u64,
     /// Counts the subscription's messages.
@@ -49,12 +49,12 @@ impl Client {
         let config = WebSocketConfig::default().read_buffer_size(8 * 1024).write_buffer_size(0);
         let request = format!("ws://{ws}/").into_client_request()?;
         let handshake = tokio_tungstenite::client_async_with_config(request, socket, Some(config));
-        let (socket, _) = timeout(PATIENCE, handshake).await.context("no handshake")??;
+        let (socket, _) = timeout(RESPONSE_TIMEOUT, handshake).await.context("no handshake")??;
         Ok(Self {
             socket,
             early: VecDeque::new(),
             next_id: 1,
-            addresses_at_once: ADDRESSES_AT_ONCE,
+            addresses_per_message: ADDRESSES_PER_MESSAGE,
         })
     }
 
@@ -64,7 +64,7 @@ impl Client {
         self.next_id += 1;
         let request = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
         self.socket.send(Message::text(request.to_string())).await?;
-        self.answer(id).await.with_context(|| method.to_owned())
+        self.receive_response(id).await.with_context(|| method.to_owned())
     }
 
     /// Adds addresses to a set, in as many binary messages as it takes.
@@ -83,16 +83,16 @@ impl Client {
             message.extend_from_slice(&subscription.to_le_bytes());
             addresses
                 .by_ref()
-                .take(self.addresses_at_once)
+                .take(self.addresses_per_message)
                 .for_each(|a| message.extend_from_slice(&a));
             self.socket.send(Message::Binary(Bytes::from(message))).await?;
-            answer = self.answer(id).await.context("add")?;
+            answer = self.receive_response(id).await.context("add")?;
         }
         Ok(answer)
     }
 
     /// Subscribes to a set; gives the subscription and the slot after which it is told of.
-    pub async fn track(
+    pub async fn subscribe_set(
         &mut self,
         commitment: &str,
         addresses: impl Iterator<Item = [u8; 32]>,
@@ -110,7 +110,7 @@ impl Client {
     pub async fn notification(&mut self) -> Result<Utf8Bytes> {
         match self.early.pop_front() {
             Some(early) => Ok(early),
-            None => self.message().await,
+            None => self.next_message().await,
         }
     }
 
@@ -123,7 +123,7 @@ impl Client {
     pub async fn close(mut self) -> Result<()> {
         self.socket.close(None).await?;
         let rest = async { while let Some(Ok(_)) = self.socket.next().await {} };
-        timeout(PATIENCE, rest).await.context("no goodbye")
+        timeout(RESPONSE_TIMEOUT, rest).await.context("no goodbye")
     }
 
     /// Is gone after the beginning of a message.
@@ -135,7 +135,7 @@ impl Client {
     }
 
     /// Reads a notification of a set.
-    pub fn told(text: &str) -> Result<Told> {
+    pub fn parse_notification(text: &str) -> Result<SeenNotification> {
         #[derive(serde::Deserialize)]
         struct Notification<'a> {
             method: &'a str,
@@ -165,12 +165,13 @@ impl Client {
         let Params { result, sequence } = notification.params;
         ensure!(result.kind == "update", "{text}");
         let pubkeys = result.value.into_iter().map(|item| item.pubkey).collect();
-        Ok(Told { slot: result.context.slot, sequence, pubkeys })
+        Ok(SeenNotification { slot: result.context.slot, sequence, pubkeys })
     }
 
-    async fn answer(&mut self, id: u32) -> Result<Value> {
+    async fn receive_response(&mut self, id: u32) -> Result<Value> {
         loop {
-            let text = timeout(PATIENCE, self.message()).await.context("no answer")??;
+            let text =
+                timeout(RESPONSE_TIMEOUT, self.next_message()).await.context("no answer")??;
             if text.contains("Notification\"") {
                 self.early.push_back(text);
                 continue;
@@ -184,7 +185,7 @@ impl Client {
         }
     }
 
-    async fn message(&mut self) -> Result<Utf8Bytes> {
+    async fn next_message(&mut self) -> Result<Utf8Bytes> {
         loop {
             match self.socket.next().await.context("the node hung up")?? {
                 Message::Text(text) => return Ok(text),

@@ -11,16 +11,16 @@ use super::{Node, Task, task};
 
 /// Samples of a process. Cloning it gives another handle on the same.
 #[derive(Clone)]
-pub struct Memory {
+pub struct MemorySampler {
     pid: u32,
-    every: Duration,
+    interval: Duration,
     samples: Arc<Mutex<Vec<u64>>>,
 }
 
-impl Memory {
+impl MemorySampler {
     /// No samples yet.
-    pub fn of(node: &Node, every: Duration) -> Self {
-        Self { pid: node.pid(), every, samples: Arc::default() }
+    pub fn new(node: &Node, interval: Duration) -> Self {
+        Self { pid: node.pid(), interval, samples: Arc::default() }
     }
 
     /// Samples until the scenario is over.
@@ -32,7 +32,7 @@ impl Memory {
                 memory.samples.lock().push(bytes);
                 tokio::select! {
                     () = stop.stopped() => return Ok(()),
-                    () = tokio::time::sleep(memory.every) => {}
+                    () = tokio::time::sleep(memory.interval) => {}
                 }
             }
         })

@@ -12,9 +12,9 @@ use anyhow::{Context, Result, bail};
 use tempfile::TempDir;
 
 /// How long a node may take to be ready.
-const READY_WITHIN: Duration = Duration::from_secs(60);
+const READY_TIMEOUT: Duration = Duration::from_secs(60);
 /// How often we look whether it is.
-const LOOK_EVERY: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 /// Clock ticks a second, as Linux counts the CPU time of processes on every architecture.
 const TICKS_PER_SECOND: f64 = 100.0;
 
@@ -60,14 +60,14 @@ impl Node {
                 {
                     return Ok(said);
                 }
-                tokio::time::sleep(LOOK_EVERY).await;
+                tokio::time::sleep(POLL_INTERVAL).await;
             }
         };
-        let said = match tokio::time::timeout(READY_WITHIN, ready).await {
+        let said = match tokio::time::timeout(READY_TIMEOUT, ready).await {
             Ok(said) => said?,
             Err(_) => {
                 child.kill()?;
-                bail!("the node was not ready within {READY_WITHIN:?}");
+                bail!("the node was not ready within {READY_TIMEOUT:?}");
             }
         };
         Ok(Self { child, rpc: address(&said["rpc"])?, ws: address(&said["ws"])?, _dir: dir })

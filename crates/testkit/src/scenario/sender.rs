@@ -1,6 +1,6 @@
 //! Requests at a rate, whatever the node answers: an open loop.
 //!
-//! Bounds: [`UNANSWERED_MAX`] requests wait for their answer; then sending waits, and says so.
+//! Bounds: [`IN_FLIGHT_MAX`] requests wait for their answer; then sending waits, and says so.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -15,13 +15,13 @@ use tokio::time::{MissedTickBehavior, interval};
 use super::{Task, task};
 
 /// Requests on the way.
-const UNANSWERED_MAX: u64 = 64;
+const IN_FLIGHT_MAX: u64 = 64;
 
 /// How many were sent, for whoever waits for them.
 #[derive(Clone, Default)]
-pub struct Sent(Arc<AtomicU64>);
+pub struct SendStats(Arc<AtomicU64>);
 
-impl Sent {
+impl SendStats {
     /// How many were answered.
     pub fn count(&self) -> u64 {
         self.0.load(Ordering::Acquire)
@@ -30,10 +30,10 @@ impl Sent {
 
 /// Sends bodies as JSON-RPC requests at a rate a second, over one connection, until there are no more
 /// or the scenario is over. Each must be answered with a result.
-pub fn send_at(
+pub fn send_at_rate(
     rpc: SocketAddr,
     rate: f64,
-    sent: &Sent,
+    sent: &SendStats,
     bodies: impl Iterator<Item = String> + Send + 'static,
 ) -> Task {
     let sent = sent.clone();
@@ -50,13 +50,13 @@ pub fn send_at(
                 biased;
                 read = socket.read_buf(&mut unread) => {
                     ensure!(read? > 0, "the node hung up");
-                    while let Some(body) = next_answer(&mut unread)? {
+                    while let Some(body) = take_response(&mut unread)? {
                         ensure!(body.contains("\"result\""), "not sent: {body}");
                         answered += 1;
                         sent.0.fetch_add(1, Ordering::Release);
                     }
                 }
-                _ = due.tick(), if asked - answered < UNANSWERED_MAX && !stop.is_stopped() => {
+                _ = due.tick(), if asked - answered < IN_FLIGHT_MAX && !stop.is_stopped() => {
                     let Some(body) = bodies.next() else {
                         if asked == answered {
                             stop.stopped().await;
@@ -80,7 +80,7 @@ pub fn send_at(
 }
 
 /// Takes the body of the first whole answer.
-fn next_answer(unread: &mut Vec<u8>) -> Result<Option<String>> {
+fn take_response(unread: &mut Vec<u8>) -> Result<Option<String>> {
     let Some(head) = unread.windows(4).position(|bytes| bytes == b"\r\n\r\n") else {
         return Ok(None);
     };

@@ -3,7 +3,7 @@
 //! Each subscribes to slots and to a set of its own that overlaps with others'. Then, by turns: one says
 //! goodbye, one is gone, one is gone in the middle of a message, one subscribes and unsubscribes a few
 //! times first, one leaves what it was told unread.
-//! Bounds: [`AT_ONCE`] handshakes are under way at once; all are connected before the first goes.
+//! Bounds: [`HANDSHAKES_MAX`] handshakes are under way at once; all are connected before the first goes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,9 +16,9 @@ use tokio::task::JoinSet;
 use super::{Client, Node};
 
 /// Handshakes under way.
-const AT_ONCE: usize = 256;
+const HANDSHAKES_MAX: usize = 256;
 /// Addresses of a client's set.
-const SET: u32 = 50;
+const SET_ADDRESSES: u32 = 50;
 /// Times that some subscribe and unsubscribe.
 const LOOPS: usize = 3;
 
@@ -26,7 +26,7 @@ const LOOPS: usize = 3;
 #[derive(Clone, Copy, Debug)]
 pub struct Storm {
     /// Until all were connected and subscribed.
-    pub up: Duration,
+    pub connect_time: Duration,
     /// Resident memory of the node while all were there.
     pub resident_bytes: u64,
 }
@@ -39,7 +39,7 @@ impl Storm {
         now: impl Fn() -> std::time::Instant,
     ) -> Result<Self> {
         let began = now();
-        let places = Arc::new(Semaphore::new(AT_ONCE));
+        let places = Arc::new(Semaphore::new(HANDSHAKES_MAX));
         let mut coming = JoinSet::new();
         for number in 0..clients {
             let (ws, places) = (node.ws, Arc::clone(&places));
@@ -47,8 +47,8 @@ impl Storm {
                 let _place = places.acquire().await?;
                 let mut client = Client::connect(ws).await?;
                 client.call("slotSubscribe", json!([])).await?;
-                let set = (number..number + SET).map(address);
-                let (subscription, _) = client.track("confirmed", set).await?;
+                let set = (number..number + SET_ADDRESSES).map(address);
+                let (subscription, _) = client.subscribe_set("confirmed", set).await?;
                 Ok::<_, anyhow::Error>((number, subscription, client))
             });
         }
@@ -62,31 +62,33 @@ impl Storm {
             let places = Arc::clone(&places);
             going.spawn(async move {
                 let _place = places.acquire().await?;
-                go(number, subscription, client).await.with_context(|| format!("client {number}"))
+                run_client(number, subscription, client)
+                    .await
+                    .with_context(|| format!("client {number}"))
             });
         }
         while let Some(gone) = going.join_next().await {
             gone??;
         }
-        Ok(Self { up, resident_bytes })
+        Ok(Self { connect_time: up, resident_bytes })
     }
 }
 
-async fn go(number: u32, subscription: u64, mut client: Client) -> Result<()> {
+async fn run_client(number: u32, subscription: u64, mut client: Client) -> Result<()> {
     match number % 5 {
         0 => client.close().await,
         1 => client.vanish_within_a_message().await,
         2 => {
             client.call("addressesUnsubscribe", json!([subscription])).await?;
             for _ in 0..LOOPS {
-                let set = (number..number + SET).map(address);
-                let (subscription, _) = client.track("finalized", set).await?;
+                let set = (number..number + SET_ADDRESSES).map(address);
+                let (subscription, _) = client.subscribe_set("finalized", set).await?;
                 client.call("addressesUnsubscribe", json!([subscription])).await?;
             }
             Ok(())
         }
         3 => {
-            let set = (number..number + SET).map(address);
+            let set = (number..number + SET_ADDRESSES).map(address);
             client.add(subscription, set).await.map(drop)
         }
         _ => Ok(()),

@@ -25,12 +25,12 @@ impl Shuffle {
     }
 
     /// Where `n` goes.
-    pub(super) fn place(&self, n: u64) -> u64 {
+    pub(super) fn position(&self, n: u64) -> u64 {
         self.walk(n, |round| round)
     }
 
     /// What goes to `place`.
-    pub(super) fn back(&self, place: u64) -> u64 {
+    pub(super) fn at_position(&self, place: u64) -> u64 {
         self.walk(place, |round| ROUNDS - 1 - round)
     }
 
@@ -67,11 +67,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_number_has_a_place_of_its_own_and_is_found_there() {
+    fn every_number_has_a_position_of_its_own_and_is_found_there() {
         for bound in [1, 2, 3, 1_000, 4_096, 4_097] {
             let shuffle = Shuffle::new(7, bound);
-            let mut places: Vec<u64> = (0..bound).map(|n| shuffle.place(n)).collect();
-            assert!((0..bound).all(|n| shuffle.back(places[n as usize]) == n), "of {bound}");
+            let mut places: Vec<u64> = (0..bound).map(|n| shuffle.position(n)).collect();
+            assert!((0..bound).all(|n| shuffle.at_position(places[n as usize]) == n), "of {bound}");
             places.sort_unstable();
             assert!(places.iter().copied().eq(0..bound), "of {bound}");
         }

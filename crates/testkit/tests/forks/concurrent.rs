@@ -7,25 +7,27 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use fastrand::Rng;
 use ledger::{Address, BlockId, Change, Commitment, KeyKind};
 use query::{Ledger, LedgerConfig, Reader};
-use testkit::{Facts, Note, NoteMaker};
+use testkit::{BlockMeta, TestRecord, TestRecordGenerator};
 
 /// What all notes hold together, in every block.
 const TOTAL: u64 = 1_000;
 const BLOCKS: u64 = 1_500;
 const READERS: usize = 2;
 /// How often readers must have looked before the writer stops.
-const LOOKS_MIN: usize = 500;
+const READS_MIN: usize = 500;
 const PURSE: KeyKind = KeyKind(0);
-const WORLD: NoteMaker = NoteMaker { addresses: 60, keys: 4, changes_max: 1, removals: 0 };
+const WORLD: TestRecordGenerator =
+    TestRecordGenerator { addresses: 60, keys: 4, changes_max: 1, removals: 0 };
 /// Room for a third of the world: ids go round.
 const ADDRESSES_MAX: u32 = 26;
 
 #[test]
-fn readers_see_whole_moments_while_the_writer_forks() {
+fn readers_see_whole_versions_while_the_writer_forks() {
     let root = BlockId { slot: 0, bank: 0 };
-    let (mut ledger, reader) = Ledger::new(LedgerConfig::new(ADDRESSES_MAX), root, facts(root));
-    let first = note(0, TOTAL, 0);
-    let filled = ledger.apply(root, vec![change(first.address, Some(first))], facts(root));
+    let (mut ledger, reader) =
+        Ledger::new(LedgerConfig::new(ADDRESSES_MAX), root, block_meta(root));
+    let first = test_record(0, TOTAL, 0);
+    let filled = ledger.apply(root, vec![change(first.address, Some(first))], block_meta(root));
     assert!(filled.is_ok());
     ledger.publish();
     let is_over = AtomicBool::new(false);
@@ -39,14 +41,14 @@ fn readers_see_whole_moments_while_the_writer_forks() {
                 let mut rng = Rng::with_seed(seed as u64);
                 let mut root = 0;
                 while !is_over.load(Ordering::Relaxed) {
-                    root = look(&reader, &mut rng, root);
+                    root = check_view(&reader, &mut rng, root);
                     looks.fetch_add(1, Ordering::Relaxed);
                 }
             });
         }
         let _over = SetOnDrop(&is_over);
         let is_done = |block| {
-            let looked = looks.load(Ordering::Relaxed) >= LOOKS_MIN;
+            let looked = looks.load(Ordering::Relaxed) >= READS_MIN;
             is_over.load(Ordering::Relaxed) || (block >= BLOCKS && looked)
         };
         write(ledger, root, is_done);
@@ -63,7 +65,7 @@ impl Drop for SetOnDrop<'_> {
 }
 
 /// Moves value between notes, block by block. A third of the blocks is dropped again.
-fn write(mut ledger: Ledger<Note, Facts>, root: BlockId, is_done: impl Fn(u64) -> bool) {
+fn write(mut ledger: Ledger<TestRecord, BlockMeta>, root: BlockId, is_done: impl Fn(u64) -> bool) {
     let mut rng = Rng::with_seed(99);
     // What the tip's block holds: number of the note and its value.
     let mut purses = vec![(0, TOTAL)];
@@ -72,13 +74,13 @@ fn write(mut ledger: Ledger<Note, Facts>, root: BlockId, is_done: impl Fn(u64) -
     while !is_done(bank) {
         bank += 1;
         let block = BlockId { slot: tip.slot + 1, bank };
-        ledger.open(block, tip, facts(block)).expect("the tip is complete");
+        ledger.open(block, tip, block_meta(block)).expect("the tip is complete");
         let mut next = purses.clone();
         for _ in 0..3 {
             // A full table is no reason to stop: the move is not made, whole.
             let mut tried = next.clone();
             let changes = moved(&mut tried, &mut rng);
-            if ledger.apply(block, changes, facts(block)).is_ok() {
+            if ledger.apply(block, changes, block_meta(block)).is_ok() {
                 next = tried;
             }
             ledger.publish();
@@ -88,7 +90,7 @@ fn write(mut ledger: Ledger<Note, Facts>, root: BlockId, is_done: impl Fn(u64) -
             ledger.publish();
             continue;
         }
-        ledger.complete(block, facts(block)).expect("it is open");
+        ledger.complete(block, block_meta(block)).expect("it is open");
         if rng.bool() {
             ledger.finalize(block).expect("it is complete");
         }
@@ -98,7 +100,7 @@ fn write(mut ledger: Ledger<Note, Facts>, root: BlockId, is_done: impl Fn(u64) -
 }
 
 /// Takes from one note and gives to another, which may be new; closes the first if it is empty.
-fn moved(purses: &mut Vec<(usize, u64)>, rng: &mut Rng) -> Vec<Change<Note>> {
+fn moved(purses: &mut Vec<(usize, u64)>, rng: &mut Rng) -> Vec<Change<TestRecord>> {
     let from = rng.usize(..purses.len());
     let (giver, held) = purses[from];
     let amount = if rng.usize(..100) < 60 { held } else { rng.usize(..held as usize + 1) as u64 };
@@ -115,7 +117,7 @@ fn moved(purses: &mut Vec<(usize, u64)>, rng: &mut Rng) -> Vec<Change<Note>> {
     let mut changes = Vec::new();
     for purse in [giver, taker] {
         let value = purses.iter().find(|(other, _)| *other == purse).map_or(0, |(_, value)| *value);
-        let now = note(purse, value, rng.usize(..WORLD.keys));
+        let now = test_record(purse, value, rng.usize(..WORLD.keys));
         changes.push(change(now.address, (value > 0).then_some(now)));
     }
     purses.retain(|(_, value)| *value > 0);
@@ -123,7 +125,7 @@ fn moved(purses: &mut Vec<(usize, u64)>, rng: &mut Rng) -> Vec<Change<Note>> {
 }
 
 /// One reader's look at one published moment. Gives the root's slot, which never goes back.
-fn look(reader: &Reader<Note, Facts>, rng: &mut Rng, root_before: u64) -> u64 {
+fn check_view(reader: &Reader<TestRecord, BlockMeta>, rng: &mut Rng, root_before: u64) -> u64 {
     let views = reader.views();
     let root = views.finalized.block().slot;
     assert!(root >= root_before, "the root went back from {root_before} to {root}");
@@ -149,23 +151,23 @@ fn look(reader: &Reader<Note, Facts>, rng: &mut Rng, root_before: u64) -> u64 {
     root
 }
 
-fn note(n: usize, value: u64, key: usize) -> Note {
-    Note { address: WORLD.address(n), value, keys: vec![(PURSE, key_address(key))] }
+fn test_record(n: usize, value: u64, key: usize) -> TestRecord {
+    TestRecord { address: WORLD.address(n), value, keys: vec![(PURSE, key_address(key))] }
 }
 
 fn key_address(key: usize) -> Address {
     WORLD.address(1_000 + key)
 }
 
-fn change(address: Address, note: Option<Note>) -> Change<Note> {
+fn change(address: Address, note: Option<TestRecord>) -> Change<TestRecord> {
     Change { address, record: note.map(Arc::new) }
 }
 
-fn facts(block: BlockId) -> Arc<Facts> {
-    Arc::new(Facts { block, writes: 0, is_complete: true })
+fn block_meta(block: BlockId) -> Arc<BlockMeta> {
+    Arc::new(BlockMeta { block, writes: 0, is_complete: true })
 }
 
 #[expect(dead_code, reason = "checked by the compiler: readers and views cross threads")]
-fn readers_cross_threads(reader: Reader<Note, Facts>) -> impl Send + Sync {
+fn readers_cross_threads(reader: Reader<TestRecord, BlockMeta>) -> impl Send + Sync {
     (reader.view(Commitment::Processed), reader)
 }

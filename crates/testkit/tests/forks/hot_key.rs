@@ -7,22 +7,23 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use fastrand::Rng;
 use ledger::{Address, BlockId, Change, Commitment, KeyKind};
 use query::{Ledger, LedgerConfig, Reader};
-use testkit::{Facts, Note, NoteMaker};
+use testkit::{BlockMeta, TestRecord, TestRecordGenerator};
 
 const OWNER: KeyKind = KeyKind(1);
-const WORLD: NoteMaker = NoteMaker { addresses: 3_000, keys: 3, changes_max: 1, removals: 0 };
+const WORLD: TestRecordGenerator =
+    TestRecordGenerator { addresses: 3_000, keys: 3, changes_max: 1, removals: 0 };
 const READERS: usize = 2;
-const LOOKS_MIN: usize = 150;
+const READS_MIN: usize = 150;
 const BLOCKS_MIN: u64 = 300;
 
 #[test]
 fn each_record_of_a_hot_key_is_found_once_while_records_move_between_keys() {
     let root = BlockId { slot: 0, bank: 0 };
     let config = LedgerConfig::new(10_000);
-    let (mut ledger, reader) = Ledger::new(config, root, facts(root));
+    let (mut ledger, reader) = Ledger::new(config, root, block_meta(root));
     let mut rng = Rng::with_seed(1);
     let all = (0..WORLD.addresses).map(|n| change(n, &mut rng)).collect();
-    ledger.apply(root, all, facts(root)).expect("the world fits");
+    ledger.apply(root, all, block_meta(root)).expect("the world fits");
     ledger.publish();
     let is_over = AtomicBool::new(false);
     let looks = AtomicUsize::new(0);
@@ -32,14 +33,14 @@ fn each_record_of_a_hot_key_is_found_once_while_records_move_between_keys() {
             threads.spawn(move || {
                 let _over = SetOnDrop(is_over);
                 while !is_over.load(Ordering::Relaxed) {
-                    Commitment::ALL.iter().for_each(|commitment| look(&reader, *commitment));
+                    Commitment::ALL.iter().for_each(|commitment| check_view(&reader, *commitment));
                     looks.fetch_add(1, Ordering::Relaxed);
                 }
             });
         }
         let _over = SetOnDrop(&is_over);
         let is_done = |blocks| {
-            let looked = looks.load(Ordering::Relaxed) >= LOOKS_MIN;
+            let looked = looks.load(Ordering::Relaxed) >= READS_MIN;
             is_over.load(Ordering::Relaxed) || (blocks >= BLOCKS_MIN && looked)
         };
         write(&mut ledger, root, &mut rng, is_done);
@@ -50,7 +51,7 @@ fn each_record_of_a_hot_key_is_found_once_while_records_move_between_keys() {
 
 /// Blocks that move records between keys; some vanish again, the others are rooted three later.
 fn write(
-    ledger: &mut Ledger<Note, Facts>,
+    ledger: &mut Ledger<TestRecord, BlockMeta>,
     root: BlockId,
     rng: &mut Rng,
     is_done: impl Fn(u64) -> bool,
@@ -61,16 +62,16 @@ fn write(
         bank += 1;
         let tip = chain[chain.len() - 1];
         let block = BlockId { slot: tip.slot + 1, bank };
-        ledger.open(block, tip, facts(block)).expect("the tip is complete");
+        ledger.open(block, tip, block_meta(block)).expect("the tip is complete");
         for _ in 0..4 {
             let changes = (0..30).map(|_| change(rng.usize(..WORLD.addresses), rng)).collect();
-            ledger.apply(block, changes, facts(block)).expect("nothing is new");
+            ledger.apply(block, changes, block_meta(block)).expect("nothing is new");
             ledger.publish();
         }
         if rng.usize(..100) < 25 {
             ledger.drop_fork(block).expect("it is above the root");
         } else {
-            ledger.complete(block, facts(block)).expect("it is open");
+            ledger.complete(block, block_meta(block)).expect("it is open");
             chain.push(block);
             if chain.len() > 4 {
                 ledger.finalize(chain.remove(1)).expect("it is complete");
@@ -80,7 +81,7 @@ fn write(
     }
 }
 
-fn look(reader: &Reader<Note, Facts>, commitment: Commitment) {
+fn check_view(reader: &Reader<TestRecord, BlockMeta>, commitment: Commitment) {
     let view = reader.view(commitment);
     let mut found = vec![false; WORLD.addresses];
     for key in 0..WORLD.keys {
@@ -96,16 +97,16 @@ fn look(reader: &Reader<Note, Facts>, commitment: Commitment) {
     assert_eq!(missing, 0, "records were not found at {commitment:?}");
 }
 
-fn change(n: usize, rng: &mut Rng) -> Change<Note> {
+fn change(n: usize, rng: &mut Rng) -> Change<TestRecord> {
     let address: Address = WORLD.address(n);
     // The first key is hot.
     let key = if rng.usize(..100) < 70 { 0 } else { rng.usize(..WORLD.keys) };
     let keys = vec![(OWNER, WORLD.address(5_000 + key))];
-    Change { address, record: Some(Arc::new(Note { address, value: n as u64, keys })) }
+    Change { address, record: Some(Arc::new(TestRecord { address, value: n as u64, keys })) }
 }
 
-fn facts(block: BlockId) -> Arc<Facts> {
-    Arc::new(Facts { block, writes: 0, is_complete: true })
+fn block_meta(block: BlockId) -> Arc<BlockMeta> {
+    Arc::new(BlockMeta { block, writes: 0, is_complete: true })
 }
 
 /// Ends the test for all threads, also when one of them panics.

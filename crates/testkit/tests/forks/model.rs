@@ -7,16 +7,17 @@ use std::sync::Arc;
 use fastrand::Rng;
 use ledger::{Commitment, KeyKind};
 use query::{IndexConfig, IndexKeyFilter, LedgerConfig, LedgerError};
-use testkit::{ForkInjector, ForkedLedger, KeptView, NoteMaker, Step};
+use testkit::{ForkEvent, ForkHarness, ForkInjector, PinnedView, TestRecordGenerator};
 
 /// Fewer addresses than the world has, so that ids run out and are used again.
 const ADDRESSES_MAX: u32 = 220;
-const WORLD: NoteMaker = NoteMaker { addresses: 300, keys: 40, changes_max: 6, removals: 45 };
+const WORLD: TestRecordGenerator =
+    TestRecordGenerator { addresses: 300, keys: 40, changes_max: 6, removals: 45 };
 
 #[test]
 fn a_forked_ledger_answers_like_plain_maps() {
     let seeds = seeds(8);
-    let run = |seed: u64| named(seed, || run(seed, 4_000, IndexConfig::default()));
+    let run = |seed: u64| with_seed_on_failure(seed, || run(seed, 4_000, IndexConfig::default()));
     let full_tables: usize = seeds.iter().map(|seed| run(*seed)).sum();
     assert!(seeds.len() == 1 || full_tables > 0, "the bound of the table was never met");
 }
@@ -33,7 +34,7 @@ fn answers_and_counts_are_right_whatever_is_indexed() {
     let own = none.clone().with_own(KeyKind(1), WORLD.address(3));
     for seed in seeds(2) {
         for indices in [&off, &none, &own, &lists] {
-            named(seed, || run(seed, 2_000, indices.clone()));
+            with_seed_on_failure(seed, || run(seed, 2_000, indices.clone()));
         }
     }
 }
@@ -47,7 +48,7 @@ fn seeds(count: u64) -> Vec<u64> {
 
 /// Runs `test` and names the seed if it fails.
 #[expect(clippy::print_stderr, reason = "whoever reads the failure needs the seed")]
-fn named<T>(seed: u64, test: impl FnOnce() -> T) -> T {
+fn with_seed_on_failure<T>(seed: u64, test: impl FnOnce() -> T) -> T {
     catch_unwind(AssertUnwindSafe(test)).unwrap_or_else(|failure| {
         eprintln!("failed with HYDRANT_SEED={seed}");
         resume_unwind(failure)
@@ -60,23 +61,23 @@ fn run(seed: u64, steps: usize, indices: IndexConfig) -> usize {
     let config = LedgerConfig { addresses_max: ADDRESSES_MAX, indices };
     let rng = injector.rng();
     let fill = (0..rng.usize(..20)).map(|_| WORLD.changes(rng)).collect();
-    let mut forked = ForkedLedger::new(config, fill);
+    let mut forked = ForkHarness::new(config, fill);
     forked.check_usage();
-    look(&forked, &mut Vec::new(), injector.rng());
-    let mut kept: Vec<KeptView> = Vec::new();
+    check_views(&forked, &mut Vec::new(), injector.rng());
+    let mut kept: Vec<PinnedView> = Vec::new();
     let mut full_tables = 0;
     for _ in 0..steps {
-        let step = injector.next(&forked.model);
-        full_tables += usize::from(!try_step(&mut forked, step, injector.rng()));
+        let step = injector.next_event(&forked.model);
+        full_tables += usize::from(!try_event(&mut forked, step, injector.rng()));
         forked.check_usage();
-        if step == Step::Publish {
-            look(&forked, &mut kept, injector.rng());
+        if step == ForkEvent::Publish {
+            check_views(&forked, &mut kept, injector.rng());
         }
     }
     for view in kept.drain(..) {
         check(&view, &forked, injector.rng());
     }
-    let left = forked.wind_down().expect("room for nothing");
+    let left = forked.finish().expect("room for nothing");
     assert_eq!(left, query::LedgerUsage::default());
     let bytes = forked.ledger.bytes();
     assert_eq!(
@@ -89,7 +90,7 @@ fn run(seed: u64, steps: usize, indices: IndexConfig) -> usize {
 }
 
 /// False if there was no room in the address table, and rightly so.
-fn try_step(forked: &mut ForkedLedger, step: Step, rng: &mut Rng) -> bool {
+fn try_event(forked: &mut ForkHarness, step: ForkEvent, rng: &mut Rng) -> bool {
     let table = forked.reader.addresses().clone();
     let used_before = table.allocated();
     let changes = WORLD.changes(rng);
@@ -99,7 +100,7 @@ fn try_step(forked: &mut ForkedLedger, step: Step, rng: &mut Rng) -> bool {
     touched.sort();
     touched.dedup();
     let unknown = touched.iter().filter(|address| table.lookup(address).is_none()).count();
-    match forked.step(step, || changes) {
+    match forked.apply_event(step, || changes) {
         Ok(()) => true,
         Err(LedgerError::TableFull(full)) => {
             assert_eq!(full.limit, ADDRESSES_MAX);
@@ -111,9 +112,9 @@ fn try_step(forked: &mut ForkedLedger, step: Step, rng: &mut Rng) -> bool {
 }
 
 /// Checks what was just published, keeps some of it, and checks some of what was kept before.
-fn look(forked: &ForkedLedger, kept: &mut Vec<KeptView>, rng: &mut Rng) {
+fn check_views(forked: &ForkHarness, kept: &mut Vec<PinnedView>, rng: &mut Rng) {
     for commitment in Commitment::ALL {
-        let view = forked.keep_view(commitment);
+        let view = forked.pin_view(commitment);
         check(&view, forked, rng);
         if rng.usize(..100) < 15 {
             kept.push(view);
@@ -128,7 +129,7 @@ fn look(forked: &ForkedLedger, kept: &mut Vec<KeptView>, rng: &mut Rng) {
     }
 }
 
-fn check(view: &KeptView, forked: &ForkedLedger, rng: &mut Rng) {
+fn check(view: &PinnedView, forked: &ForkHarness, rng: &mut Rng) {
     let address = WORLD.address(rng.usize(..WORLD.addresses));
     view.check(&forked.reader, address, WORLD.key(rng));
 }

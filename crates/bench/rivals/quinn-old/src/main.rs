@@ -1,9 +1,9 @@
 //! quinn 0.11.5 with quinn-proto 0.11.8, as a server under measurement: see `src/quic` of bench.
 #![forbid(unsafe_code)]
 
-#[path = "../../../src/quic/figures.rs"]
-mod figures;
-#[path = "../../../src/quic/quinn_server.rs"]
+#[path = "../../../src/tpu/metrics.rs"]
+mod metrics;
+#[path = "../../../src/tpu/quinn_server.rs"]
 mod quinn_server;
 
 use std::alloc::System;

@@ -4,8 +4,8 @@
 //! what a stream costs.
 #![forbid(unsafe_code)]
 
-#[path = "../../../src/quic/figures.rs"]
-mod figures;
+#[path = "../../../src/tpu/metrics.rs"]
+mod metrics;
 
 use std::alloc::System;
 use std::collections::HashMap;
@@ -13,7 +13,7 @@ use std::net::UdpSocket;
 use std::num::NonZeroUsize;
 use std::sync::{Arc, RwLock};
 
-use figures::Received;
+use metrics::Received;
 use solana_keypair::Keypair;
 use solana_signer::Signer;
 use solana_streamer::nonblocking::swqos::SwQosConfig;
@@ -72,7 +72,7 @@ fn main() -> anyhow::Result<()> {
             counts.add(batch.len() as u64, bytes);
         }
     });
-    figures::answer(
+    metrics::answer(
         port,
         &received,
         || {

@@ -5,9 +5,9 @@ use std::io::Write;
 
 use anyhow::{Context, Result};
 
-use super::load::{Focus, Side};
 use super::sets::CANDIDATES;
-use super::{Options, Outcome};
+use super::workload::{Focus, Side};
+use super::{CellResult, Options};
 
 pub(crate) struct Csv {
     file: File,
@@ -28,7 +28,7 @@ impl Csv {
         Ok(csv)
     }
 
-    pub(crate) fn write(&mut self, outcome: &Outcome, options: &Options) -> Result<()> {
+    pub(crate) fn write(&mut self, outcome: &CellResult, options: &Options) -> Result<()> {
         let focus = match options.focus {
             Focus::Both => "both",
             Focus::Reads => "reads",

@@ -7,7 +7,7 @@
 //! have as many writers as cores, as in `dashmap-benchmark`; ours has one, as the ledger has.
 //! A write begins with what the ledger has at hand after it has stored the record: its address in
 //! the rivals' ledger, its id in ours. The key is looked up by its address in all of them.
-//! Ours publishes whenever it has caught up with what is due, and after [`SHOWN_AT_MOST`] writes at
+//! Ours publishes whenever it has caught up with what is due, and after [`WRITES_PER_PUBLISH_MAX`] writes at
 //! the latest: entries are seen at once, and this is what makes them part of the readers' snapshot.
 
 use std::sync::Arc;
@@ -19,13 +19,13 @@ use index::{Index, Postings};
 use ledger::{Address, AddressId, Key, KeyKind};
 use solana_pubkey::Pubkey;
 
+use super::super::baselines::{Baseline, Dash, Locked};
 use super::super::keys::{Shuffled, pubkey};
-use super::super::rivals::{Dash, Locked, Rival};
-use super::load::Worker;
+use super::workload::Worker;
 
 /// Writes that a publish of ours shows at most: a transaction writes tens of records, a block
 /// thousands.
-const SHOWN_AT_MOST: u32 = 1000;
+const WRITES_PER_PUBLISH_MAX: u32 = 1000;
 
 /// Who is compared.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -33,21 +33,22 @@ pub(crate) enum Candidate {
     Locked,
     Dash(usize),
     /// Reads end with ids.
-    Ours,
+    Hydrant,
     /// Reads end with addresses.
-    OursAddresses,
+    HydrantAddresses,
 }
 
 pub(crate) const CANDIDATES: [Candidate; 5] = [
     Candidate::Locked,
     Candidate::Dash(4),
     Candidate::Dash(8),
-    Candidate::Ours,
-    Candidate::OursAddresses,
+    Candidate::Hydrant,
+    Candidate::HydrantAddresses,
 ];
 
 /// Those of them that are ours.
-pub(crate) const OURS: [Candidate; 2] = [Candidate::Ours, Candidate::OursAddresses];
+pub(crate) const HYDRANT_CANDIDATES: [Candidate; 2] =
+    [Candidate::Hydrant, Candidate::HydrantAddresses];
 
 /// A key with its records, ready for the load.
 pub(crate) struct Workers {
@@ -68,16 +69,16 @@ impl Candidate {
         match self {
             Self::Locked => "rwlock-hashmap".to_owned(),
             Self::Dash(shards) => format!("dashmap-{shards}"),
-            Self::Ours => "ours".to_owned(),
-            Self::OursAddresses => "ours, addresses".to_owned(),
+            Self::Hydrant => "ours".to_owned(),
+            Self::HydrantAddresses => "ours, addresses".to_owned(),
         }
     }
 
     /// What a read of it ends with.
     pub(crate) fn reads(self) -> &'static str {
         match self {
-            Self::Ours => "ids: what the next look-up takes",
-            Self::Locked | Self::Dash(_) | Self::OursAddresses => "addresses",
+            Self::Hydrant => "ids: what the next look-up takes",
+            Self::Locked | Self::Dash(_) | Self::HydrantAddresses => "addresses",
         }
     }
 }
@@ -102,26 +103,28 @@ impl World {
     /// A candidate's key with `prior` records, random ones among all addresses.
     pub(crate) fn workers(&self, candidate: Candidate, prior: u32) -> Workers {
         match candidate {
-            Candidate::Locked => self.theirs(Locked::default(), prior),
-            Candidate::Dash(shards) => self.theirs(Dash::new(shards), prior),
-            Candidate::Ours => self.ours(prior, || Seen::Ids(Vec::new())),
-            Candidate::OursAddresses => self.ours(prior, || Seen::Addresses(Vec::new())),
+            Candidate::Locked => self.baseline_workers(Locked::default(), prior),
+            Candidate::Dash(shards) => self.baseline_workers(Dash::new(shards), prior),
+            Candidate::Hydrant => self.hydrant_workers(prior, || ReadBuffer::Ids(Vec::new())),
+            Candidate::HydrantAddresses => {
+                self.hydrant_workers(prior, || ReadBuffer::Addresses(Vec::new()))
+            }
         }
     }
 
-    fn theirs(&self, mut rival: impl Rival + 'static, prior: u32) -> Workers {
+    fn baseline_workers(&self, mut rival: impl Baseline + 'static, prior: u32) -> Workers {
         let key = pubkey(u32::MAX);
         // The key is there in any case: a set without records is measured too.
         rival.put(key, key);
         rival.remove(&key, &key);
         (0..prior).for_each(|n| rival.put(key, pubkey(self.records.at(n))));
-        let rival: Arc<dyn Rival> = Arc::new(rival);
+        let rival: Arc<dyn Baseline> = Arc::new(rival);
         let reader = |_| -> Box<dyn Worker> {
-            Box::new(TheirReader { rival: Arc::clone(&rival), key, seen: Vec::new() })
+            Box::new(BaselineReader { baseline: Arc::clone(&rival), key, buffer: Vec::new() })
         };
         let writer = |nth| -> Box<dyn Worker> {
-            Box::new(TheirWriter {
-                rival: Arc::clone(&rival),
+            Box::new(BaselineWriter {
+                baseline: Arc::clone(&rival),
                 key,
                 records: self.records,
                 next: prior + nth,
@@ -134,7 +137,7 @@ impl World {
         }
     }
 
-    fn ours(&self, prior: u32, seen: impl Fn() -> Seen) -> Workers {
+    fn hydrant_workers(&self, prior: u32, seen: impl Fn() -> ReadBuffer) -> Workers {
         let mut index = Index::new(self.table.limit(), 42);
         let key = address(u32::MAX);
         if let Some(id) = self.table.lookup(&key) {
@@ -143,23 +146,23 @@ impl World {
             }
         }
         let reader = |_| -> Box<dyn Worker> {
-            Box::new(OurReader {
+            Box::new(HydrantReader {
                 table: Arc::clone(&self.table),
                 published: Arc::clone(&self.published),
                 postings: Arc::clone(index.postings()),
                 key,
-                seen: seen(),
+                buffer: seen(),
             })
         };
         let readers = (0..self.threads_each).map(reader).collect();
-        let writer = OurWriter {
+        let writer = HydrantWriter {
             table: Arc::clone(&self.table),
             published: Arc::clone(&self.published),
             index,
             key,
             records: self.records,
             next: prior,
-            unshown: 0,
+            unpublished: 0,
         };
         Workers { readers, writers: vec![Box::new(writer)] }
     }
@@ -169,63 +172,63 @@ fn address(n: u32) -> Address {
     Address::from(pubkey(n).to_bytes())
 }
 
-struct TheirReader {
-    rival: Arc<dyn Rival>,
+struct BaselineReader {
+    baseline: Arc<dyn Baseline>,
     key: Pubkey,
-    seen: Vec<Pubkey>,
+    buffer: Vec<Pubkey>,
 }
 
-impl Worker for TheirReader {
+impl Worker for BaselineReader {
     fn work(&mut self) {
-        self.seen.clear();
-        self.rival.copy(&self.key, &mut self.seen);
-        std::hint::black_box(&self.seen);
+        self.buffer.clear();
+        self.baseline.copy(&self.key, &mut self.buffer);
+        std::hint::black_box(&self.buffer);
     }
 }
 
-struct TheirWriter {
-    rival: Arc<dyn Rival>,
+struct BaselineWriter {
+    baseline: Arc<dyn Baseline>,
     key: Pubkey,
     records: Shuffled,
     next: u32,
     step: u32,
 }
 
-impl Worker for TheirWriter {
+impl Worker for BaselineWriter {
     fn work(&mut self) {
-        self.rival.insert(&self.key, pubkey(self.records.at(self.next)));
+        self.baseline.insert(&self.key, pubkey(self.records.at(self.next)));
         self.next += self.step;
     }
 }
 
-struct OurReader {
+struct HydrantReader {
     table: Arc<AddressTable>,
     published: Arc<ArcSwap<Epoch>>,
     postings: Arc<Postings>,
     key: Address,
-    seen: Seen,
+    buffer: ReadBuffer,
 }
 
 /// What a read of ours ends with.
-enum Seen {
+enum ReadBuffer {
     Ids(Vec<AddressId>),
     Addresses(Vec<[u8; 32]>),
 }
 
-impl Worker for OurReader {
+impl Worker for HydrantReader {
     fn work(&mut self) {
         let _epoch = self.published.load();
         let Some(id) = self.table.lookup(&self.key) else { return };
         let mut records = self.postings.records(Key { kind: KeyKind(0), id });
-        match &mut self.seen {
-            Seen::Ids(seen) => {
+        match &mut self.buffer {
+            ReadBuffer::Ids(seen) => {
                 seen.clear();
                 while let Some(ids) = records.batch() {
                     seen.extend(ids);
                 }
                 std::hint::black_box(seen);
             }
-            Seen::Addresses(seen) => {
+            ReadBuffer::Addresses(seen) => {
                 seen.clear();
                 while let Some(ids) = records.batch() {
                     self.table.copy_addresses(ids, seen);
@@ -236,29 +239,29 @@ impl Worker for OurReader {
     }
 }
 
-struct OurWriter {
+struct HydrantWriter {
     table: Arc<AddressTable>,
     published: Arc<ArcSwap<Epoch>>,
     index: Index,
     key: Address,
     records: Shuffled,
     next: u32,
-    unshown: u32,
+    unpublished: u32,
 }
 
-impl Worker for OurWriter {
+impl Worker for HydrantWriter {
     fn work(&mut self) {
         let Some(id) = self.table.lookup(&self.key) else { return };
         self.index.insert(Key { kind: KeyKind(0), id }, AddressId(self.records.at(self.next)));
         self.next += 1;
-        self.unshown += 1;
-        if self.unshown == SHOWN_AT_MOST {
-            self.rest();
+        self.unpublished += 1;
+        if self.unpublished == WRITES_PER_PUBLISH_MAX {
+            self.on_idle();
         }
     }
 
-    fn rest(&mut self) {
-        if std::mem::take(&mut self.unshown) > 0 {
+    fn on_idle(&mut self) {
+        if std::mem::take(&mut self.unpublished) > 0 {
             self.published.store(Arc::new(self.table.epoch()));
             self.index.reclaim_some(self.table.oldest_pinned_epoch());
         }

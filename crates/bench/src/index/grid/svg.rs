@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 
 use super::sets::CANDIDATES;
 use super::tables::{along, mean, short};
-use super::{AXES, LEVELS, Measure, Options, Outcome, PROFILES};
+use super::{AXES, CellResult, LEVELS, Measure, Options, PROFILES};
 
 /// One panel, its margins and its plot.
 const WIDTH: f64 = 380.0;
@@ -22,7 +22,7 @@ const PLOT_WIDTH: f64 = 300.0;
 const PLOT_HEIGHT: f64 = 170.0;
 const COLORS: [&str; CANDIDATES.len()] = ["#c0392b", "#e67e22", "#8e6bbf", "#1f6f43", "#3aa0c9"];
 
-pub(crate) fn write(dir: &str, outcomes: &[Outcome], options: &Options) -> Result<()> {
+pub(crate) fn write(dir: &str, outcomes: &[CellResult], options: &Options) -> Result<()> {
     fs::create_dir_all(dir).with_context(|| format!("create {dir}"))?;
     for profile in &PROFILES {
         let mut panels = String::new();
@@ -30,7 +30,7 @@ pub(crate) fn write(dir: &str, outcomes: &[Outcome], options: &Options) -> Resul
             for (row, measure) in [Measure::Reads, Measure::Writes].into_iter().enumerate() {
                 let along = along(axis, profile, outcomes);
                 let lines = std::array::from_fn(|candidate| {
-                    let point = |(level, cells): &(u32, Vec<&Outcome>)| {
+                    let point = |(level, cells): &(u32, Vec<&CellResult>)| {
                         Some((*level, mean(cells, candidate, measure, options)?))
                     };
                     along.iter().filter_map(point).collect()

@@ -1,8 +1,10 @@
 //! The grid as text: a row for each cell, the profiles, and where ours is not the fastest.
 
-use super::load::{Focus, Side, Times};
-use super::sets::{CANDIDATES, Candidate, OURS, World};
-use super::{AXES, Axis, Cell, LEVELS, Measure, NOISE, Options, Outcome, PROFILES, Profile, Sides};
+use super::sets::{CANDIDATES, Candidate, HYDRANT_CANDIDATES, World};
+use super::workload::{Focus, Side, Times};
+use super::{
+    AXES, Axis, Cell, CellResult, LEVELS, Measure, NOISE, Options, PROFILES, Profile, Sides,
+};
 
 const MEASURES: [Measure; 4] = [Measure::Whole, Measure::Reads, Measure::Writes, Measure::Cpu];
 
@@ -32,12 +34,12 @@ pub(crate) fn header(options: &Options, world: &World, cells: usize) {
     for candidate in CANDIDATES {
         print!("{:>18}", candidate.name());
     }
-    let columns = OURS.map(|who| format!("{} r, w, CPU", who.name()));
+    let columns = HYDRANT_CANDIDATES.map(|who| format!("{} r, w, CPU", who.name()));
     println!("   of the best rival: {}", columns.join("; "));
 }
 
 /// One cell.
-pub(crate) fn row(outcome: &Outcome, options: &Options) {
+pub(crate) fn row(outcome: &CellResult, options: &Options) {
     let Cell { prior, reads, writes } = outcome.cell;
     print!("{:>9}{:>9}{:>9} ", short(prior), short(reads), short(writes));
     for sides in &outcome.sides {
@@ -48,7 +50,7 @@ pub(crate) fn row(outcome: &Outcome, options: &Options) {
         );
     }
     print!("  ");
-    for who in OURS {
+    for who in HYDRANT_CANDIDATES {
         print!(" ");
         for measure in [Measure::Reads, Measure::Writes, Measure::Cpu] {
             match outcome.ratio(who, measure, options) {
@@ -62,10 +64,10 @@ pub(crate) fn row(outcome: &Outcome, options: &Options) {
 
 /// The three profiles: the mean (geometric: times differ by powers of ten) over the cells that were
 /// run of each; with all cells also by each of the three, as the tables of `dashmap-benchmark`.
-pub(crate) fn profiles(outcomes: &[Outcome], options: &Options) {
+pub(crate) fn profiles(outcomes: &[CellResult], options: &Options) {
     for profile in &PROFILES {
-        let in_profile = |outcome: &&Outcome| profile.has(&outcome.cell);
-        let cells: Vec<&Outcome> = outcomes.iter().filter(in_profile).collect();
+        let in_profile = |outcome: &&CellResult| profile.contains(&outcome.cell);
+        let cells: Vec<&CellResult> = outcomes.iter().filter(in_profile).collect();
         if cells.is_empty() {
             continue;
         }
@@ -83,7 +85,7 @@ pub(crate) fn profiles(outcomes: &[Outcome], options: &Options) {
         println!("{:18}{:>11}{:>11}{:>11}{:>11}", "", "reads", "writes", "both done", "CPU");
         for (at, candidate) in CANDIDATES.iter().enumerate() {
             let mean = |measure| match mean(&cells, at, measure, options) {
-                Some(mean) => figure(mean),
+                Some(mean) => three_digits(mean),
                 None => "-".to_owned(),
             };
             let [whole, reads, writes, cpu] = MEASURES.map(mean);
@@ -96,14 +98,14 @@ pub(crate) fn profiles(outcomes: &[Outcome], options: &Options) {
 }
 
 /// A profile by one of the three: reads and writes of each candidate.
-fn by(axis: Axis, profile: &Profile, outcomes: &[Outcome], options: &Options) {
+fn by(axis: Axis, profile: &Profile, outcomes: &[CellResult], options: &Options) {
     println!("{:>16}  (reads s, writes s)", axis.name());
     for (level, cells) in along(axis, profile, outcomes) {
         print!("{:>16}", short(level));
         for at in 0..CANDIDATES.len() {
             for measure in [Measure::Reads, Measure::Writes] {
                 let mean = mean(&cells, at, measure, options);
-                print!("{:>10}", mean.map_or_else(|| "-".to_owned(), figure));
+                print!("{:>10}", mean.map_or_else(|| "-".to_owned(), three_digits));
             }
         }
         println!();
@@ -114,11 +116,11 @@ fn by(axis: Axis, profile: &Profile, outcomes: &[Outcome], options: &Options) {
 pub(crate) fn along<'a>(
     axis: Axis,
     profile: &Profile,
-    outcomes: &'a [Outcome],
-) -> Vec<(u32, Vec<&'a Outcome>)> {
+    outcomes: &'a [CellResult],
+) -> Vec<(u32, Vec<&'a CellResult>)> {
     let at = |level: u32| {
-        let is_at = move |outcome: &&Outcome| {
-            outcome.cell.level(axis) == level && profile.has_but_for(axis, &outcome.cell)
+        let is_at = move |outcome: &&CellResult| {
+            outcome.cell.level(axis) == level && profile.contains_except(axis, &outcome.cell)
         };
         (level, outcomes.iter().filter(is_at).collect::<Vec<_>>())
     };
@@ -127,24 +129,24 @@ pub(crate) fn along<'a>(
 
 /// The geometric mean of a candidate's times.
 pub(crate) fn mean(
-    cells: &[&Outcome],
+    cells: &[&CellResult],
     candidate: usize,
     measure: Measure,
     options: &Options,
 ) -> Option<f64> {
     let of = cells.iter().filter(|outcome| measure.is_in(&outcome.cell, options.focus));
     let logs: Vec<f64> = of
-        .map(|outcome| measure.of(&outcome.sides[candidate], &options.times).max(1e-6).ln())
+        .map(|outcome| measure.seconds(&outcome.sides[candidate], &options.times).max(1e-6).ln())
         .collect();
     (!logs.is_empty()).then(|| (logs.iter().sum::<f64>() / logs.len() as f64).exp())
 }
 
 /// In how many cells ours is the fastest, and every cell where it is not.
-pub(crate) fn summary(outcomes: &[Outcome], options: &Options) {
-    OURS.iter().for_each(|who| summary_of(*who, outcomes, options));
+pub(crate) fn summary(outcomes: &[CellResult], options: &Options) {
+    HYDRANT_CANDIDATES.iter().for_each(|who| summary_of(*who, outcomes, options));
 }
 
-fn summary_of(who: Candidate, outcomes: &[Outcome], options: &Options) {
+fn summary_of(who: Candidate, outcomes: &[CellResult], options: &Options) {
     println!(
         "\n{} (a read ends with {}) beside the best rival (the same: within {:.0} %)",
         who.name(),
@@ -181,7 +183,7 @@ fn summary_of(who: Candidate, outcomes: &[Outcome], options: &Options) {
     }
 }
 
-impl Outcome {
+impl CellResult {
     /// The time of one of ours as a multiple of the best rival's.
     fn ratio(&self, who: Candidate, measure: Measure, options: &Options) -> Option<f64> {
         if !measure.is_in(&self.cell, options.focus) {
@@ -190,23 +192,23 @@ impl Outcome {
         let least = |is_in: &dyn Fn(Candidate) -> bool| {
             let those = CANDIDATES.iter().zip(&self.sides).filter(|(other, _)| is_in(**other));
             those
-                .map(|(_, sides): (_, &Sides)| measure.of(sides, &options.times))
+                .map(|(_, sides): (_, &Sides)| measure.seconds(sides, &options.times))
                 .fold(f64::INFINITY, f64::min)
         };
-        Some(least(&|other| other == who) / least(&|other| !OURS.contains(&other)))
+        Some(least(&|other| other == who) / least(&|other| !HYDRANT_CANDIDATES.contains(&other)))
     }
 }
 
 fn time(side: &Side, times: &Times) -> String {
     match side.offered {
         0 => "-".to_owned(),
-        _ if side.is_bounded() => format!("~{}", figure(side.seconds(times))),
-        _ => figure(side.seconds(times)),
+        _ if side.is_bounded() => format!("~{}", three_digits(side.seconds(times))),
+        _ => three_digits(side.seconds(times)),
     }
 }
 
 /// Three digits that matter.
-fn figure(seconds: f64) -> String {
+fn three_digits(seconds: f64) -> String {
     match seconds {
         ..0.01 => format!("{seconds:.4}"),
         ..10.0 => format!("{seconds:.2}"),

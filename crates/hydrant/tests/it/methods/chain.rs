@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::stage::{SLOTS_PER_EPOCH, error, number, ok, stage, value};
-use crate::world::{WAIT, until};
+use crate::world::{WAIT_TIMEOUT, wait_until};
 
 fn at(commitment: &str) -> Value {
     json!([{ "commitment": commitment }])
@@ -139,7 +139,7 @@ fn method_getInflationRate() {
 
 #[test]
 fn method_getInflationReward() {
-    until("the second epoch", WAIT, || {
+    wait_until("the second epoch", WAIT_TIMEOUT, || {
         Ok((number(&ok("getEpochInfo", json!([]))["epoch"]) >= 2).then_some(()))
     })
     .expect("epochs of 6 s");

@@ -24,7 +24,7 @@ use spl_token_interface::instruction as token;
 use spl_token_interface::state::Mint;
 
 use crate::node::Node;
-use crate::world::{WAIT, World, until};
+use crate::world::{WAIT_TIMEOUT, World, wait_until};
 
 pub(super) const SLOTS_PER_EPOCH: u64 = 64;
 pub(super) const SYSTEM: &str = "11111111111111111111111111111111";
@@ -52,7 +52,7 @@ pub(super) fn stage() -> &'static Stage {
 
 /// The result of a call, which must have one.
 pub(super) fn ok(method: &str, params: Value) -> Value {
-    let reply = ask(method, params.clone());
+    let reply = call(method, params.clone());
     assert!(reply["error"].is_null(), "{method} {params} gave {reply}");
     assert!(
         reply.as_object().is_some_and(|reply| reply.contains_key("result")),
@@ -74,7 +74,7 @@ pub(super) fn value(method: &str, params: Value) -> Value {
 
 /// The error of a call, which must have one.
 pub(super) fn error(method: &str, params: Value) -> Value {
-    let reply = ask(method, params.clone());
+    let reply = call(method, params.clone());
     assert!(reply["error"].is_object(), "{method} {params} gave {reply}");
     reply["error"].clone()
 }
@@ -84,7 +84,7 @@ pub(super) fn number(value: &Value) -> u64 {
     value.as_u64().unwrap_or_else(|| panic!("{value} is not a whole number"))
 }
 
-fn ask(method: &str, params: Value) -> Value {
+fn call(method: &str, params: Value) -> Value {
     let request = json!({"jsonrpc": "2.0", "id": 7, "method": method, "params": params});
     let reply = post(&stage().node.rpc, &request).unwrap_or_else(|err| panic!("{method}: {err:#}"));
     assert_eq!(
@@ -99,7 +99,7 @@ fn ask(method: &str, params: Value) -> Value {
 fn post(url: &str, request: &Value) -> Result<Value> {
     let address = url.strip_prefix("http://").context("not an http URL")?.trim_end_matches('/');
     let mut stream = TcpStream::connect(address)?;
-    stream.set_read_timeout(Some(WAIT))?;
+    stream.set_read_timeout(Some(WAIT_TIMEOUT))?;
     let body = request.to_string();
     write!(
         stream,
@@ -117,7 +117,7 @@ impl Stage {
     fn set() -> Result<Self> {
         let epoch = SLOTS_PER_EPOCH.to_string();
         let node = Node::start(&["--slot-ms", "100", "--slots-per-epoch", &epoch])?;
-        let world = World::on(&node);
+        let world = World::new(&node);
         let (payer, alice, bob) = (world.payer.pubkey(), world.alice.pubkey(), world.bob.pubkey());
         for owner in [&payer, &alice, &bob] {
             world.airdrop(owner, 10)?;
@@ -158,7 +158,7 @@ impl Stage {
             token::approve_checked(&program, &alices, &mint_key, &bob, &alice, &[], 200, DECIMALS)?;
         world.send(&[approve], &[&world.alice])?;
         let last = world.rpc.get_slot()?;
-        until("the stage to be final", WAIT, || {
+        wait_until("the stage to be final", WAIT_TIMEOUT, || {
             let root = world.rpc.get_slot_with_commitment(CommitmentConfig::finalized())?;
             Ok((root >= last).then_some(()))
         })?;

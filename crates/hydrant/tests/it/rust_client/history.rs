@@ -11,7 +11,7 @@ use solana_transaction_status_client_types::{TransactionDetails, UiTransactionEn
 
 use super::step;
 use super::tokens::Token;
-use crate::world::{CONFIRMED, WAIT, World, until};
+use crate::world::{CONFIRMED, WAIT_TIMEOUT, World, wait_until};
 
 pub(super) fn steps(world: &World, token: &Token) -> Result<()> {
     let program = token.program;
@@ -104,7 +104,7 @@ fn block_of(world: &World, signature: &Signature) -> Result<()> {
 pub(super) fn finalized(world: &World, token: &Token) -> Result<()> {
     step("history: what was confirmed becomes final", || {
         let slot = world.transaction(&token.closed, UiTransactionEncoding::Base64)?.slot;
-        until("the slot to be finalized", WAIT, || {
+        wait_until("the slot to be finalized", WAIT_TIMEOUT, || {
             let finalized = world.rpc.get_slot_with_commitment(CommitmentConfig::finalized())?;
             Ok((finalized >= slot).then_some(()))
         })?;

@@ -25,11 +25,11 @@ use spl_token_2022_interface::instruction::transfer_checked;
 
 use super::step;
 use super::tokens::Token;
-use crate::world::{WAIT, World, until};
+use crate::world::{WAIT_TIMEOUT, World, wait_until};
 
 const NONCE_SIZE: usize = 80;
 /// Where a nonce account holds its nonce, after version, state and authority.
-const NONCE_AT: usize = 40;
+const NONCE_OFFSET: usize = 40;
 
 pub(super) fn failing(world: &World, token: &Token) -> Result<()> {
     let (payer, bob) = (world.payer.pubkey(), world.bob.pubkey());
@@ -180,7 +180,8 @@ pub(super) fn on_a_nonce(world: &World) -> Result<()> {
     let (payer, account) = (world.payer.pubkey(), Keypair::new());
     let nonce = || -> Result<Hash> {
         let data = world.rpc.get_account_data(&account.pubkey())?;
-        let bytes = data.get(NONCE_AT..NONCE_AT + 32).context("short of a nonce account")?;
+        let bytes =
+            data.get(NONCE_OFFSET..NONCE_OFFSET + 32).context("short of a nonce account")?;
         Ok(Hash::new_from_array(bytes.try_into()?))
     };
     let send = |lamports| -> Result<TransactionResult<()>> {
@@ -189,7 +190,7 @@ pub(super) fn on_a_nonce(world: &World) -> Result<()> {
         let move_some = transfer(&world.alice.pubkey(), &world.bob.pubkey(), lamports);
         let transaction = world.sign(&[advance, move_some], &[&world.alice], &[], used)?;
         let (_, result) = world.send_unchecked(&transaction)?;
-        until("the nonce to advance", WAIT, || Ok((nonce()? != used).then_some(())))?;
+        wait_until("the nonce to advance", WAIT_TIMEOUT, || Ok((nonce()? != used).then_some(())))?;
         Ok(result)
     };
     step("nonce: create the account", || {

@@ -27,7 +27,7 @@ use solana_transaction_status::{
 };
 use spl_token_interface::state::{Account as Token, AccountState, Multisig};
 
-use super::Asking;
+use super::CheckedClient;
 use crate::Node;
 use crate::history::{completed, executed, signature};
 use crate::world::{
@@ -42,7 +42,7 @@ const EXTENDED: Pubkey = Pubkey::new_from_array([63; 32]);
 const NEW_MINT: Pubkey = Pubkey::new_from_array([64; 32]);
 const PROGRAM_DATA: Pubkey = Pubkey::new_from_array([65; 32]);
 const BYTES: Pubkey = Pubkey::new_from_array([66; 32]);
-const NOBODY: Pubkey = Pubkey::new_from_array([200; 32]);
+const MISSING_ACCOUNT: Pubkey = Pubkey::new_from_array([200; 32]);
 const ACCOUNTS: [Pubkey; 10] = [
     WALLET,
     TOKEN,
@@ -111,9 +111,13 @@ pub(super) fn node() -> Node {
     ledger.open(block(101), block(100), bank(101)).expect("open");
     ledger.complete(block(101), bank(101)).expect("complete");
     ledger.publish();
-    let node = Node::on(reader, rpc::Config::default());
+    let node = Node::with_config(reader, rpc::Config::default());
     let history = &node.world.node.history;
-    let older = vec![of_v0(FINALIZED, 0), of_v1(FINALIZED, 1), legacy(FINALIZED, 2)];
+    let older = vec![
+        v0_transaction(FINALIZED, 0),
+        v1_transaction(FINALIZED, 1),
+        legacy_transaction(FINALIZED, 2),
+    ];
     for (slot, all) in [(FINALIZED, older), (CONFIRMED, vec![executed(CONFIRMED, 0, 2)])] {
         history.record_transactions(&all);
         history.record_block(&completed(slot, all));
@@ -139,7 +143,7 @@ fn transfer(program_id_index: u8, to: u8) -> CompiledInstruction {
     instruction(program_id_index, &[0, to], &[2, 0, 0, 0, 5, 0, 0, 0, 0, 0, 0, 0])
 }
 
-fn of(
+fn executed_transaction(
     (slot, index): (u64, u32),
     message: VersionedMessage,
     meta: TransactionStatusMeta,
@@ -159,26 +163,34 @@ fn of(
 }
 
 /// Of which nothing is known but what must be.
-fn legacy(slot: u64, index: u32) -> Arc<ExecutedTransaction> {
+fn legacy_transaction(slot: u64, index: u32) -> Arc<ExecutedTransaction> {
     let message = Message {
         header: header(1),
         account_keys: vec![WALLET, spl_memo_interface::v4::id()],
         recent_blockhash: Hash::new_from_array([6; 32]),
         instructions: vec![instruction(1, &[], b"words")],
     };
-    of((slot, index), VersionedMessage::Legacy(message), TransactionStatusMeta::default())
+    executed_transaction(
+        (slot, index),
+        VersionedMessage::Legacy(message),
+        TransactionStatusMeta::default(),
+    )
 }
 
-fn of_v1(slot: u64, index: u32) -> Arc<ExecutedTransaction> {
+fn v1_transaction(slot: u64, index: u32) -> Arc<ExecutedTransaction> {
     let config = TransactionConfig { priority_fee: Some(5), ..TransactionConfig::empty() };
     let keys = vec![WALLET, OTHER_WALLET, system_program::ID];
     let blockhash = Hash::new_from_array([6; 32]);
     let message = v1::Message::new(header(1), config, blockhash, keys, vec![transfer(2, 1)]);
-    of((slot, index), VersionedMessage::V1(message), TransactionStatusMeta::default())
+    executed_transaction(
+        (slot, index),
+        VersionedMessage::V1(message),
+        TransactionStatusMeta::default(),
+    )
 }
 
 /// Of which all is known: it brought keys from a table, called, logged, returned, and failed.
-fn of_v0(slot: u64, index: u32) -> Arc<ExecutedTransaction> {
+fn v0_transaction(slot: u64, index: u32) -> Arc<ExecutedTransaction> {
     let message = v0::Message {
         header: header(2),
         account_keys: vec![WALLET, PROGRAM, system_program::ID],
@@ -190,7 +202,7 @@ fn of_v0(slot: u64, index: u32) -> Arc<ExecutedTransaction> {
             readonly_indexes: vec![2],
         }],
     };
-    of((slot, index), VersionedMessage::V0(message), meta())
+    executed_transaction((slot, index), VersionedMessage::V0(message), meta())
 }
 
 fn meta() -> TransactionStatusMeta {
@@ -237,18 +249,18 @@ fn token_balances() -> Vec<TransactionTokenBalance> {
 }
 
 /// Asks for everything, in every form.
-pub(super) fn ask(asking: &mut Asking) {
+pub(super) fn request_all(asking: &mut CheckedClient) {
     asking.get("getNode", "/v1/node");
     for commitment in ["processed", "confirmed", "finalized"] {
         asking.get("getLedger", &format!("/v1/ledger?commitment={commitment}"));
     }
     let supply = asking.get("getSupply", "/v1/supply");
     assert_eq!(supply["nonCirculatingAccounts"], json!([STAKE.to_string()]));
-    ask_accounts(asking);
-    ask_history(asking);
+    request_accounts(asking);
+    request_history(asking);
 }
 
-fn ask_accounts(asking: &mut Asking) {
+fn request_accounts(asking: &mut CheckedClient) {
     let mut parsed = 0;
     for encoding in ["base58", "base64", "base64+zstd", "jsonParsed"] {
         let encoding = encoding.replace('+', "%2B");
@@ -256,11 +268,11 @@ fn ask_accounts(asking: &mut Asking) {
             let path = format!("/v1/accounts/{address}?encoding={encoding}");
             parsed += usize::from(asking.get("getAccount", &path)["data"].is_object());
         }
-        let listed = format!("addresses={NOBODY},{BYTES}");
+        let listed = format!("addresses={MISSING_ACCOUNT},{BYTES}");
         asking.get("getAccounts", &format!("/v1/accounts?{listed}&encoding={encoding}"));
     }
     assert_eq!(parsed, ACCOUNTS.len() - 2, "all but a wallet and bytes of nobody's");
-    let several = json!({ "addresses": [NOBODY.to_string(), TOKEN.to_string()] });
+    let several = json!({ "addresses": [MISSING_ACCOUNT.to_string(), TOKEN.to_string()] });
     asking.post("postAccounts", "/v1/accounts?encoding=jsonParsed", &several);
     for query in ["", "?limit=1", "?encoding=jsonParsed"] {
         let owner = format!("/v1/owners/{WALLET}/tokens{query}");
@@ -274,7 +286,7 @@ fn ask_accounts(asking: &mut Asking) {
     asking.get("getMintSupply", &format!("/v1/mints/{MINT}/supply"));
 }
 
-fn ask_history(asking: &mut Asking) {
+fn request_history(asking: &mut CheckedClient) {
     for query in ["", "?limit=1"] {
         let path = format!("/v1/accounts/{WALLET}/transactions{query}");
         let page = asking.get("getAccountTransactions", &path);
@@ -319,7 +331,7 @@ pub(super) fn signed_body() -> Value {
 }
 
 /// Submits a transaction, and asks what it would do: once it fails, once it does not.
-pub(super) fn submit(asking: &mut Asking, node: &Node) {
+pub(super) fn submit(asking: &mut CheckedClient, node: &Node) {
     let (transaction, body) = (signed(), signed_body());
     asking.post("postTransaction", "/v1/transactions?skipPreflight=true", &body);
     let meta = meta();
@@ -348,7 +360,7 @@ pub(super) fn submit(asking: &mut Asking, node: &Node) {
         fee: 0,
         ..whole.clone()
     };
-    let wanted = json!([OTHER_WALLET.to_string(), NOBODY.to_string()]);
+    let wanted = json!([OTHER_WALLET.to_string(), MISSING_ACCOUNT.to_string()]);
     for (done, body) in [
         (whole, json!({ "transaction": transaction, "accounts": wanted })),
         (failed.clone(), json!({ "transaction": transaction, "accounts": wanted })),

@@ -3,8 +3,8 @@
 //!
 //! `judge` is how it is held, `wire` the types, `ledger` that ledger.
 
-mod judge;
 mod ledger;
+mod schema_checker;
 mod wire;
 
 use std::collections::BTreeSet;
@@ -24,32 +24,36 @@ use solana_transaction_status::{
     TransactionBinaryEncoding, TransactionConfirmationStatus, UiReturnDataEncoding,
 };
 
-use self::judge::Judge;
+use self::schema_checker::SchemaChecker;
 use crate::wire::{Client, Response};
-use crate::{Node, ask, get, good, post, post_as};
+use crate::{Node, get, get_json, post, post_as, send_request};
 
 #[test]
-fn the_types_are_as_they_are_told() {
-    wire::check(&mut judge(&Node::new()));
+fn types_match_their_schemas() {
+    wire::check(&mut schema_checker_for(&Node::new()));
 }
 
 #[test]
-fn every_answer_is_as_it_is_told_and_what_is_told_there_is() {
+fn every_response_matches_its_schema_and_every_schema_occurs() {
     let node = ledger::node();
-    let mut asking = Asking { judge: judge(&node), client: node.client(), asked: BTreeSet::new() };
-    ledger::ask(&mut asking);
+    let mut asking = CheckedClient {
+        checker: schema_checker_for(&node),
+        client: node.client(),
+        operations_seen: BTreeSet::new(),
+    };
+    ledger::request_all(&mut asking);
     ledger::submit(&mut asking, &node);
     let operations: BTreeSet<String> = asking.operations().into_iter().map(|(id, _)| id).collect();
-    assert_eq!(asking.asked, operations, "every route is asked");
-    wire::check(&mut asking.judge);
-    let unseen = asking.judge.unseen();
+    assert_eq!(asking.operations_seen, operations, "every route is asked");
+    wire::check(&mut asking.checker);
+    let unseen = asking.checker.unseen();
     assert!(unseen.is_empty(), "told, and nothing has it: {unseen:#?}");
 }
 
 #[test]
-fn refusals_are_as_they_are_told() {
+fn errors_match_their_schema() {
     let node = ledger::node();
-    let (mut client, mut judge) = (node.client(), judge(&node));
+    let (mut client, mut judge) = (node.client(), schema_checker_for(&node));
     let body = ledger::signed_body();
     node.world.transaction_service.is_full.store(true, Ordering::SeqCst);
     let nobody = "/v1/accounts/4uQeVj5tqViQh7yWWGStvkEG1Zmhx6uasJtWCJziofM";
@@ -58,7 +62,7 @@ fn refusals_are_as_they_are_told() {
         (404, get(&mut client, "/v1/nothing", "")),
         (404, get(&mut client, nobody, "")),
         (404, get(&mut client, "/v1/blocks/5000", "")),
-        (405, ask(&mut client, "PUT", "/v1/supply", "")),
+        (405, send_request(&mut client, "PUT", "/v1/supply", "")),
         (406, get(&mut client, "/v1/supply", "accept: text/csv\r\n")),
         (409, get(&mut client, &format!("{nobody}?minContextSlot=1000"), "")),
         (415, post_as(&mut client, "/v1/accounts", "text/csv", b"x")),
@@ -71,11 +75,11 @@ fn refusals_are_as_they_are_told() {
 }
 
 #[test]
-fn what_is_not_told_is_refused() {
-    let mut judge = judge(&Node::new());
+fn what_no_schema_describes_is_refused() {
+    let mut judge = schema_checker_for(&Node::new());
     let good = json!({ "slot": 5, "confirmations": null, "status": { "Ok": null }, "err": null,
         "confirmationStatus": "finalized" });
-    assert!(judge.takes("Status", &good));
+    assert!(judge.accepts("Status", &good));
     for (place, value) in [
         ("/slot", json!(-1)),
         ("/slot", json!("5")),
@@ -89,21 +93,21 @@ fn what_is_not_told_is_refused() {
     ] {
         let mut wrong = good.clone();
         *wrong.pointer_mut(place).expect("it has that") = value;
-        assert!(!judge.takes("Status", &wrong), "{wrong}");
+        assert!(!judge.accepts("Status", &wrong), "{wrong}");
     }
     for name in ["slot", "confirmations", "status", "err", "confirmationStatus"] {
         let mut less = good.clone();
         less.as_object_mut().expect("an object").remove(name);
-        assert!(!judge.takes("Status", &less), "{less}");
+        assert!(!judge.accepts("Status", &less), "{less}");
     }
     let mut more = good;
     more["colour"] = json!("red");
-    assert!(!judge.takes("Status", &more));
+    assert!(!judge.accepts("Status", &more));
 }
 
 #[test]
 fn words_are_those_of_the_types() {
-    let judge = judge(&Node::new());
+    let judge = schema_checker_for(&Node::new());
     let is = |place: &str, mut wanted: BTreeSet<String>, without: &[&str]| {
         wanted.retain(|word| !without.contains(&word.as_str()));
         assert_eq!(judge.words(place), wanted, "{place}");
@@ -131,15 +135,15 @@ fn words_are_those_of_the_types() {
     let listed = "SignaturesPage/properties/transactions/items";
     is(&format!("{listed}/properties/confirmationStatus"), levels, &["processed"]);
     is("Reward/properties/rewardType", words::<RewardType>(json!(NONE)), &[]);
-    is_error(&judge, "TransactionError", words::<TransactionError>(json!(NONE)));
+    check_error_schema(&judge, "TransactionError", words::<TransactionError>(json!(NONE)));
     let of_instruction = json!({ "InstructionError": [0, NONE] });
-    is_error(&judge, "InstructionError", words::<TransactionError>(of_instruction));
+    check_error_schema(&judge, "InstructionError", words::<TransactionError>(of_instruction));
 }
 
 /// That an error's schema has those reasons: as words, or with more.
-fn is_error(judge: &Judge, name: &str, wanted: BTreeSet<String>) {
+fn check_error_schema(judge: &SchemaChecker, name: &str, wanted: BTreeSet<String>) {
     let mut told = judge.words(&format!("{name}/anyOf/0"));
-    let forms = judge.at(&format!("/components/schemas/{name}/anyOf"));
+    let forms = judge.schema_at(&format!("/components/schemas/{name}/anyOf"));
     for form in forms.as_array().expect("forms") {
         told.extend(form["properties"].as_object().into_iter().flatten().map(|it| it.0.clone()));
     }
@@ -173,45 +177,45 @@ fn kebab(names: BTreeSet<String>) -> BTreeSet<String> {
     names.iter().map(kebab).collect()
 }
 
-fn judge(node: &Node) -> Judge {
-    Judge::new(&good(&mut node.client(), "/v1/openapi.json"))
+fn schema_checker_for(node: &Node) -> SchemaChecker {
+    SchemaChecker::new(&get_json(&mut node.client(), "/v1/openapi.json"))
 }
 
 /// Asks, and holds each answer against what is told of its route.
-struct Asking {
-    judge: Judge,
+struct CheckedClient {
+    checker: SchemaChecker,
     client: Client,
     /// Operations that were answered.
-    asked: BTreeSet<String>,
+    operations_seen: BTreeSet<String>,
 }
 
-impl Asking {
+impl CheckedClient {
     fn get(&mut self, id: &str, path: &str) -> Value {
         let response = get(&mut self.client, path, "");
-        self.held(id, path, &response)
+        self.check_response(id, path, &response)
     }
 
     fn post(&mut self, id: &str, path: &str, body: &Value) -> Value {
         let response = post(&mut self.client, path, body);
-        self.held(id, path, &response)
+        self.check_response(id, path, &response)
     }
 
-    fn held(&mut self, id: &str, path: &str, response: &Response) -> Value {
+    fn check_response(&mut self, id: &str, path: &str, response: &Response) -> Value {
         assert!(matches!(response.status, 200 | 202), "{path}: {}", response.body);
         let operations = self.operations();
         let (_, place) = operations.iter().find(|(named, _)| named == id).expect("an operation");
         let place =
             format!("{place}/responses/{}/content/application~1json/schema", response.status);
         let value = response.json();
-        self.judge.check_at(&place, &value, path);
-        self.asked.insert(id.to_owned());
+        self.checker.check_at(&place, &value, path);
+        self.operations_seen.insert(id.to_owned());
         value
     }
 
     /// Every operation, and where it is told.
     fn operations(&self) -> Vec<(String, String)> {
         let mut all = Vec::new();
-        for (path, verbs) in self.judge.at("/paths").as_object().expect("paths") {
+        for (path, verbs) in self.checker.schema_at("/paths").as_object().expect("paths") {
             for (verb, operation) in verbs.as_object().expect("verbs") {
                 let id = operation["operationId"].as_str().expect("an id");
                 all.push((id.to_owned(), format!("/paths/{}/{verb}", path.replace('/', "~1"))));

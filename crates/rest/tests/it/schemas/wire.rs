@@ -31,12 +31,12 @@ use solana_transaction_status::{
 };
 use solana_transaction_status_client_types::{UiTransactionConfig, UiTransactionError};
 
-use super::judge::Judge;
+use super::schema_checker::SchemaChecker;
 use crate::history;
 use crate::world::{MINT, PROGRAM, WALLET};
 
 /// Holds every type against its schema.
-pub(super) fn check(judge: &mut Judge) {
+pub(super) fn check(judge: &mut SchemaChecker) {
     accounts(judge);
     transactions(judge);
     errors(judge);
@@ -44,7 +44,7 @@ pub(super) fn check(judge: &mut Judge) {
 }
 
 /// Every reason for which a transaction fails: what is told as a word is one.
-fn errors(judge: &mut Judge) {
+fn errors(judge: &mut SchemaChecker) {
     let of_instruction = |err: Value| json!({ "InstructionError": [255, err] });
     let mut all = vec![
         of_instruction(json!({ "Custom": u32::MAX })),
@@ -58,11 +58,11 @@ fn errors(judge: &mut Judge) {
     for told in all {
         let err: TransactionError = serde_json::from_value(told.clone()).expect("there is that");
         assert_eq!(json(UiTransactionError::from(err.clone())), told);
-        so(judge, "TransactionError", err);
+        check_value(judge, "TransactionError", err);
     }
 }
 
-fn so(judge: &mut Judge, name: &str, value: impl Serialize) {
+fn check_value(judge: &mut SchemaChecker, name: &str, value: impl Serialize) {
     judge.check(name, &json(value));
 }
 
@@ -111,16 +111,20 @@ fn parsed(program: &str, parsed: Value) -> UiAccount {
     account(UiAccountData::Json(ParsedData { program: program.to_owned(), parsed, space: 4 }))
 }
 
-fn accounts(judge: &mut Judge) {
-    so(judge, "Amount", amount());
-    so(judge, "Amount", UiTokenAmount { ui_amount: None, ..amount() });
+fn accounts(judge: &mut SchemaChecker) {
+    check_value(judge, "Amount", amount());
+    check_value(judge, "Amount", UiTokenAmount { ui_amount: None, ..amount() });
     let encodings =
         [UiAccountEncoding::Base58, UiAccountEncoding::Base64, UiAccountEncoding::Base64Zstd];
     for encoding in encodings {
-        so(judge, "Account", account(UiAccountData::Binary("AAAA".to_owned(), encoding)));
+        check_value(judge, "Account", account(UiAccountData::Binary("AAAA".to_owned(), encoding)));
     }
-    so(judge, "Account", parsed("nonce", json!({ "type": "uninitialized" })));
-    so(judge, "Account", parsed("sysvar", json!({ "type": "clock", "info": { "slot": 5 } })));
+    check_value(judge, "Account", parsed("nonce", json!({ "type": "uninitialized" })));
+    check_value(
+        judge,
+        "Account",
+        parsed("sysvar", json!({ "type": "clock", "info": { "slot": 5 } })),
+    );
     let extensions = || {
         let state = UiMemoTransfer { require_incoming_transfer_memos: true };
         vec![UiExtension::ImmutableOwner, UiExtension::MemoTransfer(state)]
@@ -170,12 +174,16 @@ fn accounts(judge: &mut Judge) {
         }),
         TokenAccountType::Multisig(multisig),
     ] {
-        so(judge, "Account", parsed("spl-token-2022", json(kind)));
+        check_value(judge, "Account", parsed("spl-token-2022", json(kind)));
     }
-    so(judge, "Accounts", [Some(binary()), None]);
+    check_value(judge, "Accounts", [Some(binary()), None]);
     let keyed = RpcKeyedAccount { pubkey: address(), account: binary() };
     for key in [None, Some("3")] {
-        so(judge, "AccountsPage", json!({ "accounts": [json(&keyed)], "paginationKey": key }));
+        check_value(
+            judge,
+            "AccountsPage",
+            json!({ "accounts": [json(&keyed)], "paginationKey": key }),
+        );
     }
 }
 
@@ -372,7 +380,7 @@ fn keys() -> Vec<ParsedAccount> {
     vec![of(ParsedAccountSource::Transaction), of(ParsedAccountSource::LookupTable)]
 }
 
-fn transactions(judge: &mut Judge) {
+fn transactions(judge: &mut SchemaChecker) {
     let versions = [TransactionVersion::LEGACY, TransactionVersion::Number(0)];
     let mut all = Vec::new();
     for version in versions {
@@ -393,7 +401,7 @@ fn transactions(judge: &mut Judge) {
             block_time: Some(-1),
             transaction_index: Some(u32::MAX),
         };
-        so(judge, "Transaction", whole);
+        check_value(judge, "Transaction", whole);
     }
     let [.., least] = metas();
     all.push(EncodedTransactionWithStatusMeta {
@@ -415,7 +423,7 @@ fn transactions(judge: &mut Judge) {
         block_time: Some(-1),
         block_height: Some(7),
     };
-    so(judge, "Block", &block);
+    check_value(judge, "Block", &block);
     let least = UiConfirmedBlock {
         transactions: None,
         signatures: None,
@@ -423,7 +431,7 @@ fn transactions(judge: &mut Judge) {
         num_reward_partitions: None,
         ..block
     };
-    so(judge, "Block", least);
+    check_value(judge, "Block", least);
     let status = TransactionStatus {
         slot: 5,
         confirmations: Some(0),
@@ -431,8 +439,8 @@ fn transactions(judge: &mut Judge) {
         err: Some(failed()),
         confirmation_status: Some(TransactionConfirmationStatus::Processed),
     };
-    so(judge, "Status", &status);
-    so(
+    check_value(judge, "Status", &status);
+    check_value(
         judge,
         "Status",
         TransactionStatus { confirmations: None, status: Ok(()), err: None, ..status },
@@ -449,12 +457,12 @@ fn transactions(judge: &mut Judge) {
     let least =
         RpcConfirmedTransactionStatusWithSignature { err: None, memo: None, ..listed.clone() };
     let page = json!({ "transactions": [json(listed), json(least)], "paginationKey": signature() });
-    so(judge, "SignaturesPage", page);
-    so(judge, "Sent", json!({ "signature": signature() }));
+    check_value(judge, "SignaturesPage", page);
+    check_value(judge, "Sent", json!({ "signature": signature() }));
     simulations(judge);
 }
 
-fn simulations(judge: &mut Judge) {
+fn simulations(judge: &mut SchemaChecker) {
     let whole = RpcSimulateTransactionResult {
         err: Some(failed().into()),
         logs: Some(vec!["Program log".to_owned()]),
@@ -474,7 +482,7 @@ fn simulations(judge: &mut Judge) {
         post_token_balances: Some(balances()),
         loaded_addresses: Some(loaded()),
     };
-    so(judge, "Simulation", &whole);
+    check_value(judge, "Simulation", &whole);
     let least = RpcSimulateTransactionResult {
         err: None,
         accounts: None,
@@ -488,10 +496,10 @@ fn simulations(judge: &mut Judge) {
         post_token_balances: None,
         ..whole
     };
-    so(judge, "Simulation", least);
+    check_value(judge, "Simulation", least);
 }
 
-fn node(judge: &mut Judge) {
+fn node(judge: &mut SchemaChecker) {
     let at = || Some("127.0.0.1:8899".parse().expect("an address"));
     let whole = RpcContactInfo {
         pubkey: address(),
@@ -510,7 +518,7 @@ fn node(judge: &mut Judge) {
         feature_set: Some(u32::MAX),
         shred_version: Some(u16::MAX),
     };
-    so(judge, "ClusterNode", &whole);
+    check_value(judge, "ClusterNode", &whole);
     let least = RpcContactInfo {
         gossip: None,
         tvu: None,
@@ -528,14 +536,18 @@ fn node(judge: &mut Judge) {
         shred_version: None,
         ..whole
     };
-    so(judge, "ClusterNode", least);
-    so(judge, "EpochSchedule", EpochSchedule::default());
-    so(judge, "Blockhash", RpcBlockhash { blockhash: address(), last_valid_block_height: 7 });
+    check_value(judge, "ClusterNode", least);
+    check_value(judge, "EpochSchedule", EpochSchedule::default());
+    check_value(
+        judge,
+        "Blockhash",
+        RpcBlockhash { blockhash: address(), last_valid_block_height: 7 },
+    );
     let supply = RpcSupply {
         total: u64::MAX,
         circulating: 5,
         non_circulating: 6,
         non_circulating_accounts: vec![address()],
     };
-    so(judge, "Supply", supply);
+    check_value(judge, "Supply", supply);
 }

@@ -1,0 +1,171 @@
+//! One account that thousands follow, written in every slot: are all served, and what does each
+//! notification cost beside a bare WebSocket broadcast of the same bytes; how late are they.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use testkit::scenario::{Client, Node, Scenario, SendStats, send_at_rate, task};
+
+use super::transfers::Transfers;
+use super::{Size, address_of, runtime};
+use crate::client::Client as Caller;
+use crate::node::program;
+use crate::transfers::fund_payers;
+
+/// Milliseconds of a slot, and of the bare broadcast.
+const SLOT_MS: u64 = 400;
+/// How long notifications are counted, of all connections.
+const COUNT_DURATION: Duration = Duration::from_secs(15);
+/// As [`COUNT_DURATION`], of fewer.
+const COUNT_DURATION_SHORT: Duration = Duration::from_secs(6);
+/// As [`COUNT_DURATION`], at toy size.
+const COUNT_DURATION_TOY: Duration = Duration::from_millis(1_000);
+
+pub(super) fn run(size: &Size) -> Result<()> {
+    let runtime = runtime()?;
+    println!("one account, a write every slot of {SLOT_MS} ms:");
+    let mut ratio = f64::NAN;
+    let counts = [1, (size.connections / 50).max(1), size.connections];
+    for connections in counts.into_iter().skip(if size.is_toy { 2 } else { 0 }) {
+        let counted = match connections {
+            _ if size.is_toy => COUNT_DURATION_TOY,
+            all if all == size.connections => COUNT_DURATION,
+            _ => COUNT_DURATION_SHORT,
+        };
+        let slot = SLOT_MS.to_string();
+        let node = runtime.block_on(Node::start(&program()?, &["--slot-ms", &slot]))?;
+        let mut caller = Caller::open(node.rpc)?;
+        let transfers = Transfers::new(fund_payers(&mut caller, 2)?, caller.latest_blockhash()?);
+        let ours = runtime.block_on(hydrant(&node, transfers, connections, counted))?;
+        drop(node);
+        let bare = runtime.block_on(broadcast(connections, ours.bytes, counted))?;
+        ratio = ours.micros / bare.micros;
+        println!(
+            "  {connections:>5} connections: {:.0} notifications/s of {} bytes, {:.2} us of CPU each \
+             ({:.0} a second and core); bare {:.2}; {ratio:.2} times",
+            ours.rate,
+            ours.bytes,
+            ours.micros,
+            1e6 / ours.micros,
+            bare.micros
+        );
+        println!("bar subs_hot_{connections}_unserved {} notifications <= 0", ours.undelivered);
+    }
+    // CPU is counted in hundredths of a second: at toy size there is none.
+    if ratio.is_finite() {
+        println!("bar subs_hot_cpu {ratio:.2} x <= 1.5");
+    }
+    Ok(())
+}
+
+struct DeliveryStats {
+    rate: f64,
+    /// CPU of a notification, without what the node does anyway.
+    micros: f64,
+    bytes: usize,
+    undelivered: u64,
+}
+
+async fn hydrant(
+    node: &Node,
+    transfers: Transfers,
+    connections: usize,
+    counted: Duration,
+) -> Result<DeliveryStats> {
+    let mut scenario = Scenario::default();
+    scenario.add(transfers.refresh(node.rpc));
+    // Two in every slot at least, so that each writes the account.
+    let rate = 2_500.0 / SLOT_MS as f64;
+    let requests = transfers.requests(std::iter::repeat(0));
+    scenario.add(send_at_rate(node.rpc, rate, &SendStats::default(), requests));
+    let mut clients = Vec::new();
+    for _ in 0..connections {
+        clients.push(Client::connect(node.ws).await?);
+    }
+    let idle = {
+        let before = node.cpu_time()?;
+        let mut alone = Scenario::default();
+        alone.add(transfers.refresh(node.rpc));
+        let requests = transfers.requests(std::iter::repeat(0));
+        alone.add(send_at_rate(node.rpc, rate, &SendStats::default(), requests));
+        alone.run(tokio::time::sleep(counted / 2)).await?;
+        (node.cpu_time()? - before).as_secs_f64() / (counted / 2).as_secs_f64()
+    };
+    let mut subscribed = Vec::new();
+    for mut client in clients {
+        client.subscribe_set("confirmed", std::iter::once(address_of(0))).await?;
+        subscribed.push(client);
+    }
+    let mut served = count_notifications(node, scenario, subscribed, counted, idle).await?;
+    let text = served.1.take().context("nobody was told anything")?;
+    served.0.bytes = text;
+    Ok(served.0)
+}
+
+async fn broadcast(connections: usize, bytes: usize, counted: Duration) -> Result<DeliveryStats> {
+    let (size, interval) = (bytes.to_string(), SLOT_MS.to_string());
+    let args = ["subs", "bare", &size, &interval];
+    let node = Node::start_program(&std::env::current_exe()?, &args).await?;
+    let mut clients = Vec::new();
+    for _ in 0..connections {
+        clients.push(Client::connect(node.ws).await?);
+    }
+    Ok(count_notifications(&node, Scenario::default(), clients, counted, 0.0).await?.0)
+}
+
+/// Counts what all clients are told for a while.
+async fn count_notifications(
+    node: &Node,
+    mut scenario: Scenario,
+    clients: Vec<Client>,
+    counted: Duration,
+    idle: f64,
+) -> Result<(DeliveryStats, Option<usize>)> {
+    let total = Arc::new(AtomicU64::new(0));
+    let bytes = Arc::new(AtomicU64::new(0));
+    let each: Arc<Vec<AtomicU64>> =
+        Arc::new((0..clients.len()).map(|_| AtomicU64::new(0)).collect());
+    for (at, mut client) in clients.into_iter().enumerate() {
+        let (total, bytes, each) = (Arc::clone(&total), Arc::clone(&bytes), Arc::clone(&each));
+        scenario.add(task(async move |mut stop| {
+            loop {
+                let text = tokio::select! {
+                    () = stop.stopped() => return Ok(()),
+                    text = client.notification() => text?,
+                };
+                bytes.store(text.len() as u64, Ordering::Relaxed);
+                total.fetch_add(1, Ordering::Relaxed);
+                each[at].fetch_add(1, Ordering::Relaxed);
+            }
+        }));
+    }
+    let mut figures = None;
+    let until = async {
+        // What was queued while others subscribed.
+        tokio::time::sleep(Duration::from_millis(2 * SLOT_MS)).await;
+        let (before, cpu) = (total.load(Ordering::Relaxed), node.cpu_time());
+        tokio::time::sleep(counted).await;
+        figures = Some((before, cpu, total.load(Ordering::Relaxed), node.cpu_time()));
+        // The last slot reaches all.
+        tokio::time::sleep(Duration::from_millis(2 * SLOT_MS)).await;
+    };
+    scenario.run(until).await?;
+    let (before, cpu_before, after, cpu_after) = figures.context("it ended early")?;
+    let told = (after - before) as f64;
+    ensure!(told > 0.0, "nobody was told anything");
+    let cpu = (cpu_after? - cpu_before?).as_secs_f64() - idle * counted.as_secs_f64();
+    let counts: Vec<u64> = each.iter().map(|count| count.load(Ordering::Relaxed)).collect();
+    let slots = counted.as_millis() as u64 / SLOT_MS;
+    // Each slot writes, so each client was told about once a slot; one is on its way.
+    let unserved = counts.iter().map(|count| (slots - 1).saturating_sub(*count)).sum();
+    let served = DeliveryStats {
+        rate: told / counted.as_secs_f64(),
+        micros: cpu / told * 1e6,
+        bytes: 0,
+        undelivered: unserved,
+    };
+    let bytes = bytes.load(Ordering::Relaxed) as usize;
+    Ok((served, (bytes > 0).then_some(bytes)))
+}

@@ -1,0 +1,132 @@
+//! The processes of the QUIC benchmark: servers and generators, asked over their standard input and output.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::child_process::{Child, sibling_binary};
+
+/// Rivals with workspaces of their own, in a folder of this crate.
+const BASELINES: &[&str] = &["quinn-old", "streamer"];
+const BASELINES_DIR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/rivals");
+
+/// A server under measurement.
+pub(crate) struct Server {
+    process: Child,
+    /// Where it listens, on loopback.
+    pub(crate) port: u16,
+}
+
+/// What a server said of itself.
+pub(crate) struct ServerMetrics(serde_json::Value);
+
+impl Server {
+    /// Starts `ours`, `quinn` or one of the rivals with workspaces of their own.
+    pub(crate) fn start(name: &str, args: &[&str]) -> Result<Self> {
+        let mut command = if BASELINES.contains(&name) {
+            Command::new(target(name)?.join("release").join(name))
+        } else {
+            let mut command = Command::new(sibling_binary("quic_server")?);
+            command.arg(name);
+            command
+        };
+        let mut process = Child::start(command.args(args))?;
+        let port = expect_line(&mut process)?.parse().context("a server says its port first")?;
+        Ok(Self { process, port })
+    }
+
+    pub(crate) fn metrics(&mut self) -> Result<ServerMetrics> {
+        self.process.send_line("")?;
+        Ok(ServerMetrics(serde_json::from_str(&expect_line(&mut self.process)?)?))
+    }
+}
+
+impl ServerMetrics {
+    /// A figure; 0 if the server does not know it.
+    pub(crate) fn get(&self, key: &str) -> f64 {
+        self.0[key].as_f64().unwrap_or_default()
+    }
+
+    /// What it refused, by cause.
+    pub(crate) fn rejected(&self) -> BTreeMap<String, u64> {
+        let causes = self.0["refused"].as_object().into_iter().flatten();
+        causes.map(|(name, count)| (name.clone(), count.as_u64().unwrap_or_default())).collect()
+    }
+}
+
+/// A load generator, connected to a server.
+pub(crate) struct Generator(Child);
+
+/// What it did.
+pub(crate) struct LoadResult {
+    pub(crate) seconds: f64,
+    /// Streams acknowledged whole.
+    pub(crate) streams: f64,
+}
+
+impl Generator {
+    /// Starts one, and waits until all of it has connected.
+    pub(crate) fn start(port: u16, plan: &str) -> Result<Self> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.arg("quic-load").arg(port.to_string()).args(plan.split_whitespace());
+        let mut process = Child::start(&mut command)?;
+        let line = expect_line(&mut process)?;
+        ensure!(line == "ready", "the generator: {line}");
+        Ok(Self(process))
+    }
+
+    /// Lets it begin with a load.
+    pub(crate) fn start_load(&mut self, load: &str) -> Result<()> {
+        self.0.send_line(&format!("run {load}"))
+    }
+
+    /// Lets it send a load, and waits until it is done.
+    pub(crate) fn run(&mut self, load: &str) -> Result<LoadResult> {
+        self.start_load(load)?;
+        let line = expect_line(&mut self.0)?;
+        let mut numbers = line.split(' ').map(str::parse::<f64>);
+        match (numbers.next(), numbers.next()) {
+            (Some(Ok(nanoseconds)), Some(Ok(streams))) => {
+                Ok(LoadResult { seconds: nanoseconds / 1e9, streams })
+            }
+            _ => bail!("the generator: {line}"),
+        }
+    }
+
+    /// Lets it close its connections.
+    pub(crate) fn end(mut self) -> Result<()> {
+        self.0.send_line("end")?;
+        self.0.wait()?;
+        Ok(())
+    }
+}
+
+/// What a process says next, which it must.
+fn expect_line(process: &mut Child) -> Result<String> {
+    process.line()?.context("a process ended early")
+}
+
+/// Builds the rivals that have workspaces of their own.
+pub(crate) fn build_baselines() -> Result<()> {
+    for name in BASELINES {
+        let folder = format!("{BASELINES_DIR}/{name}");
+        let status = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+            .args(["build", "--release", "--locked", "--quiet"])
+            .arg("--target-dir")
+            .arg(target(name)?)
+            .current_dir(&folder)
+            .status()
+            .context("run cargo")?;
+        ensure!(status.success(), "build {folder}");
+    }
+    Ok(())
+}
+
+/// Below the target directory that this program is in.
+fn target(name: &str) -> Result<PathBuf> {
+    let program = std::env::current_exe()?;
+    let target = program.ancestors().nth(2).context("not in a target directory")?;
+    Ok(target.join(name))
+}

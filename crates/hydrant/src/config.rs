@@ -1,0 +1,533 @@
+//! From flags and file to settings: merged, checked, and everything read that they name.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail, ensure};
+use chain::HistoryLimits;
+use solana_inflation::Inflation;
+use solana_native_token::LAMPORTS_PER_SOL;
+
+use crate::accounts_file;
+use crate::bounds::{self, SHRED_BYTES};
+use crate::cli::{DevFlags, FeatureBase, LogFormat};
+use crate::index_flags;
+use crate::input_file;
+use crate::snapshot_file::SnapshotFile;
+
+/// Microseconds of a tick: 160 a second, as on a cluster.
+const TICK_US: u64 = 6_250;
+/// Where clients expect JSON-RPC.
+const RPC_PORT_DEFAULT: u16 = 8899;
+
+/// Bytes of a file of weights, of which 100,000 lines are read.
+const WEIGHTS_BYTES_MAX: u64 = 64 << 20;
+/// Bytes of a configuration file: some ten thousand lines.
+const CONFIG_BYTES_MAX: u64 = 1 << 20;
+
+/// Answers that are kept: a thousand of a quarter of a megabyte.
+const CACHE_BYTES_MAX_DEFAULT: u64 = 256 << 20;
+
+/// What `hydrant dev` does.
+pub(crate) struct NodeConfig {
+    pub(crate) localnet: localnet::Config,
+    pub(crate) snapshot: Option<SnapshotFile>,
+    pub(crate) rpc: rpc::Config,
+    pub(crate) pubsub: rpc::pubsub::Config,
+    pub(crate) quic: quic::Config,
+    pub(crate) tpu_port: u16,
+    pub(crate) forward: Vec<SocketAddr>,
+    pub(crate) bind_address: IpAddr,
+    pub(crate) rpc_port: u16,
+    pub(crate) endpoints_file: Option<PathBuf>,
+    /// Directories of accounts to begin with, which are read when the ledger is made.
+    pub(crate) account_dirs: Vec<PathBuf>,
+    pub(crate) io_threads: usize,
+    pub(crate) pool: pool::Config,
+    pub(crate) cache_bytes_max: u64,
+    pub(crate) reset: bool,
+    pub(crate) quiet: bool,
+    pub(crate) log: bool,
+    pub(crate) log_format: LogFormat,
+}
+
+/// Flags with what the file adds to them: a flag wins, lists come together.
+pub(crate) fn with_file(flags: DevFlags) -> Result<DevFlags> {
+    let Some(path) = flags.config.clone() else { return Ok(flags) };
+    let text = input_file::read(&path, CONFIG_BYTES_MAX).context("--config")?;
+    let text = String::from_utf8(text).with_context(|| format!("--config {}", path.display()))?;
+    let file: DevFlags =
+        toml::from_str(&text).with_context(|| format!("--config {}", path.display()))?;
+    Ok(merge(flags, file))
+}
+
+fn merge(flags: DevFlags, file: DevFlags) -> DevFlags {
+    let both = |mut first: Vec<String>, second: Vec<String>| {
+        first.extend(second);
+        first
+    };
+    let says_slot = flags.slot_ms.is_some() || flags.ticks_per_slot.is_some();
+    let says_bytes = flags.history_bytes.is_some() || flags.limit_ledger_size.is_some();
+    DevFlags {
+        config: flags.config,
+        check: flags.check,
+        rpc: file.rpc,
+        pubsub: file.pubsub,
+        pool: file.pool,
+        quic: file.quic,
+        ledger: flags.ledger.or(file.ledger),
+        reset: flags.reset || file.reset,
+        slot_ms: flags.slot_ms.or_else(|| file.slot_ms.filter(|_| !says_slot)),
+        ticks_per_slot: flags.ticks_per_slot.or_else(|| file.ticks_per_slot.filter(|_| !says_slot)),
+        finalize_after: flags.finalize_after.or(file.finalize_after),
+        slots_per_epoch: flags.slots_per_epoch.or(file.slots_per_epoch),
+        warp_slot: flags.warp_slot.or(file.warp_slot),
+        history_slots: flags.history_slots.or(file.history_slots),
+        history_bytes: flags.history_bytes.or_else(|| file.history_bytes.filter(|_| !says_bytes)),
+        limit_ledger_size: flags
+            .limit_ledger_size
+            .or_else(|| file.limit_ledger_size.filter(|_| !says_bytes)),
+        from_snapshot: flags.from_snapshot.or(file.from_snapshot),
+        from_incremental_snapshot: flags
+            .from_incremental_snapshot
+            .or(file.from_incremental_snapshot),
+        mint: flags.mint.or(file.mint),
+        faucet_sol: flags.faucet_sol.or(file.faucet_sol),
+        faucet_per_request_sol_cap: flags
+            .faucet_per_request_sol_cap
+            .or(file.faucet_per_request_sol_cap),
+        inflation_fixed: flags.inflation_fixed.or(file.inflation_fixed),
+        features: flags.features.or(file.features),
+        deactivate_feature: both(flags.deactivate_feature, file.deactivate_feature),
+        account: both(flags.account, file.account),
+        account_dir: flags.account_dir.into_iter().chain(file.account_dir).collect(),
+        bpf_program: both(flags.bpf_program, file.bpf_program),
+        upgradeable_program: both(flags.upgradeable_program, file.upgradeable_program),
+        account_index: match flags.account_index.is_empty() {
+            true => file.account_index,
+            false => flags.account_index,
+        },
+        account_index_exclude_key: both(
+            flags.account_index_exclude_key,
+            file.account_index_exclude_key,
+        ),
+        account_index_include_key: both(
+            flags.account_index_include_key,
+            file.account_index_include_key,
+        ),
+        bind_address: flags.bind_address.or(file.bind_address),
+        rpc_port: flags.rpc_port.or(file.rpc_port),
+        tpu_port: flags.tpu_port.or(file.tpu_port),
+        tpu_connections_max: flags.tpu_connections_max.or(file.tpu_connections_max),
+        identity_weights: flags.identity_weights.or(file.identity_weights),
+        forward: flags.forward.into_iter().chain(file.forward).collect(),
+        endpoints_file: flags.endpoints_file.or(file.endpoints_file),
+        allow_origin: both(flags.allow_origin, file.allow_origin),
+        io_threads: flags.io_threads.or(file.io_threads),
+        cpu_threads: flags.cpu_threads.or(file.cpu_threads),
+        rpc_max_request_body_size: flags
+            .rpc_max_request_body_size
+            .or(file.rpc_max_request_body_size),
+        queue_max: flags.queue_max.or(file.queue_max),
+        queue_compute_units_max: flags.queue_compute_units_max.or(file.queue_compute_units_max),
+        heavy_max: flags.heavy_max.or(file.heavy_max),
+        cache_bytes_max: flags.cache_bytes_max.or(file.cache_bytes_max),
+        connections_max: flags.connections_max.or(file.connections_max),
+        max_addresses: flags.max_addresses.or(file.max_addresses),
+        max_tracked_addresses: flags.max_tracked_addresses.or(file.max_tracked_addresses),
+        quiet: flags.quiet || file.quiet,
+        log: flags.log || file.log,
+        log_format: flags.log_format.or(file.log_format),
+        slow_request_ms: flags.slow_request_ms.or(file.slow_request_ms),
+    }
+}
+
+impl NodeConfig {
+    /// Settings from flags, with every file that they name read and every number checked.
+    pub(crate) fn from_flags(flags: DevFlags) -> Result<Self> {
+        bounds::check(&bounds::flags(&flags))?;
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let pool = pool_config(&flags, cores)?;
+        Ok(Self {
+            // Who simulates is a thread of the pool, and must not have to wait for a VM.
+            localnet: localnet_config(&flags, pool.threads)?,
+            snapshot: snapshot_file(&flags, cores)?,
+            rpc: rpc_config(&flags)?,
+            pubsub: pubsub_config(&flags)?,
+            pool,
+            cache_bytes_max: flags.cache_bytes_max.unwrap_or(CACHE_BYTES_MAX_DEFAULT),
+            quic: quic_config(&flags)?,
+            tpu_port: tpu_port(&flags)?,
+            forward: flags.forward.clone(),
+            bind_address: flags.bind_address.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST)),
+            rpc_port: flags.rpc_port.unwrap_or(RPC_PORT_DEFAULT),
+            endpoints_file: flags.endpoints_file,
+            io_threads: flags.io_threads.unwrap_or_else(|| (cores / 2).max(1)),
+            account_dirs: flags.account_dir,
+            reset: flags.reset,
+            quiet: flags.quiet,
+            log: flags.log,
+            log_format: flags.log_format.unwrap_or_default(),
+        })
+    }
+}
+
+fn localnet_config(flags: &DevFlags, simulators: usize) -> Result<localnet::Config> {
+    let defaults = localnet::Config::default();
+    ensure!(
+        flags.slot_ms.is_none() || flags.ticks_per_slot.is_none(),
+        "slot-ms and ticks-per-slot say the same: give one"
+    );
+    let slot_ms = match (flags.slot_ms, flags.ticks_per_slot) {
+        (Some(ms), _) => ms,
+        (None, Some(ticks)) => (ticks.saturating_mul(TICK_US) / 1_000).max(1),
+        (None, None) => defaults.slot_ms,
+    };
+    let finalize_after = match (flags.finalize_after, slot_ms) {
+        (Some(slots), _) => slots,
+        (None, 0) => 0,
+        (None, _) => defaults.finalize_after,
+    };
+    let config = localnet::Config {
+        slot_ms,
+        finalize_after,
+        slots_per_epoch: flags.slots_per_epoch.unwrap_or(defaults.slots_per_epoch),
+        warp_slot: flags.warp_slot,
+        history: history(flags, defaults.history, finalize_after)?,
+        queue_max: flags.queue_max.unwrap_or(defaults.queue_max),
+        queue_compute_units_max: flags
+            .queue_compute_units_max
+            .unwrap_or(defaults.queue_compute_units_max),
+        addresses_max: flags.max_addresses.unwrap_or(defaults.addresses_max),
+        indices: index_flags::from_flags(flags)?,
+        faucet_lamports: lamports("faucet-sol", flags.faucet_sol)?
+            .unwrap_or(defaults.faucet_lamports),
+        airdrop_lamports_max: lamports(
+            "faucet-per-request-sol-cap",
+            flags.faucet_per_request_sol_cap,
+        )?,
+        inflation: inflation(flags, defaults.inflation)?,
+        mint: mint(flags)?,
+        dir: flags.ledger.clone(),
+        features: features(flags)?,
+        accounts: accounts(flags)?,
+        programs: programs(flags)?,
+        simulators,
+    };
+    config.check()?;
+    Ok(config)
+}
+
+fn features(flags: &DevFlags) -> Result<localnet::FeatureChoice> {
+    let base = flags.features.map(|base| match base {
+        FeatureBase::All => localnet::FeatureBase::All,
+        FeatureBase::Mainnet => localnet::FeatureBase::Mainnet,
+    });
+    let key = |text: &String| {
+        text.parse().with_context(|| format!("--deactivate-feature {text:?}: not an address"))
+    };
+    let deactivated = flags.deactivate_feature.iter().map(key).collect::<Result<_>>()?;
+    Ok(localnet::FeatureChoice { base, deactivated })
+}
+
+fn snapshot_file(flags: &DevFlags, threads: usize) -> Result<Option<SnapshotFile>> {
+    let incremental = flags.from_incremental_snapshot.clone();
+    let Some(full) = flags.from_snapshot.clone() else {
+        ensure!(
+            incremental.is_none(),
+            "--from-incremental-snapshot needs the full one below: --from-snapshot"
+        );
+        return Ok(None);
+    };
+    ensure!(
+        flags.slots_per_epoch.is_none(),
+        "--slots-per-epoch: a snapshot brings its own; leave it out with --from-snapshot"
+    );
+    for (flag, path) in
+        [("--from-snapshot", Some(&full)), ("--from-incremental-snapshot", incremental.as_ref())]
+    {
+        let Some(path) = path else { continue };
+        ensure!(path.is_file(), "{flag} {}: no such file", path.display());
+    }
+    Ok(Some(SnapshotFile { full, incremental, threads }))
+}
+
+fn history(
+    flags: &DevFlags,
+    defaults: HistoryLimits,
+    finalize_after: u64,
+) -> Result<HistoryLimits> {
+    let slots_max = flags.history_slots.unwrap_or(defaults.slots_max);
+    ensure!(
+        slots_max > finalize_after,
+        "--history-slots {slots_max}: more than --finalize-after ({finalize_after}) is needed"
+    );
+    let shreds = flags.limit_ledger_size.map(|shreds| shreds.saturating_mul(SHRED_BYTES));
+    let bytes_max = flags.history_bytes.or(shreds).unwrap_or(defaults.bytes_max);
+    Ok(HistoryLimits { slots_max, bytes_max })
+}
+
+fn rpc_config(flags: &DevFlags) -> Result<rpc::Config> {
+    let file = flags.rpc.clone();
+    let config = rpc::Config {
+        body_bytes_max: flags.rpc_max_request_body_size.unwrap_or(file.body_bytes_max),
+        connections_max: flags.connections_max.unwrap_or(file.connections_max),
+        slow_request_ms: flags.slow_request_ms.unwrap_or(file.slow_request_ms),
+        allowed_origins: rpc::AllowedOrigins::new(&flags.allow_origin).context("--allow-origin")?,
+        ..file
+    };
+    bounds::check(&bounds::rpc(&config))?;
+    config.check()?;
+    Ok(config)
+}
+
+fn pool_config(flags: &DevFlags, cores: usize) -> Result<pool::Config> {
+    let mut config = flags.pool.clone();
+    config.threads = flags.cpu_threads.unwrap_or(cores);
+    config.heavy.tasks_max = flags.heavy_max.unwrap_or(config.heavy.tasks_max);
+    bounds::check(&bounds::pool(&config))?;
+    Ok(config)
+}
+
+fn quic_config(flags: &DevFlags) -> Result<quic::Config> {
+    let file = flags.quic.clone();
+    let config = quic::Config {
+        connections_max: flags.tpu_connections_max.unwrap_or(file.connections_max),
+        weights: flags.identity_weights.clone().or_else(|| file.weights.clone()),
+        ..file
+    };
+    bounds::check(&bounds::quic(&config))?;
+    config.check()?;
+    if let Some(path) = &config.weights {
+        input_file::check(path, WEIGHTS_BYTES_MAX).context("--identity-weights")?;
+    }
+    Ok(config)
+}
+
+/// Two after JSON-RPC's; where the system chooses that, it chooses this too.
+fn tpu_port(flags: &DevFlags) -> Result<u16> {
+    match (flags.tpu_port, flags.rpc_port.unwrap_or(RPC_PORT_DEFAULT)) {
+        (Some(port), _) => Ok(port),
+        (None, 0) => Ok(0),
+        (None, port) => port.checked_add(2).with_context(|| {
+            format!(
+                "--rpc-port {port}: there is no port two after it for transactions over QUIC; \
+                 choose one with --tpu-port (0 takes a free one)"
+            )
+        }),
+    }
+}
+
+fn pubsub_config(flags: &DevFlags) -> Result<rpc::pubsub::Config> {
+    let file = flags.pubsub.clone();
+    let tracked_addresses_max = flags.max_tracked_addresses.unwrap_or(file.tracked_addresses_max);
+    let config = rpc::pubsub::Config { tracked_addresses_max, ..file };
+    bounds::check(&bounds::pubsub(&config))?;
+    config.check()?;
+    Ok(config)
+}
+
+fn lamports(name: &str, sol: Option<f64>) -> Result<Option<u64>> {
+    let Some(sol) = sol else { return Ok(None) };
+    let lamports = sol * LAMPORTS_PER_SOL as f64;
+    ensure!(
+        lamports >= 0.0 && lamports < (u64::MAX / 4) as f64,
+        "--{name} is {sol}: from 0 to {}",
+        u64::MAX / 4 / LAMPORTS_PER_SOL
+    );
+    Ok(Some(lamports as u64))
+}
+
+fn inflation(flags: &DevFlags, default: Inflation) -> Result<Inflation> {
+    let Some(rate) = flags.inflation_fixed else { return Ok(default) };
+    ensure!((0.0..=1.0).contains(&rate), "--inflation-fixed is {rate}: from 0 to 1");
+    Ok(Inflation::new_fixed(rate))
+}
+
+fn mint(flags: &DevFlags) -> Result<Option<solana_pubkey::Pubkey>> {
+    if let Some(given) = &flags.mint {
+        return accounts_file::address_or_keypair(given).context("--mint").map(Some);
+    }
+    let home = std::env::var_os("HOME").map(PathBuf::from);
+    let keypair = home.map(|home| home.join(".config/solana/id.json"));
+    Ok(keypair
+        .filter(|path| path.exists())
+        .and_then(|path| accounts_file::address_or_keypair(&path.to_string_lossy()).ok()))
+}
+
+fn accounts(flags: &DevFlags) -> Result<Vec<localnet::GenesisAccount>> {
+    let mut accounts = Vec::new();
+    for row in flags.account.chunks(2) {
+        let [address, path] = row else { bail!("--account takes an address and a file") };
+        let account = accounts_file::account(address, Path::new(path)).context("--account")?;
+        accounts.push(account);
+    }
+    Ok(accounts)
+}
+
+fn programs(flags: &DevFlags) -> Result<Vec<localnet::GenesisProgram>> {
+    let mut programs = Vec::new();
+    for row in flags.bpf_program.chunks(2) {
+        let [id, path] = row else { bail!("--bpf-program takes an address and a file") };
+        programs.push(accounts_file::program(id, Path::new(path), None)?);
+    }
+    for row in flags.upgradeable_program.chunks(3) {
+        let [id, path, authority] = row else {
+            bail!("--upgradeable-program takes an address, a file and an authority")
+        };
+        programs.push(accounts_file::program(id, Path::new(path), Some(authority))?);
+    }
+    Ok(programs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::index_flags::AccountIndex;
+
+    fn check(flags: DevFlags, file: &str) -> Result<NodeConfig> {
+        let file: DevFlags = toml::from_str(file)?;
+        NodeConfig::from_flags(merge(flags, file))
+    }
+
+    #[test]
+    fn a_flag_wins_over_the_file() {
+        let flags = DevFlags { ticks_per_slot: Some(8), ..DevFlags::default() };
+        let file = "slot-ms = 100\nqueue-max = 7\nforward = [\"127.0.0.1:9\"]\n[rpc]\nbatch_max = 3\n\
+                    [pubsub]\nping_ms = 9\n[quic]\nwindow_max = 64";
+        let options = check(flags, file).expect("good settings");
+        assert_eq!((options.rpc.batch_max, options.pubsub.ping_ms), (3, 9));
+        assert_eq!((options.quic.window_max, options.tpu_port), (64, 8901));
+        assert_eq!(options.forward, [SocketAddr::from(([127, 0, 0, 1], 9))]);
+        assert_eq!(options.localnet.slot_ms, 50);
+        assert_eq!(options.localnet.queue_max, 7);
+    }
+
+    #[test]
+    fn lists_of_keys_come_together_and_named_indices_do_not() {
+        let [one, two] = [1, 2].map(|n| solana_pubkey::Pubkey::new_from_array([n; 32]).to_string());
+        let flags = DevFlags {
+            account_index: vec![AccountIndex::ProgramId],
+            account_index_exclude_key: vec![one.clone()],
+            ..DevFlags::default()
+        };
+        let file = format!(
+            "account-index = [\"spl-token-mint\"]\naccount-index-exclude-key = [\"{two}\"]"
+        );
+        let file: DevFlags = toml::from_str(&file).expect("good settings");
+        let merged = merge(flags, file);
+        assert_eq!(merged.account_index, [AccountIndex::ProgramId]);
+        assert_eq!(merged.account_index_exclude_key, [one, two]);
+    }
+
+    #[test]
+    fn every_thread_that_simulates_has_a_vm() {
+        let options = check(DevFlags::default(), "cpu-threads = 7").expect("good settings");
+        assert_eq!((options.pool.threads, options.localnet.simulators), (7, 7));
+    }
+
+    #[test]
+    fn the_header_of_a_proxy_is_taken_however_it_is_written() {
+        let options = check(DevFlags::default(), "[rpc]\nclient_header = \"X-Real-IP\"");
+        let header = options.expect("good settings").rpc.client_header;
+        assert_eq!(header.as_ref().map(|header| header.as_str()), Some("x-real-ip"));
+        let none = check(DevFlags::default(), "[rpc]\nclient_header = \"\"");
+        assert!(none.expect("good settings").rpc.client_header.is_none());
+    }
+
+    #[test]
+    fn origins_of_flags_and_file_come_together_and_are_checked() {
+        let flags = DevFlags {
+            allow_origin: vec!["https://app.example".to_owned()],
+            ..DevFlags::default()
+        };
+        let options = check(flags, "allow-origin = [\"http://localhost:5173\"]");
+        let both = ["https://app.example", "http://localhost:5173"].map(str::to_owned);
+        let allowed = rpc::AllowedOrigins::new(&both).expect("origins");
+        assert_eq!(options.expect("good settings").rpc.allowed_origins, allowed);
+        let any = check(DevFlags::default(), "").expect("good settings").rpc.allowed_origins;
+        assert_eq!(any, rpc::AllowedOrigins::default());
+        let wrong = check(DevFlags::default(), "allow-origin = [\"https://app.example/path\"]");
+        let wrong = format!("{:#}", wrong.err().expect("it has a path"));
+        assert!(wrong.contains("--allow-origin: \"https://app.example/path\" is no"), "{wrong}");
+    }
+
+    #[test]
+    fn a_port_that_leaves_no_room_for_quic_is_refused_unless_that_has_its_own() {
+        let port = |file: &str| check(DevFlags::default(), file).map(|options| options.tpu_port);
+        let refused = format!("{:#}", port("rpc-port = 65534").expect_err("65536 is no port"));
+        assert!(
+            refused.contains("--rpc-port 65534") && refused.contains("--tpu-port"),
+            "{refused}"
+        );
+        assert_eq!(port("rpc-port = 65534\ntpu-port = 9000").expect("its own port"), 9_000);
+        assert_eq!(port("rpc-port = 65533").expect("the last one"), 65_535);
+        assert_eq!(port("rpc-port = 0").expect("free ones"), 0);
+    }
+
+    #[test]
+    fn a_block_per_transaction_is_final_at_once() {
+        let options = check(DevFlags::default(), "slot-ms = 0").expect("good settings");
+        assert_eq!(options.localnet.finalize_after, 0);
+    }
+
+    #[test]
+    fn a_warp_leaves_slots_to_continue() {
+        let warp_to = |warp_slot| {
+            check(DevFlags { warp_slot: Some(warp_slot), ..DevFlags::default() }, "").map(drop)
+        };
+        assert!(warp_to(localnet::WARP_SLOT_MAX).is_ok());
+        let err = warp_to(u64::MAX).expect_err("no slot is left").to_string();
+        assert!(err.contains("--warp-slot is 18446744073709551615: from 0 to"), "{err}");
+    }
+
+    #[test]
+    fn bad_settings_are_refused_with_the_knob() {
+        let err = |file: &str| match check(DevFlags::default(), file) {
+            Ok(_) => panic!("{file:?} was taken"),
+            Err(err) => format!("{err:#}"),
+        };
+        assert!(err("slot-mss = 1").contains("unknown field `slot-mss`"));
+        assert!(err("[rpc]\nbatchmax = 1").contains("unknown field `batchmax`"));
+        assert!(err("slots-per-epoch = 31").contains("--slots-per-epoch is 31: from 32 to"));
+        assert!(err("history-slots = 31").contains("--history-slots 31"));
+        let units = err("queue-compute-units-max = 9999999");
+        assert!(
+            units.contains("--queue-compute-units-max is 9999999: from 10000000 to"),
+            "{units}"
+        );
+        assert!(err("inflation-fixed = 1.5").contains("--inflation-fixed is 1.5: from 0 to 1"));
+        assert!(err("cpu-threads = 0").contains("--cpu-threads is 0: from 1 to 1024"));
+        assert!(err("rpc-port = 65535").contains("--rpc-port is 65535: from 0 to 65534: the next"));
+        assert!(err("rpc-port = 65534").contains("--tpu-port"));
+        assert!(err("faucet-sol = -1.0").contains("--faucet-sol is -1: from 0 to"));
+        assert!(err("from-incremental-snapshot = \"x\"").contains("--from-snapshot"));
+        assert!(err("from-snapshot = \"/nowhere\"").contains("--from-snapshot /nowhere"));
+        let epoch = "from-snapshot = \"/nowhere\"\nslots-per-epoch = 64";
+        assert!(err(epoch).contains("--slots-per-epoch"));
+        assert!(err("mint = \"nobody\"").contains("--mint"));
+        assert!(err("[quic]\nshards = 0").contains("quic.shards is 0: from 1 to 256"));
+        for setting in ["body_bytes_max", "connections_max", "batch_max", "write_timeout_ms"] {
+            let err = err(&format!("[rpc]\n{setting} = 0"));
+            assert!(err.contains(&format!("rpc.{setting} is 0: ")), "{err}");
+        }
+        let of_pubsub = ["connections_max", "queue_bytes_max", "events_max", "ping_ms"];
+        let of_all = ["message_timeout_ms", "incoming_bytes_max", "queues_bytes_max"];
+        for setting in of_pubsub.into_iter().chain(of_all) {
+            let err = err(&format!("[pubsub]\n{setting} = 0"));
+            assert!(err.contains(&format!("pubsub.{setting} is 0: ")), "{err}");
+        }
+        let short = err("[rpc]\nhead_bytes_max = 8191");
+        assert!(short.contains("rpc.head_bytes_max is 8191: from 8192 to 32768"), "{short}");
+        let forever = err("[rpc]\nheader_timeout_ms = 86400001");
+        assert!(forever.contains("rpc.header_timeout_ms is 86400001: from 1 to"), "{forever}");
+        let header = err("[rpc]\nclient_header = \"x api key\"");
+        assert!(header.contains("rpc.client_header is \"x api key\""), "{header}");
+        assert!(
+            err("identity-weights = \"/nowhere\"")
+                .contains("--identity-weights: /nowhere: No such file")
+        );
+        assert!(err("slot-ms = 1\nticks-per-slot = 1").contains("give one"));
+        assert!(err("account = [[\"-\", \"/nowhere.json\"]]").contains("/nowhere.json"));
+    }
+}

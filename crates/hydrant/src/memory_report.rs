@@ -1,0 +1,148 @@
+//! What the node's parts take in memory, in words: in the banner, and in the log every so often and
+//! whenever the process gets SIGUSR1; and what the process holds beside them, for `/metrics`.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use indicatif::{HumanBytes, HumanCount};
+use rpc::metrics::{Collector, Exposition};
+use rpc::{Node, NodeMemory};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::time::MissedTickBehavior;
+
+/// How often the log tells: often enough to see growth, seldom enough to be read.
+const LOG_INTERVAL: Duration = Duration::from_secs(300);
+
+/// A node's usage on one line.
+pub(crate) struct MemoryLine(pub(crate) NodeMemory);
+
+impl fmt::Display for MemoryLine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let NodeMemory { addresses, accounts, ledger, history_bytes } = self.0;
+        let (count, bytes) =
+            (|count: usize| HumanCount(count as u64), |bytes: usize| HumanBytes(bytes as u64));
+        write!(
+            f,
+            "addresses {} ({}), indices {}, accounts {} packed and {} whole ({}), ranks {}, history {}",
+            bytes(ledger.addresses),
+            count(addresses),
+            bytes(ledger.indices),
+            bytes(ledger.packed),
+            bytes(ledger.unpacked),
+            count(accounts),
+            bytes(ledger.ranks),
+            HumanBytes(history_bytes),
+        )
+    }
+}
+
+/// Logs at once, then every five minutes and at every SIGUSR1, until the task is ended. Without a log
+/// the signal does nothing.
+pub(crate) fn log_periodically(node: Arc<Node>) -> Result<impl Future<Output = ()>> {
+    let mut asked = signal(SignalKind::user_defined1()).context("listen for SIGUSR1")?;
+    Ok(async move {
+        let mut every = tokio::time::interval(LOG_INTERVAL);
+        every.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                _ = every.tick() => {}
+                Some(()) = asked.recv() => {}
+            }
+            if !tracing::enabled!(tracing::Level::INFO) {
+                continue;
+            }
+            let node = Arc::clone(&node);
+            // It reads megabytes of a large ledger: too much for a thread that polls sockets.
+            let said = tokio::task::spawn_blocking(move || log(&NodeMemory::for_node(&node)));
+            if said.await.is_err() {
+                return; // it panicked or the runtime ends: nothing more to tell
+            }
+        }
+    })
+}
+
+/// What is resident beside the parts that count themselves.
+pub(crate) struct ProcessMemory {
+    /// What stood when the node was ready: compiled programs, the places of queues, threads' own.
+    start_bytes: u64,
+}
+
+impl ProcessMemory {
+    /// To be made when the node is ready, and has answered nothing yet.
+    pub(crate) fn at_start(node: &Node) -> Self {
+        let NodeMemory { ledger, history_bytes, .. } = NodeMemory::for_node(node);
+        let parts = ledger.total() as u64 + history_bytes;
+        let anonymous = status_bytes("RssAnon:").unwrap_or_default();
+        Self { start_bytes: anonymous.saturating_sub(parts) }
+    }
+}
+
+impl Collector for ProcessMemory {
+    fn write(&self, _: &mut Exposition) {}
+
+    fn memory(&self) -> Vec<(&'static str, u64)> {
+        let executable = status_bytes("RssFile:").unwrap_or_default();
+        vec![("start", self.start_bytes), ("executable", executable)]
+    }
+}
+
+fn log(usage: &NodeMemory) {
+    tracing::info!(
+        addresses_bytes = usage.ledger.addresses,
+        indices_bytes = usage.ledger.indices,
+        packed_bytes = usage.ledger.packed,
+        kept_bytes = usage.ledger.unpacked,
+        ranks_bytes = usage.ledger.ranks,
+        history_bytes = usage.history_bytes,
+        resident_bytes = resident_bytes(),
+        "memory: {}",
+        MemoryLine(*usage)
+    );
+}
+
+/// The resident memory of the whole process, where the system tells.
+fn resident_bytes() -> Option<u64> {
+    status_bytes("VmRSS:")
+}
+
+/// A size of the process, by its name in `/proc/self/status`.
+fn status_bytes(name: &str) -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+    let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kilobytes * 1_024)
+}
+
+#[cfg(test)]
+mod tests {
+    use query::LedgerMemory;
+
+    use super::*;
+
+    #[test]
+    fn a_line_names_every_part() {
+        let ledger = LedgerMemory {
+            addresses: 1 << 20,
+            indices: 2 << 20,
+            packed: 3 << 30,
+            unpacked: 4_096,
+            ranks: 5,
+        };
+        let usage =
+            NodeMemory { addresses: 12_345, accounts: 10_000, ledger, history_bytes: 6 << 20 };
+        assert_eq!(
+            MemoryLine(usage).to_string(),
+            "addresses 1.00 MiB (12,345), indices 2.00 MiB, accounts 3.00 GiB packed and 4.00 KiB \
+             whole (10,000), ranks 5 B, history 6.00 MiB"
+        );
+    }
+
+    #[test]
+    fn the_process_has_resident_memory() {
+        assert!(resident_bytes().is_none_or(|bytes| bytes > 1 << 20));
+        let parts = [status_bytes("RssAnon:"), status_bytes("RssFile:")];
+        assert!(parts.iter().all(|bytes| bytes.is_none_or(|bytes| bytes > 1 << 16)));
+    }
+}

@@ -1,0 +1,230 @@
+//! The one stream of bytes to a server, with TLS around it or without.
+//!
+//! Shape: connecting is the TCP handshake, and TLS's where the URL said https; from then on both are read and
+//! written alike. HTTP/1.1 is what TLS agrees on.
+//! Not here: certificates of clients.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+use crate::{Endpoint, LoadError};
+
+/// An address that has another behind it is given up then: some are never answered.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// What is needed for TLS with a server. Cloning it is cheap; sessions are resumed among its clones.
+#[derive(Clone, Debug)]
+pub(crate) struct Tls {
+    config: Arc<ClientConfig>,
+    /// Whom the server's certificate must be made out to.
+    name: ServerName<'static>,
+}
+
+/// A connection's bytes.
+pub(crate) enum Socket {
+    Plain(TcpStream),
+    // Boxed, as its buffers and keys are larger than the other by far.
+    Tls(Box<TlsStream<TcpStream>>),
+}
+
+impl Tls {
+    /// For a server of that name or address, trusting the certificates of a PEM file, or those that this
+    /// machine trusts.
+    ///
+    /// Errors: the file cannot be read or has none; the machine trusts none.
+    pub(crate) fn new(host: &str, ca: Option<&Path>) -> Result<Self, LoadError> {
+        let failed = |why: String| LoadError::Trust { why };
+        let name = ServerName::try_from(host.to_owned())
+            .map_err(|err| failed(format!("{host}: {err}")))?;
+        let mut roots = RootCertStore::empty();
+        if let Some(ca) = ca {
+            let unread = |err| failed(format!("{}: {err}", ca.display()));
+            for certificate in CertificateDer::pem_file_iter(ca).map_err(unread)? {
+                let added = roots.add(certificate.map_err(unread)?);
+                added.map_err(|err| failed(format!("{}: {err}", ca.display())))?;
+            }
+        } else {
+            // Some of a machine's may be in forms that nobody reads; what is left must do.
+            roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        }
+        if roots.is_empty() {
+            let place = ca.map_or_else(|| "this machine".to_owned(), |ca| ca.display().to_string());
+            return Err(failed(format!("{place} has no certificate to trust")));
+        }
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let builder = ClientConfig::builder_with_provider(provider);
+        let builder = builder.with_safe_default_protocol_versions();
+        let builder = builder.map_err(|err| failed(err.to_string()))?;
+        let mut config = builder.with_root_certificates(roots).with_no_client_auth();
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Ok(Self { config: Arc::new(config), name })
+    }
+}
+
+impl Socket {
+    pub(crate) async fn connect(endpoint: &Endpoint) -> Result<Self, LoadError> {
+        let (address, socket) = connect_any(endpoint).await?;
+        socket.set_nodelay(true).map_err(LoadError::Broken)?;
+        let Some(Tls { config, name }) = endpoint.tls() else { return Ok(Self::Plain(socket)) };
+        let agreed = TlsConnector::from(Arc::clone(config)).connect(name.clone(), socket).await;
+        Ok(Self::Tls(Box::new(agreed.map_err(|err| LoadError::Tls { address, err })?)))
+    }
+
+    /// Writes all of it, and leaves nothing in a buffer of ours.
+    pub(crate) async fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match self {
+            Self::Plain(socket) => socket.write_all(bytes).await,
+            Self::Tls(socket) => {
+                socket.write_all(bytes).await?;
+                socket.flush().await
+            }
+        }
+    }
+
+    /// Reads what there is, as far as there is room; 0 at the end.
+    pub(crate) async fn receive(&mut self, buffer: &mut Vec<u8>) -> io::Result<usize> {
+        match self {
+            Self::Plain(socket) => socket.read_buf(buffer).await,
+            Self::Tls(socket) => socket.read_buf(buffer).await,
+        }
+    }
+}
+
+/// Connects to the first of a server's addresses that takes a connection; the last one's error is told.
+async fn connect_any(endpoint: &Endpoint) -> Result<(SocketAddr, TcpStream), LoadError> {
+    // There is at least one: this is never told.
+    let mut failed = LoadError::Plan("a server without an address".to_owned());
+    let mut addresses = endpoint.addresses();
+    while let Some((place, address)) = addresses.next() {
+        let connecting = TcpStream::connect(address);
+        let connected = match addresses.len() {
+            0 => connecting.await,
+            _ => tokio::time::timeout(CONNECT_TIMEOUT, connecting)
+                .await
+                .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())),
+        };
+        match connected {
+            Ok(socket) => {
+                endpoint.prefer(place);
+                return Ok((address, socket));
+            }
+            Err(err) => failed = LoadError::Connect { address, err },
+        }
+    }
+    Err(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+    use std::path::PathBuf;
+
+    use base64::Engine;
+    use rustls::ServerConfig;
+    use rustls::pki_types::PrivateKeyDer;
+    use serde_json::json;
+
+    use super::*;
+    use crate::testing::respond_to;
+    use crate::{Client, LoadPlan, RunLength, Stream};
+
+    /// A server with a certificate for 127.0.0.1, and the file with that; it is deleted when dropped.
+    struct Server {
+        address: SocketAddr,
+        ca: PathBuf,
+    }
+
+    impl Server {
+        fn start(name: &str) -> Self {
+            let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).expect("made");
+            let file = format!("hydrant-ca-{name}-{}.pem", std::process::id());
+            let ca = std::env::temp_dir().join(file);
+            let base64 = base64::engine::general_purpose::STANDARD.encode(made.cert.der());
+            let pem = format!("-----BEGIN CERTIFICATE-----\n{base64}\n-----END CERTIFICATE-----\n");
+            std::fs::write(&ca, pem).expect("it is written");
+            let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).expect("a key");
+            let provider = Arc::new(rustls::crypto::ring::default_provider());
+            let config = ServerConfig::builder_with_provider(provider)
+                .with_safe_default_protocol_versions()
+                .expect("the provider has them")
+                .with_no_client_auth()
+                .with_single_cert(vec![made.cert.der().clone()], key)
+                .expect("the key is the certificate's");
+            let config = Arc::new(config);
+            let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
+            let address = listener.local_addr().expect("it is bound");
+            std::thread::spawn(move || {
+                for socket in listener.incoming() {
+                    let (config, socket) = (Arc::clone(&config), socket.expect("a connection"));
+                    std::thread::spawn(move || {
+                        let agreed = rustls::ServerConnection::new(config).expect("a config");
+                        // Ends with the client, or at once if that does not trust it.
+                        respond_to(&mut rustls::StreamOwned::new(agreed, socket), |text| {
+                            assert!(text.starts_with("POST /rpc "), "{text}");
+                            r#"{"jsonrpc":"2.0","result":7,"id":1}"#.to_owned()
+                        });
+                    });
+                }
+            });
+            Self { address, ca }
+        }
+
+        fn url(&self) -> String {
+            format!("https://{}/rpc", self.address)
+        }
+    }
+
+    impl Drop for Server {
+        fn drop(&mut self) {
+            // It is in the directory of temporary files anyway.
+            let _ = std::fs::remove_file(&self.ca);
+        }
+    }
+
+    #[test]
+    fn calls_and_loads_go_over_tls_to_a_trusted_server() {
+        let server = Server::start("trusted");
+        let endpoint = Endpoint::parse_trusting(&server.url(), Some(&server.ca)).expect("a URL");
+        let mut client = Client::open(endpoint.clone()).expect("it is trusted");
+        assert_eq!(client.call("getSlot", &json!([])).expect("an answer"), 7);
+        let stream = Stream::closed_loop("slot", vec![endpoint.call("getSlot", &json!([]))], 3);
+        let measured = Duration::from_millis(50);
+        let span = RunLength::Time { warm_up: Duration::ZERO, measured };
+        let run = LoadPlan::new(endpoint, stream, span).run().expect("it is trusted");
+        let counts = run.stats[0].counts;
+        assert!(counts.ok > 3 && counts.failed() == 0, "{counts:?}");
+    }
+
+    #[test]
+    fn an_untrusted_certificate_is_refused() {
+        let (server, other) = (Server::start("stranger"), Server::start("other"));
+        let endpoint = Endpoint::parse_trusting(&server.url(), Some(&other.ca)).expect("a URL");
+        match Client::open(endpoint).err().expect("it is a stranger") {
+            LoadError::Tls { address, err } => {
+                assert_eq!(address, server.address);
+                assert!(err.to_string().contains("certificate"), "{err}");
+            }
+            err => panic!("{err}"),
+        }
+    }
+
+    #[test]
+    fn a_file_without_a_certificate_is_named() {
+        let file = std::env::temp_dir().join(format!("hydrant-ca-none-{}", std::process::id()));
+        std::fs::write(&file, "none").expect("it is written");
+        let err = Endpoint::parse_trusting("https://127.0.0.1", Some(&file)).expect_err("none");
+        std::fs::remove_file(&file).expect("it was written");
+        assert!(err.to_string().contains("hydrant-ca-none"), "{err}");
+    }
+}

@@ -1,0 +1,220 @@
+//! A recorded log of requests: one JSON object a line, in the order of their times.
+//!
+//! Shape: `at_ms` since the first, then either `body`, a JSON-RPC request or batch that is posted to the
+//! endpoint's own path, or `path` with `method` (default GET) and perhaps a `body`.
+//!
+//! ```json
+//! {"at_ms": 0, "body": {"jsonrpc": "2.0", "id": 1, "method": "getSlot"}}
+//! {"at_ms": 3.5, "path": "/v1/node"}
+//! ```
+//!
+//! Each answer is judged as what was asked: a call of JSON-RPC must have a result, wherever it was posted;
+//! anything else a status of 2xx.
+//! Bounds: all of it is in memory.
+
+use std::io::Write;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::classify::{self, Classifier};
+use crate::{Arrival, Endpoint, LoadError, Stream};
+
+/// One line.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LogEntry {
+    /// Milliseconds since the first.
+    pub at_ms: f64,
+    /// Of HTTP.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub method: Option<String>,
+    /// With its query. Without it the request goes where the URL says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    /// JSON, or text that is taken as it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub body: Option<Value>,
+}
+
+/// A log that is ready to be replayed.
+pub struct Replay {
+    requests: Vec<Vec<u8>>,
+    times: Vec<Duration>,
+    classifiers: Vec<Classifier>,
+}
+
+/// Reads a log.
+pub fn read_log(path: &Path) -> Result<Vec<LogEntry>, LoadError> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|err| LoadError::File { path: path.to_owned(), err })?;
+    parse(&text)
+}
+
+/// Writes a log.
+pub fn write_log(path: &Path, entries: &[LogEntry]) -> Result<(), LoadError> {
+    let failed = |err| LoadError::File { path: path.to_owned(), err };
+    let mut file = std::io::BufWriter::new(std::fs::File::create(path).map_err(failed)?);
+    for entry in entries {
+        let line = serde_json::to_string(entry).map_err(|err| failed(err.into()))?;
+        writeln!(file, "{line}").map_err(failed)?;
+    }
+    file.flush().map_err(failed)
+}
+
+fn parse(text: &str) -> Result<Vec<LogEntry>, LoadError> {
+    let mut entries: Vec<LogEntry> = Vec::new();
+    for (line, text) in (1..).zip(text.lines()).filter(|(_, text)| !text.trim().is_empty()) {
+        let wrong = |why: String| LoadError::Log { line, why };
+        let entry: LogEntry = serde_json::from_str(text).map_err(|err| wrong(err.to_string()))?;
+        if entry.path.is_none() && entry.body.is_none() {
+            return Err(wrong("neither a body nor a path".to_owned()));
+        }
+        if !entry.at_ms.is_finite() || entry.at_ms < 0.0 {
+            return Err(wrong(format!("at_ms {}: not a time", entry.at_ms)));
+        }
+        entries.push(entry);
+    }
+    entries.sort_by(|one, other| one.at_ms.total_cmp(&other.at_ms));
+    Ok(entries)
+}
+
+impl Replay {
+    /// The requests of a log, so many times as fast as they were recorded.
+    pub fn new(entries: &[LogEntry], endpoint: &Endpoint, speed: f64) -> Result<Self, LoadError> {
+        if entries.is_empty() {
+            return Err(LoadError::Plan("the log has no request".to_owned()));
+        }
+        if !speed.is_finite() || speed <= 0.0 {
+            return Err(LoadError::Plan(format!("a speed of {speed}: above 0")));
+        }
+        let first = entries[0].at_ms;
+        let times = entries.iter().map(|entry| (entry.at_ms - first) / 1e3 / speed);
+        Ok(Self {
+            requests: entries.iter().map(|entry| entry.request(endpoint)).collect(),
+            times: times.map(Duration::from_secs_f64).collect(),
+            classifiers: entries.iter().map(LogEntry::classifier).collect(),
+        })
+    }
+
+    /// To be run once.
+    pub fn stream(self, name: &str, connections: usize, threads: usize) -> Stream {
+        let pace = Arrival::At(Arc::new(self.times));
+        let judges = Some(Arc::new(self.classifiers));
+        Stream {
+            arrival: pace,
+            threads,
+            classifiers: judges,
+            ..Stream::closed_loop(name, self.requests, connections)
+        }
+    }
+}
+
+impl LogEntry {
+    /// A JSON-RPC call at a time.
+    pub fn call(at: Duration, method: &str, params: &Value) -> Self {
+        let body =
+            serde_json::json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
+        Self { at_ms: at.as_secs_f64() * 1e3, method: None, path: None, body: Some(body) }
+    }
+
+    /// Of what is asked. A body without a path goes where only JSON-RPC is spoken.
+    fn classifier(&self) -> Classifier {
+        let is_call = |body: &Value| body.get("jsonrpc").is_some();
+        let asks = |body: &Value| match body {
+            Value::Array(calls) => calls.iter().any(is_call),
+            body => is_call(body),
+        };
+        let has_calls = match &self.body {
+            Some(Value::String(text)) => serde_json::from_str(text).is_ok_and(|body| asks(&body)),
+            Some(body) => asks(body),
+            None => false,
+        };
+        if has_calls || self.path.is_none() { classify::json_rpc } else { classify::status_ok }
+    }
+
+    fn request(&self, endpoint: &Endpoint) -> Vec<u8> {
+        let body = self.body.as_ref().map(|body| match body {
+            Value::String(text) => text.clone(),
+            body => body.to_string(),
+        });
+        let default = if body.is_some() { "POST" } else { "GET" };
+        match (&self.path, &body) {
+            (None, Some(body)) => endpoint.body(body),
+            (path, body) => endpoint.request(
+                self.method.as_deref().unwrap_or(default),
+                path.as_deref().unwrap_or("/"),
+                body.as_deref(),
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{respond, serve};
+    use crate::{LoadPlan, RunLength};
+
+    #[test]
+    fn a_log_is_read_in_the_order_of_its_times_and_written_as_it_was() {
+        let text =
+            "{\"at_ms\":7.5,\"body\":{\"method\":\"b\"}}\n\n{\"at_ms\":1.0,\"path\":\"/a\"}\n";
+        let entries = parse(text).expect("a log");
+        let endpoint = Endpoint::parse("127.0.0.1:1/rpc").expect("a URL");
+        let replay = Replay::new(&entries, &endpoint, 2.0).expect("two requests");
+        assert_eq!(replay.times, [Duration::ZERO, Duration::from_micros(3_250)]);
+        let text = |nth: usize| String::from_utf8(replay.requests[nth].clone()).expect("text");
+        assert!(text(0).starts_with("GET /a HTTP/1.1\r\n"), "{}", text(0));
+        assert!(text(1).starts_with("POST /rpc HTTP/1.1\r\n"), "{}", text(1));
+        assert!(text(1).ends_with("{\"method\":\"b\"}"), "{}", text(1));
+        let path = std::env::temp_dir().join(format!("hydrant-log-{}", std::process::id()));
+        write_log(&path, &entries).expect("it is written");
+        let read = read_log(&path).expect("it was written");
+        std::fs::remove_file(&path).expect("it was written");
+        assert_eq!(read, entries);
+    }
+
+    #[test]
+    fn each_response_of_a_mixed_log_is_classified_by_its_request() {
+        let address = serve(|request, socket| {
+            let has = |name: &str| String::from_utf8_lossy(request).contains(name);
+            match () {
+                () if has("nope") => respond(socket, 200, r#"{"error":{"code":-32601},"id":1}"#),
+                () if has("getSlot") => respond(socket, 200, r#"{"result":1,"id":1}"#),
+                () if has("/gone") => respond(socket, 404, r#"{"result":1}"#),
+                () => respond(socket, 200, r#"{"slot":1}"#),
+            }
+        });
+        let text = r#"{"at_ms":0,"path":"/v1/node"}
+            {"at_ms":1,"path":"/gone"}
+            {"at_ms":2,"body":{"jsonrpc":"2.0","id":1,"method":"nope"}}
+            {"at_ms":3,"path":"/","body":"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"nope\"}"}
+            {"at_ms":4,"path":"/v1/transactions","body":{"transaction":"AA=="}}
+            {"at_ms":5,"body":[{"jsonrpc":"2.0","id":1,"method":"nope"}]}
+            {"at_ms":6,"body":{"jsonrpc":"2.0","id":1,"method":"getSlot"}}"#;
+        let replay = Replay::new(&parse(text).expect("a log"), &address.into(), 1.0);
+        let stream = replay.expect("it can be replayed").stream("x", 1, 1);
+        let run = LoadPlan::new(address.into(), stream, RunLength::Once).run().expect("it listens");
+        let counts = run.stats[0].counts;
+        assert_eq!((counts.ok, counts.errors), (3, 4), "{counts:?}");
+    }
+
+    #[test]
+    fn a_bad_line_is_named() {
+        for (text, line) in [
+            ("{\"at_ms\":1,\"path\":\"/\"}\n{}", 2),
+            ("{\"at_ms\":1}", 1),
+            ("{\"at_ms\":-1,\"path\":\"/\"}", 1),
+            ("{\"at_ms\":1,\"paht\":\"/\"}", 1),
+        ] {
+            match parse(text).expect_err("a bad line") {
+                LoadError::Log { line: named, .. } => assert_eq!(named, line, "{text}"),
+                err => panic!("{err}"),
+            }
+        }
+    }
+}

@@ -1,0 +1,274 @@
+//! What came of the requests of one stream.
+
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+
+use crate::classify::Verdict;
+
+/// Latencies are counted from a microsecond to ten minutes, in nanoseconds, to three digits.
+const LATENCY_NS: (u64, u64) = (1_000, 600_000_000_000);
+
+/// How many bytes of a failure are shown.
+const SHOWN_BYTES_MAX: usize = 300;
+
+/// Requests by what became of them. Only those are counted that belong to the time that was measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Counts {
+    /// Answered with what was asked for.
+    pub ok: u64,
+    /// Refused because there was too much to do.
+    pub rejected: u64,
+    /// Answered with an error.
+    pub errors: u64,
+    /// Not answered in time: not within the timeout, or hanging at the end of a closed loop that was over before it.
+    pub timeouts: u64,
+    /// Lost with their connection, or for want of one.
+    pub broken: u64,
+    /// Due, and not even sent, as no connection was free until well after the end.
+    pub unsent: u64,
+}
+
+/// One second of a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Second {
+    /// Answered with what was asked for.
+    pub ok: u64,
+    /// Refused.
+    pub rejected: u64,
+    /// All others.
+    pub failed: u64,
+    /// The longest latency of what was answered rightly, in microseconds.
+    pub longest_us: u64,
+}
+
+/// What came of one stream in one run.
+#[derive(Clone, Debug)]
+pub struct StreamStats {
+    /// Of the stream.
+    pub name: String,
+    /// How many of what.
+    pub counts: Counts,
+    /// Of right answers, in nanoseconds.
+    pub latencies: Histogram<u64>,
+    /// Of refusals.
+    pub refusals: Histogram<u64>,
+    /// Of all else: how long somebody waited for nothing. What was not sent waited until it was given up.
+    pub failures: Histogram<u64>,
+    /// Bytes of the bodies of right answers.
+    pub body_bytes: u64,
+    /// What the first failure was, to be shown.
+    pub failure: Option<String>,
+    /// By second of the time that was measured, by the time of the answer.
+    pub seconds: Vec<Second>,
+    /// How long was measured.
+    pub took: Duration,
+}
+
+/// What became of a request.
+pub(crate) enum RequestResult<'a> {
+    Answered { verdict: Verdict, status: u16, body: &'a [u8], body_bytes: u64 },
+    TimedOut,
+    Broken(String),
+    Unsent,
+}
+
+impl Counts {
+    /// All that were due.
+    pub fn total(&self) -> u64 {
+        self.ok + self.failed()
+    }
+
+    /// All that were not answered rightly.
+    pub fn failed(&self) -> u64 {
+        self.rejected + self.errors + self.timeouts + self.broken + self.unsent
+    }
+
+    /// The failures that are no refusals, told apart for people: "3 wrong, 1 broken"; empty if there is none.
+    pub fn failures(&self) -> String {
+        let kinds = [
+            (self.errors, "wrong"),
+            (self.timeouts, "timed out"),
+            (self.broken, "broken"),
+            (self.unsent, "unserved"),
+        ];
+        let some = kinds.iter().filter(|(count, _)| *count > 0);
+        some.map(|(count, kind)| format!("{count} {kind}")).collect::<Vec<_>>().join(", ")
+    }
+
+    /// Adds those of another thread or run.
+    pub fn add(&mut self, other: &Self) {
+        self.ok += other.ok;
+        self.rejected += other.rejected;
+        self.errors += other.errors;
+        self.timeouts += other.timeouts;
+        self.broken += other.broken;
+        self.unsent += other.unsent;
+    }
+}
+
+impl StreamStats {
+    /// Nothing yet.
+    pub(crate) fn new(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            counts: Counts::default(),
+            latencies: histogram(),
+            refusals: histogram(),
+            failures: histogram(),
+            body_bytes: 0,
+            failure: None,
+            seconds: Vec::new(),
+            took: Duration::ZERO,
+        }
+    }
+
+    /// Right answers a second.
+    pub fn rate(&self) -> f64 {
+        self.counts.ok as f64 / self.took.as_secs_f64()
+    }
+
+    /// A quantile of all that were due, in milliseconds: right answers, refusals and failures.
+    pub fn ms(&self, quantile: f64) -> f64 {
+        ms(&self.all_latencies(), quantile)
+    }
+
+    /// Everybody's latency.
+    pub fn all_latencies(&self) -> Histogram<u64> {
+        let mut all = self.latencies.clone();
+        // All have the same bounds.
+        let _ = all.add(&self.refusals);
+        let _ = all.add(&self.failures);
+        all
+    }
+
+    /// Counts one request; `done` is when it was, since the measured time began.
+    pub(crate) fn record(&mut self, latency: Duration, done: Duration, fate: RequestResult<'_>) {
+        let at = done.as_secs() as usize;
+        // What is answered after the end belongs to the last second.
+        if self.seconds.len() <= at {
+            self.seconds.resize(at + 1, Second::default());
+        }
+        let second = &mut self.seconds[at];
+        let nanos = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
+        let counts = &mut self.counts;
+        let (counter, latencies, shown) = match fate {
+            RequestResult::Answered { verdict: Verdict::Ok, body_bytes, .. } => {
+                self.body_bytes += body_bytes;
+                second.ok += 1;
+                second.longest_us = second.longest_us.max(nanos / 1_000);
+                (&mut counts.ok, &mut self.latencies, None)
+            }
+            RequestResult::Answered { verdict: Verdict::Rejected, .. } => {
+                second.rejected += 1;
+                (&mut counts.rejected, &mut self.refusals, None)
+            }
+            RequestResult::Answered { verdict: Verdict::Error, status, body, .. } => {
+                let body = &body[..body.len().min(SHOWN_BYTES_MAX)];
+                let shown = format!("{status} {}", String::from_utf8_lossy(body));
+                (&mut counts.errors, &mut self.failures, Some(shown))
+            }
+            RequestResult::TimedOut => {
+                let shown = format!("no answer within {latency:.1?}");
+                (&mut counts.timeouts, &mut self.failures, Some(shown))
+            }
+            RequestResult::Broken(why) => (&mut counts.broken, &mut self.failures, Some(why)),
+            RequestResult::Unsent => {
+                let shown = format!("not sent within {latency:.1?}, as no connection was free");
+                (&mut counts.unsent, &mut self.failures, Some(shown))
+            }
+        };
+        *counter += 1;
+        latencies.saturating_record(nanos);
+        if shown.is_some() {
+            second.failed += 1;
+            self.failure = self.failure.take().or(shown);
+        }
+    }
+
+    /// Adds what another thread saw of the same stream in the same run.
+    pub(crate) fn add(&mut self, other: Self) {
+        self.merge(&other);
+        if self.seconds.len() < other.seconds.len() {
+            self.seconds.resize(other.seconds.len(), Second::default());
+        }
+        for (sum, more) in self.seconds.iter_mut().zip(&other.seconds) {
+            sum.ok += more.ok;
+            sum.rejected += more.rejected;
+            sum.failed += more.failed;
+            sum.longest_us = sum.longest_us.max(more.longest_us);
+        }
+        self.took = self.took.max(other.took);
+    }
+
+    /// Adds another run's latencies and counts.
+    pub(crate) fn merge(&mut self, other: &Self) {
+        self.counts.add(&other.counts);
+        self.body_bytes += other.body_bytes;
+        self.failure = self.failure.take().or_else(|| other.failure.clone());
+        for (sum, more) in [
+            (&mut self.latencies, &other.latencies),
+            (&mut self.refusals, &other.refusals),
+            (&mut self.failures, &other.failures),
+        ] {
+            // Both have the same bounds.
+            let _ = sum.add(more);
+        }
+    }
+}
+
+/// A quantile in milliseconds; 0 of nothing.
+pub(crate) fn ms(latencies: &Histogram<u64>, quantile: f64) -> f64 {
+    latencies.value_at_quantile(quantile) as f64 / 1e6
+}
+
+fn histogram() -> Histogram<u64> {
+    // The bounds are ours, and good.
+    Histogram::new_with_bounds(LATENCY_NS.0, LATENCY_NS.1, 3)
+        .unwrap_or_else(|_| unreachable_bounds())
+}
+
+#[cold]
+fn unreachable_bounds() -> Histogram<u64> {
+    unreachable!("the bounds of a histogram are constants, and were tested")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answered(verdict: Verdict) -> RequestResult<'static> {
+        RequestResult::Answered { verdict, status: 200, body: b"no", body_bytes: 2 }
+    }
+
+    #[test]
+    fn every_result_is_counted_and_none_is_lost_from_the_tail() {
+        let mut outcome = StreamStats::new("x");
+        let ms = Duration::from_millis;
+        for _ in 0..98 {
+            outcome.record(ms(1), ms(10), answered(Verdict::Ok));
+        }
+        outcome.record(ms(5_000), ms(1_500), RequestResult::Unsent);
+        outcome.record(ms(7_000), ms(1_500), RequestResult::TimedOut);
+        outcome.took = ms(2_000);
+        assert_eq!(outcome.counts.total(), 100);
+        assert!(outcome.ms(0.985) > 4_900.0, "{}", outcome.ms(0.985));
+        assert!(outcome.ms(0.5) < 1.1);
+        assert_eq!(outcome.rate(), 49.0);
+        assert_eq!((outcome.seconds[0].ok, outcome.seconds[1].failed), (98, 2));
+        assert_eq!(outcome.counts.failures(), "1 timed out, 1 unserved");
+    }
+
+    #[test]
+    fn threads_come_together() {
+        let (mut one, mut two) = (StreamStats::new("x"), StreamStats::new("x"));
+        one.record(Duration::from_millis(1), Duration::ZERO, answered(Verdict::Ok));
+        two.record(Duration::from_millis(2), Duration::ZERO, answered(Verdict::Error));
+        two.record(Duration::from_millis(2), Duration::ZERO, answered(Verdict::Rejected));
+        one.add(two);
+        assert_eq!((one.counts.ok, one.counts.errors, one.counts.rejected), (1, 1, 1));
+        assert_eq!(one.failure.as_deref(), Some("200 no"));
+        assert_eq!(one.seconds[0], Second { ok: 1, rejected: 1, failed: 1, longest_us: 1_000 });
+        assert_eq!(one.all_latencies().len(), 3);
+    }
+}

@@ -1,0 +1,113 @@
+//! Which of the media that a route has its client wants.
+
+use hyper::header::{self, HeaderMap};
+
+/// Bytes as they are.
+pub(crate) const RAW: &str = "application/octet-stream";
+
+/// What an answer is sent as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Media {
+    Json,
+    Raw,
+}
+
+/// What a client likes best: JSON, unless it names bytes and likes them no less. `None` if it takes nothing
+/// that there is.
+pub(crate) fn negotiate_media(headers: &HeaderMap, has_raw: bool) -> Option<Media> {
+    let given: Vec<&str> = headers
+        .get_all(header::ACCEPT)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .map(str::trim)
+        .filter(|range| !range.is_empty())
+        .collect();
+    if given.is_empty() {
+        return Some(Media::Json);
+    }
+    let json = MediaQuality::for_media(&given, "application/json");
+    let raw = if has_raw { MediaQuality::for_media(&given, RAW) } else { MediaQuality::default() };
+    let is_raw = raw.q > json.q
+        || (raw.q > 0
+            && raw.q == json.q
+            && raw.is_named
+            && (!json.is_named || raw.position < json.position));
+    match (is_raw, json.q > 0) {
+        (true, _) => Some(Media::Raw),
+        (false, true) => Some(Media::Json),
+        (false, false) => None,
+    }
+}
+
+/// How much a media type is liked.
+#[derive(Default)]
+struct MediaQuality {
+    /// In thousandths.
+    q: u16,
+    /// By its whole name, not by a range.
+    is_named: bool,
+    /// Where in the list.
+    position: usize,
+}
+
+impl MediaQuality {
+    fn for_media(given: &[&str], media: &str) -> Self {
+        let kind = media.split('/').next().unwrap_or_default();
+        let mut best = (0, Self::default());
+        for (at, range) in given.iter().enumerate() {
+            let (name, params) = range.split_once(';').unwrap_or((range, ""));
+            let name = name.trim();
+            let exactness = if name.eq_ignore_ascii_case(media) {
+                3
+            } else if name.strip_suffix("/*").is_some_and(|it| it.eq_ignore_ascii_case(kind)) {
+                2
+            } else {
+                u8::from(name == "*/*")
+            };
+            if exactness > best.0 {
+                // What is no weight says nothing against it.
+                let q = rpc::parse_qvalue(params).unwrap_or(1_000);
+                best = (exactness, Self { q, is_named: exactness == 3, position: at });
+            }
+        }
+        best.1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hyper::header::HeaderValue;
+
+    use super::*;
+
+    #[test]
+    fn the_client_gets_what_it_likes_best() {
+        let (json, raw) = (Some(Media::Json), Some(Media::Raw));
+        for (accept, has_raw, wanted) in [
+            ("", true, json),
+            ("*/*", true, json),
+            ("application/*", true, json),
+            ("application/json", true, json),
+            ("application/octet-stream", true, raw),
+            ("application/octet-stream", false, None),
+            ("application/octet-stream, */*;q=0.1", false, json),
+            ("application/octet-stream, application/json", true, raw),
+            ("application/json, application/octet-stream", true, json),
+            ("application/json;q=0.5, APPLICATION/OCTET-STREAM;q=0.8", true, raw),
+            ("text/html,application/xhtml+xml,*/*;q=0.8", true, json),
+            ("text/html", true, None),
+            ("*/*;q=0", true, None),
+            ("application/json;q=0, */*", true, raw),
+            ("application/json;q=0, */*", false, None),
+            ("application/json;Q=0.2, application/octet-stream ; level=1; q=0.3", true, raw),
+            ("application/json;charset=utf-8;q=0", true, None),
+            ("application/json;q=all", true, json),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::ACCEPT, HeaderValue::from_static(accept));
+            assert_eq!(negotiate_media(&headers, has_raw), wanted, "{accept} {has_raw}");
+        }
+        assert_eq!(negotiate_media(&HeaderMap::new(), true), json);
+    }
+}

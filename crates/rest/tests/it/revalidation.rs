@@ -1,0 +1,243 @@
+//! What a client has and is told that it still has: byte for byte what would be made at that moment, whatever
+//! was written meanwhile; and equal `ETag`s are of equal bytes.
+
+use std::collections::HashMap;
+
+use fastrand::Rng;
+use ledger::{Address, Change};
+use query::{Ledger, LedgerConfig};
+use solana::Account;
+use solana_account::AccountSharedData;
+use solana_pubkey::Pubkey;
+
+use crate::history::{completed, executed};
+use crate::wire::Client;
+use crate::world::{PROGRAM, bank, block, mint, token, with_data};
+use crate::{Node, decode, get};
+
+fn key(n: u8) -> Pubkey {
+    Pubkey::new_from_array([n; 32])
+}
+
+const MINTS: [u8; 2] = [200, 201];
+const OWNERS: [u8; 2] = [210, 211];
+/// So many that the list of any owner or mint is too long to be collected for the cache.
+const TOKENS: u16 = 700;
+
+fn token_key(n: u16) -> Pubkey {
+    let mut bytes = [77; 32];
+    bytes[..2].copy_from_slice(&n.to_le_bytes());
+    Pubkey::new_from_array(bytes)
+}
+
+/// A write to one of few accounts: data of a program, a token account, a mint, or its end.
+fn change(random: &mut Rng) -> Change<Account> {
+    let tokens = spl_token_interface::id();
+    let (at, account) = match random.u8(..8) {
+        0 => (key(1 + random.u8(..5)), None),
+        1 => (key(MINTS[random.usize(..2)]), Some(with_data(tokens, &mint(random.u8(..5), 9)))),
+        2..5 => return holding(random.u16(..TOKENS), random),
+        _ => {
+            let data = vec![random.u8(..); 30_000 + random.usize(..30_000)];
+            (key(1 + random.u8(..5)), Some(with_data(PROGRAM, &data)))
+        }
+    };
+    account_change(at, account)
+}
+
+fn holding(n: u16, random: &mut Rng) -> Change<Account> {
+    let (mint, owner) = (key(MINTS[random.usize(..2)]), key(OWNERS[random.usize(..2)]));
+    let data = token(mint, owner, random.u64(..1_000), None);
+    account_change(token_key(n), Some(with_data(spl_token_interface::id(), &data)))
+}
+
+fn account_change(at: Pubkey, account: Option<AccountSharedData>) -> Change<Account> {
+    let record = account.and_then(|account| Account(account).into_record());
+    Change { address: Address::from(at.to_bytes()), record }
+}
+
+/// A ledger of all those accounts.
+fn ledger(random: &mut Rng) -> (Ledger<Account, chain::BlockInfo>, chain::Reader) {
+    let (mut ledger, reader) = Ledger::new(LedgerConfig::new(10_000), block(100), bank(100));
+    let mut all: Vec<_> = (0..TOKENS).map(|n| holding(n, random)).collect();
+    let data = |n| with_data(PROGRAM, &vec![n; 40_000]);
+    all.extend((1..=5).map(|n| account_change(key(n), Some(data(n)))));
+    let tokens = spl_token_interface::id();
+    all.extend(MINTS.map(|n| account_change(key(n), Some(with_data(tokens, &mint(2, 9))))));
+    ledger.apply(block(100), all, bank(100)).expect("the root takes accounts");
+    ledger.publish();
+    (ledger, reader)
+}
+
+/// Any of some hundred requests, and the kind of it.
+fn request(random: &mut Rng, tip: u64) -> (&'static str, String) {
+    let mut one = |of: &[&str]| of[random.usize(..of.len())].to_owned();
+    let commitment = one(&["processed", "confirmed", "finalized"]);
+    let encoding = one(&["base64", "base64", "jsonParsed"]);
+    let config = format!("commitment={commitment}&encoding={encoding}");
+    let limit = one(&["", "", "&limit=2", "&changedSinceSlot=101"]);
+    let kind = one(&["program", "tokens", "holders", "accounts", "supply", "block"]);
+    let sure = one(&["confirmed", "finalized"]);
+    let (owner, mint) = (key(OWNERS[random.usize(..2)]), key(MINTS[random.usize(..2)]));
+    match kind.as_str() {
+        "program" => ("program", format!("/v1/programs/{PROGRAM}/accounts?{config}{limit}")),
+        "tokens" => ("tokens", format!("/v1/owners/{owner}/tokens?{config}{limit}")),
+        "holders" => ("holders", format!("/v1/mints/{mint}/holders?{config}{limit}")),
+        "supply" => ("supply", format!("/v1/supply?commitment={commitment}")),
+        "block" => {
+            let slot = tip - random.u64(..6).min(tip - 100);
+            ("block", format!("/v1/blocks/{slot}?commitment={sure}"))
+        }
+        _ => {
+            // So few that each is watched, and so many that it is the block.
+            let (kind, count) = if random.bool() { ("few", 4) } else { ("many", 40) };
+            let all: Vec<_> = (1..=count).map(|n| key(n).to_string()).collect();
+            (kind, format!("/v1/accounts?addresses={}&{config}", all.join(",")))
+        }
+    }
+}
+
+const KINDS: [&str; 7] = ["supply", "program", "tokens", "holders", "few", "many", "block"];
+
+/// How many answers were begun on the CPU pool, whatever became of them.
+fn tasks_started(node: &Node) -> u64 {
+    let class = node.world.class(pool::Class::Medium);
+    class.completed + class.cancelled + class.expired + (class.queued + class.active) as u64
+}
+
+/// What a client kept of one request: its `ETag`s, and the bytes of each.
+type CachedBodies = HashMap<String, Vec<u8>>;
+
+/// Asks, perhaps with what the client has; whether it was told that it has it.
+fn send_conditional(
+    (client, fresh): (&mut Client, &mut Client),
+    (path, coding): (&str, &str),
+    had: &mut CachedBodies,
+    (tells, is_cached): (bool, bool),
+) -> bool {
+    let tags: Vec<&str> = had.keys().map(String::as_str).collect();
+    let accept = format!("accept-encoding: {coding}\r\n");
+    let headers = format!("{accept}if-none-match: {}\r\n", tags.join(", "));
+    let told = get(client, path, if tells && !tags.is_empty() { &headers } else { &accept });
+    let made = get(fresh, path, &accept);
+    if made.status != 200 {
+        assert_eq!(told.status, made.status, "{path}: {}", told.body);
+        return false;
+    }
+    assert_eq!(told.header("hydrant-slot"), made.header("hydrant-slot"), "{path}");
+    assert_eq!(told.header("cache-control"), made.header("cache-control"), "{path}");
+    let etag = told.header("etag").unwrap_or_else(|| panic!("{path} has no ETag"));
+    match told.status {
+        304 => {}
+        200 => {
+            let first = had.entry(etag.to_owned()).or_insert_with(|| told.bytes.clone());
+            assert!(*first == told.bytes, "{path} {coding}: other bytes, the same ETag");
+        }
+        other => panic!("{path}: {other}"),
+    }
+    // What the cache keeps is coded in other blocks than what is streamed: what it is of, is the same.
+    let is_coded = made.header("content-encoding").is_some();
+    let decoded = |bytes: &[u8]| if is_coded { decode(coding, bytes) } else { bytes.to_vec() };
+    let is_same =
+        had[etag] == made.bytes || (is_cached && decoded(&had[etag]) == decoded(&made.bytes));
+    assert!(is_same, "{path} {coding}, {}: not what would be made now", told.status);
+    told.status == 304
+}
+
+#[test]
+fn a_304_is_of_the_bytes_that_would_be_made_now() {
+    let unmade = compare(11, 0);
+    assert!(KINDS.iter().all(|kind| unmade.get(kind) > Some(&5)), "{unmade:?}");
+}
+
+#[test]
+fn a_304_is_right_alongside_the_cache_too() {
+    let unmade = compare(12, 1_000_000);
+    // The cache keeps all totals: they are hashed.
+    assert!(KINDS[1..].iter().all(|kind| unmade.get(kind) > Some(&5)), "{unmade:?}");
+}
+
+/// Compares what is told by a node with what is made by another, under random writes; how often a client
+/// was told that he has it without an answer, by the kind of it.
+fn compare(seed: u64, cache_bytes_max: u64) -> HashMap<&'static str, u64> {
+    let mut random = Rng::with_seed(seed);
+    let (mut ledger, reader) = ledger(&mut random);
+    // What is streamed is named by what it is made of; the other node makes everything anew, and holds it.
+    let node = Node::with_etag_buffer(reader.clone(), 64, cache_bytes_max);
+    let is_cached = cache_bytes_max > 0;
+    let fresh = Node::with_etag_buffer(reader, 1 << 20, 0);
+    let (mut client, mut making) = (node.client(), fresh.client());
+    let (mut slots, mut root) = (vec![100], 0);
+    let mut had: HashMap<(String, &str), CachedBodies> = HashMap::new();
+    let mut unmade: HashMap<&str, u64> = HashMap::new();
+    for _ in 0..250 {
+        match random.u8(..6) {
+            0 => {
+                let parent = slots[slots.len() - 1];
+                let tip = parent + 1;
+                slots.push(tip);
+                ledger.open(block(tip), block(parent), bank(tip)).expect("open");
+                let changes = (0..random.u8(..4)).map(|_| change(&mut random)).collect();
+                ledger.apply(block(tip), changes, bank(tip)).expect("apply");
+                ledger.publish();
+                ledger.apply(block(tip), vec![change(&mut random)], bank(tip)).expect("apply");
+                ledger.complete(block(tip), bank(tip)).expect("complete");
+                for node in [&node, &fresh] {
+                    let history = &node.world.node.history;
+                    let all = vec![executed(tip, 0, 2)];
+                    history.record_transactions(&all);
+                    history.record_block(&completed(tip, all));
+                    history.publish();
+                }
+            }
+            1 if root < slots.len() - 1 => {
+                root += 1 + random.usize(..slots.len() - 1 - root);
+                ledger.finalize(block(slots[root])).expect("finalize");
+            }
+            _ => {}
+        }
+        ledger.publish();
+        for _ in 0..12 {
+            let (kind, path) = request(&mut random, slots[slots.len() - 1]);
+            let coding = ["identity", "gzip", "zstd"][random.usize(..3)];
+            let had = had.entry((path.clone(), coding)).or_default();
+            let before = (tasks_started(&node), node.world.node.response_cache.counters().hits);
+            let tells = random.u8(..4) > 0;
+            if send_conditional(
+                (&mut client, &mut making),
+                (&path, coding),
+                had,
+                (tells, is_cached),
+            ) && before == (tasks_started(&node), node.world.node.response_cache.counters().hits)
+            {
+                *unmade.entry(kind).or_default() += 1;
+            }
+        }
+    }
+    unmade
+}
+
+#[test]
+fn an_etag_without_bytes_belongs_to_one_process_instance() {
+    let (_ledger, reader) = ledger(&mut Rng::with_seed(5));
+    let nodes = [0, 1].map(|_| Node::with_etag_buffer(reader.clone(), 64, 0));
+    let path = format!("/v1/programs/{PROGRAM}/accounts");
+    let etags = nodes.each_ref().map(|node| {
+        let response = get(&mut node.client(), &path, "");
+        response.header("etag").expect("an ETag").to_owned()
+    });
+    assert_ne!(etags[0], etags[1]);
+    for (node, etag) in nodes.iter().zip(&etags) {
+        let before = tasks_started(node);
+        for (given, status) in [(&etags[0], 304), (&etags[1], 304), (&"*".to_owned(), 304)] {
+            let status = if given == etag || given == "*" { status } else { 200 };
+            let told = get(&mut node.client(), &path, &format!("if-none-match: {given}\r\n"));
+            assert_eq!((told.status, told.header("etag")), (status, Some(etag.as_str())));
+        }
+        // Its own was told without the list; the other's and `*` made it.
+        assert_eq!(tasks_started(node), before + 2);
+    }
+    // What is posted is always made.
+    let told = crate::post(&mut nodes[0].client(), &path, &serde_json::json!({ "filters": [] }));
+    assert_eq!(told.status, 200, "{}", told.body);
+}

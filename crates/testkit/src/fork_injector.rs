@@ -1,0 +1,85 @@
+//! The fork injector: chooses what happens next to a ledger that forks.
+
+use fastrand::Rng;
+use ledger::{BlockId, Record};
+
+use crate::Model;
+
+/// One thing that happens to a ledger.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ForkEvent {
+    /// A block is begun.
+    Open {
+        /// The new block.
+        block: BlockId,
+        /// A complete block.
+        parent: BlockId,
+    },
+    /// An open block is written.
+    Write(BlockId),
+    /// A block is closed.
+    Complete(BlockId),
+    /// Another block becomes the processed tip.
+    SetTip(BlockId),
+    /// A complete block becomes the root.
+    Finalize(BlockId),
+    /// A block is taken back, with what is built on it.
+    DropFork(BlockId),
+    /// Readers see it all.
+    Publish,
+}
+
+/// Chooses steps at random, all of them allowed: blocks on any complete parent, several at one
+/// slot, roots that jump over blocks, forks that vanish under the tips.
+#[derive(Clone, Debug)]
+pub struct ForkInjector {
+    rng: Rng,
+    banks: u64,
+    /// Above so many unrooted blocks it only roots and drops.
+    unrooted_max: usize,
+}
+
+impl ForkInjector {
+    /// The injector of this seed.
+    pub fn new(seed: u64, unrooted_max: usize) -> Self {
+        Self { rng: Rng::with_seed(seed), banks: 0, unrooted_max }
+    }
+
+    /// The source of chance, for whatever else the test chooses.
+    pub fn rng(&mut self) -> &mut Rng {
+        &mut self.rng
+    }
+
+    /// What happens next to a ledger as `model` is.
+    pub fn next_event<R: Record>(&mut self, model: &Model<R>) -> ForkEvent {
+        let open = model.unrooted(false);
+        let complete = model.unrooted(true);
+        let all = [open.as_slice(), &complete].concat();
+        let is_crowded = all.len() >= self.unrooted_max;
+        let step = match self.rng.usize(..100) {
+            ..20 if !is_crowded => Some(self.open(model, &complete)),
+            20..60 if !is_crowded => self.rng.choice(&open).copied().map(ForkEvent::Write),
+            60..72 => self.rng.choice(&open).copied().map(ForkEvent::Complete),
+            72..76 => self.rng.choice(&all).copied().map(ForkEvent::SetTip),
+            76..80 => self.rng.choice(&complete).copied().map(ForkEvent::Finalize),
+            80..84 => self.rng.choice(&all).copied().map(ForkEvent::DropFork),
+            _ => Some(ForkEvent::Publish),
+        };
+        step.unwrap_or(ForkEvent::Publish)
+    }
+
+    /// Mostly on the newest block, as chains are.
+    fn open<R: Record>(&mut self, model: &Model<R>, complete: &[BlockId]) -> ForkEvent {
+        let root = model.root();
+        let newest = complete.last().copied().unwrap_or(root);
+        let any = self.rng.choice(complete).copied().unwrap_or(root);
+        let parent = match self.rng.usize(..10) {
+            0 => root,
+            1..4 => any,
+            _ => newest,
+        };
+        self.banks += 1;
+        let slot = parent.slot + 1 + self.rng.u64(..3);
+        ForkEvent::Open { block: BlockId { slot, bank: self.banks }, parent }
+    }
+}

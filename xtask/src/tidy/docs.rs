@@ -1,0 +1,146 @@
+//! Rules for what is written about the code: the crate list is the truth, and links lead somewhere.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+
+use super::Source;
+use super::layers::layer_of;
+use crate::workspace::Crate;
+
+/// Differences between ARCHITECTURE.md's codemap and the crates that exist.
+///
+/// The codemap is, below a heading `### L<floor> ...`, one line a crate that begins with its folder:
+/// "* `crates/state`: ...".
+pub(crate) fn crate_list(architecture: &str, crates: &[Crate]) -> Vec<String> {
+    let mut complaints = Vec::new();
+    let mut listed: Vec<&str> = Vec::new();
+    let mut floor = None;
+    for line in architecture.lines() {
+        if let Some(heading) = line.strip_prefix("### L") {
+            floor =
+                heading.split(|c: char| !c.is_ascii_digit()).next().and_then(|n| n.parse().ok());
+        } else if line.starts_with("## ") {
+            floor = None;
+        }
+        let folder = line.strip_prefix("* `").and_then(|rest| rest.split('`').next());
+        let (Some(_), Some(dir)) = (floor, folder) else { continue };
+        let Some(krate) = crates.iter().find(|krate| krate.dir == Path::new(dir)) else {
+            if dir.starts_with("crates/") {
+                complaints.push(format!("ARCHITECTURE.md: `{dir}` does not exist"));
+            }
+            continue;
+        };
+        listed.push(&krate.name);
+        if floor != layer_of(&krate.name) {
+            complaints.push(format!(
+                "ARCHITECTURE.md: `{dir}` is on the wrong floor; see xtask/src/tidy/layers.rs"
+            ));
+        }
+    }
+    for krate in crates {
+        if !listed.contains(&krate.name.as_str()) {
+            complaints.push(format!("ARCHITECTURE.md: `{}` is missing", krate.dir.display()));
+        }
+    }
+    complaints
+}
+
+/// Relative links of a Markdown file that lead nowhere. `exists` is asked for paths below the root.
+pub(crate) fn dead_links(paper: &Source, exists: impl Fn(&Path) -> bool) -> Vec<String> {
+    let mut complaints = Vec::new();
+    for rest in paper.text.split("](").skip(1) {
+        let Some(link) = rest.split(')').next() else { continue };
+        let file = link.split('#').next().unwrap_or(link);
+        if file.is_empty() || file.contains("://") || file.contains(char::is_whitespace) {
+            continue;
+        }
+        let beside = paper.path.parent().unwrap_or_else(|| Path::new("")).join(file);
+        if !exists(&beside) {
+            complaints.push(format!("{}: `{link}` leads nowhere", paper.path.display()));
+        }
+    }
+    complaints
+}
+
+/// Flags that the help names and the configuration's paper does not.
+pub(crate) fn flags_without_cost(help: &str, configuration: &str) -> Vec<String> {
+    let is_flag = |c: char| c.is_ascii_alphanumeric() || c == '-';
+    let flags = help.lines().filter_map(|line| {
+        let (before, flag) = line.split_once("--")?;
+        let is_definition = before.trim_start().is_empty() || before.trim().ends_with(',');
+        is_definition.then(|| flag.split(|c| !is_flag(c)).next().unwrap_or(flag))
+    });
+    flags
+        .filter(|flag| *flag != "help" && !configuration.contains(&format!("`--{flag}")))
+        .map(|flag| format!("docs/configuration.md: `--{flag}` is missing"))
+        .collect()
+}
+
+/// The Markdown files at the root, in `docs/` and in `fuzz/`.
+pub(crate) fn markdown_files(root: &Path) -> Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for dir in ["", "docs", "fuzz"] {
+        for entry in fs::read_dir(root.join(dir))? {
+            let path = Path::new(dir).join(entry?.file_name());
+            if path.extension().is_some_and(|extension| extension == "md") {
+                files.push(path);
+            }
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn crates() -> Vec<Crate> {
+        let krate = |name: &str, dir: &str| Crate {
+            name: name.to_owned(),
+            dir: dir.into(),
+            dependencies: Vec::new(),
+        };
+        vec![krate("ledger", "crates/ledger"), krate("xtask", "xtask")]
+    }
+
+    #[test]
+    fn a_true_codemap_passes() {
+        let text = "### L0, words\n* `crates/ledger`: words\n### L7, doors\n* `xtask`: tasks\n";
+        assert_eq!(crate_list(text, &crates()), [""; 0]);
+    }
+
+    #[test]
+    fn a_missing_a_gone_and_a_misplaced_crate_are_caught() {
+        let text = "### L0, words\n* `crates/gone`: was here\n* `xtask`: tasks\n";
+        let complaints = crate_list(text, &crates());
+        assert_eq!(complaints.len(), 3);
+        assert_eq!(complaints[0], "ARCHITECTURE.md: `crates/gone` does not exist");
+        assert!(complaints[1].starts_with("ARCHITECTURE.md: `xtask` is on the wrong floor"));
+        assert_eq!(complaints[2], "ARCHITECTURE.md: `crates/ledger` is missing");
+    }
+
+    #[test]
+    fn a_flag_without_its_cost_is_caught() {
+        let help =
+            "  -q, --quiet\n          As --log, less\n      --io-threads <COUNT>\n  -h, --help\n";
+        assert_eq!(
+            flags_without_cost(help, "| `--quiet`, `-q` |"),
+            ["docs/configuration.md: `--io-threads` is missing"]
+        );
+        assert_eq!(flags_without_cost(help, "`--quiet` `--io-threads`"), [""; 0]);
+    }
+
+    #[test]
+    fn a_dead_link_is_caught_and_the_web_is_left_alone() {
+        let paper = Source {
+            path: "docs/a.md".into(),
+            text: "[b](b.md#part) [c](../c.md) [web](https://host.example/) [here](#top)"
+                .to_owned(),
+        };
+        let dead = dead_links(&paper, |path| path == Path::new("docs/b.md"));
+        assert_eq!(dead, ["docs/a.md: `../c.md` leads nowhere"]);
+    }
+}

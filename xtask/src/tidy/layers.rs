@@ -1,0 +1,190 @@
+//! The floors of the house: the one table that says who may import whom.
+//!
+//! Invariant: a crate imports only from floors below its own. ARCHITECTURE.md tells what each floor
+//! is for; `papers` checks that both name the same crates on the same floors.
+
+use crate::workspace::Crate;
+
+/// Floor by floor, the ground floor first. A new crate gets its place here and in ARCHITECTURE.md.
+pub(crate) const LAYERS: &[&[&str]] = &[
+    &["ledger"],
+    &["address", "state", "index"],
+    &["subs", "pool", "cache"],
+    &["query", "solana"],
+    &["chain", "snapshot"],
+    &["localnet", "quic", "rpc", "load"],
+    &["rest"],
+    &["hydrant", "bench", "testkit", "xtask", "fuzz"],
+];
+
+/// The first floor that may wait, open sockets and start tasks.
+const FIRST_ASYNC_LAYER: usize = 5;
+
+/// What only floors from [`FIRST_ASYNC_LAYER`] up may import.
+const ASYNC_PACKAGES: &[&str] =
+    &["tokio", "hyper", "hyper-util", "futures-util", "tokio-tungstenite"];
+
+/// The last floor that knows nothing of any one chain.
+pub(crate) const LAST_NEUTRAL_LAYER: usize = 2;
+
+/// Packages of one chain, by how their names begin.
+const CHAIN_PACKAGES: &[&str] = &["solana", "spl-", "agave-", "litesvm"];
+
+/// Pairs that the floors would allow and the design does not: servers see state and indices only
+/// through `query`.
+const FORBIDDEN_IMPORTS: &[(&str, &[&str])] =
+    &[("rpc", &["state", "index"]), ("rest", &["state", "index"])];
+
+/// What tests may use whatever their floor, and what the other tools of the top floor may use.
+const TEST_HELPER: &str = "testkit";
+
+/// The floor of a crate, if it has one.
+pub(crate) fn layer_of(name: &str) -> Option<usize> {
+    LAYERS.iter().position(|floor| floor.contains(&name))
+}
+
+/// Breaches of the floors.
+pub(crate) fn check(crates: &[Crate]) -> Vec<String> {
+    let mut complaints = Vec::new();
+    for krate in crates {
+        let Some(floor) = layer_of(&krate.name) else {
+            complaints.push(format!(
+                "{}: has no floor; give it one in xtask/src/tidy/layers.rs and ARCHITECTURE.md",
+                krate.name
+            ));
+            continue;
+        };
+        check_crate(krate, floor, &mut complaints);
+    }
+    for name in LAYERS.iter().copied().flatten() {
+        if !crates.iter().any(|krate| krate.name == *name) {
+            complaints.push(format!("{name}: has a floor but does not exist"));
+        }
+    }
+    complaints
+}
+
+fn check_crate(krate: &Crate, floor: usize, complaints: &mut Vec<String>) {
+    let name = &krate.name;
+    let is_tool = floor == LAYERS.len() - 1;
+    for dependency in &krate.dependencies {
+        let imported = dependency.name.as_str();
+        if !dependency.is_dev && floor < FIRST_ASYNC_LAYER && ASYNC_PACKAGES.contains(&imported) {
+            complaints.push(format!(
+                "{name} (L{floor}): async ({imported}) is for L{FIRST_ASYNC_LAYER} and up"
+            ));
+        }
+        if floor <= LAST_NEUTRAL_LAYER
+            && CHAIN_PACKAGES.iter().any(|prefix| imported.starts_with(prefix))
+        {
+            complaints.push(format!(
+                "{name} (L{floor}): knows a chain ({imported}); that is for L{} and up",
+                LAST_NEUTRAL_LAYER + 1
+            ));
+        }
+        if FORBIDDEN_IMPORTS.iter().any(|(who, whom)| who == name && whom.contains(&imported)) {
+            complaints.push(format!("{name}: must not see {imported}; ask `query`"));
+        }
+        let Some(below) = layer_of(imported) else { continue };
+        let is_help = imported == TEST_HELPER && (dependency.is_dev || is_tool);
+        if below >= floor && !is_help {
+            complaints.push(format!(
+                "{name} (L{floor}): imports {imported} (L{below}), which is not below it"
+            ));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workspace::Dependency;
+
+    fn all_crates() -> Vec<Crate> {
+        LAYERS.iter().copied().flatten().map(|name| krate(name, &[])).collect()
+    }
+
+    fn krate(name: &str, dependencies: &[&str]) -> Crate {
+        let dependencies = dependencies
+            .iter()
+            .map(|text| {
+                let name = text.trim_start_matches("dev:").to_owned();
+                let extern_name = name.replace('-', "_");
+                Dependency { name, extern_name, is_dev: text.starts_with("dev:") }
+            })
+            .collect();
+        Crate { name: name.to_owned(), dir: format!("crates/{name}").into(), dependencies }
+    }
+
+    /// The complaints about a house in which one crate is as given.
+    fn check_with(name: &str, dependencies: &[&str]) -> Vec<String> {
+        let mut crates = all_crates();
+        crates.retain(|krate| krate.name != name);
+        crates.push(krate(name, dependencies));
+        check(&crates)
+    }
+
+    #[test]
+    fn an_import_from_below_is_fine() {
+        assert_eq!(check_with("query", &["ledger", "state", "index", "arc-swap"]), [""; 0]);
+    }
+
+    #[test]
+    fn an_import_from_above_is_caught() {
+        assert_eq!(
+            check_with("state", &["query"]),
+            ["state (L1): imports query (L3), which is not below it"]
+        );
+    }
+
+    #[test]
+    fn an_import_from_the_same_layer_is_caught() {
+        assert_eq!(
+            check_with("index", &["address"]),
+            ["index (L1): imports address (L1), which is not below it"]
+        );
+    }
+
+    #[test]
+    fn tests_may_use_testkit_in_any_layer_and_code_may_not() {
+        assert_eq!(check_with("state", &["dev:testkit"]), [""; 0]);
+        assert_eq!(check_with("bench", &["testkit"]), [""; 0]);
+        assert_eq!(
+            check_with("state", &["testkit"]),
+            ["state (L1): imports testkit (L7), which is not below it"]
+        );
+    }
+
+    #[test]
+    fn a_crate_without_a_layer_and_a_layer_without_a_crate_are_caught() {
+        let mut crates = all_crates();
+        crates.retain(|krate| krate.name != "pool");
+        crates.push(krate("attic", &[]));
+        assert_eq!(
+            check(&crates),
+            [
+                "attic: has no floor; give it one in xtask/src/tidy/layers.rs and ARCHITECTURE.md",
+                "pool: has a floor but does not exist",
+            ]
+        );
+    }
+
+    #[test]
+    fn async_below_its_layer_is_caught() {
+        assert_eq!(check_with("chain", &["tokio"]), ["chain (L4): async (tokio) is for L5 and up"]);
+        assert_eq!(check_with("rpc", &["tokio"]), [""; 0]);
+    }
+
+    #[test]
+    fn a_chain_in_a_neutral_layer_is_caught() {
+        assert_eq!(
+            check_with("subs", &["solana-pubkey"]),
+            ["subs (L2): knows a chain (solana-pubkey); that is for L3 and up"]
+        );
+    }
+
+    #[test]
+    fn a_server_that_reads_state_directly_is_caught() {
+        assert_eq!(check_with("rpc", &["state"]), ["rpc: must not see state; ask `query`"]);
+    }
+}
