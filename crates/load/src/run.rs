@@ -556,7 +556,7 @@ mod tests {
         let requests = requests.iter().map(|request| request.as_bytes().to_vec()).collect();
         Stream {
             arrival: pace,
-            classifier: judge,
+            classifier,
             threads: 2,
             ..Stream::closed_loop("x", requests, connections)
         }
