@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, LazyLock};
 
-use chain::{
+use chain_solana::{
     AirdropError, BlockInfo, BlockhashQueue, ClusterInfo, History, HistoryLimits, SendError,
     Sender, Simulation, SimulationError, SimulationRequest, TransactionService,
     VerifiedTransaction, View,
@@ -62,7 +62,7 @@ fn cluster() -> ClusterInfo {
         vote_account: Pubkey::new_from_array([51; 32]),
         faucet: Pubkey::new_from_array([52; 32]),
         epoch_schedule: EpochSchedule::without_warmup(),
-        inflation: chain::InflationSchedule::default(),
+        inflation: chain_solana::InflationSchedule::default(),
         rent: Rent::default(),
         lamports_per_signature: 5_000,
         slot_ms: 400,
@@ -76,7 +76,7 @@ fn cluster() -> ClusterInfo {
     }
 }
 
-fn reader() -> chain::Reader {
+fn reader() -> chain_solana::Reader {
     let block = BlockId { slot: SLOT, bank: 0 };
     let bank = Arc::new(BlockInfo {
         block,

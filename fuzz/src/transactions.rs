@@ -48,7 +48,7 @@ fn check(transaction: VersionedTransaction) {
     let message = transaction.message.serialize();
     call("getFeeForMessage", &BASE64_STANDARD.encode(message), &json!({}));
     // Right or wrong, without a panic.
-    let _ = chain::VerifiedTransaction::verify(transaction);
+    let _ = chain_solana::VerifiedTransaction::verify(transaction);
 }
 
 fn call(method: &str, text: &str, config: &serde_json::Value) {

@@ -1,7 +1,7 @@
 //! The tasks of this repository, each one command: [`USAGE`] names them.
 //!
 //! Shape: one file a task. A task is a plain function; it starts other programs through `shell`.
-//! Not here: the benchmarks (`crates/bench`), the checks of tidy (`tidy/`).
+//! Not here: the benchmarks (`crates/benchmarks`), the checks of tidy (`tidy/`).
 #![forbid(unsafe_code)]
 #![expect(clippy::print_stdout, reason = "a task talks to whoever started it")]
 

@@ -3,7 +3,7 @@
 //! In: the benchmark program's list and its lines `bar <name> <value> <unit> <<=|>=> <bar>`.
 //! Out: one table; the exit code says whether every figure is where it must be. With `--write` the
 //! table and all that the benchmark printed go into BENCHMARKS.md, with commit and machine.
-//! Not here: what is measured (`crates/bench`).
+//! Not here: what is measured (`crates/benchmarks`).
 
 use std::fs;
 use std::path::Path;
@@ -90,12 +90,12 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
 /// Builds what is measured and what measures, together: apart, they would choose other features of
 /// what both are built from, and build all of it twice.
 fn build() -> Result<()> {
-    cargo().args(["build", "--release", "--package", "hydrant", "--package", "bench"]).run()
+    cargo().args(["build", "--release", "--package", "hydrant", "--package", "benchmarks"]).run()
 }
 
 fn program() -> Cmd {
     let release = target_dir().join("release");
-    Cmd::new(&release.join("bench").to_string_lossy()).env("HYDRANT", release.join("hydrant"))
+    Cmd::new(&release.join("benchmarks").to_string_lossy()).env("HYDRANT", release.join("hydrant"))
 }
 
 fn names(program: Cmd) -> Result<Vec<String>> {

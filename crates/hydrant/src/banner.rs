@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
-use chain::ClusterInfo;
+use chain_solana::ClusterInfo;
 use rpc::NodeMemory;
 use solana_pubkey::Pubkey;
 

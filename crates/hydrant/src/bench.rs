@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
-use load::{
+use loadgen::{
     Arrival, Client, DiscoveryConfig, Endpoint, InputKinds, Inputs, LoadError, LoadPlan, Mix,
     Process, Replay, Report, RestSuite, Run, RunLength, Stream, Suite, read_log, scan_requests,
     write_log,
@@ -388,7 +388,7 @@ fn check_results(report: &Report) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use clap::Parser;
-    use load::{Counts, Row};
+    use loadgen::{Counts, Row};
 
     use super::*;
 

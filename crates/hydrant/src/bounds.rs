@@ -269,8 +269,8 @@ pub(crate) fn pubsub(config: &rpc::pubsub::Config) -> Vec<Setting> {
 }
 
 /// The table `[quic]`, flags merged in.
-pub(crate) fn quic(config: &quic::Config) -> Vec<Setting> {
-    let quic::Config {
+pub(crate) fn quic(config: &::tpu::Config) -> Vec<Setting> {
+    let ::tpu::Config {
         shards,
         verify_threads,
         connections_max,

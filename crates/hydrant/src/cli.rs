@@ -101,7 +101,7 @@ pub(crate) struct DevFlags {
     pub(crate) pubsub: rpc::pubsub::Config,
     /// The table `[quic]` of the file.
     #[arg(skip)]
-    pub(crate) quic: quic::Config,
+    pub(crate) quic: ::tpu::Config,
 
     /// Keep the ledger in this directory, and go on from what it holds.
     #[arg(short, long, value_name = "DIR", help_heading = "Ledger")]

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
-use chain::HistoryLimits;
+use chain_solana::HistoryLimits;
 use solana_inflation::Inflation;
 use solana_native_token::LAMPORTS_PER_SOL;
 
@@ -34,7 +34,7 @@ pub(crate) struct NodeConfig {
     pub(crate) snapshot: Option<SnapshotFile>,
     pub(crate) rpc: rpc::Config,
     pub(crate) pubsub: rpc::pubsub::Config,
-    pub(crate) quic: quic::Config,
+    pub(crate) quic: ::tpu::Config,
     pub(crate) tpu_port: u16,
     pub(crate) forward: Vec<SocketAddr>,
     pub(crate) bind_address: IpAddr,
@@ -289,9 +289,9 @@ fn pool_config(flags: &DevFlags, cores: usize) -> Result<pool::Config> {
     Ok(config)
 }
 
-fn quic_config(flags: &DevFlags) -> Result<quic::Config> {
+fn quic_config(flags: &DevFlags) -> Result<::tpu::Config> {
     let file = flags.quic.clone();
-    let config = quic::Config {
+    let config = ::tpu::Config {
         connections_max: flags.tpu_connections_max.unwrap_or(file.connections_max),
         weights: flags.identity_weights.clone().or_else(|| file.weights.clone()),
         ..file

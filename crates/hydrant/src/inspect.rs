@@ -3,10 +3,10 @@
 use std::fmt::Write;
 
 use anyhow::{Result, ensure};
-use chain::View;
+use chain_solana::View;
 use indicatif::{HumanBytes, HumanCount};
 use ledger::KeyKind;
-use snapshot::{Snapshot, Summary};
+use snapshot_solana::{Snapshot, Summary};
 use solana::key_kind;
 use solana_native_token::LAMPORTS_PER_SOL;
 use solana_pubkey::Pubkey;

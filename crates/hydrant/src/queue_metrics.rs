@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use chain::QueueBound;
+use chain_solana::QueueBound;
 use localnet::{Load, TransactionQueue};
 use rpc::metrics::{Collector, Exposition, MetricKind};
 

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow};
 use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressStyle};
 use localnet::LoadedSnapshot;
-use snapshot::Progress;
+use snapshot_solana::Progress;
 
 use crate::dev::now;
 

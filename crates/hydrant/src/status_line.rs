@@ -4,7 +4,7 @@ use std::io::{IsTerminal, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
-use chain::Reader;
+use chain_solana::Reader;
 use rpc::pubsub::PubSub;
 
 /// How often the line is drawn: as often as a slot may pass.

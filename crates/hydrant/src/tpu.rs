@@ -4,11 +4,11 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ::tpu::{Counters, FairQueue, Forwarder, Server, SigVerifyStage, TlsIdentity};
 use anyhow::{Context, Result};
-use chain::Reader;
+use chain_solana::Reader;
 use ledger::Commitment;
 use localnet::{ExecutorMetrics, Localnet};
-use quic::{Counters, FairQueue, Forwarder, Server, SigVerifyStage, TlsIdentity};
 use solana_signer::Signer;
 
 use crate::config::NodeConfig;
@@ -100,7 +100,7 @@ fn start_forwarder(
     if options.forward.is_empty() {
         return Ok(None);
     }
-    let is_valid: quic::BlockhashCheck = Box::new(move |blockhash| {
+    let is_valid: ::tpu::BlockhashCheck = Box::new(move |blockhash| {
         reader.view(Commitment::Processed).meta().blockhashes.is_valid(blockhash)
     });
     let relay = Forwarder::start(&options.forward, identity, options.quic.forward_max, is_valid)

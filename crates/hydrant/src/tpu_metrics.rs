@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
+use ::tpu::{Counters, DestinationStats, Forwarder};
 use localnet::ExecutorMetrics;
-use quic::{Counters, DestinationStats, Forwarder};
 use rpc::metrics::{Collector, Exposition, MetricKind};
 
 /// The counts of a door. The relay is not kept alive by who tells of it.

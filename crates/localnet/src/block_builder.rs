@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use chain::{AccountWrite, Block, BlockInfo, ExecutedTransaction};
+use chain_solana::{AccountWrite, Block, BlockInfo, ExecutedTransaction};
 use foldhash::quality::RandomState;
 use ledger::{Address, BlockId, KeyKind, Record};
 use solana::Account;
@@ -146,7 +146,7 @@ fn keys(account: &AccountSharedData) -> Vec<(KeyKind, Address)> {
 
 #[cfg(test)]
 mod tests {
-    use chain::BlockhashQueue;
+    use chain_solana::BlockhashQueue;
     use ledger::AddressId;
 
     use super::*;

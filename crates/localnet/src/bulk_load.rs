@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use chain::{BlockInfo, Reader};
+use chain_solana::{BlockInfo, Reader};
 use ledger::{Address, AddressId, BlockId, Change};
 use query::{Ledger, LedgerConfig, LedgerError, LedgerUsage};
 use solana::Account;

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use chain::HistoryLimits;
+use chain_solana::HistoryLimits;
 use ledger::Slot;
 use query::IndexConfig;
 use solana_inflation::Inflation;

@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use chain::{
+use chain_solana::{
     AccountWrite, Block, BlockInfo, EventSink, ExecutedTransaction, History, LedgerEvent, Reader,
     VerifiedTransaction,
 };
@@ -96,7 +96,7 @@ pub(crate) struct Executor {
     pub(crate) finalized_slot: Slot,
     pub(crate) unfinalized: VecDeque<Arc<Block>>,
     /// The vote of the open block, told with its first publication.
-    pub(crate) unpublished_vote: Option<chain::Vote>,
+    pub(crate) unpublished_vote: Option<chain_solana::Vote>,
     /// Transactions executed since the last publication.
     pub(crate) unpublished: Vec<Arc<ExecutedTransaction>>,
     pub(crate) metrics: Arc<ExecutorMetrics>,
@@ -426,7 +426,7 @@ impl Executor {
         };
         let blockhash = self.builder.bank.last_blockhash();
         let Some(transaction) = self.tower.transaction(&vote, &blockhash) else { return Ok(()) };
-        let told = chain::Vote {
+        let told = chain_solana::Vote {
             vote_pubkey: self.vote_account,
             slots: self.tower.slots(),
             hash: parent.bank_hash,
@@ -455,7 +455,7 @@ impl Executor {
         let Some(store) = &mut self.store else { return };
         let first_kept = self.history.snapshot().first_slot().unwrap_or(0);
         // A restart needs the hashes and transactions of the whole window.
-        let window = slot.saturating_sub(chain::RECENT_BLOCKHASHES_MAX as u64);
+        let window = slot.saturating_sub(chain_solana::RECENT_BLOCKHASHES_MAX as u64);
         store.prune_below(first_kept.min(window));
     }
 

@@ -7,10 +7,12 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use chain::{Block, BlockInfo, BlockhashQueue, View};
+use chain_solana::{Block, BlockInfo, BlockhashQueue, View};
 use ledger::{BlockId, Commitment};
 use query::LedgerError;
-use snapshot::{AccountSink, AccountSinkError, BankFields, Progress, Snapshot, SnapshotError};
+use snapshot_solana::{
+    AccountSink, AccountSinkError, BankFields, Progress, Snapshot, SnapshotError,
+};
 use solana_account::{AccountSharedData, ReadableAccount};
 use solana_clock::Clock;
 use solana_pubkey::Pubkey;
@@ -42,7 +44,7 @@ pub struct LoadedSnapshot {
     pub(crate) loader: BulkLoader,
 }
 
-/// Loads snapshot archives into a new ledger, as [`snapshot::load`] does.
+/// Loads snapshot archives into a new ledger, as [`snapshot_solana::load`] does.
 ///
 /// Memory: the ledger, and what that function needs beside it.
 pub fn load_snapshot(
@@ -53,7 +55,7 @@ pub fn load_snapshot(
     progress: &Progress,
 ) -> Result<LoadedSnapshot, SnapshotError> {
     let mut table = LedgerTable { config, loader: None };
-    let snapshot = snapshot::load(full, incremental, threads, progress, &mut table)?;
+    let snapshot = snapshot_solana::load(full, incremental, threads, progress, &mut table)?;
     let Some(filling) = table.loader else { unreachable!("a load begins its table") };
     Ok(LoadedSnapshot { snapshot, loader: filling })
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use chain::{BlockhashQueue, ClusterInfo, InflationSchedule};
+use chain_solana::{BlockhashQueue, ClusterInfo, InflationSchedule};
 use ledger::Slot;
 use serde::{Deserialize, Serialize};
 use solana_account::{Account, AccountSharedData};

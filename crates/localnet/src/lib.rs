@@ -2,7 +2,7 @@
 //!
 //! Shape: [`builder`] makes or reads a ledger, [`load_snapshot`] and [`open_snapshot`] make one of a snapshot, [`Localnet::start`] runs it on one thread of its own.
 //! It writes accounts through `query`, blocks through `chain`, and takes transactions through its
-//! [`chain::TransactionDoor`].
+//! [`chain_solana::TransactionDoor`].
 //! Invariant: reads never wait for execution, and execution never for reads.
 //! Not here: sockets (`rpc`), JSON (`solana`), flags (`hydrant`).
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use chain::{
+use chain_solana::{
     Block, BlockInfo, BlockhashQueue, ClusterInfo, EventSink, History, Reader, TransactionService,
 };
 use ledger::{BlockId, Commitment};

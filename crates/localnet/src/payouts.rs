@@ -4,7 +4,7 @@
 //! Order in a block: commissions, if it begins an epoch; stake accounts, if it is one of those that pay
 //! them; transactions; then the leader's fees, and the incinerator is emptied.
 
-use chain::BlockInfo;
+use chain_solana::BlockInfo;
 use ledger::Commitment;
 use query::LedgerError;
 use solana_account::{AccountSharedData, ReadableAccount, WritableAccount};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use chain::{Block, BlockInfo, BlockhashQueue, RECENT_BLOCKHASHES_MAX};
+use chain_solana::{Block, BlockInfo, BlockhashQueue, RECENT_BLOCKHASHES_MAX};
 use solana_account::ReadableAccount;
 use solana_pubkey::Pubkey;
 use solana_vote_interface::state::{LandedVote, VoteStateV4};

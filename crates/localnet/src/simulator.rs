@@ -5,7 +5,7 @@
 //! Bounds: as many run at once as there are VMs, more wait; call from the CPU pool, which bounds them.
 //! Invariant: nothing here touches the executing thread or its accounts.
 
-use chain::{Simulation, SimulationError, SimulationRequest, View};
+use chain_solana::{Simulation, SimulationError, SimulationRequest, View};
 use ledger::BlockId;
 use parking_lot::{Condvar, Mutex};
 use solana_pubkey::Pubkey;

@@ -6,7 +6,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use chain::RECENT_BLOCKHASHES_MAX;
+use chain_solana::RECENT_BLOCKHASHES_MAX;
 use foldhash::quality::RandomState;
 use ledger::Slot;
 use solana_hash::Hash;

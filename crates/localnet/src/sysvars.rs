@@ -1,6 +1,6 @@
 //! Sysvars: what programs can ask of the chain, moved on with every slot.
 
-use chain::BlockhashQueue;
+use chain_solana::BlockhashQueue;
 use ledger::Slot;
 use solana_account::{AccountSharedData, ReadableAccount, WritableAccount};
 use solana_clock::Clock;

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use chain::{
+use chain_solana::{
     AirdropError, History, Reader, SendError, Sender, Simulation, SimulationError,
     SimulationRequest, TransactionService, VerifiedTransaction, View,
 };

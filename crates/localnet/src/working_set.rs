@@ -13,7 +13,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use chain::{BlockInfo, View};
+use chain_solana::{BlockInfo, View};
 use foldhash::quality::RandomState;
 use ledger::Address;
 use solana::Account;

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 
-use chain::{EventSink, LedgerEvent};
+use chain_solana::{EventSink, LedgerEvent};
 use parking_lot::Mutex;
 use rpc::error::{OVERLOADED, RpcError};
 use serde_json::json;

@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use chain::View;
+use chain_solana::View;
 use ledger::{Commitment, Slot};
 use solana_commitment_config::{CommitmentConfig, CommitmentLevel};
 use solana_rpc_client_types::config::RpcContextConfig;

@@ -1,7 +1,7 @@
 //! JSON-RPC over HTTP and PubSub over WebSocket, as Agave 4.2 speaks them.
 //!
-//! In: bytes of clients. Out: answers from one view each of [`chain::Reader`] and history, and
-//! transactions for [`chain::TransactionService`].
+//! In: bytes of clients. Out: answers from one view each of [`chain_solana::Reader`] and history, and
+//! transactions for [`chain_solana::TransactionService`].
 //! Invariant: a thread that polls sockets never does more than microseconds of a method's work; what
 //! is more runs on [`pool::Pool`], and a full pool is told to the client at once.
 //! Not here: state and index (`query`), execution (`localnet`), configuration files (`hydrant`).

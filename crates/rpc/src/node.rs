@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use chain::{ClusterInfo, History, Reader, TransactionService};
+use chain_solana::{ClusterInfo, History, Reader, TransactionService};
 use pool::{ClientId, Pool, RateLimited, RateLimiter};
 
 use crate::metrics::Metrics;

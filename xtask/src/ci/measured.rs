@@ -35,7 +35,7 @@ pub(crate) fn build() -> Result<PathBuf> {
     AS_IN_RELEASE.iter().fold(build, |build, (key, value)| build.env(key, value)).run()?;
     std::fs::create_dir_all(&dir)?;
     // The next build for tests puts its own programs into the same place.
-    for program in ["hydrant", "bench", "quic_server", "state-ledger"] {
+    for program in ["hydrant", "benchmarks", "quic_server", "state-ledger"] {
         std::fs::copy(target_dir().join("debug").join(program), dir.join(program))?;
     }
     Ok(dir)
@@ -48,5 +48,5 @@ pub(crate) fn bench() -> Result<Cmd> {
 
 /// The program with the benchmarks in the folder that [`build`] returned.
 pub(crate) fn bench_in(dir: &Path) -> Cmd {
-    Cmd::new(&dir.join("bench").to_string_lossy()).env("HYDRANT", dir.join("hydrant"))
+    Cmd::new(&dir.join("benchmarks").to_string_lossy()).env("HYDRANT", dir.join("hydrant"))
 }

@@ -9,12 +9,12 @@ use crate::workspace::Crate;
 pub(crate) const LAYERS: &[&[&str]] = &[
     &["ledger"],
     &["address", "state", "index"],
-    &["subs", "pool", "cache"],
+    &["subscriptions", "pool", "cache"],
     &["query", "solana"],
-    &["chain", "snapshot"],
-    &["localnet", "quic", "rpc", "load"],
+    &["chain_solana", "snapshot_solana"],
+    &["localnet", "tpu", "rpc", "loadgen"],
     &["rest"],
-    &["hydrant", "bench", "testkit", "xtask", "fuzz"],
+    &["hydrant", "benchmarks", "testkit", "xtask", "fuzz"],
 ];
 
 /// The first floor that may wait, open sockets and start tasks.
@@ -148,7 +148,7 @@ mod tests {
     #[test]
     fn tests_may_use_testkit_in_any_layer_and_code_may_not() {
         assert_eq!(check_with("state", &["dev:testkit"]), [""; 0]);
-        assert_eq!(check_with("bench", &["testkit"]), [""; 0]);
+        assert_eq!(check_with("benchmarks", &["testkit"]), [""; 0]);
         assert_eq!(
             check_with("state", &["testkit"]),
             ["state (L1): imports testkit (L7), which is not below it"]
@@ -171,15 +171,18 @@ mod tests {
 
     #[test]
     fn async_below_its_layer_is_caught() {
-        assert_eq!(check_with("chain", &["tokio"]), ["chain (L4): async (tokio) is for L5 and up"]);
+        assert_eq!(
+            check_with("chain_solana", &["tokio"]),
+            ["chain_solana (L4): async (tokio) is for L5 and up"]
+        );
         assert_eq!(check_with("rpc", &["tokio"]), [""; 0]);
     }
 
     #[test]
     fn a_chain_in_a_neutral_layer_is_caught() {
         assert_eq!(
-            check_with("subs", &["solana-pubkey"]),
-            ["subs (L2): knows a chain (solana-pubkey); that is for L3 and up"]
+            check_with("subscriptions", &["solana-pubkey"]),
+            ["subscriptions (L2): knows a chain (solana-pubkey); that is for L3 and up"]
         );
     }
 

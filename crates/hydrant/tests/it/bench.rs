@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
-use load::{Client, Endpoint};
+use loadgen::{Client, Endpoint};
 use serde_json::Value;
 use tempfile::TempDir;
 

@@ -14,7 +14,7 @@ mod points;
 mod rewards;
 mod voters;
 
-use chain::{BlockInfo, InflationSchedule, View};
+use chain_solana::{BlockInfo, InflationSchedule, View};
 use ledger::Slot;
 use solana_account::{AccountSharedData, ReadableAccount};
 use solana_epoch_rewards::EpochRewards;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::LazyLock;
 
 use agave_reserved_account_keys::ReservedAccountKeys;
-use chain::View;
+use chain_solana::View;
 use ledger::Address;
 use solana::key_kind;
 use solana_account::{AccountSharedData, ReadableAccount};

@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use chain::View;
+use chain_solana::View;
 use ledger::Address;
 use serde::{Deserialize, Serialize};
 use solana::key_kind;

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use chain::{QueueBound, SendError, Sender, VerifiedTransaction};
+use chain_solana::{QueueBound, SendError, Sender, VerifiedTransaction};
 use parking_lot::{Condvar, Mutex};
 use solana_pubkey::Pubkey;
 

@@ -14,7 +14,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use chain::{QueueBound, Sender};
+use chain_solana::{QueueBound, Sender};
 use foldhash::quality::RandomState;
 use pool::ClientId;
 use solana_pubkey::Pubkey;

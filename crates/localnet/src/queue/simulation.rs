@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use chain::{QueueBound, Sender};
+use chain_solana::{QueueBound, Sender};
 use pool::ClientId;
 use solana_pubkey::Pubkey;
 

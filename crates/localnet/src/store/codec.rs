@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use chain::{Block, ExecutedTransaction};
+use chain_solana::{Block, ExecutedTransaction};
 use ledger::{BlockId, Slot};
 use solana::Account;
 use solana_account::{AccountSharedData, ReadableAccount};

@@ -24,7 +24,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 
-use chain::Block;
+use chain_solana::Block;
 use ledger::Slot;
 use solana::Account;
 use solana_pubkey::Pubkey;

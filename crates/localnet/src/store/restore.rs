@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use chain::Block;
+use chain_solana::Block;
 use solana::Account;
 use solana_pubkey::Pubkey;
 

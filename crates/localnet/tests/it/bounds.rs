@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use chain::{Block, HistoryLimits, QueueBound, SendError, VerifiedTransaction};
+use chain_solana::{Block, HistoryLimits, QueueBound, SendError, VerifiedTransaction};
 use ledger::{Address, BlockId, Commitment};
 use localnet::store::Store;
 use localnet::{Config, WARP_SLOT_MAX};

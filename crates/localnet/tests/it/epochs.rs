@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use chain::Block;
+use chain_solana::Block;
 use ledger::{Commitment, Slot};
 use localnet::Config;
 use solana_account::ReadableAccount;

@@ -170,7 +170,7 @@ fn names_accounts(
     let others = (0..count - 3).map(|_| AccountMeta::new_readonly(Pubkey::new_unique(), false));
     pay.accounts.extend(others);
     let view = node.reader.view(Commitment::Confirmed);
-    let request = chain::SimulationRequest {
+    let request = chain_solana::SimulationRequest {
         transaction: signed(&[pay], &[payer], &node.blockhash()),
         replace_recent_blockhash: false,
         inner_instructions: false,
@@ -236,7 +236,10 @@ fn a_program_with_an_unknown_symbol_is_refused_at_the_start_by_its_name() {
 }
 
 /// Deploys a program from a buffer of genesis, and calls it in the next slot.
-fn deploy(features: FeatureChoice, elf: &[u8]) -> std::sync::Arc<chain::ExecutedTransaction> {
+fn deploy(
+    features: FeatureChoice,
+    elf: &[u8],
+) -> std::sync::Arc<chain_solana::ExecutedTransaction> {
     let (payer, program) = (Keypair::new(), Keypair::new());
     let buffer = Pubkey::new_from_array([4; 32]);
     let state = UpgradeableLoaderState::Buffer { authority_address: Some(payer.pubkey()) };
@@ -314,7 +317,7 @@ fn a_version_1_message_is_refused_where_its_feature_is_not_active() {
         let message = solana_message::VersionedMessage::V1(message.expect("a message"));
         let transaction =
             solana_transaction::versioned::VersionedTransaction::try_new(message, &[&payer]);
-        let request = chain::SimulationRequest {
+        let request = chain_solana::SimulationRequest {
             transaction: transaction.expect("signers fit"),
             replace_recent_blockhash: false,
             inner_instructions: false,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 
-use chain::{
+use chain_solana::{
     Block, EventSink, ExecutedTransaction, History, LedgerEvent, Reader, TransactionService,
     VerifiedTransaction,
 };
@@ -32,7 +32,7 @@ pub(crate) struct Node {
     pub(crate) transaction_service: Arc<dyn TransactionService>,
     pub(crate) reader: Reader,
     pub(crate) history: Arc<History>,
-    pub(crate) cluster: chain::ClusterInfo,
+    pub(crate) cluster: chain_solana::ClusterInfo,
     events: Receiver<LedgerEvent>,
     handle: Option<LocalnetHandle>,
 }

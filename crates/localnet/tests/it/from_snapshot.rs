@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use ledger::{Address, Commitment};
 use localnet::{Config, LoadedSnapshot, LocalnetError};
-use snapshot::Progress;
+use snapshot_solana::Progress;
 use solana_account::ReadableAccount;
 use solana_instruction::{AccountMeta, Instruction};
 use solana_keypair::Keypair;

@@ -1,6 +1,6 @@
 //! Accounts that a user gives a new ledger: which are refused, and that no other makes it panic.
 
-use chain::SimulationRequest;
+use chain_solana::SimulationRequest;
 use ledger::Commitment;
 use localnet::{Config, GenesisAccount, GenesisAccountSource, GenesisError, LocalnetError};
 use solana_account::{Account, AccountSharedData, ReadableAccount};

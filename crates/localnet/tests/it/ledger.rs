@@ -95,7 +95,7 @@ fn every_transaction_that_is_taken_is_executed() {
         .map(|n| {
             let pay = [transfer(&alice.pubkey(), &alice.pubkey(), n)];
             let transaction = signed(&pay, &[&alice], &blockhash);
-            chain::VerifiedTransaction::verify(transaction).expect("a good transaction")
+            chain_solana::VerifiedTransaction::verify(transaction).expect("a good transaction")
         })
         .collect();
     let signatures: Vec<_> = all.iter().map(|transaction| transaction.signature()).collect();

@@ -1,6 +1,6 @@
 //! Signatures that the ledger checks itself: they land, they fail, they outlive a restart.
 
-use chain::SimulationRequest;
+use chain_solana::SimulationRequest;
 use ledger::Commitment;
 use localnet::Config;
 use solana_account::ReadableAccount;

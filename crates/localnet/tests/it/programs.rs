@@ -3,7 +3,7 @@
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD as BASE64;
-use chain::{Simulation, SimulationRequest};
+use chain_solana::{Simulation, SimulationRequest};
 use ledger::Commitment;
 use localnet::{Config, GenesisAccount, GenesisLoader, GenesisProgram};
 use solana_account::{AccountSharedData, ReadableAccount};
@@ -61,7 +61,7 @@ fn simulate(node: &Node, transaction: VersionedTransaction) -> Simulation {
 fn sent(
     node: &Node,
     mut transaction: VersionedTransaction,
-) -> std::sync::Arc<chain::ExecutedTransaction> {
+) -> std::sync::Arc<chain_solana::ExecutedTransaction> {
     transaction.message.set_recent_blockhash(node.blockhash());
     let signed = VersionedTransaction::try_new(transaction.message, &[&payer()]);
     node.send(signed.expect("signers fit"))

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 
-use chain::{
+use chain_solana::{
     EventSink, ExecutedTransaction, LedgerEvent, QueueBound, SendError, VerifiedTransaction,
 };
 use localnet::{Config, GenesisAccount, Localnet};

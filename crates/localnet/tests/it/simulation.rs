@@ -1,6 +1,6 @@
 //! Simulation: on the state of a view, without a trace.
 
-use chain::SimulationRequest;
+use chain_solana::SimulationRequest;
 use ledger::Commitment;
 use solana_account::ReadableAccount;
 use solana_keypair::Keypair;

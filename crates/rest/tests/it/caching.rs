@@ -12,7 +12,10 @@ use crate::world::{
 use crate::{Node, decoded_body, get, get_json, head, post};
 
 /// A ledger at slot 100 whose program has so many accounts of so many bytes.
-fn ledger(accounts: u32, bytes: usize) -> (Ledger<Account, chain::BlockInfo>, chain::Reader) {
+fn ledger(
+    accounts: u32,
+    bytes: usize,
+) -> (Ledger<Account, chain_solana::BlockInfo>, chain_solana::Reader) {
     let (mut ledger, reader) = Ledger::new(LedgerConfig::new(100_000), block(100), bank(100));
     let all = (0..accounts).map(|n| change(n, bytes)).collect();
     ledger.apply(block(100), all, bank(100)).expect("the root takes accounts");

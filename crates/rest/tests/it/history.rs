@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use chain::{Block, ExecutedTransaction};
+use chain_solana::{Block, ExecutedTransaction};
 use serde_json::json;
 use solana_hash::Hash;
 use solana_message::{Message, MessageHeader, VersionedMessage};

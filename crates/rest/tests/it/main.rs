@@ -38,17 +38,17 @@ impl Node {
         Self::with_config(world::ledger(query::IndexConfig::default()), rpc::Config::default())
     }
 
-    fn with_config(reader: chain::Reader, config: rpc::Config) -> Self {
+    fn with_config(reader: chain_solana::Reader, config: rpc::Config) -> Self {
         Self::with_pool(reader, config, pool::Config::default())
     }
 
-    fn with_pool(reader: chain::Reader, config: rpc::Config, pool: pool::Config) -> Self {
+    fn with_pool(reader: chain_solana::Reader, config: rpc::Config, pool: pool::Config) -> Self {
         Self::from_rest(Rest::start().expect("a thread"), reader, config, pool, 1 << 24)
     }
 
     /// A node that holds so much of an answer to hash it, and has so many bytes for answers.
     fn with_etag_buffer(
-        reader: chain::Reader,
+        reader: chain_solana::Reader,
         hold_bytes_max: usize,
         cache_bytes_max: u64,
     ) -> Self {
@@ -62,7 +62,7 @@ impl Node {
 
     fn from_rest(
         (rest, events): (Rest, WaiterEvents),
-        reader: chain::Reader,
+        reader: chain_solana::Reader,
         config: rpc::Config,
         pool: pool::Config,
         cache_bytes_max: u64,
@@ -73,7 +73,7 @@ impl Node {
 
     fn with_clock(
         (rest, events): (Rest, WaiterEvents),
-        reader: chain::Reader,
+        reader: chain_solana::Reader,
         (config, pool): (rpc::Config, pool::Config),
         clock: Arc<dyn pool::Clock>,
         cache_bytes_max: u64,

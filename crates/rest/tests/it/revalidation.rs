@@ -57,7 +57,7 @@ fn account_change(at: Pubkey, account: Option<AccountSharedData>) -> Change<Acco
 }
 
 /// A ledger of all those accounts.
-fn ledger(random: &mut Rng) -> (Ledger<Account, chain::BlockInfo>, chain::Reader) {
+fn ledger(random: &mut Rng) -> (Ledger<Account, chain_solana::BlockInfo>, chain_solana::Reader) {
     let (mut ledger, reader) = Ledger::new(LedgerConfig::new(10_000), block(100), bank(100));
     let mut all: Vec<_> = (0..TOKENS).map(|n| holding(n, random)).collect();
     let data = |n| with_data(PROGRAM, &vec![n; 40_000]);

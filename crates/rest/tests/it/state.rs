@@ -72,12 +72,12 @@ fn a_response_is_the_methods_result() {
 }
 
 /// A ledger whose block 100 is complete and final.
-fn short_ledger() -> (Ledger<Account, chain::BlockInfo>, chain::Reader) {
+fn short_ledger() -> (Ledger<Account, chain_solana::BlockInfo>, chain_solana::Reader) {
     Ledger::new(LedgerConfig::new(100), block(100), bank(100))
 }
 
 /// Publishes the next block as processed and confirmed, and the one before it as finalized, in one.
-fn publish_next_block(ledger: &mut Ledger<Account, chain::BlockInfo>, slot: u64) {
+fn publish_next_block(ledger: &mut Ledger<Account, chain_solana::BlockInfo>, slot: u64) {
     ledger.open(block(slot), block(slot - 1), bank(slot)).expect("open");
     ledger.complete(block(slot), bank(slot)).expect("complete");
     if slot > 101 {
@@ -87,7 +87,7 @@ fn publish_next_block(ledger: &mut Ledger<Account, chain::BlockInfo>, slot: u64)
 }
 
 /// Time that goes on with the ledger: whoever looks at it, as each call does, finds one more block after it.
-struct AdvancingClock(Mutex<(Ledger<Account, chain::BlockInfo>, u64)>, rpc::SystemClock);
+struct AdvancingClock(Mutex<(Ledger<Account, chain_solana::BlockInfo>, u64)>, rpc::SystemClock);
 
 impl pool::Clock for AdvancingClock {
     fn now(&self) -> Duration {

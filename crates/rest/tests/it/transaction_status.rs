@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use chain::{EventSink, LedgerEvent};
+use chain_solana::{EventSink, LedgerEvent};
 
 use crate::history::{completed, executed, signature};
 use crate::wire::IO_TIMEOUT;

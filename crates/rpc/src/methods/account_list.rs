@@ -12,7 +12,7 @@ use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::io::Write;
 use std::sync::Arc;
 
-use chain::View;
+use chain_solana::View;
 use ledger::{Address, AddressId, KeyKind};
 use pool::TimeSlice;
 use serde::Serialize;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use chain::View;
+use chain_solana::View;
 use pool::TimeSlice;
 use solana::{Account, AccountEncoder, Encoding, LONG_BYTES_MIN};
 use solana_account::ReadableAccount;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use chain::View;
+use chain_solana::View;
 use ledger::{Address, KeyKind};
 use solana::{Account, AccountEncoder, Encoding, MintInfo};
 use solana_account::ReadableAccount;

@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use chain::{Block, ExecutedTransaction, HistorySnapshot};
+use chain_solana::{Block, ExecutedTransaction, HistorySnapshot};
 use ledger::{Commitment, Slot};
 use pool::TimeSlice;
 use solana_commitment_config::CommitmentConfig;

@@ -4,7 +4,7 @@
 //! Of few accounts the bytes are summed, of many they are taken to be like the first.
 //! Bounds: [`SAMPLE_MAX`] accounts are looked at: some ten microseconds.
 
-use chain::View;
+use chain_solana::View;
 use ledger::{Address, AddressId, KeyKind};
 use solana::{Account, Encoding};
 use solana_account_decoder_client_types::UiAccountEncoding;

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use chain::{Block, View};
+use chain_solana::{Block, View};
 use ledger::{Commitment, Slot};
 use pool::TimeSlice;
 use solana_account::ReadableAccount;

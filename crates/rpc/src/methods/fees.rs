@@ -5,7 +5,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use chain::{Block, ClusterInfo, ExecutedTransaction};
+use chain_solana::{Block, ClusterInfo, ExecutedTransaction};
 use solana_feature_set::FeatureSet;
 use solana_fee::FeeFeatures;
 use solana_message::{SanitizedMessage, SanitizedVersionedMessage, VersionedMessage};
@@ -60,7 +60,7 @@ fn fee_for_message(node: &Node, params: Params<'_>) -> MethodResult {
 }
 
 /// Whether the message's blockhash is the durable nonce that it advances.
-fn names_its_nonce(message: &SanitizedMessage, view: &chain::View) -> bool {
+fn names_its_nonce(message: &SanitizedMessage, view: &chain_solana::View) -> bool {
     let account = message.get_durable_nonce().and_then(|key| accounts_reader::account(view, key));
     account.is_some_and(|account| {
         solana_nonce_account::verify_nonce_account(&account.0, message.recent_blockhash()).is_some()

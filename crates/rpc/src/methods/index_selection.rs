@@ -6,7 +6,7 @@
 //! that is off, everything is as in Agave; if it is on, it comes first.
 //! Not here: which index is the narrowest, and searching without any (`query`).
 
-use chain::View;
+use chain_solana::View;
 use ledger::{Address, KeyKind};
 use query::IndexCoverage;
 use solana::{Filters, key_kind};

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use chain::View;
+use chain_solana::View;
 use pool::{Clock, TimeSlice};
 use serde::Serialize;
 use solana_rpc_client_types::response::Response;

@@ -194,13 +194,14 @@ fn token_dependencies(
 
 /// Not of a page that may end where too much was looked at: what is looked at and not on it may change.
 fn dependencies(
-    view: &chain::View,
+    view: &chain_solana::View,
     config: &PageConfig,
     keys: &[(KeyKind, Address)],
     of_tokens: bool,
 ) -> Option<Dependencies> {
     let narrowest = *keys.iter().min_by_key(|(facet, key)| view.records_by_key_len(*facet, key))?;
-    let is_whole = |view: &chain::View, keys: &[_]| view.records_by_keys_len(keys) <= VISITS_MAX;
+    let is_whole =
+        |view: &chain_solana::View, keys: &[_]| view.records_by_keys_len(keys) <= VISITS_MAX;
     if !is_whole(view, keys) {
         return None;
     }
@@ -214,11 +215,16 @@ fn dependencies(
 
 /// The answer that `write` makes of a page's accounts and the key of the next one.
 fn page(
-    view: chain::View,
+    view: chain_solana::View,
     config: &PageConfig,
     keys: Vec<(KeyKind, Address)>,
     (of_tokens, keep): (bool, AccountFilter),
-    write: impl FnOnce(&chain::View, Vec<KeyedAccount>, ListFormat, Option<String>) -> MethodResult
+    write: impl FnOnce(
+        &chain_solana::View,
+        Vec<KeyedAccount>,
+        ListFormat,
+        Option<String>,
+    ) -> MethodResult
     + Send
     + 'static,
 ) -> MethodResult {
@@ -240,7 +246,7 @@ fn page(
 
 /// A page that is looked for, step by step.
 struct PageQuery<W> {
-    view: chain::View,
+    view: chain_solana::View,
     keys: Vec<(KeyKind, Address)>,
     page: Option<PageSearch<solana::Account>>,
     filter: AccountFilter,
@@ -251,7 +257,8 @@ struct PageQuery<W> {
 
 impl<W> IncrementalQuery for PageQuery<W>
 where
-    W: FnOnce(&chain::View, Vec<KeyedAccount>, ListFormat, Option<String>) -> MethodResult + Send,
+    W: FnOnce(&chain_solana::View, Vec<KeyedAccount>, ListFormat, Option<String>) -> MethodResult
+        + Send,
 {
     fn step(&mut self) -> Result<Option<MethodOutput>, RpcError> {
         let Some(mut page) = self.page.take() else { return Err(RpcError::internal()) };

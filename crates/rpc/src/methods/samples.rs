@@ -3,7 +3,7 @@
 //! Agave writes a sample every minute of its running. Here samples are counted from history: a minute
 //! of 60 seconds since genesis, told once it is over, by the last block in it.
 
-use chain::{Block, HistorySnapshot};
+use chain_solana::{Block, HistorySnapshot};
 use solana_rpc_client_types::response::RpcPerfSample;
 
 use super::{Class, Method, MethodOutput, MethodResult};

@@ -6,7 +6,7 @@
 //! no other node could take it; `maxRetries` is read and means nothing, because nothing is lost on
 //! the way; a full queue, or a full share of the client, is HTTP 429.
 
-use chain::{
+use chain_solana::{
     AirdropError, SendError, Simulation, SimulationRequest, VerifiedTransaction, VerifyError,
 };
 use serde::Deserialize;

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use chain::{
+use chain_solana::{
     Simulation, SimulationError, SimulationRequest, VerifiedTransaction, VerifyError, View,
 };
 use solana::{Encoding, MintInfo};

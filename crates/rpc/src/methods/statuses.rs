@@ -8,7 +8,7 @@
 //! the subscription tells. On Agave a transaction takes longer to the block than the client to the
 //! question; here it has been executed by then. So the subscription comes first, when the block is complete.
 
-use chain::{ExecutedTransaction, RECENT_BLOCKHASHES_MAX};
+use chain_solana::{ExecutedTransaction, RECENT_BLOCKHASHES_MAX};
 use query::CommitmentViews;
 use solana_rpc_client_types::config::RpcSignatureStatusConfig;
 use solana_rpc_client_types::request::MAX_GET_SIGNATURE_STATUSES_QUERY_ITEMS;
@@ -57,7 +57,7 @@ fn statuses(node: &Node, params: Params<'_>) -> MethodResult {
 /// How sure a transaction is, at one moment.
 fn status(
     executed: &ExecutedTransaction,
-    views: &CommitmentViews<solana::Account, chain::BlockInfo>,
+    views: &CommitmentViews<solana::Account, chain_solana::BlockInfo>,
 ) -> TransactionStatus {
     let slot = executed.slot;
     let confirmed = views.confirmed.block().slot;

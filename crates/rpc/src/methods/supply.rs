@@ -7,7 +7,7 @@
 use std::cmp::Reverse;
 use std::collections::HashSet;
 
-use chain::View;
+use chain_solana::View;
 use ledger::{Address, AddressId, KeyKind};
 use query::RankedRecord;
 use solana::{Account, key_kind};

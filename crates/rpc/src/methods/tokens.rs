@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use chain::View;
+use chain_solana::View;
 use ledger::{Address, AddressId, KeyKind};
 use query::{IndexCoverage, RankedRecord};
 use solana::{Account, Encoding, MintInfo, key_kind};

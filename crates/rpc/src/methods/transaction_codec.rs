@@ -2,7 +2,7 @@
 //!
 //! Bounds: Agave's, by the first bytes of the text: 1,232 bytes, or 4,096 for a version 1 message in
 //! base64. The text's length is looked at before it is decoded.
-//! Not here: signatures (`chain::VerifiedTransaction`), execution (`chain::TransactionService`).
+//! Not here: signatures (`chain_solana::VerifiedTransaction`), execution (`chain_solana::TransactionService`).
 
 use std::any::type_name;
 use std::sync::LazyLock;
@@ -10,7 +10,7 @@ use std::sync::LazyLock;
 use agave_reserved_account_keys::ReservedAccountKeys;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use chain::View;
+use chain_solana::View;
 use solana_account::ReadableAccount;
 use solana_address_lookup_table_interface::error::AddressLookupError;
 use solana_address_lookup_table_interface::program as lookup_table_program;

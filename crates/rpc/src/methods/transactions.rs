@@ -2,7 +2,7 @@
 //!
 //! Bounds: [`MAX_GET_CONFIRMED_SIGNATURES_FOR_ADDRESS2_LIMIT`] signatures an answer.
 
-use chain::{AddressSignature, ExecutedTransaction, HistorySnapshot};
+use chain_solana::{AddressSignature, ExecutedTransaction, HistorySnapshot};
 use ledger::{Commitment, Slot};
 use solana_rpc_client_types::config::{
     RpcContextConfig, RpcEncodingConfigWrapper, RpcSignaturesForAddressConfig, RpcTransactionConfig,

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use chain::View;
+use chain_solana::View;
 use ledger::{Address, KeyKind, Slot};
 use solana::key_kind;
 use solana_account::ReadableAccount;

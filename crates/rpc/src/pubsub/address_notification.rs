@@ -9,13 +9,13 @@
 
 use std::sync::Arc;
 
-use chain::{Block, ExecutedTransaction, View};
+use chain_solana::{Block, ExecutedTransaction, View};
 use ledger::{Address, KeyKind, Record, Slot};
 use serde::Serialize;
 use solana::{Account, Encoding};
 use solana_account_decoder_client_types::UiAccount;
 use solana_pubkey::Pubkey;
-use subs::{BlockStep, Direction, QueueMemory};
+use subscriptions::{BlockStep, Direction, QueueMemory};
 
 use super::PubSub;
 use super::notification;

@@ -5,7 +5,7 @@
 //! what a step gives is written before the next one is made, so that a snapshot of a million accounts
 //! waits in no queue. A message of tens of thousands of addresses is found out in one step of a
 //! millisecond or two (its JSON), and read, registered and entered in many of a tenth of one (`given`,
-//! [`subs::SetUpdate`]); a set ends in such steps too. The order on the wire: the reply, the snapshot if
+//! [`subscriptions::SetUpdate`]); a set ends in such steps too. The order on the wire: the reply, the snapshot if
 //! asked for, what was told since the block that the subscription starts after, then the stream. What
 //! is added to a set goes the same way while what the rest of the set is told of is held back, and put
 //! between it block by block: the blocks of a subscription never go back.
@@ -17,7 +17,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use chain::{Block, View};
+use chain_solana::{Block, View};
 use ledger::{Address, AddressId, BlockId, Commitment, KeyKind, Slot};
 use pool::Class;
 use serde::Deserialize;
@@ -27,7 +27,7 @@ use solana::{Account, Encoding};
 use solana_account_decoder_client_types::{UiAccountEncoding, UiDataSliceConfig};
 use solana_commitment_config::CommitmentLevel;
 use solana_hash::Hash;
-use subs::{
+use subscriptions::{
     Activation, AddedIds, AddressSet, BlockStep, CatchUp, Conflated, ResumeFrom, SetChange,
     SetChangeResult, SetSubscription, SetUpdate, SlowConsumerPolicy, SubscriptionId,
     UnsubscribeTask,
@@ -432,9 +432,9 @@ impl RegisterAddresses {
         let limit = pubsub.config.tracked_addresses_per_connection_max;
         if client.tracked_addresses() + self.read > limit.saturating_mul(2) {
             // Not even if half of them were known: no need to look.
-            return Err(methods::subscribe_error(&subs::SubscribeError::ListenerAddressesFull {
-                limit,
-            }));
+            return Err(methods::subscribe_error(
+                &subscriptions::SubscribeError::ListenerAddressesFull { limit },
+            ));
         }
         self.set.add(addresses).map_err(|full| methods::subscribe_error(&full.into()))?;
         Ok((Vec::new(), Some(SetTaskState::Register(self))))
@@ -601,7 +601,7 @@ fn update_request(
     make: fn(AddressSet) -> SetChange,
     snapshot: bool,
 ) -> Result<SetRequest, RpcError> {
-    let unknown = || methods::subscribe_error(&subs::SubscribeError::Unknown);
+    let unknown = || methods::subscribe_error(&subscriptions::SubscribeError::Unknown);
     let identity = client.identity(of).ok_or_else(unknown)?;
     let Subscription::Addresses { key_kind: facet, commitment, encoding } = *identity else {
         return Err(unknown());

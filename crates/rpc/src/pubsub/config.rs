@@ -1,6 +1,6 @@
 //! The limits of PubSub, each with its default and what it may cost.
 
-use subs::Limits;
+use subscriptions::Limits;
 
 use crate::config::{self, ConfigError};
 

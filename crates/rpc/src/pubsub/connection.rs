@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use foldhash::HashMap;
 use pool::{ClientId, TaskEnd};
-use subs::{CloseReason, Next, OwnerId, SubscriptionId};
+use subscriptions::{CloseReason, Next, OwnerId, SubscriptionId};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::Notify;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval, timeout};

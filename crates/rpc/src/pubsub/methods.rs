@@ -28,7 +28,7 @@ use solana_rpc_client_types::config::{
 use solana_rpc_client_types::response::{RpcApiVersion, RpcVersionInfo};
 use solana_signature::Signature;
 use solana_transaction_status::UiTransactionEncoding;
-use subs::{SubscribeError, SubscriptionId};
+use subscriptions::{SubscribeError, SubscriptionId};
 
 /// The answer to a message; `None` if it wants none.
 pub(super) fn handle_message(pubsub: &PubSub, client: &Session, message: &str) -> Option<Vec<u8>> {

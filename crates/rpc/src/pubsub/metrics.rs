@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use subs::CloseReason;
+use subscriptions::CloseReason;
 
 use super::PubSub;
 use crate::error::RpcError;

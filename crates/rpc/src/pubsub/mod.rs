@@ -43,12 +43,12 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use chain::{Block, ClusterInfo, History, Reader, View};
+use chain_solana::{Block, ClusterInfo, History, Reader, View};
 use ledger::Commitment;
 use parking_lot::Mutex;
 use pool::{ClientId, Pool, RateLimiter};
 use solana::Encoding;
-use subs::{CloseReason, Subscriptions};
+use subscriptions::{CloseReason, Subscriptions};
 use tokio::sync::Semaphore;
 
 use incoming_budget::IncomingBudget;

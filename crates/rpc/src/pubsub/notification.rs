@@ -3,7 +3,7 @@
 //! Cost: that of the account's or block's encoding, once for each distinct subscription.
 //! Not here: who gets them (`notifier`).
 
-use chain::{Block, ExecutedTransaction, LedgerEvent, View, Vote};
+use chain_solana::{Block, ExecutedTransaction, LedgerEvent, View, Vote};
 use ledger::{Address, Slot};
 use serde::Serialize;
 use solana::{Account, Encoding, Filters, MintInfo, parsed_token};
@@ -19,7 +19,7 @@ use solana_transaction_status::{
     BlockEncodingOptions, ConfirmedBlock, EncodeError, TransactionWithStatusMeta, UiConfirmedBlock,
     UiTransactionEncoding, VersionedTransactionWithStatusMeta,
 };
-use subs::SubscriptionId;
+use subscriptions::SubscriptionId;
 
 use super::PubSub;
 use super::shared_text::SharedText;

@@ -9,7 +9,7 @@
 //! Rules: accounts, programs, logs and blocks are told when their block is complete (once as
 //! processed, once as confirmed) and when it is finalized, every block of the final chain; signatures
 //! and transactions at processed as soon as they are executed. The engine walks from block to block
-//! (`subs::Poll`), so that nothing is jumped; blocks of a fork that was left are told to sets.
+//! (`subscriptions::Poll`), so that nothing is jumped; blocks of a fork that was left are told to sets.
 //! Invariant: a notification is encoded once for each distinct subscription, without any lock, and
 //! those of a subscription are handed out in the order of events.
 
@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 
-use chain::{Block, EventSink, ExecutedTransaction, LedgerEvent, View};
+use chain_solana::{Block, EventSink, ExecutedTransaction, LedgerEvent, View};
 use foldhash::HashMap;
 use ledger::{Address, AddressId, BlockId, Commitment, Key};
 use solana::Account;
@@ -29,7 +29,7 @@ use solana_account_decoder_client_types::UiAccountEncoding;
 use solana_hash::Hash;
 use solana_pubkey::Pubkey;
 use solana_transaction_status::BlockEncodingOptions;
-use subs::{
+use subscriptions::{
     AfterDelivery, BlockStep, CloseReason, Direction, Match, Position, Publication, SubscriptionId,
 };
 

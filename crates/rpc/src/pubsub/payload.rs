@@ -7,14 +7,14 @@
 
 use std::sync::Arc;
 
-use chain::ExecutedTransaction;
+use chain_solana::ExecutedTransaction;
 use foldhash::HashMap;
 use ledger::Slot;
 use solana::Account;
 use solana_account::ReadableAccount;
 use solana_hash::Hash;
 use solana_pubkey::Pubkey;
-use subs::{Charge, Direction, Message as Queued, QueueMemory, SubscriptionId};
+use subscriptions::{Charge, Direction, Message as Queued, QueueMemory, SubscriptionId};
 
 use super::shared_text::SharedText;
 

@@ -8,9 +8,9 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
-use chain::Block;
+use chain_solana::Block;
 use pool::ClientId;
-use subs::Listener;
+use subscriptions::Listener;
 
 use super::PubSub;
 use super::payload::Payload;

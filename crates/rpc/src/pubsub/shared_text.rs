@@ -5,7 +5,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use subs::{Charge, QueueMemory};
+use subscriptions::{Charge, QueueMemory};
 
 /// What the allocation has beside the text.
 const OVERHEAD_BYTES: usize = 80;

@@ -9,7 +9,7 @@ use solana::{Encoding, Filters};
 use solana_pubkey::Pubkey;
 use solana_signature::Signature;
 use solana_transaction_status::{TransactionDetails, UiTransactionEncoding};
-use subs::{AddressSet, ExactKey, Filter, Interest, Topic};
+use subscriptions::{AddressSet, ExactKey, Filter, Interest, Topic};
 
 use super::transaction_filter::TransactionFilter;
 

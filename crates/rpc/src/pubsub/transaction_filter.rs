@@ -10,7 +10,7 @@
 use std::sync::Arc;
 
 use address::{AddressTable, TableFull};
-use chain::ExecutedTransaction;
+use chain_solana::ExecutedTransaction;
 use ledger::Address;
 use serde::Deserialize;
 use serde::Serialize;
@@ -21,7 +21,7 @@ use solana_transaction_status::{
     BlockEncodingOptions, ConfirmedBlock, EncodedTransactionWithStatusMeta, TransactionDetails,
     TransactionWithStatusMeta, UiTransactionEncoding, VersionedTransactionWithStatusMeta,
 };
-use subs::{AddressSet, ExactKey, Filter};
+use subscriptions::{AddressSet, ExactKey, Filter};
 
 use super::subscription::{Subscription, key_kind};
 use crate::commitment::level;

@@ -197,7 +197,7 @@ mod tests {
     use std::cell::Cell;
     use std::io;
 
-    use subs::QueueMemory;
+    use subscriptions::QueueMemory;
     use tokio_tungstenite::tungstenite::protocol::frame::coding::{Control, Data};
 
     use super::*;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io::Read;
 use std::sync::Arc;
 
-use chain::{Block, ExecutedTransaction, History};
+use chain_solana::{Block, ExecutedTransaction, History};
 use fastrand::Rng;
 use hyper::header::HeaderName;
 use ledger::{Address, Change};
@@ -330,7 +330,7 @@ fn equal_requests_at_once_are_computed_once() {
 }
 
 /// What a program has: ten accounts of 2 MB, which are 27 MB of base64.
-pub(crate) fn large_program() -> chain::Reader {
+pub(crate) fn large_program() -> chain_solana::Reader {
     let config = LedgerConfig::new(10_000);
     let (mut ledger, reader) = Ledger::new(config, block(100), bank(100));
     let accounts = (1..=10).map(|n| Change {

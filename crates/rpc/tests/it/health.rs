@@ -54,7 +54,8 @@ fn a_writer_that_stops_is_reported_everywhere_until_it_goes_on() {
     let mut client = world.client();
     let mut make_block = |slot: u64| {
         ledger.open(block(slot), block(slot - 1), bank(slot)).expect("open");
-        let complete = Arc::new(chain::BlockInfo { complete: true, ..(*bank(slot)).clone() });
+        let complete =
+            Arc::new(chain_solana::BlockInfo { complete: true, ..(*bank(slot)).clone() });
         ledger.complete(block(slot), complete).expect("complete");
         ledger.publish();
         clock.advance(SLOT);

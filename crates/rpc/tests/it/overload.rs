@@ -246,7 +246,7 @@ fn what_is_sent_is_counted_to_the_client_that_sent_it() {
         post(key, &body);
     }
     let senders = std::mem::take(&mut *world.transaction_service.senders.lock());
-    let of = |key: &[u8]| chain::Sender::from(pool::ClientId::from_name(key));
+    let of = |key: &[u8]| chain_solana::Sender::from(pool::ClientId::from_name(key));
     assert_eq!(senders, [of(b"a"), of(b"b"), of(b"c"), of(b"c")]);
 }
 

@@ -8,7 +8,7 @@ use std::thread;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use chain::BlockInfo;
+use chain_solana::BlockInfo;
 use fastrand::Rng;
 use ledger::{Address, Change};
 use query::{Ledger, LedgerConfig};

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Instant;
 
-use chain::{
+use chain_solana::{
     AirdropError, BlockInfo, BlockhashQueue, ClusterInfo, History, HistoryLimits, QueueBound,
     SendError, Sender, Simulation, SimulationError, SimulationRequest, TransactionService,
     VerifiedTransaction, View,
@@ -101,13 +101,13 @@ impl World {
         Self::on(ledger(IndexConfig::default()), config, pool)
     }
 
-    pub(crate) fn on(reader: chain::Reader, config: Config, pool: pool::Config) -> Self {
+    pub(crate) fn on(reader: chain_solana::Reader, config: Config, pool: pool::Config) -> Self {
         Self::on_with(reader, config, pool, None)
     }
 
     /// A node with something beside JSON-RPC on its port.
     pub(crate) fn on_with(
-        reader: chain::Reader,
+        reader: chain_solana::Reader,
         config: Config,
         pool: pool::Config,
         web: Option<Arc<dyn rpc::HttpApi>>,
@@ -116,14 +116,14 @@ impl World {
     }
 
     /// A node whose answer cache has so many bytes.
-    pub(crate) fn cached(reader: chain::Reader, cache_bytes: u64) -> Self {
+    pub(crate) fn cached(reader: chain_solana::Reader, cache_bytes: u64) -> Self {
         let time: (Arc<dyn Clock>, _) = (Arc::new(SystemClock::new()), Health::default());
         Self::caching(reader, Config::default(), pool::Config::default(), None, time, cache_bytes)
     }
 
     /// A node that has its time from a test.
     pub(crate) fn timed(
-        reader: chain::Reader,
+        reader: chain_solana::Reader,
         config: Config,
         pool: pool::Config,
         web: Option<Arc<dyn rpc::HttpApi>>,
@@ -134,7 +134,7 @@ impl World {
 
     /// A node whose answer cache has so many bytes.
     pub(crate) fn caching(
-        reader: chain::Reader,
+        reader: chain_solana::Reader,
         config: Config,
         pool: pool::Config,
         web: Option<Arc<dyn rpc::HttpApi>>,
@@ -365,7 +365,7 @@ fn cluster() -> ClusterInfo {
         vote_account: Pubkey::new_from_array([51; 32]),
         faucet: Pubkey::new_from_array([52; 32]),
         epoch_schedule: EpochSchedule::without_warmup(),
-        inflation: chain::InflationSchedule::default(),
+        inflation: chain_solana::InflationSchedule::default(),
         rent: Rent::default(),
         lamports_per_signature: 5_000,
         slot_ms: 400,
@@ -396,7 +396,7 @@ pub(crate) fn bank(slot: u64) -> Arc<BlockInfo> {
     })
 }
 
-pub(crate) fn ledger(indices: IndexConfig) -> chain::Reader {
+pub(crate) fn ledger(indices: IndexConfig) -> chain_solana::Reader {
     let config = LedgerConfig { addresses_max: 10_000, indices };
     let (mut ledger, reader) = query::Ledger::new(config, block(FINALIZED), bank(FINALIZED));
     let change = |pubkey: Pubkey, account: AccountSharedData| Change {

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use chain::Block;
+use chain_solana::Block;
 use solana::Account;
 use solana_pubkey::Pubkey;
 

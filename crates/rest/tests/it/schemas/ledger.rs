@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ::ledger::{Address, Change};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use chain::{ExecutedTransaction, Simulation};
+use chain_solana::{ExecutedTransaction, Simulation};
 use query::{Ledger, LedgerConfig};
 use serde_json::{Value, json};
 use solana::Account;

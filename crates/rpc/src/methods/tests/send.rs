@@ -2,7 +2,7 @@
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use chain::{AirdropError, QueueBound, SendError, SimulationError};
+use chain_solana::{AirdropError, QueueBound, SendError, SimulationError};
 use serde_json::{Value, json};
 use solana_instruction::error::InstructionError;
 use solana_message::VersionedMessage;

@@ -197,7 +197,7 @@ fn what_cannot_be_simulated_is_refused() {
     let message = "invalid transaction: Transaction failed to sanitize accounts offsets correctly";
     world.refused("simulateTransaction", params(&unsound, json!({})), -32602, message);
     *world.transaction_service.simulation.lock() =
-        Err(chain::SimulationError::Sanitize("why".into()));
+        Err(chain_solana::SimulationError::Sanitize("why".into()));
     world.refused(
         "simulateTransaction",
         params(&payment(), json!({})),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use chain::{Block, History, HistoryLimits};
+use chain_solana::{Block, History, HistoryLimits};
 use ledger::BlockId;
 use serde_json::{Value, json};
 use solana_signature::Signature;

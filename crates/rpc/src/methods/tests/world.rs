@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use chain::{
+use chain_solana::{
     AirdropError, Block, BlockInfo, BlockhashQueue, ClusterInfo, ExecutedTransaction, History,
     HistoryLimits, SendError, Sender, Simulation, SimulationError, SimulationRequest,
     TransactionService, VerifiedTransaction, View,
@@ -203,7 +203,7 @@ impl Builder {
             vote_account: keypair(2).pubkey(),
             faucet: keypair(3).pubkey(),
             epoch_schedule: EpochSchedule::custom(32, 32, false),
-            inflation: chain::InflationSchedule::default(),
+            inflation: chain_solana::InflationSchedule::default(),
             rent: Rent::default(),
             lamports_per_signature: 5_000,
             slot_ms: 4_000,

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use chain::{AccountWrite, Block, LedgerEvent};
+use chain_solana::{AccountWrite, Block, LedgerEvent};
 use ledger::BlockId;
 use rpc::pubsub::Config;
 use serde_json::{Value, json};

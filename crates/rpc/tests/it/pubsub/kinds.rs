@@ -1,6 +1,6 @@
 //! Every kind of subscription, at every commitment: what is told, when, and how it is written.
 
-use chain::{LedgerEvent, Vote};
+use chain_solana::{LedgerEvent, Vote};
 use serde_json::{Value, json};
 use solana_hash::Hash;
 use solana_program_pack::Pack;

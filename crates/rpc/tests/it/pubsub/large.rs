@@ -4,7 +4,7 @@
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
-use chain::{AccountWrite, Block, LedgerEvent};
+use chain_solana::{AccountWrite, Block, LedgerEvent};
 use ledger::BlockId;
 use rpc::pubsub::Config;
 use serde_json::{Value, json};

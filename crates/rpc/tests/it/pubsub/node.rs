@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use chain::{
+use chain_solana::{
     AccountWrite, Block, BlockInfo, BlockhashQueue, ClusterInfo, EventSink, ExecutedTransaction,
     History, HistoryLimits, LedgerEvent, Reader,
 };
@@ -349,7 +349,7 @@ fn cluster() -> Arc<ClusterInfo> {
         vote_account: key(251),
         faucet: key(252),
         epoch_schedule: Default::default(),
-        inflation: chain::InflationSchedule::default(),
+        inflation: chain_solana::InflationSchedule::default(),
         rent: Default::default(),
         lamports_per_signature: 5_000,
         slot_ms: 400,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use chain::LedgerEvent;
+use chain_solana::LedgerEvent;
 use serde_json::{Value, json};
 use solana_transaction_error::TransactionError;
 
@@ -119,7 +119,7 @@ async fn subscribing_races_with_executing_and_nothing_is_lost_or_doubled() {
             for _ in 0..n % 7 {
                 tokio::task::yield_now().await;
             }
-            chain::EventSink::send(&mut node.event_sender, &event);
+            chain_solana::EventSink::send(&mut node.event_sender, &event);
         });
         let told = node.notifications(&mut client).await;
         assert_eq!(values(&told), [(id, json!({ "err": null }))], "transaction {n}");

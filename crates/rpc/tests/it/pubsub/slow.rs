@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use chain::LedgerEvent;
+use chain_solana::LedgerEvent;
 use rpc::pubsub::{Config, Stats};
 use serde_json::json;
 

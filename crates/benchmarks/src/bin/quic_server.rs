@@ -1,0 +1,137 @@
+//! A server under measurement: `quic_server ours|quinn [--window N] [--bytes N]`.
+//!
+//! Counts its allocations; says what it is asked on standard input (`quic/figures.rs`).
+#![forbid(unsafe_code)]
+
+#[path = "../tpu/metrics.rs"]
+mod metrics;
+#[path = "../tpu/quinn_server.rs"]
+mod quinn_server;
+
+use std::alloc::System;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use ::tpu::{Config, Counters, FairQueue, Server, TlsIdentity};
+use anyhow::{Result, bail};
+use metrics::Received;
+use solana_keypair::Keypair;
+use solana_signer::Signer;
+use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
+
+#[global_allocator]
+static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
+fn main() -> Result<()> {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let value = |flag: &str| {
+        let at = args.iter().position(|arg| arg == flag)?;
+        args.get(at + 1)?.parse::<usize>().ok()
+    };
+    let window = value("--window").unwrap_or(512);
+    match args.first().map(String::as_str) {
+        Some("ours") => serve_hydrant(window),
+        Some("quinn") => quinn_server::serve(window, value("--bytes").unwrap_or(0), allocations),
+        _ => bail!("quic_server ours|quinn"),
+    }
+}
+
+/// Allocations since the start, their bytes, and the bytes that are held.
+fn allocations() -> (u64, u64, u64) {
+    let stats = ALLOCATOR.stats();
+    let count = stats.allocations + stats.reallocations;
+    let held = stats.bytes_allocated.saturating_sub(stats.bytes_deallocated);
+    (count as u64, stats.bytes_allocated as u64, held as u64)
+}
+
+/// Our door, up to the queue and a thread that takes transactions from it, as those that check
+/// signatures do.
+fn serve_hydrant(window: usize) -> Result<()> {
+    let config = Arc::new(Config {
+        window_max: window as u32,
+        connections_per_identity_max: usize::MAX,
+        handshakes_per_address_per_minute: 1_000_000,
+        handshakes_per_second: 100_000,
+        handshakes_max: 4_000,
+        retry_above: 4_000,
+        ..Config::default()
+    });
+    let counters = Arc::<Counters>::default();
+    let queue = Arc::new(FairQueue::new(config.queue_max, Arc::clone(&counters)));
+    let keypair = Keypair::new();
+    let identity = TlsIdentity::new(*keypair.secret_bytes(), keypair.pubkey());
+    let any = SocketAddr::from(([127, 0, 0, 1], 0));
+    let outlet = Arc::clone(&queue) as Arc<dyn ::tpu::TransactionSink>;
+    let server = Server::start(config, any, &identity, outlet, Arc::clone(&counters))?;
+    let received = Arc::<Received>::default();
+    let counts = Arc::clone(&received);
+    let latencies = Arc::<Latencies>::default();
+    let recorded = Arc::clone(&latencies);
+    std::thread::spawn(move || {
+        let (mut batch, mut all) =
+            (Vec::with_capacity(64), Vec::<::tpu::ReceivedTransaction>::new());
+        while queue.pop(&mut batch, 64, Duration::from_millis(100)) {
+            all.extend(batch.drain(..).map(|(received, _)| received));
+            let bytes = all.iter().map(|received| received.bytes.len() as u64).sum();
+            counts.add(all.len() as u64, bytes);
+            recorded.add(&all);
+            all.clear();
+        }
+    });
+    metrics::answer(server.address().port(), &received, allocations, || {
+        let figures = counters.snapshot();
+        let [half, most] = latencies.take_quantiles();
+        let mut extra = format!(
+            ",\"datagrams\":{},\"rounds\":{},\"buffers_made\":{},\"open\":{},\
+             \"latency_p50_us\":{half},\"latency_p99_us\":{most},\"refused\":{{",
+            figures.datagrams, figures.rounds, figures.buffers_made, figures.open
+        );
+        for (at, (name, count)) in figures.drop_reasons().enumerate() {
+            let comma = if at > 0 { "," } else { "" };
+            extra.push_str(&format!("{comma}\"{name}\":{count}"));
+        }
+        extra.push('}');
+        extra
+    });
+    Ok(())
+}
+
+/// Parts of each power of two microseconds.
+const PARTS: u64 = 4;
+
+/// How long transactions took from their first byte to the end of the queue, since the last question.
+#[derive(Default)]
+struct Latencies([[AtomicU64; PARTS as usize]; 32]);
+
+impl Latencies {
+    /// Takes the oldest of a batch for all of it: a count for each would cost more than some of what is
+    /// measured.
+    #[expect(clippy::disallowed_methods, reason = "a benchmark measures real time")]
+    fn add(&self, batch: &[::tpu::ReceivedTransaction]) {
+        let Some(first) = batch.first() else { return };
+        let us = Instant::now().saturating_duration_since(first.since).as_micros() as u64;
+        let us = us.clamp(PARTS, u64::from(u32::MAX));
+        let power = us.ilog2();
+        let part = (us >> (power - PARTS.ilog2())) % PARTS;
+        let count = &self.0[power as usize][part as usize];
+        count.fetch_add(batch.len() as u64, Ordering::Relaxed);
+    }
+
+    /// The median and the 99th percentile in microseconds; it begins anew.
+    fn take_quantiles(&self) -> [u64; 2] {
+        let counts: Vec<u64> =
+            self.0.iter().flatten().map(|count| count.swap(0, Ordering::Relaxed)).collect();
+        let all: u64 = counts.iter().sum();
+        [all / 2, all - all / 100].map(|wanted| {
+            let mut seen = 0;
+            let at = counts.iter().position(|count| {
+                seen += count;
+                seen >= wanted.max(1)
+            });
+            let at = at.unwrap_or_default() as u64;
+            (PARTS + at % PARTS + 1) << (at / PARTS) >> PARTS.ilog2()
+        })
+    }
+}

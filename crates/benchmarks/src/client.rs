@@ -1,0 +1,61 @@
+//! A JSON-RPC client for what comes before and after a measurement: one call at a time.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+use solana_hash::Hash;
+
+use crate::{node, now};
+
+/// How long a transaction may take to be executed, everything before it included.
+const EXECUTION_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// How often we ask.
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
+
+/// A client with one connection.
+pub(crate) struct Client(::loadgen::Client);
+
+impl Client {
+    pub(crate) fn open(address: SocketAddr) -> Result<Self> {
+        Ok(Self(::loadgen::Client::open(address)?))
+    }
+
+    /// Calls a method and gives its result.
+    pub(crate) fn call(&mut self, method: &str, params: Value) -> Result<Value> {
+        Ok(self.0.call(method, &params)?)
+    }
+
+    /// Sends any request and gives its answer's status and body.
+    pub(crate) fn exchange(&mut self, request: &[u8]) -> Result<(u16, Vec<u8>)> {
+        Ok(self.0.exchange(request)?)
+    }
+
+    pub(crate) fn latest_blockhash(&mut self) -> Result<Hash> {
+        let result = self.call("getLatestBlockhash", json!([{ "commitment": "processed" }]))?;
+        let hash = result["value"]["blockhash"].as_str().context("no blockhash")?;
+        Ok(hash.parse()?)
+    }
+
+    /// Waits until all of at most 256 transactions have been executed, and wants each to succeed.
+    pub(crate) fn wait_for(&mut self, signatures: &[String]) -> Result<()> {
+        let started = now();
+        loop {
+            let result = self.call("getSignatureStatuses", json!([signatures]))?;
+            let statuses = result["value"].as_array().context("no statuses")?;
+            for (status, signature) in statuses.iter().zip(signatures) {
+                ensure!(status.is_null() || status["err"].is_null(), "{signature}: {status}");
+            }
+            if statuses.iter().all(|status| !status.is_null()) {
+                return Ok(());
+            }
+            ensure!(
+                started.elapsed() < EXECUTION_TIMEOUT,
+                "not executed within {EXECUTION_TIMEOUT:?}"
+            );
+            node::sleep_for(POLL_INTERVAL);
+        }
+    }
+}

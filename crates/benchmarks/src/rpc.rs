@@ -1,0 +1,311 @@
+//! Requests a second and latency of cheap methods, beside a constant answer: `rpc [ARGS...]`.
+//!
+//! The constant is `POST /health` with the bytes of a JSON-RPC request: the same process, the same
+//! port, the same HTTP stack, and an answer that costs nothing to make. Rounds go through all requests
+//! in turn, so that what disturbs the machine disturbs all of them; a ratio is taken within its round,
+//! and the median of the rounds is told.
+//! With `--url` the load goes to any endpoint; its CPU time is then unknown, and where it has no
+//! constant answer, so is the ratio.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use ::loadgen::{Classifier, LoadPlan, Process, Run, RunLength, Stream, Verdict, json_rpc};
+use anyhow::{Context, Result, bail, ensure};
+use hdrhistogram::Histogram;
+use serde_json::{Value, json};
+use solana_keypair::Keypair;
+use solana_pubkey::Pubkey;
+use solana_signer::Signer;
+use solana_transaction::Transaction;
+
+use crate::client::Client;
+use crate::node::{Node, address};
+use crate::{http, median, now, transfers, value_of};
+
+const USAGE: &str = "usage: rpc [--toy] [--url http://IP:PORT] [--connections N] [--threads N] \
+                     [--rounds N] [--seconds N]";
+
+/// What of the constant answer's rate a cheap method must reach: where the first figures stand, less
+/// what a busy machine takes of them. To be raised with them.
+const RATIO_OF_CONSTANT_MIN: f64 = 0.7;
+
+/// How much is measured.
+struct Size {
+    rounds: usize,
+    warm_up: Duration,
+    measured: Duration,
+    connections: usize,
+    threads: usize,
+    payers: usize,
+    token_accounts: usize,
+    /// Transactions a round, without and with preflight.
+    sends: [usize; 2],
+}
+
+const FULL: Size = Size {
+    rounds: 5,
+    warm_up: Duration::from_millis(500),
+    measured: Duration::from_secs(3),
+    connections: 32,
+    threads: 1,
+    payers: 64,
+    token_accounts: 1_000,
+    sends: [10_000, 5_000],
+};
+
+const TOY: Size = Size {
+    rounds: 1,
+    warm_up: Duration::from_millis(20),
+    measured: Duration::from_millis(100),
+    connections: 4,
+    threads: 1,
+    payers: 4,
+    token_accounts: 8,
+    sends: [100, 50],
+};
+
+/// One row of the table: the same request, round after round.
+struct Row {
+    name: &'static str,
+    /// Whether it has a bar.
+    is_cheap: bool,
+    rates: Vec<f64>,
+    of_constant: Vec<f64>,
+    cpu_us: Vec<f64>,
+    latencies: Histogram<u64>,
+}
+
+/// What is measured, and what it is measured with.
+struct Bench {
+    size: Size,
+    address: SocketAddr,
+    node: Option<Node>,
+    client: Client,
+    payers: Vec<Keypair>,
+    token_accounts: Vec<Pubkey>,
+    has_constant: bool,
+}
+
+pub(crate) fn run(args: &[String]) -> Result<()> {
+    let mut bench = Bench::prepare(args)?;
+    let mut rows: Vec<Row> = Vec::new();
+    for _ in 0..bench.size.rounds {
+        bench.round(&mut rows)?;
+    }
+    bench.print(&rows);
+    Ok(())
+}
+
+impl Bench {
+    fn prepare(args: &[String]) -> Result<Self> {
+        let size = size(args)?;
+        let node = match value_of(args, "--url")? {
+            Some(_) => None,
+            None => Some(Node::start(&[])?),
+        };
+        let address: SocketAddr = match (&node, value_of(args, "--url")?) {
+            (Some(node), _) => node.rpc,
+            (None, url) => address(url.context("no endpoint")?)?,
+        };
+        let mut client = Client::open(address)?;
+        let payers = transfers::fund_payers(&mut client, size.payers)?;
+        let token_accounts =
+            transfers::make_token_accounts(&mut client, &payers, size.token_accounts)?;
+        // An endpoint may close the connection over it, which is an answer as well.
+        let constant = constant_request(address);
+        let has_constant = Client::open(address)?
+            .exchange(&constant)
+            .is_ok_and(|(status, body)| is_constant(status, &body));
+        Ok(Self { size, address, node, client, payers, token_accounts, has_constant })
+    }
+
+    fn round(&mut self, rows: &mut Vec<Row>) -> Result<()> {
+        let address = self.address;
+        let mut constant = f64::NAN;
+        if self.has_constant {
+            let run = self.offer("constant", vec![constant_request(address)], classify_constant)?;
+            constant = run.stats[0].rate();
+            add(rows, "constant", false, constant, run)?;
+        }
+        for (name, calls) in self.reads() {
+            let requests =
+                calls.iter().map(|params| http::call(address, name, params)).collect::<Vec<_>>();
+            let run = self.offer(name, requests, json_rpc)?;
+            add(rows, name, true, constant, run)?;
+        }
+        self.send("sendTransaction", true, constant, rows)?;
+        self.send("  with preflight", false, constant, rows)
+    }
+
+    /// The methods that are read, and the parameters that their calls take in turn.
+    fn reads(&self) -> Vec<(&'static str, Vec<Value>)> {
+        let commitment = json!({ "commitment": "processed" });
+        let of = |keys: &[Pubkey], config: &Value| -> Vec<Value> {
+            keys.iter().map(|key| json!([key.to_string(), config])).collect()
+        };
+        let payers: Vec<Pubkey> = self.payers.iter().map(Signer::pubkey).collect();
+        let base64 = json!({ "commitment": "processed", "encoding": "base64" });
+        vec![
+            ("getSlot", vec![json!([commitment])]),
+            ("getBalance", of(&payers, &commitment)),
+            ("getAccountInfo", of(&self.token_accounts, &base64)),
+            ("getLatestBlockhash", vec![json!([commitment])]),
+        ]
+    }
+
+    /// Offers one kind of request for the size's time; one wrong answer ends the benchmark.
+    fn offer(&self, name: &str, requests: Vec<Vec<u8>>, judge: Classifier) -> Result<Run> {
+        let span = RunLength::Time { warm_up: self.size.warm_up, measured: self.size.measured };
+        self.run(name, requests, span, judge)
+    }
+
+    fn run(
+        &self,
+        name: &str,
+        requests: Vec<Vec<u8>>,
+        span: RunLength,
+        judge: Classifier,
+    ) -> Result<Run> {
+        let Size { connections, threads, .. } = self.size;
+        let stream = Stream {
+            classifier: judge,
+            threads,
+            ..Stream::closed_loop(name, requests, connections)
+        };
+        let process = self.node.as_ref().map(|node| Process(node.pid()));
+        let plan = LoadPlan { process, ..LoadPlan::new(self.address.into(), stream, span) };
+        require_ok(name, plan.run()?)
+    }
+
+    /// Sends transfers that were signed before, each once, and waits until all have been executed.
+    fn send(
+        &mut self,
+        name: &'static str,
+        skip_preflight: bool,
+        constant: f64,
+        rows: &mut Vec<Row>,
+    ) -> Result<()> {
+        let count = self.size.sends[usize::from(!skip_preflight)];
+        let signed = transfers::signed_transfers(&mut self.client, &self.payers, count)?;
+        let requests = signed
+            .iter()
+            .map(|transaction| self.send_request(transaction, skip_preflight))
+            .collect::<Result<Vec<_>>>()?;
+        let started = now();
+        let run = self.run(name, requests, RunLength::Once, json_rpc)?;
+        let signatures: Vec<String> =
+            signed.iter().map(|transaction| transaction.signatures[0].to_string()).collect();
+        // The last to be executed are among the last that were sent.
+        let last = &signatures[signatures.len().saturating_sub(self.size.connections * 2)..];
+        transfers::wait_for_all(&mut self.client, last)?;
+        let executed = count as f64 / started.elapsed().as_secs_f64();
+        transfers::wait_for_all(&mut self.client, &signatures)?;
+        println!("{}: {count} taken and executed, {executed:.0} a second", name.trim());
+        add(rows, name, false, constant, run)
+    }
+
+    fn send_request(&self, transaction: &Transaction, skip_preflight: bool) -> Result<Vec<u8>> {
+        let params = transfers::send_params(transaction, skip_preflight)?;
+        Ok(http::call(self.address, "sendTransaction", &params))
+    }
+
+    fn print(&self, rows: &[Row]) {
+        let Size { rounds, measured, connections, threads, token_accounts, .. } = &self.size;
+        println!(
+            "closed loop, {connections} connections from {threads} thread, {rounds} rounds of \
+             {measured:?}; {token_accounts} token accounts, base64; at processed"
+        );
+        println!("request             requests/s   p50 ms   p99 ms  server CPU us  of constant");
+        for row in rows {
+            let ms = |quantile| row.latencies.value_at_quantile(quantile) as f64 / 1e6;
+            println!(
+                "{:18} {:11.0} {:8.3} {:8.3} {:14.1} {:12.2}",
+                row.name,
+                median(row.rates.clone()),
+                ms(0.5),
+                ms(0.99),
+                median(row.cpu_us.clone()),
+                median(row.of_constant.clone()),
+            );
+        }
+        for row in rows.iter().filter(|row| row.is_cheap && self.has_constant) {
+            let ratio = median(row.of_constant.clone());
+            println!("bar rpc_{}_of_constant {ratio:.2} x >= {RATIO_OF_CONSTANT_MIN}", row.name);
+        }
+    }
+}
+
+fn size(args: &[String]) -> Result<Size> {
+    let known = ["--toy", "--url", "--connections", "--threads", "--rounds", "--seconds"];
+    for arg in args.iter().filter(|arg| arg.starts_with("--")) {
+        ensure!(known.contains(&arg.as_str()), "{arg}: unknown\n{USAGE}");
+    }
+    let mut size = if args.iter().any(|arg| arg == "--toy") { TOY } else { FULL };
+    let number = |flag: &str| -> Result<Option<usize>> {
+        let Some(text) = value_of(args, flag)? else { return Ok(None) };
+        match text.parse() {
+            Ok(number) if number > 0 => Ok(Some(number)),
+            _ => bail!("{flag} {text}: not a number above 0\n{USAGE}"),
+        }
+    };
+    size.connections = number("--connections")?.unwrap_or(size.connections);
+    size.threads = number("--threads")?.unwrap_or(size.threads);
+    size.rounds = number("--rounds")?.unwrap_or(size.rounds);
+    if let Some(seconds) = number("--seconds")? {
+        size.measured = Duration::from_secs(seconds as u64);
+    }
+    Ok(size)
+}
+
+fn add(
+    rows: &mut Vec<Row>,
+    name: &'static str,
+    is_cheap: bool,
+    constant: f64,
+    run: Run,
+) -> Result<()> {
+    let at = rows.iter().position(|row| row.name == name);
+    let outcome = &run.stats[0];
+    let row = match at {
+        Some(at) => &mut rows[at],
+        None => {
+            let latencies = Histogram::new_from(&outcome.latencies);
+            let (rates, of_constant, cpu_us) = (Vec::new(), Vec::new(), Vec::new());
+            rows.push(Row { name, is_cheap, rates, of_constant, cpu_us, latencies });
+            rows.last_mut().context("a row was just added")?
+        }
+    };
+    row.rates.push(outcome.rate());
+    row.of_constant.push(outcome.rate() / constant);
+    let cpu_s = run.usage.as_ref().map_or(0.0, |used| used.cpu_s);
+    row.cpu_us.push(cpu_s * 1e6 / outcome.counts.ok as f64);
+    row.latencies.add(&outcome.latencies)?;
+    Ok(())
+}
+
+/// One wrong answer ends the benchmark.
+fn require_ok(name: &str, run: Run) -> Result<Run> {
+    let (counts, name) = (run.stats[0].counts, name.trim());
+    if counts.failed() > 0 {
+        let failure = run.stats[0].failure.as_deref().unwrap_or("a refusal");
+        let (failed, all) = (counts.failed(), counts.total());
+        bail!("{name}: {failed} of {all} answers are wrong, such as: {failure}");
+    }
+    ensure!(counts.ok > 0, "{name}: no request was answered in time");
+    Ok(run)
+}
+
+fn constant_request(address: SocketAddr) -> Vec<u8> {
+    let body =
+        r#"{"id":1,"jsonrpc":"2.0","method":"getSlot","params":[{"commitment":"processed"}]}"#;
+    http::post(address, "/health", body)
+}
+
+fn is_constant(status: u16, body: &[u8]) -> bool {
+    status == 200 && body == b"ok"
+}
+
+fn classify_constant(status: u16, body: &[u8]) -> Verdict {
+    if is_constant(status, body) { Verdict::Ok } else { Verdict::Error }
+}

@@ -1,0 +1,102 @@
+//! Requests of several kinds measured in turn, round by round, each beside a constant answer of its round.
+//!
+//! Out: a table, and the ratio of each kind's answers a second to its constant's.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ::loadgen::{Process, Report, Run, RunLength, Stream};
+use anyhow::{Result, ensure};
+
+use super::Size;
+use crate::median;
+
+/// Before the rounds each kind is asked for so long, so that no round is the first.
+const WARM_UP: Duration = Duration::from_millis(50);
+
+/// Requests of each kind in a toy run.
+const TOY_REQUESTS: usize = 64;
+
+/// A kind of requests.
+pub(crate) struct Case {
+    pub(crate) address: SocketAddr,
+    pub(crate) stream: Stream,
+    /// The constant that it is compared with, by place.
+    pub(crate) constant: usize,
+}
+
+impl Case {
+    /// As many of its requests as a toy run asks. Such a run ends with its last answer, however slow the machine is.
+    fn toy_stream(&self) -> Stream {
+        let requests = self.stream.requests.iter().cycle().take(TOY_REQUESTS).cloned().collect();
+        Stream { requests: Arc::new(requests), ..self.stream.clone() }
+    }
+
+    /// What came of some requests of its kind. Every answer must be right.
+    pub(crate) fn run(
+        &self,
+        stream: &Stream,
+        span: RunLength,
+        process: Process,
+        size: &Size,
+    ) -> Result<Run> {
+        let run = size.run_once(self.address, vec![stream.clone()], span, Some(process))?;
+        let (counts, failure) = (run.stats[0].counts, &run.stats[0].failure);
+        ensure!(counts.failed() == 0, "{}: {counts:?}, such as {failure:?}", stream.name);
+        Ok(run)
+    }
+}
+
+/// What was measured, by case.
+pub(crate) struct Rounds {
+    constants: Vec<usize>,
+    runs: Vec<Vec<Run>>,
+}
+
+impl Rounds {
+    /// Measures so many rounds. Every answer must be right.
+    pub(crate) fn measure(
+        cases: &[Case],
+        process: Process,
+        size: &Size,
+        rounds: usize,
+    ) -> Result<Self> {
+        let mut measured = Self {
+            constants: cases.iter().map(|case| case.constant).collect(),
+            runs: vec![Vec::new(); cases.len()],
+        };
+        if size.is_toy() {
+            for (case, runs) in cases.iter().zip(&mut measured.runs) {
+                runs.push(case.run(&case.toy_stream(), RunLength::Once, process, size)?);
+            }
+            return Ok(measured);
+        }
+        let first =
+            RunLength::Time { warm_up: Duration::ZERO, measured: WARM_UP.min(size.measured) };
+        for case in cases {
+            case.run(&case.stream, first, process, size)?;
+        }
+        for _ in 0..rounds {
+            for (case, runs) in cases.iter().zip(&mut measured.runs) {
+                runs.push(case.run(&case.stream, size.run_length(), process, size)?);
+            }
+        }
+        Ok(measured)
+    }
+
+    pub(crate) fn print(&self) {
+        let mut report = Report::new("rounds", Vec::new());
+        for runs in &self.runs {
+            report.add(&[], runs);
+        }
+        print!("{}", report.table());
+    }
+
+    /// Answers a second over those of the constant, the median of the rounds.
+    pub(crate) fn rate_ratio(&self, case: usize) -> f64 {
+        let rate = |run: &Run| run.stats[0].rate();
+        let pairs = self.runs[case].iter().zip(&self.runs[self.constants[case]]);
+        median(pairs.map(|(run, constant)| rate(run) / rate(constant)).collect())
+    }
+}

@@ -1,0 +1,78 @@
+//! The server that is measured, in a process of its own: one ledger, served again and again.
+
+use std::process::Command;
+
+use ::loadgen::Process;
+use anyhow::Result;
+
+use super::callgrind::Callgrind;
+use crate::ledger_process::LedgerProcess;
+use crate::protocol::{Serving, Settings};
+
+/// What the binary keeps of answers.
+const CACHE_BYTES: u64 = 256 << 20;
+
+pub(crate) struct Server {
+    ledger: LedgerProcess,
+    is_serving: bool,
+}
+
+impl Settings {
+    /// As the binary has them: half the cores for sockets, all of them for work.
+    pub(crate) fn like_binary() -> Self {
+        let (pool, rpc) = (pool::Config::default(), rpc::Config::default());
+        Self {
+            io_threads: (cores() / 2).max(1),
+            cpu_threads: cores(),
+            slice_us: pool.slice_us,
+            nice: pool.nice,
+            inline_bytes: rpc.inline_bytes_max,
+            cache_bytes: CACHE_BYTES,
+        }
+    }
+
+    /// The same without slices, turns and weights: the pool is one queue in the order of arrival.
+    pub(crate) fn like_fifo() -> Self {
+        Self { slice_us: 0, ..Self::like_binary() }
+    }
+
+    /// As Agave has its reads: everything through one queue, each to its end, on threads that stand
+    /// behind nobody.
+    pub(crate) fn like_agave() -> Self {
+        Self { nice: 0, inline_bytes: 0, ..Self::like_fifo() }
+    }
+}
+
+impl Server {
+    /// A ledger of mainnet's shape with so many accounts; its process is counted if there is something that does.
+    pub(crate) fn start(accounts: u32, callgrind: Option<&Callgrind>) -> Result<Self> {
+        let program = LedgerProcess::program()?;
+        let command = match callgrind {
+            None => Command::new(program),
+            Some(callgrind) => callgrind.command(&program),
+        };
+        let mut ledger = LedgerProcess::start_command(command, "again", "mainnet", accounts, &[])?;
+        ledger.line_after("ready")?;
+        Ok(Self { ledger, is_serving: false })
+    }
+
+    /// Serves so from now on.
+    pub(crate) fn serve(&mut self, settings: Settings) -> Result<Serving> {
+        if self.is_serving {
+            self.ledger.send_line("")?;
+            self.ledger.line_after("ended")?;
+        }
+        self.ledger.send_line(&serde_json::to_string(&settings)?)?;
+        self.is_serving = true;
+        Ok(serde_json::from_str(&self.ledger.line_after("serving ")?)?)
+    }
+
+    pub(crate) fn process(&self) -> Process {
+        Process(self.ledger.id())
+    }
+}
+
+/// Of this machine, as far as they are ours.
+pub(crate) fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}

@@ -1,0 +1,178 @@
+//! The suites of Agave's `accounts-cluster-bench`, program-accounts, every route of REST, an account and a list
+//! that the client has already (`-unchanged`, 304, beside the same as `-one`), and a mix of all methods: those that read accounts over the synthetic ledger, those that need transactions over `hydrant dev`.
+//!
+//! Rounds are short, so that there are several in the time (`Size::short`). The one route that writes is
+//! offered each transaction once, before the others.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use ::loadgen::{
+    Client, DiscoveryConfig, Endpoint, InputKinds, Inputs, LoadError, Mix, Process, Report,
+    RestSuite, RunLength, Stream, Suite, status_ok,
+};
+use anyhow::{Context, Result, ensure};
+use solana_signer::Signer as _;
+
+use super::Size;
+use super::rounds::{Case, Rounds};
+use super::server::Server;
+use crate::node::Node;
+use crate::protocol::Serving;
+use crate::{client, transfers};
+
+/// Connections of each suite.
+const CONNECTIONS: usize = 16;
+
+/// Those that need transactions.
+const HISTORY_SUITES: [Suite; 4] =
+    [Suite::Block, Suite::Blocks, Suite::Transaction, Suite::TransactionParsed];
+
+/// Its answer is a walk over the whole ledger: who reads metrics is one, and patient.
+const SINGLE_CONNECTION_SUITE: &str = "rest-metrics";
+
+/// How often, and how long after each other, it is looked for blocks that are final: thirteen seconds are usual.
+const POLLS_MAX: usize = 240;
+const POLL_INTERVAL: Duration = Duration::from_millis(250);
+
+/// The seed of the mix.
+const SEED: u64 = 1;
+
+pub(crate) fn run(server: &Server, serving: Serving, size: &Size) -> Result<()> {
+    println!("\nsuites: closed loop, {CONNECTIONS} connections; over the synthetic ledger");
+    measure(&account_cases(serving.rpc)?, server.process(), size)?;
+    let node = Node::start(&[])?;
+    println!("suites over hydrant dev, {} transactions", size.transactions);
+    let payers = send(node.rpc, size)?;
+    measure(&history_cases(node.rpc, u64::MAX, payers)?, Process(node.pid()), size)
+}
+
+fn measure(cases: &[Case], process: Process, size: &Size) -> Result<()> {
+    let short = Size { warm_up: size.warm_up.min(size.short / 5), measured: size.short, ..*size };
+    Rounds::measure(cases, process, &short, size.runs)?.print();
+    Ok(())
+}
+
+/// Those that read accounts, after a constant.
+pub(crate) fn account_cases(rpc: SocketAddr) -> Result<Vec<Case>> {
+    let suites = Suite::ALL.into_iter().filter(|suite| !HISTORY_SUITES.contains(suite));
+    let suites: Vec<Suite> = suites.collect();
+    let mut client = Client::open(rpc)?;
+    let needs = InputKinds::union(suites.iter().map(|suite| suite.required_inputs()));
+    let found = Inputs::discover(&mut client, needs, &DiscoveryConfig::default())?;
+    cases(rpc, &suites, (&mut client, &found), |suite| !suite.needs_history, "mix of accounts")
+}
+
+/// Those that need transactions, after a constant. Suites of slots get the last `slots_max`, suites of accounts get
+/// `accounts`: the history of one that other transactions touch too depends on how long the node has run.
+pub(crate) fn history_cases(
+    rpc: SocketAddr,
+    slots_max: u64,
+    accounts: Vec<String>,
+) -> Result<Vec<Case>> {
+    let mut client = Client::open(rpc)?;
+    let mut found = wait_for_finalized(&mut client, accounts)?;
+    found.slots.0 = found.slots.0.max((found.slots.1 + 1).saturating_sub(slots_max));
+    cases(
+        rpc,
+        &HISTORY_SUITES,
+        (&mut client, &found),
+        |suite| suite.needs_history,
+        "mix of history",
+    )
+}
+
+/// Transfers by `POST /v1/transactions`, each once, all of them executed. Returns the addresses that paid: each has
+/// the same number of transactions, up to one.
+pub(crate) fn send(rpc: SocketAddr, size: &Size) -> Result<Vec<String>> {
+    let mut client = client::Client::open(rpc)?;
+    let payers = transfers::fund_payers(&mut client, 8)?;
+    let signed = transfers::signed_transfers(&mut client, &payers, size.transactions)?;
+    let endpoint = Endpoint::from(rpc);
+    let path = "/v1/transactions?skipPreflight=true";
+    let mut requests = Vec::new();
+    let mut signatures = Vec::new();
+    for transaction in &signed {
+        let params = transfers::send_params(transaction, true)?;
+        let body = serde_json::json!({ "transaction": params[0] });
+        requests.push(endpoint.post(path, &body.to_string()));
+        let first = transaction.signatures.first().context("it is signed")?;
+        signatures.push(first.to_string());
+    }
+    let stream = Stream::closed_loop("rest-transactions-post", requests, CONNECTIONS);
+    let run = size.run_once(
+        rpc,
+        vec![Stream { classifier: status_ok, ..stream }],
+        RunLength::Once,
+        None,
+    )?;
+    let (counts, failure) = (run.stats[0].counts, &run.stats[0].failure);
+    ensure!(counts.failed() == 0, "{counts:?}, such as {failure:?}");
+    let mut report = Report::new("sent", Vec::new());
+    report.add(&[], &[run]);
+    print!("{}", report.table());
+    transfers::wait_for_all(&mut client, &signatures)?;
+    Ok(payers.iter().map(|payer| payer.pubkey().to_string()).collect())
+}
+
+fn cases(
+    address: SocketAddr,
+    suites: &[Suite],
+    (client, found): (&mut Client, &Inputs),
+    is_wanted: impl Fn(&RestSuite) -> bool,
+    name_of_mix: &str,
+) -> Result<Vec<Case>> {
+    let endpoint = Endpoint::from(address);
+    let case = |stream| Case { address, stream, constant: 0 };
+    let over_http = |name, requests, connections, judge| {
+        let stream = Stream::closed_loop(name, requests, connections);
+        case(Stream { classifier: judge, ..stream })
+    };
+    let health = endpoint.post("/health", "{}");
+    let mut cases = vec![over_http("constant", vec![health], CONNECTIONS, status_ok)];
+    for suite in suites {
+        let requests = suite.requests(client, found)?;
+        cases.push(case(Stream::closed_loop(suite.name(), requests, CONNECTIONS)));
+    }
+    for suite in RestSuite::ALL.iter().filter(|suite| is_wanted(suite)) {
+        let connections = if suite.name == SINGLE_CONNECTION_SUITE { 1 } else { CONNECTIONS };
+        let requests = suite.requests(client, found)?;
+        cases.push(over_http(suite.name, requests, connections, suite.classifier()));
+    }
+    let mixed = mixed(suites, found, &endpoint)?;
+    cases.push(case(Stream::closed_loop(name_of_mix, mixed, CONNECTIONS)));
+    Ok(cases)
+}
+
+/// Calls of all suites by their weights.
+fn mixed(suites: &[Suite], found: &Inputs, endpoint: &Endpoint) -> Result<Vec<Vec<u8>>, LoadError> {
+    let mut mix = Mix::new(SEED);
+    for suite in suites {
+        mix.add(suite.weight(), suite.method(), suite.params(found)?);
+    }
+    Ok(mix.requests(endpoint))
+}
+
+/// What there is to ask for, once its blocks are final, so that every round finds them as the others do: before,
+/// their answers are not kept.
+fn wait_for_finalized(client: &mut Client, addresses: Vec<String>) -> Result<Inputs> {
+    let wanted = DiscoveryConfig { addresses, ..DiscoveryConfig::default() };
+    let mut found = Inputs::default();
+    for _ in 0..POLLS_MAX {
+        if found.signatures.is_empty() {
+            // Routes of history ask for accounts, too.
+            found = Inputs::discover(client, InputKinds::ALL, &wanted)?;
+        }
+        let last = found.blocks.iter().max().copied().unwrap_or(u64::MAX);
+        if !found.signatures.is_empty() && is_final(client, last)? {
+            return Ok(found);
+        }
+        crate::node::sleep_for(POLL_INTERVAL);
+    }
+    None.context("no block with a transaction was final within a minute")
+}
+
+fn is_final(client: &mut Client, slot: u64) -> Result<bool> {
+    let reached = client.call("getSlot", &serde_json::json!([{ "commitment": "finalized" }]))?;
+    Ok(reached.as_u64().is_some_and(|reached| reached >= slot))
+}

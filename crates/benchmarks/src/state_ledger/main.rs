@@ -1,0 +1,79 @@
+//! One synthetic ledger in a process of its own, with the binary's allocator, for `bench state`:
+//! `state-ledger memory|rival|serve|again SHAPE ACCOUNTS [SLOTS]`; `again` is for `bench load`.
+//!
+//! Shape: what is measured goes to standard output: lines `figure NAME VALUE` for the one who started it, all
+//! others for people. `serve` tells where it answers JSON-RPC and goes on with the stream of writes
+//! once a line comes on standard input.
+//! Not here: requests and bars (`state.rs`, another process, so that resident memory is the ledger's alone).
+#![forbid(unsafe_code)]
+#![expect(clippy::print_stdout, reason = "what was measured is for whoever started it")]
+
+mod baseline;
+mod fixture;
+#[path = "../protocol.rs"]
+mod protocol;
+mod reads;
+mod serve;
+mod serve_repeatedly;
+mod stream;
+
+use std::io::{BufRead, stdin};
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+use loadgen::Process;
+use testkit::synthetic::{Synthetic, SyntheticConfig};
+
+use crate::fixture::LedgerFixture;
+use crate::protocol::SEED;
+
+// As the binary's.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> Result<()> {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let [mode, shape, accounts, rest @ ..] = args.as_slice() else {
+        bail!("usage: state-ledger memory|rival|serve|again mainnet|tokens ACCOUNTS [SLOTS]");
+    };
+    let accounts = accounts.parse().context("ACCOUNTS is a number")?;
+    let config = match shape.as_str() {
+        "mainnet" => SyntheticConfig::mainnet(SEED, accounts),
+        "tokens" => SyntheticConfig::tokens(SEED, accounts),
+        _ => bail!("{shape}: neither mainnet nor tokens"),
+    };
+    let ledger = Synthetic::new(config);
+    match mode.as_str() {
+        "memory" => LedgerFixture::new(&ledger)?.print_metrics(&ledger),
+        "rival" => baseline::run(&ledger),
+        "serve" => serve(&ledger, rest.first().map_or("0", String::as_str).parse()?),
+        "again" => serve_repeatedly::run(&LedgerFixture::new(&ledger)?.reader),
+        _ => bail!("{mode}: unknown"),
+    }
+}
+
+fn serve(ledger: &Synthetic, slots: u32) -> Result<()> {
+    let built = LedgerFixture::new(ledger)?;
+    built.print_metrics(ledger)?;
+    reads::run(ledger, &built.reader)?;
+    serve::run(&built.reader, || {
+        stdin().lock().read_line(&mut String::new())?;
+        Ok(())
+    })?;
+    if slots == 0 { Ok(()) } else { stream::run(ledger, built, slots) }
+}
+
+/// This process.
+fn own_process() -> Process {
+    Process(std::process::id())
+}
+
+/// A figure for whoever started us.
+fn print_metric(name: &str, value: f64) {
+    println!("figure {name} {value}");
+}
+
+#[expect(clippy::disallowed_methods, reason = "a benchmark measures real time")]
+fn now() -> Instant {
+    Instant::now()
+}

@@ -1,0 +1,116 @@
+//! The ledger behind the real server: every method as a client meets it, and a door that takes nothing.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use anyhow::Result;
+use chain_solana::{
+    AirdropError, ClusterInfo, History, HistoryLimits, Reader, SendError, Sender, Simulation,
+    SimulationError, SimulationRequest, TransactionService, VerifiedTransaction, View,
+};
+use pool::{ClientId, Limits, Pool, RateLimiter};
+use rpc::{Health, Listeners, Node, Socket, SystemClock, WebSocketHandler};
+use solana_epoch_schedule::EpochSchedule;
+use solana_hash::Hash;
+use solana_pubkey::Pubkey;
+use solana_rent::Rent;
+use solana_signature::Signature;
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+
+use crate::protocol::Settings;
+
+/// Serves on a free port, which it tells, until `wait` is over.
+pub(crate) fn run(reader: &Reader, wait: impl FnOnce() -> Result<()>) -> Result<()> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let listener = runtime.block_on(TcpListener::bind(("127.0.0.1", 0)))?;
+    println!("serving {}", listener.local_addr()?);
+    let (stop, stopped) = oneshot::channel::<()>();
+    let listeners = Listeners { rpc: listener, pubsub: None };
+    let node = Arc::new(node(reader)?);
+    let server = runtime.spawn(rpc::serve(node, Arc::new(NoPubSub), listeners, async {
+        // An error is the other end's, which is just as over.
+        let _ = stopped.await;
+    }));
+    let waited = wait();
+    drop(stop);
+    runtime.block_on(server)?;
+    waited
+}
+
+fn node(reader: &Reader) -> Result<Node> {
+    let key = |n| Pubkey::new_from_array([n; 32]);
+    let cluster = ClusterInfo {
+        genesis_hash: Hash::new_from_array([1; 32]),
+        genesis_unix_timestamp: 0,
+        identity: key(2),
+        vote_account: key(3),
+        faucet: key(4),
+        epoch_schedule: EpochSchedule::default(),
+        inflation: chain_solana::InflationSchedule::default(),
+        rent: Rent::default(),
+        lamports_per_signature: 5_000,
+        slot_ms: 400,
+        first_slot: 0,
+        shred_version: 1,
+        feature_set: 1,
+        features: Arc::default(),
+        rpc: None,
+        pubsub: None,
+        tpu: None,
+    };
+    let pool = Pool::new(pool::Config::default(), Arc::new(SystemClock::new()), || {})?;
+    Ok(Node {
+        cluster: Arc::new(cluster),
+        reader: reader.clone(),
+        history: Arc::new(History::new(HistoryLimits { slots_max: 1, bytes_max: 0 })),
+        transaction_service: Arc::new(RejectingTransactionService),
+        pool: Arc::new(pool),
+        response_cache: Arc::new(rpc::ResponseCache::new(1 << 24)),
+        clients: Arc::new(RateLimiter::new(Limits::default())),
+        health: Arc::new(Health::default()),
+        metrics: Arc::new(rpc::Metrics::new()),
+        config: rpc::Config::default(),
+    })
+}
+
+/// The same as it is told.
+pub(crate) fn node_with(reader: &Reader, settings: &Settings) -> Result<Node> {
+    let Settings { cpu_threads: threads, slice_us, nice, inline_bytes, cache_bytes, .. } =
+        *settings;
+    let config = pool::Config { threads, slice_us, nice, ..pool::Config::default() };
+    let pool = Pool::new(config, Arc::new(SystemClock::new()), move || {
+        // Of this thread alone, on Linux. Raising the value is always allowed.
+        let _ = rustix::process::setpriority_process(None, nice.into());
+    })?;
+    let (pool, answers) = (Arc::new(pool), Arc::new(rpc::ResponseCache::new(cache_bytes)));
+    let config = rpc::Config { inline_bytes_max: inline_bytes, ..rpc::Config::default() };
+    Ok(Node { pool, response_cache: answers, config, ..node(reader)? })
+}
+
+/// A door that is closed.
+struct RejectingTransactionService;
+
+impl TransactionService for RejectingTransactionService {
+    fn send(&self, _: Sender, _: VerifiedTransaction) -> Result<(), SendError> {
+        Err(SendError::Closed)
+    }
+
+    fn simulate(&self, _: &View, _: SimulationRequest) -> Result<Simulation, SimulationError> {
+        Err(SimulationError::Sanitize("this ledger executes nothing".to_owned()))
+    }
+
+    fn airdrop(&self, _: Sender, _: Pubkey, _: u64, _: Hash) -> Result<Signature, AirdropError> {
+        Err(SendError::Closed.into())
+    }
+}
+
+/// Says nothing over WebSocket.
+pub(crate) struct NoPubSub;
+
+impl WebSocketHandler for NoPubSub {
+    fn handle(self: Arc<Self>, _: Socket, _: ClientId) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        Box::pin(std::future::ready(()))
+    }
+}

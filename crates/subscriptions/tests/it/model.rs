@@ -1,0 +1,628 @@
+//! Random listeners that come, track sets, change them, fall behind, unsubscribe and go, while a
+//! ledger forks, leaves its forks and jumps: what each hears must be what a model says that scans all
+//! sets for every step of every walk. When all have gone, nothing is left.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use address::AddressTable;
+use ledger::{Address, AddressId, BlockId, Commitment, KeyKind};
+use rand::seq::{IndexedRandom, IteratorRandom};
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use subscriptions::{
+    Activation, AddressSet, AfterDelivery, CatchUp, CloseReason, Direction, Limits, Listener,
+    Message, Next, OwnerId, Position, Publication, ResumeFrom, SetChange, SetChangeResult,
+    SetSubscription, SlowConsumerPolicy, Stats, SubscribeError, SubscriptionId, Subscriptions,
+    Topic,
+};
+
+const LIMITS: Limits = Limits {
+    listeners_max: 8,
+    subscriptions_max: 30,
+    subscriptions_per_listener_max: 6,
+    addresses_max: 2_000,
+    addresses_per_listener_max: 400,
+    preallocated_ids: 0,
+    retained_steps: 40,
+    retained_bytes: 1 << 20,
+    unrooted_max: 1_000,
+    queue_messages_max: 40,
+    queue_bytes_max: 4_000,
+    queues_bytes_max: usize::MAX,
+};
+const ADDRESSES: u8 = 120;
+const FACETS: [KeyKind; 2] = [KeyKind(0), KeyKind(1)];
+const ROOT: BlockId = BlockId { slot: 0, bank: 0 };
+
+/// What was told of a step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct StepUpdate {
+    step: u64,
+    touched: Vec<u8>,
+}
+
+impl Message for StepUpdate {
+    type Conflated = Vec<Self>;
+
+    fn conflate(self, kept: &mut Self::Conflated) -> usize {
+        kept.push(self);
+        10
+    }
+}
+
+/// What a block touches, under both facets.
+type Body = [BTreeSet<u8>; 2];
+type Identity = (Commitment, u8);
+
+#[derive(Clone)]
+struct Logged {
+    number: u64,
+    commitment: Commitment,
+    direction: Direction,
+    block: BlockId,
+    body: Arc<Body>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Start {
+    After(u64),
+    /// Once the block is applied.
+    With(BlockId),
+}
+
+struct ModelSubscription {
+    id: SubscriptionId,
+    commitment: Commitment,
+    facet: usize,
+    conflates: bool,
+    starts: BTreeMap<u8, Start>,
+    /// Nothing of it is heard before this block.
+    waiting: Option<BlockId>,
+    expected: Vec<StepUpdate>,
+    received: Vec<StepUpdate>,
+    next_sequence: u64,
+}
+
+struct Client {
+    listener: Arc<Listener<Identity, StepUpdate, Body>>,
+    subscriptions: Vec<ModelSubscription>,
+}
+
+struct World {
+    rng: ChaCha8Rng,
+    table: Arc<AddressTable>,
+    subscriptions: Subscriptions<Identity, StepUpdate, Body>,
+    clients: Vec<Client>,
+    log: Vec<Logged>,
+    /// Blocks that may still be built on, with their parents.
+    tree: BTreeMap<BlockId, BlockId>,
+    tips: [BlockId; 3],
+    next_bank: u64,
+    closed: usize,
+    conflated: usize,
+    refused: usize,
+}
+
+fn address(n: u8) -> Address {
+    Address::from([n; 32])
+}
+
+fn topic(commitment: Commitment) -> Topic {
+    Topic(commitment as u16)
+}
+
+impl World {
+    fn new(seed: u64) -> Self {
+        let subscriptions = Subscriptions::new(LIMITS);
+        subscriptions.start_at(|_| ROOT);
+        Self {
+            rng: ChaCha8Rng::seed_from_u64(seed),
+            table: Arc::new(AddressTable::new(100_000, seed)),
+            subscriptions,
+            clients: Vec::new(),
+            log: Vec::new(),
+            tree: BTreeMap::from([(ROOT, ROOT)]),
+            tips: [ROOT; 3],
+            next_bank: 1,
+            closed: 0,
+            conflated: 0,
+            refused: 0,
+        }
+    }
+
+    fn random_set(&mut self) -> BTreeSet<u8> {
+        let count = *[0, 1, 3, 8, 60].choose(&mut self.rng).expect("some");
+        (0..count).map(|_| self.rng.random_range(0..ADDRESSES)).collect()
+    }
+
+    fn registered(&self, set: &BTreeSet<u8>) -> AddressSet {
+        AddressSet::register(&self.table, set.iter().map(|n| address(*n))).expect("room")
+    }
+
+    fn step(&mut self) {
+        match self.rng.random_range(0..100) {
+            0..30 => self.add_block(),
+            30..58 => self.advance(),
+            58..64 => self.connect(),
+            64..66 => self.disconnect(),
+            66..74 => self.subscribe_set(),
+            74..86 => self.change(),
+            86..89 => self.unsubscribe(),
+            _ => self.receive_messages(),
+        }
+    }
+
+    fn add_block(&mut self) {
+        let parent = *self.tree.keys().choose(&mut self.rng).expect("the root is there");
+        // Mostly on the newest one.
+        let newest = self.tips[0];
+        let parent = if self.rng.random_bool(0.8) { newest } else { parent };
+        let slot = parent.slot + self.rng.random_range(1..3);
+        let block = BlockId { slot, bank: self.next_bank };
+        self.next_bank += 1;
+        let body: Body = [self.random_set(), self.random_set()];
+        self.subscriptions
+            .add_block(block, parent, Arc::new(body), 1)
+            .expect("bounded by the roots below");
+        self.tree.insert(block, parent);
+    }
+
+    fn chain(&self, from: BlockId) -> Vec<BlockId> {
+        let mut chain = vec![from];
+        while let Some(parent) = self.tree.get(&chain[chain.len() - 1])
+            && *parent != chain[chain.len() - 1]
+        {
+            chain.push(*parent);
+        }
+        chain
+    }
+
+    fn advance(&mut self) {
+        let commitment = *Commitment::ALL.choose(&mut self.rng).expect("three");
+        let Some(to) = self.tree.keys().copied().choose(&mut self.rng) else { return };
+        // Commitments do not go back; a processed tip may change forks.
+        let sure = self.tips[(commitment as usize + 1).min(2)];
+        if !self.chain(to).contains(&sure)
+            || (commitment != Commitment::Processed
+                && !self.chain(to).contains(&self.tips[commitment as usize]))
+        {
+            return;
+        }
+        let steps = self.subscriptions.advance(commitment, to).expect("it is in the tree");
+        for step in steps.iter() {
+            self.log.push(Logged {
+                number: step.number,
+                commitment: step.commitment,
+                direction: step.direction,
+                block: step.block,
+                body: Arc::clone(&step.body),
+            });
+            for (facet, name) in FACETS.iter().enumerate() {
+                let ids = step.body[facet]
+                    .iter()
+                    .filter_map(|n| Some((self.table.lookup(&address(*n))?.0, u32::from(*n))));
+                let ids: Vec<_> = ids.collect();
+                let topic = topic(step.commitment);
+                let found =
+                    self.subscriptions.matches().matching_sets(topic, *name, step.number, ids);
+                self.subscriptions.deliver(found.into_iter().map(|(wanted, touched)| {
+                    Publication {
+                        subscription: wanted.id,
+                        body: StepUpdate {
+                            step: step.number,
+                            touched: touched.into_iter().map(|n| n as u8).collect(),
+                        },
+                        bytes: 10,
+                        at: Position(step.number),
+                        after_delivery: AfterDelivery::Continue,
+                    }
+                }));
+            }
+            let (logged, level) = (self.log.len() - 1, step.commitment as usize);
+            self.tips[level] = match step.direction {
+                Direction::Applied => step.block,
+                Direction::Reverted => self.tree[&step.block],
+            };
+            for sub in self.clients.iter_mut().flat_map(|client| &mut client.subscriptions) {
+                sub.expect_step(&self.log[logged]);
+            }
+        }
+        drop(steps);
+        if commitment == Commitment::Finalized {
+            let kept: Vec<_> =
+                self.tree.keys().copied().filter(|of| self.chain(*of).contains(&to)).collect();
+            self.tree.retain(|block, _| kept.contains(block));
+            self.tree.insert(to, to);
+        }
+    }
+
+    fn connect(&mut self) {
+        match self.subscriptions.listen(OwnerId::default(), || ()) {
+            Ok(listener) => {
+                self.clients
+                    .push(Client { listener: Arc::new(listener), subscriptions: Vec::new() });
+            }
+            Err(full) => assert_eq!((full.limit, self.clients.len()), (8, 8)),
+        }
+    }
+
+    fn disconnect(&mut self) {
+        if let Some(at) = (0..self.clients.len()).choose(&mut self.rng) {
+            self.clients.swap_remove(at);
+        }
+    }
+
+    fn subscribe_set(&mut self) {
+        let Some(at) = (0..self.clients.len()).choose(&mut self.rng) else { return };
+        let commitment = *Commitment::ALL.choose(&mut self.rng).expect("three");
+        let facet = self.rng.random_range(0..2);
+        let set = self.random_set();
+        let conflates = self.rng.random_bool(0.5);
+        let wish = SetSubscription {
+            identity: (commitment, facet as u8),
+            topic: topic(commitment),
+            key_kind: FACETS[facet],
+            set: self.registered(&set),
+            slow_consumer_policy: if conflates {
+                SlowConsumerPolicy::Conflate
+            } else {
+                SlowConsumerPolicy::Close
+            },
+        };
+        let part = match self.clients[at].listener.subscribe_set(wish) {
+            Ok(part) => part,
+            Err(refused) => return self.check_refusal(at, refused, set.len()),
+        };
+        let sub = ModelSubscription {
+            id: part.subscription,
+            commitment,
+            facet,
+            conflates,
+            starts: BTreeMap::new(),
+            waiting: None,
+            expected: Vec::new(),
+            received: Vec::new(),
+            next_sequence: 0,
+        };
+        self.clients[at].subscriptions.push(sub);
+        let last = self.clients[at].subscriptions.len() - 1;
+        self.start(at, last, part, &set);
+    }
+
+    fn check_refusal(&mut self, at: usize, refused: SubscribeError, more: usize) {
+        self.refused += 1;
+        let client = &self.clients[at];
+        match refused {
+            SubscribeError::ListenerFull { limit } => assert_eq!(client.subscriptions.len(), limit),
+            SubscribeError::NodeFull { limit } => {
+                assert_eq!(
+                    self.clients.iter().map(|client| client.subscriptions.len()).sum::<usize>(),
+                    limit
+                );
+            }
+            SubscribeError::ListenerAddressesFull { limit } => {
+                let has: usize = client.subscriptions.iter().map(|sub| sub.starts.len()).sum();
+                assert_eq!(has, client.listener.tracked_addresses());
+                assert!(has + more > limit);
+            }
+            SubscribeError::Closed(_) => self.drop_client(at),
+            refused => panic!("{refused}"),
+        }
+    }
+
+    fn drop_client(&mut self, at: usize) {
+        assert!(matches!(
+            self.clients[at].listener.closed(),
+            Some(CloseReason::MessagesFull { .. } | CloseReason::BytesFull { .. })
+        ));
+        let waited = |sub: &ModelSubscription| sub.expected.len() - sub.received.len();
+        let waiting: usize = self.clients[at].subscriptions.iter().map(waited).sum();
+        assert!(waiting > LIMITS.queue_messages_max, "{waiting} waited");
+        assert!(self.clients[at].subscriptions.iter().any(|sub| !sub.conflates));
+        self.closed += 1;
+        self.clients.swap_remove(at);
+    }
+
+    /// Starts a part from some block: the present, a kept one, or one ahead.
+    fn start(&mut self, at: usize, sub: usize, part: Activation, added: &BTreeSet<u8>) {
+        let commitment = self.clients[at].subscriptions[sub].commitment;
+        let tip = self.tips[commitment as usize];
+        let mut from = ResumeFrom::Block(match self.rng.random_range(0..4) {
+            0 => self.log_block(commitment).unwrap_or(tip),
+            1 => self.ahead_of(tip).unwrap_or(tip),
+            _ => tip,
+        });
+        if let Some(block) = self.clients[at].subscriptions[sub].waiting {
+            from = ResumeFrom::Block(block);
+        }
+        let ResumeFrom::Block(block) = from else { unreachable!() };
+        let client = &mut self.clients[at];
+        let begun = &mut client.subscriptions[sub];
+        let mut steps_told = Vec::new();
+        loop {
+            match client.listener.catch_up(part, commitment, from) {
+                CatchUp::Live => break,
+                CatchUp::Expired if matches!(from, ResumeFrom::Block(block) if block != tip) => {
+                    from = ResumeFrom::Block(tip);
+                    continue;
+                }
+                CatchUp::Expired => panic!("the tip is kept"),
+                CatchUp::Steps(steps) => {
+                    for step in steps {
+                        let touched = &step.body[begun.facet];
+                        let touched: Vec<u8> = touched.intersection(added).copied().collect();
+                        if !touched.is_empty() {
+                            steps_told.push(StepUpdate { step: step.number, touched });
+                        }
+                        from = ResumeFrom::Step(step.number);
+                    }
+                }
+            }
+        }
+        let of = |logged: &&Logged| logged.commitment == commitment;
+        let applied = |logged: &&Logged| {
+            of(logged) && logged.direction == Direction::Applied && logged.block == block
+        };
+        let stand = self.log.iter().rev().find(applied).map(|logged| logged.number);
+        let newest = self.log.last().map_or(0, |logged| logged.number);
+        let (start, kept) = match stand {
+            Some(number) if matches!(from, ResumeFrom::Step(_)) || block == tip => (number, true),
+            None if block == tip => (0, true), // the root that all began on
+            Some(_) => (newest, false),        // too long ago: it began at the tip
+            None if block.slot > tip.slot => {
+                added.iter().for_each(|n| {
+                    begun.starts.insert(*n, Start::With(block));
+                });
+                begun.waiting = Some(block);
+                return assert!(steps_told.is_empty());
+            }
+            None => (newest, false),
+        };
+        if kept {
+            let after = self.log.iter().filter(of).filter(|logged| logged.number > start);
+            let told: Vec<StepUpdate> = after
+                .filter_map(|logged| expected_update(logged, begun.facet, |n| added.contains(&n)))
+                .collect();
+            assert_eq!(steps_told, told);
+        }
+        added.iter().for_each(|n| {
+            begun.starts.insert(*n, Start::After(newest));
+        });
+    }
+
+    fn log_block(&mut self, commitment: Commitment) -> Option<BlockId> {
+        let of = |logged: &&Logged| {
+            logged.commitment == commitment && logged.direction == Direction::Applied
+        };
+        Some(self.log.iter().rev().filter(of).take(20).choose(&mut self.rng)?.block)
+    }
+
+    fn ahead_of(&mut self, tip: BlockId) -> Option<BlockId> {
+        let ahead: Vec<_> = self.tree.keys().copied().filter(|of| of.slot > tip.slot).collect();
+        let ahead: Vec<_> = ahead.into_iter().filter(|of| self.chain(*of).contains(&tip)).collect();
+        ahead.choose(&mut self.rng).copied()
+    }
+
+    fn random_sub(&mut self) -> Option<(usize, usize)> {
+        let all = self.clients.iter().enumerate();
+        let all =
+            all.flat_map(|(at, client)| (0..client.subscriptions.len()).map(move |sub| (at, sub)));
+        all.choose(&mut self.rng)
+    }
+
+    fn change(&mut self) {
+        let Some((at, sub)) = self.random_sub() else { return };
+        let set = self.random_set();
+        let had: BTreeSet<u8> =
+            self.clients[at].subscriptions[sub].starts.keys().copied().collect();
+        let given = self.registered(&set);
+        let (change, now): (_, BTreeSet<u8>) = match self.rng.random_range(0..3) {
+            0 => (SetChange::Add(given), had.union(&set).copied().collect()),
+            1 => (SetChange::Remove(given), had.difference(&set).copied().collect()),
+            _ => (SetChange::Replace(given), set),
+        };
+        let id = self.clients[at].subscriptions[sub].id;
+        let changed = match change_set(&self.clients[at].listener, id, change) {
+            Ok(changed) => changed,
+            Err(refused) => {
+                return self.check_refusal(at, refused, now.len().saturating_sub(had.len()));
+            }
+        };
+        let added: BTreeSet<u8> = now.difference(&had).copied().collect();
+        let ids: BTreeSet<AddressId> =
+            added.iter().filter_map(|n| self.table.lookup(&address(*n))).collect();
+        assert!(changed.added.ids().eq(ids.iter().copied()));
+        assert_eq!((changed.len, changed.removed), (now.len(), had.difference(&now).count()));
+        self.clients[at].subscriptions[sub].starts.retain(|n, _| now.contains(n));
+        match changed.activation {
+            Some(part) => self.start(at, sub, part, &added),
+            None => assert!(added.is_empty()),
+        }
+    }
+
+    fn unsubscribe(&mut self) {
+        let Some((at, sub)) = self.random_sub() else { return };
+        if self.clients[at].listener.closed().is_some() {
+            return self.drop_client(at); // while all that it missed is counted
+        }
+        let ended = self.clients[at].subscriptions.swap_remove(sub);
+        let ending = self.clients[at].listener.start_unsubscribe(ended.id);
+        let mut ending = ending.expect("it has it");
+        (0..self.rng.random_range(0..4)).for_each(|_| {
+            ending.step();
+        });
+        drop(ending); // does the rest
+        assert!(!self.clients[at].listener.unsubscribe(ended.id));
+    }
+
+    fn receive_messages(&mut self) {
+        let Some(at) = (0..self.clients.len()).choose(&mut self.rng) else { return };
+        let count = self.rng.random_range(0..60);
+        for _ in 0..count {
+            let client = &mut self.clients[at];
+            match client.listener.next() {
+                Next::Message(told) => {
+                    client.subscription(told.subscription).receive(told.sequence, [told.body]);
+                }
+                Next::Conflated(conflated) => {
+                    assert_eq!(conflated.messages, conflated.state.len() as u64);
+                    let first = conflated.sequence + 1 - conflated.messages;
+                    client.subscription(conflated.subscription).receive(first, conflated.state);
+                    self.conflated += 1;
+                }
+                Next::Closed(_) => return self.drop_client(at),
+                Next::Empty => {
+                    for sub in &client.subscriptions {
+                        assert_eq!(sub.received, sub.expected);
+                    }
+                    return;
+                }
+            }
+        }
+    }
+}
+
+impl Client {
+    fn subscription(&mut self, id: SubscriptionId) -> &mut ModelSubscription {
+        self.subscriptions.iter_mut().find(|sub| sub.id == id).expect("it has it")
+    }
+}
+
+fn expected_update(
+    logged: &Logged,
+    facet: usize,
+    wants: impl Fn(u8) -> bool,
+) -> Option<StepUpdate> {
+    let touched: Vec<u8> = logged.body[facet].iter().copied().filter(|n| wants(*n)).collect();
+    (!touched.is_empty()).then_some(StepUpdate { step: logged.number, touched })
+}
+
+impl ModelSubscription {
+    /// The model of what is told.
+    fn expect_step(&mut self, logged: &Logged) {
+        if logged.commitment != self.commitment {
+            return;
+        }
+        if logged.direction == Direction::Applied {
+            // One that waits for a block that is left aside begins with the first from its slot on.
+            let after = |block: BlockId| {
+                let is_it = block == logged.block;
+                let comes = block.slot <= logged.block.slot;
+                comes.then(|| if is_it { logged.number } else { logged.number - 1 })
+            };
+            self.waiting = self.waiting.filter(|block| after(*block).is_none());
+            for start in self.starts.values_mut() {
+                if let Start::With(block) = start
+                    && let Some(number) = after(*block)
+                {
+                    *start = Start::After(number);
+                }
+            }
+        }
+        let wants = |n: u8| match self.starts.get(&n) {
+            Some(Start::After(number)) => *number < logged.number,
+            Some(Start::With(_)) | None => false,
+        };
+        self.expected.extend(expected_update(logged, self.facet, wants));
+    }
+
+    fn receive(&mut self, first: u64, told: impl IntoIterator<Item = StepUpdate>) {
+        for (told, sequence) in told.into_iter().zip(first..) {
+            assert_eq!(sequence, self.next_sequence, "none left out");
+            self.next_sequence += 1;
+            self.received.push(told);
+            let at = self.received.len() - 1;
+            assert_eq!(self.received[at], self.expected[at]);
+        }
+    }
+}
+
+/// Changes a set, all steps at once.
+fn change_set(
+    listener: &Arc<Listener<Identity, StepUpdate, Body>>,
+    of: SubscriptionId,
+    change: SetChange,
+) -> Result<SetChangeResult, SubscribeError> {
+    let mut changing = listener.start_set_update(of, change)?;
+    loop {
+        if let Some(changed) = changing.step()? {
+            return Ok(changed);
+        }
+    }
+}
+
+#[test]
+fn every_listener_hears_what_a_scan_of_all_sets_says_and_nothing_is_left() {
+    let (mut closed, mut conflated, mut refused) = (0, 0, 0);
+    for seed in 0..60 {
+        let mut world = World::new(seed);
+        for _ in 0..1_500 {
+            world.step();
+        }
+        let counts = world.subscriptions.stats();
+        let subs = || world.clients.iter().flat_map(|client| &client.subscriptions);
+        assert_eq!(counts.listeners, world.clients.len());
+        assert_eq!(counts.subscriptions, subs().count());
+        assert!(counts.distinct <= counts.subscriptions);
+        closed += world.closed;
+        conflated += world.conflated;
+        refused += world.refused;
+        world.clients.clear();
+        let kept = Stats { retained_bytes: counts.retained_bytes, ..Stats::default() };
+        assert_eq!(world.subscriptions.stats(), kept, "seed {seed}");
+        assert!(world.subscriptions.is_idle() && world.table.is_empty(), "seed {seed}");
+    }
+    assert!(closed > 10 && conflated > 10 && refused > 10, "{closed} {conflated} {refused}");
+}
+
+#[test]
+fn a_change_or_an_end_that_is_dropped_midway_leaves_nothing() {
+    let many = |first: u32| {
+        (first..first + 3_000).map(|n| {
+            let mut bytes = [0; 32];
+            bytes[..4].copy_from_slice(&n.to_be_bytes());
+            Address::from(bytes)
+        })
+    };
+    let table = Arc::new(AddressTable::new(100_000, 1));
+    let registered = |first| AddressSet::register(&table, many(first)).expect("room");
+    let limits = Limits { addresses_max: 100_000, addresses_per_listener_max: 100_000, ..LIMITS };
+    let subs = Subscriptions::<Identity, StepUpdate, Body>::new(limits);
+    subs.start_at(|_| ROOT);
+    let mut done = 0;
+    for steps in 0..40 {
+        let changes: [fn(AddressSet) -> SetChange; 3] =
+            [SetChange::Add, SetChange::Remove, SetChange::Replace];
+        for change in changes {
+            let listener = Arc::new(subs.listen(OwnerId::default(), || ()).expect("room"));
+            let wish = SetSubscription {
+                identity: (Commitment::Confirmed, 0),
+                topic: Topic(0),
+                key_kind: FACETS[0],
+                set: registered(0),
+                slow_consumer_policy: SlowConsumerPolicy::Close,
+            };
+            let part = listener.subscribe_set(wish).expect("room");
+            let change = change(registered(1_500));
+            let mut changing =
+                listener.start_set_update(part.subscription, change).expect("it has it");
+            let came_to = (0..steps).find_map(|_| changing.step().expect("room"));
+            done += usize::from(came_to.is_some());
+            drop(changing);
+            assert_eq!(
+                table.len(),
+                listener.tracked_addresses(),
+                "all that is counted on is in the set"
+            );
+            let ending = listener.start_unsubscribe(part.subscription);
+            let mut ending = ending.expect("it has it");
+            (0..steps).for_each(|_| {
+                ending.step();
+            });
+            drop((ending, listener));
+            assert!(subs.is_idle() && table.is_empty());
+        }
+    }
+    assert!(done > 0, "forty steps are enough for some");
+}

@@ -1,0 +1,480 @@
+//! From the queue to the ledger: repetitions dropped, shapes and signatures checked, in batches, on
+//! threads of their own.
+//!
+//! Shape: a thread takes a batch, cheapest checks first: repeated → plausible → decoded → executed
+//! already → signatures → the ledger's door → the relay, if there is one.
+//! Bounds: one batch of 64 for each thread, and [`PENDING_MAX`] that are checked and wait for room in the ledger's queue,
+//! about 4 KiB each. While something of a client is held, nothing more of that client is taken, so that the fair
+//! queue in front fills up and decides what is refused; what other clients sent goes on. After `hand_over_ms` what is
+//! held is refused itself.
+//! Invariant: what is taken from the queue is accepted or counted under a cause, and the transactions of one client
+//! that a thread holds stay in order.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use chain_solana::{
+    History, SendError, Sender, TransactionService, VerifiedTransaction, VerifyError,
+};
+use pool::ClientId;
+use solana_transaction::versioned::VersionedTransaction;
+
+use crate::clock;
+use crate::config::Config;
+use crate::counters::{Counters, DropReason, VerifyStep, VerifyStepTimes};
+use crate::dedup::DedupFilter;
+use crate::fair_queue::FairQueue;
+use crate::forwarder::Forwarder;
+use crate::sanitize::precheck;
+use crate::transaction::ReceivedTransaction;
+
+/// Transactions that a thread takes at once.
+const BATCH: usize = 64;
+/// How long a thread waits for work before it looks around.
+const POP_TIMEOUT: Duration = Duration::from_millis(100);
+/// Transactions that a thread holds until the ledger has room for them.
+const PENDING_MAX: usize = 1_024;
+/// How long it waits before it asks a full ledger again.
+const LEDGER_RETRY_BACKOFF: Duration = Duration::from_millis(1);
+
+/// What all threads share.
+struct Shared {
+    config: Arc<Config>,
+    queue: Arc<FairQueue>,
+    counters: Arc<Counters>,
+    dedup: DedupFilter,
+    transaction_service: Arc<dyn TransactionService>,
+    history: Option<Arc<History>>,
+    forwarder: Option<Arc<Forwarder>>,
+    is_ending: AtomicBool,
+}
+
+/// The threads between the queue and the ledger.
+pub struct SigVerifyStage {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl SigVerifyStage {
+    /// Starts `config.verify_threads` of them.
+    ///
+    /// `history` says what has been executed already; `relay` gets what the ledger took.
+    /// Errors: the system gives no more threads.
+    pub fn start(
+        config: Arc<Config>,
+        queue: Arc<FairQueue>,
+        counters: Arc<Counters>,
+        door: Arc<dyn TransactionService>,
+        history: Option<Arc<History>>,
+        relay: Option<Arc<Forwarder>>,
+    ) -> std::io::Result<Self> {
+        let repeat = Duration::from_millis(config.repeat_ms);
+        let shared = Arc::new(Shared {
+            dedup: DedupFilter::new(config.repeats_max, repeat, clock::now()),
+            queue,
+            counters,
+            transaction_service: door,
+            history,
+            forwarder: relay,
+            is_ending: AtomicBool::new(false),
+            config,
+        });
+        let mut stages = Self { shared, threads: Vec::new() };
+        for number in 0..stages.shared.config.verify_threads {
+            let shared = Arc::clone(&stages.shared);
+            let thread = std::thread::Builder::new().name(format!("verify-{number}"));
+            // What was started ends with `stages` if this one does not start.
+            stages.threads.push(thread.spawn(move || shared.run())?);
+        }
+        Ok(stages)
+    }
+}
+
+impl Drop for SigVerifyStage {
+    fn drop(&mut self) {
+        self.shared.is_ending.store(true, Ordering::Relaxed);
+        self.shared.queue.close();
+        for thread in self.threads.drain(..) {
+            // A panic of it has been told by its hook already.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Shared {
+    fn run(&self) {
+        let mut batch = Vec::with_capacity(BATCH);
+        let mut held = VecDeque::new();
+        loop {
+            let is_open = self.pop(&mut batch, &held);
+            if !is_open && held.is_empty() {
+                return;
+            }
+            let mut watch = StageTimer::start();
+            self.dedup.rotate(watch.started_at);
+            // What came first goes first.
+            self.hand_over_pending(&mut held, watch.started_at);
+            watch.record_step(VerifyStep::HandOver);
+            for (received, sender) in batch.drain(..) {
+                if let Err(cause) = self.handle(received, sender, &mut held, &mut watch) {
+                    self.counters.refuse(cause);
+                }
+            }
+            self.counters.record_steps(&watch.steps);
+        }
+    }
+
+    /// Takes a batch of clients of which nothing is held. False once there will be no more.
+    fn pop(
+        &self,
+        batch: &mut Vec<(ReceivedTransaction, Sender)>,
+        held: &VecDeque<CheckedTransaction>,
+    ) -> bool {
+        if held.is_empty() {
+            return self.queue.pop(batch, BATCH, POP_TIMEOUT);
+        }
+        let mut full: Vec<ClientId> = held.iter().map(|checked| checked.sender.client).collect();
+        full.sort_unstable();
+        full.dedup();
+        let room = BATCH.min(PENDING_MAX.saturating_sub(held.len()));
+        let is_open = self.queue.pop_except(batch, room, &full);
+        if batch.is_empty() {
+            std::thread::park_timeout(LEDGER_RETRY_BACKOFF);
+        }
+        is_open
+    }
+
+    /// All the way of one transaction, or until it is held.
+    fn handle(
+        &self,
+        received: ReceivedTransaction,
+        sender: Sender,
+        held: &mut VecDeque<CheckedTransaction>,
+        watch: &mut StageTimer,
+    ) -> Result<(), DropReason> {
+        let mark = self.dedup.insert(&received.bytes);
+        watch.record_step(VerifyStep::Repeated);
+        let mark = mark.ok_or(DropReason::Repeated)?;
+        let verified = self.check(&received.bytes, watch)?;
+        let checked = CheckedTransaction {
+            verified,
+            received,
+            sender,
+            fingerprint: mark,
+            since: watch.last_step_at,
+        };
+        let is_overtaking = held.iter().any(|other| other.sender.client == sender.client);
+        let handed_over =
+            if is_overtaking { Err(HandOverError::Full) } else { self.hand_over(&checked) };
+        watch.record_step(VerifyStep::HandOver);
+        match handed_over {
+            Ok(()) => Ok(()),
+            Err(HandOverError::Full) => {
+                held.push_back(checked);
+                Ok(())
+            }
+            Err(HandOverError::Closed) => Err(DropReason::Closed),
+        }
+    }
+
+    /// Tries again what was held, and refuses what has waited for too long.
+    fn hand_over_pending(&self, held: &mut VecDeque<CheckedTransaction>, now: Instant) {
+        let patience = Duration::from_millis(self.config.hand_over_ms);
+        let is_ending = self.is_ending.load(Ordering::Relaxed);
+        // Whose share is full: what else they have here need not be tried.
+        let mut full: Vec<ClientId> = Vec::new();
+        for checked in std::mem::take(held) {
+            let client = checked.sender.client;
+            let tried = if full.contains(&client) {
+                Err(HandOverError::Full)
+            } else {
+                self.hand_over(&checked)
+            };
+            match tried {
+                Ok(()) => {}
+                Err(HandOverError::Closed) => self.counters.refuse(DropReason::Closed),
+                Err(HandOverError::Full) => {
+                    if is_ending || now.saturating_duration_since(checked.since) >= patience {
+                        // It may come again.
+                        self.dedup.forget(checked.fingerprint);
+                        self.counters.refuse(DropReason::LedgerFull);
+                    } else {
+                        full.push(client);
+                        held.push_back(checked);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Gives a transaction to the ledger.
+    fn hand_over(&self, checked: &CheckedTransaction) -> Result<(), HandOverError> {
+        let CheckedTransaction { verified, received, sender, fingerprint: mark, .. } = checked;
+        // A copy costs a hundredth of the check, and a full queue drops what it refuses.
+        match self.transaction_service.send(*sender, verified.clone()) {
+            Ok(()) => {}
+            Err(SendError::QueueFull { .. }) => return Err(HandOverError::Full),
+            Err(SendError::Closed) => {
+                self.dedup.forget(*mark);
+                return Err(HandOverError::Closed);
+            }
+        }
+        let now = clock::now();
+        self.counters.accept(now.saturating_duration_since(received.since));
+        if let Some(relay) = &self.forwarder {
+            let blockhash = *verified.transaction().message.recent_blockhash();
+            relay.forward(&received.bytes, blockhash, now);
+        }
+        Ok(())
+    }
+
+    fn check(
+        &self,
+        bytes: &[u8],
+        watch: &mut StageTimer,
+    ) -> Result<VerifiedTransaction, DropReason> {
+        let decoded = decode(bytes);
+        watch.record_step(VerifyStep::Shape);
+        let transaction = decoded.ok_or(DropReason::Malformed)?;
+        let is_executed = match (&self.history, transaction.signatures.first()) {
+            (Some(history), Some(signature)) => history.snapshot().transaction(signature).is_some(),
+            _ => false,
+        };
+        watch.record_step(VerifyStep::Executed);
+        if is_executed {
+            return Err(DropReason::Executed);
+        }
+        let verified = VerifiedTransaction::verify(transaction).map_err(|err| match err {
+            VerifyError::Sanitize(_) => DropReason::Malformed,
+            VerifyError::Signature => DropReason::Signature,
+        });
+        watch.record_step(VerifyStep::Signatures);
+        verified
+    }
+}
+
+/// A transaction that is good and is not in the ledger's queue yet.
+struct CheckedTransaction {
+    verified: VerifiedTransaction,
+    received: ReceivedTransaction,
+    sender: Sender,
+    /// By which its repetitions are known.
+    fingerprint: u64,
+    /// Since when it could be handed over.
+    since: Instant,
+}
+
+/// Why the ledger did not take a transaction.
+enum HandOverError {
+    /// There is no room for it now.
+    Full,
+    /// It has ended.
+    Closed,
+}
+
+fn decode(bytes: &[u8]) -> Option<VersionedTransaction> {
+    precheck(bytes).then(|| wincode::deserialize_exact(bytes).ok())?
+}
+
+/// Where a batch's time goes: one look at the clock a step.
+struct StageTimer {
+    started_at: Instant,
+    last_step_at: Instant,
+    steps: VerifyStepTimes,
+}
+
+impl StageTimer {
+    fn start() -> Self {
+        let now = clock::now();
+        Self { started_at: now, last_step_at: now, steps: VerifyStepTimes::default() }
+    }
+
+    fn record_step(&mut self, step: VerifyStep) {
+        let now = clock::now();
+        self.steps.add(step, now.saturating_duration_since(self.last_step_at));
+        self.last_step_at = now;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use chain_solana::{
+        AirdropError, QueueBound, Simulation, SimulationError, SimulationRequest, View,
+    };
+    use parking_lot::Mutex;
+    use solana_hash::Hash;
+    use solana_keypair::Keypair;
+    use solana_message::{Message, VersionedMessage};
+    use solana_pubkey::Pubkey;
+    use solana_signature::Signature;
+    use solana_signer::Signer;
+
+    use super::*;
+    use crate::transaction::{PeerId, TransactionSink};
+
+    /// A ledger with room for that number of transactions, and none for one client.
+    struct BoundedLedger {
+        left: Mutex<usize>,
+        full_for: Option<ClientId>,
+        taken: Mutex<Vec<(Sender, Signature)>>,
+    }
+
+    impl BoundedLedger {
+        fn new(left: usize) -> Self {
+            Self { left: Mutex::new(left), full_for: None, taken: Mutex::default() }
+        }
+    }
+
+    impl TransactionService for BoundedLedger {
+        fn send(&self, sender: Sender, transaction: VerifiedTransaction) -> Result<(), SendError> {
+            let mut left = self.left.lock();
+            if *left == 0 || self.full_for == Some(sender.client) {
+                let bound = QueueBound::ClientTransactions;
+                return Err(SendError::QueueFull { bound, queued: 0, limit: 0 });
+            }
+            *left -= 1;
+            self.taken.lock().push((sender, transaction.signature()));
+            Ok(())
+        }
+
+        fn simulate(&self, _: &View, _: SimulationRequest) -> Result<Simulation, SimulationError> {
+            Err(SimulationError::Panicked)
+        }
+
+        fn airdrop(
+            &self,
+            _: Sender,
+            _: Pubkey,
+            _: u64,
+            _: Hash,
+        ) -> Result<Signature, AirdropError> {
+            Err(SendError::Closed.into())
+        }
+    }
+
+    fn transfer(lamports: u64) -> Vec<u8> {
+        let payer = Keypair::new();
+        let to = Pubkey::new_from_array([3; 32]);
+        let transfer =
+            solana_system_interface::instruction::transfer(&payer.pubkey(), &to, lamports);
+        let message = Message::new(&[transfer], Some(&payer.pubkey()));
+        let transaction =
+            VersionedTransaction::try_new(VersionedMessage::Legacy(message), &[&payer]);
+        wincode::serialize(&transaction.expect("signed")).expect("fits")
+    }
+
+    /// Puts transactions through, and says what was counted.
+    fn run(room: usize, transactions: Vec<Vec<u8>>) -> (u64, Vec<(&'static str, u64)>) {
+        let config = Arc::new(Config { hand_over_ms: 5, ..Config::default() });
+        let counters = Arc::<Counters>::default();
+        let queue = Arc::new(FairQueue::new(1_000, Arc::clone(&counters)));
+        let since = clock::now();
+        let mut batch: Vec<_> = transactions
+            .into_iter()
+            .map(|bytes| ReceivedTransaction { bytes: Bytes::from(bytes), peer: PeerId(0), since })
+            .collect();
+        queue.push_batch(&mut batch);
+        let door = Arc::new(BoundedLedger::new(room));
+        queue.close();
+        let stages = SigVerifyStage::start(config, queue, Arc::clone(&counters), door, None, None);
+        for thread in stages.expect("threads").threads.drain(..) {
+            thread.join().expect("no panic");
+        }
+        let figures = counters.snapshot();
+        let causes = figures.drop_reasons().collect();
+        (figures.accepted, causes)
+    }
+
+    #[test]
+    fn every_transaction_is_accepted_or_counted() {
+        let good = transfer(1);
+        let mut unsigned = transfer(2);
+        unsigned[1] ^= 1;
+        let mut longer = transfer(3);
+        longer.push(0);
+        let garbage = vec![7; 300];
+        let all = vec![good.clone(), good.clone(), unsigned, longer, garbage, good, transfer(4)];
+        let refused = vec![("repeated", 2), ("malformed", 2), ("signature", 1)];
+        assert_eq!(run(100, all), (2, refused));
+    }
+
+    #[test]
+    fn a_full_ledger_refuses_after_a_while_and_forgets_that_it_saw_it() {
+        let one = transfer(1);
+        assert_eq!(run(1, vec![one, transfer(2)]), (1, vec![("ledger_full", 1)]));
+        // While it waits its repetition is one; once it was refused it may come again.
+        let config = Arc::new(Config { hand_over_ms: 5, ..Config::default() });
+        let counters = Arc::<Counters>::default();
+        let queue = Arc::new(FairQueue::new(1_000, Arc::clone(&counters)));
+        let (door, outlet) = (Arc::new(BoundedLedger::new(0)), Arc::clone(&queue));
+        let stages = SigVerifyStage::start(config, queue, Arc::clone(&counters), door, None, None);
+        let stages = stages.expect("threads");
+        let (bytes, deadline) = (transfer(2), clock::now() + Duration::from_secs(60));
+        for refused in 1..=2 {
+            let bytes = Bytes::from(bytes.clone());
+            outlet.push_batch(&mut vec![ReceivedTransaction {
+                bytes,
+                peer: PeerId(0),
+                since: clock::now(),
+            }]);
+            while counters.snapshot().refused(DropReason::LedgerFull) < refused {
+                assert!(clock::now() < deadline, "it is not refused");
+                std::thread::yield_now();
+            }
+        }
+        drop(stages);
+        assert_eq!(counters.snapshot().refused(DropReason::Repeated), 0);
+    }
+
+    #[test]
+    fn what_waits_for_its_clients_share_does_not_hold_up_what_others_sent() {
+        let [flood, other] = [1, 2].map(ClientId);
+        let config = Arc::new(Config { hand_over_ms: 86_400_000, ..Config::default() });
+        let counters = Arc::<Counters>::default();
+        let queue = Arc::new(FairQueue::new(1_000, Arc::clone(&counters)));
+        let door = Arc::new(BoundedLedger { full_for: Some(flood), ..BoundedLedger::new(1_000) });
+        let stages = SigVerifyStage::start(
+            config,
+            Arc::clone(&queue),
+            Arc::clone(&counters),
+            Arc::clone(&door) as Arc<dyn TransactionService>,
+            None,
+            None,
+        );
+        let stages = stages.expect("threads");
+        let put = |peer: u32, client: ClientId, lamports: std::ops::Range<u64>| -> Vec<Signature> {
+            queue.set_peer_weight(PeerId(peer), client.into());
+            let (mut batch, mut signatures) = (Vec::new(), Vec::new());
+            for lamports in lamports {
+                let bytes = transfer(lamports);
+                signatures.push(decode(&bytes).expect("a transaction").signatures[0]);
+                batch.push(ReceivedTransaction {
+                    bytes: Bytes::from(bytes),
+                    peer: PeerId(peer),
+                    since: clock::now(),
+                });
+            }
+            queue.push_batch(&mut batch);
+            signatures
+        };
+        put(0, flood, 1..300);
+        let expected = put(1, other, 100..110);
+        let deadline = clock::now() + Duration::from_secs(60);
+        while door.taken.lock().len() < expected.len() && clock::now() < deadline {
+            std::thread::yield_now();
+        }
+        let taken = std::mem::take(&mut *door.taken.lock());
+        // In order, and counted to the client that sent it.
+        let expected: Vec<_> = expected.into_iter().map(|one| (Sender::from(other), one)).collect();
+        assert_eq!(taken, expected);
+        drop(stages);
+        let figures = counters.snapshot();
+        let all = 299 + figures.accepted;
+        let refused: u64 = figures.drop_reasons().map(|(_, count)| count).sum();
+        assert_eq!(refused + figures.accepted, all, "an end does not wait, and counts");
+    }
+}
