@@ -1,8 +1,8 @@
-//! The body of a response: bytes that are there, or pieces as they come.
+//! The body of a response: complete bytes, or chunks as they are produced.
 //!
-//! One of a client with a share of bytes goes at its rate ([`SlotClock`]), however it is made.
-//! Invariant: a body whose maker ended early ends in an error, so that its client sees that it is cut off:
-//! the last chunk is not sent and the connection is closed.
+//! The body of a client with a byte rate is sent at that rate ([`RateLimitedBody`]), whatever its kind.
+//! Invariant: a body whose task failed ends in an error, so that its client sees that it is truncated: the last
+//! chunk is not sent, and the connection is closed.
 
 use std::io;
 use std::pin::Pin;
@@ -17,8 +17,8 @@ use crate::node::Node;
 use crate::rate_limited_body::RateLimitedBody;
 use crate::response_channel::{BodyChunk, Received, ResponseReceiver};
 
-/// Bytes of a cached response that are handed to the connection at once, give or take a part. They are not copied.
-/// How many of them one poll writes is decided where they are written ([`crate::io`]).
+/// Bytes of a cached response that are handed to the connection at once, up to the next whole part. They are
+/// not copied. How many of them one poll writes is decided by the socket ([`crate::write_timeout`]).
 const CHUNK_BYTES: usize = 256 * 1024;
 
 /// The body of a response.
@@ -29,7 +29,7 @@ pub struct ResponseBody {
 
 enum BodyKind {
     Whole(Bytes),
-    /// All there, in order, and how many bytes they are.
+    /// Complete parts in order, and the bytes that are left.
     Parts(std::vec::IntoIter<Bytes>, u64),
     Streamed(Box<StreamedBody>),
 }
@@ -41,7 +41,7 @@ struct StreamedBody {
 }
 
 impl ResponseBody {
-    /// A body that goes on for as long as pieces come, counted as the client's as they go.
+    /// A body of a stream of chunks, counted against the client's byte rate as they are sent.
     pub(crate) fn streamed(
         node: &Node,
         client: ClientId,
@@ -52,7 +52,7 @@ impl ResponseBody {
         Self::with_rate_limit(node, client, BodyKind::Streamed(Box::new(streamed)))
     }
 
-    /// A body that is kept in parts, counted as the client's as they go.
+    /// A cached body in parts, counted against the client's byte rate as they are sent.
     pub(crate) fn from_cached(node: &Node, client: ClientId, parts: Vec<Bytes>) -> Self {
         let bytes = parts.iter().map(|part| part.len() as u64).sum();
         Self::with_rate_limit(node, client, BodyKind::Parts(parts.into_iter(), bytes))
@@ -62,7 +62,8 @@ impl ResponseBody {
         Self { kind, rate_limited: RateLimitedBody::new(&node.clients, &node.pool, client) }
     }
 
-    /// How many bytes go at once and are to be counted as a client's; others are, as they go.
+    /// Bytes that are sent at once, which the caller must count against the client's byte rate. Other bodies
+    /// are counted while they are sent.
     pub fn immediate_bytes(&self) -> usize {
         match &self.kind {
             BodyKind::Whole(bytes) => bytes.len(),
@@ -95,10 +96,10 @@ impl Body for ResponseBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<io::Result<Frame<BufList>>>> {
-        let Self { kind: form, rate_limited: pace } = &mut *self;
-        let chunk = match pace {
-            None => form.poll(cx),
-            Some(pace) => pace.poll(cx, |cx| form.poll(cx)),
+        let Self { kind, rate_limited } = &mut *self;
+        let chunk = match rate_limited {
+            None => kind.poll(cx),
+            Some(rate_limited) => rate_limited.poll(cx, |cx| kind.poll(cx)),
         };
         chunk.map_ok(Frame::data)
     }
@@ -149,24 +150,24 @@ impl StreamedBody {
         if self.is_over {
             return Poll::Ready(None);
         }
-        let piece = match self.next.take() {
-            Some(piece) => piece,
+        let chunk = match self.next.take() {
+            Some(chunk) => chunk,
             None => match ready!(self.rest.poll_recv(cx)) {
-                Received::Chunk(piece) => piece,
-                // Of a kept answer nothing comes before it.
+                Received::Chunk(chunk) => chunk,
+                // A cached response is never preceded by a chunk.
                 Received::Cached(..) => {
                     return Poll::Ready(Some(Err(io::ErrorKind::InvalidData.into())));
                 }
                 Received::Ended(why) => {
                     self.is_over = true;
                     let request = self.rest.request;
-                    tracing::warn!(%request, ?why, "an answer was cut off: it ended after it had begun");
+                    tracing::warn!(%request, ?why, "a response was truncated: its task ended after it had started");
                     return Poll::Ready(Some(Err(io::ErrorKind::UnexpectedEof.into())));
                 }
             },
         };
-        self.is_over = piece.is_last;
-        Poll::Ready(Some(Ok(piece.bytes.into())))
+        self.is_over = chunk.is_last;
+        Poll::Ready(Some(Ok(chunk.bytes.into())))
     }
 }
 
@@ -187,27 +188,25 @@ mod tests {
         let limits = Limits { requests_per_s: 0, bytes_per_s: 1_000_000 };
         let clients = Arc::new(RateLimiter::new(limits));
         let client = ClientId(1);
-        // 1.2 MB to each of two connections of his: a second's worth at once, the rest takes its time.
+        // 1.2 MB to each of two connections of the client: the rate of one second at once, the rest later.
         let read = || {
             let parts: Vec<_> = (0..8).map(|n| Bytes::from(vec![n; 150_000])).collect();
             let whole = parts.concat();
-            let form = BodyKind::Parts(parts.into_iter(), whole.len() as u64);
-            let mut content = ResponseBody {
-                kind: form,
-                rate_limited: RateLimitedBody::new(&clients, &pool, client),
-            };
+            let kind = BodyKind::Parts(parts.into_iter(), whole.len() as u64);
+            let mut body =
+                ResponseBody { kind, rate_limited: RateLimitedBody::new(&clients, &pool, client) };
             let (clients, pool) = (&clients, &pool);
             async move {
                 let mut read = Vec::new();
-                while !content.is_end_stream() {
+                while !body.is_end_stream() {
                     let left = (whole.len() - read.len()) as u64;
-                    assert_eq!(content.size_hint().exact(), Some(left));
+                    assert_eq!(body.size_hint().exact(), Some(left));
                     let frame = poll_fn(|cx| {
-                        let frame = Pin::new(&mut content).poll_frame(cx);
+                        let frame = Pin::new(&mut body).poll_frame(cx);
                         assert_eq!(clients.admit(client, 1, pool.now()), Ok(()));
                         frame
                     });
-                    let frame = frame.await.expect("it is not over").expect("it is there");
+                    let frame = frame.await.expect("a frame").expect("no error");
                     let mut chunk = frame.into_data().ok().expect("bytes");
                     read.extend_from_slice(&chunk.copy_to_bytes(chunk.remaining()));
                 }
@@ -215,9 +214,12 @@ mod tests {
             }
         };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
-        let began = pool.now();
+        let started = pool.now();
         runtime.expect("a runtime").block_on(async { tokio::join!(read(), read()) });
-        let took = pool.now() - began;
-        assert!(took.as_millis() >= 1_300, "2.4 seconds' worth, one at once: {took:?}");
+        let took = pool.now() - started;
+        assert!(
+            took.as_millis() >= 1_300,
+            "2.4 MB at 1 MB a second, one of them at once: {took:?}"
+        );
     }
 }

@@ -1,17 +1,17 @@
-//! Bytes of a body that go to the socket together, in one call, from where they are.
+//! Several `Bytes` of a body that are written to the socket in one call, without a copy.
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
 
 use bytes::{Buf, Bytes};
 
-/// Bytes that follow each other, not all in one place.
+/// A sequence of `Bytes`.
 #[derive(Default)]
 pub struct BufList {
-    /// Never empty while there are others.
+    /// Never empty while `rest` is not.
     first: Bytes,
     rest: VecDeque<Bytes>,
-    /// Of all of them.
+    /// Total length.
     len: usize,
 }
 
@@ -26,7 +26,7 @@ impl BufList {
         }
     }
 
-    /// Takes so many bytes off the front, or all; they are not copied.
+    /// Removes `count` bytes from the front, or all; they are not copied.
     pub(crate) fn split_to(&mut self, count: usize) -> Self {
         let mut front = Self::default();
         while front.len < count && self.len > 0 {
@@ -61,7 +61,7 @@ impl Buf for BufList {
             return 0;
         }
         let parts = std::iter::once(&self.first).chain(&self.rest);
-        into.iter_mut().zip(parts).map(|(place, part)| *place = IoSlice::new(part)).count()
+        into.iter_mut().zip(parts).map(|(slice, part)| *slice = IoSlice::new(part)).count()
     }
 
     fn advance(&mut self, mut count: usize) {
@@ -85,27 +85,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_come_in_order_however_they_are_taken() {
+    fn bytes_are_read_in_order_for_any_step() {
         for step in 1..=9 {
-            let mut chunk = BufList::default();
+            let mut list = BufList::default();
             for part in ["", "ab", "", "cde", "f", "ghi"] {
-                chunk.push(Bytes::from_static(part.as_bytes()));
+                list.push(Bytes::from_static(part.as_bytes()));
             }
             let mut taken = Vec::new();
-            let mut front = chunk.split_to(step);
-            assert_eq!((front.remaining(), chunk.remaining()), (step, 9 - step));
+            let mut front = list.split_to(step);
+            assert_eq!((front.remaining(), list.remaining()), (step, 9 - step));
             taken.extend_from_slice(&front.copy_to_bytes(step));
-            while chunk.has_remaining() {
+            while list.has_remaining() {
                 let mut slices = [IoSlice::new(&[]); 8];
-                let count = chunk.chunks_vectored(&mut slices);
+                let count = list.chunks_vectored(&mut slices);
                 let seen: Vec<u8> = slices[..count].iter().flat_map(|it| it.to_vec()).collect();
-                assert_eq!(seen.len(), chunk.remaining());
+                assert_eq!(seen.len(), list.remaining());
                 let step = step.min(seen.len());
                 taken.extend_from_slice(&seen[..step]);
-                chunk.advance(step);
+                list.advance(step);
             }
             assert_eq!(taken, b"abcdefghi");
-            assert_eq!(chunk.chunks_vectored(&mut [IoSlice::new(&[])]), 0);
+            assert_eq!(list.chunks_vectored(&mut [IoSlice::new(&[])]), 0);
         }
     }
 }

@@ -1,9 +1,10 @@
-//! Looking into the answer cache for a call: what may come from there, what is there, and who makes it else.
+//! Looks a call up in the response cache: whether it is cacheable, whether there is a valid entry, and which
+//! task computes it otherwise.
 //!
-//! Invariant: a task that gets [`FillOutcome::FillGuard`] makes the answer for all, and waits for nobody before it is made: so
-//! nobody waits for ever, though calls wait as tasks of the pool. Nobody waits for another client's task that has
-//! not begun, for his own turn may come earlier.
-//! Not here: running calls, and waiting (`dispatch`, `job`).
+//! Invariant: a task that gets a [`FillOutcome::Fill`] computes the response for all waiters, and waits for
+//! nothing until it is complete. So no call waits for ever, although calls wait as tasks of the pool. A call
+//! never waits for another client's task that has not started, because its own task may start earlier.
+//! Not here: running calls, and waiting (`dispatch`, `task`).
 
 use std::sync::Arc;
 
@@ -18,55 +19,54 @@ use crate::methods::{self, Method};
 use crate::node::Node;
 use crate::params::Params;
 
-/// How often somebody who waited for an answer in vain asks again before he makes it himself.
+/// How often a call may wait for another task in vain before it computes the response itself.
 pub(crate) const ATTEMPTS_MAX: usize = 3;
 
-/// An answer that is kept and good.
+/// A valid cached response.
 pub(crate) struct CacheHit {
     pub(crate) entry: Arc<Entry<CachedResponse>>,
-    /// What its context says now.
+    /// Slot for its context: that of the current view.
     pub(crate) slot: Slot,
 }
 
-/// What came of looking for an answer.
+/// Outcome of a lookup.
 pub(crate) enum LookupOutcome {
-    /// It is there.
+    /// The cache has it.
     Hit(CacheHit),
-    /// It is to be made by a task of one's own, unless somebody is ahead of it.
+    /// The call is to be run as its own task, which may fill the cache when it starts.
     Ticket(FillTicket<CachedResponse>),
-    /// Somebody makes it, and tells.
+    /// Another task is computing it, and will notify.
     Wait(WaitGuard<CachedResponse>),
-    /// It is to be made for whoever asks alone; what the log says of that.
+    /// The response is computed for this call only; the reason, for the log.
     Uncached(&'static str),
 }
 
-/// What came of looking for an answer to make it.
+/// Outcome of a lookup by a task that can fill the cache.
 pub(crate) enum FillOutcome {
-    /// It is there.
+    /// The cache has it.
     Hit(CacheHit),
-    /// It is to be made here, and kept: from here on all wait for it.
+    /// This task computes it for the cache; other calls wait for it from now on.
     Fill(ResponseBuilder),
-    /// Somebody makes it, and tells.
+    /// Another task is computing it, and will notify.
     Wait(WaitGuard<CachedResponse>),
-    /// It is to be made for whoever asks alone; what the log says of that.
+    /// The response is computed for this call only; the reason, for the log.
     Uncached(&'static str),
 }
 
-/// What a call reads, if its answer is worth keeping.
+/// Cache key and dependencies of a call, if its response is cacheable.
 pub(crate) fn cacheable_call(
     node: &Node,
     coding: ContentEncoding,
     method: &Method,
     params: Params<'_>,
 ) -> Option<CacheableCall> {
-    let reads = methods::dependencies(method, node, params).filter(|reads| reads.is_cacheable)?;
-    Some(CacheableCall {
-        key: dependencies::cache_key(method, params, coding)?,
-        dependencies: reads,
-    })
+    let dependencies = methods::dependencies(method, node, params)
+        .filter(|dependencies| dependencies.is_cacheable)?;
+    Some(CacheableCall { key: dependencies::cache_key(method, params, coding)?, dependencies })
 }
 
-/// The answer to a text that came before, if it is still good. Whoever uses it says so ([`count_memo_hit`]).
+/// The cached response to a text that was received before, if it is still valid. A caller that uses it must
+/// call [`record_text_hit`].
 pub(crate) fn lookup_by_text(
     node: &Node,
     coding: ContentEncoding,
@@ -74,132 +74,138 @@ pub(crate) fn lookup_by_text(
     params: Params<'_>,
 ) -> Option<CacheHit> {
     let text = dependencies::memo_key(method, params, coding)?;
-    let meaning = node.response_cache.memo.get(&text)?;
-    let view = node.reader.view(meaning.commitment);
+    let parsed = node.response_cache.memo.get(&text)?;
+    let view = node.reader.view(parsed.commitment);
     let slot = view.block().slot;
-    if meaning.min_context_slot.is_some_and(|min| slot < min) || !meaning.meets_precondition(node) {
+    if parsed.min_context_slot.is_some_and(|min| slot < min) || !parsed.meets_precondition(node) {
         return None;
     }
     let changes = node.reader.change_tracker();
-    let changed_at = |number| changes.changed_at(meaning.commitment, number);
-    let entry = node.response_cache.cache.peek(&meaning.key, view.version(), changed_at)?;
+    let changed_at = |number| changes.changed_at(parsed.commitment, number);
+    let entry = node.response_cache.cache.peek(&parsed.key, view.version(), changed_at)?;
     Some(CacheHit { entry, slot })
 }
 
-/// What [`memo`] gave is used.
+/// Counts a hit of [`lookup_by_text`] that is used.
 pub(crate) fn record_text_hit(node: &Node) {
     node.response_cache.cache.count_hit();
     node.response_cache.count_memo_hit();
 }
 
-/// So many bytes of a batch's kept answers go out where the socket is polled. They are not copied.
+/// Bytes of cached responses in a batch that are sent where the socket is polled. They are not copied.
 pub(crate) fn inline_batch_bytes_max(coding: ContentEncoding) -> u64 {
     match coding {
-        // As much as may wait for a client of any other answer.
+        // As much as may wait for a client of any other response.
         ContentEncoding::Plain => 1024 * 1024,
-        // What is longer is to be compressed, which is for the pool.
+        // A longer response would be compressed, which is work for the pool.
         ContentEncoding::Gzip | ContentEncoding::Zstd => COMPRESS_BYTES_MIN as u64,
     }
 }
 
-/// Looks for the answer to a call of a client. `tell` is for who waits, if somebody is to make it.
+/// Looks up the response to a call of a client. `on_filled` makes the callback for a call that waits for
+/// another task.
 pub(crate) fn lookup(
     node: &Node,
-    asked: &CacheableCall,
+    call: &CacheableCall,
     (coding, method, params): (ContentEncoding, &Method, Params<'_>),
     client: ClientId,
-    tell: impl FnOnce() -> OnFilled<CachedResponse>,
+    on_filled: impl FnOnce() -> OnFilled<CachedResponse>,
 ) -> LookupOutcome {
-    let (moment, slot) = match check_cacheable(node, asked) {
+    let (version, slot) = match check_cacheable(node, call) {
         Ok(now) => now,
         Err(why) => return LookupOutcome::Uncached(why),
     };
     let changes = node.reader.change_tracker();
-    let changed_at = |number| changes.changed_at(asked.dependencies.commitment, number);
-    match node.response_cache.cache.lookup(&asked.key, (client.0, moment), changed_at, tell) {
+    let changed_at = |number| changes.changed_at(call.dependencies.commitment, number);
+    match node.response_cache.cache.lookup(&call.key, (client.0, version), changed_at, on_filled) {
         Lookup::Hit(entry) => {
-            remember_text(node, asked, (coding, method, params));
+            remember_text(node, call, (coding, method, params));
             LookupOutcome::Hit(CacheHit { entry, slot })
         }
-        Lookup::Ticket(turn) => LookupOutcome::Ticket(turn),
-        Lookup::Wait(waiting) => LookupOutcome::Wait(waiting),
+        Lookup::Ticket(ticket) => LookupOutcome::Ticket(ticket),
+        Lookup::Wait(guard) => LookupOutcome::Wait(guard),
         Lookup::Bypass => LookupOutcome::Uncached("bypass"),
     }
 }
 
-/// The same for a task that makes it at once if nobody does: because its `turn` has come, if it had to wait for
-/// that. Without something to tell it does not wait.
+/// The same for a task that computes the response at once unless another task does. `ticket` is its right to
+/// fill, if it waited in the run queue. Without a callback from `on_filled` it does not wait.
 pub(crate) fn lookup_or_fill(
     node: &Node,
-    (asked, turn): (&CacheableCall, Option<FillTicket<CachedResponse>>),
+    (call, ticket): (&CacheableCall, Option<FillTicket<CachedResponse>>),
     (coding, method, params): (ContentEncoding, &Method, Params<'_>),
     client: ClientId,
-    tell: impl FnOnce() -> Option<OnFilled<CachedResponse>>,
+    on_filled: impl FnOnce() -> Option<OnFilled<CachedResponse>>,
 ) -> FillOutcome {
-    let (moment, slot) = match check_cacheable(node, asked) {
+    let (version, slot) = match check_cacheable(node, call) {
         Ok(now) => now,
         Err(why) => return FillOutcome::Uncached(why),
     };
     let changes = node.reader.change_tracker();
-    let changed_at = |number| changes.changed_at(asked.dependencies.commitment, number);
-    match node.response_cache.cache.start_fill(&asked.key, turn, moment, changed_at, tell) {
+    let changed_at = |number| changes.changed_at(call.dependencies.commitment, number);
+    match node.response_cache.cache.start_fill(&call.key, ticket, version, changed_at, on_filled) {
         FillStart::Hit(entry) => {
-            remember_text(node, asked, (coding, method, params));
+            remember_text(node, call, (coding, method, params));
             FillOutcome::Hit(CacheHit { entry, slot })
         }
         FillStart::Fill(fill) => {
-            let read = asked.dependencies.watch(changes);
-            let (made_at, _) = version_and_slot(node, asked);
-            let keeping =
-                ResponseBuilder::new(&node.response_cache, fill, made_at, read, (coding, client));
-            match keeping.has_budget() {
-                true => FillOutcome::Fill(keeping),
-                // Whoever came to wait meanwhile asks again.
+            let watched = call.dependencies.watch(changes);
+            let (valid_at, _) = version_and_slot(node, call);
+            let builder = ResponseBuilder::new(
+                &node.response_cache,
+                fill,
+                valid_at,
+                watched,
+                (coding, client),
+            );
+            match builder.has_budget() {
+                true => FillOutcome::Fill(builder),
+                // Calls that started to wait meanwhile look it up again.
                 false => FillOutcome::Uncached(NotCached::OverBudget.name()),
             }
         }
-        FillStart::Wait(waiting) => FillOutcome::Wait(waiting),
+        FillStart::Wait(guard) => FillOutcome::Wait(guard),
         FillStart::Bypass => FillOutcome::Uncached("bypass"),
     }
 }
 
-/// The moment at which a call is looked for, and its slot; or why it is not.
-fn check_cacheable(node: &Node, asked: &CacheableCall) -> Result<(u64, Slot), &'static str> {
-    if asked.dependencies.bytes_min > node.response_cache.cache.entry_bytes_max() {
+/// The version of the view and its slot at which a call is looked up; or why it is not.
+fn check_cacheable(node: &Node, call: &CacheableCall) -> Result<(u64, Slot), &'static str> {
+    if call.dependencies.bytes_min > node.response_cache.cache.entry_bytes_max() {
         return Err(NotCached::TooLarge.name());
     }
-    let (moment, slot) = version_and_slot(node, asked);
-    match asked.dependencies.min_context_slot.is_some_and(|min| slot < min) {
+    let (version, slot) = version_and_slot(node, call);
+    match call.dependencies.min_context_slot.is_some_and(|min| slot < min) {
         true => Err("none"),
-        false => Ok((moment, slot)),
+        false => Ok((version, slot)),
     }
 }
 
-/// What the text of a call means whose answer is kept.
+/// Stores the parsed form of a cached call by its text.
 fn remember_text(
     node: &Node,
-    asked: &CacheableCall,
+    call: &CacheableCall,
     (coding, method, params): (ContentEncoding, &Method, Params<'_>),
 ) {
     if let Some(text) = dependencies::memo_key(method, params, coding) {
-        node.response_cache.memo.insert(&text, ParsedCall::from_call(asked));
+        node.response_cache.memo.insert(&text, ParsedCall::from_call(call));
     }
 }
 
-/// What somebody told who made the answer, if it is what would be made now.
+/// The entry that another task completed, if it is still valid.
 pub(crate) fn revalidate(
     node: &Node,
-    asked: &CacheableCall,
+    call: &CacheableCall,
     entry: Arc<Entry<CachedResponse>>,
 ) -> Option<CacheHit> {
-    let (moment, slot) = version_and_slot(node, asked);
+    let (version, slot) = version_and_slot(node, call);
     let changes = node.reader.change_tracker();
-    let changed_at = |number| changes.changed_at(asked.dependencies.commitment, number);
-    entry.is_valid_at(moment, changed_at).then_some(CacheHit { entry, slot })
+    let changed_at = |number| changes.changed_at(call.dependencies.commitment, number);
+    entry.is_valid_at(version, changed_at).then_some(CacheHit { entry, slot })
 }
 
-/// Not the view itself: whoever waits is to keep no state alive.
-fn version_and_slot(node: &Node, asked: &CacheableCall) -> (u64, Slot) {
-    let view = node.reader.view(asked.dependencies.commitment);
+/// Not the view itself, because a waiting call must not keep a state alive.
+fn version_and_slot(node: &Node, call: &CacheableCall) -> (u64, Slot) {
+    let view = node.reader.view(call.dependencies.commitment);
     (view.version(), view.block().slot)
 }

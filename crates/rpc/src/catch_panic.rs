@@ -1,13 +1,13 @@
-//! A wall around the code of a method.
+//! Isolates panics in the code of a method.
 //!
-//! Not here: tasks, around each of which the pool has its own.
+//! Not here: tasks, for each of which the pool does the same.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::error::RpcError;
 use crate::request_id::RequestId;
 
-/// Runs a method's code; a panic in it is the answer to this call and nothing more.
+/// Runs a method's code. A panic is an error of this call only.
 pub(crate) fn catch_panic<T>(
     name: &str,
     request: RequestId,

@@ -1,18 +1,18 @@
-//! Whose a request is: that of the address that it came from, or of whoever a proxy says.
+//! The client of a request: the address that it came from, or the one that a proxy names.
 //!
-//! Behind a proxy ([`crate::Config::client_header`]) it is the last value of the last line of that header: the one
-//! that the proxy itself wrote. What stands before it, the client may have written.
-//! Invariant: without that header a request is the proxy's own, whoever sent it.
+//! Behind a proxy ([`crate::Config::client_header`]) it is the last value of the last line of that header: the
+//! one that the proxy itself wrote. The client may have written the values before it.
+//! Invariant: without that header a request belongs to the proxy, whichever client sent it.
 
 use std::net::{IpAddr, SocketAddr};
 
 use hyper::header::{HeaderMap, HeaderName};
 use pool::ClientId;
 
-/// Who asks, by where he is connected from and what the header says, if one is to be looked at.
+/// The client, by the address of the peer, and by the header if one is configured.
 pub(crate) fn client(header: Option<&HeaderName>, peer: IpAddr, headers: &HeaderMap) -> ClientId {
-    let said = header.and_then(|header| last(headers, header));
-    said.map_or_else(|| ClientId::from_ip(peer), parse_client)
+    let value = header.and_then(|header| last(headers, header));
+    value.map_or_else(|| ClientId::from_ip(peer), parse_client)
 }
 
 /// The last of all values of a header.
@@ -22,11 +22,12 @@ fn last<'h>(headers: &'h HeaderMap, header: &HeaderName) -> Option<&'h [u8]> {
     (!value.is_empty()).then_some(value)
 }
 
-/// An address is the client that it would be without the proxy; some proxies add its port, or brackets.
+/// An address is the same client as without the proxy; some proxies add a port or brackets.
 fn parse_client(value: &[u8]) -> ClientId {
     let text = str::from_utf8(value).unwrap_or_default();
-    let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
-    let ip = bare.parse::<IpAddr>().ok();
+    let unbracketed =
+        text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
+    let ip = unbracketed.parse::<IpAddr>().ok();
     let ip = ip.or_else(|| text.parse::<SocketAddr>().ok().map(|address| address.ip()));
     ip.map_or_else(|| ClientId::from_name(value), ClientId::from_ip)
 }
@@ -40,7 +41,7 @@ mod tests {
     const PROXY: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
     const HEADER: HeaderName = HeaderName::from_static("x-forwarded-for");
 
-    /// Who asks, behind a proxy, with these lines of the header.
+    /// The client behind a proxy that sends these lines of the header.
     fn client_behind_proxy(lines: &[&'static str]) -> ClientId {
         let mut headers = HeaderMap::new();
         for line in lines {
@@ -55,12 +56,12 @@ mod tests {
 
     #[test]
     fn a_client_that_writes_the_header_itself_is_still_the_one_that_the_proxy_names() {
-        let him = ip("203.0.113.7");
-        // As nginx adds, to the line; as HAProxy does, a line.
-        assert_eq!(client_behind_proxy(&["203.0.113.7"]), him);
-        assert_eq!(client_behind_proxy(&["1.1.1.1, 203.0.113.7"]), him);
-        assert_eq!(client_behind_proxy(&["1.1.1.1,2.2.2.2 ,203.0.113.7 "]), him);
-        assert_eq!(client_behind_proxy(&["1.1.1.1", "another", "203.0.113.7"]), him);
+        let expected = ip("203.0.113.7");
+        // nginx appends to the line, HAProxy appends a line.
+        assert_eq!(client_behind_proxy(&["203.0.113.7"]), expected);
+        assert_eq!(client_behind_proxy(&["1.1.1.1, 203.0.113.7"]), expected);
+        assert_eq!(client_behind_proxy(&["1.1.1.1,2.2.2.2 ,203.0.113.7 "]), expected);
+        assert_eq!(client_behind_proxy(&["1.1.1.1", "another", "203.0.113.7"]), expected);
         assert_eq!(client_behind_proxy(&["key-a"]), ClientId::from_name(b"key-a"));
         assert_eq!(client_behind_proxy(&["key-b, key-a"]), ClientId::from_name(b"key-a"));
     }
@@ -81,6 +82,10 @@ mod tests {
         }
         let mut headers = HeaderMap::new();
         headers.insert(HEADER, HeaderValue::from_static("1.1.1.1"));
-        assert_eq!(client(None, PROXY, &headers), ClientId::from_ip(PROXY), "nobody is asked");
+        assert_eq!(
+            client(None, PROXY, &headers),
+            ClientId::from_ip(PROXY),
+            "no header is configured"
+        );
     }
 }

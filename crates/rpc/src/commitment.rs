@@ -1,4 +1,4 @@
-//! Which state a request reads: a commitment, and the slot that it must at least have.
+//! The state that a request reads: a commitment, and a minimum slot.
 
 use std::sync::LazyLock;
 
@@ -12,7 +12,7 @@ use crate::custom_error::RpcCustomError;
 use crate::error::RpcError;
 use crate::node::Node;
 
-/// The commitment of a request; finalized if it says none.
+/// The commitment of a request. Default: finalized.
 pub fn level(commitment: Option<CommitmentConfig>) -> Commitment {
     match commitment.unwrap_or_default().commitment {
         CommitmentLevel::Processed => Commitment::Processed,
@@ -40,13 +40,13 @@ pub fn view_since(
     Ok(view)
 }
 
-/// The state that a [`RpcContextConfig`] asks for; an absent one asks for the finalized.
+/// The state that a [`RpcContextConfig`] selects. Default: finalized.
 pub fn view_of(node: &Node, config: Option<RpcContextConfig>) -> Result<View, RpcError> {
     let config = config.unwrap_or_default();
     view_since(node, config.commitment, config.min_context_slot)
 }
 
-/// The slot at which an answer is true, and the version that clients read from it.
+/// The slot at which a result is true, and the API version.
 pub fn context(slot: Slot) -> RpcResponseContext {
     static VERSION: LazyLock<RpcApiVersion> = LazyLock::new(RpcApiVersion::default);
     RpcResponseContext { slot, api_version: Some(VERSION.clone()) }

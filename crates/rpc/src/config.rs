@@ -1,4 +1,4 @@
-//! The limits of the server, each with its default and what it may cost.
+//! The limits of the server, with their defaults and their costs.
 
 use hyper::header::HeaderName;
 use serde::de::Error as _;
@@ -6,67 +6,68 @@ use serde::{Deserialize, Deserializer};
 
 use crate::cors::AllowedOrigins;
 
-/// What a head may have at least and at most. hyper's buffer is never shorter, and parsing a longer one would take
-/// more than some hundred microseconds.
+/// Range of `head_bytes_max`. The buffer of hyper is never shorter, and parsing a longer head would take more
+/// than some hundred microseconds.
 const HEAD_BYTES: std::ops::RangeInclusive<usize> = 8 * 1024..=32 * 1024;
 
-/// No time limit is longer: a day.
+/// Largest time limit: a day.
 const TIMEOUT_MS_MAX: u64 = 24 * 60 * 60 * 1_000;
 
-/// Limits. What is over one of them is refused with a message that names the limit.
+/// Limits. A request over one of them is refused with a message that names the limit.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
-    /// Bytes of a request's body. Default 51,200, as Agave's. Memory: so many for each connection
-    /// that is sending one.
+    /// Bytes of a request's body. Default 51,200, as in Agave. Memory: up to this for each connection that is
+    /// sending one.
     pub body_bytes_max: usize,
-    /// Bytes of a request's head, URI and all headers together. Default 16,384; from 8,192 to 32,768. Memory: this
-    /// for each connection that is sending one.
+    /// Bytes of a request's head, URI and all headers together. Default 16,384; from 8,192 to 32,768. Memory:
+    /// up to this for each connection that is sending one.
     pub head_bytes_max: usize,
-    /// Bytes of a request's URI. Default 8,192, which has room for 100 addresses in a list.
+    /// Bytes of a request's URI. Default 8,192, enough for 100 addresses in a list.
     pub uri_bytes_max: usize,
-    /// Bytes of each header that is read as a list, all its lines together: `If-None-Match`, `Accept`,
-    /// `Accept-Encoding` and their like. Default 4,096, which has room for 100 `ETag`s.
+    /// Bytes of each header that is parsed as a list, all its lines together: `If-None-Match`, `Accept`,
+    /// `Accept-Encoding` and similar ones. Default 4,096, enough for 100 `ETag`s.
     pub list_header_bytes_max: usize,
     /// Calls in a batch. Default 1,000: what fits into the default body.
     pub batch_max: usize,
     /// Connections at once, HTTP and WebSocket together. Default 10,000. Memory: about 20 KiB each.
     /// One more waits in the listener's backlog.
     pub connections_max: usize,
-    /// Connections at once from one address (an IPv6 network of 64 bits). Default none: as many as there may be at
-    /// all, but for the last tenth, of which an address gets one only if it has fewer than are left. One more is
-    /// answered with 429 and closed. Behind a proxy all come from its address: as many as `connections_max`
-    /// leaves nothing for others.
+    /// Connections at once from one address (an IPv6 network of 64 bits). Default none: an address may have all
+    /// connections except the last tenth, of which it gets one only if it has fewer than are left. One more
+    /// connection is answered with 429 and closed. Behind a proxy all connections come from one address: a
+    /// value of `connections_max` lets it have all of them.
     pub connections_per_address_max: Option<usize>,
     /// Milliseconds in which a request's header must be complete; also how long a connection may
     /// idle between requests. Default 30,000.
     pub header_timeout_ms: u64,
     /// Milliseconds in which a request's body must be complete. Default 10,000.
     pub body_timeout_ms: u64,
-    /// Milliseconds in which a client must read 64 KiB of an answer that waits for it, or all that there is.
+    /// Milliseconds in which a client must read 64 KiB of a response that waits for it, or all that waits.
     /// Default 30,000.
     pub write_timeout_ms: u64,
-    /// The request header that names a client, for limits and turns: for a node behind a proxy that
-    /// sets it, such as `x-real-ip`. Its last value counts; an address is the client that it is without a
-    /// proxy. Whoever reaches the port can set it, too. Default none: a client is its address.
+    /// The request header that names a client, for rate limits and fair scheduling: for a node behind a proxy
+    /// that sets it, such as `x-real-ip`. Its last value counts; an address is the same client as without a
+    /// proxy. Any program that can reach the port can set it, too. Default none: a client is its address.
     #[serde(deserialize_with = "header_name")]
     pub client_header: Option<HeaderName>,
-    /// Origins of web pages that may ask. Default any, as Agave's. Not in the configuration's table: it has a flag.
+    /// Origins of web pages that may send requests. Default any, as in Agave. Not in the configuration file:
+    /// there is a flag.
     #[serde(skip)]
     pub allowed_origins: AllowedOrigins,
-    /// Addresses in one getMultipleAccounts. Default 100, as Agave's.
+    /// Addresses in one getMultipleAccounts. Default 100, as in Agave.
     pub multiple_accounts_max: usize,
     /// Bytes of account data, of all calls of a batch together, above which a read runs on the CPU pool and not
-    /// on the thread that polls the socket; one as base58 or `jsonParsed` weighs 32. Default 32,768, some ten
-    /// microseconds of base64.
+    /// on the thread that polls the socket. A byte counts 32 times if it is encoded as base58 or `jsonParsed`.
+    /// Default 32,768, some ten microseconds of base64.
     pub inline_bytes_max: usize,
-    /// Accounts above which a list is made on the CPU pool. Default 16.
+    /// Accounts above which a list is computed on the CPU pool. Default 16.
     pub inline_accounts_max: usize,
-    /// Milliseconds from a request's arrival to the last byte of its answer above which it is logged; 0
-    /// logs none. Default 1,000. At most ten lines a second; what is left out is counted.
+    /// Milliseconds from a request's arrival to the last byte of its response above which it is logged; 0 logs
+    /// none. Default 1,000. At most ten lines a second; the others are counted.
     pub slow_request_ms: u64,
-    /// Milliseconds without a new block, or without one that is confirmed, after which the node says that
-    /// it is behind: never less than four slots. Default 10,000.
+    /// Milliseconds without a new block, or without a newly confirmed one, after which the node reports that it
+    /// is behind; at least four slots. Default 10,000.
     pub stall_ms: u64,
 }
 
@@ -94,20 +95,20 @@ impl Default for Config {
     }
 }
 
-/// A setting that cannot be.
+/// A setting that is not valid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{name} is {value}: {expected}")]
 pub struct ConfigError {
-    /// Which, with its table.
+    /// Name of the setting, with its table.
     pub name: &'static str,
-    /// What was given.
+    /// The configured value.
     pub value: u64,
-    /// What can be.
+    /// The values that are allowed.
     pub expected: &'static str,
 }
 
 impl Config {
-    /// Checks every number: with one of these at 0 nobody would be answered, or not what he asks for.
+    /// Checks every number: with one of these at 0 the server could not answer some requests, or none.
     pub fn check(&self) -> Result<(), ConfigError> {
         check_nonzero(&[
             ("rpc.body_bytes_max", self.body_bytes_max),
@@ -130,7 +131,7 @@ impl Config {
     }
 }
 
-/// Refuses what is 0.
+/// Refuses 0.
 pub(crate) fn check_nonzero(settings: &[(&'static str, usize)]) -> Result<(), ConfigError> {
     match settings.iter().find(|(_, value)| *value == 0) {
         None => Ok(()),
@@ -138,7 +139,7 @@ pub(crate) fn check_nonzero(settings: &[(&'static str, usize)]) -> Result<(), Co
     }
 }
 
-/// Refuses milliseconds that are no time to do anything in, or more than a day.
+/// Refuses 0 milliseconds, and more than a day.
 pub(crate) fn check_timeouts(settings: &[(&'static str, u64)]) -> Result<(), ConfigError> {
     match settings.iter().find(|(_, ms)| !(1..=TIMEOUT_MS_MAX).contains(ms)) {
         None => Ok(()),
@@ -148,8 +149,8 @@ pub(crate) fn check_timeouts(settings: &[(&'static str, u64)]) -> Result<(), Con
     }
 }
 
-fn header_name<'de, D: Deserializer<'de>>(given: D) -> Result<Option<HeaderName>, D::Error> {
-    let name = String::deserialize(given)?;
+fn header_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<HeaderName>, D::Error> {
+    let name = String::deserialize(deserializer)?;
     if name.is_empty() {
         return Ok(None);
     }

@@ -1,6 +1,6 @@
-//! Compression of answers: gzip or zstd, as the client asks. Runs on the CPU pool, piece by piece.
+//! Compression of responses: gzip or zstd, by content negotiation. Runs on the CPU pool, chunk by chunk.
 //!
-//! Bounds: about 300 KB of an answer's own for gzip, about 1 MB for zstd at level 1.
+//! Bounds: about 300 KB of memory for each response with gzip, about 1 MB with zstd at level 1.
 
 use std::io::Write;
 
@@ -8,13 +8,13 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use hyper::header::{self, HeaderMap, HeaderValue};
 
-/// What is shorter goes as it is.
+/// Shorter responses are not compressed.
 pub(crate) const COMPRESS_BYTES_MIN: usize = 1_024;
 
-/// How the bytes of an answer are coded.
+/// Encoding of the bytes of a response.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ContentEncoding {
-    /// As they are.
+    /// Not compressed.
     #[default]
     Plain,
     /// Gzip, at its fastest.
@@ -24,21 +24,22 @@ pub enum ContentEncoding {
 }
 
 impl ContentEncoding {
-    /// What a client likes best of what we have, by all lines of `Accept-Encoding` (RFC 9110, 12.5.3). Zstd if
-    /// it names both and likes both as much: less work for both. Who takes anything (`*`) gets gzip, which
-    /// everybody reads. As it is if nothing else is taken: also for who does not take that.
+    /// The encoding that a client prefers of those that we have, by all lines of `Accept-Encoding` (RFC 9110,
+    /// 12.5.3). Zstd if it names both with equal weight: that is less work for both sides. A client that
+    /// accepts anything (`*`) gets gzip, which every client can decode. `Plain` if the client accepts nothing
+    /// else, even if it refuses that.
     pub fn negotiate(headers: &HeaderMap) -> Self {
         let mut lines = headers.get_all(header::ACCEPT_ENCODING).iter().peekable();
         if lines.peek().is_none() {
             return Self::Plain;
         }
         let offers = lines.filter_map(|line| line.to_str().ok()).flat_map(|line| line.split(','));
-        let mut asked = AcceptEncoding::default();
-        offers.for_each(|offer| asked.add_offer(offer));
-        asked.best()
+        let mut accepted = AcceptEncoding::default();
+        offers.for_each(|offer| accepted.add_offer(offer));
+        accepted.best()
     }
 
-    /// Its value of `Content-Encoding`; none if the bytes are as they are.
+    /// Its value of `Content-Encoding`; `None` for `Plain`.
     pub fn header(self) -> Option<HeaderValue> {
         match self {
             Self::Plain => None,
@@ -48,13 +49,13 @@ impl ContentEncoding {
     }
 }
 
-/// What `Accept-Encoding` says: of each coding the weight that it was first given, if it was named.
+/// Parsed `Accept-Encoding`: for each encoding that is named, its first weight in thousandths.
 #[derive(Default)]
 struct AcceptEncoding {
     plain: Option<u16>,
     gzip: Option<u16>,
     zstd: Option<u16>,
-    /// Of every coding that is not named.
+    /// Weight of every encoding that is not named (`*`).
     any: Option<u16>,
 }
 
@@ -74,7 +75,7 @@ impl AcceptEncoding {
         } else {
             return;
         };
-        // What is no weight says nothing.
+        // A weight that is not valid is ignored.
         if let Some(weight) = parse_qvalue(params) {
             named.get_or_insert(weight);
         }
@@ -82,7 +83,8 @@ impl AcceptEncoding {
 
     fn best(&self) -> ContentEncoding {
         let any = self.any.unwrap_or(0);
-        // Of those that are liked as much the first. Who names none but what it takes as it is, likes that less.
+        // The first of equal weight wins. An encoding that is accepted by `*` comes after one that is named,
+        // and `Plain` comes last.
         let ranked = [
             (ContentEncoding::Zstd, self.zstd.unwrap_or(0)),
             (ContentEncoding::Gzip, self.gzip.unwrap_or(any)),
@@ -99,8 +101,8 @@ impl AcceptEncoding {
     }
 }
 
-/// How much is liked what has these parameters, in thousandths: those of its `q`, 1,000 if it has none; `None`
-/// if that is no weight (RFC 9110, 12.4.2; more than three digits are no mistake).
+/// The weight in these parameters, in thousandths: that of `q`, 1,000 if there is no `q`; `None` if it is not a
+/// valid weight (RFC 9110, 12.4.2; more than three digits are accepted).
 pub fn parse_qvalue(params: &str) -> Option<u16> {
     let mut params = params.split(';').map(|param| param.trim_matches([' ', '\t']));
     let Some(q) = params.find_map(|param| param.strip_prefix(['q', 'Q'])?.strip_prefix('=')) else {
@@ -120,7 +122,7 @@ pub fn parse_qvalue(params: &str) -> Option<u16> {
     }
 }
 
-/// Codes bytes that are all there, at once: for what is made once and sent often.
+/// Encodes complete bytes at once: for content that is built once and sent often.
 pub fn encode_all(coding: ContentEncoding, bytes: &[u8]) -> std::io::Result<Vec<u8>> {
     let mut encoder = BodyEncoder::new(coding)?;
     let mut out = encoder.encode(bytes.to_vec())?;
@@ -128,14 +130,14 @@ pub fn encode_all(coding: ContentEncoding, bytes: &[u8]) -> std::io::Result<Vec<
     Ok(out)
 }
 
-/// An encoder is given so much at once: what comes out is then the same however an answer was cut into
-/// pieces, which its `ETag` counts on (`stamp`).
+/// Bytes that an encoder gets at once. The output is then the same for any division of a response into chunks,
+/// which its `ETag` relies on (`etag`).
 const STEP_BYTES: usize = 64 * 1024;
 
-/// Codes the pieces of one answer.
+/// Encodes the chunks of one response.
 pub(crate) struct BodyEncoder {
     kind: EncoderKind,
-    /// Less than a step.
+    /// Less than [`STEP_BYTES`].
     waiting: Vec<u8>,
 }
 
@@ -147,7 +149,7 @@ enum EncoderKind {
 
 impl BodyEncoder {
     pub(crate) fn new(coding: ContentEncoding) -> std::io::Result<Self> {
-        let by = match coding {
+        let kind = match coding {
             ContentEncoding::Plain => EncoderKind::Plain,
             ContentEncoding::Gzip => {
                 EncoderKind::Gzip(GzEncoder::new(Vec::new(), Compression::fast()))
@@ -156,15 +158,15 @@ impl BodyEncoder {
                 EncoderKind::Zstd(zstd::stream::write::Encoder::new(Vec::new(), 1)?)
             }
         };
-        Ok(Self { kind: by, waiting: Vec::new() })
+        Ok(Self { kind, waiting: Vec::new() })
     }
 
-    /// What is ready to be sent after this piece; may be nothing.
-    pub(crate) fn encode(&mut self, piece: Vec<u8>) -> std::io::Result<Vec<u8>> {
+    /// Encodes a chunk; returns the output that is ready, which may be empty.
+    pub(crate) fn encode(&mut self, chunk: Vec<u8>) -> std::io::Result<Vec<u8>> {
         if matches!(self.kind, EncoderKind::Plain) {
-            return Ok(piece);
+            return Ok(chunk);
         }
-        let mut left = &piece[..];
+        let mut left = &chunk[..];
         if !self.waiting.is_empty() {
             let missing = (STEP_BYTES - self.waiting.len()).min(left.len());
             let (first, rest) = left.split_at(missing);
@@ -184,7 +186,7 @@ impl BodyEncoder {
         Ok(self.kind.take_output())
     }
 
-    /// What is left after the last piece.
+    /// The rest of the output after the last chunk.
     pub(crate) fn finish(mut self) -> std::io::Result<Vec<u8>> {
         self.kind.write_bytes(&self.waiting)?;
         match self.kind {
@@ -220,7 +222,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_client_gets_what_it_likes_best() {
+    fn the_client_gets_the_encoding_that_it_prefers() {
         use ContentEncoding::{Gzip, Plain, Zstd};
         let cases: &[(&[&str], ContentEncoding)] = &[
             (&[], Plain),
@@ -238,9 +240,9 @@ mod tests {
             (&["gzip;q=0.9", "zstd;q=0.3"], Gzip),
             (&["br, deflate", "", " , gzip ;\tQ=0.5 ,"], Gzip),
             (&["caf\u{e9}", "gzip"], Gzip),
-            // The first word is what counts.
+            // The first weight counts.
             (&["gzip;q=0", "gzip"], Plain),
-            // Whatever is not named.
+            // `*` is any encoding that is not named.
             (&["*"], Gzip),
             (&["*;q=0.1"], Gzip),
             (&["gzip;q=0, *"], Zstd),
@@ -251,7 +253,7 @@ mod tests {
             (&["*;q=0, zstd"], Zstd),
             (&["gzip, *;q=0"], Gzip),
             (&["zstd;q=0, gzip;q=0, *"], Plain),
-            // As it is: liked least unless it is named, and what there is if nothing else is.
+            // Plain: the last choice unless it is named, and the only one if nothing else is accepted.
             (&["identity"], Plain),
             (&["identity, gzip"], Gzip),
             (&["identity, gzip;q=0.5"], Plain),
@@ -261,7 +263,7 @@ mod tests {
             (&["identity;q=0, br"], Plain),
             (&["identity;q=0, *;q=0"], Plain),
             (&["identity;q=0, *"], Gzip),
-            // What is no weight says nothing.
+            // A weight that is not valid is ignored.
             (&["gzip;q=2"], Plain),
             (&["gzip;q=x, zstd;q=0.1"], Zstd),
             (&["gzip;q="], Plain),
@@ -271,19 +273,19 @@ mod tests {
             (&["gzip;q=0.00190"], Gzip),
             (&["gzip;level=9;q=0"], Plain),
         ];
-        for (lines, wanted) in cases {
+        for (lines, expected) in cases {
             let mut headers = HeaderMap::new();
             for line in *lines {
                 let line = HeaderValue::from_bytes(line.as_bytes()).expect("a header");
                 headers.append(header::ACCEPT_ENCODING, line);
             }
-            assert_eq!(ContentEncoding::negotiate(&headers), *wanted, "{lines:?}");
+            assert_eq!(ContentEncoding::negotiate(&headers), *expected, "{lines:?}");
         }
     }
 
     #[test]
     fn a_weight_is_a_number_from_0_to_1() {
-        for (params, wanted) in [
+        for (params, expected) in [
             ("", Some(1_000)),
             ("level=1", Some(1_000)),
             ("q=1", Some(1_000)),
@@ -299,12 +301,12 @@ mod tests {
             ("q=1e0", None),
             ("q=10", None),
         ] {
-            assert_eq!(parse_qvalue(params), wanted, "{params}");
+            assert_eq!(parse_qvalue(params), expected, "{params}");
         }
     }
 
     #[test]
-    fn what_is_sent_does_not_depend_on_how_it_was_cut() -> std::io::Result<()> {
+    fn the_output_does_not_depend_on_the_division_into_chunks() -> std::io::Result<()> {
         let mut random = fastrand::Rng::with_seed(3);
         let text: Vec<u8> =
             (0..300_000).flat_map(|n| format!("{},", n * random.u32(..9)).into_bytes()).collect();
@@ -314,8 +316,8 @@ mod tests {
                 let (mut encoder, mut left, mut sent) =
                     (BodyEncoder::new(coding)?, &text[..], vec![]);
                 while !left.is_empty() {
-                    let (piece, rest) = left.split_at(random.usize(1..=bytes_max.min(left.len())));
-                    sent.extend(encoder.encode(piece.to_vec())?);
+                    let (chunk, rest) = left.split_at(random.usize(1..=bytes_max.min(left.len())));
+                    sent.extend(encoder.encode(chunk.to_vec())?);
                     left = rest;
                 }
                 sent.extend(encoder.finish()?);
@@ -326,13 +328,13 @@ mod tests {
     }
 
     #[test]
-    fn pieces_decode_to_what_they_were() -> std::io::Result<()> {
-        let pieces: Vec<Vec<u8>> = (0..50_u8).map(|n| vec![n; 10_000]).collect();
+    fn chunks_decode_to_their_input() -> std::io::Result<()> {
+        let chunks: Vec<Vec<u8>> = (0..50_u8).map(|n| vec![n; 10_000]).collect();
         for coding in [ContentEncoding::Plain, ContentEncoding::Gzip, ContentEncoding::Zstd] {
             let mut encoder = BodyEncoder::new(coding)?;
             let mut sent = Vec::new();
-            for piece in &pieces {
-                sent.extend(encoder.encode(piece.clone())?);
+            for chunk in &chunks {
+                sent.extend(encoder.encode(chunk.clone())?);
             }
             sent.extend(encoder.finish()?);
             let mut read = Vec::new();
@@ -343,7 +345,7 @@ mod tests {
                 }
                 ContentEncoding::Zstd => read = zstd::stream::decode_all(&sent[..])?,
             }
-            assert_eq!(read, pieces.concat(), "{coding:?}");
+            assert_eq!(read, chunks.concat(), "{coding:?}");
         }
         Ok(())
     }

@@ -1,10 +1,10 @@
 //! Web pages: the origins that may send requests, and the headers that their browsers need (CORS).
 //!
-//! A browser sends the origin of a page with each request of the page. By default any origin is allowed, as with
-//! Agave. With a list, a request of any other origin is refused before it is read, over HTTP and as a WebSocket. A
-//! request without an origin is no web page's, and is not concerned.
-//! A page of the node itself is allowed as well, but only if its host is an address or `localhost`. Any other name
-//! may be that of another site (DNS rebinding).
+//! A browser sends the origin of a page with each request of the page. By default any origin is allowed, as in
+//! Agave. With a list, a request of any other origin is refused before it is read, over HTTP and as a
+//! WebSocket. A request without an origin is not from a web page, and is always allowed.
+//! A page of the node itself is allowed as well, but only if its host is an address or `localhost`. Any other
+//! name may belong to another site (DNS rebinding).
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -15,17 +15,19 @@ use hyper::header::{self, HeaderMap, HeaderValue};
 /// The origins that may send requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AllowedOrigins(
-    /// None: any.
+    /// `None`: any.
     Option<Arc<[HeaderValue]>>,
 );
 
-/// What is no origin. Fix: `*`, `null`, or a scheme, a host and a port as a browser sends them.
+/// A text that is not an origin. Fix: `*`, `null`, or a scheme, a host and a port as a browser sends them.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no origin: \"*\", \"null\", or such as https://app.example:8443, without a path")]
+#[error(
+    "{0:?} is not an origin: \"*\", \"null\", or for example https://app.example:8443, without a path"
+)]
 pub struct NoOrigin(String);
 
 impl AllowedOrigins {
-    /// Those of a list. Any, if the list is empty or has `*` in it.
+    /// The origins of a list; any origin if the list is empty or has `*` in it.
     pub fn new(origins: &[String]) -> Result<Self, NoOrigin> {
         let listed: Vec<_> =
             origins.iter().map(|origin| parse(origin)).collect::<Result<_, _>>()?;
@@ -33,7 +35,7 @@ impl AllowedOrigins {
         Ok(Self((!is_any).then(|| listed.into())))
     }
 
-    /// Whether a request may be answered. If not, the origin that it names.
+    /// Whether a request is allowed; otherwise the origin that it names.
     pub(crate) fn check<'h>(&self, headers: &'h HeaderMap) -> Result<(), &'h HeaderValue> {
         let Some(listed) = &self.0 else { return Ok(()) };
         let is_allowed = |origin: &&HeaderValue| {
@@ -47,16 +49,17 @@ impl AllowedOrigins {
 }
 
 fn parse(origin: &str) -> Result<HeaderValue, NoOrigin> {
-    let wrong = || NoOrigin(origin.to_owned());
+    let not_an_origin = || NoOrigin(origin.to_owned());
     if !matches!(origin, "*" | "null") {
-        let uri: Uri = origin.parse().map_err(|_| wrong())?;
-        let (scheme, authority) = uri.scheme_str().zip(uri.authority()).ok_or_else(wrong)?;
-        // As browsers write it: nothing after the port, and no upper case.
+        let uri: Uri = origin.parse().map_err(|_| not_an_origin())?;
+        let (scheme, authority) =
+            uri.scheme_str().zip(uri.authority()).ok_or_else(not_an_origin)?;
+        // As browsers send it: nothing after the port, and no upper case.
         if origin != format!("{scheme}://{}", authority.as_str().to_ascii_lowercase()) {
-            return Err(wrong());
+            return Err(not_an_origin());
         }
     }
-    HeaderValue::from_str(origin).map_err(|_| wrong())
+    HeaderValue::from_str(origin).map_err(|_| not_an_origin())
 }
 
 /// Whether an origin is that of the node itself, by a name that no other site can have.
@@ -71,7 +74,7 @@ fn is_own(origin: &HeaderValue, host: Option<&HeaderValue>) -> bool {
     is_safe && matches!(scheme, "http" | "https") && authority.eq_ignore_ascii_case(host)
 }
 
-/// What a browser's request says of its page, and the headers of the response to it.
+/// The CORS facts of a request, and the headers of its response.
 pub(crate) struct CorsHeaders {
     /// The origin, if there is one.
     origin: Option<HeaderValue>,
@@ -81,7 +84,7 @@ pub(crate) struct CorsHeaders {
 }
 
 impl CorsHeaders {
-    /// Of a request whose origin was checked.
+    /// From a request whose origin was checked.
     pub(crate) fn from_headers(
         allowed: &AllowedOrigins,
         headers: &HeaderMap,
@@ -97,7 +100,7 @@ impl CorsHeaders {
 
     pub(crate) fn write(self, headers: &mut HeaderMap) {
         let any = HeaderValue::from_static("*");
-        // A cache may give the response to a page that did not send the request.
+        // A cache may serve the response to a page that did not send the request.
         if self.is_http_api {
             headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, any.clone());
             if self.is_any_allowed {
@@ -153,7 +156,7 @@ mod tests {
             assert!(check(&allowed(&[]), origin, "node.example:8899"));
             assert!(check(&allowed(&["*", "https://app.example"]), origin, "x"));
         }
-        assert!(listed.check(&HeaderMap::new()).is_ok(), "it is no web page");
+        assert!(listed.check(&HeaderMap::new()).is_ok(), "it is not from a web page");
         assert!(check(&allowed(&["null"]), "null", "node.example"));
         let mut two = HeaderMap::new();
         two.append(header::ORIGIN, HeaderValue::from_static("https://app.example"));
@@ -178,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_browser_sends_is_no_origin() {
+    fn a_text_that_no_browser_sends_is_not_an_origin() {
         for wrong in ["app.example", "https://app.example/", "https://App.example", "https://", ""]
         {
             assert!(AllowedOrigins::new(&[wrong.to_owned()]).is_err(), "{wrong}");

@@ -1,9 +1,9 @@
 //! Agave's own errors of JSON-RPC: the codes -32001 to -32021, with their messages and data.
 //!
-//! Shape: one variant for each error that this node can give. Codes, messages and data are those of
-//! `solana_rpc_client_api::custom_error` 4.2; a test compares each with it. That crate brings an HTTP client and 38
-//! other crates into the build of a server that needs none of them, so it is a dependency of the tests only.
-//! Not here: how an error is written (`error.rs`).
+//! Shape: one variant for each error that this node can return. Codes, messages and data are those of
+//! `solana_rpc_client_api::custom_error` 4.2; a test compares each with it. That crate would add an HTTP client
+//! and 38 other crates, which the server does not need, so it is a dependency of the tests only.
+//! Not here: how an error is serialized (`error.rs`).
 
 use ledger::Slot;
 use serde_json::{Value, json};
@@ -15,7 +15,7 @@ use crate::error::RpcError;
 /// An error that clients know by its code.
 #[derive(Debug)]
 pub(crate) enum RpcCustomError {
-    /// History begins later.
+    /// The first retained block is later.
     BlockCleanedUp {
         slot: Slot,
         first_available_block: Slot,
@@ -38,7 +38,7 @@ pub(crate) enum RpcCustomError {
         slot: Slot,
     },
     NoSnapshot,
-    /// The operator left the key out of the indices.
+    /// The configuration excludes the key from the indices.
     KeyExcludedFromSecondaryIndex {
         index_key: String,
     },
@@ -47,17 +47,18 @@ pub(crate) enum RpcCustomError {
     MinContextSlotNotReached {
         context_slot: Slot,
     },
-    /// Rewards of the epoch are still being paid. Data: the heights between which that is.
+    /// Rewards of the epoch are still being paid. Data: the current height, and the height at which that is
+    /// complete.
     EpochRewardsPeriodActive {
         slot: Slot,
         current_block_height: u64,
         rewards_complete_block_height: u64,
     },
-    /// Rewards were asked of a slot in which none are paid. Data: the slot.
+    /// Rewards were requested for a slot in which none are paid. Data: the slot.
     SlotNotEpochBoundary {
         slot: Slot,
     },
-    /// A page of signatures begins at one that is not known.
+    /// A page of signatures starts at one that is not known.
     FilterTransactionNotFound {
         signature: String,
     },

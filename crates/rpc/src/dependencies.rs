@@ -1,10 +1,10 @@
-//! Which calls are answered from the cache: what they read, and by what they are known.
+//! Which calls are cacheable: what their results depend on, and their cache keys.
 //!
-//! Lists by an index key: such a list changes only with a record that has the key, or had it. Accounts that
-//! are long: with their records. What is told of all accounts: with the block. What is finalized in history
-//! never changes: whether it is still kept is asked with each call.
-//! Where parsing reads what is not in the record (token accounts as `jsonParsed` have their mint's
-//! decimals, and the time), the block is read too.
+//! Lists by an index key depend on the key: such a list changes only with a record that has the key, or had it.
+//! Long accounts depend on their records. Results over all accounts depend on the block. Finalized history
+//! never changes: whether it is still retained is checked at each request.
+//! If parsing reads data outside of the record (token accounts as `jsonParsed` have their mint's decimals, and
+//! the time), the result depends on the block as well.
 
 use std::sync::Arc;
 
@@ -18,31 +18,31 @@ use crate::methods::Method;
 use crate::node::Node;
 use crate::params::Params;
 
-/// Records that one answer may be watched by: each takes a place of [`query::WATCHED_MAX`].
+/// Records that one result may depend on: each uses an entry of [`query::WATCHED_MAX`].
 const RECORDS_MAX: usize = 32;
 
-/// What a call reads.
+/// What the result of a call depends on.
 pub(crate) struct Dependencies {
     pub(crate) commitment: Commitment,
     pub(crate) min_context_slot: Option<Slot>,
-    /// Any one key by which everything is found that the answer has.
+    /// An index key that finds everything in the result.
     key: Option<(KeyKind, Address)>,
-    /// Records that are in it, or say what is looked for.
+    /// Records that are in the result, or determine it.
     records: Vec<Address>,
     block: bool,
-    /// So many bytes the answer has at least, as it is sent plain.
+    /// Lower bound of the length of the response, not compressed.
     pub(crate) bytes_min: u64,
-    /// Whether its answer is worth keeping.
+    /// Whether the response is worth caching.
     pub(crate) is_cacheable: bool,
-    /// What it tells of, if that has a hash of its own.
+    /// The immutable object in the result that has a hash of its own.
     pub(crate) immutable_id: Option<ImmutableId>,
-    /// What is to be so for an answer that was kept, beside that nothing that was read has changed.
+    /// Must be true for a cached response to be used, in addition to unchanged dependencies.
     precondition: Option<Arc<Precondition>>,
 }
 
 type Precondition = dyn Fn(&Node) -> bool + Send + Sync;
 
-/// What follows from the text of a call whose answer is kept.
+/// The parsed form of a call whose response is cached.
 pub(crate) struct ParsedCall {
     pub(crate) key: Box<[u8]>,
     pub(crate) commitment: Commitment,
@@ -51,33 +51,32 @@ pub(crate) struct ParsedCall {
 }
 
 impl ParsedCall {
-    /// Of a call.
-    pub(crate) fn from_call(asked: &CacheableCall) -> Self {
-        let Dependencies { commitment, min_context_slot, precondition: only_if, .. } =
-            &asked.dependencies;
+    /// The parsed form of `call`.
+    pub(crate) fn from_call(call: &CacheableCall) -> Self {
+        let Dependencies { commitment, min_context_slot, precondition, .. } = &call.dependencies;
         Self {
-            key: asked.key.clone(),
+            key: call.key.clone(),
             commitment: *commitment,
             min_context_slot: *min_context_slot,
-            precondition: only_if.clone(),
+            precondition: precondition.clone(),
         }
     }
 
-    /// Whether an answer may come from the cache.
+    /// Whether a cached response may be used.
     pub(crate) fn meets_precondition(&self, node: &Node) -> bool {
-        self.precondition.as_ref().is_none_or(|only_if| only_if(node))
+        self.precondition.as_ref().is_none_or(|precondition| precondition(node))
     }
 }
 
-/// A call and what it reads.
+/// A call with its cache key and dependencies.
 pub(crate) struct CacheableCall {
-    /// As all know it who mean the same.
+    /// The same for all calls with the same meaning.
     pub(crate) key: Box<[u8]>,
     pub(crate) dependencies: Dependencies,
 }
 
 impl Dependencies {
-    /// A call that reads nothing that ever changes.
+    /// No dependency that ever changes.
     pub(crate) fn none(commitment: Commitment, min_context_slot: Option<Slot>) -> Self {
         Self {
             commitment,
@@ -92,18 +91,18 @@ impl Dependencies {
         }
     }
 
-    /// And everything that a key finds.
+    /// Adds everything that a key finds.
     pub(crate) fn with_key(self, key: (KeyKind, Address)) -> Self {
         Self { key: Some(key), ..self }
     }
 
-    /// And these records; `None` if they are too many.
+    /// Adds records; `None` if they are too many.
     pub(crate) fn with_records(self, records: impl IntoIterator<Item = Address>) -> Option<Self> {
         let records: Vec<_> = records.into_iter().take(RECORDS_MAX + 1).collect();
         (records.len() <= RECORDS_MAX).then_some(Self { records, ..self })
     }
 
-    /// And these records; if they are too many, the block, and then it is not worth keeping.
+    /// Adds records. If they are too many, it adds the block, and the result is not worth caching.
     pub(crate) fn with_records_or_block(self, records: Vec<Address>) -> Self {
         if records.len() <= RECORDS_MAX {
             return Self { records, ..self };
@@ -111,44 +110,44 @@ impl Dependencies {
         Self { block: true, is_cacheable: false, ..self }
     }
 
-    /// And nothing else than what has this name.
-    pub(crate) fn immutable(self, name: ImmutableId) -> Self {
-        Self { immutable_id: Some(name), ..self }
+    /// Depends on an immutable object only.
+    pub(crate) fn immutable(self, id: ImmutableId) -> Self {
+        Self { immutable_id: Some(id), ..self }
     }
 
-    /// For a name that its answer gets, not to keep it.
+    /// The result gets a validator, but is not cached.
     pub(crate) fn not_cacheable(self) -> Self {
         Self { is_cacheable: false, ..self }
     }
 
-    /// And something that is so now, and else nothing of it may be answered from the cache.
+    /// Adds a condition that is true now. While it is false, the cache is not used.
     pub(crate) fn with_precondition(
         self,
-        is_so: impl Fn(&Node) -> bool + Send + Sync + 'static,
+        precondition: impl Fn(&Node) -> bool + Send + Sync + 'static,
     ) -> Self {
-        Self { precondition: Some(Arc::new(is_so)), ..self }
+        Self { precondition: Some(Arc::new(precondition)), ..self }
     }
 
-    /// And the block, if that is so.
+    /// Adds the block, if `block`.
     pub(crate) fn with_block_if(self, block: bool) -> Self {
         Self { block, ..self }
     }
 
-    /// And is so long at least.
+    /// Sets the lower bound of the length.
     pub(crate) fn min_bytes(self, bytes_min: u64) -> Self {
         Self { bytes_min, ..self }
     }
 
-    /// Begins to watch all of it.
+    /// Starts to watch all dependencies.
     pub(crate) fn watch(&self, changes: &Arc<ChangeTracker>) -> Box<[u64]> {
-        let key = self.key.iter().map(|(facet, key)| Dependency::Key(*facet, key));
+        let key = self.key.iter().map(|(kind, key)| Dependency::Key(*kind, key));
         let records = self.records.iter().map(Dependency::Record);
         let block = self.block.then_some(Dependency::Block);
-        key.chain(records).chain(block).map(|read| changes.watch(read)).collect()
+        key.chain(records).chain(block).map(|dependency| changes.watch(dependency)).collect()
     }
 }
 
-/// A call as all know it who mean the same: whatever the order of its members and the space between.
+/// Canonical key of a call: independent of the order of members, and of white space.
 pub(crate) fn cache_key(
     method: &Method,
     params: Params<'_>,
@@ -162,7 +161,7 @@ pub(crate) fn cache_key(
     Some(key.into())
 }
 
-/// A call as it came, for whoever may know it already; `None` if it is too long for that.
+/// Key of a call by its exact text; `None` if the text is too long.
 pub(crate) fn memo_key(
     method: &Method,
     params: Params<'_>,
@@ -188,7 +187,8 @@ fn coding_tag(coding: ContentEncoding) -> u8 {
     }
 }
 
-/// Objects in the order of their members' names, whatever `serde_json` keeps.
+/// Writes a value with the members of objects sorted by name, independent of the order that `serde_json`
+/// retains.
 fn write_canonical(out: &mut Vec<u8>, value: &Value) -> serde_json::Result<()> {
     match value {
         Value::Object(members) => {

@@ -1,14 +1,14 @@
-//! JSON-RPC 2.0 requests and replies, as `jsonrpc-core` 18 reads and writes them, since that is what
-//! Agave's clients have always talked to.
+//! JSON-RPC 2.0 requests and responses, as `jsonrpc-core` 18 reads and writes them, because Agave's clients
+//! rely on it.
 //!
 //! In: the text of a body. Out: [`Request`], whose parameters are still text of the same body.
-//! What Agave does and a reader of the standard would not guess, all of it kept:
-//! - a member that JSON-RPC does not know, a member given twice and a wrong `jsonrpc` make the object
-//!   "Invalid request" under its own id;
-//! - without `jsonrpc` it is "Unsupported JSON-RPC protocol version", in a reply without `jsonrpc`;
-//! - an id that is no string, whole number from 0 or null makes the whole body a parse error;
-//! - so does anything in a batch that is no object. An empty batch gets an empty answer;
-//! - a call without an id is a notification: nothing is done and nothing is answered.
+//! Rules of Agave that the standard does not suggest, all of them implemented here:
+//! - an unknown member, a duplicate member and a wrong `jsonrpc` make the object "Invalid request" with its own
+//!   id;
+//! - without `jsonrpc` the error is "Unsupported JSON-RPC protocol version", in a response without `jsonrpc`;
+//! - an id that is not a string, a whole number from 0 or null makes the whole body a parse error;
+//! - an element of a batch that is not an object does so, too. An empty batch gets an empty response;
+//! - a call without an id is a notification: it is not run, and gets no response.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -22,34 +22,34 @@ use crate::error::RpcError;
 use crate::fast_parse;
 use crate::params::{NESTING_MAX, Params};
 
-/// A body.
+/// A parsed body.
 #[derive(Debug)]
 pub enum Request<'a> {
     /// One call.
     Single(Call<'a>),
-    /// Calls to be answered together, in order.
+    /// Calls that are answered together, in order.
     Batch(Vec<Call<'a>>),
 }
 
-/// One call, or why it is none.
+/// One call, or why it is not valid.
 #[derive(Debug)]
 pub enum Call<'a> {
-    /// To be answered.
+    /// A call that gets a response.
     Method {
-        /// Names the reply.
+        /// Id of the response.
         id: Id,
-        /// As the client wrote it.
+        /// The name as the client wrote it.
         method: Cow<'a, str>,
-        /// Not read yet.
+        /// Not parsed yet.
         params: Params<'a>,
     },
-    /// Not to be answered.
+    /// A call that gets no response.
     Notification,
-    /// To be answered with that error.
+    /// A call that gets an error.
     Invalid {
-        /// Names the reply; null if the object had none.
+        /// Id of the response; null if the object had none.
         id: Id,
-        /// Whether the reply says `"jsonrpc":"2.0"`.
+        /// Whether the response has `"jsonrpc":"2.0"`.
         versioned: bool,
         /// Why.
         err: RpcError,
@@ -57,7 +57,7 @@ pub enum Call<'a> {
 }
 
 impl Call<'_> {
-    /// What names the reply, if it has one.
+    /// Id of the response, if there is one.
     pub(crate) fn id(&self) -> Option<&Id> {
         match self {
             Self::Method { id, .. } | Self::Invalid { id, .. } => Some(id),
@@ -66,7 +66,7 @@ impl Call<'_> {
     }
 }
 
-/// What names a request.
+/// Id of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Id {
     /// `null`.
@@ -91,22 +91,21 @@ impl Id {
     }
 }
 
-/// A body, of which no more is read than may be answered.
+/// A body that was parsed up to a limit of calls.
 #[derive(Debug)]
 pub(crate) enum ParsedBody<'a> {
-    /// All of it.
+    /// The whole body.
     Request(Request<'a>),
-    /// A batch of so many calls, which is too many. Those past the bound were looked at only as far as to tell
-    /// that they are objects.
+    /// A batch of `calls` calls, which is over the limit. Calls past the limit were only checked to be objects.
     TooLong { calls: usize },
 }
 
-/// Reads a body. The error is the one -32700 that answers it.
+/// Parses a body. The error is the -32700 that answers it.
 pub fn read(body: &str) -> Result<Request<'_>, RpcError> {
     fast_parse::parse_call(body).map_or_else(|| read_slowly(body), |call| Ok(Request::Single(call)))
 }
 
-/// The same, of a batch at most `calls_max` calls.
+/// As [`read`], but a batch may have at most `calls_max` calls.
 pub(crate) fn read_bounded(body: &str, calls_max: usize) -> Result<ParsedBody<'_>, RpcError> {
     match fast_parse::parse_call(body) {
         Some(call) => Ok(ParsedBody::Request(Request::Single(call))),
@@ -114,11 +113,11 @@ pub(crate) fn read_bounded(body: &str, calls_max: usize) -> Result<ParsedBody<'_
     }
 }
 
-/// The same for any body, not only for plain ones.
+/// As [`read`], without the fast path for plain bodies.
 pub(crate) fn read_slowly(body: &str) -> Result<Request<'_>, RpcError> {
     match read_slowly_bounded(body, usize::MAX)? {
         ParsedBody::Request(request) => Ok(request),
-        ParsedBody::TooLong { .. } => Err(RpcError::internal()), // nothing is longer
+        ParsedBody::TooLong { .. } => Err(RpcError::internal()), // no batch is longer
     }
 }
 
@@ -182,7 +181,7 @@ impl<'de> Visitor<'de> for Batch {
     }
 }
 
-/// An object, whatever is in it.
+/// An object whose content is ignored.
 struct IgnoredObject;
 
 impl<'de> Deserialize<'de> for IgnoredObject {
@@ -204,7 +203,7 @@ impl<'de> Deserialize<'de> for IgnoredObject {
     }
 }
 
-/// The reply that says why, without the newline.
+/// The error response, without a newline.
 pub fn error_response(err: &RpcError, id: &Id, versioned: bool) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(128);
     bytes.extend_from_slice(if versioned {
@@ -220,16 +219,16 @@ pub fn error_response(err: &RpcError, id: &Id, versioned: bool) -> Vec<u8> {
     bytes
 }
 
-/// What a first look over a body tells. Agave reads all of it at once, and what it cannot read is no
-/// request; we skip over parameters at first, so we must look by ourselves.
+/// The result of a first scan of a body. Agave parses the whole body at once, and refuses it if any part is
+/// invalid. Here parameters are skipped at first, so the scan finds what skipping would miss.
 #[derive(Debug, PartialEq, Eq)]
 enum Prescan {
-    /// Skipping over it finds what reading it would.
+    /// Skipping finds every error that parsing would find.
     Plain,
-    /// It has characters by number or numbers with exponents: rare, and only reading tells whether
-    /// they are any.
+    /// The body has `\u` escapes or numbers with exponents. They are rare, and only parsing shows whether they
+    /// are valid.
     Doubtful,
-    /// It nests deeper than `serde_json` follows.
+    /// It is nested deeper than `serde_json` allows.
     TooDeep,
 }
 
@@ -262,14 +261,14 @@ impl Prescan {
     }
 }
 
-/// The members of a call's object, each as it was found.
+/// The members of a call's object, not parsed yet.
 #[derive(Default)]
 struct RawMembers<'a> {
     jsonrpc: Option<&'a RawValue>,
     method: Option<&'a RawValue>,
     params: Option<&'a RawValue>,
     id: Option<&'a RawValue>,
-    /// Something that no call has, or has only once.
+    /// Has an unknown or a duplicate member.
     strange: bool,
 }
 
@@ -286,7 +285,7 @@ impl<'de> Deserialize<'de> for Call<'de> {
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
                 let mut members = RawMembers::default();
                 while let Some(name) = map.next_key::<Name>()? {
-                    let place = match name {
+                    let member = match name {
                         Name::Jsonrpc => &mut members.jsonrpc,
                         Name::Method => &mut members.method,
                         Name::Params => &mut members.params,
@@ -300,7 +299,7 @@ impl<'de> Deserialize<'de> for Call<'de> {
                             continue;
                         }
                     };
-                    let twice = place.replace(map.next_value()?).is_some();
+                    let twice = member.replace(map.next_value()?).is_some();
                     members.strange |= twice;
                 }
                 Ok(members)
@@ -354,7 +353,7 @@ impl<'a> RawMembers<'a> {
     }
 }
 
-/// A string, borrowed where it has no escapes; `None` for `null`.
+/// A string, borrowed if it has no escapes; `None` for `null`.
 fn read_text(raw: &str) -> serde_json::Result<Option<Cow<'_, str>>> {
     match serde_json::from_str::<Option<&str>>(raw) {
         Ok(text) => Ok(text.map(Cow::Borrowed)),
@@ -370,7 +369,9 @@ fn read_id(raw: &RawValue) -> Result<Id, &'static str> {
     if let Ok(number) = serde_json::from_str::<u64>(text) {
         return Ok(Id::Number(number));
     }
-    serde_json::from_str(text).map(Id::Text).map_err(|_| "an id of no kind that JSON-RPC has")
+    serde_json::from_str(text)
+        .map(Id::Text)
+        .map_err(|_| "an id of a type that JSON-RPC does not allow")
 }
 
 #[cfg(test)]
@@ -378,14 +379,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_a_long_batch_no_more_is_read_than_may_be_answered() {
+    fn a_long_batch_is_parsed_only_up_to_the_limit() {
         let batch = |calls: &[&str]| format!("[{}]", calls.join(", "));
         let slot = r#"{"jsonrpc":"2.0","id":1,"method":"getSlot","params":[{"a":[1]}]}"#;
         let read = |body: &str| match read_bounded(body, 3) {
             Ok(ParsedBody::Request(Request::Batch(calls))) => (calls.len(), "read"),
             Ok(ParsedBody::Request(Request::Single(_))) => (1, "single"),
             Ok(ParsedBody::TooLong { calls }) => (calls, "too long"),
-            Err(err) => (0, if err == RpcError::parse_error() { "no JSON" } else { "other" }),
+            Err(err) => (0, if err == RpcError::parse_error() { "parse error" } else { "other" }),
         };
         assert_eq!(read(slot), (1, "single"));
         assert_eq!(read("[]"), (0, "read"));
@@ -393,8 +394,8 @@ mod tests {
         assert_eq!(read(&batch(&[slot; 4])), (4, "too long"));
         assert_eq!(read(&batch(&[slot, slot, slot, "{}", slot])), (5, "too long"));
         for wrong in ["1", "[]", "null", r#"{"a":}"#, "{", "{} {}"] {
-            assert_eq!(read(&batch(&[slot, slot, slot, wrong])), (0, "no JSON"), "{wrong}");
+            assert_eq!(read(&batch(&[slot, slot, slot, wrong])), (0, "parse error"), "{wrong}");
         }
-        assert_eq!(read(&format!("{}]", batch(&[slot; 4]))), (0, "no JSON"));
+        assert_eq!(read(&format!("{}]", batch(&[slot; 4]))), (0, "parse error"));
     }
 }

@@ -1,24 +1,24 @@
-//! How a request is refused: one error object, with Agave's codes and words.
+//! Errors of JSON-RPC: one error object, with the codes and messages of Agave.
 //!
-//! Codes: -32700, -32600 to -32603 as JSON-RPC 2.0 has them; -32001 to -32021 as Agave has them, made
-//! from `RpcCustomError`. One code is ours: [`OVERLOADED`].
+//! Codes: -32700, -32600 to -32603 as in JSON-RPC 2.0; -32001 to -32021 as in Agave, from `RpcCustomError`. One
+//! code has a meaning of ours: [`OVERLOADED`].
 
 use serde::{Serialize, Serializer, ser::SerializeStruct};
 use serde_json::Value;
 
-/// The CPU pool is full. Agave has no such code, because it has no such bound; -32005 is what its
-/// clients already read as "this node cannot serve you now", so that is the number.
+/// Overload, such as a full CPU pool. Agave has no such code, because it has no such limit. Its clients read
+/// -32005 as "this node cannot serve you now".
 pub const OVERLOADED: i64 = -32005;
 
-/// What the client is told instead of a result.
+/// The error object that replaces a result.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("{message} ({code})")]
 pub struct RpcError {
-    /// By which programs tell errors apart.
+    /// The code, for programs.
     pub code: i64,
-    /// By which people do.
+    /// The message, for people.
     pub message: String,
-    /// Details for programs, in a shape of the code.
+    /// Details for programs; their shape depends on the code.
     pub data: Option<Value>,
 }
 
@@ -28,17 +28,17 @@ impl RpcError {
         Self { code, message: message.into(), data: None }
     }
 
-    /// The body is not JSON, or not the JSON of any request.
+    /// The body is not JSON, or not the JSON of a request.
     pub fn parse_error() -> Self {
         Self::new(-32700, "Parse error")
     }
 
-    /// An object that is no request.
+    /// The object is not a request.
     pub fn malformed_request() -> Self {
         Self::new(-32600, "Invalid request")
     }
 
-    /// The request is understood and cannot be served as it is: -32600, as Agave answers limits.
+    /// The request is valid, but cannot be served: -32600, which Agave uses for limits.
     pub fn invalid_request(message: impl Into<String>) -> Self {
         Self::new(-32600, message)
     }
@@ -48,27 +48,27 @@ impl RpcError {
         Self::new(-32600, "Unsupported JSON-RPC protocol version")
     }
 
-    /// There is no such method.
+    /// The method does not exist.
     pub fn method_not_found() -> Self {
         Self::new(-32601, "Method not found")
     }
 
-    /// A parameter cannot be what it is.
+    /// A parameter is not valid.
     pub fn invalid_params(message: impl Into<String>) -> Self {
         Self::new(-32602, message)
     }
 
-    /// Our bug, or a door that is shut: nothing the client did.
+    /// Our bug, or an interface that is closed: not the fault of the client.
     pub fn internal() -> Self {
         Self::new(-32603, "Internal error")
     }
 
-    /// As [`Self::internal`], with words.
+    /// As [`Self::internal`], with a message.
     pub fn internal_with(message: impl Into<String>) -> Self {
         Self::new(-32603, message)
     }
 
-    /// The CPU pool cannot take it.
+    /// The CPU pool is full.
     pub(crate) fn full(full: &pool::PoolFull) -> Self {
         let data = serde_json::json!({
             "class": full.class.name(), "queued": full.tasks, "limit": full.limit,
@@ -76,14 +76,14 @@ impl RpcError {
         Self::new(OVERLOADED, full.to_string()).with_data(data)
     }
 
-    /// A client had its share.
+    /// The client reached its rate limit.
     pub(crate) fn too_many(too_many: &pool::RateLimited) -> Self {
         let retry_after_ms = too_many.retry_after.as_millis() as u64;
         let data = serde_json::json!({ "limit": too_many.limit, "retryAfterMs": retry_after_ms });
         Self::new(OVERLOADED, too_many.to_string()).with_data(data)
     }
 
-    /// A task of the CPU pool ended before it was done and before it said anything.
+    /// A task of the CPU pool ended without a result.
     pub(crate) fn ended(why: Option<pool::TaskEnd>, class: pool::Class, deadline_ms: u64) -> Self {
         let late = match why {
             Some(pool::TaskEnd::ExpiredWaiting) => "begun",
@@ -104,7 +104,7 @@ impl RpcError {
         Self::new(OVERLOADED, message).with_data(data)
     }
 
-    /// Whether the client is to come again later: HTTP 429.
+    /// Whether the client should retry later: HTTP 429.
     pub fn is_overload(&self) -> bool {
         self.code == OVERLOADED
             && self.data.as_ref().is_some_and(|data| data.get("limit").is_some())

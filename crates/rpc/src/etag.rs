@@ -1,12 +1,14 @@
-//! The name of an answer that is made without any byte of it: for answers that are too long to be hashed
-//! before they go.
+//! Strong validators that are computed without the response: for responses that are too long to be hashed
+//! before they are sent.
 //!
-//! In: a request as the cache knows it, its coding included, and what it reads. Out: a [`Validator`] of these
-//! and of the publishes by which each thing read last changed. Publishes begin anew with the process, so
-//! what is unlike any other start of it is mixed in, unless what is told has a hash of its own (a block).
-//! Invariant: answers of equal stamps are byte for byte the same. A stamp is given when everything read
-//! has changed by a publish that is visible ([`ValidatorBuilder::build`]), so what it stands for is one state of that;
-//! and an answer gets the one from before it took its view only if it is still the same after.
+//! In: a request by its cache key, which includes the encoding, and its dependencies. Out: a [`Validator`] of
+//! these and of the publish version at which each dependency last changed. Versions start again with each
+//! process, so a random key of the process is mixed in, unless the result has an immutable object with its own
+//! hash (a block).
+//! Invariant: responses with equal validators are byte for byte the same. A validator is built only if every
+//! dependency last changed in a publish that is visible ([`ValidatorBuilder::build`]), so it identifies one
+//! state of the dependencies. A response gets the validator from before its view was taken, and only if it is
+//! the same afterwards.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 
@@ -18,7 +20,7 @@ use crate::node::Node;
 /// Half of a hash.
 pub(crate) type Validator = [u8; 16];
 
-/// What tells this start of the process from all others.
+/// Random key that differs between processes.
 pub(crate) struct ProcessKey([u8; 32]);
 
 impl ProcessKey {
@@ -33,7 +35,7 @@ impl ProcessKey {
     }
 }
 
-/// Stamps the answers to one request.
+/// Builds validators for the responses to one request.
 pub(crate) struct ValidatorBuilder {
     key: Box<[u8]>,
     commitment: Commitment,
@@ -41,7 +43,7 @@ pub(crate) struct ValidatorBuilder {
     immutable_id: Option<ImmutableId>,
 }
 
-/// What an answer tells of, by its own hash: now, whatever it was when the request came.
+/// An immutable object in a result, by its own hash, which is read when the validator is built.
 #[derive(Clone, Copy)]
 pub(crate) struct ImmutableId {
     pub(crate) slot: Slot,
@@ -49,22 +51,22 @@ pub(crate) struct ImmutableId {
 }
 
 impl ValidatorBuilder {
-    /// Begins to watch what is read.
-    pub(crate) fn new(node: &Node, asked: &CacheableCall) -> Self {
-        let Dependencies { commitment, immutable_id, .. } = asked.dependencies;
-        let dependencies = asked.dependencies.watch(node.reader.change_tracker());
-        Self { key: asked.key.clone(), commitment, dependencies, immutable_id }
+    /// Starts to watch the dependencies.
+    pub(crate) fn new(node: &Node, call: &CacheableCall) -> Self {
+        let Dependencies { commitment, immutable_id, .. } = call.dependencies;
+        let dependencies = call.dependencies.watch(node.reader.change_tracker());
+        Self { key: call.key.clone(), commitment, dependencies, immutable_id }
     }
 
-    /// The stamp of an answer that is made of what is visible now, and the slot of that; none while
-    /// something that it reads is being changed.
+    /// The validator of a response that is computed from the current view, and the slot of that view; `None`
+    /// while a dependency is being changed.
     pub(crate) fn build(&self, node: &Node) -> Option<(Validator, Slot)> {
-        // The view before anything is asked: what changes after it is told as later.
+        // The view is read first: a change after it has a later version.
         let view = node.reader.view(self.commitment);
         let mut hasher = match &self.immutable_id {
-            Some(name) => {
+            Some(id) => {
                 let mut hasher = blake3::Hasher::new();
-                hasher.update(&(name.hash)(node, name.slot, self.commitment)?);
+                hasher.update(&(id.hash)(node, id.slot, self.commitment)?);
                 hasher
             }
             None => blake3::Hasher::new_keyed(&node.response_cache.process_key.0),

@@ -1,8 +1,8 @@
-//! The configs that most calls have, read in one pass.
+//! Parses the usual config objects in one pass.
 //!
-//! Agave's types name the commitment by `#[serde(flatten)]`, for which serde first copies the whole object.
-//! What is as it should be is read here into the same types; anything else as ever, in Agave's words.
-//! Invariant: what is read here is read there to the same.
+//! Agave's types have the commitment as `#[serde(flatten)]`, for which serde first copies the whole object. A
+//! valid config is parsed here into the same types. Any other is parsed as usual, with the messages of Agave.
+//! Invariant: both parsers return the same for any config that is parsed here.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -18,7 +18,7 @@ use solana_rpc_client_types::config::{RpcAccountInfoConfig, RpcContextConfig};
 use crate::error::RpcError;
 use crate::params::Params;
 
-/// `[config]`, which may be left out.
+/// `[config]`, which is optional.
 pub(crate) fn context(params: Params<'_>) -> Result<Option<RpcContextConfig>, RpcError> {
     if params.text().is_none_or(|text| text == "[]") {
         return Ok(None);
@@ -29,7 +29,7 @@ pub(crate) fn context(params: Params<'_>) -> Result<Option<RpcContextConfig>, Rp
     }
 }
 
-/// `[key, config]`, of which the config may be left out.
+/// `[key, config]`, of which the config is optional.
 pub(crate) fn key_and_context(
     params: Params<'_>,
 ) -> Result<(String, Option<RpcContextConfig>), RpcError> {
@@ -39,7 +39,7 @@ pub(crate) fn key_and_context(
     }
 }
 
-/// `[key or keys, config]`, of which the config may be left out.
+/// `[key or keys, config]`, of which the config is optional.
 pub(crate) fn keys_and_account_config<K: DeserializeOwned>(
     params: Params<'_>,
 ) -> Result<(K, Option<RpcAccountInfoConfig>), RpcError> {
@@ -49,7 +49,7 @@ pub(crate) fn keys_and_account_config<K: DeserializeOwned>(
     }
 }
 
-/// Of [`RpcContextConfig`].
+/// The members of [`RpcContextConfig`].
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Context {
@@ -57,7 +57,7 @@ struct Context {
     min_context_slot: Option<Slot>,
 }
 
-/// Of [`RpcAccountInfoConfig`].
+/// The members of [`RpcAccountInfoConfig`].
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Account {
@@ -67,7 +67,7 @@ struct Account {
     min_context_slot: Option<Slot>,
 }
 
-/// From an object and nothing else: a struct alone would take an array too.
+/// Accepts only an object: a struct alone would accept an array, too.
 struct ObjectOnly<T>(T);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for ObjectOnly<T> {
@@ -110,7 +110,7 @@ impl From<ObjectOnly<Account>> for RpcAccountInfoConfig {
 mod tests {
     use super::*;
 
-    /// Both ways of reading give the same; gives whether the quick one did.
+    /// Both parsers must return the same; returns whether the fast one parsed the config.
     fn check(config: &str) -> bool {
         let text = format!(r#"["key",{config}]"#);
         let params = Params::new(Some(&text));
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_config_is_read_quickly_to_what_agave_reads() {
+    fn both_parsers_agree_on_configs() {
         for config in [
             "null",
             "{}",

@@ -1,18 +1,18 @@
-//! The request that nearly every client sends, read in one pass.
+//! Parses the usual form of a request in one pass.
 //!
-//! In: the text of a body. Out: the call that [`crate::envelope::read`] makes of it, or nothing, and then it
-//! is read there: batches, escapes, fractions, exponents, and whatever is wrong.
-//! Invariant: what is read here is read there to the same.
+//! In: the text of a body. Out: the same call that [`crate::envelope::read`] returns, or `None`, and then the
+//! body is parsed there: batches, escapes, fractions, exponents, and all errors.
+//! Invariant: both parsers return the same for any body that is parsed here.
 
 use std::borrow::Cow;
 
 use crate::envelope::{Call, Id};
 use crate::params::Params;
 
-/// Arrays and objects within each other; a request that has more is read slowly.
+/// Nesting of arrays and objects; a deeper request is parsed in `envelope`.
 const NESTING_MAX: usize = 16;
 
-/// More digits may not be a `u64`.
+/// A number with more digits may not fit a `u64`.
 const DIGITS_MAX: usize = 19;
 
 /// The one call of a plain body.
@@ -90,7 +90,7 @@ impl<'a> Reader<'a> {
         Some(text)
     }
 
-    /// A whole number from 0 that is a `u64` for certain.
+    /// A whole number from 0 that certainly fits a `u64`.
     fn digits(&mut self) -> Option<&'a str> {
         let rest = self.body.as_bytes().get(self.at..)?;
         let len = rest.iter().position(|byte| !byte.is_ascii_digit())?;
@@ -116,7 +116,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Skips over a value. What follows a number or a word is for the caller to refuse.
+    /// Skips a value. The caller must check what follows a number or a word.
     fn value(&mut self, depth: usize) -> Option<()> {
         match self.peek()? {
             b'"' => self.string().map(drop),
@@ -142,7 +142,7 @@ impl<'a> Reader<'a> {
         depth: usize,
         member: impl Fn(&mut Self) -> Option<()>,
     ) -> Option<()> {
-        self.at += 1; // what it begins with
+        self.at += 1; // the opening bracket
         if depth >= NESTING_MAX {
             return None;
         }
@@ -169,12 +169,12 @@ mod tests {
 
     use super::*;
 
-    /// What is read quickly must be what is read slowly; gives whether it was.
+    /// The fast parser must return the same as the other; returns whether it parsed the body.
     fn check(body: &str) -> bool {
-        let Some(quick) = parse_call(body) else { return false };
+        let Some(fast) = parse_call(body) else { return false };
         match read_slowly(body) {
             Ok(Request::Single(slow)) => {
-                assert_eq!(format!("{quick:?}"), format!("{slow:?}"), "{body}");
+                assert_eq!(format!("{fast:?}"), format!("{slow:?}"), "{body}");
             }
             other => panic!("{body}: {other:?}"),
         }
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn what_clients_send_is_read_quickly() {
+    fn usual_requests_are_parsed_in_one_pass() {
         for body in [
             r#"{"jsonrpc":"2.0","id":1,"method":"getSlot"}"#,
             r#"{"id":18446744073709551,"jsonrpc":"2.0","method":"getSlot","params":[]}"#,
@@ -214,12 +214,12 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_body_is_read_to_the_same_or_slowly() {
+    fn both_parsers_agree_on_changed_bodies() {
         let body =
             r#"{"jsonrpc":"2.0","id":12,"method":"m","params":["ab",{"c":[1,{}],"d":true}]}"#;
         let others = br#"{}[]",:0129.-+eEtfn\ua "#;
         let mut random = fastrand::Rng::with_seed(7);
-        let mut quick = 0;
+        let mut fast_count = 0;
         for _ in 0..200_000 {
             let mut changed = body.as_bytes().to_vec();
             for _ in 0..random.usize(1..4) {
@@ -232,8 +232,8 @@ mod tests {
                 }
             }
             let changed = String::from_utf8(changed).expect("ASCII");
-            quick += usize::from(check(&changed));
+            fast_count += usize::from(check(&changed));
         }
-        assert!(quick > 5_000, "{quick}");
+        assert!(fast_count > 5_000, "{fast_count}");
     }
 }

@@ -1,7 +1,7 @@
-//! A descriptor that is kept free, so that a node that is out of descriptors can still say so.
+//! A reserved file descriptor, so that a node that is out of descriptors can still refuse connections.
 //!
-//! Without it, connections that cannot be taken stay in the listener's backlog: their clients wait for
-//! nothing, and accepting fails over and over.
+//! Without it, connections that cannot be accepted stay in the listener's backlog: their clients wait in vain,
+//! and every accept fails.
 
 use std::fs::File;
 use std::io;
@@ -9,25 +9,25 @@ use std::io;
 use futures_util::FutureExt;
 use tokio::net::TcpListener;
 
-/// `ENFILE` and `EMFILE`, the same on every Unix: the system's, the process' own limit.
+/// `ENFILE` and `EMFILE`, the same on every Unix: the limit of the system, and that of the process.
 const OUT_OF_DESCRIPTORS: [i32; 2] = [23, 24];
 
-/// What a client is told, if it still listens.
+/// The response to a refused client.
 const REFUSAL: &[u8] =
     b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nConnection: close\r\n\
     Content-Length: 32\r\n\r\nthe node has no descriptor left\n";
 
-/// The descriptor.
+/// The reserved descriptor.
 pub(crate) struct ReservedFd(Option<File>);
 
 impl ReservedFd {
-    /// Takes one.
+    /// Opens a descriptor.
     pub(crate) fn new() -> Self {
         Self(File::open("/dev/null").ok())
     }
 
-    /// Takes the next connection with the spare descriptor, and closes it. False if accepting failed
-    /// for another reason, or somebody else took the descriptor.
+    /// Accepts the next connection with the reserved descriptor, refuses it, and closes it. False if accepting
+    /// failed for another reason, or another thread took the descriptor.
     pub(crate) fn refuse(&mut self, listener: &TcpListener, err: &io::Error) -> bool {
         if err.raw_os_error().is_none_or(|code| !OUT_OF_DESCRIPTORS.contains(&code)) {
             return false;
@@ -36,7 +36,7 @@ impl ReservedFd {
         let accepted = listener.accept().now_or_never();
         let refused = match accepted {
             Some(Ok((socket, _))) => {
-                // It is new: there is room for so little, unless the client has gone.
+                // The send buffer of a new socket has space for this, unless the client has disconnected.
                 let _ = socket.try_write(REFUSAL);
                 true
             }

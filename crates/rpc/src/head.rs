@@ -1,17 +1,17 @@
-//! The head of a request, checked before anything of the request is read any further.
+//! Checks the head of a request before anything else of it is read.
 //!
 //! In: URI and headers. Out: nothing, or why the request is refused, with its HTTP status.
-//! Bounds: `Config::uri_bytes_max` of a URI; `Config::list_header_bytes_max` of each header that is read as a list,
-//! all its lines together. So reading them takes microseconds. The head as a whole is bounded where it is parsed
-//! (`Config::head_bytes_max`).
-//! Not here: what hyper decides by itself before it hands a request over; `docs/operations.md` lists it.
+//! Bounds: `Config::uri_bytes_max` of a URI; `Config::list_header_bytes_max` of each header that is parsed as a
+//! list, all its lines together. So parsing them takes microseconds. The head as a whole is bounded where it is
+//! parsed (`Config::head_bytes_max`).
+//! Not here: checks of hyper before it passes a request on; `docs/operations.md` lists them.
 
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::{StatusCode, Uri};
 
 use crate::Config;
 
-/// Headers that are read as lists.
+/// Headers that are parsed as lists.
 const LISTS: [HeaderName; 6] = [
     header::ACCEPT,
     header::ACCEPT_ENCODING,
@@ -21,32 +21,32 @@ const LISTS: [HeaderName; 6] = [
     header::UPGRADE,
 ];
 
-/// What of a wrong value a message repeats.
+/// Characters of an invalid value that a message repeats.
 const QUOTED_CHARS_MAX: usize = 64;
 
-/// Why a request is refused by its head. After it the connection is closed.
+/// Why a request is refused because of its head. The connection is closed after it.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum HeadError {
     /// Fix: send what is long in the body of a POST.
-    #[error("the URI has {bytes} bytes, at most {limit} may it have (rpc.uri_bytes_max)")]
+    #[error("the URI has {bytes} bytes, at most {limit} are allowed (rpc.uri_bytes_max)")]
     UriTooLong { bytes: usize, limit: usize },
     /// Fix: send fewer values.
     #[error(
-        "the header {name} has {bytes} bytes, at most {limit} may it have \
+        "the header {name} has {bytes} bytes, at most {limit} are allowed \
          (rpc.list_header_bytes_max)"
     )]
     HeaderTooLong { name: HeaderName, bytes: usize, limit: usize },
-    /// Two programs could understand such a request differently.
-    #[error("{count} Host headers: one may be sent")]
+    /// A proxy and the node could interpret such a request differently.
+    #[error("{count} Host headers: only one is allowed")]
     Hosts { count: usize },
-    /// Fix: send the body as it is.
-    #[error("Content-Encoding {0}: a body is read as it is (identity)")]
+    /// Fix: send the body without this encoding.
+    #[error("Content-Encoding {0}: a body must not be encoded (identity)")]
     ContentEncoding(String),
-    /// Fix: send the body as it is.
-    #[error("Transfer-Encoding {0}: chunked is the only one that is read")]
+    /// Fix: send the body without this encoding.
+    #[error("Transfer-Encoding {0}: only chunked is supported")]
     TransferEncoding(String),
     /// Fix: allow the origin.
-    #[error("Origin {0} may not ask this node (--allow-origin)")]
+    #[error("Origin {0} may not send requests to this node (--allow-origin)")]
     Origin(String),
 }
 
@@ -63,10 +63,10 @@ impl HeadError {
     }
 }
 
-/// How many bytes a head has, about.
+/// Approximate length of a head.
 pub(crate) fn bytes(uri: &Uri, headers: &HeaderMap) -> usize {
-    let of_line = |(name, value): (&HeaderName, &HeaderValue)| name.as_str().len() + value.len();
-    uri_bytes(uri) + headers.iter().map(of_line).sum::<usize>()
+    let line_bytes = |(name, value): (&HeaderName, &HeaderValue)| name.as_str().len() + value.len();
+    uri_bytes(uri) + headers.iter().map(line_bytes).sum::<usize>()
 }
 
 /// Checks a head of `bytes` bytes.
@@ -113,16 +113,16 @@ fn uri_bytes(uri: &Uri) -> usize {
     authority + uri.path_and_query().map_or(0, |path| path.as_str().len())
 }
 
-/// The first value of a header that is not the one that is known.
+/// The first value of a header that is not `known`.
 fn other_than(headers: &HeaderMap, name: &HeaderName, known: &str) -> Option<String> {
     let is_known = |value: &&HeaderValue| value.as_bytes().eq_ignore_ascii_case(known.as_bytes());
     headers.get_all(name).iter().find(|value| !is_known(value)).map(quoted)
 }
 
-/// A value for a message.
+/// A value as a message quotes it.
 fn quoted(value: &HeaderValue) -> String {
     let text = String::from_utf8_lossy(value.as_bytes());
-    let begin: String = text.chars().take(QUOTED_CHARS_MAX).collect();
-    let rest = if begin.len() < text.len() { "…" } else { "" };
-    format!("{begin:?}{rest}")
+    let beginning: String = text.chars().take(QUOTED_CHARS_MAX).collect();
+    let rest = if beginning.len() < text.len() { "…" } else { "" };
+    format!("{beginning:?}{rest}")
 }

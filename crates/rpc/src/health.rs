@@ -1,9 +1,9 @@
-//! How fresh the ledger is: what its feeder says, and what is seen of it by looking.
+//! Health of the ledger: as its feeder reports it, and as it is observed.
 //!
-//! In: slots at each commitment, looked at several times a second ([`crate::Node::poll_health`]). Out: whether
-//! requests are to be sent here. A ledger that should make blocks by the clock and makes none, or
-//! confirms none, is behind by the slots that it should have made.
-//! Not here: a clock (it comes in).
+//! In: slots at each commitment, several times a second ([`crate::Node::poll_health`]). Out: whether requests
+//! should be sent to this node. A ledger that should produce blocks at a fixed rate, but produces or confirms
+//! none, is behind by the slots that it missed.
+//! Not here: a clock (the time is an argument).
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -11,42 +11,42 @@ use std::time::Duration;
 use ledger::Slot;
 use parking_lot::Mutex;
 
-/// A stall is never shorter than so many slots: one may take longer than it should.
+/// Shortest stall, in slots: a slot may take longer than it should.
 const STALL_SLOTS_MIN: u32 = 4;
 
-/// How the ledger is. Starts as [`Status::Ok`].
+/// Health of the ledger. Starts as [`Status::Ok`].
 #[derive(Debug, Default)]
 pub struct Health {
-    /// As its feeder says.
+    /// As the feeder reports it.
     reported: AtomicStatus,
-    /// As it looks.
+    /// As observed.
     observed: AtomicStatus,
     slot_clock: Option<SlotClock>,
     slot_changes: Mutex<Option<[SlotChange; 3]>>,
 }
 
-/// What a health check is told.
+/// Result of a health check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
-    /// The state is as fresh as it can be.
+    /// The state is up to date.
     Ok,
-    /// The state is so many slots behind its source.
+    /// The state is behind its source.
     Behind {
-        /// How many; at least 1.
+        /// Slots behind; at least 1.
         slots: u64,
     },
-    /// Nobody can say.
+    /// It is not known.
     Unknown,
 }
 
-/// How fast blocks are to come.
+/// Expected rate of blocks.
 #[derive(Clone, Copy, Debug)]
 struct SlotClock {
     slot: Duration,
     stall: Duration,
 }
 
-/// The slot of a commitment, and since when it is that.
+/// The slot at a commitment, and since when.
 #[derive(Clone, Copy, Debug)]
 struct SlotChange {
     slot: Slot,
@@ -54,56 +54,56 @@ struct SlotChange {
 }
 
 impl Health {
-    /// Of a ledger that makes a block every `slot` and is behind when no new one comes, or none is
-    /// confirmed, for `stall`. With a slot of 0 blocks come when there are transactions, and then
-    /// nothing can be seen from their absence.
+    /// Health of a ledger that produces a block every `slot`, and is behind when no block is produced, or none
+    /// is confirmed, for `stall`. With a slot of 0, blocks are produced only for transactions, and a missing
+    /// block says nothing.
     pub fn with_slot_clock(slot: Duration, stall: Duration) -> Self {
         let stall = stall.max(slot * STALL_SLOTS_MIN);
         let slot_clock = (!slot.is_zero()).then_some(SlotClock { slot, stall });
         Self { slot_clock, ..Self::default() }
     }
 
-    /// Tells how the ledger is, as its feeder knows it. What is seen may be worse.
+    /// Sets the status that the feeder reports. The observed status may be worse.
     pub fn set(&self, status: Status) {
         self.reported.set(status);
     }
 
-    /// How the ledger is, as of the last look. Cheap.
+    /// The status as of the last observation. Cheap.
     pub fn status(&self) -> Status {
         match self.reported.status() {
             Status::Ok => self.observed.status(),
-            told => told,
+            reported => reported,
         }
     }
 
-    /// Takes in the slots at processed, confirmed and finalized as they are at `now`.
+    /// Records the slots at processed, confirmed and finalized as they are at `now`.
     pub(crate) fn observe(&self, now: Duration, slots: [Slot; 3]) {
-        let mut moved = self.slot_changes.lock();
-        let moved = moved.get_or_insert_with(|| slots.map(|slot| SlotChange { slot, at: now }));
-        for (moved, slot) in moved.iter_mut().zip(slots) {
-            if moved.slot != slot {
-                *moved = SlotChange { slot, at: now };
+        let mut changes = self.slot_changes.lock();
+        let changes = changes.get_or_insert_with(|| slots.map(|slot| SlotChange { slot, at: now }));
+        for (change, slot) in changes.iter_mut().zip(slots) {
+            if change.slot != slot {
+                *change = SlotChange { slot, at: now };
             }
         }
         let Some(SlotClock { slot, stall }) = self.slot_clock else { return };
-        let [processed, confirmed, _] = *moved;
-        let missed = |moved: SlotChange| {
-            let age = now.saturating_sub(moved.at);
+        let [processed, confirmed, _] = *changes;
+        let missed = |change: SlotChange| {
+            let age = now.saturating_sub(change.at);
             (age >= stall).then(|| (age.as_nanos() / slot.as_nanos()) as u64)
         };
         let unconfirmed = processed.slot.saturating_sub(confirmed.slot);
         let slots = match (missed(processed), missed(confirmed)) {
             (None, None) => return self.observed.set(Status::Ok),
-            (made, confirmed) => made.max(confirmed.map(|slots| slots.max(unconfirmed))),
+            (processed, confirmed) => processed.max(confirmed.map(|slots| slots.max(unconfirmed))),
         };
         self.observed.set(Status::Behind { slots: slots.unwrap_or_default() });
     }
 
-    /// For how long the slots at processed, confirmed and finalized have been what they are; unknown
-    /// before the first look.
+    /// For how long the slots at processed, confirmed and finalized have not changed; `None` before the first
+    /// observation.
     pub fn slot_ages(&self, now: Duration) -> Option<[Duration; 3]> {
-        let moved = *self.slot_changes.lock();
-        Some(moved?.map(|moved| now.saturating_sub(moved.at)))
+        let changes = *self.slot_changes.lock();
+        Some(changes?.map(|change| now.saturating_sub(change.at)))
     }
 }
 
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ledger_that_stops_is_behind_by_the_slots_that_it_missed_until_it_goes_on() {
+    fn a_ledger_that_stops_is_behind_by_the_slots_that_it_missed_until_it_continues() {
         let health = Health::with_slot_clock(ms(400), STALL);
         let mut now = 0;
         for slot in 0..100 {
@@ -166,7 +166,7 @@ mod tests {
         for slot in 0..=25 {
             health.observe(ms(slot * 400), [1_000 + slot * 3, 990, 900]);
         }
-        // It made more blocks than the clock asks for: those are not confirmed.
+        // It produced more blocks than the clock expects: those are not confirmed.
         assert_eq!(health.status(), Status::Behind { slots: 85 });
     }
 
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_feeder_knows_goes_first() {
+    fn a_status_that_the_feeder_reports_takes_precedence() {
         let health = Health::with_slot_clock(ms(400), STALL);
         health.set(Status::Behind { slots: 7 });
         health.observe(ms(0), [1, 1, 1]);

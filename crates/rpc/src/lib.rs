@@ -1,9 +1,9 @@
-//! JSON-RPC over HTTP and PubSub over WebSocket, as Agave 4.2 speaks them.
+//! JSON-RPC over HTTP and PubSub over WebSocket, as Agave 4.2 serves them.
 //!
-//! In: bytes of clients. Out: answers from one view each of [`chain_solana::Reader`] and history, and
+//! In: bytes of clients. Out: responses, each read from one view of [`chain_solana::Reader`] and history, and
 //! transactions for [`chain_solana::TransactionService`].
-//! Invariant: a thread that polls sockets never does more than microseconds of a method's work; what
-//! is more runs on [`pool::Pool`], and a full pool is told to the client at once.
+//! Invariant: a thread that polls sockets does at most microseconds of a method's work. More work runs on
+//! [`pool::Pool`]. If the pool is full, the client gets an error at once.
 //! Not here: state and index (`query`), execution (`localnet`), configuration files (`hydrant`).
 
 mod body;

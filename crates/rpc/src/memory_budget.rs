@@ -1,11 +1,11 @@
-//! How many bytes the answers hold that are kept, or made to be kept, and how many they may.
+//! Memory of responses that are cached, or being computed for the cache, and its limits.
 //!
-//! Counted for as long as they are there: while an answer is collected, while the cache has it, and, once it
-//! is given up or forgotten, until its client has read it.
-//! Bounds: those that are collected, or given up and not sent, a quarter of the cache's; all, the cache's and
-//! that quarter; each exceeded by a piece at most for each thread. When all of it is held the cache forgets. An
-//! answer has at most a share of what others leave ([`MemoryBudget::limit_for`]), and so has a client; what finds no room is
-//! streamed.
+//! Bytes are counted while a response is being collected, while the cache has it, and, after it was abandoned
+//! or evicted, until its client has read it.
+//! Bounds: responses that are being collected, or were abandoned and are not sent: a quarter of the cache's
+//! limit. All: the cache's limit and that quarter. Each may be exceeded by one chunk per thread. When the whole
+//! budget is used, the cache evicts entries. A response may use a share of what other responses leave
+//! ([`MemoryBudget::limit_for`]), and so may a client; a response over its limit is streamed.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use pool::ClientId;
 
-/// Room for the answers of one cache. Copies are the same room.
+/// Budget for the responses of one cache. Clones share it.
 #[derive(Clone)]
 pub(crate) struct MemoryBudget(Arc<BudgetInner>);
 
@@ -27,7 +27,7 @@ struct BudgetInner {
     collected_max: u64,
 }
 
-/// What is collected, or given up and not sent.
+/// Bytes that are being collected, or were abandoned and are not sent.
 #[derive(Default)]
 struct CollectedByClient {
     total: u64,
@@ -36,41 +36,38 @@ struct CollectedByClient {
 }
 
 impl MemoryBudget {
-    /// For a cache of so many bytes.
+    /// For a cache of `cache_bytes_max` bytes.
     pub(crate) fn new(cache_bytes_max: u64) -> Self {
         let collected_max = cache_bytes_max / 4;
-        let held_max = cache_bytes_max.saturating_add(collected_max);
-        let (held, collected) = (AtomicU64::new(0), Mutex::default());
+        let used_max = cache_bytes_max.saturating_add(collected_max);
+        let (used, collected) = (AtomicU64::new(0), Mutex::default());
         let cache_max = cache_bytes_max;
-        Self(Arc::new(BudgetInner {
-            cache_max,
-            used: held,
-            used_max: held_max,
-            collected,
-            collected_max,
-        }))
+        Self(Arc::new(BudgetInner { cache_max, used, used_max, collected, collected_max }))
     }
 
-    /// Whether all that there is room for is held.
+    /// Whether the whole budget is used.
     pub(crate) fn is_full(&self) -> bool {
         self.used_bytes() >= self.0.used_max
     }
 
-    /// How long an answer of `client` may become of which `own` bytes are collected, while the cache has
-    /// `kept` bytes. Each takes a share of what others leave, so that no number of answers that are not read
-    /// leaves nothing.
-    pub(crate) fn limit_for(&self, client: ClientId, own: u64, kept: u64) -> u64 {
+    /// How long a response of `client` may become of which `own` bytes are collected, while the cache has
+    /// `cached_bytes`. Each response gets a share of what others leave, so unread responses never use up the
+    /// whole budget, whatever their number.
+    pub(crate) fn limit_for(&self, client: ClientId, own: u64, cached_bytes: u64) -> u64 {
         let BudgetInner { collected, collected_max, cache_max, .. } = &*self.0;
         let (all, of_client) = {
             let collected = collected.lock();
             (collected.total, collected.by_client.get(&client).copied().unwrap_or_default())
         };
-        // A client has half of what other clients leave, an answer half of what his others leave.
+        // A client gets half of what other clients leave; a response gets half of what the client's other
+        // responses leave.
         let of_others = all.saturating_sub(of_client);
-        let of_his = of_client.saturating_sub(own);
-        let collecting = (collected_max.saturating_sub(of_others) / 2).saturating_sub(of_his) / 2;
-        // In the cache an answer has a sixteenth of what those leave that are kept no more and still read.
-        let unread = self.used_bytes().saturating_sub(kept.saturating_add(all));
+        let own_others = of_client.saturating_sub(own);
+        let collecting =
+            (collected_max.saturating_sub(of_others) / 2).saturating_sub(own_others) / 2;
+        // A cache entry gets a sixteenth of what is left by responses that were evicted and are still being
+        // read.
+        let unread = self.used_bytes().saturating_sub(cached_bytes.saturating_add(all));
         collecting.min(cache_max.saturating_sub(unread) / 16)
     }
 
@@ -91,14 +88,14 @@ impl MemoryBudget {
         }
     }
 
-    /// What all answers hold.
+    /// Bytes of all responses.
     pub(crate) fn used_bytes(&self) -> u64 {
         self.0.used.load(Ordering::Relaxed)
     }
 
-    /// The bytes, counted for as long as they or a part of them are somewhere.
+    /// The same bytes, counted while they, or a slice of them, exist.
     pub(crate) fn track(&self, mut bytes: Vec<u8>) -> Bytes {
-        // What is not used of it would be held as well.
+        // Spare capacity would use memory that is not counted.
         if bytes.capacity() - bytes.len() > bytes.len() / 4 {
             bytes.shrink_to_fit();
         }
@@ -124,7 +121,7 @@ impl Drop for TrackedBytes {
     }
 }
 
-/// Parts of one answer that are not in the cache, in order.
+/// Parts of one response that are not in the cache, in order.
 pub(crate) struct CollectedResponse {
     budget: MemoryBudget,
     client: ClientId,
@@ -133,18 +130,18 @@ pub(crate) struct CollectedResponse {
 }
 
 impl CollectedResponse {
-    pub(crate) fn new(room: &MemoryBudget, client: ClientId) -> Self {
-        Self { budget: room.clone(), client, parts: VecDeque::new(), bytes: 0 }
+    pub(crate) fn new(budget: &MemoryBudget, client: ClientId) -> Self {
+        Self { budget: budget.clone(), client, parts: VecDeque::new(), bytes: 0 }
     }
 
-    /// Others of the same client.
+    /// An empty response of the same client.
     pub(crate) fn empty_like(&self) -> Self {
         Self::new(&self.budget, self.client)
     }
 
-    /// How long all of it may become, while the cache has `kept` bytes.
-    pub(crate) fn limit(&self, kept: u64) -> u64 {
-        self.budget.limit_for(self.client, self.bytes, kept)
+    /// How long it may become, while the cache has `cached_bytes`.
+    pub(crate) fn limit(&self, cached_bytes: u64) -> u64 {
+        self.budget.limit_for(self.client, self.bytes, cached_bytes)
     }
 
     pub(crate) fn push(&mut self, part: Vec<u8>) {
@@ -154,7 +151,7 @@ impl CollectedResponse {
         self.parts.push_back(self.budget.track(part));
     }
 
-    /// The next of them: all of a part, or `bytes_max` of a much longer one.
+    /// Removes the next bytes: a whole part, or `bytes_max` of a much longer one.
     pub(crate) fn pop(&mut self, bytes_max: usize) -> Option<Bytes> {
         let part = self.parts.front_mut()?;
         let bytes = if part.len() > 2 * bytes_max {
@@ -167,7 +164,7 @@ impl CollectedResponse {
         Some(bytes)
     }
 
-    /// How many bytes there are.
+    /// Bytes that are left.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -180,7 +177,7 @@ impl CollectedResponse {
         self.parts.front().map_or(&[], |part| part)
     }
 
-    /// Leaves out the first bytes, which are in the first part.
+    /// Drops the first bytes, which are in the first part.
     pub(crate) fn drop_prefix(&mut self, bytes: usize) {
         if let Some(part) = self.parts.front_mut() {
             let bytes = bytes.min(part.len());
@@ -209,55 +206,56 @@ mod tests {
 
     #[test]
     fn bytes_are_counted_for_as_long_as_a_part_of_them_is_there() {
-        let room = MemoryBudget::new(400);
-        let mut collected = CollectedResponse::new(&room, ONE);
+        let budget = MemoryBudget::new(400);
+        let mut collected = CollectedResponse::new(&budget, ONE);
         collected.push(vec![1; 60]);
         collected.push(vec![2; 60]);
         assert!(collected.limit(0) < collected.bytes());
         collected.drop_prefix(10);
         let parts: Vec<_> = std::iter::from_fn(|| collected.pop(20)).collect();
         assert_eq!(parts.iter().map(Bytes::len).collect::<Vec<_>>(), [20, 30, 20, 40]);
-        assert!(collected.is_empty() && room.0.collected.lock().by_client.is_empty());
-        assert_eq!(room.used_bytes(), 120, "somebody has them still");
-        let kept = parts[0].slice(3..4);
+        assert!(collected.is_empty() && budget.0.collected.lock().by_client.is_empty());
+        assert_eq!(budget.used_bytes(), 120, "the parts still exist");
+        let slice = parts[0].slice(3..4);
         drop(parts);
-        assert_eq!(room.used_bytes(), 60);
-        drop(kept);
-        assert_eq!((room.used_bytes(), room.limit_for(ONE, 0, 0)), (0, 25));
-        let full: Vec<_> = (0..5).map(|_| room.track(vec![0; 100])).collect();
-        assert!(room.is_full(), "all of it is held");
+        assert_eq!(budget.used_bytes(), 60);
+        drop(slice);
+        assert_eq!((budget.used_bytes(), budget.limit_for(ONE, 0, 0)), (0, 25));
+        let full: Vec<_> = (0..5).map(|_| budget.track(vec![0; 100])).collect();
+        assert!(budget.is_full(), "all of it is used");
         drop(full);
-        assert!(!room.is_full());
+        assert!(!budget.is_full());
     }
 
     #[test]
     fn a_client_that_does_not_read_leaves_the_larger_part_to_others() {
         const MIB: u64 = 1 << 20;
-        let room = MemoryBudget::new(256 * MIB);
-        assert_eq!(room.limit_for(ONE, 0, 0), 16 * MIB);
-        // One client, as much as he can.
+        let budget = MemoryBudget::new(256 * MIB);
+        assert_eq!(budget.limit_for(ONE, 0, 0), 16 * MIB);
+        // One client takes as much as it can.
         let mut unsent = Vec::new();
         let take = |client: ClientId, unsent: &mut Vec<CollectedResponse>| {
-            let mut collected = CollectedResponse::new(&room, client);
+            let mut collected = CollectedResponse::new(&budget, client);
             while collected.bytes() < collected.limit(0) {
                 collected.push(vec![0; MIB as usize / 8]);
             }
             unsent.push(collected);
         };
         (0..50).for_each(|_| take(ONE, &mut unsent));
-        assert!(room.limit_for(ONE, 0, 0) < MIB / 8, "he has had his share");
+        assert!(budget.limit_for(ONE, 0, 0) < MIB / 8, "it has used its share");
         assert!(
-            room.limit_for(ClientId(2), 0, 0) >= 7 * MIB,
+            budget.limit_for(ClientId(2), 0, 0) >= 7 * MIB,
             "{}",
-            room.limit_for(ClientId(2), 0, 0)
+            budget.limit_for(ClientId(2), 0, 0)
         );
         (2..=4).for_each(|n| take(ClientId(n), &mut unsent));
-        assert!(room.limit_for(ClientId(9), 0, 0) >= 3 * MIB);
-        assert!(room.used_bytes() <= 64 * MIB);
+        assert!(budget.limit_for(ClientId(9), 0, 0) >= 3 * MIB);
+        assert!(budget.used_bytes() <= 64 * MIB);
         unsent.clear();
-        // Those that are in the cache take nothing, those that are there no more and are read their own.
-        let _held: Vec<_> = (0..128).map(|_| room.track(vec![0; MIB as usize])).collect();
-        assert_eq!(room.limit_for(ONE, 0, 128 * MIB), 16 * MIB);
-        assert_eq!(room.limit_for(ONE, 0, 0), 8 * MIB);
+        // Responses in the cache take nothing from the share; those that were evicted and are still being read
+        // do.
+        let _cached: Vec<_> = (0..128).map(|_| budget.track(vec![0; MIB as usize])).collect();
+        assert_eq!(budget.limit_for(ONE, 0, 128 * MIB), 16 * MIB);
+        assert_eq!(budget.limit_for(ONE, 0, 0), 8 * MIB);
     }
 }

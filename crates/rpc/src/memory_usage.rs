@@ -1,16 +1,16 @@
-//! What the node's parts take in memory: one place for whoever reports it.
+//! Memory of the parts of a node, for metrics and reports.
 
 use ledger::Commitment;
 use query::LedgerMemory;
 
 use crate::Node;
 
-/// What the parts of a node hold at one moment, in heap bytes and in things.
+/// Memory of the parts of a node at one point in time: heap bytes, and numbers of items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeMemory {
-    /// Addresses that are known.
+    /// Addresses in the address table.
     pub addresses: usize,
-    /// Accounts, those of unrooted blocks included.
+    /// Accounts, including those of unrooted blocks.
     pub accounts: usize,
     /// The address table, the indices, the accounts.
     pub ledger: LedgerMemory,
@@ -19,7 +19,7 @@ pub struct NodeMemory {
 }
 
 impl NodeMemory {
-    /// As it is now. Cost: O(bytes / 1,024), so not for a thread that polls sockets.
+    /// The current memory of `node`. Cost: O(bytes / 1,024), so not for a thread that polls sockets.
     pub fn for_node(node: &Node) -> Self {
         let view = node.reader.view(Commitment::Processed);
         Self {

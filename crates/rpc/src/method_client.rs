@@ -1,9 +1,10 @@
-//! One method by its name, for a door other than JSON-RPC: the same table, classes, limits, pieces and end.
+//! Calls one method by its name, for an interface other than JSON-RPC: with the same methods, classes, limits
+//! and streaming.
 //!
-//! In: the name of a method, its parameters as JSON, and how its result is wanted ([`crate::ResponseOptions`]). Out: what
-//! is told of the result, and its bytes, which come piece by piece if they are many.
+//! In: the name of a method, its parameters as JSON, and the options for its result
+//! ([`crate::ResponseOptions`]). Out: the metadata of the result, and its bytes, in chunks if they are many.
 //! Bounds: those of `dispatch`, and [`crate::ResponseOptions::etag_buffer_bytes_max`].
-//! Invariant: dropping what [`MethodClient::call`] gives, or its future, ends the task behind it.
+//! Invariant: dropping the result of [`MethodClient::call`], or its future, ends the task behind it.
 
 use std::sync::Arc;
 
@@ -21,20 +22,21 @@ use crate::request_context::RequestContext;
 use crate::request_id::RequestId;
 use crate::value_response::{ResponseMeta, ResponseOptions, ValueWriter};
 
-/// Who asks, as limits and turns know him.
+/// The client and the id of a request, for rate limits, fair scheduling and the log.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct MethodClient {
     client: ClientId,
     request: RequestId,
 }
 
-/// A result: what is known of it, and its bytes.
+/// A result: its metadata, and its bytes.
 pub struct MethodResponse {
-    /// What is known before any of it is sent.
+    /// Metadata, which is known before any of it is sent.
     pub meta: ResponseMeta,
-    /// What it is compressed with.
+    /// Its encoding.
     pub coding: ContentEncoding,
-    /// Its bytes, at the pace of whoever reads them. They are counted as the client's once they go.
+    /// Its bytes, at the rate at which they are read. They are counted against the client's byte rate when they
+    /// are sent.
     pub body: ResponseBody,
 }
 
@@ -43,20 +45,20 @@ impl MethodClient {
         Self { client, request }
     }
 
-    /// What the log calls the request.
+    /// Id of the request in the log.
     pub fn request(self) -> RequestId {
         self.request
     }
 
-    /// Takes one request of the client's share; -32005 if it had it.
+    /// Counts one request against the client's rate limit; -32005 if it exceeds the limit.
     pub fn admit(self, node: &Node) -> Result<(), RpcError> {
         node.admit(self.client, 1).map_err(|too_many| RpcError::too_many(&too_many))
     }
 
-    /// Reads what a client sent: here if it is short, as one step on the CPU pool if not. `read` owns the bytes, of
-    /// which there are `bytes`.
+    /// Runs `read` on this thread if `bytes` is small, otherwise on the CPU pool. `read` owns the data of the
+    /// client, which has `bytes` bytes.
     ///
-    /// Errors: -32005 if the pool has no room for it, -32603 if `read` panics.
+    /// Errors: -32005 if the pool is full, -32603 if `read` panics.
     pub async fn parse_offloaded<T: Send + 'static>(
         self,
         node: &Node,
@@ -69,79 +71,79 @@ impl MethodClient {
         offload::run_on_pool(node, offload::class_of(bytes), self.client, read).await
     }
 
-    /// Counts bytes that are sent.
+    /// Counts sent bytes against the client's byte rate.
     pub fn charge(self, node: &Node, bytes: usize) {
         node.charge(self.client, bytes);
     }
 
-    /// What is told of a result that is too long to be hashed, without making it, if `is_known` says that
-    /// the client has the one of that [`ResponseMeta::etag`]. It is the one that would be made now.
+    /// Metadata of a result that is too long to be hashed, without computing it, if `is_known` says that the
+    /// client has the result with that [`ResponseMeta::etag`], which is that of the current state.
     ///
-    /// Cost: parameters are read, and what the result depends on is looked up: some microseconds.
+    /// Cost: it parses the parameters and looks up the dependencies: some microseconds.
     pub fn revalidate(
         self,
         node: &Node,
         method: &str,
         params: &str,
-        want: ResponseOptions,
+        options: ResponseOptions,
         is_known: impl FnOnce(&[u8; 16]) -> bool,
     ) -> Option<ResponseMeta> {
-        dispatch::revalidate(node, self.request_context(node, want), (method, params), is_known)
+        dispatch::revalidate(node, self.request_context(node, options), (method, params), is_known)
     }
 
-    fn request_context(self, node: &Node, want: ResponseOptions) -> RequestContext {
+    fn request_context(self, node: &Node, options: ResponseOptions) -> RequestContext {
         let Self { client, request } = self;
         RequestContext {
             client,
-            coding: want.coding,
-            options: Some(want),
+            coding: options.coding,
+            options: Some(options),
             request,
             arrived: node.pool.now(),
         }
     }
 
-    /// Runs a method where its class says, on parameters that are an array of JSON. Long ones are read on the CPU
-    /// pool.
+    /// Runs a method where its class says, on parameters that are a JSON array. Long parameters are parsed on
+    /// the CPU pool.
     ///
-    /// Errors: the method's own, and -32005 if there is no room for it.
+    /// Errors: those of the method, and -32005 if the pool is full.
     pub async fn call(
         self,
         node: &Arc<Node>,
         method: &str,
         params: &str,
-        want: ResponseOptions,
+        options: ResponseOptions,
     ) -> Result<MethodResponse, RpcError> {
-        let asker = self.request_context(node, want);
+        let context = self.request_context(node, options);
         poll_budget::charge(params.len());
-        let reply = if params.len() > INLINE_BODY_BYTES_MAX {
-            Box::pin(dispatch::call_method_offloaded(node, asker, method, params)).await
+        let response = if params.len() > INLINE_BODY_BYTES_MAX {
+            Box::pin(dispatch::call_method_offloaded(node, context, method, params)).await
         } else {
             poll_budget::charge_parsed(params.len());
-            dispatch::call_method(node, asker, method, params).await
+            dispatch::call_method(node, context, method, params).await
         };
-        let (told, coding, content) = match reply {
+        let (meta, coding, body) = match response {
             JsonRpcResponse::Empty => return Err(RpcError::internal()),
-            JsonRpcResponse::Full(whole) => match whole.meta {
-                Some(told) => (*told, whole.coding, whole.text.into()),
-                // It was answered where the socket is polled: it is short.
+            JsonRpcResponse::Full(full) => match full.meta {
+                Some(meta) => (*meta, full.coding, full.text.into()),
+                // It was computed where the socket is polled: it is short.
                 None => {
-                    poll_budget::charge(whole.text.len());
-                    let (value, told) = ValueWriter::extract_whole(want, whole.text.into());
-                    (told, ContentEncoding::Plain, Bytes::from(value).into())
+                    poll_budget::charge(full.text.len());
+                    let (value, meta) = ValueWriter::extract_whole(options, full.text.into());
+                    (meta, ContentEncoding::Plain, Bytes::from(value).into())
                 }
             },
-            JsonRpcResponse::Cached(parts, coding, told) => {
-                (told, coding, ResponseBody::from_cached(node, self.client, parts))
+            JsonRpcResponse::Cached(parts, coding, meta) => {
+                (meta, coding, ResponseBody::from_cached(node, self.client, parts))
             }
             JsonRpcResponse::Streamed(mut first, rest) => {
-                let told = first.meta.take().ok_or_else(RpcError::internal)?;
+                let meta = first.meta.take().ok_or_else(RpcError::internal)?;
                 let coding = first.coding;
-                (*told, coding, ResponseBody::streamed(node, self.client, first, rest))
+                (*meta, coding, ResponseBody::streamed(node, self.client, first, rest))
             }
         };
-        match told.err {
+        match meta.err {
             Some(err) => Err(err),
-            None => Ok(MethodResponse { meta: told, coding, body: content }),
+            None => Ok(MethodResponse { meta, coding, body }),
         }
     }
 }

@@ -9,33 +9,34 @@ use pool::{ClientId, Pool, RateLimited, RateLimiter};
 use crate::metrics::Metrics;
 use crate::{Config, Health, ResponseCache};
 
-/// The node as its methods see it.
+/// The node that methods work on.
 pub struct Node {
-    /// What never changes while the node runs.
+    /// Facts that never change while the node runs.
     pub cluster: Arc<ClusterInfo>,
     /// Accounts and block facts, at each commitment.
     pub reader: Reader,
     /// Blocks, transactions, signatures by address.
     pub history: Arc<History>,
-    /// Where transactions go in.
+    /// Receives transactions.
     pub transaction_service: Arc<dyn TransactionService>,
-    /// Where whatever is not cheap runs.
+    /// Runs all work that is not cheap.
     pub pool: Arc<Pool>,
-    /// Answers that are still good.
+    /// Cached responses.
     pub response_cache: Arc<ResponseCache>,
-    /// What each client has had.
+    /// Requests and bytes of each client, with their limits.
     pub clients: Arc<RateLimiter>,
-    /// How the ledger is, as `getHealth` and `GET /health` tell.
+    /// Health of the ledger, as `getHealth` and `GET /health` report it.
     pub health: Arc<Health>,
-    /// What was asked and answered.
+    /// Counts of requests and responses.
     pub metrics: Arc<Metrics>,
     /// Limits.
     pub config: Config,
 }
 
 impl Node {
-    /// The same node, with the accounts and block facts of this moment for as long as it lives: for several
-    /// methods whose answers are to be of one view. History and health go on. Cost: some counters.
+    /// The same node, with accounts and block facts fixed at the current view for as long as it lives: for
+    /// several methods whose results must come from one view. History and health are not fixed. Cost: some
+    /// counters.
     pub fn pinned(&self) -> Self {
         Self {
             cluster: Arc::clone(&self.cluster),
@@ -51,32 +52,32 @@ impl Node {
         }
     }
 
-    /// Looks how far the ledger is, and tells what the log left out. To be done several times a second:
-    /// [`crate::serve`] does.
+    /// Checks the progress of the ledger, and logs how many slow requests were not logged. Must be called
+    /// several times a second; [`crate::serve`] does that.
     pub fn poll_health(&self) {
         let (views, now) = (self.reader.views(), self.pool.now());
         let slots = [&views.processed, &views.confirmed, &views.finalized];
         self.health.observe(now, slots.map(|view| view.block().slot));
         let left_out = self.metrics.slow_log.take_unreported(now);
         if left_out > 0 {
-            tracing::warn!(left_out, "slow requests that were not logged");
+            tracing::warn!(left_out, "slow requests were not logged");
         }
     }
 
-    /// Whether a request that took so long is to be logged.
+    /// Whether a request that took this long is logged.
     pub(crate) fn is_slow(&self, took: Duration) -> bool {
         let limit_ms = self.config.slow_request_ms;
         limit_ms > 0 && took >= Duration::from_millis(limit_ms)
     }
 
-    /// Counts bytes that go to a client.
+    /// Counts bytes that are sent to a client.
     pub(crate) fn charge(&self, client: ClientId, bytes: usize) {
         if self.clients.limits_bytes() {
             self.clients.charge_bytes(client, bytes as u64, self.pool.now());
         }
     }
 
-    /// Takes requests of a client's share.
+    /// Counts requests against the client's rate limit; an error if they exceed it.
     pub(crate) fn admit(&self, client: ClientId, requests: usize) -> Result<(), RateLimited> {
         if self.clients.is_enabled() {
             let requests = u32::try_from(requests).unwrap_or(u32::MAX);
@@ -86,11 +87,11 @@ impl Node {
     }
 }
 
-/// Time for [`Pool`]: the system's, from its making on.
+/// Time for [`Pool`]: the system's monotonic clock, from 0 at its creation.
 pub struct SystemClock(Instant);
 
 impl SystemClock {
-    /// Now is 0.
+    /// A clock that starts at 0 now.
     #[expect(clippy::disallowed_methods, reason = "where time enters the pool")]
     pub fn new() -> Self {
         Self(Instant::now())

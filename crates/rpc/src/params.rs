@@ -1,8 +1,8 @@
-//! Positional parameters, with Agave's rules and words for what does not fit.
+//! Positional parameters, with Agave's rules and messages for invalid ones.
 //!
-//! In: the text of `params`. Out: a tuple of the types that the method takes; trailing ones that are
-//! optional may be left out. A request that is right is read once, straight into those types; one that
-//! is not is read again through `Value`, because Agave's words come from there.
+//! In: the text of `params`. Out: a tuple of the types that the method takes; optional ones at the end may be
+//! omitted. A valid request is parsed once, directly into these types. An invalid one is parsed again through
+//! `Value`, which Agave's messages come from.
 //! Bounds: the body limit, and [`NESTING_MAX`] levels (checked in `envelope`).
 
 use std::fmt;
@@ -15,10 +15,10 @@ use serde_json::Value;
 
 use crate::error::RpcError;
 
-/// How deep JSON may nest before it is no request any more; `serde_json`'s own limit.
+/// Maximum nesting of JSON in a request; the limit of `serde_json`.
 pub const NESTING_MAX: usize = 127;
 
-/// The parameters of one call, not read yet, and the client that sent it.
+/// The parameters of one call, not parsed yet, and the client that sent it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Params<'a> {
     /// The text of the `params` member: an array, an object or `null`. `None` if there was none.
@@ -26,7 +26,7 @@ pub struct Params<'a> {
     client: ClientId,
 }
 
-/// `params` as Agave holds them; its `Debug` is part of an error's data.
+/// `params` as Agave represents them; its `Debug` output is part of an error's data.
 #[derive(Debug)]
 enum RawParams {
     None,
@@ -46,7 +46,7 @@ impl<'a> Params<'a> {
         Self { client, ..self }
     }
 
-    /// Which client sent it: for methods that put something into a queue that clients share.
+    /// The client that sent it: for methods that put something into a queue that clients share.
     pub(crate) fn client(self) -> ClientId {
         self.client
     }
@@ -56,7 +56,7 @@ impl<'a> Params<'a> {
         self.text
     }
 
-    /// For a method that takes nothing. An empty array and `null` are nothing.
+    /// For a method without parameters. An empty array and `null` are accepted.
     pub fn none(self) -> Result<(), RpcError> {
         if matches!(self.text, None | Some("[]" | "null")) {
             return Ok(());
@@ -64,53 +64,53 @@ impl<'a> Params<'a> {
         self.read()?.expect_none()
     }
 
-    /// The parameters as the tuple `T`, of which the first `required` must be given and the others
-    /// are `Option`s that may be left out.
+    /// The parameters as the tuple `T`. The first `required` must be present, and the others are `Option`s that
+    /// may be omitted.
     ///
     /// Example: `let (pubkey, config): (String, Option<RpcContextConfig>) = params.parse(1)?;`
     pub fn parse<T: PositionalParams>(self, required: usize) -> Result<T, RpcError> {
         self.parse_fast(required).map_or_else(|| self.parse_slowly(required), Ok)
     }
 
-    /// The same, or nothing if anything is not as it should be.
+    /// The same, or `None` if anything is not valid.
     pub(crate) fn parse_fast<T: PositionalParams>(self, required: usize) -> Option<T> {
         T::read(self.text?, required).ok()
     }
 
-    /// Agave's order of checks and its words: the count first, then the types.
+    /// Agave's order of checks and its messages: the count first, then the types.
     #[cold]
     fn parse_slowly<T: PositionalParams>(self, required: usize) -> Result<T, RpcError> {
         let read = self.read()?;
         if required == T::COUNT {
             return from_value(read.into_value());
         }
-        let mut given = match read {
+        let mut values = match read {
             RawParams::None => Vec::new(),
-            RawParams::Array(given) => given,
+            RawParams::Array(values) => values,
             RawParams::Map(_) => {
                 return Err(RpcError::invalid_params("`params` should be an array"));
             }
         };
-        if given.len() < required {
+        if values.len() < required {
             let message = format!("`params` should have at least {required} argument(s)");
             return Err(RpcError::invalid_params(message));
         }
-        if given.len() > T::COUNT {
+        if values.len() > T::COUNT {
             let message = format!("Expected from {required} to {} parameters.", T::COUNT);
-            return Err(with_details(&message, &format!("Got: {}", given.len())));
+            return Err(with_details(&message, &format!("Got: {}", values.len())));
         }
-        given.resize(T::COUNT, Value::Null);
-        from_value(Value::Array(given))
+        values.resize(T::COUNT, Value::Null);
+        from_value(Value::Array(values))
     }
 
     fn read(self) -> Result<RawParams, RpcError> {
         let Some(text) = self.text else { return Ok(RawParams::None) };
         match serde_json::from_str(text) {
             Ok(Value::Null) => Ok(RawParams::None),
-            Ok(Value::Array(given)) => Ok(RawParams::Array(given)),
-            Ok(Value::Object(given)) => Ok(RawParams::Map(given)),
+            Ok(Value::Array(values)) => Ok(RawParams::Array(values)),
+            Ok(Value::Object(members)) => Ok(RawParams::Map(members)),
             Ok(_) => Err(RpcError::malformed_request()),
-            // Text that only looks like JSON from outside: half a surrogate pair, 1e999.
+            // Invalid JSON that the scan of the body does not find: half a surrogate pair, 1e999.
             Err(_) => Err(RpcError::parse_error()),
         }
     }
@@ -120,16 +120,16 @@ impl RawParams {
     fn expect_none(self) -> Result<(), RpcError> {
         match self {
             Self::None => Ok(()),
-            Self::Array(given) if given.is_empty() => Ok(()),
-            given => Err(with_details("No parameters were expected", &given)),
+            Self::Array(values) if values.is_empty() => Ok(()),
+            params => Err(with_details("No parameters were expected", &params)),
         }
     }
 
     fn into_value(self) -> Value {
         match self {
             Self::None => Value::Null,
-            Self::Array(given) => Value::Array(given),
-            Self::Map(given) => Value::Object(given),
+            Self::Array(values) => Value::Array(values),
+            Self::Map(members) => Value::Object(members),
         }
     }
 }
@@ -144,16 +144,16 @@ fn from_value<T: DeserializeOwned>(value: Value) -> Result<T, RpcError> {
         .map_err(|err| RpcError::invalid_params(format!("Invalid params: {err}.")))
 }
 
-/// Tuples that [`Params::parse`] can make: of one to four members.
+/// Tuples that [`Params::parse`] can return, with one to four members.
 pub trait PositionalParams: DeserializeOwned {
-    /// How many members.
+    /// Number of members.
     const COUNT: usize;
 
-    /// Reads an array of `required` to `COUNT` elements.
+    /// Parses an array of `required` to `COUNT` elements.
     fn read(text: &str, required: usize) -> serde_json::Result<Self>;
 }
 
-/// An element, or what stands for one that was left out.
+/// An element, or the default of one that was omitted.
 fn element<'de, A: SeqAccess<'de>, T: Deserialize<'de>>(
     array: &mut A,
     index: usize,
@@ -167,7 +167,7 @@ fn element<'de, A: SeqAccess<'de>, T: Deserialize<'de>>(
         }
     }
     match array.next_element_seed(Seed(PhantomData))? {
-        Some(given) => Ok(given),
+        Some(element) => Ok(element),
         None if index >= required => T::deserialize(serde::de::value::UnitDeserializer::new()),
         None => Err(A::Error::custom("too few")),
     }

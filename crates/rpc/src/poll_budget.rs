@@ -1,14 +1,14 @@
 //! The work that one poll of a connection's task may do before it yields.
 //!
 //! Shape: a counter of work units for each thread. [`Budgeted`] wraps the task of a connection and resets the
-//! counter before each poll. Code that works on a polling thread calls [`charge`]: it adds bytes that were read,
-//! parsed, encoded, copied or written. The socket and the HTTP service ask [`is_spent`] before each step, and
-//! yield ([`crate::yield_queue`]) when the budget is spent.
-//! Bounds: a poll begins no request and no read after [`UNITS`] units. It writes at most what is left of
+//! counter before each poll. Code that works on a polling thread calls [`charge`]: it adds bytes that were
+//! read, parsed, encoded, copied or written. The socket and the HTTP service check [`is_spent`] before each
+//! step, and yield ([`crate::yield_queue`]) when the budget is spent.
+//! Bounds: a poll starts no request and no read after [`UNITS`] units. It writes at most what is left of
 //! [`UNITS`], or of the [`GRANT_UNITS`] that the yield queue granted. One step is bounded by the limits of
 //! `Config`. So a poll does at most [`UNITS_MAX`] units.
 //! Invariant: with debug assertions, a poll that did more than [`UNITS_MAX`] panics. Each test that serves
-//! clients checks it so, in bytes and not in time. Outside of a [`Budgeted`] task nothing is counted.
+//! clients checks this, in bytes and not in time. Outside of a [`Budgeted`] task nothing is counted.
 
 use std::cell::Cell;
 use std::pin::Pin;
@@ -57,7 +57,7 @@ pub(crate) fn charge_parsed(bytes: usize) {
     charge(bytes.saturating_mul(PARSE_UNITS));
 }
 
-/// Whether the current poll is to begin nothing more.
+/// Whether the current poll must not start another step.
 pub(crate) fn is_spent() -> bool {
     METER.get().is_some_and(|meter| meter.spent >= UNITS)
 }
@@ -102,7 +102,7 @@ impl<F: Future> Future for Budgeted<F> {
         let spent = metered.end();
         debug_assert!(
             spent <= UNITS_MAX,
-            "one poll of a connection did {spent} units of work, at most {UNITS_MAX} may it do"
+            "one poll of a connection did {spent} units of work, at most {UNITS_MAX} are allowed"
         );
         polled
     }

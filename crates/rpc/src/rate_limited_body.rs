@@ -1,9 +1,10 @@
-//! The pace of an answer whose client has a share of bytes (`pool.clients.bytes_per_s`).
+//! Sends a body at the byte rate of its client (`pool.clients.bytes_per_s`).
 //!
-//! In: the answer's bytes, as they come. Out: the same, cut into pieces that are a part of a second's worth, each at
-//! the moment that [`RateLimiter::reserve_bytes`] gives it; who makes them waits meanwhile, since nobody takes what he made. What
-//! is not sent yet is not the client's debt, but for one piece of each answer.
-//! Bounds: what came at once is held. It waits with a timer, and is not polled meanwhile.
+//! In: the bytes of the body. Out: the same bytes in chunks of a fraction of a second's worth, each at the time
+//! that [`RateLimiter::reserve_bytes`] assigns to it. The task that produces the body waits meanwhile, because
+//! its chunks are not received. Unsent bytes do not count against the client, except for one chunk of each
+//! response.
+//! Bounds: it buffers what it received at once. It waits on a timer, and is not polled meanwhile.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -15,53 +16,52 @@ use tokio::time::Sleep;
 
 use crate::buf_list::BufList;
 
-/// The pace of one answer.
+/// The rate limit of one body.
 pub(crate) struct RateLimitedBody {
     clients: Arc<RateLimiter>,
     pool: Arc<Pool>,
     client: ClientId,
     pending: Option<PendingChunk>,
-    /// What came and is not counted yet.
+    /// Bytes that were received and are not counted yet.
     rest: BufList,
 }
 
 struct PendingChunk {
     chunk: BufList,
-    /// None if it goes at once.
+    /// None if it is sent at once.
     until: Option<Pin<Box<Sleep>>>,
-    /// If not, it is asked again then.
+    /// If false, the reservation is tried again after `until`.
     is_counted: bool,
 }
 
 impl RateLimitedBody {
-    /// For an answer to a client; none if bytes are not counted.
+    /// For a body to a client; `None` if bytes are not limited.
     pub(crate) fn new(
         clients: &Arc<RateLimiter>,
         pool: &Arc<Pool>,
         client: ClientId,
     ) -> Option<Box<Self>> {
         let (clients, pool) = (Arc::clone(clients), Arc::clone(pool));
-        let (held, rest) = (None, BufList::default());
-        clients
-            .limits_bytes()
-            .then(|| Box::new(Self { clients, pool, client, pending: held, rest }))
+        let (pending, rest) = (None, BufList::default());
+        clients.limits_bytes().then(|| Box::new(Self { clients, pool, client, pending, rest }))
     }
 
-    /// The bytes that came and wait for their moment.
+    /// Bytes that were received and wait to be sent.
     pub(crate) fn pending_bytes(&self) -> Option<usize> {
-        let held = self.pending.as_ref().map(|held| held.chunk.remaining());
-        let bytes = held.unwrap_or_default() + self.rest.remaining();
-        (held.is_some() || bytes > 0).then_some(bytes)
+        let pending = self.pending.as_ref().map(|pending| pending.chunk.remaining());
+        let bytes = pending.unwrap_or_default() + self.rest.remaining();
+        (pending.is_some() || bytes > 0).then_some(bytes)
     }
 
-    /// Gives the next bytes at their moment; `poll_next` is asked for them. The end, or an error, comes at once.
+    /// The next bytes, when they may be sent; they come from `poll_next`. The end, or an error, is returned at
+    /// once.
     pub(crate) fn poll<E>(
         &mut self,
         cx: &mut Context<'_>,
         poll_next: impl FnOnce(&mut Context<'_>) -> Poll<Option<Result<BufList, E>>>,
     ) -> Poll<Option<Result<BufList, E>>> {
-        let mut held = match self.pending.take() {
-            Some(held) => held,
+        let mut pending = match self.pending.take() {
+            Some(pending) => pending,
             None => {
                 if !self.rest.has_remaining() {
                     match ready!(poll_next(cx)) {
@@ -69,19 +69,19 @@ impl RateLimitedBody {
                         end => return Poll::Ready(end),
                     }
                 }
-                let piece = self.rest.split_to(self.clients.max_reservation_bytes());
-                self.count(piece)
+                let chunk = self.rest.split_to(self.clients.max_reservation_bytes());
+                self.count(chunk)
             }
         };
         loop {
-            if held.until.as_mut().is_some_and(|until| until.as_mut().poll(cx).is_pending()) {
-                self.pending = Some(held);
+            if pending.until.as_mut().is_some_and(|until| until.as_mut().poll(cx).is_pending()) {
+                self.pending = Some(pending);
                 return Poll::Pending;
             }
-            if held.is_counted {
-                return Poll::Ready(Some(Ok(held.chunk)));
+            if pending.is_counted {
+                return Poll::Ready(Some(Ok(pending.chunk)));
             }
-            held = self.count(held.chunk);
+            pending = self.count(pending.chunk);
         }
     }
 
@@ -117,9 +117,9 @@ mod tests {
         let limits = Limits { requests_per_s: 0, bytes_per_s: 1_000_000 };
         let clients = Arc::new(RateLimiter::new(limits));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
-        // Each is a second's worth, in ten parts, which go in two pieces each.
-        let answer = || {
-            let mut pace =
+        // Each body is a second's worth, in ten parts, which are sent in two chunks each.
+        let read = || {
+            let mut body =
                 RateLimitedBody::new(&clients, &pool, ClientId(1)).expect("bytes are counted");
             let (mut left, mut polls, mut bytes) = (10, 0, 0);
             async move {
@@ -130,7 +130,7 @@ mod tests {
                 };
                 while let Some(Ok(chunk)) = poll_fn(|cx| {
                     polls += 1;
-                    pace.poll(cx, &mut next)
+                    body.poll(cx, &mut next)
                 })
                 .await
                 {
@@ -139,17 +139,20 @@ mod tests {
                 (bytes, polls)
             }
         };
-        let began = pool.now();
-        let both = async { tokio::join!(answer(), answer()) };
-        let answers: [(usize, usize); 2] = runtime.expect("a runtime").block_on(both).into();
-        let took = pool.now() - began;
-        assert!(took >= Duration::from_millis(900), "two seconds' worth, one at once: {took:?}");
-        for (bytes, polls) in answers {
+        let started = pool.now();
+        let both = async { tokio::join!(read(), read()) };
+        let reads: [(usize, usize); 2] = runtime.expect("a runtime").block_on(both).into();
+        let took = pool.now() - started;
+        assert!(
+            took >= Duration::from_millis(900),
+            "2 MB at 1 MB a second, one of them at once: {took:?}"
+        );
+        for (bytes, polls) in reads {
             assert_eq!(bytes, 1_000_000);
-            // What the other waits for wakes both.
+            // The timer of one wakes both.
             assert!(polls <= 21 + 2 * 40, "{polls}");
         }
-        // Who has no share is not held up.
+        // A client without a limit is not delayed.
         assert!(
             RateLimitedBody::new(
                 &Arc::new(RateLimiter::new(Limits::default())),

@@ -1,6 +1,6 @@
-//! Who asks, as everything that answers a request is told.
+//! The context of a request, which everything that handles the request gets.
 //!
-//! Shape: small, and copied. Not here: whose turn it is (`pool`), how an answer is coded ([`crate::compress`]).
+//! Shape: small, and `Copy`. Not here: scheduling (`pool`), encoding ([`crate::content_encoding`]).
 
 use std::time::Duration;
 
@@ -10,17 +10,17 @@ use crate::content_encoding::ContentEncoding;
 use crate::request_id::RequestId;
 use crate::value_response::ResponseOptions;
 
-/// Who asks, and how he wants it.
+/// The client of a request, and its options.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct RequestContext {
-    /// Whose turn it is.
+    /// The client, for rate limits and fair scheduling.
     pub(crate) client: ClientId,
-    /// What a long answer is compressed with.
+    /// Encoding of a long response.
     pub(crate) coding: ContentEncoding,
-    /// Of another door: the value alone, as it wants it.
+    /// Set for an interface other than JSON-RPC: only the value is sent, with these options.
     pub(crate) options: Option<ResponseOptions>,
-    /// What the log calls his request.
+    /// Id of the request in the log.
     pub(crate) request: RequestId,
-    /// When all of it was there, by the pool's clock.
+    /// When the request was complete, by the clock of the pool.
     pub(crate) arrived: Duration,
 }

@@ -1,5 +1,5 @@
-//! What names a request in the log and to its client: his own `x-request-id` if it is fit for that, else
-//! one that is made of numbers, and written only if somebody wants to read it.
+//! The id of a request in the log and for its client: the client's own `x-request-id` if that is valid;
+//! otherwise a generated one, which is formatted only when it is needed.
 
 use std::fmt;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -7,19 +7,19 @@ use std::sync::LazyLock;
 
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 
-/// Where it comes and goes.
+/// Header of the request and of the response.
 pub(crate) const HEADER: HeaderName = HeaderName::from_static("x-request-id");
 
-/// The longest that is taken from a client: a UUID has 36 characters, a trace's id 55.
+/// Longest id that is accepted from a client: a UUID has 36 characters, a trace id 55.
 const BYTES_MAX: usize = 64;
 
-/// A request's name. Cheap to copy, made without memory.
+/// Id of a request. Cheap to copy; needs no allocation.
 #[derive(Clone, Copy)]
 pub struct RequestId(IdKind);
 
 #[derive(Clone, Copy)]
 enum IdKind {
-    /// The connection of all that there were, and the request of all on it.
+    /// Number of the connection, and of the request on it.
     Generated {
         connection: u64,
         number: u64,
@@ -33,23 +33,23 @@ enum IdKind {
 impl RequestId {
     /// The id of a request on a connection.
     pub(crate) fn from_headers(headers: &HeaderMap, connection: u64, number: u64) -> Self {
-        let given = headers.get(HEADER).map(HeaderValue::as_bytes).filter(|id| is_fit(id));
-        Self(match given {
+        let supplied = headers.get(HEADER).map(HeaderValue::as_bytes).filter(|id| is_valid(id));
+        Self(match supplied {
             None => IdKind::Generated { connection, number },
-            Some(given) => {
+            Some(supplied) => {
                 let mut bytes = [0; BYTES_MAX];
-                bytes[..given.len()].copy_from_slice(given);
-                IdKind::Supplied { len: given.len() as u8, bytes }
+                bytes[..supplied.len()].copy_from_slice(supplied);
+                IdKind::Supplied { len: supplied.len() as u8, bytes }
             }
         })
     }
 
-    /// Whether it is the client's own.
+    /// Whether the client supplied it.
     pub(crate) fn is_supplied(&self) -> bool {
         matches!(self.0, IdKind::Supplied { .. })
     }
 
-    /// It as a header.
+    /// The value of the header.
     pub(crate) fn header(&self) -> Option<HeaderValue> {
         HeaderValue::try_from(self.to_string()).ok()
     }
@@ -61,15 +61,15 @@ impl Default for RequestId {
     }
 }
 
-/// Nothing that a log or a shell could take for something else.
-fn is_fit(id: &[u8]) -> bool {
-    let fits = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.:/+=@".contains(byte);
-    (1..=BYTES_MAX).contains(&id.len()) && id.iter().all(fits)
+/// Allows only characters without a meaning for logs and shells.
+fn is_valid(id: &[u8]) -> bool {
+    let is_allowed = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.:/+=@".contains(byte);
+    (1..=BYTES_MAX).contains(&id.len()) && id.iter().all(is_allowed)
 }
 
 impl fmt::Display for RequestId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        /// Tells processes apart.
+        /// Differs between processes.
         static PROCESS: LazyLock<u32> =
             LazyLock::new(|| RandomState::new().build_hasher().finish() as u32);
         match &self.0 {
@@ -93,25 +93,31 @@ impl fmt::Debug for RequestId {
 mod tests {
     use super::*;
 
-    fn id(given: &[u8]) -> RequestId {
+    fn id(supplied: &[u8]) -> RequestId {
         let mut headers = HeaderMap::new();
-        headers.insert(HEADER, HeaderValue::from_bytes(given).expect("a header"));
+        headers.insert(HEADER, HeaderValue::from_bytes(supplied).expect("a header"));
         RequestId::from_headers(&headers, 10, 11)
     }
 
     #[test]
-    fn a_fit_id_stays_and_any_other_is_made() {
+    fn a_valid_id_is_used_and_any_other_is_replaced() {
         let uuid = "123e4567-e89b-12d3-a456-426614174000";
         assert_eq!(id(uuid.as_bytes()).to_string(), uuid);
         let longest = "a".repeat(BYTES_MAX);
         assert_eq!(id(longest.as_bytes()).to_string(), longest);
         let too_long = "a".repeat(BYTES_MAX + 1);
-        for unfit in [&b""[..], b"a b", b"a\"b", b"a{b}", "ä".as_bytes(), too_long.as_bytes()] {
-            let made = id(unfit);
-            assert!(!made.is_supplied() && made.to_string().ends_with("-a-b"), "{made}");
+        for invalid in [&b""[..], b"a b", b"a\"b", b"a{b}", "ä".as_bytes(), too_long.as_bytes()] {
+            let generated = id(invalid);
+            assert!(
+                !generated.is_supplied() && generated.to_string().ends_with("-a-b"),
+                "{generated}"
+            );
         }
-        let made = RequestId::from_headers(&HeaderMap::new(), 10, 11);
-        assert_eq!(made.to_string(), id(b"").to_string());
-        assert_eq!(made.header().expect("a header").as_bytes(), made.to_string().as_bytes());
+        let generated = RequestId::from_headers(&HeaderMap::new(), 10, 11);
+        assert_eq!(generated.to_string(), id(b"").to_string());
+        assert_eq!(
+            generated.header().expect("a header").as_bytes(),
+            generated.to_string().as_bytes()
+        );
     }
 }

@@ -1,8 +1,10 @@
-//! The way of an answer from the thread that makes it to the socket: pieces, and not many of them.
+//! The bounded channel of a response, from the task that computes it to the socket.
 //!
-//! [`ResponseSender`] is the maker's end: it takes bytes, codes them, and says when there is no room. [`ResponseReceiver`] is
-//! the socket's end: it takes pieces, lets the maker go on, and ends the maker's task when it is dropped.
-//! Bounds: [`CHUNKS_MAX`] pieces of [`RESULT_CHUNK_BYTES`] between the two, and one step's bytes with the maker.
+//! [`ResponseSender`] is the task's end: it accepts bytes, encodes them, and reports when the channel is full.
+//! [`ResponseReceiver`] is the socket's end: it receives chunks, wakes the task, and ends it when it is
+//! dropped.
+//! Bounds: [`CHUNKS_MAX`] chunks of [`RESULT_CHUNK_BYTES`] in the channel, and the bytes of one time slice in
+//! the sender.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock, Weak};
@@ -19,28 +21,28 @@ use crate::methods::RESULT_CHUNK_BYTES;
 use crate::request_id::RequestId;
 use crate::value_response::{ResponseMeta, ResponseOptions, ValueWriter};
 
-/// Pieces that wait for the socket: a megabyte of an answer at most, since a piece is sent once it is
-/// [`RESULT_CHUNK_BYTES`] long, and has at most about as much again.
+/// Chunks that wait for the socket: at most a megabyte of a response, because a chunk is sent once it has
+/// [`RESULT_CHUNK_BYTES`], and has at most about twice that.
 const CHUNKS_MAX: usize = 4;
 
-/// A part of an answer.
+/// A part of a response.
 pub(crate) struct BodyChunk {
     pub(crate) bytes: Bytes,
-    /// The same in all pieces of an answer.
+    /// The same in all chunks of a response.
     pub(crate) coding: ContentEncoding,
     pub(crate) is_last: bool,
-    /// All of the answer is that there is too much to do.
+    /// The whole response is overload errors.
     pub(crate) is_overload: bool,
-    /// What is told before it, with the first piece for another door.
+    /// Metadata, in the first chunk for an interface other than JSON-RPC.
     pub(crate) meta: Option<Box<ResponseMeta>>,
 }
 
-/// What comes out at the socket's end.
+/// What the socket's end receives.
 pub(crate) enum Received {
     Chunk(BodyChunk),
-    /// All of it, as it is kept, and the slot that it was made at. Nothing comes before or after.
+    /// The whole response from the cache, and the slot for its context. It is the only message.
     Cached(Arc<Entry<CachedResponse>>, u64),
-    /// There is no more, and what there was is not all.
+    /// The task ended before the response was complete.
     Ended(Option<TaskEnd>),
 }
 
@@ -50,22 +52,22 @@ enum ChannelMessage {
     Ended(TaskEnd),
 }
 
-/// Lets the maker go on, for somebody else than the socket's end; it keeps nothing running.
+/// Wakes the task, from elsewhere than the receiver. It does not keep the task alive.
 #[derive(Clone, Default)]
 pub(crate) struct TaskWaker(Arc<OnceLock<Weak<Ticket>>>);
 
-/// The maker's end.
+/// The task's end.
 pub(crate) struct ResponseSender {
     sender: mpsc::Sender<ChannelMessage>,
     waker: TaskWaker,
     coding: ContentEncoding,
-    /// Made with the first piece: a short answer needs none.
+    /// Created with the first chunk: a short response needs none.
     encoder: Option<BodyEncoder>,
-    /// Pieces for which there was no room.
+    /// Chunks that wait for capacity of the channel.
     ready: VecDeque<BodyChunk>,
     has_sent: bool,
     is_overload: bool,
-    /// Takes the value out of the reply, for another door.
+    /// Extracts the value of the response, for an interface other than JSON-RPC.
     value_writer: Option<Box<ValueWriter>>,
 }
 
@@ -74,21 +76,22 @@ pub(crate) struct ResponseReceiver {
     receiver: mpsc::Receiver<ChannelMessage>,
     ticket: Option<Arc<Ticket>>,
     waker: TaskWaker,
-    /// What the log calls the request.
+    /// Id of the request in the log.
     pub(crate) request: RequestId,
 }
 
-/// Both ends for one answer, which is coded as `coding` if it is long enough; with `want` only its value.
+/// Both ends for one response. It is encoded as `coding` if it is long enough; with `options` only its value is
+/// sent.
 pub(crate) fn response_channel(
     coding: ContentEncoding,
-    want: Option<ResponseOptions>,
+    options: Option<ResponseOptions>,
     request: RequestId,
 ) -> (ResponseSender, ResponseReceiver) {
     let (sender, receiver) = mpsc::channel(CHUNKS_MAX);
     let (encoder, ready, is_overload) = (None, VecDeque::new(), false);
-    let bare = want.map(|want| Box::new(ValueWriter::new(want)));
+    let value_writer = options.map(|options| Box::new(ValueWriter::new(options)));
     let (waker, has_sent) = (TaskWaker::default(), false);
-    let taker = ResponseReceiver { receiver, ticket: None, waker: waker.clone(), request };
+    let receiver = ResponseReceiver { receiver, ticket: None, waker: waker.clone(), request };
     (
         ResponseSender {
             sender,
@@ -98,14 +101,14 @@ pub(crate) fn response_channel(
             ready,
             has_sent,
             is_overload,
-            value_writer: bare,
+            value_writer,
         },
-        taker,
+        receiver,
     )
 }
 
 impl TaskWaker {
-    /// Whether there is somebody to wake: a maker that has begun at once may be ahead of its ticket.
+    /// Whether there is a task to wake: a task may start before its ticket is set.
     pub(crate) fn is_set(&self) -> bool {
         self.0.get().is_some()
     }
@@ -118,46 +121,47 @@ impl TaskWaker {
 }
 
 impl ResponseSender {
-    /// What stands for the hash of an answer for another door that is too long to be hashed.
-    pub(crate) fn set_validator(&mut self, stamp: Option<Validator>) {
-        if let Some(bare) = &mut self.value_writer {
-            bare.set_validator(stamp);
+    /// Sets the validator of a value that is too long to be hashed, for an interface other than JSON-RPC.
+    pub(crate) fn set_validator(&mut self, validator: Option<Validator>) {
+        if let Some(value_writer) = &mut self.value_writer {
+            value_writer.set_validator(validator);
         }
     }
 
-    /// Wakes this maker.
+    /// Wakes this task.
     pub(crate) fn waker(&self) -> &TaskWaker {
         &self.waker
     }
 
-    /// Whether all went that was written, and more can be.
+    /// Whether everything written was sent, and there is capacity for more.
     pub(crate) fn has_capacity(&mut self) -> bool {
         self.flush() && (self.sender.capacity() > 0 || self.sender.is_closed())
     }
 
-    /// Sends what it can of what waits; whether all of it went. What is held back does not wait.
+    /// Sends waiting chunks while there is capacity; returns whether none is left. Buffered chunks of a value
+    /// do not count.
     pub(crate) fn flush(&mut self) -> bool {
-        if self.value_writer.as_ref().is_some_and(|bare| bare.is_buffering()) {
+        if self.value_writer.as_ref().is_some_and(|value_writer| value_writer.is_buffering()) {
             return true;
         }
-        while let Some(piece) = self.ready.pop_front() {
-            match self.sender.try_send(ChannelMessage::Chunk(piece)) {
+        while let Some(chunk) = self.ready.pop_front() {
+            match self.sender.try_send(ChannelMessage::Chunk(chunk)) {
                 Ok(()) => {}
-                Err(mpsc::error::TrySendError::Full(ChannelMessage::Chunk(piece))) => {
-                    self.ready.push_front(piece);
+                Err(mpsc::error::TrySendError::Full(ChannelMessage::Chunk(chunk))) => {
+                    self.ready.push_front(chunk);
                     return false;
                 }
-                // Nobody is there any more: the ticket says so as well.
+                // The receiver was dropped, which ends the task as well.
                 Err(_) => self.ready.clear(),
             }
         }
         true
     }
 
-    /// Takes a part of the answer, or its last part.
+    /// Writes a part of the response, or its last part.
     pub(crate) fn write(&mut self, bytes: Vec<u8>, is_last: bool) -> std::io::Result<()> {
         let bytes = match &mut self.value_writer {
-            Some(bare) => bare.extract_value(bytes, is_last),
+            Some(value_writer) => value_writer.extract_value(bytes, is_last),
             None => bytes,
         };
         let bytes = match &mut self.encoder {
@@ -180,24 +184,25 @@ impl ResponseSender {
             self.push(rest.into(), is_last);
         }
         self.has_sent = true;
-        if let Some(told) = self.value_writer.as_mut().and_then(|bare| bare.take_meta(is_last))
+        if let Some(meta) =
+            self.value_writer.as_mut().and_then(|value_writer| value_writer.take_meta(is_last))
             && let Some(first) = self.ready.front_mut()
         {
-            first.meta = Some(told);
+            first.meta = Some(meta);
         }
         self.flush();
         Ok(())
     }
 
-    /// All that is written from now on says that there is too much to do.
+    /// Marks everything written from now on as overload errors.
     pub(crate) fn mark_overloaded(&mut self) {
         self.is_overload = true;
     }
 
     fn push(&mut self, mut bytes: Bytes, is_last: bool) {
         let (coding, is_overload) = (self.coding, self.is_overload);
-        if let Some(bare) = &mut self.value_writer {
-            bare.record_sent(&bytes);
+        if let Some(value_writer) = &mut self.value_writer {
+            value_writer.record_sent(&bytes);
         }
         while bytes.len() > 2 * RESULT_CHUNK_BYTES {
             let bytes = bytes.split_to(RESULT_CHUNK_BYTES);
@@ -214,27 +219,28 @@ impl ResponseSender {
         }
     }
 
-    /// Gives the answer as it is kept. Nothing was written before, so there is room.
+    /// Sends a cached response. Nothing was written before, so there is capacity.
     pub(crate) fn send_cached(&mut self, entry: Arc<Entry<CachedResponse>>, slot: u64) {
         let _ = self.sender.try_send(ChannelMessage::Cached(entry, slot));
     }
 
-    /// Tells why there will be no more, if there is room for it; if not, the end is told by itself.
+    /// Sends why the response ends, if there is capacity. Otherwise the receiver sees that the channel is
+    /// closed.
     pub(crate) fn send_end(&mut self, why: TaskEnd) {
         let _ = self.sender.try_send(ChannelMessage::Ended(why));
     }
 }
 
 impl ResponseReceiver {
-    /// Whose maker is ended with it.
+    /// The same, with the ticket of the task, which ends with it.
     pub(crate) fn with_ticket(mut self, ticket: Ticket) -> Self {
         let ticket = self.ticket.insert(Arc::new(ticket));
-        // It is the only one of this taker.
+        // It is the only ticket of this receiver.
         let _ = self.waker.0.set(Arc::downgrade(ticket));
         self
     }
 
-    /// The next piece. Cancel safe.
+    /// The next chunk. Cancel safe.
     pub(crate) async fn recv(&mut self) -> Received {
         std::future::poll_fn(|cx| self.poll_recv(cx)).await
     }
@@ -244,13 +250,13 @@ impl ResponseReceiver {
         cx: &mut std::task::Context<'_>,
     ) -> std::task::Poll<Received> {
         self.receiver.poll_recv(cx).map(|message| match message {
-            Some(ChannelMessage::Chunk(piece)) => {
-                // Not for every piece: the maker is to have something to do when it goes on.
-                let is_low = !piece.is_last && self.receiver.len() <= CHUNKS_MAX / 2;
+            Some(ChannelMessage::Chunk(chunk)) => {
+                // Not for every chunk: the task should have enough to do when it continues.
+                let is_low = !chunk.is_last && self.receiver.len() <= CHUNKS_MAX / 2;
                 if let Some(ticket) = self.ticket.as_ref().filter(|_| is_low) {
                     ticket.wake();
                 }
-                Received::Chunk(piece)
+                Received::Chunk(chunk)
             }
             Some(ChannelMessage::Cached(entry, slot)) => Received::Cached(entry, slot),
             Some(ChannelMessage::Ended(why)) => Received::Ended(Some(why)),

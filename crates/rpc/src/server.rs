@@ -1,14 +1,14 @@
 //! Listeners, connections, and how both end.
 //!
-//! In: listeners that are bound already. Each connection is one task; it speaks HTTP/1.1 with
-//! keep-alive and, once a client asks for it, WebSocket until it ends.
-//! Bounds: `Config::connections_max` connections (the next waits unread, those after it in the
-//! listener's backlog), of which an address may have fewer (one more is told so, 429; [`crate::places`]), and a time
-//! limit on each thing that a client can be slow at: header, body, reading our answer. What one poll of a connection
-//! does is bounded as well ([`crate::poll_budget`]); a connection that has more to do yields to others
-//! ([`crate::yield_queue`]).
-//! Whoever comes when the system has no descriptor left is told so (503).
-//! Invariant: when [`serve`] returns no task of it is left.
+//! In: bound listeners. Each connection is one task. It serves HTTP/1.1 with keep-alive and, after an upgrade,
+//! WebSocket until it ends.
+//! Bounds: `Config::connections_max` connections. The next one waits unread, the others wait in the listener's
+//! backlog. An address may have fewer; one more gets a 429 ([`crate::ip_connection_limit`]). There is a time
+//! limit on each step at which a client can be slow: header, body, reading the response. The work of one poll
+//! of a connection is bounded as well ([`crate::poll_budget`]); a connection that has more to do yields to
+//! others ([`crate::yield_queue`]).
+//! A client that connects when the system has no descriptor left gets a 503.
+//! Invariant: when [`serve`] returns, none of its tasks is left.
 
 use std::convert::Infallible;
 use std::error::Error;
@@ -41,89 +41,90 @@ use crate::service::{self, HttpApi, ListenerKind, RequestOrigin, Upgrade};
 use crate::write_timeout::{SocketControl, WriteTimeout};
 use crate::yield_queue::{YieldQueue, YieldSlot};
 
-/// How long open connections may finish what they are at when the server shuts down.
+/// How long open connections may continue when the server shuts down.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How long accepting rests after it failed and nobody could be told so.
+/// Pause after a failed accept, if the client could not be refused.
 const ACCEPT_BACKOFF: Duration = Duration::from_millis(50);
 
-/// How often it is looked how far the ledger is.
+/// How often the progress of the ledger is checked.
 const HEALTH_POLL_INTERVAL: Duration = Duration::from_millis(250);
 
-/// How much of a body, and of the requests after it, is read ahead.
+/// Bytes of a body, and of the requests after it, that are read ahead.
 pub(crate) const BUFFER_BYTES_MAX: usize = 16 * 1024;
 
 /// The ports of a node, bound by the caller.
 pub struct Listeners {
     /// JSON-RPC over HTTP, and WebSocket by upgrade.
     pub rpc: TcpListener,
-    /// WebSocket only: by custom the next port.
+    /// WebSocket only: by convention the next port.
     pub pubsub: Option<TcpListener>,
 }
 
-/// A client's socket once it speaks WebSocket; the handshake is done.
+/// A client's socket after the WebSocket handshake.
 pub type Socket = TokioIo<Upgraded>;
 
-/// Who speaks on sockets once they are WebSocket: PubSub (`crate::pubsub`).
+/// Serves sockets after their upgrade to WebSocket: PubSub (`crate::pubsub`).
 pub trait WebSocketHandler: Send + Sync + 'static {
-    /// Speaks with the client that asked for it until either side has had enough. Dropped when the server's grace
-    /// is over.
+    /// Serves `client` until either side closes the connection. The future is dropped [`SHUTDOWN_TIMEOUT`]
+    /// after the shutdown has begun.
     fn handle(
         self: Arc<Self>,
         socket: Socket,
-        of: ClientId,
+        client: ClientId,
     ) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 }
 
 /// Serves until `shutdown` is done, then lets open connections finish for two seconds.
 ///
-/// Never fails: a connection that does ends by itself, and accepting goes on. Runs on whatever
-/// threads the tokio runtime of the caller has; heavy methods run on `node.pool`.
+/// Never fails: a connection that fails ends alone, and accepting continues. Runs on the threads of the
+/// caller's tokio runtime; heavy methods run on `node.pool`.
 pub async fn serve(
     node: Arc<Node>,
-    speaker: Arc<dyn WebSocketHandler>,
+    websocket_handler: Arc<dyn WebSocketHandler>,
     listeners: Listeners,
     shutdown: impl Future<Output = ()>,
 ) {
-    serve_all(node, speaker, None, listeners, shutdown).await;
+    serve_all(node, websocket_handler, None, listeners, shutdown).await;
 }
 
-/// As [`serve`], with `web` on the port of JSON-RPC beside it.
+/// As [`serve`], with `http_api` on the JSON-RPC port as well.
 pub async fn serve_with_http_api(
     node: Arc<Node>,
-    speaker: Arc<dyn WebSocketHandler>,
-    web: Arc<dyn HttpApi>,
+    websocket_handler: Arc<dyn WebSocketHandler>,
+    http_api: Arc<dyn HttpApi>,
     listeners: Listeners,
     shutdown: impl Future<Output = ()>,
 ) {
-    serve_all(node, speaker, Some(web), listeners, shutdown).await;
+    serve_all(node, websocket_handler, Some(http_api), listeners, shutdown).await;
 }
 
 async fn serve_all(
     node: Arc<Node>,
-    speaker: Arc<dyn WebSocketHandler>,
-    web: Option<Arc<dyn HttpApi>>,
+    websocket_handler: Arc<dyn WebSocketHandler>,
+    http_api: Option<Arc<dyn HttpApi>>,
     listeners: Listeners,
     shutdown: impl Future<Output = ()>,
 ) {
     let (close, closing) = watch::channel(false);
-    let places = Arc::new(Semaphore::new(node.config.connections_max.min(Semaphore::MAX_PERMITS)));
+    let connection_permits =
+        Arc::new(Semaphore::new(node.config.connections_max.min(Semaphore::MAX_PERMITS)));
     let config = &node.config;
-    let addresses =
+    let ip_limit =
         IpConnectionLimit::new(config.connections_max, config.connections_per_address_max);
-    let addresses = Arc::new(addresses);
+    let ip_limit = Arc::new(ip_limit);
     let yield_queue = Arc::new(YieldQueue::new(Arc::clone(&node.metrics)));
     let io_threads = tokio::runtime::Handle::current().metrics().num_workers();
-    let mut resuming = JoinSet::new();
-    resuming.spawn(Arc::clone(&yield_queue).run(io_threads));
-    let looking = run_health_polls(Arc::clone(&node), closing.clone());
+    let mut background = JoinSet::new();
+    background.spawn(Arc::clone(&yield_queue).run(io_threads));
+    let health_polls = run_health_polls(Arc::clone(&node), closing.clone());
     let connections = Arc::default();
     let server = Server {
         node,
-        websocket_handler: speaker,
-        http_api: web,
-        connection_permits: places,
-        ip_limit: addresses,
+        websocket_handler,
+        http_api,
+        connection_permits,
+        ip_limit,
         connections,
         yield_queue,
         closing,
@@ -139,11 +140,11 @@ async fn serve_all(
         // Every receiver is below, in the futures that this one is joined with.
         let _ = close.send(true);
     };
-    tokio::join!(rpc, pubsub, looking, shutdown);
-    resuming.shutdown().await;
+    tokio::join!(rpc, pubsub, health_polls, shutdown);
+    background.shutdown().await;
 }
 
-/// Looks how far the ledger is until the server shuts down.
+/// Checks the progress of the ledger until the server shuts down.
 async fn run_health_polls(node: Arc<Node>, mut closing: watch::Receiver<bool>) {
     let mut every = tokio::time::interval(HEALTH_POLL_INTERVAL);
     every.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -161,20 +162,20 @@ struct Server {
     websocket_handler: Arc<dyn WebSocketHandler>,
     http_api: Option<Arc<dyn HttpApi>>,
     connection_permits: Arc<Semaphore>,
-    /// How many of them each address has.
+    /// Connections of each address.
     ip_limit: Arc<IpConnectionLimit>,
-    /// Connections so far.
+    /// Connections since the start.
     connections: Arc<AtomicU64>,
-    /// Those that have more to do than one poll may.
+    /// Connections that have more to do than one poll may.
     yield_queue: Arc<YieldQueue>,
     closing: watch::Receiver<bool>,
 }
 
 impl Server {
-    async fn accept(&self, listener: TcpListener, port: ListenerKind) {
+    async fn accept(&self, listener: TcpListener, listener_kind: ListenerKind) {
         let mut connections = JoinSet::new();
         let mut closing = self.closing.clone();
-        let (mut spare, mut refuses) = (ReservedFd::new(), false);
+        let (mut reserved_fd, mut is_failing) = (ReservedFd::new(), false);
         loop {
             let accepted = tokio::select! {
                 () = closed(&mut closing) => break,
@@ -188,21 +189,21 @@ impl Server {
                 Ok((socket, peer)) => (socket, peer.ip()),
                 Err(err) => {
                     self.node.metrics.http.record(HttpEvent::AcceptFailed);
-                    if !std::mem::replace(&mut refuses, true) {
+                    if !std::mem::replace(&mut is_failing, true) {
                         tracing::warn!(%err, "connections cannot be accepted");
                     }
-                    if !spare.refuse(&listener, &err) {
+                    if !reserved_fd.refuse(&listener, &err) {
                         tokio::time::sleep(ACCEPT_BACKOFF).await;
                     }
                     continue;
                 }
             };
-            refuses = false;
-            let of_address = match self.ip_limit.try_acquire(socket.1) {
-                Ok(place) => place,
+            is_failing = false;
+            let ip_permit = match self.ip_limit.try_acquire(socket.1) {
+                Ok(permit) => permit,
                 Err(full) => {
                     self.node.metrics.http.record(HttpEvent::Refused);
-                    // It is new: there is room for so little, unless the client has gone.
+                    // The send buffer of a new socket has space for this, unless the client has disconnected.
                     let _ = socket.0.try_write(refusal(&full).as_bytes());
                     continue;
                 }
@@ -210,16 +211,16 @@ impl Server {
             if self.connection_permits.available_permits() == 0 {
                 self.node.metrics.http.record(HttpEvent::Delayed);
             }
-            let place = tokio::select! {
+            let permit = tokio::select! {
                 () = closed(&mut closing) => break,
-                place = Arc::clone(&self.connection_permits).acquire_owned() => place,
+                permit = Arc::clone(&self.connection_permits).acquire_owned() => permit,
             };
-            let Ok(place) = place else { break }; // nobody closes the semaphore
-            let connection = self.clone().connection(socket, port, (place, of_address));
+            let Ok(permit) = permit else { break }; // the semaphore is never closed
+            let connection = self.clone().connection(socket, listener_kind, (permit, ip_permit));
             connections.spawn(Budgeted::new(connection));
         }
         drop(listener);
-        // Each connection ends by itself within the grace; the join is only for their last steps.
+        // Each connection ends by itself within `SHUTDOWN_TIMEOUT`; this waits for their last steps.
         while let Some(ended) = connections.join_next().await {
             log_panic(ended);
         }
@@ -228,38 +229,38 @@ impl Server {
     async fn connection(
         mut self,
         (socket, peer): (TcpStream, IpAddr),
-        port: ListenerKind,
-        places: (OwnedSemaphorePermit, ConnectionPermit),
+        listener_kind: ListenerKind,
+        permits: (OwnedSemaphorePermit, ConnectionPermit),
     ) {
-        // It only fails on a socket that is closed already, which the next read finds.
+        // It only fails on a socket that is closed already, which the next read reports.
         let _ = socket.set_nodelay(true);
         let node = Arc::clone(&self.node);
         node.metrics.http.record(HttpEvent::Accepted);
         let _ended = ConnectionGuard(&node);
-        let upgrade = self.http(socket, peer, port).await;
+        let upgrade = self.http(socket, peer, listener_kind).await;
         if let Some(upgrade) = upgrade
             && let Ok(upgraded) = upgrade.connection.await
         {
             node.metrics.http.record(HttpEvent::Upgraded);
-            let speaking =
+            let handling =
                 Arc::clone(&self.websocket_handler).handle(TokioIo::new(upgraded), upgrade.client);
             tokio::select! {
-                () = speaking => {}
+                () = handling => {}
                 () = self.closed_for_good() => {}
             }
         }
-        drop(places);
+        drop(permits);
     }
 
-    /// Speaks HTTP until the connection ends, or is to become something else.
+    /// Serves HTTP until the connection ends or changes its protocol.
     async fn http(
         &mut self,
         socket: TcpStream,
         peer: IpAddr,
-        port: ListenerKind,
+        listener_kind: ListenerKind,
     ) -> Option<Upgrade> {
         if !has_date() {
-            tracing::error!(%peer, "a connection is closed: the system's clock stands before 1970");
+            tracing::error!(%peer, "a connection is closed: the system's clock is before 1970");
             return None;
         }
         let config = &self.node.config;
@@ -273,15 +274,16 @@ impl Server {
         let requests = AtomicU64::new(0);
         let service = service_fn(|request| {
             let (node, upgrade) = (Arc::clone(&self.node), Arc::clone(&upgrade));
-            // One after another: only this task adds to it.
+            // Only this task changes it, so the two steps need no atomicity.
             let number = requests.load(Ordering::Relaxed);
             requests.store(number + 1, Ordering::Relaxed);
-            let from = RequestOrigin { peer, connection, number };
-            let (web, control) = (self.http_api.clone(), Arc::clone(&control));
+            let origin = RequestOrigin { peer, connection, number };
+            let (http_api, control) = (self.http_api.clone(), Arc::clone(&control));
             async move {
                 control.yield_slot.budget().await;
-                let handled = service::handle(&node, web.as_ref(), port, from, request).await;
-                // Not all of a request that is refused was read.
+                let handled =
+                    service::handle(&node, http_api.as_ref(), listener_kind, origin, request).await;
+                // A refused request may not have been read to its end.
                 let lingers = handled.response.status().is_client_error();
                 control.lingers.store(lingers, Ordering::Relaxed);
                 *upgrade.lock() = handled.upgrade;
@@ -309,25 +311,29 @@ impl Server {
             if let Some(status) = status_of(&err) {
                 self.node.metrics.http.record_response(status.as_u16());
             }
-            tracing::debug!(%peer, connection, %err, "a connection ended badly");
+            tracing::debug!(%peer, connection, %err, "a connection failed");
         }
         upgrade.lock().take()
     }
 
-    /// Done when the grace after the beginning of the shutdown is over.
+    /// Ready `SHUTDOWN_TIMEOUT` after the shutdown has begun.
     async fn closed_for_good(&mut self) {
         closed(&mut self.closing).await;
         tokio::time::sleep(SHUTDOWN_TIMEOUT).await;
     }
 }
 
-/// Whether the system's clock says a date. Before 1970 hyper panics over the `Date` header, also if it sends none.
-#[expect(clippy::disallowed_methods, reason = "the header says what the system's clock says")]
+/// Whether the system's clock is after 1970. Otherwise hyper panics over the `Date` header, even if it sends
+/// none.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the `Date` header has the time of the system's clock"
+)]
 fn has_date() -> bool {
     std::time::SystemTime::now() >= std::time::UNIX_EPOCH
 }
 
-/// Counts the end of a connection, however it comes.
+/// Counts the end of a connection, whatever its cause.
 struct ConnectionGuard<'n>(&'n Node);
 
 impl Drop for ConnectionGuard<'_> {
@@ -339,7 +345,7 @@ impl Drop for ConnectionGuard<'_> {
     }
 }
 
-/// The response to a connection whose address has as many as it may.
+/// The response to a connection whose address is at its limit.
 fn refusal(full: &AddressFull) -> String {
     let text = format!("{full}\n");
     let bytes = text.len();
@@ -349,7 +355,7 @@ fn refusal(full: &AddressFull) -> String {
     )
 }
 
-/// What ended a connection before its time.
+/// Why a connection ended early.
 fn cause(err: &hyper::Error) -> HttpEvent {
     let io = err.source().and_then(|source| source.downcast_ref::<io::Error>());
     if err.is_timeout() {
@@ -361,12 +367,12 @@ fn cause(err: &hyper::Error) -> HttpEvent {
     }
 }
 
-/// What was answered to a head that cannot be read: that is not ours to do, and it has no body.
+/// The status that hyper sent for a head that it could not parse. Such a response has no body.
 fn status_of(err: &hyper::Error) -> Option<StatusCode> {
     if !err.is_parse() || err.is_parse_version_h2() {
         return None;
     }
-    // A URI that is too long makes a head that is too large as well.
+    // A URI that is too long makes the head too large as well.
     Some(if err.is_parse_too_large() {
         StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE
     } else {
@@ -380,8 +386,8 @@ fn log_panic(ended: Result<(), JoinError>) {
     }
 }
 
-/// Done when the shutdown has begun.
+/// Ready when the shutdown has begun.
 async fn closed(closing: &mut watch::Receiver<bool>) {
-    // An error is the sender's end, which is the server's: just as closed.
+    // An error means that the sender was dropped with the server, which is closed then as well.
     let _ = closing.wait_for(|closing| *closing).await;
 }

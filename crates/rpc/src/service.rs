@@ -1,9 +1,9 @@
 //! One HTTP request, one response: JSON-RPC by POST, `/health`, `/ready`, `/metrics`, CORS, the upgrade to
-//! WebSocket; what a [`HttpApi`] says is its own goes to it.
+//! WebSocket. An [`HttpApi`] gets the requests for its own paths.
 //!
-//! Statuses and texts are those of `jsonrpc-http-server` 18, which Agave serves with; ours are 408
-//! (a body that does not come), 426 (the WebSocket port) and 429 (a class of the CPU pool or the queue of
-//! transactions is full, or the client had its share).
+//! Statuses and texts are those of `jsonrpc-http-server` 18, which Agave uses. These are ours: 408 (a body that
+//! arrives too slowly), 426 (the WebSocket port) and 429 (a class of the CPU pool or the transaction queue is
+//! full, or the client reached its rate limit).
 
 use std::future::Future;
 use std::net::IpAddr;
@@ -40,13 +40,13 @@ use crate::request_context::RequestContext;
 use crate::request_id::{self, RequestId};
 use crate::server::BUFFER_BYTES_MAX;
 
-/// Bytes of a `Sec-WebSocket-Key`, before they are written as base64 (RFC 6455, 4.1).
+/// Bytes of a `Sec-WebSocket-Key` before base64 (RFC 6455, 4.1).
 const WEBSOCKET_KEY_BYTES: usize = 16;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json; charset=utf-8");
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 
-/// Of a node that is behind: by how many slots, and for how long there has been no new block.
+/// Headers of a node that is behind: by how many slots, and for how long there has been no new block.
 const SLOTS_BEHIND: HeaderName = HeaderName::from_static("hydrant-slots-behind");
 const LAST_BLOCK_AGE_MS: HeaderName = HeaderName::from_static("hydrant-last-block-age-ms");
 
@@ -54,56 +54,56 @@ const LAST_BLOCK_AGE_MS: HeaderName = HeaderName::from_static("hydrant-last-bloc
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RequestOrigin {
     pub(crate) peer: IpAddr,
-    /// The connection of all that there were.
+    /// Number of the connection, counted from the start of the process.
     pub(crate) connection: u64,
-    /// The request of all on it.
+    /// Number of the request on its connection.
     pub(crate) number: u64,
 }
 
-/// What a port is for.
+/// What a listener serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ListenerKind {
     /// JSON-RPC, and WebSocket by upgrade.
     Rpc,
-    /// WebSocket and nothing else.
+    /// WebSocket only.
     PubSub,
 }
 
-/// Who answers requests that are not JSON-RPC, on the port of JSON-RPC: REST.
+/// Serves the requests that are not JSON-RPC on the JSON-RPC port: REST.
 pub trait HttpApi: Send + Sync + 'static {
-    /// Whether a path is its own.
+    /// Whether this API serves the path.
     fn owns_path(&self, path: &str) -> bool;
 
-    /// Answers a request. Dropped when its client leaves, and with it whatever runs for it.
+    /// Answers a request. The future is dropped when the client disconnects, which ends all work for it.
     fn handle<'a>(
         &'a self,
         node: &'a Arc<Node>,
         request: HttpApiRequest,
     ) -> Pin<Box<dyn Future<Output = Response<ResponseBody>> + Send + 'a>>;
 
-    /// Answers a request that is refused by its head.
+    /// The response to a request that is refused because of its head.
     fn refuse(&self, status: StatusCode, message: &str) -> Response<ResponseBody>;
 }
 
 /// A request for [`HttpApi`].
 pub struct HttpApiRequest {
-    /// Who asks.
+    /// Calls methods for the client of the request.
     pub method_client: MethodClient,
     /// Method, URI and headers.
     pub head: Parts,
-    /// All of the body; if it was not read, the status that says why, with its words. After a status of
-    /// 408 or 413 the connection is to be closed.
+    /// The whole body; if it was not read, the status and the text of the refusal. After status 408 or 413 the
+    /// connection must be closed.
     pub body: Result<Bytes, (StatusCode, String)>,
 }
 
 /// A connection that is about to change its protocol.
 pub(crate) struct Upgrade {
     pub(crate) connection: OnUpgrade,
-    /// Whose it is.
+    /// The client that opened it.
     pub(crate) client: ClientId,
 }
 
-/// A response, and the connection if it changes its protocol after it.
+/// A response, and the connection if its protocol changes after the response.
 pub(crate) struct HandledRequest {
     pub(crate) response: Response<ResponseBody>,
     pub(crate) upgrade: Option<Upgrade>,
@@ -112,26 +112,26 @@ pub(crate) struct HandledRequest {
 /// Answers one request.
 pub(crate) async fn handle(
     node: &Arc<Node>,
-    web: Option<&Arc<dyn HttpApi>>,
-    port: ListenerKind,
-    from: RequestOrigin,
+    http_api: Option<&Arc<dyn HttpApi>>,
+    listener_kind: ListenerKind,
+    origin: RequestOrigin,
     mut request: Request<Incoming>,
 ) -> HandledRequest {
-    let id = RequestId::from_headers(request.headers(), from.connection, from.number);
+    let id = RequestId::from_headers(request.headers(), origin.connection, origin.number);
     let (uri, headers) = (request.uri(), request.headers());
     let head_bytes = head::bytes(uri, headers);
     poll_budget::charge(REQUEST_UNITS);
     poll_budget::charge_parsed(head_bytes);
     let mut handled = match head::check(&node.config, uri, headers, head_bytes) {
-        Err(err) => refuse(node, web, port, &err, &request),
+        Err(err) => refuse(node, http_api, listener_kind, &err, &request),
         Ok(()) if is_websocket_upgrade(&request) => {
-            let client = client(node, from.peer, request.headers());
+            let client = client(node, origin.peer, request.headers());
             handshake(&mut request, client)
         }
-        Ok(()) => respond_to(node, web, port, (from.peer, id), request).await,
+        Ok(()) => respond_to(node, http_api, listener_kind, (origin.peer, id), request).await,
     };
     let response = &mut handled.response;
-    // The answers that cost nothing to make do not tell an id that nobody asked for.
+    // A cheap successful response has a request id only if the client supplied it.
     if (id.is_supplied() || response.status() != StatusCode::OK)
         && let Some(id) = id.header()
     {
@@ -141,65 +141,74 @@ pub(crate) async fn handle(
     handled
 }
 
-/// Refuses a request by its head. The connection is closed: its body was not read.
+/// Refuses a request because of its head. The connection is closed, because the body was not read.
 fn refuse(
     node: &Node,
-    web: Option<&Arc<dyn HttpApi>>,
-    port: ListenerKind,
+    http_api: Option<&Arc<dyn HttpApi>>,
+    listener_kind: ListenerKind,
     err: &HeadError,
     request: &Request<Incoming>,
 ) -> HandledRequest {
     let (status, message) = (err.status(), err.to_string());
-    let web = api_for_path(web, port, request);
-    let mut response = match web {
-        Some(web) => web.refuse(status, &message),
+    let http_api = api_for_path(http_api, listener_kind, request);
+    let mut response = match http_api {
+        Some(http_api) => http_api.refuse(status, &message),
         None => text(status, message + "\n"),
     };
     let headers = response.headers_mut();
     headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
     if status == StatusCode::UNSUPPORTED_MEDIA_TYPE {
-        // What is read instead (RFC 9110, 15.5.16).
+        // The encoding that is accepted (RFC 9110, 15.5.16).
         headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
     }
-    // A page whose origin is not allowed is not to read why.
+    // A page whose origin is not allowed must not be able to read the reason.
     if !matches!(err, HeadError::Origin(_)) {
-        CorsHeaders::from_headers(&node.config.allowed_origins, request.headers(), web.is_some())
-            .write(headers);
+        CorsHeaders::from_headers(
+            &node.config.allowed_origins,
+            request.headers(),
+            http_api.is_some(),
+        )
+        .write(headers);
     }
     HandledRequest { response, upgrade: None }
 }
 
-/// The API other than JSON-RPC that has the path of a request.
+/// The API that serves the path of a request, if it is not JSON-RPC.
 fn api_for_path<'w>(
-    web: Option<&'w Arc<dyn HttpApi>>,
-    port: ListenerKind,
+    http_api: Option<&'w Arc<dyn HttpApi>>,
+    listener_kind: ListenerKind,
     request: &Request<Incoming>,
 ) -> Option<&'w Arc<dyn HttpApi>> {
-    web.filter(|web| port == ListenerKind::Rpc && web.owns_path(request.uri().path()))
+    http_api.filter(|http_api| {
+        listener_kind == ListenerKind::Rpc && http_api.owns_path(request.uri().path())
+    })
 }
 
 async fn respond_to(
     node: &Arc<Node>,
-    web: Option<&Arc<dyn HttpApi>>,
-    port: ListenerKind,
+    http_api: Option<&Arc<dyn HttpApi>>,
+    listener_kind: ListenerKind,
     (peer, id): (IpAddr, RequestId),
     request: Request<Incoming>,
 ) -> HandledRequest {
-    let web = api_for_path(web, port, &request);
-    let cors =
-        CorsHeaders::from_headers(&node.config.allowed_origins, request.headers(), web.is_some());
-    let is_options = web.is_none() && *request.method() == Method::OPTIONS;
-    let mut response = match (port, web) {
+    let http_api = api_for_path(http_api, listener_kind, &request);
+    let cors = CorsHeaders::from_headers(
+        &node.config.allowed_origins,
+        request.headers(),
+        http_api.is_some(),
+    );
+    let is_options = http_api.is_none() && *request.method() == Method::OPTIONS;
+    let mut response = match (listener_kind, http_api) {
         (ListenerKind::PubSub, _) => needs_websocket(),
         (ListenerKind::Rpc, None) => route(node, (peer, id), request).await,
-        (ListenerKind::Rpc, Some(web)) => {
-            let asker = request_context(node, (peer, id), request.headers());
-            let caller = MethodClient::new(asker.client, id);
+        (ListenerKind::Rpc, Some(http_api)) => {
+            let context = request_context(node, (peer, id), request.headers());
+            let method_client = MethodClient::new(context.client, id);
             let (head, body) = request.into_parts();
-            let body = read_body(node, body).await.map_err(BodyError::into_words);
+            let body = read_body(node, body).await.map_err(BodyError::into_status_and_text);
             poll_budget::charge_parsed(body.as_ref().map_or(0, inline_bytes));
             let mut response =
-                web.handle(node, HttpApiRequest { method_client: caller, head, body }).await;
+                http_api.handle(node, HttpApiRequest { method_client, head, body }).await;
             if let Some(id) = id.header() {
                 response.headers_mut().insert(request_id::HEADER, id);
             }
@@ -223,15 +232,15 @@ async fn route(
         "/health" => return health(node),
         "/ready" if is_read(&request) => return ready(node),
         "/metrics" if is_read(&request) => {
-            let asker = request_context(node, from, request.headers());
-            return serve_metrics(node, asker.client).await;
+            let context = request_context(node, from, request.headers());
+            return serve_metrics(node, context.client).await;
         }
         _ => {}
     }
     match *request.method() {
         Method::POST if is_json(request.headers()) => {
-            let asker = request_context(node, from, request.headers());
-            post(node, asker, request.into_body()).await
+            let context = request_context(node, from, request.headers());
+            post(node, context, request.into_body()).await
         }
         Method::POST => text(
             StatusCode::UNSUPPORTED_MEDIA_TYPE,
@@ -261,41 +270,41 @@ fn request_context(
 
 async fn post(
     node: &Arc<Node>,
-    mut asker: RequestContext,
+    mut context: RequestContext,
     body: Incoming,
 ) -> Response<ResponseBody> {
     let body = match read_body(node, body).await {
         Ok(body) => body,
         Err(err) => return err.into_response(),
     };
-    asker.arrived = node.pool.now();
+    context.arrived = node.pool.now();
     let (mut is_here, mut retry_after_s) = (false, None);
-    let reply = match dispatch::handle_body(node, asker, body).await {
-        Ok(reply) => reply,
+    let response = match dispatch::handle_body(node, context, body).await {
+        Ok(response) => response,
         Err(err) => return BodyError::Utf8(err).into_response(),
     };
-    let (content, coding) = match reply {
+    let (body, coding) = match response {
         JsonRpcResponse::Empty => return json(StatusCode::OK, ResponseBody::default()),
-        JsonRpcResponse::Full(whole) => {
-            node.charge(asker.client, whole.text.len());
-            (is_here, retry_after_s) = (!whole.is_from_pool, whole.retry_after_s);
-            (whole.text.into(), whole.coding)
+        JsonRpcResponse::Full(full) => {
+            node.charge(context.client, full.text.len());
+            (is_here, retry_after_s) = (!full.is_from_pool, full.retry_after_s);
+            (full.text.into(), full.coding)
         }
         JsonRpcResponse::Cached(parts, coding, _) => {
-            (ResponseBody::from_cached(node, asker.client, parts), coding)
+            (ResponseBody::from_cached(node, context.client, parts), coding)
         }
         JsonRpcResponse::Streamed(first, rest) => {
             let coding = first.coding;
-            (ResponseBody::streamed(node, asker.client, first, rest), coding)
+            (ResponseBody::streamed(node, context.client, first, rest), coding)
         }
     };
-    let mut response = json(StatusCode::OK, content);
+    let mut response = json(StatusCode::OK, body);
     let headers = response.headers_mut();
     if let Some(coding) = coding.header() {
         headers.insert(header::CONTENT_ENCODING, coding);
         headers.insert(header::VARY, HeaderValue::from_static("accept-encoding"));
     }
-    if !is_here && let Some(id) = asker.request.header() {
+    if !is_here && let Some(id) = context.request.header() {
         headers.insert(request_id::HEADER, id);
     }
     if let Some(seconds) = retry_after_s {
@@ -314,7 +323,7 @@ enum BodyError {
 }
 
 impl BodyError {
-    fn into_words(self) -> (StatusCode, String) {
+    fn into_status_and_text(self) -> (StatusCode, String) {
         match self {
             Self::TooLarge { bytes_max } => (
                 StatusCode::PAYLOAD_TOO_LARGE,
@@ -335,7 +344,7 @@ impl BodyError {
     }
 
     fn into_response(self) -> Response<ResponseBody> {
-        let (status, message) = self.into_words();
+        let (status, message) = self.into_status_and_text();
         let closes = matches!(status, StatusCode::REQUEST_TIMEOUT | StatusCode::PAYLOAD_TOO_LARGE);
         let mut response = text(status, message);
         if closes {
@@ -345,8 +354,8 @@ impl BodyError {
     }
 }
 
-/// Reads a body. One that is too long is refused as soon as that is known, and not read any further: the
-/// connection is to be closed after the answer, and lingers ([`crate::io`]).
+/// Reads a body. A body that is too long is refused as soon as its length is known, and the rest of it is not
+/// read: the connection must be closed after the response, and lingers ([`crate::write_timeout`]).
 async fn read_body(node: &Node, mut body: Incoming) -> Result<Bytes, BodyError> {
     let (bytes_max, timeout_ms) = (node.config.body_bytes_max, node.config.body_timeout_ms);
     let announced = body.size_hint().lower();
@@ -354,29 +363,29 @@ async fn read_body(node: &Node, mut body: Incoming) -> Result<Bytes, BodyError> 
         return Err(BodyError::TooLarge { bytes_max });
     }
     let read = tokio::time::timeout(Duration::from_millis(timeout_ms), async {
-        let mut whole = BytesMut::new();
-        let mut begun = PartialBody { node, bytes: 0 };
+        let mut collected = BytesMut::new();
+        let mut partial = PartialBody { node, bytes: 0 };
         while let Some(frame) = body.frame().await {
             let Ok(chunk) = frame.map_err(|_| BodyError::Broken)?.into_data() else { continue };
-            if whole.len() + chunk.len() > bytes_max {
+            if collected.len() + chunk.len() > bytes_max {
                 return Err(BodyError::TooLarge { bytes_max });
             }
-            if whole.is_empty() {
+            if collected.is_empty() {
                 // Nearly every body is one chunk, which is not copied.
                 if body.is_end_stream() {
                     return Ok(chunk);
                 }
-                whole.reserve(chunk.len().max(announced as usize));
+                collected.reserve(chunk.len().max(announced as usize));
             }
-            whole.extend_from_slice(&chunk);
-            begun.set((whole.capacity() + BUFFER_BYTES_MAX) as u64);
+            collected.extend_from_slice(&chunk);
+            partial.set((collected.capacity() + BUFFER_BYTES_MAX) as u64);
         }
-        Ok(whole.freeze())
+        Ok(collected.freeze())
     });
     read.await.unwrap_or(Err(BodyError::TooSlow { timeout_ms }))
 }
 
-/// Counts the memory of a body that is not whole yet, with the buffer that its connection reads into.
+/// Counts the memory of a body that is not complete, including the read buffer of its connection.
 struct PartialBody<'a> {
     node: &'a Node,
     bytes: u64,
@@ -398,7 +407,7 @@ impl Drop for PartialBody<'_> {
     }
 }
 
-/// How much of a body is parsed on this thread.
+/// Bytes of a body that are parsed on this thread.
 fn inline_bytes(body: &Bytes) -> usize {
     if body.len() > INLINE_BODY_BYTES_MAX { 0 } else { body.len() }
 }
@@ -407,14 +416,14 @@ fn is_read(request: &Request<Incoming>) -> bool {
     matches!(*request.method(), Method::GET | Method::HEAD)
 }
 
-/// Agave's words, and always 200 as there; how far behind is in headers.
+/// Agave's texts, always with status 200 as in Agave; headers say how far the node is behind.
 fn health(node: &Node) -> Response<ResponseBody> {
-    let (word, slots) = match node.health.status() {
+    let (message, slots) = match node.health.status() {
         Status::Ok => return text(StatusCode::OK, "ok"),
         Status::Behind { slots } => ("behind", Some(slots)),
         Status::Unknown => ("unknown", None),
     };
-    let mut response = text(StatusCode::OK, word);
+    let mut response = text(StatusCode::OK, message);
     let headers = response.headers_mut();
     if let Some(slots) = slots {
         headers.insert(SLOTS_BEHIND, slots.into());
@@ -425,7 +434,7 @@ fn health(node: &Node) -> Response<ResponseBody> {
     response
 }
 
-/// Whether requests are to be sent here: 200, or 503 with why not.
+/// Whether a load balancer should send requests here: 200, or 503 with the reason.
 fn ready(node: &Node) -> Response<ResponseBody> {
     let why = match node.health.status() {
         Status::Ok => return fresh(text(StatusCode::OK, "ready\n")),
@@ -443,7 +452,8 @@ fn last_block_age(node: &Node) -> Option<Duration> {
     Some(processed)
 }
 
-/// Not here: it walks the ledger. A request as any other of the client's share.
+/// Metrics are collected on the CPU pool, because that walks the ledger. The request counts against the
+/// client's rate limit.
 async fn serve_metrics(node: &Arc<Node>, client: ClientId) -> Response<ResponseBody> {
     if let Err(too_many) = node.admit(client, 1) {
         let mut response = text(StatusCode::TOO_MANY_REQUESTS, format!("{too_many}\n"));
@@ -457,7 +467,7 @@ async fn serve_metrics(node: &Arc<Node>, client: ClientId) -> Response<ResponseB
             let media = HeaderValue::from_static(metrics::MEDIA_TYPE);
             fresh(respond(StatusCode::OK, media, text.into()))
         }
-        None => text(StatusCode::INTERNAL_SERVER_ERROR, "the figures could not be told\n"),
+        None => text(StatusCode::INTERNAL_SERVER_ERROR, "the metrics could not be collected\n"),
     }
 }
 
@@ -469,15 +479,15 @@ fn fresh(mut response: Response<ResponseBody>) -> Response<ResponseBody> {
 
 fn is_json(headers: &HeaderMap) -> bool {
     let content_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
-    content_type.is_some_and(|given| {
+    content_type.is_some_and(|content_type| {
         ["application/json", "application/json; charset=utf-8", "application/json;charset=utf-8"]
             .iter()
-            .any(|allowed| given.eq_ignore_ascii_case(allowed))
+            .any(|allowed| content_type.eq_ignore_ascii_case(allowed))
     })
 }
 
 fn is_websocket_upgrade(request: &Request<Incoming>) -> bool {
-    let says = |name: HeaderName, what: &str| {
+    let has_token = |name: HeaderName, what: &str| {
         request
             .headers()
             .get_all(name)
@@ -486,8 +496,8 @@ fn is_websocket_upgrade(request: &Request<Incoming>) -> bool {
             .any(|value| value.split(',').any(|token| token.trim().eq_ignore_ascii_case(what)))
     };
     *request.method() == Method::GET
-        && says(header::CONNECTION, "upgrade")
-        && says(header::UPGRADE, "websocket")
+        && has_token(header::CONNECTION, "upgrade")
+        && has_token(header::UPGRADE, "websocket")
 }
 
 fn handshake(request: &mut Request<Incoming>, client: ClientId) -> HandledRequest {
@@ -527,8 +537,8 @@ fn needs_websocket() -> Response<ResponseBody> {
     response
 }
 
-fn json(status: StatusCode, content: ResponseBody) -> Response<ResponseBody> {
-    respond(status, JSON, content)
+fn json(status: StatusCode, body: ResponseBody) -> Response<ResponseBody> {
+    respond(status, JSON, body)
 }
 
 fn text(status: StatusCode, body: impl Into<Bytes>) -> Response<ResponseBody> {
@@ -538,9 +548,9 @@ fn text(status: StatusCode, body: impl Into<Bytes>) -> Response<ResponseBody> {
 fn respond(
     status: StatusCode,
     content_type: HeaderValue,
-    content: ResponseBody,
+    body: ResponseBody,
 ) -> Response<ResponseBody> {
-    let mut response = Response::new(content);
+    let mut response = Response::new(body);
     *response.status_mut() = status;
     response.headers_mut().insert(header::CONTENT_TYPE, content_type);
     response

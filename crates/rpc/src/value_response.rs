@@ -1,10 +1,11 @@
-//! A result for a door other than JSON-RPC: the value alone, and what is told beside it.
+//! A result for an interface other than JSON-RPC: the value only, with its metadata.
 //!
-//! In: a reply to the id `null`, in parts, as its maker writes them. Out: the value in it, without envelope
-//! and context, or what a [`BodyTransform`] makes of it. It runs where the reply is made: on the CPU pool, but
-//! for what is answered where the socket is polled, which is short.
-//! Bounds: [`ResponseOptions::etag_buffer_bytes_max`] are held back so that their hash is known before the first of them
-//! goes; what is longer is streamed, and named by its [`crate::stamp`]. What a shaper holds, it bounds itself.
+//! In: a response to the id `null`, in parts. Out: the value in it, without envelope and context, or the output
+//! of a [`BodyTransform`]. It runs where the response is computed: on the CPU pool, or where the socket is
+//! polled if the response is short.
+//! Bounds: up to [`ResponseOptions::etag_buffer_bytes_max`] bytes are buffered, so that their hash is known
+//! before the first of them is sent. A longer value is streamed, and has the validator of [`crate::etag`]. A
+//! transform bounds its own memory.
 
 use hyper::header::{HeaderName, HeaderValue};
 use ledger::Slot;
@@ -16,38 +17,39 @@ use crate::error::RpcError;
 use crate::etag::Validator;
 use crate::methods::PREFIX;
 
-/// What ends a reply to the id `null`.
+/// End of a response to the id `null`.
 const TAIL: &[u8] = b",\"id\":null}\n";
 
-/// What precedes the context of a result that has one.
+/// Start of a result that has a context.
 const CONTEXT: &[u8] = br#"{"context":"#;
 
-/// What stands between a context and its value.
+/// Text between a context and its value.
 const VALUE: &[u8] = br#","value":"#;
 
-/// So much of a value is told before it is sent: its first members.
+/// Bytes of a value that are in its metadata: its first members.
 pub(crate) const META_PREFIX_BYTES: usize = 512;
 
-/// How a result is wanted.
+/// Options for a result.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ResponseOptions {
-    /// What it is compressed with, if it is long enough.
+    /// Encoding, if the value is long enough.
     pub coding: ContentEncoding,
-    /// So many bytes, as they are sent, are held back until their hash is known.
+    /// Encoded bytes that are buffered until their hash is known.
     pub etag_buffer_bytes_max: usize,
-    /// Makes something else of the value.
+    /// Transforms the value.
     pub transform: Option<BodyTransformFactory>,
 }
 
-/// Makes a shaper for one result; the number is what it is to know.
+/// Makes a transform for one result, with a parameter for it.
 #[derive(Clone, Copy, Debug)]
 pub struct BodyTransformFactory(pub fn(usize) -> Box<dyn BodyTransform>, pub usize);
 
-/// Makes of a value, which is JSON, what a door sends instead. It must not block; a part is some 100 KB.
+/// Transforms a value, which is JSON, into the body of another interface. It must not block; a part has about
+/// 100 KB.
 pub trait BodyTransform: Send {
-    /// Takes a part of the value, or its last part, and appends what can be sent.
+    /// Processes a part of the value, or its last part, and appends the bytes that can be sent.
     ///
-    /// Errors: only as long as nothing was appended, or before the last part.
+    /// Errors: only before the last part, or while nothing was appended.
     fn transform_part(
         &mut self,
         part: &[u8],
@@ -55,51 +57,51 @@ pub trait BodyTransform: Send {
         out: &mut Vec<u8>,
     ) -> Result<(), RpcError>;
 
-    /// What is to be told beside it, after the last part. What is made before it is held until then.
+    /// Headers for the response, after the last part. All output is buffered until then.
     fn extra_headers(&mut self) -> Vec<(HeaderName, HeaderValue)>;
 }
 
-/// What is known of a result before any of it is sent.
+/// Metadata of a result, before any of it is sent.
 #[derive(Debug, Default)]
 pub struct ResponseMeta {
     /// The slot of its context, if it has one.
     pub slot: Option<Slot>,
-    /// The value's first bytes as JSON; all of it if it is short.
+    /// The value's first bytes as JSON; the whole value if it is short.
     pub prefix: Vec<u8>,
-    /// Of the bytes that are sent, or, if they are too many to wait for, of all that they are made of:
-    /// of equal ones the bytes are the same. None if that is not known.
+    /// Hash of the encoded bytes. If they are too many to buffer, a validator of everything that they depend
+    /// on: if it is equal, the bytes are. `None` if it is not known.
     pub etag: Option<[u8; 16]>,
-    /// What a shaper said.
+    /// Headers of the transform.
     pub extra_headers: Vec<(HeaderName, HeaderValue)>,
-    /// There is no value.
+    /// There is no value, but this error.
     pub(crate) err: Option<RpcError>,
 }
 
-/// Makes the bare value of one reply.
+/// Extracts the value of one response.
 pub(crate) struct ValueWriter {
     etag_buffer_bytes_max: usize,
     transform: Option<Box<dyn BodyTransform>>,
     meta: ResponseMeta,
-    /// Whether the beginning of the reply was seen.
+    /// Whether the start of the response was parsed.
     has_started: bool,
-    /// The last bytes so far, which are not of the value if they are the last of all.
+    /// The last bytes so far. They are not part of the value if the response ends with them.
     tail: Vec<u8>,
-    /// How many those are.
+    /// Length of what follows the value, which `tail` holds back.
     cut: usize,
-    /// Nothing more comes of it: it was refused.
+    /// It was refused: there is no more output.
     is_over: bool,
     hasher: blake3::Hasher,
     hashed: usize,
-    /// What stands for the hash of what is too long.
+    /// Validator of a value that is too long to be hashed.
     validator: Option<Validator>,
     is_meta_sent: bool,
 }
 
 impl ValueWriter {
-    pub(crate) fn new(want: ResponseOptions) -> Self {
+    pub(crate) fn new(options: ResponseOptions) -> Self {
         Self {
-            etag_buffer_bytes_max: want.etag_buffer_bytes_max,
-            transform: want.transform.map(|BodyTransformFactory(make, with)| make(with)),
+            etag_buffer_bytes_max: options.etag_buffer_bytes_max,
+            transform: options.transform.map(|BodyTransformFactory(make, param)| make(param)),
             meta: ResponseMeta::default(),
             has_started: false,
             tail: Vec::new(),
@@ -112,16 +114,19 @@ impl ValueWriter {
         }
     }
 
-    /// Makes all of a reply that is there; its bytes are not coded.
-    pub(crate) fn extract_whole(want: ResponseOptions, reply: Vec<u8>) -> (Vec<u8>, ResponseMeta) {
-        let mut bare = Self::new(want);
-        let value = bare.extract_value(reply, true);
-        bare.record_sent(&value);
-        let told = bare.take_meta(true).map(|told| *told);
-        (value, told.unwrap_or_default())
+    /// Extracts the value of a complete response, which is not encoded.
+    pub(crate) fn extract_whole(
+        options: ResponseOptions,
+        response: Vec<u8>,
+    ) -> (Vec<u8>, ResponseMeta) {
+        let mut value_writer = Self::new(options);
+        let value = value_writer.extract_value(response, true);
+        value_writer.record_sent(&value);
+        let meta = value_writer.take_meta(true).map(|meta| *meta);
+        (value, meta.unwrap_or_default())
     }
 
-    /// Takes a part of a reply; gives what is to be sent of it, before it is coded.
+    /// Processes a part of a response; returns the bytes to be encoded and sent.
     pub(crate) fn extract_value(&mut self, mut part: Vec<u8>, is_last: bool) -> Vec<u8> {
         if self.is_over {
             return Vec::new();
@@ -142,15 +147,15 @@ impl ValueWriter {
         }
         let missing = META_PREFIX_BYTES - self.meta.prefix.len();
         self.meta.prefix.extend(part.iter().take(missing));
-        let Some(shaper) = &mut self.transform else { return part };
+        let Some(transform) = &mut self.transform else { return part };
         let mut out = Vec::new();
-        match shaper.transform_part(&part, is_last, &mut out) {
+        match transform.transform_part(&part, is_last, &mut out) {
             Ok(()) => out,
             Err(err) => self.refuse(err),
         }
     }
 
-    /// Counts bytes that are going to be sent, as they are coded.
+    /// Hashes encoded bytes that will be sent.
     pub(crate) fn record_sent(&mut self, bytes: &[u8]) {
         self.hashed += bytes.len();
         if self.hashed <= self.etag_buffer_bytes_max {
@@ -158,38 +163,38 @@ impl ValueWriter {
         }
     }
 
-    /// What is told of the value if it becomes too long to be hashed.
-    pub(crate) fn set_validator(&mut self, stamp: Option<Validator>) {
-        self.validator = stamp;
+    /// Sets the validator for a value that becomes too long to be hashed.
+    pub(crate) fn set_validator(&mut self, validator: Option<Validator>) {
+        self.validator = validator;
     }
 
-    /// Whether what was made is held back.
+    /// Whether the output is still buffered.
     pub(crate) fn is_buffering(&self) -> bool {
         !self.is_meta_sent
     }
 
-    /// What is told before the first bytes, once: when all of it is made, or it has become too long.
+    /// The metadata, once: when the value is complete, or has become too long to be buffered.
     pub(crate) fn take_meta(&mut self, is_last: bool) -> Option<Box<ResponseMeta>> {
         let is_too_long = self.hashed > self.etag_buffer_bytes_max && self.transform.is_none();
         if self.is_meta_sent || !(is_last || is_too_long) {
             return None;
         }
         self.is_meta_sent = true;
-        let mut told = std::mem::take(&mut self.meta);
+        let mut meta = std::mem::take(&mut self.meta);
         let is_hashed = self.hashed <= self.etag_buffer_bytes_max;
-        told.etag = if is_hashed { Some(short_hash(&self.hasher)) } else { self.validator };
-        told.extra_headers =
-            self.transform.as_mut().map(|shaper| shaper.extra_headers()).unwrap_or_default();
-        Some(Box::new(told))
+        meta.etag = if is_hashed { Some(short_hash(&self.hasher)) } else { self.validator };
+        meta.extra_headers =
+            self.transform.as_mut().map(|transform| transform.extra_headers()).unwrap_or_default();
+        Some(Box::new(meta))
     }
 
-    /// Reads what precedes the value; how many bytes that is.
-    fn parse_envelope(&mut self, reply: &[u8]) -> Result<usize, RpcError> {
-        let Some(result) = reply.strip_prefix(PREFIX) else { return Err(refusal(reply)) };
+    /// Parses what precedes the value; returns its length.
+    fn parse_envelope(&mut self, response: &[u8]) -> Result<usize, RpcError> {
+        let Some(result) = response.strip_prefix(PREFIX) else { return Err(refusal(response)) };
         let (slot, context_len) = parse_context(result);
         self.meta.slot = slot;
         if slot.is_some() {
-            self.cut += 1; // the brace around context and value
+            self.cut += 1; // the closing brace after the value
         }
         Ok(PREFIX.len() + context_len)
     }
@@ -201,31 +206,32 @@ impl ValueWriter {
     }
 }
 
-/// Half of a hash: as many bits as nobody finds two of by chance.
+/// The first half of a hash: 128 bits, at which no two values collide by chance.
 pub(crate) fn short_hash(hasher: &blake3::Hasher) -> [u8; 16] {
     let mut half = [0; 16];
     hasher.finalize_xof().fill(&mut half);
     half
 }
 
-/// The slot in `{"context":…,"value":`, and how many bytes that is; none if a result begins otherwise.
+/// The slot in `{"context":…,"value":`, and the length of that text; `None` and 0 if the result starts
+/// otherwise.
 pub(crate) fn parse_context(result: &[u8]) -> (Option<Slot>, usize) {
     #[derive(Deserialize)]
     struct Context {
         slot: Slot,
     }
-    let read = || {
+    let parse = || {
         let rest = result.strip_prefix(CONTEXT)?;
         let mut contexts = serde_json::Deserializer::from_slice(rest).into_iter::<Context>();
         let slot = contexts.next()?.ok()?.slot;
         let at = contexts.byte_offset();
         rest.get(at..)?.starts_with(VALUE).then_some((slot, CONTEXT.len() + at + VALUE.len()))
     };
-    read().map_or((None, 0), |(slot, bytes)| (Some(slot), bytes))
+    parse().map_or((None, 0), |(slot, bytes)| (Some(slot), bytes))
 }
 
-/// The error in a reply.
-fn refusal(reply: &[u8]) -> RpcError {
+/// The error of a response.
+fn refusal(response: &[u8]) -> RpcError {
     #[derive(Deserialize)]
     struct Refusal {
         error: Parts,
@@ -236,7 +242,7 @@ fn refusal(reply: &[u8]) -> RpcError {
         message: String,
         data: Option<Value>,
     }
-    match serde_json::from_slice(reply) {
+    match serde_json::from_slice(response) {
         Ok(Refusal { error: Parts { code, message, data } }) => RpcError { code, message, data },
         Err(_) => RpcError::internal(),
     }
@@ -246,28 +252,32 @@ fn refusal(reply: &[u8]) -> RpcError {
 mod tests {
     use super::*;
 
-    /// Takes a reply in parts of `size` once its beginning is whole; what is told, and the value.
-    fn extract(reply: &str, size: usize, hold_bytes_max: usize) -> (ResponseMeta, String) {
-        let mut bare = ValueWriter::new(ResponseOptions {
-            etag_buffer_bytes_max: hold_bytes_max,
+    /// Processes a response in parts of `size` bytes after its start; returns the metadata and the value.
+    fn extract(
+        response: &str,
+        size: usize,
+        etag_buffer_bytes_max: usize,
+    ) -> (ResponseMeta, String) {
+        let mut value_writer = ValueWriter::new(ResponseOptions {
+            etag_buffer_bytes_max,
             ..ResponseOptions::default()
         });
-        let (first, rest) = reply.as_bytes().split_at(reply.len().min(100));
+        let (first, rest) = response.as_bytes().split_at(response.len().min(100));
         let mut parts = vec![first];
         parts.extend(rest.chunks(size));
-        let (mut told, mut value) = (None, Vec::new());
+        let (mut meta, mut value) = (None, Vec::new());
         for (at, part) in parts.iter().enumerate() {
             let is_last = at + 1 == parts.len();
-            let made = bare.extract_value(part.to_vec(), is_last);
-            bare.record_sent(&made);
-            value.extend(made);
-            told = bare.take_meta(is_last).or(told);
+            let extracted = value_writer.extract_value(part.to_vec(), is_last);
+            value_writer.record_sent(&extracted);
+            value.extend(extracted);
+            meta = value_writer.take_meta(is_last).or(meta);
         }
-        (*told.expect("it is told once"), String::from_utf8(value).expect("text"))
+        (*meta.expect("metadata is sent once"), String::from_utf8(value).expect("text"))
     }
 
     #[test]
-    fn envelope_and_context_are_taken_away_however_it_is_cut() {
+    fn envelope_and_context_are_removed_for_any_part_size() {
         let list: String = (0..500).map(|n| format!("{n},")).collect();
         let value = format!("[{list}0]");
         for context in [None, Some(123)] {
@@ -277,24 +287,24 @@ mod tests {
                     format!(r#"{{"context":{{"slot":{slot},"a":"b"}},"value":{value}}}"#)
                 }
             };
-            let reply = format!("{{\"jsonrpc\":\"2.0\",\"result\":{result},\"id\":null}}\n");
+            let response = format!("{{\"jsonrpc\":\"2.0\",\"result\":{result},\"id\":null}}\n");
             for size in [1, 2, 7, 13, 1_000] {
-                let (told, made) = extract(&reply, size, 10_000);
-                assert_eq!((told.slot, made.as_str()), (context, value.as_str()), "{size}");
+                let (meta, extracted) = extract(&response, size, 10_000);
+                assert_eq!((meta.slot, extracted.as_str()), (context, value.as_str()), "{size}");
                 let hash = blake3::hash(value.as_bytes());
-                assert_eq!(told.etag.expect("it is short"), hash.as_bytes()[..16]);
-                assert_eq!(told.prefix, value.as_bytes()[..META_PREFIX_BYTES]);
-                assert_eq!(extract(&reply, size, 99).0.etag, None, "it is too long");
+                assert_eq!(meta.etag.expect("it is short"), hash.as_bytes()[..16]);
+                assert_eq!(meta.prefix, value.as_bytes()[..META_PREFIX_BYTES]);
+                assert_eq!(extract(&response, size, 99).0.etag, None, "too long to be hashed");
             }
         }
     }
 
     #[test]
     fn an_error_is_reported_as_one() {
-        let reply = r#"{"jsonrpc":"2.0","error":{"code":-32004,"message":"no"},"id":null}"#;
-        let (made, told) =
-            ValueWriter::extract_whole(ResponseOptions::default(), reply.as_bytes().to_vec());
-        assert!(made.is_empty());
-        assert_eq!(told.err, Some(RpcError::new(-32004, "no")));
+        let response = r#"{"jsonrpc":"2.0","error":{"code":-32004,"message":"no"},"id":null}"#;
+        let (value, meta) =
+            ValueWriter::extract_whole(ResponseOptions::default(), response.as_bytes().to_vec());
+        assert!(value.is_empty());
+        assert_eq!(meta.err, Some(RpcError::new(-32004, "no")));
     }
 }

@@ -1,14 +1,15 @@
-//! A socket that gives up on a client that does not read, or hardly, counts its bytes, and keeps to the budget of
-//! a poll.
+//! A socket that closes the connection of a client that does not read, or hardly reads. It also counts bytes,
+//! and observes the budget of a poll.
 //!
-//! Without it a client that asks and never reads what it gets would hold its connection, and the
-//! answer in it, for ever: TCP itself is patient as long as the peer is alive.
-//! Bounds: from the first write that has to wait, [`PROGRESS_BYTES`] or all that there is must be taken within
-//! the time limit, and then again. A byte now and then is none. One poll of the connection reads and writes as
-//! much as [`crate::poll_budget`] allows. What is left of a write goes on when the yield queue grants it.
+//! Without it, a client that never reads its response would occupy its connection and the memory of the
+//! response for ever: TCP has no timeout while the peer is alive.
+//! Bounds: from the first write that has to wait, the client must take [`PROGRESS_BYTES`], or all that is
+//! offered, within the time limit, and then again. A few bytes now and then are not enough. One poll of the
+//! connection reads and writes as much as [`crate::poll_budget`] allows. The rest of a write continues when the
+//! yield queue grants it.
 //! A connection that is closed before its client has sent all of a request lingers ([`LINGER_TIMEOUT`],
-//! [`DRAIN_BYTES_MAX`]): it says that it ends, and reads on until the client ends, too. Else the system would
-//! reset the connection, and the client would lose the answer that says why.
+//! [`DRAIN_BYTES_MAX`]): it sends its end, and reads until the client ends, too. Otherwise the system would
+//! reset the connection, and the client would lose the response with the reason.
 
 use std::io;
 use std::pin::Pin;
@@ -24,25 +25,26 @@ use crate::metrics::{HttpEvent, Metrics};
 use crate::poll_budget;
 use crate::yield_queue::YieldSlot;
 
-/// What a client must take in a time limit, unless it takes all that there is: 2 KB a second at 30 seconds.
+/// Bytes that a client must take within the time limit, unless it takes everything: 2 KB a second at 30
+/// seconds.
 pub(crate) const PROGRESS_BYTES: usize = 64 * 1024;
 
 /// How long a closed connection waits for its client to end.
 const LINGER_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// What is read, and thrown away, of a client whose connection is closed.
+/// Bytes that are read and dropped from a client whose connection is closed.
 const DRAIN_BYTES_MAX: usize = 1024 * 1024;
 
-/// What is drained at once.
+/// Bytes that are drained at once.
 const DRAIN_BUFFER_BYTES: usize = 16 * 1024;
 
-/// Parts of a write that go to the system in one call; more are left for the next.
+/// Parts of a write that are passed to the system in one call; the rest waits for the next.
 const PARTS_MAX: usize = 64;
 
 /// What a socket shares with the task that serves it.
 pub(crate) struct SocketControl {
     pub(crate) yield_slot: YieldSlot,
-    /// Whether the connection is to linger when it is closed.
+    /// Whether the connection lingers when it is closed.
     pub(crate) lingers: AtomicBool,
 }
 
@@ -51,14 +53,14 @@ pub(crate) struct WriteTimeout<IO> {
     socket: IO,
     timeout: Duration,
     metrics: Arc<Metrics>,
-    /// None in tests: then no write is cut.
+    /// None in tests: then writes are not limited.
     control: Option<Arc<SocketControl>>,
-    /// The last write was cut, or had to wait: the next one needs a grant.
+    /// The last write was limited, or had to wait: the next one needs a grant.
     needs_grant: bool,
     draining: Option<Draining>,
     /// Runs from the first write that waits until enough is taken.
     waiting: Option<Pin<Box<Sleep>>>,
-    /// Bytes that were taken meanwhile.
+    /// Bytes that the client took since `waiting` started.
     taken: usize,
 }
 
@@ -84,7 +86,7 @@ impl<IO> WriteTimeout<IO> {
         }
     }
 
-    /// The same, which keeps to the budget of each poll.
+    /// The same, but it observes the budget of each poll.
     pub(crate) fn controlled(self, control: &Arc<SocketControl>) -> Self {
         Self { control: Some(Arc::clone(control)), ..self }
     }
@@ -100,10 +102,10 @@ impl<IO> WriteTimeout<IO> {
         Poll::Ready(poll_budget::write_left())
     }
 
-    /// Counts a write. Of `wanted` bytes, `offered` were passed to the system.
+    /// Counts a write. Of `total` bytes, `offered` were passed to the system.
     fn record_write(
         &mut self,
-        (wanted, offered): (usize, usize),
+        (total, offered): (usize, usize),
         written: &Poll<io::Result<usize>>,
     ) {
         self.needs_grant = match written {
@@ -111,7 +113,7 @@ impl<IO> WriteTimeout<IO> {
             Poll::Ready(Ok(bytes)) => {
                 poll_budget::charge(*bytes);
                 // What the system did not take waits for the client, and not for the queue.
-                *bytes == offered && offered < wanted
+                *bytes == offered && offered < total
             }
             Poll::Ready(Err(_)) => false,
         };
@@ -182,10 +184,10 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> AsyncWrite for WriteTimeout<IO> {
         from: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let left = ready!(self.poll_write_left(cx));
-        let wanted = from.iter().map(|part| part.len()).sum();
+        let total = from.iter().map(|part| part.len()).sum();
         let (parts, count, offered) = cut(from, left);
         let written = Pin::new(&mut self.socket).poll_write_vectored(cx, &parts[..count]);
-        self.record_write((wanted, offered), &written);
+        self.record_write((total, offered), &written);
         self.check_progress(cx, offered, written)
     }
 
@@ -219,7 +221,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> AsyncWrite for WriteTimeout<IO> {
 }
 
 impl Draining {
-    /// Ready when the client has ended, or had enough time and bytes.
+    /// Ready when the client has ended, or a limit is reached.
     fn poll<IO: AsyncRead + Unpin>(
         &mut self,
         mut socket: Pin<&mut WriteTimeout<IO>>,
@@ -263,7 +265,7 @@ mod tests {
 
     use super::*;
 
-    /// A client that takes so many bytes every few milliseconds.
+    /// A client that takes `bytes` bytes at each tick.
     struct Slow {
         every: Interval,
         bytes: usize,
@@ -309,8 +311,8 @@ mod tests {
         }
     }
 
-    /// Offers `offered` bytes to a client that takes `bytes` every 5 ms, within 50 ms; what comes of it, and how
-    /// many it took.
+    /// Writes `offered` bytes to a client that takes `bytes` every 5 ms, with a time limit of 50 ms; returns
+    /// the outcome and how many bytes it took.
     async fn write(offered: usize, bytes: usize) -> (io::Result<()>, usize) {
         let (slow, metrics) = (Slow::new(5, bytes), Arc::new(Metrics::new()));
         let mut socket = WriteTimeout::new(slow, Duration::from_millis(50), metrics);
@@ -319,9 +321,9 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_client_that_takes_a_byte_now_and_then_is_given_up() {
+    async fn a_client_that_takes_a_byte_now_and_then_times_out() {
         let (written, taken) = write(1_000, 1).await;
-        let err = written.expect_err("it takes five seconds for so little");
+        let err = written.expect_err("five seconds for 1,000 bytes");
         assert_eq!(err.kind(), io::ErrorKind::TimedOut);
         assert!(taken < 100, "{taken}");
     }
@@ -329,9 +331,9 @@ mod tests {
     #[tokio::test]
     async fn a_client_that_is_slow_but_reads_gets_all() {
         let (offered, bytes) = (PROGRESS_BYTES * 10, PROGRESS_BYTES / 4);
-        // 200 ms in all, and every 20 of them enough.
+        // 200 ms in all, with enough progress every 20 ms.
         let (written, taken) = write(offered, bytes).await;
-        written.expect("it goes on");
+        written.expect("it makes progress");
         assert_eq!(taken, offered);
     }
 
@@ -366,7 +368,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_connection_with_much_to_write_lets_others_go_in_between() {
+    async fn a_connection_with_much_to_write_yields_to_others() {
         use std::sync::atomic::AtomicUsize;
 
         use pool::ClientId;
@@ -387,7 +389,7 @@ mod tests {
             let mut socket = socket.controlled(&control);
             let (bytes, mut written) = (vec![0; BYTES], 0);
             tokio::spawn(Budgeted::new(std::future::poll_fn(move |cx| {
-                // As hyper does, which looks whether the client has gone.
+                // As hyper does, to see whether the client has disconnected.
                 let read = Pin::new(&mut socket).poll_read(cx, &mut ReadBuf::new(&mut [0; 8]));
                 assert!(read.is_pending());
                 while written < BYTES {

@@ -44,7 +44,7 @@ pub(crate) struct YieldQueue {
 struct Waiting {
     /// Never an empty list.
     by_client: HashMap<ClientId, VecDeque<Arc<State>>>,
-    /// Each client of `of` once.
+    /// Each client of `by_client` once.
     clients: VecDeque<ClientId>,
 }
 
@@ -102,9 +102,9 @@ impl YieldQueue {
 impl Waiting {
     fn push(&mut self, client: ClientId, state: Arc<State>) {
         match self.by_client.entry(client) {
-            Entry::Occupied(mut of_client) => of_client.get_mut().push_back(state),
-            Entry::Vacant(of_client) => {
-                of_client.insert(VecDeque::from([state]));
+            Entry::Occupied(mut queue) => queue.get_mut().push_back(state),
+            Entry::Vacant(queue) => {
+                queue.insert(VecDeque::from([state]));
                 self.clients.push_back(client);
             }
         }
@@ -112,9 +112,9 @@ impl Waiting {
 
     fn pop(&mut self) -> Option<Arc<State>> {
         let client = self.clients.pop_front()?;
-        let of_client = self.by_client.get_mut(&client)?;
-        let state = of_client.pop_front();
-        if of_client.is_empty() {
+        let queue = self.by_client.get_mut(&client)?;
+        let state = queue.pop_front();
+        if queue.is_empty() {
             self.by_client.remove(&client);
         } else {
             self.clients.push_back(client);
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_with_one_connection_goes_on_beside_a_client_with_hundreds() {
+    fn a_client_with_one_connection_is_not_delayed_by_a_client_with_hundreds() {
         let queue = Arc::new(YieldQueue::new(Arc::new(Metrics::new())));
         let (many, one) = (slots(&queue, 1, 300), slots(&queue, 2, 1));
         enqueue(&many);

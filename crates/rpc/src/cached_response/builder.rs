@@ -1,8 +1,8 @@
-//! An answer that is made for the cache and collected plain, until it is whole or given up.
+//! A response that is computed for the cache, and collected unencoded until it is complete or abandoned.
 //!
-//! Bounds: as much as the cache keeps of one answer, and the share of what is collected ([`crate::held`]).
-//! Invariant: whoever waits for it is told, whatever becomes of it.
-//! Not here: coding what is whole ([`super::coder`]).
+//! Bounds: the largest entry of the cache, and the limits on collected bytes ([`crate::memory_budget`]).
+//! Invariant: waiters are notified, whether the response is completed or abandoned.
+//! Not here: encoding the collected response ([`super::encoder`]).
 
 use cache::{Entry, FillGuard};
 use pool::ClientId;
@@ -12,7 +12,7 @@ use super::store::ResponseCache;
 use crate::content_encoding::ContentEncoding;
 use crate::memory_budget::CollectedResponse;
 
-/// An answer on its way into the cache.
+/// A response that is being collected for the cache.
 pub(crate) struct ResponseBuilder {
     pub(super) fill: FillGuard<CachedResponse>,
     pub(super) valid_at: u64,
@@ -21,17 +21,17 @@ pub(crate) struct ResponseBuilder {
     pub(super) collected: CollectedResponse,
 }
 
-/// Why an answer is not kept after all.
+/// Why a response is not cached after all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NotCached {
-    /// It is larger than one answer may be.
+    /// It is larger than a cache entry may be.
     TooLarge,
-    /// Too many are being collected.
+    /// The memory budget is used up.
     OverBudget,
 }
 
 impl NotCached {
-    /// As the log says it.
+    /// The name in the log.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::TooLarge => "too large",
@@ -42,26 +42,27 @@ impl NotCached {
 
 impl ResponseBuilder {
     pub(crate) fn new(
-        answers: &ResponseCache,
+        cache: &ResponseCache,
         fill: FillGuard<CachedResponse>,
         valid_at: u64,
         dependencies: Box<[u64]>,
         (coding, client): (ContentEncoding, ClientId),
     ) -> Self {
-        let collected = CollectedResponse::new(&answers.budget, client);
+        let collected = CollectedResponse::new(&cache.budget, client);
         Self { fill, valid_at, dependencies, coding, collected }
     }
 
-    /// Whether there is room for what is collected and more. If all of it is held, the cache gives up some.
+    /// Whether the budget allows to collect more. If the budget is used up, the cache evicts entries first.
     pub(crate) fn has_budget(&self) -> bool {
-        let (cache, room) = (self.fill.cache(), self.collected.budget());
-        if room.is_full() {
+        let (cache, budget) = (self.fill.cache(), self.collected.budget());
+        if budget.is_full() {
             cache.evict_for(self.fill.bytes_max());
         }
-        !room.is_full() && self.collected.bytes() < self.collected.limit(cache.bytes())
+        !budget.is_full() && self.collected.bytes() < self.collected.limit(cache.bytes())
     }
 
-    /// Takes the next part of the reply. If it is not to be kept after all, why, and all parts of it.
+    /// Appends the next part of the response. `Err` if the response cannot be cached after all: the reason, and
+    /// all parts of it.
     pub(crate) fn collect(mut self, part: Vec<u8>) -> Result<Self, (NotCached, CollectedResponse)> {
         self.collected.push(part);
         if self.collected.bytes() > self.fill.bytes_max() {
@@ -73,12 +74,12 @@ impl ResponseBuilder {
         Ok(self)
     }
 
-    /// How much of the reply was collected.
+    /// Bytes that were collected.
     pub(crate) fn bytes(&self) -> u64 {
         self.collected.bytes()
     }
 
-    /// Whoever waits for it is told at once; that it is too large is told to all who ask next as well.
+    /// Notifies the waiters. That a response is too large is stored in the cache, for later requests.
     fn abort(self, why: NotCached) -> CollectedResponse {
         let entry = Entry { value: None, valid_at: self.valid_at, dependencies: self.dependencies };
         match why {

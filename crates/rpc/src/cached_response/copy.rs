@@ -1,7 +1,8 @@
-//! A kept answer as one of a batch.
+//! A cached response as part of a batch.
 //!
-//! Bounds: a piece ends with the part of the answer that fills [`RESULT_CHUNK_BYTES`].
-//! Not here: a kept answer alone, whose parts are sent as they are ([`Covered::reply`]).
+//! Bounds: a chunk ends after the part of the response that fills [`RESULT_CHUNK_BYTES`].
+//! Not here: a cached response to a single call, whose parts are sent without a copy
+//! ([`CachedResponse::response_body`]).
 
 use std::sync::Arc;
 
@@ -13,39 +14,41 @@ use crate::content_encoding::ContentEncoding;
 use crate::error::RpcError;
 use crate::methods::{RESULT_CHUNK_BYTES, StreamState, StreamedResult};
 
-/// A kept answer on its way into a batch, part by part: it is held, and never copied as a whole.
+/// Copies a cached response into a batch, part by part. The entry stays referenced, and is never copied as a
+/// whole.
 pub(crate) struct ResponseCopy {
     entry: Arc<Entry<CachedResponse>>,
     copied: usize,
 }
 
 impl ResponseCopy {
-    /// Appends the beginning of the reply, true at `slot`; `None` if there is no answer, or it is compressed.
+    /// Appends the start of the response, with `slot` in its context; `None` if the entry has no value, or it
+    /// is compressed.
     pub(crate) fn start(
         entry: Arc<Entry<CachedResponse>>,
         slot: u64,
         out: &mut Vec<u8>,
     ) -> Option<Self> {
-        let kept = entry.value.as_ref()?;
-        if kept.coding() != ContentEncoding::Plain {
+        let cached = entry.value.as_ref()?;
+        if cached.coding() != ContentEncoding::Plain {
             return None;
         }
-        kept.write_head(slot, out);
+        cached.write_head(slot, out);
         Some(Self { entry, copied: 0 })
     }
 }
 
 impl StreamedResult for ResponseCopy {
     fn write(&mut self, slice: &TimeSlice<'_>, out: &mut Vec<u8>) -> Result<StreamState, RpcError> {
-        let kept = self.entry.value.as_ref().ok_or_else(RpcError::internal)?;
-        while let Some(part) = kept.chunks.get(self.copied) {
+        let cached = self.entry.value.as_ref().ok_or_else(RpcError::internal)?;
+        while let Some(part) = cached.chunks.get(self.copied) {
             if out.len() >= RESULT_CHUNK_BYTES || slice.is_over() {
                 return Ok(StreamState::More);
             }
             out.extend_from_slice(part);
             self.copied += 1;
         }
-        kept.write_end(out);
+        cached.write_end(out);
         Ok(StreamState::Done)
     }
 }

@@ -1,7 +1,8 @@
-//! From a reply that was collected whole to what is kept of it: parted from slot and end, and coded piece by piece.
+//! Turns a collected response into a cache entry: separates the value from slot and envelope, and encodes it
+//! chunk by chunk.
 //!
-//! Bounds: [`RESULT_CHUNK_BYTES`] are coded at a time.
-//! Not here: what is put around it again ([`super::around`]), who codes and when ([`crate::job`]).
+//! Bounds: [`RESULT_CHUNK_BYTES`] are encoded at a time.
+//! Not here: framing ([`super::framing`]), when it is encoded ([`crate::task`]).
 
 use std::io::Write;
 use std::sync::Arc;
@@ -20,14 +21,14 @@ use crate::value_response::{self, META_PREFIX_BYTES};
 /// What precedes the slot within a result that has a context.
 const CONTEXT: &[u8] = br#"{"context":{"slot":"#;
 
-/// A whole answer that is being coded.
+/// A complete response that is being encoded.
 pub(crate) struct ResponseEncoder {
     builder: ResponseBuilder,
     head: Vec<u8>,
     slot: Option<u64>,
     middle: Vec<u8>,
     prefix: Vec<u8>,
-    /// What is not coded yet.
+    /// The part that is not encoded yet.
     body: CollectedResponse,
     chunks: Vec<Bytes>,
     hasher: blake3::Hasher,
@@ -41,31 +42,31 @@ enum Codec {
 }
 
 impl ResponseBuilder {
-    /// Begins to code a reply up to the end of its result, of which these are the last bytes.
+    /// Starts to encode a response up to the end of its result. `last` is the end of it.
     pub(crate) fn into_encoder(mut self, mut last: Vec<u8>) -> std::io::Result<ResponseEncoder> {
         let bytes = self.collected.bytes() + last.len() as u64;
-        let begins =
+        let first =
             if self.collected.is_empty() { &last[..] } else { self.collected.first_chunk() };
-        let result = begins.get(PREFIX.len()..).unwrap_or_default();
+        let result = first.get(PREFIX.len()..).unwrap_or_default();
         let (slot, context_len) = value_response::parse_context(result);
-        // The context begins with its slot: what a context is, is said in one place.
+        // A context that does not start with its slot is left in the value.
         let slot = slot.filter(|_| result.starts_with(CONTEXT));
         let head_len = PREFIX.len() + slot.map_or(0, |_| CONTEXT.len());
         let slot_len = slot.map_or(0, |slot| slot.to_string().len());
         let value_at = PREFIX.len() + slot.map_or(0, |_| context_len);
-        let head = begins[..head_len].to_vec();
-        let middle = begins[head_len + slot_len..value_at].to_vec();
+        let head = first[..head_len].to_vec();
+        let middle = first[head_len + slot_len..value_at].to_vec();
         if slot.is_some() {
             last.pop(); // the brace around context and value
         }
         let is_short = bytes < COMPRESS_BYTES_MIN as u64;
-        let none = self.collected.empty_like();
-        let mut body = std::mem::replace(&mut self.collected, none);
+        let empty = self.collected.empty_like();
+        let mut body = std::mem::replace(&mut self.collected, empty);
         body.push(last);
         body.drop_prefix(value_at);
-        let beginning = body.first_chunk();
-        let beginning = beginning[..beginning.len().min(META_PREFIX_BYTES)].to_vec();
-        let by = match if is_short { ContentEncoding::Plain } else { self.coding } {
+        let prefix = body.first_chunk();
+        let prefix = prefix[..prefix.len().min(META_PREFIX_BYTES)].to_vec();
+        let codec = match if is_short { ContentEncoding::Plain } else { self.coding } {
             ContentEncoding::Plain => Codec::Plain,
             ContentEncoding::Gzip => Codec::Gzip(
                 Box::new(Compress::new(Compression::fast(), false)),
@@ -73,104 +74,85 @@ impl ResponseBuilder {
             ),
             ContentEncoding::Zstd => Codec::Zstd(zstd::stream::write::Encoder::new(Vec::new(), 1)?),
         };
-        let (pieces, hasher) = (Vec::new(), blake3::Hasher::new());
+        let (chunks, hasher) = (Vec::new(), blake3::Hasher::new());
         Ok(ResponseEncoder {
             builder: self,
             head,
             slot,
             middle,
-            prefix: beginning,
+            prefix,
             body,
-            chunks: pieces,
+            chunks,
             hasher,
-            codec: by,
+            codec,
         })
     }
 }
 
 impl ResponseEncoder {
-    /// Codes a piece; whether there is more.
+    /// Encodes a chunk; returns whether there is more.
     pub(crate) fn encode_chunk(&mut self) -> std::io::Result<bool> {
-        let piece = self.body.pop(RESULT_CHUNK_BYTES).unwrap_or_default();
+        let chunk = self.body.pop(RESULT_CHUNK_BYTES).unwrap_or_default();
         let is_last = self.body.is_empty();
-        let room = self.body.budget();
+        let budget = self.body.budget();
         match &mut self.codec {
-            Codec::Plain => self.chunks.push(piece),
+            Codec::Plain => self.chunks.push(chunk),
             Codec::Gzip(compress, crc) => {
-                crc.update(&piece);
+                crc.update(&chunk);
                 let flush = if is_last { FlushCompress::Sync } else { FlushCompress::None };
-                let coded = deflate(compress, &piece, flush)?;
-                self.chunks.push(room.track(coded));
+                let encoded = deflate(compress, &chunk, flush)?;
+                self.chunks.push(budget.track(encoded));
             }
             Codec::Zstd(encoder) => {
-                encoder.write_all(&piece)?;
+                encoder.write_all(&chunk)?;
                 if is_last {
                     encoder.flush()?;
                 }
-                self.chunks.push(room.track(std::mem::take(encoder.get_mut())));
+                self.chunks.push(budget.track(std::mem::take(encoder.get_mut())));
             }
         }
-        if let Some(coded) = self.chunks.last() {
-            self.hasher.update(coded);
+        if let Some(encoded) = self.chunks.last() {
+            self.hasher.update(encoded);
         }
         Ok(!is_last)
     }
 
-    /// The answer, which is given to whoever waits; with the slot that it was made at.
+    /// Completes the entry, which notifies the waiters; returns it with the slot at which it was computed.
     pub(crate) fn finish(self) -> (Arc<Entry<CachedResponse>>, u64) {
-        let Self {
-            builder: keeping,
-            head,
-            slot,
-            middle,
-            prefix: beginning,
-            chunks: mut pieces,
-            hasher,
-            codec: by,
-            ..
-        } = self;
-        let coded = match by {
+        let Self { builder, head, slot, middle, prefix, mut chunks, hasher, codec, .. } = self;
+        let encoded_as = match codec {
             Codec::Plain => EncodedAs::Plain,
             Codec::Gzip(compress, crc) => EncodedAs::Gzip(crc, compress.total_in()),
             Codec::Zstd(_) => {
-                let mut begin = [0; ZSTD_HEAD_BYTES];
-                if let Some(first) = pieces.iter_mut().find(|piece| piece.len() >= begin.len()) {
-                    begin.copy_from_slice(&first.split_to(ZSTD_HEAD_BYTES));
+                let mut frame_head = [0; ZSTD_HEAD_BYTES];
+                if let Some(first) = chunks.iter_mut().find(|chunk| chunk.len() >= frame_head.len())
+                {
+                    frame_head.copy_from_slice(&first.split_to(ZSTD_HEAD_BYTES));
                 }
-                EncodedAs::Zstd(begin)
+                EncodedAs::Zstd(frame_head)
             }
         };
-        pieces.retain(|piece| !piece.is_empty());
-        let (has_slot, hash) = (slot.is_some(), value_response::short_hash(&hasher));
-        let answer = Some(CachedResponse {
-            head,
-            has_slot,
-            middle,
-            chunks: pieces,
-            prefix: beginning,
-            etag: hash,
-            encoded_as: coded,
-        });
-        let ResponseBuilder { fill, valid_at: made_at, dependencies: read, .. } = keeping;
-        (
-            fill.complete(Entry { value: answer, valid_at: made_at, dependencies: read }),
-            slot.unwrap_or_default(),
-        )
+        chunks.retain(|chunk| !chunk.is_empty());
+        let (has_slot, etag) = (slot.is_some(), value_response::short_hash(&hasher));
+        let value =
+            Some(CachedResponse { head, has_slot, middle, chunks, prefix, etag, encoded_as });
+        let ResponseBuilder { fill, valid_at, dependencies, .. } = builder;
+        (fill.complete(Entry { value, valid_at, dependencies }), slot.unwrap_or_default())
     }
 }
 
 fn deflate(
     compress: &mut Compress,
-    mut from: &[u8],
+    mut input: &[u8],
     flush: FlushCompress,
 ) -> std::io::Result<Vec<u8>> {
-    let mut out = Vec::with_capacity(from.len() / 4 + 1024);
+    let mut out = Vec::with_capacity(input.len() / 4 + 1024);
     loop {
         let before = compress.total_in();
-        compress.compress_vec(from, &mut out, flush)?;
-        from = &from[(compress.total_in() - before) as usize..];
-        // With room left in `out` everything was taken, and flushed if that was asked.
-        if from.is_empty() && out.len() < out.capacity() {
+        compress.compress_vec(input, &mut out, flush)?;
+        input = &input[(compress.total_in() - before) as usize..];
+        // If `out` has spare capacity, all input was consumed, and flushed if requested.
+        if input.is_empty() && out.len() < out.capacity() {
             return Ok(out);
         }
         out.reserve(out.capacity().max(1024));

@@ -1,7 +1,7 @@
-//! One answer as it is kept: the value, and what is written around it for who asks.
+//! A cached response: the encoded value, and the envelope that is written around it for each request.
 //!
-//! Invariant: what goes out is one member of gzip, one frame of zstd, or plain text.
-//! Not here: how it is coded ([`super::coder`]), which are kept ([`super::store`]).
+//! Invariant: the bytes that are sent are one gzip member, one zstd frame, or plain text.
+//! Not here: encoding ([`super::encoder`]), the cache itself ([`super::store`]).
 
 use bytes::Bytes;
 use cache::Weight;
@@ -12,36 +12,36 @@ use crate::envelope::Id;
 use crate::methods::close_response;
 use crate::value_response::ResponseMeta;
 
-/// Magic, frame header, window: what a zstd frame of unknown length begins with.
+/// Magic number, frame header and window: the start of a zstd frame of unknown length.
 pub(super) const ZSTD_HEAD_BYTES: usize = 6;
 
-/// An answer without slot and id.
+/// A response without slot and id.
 pub(crate) struct CachedResponse {
-    /// Up to the slot, or to the result if it has none.
+    /// Bytes up to the slot, or to the result if it has no slot.
     pub(super) head: Vec<u8>,
     pub(super) has_slot: bool,
-    /// From the slot to the value.
+    /// Bytes from the slot to the value.
     pub(super) middle: Vec<u8>,
-    /// The value.
+    /// The encoded value.
     pub(super) chunks: Vec<Bytes>,
-    /// Its first bytes, as they are.
+    /// First bytes of the value, not encoded.
     pub(super) prefix: Vec<u8>,
-    /// Of its bytes, as they are coded.
+    /// Hash of the encoded value.
     pub(super) etag: [u8; 16],
     pub(super) encoded_as: EncodedAs,
 }
 
-/// What is needed to put something around it.
+/// The encoding, with what framing needs.
 pub(super) enum EncodedAs {
     Plain,
-    /// The checksum of the plain bytes, and how many they are.
+    /// The checksum of the plain bytes, and their count.
     Gzip(crc32fast::Hasher, u64),
     Zstd([u8; ZSTD_HEAD_BYTES]),
 }
 
 impl Weight for CachedResponse {
     fn bytes(&self) -> u64 {
-        self.chunks.iter().map(|piece| piece.len() as u64).sum()
+        self.chunks.iter().map(|chunk| chunk.len() as u64).sum()
     }
 }
 
@@ -54,7 +54,7 @@ impl CachedResponse {
         }
     }
 
-    /// The reply to request `id`, true at `slot`.
+    /// The response to request `id`, with `slot` in its context.
     pub(crate) fn response_body(&self, slot: u64, id: &Id) -> Vec<Bytes> {
         let (mut head, mut tail) = (Vec::new(), Vec::new());
         self.write_head(slot, &mut head);
@@ -64,13 +64,13 @@ impl CachedResponse {
         self.frame(head, tail)
     }
 
-    /// The same as one of several in a batch, if it is plain.
+    /// The same as part of a batch, if it is plain.
     pub(crate) fn batch_response_body(&self, slot: u64, id: &Id) -> Vec<Bytes> {
-        let mut reply = self.response_body(slot, id);
-        if let Some(tail) = reply.last_mut() {
-            tail.truncate(tail.len() - 1); // the newline, which is never alone
+        let mut response = self.response_body(slot, id);
+        if let Some(tail) = response.last_mut() {
+            tail.truncate(tail.len() - 1); // the newline, which is never a part of its own
         }
-        reply
+        response
     }
 
     /// Appends what precedes the value.
@@ -94,7 +94,7 @@ impl CachedResponse {
         self.frame(Vec::new(), Vec::new())
     }
 
-    /// What is told of the value, true at `slot`.
+    /// Metadata of the value, with `slot` as its slot.
     pub(crate) fn meta(&self, slot: u64) -> ResponseMeta {
         ResponseMeta {
             slot: self.has_slot.then_some(slot),
@@ -104,21 +104,21 @@ impl CachedResponse {
         }
     }
 
-    /// The value between two things that are not coded.
+    /// The value between two byte strings, which are framed without compression.
     fn frame(&self, head: Vec<u8>, tail: Vec<u8>) -> Vec<Bytes> {
         let (head, tail) = match &self.encoded_as {
             EncodedAs::Plain => (head, tail),
             EncodedAs::Gzip(crc, bytes) => gzip_frame((crc, *bytes), &head, &tail),
-            EncodedAs::Zstd(begin) => {
-                let head = [&begin[..], &zstd_raw_blocks(&head, false)].concat();
+            EncodedAs::Zstd(frame_head) => {
+                let head = [&frame_head[..], &zstd_raw_blocks(&head, false)].concat();
                 (head, zstd_raw_blocks(&tail, true))
             }
         };
-        let mut reply = Vec::with_capacity(self.chunks.len() + 2);
-        reply.push(head.into());
-        reply.extend(self.chunks.iter().cloned());
-        reply.push(tail.into());
-        reply.retain(|part| !part.is_empty());
-        reply
+        let mut response = Vec::with_capacity(self.chunks.len() + 2);
+        response.push(head.into());
+        response.extend(self.chunks.iter().cloned());
+        response.push(tail.into());
+        response.retain(|part| !part.is_empty());
+        response
     }
 }

@@ -1,12 +1,13 @@
-//! Bytes that are put around what is coded already, without coding them: blocks of the same member or frame.
+//! Frames bytes around an encoded value without compressing them: as blocks of the same gzip member or zstd
+//! frame.
 //!
 //! Bounds: those of the formats for one block.
-//! Not here: what the bytes say ([`super::answer`]).
+//! Not here: the content of the bytes ([`super::entry`]).
 
 /// Bytes of one stored block of deflate: its length has 16 bits.
 const STORED_BYTES_MAX: usize = 65_535;
 
-/// Bytes of one block of zstd, by its format: its window is never smaller.
+/// Bytes of one zstd block, by the format: the window is never smaller.
 const RAW_BYTES_MAX: usize = 128 * 1024;
 
 pub(super) fn gzip_frame(
@@ -17,26 +18,26 @@ pub(super) fn gzip_frame(
     let mut crc = crc32fast::Hasher::new();
     crc.update(head);
     crc.combine(body);
-    let mut of_tail = crc32fast::Hasher::new();
-    of_tail.update(tail);
-    crc.combine(&of_tail);
+    let mut tail_crc = crc32fast::Hasher::new();
+    tail_crc.update(tail);
+    crc.combine(&tail_crc);
     let bytes = body_bytes + (head.len() + tail.len()) as u64;
-    let bytes = bytes as u32; // by the format, the low half
+    let bytes = bytes as u32; // the format wants the low half
     let begin = [&[0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255][..], &stored_blocks(head, false)].concat();
     let end = [&stored_blocks(tail, true)[..], &crc.finalize().to_le_bytes(), &bytes.to_le_bytes()];
     (begin, end.concat())
 }
 
-/// Deflate blocks of bytes as they are.
+/// Stored deflate blocks.
 fn stored_blocks(bytes: &[u8], ends: bool) -> Vec<u8> {
     split_blocks(bytes, STORED_BYTES_MAX, ends, |out, bytes, is_last| {
-        let len = bytes.len() as u16; // as many as STORED_BYTES_MAX at most
+        let len = bytes.len() as u16; // at most STORED_BYTES_MAX
         out.push(u8::from(is_last));
         out.extend([len.to_le_bytes(), (!len).to_le_bytes()].concat());
     })
 }
 
-/// Zstd blocks of bytes as they are.
+/// Raw zstd blocks.
 pub(super) fn zstd_raw_blocks(bytes: &[u8], ends: bool) -> Vec<u8> {
     split_blocks(bytes, RAW_BYTES_MAX, ends, |out, bytes, is_last| {
         let header = u32::from(is_last) | (bytes.len() as u32) << 3;
@@ -44,7 +45,7 @@ pub(super) fn zstd_raw_blocks(bytes: &[u8], ends: bool) -> Vec<u8> {
     })
 }
 
-/// Bytes behind headers, at least one; the last ends the stream, if that `ends` here.
+/// Blocks of bytes, each after its header; at least one block. The last one ends the stream if `ends`.
 fn split_blocks(
     bytes: &[u8],
     bytes_max: usize,

@@ -1,13 +1,14 @@
-//! Answers as the cache keeps them: the value, coded once, between a beginning with the slot and an end
-//! with the id, which are put around it uncoded; or nothing around it, for another door than JSON-RPC.
+//! Cached responses: the value, encoded once. The start of the response with the slot and its end with the id
+//! are framed around it without compression; an interface other than JSON-RPC gets the value only.
 //!
-//! With gzip both are stored blocks of the same member, with zstd raw blocks of the same frame: what
-//! goes out is one member or frame as any other.
-//! Bounds: the cache's, and those of [`crate::held`] for what is collected plain before it is coded, and for
-//! what is sent after the cache has forgotten it. An answer that goes past them is given up: streamed.
+//! With gzip both are stored blocks of the same member, with zstd raw blocks of the same frame, so the client
+//! receives one ordinary member or frame.
+//! Bounds: those of the cache, and those of [`crate::memory_budget`] for responses that are collected before
+//! they are encoded, or evicted before they are sent. A response that exceeds them is not cached, but streamed.
 //!
-//! The files: `around` (blocks that are not coded), `answer` (one that is kept), `store` (all of them), `copying`
-//! (into a batch), `keeping` (collecting one), `coder` (coding it). A file uses only those named before it.
+//! The files: `framing` (blocks that are not compressed), `entry` (a cached response), `store` (the cache of a
+//! node), `copy` (into a batch), `builder` (collecting a response), `encoder` (encoding it). A file uses only
+//! those named before it.
 
 mod builder;
 mod copy;
@@ -35,58 +36,64 @@ mod tests {
     use crate::envelope::{Call, Id, Request};
     use crate::methods::{RESULT_CHUNK_BYTES, close_response};
 
-    /// To make the answer to a key of which something has changed at a moment.
+    /// A builder for the entry of a key whose dependency changed at version `at`.
     fn new_builder(
-        answers: &ResponseCache,
+        response_cache: &ResponseCache,
         key: &[u8],
         at: u64,
         coding: ContentEncoding,
     ) -> ResponseBuilder {
-        let cache::FillStart::Fill(fill) = answers.cache.start_fill(key, None, at, |_| at, || None)
+        let cache::FillStart::Fill(fill) =
+            response_cache.cache.start_fill(key, None, at, |_| at, || None)
         else {
-            panic!("it is not there")
+            panic!("it is not cached")
         };
-        ResponseBuilder::new(answers, fill, at, [0].into(), (coding, ClientId(1)))
+        ResponseBuilder::new(response_cache, fill, at, [0].into(), (coding, ClientId(1)))
     }
 
     #[test]
     fn responses_that_are_replaced_and_still_read_do_not_end_the_cache() {
-        let answers = ResponseCache::new(1 << 20);
-        let keep = |key: u32, at: u64| {
-            let keeping = new_builder(&answers, &key.to_le_bytes(), at, ContentEncoding::Plain);
-            assert!(keeping.has_budget(), "{key}: {} held", answers.used_bytes());
+        let response_cache = ResponseCache::new(1 << 20);
+        let insert = |key: u32, at: u64| {
+            let builder =
+                new_builder(&response_cache, &key.to_le_bytes(), at, ContentEncoding::Plain);
+            assert!(builder.has_budget(), "{key}: {} bytes used", response_cache.used_bytes());
             let part = vec![b'1'; 30_000];
-            let keeping = keeping.collect(part).unwrap_or_else(|_| panic!("{key}: there is room"));
-            let mut coder = keeping.into_encoder(b"1".to_vec()).expect("it begins");
-            while coder.encode_chunk().expect("it codes") {}
-            coder.finish().0
+            let builder = builder.collect(part).unwrap_or_else(|_| panic!("{key}: over budget"));
+            let mut encoder = builder.into_encoder(b"1".to_vec()).expect("an encoder");
+            while encoder.encode_chunk().expect("it encodes") {}
+            encoder.finish().0
         };
-        (1..100).for_each(|key| drop(keep(key, 1)));
-        let full = answers.cache.bytes();
+        (1..100).for_each(|key| drop(insert(key, 1)));
+        let full = response_cache.cache.bytes();
         assert!(full > 900_000, "{full}");
-        // One changes again and again, and each is read slowly.
-        let slow: Vec<_> = (1..18).map(|at| keep(0, at)).collect();
-        assert!(answers.used_bytes() <= (1 << 20) / 4 * 5 + 64 * 1024, "{}", answers.used_bytes());
-        let left = answers.cache.bytes();
+        // One entry is replaced again and again, while each version is still being read.
+        let slow: Vec<_> = (1..18).map(|at| insert(0, at)).collect();
+        assert!(
+            response_cache.used_bytes() <= (1 << 20) / 4 * 5 + 64 * 1024,
+            "{}",
+            response_cache.used_bytes()
+        );
+        let left = response_cache.cache.bytes();
         assert!(left > 600_000 && left < 900_000, "{left}");
         drop(slow);
-        (100..200).for_each(|key| drop(keep(key, 1)));
-        assert!(answers.cache.bytes() > 900_000, "all of the cache is used again");
+        (100..200).for_each(|key| drop(insert(key, 1)));
+        assert!(response_cache.cache.bytes() > 900_000, "all of the cache is used again");
     }
 
-    fn encode(coding: ContentEncoding, reply: &[u8]) -> (Arc<Entry<CachedResponse>>, u64) {
-        let answers = ResponseCache::new(1 << 30);
-        let mut keeping = new_builder(&answers, b"key", 0, coding);
-        let (parts, last) = reply.split_at(reply.len().saturating_sub(1) / 1_000 * 1_000);
+    fn encode(coding: ContentEncoding, response: &[u8]) -> (Arc<Entry<CachedResponse>>, u64) {
+        let response_cache = ResponseCache::new(1 << 30);
+        let mut builder = new_builder(&response_cache, b"key", 0, coding);
+        let (parts, last) = response.split_at(response.len().saturating_sub(1) / 1_000 * 1_000);
         for part in parts.chunks(RESULT_CHUNK_BYTES) {
-            keeping = keeping.collect(part.to_vec()).unwrap_or_else(|_| panic!("there is room"));
+            builder = builder.collect(part.to_vec()).unwrap_or_else(|_| panic!("over budget"));
         }
-        let mut coder = keeping.into_encoder(last.to_vec()).expect("it begins");
-        while coder.encode_chunk().expect("it codes") {}
-        coder.finish()
+        let mut encoder = builder.into_encoder(last.to_vec()).expect("an encoder");
+        while encoder.encode_chunk().expect("it encodes") {}
+        encoder.finish()
     }
 
-    /// An id that is a text of so many bytes.
+    /// A string id of `bytes` bytes.
     fn long_id(bytes: usize) -> Id {
         let body =
             format!(r#"{{"jsonrpc":"2.0","method":"getSlot","id":"{}"}}"#, "x".repeat(bytes));
@@ -108,20 +115,20 @@ mod tests {
         let list: String = (0..90_000).map(|n| format!("{n},")).collect();
         for result in [format!("[{list}0]"), "[]".to_owned()] {
             for (context, end) in [("", ""), (r#"{"context":{"slot":123,"a":"b"},"value":"#, "}")] {
-                let reply = format!(r#"{{"jsonrpc":"2.0","result":{context}{result}{end}"#);
+                let response = format!(r#"{{"jsonrpc":"2.0","result":{context}{result}{end}"#);
                 for coding in [ContentEncoding::Plain, ContentEncoding::Gzip, ContentEncoding::Zstd]
                 {
-                    let (entry, slot) = encode(coding, reply.as_bytes());
+                    let (entry, slot) = encode(coding, response.as_bytes());
                     assert_eq!(slot, if context.is_empty() { 0 } else { 123 });
-                    let kept = entry.value.as_ref().expect("it is kept");
-                    let sent = kept.response_body(45_678, id).concat();
+                    let cached = entry.value.as_ref().expect("it is cached");
+                    let sent = cached.response_body(45_678, id).concat();
                     let mut read = String::new();
-                    let is_short = reply.len() < COMPRESS_BYTES_MIN;
+                    let is_short = response.len() < COMPRESS_BYTES_MIN;
                     assert_eq!(
-                        kept.coding(),
+                        cached.coding(),
                         if is_short { ContentEncoding::Plain } else { coding }
                     );
-                    match kept.coding() {
+                    match cached.coding() {
                         ContentEncoding::Plain => read = String::from_utf8(sent).expect("text"),
                         ContentEncoding::Gzip => {
                             let mut decoder = flate2::bufread::GzDecoder::new(&sent[..]);
@@ -136,10 +143,10 @@ mod tests {
                             assert_eq!(rest.buffer().len() + rest.get_ref().len(), 0, "one frame");
                         }
                     }
-                    let mut wanted = reply.replace(":123,", ":45678,").into_bytes();
-                    close_response(&mut wanted, id);
-                    wanted.push(b'\n');
-                    assert!(read.as_bytes() == wanted, "{coding:?} of {} bytes", wanted.len());
+                    let mut expected = response.replace(":123,", ":45678,").into_bytes();
+                    close_response(&mut expected, id);
+                    expected.push(b'\n');
+                    assert!(read.as_bytes() == expected, "{coding:?} of {} bytes", expected.len());
                 }
             }
         }

@@ -1,7 +1,8 @@
-//! The answer cache with all that belongs to it, as a node has it.
+//! The response cache of a node, with its budget and counters.
 //!
-//! Bounds: the cache's bytes, a quarter more for what is collected or still sent, and [`MEMO_ENTRIES_MAX`] texts.
-//! Not here: finding something in it ([`crate::look`]).
+//! Bounds: the bytes of the cache, a quarter more for responses that are being collected or sent, and
+//! [`MEMO_ENTRIES_MAX`] texts.
+//! Not here: lookup ([`crate::cache_lookup`]).
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -12,23 +13,23 @@ use crate::dependencies::ParsedCall;
 use crate::etag::ProcessKey;
 use crate::memory_budget::MemoryBudget;
 
-/// The answer cache, and what names answers that it does not keep.
+/// The response cache, and the key for validators of responses that it does not store.
 pub struct ResponseCache {
     pub(crate) cache: Cache<CachedResponse>,
-    /// What answers may hold.
+    /// Memory budget of all responses.
     pub(crate) budget: MemoryBudget,
-    /// Of this start of the process alone.
+    /// Random key of this process.
     pub(crate) process_key: ProcessKey,
-    /// What requests mean whose answers are kept, by their texts.
+    /// Parsed calls whose responses are cached, by their texts.
     pub(crate) memo: RequestMemo<ParsedCall>,
     memo_hits: AtomicU64,
 }
 
-/// Texts of requests that are known: 4 MB, and as much for what is known of them.
+/// Request texts in the memo: up to 4 MB, and about as much for the parsed calls.
 const MEMO_ENTRIES_MAX: usize = 8_192;
 
 impl ResponseCache {
-    /// A cache of so many bytes; 0 keeps nothing. One answer may have a sixteenth of it.
+    /// A cache of `bytes_max` bytes; with 0 nothing is cached. An entry may have a sixteenth of it.
     pub fn new(bytes_max: u64) -> Self {
         let entry_bytes_max = bytes_max / 16;
         let cache = Cache::new(Config { bytes_max, entry_bytes_max, waiters_max: 4_096 });
@@ -37,18 +38,18 @@ impl ResponseCache {
         Self { cache, budget, process_key: ProcessKey::new(), memo, memo_hits }
     }
 
-    /// Bytes of answers that are collected, kept, or kept no more and not sent yet: at most the cache's and a
-    /// quarter more.
+    /// Bytes of responses that are being collected, are cached, or were evicted and are not sent yet: at most a
+    /// quarter more than the cache's limit.
     pub fn used_bytes(&self) -> u64 {
         self.budget.used_bytes()
     }
 
-    /// What the cache has done and holds.
+    /// Counters of the cache.
     pub fn counters(&self) -> cache::Counters {
         self.cache.counters()
     }
 
-    /// Of the hits, those whose parameters were not even read, because the same text came before.
+    /// Hits whose parameters were not parsed, because the same text was received before.
     pub fn memo_hits(&self) -> u64 {
         self.memo_hits.load(Ordering::Relaxed)
     }

@@ -1,7 +1,9 @@
-//! A batch: all of it here if it is short and cheap or known, else all of it as one task of the pool.
+//! A batch. It is answered on this thread if it is short and its calls are cheap or cached; otherwise all of it
+//! is one task of the pool.
 //!
-//! Bounds: [`INLINE_BATCH_MAX`] calls are looked at one by one; of a longer batch only the names are.
-//! Not here: its calls on the pool, each of which is looked for in the cache when its turn comes ([`crate::job`]).
+//! Bounds: up to [`INLINE_BATCH_MAX`] calls are planned one by one; of a longer batch only the method names are
+//! read.
+//! Not here: its calls on the pool, each of which is looked up in the cache before it runs ([`crate::task`]).
 
 use std::sync::Arc;
 
@@ -24,96 +26,96 @@ use crate::response_channel::ResponseReceiver;
 use crate::task::{CachePolicy, CallTask, OwnedCall, TaskInfo};
 use crate::value_response::ResponseMeta;
 
-/// A batch of more calls is answered on the pool though each of them is cheap.
+/// A batch of more calls runs on the pool even if each call is cheap.
 pub(super) const INLINE_BATCH_MAX: usize = 16;
 
 pub(super) async fn handle_batch(
     node: &Arc<Node>,
-    asker: RequestContext,
+    context: RequestContext,
     calls: Vec<Call<'_>>,
 ) -> JsonRpcResponse {
     if calls.len() > INLINE_BATCH_MAX {
-        return handle_long_batch(node, asker, calls).await;
+        return handle_long_batch(node, context, calls).await;
     }
-    let plans = plan_calls(node, &asker, calls);
+    let plans = plan_calls(node, &context, calls);
     let Some(class) = max_class(&plans) else {
         return respond_all_inline(
             node,
-            &asker,
+            &context,
             ExecutionPath::Inline,
             plans,
             &RpcError::internal(),
         );
     };
-    if let Some(hits) = lookup_all_by_text(node, &asker, &plans) {
-        return respond_cached_inline(node, &asker, ExecutionPath::Inline, plans, hits);
+    if let Some(hits) = lookup_all_by_text(node, &context, &plans) {
+        return respond_cached_inline(node, &context, ExecutionPath::Inline, plans, hits);
     }
     let calls = plans.iter().map(CallPlan::to_owned_call).collect();
-    match submit_batch(node, asker, calls, class) {
-        Ok(taker) => recv_response(node, (taker, class), asker, &Id::Null).await,
-        // The cheap ones are answered all the same.
-        Err(err) => respond_all_inline(node, &asker, ExecutionPath::Inline, plans, &err),
+    match submit_batch(node, context, calls, class) {
+        Ok(receiver) => recv_response(node, (receiver, class), context, &Id::Null).await,
+        // The cheap calls are answered nevertheless.
+        Err(err) => respond_all_inline(node, &context, ExecutionPath::Inline, plans, &err),
     }
 }
 
 pub(super) fn respond_all_inline(
     node: &Node,
-    asker: &RequestContext,
-    lane: ExecutionPath,
+    context: &RequestContext,
+    path: ExecutionPath,
     plans: Vec<CallPlan<'_>>,
     refusal: &RpcError,
 ) -> JsonRpcResponse {
-    join_batch(plans.into_iter().map(|plan| plan.respond_inline(node, asker, lane, refusal)))
+    join_batch(plans.into_iter().map(|plan| plan.respond_inline(node, context, path, refusal)))
 }
 
-/// The answers to all calls of a short batch that are not cheap, if all of them are kept, their texts came
-/// before, and together they are short.
+/// The cached responses to all calls of a short batch that are not cheap. `None` unless all of them are cached,
+/// found by their texts, and short enough together.
 pub(super) fn lookup_all_by_text(
     node: &Node,
-    asker: &RequestContext,
+    context: &RequestContext,
     plans: &[CallPlan<'_>],
 ) -> Option<Vec<CacheHit>> {
-    let (mut room, mut hits) = (cache_lookup::inline_batch_bytes_max(asker.coding), Vec::new());
+    let (mut budget, mut hits) = (cache_lookup::inline_batch_bytes_max(context.coding), Vec::new());
     for plan in plans {
         if let CallPlan::OnPool { method, params, .. } = plan {
             let hit = cache_lookup::lookup_by_text(node, ContentEncoding::Plain, method, *params)?;
-            room = room.checked_sub(hit.entry.value.as_ref()?.bytes())?;
+            budget = budget.checked_sub(hit.entry.value.as_ref()?.bytes())?;
             hits.push(hit);
         }
     }
     Some(hits)
 }
 
-/// A batch whose calls are cheap, or have these answers.
+/// Responds to a batch each of whose calls is cheap or has a hit.
 pub(super) fn respond_cached_inline(
     node: &Node,
-    asker: &RequestContext,
-    lane: ExecutionPath,
+    context: &RequestContext,
+    path: ExecutionPath,
     plans: Vec<CallPlan<'_>>,
     hits: Vec<CacheHit>,
 ) -> JsonRpcResponse {
     let (mut parts, mut hits) = (Vec::new(), hits.into_iter());
     for plan in plans {
         parts.push(bytes::Bytes::from_static(if parts.is_empty() { b"[" } else { b"," }));
-        let subject = plan.label();
+        let label = plan.label();
         let hit = plan.class().and_then(|_| hits.next());
-        let known = hit.as_ref().and_then(|hit| Some((hit.entry.value.as_ref()?, hit.slot)));
-        match (plan, known) {
-            (CallPlan::OnPool { id, .. }, Some((kept, slot))) => {
-                parts.extend(kept.batch_response_body(slot, &id));
+        let cached = hit.as_ref().and_then(|hit| Some((hit.entry.value.as_ref()?, hit.slot)));
+        match (plan, cached) {
+            (CallPlan::OnPool { id, .. }, Some((cached, slot))) => {
+                parts.extend(cached.batch_response_body(slot, &id));
                 cache_lookup::record_text_hit(node);
                 record_call(
                     node,
-                    asker,
-                    (subject, None),
+                    context,
+                    (label, None),
                     ExecutionPath::Cached,
                     Outcome::Succeeded,
                 );
             }
-            // Every call that is not cheap has its answer.
+            // Every call that is not cheap has a hit.
             (plan, _) => {
-                let done = plan.respond_inline(node, asker, lane, &RpcError::internal());
-                parts.push(done.text.into());
+                let response = plan.respond_inline(node, context, path, &RpcError::internal());
+                parts.push(response.text.into());
             }
         }
     }
@@ -121,23 +123,23 @@ pub(super) fn respond_cached_inline(
     JsonRpcResponse::Cached(parts, ContentEncoding::Plain, ResponseMeta::default())
 }
 
-/// Even to look at each call would be too much here, so all of them go to the pool or none.
+/// Planning each call would take too long here, so all of them go to the pool or none.
 async fn handle_long_batch(
     node: &Arc<Node>,
-    asker: RequestContext,
+    context: RequestContext,
     calls: Vec<Call<'_>>,
 ) -> JsonRpcResponse {
     let (calls, class) = into_owned_calls(calls);
     if calls.is_empty() {
         return JsonRpcResponse::Empty;
     }
-    match submit_batch(node, asker, calls, class) {
-        Ok(taker) => recv_response(node, (taker, class), asker, &Id::Null).await,
-        Err(err) => refuse_body(node, &asker, ExecutionPath::Pool(class), &err),
+    match submit_batch(node, context, calls, class) {
+        Ok(receiver) => recv_response(node, (receiver, class), context, &Id::Null).await,
+        Err(err) => refuse_body(node, &context, ExecutionPath::Pool(class), &err),
     }
 }
 
-/// The calls of a long batch, and its class by their names alone.
+/// The calls of a long batch, and its class, which depends on the method names only.
 pub(super) fn into_owned_calls(calls: Vec<Call<'_>>) -> (Vec<OwnedCall>, PoolClass) {
     let is_heavy = |call: &Call<'_>| match call {
         Call::Method { method, .. } => {
@@ -162,12 +164,12 @@ pub(super) fn into_owned_calls(calls: Vec<Call<'_>>) -> (Vec<OwnedCall>, PoolCla
 
 pub(super) fn submit_batch(
     node: &Arc<Node>,
-    asker: RequestContext,
+    context: RequestContext,
     calls: Vec<OwnedCall>,
     class: PoolClass,
 ) -> Result<ResponseReceiver, RpcError> {
-    let about = TaskInfo { context: asker, class, cache: "none", is_batch: true };
-    let (job, taker) = CallTask::new(Arc::clone(node), about, calls);
-    let ticket = node.pool.submit(class, asker.client, Box::new(job));
-    Ok(taker.with_ticket(ticket.map_err(|full| RpcError::full(&full))?))
+    let info = TaskInfo { context, class, cache: "none", is_batch: true };
+    let (task, receiver) = CallTask::new(Arc::clone(node), info, calls);
+    let ticket = node.pool.submit(class, context.client, Box::new(task));
+    Ok(receiver.with_ticket(ticket.map_err(|full| RpcError::full(&full))?))
 }

@@ -1,6 +1,6 @@
-//! Answering on the calling thread, for tools and fuzzing.
+//! Handles a body on the calling thread, for tools and fuzzing.
 //!
-//! Not here: clients. Nothing is bounded, shared, kept or counted.
+//! Not here: serving clients. Nothing is bounded, shared, cached or counted.
 
 use super::plan::run_method;
 use super::response::encode_response;
@@ -10,18 +10,18 @@ use crate::methods;
 use crate::node::Node;
 use crate::request_context::RequestContext;
 
-/// Answers a body on the calling thread, heavy methods too; `None` if there is nothing to answer.
+/// Handles a body on the calling thread, heavy methods included; `None` if there is no response.
 ///
-/// For tools and fuzzing: it has no pool, no bound on a batch but its own, and takes as long as it takes.
+/// For tools and fuzzing: there is no pool, no deadline and no limit on the calls of a batch.
 pub fn handle_blocking(node: &Node, body: &str) -> Option<Vec<u8>> {
     let calls = match envelope::read(body) {
         Err(err) => return Some(envelope::error_response(&err, &Id::Null, true)),
         Ok(Request::Single(call)) => return handle_call_blocking(node, call),
         Ok(Request::Batch(calls)) => calls,
     };
-    let replies: Vec<_> =
+    let responses: Vec<_> =
         calls.into_iter().filter_map(|call| handle_call_blocking(node, call)).collect();
-    (!replies.is_empty()).then(|| [&b"["[..], &replies.join(&b',')[..], b"]"].concat())
+    (!responses.is_empty()).then(|| [&b"["[..], &responses.join(&b',')[..], b"]"].concat())
 }
 
 fn handle_call_blocking(node: &Node, call: Call<'_>) -> Option<Vec<u8>> {

@@ -1,9 +1,9 @@
-//! A call that comes alone, answered from the cache if that has it, or soon will.
+//! A single call that is answered from the cache, or from another task that is computing the same response.
 //!
-//! Out: a whole answer; else what is known of it for who makes it now.
-//! Bounds: it is waited for at most [`ATTEMPTS_MAX`] times, all within the deadline of the call's class.
-//! Not here: what may come from the cache ([`crate::look`], [`crate::cached`]), calls of a batch ([`super::batch`],
-//! and [`crate::job`] when their turn comes).
+//! Out: a whole response, or [`CacheMiss`] for the task that will compute it.
+//! Bounds: it waits at most [`ATTEMPTS_MAX`] times, within the deadline of the call's class.
+//! Not here: which responses may be cached ([`crate::cache_lookup`], [`crate::dependencies`]), calls of a batch
+//! ([`super::batch`], and [`crate::task`] once they run).
 
 use cache::{FillTicket, OnFilled};
 use pool::Class as PoolClass;
@@ -24,96 +24,97 @@ use crate::params::Params;
 use crate::request_context::RequestContext;
 use crate::value_response::ResponseMeta;
 
-/// The answer from the cache, to a text that came before and whose answer is still good.
+/// The cached response for a text that was received before, if it is still valid.
 pub(super) fn lookup_text(
     node: &Node,
-    asker: RequestContext,
+    context: RequestContext,
     (id, method, params): (&Id, MethodRef, Params<'_>),
 ) -> Option<JsonRpcResponse> {
-    // Those are answered at once, or nearly always.
+    // These are answered without the cache, or nearly always.
     if matches!(method.class, Class::Inline | Class::TryInline(_)) {
         return None;
     }
-    if asker.options.is_some_and(|want| want.transform.is_some()) {
+    if context.options.is_some_and(|options| options.transform.is_some()) {
         return None;
     }
     let CacheHit { entry, slot } =
-        cache_lookup::lookup_by_text(node, asker.coding, &method, params)?;
-    let reply = JsonRpcResponse::from_cached(entry.value.as_ref()?, asker, slot, id);
+        cache_lookup::lookup_by_text(node, context.coding, &method, params)?;
+    let response = JsonRpcResponse::from_cached(entry.value.as_ref()?, context, slot, id);
     cache_lookup::record_text_hit(node);
-    let subject = (method.label(), Some(params));
-    record_call(node, &asker, subject, ExecutionPath::Cached, Outcome::Succeeded);
-    Some(reply)
+    let label = (method.label(), Some(params));
+    record_call(node, &context, label, ExecutionPath::Cached, Outcome::Succeeded);
+    Some(response)
 }
 
-/// What a call reads that may come from the cache, or whose answer has a name though it is long.
+/// Cache key and dependencies of a call whose response may be cached, or needs a validator although it is long.
 pub(super) fn cacheable(
     node: &Node,
-    asker: &RequestContext,
+    context: &RequestContext,
     method: &Method,
     params: Params<'_>,
 ) -> Option<CacheableCall> {
-    if asker.options.is_some_and(|want| want.transform.is_some()) {
+    if context.options.is_some_and(|options| options.transform.is_some()) {
         return None;
     }
-    let reads = methods::dependencies(method, node, params)?;
-    let is_wanted = reads.is_cacheable || asker.options.is_some();
-    let key = is_wanted.then(|| dependencies::cache_key(method, params, asker.coding))??;
-    Some(CacheableCall { key, dependencies: reads })
+    let dependencies = methods::dependencies(method, node, params)?;
+    let needs_key = dependencies.is_cacheable || context.options.is_some();
+    let key = needs_key.then(|| dependencies::cache_key(method, params, context.coding))??;
+    Some(CacheableCall { key, dependencies })
 }
 
-/// The answer from the cache, or from whoever makes it for it; else what is to be done.
+/// The response from the cache, or from another task that computes it; otherwise how to run the call.
 pub(super) async fn await_cached(
     node: &Node,
-    asker: RequestContext,
+    context: RequestContext,
     (id, method, params, class): (&Id, MethodRef, Params<'_>, PoolClass),
-    asked: &CacheableCall,
+    cacheable: &CacheableCall,
 ) -> Result<JsonRpcResponse, CacheMiss> {
-    let mut run = CacheMiss::uncached("bypass");
-    let answer = |hit: &CacheHit| {
-        let reply = JsonRpcResponse::from_cached(hit.entry.value.as_ref()?, asker, hit.slot, id);
-        let subject = (method.label(), Some(params));
-        record_call(node, &asker, subject, ExecutionPath::Cached, Outcome::Succeeded);
-        Some(reply)
+    let mut miss = CacheMiss::uncached("bypass");
+    let respond = |hit: &CacheHit| {
+        let response =
+            JsonRpcResponse::from_cached(hit.entry.value.as_ref()?, context, hit.slot, id);
+        let label = (method.label(), Some(params));
+        record_call(node, &context, label, ExecutionPath::Cached, Outcome::Succeeded);
+        Some(response)
     };
     for _ in 0..ATTEMPTS_MAX {
-        let (sender, told) = oneshot::channel();
-        let tell = || -> OnFilled<CachedResponse> {
+        let (sender, receiver) = oneshot::channel();
+        let on_filled = || -> OnFilled<CachedResponse> {
             Box::new(move |entry| {
-                // Who waited may have gone.
+                // The receiver may have been dropped.
                 let _ = sender.send(entry);
             })
         };
-        let call = (asker.coding, &*method, params);
-        let _place = match cache_lookup::lookup(node, asked, call, asker.client, tell) {
-            LookupOutcome::Hit(hit) => return answer(&hit).ok_or(run),
-            LookupOutcome::Ticket(turn) => {
-                return Err(CacheMiss { cache: "none", ticket: Some(turn), ..run });
+        let call = (context.coding, &*method, params);
+        let _guard = match cache_lookup::lookup(node, cacheable, call, context.client, on_filled) {
+            LookupOutcome::Hit(hit) => return respond(&hit).ok_or(miss),
+            LookupOutcome::Ticket(ticket) => {
+                return Err(CacheMiss { cache: "none", ticket: Some(ticket), ..miss });
             }
-            LookupOutcome::Uncached(cache) => return Err(CacheMiss { cache, ..run }),
-            LookupOutcome::Wait(place) => place,
+            LookupOutcome::Uncached(cache) => return Err(CacheMiss { cache, ..miss }),
+            LookupOutcome::Wait(guard) => guard,
         };
-        run.has_waited = true;
-        match with_deadline(node, &asker, class, told).await {
-            Err(late) => return Ok(refuse_call(node, &asker, (id, method, params, class), late)),
+        miss.has_waited = true;
+        match with_deadline(node, &context, class, receiver).await {
+            Err(late) => return Ok(refuse_call(node, &context, (id, method, params, class), late)),
             Ok(Ok(Some(entry))) => {
-                if let Some(hit) = cache_lookup::revalidate(node, asked, entry) {
-                    return answer(&hit).ok_or(run);
+                if let Some(hit) = cache_lookup::revalidate(node, cacheable, entry) {
+                    return respond(&hit).ok_or(miss);
                 }
             }
             Ok(_) => {}
         }
     }
-    Err(run)
+    Err(miss)
 }
 
-/// What is to be done with a call that was not answered from the cache.
+/// How to run a call that the cache did not answer.
 pub(super) struct CacheMiss {
-    /// What the log says of the cache.
+    /// Outcome of the cache lookup, for the log.
     pub(super) cache: &'static str,
-    /// It is for the cache as well.
+    /// The right to fill the cache with the response, if it is cacheable.
     pub(super) ticket: Option<FillTicket<CachedResponse>>,
-    /// Some of its time has gone.
+    /// A part of its deadline was spent waiting for another task.
     pub(super) has_waited: bool,
 }
 
@@ -123,30 +124,34 @@ impl CacheMiss {
     }
 }
 
-/// What names an answer for another door.
+/// Builds the validator of a response for an interface other than JSON-RPC.
 pub(super) fn validator_builder(
     node: &Node,
-    asker: &RequestContext,
-    asked: Option<&CacheableCall>,
+    context: &RequestContext,
+    cacheable: Option<&CacheableCall>,
 ) -> Option<ValidatorBuilder> {
-    asked.filter(|_| asker.options.is_some()).map(|asked| ValidatorBuilder::new(node, asked))
+    cacheable
+        .filter(|_| context.options.is_some())
+        .map(|cacheable| ValidatorBuilder::new(node, cacheable))
 }
 
-/// What is told of a call's answer without making it, if `is_known` says of its name that whoever asks has
-/// it. It was admitted already.
+/// Metadata of a call's response without computing it, if `is_known` says that the client has a response with
+/// this validator. The request was admitted already.
 pub(crate) fn revalidate(
     node: &Node,
-    asker: RequestContext,
+    context: RequestContext,
     (method, params): (&str, &str),
     is_known: impl FnOnce(&Validator) -> bool,
 ) -> Option<ResponseMeta> {
     let (method, params) = (methods::find_method(method)?, Params::new(Some(params)));
-    let asked = cacheable(node, &asker, &method, params)?;
-    let (stamp, slot) = ValidatorBuilder::new(node, &asked).build(node)?;
-    if asked.dependencies.min_context_slot.is_some_and(|min| slot < min) || !is_known(&stamp) {
+    let cacheable = cacheable(node, &context, &method, params)?;
+    let (validator, slot) = ValidatorBuilder::new(node, &cacheable).build(node)?;
+    if cacheable.dependencies.min_context_slot.is_some_and(|min| slot < min)
+        || !is_known(&validator)
+    {
         return None;
     }
-    let subject = (method.label(), Some(params));
-    record_call(node, &asker, subject, ExecutionPath::Cached, Outcome::Succeeded);
-    Some(ResponseMeta { slot: Some(slot), etag: Some(stamp), ..ResponseMeta::default() })
+    let label = (method.label(), Some(params));
+    record_call(node, &context, label, ExecutionPath::Cached, Outcome::Succeeded);
+    Some(ResponseMeta { slot: Some(slot), etag: Some(validator), ..ResponseMeta::default() })
 }

@@ -1,18 +1,18 @@
-//! From the text of a body to its answer: which call runs where.
+//! From the text of a body to its response: decides which call runs where.
 //!
-//! A cheap call runs where the socket is polled. Any other goes to the CPU pool, with all calls of its
-//! batch, as one task ([`crate::job`]) whose answer comes back piece by piece. A large body is read on the pool
-//! as well ([`crate::work`]), and what is cheap in it is answered there. What is kept is not made again
-//! ([`crate::look`]): for a call alone that is looked for here, for those of a batch when their turn comes, unless
-//! all of a short one is known.
-//! Bounds: `Config::batch_max` calls; the pool's own, past which the client is told at once.
-//! Invariant: nothing is left running for a client that has gone: dropping what [`into_result`] gives, or its
-//! future, ends the task.
+//! A cheap call runs where the socket is polled. Any other call goes to the CPU pool, together with all calls
+//! of its batch, as one task ([`crate::task`]) that returns its response in chunks. A large body is parsed on
+//! the pool as well ([`crate::offload`]), and the cheap calls in it are answered there. The cache is used where
+//! it has a valid response ([`crate::cache_lookup`]): a single call is looked up here. A call of a batch is
+//! looked up when it runs, unless the batch is short and all of it is cached.
+//! Bounds: `Config::batch_max` calls; the limits of the pool, past which the client gets an error at once.
+//! Invariant: nothing runs on for a client that has disconnected. The task ends when its
+//! [`crate::response_channel::ResponseReceiver`], or the future that waits for it, is dropped.
 //! Invariant: a file uses only those named before it.
 //!
-//! The files: `count` (metrics and log of a call), `reply` (answers), `read` (from a body to calls), `plan` (what is
-//! to be done with a call), `here` (tools), `task` (what comes back from the pool), `from_cache` and `single` (a
-//! call alone), `batch`, `large` (bodies read on the pool).
+//! The files: `record` (metrics and log of a call), `response` (responses), `parse` (from a body to calls),
+//! `plan` (how to run a call), `blocking` (tools), `receive` (results of pool tasks), `cached` and `single` (a
+//! single call), `batch`, `offloaded` (bodies that are parsed on the pool).
 
 mod batch;
 mod blocking;
@@ -41,23 +41,23 @@ pub(crate) use offloaded::call_method_offloaded;
 pub(crate) use response::JsonRpcResponse;
 pub(crate) use single::call_method;
 
-/// Answers a body. A large one is read on the pool.
+/// Handles a body. A large one is parsed on the pool.
 ///
-/// Errors: it is no text.
+/// Errors: it is not UTF-8.
 pub(crate) async fn handle_body(
     node: &Arc<Node>,
-    asker: RequestContext,
+    context: RequestContext,
     body: bytes::Bytes,
 ) -> Result<JsonRpcResponse, Utf8Error> {
     if body.len() > INLINE_BODY_BYTES_MAX {
-        // In a box: nearly no body is large, and each would carry the room for it.
-        return Box::pin(offloaded::handle_offloaded_body(node, asker, body)).await;
+        // In a box: few bodies are large, and otherwise every future would be as large as this one.
+        return Box::pin(offloaded::handle_offloaded_body(node, context, body)).await;
     }
     poll_budget::charge_parsed(body.len());
     let body = std::str::from_utf8(&body)?;
-    Ok(match parse::read(node, &asker, ExecutionPath::Inline, body) {
-        Err(reply) => *reply,
-        Ok(Request::Single(call)) => single::handle_single(node, asker, call).await,
-        Ok(Request::Batch(calls)) => batch::handle_batch(node, asker, calls).await,
+    Ok(match parse::read(node, &context, ExecutionPath::Inline, body) {
+        Err(response) => *response,
+        Ok(Request::Single(call)) => single::handle_single(node, context, call).await,
+        Ok(Request::Batch(calls)) => batch::handle_batch(node, context, calls).await,
     })
 }

@@ -1,7 +1,7 @@
-//! A large body, which is read on the pool; what is cheap in it is answered there.
+//! A large body, which is parsed on the pool; the cheap calls in it are answered there.
 //!
-//! Bounds: those of [`crate::work`], where it is said what a large body is.
-//! Not here: what is heavy in it, which becomes a task of its own ([`super::single`], [`super::batch`]).
+//! Bounds: those of [`crate::offload`], which defines what a large body is.
+//! Not here: heavy calls, which become a task of their own ([`super::single`], [`super::batch`]).
 
 use std::str::Utf8Error;
 use std::sync::Arc;
@@ -29,69 +29,69 @@ use crate::params::Params;
 use crate::request_context::RequestContext;
 use crate::task::OwnedCall;
 
-/// Reads a body on the pool, looks at its calls there, and runs there what is cheap.
+/// Parses a body on the pool, plans its calls there, and runs the cheap ones there.
 pub(super) async fn handle_offloaded_body(
     node: &Arc<Node>,
-    asker: RequestContext,
+    context: RequestContext,
     body: bytes::Bytes,
 ) -> Result<JsonRpcResponse, Utf8Error> {
     let class = offload::class_of(body.len());
-    let lane = ExecutionPath::Pool(class);
-    let here = Arc::clone(node);
-    let look = move || Ok(parse_and_plan(&here, &asker, lane, std::str::from_utf8(&body)?));
-    Ok(match offload::run_on_pool(node, class, asker.client, look).await {
-        Ok(large) => handle_parsed(node, asker, large?).await,
-        Err(err) => refuse_body(node, &asker, lane, &err),
+    let path = ExecutionPath::Pool(class);
+    let pool_node = Arc::clone(node);
+    let parse = move || Ok(parse_and_plan(&pool_node, &context, path, std::str::from_utf8(&body)?));
+    Ok(match offload::run_on_pool(node, class, context.client, parse).await {
+        Ok(parsed) => handle_parsed(node, context, parsed?).await,
+        Err(err) => refuse_body(node, &context, path, &err),
     })
 }
 
-/// Answers one call of a method whose parameters are long, as the call with the id `null`. They are read on the
-/// pool. It was admitted already.
+/// Handles a call of a method with long parameters, with the id `null`. They are parsed on the pool. The
+/// request was admitted already.
 pub(crate) async fn call_method_offloaded(
     node: &Arc<Node>,
-    asker: RequestContext,
+    context: RequestContext,
     method: &str,
     params: &str,
 ) -> JsonRpcResponse {
     let class = offload::class_of(params.len());
-    let lane = ExecutionPath::Pool(class);
-    let here = Arc::clone(node);
+    let path = ExecutionPath::Pool(class);
+    let pool_node = Arc::clone(node);
     let (method, params) = (method.to_owned(), params.to_owned());
-    let look = move || {
+    let parse = move || {
         let params = Params::new(Some(&params));
         let call = Call::Method { id: Id::Null, method: method.as_str().into(), params };
-        parse_and_plan_single(&here, &asker, lane, call)
+        parse_and_plan_single(&pool_node, &context, path, call)
     };
-    match offload::run_on_pool(node, class, asker.client, look).await {
-        Ok(large) => handle_parsed(node, asker, large).await,
-        Err(err) => refuse_body(node, &asker, lane, &err),
+    match offload::run_on_pool(node, class, context.client, parse).await {
+        Ok(parsed) => handle_parsed(node, context, parsed).await,
+        Err(err) => refuse_body(node, &context, path, &err),
     }
 }
 
-/// Answers what was read on the pool.
+/// Handles a body that was parsed on the pool.
 async fn handle_parsed(
     node: &Arc<Node>,
-    asker: RequestContext,
-    large: OffloadedBody,
+    context: RequestContext,
+    parsed: OffloadedBody,
 ) -> JsonRpcResponse {
-    match large {
-        OffloadedBody::Answered(reply) => reply.made_on_pool(),
-        OffloadedBody::Single { id, method, params, class, cacheable: asked } => {
+    match parsed {
+        OffloadedBody::Answered(response) => response.made_on_pool(),
+        OffloadedBody::Single { id, method, params, class, cacheable } => {
             let params = Params::new(params.as_deref());
-            respond_on_pool(node, asker, (&id, method, params, class), asked).await
+            respond_on_pool(node, context, (&id, method, params, class), cacheable).await
         }
-        OffloadedBody::Batch(calls, class) => match submit_batch(node, asker, calls, class) {
-            Ok(taker) => recv_response(node, (taker, class), asker, &Id::Null).await,
-            Err(err) => refuse_body(node, &asker, ExecutionPath::Pool(class), &err),
+        OffloadedBody::Batch(calls, class) => match submit_batch(node, context, calls, class) {
+            Ok(receiver) => recv_response(node, (receiver, class), context, &Id::Null).await,
+            Err(err) => refuse_body(node, &context, ExecutionPath::Pool(class), &err),
         },
     }
 }
 
-/// What a large body comes to.
+/// A large body after parsing and planning.
 enum OffloadedBody {
-    /// It is answered.
+    /// Answered already.
     Answered(JsonRpcResponse),
-    /// One call, to be run on the pool; what it reads was looked up already.
+    /// One call, to be run on the pool, with its cache key and dependencies.
     Single {
         id: Id,
         method: MethodRef,
@@ -99,19 +99,19 @@ enum OffloadedBody {
         class: PoolClass,
         cacheable: Option<CacheableCall>,
     },
-    /// A batch, and where it is to be run.
+    /// A batch, and the class that runs it.
     Batch(Vec<OwnedCall>, PoolClass),
 }
 
 fn parse_and_plan(
     node: &Node,
-    asker: &RequestContext,
-    lane: ExecutionPath,
+    context: &RequestContext,
+    path: ExecutionPath,
     body: &str,
 ) -> OffloadedBody {
-    let calls = match read(node, asker, lane, body) {
-        Err(reply) => return OffloadedBody::Answered(*reply),
-        Ok(Request::Single(call)) => return parse_and_plan_single(node, asker, lane, call),
+    let calls = match read(node, context, path, body) {
+        Err(response) => return OffloadedBody::Answered(*response),
+        Ok(Request::Single(call)) => return parse_and_plan_single(node, context, path, call),
         Ok(Request::Batch(calls)) => calls,
     };
     if calls.len() > INLINE_BATCH_MAX {
@@ -121,14 +121,14 @@ fn parse_and_plan(
             false => OffloadedBody::Batch(calls, class),
         };
     }
-    let plans = plan_calls(node, asker, calls);
+    let plans = plan_calls(node, context, calls);
     let Some(class) = max_class(&plans) else {
-        let reply = respond_all_inline(node, asker, lane, plans, &RpcError::internal());
-        return OffloadedBody::Answered(reply);
+        let response = respond_all_inline(node, context, path, plans, &RpcError::internal());
+        return OffloadedBody::Answered(response);
     };
-    match lookup_all_by_text(node, asker, &plans) {
+    match lookup_all_by_text(node, context, &plans) {
         Some(hits) => {
-            OffloadedBody::Answered(respond_cached_inline(node, asker, lane, plans, hits))
+            OffloadedBody::Answered(respond_cached_inline(node, context, path, plans, hits))
         }
         None => OffloadedBody::Batch(plans.iter().map(CallPlan::to_owned_call).collect(), class),
     }
@@ -136,29 +136,29 @@ fn parse_and_plan(
 
 fn parse_and_plan_single(
     node: &Node,
-    asker: &RequestContext,
-    lane: ExecutionPath,
+    context: &RequestContext,
+    path: ExecutionPath,
     call: Call<'_>,
 ) -> OffloadedBody {
-    let plan = match plan_single(node, *asker, call) {
+    let plan = match plan_single(node, *context, call) {
         Ok(Some(plan)) => plan,
         Ok(None) => return OffloadedBody::Answered(JsonRpcResponse::Empty),
-        Err(kept) => return OffloadedBody::Answered(*kept),
+        Err(response) => return OffloadedBody::Answered(*response),
     };
     match plan {
         CallPlan::OnPool { id, method, params, class } => {
-            let asked = cacheable(node, asker, &method, params);
+            let cacheable = cacheable(node, context, &method, params);
             OffloadedBody::Single {
                 id,
                 method,
                 params: params.text().map(Box::from),
                 class,
-                cacheable: asked,
+                cacheable,
             }
         }
         plan => {
-            let done = plan.respond_inline(node, asker, lane, &RpcError::internal());
-            OffloadedBody::Answered(JsonRpcResponse::from_call(done))
+            let response = plan.respond_inline(node, context, path, &RpcError::internal());
+            OffloadedBody::Answered(JsonRpcResponse::from_call(response))
         }
     }
 }

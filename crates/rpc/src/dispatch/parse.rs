@@ -1,6 +1,7 @@
-//! From a body to its calls, if the client may make so many.
+//! From a body to its calls, if the client may make that many.
 //!
-//! Bounds: `Config::batch_max` calls; the client's share, of which every call is taken, answered or not.
+//! Bounds: `Config::batch_max` calls; the client's rate limit, against which every call counts, whether it gets
+//! a response or not.
 //! Not here: the envelope itself ([`crate::envelope`]).
 
 use super::record::record_call;
@@ -11,26 +12,26 @@ use crate::metrics::{ExecutionPath, MethodLabel, Outcome};
 use crate::node::Node;
 use crate::request_context::RequestContext;
 
-/// Reads a body and takes its calls of the client's share; gives the answer to one that is refused.
+/// Parses a body and counts its calls against the client's rate limit; `Err` is the response to a refused body.
 pub(super) fn read<'b>(
     node: &Node,
-    asker: &RequestContext,
-    lane: ExecutionPath,
+    context: &RequestContext,
+    path: ExecutionPath,
     body: &'b str,
 ) -> Result<Request<'b>, Box<JsonRpcResponse>> {
     let limit = node.config.batch_max;
-    let refuse = |err: RpcError| Box::new(refuse_body(node, asker, lane, &err));
-    let read = envelope::read_bounded(body, limit).map_err(refuse)?;
-    let (calls, id) = match &read {
+    let refuse = |err: RpcError| Box::new(refuse_body(node, context, path, &err));
+    let parsed = envelope::read_bounded(body, limit).map_err(refuse)?;
+    let (calls, id) = match &parsed {
         ParsedBody::Request(Request::Single(call)) => (1, call.id()),
         ParsedBody::Request(Request::Batch(calls)) => (calls.len(), None),
         ParsedBody::TooLong { calls } => (*calls, None),
     };
-    if let Err(too_many) = node.admit(asker.client, calls) {
-        record_call(node, asker, (MethodLabel::none(), None), lane, Outcome::Refused(OVERLOADED));
+    if let Err(too_many) = node.admit(context.client, calls) {
+        record_call(node, context, (MethodLabel::none(), None), path, Outcome::Refused(OVERLOADED));
         return Err(Box::new(JsonRpcResponse::too_many(&too_many, id.unwrap_or(&Id::Null))));
     }
-    match read {
+    match parsed {
         ParsedBody::Request(request) => Ok(request),
         ParsedBody::TooLong { calls } => {
             let message = format!("a batch of {calls} calls, at most {limit} (rpc.batch_max)");

@@ -1,9 +1,9 @@
-//! What is to be done with a call: it is answered already, runs here, or on the pool.
+//! How a call is run: it is answered already, runs on this thread, or on the pool.
 //!
-//! In: calls as they were read. Out: one [`CallPlan`] for each that is to be answered.
-//! Bounds: the [`InlineBudget`] of a body, past which its calls go to the pool.
-//! Invariant: a method that panics while it is asked for its class ends its own call only.
-//! Not here: the cache ([`super::from_cache`]), tasks of the pool ([`super::task`]).
+//! In: parsed calls. Out: one [`CallPlan`] for each call that gets a response.
+//! Bounds: the [`InlineBudget`] of a body; once it is used up, calls go to the pool.
+//! Invariant: if a method panics while its class is determined, only its own call fails.
+//! Not here: the cache ([`super::cached`]), tasks of the pool ([`super::receive`]).
 
 use pool::Class as PoolClass;
 
@@ -19,21 +19,21 @@ use crate::params::Params;
 use crate::request_context::RequestContext;
 use crate::task::{CachePolicy, OwnedCall};
 
-/// What is to be done with a call.
+/// How to run a call.
 pub(super) enum CallPlan<'a> {
-    /// It is done already.
+    /// It has its response already.
     Answered(MethodLabel, CallResponse),
-    /// It runs here.
+    /// It runs on this thread.
     Inline { id: Id, method: MethodRef, params: Params<'a> },
     /// It runs on the pool.
     OnPool { id: Id, method: MethodRef, params: Params<'a>, class: PoolClass },
 }
 
 impl<'a> CallPlan<'a> {
-    /// Looks at a call; `None` if it is not to be answered.
+    /// Plans a call; `None` if it gets no response.
     pub(super) fn for_call(
         node: &Node,
-        asker: &RequestContext,
+        context: &RequestContext,
         call: Call<'a>,
         budget: &mut InlineBudget,
     ) -> Option<Self> {
@@ -52,18 +52,18 @@ impl<'a> CallPlan<'a> {
                 MethodLabel::other(),
                 encode_response(Err(RpcError::method_not_found()), &id),
             ),
-            Some(method) => Self::for_method(node, asker, (id, method, params), budget),
+            Some(method) => Self::for_method(node, context, (id, method, params), budget),
         })
     }
 
     pub(super) fn for_method(
         node: &Node,
-        asker: &RequestContext,
+        context: &RequestContext,
         call: (Id, MethodRef, Params<'a>),
         budget: &mut InlineBudget,
     ) -> Self {
         let (id, method, params) = call;
-        let request = asker.request;
+        let request = context.request;
         let class = match method.class {
             Class::Inline => Ok(None),
             Class::Light => Ok(Some(PoolClass::Light)),
@@ -90,7 +90,7 @@ impl<'a> CallPlan<'a> {
 
     pub(super) fn label(&self) -> MethodLabel {
         match self {
-            Self::Answered(subject, _) => *subject,
+            Self::Answered(label, _) => *label,
             Self::Inline { method, .. } | Self::OnPool { method, .. } => method.label(),
         }
     }
@@ -104,7 +104,7 @@ impl<'a> CallPlan<'a> {
 
     pub(super) fn to_owned_call(&self) -> OwnedCall {
         match self {
-            Self::Answered(subject, done) => done.clone().into_owned_call(*subject),
+            Self::Answered(label, response) => response.clone().into_owned_call(*label),
             Self::Inline { id, method, params } => {
                 OwnedCall::new(id.clone(), *method, *params, CachePolicy::Bypass)
             }
@@ -114,19 +114,19 @@ impl<'a> CallPlan<'a> {
         }
     }
 
-    /// The answer, made here, and counted; what was to run on the pool is answered with `refusal`.
+    /// Runs the call on this thread and counts it. A call for the pool gets `refusal` instead.
     pub(super) fn respond_inline(
         self,
         node: &Node,
-        asker: &RequestContext,
-        lane: ExecutionPath,
+        context: &RequestContext,
+        path: ExecutionPath,
         refusal: &RpcError,
     ) -> CallResponse {
-        let (subject, lane, done) = match self {
-            Self::Answered(subject, done) => (subject, lane, done),
+        let (label, path, response) = match self {
+            Self::Answered(label, response) => (label, path, response),
             Self::Inline { id, method, params } => {
-                let done = encode_response(run_method(node, method, asker, params), &id);
-                (method.label(), lane, done)
+                let response = encode_response(run_method(node, method, context, params), &id);
+                (method.label(), path, response)
             }
             Self::OnPool { id, method, class, .. } => (
                 method.label(),
@@ -134,24 +134,24 @@ impl<'a> CallPlan<'a> {
                 encode_response(Err(refusal.clone()), &id),
             ),
         };
-        record_call(node, asker, (subject, None), lane, done.outcome);
-        done
+        record_call(node, context, (label, None), path, response.outcome);
+        response
     }
 }
 
 pub(super) fn plan_calls<'a>(
     node: &Node,
-    asker: &RequestContext,
+    context: &RequestContext,
     calls: Vec<Call<'a>>,
 ) -> Vec<CallPlan<'a>> {
     let mut budget = InlineBudget::new(node);
     calls
         .into_iter()
-        .filter_map(|call| CallPlan::for_call(node, asker, call, &mut budget))
+        .filter_map(|call| CallPlan::for_call(node, context, call, &mut budget))
         .collect()
 }
 
-/// The class of a batch; none if all of it can be answered here.
+/// The class of a batch; `None` if all of it can be answered on this thread.
 pub(super) fn max_class(plans: &[CallPlan<'_>]) -> Option<PoolClass> {
     plans.iter().filter_map(CallPlan::class).max_by_key(|class| class.index())
 }
@@ -159,9 +159,9 @@ pub(super) fn max_class(plans: &[CallPlan<'_>]) -> Option<PoolClass> {
 pub(super) fn run_method(
     node: &Node,
     method: MethodRef,
-    asker: &RequestContext,
+    context: &RequestContext,
     params: Params<'_>,
 ) -> MethodResult {
-    let params = params.sent_by(asker.client);
-    catch_panic(method.name, asker.request, || (method.run)(node, params)).flatten()
+    let params = params.sent_by(context.client);
+    catch_panic(method.name, context.request, || (method.run)(node, params)).flatten()
 }

@@ -1,7 +1,8 @@
-//! What comes back from a task of the pool.
+//! Receives the response of a pool task.
 //!
-//! Invariant: nothing is left running for a client that has gone: a [`ResponseReceiver`] that is dropped ends its task.
-//! Not here: what the task does ([`crate::job`]), its pieces ([`crate::outlet`]).
+//! Invariant: nothing runs on for a client that has disconnected: dropping a [`ResponseReceiver`] ends its
+//! task.
+//! Not here: the task itself ([`crate::task`]), its chunks ([`crate::response_channel`]).
 
 use std::time::Duration;
 
@@ -15,28 +16,22 @@ use crate::offload;
 use crate::request_context::RequestContext;
 use crate::response_channel::{BodyChunk, Received, ResponseReceiver};
 
-/// The answer of a task: whole if it is short.
+/// The response of a task: whole if it is short.
 pub(super) async fn recv_response(
     node: &Node,
-    (mut taker, class): (ResponseReceiver, PoolClass),
-    asker: RequestContext,
+    (mut receiver, class): (ResponseReceiver, PoolClass),
+    context: RequestContext,
     id: &Id,
 ) -> JsonRpcResponse {
-    match taker.recv().await {
-        Received::Chunk(piece) if piece.is_last => {
-            let BodyChunk { bytes: text, coding, meta: told, is_overload, .. } = piece;
+    match receiver.recv().await {
+        Received::Chunk(chunk) if chunk.is_last => {
+            let BodyChunk { bytes: text, coding, meta, is_overload, .. } = chunk;
             let (retry_after_s, is_from_pool) = (is_overload.then_some(RETRY_AFTER_S), true);
-            JsonRpcResponse::Full(FullBody {
-                text,
-                coding,
-                retry_after_s,
-                meta: told,
-                is_from_pool,
-            })
+            JsonRpcResponse::Full(FullBody { text, coding, retry_after_s, meta, is_from_pool })
         }
-        Received::Chunk(piece) => JsonRpcResponse::Streamed(piece, taker),
+        Received::Chunk(chunk) => JsonRpcResponse::Streamed(chunk, receiver),
         Received::Cached(entry, slot) => match &entry.value {
-            Some(kept) => JsonRpcResponse::from_cached(kept, asker, slot, id),
+            Some(cached) => JsonRpcResponse::from_cached(cached, context, slot, id),
             None => JsonRpcResponse::from_call(encode_response(Err(RpcError::internal()), id)),
         },
         Received::Ended(why) => {
@@ -45,16 +40,16 @@ pub(super) async fn recv_response(
     }
 }
 
-/// What comes of something before the deadline of a class is over, for a request that may have waited already; else
-/// what is told then, which is counted.
+/// Awaits a future until the deadline of a class, for a request that may have waited already. After the
+/// deadline the error is returned and counted.
 pub(super) async fn with_deadline<T>(
     node: &Node,
-    asker: &RequestContext,
+    context: &RequestContext,
     class: PoolClass,
-    awaited: impl Future<Output = T>,
+    future: impl Future<Output = T>,
 ) -> Result<T, RpcError> {
-    let waited = node.pool.now().saturating_sub(asker.arrived);
+    let waited = node.pool.now().saturating_sub(context.arrived);
     let left = Duration::from_millis(node.pool.deadline_ms(class)).saturating_sub(waited);
     let late = |_| offload::ended(node, class, Some(TaskEnd::ExpiredWaiting));
-    tokio::time::timeout(left, awaited).await.map_err(late)
+    tokio::time::timeout(left, future).await.map_err(late)
 }

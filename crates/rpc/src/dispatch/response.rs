@@ -1,9 +1,9 @@
-//! The answer to a body, and to one call of it.
+//! The response to a body, and to one call of it.
 //!
-//! In: what a method gave, or why there is nothing; what is kept. Out: bytes with their newline, or where they
-//! come from.
-//! Invariant: who is to come again later is told so only if nothing of his body was answered.
-//! Not here: making an answer ([`super::plan`]), its way to the client (`http`).
+//! In: the result of a method, an error, or a cached response. Out: bytes with their newline, or the channel
+//! that they come from.
+//! Invariant: a client gets a `Retry-After` only if every call of its body was refused.
+//! Not here: running a call ([`super::plan`]), sending the response (`service`).
 
 use pool::{Class as PoolClass, RateLimited};
 
@@ -22,56 +22,57 @@ use crate::response_channel::{BodyChunk, ResponseReceiver};
 use crate::task::OwnedCall;
 use crate::value_response::ResponseMeta;
 
-/// When to come again after there was too much to do: a second's work is gone by then.
+/// Seconds after which a client that met a full queue should retry: by then a second of work is done.
 pub(super) const RETRY_AFTER_S: u64 = 1;
 
-/// The answer to a body.
+/// The response to a body.
 pub(crate) enum JsonRpcResponse {
-    /// There was nothing to answer.
+    /// No call of the body gets a response.
     Empty,
-    /// All of it.
+    /// The whole response.
     Full(FullBody),
-    /// All of it, as it is kept; what is told of it, to another door.
+    /// The whole response from the cache, and its metadata for an interface other than JSON-RPC.
     Cached(Vec<bytes::Bytes>, ContentEncoding, ResponseMeta),
-    /// Its beginning, and where the rest comes from.
+    /// Its first chunk, and the channel that the rest comes from.
     Streamed(BodyChunk, ResponseReceiver),
 }
 
-/// An answer that is all there.
+/// A complete response.
 #[derive(Default)]
 pub(crate) struct FullBody {
-    /// What to send, the final newline included.
+    /// The bytes to send, including the final newline.
     pub(crate) text: bytes::Bytes,
     /// How it is compressed.
     pub(crate) coding: ContentEncoding,
-    /// Whether all of it was refused because there is too much to do: HTTP 429, and after how many
-    /// seconds to come again.
+    /// Set if every call was refused because of overload: HTTP 429, and after how many seconds to retry.
     pub(crate) retry_after_s: Option<u64>,
-    /// Of a value for another door: what is told of it.
+    /// Metadata of a value for an interface other than JSON-RPC.
     pub(crate) meta: Option<Box<ResponseMeta>>,
-    /// Whether it was not made here.
+    /// Whether the pool produced it.
     pub(crate) is_from_pool: bool,
 }
 
 impl JsonRpcResponse {
     pub(super) fn from_cached(
-        kept: &CachedResponse,
-        asker: RequestContext,
+        cached: &CachedResponse,
+        context: RequestContext,
         slot: u64,
         id: &Id,
     ) -> Self {
-        match asker.options {
-            None => {
-                Self::Cached(kept.response_body(slot, id), kept.coding(), ResponseMeta::default())
-            }
-            Some(_) => Self::Cached(kept.value_body(), kept.coding(), kept.meta(slot)),
+        match context.options {
+            None => Self::Cached(
+                cached.response_body(slot, id),
+                cached.coding(),
+                ResponseMeta::default(),
+            ),
+            Some(_) => Self::Cached(cached.value_body(), cached.coding(), cached.meta(slot)),
         }
     }
 
-    /// The same, made on the pool.
+    /// The same response, marked as produced on the pool.
     pub(super) fn made_on_pool(self) -> Self {
         match self {
-            Self::Full(whole) => Self::Full(FullBody { is_from_pool: true, ..whole }),
+            Self::Full(full) => Self::Full(FullBody { is_from_pool: true, ..full }),
             other => other,
         }
     }
@@ -80,21 +81,25 @@ impl JsonRpcResponse {
         Self::from_call(encode_response(Err(err.clone()), &Id::Null))
     }
 
-    /// That a client is to come again later.
+    /// The response to a client that reached its rate limit.
     pub(crate) fn too_many(too_many: &RateLimited, id: &Id) -> Self {
         let err = RpcError::too_many(too_many);
         let text = envelope::error_response(&err, id, true);
         let retry_after_s = Some(too_many.retry_after.as_secs() + 1);
-        Self::Full(FullBody { text: ended_line(text), retry_after_s, ..FullBody::default() })
+        Self::Full(FullBody { text: with_newline(text), retry_after_s, ..FullBody::default() })
     }
 
-    pub(super) fn from_call(done: CallResponse) -> Self {
-        let retry_after_s = done.overloaded.then_some(RETRY_AFTER_S);
-        Self::Full(FullBody { text: ended_line(done.text), retry_after_s, ..FullBody::default() })
+    pub(super) fn from_call(response: CallResponse) -> Self {
+        let retry_after_s = response.overloaded.then_some(RETRY_AFTER_S);
+        Self::Full(FullBody {
+            text: with_newline(response.text),
+            retry_after_s,
+            ..FullBody::default()
+        })
     }
 }
 
-/// The answer to one call.
+/// The response to one call.
 #[derive(Clone)]
 pub(super) struct CallResponse {
     pub(super) text: Vec<u8>,
@@ -103,15 +108,15 @@ pub(super) struct CallResponse {
 }
 
 impl CallResponse {
-    pub(super) fn into_owned_call(self, subject: MethodLabel) -> OwnedCall {
-        OwnedCall::Answered { text: self.text, label: subject, outcome: self.outcome }
+    pub(super) fn into_owned_call(self, label: MethodLabel) -> OwnedCall {
+        OwnedCall::Answered { text: self.text, label, outcome: self.outcome }
     }
 }
 
 pub(super) fn encode_response(result: MethodResult, id: &Id) -> CallResponse {
-    match result.and_then(|answer| answer.into_response(id)) {
+    match result.and_then(|output| output.into_response(id)) {
         Ok(text) => {
-            // Nothing, where the CPU pool makes it.
+            // Has no effect on threads of the CPU pool.
             poll_budget::charge(text.len());
             CallResponse { text, overloaded: false, outcome: Outcome::Succeeded }
         }
@@ -122,20 +127,20 @@ pub(super) fn encode_response(result: MethodResult, id: &Id) -> CallResponse {
     }
 }
 
-/// The answer to something that is no call.
+/// The response to a call that is not valid.
 pub(super) fn encode_invalid(err: &RpcError, id: &Id, versioned: bool) -> CallResponse {
     let text = envelope::error_response(err, id, versioned);
     CallResponse { text, overloaded: false, outcome: Outcome::Refused(err.code) }
 }
 
-/// The answers of a batch; none if there is none.
-pub(super) fn join_batch(answers: impl Iterator<Item = CallResponse>) -> JsonRpcResponse {
+/// The responses of a batch; empty if there are none.
+pub(super) fn join_batch(responses: impl Iterator<Item = CallResponse>) -> JsonRpcResponse {
     let mut text = Vec::new();
     let mut overloaded = true;
-    for done in answers {
+    for response in responses {
         text.push(if text.is_empty() { b'[' } else { b',' });
-        text.extend_from_slice(&done.text);
-        overloaded &= done.overloaded;
+        text.extend_from_slice(&response.text);
+        overloaded &= response.overloaded;
     }
     if text.is_empty() {
         return JsonRpcResponse::Empty;
@@ -144,36 +149,36 @@ pub(super) fn join_batch(answers: impl Iterator<Item = CallResponse>) -> JsonRpc
     JsonRpcResponse::from_call(CallResponse { text, overloaded, outcome: Outcome::Succeeded })
 }
 
-/// The answer to a body that is not to be looked at any further.
+/// The response to a body that is refused as a whole.
 pub(super) fn refuse_body(
     node: &Node,
-    asker: &RequestContext,
-    lane: ExecutionPath,
+    context: &RequestContext,
+    path: ExecutionPath,
     err: &RpcError,
 ) -> JsonRpcResponse {
-    record_call(node, asker, (MethodLabel::none(), None), lane, Outcome::Refused(err.code));
+    record_call(node, context, (MethodLabel::none(), None), path, Outcome::Refused(err.code));
     JsonRpcResponse::error(err)
 }
 
-/// The answer to a call that the pool has no room for.
+/// The response to a call that the pool cannot accept.
 pub(super) fn refuse_call(
     node: &Node,
-    asker: &RequestContext,
+    context: &RequestContext,
     (id, method, params, class): (&Id, MethodRef, Params<'_>, PoolClass),
     err: RpcError,
 ) -> JsonRpcResponse {
-    let done = encode_response(Err(err), id);
+    let response = encode_response(Err(err), id);
     record_call(
         node,
-        asker,
+        context,
         (method.label(), Some(params)),
         ExecutionPath::Pool(class),
-        done.outcome,
+        response.outcome,
     );
-    JsonRpcResponse::from_call(done)
+    JsonRpcResponse::from_call(response)
 }
 
-fn ended_line(mut text: Vec<u8>) -> bytes::Bytes {
+fn with_newline(mut text: Vec<u8>) -> bytes::Bytes {
     text.push(b'\n');
     text.into()
 }

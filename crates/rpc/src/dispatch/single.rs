@@ -1,7 +1,7 @@
-//! A call that comes alone: from the cache, here, or on the pool.
+//! A single call: answered from the cache, on this thread, or on the pool.
 //!
 //! Invariant: a call is counted once, here or by its task.
-//! Not here: which of these it is ([`super::plan`], [`super::from_cache`]).
+//! Not here: which of these it is ([`super::plan`], [`super::cached`]).
 
 use std::sync::Arc;
 
@@ -24,92 +24,93 @@ use crate::task::{CachePolicy, CallTask, OwnedCall, TaskInfo};
 
 pub(super) async fn handle_single(
     node: &Arc<Node>,
-    asker: RequestContext,
+    context: RequestContext,
     call: Call<'_>,
 ) -> JsonRpcResponse {
-    let plan = match plan_single(node, asker, call) {
+    let plan = match plan_single(node, context, call) {
         Ok(plan) => plan,
-        Err(kept) => return *kept,
+        Err(response) => return *response,
     };
-    let (subject, params, done) = match plan {
+    let (label, params, response) = match plan {
         None => return JsonRpcResponse::Empty,
-        Some(CallPlan::Answered(subject, done)) => (subject, None, done),
+        Some(CallPlan::Answered(label, response)) => (label, None, response),
         Some(CallPlan::Inline { id, method, params }) => {
-            let done = encode_response(run_method(node, method, &asker, params), &id);
-            (method.label(), Some(params), done)
+            let response = encode_response(run_method(node, method, &context, params), &id);
+            (method.label(), Some(params), response)
         }
         Some(CallPlan::OnPool { id, method, params, class }) => {
-            let asked = cacheable(node, &asker, &method, params);
-            return respond_on_pool(node, asker, (&id, method, params, class), asked).await;
+            let cacheable = cacheable(node, &context, &method, params);
+            return respond_on_pool(node, context, (&id, method, params, class), cacheable).await;
         }
     };
-    record_call(node, &asker, (subject, params), ExecutionPath::Inline, done.outcome);
-    JsonRpcResponse::from_call(done)
+    record_call(node, &context, (label, params), ExecutionPath::Inline, response.outcome);
+    JsonRpcResponse::from_call(response)
 }
 
-/// Answers one call of a method, which was admitted already, as the call with the id `null`.
+/// Handles a call of a method with the id `null`. The request was admitted already.
 pub(crate) async fn call_method(
     node: &Arc<Node>,
-    asker: RequestContext,
+    context: RequestContext,
     method: &str,
     params: &str,
 ) -> JsonRpcResponse {
     let call =
         Call::Method { id: Id::Null, method: method.into(), params: Params::new(Some(params)) };
-    handle_single(node, asker, call).await
+    handle_single(node, context, call).await
 }
 
-/// What is to be done with a call that comes alone; or its answer, if its text came before and that is kept.
+/// Plans a single call. `Err` is its cached response, if its text was received before.
 pub(super) fn plan_single<'a>(
     node: &Node,
-    asker: RequestContext,
+    context: RequestContext,
     call: Call<'a>,
 ) -> Result<Option<CallPlan<'a>>, Box<JsonRpcResponse>> {
     let mut budget = InlineBudget::new(node);
     let (id, name, params) = match call {
         Call::Method { id, method, params } => (id, method, params),
-        call => return Ok(CallPlan::for_call(node, &asker, call, &mut budget)),
+        call => return Ok(CallPlan::for_call(node, &context, call, &mut budget)),
     };
     let Some(method) = methods::find_method(&name) else {
         let call = Call::Method { id, method: name, params };
-        return Ok(CallPlan::for_call(node, &asker, call, &mut budget));
+        return Ok(CallPlan::for_call(node, &context, call, &mut budget));
     };
-    match lookup_text(node, asker, (&id, method, params)) {
-        Some(kept) => Err(Box::new(kept)),
-        None => Ok(Some(CallPlan::for_method(node, &asker, (id, method, params), &mut budget))),
+    match lookup_text(node, context, (&id, method, params)) {
+        Some(response) => Err(Box::new(response)),
+        None => Ok(Some(CallPlan::for_method(node, &context, (id, method, params), &mut budget))),
     }
 }
 
-/// Answers a call of which it is known that it is not cheap: from the cache, or on the pool.
+/// Handles a call that is not cheap: from the cache, or on the pool.
 pub(super) async fn respond_on_pool(
     node: &Arc<Node>,
-    asker: RequestContext,
+    context: RequestContext,
     (id, method, params, class): (&Id, MethodRef, Params<'_>, PoolClass),
-    asked: Option<CacheableCall>,
+    cacheable: Option<CacheableCall>,
 ) -> JsonRpcResponse {
     let call = (id, method, params, class);
-    let run = match asked.as_ref().filter(|asked| asked.dependencies.is_cacheable) {
-        Some(asked) => match await_cached(node, asker, call, asked).await {
-            Ok(kept) => return kept,
-            Err(run) => run,
+    let miss = match cacheable.as_ref().filter(|cacheable| cacheable.dependencies.is_cacheable) {
+        Some(cacheable) => match await_cached(node, context, call, cacheable).await {
+            Ok(response) => return response,
+            Err(miss) => miss,
         },
         None => CacheMiss::uncached("none"),
     };
-    let about = TaskInfo { context: asker, class, cache: run.cache, is_batch: false };
+    let info = TaskInfo { context, class, cache: miss.cache, is_batch: false };
     let calls = vec![OwnedCall::new(id.clone(), method, params, CachePolicy::Bypass)];
-    let stamper = validator_builder(node, &asker, asked.as_ref());
-    let (job, taker) = CallTask::new(Arc::clone(node), about, calls);
-    let job = job.with_validator_builder(stamper).with_cache_fill(asked.zip(run.ticket));
-    let taker = match node.pool.submit(class, asker.client, Box::new(job)) {
-        Ok(ticket) => taker.with_ticket(ticket),
-        Err(full) => return refuse_call(node, &asker, call, RpcError::full(&full)),
+    let validator_builder = validator_builder(node, &context, cacheable.as_ref());
+    let (task, receiver) = CallTask::new(Arc::clone(node), info, calls);
+    let task =
+        task.with_validator_builder(validator_builder).with_cache_fill(cacheable.zip(miss.ticket));
+    let receiver = match node.pool.submit(class, context.client, Box::new(task)) {
+        Ok(ticket) => receiver.with_ticket(ticket),
+        Err(full) => return refuse_call(node, &context, call, RpcError::full(&full)),
     };
-    let receiving = recv_response(node, (taker, class), asker, id);
-    if !run.has_waited {
-        return receiving.await; // the pool sees to its deadline
+    let receiving = recv_response(node, (receiver, class), context, id);
+    if !miss.has_waited {
+        return receiving.await; // the pool enforces the deadline
     }
-    match with_deadline(node, &asker, class, receiving).await {
-        Ok(reply) => reply,
+    match with_deadline(node, &context, class, receiving).await {
+        Ok(response) => response,
         // Its task counts it.
         Err(late) => JsonRpcResponse::from_call(encode_response(Err(late), id)),
     }

@@ -1,8 +1,10 @@
-//! A call of a task that is looked for in the cache: copied from there, made for all, or waited for.
+//! A call of a task that uses the cache: it is copied from there, computed for the cache, or waits for another
+//! task.
 //!
-//! Bounds: [`ATTEMPTS_MAX`] times somebody else's answer is waited for, then it is made.
-//! Invariant: what waits has no place among the tasks that the pool has begun.
-//! Not here: what may be kept ([`crate::look`]), what becomes of an answer that is made for all ([`super::write`]).
+//! Bounds: it waits for other tasks at most [`ATTEMPTS_MAX`] times, then it is computed.
+//! Invariant: a waiting task is not one of the tasks that the pool is running.
+//! Not here: what may be cached ([`crate::cache_lookup`]), what happens to a response that is computed for the
+//! cache ([`super::output`]).
 
 use std::sync::Arc;
 
@@ -23,23 +25,23 @@ use crate::methods::MethodRef;
 use crate::metrics::{ExecutionPath, Outcome};
 use crate::params::Params;
 
-/// A call whose answer somebody else is making.
+/// A call whose response another task is computing.
 pub(super) struct PendingFill {
     id: Id,
     method: MethodRef,
     call: CacheableCall,
     filled: oneshot::Receiver<Option<Arc<Entry<CachedResponse>>>>,
-    /// For as long as it is to be told.
+    /// Registers the waiter while it exists.
     guard: cache::WaitGuard<CachedResponse>,
-    /// How often it may be looked for again.
+    /// How many more times it may wait.
     attempts: usize,
 }
 
 impl CallTask {
-    /// Answers a call of a batch from the cache, or for it.
+    /// Handles a call of a batch through the cache.
     pub(super) fn lookup(&mut self, id: Id, method: MethodRef) {
         let params = Params::new(self.params.as_deref());
-        let look = || match cache_lookup::lookup_by_text(
+        let find = || match cache_lookup::lookup_by_text(
             &self.node,
             ContentEncoding::Plain,
             &method,
@@ -53,31 +55,33 @@ impl CallTask {
                 params,
             )),
         };
-        match catch_panic(method.name, self.info.context.request, look) {
+        match catch_panic(method.name, self.info.context.request, find) {
             Err(err) => self.refuse(&err, &id),
             Ok(Err(hit)) => {
                 cache_lookup::record_text_hit(&self.node);
                 self.send_hit(hit, id);
             }
             Ok(Ok(None)) => self.run_method(id, method),
-            Ok(Ok(Some(asked))) => self.lookup_or_fill(asked, None, (id, method), ATTEMPTS_MAX),
+            Ok(Ok(Some(cacheable))) => {
+                self.lookup_or_fill(cacheable, None, (id, method), ATTEMPTS_MAX)
+            }
         }
     }
 
     pub(super) fn lookup_or_fill(
         &mut self,
-        asked: CacheableCall,
-        turn: Option<FillTicket<CachedResponse>>,
+        cacheable: CacheableCall,
+        ticket: Option<FillTicket<CachedResponse>>,
         (id, method): (Id, MethodRef),
         attempts: usize,
     ) {
-        let (sender, told) = oneshot::channel();
+        let (sender, filled) = oneshot::channel();
         let waker = self.sender.waker();
-        let tell = || -> Option<OnFilled<CachedResponse>> {
+        let on_filled = || -> Option<OnFilled<CachedResponse>> {
             let waker = waker.clone();
             (attempts > 0).then(|| -> OnFilled<CachedResponse> {
                 Box::new(move |entry| {
-                    // Who waited may have gone.
+                    // The receiver may have been dropped.
                     let _ = sender.send(entry);
                     waker.wake();
                 })
@@ -85,24 +89,24 @@ impl CallTask {
         };
         let call = (self.coding(), &*method, Params::new(self.params.as_deref()));
         let client = self.info.context.client;
-        match cache_lookup::lookup_or_fill(&self.node, (&asked, turn), call, client, tell) {
+        match cache_lookup::lookup_or_fill(
+            &self.node,
+            (&cacheable, ticket),
+            call,
+            client,
+            on_filled,
+        ) {
             FillOutcome::Hit(hit) => self.send_hit(hit, id),
-            FillOutcome::Fill(keeping) => {
+            FillOutcome::Fill(builder) => {
                 self.stats.cache = "made";
                 self.side_buffer = std::mem::take(&mut self.out);
-                self.builder = Some(keeping);
+                self.builder = Some(builder);
                 self.run_method(id, method);
             }
-            FillOutcome::Wait(place) => {
-                let attempts = attempts - 1; // who has none does not wait
-                self.pending_fill = Some(PendingFill {
-                    id,
-                    method,
-                    call: asked,
-                    filled: told,
-                    guard: place,
-                    attempts,
-                });
+            FillOutcome::Wait(guard) => {
+                let attempts = attempts - 1; // without attempts it does not wait
+                self.pending_fill =
+                    Some(PendingFill { id, method, call: cacheable, filled, guard, attempts });
             }
             FillOutcome::Uncached(why) => {
                 self.stats.cache = why;
@@ -111,34 +115,34 @@ impl CallTask {
         }
     }
 
-    /// A batch is compressed as a whole, so of its calls the plain answers are kept.
+    /// A batch is compressed as a whole, so its calls use plain cache entries.
     fn coding(&self) -> ContentEncoding {
         if self.info.is_batch { ContentEncoding::Plain } else { self.info.context.coding }
     }
 
-    /// Looks whether somebody told the answer that is waited for.
-    pub(super) fn poll_fill(&mut self, mut waiting: PendingFill) -> Option<TaskPoll> {
-        // Asked before: what is told after it wakes.
+    /// Checks whether the other task has completed.
+    pub(super) fn poll_fill(&mut self, mut pending: PendingFill) -> Option<TaskPoll> {
+        // Checked first: a completion after this check wakes the task.
         let can_be_woken = self.sender.waker().is_set();
-        let told = match waiting.filled.try_recv() {
+        let entry = match pending.filled.try_recv() {
             Err(TryRecvError::Empty) => {
-                self.pending_fill = Some(waiting);
+                self.pending_fill = Some(pending);
                 return Some(if can_be_woken { TaskPoll::Wait } else { TaskPoll::More });
             }
-            told => told.ok().flatten(),
+            result => result.ok().flatten(),
         };
-        let PendingFill { id, method, call: asked, attempts, guard: place, .. } = waiting;
-        drop(place);
-        match told.and_then(|entry| cache_lookup::revalidate(&self.node, &asked, entry)) {
+        let PendingFill { id, method, call: cacheable, attempts, guard, .. } = pending;
+        drop(guard);
+        match entry.and_then(|entry| cache_lookup::revalidate(&self.node, &cacheable, entry)) {
             Some(hit) if hit.entry.value.is_some() => self.send_hit(hit, id),
-            _ => self.lookup_or_fill(asked, None, (id, method), attempts),
+            _ => self.lookup_or_fill(cacheable, None, (id, method), attempts),
         }
         None
     }
 
     fn send_hit(&mut self, hit: CacheHit, id: Id) {
-        if let Some((_, lane)) = &mut self.label {
-            *lane = ExecutionPath::Cached;
+        if let Some((_, path)) = &mut self.label {
+            *path = ExecutionPath::Cached;
         }
         if self.stats.cache == "none" {
             self.stats.cache = "hit";
@@ -152,13 +156,13 @@ impl CallTask {
         self.is_closed = true;
     }
 
-    /// Begins to copy a kept answer out.
+    /// Starts to copy a cached response into the batch.
     pub(super) fn start_copy(&mut self, CacheHit { entry, slot }: CacheHit, id: Id) {
-        let name = self.label.map_or("", |(subject, _)| subject.name());
+        let name = self.label.map_or("", |(label, _)| label.name());
         match ResponseCopy::start(entry, slot, &mut self.out) {
-            Some(copying) => {
-                let pieces = Box::new(copying);
-                self.active = Some(ActiveCall { id, name, result: pieces, starts_at: None });
+            Some(result) => {
+                let result = Box::new(result);
+                self.active = Some(ActiveCall { id, name, result, starts_at: None });
             }
             None => self.refuse(&RpcError::internal(), &id),
         }

@@ -1,16 +1,17 @@
-//! The calls of a body as a task of the CPU pool: methods run and answers are written, slice by slice.
+//! The calls of a body as a task of the CPU pool: methods run and their responses are written, one time slice
+//! after another.
 //!
-//! Calls run one after another, so that a body is one task however long its batch is, and what it
-//! holds is what one call holds.
-//! A call of a batch is looked for in the answer cache when its turn comes: what is there is copied out part by
-//! part; what is not, and is worth it, is made for all, collected whole, and then copied out as well; and what
-//! somebody else is making is waited for, without a place among those that the pool has begun.
-//! Invariant: nothing is sent of an answer before all of it that can fail has not failed.
-//! Invariant: who makes an answer for others waits for nobody, so not for his client either: nothing is sent
-//! meanwhile, and what the batch had before it stands aside.
+//! Calls run one after another, so a body is one task however long its batch is, and it uses the memory of one
+//! call.
+//! A call of a batch is looked up in the response cache before it runs. A hit is copied part by part. A miss
+//! that is worth caching is computed for all waiters, collected, and then copied as well. If another task is
+//! computing the response, the task waits, and is not one of those that the pool is running.
+//! Invariant: a response is sent only after its last fallible step has succeeded.
+//! Invariant: a task that computes a response for others waits for nothing, not even its own client: it sends
+//! nothing meanwhile, and what its batch had before is in the side buffer.
 //!
-//! The files: `owned` (what a task is given), `seek` (a call that is looked for in the cache), `write` (what is
-//! written, on its way out), `count` (metrics and log). Here: the task itself, and running methods.
+//! The files: `owned_call` (the calls of a task), `cache_fill` (a call that uses the cache), `output` (sending
+//! what is written), `record` (metrics and log). Here: the task itself, and running methods.
 
 mod cache_fill;
 mod output;
@@ -43,104 +44,107 @@ use crate::response_channel::{ResponseReceiver, ResponseSender, response_channel
 use cache_fill::PendingFill;
 pub(crate) use owned_call::{CachePolicy, OwnedCall, TaskInfo};
 
-/// The calls of one body on their way.
+/// The calls of one body while they run.
 pub(crate) struct CallTask {
     node: Arc<Node>,
     info: TaskInfo,
     calls: std::vec::IntoIter<OwnedCall>,
     answered: usize,
-    /// Calls that were refused because there is too much to do.
+    /// Calls that were refused because of overload.
     overloaded: usize,
-    /// Written and not sent yet.
+    /// Bytes that are written and not sent yet.
     out: Vec<u8>,
     active: Option<ActiveCall>,
     sender: ResponseSender,
-    /// Everything is written, if not sent.
+    /// Everything is written, but may not be sent yet.
     is_closed: bool,
-    /// The answer is collected for the cache instead of sent piece by piece.
+    /// Collects the response for the cache instead of sending it in chunks.
     builder: Option<ResponseBuilder>,
-    /// What was written before `out` and is too much to be sent at once.
+    /// Bytes before `out` that are too many to be sent at once.
     unsent: Option<CollectedResponse>,
-    /// Of a batch: what was written before the answer that is collected.
+    /// In a batch: what was written before the response that is being collected.
     side_buffer: Vec<u8>,
-    /// It is collected, and being coded; for the call of that id.
+    /// Encodes the collected response of the call with that id.
     encoder: Option<(ResponseEncoder, Id)>,
-    /// What is looked for in the cache when the only call is begun.
+    /// The cache lookup to do when the only call starts.
     cache_fill: Option<(CacheableCall, FillTicket<CachedResponse>)>,
-    /// Somebody makes the answer to the call that was begun last.
+    /// Another task is computing the response to the last started call.
     pending_fill: Option<PendingFill>,
-    /// What names the answer if it is long.
+    /// Builds the validator of a long response.
     validator_builder: Option<ValidatorBuilder>,
-    /// What the call is of whose answer is being made, and where it comes from.
+    /// Method and execution path of the active call.
     label: Option<(MethodLabel, ExecutionPath)>,
-    /// Of the call that was begun last.
+    /// Params of the last started call.
     params: Option<Box<str>>,
     stats: ExecutionStats,
     slice_started: Duration,
 }
 
-/// A call whose answer is being made, or copied.
+/// A call whose response is being computed, or copied.
 struct ActiveCall {
     id: Id,
     name: &'static str,
     result: Box<dyn StreamedResult>,
-    /// Where in `out` the reply begins as long as nothing of the result is there.
+    /// Offset in `out` at which the response starts, while nothing of the result is written.
     starts_at: Option<usize>,
 }
 
 impl CallTask {
     pub(crate) fn new(
         node: Arc<Node>,
-        about: TaskInfo,
+        info: TaskInfo,
         calls: Vec<OwnedCall>,
     ) -> (Self, ResponseReceiver) {
-        let asker = &about.context;
-        let (writer, taker) = response_channel(asker.coding, asker.options, asker.request);
+        let context = &info.context;
+        let (sender, receiver) = response_channel(context.coding, context.options, context.request);
         let calls = calls.into_iter();
-        let (out, current, aside, waiting) = (Vec::new(), None, Vec::new(), None);
-        let (answered, overloaded, is_closed, keeping, coder) = (0, 0, false, None, None);
+        let (out, active, side_buffer, pending_fill) = (Vec::new(), None, Vec::new(), None);
+        let (answered, overloaded, is_closed, builder, encoder) = (0, 0, false, None, None);
         let unsent = None;
-        let job = Self {
+        let task = Self {
             node,
-            info: about,
+            info,
             calls,
             answered,
             overloaded,
             out,
-            active: current,
-            sender: writer,
+            active,
+            sender,
             is_closed,
-            builder: keeping,
+            builder,
             unsent,
-            side_buffer: aside,
-            encoder: coder,
+            side_buffer,
+            encoder,
             cache_fill: None,
-            pending_fill: waiting,
+            pending_fill,
             validator_builder: None,
             label: None,
             params: None,
-            stats: ExecutionStats { cache: about.cache, ..ExecutionStats::default() },
+            stats: ExecutionStats { cache: info.cache, ..ExecutionStats::default() },
             slice_started: Duration::ZERO,
         };
-        (job, taker)
+        (task, receiver)
     }
 
-    /// The same for a single call that is looked for in the cache once its turn has come, and made for it.
+    /// The same for a single call that is looked up in the cache when it starts, and may fill it.
     pub(crate) fn with_cache_fill(
         mut self,
-        sought: Option<(CacheableCall, FillTicket<CachedResponse>)>,
+        cache_fill: Option<(CacheableCall, FillTicket<CachedResponse>)>,
     ) -> Self {
-        self.cache_fill = sought;
+        self.cache_fill = cache_fill;
         self
     }
 
-    /// The same for a single call whose answer is to be named though it is long.
-    pub(crate) fn with_validator_builder(mut self, stamper: Option<ValidatorBuilder>) -> Self {
-        self.validator_builder = stamper;
+    /// The same for a single call whose response needs a validator even if it is long.
+    pub(crate) fn with_validator_builder(
+        mut self,
+        validator_builder: Option<ValidatorBuilder>,
+    ) -> Self {
+        self.validator_builder = validator_builder;
         self
     }
 
-    /// Works on until the slice is over; whether there is more.
+    /// Runs until the slice is over; returns whether there is more.
     fn run_slice(&mut self, slice: &TimeSlice<'_>) -> std::io::Result<TaskPoll> {
         if !self.sender.has_capacity() {
             return Ok(TaskPoll::Wait);
@@ -160,16 +164,16 @@ impl CallTask {
                 if !self.sender.has_capacity() {
                     return Ok(TaskPoll::Wait);
                 }
-            } else if let Some(coder) = self.encoder.take() {
-                if let Some(step) = self.encode_chunk(coder)? {
-                    return Ok(step);
+            } else if let Some(encoder) = self.encoder.take() {
+                if let Some(poll) = self.encode_chunk(encoder)? {
+                    return Ok(poll);
                 }
-            } else if let Some(waiting) = self.pending_fill.take() {
-                if let Some(step) = self.poll_fill(waiting) {
-                    return Ok(step);
+            } else if let Some(pending) = self.pending_fill.take() {
+                if let Some(poll) = self.poll_fill(pending) {
+                    return Ok(poll);
                 }
-            } else if let Some(current) = self.active.take() {
-                self.poll_call(current, slice);
+            } else if let Some(active) = self.active.take() {
+                self.poll_call(active, slice);
             } else if let Some(call) = self.calls.next() {
                 self.start_call(call);
             } else {
@@ -189,23 +193,25 @@ impl CallTask {
             self.out.push(if self.answered == 0 { b'[' } else { b',' });
         }
         self.answered += 1;
-        let (id, method, params, way) = match call {
-            OwnedCall::Answered { text, label: subject, outcome } => {
-                self.label = Some((subject, self.path()));
+        let (id, method, params, cache_policy) = match call {
+            OwnedCall::Answered { text, label, outcome } => {
+                self.label = Some((label, self.path()));
                 self.out.extend(text);
                 return self.record_call(outcome);
             }
-            OwnedCall::Run { id, method, params, cache_policy: way } => (id, method, params, way),
+            OwnedCall::Run { id, method, params, cache_policy } => {
+                (id, method, params, cache_policy)
+            }
         };
         (self.label, self.params) = (Some((method.label(), self.path())), params);
-        if let Some((asked, turn)) = self.cache_fill.take() {
-            return self.lookup_or_fill(asked, Some(turn), (id, method), ATTEMPTS_MAX);
+        if let Some((cacheable, ticket)) = self.cache_fill.take() {
+            return self.lookup_or_fill(cacheable, Some(ticket), (id, method), ATTEMPTS_MAX);
         }
-        match way {
+        match cache_policy {
             CachePolicy::Bypass => self.run_method(id, method),
             CachePolicy::LookupFirst => self.lookup(id, method),
             CachePolicy::ByCost => match self.run_if_cheap(method) {
-                Some(answer) => self.accept_result(answer, id, method),
+                Some(result) => self.accept_result(result, id, method),
                 None => self.lookup(id, method),
             },
         }
@@ -219,7 +225,7 @@ impl CallTask {
         ExecutionPath::Pool(self.info.class)
     }
 
-    /// The answer to a call that would not come to the pool if it were alone: of others none is made.
+    /// The result of a call that would run without the pool if it were single; `None` for any other call.
     fn run_if_cheap(&self, method: MethodRef) -> Option<MethodResult> {
         let params = self.params();
         let mut budget = InlineBudget::new(&self.node);
@@ -239,23 +245,24 @@ impl CallTask {
     fn run_method(&mut self, id: Id, method: MethodRef) {
         let params = self.params();
         let request = self.info.context.request;
-        let before = self.validator_builder.as_ref().and_then(|stamper| stamper.build(&self.node));
-        let answer =
+        let before = self.validator_builder.as_ref().and_then(|builder| builder.build(&self.node));
+        let result =
             catch_panic(method.name, request, || (method.run)(&self.node, params)).flatten();
-        // The view was taken in between.
-        let after = self.validator_builder.take().and_then(|stamper| stamper.build(&self.node));
-        let stamps = before.zip(after).map(|((before, _), (after, _))| (before, after));
-        self.sender
-            .set_validator(stamps.filter(|(before, after)| before == after).map(|(it, _)| it));
-        self.accept_result(answer, id, method);
+        // The method took its view between the two.
+        let after = self.validator_builder.take().and_then(|builder| builder.build(&self.node));
+        let validators = before.zip(after).map(|((before, _), (after, _))| (before, after));
+        self.sender.set_validator(
+            validators.filter(|(before, after)| before == after).map(|(validator, _)| validator),
+        );
+        self.accept_result(result, id, method);
     }
 
-    /// Takes what a method gave.
-    fn accept_result(&mut self, answer: MethodResult, id: Id, method: MethodRef) {
-        match answer.map(methods::MethodOutput::into_kind) {
+    /// Accepts the result of a method.
+    fn accept_result(&mut self, result: MethodResult, id: Id, method: MethodRef) {
+        match result.map(methods::MethodOutput::into_kind) {
             Err(err) => self.refuse(&err, &id),
             Ok(OutputKind::Full(bytes)) => {
-                // Nearly every body is one call, whose answer is then not copied.
+                // Nearly every body is one call, whose result is not copied then.
                 if self.out.is_empty() {
                     self.out = bytes;
                 } else {
@@ -263,37 +270,32 @@ impl CallTask {
                 }
                 self.close_response(id);
             }
-            Ok(OutputKind::Streamed(pieces)) => {
-                let begins_at = Some(self.out.len());
+            Ok(OutputKind::Streamed(result)) => {
+                let starts_at = Some(self.out.len());
                 self.out.extend_from_slice(methods::PREFIX);
-                self.active = Some(ActiveCall {
-                    id,
-                    name: method.name,
-                    result: pieces,
-                    starts_at: begins_at,
-                });
+                self.active = Some(ActiveCall { id, name: method.name, result, starts_at });
             }
         }
     }
 
-    fn poll_call(&mut self, mut current: ActiveCall, slice: &TimeSlice<'_>) {
-        let (before, touched) = (self.out.len(), current.result.records_visited());
-        let (name, request) = (current.name, self.info.context.request);
-        let wrote =
-            catch_panic(name, request, || current.result.write(slice, &mut self.out)).flatten();
-        self.stats.records_visited += current.result.records_visited() - touched;
+    fn poll_call(&mut self, mut active: ActiveCall, slice: &TimeSlice<'_>) {
+        let (before, visited) = (self.out.len(), active.result.records_visited());
+        let (name, request) = (active.name, self.info.context.request);
+        let written =
+            catch_panic(name, request, || active.result.write(slice, &mut self.out)).flatten();
+        self.stats.records_visited += active.result.records_visited() - visited;
         if self.out.len() > before {
-            current.starts_at = if wrote.is_ok() { None } else { current.starts_at };
+            active.starts_at = if written.is_ok() { None } else { active.starts_at };
         }
-        match (wrote, current.starts_at) {
-            (Ok(StreamState::More), _) => self.active = Some(current),
-            (Ok(StreamState::Done), _) => self.close_response(current.id),
-            (Err(err), Some(begins_at)) => {
-                self.out.truncate(begins_at);
-                self.refuse(&err, &current.id);
+        match (written, active.starts_at) {
+            (Ok(StreamState::More), _) => self.active = Some(active),
+            (Ok(StreamState::Done), _) => self.close_response(active.id),
+            (Err(err), Some(starts_at)) => {
+                self.out.truncate(starts_at);
+                self.refuse(&err, &active.id);
             }
-            // Part of it may be gone already: the pool ends the task, and with it the connection.
-            (Err(err), None) => panic!("an answer failed after it had begun: {err}"),
+            // A part may have been sent already: the pool ends the task, which closes the connection.
+            (Err(err), None) => panic!("a response failed after it had started: {err}"),
         }
     }
 }
@@ -307,11 +309,11 @@ impl Task for CallTask {
         self.stats.slices += 1;
         let waited = self.slice_started.saturating_sub(self.info.context.arrived);
         self.stats.waited.get_or_insert(waited);
-        let step = self.run_slice(slice).unwrap_or_else(|err| panic!("compress an answer: {err}"));
+        let poll = self.run_slice(slice).unwrap_or_else(|err| panic!("compress a response: {err}"));
         if !self.is_closed {
             self.stats.ran += self.node.pool.now().saturating_sub(self.slice_started);
         }
-        step
+        poll
     }
 
     fn on_end(&mut self, why: TaskEnd) {
@@ -323,9 +325,9 @@ impl Task for CallTask {
         };
         self.slice_started = self.node.pool.now();
         self.record_call(outcome);
-        let lane = self.path();
+        let path = self.path();
         for call in std::mem::take(&mut self.calls) {
-            self.label = Some((call.label(), lane));
+            self.label = Some((call.label(), path));
             self.record_call(outcome);
         }
         if !self.is_closed {

@@ -1,8 +1,9 @@
-//! What a task has written on its way out: sent piece by piece, or collected whole for the cache.
+//! Sends what a task has written in chunks, or collects it for the cache.
 //!
-//! Bounds: a piece is of about [`RESULT_CHUNK_BYTES`]; those of [`crate::held`] for what is collected.
-//! Invariant: nothing is sent of an answer before all of it that can fail has not failed.
-//! Not here: the way to the client ([`crate::outlet`]), coding ([`crate::kept`]).
+//! Bounds: a chunk has about [`RESULT_CHUNK_BYTES`]; a collected response has the limits of
+//! [`crate::memory_budget`].
+//! Invariant: a response is sent only after its last fallible step has succeeded.
+//! Not here: the channel to the client ([`crate::response_channel`]), encoding ([`crate::cached_response`]).
 
 use pool::TaskPoll;
 
@@ -16,9 +17,9 @@ use crate::methods::{self, RESULT_CHUNK_BYTES};
 use crate::metrics::Outcome;
 
 impl CallTask {
-    /// Whether what is written can no longer become an error.
+    /// Whether the written bytes can no longer be replaced by an error.
     pub(super) fn may_send(&self) -> bool {
-        self.active.as_ref().is_none_or(|current| current.starts_at.is_none())
+        self.active.as_ref().is_none_or(|active| active.starts_at.is_none())
     }
 
     fn send(&mut self, is_last: bool) -> std::io::Result<()> {
@@ -32,11 +33,11 @@ impl CallTask {
         self.sender.write(std::mem::take(&mut self.out), is_last)
     }
 
-    /// Passes a piece on that is written: to what is collected for the cache, or to be sent. An answer that
-    /// turns out not to be kept is sent as any other.
+    /// Collects the written chunk for the cache, or sends it. A response that turns out not to be cacheable is
+    /// sent as any other.
     pub(super) fn flush_chunk(&mut self) -> std::io::Result<()> {
         let collected = match self.builder.take() {
-            Some(keeping) => keeping.collect(std::mem::take(&mut self.out)),
+            Some(builder) => builder.collect(std::mem::take(&mut self.out)),
             None if self.out.len() <= 2 * RESULT_CHUNK_BYTES => return self.send(false),
             None => {
                 let mut collected = CollectedResponse::new(
@@ -49,27 +50,27 @@ impl CallTask {
             }
         };
         match collected {
-            Ok(keeping) => self.builder = Some(keeping),
+            Ok(builder) => self.builder = Some(builder),
             Err((why, unsent)) => {
                 self.stats.cache = why.name();
                 self.unsent = Some(unsent);
-                let aside = std::mem::take(&mut self.side_buffer);
-                if !aside.is_empty() {
-                    self.stats.bytes += aside.len() as u64;
-                    self.sender.write(aside, false)?;
+                let side_buffer = std::mem::take(&mut self.side_buffer);
+                if !side_buffer.is_empty() {
+                    self.stats.bytes += side_buffer.len() as u64;
+                    self.sender.write(side_buffer, false)?;
                 }
             }
         }
-        // The next piece will be as long, and a little more.
+        // The next chunk will be about as long.
         self.out.reserve(RESULT_CHUNK_BYTES + RESULT_CHUNK_BYTES / 8);
         Ok(())
     }
 
-    /// Sends the next piece of what is to go before `out`.
+    /// Sends the next chunk of what comes before `out`.
     pub(super) fn drain_collected(&mut self, mut unsent: CollectedResponse) -> std::io::Result<()> {
-        if let Some(piece) = unsent.pop(RESULT_CHUNK_BYTES) {
-            self.stats.bytes += piece.len() as u64;
-            self.sender.write(piece.into(), false)?;
+        if let Some(chunk) = unsent.pop(RESULT_CHUNK_BYTES) {
+            self.stats.bytes += chunk.len() as u64;
+            self.sender.write(chunk.into(), false)?;
         }
         if !unsent.is_empty() {
             self.unsent = Some(unsent);
@@ -77,7 +78,7 @@ impl CallTask {
         Ok(())
     }
 
-    /// An error is not kept: who asks next may get more.
+    /// Writes an error. Errors are not cached: the next request may succeed.
     pub(super) fn refuse(&mut self, err: &RpcError, id: &Id) {
         self.builder = None;
         self.restore_side_buffer();
@@ -86,7 +87,7 @@ impl CallTask {
         self.record_call(Outcome::Refused(err.code));
     }
 
-    /// Puts what the batch had before before what is written, which is little.
+    /// Puts the side buffer before `out`, which is short at this point.
     fn restore_side_buffer(&mut self) {
         if !self.side_buffer.is_empty() {
             let written = std::mem::replace(&mut self.out, std::mem::take(&mut self.side_buffer));
@@ -94,31 +95,32 @@ impl CallTask {
         }
     }
 
-    /// The result is whole. One that is kept goes on without the id.
+    /// Closes the response to a complete result. For the cache it is encoded without the id.
     pub(super) fn close_response(&mut self, id: Id) {
-        if let Some(keeping) = self.builder.take() {
+        if let Some(builder) = self.builder.take() {
             if !self.info.is_batch {
-                self.stats.bytes += keeping.bytes() + self.out.len() as u64;
+                self.stats.bytes += builder.bytes() + self.out.len() as u64;
             }
-            let coder = keeping.into_encoder(std::mem::take(&mut self.out));
-            let coder = coder.unwrap_or_else(|err| panic!("compress an answer: {err}"));
-            self.encoder = Some((coder, id));
+            let encoder = builder.into_encoder(std::mem::take(&mut self.out));
+            let encoder = encoder.unwrap_or_else(|err| panic!("compress a response: {err}"));
+            self.encoder = Some((encoder, id));
             return;
         }
         methods::close_response(&mut self.out, &id);
         self.record_call(Outcome::Succeeded);
     }
 
-    /// Codes a piece of what is kept, and sends it when that was the last; of a batch it is then copied out.
+    /// Encodes a chunk of a collected response. After the last one the response is sent, or copied into its
+    /// batch.
     pub(super) fn encode_chunk(
         &mut self,
-        (mut coder, id): (ResponseEncoder, Id),
+        (mut encoder, id): (ResponseEncoder, Id),
     ) -> std::io::Result<Option<TaskPoll>> {
-        if coder.encode_chunk()? {
-            self.encoder = Some((coder, id));
+        if encoder.encode_chunk()? {
+            self.encoder = Some((encoder, id));
             return Ok(None);
         }
-        let (entry, slot) = coder.finish();
+        let (entry, slot) = encoder.finish();
         if self.info.is_batch {
             self.restore_side_buffer();
             self.start_copy(CacheHit { entry, slot }, id);

@@ -1,6 +1,6 @@
-//! What a task is given: calls that own what they need, and what their body is.
+//! The input of a task: calls that own their data, and facts about their body.
 //!
-//! Not here: what is to be done with a call (`dispatch`).
+//! Not here: how a call is run (`dispatch`).
 
 use pool::Class as PoolClass;
 
@@ -10,22 +10,22 @@ use crate::metrics::{MethodLabel, Outcome};
 use crate::params::Params;
 use crate::request_context::RequestContext;
 
-/// A call that owns what it needs.
+/// A call that owns its data.
 pub(crate) enum OwnedCall {
-    /// The reply is there already.
+    /// It has its response already.
     Answered { text: Vec<u8>, label: MethodLabel, outcome: Outcome },
     /// To be run.
     Run { id: Id, method: MethodRef, params: Option<Box<str>>, cache_policy: CachePolicy },
 }
 
-/// What comes before a call is run.
+/// Whether a call is looked up in the cache before it runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CachePolicy {
-    /// Nothing: it is cheap, or was looked for.
+    /// No lookup: the call is cheap, or was looked up already.
     Bypass,
-    /// It is looked for in the cache.
+    /// The call is looked up in the cache.
     LookupFirst,
-    /// The one or the other, by what it costs.
+    /// `Bypass` if the call turns out to be cheap, else `LookupFirst`.
     ByCost,
 }
 
@@ -41,19 +41,19 @@ impl OwnedCall {
 
     pub(crate) fn label(&self) -> MethodLabel {
         match self {
-            Self::Answered { label: subject, .. } => *subject,
+            Self::Answered { label, .. } => *label,
             Self::Run { method, .. } => method.label(),
         }
     }
 }
 
-/// What a body is, beside its calls.
+/// Facts about a body other than its calls.
 #[derive(Clone, Copy)]
 pub(crate) struct TaskInfo {
     pub(crate) context: RequestContext,
     pub(crate) class: PoolClass,
-    /// What came of looking into the cache, for the log.
+    /// Outcome of the cache lookup, for the log.
     pub(crate) cache: &'static str,
-    /// Whether answers are in an array.
+    /// Whether the responses are in an array.
     pub(crate) is_batch: bool,
 }
