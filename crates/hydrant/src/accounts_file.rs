@@ -1,8 +1,8 @@
-//! Accounts and programs of genesis, from files as the Solana CLI writes them.
+//! Accounts and programs of genesis, from files in the formats of the Solana CLI.
 //!
-//! Bounds: a file of an account 16 MiB, its data 10 MiB (Solana's own bound), 8 KiB of base58 text,
-//! whose decoding takes the square of its length. A program's file leaves room for its metadata within
-//! 10 MiB. A directory is read one file at a time; what is kept of it meanwhile is the files' names.
+//! Bounds: an account's file 16 MiB, its data 10 MiB (Solana's own bound), base58 text 8 KiB, because its decoding
+//! takes the square of its length. A program and its metadata fit into 10 MiB. A directory is read one file at a
+//! time; only the files' names are held in memory.
 
 use std::ffi::OsString;
 use std::fs;
@@ -30,7 +30,7 @@ const FILE_BYTES_MAX: u64 = 16 << 20;
 const BASE58_CHARS_MAX: usize = 8 << 10;
 /// Bytes of a program's ELF: the account that holds it has 45 bytes of metadata before it.
 const ELF_BYTES_MAX: u64 = (10 << 20) - 45;
-/// Bytes of a keypair's file: 64 numbers, however they are spaced.
+/// Bytes of a keypair's file: 64 numbers, with any spacing.
 const KEYPAIR_BYTES_MAX: u64 = 16 << 10;
 
 /// What `solana account --output json` writes.
@@ -51,16 +51,16 @@ pub(crate) fn address_or_keypair(text: &str) -> Result<Pubkey> {
     Ok(read_keypair(path)?.pubkey())
 }
 
-/// One account; `given` is its address, or "-" for the one in the file.
-pub(crate) fn account(given: &str, path: &Path) -> Result<GenesisAccount> {
+/// One account; `address` is an address, a keypair file, or "-" for the address in the file.
+pub(crate) fn account(address: &str, path: &Path) -> Result<GenesisAccount> {
     let text = input_file::read(path, FILE_BYTES_MAX)?;
     let file: AccountFile = serde_json::from_slice(&text).with_context(|| {
-        format!("{}: not as `solana account --output json` writes it", path.display())
+        format!("{}: not in the format of `solana account --output json`", path.display())
     })?;
-    let address = match given {
+    let address = match address {
         "-" => Pubkey::from_str(&file.pubkey)
             .with_context(|| format!("{}: pubkey {:?}", path.display(), file.pubkey))?,
-        given => address_or_keypair(given)?,
+        address => address_or_keypair(address)?,
     };
     let UiAccount { lamports, data, owner, executable, rent_epoch, space: _ } = file.account;
     let owner =
@@ -73,26 +73,26 @@ pub(crate) fn account(given: &str, path: &Path) -> Result<GenesisAccount> {
         executable,
         rent_epoch,
     });
-    let given = GenesisAccount { address, account };
-    localnet::check_account(&given).with_context(|| path.display().to_string())?;
-    Ok(given)
+    let genesis_account = GenesisAccount { address, account };
+    localnet::check_account(&genesis_account).with_context(|| path.display().to_string())?;
+    Ok(genesis_account)
 }
 
-/// The data of an account, of which no more is unpacked than an account may have.
+/// The data of an account. At most one byte more than an account may have is decompressed.
 fn decode(data: &UiAccountData) -> Result<Vec<u8>> {
     let bytes = match data {
         UiAccountData::LegacyBinary(text) => base58(text)?,
         UiAccountData::Binary(text, encoding) => match encoding {
             UiAccountEncoding::Base58 | UiAccountEncoding::Binary => base58(text)?,
             UiAccountEncoding::Base64 => BASE64_STANDARD.decode(text)?,
-            UiAccountEncoding::Base64Zstd => unpack(&BASE64_STANDARD.decode(text)?)?,
-            UiAccountEncoding::JsonParsed => anyhow::bail!("is jsonParsed: write it as base64"),
+            UiAccountEncoding::Base64Zstd => decompress(&BASE64_STANDARD.decode(text)?)?,
+            UiAccountEncoding::JsonParsed => anyhow::bail!("is jsonParsed: use base64"),
         },
-        UiAccountData::Json(_) => anyhow::bail!("is jsonParsed: write it as base64"),
+        UiAccountData::Json(_) => anyhow::bail!("is jsonParsed: use base64"),
     };
     ensure!(
         bytes.len() <= DATA_BYTES_MAX,
-        "has {} bytes, an account at most {DATA_BYTES_MAX}",
+        "has {} bytes, the maximum is {DATA_BYTES_MAX}",
         bytes.len()
     );
     Ok(bytes)
@@ -101,25 +101,25 @@ fn decode(data: &UiAccountData) -> Result<Vec<u8>> {
 fn base58(text: &str) -> Result<Vec<u8>> {
     ensure!(
         text.len() <= BASE58_CHARS_MAX,
-        "is base58 of {} characters, at most {BASE58_CHARS_MAX}: write it as base64",
+        "has {} characters of base58, the maximum is {BASE58_CHARS_MAX}: use base64",
         text.len()
     );
     Ok(bs58::decode(text).into_vec()?)
 }
 
-/// Unpacks zstd, one byte past the bound at most.
-fn unpack(packed: &[u8]) -> Result<Vec<u8>> {
+/// Decompresses zstd, at most one byte more than the bound.
+fn decompress(compressed: &[u8]) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    let unpacker = zstd::stream::read::Decoder::with_buffer(packed)?;
-    unpacker.take(DATA_BYTES_MAX as u64 + 1).read_to_end(&mut bytes)?;
+    let decoder = zstd::stream::read::Decoder::with_buffer(compressed)?;
+    decoder.take(DATA_BYTES_MAX as u64 + 1).read_to_end(&mut bytes)?;
     ensure!(
         bytes.len() <= DATA_BYTES_MAX,
-        "unpacks to more than {DATA_BYTES_MAX} bytes, the most that an account has"
+        "decompresses to more than {DATA_BYTES_MAX} bytes, the maximum of an account"
     );
     Ok(bytes)
 }
 
-/// The accounts of directories, in the order of the files' names, each read when it is asked for.
+/// The accounts of directories, in the order of the files' names. Each file is read when the iterator reaches it.
 pub(crate) fn account_dirs(dirs: &[PathBuf]) -> impl Iterator<Item = Result<GenesisAccount>> {
     dirs.iter().flat_map(|dir| match names(dir) {
         Ok(names) => {
@@ -144,7 +144,7 @@ fn names(dir: &Path) -> Result<Vec<OsString>> {
     Ok(names)
 }
 
-/// A program; `authority` is given for one that can be upgraded.
+/// A program. It can be upgraded if it has an `authority` other than "none".
 pub(crate) fn program(id: &str, path: &Path, authority: Option<&str>) -> Result<GenesisProgram> {
     let elf = input_file::read(path, ELF_BYTES_MAX).context("program")?;
     let loader = match authority {
@@ -178,58 +178,58 @@ mod tests {
     }
 
     fn data(text: &str) -> Vec<u8> {
-        check(text, "-").expect("a good file").account.data().to_vec()
+        check(text, "-").expect("a valid file").account.data().to_vec()
     }
 
     fn refusal(text: &str) -> String {
-        format!("{:#}", check(text, "-").expect_err("a bad file"))
+        format!("{:#}", check(text, "-").expect_err("an invalid file"))
     }
 
     fn zstd(bytes: usize) -> String {
-        let mut packer = zstd::Encoder::new(Vec::new(), 1).expect("a packer");
+        let mut encoder = zstd::Encoder::new(Vec::new(), 1).expect("an encoder");
         let zeros = vec![0; 1 << 20];
         for at in (0..bytes).step_by(zeros.len()) {
-            packer.write_all(&zeros[..zeros.len().min(bytes - at)]).expect("memory takes it");
+            encoder.write_all(&zeros[..zeros.len().min(bytes - at)]).expect("it is written");
         }
-        BASE64_STANDARD.encode(packer.finish().expect("memory takes it"))
+        BASE64_STANDARD.encode(encoder.finish().expect("it is written"))
     }
 
     #[test]
-    fn an_account_file_is_read_as_the_cli_writes_it() {
-        let read = check(FILE, "-").expect("a good file");
+    fn an_account_file_of_the_cli_is_read() {
+        let read = check(FILE, "-").expect("a valid file");
         assert_eq!(read.address.to_string(), "Vote111111111111111111111111111111111111111");
         assert_eq!((read.account.data(), read.account.lamports()), (&[1, 2, 3][..], 7));
-        let given = "Memo1UhkJRfHyvLMcVucJwxXeuD728EqVDDwQDxFMNo";
-        assert_eq!(check(FILE, given).expect("a good file").address.to_string(), given);
+        let address = "Memo1UhkJRfHyvLMcVucJwxXeuD728EqVDDwQDxFMNo";
+        assert_eq!(check(FILE, address).expect("a valid file").address.to_string(), address);
         assert_eq!(data(&with_data("Ldp", "base58")), [1, 2, 3]);
         assert_eq!(data(&FILE.replace(r#"["AQID","base64"]"#, r#""Ldp""#)), [1, 2, 3]);
         assert_eq!(data(&with_data(&zstd(5), "base64+zstd")), [0; 5]);
     }
 
     #[test]
-    fn a_bad_account_file_is_refused_by_name() {
-        assert!(refusal("{}").contains("account.json: not as `solana account --output json`"));
+    fn an_invalid_account_file_is_refused_by_name() {
+        assert!(refusal("{}").contains("account.json: not in the format of `solana account"));
         assert!(refusal(&FILE.replace("AQID", "***")).contains("account.json: the account's data"));
         assert!(refusal(&FILE.replace("Vote111", "0OIl")).contains("account.json: pubkey"));
         assert!(refusal(&FILE.replace(":\"1111", ":\"0OIl")).contains("account.json: owner"));
         let parsed = FILE
             .replace(r#"["AQID","base64"]"#, r#"{"program":"spl-token","parsed":{},"space":165}"#);
-        assert!(refusal(&parsed).contains("is jsonParsed: write it as base64"));
+        assert!(refusal(&parsed).contains("is jsonParsed: use base64"));
     }
 
     #[test]
-    fn data_is_at_most_ten_mebibytes_however_it_is_written() {
+    fn data_is_at_most_ten_mebibytes_in_any_encoding() {
         let bytes = DATA_BYTES_MAX;
         let plain = |bytes: usize| with_data(&BASE64_STANDARD.encode(vec![0; bytes]), "base64");
         assert_eq!(data(&plain(bytes)).len(), bytes);
-        let said = refusal(&plain(bytes + 1));
-        assert!(said.contains("has 10485761 bytes, an account at most 10485760"), "{said}");
+        let message = refusal(&plain(bytes + 1));
+        assert!(message.contains("has 10485761 bytes, the maximum is 10485760"), "{message}");
         assert_eq!(data(&with_data(&zstd(bytes), "base64+zstd")).len(), bytes);
-        // The rest of it is not unpacked.
-        let said = refusal(&with_data(&zstd(64 << 20), "base64+zstd"));
-        assert!(said.contains("unpacks to more than 10485760 bytes"), "{said}");
-        let said = refusal(&plain(FILE_BYTES_MAX as usize));
-        assert!(said.contains("at most 16777216"), "{said}");
+        // The rest is not decompressed.
+        let message = refusal(&with_data(&zstd(64 << 20), "base64+zstd"));
+        assert!(message.contains("decompresses to more than 10485760 bytes"), "{message}");
+        let message = refusal(&plain(FILE_BYTES_MAX as usize));
+        assert!(message.contains("the maximum is 16777216"), "{message}");
     }
 
     #[test]
@@ -237,12 +237,12 @@ mod tests {
         let text = |chars: usize| with_data(&"2".repeat(chars), "base58");
         assert!(!data(&text(BASE58_CHARS_MAX)).is_empty());
         // A million characters would take minutes.
-        let said = refusal(&text(1_000_000));
-        assert!(said.contains("base58 of 1000000 characters, at most 8192: write it as base64"));
+        let message = refusal(&text(1_000_000));
+        assert!(message.contains("1000000 characters of base58, the maximum is 8192: use base64"));
     }
 
     #[test]
-    fn a_directory_is_read_in_the_order_of_names_and_its_first_bad_file_is_named() {
+    fn a_directory_is_read_in_the_order_of_names_and_its_first_invalid_file_is_reported() {
         let dir = tempfile::tempdir().expect("a directory");
         for (name, lamports) in [("b.json", 2), ("a.json", 1), ("c.txt", 9), ("d.json", 3)] {
             let text = FILE.replace("\"lamports\":7", &format!("\"lamports\":{lamports}"));
@@ -251,19 +251,19 @@ mod tests {
         let dirs = [dir.path().to_path_buf()];
         let lamports = |read: Result<GenesisAccount>| read.map(|it| it.account.lamports());
         let all: Result<Vec<u64>> = account_dirs(&dirs).map(lamports).collect();
-        assert_eq!(all.expect("good files"), [1, 2, 3]);
-        fs::create_dir(dir.path().join("c.json")).expect("it is made");
+        assert_eq!(all.expect("valid files"), [1, 2, 3]);
+        fs::create_dir(dir.path().join("c.json")).expect("it is created");
         let mut read = account_dirs(&dirs).map(lamports);
         assert!(read.by_ref().take(2).all(|read| read.is_ok()));
-        let bad = read.next().and_then(Result::err).expect("a directory is no file");
-        assert!(bad.to_string().contains("c.json: a directory"), "{bad}");
+        let err = read.next().and_then(Result::err).expect("a directory is not a file");
+        assert!(err.to_string().contains("c.json: a directory"), "{err}");
         let none = [PathBuf::from("/nowhere")];
         let err = account_dirs(&none).next().and_then(Result::err).expect("no such directory");
         assert!(err.to_string().contains("--account-dir /nowhere"), "{err}");
     }
 
     #[test]
-    fn a_program_leaves_room_for_its_metadata() {
+    fn a_program_and_its_metadata_fit_into_an_account() {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("program.so");
         let id = Pubkey::new_from_array([7; 32]).to_string();
@@ -271,6 +271,6 @@ mod tests {
         assert!(program(&id, &path, None).is_ok());
         fs::write(&path, vec![0; ELF_BYTES_MAX as usize + 1]).expect("it is written");
         let err = format!("{:#}", program(&id, &path, None).expect_err("it is too long"));
-        assert!(err.contains("10485716 bytes, at most 10485715"), "{err}");
+        assert!(err.contains("10485716 bytes, the maximum is 10485715"), "{err}");
     }
 }

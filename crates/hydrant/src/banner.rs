@@ -1,4 +1,4 @@
-//! What is said once when the node is ready: where it answers and who it is.
+//! The banner that is printed when the node is ready: its addresses and identity.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -11,11 +11,11 @@ use solana_pubkey::Pubkey;
 
 use crate::memory_report::MemoryLine;
 
-/// What a user needs to know first.
+/// The facts that a user needs first.
 pub(crate) struct Banner<'a> {
     pub(crate) cluster: &'a ClusterInfo,
     pub(crate) mint: Option<Pubkey>,
-    /// Whether the mint is a wallet that was given or found.
+    /// Whether the mint is a wallet from `--mint` or the Solana CLI.
     pub(crate) has_wallet: bool,
     pub(crate) ledger: Option<&'a Path>,
     pub(crate) rpc: SocketAddr,
@@ -34,7 +34,7 @@ impl fmt::Display for Banner<'_> {
         writeln!(f, "  TPU        {} (QUIC)", self.tpu)?;
         match self.ledger {
             Some(dir) => writeln!(f, "  Ledger     {}", dir.display())?,
-            None => writeln!(f, "  Ledger     in memory (--ledger DIR keeps it)")?,
+            None => writeln!(f, "  Ledger     in memory (use --ledger DIR to store it)")?,
         }
         writeln!(f, "  Memory     {}", MemoryLine(self.usage))?;
         writeln!(f, "  Genesis    {}", cluster.genesis_hash)?;
@@ -42,8 +42,8 @@ impl fmt::Display for Banner<'_> {
         writeln!(f, "  Vote       {}", cluster.vote_account)?;
         writeln!(f, "  Faucet     {}", cluster.faucet)?;
         if let Some(mint) = self.mint {
-            let whose = if self.has_wallet { "" } else { " (no wallet: its key is not kept)" };
-            writeln!(f, "  Mint       {mint}{whose}")?;
+            let note = if self.has_wallet { "" } else { " (no wallet: its key is not stored)" };
+            writeln!(f, "  Mint       {mint}{note}")?;
         }
         match cluster.slot_ms {
             0 => write!(f, "  Slots      one per transaction"),

@@ -1,8 +1,8 @@
-//! `hydrant bench`: load for any endpoint that speaks Solana's JSON-RPC, and what came of it.
+//! `hydrant bench`: generates load on any Solana JSON-RPC endpoint and reports the results.
 //!
-//! Shape: each suite is measured by itself, run by run; with `--scans` while that many clients scan. A
-//! replay is its own suite. What was measured goes to standard output as a table, and as files if asked.
-//! Not here: how load is offered and counted (`load`).
+//! Shape: each suite is measured alone, run by run; with `--scans` while that number of clients scan. A replay is a
+//! suite of its own. Results go to standard output as a table, and to files if requested.
+//! Not here: how load is generated and counted (`loadgen`).
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -25,33 +25,33 @@ const CLOSED_CONNECTIONS_DEFAULT: usize = 16;
 /// The seed of every generated mix.
 const SEED: u64 = 1;
 
-/// What `hydrant bench` can be told.
+/// The flags of `hydrant bench`.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct BenchFlags {
-    /// The endpoint: http:// or https://, host, port if not the usual one, path if not /.
+    /// The endpoint: http:// or https://, host, optional port, optional path.
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8899")]
     pub(crate) url: String,
-    /// With https: certificates in PEM, of the server or of who signed its [default: those that this
-    /// machine trusts].
+    /// With https: PEM file with the server's certificate or that of its issuer [default: the
+    /// certificates that this machine trusts].
     #[arg(long, value_name = "FILE")]
     pub(crate) ca: Option<PathBuf>,
-    /// What is measured [default: every suite of JSON-RPC that the endpoint has input for].
+    /// Suites to measure [default: every suite of JSON-RPC for which the endpoint has inputs].
     ///
     /// account-info, block, blocks, first-available-block, multiple-accounts, slot, supply,
     /// token-accounts-by-delegate, token-accounts-by-owner, token-supply, transaction,
-    /// transaction-parsed, version, program-accounts; mix: all of them by weight; rest: every route of
-    /// REST that reads, or one of them by its name, such as rest-account. rest-account-unchanged and
-    /// rest-mint-holders-unchanged name the ETag of what they ask for (If-None-Match) and want 304.
+    /// transaction-parsed, version, program-accounts; mix: all of them by weight; rest: every read-only
+    /// route of REST; rest-NAME: one of them, such as rest-account. rest-account-unchanged and
+    /// rest-mint-holders-unchanged send If-None-Match with the current ETag and expect 304.
     #[arg(long, value_name = "SUITE", num_args = 1..)]
     pub(crate) suite: Vec<String>,
-    /// Requests a second, at equal distances whatever the answers do (open loop) [default: as fast as
-    /// answers come (closed loop)].
+    /// Requests per second at equal intervals, independent of responses (open loop) [default: each
+    /// connection sends its next request after a response (closed loop)].
     #[arg(long, value_name = "COUNT")]
     pub(crate) rate: Option<f64>,
     /// Connections [default: 16, and 64 with --rate or --replay].
     #[arg(long, value_name = "COUNT")]
     pub(crate) connections: Option<usize>,
-    /// Threads that offer the load.
+    /// Threads that generate the load.
     #[arg(long, value_name = "COUNT", default_value_t = 1)]
     pub(crate) threads: usize,
     /// Seconds of each run.
@@ -60,39 +60,40 @@ pub(crate) struct BenchFlags {
     /// Seconds before each run that are not counted.
     #[arg(long, value_name = "SECONDS", default_value_t = 1.0)]
     pub(crate) warm_up: f64,
-    /// Runs; the median and the spread are told.
+    /// Number of runs; the median and the spread are reported.
     #[arg(long, value_name = "COUNT", default_value_t = 3)]
     pub(crate) runs: usize,
-    /// Seconds after which an answer is given up.
+    /// Seconds after which a request times out.
     #[arg(long, value_name = "SECONDS", default_value_t = 10.0)]
     pub(crate) timeout: f64,
-    /// Clients that scan in a closed loop meanwhile: getProgramAccounts of all of --program, or of the
-    /// token program, each time with another dataSlice, so that no cache has the answer.
+    /// Clients that scan in a closed loop at the same time: getProgramAccounts for all accounts of
+    /// --program or of the token program, each time with another dataSlice, so that no cache has the
+    /// response.
     #[arg(long, value_name = "COUNT", default_value_t = 0)]
     pub(crate) scans: usize,
-    /// An account, mint or owner to ask for [default: found out from the node]. May be given more than
-    /// once.
+    /// An account, mint or owner to request [default: discovered from the node]. Can be repeated.
     #[arg(long, value_name = "PUBKEY", num_args = 1..)]
     pub(crate) address: Vec<String>,
-    /// The program of program-accounts and of --scans [default: the token program, for program-accounts
-    /// owner by owner].
+    /// The program for program-accounts and --scans [default: the token program; program-accounts then
+    /// requests one owner at a time].
     #[arg(long, value_name = "PUBKEY")]
     pub(crate) program: Option<String>,
-    /// The server's process, if it runs here: its CPU time and memory are told, too.
+    /// The server's process, if it runs on this machine: its CPU time and memory are reported too.
     #[arg(long, value_name = "PID")]
     pub(crate) pid: Option<u32>,
-    /// Replay this log of requests: lines of {"at_ms": 0, "body": {...}} or {"at_ms": 0, "path": "/"}. The log says
-    /// what is asked, when and for how long.
+    /// Replay this log of requests: lines of {"at_ms": 0, "body": {...}} or {"at_ms": 0, "path": "/"}. The log
+    /// defines the requests, their times and the duration.
     #[arg(
         long,
         value_name = "FILE",
         conflicts_with_all = ["suite", "rate", "duration", "warm_up", "scans", "address", "program"]
     )]
     pub(crate) replay: Option<PathBuf>,
-    /// With --replay: so many times as fast as it was recorded.
+    /// With --replay: factor of the recorded speed.
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0, requires = "replay")]
     pub(crate) speed: f64,
-    /// Write a mix of the suites of JSON-RPC, --rate a second for --duration, to this file as a log, and end.
+    /// Write a mix of the suites of JSON-RPC, --rate per second for --duration, to this file as a log, and
+    /// exit.
     #[arg(
         long,
         value_name = "FILE",
@@ -102,52 +103,54 @@ pub(crate) struct BenchFlags {
         ]
     )]
     pub(crate) generate: Option<PathBuf>,
-    /// Write what was measured to this file as JSON.
+    /// Write the results to this file as JSON.
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
-    /// Write what was measured to this file as one HTML page with plots.
+    /// Write the results to this file as one HTML page with plots.
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
 }
 
-/// What is measured.
+/// What a measurement requests.
 enum Target {
     Suite(Suite),
     Mix,
     Rest(RestSuite),
 }
 
-/// Measures, and tells.
+/// Measures and reports.
 pub(crate) fn run(flags: &BenchFlags) -> Result<()> {
     check(flags)?;
     let endpoint = Endpoint::parse_trusting(&flags.url, flags.ca.as_deref())?;
     if let Some(path) = &flags.replay {
         return replay(flags, &endpoint, path);
     }
-    let subjects = parse_targets(&flags.suite)?;
-    check_uses(flags, &subjects)?;
+    let targets = parse_targets(&flags.suite)?;
+    check_uses(flags, &targets)?;
     let mut client = Client::open(endpoint.clone())?;
-    let wanted = DiscoveryConfig {
+    let config = DiscoveryConfig {
         addresses: flags.address.clone(),
         program: flags.program.clone(),
         ..DiscoveryConfig::default()
     };
-    let needs = InputKinds::union(subjects.iter().map(Target::required_inputs));
-    let found = Inputs::discover(&mut client, needs, &wanted)?;
+    let kinds = InputKinds::union(targets.iter().map(Target::required_inputs));
+    let inputs = Inputs::discover(&mut client, kinds, &config)?;
     if let Some(path) = &flags.generate {
-        return generate(flags, &subjects, &found, path);
+        return generate(flags, &targets, &inputs, path);
     }
     let mut report = Report::new("hydrant bench", notes(flags));
     let scans = match flags.scans {
         0 => None,
-        clients => Some(Stream::closed_loop("scans", scan_requests(&mut client, &found)?, clients)),
+        clients => {
+            Some(Stream::closed_loop("scans", scan_requests(&mut client, &inputs)?, clients))
+        }
     };
-    for subject in &subjects {
-        let streams = match streams(flags, subject, &mut client, &found, scans.as_ref()) {
+    for target in &targets {
+        let streams = match streams(flags, target, &mut client, &inputs, scans.as_ref()) {
             Ok(streams) => streams,
-            // One that was asked for by name must be there.
-            Err(LoadError::NoInput { suite, why }) if !is_named(flags, subject) => {
-                print_line(&format!("{suite}: left out, {why}"));
+            // A suite that was requested by name must have inputs.
+            Err(LoadError::NoInput { suite, why }) if !is_named(flags, target) => {
+                print_line(&format!("{suite}: skipped, {why}"));
                 continue;
             }
             Err(err) => return Err(err.into()),
@@ -160,38 +163,38 @@ pub(crate) fn run(flags: &BenchFlags) -> Result<()> {
 
 fn check(flags: &BenchFlags) -> Result<()> {
     let is_time = |seconds: f64| seconds.is_finite() && seconds > 0.0 && seconds < 1e6;
-    ensure!(is_time(flags.duration), "--duration {}: seconds above 0", flags.duration);
-    ensure!(is_time(flags.timeout), "--timeout {}: seconds above 0", flags.timeout);
+    ensure!(is_time(flags.duration), "--duration {}: must be more than 0 seconds", flags.duration);
+    ensure!(is_time(flags.timeout), "--timeout {}: must be more than 0 seconds", flags.timeout);
     ensure!(
         flags.warm_up == 0.0 || is_time(flags.warm_up),
-        "--warm-up {}: seconds, at least 0",
+        "--warm-up {}: must be at least 0 seconds",
         flags.warm_up
     );
-    ensure!(flags.runs > 0, "--runs is at least 1");
+    ensure!(flags.runs > 0, "--runs must be at least 1");
     let has_tls = flags.url.starts_with("https://");
-    ensure!(flags.ca.is_none() || has_tls, "--ca: only an https endpoint has a certificate");
+    ensure!(flags.ca.is_none() || has_tls, "--ca requires an https endpoint");
     Ok(())
 }
 
-/// Refuses what would be told for nothing.
-fn check_uses(flags: &BenchFlags, subjects: &[Target]) -> Result<()> {
-    let needs = InputKinds::union(subjects.iter().map(Target::required_inputs));
+/// Refuses flags that would have no effect.
+fn check_uses(flags: &BenchFlags, targets: &[Target]) -> Result<()> {
+    let kinds = InputKinds::union(targets.iter().map(Target::required_inputs));
     ensure!(
-        flags.address.is_empty() || needs.accounts,
-        "--address: none of these suites asks for accounts"
+        flags.address.is_empty() || kinds.accounts,
+        "--address: none of these suites requests accounts"
     );
-    let is_of_program =
+    let uses_program =
         |it: &Target| matches!(it, Target::Mix | Target::Suite(Suite::ProgramAccounts));
     ensure!(
-        flags.program.is_none() || flags.scans > 0 || subjects.iter().any(is_of_program),
-        "--program: neither program-accounts nor mix is measured, and nothing scans (--scans)"
+        flags.program.is_none() || flags.scans > 0 || targets.iter().any(uses_program),
+        "--program: neither program-accounts, mix nor --scans is requested"
     );
-    let rest = subjects.iter().find_map(|subject| match subject {
+    let rest = targets.iter().find_map(|target| match target {
         Target::Rest(suite) => Some(suite.name),
         _ => None,
     });
     if let (Some(_), Some(rest)) = (&flags.generate, rest) {
-        bail!("--generate: {rest} is REST, and a log is made of calls of JSON-RPC alone");
+        bail!("--generate: {rest} is REST, but a generated log has only calls of JSON-RPC");
     }
     Ok(())
 }
@@ -210,53 +213,53 @@ fn parse_targets(names: &[String]) -> Result<Vec<Target>> {
     if names.is_empty() {
         return Ok(Suite::ALL.into_iter().map(Target::Suite).collect());
     }
-    let mut subjects = Vec::new();
+    let mut targets = Vec::new();
     for name in names {
         match (name.as_str(), Suite::parse(name), RestSuite::parse(name)) {
-            ("mix", ..) => subjects.push(Target::Mix),
-            ("rest", ..) => subjects.extend(RestSuite::ALL.iter().copied().map(Target::Rest)),
-            (_, Some(suite), _) => subjects.push(Target::Suite(suite)),
-            (_, _, Some(suite)) => subjects.push(Target::Rest(suite)),
+            ("mix", ..) => targets.push(Target::Mix),
+            ("rest", ..) => targets.extend(RestSuite::ALL.iter().copied().map(Target::Rest)),
+            (_, Some(suite), _) => targets.push(Target::Suite(suite)),
+            (_, _, Some(suite)) => targets.push(Target::Rest(suite)),
             _ => {
                 let suites = Suite::ALL.into_iter().map(Suite::name);
                 let routes = RestSuite::ALL.iter().map(|suite| suite.name);
                 let known: Vec<_> = suites.chain(["mix", "rest"]).chain(routes).collect();
-                bail!("--suite {name}: none of {}", known.join(", "))
+                bail!("--suite {name}: unknown; the suites are {}", known.join(", "))
             }
         }
     }
-    Ok(subjects)
+    Ok(targets)
 }
 
-/// Whether a subject was asked for by its own name.
-fn is_named(flags: &BenchFlags, subject: &Target) -> bool {
-    match subject {
+/// Whether a target was requested by its own name.
+fn is_named(flags: &BenchFlags, target: &Target) -> bool {
+    match target {
         Target::Mix => true,
         Target::Suite(_) => !flags.suite.is_empty(),
         Target::Rest(suite) => flags.suite.iter().any(|name| name == suite.name),
     }
 }
 
-/// The subject's own stream, and that of the scans.
+/// The target's stream, and that of the scans.
 fn streams(
     flags: &BenchFlags,
-    subject: &Target,
+    target: &Target,
     client: &mut Client,
-    found: &Inputs,
+    inputs: &Inputs,
     scans: Option<&Stream>,
 ) -> Result<Vec<Stream>, LoadError> {
-    let (name, requests) = match subject {
-        Target::Suite(suite) => (suite.name(), suite.requests(client, found)?),
-        Target::Mix => ("mix", mix(Suite::ALL, found)?.requests(client.endpoint())),
-        Target::Rest(suite) => (suite.name, suite.requests(client, found)?),
+    let (name, requests) = match target {
+        Target::Suite(suite) => (suite.name(), suite.requests(client, inputs)?),
+        Target::Mix => ("mix", mix(Suite::ALL, inputs)?.requests(client.endpoint())),
+        Target::Rest(suite) => (suite.name, suite.requests(client, inputs)?),
     };
     let stream = Stream::closed_loop(name, requests, connections(flags));
     let arrival = flags.rate.map_or(Arrival::Closed, |rate| Arrival::Open { rate });
     let classifier =
-        if let Target::Rest(suite) = subject { suite.classifier() } else { stream.classifier };
+        if let Target::Rest(suite) = target { suite.classifier() } else { stream.classifier };
     let mut streams = vec![Stream { arrival, classifier, threads: flags.threads, ..stream }];
     if let Some(scans) = scans {
-        streams.push(Stream { name: format!("{name}: scans beside it"), ..scans.clone() });
+        streams.push(Stream { name: format!("{name}: concurrent scans"), ..scans.clone() });
     }
     Ok(streams)
 }
@@ -267,35 +270,35 @@ fn connections(flags: &BenchFlags) -> usize {
     flags.connections.unwrap_or(default)
 }
 
-/// Every suite that the endpoint has input for, by weight; at least one.
-fn mix(suites: impl IntoIterator<Item = Suite>, found: &Inputs) -> Result<Mix, LoadError> {
+/// Every suite for which the endpoint has inputs, by weight; at least one.
+fn mix(suites: impl IntoIterator<Item = Suite>, inputs: &Inputs) -> Result<Mix, LoadError> {
     let mut mix = Mix::new(SEED);
     for suite in suites {
-        match suite.params(found) {
+        match suite.params(inputs) {
             Ok(params) => mix.add(suite.weight(), suite.method(), params),
             Err(LoadError::NoInput { .. }) => {}
             Err(err) => return Err(err),
         }
     }
     if mix.is_empty() {
-        let why = "the endpoint has nothing that these suites could ask for".to_owned();
+        let why = "the endpoint has no inputs for these suites".to_owned();
         return Err(LoadError::NoInput { suite: "mix", why });
     }
     Ok(mix)
 }
 
-fn generate(flags: &BenchFlags, subjects: &[Target], found: &Inputs, path: &Path) -> Result<()> {
-    let suites = subjects.iter().flat_map(|subject| match subject {
+fn generate(flags: &BenchFlags, targets: &[Target], inputs: &Inputs, path: &Path) -> Result<()> {
+    let suites = targets.iter().flat_map(|target| match target {
         Target::Suite(suite) => vec![*suite],
         Target::Mix => Suite::ALL.to_vec(),
-        // They were refused.
+        // `check_uses` refused them.
         Target::Rest(_) => Vec::new(),
     });
-    let rate = flags.rate.context("--generate takes --rate")?;
-    ensure!(rate.is_finite() && rate > 0.0, "--rate {rate}: above 0");
-    let log = mix(suites, found)?.log(rate, Duration::from_secs_f64(flags.duration));
+    let rate = flags.rate.context("--generate requires --rate")?;
+    ensure!(rate.is_finite() && rate > 0.0, "--rate {rate}: must be more than 0");
+    let log = mix(suites, inputs)?.log(rate, Duration::from_secs_f64(flags.duration));
     write_log(path, &log)?;
-    print_line(&format!("{} requests in {}", log.len(), path.display()));
+    print_line(&format!("wrote {} requests to {}", log.len(), path.display()));
     Ok(())
 }
 
@@ -314,12 +317,12 @@ fn plan(
     flags: &BenchFlags,
     endpoint: &Endpoint,
     streams: Vec<Stream>,
-    span: RunLength,
+    run_length: RunLength,
 ) -> LoadPlan {
     LoadPlan {
         endpoint: endpoint.clone(),
         streams,
-        run_length: span,
+        run_length,
         timeout: Some(Duration::from_secs_f64(flags.timeout)),
         process: flags.pid.map(Process),
     }
@@ -338,27 +341,27 @@ fn runs(flags: &BenchFlags, plan: &LoadPlan) -> Result<Vec<Run>> {
 }
 
 fn arrivals(plan: &LoadPlan) -> Vec<String> {
-    let pace = |stream: &Stream| match &stream.arrival {
+    let arrival = |stream: &Stream| match &stream.arrival {
         Arrival::Closed => format!("closed loop, {}", stream.connections),
         Arrival::Open { rate } => format!("{rate}/s, {}", stream.connections),
         Arrival::At(times) => format!("a log of {}, {}", times.len(), stream.connections),
     };
-    plan.streams.iter().map(pace).collect()
+    plan.streams.iter().map(arrival).collect()
 }
 
 fn notes(flags: &BenchFlags) -> Vec<String> {
     let BenchFlags { url, runs, duration, warm_up, timeout, threads, .. } = flags;
     let count = if *runs == 1 { "1 run".to_owned() } else { format!("{runs} runs") };
-    let span = match &flags.replay {
-        Some(_) => format!("at {} times its speed", flags.speed),
-        None => format!("of {duration} s after {warm_up} s that do not count"),
+    let length = match &flags.replay {
+        Some(_) => format!("at {} times the recorded speed", flags.speed),
+        None => format!("of {duration} s after {warm_up} s of warm-up"),
     };
     vec![
         format!(
-            "{url}: {count} {span}; from {threads} thread(s); an answer is given up after {timeout} s"
+            "{url}: {count} {length}; from {threads} thread(s); a request times out after {timeout} s"
         ),
-        "Latencies are of all requests that were due, whatever became of them; with a rate they run \
-         from when a request was due. The median of the runs is told."
+        "Latencies include all requests that were due, failed ones too. With a rate they are measured \
+         from the time at which a request was due. The table shows the median of the runs."
             .to_owned(),
     ]
 }
@@ -376,12 +379,12 @@ fn print_report(flags: &BenchFlags, report: &Report) -> Result<()> {
     check_results(report)
 }
 
-/// An error if any of what was to be measured was not.
+/// An error if a suite has no successful response.
 fn check_results(report: &Report) -> Result<()> {
     ensure!(!report.rows.is_empty(), "nothing was measured");
     let failed = report.rows.iter().filter(|row| row.counts.ok == 0);
     let failed: Vec<&str> = failed.map(|row| row.name.as_str()).collect();
-    ensure!(failed.is_empty(), "nothing was answered rightly: {}", failed.join(", "));
+    ensure!(failed.is_empty(), "no successful response: {}", failed.join(", "));
     Ok(())
 }
 
@@ -403,9 +406,9 @@ mod tests {
     }
 
     #[test]
-    fn a_suite_that_does_not_exist_is_named_with_those_that_do() {
+    fn an_unknown_suite_is_reported_with_the_known_ones() {
         let err = match parse_targets(&flags(&["--suite", "slot", "slots"]).suite) {
-            Ok(_) => panic!("`slots` was taken"),
+            Ok(_) => panic!("`slots` was accepted"),
             Err(err) => err.to_string(),
         };
         assert!(err.contains("--suite slots") && err.contains("slot, supply"), "{err}");
@@ -415,14 +418,14 @@ mod tests {
         );
         assert_eq!(parse_targets(&[]).expect("all are").len(), Suite::ALL.len());
         let rest = flags(&["--suite", "rest", "rest-node"]);
-        let subjects = parse_targets(&rest.suite).expect("they are");
-        assert_eq!(subjects.len(), RestSuite::ALL.len() + 1);
-        let named = subjects.iter().filter(|subject| is_named(&rest, subject)).count();
+        let targets = parse_targets(&rest.suite).expect("they are");
+        assert_eq!(targets.len(), RestSuite::ALL.len() + 1);
+        let named = targets.iter().filter(|target| is_named(&rest, target)).count();
         assert_eq!(named, 2, "rest-node, twice");
     }
 
     #[test]
-    fn times_that_are_none_are_refused() {
+    fn invalid_times_are_refused() {
         for line in
             [["--duration", "0"], ["--timeout", "inf"], ["--warm-up", "-1"], ["--runs", "0"]]
         {
@@ -434,7 +437,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_that_would_do_nothing_are_refused() {
+    fn flags_without_effect_are_refused() {
         let parsed = |line: &str| Line::try_parse_from(line.split(' ')).map(|line| line.flags);
         let of_log = ["--scans 4", "--duration 1", "--warm-up 0", "--address A", "--program P"];
         for line in of_log.map(|flag| format!("bench --replay f {flag}")) {
@@ -459,8 +462,8 @@ mod tests {
             ("--generate f --rate 9 --suite rest slot", "rest-node is REST"),
         ] {
             let flags = flags(&line.split(' ').collect::<Vec<_>>());
-            let subjects = parse_targets(&flags.suite).expect("they are suites");
-            let err = check_uses(&flags, &subjects).expect_err(line).to_string();
+            let targets = parse_targets(&flags.suite).expect("they are suites");
+            let err = check_uses(&flags, &targets).expect_err(line).to_string();
             assert!(err.contains(why), "{err}");
         }
         for line in [
@@ -470,25 +473,25 @@ mod tests {
             "--suite rest --address A",
         ] {
             let flags = flags(&line.split(' ').collect::<Vec<_>>());
-            let subjects = parse_targets(&flags.suite).expect("they are suites");
-            check_uses(&flags, &subjects).expect(line);
+            let targets = parse_targets(&flags.suite).expect("they are suites");
+            check_uses(&flags, &targets).expect(line);
         }
         assert!(check(&flags(&["--ca", "f"])).is_err());
         assert!(check(&flags(&["--ca", "f", "--url", "https://h"])).is_ok());
     }
 
     #[test]
-    fn a_suite_without_one_right_answer_fails_by_its_name() {
-        let row = |name: &str, right| {
-            let counts = Counts { ok: right, errors: 7, ..Counts::default() };
+    fn a_suite_without_a_successful_response_is_reported_by_its_name() {
+        let row = |name: &str, ok| {
+            let counts = Counts { ok, errors: 7, ..Counts::default() };
             Row { name: name.to_owned(), counts, ..Row::default() }
         };
-        let of = |rows| Report { rows, ..Report::default() };
-        check_results(&of(vec![row("slot", 1)])).expect("it was answered");
-        let rows = vec![row("slot", 9), row("supply", 0), row("supply: scans beside it", 0)];
-        let err = check_results(&of(rows)).expect_err("two were not").to_string();
-        assert_eq!(err, "nothing was answered rightly: supply, supply: scans beside it");
-        assert!(check_results(&of(Vec::new())).is_err());
+        let report = |rows| Report { rows, ..Report::default() };
+        check_results(&report(vec![row("slot", 1)])).expect("it has a response");
+        let rows = vec![row("slot", 9), row("supply", 0), row("supply: concurrent scans", 0)];
+        let err = check_results(&report(rows)).expect_err("two have none").to_string();
+        assert_eq!(err, "no successful response: supply, supply: concurrent scans");
+        assert!(check_results(&report(Vec::new())).is_err());
     }
 
     #[test]

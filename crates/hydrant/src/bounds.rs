@@ -1,10 +1,10 @@
-//! Every number that a setting may have: one table, checked before anything is opened.
+//! The ranges of all numeric settings, checked before anything is opened.
 //!
-//! Shape: `flags`, `rpc`, `pool`, `pubsub` and `quic` each list their settings with the value, the
-//! least and the most; [`check`] refuses the first one that is out of its range. A file's table is taken
-//! apart field by field, so that a setting without a range does not compile.
-//! The most is where more would serve nobody: a day for times, what a large machine has for the rest.
-//! Not here: what depends on another setting (`options`, and each crate's own `Config::check`).
+//! Shape: `flags`, `rpc`, `pool`, `pubsub` and `quic` each list their settings with value, minimum and maximum.
+//! [`check`] refuses the first one that is out of its range. A table of the file is destructured field by field, so
+//! that a setting without a range does not compile.
+//! A maximum is a value above which no use is known: a day for times, the resources of a large machine for the rest.
+//! Not here: checks that depend on another setting (`config`, and each crate's own `Config::check`).
 
 use std::ops::RangeInclusive;
 
@@ -15,9 +15,9 @@ use crate::cli::DevFlags;
 /// Milliseconds.
 const DAY_MS: u64 = 24 * 60 * 60 * 1_000;
 const HOUR_MS: u64 = 60 * 60 * 1_000;
-/// Threads: many times the cores of any machine. Each needs a stack and, some of them, a VM.
+/// Threads: many times the cores of any machine. Each needs a stack, and some need a VM.
 const THREADS_MAX: u64 = 1_024;
-/// Sockets: what a process may have open on a large machine.
+/// Sockets that a process may have open on a large machine.
 const CONNECTIONS_MAX: u64 = 1_000_000;
 const GIB: u64 = 1 << 30;
 const TIB: u64 = 1 << 40;
@@ -28,93 +28,90 @@ const TICKS_MAX: u64 = HOUR_MS * 1_000 / 6_250;
 /// Bytes that one shred carries.
 pub(crate) const SHRED_BYTES: u64 = 1_228;
 
-/// A setting that is a number.
+/// A numeric setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Setting {
     /// The flag, or the key in the file's tables.
     pub(crate) name: &'static str,
     pub(crate) value: u64,
     pub(crate) range: RangeInclusive<u64>,
-    /// What the most means, or why it is that.
+    /// What the maximum means, or its reason.
     note: &'static str,
 }
 
-/// Refuses the first setting that is out of its range, by name, value and range.
+/// Refuses the first setting that is out of its range, with its name, value and range.
 pub(crate) fn check(settings: &[Setting]) -> Result<()> {
-    let Some(bad) = settings.iter().find(|it| !it.range.contains(&it.value)) else { return Ok(()) };
-    let Setting { name, value, range, note } = bad;
-    bail!("{name} is {value}: from {} to {}{note}", range.start(), range.end())
+    let Some(invalid) = settings.iter().find(|it| !it.range.contains(&it.value)) else {
+        return Ok(());
+    };
+    let Setting { name, value, range, note } = invalid;
+    bail!("{name} is {value}: must be from {} to {}{note}", range.start(), range.end())
 }
 
-/// A setting whose most needs no word.
+/// A setting whose maximum needs no note.
 fn setting(name: &'static str, value: usize, range: RangeInclusive<u64>) -> Setting {
     Setting { name, value: value as u64, range, note: "" }
 }
 
 /// A time in milliseconds, at most a day.
-fn setting_ms(name: &'static str, value: u64, least: u64) -> Setting {
-    Setting { name, value, range: least..=DAY_MS, note: ", a day" }
+fn setting_ms(name: &'static str, value: u64, min: u64) -> Setting {
+    Setting { name, value, range: min..=DAY_MS, note: ", a day" }
 }
 
-/// The flags that were given, or the keys of the same names in the file.
+/// The flags that are set, or the keys of the same names in the file.
 pub(crate) fn flags(flags: &DevFlags) -> Vec<Setting> {
-    let given = |name, value: Option<u64>, range, note| {
+    let flag = |name, value: Option<u64>, range, note| {
         value.map(|value| Setting { name, value, range, note })
     };
     let size = |value: Option<usize>| value.map(|value| value as u64);
     [
-        given("--slot-ms", flags.slot_ms, 0..=HOUR_MS, ", an hour"),
-        given("--ticks-per-slot", flags.ticks_per_slot, 1..=TICKS_MAX, ", an hour"),
-        given("--finalize-after", flags.finalize_after, 0..=4_000, ""),
-        given(
+        flag("--slot-ms", flags.slot_ms, 0..=HOUR_MS, ", an hour"),
+        flag("--ticks-per-slot", flags.ticks_per_slot, 1..=TICKS_MAX, ", an hour"),
+        flag("--finalize-after", flags.finalize_after, 0..=4_000, ""),
+        flag(
             "--slots-per-epoch",
             flags.slots_per_epoch,
             32..=localnet::SLOTS_PER_EPOCH_MAX,
             ", 46 days of 400 ms slots",
         ),
-        given(
+        flag(
             "--warp-slot",
             flags.warp_slot,
             0..=localnet::WARP_SLOT_MAX,
             ": 2^32 slots must be left",
         ),
-        given("--history-slots", flags.history_slots, 1..=BILLION, ""),
-        given("--history-bytes", flags.history_bytes, 0..=TIB, ", a tebibyte"),
-        given(
-            "--limit-ledger-size",
-            flags.limit_ledger_size,
-            0..=TIB / SHRED_BYTES,
-            ", a tebibyte",
-        ),
-        given(
+        flag("--history-slots", flags.history_slots, 1..=BILLION, ""),
+        flag("--history-bytes", flags.history_bytes, 0..=TIB, ", a tebibyte"),
+        flag("--limit-ledger-size", flags.limit_ledger_size, 0..=TIB / SHRED_BYTES, ", a tebibyte"),
+        flag(
             "--rpc-port",
             flags.rpc_port.map(u64::from),
             0..=65_534,
             ": the next port is needed for WebSocket",
         ),
-        given("--tpu-port", flags.tpu_port.map(u64::from), 0..=65_535, ""),
-        given("--tpu-connections-max", size(flags.tpu_connections_max), 1..=CONNECTIONS_MAX, ""),
-        given("--io-threads", size(flags.io_threads), 1..=THREADS_MAX, ""),
-        given("--cpu-threads", size(flags.cpu_threads), 1..=THREADS_MAX, ""),
-        given(
+        flag("--tpu-port", flags.tpu_port.map(u64::from), 0..=65_535, ""),
+        flag("--tpu-connections-max", size(flags.tpu_connections_max), 1..=CONNECTIONS_MAX, ""),
+        flag("--io-threads", size(flags.io_threads), 1..=THREADS_MAX, ""),
+        flag("--cpu-threads", size(flags.cpu_threads), 1..=THREADS_MAX, ""),
+        flag(
             "--rpc-max-request-body-size",
             size(flags.rpc_max_request_body_size),
             1..=GIB,
             ", a gibibyte",
         ),
-        given("--queue-max", size(flags.queue_max), 1..=MILLION, ""),
-        given(
+        flag("--queue-max", size(flags.queue_max), 1..=MILLION, ""),
+        flag(
             "--queue-compute-units-max",
             flags.queue_compute_units_max,
             localnet::QUEUE_COMPUTE_UNITS_MAX_MIN..=MILLION * BILLION,
             "",
         ),
-        given("--heavy-max", size(flags.heavy_max), 1..=MILLION, ""),
-        given("--cache-bytes-max", flags.cache_bytes_max, 0..=TIB, ", a tebibyte"),
-        given("--connections-max", size(flags.connections_max), 1..=CONNECTIONS_MAX, ""),
-        given("--max-addresses", flags.max_addresses.map(u64::from), 1..=4 * BILLION, ""),
-        given("--max-tracked-addresses", size(flags.max_tracked_addresses), 1..=BILLION, ""),
-        given("--slow-request-ms", flags.slow_request_ms, 0..=DAY_MS, ", a day"),
+        flag("--heavy-max", size(flags.heavy_max), 1..=MILLION, ""),
+        flag("--cache-bytes-max", flags.cache_bytes_max, 0..=TIB, ", a tebibyte"),
+        flag("--connections-max", size(flags.connections_max), 1..=CONNECTIONS_MAX, ""),
+        flag("--max-addresses", flags.max_addresses.map(u64::from), 1..=4 * BILLION, ""),
+        flag("--max-tracked-addresses", size(flags.max_tracked_addresses), 1..=BILLION, ""),
+        flag("--slow-request-ms", flags.slow_request_ms, 0..=DAY_MS, ", a day"),
     ]
     .into_iter()
     .flatten()
@@ -221,12 +218,12 @@ pub(crate) fn pubsub(config: &rpc::pubsub::Config) -> Vec<Setting> {
         subscriptions_per_connection_max,
         tracked_addresses_max,
         tracked_addresses_per_connection_max,
-        tracked_addresses_laid_out: _,
+        preallocate_tracked_addresses: _,
         message_bytes_max,
         addresses_message_bytes_max,
         message_timeout_ms,
         incoming_bytes_max,
-        sets_at_once,
+        set_tasks_max,
         snapshot_accounts_max,
         resume_blocks,
         resume_bytes,
@@ -237,7 +234,7 @@ pub(crate) fn pubsub(config: &rpc::pubsub::Config) -> Vec<Setting> {
         write_timeout_ms,
         close_timeout_ms,
         ping_ms,
-        honour_data_slice: _,
+        apply_data_slice: _,
     } = *config;
     let of_one = tracked_addresses_per_connection_max;
     vec![
@@ -254,7 +251,7 @@ pub(crate) fn pubsub(config: &rpc::pubsub::Config) -> Vec<Setting> {
         setting("pubsub.addresses_message_bytes_max", addresses_message_bytes_max, 1..=GIB),
         setting_ms("pubsub.message_timeout_ms", message_timeout_ms, 1),
         setting("pubsub.incoming_bytes_max", incoming_bytes_max, 1..=TIB),
-        setting("pubsub.sets_at_once", sets_at_once, 1..=THREADS_MAX),
+        setting("pubsub.set_tasks_max", set_tasks_max, 1..=THREADS_MAX),
         setting("pubsub.snapshot_accounts_max", snapshot_accounts_max, 0..=BILLION),
         setting("pubsub.resume_blocks", resume_blocks, 0..=MILLION),
         setting("pubsub.resume_bytes", resume_bytes, 0..=TIB),
@@ -352,19 +349,19 @@ mod tests {
     use super::*;
     use crate::cli::{Cli, Command};
 
-    /// Every setting that is a number, as the file says it, with what it may be.
+    /// Every numeric setting with its range.
     fn all() -> Vec<Setting> {
-        // One of everything, so that each flag is there.
+        // Sets every flag.
         let numbers = numeric_flags();
-        let given = numbers
+        let lines = numbers
             .iter()
             .map(|name| format!("{name} = {}", if name.contains("sol") { "1.0" } else { "64" }));
-        let given: DevFlags = toml::from_str(&given.collect::<Vec<_>>().join("\n")).expect("flags");
-        let mut all = flags(&given);
-        all.extend(rpc(&given.rpc));
-        all.extend(pool(&given.pool));
-        all.extend(pubsub(&given.pubsub));
-        all.extend(quic(&given.quic));
+        let file: DevFlags = toml::from_str(&lines.collect::<Vec<_>>().join("\n")).expect("flags");
+        let mut all = flags(&file);
+        all.extend(rpc(&file.rpc));
+        all.extend(pool(&file.pool));
+        all.extend(pubsub(&file.pubsub));
+        all.extend(quic(&file.quic));
         all
     }
 
@@ -372,7 +369,7 @@ mod tests {
     fn numeric_flags() -> Vec<String> {
         let command = DevFlags::augment_args(clap::Command::new("dev"));
         let is_number = |arg: &&clap::Arg| {
-            let taken = arg.get_value_parser().type_id();
+            let value_type = arg.get_value_parser().type_id();
             [
                 TypeId::of::<u16>(),
                 TypeId::of::<u32>(),
@@ -381,7 +378,7 @@ mod tests {
                 TypeId::of::<f64>(),
             ]
             .iter()
-            .any(|number| taken == *number)
+            .any(|number| value_type == *number)
         };
         command
             .get_arguments()
@@ -390,7 +387,7 @@ mod tests {
             .collect()
     }
 
-    /// What the bounds say of one setting in a file.
+    /// Checks one setting in a file.
     fn in_file(name: &str, value: u64) -> Result<()> {
         let text = match name.strip_prefix("--") {
             Some(flag) => format!("{flag} = {value}"),
@@ -405,14 +402,14 @@ mod tests {
             .try_for_each(|settings| check(settings))
     }
 
-    /// What they say of a flag on the command line.
+    /// Checks a flag on the command line.
     fn on_command_line(flag: &str, value: u64) -> Result<()> {
         let value = value.to_string();
-        let Command::Dev(given) = Cli::try_parse_from(["hydrant", "dev", flag, &value])?.command
+        let Command::Dev(dev) = Cli::try_parse_from(["hydrant", "dev", flag, &value])?.command
         else {
             unreachable!("it is `dev`")
         };
-        check(&flags(&given))
+        check(&flags(&dev))
     }
 
     #[test]
@@ -420,26 +417,32 @@ mod tests {
         let settings = all();
         assert!(settings.len() > 80, "{} settings", settings.len());
         for Setting { name, range, .. } in settings {
-            let (least, most) = (*range.start(), *range.end());
-            let ways: &[fn(&str, u64) -> Result<()>] =
+            let (min, max) = (*range.start(), *range.end());
+            let checks: &[fn(&str, u64) -> Result<()>] =
                 if name.starts_with("--") { &[in_file, on_command_line] } else { &[in_file] };
-            for way in ways {
-                for good in [least, most] {
-                    if let Err(err) = way(name, good) {
-                        panic!("{name} = {good} was refused: {err}");
+            for check in checks {
+                for valid in [min, max] {
+                    if let Err(err) = check(name, valid) {
+                        panic!("{name} = {valid} was refused: {err}");
                     }
                 }
-                let below = (least > 0).then_some(0);
-                for bad in [most + 1, u64::MAX].into_iter().chain(below) {
-                    let Err(err) = way(name, bad) else { panic!("{name} = {bad} was taken") };
-                    let said = err.to_string();
+                let below = (min > 0).then_some(0);
+                for invalid in [max + 1, u64::MAX].into_iter().chain(below) {
+                    let Err(err) = check(name, invalid) else {
+                        panic!("{name} = {invalid} was accepted")
+                    };
+                    let message = err.to_string();
                     let key = name.trim_start_matches("--");
                     let key = key.rsplit('.').next().unwrap_or(key);
-                    assert!(said.contains(key), "{name} = {bad}: {said}");
-                    let is_of_type = said.contains(&format!("from {least} to {most}"));
-                    // What its type cannot hold is refused as it is read, with the type's range.
-                    assert!(is_of_type || bad > u64::from(u16::MAX), "{name} = {bad}: {said}");
-                    assert!(said.contains(&bad.to_string()), "{name} = {bad}: {said}");
+                    assert!(message.contains(key), "{name} = {invalid}: {message}");
+                    let has_range = message.contains(&format!("from {min} to {max}"));
+                    // A value that does not fit into its type is refused by the parser, with the type's range.
+                    let is_parser_error = invalid > u64::from(u16::MAX);
+                    assert!(has_range || is_parser_error, "{name} = {invalid}: {message}");
+                    assert!(
+                        message.contains(&invalid.to_string()),
+                        "{name} = {invalid}: {message}"
+                    );
                 }
             }
         }
@@ -447,11 +450,11 @@ mod tests {
 
     #[test]
     fn every_numeric_flag_has_a_range() {
-        let named: Vec<&str> = all().iter().map(|setting| setting.name).collect();
+        let names: Vec<&str> = all().iter().map(|setting| setting.name).collect();
         for flag in numeric_flags() {
-            // SOL and rates are fractions: `options` has their range.
+            // SOL and rates are fractions: `config` has their ranges.
             let is_fraction = flag.contains("-sol") || flag == "inflation-fixed";
-            assert!(is_fraction || named.contains(&format!("--{flag}").as_str()), "--{flag}");
+            assert!(is_fraction || names.contains(&format!("--{flag}").as_str()), "--{flag}");
         }
     }
 
@@ -459,6 +462,6 @@ mod tests {
     fn defaults_are_in_their_ranges() {
         let none = DevFlags::default();
         let lists = [rpc(&none.rpc), pool(&none.pool), pubsub(&none.pubsub), quic(&none.quic)];
-        lists.iter().for_each(|settings| check(settings).expect("defaults are good"));
+        lists.iter().for_each(|settings| check(settings).expect("defaults are valid"));
     }
 }

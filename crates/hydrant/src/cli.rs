@@ -1,4 +1,4 @@
-//! The command line: what can be said, and how it reads in `--help`.
+//! The command line: commands, flags, and their texts in `--help`.
 
 use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
@@ -12,7 +12,7 @@ use crate::bench::BenchFlags;
 use crate::index_flags::AccountIndex;
 use crate::test_validator;
 
-/// A read node for ledgers: takes transactions in, keeps the state in memory, serves it to many.
+/// A read node for ledgers: accepts transactions, holds the state in memory, serves many clients.
 #[derive(Parser)]
 #[command(name = "hydrant", version, term_width = 100)]
 pub(crate) struct Cli {
@@ -22,53 +22,54 @@ pub(crate) struct Cli {
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// Run a local Solana ledger, in place of solana-test-validator.
+    /// Run a local Solana ledger, as a replacement for solana-test-validator.
     ///
-    /// Transactions are executed as they arrive, slots tick on a clock, and JSON-RPC and WebSocket
+    /// Transactions are executed as they arrive, and slots advance by a clock. JSON-RPC and WebSocket
     /// subscriptions are served to unmodified clients. Without --ledger everything is in memory.
     Dev(Box<DevFlags>),
-    /// Say what is in a snapshot archive, and check it whole.
+    /// Check a snapshot archive and print a summary of it.
     ///
-    /// All its accounts are read into memory, hashed, and compared with what the archive says.
+    /// All its accounts are read into memory and hashed, and the hash is compared with the archive's.
     Inspect(InspectFlags),
-    /// Offer load to any endpoint that speaks Solana's JSON-RPC, and tell latencies and rates.
+    /// Generate load on any Solana JSON-RPC endpoint, and report latencies and rates.
     ///
-    /// What there is to ask for is found out from the endpoint. It changes nothing there.
+    /// The inputs of requests are discovered from the endpoint. The load is read-only.
     Bench(Box<BenchFlags>),
 }
 
-/// The whole command line, with the flags of `solana-test-validator` that are only answered.
+/// The whole command line, with the flags of `solana-test-validator` that are ignored or refused.
 pub(crate) fn command() -> clap::Command {
     Cli::command().mut_subcommand("dev", test_validator::add)
 }
 
-/// Reads the command line. Flags that are ignored are named on standard error; flags that are refused
-/// are the error. What clap refuses ends the process.
+/// Parses the command line. Ignored flags are reported on standard error. Refused flags are an error. If clap
+/// finds an error, the process ends.
 pub(crate) fn parse() -> Result<Command> {
-    let given = command().get_matches();
-    if let Some(dev) = given.subcommand_matches("dev") {
+    let matches = command().get_matches();
+    if let Some(dev) = matches.subcommand_matches("dev") {
         for line in test_validator::check_flags(dev)? {
-            // A start does not fail because nobody reads this.
+            // A closed standard error must not prevent the start.
             let _ = writeln!(std::io::stderr(), "hydrant: {line}");
         }
     }
-    let cli = Cli::from_arg_matches(&given).unwrap_or_else(|err| err.exit());
+    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|err| err.exit());
     Ok(cli.command)
 }
 
-/// What `hydrant inspect` can be told.
+/// The flags of `hydrant inspect`.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct InspectFlags {
     /// A full snapshot archive (snapshot-SLOT-HASH.tar.zst).
     #[arg(value_name = "FILE")]
     pub(crate) full: PathBuf,
-    /// An incremental archive to put on top.
+    /// An incremental archive on top of it.
     #[arg(long, value_name = "FILE")]
     pub(crate) incremental: Option<PathBuf>,
-    /// How many of the largest accounts, and of the programs with the most data, are listed.
+    /// The number of largest accounts, and of programs with the most data, to list.
     #[arg(long, value_name = "COUNT", default_value_t = 10)]
     pub(crate) largest: usize,
-    /// Threads that parse and hash, beside the one that unpacks [default: the cores].
+    /// Threads that parse and hash, in addition to the one that decompresses [default: the number of
+    /// cores].
     #[arg(long, value_name = "COUNT")]
     pub(crate) threads: Option<usize>,
     /// No progress on standard error.
@@ -76,21 +77,20 @@ pub(crate) struct InspectFlags {
     pub(crate) quiet: bool,
 }
 
-/// Everything `hydrant dev` can be told, by flag or by configuration file.
+/// The flags of `hydrant dev`, which are also the keys of the configuration file.
 #[derive(Args, Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct DevFlags {
     /// Read settings from this TOML file: the long flags as keys, and the tables rpc, pool, pubsub and
-    /// quic
-    /// for limits that have no flag. Flags win.
+    /// quic for settings that have no flag. Flags override the file.
     #[arg(long, value_name = "FILE", help_heading = "Configuration")]
     #[serde(skip)]
     pub(crate) config: Option<PathBuf>,
-    /// Check flags and configuration file, say what is wrong, and start nothing.
+    /// Check the flags and the configuration file, report the first error, and exit.
     #[arg(long, help_heading = "Configuration")]
     #[serde(skip)]
     pub(crate) check: bool,
-    /// The table `[rpc]` of the file: limits that have no flag, and those that have.
+    /// The table `[rpc]` of the file: settings that have no flag, and those that have one.
     #[arg(skip)]
     pub(crate) rpc: rpc::Config,
     /// The table `[pool]` of the file.
@@ -103,95 +103,95 @@ pub(crate) struct DevFlags {
     #[arg(skip)]
     pub(crate) quic: ::tpu::Config,
 
-    /// Keep the ledger in this directory, and go on from what it holds.
+    /// Store the ledger in this directory, and continue a ledger that is there.
     #[arg(short, long, value_name = "DIR", help_heading = "Ledger")]
     pub(crate) ledger: Option<PathBuf>,
     /// Empty the ledger directory first.
     #[arg(short, long, help_heading = "Ledger")]
     pub(crate) reset: bool,
-    /// Milliseconds of a slot; 0 makes a block of every transaction [default: 400].
+    /// Milliseconds of a slot; 0 creates a block for each transaction [default: 400].
     #[arg(long, value_name = "MS", help_heading = "Ledger")]
     pub(crate) slot_ms: Option<u64>,
-    /// Ticks of 6.25 ms in a slot: another way to say --slot-ms.
+    /// Ticks of 6.25 ms in a slot: an alternative to --slot-ms.
     #[arg(long, value_name = "TICKS", conflicts_with = "slot_ms", help_heading = "Ledger")]
     pub(crate) ticks_per_slot: Option<u64>,
     /// Slots from confirmed to finalized [default: 31, and 0 with --slot-ms 0].
     #[arg(long, value_name = "SLOTS", help_heading = "Ledger")]
     pub(crate) finalize_after: Option<u64>,
-    /// Slots of an epoch, at least 32; fixed when the ledger is made [default: 432000].
+    /// Slots of an epoch, at least 32; fixed when the ledger is created [default: 432000].
     #[arg(long, value_name = "SLOTS", help_heading = "Ledger")]
     pub(crate) slots_per_epoch: Option<u64>,
-    /// Begin the next block at this slot, at most 18446744069414584319.
+    /// Start the next block at this slot, at most 18446744069414584319.
     #[arg(short, long, value_name = "SLOT", help_heading = "Ledger")]
     pub(crate) warp_slot: Option<u64>,
-    /// Slots of history kept: about 3.6 KB for an empty one [default: 10000].
+    /// Slots of history to retain: about 3.6 KB for an empty one [default: 10000].
     #[arg(long, value_name = "SLOTS", help_heading = "Ledger")]
     pub(crate) history_slots: Option<u64>,
-    /// Bytes of history kept, whatever the slots: about 2 KB a transfer [default: 1073741824].
+    /// Bytes of history to retain at most, in addition to the limit of slots: about 2 KB for each
+    /// transfer [default: 1073741824].
     #[arg(long, value_name = "BYTES", help_heading = "Ledger")]
     pub(crate) history_bytes: Option<u64>,
-    /// Shreds of history kept: another way to say --history-bytes, 1,228 bytes each.
+    /// Shreds of history to retain, 1,228 bytes each: an alternative to --history-bytes.
     #[arg(long, value_name = "SHREDS", conflicts_with = "history_bytes", help_heading = "Ledger")]
     pub(crate) limit_ledger_size: Option<u64>,
 
-    /// Begin with the accounts of this snapshot archive, at its slot, instead of with nothing.
+    /// Start with the accounts of this snapshot archive, at its slot, instead of an empty ledger.
     ///
-    /// A full archive as Agave 4 writes it (snapshot-SLOT-HASH.tar.zst). It is read and checked
-    /// whole. The node's own faucet, identity, vote and stake accounts come on top.
+    /// A full archive of Agave 4 (snapshot-SLOT-HASH.tar.zst). All of it is read and checked. The
+    /// node's own faucet, identity, vote and stake accounts are added.
     #[arg(long, value_name = "FILE", help_heading = "Genesis")]
     pub(crate) from_snapshot: Option<PathBuf>,
     /// An incremental archive on top of --from-snapshot.
     #[arg(long, value_name = "FILE", help_heading = "Genesis")]
     pub(crate) from_incremental_snapshot: Option<PathBuf>,
-    /// Who gets 500,000,000 SOL at genesis: an address or a keypair file.
+    /// The account that gets 500,000,000 SOL at genesis: an address or a keypair file.
     ///
-    /// Without it: the keypair of the Solana CLI (~/.config/solana/id.json), if there is one.
+    /// Default: the keypair of the Solana CLI (~/.config/solana/id.json), if it exists.
     #[arg(long, value_name = "PUBKEY", help_heading = "Genesis")]
     pub(crate) mint: Option<String>,
     /// SOL of the faucet at genesis [default: 1000000].
     #[arg(long, value_name = "SOL", help_heading = "Genesis")]
     pub(crate) faucet_sol: Option<f64>,
-    /// SOL that one airdrop gives at most [default: no limit].
+    /// Maximum SOL of one airdrop [default: no limit].
     #[arg(long, value_name = "SOL", help_heading = "Genesis")]
     pub(crate) faucet_per_request_sol_cap: Option<f64>,
-    /// Inflation of this rate for good, all of it for stakes: 0.08 is 8 % a year [default: from 8 %,
-    /// falling, as a new cluster has it].
+    /// Constant inflation rate, all of it for stakes: 0.08 is 8 % a year [default: falling from 8 %,
+    /// as on a new cluster].
     #[arg(long, value_name = "RATE", help_heading = "Genesis")]
     pub(crate) inflation_fixed: Option<f64>,
-    /// Which features are active: all that the node knows but Alpenglow, or those of mainnet; fixed
-    /// when the ledger is made [default: all].
+    /// The active features: all that the node knows except Alpenglow, or those of mainnet; fixed when
+    /// the ledger is created [default: all].
     #[arg(long, value_name = "SET", value_enum, help_heading = "Genesis")]
     pub(crate) features: Option<FeatureBase>,
-    /// A feature that stays inactive. May be given more than once.
+    /// A feature to leave inactive. Can be repeated.
     #[arg(long, value_name = "PUBKEY", num_args = 1.., help_heading = "Genesis")]
     pub(crate) deactivate_feature: Vec<String>,
-    /// An account to begin with, from a file as `solana account --output json` writes it. "-" as
-    /// address takes the file's. May be given more than once.
+    /// An account for genesis, from a file in the format of `solana account --output json`. With "-" as
+    /// address, the file's address is used. Can be repeated.
     #[arg(long, num_args = 2, value_names = ["ADDRESS", "FILE"], help_heading = "Genesis")]
     #[serde(deserialize_with = "rows")]
     pub(crate) account: Vec<String>,
-    /// A directory of such files, every one ending in .json. May be given more than once.
+    /// A directory of such files; all that end in .json are read. Can be repeated.
     #[arg(long, value_name = "DIR", help_heading = "Genesis")]
     pub(crate) account_dir: Vec<PathBuf>,
-    /// A program to begin with, which nobody may upgrade: address or keypair file, then the ELF.
+    /// A program for genesis that cannot be upgraded: address or keypair file, then the ELF.
     #[arg(long, num_args = 2, value_names = ["ADDRESS", "FILE"], help_heading = "Genesis")]
     #[serde(deserialize_with = "rows")]
     pub(crate) bpf_program: Vec<String>,
-    /// A program to begin with, which the authority may upgrade ("none": nobody).
+    /// A program for genesis that the authority can upgrade ("none": no authority).
     #[arg(long, num_args = 3, value_names = ["ADDRESS", "FILE", "AUTHORITY"], help_heading = "Genesis")]
     #[serde(deserialize_with = "rows")]
     pub(crate) upgradeable_program: Vec<String>,
 
-    /// An index to find accounts by: those that are not named are off. May be given more than once
-    /// [default: all of them].
+    /// An index to maintain; all others are off. Can be repeated [default: all indices].
     ///
-    /// What is asked by an index that is off is looked for in the program's accounts, or in all.
+    /// A request by an index that is off scans all accounts of the program, or all accounts.
     #[arg(long, value_name = "INDEX", num_args = 1.., value_enum, help_heading = "Indices")]
     pub(crate) account_index: Vec<AccountIndex>,
-    /// Leave this key out of every index; asking by it is an error. May be given more than once.
+    /// Exclude this key from every index; a request by it is an error. Can be repeated.
     #[arg(long, value_name = "KEY", num_args = 1.., help_heading = "Indices")]
     pub(crate) account_index_exclude_key: Vec<String>,
-    /// Keep only such keys in every index; asking by another is an error. May be given more than once.
+    /// Include only these keys in every index; a request by another key is an error. Can be repeated.
     #[arg(
         long,
         value_name = "KEY",
@@ -201,83 +201,82 @@ pub(crate) struct DevFlags {
     )]
     pub(crate) account_index_include_key: Vec<String>,
 
-    /// Where to listen [default: 127.0.0.1].
+    /// Address to listen on [default: 127.0.0.1].
     #[arg(long, value_name = "ADDRESS", help_heading = "Serving")]
     pub(crate) bind_address: Option<IpAddr>,
-    /// Port of JSON-RPC; WebSocket is on the next one, and here by upgrade; 0 takes free ones
-    /// [default: 8899].
+    /// Port for JSON-RPC, and for WebSocket by upgrade. The next port is for WebSocket only. 0 uses two
+    /// free ports [default: 8899].
     #[arg(long, value_name = "PORT", help_heading = "Serving")]
     pub(crate) rpc_port: Option<u16>,
-    /// UDP port on which transactions are taken over QUIC; 0 takes a free one [default: two after
-    /// --rpc-port].
+    /// UDP port for transactions over QUIC; 0 uses a free port [default: two after --rpc-port].
     #[arg(long, value_name = "PORT", help_heading = "Serving")]
     pub(crate) tpu_port: Option<u16>,
-    /// Connections over QUIC at once [default: 4000].
+    /// Maximum number of QUIC connections [default: 4000].
     #[arg(long, value_name = "COUNT", help_heading = "Serving")]
     pub(crate) tpu_connections_max: Option<usize>,
-    /// A file of identities that get more over QUIC, lines of PUBKEY WEIGHT (others weigh 1); read
-    /// again when it changes.
+    /// A file of identities with a larger share of QUIC, in lines of PUBKEY WEIGHT (all others have
+    /// weight 1); read again when it changes.
     #[arg(long, value_name = "FILE", help_heading = "Serving")]
     pub(crate) identity_weights: Option<PathBuf>,
-    /// Send accepted transactions on to this TPU over QUIC. May be given more than once.
+    /// Forward accepted transactions to this TPU over QUIC. Can be repeated.
     #[arg(long, value_name = "ADDRESS:PORT", help_heading = "Serving")]
     pub(crate) forward: Vec<SocketAddr>,
-    /// Write {"rpc": URL, "ws": URL, "tpu": ADDRESS} to this file once the node answers.
+    /// Write {"rpc": URL, "ws": URL, "tpu": ADDRESS} to this file when the node is ready.
     #[arg(long, value_name = "FILE", help_heading = "Serving")]
     pub(crate) endpoints_file: Option<PathBuf>,
-    /// Origin of web pages that may send requests, such as `https://app.example`. May be given more than
-    /// once; pages of other origins get 403, also for WebSockets [default: *, any].
+    /// Origin of web pages that may send requests, such as `https://app.example`. Pages of other origins
+    /// get 403, also for WebSocket. Can be repeated [default: *, any].
     #[arg(long, value_name = "ORIGIN", help_heading = "Serving")]
     pub(crate) allow_origin: Vec<String>,
-    /// Threads that move bytes and answer inline requests [default: half the cores, at least 1].
+    /// Threads for network I/O and inline requests [default: half the number of cores, at least 1].
     #[arg(long, value_name = "COUNT", help_heading = "Serving")]
     pub(crate) io_threads: Option<usize>,
-    /// Threads that read, encode and compress what is not inline, and verify signatures, at a lower
-    /// priority than the others [default: the cores].
+    /// Threads that compute all other responses and verify signatures, at a lower priority than the
+    /// I/O threads [default: the number of cores].
     #[arg(long, value_name = "COUNT", help_heading = "Serving")]
     pub(crate) cpu_threads: Option<usize>,
-    /// Bytes of a request's body, at most [default: 51200].
+    /// Maximum bytes of a request's body [default: 51200].
     #[arg(long, value_name = "BYTES", help_heading = "Serving")]
     pub(crate) rpc_max_request_body_size: Option<usize>,
 
-    /// Transactions that may wait for execution, at most half of them of one client; more are refused
-    /// with 429 [default: 40000].
+    /// Maximum number of transactions that wait for execution, half of it for one client; more get 429
+    /// [default: 40000].
     #[arg(long, value_name = "COUNT", help_heading = "Bounds")]
     pub(crate) queue_max: Option<usize>,
-    /// Compute units that those may ask for, at least 10000000, at most half of them by one client; more
-    /// are refused with 429 [default: 8000000000].
+    /// Maximum compute units that these transactions request, at least 10000000, half of it for one
+    /// client; more get 429 [default: 8000000000].
     #[arg(long, value_name = "UNITS", help_heading = "Bounds")]
     pub(crate) queue_compute_units_max: Option<u64>,
-    /// Heavy requests at once, those that wait included, at most half of them of one client; more are
-    /// refused with 429 [default: 256].
+    /// Maximum number of heavy requests, running and waiting, half of it for one client; more get 429
+    /// [default: 256].
     #[arg(long, value_name = "COUNT", help_heading = "Bounds")]
     pub(crate) heavy_max: Option<usize>,
-    /// Bytes of answers kept for as long as what they were read from is unchanged; 0 keeps none
+    /// Bytes of the response cache, whose responses are valid until their data changes; 0 disables it
     /// [default: 268435456].
     #[arg(long, value_name = "BYTES", help_heading = "Bounds")]
     pub(crate) cache_bytes_max: Option<u64>,
-    /// Connections at once, HTTP and WebSocket together [default: 10000].
+    /// Maximum number of connections, HTTP and WebSocket together [default: 10000].
     #[arg(long, value_name = "COUNT", help_heading = "Bounds")]
     pub(crate) connections_max: Option<usize>,
-    /// Addresses the ledger may know, about 100 bytes each once used [default: 64000000].
+    /// Maximum number of addresses in the ledger, about 100 bytes each once used [default: 64000000].
     #[arg(long, value_name = "COUNT", help_heading = "Bounds")]
     pub(crate) max_addresses: Option<u32>,
-    /// Addresses of all subscribed sets, at most 16 bytes each; equal subscriptions count once
-    /// [default: 10000000].
+    /// Maximum number of addresses in all subscribed sets, at most 16 bytes each; equal subscriptions
+    /// count once [default: 10000000].
     #[arg(long, value_name = "COUNT", help_heading = "Bounds")]
     pub(crate) max_tracked_addresses: Option<usize>,
 
     /// No banner and no status line.
     #[arg(short, long, help_heading = "Output")]
     pub(crate) quiet: bool,
-    /// Log to standard error; RUST_LOG says what (default: info).
+    /// Log to standard error; RUST_LOG sets the filter (default: info).
     #[arg(long, help_heading = "Output")]
     pub(crate) log: bool,
-    /// How a line of the log is written [default: text].
+    /// Format of the log [default: text].
     #[arg(long, value_name = "FORMAT", value_enum, help_heading = "Output")]
     pub(crate) log_format: Option<LogFormat>,
-    /// Log requests that take longer than so many milliseconds, at most ten lines a second; 0 logs
-    /// none [default: 1000].
+    /// Log requests that take longer than this number of milliseconds, at most ten lines a second; 0
+    /// logs none [default: 1000].
     #[arg(long, value_name = "MS", help_heading = "Output")]
     pub(crate) slow_request_ms: Option<u64>,
 }
@@ -286,24 +285,24 @@ pub(crate) struct DevFlags {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum FeatureBase {
-    /// As `solana-test-validator` has them.
+    /// Those of `solana-test-validator`.
     All,
-    /// As mainnet has them.
+    /// Those of mainnet.
     Mainnet,
 }
 
-/// How a line of the log is written.
+/// The format of the log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum LogFormat {
     /// For people.
     #[default]
     Text,
-    /// For programs: an object a line, with a field a member.
+    /// For programs: each line an object, each field a member.
     Json,
 }
 
-/// In a file, an argument of several values is an array of arrays; inside it is flat, as clap has it.
-fn rows<'de, D: serde::Deserializer<'de>>(given: D) -> Result<Vec<String>, D::Error> {
-    Ok(Vec::<Vec<String>>::deserialize(given)?.into_iter().flatten().collect())
+/// In a file, an argument with several values is an array of arrays. Here it is flat, as in clap.
+fn rows<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    Ok(Vec::<Vec<String>>::deserialize(deserializer)?.into_iter().flatten().collect())
 }

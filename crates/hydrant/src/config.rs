@@ -1,4 +1,4 @@
-//! From flags and file to settings: merged, checked, and everything read that they name.
+//! From flags and configuration file to settings: merged, checked, and with all files that they name read.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -15,20 +15,20 @@ use crate::index_flags;
 use crate::input_file;
 use crate::snapshot_file::SnapshotFile;
 
-/// Microseconds of a tick: 160 a second, as on a cluster.
+/// Microseconds of a tick: 160 ticks a second, as on a cluster.
 const TICK_US: u64 = 6_250;
-/// Where clients expect JSON-RPC.
+/// The port on which clients expect JSON-RPC.
 const RPC_PORT_DEFAULT: u16 = 8899;
 
-/// Bytes of a file of weights, of which 100,000 lines are read.
+/// Bytes of a file of weights. Up to 100,000 lines are read.
 const WEIGHTS_BYTES_MAX: u64 = 64 << 20;
 /// Bytes of a configuration file: some ten thousand lines.
 const CONFIG_BYTES_MAX: u64 = 1 << 20;
 
-/// Answers that are kept: a thousand of a quarter of a megabyte.
+/// Bytes of the response cache: a thousand responses of a quarter of a megabyte.
 const CACHE_BYTES_MAX_DEFAULT: u64 = 256 << 20;
 
-/// What `hydrant dev` does.
+/// The settings of `hydrant dev`.
 pub(crate) struct NodeConfig {
     pub(crate) localnet: localnet::Config,
     pub(crate) snapshot: Option<SnapshotFile>,
@@ -40,7 +40,7 @@ pub(crate) struct NodeConfig {
     pub(crate) bind_address: IpAddr,
     pub(crate) rpc_port: u16,
     pub(crate) endpoints_file: Option<PathBuf>,
-    /// Directories of accounts to begin with, which are read when the ledger is made.
+    /// Directories of genesis accounts, which are read when the ledger is created.
     pub(crate) account_dirs: Vec<PathBuf>,
     pub(crate) io_threads: usize,
     pub(crate) pool: pool::Config,
@@ -51,7 +51,7 @@ pub(crate) struct NodeConfig {
     pub(crate) log_format: LogFormat,
 }
 
-/// Flags with what the file adds to them: a flag wins, lists come together.
+/// The flags merged with the file: a flag overrides the file, lists are concatenated.
 pub(crate) fn with_file(flags: DevFlags) -> Result<DevFlags> {
     let Some(path) = flags.config.clone() else { return Ok(flags) };
     let text = input_file::read(&path, CONFIG_BYTES_MAX).context("--config")?;
@@ -62,12 +62,12 @@ pub(crate) fn with_file(flags: DevFlags) -> Result<DevFlags> {
 }
 
 fn merge(flags: DevFlags, file: DevFlags) -> DevFlags {
-    let both = |mut first: Vec<String>, second: Vec<String>| {
+    let concat = |mut first: Vec<String>, second: Vec<String>| {
         first.extend(second);
         first
     };
-    let says_slot = flags.slot_ms.is_some() || flags.ticks_per_slot.is_some();
-    let says_bytes = flags.history_bytes.is_some() || flags.limit_ledger_size.is_some();
+    let has_slot_flag = flags.slot_ms.is_some() || flags.ticks_per_slot.is_some();
+    let has_bytes_flag = flags.history_bytes.is_some() || flags.limit_ledger_size.is_some();
     DevFlags {
         config: flags.config,
         check: flags.check,
@@ -77,16 +77,20 @@ fn merge(flags: DevFlags, file: DevFlags) -> DevFlags {
         quic: file.quic,
         ledger: flags.ledger.or(file.ledger),
         reset: flags.reset || file.reset,
-        slot_ms: flags.slot_ms.or_else(|| file.slot_ms.filter(|_| !says_slot)),
-        ticks_per_slot: flags.ticks_per_slot.or_else(|| file.ticks_per_slot.filter(|_| !says_slot)),
+        slot_ms: flags.slot_ms.or_else(|| file.slot_ms.filter(|_| !has_slot_flag)),
+        ticks_per_slot: flags
+            .ticks_per_slot
+            .or_else(|| file.ticks_per_slot.filter(|_| !has_slot_flag)),
         finalize_after: flags.finalize_after.or(file.finalize_after),
         slots_per_epoch: flags.slots_per_epoch.or(file.slots_per_epoch),
         warp_slot: flags.warp_slot.or(file.warp_slot),
         history_slots: flags.history_slots.or(file.history_slots),
-        history_bytes: flags.history_bytes.or_else(|| file.history_bytes.filter(|_| !says_bytes)),
+        history_bytes: flags
+            .history_bytes
+            .or_else(|| file.history_bytes.filter(|_| !has_bytes_flag)),
         limit_ledger_size: flags
             .limit_ledger_size
-            .or_else(|| file.limit_ledger_size.filter(|_| !says_bytes)),
+            .or_else(|| file.limit_ledger_size.filter(|_| !has_bytes_flag)),
         from_snapshot: flags.from_snapshot.or(file.from_snapshot),
         from_incremental_snapshot: flags
             .from_incremental_snapshot
@@ -98,20 +102,20 @@ fn merge(flags: DevFlags, file: DevFlags) -> DevFlags {
             .or(file.faucet_per_request_sol_cap),
         inflation_fixed: flags.inflation_fixed.or(file.inflation_fixed),
         features: flags.features.or(file.features),
-        deactivate_feature: both(flags.deactivate_feature, file.deactivate_feature),
-        account: both(flags.account, file.account),
+        deactivate_feature: concat(flags.deactivate_feature, file.deactivate_feature),
+        account: concat(flags.account, file.account),
         account_dir: flags.account_dir.into_iter().chain(file.account_dir).collect(),
-        bpf_program: both(flags.bpf_program, file.bpf_program),
-        upgradeable_program: both(flags.upgradeable_program, file.upgradeable_program),
+        bpf_program: concat(flags.bpf_program, file.bpf_program),
+        upgradeable_program: concat(flags.upgradeable_program, file.upgradeable_program),
         account_index: match flags.account_index.is_empty() {
             true => file.account_index,
             false => flags.account_index,
         },
-        account_index_exclude_key: both(
+        account_index_exclude_key: concat(
             flags.account_index_exclude_key,
             file.account_index_exclude_key,
         ),
-        account_index_include_key: both(
+        account_index_include_key: concat(
             flags.account_index_include_key,
             file.account_index_include_key,
         ),
@@ -122,7 +126,7 @@ fn merge(flags: DevFlags, file: DevFlags) -> DevFlags {
         identity_weights: flags.identity_weights.or(file.identity_weights),
         forward: flags.forward.into_iter().chain(file.forward).collect(),
         endpoints_file: flags.endpoints_file.or(file.endpoints_file),
-        allow_origin: both(flags.allow_origin, file.allow_origin),
+        allow_origin: concat(flags.allow_origin, file.allow_origin),
         io_threads: flags.io_threads.or(file.io_threads),
         cpu_threads: flags.cpu_threads.or(file.cpu_threads),
         rpc_max_request_body_size: flags
@@ -143,13 +147,13 @@ fn merge(flags: DevFlags, file: DevFlags) -> DevFlags {
 }
 
 impl NodeConfig {
-    /// Settings from flags, with every file that they name read and every number checked.
+    /// Settings from flags. Reads every file that they name, and checks every number.
     pub(crate) fn from_flags(flags: DevFlags) -> Result<Self> {
         bounds::check(&bounds::flags(&flags))?;
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let pool = pool_config(&flags, cores)?;
         Ok(Self {
-            // Who simulates is a thread of the pool, and must not have to wait for a VM.
+            // The pool's threads simulate transactions, and none may have to wait for a VM.
             localnet: localnet_config(&flags, pool.threads)?,
             snapshot: snapshot_file(&flags, cores)?,
             rpc: rpc_config(&flags)?,
@@ -176,7 +180,7 @@ fn localnet_config(flags: &DevFlags, simulators: usize) -> Result<localnet::Conf
     let defaults = localnet::Config::default();
     ensure!(
         flags.slot_ms.is_none() || flags.ticks_per_slot.is_none(),
-        "slot-ms and ticks-per-slot say the same: give one"
+        "--slot-ms and --ticks-per-slot exclude each other"
     );
     let slot_ms = match (flags.slot_ms, flags.ticks_per_slot) {
         (Some(ms), _) => ms,
@@ -233,15 +237,12 @@ fn features(flags: &DevFlags) -> Result<localnet::FeatureChoice> {
 fn snapshot_file(flags: &DevFlags, threads: usize) -> Result<Option<SnapshotFile>> {
     let incremental = flags.from_incremental_snapshot.clone();
     let Some(full) = flags.from_snapshot.clone() else {
-        ensure!(
-            incremental.is_none(),
-            "--from-incremental-snapshot needs the full one below: --from-snapshot"
-        );
+        ensure!(incremental.is_none(), "--from-incremental-snapshot requires --from-snapshot");
         return Ok(None);
     };
     ensure!(
         flags.slots_per_epoch.is_none(),
-        "--slots-per-epoch: a snapshot brings its own; leave it out with --from-snapshot"
+        "--slots-per-epoch: --from-snapshot defines it, so the two exclude each other"
     );
     for (flag, path) in
         [("--from-snapshot", Some(&full)), ("--from-incremental-snapshot", incremental.as_ref())]
@@ -260,7 +261,7 @@ fn history(
     let slots_max = flags.history_slots.unwrap_or(defaults.slots_max);
     ensure!(
         slots_max > finalize_after,
-        "--history-slots {slots_max}: more than --finalize-after ({finalize_after}) is needed"
+        "--history-slots {slots_max}: must be more than --finalize-after ({finalize_after})"
     );
     let shreds = flags.limit_ledger_size.map(|shreds| shreds.saturating_mul(SHRED_BYTES));
     let bytes_max = flags.history_bytes.or(shreds).unwrap_or(defaults.bytes_max);
@@ -304,15 +305,15 @@ fn quic_config(flags: &DevFlags) -> Result<::tpu::Config> {
     Ok(config)
 }
 
-/// Two after JSON-RPC's; where the system chooses that, it chooses this too.
+/// The port two after JSON-RPC's. If the system chooses that one, it chooses this one too.
 fn tpu_port(flags: &DevFlags) -> Result<u16> {
     match (flags.tpu_port, flags.rpc_port.unwrap_or(RPC_PORT_DEFAULT)) {
         (Some(port), _) => Ok(port),
         (None, 0) => Ok(0),
         (None, port) => port.checked_add(2).with_context(|| {
             format!(
-                "--rpc-port {port}: there is no port two after it for transactions over QUIC; \
-                 choose one with --tpu-port (0 takes a free one)"
+                "--rpc-port {port}: no port two after it exists for transactions over QUIC; \
+                 set --tpu-port (0 uses a free port)"
             )
         }),
     }
@@ -332,7 +333,7 @@ fn lamports(name: &str, sol: Option<f64>) -> Result<Option<u64>> {
     let lamports = sol * LAMPORTS_PER_SOL as f64;
     ensure!(
         lamports >= 0.0 && lamports < (u64::MAX / 4) as f64,
-        "--{name} is {sol}: from 0 to {}",
+        "--{name} is {sol}: must be from 0 to {}",
         u64::MAX / 4 / LAMPORTS_PER_SOL
     );
     Ok(Some(lamports as u64))
@@ -340,13 +341,13 @@ fn lamports(name: &str, sol: Option<f64>) -> Result<Option<u64>> {
 
 fn inflation(flags: &DevFlags, default: Inflation) -> Result<Inflation> {
     let Some(rate) = flags.inflation_fixed else { return Ok(default) };
-    ensure!((0.0..=1.0).contains(&rate), "--inflation-fixed is {rate}: from 0 to 1");
+    ensure!((0.0..=1.0).contains(&rate), "--inflation-fixed is {rate}: must be from 0 to 1");
     Ok(Inflation::new_fixed(rate))
 }
 
 fn mint(flags: &DevFlags) -> Result<Option<solana_pubkey::Pubkey>> {
-    if let Some(given) = &flags.mint {
-        return accounts_file::address_or_keypair(given).context("--mint").map(Some);
+    if let Some(mint) = &flags.mint {
+        return accounts_file::address_or_keypair(mint).context("--mint").map(Some);
     }
     let home = std::env::var_os("HOME").map(PathBuf::from);
     let keypair = home.map(|home| home.join(".config/solana/id.json"));
@@ -358,7 +359,7 @@ fn mint(flags: &DevFlags) -> Result<Option<solana_pubkey::Pubkey>> {
 fn accounts(flags: &DevFlags) -> Result<Vec<localnet::GenesisAccount>> {
     let mut accounts = Vec::new();
     for row in flags.account.chunks(2) {
-        let [address, path] = row else { bail!("--account takes an address and a file") };
+        let [address, path] = row else { bail!("--account requires an address and a file") };
         let account = accounts_file::account(address, Path::new(path)).context("--account")?;
         accounts.push(account);
     }
@@ -368,12 +369,12 @@ fn accounts(flags: &DevFlags) -> Result<Vec<localnet::GenesisAccount>> {
 fn programs(flags: &DevFlags) -> Result<Vec<localnet::GenesisProgram>> {
     let mut programs = Vec::new();
     for row in flags.bpf_program.chunks(2) {
-        let [id, path] = row else { bail!("--bpf-program takes an address and a file") };
+        let [id, path] = row else { bail!("--bpf-program requires an address and a file") };
         programs.push(accounts_file::program(id, Path::new(path), None)?);
     }
     for row in flags.upgradeable_program.chunks(3) {
         let [id, path, authority] = row else {
-            bail!("--upgradeable-program takes an address, a file and an authority")
+            bail!("--upgradeable-program requires an address, a file and an authority")
         };
         programs.push(accounts_file::program(id, Path::new(path), Some(authority))?);
     }
@@ -391,20 +392,20 @@ mod tests {
     }
 
     #[test]
-    fn a_flag_wins_over_the_file() {
+    fn a_flag_overrides_the_file() {
         let flags = DevFlags { ticks_per_slot: Some(8), ..DevFlags::default() };
         let file = "slot-ms = 100\nqueue-max = 7\nforward = [\"127.0.0.1:9\"]\n[rpc]\nbatch_max = 3\n\
                     [pubsub]\nping_ms = 9\n[quic]\nwindow_max = 64";
-        let options = check(flags, file).expect("good settings");
-        assert_eq!((options.rpc.batch_max, options.pubsub.ping_ms), (3, 9));
-        assert_eq!((options.quic.window_max, options.tpu_port), (64, 8901));
-        assert_eq!(options.forward, [SocketAddr::from(([127, 0, 0, 1], 9))]);
-        assert_eq!(options.localnet.slot_ms, 50);
-        assert_eq!(options.localnet.queue_max, 7);
+        let config = check(flags, file).expect("valid settings");
+        assert_eq!((config.rpc.batch_max, config.pubsub.ping_ms), (3, 9));
+        assert_eq!((config.quic.window_max, config.tpu_port), (64, 8901));
+        assert_eq!(config.forward, [SocketAddr::from(([127, 0, 0, 1], 9))]);
+        assert_eq!(config.localnet.slot_ms, 50);
+        assert_eq!(config.localnet.queue_max, 7);
     }
 
     #[test]
-    fn lists_of_keys_come_together_and_named_indices_do_not() {
+    fn lists_of_keys_are_concatenated_and_lists_of_indices_are_not() {
         let [one, two] = [1, 2].map(|n| solana_pubkey::Pubkey::new_from_array([n; 32]).to_string());
         let flags = DevFlags {
             account_index: vec![AccountIndex::ProgramId],
@@ -414,7 +415,7 @@ mod tests {
         let file = format!(
             "account-index = [\"spl-token-mint\"]\naccount-index-exclude-key = [\"{two}\"]"
         );
-        let file: DevFlags = toml::from_str(&file).expect("good settings");
+        let file: DevFlags = toml::from_str(&file).expect("valid settings");
         let merged = merge(flags, file);
         assert_eq!(merged.account_index, [AccountIndex::ProgramId]);
         assert_eq!(merged.account_index_exclude_key, [one, two]);
@@ -422,30 +423,30 @@ mod tests {
 
     #[test]
     fn every_thread_that_simulates_has_a_vm() {
-        let options = check(DevFlags::default(), "cpu-threads = 7").expect("good settings");
-        assert_eq!((options.pool.threads, options.localnet.simulators), (7, 7));
+        let config = check(DevFlags::default(), "cpu-threads = 7").expect("valid settings");
+        assert_eq!((config.pool.threads, config.localnet.simulators), (7, 7));
     }
 
     #[test]
-    fn the_header_of_a_proxy_is_taken_however_it_is_written() {
-        let options = check(DevFlags::default(), "[rpc]\nclient_header = \"X-Real-IP\"");
-        let header = options.expect("good settings").rpc.client_header;
+    fn the_header_of_a_proxy_is_case_insensitive() {
+        let config = check(DevFlags::default(), "[rpc]\nclient_header = \"X-Real-IP\"");
+        let header = config.expect("valid settings").rpc.client_header;
         assert_eq!(header.as_ref().map(|header| header.as_str()), Some("x-real-ip"));
         let none = check(DevFlags::default(), "[rpc]\nclient_header = \"\"");
-        assert!(none.expect("good settings").rpc.client_header.is_none());
+        assert!(none.expect("valid settings").rpc.client_header.is_none());
     }
 
     #[test]
-    fn origins_of_flags_and_file_come_together_and_are_checked() {
+    fn origins_of_flags_and_file_are_concatenated_and_checked() {
         let flags = DevFlags {
             allow_origin: vec!["https://app.example".to_owned()],
             ..DevFlags::default()
         };
-        let options = check(flags, "allow-origin = [\"http://localhost:5173\"]");
+        let config = check(flags, "allow-origin = [\"http://localhost:5173\"]");
         let both = ["https://app.example", "http://localhost:5173"].map(str::to_owned);
         let allowed = rpc::AllowedOrigins::new(&both).expect("origins");
-        assert_eq!(options.expect("good settings").rpc.allowed_origins, allowed);
-        let any = check(DevFlags::default(), "").expect("good settings").rpc.allowed_origins;
+        assert_eq!(config.expect("valid settings").rpc.allowed_origins, allowed);
+        let any = check(DevFlags::default(), "").expect("valid settings").rpc.allowed_origins;
         assert_eq!(any, rpc::AllowedOrigins::default());
         let wrong = check(DevFlags::default(), "allow-origin = [\"https://app.example/path\"]");
         let wrong = format!("{:#}", wrong.err().expect("it has a path"));
@@ -453,8 +454,8 @@ mod tests {
     }
 
     #[test]
-    fn a_port_that_leaves_no_room_for_quic_is_refused_unless_that_has_its_own() {
-        let port = |file: &str| check(DevFlags::default(), file).map(|options| options.tpu_port);
+    fn a_port_without_one_for_quic_after_it_is_refused_unless_tpu_port_is_set() {
+        let port = |file: &str| check(DevFlags::default(), file).map(|config| config.tpu_port);
         let refused = format!("{:#}", port("rpc-port = 65534").expect_err("65536 is no port"));
         assert!(
             refused.contains("--rpc-port 65534") && refused.contains("--tpu-port"),
@@ -467,8 +468,8 @@ mod tests {
 
     #[test]
     fn a_block_per_transaction_is_final_at_once() {
-        let options = check(DevFlags::default(), "slot-ms = 0").expect("good settings");
-        assert_eq!(options.localnet.finalize_after, 0);
+        let config = check(DevFlags::default(), "slot-ms = 0").expect("valid settings");
+        assert_eq!(config.localnet.finalize_after, 0);
     }
 
     #[test]
@@ -478,56 +479,69 @@ mod tests {
         };
         assert!(warp_to(localnet::WARP_SLOT_MAX).is_ok());
         let err = warp_to(u64::MAX).expect_err("no slot is left").to_string();
-        assert!(err.contains("--warp-slot is 18446744073709551615: from 0 to"), "{err}");
+        assert!(err.contains("--warp-slot is 18446744073709551615: must be from 0 to"), "{err}");
     }
 
     #[test]
-    fn bad_settings_are_refused_with_the_knob() {
+    fn invalid_settings_are_refused_by_name() {
         let err = |file: &str| match check(DevFlags::default(), file) {
-            Ok(_) => panic!("{file:?} was taken"),
+            Ok(_) => panic!("{file:?} was accepted"),
             Err(err) => format!("{err:#}"),
         };
         assert!(err("slot-mss = 1").contains("unknown field `slot-mss`"));
         assert!(err("[rpc]\nbatchmax = 1").contains("unknown field `batchmax`"));
-        assert!(err("slots-per-epoch = 31").contains("--slots-per-epoch is 31: from 32 to"));
+        assert!(
+            err("slots-per-epoch = 31").contains("--slots-per-epoch is 31: must be from 32 to")
+        );
         assert!(err("history-slots = 31").contains("--history-slots 31"));
         let units = err("queue-compute-units-max = 9999999");
         assert!(
-            units.contains("--queue-compute-units-max is 9999999: from 10000000 to"),
+            units.contains("--queue-compute-units-max is 9999999: must be from 10000000 to"),
             "{units}"
         );
-        assert!(err("inflation-fixed = 1.5").contains("--inflation-fixed is 1.5: from 0 to 1"));
-        assert!(err("cpu-threads = 0").contains("--cpu-threads is 0: from 1 to 1024"));
-        assert!(err("rpc-port = 65535").contains("--rpc-port is 65535: from 0 to 65534: the next"));
+        assert!(
+            err("inflation-fixed = 1.5").contains("--inflation-fixed is 1.5: must be from 0 to 1")
+        );
+        assert!(err("cpu-threads = 0").contains("--cpu-threads is 0: must be from 1 to 1024"));
+        assert!(
+            err("rpc-port = 65535")
+                .contains("--rpc-port is 65535: must be from 0 to 65534: the next")
+        );
         assert!(err("rpc-port = 65534").contains("--tpu-port"));
-        assert!(err("faucet-sol = -1.0").contains("--faucet-sol is -1: from 0 to"));
+        assert!(err("faucet-sol = -1.0").contains("--faucet-sol is -1: must be from 0 to"));
         assert!(err("from-incremental-snapshot = \"x\"").contains("--from-snapshot"));
         assert!(err("from-snapshot = \"/nowhere\"").contains("--from-snapshot /nowhere"));
         let epoch = "from-snapshot = \"/nowhere\"\nslots-per-epoch = 64";
         assert!(err(epoch).contains("--slots-per-epoch"));
         assert!(err("mint = \"nobody\"").contains("--mint"));
-        assert!(err("[quic]\nshards = 0").contains("quic.shards is 0: from 1 to 256"));
+        assert!(err("[quic]\nshards = 0").contains("quic.shards is 0: must be from 1 to 256"));
         for setting in ["body_bytes_max", "connections_max", "batch_max", "write_timeout_ms"] {
             let err = err(&format!("[rpc]\n{setting} = 0"));
             assert!(err.contains(&format!("rpc.{setting} is 0: ")), "{err}");
         }
-        let of_pubsub = ["connections_max", "queue_bytes_max", "events_max", "ping_ms"];
-        let of_all = ["message_timeout_ms", "incoming_bytes_max", "queues_bytes_max"];
-        for setting in of_pubsub.into_iter().chain(of_all) {
+        let limits = ["connections_max", "queue_bytes_max", "events_max", "ping_ms"];
+        let sums = ["message_timeout_ms", "incoming_bytes_max", "queues_bytes_max"];
+        for setting in limits.into_iter().chain(sums) {
             let err = err(&format!("[pubsub]\n{setting} = 0"));
             assert!(err.contains(&format!("pubsub.{setting} is 0: ")), "{err}");
         }
         let short = err("[rpc]\nhead_bytes_max = 8191");
-        assert!(short.contains("rpc.head_bytes_max is 8191: from 8192 to 32768"), "{short}");
+        assert!(
+            short.contains("rpc.head_bytes_max is 8191: must be from 8192 to 32768"),
+            "{short}"
+        );
         let forever = err("[rpc]\nheader_timeout_ms = 86400001");
-        assert!(forever.contains("rpc.header_timeout_ms is 86400001: from 1 to"), "{forever}");
+        assert!(
+            forever.contains("rpc.header_timeout_ms is 86400001: must be from 1 to"),
+            "{forever}"
+        );
         let header = err("[rpc]\nclient_header = \"x api key\"");
         assert!(header.contains("rpc.client_header is \"x api key\""), "{header}");
         assert!(
             err("identity-weights = \"/nowhere\"")
                 .contains("--identity-weights: /nowhere: No such file")
         );
-        assert!(err("slot-ms = 1\nticks-per-slot = 1").contains("give one"));
+        assert!(err("slot-ms = 1\nticks-per-slot = 1").contains("exclude each other"));
         assert!(err("account = [[\"-\", \"/nowhere.json\"]]").contains("/nowhere.json"));
     }
 }

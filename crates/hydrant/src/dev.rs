@@ -21,146 +21,146 @@ use crate::signals::EndSignals;
 use crate::tpu::Tpu;
 use crate::{accounts_file, memory_report, rlimit, status_line, validator_log};
 
-/// How often the executing thread is looked after.
+/// Interval at which the node checks that the executing thread runs.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
-/// Stack of the thread that makes or reads a ledger: what a main thread has.
+/// Stack of the thread that creates or reads a ledger: that of a main thread.
 const OPEN_STACK_BYTES: usize = 8 << 20;
-/// Ports tried when the system chooses: two in a row must be free.
+/// Attempts when the system chooses the ports: two consecutive ports must be free.
 const PORT_TRIES: usize = 64;
 
-/// Runs the node until it is told to stop.
+/// Runs the node until a signal ends it.
 pub(crate) fn run(flags: DevFlags) -> Result<()> {
     let started = now();
     let check = flags.check;
-    let mut options = NodeConfig::from_flags(config::with_file(flags)?)?;
+    let mut config = NodeConfig::from_flags(config::with_file(flags)?)?;
     if check {
-        check_genesis(&options)?;
-        print_line("settings are good");
+        check_genesis(&config)?;
+        print_line("settings are valid");
         return Ok(());
     }
-    if options.log {
-        start_log(options.log_format);
+    if config.log {
+        start_log(config.log_format);
     }
     ensure!(
         has_date(),
-        "the system's clock stands before 1970, which no response of HTTP can say: set it"
+        "the system's clock is before 1970, which HTTP cannot represent: set the clock"
     );
-    rlimit::raise_nofile(options.rpc.connections_max);
-    let listeners = bind(&options)?;
+    rlimit::raise_nofile(config.rpc.connections_max);
+    let listeners = bind(&config)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(options.io_threads)
+        .worker_threads(config.io_threads)
         .thread_name("io")
         .enable_all()
         .build()
-        .context("start the IO threads")?;
+        .context("start the I/O threads")?;
     {
         let _runtime = runtime.enter();
         ignore_file_size_signal()?;
     }
-    // On a thread that ends: what the allocator held for it goes back to the system.
-    let opened = std::thread::scope(|scope| {
-        let opening = std::thread::Builder::new().name("open".into());
-        let opening = opening.stack_size(OPEN_STACK_BYTES);
-        Ok::<_, std::io::Error>(opening.spawn_scoped(scope, || open_ledger(&options))?.join())
+    // On a thread that ends, so that the allocator returns the thread's memory to the system.
+    let joined = std::thread::scope(|scope| {
+        let builder = std::thread::Builder::new().name("open".into());
+        let builder = builder.stack_size(OPEN_STACK_BYTES);
+        Ok::<_, std::io::Error>(builder.spawn_scoped(scope, || open_ledger(&config))?.join())
     });
-    let opened = opened.context("start a thread that opens the ledger")?;
-    let localnet = opened.map_err(|_| anyhow!("the thread that opens the ledger panicked"))??;
-    // The ledger has them now.
-    options.localnet.accounts = Vec::new();
-    options.localnet.programs = Vec::new();
+    let joined = joined.context("start a thread that opens the ledger")?;
+    let localnet = joined.map_err(|_| anyhow!("the thread that opens the ledger panicked"))??;
+    // The ledger has copied them.
+    config.localnet.accounts = Vec::new();
+    config.localnet.programs = Vec::new();
     if let Some(ahead) = localnet.ahead_of_clock() {
-        warn_ahead(&options, ahead);
+        warn_ahead(&config, ahead);
     }
-    runtime.block_on(serve(&options, localnet, listeners, started))
+    runtime.block_on(serve(&config, localnet, listeners, started))
 }
 
-/// Refuses what a start would refuse while it makes a ledger, and writes nothing. An archive is not
-/// read: that may take minutes.
-fn check_genesis(options: &NodeConfig) -> Result<()> {
-    if options.snapshot.is_some() || (contains_ledger(options)? && !options.reset) {
-        return read_account_dirs(options);
+/// Finds the errors that a start would find while it creates a ledger, and writes nothing. An archive is not
+/// read, because that may take minutes.
+fn check_genesis(config: &NodeConfig) -> Result<()> {
+    if config.snapshot.is_some() || (contains_ledger(config)? && !config.reset) {
+        return read_account_dirs(config);
     }
-    localnet::check(&options.localnet, &mut accounts_of_dirs(options)).context("make the ledger")
+    localnet::check(&config.localnet, &mut accounts_of_dirs(config)).context("create the ledger")
 }
 
-/// Reads every file of the directories of accounts, and keeps none of them.
-fn read_account_dirs(options: &NodeConfig) -> Result<()> {
-    accounts_file::account_dirs(&options.account_dirs).try_for_each(|read| read.map(drop))
+/// Reads and checks every file of the account directories.
+fn read_account_dirs(config: &NodeConfig) -> Result<()> {
+    accounts_file::account_dirs(&config.account_dirs).try_for_each(|read| read.map(drop))
 }
 
-/// The accounts of directories, each read when the ledger takes it in.
+/// The accounts of the account directories. Each is read when the ledger inserts it.
 fn accounts_of_dirs(
-    options: &NodeConfig,
+    config: &NodeConfig,
 ) -> impl Iterator<Item = Result<localnet::GenesisAccount, localnet::SourceError>> {
-    accounts_file::account_dirs(&options.account_dirs).map(|read| read.map_err(Into::into))
+    accounts_file::account_dirs(&config.account_dirs).map(|read| read.map_err(Into::into))
 }
 
-fn contains_ledger(options: &NodeConfig) -> Result<bool> {
-    let Some(dir) = &options.localnet.dir else { return Ok(false) };
+fn contains_ledger(config: &NodeConfig) -> Result<bool> {
+    let Some(dir) = &config.localnet.dir else { return Ok(false) };
     localnet::contains_ledger(dir).context("open the ledger")
 }
 
-fn open_ledger(options: &NodeConfig) -> Result<Localnet> {
-    let Some(file) = &options.snapshot else {
-        if options.reset && contains_ledger(options)? {
-            // Before that: a file that is refused costs no ledger.
-            read_account_dirs(options)?;
+fn open_ledger(config: &NodeConfig) -> Result<Localnet> {
+    let Some(file) = &config.snapshot else {
+        if config.reset && contains_ledger(config)? {
+            // Before the reset: an invalid file must not cost a ledger.
+            read_account_dirs(config)?;
         }
-        reset(options)?;
-        let opened = localnet::open_with(&options.localnet, &mut accounts_of_dirs(options));
+        reset(config)?;
+        let opened = localnet::open_with(&config.localnet, &mut accounts_of_dirs(config));
         return opened.context("open the ledger");
     };
-    if let Some(dir) = &options.localnet.dir
-        && !options.reset
-        && contains_ledger(options)?
+    if let Some(dir) = &config.localnet.dir
+        && !config.reset
+        && contains_ledger(config)?
     {
         bail!(
-            "{} holds a ledger already: go on with it without --from-snapshot, or --reset it",
+            "{} contains a ledger already: continue it without --from-snapshot, or --reset it",
             dir.display()
         );
     }
-    let loaded = file.load(&options.localnet, options.quiet)?;
-    if options.reset && contains_ledger(options)? {
-        read_account_dirs(options)?;
+    let loaded = file.load(&config.localnet, config.quiet)?;
+    if config.reset && contains_ledger(config)? {
+        read_account_dirs(config)?;
     }
-    // Only now: an archive that is refused costs no ledger.
-    reset(options)?;
+    // Only now: an invalid archive must not cost a ledger.
+    reset(config)?;
     let (slot, accounts) = (loaded.snapshot().bank.slot, loaded.snapshot().accounts_len);
     let localnet =
-        localnet::open_snapshot_with(&options.localnet, loaded, &mut accounts_of_dirs(options))
-            .context("make the ledger")?;
-    if !options.quiet {
+        localnet::open_snapshot_with(&config.localnet, loaded, &mut accounts_of_dirs(config))
+            .context("create the ledger")?;
+    if !config.quiet {
         print_line(&format!(
-            "Begins at slot {slot} with {accounts} accounts of the snapshot; the node's own faucet, \
-             identity, vote and stake accounts are on top"
+            "Starts at slot {slot} with {accounts} accounts of the snapshot, and with the node's own \
+             faucet, identity, vote and stake accounts"
         ));
     }
     Ok(localnet)
 }
 
-/// A file that may not grow any more (`ulimit -f`) makes a write fail with an error that is said, instead of ending
-/// the process with SIGXFSZ, which says nothing.
+/// At the limit of a file's size (`ulimit -f`) a write then fails with an error that is reported, and SIGXFSZ does not
+/// end the process without a message.
 fn ignore_file_size_signal() -> Result<()> {
     use tokio::signal::unix::{SignalKind, signal};
     let number = rustix::process::Signal::XFSZ.as_raw();
-    // The runtime's handler stays for as long as the process runs, and does nothing more than to take the signal.
+    // The runtime's handler stays until the process ends, and only receives the signal.
     signal(SignalKind::from_raw(number)).map(drop).context("listen for SIGXFSZ")
 }
 
-/// The newest block says a later time than the system: its clock was set back, or is wrong.
-fn warn_ahead(options: &NodeConfig, ahead: Duration) {
+/// Warns that the newest block's time is later than the system's: the clock was set back, or is wrong.
+fn warn_ahead(config: &NodeConfig, ahead: Duration) {
     let seconds = ahead.as_secs();
     tracing::warn!(ahead_s = seconds, "the ledger's time is ahead of the system's clock");
-    if !options.quiet {
+    if !config.quiet {
         print_line(&format!(
-            "The ledger's time is {seconds} s ahead of the system's clock; it advances at three quarters of its \
+            "The ledger's time is {seconds} s ahead of the system's clock. It advances at three quarters of its \
              speed until the clock has caught up"
         ));
     }
 }
 
-fn reset(options: &NodeConfig) -> Result<()> {
-    let (true, Some(dir)) = (options.reset, &options.localnet.dir) else { return Ok(()) };
+fn reset(config: &NodeConfig) -> Result<()> {
+    let (true, Some(dir)) = (config.reset, &config.localnet.dir) else { return Ok(()) };
     localnet::reset_directory(dir).with_context(|| format!("--reset {}", dir.display()))
 }
 
@@ -171,17 +171,17 @@ struct BoundListeners {
 }
 
 async fn serve(
-    options: &NodeConfig,
+    config: &NodeConfig,
     localnet: Localnet,
     bound: BoundListeners,
     started: Instant,
 ) -> Result<()> {
-    // Before the node says that it is ready: from then on each signal means what the documentation says.
+    // Before the node is reported ready: from then on each signal has its documented meaning.
     let mut signals = EndSignals::listen()?;
     let (rpc, pubsub_address) = (bound.rpc.local_addr()?, bound.pubsub.local_addr()?);
     let mut cluster = localnet.cluster().clone();
     (cluster.rpc, cluster.pubsub) = (Some(rpc), Some(pubsub_address));
-    let tpu = Tpu::start(options, &localnet)?;
+    let tpu = Tpu::start(config, &localnet)?;
     cluster.tpu = Some(tpu.address());
     let cluster = Arc::new(cluster);
     let node = Arc::new(Node {
@@ -189,30 +189,31 @@ async fn serve(
         reader: localnet.reader().clone(),
         history: Arc::clone(localnet.history()),
         transaction_service: localnet.transaction_service(),
-        pool: Arc::new(cpu_pool(&options.pool).context("start the CPU threads")?),
-        response_cache: Arc::new(rpc::ResponseCache::new(options.cache_bytes_max)),
-        clients: Arc::new(pool::RateLimiter::new(options.pool.clients)),
-        health: Arc::new(health(options)),
+        pool: Arc::new(cpu_pool(&config.pool).context("start the CPU threads")?),
+        response_cache: Arc::new(rpc::ResponseCache::new(config.cache_bytes_max)),
+        clients: Arc::new(pool::RateLimiter::new(config.pool.clients)),
+        health: Arc::new(health(config)),
         metrics: Arc::new(rpc::Metrics::new()),
-        config: options.rpc.clone(),
+        config: config.rpc.clone(),
     });
     let (pubsub, sink) = PubSub::start(
-        options.pubsub.clone(),
+        config.pubsub.clone(),
         Arc::clone(&cluster),
         node.reader.clone(),
         Arc::clone(&node.history),
         (Arc::clone(&node.pool), Arc::clone(&node.clients)),
     )
     .context("start PubSub")?;
-    let (rest, waits) = rest::Rest::start().context("start REST")?;
+    let (rest, waiter_events) = rest::Rest::start().context("start REST")?;
     let rest = Arc::new(rest);
     node.metrics.add(Arc::clone(&pubsub) as Arc<dyn Collector>);
     node.metrics.add(Arc::clone(&rest) as Arc<dyn Collector>);
     node.metrics.add(Arc::new(tpu.metrics()));
     node.metrics.add(Arc::new(QueueMetrics(Arc::clone(localnet.queue()))));
     let mint = localnet.mint();
-    let running =
-        localnet.start(vec![Box::new(sink), Box::new(waits)]).context("start the ledger")?;
+    let running = localnet
+        .start(vec![Box::new(sink), Box::new(waiter_events)])
+        .context("start the ledger")?;
 
     let listeners =
         Listeners { rpc: tokio_listener(bound.rpc)?, pubsub: Some(tokio_listener(bound.pubsub)?) };
@@ -222,14 +223,14 @@ async fn serve(
         Arc::clone(&pubsub) as Arc<dyn rpc::WebSocketHandler>,
         rest,
         listeners,
-        // Dropped or used, either way it is time to stop.
+        // A message or a dropped sender both mean stop.
         async { drop(stopped.await) },
     ));
     let banner = Banner {
         cluster: &cluster,
         mint,
-        has_wallet: options.localnet.mint.is_some(),
-        ledger: options.localnet.dir.as_deref(),
+        has_wallet: config.localnet.mint.is_some(),
+        ledger: config.localnet.dir.as_deref(),
         rpc,
         pubsub: pubsub_address,
         tpu: tpu.address(),
@@ -237,72 +238,72 @@ async fn serve(
         usage: NodeMemory::for_node(&node),
     };
     node.metrics.add(Arc::new(ProcessMemory::at_start(&node)));
-    announce_ready(options, &banner)?;
-    let report = tokio::spawn(tpu.log_periodically());
-    let usage_log = tokio::spawn(memory_report::log_periodically(Arc::clone(&node))?);
-    let line = (!options.quiet && status_line::has_reader())
+    announce_ready(config, &banner)?;
+    let tpu_log = tokio::spawn(tpu.log_periodically());
+    let memory_log = tokio::spawn(memory_report::log_periodically(Arc::clone(&node))?);
+    let line = (!config.quiet && status_line::has_reader())
         .then(|| tokio::spawn(status_line::draw(node.reader.clone(), Arc::clone(&pubsub))));
 
-    let ended_by_itself = wait_for_shutdown(&mut signals, &running).await;
+    let ledger_ended = wait_for_shutdown(&mut signals, &running).await;
     if let Some(line) = line {
         line.abort();
         print_line("");
     }
-    usage_log.abort();
-    report.abort();
-    // Joins its threads: nothing comes in any more.
-    tokio::task::spawn_blocking(move || drop(tpu)).await.context("the door for transactions")?;
+    memory_log.abort();
+    tpu_log.abort();
+    // Joins its threads: no transactions arrive after this.
+    tokio::task::spawn_blocking(move || drop(tpu)).await.context("stop the TPU")?;
     pubsub.shut_down();
-    // A server that has gone already needs no telling.
+    // An error means that the server has ended already.
     let _ = stop.send(());
     server.await.context("the servers")?;
     running.stop().context("the ledger")?;
-    if ended_by_itself {
-        bail!("the ledger ended by itself");
+    if ledger_ended {
+        bail!("the ledger's thread ended unexpectedly");
     }
     Ok(())
 }
 
-/// Blocks come by the clock, if there is one: whoever waits for them in vain is told.
-fn health(options: &NodeConfig) -> Health {
+/// Health by the slot clock, if there is one: a node without new blocks is unhealthy.
+fn health(config: &NodeConfig) -> Health {
     let ms = Duration::from_millis;
-    Health::with_slot_clock(ms(options.localnet.slot_ms), ms(options.rpc.stall_ms))
+    Health::with_slot_clock(ms(config.localnet.slot_ms), ms(config.rpc.stall_ms))
 }
 
-/// The CPU pool. Its threads stand behind those that poll sockets, so that on a machine of few cores a
-/// light request does not wait for the end of a slice.
+/// The CPU pool. Its threads have a lower priority than the I/O threads, so that on a machine with few cores an
+/// inline request does not wait for the end of a time slice.
 fn cpu_pool(config: &pool::Config) -> std::io::Result<pool::Pool> {
     let nice = config.nice;
     pool::Pool::new(config.clone(), Arc::new(SystemClock::new()), move || {
-        // Of this thread alone, on Linux. Raising the value is always allowed.
-        let set = rustix::process::setpriority_process(None, i32::from(nice));
-        if let Err(err) = set {
-            tracing::warn!(%err, nice, "the CPU threads keep the priority of the others");
+        // On Linux this sets only this thread's priority. Raising the value is always allowed.
+        let result = rustix::process::setpriority_process(None, i32::from(nice));
+        if let Err(err) = result {
+            tracing::warn!(%err, nice, "could not lower the priority of the CPU threads");
         }
     })
 }
 
-/// Waits for a signal, or for the ledger to give up; true if it was the ledger.
+/// Waits for a signal or for the end of the ledger's thread; true if the ledger ended.
 async fn wait_for_shutdown(signals: &mut EndSignals, running: &LocalnetHandle) -> bool {
-    let mut watch = tokio::time::interval(POLL_INTERVAL);
+    let mut poll = tokio::time::interval(POLL_INTERVAL);
     loop {
         tokio::select! {
             () = signals.next() => return false,
-            _ = watch.tick() => if running.is_finished() {
+            _ = poll.tick() => if running.is_finished() {
                 return true;
             },
         }
     }
 }
 
-fn announce_ready(options: &NodeConfig, banner: &Banner<'_>) -> Result<()> {
-    if !options.quiet {
+fn announce_ready(config: &NodeConfig, banner: &Banner<'_>) -> Result<()> {
+    if !config.quiet {
         print_line(&banner.to_string());
     }
     if let Some(dir) = banner.ledger {
         validator_log::write(dir, banner)?;
     }
-    let Some(path) = &options.endpoints_file else { return Ok(()) };
+    let Some(path) = &config.endpoints_file else { return Ok(()) };
     let endpoints = serde_json::json!({
         "rpc": format!("http://{}", banner.rpc),
         "ws": format!("ws://{}", banner.pubsub),
@@ -312,25 +313,25 @@ fn announce_ready(options: &NodeConfig, banner: &Banner<'_>) -> Result<()> {
         .with_context(|| format!("--endpoints-file {}", path.display()))
 }
 
-/// Writes a file so that nobody ever sees half of it.
+/// Writes a file so that a reader never sees a part of it.
 fn write_atomic(path: &Path, text: &str) -> std::io::Result<()> {
-    let mut beside = path.as_os_str().to_owned();
-    beside.push(".new");
-    let beside = PathBuf::from(beside);
-    std::fs::write(&beside, text)?;
-    std::fs::rename(&beside, path)
+    let mut temporary = path.as_os_str().to_owned();
+    temporary.push(".new");
+    let temporary = PathBuf::from(temporary);
+    std::fs::write(&temporary, text)?;
+    std::fs::rename(&temporary, path)
 }
 
-/// Binds JSON-RPC's port and the next; with port 0, the first two in a row that are free.
-fn bind(options: &NodeConfig) -> Result<BoundListeners> {
-    let ip = options.bind_address;
+/// Binds JSON-RPC's port and the next. With port 0, binds two consecutive free ports.
+fn bind(config: &NodeConfig) -> Result<BoundListeners> {
+    let ip = config.bind_address;
     let listen = |port: u16| TcpListener::bind(SocketAddr::new(ip, port));
-    if options.rpc_port != 0 {
-        let port = options.rpc_port;
-        let taken = |port: u16| format!("listen on {ip}:{port} (--bind-address, --rpc-port)");
+    if config.rpc_port != 0 {
+        let port = config.rpc_port;
+        let context = |port: u16| format!("listen on {ip}:{port} (--bind-address, --rpc-port)");
         return Ok(BoundListeners {
-            rpc: listen(port).with_context(|| taken(port))?,
-            pubsub: listen(port + 1).with_context(|| taken(port + 1))?,
+            rpc: listen(port).with_context(|| context(port))?,
+            pubsub: listen(port + 1).with_context(|| context(port + 1))?,
         });
     }
     for _ in 0..PORT_TRIES {
@@ -340,7 +341,7 @@ fn bind(options: &NodeConfig) -> Result<BoundListeners> {
             return Ok(BoundListeners { rpc, pubsub });
         }
     }
-    bail!("no two free ports in a row on {ip} (--rpc-port)")
+    bail!("no two consecutive free ports on {ip} (--rpc-port)")
 }
 
 fn tokio_listener(listener: TcpListener) -> Result<tokio::net::TcpListener> {
@@ -351,7 +352,7 @@ fn tokio_listener(listener: TcpListener) -> Result<tokio::net::TcpListener> {
 fn start_log(format: LogFormat) {
     use tracing_subscriber::EnvFilter;
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
-    // Colours are for people: a file or a collector gets none.
+    // Colours only on a terminal, not in a file or a collector.
     let colours = std::io::stderr().is_terminal();
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(colours);
     let log = log.with_writer(std::io::stderr);

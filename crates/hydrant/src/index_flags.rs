@@ -1,5 +1,4 @@
-//! `--account-index` and its lists of keys, as `agave-validator` has them: from flags to what the
-//! ledger keeps.
+//! `--account-index` and its lists of keys, as in `agave-validator`: from flags to the ledger's indices.
 
 use std::collections::HashSet;
 use std::str::FromStr;
@@ -15,7 +14,7 @@ use solana_pubkey::Pubkey;
 
 use crate::cli::DevFlags;
 
-/// An index of accounts, by the name that it has on the command line.
+/// An index of accounts, by its name on the command line.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum AccountIndex {
@@ -25,14 +24,14 @@ pub(crate) enum AccountIndex {
     SplTokenOwner,
     /// By the mint of the token account.
     SplTokenMint,
-    /// By the wallet that may spend from the token account; Agave has no such index.
+    /// By the delegate of the token account; Agave has no such index.
     SplTokenDelegate,
-    /// No index at all.
+    /// No index.
     None,
 }
 
 impl AccountIndex {
-    /// Those that there are, and what each goes by.
+    /// The indices, and the kind of key of each.
     const ALL: [(Self, KeyKind); 4] = [
         (Self::ProgramId, key_kind::PROGRAM),
         (Self::SplTokenOwner, key_kind::OWNER),
@@ -41,38 +40,40 @@ impl AccountIndex {
     ];
 }
 
-/// What the flags leave of the indices, with what the node itself needs.
+/// The indices that the flags enable, and the keys that the node itself needs.
 pub(crate) fn from_flags(flags: &DevFlags) -> Result<IndexConfig> {
-    let on = &flags.account_index;
+    let enabled = &flags.account_index;
     ensure!(
-        !on.contains(&AccountIndex::None) || on.iter().all(|index| *index == AccountIndex::None),
-        "--account-index none goes with no other"
+        !enabled.contains(&AccountIndex::None)
+            || enabled.iter().all(|index| *index == AccountIndex::None),
+        "--account-index none excludes all others"
     );
     let included = keys("account-index-include-key", &flags.account_index_include_key)?;
     let excluded = keys("account-index-exclude-key", &flags.account_index_exclude_key)?;
     ensure!(
         included.is_none() || excluded.is_none(),
-        "--account-index-include-key and --account-index-exclude-key: give one"
+        "--account-index-include-key and --account-index-exclude-key exclude each other"
     );
-    let kept = included.map(IndexKeyFilter::Only).or_else(|| excluded.map(IndexKeyFilter::AllBut));
-    let kept = kept.unwrap_or_default();
+    let filter =
+        included.map(IndexKeyFilter::Only).or_else(|| excluded.map(IndexKeyFilter::AllBut));
+    let filter = filter.unwrap_or_default();
     let mut indices = IndexConfig::default();
-    for (index, facet) in AccountIndex::ALL {
-        let is_on = on.is_empty() || on.contains(&index);
-        indices = indices.with(facet, if is_on { kept.clone() } else { IndexKeyFilter::Off });
+    for (index, key_kind) in AccountIndex::ALL {
+        let is_on = enabled.is_empty() || enabled.contains(&index);
+        indices = indices.with(key_kind, if is_on { filter.clone() } else { IndexKeyFilter::Off });
     }
     Ok(rpc::required_index_keys()
         .into_iter()
-        .fold(indices, |indices, (facet, key)| indices.with_own(facet, key)))
+        .fold(indices, |indices, (key_kind, key)| indices.with_own(key_kind, key)))
 }
 
-/// A list of keys; `None` if nothing is on it.
-fn keys(name: &str, given: &[String]) -> Result<Option<Arc<HashSet<Address>>>> {
+/// A list of keys; `None` if it is empty.
+fn keys(name: &str, texts: &[String]) -> Result<Option<Arc<HashSet<Address>>>> {
     let key = |text: &String| {
         let key = Pubkey::from_str(text).with_context(|| format!("--{name} {text}"))?;
         Ok(Address::from(key.to_bytes()))
     };
-    let keys: HashSet<Address> = given.iter().map(key).collect::<Result<_>>()?;
+    let keys: HashSet<Address> = texts.iter().map(key).collect::<Result<_>>()?;
     Ok((!keys.is_empty()).then(|| Arc::new(keys)))
 }
 
@@ -84,15 +85,16 @@ mod tests {
 
     fn check(flags: &DevFlags) -> Result<Vec<[IndexCoverage; 2]>> {
         let indices = from_flags(flags)?;
-        let facets = [
+        let key_kinds = [
             key_kind::PROGRAM,
             key_kind::OWNER,
             key_kind::MINT,
             key_kind::DELEGATE,
             key_kind::LOCKUP,
         ];
-        let indexed = |facet| [1, 2].map(|n| indices.coverage(facet, &Address::from([n; 32])));
-        Ok(facets.into_iter().map(indexed).collect())
+        let indexed =
+            |key_kind| [1, 2].map(|n| indices.coverage(key_kind, &Address::from([n; 32])));
+        Ok(key_kinds.into_iter().map(indexed).collect())
     }
 
     fn key(n: u8) -> String {
@@ -109,12 +111,12 @@ mod tests {
         let none = DevFlags { account_index: vec![AccountIndex::None], ..DevFlags::default() };
         assert_eq!(check(&none)?, [[Off; 2], [Off; 2], [Off; 2], [Off; 2], [Covered; 2]]);
         let own = from_flags(&none)?;
-        assert!(rpc::required_index_keys().iter().all(|(facet, key)| own.has_entries(*facet, key)));
+        assert!(rpc::required_index_keys().iter().all(|(kind, key)| own.has_entries(*kind, key)));
         Ok(())
     }
 
     #[test]
-    fn one_list_of_keys_is_for_every_index() -> Result<()> {
+    fn one_list_of_keys_applies_to_every_index() -> Result<()> {
         use IndexCoverage::{Covered, Excluded};
         let only = DevFlags { account_index_include_key: vec![key(1)], ..DevFlags::default() };
         let mut expected = [[Covered, Excluded]; 5];
@@ -138,11 +140,13 @@ mod tests {
             account_index_exclude_key: vec![key(2)],
             ..DevFlags::default()
         };
-        assert!(err(both).contains("give one"));
+        assert!(err(both).contains("exclude each other"));
         let account_index = vec![AccountIndex::None, AccountIndex::ProgramId];
-        assert!(err(DevFlags { account_index, ..DevFlags::default() }).contains("no other"));
+        assert!(
+            err(DevFlags { account_index, ..DevFlags::default() }).contains("excludes all others")
+        );
         let account_index_include_key = vec!["nobody".into()];
-        let wrong = DevFlags { account_index_include_key, ..DevFlags::default() };
-        assert!(err(wrong).contains("--account-index-include-key nobody"));
+        let invalid = DevFlags { account_index_include_key, ..DevFlags::default() };
+        assert!(err(invalid).contains("--account-index-include-key nobody"));
     }
 }

@@ -15,7 +15,7 @@ use crate::cli::InspectFlags;
 use crate::dev::print_line;
 use crate::snapshot_file::SnapshotFile;
 
-/// The indices by their names; whatever is more is small.
+/// The main indices by name; all others are small.
 const INDICES: [(&str, KeyKind); 5] = [
     ("program-id", key_kind::PROGRAM),
     ("spl-token-owner", key_kind::OWNER),
@@ -24,9 +24,9 @@ const INDICES: [(&str, KeyKind); 5] = [
     ("lockups", key_kind::LOCKUP),
 ];
 
-/// Loads and checks the archive, and prints what is in it.
+/// Loads and checks the archive, and prints a summary.
 pub(crate) fn run(flags: &InspectFlags) -> Result<()> {
-    ensure!(flags.threads != Some(0), "--threads is at least 1");
+    ensure!(flags.threads != Some(0), "--threads must be at least 1");
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let file = SnapshotFile {
         full: flags.full.clone(),
@@ -42,33 +42,33 @@ pub(crate) fn run(flags: &InspectFlags) -> Result<()> {
     });
     let summary = Summary::from_accounts(accounts, flags.largest);
     let mut out = text(&snapshot, &summary, flags.largest);
-    out.push_str(&parts(&view, snapshot.accounts_len));
+    out.push_str(&memory_table(&view, snapshot.accounts_len));
     print_line(out.trim_end());
     Ok(())
 }
 
-/// What each of our parts uses for these accounts: they are in a real ledger, so it is counted there.
-fn parts(view: &View, accounts: usize) -> String {
+/// The memory that each part uses for these accounts. It is measured, because they are loaded into a real ledger.
+fn memory_table(view: &View, accounts: usize) -> String {
     let bytes = view.bytes();
     let mut out =
-        format!("\n{:<24} {:>12} {:>12} {:>12}\n", "In memory", "count", "bytes", "an account");
-    let mut line = |name: &str, things: Option<usize>, bytes: usize| {
-        let things = things.map_or(String::new(), |things| HumanCount(things as u64).to_string());
+        format!("\n{:<24} {:>12} {:>12} {:>12}\n", "In memory", "count", "bytes", "per account");
+    let mut line = |name: &str, count: Option<usize>, bytes: usize| {
+        let count = count.map_or(String::new(), |count| HumanCount(count as u64).to_string());
         let each = bytes as f64 / accounts.max(1) as f64;
         let bytes = HumanBytes(bytes as u64).to_string();
-        // A string takes all that is written.
-        let _ = writeln!(out, "{name:<24} {things:>12} {bytes:>12} {each:>12.2}");
+        // Writing to a String does not fail.
+        let _ = writeln!(out, "{name:<24} {count:>12} {bytes:>12} {each:>12.2}");
     };
     line("Addresses", Some(view.addresses_len()), bytes.addresses);
     line("Indices", None, bytes.indices);
-    for (name, facet) in INDICES {
-        let index = view.index_usage(facet);
+    for (name, key_kind) in INDICES {
+        let index = view.index_usage(key_kind);
         line(&format!("  {name}"), Some(index.entries), index.bytes);
     }
     line("Accounts, packed", None, bytes.packed);
-    line("Accounts, whole", None, bytes.unpacked);
+    line("Accounts, unpacked", None, bytes.unpacked);
     line("Ranks", None, bytes.ranks);
-    line("Together", None, bytes.total());
+    line("Total", None, bytes.total());
     out
 }
 
@@ -77,12 +77,12 @@ fn text(snapshot: &Snapshot, summary: &Summary, largest: usize) -> String {
     let sol = |lamports: u64| lamports as f64 / LAMPORTS_PER_SOL as f64;
     let mut out = String::new();
     let mut line = |name: &str, value: String| {
-        // A string takes all that is written.
+        // Writing to a String does not fail.
         let _ = writeln!(out, "{name:<14} {value}");
     };
     line(
         "Slot",
-        format!("{} on {}, block height {}", bank.slot, bank.parent_slot, bank.block_height),
+        format!("{}, parent {}, block height {}", bank.slot, bank.parent_slot, bank.block_height),
     );
     line("Bank hash", bank.bank_hash.to_string());
     line("Blockhash", bank.blockhashes.last().copied().unwrap_or_default().to_string());
@@ -90,7 +90,7 @@ fn text(snapshot: &Snapshot, summary: &Summary, largest: usize) -> String {
     line(
         "Epoch",
         format!(
-            "{}, {} slots an epoch",
+            "{}, {} slots per epoch",
             bank.epoch_schedule.get_epoch(bank.slot),
             bank.epoch_schedule.slots_per_epoch
         ),
@@ -101,14 +101,14 @@ fn text(snapshot: &Snapshot, summary: &Summary, largest: usize) -> String {
     line("Accounts hash", format!("{} (checked)", snapshot.accounts_hash));
 
     let _ = writeln!(out, "\n{:<44} {:>12} {:>12} {:>18}", "Program", "accounts", "data", "SOL");
-    for (program, held) in summary.programs.iter().take(largest) {
+    for (program, total) in summary.programs.iter().take(largest) {
         let _ = writeln!(
             out,
             "{:<44} {:>12} {:>12} {:>18.3}",
             program.to_string(),
-            HumanCount(held.accounts).to_string(),
-            HumanBytes(held.data_bytes).to_string(),
-            sol(held.lamports)
+            HumanCount(total.accounts).to_string(),
+            HumanBytes(total.data_bytes).to_string(),
+            sol(total.lamports)
         );
     }
     let more = summary.programs.len().saturating_sub(largest);

@@ -1,4 +1,4 @@
-//! Hydrant: a read node for ledgers. This is the binary: flags, wiring, the life of the process.
+//! Hydrant: a read node for ledgers. This is the binary: flags, wiring, start and end of the process.
 
 mod accounts_file;
 mod banner;
@@ -25,18 +25,18 @@ use std::process::ExitCode;
 
 use crate::cli::Command;
 
-// Many short-lived answers on many threads: the system's allocator is the first to suffer.
+// Many short-lived responses on many threads are slow with the system's allocator.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-#[expect(clippy::print_stderr, reason = "the last word of a process that could not go on")]
+#[expect(clippy::print_stderr, reason = "the error that ends the process")]
 fn main() -> ExitCode {
-    let ended = cli::parse().and_then(|command| match command {
+    let result = cli::parse().and_then(|command| match command {
         Command::Dev(flags) => dev::run(*flags),
         Command::Inspect(flags) => inspect::run(&flags),
         Command::Bench(flags) => bench::run(&flags),
     });
-    match ended {
+    match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(err) => {
             eprintln!("hydrant: {err:#}");

@@ -1,5 +1,5 @@
-//! What the node's parts take in memory, in words: in the banner, and in the log every so often and
-//! whenever the process gets SIGUSR1; and what the process holds beside them, for `/metrics`.
+//! The memory of the node's parts: in the banner, and in the log periodically and at each SIGUSR1. For `/metrics`,
+//! also the rest of the process's memory.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use rpc::{Node, NodeMemory};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::MissedTickBehavior;
 
-/// How often the log tells: often enough to see growth, seldom enough to be read.
+/// Interval of the log lines: short enough to show growth, long enough to be readable.
 const LOG_INTERVAL: Duration = Duration::from_secs(300);
 
 /// A node's usage on one line.
@@ -25,7 +25,7 @@ impl fmt::Display for MemoryLine {
             (|count: usize| HumanCount(count as u64), |bytes: usize| HumanBytes(bytes as u64));
         write!(
             f,
-            "addresses {} ({}), indices {}, accounts {} packed and {} whole ({}), ranks {}, history {}",
+            "addresses {} ({}), indices {}, accounts {} packed and {} unpacked ({}), ranks {}, history {}",
             bytes(ledger.addresses),
             count(addresses),
             bytes(ledger.indices),
@@ -38,39 +38,39 @@ impl fmt::Display for MemoryLine {
     }
 }
 
-/// Logs at once, then every five minutes and at every SIGUSR1, until the task is ended. Without a log
-/// the signal does nothing.
+/// Logs at once, then every five minutes and at each SIGUSR1, until the task is aborted. Without a log the signal
+/// has no effect.
 pub(crate) fn log_periodically(node: Arc<Node>) -> Result<impl Future<Output = ()>> {
-    let mut asked = signal(SignalKind::user_defined1()).context("listen for SIGUSR1")?;
+    let mut sigusr1 = signal(SignalKind::user_defined1()).context("listen for SIGUSR1")?;
     Ok(async move {
-        let mut every = tokio::time::interval(LOG_INTERVAL);
-        every.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut interval = tokio::time::interval(LOG_INTERVAL);
+        interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
-                _ = every.tick() => {}
-                Some(()) = asked.recv() => {}
+                _ = interval.tick() => {}
+                Some(()) = sigusr1.recv() => {}
             }
             if !tracing::enabled!(tracing::Level::INFO) {
                 continue;
             }
             let node = Arc::clone(&node);
-            // It reads megabytes of a large ledger: too much for a thread that polls sockets.
-            let said = tokio::task::spawn_blocking(move || log(&NodeMemory::for_node(&node)));
-            if said.await.is_err() {
-                return; // it panicked or the runtime ends: nothing more to tell
+            // It reads megabytes of a large ledger: too long for an I/O thread.
+            let logged = tokio::task::spawn_blocking(move || log(&NodeMemory::for_node(&node)));
+            if logged.await.is_err() {
+                return; // it panicked, or the runtime ends
             }
         }
     })
 }
 
-/// What is resident beside the parts that count themselves.
+/// Resident memory outside the parts that are counted.
 pub(crate) struct ProcessMemory {
-    /// What stood when the node was ready: compiled programs, the places of queues, threads' own.
+    /// Memory in use when the node was ready: compiled programs, slots of queues, stacks of threads.
     start_bytes: u64,
 }
 
 impl ProcessMemory {
-    /// To be made when the node is ready, and has answered nothing yet.
+    /// Call this when the node is ready, before its first response.
     pub(crate) fn at_start(node: &Node) -> Self {
         let NodeMemory { ledger, history_bytes, .. } = NodeMemory::for_node(node);
         let parts = ledger.total() as u64 + history_bytes;
@@ -102,7 +102,7 @@ fn log(usage: &NodeMemory) {
     );
 }
 
-/// The resident memory of the whole process, where the system tells.
+/// The resident memory of the process, if the system reports it.
 fn resident_bytes() -> Option<u64> {
     status_bytes("VmRSS:")
 }
@@ -135,7 +135,7 @@ mod tests {
         assert_eq!(
             MemoryLine(usage).to_string(),
             "addresses 1.00 MiB (12,345), indices 2.00 MiB, accounts 3.00 GiB packed and 4.00 KiB \
-             whole (10,000), ranks 5 B, history 6.00 MiB"
+             unpacked (10,000), ranks 5 B, history 6.00 MiB"
         );
     }
 

@@ -1,4 +1,4 @@
-//! What the queue in front of the executing thread says in `/metrics`.
+//! Metrics of the queue in front of the executing thread.
 
 use std::sync::Arc;
 
@@ -14,36 +14,36 @@ impl Collector for QueueMetrics {
         vec![("transaction_queue", self.0.stats().waiting.bytes)]
     }
 
-    fn write(&self, to: &mut Exposition) {
+    fn write(&self, out: &mut Exposition) {
         let stats = self.0.stats();
-        let of = |load: Load| {
+        let quantities = |load: Load| {
             [
                 ("transactions", load.transactions),
                 ("compute_units", load.compute_units),
                 ("bytes", load.bytes),
             ]
         };
-        let help = "What waits for execution: transactions, the compute units that they ask for, bytes of memory.";
-        let mut family = to.family("hydrant_transaction_queue", MetricKind::Gauge, help);
-        for (quantity, count) in of(stats.waiting) {
+        let help = "The load that waits for execution: transactions, requested compute units, bytes of memory.";
+        let mut family = out.family("hydrant_transaction_queue", MetricKind::Gauge, help);
+        for (quantity, count) in quantities(stats.waiting) {
             family.put(&[("quantity", quantity)], count);
         }
-        let help = "The most of it that one client has waiting.";
+        let help = "The largest share of that load of one client.";
         let mut family =
-            to.family("hydrant_transaction_queue_largest_client", MetricKind::Gauge, help);
-        for (quantity, count) in of(stats.largest_client) {
+            out.family("hydrant_transaction_queue_largest_client", MetricKind::Gauge, help);
+        for (quantity, count) in quantities(stats.largest_client) {
             family.put(&[("quantity", quantity)], count);
         }
         let name = "hydrant_transaction_queue_clients";
-        to.single(
+        out.single(
             name,
             MetricKind::Gauge,
-            "Clients that have something waiting.",
+            "Clients with waiting transactions.",
             stats.clients as u64,
         );
-        let help = "Transactions refused because the queue, or a share of it, was full, by bound.";
+        let help = "Transactions refused because the queue or a share of it was full, by bound.";
         let mut family =
-            to.family("hydrant_transaction_queue_refused_total", MetricKind::Counter, help);
+            out.family("hydrant_transaction_queue_refused_total", MetricKind::Counter, help);
         for (bound, count) in QueueBound::ALL.into_iter().zip(stats.refused) {
             family.put(&[("bound", bound.name())], count);
         }

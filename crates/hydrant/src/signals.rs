@@ -1,8 +1,8 @@
 //! The signals that end a node cleanly, and the one that it ignores.
 //!
-//! SIGTERM, SIGINT, SIGQUIT and SIGHUP (its terminal was closed) end the node in the same way. A node that
-//! was started with SIGHUP ignored, as `nohup` does it, ignores SIGHUP. SIGUSR2 does nothing: without a
-//! handler it would end the process at once. SIGUSR1 is for `usage`.
+//! SIGTERM, SIGINT, SIGQUIT and SIGHUP (the terminal was closed) end the node in the same way. A node that was
+//! started with SIGHUP ignored, as by `nohup`, ignores SIGHUP. SIGUSR2 has no effect: without a handler it would end
+//! the process at once. SIGUSR1 is for `memory_report`.
 
 use std::future::poll_fn;
 use std::task::Poll;
@@ -13,14 +13,14 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 /// SIGHUP in the masks of `/proc/self/status`: the lowest bit is signal 1.
 const HANGUP_BIT: u64 = 1;
 
-/// Listens for signals for as long as it lives.
+/// Listens for signals until it is dropped.
 pub(crate) struct EndSignals {
     ends: Vec<Signal>,
     _ignored: Signal,
 }
 
 impl EndSignals {
-    /// From now on these signals no longer end the process by themselves.
+    /// Installs the handlers: from now on these signals no longer end the process directly.
     pub(crate) fn listen() -> Result<Self> {
         let mut kinds = vec![
             ("SIGTERM", SignalKind::terminate()),
@@ -41,7 +41,7 @@ impl EndSignals {
     /// Waits for the next signal that ends the node.
     pub(crate) async fn next(&mut self) {
         poll_fn(|context| {
-            // Each one that is asked before one is ready wakes this task.
+            // Every signal that is polled before a ready one wakes this task.
             match self.ends.iter_mut().any(|signal| signal.poll_recv(context).is_ready()) {
                 true => Poll::Ready(()),
                 false => Poll::Pending,
@@ -51,7 +51,7 @@ impl EndSignals {
     }
 }
 
-/// Whether the process was started with SIGHUP ignored, as the text of `/proc/self/status` says.
+/// Whether the process was started with SIGHUP ignored, according to the text of `/proc/self/status`.
 fn ignores_hangup(status: &str) -> bool {
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());

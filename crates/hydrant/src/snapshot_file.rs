@@ -1,6 +1,6 @@
-//! Loading a snapshot archive while somebody watches: a bar on a terminal, lines when piped.
+//! Loads a snapshot archive and shows the progress: a bar on a terminal, otherwise lines.
 //!
-//! Both are on standard error, so that what a command prints stays clean.
+//! Both go to standard error, so that standard output has only the command's output.
 //! Bounds: ten redraws a second, a line every five seconds.
 
 use std::io::{IsTerminal, Write};
@@ -20,7 +20,7 @@ const REDRAW_INTERVAL: Duration = Duration::from_millis(100);
 const LINE_INTERVAL: Duration = Duration::from_secs(5);
 const BAR: &str = "{msg} [{bar:30}] {bytes}/{total_bytes} at {bytes_per_sec}, {eta} left";
 
-/// Which archives, and on how many threads.
+/// The archives to load, and the number of threads.
 #[derive(Clone, Debug)]
 pub(crate) struct SnapshotFile {
     pub(crate) full: PathBuf,
@@ -29,8 +29,7 @@ pub(crate) struct SnapshotFile {
 }
 
 impl SnapshotFile {
-    /// Loads the archives into a ledger as `config` wants it, and shows how far that is, unless it is to
-    /// be quiet.
+    /// Loads the archives into a ledger with `config`, and shows the progress unless `quiet`.
     pub(crate) fn load(&self, config: &localnet::Config, quiet: bool) -> Result<LoadedSnapshot> {
         let (progress, started) = (Progress::default(), now());
         let incremental = self.incremental.as_deref();
@@ -57,17 +56,17 @@ impl SnapshotFile {
     }
 }
 
-/// Runs `load` on a thread of its own and shows its progress until it is done.
+/// Runs `load` on a separate thread and shows its progress until it finishes.
 fn with_progress<T: Send>(
     load: impl FnOnce() -> T + Send,
     progress: &Progress,
     started: Instant,
 ) -> Result<T> {
-    // Nothing is ever sent: the loading thread holds one end, and is done when it lets go of it.
-    let (held, done) = sync_channel::<()>(0);
+    // Nothing is ever sent. The loading thread owns the sender, and drops it when it finishes.
+    let (sender, done) = sync_channel::<()>(0);
     thread::scope(|scope| {
         let loader = scope.spawn(move || {
-            let _held = held;
+            let _sender = sender;
             load()
         });
         if std::io::stderr().is_terminal() {
@@ -81,7 +80,7 @@ fn with_progress<T: Send>(
 
 fn draw(done: &Receiver<()>, progress: &Progress) {
     let bar = ProgressBar::new(0);
-    // The template is ours: were it wrong, the default style would do.
+    // The template is ours. If it were invalid, the default style would be used.
     bar.set_style(
         ProgressStyle::with_template(BAR).unwrap_or_else(|_| ProgressStyle::default_bar()),
     );
@@ -96,19 +95,19 @@ fn draw(done: &Receiver<()>, progress: &Progress) {
 fn print_lines(done: &Receiver<()>, progress: &Progress, started: Instant) {
     while done.recv_timeout(LINE_INTERVAL) == Err(RecvTimeoutError::Timeout) {
         let (read, total) = (progress.archive_bytes(), progress.archive_bytes_total());
-        let taken = now() - started;
-        let left = taken.as_secs_f64() * (total as f64 / read.max(1) as f64 - 1.0).max(0.0);
+        let elapsed = now() - started;
+        let left = elapsed.as_secs_f64() * (total as f64 / read.max(1) as f64 - 1.0).max(0.0);
         print_stderr(&format!(
             "{} of {} of the archive, {}, {left:.0} s left",
             HumanBytes(read),
             HumanBytes(total),
-            counts(progress, taken)
+            counts(progress, elapsed)
         ));
     }
 }
 
-fn counts(progress: &Progress, taken: Duration) -> String {
-    let seconds = taken.as_secs_f64().max(f64::EPSILON);
+fn counts(progress: &Progress, elapsed: Duration) -> String {
+    let seconds = elapsed.as_secs_f64().max(f64::EPSILON);
     let rate = |count: u64| (count as f64 / seconds) as u64;
     format!(
         "{} accounts ({}/s), {} unpacked ({}/s) in {seconds:.1} s",
@@ -119,7 +118,7 @@ fn counts(progress: &Progress, taken: Duration) -> String {
     )
 }
 
-/// A line on standard error. If nobody reads it, that is no reason to end.
+/// Prints a line on standard error. A closed standard error is ignored.
 fn print_stderr(text: &str) {
     let _ = writeln!(std::io::stderr(), "{text}");
 }

@@ -1,4 +1,4 @@
-//! The line that lives on a terminal while the node runs. Piped, there is none.
+//! The status line on a terminal while the node runs. If standard output is not a terminal, there is none.
 
 use std::io::{IsTerminal, Write};
 use std::sync::Arc;
@@ -7,21 +7,21 @@ use std::time::Duration;
 use chain_solana::Reader;
 use rpc::pubsub::PubSub;
 
-/// How often the line is drawn: as often as a slot may pass.
+/// Interval between redraws: the default length of a slot.
 const REDRAW_INTERVAL: Duration = Duration::from_millis(400);
 
-/// Draws the line until the task is ended.
+/// Draws the line until the task is aborted.
 pub(crate) async fn draw(reader: Reader, pubsub: Arc<PubSub>) {
     let mut redraw = tokio::time::interval(REDRAW_INTERVAL);
     loop {
         redraw.tick().await;
         let mut out = std::io::stdout().lock();
-        // A terminal that has gone away takes no line, and that is no reason to end.
+        // A closed terminal is ignored: it must not end the node.
         let _ = write!(out, "\r\x1b[K{}", line(&reader, &pubsub)).and_then(|()| out.flush());
     }
 }
 
-/// Whether there is somebody to read it.
+/// Whether standard output is a terminal.
 pub(crate) fn has_reader() -> bool {
     std::io::stdout().is_terminal()
 }

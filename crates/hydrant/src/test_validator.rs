@@ -1,30 +1,30 @@
 //! The flags of `solana-test-validator` 4.2.2 that `hydrant dev` does not have.
 //!
-//! Shape: [`FLAGS`] lists them in two groups. Those that mean nothing here, or that say what is so anyway,
-//! are accepted, and a line at the start says why. Those that would change what a user sees are refused,
-//! with what to use instead. [`add`] puts them into the command, hidden; [`response`] deals with those given.
-//! Not here: the flags that both have (`cli`).
+//! Shape: [`FLAGS`] lists them in two groups. Flags that have no meaning here, or that request the default, are
+//! ignored, and a line at the start says why. Flags that would change what a user sees are refused, with what to use
+//! instead. [`add`] adds them to the command, hidden; [`check_flags`] handles those on the command line.
+//! Not here: the flags that both programs have (`cli`).
 
 use anyhow::{Result, bail};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
-/// What becomes of a flag.
+/// How a flag is handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FlagHandling {
-    /// It is accepted, and does nothing, for this reason.
+    /// Accepted without effect, for this reason.
     Ignored(&'static str),
-    /// It is refused, with what to use instead.
+    /// Refused, with what to use instead.
     Refused(&'static str),
 }
 
-/// How many values a flag takes.
+/// The number of values of a flag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Values {
     None,
     One,
-    /// One, or none.
+    /// One or none.
     AtMostOne,
-    /// One or more, as long as they follow.
+    /// One or more.
     Many,
 }
 
@@ -32,14 +32,14 @@ enum Values {
 struct Flag {
     long: &'static str,
     short: Option<char>,
-    /// Another long name of it.
+    /// An alternative long name.
     alias: Option<&'static str>,
     values: Values,
     handling: FlagHandling,
 }
 
-const fn flag(long: &'static str, values: Values, answer: FlagHandling) -> Flag {
-    Flag { long, short: None, alias: None, values, handling: answer }
+const fn flag(long: &'static str, values: Values, handling: FlagHandling) -> Flag {
+    Flag { long, short: None, alias: None, values, handling }
 }
 
 const fn short(short: char, flag: Flag) -> Flag {
@@ -54,24 +54,24 @@ use FlagHandling::{Ignored, Refused};
 use Values::{AtMostOne, Many, None as No, One};
 
 const NO_GOSSIP: FlagHandling = Ignored("this ledger has one node and no gossip");
-const NO_BIGTABLE: FlagHandling = Ignored("no Bigtable is used here");
+const NO_BIGTABLE: FlagHandling = Ignored("Hydrant does not use Bigtable");
 const NO_CLONE: FlagHandling = Refused(
-    "nothing is fetched from a cluster here; save the account with `solana account ADDRESS --output \
-     json --output-file FILE` and give it with --account or --account-dir",
+    "Hydrant does not fetch from a cluster; save the account with `solana account ADDRESS --output \
+     json --output-file FILE` and load it with --account or --account-dir",
 );
 const HISTORY: FlagHandling =
-    Refused("history is kept by the node itself: see --history-slots and --history-bytes");
-const BLOCK_AND_VOTE: FlagHandling = Ignored("this subscription is always there");
+    Refused("the node stores history itself; see --history-slots and --history-bytes");
+const BLOCK_AND_VOTE: FlagHandling = Ignored("this subscription is always enabled");
 
-/// The flags of `solana-test-validator` 4.2.2 that are not flags of `hydrant dev`, and `--gossip-host` of
-/// versions before, which Anchor still passes.
+/// The flags of `solana-test-validator` 4.2.2 that are not flags of `hydrant dev`, and `--gossip-host` of earlier
+/// versions, which Anchor still passes.
 const FLAGS: &[Flag] = &[
-    short('u', flag("url", One, Ignored("nothing is fetched from a cluster here"))),
-    flag("faucet-port", One, Ignored("airdrops come by requestAirdrop, there is no faucet on TCP")),
+    short('u', flag("url", One, Ignored("Hydrant does not fetch from a cluster"))),
+    flag("faucet-port", One, Ignored("use requestAirdrop; there is no faucet port")),
     flag(
         "faucet-time-slice-secs",
         One,
-        Ignored("airdrops have no limit by time, only --faucet-per-request-sol-cap"),
+        Ignored("airdrops are limited only per request, by --faucet-per-request-sol-cap"),
     ),
     flag("gossip-port", One, NO_GOSSIP),
     flag("gossip-host", One, NO_GOSSIP),
@@ -79,36 +79,32 @@ const FLAGS: &[Flag] = &[
     flag(
         "dynamic-port-range",
         One,
-        Ignored("only --rpc-port, the port after it, and --tpu-port are used"),
+        Ignored("Hydrant uses only --rpc-port, the next port and --tpu-port"),
     ),
-    flag("enable-scheduler-bindings", No, Ignored("transactions are executed in one order here")),
+    flag(
+        "enable-scheduler-bindings",
+        No,
+        Ignored("Hydrant executes transactions in a single order"),
+    ),
     flag("rpc-pubsub-enable-block-subscription", No, BLOCK_AND_VOTE),
     flag("rpc-pubsub-enable-vote-subscription", No, BLOCK_AND_VOTE),
     flag(
         "rpc-pubsub-max-active-subscriptions",
         One,
-        Ignored("pubsub.subscriptions_max of the configuration file is the bound"),
+        Ignored("use pubsub.subscriptions_max in the configuration file"),
     ),
     flag(
         "rpc-pubsub-queue-capacity-items",
         One,
-        Ignored("pubsub.queue_messages_max of the configuration file is the bound"),
+        Ignored("use pubsub.queue_messages_max in the configuration file"),
     ),
     flag(
         "rpc-pubsub-queue-capacity-bytes",
         One,
-        Ignored("pubsub.queue_bytes_max of the configuration file is the bound"),
+        Ignored("use pubsub.queue_bytes_max in the configuration file"),
     ),
-    flag(
-        "rpc-pubsub-worker-threads",
-        One,
-        Ignored("--io-threads and --cpu-threads say how many threads there are"),
-    ),
-    flag(
-        "rpc-pubsub-notification-threads",
-        One,
-        Ignored("--io-threads and --cpu-threads say how many threads there are"),
-    ),
+    flag("rpc-pubsub-worker-threads", One, Ignored("use --io-threads and --cpu-threads")),
+    flag("rpc-pubsub-notification-threads", One, Ignored("use --io-threads and --cpu-threads")),
     flag("rpc-bigtable-instance", One, NO_BIGTABLE),
     flag("rpc-bigtable-app-profile-id", One, NO_BIGTABLE),
     flag("enable-rpc-bigtable-ledger-storage", No, HISTORY),
@@ -120,26 +116,26 @@ const FLAGS: &[Flag] = &[
         "clone-upgradeable-program",
         Many,
         Refused(
-            "nothing is fetched from a cluster here; save the program with `solana program dump \
-             ADDRESS FILE` and give it with --upgradeable-program or --bpf-program",
+            "Hydrant does not fetch from a cluster; save the program with `solana program dump \
+             ADDRESS FILE` and load it with --upgradeable-program or --bpf-program",
         ),
     ),
     flag(
         "clone-feature-set",
         No,
-        Refused("nothing is fetched from a cluster here; --features says which are active"),
+        Refused("Hydrant does not fetch from a cluster; select features with --features"),
     ),
     flag(
         "faucet-per-time-sol-cap",
         AtMostOne,
-        Refused("airdrops have no limit by time; --faucet-per-request-sol-cap limits each one"),
+        Refused("airdrops are limited only per request, by --faucet-per-request-sol-cap"),
     ),
     alias(
         "accountsdb-plugin-config",
         flag(
             "geyser-plugin-config",
             Many,
-            Refused("plugins are not loaded; WebSocket subscriptions tell every change"),
+            Refused("Hydrant does not load plugins; WebSocket subscriptions report every change"),
         ),
     ),
     alias(
@@ -147,26 +143,30 @@ const FLAGS: &[Flag] = &[
         flag(
             "compute-unit-limit",
             One,
-            Refused("a transaction has its own limit: the compute budget's SetComputeUnitLimit"),
+            Refused(
+                "each transaction sets its own limit with the compute budget's SetComputeUnitLimit",
+            ),
         ),
     ),
     flag(
         "transaction-account-lock-limit",
         One,
-        Refused("the limit is that of the active features; leave it out"),
+        Refused("the active features define the limit; omit this flag"),
     ),
     flag(
         "log-messages-bytes-limit",
         One,
-        Refused("logs of a transaction are cut at 10,000 bytes, as by default there; leave it out"),
+        Refused(
+            "logs of a transaction are truncated at 10,000 bytes, the validator's default; omit this flag",
+        ),
     ),
-    flag("alpenglow", No, Refused("this ledger has one node and no consensus; leave it out")),
+    flag("alpenglow", No, Refused("this ledger has one node and no consensus; omit this flag")),
 ];
 
-/// The short form of `--config`, which names another file there.
+/// The short form of `--config`, which means another file in `solana-test-validator`.
 const CONFIG_SHORT: char = 'C';
-const CONFIG_REFUSED: &str = "-C names the Solana CLI's configuration there, of which only the keypair \
-                              is read; give it with --mint";
+const CONFIG_REFUSED: &str = "-C means the Solana CLI's configuration in solana-test-validator, which \
+                              reads only the keypair from it; use --mint";
 const CONFIG_ID: &str = "solana-cli-config";
 
 /// Adds the flags to the command `dev`, hidden in its help.
@@ -185,18 +185,18 @@ pub(crate) fn add(command: Command) -> Command {
     command.args(FLAGS.iter().map(arg)).arg(config)
 }
 
-/// The lines that say which of the given flags do nothing, and why. An error if one is refused.
-pub(crate) fn check_flags(given: &ArgMatches) -> Result<Vec<String>> {
-    let is_given =
-        |id: &str| given.value_source(id) == Some(clap::parser::ValueSource::CommandLine);
+/// One line for each ignored flag on the command line, with the reason. An error if a flag is refused.
+pub(crate) fn check_flags(matches: &ArgMatches) -> Result<Vec<String>> {
+    let is_present =
+        |id: &str| matches.value_source(id) == Some(clap::parser::ValueSource::CommandLine);
     let (mut ignored, mut refused) = (Vec::new(), Vec::new());
-    for flag in FLAGS.iter().filter(|flag| is_given(flag.long)) {
+    for flag in FLAGS.iter().filter(|flag| is_present(flag.long)) {
         match flag.handling {
             Ignored(why) => ignored.push(format!("--{} is ignored: {why}", flag.long)),
             Refused(why) => refused.push(format!("--{}: {why}", flag.long)),
         }
     }
-    if is_given(CONFIG_ID) {
+    if is_present(CONFIG_ID) {
         refused.push(CONFIG_REFUSED.to_owned());
     }
     if !refused.is_empty() {
@@ -268,19 +268,19 @@ mod tests {
 
     fn parse(flags: &[&str]) -> Result<Vec<String>> {
         let command = crate::cli::command();
-        let given = command.try_get_matches_from([&["hydrant", "dev"], flags].concat())?;
-        check_flags(given.subcommand_matches("dev").expect("it is `dev`"))
+        let matches = command.try_get_matches_from([&["hydrant", "dev"], flags].concat())?;
+        check_flags(matches.subcommand_matches("dev").expect("it is `dev`"))
     }
 
     #[test]
-    fn every_flag_of_test_validator_is_had_ignored_or_refused() {
+    fn every_flag_of_test_validator_is_supported_ignored_or_refused() {
         assert_eq!(OF_TEST_VALIDATOR.len(), 50);
         let cli = Cli::command();
         let dev = cli.find_subcommand("dev").expect("it is there");
         for name in OF_TEST_VALIDATOR {
-            let had = dev.get_arguments().any(|arg| arg.get_long() == Some(name));
-            let here = FLAGS.iter().filter(|flag| flag.long == *name).count();
-            let groups = usize::from(had) + here;
+            let is_supported = dev.get_arguments().any(|arg| arg.get_long() == Some(name));
+            let handled = FLAGS.iter().filter(|flag| flag.long == *name).count();
+            let groups = usize::from(is_supported) + handled;
             assert!(groups == 1, "--{name} is in {groups} groups");
         }
         for flag in FLAGS {
@@ -290,24 +290,24 @@ mod tests {
     }
 
     #[test]
-    fn each_flag_is_answered_with_its_reason() {
+    fn each_flag_is_reported_with_its_reason() {
         for flag in FLAGS {
             let names = [Some(flag.long), flag.alias].into_iter().flatten();
             for name in names.map(|name| format!("--{name}")) {
-                let given = match flag.values {
+                let args = match flag.values {
                     No | AtMostOne => vec![name.as_str()],
                     One => vec![name.as_str(), "1"],
                     Many => vec![name.as_str(), "1", "2"],
                 };
-                match (flag.handling, parse(&given)) {
+                match (flag.handling, parse(&args)) {
                     (Ignored(why), Ok(lines)) => {
                         assert_eq!(lines, [format!("--{} is ignored: {why}", flag.long)]);
                     }
                     (Refused(why), Err(err)) => {
-                        let said = err.to_string();
-                        assert!(said.contains(&format!("--{}: {why}", flag.long)), "{said}");
+                        let message = err.to_string();
+                        assert!(message.contains(&format!("--{}: {why}", flag.long)), "{message}");
                     }
-                    (answer, got) => panic!("{name} is {answer:?} and was {got:?}"),
+                    (handling, result) => panic!("{name} is {handling:?}, but was {result:?}"),
                 }
             }
         }
@@ -317,13 +317,13 @@ mod tests {
     fn all_refused_flags_are_named_at_once_and_short_forms_are_known() {
         let err =
             parse(&["-u", "devnet", "-c", "abc", "--alpenglow"]).expect_err("two are refused");
-        let said = err.to_string();
-        assert!(said.contains("--clone: ") && said.contains("--alpenglow: "), "{said}");
-        assert!(!said.contains("--url"), "{said}");
+        let message = err.to_string();
+        assert!(message.contains("--clone: ") && message.contains("--alpenglow: "), "{message}");
+        assert!(!message.contains("--url"), "{message}");
         let err = parse(&["-C", "cli.yml"]).expect_err("another file");
-        assert!(err.to_string().contains("give it with --mint"), "{err}");
+        assert!(err.to_string().contains("use --mint"), "{err}");
         assert_eq!(parse(&["--url", "devnet", "-r"]).expect("it is ignored").len(), 1);
-        assert!(parse(&["--quiet"]).expect("it is had").is_empty());
+        assert!(parse(&["--quiet"]).expect("it is supported").is_empty());
     }
 
     #[test]

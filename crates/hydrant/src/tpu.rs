@@ -1,4 +1,4 @@
-//! The door for transactions over QUIC, wired to a ledger, and the relay behind it.
+//! The TPU, which accepts transactions over QUIC, wired to a ledger and to the forwarder.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use solana_signer::Signer;
 use crate::config::NodeConfig;
 use crate::tpu_metrics::TpuMetrics;
 
-/// Between two lines in the log.
+/// Interval of the log lines.
 const REPORT_INTERVAL: Duration = Duration::from_secs(10);
 
-/// A running door. Fields are dropped in this order: nothing comes in while what is behind ends.
+/// A running TPU. Fields are dropped in this order: the server stops before the stages behind it.
 pub(crate) struct Tpu {
     server: Server,
     _sigverify: SigVerifyStage,
@@ -26,84 +26,80 @@ pub(crate) struct Tpu {
 }
 
 impl Tpu {
-    /// Opens the door of `localnet`.
-    pub(crate) fn start(options: &NodeConfig, localnet: &Localnet) -> Result<Self> {
+    /// Starts the TPU of `localnet`.
+    pub(crate) fn start(config: &NodeConfig, localnet: &Localnet) -> Result<Self> {
         let keypair = localnet.identity();
         let identity = TlsIdentity::new(*keypair.secret_bytes(), keypair.pubkey());
-        let config = Arc::new(options.quic.clone());
-        let relay = start_forwarder(options, &identity, localnet.reader().clone())?;
+        let quic = Arc::new(config.quic.clone());
+        let forwarder = start_forwarder(config, &identity, localnet.reader().clone())?;
         let counters = Arc::<Counters>::default();
-        let queue = Arc::new(FairQueue::new(config.queue_max, Arc::clone(&counters)));
-        let stages = SigVerifyStage::start(
-            Arc::clone(&config),
+        let queue = Arc::new(FairQueue::new(quic.queue_max, Arc::clone(&counters)));
+        let sigverify = SigVerifyStage::start(
+            Arc::clone(&quic),
             Arc::clone(&queue),
             Arc::clone(&counters),
             localnet.transaction_service(),
             Some(Arc::clone(localnet.history())),
-            relay.clone(),
+            forwarder.clone(),
         )
         .context("start the threads that check signatures")?;
-        let address = SocketAddr::new(options.bind_address, options.tpu_port);
-        let server = Server::start(config, address, &identity, queue, counters)
+        let address = SocketAddr::new(config.bind_address, config.tpu_port);
+        let server = Server::start(quic, address, &identity, queue, counters)
             .context("serve transactions over QUIC (--bind-address, --tpu-port)")?;
         Ok(Self {
             server,
-            _sigverify: stages,
-            forwarder: relay,
+            _sigverify: sigverify,
+            forwarder,
             executor_metrics: Arc::clone(localnet.executor_metrics()),
         })
     }
 
-    /// Where it listens.
+    /// The address on which it listens.
     pub(crate) fn address(&self) -> SocketAddr {
         self.server.address()
     }
 
-    /// What it has counted, for whoever watches.
+    /// Its metrics.
     pub(crate) fn metrics(&self) -> TpuMetrics {
         let counters = Arc::clone(self.server.counters());
-        let relay = self.forwarder.as_ref().map(Arc::downgrade);
-        TpuMetrics {
-            counters,
-            executor_metrics: Arc::clone(&self.executor_metrics),
-            forwarder: relay,
-        }
+        let forwarder = self.forwarder.as_ref().map(Arc::downgrade);
+        TpuMetrics { counters, executor_metrics: Arc::clone(&self.executor_metrics), forwarder }
     }
 
-    /// Logs what was counted, now and then, for as long as the task lives.
+    /// Logs changed counters periodically, until the task is aborted.
     pub(crate) fn log_periodically(&self) -> impl Future<Output = ()> + Send + 'static {
-        let (counters, relay) = (Arc::clone(self.server.counters()), self.forwarder.clone());
+        let (counters, forwarder) = (Arc::clone(self.server.counters()), self.forwarder.clone());
         async move {
-            let mut every = tokio::time::interval(REPORT_INTERVAL);
-            let mut told = counters.snapshot();
+            let mut interval = tokio::time::interval(REPORT_INTERVAL);
+            let mut logged = counters.snapshot();
             loop {
-                every.tick().await;
-                let figures = counters.snapshot();
-                if figures == told {
+                interval.tick().await;
+                let snapshot = counters.snapshot();
+                if snapshot == logged {
                     continue;
                 }
-                tracing::info!("transactions over QUIC: {figures}");
-                for (address, counts) in relay.iter().flat_map(|relay| relay.destinations()) {
+                tracing::info!("transactions over QUIC: {snapshot}");
+                for (address, counts) in forwarder.iter().flat_map(|it| it.destinations()) {
                     tracing::info!(%address, "forwarded: {counts}");
                 }
-                told = figures;
+                logged = snapshot;
             }
         }
     }
 }
 
 fn start_forwarder(
-    options: &NodeConfig,
+    config: &NodeConfig,
     identity: &TlsIdentity,
     reader: Reader,
 ) -> Result<Option<Arc<Forwarder>>> {
-    if options.forward.is_empty() {
+    if config.forward.is_empty() {
         return Ok(None);
     }
     let is_valid: ::tpu::BlockhashCheck = Box::new(move |blockhash| {
         reader.view(Commitment::Processed).meta().blockhashes.is_valid(blockhash)
     });
-    let relay = Forwarder::start(&options.forward, identity, options.quic.forward_max, is_valid)
-        .context("start the relay (--forward)")?;
-    Ok(Some(Arc::new(relay)))
+    let forwarder = Forwarder::start(&config.forward, identity, config.quic.forward_max, is_valid)
+        .context("start the forwarder (--forward)")?;
+    Ok(Some(Arc::new(forwarder)))
 }

@@ -1,4 +1,4 @@
-//! What the door for transactions over QUIC, the ledger's thread and the relay behind it say in `/metrics`.
+//! Metrics of the TPU, the ledger's thread and the forwarder.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -7,7 +7,7 @@ use ::tpu::{Counters, DestinationStats, Forwarder};
 use localnet::ExecutorMetrics;
 use rpc::metrics::{Collector, Exposition, MetricKind};
 
-/// The counts of a door. The relay is not kept alive by who tells of it.
+/// The sources of the metrics. They do not keep the forwarder alive.
 pub(crate) struct TpuMetrics {
     pub(crate) counters: Arc<Counters>,
     pub(crate) executor_metrics: Arc<ExecutorMetrics>,
@@ -15,66 +15,66 @@ pub(crate) struct TpuMetrics {
 }
 
 impl Collector for TpuMetrics {
-    fn write(&self, to: &mut Exposition) {
-        let figures = self.counters.snapshot();
+    fn write(&self, out: &mut Exposition) {
+        let snapshot = self.counters.snapshot();
         let counts = [
             (
                 "hydrant_quic_transactions_received_total",
-                "Transactions read whole from QUIC.",
-                figures.received,
+                "Transactions received completely over QUIC.",
+                snapshot.received,
             ),
             (
                 "hydrant_quic_transaction_bytes_total",
-                "Bytes of transactions read whole.",
-                figures.received_bytes,
+                "Bytes of completely received transactions.",
+                snapshot.received_bytes,
             ),
             (
                 "hydrant_quic_transactions_accepted_total",
-                "Transactions that the ledger took.",
-                figures.accepted,
+                "Transactions that the ledger accepted.",
+                snapshot.accepted,
             ),
-            ("hydrant_quic_datagrams_total", "Datagrams read.", figures.datagrams),
-            ("hydrant_quic_connections_total", "Connections admitted.", figures.connections),
-            ("hydrant_quic_retries_total", "Retry tokens sent.", figures.retries),
+            ("hydrant_quic_datagrams_total", "Datagrams received.", snapshot.datagrams),
+            ("hydrant_quic_connections_total", "Connections admitted.", snapshot.connections),
+            ("hydrant_quic_retries_total", "Retry tokens sent.", snapshot.retries),
         ];
         for (name, help, count) in counts {
-            to.single(name, MetricKind::Counter, help, count);
+            out.single(name, MetricKind::Counter, help, count);
         }
         let name = "hydrant_quic_connections_open";
-        to.single(name, MetricKind::Gauge, "Connections that are open.", figures.open);
+        out.single(name, MetricKind::Gauge, "Connections that are open.", snapshot.open);
         let help = "Transactions, streams, connections and handshakes refused, by cause.";
-        let mut family = to.family("hydrant_quic_refused_total", MetricKind::Counter, help);
-        for (cause, count) in figures.drop_reasons() {
+        let mut family = out.family("hydrant_quic_refused_total", MetricKind::Counter, help);
+        for (cause, count) in snapshot.drop_reasons() {
             family.put(&[("cause", cause)], count);
         }
         let name = "hydrant_quic_transaction_duration_seconds";
-        let help = "Time from a transaction's first byte until the ledger took it.";
-        let mut family = to.family(name, MetricKind::Histogram, help);
-        let last = figures.latencies().count() - 1;
-        let buckets = figures.latencies().enumerate().map(|(at, (below_us, count))| {
-            (if at == last { f64::INFINITY } else { below_us as f64 / 1e6 }, count)
+        let help = "Time from a transaction's first byte until the ledger accepted it.";
+        let mut family = out.family(name, MetricKind::Histogram, help);
+        let last = snapshot.latencies().count() - 1;
+        let buckets = snapshot.latencies().enumerate().map(|(index, (below_us, count))| {
+            (if index == last { f64::INFINITY } else { below_us as f64 / 1e6 }, count)
         });
-        family.buckets(&[], buckets, figures.latency_us as f64 / 1e6);
-        let help = "Time of the threads that check transactions, by what they did.";
-        let mut family = to.family("hydrant_quic_step_seconds_total", MetricKind::Counter, help);
-        for (step, took) in figures.steps() {
-            family.put(&[("step", step)], took.as_secs_f64());
+        family.buckets(&[], buckets, snapshot.latency_us as f64 / 1e6);
+        let help = "Time of the threads that check transactions, by step.";
+        let mut family = out.family("hydrant_quic_step_seconds_total", MetricKind::Counter, help);
+        for (step, duration) in snapshot.steps() {
+            family.put(&[("step", step)], duration.as_secs_f64());
         }
-        let help = "Time of the thread that executes transactions, by what it did.";
-        let mut family = to.family("hydrant_executor_seconds_total", MetricKind::Counter, help);
-        for (part, took) in self.executor_metrics.phases() {
-            family.put(&[("part", part)], took.as_secs_f64());
+        let help = "Time of the thread that executes transactions, by part.";
+        let mut family = out.family("hydrant_executor_seconds_total", MetricKind::Counter, help);
+        for (part, duration) in self.executor_metrics.phases() {
+            family.put(&[("part", part)], duration.as_secs_f64());
         }
-        if let Some(relay) = self.forwarder.as_ref().and_then(Weak::upgrade) {
-            write_forwarder(to, &relay);
+        if let Some(forwarder) = self.forwarder.as_ref().and_then(Weak::upgrade) {
+            write_forwarder(out, &forwarder);
         }
     }
 }
 
 type DestinationCounter = fn(&DestinationStats) -> &AtomicU64;
 
-fn write_forwarder(to: &mut Exposition, relay: &Forwarder) {
-    let destinations: Vec<_> = relay
+fn write_forwarder(out: &mut Exposition, forwarder: &Forwarder) {
+    let destinations: Vec<_> = forwarder
         .destinations()
         .into_iter()
         .map(|(address, counts)| (address.to_string(), counts))
@@ -87,21 +87,21 @@ fn write_forwarder(to: &mut Exposition, relay: &Forwarder) {
         ("expired", |it| &it.expired),
         ("full", |it| &it.queue_full),
     ];
-    let help = "Forwarded transactions by destination and by what became of them.";
-    let mut family = to.family("hydrant_forwarded_total", MetricKind::Counter, help);
+    let help = "Forwarded transactions by destination and outcome.";
+    let mut family = out.family("hydrant_forwarded_total", MetricKind::Counter, help);
     for (address, counts) in &destinations {
-        for (outcome, figure) in outcomes {
-            let count = figure(counts).load(Ordering::Relaxed);
+        for (outcome, counter) in outcomes {
+            let count = counter(counts).load(Ordering::Relaxed);
             family.put(&[("destination", address), ("outcome", outcome)], count);
         }
     }
     let outcomes: [(&str, DestinationCounter); 2] =
         [("made", |it| &it.connections), ("broken", |it| &it.broken)];
-    let help = "Connections to destinations that were made, and that broke.";
-    let mut family = to.family("hydrant_forward_connections_total", MetricKind::Counter, help);
+    let help = "Connections to destinations that were established and that broke.";
+    let mut family = out.family("hydrant_forward_connections_total", MetricKind::Counter, help);
     for (address, counts) in &destinations {
-        for (outcome, figure) in outcomes {
-            let count = figure(counts).load(Ordering::Relaxed);
+        for (outcome, counter) in outcomes {
+            let count = counter(counts).load(Ordering::Relaxed);
             family.put(&[("destination", address), ("outcome", outcome)], count);
         }
     }

@@ -1,7 +1,7 @@
-//! `validator.log` in the ledger directory: what scripts made for `solana-test-validator` look for there.
+//! `validator.log` in the ledger directory, for scripts that read it after a start of `solana-test-validator`.
 //!
-//! Bounds: it is written anew at each start, and not after that: less than 2 KB. The log of what happens
-//! goes to standard error (`--log`).
+//! Bounds: less than 2 KB. It is written at each start and not after that. The log of events goes to standard error
+//! (`--log`).
 
 use std::fmt::Write;
 use std::path::Path;
@@ -12,7 +12,7 @@ use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 
 use crate::banner::Banner;
 
-/// Writes the facts of a node that has started, in lines as Agave's log has them.
+/// Writes the facts of a node that has started, in the format of Agave's log.
 pub(crate) fn write(dir: &Path, banner: &Banner<'_>) -> Result<()> {
     let path = dir.join(localnet::LOG_FILE);
     std::fs::write(&path, text(banner)).with_context(|| format!("write {}", path.display()))
@@ -41,16 +41,16 @@ fn text(banner: &Banner<'_>) -> String {
     let time = now();
     let mut text = String::new();
     for (target, line) in lines {
-        // A String always takes it.
+        // Writing to a String does not fail.
         let _ = writeln!(text, "[{time} INFO  {target}] {line}");
     }
     text
 }
 
-/// The time as logs have it.
+/// The time in the format of logs.
 fn now() -> String {
     let mut text = String::new();
-    // A String always takes it.
+    // Writing to a String does not fail.
     let _ = SystemTime.format_time(&mut Writer::new(&mut text));
     text
 }

@@ -1,4 +1,4 @@
-//! Routes that several cheap methods answer together, each under its name, all from one view.
+//! Routes that combine the results of several cheap methods, each under its name, all from one view.
 
 use std::sync::Arc;
 
@@ -12,38 +12,39 @@ use crate::params::Params;
 use crate::response::{self, ETAG_BUFFER_BYTES_MAX, RequestContext, ResponseContext};
 use crate::route::MethodCall;
 
-/// Calls each, and joins what they answer: all of it is true of the moment whose slot is told, but for what they
-/// read of history, which goes on.
+/// Calls each method and joins the results. All of them are true at the slot in the response's headers, except what
+/// they read from history, which advances.
 pub(crate) async fn respond(
-    asked: &RequestContext<'_>,
-    args: &Params,
-    plan: MethodCall,
+    context: &RequestContext<'_>,
+    params: &Params,
+    call: MethodCall,
 ) -> Result<Response<ResponseBody>, ApiError> {
-    let MethodCall::Composite(calls) = plan else { return Err(RpcError::internal().into()) };
-    let still = Arc::new(asked.node.pinned());
-    let asked = &RequestContext { node: &still, ..*asked };
-    let commitment = response::requested_commitment(args);
-    let moment = ResponseContext { slot: asked.slot(commitment), commitment, is_immutable: false };
+    let MethodCall::Composite(calls) = call else { return Err(RpcError::internal().into()) };
+    let pinned = Arc::new(context.node.pinned());
+    let context = &RequestContext { node: &pinned, ..*context };
+    let commitment = response::requested_commitment(params);
+    let response_context =
+        ResponseContext { slot: context.slot(commitment), commitment, is_immutable: false };
     let mut body = Vec::new();
     for (name, method, params) in calls {
-        let called =
-            asked.call(&MethodCall::Single(method, params), short_response_options()).await?;
+        let result =
+            context.call(&MethodCall::Single(method, params), short_response_options()).await?;
         body.push(if body.is_empty() { b'{' } else { b',' });
-        // The names are ours and need no escapes.
+        // The names are ours and need no escaping.
         body.extend_from_slice(format!("\"{name}\":").as_bytes());
-        body.extend_from_slice(&collect_body(called).await?);
+        body.extend_from_slice(&collect_body(result).await?);
     }
     body.push(b'}');
-    Ok(response::json_response(asked, body, moment))
+    Ok(response::json_response(context, body, response_context))
 }
 
-/// As it is, and all of it: for answers that are short by their nature.
+/// Uncompressed and buffered as a whole: for results that are always short.
 pub(crate) fn short_response_options() -> ResponseOptions {
     ResponseOptions { etag_buffer_bytes_max: ETAG_BUFFER_BYTES_MAX, ..ResponseOptions::default() }
 }
 
-/// All bytes of a result that is short.
-pub(crate) async fn collect_body(called: MethodResponse) -> Result<bytes::Bytes, ApiError> {
-    let collected = called.body.collect().await.map_err(|_| RpcError::internal())?;
+/// All bytes of a short result.
+pub(crate) async fn collect_body(result: MethodResponse) -> Result<bytes::Bytes, ApiError> {
+    let collected = result.body.collect().await.map_err(|_| RpcError::internal())?;
     Ok(collected.to_bytes())
 }

@@ -1,21 +1,21 @@
-//! Which of the media that a route has its client wants.
+//! The media type of a response, by the request's `Accept` header.
 
 use hyper::header::{self, HeaderMap};
 
-/// Bytes as they are.
+/// Raw bytes.
 pub(crate) const RAW: &str = "application/octet-stream";
 
-/// What an answer is sent as.
+/// The media type of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Media {
     Json,
     Raw,
 }
 
-/// What a client likes best: JSON, unless it names bytes and likes them no less. `None` if it takes nothing
-/// that there is.
+/// The client's preferred media type: JSON, unless `Accept` names raw bytes with at least the same quality. `None`
+/// if it accepts no available type.
 pub(crate) fn negotiate_media(headers: &HeaderMap, has_raw: bool) -> Option<Media> {
-    let given: Vec<&str> = headers
+    let ranges: Vec<&str> = headers
         .get_all(header::ACCEPT)
         .iter()
         .filter_map(|value| value.to_str().ok())
@@ -23,11 +23,11 @@ pub(crate) fn negotiate_media(headers: &HeaderMap, has_raw: bool) -> Option<Medi
         .map(str::trim)
         .filter(|range| !range.is_empty())
         .collect();
-    if given.is_empty() {
+    if ranges.is_empty() {
         return Some(Media::Json);
     }
-    let json = MediaQuality::for_media(&given, "application/json");
-    let raw = if has_raw { MediaQuality::for_media(&given, RAW) } else { MediaQuality::default() };
+    let json = MediaQuality::for_media(&ranges, "application/json");
+    let raw = if has_raw { MediaQuality::for_media(&ranges, RAW) } else { MediaQuality::default() };
     let is_raw = raw.q > json.q
         || (raw.q > 0
             && raw.q == json.q
@@ -40,22 +40,22 @@ pub(crate) fn negotiate_media(headers: &HeaderMap, has_raw: bool) -> Option<Medi
     }
 }
 
-/// How much a media type is liked.
+/// The quality of a media type in an `Accept` header.
 #[derive(Default)]
 struct MediaQuality {
     /// In thousandths.
     q: u16,
-    /// By its whole name, not by a range.
+    /// Whether it is listed by its full name, not by a range.
     is_named: bool,
-    /// Where in the list.
+    /// Position in the list.
     position: usize,
 }
 
 impl MediaQuality {
-    fn for_media(given: &[&str], media: &str) -> Self {
+    fn for_media(ranges: &[&str], media: &str) -> Self {
         let kind = media.split('/').next().unwrap_or_default();
         let mut best = (0, Self::default());
-        for (at, range) in given.iter().enumerate() {
+        for (position, range) in ranges.iter().enumerate() {
             let (name, params) = range.split_once(';').unwrap_or((range, ""));
             let name = name.trim();
             let exactness = if name.eq_ignore_ascii_case(media) {
@@ -66,9 +66,9 @@ impl MediaQuality {
                 u8::from(name == "*/*")
             };
             if exactness > best.0 {
-                // What is no weight says nothing against it.
+                // An invalid weight counts as 1.
                 let q = rpc::parse_qvalue(params).unwrap_or(1_000);
-                best = (exactness, Self { q, is_named: exactness == 3, position: at });
+                best = (exactness, Self { q, is_named: exactness == 3, position });
             }
         }
         best.1
@@ -82,9 +82,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_client_gets_what_it_likes_best() {
+    fn the_media_type_with_the_highest_quality_is_chosen() {
         let (json, raw) = (Some(Media::Json), Some(Media::Raw));
-        for (accept, has_raw, wanted) in [
+        for (accept, has_raw, expected) in [
             ("", true, json),
             ("*/*", true, json),
             ("application/*", true, json),
@@ -106,7 +106,7 @@ mod tests {
         ] {
             let mut headers = HeaderMap::new();
             headers.insert(header::ACCEPT, HeaderValue::from_static(accept));
-            assert_eq!(negotiate_media(&headers, has_raw), wanted, "{accept} {has_raw}");
+            assert_eq!(negotiate_media(&headers, has_raw), expected, "{accept} {has_raw}");
         }
         assert_eq!(negotiate_media(&HeaderMap::new(), true), json);
     }

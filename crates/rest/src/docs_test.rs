@@ -1,4 +1,4 @@
-//! That `docs/rest.md` lists every route, with a request that is right and the methods that it calls.
+//! Test: `docs/rest.md` lists every route, with a valid request and the methods that it calls.
 
 use hyper::Request;
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use crate::params::{Limits, Params};
 use crate::route::{HttpMethod, MethodCall, ParamLocation, ParamType, RequestBody, Route};
 use crate::routes::ROUTES;
 
-/// What stands for an account, so that a reader knows which will do.
+/// The placeholder of an address, which says what kind of account the route needs.
 fn address(route: &Route) -> &'static str {
     match route.path.split('/').nth(2) {
         Some("mints") => "$MINT",
@@ -17,7 +17,7 @@ fn address(route: &Route) -> &'static str {
     }
 }
 
-/// A request of a route: its path with a query, and its body.
+/// A request to a route: its path with a query, and its body.
 fn sample(route: &Route) -> (String, Option<Value>) {
     let (mut path, mut query, mut body) = (route.path.to_owned(), Vec::new(), json!({}));
     for param in route.params.iter().filter(|param| param.is_required) {
@@ -52,20 +52,20 @@ fn sample(route: &Route) -> (String, Option<Value>) {
 
 /// The methods that a request calls.
 fn methods(route: &Route, path: &str, body: Option<&Value>) -> Vec<&'static str> {
-    let right = |text: &str| {
+    let fill_in = |text: &str| {
         let text = text.replace("$SLOT", "5").replace("$SIGNATURE", &"1".repeat(64));
         let names = ["$ACCOUNT", "$MINT", "$WALLET", "$PROGRAM"].iter();
         names.fold(text, |text, name| text.replace(name, &"1".repeat(32)))
     };
-    let path = right(path);
+    let path = fill_in(path);
     let request = Request::builder().uri(&path).header("content-type", "application/json");
     let (head, ()) = request.body(()).expect("a request").into_parts();
-    let body = body.map(|body| right(&body.to_string())).unwrap_or_default();
-    assert!(route.matches(head.uri.path()).is_some(), "it is of the route");
+    let body = body.map(|body| fill_in(&body.to_string())).unwrap_or_default();
+    assert!(route.matches(head.uri.path()).is_some(), "the request matches the route");
     let (media, limits) = (head.headers.get("content-type"), Limits { accounts_max: 2 });
-    let args = Params::parse(route, &head.uri, media, body.as_bytes(), limits);
-    let plan = (route.build_call)(&args.expect("parameters are right")).expect("so it has a plan");
-    match plan {
+    let params = Params::parse(route, &head.uri, media, body.as_bytes(), limits);
+    let call = (route.build_call)(&params.expect("valid parameters")).expect("a call");
+    match call {
         MethodCall::Single(method, _) => vec![method],
         MethodCall::Composite(calls) => {
             let mut methods: Vec<_> = calls.iter().map(|(_, method, _)| *method).collect();
@@ -86,5 +86,5 @@ fn the_document_lists_every_route() {
         table += &format!("| `{verb} {path}`{body} | {methods} |\n");
     }
     let document = include_str!("../../../docs/rest.md");
-    assert!(document.contains(&table), "docs/rest.md has another table than this:\n{table}");
+    assert!(document.contains(&table), "docs/rest.md does not have this table:\n{table}");
 }

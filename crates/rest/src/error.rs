@@ -1,8 +1,8 @@
-//! How a request is refused: one shape, with JSON-RPC's code and a name that stays.
+//! Errors: one shape, with JSON-RPC's code and a stable name.
 //!
-//! `{"error": {"code": -32602, "name": "invalid_params", "message": "…", "data": …}}`, `data` as the code has it.
-//! What is not there is not there at a slot: that and its commitment are in the headers, as of any answer, and in
-//! `data` where the code has none. The table below says which HTTP status and name a code has.
+//! `{"error": {"code": -32602, "name": "invalid_params", "message": "…", "data": …}}`, `data` depends on the
+//! code. A missing object is missing at a slot. That slot and its commitment are in the headers, as for any response,
+//! and in `data` if the code has no other. The table below maps a code to its HTTP status and name.
 
 use hyper::header::{self, HeaderValue};
 use hyper::{Response, StatusCode};
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::response::{self, COMMITMENT, SLOT};
 
-/// Of what is not there and has no code in JSON-RPC, where it is a null: ours.
+/// Our code for a missing object for which JSON-RPC returns null.
 pub(crate) const NOT_FOUND: i64 = -32044;
 
 /// JSON-RPC's codes: HTTP status and name.
@@ -41,7 +41,7 @@ pub(crate) const CODES: &[(i64, u16, &str)] = &[
     (NOT_FOUND, 404, "not_found"),
 ];
 
-/// Names that no code of the table has: what HTTP itself refuses, what is too much, and a code that is not in it.
+/// Names without a code in the table: errors of HTTP itself, overload, and codes that are not in the table.
 const OTHER_NAMES: &[&str] = &[
     "body_too_large",
     "body_too_slow",
@@ -56,7 +56,7 @@ const OTHER_NAMES: &[&str] = &[
     "uri_too_long",
 ];
 
-/// Why a request got no answer.
+/// An error response.
 #[derive(Debug)]
 pub(crate) struct ApiError {
     status: StatusCode,
@@ -75,17 +75,17 @@ impl ApiError {
         self
     }
 
-    /// A parameter cannot be what it is.
+    /// A parameter is invalid.
     pub(crate) fn invalid(message: impl Into<String>) -> Self {
         RpcError::invalid_params(message).into()
     }
 
-    /// There is nothing of that name.
+    /// The object does not exist.
     pub(crate) fn not_found(what: &str) -> Self {
         RpcError::new(NOT_FOUND, format!("{what} not found")).into()
     }
 
-    /// At which slot it is true that there is nothing; other problems are of no slot.
+    /// Adds the slot at which the object does not exist. Other errors have no slot.
     pub(crate) fn at_slot(mut self, slot: Slot, commitment: Commitment) -> Self {
         if self.status != StatusCode::NOT_FOUND {
             return self;
@@ -100,41 +100,41 @@ impl ApiError {
         RpcError::new(-32601, "no such path; /v1/ lists them").into()
     }
 
-    /// The path has no such verb.
+    /// The path does not have this method.
     pub(crate) fn method_not_allowed(allow: &'static str) -> Self {
         let err = RpcError::new(-32601, format!("{allow} only"));
         Self::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", err)
             .with_header(header::ALLOW, HeaderValue::from_static(allow))
     }
 
-    /// The client takes nothing that there is.
+    /// The client accepts no available media type.
     pub(crate) fn not_acceptable(media: &str) -> Self {
         let err =
-            RpcError::invalid_request(format!("the answer is {media}; Accept has none of that"));
+            RpcError::invalid_request(format!("the response is {media}; Accept does not allow it"));
         Self::new(StatusCode::NOT_ACCEPTABLE, "not_acceptable", err)
     }
 
-    /// The body is of a type that is not read here.
+    /// The route does not read bodies of this type.
     pub(crate) fn unsupported_media_type(allowed: &str) -> Self {
-        let err = RpcError::invalid_request(format!("the body is to be {allowed}"));
+        let err = RpcError::invalid_request(format!("the body must be {allowed}"));
         Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", err)
     }
 
-    /// The body was not read.
-    pub(crate) fn from_body_error(status: StatusCode, words: String) -> Self {
+    /// The body could not be read.
+    pub(crate) fn from_body_error(status: StatusCode, message: String) -> Self {
         let (name, closes) = match status {
             StatusCode::PAYLOAD_TOO_LARGE => ("body_too_large", true),
             StatusCode::REQUEST_TIMEOUT => ("body_too_slow", true),
             _ => ("invalid_request", false),
         };
-        let problem = Self::new(status, name, RpcError::invalid_request(words.trim_end()));
+        let err = Self::new(status, name, RpcError::invalid_request(message.trim_end()));
         if closes {
-            return problem.with_header(header::CONNECTION, HeaderValue::from_static("close"));
+            return err.with_header(header::CONNECTION, HeaderValue::from_static("close"));
         }
-        problem
+        err
     }
 
-    /// The request is refused by its head, before it is read.
+    /// The request is refused because of its head, before its body is read.
     pub(crate) fn from_head_error(status: StatusCode, message: &str) -> Self {
         let name = match status {
             StatusCode::FORBIDDEN => "origin_not_allowed",
@@ -176,12 +176,12 @@ impl From<RpcError> for ApiError {
         }
         let known = CODES.iter().find(|(code, ..)| *code == err.code);
         let (status, name) = known.map_or((400, "refused"), |(_, status, name)| (*status, *name));
-        // Every status of the table is one.
+        // Every status in the table is valid.
         Self::new(StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_REQUEST), name, err)
     }
 }
 
-/// An error as OpenAPI tells it.
+/// The schema of an error.
 pub(crate) fn schema() -> Value {
     let mut names: Vec<&str> = CODES.iter().map(|(_, _, name)| *name).collect();
     names.extend(OTHER_NAMES);
@@ -189,20 +189,20 @@ pub(crate) fn schema() -> Value {
     names.dedup();
     json!({
         "type": "object",
-        "description": "Why there is no answer.",
+        "description": "An error response.",
         "required": ["error"],
         "properties": { "error": {
             "type": "object",
-            "description": "The reason.",
+            "description": "The error.",
             "required": ["code", "name", "message"],
             "properties": {
                 "code": { "type": "integer", "format": "int64",
-                    "description": "The code that JSON-RPC has for it, or -32044 where that has null." },
+                    "description": "The code of JSON-RPC, or -32044 where JSON-RPC would return null." },
                 "name": { "type": "string", "enum": names,
-                    "description": "For programs; does not change." },
-                "message": { "type": "string", "description": "For people." },
-                "data": { "description": "Details, in a shape of the code. Of a 404 that has none in \
-                    JSON-RPC `{\"slot\", \"commitment\"}`: where it is not there." },
+                    "description": "A stable name, for programs." },
+                "message": { "type": "string", "description": "A message for people." },
+                "data": { "description": "Details, in a shape that depends on the code. A 404 without \
+                    details in JSON-RPC has `{\"slot\", \"commitment\"}`, at which the object does not exist." },
             },
         } },
     })

@@ -1,8 +1,8 @@
-//! The page at `/v1/`: every route with its parameters, a form to ask it, the same as a `curl` command, and what
-//! it answers.
+//! The page at `/v1/`: every route with its parameters, a form to send a request, the same request as a `curl`
+//! command, and the response.
 //!
-//! Self-contained: its style and script are in it, and nothing is from anywhere else. What it shows of answers, and
-//! what it fills in, its script takes from `/v1/openapi.json`.
+//! Self-contained: it includes its style and script and loads nothing from other servers. Its script takes the
+//! description of responses and the example values from `/v1/openapi.json`.
 
 use std::fmt::Write;
 
@@ -19,22 +19,22 @@ const HEAD: &str = r#"<!doctype html>
 
 const INTRODUCTION: &str = r#"</head><body>
 <header><h1>Hydrant <small>REST</small></h1>
-<p>State and history of a ledger. For programs: <a href="/v1/openapi.json">openapi.json</a>. Each answer names its slot
-and commitment in <code>Hydrant-Slot</code> and <code>Hydrant-Commitment</code>; lists come in pages: give a page's
-<code>paginationKey</code> as <code>cursor</code>.</p></header>
+<p>State and history of a ledger. For programs: <a href="/v1/openapi.json">openapi.json</a>. Each response has its slot
+and commitment in <code>Hydrant-Slot</code> and <code>Hydrant-Commitment</code>. Lists come in pages: to get the next
+page, send the <code>paginationKey</code> as <code>cursor</code>.</p></header>
 <main>"#;
 
-/// The page. Everything in it is ours and has no character that HTML would take for its own.
+/// The page. All texts in it are ours and have no characters that HTML would need to escape.
 pub(crate) fn html() -> String {
     let mut html = HEAD.to_owned();
     html += &format!("<style>\n{}</style>\n", include_str!("explorer/style.css"));
     html += INTRODUCTION;
     html += "<nav>";
-    for group in routes::TAGS {
-        html += &format!("<b>{}</b>\n", group.name);
-        for route in ROUTES.iter().filter(|route| group.contains(route)) {
+    for tag in routes::TAGS {
+        html += &format!("<b>{}</b>\n", tag.name);
+        for route in ROUTES.iter().filter(|route| tag.contains(route)) {
             let (verb, class) = method_labels(route);
-            // A String takes everything.
+            // Writing to a String does not fail.
             let _ = writeln!(
                 html,
                 "<a href=\"/v1/#{}\"><span class={class}>{verb}</span>{}</a>",
@@ -43,10 +43,10 @@ pub(crate) fn html() -> String {
         }
     }
     html += "</nav>\n<div>";
-    for group in routes::TAGS {
-        html += &format!("<h2>{}</h2>\n", group.name);
-        let of_group = ROUTES.iter().filter(|route| group.contains(route));
-        of_group.for_each(|route| write_route(&mut html, route));
+    for tag in routes::TAGS {
+        html += &format!("<h2>{}</h2>\n", tag.name);
+        let routes = ROUTES.iter().filter(|route| tag.contains(route));
+        routes.for_each(|route| write_route(&mut html, route));
     }
     html += "</div></main>\n";
     html + &format!("<script>\n{}</script></body></html>\n", include_str!("explorer/script.js"))
@@ -67,11 +67,11 @@ fn write_route(html: &mut String, route: &Route) {
          <span>{}</span></summary>\n<form class=inside data-verb={verb} data-path=\"{path}\">\n",
         route.id, route.summary
     );
-    let (needed, others): (Vec<&Param>, Vec<&Param>) = route
+    let (required, others): (Vec<&Param>, Vec<&Param>) = route
         .params
         .iter()
         .partition(|param| param.is_required || param.location == ParamLocation::Body);
-    needed.iter().for_each(|param| write_field(html, param));
+    required.iter().for_each(|param| write_field(html, param));
     if !others.is_empty() || route.response.has_raw() {
         html.push_str("<details class=more><summary>Options</summary>\n");
         others.iter().for_each(|param| write_field(html, param));
@@ -83,73 +83,75 @@ fn write_route(html: &mut String, route: &Route) {
     html.push_str(RUN);
 }
 
-/// How the answer of a route that has bytes is wanted.
+/// The field for the `Accept` header of a route that can return raw bytes.
 const ACCEPT: &str = "<div class=field><label>Accept <small>header</small></label>\
-    <select name=accept data-place=accept aria-label=Accept><option value=\"\">application/json</option>\
-    <option>application/octet-stream</option></select><small class=told>JSON, or the bytes as they are.</small></div>\n";
+    <select name=accept data-in=accept aria-label=Accept><option value=\"\">application/json</option>\
+    <option>application/octet-stream</option></select><small class=doc>JSON, or the raw bytes.</small></div>\n";
 
-/// What every form ends with.
+/// The end of every form.
 const RUN: &str = r#"<div class=run><pre class=command></pre><button type=button class=copy>Copy</button><button class=send>Send</button></div>
-<div class=wrong role=alert></div>
-<div class=answer hidden><p><span class=status></span><span class=at></span></p>
-<details class=heads><summary>Headers</summary><pre></pre></details><pre></pre></div>
-<details class=told-answer><summary>What it answers</summary></details>
+<div class=error role=alert></div>
+<div class=response hidden><p><span class=status></span><span class=at></span></p>
+<details class=headers><summary>Headers</summary><pre></pre></details><pre></pre></div>
+<details class=schema><summary>Response</summary></details>
 </form></details>
 "#;
 
 fn write_field(html: &mut String, param: &Param) {
     let (name, doc) = (param.name, param.doc);
-    let place = match param.location {
+    let location = match param.location {
         ParamLocation::Path => "path",
         ParamLocation::Query => "query",
         ParamLocation::Body => "body",
     };
-    let need = if param.is_required { " <i title=needed>*</i>" } else { "" };
+    let mark = if param.is_required { " <i title=required>*</i>" } else { "" };
     let _ = writeln!(
         html,
-        "<div class=field><label>{name}{need} <small>{place}</small></label>{}<small class=told>{doc}</small></div>",
-        field(param, place)
+        "<div class=field><label>{name}{mark} <small>{location}</small></label>{}<small class=doc>{doc}</small></div>",
+        field(param, location)
     );
 }
 
-/// Where a parameter is given.
-fn field(param: &Param, place: &str) -> String {
+/// The input field of a parameter.
+fn field(param: &Param, location: &str) -> String {
     let required = if param.is_required { " required" } else { "" };
-    let of = |kind: &str| {
+    let attributes = |kind: &str| {
         let name = param.name;
-        format!("name={name} data-place={place} data-kind={kind} aria-label={name}{required}")
+        format!("name={name} data-in={location} data-kind={kind} aria-label={name}{required}")
     };
     let options = |words: &[&str]| {
         let options: String = words.iter().map(|word| format!("<option>{word}</option>")).collect();
-        format!("<select {}><option value=\"\"></option>{options}</select>", of("text"))
+        format!("<select {}><option value=\"\"></option>{options}</select>", attributes("text"))
     };
-    // What may be left out is not filled in.
+    // Optional parameters are not filled in.
     let example = openapi::example(param.kind).filter(|_| param.is_required);
     match param.kind {
         ParamType::OneOf(words) => options(words),
         ParamType::Bool => options(&["true", "false"]),
         ParamType::Number(min, max) => {
-            format!("<input type=number min={min} max={max} {}>", of("text"))
+            format!("<input type=number min={min} max={max} {}>", attributes("text"))
         }
         ParamType::Addresses(_) => {
             let lines = example.iter().filter_map(Value::as_array).flatten();
             let lines: Vec<&str> = lines.filter_map(Value::as_str).collect();
-            let hint = "placeholder=\"Addresses: lines, or between commas\"";
-            format!("<textarea {} {hint}>{}</textarea>", of("list"), lines.join("\n"))
+            let hint = "placeholder=\"Addresses: one per line, or separated by commas\"";
+            format!("<textarea {} {hint}>{}</textarea>", attributes("list"), lines.join("\n"))
         }
         ParamType::Filters => {
             let filters = example.map(|example| example.to_string()).unwrap_or_default();
-            format!("<textarea {} placeholder=JSON>{filters}</textarea>", of("json"))
+            format!("<textarea {} placeholder=JSON>{filters}</textarea>", attributes("json"))
         }
         ParamType::Base64 => {
             let bytes = example.as_ref().and_then(Value::as_str).unwrap_or_default();
-            format!("<textarea {} placeholder=base64>{bytes}</textarea>", of("text"))
+            format!("<textarea {} placeholder=base64>{bytes}</textarea>", attributes("text"))
         }
-        ParamType::Address => format!("<input placeholder=\"32 bytes in base58\" {}>", of("text")),
+        ParamType::Address => {
+            format!("<input placeholder=\"32 bytes in base58\" {}>", attributes("text"))
+        }
         ParamType::Signature => {
-            format!("<input placeholder=\"64 bytes in base58\" {}>", of("text"))
+            format!("<input placeholder=\"64 bytes in base58\" {}>", attributes("text"))
         }
-        ParamType::Base58(_) => format!("<input placeholder=base58 {}>", of("text")),
+        ParamType::Base58(_) => format!("<input placeholder=base58 {}>", attributes("text")),
     }
 }
 
@@ -157,7 +159,7 @@ fn field(param: &Param, place: &str) -> String {
 mod tests {
     use super::*;
 
-    /// The part of the page that is a route's.
+    /// The part of the page for a route.
     fn part<'p>(page: &'p str, route: &Route) -> &'p str {
         let from = page.find(&format!("<details class=route id={}>", route.id));
         let part = &page[from.unwrap_or_else(|| panic!("no {}", route.id))..];
@@ -170,33 +172,32 @@ mod tests {
         assert_eq!(page.matches("<form ").count(), ROUTES.len());
         for route in ROUTES {
             let (part, (verb, _)) = (part(&page, route), method_labels(route));
-            let begins =
-                format!("<form class=inside data-verb={verb} data-path=\"{}\">", route.path);
-            assert!(part.contains(&begins), "{part}");
+            let form = format!("<form class=inside data-verb={verb} data-path=\"{}\">", route.path);
+            assert!(part.contains(&form), "{part}");
             assert!(
                 page.contains(&format!("href=\"/v1/#{}\"", route.id)),
                 "{} is listed",
                 route.id
             );
             for param in route.params {
-                let place = match param.location {
+                let location = match param.location {
                     ParamLocation::Path => "path",
                     ParamLocation::Query => "query",
                     ParamLocation::Body => "body",
                 };
-                let field = format!(" name={} data-place={place} ", param.name);
+                let field = format!(" name={} data-in={location} ", param.name);
                 assert_eq!(part.matches(&field).count(), 1, "{}: {field}{part}", route.id);
-                let named = format!(
+                let label = format!(
                     "aria-label={}{}",
                     param.name,
                     if param.is_required { " required" } else { "" }
                 );
-                assert!(part.contains(&named) && part.contains(param.doc), "{}: {named}", route.id);
+                assert!(part.contains(&label) && part.contains(param.doc), "{}: {label}", route.id);
             }
-            let fields = part.matches("data-place=").count();
+            let fields = part.matches("data-in=").count();
             assert_eq!(fields, route.params.len() + usize::from(route.response.has_raw()));
-            for wanted in ["class=command", "class=copy", "class=send", "class=answer"] {
-                assert!(part.contains(wanted), "{}: {wanted}", route.id);
+            for class in ["class=command", "class=copy", "class=send", "class=response"] {
+                assert!(part.contains(class), "{}: {class}", route.id);
             }
         }
     }
@@ -204,33 +205,35 @@ mod tests {
     #[test]
     fn bodies_are_filled_in_with_what_can_be_sent() {
         let page = html();
-        let of = |id: &str| {
+        let part_of = |id: &str| {
             let route = ROUTES.iter().find(|route| route.id == id);
             part(&page, route.unwrap_or_else(|| panic!("no {id}")))
         };
-        assert!(of("postProgramAccounts").contains(">[{\"dataSize\":165}]</textarea>"));
+        assert!(part_of("postProgramAccounts").contains(">[{\"dataSize\":165}]</textarea>"));
         assert!(
-            of("postAccounts").contains("\nSysvarC1ock11111111111111111111111111111111</textarea>")
+            part_of("postAccounts")
+                .contains("\nSysvarC1ock11111111111111111111111111111111</textarea>")
         );
         for id in ["postTransaction", "simulateTransaction"] {
-            assert!(of(id).contains("placeholder=base64>AQAA"), "{id}");
+            assert!(part_of(id).contains("placeholder=base64>AQAA"), "{id}");
         }
-        // Accounts that may be told of a simulation are left to whoever wants them.
-        assert!(of("simulateTransaction").contains("commas\"></textarea>"));
+        // The accounts of a simulation are optional, so they are not filled in.
+        assert!(part_of("simulateTransaction").contains("commas\"></textarea>"));
     }
 
     #[test]
-    fn the_page_is_whole_and_alone() {
+    fn the_page_is_well_formed_and_self_contained() {
         let page = html();
-        for opened in ["details", "form", "select", "textarea", "label", "pre", "script", "style"] {
-            let (open, close) = (format!("<{opened}"), format!("</{opened}>"));
-            assert_eq!(page.matches(&open).count(), page.matches(&close).count(), "{opened}");
+        for element in ["details", "form", "select", "textarea", "label", "pre", "script", "style"]
+        {
+            let (open, close) = (format!("<{element}"), format!("</{element}>"));
+            assert_eq!(page.matches(&open).count(), page.matches(&close).count(), "{element}");
         }
-        for wrong in ["http:", "https:", "src=", "@import", "url(", "innerHTML"] {
-            assert!(!page.contains(wrong), "{wrong}");
+        for forbidden in ["http:", "https:", "src=", "@import", "url(", "innerHTML"] {
+            assert!(!page.contains(forbidden), "{forbidden}");
         }
-        for told in ROUTES.iter().flat_map(|route| route.params.iter().map(|param| param.doc)) {
-            assert!(!told.contains(['<', '>', '&', '"']), "{told}");
+        for doc in ROUTES.iter().flat_map(|route| route.params.iter().map(|param| param.doc)) {
+            assert!(!doc.contains(['<', '>', '&', '"']), "{doc}");
         }
     }
 }

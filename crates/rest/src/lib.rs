@@ -1,9 +1,10 @@
-//! REST: a second door to the methods of JSON-RPC, for scripts, spreadsheets and HTTP caches.
+//! REST: a second interface to the methods of JSON-RPC, for scripts, spreadsheets and HTTP caches.
 //!
-//! In: requests below `/v1/`, on the port of JSON-RPC ([`rpc::HttpApi`]). Out: what the method of a `route::Route` answers, without its envelope: the slot and the commitment are in headers.
-//! Bounds: those of the methods, which run as JSON-RPC's do, limits and cancellation included; beside them
-//! `answer::ETAG_BUFFER_BYTES_MAX` of an answer are held to know its `ETag`, and what is longer is streamed.
-//! Invariant: nothing is read here but slots and examples. What a route answers, methods of `rpc` have answered.
+//! In: requests below `/v1/`, on the port of JSON-RPC ([`rpc::HttpApi`]). Out: the result of a
+//! `route::Route`'s method without its envelope. The slot and the commitment are in headers.
+//! Bounds: those of the methods, which run as for JSON-RPC, with the same limits and cancellation. In addition, up to
+//! `response::ETAG_BUFFER_BYTES_MAX` of a response are buffered to compute its `ETag`. A longer response is streamed.
+//! Invariant: this crate reads only slots and examples from the node. All other data comes from methods of `rpc`.
 #![forbid(unsafe_code)]
 
 mod composite;
@@ -55,7 +56,7 @@ pub struct Rest {
 }
 
 impl Rest {
-    /// The API of a ledger that stands still: nobody is woken who waits for a transaction.
+    /// The API of a ledger without events: clients that wait for a transaction are not woken.
     pub fn new() -> Self {
         Self {
             metrics: RestMetrics::new(),
@@ -69,8 +70,8 @@ impl Rest {
         }
     }
 
-    /// The API, and where the ledger puts its events: those who wait for a transaction are woken by them.
-    /// Starts a thread, which ends when the events are dropped.
+    /// The API, and the sink for the ledger's events, which wake the clients that wait for a transaction.
+    /// Starts a thread, which ends when the sink is dropped.
     ///
     /// Errors: the thread could not be started.
     pub fn start() -> io::Result<(Self, WaiterEvents)> {
@@ -79,13 +80,13 @@ impl Rest {
         Ok((rest, events))
     }
 
-    /// Holds at most so many bytes of a list or a block to hash them; 1 MiB if it is not said. What is longer
-    /// gets an `ETag` of what it is made from, where that is known.
+    /// Buffers up to `bytes_max` bytes of a list or a block to hash them. Default: 1 MiB. A longer response gets
+    /// an `ETag` computed from its dependencies, if they are known.
     pub fn with_etag_buffer(self, bytes_max: usize) -> Self {
         Self { etag_buffer_bytes_max: bytes_max, ..self }
     }
 
-    /// How many clients wait for a transaction now.
+    /// The number of clients that wait for a transaction.
     pub fn waiters_len(&self) -> usize {
         self.waiters.len()
     }
@@ -94,15 +95,16 @@ impl Rest {
         &self,
         node: &Arc<Node>,
         request: HttpApiRequest,
-        number: &mut Option<usize>,
+        route_index: &mut Option<usize>,
     ) -> Result<Response<ResponseBody>, ApiError> {
         let path = request.head.uri.path();
         let is_read = matches!(request.head.method, Method::GET | Method::HEAD);
         let headers = &request.head.headers;
         let found = find_route(path, &request.head.method);
         let route = found.as_ref().ok().copied();
-        *number = route.and_then(|it| routes::ROUTES.iter().position(|one| std::ptr::eq(one, it)));
-        // Whatever comes of it, it is a request.
+        *route_index =
+            route.and_then(|it| routes::ROUTES.iter().position(|one| std::ptr::eq(one, it)));
+        // Counts as a request, whatever its result.
         request.method_client.admit(node)?;
         match path {
             "/v1" | "/v1/" | "/v1/openapi.json" if !is_read => {
@@ -124,33 +126,32 @@ impl Rest {
             })
         })?;
         let body =
-            request.body.map_err(|(status, words)| ApiError::from_body_error(status, words))?;
-        let (uri, caller, hold_bytes_max) =
-            (&request.head.uri, request.method_client, self.etag_buffer_bytes_max);
-        let (uri_to_read, content_type) = (uri.clone(), headers.get(header::CONTENT_TYPE).cloned());
-        let (bytes, limits) = (body.len(), Limits::from_node(node));
-        // A long body on the CPU pool.
-        let read = move || {
-            let args = Params::parse(route, &uri_to_read, content_type.as_ref(), &body, limits)?;
-            let plan = (route.build_call)(&args)?;
-            Ok::<_, ApiError>((args, plan))
+            request.body.map_err(|(status, message)| ApiError::from_body_error(status, message))?;
+        let (uri, caller) = (&request.head.uri, request.method_client);
+        let (owned_uri, content_type) = (uri.clone(), headers.get(header::CONTENT_TYPE).cloned());
+        let (body_len, limits) = (body.len(), Limits::from_node(node));
+        let parse = move || {
+            let params = Params::parse(route, &owned_uri, content_type.as_ref(), &body, limits)?;
+            let call = (route.build_call)(&params)?;
+            Ok::<_, ApiError>((params, call))
         };
-        let (args, plan) = caller.parse_offloaded(node, bytes, read).await??;
-        let asked = RequestContext {
+        // A long body is parsed on the CPU pool.
+        let (params, call) = caller.parse_offloaded(node, body_len, parse).await??;
+        let context = RequestContext {
             node,
             caller,
             uri,
             headers,
             media,
             is_read,
-            etag_buffer_bytes_max: hold_bytes_max,
+            etag_buffer_bytes_max: self.etag_buffer_bytes_max,
         };
-        match (&route.response, plan) {
-            (ResponseKind::Composite, plan) => composite::respond(&asked, &args, plan).await,
-            (ResponseKind::Status, plan) => {
-                transaction_status::respond(&asked, &self.waiters, &args, plan).await
+        match (&route.response, call) {
+            (ResponseKind::Composite, call) => composite::respond(&context, &params, call).await,
+            (ResponseKind::Status, call) => {
+                transaction_status::respond(&context, &self.waiters, &params, call).await
             }
-            (_, plan) => response::respond(&asked, route, &args, plan).await,
+            (_, call) => response::respond(&context, route, &params, call).await,
         }
     }
 }
@@ -161,7 +162,7 @@ impl Default for Rest {
     }
 }
 
-/// What a path answers that only reads.
+/// `Allow` of a path that can only be read.
 const READ_METHODS: &str = "GET, HEAD, OPTIONS";
 
 impl HttpApi for Rest {
@@ -178,17 +179,17 @@ impl HttpApi for Rest {
             if request.head.method == Method::OPTIONS {
                 return options(request.head.uri.path());
             }
-            let (began, mut number) = (node.pool.now(), None);
+            let (started, mut route_index) = (node.pool.now(), None);
             let (caller, is_head) = (request.method_client, request.head.method == Method::HEAD);
-            let response = match self.respond(node, request, &mut number).await {
+            let response = match self.respond(node, request, &mut route_index).await {
                 Ok(response) => response,
-                Err(problem) => problem.into_response(),
+                Err(err) => err.into_response(),
             };
             if !is_head {
                 caller.charge(node, response.body().immediate_bytes());
             }
-            let took = node.pool.now().saturating_sub(began);
-            self.metrics.record(number, response.status(), took);
+            let duration = node.pool.now().saturating_sub(started);
+            self.metrics.record(route_index, response.status(), duration);
             response
         })
     }
@@ -201,8 +202,8 @@ impl HttpApi for Rest {
 }
 
 impl Collector for Rest {
-    fn write(&self, to: &mut Exposition) {
-        self.metrics.write(to);
+    fn write(&self, out: &mut Exposition) {
+        self.metrics.write(out);
     }
 }
 
@@ -216,10 +217,12 @@ fn find_route(path: &str, method: &Method) -> Result<&'static Route, ApiError> {
         Method::POST => Some(HttpMethod::Post),
         _ => None,
     };
-    let of_path = routes::ROUTES.iter().filter(|route| route.path == first.path);
-    match of_path.clone().find(|route| Some(route.method) == verb) {
+    let same_path = routes::ROUTES.iter().filter(|route| route.path == first.path);
+    match same_path.clone().find(|route| Some(route.method) == verb) {
         Some(route) => Ok(route),
-        None => Err(ApiError::method_not_allowed(allow_header(of_path.map(|route| route.method)))),
+        None => {
+            Err(ApiError::method_not_allowed(allow_header(same_path.map(|route| route.method))))
+        }
     }
 }
 
@@ -235,8 +238,8 @@ fn allow_header(verbs: impl Iterator<Item = HttpMethod>) -> &'static str {
 fn options(path: &str) -> Response<ResponseBody> {
     let allow = match routes::ROUTES.iter().find(|route| route.matches(path).is_some()) {
         Some(first) => {
-            let of_path = routes::ROUTES.iter().filter(|route| route.path == first.path);
-            allow_header(of_path.map(|route| route.method))
+            let same_path = routes::ROUTES.iter().filter(|route| route.path == first.path);
+            allow_header(same_path.map(|route| route.method))
         }
         None if matches!(path, "/v1" | "/v1/" | "/v1/openapi.json") => READ_METHODS,
         None => return ApiError::no_route().into_response(),

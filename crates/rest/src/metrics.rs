@@ -1,6 +1,6 @@
-//! What was asked of each route: how often, with which status, and how long until its answer began.
+//! Metrics of each route: requests by status, and the time until the response started.
 //!
-//! The methods that a route calls are counted as any call is (`rpc::metrics`).
+//! The methods that a route calls are counted like any other call (`rpc::metrics`).
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::routes::ROUTES;
 /// Statuses by their first digit, 1 to 5.
 const STATUSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
 
-/// The counts, by the place of a route in [`ROUTES`]; what is no route comes after them.
+/// The metrics by the index of a route in [`ROUTES`]. Requests without a route come after them.
 pub(crate) struct RestMetrics {
     durations: Histograms,
     statuses: Counters,
@@ -25,41 +25,41 @@ impl RestMetrics {
         Self { durations: Histograms::new(len), statuses: Counters::new(len * STATUSES.len()) }
     }
 
-    /// Counts an answer that took so long until it began.
-    pub(crate) fn record(&self, route: Option<usize>, status: StatusCode, took: Duration) {
+    /// Counts a response and the time until it started.
+    pub(crate) fn record(&self, route: Option<usize>, status: StatusCode, duration: Duration) {
         let route = route.unwrap_or(ROUTES.len());
-        self.durations.record(route, took);
+        self.durations.record(route, duration);
         let class = usize::from(status.as_u16() / 100).clamp(1, STATUSES.len()) - 1;
         self.statuses.add(route * STATUSES.len() + class, 1);
     }
 }
 
 impl Collector for RestMetrics {
-    fn write(&self, to: &mut Exposition) {
+    fn write(&self, out: &mut Exposition) {
         let name = |route: usize| match ROUTES.get(route) {
             Some(route) => {
                 let verb = if route.method == HttpMethod::Get { "GET" } else { "POST" };
-                // Some who read figures take a brace for the end of the labels.
+                // Some parsers of metrics take a brace as the end of the labels.
                 format!("{verb} {}", route.path.replace('{', ":").replace('}', ""))
             }
             None => "other".to_owned(),
         };
-        let all: Vec<String> = (0..=ROUTES.len()).map(name).collect();
+        let routes: Vec<String> = (0..=ROUTES.len()).map(name).collect();
         let help = "Requests to REST by route and status.";
-        let mut family = to.family("hydrant_rest_requests_total", MetricKind::Counter, help);
-        for (number, route) in all.iter().enumerate() {
+        let mut family = out.family("hydrant_rest_requests_total", MetricKind::Counter, help);
+        for (index, route) in routes.iter().enumerate() {
             for (class, status) in STATUSES.iter().enumerate() {
-                let count = self.statuses.sum(number * STATUSES.len() + class);
+                let count = self.statuses.sum(index * STATUSES.len() + class);
                 if count > 0 {
                     family.put(&[("route", route), ("status", status)], count);
                 }
             }
         }
         let name = "hydrant_rest_request_duration_seconds";
-        let help = "Time from a request to REST to the beginning of its answer.";
-        let mut family = to.family(name, MetricKind::Histogram, help);
-        for (number, route) in all.iter().enumerate() {
-            let histogram = self.durations.histogram(number);
+        let help = "Time from a request to REST to the start of its response.";
+        let mut family = out.family(name, MetricKind::Histogram, help);
+        for (index, route) in routes.iter().enumerate() {
+            let histogram = self.durations.histogram(index);
             if histogram.count() > 0 {
                 family.histogram(&[("route", route)], &histogram);
             }

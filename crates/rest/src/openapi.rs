@@ -1,4 +1,4 @@
-//! The API as OpenAPI 3.1 tells it, made of the same table that requests are matched against.
+//! The API as OpenAPI 3.1, built from the table that requests are matched against.
 
 use serde_json::{Map, Value, json};
 
@@ -8,21 +8,21 @@ use crate::route::{HttpMethod, Param, ParamLocation, ParamType, RequestBody, Res
 use crate::routes::TAGS;
 use crate::{error, params, schema};
 
-/// Addresses that every Solana ledger has, so that whoever tries the API gets an answer.
+/// Addresses that exist on every Solana ledger, so that the examples work.
 const EXAMPLE_ADDRESSES: [&str; 2] =
     ["TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA", "SysvarC1ock11111111111111111111111111111111"];
 
-/// A mint that every Solana ledger has: lamports as tokens.
+/// A mint that exists on every Solana ledger: lamports as tokens.
 const EXAMPLE_MINT: &str = "So11111111111111111111111111111111111111112";
 
-/// A transaction that moves nothing: signed by nobody, so that it is understood and refused.
+/// A transaction that moves nothing. It has no valid signature, so it is decoded and refused.
 const EXAMPLE_TRANSACTION: &str = concat!(
     "AQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAABAAECAQEBAQEBAQEB",
     "AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA",
     "AAAAAAAAAAAAAA==",
 );
 
-/// The document, with examples that its reader can ask for.
+/// The document, with examples that the node can serve.
 pub(crate) fn document(routes: &[Route], examples: &Examples, limits: Limits) -> Value {
     let mut paths: Map<String, Value> = Map::new();
     for route in routes {
@@ -39,26 +39,29 @@ pub(crate) fn document(routes: &[Route], examples: &Examples, limits: Limits) ->
             "title": "Hydrant",
             "version": "1",
             "license": { "name": "Apache-2.0", "identifier": "Apache-2.0" },
-            "description": "State and history of a Solana ledger over REST. Every answer names the slot and the \
-                commitment that it is true for in `Hydrant-Slot` and `Hydrant-Commitment`, and so does a 404 of what is not there. Every GET may be a HEAD; \
-                OPTIONS tells what a path allows, and any origin may ask. A path that does not exist is 404 and a verb \
-                that it has not is 405 with `Allow`, both in the shape of `Error`.",
+            "description": "State and history of a Solana ledger over REST. Every response has the slot and the commitment \
+                for which it is true in `Hydrant-Slot` and `Hydrant-Commitment`, and so has a 404 for an object that does \
+                not exist. Every GET may be a HEAD. OPTIONS returns the methods that a path allows. Requests from any \
+                origin are allowed. A path that does not exist gets 404, a method that a path does not have gets 405 \
+                with `Allow`, both in the shape of `Error`.",
         },
         "servers": [{ "url": "/" }],
-        "tags": TAGS.iter().map(|group| json!({ "name": group.name })).collect::<Vec<_>>(),
+        "tags": TAGS.iter().map(|tag| json!({ "name": tag.name })).collect::<Vec<_>>(),
         "paths": paths,
         "components": { "schemas": schema::all(), "headers": headers() },
     })
 }
 
 fn operation(route: &Route, examples: &Examples, limits: Limits) -> Value {
-    let groups = TAGS.iter().filter(|group| group.contains(route));
-    let outside = route.params.iter().filter(|param| param.location != ParamLocation::Body);
+    let tags = TAGS.iter().filter(|tag| tag.contains(route));
+    let outside_body = route.params.iter().filter(|param| param.location != ParamLocation::Body);
     let mut operation = json!({
         "operationId": route.id,
         "summary": route.summary,
-        "tags": groups.map(|group| group.name).collect::<Vec<_>>(),
-        "parameters": outside.map(|param| parameter(route, param, examples, limits)).collect::<Vec<_>>(),
+        "tags": tags.map(|tag| tag.name).collect::<Vec<_>>(),
+        "parameters": outside_body
+            .map(|param| parameter(route, param, examples, limits))
+            .collect::<Vec<_>>(),
         "responses": responses(route),
     });
     if route.body != RequestBody::None {
@@ -68,36 +71,36 @@ fn operation(route: &Route, examples: &Examples, limits: Limits) -> Value {
 }
 
 fn parameter(route: &Route, param: &Param, examples: &Examples, limits: Limits) -> Value {
-    let place = if param.location == ParamLocation::Path { "path" } else { "query" };
-    let mut told = json!({
+    let location = if param.location == ParamLocation::Path { "path" } else { "query" };
+    let mut parameter = json!({
         "name": param.name,
-        "in": place,
+        "in": location,
         "required": param.is_required,
         "description": param.doc,
         "schema": params::schema(param.kind, limits),
     });
     match (param.kind, param.location) {
         (ParamType::Addresses(_), _) => {
-            (told["style"], told["explode"]) = ("form".into(), false.into());
-            told["example"] = json!(EXAMPLE_ADDRESSES);
+            (parameter["style"], parameter["explode"]) = ("form".into(), false.into());
+            parameter["example"] = json!(EXAMPLE_ADDRESSES);
         }
         (ParamType::Address, ParamLocation::Path) => {
             let is_mint = route.path.starts_with("/v1/mints/");
-            told["example"] = if is_mint { EXAMPLE_MINT } else { EXAMPLE_ADDRESSES[0] }.into();
+            parameter["example"] = if is_mint { EXAMPLE_MINT } else { EXAMPLE_ADDRESSES[0] }.into();
         }
         (ParamType::Signature, ParamLocation::Path) => {
             if let Some(signature) = &examples.signature {
-                told["example"] = signature.as_str().into();
+                parameter["example"] = signature.as_str().into();
             }
         }
         (ParamType::Number(..), ParamLocation::Path) => {
             if let Some(slot) = examples.slot {
-                told["example"] = slot.into();
+                parameter["example"] = slot.into();
             }
         }
         _ => {}
     }
-    told
+    parameter
 }
 
 fn body(route: &Route, limits: Limits) -> Value {
@@ -129,7 +132,7 @@ fn body(route: &Route, limits: Limits) -> Value {
     json!({ "required": true, "content": content })
 }
 
-/// What a member of a body may be.
+/// The example of a member of a body.
 pub(crate) fn example(kind: ParamType) -> Option<Value> {
     match kind {
         ParamType::Addresses(_) => Some(json!(EXAMPLE_ADDRESSES)),
@@ -139,40 +142,42 @@ pub(crate) fn example(kind: ParamType) -> Option<Value> {
     }
 }
 
-/// Every header that an answer may have beside its type and length.
+/// Every header that a response may have, except its type and length.
 fn headers() -> Value {
-    let text = |told: &str| json!({ "description": told, "schema": { "type": "string" } });
-    let number = |told: &str| json!({ "description": told, "schema": { "type": "string", "pattern": "^[0-9]+$" } });
+    let text =
+        |description: &str| json!({ "description": description, "schema": { "type": "string" } });
+    let number = |description: &str| json!({ "description": description, "schema": { "type": "string", "pattern": "^[0-9]+$" } });
     json!({
-        "Slot": { "description": "The slot that it is true at.", "required": true,
+        "Slot": { "description": "The slot at which the response is true.", "required": true,
             "schema": { "type": "integer", "minimum": 0 } },
-        "Commitment": { "description": "How sure that slot is.", "required": true,
+        "Commitment": { "description": "The commitment level of that slot.", "required": true,
             "schema": { "type": "string", "enum": ["processed", "confirmed", "finalized"] } },
-        "SlotOfNothing": { "schema": { "type": "integer", "minimum": 0 },
-            "description": "The slot at which it is not there; a path that does not exist is of no slot." },
-        "CommitmentOfNothing": { "description": "How sure that slot is.",
+        "NotFoundSlot": { "schema": { "type": "integer", "minimum": 0 },
+            "description": "The slot at which the object does not exist. Missing if the path does not exist." },
+        "NotFoundCommitment": { "description": "The commitment level of that slot.",
             "schema": { "type": "string", "enum": ["processed", "confirmed", "finalized"] } },
         "CacheControl": { "required": true, "schema": { "type": "string" },
-            "description": "no-cache: ask each time, with If-None-Match. immutable: it will never change." },
-        "Vary": { "description": "What else the answer depends on.", "required": true,
+            "description": "no-cache: revalidate each time, with If-None-Match. immutable: the response never changes." },
+        "Vary": { "description": "The request headers on which the response depends.", "required": true,
             "schema": { "type": "string" } },
         "ETag": { "schema": { "type": "string", "pattern": "^\"[0-9a-f]{32}\"$" },
-            "description": "A hash of the bytes as they are sent, so that each coding has its own. What is \
-                streamed because it is longer than 1 MiB has none, but for accounts, lists that the answer cache keeps, and final blocks." },
+            "description": "A hash of the bytes as they are sent: each content coding has its own. A response \
+                of more than 1 MiB is streamed and may have none. Accounts, lists in the response cache and \
+                finalized blocks always have one." },
         "ContentEncoding": { "schema": { "type": "string", "enum": ["gzip", "zstd"] },
-            "description": "If Accept-Encoding asked for it and the answer is long enough." },
-        "Link": text("The next page, as rel=\"next\"; the last one has none."),
-        "Location": { "description": "Where the transaction will be.", "required": true,
+            "description": "If Accept-Encoding allows it and the response is long enough." },
+        "Link": text("The next page, as rel=\"next\". Missing on the last page."),
+        "Location": { "description": "The path of the transaction.", "required": true,
             "schema": { "type": "string" } },
         "NoStore": { "description": "no-store", "required": true,
             "schema": { "type": "string", "const": "no-store" } },
-        "RetryAfter": { "description": "Seconds.", "required": true,
+        "RetryAfter": { "description": "Seconds until the client should try again.", "required": true,
             "schema": { "type": "integer", "minimum": 1 } },
-        "Lamports": number("Of an account whose data is sent as it is."),
-        "Owner": text("As Hydrant-Lamports."),
-        "Executable": { "description": "As Hydrant-Lamports.",
+        "Lamports": number("The account's lamports, if its data is sent as raw bytes."),
+        "Owner": text("The account's owner, if its data is sent as raw bytes."),
+        "Executable": { "description": "Whether the account is a program, if its data is sent as raw bytes.",
             "schema": { "type": "string", "enum": ["true", "false"] } },
-        "Space": number("As Hydrant-Lamports: bytes of all data, whatever part of it is sent."),
+        "Space": number("Bytes of all the account's data, if it is sent as raw bytes, even if only a part is sent."),
     })
 }
 
@@ -193,9 +198,9 @@ fn responses(route: &Route) -> Value {
         "Cache-Control": header("CacheControl"),
         "Vary": header("Vary"),
     });
-    let is_sent = route.response == ResponseKind::Submitted;
-    let unchanged = headers.clone();
-    if is_sent {
+    let is_submitted = route.response == ResponseKind::Submitted;
+    let mut not_modified_headers = headers.clone();
+    if is_submitted {
         headers["Location"] = header("Location");
     } else {
         headers["ETag"] = header("ETag");
@@ -210,18 +215,21 @@ fn responses(route: &Route) -> Value {
         }
     }
     let mut responses = Map::new();
-    let good = if is_sent { "202" } else { "200" };
-    let told = if is_sent { "Queued for execution" } else { "The answer" };
-    let mut answer = json!({ "description": told, "headers": headers, "content": content });
+    let status = if is_submitted { "202" } else { "200" };
+    let description = if is_submitted { "Queued for execution" } else { "The response" };
+    let mut response =
+        json!({ "description": description, "headers": headers, "content": content });
     if let Some(links) = links(route) {
-        answer["links"] = links;
+        response["links"] = links;
     }
-    responses.insert(good.to_owned(), answer);
+    responses.insert(status.to_owned(), response);
     if route.method == HttpMethod::Get {
-        let mut headers = unchanged;
-        headers["ETag"] = header("ETag");
-        let same = "The client has it: If-None-Match named its ETag";
-        responses.insert("304".to_owned(), json!({ "description": same, "headers": headers }));
+        not_modified_headers["ETag"] = header("ETag");
+        let not_modified = json!({
+            "description": "Not modified: If-None-Match lists the ETag",
+            "headers": not_modified_headers,
+        });
+        responses.insert("304".to_owned(), not_modified);
     }
     let mut statuses: Vec<u16> = error::CODES.iter().map(|(_, status, _)| *status).collect();
     statuses.extend([403, 406, 414, 415, 429, 431, 501]);
@@ -229,14 +237,14 @@ fn responses(route: &Route) -> Value {
         statuses.extend([408, 413]);
     }
     for status in statuses {
-        responses.entry(status.to_string()).or_insert_with(|| refusal(status));
+        responses.entry(status.to_string()).or_insert_with(|| error_response(status));
     }
     responses.into()
 }
 
-/// What to ask with what was answered.
+/// The operations that a member of the response leads to.
 fn links(route: &Route) -> Option<Value> {
-    let given: Map<String, Value> = route
+    let path_params: Map<String, Value> = route
         .params
         .iter()
         .filter(|param| param.location == ParamLocation::Path)
@@ -247,8 +255,8 @@ fn links(route: &Route) -> Option<Value> {
             "parameters": { "signature": "$response.body#/signature" } });
         return Some(json!({ "status": status }));
     }
-    let link = |name: &str, operation: &str, given: Value| {
-        Some(json!({ name: { "operationId": operation, "parameters": given } }))
+    let link = |name: &str, operation: &str, params: Value| {
+        Some(json!({ name: { "operationId": operation, "parameters": params } }))
     };
     match (route.id, &route.response) {
         ("getNode", _) => {
@@ -259,10 +267,10 @@ fn links(route: &Route) -> Option<Value> {
             return link("block", "getBlock", json!({ "slot": "$response.body#/finalizedSlot" }));
         }
         (_, ResponseKind::Transaction) => {
-            return link("status", "getTransactionStatus", given.into());
+            return link("status", "getTransactionStatus", path_params.into());
         }
         (_, ResponseKind::Account) => {
-            return link("history", "getAccountTransactions", given.into());
+            return link("history", "getAccountTransactions", path_params.into());
         }
         _ => {}
     }
@@ -270,7 +278,7 @@ fn links(route: &Route) -> Option<Value> {
     if !is_page || route.method != HttpMethod::Get {
         return None;
     }
-    let mut next = given;
+    let mut next = path_params;
     next.insert("cursor".to_owned(), "$response.body#/paginationKey".into());
     let mut links = json!({ "next": { "operationId": route.id, "parameters": next } });
     if route.response == ResponseKind::Signatures {
@@ -283,32 +291,31 @@ fn links(route: &Route) -> Option<Value> {
     Some(links)
 }
 
-fn refusal(status: u16) -> Value {
+fn error_response(status: u16) -> Value {
     let names: Vec<&str> = error::CODES
         .iter()
-        .filter(|(_, of_code, _)| *of_code == status)
+        .filter(|(_, code_status, _)| *code_status == status)
         .map(|(_, _, name)| *name)
         .collect();
     let description = match status {
-        403 => {
-            "origin_not_allowed: the page that asks is of an origin that may not (--allow-origin)"
-                .to_owned()
-        }
-        406 => "not_acceptable: Accept has nothing that there is".to_owned(),
+        403 => "origin_not_allowed: the origin of the web page is not allowed (--allow-origin)"
+            .to_owned(),
+        406 => "not_acceptable: Accept has no available media type".to_owned(),
         408 => "body_too_slow".to_owned(),
         413 => "body_too_large".to_owned(),
         414 => "uri_too_long".to_owned(),
         415 => "unsupported_media_type".to_owned(),
-        429 => "too_busy: come again after Retry-After seconds".to_owned(),
-        431 => "header_too_long; a head that is too long as a whole is refused without a body"
-            .to_owned(),
+        429 => "too_busy: try again after Retry-After seconds".to_owned(),
+        431 => {
+            "header_too_long; if the whole head is too long, the response has no body".to_owned()
+        }
         501 => "not_implemented: a Transfer-Encoding other than chunked".to_owned(),
         _ => names.join(", "),
     };
     let mut headers = json!({ "Cache-Control": header("NoStore") });
     if status == 404 {
-        headers["Hydrant-Slot"] = header("SlotOfNothing");
-        headers["Hydrant-Commitment"] = header("CommitmentOfNothing");
+        headers["Hydrant-Slot"] = header("NotFoundSlot");
+        headers["Hydrant-Commitment"] = header("NotFoundCommitment");
     }
     if status == 429 {
         headers["Retry-After"] = header("RetryAfter");
@@ -331,12 +338,12 @@ mod tests {
         let document = document(ROUTES, &Examples::default(), Limits { accounts_max: 7 });
         for route in ROUTES {
             let verb = if route.method == HttpMethod::Get { "get" } else { "post" };
-            let told = &document["paths"][route.path][verb];
-            assert_eq!(told["operationId"], route.id);
+            let operation = &document["paths"][route.path][verb];
+            assert_eq!(operation["operationId"], route.id);
             assert_eq!(
-                told["tags"].as_array().map(Vec::len),
+                operation["tags"].as_array().map(Vec::len),
                 Some(1),
-                "{} is of one group",
+                "{} has one tag",
                 route.id
             );
             assert!(

@@ -1,7 +1,7 @@
-//! The description that is served: with examples that this node can answer.
+//! The OpenAPI document that is served, with examples that this node can serve.
 //!
-//! Bounds: [`BLOCKS_MAX`] blocks are looked at for a transaction. It is made again only when what it gives as
-//! an example is no longer kept, or when there is a transaction at last.
+//! Bounds: up to [`BLOCKS_MAX`] blocks are searched for a transaction. The document is rebuilt only when its examples
+//! are no longer retained, or when the first transaction exists.
 
 use std::sync::Arc;
 
@@ -15,15 +15,15 @@ use crate::params::Limits;
 use crate::response::StaticResponse;
 use crate::{openapi, routes};
 
-/// Final blocks that are looked at for a transaction, the newest first.
+/// Finalized blocks that are searched for a transaction, newest first.
 const BLOCKS_MAX: usize = 256;
 
-/// What a node has to show.
+/// Example values from a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Examples {
-    /// A final block.
+    /// The slot of a finalized block.
     pub(crate) slot: Option<Slot>,
-    /// A transaction in it.
+    /// The signature of a transaction in it.
     pub(crate) signature: Option<String>,
 }
 
@@ -33,60 +33,61 @@ impl Examples {
         let history = node.history.snapshot();
         let mut newest = history.blocks(..=root).rev().take(BLOCKS_MAX);
         let Some(first) = newest.next() else { return Self::default() };
-        let with_one = std::iter::once(first).chain(newest).find_map(|block| {
+        let with_transaction = std::iter::once(first).chain(newest).find_map(|block| {
             let signature = block.transactions.first()?.signature().to_string();
             Some(Self { slot: Some(block.id.slot), signature: Some(signature) })
         });
-        with_one.unwrap_or(Self { slot: Some(first.id.slot), signature: None })
+        with_transaction.unwrap_or(Self { slot: Some(first.id.slot), signature: None })
     }
 
-    /// Whether they can still be answered, and are as good as can be.
+    /// Whether the node can still serve all examples.
     fn are_available(&self, node: &Node) -> bool {
-        let is_kept = self.slot.is_some_and(|slot| node.history.snapshot().block(slot).is_some());
-        is_kept && self.signature.is_some()
+        let is_retained =
+            self.slot.is_some_and(|slot| node.history.snapshot().block(slot).is_some());
+        is_retained && self.signature.is_some()
     }
 }
 
-/// The description, made when it is first asked for.
+/// The document, built at the first request.
 #[derive(Debug, Default)]
 pub(crate) struct OpenApiDocument {
     cached: Mutex<Option<(Examples, Arc<StaticResponse>)>>,
-    /// Held by whoever makes it: one, whether or not anybody still waits for it.
+    /// Locked while the document is built, so that it is built once at a time, even if its request is cancelled.
     build_lock: Arc<tokio::sync::Mutex<()>>,
 }
 
 impl OpenApiDocument {
-    /// The description as this node gives it now.
+    /// The document with the examples of the node's current state.
     pub(crate) async fn get_or_build(
         &self,
         node: &Arc<Node>,
     ) -> Result<Arc<StaticResponse>, ApiError> {
-        let made = self.cached.lock().clone();
-        if let Some((examples, fixed)) = &made
+        let cached = self.cached.lock().clone();
+        if let Some((examples, response)) = &cached
             && examples.are_available(node)
         {
-            return Ok(Arc::clone(fixed));
+            return Ok(Arc::clone(response));
         }
         let examples = Examples::from_node(node);
-        if let Some((old, fixed)) = made
+        if let Some((old, response)) = cached
             && old == examples
         {
-            return Ok(fixed);
+            return Ok(response);
         }
-        let making = Arc::clone(&self.build_lock).lock_owned().await;
-        let made = self.cached.lock().clone();
-        if let Some((_, fixed)) = made.filter(|(made_of, _)| *made_of == examples) {
-            return Ok(fixed);
+        let guard = Arc::clone(&self.build_lock).lock_owned().await;
+        let cached = self.cached.lock().clone();
+        if let Some((_, response)) = cached.filter(|(old, _)| *old == examples) {
+            return Ok(response);
         }
-        // Some milliseconds: not on a thread that polls sockets.
-        let (of, limits) = (examples.clone(), Limits::from_node(node));
-        let fixed = tokio::task::spawn_blocking(move || {
-            let _making = making;
-            let document = openapi::document(routes::ROUTES, &of, limits).to_string();
+        // Takes some milliseconds: not on a thread that polls sockets.
+        let (used, limits) = (examples.clone(), Limits::from_node(node));
+        let response = tokio::task::spawn_blocking(move || {
+            let _guard = guard;
+            let document = openapi::document(routes::ROUTES, &used, limits).to_string();
             Arc::new(StaticResponse::new("application/json", document.as_bytes()))
         });
-        let fixed = fixed.await.map_err(|_| RpcError::internal())?;
-        *self.cached.lock() = Some((examples, Arc::clone(&fixed)));
-        Ok(fixed)
+        let response = response.await.map_err(|_| RpcError::internal())?;
+        *self.cached.lock() = Some((examples, Arc::clone(&response)));
+        Ok(response)
     }
 }

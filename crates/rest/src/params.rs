@@ -1,7 +1,7 @@
-//! From a request to the parameters of its route: each checked, nothing that is not known let through.
+//! From a request to the parameters of its route. Each is checked, and unknown ones are refused.
 //!
-//! Bounds: those of `rpc::Config` for the URI and the body. [`PARAMS_MAX`] parameters of a query, and the addresses
-//! of a list, are counted before they are taken apart.
+//! Bounds: those of `rpc::Config` for the URI and the body. The parameters of a query (up to [`PARAMS_MAX`]) and the
+//! addresses of a list are counted before they are parsed.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -15,17 +15,17 @@ use solana_signature::Signature;
 use crate::error::ApiError;
 use crate::route::{MaxItems, Param, ParamLocation, ParamType, RequestBody, Route};
 
-/// How much of a wrong text is told back.
+/// Characters of an invalid value that an error message quotes.
 const ERROR_VALUE_CHARS_MAX: usize = 96;
 
-/// Parameters of a query: more than any route has.
+/// Parameters of a query, which is more than any route has.
 const PARAMS_MAX: usize = 32;
 
-/// Filters of a list, as getProgramAccounts has it, and all values within them.
+/// Filters of a list, as for getProgramAccounts, and all values within them.
 const FILTERS_MAX: usize = 4;
 const FILTER_VALUES_MAX: usize = 1_024;
 
-/// What a node allows: how much may be given is said by its configuration.
+/// Limits from the node's configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Limits {
     /// Addresses in one list of accounts: `rpc.multiple_accounts_max`.
@@ -33,21 +33,21 @@ pub(crate) struct Limits {
 }
 
 impl Limits {
-    /// Those of a node.
+    /// The limits of a node.
     pub(crate) fn from_node(node: &Node) -> Self {
         Self { accounts_max: node.config.multiple_accounts_max }
     }
 
-    /// Addresses in a list, and the knob that says so, if one does.
-    fn addresses_max(self, most: MaxItems) -> (usize, &'static str) {
-        match most {
+    /// The maximum number of addresses in a list, and the setting that defines it, if any.
+    fn addresses_max(self, max: MaxItems) -> (usize, &'static str) {
+        match max {
             MaxItems::Accounts => (self.accounts_max, " (rpc.multiple_accounts_max)"),
             MaxItems::Fixed(max) => (max, ""),
         }
     }
 }
 
-/// The parameters of a request, by name; each is of its kind.
+/// The parameters of a request by name. Each value has the type of its parameter.
 #[derive(Debug, Default)]
 pub(crate) struct Params {
     values: Map<String, Value>,
@@ -55,7 +55,7 @@ pub(crate) struct Params {
 }
 
 impl Params {
-    /// Reads everything that a request says.
+    /// Parses the path, the query and the body of a request.
     pub(crate) fn parse(
         route: &Route,
         uri: &Uri,
@@ -63,9 +63,9 @@ impl Params {
         body: &[u8],
         limits: Limits,
     ) -> Result<Self, ApiError> {
-        let mut args = Self { is_posted: route.body != RequestBody::None, ..Self::default() };
+        let mut params = Self { is_posted: route.body != RequestBody::None, ..Self::default() };
         for (name, text) in route.matches(uri.path()).unwrap_or_default() {
-            args.insert_text(
+            params.insert_text(
                 (route, limits),
                 ParamLocation::Path,
                 name,
@@ -73,31 +73,31 @@ impl Params {
             )?;
         }
         let query = uri.query().unwrap_or_default();
-        let params = 1 + query.bytes().filter(|byte| *byte == b'&').count();
-        if params > PARAMS_MAX {
-            let message = format!("a query of {params} parameters, at most {PARAMS_MAX} are read");
+        let pairs = 1 + query.bytes().filter(|byte| *byte == b'&').count();
+        if pairs > PARAMS_MAX {
+            let message = format!("the query has {pairs} parameters, the maximum is {PARAMS_MAX}");
             return Err(ApiError::invalid(message));
         }
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
             let (name, text) = pair.split_once('=').unwrap_or((pair, ""));
             let (name, text) = (percent_decode(name, true)?, percent_decode(text, true)?);
-            args.insert_text((route, limits), ParamLocation::Query, &name, &text)?;
+            params.insert_text((route, limits), ParamLocation::Query, &name, &text)?;
         }
-        args.read_body((route, limits), content_type, body)?;
+        params.read_body((route, limits), content_type, body)?;
         let missing =
-            route.params.iter().find(|param| param.is_required && args.get(param.name).is_none());
+            route.params.iter().find(|param| param.is_required && params.get(param.name).is_none());
         match missing {
             Some(param) => Err(ApiError::invalid(format!("{} is missing", param.name))),
-            None => Ok(args),
+            None => Ok(params),
         }
     }
 
-    /// What was given; `None` if nothing was.
+    /// The value of a parameter, if the request has it.
     pub(crate) fn get(&self, name: &str) -> Option<&Value> {
         self.values.get(name)
     }
 
-    /// The same as JSON, null if nothing was given.
+    /// The value of a parameter, or null.
     pub(crate) fn json(&self, name: &str) -> Value {
         self.get(name).cloned().unwrap_or(Value::Null)
     }
@@ -110,12 +110,12 @@ impl Params {
         self.get(name)?.as_u64()
     }
 
-    /// Puts something in place of what was given.
+    /// Sets or replaces the value of a parameter.
     pub(crate) fn set(&mut self, name: &str, value: Value) {
         self.values.insert(name.to_owned(), value);
     }
 
-    /// Whether some of them came in a body.
+    /// Whether the route has a body.
     pub(crate) fn is_posted(&self) -> bool {
         self.is_posted
     }
@@ -146,9 +146,9 @@ impl Params {
             }
             RequestBody::Json | RequestBody::JsonOrTransaction => {}
         }
-        let read: Result<Map<String, Value>, _> = serde_json::from_slice(body);
-        let read = read.map_err(|err| ApiError::invalid(format!("the body: {err}")))?;
-        for (name, value) in read {
+        let members: Result<Map<String, Value>, _> = serde_json::from_slice(body);
+        let members = members.map_err(|err| ApiError::invalid(format!("invalid body: {err}")))?;
+        for (name, value) in members {
             let param = find_param(route, ParamLocation::Body, &name)?;
             check_type(param, &value, limits)?;
             self.insert(&name, value)?;
@@ -159,11 +159,11 @@ impl Params {
     fn insert_text(
         &mut self,
         (route, limits): (&Route, Limits),
-        place: ParamLocation,
+        location: ParamLocation,
         name: &str,
         text: &str,
     ) -> Result<(), ApiError> {
-        let param = find_param(route, place, name)?;
+        let param = find_param(route, location, name)?;
         let value = match param.kind {
             ParamType::Number(..) if text.bytes().all(|byte| byte.is_ascii_digit()) => {
                 text.parse::<u64>().map_or(Value::Null, Value::from)
@@ -174,9 +174,9 @@ impl Params {
                 "false" => false.into(),
                 _ => Value::Null,
             },
-            ParamType::Addresses(most) => {
+            ParamType::Addresses(max) => {
                 let count = 1 + text.bytes().filter(|byte| *byte == b',').count();
-                check_count(name, count, limits.addresses_max(most))?;
+                check_count(name, count, limits.addresses_max(max))?;
                 text.split(',').collect()
             }
             _ => text.into(),
@@ -188,27 +188,32 @@ impl Params {
     fn insert(&mut self, name: &str, value: Value) -> Result<(), ApiError> {
         match self.values.insert(name.to_owned(), value) {
             None => Ok(()),
-            Some(_) => Err(ApiError::invalid(format!("{name} is given twice"))),
+            Some(_) => Err(ApiError::invalid(format!("{name} occurs twice"))),
         }
     }
 }
 
-fn find_param(route: &Route, place: ParamLocation, name: &str) -> Result<&'static Param, ApiError> {
-    let mut of_place = route.params.iter().filter(|param| param.location == place);
-    of_place.find(|param| param.name == name).ok_or_else(|| {
+fn find_param(
+    route: &Route,
+    location: ParamLocation,
+    name: &str,
+) -> Result<&'static Param, ApiError> {
+    let mut candidates = route.params.iter().filter(|param| param.location == location);
+    candidates.find(|param| param.name == name).ok_or_else(|| {
         let known: Vec<_> = route.params.iter().map(|param| param.name).collect();
-        ApiError::invalid(format!("no parameter {name:?} here; there are: {}", known.join(", ")))
+        let known = known.join(", ");
+        ApiError::invalid(format!("unknown parameter {name:?}; the route has: {known}"))
     })
 }
 
-/// Whether a value is of its kind, as far as the method does not look by itself.
+/// Checks the type of a value, except for what the method checks.
 fn check_type(param: &Param, value: &Value, limits: Limits) -> Result<(), ApiError> {
     let Param { name, kind, .. } = param;
-    let (is_good, wanted) = match *kind {
+    let (is_valid, expected) = match *kind {
         ParamType::Address => return check_key(name, value, ADDRESS),
         ParamType::Signature => return check_key(name, value, SIGNATURE),
-        ParamType::Addresses(most) => {
-            return check_addresses(name, value, limits.addresses_max(most));
+        ParamType::Addresses(max) => {
+            return check_addresses(name, value, limits.addresses_max(max));
         }
         ParamType::Base64 => (value.is_string(), "bytes in base64".to_owned()),
         ParamType::Base58(max) => (
@@ -217,7 +222,7 @@ fn check_type(param: &Param, value: &Value, limits: Limits) -> Result<(), ApiErr
         ),
         ParamType::Number(min, max) => (
             value.as_u64().is_some_and(|number| (min..=max).contains(&number)),
-            format!("a whole number from {min} to {max}"),
+            format!("an integer from {min} to {max}"),
         ),
         ParamType::Bool => (value.is_boolean(), "true or false".to_owned()),
         ParamType::OneOf(words) => (
@@ -226,46 +231,45 @@ fn check_type(param: &Param, value: &Value, limits: Limits) -> Result<(), ApiErr
         ),
         ParamType::Filters => return check_filters(name, value),
     };
-    if is_good { Ok(()) } else { Err(ApiError::invalid(format!("{name} is to be {wanted}"))) }
+    if is_valid { Ok(()) } else { Err(ApiError::invalid(format!("{name} must be {expected}"))) }
 }
 
-/// What a text in base58 is to be, and whether it is.
+/// The expected form of a base58 string, and its check.
 type Key = (&'static str, fn(&str) -> bool);
 
 const ADDRESS: Key = ("an address: base58 of 32 bytes", |text| text.parse::<Pubkey>().is_ok());
 const SIGNATURE: Key =
     ("a signature: base58 of 64 bytes", |text| text.parse::<Signature>().is_ok());
 
-/// Whether a value is such a key. The name says which of a list it is, from 0.
-fn check_key(name: &str, value: &Value, (wanted, is_one): Key) -> Result<(), ApiError> {
-    let given = match value.as_str() {
-        Some(text) if is_one(text) => return Ok(()),
+/// Checks that a value is such a key. In a list, `name` includes the index, from 0.
+fn check_key(name: &str, value: &Value, (expected, is_valid): Key) -> Result<(), ApiError> {
+    let actual = match value.as_str() {
+        Some(text) if is_valid(text) => return Ok(()),
         Some(text) => match text.char_indices().nth(ERROR_VALUE_CHARS_MAX) {
-            Some((at, _)) => format!("{:?}… of {} bytes", &text[..at], text.len()),
+            Some((end, _)) => format!("{:?}… of {} bytes", &text[..end], text.len()),
             None => format!("{text:?}"),
         },
-        None => "something that is no text".to_owned(),
+        None => "a value that is not a string".to_owned(),
     };
-    Err(ApiError::invalid(format!("{name} is to be {wanted}, not {given}")))
+    Err(ApiError::invalid(format!("{name} must be {expected}, not {actual}")))
 }
 
-/// As many as the method takes, so that what becomes of them is short.
+/// Checks the number of filters, which is that of the method, and of values, so that parsing them is short.
 fn check_filters(name: &str, value: &Value) -> Result<(), ApiError> {
-    let wanted = || format!("{name} is to be a list of at most {FILTERS_MAX} filters");
-    let list = value.as_array().ok_or_else(|| ApiError::invalid(wanted()))?;
+    let expected = || format!("{name} must be a list of up to {FILTERS_MAX} filters");
+    let list = value.as_array().ok_or_else(|| ApiError::invalid(expected()))?;
     if list.len() > FILTERS_MAX {
-        return Err(ApiError::invalid(format!("{}, not of {}", wanted(), list.len())));
+        return Err(ApiError::invalid(format!("{}, not of {}", expected(), list.len())));
     }
     let values: usize = list.iter().map(values_len).sum();
     if values > FILTER_VALUES_MAX {
-        let message =
-            format!("{name} has {values} values, at most {FILTER_VALUES_MAX} may it have");
+        let message = format!("{name} has {values} values, the maximum is {FILTER_VALUES_MAX}");
         return Err(ApiError::invalid(message));
     }
     Ok(())
 }
 
-/// How many values there are in one, itself included. serde_json bounds how deep they are.
+/// The number of values within one, itself included. serde_json bounds their depth.
 fn values_len(value: &Value) -> usize {
     1 + match value {
         Value::Array(list) => list.iter().map(values_len).sum(),
@@ -274,8 +278,8 @@ fn values_len(value: &Value) -> usize {
     }
 }
 
-fn expected_addresses(name: &str, (max, knob): (usize, &str)) -> String {
-    format!("{name} is to be a list of 1 to {max} addresses{knob}")
+fn expected_addresses(name: &str, (max, setting): (usize, &str)) -> String {
+    format!("{name} must be a list of 1 to {max} addresses{setting}")
 }
 
 fn check_count(name: &str, count: usize, limit: (usize, &str)) -> Result<(), ApiError> {
@@ -290,19 +294,19 @@ fn check_addresses(name: &str, value: &Value, limit: (usize, &str)) -> Result<()
         return Err(ApiError::invalid(expected_addresses(name, limit)));
     };
     check_count(name, list.len(), limit)?;
-    let mut all = list.iter().enumerate();
-    all.try_for_each(|(nth, one)| check_key(&format!("{name}[{nth}]"), one, ADDRESS))
+    let mut addresses = list.iter().enumerate();
+    addresses.try_for_each(|(index, value)| check_key(&format!("{name}[{index}]"), value, ADDRESS))
 }
 
-/// A kind as JSON Schema tells it.
+/// The JSON Schema of a type.
 pub(crate) fn schema(kind: ParamType, limits: Limits) -> Value {
     let base58 = |min: usize, max: usize| format!("^[1-9A-HJ-NP-Za-km-z]{{{min},{max}}}$");
     let address = || json!({ "type": "string", "pattern": base58(32, 44) });
     match kind {
         ParamType::Address => address(),
-        ParamType::Addresses(most) => json!({
+        ParamType::Addresses(max) => json!({
             "type": "array", "items": address(), "minItems": 1,
-            "maxItems": limits.addresses_max(most).0,
+            "maxItems": limits.addresses_max(max).0,
         }),
         ParamType::Signature => json!({ "type": "string", "pattern": base58(64, 88) }),
         ParamType::Number(min, max) => {
@@ -332,23 +336,23 @@ pub(crate) fn schema(kind: ParamType, limits: Limits) -> Value {
     }
 }
 
-/// A part of a URI as text.
+/// A percent-decoded part of a URI.
 fn percent_decode(text: &str, plus_is_space: bool) -> Result<String, ApiError> {
-    let wrong = || ApiError::invalid("the URI has percent signs that are no UTF-8");
+    let invalid = || ApiError::invalid("the URI has invalid percent-encoding");
     let mut bytes = Vec::with_capacity(text.len());
-    let mut given = text.bytes();
-    while let Some(byte) = given.next() {
+    let mut input = text.bytes();
+    while let Some(byte) = input.next() {
         bytes.push(match byte {
             b'+' if plus_is_space => b' ',
             b'%' => {
-                let mut digit = || (given.next()? as char).to_digit(16);
-                let (high, low) = digit().zip(digit()).ok_or_else(wrong)?;
+                let mut digit = || (input.next()? as char).to_digit(16);
+                let (high, low) = digit().zip(digit()).ok_or_else(invalid)?;
                 (high * 16 + low) as u8 // two digits of 16
             }
             byte => byte,
         });
     }
-    String::from_utf8(bytes).map_err(|_| wrong())
+    String::from_utf8(bytes).map_err(|_| invalid())
 }
 
 #[cfg(test)]
@@ -357,10 +361,10 @@ mod tests {
 
     #[test]
     fn a_uri_is_decoded_or_refused() {
-        let read = |text: &str| percent_decode(text, true).ok();
-        assert_eq!(read("a%20b+c%C3%A4").as_deref(), Some("a b cä"));
-        for wrong in ["%", "%2", "%zz", "%ff"] {
-            assert_eq!(read(wrong), None, "{wrong}");
+        let decode = |text: &str| percent_decode(text, true).ok();
+        assert_eq!(decode("a%20b+c%C3%A4").as_deref(), Some("a b cä"));
+        for invalid in ["%", "%2", "%zz", "%ff"] {
+            assert_eq!(decode(invalid), None, "{invalid}");
         }
         assert_eq!(percent_decode("a+b", false).ok().as_deref(), Some("a+b"));
     }

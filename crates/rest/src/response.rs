@@ -1,11 +1,12 @@
-//! From what a method answers to what a route does: headers, `ETag`, 304, the way to the next page.
+//! From the result of a method to the response of a route: headers, `ETag`, 304, the link to the next page.
 //!
-//! The slot of an answer's context goes into a header, so that the body, and with it the `ETag`, changes
+//! The slot of a result's context goes into a header, so that the body, and with it the `ETag`, changes
 //! only when the value does. An `ETag` is a hash of the bytes that are sent, so that each coding has its
-//! own; it is made where the answer is made, before its first byte goes.
-//! Bounds: [`ETAG_BUFFER_BYTES_MAX`] of an answer are held back to hash them, of an account [`ACCOUNT_BYTES_MAX`].
-//! What is longer is streamed; its `ETag` is of what it is made from (`rpc`'s stamps), so that a client who
-//! has it is told so before it is made. What the answer cache keeps is hashed once, however long.
+//! own. It is computed together with the response, before its first byte is sent.
+//! Bounds: up to [`ETAG_BUFFER_BYTES_MAX`] of a response, and [`ACCOUNT_BYTES_MAX`] of an account, are buffered to
+//! hash them. A longer response is streamed. Its `ETag` is computed from its dependencies (`rpc`'s validators), so
+//! that a client that has it gets 304 before it is computed. A response in the response cache is hashed once, at any
+//! length.
 
 use std::sync::Arc;
 
@@ -26,11 +27,10 @@ use crate::params::Params;
 use crate::route::{MethodCall, ResponseKind, Route};
 use crate::transform::{self, CURSOR};
 
-/// What is held of an answer for its `ETag`.
+/// Bytes of a response that are buffered for its `ETag`.
 pub(crate) const ETAG_BUFFER_BYTES_MAX: usize = 1024 * 1024;
 
-/// What is held of an account, 10 MiB of data in base64 and what stands around it, and of a transaction,
-/// which is less.
+/// Bytes of an account that are buffered: 10 MiB of data in base64 and its envelope. A transaction is shorter.
 const ACCOUNT_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 pub(crate) const SLOT: HeaderName = HeaderName::from_static("hydrant-slot");
@@ -41,29 +41,29 @@ const IMMUTABLE: HeaderValue = HeaderValue::from_static("public, max-age=3153600
 const VARY: HeaderValue = HeaderValue::from_static("accept, accept-encoding");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
-/// Who asks, and how.
+/// A request, its client and its node.
 pub(crate) struct RequestContext<'a> {
     pub(crate) node: &'a Arc<Node>,
     pub(crate) caller: MethodClient,
     pub(crate) uri: &'a Uri,
     pub(crate) headers: &'a HeaderMap,
     pub(crate) media: Media,
-    /// Whether it is GET or HEAD, and may be answered with 304.
+    /// Whether the method is GET or HEAD, so that the response may be 304.
     pub(crate) is_read: bool,
-    /// What is held of an answer for its `ETag`.
+    /// Bytes of a response that are buffered for its `ETag`.
     pub(crate) etag_buffer_bytes_max: usize,
 }
 
 impl RequestContext<'_> {
     pub(crate) async fn call(
         &self,
-        plan: &MethodCall,
-        want: ResponseOptions,
+        call: &MethodCall,
+        options: ResponseOptions,
     ) -> Result<MethodResponse, ApiError> {
-        let MethodCall::Single(method, params) = plan else {
+        let MethodCall::Single(method, params) = call else {
             return Err(RpcError::internal().into());
         };
-        Ok(self.caller.call(self.node, method, &params.to_string(), want).await?)
+        Ok(self.caller.call(self.node, method, &params.to_string(), options).await?)
     }
 
     /// The slot of the state at a commitment.
@@ -76,154 +76,158 @@ impl RequestContext<'_> {
     }
 }
 
-/// For which moment an answer is true.
+/// The slot and commitment at which a response is true.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ResponseContext {
     pub(crate) slot: Slot,
     pub(crate) commitment: Commitment,
-    /// Whether it will be true forever.
+    /// Whether the response will never change.
     pub(crate) is_immutable: bool,
 }
 
-/// Answers a route of one method.
+/// Responds to a route of one method.
 pub(crate) async fn respond(
-    asked: &RequestContext<'_>,
+    context: &RequestContext<'_>,
     route: &Route,
-    args: &Params,
-    mut plan: MethodCall,
+    params: &Params,
+    mut call: MethodCall,
 ) -> Result<Response<ResponseBody>, ApiError> {
-    let is_raw = asked.media == Media::Raw;
-    if is_raw && let MethodCall::Single(_, params) = &mut plan {
-        params[1]["encoding"] = "base64".into();
+    let is_raw = context.media == Media::Raw;
+    if is_raw && let MethodCall::Single(_, method_params) = &mut call {
+        method_params[1]["encoding"] = "base64".into();
     }
-    // Before the call: what is below the root now is below it when the method reads.
-    let root = asked.slot(Commitment::Finalized);
-    let commitment = requested_commitment(args);
-    let reached = asked.slot(commitment);
+    // Before the call: a slot that is below the root now is still below it when the method reads.
+    let root = context.slot(Commitment::Finalized);
+    let commitment = requested_commitment(params);
+    let reached = context.slot(commitment);
     let at_slot = |slot| {
-        let is_fixed = slot <= root || commitment == Commitment::Finalized;
-        let commitment = if is_fixed { Commitment::Finalized } else { commitment };
-        ResponseContext { slot, commitment, is_immutable: is_fixed }
+        let is_immutable = slot <= root || commitment == Commitment::Finalized;
+        let commitment = if is_immutable { Commitment::Finalized } else { commitment };
+        ResponseContext { slot, commitment, is_immutable }
     };
-    let moment = |told: &ResponseMeta| match route.response {
-        ResponseKind::Block => at_slot(args.number("slot").unwrap_or(reached)),
-        ResponseKind::Transaction => at_slot(slot_of_transaction(&told.prefix).unwrap_or(reached)),
+    let response_context = |meta: &ResponseMeta| match route.response {
+        ResponseKind::Block => at_slot(params.number("slot").unwrap_or(reached)),
+        ResponseKind::Transaction => at_slot(slot_of_transaction(&meta.prefix).unwrap_or(reached)),
         _ => {
-            let slot = told.slot.unwrap_or(reached);
+            let slot = meta.slot.unwrap_or(reached);
             ResponseContext { slot, commitment, is_immutable: false }
         }
     };
-    let want = response_options(asked, route, args);
-    if let Some(told) = revalidate(asked, route, &plan, want) {
+    let options = response_options(context, route, params);
+    if let Some(meta) = revalidate(context, route, &call, options) {
         let mut response = not_modified();
-        response.headers_mut().extend(told.etag.map(|hash| (header::ETAG, etag(&hash))));
-        write_context_headers(response.headers_mut(), moment(&told));
+        response.headers_mut().extend(meta.etag.map(|hash| (header::ETAG, etag(&hash))));
+        write_context_headers(response.headers_mut(), response_context(&meta));
         return Ok(response);
     }
-    let called = asked.call(&plan, want).await;
-    // What the method did not find, was not there at the slot reached before it looked.
-    let called = called.map_err(|problem| problem.at_slot(reached, commitment))?;
-    if called.meta.prefix == b"null" {
+    let result = context.call(&call, options).await;
+    // An object that the method did not find did not exist at the slot reached before the call.
+    let result = result.map_err(|err| err.at_slot(reached, commitment))?;
+    if result.meta.prefix == b"null" {
         let what =
             if route.response == ResponseKind::Transaction { "transaction" } else { "account" };
-        let slot = called.meta.slot.unwrap_or(reached);
+        let slot = result.meta.slot.unwrap_or(reached);
         return Err(ApiError::not_found(what).at_slot(slot, commitment));
     }
-    let (beginning, moment) = (&called.meta.prefix, moment(&called.meta));
+    let response_context = response_context(&result.meta);
     if route.response == ResponseKind::Submitted {
-        return accepted_response(&called, moment);
+        return accepted_response(&result, response_context);
     }
-    let etag = called.meta.etag.map(|hash| etag(&hash));
-    let next = link_header::next_page_link(asked.uri, args, beginning, &called.meta.extra_headers);
-    let MethodResponse { meta: told, coding, body: content } = called;
+    let MethodResponse { meta, coding, body } = result;
+    let etag = meta.etag.map(|hash| etag(&hash));
+    let next = link_header::next_page_link(context.uri, params, &meta.prefix, &meta.extra_headers);
     let media = if is_raw { HeaderValue::from_static(RAW) } else { JSON };
-    let mut response = with_etag(asked, content, media, etag);
+    let mut response = with_etag(context, body, media, etag);
     let headers = response.headers_mut();
-    write_context_headers(headers, moment);
+    write_context_headers(headers, response_context);
     if response.status() != StatusCode::NOT_MODIFIED
         && let Some(coding) = coding.header()
     {
         response.headers_mut().insert(header::CONTENT_ENCODING, coding);
     }
     let headers = response.headers_mut();
-    headers.extend(told.extra_headers.into_iter().filter(|(name, _)| *name != CURSOR));
+    headers.extend(meta.extra_headers.into_iter().filter(|(name, _)| *name != CURSOR));
     if let Some(next) = next {
         headers.insert(header::LINK, next);
     }
     Ok(response)
 }
 
-/// What is told of an answer that the client has, if that can be known without making it.
+/// The metadata of the response if the client has it already and that is known without computing it.
 fn revalidate(
-    asked: &RequestContext<'_>,
+    context: &RequestContext<'_>,
     route: &Route,
-    plan: &MethodCall,
-    want: ResponseOptions,
+    call: &MethodCall,
+    options: ResponseOptions,
 ) -> Option<ResponseMeta> {
-    let is_named = matches!(route.response, ResponseKind::State | ResponseKind::Block);
-    let has_one = asked.is_read && asked.headers.contains_key(header::IF_NONE_MATCH);
-    let MethodCall::Single(method, params) = plan else { return None };
-    if !is_named || !has_one {
+    let has_validator = matches!(route.response, ResponseKind::State | ResponseKind::Block);
+    let is_conditional = context.is_read && context.headers.contains_key(header::IF_NONE_MATCH);
+    let MethodCall::Single(method, params) = call else { return None };
+    if !has_validator || !is_conditional {
         return None;
     }
-    // Whatever there is, is what `*` means: whether there is, only an answer says.
-    let is_known = |hash: &[u8; 16]| lists_etag(asked.headers, etag(hash).as_bytes());
-    asked.caller.revalidate(asked.node, method, &params.to_string(), want, is_known)
+    // `*` matches any existing object. Only the response shows whether it exists, so `*` is not checked here.
+    let is_known = |hash: &[u8; 16]| lists_etag(context.headers, etag(hash).as_bytes());
+    context.caller.revalidate(context.node, method, &params.to_string(), options, is_known)
 }
 
-/// How a route wants what its method answers.
-fn response_options(asked: &RequestContext<'_>, route: &Route, args: &Params) -> ResponseOptions {
-    let shaper = match route.response {
+/// The options of the method's response for a route.
+fn response_options(
+    context: &RequestContext<'_>,
+    route: &Route,
+    params: &Params,
+) -> ResponseOptions {
+    let transform = match route.response {
         ResponseKind::Signatures => {
-            Some(transform::signature_page(args.number("limit").unwrap_or(1_000) as usize))
+            Some(transform::signature_page(params.number("limit").unwrap_or(1_000) as usize))
         }
-        _ if asked.media == Media::Raw => Some(transform::RAW_BYTES),
+        _ if context.media == Media::Raw => Some(transform::RAW_BYTES),
         _ => None,
     };
-    let hold_bytes_max = match route.response {
+    let etag_buffer_bytes_max = match route.response {
         ResponseKind::Account | ResponseKind::Transaction | ResponseKind::Signatures => {
             ACCOUNT_BYTES_MAX
         }
-        _ => asked.etag_buffer_bytes_max,
+        _ => context.etag_buffer_bytes_max,
     };
-    // What was sent is answered with an object of two members.
+    // The result of a submitted transaction is a signature, which is read here.
     let coding = if route.response == ResponseKind::Submitted {
         ContentEncoding::Plain
     } else {
-        asked.content_encoding()
+        context.content_encoding()
     };
-    ResponseOptions { coding, etag_buffer_bytes_max: hold_bytes_max, transform: shaper }
+    ResponseOptions { coding, etag_buffer_bytes_max, transform }
 }
 
 /// The commitment of a request.
-pub(crate) fn requested_commitment(args: &Params) -> Commitment {
-    match args.text("commitment") {
+pub(crate) fn requested_commitment(params: &Params) -> Commitment {
+    match params.text("commitment") {
         Some("processed") => Commitment::Processed,
         Some("confirmed") => Commitment::Confirmed,
         _ => Commitment::Finalized,
     }
 }
 
-/// `{"slot":5,…`: the first member of a transaction.
+/// The slot of a transaction: its first member, `{"slot":5,…`.
 fn slot_of_transaction(json: &[u8]) -> Option<Slot> {
     let rest = json.strip_prefix(br#"{"slot":"#)?;
     let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
     std::str::from_utf8(rest.get(..digits)?).ok()?.parse().ok()
 }
 
-/// The answer to a transaction that was queued.
+/// The response to a transaction that was queued.
 fn accepted_response(
-    called: &MethodResponse,
-    moment: ResponseContext,
+    result: &MethodResponse,
+    context: ResponseContext,
 ) -> Result<Response<ResponseBody>, ApiError> {
-    // A signature in base58, in quotes: all of it is the beginning.
+    // The whole result is in the prefix: a signature in base58, in quotes.
     let signature: String =
-        serde_json::from_slice(&called.meta.prefix).map_err(|_| RpcError::internal())?;
+        serde_json::from_slice(&result.meta.prefix).map_err(|_| RpcError::internal())?;
     let body = serde_json::json!({ "signature": signature }).to_string();
     let mut response = with_content_type(Bytes::from(body).into(), JSON);
     *response.status_mut() = StatusCode::ACCEPTED;
     let headers = response.headers_mut();
-    write_context_headers(headers, moment);
+    write_context_headers(headers, context);
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     if let Ok(location) = HeaderValue::from_str(&format!("/v1/transactions/{signature}")) {
         headers.insert(header::LOCATION, location);
@@ -231,37 +235,36 @@ fn accepted_response(
     Ok(response)
 }
 
-/// An answer that is all there, and short: as it is.
+/// A response whose body is complete and short. It is not compressed.
 pub(crate) fn json_response(
-    asked: &RequestContext<'_>,
+    context: &RequestContext<'_>,
     body: Vec<u8>,
-    moment: ResponseContext,
+    response_context: ResponseContext,
 ) -> Response<ResponseBody> {
-    let mut half = [0; 16];
-    half.copy_from_slice(&blake3::hash(&body).as_bytes()[..16]);
-    let mut response = with_etag(asked, Bytes::from(body).into(), JSON, Some(etag(&half)));
-    write_context_headers(response.headers_mut(), moment);
+    let etag = etag(&blake3::hash(&body).as_bytes()[..16]);
+    let mut response = with_etag(context, Bytes::from(body).into(), JSON, Some(etag));
+    write_context_headers(response.headers_mut(), response_context);
     response
 }
 
 /// A response, or 304 if the client has it.
 fn with_etag(
-    asked: &RequestContext<'_>,
-    content: ResponseBody,
+    context: &RequestContext<'_>,
+    body: ResponseBody,
     media: HeaderValue,
     etag: Option<HeaderValue>,
 ) -> Response<ResponseBody> {
-    let is_had = asked.is_read
-        && etag.as_ref().is_some_and(|etag| matches_if_none_match(asked.headers, etag));
-    let mut response = if is_had { not_modified() } else { with_content_type(content, media) };
+    let is_match = context.is_read
+        && etag.as_ref().is_some_and(|etag| matches_if_none_match(context.headers, etag));
+    let mut response = if is_match { not_modified() } else { with_content_type(body, media) };
     if let Some(etag) = etag {
         response.headers_mut().insert(header::ETAG, etag);
     }
     response
 }
 
-fn with_content_type(content: ResponseBody, media: HeaderValue) -> Response<ResponseBody> {
-    let mut response = Response::new(content);
+fn with_content_type(body: ResponseBody, media: HeaderValue) -> Response<ResponseBody> {
+    let mut response = Response::new(body);
     response.headers_mut().insert(header::CONTENT_TYPE, media);
     response
 }
@@ -272,15 +275,15 @@ fn not_modified() -> Response<ResponseBody> {
     response
 }
 
-fn write_context_headers(headers: &mut HeaderMap, moment: ResponseContext) {
-    headers.insert(SLOT, moment.slot.into());
-    headers.insert(COMMITMENT, HeaderValue::from_static(commitment_name(moment.commitment)));
-    let cache = if moment.is_immutable { IMMUTABLE } else { REVALIDATE };
+fn write_context_headers(headers: &mut HeaderMap, context: ResponseContext) {
+    headers.insert(SLOT, context.slot.into());
+    headers.insert(COMMITMENT, HeaderValue::from_static(commitment_name(context.commitment)));
+    let cache = if context.is_immutable { IMMUTABLE } else { REVALIDATE };
     headers.insert(header::CACHE_CONTROL, cache);
     headers.insert(header::VARY, VARY);
 }
 
-/// A commitment as clients write it.
+/// The name of a commitment in the API.
 pub(crate) fn commitment_name(commitment: Commitment) -> &'static str {
     match commitment {
         Commitment::Processed => "processed",
@@ -289,30 +292,30 @@ pub(crate) fn commitment_name(commitment: Commitment) -> &'static str {
     }
 }
 
-/// A strong `ETag` of half a hash.
-fn etag(half: &[u8]) -> HeaderValue {
-    let digits: String = half.iter().map(|byte| format!("{byte:02x}")).collect();
+/// A strong `ETag` of the first half of a hash.
+fn etag(hash: &[u8]) -> HeaderValue {
+    let digits: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
     HeaderValue::from_str(&format!("\"{digits}\""))
         .unwrap_or_else(|_| unreachable!("hexadecimal in quotes"))
 }
 
-/// Whether the client has that already.
+/// Whether `If-None-Match` matches the `ETag`, `*` included.
 fn matches_if_none_match(headers: &HeaderMap, etag: &HeaderValue) -> bool {
     if_none_match(headers).any(|tag| tag == "*") || lists_etag(headers, etag.as_bytes())
 }
 
-/// Whether the client names that `ETag`.
+/// Whether `If-None-Match` lists the `ETag`.
 fn lists_etag(headers: &HeaderMap, etag: &[u8]) -> bool {
     if_none_match(headers).any(|tag| tag.strip_prefix("W/").unwrap_or(tag).as_bytes() == etag)
 }
 
-/// What the client has.
+/// The values of `If-None-Match`.
 fn if_none_match(headers: &HeaderMap) -> impl Iterator<Item = &str> {
-    let given = headers.get_all(header::IF_NONE_MATCH).iter();
-    given.filter_map(|it| it.to_str().ok()).flat_map(|it| it.split(',')).map(str::trim)
+    let values = headers.get_all(header::IF_NONE_MATCH).iter();
+    values.filter_map(|it| it.to_str().ok()).flat_map(|it| it.split(',')).map(str::trim)
 }
 
-/// An answer that is made once, in every coding.
+/// A response that is computed once, in every coding.
 #[derive(Debug)]
 pub(crate) struct StaticResponse {
     media: &'static str,
@@ -323,18 +326,18 @@ impl StaticResponse {
     pub(crate) fn new(media: &'static str, body: &[u8]) -> Self {
         let codings =
             [ContentEncoding::Plain, ContentEncoding::Gzip, ContentEncoding::Zstd].into_iter();
-        let coded = codings.filter_map(|coding| {
+        let representations = codings.filter_map(|coding| {
             let bytes = rpc::encode_all(coding, body).ok()?;
             let etag = etag(&blake3::hash(&bytes).as_bytes()[..16]);
             Some((coding, bytes.into(), etag))
         });
-        Self { media, representations: coded.collect() }
+        Self { media, representations: representations.collect() }
     }
 
     pub(crate) fn respond(&self, headers: &HeaderMap) -> Response<ResponseBody> {
-        let asked = ContentEncoding::negotiate(headers);
-        let wanted = self.representations.iter().find(|(coding, ..)| *coding == asked);
-        let Some((coding, body, etag)) = wanted.or_else(|| self.representations.first()) else {
+        let preferred = ContentEncoding::negotiate(headers);
+        let found = self.representations.iter().find(|(coding, ..)| *coding == preferred);
+        let Some((coding, body, etag)) = found.or_else(|| self.representations.first()) else {
             return ApiError::from(RpcError::internal()).into_response();
         };
         let mut response = if matches_if_none_match(headers, etag) {

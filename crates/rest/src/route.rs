@@ -1,16 +1,16 @@
-//! What a route is: a verb, a path, parameters, and which method answers it.
+//! A route: an HTTP method, a path, parameters, and the JSON-RPC method that it calls.
 //!
-//! The same table is matched against requests, checked against their parameters, and told as OpenAPI.
+//! The same table matches requests, checks their parameters and is described as OpenAPI.
 
 use serde_json::Value;
 
 use crate::error::ApiError;
 use crate::params::Params;
 
-/// How a route is asked.
+/// The HTTP method of a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HttpMethod {
-    /// HEAD, too.
+    /// And HEAD.
     Get,
     Post,
 }
@@ -19,25 +19,25 @@ pub(crate) enum HttpMethod {
 #[derive(Debug)]
 pub(crate) struct Route {
     pub(crate) method: HttpMethod,
-    /// Variables stand in braces, each a whole segment.
+    /// Variables are in braces. Each is a full segment.
     pub(crate) path: &'static str,
-    /// Names the operation for those who generate clients.
+    /// The operation's id, from which generated clients derive names.
     pub(crate) id: &'static str,
     pub(crate) summary: &'static str,
     pub(crate) params: &'static [Param],
     pub(crate) body: RequestBody,
-    /// Name of the answer's schema: `schema`.
+    /// Name of the response's schema in `schema`.
     pub(crate) schema: &'static str,
     pub(crate) response: ResponseKind,
-    /// What is to be called.
+    /// Builds the call from the parameters.
     pub(crate) build_call: fn(&Params) -> Result<MethodCall, ApiError>,
 }
 
-/// Routes of one subject.
+/// A group of routes.
 #[derive(Debug)]
 pub(crate) struct Tag {
     pub(crate) name: &'static str,
-    /// First segments of their paths, behind `/v1/`.
+    /// First segments of their paths, after `/v1/`.
     pub(crate) segments: &'static [&'static str],
 }
 
@@ -47,23 +47,23 @@ impl Tag {
     }
 }
 
-/// What is called for a request.
+/// The JSON-RPC calls for a request.
 #[derive(Debug)]
 pub(crate) enum MethodCall {
     /// A method and its parameters.
     Single(&'static str, Value),
-    /// Cheap methods, each under its name in the answer.
+    /// Cheap methods: name in the response, method and parameters of each.
     Composite(Vec<(&'static str, &'static str, Value)>),
 }
 
-/// How what a method answers becomes the answer of a route.
+/// How the result of a method becomes the response of a route.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum ResponseKind {
-    /// What stands beside the context.
+    /// The value next to the context.
     State,
-    /// The same; its bytes as they are, if asked for.
+    /// The same, or its raw bytes if requested.
     Account,
-    /// A transaction, or 404. Its bytes as they are, if asked for.
+    /// A transaction, or 404. Its raw bytes if requested.
     Transaction,
     /// The block of a slot.
     Block,
@@ -71,26 +71,26 @@ pub(crate) enum ResponseKind {
     Signatures,
     /// A signature becomes an object.
     Submitted,
-    /// Answers of several methods.
+    /// Results of several methods.
     Composite,
-    /// A transaction's status, waited for.
+    /// A transaction's status, possibly after a wait.
     Status,
 }
 
 impl ResponseKind {
-    /// Whether `Accept: application/octet-stream` is understood.
+    /// Whether `Accept: application/octet-stream` is supported.
     pub(crate) fn has_raw(&self) -> bool {
         matches!(self, Self::Account | Self::Transaction)
     }
 }
 
-/// What a POST brings.
+/// The body of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RequestBody {
     None,
-    /// An object of the parameters whose place is the body.
+    /// An object of the parameters whose location is the body.
     Json,
-    /// The same, or a transaction's bytes as they are.
+    /// The same, or a transaction's raw bytes.
     JsonOrTransaction,
 }
 
@@ -104,7 +104,7 @@ pub(crate) struct Param {
     pub(crate) doc: &'static str,
 }
 
-/// Where a parameter stands.
+/// The location of a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ParamLocation {
     Path,
@@ -112,47 +112,47 @@ pub(crate) enum ParamLocation {
     Body,
 }
 
-/// What a parameter can be.
+/// The type of a parameter.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum ParamType {
     /// 32 bytes in base58.
     Address,
-    /// Addresses: between commas in a query, a list in a body.
+    /// Addresses: separated by commas in a query, a list in a body.
     Addresses(MaxItems),
     /// 64 bytes in base58.
     Signature,
-    /// A whole number, both ends included.
+    /// An integer in this range, both ends included.
     Number(u64, u64),
     Bool,
     OneOf(&'static [&'static str]),
-    /// What an answer gave; 1 to that many characters of base58.
+    /// 1 to `n` characters of base58.
     Base58(usize),
     /// A transaction.
     Base64,
-    /// A list of filters as getProgramAccounts has them.
+    /// A list of filters, as for getProgramAccounts.
     Filters,
 }
 
-/// How many addresses a list may have.
+/// The maximum number of addresses in a list.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum MaxItems {
-    /// As the node is configured for lists of accounts.
+    /// The node's limit for lists of accounts.
     Accounts,
-    /// That many, whatever the node.
+    /// A fixed limit, for every node.
     Fixed(usize),
 }
 
 impl Route {
-    /// The variables of a path that is this route's.
+    /// The variables of the path, if the route matches it.
     pub(crate) fn matches<'p>(&self, path: &'p str) -> Option<Vec<(&'static str, &'p str)>> {
-        let (mut given, mut wanted) = (path.split('/'), self.path.split('/'));
+        let (mut segments, mut pattern) = (path.split('/'), self.path.split('/'));
         let mut variables = Vec::new();
         loop {
-            match (given.next(), wanted.next()) {
+            match (segments.next(), pattern.next()) {
                 (None, None) => return Some(variables),
-                (Some(given), Some(wanted)) => match variable(wanted) {
-                    Some(name) => variables.push((name, given)),
-                    None if given == wanted => {}
+                (Some(segment), Some(expected)) => match variable(expected) {
+                    Some(name) => variables.push((name, segment)),
+                    None if segment == expected => {}
                     None => return None,
                 },
                 _ => return None,

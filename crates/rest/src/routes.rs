@@ -1,6 +1,6 @@
-//! The table of routes: a path without variables stands before one with them that it could be taken for.
+//! The table of routes. A path without variables comes before a path with variables that would match it too.
 //!
-//! To add a route, add a line to [`ROUTES`] and what it calls below: matching, checks and OpenAPI follow.
+//! To add a route, add an entry to [`ROUTES`] and a function that builds its call: matching, checks and OpenAPI follow.
 
 use serde_json::{Map, Value, json};
 
@@ -16,34 +16,34 @@ use crate::route::{
 };
 use crate::transaction_status::WAIT_MS_MAX;
 
-/// What providers of Solana RPC allow a page.
+/// Entries of a page, as providers of Solana RPC allow.
 const PAGE_MAX: u64 = 10_000;
-/// What Agave allows a list of signatures.
+/// Entries of a list of signatures, as Agave allows.
 const SIGNATURES_MAX: u64 = 1_000;
 /// A page's key is 16 bytes; a signature in base58 is longer.
 const CURSOR_CHARS_MAX: usize = 88;
-/// What the one-byte indices of a transaction can name.
+/// Keys that the one-byte indices of a transaction can address.
 const TRANSACTION_KEYS_MAX: MaxItems = MaxItems::Fixed(256);
-/// The token program, whose accounts are meant if a request says nothing.
+/// The default token program.
 const TOKEN_PROGRAM: &str = "TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA";
 
 const fn param(
     name: &'static str,
-    place: ParamLocation,
+    location: ParamLocation,
     kind: ParamType,
     doc: &'static str,
 ) -> Param {
-    let is_required = matches!(place, Path);
-    Param { name, location: place, kind, is_required, doc }
+    let is_required = matches!(location, Path);
+    Param { name, location, kind, is_required, doc }
 }
 
 const fn required(
     name: &'static str,
-    place: ParamLocation,
+    location: ParamLocation,
     kind: ParamType,
     doc: &'static str,
 ) -> Param {
-    Param { name, location: place, kind, is_required: true, doc }
+    Param { name, location, kind, is_required: true, doc }
 }
 
 const ADDRESS: Param = param("address", Path, Address, "The account's address.");
@@ -52,68 +52,68 @@ const COMMITMENT: Param = param(
     "commitment",
     Query,
     OneOf(&["processed", "confirmed", "finalized"]),
-    "Of which state; finalized if it is not given.",
+    "Commitment level. Default: finalized.",
 );
 const TARGET_COMMITMENT: Param = param(
     "commitment",
     Query,
     OneOf(&["confirmed", "finalized"]),
-    "How sure it is to be; finalized if it is not given.",
+    "Commitment level. Default: finalized.",
 );
 const MIN_CONTEXT_SLOT: Param = param(
     "minContextSlot",
     Query,
     Number(0, u64::MAX),
-    "Refused with 409 as long as the state has not reached that slot.",
+    "Minimum slot of the state; 409 if the state has not reached it.",
 );
 const ENCODING: Param = param(
     "encoding",
     Query,
     OneOf(&["base58", "base64", "base64+zstd", "jsonParsed"]),
-    "Of account data; base64 if it is not given.",
+    "Encoding of account data. Default: base64.",
 );
 const OFFSET: Param = param(
     "dataOffset",
     Query,
     Number(0, u32::MAX as u64),
-    "Of the data only what begins here; goes with dataLength.",
+    "First byte of the data to return; requires dataLength.",
 );
 const LENGTH: Param = param(
     "dataLength",
     Query,
     Number(0, u32::MAX as u64),
-    "So many bytes of the data; goes with dataOffset.",
+    "Number of bytes of the data to return; requires dataOffset.",
 );
 const LIMIT: Param =
-    param("limit", Query, Number(1, PAGE_MAX), "At most so many accounts; 1,000 if not given.");
+    param("limit", Query, Number(1, PAGE_MAX), "Maximum number of accounts. Default: 1,000.");
 const CURSOR: Param = param(
     "cursor",
     Query,
     Base58(CURSOR_CHARS_MAX),
-    "The paginationKey of the page before; the first page has none.",
+    "The paginationKey of the previous page; leave out for the first page.",
 );
 const CHANGED_SINCE_SLOT: Param = param(
     "changedSinceSlot",
     Query,
     Number(0, u64::MAX),
-    "Only accounts that were written at that slot or later.",
+    "Only accounts that were written at this slot or later.",
 );
 const TX_ENCODING: Param = param(
     "encoding",
     Query,
     OneOf(&["json", "jsonParsed", "base64", "base58"]),
-    "Of transactions; json if it is not given.",
+    "Encoding of transactions. Default: json.",
 );
 const VERSION: Param = param(
     "maxSupportedTransactionVersion",
     Query,
     Number(0, 255),
-    "Transactions of later versions are refused with 422; 1 if it is not given.",
+    "Maximum transaction version; 422 for a later one. Default: 1.",
 );
 const TRANSACTION: Param =
     required("transaction", InBody, Base64, "The signed transaction, in base64.");
 
-/// Every subject, in the order of the page.
+/// Every tag, in the order of the page.
 pub(crate) const TAGS: &[Tag] = &[
     Tag { name: "Node and ledger", segments: &["node", "ledger", "supply"] },
     Tag { name: "Accounts", segments: &["accounts"] },
@@ -129,7 +129,7 @@ pub(crate) const ROUTES: &[Route] = &[
         method: HttpMethod::Get,
         path: "/v1/node",
         id: "getNode",
-        summary: "What the node is",
+        summary: "Get the node's version, identity and cluster",
         params: &[],
         body: RequestBody::None,
         schema: "Node",
@@ -140,7 +140,7 @@ pub(crate) const ROUTES: &[Route] = &[
         method: HttpMethod::Get,
         path: "/v1/ledger",
         id: "getLedger",
-        summary: "Where the ledger stands",
+        summary: "Get the ledger's epoch, latest blockhash and slots",
         params: &[COMMITMENT],
         body: RequestBody::None,
         schema: "Ledger",
@@ -151,20 +151,25 @@ pub(crate) const ROUTES: &[Route] = &[
         method: HttpMethod::Get,
         path: "/v1/supply",
         id: "getSupply",
-        summary: "Lamports that there are",
+        summary: "Get the supply",
         params: &[COMMITMENT],
         body: RequestBody::None,
         schema: "Supply",
         response: ResponseKind::State,
-        build_call: |args| Ok(call("getSupply", [commitment(args)])),
+        build_call: |params| Ok(call("getSupply", [commitment(params)])),
     },
     Route {
         method: HttpMethod::Get,
         path: "/v1/accounts",
         id: "getAccounts",
-        summary: "Several accounts, null for those that are not there",
+        summary: "Get several accounts",
         params: &[
-            required("addresses", Query, Addresses(MaxItems::Accounts), "Between commas."),
+            required(
+                "addresses",
+                Query,
+                Addresses(MaxItems::Accounts),
+                "Addresses, separated by commas.",
+            ),
             COMMITMENT,
             MIN_CONTEXT_SLOT,
             ENCODING,
@@ -180,13 +185,13 @@ pub(crate) const ROUTES: &[Route] = &[
         method: HttpMethod::Post,
         path: "/v1/accounts",
         id: "postAccounts",
-        summary: "Several accounts, for lists that are too long for a URI",
+        summary: "Get several accounts, with the addresses in the body",
         params: &[
             required(
                 "addresses",
                 InBody,
                 Addresses(MaxItems::Accounts),
-                "In the order of the answer.",
+                "Addresses, in the order of the response.",
             ),
             COMMITMENT,
             MIN_CONTEXT_SLOT,
@@ -203,7 +208,7 @@ pub(crate) const ROUTES: &[Route] = &[
         method: HttpMethod::Get,
         path: "/v1/accounts/{address}",
         id: "getAccount",
-        summary: "An account",
+        summary: "Get an account",
         params: &[ADDRESS, COMMITMENT, MIN_CONTEXT_SLOT, ENCODING, OFFSET, LENGTH],
         body: RequestBody::None,
         schema: "Account",
@@ -214,7 +219,7 @@ pub(crate) const ROUTES: &[Route] = &[
         method: HttpMethod::Get,
         path: "/v1/accounts/{address}/transactions",
         id: "getAccountTransactions",
-        summary: "Signatures of the transactions that name an address, the newest first",
+        summary: "List the transactions of an address, newest first",
         params: &[
             ADDRESS,
             TARGET_COMMITMENT,
@@ -223,10 +228,10 @@ pub(crate) const ROUTES: &[Route] = &[
                 "limit",
                 Query,
                 Number(1, SIGNATURES_MAX),
-                "At most so many; 1,000 if not given.",
+                "Maximum number of transactions. Default: 1,000.",
             ),
-            param("cursor", Query, Signature, "The paginationKey of the page before."),
-            param("until", Query, Signature, "Only transactions after this one."),
+            param("cursor", Query, Signature, "The paginationKey of the previous page."),
+            param("until", Query, Signature, "Only transactions newer than this one."),
         ],
         body: RequestBody::None,
         schema: "SignaturesPage",
@@ -237,11 +242,21 @@ pub(crate) const ROUTES: &[Route] = &[
         method: HttpMethod::Get,
         path: "/v1/owners/{address}/tokens",
         id: "getOwnerTokens",
-        summary: "Token accounts of an owner",
+        summary: "List the token accounts of an owner",
         params: &[
             ADDRESS,
-            param("mint", Query, Address, "Only those of a mint; not with program."),
-            param("program", Query, Address, "Of that token program; SPL Token if not given."),
+            param(
+                "mint",
+                Query,
+                Address,
+                "Only token accounts of this mint; not together with program.",
+            ),
+            param(
+                "program",
+                Query,
+                Address,
+                "Only token accounts of this token program. Default: SPL Token.",
+            ),
             COMMITMENT,
             MIN_CONTEXT_SLOT,
             ENCODING,
@@ -260,7 +275,7 @@ pub(crate) const ROUTES: &[Route] = &[
         method: HttpMethod::Get,
         path: "/v1/mints/{address}/holders",
         id: "getMintHolders",
-        summary: "Token accounts of a mint",
+        summary: "List the token accounts of a mint",
         params: &[
             ADDRESS,
             COMMITMENT,
@@ -275,31 +290,48 @@ pub(crate) const ROUTES: &[Route] = &[
         body: RequestBody::None,
         schema: "AccountsPage",
         response: ResponseKind::State,
-        build_call: |args| {
-            Ok(call("getTokenAccountsByMint", [args.json("address"), page_config(args)?]))
+        build_call: |params| {
+            Ok(call("getTokenAccountsByMint", [params.json("address"), page_config(params)?]))
         },
     },
     Route {
         method: HttpMethod::Get,
         path: "/v1/mints/{address}/supply",
         id: "getMintSupply",
-        summary: "How much of a token there is",
+        summary: "Get the supply of a token",
         params: &[ADDRESS, COMMITMENT],
         body: RequestBody::None,
         schema: "Amount",
         response: ResponseKind::State,
-        build_call: |args| Ok(call("getTokenSupply", [args.json("address"), commitment(args)])),
+        build_call: |params| {
+            Ok(call("getTokenSupply", [params.json("address"), commitment(params)]))
+        },
     },
     Route {
         method: HttpMethod::Get,
         path: "/v1/programs/{address}/accounts",
         id: "getProgramAccounts",
-        summary: "Accounts that a program owns",
+        summary: "List the accounts of a program",
         params: &[
             ADDRESS,
-            param("dataSize", Query, Number(0, u32::MAX as u64), "Only accounts of so many bytes."),
-            param("memcmpOffset", Query, Number(0, u32::MAX as u64), "Where memcmpBytes stand."),
-            param("memcmpBytes", Query, Base58(175), "Only accounts that have them there."),
+            param(
+                "dataSize",
+                Query,
+                Number(0, u32::MAX as u64),
+                "Only accounts with data of this length, in bytes.",
+            ),
+            param(
+                "memcmpOffset",
+                Query,
+                Number(0, u32::MAX as u64),
+                "Offset in the data at which memcmpBytes must match.",
+            ),
+            param(
+                "memcmpBytes",
+                Query,
+                Base58(175),
+                "Only accounts with these bytes at memcmpOffset.",
+            ),
             COMMITMENT,
             MIN_CONTEXT_SLOT,
             ENCODING,
@@ -318,10 +350,10 @@ pub(crate) const ROUTES: &[Route] = &[
         method: HttpMethod::Post,
         path: "/v1/programs/{address}/accounts",
         id: "postProgramAccounts",
-        summary: "Accounts that a program owns and filters let through",
+        summary: "List the accounts of a program that match filters",
         params: &[
             ADDRESS,
-            required("filters", InBody, Filters, "As getProgramAccounts has them."),
+            required("filters", InBody, Filters, "Filters, as for getProgramAccounts."),
             COMMITMENT,
             MIN_CONTEXT_SLOT,
             ENCODING,
@@ -343,12 +375,12 @@ pub(crate) const ROUTES: &[Route] = &[
         summary: "Submit a transaction",
         params: &[
             TRANSACTION,
-            param("skipPreflight", Query, Bool, "Do not try it before."),
+            param("skipPreflight", Query, Bool, "Skip the preflight simulation."),
             param(
                 "preflightCommitment",
                 Query,
                 OneOf(&["processed", "confirmed", "finalized"]),
-                "On which state it is tried.",
+                "Commitment level of the preflight simulation.",
             ),
             MIN_CONTEXT_SLOT,
         ],
@@ -361,20 +393,25 @@ pub(crate) const ROUTES: &[Route] = &[
         method: HttpMethod::Post,
         path: "/v1/transactions/simulate",
         id: "simulateTransaction",
-        summary: "What a transaction would do",
+        summary: "Simulate a transaction",
         params: &[
             TRANSACTION,
             param(
                 "accounts",
                 InBody,
                 Addresses(TRANSACTION_KEYS_MAX),
-                "Tell these as they would be after it.",
+                "Accounts to return as they would be after the transaction.",
             ),
             COMMITMENT,
             MIN_CONTEXT_SLOT,
-            param("sigVerify", Query, Bool, "Look at its signatures."),
-            param("replaceRecentBlockhash", Query, Bool, "Give it the latest blockhash."),
-            param("innerInstructions", Query, Bool, "Tell them."),
+            param("sigVerify", Query, Bool, "Verify the signatures."),
+            param(
+                "replaceRecentBlockhash",
+                Query,
+                Bool,
+                "Replace its blockhash with the latest one.",
+            ),
+            param("innerInstructions", Query, Bool, "Return inner instructions."),
         ],
         body: RequestBody::JsonOrTransaction,
         schema: "Simulation",
@@ -385,49 +422,49 @@ pub(crate) const ROUTES: &[Route] = &[
         method: HttpMethod::Get,
         path: "/v1/transactions/{signature}",
         id: "getTransaction",
-        summary: "A transaction",
+        summary: "Get a transaction",
         params: &[SIGNATURE, TARGET_COMMITMENT, TX_ENCODING, VERSION],
         body: RequestBody::None,
         schema: "Transaction",
         response: ResponseKind::Transaction,
-        build_call: |args| {
-            let config = config(args, &["commitment", "encoding"], versions(args));
-            Ok(call("getTransaction", [args.json("signature"), config]))
+        build_call: |params| {
+            let config = config(params, &["commitment", "encoding"], versions(params));
+            Ok(call("getTransaction", [params.json("signature"), config]))
         },
     },
     Route {
         method: HttpMethod::Get,
         path: "/v1/transactions/{signature}/status",
         id: "getTransactionStatus",
-        summary: "What became of a transaction, waited for",
+        summary: "Wait for a transaction's status",
         params: &[
             SIGNATURE,
             param(
                 "waitMs",
                 Query,
                 Number(0, WAIT_MS_MAX),
-                "Wait so long for it to be as sure as commitment says; 0 if it is not given.",
+                "Milliseconds to wait until the transaction reaches the commitment. Default: 0.",
             ),
             param(
                 "commitment",
                 Query,
                 OneOf(&["processed", "confirmed", "finalized"]),
-                "How sure is waited for; confirmed if it is not given.",
+                "Commitment to wait for. Default: confirmed.",
             ),
         ],
         body: RequestBody::None,
         schema: "Status",
         response: ResponseKind::Status,
-        build_call: |args| {
+        build_call: |params| {
             let search = json!({ "searchTransactionHistory": true });
-            Ok(call("getSignatureStatuses", [json!([args.json("signature")]), search]))
+            Ok(call("getSignatureStatuses", [json!([params.json("signature")]), search]))
         },
     },
     Route {
         method: HttpMethod::Get,
         path: "/v1/blocks/{slot}",
         id: "getBlock",
-        summary: "A block",
+        summary: "Get a block",
         params: &[
             param("slot", Path, Number(0, u64::MAX), "The block's slot."),
             TARGET_COMMITMENT,
@@ -437,16 +474,16 @@ pub(crate) const ROUTES: &[Route] = &[
                 "transactionDetails",
                 Query,
                 OneOf(&["full", "accounts", "signatures", "none"]),
-                "What is told of transactions; full if it is not given.",
+                "Details of transactions to return. Default: full.",
             ),
-            param("rewards", Query, Bool, "Tell rewards; true if it is not given."),
+            param("rewards", Query, Bool, "Return rewards. Default: true."),
         ],
         body: RequestBody::None,
         schema: "Block",
         response: ResponseKind::Block,
-        build_call: |args| {
-            let given = ["commitment", "encoding", "transactionDetails", "rewards"];
-            Ok(call("getBlock", [args.json("slot"), config(args, &given, versions(args))]))
+        build_call: |params| {
+            let names = ["commitment", "encoding", "transactionDetails", "rewards"];
+            Ok(call("getBlock", [params.json("slot"), config(params, &names, versions(params))]))
         },
     },
 ];
@@ -455,55 +492,55 @@ fn call<const N: usize>(method: &'static str, params: [Value; N]) -> MethodCall 
     MethodCall::Single(method, Value::from(params.to_vec()))
 }
 
-/// A config of the parameters of these names that were given, besides `fixed`.
-fn config(args: &Params, names: &[&str], mut fixed: Map<String, Value>) -> Value {
+/// `fixed`, with the request's parameters of these names added.
+fn config(params: &Params, names: &[&str], mut fixed: Map<String, Value>) -> Value {
     for name in names {
-        if let Some(value) = args.get(name) {
+        if let Some(value) = params.get(name) {
             fixed.insert((*name).to_owned(), value.clone());
         }
     }
     fixed.into()
 }
 
-fn commitment(args: &Params) -> Value {
-    // Always named: some methods take no config without one.
-    json!({ "commitment": args.text("commitment").unwrap_or("finalized") })
+fn commitment(params: &Params) -> Value {
+    // Always present: some methods accept no config without it.
+    json!({ "commitment": params.text("commitment").unwrap_or("finalized") })
 }
 
-fn versions(args: &Params) -> Map<String, Value> {
-    let version = args.number("maxSupportedTransactionVersion").unwrap_or(1);
+fn versions(params: &Params) -> Map<String, Value> {
+    let version = params.number("maxSupportedTransactionVersion").unwrap_or(1);
     Map::from_iter([("maxSupportedTransactionVersion".to_owned(), version.into())])
 }
 
-fn account_config(args: &Params) -> Result<Map<String, Value>, ApiError> {
+fn account_config(params: &Params) -> Result<Map<String, Value>, ApiError> {
     let mut config = Map::new();
-    config.insert("encoding".to_owned(), args.text("encoding").unwrap_or("base64").into());
-    match (args.number("dataOffset"), args.number("dataLength")) {
+    config.insert("encoding".to_owned(), params.text("encoding").unwrap_or("base64").into());
+    match (params.number("dataOffset"), params.number("dataLength")) {
         (None, None) => {}
         (Some(offset), Some(length)) => {
             config.insert("dataSlice".to_owned(), json!({ "offset": offset, "length": length }));
         }
-        _ => return Err(ApiError::invalid("dataOffset and dataLength go together")),
+        _ => return Err(ApiError::invalid("dataOffset and dataLength require each other")),
     }
     for name in ["commitment", "minContextSlot"] {
-        if let Some(value) = args.get(name) {
+        if let Some(value) = params.get(name) {
             config.insert(name.to_owned(), value.clone());
         }
     }
     Ok(config)
 }
 
-fn page_config(args: &Params) -> Result<Value, ApiError> {
-    let mut config = account_config(args)?;
+fn page_config(params: &Params) -> Result<Value, ApiError> {
+    let mut config = account_config(params)?;
     config.insert("withContext".to_owned(), true.into());
-    for (name, of_method) in [
+    for (name, method_name) in [
         ("limit", "limit"),
         ("cursor", "paginationKey"),
         ("changedSinceSlot", "changedSinceSlot"),
         ("filters", "filters"),
     ] {
-        if let Some(value) = args.get(name) {
-            config.insert(of_method.to_owned(), value.clone());
+        if let Some(value) = params.get(name) {
+            config.insert(method_name.to_owned(), value.clone());
         }
     }
     Ok(config.into())
@@ -519,10 +556,10 @@ fn node(_: &Params) -> Result<MethodCall, ApiError> {
     ]))
 }
 
-fn ledger(args: &Params) -> Result<MethodCall, ApiError> {
+fn ledger(params: &Params) -> Result<MethodCall, ApiError> {
     Ok(MethodCall::Composite(vec![
-        ("epochInfo", "getEpochInfo", json!([commitment(args)])),
-        ("latestBlockhash", "getLatestBlockhash", json!([commitment(args)])),
+        ("epochInfo", "getEpochInfo", json!([commitment(params)])),
+        ("latestBlockhash", "getLatestBlockhash", json!([commitment(params)])),
         ("firstAvailableBlock", "getFirstAvailableBlock", json!([])),
         ("processedSlot", "getSlot", json!([{ "commitment": "processed" }])),
         ("confirmedSlot", "getSlot", json!([{ "commitment": "confirmed" }])),
@@ -530,68 +567,68 @@ fn ledger(args: &Params) -> Result<MethodCall, ApiError> {
     ]))
 }
 
-fn account(args: &Params) -> Result<MethodCall, ApiError> {
-    Ok(call("getAccountInfo", [args.json("address"), account_config(args)?.into()]))
+fn account(params: &Params) -> Result<MethodCall, ApiError> {
+    Ok(call("getAccountInfo", [params.json("address"), account_config(params)?.into()]))
 }
 
-fn accounts(args: &Params) -> Result<MethodCall, ApiError> {
-    Ok(call("getMultipleAccounts", [args.json("addresses"), account_config(args)?.into()]))
+fn accounts(params: &Params) -> Result<MethodCall, ApiError> {
+    Ok(call("getMultipleAccounts", [params.json("addresses"), account_config(params)?.into()]))
 }
 
-fn transactions_of(args: &Params) -> Result<MethodCall, ApiError> {
-    let before = args.get("cursor").map(|cursor| ("before".to_owned(), cursor.clone()));
-    let given = ["commitment", "minContextSlot", "limit", "until"];
-    let config = config(args, &given, before.into_iter().collect());
-    Ok(call("getSignaturesForAddress", [args.json("address"), config]))
+fn transactions_of(params: &Params) -> Result<MethodCall, ApiError> {
+    let before = params.get("cursor").map(|cursor| ("before".to_owned(), cursor.clone()));
+    let names = ["commitment", "minContextSlot", "limit", "until"];
+    let config = config(params, &names, before.into_iter().collect());
+    Ok(call("getSignaturesForAddress", [params.json("address"), config]))
 }
 
-fn tokens_of(args: &Params) -> Result<MethodCall, ApiError> {
-    let filter = match (args.text("mint"), args.text("program")) {
-        (Some(_), Some(_)) => return Err(ApiError::invalid("mint or program, not both")),
+fn tokens_of(params: &Params) -> Result<MethodCall, ApiError> {
+    let filter = match (params.text("mint"), params.text("program")) {
+        (Some(_), Some(_)) => return Err(ApiError::invalid("mint and program exclude each other")),
         (Some(mint), None) => json!({ "mint": mint }),
         (None, program) => json!({ "programId": program.unwrap_or(TOKEN_PROGRAM) }),
     };
-    let params = [args.json("address"), filter, page_config(args)?];
-    Ok(call("getTokenAccountsByOwnerV2", params))
+    let config = page_config(params)?;
+    Ok(call("getTokenAccountsByOwnerV2", [params.json("address"), filter, config]))
 }
 
-fn program_accounts(args: &Params) -> Result<MethodCall, ApiError> {
+fn program_accounts(params: &Params) -> Result<MethodCall, ApiError> {
     let mut filters = Vec::new();
-    if let Some(size) = args.number("dataSize") {
+    if let Some(size) = params.number("dataSize") {
         filters.push(json!({ "dataSize": size }));
     }
-    match (args.number("memcmpOffset"), args.text("memcmpBytes")) {
+    match (params.number("memcmpOffset"), params.text("memcmpBytes")) {
         (None, None) => {}
         (Some(offset), Some(bytes)) => {
             filters.push(json!({ "memcmp": { "offset": offset, "bytes": bytes } }));
         }
-        _ => return Err(ApiError::invalid("memcmpOffset and memcmpBytes go together")),
+        _ => return Err(ApiError::invalid("memcmpOffset and memcmpBytes require each other")),
     }
-    let mut config = page_config(args)?;
+    let mut config = page_config(params)?;
     if !filters.is_empty() {
         config["filters"] = filters.into();
     }
-    Ok(call("getProgramAccountsV2", [args.json("address"), config]))
+    Ok(call("getProgramAccountsV2", [params.json("address"), config]))
 }
 
-fn send(args: &Params) -> Result<MethodCall, ApiError> {
+fn send(params: &Params) -> Result<MethodCall, ApiError> {
     let base64 = Map::from_iter([("encoding".to_owned(), "base64".into())]);
-    let given = ["skipPreflight", "preflightCommitment", "minContextSlot"];
-    Ok(call("sendTransaction", [args.json("transaction"), config(args, &given, base64)]))
+    let names = ["skipPreflight", "preflightCommitment", "minContextSlot"];
+    Ok(call("sendTransaction", [params.json("transaction"), config(params, &names, base64)]))
 }
 
-fn simulate(args: &Params) -> Result<MethodCall, ApiError> {
+fn simulate(params: &Params) -> Result<MethodCall, ApiError> {
     let mut fixed = Map::from_iter([("encoding".to_owned(), "base64".into())]);
-    if let Some(addresses) = args.get("accounts") {
+    if let Some(addresses) = params.get("accounts") {
         let accounts = json!({ "encoding": "base64", "addresses": addresses });
         fixed.insert("accounts".to_owned(), accounts);
     }
-    let given = [
+    let names = [
         "commitment",
         "minContextSlot",
         "sigVerify",
         "replaceRecentBlockhash",
         "innerInstructions",
     ];
-    Ok(call("simulateTransaction", [args.json("transaction"), config(args, &given, fixed)]))
+    Ok(call("simulateTransaction", [params.json("transaction"), config(params, &names, fixed)]))
 }

@@ -1,9 +1,10 @@
-//! What answers look like, as JSON Schema: every member, its type, its unit and its meaning.
+//! Responses as JSON Schema: every member, its type, its unit and its meaning.
 //!
-//! The shapes are those of Agave's published crates, which do not tell them. `tests/it/schemas` holds them
-//! against those crates' types and against real answers: none has a member that is not told here, and nothing
-//! is told here that none has. Null and missing are told where an answer of ours can be so, which is less than
-//! the types allow. What is as its program has it (`info` of parsed data and instructions) is not told further.
+//! The shapes are those of Agave's published crates, which do not describe them. `tests/it/schemas` compares the
+//! schemas with those crates' types and with real responses: no response has a member that is not described here,
+//! and every member that is described here occurs. A member is nullable or optional if a response of ours can be
+//! so, which is less than the types allow. Data in the shape of its program (`info` of parsed data and
+//! instructions) is not described further.
 
 mod account;
 mod block;
@@ -14,7 +15,7 @@ mod transaction;
 
 use serde_json::{Map, Value};
 
-/// Every schema that a route names, and what those are made of, under their names.
+/// Every schema by name: those of the routes, and those that they refer to.
 pub(crate) fn all() -> Value {
     let mut all = vec![("Error", crate::error::schema()), ("Sent", node::submitted())];
     all.extend(node::all());

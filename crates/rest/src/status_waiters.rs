@@ -1,11 +1,12 @@
-//! Who waits for which transaction, and the ledger's events that wake him.
+//! Requests that wait for a transaction, and the ledger's events that wake them.
 //!
-//! In: events, from the ledger's one writer, which never waits: as long as nobody waits it does no more than
-//! look at one number. Out: whoever waits for a transaction that an event has in it is woken, and nobody
-//! else. A thread of its own looks who that is.
-//! Bounds: [`WAITERS_MAX`] wait at once; [`EVENTS_MAX`] events wait for the thread, and if one finds no room,
-//! everybody is woken, which costs a look at most.
-//! Invariant: who waits and then looks misses nothing: what he does not see yet, he is woken for.
+//! In: events from the ledger's single writer, which never blocks. While no request waits, it only reads one
+//! counter. Out: an event wakes the requests that wait for a transaction in it, and no others. A separate thread
+//! finds them.
+//! Bounds: [`WAITERS_MAX`] requests wait at once. [`EVENTS_MAX`] events wait for the thread. If that queue is full,
+//! all requests are woken, which costs one lookup each.
+//! Invariant: a request that registers and then fetches the status misses nothing: it is woken for every change that
+//! it does not see yet.
 
 use std::collections::HashMap;
 use std::io;
@@ -20,13 +21,13 @@ use serde_json::json;
 use solana_signature::Signature;
 use tokio::sync::Notify;
 
-/// Clients that wait at once. Memory: about 300 bytes each, beside their connection.
+/// Clients that wait at once. Memory: about 300 bytes each, in addition to the connection.
 pub(crate) const WAITERS_MAX: usize = 10_000;
 
-/// Events that wait for the thread; they hold what they tell of, as history does.
+/// Events that wait for the thread. They share their transactions and blocks with history.
 const EVENTS_MAX: usize = 4_096;
 
-/// Who waits. Cheap to clone; copies are the same.
+/// The waiting requests. Cheap to clone; clones share them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StatusWaiters(Arc<Shared>);
 
@@ -34,17 +35,17 @@ pub(crate) struct StatusWaiters(Arc<Shared>);
 struct Shared {
     waiters: AtomicUsize,
     by_signature: Mutex<HashMap<Signature, Vec<Arc<Notify>>>>,
-    /// Whether an event was lost of which nobody was told.
+    /// Whether an event was dropped because the queue was full, and no request was woken for it.
     events_lost: AtomicBool,
 }
 
-/// Where the ledger's one writer puts its events. Never blocks. Dropping it ends the thread behind it.
+/// The sink for the events of the ledger's single writer. Never blocks. Dropping it ends the thread.
 pub struct WaiterEvents {
     shared: Arc<Shared>,
     sender: SyncSender<LedgerEvent>,
 }
 
-/// Somebody who waits; no longer once it is dropped.
+/// A waiting request. Dropping it ends the wait.
 pub(crate) struct WaiterGuard {
     shared: Arc<Shared>,
     signature: Signature,
@@ -52,7 +53,7 @@ pub(crate) struct WaiterGuard {
 }
 
 impl StatusWaiters {
-    /// Begins to wake; where the events are put.
+    /// Starts the thread that wakes requests, and returns the sink for events.
     ///
     /// Errors: the thread could not be started.
     pub(crate) fn start(&self) -> io::Result<WaiterEvents> {
@@ -63,33 +64,34 @@ impl StatusWaiters {
         Ok(WaiterEvents { shared: Arc::clone(&self.0), sender })
     }
 
-    /// How many wait now.
+    /// The number of waiting requests.
     pub(crate) fn len(&self) -> usize {
         self.0.waiters.load(Ordering::SeqCst)
     }
 
-    /// Begins to wait for what becomes of a transaction. Look after it, and again after each wake.
+    /// Starts to wait for a transaction. Fetch its status after this call, and again after each wake.
     ///
-    /// Errors: too many wait already.
+    /// Errors: [`WAITERS_MAX`] requests wait already.
     pub(crate) fn register(&self, signature: Signature) -> Result<WaiterGuard, RpcError> {
-        let woken = Arc::new(Notify::new());
-        let waiting = WaiterGuard { shared: Arc::clone(&self.0), signature, notify: woken };
-        // Before he looks, as the writer publishes before it looks at this: one sees the other.
+        let notify = Arc::new(Notify::new());
+        let waiter = WaiterGuard { shared: Arc::clone(&self.0), signature, notify };
+        // The request fetches the status after this, and the writer publishes before it reads this counter. So
+        // one of them sees the other.
         let before = self.0.waiters.fetch_add(1, Ordering::SeqCst);
         if before >= WAITERS_MAX {
-            let message = format!("too busy: {WAITERS_MAX} clients wait for transactions already");
+            let message = format!("too busy: {WAITERS_MAX} clients are waiting for transactions");
             let data = json!({ "limit": "waiting", "waiting": WAITERS_MAX });
             return Err(RpcError::new(OVERLOADED, message).with_data(data));
         }
         let mut by_signature = self.0.by_signature.lock();
-        by_signature.entry(signature).or_default().push(Arc::clone(&waiting.notify));
+        by_signature.entry(signature).or_default().push(Arc::clone(&waiter.notify));
         drop(by_signature);
-        Ok(waiting)
+        Ok(waiter)
     }
 }
 
 impl WaiterGuard {
-    /// Done when something became of the transaction since it was last called. Cancel safe.
+    /// Completes if the status may have changed since the last call. Cancel safe.
     pub(crate) async fn notified(&self) {
         self.notify.notified().await;
     }
@@ -98,9 +100,9 @@ impl WaiterGuard {
 impl Drop for WaiterGuard {
     fn drop(&mut self) {
         let mut by_signature = self.shared.by_signature.lock();
-        if let Some(waiting) = by_signature.get_mut(&self.signature) {
-            waiting.retain(|it| !Arc::ptr_eq(it, &self.notify));
-            if waiting.is_empty() {
+        if let Some(waiters) = by_signature.get_mut(&self.signature) {
+            waiters.retain(|it| !Arc::ptr_eq(it, &self.notify));
+            if waiters.is_empty() {
                 by_signature.remove(&self.signature);
             }
         }
@@ -111,20 +113,20 @@ impl Drop for WaiterGuard {
 
 impl EventSink for WaiterEvents {
     fn send(&mut self, event: &LedgerEvent) {
-        let is_known = matches!(
+        let is_relevant = matches!(
             event,
             LedgerEvent::Executed(_)
                 | LedgerEvent::Completed { .. }
                 | LedgerEvent::Finalized { .. }
         );
-        if !is_known || self.shared.waiters.load(Ordering::SeqCst) == 0 {
+        if !is_relevant || self.shared.waiters.load(Ordering::SeqCst) == 0 {
             return;
         }
         match self.sender.try_send(event.clone()) {
             Ok(()) => {}
-            // The thread looks at the flag after each event, and it has a queue full of them.
+            // The thread checks the flag at each event, and its queue is full of them.
             Err(TrySendError::Full(_)) => self.shared.events_lost.store(true, Ordering::Release),
-            // It ends only with this sink.
+            // The thread ends only with this sink.
             Err(TrySendError::Disconnected(_)) => {}
         }
     }
@@ -151,7 +153,7 @@ impl Shared {
     fn wake(&self, signatures: impl IntoIterator<Item = Signature>) {
         let by_signature = self.by_signature.lock();
         for signature in signatures {
-            // Each is woken though he may look at something else just now: then he looks once more.
+            // A request may be woken while it fetches the status. It then fetches it once more.
             by_signature.get(&signature).into_iter().flatten().for_each(|it| it.notify_one());
         }
     }
@@ -163,22 +165,24 @@ mod tests {
 
     #[test]
     fn one_waiter_too_many_is_rejected_and_takes_no_slot() {
-        let waits = StatusWaiters::default();
+        let waiters = StatusWaiters::default();
         let signature = |n: usize| {
             let mut bytes = [0; 64];
             bytes[..8].copy_from_slice(&n.to_le_bytes());
             Signature::from(bytes)
         };
-        // Two wait for each.
-        let mut waiting: Vec<_> = (0..WAITERS_MAX)
-            .map(|n| waits.register(signature(n / 2)).map_err(|err| err.to_string()).expect("room"))
+        // Two requests wait for each signature.
+        let mut guards: Vec<_> = (0..WAITERS_MAX)
+            .map(|n| {
+                waiters.register(signature(n / 2)).map_err(|err| err.to_string()).expect("a slot")
+            })
             .collect();
-        let refused = waits.register(signature(0)).map(|_| ()).expect_err("there is no room");
-        assert!(refused.is_overload(), "{refused}");
-        assert_eq!(waits.len(), WAITERS_MAX);
-        drop(waiting.pop());
-        assert!(waits.register(signature(0)).is_ok());
-        waiting.clear();
-        assert_eq!((waits.len(), waits.0.by_signature.lock().len()), (0, 0));
+        let err = waiters.register(signature(0)).map(|_| ()).expect_err("all slots are taken");
+        assert!(err.is_overload(), "{err}");
+        assert_eq!(waiters.len(), WAITERS_MAX);
+        drop(guards.pop());
+        assert!(waiters.register(signature(0)).is_ok());
+        guards.clear();
+        assert_eq!((waiters.len(), waiters.0.by_signature.lock().len()), (0, 0));
     }
 }

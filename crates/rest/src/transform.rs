@@ -1,8 +1,8 @@
-//! What becomes of a value on its way, where it is made: an account's or a transaction's bytes as they are,
-//! and a list of signatures as a page.
+//! Transforms of a result while it is computed: the raw bytes of an account or a transaction, and a page from a list
+//! of signatures.
 //!
-//! In: JSON, in parts. Out: what is sent, and headers beside it. It runs on the CPU pool, but for answers
-//! that are short enough to be made where the socket is polled.
+//! In: JSON, in parts. Out: the body, and extra headers. A transform runs on the CPU pool, except for responses that
+//! are short enough to be computed inline, on the IO thread.
 //! Bounds: the largest account, 10 MiB; a page of 1,000 signatures with memos, 4 MiB.
 
 use base64::Engine;
@@ -13,10 +13,10 @@ use rpc::{BodyTransform, BodyTransformFactory};
 use serde::Deserialize;
 use serde_json::Value;
 
-/// What is held of a list of signatures, whose last one is to be known: 1,000 with memos are less.
+/// Bytes of a list of signatures that are buffered to find the last one. 1,000 with memos are less.
 const SIGNATURES_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// Where a list of signatures says how the next page begins: made a `Link` before it is sent.
+/// The internal header with the cursor of the next page. It is replaced by a `Link` before the response is sent.
 pub(crate) const CURSOR: HeaderName = HeaderName::from_static("hydrant-cursor");
 
 /// Members of an account that become headers.
@@ -27,11 +27,11 @@ const HEADERS: &[(&str, &str)] = &[
     ("space", "hydrant-space"),
 ];
 
-/// Bytes as they are, of JSON with one value `["…","base64"]`; what stands around it goes into headers.
+/// Raw bytes, from JSON with one value `["…","base64"]`. The members around it become headers.
 pub(crate) const RAW_BYTES: BodyTransformFactory =
     BodyTransformFactory(|_| Box::new(RawBytes::default()), 0);
 
-/// A page of a list of signatures; there is another one if it has `limit` of them.
+/// A page from a list of signatures. It is followed by another one if it has `limit` of them.
 pub(crate) fn signature_page(limit: usize) -> BodyTransformFactory {
     BodyTransformFactory(
         |limit| Box::new(SignaturePage { limit, list: Vec::new(), next: None }),
@@ -42,9 +42,9 @@ pub(crate) fn signature_page(limit: usize) -> BodyTransformFactory {
 #[derive(Default)]
 struct RawBytes {
     state: State,
-    /// What stands around the text, without it.
+    /// The JSON around the base64 text, without it.
     envelope: Vec<u8>,
-    /// Up to three characters that wait for their fourth.
+    /// Up to three characters of an incomplete group of four.
     pending: Vec<u8>,
 }
 
@@ -80,11 +80,11 @@ impl BodyTransform for RawBytes {
     ) -> Result<(), RpcError> {
         const OPEN: &[u8] = b"[\"";
         if self.state == State::Head && part == b"null" {
-            return Ok(()); // nothing there: whoever asked looks at the beginning
+            return Ok(()); // not found: the caller checks the prefix
         }
         let mut rest = part;
         if self.state == State::Head {
-            // An account's and a transaction's begin within the first part.
+            // The text of an account or a transaction starts within the first part.
             let at = rest.windows(2).position(|it| it == OPEN).ok_or_else(RpcError::internal)?;
             let (before, after) = rest.split_at(at + OPEN.len());
             self.envelope = before.to_vec();
@@ -98,14 +98,14 @@ impl BodyTransform for RawBytes {
             self.state = if rest.is_empty() { State::Text } else { State::Tail };
         }
         self.envelope.extend_from_slice(rest);
-        let is_whole = self.pending.is_empty() && self.state == State::Tail;
-        if is_last && !is_whole { Err(RpcError::internal()) } else { Ok(()) }
+        let is_complete = self.pending.is_empty() && self.state == State::Tail;
+        if is_last && !is_complete { Err(RpcError::internal()) } else { Ok(()) }
     }
 
     fn extra_headers(&mut self) -> Vec<(HeaderName, HeaderValue)> {
-        let around: Value = serde_json::from_slice(&self.envelope).unwrap_or_default();
+        let envelope: Value = serde_json::from_slice(&self.envelope).unwrap_or_default();
         let headers = HEADERS.iter().filter_map(|(member, name)| {
-            let text = match around.get(member)? {
+            let text = match envelope.get(member)? {
                 Value::String(text) => text.clone(),
                 value => value.to_string(),
             };
@@ -138,7 +138,7 @@ impl BodyTransform for SignaturePage {
         }
         self.list.extend_from_slice(part);
         if self.list.len() > SIGNATURES_BYTES_MAX {
-            let message = "the page is too long; ask for fewer with limit";
+            let message = "the page is too long; set a lower limit";
             return Err(RpcError::invalid_request(message));
         }
         if !is_last {
@@ -168,47 +168,47 @@ mod tests {
     use super::*;
 
     fn transform(
-        shaper: BodyTransformFactory,
+        factory: BodyTransformFactory,
         json: &str,
-        size: usize,
+        part_len: usize,
     ) -> Result<(Vec<u8>, String), RpcError> {
-        let BodyTransformFactory(make, with) = shaper;
-        let (mut shaper, mut out) = (make(with), Vec::new());
+        let BodyTransformFactory(new, arg) = factory;
+        let (mut transform, mut out) = (new(arg), Vec::new());
         let (head, rest) = json.as_bytes().split_at(json.len().min(40));
-        let parts: Vec<&[u8]> = std::iter::once(head).chain(rest.chunks(size)).collect();
-        for (at, part) in parts.iter().enumerate() {
-            shaper.transform_part(part, at + 1 == parts.len(), &mut out)?;
+        let parts: Vec<&[u8]> = std::iter::once(head).chain(rest.chunks(part_len)).collect();
+        for (index, part) in parts.iter().enumerate() {
+            transform.transform_part(part, index + 1 == parts.len(), &mut out)?;
         }
-        let beside = shaper.extra_headers();
-        let told = beside
+        let headers = transform.extra_headers();
+        let headers = headers
             .iter()
             .map(|(name, value)| format!("{name}: {} ", value.to_str().expect("text")));
-        Ok((out, told.collect()))
+        Ok((out, headers.collect()))
     }
 
     #[test]
-    fn data_in_pieces_is_what_it_was() {
+    fn data_in_parts_is_decoded() {
         let data: Vec<u8> = (0..=255).collect();
         let text = BASE64_STANDARD.encode(&data);
         let json =
             format!(r#"{{"lamports":7,"data":["{text}","base64"],"owner":"abc","space":256}}"#);
-        for size in 1..20 {
-            let (made, told) = transform(RAW_BYTES, &json, size).expect("it is whole");
-            assert_eq!(made, data, "pieces of {size}");
-            assert_eq!(told, "hydrant-lamports: 7 hydrant-owner: abc hydrant-space: 256 ");
+        for part_len in 1..20 {
+            let (bytes, headers) = transform(RAW_BYTES, &json, part_len).expect("complete JSON");
+            assert_eq!(bytes, data, "parts of {part_len}");
+            assert_eq!(headers, "hydrant-lamports: 7 hydrant-owner: abc hydrant-space: 256 ");
         }
-        assert!(transform(RAW_BYTES, r#"{"data":["AAA"#, 9).is_err(), "it is cut off");
+        assert!(transform(RAW_BYTES, r#"{"data":["AAA"#, 9).is_err(), "truncated JSON");
     }
 
     #[test]
-    fn a_full_page_of_signatures_says_where_the_next_begins() {
+    fn a_full_page_of_signatures_has_a_cursor() {
         let list = r#"[{"signature":"aaa","slot":1},{"signature":"bbb","slot":1}]"#;
         let page = |limit| {
-            let (made, told) = transform(signature_page(limit), list, 7).expect("a list");
-            (String::from_utf8(made).expect("text"), told)
+            let (body, headers) = transform(signature_page(limit), list, 7).expect("a list");
+            (String::from_utf8(body).expect("text"), headers)
         };
-        let wanted = |next: &str| format!(r#"{{"paginationKey":{next},"transactions":{list}}}"#);
-        assert_eq!(page(3), (wanted("null"), String::new()));
-        assert_eq!(page(2), (wanted(r#""bbb""#), "hydrant-cursor: bbb ".to_owned()));
+        let expected = |next: &str| format!(r#"{{"paginationKey":{next},"transactions":{list}}}"#);
+        assert_eq!(page(3), (expected("null"), String::new()));
+        assert_eq!(page(2), (expected(r#""bbb""#), "hydrant-cursor: bbb ".to_owned()));
     }
 }

@@ -11,13 +11,13 @@ use tempfile::TempDir;
 
 use crate::node::Node;
 
-/// What it says, if it succeeds as it should.
+/// Its output. An error if it does not succeed or fail as expected.
 fn bench(args: &[&str], succeeds: bool) -> Result<String> {
     let run = Command::new(env!("CARGO_BIN_EXE_hydrant")).arg("bench").args(args).output()?;
-    let said = [run.stdout, run.stderr].concat();
-    let said = String::from_utf8_lossy(&said).into_owned();
-    ensure!(run.status.success() == succeeds, "{args:?}: {said}");
-    Ok(said)
+    let output = [run.stdout, run.stderr].concat();
+    let output = String::from_utf8_lossy(&output).into_owned();
+    ensure!(run.status.success() == succeeds, "{args:?}: {output}");
+    Ok(output)
 }
 
 fn json(path: &Path) -> Result<Value> {
@@ -32,9 +32,9 @@ fn suites_are_measured_and_reported() -> Result<()> {
     let (report_text, page_text) = (report.display().to_string(), page.display().to_string());
     let short = ["--url", &node.rpc, "--runs", "2", "--warm-up", "0.05", "--duration", "0.2"];
     let files = ["--json", &report_text, "--html", &page_text];
-    // A node without token accounts has no input for some of them.
-    let said = bench(&[&short[..], &files].concat(), true)?;
-    ensure!(said.contains("token-accounts-by-delegate: left out"), "{said}");
+    // A node without token accounts has no inputs for some suites.
+    let output = bench(&[&short[..], &files].concat(), true)?;
+    ensure!(output.contains("token-accounts-by-delegate: skipped"), "{output}");
     let rows = json(&report)?["rows"].as_array().cloned().unwrap_or_default();
     for suite in ["account-info", "blocks", "slot", "supply", "version"] {
         let row = rows.iter().find(|row| row["name"] == suite);
@@ -44,8 +44,11 @@ fn suites_are_measured_and_reported() -> Result<()> {
     }
     ensure!(fs::read_to_string(&page)?.contains("<svg"), "no plot");
     let named = ["--suite", "token-accounts-by-delegate"];
-    let said = bench(&[&short[..], &named].concat(), false)?;
-    ensure!(said.contains("the endpoint has no delegate of token accounts to ask for"), "{said}");
+    let output = bench(&[&short[..], &named].concat(), false)?;
+    ensure!(
+        output.contains("the endpoint has no delegate of token accounts to ask for"),
+        "{output}"
+    );
     Ok(())
 }
 
@@ -59,7 +62,7 @@ fn a_generated_mix_is_replayed() -> Result<()> {
     bench(&[&generate[..], &["--rate", "400", "--duration", "0.5"]].concat(), true)?;
     let requests = fs::read_to_string(&log)?.lines().count() as u64;
     ensure!((100..300).contains(&requests), "{requests} requests");
-    // As a proxy has them, too: an answer to HEAD is its head.
+    // As with a proxy: the response to HEAD has only a head.
     let head = r#"{"at_ms": 1, "method": "HEAD", "path": "/v1/node"}"#;
     fs::write(&log, format!("{}{head}\n", fs::read_to_string(&log)?))?;
     // By its name, whichever of its addresses comes first.
@@ -88,19 +91,19 @@ fn rest_is_measured_together_with_the_process() -> Result<()> {
         ["rest-node", "rest-ledger", "rest-account", "rest-accounts-post", "rest-ready", "slot"]
     {
         let row = rows.iter().find(|row| row["name"] == suite).unwrap_or(&Value::Null);
-        // 200 a second for a fifth of one; on a machine that is busy, the last may come too late.
+        // 200 per second for a fifth of a second. On a busy machine the last ones may be late.
         let counts = |name: &str| row["counts"][name].as_u64().unwrap_or_default();
         let (right, late) = (counts("ok"), counts("unsent"));
         ensure!(right > 0 && right + late == 40, "{suite}: {}", row["counts"]);
         ensure!(row["peak_resident_bytes"].as_u64() > Some(1_000_000), "{suite}: {row}");
     }
-    let said = bench(&[&short[..], &["--suite", "rest-everything"]].concat(), false)?;
-    ensure!(said.contains("rest-program-accounts-post"), "{said}");
+    let output = bench(&[&short[..], &["--suite", "rest-everything"]].concat(), false)?;
+    ensure!(output.contains("rest-program-accounts-post"), "{output}");
     Ok(())
 }
 
 #[test]
-fn scans_are_answered_by_no_cache() -> Result<()> {
+fn no_cache_has_the_responses_of_scans() -> Result<()> {
     let node = Node::start(&[])?;
     let files = TempDir::new()?;
     let report = files.path().join("report.json").display().to_string();
@@ -108,11 +111,11 @@ fn scans_are_answered_by_no_cache() -> Result<()> {
     let scans = ["--suite", "slot", "--rate", "100", "--scans", "2", "--json", &report];
     let system = ["--program", "11111111111111111111111111111111"];
     let none = ["--program", "1nc1nerator11111111111111111111111111111111"];
-    let said = bench(&[&short[..], &scans, &none].concat(), false)?;
-    ensure!(said.contains("scans: the endpoint has no account of 1nc1nerator"), "{said}");
+    let output = bench(&[&short[..], &scans, &none].concat(), false)?;
+    ensure!(output.contains("scans: the endpoint has no account of 1nc1nerator"), "{output}");
     bench(&[&short[..], &scans, &system].concat(), true)?;
     let row = json(Path::new(&report))?["rows"][1].clone();
-    ensure!(row["name"] == "slot: scans beside it" && row["counts"]["errors"] == 0, "{row}");
+    ensure!(row["name"] == "slot: concurrent scans" && row["counts"]["errors"] == 0, "{row}");
     ensure!(row["counts"]["ok"].as_u64() > Some(0), "{row}");
     let endpoint = Endpoint::parse(&node.rpc)?;
     let metrics = endpoint.request("GET", "/metrics", None);

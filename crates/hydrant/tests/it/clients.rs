@@ -19,13 +19,13 @@ use crate::node::Node;
 
 const INSTALL_MAX: Duration = Duration::from_secs(600);
 const FLOW_MAX: Duration = Duration::from_secs(300);
-/// Short slots, so that what a flow does becomes final while it is still running. The flows deploy published
+/// Short slots, so that transactions are finalized while a flow is still running. The flows deploy published
 /// programs, which are of version 0 of the instruction set: the feature that refuses it is not active.
 pub(crate) const NODE_FLAGS: &[&str] =
     &["--slot-ms", "100", "--deactivate-feature", "B8JJXCy5amZyWG9r7EnUYLwzXSXTxG7GZ1qZ1qggo83g"];
 /// With all features: Anchor's flow deploys a program of version 3.
 const ANCHOR_FLAGS: &[&str] = &["--slot-ms", "100"];
-/// The minor version of Go 1 that `clients/go/go.mod` asks for: the one that Debian 12 has.
+/// The minor version of Go 1 that `clients/go/go.mod` requires: the one of Debian 12.
 const GO_MINOR_MIN: u32 = 19;
 
 #[test]
@@ -87,10 +87,10 @@ fn node_js_flow(client: &str, file: &str, node_flags: &[&str]) -> Result<()> {
 /// Ends a test that cannot run here. The reason is written past the capture of libtest: a passing test shows nothing.
 fn skip(test: &str, reason: &str) -> Result<()> {
     writeln!(io::stderr(), "test clients::{test} is skipped: {reason}")
-        .context("say what is skipped")
+        .context("report the skipped client")
 }
 
-/// Runs a flow against a node of its own, and fails with everything that it printed.
+/// Runs a flow against its own node. If it fails, the error has its output.
 fn run_flow(mut flow: Command, node_flags: &[&str]) -> Result<()> {
     let node = Node::start(node_flags)?;
     let elves = ProgramElves::find()?;
@@ -109,37 +109,38 @@ fn clients() -> PathBuf {
 fn install_node_js(folder: &Path) -> Result<()> {
     static INSTALLING: Mutex<()> = Mutex::new(());
     let _installing = INSTALLING.lock().unwrap_or_else(PoisonError::into_inner);
-    let (lock, stamp) =
+    let (lock, installed) =
         (folder.join("package-lock.json"), folder.join("node_modules/.installed-lock.json"));
-    if same_text(&lock, &stamp) {
+    if same_text(&lock, &installed) {
         return Ok(());
     }
     let mut install = Command::new("npm");
     install.args(["ci", "--ignore-scripts", "--no-audit", "--no-fund"]).current_dir(folder);
     run(install, INSTALL_MAX).context("npm ci")?;
-    fs::copy(lock, stamp).context("note what was installed")?;
+    fs::copy(lock, installed).context("record what was installed")?;
     Ok(())
 }
 
-/// The interpreter of a virtual environment that holds what requirements.txt says.
+/// The interpreter of a virtual environment with the packages of requirements.txt.
 fn install_python(folder: &Path, environment: &str) -> Result<PathBuf> {
-    let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join(environment);
-    let (python, stamp) = (place.join("bin/python"), place.join("installed-requirements.txt"));
+    let environment_dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(environment);
+    let (python, installed) =
+        (environment_dir.join("bin/python"), environment_dir.join("installed-requirements.txt"));
     let requirements = folder.join("requirements.txt");
-    if same_text(&requirements, &stamp) {
+    if same_text(&requirements, &installed) {
         return Ok(python);
     }
     let mut create = Command::new("python3");
-    create.args(["-m", "venv", "--clear"]).arg(&place);
+    create.args(["-m", "venv", "--clear"]).arg(&environment_dir);
     run(create, INSTALL_MAX).context("python3 -m venv")?;
     let mut install = Command::new(&python);
     install.args(["-m", "pip", "install", "--quiet", "--no-deps", "-r"]).arg(&requirements);
     run(install, INSTALL_MAX).context("pip install")?;
-    fs::copy(requirements, stamp).context("note what was installed")?;
+    fs::copy(requirements, installed).context("record what was installed")?;
     Ok(python)
 }
 
-/// The command of a Go that is new enough, if there is one.
+/// The command of a Go that is new enough, if it is installed.
 fn find_go() -> Result<Option<&'static str>> {
     for go in ["go", "/usr/local/go/bin/go"] {
         let output = match std::process::Command::new(go).arg("version").output() {
@@ -167,7 +168,7 @@ fn the_version_of_go_is_read() {
     assert_eq!(minor_of_go("gccgo (Debian 12.2.0-14) 12.2.0"), None);
 }
 
-/// The compiled flow. Go keeps modules and compiled packages in caches of its own.
+/// The compiled flow. Go stores modules and compiled packages in its own caches.
 fn install_go(go: &str) -> Result<PathBuf> {
     let flow = Path::new(env!("CARGO_TARGET_TMPDIR")).join("solana-go-flow");
     let mut install = Command::new(go);
@@ -176,7 +177,7 @@ fn install_go(go: &str) -> Result<PathBuf> {
         .arg(&flow)
         .arg(".")
         .current_dir(clients().join("go"))
-        // This Go and no newer one; no C compiler, and no flags from outside.
+        // Only this Go, no C compiler, and no flags from the environment.
         .env("GOTOOLCHAIN", "local")
         .env("CGO_ENABLED", "0")
         .env("GOFLAGS", "");
@@ -188,7 +189,7 @@ fn same_text(one: &Path, other: &Path) -> bool {
     matches!((fs::read(one), fs::read(other)), (Ok(one), Ok(other)) if one == other)
 }
 
-/// Runs `command` to its end; its failure is an error that holds what it printed.
+/// Runs `command` until it ends. If it fails, the error has its output.
 #[expect(clippy::print_stdout, reason = "a flow's steps belong into the output of its test")]
 fn run(mut command: Command, time_max: Duration) -> Result<()> {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
@@ -200,29 +201,29 @@ fn run(mut command: Command, time_max: Duration) -> Result<()> {
         let ended = tokio::time::timeout(time_max, child.wait_with_output()).await;
         Ok::<_, anyhow::Error>(ended.with_context(|| format!("not done after {time_max:?}"))??)
     })?;
-    let said = [output.stdout, output.stderr]
+    let text = [output.stdout, output.stderr]
         .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
         .concat();
-    println!("{said}");
+    println!("{text}");
     ensure!(
         output.status.success(),
-        "{:?} ended with {}:\n{said}",
+        "{:?} ended with {}:\n{text}",
         command.as_std().get_program(),
         output.status
     );
     Ok(())
 }
 
-/// Two small programs, as LiteSVM's package on crates.io carries them: one is upgraded to the other.
+/// Two small programs from LiteSVM's package on crates.io: one is upgraded to the other.
 pub(crate) struct ProgramElves {
     /// The associated token account program, 105 KB: creates accounts by calling other programs.
     pub(crate) first: PathBuf,
-    /// The memo program, 2 KB: logs what it is given.
+    /// The memo program, 2 KB: logs its input.
     pub(crate) upgrade: PathBuf,
 }
 
 impl ProgramElves {
-    /// Asks cargo where the package is: already there, since the node is built from it.
+    /// Finds the package with cargo. It is already there, because the node is built from it.
     pub(crate) fn find() -> Result<Self> {
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let output = std::process::Command::new(cargo)

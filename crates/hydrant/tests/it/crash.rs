@@ -1,9 +1,9 @@
 //! `kill -9` of a node with a ledger directory, at random moments under a load of transfers.
 //!
-//! Each transfer goes to an account of its own, so after a restart its status and its account tell of
-//! each other: what was answered as confirmed must be there, and of everything else either both or
-//! neither. What was executed before is not executed again. History is kept for so few slots that it is
-//! pruned under the same kills.
+//! Each transfer goes to its own account, so that after a restart its status and its account can be compared: a
+//! transfer that was reported as confirmed must have both, and any other both or neither. A transfer
+//! that was executed before is not executed again. So few slots of history are retained that it is pruned under the
+//! same kills.
 //! Rounds: 5, or as many as `HYDRANT_CRASH_ROUNDS` says.
 
 use std::collections::hash_map::RandomState;
@@ -37,7 +37,7 @@ const SLOT_MS: &str = "40";
 const SENDERS: usize = 2;
 /// About ten rounds. It is more than the window in which a transaction may be repeated.
 const HISTORY_SLOTS: &str = "500";
-/// Transfers sent before their statuses are asked for.
+/// Transfers that are sent before their statuses are requested.
 const BURST: usize = 24;
 /// A new account needs 890,880 lamports to exist.
 const LAMPORTS: u64 = 1_000_000;
@@ -48,7 +48,7 @@ struct Node {
     url: String,
 }
 
-/// A transfer, and what was said of it.
+/// A transfer, and its last reported status.
 struct SentTransfer {
     transaction: VersionedTransaction,
     to: Pubkey,
@@ -89,7 +89,7 @@ fn nothing_confirmed_is_lost_when_the_node_is_killed() -> Result<()> {
 
 /// Sends transfers to a node until it is killed at a random moment.
 fn load_until_killed(mut node: Node, payer: &Keypair) -> Result<Vec<SentTransfer>> {
-    let moment = Duration::from_millis(200 + RandomState::new().hash_one(()) % 1_500);
+    let delay = Duration::from_millis(200 + RandomState::new().hash_one(()) % 1_500);
     let (ended, end) = sync_channel(SENDERS);
     let url = node.url.clone();
     thread::scope(|scope| {
@@ -99,13 +99,13 @@ fn load_until_killed(mut node: Node, payer: &Keypair) -> Result<Vec<SentTransfer
                 scope.spawn(move || {
                     let mut sent = Vec::new();
                     let why = send_until_error(&url, payer, &mut sent);
-                    // Nobody waits any more if the node was killed.
+                    // If the node was killed, the receiver is gone.
                     let _ = ended.try_send(format!("{why:#}"));
                     sent
                 })
             })
             .collect();
-        let early = end.recv_timeout(moment);
+        let early = end.recv_timeout(delay);
         node.process.kill()?;
         node.process.wait()?;
         let mut all = Vec::new();
@@ -120,7 +120,7 @@ fn load_until_killed(mut node: Node, payer: &Keypair) -> Result<Vec<SentTransfer
     })
 }
 
-/// Sends transfers and asks what became of them, until the node does not answer. Returns why.
+/// Sends transfers and requests their statuses, until the node does not respond. Returns the error.
 fn send_until_error(url: &str, payer: &Keypair, sent: &mut Vec<SentTransfer>) -> anyhow::Error {
     let rpc = RpcClient::new_with_commitment(url.to_owned(), CONFIRMED);
     loop {
@@ -139,20 +139,20 @@ fn send_burst(rpc: &RpcClient, payer: &Keypair, sent: &mut Vec<SentTransfer>) ->
             Message::new_with_blockhash(&[instruction], Some(&payer.pubkey()), &blockhash);
         let message = VersionedMessage::Legacy(message);
         let transaction = VersionedTransaction::try_new(message, &[payer])?;
-        // Noted before it goes out: it may be executed though its answer never comes.
+        // Recorded before it is sent: it may be executed although its response never arrives.
         sent.push(SentTransfer { transaction: transaction.clone(), to, lamports, confirmed: None });
         rpc.send_transaction_with_config(&transaction, skip_preflight())?;
     }
     Ok(())
 }
 
-/// Notes which of the youngest transfers are confirmed, and holds their accounts to it at once.
+/// Records which of the latest transfers are confirmed, and checks their accounts at once.
 fn poll_statuses(rpc: &RpcClient, sent: &mut [SentTransfer]) -> Result<()> {
     let first = sent.len().saturating_sub(256);
-    let asked = &mut sent[first..];
-    let signatures: Vec<Signature> = asked.iter().map(SentTransfer::signature).collect();
+    let latest = &mut sent[first..];
+    let signatures: Vec<Signature> = latest.iter().map(SentTransfer::signature).collect();
     let statuses = rpc.get_signature_statuses(&signatures)?.value;
-    for (sent, status) in asked.iter_mut().zip(statuses) {
+    for (sent, status) in latest.iter_mut().zip(statuses) {
         let Some(status) = status else { continue };
         status.status.clone().with_context(|| format!("{} failed", sent.signature()))?;
         if status.satisfies_commitment(CommitmentConfig::confirmed()) && sent.confirmed.is_none() {
@@ -169,7 +169,7 @@ fn poll_statuses(rpc: &RpcClient, sent: &mut [SentTransfer]) -> Result<()> {
     Ok(())
 }
 
-/// Holds a node that was started again to what was said before it was killed.
+/// Compares a restarted node with what was reported before it was killed.
 fn check(node: &Node, sent: &[SentTransfer]) -> Result<()> {
     let rpc = RpcClient::new_with_commitment(node.url.clone(), CONFIRMED);
     for sent in sent.chunks(100) {
@@ -197,7 +197,7 @@ fn check(node: &Node, sent: &[SentTransfer]) -> Result<()> {
         .map_or(Ok(()), |sent| repeat(&rpc, sent))
 }
 
-/// Holds every account that was ever confirmed to what it was.
+/// Checks the balance of every account of a confirmed transfer.
 fn check_accounts(node: &Node, confirmed: &[(Pubkey, u64)]) -> Result<()> {
     let rpc = RpcClient::new_with_commitment(node.url.clone(), CONFIRMED);
     for confirmed in confirmed.chunks(100) {
@@ -235,11 +235,11 @@ impl SentTransfer {
 }
 
 impl Node {
-    /// Starts a node on the ledger in `files`, which the first start makes.
+    /// Starts a node on the ledger in `files`, which the first start creates.
     fn start(files: &Path, mint: &Pubkey) -> Result<Self> {
         let endpoints = files.join("endpoints.json");
         let log = files.join("log");
-        // The URL of a node that is gone must not be taken for the new one's.
+        // The URL of the killed node must not be mistaken for that of the new one.
         match fs::remove_file(&endpoints) {
             Err(err) if err.kind() != std::io::ErrorKind::NotFound => return Err(err.into()),
             _ => {}

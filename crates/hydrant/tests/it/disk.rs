@@ -1,4 +1,4 @@
-//! What a node says when its ledger cannot be written.
+//! The error of a node whose ledger cannot be written.
 
 use std::process::Command;
 
@@ -9,7 +9,7 @@ use tempfile::TempDir;
 fn a_limit_of_the_size_of_files_is_named_and_ends_the_start_with_1() -> Result<()> {
     let files = TempDir::new()?;
     let ledger = files.path().join("ledger");
-    // 1 MiB in dash, 2 MiB in bash: less than the storage engine lays out for its journal.
+    // 1 MiB in dash, 2 MiB in bash: less than the storage engine allocates for its journal.
     let output = Command::new("sh")
         .args(["-c", "ulimit -f 2048; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_hydrant"), "dev"])
         .args(["--rpc-port", "0", "--quiet", "--ledger"])
@@ -17,9 +17,9 @@ fn a_limit_of_the_size_of_files_is_named_and_ends_the_start_with_1() -> Result<(
         .env("HOME", files.path())
         .output()
         .context("run a node")?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{:?}: {said}", output.status);
-    assert!(said.contains("(ulimit -f)"), "{said}");
-    assert!(said.contains(&ledger.join("store").display().to_string()), "{said}");
+    let log = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{:?}: {log}", output.status);
+    assert!(log.contains("(ulimit -f)"), "{log}");
+    assert!(log.contains(&ledger.join("store").display().to_string()), "{log}");
     Ok(())
 }

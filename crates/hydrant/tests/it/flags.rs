@@ -16,7 +16,7 @@ use crate::clients::ProgramElves;
 use crate::node::Node;
 use crate::world::wait_until;
 
-/// An address nobody has the key of.
+/// An address whose key is unknown.
 fn address(n: u8) -> String {
     Pubkey::new_from_array([n; 32]).to_string()
 }
@@ -26,7 +26,7 @@ fn call(node: &Node, method: &'static str, params: &Value) -> Result<Value> {
     client.send(RpcRequest::Custom { method }, params.clone()).context(method)
 }
 
-/// An account as `solana account --output json` writes it.
+/// An account in the format of `solana account --output json`.
 fn account_file(dir: &Path, address: &str, lamports: u64) -> Result<PathBuf> {
     let path = dir.join(format!("{address}.json"));
     let account = json!({
@@ -49,10 +49,10 @@ fn lamports(node: &Node, address: &str) -> Result<Value> {
 }
 
 #[test]
-fn genesis_has_what_the_flags_give() -> Result<()> {
+fn genesis_has_what_the_flags_set() -> Result<()> {
     let files = TempDir::new()?;
-    let [somebody, another, program, upgradeable, mint] = [1, 2, 3, 4, 5].map(address);
-    let one = account_file(files.path(), &somebody, 2_000_000)?;
+    let [funded, another, program, upgradeable, mint] = [1, 2, 3, 4, 5].map(address);
+    let one = account_file(files.path(), &funded, 2_000_000)?;
     let dir = files.path().join("accounts");
     fs::create_dir(&dir)?;
     account_file(&dir, &another, 3_000_000)?;
@@ -60,7 +60,7 @@ fn genesis_has_what_the_flags_give() -> Result<()> {
     let text = |path: &Path| path.display().to_string();
     let node = Node::start(&[
         "--account",
-        &somebody,
+        &funded,
         &text(&one),
         "--account-dir",
         &text(&dir),
@@ -70,7 +70,7 @@ fn genesis_has_what_the_flags_give() -> Result<()> {
         "--upgradeable-program",
         &upgradeable,
         &text(&elf),
-        &somebody,
+        &funded,
         "--mint",
         &mint,
         "--faucet-sol",
@@ -82,11 +82,11 @@ fn genesis_has_what_the_flags_give() -> Result<()> {
         "--warp-slot",
         "1000",
     ])?;
-    assert_eq!(lamports(&node, &somebody)?, json!(2_000_000));
+    assert_eq!(lamports(&node, &funded)?, json!(2_000_000));
     assert_eq!(lamports(&node, &another)?, json!(3_000_000));
     assert_eq!(lamports(&node, &mint)?, json!(500_000_000_000_000_000_u64));
     let no_authority = Pubkey::default().to_string();
-    for (program, authority) in [(program, json!(no_authority)), (upgradeable, json!(somebody))] {
+    for (program, authority) in [(program, json!(no_authority)), (upgradeable, json!(funded))] {
         let info = call(
             &node,
             "getAccountInfo",
@@ -102,7 +102,7 @@ fn genesis_has_what_the_flags_give() -> Result<()> {
     assert_eq!(schedule["slotsPerEpoch"], json!(64));
     let slot = call(&node, "getSlot", &json!([{"commitment": "processed"}]))?;
     ensure!(slot.as_u64() >= Some(1_000), "slot {slot}");
-    let refused = call(&node, "requestAirdrop", &json!([somebody, 3_000_000_000_u64]));
+    let refused = call(&node, "requestAirdrop", &json!([funded, 3_000_000_000_u64]));
     let refused = format!("{:#}", refused.expect_err("more than the cap"));
     ensure!(refused.contains("--faucet-per-request-sol-cap"), "{refused}");
     Ok(())
@@ -118,13 +118,13 @@ fn a_ledger_directory_persists_until_reset() -> Result<()> {
     assert_eq!(hash(&Node::start(&flags)?)?, first);
     let reset = [&flags[..], &["--reset"]].concat();
     assert_ne!(hash(&Node::start(&reset)?)?, first);
-    // With it, and with a file of ours that a reset leaves, a new ledger is made all the same.
+    // A reset creates a new ledger, even next to a file of ours that it leaves.
     assert_ne!(hash(&Node::start(&reset)?)?, first);
     Ok(())
 }
 
 #[test]
-fn a_ledger_directory_has_a_log_with_what_scripts_look_for() -> Result<()> {
+fn a_ledger_directory_has_a_log_for_scripts() -> Result<()> {
     let files = TempDir::new()?;
     let dir = files.path().join("ledger");
     let node = Node::start(&["--ledger", &dir.display().to_string(), "--slot-ms", "0"])?;
@@ -139,7 +139,7 @@ fn a_ledger_directory_has_a_log_with_what_scripts_look_for() -> Result<()> {
     let feature_set = format!("feat:{},", version["feature-set"]);
     ensure!(text.contains(&feature_set), "{text}");
     drop(node);
-    // Written anew, not longer.
+    // Overwritten, not appended.
     let lines = text.lines().count();
     let _node = Node::start(&["--ledger", &dir.display().to_string(), "--slot-ms", "0"])?;
     assert_eq!(log()?.lines().count(), lines);
@@ -147,7 +147,7 @@ fn a_ledger_directory_has_a_log_with_what_scripts_look_for() -> Result<()> {
 }
 
 #[test]
-fn inflation_is_fixed_if_a_flag_says_so() -> Result<()> {
+fn inflation_is_fixed_by_a_flag() -> Result<()> {
     let node = Node::start(&["--inflation-fixed", "0.25"])?;
     let governor = call(&node, "getInflationGovernor", &json!([]))?;
     let expected = json!({"initial": 0.25, "terminal": 0.25, "taper": 1.0, "foundation": 0.0,
@@ -164,7 +164,7 @@ fn inflation_is_fixed_if_a_flag_says_so() -> Result<()> {
 }
 
 #[test]
-fn a_configuration_file_says_the_same_and_is_checked() -> Result<()> {
+fn a_configuration_file_is_read_and_checked() -> Result<()> {
     let files = TempDir::new()?;
     let path = files.path().join("hydrant.toml");
     let config = path.display().to_string();
@@ -173,15 +173,15 @@ fn a_configuration_file_says_the_same_and_is_checked() -> Result<()> {
         let run = Command::new(env!("CARGO_BIN_EXE_hydrant"))
             .args(["dev", "--config", &config, "--check"])
             .output()?;
-        let said = [run.stdout, run.stderr].concat();
-        Ok((run.status.success(), String::from_utf8_lossy(&said).into_owned()))
+        let output = [run.stdout, run.stderr].concat();
+        Ok((run.status.success(), String::from_utf8_lossy(&output).into_owned()))
     };
     let bad = check("slots-per-epoch = 64\nslot_ms = 5")?;
     ensure!(!bad.0 && bad.1.contains("unknown field `slot_ms`"), "{}", bad.1);
     let bad = check("[pubsub]\nping = 5")?;
     ensure!(!bad.0 && bad.1.contains("unknown field `ping`"), "{}", bad.1);
     let good = check("slots-per-epoch = 64\nslot-ms = 0\n[rpc]\nbatch_max = 1")?;
-    ensure!(good.0 && good.1.contains("settings are good"), "{}", good.1);
+    ensure!(good.0 && good.1.contains("settings are valid"), "{}", good.1);
 
     let node = Node::start(&["--config", &config])?;
     let schedule = call(&node, "getEpochSchedule", &json!([]))?;
@@ -190,18 +190,21 @@ fn a_configuration_file_says_the_same_and_is_checked() -> Result<()> {
 }
 
 #[test]
-fn a_port_that_is_taken_is_named() -> Result<()> {
+fn a_port_in_use_is_reported() -> Result<()> {
     let node = Node::start(&[])?;
     let port = node.rpc.rsplit(':').next().context("a port")?.to_owned();
     let run =
         Command::new(env!("CARGO_BIN_EXE_hydrant")).args(["dev", "--rpc-port", &port]).output()?;
-    let said = String::from_utf8_lossy(&run.stderr);
-    ensure!(!run.status.success() && said.contains(&port) && said.contains("--rpc-port"), "{said}");
+    let output = String::from_utf8_lossy(&run.stderr);
+    ensure!(
+        !run.status.success() && output.contains(&port) && output.contains("--rpc-port"),
+        "{output}"
+    );
     Ok(())
 }
 
 #[test]
-fn an_index_is_off_or_leaves_a_key_out() -> Result<()> {
+fn an_index_is_off_or_excludes_a_key() -> Result<()> {
     let system = address(0);
     let vote = "Vote111111111111111111111111111111111111111";
     let accounts = |node: &Node, program: &str| {
@@ -211,7 +214,7 @@ fn an_index_is_off_or_leaves_a_key_out() -> Result<()> {
     let flags = ["--account-index", "spl-token-mint", "--account-index", "program-id"];
     let out = ["--account-index-exclude-key", system.as_str()];
     let node = Node::start(&[&flags[..], &out].concat())?;
-    let refused = format!("{:#}", accounts(&node, &system).expect_err("it is left out"));
+    let refused = format!("{:#}", accounts(&node, &system).expect_err("it is excluded"));
     ensure!(refused.contains("-32010") && refused.contains(&system), "{refused}");
     assert_eq!(accounts(&node, vote)?.as_array().map(Vec::len), Some(1));
 
@@ -220,25 +223,25 @@ fn an_index_is_off_or_leaves_a_key_out() -> Result<()> {
     assert_eq!(accounts(&node, vote)?.as_array().map(Vec::len), Some(1));
     let validators = call(&node, "getVoteAccounts", &json!([{"commitment": "processed"}]))?;
     let count = |which: &str| validators[which].as_array().map_or(0, Vec::len);
-    assert_eq!(count("current") + count("delinquent"), 1, "which it is, is a matter of time");
+    assert_eq!(count("current") + count("delinquent"), 1, "one of them, depending on the time");
     Ok(())
 }
 
 #[test]
 fn memory_use_is_logged_at_start_and_on_request() -> Result<()> {
     let node = Node::start(&[])?;
-    let told = |times: usize| {
+    let wait_for_lines = |times: usize| {
         wait_until("a line of memory", Duration::from_secs(30), || {
             let log = node.log_end();
             Ok((log.matches("memory: addresses ").count() >= times).then_some(log))
         })
     };
-    let log = told(1)?;
+    let log = wait_for_lines(1)?;
     for part in ["indices ", "packed and ", "ranks ", "history ", "resident_bytes="] {
         ensure!(log.contains(part), "{part:?} is not in\n{log}");
     }
     let kill = Command::new("kill").args(["-USR1", &node.pid()?]).status()?;
     ensure!(kill.success(), "{kill}");
-    told(2)?;
+    wait_for_lines(2)?;
     Ok(())
 }

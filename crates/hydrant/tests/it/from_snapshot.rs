@@ -14,11 +14,11 @@ use crate::node::Node;
 const HASH: &str = "6uxVmS2tqh65Uj9mVAmmD9WB9L3gLsG7JZc5SAfyibDj";
 const TOKEN_ACCOUNTS_AND_MINTS: &str = "60,051";
 
-/// The sample is not in the repository: `shared` stands beside the clone.
+/// The sample is not in the repository: `shared` is next to the clone.
 fn sample() -> Result<PathBuf> {
     let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
     let path = root.join(format!("../shared/data/snapshots/snapshot-100-{HASH}.tar.zst"));
-    ensure!(path.is_file(), "{}: the shared data belongs beside the repository", path.display());
+    ensure!(path.is_file(), "{}: the shared data must be next to the repository", path.display());
     Ok(path)
 }
 
@@ -47,24 +47,24 @@ fn a_node_resumes_from_a_snapshot() -> Result<()> {
 }
 
 #[test]
-fn inspect_says_what_is_in_the_sample() -> Result<()> {
+fn inspect_summarizes_the_sample() -> Result<()> {
     let output = hydrant(&["inspect", &sample()?.to_string_lossy()])?;
     let text = String::from_utf8(output.stdout)?;
     ensure!(output.status.success());
     let words: Vec<&str> = text.split_whitespace().collect();
     let text = words.join(" ");
-    let said = [
-        "100 on 99, block height 100",
+    let parts = [
+        "100, parent 99, block height 100",
         HASH,
         TOKEN_ACCOUNTS_AND_MINTS,
         "60378",
         "spl-token-owner 60,000",
         "spl-token-delegate 0 0 B",
         "Accounts, packed",
-        "Together",
+        "Total",
     ];
-    for said in said {
-        ensure!(text.contains(said), "{said:?} is not in\n{text}");
+    for part in parts {
+        ensure!(text.contains(part), "{part:?} is not in\n{text}");
     }
     let log = String::from_utf8(output.stderr)?;
     ensure!(log.contains("60,378 accounts"), "{log}");
@@ -72,7 +72,7 @@ fn inspect_says_what_is_in_the_sample() -> Result<()> {
 }
 
 #[test]
-fn what_is_no_snapshot_is_refused_and_costs_no_ledger() -> Result<()> {
+fn an_invalid_snapshot_is_refused_and_does_not_reset_the_ledger() -> Result<()> {
     let files = tempfile::tempdir()?;
     let (cut, ledger) = (files.path().join("cut.tar.zst"), files.path().join("ledger"));
     let bytes = std::fs::read(sample()?)?;
@@ -83,7 +83,7 @@ fn what_is_no_snapshot_is_refused_and_costs_no_ledger() -> Result<()> {
 
     let refused = hydrant(&from_cut)?;
     let log = String::from_utf8(refused.stderr)?;
-    ensure!(refused.status.code() == Some(1) && log.contains("holds a ledger already"), "{log}");
+    ensure!(refused.status.code() == Some(1) && log.contains("contains a ledger already"), "{log}");
 
     let refused = hydrant(&[&from_cut[..], &["--reset"]].concat())?;
     let log = String::from_utf8(refused.stderr)?;

@@ -1,4 +1,4 @@
-//! What a user gives a new ledger, and what is refused: `--check` and a start say the same.
+//! Inputs of a new ledger, valid and refused: `--check` and a start report the same errors.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use crate::node::Node;
 
 const OWNER: &str = "Sysvar1111111111111111111111111111111111111";
 
-/// The sysvars whose accounts a ledger keeps.
+/// The sysvars whose accounts a ledger stores.
 const SYSVARS: [&str; 10] = [
     "SysvarC1ock11111111111111111111111111111111",
     "SysvarEpochRewards1111111111111111111111111",
@@ -36,25 +36,25 @@ fn account_file(dir: &Path, address: &str, data: &str) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// The exit code of `hydrant dev` with these flags, and all that it said.
+/// The exit code and the output of `hydrant dev` with these flags.
 fn dev(flags: &[&str]) -> Result<(Option<i32>, String)> {
     let run = Command::new(env!("CARGO_BIN_EXE_hydrant"))
         .args(["dev", "--rpc-port", "0", "--quiet"])
         .args(flags)
         .env("HOME", "/nonexistent")
         .output()?;
-    let said = [run.stdout, run.stderr].concat();
-    Ok((run.status.code(), String::from_utf8_lossy(&said).into_owned()))
+    let output = [run.stdout, run.stderr].concat();
+    Ok((run.status.code(), String::from_utf8_lossy(&output).into_owned()))
 }
 
-/// Refused with 1 and a text that has all of `parts`, by a start and by `--check`.
+/// Checks that a start and `--check` exit with 1 and an output that has all of `parts`.
 fn refused(flags: &[&str], parts: &[&str]) -> Result<()> {
     for flags in [flags.to_vec(), [flags, &["--check"]].concat()] {
-        let (code, said) = dev(&flags)?;
-        ensure!(code == Some(1), "{flags:?} ended with {code:?}: {said}");
-        ensure!(!said.contains("panicked"), "{flags:?}: {said}");
+        let (code, output) = dev(&flags)?;
+        ensure!(code == Some(1), "{flags:?} ended with {code:?}: {output}");
+        ensure!(!output.contains("panicked"), "{flags:?}: {output}");
         for part in parts {
-            ensure!(said.contains(part), "{flags:?}: {part:?} is not in {said}");
+            ensure!(output.contains(part), "{flags:?}: {part:?} is not in {output}");
         }
     }
     Ok(())
@@ -120,7 +120,7 @@ fn accounts_that_programs_would_not_expect_leave_the_node_running() -> Result<()
 }
 
 #[test]
-fn a_bad_file_of_a_directory_costs_no_ledger() -> Result<()> {
+fn an_invalid_file_of_a_directory_does_not_reset_the_ledger() -> Result<()> {
     let files = TempDir::new()?;
     let (ledger, accounts) = (files.path().join("ledger"), files.path().join("accounts"));
     fs::create_dir(&accounts)?;
@@ -131,14 +131,14 @@ fn a_bad_file_of_a_directory_costs_no_ledger() -> Result<()> {
     let first = hash(&Node::start(&["--ledger", &ledger])?)?;
     fs::write(accounts.join("a.json"), "{}")?;
     let accounts = accounts.display().to_string();
-    let (code, said) = dev(&["--ledger", &ledger, "--reset", "--account-dir", &accounts])?;
-    ensure!(code == Some(1) && said.contains("a.json"), "{code:?}: {said}");
-    ensure!(hash(&Node::start(&["--ledger", &ledger])?)? == first, "the ledger is another one");
+    let (code, output) = dev(&["--ledger", &ledger, "--reset", "--account-dir", &accounts])?;
+    ensure!(code == Some(1) && output.contains("a.json"), "{code:?}: {output}");
+    ensure!(hash(&Node::start(&["--ledger", &ledger])?)? == first, "the ledger was reset");
     Ok(())
 }
 
 #[test]
-fn flags_of_test_validator_are_taken_with_a_line_or_refused_with_another_way() -> Result<()> {
+fn flags_of_test_validator_are_ignored_with_a_line_or_refused_with_an_alternative() -> Result<()> {
     let ignored = [
         "--rpc-pubsub-enable-vote-subscription",
         "--rpc-pubsub-enable-block-subscription",
@@ -159,7 +159,7 @@ fn flags_of_test_validator_are_taken_with_a_line_or_refused_with_another_way() -
         ensure!(log.contains(&format!("{flag} is ignored: ")), "{flag} is not in {log}");
     }
     let cloned = ["--url", "devnet", "--clone", "TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA"];
-    refused(&cloned, &["--clone: ", "give it with --account"])?;
+    refused(&cloned, &["--clone: ", "load it with --account"])?;
     let plugin = ["--geyser-plugin-config", "plugin.json"];
     refused(&plugin, &["--geyser-plugin-config: ", "WebSocket subscriptions"])
 }

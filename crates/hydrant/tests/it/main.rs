@@ -1,7 +1,7 @@
-//! The binary, from outside: real `hydrant dev` processes, judged by clients that do not know of them.
+//! The binary, from outside: real `hydrant dev` processes, tested with unmodified clients.
 //!
-//! One program links once. What each test needs of a node is in `node.rs`, of a ledger in `world.rs`.
-//! Bounds: a node has 30 s to answer, a step of a flow 60 s. Ports are always free ones.
+//! One test binary, which links once. Helpers for a node are in `node.rs`, for a ledger in `world.rs`.
+//! Bounds: a node has 30 s to respond, a step of a flow 60 s. Ports are always free ones.
 
 mod bench;
 mod clients;

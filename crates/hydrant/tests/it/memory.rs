@@ -1,4 +1,4 @@
-//! What a node holds, by part, against what the system says that it has.
+//! The node's memory by part, compared with its resident memory.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -26,7 +26,7 @@ fn write_accounts(dir: &Path) -> Result<()> {
     let address = |kind: u8, n: u32| {
         let mut bytes = [kind; 32];
         bytes[..4].copy_from_slice(&n.to_le_bytes());
-        // As scattered as keys are.
+        // Scattered, like real keys.
         bytes[4..8].copy_from_slice(&n.wrapping_mul(2_654_435_761).to_be_bytes());
         Pubkey::new_from_array(bytes)
     };
@@ -65,21 +65,21 @@ fn memory(node: &Node) -> Result<(Parts, f64, f64)> {
     Ok((parts, sum, value(resident.context("a resident size")?)?))
 }
 
-/// Bytes that no part names, of a node that has stood for some slots.
+/// Bytes that no part accounts for, of a node that has run for some slots.
 fn unnamed(node: &Node) -> Result<(f64, String)> {
     let world = World::new(node);
     let slot = world.rpc.get_slot()?;
     world.slot_after(slot + 20)?;
     let (parts, sum, resident) = memory(node)?;
     let text = format!("resident {:.1} MiB, named {:.1} MiB: {parts:?}", resident / MIB, sum / MIB);
-    ensure!((resident - sum).abs() <= 0.15 * resident, "a seventh is not explained: {text}");
+    ensure!((resident - sum).abs() <= 0.15 * resident, "more than 15 % is unaccounted for: {text}");
     let start = parts.iter().find(|(part, _)| part == "start").context("the part of the start")?;
     Ok((resident - sum + start.1, text))
 }
 
 #[test]
-fn what_is_resident_is_named_and_a_directory_of_accounts_leaves_its_accounts_and_nothing_else()
--> Result<()> {
+fn resident_memory_is_accounted_for_and_an_account_directory_leaves_only_its_accounts() -> Result<()>
+{
     let files = TempDir::new()?;
     write_accounts(files.path())?;
     let flags = ["--slot-ms", "50"];
@@ -87,7 +87,7 @@ fn what_is_resident_is_named_and_a_directory_of_accounts_leaves_its_accounts_and
     let dir = files.path().display().to_string();
     let node = Node::start(&[&flags[..], &["--account-dir", &dir]].concat())?;
     let (with, text_with) = unnamed(&node)?;
-    // Held once more, 20,000 accounts would be 20 MiB: as a list, and in the VM.
+    // A second copy of 20,000 accounts, as a list and in the VM, would be 20 MiB.
     ensure!(with - without < 8.0 * MIB, "without accounts {text}\nwith them {text_with}");
     Ok(())
 }
@@ -105,7 +105,7 @@ fn blocks_are_retained_for_resuming_clients_only_if_there_are_any() -> Result<()
     world.slot_after(slot + 60)?;
     let alone = resume()?;
     // Eight blocks of each commitment, of 160 KB each, and each counted once.
-    ensure!(alone < 5.0 * MIB, "{alone} bytes are kept for nobody");
+    ensure!(alone < 5.0 * MIB, "{alone} bytes are in use without a client");
     Ok(())
 }
 
@@ -117,7 +117,7 @@ fn open_connection(address: &str, bytes: &[u8]) -> Result<TcpStream> {
     Ok(stream)
 }
 
-/// A WebSocket with a message that has begun and does not end.
+/// A WebSocket with an unfinished message.
 fn open_unfinished_message(address: &str, bytes: usize) -> Result<TcpStream> {
     let upgrade = "GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
                    Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
@@ -151,7 +151,7 @@ fn memory_of_open_connections_is_reported_and_released() -> Result<()> {
     const WAITERS: usize = 100;
     let files = TempDir::new()?;
     let config = files.path().join("hydrant.toml");
-    // Nothing of it ends while it is measured, however slow the machine is.
+    // No timeout ends before the measurement, however slow the machine is.
     fs::write(
         &config,
         "[rpc]\nbody_timeout_ms = 600000\nheader_timeout_ms = 600000\nwrite_timeout_ms = 600000\n\
@@ -206,8 +206,10 @@ fn memory_of_open_connections_is_reported_and_released() -> Result<()> {
         let (parts, named, resident) = memory(&node)?;
         Ok::<_, anyhow::Error>((parts, named - before, resident - resident_before))
     };
-    wait_until("what is held, named", WAIT_TIMEOUT, || Ok((grown()?.1 >= least).then_some(())))
-        .with_context(|| format!("{:?}", grown()))?;
+    wait_until("the memory in use, by name", WAIT_TIMEOUT, || {
+        Ok((grown()?.1 >= least).then_some(()))
+    })
+    .with_context(|| format!("{:?}", grown()))?;
     let (parts, named, resident) = grown()?;
     ensure!(
         resident <= 1.15 * named,
@@ -216,7 +218,7 @@ fn memory_of_open_connections_is_reported_and_released() -> Result<()> {
         named / MIB
     );
     drop(open);
-    wait_until("what was held, given back", WAIT_TIMEOUT, || {
+    wait_until("the memory to be released", WAIT_TIMEOUT, || {
         Ok((grown()?.1 < 0.2 * least).then_some(()))
     })
     .with_context(|| format!("{:?}", grown()))

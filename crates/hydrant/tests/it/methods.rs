@@ -1,7 +1,7 @@
 //! Every method and every subscription through the real binary: `method_<name>`, `subscription_<name>`.
 //!
-//! Requests are written by hand and answers read as JSON, so nothing but the wire is between. One node
-//! serves all of these tests; `stage.rs` says what has happened on its ledger before the first of them.
+//! Requests are written by hand and responses read as JSON, so the tests see exactly what is sent. One node serves all
+//! of these tests. `stage.rs` describes what happened on its ledger before the first one.
 //! Not here: refusals (crates/rpc has a table of malformed requests), and whole flows (`clients.rs`).
 #![expect(non_snake_case, reason = "a test is named after its method as clients call it")]
 
@@ -70,7 +70,7 @@ const METHODS: [&str; 53] = [
     "sendTransaction",
     "simulateTransaction",
 ];
-/// What Agave does not have.
+/// The methods that Agave does not have.
 const EXTENSIONS: [&str; 3] =
     ["getProgramAccountsV2", "getTokenAccountsByMint", "getTokenAccountsByOwnerV2"];
 const SUBSCRIPTIONS: [&str; 9] = [
@@ -97,10 +97,11 @@ fn every_method_and_subscription_has_its_test() {
         include_str!("methods/transactions.rs"),
     ]
     .concat();
-    let wanted = METHODS.iter().chain(&EXTENSIONS).map(|name| format!("fn method_{name}()"));
-    let wanted = wanted.chain(SUBSCRIPTIONS.iter().map(|name| format!("fn subscription_{name}()")));
+    let expected = METHODS.iter().chain(&EXTENSIONS).map(|name| format!("fn method_{name}()"));
+    let expected =
+        expected.chain(SUBSCRIPTIONS.iter().map(|name| format!("fn subscription_{name}()")));
     let missing: Vec<_> =
-        wanted.filter(|test| sources.matches(test.as_str()).count() != 1).collect();
+        expected.filter(|test| sources.matches(test.as_str()).count() != 1).collect();
     assert!(missing.is_empty(), "not exactly one test for each of {missing:?}");
 }
 

@@ -1,8 +1,8 @@
 //! A node for a test: a real `hydrant dev` on free ports, gone with the test, its log shown on failure.
 //!
-//! A shell stands between: it ends the node when its standard input closes. So a node that sits in a
+//! A shell is in between: it ends the node when its standard input closes. So a node that sits in a
 //! `static`, or whose test was killed, goes too.
-//! Bounds: 30 s from start to the first answer.
+//! Bounds: 30 s from start to the first response.
 
 use std::fs::{self, File};
 use std::io;
@@ -35,7 +35,7 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    /// A node with `flags` besides those which free ports and a quiet terminal need; answers already.
+    /// A ready node with `flags`, in addition to those for free ports and a quiet terminal.
     pub(crate) fn start(flags: &[&str]) -> Result<Self> {
         let files = TempDir::new().context("a directory for the node's files")?;
         let (log, endpoints) = (files.path().join("log"), files.path().join("endpoints.json"));
@@ -55,7 +55,7 @@ impl Node {
             .arg("--endpoints-file")
             .arg(&endpoints)
             .args(flags)
-            // No default keypair of whoever runs the tests gets into genesis.
+            // The default keypair of the user who runs the tests must not get into genesis.
             .env("HOME", files.path())
             .stdin(Stdio::piped())
             .stdout(output.try_clone().context("share the node's log")?)
@@ -96,12 +96,12 @@ impl Node {
         children.split_whitespace().find(is_node).map(str::to_owned).context("no such process")
     }
 
-    /// All that the node wrote so far.
+    /// The node's log so far.
     pub(crate) fn log(&self) -> String {
         fs::read_to_string(&self.log).unwrap_or_else(|err| format!("no log: {err}"))
     }
 
-    /// The last lines of what the node wrote.
+    /// The last lines of the node's log.
     pub(crate) fn log_end(&self) -> String {
         let text = self.log();
         let lines: Vec<&str> = text.lines().collect();
@@ -115,7 +115,7 @@ impl Node {
 }
 
 impl Drop for Node {
-    #[expect(clippy::print_stderr, reason = "a failing test shows what its node said")]
+    #[expect(clippy::print_stderr, reason = "a failing test shows its node's log")]
     fn drop(&mut self) {
         if std::thread::panicking() {
             eprintln!("the node's log ends:\n{}", self.log_end());

@@ -1,4 +1,4 @@
-//! What those who watch a node see: its figures, whole, and its log as JSON.
+//! Observability: all metrics, and the log as JSON.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -29,7 +29,7 @@ pub(crate) fn metrics(node: &Node) -> Result<String> {
 #[test]
 fn every_part_has_metrics_and_the_log_is_json() -> Result<()> {
     let node = Node::start(&["--log-format", "json", "--slow-request-ms", "1"])?;
-    // Each compresses another part of a program of 130 KB, so all of them take more than a millisecond anywhere.
+    // Each compresses another part of a program of 130 KB, so that together they take more than a millisecond.
     let call = |offset: usize| {
         let slice = json!({ "offset": offset, "length": 100_000 });
         let config = json!({ "encoding": "base64+zstd", "dataSlice": slice });
@@ -45,9 +45,9 @@ fn every_part_has_metrics_and_the_log_is_json() -> Result<()> {
     let response = exchange(&node, &request)?;
     ensure!(response.starts_with("HTTP/1.1 200"), "{response}");
     ensure!(response.contains("x-request-id: slow-1\r\n"), "{response}");
-    let figures = metrics(&node)?;
-    for figure in [
-        "hydrant_requests_total{method=\"getAccountInfo\",class=\"medium\",transport=\"http\"} 100\n",
+    let metrics = metrics(&node)?;
+    for metric in [
+        "hydrant_requests_total{method=\"getAccountInfo\",path=\"pool\",class=\"medium\",transport=\"http\"} 100\n",
         "hydrant_slow_requests_total 1\n",
         "hydrant_websocket_connections 0\n",
         "hydrant_notifications_sent_total 0\n",
@@ -58,16 +58,16 @@ fn every_part_has_metrics_and_the_log_is_json() -> Result<()> {
         "hydrant_ready 1\n",
         "process_resident_memory_bytes ",
     ] {
-        ensure!(figures.contains(figure), "{figure} is not in {figures}");
+        ensure!(metrics.contains(metric), "{metric} is not in {metrics}");
     }
     let docs = include_str!("../../../../docs/operations.md");
-    for family in figures.lines().filter_map(|line| line.strip_prefix("# TYPE ")) {
+    for family in metrics.lines().filter_map(|line| line.strip_prefix("# TYPE ")) {
         let name = family.split(' ').next().unwrap_or_default();
         ensure!(docs.contains(&format!("`{name}`")), "{name} is not in docs/operations.md");
     }
     let slow = wait_until("the line of the slow request", Duration::from_secs(30), || {
         let log = node.log();
-        // The last may be half written.
+        // The last line may be incomplete.
         let whole = log.rsplit_once('\n').map(|(whole, _)| whole).unwrap_or_default();
         let lines =
             whole.lines().map(|line| serde_json::from_str::<Value>(line).context(line.to_owned()));

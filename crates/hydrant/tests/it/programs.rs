@@ -1,5 +1,5 @@
-//! Programs and features on a real node: what a client learns of a program that is not there, what a transaction
-//! loads, and what the flags refuse. The transactions in base64 are those of the review that found the differences.
+//! Programs and features on a real node: errors of a missing program, the accounts that a transaction loads, and
+//! flags that are refused. The transactions in base64 are those of the review that found the differences.
 
 use std::fs;
 use std::process::Command;
@@ -34,12 +34,12 @@ fn simulate(rpc: &RpcClient, transaction: &str) -> Result<Value> {
         "commitment": "confirmed",
     });
     let request = RpcRequest::Custom { method: "simulateTransaction" };
-    let answer: Value = rpc.send(request, json!([transaction, config]))?;
-    Ok(answer["value"].clone())
+    let result: Value = rpc.send(request, json!([transaction, config]))?;
+    Ok(result["value"].clone())
 }
 
 #[test]
-fn a_client_learns_that_a_program_is_not_there_and_what_was_loaded() -> Result<()> {
+fn a_missing_program_and_the_loaded_size_are_reported() -> Result<()> {
     let node = Node::start(&["--slot-ms", "100"])?;
     let world = World { payer: Keypair::new_from_array([1; 32]), ..World::new(&node) };
     world.airdrop(&world.payer.pubkey(), 1)?;
@@ -75,7 +75,7 @@ fn a_client_learns_that_a_program_is_not_there_and_what_was_loaded() -> Result<(
     Ok(())
 }
 
-/// What `hydrant dev` prints, and whether it succeeds.
+/// Whether `hydrant dev` succeeds, and its output.
 fn run_dev(args: &[&str]) -> Result<(bool, String)> {
     let run = Command::new(env!("CARGO_BIN_EXE_hydrant")).arg("dev").args(args).output()?;
     let text = [run.stdout, run.stderr].concat();
@@ -97,7 +97,7 @@ fn a_check_refuses_an_elf_with_an_unknown_symbol() -> Result<()> {
         run_dev(&["--check", "--bpf-program", &address, &path.to_string_lossy()])
     };
     let (is_good, text) = checked(&good)?;
-    ensure!(is_good && text.contains("settings are good"), "{text}");
+    ensure!(is_good && text.contains("settings are valid"), "{text}");
     let (is_good, text) = checked(&bad)?;
     ensure!(!is_good && text.contains("sol_bogusubkey"), "{text}");
     ensure!(text.contains(&address), "{text}");

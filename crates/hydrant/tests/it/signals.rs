@@ -1,4 +1,4 @@
-//! What signals do to a real node: which end it, how, and which do not.
+//! Signals to a real node: those that end it cleanly, and those that it ignores.
 
 use std::fs;
 use std::path::Path;
@@ -23,7 +23,7 @@ impl Plain {
     /// Starts `program`, which is hydrant or runs it, with a ledger in `dir` whose block stays open.
     fn start(program: &[&str], dir: &Path) -> Result<Self> {
         let endpoints = dir.join("endpoints.json");
-        let _ = fs::remove_file(&endpoints); // of the node before, if there was one
+        let _ = fs::remove_file(&endpoints); // of the previous node, if any
         let mut child = Command::new(program[0])
             .args(&program[1..])
             .args(["dev", "--rpc-port", "0", "--quiet", "--slot-ms", "3600000", "--ledger"])
@@ -61,7 +61,7 @@ impl Plain {
 
 impl Drop for Plain {
     fn drop(&mut self) {
-        // One that has ended already takes no signal.
+        // A process that has ended already gets no signal.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -72,25 +72,25 @@ const HYDRANT: &str = env!("CARGO_BIN_EXE_hydrant");
 #[test]
 fn each_signal_that_ends_the_node_completes_the_open_block_first() -> Result<()> {
     let files = TempDir::new()?;
-    let somebody = Pubkey::new_from_array([9; 32]);
+    let recipient = Pubkey::new_from_array([9; 32]);
     let mut sol = 0;
     // The tests may themselves run with SIGHUP ignored, which a child inherits.
     let with_hangup = ["env", "--default-signal=HUP", HYDRANT];
     for name in ["TERM", "INT", "QUIT", "HUP"] {
         let mut node = Plain::start(&with_hangup, files.path())?;
-        let before = node.rpc.get_balance(&somebody)?;
+        let before = node.rpc.get_balance(&recipient)?;
         ensure!(before == sol * LAMPORTS_PER_SOL, "{before} lamports before SIG{name}");
         sol += 1;
-        node.rpc.request_airdrop(&somebody, LAMPORTS_PER_SOL)?;
+        node.rpc.request_airdrop(&recipient, LAMPORTS_PER_SOL)?;
         wait_until("the airdrop, processed", WAIT_TIMEOUT, || {
-            Ok((node.rpc.get_balance(&somebody)? == sol * LAMPORTS_PER_SOL).then_some(()))
+            Ok((node.rpc.get_balance(&recipient)? == sol * LAMPORTS_PER_SOL).then_some(()))
         })?;
         node.signal(name)?;
         let status = node.end()?;
         ensure!(status.code() == Some(0), "SIG{name}: {status}");
     }
     let node = Plain::start(&[HYDRANT], files.path())?;
-    ensure!(node.rpc.get_balance(&somebody)? == sol * LAMPORTS_PER_SOL, "the last one is lost");
+    ensure!(node.rpc.get_balance(&recipient)? == sol * LAMPORTS_PER_SOL, "the last one is lost");
     Ok(())
 }
 
@@ -98,7 +98,7 @@ fn each_signal_that_ends_the_node_completes_the_open_block_first() -> Result<()>
 fn signals_that_are_ignored_leave_the_node_running() -> Result<()> {
     let files = TempDir::new()?;
     let mut node = Plain::start(&["nohup", HYDRANT], files.path())?;
-    // What the system does with a signal is decided there, before the node could notice it.
+    // The masks show what the system does with a signal before the node could notice it.
     let status = fs::read_to_string(format!("/proc/{}/status", node.child.id()))?;
     let mask = |name: &str| {
         let mask = status.lines().find_map(|line| line.strip_prefix(name));

@@ -33,7 +33,7 @@ impl Socket {
         Ok(Self { runtime, client: Box::leak(Box::new(client)) })
     }
 
-    /// Subscribes, and returns once the node has answered.
+    /// Subscribes, and returns when the node has responded.
     pub(crate) fn listen<T, F>(
         &self,
         subscribe: impl FnOnce(&'static PubsubClient) -> F,
@@ -87,9 +87,9 @@ impl<T: std::fmt::Debug> Inbox<T> {
         bail!("{INBOX_ITEMS_MAX} notifications and none of them the right one")
     }
 
-    /// The first notification that `wanted` accepts; those before it are dropped.
-    pub(crate) fn find(&self, wanted: impl FnMut(&T) -> bool) -> Result<T> {
-        // `through` never gives an empty list.
-        Ok(self.through(wanted)?.pop().expect("a list that ends with what was found"))
+    /// The first notification that `is_match` accepts; those before it are dropped.
+    pub(crate) fn find(&self, is_match: impl FnMut(&T) -> bool) -> Result<T> {
+        // `through` never returns an empty list.
+        Ok(self.through(is_match)?.pop().expect("a list that ends with what was found"))
     }
 }

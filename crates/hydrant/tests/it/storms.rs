@@ -1,8 +1,8 @@
-//! Clients that come in storms, vanish, or are more than the system has descriptors for: a real node
-//! before, meanwhile and after, seen from outside.
+//! Storms of clients that connect and vanish, or that are more than the available file descriptors: a real node
+//! before, during and after them, seen from outside.
 //!
-//! Bounds: memory after four storms is at most what the first needed while it was there, and a tenth. The
-//! allocator keeps some of that for the next one; what a storm left behind would add up.
+//! Bounds: memory after four storms is at most 110 % of that during the first. The allocator reuses some of it for
+//! the next storm, but a leak would add up.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -11,13 +11,13 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use testkit::scenario::{Client, Node, ScrapedMetrics, Storm};
 
-/// A slot of the node in the storm.
+/// The length of a slot.
 const SLOT: Duration = Duration::from_millis(400);
 /// Clients of a storm.
 const CLIENTS: u32 = 5_000;
-/// Storms, one after the other.
+/// Number of storms, one after the other.
 const STORMS: usize = 4;
-/// Nothing of any client.
+/// The metrics of a node without clients.
 const IDLE_METRICS: [(&str, f64); 5] = [
     ("hydrant_websocket_connections", 0.0),
     ("hydrant_subscriptions", 0.0),
@@ -30,22 +30,22 @@ fn program() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_hydrant"))
 }
 
-#[expect(clippy::disallowed_methods, reason = "a storm says how long it took")]
+#[expect(clippy::disallowed_methods, reason = "a storm reports its duration")]
 fn now() -> Instant {
     Instant::now()
 }
 
-/// As many clients as this process may have sockets for.
+/// The number of clients for which this process may have sockets.
 fn clients() -> u32 {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
-    // What it is then, is what counts.
+    // Only the resulting limit counts.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
     let may = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX).saturating_sub(500);
     CLIENTS.min(u32::try_from(may).unwrap_or(u32::MAX))
 }
 
-/// One who listens through all of it, and must miss nothing.
+/// A client that listens all the time, and must miss nothing.
 async fn slot_client(ws: std::net::SocketAddr) -> Result<Client> {
     let mut client = Client::connect(ws).await?;
     client.call("slotSubscribe", json!([])).await?;
@@ -53,27 +53,30 @@ async fn slot_client(ws: std::net::SocketAddr) -> Result<Client> {
 }
 
 async fn next_slot(client: &mut Client) -> Result<u64> {
-    let told: Value = serde_json::from_str(&client.notification().await?)?;
-    told["params"]["result"]["slot"].as_u64().context("no slot")
+    let message: Value = serde_json::from_str(&client.notification().await?)?;
+    message["params"]["result"]["slot"].as_u64().context("no slot")
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[expect(clippy::print_stdout, reason = "what a storm was like belongs into the test's output")]
+#[expect(
+    clippy::print_stdout,
+    reason = "the measurements of a storm belong into the test's output"
+)]
 async fn storms_of_clients_that_loop_and_vanish_leave_nothing() -> Result<()> {
     let clients = clients();
     let node = Node::start(program(), &["--slot-ms", &SLOT.as_millis().to_string()]).await?;
     let mut listener = slot_client(node.ws).await?;
     let first = next_slot(&mut listener).await?;
     let with_listener = {
-        let mut figures = IDLE_METRICS;
-        (figures[0].1, figures[1].1) = (1.0, 1.0);
-        figures
+        let mut expected = IDLE_METRICS;
+        (expected[0].1, expected[1].1) = (1.0, 1.0);
+        expected
     };
     let before = node.resident_bytes()?;
     let mut with_first = None;
     for _ in 0..STORMS {
         let storm = Storm::run(&node, clients, now).await?;
-        // What waits for the listener is for it to read.
+        // Notifications that wait for the listener are not a leak.
         ScrapedMetrics::wait_until(node.rpc, &with_listener[..3]).await?;
         println!(
             "{clients} clients within {:?}; {} MiB before all, {} with them, {} after",
@@ -85,12 +88,12 @@ async fn storms_of_clients_that_loop_and_vanish_leave_nothing() -> Result<()> {
         with_first.get_or_insert(storm.resident_bytes);
     }
     let after = node.resident_bytes()?;
-    let most = with_first.context("no storm")? / 10 * 11;
-    ensure!(after <= most, "{after} bytes after {STORMS} storms; {before} before");
+    let max = with_first.context("no storm")? / 10 * 11;
+    ensure!(after <= max, "{after} bytes after {STORMS} storms; {before} before");
     let version = listener.call("getVersion", json!([])).await?;
     ensure!(version["solana-core"].is_string(), "{version}");
     let mut last = first;
-    // No slot of all that time is missing; once one has to be waited for, all have been read.
+    // No slot of that time is missing. When the next one does not arrive at once, all have been read.
     loop {
         let began = now();
         let slot = next_slot(&mut listener).await?;
@@ -121,25 +124,25 @@ async fn a_node_out_of_descriptors_refuses_at_once_and_recovers() -> Result<()> 
     let node = Node::start(&with_fd_limit(dir.path(), 128)?, &["--slot-ms", "100"]).await?;
     let mut listener = slot_client(node.ws).await?;
     let mut last = next_slot(&mut listener).await?;
-    let (mut taken, mut refused) = (Vec::new(), 0);
+    let (mut accepted, mut refused) = (Vec::new(), 0);
     for _ in 0..300 {
-        // Each is answered: none is left waiting in the backlog.
+        // Each gets a response: none is left in the backlog.
         match tokio::time::timeout(Duration::from_secs(20), Client::connect(node.ws)).await? {
-            Ok(client) => taken.push(client),
+            Ok(client) => accepted.push(client),
             Err(_) => refused += 1,
         }
     }
-    ensure!(taken.len() > 20 && refused > 100, "{} taken, {refused} refused", taken.len());
+    ensure!(accepted.len() > 20 && refused > 100, "{} accepted, {refused} refused", accepted.len());
     let cpu = node.cpu_time()?;
     for _ in 0..20 {
         let slot = next_slot(&mut listener).await?;
         ensure!(slot == last + 1, "slot {slot} after {last}");
         last = slot;
     }
-    // Two seconds of slots, in which nobody comes.
+    // Two seconds of slots without new connections.
     let spun = node.cpu_time()? - cpu;
     ensure!(spun < Duration::from_secs(1), "{spun:?} of CPU with nothing to do");
-    drop(taken);
+    drop(accepted);
     drop(listener);
     ScrapedMetrics::wait_until(node.rpc, &IDLE_METRICS).await?;
     let mut again = slot_client(node.ws).await?;

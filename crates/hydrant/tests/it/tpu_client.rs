@@ -1,6 +1,6 @@
 //! Agave's TPU client, unmodified: transfers, and the deployment of a program, over QUIC.
 //!
-//! It finds the port itself: leaders by RPC, `getClusterNodes` for where they take transactions.
+//! It finds the port itself: leaders by RPC, their TPU addresses by `getClusterNodes`.
 
 use std::fs;
 use std::sync::Arc;
@@ -48,8 +48,8 @@ fn transfers_over_quic_land() -> Result<()> {
         let confirmed = world.confirmed(signature).with_context(|| node.log_end())?;
         confirmed.with_context(|| format!("transfer {signature}"))?;
     }
-    let wanted: u64 = (1_000_000..1_000_100).sum();
-    assert_eq!(world.rpc.get_balance(&world.bob.pubkey())?, wanted);
+    let expected: u64 = (1_000_000..1_000_100).sum();
+    assert_eq!(world.rpc.get_balance(&world.bob.pubkey())?, expected);
     Ok(())
 }
 
@@ -126,10 +126,10 @@ fn a_program_is_deployed_over_quic() -> Result<()> {
     world.send(&deploy, &[&program])?;
     assert!(world.rpc.get_account(&program.pubkey())?.executable);
 
-    // The client may fall back to RPC; the node's own count says that it had no need.
-    let wanted = messages.len() as u64;
+    // The client may fall back to RPC. The node's own counter shows that it did not.
+    let expected = messages.len() as u64;
     wait_until("the node's count of transactions over QUIC", WAIT_TIMEOUT, || {
-        Ok((accepted(&node.log_end()) >= wanted).then_some(()))
+        Ok((accepted(&node.log_end()) >= expected).then_some(()))
     })
 }
 

@@ -1,4 +1,4 @@
-//! The people of a test's ledger, and how their transactions are sent with Agave's client.
+//! The accounts of a test's ledger, and helpers that send their transactions with Agave's client.
 
 use std::time::{Duration, Instant};
 
@@ -34,13 +34,13 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// Nobody has anything yet.
+    /// A new world, in which no account has lamports yet.
     pub(crate) fn new(node: &Node) -> Self {
         let rpc = RpcClient::new_with_commitment(node.rpc.clone(), CONFIRMED);
         Self { rpc, payer: Keypair::new(), alice: Keypair::new(), bob: Keypair::new() }
     }
 
-    /// Gives `sol` to `to`, and returns once it is confirmed.
+    /// Airdrops `sol` to `to`, and returns when it is confirmed.
     pub(crate) fn airdrop(&self, to: &Pubkey, sol: u64) -> Result<Signature> {
         let signature = self.rpc.request_airdrop(to, sol * LAMPORTS_PER_SOL)?;
         self.landed_well(&signature)?;
@@ -71,7 +71,7 @@ impl World {
         self.send_with(instructions, signers, &[])
     }
 
-    /// As `send`, with accounts taken from lookup tables.
+    /// Like `send`, with accounts from lookup tables.
     pub(crate) fn send_with(
         &self,
         instructions: &[Instruction],
@@ -123,7 +123,7 @@ impl World {
         Ok(self.rpc.get_transaction_with_config(signature, config)?)
     }
 
-    /// Returns once a slot after `slot` is confirmed.
+    /// Returns when a slot after `slot` is confirmed.
     pub(crate) fn slot_after(&self, slot: u64) -> Result<()> {
         wait_until("a later confirmed slot", WAIT_TIMEOUT, || {
             Ok((self.rpc.get_slot()? > slot).then_some(()))
@@ -135,10 +135,10 @@ impl World {
     }
 }
 
-/// Asks `probe` again until it gives a value. Its error ends the wait.
+/// Calls `probe` until it returns a value. Its error ends the wait.
 #[expect(
     clippy::disallowed_methods,
-    reason = "a process outside has no other way to say that it is ready"
+    reason = "another process can report that it is ready only by its state"
 )]
 pub(crate) fn wait_until<T>(
     what: &str,

@@ -1,27 +1,27 @@
 'use strict';
 const SHOWN_MAX = 200000;
-const one = (from, what) => from.querySelector(what);
-const node = (name, told, text) => {
-  const made = document.createElement(name);
-  if (told) made.className = told;
-  if (text !== undefined) made.textContent = text;
-  return made;
+const one = (from, selector) => from.querySelector(selector);
+const node = (name, className, text) => {
+  const element = document.createElement(name);
+  if (className) element.className = className;
+  if (text !== undefined) element.textContent = text;
+  return element;
 };
 const quoted = (text) => "'" + text.replaceAll("'", "'\\''") + "'";
 
-// What a form asks for; an error tells which field is wrong.
+// The request of a form. Throws an error that names the invalid field.
 function request(form) {
   let path = form.dataset.path;
   const query = [], headers = [], body = {};
   for (const field of form.elements) {
-    const { place, kind } = field.dataset;
+    const { in: paramIn, kind } = field.dataset;
     const text = field.value.trim();
-    if (!place) continue;
-    if (place === 'accept') { if (text) headers.push(['accept', text]); continue; }
+    if (!paramIn) continue;
+    if (paramIn === 'accept') { if (text) headers.push(['accept', text]); continue; }
     if (!text) continue;
     const list = text.split(/[\s,]+/).filter(Boolean);
-    if (place === 'path') path = path.replace('{' + field.name + '}', encodeURIComponent(text));
-    else if (place === 'query') query.push(field.name + '=' + (kind === 'list' ? list.map(encodeURIComponent).join(',') : encodeURIComponent(text)));
+    if (paramIn === 'path') path = path.replace('{' + field.name + '}', encodeURIComponent(text));
+    else if (paramIn === 'query') query.push(field.name + '=' + (kind === 'list' ? list.map(encodeURIComponent).join(',') : encodeURIComponent(text)));
     else if (kind === 'list') body[field.name] = list;
     else if (kind === 'json') {
       try { body[field.name] = JSON.parse(text); } catch (err) { throw new Error(field.name + ': ' + err.message); }
@@ -34,11 +34,11 @@ function request(form) {
 
 function command({ path, headers, body }) {
   const raw = headers.some(([name]) => name === 'accept') ? ' --output bytes' : '';
-  const told = headers.map(([name, value]) => ' -H ' + quoted(name + ': ' + value)).join('');
-  return 'curl ' + quoted(location.origin + path) + told + (body === undefined ? '' : ' -d ' + quoted(body)) + raw;
+  const flags = headers.map(([name, value]) => ' -H ' + quoted(name + ': ' + value)).join('');
+  return 'curl ' + quoted(location.origin + path) + flags + (body === undefined ? '' : ' -d ' + quoted(body)) + raw;
 }
 
-// JSON with lines and colours, its numbers digit by digit: JavaScript's would be rounded.
+// JSON with lines and colours. Numbers are copied as text, because JavaScript would round them.
 function* pretty(text) {
   let depth = 0, before = '';
   const line = () => '\n' + '  '.repeat(depth);
@@ -65,73 +65,73 @@ function show(pre, text) {
 }
 
 async function send(form) {
-  const answer = one(form, '.answer'), button = one(form, '.send'), wrong = one(form, '.wrong');
-  let asked;
-  try { asked = request(form); } catch (err) { wrong.textContent = err.message; return; }
-  wrong.textContent = '';
+  const view = one(form, '.response'), button = one(form, '.send'), error = one(form, '.error');
+  let req;
+  try { req = request(form); } catch (err) { error.textContent = err.message; return; }
+  error.textContent = '';
   button.disabled = true;
-  const began = performance.now();
+  const start = performance.now();
   try {
-    const got = await fetch(asked.path, { method: asked.verb, headers: asked.headers, body: asked.body });
-    const bytes = await got.arrayBuffer();
-    const took = Math.round(performance.now() - began);
-    const status = one(answer, '.status');
-    status.textContent = got.status + ' ' + got.statusText;
-    status.className = 'status ' + (got.ok || got.status === 304 ? 'good' : 'bad');
-    const slot = got.headers.get('hydrant-slot');
-    const at = slot === null ? '' : ', slot ' + slot + ' ' + got.headers.get('hydrant-commitment');
-    one(answer, '.at').textContent = ' · ' + bytes.byteLength + ' bytes in ' + took + ' ms' + at;
-    one(answer, '.heads pre').textContent = [...got.headers].map(([name, value]) => name + ': ' + value).join('\n');
-    const pre = one(answer, ':scope > pre');
-    if ((got.headers.get('content-type') ?? '').startsWith('application/json')) show(pre, new TextDecoder().decode(bytes));
+    const response = await fetch(req.path, { method: req.verb, headers: req.headers, body: req.body });
+    const bytes = await response.arrayBuffer();
+    const ms = Math.round(performance.now() - start);
+    const status = one(view, '.status');
+    status.textContent = response.status + ' ' + response.statusText;
+    status.className = 'status ' + (response.ok || response.status === 304 ? 'good' : 'bad');
+    const slot = response.headers.get('hydrant-slot');
+    const at = slot === null ? '' : ', slot ' + slot + ' ' + response.headers.get('hydrant-commitment');
+    one(view, '.at').textContent = ' · ' + bytes.byteLength + ' bytes in ' + ms + ' ms' + at;
+    one(view, '.headers pre').textContent = [...response.headers].map(([name, value]) => name + ': ' + value).join('\n');
+    const pre = one(view, ':scope > pre');
+    if ((response.headers.get('content-type') ?? '').startsWith('application/json')) show(pre, new TextDecoder().decode(bytes));
     else pre.textContent = [...new Uint8Array(bytes.slice(0, 4096))].map((byte) => byte.toString(16).padStart(2, '0')).join(' ') + (bytes.byteLength > 4096 ? ' …' : '');
-    answer.hidden = false;
-  } catch (err) { wrong.textContent = String(err); }
+    view.hidden = false;
+  } catch (err) { error.textContent = String(err); }
   button.disabled = false;
 }
 
 async function copy(button, text) {
-  // Without TLS only loopback has a clipboard.
+  // Without TLS, only pages of loopback addresses have a clipboard.
   if (navigator.clipboard) await navigator.clipboard.writeText(text);
   else { getSelection().selectAllChildren(one(button.parentElement, '.command')); document.execCommand('copy'); }
   button.textContent = 'Copied';
   setTimeout(() => { button.textContent = 'Copy'; }, 1200);
 }
 
-// What openapi.json tells of an answer, as a tree that opens where one looks.
-const found = (told, schema) => {
+// The schema of a response in openapi.json, as a tree whose nodes are built when they are opened.
+const resolve = (spec, schema) => {
   const name = schema.$ref?.split('/').pop();
-  return name ? { ...told.components.schemas[name], ...schema, named: name } : schema;
+  return name ? { ...spec.components.schemas[name], ...schema, named: name } : schema;
 };
-function kindOf(told, schema) {
-  const it = found(told, schema);
+function kindOf(spec, schema) {
+  const it = resolve(spec, schema);
   if (it.named) return it.named;
-  if (it.anyOf) return [...new Set(it.anyOf.map((form) => kindOf(told, form)))].join(' or ');
+  if (it.anyOf) return [...new Set(it.anyOf.map((form) => kindOf(spec, form)))].join(' or ');
   if (it.enum) return it.enum.map((word) => JSON.stringify(word)).join(' | ');
-  if (it.prefixItems) return '[' + it.prefixItems.map((item) => kindOf(told, item)).join(', ') + ']';
-  const kinds = [it.type].flat().filter(Boolean).map((kind) => (kind === 'array' && it.items ? 'list of ' + kindOf(told, it.items) : kind === 'integer' && it.format ? it.format : kind));
+  if (it.prefixItems) return '[' + it.prefixItems.map((item) => kindOf(spec, item)).join(', ') + ']';
+  const kinds = [it.type].flat().filter(Boolean).map((kind) => (kind === 'array' && it.items ? 'list of ' + kindOf(spec, it.items) : kind === 'integer' && it.format ? it.format : kind));
   return kinds.join(' or ') || 'anything';
 }
-function members(told, schema) {
-  const it = found(told, schema), needed = it.required ?? [];
-  if (it.properties) return Object.entries(it.properties).map(([name, member]) => [name + (needed.includes(name) ? '' : '?'), member]);
+function members(spec, schema) {
+  const it = resolve(spec, schema), required = it.required ?? [];
+  if (it.properties) return Object.entries(it.properties).map(([name, member]) => [name + (required.includes(name) ? '' : '?'), member]);
   if (it.anyOf) {
     const forms = it.anyOf.filter((form) => form.type !== 'null');
-    return forms.length === 1 ? members(told, forms[0]) : forms.filter((form) => members(told, form).length).map((form) => ['', form]);
+    return forms.length === 1 ? members(spec, forms[0]) : forms.filter((form) => members(spec, form).length).map((form) => ['', form]);
   }
-  return it.items ? members(told, it.items) : [];
+  return it.items ? members(spec, it.items) : [];
 }
-function tree(told, schema) {
+function tree(spec, schema) {
   const list = node('ul', 'tree');
-  for (const [name, member] of members(told, schema)) {
-    const item = node('li'), inner = members(told, member);
+  for (const [name, member] of members(spec, schema)) {
+    const item = node('li'), inner = members(spec, member);
     const head = inner.length ? node('summary') : item;
     if (name) head.append(node('b', '', name), ' ');
-    head.append(node('i', '', kindOf(told, member).slice(0, 300)), ' ', node('em', '', found(told, member).description ?? ''));
+    head.append(node('i', '', kindOf(spec, member).slice(0, 300)), ' ', node('em', '', resolve(spec, member).description ?? ''));
     if (inner.length) {
       const open = node('details');
       open.append(head);
-      open.addEventListener('toggle', () => { if (open.open && !one(open, 'ul')) open.append(tree(told, member)); });
+      open.addEventListener('toggle', () => { if (open.open && !one(open, 'ul')) open.append(tree(spec, member)); });
       item.append(open);
     }
     list.append(item);
@@ -140,35 +140,35 @@ function tree(told, schema) {
 }
 
 let description;
-const openapi = () => (description ??= fetch('/v1/openapi.json').then((got) => got.json()));
+const openapi = () => (description ??= fetch('/v1/openapi.json').then((response) => response.json()));
 
-// Puts what this node can answer into the fields of a form that are empty, once it is looked at.
-async function begin(form) {
-  const told = await openapi(), operation = told.paths[form.dataset.path][form.dataset.verb.toLowerCase()];
+// When a form is opened, fills its empty required fields with examples that this node can serve.
+async function fill(form) {
+  const spec = await openapi(), operation = spec.paths[form.dataset.path][form.dataset.verb.toLowerCase()];
   for (const param of operation.parameters) {
     const field = form.elements[param.name];
     if (param.required && param.example !== undefined && !field.value) field.value = [param.example].flat().join('\n');
   }
-  const good = Object.entries(operation.responses).find(([status]) => status[0] === '2')[1];
-  const schema = good.content['application/json'].schema, whole = node('p');
-  const { description, ...shape } = found(told, schema);
-  whole.append(node('i', '', shape.type === 'array' ? kindOf(told, { ...shape, named: undefined, $ref: undefined }) : kindOf(told, schema)), ' ' + (description ?? ''));
-  one(form, '.told-answer').append(whole, tree(told, schema));
-  tell(form);
+  const success = Object.entries(operation.responses).find(([status]) => status[0] === '2')[1];
+  const schema = success.content['application/json'].schema, intro = node('p');
+  const { description, ...shape } = resolve(spec, schema);
+  intro.append(node('i', '', shape.type === 'array' ? kindOf(spec, { ...shape, named: undefined, $ref: undefined }) : kindOf(spec, schema)), ' ' + (description ?? ''));
+  one(form, '.schema').append(intro, tree(spec, schema));
+  showCommand(form);
 }
 
-function tell(form) {
-  const told = one(form, '.command'), wrong = one(form, '.wrong');
-  try { told.textContent = command(request(form)); wrong.textContent = ''; } catch (err) { wrong.textContent = err.message; }
+function showCommand(form) {
+  const pre = one(form, '.command'), error = one(form, '.error');
+  try { pre.textContent = command(request(form)); error.textContent = ''; } catch (err) { error.textContent = err.message; }
 }
 
 for (const form of document.forms) {
   const route = form.closest('details');
-  form.addEventListener('input', () => tell(form));
+  form.addEventListener('input', () => showCommand(form));
   form.addEventListener('submit', (event) => { event.preventDefault(); send(form); });
   one(form, '.copy').addEventListener('click', (event) => copy(event.target, one(form, '.command').textContent));
-  route.addEventListener('toggle', () => { if (route.open && !route.dataset.begun) { route.dataset.begun = '1'; begin(form); } });
-  tell(form);
+  route.addEventListener('toggle', () => { if (route.open && !route.dataset.filled) { route.dataset.filled = '1'; fill(form); } });
+  showCommand(form);
 }
 const open = () => {
   const route = document.getElementById(location.hash.slice(1));

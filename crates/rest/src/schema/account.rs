@@ -1,4 +1,4 @@
-//! Accounts: what they hold, and how their data is told.
+//! Accounts and the encodings of their data.
 
 use serde_json::Value;
 
@@ -18,7 +18,7 @@ pub(crate) const PARSED_PROGRAMS: &[&str] = &[
     "vote",
 ];
 pub(crate) const TOKEN_STATES: &[&str] = &["uninitialized", "initialized", "frozen"];
-/// What Token-2022 may have put behind an account or a mint.
+/// Extensions that Token-2022 may append to an account or a mint.
 pub(crate) const EXTENSIONS: &[&str] = &[
     "uninitialized",
     "transferFeeConfig",
@@ -66,8 +66,8 @@ pub(super) fn all() -> Vec<(&'static str, Value)> {
         (
             "Accounts",
             array(
-                "In the order of the request.",
-                nullable(reference("Account", "The account; null if there is none.")),
+                "The accounts, in the order of the request.",
+                nullable(reference("Account", "The account; null if it does not exist.")),
             ),
         ),
         ("AccountsPage", page()),
@@ -78,43 +78,49 @@ fn account() -> Value {
     object(
         "An account.",
         [
-            ("lamports", lamports("Its balance.")),
-            ("owner", key("The program that it belongs to.")),
-            ("executable", boolean("Whether it is a program.")),
-            ("rentEpoch", uint(64, "When it owes rent; 2^64 - 1 if never.")),
-            ("space", uint(64, "Bytes of all its data, whatever part of it is told.")),
-            ("data", reference("AccountData", "Its data, as `encoding` asks for it.")),
+            ("lamports", lamports("The balance.")),
+            ("owner", key("The program that owns the account.")),
+            ("executable", boolean("Whether the account is a program.")),
+            (
+                "rentEpoch",
+                uint(64, "The epoch in which the account owes rent; 2^64 - 1 for never."),
+            ),
+            (
+                "space",
+                uint(64, "Bytes of all the account's data, even if only a part is returned."),
+            ),
+            ("data", reference("AccountData", "The data, in the requested `encoding`.")),
         ],
     )
 }
 
 fn data() -> Value {
     let encodings = &["base58", "base64", "base64+zstd"];
-    let bytes = [string("The bytes."), string_enum("How they are encoded.", encodings)];
+    let bytes = [string("The bytes."), string_enum("The encoding.", encodings)];
     any_of(
-        "Its bytes; with `encoding=jsonParsed` what they mean, or base64 where that is not known.",
+        "The bytes. With `encoding=jsonParsed` the parsed data, or base64 if no parser is known.",
         [
-            tuple("Its bytes and their encoding.", bytes),
-            reference("ParsedToken", "Of a token program."),
-            reference("ParsedData", "Of another program."),
+            tuple("The bytes and their encoding.", bytes),
+            reference("ParsedToken", "Data of a token program."),
+            reference("ParsedData", "Data of another program."),
         ],
     )
 }
 
 fn parsed_token() -> Value {
-    let of = |told: &str, kind: &str, name: &str| {
+    let variant = |description: &str, kind: &str, name: &str| {
         let members = [
-            ("type", string_enum("What it is.", &[kind])),
-            ("info", reference(name, "Its members.")),
+            ("type", string_enum("The kind of the data.", &[kind])),
+            ("info", reference(name, "The members.")),
         ];
-        object(told, members)
+        object(description, members)
     };
     let parsed = any_of(
-        "What the data means.",
+        "The parsed data.",
         [
-            of("A token account.", "account", "TokenAccount"),
-            of("A mint.", "mint", "Mint"),
-            of("Several signers.", "multisig", "Multisig"),
+            variant("A token account.", "account", "TokenAccount"),
+            variant("A mint.", "mint", "Mint"),
+            variant("A multisig account.", "multisig", "Multisig"),
         ],
     );
     object(
@@ -129,20 +135,35 @@ fn parsed_token() -> Value {
 
 fn token_account() -> Value {
     object(
-        "Tokens of one mint that belong to one owner.",
+        "A token account: tokens of one mint and one owner.",
         [
-            ("mint", key("Their mint.")),
-            ("owner", key("Whose they are.")),
-            ("tokenAmount", reference("Amount", "How many.")),
-            ("state", string_enum("Whether they can be moved.", TOKEN_STATES)),
-            ("isNative", boolean("Whether they stand for lamports.")),
+            ("mint", key("The mint of the tokens.")),
+            ("owner", key("The owner of the tokens.")),
+            ("tokenAmount", reference("Amount", "The number of tokens.")),
+            (
+                "state",
+                string_enum(
+                    "The state of the account; tokens of a frozen account cannot be moved.",
+                    TOKEN_STATES,
+                ),
+            ),
+            ("isNative", boolean("Whether the tokens are wrapped lamports.")),
             (
                 "rentExemptReserve?",
-                reference("Amount", "Of native ones: what is not theirs to move."),
+                reference(
+                    "Amount",
+                    "For wrapped lamports: the rent-exempt reserve, which cannot be moved.",
+                ),
             ),
-            ("delegate?", key("Who else may move some.")),
-            ("delegatedAmount?", reference("Amount", "How many he may move.")),
-            ("closeAuthority?", key("Who else may close the account.")),
+            ("delegate?", key("The delegate, which may also move tokens.")),
+            (
+                "delegatedAmount?",
+                reference("Amount", "The number of tokens that the delegate may move."),
+            ),
+            (
+                "closeAuthority?",
+                key("The authority that may close the account, in addition to the owner."),
+            ),
             ("extensions?", extensions()),
         ],
     )
@@ -150,13 +171,19 @@ fn token_account() -> Value {
 
 fn mint() -> Value {
     object(
-        "A kind of token.",
+        "A mint: the definition of a token.",
         [
-            ("mintAuthority", nullable(key("Who may make more; null if nobody."))),
-            ("supply", integer_string("How many there are, in the smallest unit.")),
-            ("decimals", uint(8, "Digits after the point of a whole token.")),
-            ("isInitialized", boolean("Whether it is in use.")),
-            ("freezeAuthority", nullable(key("Who may freeze accounts; null if nobody."))),
+            (
+                "mintAuthority",
+                nullable(key("The authority that may mint more tokens; null if none.")),
+            ),
+            ("supply", integer_string("The supply, in the smallest unit.")),
+            ("decimals", uint(8, "Decimal places of a token.")),
+            ("isInitialized", boolean("Whether the account is initialized.")),
+            (
+                "freezeAuthority",
+                nullable(key("The authority that may freeze token accounts; null if none.")),
+            ),
             ("extensions?", extensions()),
         ],
     )
@@ -164,42 +191,42 @@ fn mint() -> Value {
 
 fn multisig() -> Value {
     object(
-        "Several signers, of whom some are enough.",
+        "A multisig account: signers, some of which are enough.",
         [
-            ("numRequiredSigners", uint(8, "How many are to sign.")),
-            ("numValidSigners", uint(8, "How many there are.")),
-            ("isInitialized", boolean("Whether it is in use.")),
-            ("signers", array("They.", key("An address."))),
+            ("numRequiredSigners", uint(8, "The number of signers that must sign.")),
+            ("numValidSigners", uint(8, "The number of signers.")),
+            ("isInitialized", boolean("Whether the account is initialized.")),
+            ("signers", array("The signers.", key("An address."))),
         ],
     )
 }
 
 fn extensions() -> Value {
-    array("What Token-2022 has put behind it.", reference("TokenExtension", "One of them."))
+    array("Extensions of Token-2022.", reference("TokenExtension", "An extension."))
 }
 
 fn extension() -> Value {
     object(
         "An extension of Token-2022.",
         [
-            ("extension", string_enum("Which one.", EXTENSIONS)),
-            ("state?", any("Its members, as Agave tells them; missing if it has none.")),
+            ("extension", string_enum("The name of the extension.", EXTENSIONS)),
+            ("state?", any("The members, in Agave's shape; missing if the extension has none.")),
         ],
     )
 }
 
 fn parsed() -> Value {
     object(
-        "Data of a program that is no token program.",
+        "Data of a program that is not a token program.",
         [
             ("program", string_enum("The program.", PARSED_PROGRAMS)),
             (
                 "parsed",
                 object(
-                    "What the data means.",
+                    "The parsed data.",
                     [
-                        ("type", string("What it is, in the program's words.")),
-                        ("info?", any("Its members, as Agave tells them.")),
+                        ("type", string("The kind of the data, by the program's name for it.")),
+                        ("info?", any("The members, in Agave's shape.")),
                     ],
                 ),
             ),
@@ -210,25 +237,25 @@ fn parsed() -> Value {
 
 fn amount() -> Value {
     object(
-        "How many tokens.",
+        "An amount of tokens.",
         [
-            ("amount", integer_string("In the smallest unit.")),
-            ("decimals", uint(8, "Digits after the point of a whole token.")),
-            ("uiAmount", nullable(float("Whole tokens, rounded to what a double holds."))),
-            ("uiAmountString", string("Whole tokens, exactly.")),
+            ("amount", integer_string("The amount in the smallest unit.")),
+            ("decimals", uint(8, "Decimal places of a token.")),
+            ("uiAmount", nullable(float("The amount in tokens, rounded to a double."))),
+            ("uiAmountString", string("The exact amount in tokens.")),
         ],
     )
 }
 
 fn page() -> Value {
     let keyed = object(
-        "An account by its address.",
-        [("pubkey", key("Its address.")), ("account", reference("Account", "What it holds."))],
+        "An account with its address.",
+        [("pubkey", key("The address.")), ("account", reference("Account", "The account."))],
     );
     object(
         "A page of accounts.",
         [
-            ("accounts", array("In no order but the pages' own.", keyed)),
+            ("accounts", array("The accounts, in no particular order.", keyed)),
             ("paginationKey", next_page()),
         ],
     )

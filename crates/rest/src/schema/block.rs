@@ -1,4 +1,4 @@
-//! Blocks, and what was paid in them.
+//! Blocks and their rewards.
 
 use serde_json::Value;
 
@@ -12,21 +12,33 @@ pub(super) fn all() -> Vec<(&'static str, Value)> {
 }
 
 fn block() -> Value {
-    let parts = "In how many parts an epoch's rewards are paid, in the first block of one.";
+    let parts = "The number of partitions in which the epoch's rewards are paid; only in an epoch's first block.";
     object(
-        "A block. `transactionDetails` says which of `transactions` and `signatures` it has.",
+        "A block. `transactionDetails` selects `transactions` or `signatures`.",
         [
-            ("blockhash", key("Its hash.")),
-            ("previousBlockhash", key("Its parent's hash.")),
-            ("parentSlot", slot("Its parent's slot.")),
-            ("blockTime", unix_time("When it was made.")),
-            ("blockHeight", uint(64, "Blocks below it.")),
+            ("blockhash", key("The hash of the block.")),
+            ("previousBlockhash", key("The hash of the parent.")),
+            ("parentSlot", slot("The slot of the parent.")),
+            ("blockTime", unix_time("The time of the block.")),
+            ("blockHeight", uint(64, "The number of blocks below this one.")),
             (
                 "transactions?",
-                array("With `full` and `accounts`.", reference("BlockTransaction", "One of them.")),
+                array(
+                    "The transactions. With `full` and `accounts`.",
+                    reference("BlockTransaction", "A transaction."),
+                ),
             ),
-            ("signatures?", array("With `signatures`: each one's first.", signature("It."))),
-            ("rewards?", array("Unless `rewards=false`.", reference("Reward", "One of them."))),
+            (
+                "signatures?",
+                array(
+                    "The first signature of each transaction. With `signatures`.",
+                    signature("A signature."),
+                ),
+            ),
+            (
+                "rewards?",
+                array("The rewards. Unless `rewards=false`.", reference("Reward", "A reward.")),
+            ),
             ("numRewardPartitions?", uint(64, parts)),
         ],
     )
@@ -34,9 +46,9 @@ fn block() -> Value {
 
 fn block_transaction() -> Value {
     let accounts = object(
-        "With `transactionDetails=accounts`.",
+        "The signatures and keys. With `transactionDetails=accounts`.",
         [
-            ("signatures", array("Its signatures.", signature("One of them."))),
+            ("signatures", array("The signatures.", signature("A signature."))),
             ("accountKeys", transaction::account_keys()),
         ],
     );
@@ -45,9 +57,12 @@ fn block_transaction() -> Value {
         [
             (
                 "transaction",
-                any_of("What was sent.", [reference("TransactionBody", "With `full`."), accounts]),
+                any_of(
+                    "The transaction as it was sent.",
+                    [reference("TransactionBody", "With `full`."), accounts],
+                ),
             ),
-            ("meta", reference("TransactionMeta", "What it did.")),
+            ("meta", reference("TransactionMeta", "The result of its execution.")),
             ("version", transaction::version()),
         ],
     )
@@ -55,14 +70,17 @@ fn block_transaction() -> Value {
 
 fn reward() -> Value {
     object(
-        "What was paid to an account, or taken from it, beside transactions.",
+        "A reward or fee of an account, outside of transactions.",
         [
             ("pubkey", key("The account.")),
-            ("lamports", int64("What was added; below 0 for what was taken.")),
-            ("postBalance", lamports("The balance after it.")),
-            ("rewardType", nullable(string_enum("What for.", REWARD_TYPES))),
-            ("commission", nullable(uint(8, "Percent that a vote account keeps."))),
-            ("commissionBps?", uint(16, "The same, in hundredths of a percent.")),
+            (
+                "lamports",
+                int64("The lamports added to the balance; negative if they were deducted."),
+            ),
+            ("postBalance", lamports("The balance afterwards.")),
+            ("rewardType", nullable(string_enum("The kind of the reward.", REWARD_TYPES))),
+            ("commission", nullable(uint(8, "The commission of the vote account, in percent."))),
+            ("commissionBps?", uint(16, "The commission in basis points.")),
         ],
     )
 }

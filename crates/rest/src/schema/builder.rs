@@ -1,45 +1,45 @@
-//! The words that schemas are written with: a type, its bounds, and what it means.
+//! Constructors of schemas: a type, its bounds and its description.
 //!
-//! Each gives a JSON Schema as OpenAPI 3.1 has it (2020-12).
+//! Each returns a JSON Schema of the version that OpenAPI 3.1 uses (2020-12).
 
 use serde_json::{Map, Value, json};
 
 use crate::params::{self, Limits};
 use crate::route::ParamType;
 
-/// An object of these members. One whose name ends in `?` may be missing.
-pub(super) fn object<const N: usize>(told: &str, members: [(&str, Value); N]) -> Value {
-    let is_needed = |(name, _): &&(&str, Value)| !name.ends_with('?');
-    let required: Vec<&str> = members.iter().filter(is_needed).map(|(name, _)| *name).collect();
+/// An object with these members. A member whose name ends in `?` may be missing.
+pub(super) fn object<const N: usize>(description: &str, members: [(&str, Value); N]) -> Value {
+    let is_required = |(name, _): &&(&str, Value)| !name.ends_with('?');
+    let required: Vec<&str> = members.iter().filter(is_required).map(|(name, _)| *name).collect();
     let properties: Map<String, Value> = members
         .iter()
         .map(|(name, schema)| (name.trim_end_matches('?').to_owned(), schema.clone()))
         .collect();
     json!({
-        "type": "object", "description": told, "required": required, "properties": properties,
+        "type": "object", "description": description, "required": required, "properties": properties,
     })
 }
 
-/// A list, however long.
-pub(super) fn array(told: &str, items: Value) -> Value {
-    json!({ "type": "array", "description": told, "items": items })
+/// A list of any length.
+pub(super) fn array(description: &str, items: Value) -> Value {
+    json!({ "type": "array", "description": description, "items": items })
 }
 
-/// A list of exactly those.
-pub(super) fn tuple<const N: usize>(told: &str, items: [Value; N]) -> Value {
+/// A list of exactly these items.
+pub(super) fn tuple<const N: usize>(description: &str, items: [Value; N]) -> Value {
     json!({
-        "type": "array", "description": told, "prefixItems": items.as_slice(), "minItems": N, "maxItems": N,
+        "type": "array", "description": description, "prefixItems": items.as_slice(), "minItems": N, "maxItems": N,
     })
 }
 
 /// One of these.
-pub(super) fn any_of<const N: usize>(told: &str, of: [Value; N]) -> Value {
-    json!({ "description": told, "anyOf": of.as_slice() })
+pub(super) fn any_of<const N: usize>(description: &str, schemas: [Value; N]) -> Value {
+    json!({ "description": description, "anyOf": schemas.as_slice() })
 }
 
-/// The same, or null.
+/// `schema`, or null.
 pub(super) fn nullable(mut schema: Value) -> Value {
-    let told = schema.as_object_mut().and_then(|schema| schema.remove("description"));
+    let description = schema.as_object_mut().and_then(|schema| schema.remove("description"));
     if let Some(kind) = schema.get("type").and_then(Value::as_str) {
         schema["type"] = json!([kind, "null"]);
         if let Some(words) = schema.get_mut("enum").and_then(Value::as_array_mut) {
@@ -48,91 +48,91 @@ pub(super) fn nullable(mut schema: Value) -> Value {
     } else {
         schema = json!({ "anyOf": [schema, { "type": "null" }] });
     }
-    if let Some(told) = told {
-        schema["description"] = told;
+    if let Some(description) = description {
+        schema["description"] = description;
     }
     schema
 }
 
-/// What has a name of its own, and what it is here.
-pub(super) fn reference(name: &str, told: &str) -> Value {
-    json!({ "$ref": format!("#/components/schemas/{name}"), "description": told })
+/// A reference to a named schema, with its description in this place.
+pub(super) fn reference(name: &str, description: &str) -> Value {
+    json!({ "$ref": format!("#/components/schemas/{name}"), "description": description })
 }
 
-/// Any text.
-pub(super) fn string(told: &str) -> Value {
-    json!({ "type": "string", "description": told })
+/// Any string.
+pub(super) fn string(description: &str) -> Value {
+    json!({ "type": "string", "description": description })
 }
 
-/// One of these words.
-pub(super) fn string_enum(told: &str, of: &[&str]) -> Value {
-    json!({ "type": "string", "description": told, "enum": of })
+/// One of these strings.
+pub(super) fn string_enum(description: &str, values: &[&str]) -> Value {
+    json!({ "type": "string", "description": description, "enum": values })
 }
 
 /// True or false.
-pub(super) fn boolean(told: &str) -> Value {
-    json!({ "type": "boolean", "description": told })
+pub(super) fn boolean(description: &str) -> Value {
+    json!({ "type": "boolean", "description": description })
 }
 
-/// Whatever it may be.
-pub(super) fn any(told: &str) -> Value {
-    json!({ "description": told })
+/// Any value.
+pub(super) fn any(description: &str) -> Value {
+    json!({ "description": description })
 }
 
 /// 32 bytes in base58: an address, or a hash.
-pub(super) fn key(told: &str) -> Value {
-    param_schema(ParamType::Address, told)
+pub(super) fn key(description: &str) -> Value {
+    param_schema(ParamType::Address, description)
 }
 
 /// 64 bytes in base58.
-pub(super) fn signature(told: &str) -> Value {
-    param_schema(ParamType::Signature, told)
+pub(super) fn signature(description: &str) -> Value {
+    param_schema(ParamType::Signature, description)
 }
 
-fn param_schema(kind: ParamType, told: &str) -> Value {
-    // Neither depends on what a node allows.
+fn param_schema(kind: ParamType, description: &str) -> Value {
+    // Neither type depends on the limits.
     let mut schema = params::schema(kind, Limits { accounts_max: 0 });
-    schema["description"] = told.into();
+    schema["description"] = description.into();
     schema
 }
 
-/// Bytes in base58, however many.
-pub(super) fn base58(told: &str) -> Value {
-    json!({ "type": "string", "description": told, "pattern": "^[1-9A-HJ-NP-Za-km-z]*$" })
+/// Any number of bytes in base58.
+pub(super) fn base58(description: &str) -> Value {
+    json!({ "type": "string", "description": description, "pattern": "^[1-9A-HJ-NP-Za-km-z]*$" })
 }
 
-/// A whole number of up to so many bits, from 0 on.
-pub(super) fn uint(bits: u32, told: &str) -> Value {
+/// An unsigned integer of up to `bits` bits.
+pub(super) fn uint(bits: u32, description: &str) -> Value {
     let max = u64::MAX >> (64 - bits);
     json!({
-        "type": "integer", "format": format!("uint{bits}"), "description": told,
+        "type": "integer", "format": format!("uint{bits}"), "description": description,
         "minimum": 0, "maximum": max,
     })
 }
 
-/// A whole number, below 0 too.
-pub(super) fn int64(told: &str) -> Value {
-    json!({ "type": "integer", "format": "int64", "description": told })
+/// A signed integer.
+pub(super) fn int64(description: &str) -> Value {
+    json!({ "type": "integer", "format": "int64", "description": description })
 }
 
-/// A number with a fraction.
-pub(super) fn float(told: &str) -> Value {
-    json!({ "type": "number", "format": "double", "description": told })
+/// A floating-point number.
+pub(super) fn float(description: &str) -> Value {
+    json!({ "type": "number", "format": "double", "description": description })
 }
 
-/// A whole number as text, for what JavaScript's numbers cannot hold.
-pub(super) fn integer_string(told: &str) -> Value {
-    json!({ "type": "string", "description": told, "pattern": "^[0-9]+$" })
+/// An integer as a string, since it may not fit into a number of JavaScript.
+pub(super) fn integer_string(description: &str) -> Value {
+    json!({ "type": "string", "description": description, "pattern": "^[0-9]+$" })
 }
 
-pub(super) fn lamports(told: &str) -> Value {
-    uint(64, &format!("{told} Lamports: 10^9 are one SOL."))
+pub(super) fn lamports(description: &str) -> Value {
+    uint(64, &format!("{description} Unit: lamports, 10^9 per SOL."))
 }
 
-pub(super) fn slot(told: &str) -> Value {
-    uint(64, told)
+pub(super) fn slot(description: &str) -> Value {
+    uint(64, description)
 }
 
-pub(super) fn unix_time(told: &str) -> Value {
-    int64(&format!("{told} Seconds since 1970."))
+pub(super) fn unix_time(description: &str) -> Value {
+    int64(&format!("{description} Unit: seconds since 1970."))
 }

@@ -1,10 +1,10 @@
-//! Why a transaction fails, in the words that Agave has for it.
+//! Errors of transactions and instructions, by Agave's names.
 
 use serde_json::Value;
 
 use super::builder::*;
 
-/// Reasons that need no more words.
+/// Errors of a transaction without further members.
 pub(crate) const TRANSACTION_ERRORS: &[&str] = &[
     "AccountInUse",
     "AccountLoadedTwice",
@@ -43,7 +43,7 @@ pub(crate) const TRANSACTION_ERRORS: &[&str] = &[
     "CommitCancelled",
 ];
 
-/// Reasons of an instruction that need no more words.
+/// Errors of an instruction without further members.
 pub(crate) const INSTRUCTION_ERRORS: &[&str] = &[
     "GenericError",
     "InvalidArgument",
@@ -105,28 +105,33 @@ pub(super) fn all() -> Vec<(&'static str, Value)> {
 }
 
 fn transaction_error() -> Value {
-    let of_account = |name: &str, told: &str| {
-        let index = uint(8, "The account's place among the keys.");
-        object(told, [(name, object("Of which account.", [("account_index", index)]))])
+    let account_error = |name: &str, description: &str| {
+        let index = uint(8, "The account's index among the keys.");
+        object(description, [(name, object("The account.", [("account_index", index)]))])
     };
-    let of_instruction =
-        [uint(8, "The instruction, from 0."), reference("InstructionError", "Why it failed.")];
+    let instruction = [
+        uint(8, "The index of the instruction, from 0."),
+        reference("InstructionError", "Why the instruction failed."),
+    ];
     any_of(
         "Why a transaction failed.",
         [
-            string_enum("Of all of it.", TRANSACTION_ERRORS),
+            string_enum("An error of the whole transaction.", TRANSACTION_ERRORS),
             object(
-                "Of one instruction.",
-                [("InstructionError", tuple("Which one, and why.", of_instruction))],
+                "An error of one instruction.",
+                [("InstructionError", tuple("The instruction and its error.", instruction))],
             ),
             object(
-                "It has one instruction twice that it may have once.",
-                [("DuplicateInstruction", uint(8, "The second of them, from 0."))],
+                "An instruction occurs twice that may occur only once.",
+                [("DuplicateInstruction", uint(8, "The index of the second one, from 0."))],
             ),
-            of_account("InsufficientFundsForRent", "An account would be left with too little."),
-            of_account(
+            account_error(
+                "InsufficientFundsForRent",
+                "The balance of an account would be too low for rent.",
+            ),
+            account_error(
                 "ProgramExecutionTemporarilyRestricted",
-                "A program may not be run for now.",
+                "The execution of a program is restricted for now.",
             ),
         ],
     )
@@ -136,10 +141,10 @@ fn instruction_error() -> Value {
     any_of(
         "Why an instruction failed.",
         [
-            string_enum("As the runtime says it.", INSTRUCTION_ERRORS),
+            string_enum("An error of the runtime.", INSTRUCTION_ERRORS),
             object(
-                "As the program says it.",
-                [("Custom", uint(32, "The program's own code for it."))],
+                "An error of the program.",
+                [("Custom", uint(32, "The program's own error code."))],
             ),
         ],
     )

@@ -1,4 +1,4 @@
-//! What the node is, where its ledger stands, and what is told of all of it.
+//! The node, its ledger, the supply, and members that several schemas share.
 
 use serde_json::{Value, json};
 
@@ -17,24 +17,27 @@ pub(super) fn all() -> Vec<(&'static str, Value)> {
 
 fn node() -> Value {
     object(
-        "What the node is: the same for as long as it runs.",
+        "The node. The value does not change while the node runs.",
         [
             (
                 "version",
                 object(
-                    "Whose shapes are served.",
+                    "The version of Agave whose API is served.",
                     [
                         ("solana-core", string("The release of Agave.")),
-                        ("feature-set", uint(32, "The first 4 bytes of its feature set's id.")),
+                        ("feature-set", uint(32, "The first 4 bytes of the feature set's id.")),
                     ],
                 ),
             ),
-            ("identity", object("Who it is.", [("identity", key("The node's address."))])),
-            ("genesisHash", key("The hash that names the ledger.")),
+            (
+                "identity",
+                object("The identity of the node.", [("identity", key("The node's address."))]),
+            ),
+            ("genesisHash", key("The hash that identifies the ledger.")),
             ("epochSchedule", reference("EpochSchedule", "How slots are divided into epochs.")),
             (
                 "clusterNodes",
-                array("The nodes of the cluster.", reference("ClusterNode", "One of them.")),
+                array("The nodes of the cluster.", reference("ClusterNode", "A node.")),
             ),
         ],
     )
@@ -44,25 +47,25 @@ fn epoch_schedule() -> Value {
     object(
         "How slots are divided into epochs.",
         [
-            ("slotsPerEpoch", uint(64, "Slots of an epoch, once they are as long as they get.")),
+            ("slotsPerEpoch", uint(64, "Slots of an epoch after the warm-up.")),
             (
                 "leaderScheduleSlotOffset",
-                uint(64, "So many slots before an epoch its leaders are known."),
+                uint(64, "The number of slots before an epoch at which its leaders are known."),
             ),
-            ("warmup", boolean("Whether epochs began short and grew.")),
+            ("warmup", boolean("Whether the first epochs are shorter.")),
             ("firstNormalEpoch", uint(64, "The first epoch of full length.")),
-            ("firstNormalSlot", slot("The first slot of that.")),
+            ("firstNormalSlot", slot("The first slot of that epoch.")),
         ],
     )
 }
 
 fn cluster_node() -> Value {
     let socket =
-        |told: &str| nullable(string(&format!("{told} IP and port; null if it has none.")));
+        |description: &str| nullable(string(&format!("{description} IP and port; null if none.")));
     object(
-        "A node and where it listens.",
+        "A node and its addresses.",
         [
-            ("pubkey", key("Its identity.")),
+            ("pubkey", key("The identity of the node.")),
             ("gossip", socket("Gossip.")),
             ("tvu", socket("Shreds, over UDP.")),
             ("tpu", socket("Transactions, over UDP.")),
@@ -73,30 +76,33 @@ fn cluster_node() -> Value {
             ("serveRepair", socket("Repair, over UDP.")),
             ("rpc", socket("JSON-RPC and this API, over HTTP.")),
             ("pubsub", socket("Subscriptions, over WebSocket.")),
-            ("version", nullable(string("The release of Agave whose shapes it serves."))),
-            ("clientId", nullable(string("The software."))),
-            ("featureSet", nullable(uint(32, "The first 4 bytes of its feature set's id."))),
+            ("version", nullable(string("The release of Agave whose API the node serves."))),
+            ("clientId", nullable(string("The name of the software."))),
+            ("featureSet", nullable(uint(32, "The first 4 bytes of the feature set's id."))),
             ("shredVersion", nullable(uint(16, "The version of its shreds."))),
         ],
     )
 }
 
 fn ledger() -> Value {
-    let count = "Transactions that were executed without an error since genesis.";
+    let count = "Transactions since genesis that succeeded.";
     let epoch = [
         ("epoch", uint(64, "The epoch.")),
-        ("slotIndex", uint(64, "Slots of it that were before this one.")),
-        ("slotsInEpoch", uint(64, "Slots of it.")),
+        ("slotIndex", uint(64, "The index of the slot in its epoch.")),
+        ("slotsInEpoch", uint(64, "Slots of the epoch.")),
         ("absoluteSlot", slot("The slot, counted from genesis.")),
-        ("blockHeight", uint(64, "Blocks below this one: slots that have no block do not count.")),
+        (
+            "blockHeight",
+            uint(64, "The number of blocks below this one. Slots without a block do not count."),
+        ),
         ("transactionCount", uint(64, count)),
     ];
     object(
-        "Where the ledger stands, all of one moment.",
+        "The ledger's epoch, blockhash and slots, all of one version of the state.",
         [
-            ("epochInfo", object("Of the commitment that was asked for.", epoch)),
-            ("latestBlockhash", reference("Blockhash", "What a transaction is to name.")),
-            ("firstAvailableBlock", slot("The oldest slot whose block is kept.")),
+            ("epochInfo", object("The epoch and slot at the requested commitment.", epoch)),
+            ("latestBlockhash", reference("Blockhash", "The blockhash for new transactions.")),
+            ("firstAvailableBlock", slot("The oldest slot whose block is retained.")),
             ("processedSlot", slot("The slot that is being executed.")),
             ("confirmedSlot", slot("The newest slot that is confirmed.")),
             ("finalizedSlot", slot("The newest slot that is finalized.")),
@@ -105,28 +111,31 @@ fn ledger() -> Value {
 }
 
 fn blockhash() -> Value {
-    let valid = "The last block height at which a transaction may name it.";
+    let valid = "The last block height at which a transaction with this blockhash is valid.";
     object(
-        "A blockhash, and for how long it is good.",
+        "A blockhash and its validity.",
         [("blockhash", key("The hash.")), ("lastValidBlockHeight", uint(64, valid))],
     )
 }
 
 fn supply() -> Value {
     object(
-        "Lamports that there are.",
+        "The supply of lamports.",
         [
-            ("total", lamports("All of them.")),
-            ("circulating", lamports("All that are not locked up.")),
-            ("nonCirculating", lamports("Those that are locked up, in stake accounts.")),
-            ("nonCirculatingAccounts", array("Where those are.", key("An address."))),
+            ("total", lamports("The total supply.")),
+            ("circulating", lamports("The supply that is not locked up.")),
+            ("nonCirculating", lamports("The supply that is locked up in stake accounts.")),
+            (
+                "nonCirculatingAccounts",
+                array("The accounts with the locked supply.", key("An address.")),
+            ),
         ],
     )
 }
 
-/// What a submitted transaction is answered with.
+/// The response to a submitted transaction.
 pub(super) fn submitted() -> Value {
-    let signature = signature("The transaction's first signature, by which its status is found.");
+    let signature = signature("The transaction's first signature, which identifies it.");
     object("The transaction is queued.", [("signature", signature)])
 }
 

@@ -1,4 +1,4 @@
-//! Transactions: what was sent, what they did, what they would do.
+//! Transactions, the results of their execution, and simulations.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use super::node::next_page;
 
 pub(crate) const CONFIRMATIONS: &[&str] = &["processed", "confirmed", "finalized"];
 pub(crate) const KEY_SOURCES: &[&str] = &["transaction", "lookupTable"];
-/// Programs whose instructions are parsed, but for the memo program, whose are text.
+/// Programs whose instructions are parsed. Those of the memo program are parsed to a string.
 pub(crate) const PARSED_PROGRAMS: &[&str] = &[
     "address-lookup-table",
     "spl-associated-token-account",
@@ -43,42 +43,45 @@ pub(super) fn all() -> Vec<(&'static str, Value)> {
 
 fn transaction() -> Value {
     object(
-        "A transaction, and what it did.",
+        "A transaction and the result of its execution.",
         [
-            ("slot", slot("The slot of its block.")),
-            ("transactionIndex", uint(32, "Its place in the block, from 0.")),
-            ("blockTime", unix_time("When the block was made.")),
+            ("slot", slot("The slot of the block.")),
+            ("transactionIndex", uint(32, "The index in the block, from 0.")),
+            ("blockTime", unix_time("The time of the block.")),
             ("version", version()),
-            ("transaction", reference("TransactionBody", "What was sent.")),
-            ("meta", reference("TransactionMeta", "What it did.")),
+            ("transaction", reference("TransactionBody", "The transaction as it was sent.")),
+            ("meta", reference("TransactionMeta", "The result of the execution.")),
         ],
     )
 }
 
 pub(super) fn version() -> Value {
     any_of(
-        "Its version.",
-        [string_enum("Before there were any.", &["legacy"]), uint(8, "0 or later.")],
+        "The transaction's version.",
+        [string_enum("No version.", &["legacy"]), uint(8, "Version 0 or later.")],
     )
 }
 
 fn body() -> Value {
-    let encodings = string_enum("How they are encoded.", &["base58", "base64"]);
+    let encodings = string_enum("The encoding.", &["base58", "base64"]);
     let message = any_of(
-        "What it asks for.",
+        "The message.",
         [
             reference("Message", "With `encoding=json`."),
             reference("ParsedMessage", "With `encoding=jsonParsed`."),
         ],
     );
     any_of(
-        "What was sent, as `encoding` asks for it.",
+        "The transaction as it was sent, in the requested `encoding`.",
         [
-            tuple("Its bytes and their encoding.", [string("The bytes."), encodings]),
+            tuple("The bytes and their encoding.", [string("The bytes."), encodings]),
             object(
                 "With `json` and `jsonParsed`.",
                 [
-                    ("signatures", array("One of each signer, in their order.", signature("It."))),
+                    (
+                        "signatures",
+                        array("One of each signer, in order.", signature("A signature.")),
+                    ),
                     ("message", message),
                 ],
             ),
@@ -88,131 +91,152 @@ fn body() -> Value {
 
 fn message() -> Value {
     let header = [
-        ("numRequiredSignatures", uint(8, "The first so many keys sign.")),
-        ("numReadonlySignedAccounts", uint(8, "The last so many of those are only read.")),
-        ("numReadonlyUnsignedAccounts", uint(8, "The last so many of the others are only read.")),
+        ("numRequiredSignatures", uint(8, "The number of keys that sign; they come first.")),
+        (
+            "numReadonlySignedAccounts",
+            uint(8, "The number of signing keys that are read-only; the last of them."),
+        ),
+        (
+            "numReadonlyUnsignedAccounts",
+            uint(8, "The number of other keys that are read-only; the last of them."),
+        ),
     ];
     object(
-        "What a transaction asks for, as it was sent.",
+        "The message of a transaction, as it was sent.",
         [
-            ("header", object("Which keys sign, and which are only read.", header)),
-            ("accountKeys", array("The keys that it brings; the first one pays.", key("It."))),
+            ("header", object("The numbers of keys that sign and that are read-only.", header)),
+            (
+                "accountKeys",
+                array("The keys in the transaction; the first one pays.", key("A key.")),
+            ),
             ("recentBlockhash", recent_blockhash()),
             (
                 "instructions",
-                array("In their order.", reference("Instruction", "Keys by their place.")),
+                array(
+                    "The instructions, in order.",
+                    reference("Instruction", "With keys by index."),
+                ),
             ),
             ("addressTableLookups?", lookups()),
-            ("transactionConfig?", reference("TransactionConfig", "Of version 1 and later.")),
+            ("transactionConfig?", reference("TransactionConfig", "Only in version 1 and later.")),
         ],
     )
 }
 
 fn parsed_message() -> Value {
     object(
-        "What a transaction asks for, in words where its programs are known.",
+        "The message of a transaction, with its instructions parsed if their programs are known.",
         [
             ("accountKeys", account_keys()),
             ("recentBlockhash", recent_blockhash()),
             (
                 "instructions",
-                array("In their order.", reference("ParsedInstruction", "One of them.")),
+                array(
+                    "The instructions, in order.",
+                    reference("ParsedInstruction", "An instruction."),
+                ),
             ),
             ("addressTableLookups?", lookups()),
-            ("transactionConfig?", reference("TransactionConfig", "Of version 1 and later.")),
+            ("transactionConfig?", reference("TransactionConfig", "Only in version 1 and later.")),
         ],
     )
 }
 
 fn recent_blockhash() -> Value {
-    key("The blockhash that it was made for; of a durable nonce its value.")
+    key("The recent blockhash, or the value of the durable nonce.")
 }
 
-/// Keys with what may be done with them.
+/// Keys with their permissions.
 pub(super) fn account_keys() -> Value {
     let key = object(
-        "A key, and what the transaction may do with it.",
+        "A key and its permissions.",
         [
             ("pubkey", key("The address.")),
-            ("signer", boolean("Whether it signs.")),
-            ("writable", boolean("Whether it may be written.")),
-            ("source", string_enum("Where it stands.", KEY_SOURCES)),
+            ("signer", boolean("Whether the key signs.")),
+            ("writable", boolean("Whether the account may be written.")),
+            ("source", string_enum("The source of the key.", KEY_SOURCES)),
         ],
     );
-    array("All its keys, those of lookup tables last.", key)
+    array("All keys of the transaction, those of lookup tables last.", key)
 }
 
 fn lookups() -> Value {
-    array("Of version 0: keys that lookup tables bring.", reference("TableLookup", "Of one table."))
+    array(
+        "Keys from lookup tables. Only in version 0.",
+        reference("TableLookup", "Keys of one table."),
+    )
 }
 
 fn lookup() -> Value {
-    let place = || uint(8, "A place in it.");
+    let index = || uint(8, "An index in the table.");
     object(
-        "Keys that a lookup table brings.",
+        "Keys from a lookup table.",
         [
             ("accountKey", key("The table.")),
-            ("writableIndexes", array("Keys to be written.", place())),
-            ("readonlyIndexes", array("Keys that are only read.", place())),
+            ("writableIndexes", array("The writable keys.", index())),
+            ("readonlyIndexes", array("The read-only keys.", index())),
         ],
     )
 }
 
 fn config() -> Value {
-    let bytes = "Bytes of all accounts that it may load.";
+    let bytes = "The limit of the bytes of all loaded accounts.";
     object(
-        "What a transaction of version 1 asks of the runtime; null for what it does not say.",
+        "The limits and the fee that a transaction of version 1 requests; null if not set.",
         [
-            ("priorityFee", nullable(lamports("What it pays beside the signatures."))),
-            ("computeUnitLimit", nullable(uint(32, "Compute units that it may use."))),
+            ("priorityFee", nullable(lamports("The fee in addition to that for signatures."))),
+            ("computeUnitLimit", nullable(uint(32, "The limit of compute units."))),
             ("loadedAccountsDataSizeLimit", nullable(uint(32, bytes))),
-            ("heapSize", nullable(uint(32, "Bytes of heap for each program."))),
+            ("heapSize", nullable(uint(32, "The heap of each program, in bytes."))),
         ],
     )
 }
 
 fn stack_height() -> Value {
-    nullable(uint(32, "How deep the call is: 1 for the transaction's own; null if not known."))
+    nullable(uint(
+        32,
+        "The depth of the call: 1 for the transaction's own instructions; null if unknown.",
+    ))
 }
 
 fn instruction() -> Value {
     object(
-        "An instruction. Keys are places in the list of all keys.",
+        "An instruction. Keys are indices in the list of all keys.",
         [
-            ("programIdIndex", uint(8, "The program.")),
-            ("accounts", array("What it is given.", uint(8, "A key."))),
-            ("data", base58("Its bytes, in base58.")),
+            ("programIdIndex", uint(8, "The index of the program.")),
+            ("accounts", array("The accounts.", uint(8, "The index of a key."))),
+            ("data", base58("The data, in base58.")),
             ("stackHeight", stack_height()),
         ],
     )
 }
 
 fn parsed_instruction() -> Value {
-    let words = object(
-        "Of all other programs.",
+    let parsed = object(
+        "An instruction of any other program.",
         [
-            ("type", string("What it does, in the program's words.")),
-            ("info?", any("What with, as Agave tells it.")),
+            ("type", string("The kind of the instruction, by the program's name for it.")),
+            ("info?", any("The members, in Agave's shape.")),
         ],
     );
     any_of(
-        "An instruction with its keys; in words if its program is known.",
+        "An instruction with its keys; parsed if its program is known.",
         [
             object(
-                "Of a known program.",
+                "An instruction of a known program.",
                 [
                     ("program", string_enum("The program's name.", PARSED_PROGRAMS)),
                     ("programId", key("The program.")),
-                    ("parsed", any_of("What it does.", [string("A memo."), words])),
+                    ("parsed", any_of("The parsed instruction.", [string("A memo."), parsed])),
                     ("stackHeight", stack_height()),
                 ],
             ),
             object(
-                "Of any other program.",
+                "An instruction of any other program.",
                 [
                     ("programId", key("The program.")),
-                    ("accounts", array("What it is given.", key("An address."))),
-                    ("data", base58("Its bytes, in base58.")),
+                    ("accounts", array("The accounts.", key("An address."))),
+                    ("data", base58("The data, in base58.")),
                     ("stackHeight", stack_height()),
                 ],
             ),
@@ -221,91 +245,100 @@ fn parsed_instruction() -> Value {
 }
 
 fn inner_instructions() -> Value {
-    let one = any_of(
-        "One of them.",
+    let inner_instruction = any_of(
+        "An instruction.",
         [
-            reference("Instruction", "Unless they are parsed."),
-            reference("ParsedInstruction", "With `encoding=jsonParsed`, and of a simulation."),
+            reference("Instruction", "Without `encoding=jsonParsed`."),
+            reference("ParsedInstruction", "With `encoding=jsonParsed`, and in a simulation."),
         ],
     );
     object(
-        "What an instruction called.",
+        "The calls that an instruction made.",
         [
-            ("index", uint(8, "The instruction, from 0.")),
-            ("instructions", array("In the order of the calls.", one)),
+            ("index", uint(8, "The index of the instruction, from 0.")),
+            ("instructions", array("The calls, in order.", inner_instruction)),
         ],
     )
 }
 
 fn balances(when: &str) -> Value {
-    array(&format!("Of each key, {when}."), lamports("A balance."))
+    array(&format!("The balance of each key, {when}."), lamports("A balance."))
 }
 
 fn token_balances(when: &str) -> Value {
-    array(&format!("Of each token account, {when}."), reference("TokenBalance", "One of them."))
+    array(
+        &format!("The balance of each token account, {when}."),
+        reference("TokenBalance", "A balance."),
+    )
 }
 
 fn logs() -> Value {
-    array("What the programs logged.", string("A line."))
+    array("The log of the programs.", string("A line."))
 }
 
 fn meta() -> Value {
     let result = any_of(
-        "As `err`, in an older shape.",
+        "The same as `err`, in an older shape.",
         [
-            object("It did what it was to do.", [("Ok", json!({ "type": "null" }))]),
-            object("It failed.", [("Err", reference("TransactionError", "Why."))]),
+            object("The transaction succeeded.", [("Ok", json!({ "type": "null" }))]),
+            object(
+                "The transaction failed.",
+                [("Err", reference("TransactionError", "The error."))],
+            ),
         ],
     );
-    let costs = "What it counted for the limits of its block.";
+    let costs = "The cost that counts towards the limits of the block.";
     object(
-        "What a transaction did.",
+        "The result of a transaction's execution.",
         [
             ("err", err()),
             ("status", result),
-            ("fee", lamports("What it paid.")),
-            ("preBalances", balances("before it")),
-            ("postBalances", balances("after it")),
-            ("preTokenBalances", nullable(token_balances("before it"))),
-            ("postTokenBalances", nullable(token_balances("after it"))),
+            ("fee", lamports("The fee that was paid.")),
+            ("preBalances", balances("before the transaction")),
+            ("postBalances", balances("after the transaction")),
+            ("preTokenBalances", nullable(token_balances("before the transaction"))),
+            ("postTokenBalances", nullable(token_balances("after the transaction"))),
             (
                 "innerInstructions?",
                 nullable(array(
                     "Calls between programs. Missing with `transactionDetails=accounts`.",
-                    reference("InnerInstructions", "Those of one instruction."),
+                    reference("InnerInstructions", "The calls of one instruction."),
                 )),
             ),
             ("logMessages?", nullable(logs())),
             (
                 "rewards?",
                 nullable(array(
-                    "Null or missing if not asked for.",
-                    reference("Reward", "One of them."),
+                    "The rewards; null or missing if not requested.",
+                    reference("Reward", "A reward."),
                 )),
             ),
             (
                 "loadedAddresses?",
-                reference("LoadedAddresses", "Unless its keys are told with their sources."),
+                reference(
+                    "LoadedAddresses",
+                    "Missing if the keys are returned with their sources.",
+                ),
             ),
-            ("returnData?", reference("ReturnData", "If a program returned any.")),
-            ("computeUnitsConsumed?", uint(64, "Compute units that it used.")),
+            ("returnData?", reference("ReturnData", "Missing if no program returned data.")),
+            ("computeUnitsConsumed?", uint(64, "The compute units that were used.")),
             ("costUnits?", uint(64, costs)),
         ],
     )
 }
 
 fn err() -> Value {
-    nullable(reference("TransactionError", "Why it failed; null if it did not."))
+    nullable(reference("TransactionError", "The error; null if the transaction succeeded."))
 }
 
 fn token_balance() -> Value {
     object(
-        "What a token account holds.",
+        "The balance of a token account.",
         [
-            ("accountIndex", uint(8, "The key.")),
+            ("accountIndex", uint(8, "The index of the account among the keys.")),
             ("mint", key("The mint.")),
-            ("uiTokenAmount", reference("Amount", "How many.")),
-            ("owner?", key("Whose they are.")),
+            ("uiTokenAmount", reference("Amount", "The number of tokens.")),
+            ("owner?", key("The owner of the tokens.")),
             ("programId?", key("The token program.")),
         ],
     )
@@ -313,103 +346,119 @@ fn token_balance() -> Value {
 
 fn loaded_addresses() -> Value {
     object(
-        "Keys that lookup tables brought. They stand behind the transaction's own.",
+        "The keys from lookup tables. They follow the transaction's own keys.",
         [
-            ("writable", array("Those that may be written, first.", key("An address."))),
-            ("readonly", array("Those that are only read.", key("An address."))),
+            ("writable", array("The writable keys, which come first.", key("An address."))),
+            ("readonly", array("The read-only keys.", key("An address."))),
         ],
     )
 }
 
 fn return_data() -> Value {
-    let data = [string("The bytes."), string_enum("How they are encoded.", &["base64"])];
+    let data = [string("The bytes."), string_enum("The encoding.", &["base64"])];
     object(
-        "What the last program that returned something returned.",
+        "The data of the last program that returned any.",
         [
             ("programId", key("The program.")),
-            ("data", tuple("Its bytes and their encoding.", data)),
+            ("data", tuple("The bytes and their encoding.", data)),
         ],
     )
 }
 
 fn status() -> Value {
-    let confirmations = "Complete blocks above its own; null once it is finalized.";
+    let confirmations =
+        "The number of complete blocks above the transaction's block; null once it is finalized.";
     let result = any_of(
-        "As `err`, in an older shape.",
+        "The same as `err`, in an older shape.",
         [
-            object("It did what it was to do.", [("Ok", json!({ "type": "null" }))]),
-            object("It failed.", [("Err", reference("TransactionError", "Why."))]),
+            object("The transaction succeeded.", [("Ok", json!({ "type": "null" }))]),
+            object(
+                "The transaction failed.",
+                [("Err", reference("TransactionError", "The error."))],
+            ),
         ],
     );
     object(
-        "What became of a transaction.",
+        "The status of a transaction.",
         [
-            ("slot", slot("The slot of its block.")),
+            ("slot", slot("The slot of the block.")),
             ("confirmations", nullable(uint(64, confirmations))),
             ("status", result),
             ("err", err()),
-            ("confirmationStatus", string_enum("How sure it is.", CONFIRMATIONS)),
+            ("confirmationStatus", string_enum("The commitment level.", CONFIRMATIONS)),
         ],
     )
 }
 
 fn signatures_page() -> Value {
-    let one = object(
-        "A transaction that names the address.",
+    let entry = object(
+        "A transaction of the address.",
         [
-            ("signature", signature("Its first signature.")),
-            ("slot", slot("The slot of its block.")),
-            ("transactionIndex", uint(32, "Its place in the block, from 0.")),
+            ("signature", signature("The first signature.")),
+            ("slot", slot("The slot of the block.")),
+            ("transactionIndex", uint(32, "The index in the block, from 0.")),
             ("err", err()),
-            ("memo", nullable(string("Its memos, `[length] text`, joined by `; `; null if none."))),
-            ("blockTime", unix_time("When the block was made.")),
-            ("confirmationStatus", string_enum("How sure it is.", &CONFIRMATIONS[1..])),
+            ("memo", nullable(string("The memos, `[length] text`, joined by `; `; null if none."))),
+            ("blockTime", unix_time("The time of the block.")),
+            ("confirmationStatus", string_enum("The commitment level.", &CONFIRMATIONS[1..])),
         ],
     );
     object(
         "A page of transactions.",
-        [("transactions", array("The newest first.", one)), ("paginationKey", next_page())],
+        [
+            ("transactions", array("The transactions, newest first.", entry)),
+            ("paginationKey", next_page()),
+        ],
     )
 }
 
 fn simulation() -> Value {
-    let loads = "Bytes of all accounts that it loaded.";
-    let keys = "Null if it did not run.";
+    let loads = "The bytes of all accounts that were loaded.";
+    let no_balances = "Null if the transaction was not executed.";
     object(
-        "What a transaction would do.",
+        "The result of a simulation.",
         [
             ("err", err()),
             ("logs", logs()),
             (
                 "accounts",
                 nullable(array(
-                    "Those that were asked for, as they would be after it; null if none were.",
-                    nullable(reference("Account", "Null if there is none, or it failed.")),
+                    "The requested accounts as they would be after the transaction; null if none were requested.",
+                    nullable(reference(
+                        "Account",
+                        "Null if the account does not exist or the transaction failed.",
+                    )),
                 )),
             ),
-            ("unitsConsumed", uint(64, "Compute units that it used.")),
+            ("unitsConsumed", uint(64, "The compute units that were used.")),
             ("loadedAccountsDataSize", uint(32, loads)),
-            ("returnData", nullable(reference("ReturnData", "Null if no program returned any."))),
+            ("returnData", nullable(reference("ReturnData", "Null if no program returned data."))),
             (
                 "innerInstructions",
                 nullable(array(
                     "Calls between programs; null unless `innerInstructions=true`.",
-                    reference("InnerInstructions", "Those of one instruction."),
+                    reference("InnerInstructions", "The calls of one instruction."),
                 )),
             ),
             (
                 "replacementBlockhash",
                 nullable(reference(
                     "Blockhash",
-                    "What it ran with if `replaceRecentBlockhash=true`.",
+                    "The blockhash that was used. With `replaceRecentBlockhash=true`.",
                 )),
             ),
-            ("fee", nullable(lamports("What it would pay; null if nothing."))),
-            ("preBalances", nullable(balances(&format!("before it. {keys}")))),
-            ("postBalances", nullable(balances(&format!("after it. {keys}")))),
-            ("preTokenBalances", nullable(token_balances(&format!("before it. {keys}")))),
-            ("postTokenBalances", nullable(token_balances(&format!("after it. {keys}")))),
-            ("loadedAddresses", reference("LoadedAddresses", "Keys that lookup tables bring.")),
+            ("fee", nullable(lamports("The fee that would be paid; null if none."))),
+            ("preBalances", nullable(balances(&format!("before the transaction. {no_balances}")))),
+            ("postBalances", nullable(balances(&format!("after the transaction. {no_balances}")))),
+            (
+                "preTokenBalances",
+                nullable(token_balances(&format!("before the transaction. {no_balances}"))),
+            ),
+            (
+                "postTokenBalances",
+                nullable(token_balances(&format!("after the transaction. {no_balances}"))),
+            ),
+            ("loadedAddresses", reference("LoadedAddresses", "The keys from lookup tables.")),
         ],
     )
 }

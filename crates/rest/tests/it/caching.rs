@@ -1,4 +1,4 @@
-//! What an HTTP cache and a slow line live on: `ETag`, 304, codings, pages that lead to the next.
+//! What HTTP caches and slow connections need: `ETag`, 304, codings, links to the next page.
 
 use ledger::{Address, Change};
 use query::{Ledger, LedgerConfig};
@@ -11,21 +11,21 @@ use crate::world::{
 };
 use crate::{Node, decoded_body, get, get_json, head, post};
 
-/// A ledger at slot 100 whose program has so many accounts of so many bytes.
+/// A ledger at slot 100 whose program has this number of accounts of this length.
 fn ledger(
     accounts: u32,
     bytes: usize,
 ) -> (Ledger<Account, chain_solana::BlockInfo>, chain_solana::Reader) {
     let (mut ledger, reader) = Ledger::new(LedgerConfig::new(100_000), block(100), bank(100));
     let all = (0..accounts).map(|n| change(n, bytes)).collect();
-    ledger.apply(block(100), all, bank(100)).expect("the root takes accounts");
+    ledger.apply(block(100), all, bank(100)).expect("the root accepts accounts");
     ledger.publish();
     (ledger, reader)
 }
 
 fn change(n: u32, bytes: usize) -> Change<Account> {
     let mut data = vec![n as u8; bytes];
-    // Not all the same, so that it does not all but vanish when it is coded.
+    // Varied bytes, so that they do not compress to almost nothing.
     for (at, byte) in data.iter_mut().enumerate().filter(|(at, _)| at % 3 == 0) {
         *byte = (n * 1_000 + at as u32).wrapping_mul(2_654_435_761).to_be_bytes()[0];
     }
@@ -40,13 +40,13 @@ fn numbered(n: u32) -> Pubkey {
 }
 
 #[test]
-fn an_etag_is_of_the_value_and_is_answered_with_304() {
+fn an_etag_depends_on_the_value_and_leads_to_304() {
     let node = Node::new();
     let mut client = node.client();
     let at = |commitment| format!("/v1/accounts/{TOKEN}?commitment={commitment}");
     let first = get(&mut client, &at("finalized"), "");
     let etag = first.header("etag").expect("an ETag").to_owned();
-    // The account is the same at a later slot, and so is its tag.
+    // The account is unchanged at a later slot, and so is its ETag.
     let later = get(&mut client, &at("processed"), &format!("if-none-match: \"x\", {etag}\r\n"));
     assert_eq!((later.status, later.body.as_str()), (304, ""));
     assert_eq!(later.header("etag"), Some(etag.as_str()));
@@ -61,7 +61,7 @@ fn an_etag_is_of_the_value_and_is_answered_with_304() {
 }
 
 #[test]
-fn an_etag_lasts_until_what_it_is_of_is_written() {
+fn an_etag_is_valid_until_its_data_is_written() {
     let (mut ledger, reader) = ledger(300, 1_000);
     let node = Node::with_config(reader, rpc::Config::default());
     let mut client = node.client();
@@ -75,27 +75,27 @@ fn an_etag_lasts_until_what_it_is_of_is_written() {
         ledger.complete(block(slot), bank(slot)).expect("complete");
         ledger.finalize(block(slot)).expect("finalize");
         ledger.publish();
-        let mut told = Vec::new();
+        let mut new_etags = Vec::new();
         for (path, at) in [(&list, 0), (&account, 1)] {
             let had = etags.get(at).map(|etag| format!("if-none-match: {etag}\r\n"));
             let response = get(&mut client, path, &had.clone().unwrap_or_default());
             assert_eq!(response.header("hydrant-slot"), Some(slot.to_string().as_str()));
-            let wanted = match (had, written, at) {
+            let expected = match (had, written, at) {
                 (None, ..) => 200,
-                // One more account changes the list; the account itself only its own write.
+                // A new account changes the list. The account changes only by its own write.
                 (_, Some(500), 0) | (_, Some(7), _) => 200,
                 _ => 304,
             };
-            assert_eq!(response.status, wanted, "{path} at {slot}");
-            told.push(response.header("etag").expect("an ETag").to_owned());
+            assert_eq!(response.status, expected, "{path} at {slot}");
+            new_etags.push(response.header("etag").expect("an ETag").to_owned());
         }
-        etags = told;
+        etags = new_etags;
     }
 }
 
 #[test]
 fn each_coding_has_its_own_etag_and_is_the_same_when_decoded() {
-    // Kept by the cache, of many pieces and of one; streamed, and named by what it is made of; never kept.
+    // Cached, in several chunks and in one; streamed, with an ETag from its dependencies; never cached.
     let (_ledger, reader) = ledger(6_000, 1_000);
     let node = Node::with_config(reader, rpc::Config::default());
     let mut client = node.client();
@@ -116,7 +116,7 @@ fn each_coding_has_its_own_etag_and_is_the_same_when_decoded() {
             let response = get(&mut client, &path, &accept);
             assert_eq!(response.status, 200);
             assert_eq!(response.header("content-encoding"), coding, "{path}");
-            let vary = response.header("vary").expect("it varies");
+            let vary = response.header("vary").expect("a Vary header");
             assert!(vary.contains("accept-encoding"), "{vary}");
             if let Some(etag) = response.header("etag") {
                 let had = format!("{accept}if-none-match: {etag}\r\n");
@@ -132,19 +132,19 @@ fn each_coding_has_its_own_etag_and_is_the_same_when_decoded() {
         tags.dedup();
         assert_eq!(tags.len(), if has_etag { 3 } else { 0 }, "{path}");
     }
-    // The same bytes as a method's, whoever asked first.
+    // The same bytes as the method's, whichever request came first.
     let path = format!("/v1/programs/{PROGRAM}/accounts");
     let config = json!({ "encoding": "base64", "withContext": true });
-    let told = client.result("getProgramAccountsV2", json!([PROGRAM.to_string(), config]));
-    assert_eq!(get_json(&mut client, &path), told["value"]);
+    let result = client.result("getProgramAccountsV2", json!([PROGRAM.to_string(), config]));
+    assert_eq!(get_json(&mut client, &path), result["value"]);
 }
 
 #[test]
-fn a_cached_response_is_the_same_again_however_long() {
+fn a_cached_response_of_any_length_is_repeated() {
     let (_ledger, reader) = ledger(3_000, 1_000);
     let node = Node::with_config(reader, rpc::Config::default());
     let mut client = node.client();
-    // The world's cache takes answers of 1 MiB: about 700 accounts.
+    // The cache of the test node accepts responses of up to 1 MiB: about 700 accounts.
     let path = format!("/v1/programs/{PROGRAM}/accounts?limit=600");
     for coding in ["identity", "gzip", "zstd"] {
         let accept = format!("accept-encoding: {coding}\r\n");
@@ -161,11 +161,11 @@ fn a_cached_response_is_the_same_again_however_long() {
         assert_eq!(again.header("hydrant-slot"), Some("100"));
         let length = again.header("content-length").expect("a length");
         assert_eq!(length, again.bytes.len().to_string());
-        // A method that asks the same gets the same value from the same entry.
+        // The method with the same parameters gets the same value from the same entry.
         let value: Value = serde_json::from_slice(&decoded_body(&again)).expect("JSON");
         let config = json!({ "encoding": "base64", "withContext": true, "limit": 600 });
-        let told = client.result("getProgramAccountsV2", json!([PROGRAM.to_string(), config]));
-        assert!(value == told["value"], "{coding}");
+        let result = client.result("getProgramAccountsV2", json!([PROGRAM.to_string(), config]));
+        assert!(value == result["value"], "{coding}");
         let link = format!("<{path}&cursor={}>; rel=\"next\"", text(&value["paginationKey"]));
         for response in [&first, &again] {
             assert_eq!(response.header("link"), Some(link.as_str()));
@@ -177,7 +177,7 @@ fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_else(|| panic!("text, not {value}"))
 }
 
-/// Every page, by its link.
+/// Every page, by the links.
 fn follow(client: &mut crate::wire::Client, path: &str, member: &str) -> (Vec<Value>, usize) {
     let (mut path, mut found, mut pages) = (path.to_owned(), Vec::new(), 0);
     loop {
@@ -187,7 +187,7 @@ fn follow(client: &mut crate::wire::Client, path: &str, member: &str) -> (Vec<Va
         found.extend(page[member].as_array().expect("a list").iter().cloned());
         pages += 1;
         let Some(link) = response.header("link") else {
-            assert_eq!(page["paginationKey"], Value::Null, "the last page says so");
+            assert_eq!(page["paginationKey"], Value::Null, "the last page has no key");
             return (found, pages);
         };
         let next = link.strip_prefix('<').and_then(|link| link.strip_suffix(">; rel=\"next\""));
@@ -211,7 +211,7 @@ fn pages_to_the_end_are_the_whole_list() {
     whole.sort_by_key(by_pubkey);
     found.sort_by_key(by_pubkey);
     assert!(whole == found, "the same accounts, each once");
-    // What is posted has no link, but the same key.
+    // A response to POST has no link, but the same key.
     let filters = json!({ "filters": [{ "dataSize": 50 }] });
     let page = post(&mut client, &format!("{path}?limit=10"), &filters);
     assert_eq!(page.header("link"), None);
@@ -226,9 +226,9 @@ fn pages_follow_each_other() {
     let (found, _) = follow(&mut client, &path, "accounts");
     let mut found: Vec<_> = found.iter().map(|one| text(&one["pubkey"]).to_owned()).collect();
     found.sort_unstable();
-    let mut wanted = DATA.map(|address| address.to_string());
-    wanted.sort_unstable();
-    assert_eq!(found, wanted);
+    let mut expected = DATA.map(|address| address.to_string());
+    expected.sort_unstable();
+    assert_eq!(found, expected);
     let holders = get_json(&mut client, &format!("/v1/mints/{MINT}/holders"));
     let holders: Vec<_> =
         holders["accounts"].as_array().expect("a list").iter().map(|it| &it["pubkey"]).collect();

@@ -1,4 +1,4 @@
-//! Blocks and transactions: what is final never changes, and its bytes come as they are.
+//! Blocks and transactions: finalized ones are immutable, and raw bytes are available.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::{Node, decoded_body, get, get_json};
 
 const IMMUTABLE: &str = "public, max-age=31536000, immutable";
 
-/// The signature of a transaction, by its slot and its place in it.
+/// The signature of a transaction, by its slot and its index.
 pub(crate) fn signature(slot: u64, index: u32) -> Signature {
     let mut bytes = [3; 64];
     bytes[..8].copy_from_slice(&slot.to_le_bytes());
@@ -77,7 +77,7 @@ pub(crate) fn completed(slot: u64, transactions: Vec<Arc<ExecutedTransaction>>) 
     }
 }
 
-/// A node with a block of five transactions and a long one, both final, and one that is confirmed.
+/// A node with a block of five transactions and a long one, both finalized, and one that is confirmed.
 fn node() -> Node {
     let node = Node::new();
     let history = &node.world.node.history;
@@ -118,12 +118,12 @@ fn finalized_responses_are_immutable_and_others_are_revalidated() {
             assert_eq!(again.header("cache-control"), Some(IMMUTABLE));
             etags.push((first.header("content-encoding").map(str::to_owned), etag.to_owned()));
         }
-        // A short one is not coded, so it is the same.
+        // A short response is not compressed, so it is the same.
         let is_coded = etags[0].0 != etags[1].0;
         assert_eq!(is_coded, !path.contains("transactions"), "{path}");
         assert_eq!(etags[0].1 != etags[1].1, is_coded, "{path}: each coding has its own");
     }
-    // It says what is told, too: not of which block alone.
+    // The ETag depends on the requested details too, not only on the block.
     let long = of_block(FINALIZED);
     let one = get(&mut client, &long, "").header("etag").map(str::to_owned);
     let other = get(&mut client, &format!("{long}?encoding=base64"), "");
@@ -140,7 +140,7 @@ fn finalized_responses_are_immutable_and_others_are_revalidated() {
 }
 
 #[test]
-fn a_transaction_comes_as_it_was_sent() {
+fn a_transaction_is_returned_as_it_was_sent() {
     let node = node();
     let mut client = node.client();
     let path = format!("/v1/transactions/{}", signature(FINALIZED - 1, 2));
@@ -149,8 +149,8 @@ fn a_transaction_comes_as_it_was_sent() {
     assert_eq!(raw.header("hydrant-slot"), Some((FINALIZED - 1).to_string().as_str()));
     assert_eq!(raw.header("cache-control"), Some(IMMUTABLE));
     let json = get_json(&mut client, &format!("{path}?encoding=base64"));
-    let wanted = json["transaction"][0].as_str().expect("base64");
-    assert_eq!(raw.bytes, BASE64_STANDARD.decode(wanted).expect("base64"));
+    let expected = json["transaction"][0].as_str().expect("base64");
+    assert_eq!(raw.bytes, BASE64_STANDARD.decode(expected).expect("base64"));
     let missing = format!("/v1/transactions/{}", signature(7, 7));
     let missing = get(&mut client, &missing, "accept: application/octet-stream\r\n");
     assert_eq!(missing.status, 404);
@@ -158,7 +158,7 @@ fn a_transaction_comes_as_it_was_sent() {
 }
 
 #[test]
-fn transactions_of_an_address_come_in_pages() {
+fn transactions_of_an_address_have_pages() {
     let node = node();
     let mut client = node.client();
     let path = format!("/v1/accounts/{WALLET}/transactions?commitment=confirmed");
@@ -178,14 +178,14 @@ fn transactions_of_an_address_come_in_pages() {
 }
 
 #[test]
-fn the_description_shows_what_this_node_has() {
+fn the_description_has_examples_of_the_node() {
     let node = Node::new();
     let mut client = node.client();
     let example = |client: &mut _, path: &str, of: &str| {
         let document = get_json(client, "/v1/openapi.json");
         let params =
             document["paths"][path]["get"]["parameters"].as_array().expect("a list").clone();
-        let param = params.iter().find(|param| param["name"] == of).expect("it has that").clone();
+        let param = params.iter().find(|param| param["name"] == of).expect("the parameter").clone();
         param["example"].clone()
     };
     let (by_signature, by_slot) = ("/v1/transactions/{signature}", "/v1/blocks/{slot}");
@@ -194,7 +194,7 @@ fn the_description_shows_what_this_node_has() {
     history.record_transactions(&[executed(FINALIZED, 0, 2)]);
     history.record_block(&completed(FINALIZED, vec![executed(FINALIZED, 0, 2)]));
     history.publish();
-    let told = example(&mut client, by_signature, "signature");
-    assert_eq!(told, json!(signature(FINALIZED, 0).to_string()));
+    let value = example(&mut client, by_signature, "signature");
+    assert_eq!(value, json!(signature(FINALIZED, 0).to_string()));
     assert_eq!(example(&mut client, by_slot, "slot"), json!(FINALIZED));
 }

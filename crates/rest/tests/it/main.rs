@@ -1,8 +1,8 @@
-//! REST over real loopback sockets, on the ledger made by hand that `rpc` is tested with.
+//! REST over real loopback sockets, on the synthetic ledger of the tests of `rpc`.
 //!
-//! `state` is what is read of accounts, `history` blocks and transactions, `caching` ETags, codings and pages,
-//! `unchanged` a model of what 304 promises, `refusals` every way to be refused, `waits` who waits for a transaction,
-//! `schemas` what is told of answers. Transactions that run need a real node: `clients/rest`.
+//! `state` tests accounts, `history` blocks and transactions, `caching` ETags, codings and pages, `revalidation` the
+//! promise of a 304 against a model, `refusals` all errors, `transaction_status` clients that wait for a transaction,
+//! `schemas` the description of responses. Tests that execute transactions need a real node: `clients/rest`.
 
 mod caching;
 mod history;
@@ -26,7 +26,7 @@ use serde_json::Value;
 use crate::wire::{Client, Response};
 use crate::world::World;
 
-/// A node with REST on its port, and where its ledger would put events.
+/// A node with REST on its port, and the sink for its ledger's events.
 struct Node {
     world: World,
     rest: Arc<Rest>,
@@ -46,13 +46,13 @@ impl Node {
         Self::from_rest(Rest::start().expect("a thread"), reader, config, pool, 1 << 24)
     }
 
-    /// A node that holds so much of an answer to hash it, and has so many bytes for answers.
+    /// A node with these bytes of the ETag buffer and of the response cache.
     fn with_etag_buffer(
         reader: chain_solana::Reader,
         hold_bytes_max: usize,
         cache_bytes_max: u64,
     ) -> Self {
-        // What the accounts of a test are, is small: nothing is to be answered inline for that.
+        // The accounts of a test are small, so inline responses are disabled.
         let config =
             rpc::Config { inline_accounts_max: 0, inline_bytes_max: 0, ..rpc::Config::default() };
         let (rest, events) = Rest::start().expect("a thread");
@@ -91,7 +91,7 @@ impl Node {
     }
 }
 
-/// Asks with headers, each of them a whole line.
+/// Sends a request with headers, each a full line.
 fn send_request(client: &mut Client, verb: &str, path: &str, headers: &str) -> Response {
     client.send(format!("{verb} {path} HTTP/1.1\r\nhost: test\r\n{headers}\r\n"));
     client.receive()
@@ -114,7 +114,7 @@ fn post(client: &mut Client, path: &str, body: &Value) -> Response {
     post_as(client, path, "application/json", body.to_string().as_bytes())
 }
 
-/// Asks for the head alone: status and headers, and nothing after them.
+/// Sends a HEAD request and returns status and headers. Checks that no body follows.
 fn head(node: &Node, path: &str) -> (u16, String) {
     let mut client = node.client();
     client.send(format!("HEAD {path} HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\r\n"));
@@ -124,14 +124,14 @@ fn head(node: &Node, path: &str) -> (u16, String) {
     (status.expect("a status"), text.to_ascii_lowercase())
 }
 
-/// An answer that must be there, as JSON.
+/// A response with status 200, as JSON.
 fn get_json(client: &mut Client, path: &str) -> Value {
     let response = get(client, path, "");
     assert_eq!(response.status, 200, "{path}: {}", response.body);
     response.json()
 }
 
-/// The body as it was before it was coded.
+/// The decompressed body.
 fn decoded_body(response: &Response) -> Vec<u8> {
     match response.header("content-encoding") {
         Some(coding) => decode(coding, &response.bytes),
@@ -148,6 +148,6 @@ fn decode(coding: &str, bytes: &[u8]) -> Vec<u8> {
             plain
         }
         "zstd" => zstd::stream::decode_all(bytes).expect("zstd"),
-        other => panic!("{other} was not asked for"),
+        other => panic!("{other} was not requested"),
     }
 }

@@ -1,4 +1,4 @@
-//! Every way to be refused: one shape, a stable name, the right status and headers.
+//! All errors: one shape, a stable name, the right status and headers.
 
 use serde_json::json;
 
@@ -6,18 +6,18 @@ use crate::world::{self, MINT, PROGRAM, WALLET};
 use crate::{Node, get, head, post, post_as, send_request};
 
 #[test]
-fn what_is_wrong_is_refused_in_one_shape() {
+fn errors_have_one_shape() {
     let node = Node::new();
     let mut client = node.client();
     let account = format!("/v1/accounts/{WALLET}");
-    let nobody = solana_pubkey::Pubkey::new_from_array([200; 32]);
+    let missing = solana_pubkey::Pubkey::new_from_array([200; 32]);
     let cases = [
         ("/v1/nothing".to_owned(), 404, -32601, "no_such_path"),
         (format!("{account}/"), 404, -32601, "no_such_path"),
         ("/v1/accounts/abc".to_owned(), 400, -32602, "invalid_params"),
         ("/v1/accounts/%ff".to_owned(), 400, -32602, "invalid_params"),
         ("/v1/accounts".to_owned(), 400, -32602, "invalid_params"),
-        (format!("/v1/accounts/{nobody}"), 404, -32044, "not_found"),
+        (format!("/v1/accounts/{missing}"), 404, -32044, "not_found"),
         (format!("{account}?commitment=soon"), 400, -32602, "invalid_params"),
         (
             format!("{account}?commitment=processed&commitment=processed"),
@@ -55,10 +55,10 @@ fn what_is_wrong_is_refused_in_one_shape() {
 }
 
 #[test]
-fn what_is_not_there_is_not_there_at_a_slot() {
+fn a_missing_object_is_missing_at_a_slot() {
     let node = Node::new();
     let mut client = node.client();
-    let nobody = solana_pubkey::Pubkey::new_from_array([200; 32]);
+    let missing = solana_pubkey::Pubkey::new_from_array([200; 32]);
     let nothing = format!("/v1/transactions/{}", "1".repeat(64));
     let levels = [
         ("?commitment=processed", "processed", world::PROCESSED),
@@ -66,11 +66,11 @@ fn what_is_not_there_is_not_there_at_a_slot() {
         ("?commitment=finalized", "finalized", world::FINALIZED),
         ("", "finalized", world::FINALIZED),
     ];
-    let mut asked = 0;
+    let mut requests = 0;
     for (query, commitment, slot) in levels {
         for (path, accept) in [
-            (format!("/v1/accounts/{nobody}"), "application/json"),
-            (format!("/v1/accounts/{nobody}"), "application/octet-stream"),
+            (format!("/v1/accounts/{missing}"), "application/json"),
+            (format!("/v1/accounts/{missing}"), "application/octet-stream"),
             (nothing.clone(), "application/json"),
             ("/v1/blocks/5".to_owned(), "application/json"),
             ("/v1/blocks/5000".to_owned(), "application/json"),
@@ -83,19 +83,19 @@ fn what_is_not_there_is_not_there_at_a_slot() {
             assert_eq!(api_error(&response).0, 404, "{path}: {}", response.body);
             assert_eq!(response.header("hydrant-slot"), Some(slot.to_string().as_str()), "{path}");
             assert_eq!(response.header("hydrant-commitment"), Some(commitment), "{path}");
-            let wanted = json!({ "slot": slot, "commitment": commitment });
-            assert_eq!(response.json()["error"]["data"], wanted, "{path}");
-            asked += 1;
+            let expected = json!({ "slot": slot, "commitment": commitment });
+            assert_eq!(response.json()["error"]["data"], expected, "{path}");
+            requests += 1;
         }
     }
-    assert_eq!(asked, 2 + 3 * 5);
-    // A status is told as of the processed state, whatever is waited for.
+    assert_eq!(requests, 2 + 3 * 5);
+    // The slot of a status is that of the processed state, at any commitment.
     let response = get(&mut client, &format!("{nothing}/status?commitment=finalized"), "");
     assert_eq!(api_error(&response).0, 404);
     let slot = world::PROCESSED.to_string();
     assert_eq!(response.header("hydrant-slot"), Some(slot.as_str()));
     assert_eq!(response.header("hydrant-commitment"), Some("processed"));
-    // What is wrong with the request is so at no slot.
+    // Invalid requests have no slot.
     for path in ["/v1/nothing", "/v1/accounts/abc"] {
         let response = get(&mut client, path, "");
         assert_eq!(
@@ -104,11 +104,13 @@ fn what_is_not_there_is_not_there_at_a_slot() {
         );
     }
     let document = crate::get_json(&mut client, "/v1/openapi.json");
-    let told = &document["paths"]["/v1/accounts/{address}"]["get"]["responses"]["404"]["headers"];
-    assert!(told["Hydrant-Slot"].is_object() && told["Hydrant-Commitment"].is_object(), "{told}");
+    let headers =
+        &document["paths"]["/v1/accounts/{address}"]["get"]["responses"]["404"]["headers"];
+    assert!(headers["Hydrant-Slot"].is_object(), "{headers}");
+    assert!(headers["Hydrant-Commitment"].is_object(), "{headers}");
 }
 
-/// What a refusal says to people.
+/// The message of an error.
 fn message(response: &crate::wire::Response) -> String {
     assert_eq!(api_error(response), (400, "invalid_params".to_owned()), "{}", response.body);
     response.json()["error"]["message"].as_str().expect("words").to_owned()
@@ -120,9 +122,9 @@ fn a_wrong_key_is_reported_with_its_name_position_and_expected_form() {
     let mut client = node.client();
     let (one, other) = (WALLET.to_string(), MINT.to_string());
     let of_31 = solana_pubkey::Pubkey::default().to_string()[1..].to_owned();
-    let address = "is to be an address: base58 of 32 bytes, not";
-    let signature = "is to be a signature: base58 of 64 bytes, not";
-    for (path, wanted) in [
+    let address = "must be an address: base58 of 32 bytes, not";
+    let signature = "must be a signature: base58 of 64 bytes, not";
+    for (path, expected) in [
         ("/v1/accounts/abc".to_owned(), format!("address {address} \"abc\"")),
         (format!("/v1/accounts/{of_31}"), format!("address {address} \"{of_31}\"")),
         (format!("/v1/accounts/{one}0"), format!("address {address} \"{one}0\"")),
@@ -143,19 +145,19 @@ fn a_wrong_key_is_reported_with_its_name_position_and_expected_form() {
             format!("cursor {signature} \"{one}\""),
         ),
     ] {
-        assert_eq!(message(&get(&mut client, &path, "")), wanted, "{path}");
+        assert_eq!(message(&get(&mut client, &path, "")), expected, "{path}");
     }
-    for (body, wanted) in [
-        (json!([one, 7]), format!("addresses[1] {address} something that is no text")),
+    for (body, expected) in [
+        (json!([one, 7]), format!("addresses[1] {address} a value that is not a string")),
         (json!(["x", one]), format!("addresses[0] {address} \"x\"")),
     ] {
         let response = post(&mut client, "/v1/accounts", &json!({ "addresses": body }));
-        assert_eq!(message(&response), wanted, "{body}");
+        assert_eq!(message(&response), expected, "{body}");
     }
 }
 
 #[test]
-fn a_list_is_as_long_as_the_node_says() {
+fn the_length_of_a_list_is_limited_by_the_node() {
     let named = |count: u32| -> Vec<String> {
         let key = |n: u32| {
             let mut bytes = [5; 32];
@@ -177,16 +179,16 @@ fn a_list_is_as_long_as_the_node_says() {
         let body = |count: usize| json!({ "addresses": all[..count] });
         let good = post(&mut client, "/v1/accounts", &body(max));
         assert_eq!((good.status, good.json().as_array().map(Vec::len)), (200, Some(max)));
-        let wanted = format!(
-            "addresses is to be a list of 1 to {max} addresses (rpc.multiple_accounts_max), not of {}",
+        let expected = format!(
+            "addresses must be a list of 1 to {max} addresses (rpc.multiple_accounts_max), not of {}",
             max + 1
         );
-        assert_eq!(message(&post(&mut client, "/v1/accounts", &body(max + 1))), wanted);
+        assert_eq!(message(&post(&mut client, "/v1/accounts", &body(max + 1))), expected);
         let path = |count: usize| format!("/v1/accounts?addresses={}", all[..count].join(","));
         if max < 200 {
-            assert_eq!(message(&get(&mut client, &path(max + 1), "")), wanted);
+            assert_eq!(message(&get(&mut client, &path(max + 1), "")), expected);
         } else {
-            // By GET as many as a URI has room for.
+            // By GET the list must also fit into the URI.
             assert_eq!(get(&mut client, &path(150), "").status, 200);
             let response = get(&mut node.client(), &path(200), "");
             assert_eq!(api_error(&response), (414, "uri_too_long".to_owned()));
@@ -196,7 +198,7 @@ fn a_list_is_as_long_as_the_node_says() {
     }
 }
 
-/// The error in a response, which must have the one shape.
+/// The status and name of an error response. Checks its shape.
 fn api_error(response: &crate::wire::Response) -> (u16, String) {
     assert_eq!(response.header("content-type"), Some("application/json"), "{response:?}");
     assert_eq!(response.header("cache-control"), Some("no-store"), "{response:?}");
@@ -208,7 +210,7 @@ fn api_error(response: &crate::wire::Response) -> (u16, String) {
 }
 
 #[test]
-fn what_is_posted_wrong_is_refused() {
+fn an_invalid_body_is_refused() {
     let node = Node::new();
     let mut client = node.client();
     for (path, body, status) in [
@@ -286,24 +288,24 @@ fn methods_and_media_that_a_path_lacks_are_reported() {
 }
 
 #[test]
-fn what_is_too_long_is_refused_before_it_is_taken_apart() {
+fn what_is_too_long_is_refused_before_it_is_parsed() {
     let node = Node::new();
     let account = format!("/v1/accounts/{WALLET}");
-    let refuse = |path: &str, headers: &str, wanted: (u16, &str), words: &str| {
+    let refuse = |path: &str, headers: &str, expected: (u16, &str), part: &str| {
         let response = get(&mut node.client(), path, headers);
-        assert_eq!(api_error(&response), (wanted.0, wanted.1.to_owned()), "{}", response.body);
+        assert_eq!(api_error(&response), (expected.0, expected.1.to_owned()), "{}", response.body);
         let body = response.json();
         let message = body["error"]["message"].as_str().expect("words");
-        assert!(message.contains(words), "{message}");
+        assert!(message.contains(part), "{message}");
     };
     let commas = |count: usize| format!("/v1/accounts?addresses={}", ",".repeat(count));
-    refuse(&commas(60), "", (400, "invalid_params"), "addresses[0] is to be an address");
+    refuse(&commas(60), "", (400, "invalid_params"), "addresses[0] must be an address");
     let many = "1 to 100 addresses (rpc.multiple_accounts_max), not of 8001";
     refuse(&commas(8_000), "", (400, "invalid_params"), many);
-    let long = "the URI has 10023 bytes, at most 8192 may it have (rpc.uri_bytes_max)";
+    let long = "the URI has 10023 bytes, at most 8192 are allowed (rpc.uri_bytes_max)";
     refuse(&commas(10_000), "", (414, "uri_too_long"), long);
     let pairs = format!("{account}?{}", "&".repeat(8_000));
-    let many = "a query of 8001 parameters, at most 32 are read";
+    let many = "the query has 8001 parameters, the maximum is 32";
     refuse(&pairs, "", (400, "invalid_params"), many);
     let tags: String = (0..400).map(|n| format!("\"{n:08}\", ")).collect();
     let long = "(rpc.list_header_bytes_max)";
@@ -312,7 +314,7 @@ fn what_is_too_long_is_refused_before_it_is_taken_apart() {
     }
     refuse(&account, "content-encoding: gzip\r\n", (415, "unsupported_media_type"), "gzip");
     refuse(&account, "host: other\r\n", (400, "invalid_request"), "2 Host headers");
-    // What a cache sends is none of that.
+    // The requests of a cache are within these limits.
     let mut client = node.client();
     let etag = get(&mut client, &account, "").header("etag").expect("a tag").to_owned();
     let others: String = (0..100).map(|n| format!("\"{n:032x}\", ")).collect();
@@ -328,7 +330,7 @@ fn a_long_body_is_read_on_the_pool() {
     let node = Node::new();
     let mut client = node.client();
     let slices = || {
-        // What is counted last of a task is counted after its answer went.
+        // A task updates its last counters after its response was sent.
         node.world.wait_pool(|pool| pool.sum_over_classes(|class| class.active) == 0);
         node.world.class(pool::Class::Light).time_slices
     };
@@ -337,11 +339,11 @@ fn a_long_body_is_read_on_the_pool() {
     let filters = json!({ "filters": vec![json!({ "dataSize": 1 }); 2_000] });
     assert!(filters.to_string().len() > 8 * 1024);
     let words = message(&post(&mut client, &path, &filters));
-    assert_eq!(words, "filters is to be a list of at most 4 filters, not of 2000");
+    assert_eq!(words, "filters must be a list of up to 4 filters, not of 2000");
     assert_eq!(slices() - before, 1);
     let deep = json!({ "filters": [{ "memcmp": { "offset": 0, "bytes": vec![0; 2_000] } }] });
     let words = message(&post(&mut client, &path, &deep));
-    assert_eq!(words, "filters has 2004 values, at most 1024 may it have");
+    assert_eq!(words, "filters has 2004 values, the maximum is 1024");
     let addresses = json!({ "addresses": vec![WALLET.to_string(); 100] });
     let mut body = addresses.to_string().into_bytes();
     body.extend(vec![b' '; 10_000]);
@@ -368,7 +370,7 @@ fn a_page_of_an_origin_that_is_not_allowed_is_refused_in_the_one_shape() {
         let response = get(&mut client, &account, origin);
         assert_eq!(response.status, 200);
         assert_eq!(response.header("access-control-allow-origin"), allowed);
-        // A cache must not give the one's to the other.
+        // A cache must not serve the response for one origin to the other.
         let varies = |(name, value): &(String, String)| name == "vary" && value.contains("origin");
         assert!(response.headers.iter().any(varies), "{response:?}");
     }
@@ -386,7 +388,7 @@ fn any_origin_may_send_requests() {
     assert_eq!(response.header("access-control-allow-headers"), Some("if-none-match"));
     let allowed = response.header("access-control-allow-methods").expect("verbs");
     assert!(["GET", "HEAD", "POST"].iter().all(|verb| allowed.contains(verb)), "{allowed}");
-    // Who names no origin gets the same, since a cache may give it to who does.
+    // A request without an origin gets the same, because a cache may serve it to a request with one.
     let cases = [("/v1/supply", 200), ("/v1/nothing", 404)];
     for ((path, status), origin) in
         cases.iter().flat_map(|it| ["", "origin: http://there\r\n"].map(|origin| (it, origin)))
@@ -395,17 +397,17 @@ fn any_origin_may_send_requests() {
         assert_eq!(response.status, *status);
         assert!(!response.headers.iter().any(|it| it.0 == "vary" && it.1.contains("origin")));
         assert_eq!(response.header("access-control-allow-origin"), Some("*"));
-        // What a script may read beside the body.
+        // The headers that a script may read.
         assert_eq!(response.header("access-control-expose-headers"), Some("*"));
     }
 }
 
 #[test]
-fn slot_and_commitment_are_with_every_answer() {
+fn every_response_has_slot_and_commitment() {
     let node = Node::new();
     let mut client = node.client();
     let document = crate::get_json(&mut client, "/v1/openapi.json");
-    let mut asked = 0;
+    let mut requests = 0;
     for (path, verbs) in document["paths"].as_object().expect("paths") {
         if verbs.get("get").is_none() || path.contains("{signature}") || path.contains("{slot}") {
             continue;
@@ -425,9 +427,9 @@ fn slot_and_commitment_are_with_every_answer() {
             let value = response.header(name).unwrap_or_else(|| panic!("{path}: {name}"));
             assert!(text.contains(&format!("{name}: {value}\r\n")), "{path}: {text}");
         }
-        asked += 1;
+        requests += 1;
     }
-    assert!(asked >= 10, "{asked} routes");
+    assert!(requests >= 10, "{requests} routes");
 }
 
 #[test]
@@ -444,7 +446,7 @@ fn a_full_pool_is_reported_with_retry_after() {
     drop(occupied);
 }
 
-/// A node that gives each client so much.
+/// A node with these limits for each client.
 fn node_with_client_limits(clients: pool::Limits) -> Node {
     let config = pool::Config { clients, ..pool::Config::default() };
     Node::with_pool(world::ledger(query::IndexConfig::default()), rpc::Config::default(), config)
@@ -456,7 +458,7 @@ fn every_request_counts_against_the_clients_share() {
     for path in ["/v1/", "/v1/openapi.json", "/v1/nothing", account.as_str()] {
         let node = node_with_client_limits(pool::Limits { requests_per_s: 1, bytes_per_s: 0 });
         let mut client = node.client();
-        // One a second: what is asked at once is not all let in.
+        // The limit is one request a second, so not all are admitted.
         let statuses: Vec<u16> = (0..50).map(|_| get(&mut client, path, "").status).collect();
         assert_ne!(statuses[0], 429, "{path}");
         assert!(statuses.contains(&429), "{path}: {statuses:?}");
@@ -470,8 +472,8 @@ fn every_request_counts_against_the_clients_share() {
 }
 
 #[test]
-fn what_is_sent_is_counted_and_what_is_not_sent_is_not() {
-    // Of a page of some ten kilobytes: one is far beyond a second's worth.
+fn only_sent_bytes_are_counted() {
+    // The page has some ten kilobytes, far more than the limit of a second.
     let limits = pool::Limits { requests_per_s: 0, bytes_per_s: 100 };
     let node = node_with_client_limits(limits);
     for _ in 0..3 {

@@ -1,5 +1,5 @@
-//! What a client has and is told that it still has: byte for byte what would be made at that moment, whatever
-//! was written meanwhile; and equal `ETag`s are of equal bytes.
+//! A 304 is sent only if the client's bytes equal the current response, whatever was written in between, and equal
+//! `ETag`s mean equal bytes.
 
 use std::collections::HashMap;
 
@@ -21,7 +21,7 @@ fn key(n: u8) -> Pubkey {
 
 const MINTS: [u8; 2] = [200, 201];
 const OWNERS: [u8; 2] = [210, 211];
-/// So many that the list of any owner or mint is too long to be collected for the cache.
+/// Enough that the list of any owner or mint is too long for the cache.
 const TOKENS: u16 = 700;
 
 fn token_key(n: u16) -> Pubkey {
@@ -30,7 +30,7 @@ fn token_key(n: u16) -> Pubkey {
     Pubkey::new_from_array(bytes)
 }
 
-/// A write to one of few accounts: data of a program, a token account, a mint, or its end.
+/// A write to one of few accounts: data of a program, a token account, a mint, or a deletion.
 fn change(random: &mut Rng) -> Change<Account> {
     let tokens = spl_token_interface::id();
     let (at, account) = match random.u8(..8) {
@@ -56,7 +56,7 @@ fn account_change(at: Pubkey, account: Option<AccountSharedData>) -> Change<Acco
     Change { address: Address::from(at.to_bytes()), record }
 }
 
-/// A ledger of all those accounts.
+/// A ledger with all these accounts.
 fn ledger(random: &mut Rng) -> (Ledger<Account, chain_solana::BlockInfo>, chain_solana::Reader) {
     let (mut ledger, reader) = Ledger::new(LedgerConfig::new(10_000), block(100), bank(100));
     let mut all: Vec<_> = (0..TOKENS).map(|n| holding(n, random)).collect();
@@ -64,12 +64,12 @@ fn ledger(random: &mut Rng) -> (Ledger<Account, chain_solana::BlockInfo>, chain_
     all.extend((1..=5).map(|n| account_change(key(n), Some(data(n)))));
     let tokens = spl_token_interface::id();
     all.extend(MINTS.map(|n| account_change(key(n), Some(with_data(tokens, &mint(2, 9))))));
-    ledger.apply(block(100), all, bank(100)).expect("the root takes accounts");
+    ledger.apply(block(100), all, bank(100)).expect("the root accepts accounts");
     ledger.publish();
     (ledger, reader)
 }
 
-/// Any of some hundred requests, and the kind of it.
+/// One of some hundred requests, and its kind.
 fn request(random: &mut Rng, tip: u64) -> (&'static str, String) {
     let mut one = |of: &[&str]| of[random.usize(..of.len())].to_owned();
     let commitment = one(&["processed", "confirmed", "finalized"]);
@@ -89,7 +89,7 @@ fn request(random: &mut Rng, tip: u64) -> (&'static str, String) {
             ("block", format!("/v1/blocks/{slot}?commitment={sure}"))
         }
         _ => {
-            // So few that each is watched, and so many that it is the block.
+            // Few addresses, each of which is tracked, and many, for which the block counts.
             let (kind, count) = if random.bool() { ("few", 4) } else { ("many", 40) };
             let all: Vec<_> = (1..=count).map(|n| key(n).to_string()).collect();
             (kind, format!("/v1/accounts?addresses={}&{config}", all.join(",")))
@@ -99,77 +99,79 @@ fn request(random: &mut Rng, tip: u64) -> (&'static str, String) {
 
 const KINDS: [&str; 7] = ["supply", "program", "tokens", "holders", "few", "many", "block"];
 
-/// How many answers were begun on the CPU pool, whatever became of them.
+/// The number of responses that were started on the CPU pool.
 fn tasks_started(node: &Node) -> u64 {
     let class = node.world.class(pool::Class::Medium);
     class.completed + class.cancelled + class.expired + (class.queued + class.active) as u64
 }
 
-/// What a client kept of one request: its `ETag`s, and the bytes of each.
+/// What a client has cached of one request: the `ETag`s, and the bytes of each.
 type CachedBodies = HashMap<String, Vec<u8>>;
 
-/// Asks, perhaps with what the client has; whether it was told that it has it.
+/// Sends a request, conditional or not. Whether the response was 304.
 fn send_conditional(
     (client, fresh): (&mut Client, &mut Client),
     (path, coding): (&str, &str),
-    had: &mut CachedBodies,
-    (tells, is_cached): (bool, bool),
+    cached: &mut CachedBodies,
+    (is_conditional, is_cached): (bool, bool),
 ) -> bool {
-    let tags: Vec<&str> = had.keys().map(String::as_str).collect();
+    let tags: Vec<&str> = cached.keys().map(String::as_str).collect();
     let accept = format!("accept-encoding: {coding}\r\n");
     let headers = format!("{accept}if-none-match: {}\r\n", tags.join(", "));
-    let told = get(client, path, if tells && !tags.is_empty() { &headers } else { &accept });
-    let made = get(fresh, path, &accept);
-    if made.status != 200 {
-        assert_eq!(told.status, made.status, "{path}: {}", told.body);
+    let headers = if is_conditional && !tags.is_empty() { &headers } else { &accept };
+    let response = get(client, path, headers);
+    let expected = get(fresh, path, &accept);
+    if expected.status != 200 {
+        assert_eq!(response.status, expected.status, "{path}: {}", response.body);
         return false;
     }
-    assert_eq!(told.header("hydrant-slot"), made.header("hydrant-slot"), "{path}");
-    assert_eq!(told.header("cache-control"), made.header("cache-control"), "{path}");
-    let etag = told.header("etag").unwrap_or_else(|| panic!("{path} has no ETag"));
-    match told.status {
+    for name in ["hydrant-slot", "cache-control"] {
+        assert_eq!(response.header(name), expected.header(name), "{path}");
+    }
+    let etag = response.header("etag").unwrap_or_else(|| panic!("{path} has no ETag"));
+    match response.status {
         304 => {}
         200 => {
-            let first = had.entry(etag.to_owned()).or_insert_with(|| told.bytes.clone());
-            assert!(*first == told.bytes, "{path} {coding}: other bytes, the same ETag");
+            let first = cached.entry(etag.to_owned()).or_insert_with(|| response.bytes.clone());
+            assert!(*first == response.bytes, "{path} {coding}: other bytes, the same ETag");
         }
         other => panic!("{path}: {other}"),
     }
-    // What the cache keeps is coded in other blocks than what is streamed: what it is of, is the same.
-    let is_coded = made.header("content-encoding").is_some();
+    // A cached response is compressed in other blocks than a streamed one, but its decoded bytes are the same.
+    let is_coded = expected.header("content-encoding").is_some();
     let decoded = |bytes: &[u8]| if is_coded { decode(coding, bytes) } else { bytes.to_vec() };
-    let is_same =
-        had[etag] == made.bytes || (is_cached && decoded(&had[etag]) == decoded(&made.bytes));
-    assert!(is_same, "{path} {coding}, {}: not what would be made now", told.status);
-    told.status == 304
+    let (actual, expected) = (&cached[etag], &expected.bytes);
+    let is_same = actual == expected || (is_cached && decoded(actual) == decoded(expected));
+    assert!(is_same, "{path} {coding}, {}: not the current response", response.status);
+    response.status == 304
 }
 
 #[test]
-fn a_304_is_of_the_bytes_that_would_be_made_now() {
-    let unmade = compare(11, 0);
-    assert!(KINDS.iter().all(|kind| unmade.get(kind) > Some(&5)), "{unmade:?}");
+fn a_304_is_sent_only_if_the_current_bytes_are_the_same() {
+    let revalidated = compare(11, 0);
+    assert!(KINDS.iter().all(|kind| revalidated.get(kind) > Some(&5)), "{revalidated:?}");
 }
 
 #[test]
 fn a_304_is_right_alongside_the_cache_too() {
-    let unmade = compare(12, 1_000_000);
-    // The cache keeps all totals: they are hashed.
-    assert!(KINDS[1..].iter().all(|kind| unmade.get(kind) > Some(&5)), "{unmade:?}");
+    let revalidated = compare(12, 1_000_000);
+    // All totals are cached, and therefore hashed.
+    assert!(KINDS[1..].iter().all(|kind| revalidated.get(kind) > Some(&5)), "{revalidated:?}");
 }
 
-/// Compares what is told by a node with what is made by another, under random writes; how often a client
-/// was told that he has it without an answer, by the kind of it.
+/// Compares the responses of a node with those of another that computes all anew, under random writes. Returns how
+/// often a client got 304 without a computation, by kind of request.
 fn compare(seed: u64, cache_bytes_max: u64) -> HashMap<&'static str, u64> {
     let mut random = Rng::with_seed(seed);
     let (mut ledger, reader) = ledger(&mut random);
-    // What is streamed is named by what it is made of; the other node makes everything anew, and holds it.
+    // The first node computes ETags of streamed responses from dependencies. The other buffers and hashes everything.
     let node = Node::with_etag_buffer(reader.clone(), 64, cache_bytes_max);
     let is_cached = cache_bytes_max > 0;
     let fresh = Node::with_etag_buffer(reader, 1 << 20, 0);
-    let (mut client, mut making) = (node.client(), fresh.client());
+    let (mut client, mut fresh_client) = (node.client(), fresh.client());
     let (mut slots, mut root) = (vec![100], 0);
-    let mut had: HashMap<(String, &str), CachedBodies> = HashMap::new();
-    let mut unmade: HashMap<&str, u64> = HashMap::new();
+    let mut caches: HashMap<(String, &str), CachedBodies> = HashMap::new();
+    let mut revalidated: HashMap<&str, u64> = HashMap::new();
     for _ in 0..250 {
         match random.u8(..6) {
             0 => {
@@ -200,21 +202,21 @@ fn compare(seed: u64, cache_bytes_max: u64) -> HashMap<&'static str, u64> {
         for _ in 0..12 {
             let (kind, path) = request(&mut random, slots[slots.len() - 1]);
             let coding = ["identity", "gzip", "zstd"][random.usize(..3)];
-            let had = had.entry((path.clone(), coding)).or_default();
+            let cached = caches.entry((path.clone(), coding)).or_default();
             let before = (tasks_started(&node), node.world.node.response_cache.counters().hits);
-            let tells = random.u8(..4) > 0;
+            let is_conditional = random.u8(..4) > 0;
             if send_conditional(
-                (&mut client, &mut making),
+                (&mut client, &mut fresh_client),
                 (&path, coding),
-                had,
-                (tells, is_cached),
+                cached,
+                (is_conditional, is_cached),
             ) && before == (tasks_started(&node), node.world.node.response_cache.counters().hits)
             {
-                *unmade.entry(kind).or_default() += 1;
+                *revalidated.entry(kind).or_default() += 1;
             }
         }
     }
-    unmade
+    revalidated
 }
 
 #[test]
@@ -229,15 +231,16 @@ fn an_etag_without_bytes_belongs_to_one_process_instance() {
     assert_ne!(etags[0], etags[1]);
     for (node, etag) in nodes.iter().zip(&etags) {
         let before = tasks_started(node);
-        for (given, status) in [(&etags[0], 304), (&etags[1], 304), (&"*".to_owned(), 304)] {
-            let status = if given == etag || given == "*" { status } else { 200 };
-            let told = get(&mut node.client(), &path, &format!("if-none-match: {given}\r\n"));
-            assert_eq!((told.status, told.header("etag")), (status, Some(etag.as_str())));
+        for (tag, status) in [(&etags[0], 304), (&etags[1], 304), (&"*".to_owned(), 304)] {
+            let status = if tag == etag || tag == "*" { status } else { 200 };
+            let response = get(&mut node.client(), &path, &format!("if-none-match: {tag}\r\n"));
+            assert_eq!((response.status, response.header("etag")), (status, Some(etag.as_str())));
         }
-        // Its own was told without the list; the other's and `*` made it.
+        // The node's own ETag needed no computation. The other one and `*` did.
         assert_eq!(tasks_started(node), before + 2);
     }
-    // What is posted is always made.
-    let told = crate::post(&mut nodes[0].client(), &path, &serde_json::json!({ "filters": [] }));
-    assert_eq!(told.status, 200, "{}", told.body);
+    // A response to POST is always computed.
+    let response =
+        crate::post(&mut nodes[0].client(), &path, &serde_json::json!({ "filters": [] }));
+    assert_eq!(response.status, 200, "{}", response.body);
 }

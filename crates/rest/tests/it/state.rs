@@ -1,4 +1,4 @@
-//! What is read of accounts, tokens and the ledger: the same as the methods answer.
+//! Accounts, tokens and the ledger: routes return the results of the methods.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -61,8 +61,8 @@ fn a_response_is_the_methods_result() {
         ),
     ];
     for (path, method, params) in cases {
-        let told = get_json(&mut client, &path);
-        assert_eq!(told, client.result(method, params)["value"], "{path}");
+        let value = get_json(&mut client, &path);
+        assert_eq!(value, client.result(method, params)["value"], "{path}");
     }
     let ledger = get_json(&mut client, "/v1/ledger");
     assert_eq!(ledger["processedSlot"], PROCESSED);
@@ -71,7 +71,7 @@ fn a_response_is_the_methods_result() {
     assert_eq!(get_json(&mut client, "/v1/node")["genesisHash"], genesis);
 }
 
-/// A ledger whose block 100 is complete and final.
+/// A ledger whose block 100 is complete and finalized.
 fn short_ledger() -> (Ledger<Account, chain_solana::BlockInfo>, chain_solana::Reader) {
     Ledger::new(LedgerConfig::new(100), block(100), bank(100))
 }
@@ -86,13 +86,13 @@ fn publish_next_block(ledger: &mut Ledger<Account, chain_solana::BlockInfo>, slo
     ledger.publish();
 }
 
-/// Time that goes on with the ledger: whoever looks at it, as each call does, finds one more block after it.
+/// A clock that advances the ledger: after each read of the time, as at each call, there is one more block.
 struct AdvancingClock(Mutex<(Ledger<Account, chain_solana::BlockInfo>, u64)>, rpc::SystemClock);
 
 impl pool::Clock for AdvancingClock {
     fn now(&self) -> Duration {
-        let mut going = self.0.lock().expect("nobody failed");
-        let (ledger, slot) = &mut *going;
+        let mut state = self.0.lock().expect("not poisoned");
+        let (ledger, slot) = &mut *state;
         *slot += 1;
         publish_next_block(ledger, *slot);
         self.1.now()
@@ -111,23 +111,23 @@ fn the_ledger_is_read_at_one_version_though_it_advances_between_the_calls() {
     for n in 0..30 {
         let commitment = ["processed", "confirmed", "finalized"][n % 3];
         let response = get(&mut client, &format!("/v1/ledger?commitment={commitment}"), "");
-        let told = response.json();
-        let slot = |name: &str| told[name].as_u64().expect("a slot");
-        let epoch = |name: &str| told["epochInfo"][name].as_u64().expect("a number");
+        let ledger = response.json();
+        let slot = |name: &str| ledger[name].as_u64().expect("a slot");
+        let epoch = |name: &str| ledger["epochInfo"][name].as_u64().expect("a number");
         let at = slot(&format!("{commitment}Slot"));
-        assert_eq!(response.header("hydrant-slot"), Some(at.to_string().as_str()), "{told}");
-        assert_eq!(epoch("absoluteSlot"), at, "{told}");
-        assert_eq!(slot("processedSlot"), slot("confirmedSlot"), "{told}");
-        assert_eq!(slot("finalizedSlot") + 1, slot("confirmedSlot"), "{told}");
-        let valid = told["latestBlockhash"]["lastValidBlockHeight"].as_u64();
-        assert_eq!(valid, Some(epoch("blockHeight") + 150), "{told}");
+        assert_eq!(response.header("hydrant-slot"), Some(at.to_string().as_str()), "{ledger}");
+        assert_eq!(epoch("absoluteSlot"), at, "{ledger}");
+        assert_eq!(slot("processedSlot"), slot("confirmedSlot"), "{ledger}");
+        assert_eq!(slot("finalizedSlot") + 1, slot("confirmedSlot"), "{ledger}");
+        let valid = ledger["latestBlockhash"]["lastValidBlockHeight"].as_u64();
+        assert_eq!(valid, Some(epoch("blockHeight") + 150), "{ledger}");
         assert!(at > last, "the ledger went on");
         last = at;
     }
 }
 
 #[test]
-fn a_pinned_node_reads_what_was_published_when_it_was_made() {
+fn a_pinned_node_reads_the_version_at_its_creation() {
     let (mut ledger, reader) = short_ledger();
     let node = Node::with_config(reader, rpc::Config::default());
     let still = node.world.node.pinned();
@@ -162,8 +162,8 @@ fn account_data_comes_raw_if_requested() {
         let path = format!("/v1/accounts/{address}");
         let response = get(&mut client, &path, "accept: application/octet-stream\r\n");
         assert_eq!(response.header("content-type"), Some("application/octet-stream"));
-        let wanted: Vec<u8> = (0..bytes).map(|byte| byte as u8).collect();
-        assert_eq!(response.bytes, wanted, "{bytes} bytes");
+        let expected: Vec<u8> = (0..bytes).map(|byte| byte as u8).collect();
+        assert_eq!(response.bytes, expected, "{bytes} bytes");
         assert_eq!(response.header("hydrant-owner"), Some(PROGRAM.to_string().as_str()));
         assert_eq!(response.header("hydrant-lamports"), Some("10000000"));
         assert!(response.header("etag").is_some());
@@ -181,12 +181,12 @@ fn the_openapi_document_the_explorer_and_the_metrics_are_served() {
     assert_eq!(openapi["openapi"], "3.1.0");
     let page = get(&mut client, "/v1/", "");
     assert!(page.body.contains("/v1/accounts/{address}"));
-    assert!(!page.body.contains("src="), "nothing from elsewhere");
+    assert!(!page.body.contains("src="), "nothing is loaded from other servers");
     let etag = page.header("etag").expect("an ETag").to_owned();
     assert_eq!(get(&mut client, "/v1/", &format!("if-none-match: {etag}\r\n")).status, 304);
     let metrics = get(&mut client, "/metrics", "").body;
     assert!(metrics.contains("hydrant_slot{commitment=\"processed\"} 102\n"), "{metrics}");
-    // What is no route is one name; it does not matter which path it was.
+    // All paths without a route have one label.
     for line in [
         "hydrant_rest_requests_total{route=\"other\",status=\"2xx\"} 2\n",
         "hydrant_rest_requests_total{route=\"other\",status=\"3xx\"} 1\n",
@@ -202,7 +202,7 @@ fn the_openapi_document_the_explorer_and_the_metrics_are_served() {
     for line in [
         "hydrant_rest_requests_total{route=\"GET /v1/accounts/:address\",status=\"2xx\"} 1\n",
         "hydrant_rest_requests_total{route=\"GET /v1/accounts/:address\",status=\"4xx\"} 1\n",
-        "hydrant_requests_total{method=\"getAccountInfo\",class=\"inline\",transport=\"http\"} ",
+        "hydrant_requests_total{method=\"getAccountInfo\",path=\"inline\",class=\"none\",transport=\"http\"} ",
     ] {
         assert!(metrics.contains(line), "{line}{metrics}");
     }

@@ -1,4 +1,4 @@
-//! Who waits for a transaction is told as soon as the ledger tells of it.
+//! A client that waits for a transaction gets a response as soon as the ledger sends its event.
 
 use std::time::{Duration, Instant};
 
@@ -9,11 +9,11 @@ use crate::wire::IO_TIMEOUT;
 use crate::world::{CONFIRMED, FINALIZED, PROCESSED};
 use crate::{Node, get};
 
-#[expect(clippy::disallowed_methods, reason = "patience is a matter of time")]
-fn wait_until(is_so: impl Fn() -> bool) {
-    let began = Instant::now();
-    while !is_so() {
-        assert!(began.elapsed() < IO_TIMEOUT);
+#[expect(clippy::disallowed_methods, reason = "a timeout needs a clock")]
+fn wait_until(condition: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !condition() {
+        assert!(start.elapsed() < IO_TIMEOUT);
         std::thread::yield_now();
     }
 }
@@ -23,10 +23,13 @@ fn request(path: &str) -> String {
 }
 
 #[test]
-#[expect(clippy::disallowed_methods, reason = "it is to be long before the wait is over")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the response must come long before the wait is over"
+)]
 fn a_waiting_client_is_woken_by_the_event_of_its_transaction() {
     let mut node = Node::new();
-    let began = Instant::now();
+    let start = Instant::now();
     for (commitment, slot) in
         [("processed", PROCESSED), ("confirmed", CONFIRMED), ("finalized", FINALIZED)]
     {
@@ -52,7 +55,7 @@ fn a_waiting_client_is_woken_by_the_event_of_its_transaction() {
         assert_eq!(response.header("hydrant-slot"), Some(PROCESSED.to_string().as_str()));
         wait_until(|| node.rest.waiters_len() == 0);
     }
-    assert!(began.elapsed() < Duration::from_secs(25), "nobody waited to the end");
+    assert!(start.elapsed() < Duration::from_secs(25), "no wait timed out");
 }
 
 #[test]

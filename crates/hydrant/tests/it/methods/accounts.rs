@@ -36,10 +36,13 @@ fn method_getAccountInfo() {
 
 #[test]
 fn method_getMultipleAccounts() {
-    let (stage, nobody) = (stage(), solana_pubkey::Pubkey::new_unique());
-    let asked =
-        json!([stage.world.alice.pubkey().to_string(), nobody.to_string(), stage.mint.to_string()]);
-    let accounts = value("getMultipleAccounts", json!([asked]));
+    let (stage, missing) = (stage(), solana_pubkey::Pubkey::new_unique());
+    let addresses = json!([
+        stage.world.alice.pubkey().to_string(),
+        missing.to_string(),
+        stage.mint.to_string()
+    ]);
+    let accounts = value("getMultipleAccounts", json!([addresses]));
     assert_eq!(
         (&accounts[0]["owner"], &accounts[1], &accounts[2]["owner"]),
         (&json!(SYSTEM), &json!(null), &json!(TOKEN))

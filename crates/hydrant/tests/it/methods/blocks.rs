@@ -1,4 +1,4 @@
-//! Blocks and the transactions in them: which there are, and what they hold.
+//! Blocks and the transactions in them.
 
 use serde_json::{Value, json};
 

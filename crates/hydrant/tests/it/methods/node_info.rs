@@ -1,4 +1,4 @@
-//! What the node says of itself: identity, version, health, cluster, votes.
+//! The node: identity, version, health, cluster, votes.
 
 use serde_json::json;
 

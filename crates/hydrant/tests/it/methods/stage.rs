@@ -1,4 +1,4 @@
-//! The node that the tests of methods share, what has happened on its ledger, and how it is asked.
+//! The node that the tests of methods share, the events on its ledger, and helpers for requests.
 //!
 //! Before the first test, and final by then: three people got SOL; a mint of 1,000 tokens with two
 //! decimals was made, 300 of them were sent to Bob, and Bob may spend 200 of Alice's.
@@ -38,7 +38,7 @@ pub(super) struct Stage {
     pub(super) mint: Pubkey,
     pub(super) alices: Pubkey,
     pub(super) bobs: Pubkey,
-    /// The transaction that sent Bob his tokens, and the slot that holds it.
+    /// The transaction that sent Bob his tokens, and its slot.
     pub(super) transfer: Signature,
     pub(super) slot: u64,
 }
@@ -79,7 +79,7 @@ pub(super) fn error(method: &str, params: Value) -> Value {
     reply["error"].clone()
 }
 
-/// A whole number in an answer.
+/// An integer in a result.
 pub(super) fn number(value: &Value) -> u64 {
     value.as_u64().unwrap_or_else(|| panic!("{value} is not a whole number"))
 }

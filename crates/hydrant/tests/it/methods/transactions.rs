@@ -12,7 +12,7 @@ use solana_transaction::versioned::VersionedTransaction;
 use super::stage::{error, ok, stage, value};
 use crate::world::CONFIRMED;
 
-/// A transfer of `lamports` from the payer to somebody new.
+/// A transfer of `lamports` from the payer to a new account.
 fn pay(lamports: u64, blockhash: Hash) -> (VersionedTransaction, Pubkey) {
     let (world, to) = (&stage().world, Pubkey::new_unique());
     let pay = transfer(&world.payer.pubkey(), &to, lamports);

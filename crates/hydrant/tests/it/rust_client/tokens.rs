@@ -1,4 +1,4 @@
-//! The life of a token, once for each token program, with what is read of it on the way.
+//! The life of a token with each token program, with reads in between.
 
 use anyhow::{Context, Result};
 use solana_account_decoder_client_types::{UiAccount, UiAccountData, UiAccountEncoding};
@@ -27,7 +27,7 @@ use crate::world::{CONFIRMED, World};
 
 const DECIMALS: u8 = 2;
 
-/// A token whose life is over but for Bob's 350, and the signatures of what happened to it.
+/// A token of which only Bob's 350 are left, and the signatures of its transactions.
 pub(super) struct Token {
     pub(super) program: Pubkey,
     pub(super) mint: Pubkey,
@@ -131,7 +131,7 @@ fn close(
     Ok(token::close_account(&program, account, destination, owner, &[])?)
 }
 
-/// The base layout, which a Token-2022 account begins with.
+/// The base layout, with which a Token-2022 account starts.
 fn read(world: &World, account: &Pubkey) -> Result<Account> {
     unpack(&world.rpc.get_account_data(account)?)
 }

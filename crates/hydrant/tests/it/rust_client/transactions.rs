@@ -28,7 +28,7 @@ use super::tokens::Token;
 use crate::world::{WAIT_TIMEOUT, World, wait_until};
 
 const NONCE_SIZE: usize = 80;
-/// Where a nonce account holds its nonce, after version, state and authority.
+/// Offset of the nonce in a nonce account, after version, state and authority.
 const NONCE_OFFSET: usize = 40;
 
 pub(super) fn failing(world: &World, token: &Token) -> Result<()> {

@@ -1,4 +1,4 @@
-//! A ledger that has something of every kind, and every request that tells it in another form.
+//! A ledger with every kind of data, and requests for every form in which it is returned.
 
 use std::sync::Arc;
 
@@ -72,7 +72,7 @@ fn accounts() -> Vec<(Pubkey, AccountSharedData)> {
     stake_data[0] = 1;
     stake_data[76..84].copy_from_slice(&(NOW + 1_000).to_le_bytes());
     let mut extended = token(NEW_MINT, WALLET, 5, None);
-    // An account, whose owner cannot change.
+    // An account whose owner cannot change.
     extended.extend([2, 7, 0, 0, 0]);
     let mut program_data = vec![0; 100];
     program_data[0] = 3;
@@ -99,7 +99,7 @@ fn packed<T: Pack>(it: T) -> Vec<u8> {
     data
 }
 
-/// A node of that ledger: slot 100 is final, 101 confirmed.
+/// A node of that ledger: slot 100 is finalized, 101 confirmed.
 pub(super) fn node() -> Node {
     let (mut ledger, reader) = Ledger::new(LedgerConfig::new(1_000), block(100), bank(100));
     let change = |(pubkey, account): (Pubkey, AccountSharedData)| Change {
@@ -107,7 +107,7 @@ pub(super) fn node() -> Node {
         record: Account(account).into_record(),
     };
     let all = accounts().into_iter().map(change).collect();
-    ledger.apply(block(100), all, bank(100)).expect("the root takes accounts");
+    ledger.apply(block(100), all, bank(100)).expect("the root accepts accounts");
     ledger.open(block(101), block(100), bank(101)).expect("open");
     ledger.complete(block(101), bank(101)).expect("complete");
     ledger.publish();
@@ -138,7 +138,7 @@ fn instruction(program_id_index: u8, accounts: &[u8], data: &[u8]) -> CompiledIn
     CompiledInstruction { program_id_index, accounts: accounts.to_vec(), data: data.to_vec() }
 }
 
-/// A transfer, as the system program has it.
+/// A transfer of the system program.
 fn transfer(program_id_index: u8, to: u8) -> CompiledInstruction {
     instruction(program_id_index, &[0, to], &[2, 0, 0, 0, 5, 0, 0, 0, 0, 0, 0, 0])
 }
@@ -162,7 +162,7 @@ fn executed_transaction(
     })
 }
 
-/// Of which nothing is known but what must be.
+/// A transaction with only the required metadata.
 fn legacy_transaction(slot: u64, index: u32) -> Arc<ExecutedTransaction> {
     let message = Message {
         header: header(1),
@@ -189,7 +189,7 @@ fn v1_transaction(slot: u64, index: u32) -> Arc<ExecutedTransaction> {
     )
 }
 
-/// Of which all is known: it brought keys from a table, called, logged, returned, and failed.
+/// A transaction with all metadata: keys from a lookup table, calls, logs, return data, and an error.
 fn v0_transaction(slot: u64, index: u32) -> Arc<ExecutedTransaction> {
     let message = v0::Message {
         header: header(2),
@@ -248,7 +248,7 @@ fn token_balances() -> Vec<TransactionTokenBalance> {
     }]
 }
 
-/// Asks for everything, in every form.
+/// Requests everything, in every form.
 pub(super) fn request_all(asking: &mut CheckedClient) {
     asking.get("getNode", "/v1/node");
     for commitment in ["processed", "confirmed", "finalized"] {
@@ -271,7 +271,7 @@ fn request_accounts(asking: &mut CheckedClient) {
         let listed = format!("addresses={MISSING_ACCOUNT},{BYTES}");
         asking.get("getAccounts", &format!("/v1/accounts?{listed}&encoding={encoding}"));
     }
-    assert_eq!(parsed, ACCOUNTS.len() - 2, "all but a wallet and bytes of nobody's");
+    assert_eq!(parsed, ACCOUNTS.len() - 2, "all but a wallet and an account of an unknown program");
     let several = json!({ "addresses": [MISSING_ACCOUNT.to_string(), TOKEN.to_string()] });
     asking.post("postAccounts", "/v1/accounts?encoding=jsonParsed", &several);
     for query in ["", "?limit=1", "?encoding=jsonParsed"] {
@@ -325,12 +325,12 @@ fn signed() -> String {
     BASE64_STANDARD.encode(bytes)
 }
 
-/// The same as a body that submits it.
+/// The body of a request that submits it.
 pub(super) fn signed_body() -> Value {
     json!({ "transaction": signed() })
 }
 
-/// Submits a transaction, and asks what it would do: once it fails, once it does not.
+/// Submits a transaction, and simulates one that fails and one that succeeds.
 pub(super) fn submit(asking: &mut CheckedClient, node: &Node) {
     let (transaction, body) = (signed(), signed_body());
     asking.post("postTransaction", "/v1/transactions?skipPreflight=true", &body);
@@ -360,16 +360,16 @@ pub(super) fn submit(asking: &mut CheckedClient, node: &Node) {
         fee: 0,
         ..whole.clone()
     };
-    let wanted = json!([OTHER_WALLET.to_string(), MISSING_ACCOUNT.to_string()]);
+    let addresses = json!([OTHER_WALLET.to_string(), MISSING_ACCOUNT.to_string()]);
     for (done, body) in [
-        (whole, json!({ "transaction": transaction, "accounts": wanted })),
-        (failed.clone(), json!({ "transaction": transaction, "accounts": wanted })),
+        (whole, json!({ "transaction": transaction, "accounts": addresses })),
+        (failed.clone(), json!({ "transaction": transaction, "accounts": addresses })),
         (failed, body),
     ] {
         *node.world.transaction_service.simulation.lock() = Some(done);
         asking.post("simulateTransaction", "/v1/transactions/simulate?commitment=processed", &body);
     }
-    // Nothing runs that is wrongly signed.
+    // A transaction with an invalid signature is not executed.
     let mut wrong = BASE64_STANDARD.decode(&transaction).expect("base64");
     wrong[1] ^= 1;
     let body = json!({ "transaction": BASE64_STANDARD.encode(wrong) });

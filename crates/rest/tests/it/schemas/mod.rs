@@ -1,7 +1,7 @@
-//! That the description tells answers as they are: each type of Agave's crates and each answer of a ledger that
-//! has all kinds of things is held against it with nothing untold let through, and what is told has been seen.
+//! Tests that the description of responses is exact: each type of Agave's crates, and each response over a ledger
+//! with every kind of data, must match its schema without any undescribed member, and everything described must occur.
 //!
-//! `judge` is how it is held, `wire` the types, `ledger` that ledger.
+//! `schema_checker` has the comparison, `wire` the types, `ledger` that ledger.
 
 mod ledger;
 mod schema_checker;
@@ -44,43 +44,43 @@ fn every_response_matches_its_schema_and_every_schema_occurs() {
     ledger::request_all(&mut asking);
     ledger::submit(&mut asking, &node);
     let operations: BTreeSet<String> = asking.operations().into_iter().map(|(id, _)| id).collect();
-    assert_eq!(asking.operations_seen, operations, "every route is asked");
+    assert_eq!(asking.operations_seen, operations, "every route is requested");
     wire::check(&mut asking.checker);
     let unseen = asking.checker.unseen();
-    assert!(unseen.is_empty(), "told, and nothing has it: {unseen:#?}");
+    assert!(unseen.is_empty(), "described, but never seen: {unseen:#?}");
 }
 
 #[test]
 fn errors_match_their_schema() {
     let node = ledger::node();
-    let (mut client, mut judge) = (node.client(), schema_checker_for(&node));
+    let (mut client, mut checker) = (node.client(), schema_checker_for(&node));
     let body = ledger::signed_body();
     node.world.transaction_service.is_full.store(true, Ordering::SeqCst);
-    let nobody = "/v1/accounts/4uQeVj5tqViQh7yWWGStvkEG1Zmhx6uasJtWCJziofM";
-    let answers = [
+    let missing = "/v1/accounts/4uQeVj5tqViQh7yWWGStvkEG1Zmhx6uasJtWCJziofM";
+    let responses = [
         (400, get(&mut client, "/v1/accounts/x", "")),
         (404, get(&mut client, "/v1/nothing", "")),
-        (404, get(&mut client, nobody, "")),
+        (404, get(&mut client, missing, "")),
         (404, get(&mut client, "/v1/blocks/5000", "")),
         (405, send_request(&mut client, "PUT", "/v1/supply", "")),
         (406, get(&mut client, "/v1/supply", "accept: text/csv\r\n")),
-        (409, get(&mut client, &format!("{nobody}?minContextSlot=1000"), "")),
+        (409, get(&mut client, &format!("{missing}?minContextSlot=1000"), "")),
         (415, post_as(&mut client, "/v1/accounts", "text/csv", b"x")),
         (429, post(&mut client, "/v1/transactions?skipPreflight=true", &body)),
     ];
-    for (status, response) in answers {
+    for (status, response) in responses {
         assert_eq!(response.status, status, "{}", response.body);
-        judge.check("Error", &response.json());
+        checker.check("Error", &response.json());
     }
 }
 
 #[test]
 fn what_no_schema_describes_is_refused() {
-    let mut judge = schema_checker_for(&Node::new());
+    let mut checker = schema_checker_for(&Node::new());
     let good = json!({ "slot": 5, "confirmations": null, "status": { "Ok": null }, "err": null,
         "confirmationStatus": "finalized" });
-    assert!(judge.accepts("Status", &good));
-    for (place, value) in [
+    assert!(checker.accepts("Status", &good));
+    for (path, value) in [
         ("/slot", json!(-1)),
         ("/slot", json!("5")),
         ("/slot", Value::Null),
@@ -91,26 +91,26 @@ fn what_no_schema_describes_is_refused() {
         ("/err", json!({ "InstructionError": [0, { "Custom": -1 }] })),
         ("/confirmationStatus", json!("maybe")),
     ] {
-        let mut wrong = good.clone();
-        *wrong.pointer_mut(place).expect("it has that") = value;
-        assert!(!judge.accepts("Status", &wrong), "{wrong}");
+        let mut invalid = good.clone();
+        *invalid.pointer_mut(path).expect("the member") = value;
+        assert!(!checker.accepts("Status", &invalid), "{invalid}");
     }
     for name in ["slot", "confirmations", "status", "err", "confirmationStatus"] {
         let mut less = good.clone();
         less.as_object_mut().expect("an object").remove(name);
-        assert!(!judge.accepts("Status", &less), "{less}");
+        assert!(!checker.accepts("Status", &less), "{less}");
     }
     let mut more = good;
     more["colour"] = json!("red");
-    assert!(!judge.accepts("Status", &more));
+    assert!(!checker.accepts("Status", &more));
 }
 
 #[test]
-fn words_are_those_of_the_types() {
-    let judge = schema_checker_for(&Node::new());
-    let is = |place: &str, mut wanted: BTreeSet<String>, without: &[&str]| {
-        wanted.retain(|word| !without.contains(&word.as_str()));
-        assert_eq!(judge.words(place), wanted, "{place}");
+fn enums_have_the_values_of_the_types() {
+    let checker = schema_checker_for(&Node::new());
+    let is = |path: &str, mut expected: BTreeSet<String>, without: &[&str]| {
+        expected.retain(|word| !without.contains(&word.as_str()));
+        assert_eq!(checker.words(path), expected, "{path}");
     };
     let account_encodings = words::<UiAccountEncoding>(json!(NONE));
     is("AccountData/anyOf/0/prefixItems/1", account_encodings, &["binary", "jsonParsed"]);
@@ -131,36 +131,36 @@ fn words_are_those_of_the_types() {
     is(&format!("{keys}/properties/source"), sources, &[]);
     let levels = words::<TransactionConfirmationStatus>(json!(NONE));
     is("Status/properties/confirmationStatus", levels.clone(), &[]);
-    // No list has what is processed only.
+    // Lists do not include transactions that are only processed.
     let listed = "SignaturesPage/properties/transactions/items";
     is(&format!("{listed}/properties/confirmationStatus"), levels, &["processed"]);
     is("Reward/properties/rewardType", words::<RewardType>(json!(NONE)), &[]);
-    check_error_schema(&judge, "TransactionError", words::<TransactionError>(json!(NONE)));
+    check_error_schema(&checker, "TransactionError", words::<TransactionError>(json!(NONE)));
     let of_instruction = json!({ "InstructionError": [0, NONE] });
-    check_error_schema(&judge, "InstructionError", words::<TransactionError>(of_instruction));
+    check_error_schema(&checker, "InstructionError", words::<TransactionError>(of_instruction));
 }
 
-/// That an error's schema has those reasons: as words, or with more.
-fn check_error_schema(judge: &SchemaChecker, name: &str, wanted: BTreeSet<String>) {
-    let mut told = judge.words(&format!("{name}/anyOf/0"));
-    let forms = judge.schema_at(&format!("/components/schemas/{name}/anyOf"));
+/// Checks that an error's schema has these names, as strings or as objects.
+fn check_error_schema(checker: &SchemaChecker, name: &str, expected: BTreeSet<String>) {
+    let mut names = checker.words(&format!("{name}/anyOf/0"));
+    let forms = checker.schema_at(&format!("/components/schemas/{name}/anyOf"));
     for form in forms.as_array().expect("forms") {
-        told.extend(form["properties"].as_object().into_iter().flatten().map(|it| it.0.clone()));
+        names.extend(form["properties"].as_object().into_iter().flatten().map(|it| it.0.clone()));
     }
-    assert_eq!(told, wanted, "{name}");
+    assert_eq!(names, expected, "{name}");
 }
 
-/// A word that no type has.
+/// A value that no enum has.
 const NONE: &str = "noSuchWord";
 
-/// The words that a type can be, of what it says to one that it cannot.
-fn words<T: DeserializeOwned + Debug>(wrong: Value) -> BTreeSet<String> {
-    let err = serde_json::from_value::<T>(wrong).expect_err("there is no such word").to_string();
-    let (_, wanted) = err.split_once(", expected ").unwrap_or_else(|| panic!("{err}"));
-    wanted.split('`').skip(1).step_by(2).map(str::to_owned).collect()
+/// The values of an enum, from its error for an unknown value.
+fn words<T: DeserializeOwned + Debug>(invalid: Value) -> BTreeSet<String> {
+    let err = serde_json::from_value::<T>(invalid).expect_err("an unknown value").to_string();
+    let (_, names) = err.split_once(", expected ").unwrap_or_else(|| panic!("{err}"));
+    names.split('`').skip(1).step_by(2).map(str::to_owned).collect()
 }
 
-/// Names of variants as Agave makes names of programs of them.
+/// Names of variants, converted to names of programs as in Agave.
 fn kebab(names: BTreeSet<String>) -> BTreeSet<String> {
     let kebab = |name: &String| {
         let mut out = String::new();
@@ -181,11 +181,11 @@ fn schema_checker_for(node: &Node) -> SchemaChecker {
     SchemaChecker::new(&get_json(&mut node.client(), "/v1/openapi.json"))
 }
 
-/// Asks, and holds each answer against what is told of its route.
+/// A client that checks each response against the schema of its route.
 struct CheckedClient {
     checker: SchemaChecker,
     client: Client,
-    /// Operations that were answered.
+    /// Operations that had a response.
     operations_seen: BTreeSet<String>,
 }
 
@@ -203,16 +203,16 @@ impl CheckedClient {
     fn check_response(&mut self, id: &str, path: &str, response: &Response) -> Value {
         assert!(matches!(response.status, 200 | 202), "{path}: {}", response.body);
         let operations = self.operations();
-        let (_, place) = operations.iter().find(|(named, _)| named == id).expect("an operation");
-        let place =
-            format!("{place}/responses/{}/content/application~1json/schema", response.status);
+        let (_, pointer) = operations.iter().find(|(name, _)| name == id).expect("an operation");
+        let pointer =
+            format!("{pointer}/responses/{}/content/application~1json/schema", response.status);
         let value = response.json();
-        self.checker.check_at(&place, &value, path);
+        self.checker.check_at(&pointer, &value, path);
         self.operations_seen.insert(id.to_owned());
         value
     }
 
-    /// Every operation, and where it is told.
+    /// Every operation, and the pointer to its description.
     fn operations(&self) -> Vec<(String, String)> {
         let mut all = Vec::new();
         for (path, verbs) in self.checker.schema_at("/paths").as_object().expect("paths") {

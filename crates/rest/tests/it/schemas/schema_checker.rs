@@ -1,5 +1,5 @@
-//! Holds values against the schemas of the description, stricter than it says: nothing untold is let through,
-//! and what no value had is known at the end.
+//! Checks values against the schemas of the description. Stricter than the schemas: undescribed members are refused,
+//! and at the end the checker reports which parts no value had.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -7,10 +7,10 @@ use jsonschema::Validator;
 use serde_json::{Value, json};
 
 pub(crate) struct SchemaChecker {
-    /// The description, in which no object may have a member that is not told.
+    /// The description, changed so that no object may have an undescribed member.
     document: Value,
     validators: HashMap<String, Validator>,
-    /// Places in the schemas that a value had: members, items, forms, nulls.
+    /// Parts of the schemas that a value had: members, items, variants, nulls.
     seen: BTreeSet<String>,
 }
 
@@ -21,91 +21,91 @@ impl SchemaChecker {
         Self { document, validators: HashMap::new(), seen: BTreeSet::new() }
     }
 
-    /// That a value is as the schema of that name tells it.
+    /// Checks a value against a named schema.
     pub(crate) fn check(&mut self, name: &str, value: &Value) {
         self.check_at(&format!("/components/schemas/{name}"), value, name);
     }
 
-    /// The same of a schema anywhere in the description.
-    pub(crate) fn check_at(&mut self, place: &str, value: &Value, what: &str) {
-        let wrong: Vec<String> = self
-            .validator(place)
+    /// Checks a value against the schema at a JSON pointer of the description.
+    pub(crate) fn check_at(&mut self, pointer: &str, value: &Value, what: &str) {
+        let errors: Vec<String> = self
+            .validator(pointer)
             .iter_errors(value)
             .map(|err| format!("{}: {err}", err.instance_path()))
             .collect();
-        assert!(wrong.is_empty(), "{what} is not as it is told: {wrong:#?}\n{value:#}");
-        self.record(place, value);
+        assert!(errors.is_empty(), "{what} does not match its schema: {errors:#?}\n{value:#}");
+        self.record(pointer, value);
     }
 
-    /// Whether a value is so.
+    /// Whether a value matches a named schema.
     pub(crate) fn accepts(&mut self, name: &str, value: &Value) -> bool {
         self.validator(&format!("/components/schemas/{name}")).is_valid(value)
     }
 
-    /// What is told of the schemas that are named in the description, and no value had.
+    /// Parts of the named schemas that no value had.
     pub(crate) fn unseen(&self) -> Vec<String> {
         let schemas = self.document["components"]["schemas"].as_object().expect("schemas");
-        let mut told = BTreeSet::new();
+        let mut paths = BTreeSet::new();
         for (name, schema) in schemas.iter().filter(|(name, _)| *name != "Error") {
-            schema_paths(&format!("/components/schemas/{name}"), schema, &mut told);
+            schema_paths(&format!("/components/schemas/{name}"), schema, &mut paths);
         }
-        told.difference(&self.seen).cloned().collect()
+        paths.difference(&self.seen).cloned().collect()
     }
 
-    /// The words that a schema takes.
-    pub(crate) fn words(&self, place: &str) -> BTreeSet<String> {
-        let schema = self.schema_at(&format!("/components/schemas/{place}"));
-        let words = schema["enum"].as_array().unwrap_or_else(|| panic!("no words at {place}"));
+    /// The values of an enum.
+    pub(crate) fn words(&self, pointer: &str) -> BTreeSet<String> {
+        let schema = self.schema_at(&format!("/components/schemas/{pointer}"));
+        let words = schema["enum"].as_array().unwrap_or_else(|| panic!("no enum at {pointer}"));
         words.iter().filter_map(Value::as_str).map(str::to_owned).collect()
     }
 
-    /// What a schema is.
-    pub(crate) fn schema_at(&self, place: &str) -> &Value {
-        self.document.pointer(place).unwrap_or_else(|| panic!("nothing is told at {place}"))
+    /// The schema at a JSON pointer.
+    pub(crate) fn schema_at(&self, pointer: &str) -> &Value {
+        self.document.pointer(pointer).unwrap_or_else(|| panic!("no schema at {pointer}"))
     }
 
-    fn validator(&mut self, place: &str) -> &Validator {
-        if !self.validators.contains_key(place) {
+    fn validator(&mut self, pointer: &str) -> &Validator {
+        if !self.validators.contains_key(pointer) {
             // A reference is a URI.
-            let place_in_uri = place.replace('{', "%7B").replace('}', "%7D");
+            let encoded = pointer.replace('{', "%7B").replace('}', "%7D");
             let schema = json!({
-                "$ref": format!("#{place_in_uri}"),
+                "$ref": format!("#{encoded}"),
                 "components": self.document["components"],
                 "paths": self.document["paths"],
             });
             let validator = jsonschema::draft202012::new(&schema).expect("a schema");
-            self.validators.insert(place.to_owned(), validator);
+            self.validators.insert(pointer.to_owned(), validator);
         }
-        &self.validators[place]
+        &self.validators[pointer]
     }
 
-    fn record(&mut self, place: &str, value: &Value) {
-        let schema = self.schema_at(place).clone();
+    fn record(&mut self, pointer: &str, value: &Value) {
+        let schema = self.schema_at(pointer).clone();
         if let Some(other) = schema.get("$ref").and_then(Value::as_str) {
             return self.record(&other[1..], value);
         }
         if may_be_null(&schema) {
             let what = if value.is_null() { "null" } else { "some" };
-            self.seen.insert(format!("{place} {what}"));
+            self.seen.insert(format!("{pointer} {what}"));
         }
-        for (nth, _) in branches(&schema) {
-            let branch = format!("{place}/anyOf/{nth}");
+        for (index, _) in branches(&schema) {
+            let branch = format!("{pointer}/anyOf/{index}");
             if self.validator(&branch).is_valid(value) {
                 self.seen.insert(branch.clone());
                 self.record(&branch, value);
             }
         }
         for (name, value) in value.as_object().into_iter().flatten() {
-            let member = format!("{place}/properties/{}", escaped(name));
+            let member = format!("{pointer}/properties/{}", escaped(name));
             if schema["properties"].get(name).is_some() {
                 self.seen.insert(member.clone());
                 self.record(&member, value);
             }
         }
-        for (nth, value) in value.as_array().into_iter().flatten().enumerate() {
-            let item = match schema["prefixItems"].get(nth) {
-                Some(_) => format!("{place}/prefixItems/{nth}"),
-                None if schema.get("items").is_some() => format!("{place}/items"),
+        for (index, value) in value.as_array().into_iter().flatten().enumerate() {
+            let item = match schema["prefixItems"].get(index) {
+                Some(_) => format!("{pointer}/prefixItems/{index}"),
+                None if schema.get("items").is_some() => format!("{pointer}/items"),
                 None => continue,
             };
             self.seen.insert(item.clone());
@@ -114,27 +114,27 @@ impl SchemaChecker {
     }
 }
 
-/// Every place of a schema that a value is to have had.
-fn schema_paths(place: &str, schema: &Value, told: &mut BTreeSet<String>) {
+/// Collects every part of a schema that some value must have.
+fn schema_paths(pointer: &str, schema: &Value, paths: &mut BTreeSet<String>) {
     if may_be_null(schema) {
-        told.extend(["null", "some"].map(|what| format!("{place} {what}")));
+        paths.extend(["null", "some"].map(|what| format!("{pointer} {what}")));
     }
-    let mut inside: Vec<(String, &Value)> = Vec::new();
-    for (nth, branch) in branches(schema) {
-        inside.push((format!("{place}/anyOf/{nth}"), branch));
+    let mut children: Vec<(String, &Value)> = Vec::new();
+    for (index, branch) in branches(schema) {
+        children.push((format!("{pointer}/anyOf/{index}"), branch));
     }
     for (name, member) in schema["properties"].as_object().into_iter().flatten() {
-        inside.push((format!("{place}/properties/{}", escaped(name)), member));
+        children.push((format!("{pointer}/properties/{}", escaped(name)), member));
     }
-    for (nth, item) in schema["prefixItems"].as_array().into_iter().flatten().enumerate() {
-        inside.push((format!("{place}/prefixItems/{nth}"), item));
+    for (index, item) in schema["prefixItems"].as_array().into_iter().flatten().enumerate() {
+        children.push((format!("{pointer}/prefixItems/{index}"), item));
     }
     if let Some(item) = schema.get("items") {
-        inside.push((format!("{place}/items"), item));
+        children.push((format!("{pointer}/items"), item));
     }
-    for (place, schema) in inside {
-        schema_paths(&place, schema, told);
-        told.insert(place);
+    for (pointer, schema) in children {
+        schema_paths(&pointer, schema, paths);
+        paths.insert(pointer);
     }
 }
 
@@ -151,7 +151,7 @@ fn escaped(name: &str) -> String {
     name.replace('~', "~0").replace('/', "~1")
 }
 
-/// Lets no object have a member that is not told.
+/// Forbids undescribed members in all objects.
 fn close(schema: &mut Value) {
     match schema {
         Value::Object(members) => {

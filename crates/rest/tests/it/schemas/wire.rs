@@ -1,5 +1,5 @@
-//! The types of Agave's crates, each with all that it can have and with as little: written out, so that a
-//! member that they get is to be told here, and then in the schema.
+//! Values of the types of Agave's crates, each with all members and with as few as possible. All members are
+//! written out, so that a new member must be added here, and then to the schema.
 
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -35,7 +35,7 @@ use super::schema_checker::SchemaChecker;
 use crate::history;
 use crate::world::{MINT, PROGRAM, WALLET};
 
-/// Holds every type against its schema.
+/// Checks every type against its schema.
 pub(super) fn check(judge: &mut SchemaChecker) {
     accounts(judge);
     transactions(judge);
@@ -43,7 +43,7 @@ pub(super) fn check(judge: &mut SchemaChecker) {
     node(judge);
 }
 
-/// Every reason for which a transaction fails: what is told as a word is one.
+/// Every error of a transaction, those that are strings included.
 fn errors(judge: &mut SchemaChecker) {
     let of_instruction = |err: Value| json!({ "InstructionError": [255, err] });
     let mut all = vec![
@@ -55,9 +55,9 @@ fn errors(judge: &mut SchemaChecker) {
     let words = |name: &str| judge.words(&format!("{name}/anyOf/0")).into_iter().map(Value::from);
     all.extend(words("TransactionError"));
     all.extend(words("InstructionError").map(of_instruction));
-    for told in all {
-        let err: TransactionError = serde_json::from_value(told.clone()).expect("there is that");
-        assert_eq!(json(UiTransactionError::from(err.clone())), told);
+    for value in all {
+        let err: TransactionError = serde_json::from_value(value.clone()).expect("an error");
+        assert_eq!(json(UiTransactionError::from(err.clone())), value);
         check_value(judge, "TransactionError", err);
     }
 }
@@ -268,7 +268,7 @@ fn return_data() -> UiTransactionReturnData {
     }
 }
 
-/// All that is told, null for what is not known, and nothing that can be left out.
+/// Metadata with all members, with null for unknown values, and without optional members.
 fn metas() -> [UiTransactionStatusMeta; 3] {
     use OptionSerializer::{None as Null, Skip, Some as Is};
     let whole = UiTransactionStatusMeta {
@@ -310,7 +310,7 @@ fn metas() -> [UiTransactionStatusMeta; 3] {
     [whole, unknown, least]
 }
 
-/// A transaction in each form that an encoding gives it.
+/// A transaction in the form of each encoding.
 fn bodies() -> Vec<EncodedTransaction> {
     let lookups = || {
         vec![UiAddressTableLookup {
@@ -319,11 +319,11 @@ fn bodies() -> Vec<EncodedTransaction> {
             readonly_indexes: vec![255],
         }]
     };
-    let config = |is_said: bool| UiTransactionConfig {
-        priority_fee: is_said.then_some(5),
-        compute_unit_limit: is_said.then_some(6),
-        loaded_accounts_data_size_limit: is_said.then_some(7),
-        heap_size: is_said.then_some(8),
+    let config = |is_set: bool| UiTransactionConfig {
+        priority_fee: is_set.then_some(5),
+        compute_unit_limit: is_set.then_some(6),
+        loaded_accounts_data_size_limit: is_set.then_some(7),
+        heap_size: is_set.then_some(8),
     };
     let raw = UiRawMessage {
         header: MessageHeader {
