@@ -1,29 +1,29 @@
-//! The facts of one block that are not accounts: its place, its hashes, its counts.
+//! The properties of one block besides its accounts: its position, its hashes, its counts.
 
 use std::sync::Arc;
 
 use ledger::{BlockId, Slot};
 use solana_hash::Hash;
 
-/// How many blockhashes are remembered: the window of `AlreadyProcessed`.
+/// Number of stored blockhashes: the window of `AlreadyProcessed`.
 pub const RECENT_BLOCKHASHES_MAX: usize = 300;
-/// How many of them a transaction may name: a minute of 400 ms slots.
+/// Number of them that a transaction may use: a minute of 400 ms slots.
 pub const BLOCKHASHES_VALID: u64 = 150;
 
 /// One block, open or complete, as readers of its state see it.
 #[derive(Clone, Debug)]
 pub struct BlockInfo {
-    /// Which block this is.
+    /// The block's id.
     pub block: BlockId,
     /// The slot that it was built on; its own at genesis.
     pub parent_slot: Slot,
-    /// How many blocks precede it on its chain.
+    /// Number of blocks before it on its chain.
     pub block_height: u64,
-    /// The hashes that transactions may name; a complete block's own is the newest.
+    /// The hashes that transactions may use. A complete block's own hash is the newest.
     pub blockhashes: Arc<BlockhashQueue>,
     /// Transactions since genesis, votes included.
     pub transaction_count: u64,
-    /// Seconds since 1970, as the clock sysvar of this block says.
+    /// Seconds since 1970, from the clock sysvar of this block.
     pub unix_timestamp: i64,
     /// Lamports in all accounts.
     pub capitalization: u64,
@@ -32,12 +32,12 @@ pub struct BlockInfo {
 }
 
 impl BlockInfo {
-    /// The newest blockhash that a transaction may name.
+    /// The newest blockhash that a transaction may use.
     pub fn last_blockhash(&self) -> Hash {
         self.blockhashes.last()
     }
 
-    /// The last block height at which a transaction naming `hash` is accepted.
+    /// The last block height at which a transaction with `hash` is accepted.
     pub fn last_valid_block_height(&self, hash: &Hash) -> Option<u64> {
         let age = self.blockhashes.age(hash)?;
         (age <= BLOCKHASHES_VALID).then(|| self.block_height + BLOCKHASHES_VALID - age)
@@ -51,12 +51,13 @@ pub struct BlockhashQueue {
 }
 
 impl BlockhashQueue {
-    /// A queue that begins with the genesis hash.
+    /// A queue that starts with the genesis hash.
     pub fn new(genesis: Hash) -> Self {
         Self { hashes: vec![genesis] }
     }
 
-    /// A queue as it was, the oldest first. Keeps the newest [`RECENT_BLOCKHASHES_MAX`].
+    /// Restores a queue from its hashes, the oldest first. Retains the newest
+    /// [`RECENT_BLOCKHASHES_MAX`].
     pub fn restore(hashes: impl IntoIterator<Item = Hash>) -> Option<Self> {
         let mut hashes: Vec<Hash> = hashes.into_iter().collect();
         hashes.drain(..hashes.len().saturating_sub(RECENT_BLOCKHASHES_MAX));
@@ -65,24 +66,24 @@ impl BlockhashQueue {
 
     /// The queue with one more block's hash.
     pub fn with(&self, hash: Hash) -> Self {
-        let first_kept = (self.hashes.len() + 1).saturating_sub(RECENT_BLOCKHASHES_MAX);
+        let first_retained = (self.hashes.len() + 1).saturating_sub(RECENT_BLOCKHASHES_MAX);
         let mut hashes = Vec::with_capacity(RECENT_BLOCKHASHES_MAX);
-        hashes.extend_from_slice(&self.hashes[first_kept..]);
+        hashes.extend_from_slice(&self.hashes[first_retained..]);
         hashes.push(hash);
         Self { hashes }
     }
 
     /// The newest hash.
     pub fn last(&self) -> Hash {
-        self.hashes[self.hashes.len() - 1] // never empty: made with one, only ever grows
+        self.hashes[self.hashes.len() - 1] // never empty: it is created with one hash and only grows
     }
 
     /// How many blocks ago `hash` was the newest.
     pub fn age(&self, hash: &Hash) -> Option<u64> {
-        self.hashes.iter().rev().position(|kept| kept == hash).map(|age| age as u64)
+        self.hashes.iter().rev().position(|other| other == hash).map(|age| age as u64)
     }
 
-    /// Whether a transaction that names `hash` would be accepted.
+    /// Whether a transaction with `hash` would be accepted.
     pub fn is_valid(&self, hash: &Hash) -> bool {
         self.age(hash).is_some_and(|age| age <= BLOCKHASHES_VALID)
     }
@@ -104,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_blockhash_is_valid_for_150_blocks_and_remembered_for_300() {
+    fn a_blockhash_is_valid_for_150_blocks_and_stored_for_300() {
         let queue = (1..=400).fold(BlockhashQueue::new(hash(0)), |queue, n| queue.with(hash(n)));
         assert_eq!(queue.last(), hash(400));
         assert!(queue.is_valid(&hash(250)));

@@ -1,4 +1,4 @@
-//! The facts of a cluster and of this node in it that never change while it runs.
+//! The properties of a cluster and of this node that never change while it runs.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -12,10 +12,10 @@ use solana_rent::Rent;
 
 use crate::InflationSchedule;
 
-/// What was fixed at genesis or at start.
+/// Properties that are fixed at genesis or at start.
 #[derive(Clone, Debug)]
 pub struct ClusterInfo {
-    /// Names the ledger; clients tell clusters apart by it.
+    /// Identifies the ledger and the cluster.
     pub genesis_hash: Hash,
     /// Seconds since 1970.
     pub genesis_unix_timestamp: i64,
@@ -23,30 +23,30 @@ pub struct ClusterInfo {
     pub identity: Pubkey,
     /// The vote account of this node's validator.
     pub vote_account: Pubkey,
-    /// Which account pays airdrops.
+    /// The account that pays airdrops.
     pub faucet: Pubkey,
-    /// How slots make epochs.
+    /// The epoch schedule.
     pub epoch_schedule: EpochSchedule,
-    /// How fast lamports are made.
+    /// The inflation schedule.
     pub inflation: InflationSchedule,
-    /// What an account must hold to stay.
+    /// The rent-exempt minimum of accounts.
     pub rent: Rent,
     /// Lamports that each signature costs.
     pub lamports_per_signature: u64,
-    /// Milliseconds of a slot; 0 if every transaction makes a block of its own.
+    /// Milliseconds of a slot; 0 if every transaction has its own block.
     pub slot_ms: u64,
-    /// The slot this node's ledger began with.
+    /// The first slot of this node's ledger.
     pub first_slot: Slot,
-    /// Derived from the genesis hash, as gossip has it.
+    /// Derived from the genesis hash, as in gossip.
     pub shred_version: u16,
-    /// Identifies the features that the node knows, active or not, as `getVersion` has it.
+    /// Identifies the features that the node supports, active or not, as in `getVersion`.
     pub feature_set: u32,
     /// The features that are active in the ledger.
     pub features: Arc<FeatureSet>,
-    /// Where JSON-RPC is served.
+    /// The address of JSON-RPC.
     pub rpc: Option<SocketAddr>,
-    /// Where PubSub is served.
+    /// The address of PubSub.
     pub pubsub: Option<SocketAddr>,
-    /// Where transactions are taken over QUIC.
+    /// The address that receives transactions over QUIC.
     pub tpu: Option<SocketAddr>,
 }

@@ -1,4 +1,4 @@
-//! What a ledger tells while it runs, in order.
+//! The events of a running ledger, in order.
 
 use std::sync::Arc;
 
@@ -9,24 +9,25 @@ use solana_signature::Signature;
 
 use crate::{Block, ExecutedTransaction};
 
-/// Something happened. Told by the one writer, in the order in which it became true for readers: a
-/// reader who learns of it sees at least that state.
+/// A ledger event. The one writer sends it, in the order in which it became visible: a reader that
+/// gets an event sees at least that state.
 #[derive(Clone, Debug)]
 pub enum LedgerEvent {
-    /// A block was begun.
+    /// A block was started.
     BankCreated {
         /// Its slot.
         slot: Slot,
-        /// The slot it is built on.
+        /// The parent's slot.
         parent: Slot,
         /// The newest finalized slot.
         root: Slot,
         /// Milliseconds since 1970.
         timestamp_ms: u64,
     },
-    /// Transactions were executed, in this order: they are processed. All that became visible at once.
+    /// Transactions were executed, in this order: they are processed. One event has all that became
+    /// visible at once.
     Executed(Arc<[Arc<ExecutedTransaction>]>),
-    /// A block is complete, and kept if the ledger is kept: it is confirmed.
+    /// A block is complete, and stored if the ledger is persistent: it is confirmed.
     Completed {
         /// The block.
         block: Arc<Block>,
@@ -35,7 +36,7 @@ pub enum LedgerEvent {
     },
     /// This node's validator voted.
     Voted(Vote),
-    /// A block is the new root. Every block of the final chain is told, none is jumped.
+    /// A block is the new root. Every block of the finalized chain is sent; none is skipped.
     Finalized {
         /// The block.
         block: Arc<Block>,
@@ -44,7 +45,7 @@ pub enum LedgerEvent {
     },
 }
 
-/// A vote as `voteSubscribe` tells it.
+/// A vote as in `voteSubscribe`.
 #[derive(Clone, Debug)]
 pub struct Vote {
     /// The vote account.
@@ -53,15 +54,14 @@ pub struct Vote {
     pub slots: Vec<Slot>,
     /// The bank hash of the newest.
     pub hash: Hash,
-    /// Seconds since 1970, if the voter says.
+    /// Seconds since 1970, if the vote has a timestamp.
     pub timestamp: Option<i64>,
     /// The vote transaction.
     pub signature: Signature,
 }
 
-/// Who is told of events. Called on the writer's thread: must return at once, whatever its own
-/// listeners do.
+/// Receives events on the writer's thread. It must return at once, whatever its own listeners do.
 pub trait EventSink: Send {
-    /// Takes one event.
+    /// Receives one event.
     fn send(&mut self, event: &LedgerEvent);
 }

@@ -1,13 +1,14 @@
-//! Blocks, transactions and signatures by address, for the last so many slots.
+//! Blocks, transactions and signatures by address, for a limited number of recent slots.
 //!
-//! In: transactions as they are executed, blocks as they complete, in order, from the one writer.
-//! A block is kept without the accounts that it wrote.
-//! Out: [`HistorySnapshot`], which readers keep as long as they like without holding anything up. It knows
-//! the open block's transactions by signature; by address, once their block is complete: what is shown
-//! is copied where it is written next, and so the lists, the most of it, are copied once a block. A
-//! signature leads to a place, so that what is copied for it counts no references.
-//! Bounds: [`HistoryLimits`], held whenever a block completes: the oldest blocks go, with all that
-//! leads to them. The open block comes on top.
+//! In: transactions as they are executed, blocks as they complete, in order, from the one writer. A
+//! block is stored without its account writes.
+//! Out: [`HistorySnapshot`], which readers may retain as long as they like without blocking
+//! anything. It finds the open block's transactions by signature, and by address once their block
+//! is complete. A published map is copied at the next write to it; so the lists by address, which
+//! are the largest part, are copied once a block. A signature maps to a position, so that copies
+//! need no reference counts.
+//! Bounds: [`HistoryLimits`], enforced whenever a block completes: the oldest blocks are removed
+//! with all their entries. The open block is additional.
 
 use std::sync::Arc;
 
@@ -22,43 +23,43 @@ use solana_signature::Signature;
 
 use crate::{Block, ExecutedTransaction};
 
-/// How much history is kept.
+/// Limits of the retained history.
 #[derive(Clone, Copy, Debug)]
 pub struct HistoryLimits {
-    /// Slots below the newest.
+    /// Number of slots, from the newest down.
     pub slots_max: u64,
-    /// Bytes of transactions and blocks, estimated from their sizes.
+    /// Estimated bytes of transactions and blocks.
     pub bytes_max: u64,
 }
 
-/// One transaction that names an address.
+/// A transaction that has an address among its accounts.
 #[derive(Clone, Debug)]
 pub struct AddressSignature(pub Arc<ExecutedTransaction>);
 
-/// Where a transaction stands.
+/// Position of a transaction.
 #[derive(Clone, Copy, Debug)]
 struct TransactionPosition {
     slot: Slot,
-    /// Among its block's, in the order of execution.
+    /// Index in its block, in the order of execution.
     index: usize,
 }
 
 /// The maps that snapshots share.
 type Map<K, V> = GenericHashMap<K, V, RandomState, DefaultSharedPtr>;
 
-/// History at one moment.
+/// A snapshot of the history.
 #[derive(Clone, Default)]
 pub struct HistorySnapshot {
     blocks: OrdMap<Slot, Arc<Block>>,
-    /// The transactions of the block that is not complete yet.
+    /// The transactions of the open block.
     open: Vector<Arc<ExecutedTransaction>>,
-    /// Of every transaction, those of the open block too.
+    /// Positions of all transactions, including those of the open block.
     positions: Map<Signature, TransactionPosition>,
     by_address: Map<Pubkey, Vector<AddressSignature>>,
     bytes: u64,
 }
 
-/// What the writer has of it.
+/// The writer's state.
 #[derive(Default)]
 struct WriterState {
     all: HistorySnapshot,
@@ -74,7 +75,7 @@ pub struct History {
 }
 
 impl History {
-    /// A history with nothing in it.
+    /// An empty history.
     pub fn new(limits: HistoryLimits) -> Self {
         Self {
             limits,
@@ -83,57 +84,57 @@ impl History {
         }
     }
 
-    /// What is known now. Costs a reference count, whatever is in it.
+    /// The published snapshot. Costs a reference count, whatever its size.
     pub fn snapshot(&self) -> Arc<HistorySnapshot> {
         self.published.load_full()
     }
 
-    /// Adds transactions of the open block, in the order of execution. Readers see them after
-    /// [`Self::publish`], and in the lists of addresses after that of their block.
-    pub fn record_transactions(&self, executed: &[Arc<ExecutedTransaction>]) {
-        let mut writing = self.writer.lock();
-        for transaction in executed {
-            writing.all.add(transaction);
+    /// Adds transactions of the open block, in the order of execution. Readers find them by
+    /// signature after [`Self::publish`], and by address after the publication of their block.
+    pub fn record_transactions(&self, transactions: &[Arc<ExecutedTransaction>]) {
+        let mut writer = self.writer.lock();
+        for transaction in transactions {
+            writer.all.add(transaction);
         }
     }
 
-    /// Adds a complete block whose transactions have been added, and no others since the block before,
-    /// without the accounts that it wrote, and lets go of the oldest blocks past the limits.
+    /// Adds a complete block without its account writes, and removes the oldest blocks beyond the
+    /// limits. All its transactions must have been added since the previous block, and no others.
     pub fn record_block(&self, block: &Block) {
-        let mut writing = self.writer.lock();
-        let WriterState { all, by_address } = &mut *writing;
+        let mut writer = self.writer.lock();
+        let WriterState { all, by_address } = &mut *writer;
         let newest = block.id.slot;
         let block = Block {
             transactions: block.transactions.clone(),
             rewards: block.rewards.clone(),
-            writes: Vec::new(), // old versions of accounts are nobody's to keep
+            writes: Vec::new(), // history has no old versions of accounts
             ..*block
         };
         all.bytes += block_bytes(&block);
         all.open.clear();
         all.blocks.insert(block.id.slot, Arc::new(block));
-        let first_kept = newest.saturating_sub(self.limits.slots_max.saturating_sub(1));
+        let first_retained = newest.saturating_sub(self.limits.slots_max.saturating_sub(1));
         while all.blocks.len() > 1
             && (all.bytes > self.limits.bytes_max
-                || all.first_slot().is_some_and(|first| first < first_kept))
+                || all.first_slot().is_some_and(|first| first < first_retained))
         {
             all.drop_oldest();
         }
         by_address.clone_from(&all.by_address);
     }
 
-    /// Lets readers see all that was added.
+    /// Publishes all that was added.
     pub fn publish(&self) {
-        let writing = self.writer.lock();
-        let by_address = writing.by_address.clone();
-        let snapshot = HistorySnapshot { by_address, ..writing.all.clone() };
-        drop(writing);
+        let writer = self.writer.lock();
+        let by_address = writer.by_address.clone();
+        let snapshot = HistorySnapshot { by_address, ..writer.all.clone() };
+        drop(writer);
         self.published.store(Arc::new(snapshot));
     }
 }
 
 impl HistorySnapshot {
-    /// The block of a slot, if it has one that is complete and still kept.
+    /// The complete block of a slot, if it is retained.
     pub fn block(&self, slot: Slot) -> Option<&Arc<Block>> {
         self.blocks.get(&slot)
     }
@@ -146,7 +147,7 @@ impl HistorySnapshot {
         self.blocks.range(slots).map(|(_, block)| block)
     }
 
-    /// The oldest slot whose block is kept.
+    /// The oldest slot with a retained block.
     pub fn first_slot(&self) -> Option<Slot> {
         self.blocks.get_min().map(|(slot, _)| *slot)
     }
@@ -156,26 +157,26 @@ impl HistorySnapshot {
         let TransactionPosition { slot, index } = *self.positions.get(signature)?;
         let in_block = self.blocks.get(&slot).and_then(|block| block.transactions.get(index));
         let found = in_block.into_iter().chain(self.open.get(index));
-        found.into_iter().find(|executed| executed.signature() == *signature)
+        found.into_iter().find(|transaction| transaction.signature() == *signature)
     }
 
-    /// The transactions of complete blocks that name an address, the oldest first.
+    /// The transactions of complete blocks with this address, the oldest first.
     pub fn signatures_for_address(&self, address: &Pubkey) -> Option<&Vector<AddressSignature>> {
         self.by_address.get(address)
     }
 
-    /// Bytes of all that is kept, estimated from its sizes.
+    /// Estimated bytes of the history.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    fn add(&mut self, executed: &Arc<ExecutedTransaction>) {
-        self.bytes += transaction_bytes(executed);
-        let place = TransactionPosition { slot: executed.slot, index: self.open.len() };
-        self.positions.insert(executed.signature(), place);
-        self.open.push_back(Arc::clone(executed));
-        for key in &executed.account_keys {
-            let entry = AddressSignature(Arc::clone(executed));
+    fn add(&mut self, transaction: &Arc<ExecutedTransaction>) {
+        self.bytes += transaction_bytes(transaction);
+        let position = TransactionPosition { slot: transaction.slot, index: self.open.len() };
+        self.positions.insert(transaction.signature(), position);
+        self.open.push_back(Arc::clone(transaction));
+        for key in &transaction.account_keys {
+            let entry = AddressSignature(Arc::clone(transaction));
             self.by_address.entry(*key).or_default().push_back(entry);
         }
     }
@@ -184,10 +185,10 @@ impl HistorySnapshot {
         let Some((_, block)) = self.blocks.get_min().cloned() else { return };
         self.blocks.remove(&block.id.slot);
         self.bytes = self.bytes.saturating_sub(block_bytes(&block));
-        for executed in &block.transactions {
-            self.bytes = self.bytes.saturating_sub(transaction_bytes(executed));
-            self.positions.remove(&executed.signature());
-            for key in &executed.account_keys {
+        for transaction in &block.transactions {
+            self.bytes = self.bytes.saturating_sub(transaction_bytes(transaction));
+            self.positions.remove(&transaction.signature());
+            for key in &transaction.account_keys {
                 self.forget_oldest_of(key, block.id.slot);
             }
         }
@@ -209,10 +210,10 @@ fn block_bytes(block: &Block) -> u64 {
     (size_of::<Block>() + block.transactions.len() * 8) as u64 + block.rewards_bytes()
 }
 
-/// What one transaction costs us, maps included: measured sizes, not a guess at the allocator.
-pub(crate) fn transaction_bytes(executed: &ExecutedTransaction) -> u64 {
-    let meta = &executed.meta;
-    let message = &executed.transaction.message;
+/// Bytes of one transaction, including its map entries: measured sizes.
+pub(crate) fn transaction_bytes(transaction: &ExecutedTransaction) -> u64 {
+    let meta = &transaction.meta;
+    let message = &transaction.transaction.message;
     let instructions: usize = message
         .instructions()
         .iter()
@@ -229,9 +230,9 @@ pub(crate) fn transaction_bytes(executed: &ExecutedTransaction) -> u64 {
     let tokens = meta.pre_token_balances.iter().flatten().count()
         + meta.post_token_balances.iter().flatten().count();
     (size_of::<ExecutedTransaction>()
-        + executed.transaction.signatures.len() * 64
+        + transaction.transaction.signatures.len() * 64
         + message.static_account_keys().len() * 32
-        + executed.account_keys.len() * (32 + 16 + 24)
+        + transaction.account_keys.len() * (32 + 16 + 24)
         + meta.pre_balances.len() * 16
         + instructions
         + logs
@@ -258,7 +259,7 @@ mod tests {
         bytes.into()
     }
 
-    fn executed(slot: Slot, index: usize) -> Arc<ExecutedTransaction> {
+    fn transaction(slot: Slot, index: usize) -> Arc<ExecutedTransaction> {
         Arc::new(ExecutedTransaction {
             slot,
             index: index as u32,
@@ -290,22 +291,23 @@ mod tests {
         }
     }
 
-    /// Of which transactions of a block the snapshot knows, at their signatures, and no others there.
+    /// Counts the transactions of a slot that the snapshot finds by signature, and checks their
+    /// positions.
     fn known(history: &HistorySnapshot, slot: Slot) -> usize {
         let found = (0..PER_BLOCK).filter_map(|index| {
-            let executed = history.transaction(&signature(slot, index))?;
-            assert_eq!((executed.slot, executed.index), (slot, index as u32));
-            Some(executed)
+            let transaction = history.transaction(&signature(slot, index))?;
+            assert_eq!((transaction.slot, transaction.index), (slot, index as u32));
+            Some(transaction)
         });
         found.count()
     }
 
     #[test]
-    fn a_signature_leads_to_its_transaction_from_its_publication_until_its_block_goes() {
+    fn a_transaction_is_found_by_signature_from_its_publication_until_its_block_is_removed() {
         let history = History::new(HistoryLimits { slots_max: 2, bytes_max: u64::MAX });
         let mut old = Vec::new();
         for slot in 1..=4 {
-            let all: Vec<_> = (0..PER_BLOCK).map(|index| executed(slot, index)).collect();
+            let all: Vec<_> = (0..PER_BLOCK).map(|index| transaction(slot, index)).collect();
             let (first, second) = all.split_at(PER_BLOCK / 3);
             for (part, len) in [(first, first.len()), (second, PER_BLOCK)] {
                 let before = history.snapshot();
@@ -321,8 +323,8 @@ mod tests {
         }
         for (newest, snapshot) in (1..).zip(&old) {
             for slot in 1..=4 {
-                let is_kept = slot <= newest && slot + 2 > newest;
-                assert_eq!(known(snapshot, slot), if is_kept { PER_BLOCK } else { 0 });
+                let is_retained = slot <= newest && slot + 2 > newest;
+                assert_eq!(known(snapshot, slot), if is_retained { PER_BLOCK } else { 0 });
             }
         }
     }

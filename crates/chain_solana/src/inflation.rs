@@ -1,7 +1,8 @@
-//! Inflation: how many lamports an epoch makes.
+//! Inflation: how many lamports are created in an epoch.
 //!
-//! The rate falls with time, and time is counted in slots: how many of them make a year is fixed at
-//! genesis, and by the features that shorten slots. Those take effect an epoch after they are activated.
+//! The rate falls with time, and time is counted in slots. The number of slots in a year is fixed
+//! at genesis and changed by the features that shorten slots. These take effect one epoch after
+//! their activation.
 
 use ledger::Slot;
 use solana_epoch_schedule::EpochSchedule;
@@ -13,7 +14,7 @@ use solana_feature_set::{
 use solana_inflation::Inflation;
 use solana_pubkey::Pubkey;
 
-/// What depends on how long slots are meant to be. The values are consensus constants of Agave.
+/// Values that depend on the intended duration of slots: consensus constants of Agave.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct SlotTime {
     slots_per_year: f64,
@@ -49,9 +50,9 @@ const SHORTER: [(Pubkey, SlotTime); 4] = [
 pub struct InflationSchedule {
     inflation: Inflation,
     epochs: EpochSchedule,
-    /// The first slot of the epoch from which on time counts.
+    /// The first slot of the epoch from which time is counted.
     start: Slot,
-    /// From which slot on slots are how long, in order. The first begins at slot 0.
+    /// The first slot of each slot time, in order. The first entry starts at slot 0.
     slot_times: Vec<(Slot, SlotTime)>,
 }
 
@@ -71,12 +72,12 @@ impl InflationSchedule {
         }
     }
 
-    /// The parameters that all rates follow from.
+    /// The parameters of all rates.
     pub fn inflation(&self) -> &Inflation {
         &self.inflation
     }
 
-    /// Years of inflation before an epoch begins.
+    /// Years of inflation at the start of an epoch.
     pub fn year(&self, epoch: u64) -> f64 {
         let end = self.epochs.get_first_slot_in_epoch(epoch).max(self.start);
         let ends = self.slot_times[1..].iter().map(|(from, _)| *from).chain([Slot::MAX]);
@@ -89,8 +90,8 @@ impl InflationSchedule {
             .sum()
     }
 
-    /// Lamports that the epoch which ended made for validators and stakes, if there were `capitalization`
-    /// of them when the next one began.
+    /// Lamports that epoch `epoch` created for validators and stakes, given the `capitalization` at
+    /// the start of epoch `next`.
     pub fn lamports(&self, next: u64, epoch: u64, capitalization: u64) -> u64 {
         let rate = self.inflation.validator(self.year(next));
         let slots = self.epochs.get_slots_in_epoch(epoch) as f64;
@@ -99,7 +100,7 @@ impl InflationSchedule {
         (rate * capitalization as f64 * years) as u64
     }
 
-    /// Stake accounts that a block pays at most.
+    /// Maximum number of stake accounts that a block pays.
     pub fn stake_accounts_per_block(&self, slot: Slot) -> u64 {
         self.slot_time(slot).stake_accounts_per_block
     }
@@ -121,7 +122,7 @@ impl Default for InflationSchedule {
 fn slot_times(epochs: &EpochSchedule, features: &FeatureSet) -> Vec<(Slot, SlotTime)> {
     let mut times = Vec::new();
     let mut earliest = Slot::MAX;
-    // A longer time has no effect once a shorter one does.
+    // A longer slot time has no effect once a shorter one applies.
     for (feature, time) in SHORTER {
         let Some(activated) = features.activated_slot(&feature) else { continue };
         let effective = epochs.get_epoch(activated).saturating_add(1);
@@ -152,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn an_epoch_makes_its_part_of_the_years_rate() {
+    fn an_epoch_creates_its_part_of_the_years_rate() {
         let fixed = schedule(&[], Inflation::new_fixed(0.1));
         let lamports = 1_000_000_000_000_000;
         // A tenth, for 432,000 of 78,892,314.984 slots.
@@ -189,7 +190,7 @@ mod tests {
         assert_eq!(all.year(2), 432_000.0 / 78_892_314.984 + 432_000.0 / 157_784_629.968);
         assert_eq!(all.stake_accounts_per_block(431_999), 4_096);
         assert_eq!(all.stake_accounts_per_block(432_000), 2_048);
-        // One that comes after a shorter one changes nothing; before it, it does.
+        // A longer one has an effect only before a shorter one.
         let steps = [(reduce_slot_time_to_350ms::ID, 5), (reduce_slot_time_to_200ms::ID, 432_000)];
         let steps = schedule(&steps, Inflation::default());
         let spans = [(0, 4_096), (432_000, 3_584), (864_000, 2_048)];

@@ -1,5 +1,5 @@
-//! What a Solana ledger publishes beside its accounts, and the door through which it takes
-//! transactions. A ledger (`localnet`, later a followed chain) writes here, servers (`rpc`) read.
+//! What a Solana ledger publishes besides its accounts, and the service that receives its
+//! transactions. A ledger (`localnet`, later a followed chain) writes here; servers (`rpc`) read.
 //!
 //! Not here: accounts (`query`, `solana`), execution (`localnet`), sockets (`rpc`).
 
@@ -25,7 +25,7 @@ pub use transaction_service::{
     TransactionService, VerifiedTransaction, VerifyError,
 };
 
-/// The accounts of a Solana ledger, for whoever reads them.
+/// A reader of a Solana ledger's accounts.
 pub type Reader = query::Reader<Account, BlockInfo>;
 /// The accounts of a Solana ledger at one block.
 pub type View = query::View<Account, BlockInfo>;

@@ -1,26 +1,28 @@
-//! Ed25519 signatures of transactions: taken and refused as by every other node, at less cost.
+//! Verification of transactions' Ed25519 signatures, with the results of every other node, at less
+//! cost.
 //!
-//! Rule: `Signature::verify` of the Solana crates, which is dalek's `verify_strict`: the equation holds as
-//! it stands, and neither the key nor R has a small order.
-//! Shape: to learn R's order dalek decodes it, a square root and so a seventh of the whole check. But the
-//! equation is checked by encoding what R must be: where it holds, R is that encoding to the byte. Of the
-//! points of small order there are eight, and so eight encodings. To decode the key is as dear, and who
-//! signs one transaction mostly signs more: each thread keeps the keys that it decoded.
-//! Bounds: [`KEY_CACHE_MAX`] keys for each thread that checks signatures, 200 kB.
+//! Rule: `Signature::verify` of the Solana crates, which is dalek's `verify_strict`: the equation
+//! holds without cofactor, and neither the key nor R has a small order.
+//! Shape: dalek decodes R to learn its order. That is a square root, a seventh of the whole check.
+//! But the equation is checked by encoding the expected R: where it holds, R equals that encoding
+//! byte by byte. There are eight points of small order, so eight encodings to compare with.
+//! Decoding the key costs as much, and most signers sign several transactions: each thread caches
+//! decoded keys.
+//! Bounds: [`KEY_CACHE_MAX`] keys for each verifying thread, 200 kB.
 
 use std::cell::RefCell;
 
 use ed25519_dalek::{Signature as EdSignature, Verifier, VerifyingKey};
 use solana_transaction::versioned::VersionedTransaction;
 
-/// Keys that a thread keeps, each in a place of its own: a key takes the place of another.
+/// Cached keys of a thread, direct-mapped: a key replaces another one.
 const KEY_CACHE_MAX: usize = 1_024;
 
 thread_local! {
     static KEY_CACHE: RefCell<Vec<Option<VerifyingKey>>> = RefCell::new(vec![None; KEY_CACHE_MAX]);
 }
 
-/// The bit of an encoding's last byte that says which of two points it is.
+/// The sign bit in the last byte of an encoding: it selects one of two points.
 const SIGN: u8 = 0x80;
 
 /// The encodings of the points of order 8, 4, 2 and 1, without their signs.
@@ -47,7 +49,7 @@ const SMALL_ORDER: [[u8; 32]; 5] = [
     ],
 ];
 
-/// Whether each signature is of its key over `message`, which is the transaction's own, as sent.
+/// Whether each signature is valid for its key and `message`, the transaction's serialized message.
 pub(crate) fn verify(transaction: &VersionedTransaction, message: &[u8]) -> bool {
     let keys = transaction.message.static_account_keys();
     let mut signed = transaction.signatures.iter().zip(keys);
@@ -60,16 +62,16 @@ fn verify_one(signature: &[u8; 64], key: &[u8; 32], message: &[u8]) -> bool {
     !is_of_small_order(signature.r_bytes()) && key.verify(message, &signature).is_ok()
 }
 
-/// The key that is encoded so, if it is one and of a large order.
+/// Decodes a key; `None` if it is invalid or has a small order.
 fn decode_key(key: &[u8; 32]) -> Option<VerifyingKey> {
     let [.., high, low] = *key;
-    let place = usize::from(u16::from_be_bytes([high, low])) % KEY_CACHE_MAX;
-    let known = KEY_CACHE.with_borrow(|keys| keys[place]);
-    if let Some(known) = known.filter(|known| known.as_bytes() == key) {
-        return Some(known);
+    let index = usize::from(u16::from_be_bytes([high, low])) % KEY_CACHE_MAX;
+    let cached = KEY_CACHE.with_borrow(|keys| keys[index]);
+    if let Some(cached) = cached.filter(|cached| cached.as_bytes() == key) {
+        return Some(cached);
     }
     let new = VerifyingKey::from_bytes(key).ok().filter(|key| !key.is_weak())?;
-    KEY_CACHE.with_borrow_mut(|keys| keys[place] = Some(new));
+    KEY_CACHE.with_borrow_mut(|keys| keys[index] = Some(new));
     Some(new)
 }
 
@@ -91,7 +93,8 @@ mod tests {
 
     use super::*;
 
-    /// What we say, and whether the equation holds, orders left aside; we must say what others do.
+    /// Returns our result, and whether the equation holds regardless of orders. Our result must be
+    /// that of the Solana crates.
     fn check(signature: &[u8; 64], key: &[u8; 32], message: &[u8]) -> (bool, bool) {
         let ours = verify_one(signature, key, message);
         let theirs = Signature::from(*signature).verify(key, message);
@@ -145,18 +148,18 @@ mod tests {
 
     #[test]
     fn a_key_of_small_order_signs_nothing() {
-        let mut holding = 0;
+        let mut equations_held = 0;
         for key in &EIGHT_TORSION {
             for r in &EIGHT_TORSION {
                 for message in 0..16_u8 {
                     let signature = joined(&encoded(r), &[0; 32]);
                     let (right, equation) = check(&signature, &encoded(key), &[message]);
                     assert!(!right);
-                    holding += usize::from(equation);
+                    equations_held += usize::from(equation);
                 }
             }
         }
-        assert!(holding > 0, "no equation held: nothing was seen");
+        assert!(equations_held > 0, "no equation held: nothing was tested");
     }
 
     #[test]
@@ -185,7 +188,7 @@ mod tests {
         let mut wrong = right;
         wrong[..32].copy_from_slice(&no_point);
         assert_eq!(check(&wrong, &key, b"message"), (false, false));
-        // What no encoder gives: p + y for y below 19.
+        // Encodings that no encoder produces: p + y for y below 19.
         for y in 0xed..=0xff_u8 {
             let mut point = [0xff; 32];
             (point[0], point[31]) = (y, 0x7f);

@@ -1,4 +1,4 @@
-//! The door for transactions: what a ledger accepts, and how it says no.
+//! The interface for transactions: what a ledger accepts, and why it refuses.
 
 use ledger::Slot;
 use pool::ClientId;
@@ -15,8 +15,8 @@ use solana_transaction_status::{InnerInstructions, TransactionTokenBalance};
 
 use crate::{View, signatures};
 
-/// A transaction that is well-formed and whose signatures are right: the only kind that a ledger
-/// takes. Making one is the expensive part (about 50 us a signature) and belongs on the CPU pool.
+/// A well-formed transaction with valid signatures: a ledger accepts no other. The verification is
+/// expensive (about 50 us a signature) and belongs on the CPU pool.
 #[derive(Clone, Debug)]
 pub struct VerifiedTransaction {
     transaction: VersionedTransaction,
@@ -24,13 +24,13 @@ pub struct VerifiedTransaction {
     message_bytes: usize,
 }
 
-/// Why a transaction is not even tried.
+/// Why a transaction is refused before execution.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum VerifyError {
     /// It contradicts itself: counts, indices, duplicate accounts.
     #[error("invalid transaction: {0}")]
     Sanitize(String),
-    /// A signature is not of its key over this message.
+    /// A signature is not valid for its key and message.
     #[error("Transaction signature verification failure")]
     Signature,
 }
@@ -52,7 +52,7 @@ impl VerifiedTransaction {
         &self.transaction
     }
 
-    /// The hash of its message, by which a repetition is known whatever its signatures.
+    /// The hash of its message. It identifies duplicates whatever their signatures.
     pub fn message_hash(&self) -> Hash {
         self.message_hash
     }
@@ -62,7 +62,7 @@ impl VerifiedTransaction {
         self.transaction
     }
 
-    /// The signature that names it.
+    /// The first signature, which identifies it.
     pub fn signature(&self) -> Signature {
         self.transaction.signatures.first().copied().unwrap_or_default()
     }
@@ -72,7 +72,7 @@ impl VerifiedTransaction {
         self.transaction.message.static_account_keys().first().copied().unwrap_or_default()
     }
 
-    /// About how many bytes of memory it takes.
+    /// Estimated bytes of memory.
     pub fn memory_bytes(&self) -> usize {
         size_of::<Self>() + self.message_bytes + self.transaction.signatures.len() * SIGNATURE_BYTES
     }
@@ -81,12 +81,12 @@ impl VerifiedTransaction {
 /// Bytes of a signature.
 const SIGNATURE_BYTES: usize = 64;
 
-/// The client that a transaction came from: the ledger shares its queue among clients.
+/// The client that sent a transaction: the ledger shares its queue among clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sender {
-    /// Which client.
+    /// The client.
     pub client: ClientId,
-    /// How many times the share of a client of weight 1 it gets.
+    /// Its weight: it gets this many times the share of a client of weight 1.
     pub weight: u32,
 }
 
@@ -102,15 +102,15 @@ impl From<ClientId> for Sender {
 pub enum QueueBound {
     /// Transactions of all clients.
     Transactions,
-    /// Compute units that all of them ask for.
+    /// Compute units that all transactions request.
     ComputeUnits,
     /// Transactions of one client: as many as are left.
     ClientTransactions,
-    /// Compute units that those of one client ask for: as many as are left.
+    /// Compute units that the transactions of one client request: as many as are left.
     ClientComputeUnits,
     /// Transactions of one fee payer of one client.
     PayerTransactions,
-    /// Compute units that those of one fee payer of one client ask for.
+    /// Compute units that the transactions of one fee payer of one client request.
     PayerComputeUnits,
 }
 
@@ -125,7 +125,7 @@ impl QueueBound {
         Self::PayerComputeUnits,
     ];
 
-    /// As metrics name it.
+    /// Name in metrics.
     pub fn name(self) -> &'static str {
         match self {
             Self::Transactions => "transactions",
@@ -137,7 +137,8 @@ impl QueueBound {
         }
     }
 
-    /// Whether it is the bound of one client or fee payer, while the queue has room for others.
+    /// Whether it is the bound of one client or fee payer. The queue still accepts transactions of
+    /// others.
     pub fn is_share(self) -> bool {
         !matches!(self, Self::Transactions | Self::ComputeUnits)
     }
@@ -165,11 +166,10 @@ impl QueueBound {
     }
 }
 
-/// Why a transaction was not taken.
+/// Why a transaction was not accepted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SendError {
-    /// The ledger executes as fast as it can, and the queue, or the client's share of it, is full. Fix: send again
-    /// later.
+    /// The queue, or the client's share of it, is full. Fix: send again later.
     #[error(
         "transaction queue is full: {queued} {}, at most {limit} ({})",
         .bound.quantity(),
@@ -178,9 +178,9 @@ pub enum SendError {
     QueueFull {
         /// Which bound was reached.
         bound: QueueBound,
-        /// How much waits of it.
+        /// The amount that is queued.
         queued: u64,
-        /// How much may.
+        /// The limit.
         limit: u64,
     },
     /// The node is shutting down.
@@ -188,18 +188,18 @@ pub enum SendError {
     Closed,
 }
 
-/// A transaction to be run without keeping what it does.
+/// A request to run a transaction without applying its effects.
 #[derive(Clone, Debug)]
 pub struct SimulationRequest {
-    /// The transaction. Its signatures are not looked at.
+    /// The transaction. Its signatures are not checked.
     pub transaction: VersionedTransaction,
-    /// Run it as if it named the newest blockhash.
+    /// Whether to run it with the newest blockhash.
     pub replace_recent_blockhash: bool,
-    /// Whether the caller wants inner instructions told.
+    /// Whether to return inner instructions.
     pub inner_instructions: bool,
 }
 
-/// What a transaction would have done.
+/// The result of a simulation.
 #[derive(Clone, Debug)]
 pub struct Simulation {
     /// The slot of the state it ran on.
@@ -212,12 +212,12 @@ pub struct Simulation {
     pub units_consumed: u64,
     /// What the last program returned.
     pub return_data: Option<TransactionReturnData>,
-    /// Calls between programs, if they were asked for.
+    /// Inner instructions, if requested.
     pub inner_instructions: Option<Vec<InnerInstructions>>,
-    /// Every account of the transaction as it would be, in the order of its keys; as it was before
-    /// for a failed one.
+    /// All accounts of the transaction afterwards, in the order of its keys; unchanged if it
+    /// failed.
     pub post_accounts: Vec<(Pubkey, AccountSharedData)>,
-    /// Lamports that it would cost.
+    /// Fee in lamports.
     pub fee: u64,
     /// Lamports of each key before.
     pub pre_balances: Vec<u64>,
@@ -227,11 +227,11 @@ pub struct Simulation {
     pub pre_token_balances: Vec<TransactionTokenBalance>,
     /// Token balances after.
     pub post_token_balances: Vec<TransactionTokenBalance>,
-    /// What the lookup tables gave.
+    /// Addresses from lookup tables.
     pub loaded_addresses: LoadedAddresses,
-    /// Bytes of all accounts that it loaded.
+    /// Bytes of all loaded accounts.
     pub loaded_accounts_data_size: u32,
-    /// The blockhash it ran with and that hash's last valid block height, if it was replaced.
+    /// The replacement blockhash and its last valid block height, if it was replaced.
     pub replacement_blockhash: Option<(Hash, u64)>,
 }
 
@@ -241,53 +241,53 @@ pub enum SimulationError {
     /// It contradicts itself or its lookup tables.
     #[error("invalid transaction: {0}")]
     Sanitize(String),
-    /// The VM gave up on it; that is our bug, and it ends this request only.
+    /// The VM panicked. That is a bug of ours, and ends only this request.
     #[error("the VM panicked while running this transaction")]
     Panicked,
 }
 
-/// Why there was no airdrop.
+/// Why an airdrop was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AirdropError {
-    /// More than the faucet gives at once.
+    /// More than the faucet's limit.
     #[error(
         "airdrop of {lamports} lamports exceeds the limit of {limit} (--faucet-per-request-sol-cap)"
     )]
     TooMuch {
-        /// What was asked.
+        /// The requested lamports.
         lamports: u64,
-        /// What is given at most.
+        /// The limit.
         limit: u64,
     },
-    /// The faucet does not hold as much. Fix: start with a higher `--faucet-sol`.
-    #[error("the faucet holds {balance} lamports, {lamports} were asked (--faucet-sol)")]
+    /// The faucet's balance is too low. Fix: start with a higher `--faucet-sol`.
+    #[error("the faucet holds {balance} lamports, {lamports} were requested (--faucet-sol)")]
     FaucetEmpty {
-        /// What was asked.
+        /// The requested lamports.
         lamports: u64,
-        /// What is left.
+        /// The faucet's balance.
         balance: u64,
     },
-    /// The transfer was not taken.
+    /// The transfer was not accepted.
     #[error(transparent)]
     Send(#[from] SendError),
 }
 
-/// A ledger's way in. Never blocks on the executing thread.
+/// Sends transactions to a ledger. Never blocks on the executing thread.
 pub trait TransactionService: Send + Sync + 'static {
-    /// Queues a transaction for execution. Those of one client and fee payer are executed in the order of arrival;
-    /// clients, and the fee payers of a client, are served in a circle.
+    /// Queues a transaction for execution. Transactions of one client and fee payer are executed in
+    /// the order of arrival. Clients, and the fee payers of a client, are served round-robin.
     fn send(&self, sender: Sender, transaction: VerifiedTransaction) -> Result<(), SendError>;
 
-    /// Runs a transaction on the state of `view`, on the calling thread: heavy, so call it from the
-    /// CPU pool.
+    /// Runs a transaction on the state of `view`, on the calling thread. This is expensive: call it
+    /// on the CPU pool.
     fn simulate(
         &self,
         view: &View,
         request: SimulationRequest,
     ) -> Result<Simulation, SimulationError>;
 
-    /// Queues a transfer from the faucet, naming `blockhash`. Returns its signature. It is executed before what
-    /// `sender` sends later with `to` as its fee payer.
+    /// Queues a transfer from the faucet with `blockhash`. Returns its signature. It is executed
+    /// before transactions that `sender` sends later with `to` as their fee payer.
     fn airdrop(
         &self,
         sender: Sender,

@@ -1,26 +1,26 @@
-//! What an answer is: what was asked for, a refusal because there is too much to do, or an error.
+//! Classification of responses: ok, rejected because of overload, or an error.
 
 use serde_json::Value;
 
-/// How far into an answer its first member is looked for.
+/// How many bytes of a response are searched for `result`.
 const PREFIX_BYTES: usize = 96;
 
-/// What an answer is.
+/// Class of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// What was asked for.
+    /// The expected response.
     Ok,
-    /// The server says that it has too much to do.
+    /// The server is overloaded.
     Rejected,
     /// Anything else.
     Error,
 }
 
-/// Says what an answer is, from its status and its body (or the body's beginning).
+/// Classifies a response by its status and its body (or the first bytes of the body).
 pub type Classifier = fn(u16, &[u8]) -> Verdict;
 
-/// Of JSON-RPC: right is a `result`. 429 is a rejection, 503 too, and so is an error that says
-/// so: -32005, but for those of nodes that are behind, and -32429.
+/// JSON-RPC: a `result` is ok. 429 and 503 are rejections. So are the errors -32429 and -32005,
+/// except the -32005 of nodes that are behind.
 pub fn json_rpc(status: u16, body: &[u8]) -> Verdict {
     if status == 429 || status == 503 {
         return Verdict::Rejected;
@@ -32,13 +32,13 @@ pub fn json_rpc(status: u16, body: &[u8]) -> Verdict {
         return Verdict::Ok;
     }
     match serde_json::from_slice::<Value>(body) {
-        Ok(Value::Array(answers)) => classify_batch(status, &answers),
-        Ok(answer) => classify_object(status, &answer),
+        Ok(Value::Array(responses)) => classify_batch(status, &responses),
+        Ok(response) => classify_object(status, &response),
         Err(_) => Verdict::Error,
     }
 }
 
-/// Of anything else over HTTP: right is 2xx.
+/// Other HTTP: 2xx is ok.
 pub fn status_ok(status: u16, _: &[u8]) -> Verdict {
     match status {
         200..=299 => Verdict::Ok,
@@ -47,7 +47,7 @@ pub fn status_ok(status: u16, _: &[u8]) -> Verdict {
     }
 }
 
-/// Of a request with `If-None-Match`: right is that there is nothing new, 304. The thing itself is not.
+/// A request with `If-None-Match`: only 304 is ok. A response with content is an error.
 pub fn not_modified(status: u16, body: &[u8]) -> Verdict {
     match status_ok(status, body) {
         Verdict::Error if status == 304 => Verdict::Ok,
@@ -56,18 +56,19 @@ pub fn not_modified(status: u16, body: &[u8]) -> Verdict {
     }
 }
 
-/// A batch is what the worst of its answers is.
-fn classify_batch(status: u16, answers: &[Value]) -> Verdict {
-    let verdicts: Vec<_> = answers.iter().map(|answer| classify_object(status, answer)).collect();
+/// The class of a batch is that of its worst response.
+fn classify_batch(status: u16, responses: &[Value]) -> Verdict {
+    let verdicts: Vec<_> =
+        responses.iter().map(|response| classify_object(status, response)).collect();
     if verdicts.is_empty() || verdicts.contains(&Verdict::Error) {
         return Verdict::Error;
     }
     if verdicts.contains(&Verdict::Rejected) { Verdict::Rejected } else { Verdict::Ok }
 }
 
-fn classify_object(status: u16, answer: &Value) -> Verdict {
-    match answer.get("error") {
-        None if status == 200 && answer.get("result").is_some() => Verdict::Ok,
+fn classify_object(status: u16, response: &Value) -> Verdict {
+    match response.get("error") {
+        None if status == 200 && response.get("result").is_some() => Verdict::Ok,
         None => Verdict::Error,
         Some(error) => match error["code"].as_i64() {
             Some(-32005) if error["data"]["numSlotsBehind"].is_null() => Verdict::Rejected,

@@ -1,4 +1,4 @@
-//! A JSON-RPC client for what comes before and after a load: one call at a time.
+//! A JSON-RPC client for calls before and after a load: one call at a time.
 
 use std::time::Duration;
 
@@ -8,10 +8,10 @@ use tokio::runtime::Runtime;
 use crate::http::Connection;
 use crate::{Endpoint, LoadError};
 
-/// How long an answer may take.
+/// How long a response may take.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// A client with one connection, which it opens again when it broke.
+/// A client with one connection. It reconnects after an error.
 pub struct Client {
     endpoint: Endpoint,
     runtime: Runtime,
@@ -28,32 +28,33 @@ impl Client {
         Ok(Self { endpoint, runtime, connection })
     }
 
-    /// Where to.
+    /// The server.
     pub fn endpoint(&self) -> &Endpoint {
         &self.endpoint
     }
 
-    /// Calls a method and gives its result.
+    /// Calls a method and returns its result.
     pub fn call(&mut self, method: &str, params: &Value) -> Result<Value, LoadError> {
         let request = self.endpoint.call(method, params);
-        let (status, answer) = self.exchange(&request)?;
-        let refused = |error: String| LoadError::Call { method: method.to_owned(), error };
-        let mut answer: Value = serde_json::from_slice(&answer)
-            .map_err(|_| refused(format!("HTTP {status}: {}", String::from_utf8_lossy(&answer))))?;
-        match answer.get("error") {
-            Some(error) => Err(refused(error.to_string())),
-            None => Ok(answer["result"].take()),
+        let (status, response) = self.exchange(&request)?;
+        let call_error = |error: String| LoadError::Call { method: method.to_owned(), error };
+        let mut response: Value = serde_json::from_slice(&response).map_err(|_| {
+            call_error(format!("HTTP {status}: {}", String::from_utf8_lossy(&response)))
+        })?;
+        match response.get("error") {
+            Some(error) => Err(call_error(error.to_string())),
+            None => Ok(response["result"].take()),
         }
     }
 
-    /// Sends any request and gives its answer's status and body.
+    /// Sends any request. Returns the status and the body of the response.
     pub fn exchange(&mut self, request: &[u8]) -> Result<(u16, Vec<u8>), LoadError> {
         let (status, body, _) = self.exchange_with_etag(request)?;
         Ok((status, body))
     }
 
-    /// Sends any request and gives its answer's status and at least so many bytes of its body, if it has them; the
-    /// rest is left to the server, with the connection.
+    /// Sends any request. Returns the status and at least `bytes` bytes of the body, or all of it
+    /// if it is shorter. Then closes the connection.
     pub(crate) fn exchange_prefix(
         &mut self,
         request: &[u8],
@@ -70,7 +71,7 @@ impl Client {
         })
     }
 
-    /// Sends any request and gives its answer's status, body and `ETag`.
+    /// Sends any request. Returns the status, the body and the `ETag` of the response.
     pub(crate) fn exchange_with_etag(
         &mut self,
         request: &[u8],
@@ -80,16 +81,16 @@ impl Client {
             Some(open) => open,
             None => runtime.block_on(Connection::open(endpoint.clone()))?,
         };
-        let answered = runtime.block_on(async {
+        let result = runtime.block_on(async {
             let timeout = tokio::time::timeout(RESPONSE_TIMEOUT, open.exchange(request)).await;
-            let answer = timeout
+            let response = timeout
                 .unwrap_or_else(|_| Err(LoadError::Broken(std::io::ErrorKind::TimedOut.into())))?;
-            let (status, body) = (answer.status, answer.body.to_vec());
+            let (status, body) = (response.status, response.body.to_vec());
             Ok((status, body, open.header("etag").map(str::to_owned)))
         });
-        if answered.is_ok() && !open.closes() {
+        if result.is_ok() && !open.closes() {
             *connection = Some(open);
         }
-        answered
+        result
     }
 }

@@ -1,4 +1,4 @@
-//! Real time: a load is nothing without it.
+//! Real time, which a load generator must measure.
 
 use std::time::{Duration, Instant};
 

@@ -1,8 +1,8 @@
-//! The one stream of bytes to a server, with TLS around it or without.
+//! The byte stream to a server, with or without TLS.
 //!
-//! Shape: connecting is the TCP handshake, and TLS's where the URL said https; from then on both are read and
-//! written alike. HTTP/1.1 is what TLS agrees on.
-//! Not here: certificates of clients.
+//! Shape: connecting is the TCP handshake, and the TLS handshake if the URL has https. After that
+//! both are read and written alike. ALPN is HTTP/1.1.
+//! Not here: client certificates.
 
 use std::io;
 use std::net::SocketAddr;
@@ -20,52 +20,53 @@ use tokio_rustls::client::TlsStream;
 
 use crate::{Endpoint, LoadError};
 
-/// An address that has another behind it is given up then: some are never answered.
+/// Timeout of a connection attempt if there are more addresses: some never answer.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// What is needed for TLS with a server. Cloning it is cheap; sessions are resumed among its clones.
+/// TLS configuration for a server. Cloning it is cheap; its clones share resumable sessions.
 #[derive(Clone, Debug)]
 pub(crate) struct Tls {
     config: Arc<ClientConfig>,
-    /// Whom the server's certificate must be made out to.
+    /// The name that the server's certificate must have.
     name: ServerName<'static>,
 }
 
 /// A connection's bytes.
 pub(crate) enum Socket {
     Plain(TcpStream),
-    // Boxed, as its buffers and keys are larger than the other by far.
+    // Boxed, as its buffers and keys are much larger than the other variant.
     Tls(Box<TlsStream<TcpStream>>),
 }
 
 impl Tls {
-    /// For a server of that name or address, trusting the certificates of a PEM file, or those that this
-    /// machine trusts.
+    /// Configuration for a server of this name or address. It trusts the certificates of a PEM
+    /// file, or those that this machine trusts.
     ///
-    /// Errors: the file cannot be read or has none; the machine trusts none.
+    /// Errors: the file cannot be read or has no certificate; the machine trusts none.
     pub(crate) fn new(host: &str, ca: Option<&Path>) -> Result<Self, LoadError> {
-        let failed = |why: String| LoadError::Trust { why };
+        let trust_error = |why: String| LoadError::Trust { why };
         let name = ServerName::try_from(host.to_owned())
-            .map_err(|err| failed(format!("{host}: {err}")))?;
+            .map_err(|err| trust_error(format!("{host}: {err}")))?;
         let mut roots = RootCertStore::empty();
         if let Some(ca) = ca {
-            let unread = |err| failed(format!("{}: {err}", ca.display()));
+            let unread = |err| trust_error(format!("{}: {err}", ca.display()));
             for certificate in CertificateDer::pem_file_iter(ca).map_err(unread)? {
                 let added = roots.add(certificate.map_err(unread)?);
-                added.map_err(|err| failed(format!("{}: {err}", ca.display())))?;
+                added.map_err(|err| trust_error(format!("{}: {err}", ca.display())))?;
             }
         } else {
-            // Some of a machine's may be in forms that nobody reads; what is left must do.
+            // Certificates in unknown formats are skipped.
             roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
         }
         if roots.is_empty() {
-            let place = ca.map_or_else(|| "this machine".to_owned(), |ca| ca.display().to_string());
-            return Err(failed(format!("{place} has no certificate to trust")));
+            let source =
+                ca.map_or_else(|| "this machine".to_owned(), |ca| ca.display().to_string());
+            return Err(trust_error(format!("{source} has no certificate to trust")));
         }
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let builder = ClientConfig::builder_with_provider(provider);
         let builder = builder.with_safe_default_protocol_versions();
-        let builder = builder.map_err(|err| failed(err.to_string()))?;
+        let builder = builder.map_err(|err| trust_error(err.to_string()))?;
         let mut config = builder.with_root_certificates(roots).with_no_client_auth();
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         Ok(Self { config: Arc::new(config), name })
@@ -77,11 +78,11 @@ impl Socket {
         let (address, socket) = connect_any(endpoint).await?;
         socket.set_nodelay(true).map_err(LoadError::Broken)?;
         let Some(Tls { config, name }) = endpoint.tls() else { return Ok(Self::Plain(socket)) };
-        let agreed = TlsConnector::from(Arc::clone(config)).connect(name.clone(), socket).await;
-        Ok(Self::Tls(Box::new(agreed.map_err(|err| LoadError::Tls { address, err })?)))
+        let session = TlsConnector::from(Arc::clone(config)).connect(name.clone(), socket).await;
+        Ok(Self::Tls(Box::new(session.map_err(|err| LoadError::Tls { address, err })?)))
     }
 
-    /// Writes all of it, and leaves nothing in a buffer of ours.
+    /// Writes all bytes and flushes the buffers.
     pub(crate) async fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         match self {
             Self::Plain(socket) => socket.write_all(bytes).await,
@@ -92,7 +93,7 @@ impl Socket {
         }
     }
 
-    /// Reads what there is, as far as there is room; 0 at the end.
+    /// Reads available bytes into the buffer's capacity. Returns 0 at the end.
     pub(crate) async fn receive(&mut self, buffer: &mut Vec<u8>) -> io::Result<usize> {
         match self {
             Self::Plain(socket) => socket.read_buf(buffer).await,
@@ -101,12 +102,13 @@ impl Socket {
     }
 }
 
-/// Connects to the first of a server's addresses that takes a connection; the last one's error is told.
+/// Connects to the first of a server's addresses that accepts a connection. Returns the last
+/// address's error if none does.
 async fn connect_any(endpoint: &Endpoint) -> Result<(SocketAddr, TcpStream), LoadError> {
-    // There is at least one: this is never told.
-    let mut failed = LoadError::Plan("a server without an address".to_owned());
+    // There is at least one address, so this error is never returned.
+    let mut error = LoadError::Plan("a server without an address".to_owned());
     let mut addresses = endpoint.addresses();
-    while let Some((place, address)) = addresses.next() {
+    while let Some((index, address)) = addresses.next() {
         let connecting = TcpStream::connect(address);
         let connected = match addresses.len() {
             0 => connecting.await,
@@ -116,13 +118,13 @@ async fn connect_any(endpoint: &Endpoint) -> Result<(SocketAddr, TcpStream), Loa
         };
         match connected {
             Ok(socket) => {
-                endpoint.prefer(place);
+                endpoint.prefer(index);
                 return Ok((address, socket));
             }
-            Err(err) => failed = LoadError::Connect { address, err },
+            Err(err) => error = LoadError::Connect { address, err },
         }
     }
-    Err(failed)
+    Err(error)
 }
 
 #[cfg(test)]
@@ -139,7 +141,8 @@ mod tests {
     use crate::testing::respond_to;
     use crate::{Client, LoadPlan, RunLength, Stream};
 
-    /// A server with a certificate for 127.0.0.1, and the file with that; it is deleted when dropped.
+    /// A server with a certificate for 127.0.0.1, and the file of this certificate, which drop
+    /// deletes.
     struct Server {
         address: SocketAddr,
         ca: PathBuf,
@@ -168,9 +171,9 @@ mod tests {
                 for socket in listener.incoming() {
                     let (config, socket) = (Arc::clone(&config), socket.expect("a connection"));
                     std::thread::spawn(move || {
-                        let agreed = rustls::ServerConnection::new(config).expect("a config");
-                        // Ends with the client, or at once if that does not trust it.
-                        respond_to(&mut rustls::StreamOwned::new(agreed, socket), |text| {
+                        let session = rustls::ServerConnection::new(config).expect("a config");
+                        // Ends with the client, or at once if the client does not trust it.
+                        respond_to(&mut rustls::StreamOwned::new(session, socket), |text| {
                             assert!(text.starts_with("POST /rpc "), "{text}");
                             r#"{"jsonrpc":"2.0","result":7,"id":1}"#.to_owned()
                         });
@@ -187,7 +190,7 @@ mod tests {
 
     impl Drop for Server {
         fn drop(&mut self) {
-            // It is in the directory of temporary files anyway.
+            // It is a temporary file anyway.
             let _ = std::fs::remove_file(&self.ca);
         }
     }
@@ -197,11 +200,11 @@ mod tests {
         let server = Server::start("trusted");
         let endpoint = Endpoint::parse_trusting(&server.url(), Some(&server.ca)).expect("a URL");
         let mut client = Client::open(endpoint.clone()).expect("it is trusted");
-        assert_eq!(client.call("getSlot", &json!([])).expect("an answer"), 7);
+        assert_eq!(client.call("getSlot", &json!([])).expect("a response"), 7);
         let stream = Stream::closed_loop("slot", vec![endpoint.call("getSlot", &json!([]))], 3);
         let measured = Duration::from_millis(50);
-        let span = RunLength::Time { warm_up: Duration::ZERO, measured };
-        let run = LoadPlan::new(endpoint, stream, span).run().expect("it is trusted");
+        let run_length = RunLength::Time { warm_up: Duration::ZERO, measured };
+        let run = LoadPlan::new(endpoint, stream, run_length).run().expect("it is trusted");
         let counts = run.stats[0].counts;
         assert!(counts.ok > 3 && counts.failed() == 0, "{counts:?}");
     }

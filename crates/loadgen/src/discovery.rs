@@ -1,10 +1,11 @@
-//! What an endpoint has to ask for: accounts by kind, blocks, transactions.
+//! Discovery of an endpoint's data for requests: accounts by kind, blocks, transactions.
 //!
-//! Shape: what is wanted is looked at, or else found with methods that need no scan: pages of token accounts;
-//! on a node without pages, what is told of the largest accounts and of votes.
-//! What no suite needs is not asked for ([`InputKinds`]): an endpoint may count every call.
-//! Bounds: [`DiscoveryConfig::inputs_max`] of each kind; at most [`PAGES_MAX`] pages of accounts, and [`BLOCKS_MAX`] blocks
-//! for signatures.
+//! Shape: configured addresses are read. Without them, accounts are found with methods that need no
+//! scan: pages of token accounts; on a node without pages, the lists of the largest accounts and of
+//! the vote accounts. Data that no suite needs is not requested ([`InputKinds`]), as an endpoint
+//! may charge for every call.
+//! Bounds: [`DiscoveryConfig::inputs_max`] of each kind; at most [`PAGES_MAX`] pages of accounts,
+//! and [`BLOCKS_MAX`] blocks for signatures.
 
 use std::collections::HashSet;
 
@@ -16,49 +17,49 @@ use crate::{Client, LoadError};
 /// The mint that every cluster has.
 const NATIVE_MINT: &str = "So11111111111111111111111111111111111111112";
 
-/// Pages that are read for accounts, at most.
+/// Maximum number of pages of accounts that are read.
 const PAGES_MAX: usize = 8;
 
-/// Blocks that are read for signatures, at most.
+/// Maximum number of blocks that are read for signatures.
 const BLOCKS_MAX: usize = 256;
 
-/// Transactions that are read whole, at most.
+/// Maximum number of complete transactions that are read.
 const TRANSACTIONS_MAX: usize = 100;
 
-/// Slots that are asked for at once: what `getBlocks` allows.
+/// Maximum range of slots in one request: the limit of `getBlocks`.
 const SLOTS_MAX: u64 = 500_000;
 
 /// Addresses in one call.
 const ADDRESSES_MAX: usize = 100;
 
-/// What suites need to be found out: [`Suite::required_inputs`](crate::Suite::required_inputs),
+/// Kinds of data that suites need: [`Suite::required_inputs`](crate::Suite::required_inputs),
 /// [`RestSuite::required_inputs`](crate::RestSuite::required_inputs).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InputKinds {
     /// Accounts, their owners and mints.
     pub accounts: bool,
-    /// And delegates, for which more accounts are looked at.
+    /// Also delegates, for which more accounts are read.
     pub delegates: bool,
     /// The first and the last slot.
     pub slots: bool,
     /// Blocks and the signatures in them.
     pub blocks: bool,
-    /// Whole transactions.
+    /// Complete transactions.
     pub transactions: bool,
 }
 
-/// What is to be asked for; what is left out is found out.
+/// Configured data. The rest is discovered.
 #[derive(Clone, Debug)]
 pub struct DiscoveryConfig {
-    /// Of accounts, mints, owners, in any mixture.
+    /// Addresses of accounts, mints and owners, in any order.
     pub addresses: Vec<String>,
-    /// For program-accounts, all of whose accounts are then asked for.
+    /// Program of the suite program-accounts, which then requests all its accounts.
     pub program: Option<String>,
-    /// Of each kind, at most.
+    /// Maximum number of each kind.
     pub inputs_max: usize,
 }
 
-/// What there is to ask for.
+/// Discovered data for requests.
 #[derive(Clone, Debug, Default)]
 pub struct Inputs {
     /// Accounts of any kind.
@@ -71,11 +72,11 @@ pub struct Inputs {
     pub delegates: Vec<String>,
     /// Slots that have a block, those with transactions if there are any.
     pub blocks: Vec<u64>,
-    /// The first and the last slot to ask for.
+    /// The first and the last slot to request.
     pub slots: (u64, u64),
-    /// Of transactions.
+    /// Signatures of transactions.
     pub signatures: Vec<String>,
-    /// Some transactions as they went over the wire, in base64, for those suites that post one.
+    /// Some transactions as sent, in base64, for suites that post one.
     pub transactions: Vec<String>,
     pub(crate) program: Option<String>,
 }
@@ -100,7 +101,7 @@ impl InputKinds {
     pub const ALL: Self =
         Self { accounts: true, delegates: true, slots: true, blocks: true, transactions: true };
 
-    /// What any of these needs.
+    /// The union of several sets.
     pub fn union(needs: impl IntoIterator<Item = Self>) -> Self {
         needs.into_iter().fold(Self::NONE, |all, more| Self {
             accounts: all.accounts || more.accounts,
@@ -113,23 +114,23 @@ impl InputKinds {
 }
 
 impl Inputs {
-    /// Finds out what is needed.
+    /// Discovers the data that is needed.
     ///
-    /// Errors: the endpoint does not answer. What it does not have is simply not found.
+    /// Errors: the endpoint does not answer. Data that it does not have stays empty.
     pub fn discover(
         client: &mut Client,
         needs: InputKinds,
-        wanted: &DiscoveryConfig,
+        config: &DiscoveryConfig,
     ) -> Result<Self, LoadError> {
-        let mut found = Self { program: wanted.program.clone(), ..Self::default() };
+        let mut found = Self { program: config.program.clone(), ..Self::default() };
         if needs.accounts || needs.delegates {
-            found.discover_accounts(client, needs, wanted)?;
+            found.discover_accounts(client, needs, config)?;
         }
         if needs.slots || needs.blocks || needs.transactions {
             found.discover_slots(client)?;
         }
         if needs.blocks || needs.transactions {
-            found.discover_blocks(client, wanted.inputs_max)?;
+            found.discover_blocks(client, config.inputs_max)?;
         }
         if needs.transactions {
             found.discover_transactions(client)?;
@@ -141,18 +142,19 @@ impl Inputs {
         &mut self,
         client: &mut Client,
         needs: InputKinds,
-        wanted: &DiscoveryConfig,
+        config: &DiscoveryConfig,
     ) -> Result<(), LoadError> {
-        let most = wanted.inputs_max.max(1);
-        if !wanted.addresses.is_empty() {
-            self.read_addresses(client, &wanted.addresses)?;
-        } else if !self.read_pages(client, most, needs.delegates)? {
-            // A node without pages: what is told of without a scan.
+        let inputs_max = config.inputs_max.max(1);
+        if !config.addresses.is_empty() {
+            self.read_addresses(client, &config.addresses)?;
+        } else if !self.read_pages(client, inputs_max, needs.delegates)? {
+            // A node without pages: use lists that need no scan.
             let largest = call_optional(client, "getTokenLargestAccounts", &json!([NATIVE_MINT]))?;
             let mut addresses = strings(&largest["value"], "address");
             let largest = call_optional(client, "getLargestAccounts", &json!([]))?;
             addresses.extend(strings(&largest["value"], "address"));
-            // Last, as they change in every block: what comes first is asked for again as unchanged.
+            // These come last, as they change in every block: the suites of unchanged accounts use
+            // the first ones.
             let votes = call_optional(client, "getVoteAccounts", &json!([]))?;
             for kind in ["current", "delinquent"] {
                 addresses.extend(strings(&votes[kind], "votePubkey"));
@@ -163,35 +165,36 @@ impl Inputs {
         for list in [&mut self.accounts, &mut self.owners, &mut self.mints, &mut self.delegates] {
             let mut seen = HashSet::new();
             list.retain(|address| seen.insert(address.clone()));
-            list.truncate(most);
+            list.truncate(inputs_max);
         }
         Ok(())
     }
 
-    /// Pages of token accounts, until there are as many of each kind as wanted, or enough was read.
+    /// Reads pages of token accounts until there are `inputs_max` of each kind, or [`PAGES_MAX`]
+    /// were read.
     fn read_pages(
         &mut self,
         client: &mut Client,
-        most: usize,
+        inputs_max: usize,
         needs_delegates: bool,
     ) -> Result<bool, LoadError> {
         let mut next = Value::Null;
         for _ in 0..PAGES_MAX {
-            let mut config = json!({ "encoding": "jsonParsed", "limit": most.min(1_000),
+            let mut params = json!({ "encoding": "jsonParsed", "limit": inputs_max.min(1_000),
                 "filters": [{ "dataSize": 165 }] });
             if !next.is_null() {
-                config["paginationKey"] = next;
+                params["paginationKey"] = next;
             }
             let page =
-                call_optional(client, "getProgramAccountsV2", &json!([TOKEN_PROGRAM, config]))?;
+                call_optional(client, "getProgramAccountsV2", &json!([TOKEN_PROGRAM, params]))?;
             let page = if page["accounts"].is_null() { &page["value"] } else { &page };
             for entry in page["accounts"].as_array().into_iter().flatten() {
                 self.add_account(entry["pubkey"].as_str().unwrap_or_default(), &entry["account"]);
             }
             next = page["paginationKey"].clone();
             // Few accounts have a delegate.
-            let has_delegates = !needs_delegates || self.delegates.len() * 20 >= most;
-            let is_enough = self.accounts.len() >= most && has_delegates;
+            let has_delegates = !needs_delegates || self.delegates.len() * 20 >= inputs_max;
+            let is_enough = self.accounts.len() >= inputs_max && has_delegates;
             if next.is_null() || is_enough {
                 break;
             }
@@ -206,11 +209,11 @@ impl Inputs {
     ) -> Result<(), LoadError> {
         for addresses in addresses.chunks(ADDRESSES_MAX) {
             let params = json!([addresses, { "encoding": "jsonParsed" }]);
-            let answer = client.call("getMultipleAccounts", &params)?;
-            let accounts = answer["value"].as_array();
+            let result = client.call("getMultipleAccounts", &params)?;
+            let accounts = result["value"].as_array();
             for (address, account) in addresses.iter().zip(accounts.into_iter().flatten()) {
                 if account.is_null() {
-                    // Nothing is there, but it may own something.
+                    // There is no account, but the address may own some.
                     self.owners.push(address.clone());
                 } else {
                     self.add_account(address, account);
@@ -220,7 +223,7 @@ impl Inputs {
         Ok(())
     }
 
-    /// An account as jsonParsed shows it.
+    /// Adds an account in the form of jsonParsed.
     fn add_account(&mut self, address: &str, account: &Value) {
         self.accounts.push(address.to_owned());
         let parsed = &account["data"]["parsed"];
@@ -247,7 +250,7 @@ impl Inputs {
         Ok(())
     }
 
-    fn discover_blocks(&mut self, client: &mut Client, most: usize) -> Result<(), LoadError> {
+    fn discover_blocks(&mut self, client: &mut Client, inputs_max: usize) -> Result<(), LoadError> {
         let confirmed = json!({ "commitment": "confirmed" });
         let (first, slot) = self.slots;
         let since = first.max(slot.saturating_sub(BLOCKS_MAX as u64));
@@ -264,35 +267,35 @@ impl Inputs {
             if self.signatures.len() > before {
                 self.blocks.push(*slot);
             }
-            if self.signatures.len() >= most {
+            if self.signatures.len() >= inputs_max {
                 break;
             }
         }
-        self.signatures.truncate(most);
+        self.signatures.truncate(inputs_max);
         if self.blocks.is_empty() {
             self.blocks = blocks;
         }
         Ok(())
     }
 
-    /// The bytes of some, in base64.
+    /// Reads the bytes of some transactions, in base64.
     fn discover_transactions(&mut self, client: &mut Client) -> Result<(), LoadError> {
         let config = json!({ "encoding": "base64", "maxSupportedTransactionVersion": 0,
             "commitment": "confirmed" });
         for signature in self.signatures.iter().take(TRANSACTIONS_MAX) {
-            let told = call_optional(client, "getTransaction", &json!([signature, config]))?;
-            let text = told["transaction"].get(0).and_then(Value::as_str);
+            let result = call_optional(client, "getTransaction", &json!([signature, config]))?;
+            let text = result["transaction"].get(0).and_then(Value::as_str);
             self.transactions.extend(text.map(str::to_owned));
         }
         Ok(())
     }
 }
 
-/// What a method tells; nothing if the node has no such method, or not that answer.
+/// Calls a method. Returns null if the node does not have the method or answers with an error.
 fn call_optional(client: &mut Client, method: &str, params: &Value) -> Result<Value, LoadError> {
     match client.call(method, params) {
         Err(LoadError::Call { .. }) => Ok(Value::Null),
-        told => told,
+        result => result,
     }
 }
 

@@ -1,4 +1,4 @@
-//! Where requests go, and how they read on the wire.
+//! The server's address, and the bytes of requests.
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::Path;
@@ -10,12 +10,13 @@ use serde_json::{Value, json};
 use crate::LoadError;
 use crate::connection_io::Tls;
 
-/// A server: its addresses, and what its URL said beside them.
+/// A server: its addresses, host, path and TLS configuration.
 #[derive(Clone, Debug)]
 pub struct Endpoint {
     /// At least one.
     addresses: Arc<[SocketAddr]>,
-    /// Which of them took the last connection: all go there, also those of clones, as long as it takes them.
+    /// Index of the address that accepted the last connection. All connections, also those of
+    /// clones, use it while it accepts them.
     preferred: Arc<AtomicUsize>,
     host: String,
     path: String,
@@ -23,53 +24,55 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// The endpoint of a URL: `http[s]://HOST[:PORT][/PATH][?QUERY]`, port 80 or 443 if it says none. A name is
-    /// looked up; of its addresses the first is taken that takes connections. With https a server must have a certificate that this machine trusts.
+    /// Parses `http[s]://HOST[:PORT][/PATH][?QUERY]`. The default port is 80 or 443. A name is
+    /// resolved; the first of its addresses that accepts connections is used. With https the server
+    /// needs a certificate that this machine trusts.
     pub fn parse(url: &str) -> Result<Self, LoadError> {
         Self::parse_trusting(url, None)
     }
 
-    /// The same; with https a server must have a certificate from one of a PEM file, if there is one.
+    /// The same, but with https the server needs a certificate of the PEM file `ca`, if there is
+    /// one.
     pub fn parse_trusting(url: &str, ca: Option<&Path>) -> Result<Self, LoadError> {
-        let wrong = |why: &str| LoadError::Url { url: url.to_owned(), why: why.to_owned() };
-        let (rest, port, has_tls) = match url.split_once("://") {
+        let url_error = |why: &str| LoadError::Url { url: url.to_owned(), why: why.to_owned() };
+        let (rest, port, is_https) = match url.split_once("://") {
             None => (url, 80, false),
             Some(("http", rest)) => (rest, 80, false),
             Some(("https", rest)) => (rest, 443, true),
-            Some(_) => return Err(wrong("only http and https are spoken")),
+            Some(_) => return Err(url_error("only http and https are supported")),
         };
-        // What is behind a # is for whoever shows the answer.
+        // The fragment is for the display of the response.
         let rest = rest.split('#').next().unwrap_or_default();
         let (host, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
         let split = host.rsplit_once(':').filter(|(_, port)| port.parse::<u16>().is_ok());
         let name = split.map_or(host, |(name, _)| name);
         let with_port = split.map_or_else(|| format!("{host}:{port}"), |_| host.to_owned());
-        let addresses = with_port.to_socket_addrs().map_err(|err| wrong(&err.to_string()))?;
+        let addresses = with_port.to_socket_addrs().map_err(|err| url_error(&err.to_string()))?;
         let addresses: Arc<[SocketAddr]> = addresses.collect();
         if addresses.is_empty() {
-            return Err(wrong("the name has no address"));
+            return Err(url_error("the name has no address"));
         }
-        // The root of the host may be left out, also before a query.
+        // The path `/` may be left out, also before a query.
         let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
-        let tls = has_tls.then(|| Tls::new(name.trim_matches(['[', ']']), ca)).transpose()?;
+        let tls = is_https.then(|| Tls::new(name.trim_matches(['[', ']']), ca)).transpose()?;
         Ok(Self { addresses, preferred: Arc::default(), host: host.to_owned(), path, tls })
     }
 
-    /// Of one server's addresses, at least one.
+    /// Creates an endpoint of one server's addresses, at least one.
     fn from_addresses(addresses: &[SocketAddr]) -> Self {
         let (host, path) = (addresses[0].to_string(), "/".to_owned());
         Self { addresses: addresses.into(), preferred: Arc::default(), host, path, tls: None }
     }
 
-    /// All addresses in the order in which they are tried, with their places.
+    /// All addresses with their indices, in the order in which they are tried.
     pub(crate) fn addresses(&self) -> impl ExactSizeIterator<Item = (usize, SocketAddr)> {
         let (count, first) = (self.addresses.len(), self.preferred.load(Ordering::Relaxed));
-        (0..count).map(move |nth| (first + nth) % count).map(|place| (place, self.addresses[place]))
+        (0..count).map(move |nth| (first + nth) % count).map(|index| (index, self.addresses[index]))
     }
 
-    /// Remembers which one took a connection.
-    pub(crate) fn prefer(&self, place: usize) {
-        self.preferred.store(place, Ordering::Relaxed);
+    /// Stores the index of the address that accepted a connection.
+    pub(crate) fn prefer(&self, index: usize) {
+        self.preferred.store(index, Ordering::Relaxed);
     }
 
     pub(crate) fn tls(&self) -> Option<&Tls> {
@@ -92,7 +95,7 @@ impl Endpoint {
         self.request("POST", path, Some(body))
     }
 
-    /// The bytes of any request; a body is JSON.
+    /// The bytes of any request. A body is JSON.
     pub fn request(&self, method: &str, path: &str, body: Option<&str>) -> Vec<u8> {
         self.request_with(method, path, &[], body)
     }
@@ -138,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_url_says_address_host_and_path() {
+    fn a_url_is_parsed_into_address_host_and_path() {
         let of = |address: &str, host: &str, path: &str| {
             (address.to_owned(), host.to_owned(), path.to_owned())
         };
@@ -152,32 +155,35 @@ mod tests {
 
     #[test]
     fn the_first_address_of_a_name_that_accepts_connections_is_used() {
-        // Nobody listens where somebody did, as nobody does on ::1 where `localhost` is both.
+        // The port was in use and is closed, as `localhost` may be closed on ::1.
         let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
-        let gone = listener.local_addr().expect("it is bound");
+        let closed = listener.local_addr().expect("it is bound");
         drop(listener);
-        let there = serve(|_, socket| respond(socket, 200, r#"{"result":7}"#));
-        let endpoint = Endpoint::from_addresses(&[gone, there]);
+        let listening = serve(|_, socket| respond(socket, 200, r#"{"result":7}"#));
+        let endpoint = Endpoint::from_addresses(&[closed, listening]);
         let mut client = Client::open(endpoint.clone()).expect("one of them listens");
-        assert_eq!(client.call("getSlot", &json!([])).expect("an answer"), 7);
+        assert_eq!(client.call("getSlot", &json!([])).expect("a response"), 7);
         let order = |endpoint: &Endpoint| endpoint.addresses().map(|it| it.1).collect::<Vec<_>>();
-        assert_eq!(order(&endpoint), [there, gone], "the next goes there at once");
-        match Client::open(Endpoint::from_addresses(&[gone, gone])).err().expect("nobody listens") {
-            LoadError::Connect { address, .. } => assert_eq!(address, gone),
+        assert_eq!(order(&endpoint), [listening, closed], "the next connection tries it first");
+        match Client::open(Endpoint::from_addresses(&[closed, closed]))
+            .err()
+            .expect("no server listens")
+        {
+            LoadError::Connect { address, .. } => assert_eq!(address, closed),
             err => panic!("{err}"),
         }
     }
 
     #[test]
-    fn localhost_is_found_wherever_it_listens() {
-        let there = serve(|_, socket| respond(socket, 200, r#"{"result":7}"#));
-        let url = format!("http://localhost:{}?key=1", there.port());
+    fn localhost_is_tried_on_all_its_addresses() {
+        let listening = serve(|_, socket| respond(socket, 200, r#"{"result":7}"#));
+        let url = format!("http://localhost:{}?key=1", listening.port());
         let mut client = Client::open(Endpoint::parse(&url).expect("a URL")).expect("it listens");
-        assert_eq!(client.call("getSlot", &json!([])).expect("an answer"), 7);
+        assert_eq!(client.call("getSlot", &json!([])).expect("a response"), 7);
     }
 
     #[test]
-    fn what_is_not_http_is_refused_with_the_form() {
+    fn a_url_that_is_not_http_is_refused_with_the_valid_form() {
         let err = Endpoint::parse("ws://127.0.0.1:1").expect_err("WebSocket").to_string();
         assert!(err.contains("only http") && err.contains("http[s]://HOST"), "{err}");
     }

@@ -1,74 +1,74 @@
-//! Why a load could not be offered. What a server answers wrongly under load is no error here: it is
-//! counted.
+//! Why a load could not run. Errors in responses under load are not errors here: they are counted.
 
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// One variant per thing the caller can do about it.
+/// One variant for each action that the caller can take.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoadError {
-    /// Nobody answers there. Fix: start the server, or say where it is.
+    /// The server does not answer. Fix: start the server, or correct the address.
     #[error("connect to {address}")]
     Connect {
-        /// Where.
+        /// The address.
         address: SocketAddr,
-        /// What the system says.
+        /// The system's error.
         #[source]
         err: io::Error,
     },
     /// A connection broke.
-    #[error("the connection broke before its answer was whole")]
+    #[error("the connection broke before its response was complete")]
     Broken(#[source] io::Error),
-    /// An answer is no HTTP/1.1 that we know.
-    #[error("not an answer that HTTP/1.1 has: {0}")]
+    /// A response is not valid HTTP/1.1, or uses a part of it that this client does not support.
+    #[error("invalid HTTP/1.1 response: {0}")]
     Http(&'static str),
-    /// The server and we do not agree on TLS. Fix: name its certificate, or who signed that, with `--ca`.
+    /// The TLS handshake failed. Fix: pass the server's certificate, or that of its issuer, with
+    /// `--ca`.
     #[error("TLS with {address}")]
     Tls {
-        /// Where.
+        /// The address.
         address: SocketAddr,
-        /// What is wrong.
+        /// The reason.
         #[source]
         err: io::Error,
     },
-    /// There is nothing by which a server could be trusted.
-    #[error("certificates to trust: {why}")]
+    /// There are no trusted certificates.
+    #[error("trusted certificates: {why}")]
     Trust {
-        /// What is wrong.
+        /// The reason.
         why: String,
     },
     /// Not of the form `http[s]://HOST[:PORT][/PATH][?QUERY]`.
-    #[error("{url}: {why}; it is of the form http[s]://HOST[:PORT][/PATH][?QUERY]")]
+    #[error("{url}: {why}; the form is http[s]://HOST[:PORT][/PATH][?QUERY]")]
     Url {
-        /// What was given.
+        /// The URL.
         url: String,
-        /// What is wrong with it.
+        /// The reason.
         why: String,
     },
     /// A call before or after the load was answered with an error.
     #[error("{method}: {error}")]
     Call {
-        /// Of the call.
+        /// The method.
         method: String,
-        /// The error, or the text that is no answer.
+        /// The error, or the text of an invalid response.
         error: String,
     },
-    /// The endpoint has nothing that the suite could ask for. Fix: give it addresses, or another ledger.
+    /// The endpoint has no data for the suite. Fix: pass addresses, or use another ledger.
     #[error("{suite}: {why}")]
     NoInput {
         /// Which.
         suite: &'static str,
-        /// What is missing.
+        /// The missing data.
         why: String,
     },
-    /// A line of a log of requests is none.
+    /// A line of a request log is invalid.
     #[error("line {line} of the log: {why}")]
     Log {
-        /// From 1.
+        /// Line number from 1.
         line: usize,
-        /// What is wrong with it.
+        /// The reason.
         why: String,
     },
     /// A file could not be read or written.
@@ -76,23 +76,23 @@ pub enum LoadError {
     File {
         /// Which.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         #[source]
         err: io::Error,
     },
-    /// The plan cannot be: what is told must change.
+    /// The plan is invalid.
     #[error("{0}")]
     Plan(String),
-    /// The server's process cannot be looked at.
-    #[error("look at process {pid}")]
+    /// The server's process cannot be read.
+    #[error("read process {pid}")]
     Process {
-        /// Its number.
+        /// Its process id.
         pid: u32,
-        /// What the system says.
+        /// The system's error.
         #[source]
         err: io::Error,
     },
     /// A thread of ours could not be started, or panicked.
-    #[error("a thread of the load: {0}")]
+    #[error("a thread of the load generator: {0}")]
     Thread(String),
 }

@@ -1,14 +1,14 @@
 //! A report as one HTML page: a table, and plots as inline SVG. Nothing is fetched, nothing runs.
 //!
-//! Shape: colours are variables, of light and of dark; plots scale with the page and stand side by side where there
-//! is room. A point of a plot tells its values to who points at it.
+//! Shape: colours are variables, of light and of dark; plots scale with the page and stand side by
+//! side where there is room. A point of a plot shows its values on hover.
 
 use std::fmt::Write;
 
 use crate::process::Sample;
 use crate::report::{Report, Row};
 
-/// Of a plot, in units of which its text has 12 to a line.
+/// Size of a plot in SVG units; a line of its text has 12.
 const WIDTH: f64 = 640.0;
 const HEIGHT: f64 = 320.0;
 const LEFT: f64 = 58.0;
@@ -16,13 +16,14 @@ const BOTTOM: f64 = 44.0;
 const TOP: f64 = 30.0;
 const RIGHT: f64 = 16.0;
 
-/// Lines of one plot are this many at most, as there are colours; more are in the next one.
+/// Maximum number of lines in a plot, as there are as many colours. More lines are in the next
+/// plot.
 const LINES_MAX: usize = 8;
 
-/// Lines with more points than this show none of them by itself.
+/// Lines with more points than this show no separate points.
 const POINTS_SHOWN_MAX: usize = 64;
 
-/// Colours are told apart by those who see red and green alike, too.
+/// The colours differ also for people who do not distinguish red and green.
 const STYLE: &str = "
 :root{color-scheme:light dark;--paper:#fff;--ink:#1b1f24;--dim:#5b6570;--rule:#e2e6ea;--band:#f6f8fa;--bad:#b3261e;
 --c0:#0072b2;--c1:#d55e00;--c2:#009e73;--c3:#b8629a;--c4:#c98a00;--c5:#3b9fdb;--c6:#1b1f24;--c7:#858b92}
@@ -64,15 +65,15 @@ svg text{font:12px system-ui,sans-serif;fill:var(--dim)}
 .legend i{background:currentColor}svg .line{stroke:currentColor}svg circle{fill:currentColor}
 ";
 
-/// Columns of the table; those of a group stand together.
+/// Columns of the table, in groups.
 const COLUMNS: &str = "<thead>\
-<tr><th colspan=\"2\"></th><th colspan=\"3\" class=\"first\">right answers a second</th>\
-<th colspan=\"5\" class=\"first\">latency, ms</th><th colspan=\"3\" class=\"first\">requests of all runs</th>\
-<th class=\"first\">answer</th><th colspan=\"2\" class=\"first\">server</th></tr>\n\
-<tr><th>stream</th><th class=\"text\">pace</th><th class=\"first\">median</th><th>least</th><th>most</th>\
+<tr><th colspan=\"2\"></th><th colspan=\"3\" class=\"first\">ok responses per second</th>\
+<th colspan=\"5\" class=\"first\">latency, ms</th><th colspan=\"3\" class=\"first\">requests, all runs</th>\
+<th class=\"first\">response</th><th colspan=\"2\" class=\"first\">server</th></tr>\n\
+<tr><th>stream</th><th class=\"text\">arrival</th><th class=\"first\">median</th><th>min</th><th>max</th>\
 <th class=\"first\">p50</th><th>p90</th><th>p99</th><th>p99.9</th><th>longest</th>\
-<th class=\"first\">right</th><th>refused</th><th>failed</th><th class=\"first\">bytes</th>\
-<th class=\"first\">cores</th><th>MB at most</th></tr></thead>\n";
+<th class=\"first\">ok</th><th>rejected</th><th>failed</th><th class=\"first\">bytes</th>\
+<th class=\"first\">cores</th><th>peak MB</th></tr></thead>\n";
 const COLUMNS_COUNT: usize = 16;
 
 /// A line of a plot.
@@ -84,11 +85,11 @@ struct Line<'a> {
 struct Point {
     at: f64,
     value: f64,
-    /// What `at` is, for people.
+    /// Text of `at`.
     label: String,
 }
 
-/// An axis: how a value becomes a place between 0 and 1, and which values are marked.
+/// An axis: maps a value to a position from 0 to 1, and has the marked values.
 struct Axis {
     min: f64,
     max: f64,
@@ -116,17 +117,17 @@ pub(crate) fn page(report: &Report) -> String {
     };
     let mut rows: Vec<&Row> = report.rows.iter().collect();
     plots(&rows, "Latency by percentile", "Of all runs; both axes are logarithmic.", latencies);
-    plots(&rows, "Right answers a second", "Second by second of the last run.", throughput);
+    plots(&rows, "Ok responses per second", "Second by second of the last run.", throughput);
     rows.retain(|row| !row.samples.is_empty());
     // Streams that ran at once are of one server.
     rows.dedup_by(|next, row| next.samples == row.samples);
     plots(&rows, "CPU of the server", "Cores in use, in the last run.", cpu);
-    plots(&rows, "Memory of the server", "What is resident, in the last run.", memory);
+    plots(&rows, "Memory of the server", "Resident memory in the last run.", memory);
     page.push_str("</div>\n</main></body></html>\n");
     page
 }
 
-/// A plot with its title and what its colours mean.
+/// A plot with its title and legend.
 fn figure(name: &str, about: &str, rows: &[&Row], svg: &str) -> String {
     let names = rows
         .iter()
@@ -145,7 +146,7 @@ fn table(report: &Report) -> String {
         let bad = |count: u64| if count > 0 { " class=\"bad\"" } else { "" };
         let none = || "–".to_owned();
         let cores = row.cores.map_or_else(none, |cores| number(cores.median, 2));
-        let mb = row.peak_resident_bytes.map_or_else(none, |most| number(most as f64 / 1e6, 1));
+        let mb = row.peak_resident_bytes.map_or_else(none, |max| number(max as f64 / 1e6, 1));
         let rate = |value: f64| number(value, if row.rate.max < 100.0 { 1 } else { 0 });
         // Writing to a string never fails.
         let _ = writeln!(
@@ -184,7 +185,7 @@ fn table(report: &Report) -> String {
     table
 }
 
-/// Milliseconds over 1 / (1 - quantile), both on logarithmic axes, as latencies are best read.
+/// Milliseconds over 1 / (1 - quantile), both on logarithmic axes.
 fn latencies(rows: &[&Row]) -> String {
     let lines = rows.iter().map(|row| {
         let Row { name, curve, .. } = row;
@@ -199,7 +200,7 @@ fn latencies(rows: &[&Row]) -> String {
     let lines: Vec<Line<'_>> = lines.collect();
     let marks =
         [(1.0, "0"), (2.0, "50"), (10.0, "90"), (100.0, "99"), (1e3, "99.9"), (1e4, "99.99")];
-    let name = "percentile: so many of 100 requests waited no longer";
+    let name = "percentile: share of requests with at most this latency";
     let x = Axis { min: 1.0, max: 1e4, is_log: true, name };
     plot(&lines, &x, Some(&marks), true, "ms")
 }
@@ -210,18 +211,18 @@ fn throughput(rows: &[&Row]) -> String {
         let points = seconds.iter().enumerate().map(|(nth, second)| {
             // The last one may be shorter.
             let long = (took_s - nth as f64).clamp(0.001, 1.0);
-            let told = format!("second {}", nth + 1);
-            Point { at: nth as f64 + long / 2.0, value: second.ok as f64 / long, label: told }
+            let label = format!("second {}", nth + 1);
+            Point { at: nth as f64 + long / 2.0, value: second.ok as f64 / long, label }
         });
         Line { name, points: points.collect() }
     });
     let lines: Vec<Line<'_>> = lines.collect();
-    let most = rows.iter().map(|row| row.took_s).fold(0.1, f64::max);
-    let x = Axis { min: 0.0, max: most, is_log: false, name: "seconds since the warm-up" };
-    plot(&lines, &x, None, false, "answers/s")
+    let max = rows.iter().map(|row| row.took_s).fold(0.1, f64::max);
+    let x = Axis { min: 0.0, max, is_log: false, name: "seconds since the warm-up" };
+    plot(&lines, &x, None, false, "responses/s")
 }
 
-/// Cores in use from one look at the server to the next.
+/// Cores in use between two samples.
 fn cpu(rows: &[&Row]) -> String {
     let cores = |samples: &[Sample], nth: usize| {
         let (before, now) = (samples.get(nth.checked_sub(1)?)?, samples[nth]);
@@ -235,31 +236,32 @@ fn memory(rows: &[&Row]) -> String {
     over_time(rows, "MB", |samples, nth| Some(samples[nth].resident_bytes as f64 / 1e6))
 }
 
-/// What the looks at the server's process tell, each by its place, over the seconds since the first.
+/// A value of each sample of the server's process, by the sample's index, over the seconds since
+/// the first.
 fn over_time(
     rows: &[&Row],
     unit: &'static str,
     value: impl Fn(&[Sample], usize) -> Option<f64>,
 ) -> String {
-    let mut most: f64 = 0.1;
+    let mut max: f64 = 0.1;
     let mut lines = Vec::new();
     for row in rows {
         let first = row.samples.first().map_or(0.0, |sample| sample.at_ms);
         let points = row.samples.iter().enumerate();
         let points = points.filter_map(|(nth, sample)| {
             let at = (sample.at_ms - first) / 1e3;
-            let told = format!("{} s", round(at));
-            Some(Point { at, value: value(&row.samples, nth)?, label: told })
+            let label = format!("{} s", round(at));
+            Some(Point { at, value: value(&row.samples, nth)?, label })
         });
         let points: Vec<_> = points.collect();
-        most = points.last().map_or(most, |last| most.max(last.at));
+        max = points.last().map_or(max, |last| max.max(last.at));
         lines.push(Line { name: &row.name, points });
     }
-    let x = Axis { min: 0.0, max: most, is_log: false, name: "seconds since the warm-up" };
+    let x = Axis { min: 0.0, max, is_log: false, name: "seconds since the warm-up" };
     plot(&lines, &x, None, false, unit)
 }
 
-/// One plot; its `y` reaches over what is there, to round values.
+/// One plot. Its `y` axis covers all values, up to round ones.
 fn plot(
     lines: &[Line<'_>],
     x: &Axis,
@@ -303,21 +305,21 @@ fn plot(
         x.name,
     );
     for (nth, line) in lines.iter().enumerate() {
-        let places = line.points.iter().map(|point| (x_of(x, point.at), y_of(&y, point.value)));
+        let positions = line.points.iter().map(|point| (x_of(x, point.at), y_of(&y, point.value)));
         let text: Vec<_> =
-            places.clone().map(|(at, value)| format!("{at:.1},{value:.1}")).collect();
+            positions.clone().map(|(at, value)| format!("{at:.1},{value:.1}")).collect();
         let _ = write!(
             svg,
             "<g class=\"c{nth}\"><polyline class=\"line\" points=\"{}\"/>",
             text.join(" ")
         );
         if line.points.len() <= POINTS_SHOWN_MAX {
-            for (point, (at, value)) in line.points.iter().zip(places) {
-                let told = number(point.value, 3);
+            for (point, (at, value)) in line.points.iter().zip(positions) {
+                let label = number(point.value, 3);
                 let _ = write!(
                     svg,
                     "<circle cx=\"{at:.1}\" cy=\"{value:.1}\" r=\"2.6\">\
-                     <title>{}, {}: {told} {unit}</title></circle>",
+                     <title>{}, {}: {label} {unit}</title></circle>",
                     escaped(line.name),
                     point.label
                 );
@@ -338,34 +340,34 @@ fn y_of(axis: &Axis, value: f64) -> f64 {
 }
 
 impl Axis {
-    /// Over all values of these lines, and on to the next round ones.
+    /// An axis over all values of these lines, up to the next round values.
     fn from_lines(lines: &[Line<'_>], is_log: bool, name: &'static str) -> Self {
         let values = || lines.iter().flat_map(|line| line.points.iter().map(|point| point.value));
-        let most = values().fold(0.0, f64::max);
-        let most = if most > 0.0 { most } else { 1.0 };
+        let max = values().fold(0.0, f64::max);
+        let max = if max > 0.0 { max } else { 1.0 };
         if is_log {
-            let least = values().fold(most, f64::min);
-            let least = rounds(least).rfind(|round| *round <= least * 1.001).unwrap_or(least);
-            let most = rounds(most).find(|round| *round >= most * 0.999).unwrap_or(most);
-            let most = if most > least { most } else { least * 2.0 };
-            return Self { min: least, max: most, is_log, name };
+            let min = values().fold(max, f64::min);
+            let min = rounds(min).rfind(|round| *round <= min * 1.001).unwrap_or(min);
+            let max = rounds(max).find(|round| *round >= max * 0.999).unwrap_or(max);
+            let max = if max > min { max } else { min * 2.0 };
+            return Self { min, max, is_log, name };
         }
-        let step = step(most);
-        Self { min: 0.0, max: (most / step - 0.001).ceil() * step, is_log, name }
+        let step = step(max);
+        Self { min: 0.0, max: (max / step - 0.001).ceil() * step, is_log, name }
     }
 
     fn position(&self, value: f64) -> f64 {
-        let place = if self.is_log {
+        let position = if self.is_log {
             (value / self.min).ln() / (self.max / self.min).ln()
         } else {
             (value - self.min) / (self.max - self.min)
         };
-        place.clamp(0.0, 1.0)
+        position.clamp(0.0, 1.0)
     }
 
-    /// Round values within it, at most about ten.
+    /// Round values within the axis, at most about ten.
     fn marks(&self) -> Vec<(f64, String)> {
-        // A little beyond both ends, as sums of tenths are no tenths.
+        // A tolerance at both ends, as sums of tenths are not exact.
         let within = self.min * 0.999..=self.max * 1.001;
         let mut marks: Vec<f64> = Vec::new();
         if self.is_log {
@@ -389,11 +391,11 @@ impl Axis {
     }
 }
 
-/// The distance of five or so marks from 0 to this.
-fn step(most: f64) -> f64 {
-    let decade = 10f64.powf((most / 5.0).log10().floor());
+/// Distance of about five marks from 0 to `max`.
+fn step(max: f64) -> f64 {
+    let decade = 10f64.powf((max / 5.0).log10().floor());
     let steps = [decade, decade * 2.0, decade * 5.0, decade * 10.0];
-    steps.into_iter().find(|step| most / step <= 6.0).unwrap_or(most)
+    steps.into_iter().find(|step| max / step <= 6.0).unwrap_or(max)
 }
 
 /// 1, 2 and 5 of the decades about a value, ascending.
@@ -402,7 +404,7 @@ fn rounds(value: f64) -> impl DoubleEndedIterator<Item = f64> {
     [0.5, 1.0, 2.0, 5.0, 10.0].into_iter().map(move |round| round * decade)
 }
 
-/// With commas between thousands, and as many decimals as make sense beside so many digits.
+/// With commas between thousands, and as many decimals as make sense for the number of digits.
 fn number(value: f64, decimals: usize) -> String {
     if !value.is_finite() {
         return "–".to_owned();
@@ -415,14 +417,14 @@ fn number(value: f64, decimals: usize) -> String {
     };
     let text = format!("{value:.*}", digits.min(decimals));
     let (whole, rest) = text.split_at(text.find('.').unwrap_or(text.len()));
-    let mut told = String::new();
+    let mut grouped = String::new();
     for (nth, digit) in whole.chars().enumerate() {
         if nth > 0 && (whole.len() - nth).is_multiple_of(3) {
-            told.push(',');
+            grouped.push(',');
         }
-        told.push(digit);
+        grouped.push(digit);
     }
-    told + rest
+    grouped + rest
 }
 
 fn round(value: f64) -> String {
@@ -443,8 +445,8 @@ mod tests {
 
     const AXIS: Axis = Axis { min: 0.0, max: 1.0, is_log: false, name: "" };
 
-    fn marks(least: f64, most: f64, is_log: bool) -> Vec<String> {
-        let axis = Axis { min: least, max: most, is_log, name: "" };
+    fn marks(min: f64, max: f64, is_log: bool) -> Vec<String> {
+        let axis = Axis { min, max, is_log, name: "" };
         axis.marks().into_iter().map(|(_, text)| text).collect()
     }
 
@@ -463,7 +465,7 @@ mod tests {
             let axis = Axis::from_lines(&[Line { name: "", points }], is_log, "");
             (round(axis.min), round(axis.max))
         };
-        let of = |least: &str, most: &str| (least.to_owned(), most.to_owned());
+        let of = |min: &str, max: &str| (min.to_owned(), max.to_owned());
         assert_eq!(reach(&[0.3, 41.0, 7.0], true), of("0.2", "50"));
         assert_eq!(reach(&[2.0, 2.0], true), of("2", "4"));
         assert_eq!(reach(&[0.3, 41.0], false), of("0", "50"));
@@ -473,9 +475,9 @@ mod tests {
 
     #[test]
     fn numbers_are_formatted_as_people_read_them() {
-        let told = [(0.0123, 3), (1234.567, 3), (1_234_567.0, 0), (12.0, 1), (f64::NAN, 1)];
-        let told = told.map(|(value, decimals)| number(value, decimals));
-        assert_eq!(told, ["0.012", "1,234.6", "1,234,567", "12.0", "–"]);
+        let formatted = [(0.0123, 3), (1234.567, 3), (1_234_567.0, 0), (12.0, 1), (f64::NAN, 1)];
+        let formatted = formatted.map(|(value, decimals)| number(value, decimals));
+        assert_eq!(formatted, ["0.012", "1,234.6", "1,234,567", "12.0", "–"]);
     }
 
     #[test]
@@ -484,16 +486,16 @@ mod tests {
         let seconds = vec![second(100), second(25)];
         let row = Row { seconds, took_s: 1.25, ..Row::default() };
         let svg = throughput(&[&row]);
-        assert_eq!(svg.matches(": 100.00 answers/s</title>").count(), 2, "{svg}");
+        assert_eq!(svg.matches(": 100.00 responses/s</title>").count(), 2, "{svg}");
     }
 
     #[test]
     fn the_servers_cpu_is_plotted_from_sample_to_sample() {
-        let look = |at_ms, cpu_s| Sample { at_ms, cpu_s, resident_bytes: 5_000_000 };
+        let sample = |at_ms, cpu_s| Sample { at_ms, cpu_s, resident_bytes: 5_000_000 };
         // Half a core for a second, then two.
-        let samples = vec![look(100.0, 7.0), look(1_100.0, 7.5), look(2_100.0, 9.5)];
+        let samples = vec![sample(100.0, 7.0), sample(1_100.0, 7.5), sample(2_100.0, 9.5)];
         let row = Row { name: "slot".to_owned(), samples, ..Row::default() };
-        // And what ran beside it.
+        // The second row ran at the same time.
         let page = page(&Report { rows: vec![row.clone(), row], ..Report::default() });
         let plot = page.split("<b>CPU of the server</b>").nth(1).expect("a plot of CPU");
         let points = plot.split("points=\"").nth(1).and_then(|rest| rest.split('"').next());

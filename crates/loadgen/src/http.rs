@@ -1,78 +1,78 @@
-//! An HTTP/1.1 client that costs as little as it can: one request, one answer, the same connection.
+//! A minimal HTTP/1.1 client: one request, one response, the same connection.
 //!
-//! Shape: an answer has a length or comes in chunks; one to HEAD, and 204 and 304, have no body whatever they say.
-//! What is short is borrowed from where it was read.
-//! Bounds: of a body so much is kept as the caller says; the rest is read and dropped.
-//! Not here: redirects, compression, TLS (`socket`).
+//! Shape: a response has a length or comes in chunks. Responses to HEAD, and 204 and 304, have no
+//! body whatever their headers say. A short body is borrowed from the read buffer.
+//! Bounds: the caller sets how many bytes of a body are stored; the rest is read and dropped.
+//! Not here: redirects, compression, TLS (`connection_io`).
 
 use std::io;
 
 use crate::connection_io::Socket;
 use crate::{Endpoint, LoadError};
 
-/// Bytes that are made room for at a time: at first, and once a body is known to be long.
+/// Bytes to reserve for a read: at first, and for a body that is known to be long.
 const READ_BYTES: usize = 16 * 1024;
 const READ_BYTES_LONG: usize = 256 * 1024;
 
-/// A head or a chunk's line that is longer is none.
+/// Maximum length of a head or of a chunk's line.
 const HEAD_BYTES_MAX: usize = 64 * 1024;
 
 /// A connection that is kept alive.
 pub struct Connection {
     socket: Socket,
-    /// What was read; before `at` it has been used.
+    /// Bytes read; those before `at` have been used.
     buffer: Vec<u8>,
     at: usize,
-    /// The last answer's.
+    /// The head of the last response.
     head: Vec<u8>,
-    /// The beginning of a body that did not stay in `buffer`.
+    /// The first bytes of a body that did not stay in `buffer`.
     body: Vec<u8>,
     body_bytes_max: usize,
     closes: bool,
 }
 
-/// An answer. Its body is borrowed from the connection.
+/// A response. Its body is borrowed from the connection.
 #[derive(Debug)]
 pub struct HttpResponse<'a> {
-    /// HTTP's.
+    /// The HTTP status.
     pub status: u16,
-    /// The body, or its beginning.
+    /// The body, or its first bytes.
     pub body: &'a [u8],
-    /// Of the whole body.
+    /// Length of the whole body.
     pub body_bytes: u64,
 }
 
 impl Connection {
-    /// Connects. Answers are kept whole.
+    /// Connects. Bodies are stored completely.
     pub async fn open(endpoint: impl Into<Endpoint>) -> Result<Self, LoadError> {
         Self::open_with_body_limit(endpoint, usize::MAX).await
     }
 
-    /// Connects. Of an answer's body at most so many bytes are kept.
+    /// Connects. Up to `body_bytes_max` bytes of a body are stored.
     pub async fn open_with_body_limit(
         endpoint: impl Into<Endpoint>,
-        kept_bytes: usize,
+        body_bytes_max: usize,
     ) -> Result<Self, LoadError> {
         let socket = Socket::connect(&endpoint.into()).await?;
         let buffer = Vec::with_capacity(READ_BYTES);
         let (head, body) = (Vec::new(), Vec::new());
-        Ok(Self { socket, buffer, at: 0, head, body, body_bytes_max: kept_bytes, closes: false })
+        Ok(Self { socket, buffer, at: 0, head, body, body_bytes_max, closes: false })
     }
 
-    /// Whether the server said that it closes the connection after the last answer.
+    /// Whether the server closes the connection after the last response.
     pub fn closes(&self) -> bool {
         self.closes
     }
 
-    /// A header of the last answer.
+    /// A header of the last response.
     pub fn header(&self, name: &str) -> Option<&str> {
         let mut lines = self.head.split(|byte| *byte == b'\n');
         lines.find_map(|line| value_of(line, name.as_bytes())?.strip_prefix(':')).map(str::trim)
     }
 
-    /// Sends a whole request and waits for the whole answer.
+    /// Sends a request and waits for the whole response.
     ///
-    /// Errors: after one the connection is of no use any more.
+    /// Errors: after an error the connection cannot be used any more.
     pub async fn exchange(&mut self, request: &[u8]) -> Result<HttpResponse<'_>, LoadError> {
         let head = self.send_request(request).await?;
         match head.body {
@@ -90,16 +90,17 @@ impl Connection {
         }
     }
 
-    /// Sends a request and reads its answer's body until at least so many bytes of it have come, or all;
-    /// gives the status and how many came. What is to be done then is to drop the connection.
+    /// Sends a request and reads at least `bytes` bytes of the body, or all of it if it is shorter.
+    /// Returns the status and the number of bytes received. The caller must then drop the
+    /// connection.
     pub async fn exchange_prefix(
         &mut self,
         request: &[u8],
         bytes: u64,
     ) -> Result<(u16, u64), LoadError> {
         let head = self.send_request(request).await?;
-        let came = self.drain(head.body, bytes).await?;
-        Ok((head.status, came))
+        let received = self.drain(head.body, bytes).await?;
+        Ok((head.status, received))
     }
 
     /// What was read of the body by [`Connection::exchange_prefix`].
@@ -129,7 +130,8 @@ impl Connection {
         Ok(head)
     }
 
-    /// Reads a body up to so many bytes, keeps its beginning, and gives how many bytes it has.
+    /// Reads a body up to `bytes_max` bytes and stores its first bytes. Returns the number of bytes
+    /// read.
     async fn drain(&mut self, length: BodyLength, bytes_max: u64) -> Result<u64, LoadError> {
         if let BodyLength::Bytes(bytes) = length {
             return self.skip((bytes as u64).min(bytes_max)).await;
@@ -142,7 +144,7 @@ impl Connection {
                 return Err(LoadError::Http(if chunk == 0 {
                     "trailers"
                 } else {
-                    "a chunk that is longer than it said"
+                    "a chunk longer than its length"
                 }));
             }
             if chunk == 0 {
@@ -160,16 +162,17 @@ impl Connection {
         bytes.ok_or(LoadError::Http("a chunk without a length"))
     }
 
-    /// Uses up so many bytes; they go to `body` as long as there is room.
+    /// Consumes `bytes` bytes and stores them in `body` up to its limit.
     async fn skip(&mut self, bytes: u64) -> Result<u64, LoadError> {
         let mut left = bytes;
         loop {
-            let there =
+            let available =
                 (self.buffer.len() - self.at).min(usize::try_from(left).unwrap_or(usize::MAX));
-            let kept = there.min(self.body_bytes_max - self.body.len().min(self.body_bytes_max));
-            self.body.extend_from_slice(&self.buffer[self.at..self.at + kept]);
-            self.at += there;
-            left -= there as u64;
+            let stored =
+                available.min(self.body_bytes_max - self.body.len().min(self.body_bytes_max));
+            self.body.extend_from_slice(&self.buffer[self.at..self.at + stored]);
+            self.at += available;
+            left -= available as u64;
             if left == 0 {
                 return Ok(bytes);
             }
@@ -217,7 +220,7 @@ enum BodyLength {
     InChunks,
 }
 
-/// What is needed of an answer's head.
+/// The used fields of a response's head.
 #[derive(Debug, PartialEq, Eq)]
 struct Head {
     status: u16,
@@ -227,7 +230,8 @@ struct Head {
 }
 
 impl Head {
-    /// `None` while it is not whole. What answers HEAD has the length of what GET would bring, and no body.
+    /// Returns `None` while the head is incomplete. A response to HEAD has the length that GET
+    /// would have, and no body.
     fn parse(buffer: &[u8], is_head: bool) -> Result<Option<Self>, LoadError> {
         let Some(end) = buffer.windows(4).position(|window| window == b"\r\n\r\n") else {
             return Ok(None);
@@ -258,7 +262,7 @@ impl Head {
     }
 }
 
-/// What a line has behind that beginning, whatever its case.
+/// The value of a line that starts with `name`, in any case.
 fn value_of<'a>(line: &'a [u8], name: &[u8]) -> Option<&'a str> {
     let start = line.get(..name.len())?;
     if !start.eq_ignore_ascii_case(name) {
@@ -274,7 +278,7 @@ mod tests {
     use super::*;
     use crate::testing::{block_on, serve};
 
-    /// Longer than any answer takes.
+    /// Longer than any response takes.
     const TIMEOUT: Duration = Duration::from_secs(20);
 
     #[test]
@@ -289,23 +293,25 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_without_an_end_is_an_error() {
+    fn a_response_without_an_end_is_an_error() {
         assert!(Head::parse(b"HTTP/1.1 200 OK\r\nserver: x\r\n\r\n", false).is_err());
     }
 
-    /// What a connection that keeps so many bytes makes of an answer, twice in a row.
-    fn exchanged(answer: &'static [u8], kept_bytes: usize) -> Vec<(u16, String, u64)> {
-        let address = serve(move |_, socket| std::io::Write::write_all(socket, answer).is_ok());
+    /// Sends two requests on a connection that stores up to `body_bytes_max` bytes. Returns the
+    /// responses.
+    fn exchanged(response: &'static [u8], body_bytes_max: usize) -> Vec<(u16, String, u64)> {
+        let address = serve(move |_, socket| std::io::Write::write_all(socket, response).is_ok());
         block_on(async {
-            let mut connection =
-                Connection::open_with_body_limit(address, kept_bytes).await.expect("it listens");
-            let mut answers = Vec::new();
+            let mut connection = Connection::open_with_body_limit(address, body_bytes_max)
+                .await
+                .expect("it listens");
+            let mut responses = Vec::new();
             for _ in 0..2 {
-                let answer = connection.exchange(b"x").await.expect("an answer");
-                let body = String::from_utf8(answer.body.to_vec()).expect("text");
-                answers.push((answer.status, body, answer.body_bytes));
+                let response = connection.exchange(b"x").await.expect("a response");
+                let body = String::from_utf8(response.body.to_vec()).expect("text");
+                responses.push((response.status, body, response.body_bytes));
             }
-            answers
+            responses
         })
     }
 
@@ -315,7 +321,8 @@ mod tests {
 
     #[test]
     fn bodies_are_read_whole_and_stored_up_to_the_limit() {
-        let twice = |answer: (u16, &str, u64)| vec![(answer.0, answer.1.to_owned(), answer.2); 2];
+        let twice =
+            |response: (u16, &str, u64)| vec![(response.0, response.1.to_owned(), response.2); 2];
         assert_eq!(exchanged(SIZED, usize::MAX), twice((200, "hello world", 11)));
         assert_eq!(exchanged(SIZED, 4), twice((200, "hell", 11)));
         assert_eq!(exchanged(CHUNKED, usize::MAX), twice((429, "hello world", 11)));
@@ -323,10 +330,11 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_body_is_whole_with_its_head() {
-        // A proxy's answers, each with the length of what GET would bring or none, then one with a body.
+    fn a_response_without_a_body_is_complete_with_its_head() {
+        // A proxy's responses, each with the length that GET would have or none, then one with a
+        // body.
         let address = serve(|request, socket| {
-            let answer: &[u8] = match request {
+            let response: &[u8] = match request {
                 b"HEAD /a\r\n\r\n" => b"HTTP/1.1 200 OK\r\nContent-Length: 11\r\n\r\n",
                 b"HEAD /b\r\n\r\n" => b"HTTP/1.1 200 OK\r\n\r\n",
                 b"HEAD /c\r\n\r\n" => b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
@@ -334,7 +342,7 @@ mod tests {
                 b"204" => b"HTTP/1.1 204 X\r\nTransfer-Encoding: chunked\r\n\r\n",
                 _ => SIZED,
             };
-            std::io::Write::write_all(socket, answer).is_ok()
+            std::io::Write::write_all(socket, response).is_ok()
         });
         block_on(async {
             let mut connection = Connection::open(address).await.expect("it listens");
@@ -346,28 +354,28 @@ mod tests {
                 ("204", 204, 0),
                 ("GET /HEAD x", 200, 11),
             ] {
-                let answered = connection.exchange(request.as_bytes());
-                let answered = tokio::time::timeout(TIMEOUT, answered).await;
-                let answer = answered.unwrap_or_else(|_| panic!("{request}: waits for a body"));
-                let answer = answer.expect("an answer");
-                assert_eq!((answer.status, answer.body_bytes), (status, bytes), "{request}");
+                let result = connection.exchange(request.as_bytes());
+                let result = tokio::time::timeout(TIMEOUT, result).await;
+                let response = result.unwrap_or_else(|_| panic!("{request}: waits for a body"));
+                let response = response.expect("a response");
+                assert_eq!((response.status, response.body_bytes), (status, bytes), "{request}");
             }
         });
     }
 
     #[test]
-    fn headers_are_of_the_last_answer() {
+    fn headers_are_of_the_last_response() {
         let address = serve(|request, socket| {
             let tag: &[u8] = if request == b"1" { b"ETag:  \"a\" \r\n" } else { b"" };
-            let answer = [b"HTTP/1.1 200 OK\r\n", tag, b"Content-Length: 1\r\n\r\nx"].concat();
-            std::io::Write::write_all(socket, &answer).is_ok()
+            let response = [b"HTTP/1.1 200 OK\r\n", tag, b"Content-Length: 1\r\n\r\nx"].concat();
+            std::io::Write::write_all(socket, &response).is_ok()
         });
         block_on(async {
             let mut connection = Connection::open(address).await.expect("it listens");
-            connection.exchange(b"1").await.expect("an answer");
+            connection.exchange(b"1").await.expect("a response");
             assert_eq!(connection.header("etag"), Some("\"a\""));
             assert_eq!(connection.header("tag"), None);
-            connection.exchange(b"2").await.expect("an answer");
+            connection.exchange(b"2").await.expect("a response");
             assert_eq!(connection.header("etag"), None);
         });
     }
@@ -376,10 +384,10 @@ mod tests {
     fn a_prefix_is_enough_if_that_was_requested() {
         let endless = b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\nhello";
         let address = serve(move |_, socket| std::io::Write::write_all(socket, endless).is_ok());
-        let came = block_on(async {
+        let received = block_on(async {
             let mut connection = Connection::open(address).await.expect("it listens");
             connection.exchange_prefix(b"x", 5).await.expect("a beginning")
         });
-        assert_eq!(came, (200, 5));
+        assert_eq!(received, (200, 5));
     }
 }

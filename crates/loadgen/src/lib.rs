@@ -1,14 +1,15 @@
-//! Load for a server that answers JSON over HTTP/1.1: offered, measured, reported.
+//! A load generator for servers that answer JSON over HTTP/1.1: it sends requests, measures and
+//! reports.
 //!
-//! In: requests as bytes, in [`Stream`]s that run at once, each at its own pace: so many connections
-//! with one request in flight each (closed loop), or at times that were fixed before (open loop, and
-//! the replay of a log). Out: an [`StreamStats`] a stream, whatever became of each request counted in, and
-//! what the server's process used meanwhile.
-//! Invariant: in an open loop a latency begins when the request should have been sent, so a server
-//! that stalls hides nothing; what was due and not even sent is counted as unserved.
-//! Bounds: memory is three histograms and a count for each second, per thread; an answer's bytes beyond
-//! [`BODY_PREFIX_BYTES`] are read and dropped.
-//! Not here: any chain (suites name methods as text and know JSON alone), HTTP/2, WebSocket.
+//! In: requests as bytes, in concurrent [`Stream`]s. Each stream has its own arrival process: a
+//! number of connections with one request in flight each (closed loop), or send times that are
+//! fixed before (open loop, and the replay of a log). Out: a [`StreamStats`] for each stream, in
+//! which every request is counted, and the resources that the server's process used.
+//! Invariant: in an open loop a latency starts when the request should have been sent, so a stalled
+//! server hides nothing. A request that was due but not sent is counted as unsent.
+//! Bounds: memory is three histograms and a count for each second, per thread. Bytes of a
+//! response's body beyond [`BODY_PREFIX_BYTES`] are read and dropped.
+//! Not here: any chain (suites have methods as text and know only JSON), HTTP/2, WebSocket.
 #![forbid(unsafe_code)]
 
 mod classify;

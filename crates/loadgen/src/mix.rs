@@ -1,4 +1,4 @@
-//! A realistic mix of requests: methods by weight, addresses by Zipf's law, times by chance.
+//! A realistic mix of requests: methods by weight, addresses by Zipf's law, random times.
 //!
 //! Invariant: the same seed gives the same mix.
 
@@ -8,10 +8,10 @@ use serde_json::Value;
 
 use crate::{Endpoint, LogEntry};
 
-/// Calls of a mix that are taken in turn: so many that each method has its weight.
+/// Number of calls in a mix's sequence: enough that each method has its weight.
 const SEQUENCE_CALLS: f64 = 10_000.0;
 
-/// Numbers below a bound, the first ones often: the nth with a weight of 1 / (n + 1)^s.
+/// Random numbers below a bound. The n-th has a weight of 1 / (n + 1)^s.
 #[derive(Clone, Debug)]
 pub struct Zipf {
     /// Sums of the weights up to each.
@@ -34,7 +34,7 @@ struct Kind {
 }
 
 impl Zipf {
-    /// Numbers below `count`; an exponent of 1 is what popularity mostly follows.
+    /// Creates a distribution of numbers below `count`. Popularity mostly follows an exponent of 1.
     pub fn new(count: usize, exponent: f64) -> Self {
         let mut sum = 0.0;
         let sums = (0..count).map(|nth| {
@@ -44,7 +44,7 @@ impl Zipf {
         Self { sums: sums.collect() }
     }
 
-    /// The number for a draw from 0 to 1; 0 if there is none.
+    /// The number for a draw from 0 to 1; 0 if `count` is 0.
     pub fn pick(&self, draw: f64) -> usize {
         let Some(all) = self.sums.last() else { return 0 };
         let at = self.sums.partition_point(|sum| *sum <= draw * all);
@@ -58,8 +58,8 @@ impl Mix {
         Self { kinds: Vec::new(), seed }
     }
 
-    /// Adds a method with a weight; its calls' parameters are taken by Zipf's law, the first ones often.
-    /// Without parameters or weight it is left out.
+    /// Adds a method with a weight. Its parameters are drawn by Zipf's law, the first ones most
+    /// often. A method without parameters or weight is left out.
     pub fn add(&mut self, weight: f64, method: &str, params: Vec<Value>) {
         if weight > 0.0 && !params.is_empty() {
             let zipf = Zipf::new(params.len(), 1.0);
@@ -72,15 +72,15 @@ impl Mix {
         self.kinds.is_empty()
     }
 
-    /// Its calls in one order that is always the same, to be taken in turn at any pace.
+    /// Its calls in a fixed order, for any arrival process.
     pub fn requests(&self, endpoint: &Endpoint) -> Vec<Vec<u8>> {
         let log = self.log(SEQUENCE_CALLS, Duration::from_secs(1));
         let bodies = log.iter().filter_map(|entry| entry.body.as_ref());
         bodies.map(|body| endpoint.body(&body.to_string())).collect()
     }
 
-    /// Calls at so many a second for so long, as independent clients would make them: with times
-    /// between them that are exponentially distributed.
+    /// Calls at `rate` per second during `span`, as from independent clients: the times between
+    /// them are exponentially distributed.
     pub fn log(&self, rate: f64, span: Duration) -> Vec<LogEntry> {
         let mut entries = Vec::new();
         let mut chance = RandomDraw(self.seed);
@@ -107,7 +107,7 @@ impl Mix {
 struct RandomDraw(u64);
 
 impl RandomDraw {
-    /// From 0 to 1, without 1.
+    /// A number from 0 to 1, without 1.
     fn draw(&mut self) -> f64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
@@ -128,7 +128,7 @@ mod tests {
         let mut mix = Mix::new(7);
         mix.add(3.0, "a", (0..100).map(|nth| json!([nth])).collect());
         mix.add(1.0, "b", vec![json!([])]);
-        mix.add(1.0, "nothing to ask for", Vec::new());
+        mix.add(1.0, "no parameters", Vec::new());
         let log = mix.log(1_000.0, Duration::from_secs(10));
         let count = |method: &str| {
             log.iter()

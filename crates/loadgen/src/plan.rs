@@ -1,6 +1,6 @@
-//! What is offered: streams of requests, each at its own pace, at once.
+//! The load plan: concurrent streams of requests, each with its own arrival process.
 //!
-//! Not here: how they are offered (`run`).
+//! Not here: how it runs (`run`).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,80 +8,81 @@ use std::time::Duration;
 use crate::classify::{self, Classifier};
 use crate::{Endpoint, LoadError, Process};
 
-/// What is offered, and for how long.
+/// A load and its length.
 #[derive(Clone)]
 pub struct LoadPlan {
-    /// Where to.
+    /// The server.
     pub endpoint: Endpoint,
-    /// All at once.
+    /// Streams that run concurrently.
     pub streams: Vec<Stream>,
-    /// How long.
+    /// Length of the run.
     pub run_length: RunLength,
-    /// How long an answer may take; it is then given up with its connection. `None`: for ever.
+    /// How long a response may take; after that the connection is closed. `None`: no limit.
     pub timeout: Option<Duration>,
     /// The server's process, if it runs here.
     pub process: Option<Process>,
 }
 
-/// How long a load is offered.
+/// Length of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RunLength {
-    /// The requests in turn, again and again.
+    /// The requests in order, repeated.
     Time {
-        /// Offered and not counted.
+        /// Time before the measurement.
         warm_up: Duration,
-        /// Counted.
+        /// Measured time.
         measured: Duration,
     },
     /// Each request once.
     Once,
 }
 
-/// Requests of one kind and pace.
+/// Requests of one kind with one arrival process.
 #[derive(Clone)]
 pub struct Stream {
-    /// How it is called in tables.
+    /// Name in tables.
     pub name: String,
-    /// Whole requests as they go over the wire, taken in turn.
+    /// Complete requests in wire format, sent in order.
     pub requests: Arc<Vec<Vec<u8>>>,
-    /// When they go.
+    /// When they are sent.
     pub arrival: Arrival,
-    /// How many may be in flight.
+    /// Number of connections, each with one request in flight.
     pub connections: usize,
-    /// Threads that share them.
+    /// Threads that share the connections.
     pub threads: usize,
-    /// What an answer is.
+    /// Classifies the responses.
     pub classifier: Classifier,
-    /// The same, one for each request, if they are not of one kind.
+    /// Classifiers for each request, if the requests are of different kinds.
     pub classifiers: Option<Arc<Vec<Classifier>>>,
-    /// How far its threads stand behind those of other streams, and of a server on this machine, as a nice
-    /// value: what reads much would else take the cores from what is measured.
+    /// Nice value of its threads. A stream of long reads would else take the cores from the
+    /// measured streams and from a server on this machine.
     pub nice: u8,
 }
 
-/// When requests go.
+/// When requests are sent.
 #[derive(Clone, Debug)]
 pub enum Arrival {
-    /// On each connection once the last is answered.
+    /// On each connection when the last response has arrived.
     Closed,
-    /// So many a second, at equal distances.
+    /// At a constant rate, at equal intervals.
     Open {
         /// Requests a second.
         rate: f64,
     },
-    /// Each so long after the first, ascending; one for each request. Only for [`RunLength::Once`].
+    /// At these times after the first request, ascending, one for each request. Only for
+    /// [`RunLength::Once`].
     At(Arc<Vec<Duration>>),
 }
 
 impl LoadPlan {
-    /// One stream, without a limit on time for an answer.
+    /// A plan of one stream, without a timeout.
     pub fn new(endpoint: Endpoint, stream: Stream, run_length: RunLength) -> Self {
         Self { endpoint, streams: vec![stream], run_length, timeout: None, process: None }
     }
 }
 
 impl Stream {
-    /// A closed loop over so many connections, from one thread, of JSON-RPC.
+    /// A closed loop of JSON-RPC over `connections` connections, from one thread.
     pub fn closed_loop(name: &str, requests: Vec<Vec<u8>>, connections: usize) -> Self {
         let (name, requests) = (name.to_owned(), Arc::new(requests));
         let classifier = classify::json_rpc;
@@ -89,38 +90,46 @@ impl Stream {
         Self { name, requests, arrival, connections, threads, classifier, classifiers, nice: 0 }
     }
 
-    /// An open loop of so many requests a second over at most so many connections.
+    /// An open loop of `rate` requests per second over at most `connections` connections.
     pub fn open_loop(name: &str, requests: Vec<Vec<u8>>, rate: f64, connections: usize) -> Self {
         Self { arrival: Arrival::Open { rate }, ..Self::closed_loop(name, requests, connections) }
     }
 
-    /// The same from threads that stand behind others.
+    /// The same with a nice value for its threads.
     #[must_use]
     pub fn with_nice(self, nice: u8) -> Self {
         Self { nice, ..self }
     }
 
-    pub(crate) fn check(&self, span: RunLength) -> Result<(), LoadError> {
-        let wrong = |why: &str| Err(LoadError::Plan(format!("{}: {why}", self.name)));
+    pub(crate) fn check(&self, run_length: RunLength) -> Result<(), LoadError> {
+        let plan_error = |why: &str| Err(LoadError::Plan(format!("{}: {why}", self.name)));
         if self.requests.is_empty() {
-            return wrong("no requests");
+            return plan_error("no requests");
         }
         if self.connections == 0 || self.threads == 0 {
-            return wrong("at least one connection and one thread");
+            return plan_error("at least one connection and one thread");
         }
-        if self.classifiers.as_ref().is_some_and(|judges| judges.len() != self.requests.len()) {
-            return wrong("one judge for each request");
+        if self
+            .classifiers
+            .as_ref()
+            .is_some_and(|classifiers| classifiers.len() != self.requests.len())
+        {
+            return plan_error("one classifier for each request");
         }
         match &self.arrival {
-            Arrival::Open { rate } if !rate.is_finite() || *rate <= 0.0 => wrong("a rate above 0"),
-            Arrival::At(times) if span != RunLength::Once || times.len() != self.requests.len() => {
-                wrong("a log has one time for each request, and each goes once")
+            Arrival::Open { rate } if !rate.is_finite() || *rate <= 0.0 => {
+                plan_error("a rate above 0")
+            }
+            Arrival::At(times)
+                if run_length != RunLength::Once || times.len() != self.requests.len() =>
+            {
+                plan_error("a log needs one time for each request, and each is sent once")
             }
             _ => Ok(()),
         }
     }
 
-    /// When the nth is due, from the beginning; `None` in a closed loop.
+    /// When the n-th request is due, from the start; `None` in a closed loop.
     pub(crate) fn due(&self, nth: usize) -> Option<Duration> {
         match &self.arrival {
             Arrival::Closed => None,
@@ -129,7 +138,7 @@ impl Stream {
         }
     }
 
-    /// No more threads than connections.
+    /// Number of threads: no more than connections.
     pub(crate) fn threads(&self) -> usize {
         self.threads.min(self.connections)
     }

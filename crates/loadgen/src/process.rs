@@ -1,4 +1,4 @@
-//! What a process uses, as Linux tells in `/proc`: CPU time, resident memory.
+//! Resources of a process from Linux's `/proc`: CPU time, resident memory.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,7 +13,7 @@ const TICKS_PER_SECOND: f64 = 100.0;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Process(pub u32);
 
-/// What a process had used at one moment.
+/// The resources of a process at one time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
 pub struct Sample {
     /// Milliseconds since the load began.
@@ -24,30 +24,30 @@ pub struct Sample {
     pub resident_bytes: u64,
 }
 
-/// What a server used while it was measured.
+/// The resources that a server used while it was measured.
 #[derive(Clone, Debug, Default, PartialEq, serde::Serialize)]
 pub struct ResourceUsage {
     /// Seconds of CPU time.
     pub cpu_s: f64,
-    /// Of one core; 2.0 is two of them.
+    /// Average number of cores in use.
     pub cores: f64,
-    /// Resident memory when it began.
+    /// Resident memory at the start.
     pub resident_bytes_before: u64,
-    /// The most that was seen, at ten looks a second.
+    /// Peak of the resident memory, sampled ten times a second.
     pub peak_resident_bytes: u64,
-    /// Every look.
+    /// All samples.
     pub samples: Vec<Sample>,
 }
 
 impl Process {
-    /// CPU time that it has used, in user and kernel; 10 ms is the finest it is counted in.
+    /// CPU time used so far, in user and kernel, with a resolution of 10 ms.
     pub fn cpu_time(self) -> Result<Duration, LoadError> {
         let stat = self.file("stat")?;
         let (_, time) = name_and_cpu_time(&stat).ok_or_else(|| self.unknown("stat"))?;
         Ok(time)
     }
 
-    /// The same of each of its threads, by name; equal names together.
+    /// CPU time of its threads, summed by thread name.
     pub fn cpu_time_by_thread(self) -> Result<BTreeMap<String, Duration>, LoadError> {
         let mut times = BTreeMap::new();
         self.for_each_thread("stat", |stat| {
@@ -58,7 +58,7 @@ impl Process {
         Ok(times)
     }
 
-    /// CPU time of all its threads together, to the nanosecond; without those that have ended.
+    /// CPU time of all its threads, with a resolution of 1 ns; without threads that have ended.
     pub fn cpu_time_of_threads(self) -> Result<Duration, LoadError> {
         let mut time = Duration::ZERO;
         self.for_each_thread("schedstat", |stat| {
@@ -73,12 +73,12 @@ impl Process {
         self.status_bytes("VmRSS:")
     }
 
-    /// The most bytes of memory that were ever resident.
+    /// Peak of the resident memory in bytes.
     pub fn peak_resident_bytes(self) -> Result<u64, LoadError> {
         self.status_bytes("VmHWM:")
     }
 
-    /// All of it, at a time of the caller's.
+    /// A sample with the time `at`.
     pub(crate) fn sample(self, at: Duration) -> Result<Sample, LoadError> {
         Ok(Sample {
             at_ms: at.as_secs_f64() * 1e3,
@@ -94,18 +94,18 @@ impl Process {
         Ok(kib.ok_or_else(|| self.unknown("status"))? * 1024)
     }
 
-    /// Shows a file of each thread that has not ended meanwhile.
+    /// Reads a file of each running thread.
     fn for_each_thread(
         self,
         name: &str,
-        mut show: impl FnMut(&str) -> Option<()>,
+        mut read: impl FnMut(&str) -> Option<()>,
     ) -> Result<(), LoadError> {
         let failed = |err| LoadError::Process { pid: self.0, err };
         for task in fs::read_dir(format!("/proc/{}/task", self.0)).map_err(failed)? {
             let Ok(text) = fs::read_to_string(task.map_err(failed)?.path().join(name)) else {
                 continue;
             };
-            show(&text).ok_or_else(|| self.unknown(name))?;
+            read(&text).ok_or_else(|| self.unknown(name))?;
         }
         Ok(())
     }
@@ -122,8 +122,8 @@ impl Process {
     }
 }
 
-/// Of a `stat` file: its second field is the name, in parentheses, and may hold anything; the 14th and 15th
-/// are ticks.
+/// Parses a `stat` file: the second field is the name, in parentheses, with any bytes; the 14th and
+/// 15th are ticks.
 fn name_and_cpu_time(stat: &str) -> Option<(&str, Duration)> {
     let (name, fields) = stat.rsplit_once(')')?;
     let mut ticks = fields.split_whitespace().skip(11).map(str::parse::<f64>);
@@ -133,7 +133,7 @@ fn name_and_cpu_time(stat: &str) -> Option<(&str, Duration)> {
 }
 
 impl ResourceUsage {
-    /// From looks in their order.
+    /// Computes the usage from samples in order.
     pub(crate) fn from_samples(samples: Vec<Sample>) -> Option<Self> {
         let (first, last) = (*samples.first()?, *samples.last()?);
         let cpu_s = last.cpu_s - first.cpu_s;
@@ -142,7 +142,7 @@ impl ResourceUsage {
             cpu_s,
             cores: if took_s > 0.0 { cpu_s / took_s } else { 0.0 },
             resident_bytes_before: first.resident_bytes,
-            peak_resident_bytes: samples.iter().map(|look| look.resident_bytes).max()?,
+            peak_resident_bytes: samples.iter().map(|sample| sample.resident_bytes).max()?,
             samples,
         })
     }
@@ -153,21 +153,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn our_own_process_is_seen() {
-        let us = Process(std::process::id());
-        let resident = us.resident_bytes().expect("we are there");
+    fn the_own_process_is_read() {
+        let process = Process(std::process::id());
+        let resident = process.resident_bytes().expect("it runs");
         assert!(resident > 100_000, "{resident} bytes resident");
-        assert!(us.peak_resident_bytes().expect("we are there") >= resident / 2);
-        us.cpu_time().expect("we are there");
-        let by_thread = us.cpu_time_by_thread().expect("we are there");
+        assert!(process.peak_resident_bytes().expect("it runs") >= resident / 2);
+        process.cpu_time().expect("it runs");
+        let by_thread = process.cpu_time_by_thread().expect("it runs");
         assert!(!by_thread.is_empty());
-        assert!(us.cpu_time_of_threads().expect("we are there") > Duration::ZERO);
+        assert!(process.cpu_time_of_threads().expect("it runs") > Duration::ZERO);
         let err = Process(u32::MAX).cpu_time().expect_err("no such process");
         assert!(matches!(err, LoadError::Process { .. }));
     }
 
     #[test]
-    fn a_name_may_hold_anything() {
+    fn a_name_may_have_any_bytes() {
         let stat = "7 (a) b (c) S 1 2 3 4 5 6 7 8 9 10 150 50 0";
         let (name, time) = name_and_cpu_time(stat).expect("a stat");
         assert_eq!((name, time), ("a) b (c", Duration::from_secs(2)));
@@ -176,15 +176,15 @@ mod tests {
 
     #[test]
     fn usage_is_the_last_sample_minus_the_first() {
-        let look = |at_ms, cpu_s, resident_bytes| Sample { at_ms, cpu_s, resident_bytes };
-        let used = ResourceUsage::from_samples(vec![
-            look(0.0, 1.0, 5),
-            look(500.0, 1.5, 9),
-            look(1e3, 2.5, 7),
+        let sample = |at_ms, cpu_s, resident_bytes| Sample { at_ms, cpu_s, resident_bytes };
+        let usage = ResourceUsage::from_samples(vec![
+            sample(0.0, 1.0, 5),
+            sample(500.0, 1.5, 9),
+            sample(1e3, 2.5, 7),
         ]);
-        let used = used.expect("three looks");
-        assert_eq!((used.cpu_s, used.cores), (1.5, 1.5));
-        assert_eq!((used.resident_bytes_before, used.peak_resident_bytes), (5, 9));
+        let usage = usage.expect("three samples");
+        assert_eq!((usage.cpu_s, usage.cores), (1.5, 1.5));
+        assert_eq!((usage.resident_bytes_before, usage.peak_resident_bytes), (5, 9));
         assert_eq!(ResourceUsage::from_samples(Vec::new()), None);
     }
 }

@@ -1,4 +1,4 @@
-//! What several runs come to: a row for each stream, medians with their spread, counts that are summed.
+//! The report of several runs: a row for each stream, medians with their spread, summed counts.
 
 use hdrhistogram::Histogram;
 use serde::Serialize;
@@ -7,46 +7,46 @@ use crate::process::Sample;
 use crate::run::Run;
 use crate::stats::{Counts, Second, StreamStats, ms};
 
-/// The quantiles at which a row's curve is drawn.
+/// The quantiles of a row's curve.
 const CURVE: [f64; 15] =
     [0.0, 0.25, 0.5, 0.75, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999, 0.9995, 0.9998, 0.9999, 1.0];
 
 /// A report: JSON by `serde`, HTML by [`Report::html`].
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Report {
-    /// What was measured.
+    /// Title.
     pub title: String,
-    /// Where, how, for how long: lines for people.
+    /// Notes for people: the server, the load, the length.
     pub notes: Vec<String>,
-    /// A stream each.
+    /// One row for each stream.
     pub rows: Vec<Row>,
 }
 
-/// The middle of several runs, the least and the most.
+/// Median, minimum and maximum of several runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Spread {
-    /// The lower of two middle ones.
+    /// The median; of an even number of runs the lower middle value.
     pub median: f64,
-    /// The least.
+    /// The minimum.
     pub min: f64,
-    /// The most.
+    /// The maximum.
     pub max: f64,
 }
 
 /// One stream over all runs.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Row {
-    /// Of the stream.
+    /// Name of the stream.
     pub name: String,
-    /// How it was offered.
+    /// Its arrival process.
     pub arrival: String,
-    /// How many.
+    /// Number of runs.
     pub runs: usize,
-    /// Right answers a second.
+    /// Ok responses per second.
     pub rate: Spread,
     /// Requests of all runs.
     pub counts: Counts,
-    /// Milliseconds of all that were due, run by run.
+    /// Quantile of the latencies of all due requests, in milliseconds, run by run.
     pub p50_ms: Spread,
     /// The same.
     pub p90_ms: Spread,
@@ -54,30 +54,31 @@ pub struct Row {
     pub p99_ms: Spread,
     /// The same.
     pub p999_ms: Spread,
-    /// The longest of all runs.
+    /// The longest latency of all runs.
     pub longest_ms: f64,
-    /// Milliseconds until a refusal, 99 of 100, of all runs; 0 if there was none.
+    /// 99th percentile of the latencies of rejections, in milliseconds, of all runs; 0 if there was
+    /// none.
     pub refusal_p99_ms: f64,
-    /// Bytes of an answer on average.
+    /// Average bytes of a response body.
     pub response_bytes: f64,
     /// Cores that the server used, if its process is known.
     pub cores: Option<Spread>,
-    /// Bytes of its memory at most.
+    /// Peak of the server's resident memory in bytes.
     pub peak_resident_bytes: Option<u64>,
-    /// What the first failure was: a wrong answer's status and beginning, or what else happened.
+    /// The first failure: status and first bytes of a response, or the cause.
     pub failure: Option<String>,
     /// Seconds that the last run measured.
     pub took_s: f64,
-    /// Quantile and milliseconds, of all runs.
+    /// Pairs of quantile and milliseconds, of all runs.
     pub curve: Vec<(f64, f64)>,
     /// The last run, second by second.
     pub seconds: Vec<Second>,
-    /// The last run's looks at the server's process.
+    /// Samples of the server's process in the last run.
     pub samples: Vec<Sample>,
 }
 
 impl Spread {
-    /// Of values in any order; of none it is NaN.
+    /// Computes the spread of values in any order. It is NaN without values.
     pub fn from_values(mut values: Vec<f64>) -> Self {
         values.sort_by(f64::total_cmp);
         let at = |index: usize| values.get(index).copied().unwrap_or(f64::NAN);
@@ -87,22 +88,24 @@ impl Spread {
 }
 
 impl Report {
-    /// One without rows.
+    /// A report without rows.
     pub fn new(title: &str, notes: Vec<String>) -> Self {
         Self { title: title.to_owned(), notes, rows: Vec::new() }
     }
 
-    /// Adds a row for each stream of these runs of one plan.
-    pub fn add(&mut self, pace: &[String], runs: &[Run]) {
+    /// Adds a row for each stream of several runs of one plan.
+    pub fn add(&mut self, arrivals: &[String], runs: &[Run]) {
         let streams = runs.first().map_or(0, |run| run.stats.len());
         for stream in 0..streams {
-            let outcomes: Vec<&StreamStats> = runs.iter().map(|run| &run.stats[stream]).collect();
-            let mut row = Row::from_runs(&outcomes);
-            row.arrival = pace.get(stream).cloned().unwrap_or_default();
-            let used: Vec<_> = runs.iter().filter_map(|run| run.usage.as_ref()).collect();
-            if let Some(last) = used.last() {
-                row.cores = Some(Spread::from_values(used.iter().map(|used| used.cores).collect()));
-                row.peak_resident_bytes = used.iter().map(|used| used.peak_resident_bytes).max();
+            let stats: Vec<&StreamStats> = runs.iter().map(|run| &run.stats[stream]).collect();
+            let mut row = Row::from_runs(&stats);
+            row.arrival = arrivals.get(stream).cloned().unwrap_or_default();
+            let usages: Vec<_> = runs.iter().filter_map(|run| run.usage.as_ref()).collect();
+            if let Some(last) = usages.last() {
+                row.cores =
+                    Some(Spread::from_values(usages.iter().map(|usage| usage.cores).collect()));
+                row.peak_resident_bytes =
+                    usages.iter().map(|usage| usage.peak_resident_bytes).max();
                 row.samples.clone_from(&last.samples);
             }
             self.rows.push(row);
@@ -111,42 +114,43 @@ impl Report {
 
     /// As JSON, indented.
     pub fn json(&self) -> String {
-        // Every part of it is JSON; what is not a number becomes null.
+        // Every field can be serialized; NaN becomes null.
         serde_json::to_string_pretty(self).unwrap_or_default()
     }
 
-    /// As one HTML page that needs nothing else.
+    /// As one HTML page without external resources.
     pub fn html(&self) -> String {
         crate::html_report::page(self)
     }
 
-    /// As a table for people; under a row that failed, how, and an example.
+    /// As a text table. A row with failures is followed by a line of their counts and the first
+    /// one.
     pub fn table(&self) -> String {
         let width = self.rows.iter().map(|row| row.name.len()).max().unwrap_or(0).max(6);
         let mut table = format!(
-            "{:width$} {:>10} {:>9} {:>9} {:>9} {:>9} {:>9}  {:>7} {:>8} {:>6}  cores  MB most\n",
+            "{:width$} {:>10} {:>9} {:>9} {:>9} {:>9} {:>9}  {:>7} {:>8} {:>6}  cores  MB peak\n",
             "stream",
-            "right/s",
+            "ok/s",
             "p50 ms",
             "p90",
             "p99",
             "p99.9",
             "longest",
             "spread",
-            "refused",
+            "rejected",
             "failed"
         );
         for row in &self.rows {
             let spread = match (row.rate.max - row.rate.min) / row.rate.median * 100.0 {
                 spread if spread.is_finite() => format!("{spread:.1}%"),
-                // Of nothing.
+                // No run had an ok response.
                 _ => "-".to_owned(),
             };
             let rejected = row.counts.rejected;
             let failed = row.counts.failed() - rejected;
             let (cores, mb) = match (row.cores, row.peak_resident_bytes) {
-                (Some(cores), Some(most)) => {
-                    (format!("{:.2}", cores.median), format!("{:.0}", most as f64 / 1e6))
+                (Some(cores), Some(peak)) => {
+                    (format!("{:.2}", cores.median), format!("{:.0}", peak as f64 / 1e6))
                 }
                 _ => ("-".to_owned(), "-".to_owned()),
             };
@@ -169,36 +173,36 @@ impl Report {
 }
 
 impl Row {
-    /// How requests failed but for refusals, with an example on the same line; `None` if none did.
+    /// Counts of failed requests without rejections, and the first failure on the same line; `None`
+    /// if there was no failure.
     pub fn failures(&self) -> Option<String> {
         let kinds = self.counts.failures();
         let example = self.failure.as_ref().map(|failure| {
-            // Whatever a server says, it moves no cursor.
+            // Text of the server must not move the cursor.
             let failure: String =
                 failure.chars().map(|it| if it.is_control() { ' ' } else { it }).collect();
-            format!("; such as: {}", failure.trim())
+            format!("; first: {}", failure.trim())
         });
         (!kinds.is_empty()).then(|| format!("{kinds}{}", example.unwrap_or_default()))
     }
 
-    /// Of the same stream, run by run.
-    pub fn from_runs(outcomes: &[&StreamStats]) -> Self {
+    /// Computes a row from the same stream in several runs.
+    pub fn from_runs(stats: &[&StreamStats]) -> Self {
         let mut all = StreamStats::new("");
-        for outcome in outcomes {
-            all.merge(outcome);
+        for run in stats {
+            all.merge(run);
         }
-        let latencies: Vec<Histogram<u64>> =
-            outcomes.iter().map(|outcome| outcome.all_latencies()).collect();
+        let latencies: Vec<Histogram<u64>> = stats.iter().map(|run| run.all_latencies()).collect();
         let quantile = |quantile: f64| {
             Spread::from_values(latencies.iter().map(|latencies| ms(latencies, quantile)).collect())
         };
         let merged = all.all_latencies();
-        let last = outcomes.last();
+        let last = stats.last();
         Self {
             name: last.map(|last| last.name.clone()).unwrap_or_default(),
             arrival: String::new(),
-            runs: outcomes.len(),
-            rate: Spread::from_values(outcomes.iter().map(|outcome| outcome.rate()).collect()),
+            runs: stats.len(),
+            rate: Spread::from_values(stats.iter().map(|run| run.rate()).collect()),
             counts: all.counts,
             p50_ms: quantile(0.5),
             p90_ms: quantile(0.9),
@@ -227,19 +231,19 @@ mod tests {
     use crate::process::ResourceUsage;
     use crate::stats::RequestResult;
 
-    fn run(answers: u64, latency_ms: u64) -> Run {
-        let mut outcome = StreamStats::new("slot <&>");
-        for _ in 0..answers {
-            let fate = RequestResult::Answered {
+    fn run(responses: u64, latency_ms: u64) -> Run {
+        let mut stats = StreamStats::new("slot <&>");
+        for _ in 0..responses {
+            let result = RequestResult::Answered {
                 verdict: Verdict::Ok,
                 status: 200,
                 body: b"",
                 body_bytes: 9,
             };
-            outcome.record(Duration::from_millis(latency_ms), Duration::ZERO, fate);
+            stats.record(Duration::from_millis(latency_ms), Duration::ZERO, result);
         }
-        outcome.took = Duration::from_secs(1);
-        Run { stats: vec![outcome], usage: None }
+        stats.took = Duration::from_secs(1);
+        Run { stats: vec![stats], usage: None }
     }
 
     fn report() -> Report {
@@ -260,34 +264,34 @@ mod tests {
 
     #[test]
     fn failures_are_listed_under_their_row_with_an_example() {
-        let mut outcome = StreamStats::new("getSlot");
+        let mut stats = StreamStats::new("getSlot");
         let (second, body) = (Duration::from_secs(1), b"no\x1b[2J\nsuch <thing>");
-        let fate =
+        let result =
             RequestResult::Answered { verdict: Verdict::Error, status: 500, body, body_bytes: 9 };
-        outcome.record(second, Duration::ZERO, fate);
-        outcome.record(second, Duration::ZERO, RequestResult::TimedOut);
-        outcome.record(second, Duration::ZERO, RequestResult::Unsent);
-        outcome.took = second;
+        stats.record(second, Duration::ZERO, result);
+        stats.record(second, Duration::ZERO, RequestResult::TimedOut);
+        stats.record(second, Duration::ZERO, RequestResult::Unsent);
+        stats.took = second;
         let mut report = Report::new("", Vec::new());
-        let used = ResourceUsage {
+        let usage = ResourceUsage {
             cores: 0.5,
             peak_resident_bytes: 7_000_000,
             ..ResourceUsage::default()
         };
-        report.add(&[], &[Run { stats: vec![outcome], usage: Some(used) }]);
-        let told = "1 wrong, 1 timed out, 1 unserved; such as: 500 no [2J such ";
+        report.add(&[], &[Run { stats: vec![stats], usage: Some(usage) }]);
+        let text = "errors: 1, timed out: 1, unsent: 1; first: 500 no [2J such ";
         let table = report.table();
-        assert!(table.ends_with(&format!(" {told}<thing>\n")), "{table}");
-        // Nothing was right: the spread of nothing is none.
+        assert!(table.ends_with(&format!(" {text}<thing>\n")), "{table}");
+        // Without ok responses there is no spread.
         assert!(table.contains(" - ") && !table.contains("NaN"), "{table}");
         let page = report.html();
-        assert!(page.contains(&format!("{told}&lt;thing&gt;")), "{page}");
+        assert!(page.contains(&format!("{text}&lt;thing&gt;")), "{page}");
         assert!(page.contains("<td>7.0</td>"), "its memory: {page}");
         assert!(!page.contains("NaN"), "{page}");
     }
 
     #[test]
-    fn json_is_json_and_the_page_stands_alone() {
+    fn json_is_valid_and_the_page_has_no_external_resources() {
         let report = report();
         let json: serde_json::Value = serde_json::from_str(&report.json()).expect("JSON");
         assert_eq!(json["rows"][0]["rate"]["median"], 20.0);

@@ -1,16 +1,16 @@
 //! A recorded log of requests: one JSON object a line, in the order of their times.
 //!
-//! Shape: `at_ms` since the first, then either `body`, a JSON-RPC request or batch that is posted to the
-//! endpoint's own path, or `path` with `method` (default GET) and perhaps a `body`.
+//! Shape: `at_ms` since the first request, then either `body`, a JSON-RPC request or batch that is
+//! posted to the endpoint's own path, or `path` with `method` (default GET) and perhaps a `body`.
 //!
 //! ```json
 //! {"at_ms": 0, "body": {"jsonrpc": "2.0", "id": 1, "method": "getSlot"}}
 //! {"at_ms": 3.5, "path": "/v1/node"}
 //! ```
 //!
-//! Each answer is judged as what was asked: a call of JSON-RPC must have a result, wherever it was posted;
-//! anything else a status of 2xx.
-//! Bounds: all of it is in memory.
+//! A response is classified by its request: a JSON-RPC call must have a result, on any path; any
+//! other request a status of 2xx.
+//! Bounds: the whole log is in memory.
 
 use std::io::Write;
 use std::path::Path;
@@ -29,13 +29,13 @@ use crate::{Arrival, Endpoint, LoadError, Stream};
 pub struct LogEntry {
     /// Milliseconds since the first.
     pub at_ms: f64,
-    /// Of HTTP.
+    /// The HTTP method.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub method: Option<String>,
-    /// With its query. Without it the request goes where the URL says.
+    /// Path with its query. Without it the request goes to the path of the URL.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// JSON, or text that is taken as it is.
+    /// JSON, or text that is sent unchanged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body: Option<Value>,
 }
@@ -68,13 +68,14 @@ pub fn write_log(path: &Path, entries: &[LogEntry]) -> Result<(), LoadError> {
 fn parse(text: &str) -> Result<Vec<LogEntry>, LoadError> {
     let mut entries: Vec<LogEntry> = Vec::new();
     for (line, text) in (1..).zip(text.lines()).filter(|(_, text)| !text.trim().is_empty()) {
-        let wrong = |why: String| LoadError::Log { line, why };
-        let entry: LogEntry = serde_json::from_str(text).map_err(|err| wrong(err.to_string()))?;
+        let line_error = |why: String| LoadError::Log { line, why };
+        let entry: LogEntry =
+            serde_json::from_str(text).map_err(|err| line_error(err.to_string()))?;
         if entry.path.is_none() && entry.body.is_none() {
-            return Err(wrong("neither a body nor a path".to_owned()));
+            return Err(line_error("neither a body nor a path".to_owned()));
         }
         if !entry.at_ms.is_finite() || entry.at_ms < 0.0 {
-            return Err(wrong(format!("at_ms {}: not a time", entry.at_ms)));
+            return Err(line_error(format!("at_ms {}: not a time", entry.at_ms)));
         }
         entries.push(entry);
     }
@@ -83,13 +84,13 @@ fn parse(text: &str) -> Result<Vec<LogEntry>, LoadError> {
 }
 
 impl Replay {
-    /// The requests of a log, so many times as fast as they were recorded.
+    /// The requests of a log, sent `speed` times as fast as recorded.
     pub fn new(entries: &[LogEntry], endpoint: &Endpoint, speed: f64) -> Result<Self, LoadError> {
         if entries.is_empty() {
             return Err(LoadError::Plan("the log has no request".to_owned()));
         }
         if !speed.is_finite() || speed <= 0.0 {
-            return Err(LoadError::Plan(format!("a speed of {speed}: above 0")));
+            return Err(LoadError::Plan(format!("a speed of {speed}: must be above 0")));
         }
         let first = entries[0].at_ms;
         let times = entries.iter().map(|entry| (entry.at_ms - first) / 1e3 / speed);
@@ -100,37 +101,39 @@ impl Replay {
         })
     }
 
-    /// To be run once.
+    /// The stream of the replay, for [`RunLength::Once`](crate::RunLength::Once).
     pub fn stream(self, name: &str, connections: usize, threads: usize) -> Stream {
-        let pace = Arrival::At(Arc::new(self.times));
-        let judges = Some(Arc::new(self.classifiers));
+        let arrival = Arrival::At(Arc::new(self.times));
+        let classifiers = Some(Arc::new(self.classifiers));
         Stream {
-            arrival: pace,
+            arrival,
             threads,
-            classifiers: judges,
+            classifiers,
             ..Stream::closed_loop(name, self.requests, connections)
         }
     }
 }
 
 impl LogEntry {
-    /// A JSON-RPC call at a time.
+    /// A JSON-RPC call at the time `at`.
     pub fn call(at: Duration, method: &str, params: &Value) -> Self {
         let body =
             serde_json::json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
         Self { at_ms: at.as_secs_f64() * 1e3, method: None, path: None, body: Some(body) }
     }
 
-    /// Of what is asked. A body without a path goes where only JSON-RPC is spoken.
+    /// The classifier of this request. A body without a path is JSON-RPC.
     fn classifier(&self) -> Classifier {
         let is_call = |body: &Value| body.get("jsonrpc").is_some();
-        let asks = |body: &Value| match body {
+        let has_call = |body: &Value| match body {
             Value::Array(calls) => calls.iter().any(is_call),
             body => is_call(body),
         };
         let has_calls = match &self.body {
-            Some(Value::String(text)) => serde_json::from_str(text).is_ok_and(|body| asks(&body)),
-            Some(body) => asks(body),
+            Some(Value::String(text)) => {
+                serde_json::from_str(text).is_ok_and(|body| has_call(&body))
+            }
+            Some(body) => has_call(body),
             None => false,
         };
         if has_calls || self.path.is_none() { classify::json_rpc } else { classify::status_ok }

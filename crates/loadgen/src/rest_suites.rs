@@ -1,10 +1,11 @@
-//! A suite for each route of a REST API such as Hydrant's, asked of what an endpoint really has.
+//! Suites for the routes of a REST API such as Hydrant's, with parameters from the endpoint's own
+//! data.
 //!
-//! Shape: a line of [`RestSuite::ALL`] for each route and verb that only reads; what posts a transaction needs
-//! one that is new each time, so it is whoever has keys who offers that. What a client asks for again that
-//! has it (`If-None-Match`) is a suite beside the same without, and right only if the answer is 304.
-//! Requests go to the endpoint's host, whatever path its URL has.
-//! Bounds: those of what was [`Inputs`].
+//! Shape: [`RestSuite::ALL`] has a line for each read-only route and verb. Posting transactions
+//! needs a new one each time, so a caller with keys must do that. A conditional request
+//! (`If-None-Match`) has a suite of its own, and only 304 is ok for it. Requests go to the
+//! endpoint's host, whatever path its URL has.
+//! Bounds: those of the discovered [`Inputs`].
 
 use serde_json::json;
 
@@ -13,7 +14,7 @@ use crate::{
     Classifier, Client, Endpoint, InputKinds, Inputs, LoadError, Verdict, not_modified, status_ok,
 };
 
-/// Accounts in one request for several.
+/// Accounts in one request for several accounts.
 const MULTIPLE_ACCOUNTS: usize = 10;
 
 /// Entries of a page.
@@ -22,19 +23,19 @@ const PAGE_LIMIT: usize = 100;
 /// A route that is measured.
 #[derive(Clone, Copy, Debug)]
 pub struct RestSuite {
-    /// As it is called on a command line.
+    /// Name on the command line.
     pub name: &'static str,
-    /// The verb and the route, as docs have it.
+    /// Verb and route, as in the docs.
     pub route: &'static str,
     /// Whether it needs transactions.
     pub needs_history: bool,
     required_inputs: InputKinds,
-    /// Whether its requests name the `ETag` of what they ask for.
+    /// Whether its requests send the `ETag` of the response.
     sends_if_none_match: bool,
     make: fn(&Endpoint, &Inputs) -> Vec<Vec<u8>>,
 }
 
-/// What every node has: one request.
+/// A route that every node has: one request.
 const fn node(
     name: &'static str,
     route: &'static str,
@@ -68,12 +69,12 @@ const fn history(
     RestSuite { needs_history: true, required_inputs: needs, ..node(name, route, make) }
 }
 
-/// Of what is found otherwise than its kind is.
+/// The same suite with other required inputs.
 const fn with_inputs(needs: InputKinds, suite: RestSuite) -> RestSuite {
     RestSuite { required_inputs: needs, ..suite }
 }
 
-/// The same requests by a client that has the answers.
+/// The same requests from a client that has the responses.
 const fn revalidating(name: &'static str, suite: RestSuite) -> RestSuite {
     RestSuite { name, sends_if_none_match: true, ..suite }
 }
@@ -82,7 +83,7 @@ fn get(endpoint: &Endpoint, path: &str) -> Vec<u8> {
     endpoint.request("GET", path, None)
 }
 
-/// A path for each of a list.
+/// A GET request for each item of a list.
 fn each<T: std::fmt::Display>(
     endpoint: &Endpoint,
     list: &[T],
@@ -198,24 +199,24 @@ impl RestSuite {
         revalidating("rest-mint-holders-unchanged", HOLDERS_ONE),
     ];
 
-    /// The suite of a name.
+    /// The suite with a name.
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.iter().find(|suite| suite.name == name).copied()
     }
 
-    /// What must be found out for it.
+    /// Data that must be discovered for it.
     pub fn required_inputs(self) -> InputKinds {
         self.required_inputs
     }
 
-    /// What an answer to it is.
+    /// Classifies its responses.
     pub fn classifier(self) -> Classifier {
         if self.sends_if_none_match { not_modified } else { status_ok }
     }
 
-    /// Its requests; the first is sent, and its answer must be right.
+    /// Its requests. The first is sent, and its response must be ok.
     ///
-    /// Errors: [`LoadError::NoInput`] if the endpoint has nothing that it could ask for, or no such route.
+    /// Errors: [`LoadError::NoInput`] if the endpoint has no data for it, or no such route.
     pub fn requests(self, client: &mut Client, found: &Inputs) -> Result<Vec<Vec<u8>>, LoadError> {
         let no_input = |why: String| LoadError::NoInput { suite: self.name, why };
         let mut requests = (self.make)(client.endpoint(), found);
@@ -226,9 +227,9 @@ impl RestSuite {
                 add_if_none_match(request, &tag);
             }
         }
-        let first = requests.first().ok_or_else(|| {
-            no_input(format!("the endpoint has nothing to ask {} for", self.route))
-        })?;
+        let first = requests
+            .first()
+            .ok_or_else(|| no_input(format!("the endpoint has no data for {}", self.route)))?;
         let (status, body) = client.exchange(first)?;
         if self.classifier()(status, &body) != Verdict::Ok {
             let body: String = String::from_utf8_lossy(&body).chars().take(200).collect();
@@ -238,7 +239,7 @@ impl RestSuite {
     }
 }
 
-/// Says in a request without a body that the client has what is known by this tag.
+/// Adds `If-None-Match` to a request without a body.
 fn add_if_none_match(request: &mut Vec<u8>, tag: &str) {
     // The empty line at the end of the head.
     request.truncate(request.len() - 2);
@@ -270,7 +271,7 @@ mod tests {
         let endpoint = Endpoint::from(std::net::SocketAddr::from(([127, 0, 0, 1], 1)));
         let mut names = HashSet::new();
         for suite in RestSuite::ALL {
-            assert!(names.insert(suite.name), "{} is there twice", suite.name);
+            assert!(names.insert(suite.name), "{} is listed twice", suite.name);
             assert_eq!(RestSuite::parse(suite.name).map(|it| it.name), Some(suite.name));
             let requests = (suite.make)(&endpoint, &inputs());
             let text = String::from_utf8_lossy(&requests[0]);
@@ -279,9 +280,9 @@ mod tests {
             assert!(text.starts_with(&format!("{verb} {begin}")), "{}: {text}", suite.name);
         }
         for suite in RestSuite::ALL {
-            // What is asked of nothing found is what needs nothing.
-            let asks = !(suite.make)(&endpoint, &Inputs::default()).is_empty();
-            assert_eq!(asks, suite.required_inputs == InputKinds::NONE, "{}", suite.name);
+            // A suite without required inputs has requests without data; the others have none.
+            let has_requests = !(suite.make)(&endpoint, &Inputs::default()).is_empty();
+            assert_eq!(has_requests, suite.required_inputs == InputKinds::NONE, "{}", suite.name);
         }
         let requests = (RestSuite::ALL[5].make)(&endpoint, &inputs());
         assert_eq!(requests.len(), 3, "25 accounts by ten");
@@ -320,6 +321,6 @@ mod tests {
         assert!(err.to_string().contains("404 no such route"), "{err}");
         let suite = RestSuite::parse("rest-block").expect("it is one");
         let err = suite.requests(&mut client, &Inputs::default()).expect_err("no block");
-        assert!(err.to_string().contains("nothing to ask GET /v1/blocks"), "{err}");
+        assert!(err.to_string().contains("no data for GET /v1/blocks"), "{err}");
     }
 }

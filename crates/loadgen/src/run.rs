@@ -1,13 +1,14 @@
-//! A plan as it is offered.
+//! Runs a load plan.
 //!
-//! Shape: each stream has threads of its own, each thread one runtime and its share of the stream's
-//! connections. In a closed loop a connection sends its next request once the last is answered. In an
-//! open loop a pacer lets one request go at each intended time; whichever connection is free takes it,
-//! and if none is, it waits, with its latency running. The pacer is a thread that sleeps, as tokio's
-//! timers are whole milliseconds. What was due before the end is sent for [`LATE_MAX`] after it, as threads
-//! are held up by the machine just then, too. As long a closed loop waits for what is in flight at the end: what
-//! then has no answer is not counted if that may just be bad timing, and is a timeout if it [`is_hung`].
-//! Bounds: a request in flight for each connection; what is due beyond them is a number.
+//! Shape: each stream has its own threads; each thread has one runtime and its share of the
+//! stream's connections. In a closed loop a connection sends its next request after the last
+//! response. In an open loop a pacer releases one request at each intended time. The next free
+//! connection sends it; if none is free, it waits, and its latency runs. The pacer is a thread that
+//! sleeps, as tokio's timers have a resolution of 1 ms. Requests that were due before the end are
+//! still sent for [`LATE_MAX`] after it, as the machine may delay threads. A closed loop waits as
+//! long for requests in flight at the end. A request without a response is then a timeout if it
+//! [`is_hung`]; otherwise it is not counted.
+//! Bounds: one request in flight for each connection. Due requests beyond them are only a number.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, Mutex, OnceLock, PoisonError};
@@ -22,67 +23,68 @@ use crate::process::ResourceUsage;
 use crate::stats::{RequestResult, StreamStats};
 use crate::{Arrival, Endpoint, LoadError, LoadPlan, RunLength, Stream};
 
-/// How many bytes of an answer's body are looked at.
+/// Bytes of a response's body that are classified.
 pub const BODY_PREFIX_BYTES: usize = 64 * 1024;
 
-/// How often the server's process is looked at.
+/// Interval of the samples of the server's process.
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(100);
 
-/// From when all are connected to the first request.
+/// Delay between the last connection and the first request.
 const START_DELAY: Duration = Duration::from_millis(2);
 
-/// The pacer lets due requests go at most this often.
+/// Minimum interval at which the pacer releases due requests.
 const PACER_INTERVAL_MIN: Duration = Duration::from_micros(20);
 
-/// So long after the end what was due before it is still sent, and what was sent is waited for: many times as long
-/// as a machine holds up a thread. What then has found no connection is unserved.
+/// How long after the end due requests are still sent and responses are awaited: many times as long
+/// as a machine delays a thread. A request that has found no connection by then is unsent.
 const LATE_MAX: Duration = Duration::from_millis(100);
 
-/// How long a connection that broke waits before it is opened again.
+/// Delay before a broken connection is opened again.
 const RECONNECT_BACKOFF: Duration = Duration::from_millis(10);
 
-/// What came of it.
+/// The results of a run.
 #[derive(Clone, Debug)]
 pub struct Run {
-    /// In the order of the streams.
+    /// Results in the order of the streams.
     pub stats: Vec<StreamStats>,
-    /// Of the server's process.
+    /// Resources of the server's process.
     pub usage: Option<ResourceUsage>,
 }
 
 impl LoadPlan {
-    /// Offers it, on threads of its own, and waits until it is over.
+    /// Runs the plan on its own threads and waits for its end.
     ///
-    /// Errors: the plan makes no sense; nobody answers at the beginning; the process is not there.
+    /// Errors: the plan is invalid; the server does not answer at the start; the process does not
+    /// exist.
     pub fn run(&self) -> Result<Run, LoadError> {
         for stream in &self.streams {
             stream.check(self.run_length)?;
         }
         let threads: usize = self.streams.iter().map(Stream::threads).sum();
-        let gate = Arc::new(StartBarrier::new(threads));
+        let barrier = Arc::new(StartBarrier::new(threads));
         let mut running = Vec::new();
         for stream in &self.streams {
-            running.push(Arc::new(Shared::new(self, stream.clone(), Arc::clone(&gate))));
+            running.push(Arc::new(Shared::new(self, stream.clone(), Arc::clone(&barrier))));
         }
         let mut handles = Vec::new();
         for shared in &running {
             handles.push(shared.spawn()?);
         }
-        let began = gate.release();
+        let began = barrier.release();
         let pacers: Vec<_> = running.iter().map(|shared| shared.spawn_pacer()).collect();
-        let used = self.sample_process(began, &handles);
-        let mut outcomes = Vec::new();
+        let usage = self.sample_process(began, &handles);
+        let mut stats = Vec::new();
         for (shared, handles) in running.iter().zip(handles) {
-            outcomes.push(shared.join(handles, began));
+            stats.push(shared.join(handles, began));
         }
         for pacer in pacers.into_iter().flatten().flatten() {
-            // It only sleeps and counts.
+            // The pacer only sleeps and counts.
             let _ = pacer.join();
         }
-        Ok(Run { stats: outcomes.into_iter().collect::<Result<_, _>>()?, usage: used? })
+        Ok(Run { stats: stats.into_iter().collect::<Result<_, _>>()?, usage: usage? })
     }
 
-    /// Looks at the server's process until the load is over.
+    /// Samples the server's process until the end of the load.
     fn sample_process(
         &self,
         began: Instant,
@@ -107,7 +109,7 @@ impl LoadPlan {
     }
 }
 
-/// Where all threads wait until each has its connections.
+/// A barrier at which all threads wait until each has its connections.
 struct StartBarrier {
     arrived: Barrier,
     released: Barrier,
@@ -120,7 +122,7 @@ impl StartBarrier {
         Self { arrived: barrier(), released: barrier(), start: OnceLock::new() }
     }
 
-    /// Lets all go once all are there; gives the time that the load begins at.
+    /// Releases all threads once all have arrived. Returns the start time of the load.
     fn release(&self) -> Instant {
         self.arrived.wait();
         let began = *self.start.get_or_init(|| now() + START_DELAY);
@@ -131,36 +133,36 @@ impl StartBarrier {
     fn wait(&self) -> Instant {
         self.arrived.wait();
         self.released.wait();
-        // It was set between the two.
+        // It is set between the two waits.
         *self.start.get_or_init(now)
     }
 }
 
-/// What all connections of a stream share.
+/// State that all connections of a stream share.
 struct Shared {
     endpoint: Endpoint,
     stream: Stream,
     run_length: RunLength,
     timeout: Option<Duration>,
     next: AtomicUsize,
-    /// Of an open loop: how many may go.
+    /// In an open loop: number of released requests.
     permits: Semaphore,
     start_barrier: Arc<StartBarrier>,
-    /// Of a closed loop: when was sent what is without an answer at the end; one a connection at most. The lock is
-    /// never held across a wait.
+    /// In a closed loop: send times of the requests without a response at the end, at most one for
+    /// each connection. The lock is never held across an await.
     unanswered: Mutex<Vec<Instant>>,
 }
 
-/// The time that is measured.
+/// The measured time.
 #[derive(Clone, Copy)]
 struct Window {
     start: Instant,
     from: Instant,
-    /// `None`: until all have been sent.
+    /// `None`: until all requests have been sent.
     until: Option<Instant>,
 }
 
-/// What a thread's connections have seen. The lock is never held across a wait and has no rival.
+/// Results of a thread's connections. The lock is never held across an await and is not contended.
 type SharedStats = Arc<Mutex<StreamStats>>;
 
 impl Shared {
@@ -206,7 +208,8 @@ impl Shared {
         Ok(handles)
     }
 
-    /// When the nth is due, from the beginning; `None` if that is after the end, or never.
+    /// When the n-th request is due, from the start; `None` if that is after the end, or in a
+    /// closed loop.
     fn due(&self, nth: usize) -> Option<Duration> {
         let end = match self.run_length {
             RunLength::Time { warm_up, measured } => warm_up + measured,
@@ -215,36 +218,36 @@ impl Shared {
         self.stream.due(nth).filter(|due| *due < end)
     }
 
-    /// Lets requests go at their times, until none is left.
+    /// Releases requests at their times, until none is left.
     fn spawn_pacer(self: &Arc<Self>) -> Option<Result<JoinHandle<()>, LoadError>> {
         if !self.is_paced() {
             return None;
         }
         let shared = Arc::clone(self);
-        let pace = move || {
+        let run = move || {
             let began = *shared.start_barrier.start.get_or_init(now);
-            let mut let_go = 0;
-            while let Some(due) = shared.due(let_go) {
+            let mut released = 0;
+            while let Some(due) = shared.due(released) {
                 sleep_until(began + due);
-                // All that are due by now.
+                // Release all requests that are due by now.
                 let passed = now().saturating_duration_since(began);
-                let first = let_go;
-                while shared.due(let_go).is_some_and(|due| due <= passed) {
-                    let_go += 1;
+                let first = released;
+                while shared.due(released).is_some_and(|due| due <= passed) {
+                    released += 1;
                 }
-                shared.permits.add_permits(let_go - first);
+                shared.permits.add_permits(released - first);
                 sleep_until(now() + PACER_INTERVAL_MIN);
             }
-            // Whoever waits then finds that there is nothing left.
+            // Waiting connections then find that no request is left.
             shared.permits.close();
         };
-        Some(spawn("pacer", pace))
+        Some(spawn("pacer", run))
     }
 
     fn run_thread(self: &Arc<Self>, connections: usize) -> Result<StreamStats, LoadError> {
         if self.stream.nice > 0 {
-            // Of this thread alone, on Linux. Raising the value is always allowed; without it the load is
-            // the same, and what is beside it is told a little late.
+            // On Linux this applies to this thread only. Raising the value is always allowed. If it
+            // fails, the load is the same, and the other streams are measured a little late.
             let _ = rustix::process::setpriority_process(None, self.stream.nice.into());
         }
         let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
@@ -268,22 +271,22 @@ impl Shared {
                     }
                 }
             }
-            // All threads pass, so that none waits for one that failed.
+            // All threads pass the barrier, so that none waits for a failed one.
             let window = self.window(self.start_barrier.wait());
             if let Some(err) = failed {
                 return Err(err);
             }
-            let seen = Arc::new(Mutex::new(StreamStats::new(&self.stream.name)));
+            let stats = Arc::new(Mutex::new(StreamStats::new(&self.stream.name)));
             let mut tasks = Vec::new();
             for connection in open {
-                let (shared, seen) = (Arc::clone(self), Arc::clone(&seen));
-                tasks.push(tokio::spawn(shared.run_connection(connection, window, seen)));
+                let (shared, stats) = (Arc::clone(self), Arc::clone(&stats));
+                tasks.push(tokio::spawn(shared.run_connection(connection, window, stats)));
             }
             for task in tasks {
                 task.await.map_err(|err| LoadError::Thread(err.to_string()))?;
             }
-            let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
-            Ok(std::mem::replace(&mut *seen, StreamStats::new(&self.stream.name)))
+            let mut stats = stats.lock().unwrap_or_else(PoisonError::into_inner);
+            Ok(std::mem::replace(&mut *stats, StreamStats::new(&self.stream.name)))
         })
     }
 
@@ -291,32 +294,29 @@ impl Shared {
         self: Arc<Self>,
         connection: Connection,
         window: Window,
-        seen: SharedStats,
+        stats: SharedStats,
     ) {
         tokio::time::sleep_until(window.start.into()).await;
         let connection = Some(connection);
-        let mut line = ConnectionLoop {
-            shared: &self,
-            connection,
-            window,
-            stats: seen,
-            in_flight_since: None,
-        };
+        let mut connection_loop =
+            ConnectionLoop { shared: &self, connection, window, stats, in_flight_since: None };
         match window.until {
-            // The one in flight at the end is waited for.
-            _ if self.is_paced() => line.paced().await,
-            None => line.each_once().await,
+            // The request in flight at the end is awaited.
+            _ if self.is_paced() => connection_loop.paced().await,
+            None => connection_loop.each_once().await,
             Some(until) => {
-                // What is answered after the end is none of this load's.
-                let looping = line.closed_loop(until);
+                // Responses after the end do not belong to this load.
+                let looping = connection_loop.closed_loop(until);
                 let _ = tokio::time::timeout_at((until + LATE_MAX).into(), looping).await;
                 let unanswered = self.unanswered.lock();
-                unanswered.unwrap_or_else(PoisonError::into_inner).extend(line.in_flight_since);
+                unanswered
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .extend(connection_loop.in_flight_since);
             }
         }
     }
 
-    /// What all threads saw, with what was never sent.
+    /// Merges the results of all threads and adds unsent requests.
     fn join(
         &self,
         handles: Vec<JoinHandle<Result<StreamStats, LoadError>>>,
@@ -328,7 +328,7 @@ impl Shared {
         for handle in handles {
             let joined = handle.join().map_err(|_| LoadError::Thread("it panicked".to_owned()));
             match joined.flatten() {
-                Ok(outcome) => all.add(outcome),
+                Ok(stats) => all.add(stats),
                 Err(err) => result = result.and(Err(err)),
             }
         }
@@ -350,7 +350,7 @@ impl Shared {
                 all.record(until + LATE_MAX - due, until - window.from, RequestResult::Unsent);
             }
         }
-        // What came after the end, or just at it, belongs to the last second.
+        // Results at or after the end belong to the last second.
         let whole = (all.took.as_secs_f64().ceil() as usize).max(1);
         while all.seconds.len() > whole
             && let Some(late) = all.seconds.pop()
@@ -365,13 +365,13 @@ impl Shared {
     }
 }
 
-/// One connection at work.
+/// The loop of one connection.
 struct ConnectionLoop<'a> {
     shared: &'a Shared,
     connection: Option<Connection>,
     window: Window,
     stats: SharedStats,
-    /// Of a closed loop: when that was sent of which nothing has become yet.
+    /// In a closed loop: send time of the request that has no result yet.
     in_flight_since: Option<Instant>,
 }
 
@@ -398,11 +398,11 @@ impl ConnectionLoop<'_> {
         }
     }
 
-    /// Requests as they become due, until there are no more or it is too late for them.
+    /// Sends requests as they become due, until there are no more or it is too late.
     async fn paced(&mut self) {
         let too_late = self.window.until.map(|until| until + LATE_MAX);
         loop {
-            // Closed once all have been let go; those that wait still go.
+            // Closed once all are released; waiting requests are still sent.
             if let Ok(permit) = self.shared.permits.acquire().await {
                 permit.forget();
             }
@@ -415,12 +415,13 @@ impl ConnectionLoop<'_> {
         }
     }
 
-    /// Sends a request and counts what becomes of it; its latency runs from `began` on.
+    /// Sends a request and counts its result. Its latency starts at `began`.
     async fn exchange(&mut self, nth: usize, began: Instant) {
         let Shared { stream, timeout, .. } = self.shared;
-        let place = nth % stream.requests.len();
-        let request = &stream.requests[place];
-        let judge = stream.classifiers.as_ref().map_or(stream.classifier, |judges| judges[place]);
+        let index = nth % stream.requests.len();
+        let request = &stream.requests[index];
+        let classifier =
+            stream.classifiers.as_ref().map_or(stream.classifier, |classifiers| classifiers[index]);
         let connection = match &mut self.connection {
             Some(connection) => connection,
             None => match self.open().await {
@@ -435,24 +436,24 @@ impl ConnectionLoop<'_> {
             },
         };
         let exchanging = connection.exchange(request);
-        let answered = match timeout {
+        let exchanged = match timeout {
             None => Some(exchanging.await),
             Some(timeout) => tokio::time::timeout(*timeout, exchanging).await.ok(),
         };
         let done = now();
-        let fate = match &answered {
+        let result = match &exchanged {
             None => RequestResult::TimedOut,
             Some(Err(err)) => RequestResult::Broken(with_source(err)),
-            Some(Ok(answer)) => RequestResult::Answered {
-                verdict: judge(answer.status, answer.body),
-                status: answer.status,
-                body: answer.body,
-                body_bytes: answer.body_bytes,
+            Some(Ok(response)) => RequestResult::Answered {
+                verdict: classifier(response.status, response.body),
+                status: response.status,
+                body: response.body,
+                body_bytes: response.body_bytes,
             },
         };
         let is_counted =
-            record(&self.stats, self.window, began, done, fate, self.shared.is_paced());
-        let is_usable = matches!(answered, Some(Ok(_)));
+            record(&self.stats, self.window, began, done, result, self.shared.is_paced());
+        let is_usable = matches!(exchanged, Some(Ok(_)));
         if is_counted || is_usable {
             self.in_flight_since = None;
         }
@@ -472,27 +473,28 @@ impl ConnectionLoop<'_> {
         }
     }
 
-    fn record(&self, began: Instant, fate: RequestResult<'_>) -> bool {
-        record(&self.stats, self.window, began, now(), fate, self.shared.is_paced())
+    fn record(&self, began: Instant, result: RequestResult<'_>) -> bool {
+        record(&self.stats, self.window, began, now(), result, self.shared.is_paced())
     }
 }
 
-/// Whether what a closed loop has in flight at the end will not be answered, as far as one can tell: it has waited
-/// since before the measured time began, or twice as long as the longest answer took. All others may be answered
-/// as soon as those before them, and count for neither.
+/// Whether a request of a closed loop in flight at the end has hung: it was sent before the
+/// measured time, or has waited twice as long as the longest response took. Other requests may
+/// still get a response, and are not counted.
 fn is_hung(waited: Duration, longest: Duration, measured: Duration) -> bool {
     let is_longer = waited > longest && waited > LATE_MAX;
     is_longer && (waited >= measured || waited > longest * 2)
 }
 
-/// Counts a request if it belongs to the measured time, and says whether it does: in an open loop if it was due in
-/// it, in a closed loop if it was answered in it, so that long answers make the same rate as short ones.
+/// Counts a request if it belongs to the measured time, and returns whether it does: in an open
+/// loop if it was due in it, in a closed loop if its result came in it, so that long responses give
+/// the same rate as short ones.
 fn record(
-    seen: &SharedStats,
+    stats: &SharedStats,
     window: Window,
     began: Instant,
     done: Instant,
-    fate: RequestResult<'_>,
+    result: RequestResult<'_>,
     is_paced: bool,
 ) -> bool {
     let belongs = if is_paced { began } else { done };
@@ -500,8 +502,8 @@ fn record(
         return false;
     }
     let latency = done.saturating_duration_since(began);
-    let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
-    seen.record(latency, done.saturating_duration_since(window.from), fate);
+    let mut stats = stats.lock().unwrap_or_else(PoisonError::into_inner);
+    stats.record(latency, done.saturating_duration_since(window.from), result);
     true
 }
 
@@ -552,170 +554,172 @@ mod tests {
         }
     }
 
-    fn stream(requests: &[&str], connections: usize, pace: Arrival) -> Stream {
+    fn stream(requests: &[&str], connections: usize, arrival: Arrival) -> Stream {
         let requests = requests.iter().map(|request| request.as_bytes().to_vec()).collect();
         Stream {
-            arrival: pace,
+            arrival,
             classifier: classify,
             threads: 2,
             ..Stream::closed_loop("x", requests, connections)
         }
     }
 
-    fn offer(address: SocketAddr, stream: Stream, span: RunLength) -> StreamStats {
-        let mut run = LoadPlan::new(address.into(), stream, span).run().expect("it listens");
+    fn offer(address: SocketAddr, stream: Stream, run_length: RunLength) -> StreamStats {
+        let mut run = LoadPlan::new(address.into(), stream, run_length).run().expect("it listens");
         run.stats.remove(0)
     }
 
     #[test]
     fn each_request_is_sent_once_and_every_result_is_counted() {
         let requests = ["a", "x", "b", "f", "xx", "d", "c", "e"];
-        let outcome = offer(server(), stream(&requests, 3, Arrival::Closed), RunLength::Once);
-        let counts = outcome.counts;
+        let stats = offer(server(), stream(&requests, 3, Arrival::Closed), RunLength::Once);
+        let counts = stats.counts;
         assert_eq!((counts.ok, counts.errors, counts.rejected, counts.broken), (4, 2, 1, 1));
-        assert_eq!(outcome.all_latencies().len(), 8);
-        assert!(outcome.failure.is_some());
+        assert_eq!(stats.all_latencies().len(), 8);
+        assert!(stats.failure.is_some());
     }
 
     #[test]
     fn a_closed_loop_runs_for_the_planned_time() {
-        let span = RunLength::Time { warm_up: 5 * MS, measured: 30 * MS };
-        let outcome = offer(server(), stream(&["a", "b"], 3, Arrival::Closed), span);
-        assert!(outcome.counts.ok > 2, "{:?}", outcome.counts);
-        assert_eq!(outcome.counts.failed(), 0);
-        assert_eq!(outcome.took, 30 * MS);
+        let run_length = RunLength::Time { warm_up: 5 * MS, measured: 30 * MS };
+        let stats = offer(server(), stream(&["a", "b"], 3, Arrival::Closed), run_length);
+        assert!(stats.counts.ok > 2, "{:?}", stats.counts);
+        assert_eq!(stats.counts.failed(), 0);
+        assert_eq!(stats.took, 30 * MS);
     }
 
     #[test]
-    fn long_answers_that_began_before_are_counted_when_they_come() {
+    fn long_responses_that_began_before_are_counted_when_they_arrive() {
         let address = serve(|_, socket| {
-            // Longer than the warm-up, shorter than all.
+            // Longer than the warm-up, shorter than the run.
             crate::clock::sleep_until(now() + 60 * MS);
             respond(socket, 200, "ok")
         });
-        let span = RunLength::Time { warm_up: 30 * MS, measured: 60 * MS };
-        let outcome = offer(address, stream(&["a"], 2, Arrival::Closed), span);
-        // What they sent then is in flight at the end, and no failure.
-        assert_eq!((outcome.counts.ok, outcome.counts.failed()), (2, 0));
+        let run_length = RunLength::Time { warm_up: 30 * MS, measured: 60 * MS };
+        let stats = offer(address, stream(&["a"], 2, Arrival::Closed), run_length);
+        // The requests after that are in flight at the end, and are not failures.
+        assert_eq!((stats.counts.ok, stats.counts.failed()), (2, 0));
     }
 
     #[test]
-    fn what_hangs_for_the_whole_run_is_a_timeout_that_waited_as_long() {
+    fn a_request_that_hangs_for_the_whole_run_is_a_timeout_of_that_latency() {
         for timeout in [None, Some(60_000 * MS)] {
-            // One of four connections is never answered; the run ends long before the timeout.
-            let asked = Arc::new(AtomicUsize::new(0));
+            // One of four connections gets no response; the run ends long before the timeout.
+            let requests_seen = Arc::new(AtomicUsize::new(0));
             let address = serve(move |_, socket| {
-                asked.fetch_add(1, Ordering::Relaxed) == 0 || respond(socket, 200, "ok")
+                requests_seen.fetch_add(1, Ordering::Relaxed) == 0 || respond(socket, 200, "ok")
             });
-            let span = RunLength::Time { warm_up: 50 * MS, measured: 250 * MS };
-            let mut plan = LoadPlan::new(address.into(), stream(&["a"], 4, Arrival::Closed), span);
+            let run_length = RunLength::Time { warm_up: 50 * MS, measured: 250 * MS };
+            let mut plan =
+                LoadPlan::new(address.into(), stream(&["a"], 4, Arrival::Closed), run_length);
             plan.timeout = timeout;
-            let outcome = plan.run().expect("it listens").stats.remove(0);
-            let counts = outcome.counts;
+            let stats = plan.run().expect("it listens").stats.remove(0);
+            let counts = stats.counts;
             assert!(counts.ok > 0, "{counts:?}");
             assert_eq!((counts.timeouts, counts.failed()), (1, 1));
-            assert!(outcome.ms(1.0) > 249.0, "{} ms", outcome.ms(1.0));
+            assert!(stats.ms(1.0) > 249.0, "{} ms", stats.ms(1.0));
         }
     }
 
     #[test]
-    fn what_was_sent_just_before_the_end_is_no_failure() {
+    fn a_request_sent_just_before_the_end_is_not_a_failure() {
         let hangs = |waited: u32, longest: u32| is_hung(waited * MS, longest * MS, 1_000 * MS);
-        // As long as others, or a little longer.
+        // They wait as long as others, or a little longer.
         assert!(!hangs(90, 1) && !hangs(400, 400) && !hangs(700, 400));
-        // Twice as long as any answer took, or all the time.
+        // They wait twice as long as any response took, or all the time.
         assert!(hangs(900, 400) && hangs(1_050, 900) && hangs(200, 0));
-        // Others took as long, too.
+        // Others took as long.
         assert!(!hangs(1_050, 1_100));
     }
 
     #[test]
     fn an_open_loop_offers_its_rate_however_fast_responses_are() {
-        let span = RunLength::Time { warm_up: 20 * MS, measured: 100 * MS };
-        let outcome = offer(server(), stream(&["a"], 4, Arrival::Open { rate: 1_000.0 }), span);
-        // Due in the measured time, all of them, and no more.
-        assert_eq!(outcome.counts.total(), 100);
+        let run_length = RunLength::Time { warm_up: 20 * MS, measured: 100 * MS };
+        let stats = offer(server(), stream(&["a"], 4, Arrival::Open { rate: 1_000.0 }), run_length);
+        // All requests due in the measured time, and no more.
+        assert_eq!(stats.counts.total(), 100);
     }
 
     #[test]
-    fn a_stall_is_in_the_latencies_of_all_that_were_due_meanwhile() {
-        // The server answers one request and never another.
+    fn a_stall_is_in_the_latencies_of_all_requests_due_meanwhile() {
+        // The server answers one request and no other.
         let first = Arc::new(AtomicUsize::new(0));
         let address = serve(move |_, socket| {
             first.fetch_add(1, Ordering::Relaxed) > 0 || respond(socket, 200, "ok")
         });
         let stream = stream(&["a"], 1, Arrival::Open { rate: 100.0 });
-        let span = RunLength::Time { warm_up: Duration::ZERO, measured: 200 * MS };
-        let mut plan = LoadPlan::new(address.into(), stream, span);
+        let run_length = RunLength::Time { warm_up: Duration::ZERO, measured: 200 * MS };
+        let mut plan = LoadPlan::new(address.into(), stream, run_length);
         plan.timeout = Some(300 * MS);
-        let outcome = plan.run().expect("it listens").stats.remove(0);
-        assert_eq!(outcome.counts.total(), 20);
-        assert_eq!((outcome.counts.ok, outcome.counts.timeouts), (1, 1));
-        assert_eq!(outcome.counts.unsent, 18);
-        assert!(outcome.ms(0.5) > 80.0, "{} ms", outcome.ms(0.5));
+        let stats = plan.run().expect("it listens").stats.remove(0);
+        assert_eq!(stats.counts.total(), 20);
+        assert_eq!((stats.counts.ok, stats.counts.timeouts), (1, 1));
+        assert_eq!(stats.counts.unsent, 18);
+        assert!(stats.ms(0.5) > 80.0, "{} ms", stats.ms(0.5));
     }
 
     #[test]
-    fn what_was_due_before_the_end_is_sent_after_it_by_a_free_connection() {
-        // The first answer comes after the end, the others at once.
-        let answered = Arc::new(AtomicUsize::new(0));
+    fn a_request_due_before_the_end_is_sent_after_it_by_a_free_connection() {
+        // The first response comes after the end, the others at once.
+        let requests_seen = Arc::new(AtomicUsize::new(0));
         let address = serve(move |_, socket| {
-            if answered.fetch_add(1, Ordering::Relaxed) == 0 {
+            if requests_seen.fetch_add(1, Ordering::Relaxed) == 0 {
                 crate::clock::sleep_until(now() + 60 * MS);
             }
             respond(socket, 200, "ok")
         });
-        let span = RunLength::Time { warm_up: Duration::ZERO, measured: 50 * MS };
-        let outcome = offer(address, stream(&["a"], 1, Arrival::Open { rate: 100.0 }), span);
-        assert_eq!((outcome.counts.ok, outcome.counts.total()), (5, 5), "{:?}", outcome.counts);
+        let run_length = RunLength::Time { warm_up: Duration::ZERO, measured: 50 * MS };
+        let stats = offer(address, stream(&["a"], 1, Arrival::Open { rate: 100.0 }), run_length);
+        assert_eq!((stats.counts.ok, stats.counts.total()), (5, 5), "{:?}", stats.counts);
         // Due at 10 ms, and not sent before 60.
-        assert!(outcome.ms(0.7) > 40.0, "{} ms", outcome.ms(0.7));
-        assert_eq!(outcome.took, 50 * MS);
+        assert!(stats.ms(0.7) > 40.0, "{} ms", stats.ms(0.7));
+        assert_eq!(stats.took, 50 * MS);
     }
 
     #[test]
     fn a_log_is_replayed_at_its_times() {
         let times = Arc::new(vec![Duration::ZERO, 20 * MS, 60 * MS]);
-        let outcome =
+        let stats =
             offer(server(), stream(&["a", "b", "f"], 2, Arrival::At(times)), RunLength::Once);
-        assert_eq!((outcome.counts.ok, outcome.counts.rejected), (2, 1));
-        assert!(outcome.took >= 60 * MS, "{:?}", outcome.took);
+        assert_eq!((stats.counts.ok, stats.counts.rejected), (2, 1));
+        assert!(stats.took >= 60 * MS, "{:?}", stats.took);
     }
 
     #[test]
     fn streams_run_at_once_and_the_process_is_watched() {
         let closed = stream(&["a"], 2, Arrival::Closed);
         let open = stream(&["a"], 2, Arrival::Open { rate: 500.0 });
-        let span = RunLength::Time { warm_up: MS, measured: 150 * MS };
-        let mut plan = LoadPlan::new(server().into(), closed, span);
+        let run_length = RunLength::Time { warm_up: MS, measured: 150 * MS };
+        let mut plan = LoadPlan::new(server().into(), closed, run_length);
         plan.streams.push(open);
         plan.process = Some(Process(std::process::id()));
         let run = plan.run().expect("it listens");
         assert!(run.stats[0].counts.ok > 0);
         assert_eq!(run.stats[1].counts.total(), 75);
-        let used = run.usage.expect("it was watched");
-        assert!(used.samples.len() >= 2 && used.peak_resident_bytes > 0, "{used:?}");
+        let usage = run.usage.expect("it was watched");
+        assert!(usage.samples.len() >= 2 && usage.peak_resident_bytes > 0, "{usage:?}");
     }
 
     #[test]
-    fn what_cannot_be_is_refused_before_anything_is_sent() {
-        let span = RunLength::Time { warm_up: MS, measured: MS };
+    fn an_invalid_plan_is_refused_before_anything_is_sent() {
+        let run_length = RunLength::Time { warm_up: MS, measured: MS };
         for wrong in [
             stream(&[], 1, Arrival::Closed),
             stream(&["a"], 0, Arrival::Closed),
             stream(&["a"], 1, Arrival::Open { rate: 0.0 }),
             stream(&["a"], 1, Arrival::At(Arc::new(vec![MS]))),
         ] {
-            let err = LoadPlan::new(server().into(), wrong, span).run().expect_err("it is wrong");
+            let err =
+                LoadPlan::new(server().into(), wrong, run_length).run().expect_err("it is wrong");
             assert!(matches!(err, LoadError::Plan(_)), "{err}");
         }
-        // Nobody listens where somebody did.
+        // The port was in use and is closed.
         let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
         let gone = listener.local_addr().expect("it is bound");
         drop(listener);
-        let err = LoadPlan::new(gone.into(), stream(&["a"], 2, Arrival::Closed), span)
+        let err = LoadPlan::new(gone.into(), stream(&["a"], 2, Arrival::Closed), run_length)
             .run()
-            .expect_err("nobody listens");
+            .expect_err("no server listens");
         assert!(matches!(err, LoadError::Connect { .. }), "{err}");
     }
 }

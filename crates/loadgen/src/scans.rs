@@ -1,39 +1,40 @@
-//! Scans: a whole program's accounts, asked for so that no cache has the answer.
+//! Scans: requests for all accounts of a program that no cache can serve.
 //!
-//! Shape: [`VARIANTS`] calls of getProgramAccounts, without any filter that an index could serve; each wants
-//! another slice of the accounts' data, so that the bytes of no two answers are the same. They are taken in
-//! turn: a server that kept every answer would have to keep that many before one could serve it again.
+//! Shape: [`VARIANTS`] calls of getProgramAccounts, without a filter that an index could serve.
+//! Each requests another slice of the accounts' data, so that no two responses are equal. They are
+//! sent in order: a server that caches every response would have to store that many before it could
+//! serve one again.
 
 use serde_json::{Value, json};
 
 use crate::suites::TOKEN_PROGRAM;
 use crate::{Client, Endpoint, Inputs, LoadError};
 
-/// Slices begin at so many places, and have so many lengths: together a token account's data, at most.
+/// Number of offsets and of lengths of the slices: together at most a token account's data.
 const OFFSETS: usize = 64;
 const LENGTHS: usize = 100;
 
-/// So many scans differ from each other.
+/// Number of different scans.
 const VARIANTS: usize = OFFSETS * LENGTHS;
 
-/// So much of an answer has an account, if it has any.
+/// A response prefix of this length contains an account if there is one.
 const PREFIX_BYTES: usize = 1024;
 
-/// Requests that scan: the program that was wanted, or the token program. Whether there is anything to scan is
-/// asked before, by a scan of its own of which the beginning is read.
+/// Creates scan requests of the configured program, or of the token program. A separate scan, of
+/// which only a prefix is read, checks first that there is an account.
 ///
-/// Errors: [`LoadError::NoInput`] if the program has no account, or the endpoint scans for nobody.
+/// Errors: [`LoadError::NoInput`] if the program has no account, or the endpoint refuses the scan.
 pub fn scan_requests(client: &mut Client, found: &Inputs) -> Result<Vec<Vec<u8>>, LoadError> {
     let no_input = |why: String| LoadError::NoInput { suite: "scans", why };
-    // Without any data: none of those that are measured.
+    // A slice without data: it is none of the measured requests.
     let request = call(client.endpoint(), &params(found, 0, 0));
-    let (status, beginning) = client.exchange_prefix(&request, PREFIX_BYTES)?;
-    let beginning = String::from_utf8_lossy(&beginning);
-    if status != 200 || !beginning.contains("\"result\"") {
-        let beginning: String = beginning.chars().take(200).collect();
-        return Err(no_input(format!("getProgramAccounts is answered with {status} {beginning}")));
+    let (status, prefix) = client.exchange_prefix(&request, PREFIX_BYTES)?;
+    let prefix = String::from_utf8_lossy(&prefix);
+    if status != 200 || !prefix.contains("\"result\"") {
+        let prefix: String = prefix.chars().take(200).collect();
+        return Err(no_input(format!("getProgramAccounts is answered with {status} {prefix}")));
     }
-    if !beginning.contains("\"pubkey\"") {
+    if !prefix.contains("\"pubkey\"") {
         let program = found.program.as_deref().unwrap_or(TOKEN_PROGRAM);
         return Err(no_input(format!("the endpoint has no account of {program} to scan")));
     }

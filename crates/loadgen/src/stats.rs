@@ -1,4 +1,4 @@
-//! What came of the requests of one stream.
+//! The results of a stream's requests.
 
 use std::time::Duration;
 
@@ -9,63 +9,63 @@ use crate::classify::Verdict;
 /// Latencies are counted from a microsecond to ten minutes, in nanoseconds, to three digits.
 const LATENCY_NS: (u64, u64) = (1_000, 600_000_000_000);
 
-/// How many bytes of a failure are shown.
+/// Bytes of a failed response that are reported.
 const SHOWN_BYTES_MAX: usize = 300;
 
-/// Requests by what became of them. Only those are counted that belong to the time that was measured.
+/// Requests by result. Only requests of the measured time are counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Counts {
-    /// Answered with what was asked for.
+    /// Ok responses.
     pub ok: u64,
-    /// Refused because there was too much to do.
+    /// Rejected because of overload.
     pub rejected: u64,
-    /// Answered with an error.
+    /// Error responses.
     pub errors: u64,
-    /// Not answered in time: not within the timeout, or hanging at the end of a closed loop that was over before it.
+    /// No response in time: not within the timeout, or hung at the end of a closed loop.
     pub timeouts: u64,
-    /// Lost with their connection, or for want of one.
+    /// The connection broke or could not be opened.
     pub broken: u64,
-    /// Due, and not even sent, as no connection was free until well after the end.
+    /// Due but not sent, as no connection was free until well after the end.
     pub unsent: u64,
 }
 
 /// One second of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Second {
-    /// Answered with what was asked for.
+    /// Ok responses.
     pub ok: u64,
-    /// Refused.
+    /// Rejections.
     pub rejected: u64,
-    /// All others.
+    /// All other failures.
     pub failed: u64,
-    /// The longest latency of what was answered rightly, in microseconds.
+    /// The longest latency of an ok response, in microseconds.
     pub longest_us: u64,
 }
 
-/// What came of one stream in one run.
+/// The results of one stream in one run.
 #[derive(Clone, Debug)]
 pub struct StreamStats {
-    /// Of the stream.
+    /// Name of the stream.
     pub name: String,
-    /// How many of what.
+    /// Counts by result.
     pub counts: Counts,
-    /// Of right answers, in nanoseconds.
+    /// Latencies of ok responses, in nanoseconds.
     pub latencies: Histogram<u64>,
-    /// Of refusals.
+    /// Latencies of rejections.
     pub refusals: Histogram<u64>,
-    /// Of all else: how long somebody waited for nothing. What was not sent waited until it was given up.
+    /// Latencies of failures. An unsent request counts until it was given up.
     pub failures: Histogram<u64>,
-    /// Bytes of the bodies of right answers.
+    /// Bytes of the bodies of ok responses.
     pub body_bytes: u64,
-    /// What the first failure was, to be shown.
+    /// The first failure, for the report.
     pub failure: Option<String>,
-    /// By second of the time that was measured, by the time of the answer.
+    /// Counts by second of the measured time, by the time of the response.
     pub seconds: Vec<Second>,
-    /// How long was measured.
+    /// Measured time.
     pub took: Duration,
 }
 
-/// What became of a request.
+/// Result of a request.
 pub(crate) enum RequestResult<'a> {
     Answered { verdict: Verdict, status: u16, body: &'a [u8], body_bytes: u64 },
     TimedOut,
@@ -74,29 +74,30 @@ pub(crate) enum RequestResult<'a> {
 }
 
 impl Counts {
-    /// All that were due.
+    /// All due requests.
     pub fn total(&self) -> u64 {
         self.ok + self.failed()
     }
 
-    /// All that were not answered rightly.
+    /// All due requests without an ok response.
     pub fn failed(&self) -> u64 {
         self.rejected + self.errors + self.timeouts + self.broken + self.unsent
     }
 
-    /// The failures that are no refusals, told apart for people: "3 wrong, 1 broken"; empty if there is none.
+    /// Counts of failures without rejections, as text: "errors: 3, broken: 1"; empty if there is
+    /// none.
     pub fn failures(&self) -> String {
         let kinds = [
-            (self.errors, "wrong"),
+            (self.errors, "errors"),
             (self.timeouts, "timed out"),
             (self.broken, "broken"),
-            (self.unsent, "unserved"),
+            (self.unsent, "unsent"),
         ];
         let some = kinds.iter().filter(|(count, _)| *count > 0);
-        some.map(|(count, kind)| format!("{count} {kind}")).collect::<Vec<_>>().join(", ")
+        some.map(|(count, kind)| format!("{kind}: {count}")).collect::<Vec<_>>().join(", ")
     }
 
-    /// Adds those of another thread or run.
+    /// Adds the counts of another thread or run.
     pub fn add(&mut self, other: &Self) {
         self.ok += other.ok;
         self.rejected += other.rejected;
@@ -108,7 +109,7 @@ impl Counts {
 }
 
 impl StreamStats {
-    /// Nothing yet.
+    /// Empty results.
     pub(crate) fn new(name: &str) -> Self {
         Self {
             name: name.to_owned(),
@@ -123,17 +124,17 @@ impl StreamStats {
         }
     }
 
-    /// Right answers a second.
+    /// Ok responses per second.
     pub fn rate(&self) -> f64 {
         self.counts.ok as f64 / self.took.as_secs_f64()
     }
 
-    /// A quantile of all that were due, in milliseconds: right answers, refusals and failures.
+    /// A latency quantile of all due requests, in milliseconds: ok, rejected and failed.
     pub fn ms(&self, quantile: f64) -> f64 {
         ms(&self.all_latencies(), quantile)
     }
 
-    /// Everybody's latency.
+    /// Latencies of all due requests.
     pub fn all_latencies(&self) -> Histogram<u64> {
         let mut all = self.latencies.clone();
         // All have the same bounds.
@@ -142,17 +143,17 @@ impl StreamStats {
         all
     }
 
-    /// Counts one request; `done` is when it was, since the measured time began.
-    pub(crate) fn record(&mut self, latency: Duration, done: Duration, fate: RequestResult<'_>) {
+    /// Counts one request. `done` is the time of its result since the start of the measured time.
+    pub(crate) fn record(&mut self, latency: Duration, done: Duration, result: RequestResult<'_>) {
         let at = done.as_secs() as usize;
-        // What is answered after the end belongs to the last second.
+        // A response after the end belongs to the last second.
         if self.seconds.len() <= at {
             self.seconds.resize(at + 1, Second::default());
         }
         let second = &mut self.seconds[at];
         let nanos = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
         let counts = &mut self.counts;
-        let (counter, latencies, shown) = match fate {
+        let (counter, latencies, failure) = match result {
             RequestResult::Answered { verdict: Verdict::Ok, body_bytes, .. } => {
                 self.body_bytes += body_bytes;
                 second.ok += 1;
@@ -165,28 +166,28 @@ impl StreamStats {
             }
             RequestResult::Answered { verdict: Verdict::Error, status, body, .. } => {
                 let body = &body[..body.len().min(SHOWN_BYTES_MAX)];
-                let shown = format!("{status} {}", String::from_utf8_lossy(body));
-                (&mut counts.errors, &mut self.failures, Some(shown))
+                let failure = format!("{status} {}", String::from_utf8_lossy(body));
+                (&mut counts.errors, &mut self.failures, Some(failure))
             }
             RequestResult::TimedOut => {
-                let shown = format!("no answer within {latency:.1?}");
-                (&mut counts.timeouts, &mut self.failures, Some(shown))
+                let failure = format!("no response within {latency:.1?}");
+                (&mut counts.timeouts, &mut self.failures, Some(failure))
             }
             RequestResult::Broken(why) => (&mut counts.broken, &mut self.failures, Some(why)),
             RequestResult::Unsent => {
-                let shown = format!("not sent within {latency:.1?}, as no connection was free");
-                (&mut counts.unsent, &mut self.failures, Some(shown))
+                let failure = format!("not sent within {latency:.1?}, as no connection was free");
+                (&mut counts.unsent, &mut self.failures, Some(failure))
             }
         };
         *counter += 1;
         latencies.saturating_record(nanos);
-        if shown.is_some() {
+        if failure.is_some() {
             second.failed += 1;
-            self.failure = self.failure.take().or(shown);
+            self.failure = self.failure.take().or(failure);
         }
     }
 
-    /// Adds what another thread saw of the same stream in the same run.
+    /// Adds the results of another thread of the same stream and run.
     pub(crate) fn add(&mut self, other: Self) {
         self.merge(&other);
         if self.seconds.len() < other.seconds.len() {
@@ -217,13 +218,13 @@ impl StreamStats {
     }
 }
 
-/// A quantile in milliseconds; 0 of nothing.
+/// A quantile in milliseconds; 0 if the histogram is empty.
 pub(crate) fn ms(latencies: &Histogram<u64>, quantile: f64) -> f64 {
     latencies.value_at_quantile(quantile) as f64 / 1e6
 }
 
 fn histogram() -> Histogram<u64> {
-    // The bounds are ours, and good.
+    // The bounds are constants and valid.
     Histogram::new_with_bounds(LATENCY_NS.0, LATENCY_NS.1, 3)
         .unwrap_or_else(|_| unreachable_bounds())
 }
@@ -243,24 +244,24 @@ mod tests {
 
     #[test]
     fn every_result_is_counted_and_none_is_lost_from_the_tail() {
-        let mut outcome = StreamStats::new("x");
+        let mut stats = StreamStats::new("x");
         let ms = Duration::from_millis;
         for _ in 0..98 {
-            outcome.record(ms(1), ms(10), answered(Verdict::Ok));
+            stats.record(ms(1), ms(10), answered(Verdict::Ok));
         }
-        outcome.record(ms(5_000), ms(1_500), RequestResult::Unsent);
-        outcome.record(ms(7_000), ms(1_500), RequestResult::TimedOut);
-        outcome.took = ms(2_000);
-        assert_eq!(outcome.counts.total(), 100);
-        assert!(outcome.ms(0.985) > 4_900.0, "{}", outcome.ms(0.985));
-        assert!(outcome.ms(0.5) < 1.1);
-        assert_eq!(outcome.rate(), 49.0);
-        assert_eq!((outcome.seconds[0].ok, outcome.seconds[1].failed), (98, 2));
-        assert_eq!(outcome.counts.failures(), "1 timed out, 1 unserved");
+        stats.record(ms(5_000), ms(1_500), RequestResult::Unsent);
+        stats.record(ms(7_000), ms(1_500), RequestResult::TimedOut);
+        stats.took = ms(2_000);
+        assert_eq!(stats.counts.total(), 100);
+        assert!(stats.ms(0.985) > 4_900.0, "{}", stats.ms(0.985));
+        assert!(stats.ms(0.5) < 1.1);
+        assert_eq!(stats.rate(), 49.0);
+        assert_eq!((stats.seconds[0].ok, stats.seconds[1].failed), (98, 2));
+        assert_eq!(stats.counts.failures(), "timed out: 1, unsent: 1");
     }
 
     #[test]
-    fn threads_come_together() {
+    fn results_of_threads_are_merged() {
         let (mut one, mut two) = (StreamStats::new("x"), StreamStats::new("x"));
         one.record(Duration::from_millis(1), Duration::ZERO, answered(Verdict::Ok));
         two.record(Duration::from_millis(2), Duration::ZERO, answered(Verdict::Error));

@@ -1,18 +1,18 @@
-//! The suites: one method each, asked of what an endpoint really has.
+//! The suites: one method each, with parameters from the endpoint's own data.
 //!
-//! They are those of Agave's `accounts-cluster-bench` under its names, with supply really supply, and
-//! program-accounts, which that tool could not select. Their methods and one program's address are
-//! text.
-//! Shape: [`Suite::params`] makes calls of what was [`Inputs`].
+//! They have the names of those in Agave's `accounts-cluster-bench`. Supply really measures
+//! getSupply, and program-accounts is added, which that tool could not select. Methods and one
+//! program's address are text.
+//! Shape: [`Suite::params`] creates calls from discovered [`Inputs`].
 
 use serde_json::{Value, json};
 
 use crate::{Client, InputKinds, Inputs, LoadError};
 
-/// The token program's address: its accounts tell of owners, mints and delegates.
+/// The token program's address: its accounts have owners, mints and delegates.
 pub(crate) const TOKEN_PROGRAM: &str = "TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA";
 
-/// Answers of each suite that are looked at before it is measured.
+/// Responses of each suite that are checked before it is measured.
 const CHECKED_RESPONSES: usize = 8;
 
 /// What is measured by one suite.
@@ -67,7 +67,7 @@ impl Suite {
         Self::ProgramAccounts,
     ];
 
-    /// As it is called on a command line.
+    /// Name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::AccountInfo => "account-info",
@@ -87,12 +87,12 @@ impl Suite {
         }
     }
 
-    /// The suite of a name.
+    /// The suite with a name.
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|suite| suite.name() == name)
     }
 
-    /// What it calls.
+    /// Its method.
     pub fn method(self) -> &'static str {
         match self {
             Self::AccountInfo => "getAccountInfo",
@@ -111,7 +111,7 @@ impl Suite {
         }
     }
 
-    /// What a realistic mix has of it, in parts of a hundred; a generator's default.
+    /// Its share of a realistic mix, in percent; the default of the generator.
     pub fn weight(self) -> f64 {
         match self {
             Self::AccountInfo => 40.0,
@@ -125,9 +125,9 @@ impl Suite {
         }
     }
 
-    /// The parameters of its calls, to be taken in turn.
+    /// The parameters of its calls, sent in order.
     ///
-    /// Errors: [`LoadError::NoInput`] if the endpoint has nothing that it could ask for.
+    /// Errors: [`LoadError::NoInput`] if the endpoint has no data for it.
     pub fn params(self, found: &Inputs) -> Result<Vec<Value>, LoadError> {
         let base64 = json!({ "encoding": "base64" });
         let token = json!({ "programId": TOKEN_PROGRAM });
@@ -193,13 +193,13 @@ impl Suite {
         }
     }
 
-    /// Its requests; some are sent, and their answers must be results.
+    /// Its requests. Some are sent first, and their responses must have results.
     pub fn requests(self, client: &mut Client, found: &Inputs) -> Result<Vec<Vec<u8>>, LoadError> {
         let params = self.params(found)?;
         let every = params.len().div_ceil(CHECKED_RESPONSES);
         for params in params.iter().step_by(every) {
             if client.call(self.method(), params)?.is_null() {
-                let why = format!("null is the answer to {} {params}", self.method());
+                let why = format!("the result of {} {params} is null", self.method());
                 return Err(LoadError::NoInput { suite: self.name(), why });
             }
         }
@@ -207,7 +207,7 @@ impl Suite {
         Ok(params.iter().map(|params| endpoint.call(self.method(), params)).collect())
     }
 
-    /// What must be found out for it.
+    /// Data that must be discovered for it.
     pub fn required_inputs(self) -> InputKinds {
         match self {
             Self::FirstAvailableBlock | Self::Slot | Self::Supply | Self::Version => {
@@ -237,13 +237,14 @@ mod tests {
     use crate::testing::{respond, serve};
     use crate::{DiscoveryConfig, RestSuite};
 
-    /// A node of one token account with a delegate, one block with one transaction, and no pages if so.
+    /// A node with one token account with a delegate and one block with one transaction; with or
+    /// without pages.
     fn node(has_pages: bool) -> Client {
         recording_node(has_pages, Arc::default())
     }
 
-    /// The same; the methods that it is asked are noted.
-    fn recording_node(has_pages: bool, asked: Arc<Mutex<Vec<String>>>) -> Client {
+    /// The same; requested methods are stored in `methods`.
+    fn recording_node(has_pages: bool, methods: Arc<Mutex<Vec<String>>>) -> Client {
         let address = serve(move |request, socket| {
             let text = String::from_utf8_lossy(request);
             let body: Value =
@@ -251,8 +252,8 @@ mod tests {
             let account = json!({ "data": { "parsed": { "type": "account", "info":
                 { "owner": "O", "mint": "M", "delegate": "D" } } } });
             let method = body["method"].as_str().expect("a method");
-            asked.lock().expect("nobody panics with it").push(method.to_owned());
-            let answer = match method {
+            methods.lock().expect("not poisoned").push(method.to_owned());
+            let result = match method {
                 "getProgramAccountsV2" if has_pages => {
                     json!({ "accounts": [{ "pubkey": "A", "account": account }] })
                 }
@@ -270,7 +271,7 @@ mod tests {
                     return respond(socket, 200, &json!({ "error": error }).to_string());
                 }
             };
-            respond(socket, 200, &json!({ "result": answer }).to_string())
+            respond(socket, 200, &json!({ "result": result }).to_string())
         });
         Client::open(address).expect("the node listens")
     }
@@ -310,12 +311,12 @@ mod tests {
     #[test]
     fn an_endpoint_gets_no_request_that_no_suite_needs() {
         let asked_for = |needs: InputKinds| {
-            let asked = Arc::default();
-            let mut node = recording_node(true, Arc::clone(&asked));
+            let methods = Arc::default();
+            let mut node = recording_node(true, Arc::clone(&methods));
             Inputs::discover(&mut node, needs, &DiscoveryConfig::default())
                 .expect("the node answers");
-            let asked = asked.lock().expect("nobody panics with it").clone();
-            asked.join(" ")
+            let methods = methods.lock().expect("not poisoned").clone();
+            methods.join(" ")
         };
         let rest = |name| RestSuite::parse(name).expect("it is one").required_inputs();
         assert_eq!(
@@ -376,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_answered_with_an_error_or_nothing_is_no_suite() {
+    fn a_suite_whose_responses_are_errors_or_null_has_no_input() {
         let mut node = node(true);
         let found = Inputs::discover(&mut node, InputKinds::ALL, &DiscoveryConfig::default())
             .expect("the node answers");

@@ -1,10 +1,10 @@
-//! For tests: a server of few lines, and a runtime for one future.
+//! For tests: a small server, and a runtime for one future.
 
 use std::io::Read;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 
-/// Calls `answer` with each short request of each connection and where its answer goes; the connection
-/// is closed once that is false.
+/// Calls `answer` with each short request of each connection and the socket for the response. The
+/// connection is closed once `answer` returns false.
 pub(crate) fn serve(
     answer: impl Fn(&[u8], &mut TcpStream) -> bool + Clone + Send + 'static,
 ) -> SocketAddr {
@@ -27,14 +27,14 @@ pub(crate) fn serve(
     address
 }
 
-/// An answer of that status and body.
+/// Sends a response of this status and body.
 pub(crate) fn respond(socket: &mut TcpStream, status: u16, body: &str) -> bool {
     let length = body.len();
     let answer = format!("HTTP/1.1 {status} X\r\nContent-Length: {length}\r\n\r\n{body}");
     std::io::Write::write_all(socket, answer.as_bytes()).is_ok()
 }
 
-/// The same over any stream, again and again, until the client ends.
+/// Answers requests over any stream until the client closes it.
 pub(crate) fn respond_to<S: Read + std::io::Write>(
     stream: &mut S,
     answer: impl Fn(&str) -> String,

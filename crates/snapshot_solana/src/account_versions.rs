@@ -1,10 +1,11 @@
-//! The newest version of each account: which one counts when several are read, in any order.
+//! Selects the newest version of each account, in whatever order versions are read.
 //!
-//! In: batches of accounts, each version with its place in the archives. Out: those that are newer than
-//! what is there, to a [`AccountSink`], and the sums over all that it then has.
-//! Bounds: 8 bytes for each number that the table gives, and about 60 for each closed account until its
-//! archive is read whole: an older version of it may still come.
-//! Not here: the accounts themselves (the table's), hashing (the workers', but for what is replaced).
+//! In: batches of accounts, each version with its position in the archives. Out: the versions that
+//! are newer than the sink's, to an [`AccountSink`], and the sums over all its accounts.
+//! Bounds: 8 bytes for each id of the sink, and about 60 for each closed account until its archive
+//! is read completely: an older version may still follow.
+//! Not here: the accounts themselves (the sink's), hashing (the workers', except for replaced
+//! versions).
 
 use std::collections::HashMap;
 
@@ -16,45 +17,45 @@ use crate::append_vec::ParsedBatch;
 use crate::bank_fields::BankFields;
 use crate::lt_hash::LtHash;
 
-/// Why a table did not take accounts.
+/// Why a sink did not accept accounts.
 pub type AccountSinkError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Where the accounts of a snapshot go as they are read.
+/// Receives the accounts of a snapshot as they are read.
 pub trait AccountSink {
-    /// Called once and first: the bank that the accounts will be of.
+    /// Called first and once, with the bank of the accounts.
     fn start(&mut self, bank: &BankFields) -> Result<(), AccountSinkError>;
 
-    /// The number of an address, if it has one. It may have one without an account. An address keeps
-    /// its number as long as an account stands there, and no other gets it while a snapshot is loaded.
+    /// The id of an address, if it has one. It may have one without an account. An address retains
+    /// its id while it has an account, and no other address gets the id while a snapshot is loaded.
     fn id_of(&self, key: &Pubkey) -> Option<u32>;
 
-    /// The account that stands under an address.
+    /// The current account of an address.
     fn account(&self, key: &Pubkey) -> Option<AccountSharedData>;
 
-    /// Puts accounts, each address once, in the place of what is there; `None` takes one away. Gives
-    /// the address's number for each, in their order.
+    /// Inserts or replaces accounts, each address once; `None` removes an account. Returns the id
+    /// of each address, in order.
     fn put(
         &mut self,
         changes: Vec<(Pubkey, Option<AccountSharedData>)>,
     ) -> Result<Vec<u32>, AccountSinkError>;
 }
 
-/// Where a version was written: a later file, or in one file a later place, is newer. Never 0.
+/// Position of a version: a later file, or a higher offset in the same file, is newer. Never 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct VersionPosition(u64);
 
 impl VersionPosition {
-    /// `file` counts all files of all archives by slot, from 1; accounts begin at multiples of 8, and
-    /// no file is longer than 16 GiB.
+    /// `file` is the number of a file among all files of all archives, ordered by slot, from 1.
+    /// Accounts start at multiples of 8, and no file is longer than 16 GiB.
     pub(crate) fn new(file: u32, offset: u64) -> Self {
         Self(u64::from(file) << 32 | offset >> 3)
     }
 }
 
-/// Numbers in a page of [`VersionPositions`].
+/// Ids in a page of [`VersionPositions`].
 const PAGE: usize = 1 << 16;
 
-/// A place by number, in pages, so that growing copies nothing.
+/// Positions by id, in pages, so that growth copies nothing.
 #[derive(Default)]
 struct VersionPositions(Vec<Box<[VersionPosition]>>);
 
@@ -64,23 +65,23 @@ impl VersionPositions {
         self.0.get(number / PAGE).map(|page| page[number % PAGE]).unwrap_or_default()
     }
 
-    fn set(&mut self, number: u32, place: VersionPosition) {
+    fn set(&mut self, number: u32, position: VersionPosition) {
         let number = number as usize;
         while self.0.len() <= number / PAGE {
             self.0.push(vec![VersionPosition::default(); PAGE].into());
         }
-        self.0[number / PAGE][number % PAGE] = place;
+        self.0[number / PAGE][number % PAGE] = position;
     }
 }
 
-/// What was taken in so far.
+/// The state of a load.
 pub(crate) struct VersionResolver<'a, T> {
     sink: &'a mut T,
     positions: VersionPositions,
     closed: HashMap<Pubkey, VersionPosition, RandomState>,
     /// The hash over all accounts.
     pub(crate) sum: LtHash,
-    /// How many there are.
+    /// Number of accounts.
     pub(crate) len: usize,
     /// Lamports in all of them.
     pub(crate) lamports: u128,
@@ -92,18 +93,18 @@ impl<'a, T: AccountSink> VersionResolver<'a, T> {
         Self { sink, positions, closed, sum: LtHash::EMPTY, len: 0, lamports: 0 }
     }
 
-    /// Takes in what is newer than what is there. No address is twice in a batch.
+    /// Applies the newer versions of a batch. No address is twice in a batch.
     pub(crate) fn apply_batch(&mut self, batch: ParsedBatch) -> Result<(), AccountSinkError> {
         self.sum.add(&batch.sum);
         let mut changes = Vec::with_capacity(batch.accounts.len());
-        let mut places = Vec::with_capacity(batch.accounts.len());
-        for (key, place, account) in batch.accounts {
+        let mut positions = Vec::with_capacity(batch.accounts.len());
+        for (key, position, account) in batch.accounts {
             let number = self.sink.id_of(&key);
             let known = number.map(|number| self.positions.get(number)).unwrap_or_default();
-            // Most archives have none, and hashing a key for nothing costs.
+            // Most archives have no closed accounts; avoid hashing the key.
             let closed =
                 (!self.closed.is_empty()).then(|| self.closed.get(&key)).flatten().copied();
-            if known.max(closed.unwrap_or_default()) > place {
+            if known.max(closed.unwrap_or_default()) > position {
                 self.sum.subtract(&LtHash::from_account(&key, &account));
                 continue;
             }
@@ -114,12 +115,12 @@ impl<'a, T: AccountSink> VersionResolver<'a, T> {
                 self.len -= 1;
             }
             if account.lamports() == 0 {
-                self.closed.insert(key, place);
+                self.closed.insert(key, position);
                 if !is_there {
                     continue;
                 }
                 changes.push((key, None));
-                places.push(VersionPosition::default());
+                positions.push(VersionPosition::default());
             } else {
                 if closed.is_some() {
                     self.closed.remove(&key);
@@ -127,18 +128,18 @@ impl<'a, T: AccountSink> VersionResolver<'a, T> {
                 self.lamports += u128::from(account.lamports());
                 self.len += 1;
                 changes.push((key, Some(account)));
-                places.push(place);
+                positions.push(position);
             }
         }
         let numbers = self.sink.put(changes)?;
-        debug_assert_eq!(numbers.len(), places.len(), "a number for every change");
-        for (number, place) in numbers.into_iter().zip(places) {
-            self.positions.set(number, place);
+        debug_assert_eq!(numbers.len(), positions.len(), "an id for every change");
+        for (number, position) in numbers.into_iter().zip(positions) {
+            self.positions.set(number, position);
         }
         Ok(())
     }
 
-    /// Forgets closed accounts. To be called once no older version can come.
+    /// Drops the closed accounts. Must be called only when no older version can follow.
     pub(crate) fn forget_closed(&mut self) {
         self.closed = HashMap::default();
     }

@@ -1,7 +1,8 @@
-//! Storage files: accounts one after another, as the validator appended them.
+//! Storage files: accounts in the order in which the validator appended them.
 //!
-//! An account is a head of 136 bytes, then its data, then padding to a multiple of 8; the last one may
-//! lack the padding. [`batches`] cuts a file between accounts, so that threads can share one file.
+//! An account has a header of 136 bytes, then its data, then padding to a multiple of 8; the last
+//! one may lack the padding. [`batches`] cuts a file between accounts, so that threads can share
+//! one file.
 //! Bounds: a batch is about [`BATCH_BYTES`], more only if one account is.
 
 use std::collections::HashMap;
@@ -16,14 +17,14 @@ use crate::archive::Archive;
 use crate::error::{ArchiveOffset, SnapshotError};
 use crate::lt_hash::LtHash;
 
-/// Bytes of accounts that a thread gets at a time.
+/// Bytes of accounts in a batch.
 const BATCH_BYTES: usize = 1 << 20;
 /// Bytes before an account's data.
 const HEAD: usize = 136;
-/// Bytes that an account's data has at most, as on a cluster.
+/// Maximum bytes of an account's data, as on a cluster.
 const DATA_MAX: u64 = 10 << 20;
 const ALIGN: u64 = 8;
-// Where values are in a head. The first 8 bytes and the last 32 are no longer used.
+// Offsets in a header. The first 8 bytes and the last 32 are unused.
 const DATA_LEN_AT: usize = 8;
 const KEY_AT: usize = 16;
 const LAMPORTS_AT: usize = 48;
@@ -31,30 +32,30 @@ const RENT_EPOCH_AT: usize = 56;
 const OWNER_AT: usize = 64;
 const EXECUTABLE_AT: usize = 96;
 
-/// Whole accounts of one storage file, as they are written.
+/// Complete accounts of one storage file, unparsed.
 pub(crate) struct Batch {
     bytes: Vec<u8>,
-    /// Which file it is of, as [`accounts::LedgerPosition`] counts them.
+    /// Number of its file, as in [`account_versions::VersionPosition::new`].
     number: u32,
-    /// Where in the file the first begins.
+    /// Offset of the first account in the file.
     offset: u64,
     archive: Arc<str>,
     file: Arc<str>,
 }
 
-/// The accounts of a batch, no address twice: of two in one file the later counts.
+/// The accounts of a batch, no address twice: the later version in a file counts.
 pub(crate) struct ParsedBatch {
     pub(crate) accounts: Vec<(Pubkey, account_versions::VersionPosition, AccountSharedData)>,
     /// The hash over them.
     pub(crate) sum: LtHash,
-    /// How many accounts were written there, older versions included.
+    /// Number of accounts in the batch, including older versions.
     pub(crate) written: u64,
     /// Bytes of the batch.
     pub(crate) bytes: usize,
 }
 
-/// Cuts the first `valid` bytes of the present entry, which is file `number`, into batches. `send` says
-/// whether to go on.
+/// Splits the first `valid` bytes of the current entry, file `number`, into batches. `send` returns
+/// whether to continue.
 pub(crate) fn batches(
     archive: &mut Archive<'_>,
     file: &str,
@@ -100,11 +101,11 @@ pub(crate) fn batches(
     Ok(true)
 }
 
-/// An account, and where in its file it begins.
+/// Address, offset in the file, account.
 type Stored = (Pubkey, u64, AccountSharedData);
 
 impl Batch {
-    /// Parses and hashes all of it: the work of a thread.
+    /// Parses and hashes the batch on a worker thread.
     pub(crate) fn parse(&self) -> Result<ParsedBatch, SnapshotError> {
         let (mut accounts, mut written) = (Vec::new(), 0);
         let mut seen: HashMap<Pubkey, usize, RandomState> = HashMap::default();
@@ -128,7 +129,7 @@ impl Batch {
         Ok(ParsedBatch { accounts, sum, written, bytes: self.bytes.len() })
     }
 
-    /// The accounts, in the order in which they were written, and where in the file each begins.
+    /// The accounts in the order in which they were written, with their offsets.
     fn accounts(&self) -> impl Iterator<Item = Result<Stored, SnapshotError>> {
         let mut position = 0;
         std::iter::from_fn(move || {
@@ -137,7 +138,7 @@ impl Batch {
             let data_at = position + HEAD;
             let end = data_at + u64_at(head, DATA_LEN_AT) as usize;
             position = end.next_multiple_of(ALIGN as usize);
-            // `batches` has checked that the data is all there.
+            // `batches` has checked that the data is complete.
             Some(self.account(start, head, &self.bytes[data_at..end]))
         })
     }
@@ -149,7 +150,7 @@ impl Batch {
             1 => true,
             other => {
                 return Err(SnapshotError::Damaged {
-                    place: ArchiveOffset {
+                    at: ArchiveOffset {
                         archive: self.archive.to_string(),
                         file: Some(self.file.to_string()),
                         offset: offset + EXECUTABLE_AT as u64,
@@ -161,7 +162,7 @@ impl Batch {
         let lamports = u64_at(head, LAMPORTS_AT);
         let account = Account {
             lamports,
-            // Of a closed account nothing is kept but that it is.
+            // A closed account needs no data.
             data: if lamports == 0 { Vec::new() } else { data.to_vec() },
             owner: pubkey_at(head, OWNER_AT),
             executable,

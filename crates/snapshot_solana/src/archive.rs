@@ -1,7 +1,7 @@
-//! A tar archive inside a Zstandard stream, entry by entry, with every place known.
+//! Reads a tar archive in a Zstandard stream, entry by entry, with all offsets.
 //!
-//! In: a file. Out: entries in order, each read in pieces. Headers are those that Agave writes: ustar
-//! and GNU, regular files and directories; anything else is not a snapshot archive.
+//! In: a file. Out: entries in order, each read in pieces. Agave writes ustar and GNU headers,
+//! regular files and directories; anything else is not a snapshot archive.
 //! Bounds: the decompressor's window (at most 128 MiB, 2 MiB as Agave compresses) and one read buffer.
 
 use std::fs::File;
@@ -24,7 +24,7 @@ const CHECKSUM: std::ops::Range<usize> = 148..156;
 const TYPE: usize = 156;
 const MAGIC: std::ops::Range<usize> = 257..262;
 
-/// A file that counts what is read from it.
+/// A file that counts the bytes read from it.
 struct ProgressReader<'a> {
     file: File,
     progress: &'a Progress,
@@ -63,10 +63,10 @@ impl<'a> Archive<'a> {
         progress.add_total(file.metadata().map_err(open_error)?.len());
         let mut input = BufReader::with_capacity(BUFFER_BYTES, ProgressReader { file, progress });
         let name = path.file_name().unwrap_or(path.as_os_str()).display().to_string();
-        let place = || ArchiveOffset { archive: name.clone(), file: None, offset: 0 };
+        let at = || ArchiveOffset { archive: name.clone(), file: None, offset: 0 };
         let first = input.fill_buf().map_err(open_error)?;
         if first.len() < ZSTD_MAGIC.len() {
-            return Err(SnapshotError::Truncated { place: place() });
+            return Err(SnapshotError::Truncated { at: at() });
         }
         if !first.starts_with(&ZSTD_MAGIC) {
             let reason = if first.starts_with(&LZ4_MAGIC) {
@@ -74,7 +74,7 @@ impl<'a> Archive<'a> {
             } else {
                 "not compressed with Zstandard (tar.zst)"
             };
-            return Err(SnapshotError::Unsupported { place: place(), reason: reason.to_owned() });
+            return Err(SnapshotError::Unsupported { at: at(), reason: reason.to_owned() });
         }
         let decoder = Decoder::with_buffer(input).map_err(open_error)?;
         Ok(Self {
@@ -90,7 +90,7 @@ impl<'a> Archive<'a> {
         &self.name
     }
 
-    /// Where reading goes on.
+    /// The current offset.
     pub(crate) fn current_offset(&self) -> ArchiveOffset {
         match &self.entry {
             Some(entry) => self.offset_in_entry(&entry.name, self.entry_position),
@@ -103,21 +103,21 @@ impl<'a> Archive<'a> {
     }
 
     pub(crate) fn unsupported(&self, reason: impl Into<String>) -> SnapshotError {
-        SnapshotError::Unsupported { place: self.current_offset(), reason: reason.into() }
+        SnapshotError::Unsupported { at: self.current_offset(), reason: reason.into() }
     }
 
     pub(crate) fn damaged(&self, reason: impl Into<String>) -> SnapshotError {
-        SnapshotError::Damaged { place: self.current_offset(), reason: reason.into() }
+        SnapshotError::Damaged { at: self.current_offset(), reason: reason.into() }
     }
 
-    /// Damage at a place that was passed already, or is not reached yet.
+    /// Damage at another offset than the current one.
     pub(crate) fn damaged_at(&self, offset: u64, reason: impl Into<String>) -> SnapshotError {
-        let place = ArchiveOffset { offset, ..self.current_offset() };
-        SnapshotError::Damaged { place, reason: reason.into() }
+        let at = ArchiveOffset { offset, ..self.current_offset() };
+        SnapshotError::Damaged { at, reason: reason.into() }
     }
 
-    /// Skips what is left of the present entry and goes to the next regular file; `None` at the end
-    /// of the archive, when also what follows the end was read.
+    /// Skips the rest of the current entry and goes to the next regular file. Returns `None` at the
+    /// end of the archive, after reading the rest of the stream.
     pub(crate) fn next_file(&mut self) -> Result<Option<Entry>, SnapshotError> {
         self.finish_entry()?;
         loop {
@@ -143,7 +143,7 @@ impl<'a> Archive<'a> {
         }
     }
 
-    /// Reads exactly `buf` from the present entry.
+    /// Reads exactly `buf` from the current entry.
     pub(crate) fn read_exact(&mut self, buf: &mut [u8]) -> Result<(), SnapshotError> {
         if buf.len() as u64 > self.remaining() {
             return Err(self.damaged("the file ends in the middle of a value"));
@@ -153,19 +153,19 @@ impl<'a> Archive<'a> {
         Ok(())
     }
 
-    /// Appends `len` bytes of the present entry to `out`.
+    /// Appends `len` bytes of the current entry to `out`.
     pub(crate) fn append(&mut self, out: &mut Vec<u8>, len: usize) -> Result<(), SnapshotError> {
         let start = out.len();
         out.resize(start + len, 0);
         self.read_exact(&mut out[start..])
     }
 
-    /// Bytes of the present entry that were not read.
+    /// Unread bytes of the current entry.
     pub(crate) fn remaining(&self) -> u64 {
         self.entry.as_ref().map_or(0, |entry| entry.size - self.entry_position)
     }
 
-    /// Passes over `len` bytes of the present entry.
+    /// Skips `len` bytes of the current entry.
     pub(crate) fn skip(&mut self, mut len: u64) -> Result<(), SnapshotError> {
         if len > self.remaining() {
             return Err(self.damaged("the file ends in the middle of a value"));
@@ -187,7 +187,7 @@ impl<'a> Archive<'a> {
         self.fill(&mut scratch[..padding as usize])
     }
 
-    /// The end was seen: what follows is padding, to the end of the compressed stream.
+    /// After the end of the archive: the rest must be padding, to the end of the compressed stream.
     fn finish(&mut self) -> Result<(), SnapshotError> {
         loop {
             let more = match self.unpacked.fill_buf() {
@@ -217,23 +217,23 @@ impl<'a> Archive<'a> {
     }
 
     fn unreadable(&self, err: io::Error) -> SnapshotError {
-        let place = self.current_offset();
+        let at = self.current_offset();
         match err.kind() {
-            ErrorKind::UnexpectedEof => SnapshotError::Truncated { place },
-            _ => SnapshotError::Unreadable { place, err },
+            ErrorKind::UnexpectedEof => SnapshotError::Truncated { at },
+            _ => SnapshotError::Unreadable { at, err },
         }
     }
 
     fn header(&self, header: &[u8; BLOCK]) -> Result<Header, SnapshotError> {
-        let at = self.position - BLOCK as u64;
+        let offset = self.position - BLOCK as u64;
         let foreign = |reason: &str| SnapshotError::Unsupported {
-            place: ArchiveOffset { archive: self.name.clone(), file: None, offset: at },
+            at: ArchiveOffset { archive: self.name.clone(), file: None, offset },
             reason: reason.to_owned(),
         };
         if &header[MAGIC] != b"ustar" {
             return Err(foreign("no tar header here"));
         }
-        let damaged = |reason: &str| self.damaged_at(at, reason);
+        let damaged = |reason: &str| self.damaged_at(offset, reason);
         if octal(&header[CHECKSUM]) != Some(checksum(header)) {
             return Err(damaged("the checksum of a tar header does not match"));
         }
@@ -259,7 +259,7 @@ struct Header {
     kind: u8,
 }
 
-/// The sum of all bytes, those of the sum itself taken as spaces.
+/// The sum of all bytes of the header, with the checksum field as spaces.
 fn checksum(header: &[u8; BLOCK]) -> u64 {
     let sum = |bytes: &[u8]| bytes.iter().map(|byte| u64::from(*byte)).sum::<u64>();
     sum(header) - sum(&header[CHECKSUM]) + CHECKSUM.len() as u64 * u64::from(b' ')

@@ -1,4 +1,4 @@
-//! What an archive's file name tells: its slot, its base, and the hash of everything in it.
+//! The parts of an archive's file name: its slot, its base slot, and the hash of its accounts.
 
 /// The parts of `snapshot-SLOT-HASH.tar.zst` or `incremental-snapshot-BASE-SLOT-HASH.tar.zst`.
 #[derive(Debug, PartialEq, Eq)]
@@ -11,7 +11,7 @@ pub(crate) struct ArchiveName {
 }
 
 impl ArchiveName {
-    /// `None` if the file was renamed: then only the archive's own words are checked.
+    /// `None` if the file was renamed: then only the archive's content is checked.
     pub(crate) fn parse(name: &str) -> Option<Self> {
         let stem = name.strip_suffix(".tar.zst")?;
         let (base, rest) = match stem.strip_prefix("incremental-snapshot-") {

@@ -1,14 +1,14 @@
-//! Values as bincode writes them: little-endian numbers, lists with a 64-bit count before them.
+//! Reads values of bincode: little-endian numbers, lists with a 64-bit count before them.
 //!
-//! Nothing is kept that is not asked for: a list of stakes is passed over in a stream, so that the
-//! hundreds of megabytes of a cluster's stakes cost nothing.
+//! Lists that are not needed are skipped in the stream, so that the hundreds of megabytes of a
+//! cluster's stakes take no memory.
 
 use solana_hash::Hash;
 
 use crate::archive::Archive;
 use crate::error::SnapshotError;
 
-/// Reads values from the present entry of an archive.
+/// Reads values from the current entry of an archive.
 pub(crate) struct BincodeReader<'r, 'a> {
     archive: &'r mut Archive<'a>,
 }
@@ -67,7 +67,8 @@ impl<'r, 'a> BincodeReader<'r, 'a> {
         self.archive.skip(len)
     }
 
-    /// A count of items that are `item_bytes` or more each; more than the file has room for is damage.
+    /// Reads the count of items of at least `item_bytes` each. A count that exceeds the rest of the
+    /// file is damage.
     pub(crate) fn count(&mut self, what: &str, item_bytes: u64) -> Result<u64, SnapshotError> {
         let count = self.u64()?;
         let fits = self.archive.remaining() / item_bytes.max(1);
@@ -80,13 +81,13 @@ impl<'r, 'a> BincodeReader<'r, 'a> {
         Ok(count)
     }
 
-    /// Passes over a list of items of one size.
+    /// Skips a list of items of one size.
     pub(crate) fn skip_list(&mut self, what: &str, item_bytes: u64) -> Result<(), SnapshotError> {
         let count = self.count(what, item_bytes)?;
         self.skip(count * item_bytes)
     }
 
-    /// A list, item by item.
+    /// Reads a list, item by item.
     pub(crate) fn each(
         &mut self,
         what: &str,

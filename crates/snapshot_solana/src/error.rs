@@ -6,12 +6,12 @@ use std::path::PathBuf;
 
 use solana_hash::Hash;
 
-/// A place in an archive.
+/// A position in an archive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ArchiveOffset {
     /// File name of the archive.
     pub archive: String,
-    /// Which file within it; none if it is the archive's own structure.
+    /// The file in it; `None` for the archive's own structure.
     pub file: Option<String>,
     /// Bytes from the beginning of that file, or of the unpacked archive.
     pub offset: u64,
@@ -26,76 +26,79 @@ impl fmt::Display for ArchiveOffset {
     }
 }
 
-/// Why a snapshot could not be loaded. One variant per thing the caller can do about it.
+/// Why a snapshot could not be loaded. One variant for each action that the caller can take.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SnapshotError {
-    /// There is no such file, or it may not be read. Fix: the path.
+    /// The file does not exist or cannot be read. Fix: the path.
     #[error("open {}", path.display())]
     Open {
-        /// Which file.
+        /// Its path.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         err: io::Error,
     },
     /// The archive ends before it is complete. Fix: fetch it again.
-    #[error("{place}: the archive is cut off here")]
+    #[error("{at}: the archive is cut off here")]
     Truncated {
-        /// Where the bytes ran out.
-        place: ArchiveOffset,
+        /// The position of the end.
+        at: ArchiveOffset,
     },
-    /// The disk failed, or what is compressed does not decompress. Fix: fetch it again.
-    #[error("{place}: the archive cannot be read on")]
+    /// The disk failed, or the data does not decompress. Fix: fetch it again.
+    #[error("{at}: the rest of the archive cannot be read")]
     Unreadable {
-        /// How far it could be read.
-        place: ArchiveOffset,
-        /// What the system, or the decompressor, said.
+        /// The position of the failure.
+        at: ArchiveOffset,
+        /// The error of the system or of the decompressor.
         #[source]
         err: io::Error,
     },
-    /// The file is something else. Fix: give a snapshot archive of Agave 4, compressed as tar.zst.
-    #[error("{place}: not a snapshot archive as Agave 4 writes it: {reason}")]
+    /// The file is something else. Fix: pass a snapshot archive of Agave 4, compressed as tar.zst.
+    #[error("{at}: not a snapshot archive as Agave 4 writes it: {reason}")]
     Unsupported {
-        /// Where that was found.
-        place: ArchiveOffset,
-        /// What is there instead.
+        /// The position.
+        at: ArchiveOffset,
+        /// What was found.
         reason: String,
     },
-    /// The archive contradicts itself. Fix: fetch it again, from somebody else.
-    #[error("{place}: the archive is damaged: {reason}")]
+    /// The archive contradicts itself. Fix: fetch it again, from another source.
+    #[error("{at}: the archive is damaged: {reason}")]
     Damaged {
-        /// Where that was found.
-        place: ArchiveOffset,
-        /// What is wrong.
+        /// The position.
+        at: ArchiveOffset,
+        /// The contradiction.
         reason: String,
     },
-    /// The content is not what the archive's own hash says. Fix: fetch it again, from somebody else.
-    #[error("{archive}: the archive was altered: {what} is {found}, and {source} says {expected}", source = .says)]
+    /// The content does not match the archive's own hash. Fix: fetch it again, from another source.
+    #[error(
+        "{archive}: the archive was altered: {what} is {found}, and {source} says {expected}",
+        source = .claimed_by
+    )]
     ChecksumMismatch {
         /// File name of the archive.
         archive: String,
-        /// What was computed.
+        /// The name of the hash.
         what: &'static str,
-        /// From what is there.
+        /// The hash of the content.
         found: String,
-        /// Who says otherwise.
-        says: &'static str,
-        /// What it should be.
+        /// The source of the expected hash.
+        claimed_by: &'static str,
+        /// The expected hash.
         expected: String,
     },
-    /// The incremental archive was not made on top of this full one. Fix: give the two that match.
+    /// The incremental archive is not based on this full one. Fix: pass two that match.
     #[error("{archive}: made on top of slot {base}, and the full snapshot is of slot {full}")]
     NotOnTop {
         /// File name of the incremental archive.
         archive: String,
-        /// The slot that it needs.
+        /// The slot of its full archive.
         base: u64,
-        /// The slot that there is.
+        /// The slot of the full archive.
         full: u64,
     },
-    /// The accounts could not be taken in; the source says why.
-    #[error("take in the accounts of the snapshot")]
+    /// The sink refused the accounts; the source has the reason.
+    #[error("load the accounts of the snapshot")]
     AccountSink(#[source] crate::AccountSinkError),
     /// A thread could not be started. Fix: fewer threads.
     #[error("start a thread")]
@@ -107,14 +110,14 @@ impl SnapshotError {
         archive: &str,
         what: &'static str,
         found: Hash,
-        says: &'static str,
+        claimed_by: &'static str,
         expected: impl fmt::Display,
     ) -> Self {
         Self::ChecksumMismatch {
             archive: archive.to_owned(),
             what,
             found: found.to_string(),
-            says,
+            claimed_by,
             expected: expected.to_string(),
         }
     }

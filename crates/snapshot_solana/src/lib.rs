@@ -1,13 +1,14 @@
-//! Snapshot archives as Agave 4 writes them: read as a stream, checked whole, newest accounts kept.
+//! Loads snapshot archives as Agave 4 writes them: reads them as a stream, checks them completely,
+//! and passes on the newest version of each account.
 //!
-//! Shape: [`load`] takes a full archive and perhaps an incremental one, puts every account as of its slot
-//! into the caller's [`AccountSink`], and gives a [`Snapshot`]: the bank's fields and what the accounts come to.
-//! [`StreamState`] may be watched from another thread.
-//! Bounds: beside the table a few batches of about a megabyte each for every thread, and 8 bytes for each
-//! of the table's numbers.
-//! Invariant: what is loaded is what the validator had. The lattice hash over all accounts, their
-//! lamports and the bank hash are computed here and compared with what the archive says of itself.
-//! Not here: making a ledger of it (`localnet`), terminals (`hydrant`), writing archives.
+//! Shape: [`load`] reads a full archive and optionally an incremental one, puts every account as of
+//! its slot into the caller's [`AccountSink`], and returns a [`Snapshot`]: the bank's fields and
+//! the totals of the accounts. Another thread may read [`Progress`].
+//! Bounds: besides the sink a few batches of about a megabyte for each thread, and 8 bytes for each
+//! id of the sink.
+//! Invariant: the loaded state is the validator's. The lattice hash over all accounts, their
+//! lamports and the bank hash are computed here and compared with the archive's own values.
+//! Not here: creating a ledger from it (`localnet`), terminals (`hydrant`), writing archives.
 
 mod account_versions;
 mod append_vec;

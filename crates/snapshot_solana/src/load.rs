@@ -1,10 +1,10 @@
-//! Loading: one thread unpacks, others parse and hash, the calling one puts into a table.
+//! Loading: one thread unpacks, others parse and hash, the calling thread writes to the sink.
 //!
-//! In: archives. Out: accounts to a [`AccountSink`], and a [`Snapshot`] once they were compared with everything
-//! the archives say of themselves. Between the threads are two bounded queues of batches; a full one
-//! makes who fills it wait.
-//! Bounds: in each queue [`BATCHES_PER_THREAD`] batches a thread, and one in work, of 1 MiB, or as long as
-//! the account (at most 10 MiB) that makes it longer.
+//! In: archives. Out: accounts to an [`AccountSink`], and a [`Snapshot`] once they match all values
+//! in the archives. Two bounded queues of batches connect the threads; a full queue blocks its
+//! producer.
+//! Bounds: in each queue [`BATCHES_PER_THREAD`] batches a thread, and one in progress, of 1 MiB, or
+//! longer if one account (at most 10 MiB) is.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -23,38 +23,38 @@ use crate::bank_fields::{BankFields, StorageFile};
 use crate::error::SnapshotError;
 use crate::progress::Progress;
 
-/// Batches that may wait before the threads that parse, and behind them, for each of them.
+/// Batches for each parsing thread in each of the two queues.
 const BATCHES_PER_THREAD: usize = 2;
-/// The only layout there is since 2020.
+/// The only layout since 2020.
 const VERSION: &[u8] = b"1.2.0";
 
-/// A ledger's state as of one slot, checked. Its accounts are in the table that it was loaded into.
+/// A checked ledger state at one slot. Its accounts are in the sink.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
-    /// What the bank says: of the incremental archive, if there is one.
+    /// The bank's fields: of the incremental archive, if there is one.
     pub bank: BankFields,
-    /// How many accounts there are.
+    /// Number of accounts.
     pub accounts_len: usize,
     /// Lamports in all of them; equal to the bank's capitalization.
     pub lamports: u64,
-    /// The hash over all accounts, as file names of archives have it.
+    /// The hash over all accounts, as in file names of archives.
     pub accounts_hash: Hash,
 }
 
-/// Loads a full archive, and an incremental one on top of it if there is one, into `table`: one thread
-/// unpacks, `threads` (at least one) parse and hash, and the calling one puts.
+/// Loads a full archive, and optionally an incremental one based on it, into `sink`: one thread
+/// unpacks, `threads` (at least one) parse and hash, and the calling thread writes.
 ///
-/// Memory: beside the table some 6 MiB for each thread, 8 bytes for each number of the table, and about
+/// Memory: besides the sink about 6 MiB for each thread, 8 bytes for each id of the sink, and about
 /// 60 for each closed account of one archive.
-/// Errors: the archive is truncated, altered, not an archive, or not on top of the full one; each says
-/// where. Or the table takes no more. What the table has got is good only if this returns well: then
-/// the archives were read to their end and checked whole.
+/// Errors: the archive is truncated, altered, not an archive, or not based on the full one; each
+/// has the position. Or the sink refuses accounts. The sink's content is valid only if this
+/// succeeds: then the archives were read to their end and checked completely.
 pub fn load(
     full: &Path,
     incremental: Option<&Path>,
     threads: usize,
     progress: &Progress,
-    table: &mut impl AccountSink,
+    sink: &mut impl AccountSink,
 ) -> Result<Snapshot, SnapshotError> {
     let mut archive = Archive::open(full, progress)?;
     let mut incremental = incremental.map(|path| Archive::open(path, progress)).transpose()?;
@@ -63,8 +63,8 @@ pub fn load(
     }
     let bank = read_bank(&mut archive)?;
     let newer = incremental.as_mut().map(|archive| read_bank_on_top(archive, &bank)).transpose()?;
-    table.start(newer.as_ref().unwrap_or(&bank)).map_err(SnapshotError::AccountSink)?;
-    let accounts = VersionResolver::new(table);
+    sink.start(newer.as_ref().unwrap_or(&bank)).map_err(SnapshotError::AccountSink)?;
+    let accounts = VersionResolver::new(sink);
     let mut loading = Loader { accounts, files: 0, threads: threads.max(1), progress };
     loading.load(&mut archive, &bank)?;
     let mut newest = bank;
@@ -81,7 +81,7 @@ pub fn load(
     })
 }
 
-/// Reads the bank of an incremental archive, and whether it is on top of the full one.
+/// Reads the bank of an incremental archive and checks that it is based on the full one.
 fn read_bank_on_top(
     archive: &mut Archive<'_>,
     full: &BankFields,
@@ -89,9 +89,9 @@ fn read_bank_on_top(
     let name = ArchiveName::parse(archive.name());
     let (bank, full) = (read_bank(archive)?, full.slot);
     let lowest = bank.storages.keys().min().copied().unwrap_or(u64::MAX);
-    let said = name.and_then(|name| name.base);
-    // Under another name, its oldest account tells: everything in it came after the base.
-    let base = said.unwrap_or_else(|| full.min(lowest.saturating_sub(1)));
+    let base_in_name = name.and_then(|name| name.base);
+    // If the file was renamed, its oldest account shows the base: everything in it is newer.
+    let base = base_in_name.unwrap_or_else(|| full.min(lowest.saturating_sub(1)));
     if base != full {
         return Err(SnapshotError::NotOnTop { archive: archive.name().to_owned(), base, full });
     }
@@ -103,17 +103,17 @@ fn read_bank_on_top(
     Ok(bank)
 }
 
-/// What is common to both archives.
+/// State for both archives.
 struct Loader<'a, T> {
     accounts: VersionResolver<'a, T>,
-    /// Storage files of the archives before.
+    /// Number of storage files in the previous archives.
     files: u32,
     threads: usize,
     progress: &'a Progress,
 }
 
 impl<T: AccountSink> Loader<'_, T> {
-    /// Takes one archive in, and checks what there is then.
+    /// Loads one archive and checks the result.
     fn load(&mut self, archive: &mut Archive<'_>, bank: &BankFields) -> Result<(), SnapshotError> {
         let files = Files::new(&bank.storages, self.files);
         self.read_storages(archive, files)?;
@@ -127,10 +127,10 @@ impl<T: AccountSink> Loader<'_, T> {
         archive: &mut Archive<'_>,
         files: Files,
     ) -> Result<(), SnapshotError> {
-        let room = self.threads * BATCHES_PER_THREAD;
-        let (batch_sender, batch_receiver) = sync_channel(room);
-        let (parsed_sender, parsed_receiver) = sync_channel(room);
-        // Owned by the workers alone: once they are gone, sending fails.
+        let capacity = self.threads * BATCHES_PER_THREAD;
+        let (batch_sender, batch_receiver) = sync_channel(capacity);
+        let (parsed_sender, parsed_receiver) = sync_channel(capacity);
+        // Only the workers own it: once they have ended, sending fails.
         let batch_receiver = Arc::new(Mutex::new(batch_receiver));
         thread::scope(|scope| {
             let start = |name: &str| thread::Builder::new().name(name.into());
@@ -143,17 +143,17 @@ impl<T: AccountSink> Loader<'_, T> {
             let unpacker =
                 start("unpack").spawn_scoped(scope, move || unpack(archive, files, &batch_sender));
             let unpacker = unpacker.map_err(SnapshotError::Thread)?;
-            let taken = self.apply_batches(parsed_receiver);
+            let applied = self.apply_batches(parsed_receiver);
             let unpacked = match unpacker.join() {
                 Ok(unpacked) => unpacked,
                 Err(panic) => std::panic::resume_unwind(panic),
             };
-            // Who stopped taking tells why; unpacking only noticed.
-            taken.and(unpacked)
+            // An error of the sink is the cause; unpacking only ended because of it.
+            applied.and(unpacked)
         })
     }
 
-    /// Puts what comes until there is no more. Nothing more is parsed once this has returned.
+    /// Applies batches until there are no more. Nothing more is parsed after this has returned.
     fn apply_batches(
         &mut self,
         batches: Receiver<Result<ParsedBatch, SnapshotError>>,
@@ -167,12 +167,12 @@ impl<T: AccountSink> Loader<'_, T> {
         Ok(())
     }
 
-    /// Compares what was read with what the archive says of it.
+    /// Compares the loaded accounts with the archive's own values.
     fn check(&self, archive: &Archive<'_>, bank: &BankFields) -> Result<(), SnapshotError> {
         let found = self.accounts.sum.checksum();
-        let altered = |says, expected: &dyn std::fmt::Display| {
+        let altered = |claimed_by, expected: &dyn std::fmt::Display| {
             let what = "the hash over all accounts";
-            SnapshotError::checksum_mismatch(archive.name(), what, found, says, expected)
+            SnapshotError::checksum_mismatch(archive.name(), what, found, claimed_by, expected)
         };
         let written = bank.accounts_hash.hash();
         if written != self.accounts.sum {
@@ -194,11 +194,11 @@ impl<T: AccountSink> Loader<'_, T> {
     }
 }
 
-/// The storage files that an archive should have, by slot, each with its number.
+/// The expected storage files of an archive, by slot, each with its number.
 struct Files(HashMap<u64, (u32, StorageFile)>);
 
 impl Files {
-    /// `before` files came in other archives, all of older slots.
+    /// `before` is the number of files in other archives, all of older slots.
     fn new(storages: &HashMap<u64, StorageFile>, before: u32) -> Self {
         let mut slots: Vec<u64> = storages.keys().copied().collect();
         slots.sort_unstable();
@@ -207,7 +207,7 @@ impl Files {
     }
 }
 
-/// Reads up to the bank's fields, which stand before all accounts.
+/// Reads up to the bank's fields, which precede all accounts.
 fn read_bank(archive: &mut Archive<'_>) -> Result<BankFields, SnapshotError> {
     let mut has_version = false;
     while let Some(entry) = archive.next_file()? {
@@ -249,7 +249,7 @@ fn check_version(archive: &mut Archive<'_>, entry: &Entry) -> Result<(), Snapsho
     Ok(())
 }
 
-/// Sends every account of the rest of the archive; returns early if nobody takes them any more.
+/// Sends all accounts in the rest of the archive. Returns early if the receivers have ended.
 fn unpack(
     archive: &mut Archive<'_>,
     files: Files,
@@ -286,13 +286,13 @@ fn unpack(
     }
 }
 
-/// A worker: parses batches until there are no more, or nobody takes them any more.
+/// A worker: parses batches until there are no more or the receiver has ended.
 fn parse(
     batches: &Mutex<Receiver<Batch>>,
     parsed: &SyncSender<Result<ParsedBatch, SnapshotError>>,
 ) {
     loop {
-        // One waits at the queue, the others for their turn at it.
+        // One worker waits on the queue, the others wait for the lock.
         let Ok(batch) = batches.lock().recv() else { return };
         if parsed.send(batch.parse()).is_err() {
             return;
@@ -300,7 +300,7 @@ fn parse(
     }
 }
 
-/// The slot and the number in `SLOT.ID`.
+/// The slot and the id in `SLOT.ID`.
 fn storage_name(file: &str) -> Option<(u64, u64)> {
     let (slot, id) = file.split_once('.')?;
     let number = |text: &str| is_number(text).then(|| text.parse().ok()).flatten();

@@ -1,14 +1,15 @@
-//! The hash over all accounts, as Agave has it: 1,024 16-bit numbers, added up account by account.
+//! The hash over all accounts, as in Agave: 1,024 16-bit numbers, added account by account.
 //!
-//! Order does not matter, so every thread adds up its own and the sums are added. The number of an
-//! account is BLAKE3's extended output over lamports, data, executable, owner and address.
+//! Order does not matter, so each thread adds its own accounts, and then the sums are added. The
+//! number of an account is BLAKE3's extended output over lamports, data, executable, owner and
+//! address.
 
 use solana_account::{AccountSharedData, ReadableAccount};
 use solana_hash::Hash;
 use solana_pubkey::Pubkey;
 
 const NUMBERS: usize = 1_024;
-/// Bytes of the hash where it is written down.
+/// Bytes of the serialized hash.
 pub(crate) const LT_HASH_BYTES: usize = NUMBERS * 2;
 
 /// The hash over a set of accounts.
@@ -16,10 +17,10 @@ pub(crate) const LT_HASH_BYTES: usize = NUMBERS * 2;
 pub(crate) struct LtHash([u16; NUMBERS]);
 
 impl LtHash {
-    /// The hash over no account.
+    /// The hash over no accounts.
     pub(crate) const EMPTY: Self = Self([0; NUMBERS]);
 
-    /// The hash over one account; that of one without lamports is empty.
+    /// The hash over one account; empty for an account without lamports.
     pub(crate) fn from_account(key: &Pubkey, account: &AccountSharedData) -> Self {
         if account.lamports() == 0 {
             return Self::EMPTY;
@@ -63,7 +64,7 @@ impl LtHash {
         }
     }
 
-    /// 32 bytes of it: what an archive's file name holds.
+    /// A checksum of 32 bytes, as in an archive's file name.
     pub(crate) fn checksum(&self) -> Hash {
         Hash::new_from_array(blake3::hash(&self.to_bytes()).into())
     }

@@ -1,8 +1,8 @@
-//! How far a load is, for whoever watches it from another thread. No clock: rates are the watcher's.
+//! The progress of a load, for another thread. It has no clock: rates are the reader's.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Counts of a load that goes on. Every count only grows.
+/// Counts of a running load. They only grow.
 #[derive(Debug, Default)]
 pub struct Progress {
     archive_bytes: AtomicU64,
@@ -12,22 +12,22 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Bytes of the archives, as they are on disk, that were read.
+    /// Bytes of the archives on disk that were read.
     pub fn archive_bytes(&self) -> u64 {
         self.archive_bytes.load(Ordering::Relaxed)
     }
 
-    /// Bytes of the archives as they are on disk; 0 until they are open.
+    /// Bytes of the archives on disk; 0 until they are open.
     pub fn archive_bytes_total(&self) -> u64 {
         self.archive_bytes_total.load(Ordering::Relaxed)
     }
 
-    /// Bytes of account storage that were taken in.
+    /// Bytes of account storage that were loaded.
     pub fn unpacked_bytes(&self) -> u64 {
         self.unpacked_bytes.load(Ordering::Relaxed)
     }
 
-    /// Accounts that were taken in, older versions included.
+    /// Accounts that were loaded, including older versions.
     pub fn accounts(&self) -> u64 {
         self.accounts.load(Ordering::Relaxed)
     }

@@ -1,4 +1,4 @@
-//! What is in a snapshot, in numbers.
+//! Statistics of a snapshot.
 
 use std::borrow::Borrow;
 use std::cmp::Reverse;
@@ -7,10 +7,10 @@ use std::collections::{BinaryHeap, HashMap};
 use solana_account::{AccountSharedData, ReadableAccount};
 use solana_pubkey::Pubkey;
 
-/// What a program's accounts come to.
+/// Totals of a program's accounts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProgramHoldings {
-    /// How many accounts it owns.
+    /// Number of accounts that it owns.
     pub accounts: u64,
     /// Bytes of their data.
     pub data_bytes: u64,
@@ -41,7 +41,8 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Counts all accounts of a snapshot, keeping its `largest_max` largest. Memory: one entry a program.
+    /// Counts all accounts of a snapshot and retains the `largest_max` largest. Memory: one entry a
+    /// program.
     pub fn from_accounts<A: Borrow<AccountSharedData>>(
         accounts: impl IntoIterator<Item = (Pubkey, A)>,
         largest_max: usize,
@@ -51,20 +52,20 @@ impl Summary {
         for (address, account) in accounts {
             let account = account.borrow();
             let (owner, data_bytes) = (*account.owner(), account.data().len());
-            let holding = programs.entry(owner).or_default();
-            holding.accounts += 1;
-            holding.data_bytes += data_bytes as u64;
+            let holdings = programs.entry(owner).or_default();
+            holdings.accounts += 1;
+            holdings.data_bytes += data_bytes as u64;
             // Does not overflow: all lamports together are the capitalization, a u64.
-            holding.lamports += account.lamports();
+            holdings.lamports += account.lamports();
             largest.push(Reverse(LargestAccount { data_bytes, address, owner }));
             if largest.len() > largest_max {
                 largest.pop();
             }
         }
-        let data_bytes = programs.values().map(|holding| holding.data_bytes).sum();
+        let data_bytes = programs.values().map(|holdings| holdings.data_bytes).sum();
         let mut programs: Vec<_> = programs.into_iter().collect();
-        programs.sort_unstable_by_key(|(program, held)| {
-            (Reverse(held.data_bytes), Reverse(held.accounts), *program)
+        programs.sort_unstable_by_key(|(program, holdings)| {
+            (Reverse(holdings.data_bytes), Reverse(holdings.accounts), *program)
         });
         let largest = largest.into_sorted_vec().into_iter().map(|Reverse(account)| account);
         Self { data_bytes, programs, largest: largest.collect() }

@@ -1,4 +1,4 @@
-//! An account as the ledger keeps it, and the keys by which it is found.
+//! An account as the ledger stores it, and the keys of its indexes.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use spl_generic_token::{is_known_spl_token_id, token, token_2022};
 
 use crate::{holding, pack};
 
-/// What a key's address is to an account.
+/// The kinds of index keys: the relation of a key's address to the account.
 pub mod key_kind {
     use ledger::KeyKind;
 
@@ -19,19 +19,20 @@ pub mod key_kind {
     pub const MINT: KeyKind = KeyKind(1);
     /// The wallet that owns a token account.
     pub const OWNER: KeyKind = KeyKind(2);
-    /// The wallet that may spend from a token account in its owner's place.
+    /// The wallet that may spend from a token account on behalf of its owner.
     pub const DELEGATE: KeyKind = KeyKind(3);
-    /// The stake program, of a stake account with a lockup: one that is or was in force. Few have one.
+    /// The stake program, for a stake account whose lockup is or was in force. Few accounts have
+    /// one.
     pub const LOCKUP: KeyKind = KeyKind(4);
 }
 
-/// An account. Its data is shared with the VM that wrote it, until its block is rooted and it is
-/// packed (`pack`).
+/// An account. Its data is shared with the VM that wrote it, until its block is rooted and the
+/// account is packed (`pack`).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Account(pub AccountSharedData);
 
 impl Account {
-    /// The account as a change to the ledger: `None` once its lamports are gone, as on Solana.
+    /// The account as a change to the ledger: `None` if it has no lamports, as on Solana.
     pub fn into_record(self) -> Option<Arc<Self>> {
         (self.0.lamports() > 0).then(|| Arc::new(self))
     }
@@ -62,8 +63,8 @@ impl Record for Account {
         pack::unpack(keys, packed).map(Self)
     }
 
-    fn packed_rank(packed: &[u8], facet: Option<KeyKind>) -> Option<Option<u64>> {
-        match facet {
+    fn packed_rank(packed: &[u8], kind: Option<KeyKind>) -> Option<Option<u64>> {
+        match kind {
             None => pack::lamports(packed).map(Some),
             Some(key_kind::MINT) => pack::amount(packed).map(Some),
             Some(_) => Some(None),
@@ -82,8 +83,8 @@ impl Record for Account {
     }
 
     /// The holders of a mint by amount.
-    fn rank_in(&self, facet: KeyKind) -> Option<u64> {
-        (facet == key_kind::MINT).then(|| holding(&self.0).map_or(0, |(_, amount)| amount))
+    fn rank_in(&self, kind: KeyKind) -> Option<u64> {
+        (kind == key_kind::MINT).then(|| holding(&self.0).map_or(0, |(_, amount)| amount))
     }
 }
 
@@ -95,14 +96,14 @@ pub(crate) fn token_data(account: &AccountSharedData) -> Option<&[u8]> {
     is_token.then_some(data)
 }
 
-/// Whether a stake account's lockup names a time or an epoch: its state is 1 or 2 (a 4-byte tag at
-/// 0), and either is not zero (8 bytes each at 76).
+/// Whether a stake account's lockup has a time or an epoch: its state is 1 or 2 (a 4-byte tag at
+/// offset 0), and one of the two is not zero (8 bytes each at offset 76).
 fn has_lockup(data: &[u8]) -> bool {
     let is_stake = data.get(..4).is_some_and(|tag| matches!(tag, [1 | 2, 0, 0, 0]));
     is_stake && data.get(76..92).is_some_and(|lockup| lockup.iter().any(|byte| *byte != 0))
 }
 
-/// The delegate of a valid token account: a 4-byte tag at 72, then the key.
+/// The delegate of a valid token account: a 4-byte tag at offset 72, then the key.
 fn delegate(data: &[u8]) -> Option<Address> {
     debug_assert!(data.len() >= token::Account::get_packed_len());
     let tagged: &[u8; 36] = data.get(72..108)?.try_into().ok()?;
@@ -122,7 +123,7 @@ mod tests {
         let account = Account(account);
         assert_eq!(account.global_rank(), Some(7));
         let mut keys = Vec::new();
-        account.keys(&mut |facet, _| keys.push(facet));
+        account.keys(&mut |kind, _| keys.push(kind));
         keys
     }
 

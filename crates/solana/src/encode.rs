@@ -1,7 +1,7 @@
-//! An account as JSON: each of Agave's encodings, with its limits and its words.
+//! An account as JSON: Agave's encodings with their limits and error texts.
 //!
 //! Cost: base64 about 1 ns a byte, base58 quadratic (hence its limit), zstd about 10 ns a byte.
-//! Not here: where a token account's mint is found; the caller passes a look-up.
+//! Not here: reading a token account's mint; the caller passes a lookup.
 
 use std::io::Write;
 
@@ -18,24 +18,24 @@ use spl_generic_token::is_known_spl_token_id;
 
 use crate::token::{MintInfo, mint_of};
 
-/// Data too long for base58. Fix: ask for another encoding, or for a slice.
+/// Data too long for base58. Fix: use another encoding, or a slice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "Encoded binary (base 58) data should be less than {MAX_BASE58_BYTES} bytes, please use Base64 encoding."
 )]
 pub struct Base58TooLong;
 
-/// How a client wants accounts.
+/// The encoding of accounts in a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Encoding {
     /// The form of the data.
     pub form: UiAccountEncoding,
-    /// Which bytes of it; all if `None`. What lies past the end is left out.
+    /// The slice of the data; all of it if `None`. A slice that exceeds the data is cut.
     pub slice: Option<UiDataSliceConfig>,
 }
 
 impl Encoding {
-    /// Whether `account` can be had in this encoding.
+    /// Checks that `account` can have this encoding.
     pub fn check(&self, account: &AccountSharedData) -> Result<(), Base58TooLong> {
         let base58 = matches!(self.form, UiAccountEncoding::Binary | UiAccountEncoding::Base58);
         if base58 && self.encoded_len(account) > MAX_BASE58_BYTES {
@@ -52,10 +52,10 @@ impl Encoding {
 
     /// The account as JSON.
     ///
-    /// `mint` gives the facts of a mint, for token accounts as `jsonParsed`. What cannot be parsed
-    /// is base64: a token account unsliced, anything else sliced, as Agave does.
-    /// Data too long for base58 becomes the text that Agave's PubSub sends; call [`Self::check`]
-    /// first where that is an error.
+    /// `mint` looks up a mint's info, for token accounts as `jsonParsed`. Data that cannot be
+    /// parsed is base64: of a token account without the slice, of other accounts with it, as in
+    /// Agave. Data too long for base58 becomes the text that Agave's PubSub sends; call
+    /// [`Self::check`] first where that is an error.
     pub fn encode(
         &self,
         pubkey: &Pubkey,
@@ -70,8 +70,8 @@ impl Encoding {
 }
 
 impl Encoding {
-    /// Appends what [`Self::encode`] gives as JSON. In base64, which most clients ask for, the data is
-    /// copied once.
+    /// Appends the JSON of [`Self::encode`]. In base64, which most clients use, the data is copied
+    /// once.
     pub fn write(
         &self,
         out: &mut Vec<u8>,
@@ -83,9 +83,9 @@ impl Encoding {
             return serde_json::to_writer(out, &self.encode(pubkey, account, mint));
         }
         let data = self.sliced(account.data());
-        // Six numbers and names, and the owner.
+        // Room for the other fields.
         out.reserve(data.len().div_ceil(3) * 4 + 256);
-        // A Vec always takes it.
+        // Writing to a Vec never fails.
         let _ = write!(out, r#"{{"lamports":{},"data":[""#, account.lamports());
         write_base64(out, data);
         let _ = write!(
@@ -113,7 +113,8 @@ pub(crate) fn write_base64(out: &mut Vec<u8>, data: &[u8]) {
     debug_assert_eq!(written, Ok(out.len() - start), "room for all of it and no more");
 }
 
-/// A token program's account, parsed; `None` if it cannot be. Lists of token accounts leave those out.
+/// A token program's account, parsed; `None` if it cannot be parsed. Lists of token accounts omit
+/// those.
 pub fn parsed_token(
     pubkey: &Pubkey,
     account: &AccountSharedData,
@@ -128,10 +129,10 @@ fn parse_token(
     account: &AccountSharedData,
     mint: impl FnOnce(&Pubkey) -> Option<MintInfo>,
 ) -> UiAccount {
-    let facts = mint_of(account)
+    let mint_info = mint_of(account)
         .and_then(|key| mint(&key))
-        .map(|facts| AccountAdditionalDataV3 { spl_token_additional_data: Some(facts.0) });
-    encode_ui_account(pubkey, account, UiAccountEncoding::JsonParsed, facts, None)
+        .map(|mint_info| AccountAdditionalDataV3 { spl_token_additional_data: Some(mint_info.0) });
+    encode_ui_account(pubkey, account, UiAccountEncoding::JsonParsed, mint_info, None)
 }
 
 #[cfg(test)]
@@ -163,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_what_is_encoded() {
+    fn write_gives_the_json_of_encode() {
         use UiAccountEncoding::{Base58, Base64, Base64Zstd, Binary, JsonParsed};
         let slices = [None, Some((0, 3)), Some((5, 100)), Some((100, 5)), Some((9, 0))];
         for form in [Binary, Base58, Base64, Base64Zstd, JsonParsed] {

@@ -1,6 +1,6 @@
-//! Filters over a program's accounts: which accounts a client wants of many.
+//! Filters over a program's accounts.
 //!
-//! Bounds: 4 filters, 128 bytes each. Bytes are decoded once, not once an account.
+//! Bounds: 4 filters, 128 bytes each. Bytes are decoded once, not for each account.
 
 use ledger::KeyKind;
 use solana_account::{AccountSharedData, ReadableAccount};
@@ -19,7 +19,7 @@ mod offset {
     /// Whether there is a delegate.
     pub(super) const DELEGATE_TAG: usize = 72;
     pub(super) const DELEGATE: usize = 76;
-    /// Where Token-2022 says what kind of account it is; past the end of the older program's.
+    /// The account type of Token-2022; past the end of an account of the older program.
     pub(super) const KIND: usize = 165;
 }
 
@@ -35,25 +35,25 @@ pub enum FilterError {
     /// More than four.
     #[error("Too many filters provided; max {MAX_GET_PROGRAM_ACCOUNT_FILTERS}")]
     TooMany,
-    /// Bytes that are too many or are not in their encoding.
+    /// Too many bytes, or an invalid encoding.
     #[error("Invalid param: {0:?}")]
     Bytes(RpcFilterError),
     /// An owner or mint of a token account that is not 32 bytes.
     #[error("Incorrect byte length {bytes} for SPL token {what} filter, expected 32")]
     KeyLength {
-        /// Which of the two.
+        /// `owner` or `mint`.
         what: &'static str,
-        /// How many bytes were given.
+        /// Number of bytes.
         bytes: usize,
     },
 }
 
-/// Filters that have been checked: an account must pass all of them.
+/// Checked filters: an account must pass all of them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Filters(Vec<RpcFilterType>);
 
 impl Filters {
-    /// Checks and decodes.
+    /// Checks and decodes filters.
     pub fn new(mut filters: Vec<RpcFilterType>) -> Result<Self, FilterError> {
         if filters.len() > MAX_GET_PROGRAM_ACCOUNT_FILTERS {
             return Err(FilterError::TooMany);
@@ -67,12 +67,12 @@ impl Filters {
         Ok(Self(filters))
     }
 
-    /// Whether there is nothing to pass.
+    /// Whether there are no filters.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether an account passes all.
+    /// Whether an account passes all filters.
     pub fn matches(&self, account: &AccountSharedData) -> bool {
         let data = account.data();
         self.0.iter().all(|filter| match filter {
@@ -82,12 +82,12 @@ impl Filters {
         })
     }
 
-    /// The keys of the index by which the accounts of `program` that pass can be found, each of them
-    /// alone: the program; a token account's owner, mint and delegate, if the filters name them and
-    /// let only token accounts pass.
+    /// The index keys with which the matching accounts of `program` can be found, each of them
+    /// alone: the program; also a token account's owner, mint and delegate, if the filters compare
+    /// them and match only token accounts.
     ///
-    /// Errors: an owner, or without one a mint, that is not 32 bytes. As Agave, which uses the owner
-    /// if both are named.
+    /// Errors: an owner, or without an owner a mint, that is not 32 bytes. As in Agave, which uses
+    /// the owner if both are compared.
     pub fn keys(&self, program: &Pubkey) -> Result<Vec<(KeyKind, Pubkey)>, FilterError> {
         let mut keys = vec![(key_kind::PROGRAM, *program)];
         if !is_known_spl_token_id(program) {
@@ -107,19 +107,19 @@ impl Filters {
         Ok(keys)
     }
 
-    /// The delegate, if the filters compare it and say that there is one: the bytes of a revoked one
-    /// stay where they are.
+    /// The delegate, if the filters compare it and require that it is set: a revoked delegate's
+    /// bytes stay in the account.
     fn delegate(&self) -> Option<Pubkey> {
         let at = |offset| self.compared().filter(move |(at, _)| *at == offset);
         let tagged = at(offset::DELEGATE_TAG).find_map(|(_, bytes)| {
             bytes.strip_prefix(&SOME).and_then(|delegate| Pubkey::try_from(delegate).ok())
         });
         let is_some = || at(offset::DELEGATE_TAG).any(|(_, bytes)| bytes == SOME);
-        let bare = || at(offset::DELEGATE).find_map(|(_, bytes)| Pubkey::try_from(bytes).ok());
-        tagged.or_else(|| bare().filter(|_| is_some()))
+        let untagged = || at(offset::DELEGATE).find_map(|(_, bytes)| Pubkey::try_from(bytes).ok());
+        tagged.or_else(|| untagged().filter(|_| is_some()))
     }
 
-    /// The last of the keys that are compared at `offset`.
+    /// The key of the last comparison at `offset`.
     fn key_at(&self, offset: usize, what: &'static str) -> Result<Option<Pubkey>, FilterError> {
         let mut key = None;
         for bytes in self.compared().filter(|(at, _)| *at == offset).map(|(_, bytes)| bytes) {
@@ -129,8 +129,8 @@ impl Filters {
         Ok(key)
     }
 
-    /// As Agave judges it: the last `dataSize` is a token account's, or the last comparison at the
-    /// kind is with an account's, or `tokenAccountState` is asked.
+    /// Agave's rule: the last `dataSize` is a token account's, or the last comparison at the
+    /// account type is with a token account, or there is a `tokenAccountState`.
     fn only_token_accounts(&self, program: &Pubkey) -> bool {
         let size = self.0.iter().rev().find_map(|filter| match filter {
             RpcFilterType::DataSize(size) => Some(*size),
@@ -161,8 +161,8 @@ mod tests {
     use super::*;
 
     fn filters(json: &str) -> Result<Filters, String> {
-        let given = serde_json::from_str(json).map_err(|err| err.to_string())?;
-        Filters::new(given).map_err(|err| err.to_string())
+        let filters = serde_json::from_str(json).map_err(|err| err.to_string())?;
+        Filters::new(filters).map_err(|err| err.to_string())
     }
 
     fn passes(json: &str, data: &[u8]) -> bool {
@@ -229,16 +229,16 @@ mod tests {
         assert_eq!(keys(&format!("[{}]", at(32, &[1])), old), refusal("owner"));
         assert_eq!(keys(&format!("[{}]", at(0, &[1])), old), refusal("mint"));
         let short_mint = format!("[{owner},{},{size}]", at(0, &[1]));
-        assert_eq!(keys(&short_mint, old), Ok(vec![by_owner]), "it was not looked at");
+        assert_eq!(keys(&short_mint, old), Ok(vec![by_owner]), "the mint is not checked");
 
         let by_delegate = Ok(vec![(key_kind::DELEGATE, one)]);
         let tag = [1, 0, 0, 0];
         let tagged = at(72, &[&tag, one.as_ref()].concat());
         assert_eq!(keys(&format!("[{tagged},{size}]"), old), by_delegate);
-        let (tag, bare) = (at(72, &tag), at(76, one.as_array()));
-        assert_eq!(keys(&format!("[{tag},{bare},{size}]"), old), by_delegate);
-        assert_eq!(keys(&format!("[{bare},{size}]"), old), Ok(vec![]), "it may be revoked");
+        let (tag, untagged) = (at(72, &tag), at(76, one.as_array()));
+        assert_eq!(keys(&format!("[{tag},{untagged},{size}]"), old), by_delegate);
+        assert_eq!(keys(&format!("[{untagged},{size}]"), old), Ok(vec![]), "it may be revoked");
         let none = at(72, &[0; 4]);
-        assert_eq!(keys(&format!("[{none},{bare},{size}]"), old), Ok(vec![]));
+        assert_eq!(keys(&format!("[{none},{untagged},{size}]"), old), Ok(vec![]));
     }
 }

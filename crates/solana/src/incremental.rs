@@ -1,8 +1,9 @@
-//! Accounts whose data is long, written as JSON piece by piece, for whoever gives way to others in between.
+//! Incremental encoding of long accounts: JSON is written in pieces, so that the caller can yield
+//! in between.
 //!
-//! What comes out is what [`Encoding::write`] writes at once. Bounds: [`STEP_BYTES`] of data a step.
-//! Where data is parsed, only a program's code, which is then base64, is written so: what else is parsed is
-//! written at once.
+//! The result is that of [`Encoding::write`]. Bounds: [`STEP_BYTES`] of data a step. With
+//! `jsonParsed` only data that becomes base64 is written in pieces, such as a program's code;
+//! parsed accounts are written at once.
 
 use std::io::{self, Write};
 use std::ops::Range;
@@ -16,23 +17,24 @@ use solana_sdk_ids::bpf_loader_upgradeable;
 use crate::encode::write_base64;
 use crate::{Encoding, MintInfo};
 
-/// Data of so many bytes is long.
+/// Accounts with at least this much data are long.
 pub const LONG_BYTES_MIN: usize = 64 * 1024;
 
-/// Bytes of data a step: of three each, so that base64 of them can be joined.
+/// Bytes of data a step: a multiple of three, so that pieces of base64 can be joined.
 const STEP_BYTES: usize = 48 * 1024;
 
-/// What is not written yet of an account.
+/// The unwritten part of an account.
 pub struct AccountEncoder {
-    /// Of its data.
+    /// Range of its data.
     remaining: Range<usize>,
     zstd: Option<zstd::stream::write::Encoder<'static, Vec<u8>>>,
-    /// What follows the data.
+    /// JSON after the data.
     tail: Vec<u8>,
 }
 
 impl Encoding {
-    /// Appends an account as JSON, or, if it is long, its beginning: then the [`AccountEncoder`] is to be written.
+    /// Appends an account as JSON. Of a long account only the beginning is appended, and the
+    /// returned [`AccountEncoder`] writes the rest.
     pub fn start(
         &self,
         out: &mut Vec<u8>,
@@ -44,18 +46,19 @@ impl Encoding {
             return self.write(out, pubkey, account, mint).map(|()| None);
         };
         let text = serde_json::to_vec(&self.encode_without_data(pubkey, account, &data))?;
-        let begins = text.windows(MARK.len()).position(|window| window == MARK);
+        let begin = text.windows(MARK.len()).position(|window| window == MARK);
         let zstd = (self.form == UiAccountEncoding::Base64Zstd)
             .then(|| zstd::stream::write::Encoder::new(Vec::new(), 0));
-        let (Some(begins), Ok(zstd)) = (begins, zstd.transpose()) else {
+        let (Some(begin), Ok(zstd)) = (begin, zstd.transpose()) else {
             return self.write(out, pubkey, account, mint).map(|()| None);
         };
-        let (head, tail) = text.split_at(begins + 2);
+        let (head, tail) = text.split_at(begin + 2);
         out.extend_from_slice(head);
         Ok(Some(AccountEncoder { remaining: data, zstd, tail: tail.to_vec() }))
     }
 
-    /// The part of the data that is written as base64, compressed or not; `None` if it is written otherwise.
+    /// The range of the data that is written as base64, compressed or not; `None` if it is written
+    /// in another form.
     fn long_data(&self, account: &AccountSharedData) -> Option<Range<usize>> {
         let (data, owner) = (account.data(), account.owner());
         match self.form {
@@ -79,7 +82,7 @@ impl Encoding {
         })
     }
 
-    /// The account without that part of its data.
+    /// The JSON of the account without that range of its data.
     fn encode_without_data(
         &self,
         pubkey: &Pubkey,
@@ -109,11 +112,11 @@ impl Encoding {
     }
 }
 
-/// No data, and then how it is encoded. Nothing else in an account's JSON looks so.
+/// Empty data, then its encoding. Nothing else in an account's JSON matches this.
 const MARK: &[u8] = br#"["","#;
 
-/// Where a program's code begins in an account of the upgradeable loader: after the state's number, for what
-/// is deployed its slot, and an authority if there is one.
+/// Offset of a program's code in an account of the upgradeable loader: after the state's number,
+/// the slot if it is deployed, and the authority if it has one.
 fn code_at(data: &[u8]) -> Option<usize> {
     let (state, rest) = data.split_first_chunk()?;
     let fixed = match u32::from_le_bytes(*state) {
@@ -129,7 +132,7 @@ fn code_at(data: &[u8]) -> Option<usize> {
 }
 
 impl AccountEncoder {
-    /// Appends the next piece of the same account; whether there is more.
+    /// Appends the next piece of the same account. Returns whether there is more.
     pub fn write(&mut self, out: &mut Vec<u8>, account: &AccountSharedData) -> io::Result<bool> {
         let end = self.remaining.end.min(self.remaining.start + STEP_BYTES);
         let data = account.data().get(self.remaining.start..end).unwrap_or_default();
@@ -163,7 +166,7 @@ mod tests {
 
     use super::*;
 
-    /// What is written in pieces, and in how many.
+    /// Checks that the pieces equal the JSON of `write`. Returns the number of pieces.
     fn check(owner: Pubkey, data: &[u8], encoding: Encoding) -> usize {
         let mut account = AccountSharedData::new(7, 0, &owner);
         account.set_data_from_slice(data);
@@ -185,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_are_what_is_written_at_once() {
+    fn pieces_join_to_the_json_of_write() {
         use UiAccountEncoding::{Base64, Base64Zstd, JsonParsed};
         let noise = |n: usize| ((n * n) >> 7 ^ n) as u8;
         let data: Vec<u8> = (0..500_000).map(noise).collect();

@@ -1,6 +1,6 @@
-//! The Solana dialect: what an account is, by which keys it is found, and how it looks as JSON.
+//! The Solana dialect: the account record, the keys of its indexes, and its JSON.
 //!
-//! Not here: blocks and transactions (`chain`), execution (`localnet`), sockets (`rpc`).
+//! Not here: blocks and transactions (`chain_solana`), execution (`localnet`), sockets (`rpc`).
 
 mod account;
 mod encode;

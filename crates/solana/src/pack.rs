@@ -1,11 +1,12 @@
-//! An account in few bytes, beside the addresses that it is found by.
+//! A compact encoding of an account without the addresses in its index keys.
 //!
-//! Shape: a byte of flags; lamports unless they are what rent asks for; the rent epoch unless it is
-//! the last; then the data, or of a token account what its mint, owner, program and delegate do not
-//! say: a balance of a common token account takes its flags and its amount, 2 to 9 bytes.
-//! Invariant: exact. A token account with anything unusual in it (an unknown tag or state, bytes
-//! where there should be none) has these bytes as they are, or all of its data.
-//! Bounds: data of at most [`DATA_MAX`] bytes; larger ones are kept as they are.
+//! Shape: a byte of flags; lamports unless they are the rent-exempt minimum; the rent epoch unless
+//! it is the last; then the data. Of a token account only those fields are stored that its mint,
+//! owner, program and delegate keys do not have: a common token account takes its flags and its
+//! amount, 2 to 9 bytes.
+//! Invariant: exact. Unusual bytes of a token account (an unknown tag or state, bytes in unused
+//! fields) are stored unchanged, or all of its data is stored.
+//! Bounds: data of at most [`DATA_MAX`] bytes; larger accounts are not packed.
 
 use ledger::{Address, KeyKind};
 use solana_account::{Account as Plain, AccountSharedData, ReadableAccount};
@@ -13,41 +14,41 @@ use solana_pubkey::Pubkey;
 
 use crate::account::{key_kind, token_data};
 
-/// More than a stake account or a mint with a few extensions has.
+/// More than a stake account or a mint with a few extensions needs.
 const DATA_MAX: usize = 450;
 
-/// Of every account, in its first byte.
+/// Flags of every account, in its first byte.
 mod flag {
-    /// What follows is a token account's; else it is the data.
+    /// The rest is a token account; else it is the data.
     pub(super) const TOKEN: u8 = 1;
     pub(super) const RENT_EXEMPT: u8 = 1 << 1;
     pub(super) const LAST_RENT_EPOCH: u8 = 1 << 2;
     pub(super) const EXECUTABLE: u8 = 1 << 3;
     /// A token account's state is 2; else it is 1.
     pub(super) const FROZEN: u8 = 1 << 4;
-    /// All that a token account has after its 165 bytes is [`super::IMMUTABLE_OWNER`].
+    /// After its 165 bytes a token account has only [`super::IMMUTABLE_OWNER`].
     pub(super) const IMMUTABLE_OWNER: u8 = 1 << 5;
     /// A second byte, of [`super::extra`], follows.
     pub(super) const EXTRAS: u8 = 1 << 6;
 }
 
-/// Of a token account that has more than an amount.
+/// Flags of a token account that has more than an amount.
 mod extra {
-    /// It has a delegate: a key says who.
+    /// It has a delegate, which is an index key.
     pub(super) const DELEGATE: u8 = 1;
-    /// It has none, and something in its place. So below.
+    /// It has no delegate, but bytes are left in the field. The other `_LEFT` flags mean the same.
     pub(super) const DELEGATE_LEFT: u8 = 1 << 1;
     pub(super) const NATIVE: u8 = 1 << 2;
     pub(super) const NATIVE_LEFT: u8 = 1 << 3;
     pub(super) const DELEGATED: u8 = 1 << 4;
     pub(super) const CLOSE: u8 = 1 << 5;
     pub(super) const CLOSE_LEFT: u8 = 1 << 6;
-    /// All bytes to the end are what stands after the 165.
+    /// The remaining bytes are the data after the first 165.
     pub(super) const TAIL: u8 = 1 << 7;
 }
 
-/// The type of an account with extensions, and the only one that every associated token account of
-/// Token-2022 has: type 7, no bytes.
+/// The account type, and the only extension of an associated token account of Token-2022: type 7,
+/// no bytes.
 const IMMUTABLE_OWNER: [u8; 5] = [2, 7, 0, 0, 0];
 
 /// A token account without extensions.
@@ -56,7 +57,7 @@ const TOKEN_BYTES: usize = 165;
 const SOME: [u8; 4] = [1, 0, 0, 0];
 const NONE: [u8; 4] = [0; 4];
 
-/// Appends what the account's keys do not say; false if its data is too large.
+/// Appends the packed account, without what its keys have. Returns false if its data is too large.
 pub(crate) fn pack(account: &AccountSharedData, packed: &mut Vec<u8>) -> bool {
     let data = account.data();
     if data.len() > DATA_MAX {
@@ -86,18 +87,19 @@ pub(crate) fn pack(account: &AccountSharedData, packed: &mut Vec<u8>) -> bool {
     true
 }
 
-/// The account with these keys that [`pack`] made these bytes of.
+/// Restores the account from its keys and the bytes of [`pack`].
 pub(crate) fn unpack(keys: &[(KeyKind, Address)], packed: &[u8]) -> Option<AccountSharedData> {
-    let key = |facet: KeyKind| -> Option<[u8; 32]> {
-        keys.iter().find(|(other, _)| *other == facet)?.1.to_array()
+    let key = |kind: KeyKind| -> Option<[u8; 32]> {
+        keys.iter().find(|(other, _)| *other == kind)?.1.to_array()
     };
     let (flags, mut rest) = packed.split_first()?;
     let has = |flag: u8| flags & flag != 0;
-    let given_lamports = if has(flag::RENT_EXEMPT) { None } else { Some(take_varint(&mut rest)?) };
+    let explicit_lamports =
+        if has(flag::RENT_EXEMPT) { None } else { Some(take_varint(&mut rest)?) };
     let rent_epoch = if has(flag::LAST_RENT_EPOCH) { u64::MAX } else { take_varint(&mut rest)? };
     let data = if has(flag::TOKEN) { unpack_token(*flags, key, rest)? } else { rest.to_vec() };
     Some(AccountSharedData::from(Plain {
-        lamports: given_lamports.unwrap_or_else(|| rent(data.len())),
+        lamports: explicit_lamports.unwrap_or_else(|| rent(data.len())),
         data,
         owner: Pubkey::new_from_array(key(key_kind::PROGRAM)?),
         executable: has(flag::EXECUTABLE),
@@ -105,7 +107,7 @@ pub(crate) fn unpack(keys: &[(KeyKind, Address)], packed: &[u8]) -> Option<Accou
     }))
 }
 
-/// The lamports of a packed account, unless they depend on an unusual length.
+/// The lamports of a packed account; `None` if they depend on an unusual length.
 pub(crate) fn lamports(packed: &[u8]) -> Option<u64> {
     let (flags, mut rest) = packed.split_first()?;
     if flags & flag::RENT_EXEMPT == 0 {
@@ -120,7 +122,7 @@ pub(crate) fn lamports(packed: &[u8]) -> Option<u64> {
     (extras & extra::TAIL == 0).then(|| rent(TOKEN_BYTES + tail))
 }
 
-/// The amount of a packed token account, unless it has extensions that may be none.
+/// The amount of a packed token account; `None` if it has unusual extensions.
 pub(crate) fn amount(packed: &[u8]) -> Option<u64> {
     let (flags, mut rest) = packed.split_first()?;
     if flags & flag::TOKEN == 0 {
@@ -144,13 +146,13 @@ fn skip_rent_epoch(flags: u8, rest: &mut &[u8]) -> Option<()> {
     Some(())
 }
 
-/// Something that may be there, as token accounts have it.
+/// An optional field of a token account.
 struct OptionalField<'a, const N: usize> {
     is_some: bool,
     value: &'a [u8; N],
 }
 
-/// What of a token account its keys do not say.
+/// The fields of a token account that are not in its keys.
 struct Token<'a> {
     amount: u64,
     delegate: OptionalField<'a, 32>,
@@ -162,8 +164,8 @@ struct Token<'a> {
 }
 
 impl<'a> Token<'a> {
-    /// From the data of an account that has the keys of a token account. `None` if there are tags
-    /// in it that no token program writes.
+    /// Reads the data of an account that has the keys of a token account. `None` if it has tags
+    /// that no token program writes.
     fn read(data: &'a [u8]) -> Option<Self> {
         let (_mint_and_owner, mut rest) = data.split_at_checked(64)?;
         Some(Self {
@@ -177,8 +179,7 @@ impl<'a> Token<'a> {
         })
     }
 
-    /// Appends it, and gives the flags that go with it; nothing if it has a state that no token
-    /// program writes.
+    /// Appends it and returns its flags; `None` if it has a state that no token program writes.
     fn pack(self, packed: &mut Vec<u8>) -> Option<u8> {
         let frozen = match self.state {
             1 => 0,
@@ -227,7 +228,7 @@ impl<'a, const N: usize> OptionalField<'a, N> {
         (tag == SOME || tag == NONE).then_some(Self { is_some: tag == SOME, value })
     }
 
-    /// Which of the bits says what is there.
+    /// The flag of this field's content.
     fn extra(&self, there: u8, left: u8) -> u8 {
         match (self.is_some, *self.value == [0; N]) {
             (true, _) => there,
@@ -288,7 +289,8 @@ fn put<const N: usize>(image: &mut [u8; TOKEN_BYTES], at: usize, value: [u8; N])
     image[at..at + N].copy_from_slice(&value);
 }
 
-/// What an account with so much data has to hold, and mostly does: rent of two years.
+/// The rent-exempt minimum of an account with this much data, which most accounts have: rent of two
+/// years.
 fn rent(data_len: usize) -> u64 {
     (128 + data_len as u64) * 6_960
 }
@@ -329,20 +331,21 @@ mod tests {
     use super::*;
     use crate::Account;
 
-    /// Packs it, if it packs, and takes it back to what it was; gives how many bytes it took.
+    /// Packs an account and checks that it unpacks to the same. Returns the packed length, or
+    /// `None` if it is not packed.
     fn round(account: AccountSharedData) -> Option<usize> {
         let account = Account(account);
         let mut keys = Vec::new();
-        account.keys(&mut |facet, address| keys.push((facet, address)));
-        assert!(keys.is_sorted_by(|left, right| left.0 < right.0), "which state packs best");
+        account.keys(&mut |kind, address| keys.push((kind, address)));
+        assert!(keys.is_sorted_by(|left, right| left.0 < right.0), "the order of the keys");
         let mut packed = vec![9; 3];
         let is_packed = account.pack(&mut packed);
         assert_eq!(is_packed, account.0.data().len() <= DATA_MAX);
         if is_packed {
             assert_eq!(packed[..3], [9; 3]);
-            for facet in keys.iter().map(|(facet, _)| *facet) {
-                let rank = Account::packed_rank(&packed[3..], Some(facet));
-                assert!(rank.is_none_or(|rank| rank == account.rank_in(facet)));
+            for kind in keys.iter().map(|(kind, _)| *kind) {
+                let rank = Account::packed_rank(&packed[3..], Some(kind));
+                assert!(rank.is_none_or(|rank| rank == account.rank_in(kind)));
             }
             let rank = Account::packed_rank(&packed[3..], None);
             assert!(rank.is_none_or(|rank| rank == account.global_rank()));
@@ -375,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unusual_comes_back() {
+    fn unusual_accounts_are_restored() {
         let program = token::id();
         for at in 64..165 {
             for value in [1, 2, 3, 255] {
@@ -401,10 +404,10 @@ mod tests {
     }
 
     #[test]
-    fn bytes_of_another_making_are_refused() {
+    fn invalid_bytes_are_refused() {
         let whole = account(token::id(), 7, &token(500));
         let keys = [key_kind::PROGRAM, key_kind::MINT, key_kind::OWNER];
-        let keys = keys.map(|facet| (facet, Address::from([1; 32])));
+        let keys = keys.map(|kind| (kind, Address::from([1; 32])));
         let mut packed = Vec::new();
         pack(&whole, &mut packed);
         assert!(unpack(&keys, &packed).is_some());
@@ -414,7 +417,7 @@ mod tests {
         }
     }
 
-    /// Nothing, little, or anything.
+    /// Zeros, one byte, or any bytes.
     fn bytes<const N: usize>() -> impl Strategy<Value = [u8; N]> {
         let small = any::<u8>().prop_map(|n| std::array::from_fn(|at| if at == 0 { n } else { 0 }));
         prop_oneof![3 => Just([0; N]), 1 => small, 1 => proptest::array::uniform(any::<u8>())]
@@ -424,7 +427,7 @@ mod tests {
         prop_oneof![4 => Just(NONE), 4 => Just(SOME), 1 => bytes::<4>()]
     }
 
-    /// What is one, nearly one, or might be one.
+    /// A token account, nearly one, or other data.
     fn near_token() -> impl Strategy<Value = Vec<u8>> {
         let keys = (bytes::<32>(), bytes::<32>(), bytes::<8>());
         let delegate = (tag(), bytes::<32>(), 0..4_u8);
@@ -460,7 +463,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(4_000))]
 
         #[test]
-        fn every_account_comes_back_exactly(
+        fn every_account_is_restored_exactly(
             data in prop_oneof![
                 4 => near_token(),
                 1 => proptest::collection::vec(any::<u8>(), 0..500),

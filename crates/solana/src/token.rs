@@ -1,4 +1,4 @@
-//! What the two token programs keep in accounts: mints, balances, who holds what.
+//! Accounts of the two token programs: mints, balances, holders.
 
 use solana_account::{AccountSharedData, ReadableAccount};
 use solana_account_decoder::parse_account_data::SplTokenAdditionalDataV2;
@@ -11,13 +11,13 @@ use spl_token_2022_interface::extension::scaled_ui_amount::ScaledUiAmountConfig;
 use spl_token_2022_interface::extension::{BaseStateWithExtensions, StateWithExtensions};
 use spl_token_2022_interface::state::{Account as TokenAccount, Mint};
 
-/// What of a mint it takes to write an amount of its tokens.
+/// The properties of a mint that are needed to format an amount of its tokens.
 #[derive(Clone, Copy)]
 pub struct MintInfo(pub(crate) SplTokenAdditionalDataV2);
 
 impl MintInfo {
-    /// The facts of the mint in `data`, at a time: amounts of some mints grow with it.
-    /// `None` if it is no mint.
+    /// Reads the mint in `data`, at a time: amounts of some mints grow with it. `None` if it is not
+    /// a mint.
     pub fn from_data(data: &[u8], unix_timestamp: i64) -> Option<Self> {
         let mint = StateWithExtensions::<Mint>::unpack(data).ok()?;
         let interest = mint.get_extension::<InterestBearingConfig>().ok();
@@ -29,7 +29,7 @@ impl MintInfo {
         }))
     }
 
-    /// The facts of a mint that is known without looking: wrapped SOL.
+    /// The info of wrapped SOL, which needs no account.
     pub fn native() -> Self {
         Self::with_decimals(spl_token_interface::native_mint::DECIMALS)
     }
@@ -38,30 +38,30 @@ impl MintInfo {
         Self(SplTokenAdditionalDataV2::with_decimals(decimals))
     }
 
-    /// An amount, as clients show it.
+    /// Formats an amount.
     pub fn amount(&self, amount: u64) -> UiTokenAmount {
         token_amount_to_ui_amount_v3(amount, &self.0)
     }
 }
 
-/// The mint of wrapped SOL. Answers need no account for it.
+/// Whether this is the mint of wrapped SOL. Responses need no account for it.
 pub fn is_native_mint(mint: &Pubkey) -> bool {
     *mint == spl_token_interface::native_mint::id()
 }
 
-/// Whose tokens an account holds, whatever program it belongs to; `None` if it has not the form of
-/// an initialized token account.
+/// The mint of an account's tokens, whatever program it belongs to; `None` if it does not have the
+/// form of an initialized token account.
 pub fn mint_of(account: &AccountSharedData) -> Option<Pubkey> {
     get_token_account_mint(account.data())
 }
 
-/// The mint and the amount of a token account; `None` if it is none.
+/// The mint and the amount of a token account; `None` for other accounts.
 pub fn holding(account: &AccountSharedData) -> Option<(Pubkey, u64)> {
     let token = StateWithExtensions::<TokenAccount>::unpack(account.data()).ok()?;
     is_known_spl_token_id(account.owner()).then_some((token.base.mint, token.base.amount))
 }
 
-/// All that was ever minted of a mint and not burned; `None` if it is no mint.
+/// The supply of a mint; `None` if it is not a mint.
 pub fn supply(data: &[u8]) -> Option<u64> {
     Some(StateWithExtensions::<Mint>::unpack(data).ok()?.base.supply)
 }
@@ -69,20 +69,21 @@ pub fn supply(data: &[u8]) -> Option<u64> {
 /// One token account's balance, as the status of a transaction has it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TokenBalance {
-    /// Whose tokens.
+    /// The mint of the tokens.
     pub mint: Pubkey,
     /// The wallet that owns the token account.
     pub owner: Pubkey,
-    /// Which of the token programs.
+    /// The token program.
     pub program_id: Pubkey,
-    /// How many. By decimals only: interest and scale do not count here, as on Agave.
+    /// The amount. Only decimals apply: interest and scale do not count here, as on Agave.
     pub amount: UiTokenAmount,
 }
 
 impl TokenBalance {
-    /// The balance in `account`. `mint` gives the account of a mint.
+    /// The balance in `account`. `mint` looks up the account of a mint.
     ///
-    /// `None` if it is no token account, or its mint is gone or belongs to another program.
+    /// `None` if it is not a token account, or its mint does not exist or belongs to another
+    /// program.
     pub fn from_account(
         account: &AccountSharedData,
         mint: impl FnOnce(&Pubkey) -> Option<AccountSharedData>,
@@ -136,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_balance_names_mint_owner_and_program() {
+    fn a_balance_has_mint_owner_and_program() {
         let balance = TokenBalance::from_account(&token(), |_| Some(mint())).expect("it is one");
         assert_eq!(balance.mint, Pubkey::new_from_array([1; 32]));
         assert_eq!(balance.owner, Pubkey::new_from_array([2; 32]));

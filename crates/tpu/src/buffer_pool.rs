@@ -1,11 +1,12 @@
-//! Receive buffers that are used again: handles, each of which gets its memory back when the last slice of
-//! it is gone.
+//! Reusable receive buffers. The pool holds a handle of each buffer; a handle gets its memory back
+//! when the last slice of it is dropped.
 //!
-//! Shape: handles whose slices may still be held stand in a line, oldest first; those known to be free lie
-//! on a stack. Each take looks at the head of the line, and uses what was freed last: so the buffers in use
-//! are as few as are held at once, and stay in the processor's cache however many a burst has left.
-//! Bounds: `len_max` handles are kept; beyond that a buffer goes when the last slice of it does. One buffer
-//! holds one datagram (or one joined transaction), so that a slice that is kept for long pins no more than
+//! Shape: handles whose slices may still live are in a queue, oldest first; free handles are on a
+//! stack. Each take checks the head of the queue and uses the buffer that was freed last. So the
+//! number of buffers in use is that of live slices, and they stay in the processor's cache, however
+//! many buffers a burst left.
+//! Bounds: `len_max` handles are retained. Beyond that a buffer is freed with its last slice. One
+//! buffer holds one datagram (or one joined transaction), so that a long-lived slice pins only
 //! that.
 //! Invariant: nothing is allocated while slices are dropped as fast as buffers are taken.
 
@@ -13,22 +14,23 @@ use std::collections::VecDeque;
 
 use bytes::BytesMut;
 
-/// How many handles are looked at before a buffer is made.
+/// How many handles are checked before a buffer is allocated.
 const RECLAIM_ATTEMPTS_MAX: usize = 4;
-/// One take in so many looks at a second handle, so that the line gets shorter after a burst.
+/// One take in `TAKES_PER_EXTRA_RECLAIM` checks a second handle, so that the queue shrinks after a
+/// burst.
 const TAKES_PER_EXTRA_RECLAIM: usize = 4;
 
 /// Buffers of one size.
 pub(crate) struct BufferPool {
-    /// Given back, with slices that may live on.
+    /// Released buffers whose slices may still live.
     in_use: VecDeque<BytesMut>,
-    /// Nobody else holds anything of these.
+    /// Buffers without live slices.
     free: Vec<BytesMut>,
-    /// The fewest free ones since the last [`BufferPool::shrink`].
+    /// Minimum length of `free` since the last [`BufferPool::shrink`].
     free_min: usize,
     buffer_bytes: usize,
     len_max: usize,
-    /// Buffers made.
+    /// Buffers allocated.
     pub(crate) made: u64,
     /// Buffers taken since the last [`BufferPool::shrink`].
     taken: usize,
@@ -47,7 +49,7 @@ impl BufferPool {
         }
     }
 
-    /// An empty buffer with room for `buffer_bytes`.
+    /// Takes an empty buffer with a capacity of `buffer_bytes`.
     pub(crate) fn take_buffer(&mut self) -> BytesMut {
         self.taken += 1;
         self.reclaim_oldest();
@@ -73,18 +75,18 @@ impl BufferPool {
         }
     }
 
-    /// Looks whether the oldest handle has its memory back.
+    /// Checks whether the oldest handle has its memory back.
     fn reclaim_oldest(&mut self) {
         let Some(mut handle) = self.in_use.pop_front() else { return };
         if handle.try_reclaim(self.buffer_bytes) {
             self.free.push(handle);
         } else {
-            // Still held somewhere: it gets another turn.
+            // It still has live slices: check it again later.
             self.in_use.push_back(handle);
         }
     }
 
-    /// Gives a buffer back; slices split off from it may live on.
+    /// Releases a buffer. Slices split off from it may live on.
     pub(crate) fn release(&mut self, handle: BytesMut) {
         if self.len() < self.len_max {
             self.in_use.push_back(handle);
@@ -100,10 +102,10 @@ impl BufferPool {
         copied
     }
 
-    /// Lets go of three quarters of what was not needed since the last call.
+    /// Frees three quarters of the buffers that were not needed since the last call.
     pub(crate) fn shrink(&mut self) {
         if self.taken < self.in_use.len() {
-            // Too quiet for takes to find out who is free.
+            // There were too few takes to check all handles.
             (0..self.in_use.len()).for_each(|_| self.reclaim_oldest());
         }
         let idle = self.free_min.min(self.free.len());
@@ -129,48 +131,48 @@ mod tests {
 
     #[test]
     fn a_dropped_slice_frees_its_buffer() {
-        let mut ring = BufferPool::new(64, 8);
+        let mut pool = BufferPool::new(64, 8);
         for round in 0..100u8 {
-            let copied = ring.copy(&[round; 64]).freeze();
+            let copied = pool.copy(&[round; 64]).freeze();
             assert_eq!(copied, vec![round; 64]);
         }
-        assert_eq!((ring.made, ring.len()), (1, 1));
+        assert_eq!((pool.made, pool.len()), (1, 1));
     }
 
     #[test]
     fn after_a_burst_only_as_many_are_in_use_as_have_live_slices() {
-        let mut ring = BufferPool::new(64, 1_000);
-        let burst: Vec<_> = (0..1_000).map(|_| ring.copy(b"x")).collect();
-        assert_eq!(ring.made, 1_000);
+        let mut pool = BufferPool::new(64, 1_000);
+        let burst: Vec<_> = (0..1_000).map(|_| pool.copy(b"x")).collect();
+        assert_eq!(pool.made, 1_000);
         drop(burst);
-        let mut held = VecDeque::new();
+        let mut slices = VecDeque::new();
         for round in 0..10_000 {
-            held.push_back(ring.copy(b"x"));
+            slices.push_back(pool.copy(b"x"));
             if round >= 10 {
-                held.pop_front();
+                slices.pop_front();
             }
         }
-        assert_eq!((ring.made, ring.len()), (1_000, 1_000));
-        assert!(ring.in_use.len() < 40, "{} are in use", ring.in_use.len());
+        assert_eq!((pool.made, pool.len()), (1_000, 1_000));
+        assert!(pool.in_use.len() < 40, "{} are in use", pool.in_use.len());
     }
 
     #[test]
     fn a_live_slice_pins_its_own_buffer_only_and_the_pool_stays_bounded() {
-        let mut ring = BufferPool::new(64, 8);
-        let held: Vec<_> = (0..100u8).map(|n| ring.copy(&[n; 10]).freeze()).collect();
-        assert!(ring.len() <= 8);
-        assert!(held.iter().enumerate().all(|(n, bytes)| bytes == &vec![n as u8; 10]));
+        let mut pool = BufferPool::new(64, 8);
+        let slices: Vec<_> = (0..100u8).map(|n| pool.copy(&[n; 10]).freeze()).collect();
+        assert!(pool.len() <= 8);
+        assert!(slices.iter().enumerate().all(|(n, bytes)| bytes == &vec![n as u8; 10]));
     }
 
     #[test]
     fn an_idle_pool_shrinks_to_nothing() {
-        let mut ring = BufferPool::new(64, 100);
-        let held: Vec<_> = (0..100).map(|_| ring.copy(b"x")).collect();
-        assert_eq!(ring.len(), 100);
-        drop(held);
+        let mut pool = BufferPool::new(64, 100);
+        let slices: Vec<_> = (0..100).map(|_| pool.copy(b"x")).collect();
+        assert_eq!(pool.len(), 100);
+        drop(slices);
         for _ in 0..30 {
-            ring.shrink();
+            pool.shrink();
         }
-        assert_eq!(ring.len(), 0);
+        assert_eq!(pool.len(), 0);
     }
 }

@@ -1,10 +1,10 @@
-//! Who is who: self-signed Ed25519 certificates on both sides, and the key of the client's as its
-//! identity.
+//! Identities: self-signed Ed25519 certificates on both sides. The key in the client's certificate
+//! is its identity.
 //!
-//! Shape: as Agave's clients and validators do it, a certificate is a wrapping for a public key: its own
-//! signature is not looked at. That a peer holds the key is proved by the handshake's signature, which
+//! Shape: a certificate only carries a public key, as in Agave's clients and validators. Its own
+//! signature is not checked. The handshake's signature proves that the peer has the private key; it
 //! is checked.
-//! Not here: who may connect (`gate`).
+//! Not here: admission (`connection_admission`).
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::{DigitallySignedStruct, DistinguishedName, NamedGroup, SignatureScheme};
 use solana_pubkey::Pubkey;
 
-/// The application protocol that Solana's clients ask for.
+/// The application protocol (ALPN) of Solana's clients.
 pub const ALPN: &[u8] = b"solana-tpu";
 
 /// DER: `SubjectPublicKeyInfo` of an Ed25519 key, up to the key (RFC 8410).
@@ -25,7 +25,7 @@ const SPKI_PREFIX: [u8; 12] = [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0
 const PKCS8_PREFIX: [u8; 16] =
     [0x30, 0x2e, 2, 1, 0, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20];
 
-/// A key and the certificate that shows it.
+/// A key pair and its certificate.
 pub struct TlsIdentity {
     pubkey: Pubkey,
     seed: [u8; 32],
@@ -51,7 +51,7 @@ impl TlsIdentity {
         PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(pkcs8))
     }
 
-    /// TLS for the server's side: clients must show a certificate.
+    /// TLS of the server: clients must send a certificate.
     pub(crate) fn server_config(&self) -> Result<QuicServerConfig, TlsError> {
         let provider = provider();
         let mut tls = rustls::ServerConfig::builder_with_provider(Arc::clone(&provider))
@@ -65,7 +65,7 @@ impl TlsIdentity {
     }
 }
 
-/// TLS for the client's side, as Solana's clients have it: any server, our certificate shown.
+/// TLS of the client, as in Solana's clients: it accepts any server and sends our certificate.
 pub fn client_config(identity: &TlsIdentity) -> Result<QuicClientConfig, TlsError> {
     let provider = provider();
     let mut tls = rustls::ClientConfig::builder_with_provider(Arc::clone(&provider))
@@ -78,11 +78,11 @@ pub fn client_config(identity: &TlsIdentity) -> Result<QuicClientConfig, TlsErro
     Ok(QuicClientConfig::try_from(tls)?)
 }
 
-/// Why there is no TLS.
+/// TLS could not be set up.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TlsError {
-    /// The key or the certificate is not taken.
+    /// The key or the certificate is refused.
     #[error("TLS refuses the identity")]
     Identity(#[from] rustls::Error),
     /// The provider has no suite for QUIC's first packets.
@@ -90,7 +90,7 @@ pub enum TlsError {
     Cipher(#[from] NoInitialCipherSuite),
 }
 
-/// The Ed25519 key that a certificate shows, if it shows one.
+/// The Ed25519 key in a certificate, if it has one.
 pub(crate) fn pubkey_of(certificate: &CertificateDer<'_>) -> Option<Pubkey> {
     let certificate = webpki::EndEntityCert::try_from(certificate).ok()?;
     let spki = certificate.subject_public_key_info();
@@ -98,7 +98,7 @@ pub(crate) fn pubkey_of(certificate: &CertificateDer<'_>) -> Option<Pubkey> {
     Pubkey::try_from(key).ok()
 }
 
-/// ring, and X25519 only: what Solana's nodes speak, and one key exchange less to attack.
+/// ring with X25519 only: Solana's nodes use it, and fewer key exchanges can be attacked.
 fn provider() -> Arc<CryptoProvider> {
     let mut provider = rustls::crypto::ring::default_provider();
     provider.kx_groups.retain(|group| group.name() == NamedGroup::X25519);
@@ -143,10 +143,10 @@ fn certificate(pubkey: &Pubkey) -> CertificateDer<'static> {
 }
 
 fn not_in_quic() -> rustls::Error {
-    rustls::Error::General("QUIC speaks TLS 1.3 only".into())
+    rustls::Error::General("QUIC uses TLS 1.3 only".into())
 }
 
-/// Takes any certificate, and checks that the peer has its key.
+/// Accepts any certificate, and checks that the peer has its private key.
 #[derive(Debug)]
 struct AcceptAnyKey(Arc<CryptoProvider>);
 
@@ -227,13 +227,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_certificate_shows_its_key() {
+    fn a_certificate_has_its_key() {
         let pubkey = Pubkey::new_from_array([7; 32]);
         assert_eq!(pubkey_of(&certificate(&pubkey)), Some(pubkey));
     }
 
     #[test]
-    fn what_is_no_certificate_shows_none() {
+    fn an_invalid_certificate_has_no_key() {
         assert_eq!(pubkey_of(&CertificateDer::from(vec![0x30, 0x03, 1, 2, 3])), None);
         assert_eq!(pubkey_of(&CertificateDer::from(Vec::new())), None);
     }

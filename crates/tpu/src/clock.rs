@@ -1,4 +1,4 @@
-//! Where this crate's time begins. Everything else takes `now` as an argument.
+//! The clock of this crate. All other code takes `now` as an argument.
 
 use std::time::Instant;
 

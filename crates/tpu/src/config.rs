@@ -1,9 +1,9 @@
-//! The limits of the door, each with its unit, its default and what it may cost.
+//! The limits of the TPU port, each with its unit, its default and its cost.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Limits. What is over one of them is refused and counted by cause (see [`crate::Cause`]).
+/// Limits. What exceeds one of them is refused and counted by cause (see [`crate::DropReason`]).
 #[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
@@ -16,8 +16,8 @@ pub struct Config {
     /// Connections at once. Default 4,000. Memory: about 45 KB each when idle; busy ones add what
     /// `streams_max` says.
     pub connections_max: usize,
-    /// Connections from one address. Default 4,000: many clients stand behind one address in a local
-    /// network. A public node wants about 100.
+    /// Connections from one address. Default 4,000: in a local network many clients share one
+    /// address. A public node should set about 100.
     pub connections_per_address_max: usize,
     /// Connections of one identity (the key of the client's certificate). Default 16.
     pub connections_per_identity_max: usize,
@@ -25,71 +25,76 @@ pub struct Config {
     /// Streams open at once on one connection, at most. Default 512. Memory: about 360 bytes for each
     /// that was ever open at once, for as long as the connection lives.
     pub window_max: u32,
-    /// Streams open at once on one connection, at least, however many share. Default 16.
+    /// Streams open at once on one connection, at least, however many connections share them.
+    /// Default 16.
     pub window_min: u32,
-    /// Streams open at once on all connections. Default 131,072. Identities of the weights' file share
-    /// three quarters by weight, everybody else the rest, or all of it where there is no such file.
+    /// Streams open at once on all connections. Default 131,072. Identities in the weights file
+    /// share three quarters by weight, all others the rest. Without a file all share everything.
     /// Memory: 360 bytes each, so 47 MB; `window_min` comes first.
     pub streams_max: usize,
     /// Bytes in flight to us on one connection. Default 1,048,576. Memory: in the worst case, where
-    /// everything waits for a lost first packet, this for each connection.
+    /// all data waits for a lost first packet, this for each connection.
     pub receive_window_bytes: u32,
 
     /// Bytes of a transaction of version 1. Default 4,096. Older versions have 1,232.
     pub transaction_bytes_max: usize,
-    /// Bytes of unfinished transactions of one shard. Default 33,554,432. One connection may
-    /// hold as much as is still free; a stream beyond that is stopped. Memory: this.
+    /// Bytes of unfinished transactions of one shard. Default 33,554,432. One connection may use as
+    /// much as is still free; a stream beyond that is stopped. Memory: this.
     pub unfinished_bytes_max: usize,
-    /// Milliseconds from a stream's first sign to its end; it is then stopped. Default 10,000: a client on
-    /// a bad line that has 512 streams open needs some seconds to bring all of them to an end.
+    /// Milliseconds from a stream's first frame to its end; it is then stopped. Default 10,000: a
+    /// client on a bad line with 512 open streams needs some seconds to finish all of them.
     pub stream_timeout_ms: u64,
     /// Broken or stalled streams in a minute, after which a connection is closed. Default 256.
     pub broken_streams_max: u32,
-    /// Milliseconds without a packet after which a connection is gone. Default 30,000.
+    /// Milliseconds without a packet after which a connection is closed. Default 30,000.
     pub idle_timeout_ms: u64,
 
     /// Handshakes a second, all addresses together. Default 2,000: one costs 0.4 ms of a core.
     pub handshakes_per_second: u32,
-    /// Handshakes a minute from one address, after a burst of as many. Default 6,000. A public node wants
-    /// about 60.
+    /// Handshakes a minute from one address, after a burst of the same number. Default 6,000. A
+    /// public node should set about 60.
     pub handshakes_per_address_per_minute: u32,
     /// Handshakes under way at once. Default 1,024. Memory: about 45 KB each.
     pub handshakes_max: usize,
     /// Handshakes under way above which a client must first prove its address with a retry token.
-    /// Default 128; 0 asks everybody.
+    /// Default 128; 0 requires a token of every client.
     pub retry_above: usize,
     /// Milliseconds in which a handshake must be complete. Default 2,000.
     pub handshake_timeout_ms: u64,
 
-    /// Datagram buffers that one shard keeps for use. Default 8,192. Memory: 2 KiB each, so 16 MiB; given
-    /// back while idle. A buffer whose slices are still held when its turn comes is replaced.
+    /// Datagram buffers that one shard retains for reuse. Default 8,192. Memory: 2 KiB each, so 16
+    /// MiB; released while idle. A buffer that still has live slices when it would be reused is
+    /// replaced.
     pub buffers_max: usize,
-    /// Bytes of a socket's receive buffer that are asked for; the system may give less
+    /// Bytes of a socket's receive buffer to request; the system may grant less
     /// (`net.core.rmem_max`). Default 8,388,608. Memory: this for each shard, in the kernel.
     pub socket_bytes: usize,
-    /// Microseconds to let datagrams gather while there is traffic. Default 150: costs that much latency
-    /// and saves a third of the CPU time. 0 reads at once.
+    /// Microseconds in which datagrams gather while there is traffic. Default 150: adds this
+    /// latency and saves a third of the CPU time. 0 reads at once.
     pub gather_us: u64,
     /// Whether the kernel may hand over many datagrams of one sender as one. Default true.
     pub receive_offload: bool,
 
-    /// Transactions that wait for their signatures' check. Default 16,384. When full, the newest of whoever
-    /// has most waiting for his weight is refused. Memory: 2 KiB each, so 32 MiB.
+    /// Transactions that wait for signature verification. Default 16,384. When full, the newest
+    /// transaction of the peer that has most waiting for its weight is refused. Memory: 2 KiB each,
+    /// so 32 MiB.
     pub queue_max: usize,
-    /// Milliseconds for which an equal transaction is refused without a look. Default 10,000.
+    /// Milliseconds in which an equal transaction is refused unchecked. Default 10,000.
     pub repeat_ms: u64,
-    /// Transactions remembered for that. Default 262,144. Memory: two generations of 16 bytes each, so 8 MiB.
+    /// Transactions whose hashes are stored for that. Default 262,144. Memory: two generations of
+    /// 16 bytes each, so 8 MiB.
     pub repeats_max: usize,
     /// Milliseconds that a checked transaction waits for room in the ledger's queue. Default 1,000. Then it
     /// is refused.
     pub hand_over_ms: u64,
 
-    /// Transactions that wait for, or are under way to, one destination of the relay. Default 16,384. Memory:
-    /// their bytes, so up to 64 MiB for all destinations together.
+    /// Transactions that wait for, or are in flight to, one destination of the forwarder. Default
+    /// 16,384. Memory: their bytes, so up to 64 MiB for all destinations together.
     pub forward_max: usize,
 
-    /// A file of identities and weights, read again when it changes: lines `PUBKEY WEIGHT`. Whoever is not
-    /// in it weighs 1. Default none. Memory: 100 bytes a line; at most 100,000 lines are read.
+    /// A file of identities and weights, read again when it changes: lines `PUBKEY WEIGHT`. All
+    /// other identities have the weight 1. Default none. Memory: 100 bytes a line; at most 100,000
+    /// lines are read.
     pub weights: Option<PathBuf>,
 }
 
@@ -129,16 +134,16 @@ impl Default for Config {
     }
 }
 
-/// A setting that cannot be.
+/// An invalid setting.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("quic.{name} is {value}: {wanted}")]
+#[error("quic.{name} is {value}: {expected}")]
 pub struct ConfigError {
-    /// Which.
+    /// Its name.
     pub name: &'static str,
-    /// What was given.
+    /// Its value.
     pub value: u64,
-    /// What can be.
-    pub wanted: &'static str,
+    /// What is valid.
+    pub expected: &'static str,
 }
 
 impl Config {
@@ -161,10 +166,10 @@ impl Config {
         ];
         for (name, value) in at_least_one {
             if value == 0 {
-                return Err(ConfigError { name, value, wanted: "at least 1" });
+                return Err(ConfigError { name, value, expected: "at least 1" });
             }
         }
-        let error = |name, value, wanted| Err(ConfigError { name, value, wanted });
+        let error = |name, value, expected| Err(ConfigError { name, value, expected });
         if self.shards > 256 {
             return error(
                 "shards",
@@ -208,7 +213,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn defaults_are_good_and_nonsense_is_named() {
+    fn defaults_are_valid_and_an_invalid_setting_is_named() {
         assert_eq!(Config::default().check(), Ok(()));
         let err = Config { shards: 0, ..Config::default() }.check().map_err(|err| err.to_string());
         assert_eq!(err, Err("quic.shards is 0: at least 1".into()));

@@ -1,9 +1,9 @@
-//! One connection: its streams read, its windows set, its bad habits counted.
+//! One connection: it reads streams, sets windows and counts broken streams.
 //!
-//! Shape: streams are read as far as they are there; what is not complete waits beside the others, so
-//! that one stream that stalls holds up nothing else.
-//! Bounds: an unfinished stream has `stream_timeout_ms`, then it is stopped; a connection has
-//! `broken_streams_max` a minute, then it is closed.
+//! Shape: each stream is read as far as its bytes have arrived. An incomplete transaction is stored
+//! separately, so that a stalled stream delays no other stream.
+//! Bounds: an unfinished stream is stopped after `stream_timeout_ms`. A connection is closed after
+//! `broken_streams_max` broken streams in a minute.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -20,12 +20,13 @@ use crate::driver::DriverStats;
 use crate::reassembly::{PartialTransaction, Reassembler};
 use crate::transaction::{PeerId, ReceivedTransaction};
 
-/// Why a connection is closed, as its peer is told: the numbers of Agave's servers, and one of ours.
+/// Why a connection is closed, as sent to its peer: the codes of Agave's servers, and `Slow`, which
+/// is ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CloseCode {
-    /// It was idle, or the node is going.
+    /// It was idle, or the node is stopping.
     Dropped = 1,
-    /// There are too many.
+    /// There are too many connections.
     TooMany = 4,
     /// It broke too many streams.
     InvalidStream = 5,
@@ -33,47 +34,47 @@ pub(crate) enum CloseCode {
     Slow = 6,
 }
 
-/// What a stream that is stopped is told.
+/// Error code of STOP_SENDING.
 const STOP_SENDING_CODE: u32 = 5;
-/// Bad habits are forgotten after so long.
+/// Broken streams are counted over this interval.
 const BROKEN_STREAMS_INTERVAL: Duration = Duration::from_secs(60);
-/// Stream frames for each stream beyond which a connection only makes work: a transaction fits into
-/// four datagrams.
+/// A connection that sends more stream frames for each stream than this only makes work: a
+/// transaction fits into four datagrams.
 const FRAMES_PER_STREAM_MAX: u64 = 64;
-/// Frames below which that is not looked at.
+/// Frames that a connection may send before that limit applies.
 const FRAMES_FREE: u64 = 16_384;
 
-/// How far a connection has come.
+/// State of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ConnectionState {
     Handshake,
     Open(PeerId),
-    /// Closed by one side; only its last packets are still of interest.
+    /// Closed by one side; only its last packets are still handled.
     Closed,
 }
 
 /// One connection.
 pub(crate) struct Connection {
     pub(crate) inner: quinn_proto::Connection,
-    /// The address that it was counted under; it may have moved since.
+    /// The address under which it is counted. The client may have moved since.
     pub(crate) address: IpAddr,
     pub(crate) state: ConnectionState,
     pub(crate) since: Instant,
-    /// When a datagram of it came last.
+    /// When its last datagram arrived.
     pub(crate) last_datagram_at: Instant,
-    /// When a transaction of it came last.
+    /// When its last transaction arrived.
     pub(crate) last_transaction_at: Instant,
     /// Streams that may be open at once.
     pub(crate) window: u32,
     pub(crate) needs_processing: bool,
-    /// The peer has closed it: there is nothing more to say.
+    /// The peer has closed it: nothing may be sent any more.
     pub(crate) is_closed_by_peer: bool,
-    /// The first deadline that the timers know of it.
+    /// The first deadline in `Timers` for this connection.
     pub(crate) deadline: Option<Instant>,
-    /// The peer that was just admitted, and what it counts for.
+    /// The peer that was just admitted and is not yet reported to the sink.
     pub(crate) unreported_peer: Option<(PeerId, Sender)>,
     unfinished: HashMap<StreamId, UnfinishedStream, RandomState>,
-    /// What their buffers hold.
+    /// Capacity of their buffers in bytes.
     unfinished_bytes: usize,
     /// Streams that have ended or been stopped.
     ended: u64,
@@ -87,7 +88,7 @@ struct UnfinishedStream {
     since: Instant,
 }
 
-/// How reading a stream went.
+/// Result of reading a stream.
 enum ReadOutcome {
     Whole,
     Incomplete,
@@ -116,35 +117,35 @@ impl Connection {
         }
     }
 
-    /// Reads every stream that has been opened since the last call.
+    /// Reads all streams that were opened since the last call.
     pub(crate) fn accept_streams(
         &mut self,
         peer: PeerId,
         now: Instant,
-        bench: &mut Reassembler,
+        reassembler: &mut Reassembler,
         out: &mut Vec<ReceivedTransaction>,
-        tally: &mut DriverStats,
+        stats: &mut DriverStats,
     ) {
         while let Some(id) = self.inner.streams().accept(Dir::Uni) {
             let fresh = UnfinishedStream { partial: PartialTransaction::Nothing, since: now };
-            self.read_stream(id, fresh, peer, now, bench, out, tally);
+            self.read_stream(id, fresh, peer, now, reassembler, out, stats);
         }
     }
 
-    /// Goes on reading a stream.
+    /// Continues to read a stream.
     pub(crate) fn resume_stream(
         &mut self,
         id: StreamId,
         peer: PeerId,
         now: Instant,
-        bench: &mut Reassembler,
+        reassembler: &mut Reassembler,
         out: &mut Vec<ReceivedTransaction>,
-        tally: &mut DriverStats,
+        stats: &mut DriverStats,
     ) {
-        // What is not waited for has been stopped, or read to its end already.
+        // A stream that is not in the map was stopped, or was read to its end.
         let Some(unfinished) = self.unfinished.remove(&id) else { return };
-        bench.resume_partial(&unfinished.partial, &mut self.unfinished_bytes);
-        self.read_stream(id, unfinished, peer, now, bench, out, tally);
+        reassembler.resume_partial(&unfinished.partial, &mut self.unfinished_bytes);
+        self.read_stream(id, unfinished, peer, now, reassembler, out, stats);
     }
 
     #[expect(clippy::too_many_arguments, reason = "the parts of a driver, borrowed apart")]
@@ -154,19 +155,19 @@ impl Connection {
         unfinished: UnfinishedStream,
         peer: PeerId,
         now: Instant,
-        bench: &mut Reassembler,
+        reassembler: &mut Reassembler,
         out: &mut Vec<ReceivedTransaction>,
-        tally: &mut DriverStats,
+        stats: &mut DriverStats,
     ) {
-        let UnfinishedStream { partial: mut held, since } = unfinished;
+        let UnfinishedStream { mut partial, since } = unfinished;
         let outcome = {
             let mut stream = self.inner.recv_stream(id);
-            let Ok(mut chunks) = stream.read(true) else { return bench.discard(held) };
+            let Ok(mut chunks) = stream.read(true) else { return reassembler.discard(partial) };
             let outcome = loop {
                 match chunks.next(usize::MAX) {
                     Ok(Some(chunk)) if chunk.bytes.is_empty() => {}
                     Ok(Some(chunk)) => {
-                        if let Err(cause) = held.add(chunk.bytes, bench) {
+                        if let Err(cause) = partial.add(chunk.bytes, reassembler) {
                             break ReadOutcome::Refused(cause);
                         }
                     }
@@ -175,7 +176,7 @@ impl Connection {
                     Err(ReadError::Reset(_)) => break ReadOutcome::Refused(DropReason::Reset),
                 }
             };
-            // What has to be told the peer goes out with this round's packets.
+            // Flow-control frames are sent with this round's packets.
             let _ = chunks.finalize();
             outcome
         };
@@ -183,55 +184,55 @@ impl Connection {
             ReadOutcome::Whole => {
                 self.ended += 1;
                 self.last_transaction_at = now;
-                match bench.finish(held) {
-                    Some(bytes) => deliver(bytes, peer, since, out, tally),
-                    None => self.record_broken_stream(DropReason::Empty, now, tally),
+                match reassembler.finish(partial) {
+                    Some(bytes) => deliver(bytes, peer, since, out, stats),
+                    None => self.record_broken_stream(DropReason::Empty, now, stats),
                 }
             }
             ReadOutcome::Incomplete => {
-                match bench.store_partial(held, &mut self.unfinished_bytes) {
-                    Ok(held) => {
-                        self.unfinished.insert(id, UnfinishedStream { partial: held, since });
+                match reassembler.store_partial(partial, &mut self.unfinished_bytes) {
+                    Ok(partial) => {
+                        self.unfinished.insert(id, UnfinishedStream { partial, since });
                     }
-                    Err(cause) => self.stop_stream(id, cause, now, tally),
+                    Err(cause) => self.stop_stream(id, cause, now, stats),
                 }
             }
             ReadOutcome::Refused(cause) => {
-                bench.discard(held);
-                self.stop_stream(id, cause, now, tally);
+                reassembler.discard(partial);
+                self.stop_stream(id, cause, now, stats);
             }
         }
     }
 
-    /// Wants nothing more of a stream.
+    /// Stops a stream.
     fn stop_stream(
         &mut self,
         id: StreamId,
         cause: DropReason,
         now: Instant,
-        tally: &mut DriverStats,
+        stats: &mut DriverStats,
     ) {
-        // A stream that has ended meanwhile needs no stopping.
+        // A stream that has ended meanwhile needs no stop.
         let _ = self.inner.recv_stream(id).stop(VarInt::from_u32(STOP_SENDING_CODE));
         self.ended += 1;
-        self.record_broken_stream(cause, now, tally);
+        self.record_broken_stream(cause, now, stats);
     }
 
-    fn record_broken_stream(&mut self, cause: DropReason, now: Instant, tally: &mut DriverStats) {
-        tally.refuse(cause);
+    fn record_broken_stream(&mut self, cause: DropReason, now: Instant, stats: &mut DriverStats) {
+        stats.refuse(cause);
         if now.saturating_duration_since(self.broken_since) > BROKEN_STREAMS_INTERVAL {
             (self.broken, self.broken_since) = (0, now);
         }
         self.broken += 1;
     }
 
-    /// Stops streams that have taken too long; whether there were any.
+    /// Stops the streams that have exceeded their time. Returns whether there were any.
     pub(crate) fn stop_stalled(
         &mut self,
         config: &Config,
         now: Instant,
-        bench: &mut Reassembler,
-        tally: &mut DriverStats,
+        reassembler: &mut Reassembler,
+        stats: &mut DriverStats,
     ) -> bool {
         let timeout = config.stream_timeout();
         let is_late =
@@ -242,9 +243,9 @@ impl Connection {
         let late: Vec<(StreamId, UnfinishedStream)> =
             self.unfinished.extract_if(|_, stream| is_late(stream)).collect();
         for (id, stream) in late {
-            bench.resume_partial(&stream.partial, &mut self.unfinished_bytes);
-            bench.discard(stream.partial);
-            self.stop_stream(id, DropReason::Stalled, now, tally);
+            reassembler.resume_partial(&stream.partial, &mut self.unfinished_bytes);
+            reassembler.discard(stream.partial);
+            self.stop_stream(id, DropReason::Stalled, now, stats);
         }
         true
     }
@@ -254,13 +255,13 @@ impl Connection {
         self.broken > config.broken_streams_max
     }
 
-    /// Whether it makes work without end; not for free to find out.
+    /// Whether it sends far more frames than its streams need. Reading the statistics has a cost.
     pub(crate) fn wastes_frames(&self) -> bool {
         self.inner.stats().frame_rx.stream
             > FRAMES_FREE + FRAMES_PER_STREAM_MAX * (self.ended + u64::from(self.window))
     }
 
-    /// Sets how many streams may be open at once; whether that is something new.
+    /// Sets how many streams may be open at once. Returns whether the value has changed.
     pub(crate) fn set_window(&mut self, window: u32) -> bool {
         let changes = self.window != window;
         if changes {
@@ -270,18 +271,22 @@ impl Connection {
         changes
     }
 
-    /// Says good-bye.
+    /// Closes the connection with a code and a reason.
     pub(crate) fn close(&mut self, code: CloseCode, reason: &'static str, now: Instant) {
         let reason = Bytes::from_static(reason.as_bytes());
         self.inner.close(now, VarInt::from_u32(code as u32), reason);
     }
 
-    /// Lets go of what was begun; each unfinished transaction is counted.
-    pub(crate) fn discard_unfinished(&mut self, bench: &mut Reassembler, tally: &mut DriverStats) {
+    /// Discards unfinished transactions and counts each.
+    pub(crate) fn discard_unfinished(
+        &mut self,
+        reassembler: &mut Reassembler,
+        stats: &mut DriverStats,
+    ) {
         for (_, stream) in std::mem::take(&mut self.unfinished) {
-            bench.resume_partial(&stream.partial, &mut self.unfinished_bytes);
-            bench.discard(stream.partial);
-            tally.refuse(DropReason::CutOff);
+            reassembler.resume_partial(&stream.partial, &mut self.unfinished_bytes);
+            reassembler.discard(stream.partial);
+            stats.refuse(DropReason::CutOff);
         }
     }
 }
@@ -291,9 +296,9 @@ fn deliver(
     peer: PeerId,
     since: Instant,
     out: &mut Vec<ReceivedTransaction>,
-    tally: &mut DriverStats,
+    stats: &mut DriverStats,
 ) {
-    tally.received += 1;
-    tally.received_bytes += bytes.len() as u64;
+    stats.received += 1;
+    stats.received_bytes += bytes.len() as u64;
     out.push(ReceivedTransaction { bytes, peer, since });
 }

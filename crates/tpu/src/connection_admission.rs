@@ -1,9 +1,11 @@
-//! Who may connect: counts of connections in all, by address and by identity; rates of handshakes; the
-//! weights of identities. One gate for all shards, asked only when connections come and go.
+//! Admission of connections: counts of all connections, by address and by identity; handshake
+//! rates; the weights of identities. All shards share one instance. It is called only when
+//! connections open and close.
 //!
-//! Invariant: each [`ConnectionAdmission::on_incoming`] that let one in is followed by exactly one of `abandon`, or `admit`
-//! and, if that let it in, `leave`.
-//! Not here: how many streams a connection gets (`window`).
+//! Invariant: each [`ConnectionAdmission::on_incoming`] that accepts is followed by exactly one of
+//! `on_handshake_failed` and `admit`. An `admit` that succeeds is followed by exactly one
+//! `on_closed`.
+//! Not here: how many streams a connection may open (`stream_window`).
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -24,26 +26,26 @@ use crate::token_bucket::{RateConfig, TokenBucket, TokenBucketTable};
 use crate::transaction::PeerId;
 use crate::weights::Weights;
 
-/// Addresses whose rate of handshakes is known: about 4 MB.
+/// Addresses whose handshake rate is stored: about 4 MB.
 const RATED_ADDRESSES_MAX: usize = 65_536;
 
-/// What becomes of a first packet.
+/// Decision about a first packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum IncomingDecision {
     Accept,
-    /// Prove your address first.
+    /// The client must first prove its address.
     Retry,
-    /// No answer, which costs least.
+    /// No response, which costs least.
     Ignore(DropReason),
-    /// An answer that says no.
+    /// A response that refuses the connection.
     Refuse(DropReason),
 }
 
-/// The one gate of all shards.
+/// Admits connections; one instance for all shards.
 pub struct ConnectionAdmission {
     config: Arc<Config>,
     state: Mutex<State>,
-    /// Changes whenever a window may have to.
+    /// Incremented whenever a stream window may have to change.
     version: AtomicU64,
 }
 
@@ -63,7 +65,7 @@ struct State {
     address_buckets: TokenBucketTable,
 }
 
-/// What a peer is known by: a certificate whose key is not Ed25519 shows no identity.
+/// Key of a peer. A certificate whose key is not Ed25519 has no identity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Key {
     Identity(Pubkey),
@@ -72,15 +74,16 @@ enum Key {
 
 struct Peer {
     key: Key,
-    /// Where its newest connection came from.
+    /// Address of its newest connection.
     address: IpAddr,
     connections: usize,
     weight: Option<u32>,
 }
 
 impl Peer {
-    /// Whose share of the ledger's queue its transactions are counted to. An identity costs nothing to make, so only
-    /// those that the weights' file names have one of their own; all others of an address are one client, as over RPC.
+    /// The ledger's client to which its transactions are counted. An identity costs nothing to
+    /// create, so only identities in the weights file have a share of their own. All others of an
+    /// address are one client, as over RPC.
     fn sender(&self) -> Sender {
         match (self.key, self.weight) {
             (Key::Identity(identity), Some(weight)) => {
@@ -92,10 +95,10 @@ impl Peer {
 }
 
 impl ConnectionAdmission {
-    /// A gate with nobody inside.
+    /// Creates it without connections.
     pub fn new(config: Arc<Config>, now: Instant) -> Self {
         let per_minute = f64::from(config.handshakes_per_address_per_minute);
-        let common = global_rate(&config);
+        let rate = global_rate(&config);
         let rates = TokenBucketTable::new(
             RateConfig { per_second: per_minute / 60.0, burst: per_minute },
             RATED_ADDRESSES_MAX,
@@ -110,7 +113,7 @@ impl ConnectionAdmission {
             weights: Weights::default(),
             weights_sum: 0,
             unweighted_connections: 0,
-            global_bucket: TokenBucket::new_full(common, now),
+            global_bucket: TokenBucket::new_full(rate, now),
             address_buckets: rates,
         };
         Self { config, state: Mutex::new(state), version: AtomicU64::new(0) }
@@ -120,12 +123,12 @@ impl ConnectionAdmission {
     pub(crate) fn on_incoming(
         &self,
         address: IpAddr,
-        is_proved: bool,
+        is_validated: bool,
         now: Instant,
     ) -> IncomingDecision {
         let state = &mut *self.state.lock();
         let config = &self.config;
-        if !is_proved && state.handshakes >= config.retry_above {
+        if !is_validated && state.handshakes >= config.retry_above {
             return IncomingDecision::Retry;
         }
         if state.handshakes >= config.handshakes_max {
@@ -149,14 +152,14 @@ impl ConnectionAdmission {
         IncomingDecision::Accept
     }
 
-    /// A handshake came to nothing.
+    /// A handshake failed.
     pub(crate) fn on_handshake_failed(&self, address: IpAddr) {
         let state = &mut *self.state.lock();
         state.handshakes -= 1;
         state.release_connection(address);
     }
 
-    /// A handshake is complete: who is it, and may he?
+    /// A handshake is complete: admits the peer or refuses it.
     pub(crate) fn admit(
         &self,
         address: IpAddr,
@@ -170,7 +173,7 @@ impl ConnectionAdmission {
             Some(at) => *at,
             None => state.insert_peer(Peer { key, address, connections: 0, weight }),
         };
-        // The table has it: it was found by its key, or just added.
+        // The table has this entry: it was found by its key, or just added.
         let Some(peer) = state.peers[at as usize].as_mut() else { return Err(DropReason::Closed) };
         if peer.connections >= self.config.connections_per_identity_max {
             state.release_connection(address);
@@ -206,7 +209,7 @@ impl ConnectionAdmission {
         self.version.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// What a peer's windows depend on.
+    /// The load on which a peer's windows depend.
     pub(crate) fn peer_load(&self, peer: PeerId) -> PeerLoad {
         let state = self.state.lock();
         let entry = state.peers.get(peer.0 as usize).and_then(Option::as_ref);
@@ -218,17 +221,18 @@ impl ConnectionAdmission {
         }
     }
 
-    /// Changes with everything that windows depend on.
+    /// Incremented with every change on which windows depend.
     pub(crate) fn version(&self) -> u64 {
         self.version.load(Ordering::Relaxed)
     }
 
-    /// Whether connections are about to run out, so that those that do nothing have to go.
+    /// Whether more than 9 in 10 connections are in use. Connections without transactions are then
+    /// closed.
     pub(crate) fn is_crowded(&self) -> bool {
         self.state.lock().connections * 10 > self.config.connections_max * 9
     }
 
-    /// Puts new weights in force, for those who are connected too. Returns who weighs what now.
+    /// Applies new weights, also to connected peers. Returns the weight of each connected peer.
     pub(crate) fn set_weights(&self, weights: Weights) -> Vec<(PeerId, Sender)> {
         let state = &mut *self.state.lock();
         state.weights = weights;
@@ -250,7 +254,7 @@ impl ConnectionAdmission {
         all
     }
 
-    /// Forgets what is of no use any more; call it now and then.
+    /// Drops stale entries and releases memory. Call it from time to time.
     pub(crate) fn evict_stale(&self, now: Instant) {
         let state = &mut *self.state.lock();
         state.address_buckets.evict_full(now);
@@ -265,7 +269,7 @@ impl ConnectionAdmission {
         state.by_key.shrink_to(state.by_key.len() * 2);
     }
 
-    /// Connections, those that are not complete yet included.
+    /// Connections, including those whose handshake is not complete.
     pub fn connections(&self) -> usize {
         self.state.lock().connections
     }
@@ -327,86 +331,80 @@ mod tests {
 
     #[test]
     fn each_limit_has_its_own_decision_and_closing_frees_a_connection() {
-        let (gate, now) = admission(Config {
+        let (admission, now) = admission(Config {
             connections_max: 3,
             connections_per_address_max: 2,
             connections_per_identity_max: 1,
             ..Config::default()
         });
         let other = IpAddr::from([10, 0, 0, 1]);
-        assert_eq!(gate.on_incoming(HERE, false, now), IncomingDecision::Accept);
-        let (peer, sender) = gate.admit(HERE, key(1)).expect("the first");
+        assert_eq!(admission.on_incoming(HERE, false, now), IncomingDecision::Accept);
+        let (peer, sender) = admission.admit(HERE, key(1)).expect("the first");
         assert_eq!(sender, ClientId::from_ip(HERE).into());
-        assert_eq!(gate.on_incoming(HERE, false, now), IncomingDecision::Accept);
-        assert_eq!(gate.admit(HERE, key(1)), Err(DropReason::IdentityFull));
-        assert_eq!(gate.on_incoming(HERE, false, now), IncomingDecision::Accept);
+        assert_eq!(admission.on_incoming(HERE, false, now), IncomingDecision::Accept);
+        assert_eq!(admission.admit(HERE, key(1)), Err(DropReason::IdentityFull));
+        assert_eq!(admission.on_incoming(HERE, false, now), IncomingDecision::Accept);
         assert_eq!(
-            gate.on_incoming(HERE, false, now),
+            admission.on_incoming(HERE, false, now),
             IncomingDecision::Refuse(DropReason::AddressFull)
         );
-        assert_eq!(gate.on_incoming(other, false, now), IncomingDecision::Accept);
+        assert_eq!(admission.on_incoming(other, false, now), IncomingDecision::Accept);
         assert_eq!(
-            gate.on_incoming(other, false, now),
+            admission.on_incoming(other, false, now),
             IncomingDecision::Refuse(DropReason::ConnectionsFull)
         );
-        gate.on_closed(HERE, peer);
-        assert_eq!(gate.on_incoming(other, false, now), IncomingDecision::Accept);
-        gate.on_handshake_failed(other);
-        assert_eq!(gate.connections(), 2);
+        admission.on_closed(HERE, peer);
+        assert_eq!(admission.on_incoming(other, false, now), IncomingDecision::Accept);
+        admission.on_handshake_failed(other);
+        assert_eq!(admission.connections(), 2);
     }
 
     #[test]
     fn many_handshakes_under_way_require_a_retry_and_then_are_ignored() {
-        let (gate, now) =
+        let (admission, now) =
             admission(Config { retry_above: 1, handshakes_max: 2, ..Config::default() });
-        assert_eq!(gate.on_incoming(HERE, false, now), IncomingDecision::Accept);
-        assert_eq!(gate.on_incoming(HERE, false, now), IncomingDecision::Retry);
-        assert_eq!(gate.on_incoming(HERE, true, now), IncomingDecision::Accept);
+        assert_eq!(admission.on_incoming(HERE, false, now), IncomingDecision::Accept);
+        assert_eq!(admission.on_incoming(HERE, false, now), IncomingDecision::Retry);
+        assert_eq!(admission.on_incoming(HERE, true, now), IncomingDecision::Accept);
         assert_eq!(
-            gate.on_incoming(HERE, true, now),
+            admission.on_incoming(HERE, true, now),
             IncomingDecision::Ignore(DropReason::HandshakeRate)
         );
     }
 
     #[test]
     fn handshakes_of_an_address_have_a_rate() {
-        let (gate, now) =
+        let (admission, now) =
             admission(Config { handshakes_per_address_per_minute: 60, ..Config::default() });
-        let let_in = |at| {
+        let accepted = |at| {
             (0..100)
-                .filter(|_| gate.on_incoming(HERE, true, at) == IncomingDecision::Accept)
-                .inspect(|_| gate.on_handshake_failed(HERE))
+                .filter(|_| admission.on_incoming(HERE, true, at) == IncomingDecision::Accept)
+                .inspect(|_| admission.on_handshake_failed(HERE))
                 .count()
         };
-        assert_eq!((let_in(now), let_in(now + Duration::from_secs(10))), (60, 10));
+        assert_eq!((accepted(now), accepted(now + Duration::from_secs(10))), (60, 10));
     }
 
     #[test]
     fn new_weights_apply_to_connected_peers() {
-        let (gate, now) = admission(Config::default());
+        let (admission, now) = admission(Config::default());
         let peers = [1, 2].map(|n| {
-            assert_eq!(gate.on_incoming(HERE, true, now), IncomingDecision::Accept);
-            gate.admit(HERE, key(n)).expect("let in").0
+            assert_eq!(admission.on_incoming(HERE, true, now), IncomingDecision::Accept);
+            admission.admit(HERE, key(n)).expect("admitted").0
         });
-        let before = gate.version();
+        let before = admission.version();
         let weights = [(Pubkey::new_from_array([1; 32]), 30)].into_iter().collect();
-        // What the file names has a share of its own, everything else of an address one together.
+        // An identity in the file has a share of its own. All others of an address share one.
         let named = Sender { client: ClientId::from_name(&[1; 32]), weight: 30 };
         let stranger = Sender::from(ClientId::from_ip(HERE));
-        assert_eq!(gate.set_weights(weights), [(peers[0], named), (peers[1], stranger)]);
-        assert!(gate.version() > before);
-        let standing = gate.peer_load(peers[0]);
-        assert_eq!(
-            (standing.weight, standing.weights, standing.unweighted_connections),
-            (Some(30), 30, 1)
-        );
-        peers.into_iter().for_each(|peer| gate.on_closed(HERE, peer));
-        let standing = gate.peer_load(peers[0]);
-        assert_eq!(
-            (standing.weights, standing.unweighted_connections, gate.connections()),
-            (0, 0, 0)
-        );
-        gate.evict_stale(now);
-        assert_eq!(gate.state.lock().peers.len(), 0);
+        assert_eq!(admission.set_weights(weights), [(peers[0], named), (peers[1], stranger)]);
+        assert!(admission.version() > before);
+        let load = admission.peer_load(peers[0]);
+        assert_eq!((load.weight, load.weights, load.unweighted_connections), (Some(30), 30, 1));
+        peers.into_iter().for_each(|peer| admission.on_closed(HERE, peer));
+        let load = admission.peer_load(peers[0]);
+        assert_eq!((load.weights, load.unweighted_connections, admission.connections()), (0, 0, 0));
+        admission.evict_stale(now);
+        assert_eq!(admission.state.lock().peers.len(), 0);
     }
 }

@@ -1,5 +1,5 @@
-//! Connection ids that name their shard, so that a client whose address changes is found again
-//! although the kernel gives its datagrams to another socket.
+//! Connection ids that contain their shard. So a client whose address has changed is found although
+//! the kernel delivers its datagrams to another socket.
 //!
 //! Shape: eight bytes, the shard's number and seven random ones.
 
@@ -11,7 +11,7 @@ use rand::Rng;
 /// Bytes of a connection id.
 const CID_BYTES: usize = 8;
 
-/// Makes the ids of one shard.
+/// Generates the ids of one shard.
 pub(crate) struct ShardConnectionIds {
     pub(crate) shard: u8,
 }
@@ -37,8 +37,8 @@ impl ConnectionIdGenerator for ShardConnectionIds {
     }
 }
 
-/// The shard whose connection a datagram belongs to, if it is of an established one: what comes before
-/// that carries an id of the client's choice.
+/// The shard of a datagram's connection, if the connection is established. Earlier packets carry an
+/// id that the client has chosen.
 pub(crate) fn shard_of(datagram: &[u8]) -> Option<u8> {
     match datagram {
         [first, shard, ..] if first & 0x80 == 0 => Some(*shard),

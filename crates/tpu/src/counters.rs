@@ -1,4 +1,4 @@
-//! What came in and what became of it: every transaction ends up in exactly one count.
+//! Counters of received transactions: each transaction ends up in exactly one count.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,33 +15,33 @@ pub enum DropReason {
     Reset,
     /// The stream did not end within its time.
     Stalled,
-    /// Unfinished transactions take all the memory that they may.
+    /// Unfinished transactions use all the memory that they may.
     UnfinishedFull,
     /// The connection ended in the middle of the transaction.
     CutOff,
-    /// The queue for checks was full, and its sender had most waiting.
+    /// The fair queue was full, and the sender had more waiting than its share.
     QueueFull,
-    /// An equal transaction came a moment ago.
+    /// An equal transaction arrived recently.
     Repeated,
     /// It has been executed already.
     Executed,
-    /// Its bytes are no transaction.
+    /// Its bytes are not a transaction.
     Malformed,
-    /// A signature is not of its key over its message.
+    /// A signature is not valid for its key and message.
     Signature,
-    /// The ledger's queue had no room for as long as it was allowed to wait.
+    /// The ledger's queue was full for as long as the transaction may wait.
     LedgerFull,
     /// The node is shutting down.
     Closed,
-    /// A handshake beyond the rates or the number under way.
+    /// A handshake that exceeded the rates or the number in progress.
     HandshakeRate,
     /// A handshake that was not complete in time, or failed.
     HandshakeFailed,
-    /// One connection too many, in all.
+    /// Too many connections in total.
     ConnectionsFull,
-    /// One connection too many from the address.
+    /// Too many connections from the address.
     AddressFull,
-    /// One connection too many of the identity.
+    /// Too many connections of the identity.
     IdentityFull,
     /// A connection closed for broken or stalled streams.
     Misbehaved,
@@ -73,10 +73,10 @@ const DROP_REASONS: [(DropReason, &str); 20] = [
     (DropReason::DatagramTooLong, "datagram_too_long"),
 ];
 
-/// What a thread between the queue and the ledger does with a transaction, in this order.
+/// Steps of a verification thread, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VerifyStep {
-    /// Whether an equal one came a moment ago.
+    /// Whether an equal transaction arrived recently.
     Repeated,
     /// Whether its bytes are a transaction.
     Shape,
@@ -84,7 +84,7 @@ pub enum VerifyStep {
     Executed,
     /// Whether its signatures are good.
     Signatures,
-    /// Room in the ledger's queue, waited for if there is none, and the relay.
+    /// Sending to the ledger, including the wait for a full queue, and forwarding.
     HandOver,
 }
 
@@ -97,7 +97,7 @@ const VERIFY_STEPS: [(VerifyStep, &str); 5] = [
     (VerifyStep::HandOver, "hand_over"),
 ];
 
-/// How long each step of some transactions took.
+/// How long each step took, summed over some transactions.
 #[derive(Default)]
 pub(crate) struct VerifyStepTimes([Duration; VERIFY_STEPS.len()]);
 
@@ -110,20 +110,20 @@ impl VerifyStepTimes {
 /// Latencies are counted by the power of two of their microseconds.
 const LATENCIES: usize = 32;
 
-/// Counts of the whole door. Threads add to them now and then, not for every event.
+/// Counters of the whole port. Threads add to them in batches, not for every event.
 #[derive(Default)]
 pub struct Counters {
-    /// Transactions read whole.
+    /// Complete transactions received.
     pub received: AtomicU64,
     /// Their bytes.
     pub received_bytes: AtomicU64,
-    /// Transactions that the ledger took.
+    /// Transactions that the ledger accepted.
     pub accepted: AtomicU64,
     /// Datagrams read.
     pub datagrams: AtomicU64,
     /// Rounds in which they were read.
     pub rounds: AtomicU64,
-    /// Receive buffers made.
+    /// Receive buffers allocated.
     pub buffers_made: AtomicU64,
     /// Connections admitted.
     pub connections: AtomicU64,
@@ -151,7 +151,7 @@ impl Counters {
         }
     }
 
-    /// Counts a transaction that the ledger took, so long after its first byte.
+    /// Counts a transaction that the ledger accepted, `latency` after its first byte.
     pub fn accept(&self, latency: Duration) {
         self.accepted.fetch_add(1, Ordering::Relaxed);
         let us = u64::try_from(latency.as_micros()).unwrap_or(u64::MAX).max(1);
@@ -189,20 +189,20 @@ impl Counters {
     }
 }
 
-/// All counts at one moment.
+/// A snapshot of all counters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MetricsSnapshot {
-    /// Transactions read whole.
+    /// Complete transactions received.
     pub received: u64,
     /// Their bytes.
     pub received_bytes: u64,
-    /// Transactions that the ledger took.
+    /// Transactions that the ledger accepted.
     pub accepted: u64,
     /// Datagrams read.
     pub datagrams: u64,
     /// Rounds in which they were read.
     pub rounds: u64,
-    /// Receive buffers made.
+    /// Receive buffers allocated.
     pub buffers_made: u64,
     /// Connections admitted.
     pub connections: u64,
@@ -218,7 +218,7 @@ pub struct MetricsSnapshot {
 }
 
 impl MetricsSnapshot {
-    /// How long the threads between the queue and the ledger were at each step, all in all, by its name.
+    /// Total time that the verification threads spent in each step, by its name.
     pub fn steps(&self) -> impl Iterator<Item = (&'static str, Duration)> + '_ {
         VERIFY_STEPS.iter().zip(self.steps).map(|((_, name), ns)| (*name, Duration::from_nanos(ns)))
     }
@@ -228,7 +228,7 @@ impl MetricsSnapshot {
         self.refused[cause as usize]
     }
 
-    /// Every cause that there was, by name.
+    /// All causes with a count above 0, by name.
     pub fn drop_reasons(&self) -> impl Iterator<Item = (&'static str, u64)> {
         DROP_REASONS
             .iter()
@@ -236,14 +236,14 @@ impl MetricsSnapshot {
             .filter(|(_, n)| *n > 0)
     }
 
-    /// How many of the accepted took less than so many microseconds from first byte to the ledger, and not
-    /// less than half of that.
+    /// Histogram of latencies from first byte to the ledger: upper bound in microseconds, and the
+    /// number of accepted transactions below it and not below half of it.
     pub fn latencies(&self) -> impl Iterator<Item = (u64, u64)> {
         self.latencies.iter().enumerate().map(|(power, count)| (2 << power, *count))
     }
 
-    /// Microseconds from a transaction's first byte to the ledger that a share of them stayed below,
-    /// rounded up to a power of two.
+    /// Quantile of the latency from first byte to the ledger, in microseconds, rounded up to a
+    /// power of two.
     pub fn latency_us(&self, share: f64) -> u64 {
         let all: u64 = self.latencies.iter().sum();
         let mut below = 0;
@@ -279,8 +279,8 @@ mod tests {
             assert_eq!(*cause as usize, at);
             counters.refuse_many(*cause, at as u64 + 1);
         }
-        let figures = counters.snapshot();
-        let causes: Vec<_> = figures.drop_reasons().collect();
+        let metrics = counters.snapshot();
+        let causes: Vec<_> = metrics.drop_reasons().collect();
         assert_eq!(causes.len(), DROP_REASONS.len());
         assert!(causes.iter().enumerate().all(|(at, (_, count))| *count == at as u64 + 1));
     }
@@ -290,9 +290,9 @@ mod tests {
         let counters = Counters::default();
         (0..99).for_each(|_| counters.accept(Duration::from_micros(100)));
         counters.accept(Duration::from_millis(10));
-        let figures = counters.snapshot();
-        assert_eq!((figures.latency_us(0.5), figures.latency_us(0.999)), (128, 16_384));
-        let told: Vec<_> = figures.latencies().filter(|(_, count)| *count > 0).collect();
-        assert_eq!((told, figures.latency_us), (vec![(128, 99), (16_384, 1)], 19_900));
+        let metrics = counters.snapshot();
+        assert_eq!((metrics.latency_us(0.5), metrics.latency_us(0.999)), (128, 16_384));
+        let latencies: Vec<_> = metrics.latencies().filter(|(_, count)| *count > 0).collect();
+        assert_eq!((latencies, metrics.latency_us), (vec![(128, 99), (16_384, 1)], 19_900));
     }
 }

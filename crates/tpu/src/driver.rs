@@ -1,14 +1,15 @@
-//! The driver of one endpoint: datagrams and the time in, transactions and datagrams out. No I/O, no
-//! clock: the same code runs behind a socket and in a simulation.
+//! The driver of one endpoint: datagrams and the time in, transactions and datagrams out. It does
+//! no I/O and reads no clock: the same code runs behind a socket and in a simulation.
 //!
-//! Shape: a round is any number of [`Driver::handle_datagram`], then one [`Driver::drive`], which turns every
-//! connection that something happened to once: its timers, its streams, what it has to say. The larger
-//! the round, the fewer packets are sent back and the fewer allocations they cost.
-//! Between rounds nothing happens before [`Driver::next_timeout`]; [`Driver::sweep`] is for what needs no
-//! precise time: stalled streams, idle connections, windows, buffers that are not needed any more.
-//! Invariant: nothing unread is left with `quinn-proto` on purpose. Backpressure is the number of streams
-//! that may be open (`window`), for unread bytes pin the buffers they came in.
-//! Not here: sockets (`shard`), who may connect (`gate`).
+//! Shape: a round is any number of [`Driver::handle_datagram`], then one [`Driver::drive`]. `drive`
+//! processes once every connection that has events: its timers, its streams, its packets. The
+//! larger the round, the fewer packets are sent back and the fewer allocations are made. Between
+//! rounds nothing happens before [`Driver::next_timeout`]. `Driver::sweep` handles what needs no
+//! precise time: stalled streams, idle connections, windows, unused buffers.
+//! Invariant: no unread bytes are left in `quinn-proto` on purpose. Backpressure is the number of
+//! streams that may be open (`stream_window`), because unread bytes pin the buffers in which they
+//! arrived.
+//! Not here: sockets (`shard`), admission (`connection_admission`).
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -34,31 +35,33 @@ use crate::stream_window;
 use crate::timers::Timers;
 use crate::transaction::{ReceivedTransaction, TransactionSink};
 
-/// Bytes of a receive buffer: more than any datagram that we agree to (1,472).
+/// Bytes of a receive buffer: more than the longest datagram that we agree to (1,472).
 const BUFFER_BYTES: usize = 2_048;
-/// Bytes that may be in flight on one stream. Well above a transaction: if it were just that, every
-/// transaction cut by a datagram's border would cost a frame that gives more, which nobody needs.
+/// Bytes that may be in flight on one stream. This is far more than a transaction: a limit of
+/// exactly one transaction would cost an extra flow-control frame for each transaction that spans
+/// two datagrams.
 const STREAM_WINDOW_BYTES: u32 = 16_384;
-/// Transactions handed on at once: a thread behind is woken for them, and that is not free.
+/// Transactions sent to the sink at once. Each batch wakes a thread, which is not free.
 const BATCH: usize = 256;
-/// Datagrams for each connection from which on streams are read before the round has ended.
+/// Streams are read before the end of a round if each connection has at least this many datagrams.
 const DATAGRAMS_PER_CONNECTION_MIN: usize = 4;
-/// Between two sweeps.
+/// Interval between sweeps.
 const SWEEP_INTERVAL: Duration = Duration::from_millis(100);
-/// Between two looks at what is seldom wrong.
+/// Interval between the checks for rare conditions.
 const SLOW_SWEEP_INTERVAL: Duration = Duration::from_secs(1);
-/// Connections at once after which the endpoint's tables are made anew when the last has gone.
+/// The endpoint's tables are rebuilt after the last connection has closed if at least this many
+/// were open at once.
 const ENDPOINT_REBUILD_CONNECTIONS_MIN: usize = 64;
-/// How often a connection is turned in one round, if each turn brings more.
+/// How often a connection is processed in one round if each pass creates more work.
 const PROCESS_PASSES_MAX: usize = 4;
 
-/// Takes datagrams to be sent.
+/// Sends datagrams.
 pub trait DatagramSender {
-    /// Sends one datagram, or loses it.
+    /// Sends one datagram. It may be lost.
     fn send(&mut self, transmit: &Transmit, datagram: &[u8]);
 }
 
-/// Counts of one driver since they were last published.
+/// Counts of one driver since the last [`Driver::publish`].
 #[derive(Default)]
 pub(crate) struct DriverStats {
     pub(crate) received: u64,
@@ -81,7 +84,7 @@ impl DriverStats {
     }
 }
 
-/// What all shards of a server have in common.
+/// What all shards of a server share.
 pub(crate) struct SharedConfig {
     pub(crate) config: Arc<Config>,
     pub(crate) admission: Arc<ConnectionAdmission>,
@@ -92,7 +95,7 @@ pub(crate) struct SharedConfig {
 impl SharedConfig {
     pub(crate) fn new(
         config: Arc<Config>,
-        gate: Arc<ConnectionAdmission>,
+        admission: Arc<ConnectionAdmission>,
         identity: &TlsIdentity,
     ) -> Result<Self, TlsError> {
         let mut server = ServerConfig::with_crypto(Arc::new(identity.server_config()?));
@@ -103,7 +106,7 @@ impl SharedConfig {
             .incoming_buffer_size_total(1 << 20);
         Ok(Self {
             config,
-            admission: gate,
+            admission,
             endpoint: EndpointConfig::default(),
             server: Arc::new(server),
         })
@@ -116,10 +119,11 @@ impl SharedConfig {
     }
 }
 
-/// What a connection is allowed before anybody knows whose it is: no streams yet.
+/// Limits of a connection before its peer is known: no streams.
 fn transport(config: &Config) -> TransportConfig {
     let mut transport = TransportConfig::default();
-    // We close idle connections ourselves, with a code; this is for those that cannot be told.
+    // We close idle connections ourselves, with a code. This timeout is for connections whose peer
+    // is unreachable.
     let idle_ms = config.idle_timeout_ms.saturating_add(2_000).min(600_000) as u32;
     transport
         .max_concurrent_uni_streams(VarInt::from_u32(0))
@@ -130,7 +134,7 @@ fn transport(config: &Config) -> TransportConfig {
         .datagram_receive_buffer_size(None)
         .enable_segmentation_offload(false)
         .max_idle_timeout(Some(IdleTimeout::from(VarInt::from_u32(idle_ms))))
-        // We send next to nothing, so there is nothing to gain from larger packets.
+        // We send little, so larger packets gain nothing.
         .mtu_discovery_config(None::<MtuDiscoveryConfig>);
     transport
 }
@@ -142,7 +146,7 @@ pub struct Driver {
     endpoint: Endpoint,
     connections: Vec<Option<Box<Connection>>>,
     open: usize,
-    /// The most connections since the endpoint was made.
+    /// The maximum number of connections since the endpoint was created.
     open_max: usize,
     process_queue: Vec<usize>,
     timers: Timers,
@@ -155,19 +159,19 @@ pub struct Driver {
     slow_swept_at: Instant,
     windows_version: u64,
     was_under_pressure: bool,
-    /// Datagrams since streams were read.
+    /// Datagrams since streams were last read.
     datagrams_since_read: usize,
 }
 
 impl Driver {
-    /// A driver alone, for one endpoint without a socket.
+    /// Creates a driver for one endpoint without a socket.
     pub fn new(
         config: Arc<Config>,
-        gate: Arc<ConnectionAdmission>,
+        admission: Arc<ConnectionAdmission>,
         identity: &TlsIdentity,
         now: Instant,
     ) -> Result<Self, TlsError> {
-        Ok(Self::for_shard(Arc::new(SharedConfig::new(config, gate, identity)?), 0, now))
+        Ok(Self::for_shard(Arc::new(SharedConfig::new(config, admission, identity)?), 0, now))
     }
 
     pub(crate) fn for_shard(shared: Arc<SharedConfig>, shard: u8, now: Instant) -> Self {
@@ -193,7 +197,7 @@ impl Driver {
         }
     }
 
-    /// Takes a datagram in.
+    /// Processes a received datagram.
     pub fn handle_datagram(
         &mut self,
         now: Instant,
@@ -227,19 +231,20 @@ impl Driver {
         }
     }
 
-    /// Hands on what is whole already, in the middle of a round: buffers come back while they are in the
-    /// processor's cache. Nothing is sent, so that a round still has one acknowledgement.
-    pub fn read_streams(&mut self, now: Instant, outlet: &dyn TransactionSink) {
-        // With a datagram or two for each connection there is nothing to gain.
+    /// Sends complete transactions to the sink in the middle of a round. Their buffers are released
+    /// while they are in the processor's cache. Sends no packets, so that a round still has one
+    /// acknowledgement.
+    pub fn read_streams(&mut self, now: Instant, sink: &dyn TransactionSink) {
+        // With one or two datagrams for each connection there is nothing to gain.
         if self.process_queue.len() * DATAGRAMS_PER_CONNECTION_MIN > self.datagrams_since_read {
             return;
         }
         self.datagrams_since_read = 0;
         for at in 0..self.process_queue.len() {
             self.poll_events(self.process_queue[at], now);
-            self.report_peer_weight(self.process_queue[at], outlet);
+            self.report_peer_weight(self.process_queue[at], sink);
             if self.batch.len() >= BATCH {
-                outlet.push_batch(&mut self.batch);
+                sink.push_batch(&mut self.batch);
             }
         }
     }
@@ -249,7 +254,7 @@ impl Driver {
         &mut self,
         now: Instant,
         out: &mut dyn DatagramSender,
-        outlet: &dyn TransactionSink,
+        sink: &dyn TransactionSink,
     ) {
         self.stats.rounds += 1;
         self.datagrams_since_read = 0;
@@ -262,26 +267,26 @@ impl Driver {
         }
         while let Some(at) = self.process_queue.pop() {
             self.process_connection(at, now, out);
-            self.report_peer_weight(at, outlet);
+            self.report_peer_weight(at, sink);
             if self.batch.len() >= BATCH {
-                outlet.push_batch(&mut self.batch);
+                sink.push_batch(&mut self.batch);
             }
         }
         if !self.batch.is_empty() {
-            outlet.push_batch(&mut self.batch);
+            sink.push_batch(&mut self.batch);
         }
         if now.saturating_duration_since(self.swept_at) >= SWEEP_INTERVAL {
-            self.sweep(now, out, outlet);
+            self.sweep(now, out, sink);
         }
     }
 
-    /// When [`Driver::drive`] is to be called although nothing came.
+    /// When [`Driver::drive`] must be called if no datagram arrives.
     pub fn next_timeout(&self) -> Option<Instant> {
         let sweep = (self.open > 0).then(|| self.swept_at + SWEEP_INTERVAL);
         self.timers.next().into_iter().chain(sweep).min()
     }
 
-    /// Connections, those included that are on their way out.
+    /// Connections, including those that are closing.
     pub fn connections(&self) -> usize {
         self.open
     }
@@ -297,9 +302,9 @@ impl Driver {
 
     fn handle_incoming(&mut self, incoming: Incoming, now: Instant, out: &mut dyn DatagramSender) {
         let address = incoming.remote_address().ip();
-        let is_proved = incoming.remote_address_validated() || !incoming.may_retry();
+        let is_validated = incoming.remote_address_validated() || !incoming.may_retry();
         self.scratch.clear();
-        let response = match self.shared.admission.on_incoming(address, is_proved, now) {
+        let response = match self.shared.admission.on_incoming(address, is_validated, now) {
             IncomingDecision::Accept => {
                 match self.endpoint.accept(incoming, now, &mut self.scratch, None) {
                     Ok((handle, inner)) => {
@@ -348,7 +353,7 @@ impl Driver {
         self.mark_needs_processing(handle.0);
     }
 
-    /// Lets one connection do all that it can.
+    /// Processes one connection until it has nothing left to do, or [`PROCESS_PASSES_MAX`] times.
     fn process_connection(&mut self, at: usize, now: Instant, out: &mut dyn DatagramSender) {
         for _ in 0..PROCESS_PASSES_MAX {
             let Some(Some(connection)) = self.connections.get_mut(at) else { return };
@@ -364,8 +369,9 @@ impl Driver {
                 }
             }
             if connection.is_closed_by_peer {
-                // Nothing may be sent any more. What is still under way to us is answered with a reset,
-                // so its state need not be kept: thousands that leave at once give their memory back at once.
+                // Nothing more may be sent. Late packets of the peer are answered with a stateless
+                // reset, so the connection's state is not needed: thousands that close at once
+                // release their memory at once.
                 self.endpoint.handle_event(ConnectionHandle(at), EndpointEvent::drained());
                 return self.remove(at);
             }
@@ -389,14 +395,14 @@ impl Driver {
             }
             return;
         }
-        // It has still something to do: in the next round.
+        // It has more to do: continue in the next round.
         self.timers.add(now, at);
         if let Some(Some(connection)) = self.connections.get_mut(at) {
             connection.deadline = Some(now);
         }
     }
 
-    /// What a connection has to tell us.
+    /// Handles the connection's events.
     fn poll_events(&mut self, at: usize, now: Instant) {
         let Some(Some(connection)) = self.connections.get_mut(at) else { return };
         while let Some(event) = connection.inner.poll() {
@@ -417,24 +423,24 @@ impl Driver {
                     Event::Stream(StreamEvent::Opened { dir: Dir::Uni }),
                     ConnectionState::Open(peer),
                 ) => {
-                    let (bench, batch) = (&mut self.reassembler, &mut self.batch);
-                    connection.accept_streams(peer, now, bench, batch, &mut self.stats);
+                    let (reassembler, batch) = (&mut self.reassembler, &mut self.batch);
+                    connection.accept_streams(peer, now, reassembler, batch, &mut self.stats);
                 }
                 (Event::Stream(StreamEvent::Readable { id }), ConnectionState::Open(peer)) => {
-                    let (bench, batch) = (&mut self.reassembler, &mut self.batch);
-                    connection.resume_stream(id, peer, now, bench, batch, &mut self.stats);
+                    let (reassembler, batch) = (&mut self.reassembler, &mut self.batch);
+                    connection.resume_stream(id, peer, now, reassembler, batch, &mut self.stats);
                 }
-                // We send no streams, and want no datagrams.
+                // We send no streams and accept no datagrams.
                 _ => {}
             }
         }
     }
 
-    /// Tells the outlet what a new peer weighs.
-    fn report_peer_weight(&mut self, at: usize, outlet: &dyn TransactionSink) {
+    /// Reports the weight of a new peer to the sink.
+    fn report_peer_weight(&mut self, at: usize, sink: &dyn TransactionSink) {
         let Some(Some(connection)) = self.connections.get_mut(at) else { return };
         if let Some((peer, sender)) = connection.unreported_peer.take() {
-            outlet.set_peer_weight(peer, sender);
+            sink.set_peer_weight(peer, sender);
         }
     }
 
@@ -446,10 +452,10 @@ impl Driver {
         self.open -= 1;
     }
 
-    fn sweep(&mut self, now: Instant, out: &mut dyn DatagramSender, outlet: &dyn TransactionSink) {
+    fn sweep(&mut self, now: Instant, out: &mut dyn DatagramSender, sink: &dyn TransactionSink) {
         self.swept_at = now;
         let is_slow = now.saturating_duration_since(self.slow_swept_at) >= SLOW_SWEEP_INTERVAL;
-        let pressure = outlet.pressure();
+        let pressure = sink.pressure();
         let version = self.shared.admission.version();
         let has_pressure = pressure >= 0.5;
         let windows_change =
@@ -462,21 +468,21 @@ impl Driver {
             let config = &self.shared.config;
             let passed = |since: Instant| now.saturating_duration_since(since);
             let idle = Duration::from_millis(config.idle_timeout_ms);
-            // Only who has something to be told gets a turn.
+            // Process only connections that have packets to send.
             let mut has_news = false;
-            let farewell = match connection.state {
+            let close_reason = match connection.state {
                 ConnectionState::Handshake => {
                     let timeout = Duration::from_millis(config.handshake_timeout_ms);
                     (passed(connection.since) >= timeout).then_some((CloseCode::Slow, "handshake"))
                 }
                 ConnectionState::Closed => None,
                 ConnectionState::Open(peer) => {
-                    let bench = &mut self.reassembler;
-                    has_news = connection.stop_stalled(config, now, bench, &mut self.stats);
+                    let reassembler = &mut self.reassembler;
+                    has_news = connection.stop_stalled(config, now, reassembler, &mut self.stats);
                     if windows_change {
-                        let over_share = has_pressure && outlet.is_over_share(peer);
-                        let standing = self.shared.admission.peer_load(peer);
-                        let window = stream_window::window(config, standing);
+                        let over_share = has_pressure && sink.is_over_share(peer);
+                        let load = self.shared.admission.peer_load(peer);
+                        let window = stream_window::window(config, load);
                         let window =
                             stream_window::under_pressure(config, window, pressure, over_share);
                         has_news |= connection.set_window(window);
@@ -495,7 +501,7 @@ impl Driver {
                     }
                 }
             };
-            if let Some((code, reason)) = farewell {
+            if let Some((code, reason)) = close_reason {
                 if connection.state == ConnectionState::Handshake {
                     self.stats.refuse(DropReason::HandshakeFailed);
                 }
@@ -513,7 +519,7 @@ impl Driver {
         }
     }
 
-    /// Gives memory back that a burst left.
+    /// Releases memory that a burst left.
     fn release_memory(&mut self, now: Instant) {
         self.buffers.shrink();
         self.reassembler.shrink();
@@ -531,14 +537,15 @@ impl Driver {
             && self.open_max > ENDPOINT_REBUILD_CONNECTIONS_MIN
             && self.endpoint.open_connections() == 0
         {
-            // Its tables never shrink. The keys are common to all, so tokens and resets stay valid.
+            // Its tables never shrink. All endpoints share the keys, so tokens and resets stay
+            // valid.
             self.endpoint = self.shared.new_endpoint(self.shard);
             self.timers = Timers::default();
             self.open_max = 0;
         }
     }
 
-    /// Closes everything: the node is going.
+    /// Closes all connections: the node is stopping.
     pub fn close(&mut self, now: Instant, out: &mut dyn DatagramSender) {
         for at in 0..self.connections.len() {
             let Some(connection) = self.connections[at].as_mut() else { continue };
@@ -549,7 +556,7 @@ impl Driver {
         self.forget_connections();
     }
 
-    /// Forgets all connections and says nothing, as after a restart with the same keys.
+    /// Drops all connections without notifying their peers, as after a restart with the same keys.
     pub fn forget_connections(&mut self) {
         for mut connection in self.connections.drain(..).flatten() {
             end_connection(&self.shared, &mut connection, &mut self.reassembler, &mut self.stats);
@@ -560,35 +567,35 @@ impl Driver {
         self.endpoint = self.shared.new_endpoint(self.shard);
     }
 
-    /// Adds what was counted since the last call.
+    /// Adds the counts since the last call to `counters`.
     pub fn publish(&mut self, counters: &Counters) {
-        let tally = std::mem::take(&mut self.stats);
+        let stats = std::mem::take(&mut self.stats);
         let add = |to: &std::sync::atomic::AtomicU64, count: u64| {
             if count > 0 {
                 to.fetch_add(count, Ordering::Relaxed);
             }
         };
-        add(&counters.received, tally.received);
-        add(&counters.received_bytes, tally.received_bytes);
-        add(&counters.datagrams, tally.datagrams);
-        add(&counters.rounds, tally.rounds);
-        add(&counters.retries, tally.retries);
-        add(&counters.connections, tally.admitted);
-        add(&counters.open, tally.admitted);
-        counters.open.fetch_sub(tally.ended, Ordering::Relaxed);
+        add(&counters.received, stats.received);
+        add(&counters.received_bytes, stats.received_bytes);
+        add(&counters.datagrams, stats.datagrams);
+        add(&counters.rounds, stats.rounds);
+        add(&counters.retries, stats.retries);
+        add(&counters.connections, stats.admitted);
+        add(&counters.open, stats.admitted);
+        counters.open.fetch_sub(stats.ended, Ordering::Relaxed);
         let made = self.buffers.made + self.reassembler.buffers_made();
-        add(&counters.buffers_made, made - tally.buffers_made);
+        add(&counters.buffers_made, made - stats.buffers_made);
         self.stats.buffers_made = made;
-        for (cause, count) in &tally.refused {
+        for (cause, count) in &stats.refused {
             counters.refuse_many(*cause, *count);
         }
-        // Its memory is used again.
-        self.stats.refused = tally.refused;
+        // Reuse its memory.
+        self.stats.refused = stats.refused;
         self.stats.refused.clear();
     }
 }
 
-/// Whether the peer said good-bye, or does not know of the connection any more.
+/// Whether the peer closed the connection or does not know it any more.
 fn is_closed_by_peer(reason: &ConnectionError) -> bool {
     matches!(
         reason,
@@ -598,12 +605,12 @@ fn is_closed_by_peer(reason: &ConnectionError) -> bool {
     )
 }
 
-/// A handshake is complete: the peer comes in, or is told why not.
+/// A handshake is complete: admits the peer, or closes the connection with the reason.
 fn admit(
-    common: &SharedConfig,
+    shared: &SharedConfig,
     connection: &mut Connection,
     now: Instant,
-    tally: &mut DriverStats,
+    stats: &mut DriverStats,
 ) {
     let certificates = connection
         .inner
@@ -611,36 +618,36 @@ fn admit(
         .peer_identity()
         .and_then(|any| any.downcast::<Vec<CertificateDer<'static>>>().ok());
     let identity = certificates.and_then(|chain| chain.first().and_then(pubkey_of));
-    match common.admission.admit(connection.address, identity) {
+    match shared.admission.admit(connection.address, identity) {
         Ok((peer, sender)) => {
-            tally.admitted += 1;
+            stats.admitted += 1;
             connection.state = ConnectionState::Open(peer);
             connection.unreported_peer = Some((peer, sender));
-            let standing = common.admission.peer_load(peer);
-            connection.set_window(stream_window::window(&common.config, standing));
+            let load = shared.admission.peer_load(peer);
+            connection.set_window(stream_window::window(&shared.config, load));
         }
         Err(cause) => {
-            tally.refuse(cause);
+            stats.refuse(cause);
             connection.state = ConnectionState::Closed;
             connection.close(CloseCode::TooMany, "too many connections of this identity", now);
         }
     }
 }
 
-/// A connection has ended, or is about to: the gate hears of it once.
+/// A connection has ended or is about to end: reports this once to the admission.
 fn end_connection(
-    common: &SharedConfig,
+    shared: &SharedConfig,
     connection: &mut Connection,
-    bench: &mut Reassembler,
-    tally: &mut DriverStats,
+    reassembler: &mut Reassembler,
+    stats: &mut DriverStats,
 ) {
     match std::mem::replace(&mut connection.state, ConnectionState::Closed) {
-        ConnectionState::Handshake => common.admission.on_handshake_failed(connection.address),
+        ConnectionState::Handshake => shared.admission.on_handshake_failed(connection.address),
         ConnectionState::Open(peer) => {
-            tally.ended += 1;
-            common.admission.on_closed(connection.address, peer);
+            stats.ended += 1;
+            shared.admission.on_closed(connection.address, peer);
         }
         ConnectionState::Closed => {}
     }
-    connection.discard_unfinished(bench, tally);
+    connection.discard_unfinished(reassembler, stats);
 }

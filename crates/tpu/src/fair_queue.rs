@@ -1,10 +1,11 @@
-//! Where transactions wait for their signatures' check: one queue a peer, served in turn by weight.
+//! The queue of transactions that wait for signature verification: one queue for each peer, served
+//! round-robin by weight.
 //!
-//! Bounds: `len_max` transactions in all, each of which pins a receive buffer (2 KiB).
-//! When full: whoever has more waiting than his share of the queue is refused his newest; if the
-//! newcomer has less than his, somebody else's newest makes room for it. So a flood costs those who send
-//! it, and an honest client does not notice.
-//! Invariant: every transaction put in comes out or is counted.
+//! Bounds: `len_max` transactions in total, each of which pins a receive buffer (2 KiB).
+//! When full: a peer that has more waiting than its share of the queue is refused its newest
+//! transaction. If the sender has less than its share, the newest transaction of another peer is
+//! dropped. So a flood costs only the peers that send it.
+//! Invariant: every transaction that is pushed is popped or counted.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,15 +19,15 @@ use pool::ClientId;
 use crate::counters::{Counters, DropReason};
 use crate::transaction::{PeerId, ReceivedTransaction, TransactionSink};
 
-/// Transactions that a stranger may have taken in one turn; others as many times as they weigh.
+/// Transactions that a peer of weight 1 may have popped in one round. Others have `weight` times as
+/// many.
 const QUANTUM: usize = 4;
-/// And nobody more than this.
+/// Maximum for any peer.
 const QUANTUM_MAX: usize = 64;
-/// Empty lanes' memory that is kept for the next that fill up: peers come and go faster than allocations
-/// should.
+/// Empty queues whose memory is retained for reuse: peers change too often to allocate each time.
 const SPARE_MAX: usize = 64;
 
-/// The queue between the shards and the threads that check signatures.
+/// The queue between the shards and the verification threads.
 pub struct FairQueue {
     inner: Mutex<Inner>,
     arrived: Condvar,
@@ -38,19 +39,19 @@ pub struct FairQueue {
 #[derive(Default)]
 struct Inner {
     peers: Vec<PeerQueue>,
-    /// Those with something waiting, in the order in which they are served.
+    /// Peers with waiting transactions, in the order in which they are served.
     active: VecDeque<u32>,
     /// The sum of their weights.
     active_weight: u64,
     len: usize,
-    /// Memory of lanes that are empty now.
+    /// Memory of queues that are empty.
     spare: Vec<VecDeque<ReceivedTransaction>>,
-    /// Threads that wait.
+    /// Waiting threads.
     sleeping: usize,
     is_closed: bool,
 }
 
-/// What waits of one peer.
+/// Waiting transactions of one peer.
 struct PeerQueue {
     waiting: VecDeque<ReceivedTransaction>,
     sender: Sender,
@@ -80,18 +81,18 @@ impl FairQueue {
         }
     }
 
-    /// Moves up to `count` transactions to `into`, each with the client that its peer is, and waits up to `patience`
-    /// for the first. False once the queue is closed and empty.
+    /// Moves up to `count` transactions to `into`, each with its sender. Waits up to `timeout` for
+    /// the first. Returns false once the queue is closed and empty.
     pub fn pop(
         &self,
         into: &mut Vec<(ReceivedTransaction, Sender)>,
         count: usize,
-        patience: Duration,
+        timeout: Duration,
     ) -> bool {
         let mut inner = self.inner.lock();
         if inner.len == 0 && !inner.is_closed {
             inner.sleeping += 1;
-            let waited = self.arrived.wait_for(&mut inner, patience);
+            let waited = self.arrived.wait_for(&mut inner, timeout);
             inner.sleeping -= 1;
             if waited.timed_out() {
                 inner.forget_burst();
@@ -105,7 +106,7 @@ impl FairQueue {
         inner.len > 0 || !into.is_empty() || !inner.is_closed
     }
 
-    /// The same of peers that are none of the clients in `full`, at most one turn of each, without waiting.
+    /// The same for peers whose client is not in `full`: at most one round, without waiting.
     pub(crate) fn pop_except(
         &self,
         into: &mut Vec<(ReceivedTransaction, Sender)>,
@@ -128,18 +129,18 @@ impl FairQueue {
         inner.len > 0 || !into.is_empty() || !inner.is_closed
     }
 
-    /// Takes nothing more in.
+    /// Accepts no more transactions.
     pub fn close(&self) {
         self.inner.lock().is_closed = true;
         self.arrived.notify_all();
     }
 
-    /// How many wait.
+    /// Number of waiting transactions.
     pub fn len(&self) -> usize {
         self.len.load(Ordering::Relaxed)
     }
 
-    /// Whether none waits.
+    /// Whether no transaction is waiting.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -172,15 +173,15 @@ impl TransactionSink for FairQueue {
 
     fn is_over_share(&self, peer: PeerId) -> bool {
         let inner = self.inner.lock();
-        let Some(lane) = inner.peers.get(peer.0 as usize) else { return false };
-        lane.waiting.len() >= inner.share(lane.weight(), self.len_max)
+        let Some(peer_queue) = inner.peers.get(peer.0 as usize) else { return false };
+        peer_queue.waiting.len() >= inner.share(peer_queue.weight(), self.len_max)
     }
 
     fn set_peer_weight(&self, peer: PeerId, sender: Sender) {
         let mut inner = self.inner.lock();
-        let lane = inner.peer_queue(peer);
-        let before = std::mem::replace(&mut lane.sender, sender);
-        if !lane.waiting.is_empty() {
+        let peer_queue = inner.peer_queue(peer);
+        let before = std::mem::replace(&mut peer_queue.sender, sender);
+        if !peer_queue.waiting.is_empty() {
             inner.active_weight =
                 inner.active_weight - u64::from(before.weight) + u64::from(sender.weight);
         }
@@ -196,7 +197,7 @@ impl Inner {
         &mut self.peers[at]
     }
 
-    /// Lets go of half of the spare memory: it is quiet.
+    /// Frees half of the spare memory when there is little traffic.
     fn forget_burst(&mut self) {
         self.spare.truncate(self.spare.len() / 2);
         if self.len == 0 && self.active.capacity() > SPARE_MAX {
@@ -204,7 +205,7 @@ impl Inner {
         }
     }
 
-    /// Keeps the memory of a lane that is empty.
+    /// Retains the memory of an empty queue for reuse.
     fn recycle_queue(&mut self, at: u32) {
         let empty = std::mem::take(&mut self.peers[at as usize].waiting);
         if self.spare.len() < SPARE_MAX {
@@ -212,19 +213,19 @@ impl Inner {
         }
     }
 
-    /// What somebody of this weight may have waiting in a queue that is full.
+    /// How many transactions a peer of this weight may have waiting in a full queue.
     fn share(&self, weight: u32, len_max: usize) -> usize {
         let weight = u64::from(weight);
         let all = self.active_weight.max(weight);
         (len_max as u64 * weight / all).max(1) as usize
     }
 
-    /// Puts one in; how many were refused for it, itself included.
+    /// Pushes one transaction. Returns how many were refused for it, itself included.
     fn push(&mut self, received: ReceivedTransaction, len_max: usize) -> u64 {
         let peer = received.peer;
-        let lane = self.peer_queue(peer);
-        let (waiting, weight) = (lane.waiting.len(), lane.weight());
-        // It counts from now on, so that its share is one of the shares.
+        let peer_queue = self.peer_queue(peer);
+        let (waiting, weight) = (peer_queue.waiting.len(), peer_queue.weight());
+        // Count its weight before its share is computed.
         if waiting == 0 {
             if let Some(spare) = self.spare.pop() {
                 self.peer_queue(peer).waiting = spare;
@@ -249,32 +250,33 @@ impl Inner {
         refused
     }
 
-    /// Drops the newest of somebody who has more than his share.
+    /// Drops the newest transaction of a peer that has more than its share.
     fn evict_over_share(&mut self, len_max: usize) -> bool {
         for _ in 0..self.active.len() {
             let Some(at) = self.active.front().copied() else { return false };
             let share = self.share(self.peers[at as usize].weight(), len_max);
-            let lane = &mut self.peers[at as usize];
-            if lane.waiting.len() > share.max(1) {
-                lane.waiting.pop_back();
+            let peer_queue = &mut self.peers[at as usize];
+            if peer_queue.waiting.len() > share.max(1) {
+                peer_queue.waiting.pop_back();
                 self.len -= 1;
                 return true;
             }
-            // The next time the search goes on behind him.
+            // The next search continues after this peer.
             self.active.rotate_left(1);
         }
         false
     }
 
-    /// Serves the peer whose turn it is.
+    /// Pops the transactions of one peer's round.
     fn serve(&mut self, at: u32, into: &mut Vec<(ReceivedTransaction, Sender)>, count: usize) {
-        let lane = &mut self.peers[at as usize];
-        let turn = (QUANTUM * lane.weight() as usize).min(QUANTUM_MAX).min(count - into.len());
-        let taken = turn.min(lane.waiting.len());
-        let sender = lane.sender;
-        into.extend(lane.waiting.drain(..taken).map(|received| (received, sender)));
+        let peer_queue = &mut self.peers[at as usize];
+        let quantum =
+            (QUANTUM * peer_queue.weight() as usize).min(QUANTUM_MAX).min(count - into.len());
+        let taken = quantum.min(peer_queue.waiting.len());
+        let sender = peer_queue.sender;
+        into.extend(peer_queue.waiting.drain(..taken).map(|received| (received, sender)));
         self.len -= taken;
-        if !lane.waiting.is_empty() {
+        if !peer_queue.waiting.is_empty() {
             return self.active.push_back(at);
         }
         self.active_weight -= u64::from(sender.weight);
@@ -327,7 +329,7 @@ mod tests {
         assert_eq!(queue.counters.snapshot().refused(DropReason::QueueFull), 910);
         let all = pop(&queue, usize::MAX);
         let flood: Vec<usize> = all.iter().filter(|(of, _)| *of == 0).map(|(_, n)| *n).collect();
-        // The newest made room.
+        // The newest were dropped.
         assert_eq!(flood, (0..90).collect::<Vec<_>>());
         assert_eq!(all.len(), 100);
     }
@@ -353,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn peers_of_a_client_can_be_passed_over() {
+    fn peers_of_a_client_can_be_skipped() {
         let queue = queue(100);
         for peer in 0..3 {
             queue.set_peer_weight(PeerId(peer), ClientId(u128::from(peer / 2)).into());

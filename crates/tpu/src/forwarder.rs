@@ -1,11 +1,11 @@
-//! The relay: what the ledger took goes on over QUIC to other nodes.
+//! The forwarder: it sends transactions that the ledger accepted to other nodes over QUIC.
 //!
-//! Shape: one thread, one socket, one connection to each destination, which is kept and used again. A
-//! transaction is one stream; it is delivered when the peer has acknowledged all of it. What was under
-//! way when a connection broke is sent again over the next one, until its blockhash has expired.
-//! Bounds: `forward_max` transactions for each destination, waiting or under way; the newest beyond that
-//! is let go of and counted. A connection that cannot be made is tried again after 0.1 to 5 s.
-//! Not here: who leads when. Whoever knows calls [`Forwarder::set_destinations`].
+//! Shape: one thread, one socket, and one reused connection to each destination. A transaction is
+//! one stream. It is delivered when the peer has acknowledged all of it. Transactions in flight
+//! when a connection breaks are sent again over the next one, until their blockhash expires.
+//! Bounds: `forward_max` transactions for each destination, waiting or in flight. The newest beyond
+//! that are dropped and counted. A failed connection is retried after 0.1 to 5 s.
+//! Not here: the leader schedule. The caller sets the leaders with [`Forwarder::set_destinations`].
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
@@ -31,43 +31,44 @@ use crate::clock;
 use crate::driver::DatagramSender;
 use crate::socket::{self, Socket, Unsent};
 
-/// The first and the longest time between two tries to connect.
+/// The first and the longest delay between two attempts to connect.
 const RECONNECT_BACKOFF: (Duration, Duration) =
     (Duration::from_millis(100), Duration::from_secs(5));
-/// How long a transaction lives whose blockhash was never known here: that of a nonce, perhaps.
+/// How long a transaction is retried if this node never knew its blockhash. It may be a durable
+/// nonce.
 const UNKNOWN_BLOCKHASH_TIMEOUT: Duration = Duration::from_secs(60);
-/// Between two looks for what has expired.
+/// Interval between the checks for expired transactions.
 const EXPIRY_CHECK_INTERVAL: Duration = Duration::from_millis(500);
-/// Between two pings, so that the connection is there when it is wanted.
+/// Interval of pings, so that the connection is open when it is needed.
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(2);
-/// Silence after which a peer is gone.
+/// A connection without packets for this long is closed.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Datagrams read at once, and the longest that blocks.
+/// Datagrams read at once.
 const ROUND_MAX: usize = 1_024;
-/// Streams written between two looks at the socket.
+/// Streams written before the socket is read again.
 const WRITES_MAX: usize = 1_024;
 
-/// Whether a blockhash may still be named.
+/// Whether a blockhash is still valid.
 pub type BlockhashCheck = Box<dyn Fn(&Hash) -> bool + Send + Sync>;
 
-/// What became of the transactions for one destination.
+/// Counts of the transactions for one destination.
 #[derive(Debug, Default)]
 pub struct DestinationStats {
     /// Written to a stream, for the first time or again.
     pub sent: AtomicU64,
-    /// Acknowledged whole.
+    /// Acknowledged completely.
     pub delivered: AtomicU64,
-    /// Under way when a connection broke, and waiting again.
+    /// In flight when a connection broke, and waiting again.
     pub requeued: AtomicU64,
     /// Stopped by the peer.
     pub refused: AtomicU64,
-    /// Let go of because their blockhash expired.
+    /// Dropped because their blockhash expired.
     pub expired: AtomicU64,
-    /// Let go of because too many waited.
+    /// Dropped because too many were waiting.
     pub queue_full: AtomicU64,
     /// Connections made.
     pub connections: AtomicU64,
-    /// Connections, or tries, that broke.
+    /// Connections, or attempts to connect, that failed.
     pub broken: AtomicU64,
 }
 
@@ -91,7 +92,7 @@ impl fmt::Display for DestinationStats {
     }
 }
 
-/// A running relay. Dropped, it ends; what was not delivered is not.
+/// A running forwarder. Drop stops it and discards what is not delivered.
 pub struct Forwarder {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
@@ -108,7 +109,7 @@ struct Shared {
 #[derive(Default)]
 struct Inbox {
     pending: Vec<Arc<PendingTransaction>>,
-    /// Where to from now on.
+    /// New destinations, if they changed.
     new_destinations: Option<Destinations>,
     is_ending: bool,
 }
@@ -116,7 +117,7 @@ struct Inbox {
 /// Destinations, each with its counts.
 type Destinations = Vec<(SocketAddr, Arc<DestinationStats>)>;
 
-/// A transaction on its way.
+/// A transaction that is not delivered yet.
 struct PendingTransaction {
     bytes: Bytes,
     blockhash: Hash,
@@ -125,14 +126,14 @@ struct PendingTransaction {
 }
 
 impl Forwarder {
-    /// Starts a relay to `destinations`.
+    /// Starts a forwarder to `destinations`.
     ///
-    /// Errors: no socket or thread, or an identity that TLS does not take.
+    /// Errors: no socket or thread, or an identity that TLS refuses.
     pub fn start(
         destinations: &[SocketAddr],
         identity: &TlsIdentity,
         len_max: usize,
-        is_valid: BlockhashCheck,
+        is_blockhash_valid: BlockhashCheck,
     ) -> Result<Self, ForwarderError> {
         let any = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
         let socket = socket::bind(any, 1, 1 << 20)?.pop().ok_or(io::ErrorKind::NotFound)?;
@@ -146,10 +147,10 @@ impl Forwarder {
             inbox: Mutex::default(),
             destinations: Mutex::default(),
             waker,
-            is_blockhash_valid: is_valid,
+            is_blockhash_valid,
             len_max,
         });
-        let sender = ForwarderThread {
+        let worker = ForwarderThread {
             endpoint: Endpoint::new(Arc::new(EndpointConfig::default()), None, false, None),
             config,
             socket,
@@ -161,41 +162,42 @@ impl Forwarder {
             expiry_checked_at: clock::now(),
         };
         let thread = std::thread::Builder::new().name("quic-relay".into()).spawn(move || {
-            if let Err(err) = sender.run() {
-                tracing::error!(%err, "the relay's socket failed");
+            if let Err(err) = worker.run() {
+                tracing::error!(%err, "the forwarder's socket failed");
             }
         })?;
-        let relay = Self { shared, thread: Some(thread) };
-        relay.set_destinations(destinations);
-        Ok(relay)
+        let forwarder = Self { shared, thread: Some(thread) };
+        forwarder.set_destinations(destinations);
+        Ok(forwarder)
     }
 
-    /// Sends to these from now on. Connections to those that stay are kept.
+    /// Replaces the destinations. Connections to those that remain stay open.
     pub fn set_destinations(&self, destinations: &[SocketAddr]) {
-        let aim: Destinations = {
-            let mut counts = self.shared.destinations.lock();
-            let known = |address: &SocketAddr| counts.iter().find(|(of, _)| of == address).cloned();
-            let aim = destinations
+        let new_destinations: Destinations = {
+            let mut current = self.shared.destinations.lock();
+            let stats_of =
+                |address: &SocketAddr| current.iter().find(|(known, _)| known == address).cloned();
+            let new_destinations = destinations
                 .iter()
-                .map(|address| known(address).unwrap_or_else(|| (*address, Arc::default())))
+                .map(|address| stats_of(address).unwrap_or_else(|| (*address, Arc::default())))
                 .collect();
-            counts.clone_from(&aim);
-            aim
+            current.clone_from(&new_destinations);
+            new_destinations
         };
-        self.shared.inbox.lock().new_destinations = Some(aim);
+        self.shared.inbox.lock().new_destinations = Some(new_destinations);
         self.shared.wake();
     }
 
-    /// Takes a transaction that the ledger took.
+    /// Forwards a transaction that the ledger accepted.
     pub fn forward(&self, bytes: &[u8], blockhash: Hash, now: Instant) {
         // A copy: it may wait long, and must not pin the buffer it was received in.
         let bytes = Bytes::copy_from_slice(bytes);
         let was_known = (self.shared.is_blockhash_valid)(&blockhash);
-        let forward = Arc::new(PendingTransaction { bytes, blockhash, since: now, was_known });
+        let pending = Arc::new(PendingTransaction { bytes, blockhash, since: now, was_known });
         let mut inbox = self.shared.inbox.lock();
         if inbox.pending.len() < self.shared.len_max {
             let is_first = inbox.pending.is_empty();
-            inbox.pending.push(forward);
+            inbox.pending.push(pending);
             drop(inbox);
             if is_first {
                 self.shared.wake();
@@ -203,12 +205,12 @@ impl Forwarder {
             return;
         }
         drop(inbox);
-        for (_, counts) in self.shared.destinations.lock().iter() {
-            counts.queue_full.fetch_add(1, Ordering::Relaxed);
+        for (_, stats) in self.shared.destinations.lock().iter() {
+            stats.queue_full.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// What became of everything, by destination.
+    /// The counts of each destination.
     pub fn destinations(&self) -> Vec<(SocketAddr, Arc<DestinationStats>)> {
         self.shared.destinations.lock().clone()
     }
@@ -219,7 +221,7 @@ impl Drop for Forwarder {
         self.shared.inbox.lock().is_ending = true;
         self.shared.wake();
         if let Some(thread) = self.thread.take() {
-            // A panic of it has been told by its hook already.
+            // The panic hook has logged a panic already.
             let _ = thread.join();
         }
     }
@@ -227,19 +229,19 @@ impl Drop for Forwarder {
 
 impl Shared {
     fn wake(&self) {
-        // Full of wakes, it wakes as well.
+        // A full pipe wakes the thread, too.
         let _ = (&self.waker).write(&[1]);
     }
 }
 
-/// Why there is no relay.
+/// The forwarder could not be started.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ForwarderError {
     /// The system has no more sockets or threads.
-    #[error("open the relay's socket")]
+    #[error("open the forwarder's socket")]
     Io(#[from] io::Error),
-    /// The identity is not taken.
+    /// TLS refuses the identity.
     #[error(transparent)]
     Tls(#[from] TlsError),
 }
@@ -259,12 +261,12 @@ fn transport() -> TransportConfig {
         .max_concurrent_bidi_streams(VarInt::from_u32(0))
         .datagram_receive_buffer_size(None)
         .enable_segmentation_offload(false)
-        // Streams leave in the order in which they were begun, each whole.
+        // Streams are sent in the order in which they were opened, each completely.
         .send_fairness(false);
     transport
 }
 
-/// The relay's thread.
+/// State of the forwarder's thread.
 struct ForwarderThread {
     endpoint: Endpoint,
     config: ClientConfig,
@@ -283,7 +285,7 @@ struct DestinationConnection {
     stats: Arc<DestinationStats>,
     waiting: VecDeque<Arc<PendingTransaction>>,
     open: Option<OpenConnection>,
-    /// When to try next, and how long to wait after that.
+    /// When to connect next, and the delay after that.
     retry_at: Instant,
     retry_after: Duration,
 }
@@ -318,45 +320,45 @@ impl ForwarderThread {
         }
     }
 
-    /// Distributes what was offered. True when it is over.
+    /// Distributes new transactions to the destinations. Returns true if the forwarder is stopping.
     fn drain_inbox(&mut self, now: Instant) -> bool {
-        let (offered, aim) = {
+        let (received, new_destinations) = {
             let mut inbox = self.shared.inbox.lock();
             if inbox.is_ending {
                 return true;
             }
             (std::mem::take(&mut inbox.pending), inbox.new_destinations.take())
         };
-        if let Some(aim) = aim {
-            self.set_destinations(aim, now);
+        if let Some(new_destinations) = new_destinations {
+            self.set_destinations(new_destinations, now);
         }
-        for forward in offered {
-            for link in &mut self.destinations {
-                let under_way = link.open.as_ref().map_or(0, |open| open.in_flight.len());
-                if link.waiting.len() + under_way >= self.shared.len_max {
-                    link.stats.queue_full.fetch_add(1, Ordering::Relaxed);
+        for pending in received {
+            for destination in &mut self.destinations {
+                let in_flight = destination.open.as_ref().map_or(0, |open| open.in_flight.len());
+                if destination.waiting.len() + in_flight >= self.shared.len_max {
+                    destination.stats.queue_full.fetch_add(1, Ordering::Relaxed);
                 } else {
-                    link.waiting.push_back(Arc::clone(&forward));
+                    destination.waiting.push_back(Arc::clone(&pending));
                 }
             }
         }
         false
     }
 
-    fn set_destinations(&mut self, aim: Destinations, now: Instant) {
-        let (kept, gone): (Vec<_>, Vec<_>) = self
-            .destinations
-            .drain(..)
-            .partition(|link| aim.iter().any(|(address, _)| *address == link.address));
-        self.destinations = kept;
-        for mut link in gone {
-            link.close(&mut self.endpoint, &self.socket, &mut self.unsent, now);
+    fn set_destinations(&mut self, new_destinations: Destinations, now: Instant) {
+        let (remaining, removed): (Vec<_>, Vec<_>) =
+            self.destinations.drain(..).partition(|destination| {
+                new_destinations.iter().any(|(address, _)| *address == destination.address)
+            });
+        self.destinations = remaining;
+        for mut destination in removed {
+            destination.close(&mut self.endpoint, &self.socket, &mut self.unsent, now);
         }
-        for (address, counts) in aim {
-            if !self.destinations.iter().any(|link| link.address == address) {
+        for (address, stats) in new_destinations {
+            if !self.destinations.iter().any(|destination| destination.address == address) {
                 self.destinations.push(DestinationConnection {
                     address,
-                    stats: counts,
+                    stats,
                     waiting: VecDeque::new(),
                     open: None,
                     retry_at: now,
@@ -367,7 +369,7 @@ impl ForwarderThread {
     }
 
     fn receive(&mut self) -> io::Result<usize> {
-        let Self { socket, endpoint, destinations: links, unsent, scratch, .. } = self;
+        let Self { socket, endpoint, destinations, unsent, scratch, .. } = self;
         let mut count = 0;
         while count < ROUND_MAX {
             let read = socket.receive(unsent, |remote, local_ip, ecn, datagram, out| {
@@ -375,7 +377,9 @@ impl ForwarderThread {
                 let bytes = BytesMut::from(datagram);
                 match endpoint.handle(clock::now(), remote, local_ip, ecn, bytes, scratch) {
                     Some(DatagramEvent::ConnectionEvent(handle, event)) => {
-                        let mut open = links.iter_mut().filter_map(|link| link.open.as_mut());
+                        let mut open = destinations
+                            .iter_mut()
+                            .filter_map(|destination| destination.open.as_mut());
                         if let Some(open) = open.find(|open| open.handle == handle) {
                             open.connection.handle_event(event);
                         }
@@ -383,7 +387,7 @@ impl ForwarderThread {
                     Some(DatagramEvent::Response(transmit)) => {
                         out.send(&transmit, &scratch[..transmit.size]);
                     }
-                    // There is no server here.
+                    // This endpoint accepts no connections.
                     Some(DatagramEvent::NewConnection(_)) | None => {}
                 }
             })?;
@@ -395,46 +399,51 @@ impl ForwarderThread {
         Ok(count)
     }
 
-    /// Lets every link do what it can; whether one has more to write than it wrote.
+    /// Drives every destination. Returns whether one has more to write.
     fn drive(&mut self, now: Instant) -> bool {
         let mut has_more = false;
-        for link in &mut self.destinations {
-            if link.open.is_none() && !link.waiting.is_empty() && link.retry_at <= now {
-                link.connect(&mut self.endpoint, &self.config, now);
+        for destination in &mut self.destinations {
+            if destination.open.is_none()
+                && !destination.waiting.is_empty()
+                && destination.retry_at <= now
+            {
+                destination.connect(&mut self.endpoint, &self.config, now);
             }
             let (socket, unsent) = (&self.socket, &mut self.unsent);
-            has_more |= link.drive(&mut self.endpoint, now, socket, unsent, &mut self.scratch);
+            has_more |=
+                destination.drive(&mut self.endpoint, now, socket, unsent, &mut self.scratch);
         }
         has_more
     }
 
     fn drop_expired(&mut self, now: Instant) {
-        let is_valid = &self.shared.is_blockhash_valid;
-        let has_expired = |forward: &PendingTransaction| match forward.was_known {
-            true => !is_valid(&forward.blockhash),
-            false => now.saturating_duration_since(forward.since) >= UNKNOWN_BLOCKHASH_TIMEOUT,
+        let is_blockhash_valid = &self.shared.is_blockhash_valid;
+        let has_expired = |pending: &PendingTransaction| match pending.was_known {
+            true => !is_blockhash_valid(&pending.blockhash),
+            false => now.saturating_duration_since(pending.since) >= UNKNOWN_BLOCKHASH_TIMEOUT,
         };
-        for link in &mut self.destinations {
-            let before = link.waiting.len();
-            link.waiting.retain(|forward| !has_expired(forward));
-            let expired = (before - link.waiting.len()) as u64;
-            link.stats.expired.fetch_add(expired, Ordering::Relaxed);
+        for destination in &mut self.destinations {
+            let before = destination.waiting.len();
+            destination.waiting.retain(|pending| !has_expired(pending));
+            let expired = (before - destination.waiting.len()) as u64;
+            destination.stats.expired.fetch_add(expired, Ordering::Relaxed);
         }
     }
 
     fn timeout(&mut self, now: Instant) -> Duration {
-        let timers = self.destinations.iter_mut().filter_map(|link| match &mut link.open {
-            Some(open) => open.connection.poll_timeout(),
-            None => (!link.waiting.is_empty()).then_some(link.retry_at),
-        });
+        let timers =
+            self.destinations.iter_mut().filter_map(|destination| match &mut destination.open {
+                Some(open) => open.connection.poll_timeout(),
+                None => (!destination.waiting.is_empty()).then_some(destination.retry_at),
+            });
         let next =
             timers.min().map_or(EXPIRY_CHECK_INTERVAL, |next| next.saturating_duration_since(now));
         next.min(EXPIRY_CHECK_INTERVAL)
     }
 
     fn close(&mut self, now: Instant) {
-        for link in &mut self.destinations {
-            link.close(&mut self.endpoint, &self.socket, &mut self.unsent, now);
+        for destination in &mut self.destinations {
+            destination.close(&mut self.endpoint, &self.socket, &mut self.unsent, now);
         }
     }
 }
@@ -443,16 +452,12 @@ impl DestinationConnection {
     fn connect(&mut self, endpoint: &mut Endpoint, config: &ClientConfig, now: Instant) {
         self.retry_at = now + self.retry_after;
         self.retry_after = (self.retry_after * 2).min(RECONNECT_BACKOFF.1);
-        // The name is not looked at: identities are keys.
+        // The name is not checked: identities are keys.
         match endpoint.connect(now, config.clone(), self.address, "hydrant") {
             Ok((handle, connection)) => {
-                let under_way = HashMap::default();
-                self.open = Some(OpenConnection {
-                    handle,
-                    connection,
-                    is_connected: false,
-                    in_flight: under_way,
-                });
+                let in_flight = HashMap::default();
+                self.open =
+                    Some(OpenConnection { handle, connection, is_connected: false, in_flight });
             }
             Err(err) => {
                 self.stats.broken.fetch_add(1, Ordering::Relaxed);
@@ -461,7 +466,7 @@ impl DestinationConnection {
         }
     }
 
-    /// Does all that can be done now; whether there is more to write.
+    /// Processes events and writes transactions. Returns whether there is more to write.
     fn drive(
         &mut self,
         endpoint: &mut Endpoint,
@@ -483,7 +488,7 @@ impl DestinationConnection {
                     self.stats.connections.fetch_add(1, Ordering::Relaxed);
                 }
                 Event::ConnectionLost { reason } => {
-                    tracing::debug!(address = %self.address, %reason, "a relay's connection broke");
+                    tracing::debug!(address = %self.address, %reason, "a forwarder's connection broke");
                     is_lost = true;
                 }
                 Event::Stream(StreamEvent::Finished { id }) => {
@@ -517,15 +522,15 @@ impl DestinationConnection {
         has_more
     }
 
-    /// What was under way waits again, in front of what waits.
+    /// Moves transactions in flight back to the front of the waiting ones.
     fn on_connection_lost(&mut self, endpoint: &mut Endpoint, now: Instant) {
         let Some(mut open) = self.open.take() else { return };
         self.stats.broken.fetch_add(1, Ordering::Relaxed);
-        let mut under_way: Vec<_> = open.in_flight.drain().collect();
-        under_way.sort_by_key(|(id, _)| id.index());
-        self.stats.requeued.fetch_add(under_way.len() as u64, Ordering::Relaxed);
-        for (_, forward) in under_way.into_iter().rev() {
-            self.waiting.push_front(forward);
+        let mut in_flight: Vec<_> = open.in_flight.drain().collect();
+        in_flight.sort_by_key(|(id, _)| id.index());
+        self.stats.requeued.fetch_add(in_flight.len() as u64, Ordering::Relaxed);
+        for (_, pending) in in_flight.into_iter().rev() {
+            self.waiting.push_front(pending);
         }
         self.retry_at = self.retry_at.max(now);
         if !open.connection.is_drained() {
@@ -552,20 +557,21 @@ impl DestinationConnection {
 }
 
 impl OpenConnection {
-    /// Writes what waits, as far as the peer lets us; whether there is more that it would let us.
+    /// Writes waiting transactions as far as the peer's window allows. Returns whether more could
+    /// be written.
     fn write(
         &mut self,
         waiting: &mut VecDeque<Arc<PendingTransaction>>,
-        counts: &DestinationStats,
+        stats: &DestinationStats,
     ) -> bool {
         for _ in 0..WRITES_MAX {
-            let Some(forward) = waiting.front() else { return false };
+            let Some(pending) = waiting.front() else { return false };
             let Some(id) = self.connection.streams().open(Dir::Uni) else { return false };
             let mut stream = self.connection.send_stream(id);
-            match stream.write(&forward.bytes) {
-                // Half a transaction is none: the stream is given up, and the whole goes out later.
-                Ok(written) if written == forward.bytes.len() => {
-                    // It was opened just now: nobody can have stopped it.
+            match stream.write(&pending.bytes) {
+                // A part of a transaction is useless: reset the stream and send all of it later.
+                Ok(written) if written == pending.bytes.len() => {
+                    // The peer cannot have stopped a stream that was just opened.
                     let _ = stream.finish();
                 }
                 _ => {
@@ -573,9 +579,9 @@ impl OpenConnection {
                     return false;
                 }
             }
-            counts.sent.fetch_add(1, Ordering::Relaxed);
-            if let Some(forward) = waiting.pop_front() {
-                self.in_flight.insert(id, forward);
+            stats.sent.fetch_add(1, Ordering::Relaxed);
+            if let Some(pending) = waiting.pop_front() {
+                self.in_flight.insert(id, pending);
             }
         }
         !waiting.is_empty()

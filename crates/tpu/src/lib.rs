@@ -1,10 +1,11 @@
-//! The front door: transactions in over QUIC, one to a unidirectional stream, for very many clients.
+//! The TPU port: clients send transactions over QUIC, one on each unidirectional stream.
 //!
-//! Shape: shards of one thread, one UDP socket and one endpoint each (`shard`), around a driver that
-//! does no I/O and takes its time from outside (`driver`). What it reads goes to an [`TransactionSink`]; in a
-//! node that is the fair queue (`queue`), behind which threads drop repetitions, check signatures and
-//! hand over to [`chain_solana::TransactionDoor`] (`stage`). [`Forwarder`] sends on what was accepted.
-//! Bounds: [`Config`], each with its memory. What is over one of them is refused and counted by cause.
+//! Shape: each shard is one thread with one UDP socket and one endpoint (`shard`). The driver does
+//! no I/O and takes the time as an argument (`driver`). Received transactions go to a
+//! [`TransactionSink`]; in a node this is the fair queue (`fair_queue`). The threads behind it drop
+//! duplicates, check signatures and send to the [`chain_solana::TransactionService`] (`sigverify`).
+//! [`Forwarder`] sends accepted transactions to other nodes.
+//! Bounds: [`Config`], each with its memory. What exceeds a bound is refused and counted by cause.
 //! Not here: the QUIC state machine (`quinn-proto`), execution (`localnet`). Why: docs/quic.md.
 #![forbid(unsafe_code)]
 

@@ -1,9 +1,9 @@
-//! From a stream's chunks to a transaction: without copying if it came in one piece, else joined in a
-//! buffer that is used again.
+//! From a stream's chunks to a transaction: not copied if it arrived in one piece, else joined in a
+//! reused buffer.
 //!
-//! Bounds: a transaction's length by its version; the bytes of all unfinished ones, of which a connection
-//! may hold as much as is still free: so however greedy some are, there is room for the next.
-//! Not here: when a stream has taken too long (`connection`).
+//! Bounds: a transaction's length by its version; the bytes of all unfinished transactions. A
+//! connection may use as much as is still free, so there is always room for another connection.
+//! Not here: timeouts of streams (`connection`).
 
 use bytes::{Bytes, BytesMut};
 
@@ -11,21 +11,21 @@ use crate::buffer_pool::BufferPool;
 use crate::config::{Config, PACKET_BYTES_MAX};
 use crate::counters::DropReason;
 
-/// The first byte from which on a transaction is of version 1 or later.
+/// A transaction with this first byte, or a higher one, is of version 1 or later.
 const VERSION_1: u8 = 0x81;
 
-/// What there is of a transaction.
+/// The received part of a transaction.
 #[derive(Default)]
 pub(crate) enum PartialTransaction {
     #[default]
     Nothing,
-    /// One piece, where the datagram left it.
+    /// One piece, in the datagram's buffer.
     Whole(Bytes),
-    /// Several pieces, or one that has to wait for the next.
+    /// Several pieces, or one that waits for the next.
     Joined(BytesMut),
 }
 
-/// Where transactions of several pieces are put together.
+/// Joins transactions of several pieces.
 pub(crate) struct Reassembler {
     packets: BufferPool,
     large: BufferPool,
@@ -44,20 +44,24 @@ impl PartialTransaction {
     }
 
     /// Adds a piece.
-    pub(crate) fn add(&mut self, piece: Bytes, bench: &mut Reassembler) -> Result<(), DropReason> {
+    pub(crate) fn add(
+        &mut self,
+        piece: Bytes,
+        reassembler: &mut Reassembler,
+    ) -> Result<(), DropReason> {
         let first = match &*self {
             Self::Nothing => piece.first(),
             Self::Whole(bytes) => bytes.first(),
             Self::Joined(bytes) => bytes.first(),
         };
-        let limit = bench.limit(first.copied().unwrap_or_default());
+        let limit = reassembler.limit(first.copied().unwrap_or_default());
         if self.len() + piece.len() > limit {
             return Err(DropReason::TooLong);
         }
         match self {
             Self::Nothing => *self = Self::Whole(piece),
             Self::Whole(first) => {
-                let mut joined = bench.take_buffer(first);
+                let mut joined = reassembler.take_buffer(first);
                 joined.extend_from_slice(&piece);
                 *self = Self::Joined(joined);
             }
@@ -93,8 +97,8 @@ impl Reassembler {
     }
 
     /// The finished transaction.
-    pub(crate) fn finish(&mut self, held: PartialTransaction) -> Option<Bytes> {
-        match held {
+    pub(crate) fn finish(&mut self, partial: PartialTransaction) -> Option<Bytes> {
+        match partial {
             PartialTransaction::Nothing => None,
             PartialTransaction::Whole(bytes) => Some(bytes),
             PartialTransaction::Joined(mut joined) => {
@@ -112,14 +116,14 @@ impl Reassembler {
         }
     }
 
-    /// Makes what there is wait for more: out of the datagram's buffer, which would be pinned. `own` are
-    /// the bytes that its connection keeps already.
+    /// Stores a partial transaction outside the datagram's buffer, which would be pinned. `own` is
+    /// the number of bytes that its connection has stored already.
     pub(crate) fn store_partial(
         &mut self,
-        held: PartialTransaction,
+        partial: PartialTransaction,
         own: &mut usize,
     ) -> Result<PartialTransaction, DropReason> {
-        let joined = match held {
+        let joined = match partial {
             PartialTransaction::Nothing => return Ok(PartialTransaction::Nothing),
             PartialTransaction::Whole(bytes) => self.take_buffer(&bytes),
             PartialTransaction::Joined(joined) => joined,
@@ -134,17 +138,17 @@ impl Reassembler {
         Ok(PartialTransaction::Joined(joined))
     }
 
-    /// Takes back what [`Reassembler::store_partial`] gave out, to go on with it.
-    pub(crate) fn resume_partial(&mut self, held: &PartialTransaction, own: &mut usize) {
-        if let PartialTransaction::Joined(joined) = held {
+    /// Undoes the accounting of [`Reassembler::store_partial`] before the transaction continues.
+    pub(crate) fn resume_partial(&mut self, partial: &PartialTransaction, own: &mut usize) {
+        if let PartialTransaction::Joined(joined) = partial {
             self.unfinished_bytes -= joined.capacity();
             *own -= joined.capacity();
         }
     }
 
-    /// Throws away what is not needed any more.
-    pub(crate) fn discard(&mut self, held: PartialTransaction) {
-        if let PartialTransaction::Joined(joined) = held {
+    /// Discards a partial transaction.
+    pub(crate) fn discard(&mut self, partial: PartialTransaction) {
+        if let PartialTransaction::Joined(joined) = partial {
             self.recycle_joined(joined);
         }
     }
@@ -155,7 +159,7 @@ impl Reassembler {
         self.recycle(first, joined);
     }
 
-    /// Buffers made so far.
+    /// Buffers allocated so far.
     pub(crate) fn buffers_made(&self) -> u64 {
         self.packets.made + self.large.made
     }
@@ -176,59 +180,62 @@ mod tests {
         Reassembler::new(&Config { unfinished_bytes_max: 10_000, ..Config::default() })
     }
 
-    fn join(bench: &mut Reassembler, pieces: &[&[u8]]) -> Result<Option<Bytes>, DropReason> {
-        let mut held = PartialTransaction::default();
+    fn join(reassembler: &mut Reassembler, pieces: &[&[u8]]) -> Result<Option<Bytes>, DropReason> {
+        let mut partial = PartialTransaction::default();
         for piece in pieces {
-            held.add(Bytes::copy_from_slice(piece), bench)?;
+            partial.add(Bytes::copy_from_slice(piece), reassembler)?;
         }
-        Ok(bench.finish(held))
+        Ok(reassembler.finish(partial))
     }
 
     #[test]
     fn one_piece_is_not_copied() {
-        let mut bench = reassembler();
+        let mut reassembler = reassembler();
         let piece = Bytes::from(vec![1; 300]);
-        let mut held = PartialTransaction::default();
-        held.add(piece.clone(), &mut bench).expect("short enough");
-        let whole = bench.finish(held).expect("something");
+        let mut partial = PartialTransaction::default();
+        partial.add(piece.clone(), &mut reassembler).expect("short enough");
+        let whole = reassembler.finish(partial).expect("something");
         assert_eq!((whole.as_ptr(), whole.len()), (piece.as_ptr(), 300));
     }
 
     #[test]
     fn the_limit_is_that_of_the_version() {
-        let mut bench = reassembler();
-        assert!(join(&mut bench, &[&[1; 1_000], &[1; 232]]).is_ok());
-        assert_eq!(join(&mut bench, &[&[1; 1_000], &[1; 233]]), Err(DropReason::TooLong));
-        assert!(join(&mut bench, &[&[0x81; 3_000], &[1; 1_096]]).is_ok());
-        assert_eq!(join(&mut bench, &[&[0x81; 3_000], &[1; 1_097]]), Err(DropReason::TooLong));
+        let mut reassembler = reassembler();
+        assert!(join(&mut reassembler, &[&[1; 1_000], &[1; 232]]).is_ok());
+        assert_eq!(join(&mut reassembler, &[&[1; 1_000], &[1; 233]]), Err(DropReason::TooLong));
+        assert!(join(&mut reassembler, &[&[0x81; 3_000], &[1; 1_096]]).is_ok());
+        assert_eq!(
+            join(&mut reassembler, &[&[0x81; 3_000], &[1; 1_097]]),
+            Err(DropReason::TooLong)
+        );
     }
 
     #[test]
     fn unfinished_transactions_are_bounded_and_release_their_memory() {
-        let mut bench = reassembler();
+        let mut reassembler = reassembler();
         let begin = || PartialTransaction::Whole(Bytes::from_static(b"begin"));
-        let (mut kept, mut greedy, mut modest) = (Vec::new(), 0, 0);
-        while let Ok(held) = bench.store_partial(begin(), &mut greedy) {
-            kept.push(held);
+        let (mut stored, mut greedy, mut modest) = (Vec::new(), 0, 0);
+        while let Ok(partial) = reassembler.store_partial(begin(), &mut greedy) {
+            stored.push(partial);
         }
-        assert_eq!(kept.len(), 4);
-        // However greedy it was, there is room for another.
-        let other = bench.store_partial(begin(), &mut modest).expect("room");
-        for held in kept {
-            bench.resume_partial(&held, &mut greedy);
-            bench.discard(held);
+        assert_eq!(stored.len(), 4);
+        // There is always room for another connection.
+        let other = reassembler.store_partial(begin(), &mut modest).expect("room");
+        for partial in stored {
+            reassembler.resume_partial(&partial, &mut greedy);
+            reassembler.discard(partial);
         }
-        bench.resume_partial(&other, &mut modest);
-        assert_eq!((bench.unfinished_bytes, greedy, modest), (0, 0, 0));
-        assert!(bench.store_partial(begin(), &mut greedy).is_ok());
+        reassembler.resume_partial(&other, &mut modest);
+        assert_eq!((reassembler.unfinished_bytes, greedy, modest), (0, 0, 0));
+        assert!(reassembler.store_partial(begin(), &mut greedy).is_ok());
     }
 
     proptest! {
         #[test]
         fn pieces_come_out_in_order(pieces in prop::collection::vec(prop::collection::vec(0u8..0x80, 1..200), 1..6)) {
-            let mut bench = reassembler();
+            let mut reassembler = reassembler();
             let pieces: Vec<&[u8]> = pieces.iter().map(Vec::as_slice).collect();
-            let whole = join(&mut bench, &pieces).expect("short enough").expect("something");
+            let whole = join(&mut reassembler, &pieces).expect("short enough").expect("something");
             prop_assert_eq!(whole, pieces.concat());
         }
     }

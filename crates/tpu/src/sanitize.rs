@@ -1,13 +1,13 @@
-//! The cheap look at a transaction's bytes: what cannot be one goes before anything is allocated for it.
+//! A cheap check of a transaction's bytes before anything is allocated for it.
 //!
-//! In: bytes. Out: whether the counts at their beginning fit each other and the length.
-//! Not here: whether it makes sense (`VersionedTransaction::sanitize`), signatures (`stage`).
+//! In: bytes. Out: whether the counts at their beginning match each other and the length.
+//! Not here: full sanitization (`VersionedTransaction::sanitize`), signatures (`sigverify`).
 
 /// Bytes of a signature.
 const SIGNATURE: usize = 64;
 /// Bytes of a key, and of a blockhash.
 const KEY: usize = 32;
-/// The highest bit of a first byte tells versions.
+/// The highest bit of the first byte marks versioned messages.
 const VERSIONED: u8 = 0x80;
 /// Signatures that fit into a packet, with their keys and the rest: Agave's own bound.
 const SIGNATURES_MAX: usize = 12;
@@ -15,7 +15,7 @@ const SIGNATURES_MAX: usize = 12;
 /// Whether these bytes may be a transaction.
 pub(crate) fn precheck(bytes: &[u8]) -> bool {
     match bytes.first() {
-        // From version 1 on, signatures are at the end; the decoder does all of it.
+        // From version 1 on, signatures are at the end. The decoder checks everything.
         Some(first) if first & VERSIONED != 0 => bytes.len() > SIGNATURE + 2 * KEY,
         // A count below 128 is one byte, and no more than 12 fit.
         Some(signatures @ 1..) if usize::from(*signatures) <= SIGNATURES_MAX => {

@@ -1,4 +1,4 @@
-//! A running door: its shards, the file of weights, its end.
+//! A running server: its shards, the weights file, its shutdown.
 
 use std::io;
 use std::net::SocketAddr;
@@ -18,34 +18,34 @@ use crate::socket::{self, Socket};
 use crate::transaction::TransactionSink;
 use crate::weights::{self, WeightsError, WeightsFile};
 
-/// Between two looks at the file of weights.
+/// Interval of checks for a changed weights file.
 const WEIGHTS_POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Why there is no door.
+/// The server could not be started.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServerError {
-    /// A setting that cannot be.
+    /// An invalid setting.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// The identity is not taken.
+    /// TLS refuses the identity.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// The weights' file is not good.
+    /// The weights file is invalid.
     #[error(transparent)]
     Weights(#[from] WeightsError),
-    /// The port is taken, or the system has no more sockets or threads.
+    /// The port is in use, or the system has no more sockets or threads.
     #[error("listen for QUIC on {address}")]
     Listen {
-        /// Where.
+        /// The address.
         address: SocketAddr,
-        /// What the system said.
+        /// The system's error.
         #[source]
         err: io::Error,
     },
 }
 
-/// A running door. Dropped, it closes all connections and joins its threads.
+/// A running server. Drop closes all connections and joins its threads.
 pub struct Server {
     address: SocketAddr,
     inboxes: Arc<[Arc<Inbox>]>,
@@ -56,22 +56,23 @@ pub struct Server {
 }
 
 impl Server {
-    /// Listens on `address`; what comes goes to `outlet`, what happens is counted in `counters`.
+    /// Listens on `address`. Sends transactions to `sink` and counts events in `counters`.
     pub fn start(
         config: Arc<Config>,
         address: SocketAddr,
         identity: &TlsIdentity,
-        outlet: Arc<dyn TransactionSink>,
+        sink: Arc<dyn TransactionSink>,
         counters: Arc<Counters>,
     ) -> Result<Self, ServerError> {
         config.check()?;
         let now = clock::now();
-        let gate = Arc::new(ConnectionAdmission::new(Arc::clone(&config), now));
-        let watch = config.weights.clone().map(WeightsFile::new);
+        let admission = Arc::new(ConnectionAdmission::new(Arc::clone(&config), now));
+        let weights_file = config.weights.clone().map(WeightsFile::new);
         if let Some(path) = &config.weights {
-            gate.set_weights(weights::read(path)?);
+            admission.set_weights(weights::read(path)?);
         }
-        let common = Arc::new(SharedConfig::new(Arc::clone(&config), Arc::clone(&gate), identity)?);
+        let shared =
+            Arc::new(SharedConfig::new(Arc::clone(&config), Arc::clone(&admission), identity)?);
         let listen = |err| ServerError::Listen { address, err };
         let sockets = socket::bind(address, config.shards, config.socket_bytes).map_err(listen)?;
         let bound = sockets.first().map_or(Ok(address), |socket| socket.local_addr());
@@ -87,7 +88,7 @@ impl Server {
             inboxes: inboxes.into(),
             threads: Vec::new(),
             weights_watcher: None,
-            admission: gate,
+            admission,
             counters: Arc::clone(&counters),
         };
         for (number, (socket, wakes)) in sockets.into_iter().zip(wakes).enumerate() {
@@ -95,11 +96,11 @@ impl Server {
             let number = number as u8;
             let shard = Shard {
                 number,
-                driver: Driver::for_shard(Arc::clone(&common), number, now),
+                driver: Driver::for_shard(Arc::clone(&shared), number, now),
                 socket: Socket::new(socket, config.receive_offload).map_err(listen)?,
                 wakes,
                 inboxes: Arc::clone(&server.inboxes),
-                sink: Arc::clone(&outlet),
+                sink: Arc::clone(&sink),
                 counters: Arc::clone(&counters),
                 gather: Duration::from_micros(config.gather_us),
             };
@@ -111,45 +112,45 @@ impl Server {
                 });
             server.threads.push(thread.map_err(listen)?);
         }
-        if let Some(watch) = watch {
+        if let Some(weights_file) = weights_file {
             server.weights_watcher = Some(
-                spawn_weights_watcher(watch, Arc::clone(&server.admission), outlet)
+                spawn_weights_watcher(weights_file, Arc::clone(&server.admission), sink)
                     .map_err(listen)?,
             );
         }
         Ok(server)
     }
 
-    /// Where it listens.
+    /// The address on which it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// What it has counted.
+    /// Its counters.
     pub fn counters(&self) -> &Arc<Counters> {
         &self.counters
     }
 
-    /// Who is connected.
+    /// Its connections.
     pub fn admission(&self) -> &Arc<ConnectionAdmission> {
         &self.admission
     }
 }
 
-/// A thread that reads the weights again whenever their file changes.
+/// Starts a thread that reads the weights file again whenever it changes.
 fn spawn_weights_watcher(
-    mut watch: WeightsFile,
-    gate: Arc<ConnectionAdmission>,
-    outlet: Arc<dyn TransactionSink>,
+    mut weights_file: WeightsFile,
+    admission: Arc<ConnectionAdmission>,
+    sink: Arc<dyn TransactionSink>,
 ) -> io::Result<(Arc<AtomicBool>, JoinHandle<()>)> {
     let is_ending = Arc::new(AtomicBool::new(false));
     let ends = Arc::clone(&is_ending);
     let thread = std::thread::Builder::new().name("quic-weights".into()).spawn(move || {
         while !ends.load(Ordering::Relaxed) {
             std::thread::park_timeout(WEIGHTS_POLL_INTERVAL);
-            if let Some(weights) = watch.reload_if_changed() {
-                for (peer, sender) in gate.set_weights(weights) {
-                    outlet.set_peer_weight(peer, sender);
+            if let Some(weights) = weights_file.reload_if_changed() {
+                for (peer, sender) in admission.set_weights(weights) {
+                    sink.set_peer_weight(peer, sender);
                 }
             }
         }
@@ -162,7 +163,7 @@ impl Drop for Server {
         if let Some((is_ending, thread)) = self.weights_watcher.take() {
             is_ending.store(true, Ordering::Relaxed);
             thread.thread().unpark();
-            // A panic of it has been told by its hook already; so below.
+            // The panic hook has logged a panic already; the same applies below.
             let _ = thread.join();
         }
         self.inboxes.iter().for_each(|inbox| inbox.stop());

@@ -1,10 +1,11 @@
 //! One thread, one socket, one driver.
 //!
-//! Shape: read until nothing is there or the round is large enough, drive, and if the round was small
-//! let datagrams gather for a moment; idle, it blocks. The first datagram after idleness is not delayed.
-//! A datagram of another shard's connection (its client moved, and the kernel took it for ours) goes to
-//! that shard's inbox.
-//! Bounds: 1,024 datagrams a round; 1,024 in the inbox, more are lost as on any way.
+//! Shape: the thread reads until no datagram is left or the round is large enough, then drives the
+//! connections. After a small round it waits until more datagrams have gathered. While idle it
+//! blocks. The first datagram after idleness is not delayed. A datagram that belongs to a
+//! connection of another shard goes to that shard's inbox. (Its client moved, and the kernel
+//! delivered it to our socket.)
+//! Bounds: 1,024 datagrams a round; 1,024 in the inbox. More are lost, as on any network.
 
 use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr};
@@ -23,25 +24,25 @@ use crate::driver::Driver;
 use crate::socket::{Socket, Unsent, wait_for_waker};
 use crate::transaction::TransactionSink;
 
-/// Datagrams of a round, at most.
+/// Maximum number of datagrams of a round.
 const ROUND_MAX: usize = 1_024;
-/// Datagrams of a round from which on it is large enough not to wait for more.
+/// A round with at least this many datagrams does not wait for more.
 const ROUND_MIN: usize = 64;
-/// Datagrams after which what came is handed on, though the round goes on.
+/// Streams are read after this many datagrams, also in the middle of a round.
 const DATAGRAMS_PER_STREAM_READ: usize = 64;
-/// The longest it blocks.
+/// Maximum time that the thread blocks.
 const POLL_TIMEOUT: Duration = Duration::from_millis(500);
 /// Datagrams that may wait in an inbox.
 const INBOX_MAX: usize = 1_024;
 
-/// Where other shards leave what is not theirs.
+/// Datagrams that other shards received for this one.
 pub(crate) struct Inbox {
     misrouted: Mutex<Vec<MisroutedDatagram>>,
     waker: UnixStream,
     is_ending: AtomicBool,
 }
 
-/// A datagram that came to another socket.
+/// A datagram that another shard's socket received.
 struct MisroutedDatagram {
     remote: SocketAddr,
     local_ip: Option<IpAddr>,
@@ -50,7 +51,7 @@ struct MisroutedDatagram {
 }
 
 impl Inbox {
-    /// An inbox, and the end of its waker that the shard waits on.
+    /// Creates an inbox, and the end of its waker on which the shard waits.
     pub(crate) fn new() -> io::Result<(Arc<Self>, UnixStream)> {
         let (waker, wakes) = UnixStream::pair()?;
         waker.set_nonblocking(true)?;
@@ -68,19 +69,19 @@ impl Inbox {
         }
     }
 
-    /// Ends the shard.
+    /// Stops the shard.
     pub(crate) fn stop(&self) {
         self.is_ending.store(true, Ordering::Relaxed);
         self.wake();
     }
 
     fn wake(&self) {
-        // Full of wakes, it wakes as well.
+        // A full pipe wakes the thread, too.
         let _ = (&self.waker).write(&[1]);
     }
 }
 
-/// Everything that a shard's thread has.
+/// State of a shard's thread.
 pub(crate) struct Shard {
     pub(crate) number: u8,
     pub(crate) driver: Driver,
@@ -93,7 +94,7 @@ pub(crate) struct Shard {
 }
 
 impl Shard {
-    /// Runs until its inbox says that it is over, or the socket fails.
+    /// Runs until `Inbox::stop`, or until the socket fails.
     pub(crate) fn run(mut self) -> io::Result<()> {
         let mut unsent = Unsent::default();
         let own = Arc::clone(&self.inboxes[usize::from(self.number)]);
@@ -118,10 +119,10 @@ impl Shard {
         Ok(())
     }
 
-    /// Reads what is there. How many datagrams that were.
+    /// Reads the available datagrams. Returns their number.
     fn read_round(&mut self, own: &Inbox, unsent: &mut Unsent) -> io::Result<usize> {
-        let Self { driver, socket, inboxes, number, sink: outlet, .. } = self;
-        let (mut count, mut settled) = (0, 0);
+        let Self { driver, socket, inboxes, number, sink, .. } = self;
+        let (mut count, mut count_at_last_read) = (0, 0);
         while count < ROUND_MAX {
             let now = clock::now();
             let read = socket.receive(unsent, |remote, local_ip, ecn, datagram, out| {
@@ -138,9 +139,9 @@ impl Shard {
             if read == 0 {
                 break;
             }
-            if count - settled >= DATAGRAMS_PER_STREAM_READ {
-                settled = count;
-                driver.read_streams(now, &**outlet);
+            if count - count_at_last_read >= DATAGRAMS_PER_STREAM_READ {
+                count_at_last_read = count;
+                driver.read_streams(now, &**sink);
             }
         }
         if inboxes.len() > 1 {

@@ -1,14 +1,15 @@
-//! From the queue to the ledger: repetitions dropped, shapes and signatures checked, in batches, on
-//! threads of their own.
+//! From the fair queue to the ledger: threads drop duplicates and check shapes and signatures, in
+//! batches.
 //!
-//! Shape: a thread takes a batch, cheapest checks first: repeated → plausible → decoded → executed
-//! already → signatures → the ledger's door → the relay, if there is one.
-//! Bounds: one batch of 64 for each thread, and [`PENDING_MAX`] that are checked and wait for room in the ledger's queue,
-//! about 4 KiB each. While something of a client is held, nothing more of that client is taken, so that the fair
-//! queue in front fills up and decides what is refused; what other clients sent goes on. After `hand_over_ms` what is
-//! held is refused itself.
-//! Invariant: what is taken from the queue is accepted or counted under a cause, and the transactions of one client
-//! that a thread holds stay in order.
+//! Shape: a thread pops a batch and runs the cheapest checks first: duplicate → plausible → decoded
+//! → executed already → signatures → the ledger's transaction service → the forwarder, if there is
+//! one.
+//! Bounds: one batch of 64 for each thread, and [`PENDING_MAX`] checked transactions that wait for
+//! the ledger's queue, about 4 KiB each. While a transaction of a client is pending, no more of
+//! that client are popped, so the fair queue fills up and decides what is refused. Transactions of
+//! other clients continue. After `hand_over_ms` a pending transaction is refused.
+//! Invariant: every popped transaction is accepted or counted under a cause. The pending
+//! transactions of one client stay in order within a thread.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -31,13 +32,13 @@ use crate::forwarder::Forwarder;
 use crate::sanitize::precheck;
 use crate::transaction::ReceivedTransaction;
 
-/// Transactions that a thread takes at once.
+/// Transactions that a thread pops at once.
 const BATCH: usize = 64;
-/// How long a thread waits for work before it looks around.
+/// How long a thread waits for transactions.
 const POP_TIMEOUT: Duration = Duration::from_millis(100);
-/// Transactions that a thread holds until the ledger has room for them.
+/// Transactions of a thread that may wait for the ledger's queue.
 const PENDING_MAX: usize = 1_024;
-/// How long it waits before it asks a full ledger again.
+/// Delay before a full ledger is tried again.
 const LEDGER_RETRY_BACKOFF: Duration = Duration::from_millis(1);
 
 /// What all threads share.
@@ -52,33 +53,34 @@ struct Shared {
     is_ending: AtomicBool,
 }
 
-/// The threads between the queue and the ledger.
+/// The threads between the fair queue and the ledger.
 pub struct SigVerifyStage {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
 }
 
 impl SigVerifyStage {
-    /// Starts `config.verify_threads` of them.
+    /// Starts `config.verify_threads` threads.
     ///
-    /// `history` says what has been executed already; `relay` gets what the ledger took.
-    /// Errors: the system gives no more threads.
+    /// `history` has the executed transactions; `forwarder` gets the transactions that the ledger
+    /// accepted.
+    /// Errors: the system has no more threads.
     pub fn start(
         config: Arc<Config>,
         queue: Arc<FairQueue>,
         counters: Arc<Counters>,
-        door: Arc<dyn TransactionService>,
+        transaction_service: Arc<dyn TransactionService>,
         history: Option<Arc<History>>,
-        relay: Option<Arc<Forwarder>>,
+        forwarder: Option<Arc<Forwarder>>,
     ) -> std::io::Result<Self> {
         let repeat = Duration::from_millis(config.repeat_ms);
         let shared = Arc::new(Shared {
             dedup: DedupFilter::new(config.repeats_max, repeat, clock::now()),
             queue,
             counters,
-            transaction_service: door,
+            transaction_service,
             history,
-            forwarder: relay,
+            forwarder,
             is_ending: AtomicBool::new(false),
             config,
         });
@@ -86,7 +88,7 @@ impl SigVerifyStage {
         for number in 0..stages.shared.config.verify_threads {
             let shared = Arc::clone(&stages.shared);
             let thread = std::thread::Builder::new().name(format!("verify-{number}"));
-            // What was started ends with `stages` if this one does not start.
+            // If this thread does not start, dropping `stages` stops the others.
             stages.threads.push(thread.spawn(move || shared.run())?);
         }
         Ok(stages)
@@ -98,7 +100,7 @@ impl Drop for SigVerifyStage {
         self.shared.is_ending.store(true, Ordering::Relaxed);
         self.shared.queue.close();
         for thread in self.threads.drain(..) {
-            // A panic of it has been told by its hook already.
+            // The panic hook has logged a panic already.
             let _ = thread.join();
         }
     }
@@ -107,86 +109,87 @@ impl Drop for SigVerifyStage {
 impl Shared {
     fn run(&self) {
         let mut batch = Vec::with_capacity(BATCH);
-        let mut held = VecDeque::new();
+        let mut pending = VecDeque::new();
         loop {
-            let is_open = self.pop(&mut batch, &held);
-            if !is_open && held.is_empty() {
+            let is_open = self.pop(&mut batch, &pending);
+            if !is_open && pending.is_empty() {
                 return;
             }
-            let mut watch = StageTimer::start();
-            self.dedup.rotate(watch.started_at);
-            // What came first goes first.
-            self.hand_over_pending(&mut held, watch.started_at);
-            watch.record_step(VerifyStep::HandOver);
+            let mut timer = StageTimer::start();
+            self.dedup.rotate(timer.started_at);
+            // The oldest are sent first.
+            self.hand_over_pending(&mut pending, timer.started_at);
+            timer.record_step(VerifyStep::HandOver);
             for (received, sender) in batch.drain(..) {
-                if let Err(cause) = self.handle(received, sender, &mut held, &mut watch) {
+                if let Err(cause) = self.handle(received, sender, &mut pending, &mut timer) {
                     self.counters.refuse(cause);
                 }
             }
-            self.counters.record_steps(&watch.steps);
+            self.counters.record_steps(&timer.steps);
         }
     }
 
-    /// Takes a batch of clients of which nothing is held. False once there will be no more.
+    /// Pops a batch of clients without pending transactions. Returns false once there will be no
+    /// more.
     fn pop(
         &self,
         batch: &mut Vec<(ReceivedTransaction, Sender)>,
-        held: &VecDeque<CheckedTransaction>,
+        pending: &VecDeque<CheckedTransaction>,
     ) -> bool {
-        if held.is_empty() {
+        if pending.is_empty() {
             return self.queue.pop(batch, BATCH, POP_TIMEOUT);
         }
-        let mut full: Vec<ClientId> = held.iter().map(|checked| checked.sender.client).collect();
+        let mut full: Vec<ClientId> = pending.iter().map(|checked| checked.sender.client).collect();
         full.sort_unstable();
         full.dedup();
-        let room = BATCH.min(PENDING_MAX.saturating_sub(held.len()));
-        let is_open = self.queue.pop_except(batch, room, &full);
+        let capacity = BATCH.min(PENDING_MAX.saturating_sub(pending.len()));
+        let is_open = self.queue.pop_except(batch, capacity, &full);
         if batch.is_empty() {
             std::thread::park_timeout(LEDGER_RETRY_BACKOFF);
         }
         is_open
     }
 
-    /// All the way of one transaction, or until it is held.
+    /// Checks one transaction and sends it to the ledger, or adds it to `pending`.
     fn handle(
         &self,
         received: ReceivedTransaction,
         sender: Sender,
-        held: &mut VecDeque<CheckedTransaction>,
-        watch: &mut StageTimer,
+        pending: &mut VecDeque<CheckedTransaction>,
+        timer: &mut StageTimer,
     ) -> Result<(), DropReason> {
-        let mark = self.dedup.insert(&received.bytes);
-        watch.record_step(VerifyStep::Repeated);
-        let mark = mark.ok_or(DropReason::Repeated)?;
-        let verified = self.check(&received.bytes, watch)?;
+        let fingerprint = self.dedup.insert(&received.bytes);
+        timer.record_step(VerifyStep::Repeated);
+        let fingerprint = fingerprint.ok_or(DropReason::Repeated)?;
+        let verified = self.check(&received.bytes, timer)?;
         let checked = CheckedTransaction {
             verified,
             received,
             sender,
-            fingerprint: mark,
-            since: watch.last_step_at,
+            fingerprint,
+            since: timer.last_step_at,
         };
-        let is_overtaking = held.iter().any(|other| other.sender.client == sender.client);
-        let handed_over =
+        let is_overtaking = pending.iter().any(|other| other.sender.client == sender.client);
+        let result =
             if is_overtaking { Err(HandOverError::Full) } else { self.hand_over(&checked) };
-        watch.record_step(VerifyStep::HandOver);
-        match handed_over {
+        timer.record_step(VerifyStep::HandOver);
+        match result {
             Ok(()) => Ok(()),
             Err(HandOverError::Full) => {
-                held.push_back(checked);
+                pending.push_back(checked);
                 Ok(())
             }
             Err(HandOverError::Closed) => Err(DropReason::Closed),
         }
     }
 
-    /// Tries again what was held, and refuses what has waited for too long.
-    fn hand_over_pending(&self, held: &mut VecDeque<CheckedTransaction>, now: Instant) {
-        let patience = Duration::from_millis(self.config.hand_over_ms);
+    /// Sends pending transactions again, and refuses those that have waited too long.
+    fn hand_over_pending(&self, pending: &mut VecDeque<CheckedTransaction>, now: Instant) {
+        let timeout = Duration::from_millis(self.config.hand_over_ms);
         let is_ending = self.is_ending.load(Ordering::Relaxed);
-        // Whose share is full: what else they have here need not be tried.
+        // Clients whose share is full: their other transactions are not tried.
         let mut full: Vec<ClientId> = Vec::new();
-        for checked in std::mem::take(held) {
+        for checked in std::mem::take(pending) {
             let client = checked.sender.client;
             let tried = if full.contains(&client) {
                 Err(HandOverError::Full)
@@ -197,36 +200,36 @@ impl Shared {
                 Ok(()) => {}
                 Err(HandOverError::Closed) => self.counters.refuse(DropReason::Closed),
                 Err(HandOverError::Full) => {
-                    if is_ending || now.saturating_duration_since(checked.since) >= patience {
-                        // It may come again.
+                    if is_ending || now.saturating_duration_since(checked.since) >= timeout {
+                        // The client may send it again.
                         self.dedup.forget(checked.fingerprint);
                         self.counters.refuse(DropReason::LedgerFull);
                     } else {
                         full.push(client);
-                        held.push_back(checked);
+                        pending.push_back(checked);
                     }
                 }
             }
         }
     }
 
-    /// Gives a transaction to the ledger.
+    /// Sends a transaction to the ledger.
     fn hand_over(&self, checked: &CheckedTransaction) -> Result<(), HandOverError> {
-        let CheckedTransaction { verified, received, sender, fingerprint: mark, .. } = checked;
-        // A copy costs a hundredth of the check, and a full queue drops what it refuses.
+        let CheckedTransaction { verified, received, sender, fingerprint, .. } = checked;
+        // A copy costs a hundredth of the verification, and a full queue drops what it refuses.
         match self.transaction_service.send(*sender, verified.clone()) {
             Ok(()) => {}
             Err(SendError::QueueFull { .. }) => return Err(HandOverError::Full),
             Err(SendError::Closed) => {
-                self.dedup.forget(*mark);
+                self.dedup.forget(*fingerprint);
                 return Err(HandOverError::Closed);
             }
         }
         let now = clock::now();
         self.counters.accept(now.saturating_duration_since(received.since));
-        if let Some(relay) = &self.forwarder {
+        if let Some(forwarder) = &self.forwarder {
             let blockhash = *verified.transaction().message.recent_blockhash();
-            relay.forward(&received.bytes, blockhash, now);
+            forwarder.forward(&received.bytes, blockhash, now);
         }
         Ok(())
     }
@@ -234,16 +237,16 @@ impl Shared {
     fn check(
         &self,
         bytes: &[u8],
-        watch: &mut StageTimer,
+        timer: &mut StageTimer,
     ) -> Result<VerifiedTransaction, DropReason> {
         let decoded = decode(bytes);
-        watch.record_step(VerifyStep::Shape);
+        timer.record_step(VerifyStep::Shape);
         let transaction = decoded.ok_or(DropReason::Malformed)?;
         let is_executed = match (&self.history, transaction.signatures.first()) {
             (Some(history), Some(signature)) => history.snapshot().transaction(signature).is_some(),
             _ => false,
         };
-        watch.record_step(VerifyStep::Executed);
+        timer.record_step(VerifyStep::Executed);
         if is_executed {
             return Err(DropReason::Executed);
         }
@@ -251,25 +254,25 @@ impl Shared {
             VerifyError::Sanitize(_) => DropReason::Malformed,
             VerifyError::Signature => DropReason::Signature,
         });
-        watch.record_step(VerifyStep::Signatures);
+        timer.record_step(VerifyStep::Signatures);
         verified
     }
 }
 
-/// A transaction that is good and is not in the ledger's queue yet.
+/// A verified transaction that is not in the ledger's queue yet.
 struct CheckedTransaction {
     verified: VerifiedTransaction,
     received: ReceivedTransaction,
     sender: Sender,
-    /// By which its repetitions are known.
+    /// Its fingerprint in the dedup filter.
     fingerprint: u64,
-    /// Since when it could be handed over.
+    /// When its verification finished.
     since: Instant,
 }
 
-/// Why the ledger did not take a transaction.
+/// Why the ledger did not accept a transaction.
 enum HandOverError {
-    /// There is no room for it now.
+    /// Its queue is full.
     Full,
     /// It has ended.
     Closed,
@@ -279,7 +282,7 @@ fn decode(bytes: &[u8]) -> Option<VersionedTransaction> {
     precheck(bytes).then(|| wincode::deserialize_exact(bytes).ok())?
 }
 
-/// Where a batch's time goes: one look at the clock a step.
+/// Measures the time of each step; one clock read a step.
 struct StageTimer {
     started_at: Instant,
     last_step_at: Instant,
@@ -316,7 +319,7 @@ mod tests {
     use super::*;
     use crate::transaction::{PeerId, TransactionSink};
 
-    /// A ledger with room for that number of transactions, and none for one client.
+    /// A ledger that accepts `left` transactions, and none of `full_for`.
     struct BoundedLedger {
         left: Mutex<usize>,
         full_for: Option<ClientId>,
@@ -367,8 +370,8 @@ mod tests {
         wincode::serialize(&transaction.expect("signed")).expect("fits")
     }
 
-    /// Puts transactions through, and says what was counted.
-    fn run(room: usize, transactions: Vec<Vec<u8>>) -> (u64, Vec<(&'static str, u64)>) {
+    /// Runs transactions through a stage. Returns the counts.
+    fn run(capacity: usize, transactions: Vec<Vec<u8>>) -> (u64, Vec<(&'static str, u64)>) {
         let config = Arc::new(Config { hand_over_ms: 5, ..Config::default() });
         let counters = Arc::<Counters>::default();
         let queue = Arc::new(FairQueue::new(1_000, Arc::clone(&counters)));
@@ -378,15 +381,22 @@ mod tests {
             .map(|bytes| ReceivedTransaction { bytes: Bytes::from(bytes), peer: PeerId(0), since })
             .collect();
         queue.push_batch(&mut batch);
-        let door = Arc::new(BoundedLedger::new(room));
+        let transaction_service = Arc::new(BoundedLedger::new(capacity));
         queue.close();
-        let stages = SigVerifyStage::start(config, queue, Arc::clone(&counters), door, None, None);
+        let stages = SigVerifyStage::start(
+            config,
+            queue,
+            Arc::clone(&counters),
+            transaction_service,
+            None,
+            None,
+        );
         for thread in stages.expect("threads").threads.drain(..) {
             thread.join().expect("no panic");
         }
-        let figures = counters.snapshot();
-        let causes = figures.drop_reasons().collect();
-        (figures.accepted, causes)
+        let metrics = counters.snapshot();
+        let causes = metrics.drop_reasons().collect();
+        (metrics.accepted, causes)
     }
 
     #[test]
@@ -403,20 +413,27 @@ mod tests {
     }
 
     #[test]
-    fn a_full_ledger_refuses_after_a_while_and_forgets_that_it_saw_it() {
+    fn a_full_ledger_refuses_after_a_timeout_and_the_transaction_may_be_sent_again() {
         let one = transfer(1);
         assert_eq!(run(1, vec![one, transfer(2)]), (1, vec![("ledger_full", 1)]));
-        // While it waits its repetition is one; once it was refused it may come again.
+        // A duplicate is refused while the transaction waits. After a refusal it may be sent again.
         let config = Arc::new(Config { hand_over_ms: 5, ..Config::default() });
         let counters = Arc::<Counters>::default();
         let queue = Arc::new(FairQueue::new(1_000, Arc::clone(&counters)));
-        let (door, outlet) = (Arc::new(BoundedLedger::new(0)), Arc::clone(&queue));
-        let stages = SigVerifyStage::start(config, queue, Arc::clone(&counters), door, None, None);
+        let (transaction_service, sink) = (Arc::new(BoundedLedger::new(0)), Arc::clone(&queue));
+        let stages = SigVerifyStage::start(
+            config,
+            queue,
+            Arc::clone(&counters),
+            transaction_service,
+            None,
+            None,
+        );
         let stages = stages.expect("threads");
         let (bytes, deadline) = (transfer(2), clock::now() + Duration::from_secs(60));
         for refused in 1..=2 {
             let bytes = Bytes::from(bytes.clone());
-            outlet.push_batch(&mut vec![ReceivedTransaction {
+            sink.push_batch(&mut vec![ReceivedTransaction {
                 bytes,
                 peer: PeerId(0),
                 since: clock::now(),
@@ -431,17 +448,18 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_for_its_clients_share_does_not_hold_up_what_others_sent() {
+    fn pending_transactions_of_one_client_do_not_delay_other_clients() {
         let [flood, other] = [1, 2].map(ClientId);
         let config = Arc::new(Config { hand_over_ms: 86_400_000, ..Config::default() });
         let counters = Arc::<Counters>::default();
         let queue = Arc::new(FairQueue::new(1_000, Arc::clone(&counters)));
-        let door = Arc::new(BoundedLedger { full_for: Some(flood), ..BoundedLedger::new(1_000) });
+        let transaction_service =
+            Arc::new(BoundedLedger { full_for: Some(flood), ..BoundedLedger::new(1_000) });
         let stages = SigVerifyStage::start(
             config,
             Arc::clone(&queue),
             Arc::clone(&counters),
-            Arc::clone(&door) as Arc<dyn TransactionService>,
+            Arc::clone(&transaction_service) as Arc<dyn TransactionService>,
             None,
             None,
         );
@@ -464,17 +482,21 @@ mod tests {
         put(0, flood, 1..300);
         let expected = put(1, other, 100..110);
         let deadline = clock::now() + Duration::from_secs(60);
-        while door.taken.lock().len() < expected.len() && clock::now() < deadline {
+        while transaction_service.taken.lock().len() < expected.len() && clock::now() < deadline {
             std::thread::yield_now();
         }
-        let taken = std::mem::take(&mut *door.taken.lock());
-        // In order, and counted to the client that sent it.
+        let taken = std::mem::take(&mut *transaction_service.taken.lock());
+        // In order, and counted for the client that sent them.
         let expected: Vec<_> = expected.into_iter().map(|one| (Sender::from(other), one)).collect();
         assert_eq!(taken, expected);
         drop(stages);
-        let figures = counters.snapshot();
-        let all = 299 + figures.accepted;
-        let refused: u64 = figures.drop_reasons().map(|(_, count)| count).sum();
-        assert_eq!(refused + figures.accepted, all, "an end does not wait, and counts");
+        let metrics = counters.snapshot();
+        let all = 299 + metrics.accepted;
+        let refused: u64 = metrics.drop_reasons().map(|(_, count)| count).sum();
+        assert_eq!(
+            refused + metrics.accepted,
+            all,
+            "a stop does not wait, and counts what is pending"
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! A UDP socket of one shard: many datagrams a call, with the kernel's offload where it has it.
+//! A UDP socket of one shard: many datagrams a call, with the kernel's offload if it has one.
 
 use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -13,29 +13,29 @@ use socket2::{Domain, Protocol, Socket as RawSocket, Type};
 
 use crate::driver::DatagramSender;
 
-/// Bytes of a message that offload may have put together: as long as one can be.
+/// Maximum bytes of a message that offload may have joined.
 const OFFLOADED_BYTES: usize = 65_536;
-/// Bytes from one message to the next where offload is on: not a power of two, or all of them would share
-/// the same few sets of the processor's cache.
+/// Distance of two messages with offload, in bytes. It is not a power of two: else all messages
+/// would share the same few sets of the processor's cache.
 const OFFLOADED_STRIDE: usize = OFFLOADED_BYTES + 14_912;
-/// Messages a call once they turn out to be many datagrams each: about 80.
+/// Messages a call if they consist of many datagrams each: about 80.
 const OFFLOADED_MESSAGES: usize = 8;
-/// Bytes of a message without offload: more than any datagram that we agree to.
+/// Bytes of a message without offload: more than the longest datagram that we agree to.
 const PLAIN_BYTES: usize = 2_048;
 
-/// A bound socket, and where its datagrams are read to.
+/// A bound socket and its receive buffer.
 pub(crate) struct Socket {
     inner: UdpSocket,
     state: UdpSocketState,
-    /// What one read brings: [`BATCH_SIZE`] messages.
+    /// Buffer of one read: [`BATCH_SIZE`] messages.
     scratch: Vec<u8>,
     message_bytes: usize,
-    /// Messages that the next call asks for.
+    /// Number of messages to request in the next call.
     messages: usize,
     metas: [RecvMeta; BATCH_SIZE],
 }
 
-/// Binds `count` sockets to one address; with port 0 the first one's choice is the others'.
+/// Binds `count` sockets to one address. With port 0 all use the port that the first one got.
 pub(crate) fn bind(address: SocketAddr, count: usize, bytes: usize) -> io::Result<Vec<UdpSocket>> {
     let mut sockets = Vec::new();
     let mut address = address;
@@ -45,7 +45,7 @@ pub(crate) fn bind(address: SocketAddr, count: usize, bytes: usize) -> io::Resul
         if count > 1 {
             socket.set_reuse_port(true)?;
         }
-        // The system gives what it may; less only means that a burst loses more.
+        // The system may grant less; then a burst loses more datagrams.
         socket.set_recv_buffer_size(bytes)?;
         socket.bind(&address.into())?;
         let socket = UdpSocket::from(socket);
@@ -69,8 +69,8 @@ impl Socket {
         })
     }
 
-    /// Hands each datagram that is there to `each`, as far as one call of the system brings them. How
-    /// many there were; 0 if there are none.
+    /// Calls `each` with the datagrams that one system call returns. Returns their number; 0 if
+    /// there are none.
     pub(crate) fn receive(
         &mut self,
         out: &mut Unsent,
@@ -85,12 +85,12 @@ impl Socket {
         let mut parts = self.scratch.chunks_exact_mut(self.message_bytes);
         let mut slices: [IoSliceMut<'_>; BATCH_SIZE] =
             std::array::from_fn(|_| IoSliceMut::new(parts.next().unwrap_or_default()));
-        let asked = self.messages;
-        let (slices, metas) = (&mut slices[..asked], &mut self.metas[..asked]);
+        let len = self.messages;
+        let (slices, metas) = (&mut slices[..len], &mut self.metas[..len]);
         let messages = match self.state.recv((&self.inner).into(), slices, metas) {
             Ok(messages) => messages,
             Err(err) if err.kind() == io::ErrorKind::WouldBlock => return Ok(0),
-            // What a peer's refusal of an earlier datagram looks like; nothing to us.
+            // A peer refused an earlier datagram; this does not matter here.
             Err(err) if err.kind() == io::ErrorKind::ConnectionReset => return Ok(0),
             Err(err) => return Err(err),
         };
@@ -110,12 +110,12 @@ impl Socket {
         Ok(count)
     }
 
-    /// Whatever sends through this socket.
+    /// A sender for this socket.
     pub(crate) fn sender<'a>(&'a self, out: &'a mut Unsent) -> SocketSender<'a> {
         SocketSender { socket: &self.inner, state: &self.state, out }
     }
 
-    /// Waits until a datagram is there, somebody wakes us, or it is time.
+    /// Waits for a datagram, for the waker, or for `timeout`.
     pub(crate) fn wait(&self, waker: &UnixStream, timeout: Duration) -> io::Result<()> {
         wait(
             &mut [PollFd::new(&self.inner, PollFlags::IN), PollFd::new(waker, PollFlags::IN)],
@@ -124,7 +124,7 @@ impl Socket {
     }
 }
 
-/// Waits for the waker only: datagrams may gather meanwhile.
+/// Waits for the waker only, so that datagrams may gather.
 pub(crate) fn wait_for_waker(waker: &impl AsFd, timeout: Duration) -> io::Result<()> {
     wait(&mut [PollFd::new(waker, PollFlags::IN)], timeout)
 }
@@ -137,7 +137,7 @@ fn wait(fds: &mut [PollFd<'_>], timeout: Duration) -> io::Result<()> {
     }
 }
 
-/// Datagrams that could not be sent: the peer's timers make up for them, as for any that is lost.
+/// Number of datagrams that could not be sent. QUIC retransmits them, as any lost packet.
 #[derive(Default)]
 pub(crate) struct Unsent(pub(crate) u64);
 

@@ -1,44 +1,45 @@
 //! How many streams a connection may have open at once.
 //!
-//! Shape: identities with a weight share three quarters of all streams by weight, everybody else the
-//! rest in equal parts; without such identities there is nothing to share with them. Whoever has more
-//! waiting than his share while the queue fills up gets less, so that he notices before he is refused.
+//! Shape: identities with a weight share three quarters of all streams by weight; all others share
+//! the rest equally. Without weighted identities the others share all streams. While the queue
+//! fills up, a peer that has more waiting than its share gets a smaller window, so that it slows
+//! down before it is refused.
 
 use crate::config::Config;
 
-/// What a connection's window depends on.
+/// Values on which a connection's window depends.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct PeerLoad {
-    /// The weight of the connection's identity, if the file names it.
+    /// The weight of the connection's identity, if the weights file has it.
     pub(crate) weight: Option<u32>,
     /// Open connections of that identity.
     pub(crate) connections: usize,
-    /// The sum of weights of all identities of the file that are connected.
+    /// The sum of weights of all connected identities in the weights file.
     pub(crate) weights: u64,
-    /// Open connections of identities that it does not name.
+    /// Open connections of identities that are not in it.
     pub(crate) unweighted_connections: usize,
 }
 
 /// Streams open at once for a connection.
-pub(crate) fn window(config: &Config, standing: PeerLoad) -> u32 {
+pub(crate) fn window(config: &Config, load: PeerLoad) -> u32 {
     let all = config.streams_max as u64;
-    let known = if standing.weights > 0 { all / 4 * 3 } else { 0 };
-    let share = match standing.weight {
+    let weighted = if load.weights > 0 { all / 4 * 3 } else { 0 };
+    let share = match load.weight {
         Some(weight) => {
-            known * u64::from(weight) / standing.weights.max(1) / standing.connections.max(1) as u64
+            weighted * u64::from(weight) / load.weights.max(1) / load.connections.max(1) as u64
         }
-        None => (all - known) / standing.unweighted_connections.max(1) as u64,
+        None => (all - weighted) / load.unweighted_connections.max(1) as u64,
     };
     let share = u32::try_from(share).unwrap_or(u32::MAX);
     share.clamp(config.window_min, config.window_max)
 }
 
-/// The window while the queue behind is `pressure` full.
+/// The window while the queue is `pressure` full, from 0 to 1.
 pub(crate) fn under_pressure(config: &Config, window: u32, pressure: f32, over_share: bool) -> u32 {
     if pressure < 0.5 || !over_share {
         return window;
     }
-    // From all of it at half full down to the least at full.
+    // From the full window at half full down to the minimum at full.
     let left = ((1.0 - pressure) * 2.0).clamp(0.0, 1.0);
     ((window as f32 * left) as u32).max(config.window_min.min(window))
 }
@@ -53,19 +54,19 @@ mod tests {
 
     #[test]
     fn unweighted_connections_share_all_while_no_identity_has_a_weight() {
-        let strangers = |count| {
+        let unweighted = |count| {
             window(&config(), PeerLoad { unweighted_connections: count, ..PeerLoad::default() })
         };
-        assert_eq!((strangers(1), strangers(10), strangers(10_000)), (400, 100, 4));
+        assert_eq!((unweighted(1), unweighted(10), unweighted(10_000)), (400, 100, 4));
     }
 
     #[test]
     fn weighted_identities_share_by_weight_and_the_others_the_remainder() {
-        let standing =
+        let load =
             PeerLoad { weight: None, connections: 0, weights: 10, unweighted_connections: 5 };
-        assert_eq!(window(&config(), standing), 50);
-        let heavy = PeerLoad { weight: Some(4), connections: 1, ..standing };
-        let light = PeerLoad { weight: Some(1), connections: 1, ..standing };
+        assert_eq!(window(&config(), load), 50);
+        let heavy = PeerLoad { weight: Some(4), connections: 1, ..load };
+        let light = PeerLoad { weight: Some(1), connections: 1, ..load };
         assert_eq!((window(&config(), heavy), window(&config(), light)), (300, 75));
         assert_eq!(window(&config(), PeerLoad { connections: 3, ..heavy }), 100);
     }

@@ -1,5 +1,5 @@
-//! When which connection wants to be looked at: a heap with at most a few entries a connection, which
-//! are put right only when they come up.
+//! The deadlines of connections: a heap with a few entries a connection. Stale entries are skipped
+//! when they are popped.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -12,7 +12,7 @@ pub(crate) struct Timers {
 }
 
 impl Timers {
-    /// Wants connection `at` to come up at `when`.
+    /// Adds a deadline `when` of connection `at`.
     pub(crate) fn add(&mut self, when: Instant, at: usize) {
         self.heap.push(Reverse((when, at)));
     }
@@ -22,13 +22,13 @@ impl Timers {
         self.heap.peek().map(|Reverse((when, _))| *when)
     }
 
-    /// The next connection whose deadline has come, and that deadline.
+    /// The next connection whose deadline has passed, with that deadline.
     pub(crate) fn due(&mut self, now: Instant) -> Option<(Instant, usize)> {
         self.next().filter(|when| *when <= now)?;
         self.heap.pop().map(|Reverse(entry)| entry)
     }
 
-    /// Gives memory back that a burst left.
+    /// Releases memory that a burst left.
     pub(crate) fn shrink(&mut self) {
         if self.heap.capacity() > 64 && self.heap.len() < self.heap.capacity() / 4 {
             self.heap.shrink_to(self.heap.len() * 2);

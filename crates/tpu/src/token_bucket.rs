@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 
 use foldhash::quality::RandomState;
 
-/// So many a second, and a burst.
+/// Tokens per second, and the burst.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RateConfig {
     pub(crate) per_second: f64,
     pub(crate) burst: f64,
 }
 
-/// How much of a rate is left.
+/// The state of one token bucket.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TokenBucket {
     tokens: f64,
@@ -25,24 +25,24 @@ impl TokenBucket {
         Self { tokens: rate.burst, refilled_at: now }
     }
 
-    /// Takes one, if there is one.
+    /// Takes a token. Returns whether there was one.
     pub(crate) fn take_token(&mut self, rate: RateConfig, now: Instant) -> bool {
         let passed = now.saturating_duration_since(self.refilled_at).as_secs_f64();
         self.tokens = (self.tokens + passed * rate.per_second).min(rate.burst);
         self.refilled_at = now;
-        let is_there = self.tokens >= 1.0;
-        if is_there {
+        let is_available = self.tokens >= 1.0;
+        if is_available {
             self.tokens -= 1.0;
         }
-        is_there
+        is_available
     }
 }
 
 /// A bucket for each address.
 ///
-/// Bounds: `len_max` addresses, about 64 bytes each. When full, those whose bucket has filled up again
-/// are forgotten; if none has, an address that is not in it is let through, since the common bucket and
-/// retry tokens still stand.
+/// Bounds: `len_max` addresses, about 64 bytes each. Addresses whose bucket is full again are
+/// removed. While the table is full, a new address is let through: the global bucket and retry
+/// tokens still apply.
 pub(crate) struct TokenBucketTable {
     buckets: HashMap<IpAddr, TokenBucket, RandomState>,
     rate: RateConfig,
@@ -66,7 +66,7 @@ impl TokenBucketTable {
             .take_token(rate, now)
     }
 
-    /// Forgets addresses whose bucket is full again.
+    /// Removes addresses whose bucket is full again.
     pub(crate) fn evict_full(&mut self, now: Instant) {
         let full_after = Duration::from_secs_f64(self.rate.burst / self.rate.per_second);
         self.buckets

@@ -1,32 +1,33 @@
-//! A transaction as it came off the wire, and whoever takes it.
+//! A received transaction, and the sink for it.
 
 use std::time::Instant;
 
 use bytes::Bytes;
 use chain_solana::Sender;
 
-/// A sender as the [`ConnectionAdmission`](crate::Gate) numbers them: one identity, or one address without one.
+/// The index of a peer in [`ConnectionAdmission`](crate::ConnectionAdmission): one identity, or one
+/// address without an identity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PeerId(pub u32);
 
-/// One whole transaction.
+/// One complete transaction.
 #[derive(Clone, Debug)]
 pub struct ReceivedTransaction {
-    /// Its bytes, where they were received: a slice of the datagram's buffer if it came in one piece.
-    /// The buffer is used again when the last slice of it is dropped.
+    /// Its bytes: a slice of the datagram's buffer if it arrived in one piece. The buffer is reused
+    /// when the last slice of it is dropped.
     pub bytes: Bytes,
-    /// Who sent it.
+    /// Its sender.
     pub peer: PeerId,
     /// When its first byte was read.
     pub since: Instant,
 }
 
-/// Takes transactions from a shard, on the shard's thread: it must neither wait nor work.
+/// Receives transactions on the shard's thread: it must not block or do expensive work.
 pub trait TransactionSink: Send + Sync + 'static {
-    /// Takes all of `batch` and leaves it empty, so that its memory is used again.
+    /// Takes all of `batch` and leaves it empty, so that its memory is reused.
     fn push_batch(&self, batch: &mut Vec<ReceivedTransaction>);
 
-    /// How full whatever lies behind is: 0 for empty, 1 for full.
+    /// How full the queue behind it is: 0 for empty, 1 for full.
     fn pressure(&self) -> f32 {
         0.0
     }
@@ -36,6 +37,6 @@ pub trait TransactionSink: Send + Sync + 'static {
         false
     }
 
-    /// What `peer` counts for, beside 1 for a stranger, and which client of the ledger it is.
+    /// Sets the weight of `peer` and its client in the ledger. The default weight is 1.
     fn set_peer_weight(&self, _peer: PeerId, _sender: Sender) {}
 }

@@ -19,36 +19,36 @@ const WEIGHT_MAX: u32 = 1_000_000;
 /// Weights by identity.
 pub(crate) type Weights = HashMap<Pubkey, u32, RandomState>;
 
-/// Why a file of weights is not taken.
+/// A weights file is invalid.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WeightsError {
     /// It could not be read.
     #[error("read {path} (quic.weights)")]
     Io {
-        /// Which file.
+        /// Its path.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         err: std::io::Error,
     },
     /// A line is not `PUBKEY WEIGHT`.
     #[error("{path}, line {line}: a public key and a weight from 1 to 1000000 are expected")]
     Line {
-        /// Which file.
+        /// Its path.
         path: PathBuf,
         /// Which line, from 1.
         line: usize,
     },
-    /// It is too long.
+    /// It has too many lines.
     #[error("{path} has more than 100000 lines (quic.weights)")]
     TooLong {
-        /// Which file.
+        /// Its path.
         path: PathBuf,
     },
 }
 
-/// Reads a file of weights.
+/// Reads a weights file.
 pub(crate) fn read(path: &Path) -> Result<Weights, WeightsError> {
     let text =
         fs::read_to_string(path).map_err(|err| WeightsError::Io { path: path.to_owned(), err })?;
@@ -74,7 +74,7 @@ fn parse(line: &str) -> Option<(Pubkey, u32)> {
     Some((pubkey.parse().ok()?, weight))
 }
 
-/// Looks after a file that may change.
+/// A weights file that may change.
 pub(crate) struct WeightsFile {
     path: PathBuf,
     seen: Option<(SystemTime, u64)>,
@@ -86,20 +86,20 @@ impl WeightsFile {
         Self { path, seen }
     }
 
-    /// The weights, if the file is another than at the last look.
+    /// Returns the weights if the file has changed since the last call.
     pub(crate) fn reload_if_changed(&mut self) -> Option<Weights> {
-        let stamp = modified_at(&self.path);
-        if stamp == self.seen {
+        let modified = modified_at(&self.path);
+        if modified == self.seen {
             return None;
         }
-        self.seen = stamp;
+        self.seen = modified;
         match read(&self.path) {
             Ok(weights) => {
                 tracing::info!(identities = weights.len(), "weights read again");
                 Some(weights)
             }
             Err(err) => {
-                tracing::warn!(%err, "weights stay as they were");
+                tracing::warn!(%err, "the weights file is invalid; the weights are unchanged");
                 None
             }
         }
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_comments_and_nonsense() {
+    fn lines_and_comments_are_read_and_a_bad_line_is_an_error() {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("weights");
         let key = Pubkey::new_from_array([5; 32]);
@@ -131,16 +131,16 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_file_is_read_again_and_a_bad_one_is_not_taken() {
+    fn a_changed_file_is_read_again_and_a_bad_one_is_ignored() {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("weights");
         let key = Pubkey::new_from_array([5; 32]);
         fs::write(&path, format!("{key} 3")).expect("written");
-        let mut watch = WeightsFile::new(path.clone());
-        assert!(watch.reload_if_changed().is_none());
+        let mut file = WeightsFile::new(path.clone());
+        assert!(file.reload_if_changed().is_none());
         fs::write(&path, format!("{key} 345")).expect("written");
-        assert_eq!(watch.reload_if_changed().expect("read").get(&key), Some(&345));
+        assert_eq!(file.reload_if_changed().expect("read").get(&key), Some(&345));
         fs::write(&path, "nonsense!").expect("written");
-        assert!(watch.reload_if_changed().is_none());
+        assert!(file.reload_if_changed().is_none());
     }
 }

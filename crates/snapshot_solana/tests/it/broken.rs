@@ -1,4 +1,4 @@
-//! Archives that are cut off, altered or something else: each is refused, and says where.
+//! Archives that are truncated, altered or something else: each is refused with the position.
 
 use std::path::Path;
 
@@ -21,11 +21,11 @@ fn load_bytes(dir: &Path, name: &str, bytes: &[u8]) -> Result<Snapshot, Snapshot
     load(&path, None, 1, &Progress::default()).map(|(snapshot, _)| snapshot)
 }
 
-/// Loads what must not load.
+/// Loads an archive that must be refused.
 fn refuse(name: &str, bytes: &[u8]) -> String {
     let dir = TempDir::new().expect("a directory");
     match load_bytes(dir.path(), name, bytes) {
-        Ok(_) => panic!("{name} was taken"),
+        Ok(_) => panic!("{name} was accepted"),
         Err(err) => err.to_string(),
     }
 }
@@ -56,24 +56,24 @@ fn the_truncated_sample_is_refused_and_says_where() {
     let (name, bytes) = read(&sample());
     for part in 0..24 {
         let len = bytes.len() * part / 24;
-        let Err(SnapshotError::Truncated { place }) = load_bytes(dir.path(), &name, &bytes[..len])
+        let Err(SnapshotError::Truncated { at }) = load_bytes(dir.path(), &name, &bytes[..len])
         else {
-            panic!("{len} bytes were taken, or refused for another reason");
+            panic!("{len} bytes were accepted, or refused for another reason");
         };
-        assert_eq!(place.archive, name);
+        assert_eq!(at.archive, name);
         if part == 12 {
-            assert_eq!(place.file.as_deref(), Some("accounts/0.0"));
-            assert!(place.offset > 1_000_000);
+            assert_eq!(at.file.as_deref(), Some("accounts/0.0"));
+            assert!(at.offset > 1_000_000);
         }
     }
 }
 
-/// Whatever is flipped: refused, or it was nothing that counts.
-fn check_flips(path: &Path, places: impl Iterator<Item = usize>) {
+/// Checks that an archive with a flipped bit is refused, or that the bit does not matter.
+fn check_flips(path: &Path, offsets: impl Iterator<Item = usize>) {
     let dir = TempDir::new().expect("a directory");
     let (name, bytes) = read(path);
     let (whole, _) = load(path, None, 1, &Progress::default()).expect("the archive loads");
-    for at in places {
+    for at in offsets {
         let mut flipped = bytes.clone();
         flipped[at] ^= 1 << (at % 8);
         if let Ok(loaded) = load_bytes(dir.path(), &name, &flipped) {
@@ -107,7 +107,7 @@ fn every_altered_byte_of_a_storage_file_is_noticed() {
     let (name, _) = read(&forge.write(dir.path()));
     let files = archive::files(&dir.path().join(&name)).expect("its files");
     let storage = "accounts/8.15";
-    // Padding, and what is no longer used, may be anything; so may the rent epoch, which no hash covers.
+    // Padding and unused fields may have any value; so may the rent epoch, which no hash covers.
     let counts = |at: usize| matches!(at, 8..56 | 64..97) || (136..141).contains(&at);
     for at in (0..files[storage].len()).filter(|at| counts(*at)) {
         let mut entries: Vec<(String, Vec<u8>)> = vec![
@@ -130,7 +130,7 @@ fn every_altered_byte_of_a_storage_file_is_noticed() {
 }
 
 #[test]
-fn what_is_something_else_is_refused_by_its_name() {
+fn another_file_is_refused_with_its_name() {
     let name = "snapshot.tar.zst";
     let file = |name: &str, bytes: &[u8]| (name.to_owned(), bytes.to_vec());
     let packed = |files: &[(String, Vec<u8>)]| refuse(name, &pack(files));
@@ -154,7 +154,7 @@ fn what_is_something_else_is_refused_by_its_name() {
 }
 
 #[test]
-fn what_does_not_add_up_is_refused() {
+fn inconsistent_archives_are_refused() {
     let dir = TempDir::new().expect("a directory");
     let forge = small();
     let refused = |forge: &Forge, rename: Option<&str>| {
@@ -184,7 +184,7 @@ fn what_does_not_add_up_is_refused() {
 }
 
 #[test]
-fn a_sink_that_is_full_ends_the_load_and_says_so() {
+fn a_full_sink_ends_the_load_with_its_error() {
     let dir = TempDir::new().expect("a directory");
     let bytes: Vec<u8> = (0..250).flat_map(|key| stored(key, 1, &[key; 30_000])).collect();
     let path = Forge::full(10, vec![(3, bytes)]).write(dir.path());
@@ -192,7 +192,7 @@ fn a_sink_that_is_full_ends_the_load_and_says_so() {
         let mut map = Map { accounts_max: Some(100), ..Map::default() };
         let progress = Progress::default();
         let refused = snapshot_solana::load(&path, None, threads, &progress, &mut map);
-        let Err(SnapshotError::AccountSink(source)) = refused else { panic!("it was taken") };
+        let Err(SnapshotError::AccountSink(source)) = refused else { panic!("it was accepted") };
         assert_eq!(source.to_string(), "the map is full");
     }
 }

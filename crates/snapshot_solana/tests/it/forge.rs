@@ -1,4 +1,4 @@
-//! Makes archives: the same bytes as a validator would write, of whatever a test needs.
+//! Creates archives with the bytes that a validator would write.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -6,17 +6,17 @@ use std::path::{Path, PathBuf};
 use solana_pubkey::Pubkey;
 use testkit::archive::{self, Accounts, StorageFile, Stored};
 
-/// A snapshot to be written.
+/// A snapshot to write.
 #[derive(Clone)]
 pub(crate) struct Forge {
     pub(crate) slot: u64,
     /// The slot of the full snapshot below, for an incremental one.
     pub(crate) base: Option<u64>,
-    /// Accounts that were there before: in the hash, not in the archive.
+    /// Accounts of the full snapshot: in the hash, not in the archive.
     pub(crate) below: BTreeMap<String, Vec<u8>>,
-    /// Storage files by slot, in the order in which they are to stand.
+    /// Storage files by slot, in the order in which they are written.
     pub(crate) storages: Vec<(u64, Vec<u8>)>,
-    /// Bytes behind the accounts of each storage file that are none.
+    /// Bytes after the accounts of each storage file that are not accounts.
     pub(crate) slack: usize,
     /// Added to the capitalization that the bank states.
     pub(crate) lamports_off: u64,
@@ -38,7 +38,7 @@ impl Forge {
         files.map(|(slot, bytes)| (storage_name(*slot), bytes.clone())).collect()
     }
 
-    /// Writes the archive into `dir`, under the name that it should have.
+    /// Writes the archive into `dir`, under its proper name.
     pub(crate) fn write(&self, dir: &Path) -> PathBuf {
         let (bank, hash) = self.bank();
         let name = match self.base {
@@ -92,7 +92,7 @@ pub(crate) fn pack(entries: &[(String, Vec<u8>)]) -> Vec<u8> {
     zstd::stream::encode_all(&archive[..], 1).expect("compress the archive")
 }
 
-/// An account as a storage file has it, padded.
+/// An account in the form of a storage file, padded.
 pub(crate) fn stored(key: u8, lamports: u64, data: &[u8]) -> Vec<u8> {
     let owner = [9; 32];
     let account = Stored { lamports, owner, executable: false, rent_epoch: u64::MAX, data };

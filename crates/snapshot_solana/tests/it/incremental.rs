@@ -1,4 +1,4 @@
-//! Which version of an account counts, and what an incremental archive changes.
+//! Selection of account versions, and the changes of an incremental archive.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ fn dir() -> TempDir {
 }
 
 fn full() -> Forge {
-    // Slot 5 stands behind slot 9, and has older versions of 1 and 3, and a closed account 6.
+    // Slot 5 follows slot 9, and has older versions of 1 and 3, and a closed account 6.
     let newer = [stored(1, 90, b"new"), stored(3, 0, b""), stored(4, 40, b""), stored(4, 41, b"x")];
     let older =
         [stored(1, 10, b"old"), stored(2, 20, b"two"), stored(3, 30, b"three"), stored(6, 0, b"")];
@@ -40,7 +40,7 @@ fn the_newest_version_counts_by_slot_then_by_offset_and_closed_accounts_go() {
 }
 
 #[test]
-fn bytes_behind_the_accounts_of_a_storage_file_are_none() {
+fn bytes_after_the_accounts_of_a_storage_file_are_ignored() {
     let dir = dir();
     let path = Forge { slack: 4_096, ..full() }.write(dir.path());
     let (snapshot, _) = load(&path, None, 1, &Progress::default()).expect("it loads");
@@ -48,7 +48,7 @@ fn bytes_behind_the_accounts_of_a_storage_file_are_none() {
 }
 
 #[test]
-fn large_accounts_and_batches_are_put_together_again() {
+fn large_accounts_and_batches_are_joined() {
     let dir = dir();
     let data: Vec<u8> = (0..3_000_001_u32).map(|n| n as u8).collect();
     let small = (0..200).flat_map(|key| stored(key, 1, &vec![key; 10_001]));
@@ -90,7 +90,7 @@ fn an_incremental_snapshot_of_another_full_one_is_refused() {
     let refused = load(&path, Some(&incremental), 1, &Progress::default());
     assert!(matches!(refused, Err(SnapshotError::NotOnTop { base: 11, full: 10, .. })));
 
-    // Of the same slot, but with other accounts below.
+    // The same slot, but other accounts below.
     let mut altered = Forge::on_top_of(&full, 15, changes);
     altered.below.insert("accounts/1.8".to_owned(), stored(99, 1, b""));
     let refused = load(&path, Some(&altered.write(dir.path())), 1, &Progress::default());
@@ -101,10 +101,10 @@ fn an_incremental_snapshot_of_another_full_one_is_refused() {
     assert!(matches!(refused, Err(SnapshotError::Unsupported { .. })));
 }
 
-/// Many versions of few accounts, closed and opened again, in files that stand in any order: what
-/// counts is what the second reader, which sorts everything, says.
+/// Many versions of few accounts, closed and opened again, in files in any order. The expected
+/// result is that of the second reader, which sorts all versions.
 #[test]
-fn whatever_order_versions_come_in_the_newest_counts() {
+fn the_newest_version_counts_in_any_order() {
     let dir = dir();
     let mut random = fastrand::Rng::with_seed(7);
     for round in 0..30 {

@@ -1,4 +1,4 @@
-//! The plainest table there is: a map, with numbers that are never given again.
+//! The simplest sink: a map, with ids that are never reused.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,15 +13,15 @@ use solana_pubkey::Pubkey;
 pub(crate) struct Map {
     pub(crate) accounts: BTreeMap<Pubkey, AccountSharedData>,
     pub(crate) ids: BTreeMap<Pubkey, u32>,
-    /// The slot of the bank that it was told of.
+    /// The slot of the bank passed to `start`.
     pub(crate) slot: Option<u64>,
-    /// Accounts that it takes before it is full.
+    /// Maximum number of accounts.
     pub(crate) accounts_max: Option<usize>,
 }
 
 impl AccountSink for Map {
     fn start(&mut self, bank: &BankFields) -> Result<(), AccountSinkError> {
-        assert_eq!(self.slot, None, "begun once");
+        assert_eq!(self.slot, None, "started once");
         self.slot = Some(bank.slot);
         Ok(())
     }
@@ -38,19 +38,19 @@ impl AccountSink for Map {
         &mut self,
         changes: Vec<(Pubkey, Option<AccountSharedData>)>,
     ) -> Result<Vec<u32>, AccountSinkError> {
-        let mut given = Vec::new();
+        let mut ids = Vec::new();
         for (key, account) in changes {
             match account {
                 Some(account) => self.accounts.insert(key, account),
                 None => self.accounts.remove(&key),
             };
-            if self.accounts_max.is_some_and(|room| self.accounts.len() > room) {
+            if self.accounts_max.is_some_and(|max| self.accounts.len() > max) {
                 return Err("the map is full".into());
             }
             let next = self.ids.len() as u32;
-            given.push(*self.ids.entry(key).or_insert(next));
+            ids.push(*self.ids.entry(key).or_insert(next));
         }
-        Ok(given)
+        Ok(ids)
     }
 }
 

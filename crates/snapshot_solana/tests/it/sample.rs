@@ -9,12 +9,12 @@ use testkit::archive::{self, Accounts};
 
 use crate::map::load;
 
-/// The sample archive. It is not in the repository: `shared` stands beside the clone.
+/// The sample archive. It is not in the repository: `shared` is next to the clone.
 pub(crate) fn sample() -> PathBuf {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
     let dir = PathBuf::from(root).join("../shared/data/snapshots");
     let entries = std::fs::read_dir(&dir).unwrap_or_else(|err| {
-        panic!("{}: {err}; the shared data belongs beside the repository", dir.display())
+        panic!("{}: {err}; the shared data must be next to the repository", dir.display())
     });
     let mut names = entries.filter_map(|entry| Some(entry.ok()?.path()));
     let is_full = |path: &PathBuf| {
@@ -63,14 +63,14 @@ fn the_summary_adds_up() {
     let loaded = load(&sample(), None, 1, &Progress::default()).expect("the sample loads");
     let (snapshot, map) = loaded;
     let summary = Summary::from_accounts(map.accounts, 5);
-    let accounts: u64 = summary.programs.iter().map(|(_, held)| held.accounts).sum();
+    let accounts: u64 = summary.programs.iter().map(|(_, holdings)| holdings.accounts).sum();
     assert_eq!(accounts, snapshot.accounts_len as u64);
-    let lamports: u64 = summary.programs.iter().map(|(_, held)| held.lamports).sum();
+    let lamports: u64 = summary.programs.iter().map(|(_, holdings)| holdings.lamports).sum();
     assert_eq!(lamports, snapshot.lamports);
     assert_eq!(summary.largest.len(), 5);
     assert!(summary.largest.is_sorted_by(|a, b| a.data_bytes >= b.data_bytes));
-    let most = summary.programs.iter().max_by_key(|(_, held)| held.accounts);
-    let (program, held) = most.expect("a program");
+    let most = summary.programs.iter().max_by_key(|(_, holdings)| holdings.accounts);
+    let (program, holdings) = most.expect("a program");
     assert_eq!(program.to_string(), "TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA");
-    assert!(held.accounts >= 60_050);
+    assert!(holdings.accounts >= 60_050);
 }

@@ -1,4 +1,4 @@
-//! Clients that are slow, greedy or broken, and what it costs the others: nothing.
+//! Clients that are slow, greedy or broken must not affect the others.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ fn world(config: Config) -> World {
 }
 
 #[test]
-fn what_is_no_transaction_is_counted_by_cause() {
+fn invalid_transactions_are_counted_by_cause() {
     let mut world = world(Config::default());
     let at = world.connect();
     let client = world.client(at);
@@ -26,13 +26,13 @@ fn what_is_no_transaction_is_counted_by_cause() {
         client.to_send.push_back((vec![2; 200], End::Finish));
     }
     world.run_until(Duration::from_secs(5), |world| {
-        let figures = world.metrics();
-        world.sink.len() == 3 && figures.refused(DropReason::TooLong) == 6
+        let metrics = world.metrics();
+        world.sink.len() == 3 && metrics.refused(DropReason::TooLong) == 6
     });
     world.run_for(Duration::from_secs(3));
-    let figures = world.metrics();
-    let causes: Vec<_> = figures.drop_reasons().collect();
-    // A reset may overtake the stream itself, of which the server then never knew more than that.
+    let metrics = world.metrics();
+    let causes: Vec<_> = metrics.drop_reasons().collect();
+    // A reset may overtake the stream itself; then the server knows only the reset.
     assert!(causes.contains(&("too_long", 6)) && causes.contains(&("empty", 3)), "{causes:?}");
     assert!(causes.contains(&("reset", 3)), "{causes:?}");
     assert_eq!(world.client(at).lost, None);
@@ -47,7 +47,7 @@ fn a_stalled_stream_holds_up_nothing_else() {
     world.run_until(Duration::from_secs(2), |world| world.sink.len() == 2_000);
     world.run_until(Duration::from_secs(12), |world| world.client(at).stopped == 1);
     assert_eq!(world.metrics().refused(DropReason::Stalled), 1);
-    // Its place is free again: all others still pass.
+    // Its slot is free again: all others still pass.
     world.client(at).send(transactions(10_000, 2_000, 300));
     world.run_until(Duration::from_secs(5), |world| world.sink.len() == 4_000);
 }
@@ -66,9 +66,9 @@ fn a_client_that_opens_its_window_and_never_finishes_is_closed() {
     world.run_until(Duration::from_secs(15), |world| world.client(greedy).lost.is_some());
     let lost = world.client(greedy).lost.clone().unwrap_or_default();
     assert!(lost.contains("too many broken streams"), "{lost}");
-    let figures = world.metrics();
-    assert_eq!((figures.refused(DropReason::Misbehaved), figures.open), (1, 1));
-    assert_eq!(figures.received + figures.refused(DropReason::Stalled), 5_256);
+    let metrics = world.metrics();
+    assert_eq!((metrics.refused(DropReason::Misbehaved), metrics.open), (1, 1));
+    assert_eq!(metrics.received + metrics.refused(DropReason::Stalled), 5_256);
 }
 
 #[test]
@@ -88,9 +88,9 @@ fn a_client_that_sends_a_byte_a_second_is_stopped_in_time_and_delays_no_other() 
             // A stopped stream takes no more.
             let _ = client.connection.send_stream(id).write(&[1]);
         }
-        let wanted = (second + 1) * 500;
-        world.client(honest).send(transactions(wanted, 500, 300));
-        world.run_until(Duration::from_secs(1), |world| world.sink.len() == wanted as usize);
+        let expected = (second + 1) * 500;
+        world.client(honest).send(transactions(expected, 500, 300));
+        world.run_until(Duration::from_secs(1), |world| world.sink.len() == expected as usize);
     }
     assert_eq!(world.client(slow).stopped as u64, STREAMS);
     assert_eq!(world.metrics().refused(DropReason::Stalled), STREAMS);
@@ -107,7 +107,7 @@ fn a_flood_from_addresses_that_never_answer_leaves_no_state_and_lets_others_in()
         world.vanish(at);
     }
     world.run_for(Duration::from_millis(100));
-    // Who cannot show the token that went to his address costs nothing.
+    // A client that cannot send the token for its address costs nothing.
     assert_eq!((world.admission.connections(), world.server.connections()), (8, 8));
     assert_eq!(world.metrics().retries, FLOOD as u64 - 8);
     let honest = world.connect();
@@ -127,7 +127,7 @@ fn connections_that_close_release_their_memory_at_once() {
     world.run_until(Duration::from_secs(20), |world| world.sink.len() == 10_000);
     let now = world.now;
     clients.iter().for_each(|at| world.client(*at).close(now));
-    // The way through the network takes 10 ms; nothing is kept for packets that may come late.
+    // The network delay is 10 ms; no state is retained for late packets.
     world.run_for(Duration::from_millis(25));
     assert_eq!((world.server.connections(), world.admission.connections()), (0, 0));
 }
@@ -143,7 +143,7 @@ fn unfinished_transactions_have_a_bound() {
     world.run_for(Duration::from_secs(1));
     let refused = world.metrics().refused(DropReason::UnfinishedFull);
     assert!((150..200).contains(&refused), "{refused}");
-    // That was one client. Another does not notice.
+    // That was one client. Others are not affected.
     let at = world.connect();
     world.client(at).send(transactions(0, 100, 300));
     world.run_until(Duration::from_secs(5), |world| world.sink.len() == 100);
@@ -177,7 +177,7 @@ fn an_idle_connection_is_notified_and_closed() {
 }
 
 #[test]
-fn a_handshake_that_stops_is_given_up() {
+fn a_stalled_handshake_times_out() {
     let mut world = world(Config::default());
     for _ in 0..100 {
         let at = world.connect();

@@ -25,7 +25,7 @@ pub(crate) enum End {
     Nothing,
 }
 
-/// One connection of a client, with what it has to send.
+/// One connection of a client, with its transactions to send.
 pub(crate) struct Client {
     endpoint: Endpoint,
     handle: ConnectionHandle,
@@ -33,9 +33,9 @@ pub(crate) struct Client {
     pub(crate) to_send: VecDeque<(Vec<u8>, End)>,
     writing: VecDeque<(StreamId, Bytes, End)>,
     pub(crate) is_connected: bool,
-    /// Streams of which every byte has been acknowledged.
+    /// Streams whose bytes are all acknowledged.
     pub(crate) finished: usize,
-    /// Streams that the server wants nothing more of.
+    /// Streams that the server has stopped.
     pub(crate) stopped: usize,
     pub(crate) lost: Option<String>,
     scratch: Vec<u8>,
@@ -88,7 +88,7 @@ impl Client {
         }
     }
 
-    /// Does all that can be done now; what is to be sent goes to `out`.
+    /// Processes all events. Adds the datagrams to send to `out`.
     pub(crate) fn drive(&mut self, now: Instant, out: &mut Vec<Vec<u8>>) {
         if self.connection.poll_timeout().is_some_and(|timeout| timeout <= now) {
             self.connection.handle_timeout(now);
@@ -100,7 +100,7 @@ impl Client {
                 Event::Stream(StreamEvent::Finished { .. }) => self.finished += 1,
                 Event::Stream(StreamEvent::Stopped { id, .. }) => {
                     self.stopped += 1;
-                    // A well-behaved client lets go of it, and so frees its place.
+                    // A well-behaved client resets the stream, which frees its slot.
                     let _ = self.connection.send_stream(id).reset(VarInt::from_u32(0));
                 }
                 _ => {}

@@ -1,4 +1,4 @@
-//! An outlet that keeps what it gets.
+//! A sink that stores what it gets.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use tpu::{ReceivedTransaction, TransactionSink};
 
 use crate::sockets::now;
 
-/// Keeps every transaction.
+/// Stores every transaction.
 #[derive(Default)]
 pub(crate) struct CollectingSink(Mutex<Vec<ReceivedTransaction>>);
 
@@ -19,15 +19,16 @@ impl TransactionSink for CollectingSink {
 
 impl CollectingSink {
     pub(crate) fn all(&self) -> Vec<Vec<u8>> {
-        let kept = self.0.lock().expect("not poisoned");
-        kept.iter().map(|received| received.bytes.to_vec()).collect()
+        let received = self.0.lock().expect("not poisoned");
+        received.iter().map(|received| received.bytes.to_vec()).collect()
     }
 
     pub(crate) fn len(&self) -> usize {
         self.0.lock().expect("not poisoned").len()
     }
 
-    /// Waits for so many: a stream is acknowledged a moment before it is handed on.
+    /// Waits for `len` transactions: a stream may be acknowledged before its transaction is sent to
+    /// the sink.
     pub(crate) fn wait_for(&self, len: usize) {
         let end = now() + Duration::from_secs(20);
         while self.len() < len {

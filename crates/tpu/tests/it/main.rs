@@ -1,4 +1,5 @@
-//! The door as clients see it: in a simulation with loss, reordering and duplication, and on a socket.
+//! The TPU port as clients see it: in a simulation with loss, reordering and duplication, and on a
+//! socket.
 
 mod broken;
 mod client;

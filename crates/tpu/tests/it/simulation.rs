@@ -1,4 +1,4 @@
-//! Links that lose, reorder and repeat: everything arrives once, and memory comes back.
+//! Links that lose, reorder and duplicate: everything arrives once, and memory is released.
 
 use std::time::Duration;
 
@@ -23,8 +23,8 @@ fn everything_arrives_once(link: Link, bytes: usize, seed: u64) {
     world.run_until(Duration::from_secs(120), |world| world.sink.len() >= 4_000);
     world.run_for(Duration::from_secs(3));
     assert!(sorted(world.sink.all()) == sorted(sent), "seed {seed}: not what was sent");
-    let figures = world.metrics();
-    assert_eq!((figures.received, figures.open), (4_000, 4), "seed {seed}");
+    let metrics = world.metrics();
+    assert_eq!((metrics.received, metrics.open), (4_000, 4), "seed {seed}");
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn an_unknown_connection_is_reset_without_state() {
     let at = world.connect();
     world.client(at).send(transactions(0, 10, 300));
     world.run_until(Duration::from_secs(10), |world| world.sink.len() == 10);
-    // The server forgets all and keeps its keys, as one that was restarted with them.
+    // The server drops all connections but not its keys, as after a restart.
     world.server.forget_connections();
     world.client(at).send(transactions(10, 10, 300));
     world.run_until(Duration::from_secs(30), |world| world.client(at).lost.is_some());
@@ -99,10 +99,10 @@ fn two_thousand_connections_come_and_vanish() {
             let some = transactions((round * 10_000 + at * 20) as u32, 10, 300);
             world.client(*at).send(some);
         }
-        let wanted = (round + 1) * 5_000;
-        world.run_until(Duration::from_secs(60), |world| world.sink.len() >= wanted);
+        let expected = (round + 1) * 5_000;
+        world.run_until(Duration::from_secs(60), |world| world.sink.len() >= expected);
         for (n, at) in clients.into_iter().enumerate() {
-            // Half of them say good-bye.
+            // Half of them close the connection.
             if n % 2 == 0 {
                 let now = world.now;
                 world.client(at).close(now);
@@ -114,7 +114,7 @@ fn two_thousand_connections_come_and_vanish() {
     assert_eq!(world.metrics().connections, 2_000);
     world.run_until(Duration::from_secs(120), |world| world.server.connections() == 0);
     assert_eq!((world.admission.connections(), world.metrics().open), (0, 0));
-    // And it is as good as new.
+    // It works as before.
     let at = world.connect();
     world.client(at).send(transactions(1_000_000, 10, 300));
     world.run_until(Duration::from_secs(10), |world| world.sink.len() == 20_010);

@@ -16,7 +16,7 @@ pub(crate) fn now() -> Instant {
     Instant::now()
 }
 
-/// A client on a socket of its own, run until `done` is.
+/// Runs a client on its own socket until `done` is true.
 fn run(
     client: &mut Client,
     socket: &UdpSocket,
@@ -44,39 +44,45 @@ fn socket() -> UdpSocket {
     socket
 }
 
-fn start(config: Config, kept: &Arc<CollectingSink>) -> Server {
-    start_at(SocketAddr::from(([127, 0, 0, 1], 0)), config, kept)
+fn start(config: Config, sink: &Arc<CollectingSink>) -> Server {
+    start_at(SocketAddr::from(([127, 0, 0, 1], 0)), config, sink)
 }
 
-pub(crate) fn start_at(address: SocketAddr, config: Config, kept: &Arc<CollectingSink>) -> Server {
+pub(crate) fn start_at(address: SocketAddr, config: Config, sink: &Arc<CollectingSink>) -> Server {
     let identity = identity(&Keypair::new());
-    let outlet = Arc::clone(kept) as Arc<dyn tpu::TransactionSink>;
-    Server::start(Arc::new(config), address, &identity, outlet, Arc::<Counters>::default())
-        .expect("a server")
+    let transaction_sink = Arc::clone(sink) as Arc<dyn tpu::TransactionSink>;
+    Server::start(
+        Arc::new(config),
+        address,
+        &identity,
+        transaction_sink,
+        Arc::<Counters>::default(),
+    )
+    .expect("a server")
 }
 
 #[test]
 fn several_shards_serve_one_port_and_a_client_that_moves_is_found() {
-    let kept = Arc::<CollectingSink>::default();
-    let server = start(Config { shards: 3, ..Config::default() }, &kept);
+    let sink = Arc::<CollectingSink>::default();
+    let server = start(Config { shards: 3, ..Config::default() }, &sink);
     let mut client = Client::connect(server.address(), &Keypair::new(), now());
     client.send(transactions(0, 500, 300));
     run(&mut client, &socket(), server.address(), |client| client.finished == 500);
     // From five other ports: most of them belong to other shards.
     for round in 0..5u32 {
         client.send(transactions(1_000 * (round + 1), 100, 1_232));
-        let wanted = 600 + 100 * round as usize;
-        run(&mut client, &socket(), server.address(), |client| client.finished == wanted);
+        let expected = 600 + 100 * round as usize;
+        run(&mut client, &socket(), server.address(), |client| client.finished == expected);
     }
-    kept.wait_for(1_000);
-    assert_eq!(kept.len(), 1_000);
+    sink.wait_for(1_000);
+    assert_eq!(sink.len(), 1_000);
     drop(server);
 }
 
 #[test]
-fn a_server_that_goes_says_so() {
-    let kept = Arc::<CollectingSink>::default();
-    let server = start(Config::default(), &kept);
+fn a_server_that_stops_notifies_its_clients() {
+    let sink = Arc::<CollectingSink>::default();
+    let server = start(Config::default(), &sink);
     let address = server.address();
     let socket = socket();
     let mut client = Client::connect(address, &Keypair::new(), now());
@@ -90,18 +96,18 @@ fn a_server_that_goes_says_so() {
 
 #[test]
 fn received_bytes_stay_unchanged_while_they_are_referenced() {
-    let kept = Arc::<CollectingSink>::default();
+    let sink = Arc::<CollectingSink>::default();
     let config = Config { buffers_max: 16, ..Config::default() };
-    let server = start(config, &kept);
+    let server = start(config, &sink);
     let mut client = Client::connect(server.address(), &Keypair::new(), now());
     let all = transactions(0, 2_000, 300);
     client.send(all.clone());
     run(&mut client, &socket(), server.address(), |client| client.finished == 2_000);
-    kept.wait_for(2_000);
-    let mut held: Vec<Vec<u8>> =
-        kept.take_all().into_iter().map(|received| received.bytes.to_vec()).collect();
-    held.sort();
+    sink.wait_for(2_000);
+    let mut received: Vec<Vec<u8>> =
+        sink.take_all().into_iter().map(|received| received.bytes.to_vec()).collect();
+    received.sort();
     let mut all = all;
     all.sort();
-    assert!(held == all);
+    assert!(received == all);
 }

@@ -1,6 +1,7 @@
-//! A server, clients, and links between them that lose, delay and repeat datagrams, on simulated time.
+//! A server, clients, and links between them that lose, delay and duplicate datagrams, on simulated
+//! time.
 //!
-//! Invariant: real time is only where it begins; a run takes as long as its work.
+//! Invariant: real time is read only at the start; a run takes as long as its work.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -22,14 +23,14 @@ use crate::collecting_sink::CollectingSink;
 pub(crate) struct Link {
     pub(crate) loss: f64,
     pub(crate) repeat: f64,
-    /// Each datagram takes up to this much longer than the others.
+    /// Additional delay of a datagram, at most.
     pub(crate) jitter: Duration,
 }
 
-/// One way.
+/// Delay of one direction.
 const DELAY: Duration = Duration::from_millis(10);
 
-/// A datagram on its way: when it arrives, a number that keeps the order, whom it is for, its bytes.
+/// A datagram in flight: its arrival, a sequence number, its receiver, its bytes.
 type Flying = Reverse<(Instant, u64, Option<usize>, Vec<u8>)>;
 
 pub(crate) struct World {
@@ -40,7 +41,7 @@ pub(crate) struct World {
     pub(crate) admission: Arc<ConnectionAdmission>,
     pub(crate) clients: Vec<Option<Client>>,
     pub(crate) addresses: Vec<SocketAddr>,
-    flying: BinaryHeap<Flying>,
+    in_flight: BinaryHeap<Flying>,
     number: u64,
     link: Link,
     random: StdRng,
@@ -76,7 +77,7 @@ impl World {
             admission,
             clients: Vec::new(),
             addresses: Vec::new(),
-            flying: BinaryHeap::new(),
+            in_flight: BinaryHeap::new(),
             number: 0,
             link,
             random: StdRng::seed_from_u64(seed),
@@ -104,18 +105,18 @@ impl World {
         self.clients[at].as_mut().expect("this client is there")
     }
 
-    /// A client is gone without a word.
+    /// Removes a client without closing its connection.
     pub(crate) fn vanish(&mut self, at: usize) {
         self.clients[at] = None;
     }
 
-    /// Runs until `done` is, and fails after `limit` of simulated time.
+    /// Runs until `done` is true, and panics after `limit` of simulated time.
     pub(crate) fn run_until(&mut self, limit: Duration, done: impl Fn(&mut Self) -> bool) {
         let end = self.now + limit;
         while !done(self) {
             if !self.step(end) && !done(self) {
-                let figures = self.metrics();
-                panic!("not done after {limit:?}: {figures}");
+                let metrics = self.metrics();
+                panic!("not done after {limit:?}: {metrics}");
             }
         }
     }
@@ -130,12 +131,12 @@ impl World {
         self.counters.snapshot()
     }
 
-    /// Goes to the next moment at which anything happens; false if that is after `end`.
+    /// Advances to the next event. Returns false if it is after `end`.
     fn step(&mut self, end: Instant) -> bool {
         for at in 0..self.clients.len() {
             self.drive_client(at);
         }
-        let arrival = self.flying.peek().map(|Reverse((when, ..))| *when);
+        let arrival = self.in_flight.peek().map(|Reverse((when, ..))| *when);
         let clients = self.clients.iter_mut().flatten().filter_map(Client::next_timeout).min();
         let next = [arrival, clients, self.server.next_timeout()].into_iter().flatten().min();
         let Some(next) = next.filter(|next| *next <= end) else {
@@ -144,10 +145,10 @@ impl World {
         };
         self.now = self.now.max(next);
         let mut sent = Sent::default();
-        while let Some(Reverse((when, ..))) = self.flying.peek()
+        while let Some(Reverse((when, ..))) = self.in_flight.peek()
             && *when <= self.now
         {
-            let Some(Reverse((_, _, to, datagram))) = self.flying.pop() else { break };
+            let Some(Reverse((_, _, to, datagram))) = self.in_flight.pop() else { break };
             match to {
                 Some(at) => {
                     let now = self.now;
@@ -156,7 +157,7 @@ impl World {
                     }
                 }
                 None => {
-                    // The first eight bytes are the sender, as the network would say.
+                    // The first eight bytes are the sender's index.
                     let (from, datagram) = datagram.split_at(8);
                     let at = u64::from_le_bytes(from.try_into().expect("eight bytes")) as usize;
                     let from = self.addresses[at];
@@ -184,7 +185,7 @@ impl World {
         }
     }
 
-    /// Sends any datagram to the server, as if a client had.
+    /// Sends any datagram to the server, as if from a client.
     pub(crate) fn inject(&mut self, at: usize, datagram: &[u8]) {
         let with_sender = [&(at as u64).to_le_bytes()[..], datagram].concat();
         self.fly(None, with_sender);
@@ -203,11 +204,11 @@ impl World {
     fn take_off(&mut self, to: Option<usize>, datagram: Vec<u8>) {
         let jitter = self.link.jitter.mul_f64(self.random.random_range(0.0..=1.0));
         self.number += 1;
-        self.flying.push(Reverse((self.now + DELAY + jitter, self.number, to, datagram)));
+        self.in_flight.push(Reverse((self.now + DELAY + jitter, self.number, to, datagram)));
     }
 }
 
-/// Transactions that differ, of this many bytes each.
+/// Creates different transactions of `bytes` bytes each.
 pub(crate) fn transactions(from: u32, count: u32, bytes: usize) -> Vec<Vec<u8>> {
     let one = |number: u32| {
         let mut transaction = vec![1; bytes];
