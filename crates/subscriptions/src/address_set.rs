@@ -1,7 +1,7 @@
-//! A set of addresses that counts on each of them in the address table for as long as it lives.
+//! A set of addresses, which retains each of them in the address table while it lives.
 //!
-//! Invariant: for every id in the set, the table has one count of ours; dropping the set in whatever
-//! way takes them back. Memory: as `ids`.
+//! Invariant: for every id in the set, the table has one reference count of ours. Dropping the set in any way releases
+//! them. Memory: as `id_set`.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,17 +15,17 @@ use crate::id_set::{BATCH_IDS, Cursor, IdSet};
 pub struct AddressSet {
     table: Arc<AddressTable>,
     ids: IdSet,
-    /// The same for equal sets, in whatever order they came about.
+    /// The same for equal sets, in whatever order their addresses were added.
     fingerprint: u64,
 }
 
 impl AddressSet {
-    /// No address.
+    /// A set without addresses.
     pub fn empty(table: &Arc<AddressTable>) -> Self {
         Self { table: Arc::clone(table), ids: IdSet::default(), fingerprint: 0 }
     }
 
-    /// Registers addresses; one that is given twice is in it once. All or nothing.
+    /// Registers addresses; duplicates count once. All or nothing.
     ///
     /// Cost: a short lock of the table for each.
     pub fn register(
@@ -37,26 +37,26 @@ impl AddressSet {
         Ok(set)
     }
 
-    /// Registers more addresses. What came to the set before the table was full stays in it.
+    /// Registers more addresses. If the table gets full, the addresses before that stay in the set.
     ///
-    /// Cost: a short lock of the table for each, and the set's chunks that they come to.
+    /// Cost: a short lock of the table for each, and the set's chunks that they are in.
     pub fn add(&mut self, addresses: impl IntoIterator<Item = Address>) -> Result<(), TableFull> {
         let mut addresses = addresses.into_iter().peekable();
         let table = Arc::clone(&self.table);
-        let mut held = RetainGuard { table: &table, ids: Vec::new() };
+        let mut guard = RetainGuard { table: &table, ids: Vec::new() };
         while addresses.peek().is_some() {
             for address in addresses.by_ref().take(BATCH_IDS) {
-                held.ids.push(table.retain(&address)?.0);
+                guard.ids.push(table.retain(&address)?.0);
             }
-            held.ids.sort_unstable();
-            self.adopt_counted(&held.ids);
-            held.ids.clear();
+            guard.ids.sort_unstable();
+            self.adopt_counted(&guard.ids);
+            guard.ids.clear();
         }
         Ok(())
     }
 
-    /// Takes over counts on sorted ids, of which some may be given twice, or be in the set: then the
-    /// count is one too many, and is given back. Returns how many came to it.
+    /// Adopts reference counts on sorted ids. Ids may be duplicates, or in the set already: such counts are released.
+    /// Returns how many ids are new.
     pub(crate) fn adopt_counted(&mut self, counted: &[u32]) -> usize {
         let mut new: Vec<u32> = Vec::with_capacity(counted.len());
         for id in counted {
@@ -71,32 +71,32 @@ impl AddressSet {
         new.len()
     }
 
-    /// How many addresses there are.
+    /// The number of addresses.
     pub fn len(&self) -> usize {
         self.ids.len()
     }
 
-    /// The heap bytes of it. Cost: O(addresses / 65,536).
+    /// Its bytes in memory. Cost: O(addresses / 65,536).
     pub(crate) fn bytes(&self) -> usize {
         size_of::<Self>() + self.ids.bytes()
     }
 
-    /// Whether there is none.
+    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Whether an address is in it, by its number.
+    /// Whether an address is in it, by its id.
     pub fn contains(&self, id: AddressId) -> bool {
         self.ids.contains(id.0)
     }
 
-    /// All numbers, the least first.
+    /// All ids, in ascending order.
     pub fn ids(&self) -> impl Iterator<Item = AddressId> + '_ {
         self.ids.iter().map(AddressId)
     }
 
-    /// All addresses, in the order of their numbers.
+    /// All addresses, in the order of their ids.
     pub fn addresses(&self) -> impl Iterator<Item = Address> + '_ {
         self.ids().filter_map(|id| self.table.address(id))
     }
@@ -105,12 +105,12 @@ impl AddressSet {
         &self.ids
     }
 
-    /// Its ids, with the count on each of them, which the caller gives back.
+    /// Its ids with their reference counts, which the caller must release.
     pub(crate) fn into_counted_ids(mut self) -> IdSet {
         std::mem::take(&mut self.ids)
     }
 
-    /// The empty set of the same table.
+    /// An empty set of the same table.
     pub(crate) fn empty_like(&self) -> Self {
         Self::empty(&self.table)
     }
@@ -119,11 +119,11 @@ impl AddressSet {
         self.fingerprint
     }
 
-    /// Another set of the same addresses, with counts of its own.
+    /// Another set of the same addresses, with its own reference counts.
     pub(crate) fn copy(&self) -> Self {
         for address in self.addresses() {
             let counted = self.table.retain(&address);
-            assert!(counted.is_ok(), "an address that is counted on has its number already");
+            assert!(counted.is_ok(), "a retained address has its id already");
         }
         Self {
             table: Arc::clone(&self.table),
@@ -132,7 +132,7 @@ impl AddressSet {
         }
     }
 
-    /// Takes sorted ids out that are in it, and gives back the counts on them.
+    /// Removes sorted ids that are in the set, and releases them.
     pub(crate) fn release_ids(&mut self, ids: &[u32]) {
         self.ids.remove(ids);
         self.fingerprint = self.fingerprint.wrapping_sub(fingerprint(ids));
@@ -140,23 +140,23 @@ impl AddressSet {
     }
 }
 
-/// A set on its way out, piece by piece. Dropping it does the rest.
+/// Releases a set, batch by batch. Dropping it releases the rest.
 pub(crate) struct ReleaseTask {
     table: Arc<AddressTable>,
     ids: IdSet,
-    at: Cursor,
+    cursor: Cursor,
 }
 
 impl ReleaseTask {
     pub(crate) fn new(mut set: AddressSet) -> Self {
         let table = Arc::clone(&set.table);
-        Self { table, ids: std::mem::take(&mut set.ids), at: Cursor::default() }
+        Self { table, ids: std::mem::take(&mut set.ids), cursor: Cursor::default() }
     }
 
-    /// Gives the next counts back. False if there are none left.
+    /// Releases the next batch. False if there is none.
     pub(crate) fn step(&mut self) -> bool {
-        let Some(piece) = self.at.next(&self.ids) else { return false };
-        piece.iter().for_each(|id| self.table.release(AddressId(*id)));
+        let Some(batch) = self.cursor.next(&self.ids) else { return false };
+        batch.iter().for_each(|id| self.table.release(AddressId(*id)));
         true
     }
 }
@@ -188,7 +188,7 @@ impl fmt::Debug for AddressSet {
     }
 }
 
-/// Counts taken one by one; given back if not all could be.
+/// Releases the ids that were retained if the table gets full.
 struct RetainGuard<'a> {
     table: &'a AddressTable,
     ids: Vec<u32>,
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_follow_the_set_wherever_it_goes() -> Result<(), TableFull> {
+    fn reference_counts_follow_the_set() -> Result<(), TableFull> {
         let table = Arc::new(AddressTable::new(1_000, 1));
         let mut a = AddressSet::register(&table, addresses(0..100).chain(addresses(50..60)))?;
         assert_eq!((a.len(), table.len()), (100, 100));
@@ -243,9 +243,9 @@ mod tests {
         assert_ne!(a, same);
         drop(same);
         assert_eq!((a.len(), table.len()), (50, 50));
-        let mut going = ReleaseTask::new(a);
-        assert!(going.step());
-        drop(going);
+        let mut release = ReleaseTask::new(a);
+        assert!(release.step());
+        drop(release);
         assert!(table.is_empty());
         let many = AddressSet::register(&table, addresses(0..900))?;
         drop(ReleaseTask::new(many));
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_table_takes_all_or_nothing() {
+    fn a_full_table_registers_all_or_nothing() {
         let table = Arc::new(AddressTable::new(10, 1));
         let refused = AddressSet::register(&table, addresses(0..11));
         assert_eq!(refused.err(), Some(TableFull { limit: 10 }));

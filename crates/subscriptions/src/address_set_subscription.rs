@@ -1,12 +1,12 @@
-//! Subscriptions to sets of addresses: made, changed in place, and started at an exact block.
+//! Subscriptions to sets of addresses: creating them, changing them in place, and starting them at an exact block.
 //!
-//! Shape: a set is entered into the index in slices while its listener hears nothing of it yet; then
-//! the listener catches up with what was told since the block that it starts from ([`Listener::catch_up`]
-//! until it is [`CatchUp::Live`]), and is live from the very next step. Addresses that are added to a live
-//! set go the same way, as a part of it; those that are removed are not heard of from then on.
-//! How a set changes: `changing`. Callers do one of these at a time for one listener, off the threads that poll sockets.
-//! Invariant: a listener that shares its set with others and changes it gets one of its own, between
-//! two publications: what was matched before is delivered before.
+//! Shape: a set is indexed in batches while nothing is delivered for it. Then the listener catches up with the blocks
+//! since the one that it starts from ([`Listener::catch_up`] until it is [`CatchUp::Live`]), and is live from the very
+//! next step. Addresses that are added to a live set go the same way; nothing is delivered for removed ones from then
+//! on. How a set changes: `set_update`. Callers run one of these at a time for one listener, off the threads that poll
+//! sockets.
+//! Invariant: if a listener changes a set that it shares with others, it gets its own copy between two publications:
+//! what was matched before is delivered before.
 
 use std::hash::Hash;
 use std::sync::Arc;
@@ -26,35 +26,35 @@ use crate::set_update::SetUpdate;
 
 /// A subscription to a set.
 pub struct SetSubscription<S> {
-    /// What its messages are made from, but for the set: equal ones with equal sets are shared.
+    /// The parameters for encoding its messages. Subscriptions with equal ones and equal sets are shared.
     pub identity: S,
     /// The topic of its steps.
     pub topic: Topic,
-    /// What the addresses are to what is published.
+    /// The key kind of the addresses.
     pub key_kind: KeyKind,
-    /// The addresses. None means nothing, never all.
+    /// The addresses. An empty set matches nothing, never all.
     pub set: AddressSet,
-    /// What happens when the listener is slow: its messages become one, or it is closed.
+    /// What happens if the listener is slow.
     pub slow_consumer_policy: SlowConsumerPolicy,
 }
 
-/// What becomes of a listener that does not take its messages.
+/// What happens to a listener that does not read its messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SlowConsumerPolicy {
-    /// It is closed, and told why.
+    /// It is closed, with a reason.
     #[default]
     Close,
-    /// Its messages become one with the newest of each thing.
+    /// Its messages are conflated to one with the newest state of each item.
     Conflate,
 }
 
-/// How a set is to change.
+/// A change of a set.
 pub enum SetChange {
-    /// These come to it.
+    /// Adds addresses.
     Add(AddressSet),
-    /// These leave it.
+    /// Removes addresses.
     Remove(AddressSet),
-    /// It is these from now on.
+    /// Replaces all addresses.
     Replace(AddressSet),
 }
 
@@ -66,24 +66,24 @@ impl SetChange {
     }
 }
 
-/// A subscription, or what was added to it, that is to be started.
+/// A subscription, or an addition to one, that is to be started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Activation {
-    /// Which subscription.
+    /// The subscription.
     pub subscription: SubscriptionId,
-    /// Which addresses, if not all.
+    /// The addition, if not all addresses of the set.
     pub(crate) token: Option<u64>,
 }
 
-/// What a change came to.
+/// The result of a change.
 pub struct SetChangeResult {
-    /// What is to be started now, if anything was added.
+    /// The addition to start, if anything was added.
     pub activation: Option<Activation>,
-    /// The addresses that were added: those that were not in the set before.
+    /// The addresses that were added and were not in the set before.
     pub added: AddedIds,
-    /// How many left.
+    /// The number of addresses removed.
     pub removed: usize,
-    /// How many there are.
+    /// The number of addresses in the set now.
     pub len: usize,
 }
 
@@ -97,59 +97,63 @@ impl AddedIds {
         self.0.contains(id.0)
     }
 
-    /// How many there are.
+    /// The number of addresses.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Their numbers, the least first.
+    /// Their ids, in ascending order.
     pub fn ids(&self) -> impl Iterator<Item = AddressId> + '_ {
         self.0.iter().map(AddressId)
     }
 }
 
-/// From where somebody goes on.
+/// Where a listener resumes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResumeFrom {
-    /// After this block. It may be one that is not told yet.
+    /// After this block. It may be one that has not been published yet.
     Block(BlockId),
     /// After the step of this number.
     Step(u64),
 }
 
-/// What is between somebody and the present.
+/// What a listener has to catch up with.
 pub enum CatchUp<B> {
-    /// Nothing: what comes next is delivered to the queue.
+    /// Nothing: the next steps are delivered to the queue.
     Live,
-    /// These steps. Make messages of them, then ask again from the last.
+    /// These steps. Encode them, then call again from the last.
     Steps(Vec<BlockStep<B>>),
-    /// More than is kept.
+    /// More than is retained.
     Expired,
 }
 
 impl<S: Eq + Hash, M: Message, B> Listener<S, M, B> {
-    /// Subscribes to a set. Nothing is delivered until [`Self::catch_up`] says that it is live.
+    /// Subscribes to a set. Nothing is delivered until [`Self::catch_up`] returns [`CatchUp::Live`].
     ///
-    /// Cost: O(set), in slices.
-    pub fn subscribe_set(&self, wish: SetSubscription<S>) -> Result<Activation, SubscribeError> {
-        if let Some(why) = self.queue.closed() {
-            return Err(why.into());
+    /// Cost: O(set), with the lock held for one batch at a time.
+    pub fn subscribe_set(
+        &self,
+        subscription: SetSubscription<S>,
+    ) -> Result<Activation, SubscribeError> {
+        if let Some(reason) = self.queue.closed() {
+            return Err(reason.into());
         }
-        let count = wish.set.len();
-        // Before the work, and again once it is done.
+        let count = subscription.set.len();
+        // Checked before the work, and again after it.
         self.subscriptions.shared.registry.lock().check(&self.subscriptions, self.id, count, 0)?;
-        let set = self.intern_set(wish.set);
-        let key = (Arc::new(wish.identity), set.fingerprint());
+        let set = self.intern_set(subscription.set);
+        let key = (Arc::new(subscription.identity), set.fingerprint());
         let mut guard = self.subscriptions.shared.registry.lock();
-        let engine = &mut *guard;
-        let known = engine.by_identity.get(&key).copied();
-        let known = known.filter(|id| engine.set_of(*id).is_some_and(|its| Arc::ptr_eq(its, &set)));
-        let checked = engine.check(
+        let registry = &mut *guard;
+        let known = registry.by_identity.get(&key).copied();
+        let known =
+            known.filter(|id| registry.set_of(*id).is_some_and(|its| Arc::ptr_eq(its, &set)));
+        let checked = registry.check(
             &self.subscriptions,
             self.id,
             count,
@@ -160,36 +164,42 @@ impl<S: Eq + Hash, M: Message, B> Listener<S, M, B> {
             self.drop_set(set);
             return Err(refused);
         }
-        engine.block_log.mark_in_use();
-        let handle = engine.new_id();
-        let id = known.unwrap_or_else(|| engine.new_id());
-        engine.join(self.id, handle, id, count);
-        let member = Subscriber {
+        registry.block_log.mark_in_use();
+        let handle = registry.new_id();
+        let id = known.unwrap_or_else(|| registry.new_id());
+        registry.join(self.id, handle, id, count);
+        let subscriber = Subscriber {
             listener: self.id,
             handle,
             queue: Arc::clone(&self.queue),
             after: Position::MAX,
             next_sequence: 0,
-            conflates: wish.slow_consumer_policy == SlowConsumerPolicy::Conflate,
+            conflates: subscription.slow_consumer_policy == SlowConsumerPolicy::Conflate,
         };
-        if let Some(shared) = engine.subscriptions.get_mut(&id) {
-            shared.subscribers.push(member);
+        if let Some(shared) = registry.subscriptions.get_mut(&id) {
+            shared.subscribers.push(subscriber);
             return Ok(Activation { subscription: handle, token: None });
         }
-        let filter = Filter::Set(wish.key_kind, Arc::clone(&set));
-        let interests = vec![Interest { topic: wish.topic, filter }];
-        let place = engine.add_subscription(id, Arc::clone(&key.0), interests, vec![member]);
+        let filter = Filter::Set(subscription.key_kind, Arc::clone(&set));
+        let interests = vec![Interest { topic: subscription.topic, filter }];
+        let index_slot =
+            registry.add_subscription(id, Arc::clone(&key.0), interests, vec![subscriber]);
         drop(guard);
-        self.index_set(wish.topic, wish.key_kind, place, set.ids().map(|id| id.0));
+        self.index_set(
+            subscription.topic,
+            subscription.key_kind,
+            index_slot,
+            set.ids().map(|id| id.0),
+        );
         self.subscriptions.shared.registry.lock().by_identity.entry(key).or_insert(id);
         Ok(Activation { subscription: handle, token: None })
     }
 
-    /// Begins to change a set, which goes on by [`SetUpdate::step`]. What is added is heard of once
-    /// [`Self::catch_up`] says that its part is live; nothing else is done with this listener's
-    /// subscriptions until it is done.
+    /// Starts to change a set; [`SetUpdate::step`] continues. Added addresses are delivered once
+    /// [`Self::catch_up`] returns [`CatchUp::Live`] for the addition. The caller does nothing else with this listener's
+    /// subscriptions until the change has finished.
     ///
-    /// Cost: O(change), if nobody else has the same set; O(set) if somebody has.
+    /// Cost: O(change) if no other listener has the same set, else O(set).
     /// Errors: `Unknown`, and that the listener is closed.
     pub fn start_set_update(
         self: &Arc<Self>,
@@ -199,89 +209,93 @@ impl<S: Eq + Hash, M: Message, B> Listener<S, M, B> {
         SetUpdate::new(Arc::clone(self), handle, change)
     }
 
-    /// Goes on from somewhere: what is between it and the present, or else live. A block that is
-    /// ahead of what has been told is waited for, and nothing before it is heard of. What is added to
-    /// a subscription that waits must not start before it.
+    /// Resumes after a block or step: returns the steps since then, or goes live. If the block has not been published
+    /// yet, the activation waits for it, and nothing before it is delivered. An addition to a subscription that waits
+    /// must not start before it.
     ///
-    /// What the rest of the set was told in steps that an addition is given here is in the queue: for
-    /// the blocks to stay in order, hold that back before the block to start from is chosen, and take
-    /// it step by step ([`Self::next_until`]).
+    /// For an addition: the queue has the notifications that the rest of the set got in the returned steps. To keep the
+    /// blocks in order, pause the delivery before the block to start from is chosen, and take the queue step by step
+    /// ([`Self::next_until`]).
     pub fn catch_up(
         &self,
-        part: Activation,
+        activation: Activation,
         commitment: Commitment,
         from: ResumeFrom,
     ) -> CatchUp<B> {
-        let mut engine = self.subscriptions.shared.registry.lock();
-        if part.token.is_some() {
-            self.subscriptions.shared.idle.wait_while(&mut engine, |engine| engine.is_publishing);
+        let mut registry = self.subscriptions.shared.registry.lock();
+        if activation.token.is_some() {
+            self.subscriptions
+                .shared
+                .idle
+                .wait_while(&mut registry, |registry| registry.is_publishing);
         }
         let Some(id) =
-            engine.listener_entry(self.id).subscriptions.get(&part.subscription).copied()
+            registry.listener_entry(self.id).subscriptions.get(&activation.subscription).copied()
         else {
             return CatchUp::Expired;
         };
         let from = match from {
             ResumeFrom::Step(number) => number,
-            ResumeFrom::Block(block) => match engine.block_log.resume_point(commitment, block) {
+            ResumeFrom::Block(block) => match registry.block_log.resume_point(commitment, block) {
                 ResumePoint::After(number) => number,
                 ResumePoint::Ahead => {
-                    let (subscription, token) = (id, part.token);
-                    let handle = part.subscription;
-                    let waiting = PendingStart { commitment, block, subscription, handle, token };
-                    engine.pending_starts.push(waiting);
+                    let (subscription, token) = (id, activation.token);
+                    let handle = activation.subscription;
+                    let pending_start =
+                        PendingStart { commitment, block, subscription, handle, token };
+                    registry.pending_starts.push(pending_start);
                     return CatchUp::Live;
                 }
                 ResumePoint::Expired => return CatchUp::Expired,
             },
         };
-        match engine.block_log.steps_since(commitment, from) {
+        match registry.block_log.steps_since(commitment, from) {
             None => CatchUp::Expired,
             Some(steps) if steps.is_empty() => {
-                let now = Position(engine.block_log.number());
-                engine.start_after(id, part.subscription, part.token, now);
+                let now = Position(registry.block_log.number());
+                registry.start_after(id, activation.subscription, activation.token, now);
                 CatchUp::Live
             }
             Some(steps) => CatchUp::Steps(steps),
         }
     }
 
-    /// The step with which a block was told: what it and those before it are to this listener is in
-    /// the queue, or was. `None` if it is yet to be told.
+    /// The step that published a block: this listener's notifications of it and of the steps before are in
+    /// the queue, or were. `None` if it has not been published yet.
     pub fn delivered_step(&self, commitment: Commitment, block: BlockId) -> Option<u64> {
-        let mut engine = self.subscriptions.shared.registry.lock();
-        self.subscriptions.shared.idle.wait_while(&mut engine, |engine| engine.is_publishing);
-        match engine.block_log.resume_point(commitment, block) {
+        let mut registry = self.subscriptions.shared.registry.lock();
+        self.subscriptions.shared.idle.wait_while(&mut registry, |registry| registry.is_publishing);
+        match registry.block_log.resume_point(commitment, block) {
             ResumePoint::After(number) => Some(number),
             ResumePoint::Ahead => None,
             ResumePoint::Expired => Some(0),
         }
     }
 
-    /// The set of a subscription as it is now, for whoever makes its first messages.
+    /// The current set of a subscription. Return it with [`Self::drop_set`].
     pub fn set(&self, subscription: SubscriptionId) -> Result<Arc<AddressSet>, SubscribeError> {
         self.tracked_set(subscription).map(|(_, _, _, set)| set)
     }
 
-    /// Gives back a set that [`Self::set`] gave out.
+    /// Drops a set that [`Self::set`] returned.
     pub fn drop_set(&self, set: Arc<AddressSet>) {
         self.subscriptions.shared.registry.lock().remove_set(&set);
-        drop(set); // gives addresses back, which takes another lock
+        drop(set); // may release addresses, which takes another lock
     }
 
-    /// What one of its subscriptions asks for.
+    /// The identity of one of its subscriptions.
     pub fn identity(&self, subscription: SubscriptionId) -> Option<Arc<S>> {
-        let mut engine = self.subscriptions.shared.registry.lock();
-        let id = *engine.listener_entry(self.id).subscriptions.get(&subscription)?;
-        Some(Arc::clone(&engine.subscriptions.get(&id)?.identity))
+        let mut registry = self.subscriptions.shared.registry.lock();
+        let id = *registry.listener_entry(self.id).subscriptions.get(&subscription)?;
+        Some(Arc::clone(&registry.subscriptions.get(&id)?.identity))
     }
 
-    /// Whether [`Self::catch_up`] can go on from a block.
+    /// Whether [`Self::catch_up`] can resume after a block.
     pub fn reaches(&self, commitment: Commitment, block: BlockId) -> bool {
-        let engine = self.subscriptions.shared.registry.lock();
-        match engine.block_log.resume_point(commitment, block) {
+        let registry = self.subscriptions.shared.registry.lock();
+        match registry.block_log.resume_point(commitment, block) {
             ResumePoint::After(number) => {
-                engine.block_log.steps_since(commitment, number).is_some()
+                registry.block_log.steps_since(commitment, number).is_some()
             }
             ResumePoint::Ahead => true,
             ResumePoint::Expired => false,
@@ -292,19 +306,19 @@ impl<S: Eq + Hash, M: Message, B> Listener<S, M, B> {
         &self,
         handle: SubscriptionId,
     ) -> Result<(SubscriptionId, Topic, KeyKind, Arc<AddressSet>), SubscribeError> {
-        let mut engine = self.subscriptions.shared.registry.lock();
-        let id = engine.listener_entry(self.id).subscriptions.get(&handle).copied();
-        // Fixed subscriptions have one number for both.
+        let mut registry = self.subscriptions.shared.registry.lock();
+        let id = registry.listener_entry(self.id).subscriptions.get(&handle).copied();
+        // A fixed subscription has the same id for both.
         let id = id.filter(|id| *id != handle).ok_or(SubscribeError::Unknown)?;
-        let (topic, facet, set) = engine.interest_of(id).ok_or(SubscribeError::Unknown)?;
-        Ok((id, topic, facet, Arc::clone(set)))
+        let (topic, key_kind, set) = registry.interest_of(id).ok_or(SubscribeError::Unknown)?;
+        Ok((id, topic, key_kind, Arc::clone(set)))
     }
 
-    /// The one set that all who have equal ones share.
+    /// The shared set that is equal to this one.
     pub(crate) fn intern_set(&self, set: AddressSet) -> Arc<AddressSet> {
-        let engine = self.subscriptions.shared.registry.lock();
-        let known = engine.sets.get(&set.fingerprint()).and_then(std::sync::Weak::upgrade);
-        drop(engine);
+        let registry = self.subscriptions.shared.registry.lock();
+        let known = registry.sets.get(&set.fingerprint()).and_then(std::sync::Weak::upgrade);
+        drop(registry);
         if let Some(known) = known {
             if *known == set {
                 return known;
@@ -312,15 +326,15 @@ impl<S: Eq + Hash, M: Message, B> Listener<S, M, B> {
             self.drop_set(known);
         }
         let set = Arc::new(set);
-        let mut engine = self.subscriptions.shared.registry.lock();
-        let entry = engine.sets.entry(set.fingerprint()).or_default();
+        let mut registry = self.subscriptions.shared.registry.lock();
+        let entry = registry.sets.entry(set.fingerprint()).or_default();
         if entry.strong_count() == 0 {
             *entry = Arc::downgrade(&set);
         }
         set
     }
 
-    /// A set for its holder alone.
+    /// A set that no other subscription shares.
     pub(crate) fn make_set_exclusive(&self, set: Arc<AddressSet>) -> AddressSet {
         match Arc::try_unwrap(set) {
             Ok(set) => set,
@@ -332,7 +346,7 @@ impl<S: Eq + Hash, M: Message, B> Listener<S, M, B> {
         }
     }
 
-    /// Gives a listener a set of its own that others have too.
+    /// Gives a listener its own changed copy of a set that it shares.
     pub(crate) fn detach_set(
         &self,
         handle: SubscriptionId,
@@ -344,64 +358,77 @@ impl<S: Eq + Hash, M: Message, B> Listener<S, M, B> {
         let mut set = old.copy();
         match change {
             SetChange::Add(more) => {
-                in_batches(more.into_counted_ids().iter(), |piece| {
-                    set.adopt_counted(piece);
+                in_batches(more.into_counted_ids().iter(), |batch| {
+                    set.adopt_counted(batch);
                 });
             }
             SetChange::Remove(less) => {
-                let gone = less.ids().map(|id| id.0).filter(|id| old.contains(AddressId(*id)));
-                in_batches(gone, |piece| set.release_ids(piece));
+                let removed = less.ids().map(|id| id.0).filter(|id| old.contains(AddressId(*id)));
+                in_batches(removed, |batch| set.release_ids(batch));
             }
             SetChange::Replace(new) => set = new,
         }
         let set = self.intern_set(set);
-        let mut engine = self.subscriptions.shared.registry.lock();
-        let Some((topic, facet, _)) = engine.interest_of(id) else {
+        let mut registry = self.subscriptions.shared.registry.lock();
+        let Some((topic, key_kind, _)) = registry.interest_of(id) else {
             return Err(SubscribeError::Unknown);
         };
-        let Some(identity) = engine.subscriptions.get(&id).map(|old| Arc::clone(&old.identity))
+        let Some(identity) = registry.subscriptions.get(&id).map(|old| Arc::clone(&old.identity))
         else {
             return Err(SubscribeError::Unknown);
         };
-        let own = engine.new_id();
-        let interests = vec![Interest { topic, filter: Filter::Set(facet, Arc::clone(&set)) }];
-        let place = engine.add_subscription(own, identity, interests, Vec::new());
-        drop(engine);
-        self.index_set(topic, facet, place, set.ids().map(|id| id.0));
+        let own = registry.new_id();
+        let interests = vec![Interest { topic, filter: Filter::Set(key_kind, Arc::clone(&set)) }];
+        let index_slot = registry.add_subscription(own, identity, interests, Vec::new());
+        drop(registry);
+        self.index_set(topic, key_kind, index_slot, set.ids().map(|id| id.0));
         drop(set);
         let mut guard = self.subscriptions.shared.registry.lock();
-        self.subscriptions.shared.idle.wait_while(&mut guard, |engine| engine.is_publishing);
-        let engine = &mut *guard;
-        let now = Position(engine.block_log.number());
-        let left = engine.subscriptions.get_mut(&id).and_then(|shared| {
-            let at = shared.subscribers.iter().position(|member| member.handle == handle)?;
-            Some((shared.subscribers.swap_remove(at), shared.subscribers.is_empty()))
+        self.subscriptions.shared.idle.wait_while(&mut guard, |registry| registry.is_publishing);
+        let registry = &mut *guard;
+        let now = Position(registry.block_log.number());
+        let removed = registry.subscriptions.get_mut(&id).and_then(|shared| {
+            let index =
+                shared.subscribers.iter().position(|subscriber| subscriber.handle == handle)?;
+            Some((shared.subscribers.swap_remove(index), shared.subscribers.is_empty()))
         });
-        let Some((mut member, was_last)) = left else { return Err(SubscribeError::Unknown) };
-        if member.after != Position::MAX {
-            member.after = now;
+        let Some((mut subscriber, was_last)) = removed else { return Err(SubscribeError::Unknown) };
+        if subscriber.after != Position::MAX {
+            subscriber.after = now;
         }
         if pending.is_some() {
-            engine.pending_subscriptions.push(own);
+            registry.pending_subscriptions.push(own);
         }
-        if let Some(begun) = engine.subscriptions.get_mut(&own) {
-            begun.subscribers.push(member);
-            begun.pending.extend(pending);
+        if let Some(subscription) = registry.subscriptions.get_mut(&own) {
+            subscription.subscribers.push(subscriber);
+            subscription.pending.extend(pending);
         }
-        engine.listener_entry(self.id).subscriptions.insert(handle, own);
-        for waiting in engine.pending_starts.iter_mut().filter(|waiting| waiting.handle == handle) {
-            waiting.subscription = own;
+        registry.listener_entry(self.id).subscriptions.insert(handle, own);
+        let pending_starts = registry.pending_starts.iter_mut();
+        for pending_start in pending_starts.filter(|start| start.handle == handle) {
+            pending_start.subscription = own;
         }
-        engine.register_identity(own);
-        let ended = if was_last { engine.end(id) } else { None };
+        registry.register_identity(own);
+        let ended = if was_last { registry.end(id) } else { None };
         drop(guard);
         self.cleanup(ended);
         Ok(())
     }
 
-    fn index_set(&self, topic: Topic, facet: KeyKind, place: u32, ids: impl Iterator<Item = u32>) {
-        in_batches(ids, |piece| {
-            self.subscriptions.shared.registry.lock().index.insert_ids(topic, facet, piece, place);
+    fn index_set(
+        &self,
+        topic: Topic,
+        key_kind: KeyKind,
+        index_slot: u32,
+        ids: impl Iterator<Item = u32>,
+    ) {
+        in_batches(ids, |batch| {
+            self.subscriptions
+                .shared
+                .registry
+                .lock()
+                .index
+                .insert_ids(topic, key_kind, batch, index_slot);
         });
     }
 }
@@ -409,7 +436,9 @@ impl<S: Eq + Hash, M: Message, B> Listener<S, M, B> {
 impl<S: Eq + Hash, M: Message, B> Registry<S, M, B> {
     fn interest_of(&self, id: SubscriptionId) -> Option<(Topic, KeyKind, &Arc<AddressSet>)> {
         match self.subscriptions.get(&id)?.interests.first()? {
-            Interest { topic, filter: Filter::Set(facet, set) } => Some((*topic, *facet, set)),
+            Interest { topic, filter: Filter::Set(key_kind, set) } => {
+                Some((*topic, *key_kind, set))
+            }
             _ => None,
         }
     }
@@ -418,32 +447,32 @@ impl<S: Eq + Hash, M: Message, B> Registry<S, M, B> {
         self.interest_of(id).map(|(_, _, set)| set)
     }
 
-    /// Takes the set out of a subscription that only one listener has, to be changed: until
-    /// [`Self::restore_set`], nobody else can join it.
+    /// Takes the set out of a subscription with one listener, to change it. Until [`Self::restore_set`] no other
+    /// listener can join it.
     pub(crate) fn take_set(
         &mut self,
         id: SubscriptionId,
-        more: &AddedIds,
-        gone: &IdSet,
+        added: &AddedIds,
+        removed: &IdSet,
         pending: Option<PendingIds>,
     ) -> (u32, Arc<AddressSet>) {
-        self.tracked_addresses = self.tracked_addresses + more.len() - gone.len();
+        self.tracked_addresses = self.tracked_addresses + added.len() - removed.len();
         let Some(subscription) = self.subscriptions.get_mut(&id) else {
             unreachable!("its listener is changing it")
         };
-        let Some(Interest { filter: Filter::Set(_, held), .. }) =
+        let Some(Interest { filter: Filter::Set(_, current), .. }) =
             subscription.interests.first_mut()
         else {
-            unreachable!("it is one of a set")
+            unreachable!("it is a subscription to a set")
         };
-        let key = (Arc::clone(&subscription.identity), held.fingerprint());
-        let nothing = Arc::new(held.empty_like());
-        let set = std::mem::replace(held, nothing);
+        let key = (Arc::clone(&subscription.identity), current.fingerprint());
+        let empty = Arc::new(current.empty_like());
+        let set = std::mem::replace(current, empty);
         for pending in &mut subscription.pending {
-            // What left may come back, and then it starts anew.
-            if gone.iter().any(|id| pending.ids.contains(id)) {
-                let stays = pending.ids.iter().filter(|id| !gone.contains(*id));
-                pending.ids = Arc::new(IdSet::from_sorted_iter(stays));
+            // A removed address may be added again, and then it starts anew.
+            if removed.iter().any(|id| pending.ids.contains(id)) {
+                let rest = pending.ids.iter().filter(|id| !removed.contains(*id));
+                pending.ids = Arc::new(IdSet::from_sorted_iter(rest));
             }
         }
         if pending.is_some() {
@@ -453,7 +482,7 @@ impl<S: Eq + Hash, M: Message, B> Registry<S, M, B> {
         if self.by_identity.get(&key) == Some(&id) {
             self.by_identity.remove(&key);
         }
-        // The caller has another hold on it, which it drops next.
+        // The caller has the other reference, which it drops next.
         if Arc::strong_count(&set) == 2 {
             self.sets.remove(&set.fingerprint());
         }
@@ -462,19 +491,19 @@ impl<S: Eq + Hash, M: Message, B> Registry<S, M, B> {
 
     pub(crate) fn restore_set(&mut self, id: SubscriptionId, set: Arc<AddressSet>) {
         if let Some(subscription) = self.subscriptions.get_mut(&id)
-            && let Some(Interest { filter: Filter::Set(_, held), .. }) =
+            && let Some(Interest { filter: Filter::Set(_, current), .. }) =
                 subscription.interests.first_mut()
         {
-            *held = set;
+            *current = set;
         }
         self.register_identity(id);
     }
 
-    /// Lets equal subscriptions join one, unless some of its addresses do not count yet.
+    /// Lets equal subscriptions join this one, unless some of its addresses do not count yet.
     fn register_identity(&mut self, id: SubscriptionId) {
         let Some(subscription) = self.subscriptions.get(&id) else { return };
-        let settled = |pending: &PendingIds| pending.after != Position::MAX;
-        if !subscription.pending.iter().all(settled) {
+        let has_started = |pending: &PendingIds| pending.after != Position::MAX;
+        if !subscription.pending.iter().all(has_started) {
             return;
         }
         let Some(set) = self.set_of(id) else { return };
@@ -482,7 +511,7 @@ impl<S: Eq + Hash, M: Message, B> Registry<S, M, B> {
         self.by_identity.entry(key).or_insert(id);
     }
 
-    /// A part of a listener's subscription counts from a position on.
+    /// Starts a subscription, or an addition to it, after a position.
     pub(crate) fn start_after(
         &mut self,
         id: SubscriptionId,
@@ -492,9 +521,9 @@ impl<S: Eq + Hash, M: Message, B> Registry<S, M, B> {
     ) {
         let Some(subscription) = self.subscriptions.get_mut(&id) else { return };
         let Some(token) = token else {
-            let mut members = subscription.subscribers.iter_mut();
-            if let Some(member) = members.find(|member| member.handle == handle) {
-                member.after = after;
+            let mut subscribers = subscription.subscribers.iter_mut();
+            if let Some(subscriber) = subscribers.find(|subscriber| subscriber.handle == handle) {
+                subscriber.after = after;
             }
             return;
         };

@@ -1,4 +1,4 @@
-//! What a subscription wants to hear of.
+//! Filters: which publications a subscription matches.
 
 use std::borrow::Borrow;
 use std::sync::Arc;
@@ -7,43 +7,41 @@ use ledger::KeyKind;
 
 use crate::address_set::AddressSet;
 
-/// A kind of publication, at one commitment if it has one. The caller gives the numbers their
-/// meaning.
+/// A kind of publication, at one commitment if it has one. The caller defines the numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Topic(pub u16);
 
-/// A place in the stream of what is published; a later one is greater. The caller counts, except on
-/// the topics of tracked sets, where it is the number of a [`crate::Poll`].
+/// A position in the stream of publications; a later one is greater. The caller counts, except on
+/// the topics of tracked sets, where it is the number of a [`crate::BlockStep`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Position(pub u64);
 
 impl Position {
-    /// Later than all: who waits for it hears nothing yet.
+    /// Later than all others: a subscriber at this position gets nothing yet.
     pub(crate) const MAX: Self = Self(u64::MAX);
 }
 
-/// One topic, and what of it.
+/// A topic, and a filter for its publications.
 #[derive(Clone)]
 pub struct Interest {
-    /// Which kind of publication.
+    /// The kind of publication.
     pub topic: Topic,
-    /// Which of that kind.
+    /// Which publications of that kind.
     pub filter: Filter,
 }
 
-/// Which publications of a topic.
+/// A filter for the publications of a topic.
 #[derive(Clone)]
 pub enum Filter {
-    /// Every one.
+    /// All of them.
     All,
-    /// Those that carry one of these addresses under the facet. An empty set means none, never all.
+    /// Those that carry one of these addresses under the key kind. An empty set matches none, never all.
     Set(KeyKind, Arc<AddressSet>),
-    /// Those of this name.
+    /// Those with this key.
     Exact(ExactKey),
 }
 
-/// Opaque bytes that name a publication exactly, where an address would not do (a signature). The
-/// caller bounds their length.
+/// Opaque bytes that identify a publication, if it is not an address (a signature). The caller bounds their length.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ExactKey(Box<[u8]>);
 

@@ -1,25 +1,25 @@
-//! From ids to the subscriptions that want them, for one topic and one facet.
+//! The postings of ids: from an id to the subscriptions that match it, for one topic and one key kind.
 //!
-//! Shape: one word an id (`lists`). Where ids are dense the words lie in pages of 256 (`page`); the
-//! others in an open hash table, cut into shards so that none is long to grow. A page is begun where it
-//! costs less than its ids would in the table.
-//! Memory: an eighth of a byte to 11 bytes for an id that somebody wants, whatever the number of those
-//! who do; one that nobody wants costs nothing.
-//! Cost: a look-up is one hash and two cache misses. Entering a set is O(set), with each list of
-//! subscriptions made once for all ids that share it.
+//! Shape: one posting for each id (`posting_lists`). Where ids are dense, the postings are in pages of 256
+//! (`posting_page`); the others are in an open hash table, in shards so that growing one is quick. A page is created
+//! where it needs less memory than its ids in the table.
+//! Memory: an eighth of a byte to 11 bytes for an id with subscriptions, whatever their number; an id without
+//! subscriptions costs nothing.
+//! Cost: a lookup is one hash and two cache misses. Inserting a set is O(set); each list of
+//! subscriptions is created once for all ids that share it.
 
 use foldhash::HashMap;
 
 use crate::posting_lists::{MergeMemo, PostingLists, PostingRef};
 use crate::posting_page::{PAGE_IDS, PostingPage};
 
-/// So many ids of one page at once are worth looking whether a page would cost less.
+/// Ids of one page that change at once for which it is worth checking whether a page needs less memory.
 const PAGE_CHECK_MIN: usize = 16;
-/// Of the ids that come to the table one by one, one in so many has us look: a power of two.
+/// Of the ids that are added to the table one by one, one in so many triggers that check. A power of two.
 const PAGE_CHECK_INTERVAL: u64 = 32;
-/// What a page costs beside its words.
+/// Bytes of a page without its postings.
 const PAGE_BYTES: usize = 40;
-/// What an id costs in the table, about.
+/// The approximate bytes of an id in the table.
 const SLOT_BYTES: usize = 9;
 /// Shards of the table.
 const SHARDS: usize = 256;
@@ -29,9 +29,9 @@ pub(crate) struct IdPostings {
     pages: HashMap<u32, PostingPage>,
     shards: Vec<Shard>,
     lists: PostingLists,
-    /// Ids with a word.
+    /// Ids with a posting.
     ids: usize,
-    /// Ids with a word in a shard.
+    /// Ids with a posting in a shard.
     scattered: usize,
 }
 
@@ -44,42 +44,42 @@ impl Default for IdPostings {
 }
 
 impl IdPostings {
-    /// Who wants an id, each once.
+    /// Calls `found` with each subscription of an id, once.
     pub(crate) fn for_each_match(&self, id: u32, mut found: impl FnMut(u32)) {
         let word = self.posting(id);
         let mut one = 0;
-        self.lists.index_slots(&word, &mut one).iter().for_each(|subscriber| found(*subscriber));
+        self.lists.index_slots(&word, &mut one).iter().for_each(|index_slot| found(*index_slot));
     }
 
-    /// Whether somebody wants anything.
+    /// Whether no id has subscriptions.
     pub(crate) fn is_empty(&self) -> bool {
         self.ids == 0
     }
 
-    /// Makes room for so many scattered ids.
+    /// Allocates memory for `ids` scattered ids.
     pub(crate) fn reserve(&mut self, ids: usize) {
         for shard in &mut self.shards {
             shard.resize(slots_for(ids.div_ceil(SHARDS)));
         }
     }
 
-    /// Enters a subscription under ids that are sorted and do not have it.
-    pub(crate) fn insert(&mut self, ids: &[u32], subscriber: u32) {
+    /// Inserts a subscription under sorted ids that do not have it.
+    pub(crate) fn insert(&mut self, ids: &[u32], index_slot: u32) {
         let mut memo = MergeMemo::default();
         for part in ids.chunk_by(|a, b| page_of(*a) == page_of(*b)) {
-            self.change(part, |lists, word| lists.with_slot(word, subscriber, &mut memo));
+            self.change(part, |lists, word| lists.with_slot(word, index_slot, &mut memo));
         }
     }
 
-    /// Takes a subscription out from under ids that are sorted; those that do not have it stay.
-    pub(crate) fn remove(&mut self, ids: &[u32], subscriber: u32) {
+    /// Removes a subscription from sorted ids; those that do not have it are unchanged.
+    pub(crate) fn remove(&mut self, ids: &[u32], index_slot: u32) {
         let mut memo = MergeMemo::default();
         for part in ids.chunk_by(|a, b| page_of(*a) == page_of(*b)) {
-            self.change(part, |lists, word| lists.without_slot(word, subscriber, &mut memo));
+            self.change(part, |lists, word| lists.without_slot(word, index_slot, &mut memo));
         }
     }
 
-    /// The heap bytes of it. Cost: O(pages).
+    /// Its heap bytes. Cost: O(pages).
     pub(crate) fn bytes(&self) -> usize {
         let pages = self.pages.values().map(|page| page.bytes() + PAGE_BYTES).sum::<usize>();
         let slots = self.shards.iter().map(|shard| size_of_val(&*shard.slots)).sum::<usize>();
@@ -93,7 +93,7 @@ impl IdPostings {
         if self.scattered == 0 { PostingRef::EMPTY } else { self.shards[shard_of(id)].get(id) }
     }
 
-    /// Changes the words of some ids of one page.
+    /// Changes the postings of some ids of one page.
     fn change(
         &mut self,
         part: &[u32],
@@ -116,7 +116,7 @@ impl IdPostings {
                 *page = PostingPage::from_postings(&words);
             }
             self.ids = self.ids - before + page.used();
-            // Some more than what has one begun, so that a page on the edge does not come and go.
+            // A margin, so that a page at the threshold is not created and dissolved again and again.
             if page.bytes() + PAGE_BYTES > page.used() * (SLOT_BYTES + SLOT_BYTES / 2) {
                 self.dissolve_page(number);
             }
@@ -137,14 +137,15 @@ impl IdPostings {
             }
             return;
         }
-        let mut look = false;
+        let mut must_check = false;
         for id in part {
             let old = self.shards[shard_of(*id)].get(*id);
             let new = change(&mut self.lists, old);
             self.put_scattered(*id, old, new);
-            look |= old == PostingRef::EMPTY && hash(*id) >> 32 & (PAGE_CHECK_INTERVAL - 1) == 0;
+            must_check |=
+                old == PostingRef::EMPTY && hash(*id) >> 32 & (PAGE_CHECK_INTERVAL - 1) == 0;
         }
-        if look {
+        if must_check {
             let words = self.scattered_postings(number);
             self.create_page(number, &words, &words);
         }
@@ -163,7 +164,7 @@ impl IdPostings {
         self.scattered = self.scattered + more - less;
     }
 
-    /// The words of a page's ids in the table.
+    /// The postings of a page's ids in the table.
     fn scattered_postings(&self, number: u32) -> [PostingRef; PAGE_IDS] {
         let mut words = [PostingRef::EMPTY; PAGE_IDS];
         if self.scattered > 0 {
@@ -174,8 +175,8 @@ impl IdPostings {
         words
     }
 
-    /// Puts the ids of a page from the table, where they have their old words, into one with their new
-    /// words, if that costs less.
+    /// Moves the ids of a page from the table, where they have their old postings, to a page with their new postings,
+    /// if that needs less memory.
     fn create_page(
         &mut self,
         number: u32,
@@ -186,15 +187,15 @@ impl IdPostings {
         if page.bytes() + PAGE_BYTES > page.used() * SLOT_BYTES {
             return false;
         }
-        let mut left = 0;
+        let mut removed = 0;
         for (id, word) in ids_of_page(number).zip(old) {
             if *word != PostingRef::EMPTY {
                 self.shards[shard_of(id)].remove(id);
-                left += 1;
+                removed += 1;
             }
         }
-        self.scattered -= left;
-        self.ids = self.ids - left + page.used();
+        self.scattered -= removed;
+        self.ids = self.ids - removed + page.used();
         self.pages.insert(number, page);
         true
     }
@@ -226,7 +227,7 @@ fn ids_of_page(number: u32) -> impl Iterator<Item = u32> {
     first..=first + (PAGE_IDS as u32 - 1)
 }
 
-/// One shard of the table: open addressing, linear probing, no graves.
+/// One shard of the table: open addressing, linear probing, no tombstones.
 #[derive(Default)]
 struct Shard {
     slots: Box<[(u32, PostingRef)]>,
@@ -241,7 +242,7 @@ fn shard_of(id: u32) -> usize {
     (hash(id) >> 56) as usize
 }
 
-/// Slots for so many ids: seven of eight are used when it is full.
+/// Slots for `ids` ids: at most seven of eight are used.
 fn slots_for(ids: usize) -> usize {
     (ids * 8).div_ceil(7)
 }
@@ -256,7 +257,7 @@ impl Shard {
         if at + 1 == self.slots.len() { 0 } else { at + 1 }
     }
 
-    /// Where an id is, or the free slot where it would be. Some slot is always free.
+    /// The slot of an id, or the free slot where it would be. Some slot is always free.
     fn find(&self, id: u32) -> usize {
         let mut at = self.ideal(id);
         while self.slots[at].1 != PostingRef::EMPTY && self.slots[at].0 != id {
@@ -291,15 +292,15 @@ impl Shard {
         let mut at = hole;
         loop {
             at = self.next(at);
-            let (moved, its_word) = self.slots[at];
-            if its_word == PostingRef::EMPTY {
+            let (next_id, next_word) = self.slots[at];
+            if next_word == PostingRef::EMPTY {
                 break;
             }
-            // It may fill the hole unless that would put it before its ideal place.
+            // It may fill the hole unless that would put it before its ideal slot.
             let len = self.slots.len();
-            let way = |from: usize, to: usize| (to + len - from) % len;
-            if way(self.ideal(moved), at) >= way(hole, at) {
-                self.slots[hole] = (moved, its_word);
+            let distance = |from: usize, to: usize| (to + len - from) % len;
+            if distance(self.ideal(next_id), at) >= distance(hole, at) {
+                self.slots[hole] = (next_id, next_word);
                 hole = at;
             }
         }
@@ -311,7 +312,7 @@ impl Shard {
     }
 
     fn resize(&mut self, slots: usize) {
-        // Never full: one slot more than ids at least.
+        // Never full: at least one more slot than ids.
         let slots = slots.max(slots_for(self.used + 1));
         let old = std::mem::replace(
             &mut self.slots,
@@ -335,62 +336,62 @@ mod tests {
 
     use super::*;
 
-    fn found(lane: &IdPostings, id: u32) -> Vec<u32> {
+    fn found(postings: &IdPostings, id: u32) -> Vec<u32> {
         let mut found = Vec::new();
-        lane.for_each_match(id, |subscriber| found.push(subscriber));
+        postings.for_each_match(id, |index_slot| found.push(index_slot));
         found.sort_unstable();
         found
     }
 
     #[test]
-    fn it_is_the_map_it_stands_for_and_leaves_nothing() {
+    fn it_equals_a_map_and_ends_empty() {
         let mut rng = ChaCha8Rng::seed_from_u64(2);
-        let mut lane = IdPostings::default();
+        let mut postings = IdPostings::default();
         let mut sets: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
         for round in 0..600_u32 {
-            let subscriber = rng.random_range(0..24);
+            let index_slot = rng.random_range(0..24);
             let spread = [200, 3_000, 1 << 31][rng.random_range(0..3)];
             let start = rng.random_range(0..3) * 5_000;
             let count = rng.random_range(0..400);
             let ids: BTreeSet<u32> =
                 (0..count).map(|_| start + rng.random_range(0..spread)).collect();
-            let set = sets.entry(subscriber).or_default();
+            let set = sets.entry(index_slot).or_default();
             if rng.random_bool(0.5) {
                 let new: Vec<u32> = ids.difference(set).copied().collect();
-                lane.insert(&new, subscriber);
+                postings.insert(&new, index_slot);
                 set.extend(new);
             } else if rng.random_bool(0.7) {
-                let gone: Vec<u32> = ids.iter().copied().collect();
-                lane.remove(&gone, subscriber);
+                let removed: Vec<u32> = ids.iter().copied().collect();
+                postings.remove(&removed, index_slot);
                 set.retain(|id| !ids.contains(id));
             } else {
                 let all: Vec<u32> = set.iter().copied().collect();
-                lane.remove(&all, subscriber);
+                postings.remove(&all, index_slot);
                 set.clear();
             }
             if round % 20 == 0 {
-                check(&lane, &sets);
+                check(&postings, &sets);
             }
         }
-        check(&lane, &sets);
-        for (subscriber, set) in sets {
-            lane.remove(&set.into_iter().collect::<Vec<_>>(), subscriber);
+        check(&postings, &sets);
+        for (index_slot, set) in sets {
+            postings.remove(&set.into_iter().collect::<Vec<_>>(), index_slot);
         }
-        assert!(lane.is_empty() && lane.pages.is_empty() && lane.lists.is_empty());
-        assert_eq!(lane.scattered, 0);
+        assert!(postings.is_empty() && postings.pages.is_empty() && postings.lists.is_empty());
+        assert_eq!(postings.scattered, 0);
     }
 
-    fn check(lane: &IdPostings, sets: &BTreeMap<u32, BTreeSet<u32>>) {
+    fn check(postings: &IdPostings, sets: &BTreeMap<u32, BTreeSet<u32>>) {
         let mut model: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
-        for (subscriber, set) in sets {
-            set.iter().for_each(|id| model.entry(*id).or_default().push(*subscriber));
+        for (index_slot, set) in sets {
+            set.iter().for_each(|id| model.entry(*id).or_default().push(*index_slot));
         }
-        for (id, subscribers) in &model {
-            assert_eq!(&found(lane, *id), subscribers, "of {id}");
+        for (id, index_slots) in &model {
+            assert_eq!(&found(postings, *id), index_slots, "of {id}");
         }
-        assert_eq!(lane.ids, model.len());
+        assert_eq!(postings.ids, model.len());
         (0..20_000).filter(|id| !model.contains_key(id)).for_each(|id| {
-            assert_eq!(found(lane, id), [], "of {id}");
+            assert_eq!(found(postings, id), [], "of {id}");
         });
     }
 }

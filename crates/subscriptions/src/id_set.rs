@@ -1,26 +1,26 @@
 //! A set of address ids in the form that fits its size and density.
 //!
-//! Shape: few or scattered ids are one sorted list, four bytes each; many are cut by their upper half
-//! into chunks, each a sorted list of two bytes an id, or 8 KiB of bits once that is less. One id costs
+//! Shape: few or scattered ids are one sorted list, four bytes each. Many are split by their upper half
+//! into chunks, each a sorted list of two bytes an id, or 8 KiB of bits once that is less. An id costs
 //! as little as an eighth of a byte.
-//! Cost: asking for an id is a binary search, or two. Sets are changed in bulk: O(set + change) while
-//! they are one list, O(chunks touched) beyond. Large sets are made and changed in pieces of
-//! [`BATCH_IDS`], so that nothing larger than a chunk is ever laid out for a moment: allocators keep
+//! Cost: looking up an id is a binary search, or two. Sets are changed in bulk: O(set + change) while
+//! they are one list, O(chunks touched) beyond. Large sets are created and changed in batches of
+//! [`BATCH_IDS`], so that nothing larger than a chunk is ever allocated temporarily: allocators retain
 //! what a thread needed once.
-//! Not here: who counts on the ids (`set`).
+//! Not here: the reference counts of the ids (`address_set`).
 
-/// A chunk of more ids than this is bits: both forms then have 8 KiB.
+/// The most ids in a sorted chunk; a larger chunk is bits. At this size both forms have 8 KiB.
 const SORTED_CHUNK_MAX: usize = 4_096;
 /// 64-bit words of a chunk of bits.
 const CHUNK_WORDS: usize = 1_024;
-/// Chunks are worth it where they hold at least so many ids on average: a chunk costs about 48 bytes
-/// beside its ids, and saves two bytes for each.
+/// The average number of ids from which chunks are worth it: a chunk costs about 48 bytes and saves two bytes for each
+/// id.
 const CHUNK_IDS_MIN: usize = 32;
 
-/// Ids that are sorted, merged or handed on at once: 4 KiB of them, some 20 microseconds of the index.
+/// Ids that are sorted, merged or passed on at once: 4 KiB of them, some 20 microseconds in the index.
 pub(crate) const BATCH_IDS: usize = 1_024;
 
-/// The set.
+/// A set of ids.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct IdSet {
     form: Form,
@@ -47,16 +47,16 @@ impl Default for IdSet {
 }
 
 impl IdSet {
-    /// A set of ids that come sorted, each once, however many they are.
+    /// A set of any number of ids that are sorted and distinct.
     pub(crate) fn from_sorted_iter(ids: impl Iterator<Item = u32>) -> Self {
         let mut set = Self::default();
-        in_batches(ids, |piece| set.add(piece));
+        in_batches(ids, |batch| set.add(batch));
         set
     }
 
-    /// A set of ids that are sorted, each once.
+    /// A set of ids that are sorted and distinct.
     fn from_sorted(ids: Vec<u32>) -> Self {
-        debug_assert!(ids.is_sorted_by(|a, b| a < b), "sorted, each once");
+        debug_assert!(ids.is_sorted_by(|a, b| a < b), "sorted and distinct");
         let len = ids.len();
         if worth_chunks(&ids) {
             return Self { form: Form::Chunks(chunks_of(&ids)), len };
@@ -70,16 +70,17 @@ impl IdSet {
         self.len
     }
 
-    /// The heap bytes of it.
+    /// Its heap bytes.
     pub(crate) fn bytes(&self) -> usize {
         match &self.form {
             Form::List(ids) => ids.capacity() * size_of::<u32>(),
             Form::Chunks(chunks) => {
-                let of = |(_, chunk): &(u16, Chunk)| match chunk {
+                let chunk_bytes = |(_, chunk): &(u16, Chunk)| match chunk {
                     Chunk::Sorted(ids) => ids.capacity() * size_of::<u16>(),
                     Chunk::Bits { bits, .. } => size_of_val(&**bits),
                 };
-                chunks.capacity() * size_of::<(u16, Chunk)>() + chunks.iter().map(of).sum::<usize>()
+                chunks.capacity() * size_of::<(u16, Chunk)>()
+                    + chunks.iter().map(chunk_bytes).sum::<usize>()
             }
         }
     }
@@ -93,7 +94,7 @@ impl IdSet {
         }
     }
 
-    /// The next [`BATCH_IDS`] ids from one on, the least first.
+    /// The next [`BATCH_IDS`] ids from `from` on, in ascending order.
     fn batch_from(&self, from: u32) -> Vec<u32> {
         match &self.form {
             Form::List(ids) => {
@@ -112,7 +113,7 @@ impl IdSet {
         }
     }
 
-    /// All ids, the least first.
+    /// All ids, in ascending order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = u32> + '_ {
         let (list, chunks) = match &self.form {
             Form::List(ids) => (ids.as_slice(), &[][..]),
@@ -125,7 +126,7 @@ impl IdSet {
         list.iter().copied().chain(of_chunks)
     }
 
-    /// Adds ids that are sorted, each once, and of which none is in the set.
+    /// Adds ids that are sorted and distinct, and not in the set.
     pub(crate) fn add(&mut self, ids: &[u32]) {
         if ids.is_empty() {
             return;
@@ -148,7 +149,7 @@ impl IdSet {
         }
     }
 
-    /// Takes out ids that are sorted, each once, and all in the set.
+    /// Removes ids that are sorted and distinct, and all in the set.
     pub(crate) fn remove(&mut self, ids: &[u32]) {
         if ids.is_empty() {
             return;
@@ -156,8 +157,8 @@ impl IdSet {
         self.len -= ids.len();
         match &mut self.form {
             Form::List(list) => {
-                let mut gone = ids.iter().peekable();
-                list.retain(|id| gone.next_if(|gone| *gone == id).is_none());
+                let mut removed = ids.iter().peekable();
+                list.retain(|id| removed.next_if(|removed| *removed == id).is_none());
                 list.shrink_to_fit();
             }
             Form::Chunks(chunks) => {
@@ -177,7 +178,7 @@ impl IdSet {
     }
 }
 
-/// How far a set has been gone through, piece by piece. The set must be the same all along.
+/// A position in a set that is read batch by batch. The set must not change meanwhile.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Cursor {
     from: u32,
@@ -185,17 +186,17 @@ pub(crate) struct Cursor {
 }
 
 impl Cursor {
-    /// The next [`BATCH_IDS`] ids, the least first; `None` once all have been given.
-    pub(crate) fn next(&mut self, of: &IdSet) -> Option<Vec<u32>> {
+    /// The next [`BATCH_IDS`] ids, in ascending order; `None` after the last.
+    pub(crate) fn next(&mut self, set: &IdSet) -> Option<Vec<u32>> {
         if self.is_over {
             return None;
         }
-        let piece = of.batch_from(self.from);
-        match piece.last().and_then(|last| last.checked_add(1)) {
+        let batch = set.batch_from(self.from);
+        match batch.last().and_then(|last| last.checked_add(1)) {
             Some(from) => self.from = from,
             None => self.is_over = true,
         }
-        (!piece.is_empty()).then_some(piece)
+        (!batch.is_empty()).then_some(batch)
     }
 }
 
@@ -275,14 +276,14 @@ impl Chunk {
                     bits[usize::from(low >> 6)] &= !(1 << (low & 63));
                 }
                 *len -= ids.len() as u32;
-                // Half of what makes it bits, so that a set on the edge does not go to and fro.
+                // Half of the threshold, so that a set near it does not switch again and again.
                 if (*len as usize) < SORTED_CHUNK_MAX / 2 {
                     *self = Self::Sorted(self.iter().collect());
                 }
             }
             Self::Sorted(sorted) => {
-                let mut gone = ids.iter().map(|id| *id as u16).peekable();
-                sorted.retain(|low| gone.next_if(|gone| gone == low).is_none());
+                let mut removed = ids.iter().map(|id| *id as u16).peekable();
+                sorted.retain(|low| removed.next_if(|removed| removed == low).is_none());
                 sorted.shrink_to_fit();
             }
         }
@@ -307,7 +308,7 @@ fn chunks_of(ids: &[u32]) -> Vec<(u16, Chunk)> {
     parts.map(|part| (upper(part[0]), Chunk::from_ids(part))).collect()
 }
 
-/// Two sorted lists as one.
+/// Merges two sorted lists.
 fn merged<T: Copy + Ord>(a: &[T], b: impl ExactSizeIterator<Item = T>) -> Vec<T> {
     let mut all = Vec::with_capacity(a.len() + b.len());
     let mut b = b.peekable();
@@ -321,14 +322,14 @@ fn merged<T: Copy + Ord>(a: &[T], b: impl ExactSizeIterator<Item = T>) -> Vec<T>
     all
 }
 
-/// Hands ids on in pieces, in their order.
+/// Calls `each` with batches of ids, in order.
 pub(crate) fn in_batches(ids: impl Iterator<Item = u32>, mut each: impl FnMut(&[u32])) {
     let mut ids = ids.peekable();
-    let mut piece = Vec::new();
+    let mut batch = Vec::new();
     while ids.peek().is_some() {
-        piece.extend(ids.by_ref().take(BATCH_IDS));
-        each(&piece);
-        piece.clear();
+        batch.extend(ids.by_ref().take(BATCH_IDS));
+        each(&batch);
+        batch.clear();
     }
 }
 
@@ -342,7 +343,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_form_is_the_set_it_stands_for() {
+    fn every_form_equals_a_model_set() {
         let mut rng = ChaCha8Rng::seed_from_u64(1);
         for spread in [300, 70_000, 200_000, u32::MAX] {
             let mut set = IdSet::default();
@@ -351,9 +352,9 @@ mod tests {
                 let count = rng.random_range(0..6_000);
                 let ids: BTreeSet<u32> = (0..count).map(|_| rng.random_range(0..spread)).collect();
                 if round % 3 == 2 {
-                    let gone: Vec<_> = ids.intersection(&model).copied().collect();
-                    set.remove(&gone);
-                    gone.iter().for_each(|id| assert!(model.remove(id)));
+                    let removed: Vec<_> = ids.intersection(&model).copied().collect();
+                    set.remove(&removed);
+                    removed.iter().for_each(|id| assert!(model.remove(id)));
                 } else {
                     let new: Vec<_> = ids.difference(&model).copied().collect();
                     set.add(&new);
@@ -362,15 +363,15 @@ mod tests {
                 assert_eq!(set.len(), model.len());
                 assert!(set.iter().eq(model.iter().copied()));
                 let mut at = Cursor::default();
-                let pieces: Vec<_> = std::iter::from_fn(|| at.next(&set)).collect();
-                assert!(pieces.iter().all(|piece| !piece.is_empty() && piece.len() <= BATCH_IDS));
-                assert!(pieces.iter().flatten().eq(&model));
+                let batches: Vec<_> = std::iter::from_fn(|| at.next(&set)).collect();
+                assert!(batches.iter().all(|batch| !batch.is_empty() && batch.len() <= BATCH_IDS));
+                assert!(batches.iter().flatten().eq(&model));
                 assert_eq!(set.contains(count), model.contains(&count));
                 assert!(model.iter().take(20).all(|id| set.contains(*id)));
             }
             let all: Vec<_> = model.into_iter().collect();
             set.remove(&all);
-            assert_eq!(set, IdSet::default(), "an empty set is the same as one never filled");
+            assert_eq!(set, IdSet::default(), "an emptied set equals a new one");
         }
     }
 

@@ -1,9 +1,9 @@
-//! From what a publication carries to the subscriptions that want it.
+//! The index: from the keys of a publication to the subscriptions that match.
 //!
-//! Shape: for each topic those that want all, those by name, and one lane of ids for each facet.
-//! Subscriptions are places here: small numbers that the engine gives out and takes back.
-//! Cost: a look-up is one word for each key of the publication, plus its matches. Entries that become
-//! empty are removed, so what nobody wants costs nothing.
+//! Shape: for each topic the subscriptions to all of it, those by exact key, and the postings of ids for each key kind.
+//! A subscription is an index slot here: a small number that the registry allocates and frees.
+//! Cost: a lookup is one posting for each key of the publication, plus its matches. Entries that become
+//! empty are removed, so keys without subscriptions cost nothing.
 
 use foldhash::HashMap;
 use ledger::{Key, KeyKind};
@@ -16,7 +16,7 @@ use crate::id_set::in_batches;
 #[derive(Default)]
 pub(crate) struct Index {
     topics: HashMap<Topic, TopicIndex>,
-    /// Room that a new lane is laid out with.
+    /// Ids for which new postings allocate memory.
     preallocated_ids: usize,
 }
 
@@ -28,40 +28,43 @@ struct TopicIndex {
 }
 
 impl Index {
-    /// An index whose lanes have room for so many ids from the start.
+    /// An index whose postings allocate memory for `preallocated_ids` ids at first use.
     pub(crate) fn new(preallocated_ids: usize) -> Self {
         Self { topics: HashMap::default(), preallocated_ids }
     }
 
-    /// Enters a subscription under one of its interests, or, if that is a set, under the empty part
-    /// of it: ids are entered by [`Self::insert_ids`].
-    pub(crate) fn insert(&mut self, place: u32, interest: &Interest) {
+    /// Inserts a subscription under one of its interests.
+    pub(crate) fn insert(&mut self, index_slot: u32, interest: &Interest) {
         match &interest.filter {
-            Filter::All => self.topic(interest.topic).all.push(place),
-            Filter::Set(facet, set) => {
+            Filter::All => self.topic(interest.topic).all.push(index_slot),
+            Filter::Set(key_kind, set) => {
                 let ids = set.ids().map(|id| id.0);
-                in_batches(ids, |piece| self.insert_ids(interest.topic, *facet, piece, place));
+                in_batches(ids, |batch| {
+                    self.insert_ids(interest.topic, *key_kind, batch, index_slot)
+                });
             }
-            Filter::Exact(name) => {
-                self.topic(interest.topic).exact.entry(name.clone()).or_default().push(place);
+            Filter::Exact(key) => {
+                self.topic(interest.topic).exact.entry(key.clone()).or_default().push(index_slot);
             }
         }
     }
 
-    /// Takes a subscription out again. `interest` must be the one that it was entered with.
-    pub(crate) fn remove(&mut self, place: u32, interest: &Interest) {
+    /// Removes a subscription. `interest` must be the one that it was inserted under.
+    pub(crate) fn remove(&mut self, index_slot: u32, interest: &Interest) {
         match &interest.filter {
-            Filter::Set(facet, set) => {
+            Filter::Set(key_kind, set) => {
                 let ids = set.ids().map(|id| id.0);
-                return in_batches(ids, |ids| self.remove_ids(interest.topic, *facet, ids, place));
+                return in_batches(ids, |ids| {
+                    self.remove_ids(interest.topic, *key_kind, ids, index_slot)
+                });
             }
-            Filter::All => remove_slot(&mut self.topic(interest.topic).all, place),
-            Filter::Exact(name) => {
-                let names = &mut self.topic(interest.topic).exact;
-                if let Some(places) = names.get_mut(name) {
-                    remove_slot(places, place);
-                    if places.is_empty() {
-                        names.remove(name);
+            Filter::All => remove_slot(&mut self.topic(interest.topic).all, index_slot),
+            Filter::Exact(key) => {
+                let exact = &mut self.topic(interest.topic).exact;
+                if let Some(index_slots) = exact.get_mut(key) {
+                    remove_slot(index_slots, index_slot);
+                    if index_slots.is_empty() {
+                        exact.remove(key);
                     }
                 }
             }
@@ -69,39 +72,51 @@ impl Index {
         self.tidy(interest.topic);
     }
 
-    /// Enters a subscription under ids that are sorted and do not have it.
-    pub(crate) fn insert_ids(&mut self, topic: Topic, facet: KeyKind, ids: &[u32], place: u32) {
+    /// Inserts a subscription under sorted ids that do not have it.
+    pub(crate) fn insert_ids(
+        &mut self,
+        topic: Topic,
+        key_kind: KeyKind,
+        ids: &[u32],
+        index_slot: u32,
+    ) {
         if ids.is_empty() {
             return;
         }
-        let lane_ids = self.preallocated_ids;
-        let lanes = &mut self.topic(topic).postings;
-        let at = lanes.iter().position(|(of, _)| *of == facet).unwrap_or_else(|| {
-            let mut lane = IdPostings::default();
-            if lane_ids > 0 {
-                lane.reserve(lane_ids);
+        let preallocated_ids = self.preallocated_ids;
+        let all = &mut self.topic(topic).postings;
+        let index = all.iter().position(|(kind, _)| *kind == key_kind).unwrap_or_else(|| {
+            let mut postings = IdPostings::default();
+            if preallocated_ids > 0 {
+                postings.reserve(preallocated_ids);
             }
-            lanes.push((facet, lane));
-            lanes.len() - 1
+            all.push((key_kind, postings));
+            all.len() - 1
         });
-        lanes[at].1.insert(ids, place);
+        all[index].1.insert(ids, index_slot);
     }
 
-    /// Takes a subscription out from under sorted ids.
-    pub(crate) fn remove_ids(&mut self, topic: Topic, facet: KeyKind, ids: &[u32], place: u32) {
-        let lanes = &mut self.topic(topic).postings;
-        if let Some((_, lane)) = lanes.iter_mut().find(|(of, _)| *of == facet) {
-            lane.remove(ids, place);
+    /// Removes a subscription from sorted ids.
+    pub(crate) fn remove_ids(
+        &mut self,
+        topic: Topic,
+        key_kind: KeyKind,
+        ids: &[u32],
+        index_slot: u32,
+    ) {
+        let all = &mut self.topic(topic).postings;
+        if let Some((_, postings)) = all.iter_mut().find(|(kind, _)| *kind == key_kind) {
+            postings.remove(ids, index_slot);
         }
         self.tidy(topic);
     }
 
-    /// Whether anybody wants anything of the topic.
+    /// Whether the topic has subscriptions.
     pub(crate) fn has(&self, topic: Topic) -> bool {
         self.topics.contains_key(&topic)
     }
 
-    /// Who wants a publication that carries `keys`, each once, in no particular order.
+    /// The subscriptions that match a publication with `keys`, each once, in no particular order.
     pub(crate) fn matching(&self, topic: Topic, keys: impl IntoIterator<Item = Key>) -> Vec<u32> {
         let Some(topic) = self.topics.get(&topic) else { return Vec::new() };
         let mut found = topic.all.clone();
@@ -110,9 +125,9 @@ impl Index {
         }
         let mut hits = 0;
         for key in keys {
-            let Some(lane) = topic.postings_for(key.kind) else { continue };
+            let Some(postings) = topic.postings_for(key.kind) else { continue };
             let before = found.len();
-            lane.for_each_match(key.id.0, |place| found.push(place));
+            postings.for_each_match(key.id.0, |index_slot| found.push(index_slot));
             hits += usize::from(found.len() > before);
         }
         if hits > 1 {
@@ -122,31 +137,31 @@ impl Index {
         found
     }
 
-    /// Who wants an address under a facet, each once.
+    /// A lookup from an address id to the subscriptions under a key kind, each once.
     pub(crate) fn set_lookup(
         &self,
         topic: Topic,
-        facet: KeyKind,
+        key_kind: KeyKind,
     ) -> Option<impl Fn(u32, &mut dyn FnMut(u32)) + '_> {
-        let lane = self.topics.get(&topic)?.postings_for(facet)?;
-        Some(|id, found: &mut dyn FnMut(u32)| lane.for_each_match(id, found))
+        let postings = self.topics.get(&topic)?.postings_for(key_kind)?;
+        Some(|id, found: &mut dyn FnMut(u32)| postings.for_each_match(id, found))
     }
 
-    /// Who wants the publication of that name.
-    pub(crate) fn matching_exact(&self, topic: Topic, name: &[u8]) -> &[u32] {
+    /// The subscriptions to the publication with an exact key.
+    pub(crate) fn matching_exact(&self, topic: Topic, key: &[u8]) -> &[u32] {
         self.topics
             .get(&topic)
-            .and_then(|topic| topic.exact.get(name))
-            .map_or(&[], |places| places.as_slice())
+            .and_then(|topic| topic.exact.get(key))
+            .map_or(&[], |index_slots| index_slots.as_slice())
     }
 
-    /// The heap bytes of the lanes.
+    /// The heap bytes of the postings.
     pub(crate) fn bytes(&self) -> usize {
-        let lanes = self.topics.values().flat_map(|topic| &topic.postings);
-        lanes.map(|(_, lane)| lane.bytes()).sum()
+        let postings = self.topics.values().flat_map(|topic| &topic.postings);
+        postings.map(|(_, postings)| postings.bytes()).sum()
     }
 
-    /// Whether nothing is entered.
+    /// Whether it has no entries.
     pub(crate) fn is_empty(&self) -> bool {
         self.topics.is_empty()
     }
@@ -156,29 +171,29 @@ impl Index {
     }
 
     fn tidy(&mut self, topic: Topic) {
-        let lane_ids = self.preallocated_ids;
+        let is_preallocated = self.preallocated_ids > 0;
         let Some(index) = self.topics.get_mut(&topic) else { return };
-        // What was laid out beforehand stays.
-        index.postings.retain(|(_, lane)| lane_ids > 0 || !lane.is_empty());
-        let lanes_idle = index.postings.iter().all(|(_, lane)| lane.is_empty());
+        // Preallocated postings stay.
+        index.postings.retain(|(_, postings)| is_preallocated || !postings.is_empty());
+        let has_no_ids = index.postings.iter().all(|(_, postings)| postings.is_empty());
         if index.exact.is_empty() {
-            index.exact = HashMap::default(); // a map that was once large gives its memory back
+            index.exact = HashMap::default(); // frees the memory of a map that was once large
         }
-        if index.all.is_empty() && index.exact.is_empty() && lanes_idle && lane_ids == 0 {
+        if index.all.is_empty() && index.exact.is_empty() && has_no_ids && !is_preallocated {
             self.topics.remove(&topic);
         }
     }
 }
 
 impl TopicIndex {
-    fn postings_for(&self, facet: KeyKind) -> Option<&IdPostings> {
-        let (_, lane) = self.postings.iter().find(|(of, _)| *of == facet)?;
-        Some(lane)
+    fn postings_for(&self, key_kind: KeyKind) -> Option<&IdPostings> {
+        let (_, postings) = self.postings.iter().find(|(kind, _)| *kind == key_kind)?;
+        Some(postings)
     }
 }
 
-fn remove_slot(places: &mut Vec<u32>, place: u32) {
-    if let Some(at) = places.iter().position(|entered| *entered == place) {
-        places.swap_remove(at);
+fn remove_slot(index_slots: &mut Vec<u32>, index_slot: u32) {
+    if let Some(position) = index_slots.iter().position(|slot| *slot == index_slot) {
+        index_slots.swap_remove(position);
     }
 }

@@ -1,24 +1,23 @@
-//! Who hears of what: filters, the index from an address' number to the subscriptions that want it,
-//! the walk of each commitment from block to block, and one bounded queue for each listener.
+//! Subscriptions: filters, the index from an address id to the subscriptions that match it, the log of each commitment
+//! from block to block, and one bounded queue for each listener.
 //!
-//! Shape: a [`Listener`] (one connected client) holds subscriptions; listeners whose subscriptions are
-//! equal share one, so that a message is made once for all of them. Fixed ones
-//! ([`Listener::subscribe`]) hear of what is published after a position; those to a set of addresses
-//! ([`Listener::subscribe_set`]) start at an exact block and change in place. A publisher tells of blocks
-//! ([`Subscriptions::advance`]), asks [`Subscriptions::matches`] who wants what, makes the messages, and hands them to
-//! [`Subscriptions::deliver`].
-//! Bounds: [`Limits`]. At one, subscribing fails with an error that names it, all or nothing; a queue
-//! that is full is conflated or closes its listener, and never makes the publisher wait.
-//! Invariant: finding who wants a publication costs its matches and its own keys, never the number of
-//! listeners, of subscriptions or of addresses that they have.
-//! Invariant: the addresses of a set are held by a guard inside the subscription, so that they are
-//! released in whichever way its last listener goes.
-//! Invariant: a listener hears of what is published after the position at which it subscribed, and of
-//! nothing before it, however late the publisher is.
-//! Memory: at most 16 bytes for each address of each different set, beside the address table: less than
-//! one to eleven for an id that is in any set, shared among the sets that it is in; four for each
-//! further set that it is in, or far less where many ids have the same sets; four or less in the set.
-//! Not here: sockets, the wire's words, time, tasks. What is published, and when: the caller's.
+//! Shape: a [`Listener`] (one connected client) has subscriptions. Listeners with equal subscriptions share one, so
+//! that a message is encoded once for all of them. Fixed subscriptions ([`Listener::subscribe`]) get what is published
+//! after a position. Subscriptions to a set of addresses ([`Listener::subscribe_set`]) start at an exact block and
+//! change in place. A publisher advances commitments to blocks ([`Subscriptions::advance`]), looks up the matching
+//! subscriptions ([`Subscriptions::matches`]), encodes the messages, and delivers them ([`Subscriptions::deliver`]).
+//! Bounds: [`Limits`]. At a limit, subscribing fails with an error that names it, all or nothing. A full queue is
+//! conflated or closes its listener, and never makes the publisher wait.
+//! Invariant: a lookup costs the keys of the publication and its matches, never the number of listeners, subscriptions
+//! or addresses.
+//! Invariant: a guard inside the subscription retains the addresses of a set. They are released when its last listener
+//! ends, in whichever way.
+//! Invariant: a listener gets what is published after the position at which it subscribed, and nothing from before it,
+//! however late the publisher is.
+//! Memory: at most 16 bytes for each address of each distinct set, in addition to the address table: less than one to
+//! eleven for an id that is in any set, shared among the sets that it is in; four for each further set that it is in,
+//! or far less if many ids have the same sets; four or less in the set.
+//! Not here: sockets, wire formats, time, tasks. The caller decides what is published, and when.
 #![forbid(unsafe_code)]
 
 mod address_set;

@@ -1,6 +1,6 @@
-//! One connected client: what it subscribes to, and what it takes.
+//! A listener: the subscriptions and the queue of one connected client.
 //!
-//! Not here: sets that change (`tracked`), the queue itself (`queue`).
+//! Not here: sets that change (`address_set_subscription`), the queue itself (`queue`).
 
 use std::hash::Hash;
 use std::sync::Arc;
@@ -24,40 +24,40 @@ pub struct Listener<S: Eq + Hash, M: Message, B> {
 }
 
 impl<S: Eq + Hash, M: Message, B> Listener<S, M, B> {
-    /// Subscribes to what is published after a position. Equal identities must come with equal
-    /// interests: whoever is first brings them, and all share one subscription. Asking again for one
-    /// that this listener has changes nothing and gives the same id.
+    /// Subscribes to what is published after a position. Equal identities must have equal
+    /// interests: those of the first listener are used, and all share one subscription. If this listener has the
+    /// subscription already, nothing changes and the id is the same.
     ///
-    /// Cost: the addresses of the interests, in one hold of the lock: sets beyond some thousands
-    /// belong to [`Self::track`].
+    /// Cost: the addresses of the interests, under one lock. Use [`Self::subscribe_set`] for sets of more than some
+    /// thousands.
     pub fn subscribe(
         &self,
         identity: S,
         interests: Vec<Interest>,
         after: Position,
     ) -> Result<SubscriptionId, SubscribeError> {
-        if let Some(why) = self.queue.closed() {
-            return Err(why.into());
+        if let Some(reason) = self.queue.closed() {
+            return Err(reason.into());
         }
         let key = (Arc::new(identity), fingerprint(&interests));
         let count = count_addresses(&interests);
-        let mut engine = self.subscriptions.shared.registry.lock();
-        let engine = &mut *engine;
-        let known = engine.by_identity.get(&key).copied();
-        let entry = engine.listener_entry(self.id);
+        let mut registry = self.subscriptions.shared.registry.lock();
+        let registry = &mut *registry;
+        let known = registry.by_identity.get(&key).copied();
+        let entry = registry.listener_entry(self.id);
         if let Some(id) = known
             && entry.subscriptions.contains_key(&id)
         {
             return Ok(id);
         }
-        engine.check(
+        registry.check(
             &self.subscriptions,
             self.id,
             count,
             if known.is_some() { 0 } else { count },
         )?;
-        let id = known.unwrap_or_else(|| engine.new_id());
-        let member = Subscriber {
+        let id = known.unwrap_or_else(|| registry.new_id());
+        let subscriber = Subscriber {
             listener: self.id,
             handle: id,
             queue: Arc::clone(&self.queue),
@@ -65,15 +65,15 @@ impl<S: Eq + Hash, M: Message, B> Listener<S, M, B> {
             next_sequence: 0,
             conflates: false,
         };
-        engine.join(self.id, id, id, count);
-        match engine.subscriptions.get_mut(&id) {
-            Some(shared) => shared.subscribers.push(member),
+        registry.join(self.id, id, id, count);
+        match registry.subscriptions.get_mut(&id) {
+            Some(shared) => shared.subscribers.push(subscriber),
             None => {
-                engine.by_identity.insert(key.clone(), id);
-                let place = engine.add_subscription(id, key.0, interests, vec![member]);
-                if let Some(begun) = engine.subscriptions.get(&id) {
-                    for interest in &begun.interests {
-                        engine.index.insert(place, interest);
+                registry.by_identity.insert(key.clone(), id);
+                let index_slot = registry.add_subscription(id, key.0, interests, vec![subscriber]);
+                if let Some(subscription) = registry.subscriptions.get(&id) {
+                    for interest in &subscription.interests {
+                        registry.index.insert(index_slot, interest);
                     }
                 }
             }
@@ -81,36 +81,36 @@ impl<S: Eq + Hash, M: Message, B> Listener<S, M, B> {
         Ok(id)
     }
 
-    /// Ends a subscription of this listener; messages that wait for it are dropped. False if it has
-    /// none of that id. Cost: its addresses.
+    /// Ends a subscription of this listener, and drops its queued messages. False if the listener has none of that id.
+    /// Cost: its addresses.
     pub fn unsubscribe(&self, id: SubscriptionId) -> bool {
         self.start_unsubscribe(id).is_some()
     }
 
-    /// As [`Self::unsubscribe`]: it has ended, and what is left of it goes by [`UnsubscribeTask::step`].
+    /// As [`Self::unsubscribe`]: the subscription has ended. [`UnsubscribeTask::step`] cleans up.
     pub fn start_unsubscribe(&self, id: SubscriptionId) -> Option<UnsubscribeTask<S, M, B>> {
-        let mut engine = self.subscriptions.shared.registry.lock();
-        let ended = engine.remove_subscriber(self.id, id)?;
+        let mut registry = self.subscriptions.shared.registry.lock();
+        let ended = registry.remove_subscriber(self.id, id)?;
         self.queue.remove_subscription(id);
-        drop(engine);
+        drop(registry);
         Some(UnsubscribeTask::new(&self.subscriptions, ended))
     }
 
-    /// Sends this listener alone the last message of one of its subscriptions, which ends. False, and
-    /// nothing is sent, if it has none of that id: it ended before.
+    /// Sends this listener alone the last message of one of its subscriptions, and ends it. False, and
+    /// nothing is sent, if the subscription has ended before.
     pub fn finish(&self, id: SubscriptionId, body: M, bytes: usize) -> bool {
-        let mut engine = self.subscriptions.shared.registry.lock();
-        let Some(member) = engine.subscriber(self.id, id) else { return false };
-        let delivery = member.delivery(body, bytes, Position::MAX);
-        let Some(ended) = engine.remove_subscriber(self.id, id) else { return false };
+        let mut registry = self.subscriptions.shared.registry.lock();
+        let Some(subscriber) = registry.subscriber(self.id, id) else { return false };
+        let delivery = subscriber.delivery(body, bytes, Position::MAX);
+        let Some(ended) = registry.remove_subscriber(self.id, id) else { return false };
         self.queue.push(&self.subscriptions.shared.limits, delivery);
-        drop(engine);
+        drop(registry);
         self.cleanup(ended);
         self.subscriptions.enforce_memory_limit();
         true
     }
 
-    /// How many addresses its sets have.
+    /// The number of addresses in its sets.
     pub fn tracked_addresses(&self) -> usize {
         self.subscriptions.shared.registry.lock().listener_entry(self.id).tracked_addresses
     }
@@ -120,24 +120,23 @@ impl<S: Eq + Hash, M: Message, B> Listener<S, M, B> {
         self.queue.pop()
     }
 
-    /// Takes the oldest message; what was conflated stays for [`Self::next`].
+    /// Takes the oldest message; conflated ones stay for [`Self::next`].
     pub fn next_message(&self) -> Next<M, M::Conflated> {
         self.queue.pop_message()
     }
 
-    /// As [`Self::next_message`], but only what was published of a subscription up to a step, though
-    /// it is held back.
-    pub fn next_until(&self, of: SubscriptionId, step: u64) -> Next<M, M::Conflated> {
-        self.queue.pop_until(of, Position(step))
+    /// Takes the oldest message of a subscription, paused or not, if it was published up to a step.
+    pub fn next_until(&self, subscription: SubscriptionId, step: u64) -> Next<M, M::Conflated> {
+        self.queue.pop_until(subscription, Position(step))
     }
 
-    /// From now on [`Self::next_message`] holds back what waits for one subscription, or for none.
-    pub fn pause_delivery(&self, held: Option<SubscriptionId>) {
-        self.queue.pause_delivery(held);
+    /// Pauses [`Self::next_message`] for the messages of one subscription, or of none.
+    pub fn pause_delivery(&self, subscription: Option<SubscriptionId>) {
+        self.queue.pause_delivery(subscription);
     }
 
-    /// Keeps a message while it is written to the listener, so that an eviction frees it. A closed listener keeps
-    /// none.
+    /// Stores a message while it is written to the listener, so that an eviction frees it. Fails if the listener is
+    /// closed.
     pub fn start_writing(&self, body: M) -> Result<(), CloseReason> {
         self.queue.start_writing(body)
     }
@@ -147,27 +146,27 @@ impl<S: Eq + Hash, M: Message, B> Listener<S, M, B> {
         self.queue.writing()
     }
 
-    /// Takes the message that was written.
+    /// Removes the message that was written.
     pub fn finish_writing(&self) -> Option<M> {
         self.queue.finish_writing()
     }
 
-    /// Why it hears nothing more, if so.
+    /// Why it is closed, if it is.
     pub fn closed(&self) -> Option<CloseReason> {
         self.queue.closed()
     }
 
-    /// Takes what ended out of the index in slices, then gives its addresses back.
+    /// Removes an ended subscription from the index, in steps, and releases its addresses.
     pub(crate) fn cleanup(&self, ended: Option<(SubscriptionId, Subscription<S, M>)>) {
         drop(UnsubscribeTask::new(&self.subscriptions, ended));
     }
 }
 
-/// What is left of a subscription that ended, on its way out in steps of some tens of microseconds.
-/// Dropping it does the rest.
+/// Cleans up a subscription that has ended, in steps of some tens of microseconds. Dropping it runs the remaining
+/// steps.
 pub struct UnsubscribeTask<S: Eq + Hash, M: Message, B> {
     subscriptions: Subscriptions<S, M, B>,
-    /// Which subscription it was, and its place in the index.
+    /// The id of the subscription, and its slot in the index.
     index_slot: Option<(SubscriptionId, u32)>,
     indexed: Vec<(Topic, KeyKind, Arc<AddressSet>)>,
     cursor: Cursor,
@@ -177,55 +176,55 @@ pub struct UnsubscribeTask<S: Eq + Hash, M: Message, B> {
 
 impl<S: Eq + Hash, M: Message, B> UnsubscribeTask<S, M, B> {
     fn new(
-        subs: &Subscriptions<S, M, B>,
+        subscriptions: &Subscriptions<S, M, B>,
         ended: Option<(SubscriptionId, Subscription<S, M>)>,
     ) -> Self {
-        let mut ending = Self {
-            subscriptions: subs.clone(),
+        let mut task = Self {
+            subscriptions: subscriptions.clone(),
             index_slot: None,
             indexed: Vec::new(),
             cursor: Cursor::default(),
             removed_sets: Vec::new(),
             releases: Vec::new(),
         };
-        let Some((id, ended)) = ended else { return ending };
-        ending.index_slot = Some((id, ended.index_slot));
+        let Some((id, ended)) = ended else { return task };
+        task.index_slot = Some((id, ended.index_slot));
         for interest in ended.interests {
             match interest.filter {
-                Filter::Set(facet, set) => ending.indexed.push((interest.topic, facet, set)),
+                Filter::Set(key_kind, set) => task.indexed.push((interest.topic, key_kind, set)),
                 Filter::All | Filter::Exact(_) => {
-                    subs.shared.registry.lock().index.remove(ended.index_slot, &interest);
+                    subscriptions.shared.registry.lock().index.remove(ended.index_slot, &interest);
                 }
             }
         }
-        ending
+        task
     }
 
-    /// Does the next step. False if nothing is left to do.
+    /// Runs the next step. False if nothing is left to do.
     pub fn step(&mut self) -> bool {
-        if let (Some((_, place)), Some((topic, facet, set))) =
+        if let (Some((_, index_slot)), Some((topic, key_kind, set))) =
             (self.index_slot, self.indexed.last())
         {
-            if let Some(piece) = self.cursor.next(set.id_set()) {
+            if let Some(batch) = self.cursor.next(set.id_set()) {
                 let index = &mut self.subscriptions.shared.registry.lock().index;
-                index.remove_ids(*topic, *facet, &piece, place);
+                index.remove_ids(*topic, *key_kind, &batch, index_slot);
                 return true;
             }
             self.cursor = Cursor::default();
             self.removed_sets.extend(self.indexed.pop().map(|(_, _, set)| set));
             return true;
         }
-        if let Some((id, place)) = self.index_slot.take() {
-            let mut engine = self.subscriptions.shared.registry.lock();
-            engine.free_slot(id, place);
-            self.removed_sets.iter().for_each(|set| engine.remove_set(set));
-            drop(engine);
+        if let Some((id, index_slot)) = self.index_slot.take() {
+            let mut registry = self.subscriptions.shared.registry.lock();
+            registry.free_slot(id, index_slot);
+            self.removed_sets.iter().for_each(|set| registry.remove_set(set));
+            drop(registry);
             let last = self.removed_sets.drain(..).filter_map(Arc::into_inner);
             self.releases.extend(last.map(ReleaseTask::new));
             return true;
         }
-        let Some(going) = self.releases.last_mut() else { return false };
-        if !going.step() {
+        let Some(release) = self.releases.last_mut() else { return false };
+        if !release.step() {
             self.releases.pop();
         }
         true
@@ -241,14 +240,15 @@ impl<S: Eq + Hash, M: Message, B> Drop for UnsubscribeTask<S, M, B> {
 impl<S: Eq + Hash, M: Message, B> Drop for Listener<S, M, B> {
     fn drop(&mut self) {
         loop {
-            let mut engine = self.subscriptions.shared.registry.lock();
-            let Some(handle) = engine.listener_entry(self.id).subscriptions.keys().next().copied()
+            let mut registry = self.subscriptions.shared.registry.lock();
+            let Some(handle) =
+                registry.listener_entry(self.id).subscriptions.keys().next().copied()
             else {
-                engine.listeners.remove(&self.id);
+                registry.listeners.remove(&self.id);
                 return;
             };
-            let ended = engine.remove_subscriber(self.id, handle);
-            drop(engine);
+            let ended = registry.remove_subscriber(self.id, handle);
+            drop(registry);
             self.cleanup(ended.flatten());
         }
     }
@@ -265,27 +265,28 @@ impl<S: Eq + Hash, M: Message, B> Registry<S, M, B> {
         entry
     }
 
-    /// A listener's part in one of its subscriptions.
+    /// The subscriber that a listener is in one of its subscriptions.
     pub(crate) fn subscriber(
         &mut self,
         listener: ListenerId,
         handle: SubscriptionId,
     ) -> Option<&mut Subscriber<M>> {
         let id = *self.listener_entry(listener).subscriptions.get(&handle)?;
-        let members = &mut self.subscriptions.get_mut(&id)?.subscribers;
-        members.iter_mut().find(|member| member.listener == listener && member.handle == handle)
+        let subscribers = &mut self.subscriptions.get_mut(&id)?.subscribers;
+        subscribers
+            .iter_mut()
+            .find(|subscriber| subscriber.listener == listener && subscriber.handle == handle)
     }
 
-    /// Whether a listener may have one subscription more, of so many addresses, of which so many are
-    /// new to the node.
+    /// Whether a listener may have one more subscription, of `count` addresses, `new` of which are new to the node.
     pub(crate) fn check(
         &mut self,
-        subs: &Subscriptions<S, M, B>,
+        subscriptions: &Subscriptions<S, M, B>,
         listener: ListenerId,
         count: usize,
         new: usize,
     ) -> Result<(), SubscribeError> {
-        let limits = &subs.shared.limits;
+        let limits = &subscriptions.shared.limits;
         let limit = limits.subscriptions_per_listener_max;
         if self.listener_entry(listener).subscriptions.len() >= limit {
             return Err(SubscribeError::ListenerFull { limit });
@@ -294,18 +295,18 @@ impl<S: Eq + Hash, M: Message, B> Registry<S, M, B> {
         if self.pairs >= limit || !self.has_free_slot() {
             return Err(SubscribeError::NodeFull { limit });
         }
-        self.check_addresses(subs, listener, count, new)
+        self.check_addresses(subscriptions, listener, count, new)
     }
 
-    /// Whether a listener may have so many addresses more, of which so many are new to the node.
+    /// Whether a listener may have `count` more addresses, `new` of which are new to the node.
     pub(crate) fn check_addresses(
         &mut self,
-        subs: &Subscriptions<S, M, B>,
+        subscriptions: &Subscriptions<S, M, B>,
         listener: ListenerId,
         count: usize,
         new: usize,
     ) -> Result<(), SubscribeError> {
-        let limits = &subs.shared.limits;
+        let limits = &subscriptions.shared.limits;
         let limit = limits.addresses_per_listener_max;
         if self.listener_entry(listener).tracked_addresses + count > limit {
             return Err(SubscribeError::ListenerAddressesFull { limit });
@@ -317,7 +318,7 @@ impl<S: Eq + Hash, M: Message, B> Registry<S, M, B> {
         Ok(())
     }
 
-    /// Notes that a listener has a subscription now.
+    /// Records that a listener has a subscription.
     pub(crate) fn join(
         &mut self,
         listener: ListenerId,

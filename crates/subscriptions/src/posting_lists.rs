@@ -1,18 +1,16 @@
 //! Lists of subscriptions that many ids share.
 //!
-//! Shape: a [`PostingRef`] is nothing, one subscription, or names a list. Ids that came to the same
-//! subscriptions together share one list, counted; lists of two to eight lie in slabs, longer ones on
-//! their own.
+//! Shape: a [`PostingRef`] is empty, one subscription, or refers to a list. Ids that got the same subscriptions
+//! together share one list, with a reference count. Lists of two to eight are in slabs; each longer one is a `Vec`.
 //! Memory: an id with one subscription needs no list; an unshared list costs four bytes a subscription
-//! and four for its count. A monitor of a million ids costs as many lists as there were different ones
-//! among its ids.
-//! Invariant: a list has as many counts as ids name it; at none it is free for another.
+//! and four for its count. Subscribing to a million ids creates as many lists as the ids had distinct ones before.
+//! Invariant: the count of a list is the number of ids that refer to it; at zero it is free.
 
-/// Subscriptions of an id: nothing, one, or a list.
+/// The subscriptions of an id: none, one, or a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct PostingRef(u32);
 
-/// The greatest number that a word can carry beside what it is.
+/// The greatest number that fits into a posting next to its tag.
 pub(crate) const INDEX_SLOT_MAX: u32 = (1 << TAG_SHIFT) - 1;
 
 const TAG_SHIFT: u32 = 28;
@@ -20,7 +18,7 @@ const ONE: u32 = 1;
 /// Tags from 2 to this are the lengths of lists in slabs.
 const SLAB_LEN_MAX: u32 = 8;
 const LONG: u32 = 9;
-/// Lists that a slab grows by.
+/// The number of lists by which a slab grows.
 const BLOCK_LISTS: usize = 512;
 /// Ends the chain of free lists.
 const NONE: u32 = u32::MAX;
@@ -37,7 +35,7 @@ impl PostingRef {
     }
 
     fn tagged(tag: u32, number: u32) -> Self {
-        debug_assert!(number <= INDEX_SLOT_MAX, "bounded by the engine's limits");
+        debug_assert!(number <= INDEX_SLOT_MAX, "bounded by the registry's limits");
         Self(tag << TAG_SHIFT | number)
     }
 
@@ -53,7 +51,7 @@ impl PostingRef {
 /// All lists.
 #[derive(Default)]
 pub(crate) struct PostingLists {
-    /// By length less two.
+    /// Indexed by length minus two.
     slabs: [ListSlab; SLAB_LEN_MAX as usize - 1],
     long: Vec<LongList>,
     long_free: Vec<u32>,
@@ -61,7 +59,7 @@ pub(crate) struct PostingLists {
 
 #[derive(Default)]
 struct ListSlab {
-    /// Each of [`BLOCK_LISTS`] lists: a count, then the subscriptions. Of a free one the first
+    /// Each has [`BLOCK_LISTS`] lists: a count, then the subscriptions. In a free list the first
     /// subscription is the next free list.
     blocks: Vec<Box<[u32]>>,
     free: Option<u32>,
@@ -74,7 +72,7 @@ struct LongList {
 }
 
 impl PostingLists {
-    /// The subscriptions behind a word.
+    /// The subscriptions of a posting.
     pub(crate) fn index_slots<'a>(&'a self, word: &'a PostingRef, one: &'a mut u32) -> &'a [u32] {
         match word.tag() {
             0 => &[],
@@ -87,47 +85,47 @@ impl PostingLists {
         }
     }
 
-    /// The word of an id that had `word` and gets `subscriber` too. The count of the id goes over to
-    /// the new word. `memo` is what this made of other words for the same subscriber.
+    /// The posting of an id that had `word` and gets `index_slot` too. The id's reference moves to
+    /// the new posting. `memo` has the results for other postings and the same `index_slot`.
     pub(crate) fn with_slot(
         &mut self,
         word: PostingRef,
-        subscriber: u32,
+        index_slot: u32,
         memo: &mut MergeMemo,
     ) -> PostingRef {
         match word.tag() {
-            0 => return PostingRef::tagged(ONE, subscriber),
+            0 => return PostingRef::tagged(ONE, index_slot),
             LONG if self.long[word.number() as usize].count == 1 => {
-                self.long[word.number() as usize].index_slots.push(subscriber);
+                self.long[word.number() as usize].index_slots.push(index_slot);
                 return word;
             }
             _ => {}
         }
-        if let Some(made) = memo.get(word) {
-            self.count_one_more(made);
+        if let Some(new) = memo.get(word) {
+            self.count_one_more(new);
             self.release(word);
-            return made;
+            return new;
         }
         let mut one = 0;
-        let mut subscribers = self.index_slots(&word, &mut one).to_vec();
-        subscribers.push(subscriber);
-        self.replace(word, subscribers, memo)
+        let mut index_slots = self.index_slots(&word, &mut one).to_vec();
+        index_slots.push(index_slot);
+        self.replace(word, index_slots, memo)
     }
 
-    /// The word of an id that had `word` and loses `subscriber`; the same if it does not have it.
+    /// The posting of an id that had `word` and loses `index_slot`; the same if it does not have it.
     pub(crate) fn without_slot(
         &mut self,
         word: PostingRef,
-        subscriber: u32,
+        index_slot: u32,
         memo: &mut MergeMemo,
     ) -> PostingRef {
         match word.tag() {
             0 => return word,
-            ONE => return if word.number() == subscriber { PostingRef::EMPTY } else { word },
+            ONE => return if word.number() == index_slot { PostingRef::EMPTY } else { word },
             LONG if self.long[word.number() as usize].count == 1 => {
                 let list = &mut self.long[word.number() as usize].index_slots;
                 if list.len() > SLAB_LEN_MAX as usize + 1 {
-                    if let Some(at) = list.iter().position(|kept| *kept == subscriber) {
+                    if let Some(at) = list.iter().position(|slot| *slot == index_slot) {
                         list.swap_remove(at);
                         list.shrink_to(list.len() * 2);
                     }
@@ -136,21 +134,21 @@ impl PostingLists {
             }
             _ => {}
         }
-        if let Some(made) = memo.get(word) {
-            self.count_one_more(made);
+        if let Some(new) = memo.get(word) {
+            self.count_one_more(new);
             self.release(word);
-            return made;
+            return new;
         }
         let mut one = 0;
-        let mut subscribers = self.index_slots(&word, &mut one).to_vec();
-        let Some(at) = subscribers.iter().position(|kept| *kept == subscriber) else {
+        let mut index_slots = self.index_slots(&word, &mut one).to_vec();
+        let Some(at) = index_slots.iter().position(|slot| *slot == index_slot) else {
             return word;
         };
-        subscribers.remove(at);
-        self.replace(word, subscribers, memo)
+        index_slots.remove(at);
+        self.replace(word, index_slots, memo)
     }
 
-    /// The heap bytes of it. Cost: O(lists / 512 + long lists).
+    /// Its heap bytes. Cost: O(lists / 512 + long lists).
     pub(crate) fn bytes(&self) -> usize {
         let blocks = self.slabs.iter().flat_map(|slab| &slab.blocks);
         let long = self.long.iter().map(|long| long.index_slots.capacity() * 4);
@@ -160,7 +158,7 @@ impl PostingLists {
             + self.long_free.capacity() * 4
     }
 
-    /// Whether nothing is kept.
+    /// Whether there are no lists.
     #[cfg(test)]
     pub(crate) fn is_empty(&self) -> bool {
         self.long.is_empty() && self.slabs.iter().all(|slab| slab.blocks.is_empty())
@@ -169,26 +167,25 @@ impl PostingLists {
     fn replace(
         &mut self,
         old: PostingRef,
-        subscribers: Vec<u32>,
+        index_slots: Vec<u32>,
         memo: &mut MergeMemo,
     ) -> PostingRef {
-        // The new one first: were the old one's place used again, the memo would take one for the
-        // other.
-        let made = self.insert(subscribers);
+        // The new list first: if it reused the old one's number, the memo would confuse the two.
+        let new = self.insert(index_slots);
         self.release(old);
-        memo.put(old, made);
-        made
+        memo.put(old, new);
+        new
     }
 
-    fn insert(&mut self, subscribers: Vec<u32>) -> PostingRef {
-        match subscribers.len() as u32 {
+    fn insert(&mut self, index_slots: Vec<u32>) -> PostingRef {
+        match index_slots.len() as u32 {
             0 => PostingRef::EMPTY,
-            1 => PostingRef::tagged(ONE, subscribers[0]),
+            1 => PostingRef::tagged(ONE, index_slots[0]),
             len if len <= SLAB_LEN_MAX => {
-                PostingRef::tagged(len, self.slabs[slab_of(len)].insert(len, &subscribers))
+                PostingRef::tagged(len, self.slabs[slab_of(len)].insert(len, &index_slots))
             }
             _ => {
-                let list = LongList { count: 1, index_slots: subscribers };
+                let list = LongList { count: 1, index_slots };
                 let at = match self.long_free.pop() {
                     Some(at) => {
                         self.long[at as usize] = list;
@@ -252,13 +249,13 @@ impl ListSlab {
         &mut self.blocks[block][at]
     }
 
-    fn insert(&mut self, len: u32, subscribers: &[u32]) -> u32 {
+    fn insert(&mut self, len: u32, index_slots: &[u32]) -> u32 {
         let number = self.free.unwrap_or_else(|| self.grow(len));
         let (block, at) = Self::locate(len, number);
         let list = &mut self.blocks[block][at..=at + len as usize];
         self.free = Some(list[1]).filter(|next| *next != NONE);
         list[0] = 1;
-        list[1..].copy_from_slice(subscribers);
+        list[1..].copy_from_slice(index_slots);
         self.used += 1;
         number
     }
@@ -279,7 +276,7 @@ impl ListSlab {
         }
     }
 
-    /// Adds a block of free lists; gives the first.
+    /// Adds a block of free lists. Returns the first.
     fn grow(&mut self, len: u32) -> u32 {
         let first = (self.blocks.len() * BLOCK_LISTS) as u32;
         let mut block = vec![0; BLOCK_LISTS * (len as usize + 1)].into_boxed_slice();
@@ -293,7 +290,7 @@ impl ListSlab {
     }
 }
 
-/// What became of words in one sweep over ids. Good only while nobody else changes the lists.
+/// The results of postings in one pass over ids. Valid only while the lists are not changed otherwise.
 #[derive(Default)]
 pub(crate) struct MergeMemo {
     last: Option<(PostingRef, PostingRef)>,

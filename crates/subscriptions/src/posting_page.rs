@@ -1,30 +1,30 @@
-//! The words of 256 ids that follow each other, in as few bits as there are different ones.
+//! The postings of 256 consecutive ids, compressed by a palette.
 //!
-//! Shape: addresses that were subscribed to together have numbers that follow each other, and the same
-//! subscriptions: a page of them is one word, or a palette of up to 16 and one, two or four bits for
-//! each id. One with more different words has them all as they are.
+//! Shape: addresses that were subscribed to together have consecutive ids and the same subscriptions. A page of them is
+//! one posting, or a palette of up to 16 postings and one, two or four bits for each id. A page with more distinct
+//! postings stores all of them uncompressed.
 //! Memory: 4 to 256 bytes, or 1 KiB.
 
 use crate::posting_lists::PostingRef;
 
 /// Ids of a page.
 pub(crate) const PAGE_IDS: usize = 256;
-/// Words that a palette can have.
+/// The most postings in a palette.
 const PALETTE_MAX: usize = 16;
-/// Changes of one word each, after which a page of whole words is looked at for fewer bits.
+/// Changes of single postings after which an uncompressed page is tried to be compressed again.
 const REPACK_INTERVAL: u8 = 32;
 
-/// The page.
+/// A page of postings.
 pub(crate) struct PostingPage {
-    /// The palette, then what each id has of it, `bits` each; or all words.
+    /// The palette, then the palette index of each id in `bits` bits; or all postings.
     words: Box<[u32]>,
     bits: u8,
     changes: u8,
     used: u16,
 }
 
-/// `bits` of a page that has all words.
-const WHOLE: u8 = 32;
+/// `bits` of an uncompressed page.
+const UNCOMPRESSED: u8 = 32;
 
 impl PostingPage {
     pub(crate) fn from_postings(words: &[PostingRef; PAGE_IDS]) -> Self {
@@ -37,7 +37,7 @@ impl PostingPage {
                 last = palette[..len].iter().position(|known| known == word).unwrap_or(len);
                 if last == PALETTE_MAX {
                     let words = words.iter().map(|word| word.to_bits()).collect();
-                    return Self { words, bits: WHOLE, changes: 0, used };
+                    return Self { words, bits: UNCOMPRESSED, changes: 0, used };
                 }
                 palette[last] = *word;
                 len = len.max(last + 1);
@@ -51,7 +51,7 @@ impl PostingPage {
             _ => 4,
         };
         let mut packed = vec![0; (1 << bits) + PAGE_IDS * bits / 32].into_boxed_slice();
-        // What of the palette is left over is never named.
+        // The unused end of the palette is never referred to.
         packed[..len].iter_mut().zip(palette).for_each(|(to, word)| *to = word.to_bits());
         let mut page = Self { words: packed, bits: bits as u8, changes: 0, used };
         if bits > 0 {
@@ -60,7 +60,7 @@ impl PostingPage {
         page
     }
 
-    /// All words.
+    /// All postings.
     pub(crate) fn postings(&self) -> [PostingRef; PAGE_IDS] {
         std::array::from_fn(|at| self.get(at))
     }
@@ -68,10 +68,10 @@ impl PostingPage {
     pub(crate) fn get(&self, at: usize) -> PostingRef {
         let word = match self.bits {
             0 => self.words[0],
-            WHOLE => self.words[at],
+            UNCOMPRESSED => self.words[at],
             bits => {
-                let (place, shift) = self.code(at);
-                self.words[(self.words[place] >> shift) as usize & ((1 << bits) - 1)]
+                let (word, shift) = self.code(at);
+                self.words[(self.words[word] >> shift) as usize & ((1 << bits) - 1)]
             }
         };
         PostingRef::from_bits(word)
@@ -83,10 +83,10 @@ impl PostingPage {
             return;
         }
         self.changes = self.changes.wrapping_add(1);
-        if self.bits == WHOLE && !self.changes.is_multiple_of(REPACK_INTERVAL) {
+        if self.bits == UNCOMPRESSED && !self.changes.is_multiple_of(REPACK_INTERVAL) {
             self.words[at] = word.to_bits();
         } else if let Some(code) = self.palette().iter().position(|known| *known == word.to_bits())
-            && (self.bits > 0 && self.bits != WHOLE)
+            && (self.bits > 0 && self.bits != UNCOMPRESSED)
         {
             self.put(at, code);
         } else {
@@ -99,30 +99,30 @@ impl PostingPage {
         self.used -= u16::from(old != PostingRef::EMPTY);
     }
 
-    /// Ids that have something.
+    /// Ids with a posting that is not empty.
     pub(crate) fn used(&self) -> usize {
         self.used.into()
     }
 
-    /// What it costs on the heap.
+    /// Its heap bytes.
     pub(crate) fn bytes(&self) -> usize {
         size_of_val(&*self.words)
     }
 
     fn palette(&self) -> &[u32] {
-        if self.bits == WHOLE { &[] } else { &self.words[..1 << self.bits] }
+        if self.bits == UNCOMPRESSED { &[] } else { &self.words[..1 << self.bits] }
     }
 
-    /// Where the bits of an id are.
+    /// The word and the shift of an id's bits.
     fn code(&self, at: usize) -> (usize, usize) {
         let bits = usize::from(self.bits);
         ((1 << bits) + at * bits / 32, at * bits % 32)
     }
 
     fn put(&mut self, at: usize, code: usize) {
-        let (place, shift) = self.code(at);
-        let others = self.words[place] & !(((1 << self.bits) - 1) << shift);
-        self.words[place] = others | (code as u32) << shift;
+        let (word, shift) = self.code(at);
+        let others = self.words[word] & !(((1 << self.bits) - 1) << shift);
+        self.words[word] = others | (code as u32) << shift;
     }
 }
 
@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_form_is_the_words_it_stands_for() {
+    fn every_form_returns_the_postings_that_were_set() {
         let mut rng = ChaCha8Rng::seed_from_u64(3);
         for different in [1, 2, 3, 4, 9, 16, 17, 200] {
             let mut words = [PostingRef::EMPTY; PAGE_IDS];
@@ -155,7 +155,7 @@ mod tests {
             let bytes = PostingPage::from_postings(&words).bytes();
             let most = [(1, 4), (2, 40), (4, 80), (16, 192), (u32::MAX, 1_024)];
             let most = most.iter().find(|(up_to, _)| different <= *up_to).map(|(_, bytes)| *bytes);
-            assert_eq!(Some(bytes), most, "of {different} different ones");
+            assert_eq!(Some(bytes), most, "with {different} distinct postings");
         }
     }
 }

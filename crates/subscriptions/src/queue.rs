@@ -1,14 +1,14 @@
-//! One listener's queue: what a slow client may cost us, and what becomes of it then.
+//! One listener's queue: the memory of a slow client, and how it is bounded.
 //!
-//! In: messages, from the publisher. Out: the same, in order, to whoever writes them to the client.
+//! In: messages, from the publisher. Out: the same, in order, to the connection that writes them to the client.
 //! Bounds: `Limits::queue_messages_max` and `Limits::queue_bytes_max`.
-//! Invariant: a full queue never blocks the publisher. What waits for subscriptions that asked for it
-//! is conflated: kept as the newest of each thing told, and told as one message once the rest has been
-//! taken. If that does not make room, the queue is emptied and closed with the reason.
-//! What waits for one subscription may be held back ([`Queue::pause_delivery`]), so that whoever writes to the
-//! client can put something else before it; it counts as waiting like the rest.
-//! A long message that is being written stays here ([`Queue::start_writing`]), so that its memory is free as soon as
-//! the queue is evicted, whatever its writer waits for.
+//! Invariant: a full queue never blocks the publisher. Messages of subscriptions that allow it are conflated: the queue
+//! stores the newest state of each item, which is delivered as one message after all others. If the queue is still too
+//! full, it is emptied and closed with the reason.
+//! The messages of one subscription may be paused ([`Queue::pause_delivery`]), so that the connection can write
+//! something else before them; they count like the others.
+//! A long message that is being written stays here ([`Queue::start_writing`]), so that its memory is freed as soon as
+//! the queue is evicted, even while the socket is full.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -21,79 +21,78 @@ use crate::registry::{Limits, SubscriptionId};
 
 /// The body of a message. Cloned for each listener, so let cloning it be cheap.
 pub trait Message: Clone {
-    /// What is left of messages that were conflated.
+    /// The state of conflated messages.
     type Conflated: Default;
 
-    /// Adds this message, the newest, to what is left of those before it. Gives by how many bytes that
-    /// grew.
-    fn conflate(self, kept: &mut Self::Conflated) -> usize;
+    /// Merges this message, the newest, into the state of those before it. Returns by how many bytes the state grew.
+    fn conflate(self, state: &mut Self::Conflated) -> usize;
 
-    /// About how many bytes are free once this clone is dropped: its part of what it shares with others.
+    /// The approximate bytes that dropping this clone frees: its share of the memory that clones share.
     fn memory(&self) -> usize {
         0
     }
 
-    /// Bytes that it holds for [`Self::conflate`] only. They count against a queue that conflates.
+    /// Bytes that only [`Self::conflate`] needs. They count in a queue that conflates.
     fn conflation_bytes(&self) -> usize {
         0
     }
 
-    /// Drops what only [`Self::conflate`] needs: the listener did not ask for that.
+    /// Drops what only [`Self::conflate`] needs: the listener does not conflate.
     fn forget_conflation(&mut self) {}
 }
 
 /// A message for a listener.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delivery<M> {
-    /// Counts what was delivered of the subscription to this listener from 0, none left out.
+    /// The number of the delivery of this subscription to this listener: from 0, without gaps.
     pub sequence: u64,
-    /// Which of its subscriptions it is for.
+    /// The subscription that it is for.
     pub subscription: SubscriptionId,
-    /// The message, shared with all who get it.
+    /// The message, shared by all listeners that get it.
     pub body: M,
     pub(crate) bytes: usize,
-    /// Where it was published.
+    /// The position of its publication.
     pub(crate) at: Position,
     /// Whether it may be conflated.
     pub(crate) conflates: bool,
 }
 
-/// Messages that became one because their listener was slow.
+/// Messages that were conflated to one because their listener was slow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conflated<K> {
-    /// Which of its subscriptions they were for.
+    /// The subscription that they were for.
     pub subscription: SubscriptionId,
-    /// The number of the newest of them.
+    /// The sequence number of the newest of them.
     pub sequence: u64,
-    /// How many they were.
+    /// The number of messages.
     pub messages: u64,
-    /// What is left of them.
+    /// Their state.
     pub state: K,
     bytes: usize,
 }
 
-/// Why a listener hears nothing more.
+/// Why a listener was closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum CloseReason {
-    /// It did not take its messages fast enough.
+    /// It did not read its messages fast enough.
     #[error("too slow: {limit} messages were waiting")]
     MessagesFull {
-        /// How many may wait.
+        /// The limit.
         limit: usize,
     },
-    /// It did not take its messages fast enough.
+    /// It did not read its messages fast enough.
     #[error("too slow: more than {limit} bytes were waiting")]
     BytesFull {
-        /// How many may wait.
+        /// The limit.
         limit: usize,
     },
-    /// All listeners together did not take their messages fast enough, and this one's owner held most.
+    /// All listeners together did not read their messages fast enough, and this one's owner used the most memory.
     #[error("too slow: more than {limit} bytes were waiting for all clients")]
     NodeBytesFull {
-        /// How many may wait.
+        /// The limit.
         limit: usize,
     },
-    /// The publisher lost events that this listener may have wanted.
+    /// The publisher lost events that this listener may have subscribed to.
     #[error("the node could not keep up and notifications were lost")]
     EventsLost,
     /// Nothing will be published any more.
@@ -101,25 +100,25 @@ pub enum CloseReason {
     ShutDown,
 }
 
-/// What a listener's queue holds next.
+/// The next entry of a listener's queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Next<M, K> {
-    /// The oldest message, now taken.
+    /// The oldest message, removed from the queue.
     Message(Delivery<M>),
-    /// What is left of messages that found no room, now taken. All that waited has been taken before.
+    /// Conflated messages, removed from the queue. All other messages have been removed before.
     Conflated(Conflated<K>),
-    /// Nothing now; the listener's `wake` is called when there is.
+    /// Nothing now; the listener's `wake` is called when there is a message.
     Empty,
-    /// Nothing ever again.
+    /// Nothing any more.
     Closed(CloseReason),
 }
 
 /// The queue.
 pub(crate) struct Queue<M: Message> {
     inner: Mutex<Inner<M>>,
-    /// Where the entries are counted.
+    /// The account that the entries are charged to.
     memory: Arc<QueueMemory>,
-    /// Called, without the lock, when the queue was empty and is not any more, or is closed.
+    /// Called, without the lock, when the empty queue gets a message, and when the queue is closed.
     wake: Box<dyn Fn() + Send + Sync>,
 }
 
@@ -127,9 +126,9 @@ struct Inner<M: Message> {
     messages: VecDeque<Delivery<M>>,
     conflated: BTreeMap<SubscriptionId, Conflated<M::Conflated>>,
     bytes: usize,
-    /// Bytes of what was conflated.
+    /// Bytes of conflated messages.
     conflated_bytes: usize,
-    /// What is counted in the queue's memory.
+    /// Bytes charged to `Queue::memory`.
     charged: usize,
     /// The message that is being written.
     writing: Option<M>,
@@ -152,8 +151,8 @@ impl<M: Message> Queue<M> {
         Self { inner: Mutex::new(inner), memory, wake }
     }
 
-    /// Adds a message. If it does not fit in, what may be conflated is; if that does not help, the
-    /// queue is closed. A closed one ignores it.
+    /// Adds a message. If the queue is full, messages that may be conflated are; if it is still full, the
+    /// queue is closed. A closed queue ignores the message.
     pub(crate) fn push(&self, limits: &Limits, delivery: Delivery<M>) {
         let mut inner = self.inner.lock();
         if inner.closed.is_some() {
@@ -163,22 +162,22 @@ impl<M: Message> Queue<M> {
         let pushed = inner.push(limits, delivery);
         inner.recount(&self.memory);
         drop(inner);
-        if let Err(why) = pushed {
-            return self.close(why);
+        if let Err(reason) = pushed {
+            return self.close(reason);
         }
         if was_empty {
             (self.wake)();
         }
     }
 
-    /// Ends the queue: what waits in it is dropped. The first reason stays. A message that is being written stays,
+    /// Closes the queue, and drops its messages. The first reason stays. A message that is being written stays too,
     /// so that the listener can get the reason after it.
-    pub(crate) fn close(&self, why: CloseReason) {
+    pub(crate) fn close(&self, reason: CloseReason) {
         let mut inner = self.inner.lock();
         if inner.closed.is_some() {
             return;
         }
-        inner.closed = Some(why);
+        inner.closed = Some(reason);
         inner.bytes = 0;
         inner.conflated_bytes = 0;
         let dropped = (std::mem::take(&mut inner.messages), std::mem::take(&mut inner.conflated));
@@ -189,8 +188,8 @@ impl<M: Message> Queue<M> {
     }
 
     /// As [`Self::close`], and drops the message that is being written, also of a queue that is closed already.
-    pub(crate) fn evict(&self, why: CloseReason) {
-        self.close(why);
+    pub(crate) fn evict(&self, reason: CloseReason) {
+        self.close(reason);
         let writing = self.inner.lock().writing.take();
         if writing.is_some() {
             drop(writing);
@@ -198,11 +197,11 @@ impl<M: Message> Queue<M> {
         }
     }
 
-    /// Keeps a message while it is written. A closed queue keeps none.
+    /// Stores a message while it is written. Fails if the queue is closed.
     pub(crate) fn start_writing(&self, body: M) -> Result<(), CloseReason> {
         let mut inner = self.inner.lock();
         match inner.closed {
-            Some(why) => Err(why),
+            Some(reason) => Err(reason),
             None => {
                 inner.writing = Some(body);
                 Ok(())
@@ -215,23 +214,23 @@ impl<M: Message> Queue<M> {
         self.inner.lock().writing.clone()
     }
 
-    /// Takes the message that was written.
+    /// Removes the message that was written.
     pub(crate) fn finish_writing(&self) -> Option<M> {
         self.inner.lock().writing.take()
     }
 
-    /// About how many bytes evicting it frees. Cost: the messages that wait.
+    /// The approximate bytes that evicting it frees. Cost: O(messages).
     pub(crate) fn memory(&self) -> usize {
         let inner = self.inner.lock();
-        let waiting: usize = inner.messages.iter().map(|waiting| waiting.body.memory()).sum();
+        let queued: usize = inner.messages.iter().map(|delivery| delivery.body.memory()).sum();
         let writing = inner.writing.as_ref().map_or(0, Message::memory);
-        inner.charged + waiting + writing
+        inner.charged + queued + writing
     }
 
     pub(crate) fn pop(&self) -> Next<M, M::Conflated> {
         let mut inner = self.inner.lock();
-        if let Some(why) = inner.closed {
-            return Next::Closed(why);
+        if let Some(reason) = inner.closed {
+            return Next::Closed(reason);
         }
         let next =
             if inner.messages.is_empty() { inner.take_conflated() } else { inner.take_message(0) };
@@ -239,35 +238,40 @@ impl<M: Message> Queue<M> {
         next
     }
 
-    /// As [`Self::pop`], but what was conflated stays, and what is held back.
+    /// As [`Self::pop`], except conflated messages and those of the paused subscription.
     pub(crate) fn pop_message(&self) -> Next<M, M::Conflated> {
         let mut inner = self.inner.lock();
-        let held = inner.paused;
-        let next = inner.pop_where(|waiting| Some(waiting.subscription) != held);
+        let paused = inner.paused;
+        let next = inner.pop_where(|delivery| Some(delivery.subscription) != paused);
         inner.recount(&self.memory);
         next
     }
 
-    /// The oldest message of one subscription, if it was published up to a position: held back or not.
-    pub(crate) fn pop_until(&self, of: SubscriptionId, at: Position) -> Next<M, M::Conflated> {
+    /// The oldest message of one subscription, paused or not, if it was published up to a position.
+    pub(crate) fn pop_until(
+        &self,
+        subscription: SubscriptionId,
+        until: Position,
+    ) -> Next<M, M::Conflated> {
         let mut inner = self.inner.lock();
-        let next = inner.pop_where(|waiting| waiting.subscription == of && waiting.at <= at);
+        let next = inner
+            .pop_where(|delivery| delivery.subscription == subscription && delivery.at <= until);
         inner.recount(&self.memory);
         next
     }
 
-    /// Holds back what waits for one subscription, and nothing else; or nothing.
-    pub(crate) fn pause_delivery(&self, held: Option<SubscriptionId>) {
-        self.inner.lock().paused = held;
+    /// Pauses the messages of one subscription, and of no other; or of none.
+    pub(crate) fn pause_delivery(&self, subscription: Option<SubscriptionId>) {
+        self.inner.lock().paused = subscription;
     }
 
-    /// Messages that wait, one that was conflated counted once, and what they count in bytes.
+    /// Queued messages and their bytes. The conflated messages of a subscription count as one.
     pub(crate) fn waiting(&self) -> (usize, usize) {
         let inner = self.inner.lock();
         (inner.messages.len() + inner.conflated.len(), inner.bytes)
     }
 
-    /// Whether somebody adds or takes just now.
+    /// Whether another thread has the lock just now.
     pub(crate) fn is_busy(&self) -> bool {
         self.inner.is_locked()
     }
@@ -276,16 +280,16 @@ impl<M: Message> Queue<M> {
         self.inner.lock().closed
     }
 
-    /// Drops what waits for a subscription that its listener has ended.
+    /// Drops the messages of a subscription that its listener has ended.
     pub(crate) fn remove_subscription(&self, subscription: SubscriptionId) {
         let mut inner = self.inner.lock();
         let inner = &mut *inner;
         inner.messages.retain(|delivery| {
-            let stays = delivery.subscription != subscription;
-            if !stays {
+            let is_other = delivery.subscription != subscription;
+            if !is_other {
                 inner.bytes -= delivery.bytes;
             }
-            stays
+            is_other
         });
         if let Some(conflated) = inner.conflated.remove(&subscription) {
             inner.bytes -= conflated.bytes;
@@ -302,7 +306,7 @@ impl<M: Message> Drop for Queue<M> {
 }
 
 impl<M: Message> Inner<M> {
-    /// Counts the entries and what was conflated. The bodies of messages count where they are made.
+    /// Charges the entries and the conflated messages. The bodies of messages are charged where they are encoded.
     fn recount(&mut self, memory: &QueueMemory) {
         let now = self.messages.len() * size_of::<Delivery<M>>() + self.conflated_bytes;
         memory.replace(self.charged, now);
@@ -320,21 +324,21 @@ impl<M: Message> Inner<M> {
         }
     }
 
-    fn pop_where(&mut self, wanted: impl FnMut(&Delivery<M>) -> bool) -> Next<M, M::Conflated> {
-        if let Some(why) = self.closed {
-            return Next::Closed(why);
+    fn pop_where(&mut self, predicate: impl FnMut(&Delivery<M>) -> bool) -> Next<M, M::Conflated> {
+        if let Some(reason) = self.closed {
+            return Next::Closed(reason);
         }
-        match self.messages.iter().position(wanted) {
-            Some(at) => self.take_message(at),
+        match self.messages.iter().position(predicate) {
+            Some(index) => self.take_message(index),
             None => Next::Empty,
         }
     }
 
-    fn take_message(&mut self, at: usize) -> Next<M, M::Conflated> {
-        let Some(delivery) = self.messages.remove(at) else { return Next::Empty };
+    fn take_message(&mut self, index: usize) -> Next<M, M::Conflated> {
+        let Some(delivery) = self.messages.remove(index) else { return Next::Empty };
         self.bytes -= delivery.bytes;
         if self.messages.is_empty() {
-            self.messages.shrink_to(16); // what a burst needed is not kept for ever
+            self.messages.shrink_to(16); // frees what a burst needed
         }
         Next::Message(delivery)
     }
@@ -348,15 +352,14 @@ impl<M: Message> Inner<M> {
             self.conflate(delivery);
             return self.check_bytes(limits);
         }
-        if let Err(why) = self.check_capacity(limits, delivery.bytes) {
-            if self.messages.iter().any(|waiting| waiting.conflates) {
-                let waiting = std::mem::take(&mut self.messages);
-                for waiting in waiting {
-                    if waiting.conflates {
-                        self.bytes -= waiting.bytes;
-                        self.conflate(waiting);
+        if let Err(reason) = self.check_capacity(limits, delivery.bytes) {
+            if self.messages.iter().any(|queued| queued.conflates) {
+                for queued in std::mem::take(&mut self.messages) {
+                    if queued.conflates {
+                        self.bytes -= queued.bytes;
+                        self.conflate(queued);
                     } else {
-                        self.messages.push_back(waiting);
+                        self.messages.push_back(queued);
                     }
                 }
                 self.check_bytes(limits)?;
@@ -365,7 +368,7 @@ impl<M: Message> Inner<M> {
                 self.conflate(delivery);
                 return self.check_bytes(limits);
             }
-            self.check_capacity(limits, delivery.bytes).map_err(|_| why)?;
+            self.check_capacity(limits, delivery.bytes).map_err(|_| reason)?;
         }
         self.bytes += delivery.bytes;
         self.messages.push_back(delivery);
@@ -432,8 +435,8 @@ mod tests {
     impl Message for &'static str {
         type Conflated = Vec<&'static str>;
 
-        fn conflate(self, kept: &mut Self::Conflated) -> usize {
-            kept.push(self);
+        fn conflate(self, state: &mut Self::Conflated) -> usize {
+            state.push(self);
             1
         }
     }
@@ -502,7 +505,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_be_conflated_makes_room_and_comes_last() {
+    fn conflated_messages_free_space_and_come_last() {
         let (queue, _) = queue();
         push(&queue, ONE, "a", 3, true);
         push(&queue, TWO, "b", 3, false);
@@ -510,11 +513,11 @@ mod tests {
         push(&queue, TWO, "d", 3, false);
         push(&queue, ONE, "e", 3, true);
         assert_eq!((taken(&queue), taken(&queue)), (Some("b"), Some("d")));
-        let Next::Conflated(one) = queue.pop() else { panic!("it is left") };
+        let Next::Conflated(one) = queue.pop() else { panic!("one subscription was conflated") };
         assert_eq!((one.subscription, one.messages, one.sequence), (ONE, 3, 7));
         assert_eq!(one.state, ["a", "c", "e"]);
         push(&queue, ONE, "f", 10, true);
-        assert_eq!(taken(&queue), Some("f"), "all bytes were given back");
+        assert_eq!(taken(&queue), Some("f"), "all bytes were released");
     }
 
     #[test]
@@ -537,7 +540,7 @@ mod tests {
     }
 
     #[test]
-    fn conflating_has_a_bound_too() {
+    fn conflated_messages_are_bounded_too() {
         let (queue, _) = queue();
         for _ in 0..20 {
             push(&queue, ONE, "a", 1, true);
@@ -546,7 +549,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_for_an_ended_subscription_is_dropped_and_its_bytes_given_back() {
+    fn messages_of_an_ended_subscription_are_dropped_and_their_bytes_released() {
         let (queue, _) = queue();
         push(&queue, ONE, "a", 6, true);
         push(&queue, TWO, "b", 4, false);
@@ -557,7 +560,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_are_counted_until_they_are_taken_forgotten_conflated_or_dropped() {
+    fn entries_are_charged_until_they_are_taken_removed_conflated_or_dropped() {
         let memory: Arc<QueueMemory> = Arc::default();
         let queue = Queue::new(Arc::clone(&memory), Box::new(|| ()));
         let entry = size_of::<Delivery<&'static str>>();

@@ -1,12 +1,11 @@
-//! What waits for all listeners together: one count of its memory, one bound, and which listeners are closed at
-//! the bound.
+//! The memory of all queues together: one count, one limit, and which listeners are closed at the limit.
 //!
 //! In: charges of message bodies, which the caller makes when it encodes them ([`QueueMemory::charge`]), and of queue
 //! entries, which the queues make themselves. A body that many queues share is charged once.
-//! Bounds: `Limits::queues_bytes_max`. Above it [`Subscriptions::enforce_memory_limit`] closes listeners until an eighth is free. The
-//! owner whose listeners hold most loses its largest listener first, then the next. An owner with little is closed
-//! only when no other has more, so one owner cannot crowd out another.
-//! Cost: an atomic addition for each message and queue; at the bound a walk over everything that waits.
+//! Bounds: `Limits::queues_bytes_max`. Above it [`Subscriptions::enforce_memory_limit`] closes listeners until an
+//! eighth is free. The owner that uses the most loses its largest listener first, then the next. The listeners of an
+//! owner that uses little are closed only if no other owner uses more, so one owner cannot crowd out another.
+//! Cost: an atomic addition for each message and queue; at the limit a pass over all queued messages.
 
 use std::collections::{BinaryHeap, HashMap};
 use std::hash::Hash;
@@ -16,17 +15,17 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::queue::{CloseReason, Message, Queue};
 use crate::registry::Subscriptions;
 
-/// Whose a listener is. Listeners of one owner share what the owner may hold.
+/// The owner of a listener. The listeners of one owner count together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OwnerId(pub u128);
 
-/// The bytes of everything that waits for listeners.
+/// The bytes of all queued messages.
 #[derive(Debug, Default)]
 pub struct QueueMemory {
     bytes: AtomicUsize,
 }
 
-/// A part of the count. Dropping it takes the part back.
+/// A part of the count. Dropping it subtracts the part.
 #[derive(Debug)]
 pub struct Charge {
     memory: Arc<QueueMemory>,
@@ -34,7 +33,7 @@ pub struct Charge {
 }
 
 impl QueueMemory {
-    /// The count now.
+    /// The current count.
     pub fn bytes(&self) -> usize {
         self.bytes.load(Ordering::Relaxed)
     }
@@ -56,7 +55,7 @@ impl QueueMemory {
 }
 
 impl Charge {
-    /// How much it counts.
+    /// Bytes that it counts.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
@@ -68,7 +67,7 @@ impl Drop for Charge {
     }
 }
 
-/// The listeners of an owner, by what closing them frees.
+/// The queues of an owner, with the bytes that closing each frees.
 struct OwnerUsage<M: Message> {
     bytes: usize,
     /// The largest is last.
@@ -76,56 +75,56 @@ struct OwnerUsage<M: Message> {
 }
 
 impl<S: Eq + Hash, M: Message, B> Subscriptions<S, M, B> {
-    /// The count of what waits for all listeners.
+    /// The memory of all queues.
     pub fn queue_memory(&self) -> &Arc<QueueMemory> {
         &self.shared.memory
     }
 
-    /// Closes listeners if more waits than may ([`CloseReason::NodeBytesFull`]). Gives how many were closed.
+    /// Closes listeners if the memory limit is exceeded ([`CloseReason::NodeBytesFull`]). Returns how many were closed.
     ///
-    /// [`Self::deliver`] calls it. A caller that makes bodies without delivering them calls it too.
+    /// [`Self::deliver`] calls it. A caller that encodes bodies without delivering them calls it too.
     pub fn enforce_memory_limit(&self) -> usize {
         let limit = self.shared.limits.queues_bytes_max;
         let memory = &self.shared.memory;
         if memory.bytes() <= limit {
             return 0;
         }
-        let _making_room = self.shared.eviction_lock.lock();
+        let _evicting = self.shared.eviction_lock.lock();
         if memory.bytes() <= limit {
-            return 0; // another thread made it
+            return 0; // another thread has evicted enough
         }
-        let engine = self.shared.registry.lock();
-        let queues: Vec<_> = engine
+        let registry = self.shared.registry.lock();
+        let queues: Vec<_> = registry
             .listeners
             .values()
             .map(|entry| (entry.owner, Arc::clone(&entry.queue)))
             .collect();
-        drop(engine);
+        drop(registry);
         let mut owners: HashMap<OwnerId, OwnerUsage<M>> = HashMap::new();
         for (owner, queue) in queues {
             let bytes = queue.memory();
             if bytes == 0 {
                 continue;
             }
-            let holdings =
+            let usage =
                 owners.entry(owner).or_insert_with(|| OwnerUsage { bytes: 0, queues: Vec::new() });
-            holdings.bytes += bytes;
-            holdings.queues.push((bytes, queue));
+            usage.bytes += bytes;
+            usage.queues.push((bytes, queue));
         }
-        for holdings in owners.values_mut() {
-            holdings.queues.sort_unstable_by_key(|(bytes, _)| *bytes);
+        for usage in owners.values_mut() {
+            usage.queues.sort_unstable_by_key(|(bytes, _)| *bytes);
         }
         let mut largest: BinaryHeap<(usize, OwnerId)> =
-            owners.iter().map(|(owner, holdings)| (holdings.bytes, *owner)).collect();
+            owners.iter().map(|(owner, usage)| (usage.bytes, *owner)).collect();
         let mut closed = 0;
         while memory.bytes() > limit - limit / 8 {
             let Some((_, owner)) = largest.pop() else { break };
-            let Some(holdings) = owners.get_mut(&owner) else { continue };
-            let Some((bytes, queue)) = holdings.queues.pop() else { continue };
+            let Some(usage) = owners.get_mut(&owner) else { continue };
+            let Some((bytes, queue)) = usage.queues.pop() else { continue };
             queue.evict(CloseReason::NodeBytesFull { limit });
             closed += 1;
-            holdings.bytes -= bytes;
-            largest.push((holdings.bytes, owner));
+            usage.bytes -= bytes;
+            largest.push((usage.bytes, owner));
         }
         closed
     }
@@ -136,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn charges_add_up_and_are_taken_back() {
+    fn charges_add_up_and_are_subtracted_on_drop() {
         let memory = Arc::new(QueueMemory::default());
         let (one, other) = (memory.charge(5), memory.charge(7));
         assert_eq!(memory.bytes(), 12);

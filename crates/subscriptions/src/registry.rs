@@ -1,13 +1,13 @@
-//! Subscriptions, those who listen to them, and the door for publishers.
+//! The registry of subscriptions and listeners, and the interface for publishers.
 //!
 //! Shape: one lock over the tables; each listener's queue has its own, taken inside it (lock order:
-//! engine, then queue). Connections hold the engine's lock to subscribe and to leave, the publisher
-//! while it looks up who matches and while it hands messages out; messages are made in between,
-//! without it. Large sets go in and out in pieces of `BATCH_IDS`.
-//! Invariant: an id is given out once. A message for a subscription that ended meanwhile goes nowhere.
-//! Invariant: being a listener of a subscription and getting its last message are one step, so a last
-//! message is delivered at most once, whoever delivers it.
-//! Not here: what listeners do (`listener`), sets that change (`tracked`).
+//! registry, then queue). Connections hold the registry's lock to subscribe and to unsubscribe, the publisher to look
+//! up matches and to deliver messages; it encodes the messages in between, without the lock. Large sets are indexed and
+//! removed in batches of `BATCH_IDS`.
+//! Invariant: an id is allocated once. A message for a subscription that has ended meanwhile is dropped.
+//! Invariant: the last message of a subscription is delivered, and its listener removed, in one step, so a last message
+//! is delivered at most once.
+//! Not here: what listeners do (`listener`), sets that change (`address_set_subscription`, `set_update`).
 
 use std::hash::Hash;
 use std::hint::black_box;
@@ -28,73 +28,72 @@ use crate::posting_lists::INDEX_SLOT_MAX;
 use crate::queue::{CloseReason, Delivery, Message, Queue};
 use crate::queue_memory::{OwnerId, QueueMemory};
 
-/// What may grow, and how far.
+/// The limits of subscriptions, queues and memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Listeners at once.
     pub listeners_max: usize,
-    /// Subscriptions of all listeners; one that several share counts for each. Memory: about 200
+    /// Subscriptions of all listeners; a shared one counts for each listener. Memory: about 200
     /// bytes each, and 100 for each that is not shared.
     pub subscriptions_max: usize,
     /// Subscriptions of one listener.
     pub subscriptions_per_listener_max: usize,
-    /// Addresses of all sets; one that several different subscriptions have counts for each, and one
-    /// of a subscription that several listeners share once. Memory: at most 16 bytes each, and the
-    /// address table's for each that is in any set.
+    /// Addresses of all sets; an address counts for each distinct subscription that has it, and a shared subscription
+    /// counts once. Memory: at most 16 bytes each, and the address table's for each that is in any set.
     pub addresses_max: usize,
     /// Addresses in the sets of one listener.
     pub addresses_per_listener_max: usize,
-    /// Scattered addresses for which each topic and facet makes room when it is first used. 0: room is
-    /// made as it is needed. Memory: about 9 bytes each.
+    /// Scattered addresses for which each topic and key kind allocates memory on its first use. 0: on demand. Memory:
+    /// about 9 bytes each.
     pub preallocated_ids: usize,
-    /// Steps of each commitment that are kept for those who come back. Memory: the blocks.
+    /// Steps of each commitment that are retained for clients that resume. Memory: the blocks.
     pub retained_steps: usize,
-    /// Bytes of the blocks of those steps, each block counted once: beyond that the oldest steps go,
-    /// whatever their commitment.
+    /// Bytes of the blocks of those steps, each block counted once. Beyond that the oldest steps are evicted, of any
+    /// commitment.
     pub retained_bytes: usize,
     /// Blocks that may wait for a root.
     pub unrooted_max: usize,
     /// Messages that may wait for one listener.
     pub queue_messages_max: usize,
-    /// Bytes that may wait for one listener. Worst case of memory: this times listeners, if they
+    /// Bytes that may wait for one listener. Worst-case memory: this times the listeners, if they
     /// share no message.
     pub queue_bytes_max: usize,
-    /// Bytes that may wait for all listeners, with what is being written to them. A message that several share
-    /// counts once. Above it listeners are closed (`memory`).
+    /// Bytes that may wait for all listeners, including messages that are being written. A shared message
+    /// counts once. Above it listeners are closed (`queue_memory`).
     pub queues_bytes_max: usize,
 }
 
-/// Names a subscription. Listeners that share a fixed one know it by the same number; one to a set has
-/// a number of its own for each listener.
+/// The id of a subscription. Listeners that share a fixed subscription have the same id for it; a subscription to a
+/// set has another id for each listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SubscriptionId(pub u64);
 
-/// Why a subscription was refused. Nothing of it is left.
+/// Why a subscription was refused. All or nothing: nothing has changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SubscribeError {
-    /// All listeners together have as many as they may. Fix: raise the limit.
+    /// The subscriptions of all listeners are at the limit. Fix: raise the limit.
     #[error("the node has {limit} subscriptions, the most it may have")]
     NodeFull {
-        /// How many there may be.
+        /// The limit.
         limit: usize,
     },
-    /// This listener has as many as it may. Fix: end some, or raise the limit.
+    /// The subscriptions of this listener are at the limit. Fix: end some, or raise the limit.
     #[error("the connection has {limit} subscriptions, the most it may have")]
     ListenerFull {
-        /// How many it may have.
+        /// The limit.
         limit: usize,
     },
-    /// All sets together have as many addresses as they may. Fix: raise the limit.
+    /// All sets together would exceed the limit of addresses. Fix: raise the limit.
     #[error("the node tracks as many addresses as it may: {limit}")]
     AddressesFull {
-        /// How many there may be.
+        /// The limit.
         limit: usize,
     },
-    /// This listener's sets would have more addresses than they may. Fix: raise the limit.
+    /// This listener's sets would exceed the limit of addresses. Fix: raise the limit.
     #[error("the connection may track {limit} addresses")]
     ListenerAddressesFull {
-        /// How many it may have.
+        /// The limit.
         limit: usize,
     },
     /// The address table is full.
@@ -108,80 +107,79 @@ pub enum SubscribeError {
     Closed(#[from] CloseReason),
 }
 
-/// There are as many listeners as there may be.
+/// The listeners are at the limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the node has {limit} listeners, the most it may have")]
 pub struct ListenError {
-    /// How many there may be.
+    /// The limit.
     pub limit: usize,
 }
 
-/// How much there is now.
+/// The current counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Listeners.
     pub listeners: usize,
-    /// Subscriptions, one that several listeners share counted for each.
+    /// Subscriptions; a shared one counts for each listener.
     pub subscriptions: usize,
-    /// Subscriptions, one that several listeners share counted once.
+    /// Distinct subscriptions; a shared one counts once.
     pub distinct: usize,
     /// Addresses of sets, as `Limits::addresses_max` counts them.
     pub tracked_addresses: usize,
     /// Messages that wait in all queues.
     pub queue_messages: usize,
-    /// Bytes that wait in all queues, what is shared counted for each.
+    /// Bytes that wait in all queues; a shared message counts in each.
     pub queue_bytes: usize,
-    /// Bytes of what waits for all listeners and of what is written to them, what is shared counted once.
+    /// Bytes of all messages that wait or are being written; a shared message counts once.
     pub queue_memory: usize,
-    /// Bytes of the blocks that are kept for those who come back.
+    /// Bytes of the blocks that are retained for clients that resume.
     pub retained_bytes: usize,
 }
 
-/// What addresses of sets cost on the heap, beside the address table.
+/// Heap bytes of the addresses of sets, without the address table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemoryUsage {
-    /// From addresses to the subscriptions that want them.
+    /// The index from addresses to subscriptions.
     pub index: usize,
-    /// The sets themselves, equal ones once.
+    /// The sets; equal ones count once.
     pub sets: usize,
 }
 
-/// A subscription that wants a publication.
+/// A subscription that matches a publication.
 #[derive(Debug)]
 pub struct Match<S> {
-    /// Which one.
+    /// Its id.
     pub id: SubscriptionId,
-    /// What its listeners asked for, to make their message from.
+    /// What its listeners requested: the parameters for encoding their message.
     pub identity: Arc<S>,
 }
 
-/// A message on its way to all listeners of a subscription.
+/// A message to all listeners of a subscription.
 pub struct Publication<M> {
-    /// Which subscription: a match's.
+    /// The subscription: the id of a match.
     pub subscription: SubscriptionId,
     /// The message.
     pub body: M,
-    /// What it counts against a queue's bytes.
+    /// Bytes that it counts in a queue.
     pub bytes: usize,
-    /// Where it was published. Listeners that subscribed at it or after it do not get it.
+    /// The position of its publication. Listeners that subscribed at it or after it do not get the message.
     pub at: Position,
-    /// What becomes of the subscription.
+    /// What happens to the subscription then.
     pub after_delivery: AfterDelivery,
 }
 
-/// What becomes of a subscription after a message.
+/// What happens to a subscription after a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AfterDelivery {
-    /// It goes on.
+    /// It continues.
     Continue,
-    /// That was its last message: it ends for all who got it.
+    /// It ends for all listeners that got the message.
     End,
 }
 
-/// All subscriptions of a node. Cloning it gives another handle on the same.
+/// All subscriptions of a node. A clone is another handle on the same subscriptions.
 ///
-/// `S` is the identity of a subscription (equal ones are shared), `M` the body of a message, `B` what
-/// is in a block.
+/// `S` is the identity of a subscription (equal ones are shared), `M` the body of a message, `B` the body of a block.
 pub struct Subscriptions<S, M: Message, B> {
     pub(crate) shared: Arc<Shared<S, M, B>>,
 }
@@ -195,30 +193,30 @@ impl<S, M: Message, B> Clone for Subscriptions<S, M, B> {
 pub(crate) struct Shared<S, M: Message, B> {
     pub(crate) limits: Limits,
     pub(crate) memory: Arc<QueueMemory>,
-    /// Held while room is made. Lock order: before the engine.
+    /// Locked during an eviction. Lock order: before the registry.
     pub(crate) eviction_lock: Mutex<()>,
     pub(crate) registry: Mutex<Registry<S, M, B>>,
-    /// Notified when no publication is under way.
+    /// Notified when a publication has finished.
     pub(crate) idle: Condvar,
 }
 
 pub(crate) struct Registry<S, M: Message, B> {
     pub(crate) index: Index,
     pub(crate) subscriptions: HashMap<SubscriptionId, Subscription<S, M>>,
-    /// By identity and the fingerprint of a set. Sets that are being entered or changed are not here.
+    /// By identity and the fingerprint of a set. Sets that are being indexed or changed are not here.
     pub(crate) by_identity: HashMap<(Arc<S>, u64), SubscriptionId>,
-    /// Equal sets are one.
+    /// By fingerprint. Equal sets are shared.
     pub(crate) sets: HashMap<u64, Weak<AddressSet>>,
     pub(crate) listeners: HashMap<ListenerId, ListenerEntry<M>>,
-    /// Which subscription has which place in the index.
+    /// The subscription of each slot in the index.
     index_slots: Vec<SubscriptionId>,
     free_slots: Vec<u32>,
     pub(crate) block_log: BlockLog<B>,
-    /// Who starts at a block that is not told yet.
+    /// Activations that start at a block that has not been published.
     pub(crate) pending_starts: Vec<PendingStart>,
-    /// Whether steps have been taken that are not told to all yet.
+    /// Whether the steps of an advance are being published.
     pub(crate) is_publishing: bool,
-    /// Subscriptions some of whose addresses count from a later step than the others.
+    /// Subscriptions with addresses that count from a later step than the others.
     pub(crate) pending_subscriptions: Vec<SubscriptionId>,
     /// Pairs of a listener and a subscription.
     pub(crate) pairs: usize,
@@ -235,13 +233,13 @@ pub(crate) struct Subscription<S, M: Message> {
     pub(crate) index_slot: u32,
     pub(crate) interests: Vec<Interest>,
     pub(crate) subscribers: Vec<Subscriber<M>>,
-    /// Those that may still matter.
+    /// Additions to the set that do not count at all steps yet.
     pub(crate) pending: Vec<PendingIds>,
 }
 
 /// Addresses of a set that count from a later step than the others.
 pub(crate) struct PendingIds {
-    /// Names it.
+    /// Its id.
     pub(crate) token: u64,
     pub(crate) ids: Arc<IdSet>,
     pub(crate) after: Position,
@@ -250,10 +248,10 @@ pub(crate) struct PendingIds {
 /// A listener of a subscription.
 pub(crate) struct Subscriber<M: Message> {
     pub(crate) listener: ListenerId,
-    /// As the listener knows the subscription.
+    /// The listener's id for the subscription.
     pub(crate) handle: SubscriptionId,
     pub(crate) queue: Arc<Queue<M>>,
-    /// It hears of what is published after it.
+    /// It gets publications after this position.
     pub(crate) after: Position,
     pub(crate) next_sequence: u64,
     pub(crate) conflates: bool,
@@ -270,17 +268,17 @@ pub(crate) struct PendingStart {
 pub(crate) struct ListenerEntry<M: Message> {
     pub(crate) owner: OwnerId,
     pub(crate) queue: Arc<Queue<M>>,
-    /// From what the listener calls a subscription to the one that it shares.
+    /// From the listener's id of a subscription to the id of the shared one.
     pub(crate) subscriptions: HashMap<SubscriptionId, SubscriptionId>,
     pub(crate) tracked_addresses: usize,
 }
 
 impl<S: Eq + Hash, M: Message, B> Subscriptions<S, M, B> {
-    /// No subscriptions yet.
+    /// Creates the tables, without subscriptions.
     pub fn new(limits: Limits) -> Self {
-        let window =
+        let retention =
             Retention { steps_max: limits.retained_steps, bytes_max: limits.retained_bytes };
-        let engine = Registry {
+        let registry = Registry {
             index: Index::new(limits.preallocated_ids),
             subscriptions: HashMap::default(),
             by_identity: HashMap::default(),
@@ -288,7 +286,7 @@ impl<S: Eq + Hash, M: Message, B> Subscriptions<S, M, B> {
             listeners: HashMap::default(),
             index_slots: Vec::new(),
             free_slots: Vec::new(),
-            block_log: BlockLog::new(window, limits.unrooted_max),
+            block_log: BlockLog::new(retention, limits.unrooted_max),
             pending_starts: Vec::new(),
             is_publishing: false,
             pending_subscriptions: Vec::new(),
@@ -297,51 +295,43 @@ impl<S: Eq + Hash, M: Message, B> Subscriptions<S, M, B> {
             next_subscription: 0,
             next_listener: 0,
         };
-        let engine = Mutex::new(engine);
-        let (memory, making_room, idle) = (Arc::default(), Mutex::default(), Condvar::new());
-        Self {
-            shared: Arc::new(Shared {
-                limits,
-                memory,
-                eviction_lock: making_room,
-                registry: engine,
-                idle,
-            }),
-        }
+        let registry = Mutex::new(registry);
+        let (memory, eviction_lock, idle) = (Arc::default(), Mutex::default(), Condvar::new());
+        Self { shared: Arc::new(Shared { limits, memory, eviction_lock, registry, idle }) }
     }
 
-    /// A new listener of an owner. `wake` is called, possibly under our lock, when its queue has something after
-    /// it had nothing, or is closed: it must return at once and not call us.
+    /// A new listener of an owner. `wake` is called, possibly under our lock, when its queue gets a message after
+    /// it was empty, or is closed. It must return at once and must not call us.
     pub fn listen(
         &self,
         owner: OwnerId,
         wake: impl Fn() + Send + Sync + 'static,
     ) -> Result<Listener<S, M, B>, ListenError> {
         let queue = Arc::new(Queue::new(Arc::clone(&self.shared.memory), Box::new(wake)));
-        let mut engine = self.shared.registry.lock();
+        let mut registry = self.shared.registry.lock();
         let limit = self.shared.limits.listeners_max;
-        if engine.listeners.len() >= limit {
+        if registry.listeners.len() >= limit {
             return Err(ListenError { limit });
         }
-        let id = ListenerId(engine.next_listener);
-        engine.next_listener += 1;
+        let id = ListenerId(registry.next_listener);
+        registry.next_listener += 1;
         let subscriptions = HashMap::default();
         let entry =
             ListenerEntry { owner, queue: Arc::clone(&queue), subscriptions, tracked_addresses: 0 };
-        engine.listeners.insert(id, entry);
+        registry.listeners.insert(id, entry);
         Ok(Listener { subscriptions: self.clone(), id, queue })
     }
 
-    /// Puts the walk of each commitment on a block: at the start, or after a gap. What was kept for
-    /// those who come back is forgotten.
+    /// Sets the tip of each commitment: at the start, or after a gap. Drops all retained steps.
     pub fn start_at(&self, at: impl Fn(Commitment) -> BlockId) {
-        let mut engine = self.shared.registry.lock();
-        engine.block_log.clear();
-        Commitment::ALL.into_iter().for_each(|level| engine.block_log.start_at(level, at(level)));
+        let mut registry = self.shared.registry.lock();
+        registry.block_log.clear();
+        Commitment::ALL
+            .into_iter()
+            .for_each(|commitment| registry.block_log.start_at(commitment, at(commitment)));
     }
 
-    /// Makes a block known, and how many bytes it counts while it is kept. It is told of once a
-    /// commitment comes to it.
+    /// Adds a block, and the bytes that it counts while it is retained. It is published when a commitment reaches it.
     pub fn add_block(
         &self,
         block: BlockId,
@@ -352,119 +342,122 @@ impl<S: Eq + Hash, M: Message, B> Subscriptions<S, M, B> {
         self.shared.registry.lock().block_log.add(block, parent, body, bytes)
     }
 
-    /// Says that a block has a commitment now, and what comes before it with it. The steps are to be
-    /// told, in order, to those who want them; dropping them says that this is done.
+    /// Advances a commitment to a block. The caller publishes the steps, in order, and then drops them, which marks
+    /// them as delivered.
     pub fn advance(
         &self,
         commitment: Commitment,
         to: BlockId,
     ) -> Result<Steps<'_, S, M, B>, MissingParent> {
-        let mut engine = self.shared.registry.lock();
-        // Whoever follows a set may come back and go on with it.
-        if !engine.sets.is_empty() {
-            engine.block_log.mark_in_use();
+        let mut registry = self.shared.registry.lock();
+        // A listener of a set may disconnect and resume.
+        if !registry.sets.is_empty() {
+            registry.block_log.mark_in_use();
         }
-        let steps = engine.block_log.advance(commitment, to)?;
+        let steps = registry.block_log.advance(commitment, to)?;
         for step in steps.iter().filter(|step| step.direction == Direction::Applied) {
-            engine.activate_pending(step.commitment, step.block, step.number);
+            registry.activate_pending(step.commitment, step.block, step.number);
         }
-        engine.is_publishing = true;
+        registry.is_publishing = true;
         Ok(Steps { shared: &self.shared, steps })
     }
 
-    /// Where the walk of a commitment is: the newest block that has been told.
+    /// The newest published block of a commitment.
     pub fn tip(&self, commitment: Commitment) -> Option<BlockId> {
         self.shared.registry.lock().block_log.tip(commitment)
     }
 
-    /// The subscriptions as they are now, to be asked who wants what. Nobody subscribes or leaves
-    /// while this is held.
+    /// The current subscriptions, for lookups. Holds the lock: no listener subscribes or unsubscribes meanwhile.
     pub fn matches(&self) -> Matches<'_, S, M, B> {
         Matches { registry: self.shared.registry.lock() }
     }
 
-    /// Hands messages to the listeners of their subscriptions, in order, and closes listeners if more waits
-    /// then than may ([`Self::make_room`]). Returns how many queues got one. Cost: those.
+    /// Delivers messages to the listeners of their subscriptions, in order, and then enforces the memory limit
+    /// ([`Self::enforce_memory_limit`]). Returns the number of deliveries, which is also the cost.
     pub fn deliver(&self, messages: impl IntoIterator<Item = Publication<M>>) -> usize {
         let mut delivered = 0;
         let mut ended = Vec::new(); // dropped without the lock
-        let mut engine = self.shared.registry.lock();
+        let mut registry = self.shared.registry.lock();
         for message in messages {
             let id = message.subscription;
-            let Some(subscription) = engine.subscriptions.get_mut(&id) else { continue };
-            for member in
-                subscription.subscribers.iter_mut().filter(|member| member.after < message.at)
+            let Some(subscription) = registry.subscriptions.get_mut(&id) else { continue };
+            for subscriber in subscription
+                .subscribers
+                .iter_mut()
+                .filter(|subscriber| subscriber.after < message.at)
             {
-                let delivery = member.delivery(message.body.clone(), message.bytes, message.at);
-                member.queue.push(&self.shared.limits, delivery);
+                let delivery = subscriber.delivery(message.body.clone(), message.bytes, message.at);
+                subscriber.queue.push(&self.shared.limits, delivery);
                 delivered += 1;
             }
             if message.after_delivery == AfterDelivery::End {
-                ended.extend(engine.end_before(id, message.at));
+                ended.extend(registry.end_before(id, message.at));
             }
         }
-        drop(engine);
+        drop(registry);
         self.enforce_memory_limit();
         delivered
     }
 
-    /// Closes every listener there is, for a reason.
-    pub fn close_all(&self, why: CloseReason) {
-        let engine = self.shared.registry.lock();
-        for entry in engine.listeners.values() {
-            entry.queue.close(why);
+    /// Closes all listeners.
+    pub fn close_all(&self, reason: CloseReason) {
+        let registry = self.shared.registry.lock();
+        for entry in registry.listeners.values() {
+            entry.queue.close(reason);
         }
     }
 
-    /// How much there is now. Cost: O(listeners).
+    /// The current counts. Cost: O(listeners).
     pub fn stats(&self) -> Stats {
-        let engine = self.shared.registry.lock();
-        let waiting = engine.listeners.values().map(|entry| entry.queue.waiting());
+        let registry = self.shared.registry.lock();
+        let sizes = registry.listeners.values().map(|entry| entry.queue.waiting());
         let (queue_messages, queue_bytes) =
-            waiting.fold((0, 0), |sum, waits| (sum.0 + waits.0, sum.1 + waits.1));
+            sizes.fold((0, 0), |sum, size| (sum.0 + size.0, sum.1 + size.1));
         Stats {
             queue_messages,
             queue_bytes,
             queue_memory: self.shared.memory.bytes(),
-            listeners: engine.listeners.len(),
-            subscriptions: engine.pairs,
-            distinct: engine.subscriptions.len(),
-            tracked_addresses: engine.tracked_addresses,
-            retained_bytes: engine.block_log.retained_bytes(),
+            listeners: registry.listeners.len(),
+            subscriptions: registry.pairs,
+            distinct: registry.subscriptions.len(),
+            tracked_addresses: registry.tracked_addresses,
+            retained_bytes: registry.block_log.retained_bytes(),
         }
     }
 
-    /// The heap bytes of what grows with addresses. Cost: O(sets + addresses / 256), under the lock;
-    /// for reports.
+    /// The heap bytes of the index and the sets. Cost: O(sets + addresses / 256), under the lock; for reports.
     pub fn memory_usage(&self) -> MemoryUsage {
-        let engine = self.shared.registry.lock();
-        let sets = engine.sets.values().filter_map(Weak::upgrade);
-        // Whoever dropped one meanwhile leaves the last hold to us: it is let go without the lock.
+        let registry = self.shared.registry.lock();
+        let sets = registry.sets.values().filter_map(Weak::upgrade);
+        // If a set's other owners drop it meanwhile, the last reference is ours, and is dropped without the lock.
         let sets: Vec<Arc<AddressSet>> = sets.collect();
-        let index = engine.index.bytes();
-        drop(engine);
+        let index = registry.index.bytes();
+        drop(registry);
         MemoryUsage { index, sets: sets.iter().map(|set| set.bytes()).sum() }
     }
 
-    /// Whether nothing of any subscription is left, for tests.
+    /// Whether all tables are empty, for tests.
     pub fn is_idle(&self) -> bool {
-        let engine = self.shared.registry.lock();
-        engine.subscriptions.is_empty()
-            && engine.by_identity.is_empty()
-            && engine.sets.is_empty()
-            && engine.pending_starts.is_empty()
-            && engine.pending_subscriptions.iter().all(|id| !engine.subscriptions.contains_key(id))
-            && engine.index_slots.len() == engine.free_slots.len()
-            && (engine.index.is_empty() || self.shared.limits.preallocated_ids > 0)
+        let registry = self.shared.registry.lock();
+        registry.subscriptions.is_empty()
+            && registry.by_identity.is_empty()
+            && registry.sets.is_empty()
+            && registry.pending_starts.is_empty()
+            && registry
+                .pending_subscriptions
+                .iter()
+                .all(|id| !registry.subscriptions.contains_key(id))
+            && registry.index_slots.len() == registry.free_slots.len()
+            && (registry.index.is_empty() || self.shared.limits.preallocated_ids > 0)
     }
 
-    /// The limits that it was made with.
+    /// The configured limits.
     pub fn limits(&self) -> &Limits {
         &self.shared.limits
     }
 }
 
-/// Steps that are being told. See [`Subscriptions::advance`].
+/// Steps that are being published. See [`Subscriptions::advance`].
 pub struct Steps<'a, S, M: Message, B> {
     shared: &'a Shared<S, M, B>,
     steps: Vec<BlockStep<B>>,
@@ -480,74 +473,79 @@ impl<S, M: Message, B> Deref for Steps<'_, S, M, B> {
 
 impl<S, M: Message, B> Drop for Steps<'_, S, M, B> {
     fn drop(&mut self) {
-        let mut engine = self.shared.registry.lock();
-        engine.is_publishing = false;
-        engine.expire_pending();
-        drop(engine);
+        let mut registry = self.shared.registry.lock();
+        registry.is_publishing = false;
+        registry.expire_pending();
+        drop(registry);
         self.shared.idle.notify_all();
     }
 }
 
-/// The subscriptions, held still.
+/// The subscriptions, locked for lookups.
 pub struct Matches<'a, S, M: Message, B> {
     registry: MutexGuard<'a, Registry<S, M, B>>,
 }
 
 impl<S, M: Message, B> Matches<'_, S, M, B> {
-    /// Whether anybody wants anything of a topic: if not, its keys need not be gathered.
+    /// Whether a topic has subscriptions. If not, the keys of its publications are not needed.
     pub fn has(&self, topic: Topic) -> bool {
         self.registry.index.has(topic)
     }
 
-    /// Whether anybody tracks anything of a topic under a facet.
-    pub fn has_key_kind(&self, topic: Topic, facet: KeyKind) -> bool {
-        self.registry.index.set_lookup(topic, facet).is_some()
+    /// Whether a topic has sets under a key kind.
+    pub fn has_key_kind(&self, topic: Topic, key_kind: KeyKind) -> bool {
+        self.registry.index.set_lookup(topic, key_kind).is_some()
     }
 
-    /// Who wants a publication of `topic` that carries `keys`: those that want all, and those with
-    /// one of the keys. Each once, in no particular order.
+    /// The subscriptions that match a publication of `topic` with `keys`: those to all of the topic, and those with one
+    /// of the keys. Each once, in no particular order.
     pub fn matching(&self, topic: Topic, keys: impl IntoIterator<Item = Key>) -> Vec<Match<S>> {
         let found = self.registry.index.matching(topic, keys);
-        found.into_iter().map(|place| self.registry.match_at(place)).collect()
+        found.into_iter().map(|index_slot| self.registry.match_at(index_slot)).collect()
     }
 
-    /// Who wants the publication of `topic` with that name.
-    pub fn matching_exact(&self, topic: Topic, name: &[u8]) -> Vec<Match<S>> {
-        let found = self.registry.index.matching_exact(topic, name);
-        found.iter().map(|place| self.registry.match_at(*place)).collect()
+    /// The subscriptions to the publication of `topic` with an exact key.
+    pub fn matching_exact(&self, topic: Topic, key: &[u8]) -> Vec<Match<S>> {
+        let found = self.registry.index.matching_exact(topic, key);
+        found.iter().map(|index_slot| self.registry.match_at(*index_slot)).collect()
     }
 
-    /// Who tracks any of the things of a step, and which of them. The things are given as the id
-    /// that they are tracked by, and a number that the caller knows them by; each subscription comes
-    /// once, with its numbers in the order given, each once.
+    /// The subscriptions to sets that match items of a step, and which items. An item is the id of its address, and a
+    /// number of the caller's. Each subscription is returned once, with the numbers of its items in their order, each
+    /// once.
     ///
-    /// Cost: one look-up for each thing, and the matches.
+    /// Cost: one lookup for each item, and the matches.
     pub fn matching_sets(
         &self,
         topic: Topic,
-        facet: KeyKind,
+        key_kind: KeyKind,
         step: u64,
-        things: impl IntoIterator<Item = (u32, u32)>,
+        items: impl IntoIterator<Item = (u32, u32)>,
     ) -> Vec<(Match<S>, Vec<u32>)> {
-        let Some(lane) = self.registry.index.set_lookup(topic, facet) else { return Vec::new() };
-        // In rounds, each of which does little for each match: what has to come from memory comes for
-        // several of them at a time, however many subscriptions there are.
+        let Some(lookup) = self.registry.index.set_lookup(topic, key_kind) else {
+            return Vec::new();
+        };
+        // In passes, each of which does little for each match, so that the cache misses of several matches overlap,
+        // however many subscriptions there are.
         let mut matches: Vec<(u32, u32, u32)> = Vec::new();
-        for (id, thing) in things {
-            lane(id, &mut |place| matches.push((place, id, thing)));
+        for (id, item) in items {
+            lookup(id, &mut |index_slot| matches.push((index_slot, id, item)));
         }
-        self.registry.prefetch(matches.iter().map(|(place, ..)| *place));
-        let settling = !self.registry.pending_subscriptions.is_empty();
+        self.registry.prefetch(matches.iter().map(|(index_slot, ..)| *index_slot));
+        let has_pending = !self.registry.pending_subscriptions.is_empty();
         let mut found: HashMap<u32, Vec<u32>> = HashMap::default();
-        for (place, id, thing) in matches {
-            if !settling || !self.registry.is_pending(place, id, step) {
-                let things = found.entry(place).or_default();
-                if things.last() != Some(&thing) {
-                    things.push(thing);
+        for (index_slot, id, item) in matches {
+            if !has_pending || !self.registry.is_pending(index_slot, id, step) {
+                let items = found.entry(index_slot).or_default();
+                if items.last() != Some(&item) {
+                    items.push(item);
                 }
             }
         }
-        found.into_iter().map(|(place, things)| (self.registry.match_at(place), things)).collect()
+        found
+            .into_iter()
+            .map(|(index_slot, items)| (self.registry.match_at(index_slot), items))
+            .collect()
     }
 }
 
@@ -566,30 +564,31 @@ impl<M: Message> Subscriber<M> {
 }
 
 impl<S, M: Message, B> Registry<S, M, B> {
-    /// The subscription that has a place in the index.
-    fn match_at(&self, place: u32) -> Match<S> {
-        let id = self.index_slots[place as usize];
+    /// The subscription of a slot in the index.
+    fn match_at(&self, index_slot: u32) -> Match<S> {
+        let id = self.index_slots[index_slot as usize];
         let Some(subscription) = self.subscriptions.get(&id) else {
             unreachable!("what is in the index is a subscription")
         };
         Match { id, identity: Arc::clone(&subscription.identity) }
     }
 
-    /// Has what delivering to subscriptions needs in the caches.
-    fn prefetch(&self, places: impl Iterator<Item = u32> + Clone) {
-        let all =
-            places.filter_map(|place| self.subscriptions.get(&self.index_slots[place as usize]));
-        let members = all.clone().filter_map(|subscription| subscription.subscribers.first());
-        // The sums are of no use: that they are wanted is what has the words loaded.
+    /// Loads into the CPU's caches what delivering to subscriptions needs.
+    fn prefetch(&self, index_slots: impl Iterator<Item = u32> + Clone) {
+        let all = index_slots.filter_map(|index_slot| {
+            self.subscriptions.get(&self.index_slots[index_slot as usize])
+        });
+        let subscribers = all.clone().filter_map(|subscription| subscription.subscribers.first());
+        // The sums are not used: computing them loads the words.
         black_box(all.clone().fold(0, |sum, subscription| sum ^ subscription.subscribers.len()));
-        black_box(members.clone().fold(0, |sum, member| sum ^ member.next_sequence));
+        black_box(subscribers.clone().fold(0, |sum, subscriber| sum ^ subscriber.next_sequence));
         black_box(all.fold(0, |sum, subscription| sum ^ Arc::strong_count(&subscription.identity)));
-        black_box(members.fold(false, |sum, member| sum ^ member.queue.is_busy()));
+        black_box(subscribers.fold(false, |sum, subscriber| sum ^ subscriber.queue.is_busy()));
     }
 
     /// Whether an address of a subscription does not count yet at a step.
-    fn is_pending(&self, place: u32, id: u32, step: u64) -> bool {
-        let subscription = self.subscriptions.get(&self.index_slots[place as usize]);
+    fn is_pending(&self, index_slot: u32, id: u32, step: u64) -> bool {
+        let subscription = self.subscriptions.get(&self.index_slots[index_slot as usize]);
         let Some(subscription) = subscription else { return false };
         subscription
             .pending
@@ -597,63 +596,58 @@ impl<S, M: Message, B> Registry<S, M, B> {
             .any(|pending| pending.after.0 >= step && pending.ids.contains(id))
     }
 
-    /// Forgets what was pending and is not any more: all steps so far have been told.
+    /// Drops the pending ids that count now, after all steps so far have been delivered.
     fn expire_pending(&mut self) {
         let now = self.block_log.number();
-        let Self { pending_subscriptions: settling, subscriptions, .. } = self;
-        settling.retain(|id| {
+        let Self { pending_subscriptions, subscriptions, .. } = self;
+        pending_subscriptions.retain(|id| {
             let Some(subscription) = subscriptions.get_mut(id) else { return false };
             subscription.pending.retain(|pending| pending.after.0 > now);
             !subscription.pending.is_empty()
         });
-        if settling.is_empty() {
-            settling.shrink_to(16);
+        if pending_subscriptions.is_empty() {
+            pending_subscriptions.shrink_to(16);
         }
     }
 
-    /// A number that no subscription had before.
+    /// An id that no subscription had before.
     pub(crate) fn new_id(&mut self) -> SubscriptionId {
         self.next_subscription += 1;
         SubscriptionId(self.next_subscription - 1)
     }
 
     fn allocate_slot(&mut self, id: SubscriptionId) -> u32 {
-        if let Some(place) = self.free_slots.pop() {
-            self.index_slots[place as usize] = id;
-            return place;
+        if let Some(index_slot) = self.free_slots.pop() {
+            self.index_slots[index_slot as usize] = id;
+            return index_slot;
         }
         self.index_slots.push(id);
         self.index_slots.len() as u32 - 1
     }
 
-    /// Whether there is a place for one more subscription.
+    /// Whether the index has a slot for one more subscription.
     pub(crate) fn has_free_slot(&self) -> bool {
         !self.free_slots.is_empty() || self.index_slots.len() < INDEX_SLOT_MAX as usize
     }
 
-    /// A subscription that is not in the index yet, nor known by its identity.
+    /// Adds a subscription without indexing it or registering its identity.
     pub(crate) fn add_subscription(
         &mut self,
         id: SubscriptionId,
         identity: Arc<S>,
         interests: Vec<Interest>,
-        members: Vec<Subscriber<M>>,
+        subscribers: Vec<Subscriber<M>>,
     ) -> u32 {
-        let place = self.allocate_slot(id);
+        let index_slot = self.allocate_slot(id);
         self.tracked_addresses += count_addresses(&interests);
-        let subscription = Subscription {
-            identity,
-            index_slot: place,
-            interests,
-            subscribers: members,
-            pending: Vec::new(),
-        };
+        let subscription =
+            Subscription { identity, index_slot, interests, subscribers, pending: Vec::new() };
         self.subscriptions.insert(id, subscription);
-        place
+        index_slot
     }
 }
 
-/// How many addresses the sets of a subscription have.
+/// The number of addresses in the sets of a subscription.
 pub(crate) fn count_addresses(interests: &[Interest]) -> usize {
     let sets = interests.iter().map(|interest| match &interest.filter {
         Filter::Set(_, set) => set.len(),
@@ -662,7 +656,7 @@ pub(crate) fn count_addresses(interests: &[Interest]) -> usize {
     sets.sum()
 }
 
-/// What tells the sets of subscriptions with equal identities apart.
+/// Distinguishes the sets of subscriptions with equal identities.
 pub(crate) fn fingerprint(interests: &[Interest]) -> u64 {
     let sets = interests.iter().map(|interest| match &interest.filter {
         Filter::Set(_, set) => set.fingerprint(),
@@ -672,21 +666,21 @@ pub(crate) fn fingerprint(interests: &[Interest]) -> u64 {
 }
 
 impl<S: Eq + Hash, M: Message, B> Registry<S, M, B> {
-    /// Starts those who wait for a block after it, and with it those who wait for one that it leaves
-    /// aside.
+    /// Starts the activations that wait for a block, after it. With it start those that wait for an earlier block that
+    /// is not on its chain.
     fn activate_pending(&mut self, commitment: Commitment, at: BlockId, number: u64) {
-        let comes = |waiting: &mut PendingStart| {
-            waiting.commitment == commitment && waiting.block.slot <= at.slot
+        let is_reached = |pending_start: &mut PendingStart| {
+            pending_start.commitment == commitment && pending_start.block.slot <= at.slot
         };
-        let started: Vec<_> = self.pending_starts.extract_if(.., comes).collect();
+        let started: Vec<_> = self.pending_starts.extract_if(.., is_reached).collect();
         for PendingStart { subscription, handle, token, block, .. } in started {
             let after = if block == at { number } else { number - 1 };
             self.start_after(subscription, handle, token, Position(after));
         }
     }
 
-    /// Takes a listener out of a subscription. `None` if it is not in it; the inner one is what is
-    /// left over when it was the last: still in the index, under a place that [`Self::free_slot`] frees.
+    /// Removes a listener from a subscription. `None` if it is not in it. The inner option is the subscription if that
+    /// was its last listener: it is still indexed, under a slot that [`Self::free_slot`] frees.
     #[expect(clippy::option_option, reason = "whether it was in, and whether it was the last")]
     pub(crate) fn remove_subscriber(
         &mut self,
@@ -696,28 +690,30 @@ impl<S: Eq + Hash, M: Message, B> Registry<S, M, B> {
         let entry = self.listeners.get_mut(&listener)?;
         let id = entry.subscriptions.remove(&handle)?;
         self.pairs -= 1;
-        self.pending_starts.retain(|waiting| waiting.handle != handle);
+        self.pending_starts.retain(|pending_start| pending_start.handle != handle);
         let subscription = self.subscriptions.get_mut(&id)?;
         entry.tracked_addresses -= count_addresses(&subscription.interests);
-        let mut members = subscription.subscribers.iter();
-        if let Some(at) =
-            members.position(|member| member.handle == handle && member.listener == listener)
+        let mut subscribers = subscription.subscribers.iter();
+        if let Some(at) = subscribers
+            .position(|subscriber| subscriber.handle == handle && subscriber.listener == listener)
         {
             subscription.subscribers.swap_remove(at);
         }
         Some(if subscription.subscribers.is_empty() { self.end(id) } else { None })
     }
 
-    /// Takes all out of a subscription who subscribed before a position.
+    /// Removes the subscribers that subscribed before a position.
     fn end_before(&mut self, id: SubscriptionId, at: Position) -> Option<Subscription<S, M>> {
         let subscription = self.subscriptions.get_mut(&id)?;
         if subscription.subscribers.is_empty() {
-            return None; // it has ended: whoever ended it takes it out of the index
+            return None; // it has ended, and is removed from the index elsewhere
         }
         let tracked = count_addresses(&subscription.interests);
-        for member in subscription.subscribers.extract_if(.., |member| member.after < at) {
-            if let Some(entry) = self.listeners.get_mut(&member.listener) {
-                entry.subscriptions.remove(&member.handle);
+        for subscriber in
+            subscription.subscribers.extract_if(.., |subscriber| subscriber.after < at)
+        {
+            if let Some(entry) = self.listeners.get_mut(&subscriber.listener) {
+                entry.subscriptions.remove(&subscriber.handle);
                 entry.tracked_addresses -= tracked;
                 self.pairs -= 1;
             }
@@ -731,8 +727,8 @@ impl<S: Eq + Hash, M: Message, B> Registry<S, M, B> {
         Some(ended)
     }
 
-    /// Ends a subscription that nobody is in any more. It stays in the index, matched by nobody's
-    /// queue, until it is taken out.
+    /// Ends a subscription without subscribers. It stays in the index, and its matches reach no queue, until it is
+    /// removed.
     pub(crate) fn end(
         &mut self,
         id: SubscriptionId,
@@ -753,32 +749,32 @@ impl<S: Eq + Hash, M: Message, B> Registry<S, M, B> {
         Some((id, ended))
     }
 
-    /// Takes an ended subscription out of the index at once.
+    /// Removes an ended subscription from the index at once.
     pub(crate) fn remove(&mut self, ended: &Subscription<S, M>) {
         for interest in &ended.interests {
             self.index.remove(ended.index_slot, interest);
         }
     }
 
-    /// Forgets an ended subscription that is not in the index any more.
-    pub(crate) fn free_slot(&mut self, id: SubscriptionId, place: u32) {
+    /// Drops an ended subscription that has been removed from the index, and frees its slot.
+    pub(crate) fn free_slot(&mut self, id: SubscriptionId, index_slot: u32) {
         self.subscriptions.remove(&id);
-        self.free_slots.push(place);
+        self.free_slots.push(index_slot);
         if self.free_slots.len() == self.index_slots.len() {
             (self.index_slots, self.free_slots) = (Vec::new(), Vec::new());
         }
         if self.subscriptions.is_empty() {
-            // Maps that were once large give their memory back.
+            // Frees the memory of maps that were once large.
             self.subscriptions = HashMap::default();
             self.by_identity = HashMap::default();
         }
     }
 
-    /// Forgets a set that nobody has any more; called when its last holder is about to drop it.
+    /// Removes a set whose last owner is about to drop it.
     pub(crate) fn remove_set(&mut self, set: &Arc<AddressSet>) {
         let fingerprint = set.fingerprint();
-        let is_it = |known: &Weak<AddressSet>| known.as_ptr() == Arc::as_ptr(set);
-        if Arc::strong_count(set) == 1 && self.sets.get(&fingerprint).is_some_and(is_it) {
+        let is_same = |known: &Weak<AddressSet>| known.as_ptr() == Arc::as_ptr(set);
+        if Arc::strong_count(set) == 1 && self.sets.get(&fingerprint).is_some_and(is_same) {
             self.sets.remove(&fingerprint);
             if self.sets.is_empty() {
                 self.sets = HashMap::default();

@@ -1,10 +1,10 @@
-//! A change of a set under way, in steps of some tens of microseconds.
+//! A change of a set, in steps of some tens of microseconds.
 //!
-//! Shape: what comes and what leaves is looked for piece by piece; then, in one short hold of the
-//! engine's lock, the bounds are checked and the set is taken out to be changed; then ids are entered
-//! and taken out, the set made anew and put back, and what is left over let go, all piece by piece.
-//! Invariant: a change that was begun is done whole: dropping one does what is left of it.
-//! Not in steps: giving a listener a set of its own that others have too, which costs the set.
+//! Shape: the added and the removed ids are computed, batch by batch. Then, under one short lock of the registry, the
+//! limits are checked and the set is taken out to be changed. Then ids are inserted into the index and removed from it,
+//! the new set is merged and restored, and the rest is released, all batch by batch.
+//! Invariant: a change that has taken the set out is completed: dropping it runs the remaining steps.
+//! Not in steps: giving a listener its own copy of a shared set, which costs O(set).
 
 use std::hash::Hash;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::listener::Listener;
 use crate::queue::Message;
 use crate::registry::{PendingIds, SubscribeError, SubscriptionId};
 
-/// A change under way. See [`Listener::start_set_update`].
+/// A change of a set in progress. See [`Listener::start_set_update`].
 pub struct SetUpdate<S: Eq + Hash, M: Message, B> {
     listener: Arc<Listener<S, M, B>>,
     handle: SubscriptionId,
@@ -38,7 +38,7 @@ enum Phase {
     Finished,
 }
 
-/// Looks for what is new and what leaves.
+/// Computes the added and the removed ids.
 struct DiffPhase {
     set: Arc<AddressSet>,
     change: SetChange,
@@ -57,16 +57,16 @@ struct DetachedSet {
     result: SetChangeResult,
 }
 
-/// A set that is made anew.
+/// Merges the changed set.
 struct MergePhase {
     set: AddressSet,
-    /// Ids with a count each, that the set takes over.
+    /// Ids with a reference count each, which the set adopts.
     added: IdSet,
     added_cursor: Cursor,
-    /// Ids that the set gives up.
+    /// Ids that the set releases.
     removed: IdSet,
     removed_cursor: Cursor,
-    /// What is let go of in the end.
+    /// A set to release at the end.
     leftover: Option<AddressSet>,
     result: SetChangeResult,
 }
@@ -77,199 +77,198 @@ impl<S: Eq + Hash, M: Message, B> SetUpdate<S, M, B> {
         handle: SubscriptionId,
         change: SetChange,
     ) -> Result<Self, SubscribeError> {
-        if let Some(why) = listener.closed() {
-            return Err(why.into());
+        if let Some(reason) = listener.closed() {
+            return Err(reason.into());
         }
-        let (id, topic, facet, set) = listener.tracked_set(handle)?;
-        let (new, gone) = (IdSet::default(), IdSet::default());
-        let (coming, leaving) = (Cursor::default(), Cursor::default());
-        let comparing = DiffPhase {
+        let (id, topic, key_kind, set) = listener.tracked_set(handle)?;
+        let diff = DiffPhase {
             set,
             change,
-            added: new,
-            removed: gone,
-            added_cursor: coming,
-            removed_cursor: leaving,
+            added: IdSet::default(),
+            removed: IdSet::default(),
+            added_cursor: Cursor::default(),
+            removed_cursor: Cursor::default(),
         };
-        let phase = Phase::Diff(Box::new(comparing));
-        Ok(Self { listener, handle, id, topic, key_kind: facet, phase })
+        let phase = Phase::Diff(Box::new(diff));
+        Ok(Self { listener, handle, id, topic, key_kind, phase })
     }
 
-    /// Does the next step; what the change came to, once it is done.
+    /// Runs the next step. Returns the result after the last.
     ///
-    /// Errors: those of the bounds, and `Unknown`; nothing has changed then.
+    /// Errors: those of the limits, and `Unknown`; nothing has changed then.
     pub fn step(&mut self) -> Result<Option<SetChangeResult>, SubscribeError> {
         self.phase = match std::mem::replace(&mut self.phase, Phase::Finished) {
-            Phase::Diff(mut comparing) => {
-                if comparing.step() {
-                    Phase::Diff(comparing)
+            Phase::Diff(mut diff) => {
+                if diff.step() {
+                    Phase::Diff(diff)
                 } else {
-                    match self.take_set(*comparing)? {
-                        Ok(open) => Phase::Insert(Box::new(open), Cursor::default()),
-                        Err(changed) => return Ok(Some(changed)),
+                    match self.take_set(*diff)? {
+                        Ok(detached) => Phase::Insert(Box::new(detached), Cursor::default()),
+                        Err(result) => return Ok(Some(result)),
                     }
                 }
             }
-            Phase::Insert(open, mut at) => match at.next(&open.result.added.0) {
-                Some(piece) => {
+            Phase::Insert(detached, mut cursor) => match cursor.next(&detached.result.added.0) {
+                Some(batch) => {
                     let index = &mut self.listener.subscriptions.shared.registry.lock().index;
-                    index.insert_ids(self.topic, self.key_kind, &piece, open.index_slot);
-                    Phase::Insert(open, at)
+                    index.insert_ids(self.topic, self.key_kind, &batch, detached.index_slot);
+                    Phase::Insert(detached, cursor)
                 }
-                None => Phase::Remove(open, Cursor::default()),
+                None => Phase::Remove(detached, Cursor::default()),
             },
-            Phase::Remove(open, mut at) => match at.next(&open.removed) {
-                Some(piece) => {
+            Phase::Remove(detached, mut cursor) => match cursor.next(&detached.removed) {
+                Some(batch) => {
                     let index = &mut self.listener.subscriptions.shared.registry.lock().index;
-                    index.remove_ids(self.topic, self.key_kind, &piece, open.index_slot);
-                    Phase::Remove(open, at)
+                    index.remove_ids(self.topic, self.key_kind, &batch, detached.index_slot);
+                    Phase::Remove(detached, cursor)
                 }
-                None => Phase::Merge(Box::new(self.start_merge(*open))),
+                None => Phase::Merge(Box::new(self.start_merge(*detached))),
             },
-            Phase::Merge(mut merging) => {
-                if merging.step() {
-                    self.phase = Phase::Merge(merging);
+            Phase::Merge(mut merge) => {
+                if merge.step() {
+                    self.phase = Phase::Merge(merge);
                     return Ok(None);
                 }
-                let MergePhase { set, leftover: rest, result: changed, .. } = *merging;
+                let MergePhase { set, leftover, result, .. } = *merge;
                 let set = self.listener.intern_set(set);
                 self.listener.subscriptions.shared.registry.lock().restore_set(self.id, set);
-                let Some(rest) = rest else { return Ok(Some(changed)) };
-                Phase::Release(changed, ReleaseTask::new(rest))
+                let Some(leftover) = leftover else { return Ok(Some(result)) };
+                Phase::Release(result, ReleaseTask::new(leftover))
             }
-            Phase::Release(changed, mut rest) => {
-                if !rest.step() {
-                    return Ok(Some(changed));
+            Phase::Release(result, mut release) => {
+                if !release.step() {
+                    return Ok(Some(result));
                 }
-                Phase::Release(changed, rest)
+                Phase::Release(result, release)
             }
             Phase::Finished => return Err(SubscribeError::Unknown),
         };
         Ok(None)
     }
 
-    /// Takes the set out to be changed; `Err` if there was nothing to change, or it is changed by now.
+    /// Takes the set out to be changed. The inner `Err` is the result if there was nothing to change, or if the change
+    /// is complete.
     fn take_set(
         &self,
-        compared: DiffPhase,
+        diff: DiffPhase,
     ) -> Result<Result<DetachedSet, SetChangeResult>, SubscribeError> {
-        let DiffPhase { set, change, added: new, removed: gone, .. } = compared;
+        let DiffPhase { set, change, added, removed, .. } = diff;
         let listener = &*self.listener;
-        let added = AddedIds(Arc::new(new));
-        let (more, less) = (added.len(), gone.len());
+        let added = AddedIds(Arc::new(added));
+        let (more, less) = (added.len(), removed.len());
         let len = set.len() + more - less;
-        let mut changed = SetChangeResult { activation: None, added, removed: less, len };
+        let mut result = SetChangeResult { activation: None, added, removed: less, len };
         if more + less == 0 {
             listener.drop_set(set);
-            return Ok(Err(changed));
+            return Ok(Err(result));
         }
         let growth = more.saturating_sub(less);
-        let mut engine = listener.subscriptions.shared.registry.lock();
-        let shared = engine.subscriptions.get(&self.id);
-        let alone = shared.is_some_and(|shared| shared.subscribers.len() == 1);
-        let to_the_node = if alone { growth } else { len };
+        let mut registry = listener.subscriptions.shared.registry.lock();
+        let shared = registry.subscriptions.get(&self.id);
+        let is_exclusive = shared.is_some_and(|shared| shared.subscribers.len() == 1);
+        let new_to_node = if is_exclusive { growth } else { len };
         let checked =
-            engine.check_addresses(&listener.subscriptions, listener.id, growth, to_the_node);
+            registry.check_addresses(&listener.subscriptions, listener.id, growth, new_to_node);
         if let Err(refused) = checked {
-            drop(engine);
+            drop(registry);
             listener.drop_set(set);
             return Err(refused);
         }
-        let token = (more > 0).then(|| engine.new_id().0);
+        let token = (more > 0).then(|| registry.new_id().0);
         let pending = token.map(|token| {
-            let ids = Arc::clone(&changed.added.0);
+            let ids = Arc::clone(&result.added.0);
             PendingIds { token, ids, after: Position::MAX }
         });
-        changed.activation =
+        result.activation =
             token.map(|token| Activation { subscription: self.handle, token: Some(token) });
-        let entry = engine.listener_entry(listener.id);
+        let entry = registry.listener_entry(listener.id);
         entry.tracked_addresses = entry.tracked_addresses + more - less;
-        if !alone {
-            drop(engine);
+        if !is_exclusive {
+            drop(registry);
             listener.detach_set(self.handle, self.id, &set, change, pending)?;
             listener.drop_set(set);
-            return Ok(Err(changed));
+            return Ok(Err(result));
         }
-        let (place, old) = engine.take_set(self.id, &changed.added, &gone, pending);
-        drop(engine);
+        let (index_slot, old) = registry.take_set(self.id, &result.added, &removed, pending);
+        drop(registry);
         drop(set);
-        Ok(Ok(DetachedSet { index_slot: place, old, change, removed: gone, result: changed }))
+        Ok(Ok(DetachedSet { index_slot, old, change, removed, result }))
     }
 
-    fn start_merge(&self, open: DetachedSet) -> MergePhase {
-        let DetachedSet { old, change, removed: gone, result: changed, .. } = open;
-        let mut set = self.listener.make_set_exclusive(old);
-        let (mut coming, mut leaving, mut rest) = (IdSet::default(), IdSet::default(), None);
+    fn start_merge(&self, detached: DetachedSet) -> MergePhase {
+        let DetachedSet { old, change, removed, result, .. } = detached;
+        let mut merge = MergePhase {
+            set: self.listener.make_set_exclusive(old),
+            added: IdSet::default(),
+            added_cursor: Cursor::default(),
+            removed: IdSet::default(),
+            removed_cursor: Cursor::default(),
+            leftover: None,
+            result,
+        };
         match change {
-            SetChange::Add(more) if set.is_empty() => set = more,
-            SetChange::Add(more) => coming = more.into_counted_ids(),
-            SetChange::Remove(less) => (leaving, rest) = (gone, Some(less)),
-            SetChange::Replace(new) => rest = Some(std::mem::replace(&mut set, new)),
+            SetChange::Add(more) if merge.set.is_empty() => merge.set = more,
+            SetChange::Add(more) => merge.added = more.into_counted_ids(),
+            SetChange::Remove(less) => (merge.removed, merge.leftover) = (removed, Some(less)),
+            SetChange::Replace(new) => {
+                merge.leftover = Some(std::mem::replace(&mut merge.set, new));
+            }
         }
-        let (come, left) = (Cursor::default(), Cursor::default());
-        MergePhase {
-            set,
-            added: coming,
-            added_cursor: come,
-            removed: leaving,
-            removed_cursor: left,
-            leftover: rest,
-            result: changed,
-        }
+        merge
     }
 }
 
 impl<S: Eq + Hash, M: Message, B> Drop for SetUpdate<S, M, B> {
     fn drop(&mut self) {
         if let Phase::Diff(_) = self.phase {
-            let Phase::Diff(compared) = std::mem::replace(&mut self.phase, Phase::Finished) else {
+            let Phase::Diff(diff) = std::mem::replace(&mut self.phase, Phase::Finished) else {
                 return;
             };
-            return self.listener.drop_set(compared.set);
+            return self.listener.drop_set(diff.set);
         }
         while !matches!(self.phase, Phase::Finished) {
-            let _ = self.step(); // an error is the end of it too
+            let _ = self.step(); // an error ends it too
         }
     }
 }
 
 impl DiffPhase {
-    /// Looks at the next ids. False if there are none.
+    /// Compares the next batch of ids. False if there are none.
     fn step(&mut self) -> bool {
-        let (mine, theirs) = (self.set.id_set(), self.change.set().id_set());
+        let (current, change) = (self.set.id_set(), self.change.set().id_set());
         if !matches!(self.change, SetChange::Remove(_))
-            && let Some(mut piece) = self.added_cursor.next(theirs)
+            && let Some(mut batch) = self.added_cursor.next(change)
         {
-            piece.retain(|id| !mine.contains(*id));
-            self.added.add(&piece);
+            batch.retain(|id| !current.contains(*id));
+            self.added.add(&batch);
             return true;
         }
-        let leaving = match self.change {
+        let removed = match self.change {
             SetChange::Add(_) => None,
-            SetChange::Remove(_) => self.removed_cursor.next(theirs).map(|mut piece| {
-                piece.retain(|id| mine.contains(*id));
-                piece
+            SetChange::Remove(_) => self.removed_cursor.next(change).map(|mut batch| {
+                batch.retain(|id| current.contains(*id));
+                batch
             }),
-            SetChange::Replace(_) => self.removed_cursor.next(mine).map(|mut piece| {
-                piece.retain(|id| !theirs.contains(*id));
-                piece
+            SetChange::Replace(_) => self.removed_cursor.next(current).map(|mut batch| {
+                batch.retain(|id| !change.contains(*id));
+                batch
             }),
         };
-        let Some(piece) = leaving else { return false };
-        self.removed.add(&piece);
+        let Some(batch) = removed else { return false };
+        self.removed.add(&batch);
         true
     }
 }
 
 impl MergePhase {
-    /// Takes over and gives up the next ids. False if there are none.
+    /// Adopts or releases the next batch of ids. False if there are none.
     fn step(&mut self) -> bool {
-        if let Some(piece) = self.added_cursor.next(&self.added) {
-            self.set.adopt_counted(&piece);
+        if let Some(batch) = self.added_cursor.next(&self.added) {
+            self.set.adopt_counted(&batch);
             return true;
         }
-        let Some(piece) = self.removed_cursor.next(&self.removed) else { return false };
-        self.set.release_ids(&piece);
+        let Some(batch) = self.removed_cursor.next(&self.removed) else { return false };
+        self.set.release_ids(&batch);
         true
     }
 }

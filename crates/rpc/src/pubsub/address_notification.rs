@@ -1,11 +1,11 @@
-//! Notifications of sets: what a step, a snapshot or conflated messages come to as JSON.
+//! Notifications of sets: the JSON of a step, a snapshot or conflated messages.
 //!
 //! Shape: `{context, block, kind, value}`; `more` says that the next message has the rest of the same.
-//! `kind` is `update`, `rollback` (the block is not on the chain any more: only who is concerned is
-//! told), `snapshot`, or `conflated`. Accounts have the shape that they have everywhere else.
-//! An account that a block took from under an address is told to those who follow that address, with
-//! `left`: closed, or with what it is found by now.
-//! Bounds: a message is begun anew past [`MESSAGE_BYTES`].
+//! `kind` is `update`, `rollback` (the block is not on the chain any more: sent only to the subscriptions that got
+//! the block), `snapshot`, or `conflated`. Accounts have the same shape as everywhere else.
+//! If a block removes an account from an address, the followers of that address get the account with `left`: closed,
+//! or as it is under its new key.
+//! Bounds: past [`MESSAGE_BYTES`] the next message starts.
 
 use std::sync::Arc;
 
@@ -23,10 +23,10 @@ use super::payload::{BlockItems, ConflatedState, Items, LatestWrite, SplitPayloa
 use super::shared_text::SharedText;
 use super::subscription::key_kind;
 
-/// What a message has before the next one is begun.
+/// Bytes of items in a message after which the next one starts.
 const MESSAGE_BYTES: usize = 256 * 1024;
 
-/// What a message is.
+/// The kind of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum NotificationKind {
@@ -40,29 +40,29 @@ pub(super) enum NotificationKind {
 #[serde(rename_all = "camelCase")]
 struct AccountUpdate {
     pubkey: String,
-    /// Which block left it so, where the message is of several.
+    /// The slot that last wrote it, if the message is of several.
     #[serde(skip_serializing_if = "Option::is_none")]
     slot: Option<Slot>,
     #[serde(skip_serializing_if = "is_false")]
     rolled_back: bool,
-    /// Whether it is not found by what is followed any more.
+    /// Whether it is not found under the followed address any more.
     #[serde(skip_serializing_if = "is_false")]
     left: bool,
-    /// Left out of what was rolled back; null if the account was closed.
+    /// Absent in a rollback; null if the account was closed.
     #[serde(skip_serializing_if = "Option::is_none")]
     account: Option<Option<UiAccount>>,
 }
 
-/// One of a block's things: a place in its writes, or in its transactions; as one number, as the engine
-/// takes it.
+/// One item of a block: an index in its writes or in its transactions, as the one number that the subscription index
+/// takes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct ItemRef(u32);
 
 impl ItemRef {
-    /// Set if the account is not found by the key any more.
+    /// Set if the account is not found under the key any more.
     const LEFT: u32 = 1 << 31;
 
-    /// Where it stands in its list.
+    /// The index in its list.
     pub(super) fn index(self) -> usize {
         (self.0 & !Self::LEFT) as usize
     }
@@ -71,18 +71,18 @@ impl ItemRef {
         self.0 & Self::LEFT != 0
     }
 
-    /// From the numbers that the engine gave back. What left one address of a set and is found by
-    /// another has not left.
+    /// From the numbers that the subscription index returned. An account that left one address of a set and is found
+    /// under another has not left.
     pub(super) fn merge_refs(found: impl IntoIterator<Item = u32>) -> Vec<Self> {
-        let mut places: Vec<Self> = Vec::new();
-        for place in found.into_iter().map(Self) {
-            match places.last_mut().filter(|last| last.index() == place.index()) {
-                Some(last) if last.is_left() => *last = place,
+        let mut refs: Vec<Self> = Vec::new();
+        for item in found.into_iter().map(Self) {
+            match refs.last_mut().filter(|last| last.index() == item.index()) {
+                Some(last) if last.is_left() => *last = item,
                 Some(_) => {}
-                None => places.push(place),
+                None => refs.push(item),
             }
         }
-        places
+        refs
     }
 }
 
@@ -100,14 +100,14 @@ fn is_false(value: &bool) -> bool {
     !*value
 }
 
-/// Messages under way: items are added, and cut into messages.
+/// Builds messages from items. A new message starts when one is long enough.
 pub(super) struct MessageBuilder {
     kind: NotificationKind,
     slot: Slot,
     block: String,
     items: String,
     finished: Vec<SharedText>,
-    /// Where the texts count.
+    /// The account that the texts are charged to.
     memory: Arc<QueueMemory>,
 }
 
@@ -119,7 +119,7 @@ impl MessageBuilder {
 
     fn add(&mut self, item: &impl Serialize) {
         if self.items.len() >= MESSAGE_BYTES {
-            self.cut(true);
+            self.finish_message(true);
         }
         match serde_json::to_string(item) {
             Ok(text) => {
@@ -130,9 +130,9 @@ impl MessageBuilder {
         }
     }
 
-    fn cut(&mut self, more: bool) {
+    fn finish_message(&mut self, has_more: bool) {
         let items = match std::mem::take(&mut self.items) {
-            none if none.is_empty() => "[".to_owned(),
+            items if items.is_empty() => "[".to_owned(),
             items => items,
         };
         let kind = match self.kind {
@@ -141,7 +141,7 @@ impl MessageBuilder {
             NotificationKind::Snapshot => "snapshot",
             NotificationKind::Conflated => "conflated",
         };
-        let more = if more { r#","more":true"# } else { "" };
+        let more = if has_more { r#","more":true"# } else { "" };
         let text = format!(
             r#"{{"jsonrpc":"2.0","method":"addressesNotification","params":{{"result":{{"context":{{"slot":{}}},"block":"{}","kind":"{kind}"{more},"value":{items}]}}"#,
             self.slot, self.block,
@@ -149,18 +149,18 @@ impl MessageBuilder {
         self.finished.push(SharedText::new(text, &self.memory));
     }
 
-    /// How much has been added and not cut off yet.
+    /// Bytes of all messages and items so far.
     pub(super) fn bytes(&self) -> usize {
         self.items.len() + self.finished.iter().map(|text| text.len()).sum::<usize>()
     }
 
-    /// The messages; the last says whether more of the same follows.
-    pub(super) fn finish(mut self, more: bool) -> Vec<SharedText> {
-        self.cut(more);
+    /// The messages. `has_more`: the last one says that more of the same follows.
+    pub(super) fn finish(mut self, has_more: bool) -> Vec<SharedText> {
+        self.finish_message(has_more);
         self.finished
     }
 
-    /// An account as it is now, for a snapshot.
+    /// Adds an account of a snapshot.
     pub(super) fn add_account(
         &mut self,
         address: &Address,
@@ -178,7 +178,7 @@ impl MessageBuilder {
     fn add_write(
         &mut self,
         write: &Write,
-        turn: Direction,
+        direction: Direction,
         slot: Option<Slot>,
         encoding: Encoding,
         view: &View,
@@ -186,7 +186,7 @@ impl MessageBuilder {
         let encoded = |account: &Arc<Account>| {
             notification::account(&write.pubkey, Some(account), encoding, view)
         };
-        let is_applied = turn == Direction::Applied;
+        let is_applied = direction == Direction::Applied;
         self.add(&AccountUpdate {
             pubkey: write.pubkey.to_string(),
             slot,
@@ -206,27 +206,27 @@ impl MessageBuilder {
     }
 }
 
-/// What a step tells of some of its things, once for all who want the same.
+/// The notification of some items of a step, encoded once for all listeners of a subscription.
 pub(super) fn encode_step(
     pubsub: &PubSub,
     step: &BlockStep<Block>,
-    facet: KeyKind,
+    key_kind: KeyKind,
     encoding: Encoding,
-    places: Vec<ItemRef>,
+    refs: Vec<ItemRef>,
 ) -> Vec<SplitPayload> {
     let block = &step.body;
-    let told = if step.direction == Direction::Applied {
+    let kind = if step.direction == Direction::Applied {
         NotificationKind::Update
     } else {
         NotificationKind::Rollback
     };
     let view = pubsub.reader.view(step.commitment);
     let mut messages =
-        MessageBuilder::new(pubsub, told, block.id.slot, block.blockhash.to_string());
-    let items = select_items(block, facet, &places);
+        MessageBuilder::new(pubsub, kind, block.id.slot, block.blockhash.to_string());
+    let items = select_items(block, key_kind, &refs);
     match &items {
-        Items::Transactions(all) => {
-            all.iter().for_each(|executed| messages.add_transaction(executed, false));
+        Items::Transactions(transactions) => {
+            transactions.iter().for_each(|executed| messages.add_transaction(executed, false));
         }
         Items::Writes(writes) => {
             for write in writes {
@@ -235,33 +235,32 @@ pub(super) fn encode_step(
         }
     }
     let texts = messages.finish(false);
-    // Whoever conflates the messages of a step gets its things with the last of them.
-    let last = texts.len() - 1; // finishing makes one at least
+    // The last message of a step carries the items for conflation.
+    let last = texts.len() - 1; // there is at least one
     let at_block = (block.id.slot, block.blockhash);
     let memory = pubsub.subscriptions.queue_memory();
-    let mut things = Some(Arc::new(BlockItems::new(step.direction, at_block, items, memory)));
-    let nothing =
-        || Arc::new(BlockItems::new(step.direction, at_block, Items::Writes(Vec::new()), memory));
-    let placed = |(at, beginning)| {
-        let things = if at == last { things.take() } else { Some(nothing()) };
-        SplitPayload { prefix: beginning, block_items: things }
+    let block_items = |items| Arc::new(BlockItems::new(step.direction, at_block, items, memory));
+    let mut items = Some(items);
+    let payload = |(index, prefix)| {
+        let items = items.take_if(|_| index == last).unwrap_or(Items::Writes(Vec::new()));
+        SplitPayload { prefix, block_items: Some(block_items(items)) }
     };
-    texts.into_iter().enumerate().map(placed).collect()
+    texts.into_iter().enumerate().map(payload).collect()
 }
 
-fn select_items(block: &Block, facet: KeyKind, places: &[ItemRef]) -> Items {
-    if facet == key_kind::MENTIONED {
-        let executed = |place: &ItemRef| Arc::clone(&block.transactions[place.index()]);
-        return Items::Transactions(places.iter().map(executed).collect());
+fn select_items(block: &Block, key_kind: KeyKind, refs: &[ItemRef]) -> Items {
+    if key_kind == key_kind::MENTIONED {
+        let executed = |item: &ItemRef| Arc::clone(&block.transactions[item.index()]);
+        return Items::Transactions(refs.iter().map(executed).collect());
     }
-    let write = |place: &ItemRef| {
-        let write = &block.writes[place.index()];
-        Write { pubkey: write.pubkey, account: write.account.clone(), left: place.is_left() }
+    let write = |item: &ItemRef| {
+        let write = &block.writes[item.index()];
+        Write { pubkey: write.pubkey, account: write.account.clone(), left: item.is_left() }
     };
-    Items::Writes(places.iter().map(write).collect())
+    Items::Writes(refs.iter().map(write).collect())
 }
 
-/// What is left of messages that a slow client did not take, on its way out in messages.
+/// Encodes the conflated notifications of a slow client.
 pub(super) struct ConflatedEncoder {
     newest: (Slot, String),
     writes: std::collections::hash_map::IntoIter<Pubkey, LatestWrite>,
@@ -269,17 +268,17 @@ pub(super) struct ConflatedEncoder {
 }
 
 impl ConflatedEncoder {
-    /// `None` if nothing is left.
-    pub(super) fn new(kept: ConflatedState) -> Option<Self> {
-        let (slot, blockhash) = kept.newest?;
+    /// `None` if nothing was conflated.
+    pub(super) fn new(state: ConflatedState) -> Option<Self> {
+        let (slot, blockhash) = state.newest?;
         Some(Self {
             newest: (slot, blockhash.to_string()),
-            writes: kept.writes.into_iter(),
-            transactions: kept.transactions.into_iter(),
+            writes: state.writes.into_iter(),
+            transactions: state.transactions.into_iter(),
         })
     }
 
-    /// The next messages, of about `bytes` bytes, and what is left after them.
+    /// The next messages, of about `bytes` bytes, and the encoder for the rest.
     pub(super) fn step(
         mut self,
         pubsub: &PubSub,
@@ -290,10 +289,10 @@ impl ConflatedEncoder {
         let (slot, block) = self.newest.clone();
         let mut messages = MessageBuilder::new(pubsub, NotificationKind::Conflated, slot, block);
         while messages.bytes() < bytes {
-            if let Some((_, LatestWrite { slot, write, direction: turn })) = self.writes.next() {
-                messages.add_write(&write, turn, Some(slot), encoding, view);
-            } else if let Some((executed, turn)) = self.transactions.next() {
-                messages.add_transaction(&executed, turn == Direction::Reverted);
+            if let Some((_, LatestWrite { slot, write, direction })) = self.writes.next() {
+                messages.add_write(&write, direction, Some(slot), encoding, view);
+            } else if let Some((executed, direction)) = self.transactions.next() {
+                messages.add_transaction(&executed, direction == Direction::Reverted);
             } else {
                 return (messages.finish(false), None);
             }
@@ -303,35 +302,35 @@ impl ConflatedEncoder {
     }
 }
 
-/// The things of a block that a set may have under a facet: the number of the address, and the place
-/// in the block's writes or transactions, for [`WatchSlot::of_set`].
-pub(super) fn block_items(pubsub: &PubSub, block: &Block, facet: KeyKind) -> Vec<(u32, u32)> {
+/// The items of a block that a set may have under a key kind: the id of the address, and the number of the item for
+/// [`ItemRef::merge_refs`].
+pub(super) fn block_items(pubsub: &PubSub, block: &Block, key_kind: KeyKind) -> Vec<(u32, u32)> {
     let id = |address: &Address| pubsub.reader.addresses().lookup(address);
-    let mut things = Vec::new();
-    if facet == key_kind::MENTIONED {
-        for (place, executed) in block.transactions.iter().enumerate() {
+    let mut items = Vec::new();
+    if key_kind == key_kind::MENTIONED {
+        for (index, executed) in block.transactions.iter().enumerate() {
             let ids =
                 executed.account_keys.iter().filter_map(|key| id(&Address::from(key.to_bytes())));
-            things.extend(ids.map(|id| (id.0, place as u32)));
+            items.extend(ids.map(|id| (id.0, index as u32)));
         }
-        return things;
+        return items;
     }
-    for (place, write) in block.writes.iter().enumerate() {
-        let place = place as u32;
-        if facet == key_kind::ITSELF {
-            // Not by the write's own number: this may be told long after the block.
-            things.extend(id(&Address::from(write.pubkey.to_bytes())).map(|id| (id.0, place)));
+    for (index, write) in block.writes.iter().enumerate() {
+        let index = index as u32;
+        if key_kind == key_kind::ITSELF {
+            // Not by the write's own id: this may run long after the block.
+            items.extend(id(&Address::from(write.pubkey.to_bytes())).map(|id| (id.0, index)));
             continue;
         }
-        let left = write.removed_keys.iter().filter(|(of, _)| *of == facet);
-        things.extend(left.filter_map(|(_, key)| Some((id(key)?.0, place | ItemRef::LEFT))));
+        let left = write.removed_keys.iter().filter(|(kind, _)| *kind == key_kind);
+        items.extend(left.filter_map(|(_, key)| Some((id(key)?.0, index | ItemRef::LEFT))));
         if let Some(account) = &write.account {
-            account.keys(&mut |of, key| {
-                if of == facet {
-                    things.extend(id(&key).map(|id| (id.0, place)));
+            account.keys(&mut |kind, key| {
+                if kind == key_kind {
+                    items.extend(id(&key).map(|id| (id.0, index)));
                 }
             });
         }
     }
-    things
+    items
 }

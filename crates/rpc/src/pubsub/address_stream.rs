@@ -1,7 +1,7 @@
-//! The addresses of one message, read piece by piece: a message may have tens of thousands.
+//! The addresses of one message, read in chunks: a message may have tens of thousands.
 //!
-//! In: a binary message, or the text of a JSON array of base58. Out: so many addresses at a time.
-//! Bounds: the message. Not here: what they are for (`sets`).
+//! In: a binary message, or the text of a JSON array of base58. Out: up to `count` addresses at a time.
+//! Bounds: the message. Not here: what they are for (`address_sets`).
 
 use std::fmt;
 use std::str::FromStr;
@@ -15,41 +15,41 @@ use tokio_tungstenite::tungstenite::Bytes;
 
 use crate::error::RpcError;
 
-/// Characters of an address in base58 at most.
+/// The most characters of an address in base58.
 const BASE58_MAX: usize = 44;
 
-/// The addresses that are still to be read.
+/// The addresses of a message that have not been read.
 pub(super) enum AddressList {
     /// 32 bytes each.
     Binary(Bytes),
-    /// A JSON array, and how much of it has been read.
+    /// A JSON array, and the bytes of it that have been read.
     Text(Box<RawValue>, usize),
 }
 
 impl AddressList {
-    /// None.
+    /// A list without addresses.
     pub(super) fn empty() -> Self {
         Self::Binary(Bytes::new())
     }
 
-    /// Those of a JSON array.
+    /// The addresses of a JSON array.
     pub(super) fn from_json(list: Box<RawValue>) -> Self {
         Self::Text(list, 0)
     }
 
-    /// Those of a binary message after its header. `None` if the last is cut short.
+    /// The addresses of a binary message after its header. `None` if the last is incomplete.
     pub(super) fn from_binary(addresses: Bytes) -> Option<Self> {
         addresses.len().is_multiple_of(32).then_some(Self::Binary(addresses))
     }
 
-    /// The next addresses, at most so many; none if all have been read.
+    /// The next addresses, up to `count`; none if all have been read.
     ///
-    /// Errors: what is no address, in the words of every other parameter.
+    /// Errors: an invalid address, in the words of every other parameter.
     pub(super) fn next_addresses(&mut self, count: usize) -> Result<Vec<Address>, RpcError> {
         match self {
-            Self::Binary(left) => {
-                let piece = left.split_to(left.len().min(count * 32));
-                let (addresses, _) = piece.as_chunks::<32>();
+            Self::Binary(rest) => {
+                let chunk = rest.split_to(rest.len().min(count * 32));
+                let (addresses, _) = chunk.as_chunks::<32>();
                 Ok(addresses.iter().map(|bytes| Address::from(*bytes)).collect())
             }
             Self::Text(list, read) => {
@@ -59,7 +59,7 @@ impl AddressList {
                         Some(NextAddress::Address(address)) => addresses.push(address),
                         Some(NextAddress::End) => break,
                         None => {
-                            // Wrong, or written in an unusual way: then some come once more.
+                            // Invalid, or valid in an unusual form. In the latter case some addresses come twice.
                             *read = list.get().len();
                             return parse_whole_list(list.get());
                         }
@@ -76,7 +76,7 @@ enum NextAddress {
     End,
 }
 
-/// The next address of a JSON array, whose text is known to be JSON. `None` if there is anything else.
+/// The next address of a JSON array, whose text is known to be JSON. `None` for anything else.
 fn next_address(list: &str, read: &mut usize) -> Option<NextAddress> {
     let bytes = list.as_bytes();
     if *read == 0 {
@@ -104,16 +104,16 @@ fn next_address(list: &str, read: &mut usize) -> Option<NextAddress> {
     }
 }
 
-/// All at once, as every other parameter is read, and with its words for what is wrong.
+/// Reads the list at once, as every other parameter is read, with the same error messages.
 #[cold]
 fn parse_whole_list(list: &str) -> Result<Vec<Address>, RpcError> {
     let value = serde_json::from_str::<Value>(list);
     let read = value.and_then(serde_json::from_value::<Vec<Base58>>);
     let read = read.map_err(|err| RpcError::invalid_params(format!("Invalid params: {err}.")))?;
-    Ok(read.into_iter().map(|given| given.0).collect())
+    Ok(read.into_iter().map(|address| address.0).collect())
 }
 
-/// An address in base58, read without keeping its text.
+/// An address in base58, read without a copy of its text.
 struct Base58(Address);
 
 impl<'de> Deserialize<'de> for Base58 {
@@ -142,19 +142,19 @@ mod tests {
 
     fn read(list: &str, count: usize) -> Result<Vec<Address>, RpcError> {
         let list = RawValue::from_string(list.to_owned()).expect("JSON");
-        let mut given = AddressList::from_json(list);
+        let mut addresses = AddressList::from_json(list);
         let mut all = Vec::new();
         loop {
-            let piece = given.next_addresses(count)?;
-            if piece.is_empty() {
+            let chunk = addresses.next_addresses(count)?;
+            if chunk.is_empty() {
                 return Ok(all);
             }
-            all.extend(piece);
+            all.extend(chunk);
         }
     }
 
     #[test]
-    fn any_piece_gives_the_same_addresses_in_whatever_way_they_are_written() {
+    fn chunks_of_any_size_give_the_same_addresses_in_any_form_of_json() {
         let keys: Vec<Pubkey> = (0..50).map(|n| Pubkey::new_from_array([n; 32])).collect();
         let expected: Vec<Address> = keys.iter().map(|key| Address::from(key.to_bytes())).collect();
         let quoted: Vec<String> = keys.iter().map(|key| format!("\"{key}\"")).collect();
@@ -163,7 +163,7 @@ mod tests {
                 assert_eq!(read(&text, count).ok(), Some(expected.clone()), "{count}");
             }
         }
-        // The first character as an escape; then those before it may come twice.
+        // The first character is an escape: the addresses before it may come twice.
         let escaped = format!("[{},\"\\u0031{}\"]", quoted[7], &quoted[0][2..33]);
         let all = read(&escaped, 1).expect("addresses");
         assert!(all.ends_with(&[expected[7], expected[0]]));
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_list_of_addresses_is_refused_in_the_usual_words() {
+    fn an_invalid_list_is_refused_with_the_usual_message() {
         let key = Pubkey::new_from_array([9; 32]);
         let long = format!("[\"{key}{key}\"]");
         for (text, words) in [

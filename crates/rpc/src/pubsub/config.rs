@@ -1,4 +1,4 @@
-//! The limits of PubSub, each with its default and what it may cost.
+//! The limits of PubSub, each with its default and its worst-case memory.
 
 use subscriptions::Limits;
 
@@ -7,51 +7,50 @@ use crate::config::{self, ConfigError};
 /// Blocks that may wait for a root. A ledger finalizes at most 4,000 slots later.
 const UNROOTED_MAX: usize = 16_384;
 
-/// Limits. What is over one of them is refused, or its connection closed, with a message that names
-/// the limit.
+/// Limits. A request over one of them is refused, or its connection is closed, with a message that names the limit.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
     /// WebSocket connections at once. Default 10,000. Memory: about 16 KiB each, and the queue.
     pub connections_max: usize,
-    /// Subscriptions of all connections; one that several share counts for each. Default 1,000,000,
+    /// Subscriptions of all connections; a shared one counts for each connection. Default 1,000,000,
     /// as Agave's. Memory: about 300 bytes each.
     pub subscriptions_max: usize,
     /// Subscriptions of one connection. Default 100,000.
     pub subscriptions_per_connection_max: usize,
-    /// Addresses of all sets of `addressesSubscribe`, and of whatever else is subscribed to; equal
+    /// Addresses of all sets of `addressesSubscribe`, and of all other subscriptions; equal
     /// subscriptions count once (`--max-tracked-addresses`). Default 10,000,000. Memory: at most 16
     /// bytes each, and 43 in the address table for each that is in any set.
     pub tracked_addresses_max: usize,
     /// Addresses in the sets of one connection. Default 2,000,000.
     pub tracked_addresses_per_connection_max: usize,
-    /// Whether room for `tracked_addresses_max` scattered addresses is laid out when a commitment and
-    /// facet is first used, instead of as it is needed. Default false. Memory: 9 bytes each, up front.
-    pub tracked_addresses_laid_out: bool,
+    /// Whether memory for `tracked_addresses_max` scattered addresses is allocated on the first use of a commitment and
+    /// key kind, instead of on demand. Default false. Memory: 9 bytes each, up front.
+    pub preallocate_tracked_addresses: bool,
     /// Bytes of a message from a client. Default 4,096, as Agave's.
     pub message_bytes_max: usize,
     /// Bytes of a message that has addresses in it: `addressesSubscribe`, `addressesUpdate`,
     /// `transactionSubscribe`; a text must name the method within its first `message_bytes_max` bytes.
     /// Default 1 MiB: 32,000 addresses in binary.
     pub addresses_message_bytes_max: usize,
-    /// Milliseconds in which a message must be whole once it has begun. Default 10,000. Then the
+    /// Milliseconds from the first byte of a message in which it must be complete. Default 10,000. Then the
     /// connection is closed (1008).
     pub message_timeout_ms: u64,
-    /// Bytes of the buffers of messages that have begun or are worked on, of all connections together;
-    /// short messages that come in one frame need none. A client may have half of what the others
-    /// leave. A message that finds no room is not read on; if there is none by its deadline, the
+    /// Bytes of the buffers of messages that are incomplete or being processed, of all connections together;
+    /// short messages that come in one frame need none. A client may use half of what the others
+    /// leave. If there is no memory for a message, it is not read further; if there is none by its deadline, the
     /// connection is closed (1013). Default 64 MiB, which is the worst-case memory.
     pub incoming_bytes_max: usize,
     /// Messages about sets that the CPU pool works on at once; others wait, one for each connection.
-    /// Default half of the cores. Their places and turns are as another client's than those of requests.
-    pub sets_at_once: usize,
-    /// Accounts of a snapshot under another facet than the account itself. Default 1,000,000.
+    /// Default half of the cores. The pool schedules them under another client id than the client's requests.
+    pub set_tasks_max: usize,
+    /// Accounts of a snapshot under another key kind than the account itself. Default 1,000,000.
     pub snapshot_accounts_max: usize,
-    /// Blocks of each commitment that are kept for those who resume. Default 150: a minute of 400 ms
-    /// slots. Memory: the blocks, of which history keeps most parts too.
+    /// Blocks of each commitment that are retained for clients that resume. Default 150: a minute of 400 ms
+    /// slots. Memory: the blocks; most of their parts are in history too.
     pub resume_blocks: usize,
     /// Bytes of those blocks, estimated from their sizes, each block once. Default 256 MiB: 150 blocks
-    /// of some 700 transactions. Beyond that the oldest go, of all commitments.
+    /// of some 700 transactions. Beyond that the oldest are evicted, of all commitments.
     pub resume_bytes: usize,
     /// Notifications that may wait for one client. Default 4,096: some 27 minutes of a client that
     /// follows slots. One more closes the connection (1008).
@@ -59,26 +58,26 @@ pub struct Config {
     /// Bytes that may wait for one client. Default 16 MiB. One more closes the connection (1008).
     /// Worst-case memory is `queues_bytes_max`.
     pub queue_bytes_max: usize,
-    /// Bytes of notifications that wait for all clients or are being written to them; one that several
-    /// share counts once, and each queue entry counts some 100 bytes. Above it the client that holds
+    /// Bytes of notifications that wait for all clients or are being written to them; a shared one
+    /// counts once, and each queue entry counts some 100 bytes. Above it the client that uses the
     /// most loses its largest connections (1008) until an eighth is free. Default 256 MiB, which is the
     /// worst-case memory, and up to 64 MiB that are being encoded.
     pub queues_bytes_max: usize,
-    /// Events of the ledger that may wait to be told, all transactions of one publication being one.
+    /// Events of the ledger that may wait for the notifier; all transactions of one publication are one event.
     /// Default 16,384: many seconds. One more closes every connection (1013). Memory: about 130 bytes
-    /// each, and the transactions and blocks that they hold, which history has as well.
+    /// each, and the transactions and blocks that they refer to, which are in history too.
     pub events_max: usize,
-    /// Milliseconds in which a client must take some of what is written to it. Default 30,000; then
+    /// Milliseconds in which a client must read some of what is written to it. Default 30,000; then
     /// the connection is closed (1008).
     pub write_timeout_ms: u64,
-    /// Milliseconds that a closing connection is given to read the reason. Default 5,000.
+    /// Milliseconds that a closing connection has to read the reason. Default 5,000.
     pub close_timeout_ms: u64,
-    /// Milliseconds between our pings. Default 60,000. A client from which nothing came between two
-    /// of them is gone, and its connection is closed.
+    /// Milliseconds between our pings. Default 60,000. If nothing comes from a client between two of them, its
+    /// connection is closed.
     pub ping_ms: u64,
     /// Whether account and program notifications are cut to `dataSlice`. Default false, as in Agave
     /// 4.2, where a slice makes another subscription but the data comes whole; later Agaves cut it.
-    pub honour_data_slice: bool,
+    pub apply_data_slice: bool,
 }
 
 impl Default for Config {
@@ -89,12 +88,12 @@ impl Default for Config {
             subscriptions_per_connection_max: 100_000,
             tracked_addresses_max: 10_000_000,
             tracked_addresses_per_connection_max: 2_000_000,
-            tracked_addresses_laid_out: false,
+            preallocate_tracked_addresses: false,
             message_bytes_max: 4_096,
             addresses_message_bytes_max: 1024 * 1024,
             message_timeout_ms: 10_000,
             incoming_bytes_max: 64 * 1024 * 1024,
-            sets_at_once: std::thread::available_parallelism().map_or(1, |n| (n.get() / 2).max(1)),
+            set_tasks_max: std::thread::available_parallelism().map_or(1, |n| (n.get() / 2).max(1)),
             snapshot_accounts_max: 1_000_000,
             resume_blocks: 150,
             resume_bytes: 256 * 1024 * 1024,
@@ -105,7 +104,7 @@ impl Default for Config {
             write_timeout_ms: 30_000,
             close_timeout_ms: 5_000,
             ping_ms: 60_000,
-            honour_data_slice: false,
+            apply_data_slice: false,
         }
     }
 }
@@ -124,7 +123,7 @@ impl Config {
             ),
             ("pubsub.message_bytes_max", self.message_bytes_max),
             ("pubsub.addresses_message_bytes_max", self.addresses_message_bytes_max),
-            ("pubsub.sets_at_once", self.sets_at_once),
+            ("pubsub.set_tasks_max", self.set_tasks_max),
             ("pubsub.queue_messages_max", self.queue_messages_max),
             ("pubsub.queue_bytes_max", self.queue_bytes_max),
             ("pubsub.queues_bytes_max", self.queues_bytes_max),
@@ -154,7 +153,7 @@ impl Config {
             subscriptions_per_listener_max: self.subscriptions_per_connection_max,
             addresses_max: self.tracked_addresses_max,
             addresses_per_listener_max: self.tracked_addresses_per_connection_max,
-            preallocated_ids: if self.tracked_addresses_laid_out {
+            preallocated_ids: if self.preallocate_tracked_addresses {
                 self.tracked_addresses_max
             } else {
                 0

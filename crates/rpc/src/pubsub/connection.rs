@@ -1,14 +1,14 @@
 //! One WebSocket connection, from its upgrade to its end.
 //!
-//! In: a stream on which the handshake is done. Out: replies, and what the engine queues for this
-//! client. One task does both; while a client does not take what we write, we read nothing from it. So a reply to
-//! anything that it sends, a ping included, is written before the next is read.
-//! Bounds: what comes in is the reader's; what goes out waits in the client's queue, and in the writer a buffer and
-//! one long text; writing, closing and silence have time limits.
-//! Ends: 1000 as the client wishes; 1001 we shut down; 1002 a frame out of protocol; 1007 text that is
-//! not UTF-8; 1008 too slow, or silent, or a message that does not end; 1009 too large; 1013 no room, or events were
-//! lost. The reason names the limit. A client that is closed in the middle of a long message, with no room to finish
-//! it, sees the stream end.
+//! In: a stream after the handshake. Out: replies, and the notifications queued for this client. One task does both.
+//! While the client does not read what we write, we read nothing from it: the reply to each message, a ping included,
+//! is written before the next message is read.
+//! Bounds: the reader limits what comes in. What goes out waits in the client's queue; the writer has a buffer and one
+//! long text. Writing, closing and silence have time limits.
+//! Close codes: 1000 the client closed; 1001 we shut down; 1002 a frame out of protocol; 1007 text that is not UTF-8;
+//! 1008 too slow, silent, or a message that does not end; 1009 too large; 1013 no memory, or events were lost. The
+//! reason names the limit. If a client is closed in the middle of a long message, and there is no memory to finish
+//! it, the stream ends without a close frame.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -35,38 +35,38 @@ use super::writer::{COPIED_BYTES_MAX, FrameWriter, WriteError};
 use super::{Config, PubSub, set_task};
 use crate::poll_budget::{self, Budgeted};
 
-/// Notifications that are written before we look whether the client says something.
+/// Notifications that are written before the connection checks for a message from the client.
 const BURST_MESSAGES: usize = 256;
-/// Addresses that are let go with the connection on its own thread: some milliseconds.
+/// Addresses in the sets of a connection that its own thread releases: some milliseconds.
 const DROPPED_HERE_MAX: usize = 2_000;
-/// A text that is freed on the connection's own thread.
+/// Bytes of a text that the connection's own thread frees.
 const FREED_HERE_BYTES_MAX: usize = 256 * 1024;
-/// How long work on a set waits for the notifier, which tells what the work is to follow.
+/// How long a set task waits for the notifier to deliver the blocks that the task follows.
 const NOTIFIER_BACKOFF: Duration = Duration::from_millis(2);
-/// What a client that is being closed may still send before we stop listening.
+/// Bytes that a client may still send after our close frame.
 const DRAIN_BYTES_MAX: usize = 1024 * 1024;
-/// What a closing frame has room for beside its code.
+/// Bytes of a close frame's payload after its code.
 const REASON_BYTES_MAX: usize = 123;
 
 const TEXT: OpCode = OpCode::Data(Data::Text);
 
-/// Serves a client until it goes or must go. The handshake must be done; `io` is what follows it, and `of` whose
-/// the connection is. What one poll of it does is counted (`poll_budget`).
-pub async fn serve_connection<IO>(io: IO, of: ClientId, pubsub: Arc<PubSub>)
+/// Serves a client until its connection ends. `io` is the stream after the handshake, `client_id` the client that the
+/// connection belongs to. The work of one poll is charged to the poll budget (`poll_budget`).
+pub async fn serve_connection<IO>(io: IO, client_id: ClientId, pubsub: Arc<PubSub>)
 where
     IO: AsyncRead + AsyncWrite + Unpin,
 {
-    Budgeted::new(serve(io, of, pubsub)).await;
+    Budgeted::new(serve(io, client_id, pubsub)).await;
 }
 
-async fn serve<IO>(mut io: IO, of: ClientId, pubsub: Arc<PubSub>)
+async fn serve<IO>(mut io: IO, client_id: ClientId, pubsub: Arc<PubSub>)
 where
     IO: AsyncRead + AsyncWrite + Unpin,
 {
     let mut writer = FrameWriter::new(Arc::clone(&pubsub.unwritten));
-    let (end, rest) = run_session(&mut io, &mut writer, of, &pubsub).await;
-    // Its subscriptions are gone by now, however long the goodbye takes.
-    let goodbye = match end {
+    let (end, rest) = run_session(&mut io, &mut writer, client_id, &pubsub).await;
+    // The subscriptions have ended by now, however long closing takes.
+    let close_frame = match end {
         ConnectionEnd::Gone => return,
         ConnectionEnd::Closing(frame) => frame,
         ConnectionEnd::Close(code, mut reason) => {
@@ -75,25 +75,25 @@ where
             Some(CloseFrame { code, reason: reason.into() })
         }
     };
-    let closing = close(&mut io, &mut writer, rest, goodbye);
+    let closing = close(&mut io, &mut writer, rest, close_frame);
     let _ = timeout(Duration::from_millis(pubsub.config.close_timeout_ms), closing).await;
 }
 
-/// How a conversation ends.
+/// How a connection ends.
 enum ConnectionEnd {
-    /// The client is not there any more.
+    /// The stream ended or broke.
     Gone,
-    /// The client closes, and waits for our answer.
+    /// The client sent a close frame, and waits for ours.
     Closing(Option<CloseFrame>),
     /// We close.
     Close(CloseCode, String),
 }
 
-/// Speaks with a client; how it ended, and the text that is half written.
+/// Serves a session. Returns how it ended, and the text that is partly written.
 async fn run_session<IO>(
     io: &mut IO,
     writer: &mut FrameWriter,
-    of: ClientId,
+    client_id: ClientId,
     pubsub: &Arc<PubSub>,
 ) -> (ConnectionEnd, Option<SharedText>)
 where
@@ -101,8 +101,9 @@ where
 {
     let pulse = Arc::new(Notify::new());
     let wake = Arc::clone(&pulse);
-    let client = match pubsub.subscriptions.listen(OwnerId(of.0), move || wake.notify_one()) {
-        Ok(client) => client,
+    let owner = OwnerId(client_id.0);
+    let listener = match pubsub.subscriptions.listen(owner, move || wake.notify_one()) {
+        Ok(listener) => listener,
         Err(full) => {
             pubsub.metrics.add(SessionEvent::Refused, 1);
             let reason = format!("{} connections are open (pubsub.connections_max)", full.limit);
@@ -113,31 +114,31 @@ where
     let mut ping = interval(ping_every);
     ping.set_missed_tick_behavior(MissedTickBehavior::Delay);
     ping.reset();
-    let client = Arc::new(Session::new(client, of));
-    let conversation = Connection {
+    let session = Arc::new(Session::new(listener, client_id));
+    let connection = Connection {
         io,
-        reader: MessageReader::new(&pubsub.config, Arc::clone(&pubsub.incoming), of),
+        reader: MessageReader::new(&pubsub.config, Arc::clone(&pubsub.incoming), client_id),
         writer,
         pubsub,
-        session: Arc::clone(&client),
+        session: Arc::clone(&session),
         pulse,
         ping,
-        heard: true,
+        has_heard: true,
         sequences: HashMap::default(),
     };
-    let end = conversation.run().await.unwrap_or_else(|end| end);
-    if let Some(why) = client.closed() {
-        pubsub.metrics.record_close(why);
+    let end = connection.run().await.unwrap_or_else(|end| end);
+    if let Some(reason) = session.closed() {
+        pubsub.metrics.record_close(reason);
     }
-    // The goodbye may take a while: half of the bound is left to those who are served.
+    // Closing may take a while: half of the limit is left to the clients that are served.
     let half = pubsub.config.queues_bytes_max / 2;
-    let rest = text_of(client.finish_writing())
+    let rest = text_of(session.finish_writing())
         .filter(|_| pubsub.subscriptions.queue_memory().bytes() <= half);
-    if client.tracked_addresses() > DROPPED_HERE_MAX {
-        // Letting a large set go takes as long as taking it in.
-        let gone = tokio::task::spawn_blocking(move || drop(client)).await;
-        if gone.is_err() {
-            tracing::error!("a connection's sets could not be let go");
+    if session.tracked_addresses() > DROPPED_HERE_MAX {
+        // Releasing a large set takes as long as indexing it.
+        let released = tokio::task::spawn_blocking(move || drop(session)).await;
+        if released.is_err() {
+            tracing::error!("a connection's sets could not be released");
         }
     }
     (end, rest)
@@ -153,12 +154,12 @@ struct Connection<'a, IO> {
     pulse: Arc<Notify>,
     ping: Interval,
     /// Whether anything came since our last ping.
-    heard: bool,
-    /// The number of the next message of each set.
+    has_heard: bool,
+    /// The sequence number of each set's next message.
     sequences: HashMap<SubscriptionId, u64>,
 }
 
-/// What a connection wakes up for.
+/// What a connection waits for.
 enum Event {
     Received(Result<Received, ReadError>),
     Queued,
@@ -173,10 +174,10 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Connection<'_, IO> {
                 () = self.pulse.notified() => Event::Queued,
                 _ = self.ping.tick() => Event::Ping,
             };
-            let began = Instant::now();
+            let started_at = Instant::now();
             match event {
                 Event::Received(Ok(received)) => {
-                    self.heard = true;
+                    self.has_heard = true;
                     self.pubsub.metrics.add(SessionEvent::Received, 1);
                     self.handle_received(received).await?;
                 }
@@ -184,7 +185,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Connection<'_, IO> {
                 Event::Queued => self.send_queued().await?,
                 Event::Ping => self.check_liveness().await?,
             }
-            self.reader.defer(began.elapsed());
+            self.reader.defer(started_at.elapsed());
         }
     }
 
@@ -196,11 +197,11 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Connection<'_, IO> {
                 ConnectionEnd::Close(CloseCode::Protocol, (*what).to_owned())
             }
             ReadError::NotUtf8 => not_utf8(),
-            ReadError::TooLong { limit, knob } => {
+            ReadError::TooLong { limit, setting } => {
                 self.pubsub.metrics.add(SessionEvent::TooLong, 1);
                 ConnectionEnd::Close(
                     CloseCode::Size,
-                    format!("a message over {limit} bytes ({knob})"),
+                    format!("a message over {limit} bytes ({setting})"),
                 )
             }
             ReadError::Late => {
@@ -235,7 +236,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Connection<'_, IO> {
                 let task = SetTask::from_binary(self.pubsub, &self.session, bytes);
                 return self.run_set_task(task).await;
             }
-            // Agave takes either for text.
+            // Agave reads a binary message as text.
             Received::Binary(bytes) => match Utf8Bytes::try_from(bytes) {
                 Ok(text) if SetTask::is_set_message(&text, limit) => {
                     let task = SetTask::from_text(self.pubsub, &self.session, text);
@@ -266,51 +267,52 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Connection<'_, IO> {
         reply
     }
 
-    /// Does what a message about a set is worth, step by step, elsewhere; what waits for the client is
-    /// written in between. Nothing more is read from it meanwhile.
+    /// Runs the steps of a message about a set on the pool. Queued notifications are written in between. Nothing
+    /// more is read from the client meanwhile.
     async fn run_set_task(&mut self, task: SetTask) -> Result<(), ConnectionEnd> {
-        let mut left = Some(task);
-        while let Some(task) = left {
-            let room = (&self.pubsub.set_permits, &*self.pubsub.pool);
+        let mut remaining = Some(task);
+        while let Some(task) = remaining {
+            let permits_and_pool = (&self.pubsub.set_permits, &*self.pubsub.pool);
             let mut step = std::pin::pin!(set_task::run_until_output(
-                room,
+                permits_and_pool,
                 self.session.set_task_client(),
                 task
             ));
-            let stepped = loop {
+            let result = loop {
                 tokio::select! {
                     biased;
-                    stepped = &mut step => break stepped,
+                    result = &mut step => break result,
                     () = self.pulse.notified() => self.send_waiting().await?,
                     _ = self.ping.tick() => self.feed_ping().await?,
                 }
             };
-            let (out, next) = stepped.map_err(end_for_task_error)?;
+            let (out, next) = result.map_err(end_for_task_error)?;
             self.enforce_memory_limit()?;
-            let rests = out.iter().any(|out| matches!(out, SessionOutput::Backoff));
+            let must_wait = out.iter().any(|out| matches!(out, SessionOutput::Backoff));
             for out in out {
                 self.feed_output(out).await?;
             }
             self.flush().await?;
-            if rests {
+            if must_wait {
                 tokio::time::sleep(NOTIFIER_BACKOFF).await;
             }
-            left = next;
+            remaining = next;
         }
         self.session.pause_delivery(None);
-        self.heard = true; // we did not listen
+        self.has_heard = true; // nothing was read meanwhile
         self.pulse.notify_one();
         Ok(())
     }
 
-    /// What was made for this client is in no queue: if there is no room for it, the client is closed.
+    /// Closes the client if the messages of all clients exceed their limit. Text that was encoded for this client
+    /// alone is in no queue, so the queue does not check it.
     fn enforce_memory_limit(&self) -> Result<(), ConnectionEnd> {
         let limit = self.pubsub.config.queues_bytes_max;
         self.pubsub.subscriptions.enforce_memory_limit();
         if self.pubsub.subscriptions.queue_memory().bytes() > limit {
-            let why = CloseReason::NodeBytesFull { limit };
-            self.pubsub.metrics.record_close(why);
-            return Err(end_for(why));
+            let reason = CloseReason::NodeBytesFull { limit };
+            self.pubsub.metrics.record_close(reason);
+            return Err(end_for(reason));
         }
         Ok(())
     }
@@ -318,11 +320,11 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Connection<'_, IO> {
     async fn feed_output(&mut self, out: SessionOutput) -> Result<(), ConnectionEnd> {
         match out {
             SessionOutput::Text(text) => self.feed_reply(text).await,
-            SessionOutput::Split(of, placed) => self.feed_split(of, placed).await,
-            SessionOutput::Prefix(of, beginning) => {
-                self.feed_split(of, SplitPayload { prefix: beginning, block_items: None }).await
+            SessionOutput::Split(id, payload) => self.feed_split(id, payload).await,
+            SessionOutput::Prefix(id, prefix) => {
+                self.feed_split(id, SplitPayload { prefix, block_items: None }).await
             }
-            SessionOutput::QueuedUntil(of, step) => self.send_until(of, step).await,
+            SessionOutput::QueuedUntil(id, step) => self.send_until(id, step).await,
             SessionOutput::Backoff => Ok(()),
             SessionOutput::Close(code, reason) => Err(ConnectionEnd::Close(code, reason)),
         }
@@ -330,40 +332,40 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Connection<'_, IO> {
 
     async fn feed_split(
         &mut self,
-        of: SubscriptionId,
-        placed: SplitPayload,
+        id: SubscriptionId,
+        payload: SplitPayload,
     ) -> Result<(), ConnectionEnd> {
-        let next = self.sequences.entry(of).or_default();
-        let end = SplitPayload::suffix(of, *next);
-        *next += 1;
-        self.feed_text(TEXT, false, placed.prefix).await?;
-        self.feed(OpCode::Data(Data::Continue), true, end.as_bytes()).await
+        let sequence = self.sequences.entry(id).or_default();
+        let suffix = SplitPayload::suffix(id, *sequence);
+        *sequence += 1;
+        self.feed_text(TEXT, false, payload.prefix).await?;
+        self.feed(OpCode::Data(Data::Continue), true, suffix.as_bytes()).await
     }
 
     async fn feed_payload(
         &mut self,
-        of: SubscriptionId,
-        body: Payload,
+        id: SubscriptionId,
+        payload: Payload,
     ) -> Result<(), ConnectionEnd> {
         self.pubsub.metrics.add(SessionEvent::Sent, 1);
-        match body {
+        match payload {
             Payload::Whole(text) => self.feed_text(TEXT, true, text).await,
-            Payload::Split(placed) => self.feed_split(of, placed).await,
+            Payload::Split(payload) => self.feed_split(id, payload).await,
         }
     }
 
-    /// Writes what was told of a subscription up to a step.
-    async fn send_until(&mut self, of: SubscriptionId, step: u64) -> Result<(), ConnectionEnd> {
+    /// Writes the subscription's queued notifications, up to and including a step.
+    async fn send_until(&mut self, id: SubscriptionId, step: u64) -> Result<(), ConnectionEnd> {
         loop {
-            match self.session.next_until(of, step) {
-                Next::Message(delivery) => self.feed_payload(of, delivery.body).await?,
+            match self.session.next_until(id, step) {
+                Next::Message(delivery) => self.feed_payload(id, delivery.body).await?,
                 Next::Empty | Next::Conflated(_) => return Ok(()),
-                Next::Closed(why) => return Err(end_for(why)),
+                Next::Closed(reason) => return Err(end_for(reason)),
             }
         }
     }
 
-    /// Writes messages that wait; what was conflated waits on, and what is held back.
+    /// Writes queued messages, except those that are conflated or paused.
     async fn send_waiting(&mut self) -> Result<(), ConnectionEnd> {
         for _ in 0..BURST_MESSAGES {
             match self.session.next_message() {
@@ -371,13 +373,13 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Connection<'_, IO> {
                     self.feed_payload(delivery.subscription, delivery.body).await?;
                 }
                 Next::Empty | Next::Conflated(_) => break,
-                Next::Closed(why) => return Err(end_for(why)),
+                Next::Closed(reason) => return Err(end_for(reason)),
             }
         }
         self.flush().await
     }
 
-    /// Writes what waits for the client, and yields after a while so that the client is heard too.
+    /// Writes queued messages. Yields after a burst, so that messages of the client are read too.
     async fn send_queued(&mut self) -> Result<(), ConnectionEnd> {
         for _ in 0..BURST_MESSAGES {
             match self.session.next() {
@@ -387,30 +389,30 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Connection<'_, IO> {
                 Next::Conflated(conflated) => {
                     self.pubsub.metrics.add(SessionEvent::Conflated, conflated.messages);
                     self.flush().await?;
-                    let of = conflated.subscription;
+                    let id = conflated.subscription;
                     let task = SetTask::from_conflated(self.pubsub, &self.session, conflated);
                     if let Some(task) = task {
-                        // What comes after it is newer.
-                        self.session.pause_delivery(Some(of));
+                        // Later notifications of it are newer, so they wait.
+                        self.session.pause_delivery(Some(id));
                         Box::pin(self.run_set_task(task)).await?;
                     }
                 }
                 Next::Empty => return self.flush().await,
-                Next::Closed(why) => return Err(end_for(why)),
+                Next::Closed(reason) => return Err(end_for(reason)),
             }
         }
         self.pulse.notify_one();
         self.flush().await
     }
 
-    /// Sends a ping; ends with a client from which nothing came since the last.
+    /// Sends a ping. Ends the connection if nothing came since the last one.
     async fn check_liveness(&mut self) -> Result<(), ConnectionEnd> {
-        if !self.heard {
+        if !self.has_heard {
             let ping_ms = self.pubsub.config.ping_ms;
             let reason = format!("no answer to a ping within {ping_ms} ms (pubsub.ping_ms)");
             return Err(ConnectionEnd::Close(CloseCode::Policy, reason));
         }
-        self.heard = false;
+        self.has_heard = false;
         self.feed_ping().await
     }
 
@@ -427,7 +429,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Connection<'_, IO> {
         self.feed(OpCode::Control(control), true, payload).await
     }
 
-    /// A reply. A long one counts like a notification.
+    /// Writes a reply. A long one counts as notification memory.
     async fn feed_reply(&mut self, text: String) -> Result<(), ConnectionEnd> {
         if text.len() <= COPIED_BYTES_MAX {
             return self.feed(TEXT, true, text.as_bytes()).await;
@@ -437,7 +439,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Connection<'_, IO> {
         self.feed_text(TEXT, true, text).await
     }
 
-    /// Writes a frame whose payload is shared: a long one to its end.
+    /// Writes a frame whose payload is shared. Returns only after the end of a long one.
     async fn feed_text(
         &mut self,
         opcode: OpCode,
@@ -456,7 +458,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Connection<'_, IO> {
             && text.is_last()
             && len > FREED_HERE_BYTES_MAX
         {
-            // Giving back its pages takes as long as a write.
+            // Freeing its pages takes as long as a write.
             tokio::task::spawn_blocking(move || drop(text));
         }
         Ok(())
@@ -478,9 +480,9 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Connection<'_, IO> {
 
     async fn flush(&mut self) -> Result<(), ConnectionEnd> {
         loop {
-            let client = &self.session;
-            let step = self.writer.advance(self.io, || text_of(client.writing()));
-            match with_write_timeout(client, &self.pulse, &self.pubsub.config, step).await? {
+            let session = &self.session;
+            let step = self.writer.advance(self.io, || text_of(session.writing()));
+            match with_write_timeout(session, &self.pulse, &self.pubsub.config, step).await? {
                 ControlFlow::Break(()) => return Ok(()),
                 ControlFlow::Continue(()) => {}
             }
@@ -488,7 +490,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Connection<'_, IO> {
     }
 }
 
-/// The text of a message that is written by itself.
+/// The text of a message that is one frame.
 fn text_of(writing: Option<Payload>) -> Option<SharedText> {
     match writing {
         Some(Payload::Whole(text)) => Some(text),
@@ -496,35 +498,35 @@ fn text_of(writing: Option<Payload>) -> Option<SharedText> {
     }
 }
 
-/// Waits for a write, but not for ever, and not when the client is to be closed anyway.
+/// Waits for a write, up to `Config::write_timeout_ms`, or until the client is to be closed.
 async fn with_write_timeout(
-    client: &Session,
+    session: &Session,
     pulse: &Notify,
     config: &Config,
     step: impl Future<Output = Result<ControlFlow<()>, WriteError>>,
 ) -> Result<ControlFlow<()>, ConnectionEnd> {
     let step = timeout(Duration::from_millis(config.write_timeout_ms), step);
     let mut step = std::pin::pin!(step);
-    let mut pulsed = false;
-    let done = loop {
+    let mut is_pulsed = false;
+    let result = loop {
         tokio::select! {
             biased;
-            done = &mut step => break done,
+            result = &mut step => break result,
             () = pulse.notified() => {
-                pulsed = true;
-                if let Some(why) = client.closed() {
-                    return Err(end_for(why));
+                is_pulsed = true;
+                if let Some(reason) = session.closed() {
+                    return Err(end_for(reason));
                 }
             }
         }
     };
-    if pulsed {
+    if is_pulsed {
         pulse.notify_one();
     }
-    match done {
+    match result {
         Ok(Ok(progress)) => Ok(progress),
         Ok(Err(WriteError::Broken)) => Err(ConnectionEnd::Gone),
-        Ok(Err(WriteError::Evicted)) => Err(client.closed().map_or(ConnectionEnd::Gone, end_for)),
+        Ok(Err(WriteError::Evicted)) => Err(session.closed().map_or(ConnectionEnd::Gone, end_for)),
         Err(_) => {
             let limit = config.write_timeout_ms;
             let reason = format!("nothing was read for {limit} ms (pubsub.write_timeout_ms)");
@@ -533,9 +535,9 @@ async fn with_write_timeout(
     }
 }
 
-/// What it comes to when the pool ends what a client waits for.
-fn end_for_task_error(why: TaskEnd) -> ConnectionEnd {
-    match why {
+/// How the connection ends if the pool ends a set task.
+fn end_for_task_error(end: TaskEnd) -> ConnectionEnd {
+    match end {
         TaskEnd::Panicked => ConnectionEnd::Close(CloseCode::Error, "internal error".to_owned()),
         TaskEnd::ExpiredWaiting | TaskEnd::Expired => ConnectionEnd::Close(
             CloseCode::Again,
@@ -549,8 +551,8 @@ fn not_utf8() -> ConnectionEnd {
     ConnectionEnd::Close(CloseCode::Invalid, "a message that is not UTF-8".to_owned())
 }
 
-fn end_for(why: CloseReason) -> ConnectionEnd {
-    let (code, knob) = match why {
+fn end_for(reason: CloseReason) -> ConnectionEnd {
+    let (code, setting) = match reason {
         CloseReason::MessagesFull { .. } => (CloseCode::Policy, Some("pubsub.queue_messages_max")),
         CloseReason::BytesFull { .. } => (CloseCode::Policy, Some("pubsub.queue_bytes_max")),
         CloseReason::NodeBytesFull { .. } => (CloseCode::Policy, Some("pubsub.queues_bytes_max")),
@@ -559,19 +561,19 @@ fn end_for(why: CloseReason) -> ConnectionEnd {
     };
     ConnectionEnd::Close(
         code,
-        match knob {
-            Some(knob) => format!("{why} ({knob})"),
-            None => why.to_string(),
+        match setting {
+            Some(setting) => format!("{reason} ({setting})"),
+            None => reason.to_string(),
         },
     )
 }
 
-/// Says goodbye, after the rest of what is half written. If there is no rest, nothing can be said any more.
+/// Sends the close frame after the rest of the text that is partly written. If the rest is gone, no frame can be sent.
 async fn close<IO>(
     io: &mut IO,
     writer: &mut FrameWriter,
     rest: Option<SharedText>,
-    goodbye: Option<CloseFrame>,
+    close_frame: Option<CloseFrame>,
 ) -> Option<()>
 where
     IO: AsyncRead + AsyncWrite + Unpin,
@@ -581,7 +583,7 @@ where
         while writer.advance(io, text).await.ok()?.is_continue() {}
     }
     drop(rest);
-    let payload = goodbye.map_or_else(Vec::new, |frame| {
+    let payload = close_frame.map_or_else(Vec::new, |frame| {
         let code = u16::from(frame.code).to_be_bytes();
         [&code[..], frame.reason.as_bytes()].concat()
     });
@@ -590,20 +592,20 @@ where
     half_close(io).await
 }
 
-/// Ends our half of the stream, then reads on until the client ends its half: what is not read when a
-/// socket is closed makes the system reset it, and the client would never see our last words.
+/// Ends our half of the stream, then reads until the client ends its half. If a socket is closed with unread bytes,
+/// the system resets it, and the client might never see our close frame.
 async fn half_close<IO>(io: &mut IO) -> Option<()>
 where
     IO: AsyncRead + AsyncWrite + Unpin,
 {
     io.shutdown().await.ok()?;
-    let mut rest = [0; 1024];
-    let mut left = DRAIN_BYTES_MAX;
+    let mut buffer = [0; 1024];
+    let mut bytes_left = DRAIN_BYTES_MAX;
     loop {
-        let read = io.read(&mut rest).await.ok()?;
+        let read = io.read(&mut buffer).await.ok()?;
         if read == 0 {
             return Some(());
         }
-        left = left.checked_sub(read)?;
+        bytes_left = bytes_left.checked_sub(read)?;
     }
 }

@@ -1,10 +1,10 @@
-//! Work in parts, shared out between the thread that has it and the CPU pool.
+//! Runs work in parts, on the calling thread and on the CPU pool.
 //!
-//! In: parts, in order. Out: what each came to, in the same order. The caller works too, so that it
-//! never waits for a pool that has no thread to spare, and a pool that is full only means that it works
-//! alone. Each part is made once, by whoever takes it.
+//! In: parts, in order. Out: the result of each, in the same order. The caller runs parts too, so it never waits for a
+//! pool without an idle thread; if the pool is full, it runs all parts alone. Each part runs once, on the thread that
+//! takes it.
 //! Bounds: [`HELPERS_MAX`] tasks of the pool at once; a part is some 100 microseconds, and the helpers
-//! give way after each slice.
+//! yield after each time slice.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -13,16 +13,16 @@ use std::sync::Arc;
 use parking_lot::{Condvar, Mutex};
 use pool::{Class, ClientId, Pool, Task, TaskPoll, Ticket, TimeSlice};
 
-/// Threads of the pool that help at most.
+/// The most threads of the pool that help.
 const HELPERS_MAX: usize = 8;
-/// Whose work it is, beside that of clients: no address is this one.
+/// The client id of this work in the pool. No address has this id.
 const NOTIFIER: ClientId = ClientId(u128::MAX);
 
 struct ForkJoin<P, R, F> {
     parts: Mutex<std::iter::Enumerate<std::vec::IntoIter<P>>>,
     run: F,
     state: Mutex<JoinState<R>>,
-    /// Notified when a helper has made its part.
+    /// Notified when the last part is finished.
     ready: Condvar,
 }
 
@@ -31,8 +31,8 @@ struct JoinState<R> {
     left: usize,
 }
 
-/// Runs all parts, with the pool's help if there are several. A panic in one goes on in the caller,
-/// once all are done.
+/// Runs all parts, with the pool's help if there are several. A panic in a part resumes in the caller after all parts
+/// have finished.
 pub(super) fn fork_join<P, R, F>(pool: &Pool, parts: Vec<P>, run: F) -> Vec<R>
 where
     P: Send + 'static,
@@ -43,21 +43,22 @@ where
     if count < 2 {
         return parts.into_iter().map(run).collect();
     }
-    let made = JoinState { results: (0..count).map(|_| None).collect(), left: count };
+    let state = JoinState { results: (0..count).map(|_| None).collect(), left: count };
     let parts = Mutex::new(parts.into_iter().enumerate());
-    let work = Arc::new(ForkJoin { parts, run, state: Mutex::new(made), ready: Condvar::new() });
+    let state = Mutex::new(state);
+    let fork_join = Arc::new(ForkJoin { parts, run, state, ready: Condvar::new() });
     let helper = || {
-        let task = Box::new(HelperTask(Arc::clone(&work)));
+        let task = Box::new(HelperTask(Arc::clone(&fork_join)));
         pool.submit(Class::Medium, NOTIFIER, task).ok()
     };
-    // Those that have not begun when all is done are ended with their tickets.
+    // Helpers that have not started when all parts are finished end with their tickets.
     let _helpers: Vec<Ticket> = (0..(count - 1).min(HELPERS_MAX)).map_while(|_| helper()).collect();
-    while work.run_next_part() {}
-    let mut made = work.state.lock();
-    work.ready.wait_while(&mut made, |made| made.left > 0);
-    let results = std::mem::take(&mut made.results);
-    drop(made);
-    let result = |made: Option<Result<R, _>>| match made {
+    while fork_join.run_next_part() {}
+    let mut state = fork_join.state.lock();
+    fork_join.ready.wait_while(&mut state, |state| state.left > 0);
+    let results = std::mem::take(&mut state.results);
+    drop(state);
+    let result = |result: Option<Result<R, _>>| match result {
         Some(Ok(result)) => result,
         Some(Err(panic)) => resume_unwind(panic),
         None => unreachable!("none is left"),
@@ -66,14 +67,14 @@ where
 }
 
 impl<P, R, F: Fn(P) -> R> ForkJoin<P, R, F> {
-    /// Takes a part and makes it. False if all are taken.
+    /// Takes a part and runs it. False if all are taken.
     fn run_next_part(&self) -> bool {
-        let Some((at, part)) = self.parts.lock().next() else { return false };
+        let Some((index, part)) = self.parts.lock().next() else { return false };
         let result = catch_unwind(AssertUnwindSafe(|| (self.run)(part)));
-        let mut made = self.state.lock();
-        made.results[at] = Some(result);
-        made.left -= 1;
-        if made.left == 0 {
+        let mut state = self.state.lock();
+        state.results[index] = Some(result);
+        state.left -= 1;
+        if state.left == 0 {
             self.ready.notify_all();
         }
         true
@@ -121,7 +122,7 @@ mod tests {
     #[test]
     fn the_pool_really_helps() {
         let pool = pool(Config { threads: 1, ..Config::default() });
-        // Neither part ends before the other has begun.
+        // Neither part ends before the other has started.
         let both = Arc::new(Barrier::new(2));
         let threads = fork_join(&pool, vec![(); 2], move |()| {
             both.wait();
@@ -131,16 +132,16 @@ mod tests {
     }
 
     #[test]
-    fn a_pool_without_room_means_working_alone() {
+    fn a_full_pool_makes_the_caller_work_alone() {
         let none = ClassConfig { tasks_max: 0, active_max: 0, deadline_ms: 1, weight: 1 };
         let pool = pool(Config { medium: none, ..Config::default() });
-        let me = std::thread::current().id();
+        let caller = std::thread::current().id();
         let threads = fork_join(&pool, vec![(); 9], |()| std::thread::current().id());
-        assert_eq!(threads, [me; 9]);
+        assert_eq!(threads, [caller; 9]);
     }
 
     #[test]
-    fn a_panic_in_a_part_is_the_callers_once_all_are_done() {
+    fn a_panic_in_a_part_resumes_in_the_caller_after_all_have_finished() {
         let pool = pool(Config { threads: 2, ..Config::default() });
         let shared = || fork_join(&pool, (0..9).collect(), |n| assert!(n != 4, "on purpose"));
         assert!(catch_unwind(AssertUnwindSafe(shared)).is_err());

@@ -1,10 +1,10 @@
-//! What clients have begun to send and not finished, on all connections together: one count, one bound, and each
-//! client's share of it.
+//! The memory of incomplete messages from clients, over all connections: one count, one limit, and each client's share
+//! of it.
 //!
-//! Shape: a message that is not whole yet has a [`Reservation`] for its buffer. It asks for more room before the
-//! buffer grows, and gives the room back when the message has been answered or its connection has gone.
-//! Bounds: `Config::incoming_bytes_max`. A client may have half of what the others leave, so that there is always
-//! room for one more client. A message that finds no room is not read on until there is some.
+//! Shape: an incomplete message has a [`Reservation`] for its buffer. The reservation grows before the buffer does, and
+//! is released when the message has been answered or its connection has ended.
+//! Bounds: `Config::incoming_bytes_max`. A client may reserve half of what the others leave, so that there is always
+//! memory for one more client. If a reservation cannot grow, its message is not read further until it can.
 //! Cost: an uncontended lock for each message that does not come in one read.
 
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use foldhash::HashMap;
 use parking_lot::Mutex;
 use pool::ClientId;
 
-/// The bytes of begun messages.
+/// The memory budget of incomplete messages.
 pub(super) struct IncomingBudget {
     bytes_max: usize,
     inner: Mutex<Inner>,
@@ -25,7 +25,7 @@ struct Inner {
     clients: HashMap<ClientId, usize>,
 }
 
-/// The room of one message. Dropping it gives the room back.
+/// The memory of one message. Dropping it releases the memory.
 pub(super) struct Reservation {
     incoming: Arc<IncomingBudget>,
     client: ClientId,
@@ -37,29 +37,29 @@ impl IncomingBudget {
         Self { bytes_max, inner: Mutex::default() }
     }
 
-    /// The bytes of all begun messages.
+    /// The bytes of all reservations.
     pub(super) fn bytes(&self) -> usize {
         self.inner.lock().bytes
     }
 
-    /// A reservation of a client's, of nothing yet.
+    /// An empty reservation for a client.
     pub(super) fn reserve(self: &Arc<Self>, client: ClientId) -> Reservation {
         Reservation { incoming: Arc::clone(self), client, bytes: 0 }
     }
 }
 
 impl Reservation {
-    /// Grows to `to` bytes. Without room it returns false and changes nothing.
-    pub(super) fn grow(&mut self, to: usize) -> bool {
-        let more = to.saturating_sub(self.bytes);
+    /// Grows to `bytes`. Without enough free memory it returns false and changes nothing.
+    pub(super) fn grow(&mut self, bytes: usize) -> bool {
+        let more = bytes.saturating_sub(self.bytes);
         if more == 0 {
             return true;
         }
         let mut inner = self.incoming.inner.lock();
         let inner = &mut *inner;
         let own = inner.clients.entry(self.client).or_default();
-        let left = self.incoming.bytes_max.saturating_sub(inner.bytes - *own);
-        if *own + more > left / 2 {
+        let available = self.incoming.bytes_max.saturating_sub(inner.bytes - *own);
+        if *own + more > available / 2 {
             if *own == 0 {
                 inner.clients.remove(&self.client);
             }
@@ -67,7 +67,7 @@ impl Reservation {
         }
         *own += more;
         inner.bytes += more;
-        self.bytes = to;
+        self.bytes = bytes;
         true
     }
 }
@@ -106,14 +106,14 @@ mod tests {
         assert_eq!(second.len(), 2);
         assert!(reserved(&incoming, 3, 100).is_some(), "there is room for one more client");
         drop(first);
-        assert!(reserved(&incoming, 2, 100).is_some(), "what the others left has grown");
+        assert!(reserved(&incoming, 2, 100).is_some(), "the others leave more now");
         drop(second);
         assert_eq!(incoming.bytes(), 0);
         assert!(incoming.inner.lock().clients.is_empty(), "nothing is left of a client");
     }
 
     #[test]
-    fn a_reservation_that_finds_no_room_stays_as_it_is() {
+    fn a_reservation_that_cannot_grow_is_unchanged() {
         let incoming = Arc::new(IncomingBudget::new(200));
         let mut reservation = incoming.reserve(ClientId(1));
         assert!(reservation.grow(60));

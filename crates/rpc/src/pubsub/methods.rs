@@ -1,6 +1,6 @@
-//! JSON-RPC over WebSocket: the nine subscriptions, their ends, and `getVersion`.
+//! JSON-RPC over WebSocket: the subscribing and unsubscribing methods, and `getVersion`.
 //!
-//! Parameters, defaults, order of checks and words are those of Agave 4.2 (`rpc_pubsub.rs`).
+//! Parameters, defaults, the order of checks and the error messages are those of Agave 4.2 (`rpc_pubsub.rs`).
 //! Cost: microseconds; a message is at most `Config::message_bytes_max` bytes.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -30,31 +30,31 @@ use solana_signature::Signature;
 use solana_transaction_status::UiTransactionEncoding;
 use subscriptions::{SubscribeError, SubscriptionId};
 
-/// The answer to a message; `None` if it wants none.
-pub(super) fn handle_message(pubsub: &PubSub, client: &Session, message: &str) -> Option<Vec<u8>> {
-    let began = pubsub.pool.now();
+/// The response to a message; `None` if it needs none.
+pub(super) fn handle_message(pubsub: &PubSub, session: &Session, message: &str) -> Option<Vec<u8>> {
+    let received_at = pubsub.pool.now();
     let read = envelope::read(message);
-    let (calls, id, only_ends) = match &read {
+    let (calls, id, only_unsubscribes) = match &read {
         Err(_) => (1, None, false),
         Ok(Request::Single(call)) => (1, call.id(), is_unsubscribe_call(call)),
         Ok(Request::Batch(calls)) => (calls.len(), None, calls.iter().all(is_unsubscribe_call)),
     };
-    if only_ends {
-        client.count_calls(pubsub, calls);
-    } else if let Err(err) = client.admit(pubsub, calls) {
-        record_call(pubsub, None, began, Err(&err));
+    if only_unsubscribes {
+        session.count_calls(pubsub, calls);
+    } else if let Err(err) = session.admit(pubsub, calls) {
+        record_call(pubsub, None, received_at, Err(&err));
         return Some(envelope::error_response(&err, id.unwrap_or(&Id::Null), true));
     }
     match read {
         Err(err) => {
-            record_call(pubsub, None, began, Err(&err));
+            record_call(pubsub, None, received_at, Err(&err));
             Some(envelope::error_response(&err, &Id::Null, true))
         }
-        Ok(Request::Single(call)) => handle_call(pubsub, client, began, call),
+        Ok(Request::Single(call)) => handle_call(pubsub, session, received_at, call),
         Ok(Request::Batch(calls)) => {
             let mut text = Vec::new();
             for call in calls {
-                let Some(reply) = handle_call(pubsub, client, began, call) else { continue };
+                let Some(reply) = handle_call(pubsub, session, received_at, call) else { continue };
                 text.push(if text.is_empty() { b'[' } else { b',' });
                 text.extend_from_slice(&reply);
             }
@@ -67,7 +67,7 @@ pub(super) fn handle_message(pubsub: &PubSub, client: &Session, message: &str) -
     }
 }
 
-/// Whether a call ends a subscription: no limit of the client's refuses it.
+/// Whether a call ends a subscription. No rate limit refuses it.
 fn is_unsubscribe_call(call: &Call<'_>) -> bool {
     matches!(call, Call::Method { method, .. } if is_unsubscribe(method))
 }
@@ -90,58 +90,58 @@ fn is_unsubscribe(method: &str) -> bool {
     )
 }
 
-/// Counts a call that came at `began`, by its answer; `None` is what is no call.
+/// Records a call that arrived at `received_at` and its result. `method` is `None` for a message that is no call.
 pub(super) fn record_call(
     pubsub: &PubSub,
     method: Option<&str>,
-    began: Duration,
-    answer: Result<&MethodOutput, &RpcError>,
+    received_at: Duration,
+    result: Result<&MethodOutput, &RpcError>,
 ) {
-    let took = pubsub.pool.now().saturating_sub(began);
-    pubsub.metrics.record_call(method, took, answer);
+    let duration = pubsub.pool.now().saturating_sub(received_at);
+    pubsub.metrics.record_call(method, duration, result);
 }
 
 fn handle_call(
     pubsub: &PubSub,
-    client: &Session,
-    began: Duration,
+    session: &Session,
+    received_at: Duration,
     call: Call<'_>,
 ) -> Option<Vec<u8>> {
     let (id, method, params) = match call {
         Call::Notification => return None,
         Call::Invalid { id, versioned, err } => {
-            record_call(pubsub, None, began, Err(&err));
+            record_call(pubsub, None, received_at, Err(&err));
             return Some(envelope::error_response(&err, &id, versioned));
         }
         Call::Method { id, method, params } => (id, method, params),
     };
-    let result = catch_unwind(AssertUnwindSafe(|| run(pubsub, client, &method, params)));
+    let result = catch_unwind(AssertUnwindSafe(|| run(pubsub, session, &method, params)));
     let result = result.unwrap_or_else(|_| {
         tracing::error!(%method, "a method panicked; its request got -32603");
         Err(RpcError::internal())
     });
-    record_call(pubsub, Some(&method), began, result.as_ref());
-    let reply = result.and_then(|answer| answer.into_response(&id));
+    record_call(pubsub, Some(&method), received_at, result.as_ref());
+    let reply = result.and_then(|output| output.into_response(&id));
     Some(reply.unwrap_or_else(|err| envelope::error_response(&err, &id, true)))
 }
 
-fn run(pubsub: &PubSub, client: &Session, method: &str, params: Params<'_>) -> MethodResult {
+fn run(pubsub: &PubSub, session: &Session, method: &str, params: Params<'_>) -> MethodResult {
     let Some(subscription) = parse_subscription(method, params)? else {
         return match method {
-            _ if is_unsubscribe(method) => unsubscribe(client, params),
+            _ if is_unsubscribe(method) => unsubscribe(session, params),
             "addressesSubscribe" | "addressesUpdate" => Err(address_sets::not_in_a_batch()),
             "getVersion" => version(pubsub, params),
             _ => Err(RpcError::method_not_found()),
         };
     };
-    let id = subscribe(pubsub, client, subscription.clone())?;
+    let id = subscribe(pubsub, session, subscription.clone())?;
     if let Subscription::Signature { signature, commitment, .. } = &subscription {
-        catch_up(pubsub, client, &subscription, id, signature, *commitment);
+        catch_up(pubsub, session, &subscription, id, signature, *commitment);
     }
     MethodOutput::json(&id.0)
 }
 
-/// The subscription that a call asks for; `None` if its method is no subscribing one.
+/// The subscription that a call requests; `None` if its method does not subscribe.
 pub(super) fn parse_subscription(
     method: &str,
     params: Params<'_>,
@@ -163,21 +163,21 @@ pub(super) fn parse_subscription(
 
 fn subscribe(
     pubsub: &PubSub,
-    client: &Session,
+    session: &Session,
     subscription: Subscription,
 ) -> Result<SubscriptionId, RpcError> {
-    let refused = |why: &dyn std::fmt::Display| {
-        RpcError::internal_with(format!("Internal Error: Subscription refused. {why}"))
+    let refused = |reason: &dyn std::fmt::Display| {
+        RpcError::internal_with(format!("Internal Error: Subscription refused. {reason}"))
     };
     let interests =
         subscription.interests(pubsub.reader.addresses()).map_err(|full| refused(&full))?;
-    let id = client.subscribe(subscription, interests, pubsub.event_cursor.position());
+    let id = session.subscribe(subscription, interests, pubsub.event_cursor.position());
     id.map_err(|err| subscribe_error(&err))
 }
 
-/// Why a subscription is refused, with the knob. All or nothing: nothing of it is left.
+/// The error of a subscription that is refused. It names the setting.
 pub(super) fn subscribe_error(err: &SubscribeError) -> RpcError {
-    let why = match err {
+    let reason = match err {
         SubscribeError::NodeFull { .. } => "Node subscription limit reached".to_owned(),
         SubscribeError::ListenerFull { limit } => format!(
             "Connection subscription limit reached: {limit} \
@@ -193,17 +193,17 @@ pub(super) fn subscribe_error(err: &SubscribeError) -> RpcError {
         SubscribeError::Unknown => return RpcError::invalid_params("Invalid subscription id."),
         other => other.to_string(),
     };
-    RpcError::internal_with(format!("Internal Error: Subscription refused. {why}"))
+    RpcError::internal_with(format!("Internal Error: Subscription refused. {reason}"))
 }
 
-/// Answers for a signature that is already at its commitment: no event will come for it.
+/// Notifies of a signature that is already at its commitment: no event will come for it.
 ///
-/// The subscription stands by now, from a position on. What is told up to there can be read by now, and
-/// is not told to this client; what is told later, the notifier tells. What we read may also be told
-/// later: then the engine lets only the first of the two deliver.
+/// The subscription exists by now, and starts at a position. The effects of events up to that position can be read by
+/// now, and the notifier does not send them to this client; it sends those of later events. The state that we read may
+/// contain a later event too. Then the registry delivers only the first of the two notifications.
 fn catch_up(
     pubsub: &PubSub,
-    client: &Session,
+    session: &Session,
     subscription: &Subscription,
     id: SubscriptionId,
     signature: &Signature,
@@ -211,21 +211,21 @@ fn catch_up(
 ) {
     let history = pubsub.history.snapshot();
     let Some(executed) = history.transaction(signature) else { return };
-    let reached = commitment == Commitment::Processed
+    let is_reached = commitment == Commitment::Processed
         || executed.slot <= pubsub.reader.view(commitment).block().slot;
-    if reached
-        && let Some(body) =
+    if is_reached
+        && let Some(text) =
             notification::text(pubsub, subscription, id, notification::processed(executed))
     {
-        let bytes = body.len();
-        client.finish(id, Payload::Whole(body), bytes);
+        let bytes = text.len();
+        session.finish(id, Payload::Whole(text), bytes);
     }
 }
 
-/// Any `...Unsubscribe` ends a subscription of any kind, as on Agave.
-fn unsubscribe(client: &Session, params: Params<'_>) -> MethodResult {
+/// Any `...Unsubscribe` method ends a subscription of any kind, as on Agave.
+fn unsubscribe(session: &Session, params: Params<'_>) -> MethodResult {
     let (id,): (u64,) = params.parse(1)?;
-    if !client.unsubscribe(SubscriptionId(id)) {
+    if !session.unsubscribe(SubscriptionId(id)) {
         return Err(RpcError::invalid_params("Invalid subscription id."));
     }
     MethodOutput::json(&true)
@@ -239,7 +239,7 @@ fn version(pubsub: &PubSub, params: Params<'_>) -> MethodResult {
     })?)
 }
 
-/// Replies go through `Value` on Agave, which sorts their members.
+/// Sorts the members: Agave serializes results through `Value`, which does so.
 fn sorted(result: &impl Serialize) -> Result<serde_json::Value, RpcError> {
     serde_json::to_value(result).map_err(|_| RpcError::internal())
 }
@@ -266,7 +266,7 @@ fn program(params: Params<'_>) -> Result<Subscription, RpcError> {
     let (program, config): (String, Option<RpcProgramAccountsConfig>) = params.parse(1)?;
     let config = config.unwrap_or_default();
     let filters = Filters::new(config.filters.unwrap_or_default());
-    // Agave puts the code's name before the text here, and only here.
+    // Agave puts the name of the error code before the message here, and only here.
     let filters =
         filters.map_err(|err| RpcError::invalid_params(format!("Invalid params: {err}")))?;
     Ok(Subscription::Program {
@@ -279,9 +279,9 @@ fn program(params: Params<'_>) -> Result<Subscription, RpcError> {
 }
 
 fn logs(params: Params<'_>) -> Result<Subscription, RpcError> {
-    type LogsParams = (RpcTransactionLogsFilter, Option<RpcTransactionLogsConfig>);
-    let (filter, config): LogsParams = params.parse(1)?;
-    let of = match filter {
+    let (filter, config): (RpcTransactionLogsFilter, Option<RpcTransactionLogsConfig>) =
+        params.parse(1)?;
+    let filter = match filter {
         RpcTransactionLogsFilter::All => LogsFilter::AllButVotes,
         RpcTransactionLogsFilter::AllWithVotes => LogsFilter::All,
         RpcTransactionLogsFilter::Mentions(keys) => match keys.as_slice() {
@@ -293,7 +293,7 @@ fn logs(params: Params<'_>) -> Result<Subscription, RpcError> {
         },
     };
     Ok(Subscription::Logs {
-        filter: of,
+        filter,
         commitment: level(config.and_then(|config| config.commitment)),
     })
 }
@@ -309,22 +309,22 @@ fn signature(params: Params<'_>) -> Result<Subscription, RpcError> {
 }
 
 fn block(params: Params<'_>) -> Result<Subscription, RpcError> {
-    type BlockParams = (RpcBlockSubscribeFilter, Option<RpcBlockSubscribeConfig>);
-    let (filter, config): BlockParams = params.parse(1)?;
+    let (filter, config): (RpcBlockSubscribeFilter, Option<RpcBlockSubscribeConfig>) =
+        params.parse(1)?;
     let config = config.unwrap_or_default();
     let commitment = level(config.commitment);
     if commitment == Commitment::Processed {
         let message = "Method does not support commitment below `confirmed`";
         return Err(RpcError::invalid_params(message));
     }
-    let of = match filter {
+    let filter = match filter {
         RpcBlockSubscribeFilter::All => BlockFilter::All,
         RpcBlockSubscribeFilter::MentionsAccountOrProgram(key) => {
             BlockFilter::Mentioning(parse(&key, "mentions_account_or_program")?)
         }
     };
     Ok(Subscription::Block {
-        filter: of,
+        filter,
         commitment,
         encoding: config.encoding.unwrap_or(UiTransactionEncoding::Base64),
         details: config.transaction_details.unwrap_or_default(),
@@ -333,8 +333,7 @@ fn block(params: Params<'_>) -> Result<Subscription, RpcError> {
     })
 }
 
-/// Over HTTP `jsonParsed`-less requests default to other encodings; here it is the oldest, `binary`.
-/// `minContextSlot` is ignored, as on Agave.
+/// The default is the oldest encoding, `binary`, unlike over HTTP. `minContextSlot` is ignored, as on Agave.
 fn encoding(config: &RpcAccountInfoConfig) -> Encoding {
     Encoding {
         form: config.encoding.unwrap_or(UiAccountEncoding::Binary),
@@ -342,7 +341,7 @@ fn encoding(config: &RpcAccountInfoConfig) -> Encoding {
     }
 }
 
-fn parse<T: FromStr>(text: &str, what: &str) -> Result<T, RpcError> {
-    let invalid = || RpcError::invalid_params(format!("Invalid Request: Invalid {what} provided"));
+fn parse<T: FromStr>(text: &str, name: &str) -> Result<T, RpcError> {
+    let invalid = || RpcError::invalid_params(format!("Invalid Request: Invalid {name} provided"));
     text.parse().map_err(|_| invalid())
 }

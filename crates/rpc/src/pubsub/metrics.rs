@@ -1,4 +1,4 @@
-//! What PubSub says in `/metrics`: who is connected, what was called and told, and who could not keep up.
+//! PubSub's metrics: connections, calls, notifications, and clients that were closed.
 
 use std::time::Duration;
 
@@ -9,16 +9,16 @@ use crate::error::RpcError;
 use crate::methods::MethodOutput;
 use crate::metrics::{Collector, Counters, Exposition, MetricKind, Outcome, WebSocketMetrics};
 
-/// What is counted of connections.
+/// Events of connections that are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SessionEvent {
     /// A message of a client.
     Received,
     /// A notification, to one client.
     Sent,
-    /// A notification that a client did not get: it got the newest of several instead.
+    /// A notification that a client did not get: it got the newest state of several instead.
     Conflated,
-    /// A client that could not be taken on (`pubsub.connections_max`).
+    /// A client that was refused (`pubsub.connections_max`).
     Refused,
     /// A client that was closed because too many messages waited for it.
     MessagesFull,
@@ -30,15 +30,15 @@ pub(super) enum SessionEvent {
     EventsLost,
     /// A client that was closed because a message was over a limit.
     TooLong,
-    /// A client that was closed because a message was not whole in time (`pubsub.message_timeout_ms`).
+    /// A client that was closed because a message was not complete in time (`pubsub.message_timeout_ms`).
     Late,
-    /// A client that was closed because there was no room for its message (`pubsub.incoming_bytes_max`).
+    /// A client that was closed because there was no memory for its message (`pubsub.incoming_bytes_max`).
     IncomingFull,
 }
 
 const SESSION_EVENTS: usize = 11;
 
-/// What may be called, and where it is answered.
+/// The methods, and the execution path of each.
 const METHODS: &[(&str, &str)] = &[
     ("accountSubscribe", "inline"),
     ("accountUnsubscribe", "inline"),
@@ -74,25 +74,25 @@ impl PubSubMetrics {
         Self(Counters::new(SESSION_EVENTS), WebSocketMetrics::new(METHODS))
     }
 
-    /// Counts a call, or what is none, by its answer.
+    /// Records a call, or an invalid message, by its result.
     pub(super) fn record_call(
         &self,
         method: Option<&str>,
-        took: Duration,
-        answer: Result<&MethodOutput, &RpcError>,
+        duration: Duration,
+        result: Result<&MethodOutput, &RpcError>,
     ) {
-        let outcome = answer.map_or_else(|err| Outcome::Refused(err.code), |_| Outcome::Succeeded);
-        self.1.record(method, took, outcome);
+        let outcome = result.map_or_else(|err| Outcome::Refused(err.code), |_| Outcome::Succeeded);
+        self.1.record(method, duration, outcome);
     }
 
-    /// Counts so many.
-    pub(super) fn add(&self, what: SessionEvent, by: u64) {
-        self.0.add(what as usize, by);
+    /// Adds `count` events.
+    pub(super) fn add(&self, event: SessionEvent, count: u64) {
+        self.0.add(event as usize, count);
     }
 
-    /// Counts why a client was closed.
-    pub(super) fn record_close(&self, why: CloseReason) {
-        match why {
+    /// Counts a client that was closed.
+    pub(super) fn record_close(&self, reason: CloseReason) {
+        match reason {
             CloseReason::MessagesFull { .. } => self.add(SessionEvent::MessagesFull, 1),
             CloseReason::BytesFull { .. } => self.add(SessionEvent::BytesFull, 1),
             CloseReason::NodeBytesFull { .. } => self.add(SessionEvent::NodeBytesFull, 1),
@@ -107,7 +107,7 @@ impl Collector for PubSub {
         Some(&self.metrics.1)
     }
 
-    fn write(&self, to: &mut Exposition) {
+    fn write(&self, exposition: &mut Exposition) {
         let stats = self.stats();
         let gauges = [
             (
@@ -153,59 +153,60 @@ impl Collector for PubSub {
             ),
             (
                 "hydrant_resume_bytes",
-                "Bytes of the blocks kept for those who resume (pubsub.resume_bytes).",
+                "Bytes of the blocks retained for clients that resume (pubsub.resume_bytes).",
                 stats.resume_bytes,
             ),
         ];
-        for (name, help, figure) in gauges {
-            to.single(name, MetricKind::Gauge, help, figure);
+        for (name, help, value) in gauges {
+            exposition.single(name, MetricKind::Gauge, help, value);
         }
-        let told = |what: SessionEvent| self.metrics.0.sum(what as usize);
+        let count = |event: SessionEvent| self.metrics.0.sum(event as usize);
         let counters = [
             (
                 "hydrant_websocket_messages_received_total",
                 "Messages of clients.",
-                told(SessionEvent::Received),
+                count(SessionEvent::Received),
             ),
             (
                 "hydrant_notifications_sent_total",
                 "Notifications written to a client, each client's counted.",
-                told(SessionEvent::Sent),
+                count(SessionEvent::Sent),
             ),
             (
                 "hydrant_notifications_conflated_total",
                 "Notifications that became one with others because their client was slow.",
-                told(SessionEvent::Conflated),
+                count(SessionEvent::Conflated),
             ),
             (
                 "hydrant_websocket_refused_total",
                 "Connections closed at once (pubsub.connections_max).",
-                told(SessionEvent::Refused),
+                count(SessionEvent::Refused),
             ),
         ];
-        for (name, help, count) in counters {
-            to.single(name, MetricKind::Counter, help, count);
+        for (name, help, value) in counters {
+            exposition.single(name, MetricKind::Counter, help, value);
         }
         let help = "Clients closed because they lagged, or because events were lost.";
-        let mut family = to.family("hydrant_websocket_lagged_total", MetricKind::Counter, help);
-        family.put(&[("cause", "messages_full")], told(SessionEvent::MessagesFull));
-        family.put(&[("cause", "bytes_full")], told(SessionEvent::BytesFull));
-        family.put(&[("cause", "queues_full")], told(SessionEvent::NodeBytesFull));
-        family.put(&[("cause", "events_lost")], told(SessionEvent::EventsLost));
-        let help = "Clients closed for a message: too long, not whole in time, or without room.";
+        let mut family =
+            exposition.family("hydrant_websocket_lagged_total", MetricKind::Counter, help);
+        family.put(&[("cause", "messages_full")], count(SessionEvent::MessagesFull));
+        family.put(&[("cause", "bytes_full")], count(SessionEvent::BytesFull));
+        family.put(&[("cause", "queues_full")], count(SessionEvent::NodeBytesFull));
+        family.put(&[("cause", "events_lost")], count(SessionEvent::EventsLost));
+        let help = "Clients closed for a message: too long, not complete in time, or no memory.";
         let name = "hydrant_websocket_messages_refused_total";
-        let mut family = to.family(name, MetricKind::Counter, help);
-        family.put(&[("cause", "too_long")], told(SessionEvent::TooLong));
-        family.put(&[("cause", "timeout")], told(SessionEvent::Late));
-        family.put(&[("cause", "incoming_full")], told(SessionEvent::IncomingFull));
+        let mut family = exposition.family(name, MetricKind::Counter, help);
+        family.put(&[("cause", "too_long")], count(SessionEvent::TooLong));
+        family.put(&[("cause", "timeout")], count(SessionEvent::Late));
+        family.put(&[("cause", "incoming_full")], count(SessionEvent::IncomingFull));
     }
 
     fn memory(&self) -> Vec<(&'static str, u64)> {
-        let bytes = self.subscriptions.memory_usage();
-        let counts = self.subscriptions.stats();
+        let usage = self.subscriptions.memory_usage();
+        let stats = self.subscriptions.stats();
         vec![
-            ("resume", counts.retained_bytes as u64),
-            ("tracked_sets", (bytes.index + bytes.sets) as u64),
+            ("resume", stats.retained_bytes as u64),
+            ("tracked_sets", (usage.index + usage.sets) as u64),
             ("websocket_queues", self.subscriptions.queue_memory().bytes() as u64),
             ("websocket_messages", self.incoming.bytes() as u64),
         ]

@@ -1,22 +1,22 @@
 //! Solana's PubSub over WebSocket: nine kinds of subscriptions, as Agave 4.2 serves them.
 //!
 //! In: events of the ledger ([`EventSender`]), and clients' connections ([`serve_connection`]). Out:
-//! notifications, each encoded once for all who have the same subscription.
+//! notifications, each encoded once for all listeners of a subscription.
 //! What Agave does and clients rely on:
-//! - an account is told once for each slot that changed it, never when it is subscribed to; a closed
-//!   one as the account that holds nothing;
-//! - defaults are `finalized` and the encoding `binary`; `dataSlice` tells subscriptions apart and does
-//!   not cut (see [`Config::honour_data_slice`]); `minContextSlot` and `withContext` do nothing;
+//! - an account is sent once for each slot that changed it, never on subscribing; a closed one is sent as an
+//!   empty account;
+//! - defaults are `finalized` and the encoding `binary`; `dataSlice` distinguishes subscriptions and does
+//!   not cut (see [`Config::apply_data_slice`]); `minContextSlot` and `withContext` do nothing;
 //! - equal parameters on one connection are one subscription, which one unsubscribe ends;
 //! - a program's notifications leave out accounts that were closed or changed their owner (sets of
-//!   `addressesSubscribe` are told that they left).
+//!   `addressesSubscribe` get them as `left`).
 //!
-//! Beside them, what Agave does not have: `transactionSubscribe` (`transactions`), and subscriptions to
-//! sets of up to millions of addresses (`sets`), which start at an exact block and change in place.
+//! What Agave does not have: `transactionSubscribe` (`transaction_filter`), and subscriptions to sets of up to
+//! millions of addresses (`address_sets`), which start at an exact block and change in place.
 //!
-//! Where we differ: a signature that is already at its commitment is told at once; finalized
-//! notifications come for every block, none is jumped; a slow client is closed with a reason.
-//! Bounds: [`Config`]. Not here: matching and queues (`subs`), the upgrade from HTTP (`http`).
+//! Where we differ: a signature that is already at its commitment is notified at once; finalized
+//! notifications come for every block, none is skipped; a slow client is closed with a reason.
+//! Bounds: [`Config`]. Not here: matching and queues (`subscriptions`), the upgrade from HTTP (`service`).
 
 mod address_notification;
 mod address_sets;
@@ -77,48 +77,48 @@ pub struct PubSub {
     pool: Arc<Pool>,
     clients: Arc<RateLimiter>,
     metrics: PubSubMetrics,
-    /// Who may work on sets.
+    /// Permits to run set tasks.
     set_permits: Semaphore,
-    /// What clients have begun to send.
+    /// Memory of incomplete messages from clients.
     incoming: Arc<IncomingBudget>,
-    /// Bytes that sockets have not taken yet.
+    /// Bytes that sockets have not accepted yet.
     unwritten: Arc<AtomicUsize>,
 }
 
-/// How much there is now, for a status line.
+/// The current counts, for a status line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     /// WebSocket connections.
     pub connections: usize,
-    /// Subscriptions, each connection's counted.
+    /// Subscriptions; a shared one counts for each connection.
     pub subscriptions: usize,
-    /// Subscriptions that differ: for each of them a notification is encoded once.
+    /// Distinct subscriptions: a notification is encoded once for each of them.
     pub distinct_subscriptions: usize,
-    /// Addresses of all sets, each different subscription's counted.
+    /// Addresses in the sets of all distinct subscriptions.
     pub tracked_addresses: usize,
-    /// Notifications that wait for clients to read.
+    /// Notifications in the queues of clients.
     pub queue_messages: usize,
-    /// Their bytes; those of one that several wait for are counted for each.
+    /// Bytes of those notifications; a shared one counts in each queue.
     pub queue_bytes: usize,
     /// Bytes of notifications in memory and of queue entries; a shared notification counts once.
     pub notification_bytes: usize,
-    /// Bytes of the buffers of messages that clients have begun to send.
+    /// Bytes of the buffers of incomplete messages from clients.
     pub incoming_bytes: usize,
-    /// Bytes that are being written to clients and that their sockets have not taken.
+    /// Bytes that are being written to clients and that their sockets have not accepted.
     pub unwritten_bytes: usize,
-    /// Bytes of the blocks that are kept for those who resume.
+    /// Bytes of the blocks that are retained for clients that resume.
     pub resume_bytes: usize,
 }
 
-/// Reads the parameters of a call; whether it is one that subscribes.
+/// Parses the parameters of a call. Returns whether its method subscribes.
 pub(crate) fn read_call(method: &str, params: Params<'_>) -> Result<bool, RpcError> {
     Ok(methods::parse_subscription(method, params)?.is_some())
 }
 
 impl PubSub {
-    /// The subscriptions, and where the ledger puts its events. Starts a thread, which ends when the
-    /// sink is dropped. What is long to encode, and work on sets, goes to the pool; what clients
-    /// say and are told is counted among what each has had.
+    /// Creates the subscriptions, and the sender of the ledger's events. Starts a thread, which ends when the sender
+    /// is dropped. Long encoding and set tasks run on the pool. Calls and sent bytes are charged to the rate limits of
+    /// their client.
     ///
     /// Errors: the thread could not be started.
     pub fn start(
@@ -128,18 +128,17 @@ impl PubSub {
         history: Arc<History>,
         (pool, clients): (Arc<Pool>, Arc<RateLimiter>),
     ) -> io::Result<(Arc<Self>, EventSender)> {
-        let subs = Subscriptions::new(config.limits());
-        let set_permits = Semaphore::new(config.sets_at_once.max(1));
+        let subscriptions = Subscriptions::new(config.limits());
+        let set_permits = Semaphore::new(config.set_tasks_max.max(1));
         let incoming = Arc::new(IncomingBudget::new(config.incoming_bytes_max));
-        let (stream, recent) = (Arc::default(), Mutex::default());
         let pubsub = Arc::new(Self {
             config,
             cluster,
             reader,
             history,
-            subscriptions: subs,
-            event_cursor: stream,
-            recent_blocks: recent,
+            subscriptions,
+            event_cursor: Arc::default(),
+            recent_blocks: Mutex::default(),
             pool,
             clients,
             metrics: PubSubMetrics::new(),
@@ -148,41 +147,41 @@ impl PubSub {
             unwritten: Arc::default(),
         });
         pubsub.subscriptions.start_at(|commitment| pubsub.complete_view(commitment).block());
-        let sink = notifier::start(Arc::clone(&pubsub))?;
-        Ok((pubsub, sink))
+        let sender = notifier::start(Arc::clone(&pubsub))?;
+        Ok((pubsub, sender))
     }
 
-    /// How much there is now.
+    /// The current counts.
     pub fn stats(&self) -> Stats {
-        let counts = self.subscriptions.stats();
+        let stats = self.subscriptions.stats();
         Stats {
-            connections: counts.listeners,
-            subscriptions: counts.subscriptions,
-            distinct_subscriptions: counts.distinct,
-            tracked_addresses: counts.tracked_addresses,
-            queue_messages: counts.queue_messages,
-            queue_bytes: counts.queue_bytes,
-            notification_bytes: counts.queue_memory,
+            connections: stats.listeners,
+            subscriptions: stats.subscriptions,
+            distinct_subscriptions: stats.distinct,
+            tracked_addresses: stats.tracked_addresses,
+            queue_messages: stats.queue_messages,
+            queue_bytes: stats.queue_bytes,
+            notification_bytes: stats.queue_memory,
             incoming_bytes: self.incoming.bytes(),
             unwritten_bytes: self.unwritten.load(Ordering::Relaxed),
-            resume_bytes: counts.retained_bytes,
+            resume_bytes: stats.retained_bytes,
         }
     }
 
-    /// Closes every connection (1001). New ones are served until the server stops taking them.
+    /// Closes every connection (1001). New ones are served until the server stops accepting them.
     pub fn shut_down(&self) {
         self.subscriptions.close_all(CloseReason::ShutDown);
     }
 
-    /// The newest complete block of a commitment: what sets are told of is told by whole blocks.
+    /// The view of a commitment's newest complete block: sets are notified by whole blocks.
     fn complete_view(&self, commitment: Commitment) -> View {
         let view = self.reader.view(commitment);
         if view.meta().complete { view } else { self.reader.view(Commitment::Confirmed) }
     }
 
-    /// The encoding that notifications really have.
+    /// The encoding that notifications have.
     fn effective_encoding(&self, encoding: Encoding) -> Encoding {
-        let slice = encoding.slice.filter(|_| self.config.honour_data_slice);
+        let slice = encoding.slice.filter(|_| self.config.apply_data_slice);
         Encoding { slice, ..encoding }
     }
 }
@@ -191,8 +190,8 @@ impl WebSocketHandler for PubSub {
     fn handle(
         self: Arc<Self>,
         socket: Socket,
-        of: ClientId,
+        client_id: ClientId,
     ) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-        Box::pin(serve_connection(socket, of, self))
+        Box::pin(serve_connection(socket, client_id, self))
     }
 }

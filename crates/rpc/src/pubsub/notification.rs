@@ -1,7 +1,7 @@
-//! Notifications as JSON: shapes and order of members are Agave's, from its own types.
+//! Notifications as JSON. Shapes and the order of members are Agave's, from its own types.
 //!
 //! Cost: that of the account's or block's encoding, once for each distinct subscription.
-//! Not here: who gets them (`notifier`).
+//! Not here: which subscriptions get them (`notifier`).
 
 use chain_solana::{Block, ExecutedTransaction, LedgerEvent, View, Vote};
 use ledger::{Address, Slot};
@@ -38,7 +38,7 @@ struct Params<T> {
     subscription: u64,
 }
 
-/// The text of a notification. `None`, and an entry in the log, if it cannot be written as JSON.
+/// The text of a notification. `None`, and a log entry, if it cannot be written as JSON.
 pub(super) fn text<T: Serialize>(
     pubsub: &PubSub,
     subscription: &Subscription,
@@ -64,7 +64,7 @@ pub(super) fn at<T>(slot: Slot, value: T) -> Response<T> {
     Response { context: RpcResponseContext { slot, api_version: None }, value }
 }
 
-/// An account as a block left it; a closed one as the account that holds nothing.
+/// An account as a block left it; a closed one as an empty account.
 pub(super) fn account(
     pubkey: &Pubkey,
     account: Option<&Account>,
@@ -77,8 +77,8 @@ pub(super) fn account(
     }
 }
 
-/// An account of a program; `None` if the filters leave it out, or if it is to be parsed as a token
-/// account and is none.
+/// An account of a program. `None` if the filters leave it out, or if it cannot be parsed as a token account as
+/// requested.
 pub(super) fn program_account(
     pubkey: &Pubkey,
     account: &Account,
@@ -108,7 +108,7 @@ pub(super) fn mint_info(view: &View, mint: &Pubkey) -> Option<MintInfo> {
     MintInfo::from_data(record.0.data(), view.meta().unix_timestamp)
 }
 
-/// The logs of a transaction; `None` if it has none, not even empty ones.
+/// The logs of a transaction; `None` if none were recorded, not even empty ones.
 pub(super) fn logs(executed: &ExecutedTransaction) -> Option<RpcLogsResponse> {
     Some(RpcLogsResponse {
         signature: executed.signature().to_string(),
@@ -117,33 +117,33 @@ pub(super) fn logs(executed: &ExecutedTransaction) -> Option<RpcLogsResponse> {
     })
 }
 
-/// That a signature reached the commitment that was asked for.
+/// A signature has reached the requested commitment.
 pub(super) fn processed(executed: &ExecutedTransaction) -> Response<RpcSignatureResult> {
     let err = executed.meta.status.clone().err().map(Into::into);
     at(executed.slot, RpcSignatureResult::ProcessedSignature(ProcessedSignatureResult { err }))
 }
 
-/// That a signature was seen.
+/// A signature was received.
 pub(super) fn received(executed: &ExecutedTransaction) -> Response<RpcSignatureResult> {
     let received = ReceivedSignatureResult::ReceivedSignature;
     at(executed.slot, RpcSignatureResult::ReceivedSignature(received))
 }
 
-/// A block, or why it cannot be had as asked. `None` if nothing in it is wanted.
+/// A block, or the error if it cannot be encoded as requested. `None` if no transaction passes the filter.
 pub(super) fn block(
     block: &Block,
-    of: BlockFilter,
+    filter: BlockFilter,
     encoding: UiTransactionEncoding,
     options: BlockEncodingOptions,
 ) -> Option<RpcBlockUpdate> {
-    let wanted = |executed: &&std::sync::Arc<ExecutedTransaction>| match of {
+    let matches = |executed: &&std::sync::Arc<ExecutedTransaction>| match filter {
         BlockFilter::All => true,
         BlockFilter::Mentioning(pubkey) => executed.account_keys.contains(&pubkey),
     };
     let transactions: Vec<_> = block
         .transactions
         .iter()
-        .filter(wanted)
+        .filter(matches)
         .map(|executed| {
             TransactionWithStatusMeta::Complete(VersionedTransactionWithStatusMeta {
                 transaction: executed.transaction.clone(),
@@ -151,7 +151,7 @@ pub(super) fn block(
             })
         })
         .collect();
-    if transactions.is_empty() && of != BlockFilter::All {
+    if transactions.is_empty() && filter != BlockFilter::All {
         return None;
     }
     let slot = block.id.slot;
@@ -181,12 +181,12 @@ pub(super) fn confirmed(
     }
 }
 
-/// What `slotSubscribe` tells of a new block.
+/// The `slotSubscribe` notification of a new block.
 pub(super) fn slot(slot: Slot, parent: Slot, root: Slot) -> SlotInfo {
     SlotInfo { slot, parent, root }
 }
 
-/// What `slotsUpdatesSubscribe` tells of an event, in order.
+/// The `slotsUpdatesSubscribe` notifications of an event, in order.
 pub(super) fn slot_updates(event: &LedgerEvent) -> Vec<SlotUpdate> {
     match event {
         LedgerEvent::BankCreated { slot, parent, timestamp_ms, .. } => {
@@ -208,7 +208,7 @@ pub(super) fn slot_updates(event: &LedgerEvent) -> Vec<SlotUpdate> {
     }
 }
 
-/// Each transaction is an entry of its own: nothing here batches them.
+/// Each transaction counts as one entry: nothing here batches them.
 fn stats(block: &Block) -> SlotTransactionStats {
     let all = block.transactions.len() as u64;
     let failed =

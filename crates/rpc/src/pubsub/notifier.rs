@@ -1,17 +1,17 @@
 //! From the ledger's events to the listeners' queues.
 //!
-//! In: events, in order, over a bounded channel from the writer. Out: notifications in the queues of
-//! those who want them. One thread does it, so that each client sees the order of events; what takes
-//! longer than microseconds to encode it shares out with the CPU pool (`share`), and whole blocks come
-//! after all else that an event tells, so that nobody waits for them.
-//! Bounds: `Config::events_max` events wait. The writer never waits: an event that finds no room is
-//! dropped, and then every connection is closed, because any of them may have wanted it.
-//! Rules: accounts, programs, logs and blocks are told when their block is complete (once as
-//! processed, once as confirmed) and when it is finalized, every block of the final chain; signatures
-//! and transactions at processed as soon as they are executed. The engine walks from block to block
-//! (`subscriptions::Poll`), so that nothing is jumped; blocks of a fork that was left are told to sets.
-//! Invariant: a notification is encoded once for each distinct subscription, without any lock, and
-//! those of a subscription are handed out in the order of events.
+//! In: events, in order, over a bounded channel from the writer. Out: notifications in the listeners' queues. One
+//! thread does it, so that each client sees events in order. Encoding that takes longer than microseconds is shared
+//! with the CPU pool (`fork_join`). Whole blocks come after all other notifications of an event, so that none of
+//! those waits for them.
+//! Bounds: `Config::events_max` events wait. The writer never waits: if the channel is full, the event is dropped, and
+//! then every connection is closed, because the event may have been for any of them.
+//! Rules: notifications of accounts, programs, logs and blocks are sent when their block is complete (once at
+//! processed, once at confirmed) and when it is finalized, for every block of the final chain; signatures and
+//! transactions at processed as soon as they are executed. The registry goes from block to block
+//! (`subscriptions::BlockStep`), so no block is skipped. Sets are notified of the blocks of an abandoned fork too.
+//! Invariant: a notification is encoded once for each distinct subscription, without any lock. The notifications of a
+//! subscription are delivered in the order of events.
 
 use std::collections::VecDeque;
 use std::io;
@@ -40,37 +40,37 @@ use super::shared_text::SharedText;
 use super::subscription::{LogsFilter, Subscription, SubscriptionKind, key_kind};
 use super::{PubSub, address_notification, notification, transaction_filter};
 
-/// Notifications that are made before they are handed out: bounds what waits in between.
+/// Notifications that are encoded before they are delivered.
 const BATCH_MESSAGES_MAX: usize = 256;
 /// As [`BATCH_MESSAGES_MAX`], in bytes.
 const BATCH_BYTES_MAX: usize = 1024 * 1024;
-/// Encoding that takes no longer, in nanoseconds, the notifier does alone: to share it out costs some
-/// tens of microseconds.
+/// Encoding up to this time, in nanoseconds, is done by the notifier alone: sharing it costs some tens of
+/// microseconds.
 const ALONE_NS: u64 = 200_000;
-/// What one part is that is shared out.
+/// One part of shared encoding, in nanoseconds.
 const PART_NS: u64 = 100_000;
-/// What is shared out at once: bounds what is encoded and not handed out, some 64 MB.
+/// Encoding that is shared at once, in nanoseconds. Bounds what is encoded and not delivered: some 64 MB.
 const ROUND_NS: u64 = 64_000_000;
 
-/// Where the ledger's one writer puts its events. Never blocks.
+/// The sender of the ledger's one writer. Never blocks.
 ///
-/// Dropping it is the end of the ledger: every connection is closed once what waits has been told.
+/// Dropping it ends the ledger: every connection is closed after the events that wait.
 pub struct EventSender {
     events: SyncSender<(Position, LedgerEvent)>,
     cursor: Arc<EventCursor>,
 }
 
-/// How far the stream of events is.
+/// The position in the stream of events.
 #[derive(Default)]
 pub(super) struct EventCursor {
     /// Events so far, lost ones included.
     sent: AtomicU64,
-    /// Whether one was lost of which the listeners do not know yet.
+    /// Whether an event was lost, and the listeners have not been closed for it yet.
     lost: AtomicBool,
 }
 
 impl EventCursor {
-    /// The position of the newest event. All that it and those before it made true can be read.
+    /// The position of the newest event. The effects of this event and of all before it can be read.
     pub(super) fn position(&self) -> Position {
         Position(self.sent.load(Ordering::Acquire))
     }
@@ -78,12 +78,12 @@ impl EventCursor {
 
 impl EventSink for EventSender {
     fn send(&mut self, event: &LedgerEvent) {
-        let at = Position(self.cursor.sent.fetch_add(1, Ordering::Release) + 1);
-        match self.events.try_send((at, event.clone())) {
+        let position = Position(self.cursor.sent.fetch_add(1, Ordering::Release) + 1);
+        match self.events.try_send((position, event.clone())) {
             Ok(()) => {}
-            // The notifier looks at the flag after each event, and it has a queue full of them.
+            // The notifier checks the flag at each event, and its channel is full of them.
             Err(TrySendError::Full(_)) => self.cursor.lost.store(true, Ordering::Release),
-            // The notifier ends only with this sink: its thread could not go on.
+            // The notifier ends before this sender only if its thread failed.
             Err(TrySendError::Disconnected(_)) => {}
         }
     }
@@ -92,10 +92,10 @@ impl EventSink for EventSender {
 /// Starts the notifier.
 pub(super) fn start(pubsub: Arc<PubSub>) -> io::Result<EventSender> {
     let (sender, events) = sync_channel(pubsub.config.events_max.max(1));
-    let stream = Arc::clone(&pubsub.event_cursor);
+    let cursor = Arc::clone(&pubsub.event_cursor);
     let notifier = Notifier { pubsub, events };
     std::thread::Builder::new().name("notifier".to_owned()).spawn(move || notifier.run())?;
-    Ok(EventSender { events: sender, cursor: stream })
+    Ok(EventSender { events: sender, cursor })
 }
 
 struct Notifier {
@@ -105,7 +105,7 @@ struct Notifier {
 
 impl Notifier {
     fn run(self) {
-        while let Ok((at, event)) = self.events.recv() {
+        while let Ok((position, event)) = self.events.recv() {
             if self.pubsub.event_cursor.lost.swap(false, Ordering::AcqRel) {
                 let limit = self.pubsub.config.events_max;
                 tracing::error!(
@@ -114,8 +114,9 @@ impl Notifier {
                 );
                 self.pubsub.subscriptions.close_all(CloseReason::EventsLost);
             }
-            // A panic costs the subscribers this event, of which they are told; not the rest.
-            if catch_unwind(AssertUnwindSafe(|| publish_event(&self.pubsub, at, &event))).is_err() {
+            // After a panic the subscribers lack this event, so they are closed. Later events are still served.
+            let publish = || publish_event(&self.pubsub, position, &event);
+            if catch_unwind(AssertUnwindSafe(publish)).is_err() {
                 tracing::error!("the notifier panicked: all subscribers are closed");
                 self.pubsub.subscriptions.close_all(CloseReason::EventsLost);
             }
@@ -124,19 +125,19 @@ impl Notifier {
     }
 }
 
-/// Tells one event to whoever wants it.
-fn publish_event(pubsub: &Arc<PubSub>, at: Position, event: &LedgerEvent) {
-    let mut outbox = NotificationBatch { pubsub, at, messages: Vec::new(), bytes: 0 };
+/// Publishes one event to all subscriptions that match it.
+fn publish_event(pubsub: &Arc<PubSub>, position: Position, event: &LedgerEvent) {
+    let mut batch = NotificationBatch { pubsub, position, messages: Vec::new(), bytes: 0 };
     match event {
         LedgerEvent::BankCreated { slot, parent, root, .. } => {
-            outbox.broadcast(SubscriptionKind::Slot, &notification::slot(*slot, *parent, *root));
-            publish_slot_updates(&mut outbox, event);
+            batch.broadcast(SubscriptionKind::Slot, &notification::slot(*slot, *parent, *root));
+            publish_slot_updates(&mut batch, event);
         }
         LedgerEvent::Executed(all) => {
-            all.iter().for_each(|executed| publish_transaction(&mut outbox, executed));
+            all.iter().for_each(|executed| publish_transaction(&mut batch, executed));
         }
         LedgerEvent::Completed { block, .. } => {
-            publish_slot_updates(&mut outbox, event);
+            publish_slot_updates(&mut batch, event);
             let parent = pubsub.recent_blocks.lock().parent_of(block);
             let parent = parent.or_else(|| pubsub.subscriptions.tip(Commitment::Processed));
             pubsub.recent_blocks.lock().add(block);
@@ -145,128 +146,129 @@ fn publish_event(pubsub: &Arc<PubSub>, at: Position, event: &LedgerEvent) {
             if pubsub.subscriptions.add_block(block.id, parent, Arc::clone(block), bytes).is_err() {
                 return handle_missing_parent(pubsub, block);
             }
-            advance(&mut outbox, block, Commitment::Processed);
-            advance(&mut outbox, block, Commitment::Confirmed);
+            advance(&mut batch, block, Commitment::Processed);
+            advance(&mut batch, block, Commitment::Confirmed);
         }
         LedgerEvent::Voted(vote) => {
-            outbox.broadcast(SubscriptionKind::Vote, &notification::vote(vote))
+            batch.broadcast(SubscriptionKind::Vote, &notification::vote(vote))
         }
         LedgerEvent::Finalized { block, .. } => {
-            publish_slot_updates(&mut outbox, event);
-            outbox.broadcast(SubscriptionKind::Root, &block.id.slot);
-            advance(&mut outbox, block, Commitment::Finalized);
+            publish_slot_updates(&mut batch, event);
+            batch.broadcast(SubscriptionKind::Root, &block.id.slot);
+            advance(&mut batch, block, Commitment::Finalized);
         }
     }
-    outbox.flush();
+    batch.flush();
 }
 
-/// A block has a commitment now: tells of it, and of all that this brings with it.
-fn advance(outbox: &mut NotificationBatch<'_>, block: &Block, commitment: Commitment) {
-    let Ok(steps) = outbox.pubsub.subscriptions.advance(commitment, block.id) else {
-        return handle_missing_parent(outbox.pubsub, block);
+/// Moves a commitment to a block, and publishes all steps on the way.
+fn advance(batch: &mut NotificationBatch<'_>, block: &Block, commitment: Commitment) {
+    let Ok(steps) = batch.pubsub.subscriptions.advance(commitment, block.id) else {
+        return handle_missing_parent(batch.pubsub, block);
     };
     for step in steps.iter() {
         if step.direction == Direction::Applied {
-            let wanted = match_items(outbox.pubsub, &step.body, step.commitment);
-            publish_items(outbox, &step.body, step.commitment, wanted);
+            let items = match_items(batch.pubsub, &step.body, step.commitment);
+            publish_items(batch, &step.body, step.commitment, items);
         }
-        publish_to_sets(outbox, step);
+        publish_to_sets(batch, step);
     }
-    outbox.flush(); // before the steps are let go: then they count as told
+    batch.flush(); // before the steps are dropped: then they count as delivered
     let steps: Vec<BlockStep<Block>> = steps.to_vec();
     for step in steps.iter().filter(|step| step.direction == Direction::Applied) {
-        let wanted = match_block_subscriptions(outbox.pubsub, step.commitment);
-        publish_items(outbox, &step.body, step.commitment, wanted);
+        let items = match_block_subscriptions(batch.pubsub, step.commitment);
+        publish_items(batch, &step.body, step.commitment, items);
     }
 }
 
-/// The blocks do not hang together: nobody can be told what is between them.
+/// The chain of blocks has a gap. What is between cannot be published, so every subscriber is closed.
 fn handle_missing_parent(pubsub: &PubSub, block: &Block) {
     tracing::error!(slot = block.id.slot, "a block without its parent: all subscribers are closed");
     pubsub.subscriptions.close_all(CloseReason::EventsLost);
     pubsub.subscriptions.start_at(|_| block.id);
 }
 
-/// What a step is to sets of addresses. Cost: a look-up for each write, and the matches.
-fn publish_to_sets(outbox: &mut NotificationBatch<'_>, step: &BlockStep<Block>) {
-    let pubsub = outbox.pubsub;
+/// Publishes a step to sets of addresses. Cost: a lookup for each write, and the matches.
+fn publish_to_sets(batch: &mut NotificationBatch<'_>, step: &BlockStep<Block>) {
+    let pubsub = batch.pubsub;
     let topic = SubscriptionKind::Addresses.at(step.commitment);
-    for facet in key_kind::ALL {
-        if !pubsub.subscriptions.matches().has_key_kind(topic, facet) {
+    for key_kind in key_kind::ALL {
+        if !pubsub.subscriptions.matches().has_key_kind(topic, key_kind) {
             continue;
         }
-        let things = address_notification::block_items(pubsub, &step.body, facet);
-        let found = pubsub.subscriptions.matches().matching_sets(topic, facet, step.number, things);
-        let found: Vec<_> = found
-            .into_iter()
-            .map(|(wanted, places)| (wanted, ItemRef::merge_refs(places)))
-            .collect();
-        let cost = |(wanted, places): &(Match<Subscription>, Vec<ItemRef>)| {
-            let form = match &*wanted.identity {
+        let items = address_notification::block_items(pubsub, &step.body, key_kind);
+        let found =
+            pubsub.subscriptions.matches().matching_sets(topic, key_kind, step.number, items);
+        let found: Vec<_> =
+            found.into_iter().map(|(matched, refs)| (matched, ItemRef::merge_refs(refs))).collect();
+        let cost = |(matched, refs): &(Match<Subscription>, Vec<ItemRef>)| {
+            let form = match &*matched.identity {
                 Subscription::Addresses { encoding, .. } => encoding.form,
                 _ => UiAccountEncoding::Base64,
             };
-            let of = |place: &ItemRef| match step.body.writes.get(place.index()) {
-                Some(write) if facet != key_kind::MENTIONED => {
+            let item_ns = |item: &ItemRef| match step.body.writes.get(item.index()) {
+                Some(write) if key_kind != key_kind::MENTIONED => {
                     account_ns(write.account.as_deref(), form)
                 }
                 _ => MESSAGE_NS,
             };
-            MESSAGE_NS + places.iter().map(of).sum::<u64>()
+            MESSAGE_NS + refs.iter().map(item_ns).sum::<u64>()
         };
-        let (node, whole) = (Arc::clone(pubsub), step.clone());
-        outbox.encode_all(found, cost, move |(wanted, places), out| {
-            let Subscription::Addresses { encoding, .. } = &*wanted.identity else { return };
-            for placed in address_notification::encode_step(&node, &whole, facet, *encoding, places)
+        let (pubsub, step) = (Arc::clone(pubsub), step.clone());
+        batch.encode_all(found, cost, move |(matched, refs), out| {
+            let Subscription::Addresses { encoding, .. } = &*matched.identity else { return };
+            for payload in
+                address_notification::encode_step(&pubsub, &step, key_kind, *encoding, refs)
             {
-                let (body, at) = (Payload::Split(placed), Position(whole.number));
-                out.push(new_publication(wanted.id, body, at, AfterDelivery::Continue));
+                let (body, position) = (Payload::Split(payload), Position(step.number));
+                out.push(new_publication(matched.id, body, position, AfterDelivery::Continue));
             }
         });
     }
 }
 
-fn publish_slot_updates(outbox: &mut NotificationBatch<'_>, event: &LedgerEvent) {
+fn publish_slot_updates(batch: &mut NotificationBatch<'_>, event: &LedgerEvent) {
     for update in notification::slot_updates(event) {
-        outbox.broadcast(SubscriptionKind::SlotsUpdates, &update);
+        batch.broadcast(SubscriptionKind::SlotsUpdates, &update);
     }
 }
 
-/// A transaction at processed; its signature, and "received" to those who wait for more than that.
-fn publish_transaction(outbox: &mut NotificationBatch<'_>, executed: &Arc<ExecutedTransaction>) {
-    let found = match_transaction(outbox.pubsub, executed, Commitment::Processed);
-    let (at, node, of) = (outbox.at, Arc::clone(outbox.pubsub), Arc::clone(executed));
-    outbox.encode_all(
+/// Publishes a transaction at processed: the transaction, its signature, and "received" to the subscriptions that
+/// requested it.
+fn publish_transaction(batch: &mut NotificationBatch<'_>, executed: &Arc<ExecutedTransaction>) {
+    let found = match_transaction(batch.pubsub, executed, Commitment::Processed);
+    let (position, pubsub) = (batch.position, Arc::clone(batch.pubsub));
+    let transaction = Arc::clone(executed);
+    batch.encode_all(
         found,
         |_| TRANSACTION_NS,
-        move |wanted, out| {
-            let body = encode_transaction(&node, &wanted, &of);
-            out.extend(
-                body.map(|body| text_publication(&wanted, body, at, AfterDelivery::Continue)),
-            );
+        move |matched, out| {
+            let text = encode_transaction(&pubsub, &matched, &transaction);
+            let after_delivery = AfterDelivery::Continue;
+            out.extend(text.map(|text| text_publication(&matched, text, position, after_delivery)));
         },
     );
     let topic = SubscriptionKind::Signature.at(Commitment::Processed);
-    let matches = outbox.pubsub.subscriptions.matches();
+    let matches = batch.pubsub.subscriptions.matches();
     if !matches.has(topic) {
         return;
     }
     let found = matches.matching_exact(topic, executed.signature().as_ref());
     drop(matches);
-    for wanted in found {
-        let Subscription::Signature { commitment, received, .. } = &*wanted.identity else {
+    for matched in found {
+        let Subscription::Signature { commitment, received, .. } = &*matched.identity else {
             continue;
         };
         if *received {
-            outbox.send(&wanted, &notification::received(executed), AfterDelivery::Continue);
+            batch.send(&matched, &notification::received(executed), AfterDelivery::Continue);
         }
         if *commitment == Commitment::Processed {
-            outbox.send(&wanted, &notification::processed(executed), AfterDelivery::End);
+            batch.send(&matched, &notification::processed(executed), AfterDelivery::End);
         }
     }
 }
 
-/// Who wants a transaction whole.
+/// The transaction subscriptions that a transaction matches.
 fn match_transaction(
     pubsub: &PubSub,
     executed: &ExecutedTransaction,
@@ -282,37 +284,37 @@ fn match_transaction(
     found
 }
 
-/// The notification of a transaction, if the filter wants it.
+/// The notification of a transaction, if it passes the filter.
 fn encode_transaction(
     pubsub: &PubSub,
-    wanted: &Match<Subscription>,
+    matched: &Match<Subscription>,
     executed: &ExecutedTransaction,
 ) -> Option<SharedText> {
     let Subscription::Transaction { filter, encoding, details, rewards, version_max, .. } =
-        &*wanted.identity
+        &*matched.identity
     else {
         return None;
     };
     if !filter.matches(executed) {
         return None;
     }
-    let told = transaction_filter::encode_notification(
+    let result = transaction_filter::encode_notification(
         executed,
         *encoding,
         *details,
         *rewards,
         *version_max,
     )?;
-    notification::text(pubsub, &wanted.identity, wanted.id, told)
+    notification::text(pubsub, &matched.identity, matched.id, result)
 }
 
-/// The keys of all that a transaction names.
+/// The keys of all addresses that a transaction names.
 fn mentioned_keys(pubsub: &PubSub, executed: &ExecutedTransaction) -> impl Iterator<Item = Key> {
     let ids = executed.account_keys.iter().filter_map(|key| pubsub.lookup_address(key));
     ids.map(|id| Key { kind: key_kind::MENTIONED, id })
 }
 
-/// What is to be made into a notification: a place in the block's writes or transactions.
+/// What a notification is encoded from: an index in the block's writes or transactions.
 #[derive(Clone, Copy)]
 enum BlockItem {
     Account(usize),
@@ -325,12 +327,12 @@ enum BlockItem {
 
 type MatchedItem = (Match<Subscription>, BlockItem);
 
-/// What a message costs that is small, in nanoseconds, about.
+/// The approximate cost of a small message, in nanoseconds.
 const MESSAGE_NS: u64 = 1_000;
-/// A transaction, as a message or in a block.
+/// The cost of a transaction, as a message or in a block.
 const TRANSACTION_NS: u64 = 15_000;
 
-/// What an account costs.
+/// The cost of an account.
 fn account_ns(account: Option<&Account>, form: UiAccountEncoding) -> u64 {
     let bytes = account.map_or(0, |account| account.0.data().len() as u64);
     match form {
@@ -340,82 +342,83 @@ fn account_ns(account: Option<&Account>, form: UiAccountEncoding) -> u64 {
     }
 }
 
-fn cost_ns(block: &Block, (wanted, item): &MatchedItem) -> u64 {
-    match (&*wanted.identity, item) {
+fn cost_ns(block: &Block, (matched, item): &MatchedItem) -> u64 {
+    match (&*matched.identity, item) {
         (
             Subscription::Account { encoding, .. } | Subscription::Program { encoding, .. },
-            BlockItem::Account(at) | BlockItem::Program(at),
-        ) => account_ns(block.writes[*at].account.as_deref(), encoding.form),
+            BlockItem::Account(index) | BlockItem::Program(index),
+        ) => account_ns(block.writes[*index].account.as_deref(), encoding.form),
         (_, BlockItem::Transaction(_)) => TRANSACTION_NS,
         (_, BlockItem::Block) => TRANSACTION_NS * (1 + block.transactions.len() as u64),
         _ => MESSAGE_NS,
     }
 }
 
-/// What of a block is wanted, at a commitment.
+/// Publishes matched items of a block, at a commitment.
 fn publish_items(
-    outbox: &mut NotificationBatch<'_>,
+    batch: &mut NotificationBatch<'_>,
     block: &Arc<Block>,
     commitment: Commitment,
-    wanted: Vec<MatchedItem>,
+    items: Vec<MatchedItem>,
 ) {
-    if wanted.is_empty() {
+    if items.is_empty() {
         return;
     }
-    // At least as new as the block, and the mints that it is asked for do not change.
-    let view = outbox.pubsub.reader.view(commitment);
-    let (at, node, of) = (outbox.at, Arc::clone(outbox.pubsub), Arc::clone(block));
-    let cost = |wanted: &MatchedItem| cost_ns(block, wanted);
-    outbox.encode_all(wanted, cost, move |(wanted, item), out| {
-        let then = match item {
+    // At least as new as the block. It is read for mints only, and those do not change.
+    let view = batch.pubsub.reader.view(commitment);
+    let (position, pubsub) = (batch.position, Arc::clone(batch.pubsub));
+    let body = Arc::clone(block);
+    let cost = |item: &MatchedItem| cost_ns(block, item);
+    batch.encode_all(items, cost, move |(matched, item), out| {
+        let after_delivery = match item {
             BlockItem::Signature(_) => AfterDelivery::End,
             _ => AfterDelivery::Continue,
         };
-        let made = encode_item(&node, &of, &view, &wanted, item);
-        out.extend(made.map(|body| text_publication(&wanted, body, at, then)));
+        let text = encode_item(&pubsub, &body, &view, &matched, item);
+        out.extend(text.map(|text| text_publication(&matched, text, position, after_delivery)));
     });
 }
 
-/// The notification of an item, if its subscription wants it when it is looked at closely.
+/// The notification of an item, if the item passes the checks that the index cannot do.
 fn encode_item(
     pubsub: &PubSub,
     block: &Block,
     view: &View,
-    wanted: &Match<Subscription>,
+    matched: &Match<Subscription>,
     item: BlockItem,
 ) -> Option<SharedText> {
     let slot = block.id.slot;
     let effective = |encoding| pubsub.effective_encoding(encoding);
-    match (&*wanted.identity, item) {
-        // An id may have been another address' before: the events are behind the writer.
-        (Subscription::Account { pubkey, encoding, .. }, BlockItem::Account(at)) => {
-            let write = Some(&block.writes[at]).filter(|write| write.pubkey == *pubkey)?;
+    match (&*matched.identity, item) {
+        // The id may have belonged to another address: events are behind the writer.
+        (Subscription::Account { pubkey, encoding, .. }, BlockItem::Account(index)) => {
+            let write = Some(&block.writes[index]).filter(|write| write.pubkey == *pubkey)?;
             let account = write.account.as_deref();
             let value = notification::account(pubkey, account, effective(*encoding), view);
-            notification::text(pubsub, &wanted.identity, wanted.id, notification::at(slot, value))
+            notification::text(pubsub, &matched.identity, matched.id, notification::at(slot, value))
         }
-        (Subscription::Program { encoding, filters, .. }, BlockItem::Program(at)) => {
-            let write = &block.writes[at];
+        (Subscription::Program { encoding, filters, .. }, BlockItem::Program(index)) => {
+            let write = &block.writes[index];
             let (encoding, account) = (effective(*encoding), write.account.as_deref()?);
             let pubkey = &write.pubkey;
             let value = notification::program_account(pubkey, account, encoding, filters, view)?;
-            notification::text(pubsub, &wanted.identity, wanted.id, notification::at(slot, value))
+            notification::text(pubsub, &matched.identity, matched.id, notification::at(slot, value))
         }
-        (Subscription::Logs { filter: of, .. }, BlockItem::Logs(at)) => {
-            let executed = &block.transactions[at];
-            let skipped = *of == LogsFilter::AllButVotes && executed.is_vote;
+        (Subscription::Logs { filter, .. }, BlockItem::Logs(index)) => {
+            let executed = &block.transactions[index];
+            let skipped = *filter == LogsFilter::AllButVotes && executed.is_vote;
             let logs = notification::logs(executed).filter(|_| !skipped)?;
-            notification::text(pubsub, &wanted.identity, wanted.id, notification::at(slot, logs))
+            notification::text(pubsub, &matched.identity, matched.id, notification::at(slot, logs))
         }
-        (Subscription::Signature { .. }, BlockItem::Signature(at)) => {
-            let told = notification::processed(&block.transactions[at]);
-            notification::text(pubsub, &wanted.identity, wanted.id, told)
+        (Subscription::Signature { .. }, BlockItem::Signature(index)) => {
+            let result = notification::processed(&block.transactions[index]);
+            notification::text(pubsub, &matched.identity, matched.id, result)
         }
-        (Subscription::Transaction { .. }, BlockItem::Transaction(at)) => {
-            encode_transaction(pubsub, wanted, &block.transactions[at])
+        (Subscription::Transaction { .. }, BlockItem::Transaction(index)) => {
+            encode_transaction(pubsub, matched, &block.transactions[index])
         }
         (
-            Subscription::Block { filter: of, encoding, details, rewards, version_max, .. },
+            Subscription::Block { filter, encoding, details, rewards, version_max, .. },
             BlockItem::Block,
         ) => {
             let options = BlockEncodingOptions {
@@ -423,70 +426,75 @@ fn encode_item(
                 show_rewards: *rewards,
                 max_supported_transaction_version: *version_max,
             };
-            let update = notification::block(block, *of, *encoding, options)?;
-            notification::text(pubsub, &wanted.identity, wanted.id, notification::at(slot, update))
+            let update = notification::block(block, *filter, *encoding, options)?;
+            notification::text(
+                pubsub,
+                &matched.identity,
+                matched.id,
+                notification::at(slot, update),
+            )
         }
         _ => None,
     }
 }
 
-/// Who wants whole blocks.
+/// The subscriptions to whole blocks.
 fn match_block_subscriptions(pubsub: &PubSub, commitment: Commitment) -> Vec<MatchedItem> {
     let blocks =
         pubsub.subscriptions.matches().matching(SubscriptionKind::Block.at(commitment), []);
     blocks.into_iter().map(|found| (found, BlockItem::Block)).collect()
 }
 
-/// Who wants what of a block, but for all of it. Cost: a look-up for each write, transaction and name
-/// of the block whose topic anybody listens to, and the matches.
+/// The items of a block that subscriptions match, except whole blocks. Cost: a lookup for each write, transaction and
+/// mentioned address of the block whose topic has a subscription, and the matches.
 fn match_items(pubsub: &PubSub, block: &Block, commitment: Commitment) -> Vec<MatchedItem> {
-    let mut wanted = Vec::new();
+    let mut items = Vec::new();
     let matches = pubsub.subscriptions.matches();
     let topic = SubscriptionKind::Account.at(commitment);
     if matches.has(topic) {
-        for (at, write) in block.writes.iter().enumerate() {
-            // Not by the write's own number: this may be told long after the block.
+        for (index, write) in block.writes.iter().enumerate() {
+            // Not by the write's own id: this may run long after the block.
             let Some(id) = pubsub.lookup_address(&write.pubkey) else { continue };
             let key = Key { kind: key_kind::ITSELF, id };
             let found = matches.matching(topic, [key]);
-            wanted.extend(found.into_iter().map(|found| (found, BlockItem::Account(at))));
+            items.extend(found.into_iter().map(|found| (found, BlockItem::Account(index))));
         }
     }
     let topic = SubscriptionKind::Program.at(commitment);
     if matches.has(topic) {
         let mut owners = OwnerLookup { pubsub, last: None };
-        for (at, write) in block.writes.iter().enumerate() {
+        for (index, write) in block.writes.iter().enumerate() {
             let Some(account) = write.account.as_deref() else { continue };
             let Some(id) = owners.owner_id(account) else { continue };
             let found = matches.matching(topic, [Key { kind: key_kind::PROGRAM, id }]);
-            wanted.extend(found.into_iter().map(|found| (found, BlockItem::Program(at))));
+            items.extend(found.into_iter().map(|found| (found, BlockItem::Program(index))));
         }
     }
     let topic = SubscriptionKind::Logs.at(commitment);
     if matches.has(topic) {
-        for (at, executed) in block.transactions.iter().enumerate() {
+        for (index, executed) in block.transactions.iter().enumerate() {
             let found = matches.matching(topic, mentioned_keys(pubsub, executed));
-            wanted.extend(found.into_iter().map(|found| (found, BlockItem::Logs(at))));
+            items.extend(found.into_iter().map(|found| (found, BlockItem::Logs(index))));
         }
     }
     let topic = SubscriptionKind::Signature.at(commitment);
     if commitment != Commitment::Processed && matches.has(topic) {
-        for (at, executed) in block.transactions.iter().enumerate() {
+        for (index, executed) in block.transactions.iter().enumerate() {
             let found = matches.matching_exact(topic, executed.signature().as_ref());
-            wanted.extend(found.into_iter().map(|found| (found, BlockItem::Signature(at))));
+            items.extend(found.into_iter().map(|found| (found, BlockItem::Signature(index))));
         }
     }
     drop(matches);
     if commitment != Commitment::Processed {
-        for (at, executed) in block.transactions.iter().enumerate() {
+        for (index, executed) in block.transactions.iter().enumerate() {
             let found = match_transaction(pubsub, executed, commitment);
-            wanted.extend(found.into_iter().map(|found| (found, BlockItem::Transaction(at))));
+            items.extend(found.into_iter().map(|found| (found, BlockItem::Transaction(index))));
         }
     }
-    wanted
+    items
 }
 
-/// The numbers of owners. Neighbouring writes mostly have the same one.
+/// Looks up the ids of owners. Adjacent writes mostly have the same owner.
 struct OwnerLookup<'a> {
     pubsub: &'a PubSub,
     last: Option<(Pubkey, Option<AddressId>)>,
@@ -506,41 +514,41 @@ impl OwnerLookup<'_> {
     }
 }
 
-/// A notification of an event for whoever has a subscription.
+/// The publication of an encoded notification to all listeners of a subscription.
 fn text_publication(
     to: &Match<Subscription>,
     text: SharedText,
-    at: Position,
-    then: AfterDelivery,
+    position: Position,
+    after_delivery: AfterDelivery,
 ) -> Publication<Payload> {
-    new_publication(to.id, Payload::Whole(text), at, then)
+    new_publication(to.id, Payload::Whole(text), position, after_delivery)
 }
 
 fn new_publication(
     subscription: SubscriptionId,
     body: Payload,
-    at: Position,
-    then: AfterDelivery,
+    position: Position,
+    after_delivery: AfterDelivery,
 ) -> Publication<Payload> {
     let bytes = body.bytes();
-    Publication { subscription, body, bytes, at, after_delivery: then }
+    Publication { subscription, body, bytes, at: position, after_delivery }
 }
 
-/// Notifications on their way to the queues.
+/// Notifications that are encoded and not delivered yet.
 struct NotificationBatch<'a> {
     pubsub: &'a Arc<PubSub>,
-    /// The event that they tell of.
-    at: Position,
+    /// The event that they are of.
+    position: Position,
     messages: Vec<Publication<Payload>>,
     bytes: usize,
 }
 
 impl NotificationBatch<'_> {
-    /// To everyone who listens to a kind that has no commitment.
+    /// Sends to all subscriptions of a kind that has no commitment.
     fn broadcast(&mut self, kind: SubscriptionKind, result: &impl serde::Serialize) {
         let found = self.pubsub.subscriptions.matches().matching(kind.topic(), []);
-        for wanted in found {
-            self.send(&wanted, result, AfterDelivery::Continue);
+        for matched in found {
+            self.send(&matched, result, AfterDelivery::Continue);
         }
     }
 
@@ -548,41 +556,40 @@ impl NotificationBatch<'_> {
         &mut self,
         to: &Match<Subscription>,
         result: &impl serde::Serialize,
-        then: AfterDelivery,
+        after_delivery: AfterDelivery,
     ) {
         if let Some(text) = notification::text(self.pubsub, &to.identity, to.id, result) {
-            self.push(text_publication(to, text, self.at, then));
+            self.push(text_publication(to, text, self.position, after_delivery));
         }
     }
 
-    /// Makes messages of things, in their order: here if that is soon done, else in parts that the
-    /// pool helps with.
+    /// Encodes items to messages, in order: on this thread if that is quick, else in parts together with the pool.
     fn encode_all<T: Send + 'static>(
         &mut self,
-        things: Vec<T>,
+        items: Vec<T>,
         cost_ns: impl Fn(&T) -> u64,
-        make: impl Fn(T, &mut Vec<Publication<Payload>>) + Send + Sync + 'static,
+        encode: impl Fn(T, &mut Vec<Publication<Payload>>) + Send + Sync + 'static,
     ) {
-        let costs: Vec<u64> = things.iter().map(cost_ns).collect();
-        let mut made = Vec::new();
-        if things.len() < 2 || costs.iter().sum::<u64>() < ALONE_NS {
-            for thing in things {
-                make(thing, &mut made);
-                made.drain(..).for_each(|message| self.push(message));
+        let costs: Vec<u64> = items.iter().map(cost_ns).collect();
+        let mut messages = Vec::new();
+        if items.len() < 2 || costs.iter().sum::<u64>() < ALONE_NS {
+            for item in items {
+                encode(item, &mut messages);
+                messages.drain(..).for_each(|message| self.push(message));
             }
             return;
         }
-        let make = Arc::new(make);
-        let mut things = things.into_iter().zip(costs).peekable();
-        while things.peek().is_some() {
-            let parts = next_round(&mut things);
-            let make = Arc::clone(&make);
-            let made = fork_join(&self.pubsub.pool, parts, move |part| {
-                let mut made = Vec::new();
-                part.into_iter().for_each(|thing| make(thing, &mut made));
-                made
+        let encode = Arc::new(encode);
+        let mut items = items.into_iter().zip(costs).peekable();
+        while items.peek().is_some() {
+            let parts = next_round(&mut items);
+            let encode = Arc::clone(&encode);
+            let results = fork_join(&self.pubsub.pool, parts, move |part| {
+                let mut messages = Vec::new();
+                part.into_iter().for_each(|item| encode(item, &mut messages));
+                messages
             });
-            made.into_iter().flatten().for_each(|message| self.push(message));
+            results.into_iter().flatten().for_each(|message| self.push(message));
         }
     }
 
@@ -602,11 +609,11 @@ impl NotificationBatch<'_> {
     }
 }
 
-/// The next things, in parts.
-fn next_round<T>(things: &mut impl Iterator<Item = (T, u64)>) -> Vec<Vec<T>> {
+/// The next items, in parts.
+fn next_round<T>(items: &mut impl Iterator<Item = (T, u64)>) -> Vec<Vec<T>> {
     let (mut parts, mut part, mut part_ns, mut round_ns) = (Vec::new(), Vec::new(), 0, 0);
-    for (thing, ns) in things {
-        part.push(thing);
+    for (item, ns) in items {
+        part.push(item);
         part_ns += ns;
         round_ns += ns;
         if part_ns >= PART_NS {
@@ -623,14 +630,14 @@ fn next_round<T>(things: &mut impl Iterator<Item = (T, u64)>) -> Vec<Vec<T>> {
     parts
 }
 
-/// The last blocks, by their hashes: what clients and children call them by.
+/// The last blocks by hash: clients and child blocks refer to them so.
 #[derive(Default)]
 pub(super) struct RecentBlocks {
     by_hash: HashMap<Hash, BlockId>,
     order: VecDeque<Hash>,
 }
 
-/// More than wait for a root and are kept for those who resume.
+/// More blocks than wait for a root and are retained for clients that resume.
 const RECENT_MAX: usize = 16_384;
 
 impl RecentBlocks {

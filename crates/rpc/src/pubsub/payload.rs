@@ -1,9 +1,9 @@
-//! What waits in a client's queue: a notification that is the same for all who get it, or the common
-//! beginning of one, to which each listener's numbers are added when it is written.
+//! The payloads in a client's queue: a notification that is the same for all listeners, or the common prefix of one,
+//! to which the connection adds the listener's numbers when it writes it.
 //!
-//! Invariant: the common beginning is encoded once and shared. It goes out as the first frame of a
+//! Invariant: the common prefix is encoded once and shared. It is written as the first frame of a
 //! WebSocket message whose second frame has the numbers.
-//! Invariant: what waits holds the accounts and transactions that it tells of, and no block with all else in it.
+//! Invariant: a payload refers to the accounts and transactions of its notification, never to a whole block.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use subscriptions::{Charge, Direction, Message as Queued, QueueMemory, Subscript
 
 use super::shared_text::SharedText;
 
-/// What a thing that was conflated may cost in memory, about.
+/// The approximate memory of a conflated item.
 const CONFLATED_ITEM_BYTES: usize = 120;
 
 /// The body of a queued message.
@@ -26,7 +26,7 @@ const CONFLATED_ITEM_BYTES: usize = 120;
 pub(super) enum Payload {
     /// A whole notification.
     Whole(SharedText),
-    /// The beginning of one of a set.
+    /// The prefix of a notification of a set.
     Split(SplitPayload),
 }
 
@@ -35,37 +35,37 @@ pub(super) enum Payload {
 pub(super) struct SplitPayload {
     /// `{"jsonrpc":...,"params":{"result":{...}`
     pub(super) prefix: SharedText,
-    /// What it tells of, in case it is conflated.
+    /// The items of the notification, for conflation.
     pub(super) block_items: Option<Arc<BlockItems>>,
 }
 
-/// Some of what a block did.
+/// Some items of a block.
 pub(super) struct BlockItems {
     pub(super) direction: Direction,
     pub(super) slot: Slot,
     pub(super) blockhash: Hash,
     pub(super) items: Items,
-    /// The data of accounts that this alone may hold by now.
+    /// The data of accounts that may be alive only because of this.
     charge: Charge,
 }
 
-/// What of a block the subscribers of a set get.
+/// The items of a block that the listeners of a set get.
 pub(super) enum Items {
     Writes(Vec<Write>),
     Transactions(Vec<Arc<ExecutedTransaction>>),
 }
 
-/// What a block left under an address.
+/// An account as a block left it.
 #[derive(Clone)]
 pub(super) struct Write {
     pub(super) pubkey: Pubkey,
     /// Closed if `None`.
     pub(super) account: Option<Arc<Account>>,
-    /// Whether it is not found any more by what is followed.
+    /// Whether it is not found under the followed address any more.
     pub(super) left: bool,
 }
 
-/// What is left of conflated messages: the newest of each thing.
+/// Conflated messages: the newest write of each account, and all transactions.
 #[derive(Default)]
 pub(super) struct ConflatedState {
     pub(super) newest: Option<(Slot, Hash)>,
@@ -73,7 +73,7 @@ pub(super) struct ConflatedState {
     pub(super) transactions: Vec<(Arc<ExecutedTransaction>, Direction)>,
 }
 
-/// The newest that was told of an account.
+/// The newest write of an account.
 pub(super) struct LatestWrite {
     pub(super) slot: Slot,
     pub(super) write: Write,
@@ -102,11 +102,11 @@ impl Write {
 }
 
 impl Payload {
-    /// What it counts against a queue's bytes.
+    /// Bytes that it counts in a queue.
     pub(super) fn bytes(&self) -> usize {
         match self {
             Self::Whole(text) => text.len(),
-            Self::Split(placed) => placed.prefix.len(),
+            Self::Split(payload) => payload.prefix.len(),
         }
     }
 }
@@ -114,50 +114,48 @@ impl Payload {
 impl Queued for Payload {
     type Conflated = ConflatedState;
 
-    fn conflate(self, kept: &mut ConflatedState) -> usize {
-        // Only sets ask for it.
-        let Self::Split(SplitPayload { block_items: Some(things), .. }) = self else { return 0 };
-        let before = kept.writes.len() + kept.transactions.len();
-        kept.newest = Some((things.slot, things.blockhash));
-        match &things.items {
+    fn conflate(self, state: &mut ConflatedState) -> usize {
+        // Only subscriptions to sets conflate.
+        let Self::Split(SplitPayload { block_items: Some(block), .. }) = self else { return 0 };
+        let before = state.writes.len() + state.transactions.len();
+        let (slot, direction) = (block.slot, block.direction);
+        state.newest = Some((slot, block.blockhash));
+        match &block.items {
             Items::Transactions(transactions) => {
-                let told =
-                    transactions.iter().map(|executed| (Arc::clone(executed), things.direction));
-                kept.transactions.extend(told);
+                let items = transactions.iter().map(|executed| (Arc::clone(executed), direction));
+                state.transactions.extend(items);
             }
             Items::Writes(writes) => {
                 for write in writes {
-                    let (slot, turn) = (things.slot, things.direction);
-                    let newest = LatestWrite { slot, write: write.clone(), direction: turn };
-                    kept.writes.insert(write.pubkey, newest);
+                    let latest = LatestWrite { slot, write: write.clone(), direction };
+                    state.writes.insert(write.pubkey, latest);
                 }
             }
         }
-        (kept.writes.len() + kept.transactions.len() - before) * CONFLATED_ITEM_BYTES
+        (state.writes.len() + state.transactions.len() - before) * CONFLATED_ITEM_BYTES
     }
 
     fn memory(&self) -> usize {
         match self {
             Self::Whole(text) => text.memory(),
-            Self::Split(SplitPayload { prefix: beginning, block_items: things }) => {
-                let things = things.as_ref();
-                let of_things =
-                    things.map_or(0, |things| things.charge.bytes() / Arc::strong_count(things));
-                beginning.memory() + of_things
+            Self::Split(SplitPayload { prefix, block_items }) => {
+                let share =
+                    |items: &Arc<BlockItems>| items.charge.bytes() / Arc::strong_count(items);
+                prefix.memory() + block_items.as_ref().map_or(0, share)
             }
         }
     }
 
     fn conflation_bytes(&self) -> usize {
         match self {
-            Self::Split(SplitPayload { block_items: Some(things), .. }) => things.charge.bytes(),
+            Self::Split(SplitPayload { block_items: Some(items), .. }) => items.charge.bytes(),
             Self::Split(_) | Self::Whole(_) => 0,
         }
     }
 
     fn forget_conflation(&mut self) {
-        if let Self::Split(placed) = self {
-            placed.block_items = None;
+        if let Self::Split(payload) = self {
+            payload.block_items = None;
         }
     }
 }

@@ -1,13 +1,13 @@
-//! The messages that come from a client.
+//! Reads the messages of a client.
 //!
 //! In: the frames of RFC 6455, masked. Out: whole messages and control frames.
-//! Bounds: a buffer of [`BUFFER_BYTES`]. A message that does not come in one piece has a buffer of its own, which is
-//! reserved before it grows (`incoming`) and never longer than the message may be. A message over
-//! `Config::message_bytes_max` is read on only if it is about addresses: a binary one says so with its first byte, a
-//! text by one of the methods [`LONG_METHODS`] within its first `message_bytes_max` bytes. A message that has begun
-//! must be whole within `Config::message_timeout_ms`, not counting the time in which nothing is read from the client.
-//! Why not tungstenite's reader: it collects a message without a bound on all connections together, twice, and
-//! answers pings into a buffer without a bound.
+//! Bounds: a buffer of [`BUFFER_BYTES`]. A message that does not come in one read has its own buffer, which is
+//! reserved before it grows (`incoming_budget`) and is never longer than the message may be. A message over
+//! `Config::message_bytes_max` is read further only if it is about addresses: a binary one has a marker as its first
+//! byte, a text names one of [`LONG_METHODS`] within its first `message_bytes_max` bytes. A message must be complete
+//! `Config::message_timeout_ms` after it began, not counting the time in which nothing is read from the client.
+//! Why not tungstenite's reader: it buffers each message twice, without a bound over all connections, and it writes
+//! pongs to a buffer without a bound.
 //! Dropping the future of [`MessageReader::next`] loses nothing.
 
 use std::io::Cursor;
@@ -27,15 +27,15 @@ use super::Config;
 use super::address_sets;
 use super::incoming_budget::{IncomingBudget, Reservation};
 
-/// What is read at once of short messages.
+/// Bytes that one read of short messages may return.
 const BUFFER_BYTES: usize = 4 * 1024;
-/// What is read in a row: some 50 microseconds.
-const PIECE_BYTES: usize = 64 * 1024;
-/// Bytes of a control frame.
+/// Bytes that are read before the task yields: some 50 microseconds.
+const CHUNK_BYTES: usize = 64 * 1024;
+/// The most bytes in a control frame (RFC 6455, 5.5).
 const CONTROL_BYTES_MAX: u64 = 125;
 /// The methods whose messages may be long.
 const LONG_METHODS: [&str; 3] = ["addressesSubscribe", "addressesUpdate", "transactionSubscribe"];
-/// How long a message waits before it asks again for room, at first and at last.
+/// How long a message waits before it tries to reserve memory again: at first, and at most.
 const RESERVE_BACKOFF: Duration = Duration::from_millis(10);
 const RESERVE_BACKOFF_MAX: Duration = Duration::from_millis(500);
 
@@ -46,24 +46,24 @@ pub(super) enum Received {
     Binary(Bytes),
     Ping(Bytes),
     Pong,
-    /// The goodbye to answer with.
+    /// With the close frame to answer.
     Close(Option<CloseFrame>),
 }
 
 /// Why nothing more can be read.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ReadError {
-    /// The client is not there any more.
+    /// The stream ended or broke.
     Gone,
     /// A frame that the standard does not allow.
     Protocol(&'static str),
     /// A text that is not UTF-8.
     NotUtf8,
     /// A message over a limit.
-    TooLong { limit: usize, knob: &'static str },
-    /// A message that was begun and not finished in time.
+    TooLong { limit: usize, setting: &'static str },
+    /// A message that was not complete in time.
     Late,
-    /// As [`Self::Late`], because there was no room for it.
+    /// A message that was not complete in time because there was no memory for it.
     IncomingFull,
 }
 
@@ -75,17 +75,17 @@ struct Limits {
     timeout: Duration,
 }
 
-/// Frames on their way from a socket.
+/// Reads frames from a socket.
 pub(super) struct MessageReader {
     buffer: BytesMut,
     frame: Option<Frame>,
     message: Option<PartialMessage>,
-    /// The room of the message that was returned last. It is in memory until the next call of `next`.
+    /// The reservation of the message that was returned last. The message is in memory until the next call of `next`.
     last: Option<Reservation>,
-    /// When what has begun must be whole.
+    /// When the incomplete frame or message must be complete.
     deadline: Option<Instant>,
     /// Bytes that were read since this task last yielded.
-    in_a_row: usize,
+    read_since_yield: usize,
     limits: Limits,
     incoming: Arc<IncomingBudget>,
     client: ClientId,
@@ -97,7 +97,7 @@ struct Frame {
     is_final: bool,
     mask: [u8; 4],
     len: usize,
-    /// How much of the payload was read.
+    /// Bytes of the payload that were read.
     read: usize,
 }
 
@@ -107,22 +107,22 @@ enum FrameKind {
     Control(Control),
 }
 
-/// A message that is not whole.
+/// An incomplete message.
 struct PartialMessage {
     is_text: bool,
     bytes: BytesMut,
-    /// Whether it may be longer than `message_bytes_max`, once that is known.
+    /// Whether it may be longer than `message_bytes_max`. `None` until that is known.
     may_be_long: Option<bool>,
     reservation: Reservation,
 }
 
-/// What is missing.
+/// What is missing to continue.
 enum Missing {
-    /// Something in the buffer.
+    /// Bytes in the buffer.
     Bytes,
-    /// This number of bytes of a payload, which are read into the message directly.
+    /// Up to `n` bytes of a payload, which are read into the message directly.
     Payload(usize),
-    /// Room for the message.
+    /// Memory for the message.
     Memory,
 }
 
@@ -145,7 +145,7 @@ impl MessageReader {
             message: None,
             last: None,
             deadline: None,
-            in_a_row: 0,
+            read_since_yield: 0,
             limits,
             incoming,
             client,
@@ -158,33 +158,33 @@ impl MessageReader {
         io: &mut IO,
     ) -> Result<Received, ReadError> {
         self.last = None;
-        let mut room_wait = RESERVE_BACKOFF;
+        let mut backoff = RESERVE_BACKOFF;
         loop {
             let missing = match self.progress()? {
                 Progress::Received(received) => {
                     if self.message.is_none() {
                         self.deadline = None;
                     } else if self.is_late() {
-                        // Control frames that keep coming do not make it wait for the socket.
+                        // Checked here too: a stream of control frames never waits for the socket.
                         return Err(ReadError::Late);
                     }
                     return Ok(received);
                 }
                 Progress::Missing(missing) => missing,
             };
-            if self.in_a_row >= PIECE_BYTES {
-                self.in_a_row = 0;
+            if self.read_since_yield >= CHUNK_BYTES {
+                self.read_since_yield = 0;
                 tokio::task::yield_now().await;
             }
             let is_late = self.is_incomplete() && self.is_late();
             if let Missing::Memory = missing {
-                let again = Instant::now() + room_wait;
-                if self.deadline.is_some_and(|deadline| deadline <= again) {
-                    tokio::time::sleep_until(self.deadline.unwrap_or(again)).await;
+                let retry_at = Instant::now() + backoff;
+                if self.deadline.is_some_and(|deadline| deadline <= retry_at) {
+                    tokio::time::sleep_until(self.deadline.unwrap_or(retry_at)).await;
                     return Err(ReadError::IncomingFull);
                 }
-                tokio::time::sleep_until(again).await;
-                room_wait = (room_wait * 2).min(RESERVE_BACKOFF_MAX);
+                tokio::time::sleep_until(retry_at).await;
+                backoff = (backoff * 2).min(RESERVE_BACKOFF_MAX);
                 continue;
             }
             if is_late {
@@ -203,20 +203,20 @@ impl MessageReader {
         }
     }
 
-    /// Says that nothing was read for a while, which does not count.
+    /// Extends the deadline by a time in which nothing was read.
     pub(super) fn defer(&mut self, by: Duration) {
         if let Some(deadline) = &mut self.deadline {
             *deadline += by;
         }
     }
 
-    /// Whether what has begun should be whole by now. The deadline is set if there is none.
+    /// Whether the deadline has passed. Sets it if there is none.
     fn is_late(&mut self) -> bool {
         let now = Instant::now();
         *self.deadline.get_or_insert(now + self.limits.timeout) <= now
     }
 
-    /// Whether a frame or a message is not whole.
+    /// Whether a frame or a message is incomplete.
     fn is_incomplete(&self) -> bool {
         self.frame.is_some() || self.message.is_some() || !self.buffer.is_empty()
     }
@@ -230,23 +230,23 @@ impl MessageReader {
             (Missing::Payload(max), Some(message), Some(frame)) if max >= BUFFER_BYTES => {
                 let before = message.bytes.len();
                 let read =
-                    io.read_buf(&mut (&mut message.bytes).limit(max.min(PIECE_BYTES))).await?;
+                    io.read_buf(&mut (&mut message.bytes).limit(max.min(CHUNK_BYTES))).await?;
                 unmask(&mut message.bytes[before..], frame.mask, frame.read);
                 frame.read += read;
                 read
             }
             _ => {
-                // What is read here is less than the buffer: a header or a short payload comes next.
-                let room = BUFFER_BYTES - self.buffer.len();
-                self.buffer.reserve(room);
-                io.read_buf(&mut (&mut self.buffer).limit(room)).await?
+                // The buffer is not full: a header or a short payload is missing.
+                let free = BUFFER_BYTES - self.buffer.len();
+                self.buffer.reserve(free);
+                io.read_buf(&mut (&mut self.buffer).limit(free)).await?
             }
         };
-        self.in_a_row += read;
+        self.read_since_yield += read;
         Ok(read)
     }
 
-    /// Takes what there is in the buffer.
+    /// Consumes the buffer, up to the next message or until something is missing.
     fn progress(&mut self) -> Result<Progress, ReadError> {
         loop {
             let Some(frame) = &self.frame else {
@@ -275,7 +275,7 @@ impl MessageReader {
         }
     }
 
-    /// Reads the header of the next frame. False if it is not there yet.
+    /// Reads the header of the next frame. False if it is incomplete.
     fn start_frame(&mut self) -> Result<bool, ReadError> {
         let mut cursor = Cursor::new(&self.buffer[..]);
         let header = FrameHeader::parse(&mut cursor)
@@ -299,14 +299,14 @@ impl MessageReader {
                 FrameKind::Data
             }
         };
-        // It is not over a limit, so it fits.
+        // It is not over a limit, so it fits into `usize`.
         let len = usize::try_from(len).unwrap_or(usize::MAX);
         self.buffer.advance(header_bytes);
         self.frame = Some(Frame { kind, is_final: header.is_final, mask, len, read: 0 });
         Ok(true)
     }
 
-    /// Begins a message with a frame, or goes on with one.
+    /// Starts or continues a message with a data frame.
     fn start_data(&mut self, data: Data, len: u64) -> Result<(), ReadError> {
         let message = match (data, self.message.take()) {
             (Data::Continue, Some(message)) => message,
@@ -332,7 +332,7 @@ impl MessageReader {
         Ok(())
     }
 
-    /// Takes what there is of a message. `None` if there may be more.
+    /// Consumes the buffered part of a data frame. `None` if there may be more in the buffer.
     fn progress_data(&mut self) -> Result<Option<Progress>, ReadError> {
         let (Some(frame), Some(message)) = (&mut self.frame, &mut self.message) else {
             unreachable!("a data frame is of a message")
@@ -341,7 +341,7 @@ impl MessageReader {
         let total = message.bytes.len() + missing;
         let short_max = self.limits.short_max;
         if frame.is_final && message.bytes.is_empty() && total <= short_max.min(BUFFER_BYTES) {
-            // The usual message: one frame, and all of it fits into the buffer.
+            // The usual message: one frame that fits into the buffer.
             if self.buffer.len() < missing {
                 return Ok(Some(Progress::Missing(Missing::Bytes)));
             }
@@ -349,7 +349,8 @@ impl MessageReader {
             let mut payload = self.buffer.split_to(missing);
             unmask(&mut payload, mask, 0);
             (self.frame, self.message) = (None, None);
-            return received_data(is_text, payload).map(|it| Some(Progress::Received(it)));
+            return received_data(is_text, payload)
+                .map(|received| Some(Progress::Received(received)));
         }
         if missing == 0 {
             let is_final = frame.is_final;
@@ -363,7 +364,7 @@ impl MessageReader {
             return Ok(Some(Progress::Received(received)));
         }
         if total > short_max && message.bytes.len() >= short_max && message.may_be_long.is_none() {
-            let may_be_long = is_for_long(message.is_text, &message.bytes);
+            let may_be_long = may_be_long_message(message.is_text, &message.bytes);
             message.may_be_long = Some(may_be_long);
             if !may_be_long {
                 return Err(self.limits.too_long(false));
@@ -375,7 +376,7 @@ impl MessageReader {
             let limit = if may_be_long { self.limits.long_max } else { short_max };
             let capacity = match frame.is_final {
                 true => until,
-                // More frames follow: not a copy for each of them.
+                // More frames follow. Doubling avoids a copy for each of them.
                 false => until.max((message.bytes.capacity() * 2).min(limit)),
             };
             if !message.reservation.grow(capacity) {
@@ -386,34 +387,34 @@ impl MessageReader {
             message.bytes = bytes;
         }
         let before = message.bytes.len();
-        let taken = self.buffer.len().min(until - before);
-        if taken == 0 {
+        let buffered = self.buffer.len().min(until - before);
+        if buffered == 0 {
             return Ok(Some(Progress::Missing(Missing::Payload(until - before))));
         }
-        message.bytes.extend_from_slice(&self.buffer[..taken]);
+        message.bytes.extend_from_slice(&self.buffer[..buffered]);
         unmask(&mut message.bytes[before..], frame.mask, frame.read);
-        self.buffer.advance(taken);
-        frame.read += taken;
+        self.buffer.advance(buffered);
+        frame.read += buffered;
         Ok(None)
     }
 }
 
 impl Limits {
-    fn too_long(&self, for_long: bool) -> ReadError {
-        if for_long && self.long_max > self.short_max {
-            let knob = "pubsub.addresses_message_bytes_max";
-            return ReadError::TooLong { limit: self.long_max, knob };
+    fn too_long(&self, may_be_long: bool) -> ReadError {
+        if may_be_long && self.long_max > self.short_max {
+            let setting = "pubsub.addresses_message_bytes_max";
+            return ReadError::TooLong { limit: self.long_max, setting };
         }
-        ReadError::TooLong { limit: self.short_max, knob: "pubsub.message_bytes_max" }
+        ReadError::TooLong { limit: self.short_max, setting: "pubsub.message_bytes_max" }
     }
 }
 
-/// Whether a message that begins so may be long.
-fn is_for_long(is_text: bool, beginning: &[u8]) -> bool {
-    if !is_text && beginning.first() == Some(&address_sets::BINARY) {
+/// Whether a message with this prefix may be long.
+fn may_be_long_message(is_text: bool, prefix: &[u8]) -> bool {
+    if !is_text && prefix.first() == Some(&address_sets::BINARY) {
         return true;
     }
-    let text = String::from_utf8_lossy(beginning);
+    let text = String::from_utf8_lossy(prefix);
     LONG_METHODS.iter().any(|method| text.contains(method))
 }
 
@@ -431,7 +432,7 @@ fn received_control(control: Control, mut payload: Bytes) -> Result<Received, Re
         Control::Pong => Ok(Received::Pong),
         Control::Close => match payload.len() {
             0 => Ok(Received::Close(None)),
-            1 => Err(ReadError::Protocol("a goodbye of one byte")),
+            1 => Err(ReadError::Protocol("a close frame of one byte")),
             _ => {
                 let code = CloseCode::from(payload.get_u16());
                 let reason = Utf8Bytes::try_from(payload).map_err(|_| ReadError::NotUtf8)?;
@@ -446,9 +447,9 @@ fn received_control(control: Control, mut payload: Bytes) -> Result<Received, Re
     }
 }
 
-/// Takes the mask off a part of a payload that begins `at` bytes after the payload's beginning.
-fn unmask(bytes: &mut [u8], mut mask: [u8; 4], at: usize) {
-    mask.rotate_left(at % 4);
+/// Unmasks a part of a payload. `offset`: where the part begins in the payload.
+fn unmask(bytes: &mut [u8], mut mask: [u8; 4], offset: usize) {
+    mask.rotate_left(offset % 4);
     let word = u32::from_ne_bytes(mask);
     let (words, rest) = bytes.as_chunks_mut::<4>();
     for four in words {

@@ -1,9 +1,9 @@
-//! A connection: its place in the engine, whose it is, and what of his share it uses.
+//! The session of a connection: its listener, its client id, and the client's rate limits.
 //!
-//! Each call is a request of the client's, and all that is written to it are bytes of the client's, as over HTTP:
-//! however many connections he has, they share his turns and limits. A call past a limit is -32005; notifications are
-//! counted and sent, and their client is refused calls until he has paid for them, but for those that end a
-//! subscription: who is told too much must be able to say so.
+//! Each call counts as a request of the client, and all bytes that are written to it count as the client's bytes, as
+//! over HTTP: all connections of a client share its time on the pool and its limits. A call past a limit is refused
+//! with -32005. Notifications are always sent; the client's later calls are refused until its limits have recovered.
+//! Calls that end a subscription are never refused: a client that gets too much must be able to stop it.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -28,13 +28,13 @@ impl Session {
         Self { listener: Arc::new(listener), id }
     }
 
-    /// Whose its work on sets is to the pool: its own, and aside, so that who may work on sets waits for nothing
-    /// that the client asks for over HTTP.
+    /// The id under which its set tasks run in the pool. It differs from the id of the client's requests, so that a set
+    /// task, which holds a permit, does not wait for the client's own HTTP requests.
     pub(super) fn set_task_client(&self) -> ClientId {
         self.id.background()
     }
 
-    /// Takes calls of the client's share; -32005 if he had it.
+    /// Charges calls to the client's rate limit; -32005 if they are over it.
     pub(super) fn admit(&self, pubsub: &PubSub, calls: usize) -> Result<(), RpcError> {
         if !pubsub.clients.is_enabled() {
             return Ok(());
@@ -44,13 +44,13 @@ impl Session {
         admitted.map_err(|too_many| RpcError::too_many(&too_many))
     }
 
-    /// Takes calls of the client's share whether or not he had it: those that end subscriptions.
+    /// Charges calls without a check: those that end subscriptions.
     pub(super) fn count_calls(&self, pubsub: &PubSub, calls: usize) {
         let calls = u32::try_from(calls).unwrap_or(u32::MAX);
         pubsub.clients.charge_requests(self.id, calls, pubsub.pool.now());
     }
 
-    /// Counts bytes that go to the client.
+    /// Charges bytes that are written to the client.
     pub(super) fn charge(&self, pubsub: &PubSub, bytes: usize) {
         if pubsub.clients.limits_bytes() {
             pubsub.clients.charge_bytes(self.id, bytes as u64, pubsub.pool.now());

@@ -1,12 +1,12 @@
-//! Work on a set as tasks of the CPU pool, and what a connection waits for.
+//! Runs set tasks on the CPU pool.
 //!
-//! In: a [`SetTask`] of `sets`. Out: what its next steps give to be written, and what is left of it. Steps
-//! that give nothing follow one another, and give way after each slice.
-//! Turns: a client's work on sets has turns and places of its own beside those of its requests. A permit is held
-//! while its task waits for a turn, and that is only for a slice of each other client, not for the client's own
-//! requests.
-//! Bounds: `Config::sets_at_once`; a pool that has no room for it makes the client wait, which meanwhile is not read
-//! from, and takes no place of the others who work on sets.
+//! In: a [`SetTask`] of `address_sets`. Out: the first output of its steps, and the rest of the task. Steps without
+//! output follow one another, and yield after each time slice.
+//! Scheduling: set tasks are in the pool's run queue under a client id of their own (`Session::set_task_client`). A
+//! permit is held while its task waits for a time slice. That takes at most one time slice of each other client, and
+//! never waits for the client's own requests.
+//! Bounds: `Config::set_tasks_max` permits. If the pool is full, the client waits without a permit, and nothing is read
+//! from it meanwhile.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,14 +17,14 @@ use tokio::sync::{Semaphore, oneshot};
 
 use super::address_sets::{SessionOutput, SetTask};
 
-/// How long a client waits before it asks a full pool again.
+/// How long a client waits before it submits to a full pool again.
 const FULL_POOL_BACKOFF: Duration = Duration::from_millis(10);
 
-/// What steps gave: what to write now, and what is left to do after it.
+/// The output of a task's steps to write now, and the task for the rest.
 pub(super) type SetTaskOutput = (Vec<SessionOutput>, Option<SetTask>);
 
-/// Steps, with one of the permits, until there is something to write, or nothing is left. Dropping the future ends
-/// the task.
+/// Runs steps, under one of the permits, until there is output or the task has finished. Dropping the future ends the
+/// task.
 ///
 /// Errors: why the pool ended it.
 pub(super) async fn run_until_output(
@@ -36,32 +36,33 @@ pub(super) async fn run_until_output(
     let task = Arc::new(Mutex::new(Some(task)));
     loop {
         let permit = permits.acquire().await;
-        let (done, stepped) = oneshot::channel();
-        let turns = Box::new(SetTaskRunner { task: Arc::clone(&task), output_sender: Some(done) });
-        match pool.submit(class, client, turns) {
-            // The ticket lives as long as we wait; if we do not wait to the end, what is left of the
-            // task is let go where it runs, not here.
+        let (sender, output) = oneshot::channel();
+        let runner =
+            Box::new(SetTaskRunner { task: Arc::clone(&task), output_sender: Some(sender) });
+        match pool.submit(class, client, runner) {
+            // The ticket lives as long as this waits. If this future is dropped, the pool's thread drops the rest of
+            // the task, not this one.
             Ok(_ticket) => {
                 drop(task);
-                return stepped.await.unwrap_or(Err(TaskEnd::ShutDown));
+                return output.await.unwrap_or(Err(TaskEnd::ShutDown));
             }
             Err(full) => tracing::debug!(%full, "work on a set waits"),
         }
-        // Not kept: there may be room for another client's.
+        // The pool may accept the task of another client.
         drop(permit);
         tokio::time::sleep(FULL_POOL_BACKOFF).await;
     }
 }
 
 struct SetTaskRunner {
-    /// Not here if the pool had no room.
+    /// Shared with the submitter, which submits it again if the pool is full.
     task: Arc<Mutex<Option<SetTask>>>,
     output_sender: Option<oneshot::Sender<Result<SetTaskOutput, TaskEnd>>>,
 }
 
 impl pool::Task for SetTaskRunner {
     fn poll(&mut self, slice: &TimeSlice<'_>) -> TaskPoll {
-        // By itself: a step may take a while, and may panic.
+        // Not under the lock: a step may take a while, and may panic.
         let task = self.task.lock().take();
         let Some(mut task) = task else { return TaskPoll::Done };
         let class = task.class();
@@ -81,16 +82,16 @@ impl pool::Task for SetTaskRunner {
         }
     }
 
-    fn on_end(&mut self, why: TaskEnd) {
-        self.send_output(Err(why));
+    fn on_end(&mut self, end: TaskEnd) {
+        self.send_output(Err(end));
     }
 }
 
 impl SetTaskRunner {
-    fn send_output(&mut self, stepped: Result<SetTaskOutput, TaskEnd>) {
-        if let Some(done) = self.output_sender.take() {
-            // The client may have gone.
-            let _ = done.send(stepped);
+    fn send_output(&mut self, output: Result<SetTaskOutput, TaskEnd>) {
+        if let Some(sender) = self.output_sender.take() {
+            // The connection may have ended.
+            let _ = sender.send(output);
         }
     }
 }

@@ -1,5 +1,5 @@
-//! The text of a notification: encoded once, shared by every queue that it waits in and every socket that it is
-//! written to, and counted once for as long as one of them has it.
+//! The text of a notification: encoded once, shared by all queues and writers that have it, and counted once until
+//! the last of them drops it.
 
 use std::fmt;
 use std::ops::Deref;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use subscriptions::{Charge, QueueMemory};
 
-/// What the allocation has beside the text.
+/// Bytes of the allocation in addition to the text.
 const OVERHEAD_BYTES: usize = 80;
 
 /// A text that is counted while it is alive. Cloning it shares it.
@@ -25,7 +25,7 @@ impl SharedText {
         Self(Arc::new(Inner { text, charge }))
     }
 
-    /// Its bytes in memory, divided by those who share it.
+    /// Its bytes in memory, divided by the number of its owners.
     pub(super) fn memory(&self) -> usize {
         self.0.charge.bytes() / Arc::strong_count(&self.0)
     }

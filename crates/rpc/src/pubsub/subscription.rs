@@ -1,5 +1,5 @@
-//! What a client can subscribe to: Solana's nine kinds, transactions and sets of addresses; what makes
-//! two subscriptions the same, and under which topics and keys the engine files them.
+//! The subscriptions: Solana's nine kinds, transactions and sets of addresses; their identity, and the topics and keys
+//! under which they are indexed.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use subscriptions::{AddressSet, ExactKey, Filter, Interest, Topic};
 
 use super::transaction_filter::TransactionFilter;
 
-/// What an address is to a notification, beside what it is to an account (`solana::facet`).
+/// The kinds of keys of notifications, in addition to those of accounts (`solana::key_kind`).
 pub(super) mod key_kind {
     use ledger::KeyKind;
 
@@ -24,7 +24,7 @@ pub(super) mod key_kind {
     /// Any account that a transaction names.
     pub(in crate::pubsub) const MENTIONED: KeyKind = KeyKind(129);
 
-    /// Those that a set can be of.
+    /// The kinds that a set can have.
     pub(in crate::pubsub) const ALL: [KeyKind; 6] = [
         ITSELF,
         PROGRAM,
@@ -35,10 +35,10 @@ pub(super) mod key_kind {
     ];
 }
 
-/// Nothing is published here. What is filed here counts among the addresses that a client and the node may have.
+/// Nothing is published here. Addresses indexed here count against the limits of the client and the node.
 const COUNTED: Topic = Topic(u16::MAX);
 
-/// A subscription. Equal ones are one, for however many clients.
+/// A subscription. Equal ones are shared by all clients that have them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Subscription {
     Account {
@@ -51,7 +51,7 @@ pub(super) enum Subscription {
         commitment: Commitment,
         encoding: Encoding,
         filters: Filters,
-        /// Agave tells subscriptions apart by it and then forgets it. So do we.
+        /// Distinguishes subscriptions, as on Agave, and has no other effect.
         with_context: bool,
     },
     Logs {
@@ -61,7 +61,7 @@ pub(super) enum Subscription {
     Signature {
         signature: Signature,
         commitment: Commitment,
-        /// Whether to tell also that it was received.
+        /// Whether to notify also that it was received.
         received: bool,
     },
     Block {
@@ -85,7 +85,7 @@ pub(super) enum Subscription {
         rewards: bool,
         version_max: Option<u8>,
     },
-    /// What happens to a set of addresses. The set itself is the engine's.
+    /// Changes of a set of addresses. The set itself is in the registry.
     Addresses {
         key_kind: KeyKind,
         commitment: Commitment,
@@ -93,7 +93,7 @@ pub(super) enum Subscription {
     },
 }
 
-/// Whose logs.
+/// The transactions whose logs are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum LogsFilter {
     AllButVotes,
@@ -101,11 +101,11 @@ pub(super) enum LogsFilter {
     Mentioning(Pubkey),
 }
 
-/// Which blocks, and what of them.
+/// The blocks that are sent, and which of their transactions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum BlockFilter {
     All,
-    /// Those with a transaction that names it, and of those only such transactions.
+    /// Blocks with a transaction that names it; only such transactions are sent.
     Mentioning(Pubkey),
 }
 
@@ -138,7 +138,7 @@ impl SubscriptionKind {
 }
 
 impl Subscription {
-    /// As clients see it in `method`.
+    /// The `method` of its notifications.
     pub(super) fn method(&self) -> &'static str {
         match self {
             Self::Account { .. } => "accountNotification",
@@ -155,33 +155,33 @@ impl Subscription {
         }
     }
 
-    /// Under what it is filed. Its address is registered until the interests are dropped.
+    /// The topics and filters to index it under. Its address is registered until the interests are dropped.
     pub(super) fn interests(
         &self,
         addresses: &Arc<AddressTable>,
     ) -> Result<Vec<Interest>, TableFull> {
-        let held = |facet: KeyKind, pubkey: &Pubkey| {
+        let single_key = |key_kind: KeyKind, pubkey: &Pubkey| {
             let set = AddressSet::register(addresses, [Address::from(pubkey.to_bytes())])?;
-            Ok(Filter::Set(facet, Arc::new(set)))
+            Ok(Filter::Set(key_kind, Arc::new(set)))
         };
         let (topic, filter) = match self {
             Self::Account { pubkey, commitment, .. } => {
-                (SubscriptionKind::Account.at(*commitment), held(key_kind::ITSELF, pubkey)?)
+                (SubscriptionKind::Account.at(*commitment), single_key(key_kind::ITSELF, pubkey)?)
             }
             Self::Program { program, commitment, .. } => {
-                (SubscriptionKind::Program.at(*commitment), held(key_kind::PROGRAM, program)?)
+                (SubscriptionKind::Program.at(*commitment), single_key(key_kind::PROGRAM, program)?)
             }
-            Self::Logs { filter: of, commitment } => {
-                let filter = match of {
+            Self::Logs { filter, commitment } => {
+                let filter = match filter {
                     LogsFilter::All | LogsFilter::AllButVotes => Filter::All,
-                    LogsFilter::Mentioning(pubkey) => held(key_kind::MENTIONED, pubkey)?,
+                    LogsFilter::Mentioning(pubkey) => single_key(key_kind::MENTIONED, pubkey)?,
                 };
                 (SubscriptionKind::Logs.at(*commitment), filter)
             }
             Self::Signature { signature, commitment, received } => {
                 return Ok(signature_interests(signature, *commitment, *received));
             }
-            // Blocks are few: which of their transactions count is looked at when they are encoded.
+            // Blocks are few: their transactions are filtered when they are encoded.
             Self::Block { commitment, .. } => {
                 (SubscriptionKind::Block.at(*commitment), Filter::All)
             }
@@ -192,9 +192,9 @@ impl Subscription {
             Self::Transaction { filter, commitment, .. } => {
                 (SubscriptionKind::Transaction.at(*commitment), filter.lookup_filter(addresses)?)
             }
-            Self::Addresses { key_kind: facet, commitment, .. } => {
-                let nothing = Arc::new(AddressSet::empty(addresses));
-                (SubscriptionKind::Addresses.at(*commitment), Filter::Set(*facet, nothing))
+            Self::Addresses { key_kind, commitment, .. } => {
+                let empty = Arc::new(AddressSet::empty(addresses));
+                (SubscriptionKind::Addresses.at(*commitment), Filter::Set(*key_kind, empty))
             }
         };
         let mut interests = vec![Interest { topic, filter }];
@@ -207,8 +207,7 @@ impl Subscription {
     }
 }
 
-/// "Received" is told when the transaction is processed: what is waiting to be executed is not
-/// announced.
+/// "Received" is sent when the transaction is processed: transactions that wait to be executed are not announced.
 fn signature_interests(
     signature: &Signature,
     commitment: Commitment,

@@ -1,11 +1,11 @@
 //! `transactionSubscribe`, in the form that Solana's RPC providers offer: whole transactions by the
 //! accounts that they name.
 //!
-//! A transaction is told when it is wanted by every part of the filter: it names one of
-//! `accountInclude` (if there are any), all of `accountRequired`, none of `accountExclude`; votes and
-//! failed ones are left out if so asked. At `processed` it is told as soon as it was executed.
-//! Bounds: 50,000 addresses in each list, as providers have it. Cost: a transaction is looked up by
-//! what it names; the other parts of the filter are checked on those found.
+//! A transaction is sent if it passes every part of the filter: it names one of `accountInclude` (if there are any),
+//! all of `accountRequired`, and none of `accountExclude`; votes and failed ones are left out on request. At
+//! `processed` it is sent as soon as it was executed.
+//! Bounds: 50,000 addresses in each list, as providers have it. Cost: subscriptions are looked up by the addresses
+//! that a transaction names; the other parts of the filter are checked on the subscriptions found.
 
 use std::sync::Arc;
 
@@ -28,16 +28,16 @@ use crate::commitment::level;
 use crate::error::RpcError;
 use crate::params::Params;
 
-/// Addresses of one list.
+/// The most addresses in one list.
 const ADDRESSES_MAX: usize = 50_000;
 
-/// Which transactions.
+/// The filter of a subscription to transactions.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct TransactionFilter {
     vote: Option<bool>,
     failed: Option<bool>,
     signature: Option<Signature>,
-    /// The lists are sorted, each address once.
+    /// The lists are sorted and have no duplicates.
     include: Vec<Pubkey>,
     exclude: Vec<Pubkey>,
     required: Vec<Pubkey>,
@@ -65,7 +65,7 @@ struct Options {
     max_supported_transaction_version: Option<u8>,
 }
 
-/// What is told of a transaction.
+/// The notification of a transaction.
 #[derive(Serialize)]
 pub(super) struct TransactionNotification {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -76,7 +76,7 @@ pub(super) struct TransactionNotification {
     index: u32,
 }
 
-/// The subscription that the parameters ask for.
+/// The subscription that the parameters request.
 pub(super) fn parse_subscription(params: Params<'_>) -> Result<Subscription, RpcError> {
     let (filter, options): (TransactionFilterParams, Option<Options>) = params.parse(1)?;
     let options = options.unwrap_or_default();
@@ -110,40 +110,41 @@ pub(super) fn parse_subscription(params: Params<'_>) -> Result<Subscription, Rpc
     })
 }
 
-fn parse_addresses(name: &str, given: &[String]) -> Result<Vec<Pubkey>, RpcError> {
-    if given.len() > ADDRESSES_MAX {
+fn parse_addresses(name: &str, texts: &[String]) -> Result<Vec<Pubkey>, RpcError> {
+    if texts.len() > ADDRESSES_MAX {
         let message = format!("Invalid params: {name} has more than {ADDRESSES_MAX} addresses");
         return Err(RpcError::invalid_params(message));
     }
     let invalid = |text: &String| {
         RpcError::invalid_params(format!("Invalid params: {name}: {text} is no address"))
     };
-    let read = given.iter().map(|text| text.parse().map_err(|_| invalid(text)));
-    let mut addresses: Vec<Pubkey> = read.collect::<Result<_, _>>()?;
+    let parsed = texts.iter().map(|text| text.parse().map_err(|_| invalid(text)));
+    let mut addresses: Vec<Pubkey> = parsed.collect::<Result<_, _>>()?;
     addresses.sort_unstable();
     addresses.dedup();
     Ok(addresses)
 }
 
 impl TransactionFilter {
-    /// The part of it that transactions are looked up by.
+    /// The part of the filter that the index matches.
     pub(super) fn lookup_filter(&self, table: &Arc<AddressTable>) -> Result<Filter, TableFull> {
         if let Some(signature) = &self.signature {
             return Ok(Filter::Exact(ExactKey::from(signature.as_ref())));
         }
-        let by = if self.include.is_empty() {
+        let keys = if self.include.is_empty() {
             &self.required[..self.required.len().min(1)]
         } else {
             &self.include
         };
-        if by.is_empty() {
+        if keys.is_empty() {
             return Ok(Filter::All);
         }
-        let set = AddressSet::register(table, by.iter().map(|key| Address::from(key.to_bytes())))?;
+        let set =
+            AddressSet::register(table, keys.iter().map(|key| Address::from(key.to_bytes())))?;
         Ok(Filter::Set(key_kind::MENTIONED, Arc::new(set)))
     }
 
-    /// Its other addresses, so that they count like those in [`Self::lookup_filter`].
+    /// The other addresses of the filter, so that they count like those of [`Self::lookup_filter`].
     pub(super) fn counted_filter(
         &self,
         table: &Arc<AddressTable>,
@@ -158,7 +159,7 @@ impl TransactionFilter {
         Ok(Some(Filter::Set(key_kind::MENTIONED, Arc::new(set))))
     }
 
-    /// Whether it wants a transaction.
+    /// Whether a transaction passes the filter.
     pub(super) fn matches(&self, executed: &ExecutedTransaction) -> bool {
         let names = |list: &[Pubkey]| {
             executed.account_keys.iter().any(|key| list.binary_search(key).is_ok())
@@ -172,7 +173,7 @@ impl TransactionFilter {
     }
 }
 
-/// What is told of a transaction; `None` if it cannot be had as asked.
+/// The notification of a transaction; `None` if it cannot be encoded as requested.
 pub(super) fn encode_notification(
     executed: &ExecutedTransaction,
     encoding: UiTransactionEncoding,
@@ -199,7 +200,7 @@ pub(super) fn encode_notification(
     })
 }
 
-/// Encoded as the one transaction of a block, of which nothing else is told.
+/// Encodes the transaction as the only one of an empty block.
 fn encode_transaction(
     executed: &ExecutedTransaction,
     encoding: UiTransactionEncoding,

@@ -1,12 +1,11 @@
-//! The frames that go to a client.
+//! Writes frames to a client.
 //!
-//! Shape: short frames are collected in a buffer. A long text is not: its header goes into the buffer, and its
-//! payload is written to the socket from the text that all its listeners share, in one frame. Frames of a server are
-//! not masked, so that nothing of it has to be copied.
-//! Bounds: a buffer of [`BUFFER_BYTES`] and one short frame, and one long text at a time. After [`PIECE_BYTES`]
-//! the task yields to the thread's other sockets. All operations keep their state here, so dropping their futures loses
-//! nothing.
-//! Not here: what is written when, and how long a client may take (`connection`).
+//! Shape: short frames are collected in a buffer. Of a long text only the header goes into the buffer. Its payload is
+//! written to the socket, in one frame, from the text that all listeners share: a server's frames are not masked, so
+//! nothing has to be copied.
+//! Bounds: a buffer of [`BUFFER_BYTES`] and one short frame, and one long text at a time. After [`CHUNK_BYTES`]
+//! the task yields to the thread's other sockets. All state is in the writer, so dropping a future loses nothing.
+//! Not here: what is written when, and the write timeout (`connection`).
 
 use std::future::poll_fn;
 use std::ops::ControlFlow;
@@ -22,24 +21,24 @@ use tokio_tungstenite::tungstenite::protocol::frame::coding::OpCode;
 use super::shared_text::SharedText;
 use crate::poll_budget;
 
-/// What is collected before it is written, unless nothing more waits.
+/// Bytes that are collected before a write, unless nothing more waits.
 pub(super) const BUFFER_BYTES: usize = 16 * 1024;
-/// A payload that is longer is written from where it is.
+/// Bytes of a payload that is copied to the buffer. A longer one is written from the shared text.
 pub(super) const COPIED_BYTES_MAX: usize = 8 * 1024;
-/// What is written in a row: some 20 microseconds.
-pub(super) const PIECE_BYTES: usize = 64 * 1024;
-/// What an idle connection's buffer keeps.
+/// Bytes that are written before the task yields: some 20 microseconds.
+pub(super) const CHUNK_BYTES: usize = 64 * 1024;
+/// Bytes of the buffer that an idle connection retains.
 const IDLE_BYTES: usize = 4 * 1024;
 
-/// Frames on their way to a socket.
+/// Writes frames to a socket.
 pub(super) struct FrameWriter {
     buffer: Vec<u8>,
-    /// How much of the buffer has been written.
+    /// Bytes of the buffer that have been written.
     written: usize,
     long: Option<LongFrame>,
-    /// Bytes that all writers' sockets have not taken yet.
+    /// Bytes that the sockets of all writers have not accepted yet.
     waiting: Arc<AtomicUsize>,
-    /// What is counted there for this one.
+    /// This writer's part of `waiting`.
     counted: usize,
 }
 
@@ -55,7 +54,7 @@ struct LongFrame {
 pub(super) enum WriteError {
     /// The socket is broken.
     Broken,
-    /// The text that was being written is not there any more.
+    /// The text that was being written has been evicted.
     Evicted,
 }
 
@@ -64,12 +63,12 @@ impl FrameWriter {
         Self { buffer: Vec::new(), written: 0, long: None, waiting, counted: 0 }
     }
 
-    /// Whether the next frame should wait until this is flushed.
+    /// Whether the next frame should wait for a flush.
     pub(super) fn is_full(&self) -> bool {
         self.long.is_some() || self.buffer.len() >= BUFFER_BYTES
     }
 
-    /// Adds a frame. No long one may be under way.
+    /// Adds a frame. No long frame may be pending.
     pub(super) fn add(&mut self, opcode: OpCode, is_final: bool, payload: &[u8]) {
         debug_assert!(self.long.is_none(), "a frame within a frame");
         self.add_header(opcode, is_final, payload.len());
@@ -77,7 +76,7 @@ impl FrameWriter {
         self.buffer.extend_from_slice(payload);
     }
 
-    /// Adds a frame whose payload of `len` bytes is written from elsewhere.
+    /// Adds a frame whose payload of `len` bytes is written from a shared text.
     pub(super) fn add_long(&mut self, opcode: OpCode, is_final: bool, len: usize) {
         debug_assert!(self.long.is_none(), "a frame within a frame");
         let header_at = self.buffer.len();
@@ -91,8 +90,8 @@ impl FrameWriter {
         debug_assert!(formatted.is_ok(), "writing to memory does not fail");
     }
 
-    /// Takes back a long frame of which nothing has been written. True if the next frame may follow: none is half
-    /// written.
+    /// Removes a long frame of which nothing has been written. True if the next frame may follow, that is, no frame is
+    /// partly written.
     pub(super) fn withdraw_long(&mut self) -> bool {
         match &self.long {
             Some(long) if self.written > long.header_at => false,
@@ -105,22 +104,21 @@ impl FrameWriter {
         }
     }
 
-    /// Writes [`PIECE_BYTES`], or all that there is: then there is nothing to continue with. `text` gives the
-    /// payload of the long frame.
+    /// Writes up to [`CHUNK_BYTES`]. Returns `Break` if nothing is left. `text` returns the payload of the long frame.
     pub(super) async fn advance<IO: AsyncWrite + Unpin>(
         &mut self,
         io: &mut IO,
         text: impl Fn() -> Option<SharedText>,
     ) -> Result<ControlFlow<()>, WriteError> {
-        let mut left = PIECE_BYTES;
+        let mut left = CHUNK_BYTES;
         let step = poll_fn(|cx| {
             let polled = self.poll_advance(cx, io, &text, &mut left);
             self.recount(polled.is_pending());
             polled
         });
         let progress = step.await?;
-        if left < PIECE_BYTES / 2 {
-            // Done also where that was all: what comes next may be as long.
+        if left < CHUNK_BYTES / 2 {
+            // Also if nothing is left: the next frame may be as long.
             tokio::task::yield_now().await;
         }
         Ok(progress)
@@ -143,7 +141,7 @@ impl FrameWriter {
             }
         }
         while let Some(long) = self.long.as_mut().filter(|long| long.written < long.len) {
-            // Not held while the socket has no room.
+            // Dropped while the socket is full, so that it can be evicted.
             let text = text().ok_or(WriteError::Evicted)?;
             let end = long.len.min(long.written + *left);
             let bytes = ready!(poll_write(cx, io, &text.as_bytes()[long.written..end]))?;
@@ -162,7 +160,7 @@ impl FrameWriter {
         Poll::Ready(Ok(ControlFlow::Break(())))
     }
 
-    /// Counts what is left if the socket has no room for it.
+    /// Updates `waiting` by the bytes that the socket has not accepted.
     fn recount(&mut self, is_waiting: bool) {
         let long = self.long.as_ref().map_or(0, |long| long.len - long.written);
         let now = if is_waiting { self.buffer.len() - self.written + long } else { 0 };
@@ -204,9 +202,9 @@ mod tests {
 
     const TEXT: OpCode = OpCode::Data(Data::Text);
 
-    /// A socket that takes so much at once, and every so often nothing.
+    /// A socket that accepts up to `at_once` bytes per write, and nothing every other time.
     struct Socket {
-        taken: Vec<u8>,
+        accepted: Vec<u8>,
         writes: Vec<usize>,
         at_once: usize,
         is_full: bool,
@@ -214,7 +212,7 @@ mod tests {
 
     impl Socket {
         fn new(at_once: usize) -> Self {
-            Self { taken: Vec::new(), writes: Vec::new(), at_once, is_full: false }
+            Self { accepted: Vec::new(), writes: Vec::new(), at_once, is_full: false }
         }
     }
 
@@ -230,7 +228,7 @@ mod tests {
                 return Poll::Pending;
             }
             let bytes = from.len().min(self.at_once);
-            self.taken.extend_from_slice(&from[..bytes]);
+            self.accepted.extend_from_slice(&from[..bytes]);
             self.writes.push(from.len());
             Poll::Ready(Ok(bytes))
         }
@@ -249,7 +247,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_long_text_goes_out_in_pieces_that_are_short_and_nothing_of_it_is_copied() {
+    async fn a_long_text_is_written_in_short_chunks_and_not_copied() {
         let (len, waiting) = (1_000_000, Arc::<AtomicUsize>::default());
         let (mut socket, mut writer) =
             (Socket::new(50_000), FrameWriter::new(Arc::clone(&waiting)));
@@ -259,24 +257,24 @@ mod tests {
         assert!(writer.buffer.len() < 20, "two headers");
         let mut steps = 0;
         loop {
-            let before = socket.taken.len();
+            let before = socket.accepted.len();
             let step = writer.advance(&mut socket, || Some(text.clone())).await;
-            assert!(socket.taken.len() - before <= PIECE_BYTES);
+            assert!(socket.accepted.len() - before <= CHUNK_BYTES);
             steps += 1;
-            if step.expect("it is taken").is_break() {
+            if step.expect("it is written").is_break() {
                 break;
             }
         }
-        assert!(steps >= len / PIECE_BYTES);
-        assert!(socket.writes.iter().all(|offered| *offered <= PIECE_BYTES));
+        assert!(steps >= len / CHUNK_BYTES);
+        assert!(socket.writes.iter().all(|offered| *offered <= CHUNK_BYTES));
         let header = [0x81, 127, 0, 0, 0, 0, 0, 0x0f, 0x42, 0x40];
         let expected = [&[0x89, 1, b'?'], &header[..], text.as_bytes()].concat();
-        assert!(socket.taken == expected);
+        assert!(socket.accepted == expected);
         assert_eq!(waiting.load(Ordering::Relaxed), 0);
     }
 
     #[tokio::test]
-    async fn what_a_socket_does_not_take_is_counted_until_the_writer_goes() {
+    async fn bytes_that_a_socket_does_not_accept_are_counted_until_the_writer_is_dropped() {
         let (client, mut server) = tokio::io::duplex(1_000);
         let waiting: Arc<AtomicUsize> = Arc::default();
         let mut writer = FrameWriter::new(Arc::clone(&waiting));
@@ -291,19 +289,19 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_text_that_is_gone_ends_the_write_and_can_be_taken_back_before_its_first_byte() {
+    async fn an_evicted_text_ends_the_write_and_can_be_withdrawn_before_its_first_byte() {
         let mut writer = FrameWriter::new(Arc::default());
         let mut socket = Socket::new(usize::MAX);
         writer.add(TEXT, true, b"{}");
         writer.add_long(TEXT, true, 100_000);
         assert!(writer.withdraw_long());
         writer.add(OpCode::Control(Control::Close), true, b"");
-        let step = writer.advance(&mut socket, || None).await.expect("it is taken");
+        let step = writer.advance(&mut socket, || None).await.expect("it is written");
         assert!(step.is_break());
-        assert_eq!(socket.taken, [0x81, 2, b'{', b'}', 0x88, 0]);
+        assert_eq!(socket.accepted, [0x81, 2, b'{', b'}', 0x88, 0]);
 
-        let (left, text) = (Cell::new(1), text(100_000));
-        let available = || (left.replace(left.get() - 1) > 0).then(|| text.clone());
+        let (uses_left, text) = (Cell::new(1), text(100_000));
+        let available = || (uses_left.replace(uses_left.get() - 1) > 0).then(|| text.clone());
         writer.add_long(TEXT, true, 100_000);
         socket.at_once = 1_000;
         let ended = writer.advance(&mut socket, available).await;

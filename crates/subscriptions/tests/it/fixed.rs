@@ -1,5 +1,5 @@
-//! Fixed subscriptions: random listeners that come, subscribe, fall behind, unsubscribe and go, while a publisher
-//! publishes: every queue must hold what a model says that scans every listener for every change.
+//! Fixed subscriptions: random listeners connect, subscribe, fall behind, unsubscribe and disconnect, while a publisher
+//! publishes. Every queue must have what a model computes that scans all listeners for every publication.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -30,7 +30,7 @@ pub(crate) const LIMITS: Limits = Limits {
     queues_bytes_max: usize::MAX,
 };
 
-/// What a subscription of the test asks for; its own identity.
+/// The filter of a test's subscription, which is also its identity.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum TestFilter {
     All(u16),
@@ -73,9 +73,9 @@ impl TestFilter {
     fn matches(&self, publication: &TestEvent) -> bool {
         match self {
             Self::All(topic) => *topic == publication.topic,
-            Self::Keys(topic, facet, keys) => {
+            Self::Keys(topic, key_kind, keys) => {
                 *topic == publication.topic
-                    && keys.iter().any(|key| publication.keys.contains(&(*facet, *key)))
+                    && keys.iter().any(|key| publication.keys.contains(&(*key_kind, *key)))
             }
             Self::Exact(topic, name) => *topic == publication.topic && *name == publication.name,
         }
@@ -84,10 +84,10 @@ impl TestFilter {
     fn interests(&self, table: &Arc<AddressTable>) -> Vec<Interest> {
         let (topic, filter) = match self {
             Self::All(topic) => (topic, Filter::All),
-            Self::Keys(topic, facet, keys) => {
+            Self::Keys(topic, key_kind, keys) => {
                 let addresses = keys.iter().map(|n| Address::from([*n; 32]));
                 let set = AddressSet::register(table, addresses).expect("room");
-                (topic, Filter::Set(KeyKind(*facet), Arc::new(set)))
+                (topic, Filter::Set(KeyKind(*key_kind), Arc::new(set)))
             }
             Self::Exact(topic, name) => (topic, Filter::Exact(ExactKey::from(&[*name][..]))),
         };
@@ -102,7 +102,7 @@ fn random_keys(rng: &mut ChaCha8Rng) -> Vec<(u8, u8)> {
 
 struct Modelled {
     listener: Listener<TestFilter, Text, ()>,
-    /// With the number of the next message.
+    /// With the position that it starts after, and the number of the next message.
     subscriptions: BTreeMap<SubscriptionId, (TestFilter, Position, u64)>,
     queue: VecDeque<(u64, SubscriptionId, String)>,
     bytes: usize,
@@ -111,7 +111,9 @@ struct Modelled {
 
 impl Modelled {
     fn push(&mut self, id: SubscriptionId, body: &str) {
-        let Some((_, _, next)) = self.subscriptions.get_mut(&id) else { panic!("it has it") };
+        let Some((_, _, next)) = self.subscriptions.get_mut(&id) else {
+            panic!("the listener has it")
+        };
         let sequence = *next;
         *next += 1;
         if self.closed.is_some() {
@@ -125,8 +127,8 @@ impl Modelled {
         }
     }
 
-    fn close(&mut self, why: CloseReason) {
-        self.closed = Some(why);
+    fn close(&mut self, reason: CloseReason) {
+        self.closed = Some(reason);
         self.queue.clear();
     }
 
@@ -138,7 +140,7 @@ impl Modelled {
 
     fn take_message(&mut self) {
         let expected = match self.closed {
-            Some(why) => Err(Some(why)),
+            Some(reason) => Err(Some(reason)),
             None => self.queue.pop_front().ok_or(None),
         };
         let taken = match self.listener.next() {
@@ -146,7 +148,7 @@ impl Modelled {
                 Ok((delivery.sequence, delivery.subscription, delivery.body.0))
             }
             Next::Empty | Next::Conflated(_) => Err(None),
-            Next::Closed(why) => Err(Some(why)),
+            Next::Closed(reason) => Err(Some(reason)),
         };
         self.bytes = self.queue.iter().map(|(_, _, body)| body.len()).sum();
         assert_eq!(taken, expected);
@@ -158,7 +160,7 @@ struct World {
     table: Arc<AddressTable>,
     subscriptions: Subscriptions<TestFilter, Text, ()>,
     listeners: Vec<Modelled>,
-    /// How much has been published; publishing it is up to three behind.
+    /// The position of the last publication. Deliveries are up to three positions behind.
     published: u64,
 }
 
@@ -205,35 +207,35 @@ impl World {
     }
 
     fn subscribe(&mut self) {
-        let wish = TestFilter::random(&mut self.rng);
+        let filter = TestFilter::random(&mut self.rng);
         let pairs = self.pairs();
         let shared = self
             .listeners
             .iter()
             .flat_map(|listener| &listener.subscriptions)
-            .find_map(|(id, (other, ..))| (*other == wish).then_some(*id));
+            .find_map(|(id, (other, ..))| (*other == filter).then_some(*id));
         let Some(listener) = self.listeners.choose_mut(&mut self.rng) else { return };
         let own = shared.filter(|id| listener.subscriptions.contains_key(id));
         let after = Position(self.published);
-        let interests = wish.interests(&self.table);
-        let answer = listener.listener.subscribe(wish.clone(), interests, after);
-        if let Some(why) = listener.closed {
-            assert_eq!(answer, Err(SubscribeError::Closed(why)));
+        let interests = filter.interests(&self.table);
+        let result = listener.listener.subscribe(filter.clone(), interests, after);
+        if let Some(reason) = listener.closed {
+            assert_eq!(result, Err(SubscribeError::Closed(reason)));
         } else if let Some(own) = own {
-            assert_eq!(answer, Ok(own));
+            assert_eq!(result, Ok(own));
         } else if listener.subscriptions.len() == LIMITS.subscriptions_per_listener_max {
             let limit = LIMITS.subscriptions_per_listener_max;
-            assert_eq!(answer, Err(SubscribeError::ListenerFull { limit }));
+            assert_eq!(result, Err(SubscribeError::ListenerFull { limit }));
         } else if pairs == LIMITS.subscriptions_max {
-            assert_eq!(answer, Err(SubscribeError::NodeFull { limit: LIMITS.subscriptions_max }));
+            assert_eq!(result, Err(SubscribeError::NodeFull { limit: LIMITS.subscriptions_max }));
         } else {
-            let id = answer.expect("below every limit");
+            let id = result.expect("below every limit");
             assert!(shared.is_none_or(|shared| shared == id));
-            listener.subscriptions.insert(id, (wish, after, 0));
+            listener.subscriptions.insert(id, (filter, after, 0));
         }
     }
 
-    /// One listener and one of its subscriptions, or one that it has not.
+    /// One listener and one of its subscriptions, or an id that it does not have.
     fn choose(&mut self) -> Option<(usize, SubscriptionId)> {
         let at = (0..self.listeners.len()).choose(&mut self.rng)?;
         let own = self.listeners[at].subscriptions.keys().copied().choose(&mut self.rng);
@@ -269,9 +271,9 @@ impl World {
         let keys: Vec<_> = publication
             .keys
             .iter()
-            .filter_map(|(facet, n)| {
+            .filter_map(|(key_kind, n)| {
                 let id = self.table.lookup(&Address::from([*n; 32]))?;
-                Some(Key { kind: KeyKind(*facet), id })
+                Some(Key { kind: KeyKind(*key_kind), id })
             })
             .collect();
         let matches = self.subscriptions.matches();
@@ -284,7 +286,7 @@ impl World {
             .listeners
             .iter()
             .flat_map(|listener| &listener.subscriptions)
-            .filter(|(_, (wish, ..))| wish.matches(&publication))
+            .filter(|(_, (filter, ..))| filter.matches(&publication))
             .map(|(id, _)| *id)
             .collect();
         assert_eq!(ids, expected);
@@ -292,53 +294,57 @@ impl World {
         let at = Position(self.published.saturating_sub(self.rng.random_range(0..4)));
         for id in ids {
             let body = "m".repeat(self.rng.random_range(1..20));
-            let then = if self.rng.random_ratio(1, 10) {
+            let after_delivery = if self.rng.random_ratio(1, 10) {
                 AfterDelivery::End
             } else {
                 AfterDelivery::Continue
             };
-            let outgoing = Publication {
+            let message = Publication {
                 subscription: id,
                 bytes: body.len(),
                 body: Text(body.clone()),
                 at,
-                after_delivery: then,
+                after_delivery,
             };
-            let reached = self.subscriptions.deliver([outgoing]);
-            let mut having = 0;
+            let reached = self.subscriptions.deliver([message]);
+            let mut expected = 0;
             for listener in &mut self.listeners {
                 if listener.subscriptions.get(&id).is_some_and(|(_, after, _)| *after < at) {
-                    having += 1;
+                    expected += 1;
                     listener.push(id, &body);
-                    if then == AfterDelivery::End {
+                    if after_delivery == AfterDelivery::End {
                         listener.subscriptions.remove(&id);
                     }
                 }
             }
-            assert_eq!(reached, having);
+            assert_eq!(reached, expected);
         }
     }
 
     fn check_counts(&self) {
-        let wishes = self.listeners.iter().flat_map(|listener| listener.subscriptions.values());
-        let wishes: BTreeSet<_> = wishes.map(|(wish, ..)| wish).collect();
-        let held: BTreeSet<_> = wishes
+        let filters = self.listeners.iter().flat_map(|listener| listener.subscriptions.values());
+        let filters: BTreeSet<_> = filters.map(|(filter, ..)| filter).collect();
+        let retained: BTreeSet<_> = filters
             .iter()
-            .flat_map(|wish| match wish {
+            .flat_map(|filter| match filter {
                 TestFilter::Keys(_, _, keys) => keys.clone(),
                 TestFilter::All(_) | TestFilter::Exact(..) => Vec::new(),
             })
             .collect();
         let now = self.subscriptions.stats();
-        let (listeners, distinct) = (self.listeners.len(), wishes.len());
+        let (listeners, distinct) = (self.listeners.len(), filters.len());
         let counts = Stats { listeners, subscriptions: self.pairs(), distinct, ..now };
         assert_eq!(now, counts);
-        assert_eq!(self.table.len(), held.len(), "addresses held by nobody, or not held");
+        assert_eq!(
+            self.table.len(),
+            retained.len(),
+            "the table has exactly the subscribed addresses"
+        );
     }
 }
 
 #[test]
-fn random_lives_end_as_the_model_says() {
+fn random_listeners_get_what_the_model_says() {
     for seed in 0..40 {
         #[expect(clippy::print_stdout, reason = "a failing test shows its seed")]
         {
@@ -363,16 +369,16 @@ fn random_lives_end_as_the_model_says() {
 }
 
 #[test]
-fn what_ends_by_its_last_message_while_its_listener_ends_it_is_taken_out_once() {
+fn a_subscription_that_ends_twice_at_once_is_removed_once() {
     let table = Arc::new(AddressTable::new(64, 1));
-    let subs: Subscriptions<TestFilter, Text, ()> = Subscriptions::new(LIMITS);
-    let listener = subs.listen(OwnerId::default(), || ()).expect("there is room");
-    let wish = TestFilter::Keys(0, 0, vec![7]);
-    let subscribed = listener.subscribe(wish.clone(), wish.interests(&table), Position(0));
+    let subscriptions: Subscriptions<TestFilter, Text, ()> = Subscriptions::new(LIMITS);
+    let listener = subscriptions.listen(OwnerId::default(), || ()).expect("there is room");
+    let filter = TestFilter::Keys(0, 0, vec![7]);
+    let subscribed = listener.subscribe(filter.clone(), filter.interests(&table), Position(0));
     let id = subscribed.expect("there is room");
     let tracked = table.lookup(&Address::from([7; 32])).expect("it is tracked");
-    // Its end is under way: it is in the index still, and what was matched before is delivered now.
-    let ending = listener.start_unsubscribe(id).expect("it has it");
+    // It is ending: it is still in the index, and a message that was matched before is delivered now.
+    let task = listener.start_unsubscribe(id).expect("the listener has it");
     let body = Text("last".to_owned());
     let last = Publication {
         subscription: id,
@@ -381,10 +387,13 @@ fn what_ends_by_its_last_message_while_its_listener_ends_it_is_taken_out_once() 
         at: Position(1),
         after_delivery: AfterDelivery::End,
     };
-    assert_eq!(subs.deliver([last]), 0);
-    assert_eq!(subs.matches().matching(Topic(0), [Key { kind: KeyKind(0), id: tracked }]).len(), 1);
-    drop(ending);
+    assert_eq!(subscriptions.deliver([last]), 0);
+    assert_eq!(
+        subscriptions.matches().matching(Topic(0), [Key { kind: KeyKind(0), id: tracked }]).len(),
+        1
+    );
+    drop(task);
     assert!(table.is_empty());
     drop(listener);
-    assert_eq!(subs.stats(), Stats::default());
+    assert_eq!(subscriptions.stats(), Stats::default());
 }

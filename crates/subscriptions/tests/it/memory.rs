@@ -1,4 +1,4 @@
-//! What waits for all listeners together: the bound, who is closed at it, and that nothing is left counted.
+//! The memory of all queues together: the limit, which listeners are closed at it, and that nothing stays charged.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use subscriptions::{
 
 use crate::fixed::LIMITS;
 
-/// A body that counts while it is shared.
+/// A body that is charged while it is shared.
 #[derive(Clone)]
 struct Body(Arc<Charge>);
 
@@ -49,12 +49,12 @@ fn listener(node: &Node, owner: u128, topic: u16) -> (Listener<u16, Body, ()>, S
 
 fn publish(node: &Node, to: SubscriptionId, bytes: usize) {
     let body = Body::new(bytes, node.queue_memory());
-    let (at, then) = (Position(1), AfterDelivery::Continue);
-    node.deliver([Publication { subscription: to, body, bytes, at, after_delivery: then }]);
+    let (at, after_delivery) = (Position(1), AfterDelivery::Continue);
+    node.deliver([Publication { subscription: to, body, bytes, at, after_delivery }]);
 }
 
 #[test]
-fn the_owner_that_holds_most_loses_its_largest_listener_first() {
+fn the_owner_that_uses_most_loses_its_largest_listener_first() {
     let node = node(100_000);
     let (quiet, to_quiet) = listener(&node, 1, 0);
     publish(&node, to_quiet, 20_000);
@@ -62,13 +62,13 @@ fn the_owner_that_holds_most_loses_its_largest_listener_first() {
     for (nth, (_, id)) in hostile.iter().enumerate() {
         publish(&node, *id, 21_000 + 1_000 * nth);
     }
-    // 20, 21, 22, 23 and 24 thousand do not fit: the largest goes.
+    // 20, 21, 22, 23 and 24 thousand do not fit: the largest is closed.
     let limit = 100_000;
     let closed: Vec<_> = hostile.iter().map(|(listener, _)| listener.closed()).collect();
     assert_eq!(closed, [None, None, None, Some(CloseReason::NodeBytesFull { limit })]);
     assert_eq!(quiet.closed(), None);
     assert!(node.queue_memory().bytes() <= limit / 8 * 7);
-    // One small listener more of another's is no reason to close the first.
+    // One more small listener, of another owner, does not close the first.
     let (third, to_third) = listener(&node, 3, 9);
     publish(&node, to_third, 15_000);
     assert_eq!((quiet.closed(), third.closed()), (None, None));
@@ -78,14 +78,14 @@ fn the_owner_that_holds_most_loses_its_largest_listener_first() {
 }
 
 #[test]
-fn what_is_shared_counts_once_and_is_not_held_against_those_who_share_it() {
+fn a_shared_message_counts_once_and_does_not_close_its_listeners() {
     let node = node(100_000);
     let shared: Vec<_> = (0..50).map(|_| listener(&node, 1, 0)).collect();
     publish(&node, shared[0].1, 60_000);
     assert!(node.queue_memory().bytes() < 70_000);
     let (alone, to_alone) = listener(&node, 2, 1);
     publish(&node, to_alone, 70_000);
-    assert!(alone.closed().is_some(), "it holds 70,000 by itself, the others 60,000 together");
+    assert!(alone.closed().is_some(), "it uses 70,000 alone, the others 60,000 together");
     assert!(shared.iter().all(|(listener, _)| listener.closed().is_none()));
 }
 

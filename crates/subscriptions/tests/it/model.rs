@@ -1,6 +1,6 @@
-//! Random listeners that come, track sets, change them, fall behind, unsubscribe and go, while a
-//! ledger forks, leaves its forks and jumps: what each hears must be what a model says that scans all
-//! sets for every step of every walk. When all have gone, nothing is left.
+//! Random listeners connect, subscribe to sets, change them, fall behind, unsubscribe and disconnect, while a
+//! ledger forks, abandons forks and jumps. What each gets must be what a model computes that scans all
+//! sets for every step of every commitment. After all have disconnected, nothing is left.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -32,10 +32,10 @@ const LIMITS: Limits = Limits {
     queues_bytes_max: usize::MAX,
 };
 const ADDRESSES: u8 = 120;
-const FACETS: [KeyKind; 2] = [KeyKind(0), KeyKind(1)];
+const KEY_KINDS: [KeyKind; 2] = [KeyKind(0), KeyKind(1)];
 const ROOT: BlockId = BlockId { slot: 0, bank: 0 };
 
-/// What was told of a step.
+/// The message of a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct StepUpdate {
     step: u64,
@@ -45,13 +45,13 @@ struct StepUpdate {
 impl Message for StepUpdate {
     type Conflated = Vec<Self>;
 
-    fn conflate(self, kept: &mut Self::Conflated) -> usize {
-        kept.push(self);
+    fn conflate(self, state: &mut Self::Conflated) -> usize {
+        state.push(self);
         10
     }
 }
 
-/// What a block touches, under both facets.
+/// The addresses that a block touches, under both key kinds.
 type Body = [BTreeSet<u8>; 2];
 type Identity = (Commitment, u8);
 
@@ -77,7 +77,7 @@ struct ModelSubscription {
     facet: usize,
     conflates: bool,
     starts: BTreeMap<u8, Start>,
-    /// Nothing of it is heard before this block.
+    /// Nothing is delivered before this block.
     waiting: Option<BlockId>,
     expected: Vec<StepUpdate>,
     received: Vec<StepUpdate>,
@@ -182,8 +182,8 @@ impl World {
         let commitment = *Commitment::ALL.choose(&mut self.rng).expect("three");
         let Some(to) = self.tree.keys().copied().choose(&mut self.rng) else { return };
         // Commitments do not go back; a processed tip may change forks.
-        let sure = self.tips[(commitment as usize + 1).min(2)];
-        if !self.chain(to).contains(&sure)
+        let safer_tip = self.tips[(commitment as usize + 1).min(2)];
+        if !self.chain(to).contains(&safer_tip)
             || (commitment != Commitment::Processed
                 && !self.chain(to).contains(&self.tips[commitment as usize]))
         {
@@ -198,17 +198,17 @@ impl World {
                 block: step.block,
                 body: Arc::clone(&step.body),
             });
-            for (facet, name) in FACETS.iter().enumerate() {
-                let ids = step.body[facet]
+            for (nth, key_kind) in KEY_KINDS.iter().enumerate() {
+                let ids = step.body[nth]
                     .iter()
                     .filter_map(|n| Some((self.table.lookup(&address(*n))?.0, u32::from(*n))));
                 let ids: Vec<_> = ids.collect();
                 let topic = topic(step.commitment);
                 let found =
-                    self.subscriptions.matches().matching_sets(topic, *name, step.number, ids);
-                self.subscriptions.deliver(found.into_iter().map(|(wanted, touched)| {
+                    self.subscriptions.matches().matching_sets(topic, *key_kind, step.number, ids);
+                self.subscriptions.deliver(found.into_iter().map(|(matched, touched)| {
                     Publication {
-                        subscription: wanted.id,
+                        subscription: matched.id,
                         body: StepUpdate {
                             step: step.number,
                             touched: touched.into_iter().map(|n| n as u8).collect(),
@@ -219,8 +219,8 @@ impl World {
                     }
                 }));
             }
-            let (logged, level) = (self.log.len() - 1, step.commitment as usize);
-            self.tips[level] = match step.direction {
+            let logged = self.log.len() - 1;
+            self.tips[step.commitment as usize] = match step.direction {
                 Direction::Applied => step.block,
                 Direction::Reverted => self.tree[&step.block],
             };
@@ -230,9 +230,13 @@ impl World {
         }
         drop(steps);
         if commitment == Commitment::Finalized {
-            let kept: Vec<_> =
-                self.tree.keys().copied().filter(|of| self.chain(*of).contains(&to)).collect();
-            self.tree.retain(|block, _| kept.contains(block));
+            let descendants: Vec<_> = self
+                .tree
+                .keys()
+                .copied()
+                .filter(|block| self.chain(*block).contains(&to))
+                .collect();
+            self.tree.retain(|block, _| descendants.contains(block));
             self.tree.insert(to, to);
         }
     }
@@ -259,10 +263,10 @@ impl World {
         let facet = self.rng.random_range(0..2);
         let set = self.random_set();
         let conflates = self.rng.random_bool(0.5);
-        let wish = SetSubscription {
+        let subscription = SetSubscription {
             identity: (commitment, facet as u8),
             topic: topic(commitment),
-            key_kind: FACETS[facet],
+            key_kind: KEY_KINDS[facet],
             set: self.registered(&set),
             slow_consumer_policy: if conflates {
                 SlowConsumerPolicy::Conflate
@@ -270,12 +274,12 @@ impl World {
                 SlowConsumerPolicy::Close
             },
         };
-        let part = match self.clients[at].listener.subscribe_set(wish) {
-            Ok(part) => part,
+        let activation = match self.clients[at].listener.subscribe_set(subscription) {
+            Ok(activation) => activation,
             Err(refused) => return self.check_refusal(at, refused, set.len()),
         };
         let sub = ModelSubscription {
-            id: part.subscription,
+            id: activation.subscription,
             commitment,
             facet,
             conflates,
@@ -287,7 +291,7 @@ impl World {
         };
         self.clients[at].subscriptions.push(sub);
         let last = self.clients[at].subscriptions.len() - 1;
-        self.start(at, last, part, &set);
+        self.start(at, last, activation, &set);
     }
 
     fn check_refusal(&mut self, at: usize, refused: SubscribeError, more: usize) {
@@ -316,16 +320,16 @@ impl World {
             self.clients[at].listener.closed(),
             Some(CloseReason::MessagesFull { .. } | CloseReason::BytesFull { .. })
         ));
-        let waited = |sub: &ModelSubscription| sub.expected.len() - sub.received.len();
-        let waiting: usize = self.clients[at].subscriptions.iter().map(waited).sum();
+        let unread = |sub: &ModelSubscription| sub.expected.len() - sub.received.len();
+        let waiting: usize = self.clients[at].subscriptions.iter().map(unread).sum();
         assert!(waiting > LIMITS.queue_messages_max, "{waiting} waited");
         assert!(self.clients[at].subscriptions.iter().any(|sub| !sub.conflates));
         self.closed += 1;
         self.clients.swap_remove(at);
     }
 
-    /// Starts a part from some block: the present, a kept one, or one ahead.
-    fn start(&mut self, at: usize, sub: usize, part: Activation, added: &BTreeSet<u8>) {
+    /// Starts an activation from some block: the tip, a retained one, or one ahead.
+    fn start(&mut self, at: usize, sub: usize, activation: Activation, added: &BTreeSet<u8>) {
         let commitment = self.clients[at].subscriptions[sub].commitment;
         let tip = self.tips[commitment as usize];
         let mut from = ResumeFrom::Block(match self.rng.random_range(0..4) {
@@ -338,22 +342,22 @@ impl World {
         }
         let ResumeFrom::Block(block) = from else { unreachable!() };
         let client = &mut self.clients[at];
-        let begun = &mut client.subscriptions[sub];
-        let mut steps_told = Vec::new();
+        let subscription = &mut client.subscriptions[sub];
+        let mut updates = Vec::new();
         loop {
-            match client.listener.catch_up(part, commitment, from) {
+            match client.listener.catch_up(activation, commitment, from) {
                 CatchUp::Live => break,
                 CatchUp::Expired if matches!(from, ResumeFrom::Block(block) if block != tip) => {
                     from = ResumeFrom::Block(tip);
                     continue;
                 }
-                CatchUp::Expired => panic!("the tip is kept"),
+                CatchUp::Expired => panic!("the tip is retained"),
                 CatchUp::Steps(steps) => {
                     for step in steps {
-                        let touched = &step.body[begun.facet];
+                        let touched = &step.body[subscription.facet];
                         let touched: Vec<u8> = touched.intersection(added).copied().collect();
                         if !touched.is_empty() {
-                            steps_told.push(StepUpdate { step: step.number, touched });
+                            updates.push(StepUpdate { step: step.number, touched });
                         }
                         from = ResumeFrom::Step(step.number);
                     }
@@ -364,30 +368,32 @@ impl World {
         let applied = |logged: &&Logged| {
             of(logged) && logged.direction == Direction::Applied && logged.block == block
         };
-        let stand = self.log.iter().rev().find(applied).map(|logged| logged.number);
+        let applied_at = self.log.iter().rev().find(applied).map(|logged| logged.number);
         let newest = self.log.last().map_or(0, |logged| logged.number);
-        let (start, kept) = match stand {
+        let (start, is_retained) = match applied_at {
             Some(number) if matches!(from, ResumeFrom::Step(_)) || block == tip => (number, true),
-            None if block == tip => (0, true), // the root that all began on
-            Some(_) => (newest, false),        // too long ago: it began at the tip
+            None if block == tip => (0, true), // the root that all commitments start on
+            Some(_) => (newest, false),        // too long ago: it started at the tip
             None if block.slot > tip.slot => {
                 added.iter().for_each(|n| {
-                    begun.starts.insert(*n, Start::With(block));
+                    subscription.starts.insert(*n, Start::With(block));
                 });
-                begun.waiting = Some(block);
-                return assert!(steps_told.is_empty());
+                subscription.waiting = Some(block);
+                return assert!(updates.is_empty());
             }
             None => (newest, false),
         };
-        if kept {
+        if is_retained {
             let after = self.log.iter().filter(of).filter(|logged| logged.number > start);
-            let told: Vec<StepUpdate> = after
-                .filter_map(|logged| expected_update(logged, begun.facet, |n| added.contains(&n)))
+            let expected: Vec<StepUpdate> = after
+                .filter_map(|logged| {
+                    expected_update(logged, subscription.facet, |n| added.contains(&n))
+                })
                 .collect();
-            assert_eq!(steps_told, told);
+            assert_eq!(updates, expected);
         }
         added.iter().for_each(|n| {
-            begun.starts.insert(*n, Start::After(newest));
+            subscription.starts.insert(*n, Start::After(newest));
         });
     }
 
@@ -416,11 +422,11 @@ impl World {
         let set = self.random_set();
         let had: BTreeSet<u8> =
             self.clients[at].subscriptions[sub].starts.keys().copied().collect();
-        let given = self.registered(&set);
+        let registered = self.registered(&set);
         let (change, now): (_, BTreeSet<u8>) = match self.rng.random_range(0..3) {
-            0 => (SetChange::Add(given), had.union(&set).copied().collect()),
-            1 => (SetChange::Remove(given), had.difference(&set).copied().collect()),
-            _ => (SetChange::Replace(given), set),
+            0 => (SetChange::Add(registered), had.union(&set).copied().collect()),
+            1 => (SetChange::Remove(registered), had.difference(&set).copied().collect()),
+            _ => (SetChange::Replace(registered), set),
         };
         let id = self.clients[at].subscriptions[sub].id;
         let changed = match change_set(&self.clients[at].listener, id, change) {
@@ -436,7 +442,7 @@ impl World {
         assert_eq!((changed.len, changed.removed), (now.len(), had.difference(&now).count()));
         self.clients[at].subscriptions[sub].starts.retain(|n, _| now.contains(n));
         match changed.activation {
-            Some(part) => self.start(at, sub, part, &added),
+            Some(activation) => self.start(at, sub, activation, &added),
             None => assert!(added.is_empty()),
         }
     }
@@ -444,15 +450,15 @@ impl World {
     fn unsubscribe(&mut self) {
         let Some((at, sub)) = self.random_sub() else { return };
         if self.clients[at].listener.closed().is_some() {
-            return self.drop_client(at); // while all that it missed is counted
+            return self.drop_client(at); // while the messages that it missed are counted
         }
         let ended = self.clients[at].subscriptions.swap_remove(sub);
-        let ending = self.clients[at].listener.start_unsubscribe(ended.id);
-        let mut ending = ending.expect("it has it");
+        let task = self.clients[at].listener.start_unsubscribe(ended.id);
+        let mut task = task.expect("the client has it");
         (0..self.rng.random_range(0..4)).for_each(|_| {
-            ending.step();
+            task.step();
         });
-        drop(ending); // does the rest
+        drop(task); // runs the remaining steps
         assert!(!self.clients[at].listener.unsubscribe(ended.id));
     }
 
@@ -462,8 +468,9 @@ impl World {
         for _ in 0..count {
             let client = &mut self.clients[at];
             match client.listener.next() {
-                Next::Message(told) => {
-                    client.subscription(told.subscription).receive(told.sequence, [told.body]);
+                Next::Message(delivery) => {
+                    let (sequence, body) = (delivery.sequence, delivery.body);
+                    client.subscription(delivery.subscription).receive(sequence, [body]);
                 }
                 Next::Conflated(conflated) => {
                     assert_eq!(conflated.messages, conflated.state.len() as u64);
@@ -485,31 +492,31 @@ impl World {
 
 impl Client {
     fn subscription(&mut self, id: SubscriptionId) -> &mut ModelSubscription {
-        self.subscriptions.iter_mut().find(|sub| sub.id == id).expect("it has it")
+        self.subscriptions.iter_mut().find(|sub| sub.id == id).expect("the client has it")
     }
 }
 
 fn expected_update(
     logged: &Logged,
     facet: usize,
-    wants: impl Fn(u8) -> bool,
+    contains: impl Fn(u8) -> bool,
 ) -> Option<StepUpdate> {
-    let touched: Vec<u8> = logged.body[facet].iter().copied().filter(|n| wants(*n)).collect();
+    let touched: Vec<u8> = logged.body[facet].iter().copied().filter(|n| contains(*n)).collect();
     (!touched.is_empty()).then_some(StepUpdate { step: logged.number, touched })
 }
 
 impl ModelSubscription {
-    /// The model of what is told.
+    /// The model: what a step adds to the expected messages.
     fn expect_step(&mut self, logged: &Logged) {
         if logged.commitment != self.commitment {
             return;
         }
         if logged.direction == Direction::Applied {
-            // One that waits for a block that is left aside begins with the first from its slot on.
+            // If it waits for a block that is not on this chain, it starts with the first block from its slot on.
             let after = |block: BlockId| {
-                let is_it = block == logged.block;
-                let comes = block.slot <= logged.block.slot;
-                comes.then(|| if is_it { logged.number } else { logged.number - 1 })
+                let is_same = block == logged.block;
+                let is_reached = block.slot <= logged.block.slot;
+                is_reached.then(|| if is_same { logged.number } else { logged.number - 1 })
             };
             self.waiting = self.waiting.filter(|block| after(*block).is_none());
             for start in self.starts.values_mut() {
@@ -520,18 +527,18 @@ impl ModelSubscription {
                 }
             }
         }
-        let wants = |n: u8| match self.starts.get(&n) {
+        let contains = |n: u8| match self.starts.get(&n) {
             Some(Start::After(number)) => *number < logged.number,
             Some(Start::With(_)) | None => false,
         };
-        self.expected.extend(expected_update(logged, self.facet, wants));
+        self.expected.extend(expected_update(logged, self.facet, contains));
     }
 
-    fn receive(&mut self, first: u64, told: impl IntoIterator<Item = StepUpdate>) {
-        for (told, sequence) in told.into_iter().zip(first..) {
-            assert_eq!(sequence, self.next_sequence, "none left out");
+    fn receive(&mut self, first: u64, updates: impl IntoIterator<Item = StepUpdate>) {
+        for (update, sequence) in updates.into_iter().zip(first..) {
+            assert_eq!(sequence, self.next_sequence, "no gap");
             self.next_sequence += 1;
-            self.received.push(told);
+            self.received.push(update);
             let at = self.received.len() - 1;
             assert_eq!(self.received[at], self.expected[at]);
         }
@@ -541,19 +548,19 @@ impl ModelSubscription {
 /// Changes a set, all steps at once.
 fn change_set(
     listener: &Arc<Listener<Identity, StepUpdate, Body>>,
-    of: SubscriptionId,
+    id: SubscriptionId,
     change: SetChange,
 ) -> Result<SetChangeResult, SubscribeError> {
-    let mut changing = listener.start_set_update(of, change)?;
+    let mut update = listener.start_set_update(id, change)?;
     loop {
-        if let Some(changed) = changing.step()? {
+        if let Some(changed) = update.step()? {
             return Ok(changed);
         }
     }
 }
 
 #[test]
-fn every_listener_hears_what_a_scan_of_all_sets_says_and_nothing_is_left() {
+fn every_listener_gets_what_a_scan_of_all_sets_says_and_nothing_is_left() {
     let (mut closed, mut conflated, mut refused) = (0, 0, 0);
     for seed in 0..60 {
         let mut world = World::new(seed);
@@ -561,16 +568,16 @@ fn every_listener_hears_what_a_scan_of_all_sets_says_and_nothing_is_left() {
             world.step();
         }
         let counts = world.subscriptions.stats();
-        let subs = || world.clients.iter().flat_map(|client| &client.subscriptions);
+        let subscriptions = || world.clients.iter().flat_map(|client| &client.subscriptions);
         assert_eq!(counts.listeners, world.clients.len());
-        assert_eq!(counts.subscriptions, subs().count());
+        assert_eq!(counts.subscriptions, subscriptions().count());
         assert!(counts.distinct <= counts.subscriptions);
         closed += world.closed;
         conflated += world.conflated;
         refused += world.refused;
         world.clients.clear();
-        let kept = Stats { retained_bytes: counts.retained_bytes, ..Stats::default() };
-        assert_eq!(world.subscriptions.stats(), kept, "seed {seed}");
+        let expected = Stats { retained_bytes: counts.retained_bytes, ..Stats::default() };
+        assert_eq!(world.subscriptions.stats(), expected, "seed {seed}");
         assert!(world.subscriptions.is_idle() && world.table.is_empty(), "seed {seed}");
     }
     assert!(closed > 10 && conflated > 10 && refused > 10, "{closed} {conflated} {refused}");
@@ -588,40 +595,41 @@ fn a_change_or_an_end_that_is_dropped_midway_leaves_nothing() {
     let table = Arc::new(AddressTable::new(100_000, 1));
     let registered = |first| AddressSet::register(&table, many(first)).expect("room");
     let limits = Limits { addresses_max: 100_000, addresses_per_listener_max: 100_000, ..LIMITS };
-    let subs = Subscriptions::<Identity, StepUpdate, Body>::new(limits);
-    subs.start_at(|_| ROOT);
+    let subscriptions = Subscriptions::<Identity, StepUpdate, Body>::new(limits);
+    subscriptions.start_at(|_| ROOT);
     let mut done = 0;
     for steps in 0..40 {
         let changes: [fn(AddressSet) -> SetChange; 3] =
             [SetChange::Add, SetChange::Remove, SetChange::Replace];
         for change in changes {
-            let listener = Arc::new(subs.listen(OwnerId::default(), || ()).expect("room"));
-            let wish = SetSubscription {
+            let listener = Arc::new(subscriptions.listen(OwnerId::default(), || ()).expect("room"));
+            let subscription = SetSubscription {
                 identity: (Commitment::Confirmed, 0),
                 topic: Topic(0),
-                key_kind: FACETS[0],
+                key_kind: KEY_KINDS[0],
                 set: registered(0),
                 slow_consumer_policy: SlowConsumerPolicy::Close,
             };
-            let part = listener.subscribe_set(wish).expect("room");
+            let activation = listener.subscribe_set(subscription).expect("room");
             let change = change(registered(1_500));
-            let mut changing =
-                listener.start_set_update(part.subscription, change).expect("it has it");
-            let came_to = (0..steps).find_map(|_| changing.step().expect("room"));
-            done += usize::from(came_to.is_some());
-            drop(changing);
+            let mut update = listener
+                .start_set_update(activation.subscription, change)
+                .expect("the client has it");
+            let result = (0..steps).find_map(|_| update.step().expect("room"));
+            done += usize::from(result.is_some());
+            drop(update);
             assert_eq!(
                 table.len(),
                 listener.tracked_addresses(),
-                "all that is counted on is in the set"
+                "exactly the addresses of the set are retained"
             );
-            let ending = listener.start_unsubscribe(part.subscription);
-            let mut ending = ending.expect("it has it");
+            let task = listener.start_unsubscribe(activation.subscription);
+            let mut task = task.expect("the client has it");
             (0..steps).for_each(|_| {
-                ending.step();
+                task.step();
             });
-            drop((ending, listener));
-            assert!(subs.is_idle() && table.is_empty());
+            drop((task, listener));
+            assert!(subscriptions.is_idle() && table.is_empty());
         }
     }
     assert!(done > 0, "forty steps are enough for some");

@@ -1,4 +1,4 @@
-//! Messages in every cut, the limits, the room and the deadline of what is not whole.
+//! Tests: messages in any frames and chunks, the limits, and the memory and the deadline of incomplete messages.
 
 use futures_util::SinkExt;
 use tokio::io::{AsyncWriteExt, DuplexStream, duplex};
@@ -32,16 +32,16 @@ fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
     [header(first, payload.len()), payload.to_vec()].concat()
 }
 
-/// What comes of bytes after which nothing more comes, on a connection that stays open.
+/// What the reader returns for bytes without more to follow, on a connection that stays open.
 async fn first_of(config: &Config, bytes: &[u8]) -> Result<Received, ReadError> {
     let (mut client, mut server) = duplex(4 << 20);
-    client.write_all(bytes).await.expect("it has room");
+    client.write_all(bytes).await.expect("the pipe has room");
     let (mut reader, _) = reader(config);
     reader.next(&mut server).await
 }
 
 #[tokio::test]
-async fn messages_are_those_that_a_client_sent_however_they_are_cut() {
+async fn messages_are_read_as_sent_in_any_number_of_frames() {
     let mut rng = fastrand::Rng::with_seed(7);
     let config = Config { message_bytes_max: 9_000, ..config() };
     for round in 0..60 {
@@ -62,17 +62,17 @@ async fn messages_are_those_that_a_client_sent_however_they_are_cut() {
                 _ => unreachable!("only messages are sent"),
             })
             .collect();
-        let (mut pieces_rng, is_cut) = (rng.fork(), round % 2 == 0);
+        let (mut frames_rng, is_cut) = (rng.fork(), round % 2 == 0);
         let sending = async move {
             let mut socket = WebSocketStream::from_raw_socket(client, Role::Client, None).await;
             for (opcode, mut payload) in to_send {
                 let mut opcode = opcode;
-                while is_cut && pieces_rng.u8(0..4) > 0 {
-                    let piece = payload.split_to(pieces_rng.usize(0..=payload.len()));
-                    let piece = SentFrame::message(piece, opcode, false);
-                    socket.send(Sent::Frame(piece)).await.expect("it is read");
+                while is_cut && frames_rng.u8(0..4) > 0 {
+                    let chunk = payload.split_to(frames_rng.usize(0..=payload.len()));
+                    let frame = SentFrame::message(chunk, opcode, false);
+                    socket.send(Sent::Frame(frame)).await.expect("it is read");
                     opcode = OpCode::Data(Data::Continue);
-                    if pieces_rng.bool() {
+                    if frames_rng.bool() {
                         socket
                             .send(Sent::Ping(Bytes::from_static(b"!")))
                             .await
@@ -104,18 +104,18 @@ async fn messages_are_those_that_a_client_sent_however_they_are_cut() {
 #[tokio::test]
 async fn a_message_over_its_limit_is_refused_by_its_header_or_its_beginning() {
     let config = config();
-    let short = || ReadError::TooLong { limit: 4_096, knob: "pubsub.message_bytes_max" };
-    let knob = "pubsub.addresses_message_bytes_max";
-    let long = || ReadError::TooLong { limit: 1 << 20, knob };
+    let short = || ReadError::TooLong { limit: 4_096, setting: "pubsub.message_bytes_max" };
+    let setting = "pubsub.addresses_message_bytes_max";
+    let long = || ReadError::TooLong { limit: 1 << 20, setting };
     let spaces = [b' '; 4_096];
-    // The first bytes do not say that the message is about addresses; the rest is never sent.
+    // The first bytes do not name a method with addresses. The rest is never sent.
     for first in [0x81, 0x82, 0x01] {
-        let begun = [header(first, 1 << 20), spaces.to_vec()].concat();
-        assert_eq!(first_of(&config, &begun).await, Err(short()), "{first:x}");
+        let incomplete = [header(first, 1 << 20), spaces.to_vec()].concat();
+        assert_eq!(first_of(&config, &incomplete).await, Err(short()), "{first:x}");
     }
     let pieces = [frame(0x01, &spaces[..3_000]), header(0x00, 3_000), spaces.to_vec()].concat();
     assert_eq!(first_of(&config, &pieces).await, Err(short()));
-    // It says so with its last byte that may be of an ordinary text, and one later.
+    // The method's name ends at the last byte that an ordinary text may have, and one byte later.
     let name = "addressesUpdate";
     for (before, is_read) in [(4_096 - name.len(), true), (4_097 - name.len(), false)] {
         let text = format!("{}{name}{}", " ".repeat(before), " ".repeat(10_000));
@@ -131,41 +131,41 @@ async fn a_message_over_its_limit_is_refused_by_its_header_or_its_beginning() {
     assert_eq!(first_of(&config, &grown.concat()).await, Err(long()));
 }
 
-/// Sends what begins a binary message about a set, then as many bytes as there is room for.
+/// Sends the header of a binary message about a set, then `bytes` bytes of its payload.
 async fn start_message(client: &mut DuplexStream, announced: usize, first: u8, bytes: usize) {
     let mut payload = vec![0; bytes];
     payload[0] = address_sets::BINARY;
-    client.write_all(&header(first, announced)).await.expect("it has room");
-    client.write_all(&payload).await.expect("it has room");
+    client.write_all(&header(first, announced)).await.expect("the pipe has room");
+    client.write_all(&payload).await.expect("the pipe has room");
 }
 
 #[tokio::test]
-async fn a_message_takes_the_room_of_its_length_and_no_more() {
+async fn a_message_reserves_its_length_and_no_more() {
     let (mut client, mut server) = duplex(4 << 20);
     let (mut reader, incoming) = reader(&config());
     start_message(&mut client, 900_000, 0x82, 899_999).await;
-    client.write_all(&[7]).await.expect("it has room");
+    client.write_all(&[7]).await.expect("the pipe has room");
     let received = reader.next(&mut server).await;
     assert!(matches!(&received, Ok(Received::Binary(bytes)) if bytes.len() == 900_000));
-    assert_eq!(incoming.bytes(), 900_000, "while it is worked on");
-    // In pieces, whose number the reader does not know: at most twice.
+    assert_eq!(incoming.bytes(), 900_000, "while it is being processed");
+    // In frames, whose number the reader does not know: at most twice the length.
     let pieces = 900;
     start_message(&mut client, 1_000, 0x02, 1_000).await;
     for piece in 1..=pieces {
         let last = if piece == pieces { 0x80 } else { 0 };
-        client.write_all(&frame(last, &[7; 1_000])).await.expect("it has room");
+        client.write_all(&frame(last, &[7; 1_000])).await.expect("the pipe has room");
     }
     let received = reader.next(&mut server).await;
     assert!(matches!(&received, Ok(Received::Binary(bytes)) if bytes.len() == 901_000));
     assert!((901_000..=1 << 20).contains(&incoming.bytes()), "{}", incoming.bytes());
-    // The message is not in memory any more once the next is read.
-    client.write_all(&frame(0x89, b"")).await.expect("it has room");
+    // The memory of a message is released when the next is read.
+    client.write_all(&frame(0x89, b"")).await.expect("the pipe has room");
     assert_eq!(reader.next(&mut server).await, Ok(Received::Ping(Bytes::new())));
     assert_eq!(incoming.bytes(), 0);
 }
 
 #[tokio::test]
-async fn a_message_without_room_waits_for_it_until_its_deadline() {
+async fn a_message_without_memory_waits_for_it_until_its_deadline() {
     let config = Config { message_timeout_ms: 100, ..config() };
     let (mut client, mut server) = duplex(1 << 20);
     let (mut reader, incoming) = reader(&config);
@@ -187,19 +187,19 @@ async fn a_message_without_room_waits_for_it_until_its_deadline() {
 }
 
 #[tokio::test]
-async fn whatever_has_begun_must_be_whole_in_time_and_pings_in_between_do_not_help() {
+async fn an_incomplete_message_is_late_even_if_pings_come_in_between() {
     let config = Config { message_timeout_ms: 50, ..config() };
-    let begun: [&[u8]; 5] = [
+    let incomplete: [&[u8]; 5] = [
         &[0x81],                               // a header
-        &header(0x81, 10),                     // a text of which nothing came
-        &frame(0x01, b"{"),                    // a message in pieces
+        &header(0x81, 10),                     // a text without payload yet
+        &frame(0x01, b"{"),                    // the first frame of a message
         &header(0x82, 1_000_000),              // a long one
         &[0x89, 0x85, 0, 0, 0, 0, b'h', b'e'], // a ping
     ];
-    for bytes in begun {
+    for bytes in incomplete {
         assert_eq!(first_of(&config, bytes).await, Err(ReadError::Late), "{bytes:x?}");
     }
-    // As fast as they come, so that the reader never waits: pings, and pieces of nothing.
+    // Sent so fast that the reader never waits: pings, and empty frames.
     for filler in [frame(0x89, b""), frame(0x00, b"")] {
         let (mut client, mut server) = duplex(1 << 16);
         let (mut reader, _) = reader(&config);
@@ -230,7 +230,7 @@ async fn time_in_which_nothing_is_read_does_not_count() {
     let config = Config { message_timeout_ms: 60_000, ..config() };
     let (mut client, mut server) = duplex(1 << 20);
     let (mut reader, _) = reader(&config);
-    client.write_all(&frame(0x01, b"{")).await.expect("it has room");
+    client.write_all(&frame(0x01, b"{")).await.expect("the pipe has room");
     let reading = reader.next(&mut server);
     assert!(futures_util::FutureExt::now_or_never(reading).is_none(), "it waits for the rest");
     let before = reader.deadline.expect("it has begun");
@@ -239,7 +239,7 @@ async fn time_in_which_nothing_is_read_does_not_count() {
 }
 
 #[test]
-fn a_mask_goes_on_where_the_last_part_ended() {
+fn a_mask_continues_where_the_last_part_ended() {
     let plain: Vec<u8> = (0..=255).collect();
     let mask = [1, 20, 133, 200];
     for cut in [0, 1, 2, 3, 4, 5, 127] {

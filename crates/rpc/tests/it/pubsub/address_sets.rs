@@ -1,5 +1,5 @@
 //! Sets of addresses over WebSocket: exact starts, changes in place, snapshots, resuming, forks,
-//! jumps, bounds, and clients that are slow, vanish and storm. Afterwards nothing is left.
+//! jumps, limits, and clients that are slow, vanish and storm. Afterwards nothing is left.
 
 use std::sync::Arc;
 
@@ -22,12 +22,14 @@ async fn subscribe_set(client: &mut Client, addresses: &[String], options: Value
     client.call("addressesSubscribe", json!([addresses, options])).await.expect("it is right")
 }
 
-/// Slots, kinds and the numbers of the accounts that were told, up to now.
+/// Slots, kinds and the numbers of the accounts in all notifications of sets up to now.
 async fn set_notifications(node: &mut Node, client: &mut Client) -> Vec<(u64, String, Vec<u8>)> {
-    let told = node.notifications(client).await;
-    let sets = told.iter().filter(|told| told["method"] == "addressesNotification");
-    sets.map(|told| {
-        let result = &told["params"]["result"];
+    let notifications = node.notifications(client).await;
+    let sets = notifications
+        .iter()
+        .filter(|notification| notification["method"] == "addressesNotification");
+    sets.map(|notification| {
+        let result = &notification["params"]["result"];
         let value = result["value"].as_array().expect("a list");
         let number = |item: &Value| {
             let pubkey: Pubkey = item["pubkey"].as_str().expect("it has one").parse().expect("one");
@@ -171,7 +173,7 @@ async fn a_snapshot_and_the_stream_meet_without_a_gap() {
     assert_eq!(set_notifications(&mut node, &mut client).await, [snapshot]);
 }
 
-/// Blocks of which each writes 200 accounts, while those come to a set one by one.
+/// Each block writes 200 accounts, while these are added to a set one by one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn blocks_stay_in_order_while_a_set_grows_under_a_writer() {
     const ACCOUNTS: u8 = 200;
@@ -194,12 +196,12 @@ async fn blocks_stay_in_order_while_a_set_grows_under_a_writer() {
         after.push(answer["slot"].as_u64().expect("a slot"));
     }
     let mut node = writer.await.expect("it writes");
-    let told = set_notifications(&mut node, &mut client).await;
-    let slots: Vec<u64> = told.iter().map(|(slot, ..)| *slot).collect();
+    let notifications = set_notifications(&mut node, &mut client).await;
+    let slots: Vec<u64> = notifications.iter().map(|(slot, ..)| *slot).collect();
     assert!(slots.is_sorted(), "{slots:?}");
     for (n, after) in (0..ACCOUNTS).zip(after) {
         let of = |kind: &str| -> Vec<u64> {
-            let of = told.iter().filter(|(_, its, all)| its == kind && all.contains(&n));
+            let of = notifications.iter().filter(|(_, its, all)| its == kind && all.contains(&n));
             of.map(|(slot, ..)| *slot).collect()
         };
         assert_eq!(of("update"), (after + 1..=250).collect::<Vec<_>>(), "account {n}");
@@ -213,21 +215,21 @@ async fn other_key_kinds_hear_of_what_belongs_to_an_address() {
     let mut node = Node::start(Config::default()).await;
     let mut client = node.connect().await;
     let owners = vec![key(200).to_string()];
-    let facet = |name: &str| json!({ "commitment": "confirmed", "facet": name });
-    let program = subscribe_set(&mut client, &owners, facet("program")).await;
-    let mentions = subscribe_set(&mut client, &keys(30..31), facet("mentions")).await;
+    let options = |facet: &str| json!({ "commitment": "confirmed", "facet": facet });
+    let program = subscribe_set(&mut client, &owners, options("program")).await;
+    let mentions = subscribe_set(&mut client, &keys(30..31), options("mentions")).await;
     node.write(1, 5);
     node.block(Tx { keys: &[key(30), key(31)], ..Tx::new(8) });
     let all = node.notifications(&mut client).await;
     assert_eq!(all.len(), 2, "{all:?}");
     // There is no order between two subscriptions.
-    let told = |answer: &Value| {
-        let mut of = all.iter().map(|told| &told["params"]);
-        let of = of.find(|told| told["subscription"] == answer["subscription"]);
-        of.expect("both are told")["result"]["value"][0].clone()
+    let first_item = |answer: &Value| {
+        let mut of = all.iter().map(|notification| &notification["params"]);
+        let of = of.find(|notification| notification["subscription"] == answer["subscription"]);
+        of.expect("both get one")["result"]["value"][0].clone()
     };
-    assert_eq!(told(&program)["pubkey"], key(1).to_string());
-    assert_eq!(told(&mentions)["signature"], super::node::signature(8).to_string());
+    assert_eq!(first_item(&program)["pubkey"], key(1).to_string());
+    assert_eq!(first_item(&mentions)["signature"], super::node::signature(8).to_string());
 }
 
 #[tokio::test]
@@ -240,7 +242,7 @@ async fn a_client_that_comes_back_misses_nothing() {
     let at =
         |slot: u8| json!({ "slot": slot, "block": Hash::new_from_array([slot; 32]).to_string() });
     let options = |slot: u8| json!({ "commitment": "confirmed", "resume": at(slot) });
-    node.notifications(&mut client).await; // the blocks are known
+    node.notifications(&mut client).await; // the notifier has seen the blocks
     let answer = subscribe_set(&mut client, &keys(5..8), options(5)).await;
     assert_eq!(answer["slot"], 8);
     node.write(5, 2);
@@ -268,7 +270,7 @@ async fn a_resume_beyond_the_retained_bytes_is_refused() {
     let params = json!([keys(1..9), options(2)]);
     let err = client.call("addressesSubscribe", params).await.expect_err("too much since");
     assert!(err["message"].as_str().expect("words").contains("pubsub.resume_bytes"), "{err}");
-    // Nothing is between the newest block and the present.
+    // The newest block has nothing after it, so a client can resume from it.
     let stats = node.pubsub.stats();
     assert_eq!((stats.resume_bytes, stats.tracked_addresses), (0, 0));
     let newest = node.write(5, 1) as u8;
@@ -323,7 +325,7 @@ async fn long_messages_are_done_whole_and_in_their_order() {
     assert_eq!(counts(7), [Some(1), Some(1), Some(0)]);
     node.write(1, 1);
     assert_eq!(set_notifications(&mut node, &mut client).await, [self::update(1, &[1])]);
-    // Who goes while his message is worked on leaves nothing.
+    // A client that disconnects while its message is processed leaves nothing.
     many.pop();
     for round in 0..20_u32 {
         let mut gone = node.connect().await;
@@ -337,7 +339,7 @@ async fn long_messages_are_done_whole_and_in_their_order() {
     node.wait_until_empty().await;
 }
 
-/// A block on a chosen parent, told as processed and confirmed, without the ledger behind it.
+/// A block on a chosen parent, which is not in the ledger.
 fn forked(parent: (u64, u8), slot: u64, hash: u8, accounts: &[u8]) -> Arc<Block> {
     let write = |n: &u8| AccountWrite {
         pubkey: key(*n),
@@ -367,14 +369,14 @@ async fn a_fork_that_drops_blocks_is_sent_as_it_was() {
     let mut client = node.connect().await;
     let options = json!({ "commitment": "confirmed" });
     subscribe_set(&mut client, &keys(1..4), options.clone()).await;
-    let tell = |node: &mut Node, parent, slot, hash, accounts: &[u8]| {
+    let send = |node: &mut Node, parent, slot, hash, accounts: &[u8]| {
         let block = forked(parent, slot, hash, accounts);
         node.send_event(&LedgerEvent::Completed { block, timestamp_ms: 1 });
     };
-    tell(&mut node, (0, 0), 1, 1, &[1]);
-    tell(&mut node, (1, 1), 2, 2, &[2]);
-    tell(&mut node, (2, 2), 3, 3, &[3, 9]);
-    tell(&mut node, (1, 1), 4, 4, &[1, 2]);
+    send(&mut node, (0, 0), 1, 1, &[1]);
+    send(&mut node, (1, 1), 2, 2, &[2]);
+    send(&mut node, (2, 2), 3, 3, &[3, 9]);
+    send(&mut node, (1, 1), 4, 4, &[1, 2]);
     let rollback = |slot, accounts: &[u8]| (slot, "rollback".to_owned(), accounts.to_vec());
     assert_eq!(
         set_notifications(&mut node, &mut client).await,
@@ -387,7 +389,7 @@ async fn a_fork_that_drops_blocks_is_sent_as_it_was() {
             update(4, &[1, 2]),
         ]
     );
-    // Who was on the fork when it was left is told so when it comes back.
+    // A client that was on the abandoned fork gets the rollback when it resumes.
     let mut late = node.connect().await;
     let at = json!({ "slot": 3, "block": Hash::new_from_array([3; 32]).to_string() });
     let options = json!({ "commitment": "confirmed", "resume": at });
@@ -413,11 +415,17 @@ async fn a_writer_that_jumps_ten_slots_loses_nothing() {
     node.send_event(&LedgerEvent::Finalized { block, timestamp_ms: 1 });
     let all = node.notifications(&mut client).await;
     let of = |method: &str| -> Vec<_> {
-        let told = all.iter().filter(|told| told["method"] == method);
-        told.map(|told| told["params"]["result"]["context"]["slot"].as_u64()).collect()
+        let notifications = all.iter().filter(|notification| notification["method"] == method);
+        notifications
+            .map(|notification| notification["params"]["result"]["context"]["slot"].as_u64())
+            .collect()
     };
     assert_eq!(of("addressesNotification"), (1..=10).map(Some).collect::<Vec<_>>());
-    assert_eq!(of("accountNotification"), [Some(3)], "Solana's own lose nothing either");
+    assert_eq!(
+        of("accountNotification"),
+        [Some(3)],
+        "Solana's own subscriptions lose nothing either"
+    );
 }
 
 #[tokio::test]
@@ -432,21 +440,21 @@ async fn each_bound_is_refused_whole_and_names_its_knob() {
     let (mut a, mut b) = (node.connect().await, node.connect().await);
     let id = subscribe_set(&mut a, &keys(0..90), json!({})).await["subscription"].clone();
     let addresses = node.reader.addresses().len();
-    let refused = async |client: &mut Client, method: &str, params: Value, knob: &str| {
-        let err = client.call(method, params).await.expect_err("over a bound");
-        assert!(err["message"].as_str().is_some_and(|words| words.contains(knob)), "{err}");
+    let refused = async |client: &mut Client, method: &str, params: Value, setting: &str| {
+        let err = client.call(method, params).await.expect_err("over a limit");
+        assert!(err["message"].as_str().is_some_and(|text| text.contains(setting)), "{err}");
     };
-    let knob = "pubsub.tracked_addresses_per_connection_max";
-    refused(&mut a, "addressesUpdate", json!([id, { "add": keys(90..110) }]), knob).await;
-    refused(&mut a, "addressesSubscribe", json!([keys(0..11)]), knob).await;
-    let knob = "--max-tracked-addresses";
-    refused(&mut b, "addressesSubscribe", json!([keys(100..170)]), knob).await;
-    assert_eq!(node.reader.addresses().len(), addresses, "nothing is left of what was refused");
+    let setting = "pubsub.tracked_addresses_per_connection_max";
+    refused(&mut a, "addressesUpdate", json!([id, { "add": keys(90..110) }]), setting).await;
+    refused(&mut a, "addressesSubscribe", json!([keys(0..11)]), setting).await;
+    let setting = "--max-tracked-addresses";
+    refused(&mut b, "addressesSubscribe", json!([keys(100..170)]), setting).await;
+    assert_eq!(node.reader.addresses().len(), addresses, "a refused call leaves nothing");
     subscribe_set(&mut b, &keys(0..90), json!({})).await;
     assert_eq!(node.pubsub.stats().tracked_addresses, 90, "equal sets are one");
     subscribe_set(&mut b, &[], json!({})).await;
-    let knob = "pubsub.subscriptions_per_connection_max";
-    refused(&mut b, "addressesSubscribe", json!([[]]), knob).await;
+    let setting = "pubsub.subscriptions_per_connection_max";
+    refused(&mut b, "addressesSubscribe", json!([[]]), setting).await;
     drop((a, b));
     node.wait_until_empty().await;
     assert_eq!(node.reader.addresses().len(), 0);
@@ -461,11 +469,15 @@ async fn shared_sets_part_when_one_of_them_changes() {
     subscribe_set(&mut b, &keys(1..5), options).await;
     assert_eq!(node.pubsub.stats().distinct_subscriptions, 1);
     node.write(1, 1);
-    // What is removed is not told any more, not even of a block that was on its way.
+    // Nothing is delivered for removed addresses any more, not even of an earlier block.
     assert_eq!(set_notifications(&mut node, &mut a).await, [update(1, &[1])]);
     let change = json!([id, { "replace": keys(2..7) }]);
     a.call("addressesUpdate", change).await.expect("it is right");
-    assert_eq!(node.pubsub.stats().distinct_subscriptions, 3, "and that to slots, of `told`");
+    assert_eq!(
+        node.pubsub.stats().distinct_subscriptions,
+        3,
+        "with the one to slots, of `notifications`"
+    );
     node.write(1, 2);
     node.write(6, 2);
     assert_eq!(set_notifications(&mut node, &mut a).await, [update(3, &[6])]);
@@ -482,7 +494,7 @@ async fn a_slow_client_is_conflated_if_it_asked_for_that() {
     let mut client = node.connect().await;
     let options = json!({ "commitment": "confirmed", "whenSlow": "conflate" });
     subscribe_set(&mut client, &keys(1..4), options).await;
-    // One thread: the connection cannot run before we wait; the notifier can.
+    // One thread: the connection cannot run before the test waits; the notifier can.
     let rounds = 40;
     for round in 0..rounds {
         node.write(1 + round % 3, u64::from(round));
@@ -490,20 +502,23 @@ async fn a_slow_client_is_conflated_if_it_asked_for_that() {
     let mut newest = [0; 3];
     let (mut sequence, mut conflated) = (0, 0);
     while newest != [39, 37, 38] {
-        let told = client.notification().await;
-        assert_eq!(told["params"]["sequence"], sequence, "none left out");
+        let notification = client.notification().await;
+        assert_eq!(notification["params"]["sequence"], sequence, "no gap");
         sequence += 1;
-        let result = &told["params"]["result"];
+        let result = &notification["params"]["result"];
         conflated += usize::from(result["kind"] == "conflated");
         for item in result["value"].as_array().expect("a list") {
             let pubkey: Pubkey = item["pubkey"].as_str().expect("one").parse().expect("one");
             let n = usize::from(pubkey.to_bytes()[0]) - 1;
             let lamports = item["account"]["lamports"].as_u64().expect("it is there");
-            assert!(lamports >= newest[n], "never back");
+            assert!(lamports >= newest[n], "never older");
             newest[n] = lamports;
         }
     }
-    assert!(conflated > 0 || sequence == u64::from(rounds), "told less than all, and said so");
+    assert!(
+        conflated > 0 || sequence == u64::from(rounds),
+        "fewer notifications than blocks only if some were conflated"
+    );
     drop(client);
     node.wait_until_empty().await;
 }
@@ -523,7 +538,7 @@ async fn clients_that_vanish_storm_and_loop_leave_nothing() {
             });
             client.send(request.to_string()).await;
             if n % 3 == 1 {
-                // Half a message, and away.
+                // Half a message, then the connection ends.
                 use tokio::io::AsyncWriteExt;
                 let half = [0x82, 0xfe, 0x10, 0x00, 1, 2, 3, 4, 0xad];
                 client.socket.get_mut().write_all(&half).await.expect("the server reads");
@@ -559,11 +574,12 @@ async fn a_follower_of_a_program_hears_of_accounts_that_leave_it() {
     write(&mut node, 4, account(6, old, &[1]));
     write(&mut node, 5, None);
     let (mut one, mut two) = (Vec::new(), Vec::new());
-    for told in node.notifications(&mut client).await {
-        let result = &told["params"]["result"];
+    for notification in node.notifications(&mut client).await {
+        let result = &notification["params"]["result"];
         let item = &result["value"][0];
-        let told_to = if told["params"]["subscription"] == both { &mut two } else { &mut one };
-        told_to.push((
+        let updates =
+            if notification["params"]["subscription"] == both { &mut two } else { &mut one };
+        updates.push((
             result["context"]["slot"].as_u64().expect("a slot"),
             item["account"]["owner"].as_str().map(str::to_owned),
             item.get("left").is_some(),

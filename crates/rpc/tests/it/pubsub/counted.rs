@@ -1,4 +1,4 @@
-//! Calls over WebSocket in `/metrics`: by method, beside those over HTTP, each counted once.
+//! Calls over WebSocket in `/metrics`: by method, apart from calls over HTTP, each counted once.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::node::{Node, key};
 use crate::metrics::ScrapedMetrics;
 use crate::world::World;
 
-/// Asks everything that the test counts.
+/// Makes all calls that the test counts.
 async fn make_calls() -> Node {
     let node = Node::start(Config::default()).await;
     let mut client = node.connect().await;
@@ -25,7 +25,7 @@ async fn make_calls() -> Node {
     let batch = r#"[{"jsonrpc":"2.0","id":1,"method":"getVersion"},
         {"jsonrpc":"2.0","id":2,"method":"addressesSubscribe","params":[[]]},
         {"jsonrpc":"2.0","method":"getVersion"}]"#;
-    // A text that names a set's method goes another way, whatever it is.
+    // A text that names a method of sets takes another path, whatever it is.
     assert_eq!(client.request(batch).await.as_array().map(Vec::len), Some(2));
     let set = client.call("addressesSubscribe", json!([[key(1).to_string()]])).await;
     let set = set.expect("it is right")["subscription"].clone();
@@ -47,23 +47,27 @@ fn calls_over_websocket_are_counted_by_method() {
     world.node.metrics.add(Arc::clone(&node.pubsub) as Arc<dyn Collector>);
     let mut client = world.client();
     client.result("getVersion", json!([]));
-    let figures = ScrapedMetrics::scrape(&mut client);
+    let metrics = ScrapedMetrics::scrape(&mut client);
     for (method, class, calls) in [
-        ("slotSubscribe", "inline", 1.0),
-        ("slotUnsubscribe", "inline", 2.0),
-        ("getVersion", "inline", 2.0),
-        ("other", "inline", 1.0),
-        ("none", "inline", 1.0),
+        ("slotSubscribe", "none", 1.0),
+        ("slotUnsubscribe", "none", 2.0),
+        ("getVersion", "none", 2.0),
+        ("other", "none", 1.0),
+        ("none", "none", 1.0),
         ("addressesSubscribe", "medium", 2.0),
         ("addressesUpdate", "medium", 2.0),
         ("addressesUnsubscribe", "medium", 2.0),
-        ("programSubscribe", "inline", 0.0),
+        ("programSubscribe", "none", 0.0),
     ] {
-        let of = format!("{{class=\"{class}\",method=\"{method}\",transport=\"websocket\"}}");
-        let name = format!("hydrant_requests_total{of}");
-        assert_eq!(figures.get(&name), calls, "{name}: {:?}", figures.all());
-        let name = format!("hydrant_request_duration_seconds_count{of}");
-        assert_eq!(figures.get(&name), calls, "{name}");
+        let path = if class == "none" { "inline" } else { "pool" };
+        let labels = format!(
+            "class=\"{class}\",method=\"{method}\",path=\"{path}\",transport=\"websocket\""
+        );
+        let labels = format!("{{{labels}}}");
+        let name = format!("hydrant_requests_total{labels}");
+        assert_eq!(metrics.get(&name), calls, "{name}: {:?}", metrics.all());
+        let name = format!("hydrant_request_duration_seconds_count{labels}");
+        assert_eq!(metrics.get(&name), calls, "{name}");
     }
     for (method, code, errors) in [
         ("slotUnsubscribe", -32602, 1.0),
@@ -73,11 +77,11 @@ fn calls_over_websocket_are_counted_by_method() {
         ("addressesUpdate", -32602, 1.0),
         ("addressesUnsubscribe", -32602, 1.0),
     ] {
-        let of = format!("{{code=\"{code}\",method=\"{method}\",transport=\"websocket\"}}");
-        let name = format!("hydrant_request_errors_total{of}");
-        assert_eq!(figures.get(&name), errors, "{name}: {:?}", figures.all());
+        let labels = format!("{{code=\"{code}\",method=\"{method}\",transport=\"websocket\"}}");
+        let name = format!("hydrant_request_errors_total{labels}");
+        assert_eq!(metrics.get(&name), errors, "{name}: {:?}", metrics.all());
     }
-    let name = "hydrant_requests_total{class=\"inline\",method=\"getVersion\",transport=\"http\"}";
-    assert_eq!(figures.get(name), 1.0, "what came over HTTP is told by itself");
+    let name = "hydrant_requests_total{class=\"none\",method=\"getVersion\",path=\"inline\",transport=\"http\"}";
+    assert_eq!(metrics.get(name), 1.0, "calls over HTTP are counted separately");
     drop(runtime);
 }

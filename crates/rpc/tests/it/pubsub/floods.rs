@@ -1,5 +1,5 @@
-//! Clients that send and never read: whatever they send that is answered, the node stops reading before it holds
-//! more than a buffer, and closes them.
+//! Clients that send and never read: if their messages need responses, the node stops reading before it uses more
+//! memory than a buffer, and closes them.
 
 use std::sync::Arc;
 
@@ -12,9 +12,9 @@ use tokio::time::timeout;
 use super::node::{Node, TEST_TIMEOUT};
 use super::protocol::{frame, frames};
 
-/// What each direction of a socket holds.
+/// Bytes that each direction of a socket buffers.
 const SOCKET_BYTES: usize = 64 * 1024;
-/// Far more than a client may make the node hold, and far less than it tries.
+/// Far more memory than a client may make the node use, and far less than it tries.
 const NODE_BYTES_MAX: usize = 1024 * 1024;
 /// Far more than all buffers.
 const FLOOD_BYTES: usize = 16 * 1024 * 1024;
@@ -31,17 +31,18 @@ fn call(method: &str, params: serde_json::Value) -> Vec<u8> {
     frame(0x81, call.to_string().as_bytes())
 }
 
-/// Sends a frame again and again until it is closed; how many bytes were taken, and the most that were held.
+/// Sends a frame again and again until the connection is closed. Returns the bytes that were accepted, and the most
+/// that were in use.
 async fn flood(node: &Node, client: &mut DuplexStream, frame: &[u8]) -> (usize, usize) {
     let frames = frame.repeat(SOCKET_BYTES.div_ceil(frame.len()));
-    let (mut sent, mut held, mut at) = (0, 0, 0);
+    let (mut sent, mut in_use, mut at) = (0, 0, 0);
     node.wait_until(|stats| stats.connections == 1).await;
     let flood = async {
         while sent < FLOOD_BYTES {
             let Ok(bytes) = client.write(&frames[at..]).await else { break };
             (sent, at) = (sent + bytes, (at + bytes) % frames.len());
             let stats = node.pubsub.stats();
-            held = held.max(stats.unwritten_bytes + stats.notification_bytes);
+            in_use = in_use.max(stats.unwritten_bytes + stats.notification_bytes);
         }
     };
     let closed = node.wait_until(|stats| stats.connections == 0);
@@ -49,7 +50,7 @@ async fn flood(node: &Node, client: &mut DuplexStream, frame: &[u8]) -> (usize, 
         () = flood => {}
         () = closed => {}
     }
-    (sent, held)
+    (sent, in_use)
 }
 
 #[tokio::test]
@@ -67,10 +68,10 @@ async fn a_client_that_sends_and_never_reads_is_closed_before_it_is_answered_muc
     ];
     for (what, frame) in cases {
         let (mut client, serving) = connect(&node);
-        let (sent, held) = flood(&node, &mut client, &frame).await;
-        assert!(sent < NODE_BYTES_MAX, "{what}: {sent} bytes were taken");
-        assert!(held < NODE_BYTES_MAX, "{what}: {held} bytes were held");
-        // Now it reads: what was answered, then why it is closed.
+        let (sent, in_use) = flood(&node, &mut client, &frame).await;
+        assert!(sent < NODE_BYTES_MAX, "{what}: {sent} bytes were accepted");
+        assert!(in_use < NODE_BYTES_MAX, "{what}: {in_use} bytes were in use");
+        // Now it reads: the responses, then the close frame.
         let mut received = Vec::new();
         let read = timeout(TEST_TIMEOUT, client.read_to_end(&mut received)).await;
         read.expect("the server ends it").expect("it is memory");
@@ -85,7 +86,7 @@ async fn a_client_that_sends_and_never_reads_is_closed_before_it_is_answered_muc
 }
 
 #[tokio::test]
-async fn frames_that_want_no_answer_are_read_for_ever_and_hold_nothing() {
+async fn frames_that_need_no_response_are_read_for_ever_and_use_no_memory() {
     let node = Node::start(Config::default()).await;
     let (mut client, serving) = connect(&node);
     let notification = b"[{\"jsonrpc\":\"2.0\",\"method\":\"x\"}]";

@@ -1,4 +1,4 @@
-//! Every kind of subscription, at every commitment: what is told, when, and how it is written.
+//! Every kind of subscription at every commitment: which notifications are sent, when, and their JSON.
 
 use chain_solana::{LedgerEvent, Vote};
 use serde_json::{Value, json};
@@ -9,23 +9,26 @@ use spl_token_interface::state::{Account as Token, AccountState, Mint};
 
 use super::node::{Client, Node, Tx, account, key, signature};
 
-const LEVELS: [&str; 3] = ["processed", "confirmed", "finalized"];
+const COMMITMENTS: [&str; 3] = ["processed", "confirmed", "finalized"];
 
-/// Subscribes at each commitment; the ids in their order.
-async fn subscribe_at_each(client: &mut Client, kind: &str, of: Value) -> Vec<u64> {
+/// Subscribes at each commitment. Returns the ids in that order.
+async fn subscribe_at_each(client: &mut Client, kind: &str, filter: Value) -> Vec<u64> {
     let mut ids = Vec::new();
-    for level in LEVELS {
-        ids.push(client.subscribe(kind, json!([of, { "commitment": level }])).await);
+    for commitment in COMMITMENTS {
+        ids.push(client.subscribe(kind, json!([filter, { "commitment": commitment }])).await);
     }
     ids
 }
 
-fn ids(told: &[Value]) -> Vec<u64> {
-    told.iter().map(|told| told["params"]["subscription"].as_u64().expect("an id")).collect()
+fn ids(notifications: &[Value]) -> Vec<u64> {
+    notifications
+        .iter()
+        .map(|notification| notification["params"]["subscription"].as_u64().expect("an id"))
+        .collect()
 }
 
-fn result(told: &Value) -> &Value {
-    &told["params"]["result"]
+fn result(notification: &Value) -> &Value {
+    &notification["params"]["result"]
 }
 
 #[tokio::test]
@@ -43,30 +46,34 @@ async fn an_account_is_sent_once_a_slot_at_each_commitment() {
     }
     assert!(node.notifications(&mut client).await.is_empty(), "the block is open");
     node.complete();
-    let told = node.notifications(&mut client).await;
-    assert_eq!(ids(&told), subscribed[..2]);
+    let notifications = node.notifications(&mut client).await;
+    assert_eq!(ids(&notifications), subscribed[..2]);
     assert_eq!(
-        *result(&told[0]),
+        *result(&notifications[0]),
         json!({ "context": { "slot": slot }, "value": {
             "lamports": 7, "data": "3ZpVkU", "owner": key(9).to_string(), "executable": false,
             "rentEpoch": 0, "space": 4,
         }}),
         "the encoding is `binary`, the context has no version"
     );
-    assert_eq!(result(&told[0]), result(&told[1]));
+    assert_eq!(result(&notifications[0]), result(&notifications[1]));
 
     node.finalize();
-    let told = node.notifications(&mut client).await;
-    assert_eq!(told.len(), 1, "the first block");
-    assert_eq!(result(&told[0])["context"]["slot"], slot - 1);
-    assert_eq!(result(&told[0])["value"]["lamports"], 5);
+    let notifications = node.notifications(&mut client).await;
+    assert_eq!(notifications.len(), 1, "the first block");
+    assert_eq!(result(&notifications[0])["context"]["slot"], slot - 1);
+    assert_eq!(result(&notifications[0])["value"]["lamports"], 5);
     node.open();
     node.complete();
     node.finalize();
     node.finalize();
-    let told = node.notifications(&mut client).await;
-    assert_eq!(ids(&told), subscribed[2..], "a block that leaves it alone tells nothing");
-    assert_eq!(result(&told[0])["context"]["slot"], slot);
+    let notifications = node.notifications(&mut client).await;
+    assert_eq!(
+        ids(&notifications),
+        subscribed[2..],
+        "nothing is sent for a block that does not change it"
+    );
+    assert_eq!(result(&notifications[0])["context"]["slot"], slot);
 }
 
 #[tokio::test]
@@ -95,10 +102,10 @@ async fn a_closed_account_is_sent_as_an_empty_one() {
     node.block(Tx { writes: vec![(key(1), account(5, key(9), &[1]))], ..Tx::new(1) });
     assert_eq!(node.notifications(&mut client).await.len(), 2);
     node.block(Tx { writes: vec![(key(1), None)], ..Tx::new(2) });
-    let told = node.notifications(&mut client).await;
-    assert_eq!(told.len(), 1, "its program is not told");
+    let notifications = node.notifications(&mut client).await;
+    assert_eq!(notifications.len(), 1, "the program's subscription gets nothing");
     assert_eq!(
-        result(&told[0])["value"],
+        result(&notifications[0])["value"],
         json!({
             "lamports": 0, "data": ["", "base64"], "owner": "11111111111111111111111111111111",
             "executable": false, "rentEpoch": 0, "space": 0,
@@ -123,9 +130,12 @@ async fn encodings_are_those_requested() {
     let writes =
         vec![(key(1), account(5, key(9), b"test data")), (key(2), account(5, key(9), &[1; 129]))];
     node.block(Tx { writes, ..Tx::new(1) });
-    let mut told = node.notifications(&mut client).await;
-    told.sort_by_key(|told| told["params"]["subscription"].as_u64());
-    let data: Vec<_> = told.iter().map(|told| result(told)["value"]["data"].clone()).collect();
+    let mut notifications = node.notifications(&mut client).await;
+    notifications.sort_by_key(|notification| notification["params"]["subscription"].as_u64());
+    let data: Vec<_> = notifications
+        .iter()
+        .map(|notification| result(notification)["value"]["data"].clone())
+        .collect();
     let expected = [
         json!(["2Uw1bpnsXxu3e", "base58"]),
         json!(["dGVzdCBkYXRh", "base64"]),
@@ -141,16 +151,16 @@ async fn encodings_are_those_requested() {
 
 #[tokio::test]
 async fn a_slice_cuts_where_the_node_is_configured_so() {
-    let config = rpc::pubsub::Config { honour_data_slice: true, ..Default::default() };
+    let config = rpc::pubsub::Config { apply_data_slice: true, ..Default::default() };
     let mut node = Node::start(config).await;
     let mut client = node.connect().await;
     let sliced = json!({ "encoding": "base64", "commitment": "confirmed",
         "dataSlice": { "offset": 5, "length": 100 } });
     client.subscribe("account", json!([key(1).to_string(), sliced])).await;
     node.block(Tx { writes: vec![(key(1), account(5, key(9), b"test data"))], ..Tx::new(1) });
-    let told = node.notifications(&mut client).await;
-    assert_eq!(result(&told[0])["value"]["data"], json!(["ZGF0YQ==", "base64"]));
-    assert_eq!(result(&told[0])["value"]["space"], 9);
+    let notifications = node.notifications(&mut client).await;
+    assert_eq!(result(&notifications[0])["value"]["data"], json!(["ZGF0YQ==", "base64"]));
+    assert_eq!(result(&notifications[0])["value"]["space"], 9);
 }
 
 #[tokio::test]
@@ -167,14 +177,18 @@ async fn a_program_subscription_gets_each_account_that_changed() {
         (key(3), account(7, key(8), &[3, 4])),
     ];
     let slot = node.block(Tx { writes, ..Tx::new(1) });
-    let told = node.notifications(&mut client).await;
+    let notifications = node.notifications(&mut client).await;
     let by_id = |id: u64| -> Vec<_> {
-        told.iter().filter(|told| told["params"]["subscription"] == id).map(result).collect()
+        notifications
+            .iter()
+            .filter(|notification| notification["params"]["subscription"] == id)
+            .map(result)
+            .collect()
     };
     for id in &subscribed[..2] {
-        let told = by_id(*id);
-        assert_eq!(told.len(), 2);
-        assert_eq!(told[1]["value"]["pubkey"], key(2).to_string());
+        let notifications = by_id(*id);
+        assert_eq!(notifications.len(), 2);
+        assert_eq!(notifications[1]["value"]["pubkey"], key(2).to_string());
     }
     let value = json!({ "pubkey": key(1).to_string(), "account": {
         "lamports": 5, "data": ["AwQ=", "base64"], "owner": key(9).to_string(),
@@ -216,13 +230,17 @@ async fn token_accounts_are_parsed_with_their_mints_decimals() {
         (key(3), account(1, program, &token(6))),
     ];
     node.block(Tx { writes, ..Tx::new(1) });
-    let told = node.notifications(&mut client).await;
-    assert_eq!(ids(&told), [of_account, of_program, of_program], "what is no token is left out");
-    let parsed = &result(&told[0])["value"]["data"]["parsed"];
+    let notifications = node.notifications(&mut client).await;
+    assert_eq!(
+        ids(&notifications),
+        [of_account, of_program, of_program],
+        "accounts that are no tokens are left out"
+    );
+    let parsed = &result(&notifications[0])["value"]["data"]["parsed"];
     assert_eq!(parsed["info"]["tokenAmount"]["uiAmountString"], "1.5");
     assert_eq!(parsed["type"], "account");
-    assert_eq!(result(&told[1])["value"]["account"]["data"]["parsed"]["type"], "mint");
-    assert_eq!(result(&told[2])["value"]["pubkey"], key(1).to_string());
+    assert_eq!(result(&notifications[1])["value"]["account"]["data"]["parsed"]["type"], "mint");
+    assert_eq!(result(&notifications[2])["value"]["pubkey"], key(1).to_string());
 }
 
 #[tokio::test]
@@ -241,33 +259,42 @@ async fn logs_are_sent_for_all_for_votes_or_for_a_mentioned_address() {
     node.execute(Tx { keys: &[key(3)], ..Tx::new(3) });
     assert!(node.notifications(&mut client).await.is_empty(), "the block is open");
     node.complete();
-    let told = node.notifications(&mut client).await;
-    let signatures = |told: &[Value], id: u64| -> Vec<_> {
-        told.iter()
-            .filter(|told| told["params"]["subscription"] == id)
-            .map(|told| result(told)["value"]["signature"].as_str().unwrap_or("").to_owned())
+    let notifications = node.notifications(&mut client).await;
+    let signatures = |notifications: &[Value], id: u64| -> Vec<_> {
+        notifications
+            .iter()
+            .filter(|notification| notification["params"]["subscription"] == id)
+            .map(|notification| {
+                result(notification)["value"]["signature"].as_str().unwrap_or("").to_owned()
+            })
             .collect()
     };
     let names =
         |numbers: &[u8]| -> Vec<_> { numbers.iter().map(|n| signature(*n).to_string()).collect() };
     for level in 0..2 {
-        assert_eq!(signatures(&told, plain[level]), names(&[1, 3]));
-        assert_eq!(signatures(&told, votes[level]), names(&[1, 2, 3]));
-        assert_eq!(signatures(&told, named[level]), names(&[1]), "once, though named twice");
+        assert_eq!(signatures(&notifications, plain[level]), names(&[1, 3]));
+        assert_eq!(signatures(&notifications, votes[level]), names(&[1, 2, 3]));
+        assert_eq!(
+            signatures(&notifications, named[level]),
+            names(&[1]),
+            "once, though named twice"
+        );
     }
-    let first = told.iter().find(|told| told["params"]["subscription"] == named[0]);
+    let first = notifications
+        .iter()
+        .find(|notification| notification["params"]["subscription"] == named[0]);
     assert_eq!(
-        *result(first.expect("it was told")),
+        *result(first.expect("it was sent")),
         json!({ "context": { "slot": slot }, "value": {
             "signature": signature(1).to_string(), "err": "AccountNotFound", "logs": ["a", "b"],
         }})
     );
     node.finalize();
-    let told = node.notifications(&mut client).await;
-    assert_eq!(signatures(&told, plain[2]), names(&[1, 3]));
-    assert_eq!(signatures(&told, votes[2]), names(&[1, 2, 3]));
-    assert_eq!(signatures(&told, named[2]), names(&[1]));
-    assert_eq!(told.len(), 6);
+    let notifications = node.notifications(&mut client).await;
+    assert_eq!(signatures(&notifications, plain[2]), names(&[1, 3]));
+    assert_eq!(signatures(&notifications, votes[2]), names(&[1, 2, 3]));
+    assert_eq!(signatures(&notifications, named[2]), names(&[1]));
+    assert_eq!(notifications.len(), 6);
 }
 
 #[tokio::test]
@@ -291,9 +318,9 @@ async fn slots_roots_votes_and_updates_are_sent() {
         signature: signature(3),
     }));
     node.finalize();
-    let mut told = Vec::new();
+    let mut notifications = Vec::new();
     for _ in 0..8 {
-        told.push(client.notification().await["params"].take());
+        notifications.push(client.notification().await["params"].take());
     }
     let expected = [
         (slot, json!({ "slot": 1, "parent": 0, "root": 0 })),
@@ -322,7 +349,7 @@ async fn slots_roots_votes_and_updates_are_sent() {
         .into_iter()
         .map(|(id, result)| json!({ "result": result, "subscription": id }))
         .collect();
-    assert_eq!(told, expected);
+    assert_eq!(notifications, expected);
 }
 
 #[tokio::test]
@@ -340,18 +367,18 @@ async fn blocks_are_sent_when_confirmed_and_when_finalized() {
     node.execute(Tx::new(2));
     node.complete();
     node.block(Tx::new(3));
-    let told = node.notifications(&mut client).await;
-    assert_eq!(ids(&told), [all, named, all], "no block that does not name it");
-    let of = |told: &Value| result(told)["value"]["block"]["signatures"].clone();
+    let notifications = node.notifications(&mut client).await;
+    assert_eq!(ids(&notifications), [all, named, all], "no block that does not name it");
+    let of = |notification: &Value| result(notification)["value"]["block"]["signatures"].clone();
     let (one, two) = (signature(1).to_string(), signature(2).to_string());
-    assert_eq!(of(&told[0]), json!([one, two]));
-    assert_eq!(of(&told[1]), json!([one]));
+    assert_eq!(of(&notifications[0]), json!([one, two]));
+    assert_eq!(of(&notifications[1]), json!([one]));
     node.finalize();
-    let told = node.notifications(&mut client).await;
-    assert_eq!(ids(&told), [finalized]);
+    let notifications = node.notifications(&mut client).await;
+    assert_eq!(ids(&notifications), [finalized]);
     let hash = |n| Hash::new_from_array([n; 32]).to_string();
     assert_eq!(
-        *result(&told[0]),
+        *result(&notifications[0]),
         json!({ "context": { "slot": 1 }, "value": { "slot": 1, "err": null, "block": {
             "previousBlockhash": hash(0), "blockhash": hash(1), "parentSlot": 0,
             "blockTime": 1, "blockHeight": 1,

@@ -1,5 +1,5 @@
-//! Large notifications: however many clients wait for one, it is in memory once; however many differ, all of them
-//! together have a bound; and they arrive as they were made.
+//! Large notifications: one is in memory once, however many clients wait for it; all together have a limit, however
+//! many differ; and they arrive as they were encoded.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
@@ -15,7 +15,7 @@ use super::node::{Node, Tx, account, key};
 
 const MIB: usize = 1024 * 1024;
 
-/// Writes the account that all follow, with `bytes` bytes.
+/// Writes the account that all clients follow, with `bytes` bytes.
 fn write(node: &mut Node, n: u8, bytes: usize) {
     let data: Vec<u8> = (0..bytes).map(|at| (at % 251) as u8 ^ n).collect();
     let writes = vec![(key(1), account(u64::from(n), key(9), &data))];
@@ -41,17 +41,24 @@ async fn a_large_notification_is_in_memory_once_for_all_who_do_not_read() {
     let bytes = 6 * MIB;
     let text = bytes / 3 * 4;
     write(&mut node, 1, bytes);
-    // No socket takes so much: each connection is in the middle of it, and what waits is counted for each.
+    // No socket accepts so much: each connection has written a part of it, and the rest is counted for each.
     node.wait_until(|stats| stats.unwritten_bytes > 10 * text && stats.queue_messages == 0).await;
     let stats = node.pubsub.stats();
     assert!(stats.notification_bytes >= text, "{stats:?}");
-    assert!(stats.notification_bytes < 2 * text + MIB, "one text, and room to grow: {stats:?}");
+    assert!(
+        stats.notification_bytes < 2 * text + MIB,
+        "one text and its spare capacity: {stats:?}"
+    );
     let mut first: Option<Value> = None;
     for client in &mut clients {
-        let told = client.notification().await;
-        let data = told["params"]["result"]["value"]["data"][0].as_str().expect("base64");
+        let notification = client.notification().await;
+        let data = notification["params"]["result"]["value"]["data"][0].as_str().expect("base64");
         assert_eq!(data.len(), text);
-        assert_eq!(first.get_or_insert_with(|| told.clone()), &told, "they are the same");
+        assert_eq!(
+            first.get_or_insert_with(|| notification.clone()),
+            &notification,
+            "they are the same"
+        );
     }
     node.wait_until(|stats| stats.notification_bytes == 0 && stats.unwritten_bytes == 0).await;
     drop(clients);
@@ -87,18 +94,18 @@ async fn a_client_that_holds_most_of_all_queues_is_closed_and_others_are_not() {
             reasons.push(reason);
         }
     }
-    let knob =
+    let expected =
         "too slow: more than 16777216 bytes were waiting for all clients (pubsub.queues_bytes_max)";
-    assert!(reasons.iter().all(|reason| reason == knob), "{reasons:?}");
+    assert!(reasons.iter().all(|reason| reason == expected), "{reasons:?}");
     for slot in 1..=6 {
-        let told = other.notification().await;
-        assert_eq!(told["params"]["result"]["slot"], slot, "the other gets all");
+        let notification = other.notification().await;
+        assert_eq!(notification["params"]["result"]["slot"], slot, "the other client gets all");
     }
     drop((hostile, other));
     node.wait_until_empty().await;
 }
 
-/// Reads on until the connection ends, or the node has nothing more for any client.
+/// Reads until the connection ends, or the node has nothing more for any client.
 async fn until_ended(client: &mut super::node::Client, node: &Node) -> Option<(u16, String)> {
     tokio::select! {
         closed = client.closed() => closed,
@@ -116,7 +123,7 @@ async fn notifications_that_wait_hold_no_blocks() {
     let options = json!({ "commitment": "confirmed", "dataSlice": { "offset": 0, "length": 0 } });
     let set = json!([[key(1).to_string()], options]);
     client.call("addressesSubscribe", set).await.expect("it is right");
-    // More than the socket takes: it goes on in the queue.
+    // More than the socket accepts: the rest waits in the queue.
     client.subscribe("account", params(0)).await;
     write(&mut node, 1, 8 * MIB);
     node.wait_until(|stats| stats.unwritten_bytes > 0 && stats.queue_messages == 1).await;
@@ -134,7 +141,7 @@ async fn notifications_that_wait_hold_no_blocks() {
     node.wait_until_empty().await;
 }
 
-/// A block after the first, without the ledger behind it.
+/// A block after the first, which is not in the ledger.
 fn block(n: u8) -> Arc<Block> {
     let account = account(u64::from(n), key(200), &[]).map(|account| Arc::new(Account(account)));
     let id = ledger::AddressId(u32::MAX);

@@ -1,4 +1,4 @@
-//! Bounds, and that nothing is left behind in whichever way a client goes.
+//! Limits, and that nothing is left in whichever way a connection ends.
 
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, sync_channel};
@@ -10,11 +10,11 @@ use tokio::time::timeout;
 
 use super::node::{Node, TEST_TIMEOUT, Tx, account, key, signature};
 
-/// That a call was refused for a limit of the client's, which the message names.
-fn assert_too_many(reply: &Value, id: &Value, knob: &str) {
+/// Asserts that a call was refused for a rate limit, which the message names.
+fn assert_too_many(reply: &Value, id: &Value, setting: &str) {
     assert_eq!((&reply["error"]["code"], &reply["id"]), (&json!(-32005), id), "{reply}");
     let message = reply["error"]["message"].as_str().unwrap_or_default();
-    assert!(message.contains(knob), "{reply}");
+    assert!(message.contains(setting), "{reply}");
 }
 
 #[tokio::test]
@@ -22,25 +22,25 @@ async fn all_connections_of_a_client_share_its_requests() {
     let limits = Limits { requests_per_s: 1, bytes_per_s: 0 };
     let node = Node::with_limits(Config::default(), limits).await;
     let (mut one, mut other) = (node.connect().await, node.connect().await);
-    // Half a minute's worth: it is let in because there was nothing before.
+    // Half a minute's worth of calls: accepted because the client had made none before.
     let call = json!({ "jsonrpc": "2.0", "id": 1, "method": "getVersion" });
     let reply = one.request(Value::from(vec![call.clone(); 30]).to_string()).await;
     assert_eq!(reply.as_array().map(Vec::len), Some(30), "{reply}");
-    let knob = "pool.clients.requests_per_s";
-    assert_too_many(&other.request(call.to_string()).await, &json!(1), knob);
-    assert_too_many(&other.request(json!([call]).to_string()).await, &Value::Null, knob);
-    assert_too_many(&other.request("{").await, &Value::Null, knob);
+    let setting = "pool.clients.requests_per_s";
+    assert_too_many(&other.request(call.to_string()).await, &json!(1), setting);
+    assert_too_many(&other.request(json!([call]).to_string()).await, &Value::Null, setting);
+    assert_too_many(&other.request("{").await, &Value::Null, setting);
     for (id, method) in ["addressesSubscribe", "addressesUpdate"].into_iter().enumerate() {
         let params = json!([7, {}]);
         let call = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
-        assert_too_many(&other.request(call.to_string()).await, &json!(id), knob);
+        assert_too_many(&other.request(call.to_string()).await, &json!(id), setting);
     }
     for (binary, id) in [(vec![0xad], Value::Null), (update(9), json!(9))] {
-        assert_too_many(&other.request_binary(binary).await, &id, knob);
+        assert_too_many(&other.request_binary(binary).await, &id, setting);
     }
 }
 
-/// Adds no address to subscription 0, with a request's number.
+/// A binary message that adds no address to subscription 0, with a request id.
 fn update(request: u8) -> Vec<u8> {
     vec![0xad, 1, 0, 0, request, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]
 }
@@ -74,17 +74,17 @@ async fn a_client_over_its_share_can_still_end_its_subscriptions() {
     let writes = vec![(key(1), account(1, key(200), &[7; 30_000]))];
     node.block(Tx { writes, ..Tx::new(1) });
     let call = |id: u64, method: &str, params: Value| json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
-    let knob = "pool.clients.bytes_per_s";
+    let setting = "pool.clients.bytes_per_s";
     while client.notification().await["method"] != "accountNotification" {}
     assert_too_many(
         &client.request(call(1, "getVersion", json!([])).to_string()).await,
         &json!(1),
-        knob,
+        setting,
     );
-    // Nor with another call beside it.
+    // A batch with another call is refused too.
     let mixed =
         json!([call(1, "slotUnsubscribe", json!([slot])), call(2, "getVersion", json!([]))]);
-    assert_too_many(&client.request(mixed.to_string()).await, &Value::Null, knob);
+    assert_too_many(&client.request(mixed.to_string()).await, &Value::Null, setting);
     assert_eq!(client.call("accountUnsubscribe", json!([follows])).await, Ok(json!(true)));
     assert_eq!(client.call("addressesUnsubscribe", json!([set])).await, Ok(json!(true)));
     let batch = json!([call(1, "slotUnsubscribe", json!([slot]))]);
@@ -125,7 +125,7 @@ async fn subscriptions_past_a_limit_are_refused() {
     let refused = other.call("accountSubscribe", json!([key(1).to_string()])).await;
     let message = "Internal Error: Subscription refused. Node subscription limit reached";
     assert_eq!(refused, Err(json!({ "code": -32603, "message": message })));
-    assert!(node.reader.addresses().is_empty(), "a refused one holds no address");
+    assert!(node.reader.addresses().is_empty(), "a refused subscription retains no address");
     assert_eq!(one.call("rootUnsubscribe", json!([1])).await, Ok(json!(true)));
     other.subscribe("account", json!([key(1).to_string()])).await;
 }
@@ -135,7 +135,7 @@ async fn a_full_address_table_refuses() {
     let node = Node::start(Config::default()).await;
     let mut client = node.connect().await;
     let addresses = node.reader.addresses();
-    let held: Vec<_> = (0..10_000_u32)
+    let registrations: Vec<_> = (0..10_000_u32)
         .map(|n| {
             let mut bytes = [9; 32];
             bytes[..4].copy_from_slice(&n.to_le_bytes());
@@ -143,11 +143,11 @@ async fn a_full_address_table_refuses() {
         })
         .collect();
     let refused = client.call("accountSubscribe", json!([key(1).to_string()])).await;
-    let err = refused.expect_err("there is no room");
+    let err = refused.expect_err("the table is full");
     assert_eq!(err["code"], -32603);
-    let message = err["message"].as_str().expect("it says why");
+    let message = err["message"].as_str().expect("a reason");
     assert!(message.starts_with("Internal Error: Subscription refused. "), "{message}");
-    drop(held);
+    drop(registrations);
 }
 
 #[tokio::test]
@@ -210,14 +210,14 @@ async fn the_end_of_the_ledger_closes_everyone_after_the_last_notification() {
     let mut client = node.connect().await;
     client.subscribe("slot", json!([])).await;
     node.open();
-    let told = client.notification().await;
-    assert_eq!(told["params"]["result"]["slot"], 1);
+    let notification = client.notification().await;
+    assert_eq!(notification["params"]["result"]["slot"], 1);
     let Node { event_sender, .. } = node;
     drop(event_sender);
     assert_eq!(client.closed().await, Some((1001, "the node is shutting down".to_owned())));
 }
 
-/// A heavy task of a client that ends when it is let go.
+/// A heavy task of a client that ends when its sender is dropped.
 struct Scan(Receiver<()>);
 
 impl Task for Scan {
@@ -229,16 +229,17 @@ impl Task for Scan {
 
 #[tokio::test]
 async fn a_snapshot_is_its_clients_heavy_work_and_others_do_not_wait_for_it() {
-    let mut node = Node::start(Config { sets_at_once: 1, ..Config::default() }).await;
+    let mut node = Node::start(Config { set_tasks_max: 1, ..Config::default() }).await;
     node.write(1, 5);
-    let (release, held) = sync_channel(0);
-    let scanning = node.pool.submit(Class::Heavy, ClientId(7).background(), Box::new(Scan(held)));
+    let (sender, receiver) = sync_channel(0);
+    let scanning =
+        node.pool.submit(Class::Heavy, ClientId(7).background(), Box::new(Scan(receiver)));
     let scanning = scanning.unwrap_or_else(|full| panic!("{full}"));
     let options = json!({ "commitment": "confirmed", "snapshot": true });
     let params = json!([[key(1).to_string()], options]);
     let mut busy = node.connect().await;
     busy.call("addressesSubscribe", params.clone()).await.expect("it is right");
-    // The client has its one heavy task of sets: its snapshot waits.
+    // The client has its one heavy set task: its snapshot waits.
     let waits = async {
         while node.pool.counters().class(Class::Heavy).rejected_client == 0 {
             tokio::task::yield_now().await;
@@ -248,15 +249,15 @@ async fn a_snapshot_is_its_clients_heavy_work_and_others_do_not_wait_for_it() {
     node.next_client.store(8, Ordering::SeqCst);
     let mut other = node.connect().await;
     other.call("addressesSubscribe", params).await.expect("it is right");
-    let told = other.notification().await;
-    assert_eq!(told["params"]["result"]["kind"], "snapshot", "{told}");
-    drop(release);
-    let told = busy.notification().await;
-    assert_eq!(told["params"]["result"]["kind"], "snapshot", "{told}");
+    let notification = other.notification().await;
+    assert_eq!(notification["params"]["result"]["kind"], "snapshot", "{notification}");
+    drop(sender);
+    let notification = busy.notification().await;
+    assert_eq!(notification["params"]["result"]["kind"], "snapshot", "{notification}");
     drop(scanning);
 }
 
-/// Work that goes on until nobody waits for it.
+/// A task that runs until its ticket is dropped.
 struct Endless;
 
 impl Task for Endless {
@@ -267,9 +268,9 @@ impl Task for Endless {
 
 #[tokio::test]
 async fn work_on_sets_does_not_wait_for_what_its_client_asks_for_over_http() {
-    let mut node = Node::start(Config { sets_at_once: 1, ..Config::default() }).await;
+    let mut node = Node::start(Config { set_tasks_max: 1, ..Config::default() }).await;
     node.write(1, 5);
-    // As many as may be active, and some that wait for them; there is room for more.
+    // As many as may be active, and some that wait; the pool is not full.
     let active_max = pool::Config::default().medium.active_max;
     let request = || node.pool.submit(Class::Medium, ClientId(7), Box::new(Endless));
     let requests: Result<Vec<_>, _> = (0..active_max + 8).map(|_| request()).collect();
@@ -280,8 +281,8 @@ async fn work_on_sets_does_not_wait_for_what_its_client_asks_for_over_http() {
         node.next_client.store(client, Ordering::SeqCst);
         let mut client = node.connect().await;
         client.call("addressesSubscribe", params.clone()).await.expect("it is right");
-        let told = client.notification().await;
-        assert_eq!(told["params"]["result"]["kind"], "snapshot", "{told}");
+        let notification = client.notification().await;
+        assert_eq!(notification["params"]["result"]["kind"], "snapshot", "{notification}");
     }
     assert_eq!(node.pool.counters().class(Class::Medium).rejected, 0);
     drop(requests);

@@ -1,5 +1,5 @@
-//! A node of which the test is the ledger: blocks are opened, filled, completed and finalized by
-//! hand, and each step is told as a ledger tells it, after readers can see it.
+//! A node whose ledger is driven by the test: blocks are opened, filled, completed and finalized by
+//! hand, and each event is sent as a ledger sends it, after readers can see its effects.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
@@ -34,17 +34,17 @@ use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role};
 use tokio_tungstenite::tungstenite::{Message, Utf8Bytes};
 
-/// Longer than anything here takes; a test that waits so long has failed.
+/// Longer than any step of a test takes. A test that waits so long has failed.
 pub(crate) const TEST_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// The slot of the event that marks "all before it has been told".
+/// The slot of the event that marks that all events before it have been published.
 const MARK: Slot = 999_999_999;
 
 pub(crate) struct Node {
     pub(crate) pubsub: Arc<PubSub>,
-    /// A client has one heavy task of it at a time.
+    /// A client may have one heavy task at a time.
     pub(crate) pool: Arc<Pool>,
-    /// Who connects from now on.
+    /// The client id of connections from now on.
     pub(crate) next_client: Arc<AtomicU64>,
     pub(crate) reader: Reader,
     pub(crate) history: Arc<History>,
@@ -54,7 +54,7 @@ pub(crate) struct Node {
     tip: Slot,
     transactions: Vec<Arc<ExecutedTransaction>>,
     writes: Vec<AccountWrite>,
-    /// What each account is found by. A test writes an account once in a block.
+    /// The keys of each account. A test writes an account once in a block.
     accounts: HashMap<Pubkey, Vec<(KeyKind, Address)>>,
     complete: VecDeque<Arc<Block>>,
     _server: JoinSet<()>,
@@ -67,7 +67,7 @@ pub(crate) struct Tx<'a> {
     pub(crate) logs: &'a [&'a str],
     pub(crate) err: Option<TransactionError>,
     pub(crate) is_vote: bool,
-    /// What it leaves; `None` closes an account.
+    /// The accounts that it writes; `None` closes an account.
     pub(crate) writes: Vec<(Pubkey, Option<AccountSharedData>)>,
 }
 
@@ -104,20 +104,21 @@ impl Node {
         Self::with_limits(config, Limits::default()).await
     }
 
-    /// A node that gives each client so much. Whoever connects is one and the same.
+    /// A node with rate limits. All connections are of one client.
     pub(crate) async fn with_limits(config: Config, limits: Limits) -> Self {
         let root = BlockId { slot: 0, bank: 0 };
         let (mut ledger, reader) = Ledger::new(LedgerConfig::new(10_000), root, bank(0, true));
         ledger.publish();
-        let kept = HistoryLimits { slots_max: 1_000, bytes_max: 100_000_000 };
-        let history = Arc::new(History::new(kept));
+        let history_limits = HistoryLimits { slots_max: 1_000, bytes_max: 100_000_000 };
+        let history = Arc::new(History::new(history_limits));
         let pool = pool::Config { threads: 2, client_heavy_max: 1, ..pool::Config::default() };
         let pool = Pool::new(pool, Arc::new(SystemClock::new()), || {}).expect("threads start");
         let pool = Arc::new(pool);
-        let (node, past) = (reader.clone(), Arc::clone(&history));
-        let work = (Arc::clone(&pool), Arc::new(RateLimiter::new(limits)));
-        let (pubsub, sink) =
-            PubSub::start(config, cluster(), node, past, work).expect("a thread starts");
+        let (pubsub_reader, pubsub_history) = (reader.clone(), Arc::clone(&history));
+        let pool_and_limiter = (Arc::clone(&pool), Arc::new(RateLimiter::new(limits)));
+        let (pubsub, event_sender) =
+            PubSub::start(config, cluster(), pubsub_reader, pubsub_history, pool_and_limiter)
+                .expect("a thread starts");
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback");
         let address = listener.local_addr().expect("it is bound");
         let mut server = JoinSet::new();
@@ -129,7 +130,7 @@ impl Node {
             next_client,
             reader,
             history,
-            event_sender: sink,
+            event_sender,
             address,
             ledger,
             tip: 0,
@@ -164,7 +165,7 @@ impl Node {
         slot
     }
 
-    /// Executes a transaction in the open block; nobody is told yet.
+    /// Executes a transaction in the open block, without an event.
     pub(crate) fn execute_silently(&mut self, tx: Tx<'_>) -> Arc<ExecutedTransaction> {
         let changes = tx
             .writes
@@ -179,10 +180,10 @@ impl Node {
         for ((pubkey, account), id) in tx.writes.into_iter().zip(ids) {
             self.writes.retain(|write| write.pubkey != pubkey);
             let account = account.map(|account| Arc::new(Account(account)));
-            let has = keys_of(account.as_deref());
-            let had = self.accounts.insert(pubkey, has.clone()).unwrap_or_default();
-            let left = had.into_iter().filter(|key| !has.contains(key)).collect();
-            self.writes.push(AccountWrite { pubkey, id, account, removed_keys: left });
+            let keys = keys_of(account.as_deref());
+            let old_keys = self.accounts.insert(pubkey, keys.clone()).unwrap_or_default();
+            let removed_keys = old_keys.into_iter().filter(|key| !keys.contains(key)).collect();
+            self.writes.push(AccountWrite { pubkey, id, account, removed_keys });
         }
         let executed = Arc::new(ExecutedTransaction {
             slot: self.tip,
@@ -267,21 +268,21 @@ impl Node {
             root: 0,
             timestamp_ms: 0,
         });
-        let mut told = Vec::new();
+        let mut notifications = Vec::new();
         loop {
             let notification = client.notification().await;
             if notification["method"] != "slotNotification" {
-                told.push(notification);
+                notifications.push(notification);
             } else if notification["params"]["result"]["slot"] == MARK {
-                return told;
+                return notifications;
             }
         }
     }
 
-    /// Waits until the counts are as wanted.
-    pub(crate) async fn wait_until(&self, wanted: impl Fn(Stats) -> bool) {
+    /// Waits until the counts meet a condition.
+    pub(crate) async fn wait_until(&self, is_met: impl Fn(Stats) -> bool) {
         let met = async {
-            while !wanted(self.pubsub.stats()) {
+            while !is_met(self.pubsub.stats()) {
                 tokio::task::yield_now().await;
             }
         };
@@ -289,12 +290,12 @@ impl Node {
         assert!(met.is_ok(), "the counts stay {:?}", self.pubsub.stats());
     }
 
-    /// Waits until nothing is subscribed and nobody is connected.
+    /// Waits until there are no subscriptions and no connections.
     pub(crate) async fn wait_until_empty(&self) {
         let empty = async {
             loop {
                 let stats = self.pubsub.stats();
-                // The blocks are kept for those who come back.
+                // Blocks are retained for clients that resume.
                 let empty = Stats { resume_bytes: stats.resume_bytes, ..Stats::default() };
                 if stats == empty {
                     return;
@@ -319,7 +320,7 @@ async fn accept(listener: TcpListener, next_client: Arc<AtomicU64>, pubsub: Arc<
 fn keys_of(account: Option<&Account>) -> Vec<(KeyKind, Address)> {
     let mut keys = Vec::new();
     if let Some(account) = account {
-        account.keys(&mut |facet, address| keys.push((facet, address)));
+        account.keys(&mut |kind, address| keys.push((kind, address)));
     }
     keys
 }
@@ -363,7 +364,7 @@ fn cluster() -> Arc<ClusterInfo> {
     })
 }
 
-/// A client that keeps notifications which come while it waits for a reply.
+/// A client that stores notifications that come while it waits for a reply.
 pub(crate) struct Client {
     pub(crate) socket: WebSocketStream<TcpStream>,
     early: VecDeque<Value>,
@@ -381,7 +382,7 @@ impl Client {
         Self { socket, early: VecDeque::new(), next_id: 1 }
     }
 
-    /// The next message as text, or how the connection was closed; `None` at its bare end.
+    /// The next message as text, or how the connection was closed; `None` if the stream ended without a close frame.
     pub(crate) async fn message(&mut self) -> Option<Result<Utf8Bytes, Option<CloseFrame>>> {
         loop {
             let message = timeout(TEST_TIMEOUT, self.socket.next()).await.expect("a message comes");
@@ -401,7 +402,7 @@ impl Client {
         }
     }
 
-    /// Reads on until the connection is closed; the code and the reason.
+    /// Reads until the connection is closed. Returns the code and the reason.
     pub(crate) async fn closed(&mut self) -> Option<(u16, String)> {
         loop {
             match self.message().await {

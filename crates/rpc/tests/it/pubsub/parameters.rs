@@ -1,4 +1,4 @@
-//! What clients may ask, what they are refused, and in which words.
+//! Parameters: which are accepted, which are refused, and with which messages.
 
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ async fn what_is_wrong_is_refused_in_agaves_words() {
     let node = Node::start(Default::default()).await;
     let mut client = node.connect().await;
     let pubkey = key(1).to_string();
-    let dash = "Invalid params: missing field `offset`.";
+    let no_offset = "Invalid params: missing field `offset`.";
     let filter = json!({ "dataSize": 1 });
     let five = json!([filter, filter, filter, filter, filter]);
     let bad_bytes = json!([{ "memcmp": { "offset": 0, "bytes": "0" } }]);
@@ -32,7 +32,7 @@ async fn what_is_wrong_is_refused_in_agaves_words() {
             json!([7]),
             "Invalid params: invalid type: integer `7`, expected a string.",
         ),
-        ("accountSubscribe", json!([pubkey, { "dataSlice": { "length": 1 } }]), dash),
+        ("accountSubscribe", json!([pubkey, { "dataSlice": { "length": 1 } }]), no_offset),
         (
             "accountSubscribe",
             json!([pubkey, { "encoding": "x" }]),
@@ -79,16 +79,16 @@ async fn what_is_wrong_is_refused_in_agaves_words() {
         ),
     ];
     for (method, params, message) in cases {
-        let answer = client.call(method, params.clone()).await;
-        let answer = answer.map_err(|mut err| {
+        let result = client.call(method, params.clone()).await;
+        let result = result.map_err(|mut err| {
             err.as_object_mut().map(|err| err.remove("data"));
             err
         });
-        assert_eq!(answer, error(-32602, message), "{method} {params}");
+        assert_eq!(result, error(-32602, message), "{method} {params}");
     }
     let unknown = client.call("getSlot", json!([])).await;
     assert_eq!(unknown, error(-32601, "Method not found"));
-    assert_eq!(node.pubsub.stats().subscriptions, 0, "nothing of it stands");
+    assert_eq!(node.pubsub.stats().subscriptions, 0, "nothing is subscribed");
     assert!(node.reader.addresses().is_empty());
 }
 
@@ -117,7 +117,7 @@ async fn the_envelope_is_that_of_http() {
         let text = client.message().await.expect("it comes").expect("it is text");
         assert_eq!(text.as_str(), reply, "{request}");
     }
-    // What wants no answer gets none.
+    // Messages that need no response get none.
     client.send("[]").await;
     client.send(r#"{"jsonrpc":"2.0","method":"slotSubscribe"}"#).await;
     let version = client.call("getVersion", json!([])).await.expect("it is right");
@@ -146,14 +146,25 @@ async fn equal_parameters_are_one_subscription() {
     let stats = node.pubsub.stats();
     assert_eq!((stats.subscriptions, stats.distinct_subscriptions), (5, 4));
 
-    assert_eq!(client.call("logsUnsubscribe", json!([plain])).await, Ok(json!(true)), "any kind's");
+    assert_eq!(
+        client.call("logsUnsubscribe", json!([plain])).await,
+        Ok(json!(true)),
+        "of any kind"
+    );
     let again = client.call("accountUnsubscribe", json!([plain])).await;
-    assert_eq!(again, error(-32602, "Invalid subscription id."), "one ends it");
+    assert_eq!(again, error(-32602, "Invalid subscription id."), "one call ends it");
     node.write(1, 5);
     node.finalize();
-    let told = node.notifications(&mut client).await;
-    assert!(told.iter().all(|told| told["params"]["subscription"] != plain), "{told:?}");
-    assert_eq!(node.notifications(&mut other).await.len(), 1, "the other goes on");
+    let notifications = node.notifications(&mut client).await;
+    assert!(
+        notifications.iter().all(|notification| notification["params"]["subscription"] != plain),
+        "{notifications:?}"
+    );
+    assert_eq!(
+        node.notifications(&mut other).await.len(),
+        1,
+        "the other connection's subscription continues"
+    );
 }
 
 #[tokio::test]

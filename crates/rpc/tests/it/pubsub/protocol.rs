@@ -1,4 +1,4 @@
-//! Frames out of protocol: each closes its connection with the code that the standard gives it.
+//! Frames that violate the protocol: each closes its connection with the standard's code.
 
 use rpc::pubsub::Config;
 use serde_json::json;
@@ -42,7 +42,7 @@ async fn response_frames(node: &Node, bytes: &[u8]) -> Vec<(u8, Vec<u8>)> {
     frames(&received)
 }
 
-/// The frames in what a server sent, by their first bytes and payloads; the last one may be cut short.
+/// The frames in what a server sent, by their first bytes and payloads; the last one may be incomplete.
 pub(super) fn frames(mut rest: &[u8]) -> Vec<(u8, Vec<u8>)> {
     let mut frames = Vec::new();
     while let [first, len, after @ ..] = rest {
@@ -70,10 +70,10 @@ async fn what_is_out_of_protocol_closes_with_its_code() {
     let long = frame(0x81, &[b' '; 4_097]);
     let in_pieces = [frame(0x01, &[b' '; 3_000]), frame(0x80, &[b' '; 3_000])].concat();
     let announced = [&[0x81, 0xff][..], &u64::MAX.to_be_bytes(), &[0; 4]].concat();
-    // The rest of these never comes.
-    let begun = [header(0x81, 1 << 20), vec![b' '; 5_000]].concat();
-    let begun_in_pieces = [frame(0x01, &[b' '; 4_000]), header(0x00, 97)].concat();
-    let begun_in_pieces = [begun_in_pieces, vec![b' '; 97]].concat();
+    // The rest of these is never sent.
+    let incomplete = [header(0x81, 1 << 20), vec![b' '; 5_000]].concat();
+    let incomplete_in_frames = [frame(0x01, &[b' '; 4_000]), header(0x00, 97)].concat();
+    let incomplete_in_frames = [incomplete_in_frames, vec![b' '; 97]].concat();
     let unmasked = [&[0x81, 2][..], b"{}"].concat();
     let cases: [(&str, Vec<u8>, u16); 16] = [
         ("unmasked", unmasked, 1002),
@@ -90,16 +90,16 @@ async fn what_is_out_of_protocol_closes_with_its_code() {
         ("4,097 bytes", long, 1009),
         ("6,000 bytes in two pieces", in_pieces, 1009),
         ("2^64 bytes announced", announced, 1009),
-        ("the beginning of 1 MiB that is not about addresses", begun, 1009),
-        ("4,097 bytes of a message that goes on", begun_in_pieces, 1009),
+        ("the beginning of 1 MiB that is not about addresses", incomplete, 1009),
+        ("4,097 bytes of an incomplete message", incomplete_in_frames, 1009),
     ];
     for (what, bytes, code) in cases {
         let frames = response_frames(&node, &bytes).await;
         let [(0x88, payload)] = frames.as_slice() else {
             panic!("{what}: one closing frame was expected, not {frames:?}")
         };
-        let (given, reason) = payload.split_at(2);
-        assert_eq!(u16::from_be_bytes([given[0], given[1]]), code, "{what}");
+        let (received, reason) = payload.split_at(2);
+        assert_eq!(u16::from_be_bytes([received[0], received[1]]), code, "{what}");
         assert!(std::str::from_utf8(reason).is_ok_and(|reason| !reason.is_empty()), "{what}");
     }
     node.wait_until_empty().await;
@@ -112,7 +112,7 @@ async fn a_goodbye_is_answered_in_kind() {
     assert_eq!(frames, [(0x88, vec![0x03, 0xe8])]);
     let frames = response_frames(&node, &frame(0x88, &[])).await;
     assert_eq!(frames, [(0x88, vec![])]);
-    // A code that nobody may send.
+    // A code that must not be sent.
     let frames = response_frames(&node, &frame(0x88, &[0x03, 0xed])).await;
     assert_eq!(frames[0].1[..2], [0x03, 0xea], "1002");
     node.wait_until_empty().await;

@@ -1,4 +1,4 @@
-//! signatureSubscribe: one answer, however the subscription and the transaction race.
+//! signatureSubscribe: exactly one notification, however the subscription and the transaction race.
 
 use std::sync::Arc;
 
@@ -13,10 +13,11 @@ async fn subscribe(client: &mut Client, n: u8, commitment: &str, received: bool)
     client.subscribe("signature", json!([signature(n).to_string(), config])).await
 }
 
-fn values(told: &[Value]) -> Vec<(u64, Value)> {
-    told.iter()
-        .map(|told| {
-            let params = &told["params"];
+fn values(notifications: &[Value]) -> Vec<(u64, Value)> {
+    notifications
+        .iter()
+        .map(|notification| {
+            let params = &notification["params"];
             let id = params["subscription"].as_u64().expect("an id");
             (id, params["result"]["value"].clone())
         })
@@ -33,9 +34,9 @@ async fn a_signature_is_notified_once_at_its_commitment() {
     let done = json!({ "err": null });
     let slot = node.open();
     node.execute(Tx::new(1));
-    let told = node.notifications(&mut client).await;
-    assert_eq!(values(&told), [(processed, done.clone())], "at once, in the open block");
-    assert_eq!(told[0]["params"]["result"]["context"], json!({ "slot": slot }));
+    let notifications = node.notifications(&mut client).await;
+    assert_eq!(values(&notifications), [(processed, done.clone())], "at once, in the open block");
+    assert_eq!(notifications[0]["params"]["result"]["context"], json!({ "slot": slot }));
     node.complete();
     assert_eq!(values(&node.notifications(&mut client).await), [(confirmed, done.clone())]);
     node.block(Tx::new(2));
@@ -60,8 +61,8 @@ async fn received_is_sent_before_processed_if_requested() {
     let failed = Some(TransactionError::AccountNotFound);
     node.block(Tx { err: failed, ..Tx::new(1) });
     node.finalize();
-    let mut told = values(&node.notifications(&mut client).await);
-    told.sort_by_key(|(id, _)| *id);
+    let mut notifications = values(&node.notifications(&mut client).await);
+    notifications.sort_by_key(|(id, _)| *id);
     let (received, done) = (json!("receivedSignature"), json!({ "err": "AccountNotFound" }));
     let expected = [
         (processed, received.clone()),
@@ -69,7 +70,7 @@ async fn received_is_sent_before_processed_if_requested() {
         (finalized, received),
         (finalized, done),
     ];
-    assert_eq!(told, expected);
+    assert_eq!(notifications, expected);
 }
 
 #[tokio::test]
@@ -85,10 +86,10 @@ async fn a_signature_that_is_there_already_is_notified_at_once() {
     assert_eq!(values(&node.notifications(&mut client).await), expected);
     node.finalize();
     assert_eq!(values(&node.notifications(&mut client).await), [(finalized, done)]);
-    assert_eq!(node.pubsub.stats().subscriptions, 1, "that of slots");
+    assert_eq!(node.pubsub.stats().subscriptions, 1, "the one to slots");
 }
 
-/// The reply with the id comes first, or clients could not tell whose notification it is.
+/// The reply with the id comes first: without it a client cannot assign the notification.
 #[tokio::test]
 async fn the_id_is_sent_before_the_signature() {
     let mut node = Node::start(Default::default()).await;
@@ -100,12 +101,12 @@ async fn the_id_is_sent_before_the_signature() {
     client.send(request.to_string()).await;
     let reply = client.message().await.expect("it comes").expect("it is text");
     assert_eq!(reply.as_str(), r#"{"jsonrpc":"2.0","result":0,"id":7}"#);
-    let told = client.message().await.expect("it comes").expect("it is text");
-    assert!(told.contains("signatureNotification"), "{told}");
+    let notification = client.message().await.expect("it comes").expect("it is text");
+    assert!(notification.contains("signatureNotification"), "{notification}");
 }
 
-/// The event is told while the subscription is made: before, after or in the midst of it. Whichever
-/// it is, exactly one answer comes.
+/// The event is published while the client subscribes: before, after or in the middle of it. In each case exactly one
+/// notification comes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn subscribing_races_with_executing_and_nothing_is_lost_or_doubled() {
     let mut node = Node::start(Default::default()).await;
@@ -115,14 +116,14 @@ async fn subscribing_races_with_executing_and_nothing_is_lost_or_doubled() {
         let executed = node.execute_silently(Tx::new(n));
         let event = LedgerEvent::Executed([Arc::clone(&executed)].into());
         let (id, ()) = tokio::join!(subscribe(&mut client, n, "processed", false), async {
-            // Somewhere within the round trip, by the number.
+            // At different times within the round trip.
             for _ in 0..n % 7 {
                 tokio::task::yield_now().await;
             }
             chain_solana::EventSink::send(&mut node.event_sender, &event);
         });
-        let told = node.notifications(&mut client).await;
-        assert_eq!(values(&told), [(id, json!({ "err": null }))], "transaction {n}");
+        let notifications = node.notifications(&mut client).await;
+        assert_eq!(values(&notifications), [(id, json!({ "err": null }))], "transaction {n}");
     }
 }
 
@@ -140,7 +141,7 @@ async fn subscribing_races_with_becoming_visible() {
             node.execute(Tx::new(n));
             node.complete();
         });
-        let told = node.notifications(&mut client).await;
-        assert_eq!(values(&told), [(id, json!({ "err": null }))], "transaction {n}");
+        let notifications = node.notifications(&mut client).await;
+        assert_eq!(values(&notifications), [(id, json!({ "err": null }))], "transaction {n}");
     }
 }

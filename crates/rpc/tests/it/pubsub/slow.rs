@@ -1,4 +1,4 @@
-//! Clients that do not read: they are closed with a reason, the others go on, the writer never waits.
+//! Clients that do not read: they are closed with a reason, the others continue, and the writer never waits.
 
 use std::time::Duration;
 
@@ -8,12 +8,12 @@ use serde_json::json;
 
 use super::node::{Node, Tx, account, key};
 
-/// An account whose notification is about as many bytes, in base64.
+/// Data of an account; its notification has about as many bytes, in base64.
 const BYTES: usize = 100_000;
 
-async fn wait_until(node: &Node, wanted: impl Fn(Stats) -> bool) {
+async fn wait_until(node: &Node, is_met: impl Fn(Stats) -> bool) {
     let met = async {
-        while !wanted(node.pubsub.stats()) {
+        while !is_met(node.pubsub.stats()) {
             tokio::task::yield_now().await;
         }
     };
@@ -28,15 +28,15 @@ async fn a_client_that_does_not_read_is_closed_and_the_others_go_on() {
     let params = json!([key(1).to_string(), { "commitment": "confirmed", "encoding": "base64" }]);
     slow.subscribe("account", params.clone()).await;
     quick.subscribe("account", params).await;
-    // More than the sockets' buffers and the queue hold; the quick one keeps up block by block.
-    let mut told = 0;
+    // More than fits into the sockets' buffers and the queue. The quick client reads block by block.
+    let mut sent = 0;
     while node.pubsub.stats().connections == 2 {
-        let writes = vec![(key(1), account(5, key(9), &[told as u8; BYTES]))];
+        let writes = vec![(key(1), account(5, key(9), &[sent as u8; BYTES]))];
         node.block(Tx { writes, ..Tx::new(1) });
         let notification = quick.notification().await;
-        assert_eq!(notification["params"]["result"]["context"]["slot"], told + 1);
-        told += 1;
-        assert!(told < 1_000, "the slow one is still there");
+        assert_eq!(notification["params"]["result"]["context"]["slot"], sent + 1);
+        sent += 1;
+        assert!(sent < 1_000, "the slow client is still connected");
     }
     let stats = node.pubsub.stats();
     assert_eq!((stats.connections, stats.subscriptions), (1, 1), "nothing of it is left");
@@ -52,7 +52,7 @@ async fn too_many_messages_close_too() {
     let mut node = Node::start(config).await;
     let mut client = node.connect().await;
     client.subscribe("slot", json!([])).await;
-    // One thread: the connection cannot run before we wait, so all of this is queued or too much.
+    // One thread: the connection cannot run before the test waits, so all of this is queued or too much.
     for slot in 0..1_000 {
         node.send_event(&LedgerEvent::BankCreated { slot, parent: 0, root: 0, timestamp_ms: 0 });
     }
@@ -83,7 +83,7 @@ async fn a_silent_client_is_closed_and_one_that_answers_pings_is_not() {
     client.subscribe("slot", json!([])).await;
     let mut silent = node.connect().await;
     silent.subscribe("root", json!([])).await;
-    // A client of bare frames answers pings only while it reads.
+    // A client answers pings only while it reads.
     let reading = async {
         while let Some(Ok(_)) = client.message().await {}
         unreachable!("it answers, so it stays");
@@ -102,7 +102,7 @@ async fn the_writer_never_waits_and_lost_events_close_everyone() {
     let mut node = Node::start(config).await;
     let mut client = node.connect().await;
     client.subscribe("logs", json!(["all", { "commitment": "confirmed" }])).await;
-    // A notifier with one block of work to do cannot keep up with a writer that does none.
+    // The notifier has a block to encode, and cannot keep up with a writer that only sends.
     node.open();
     for n in 0..200 {
         node.execute(Tx { logs: &["a line of a log"; 50], ..Tx::new(n) });
@@ -113,7 +113,7 @@ async fn the_writer_never_waits_and_lost_events_close_everyone() {
     }
     let reason = "the node could not keep up and notifications were lost (pubsub.events_max)";
     assert_eq!(client.closed().await, Some((1013, reason.to_owned())));
-    // While the notifier is still behind, it refuses those who come.
+    // While the notifier is still behind, new clients are refused.
     loop {
         let mut client = node.connect().await;
         match client.call("accountSubscribe", json!([key(1).to_string()])).await {

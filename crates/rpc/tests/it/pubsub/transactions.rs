@@ -33,13 +33,15 @@ async fn transactions_are_sent_by_the_accounts_that_they_name() {
     node.execute(Tx { keys: &keys(&[1, 3]), err: failed, ..Tx::new(6) });
     node.execute(Tx { keys: &keys(&[1, 3]), is_vote: true, ..Tx::new(7) });
     node.complete();
-    let told = node.notifications(&mut client).await;
-    let signatures: Vec<_> =
-        told.iter().map(|told| told["params"]["result"]["signature"].clone()).collect();
+    let notifications = node.notifications(&mut client).await;
+    let signatures: Vec<_> = notifications
+        .iter()
+        .map(|notification| notification["params"]["result"]["signature"].clone())
+        .collect();
     assert_eq!(signatures, [json!(signature(1).to_string()), json!(signature(5).to_string())]);
-    assert_eq!(told[0]["method"], "transactionNotification");
-    assert_eq!(told[0]["params"]["subscription"], id);
-    let result = &told[0]["params"]["result"];
+    assert_eq!(notifications[0]["method"], "transactionNotification");
+    assert_eq!(notifications[0]["params"]["subscription"], id);
+    let result = &notifications[0]["params"]["result"];
     assert_eq!((&result["slot"], &result["transactionIndex"]), (&json!(1), &json!(0)));
     assert_eq!(result["transaction"]["transaction"][1], "base64");
     assert_eq!(result["transaction"]["meta"]["err"], json!(null));
@@ -51,16 +53,17 @@ async fn processed_ones_are_sent_at_once_and_by_signature_too() {
     let mut node = Node::start(Config::default()).await;
     let mut client = node.connect().await;
     let options = json!({ "commitment": "processed", "transactionDetails": "signatures" });
-    let of = json!({ "signature": signature(2).to_string() });
-    client.subscribe("transaction", json!([of, options])).await;
+    let filter = json!({ "signature": signature(2).to_string() });
+    client.subscribe("transaction", json!([filter, options])).await;
     client.subscribe("transaction", json!([{}, options])).await;
     node.open();
     node.execute(Tx::new(1));
     node.execute(Tx::new(2));
-    let told = node.notifications(&mut client).await;
-    let slots = told.iter().filter(|told| told["params"]["result"]["slot"] == 1);
+    let notifications = node.notifications(&mut client).await;
+    let slots =
+        notifications.iter().filter(|notification| notification["params"]["result"]["slot"] == 1);
     assert_eq!(slots.count(), 3, "before the block is complete");
-    assert!(told[0]["params"]["result"].get("transaction").is_none());
+    assert!(notifications[0]["params"]["result"].get("transaction").is_none());
     let err = client.call("transactionSubscribe", json!([{}])).await.expect_err("no version");
     assert_eq!(err["code"], -32602);
 }
@@ -81,8 +84,11 @@ async fn every_address_of_a_filter_counts_among_those_of_its_connection() {
         let more = json!({ (list): many[nth..], "vote": false });
         let refused = client.call("transactionSubscribe", json!([more, options])).await;
         let err = refused.expect_err("80 are too many");
-        let knob = "pubsub.tracked_addresses_per_connection_max";
-        assert!(err["message"].as_str().is_some_and(|words| words.contains(knob)), "{list}: {err}");
+        let setting = "pubsub.tracked_addresses_per_connection_max";
+        assert!(
+            err["message"].as_str().is_some_and(|text| text.contains(setting)),
+            "{list}: {err}"
+        );
         assert_eq!(client.call("transactionUnsubscribe", json!([id])).await, Ok(json!(true)));
         assert_eq!(node.pubsub.stats().tracked_addresses, 0, "{list}");
     }

@@ -1,4 +1,4 @@
-//! Clients that begin messages and do not end them: each has a deadline, all together a bound, and each client a
+//! Clients that do not complete their messages: each message has a deadline, all together a limit, and each client a
 //! share of it.
 
 use std::sync::atomic::Ordering;
@@ -12,7 +12,7 @@ use tokio::time::timeout;
 use super::node::{Node, TEST_TIMEOUT, key};
 use super::protocol::{frame, frames, header};
 
-/// What a connection was sent until its end.
+/// The frames that a connection gets until its end.
 async fn remaining_frames(mut socket: TcpStream) -> Vec<(u8, Vec<u8>)> {
     let mut received = Vec::new();
     let read = timeout(TEST_TIMEOUT, socket.read_to_end(&mut received)).await;
@@ -20,7 +20,7 @@ async fn remaining_frames(mut socket: TcpStream) -> Vec<(u8, Vec<u8>)> {
     frames(&received)
 }
 
-/// A call that subscribes to one address, as long as that.
+/// A call that subscribes to one address, padded to `bytes`.
 fn padded(bytes: usize) -> String {
     let params = json!([[key(1).to_string()]]);
     let call =
@@ -35,7 +35,7 @@ async fn a_message_that_does_not_end_closes_its_connection_though_pings_are_answ
     let config = Config { message_timeout_ms: 300, ping_ms: 20, ..Config::default() };
     let node = Node::start(config).await;
     let long = padded(900_000);
-    let begun: [(&str, Vec<u8>); 4] = [
+    let incomplete: [(&str, Vec<u8>); 4] = [
         ("half of a header", vec![0x81]),
         ("half of a frame", frame(0x81, b"{}")[..7].to_vec()),
         ("a piece", frame(0x01, &[b' '; 4_000])),
@@ -44,10 +44,10 @@ async fn a_message_that_does_not_end_closes_its_connection_though_pings_are_answ
             [header(0x81, 900_000), long.into_bytes()].concat()[..500_000].to_vec(),
         ),
     ];
-    for (what, bytes) in begun {
+    for (what, bytes) in incomplete {
         let mut socket = node.socket().await;
         socket.write_all(&bytes).await.expect("it is open");
-        // It answers each ping, where a control frame may stand.
+        // The client answers each ping, where a control frame is allowed.
         let mut frames = Vec::new();
         let end = loop {
             let mut head = [0; 2];
@@ -60,7 +60,7 @@ async fn a_message_that_does_not_end_closes_its_connection_though_pings_are_answ
                 first => frames.push(first),
             }
             if what == "a piece" {
-                // It may be gone by now: then the next read says so.
+                // The stream may have ended: then the next read fails.
                 let _ = socket.write_all(&frame(0x8a, b"")).await;
             }
         };
@@ -90,7 +90,7 @@ async fn unfinished_messages_of_one_client_leave_room_for_others() {
         ..Config::default()
     };
     let node = Node::start(config).await;
-    let mut begun = Vec::new();
+    let mut incomplete = Vec::new();
     let text = padded(message);
     for n in 0..30 {
         let mut socket = node.socket().await;
@@ -98,7 +98,7 @@ async fn unfinished_messages_of_one_client_leave_room_for_others() {
         let header = header(first, message - n);
         // Not all of it is read: that would be 7 MiB.
         let sent = [&header, &text.as_bytes()[..message / 2]].concat();
-        begun.push(tokio::spawn(async move {
+        incomplete.push(tokio::spawn(async move {
             let _ = socket.write_all(&sent).await;
             socket
         }));
@@ -110,16 +110,16 @@ async fn unfinished_messages_of_one_client_leave_room_for_others() {
     for _ in 0..10 {
         let reply = other.request(padded(message - 100)).await;
         assert!(reply["result"]["subscription"].is_u64(), "{reply}");
-        let held = node.pubsub.stats().incoming_bytes;
-        assert!(held <= bound, "{held} bytes are held");
+        let reserved = node.pubsub.stats().incoming_bytes;
+        assert!(reserved <= bound, "{reserved} bytes are reserved");
     }
-    // The hostile one still has half at most, and can still be answered what is short.
+    // The hostile client still uses at most half, and its short messages are still answered.
     node.next_client.store(7, Ordering::SeqCst);
     let mut same = node.connect().await;
     same.subscribe("slot", json!([])).await;
     assert!(node.pubsub.stats().incoming_bytes <= bound / 2 + message);
     drop((other, same));
-    for socket in begun {
+    for socket in incomplete {
         drop(socket.await.expect("no panic"));
     }
     node.wait_until_empty().await;
@@ -136,24 +136,24 @@ async fn a_message_for_which_there_is_no_room_closes_its_connection() {
     };
     let node = Node::start(config).await;
     let text = padded(message);
-    let begun = [&header(0x81, message), &text.as_bytes()[..message - 1]].concat();
+    let incomplete = [&header(0x81, message), &text.as_bytes()[..message - 1]].concat();
     let mut sockets = Vec::new();
     for _ in 0..4 {
         let mut socket = node.socket().await;
-        socket.write_all(&begun).await.expect("it is open");
+        socket.write_all(&incomplete).await.expect("it is open");
         sockets.push(socket);
     }
-    // One has the client's share, and goes with the others: which of them finds room in between is open.
+    // One message has the client's share, and times out like the others. Which of them finds memory in between is open.
     let mut reasons = Vec::new();
     for socket in sockets {
         let ended = remaining_frames(socket).await;
         let Some((0x88, payload)) = ended.last() else { panic!("{ended:x?}") };
         reasons.push(String::from_utf8_lossy(&payload[2..]).into_owned());
     }
-    let of = |knob: &str| reasons.iter().filter(|reason| reason.contains(knob)).count();
-    assert!(of("(pubsub.message_timeout_ms)") >= 1, "{reasons:?}");
+    let count = |text: &str| reasons.iter().filter(|reason| reason.contains(text)).count();
+    assert!(count("(pubsub.message_timeout_ms)") >= 1, "{reasons:?}");
     assert_eq!(
-        of("(pubsub.message_timeout_ms)") + of("131072 bytes of all clients"),
+        count("(pubsub.message_timeout_ms)") + count("131072 bytes of all clients"),
         4,
         "{reasons:?}"
     );
